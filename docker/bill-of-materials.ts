@@ -1,6 +1,6 @@
 // Writes the bill of materials of the image that it runs in, as CycloneDX 1.6 (https://cyclonedx.org): every
-// Debian package, every npm package of the program, the engines and the runtimes, and Node.js itself. What is
-// listed is what was found on the disk, not what some manifest asked for.
+// Debian package, every npm package of the program, the engines and the runtimes, and Node.js itself. It lists
+// the packages on the disk, not those that a manifest requests.
 import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,5 +1,5 @@
-// What compose.yaml runs once: waits for the platform, makes a private location where there is none of that
-// name, and leaves the key of its agents in DATA_DIR/api-key.
+// Set-up job of compose.yaml: waits for the platform, makes a private location unless one of that name
+// exists, and writes the key of its agents to DATA_DIR/api-key.
 import { renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -26,7 +26,7 @@ async function isReady(platformUrl: string): Promise<boolean> {
   }
 }
 
-async function leaveKey(slugName: string, env: Environment): Promise<void> {
+async function writeKey(slugName: string, env: Environment): Promise<void> {
   const { values, problems } = readEnvironment(
     { PLATFORM_URL, ACCOUNT_ID, ADMIN_API_KEY, DATA_DIR },
     env,
@@ -61,7 +61,7 @@ async function leaveKey(slugName: string, env: Environment): Promise<void> {
 }
 
 try {
-  await leaveKey(process.argv[2] ?? 'compose', process.env)
+  await writeKey(process.argv[2] ?? 'compose', process.env)
 } catch (error) {
   process.stderr.write(`first-location: ${(error as Error).message}\n`)
   process.exitCode = 1

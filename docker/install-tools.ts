@@ -1,5 +1,5 @@
-// Installs an engine or a runtime while an image is built, as `vedette engine install` and `vedette runtime
-// install` do, of whose sources it needs only a few.
+// Installs an engine or a runtime during the build of an image, like `vedette engine install` and `vedette runtime
+// install`, with only a few of their sources.
 import { existsSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { installTool } from '../src/scripts/tool-install.ts'

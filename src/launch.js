@@ -1,9 +1,9 @@
 #!/usr/bin/env -S node --max-semi-space-size=12 --heap-growing-percent=30 --expose-gc --
-// Starts the command line. Plain JavaScript, so that an old Node can still say what it is missing, and so
-// that the compile cache is on before the first TypeScript file is read: from the second start on nothing
-// is stripped or compiled again, which saves most of the start-up and some 25 MiB. The flags above make V8
-// collect sooner, and once when the start is over: an agent lives long and holds little, and memory is what
-// it is billed for. After `--` all is ours: Node.js takes an `--env-file` for its own wherever else it stands.
+// Starts the command line. Plain JavaScript, so that an old Node.js can still print which version is needed, and so
+// that the compile cache is on before the first TypeScript file is read: from the second start on nothing is
+// stripped or compiled again, which saves most of the start-up and some 25 MiB. The flags above make V8 collect
+// garbage sooner, and once after the start: an agent runs long, needs little memory and is billed for it. The `--`
+// ends the options of Node.js, which would otherwise handle an `--env-file` of ours itself.
 import { existsSync, mkdirSync, readdirSync, statSync, symlinkSync } from 'node:fs'
 import module from 'node:module'
 import { homedir } from 'node:os'
@@ -18,7 +18,7 @@ if (major < 24 || (major === 24 && minor < 12)) {
   )
   process.exit(2)
 }
-// Told to stop before its parts listen, what runs for good has nothing to finish: that is a clean end.
+// A signal before a long-running command has its own handlers ends it cleanly: there is nothing to finish.
 if (['agent', 'platform', 'start'].includes(process.argv[2])) {
   for (const signal of ['SIGTERM', 'SIGINT']) {
     process.on(signal, () => {
@@ -29,8 +29,8 @@ if (['agent', 'platform', 'start'].includes(process.argv[2])) {
 enableCompileCache(fileURLToPath(new URL('../node_modules/.cache/vedette', import.meta.url)))
 await import('./main.ts')
 
-// In the project's own folder: what lies in a folder that anybody may write to must not be run. Who may not write
-// there either, like a container's user that nobody foresaw, has one at home.
+// The cache is in the project's own folder, since code from a world-writable folder must not run. A user without
+// write access to it, such as an unforeseen user of a container, gets a cache in the home folder.
 function enableCompileCache(own) {
   const { FAILED } = module.constants.compileCacheStatus
   if (module.enableCompileCache(own).status !== FAILED) return
@@ -41,8 +41,8 @@ function enableCompileCache(own) {
   }
 }
 
-// Node.js keeps a folder for each user and looks into no other: what an image brings for all of them, named
-// `…-any` by docker/finish, is linked into it.
+// Node.js uses one cache folder for each user. The image's cache for all users, named `…-any` by docker/finish, is
+// linked into it.
 function cacheAtHome(own) {
   const folder = join(homedir(), '.cache', 'vedette', 'compiled')
   mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -61,7 +61,7 @@ function linkTo(target, path) {
   try {
     symlinkSync(target, path)
   } catch (error) {
-    // Another start has made it meanwhile.
+    // Another process has created it meanwhile.
     if (error.code !== 'EEXIST') throw error
   }
 }

@@ -1,4 +1,4 @@
-// The command line of Vedette. Wiring only: which part is handed to which.
+// The command line of Vedette: wiring only.
 import { AGENT_COMMAND } from './cli/agent-command.ts'
 import { APPLY_COMMAND } from './cli/apply-command.ts'
 import { CHECK_COMMAND, VALIDATE_COMMAND } from './cli/check-command.ts'
@@ -14,8 +14,8 @@ import { EXIT_CONFIGURATION, runCommandLine } from './process/command-line.ts'
 import { printUncaught } from './process/faults/uncaught.ts'
 import { platformCommands } from './platform/commands.ts'
 
-/** Time for the last lines to be read after everything is done. */
-const LAST_WORDS_MS = 2000
+/** Time for the reader to take the last lines after all work is done. */
+const FLUSH_MS = 2000
 
 const { env, stdout, stderr } = process
 
@@ -35,10 +35,10 @@ const COMMANDS = [
 ]
 
 /**
- * Output that cannot be written says nothing about the monitors: where the reader is gone (`| head -1`), the
- * exit code still tells the verdict, and an agent runs on; anything else, like a full disk, is named.
+ * Handles errors of the output. When the reader is gone (`| head -1`), the exit code still shows the verdict and
+ * an agent runs on. Any other error, such as a full disk, is printed and ends the process.
  */
-function surviveOutputErrors(): void {
+function handleOutputErrors(): void {
   stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') return
     stderr.write(`vedette: the output cannot be written: ${error.message}\n`)
@@ -49,7 +49,7 @@ function surviveOutputErrors(): void {
   })
 }
 
-surviveOutputErrors()
+handleOutputErrors()
 printUncaught((text) => stderr.write(text))
 process.exitCode = await runCommandLine(
   {
@@ -65,5 +65,5 @@ process.exitCode = await runCommandLine(
   process.argv.slice(2),
 )
 
-// What is still being written, to a log whose reader stalls, may not keep the process for ever.
-setTimeout(() => process.exit(), LAST_WORDS_MS).unref()
+// Output to a stalled reader must not keep the process alive for ever.
+setTimeout(() => process.exit(), FLUSH_MS).unref()

@@ -1,5 +1,5 @@
-// Holds the house rules that no compiler knows: who may import whom, no circles, small files and
-// functions, no grab-bag names, and a test for every registered monitor.
+// Checks the house rules that no compiler knows: allowed imports, no circles, small files and functions, no grab-bag
+// names, and a test for every registered monitor.
 import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -44,8 +44,8 @@ function importsOf(file: string, text: string): Import[] {
   }))
 }
 
-/** How much of a path below src the pattern holds, as the path has it; undefined where it does not. */
-function held(pattern: string, path: string): string | undefined {
+/** The part of a path below src that the pattern matches; undefined where it does not match. */
+function matchedPart(pattern: string, path: string): string | undefined {
   const [wanted, parts] = [pattern.split('/'), path.split('/')]
   const fits = wanted.every(
     (one, at) => one === parts[at] || (one === '*' && at < parts.length - 1),
@@ -60,9 +60,14 @@ function forbidden(imports: readonly Import[]): string[] {
     .filter(({ file, target }) => {
       const [from, to] = [below(file), below(target)]
       if (from === undefined || to === undefined || !target.endsWith('.ts')) return false
-      const entry = Object.keys(MAY_IMPORT).findLast((place) => held(place, from) !== undefined)
-      const allowed = [held(entry ?? '', from) ?? '', ...(MAY_IMPORT[entry ?? ''] ?? '').split(' ')]
-      return !allowed.some((place) => held(place, to) !== undefined)
+      const entry = Object.keys(MAY_IMPORT).findLast(
+        (place) => matchedPart(place, from) !== undefined,
+      )
+      const allowed = [
+        matchedPart(entry ?? '', from) ?? '',
+        ...(MAY_IMPORT[entry ?? ''] ?? '').split(' '),
+      ]
+      return !allowed.some((place) => matchedPart(place, to) !== undefined)
     })
     .map(({ file, target }) => `${file} imports ${target}`)
 }
@@ -100,17 +105,17 @@ describe('imports', () => {
     expect(forbidden(imports)).toEqual([])
   })
 
-  test('every file of src stands in the table', () => {
+  test('the table covers every file of src', () => {
     const places = Object.keys(MAY_IMPORT)
     const files = sources.map(({ file }) => file.slice('src/'.length))
-    expect(files.filter((file) => !places.some((place) => held(place, file)))).toEqual([])
+    expect(files.filter((file) => !places.some((place) => matchedPart(place, file)))).toEqual([])
   })
 
   test('make no circle', () => {
     expect(circle(imports)).toBeUndefined()
   })
 
-  test('the rules notice what breaks them', () => {
+  test('violations are found', () => {
     const bad = importsOf('src/contract/a.ts', `import { x } from '../agent/b.ts'`)
     const worse = importsOf('src/agent/b.ts', `import type { y } from '../contract/a.ts'`)
     expect(forbidden(bad)).toEqual(['src/contract/a.ts imports src/agent/b.ts'])
@@ -128,9 +133,9 @@ describe('folders', () => {
   /** Folders of test that mirror none of src. */
   const ELSEWHERE = /^test\/(support|faults|container|bench|docker|fixtures)\b/
 
-  test('hold at most 20 files', () => {
+  test('have at most 20 files', () => {
     const folders = Map.groupBy(files, (file) => dirname(file))
-    expect([...folders].filter(([, inside]) => inside.length > 20)).toEqual([])
+    expect([...folders].filter(([, entries]) => entries.length > 20)).toEqual([])
   })
 
   test('of test mirror those of src', () => {
@@ -167,7 +172,7 @@ describe('names', () => {
 })
 
 describe('size', () => {
-  /** What the linter says about sizes, with the bounds of its configuration. */
+  /** Findings of the linter about sizes, with the bounds of its configuration. */
   function oversized(...args: string[]): string[] {
     const oxlint = join(root, 'node_modules/.bin/oxlint')
     const { stdout } = spawnSync(oxlint, ['-f', 'json', ...args], { cwd: root, encoding: 'utf8' })
@@ -192,16 +197,18 @@ describe('size', () => {
 })
 
 describe('comments', () => {
-  test('every file says at its head what it is', () => {
-    const silent = [...sources.map(({ file }) => file), ...sourcesBelow('test')].filter((file) => {
-      const text = readFileSync(join(root, file), 'utf8').replace(/^#!.*\n/, '')
-      return !/^(\/\/ |\/\*\*)/.test(text)
-    })
-    expect(silent).toEqual([])
+  test('every file has a header comment', () => {
+    const withoutHeader = [...sources.map(({ file }) => file), ...sourcesBelow('test')].filter(
+      (file) => {
+        const text = readFileSync(join(root, file), 'utf8').replace(/^#!.*\n/, '')
+        return !/^(\/\/ |\/\*\*)/.test(text)
+      },
+    )
+    expect(withoutHeader).toEqual([])
   })
 
-  test('nothing is left undone', () => {
-    const marks = /\b(TODO|FIXME|XXX|HACK)\b/ // the words themselves
+  test('none marks unfinished work', () => {
+    const marks = /\b(TODO|FIXME|XXX|HACK)\b/ // the marks themselves
     const files = sources.filter(({ text }) => marks.test(text)).map(({ file }) => file)
     expect(files).toEqual([])
   })
@@ -217,7 +224,7 @@ describe('monitors', () => {
 
 /** The folder of a type of monitor: its checkType in kebab case. */
 function folderName(checkType: string): string {
-  // A suite is called so everywhere but on the wire.
+  // A suite has this name everywhere except on the wire.
   if (checkType === 'PLAYWRIGHT') return 'suite'
   return checkType.toLowerCase().replaceAll('_', '')
 }

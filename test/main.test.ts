@@ -1,5 +1,5 @@
-// Aim: the exit code of the real command line tells the verdict, whatever becomes of its output; and every
-// command finds its file and settings by the same rules.
+// Aim: the exit code of the real command line shows the verdict, whatever happens to its output; and every command
+// finds its file and settings by the same rules.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -42,8 +42,8 @@ test.each([
   ['validate', 0],
   ['validate /nowhere.yaml', 2],
   ['start --nowhere', 2],
-])('where nobody reads what `vedette %s` says, it ends with %i', async (words, exitCode) => {
-  const child = spawn(process.execPath, [program, ...words.split(' ')], {
+])('where nobody reads what `vedette %s` says, it ends with %i', async (commandLine, exitCode) => {
+  const child = spawn(process.execPath, [program, ...commandLine.split(' ')], {
     env: { PATH: process.env['PATH'] },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
@@ -63,14 +63,14 @@ async function madeFile(name: string, text: string): Promise<string> {
   return made.path
 }
 
-/** A folder and ports that nobody else has. */
+/** A separate folder and free ports. */
 async function ofItsOwn() {
   const folder = await mkdtemp(join(tmpdir(), 'vedette-start-'))
   cleanUps.push(() => rm(folder, { recursive: true, force: true }))
   return { DATA_DIR: folder, PORT: '0', AGENT_HEALTH_PORT: '0' }
 }
 
-/** A file with one monitor, whose address nobody answers at. */
+/** A file with one monitor, whose address does not answer. */
 const monitors = () =>
   madeFile(
     'mine.yaml',
@@ -81,14 +81,14 @@ describe('the path in the file that MONITORS_FILE_FILE names', () => {
   test.each([
     ['validate', 'mine.yaml: 1 monitor, no problem'],
     ['check', 'mine'],
-  ])('is taken by %s', async (command, expected) => {
+  ])('is used by %s', async (command, expected) => {
     const path = await madeFile('path.txt', `${await monitors()}\n`)
     const { stdout, stderr } = await startVedette([command], { MONITORS_FILE_FILE: path }).ended
     expect(stderr).toBe('')
     expect(stdout).toContain(expected)
   })
 
-  test('is taken by start', async () => {
+  test('is used by start', async () => {
     const path = await madeFile('path.txt', `${await monitors()}\n`)
     const env = { MONITORS_FILE_FILE: path, ...(await ofItsOwn()) }
     const started = startVedette(['start'], env)

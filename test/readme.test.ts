@@ -1,5 +1,5 @@
-// The README must not drift from the code: its tables of failure codes and variables are those of the
-// code, its monitors files are valid, and the commands that it names exist.
+// The README must match the code: its tables of failure codes and variables are those of the code, its monitors files
+// are valid, and the commands that it names exist.
 import { existsSync, globSync, readFileSync, realpathSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -19,7 +19,7 @@ import { MONITOR_TYPES } from '../src/monitors/registry.ts'
 import { temporaryFolder } from './support/temporary-folder.ts'
 
 const root = new URL('..', import.meta.url).pathname
-/** Path → text of the README and of every manual page beside the code. */
+/** Path → text of the README and of every manual page next to the code. */
 const pages = new Map(
   ['README.md', ...globSync('src/**/README.md', { cwd: root })].map((path) => [
     path,
@@ -69,7 +69,7 @@ describe.each([...DEFINITIONS.values()])('the page of $checkType monitors', (def
   })
 })
 
-/** Folder of a type, by what its registered path is called: `suite` holds PLAYWRIGHT. */
+/** Folder of a type, by the name of its registered path: `suite` is PLAYWRIGHT. */
 function pageOf(checkType: string): string {
   const folder = [...pages.keys()].find(
     (path) =>

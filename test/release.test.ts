@@ -1,4 +1,4 @@
-// A release says its version in one voice: package.json, the newest heading of CHANGELOG.md and the
+// A release has one version everywhere: package.json, the newest heading of CHANGELOG.md and the
 // newest manifest in versions/ agree, and every milestone has its manifest.
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
@@ -49,7 +49,7 @@ describe('manifests', () => {
     ['6.3.1', '6.3.1'],
     ['7.0.2', '7.0.0'],
     ['8.10.0', '8.4.0'],
-  ])('an agent of version %s is held to the manifest of %s', (version, milestone) => {
+  ])('an agent of version %s is checked against the manifest of %s', (version, milestone) => {
     expect(manifestFor(version)?.version).toBe(milestone)
   })
 

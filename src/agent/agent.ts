@@ -1,4 +1,4 @@
-// The agent: follows a source of monitors, runs them by the timetable, delivers what comes of it, and
+// The agent: follows a source of monitors, runs them by the timetable, delivers their results, and
 // stops without losing any.
 import type { Result } from '../contract/result.ts'
 import { everyMs } from '../contract/timetable.ts'
@@ -35,19 +35,19 @@ export type AgentSettings = Pick<
   'healthPort' | 'jobConcurrency' | 'uptimeConcurrency' | 'drainMs' | 'workRoot' | 'scrubHeaders'
 >
 
-/** What an agent is made of. */
+/** The parts of an agent. */
 export interface AgentOptions {
   config: AgentSettings
   source: MonitorSource
   sink: ResultSink
   types: ReadonlyMap<string, AnyMonitorType>
-  /** Makes the way out to the network, through the location's proxy if it has one. */
+  /** Creates the egress to the network, through the location's proxy if it has one. */
   dial: (proxyUrl: string | undefined) => Dialler
   log: Log
   clock?: Clock
   /** Where user code runs; without it, it does not. */
   scripts?: ScriptHost | undefined
-  /** What is known of slots across restarts; without it nothing is. */
+  /** The ledger of slots across restarts; without it there is none. */
   ledger?: SlotLedger | undefined
   /** Receives faults of the program. */
   faults?: FaultReports | undefined
@@ -61,7 +61,7 @@ export interface Agent {
    * everything that ran has been delivered and the endpoints have closed. Further calls get the same.
    */
   stop(): Promise<void>
-  /** Resolves when the agent has stopped, whoever stopped it, with the exit code that it leaves. */
+  /** Resolves with the exit code when the agent has stopped. */
   stopped: Promise<number>
   /** Where health answers; once started. */
   url(): string
@@ -144,7 +144,7 @@ class RunningAgent implements Agent {
       port: this.#options.config.healthPort,
       variable: 'AGENT_HEALTH_PORT',
     })
-    // Told to stop before it had begun: nobody else would close what was opened meanwhile.
+    // Stopped before the start was over: closes the resources that were opened meanwhile.
     if (this.#phase === 'draining') return this.#health.close(HEALTH_CLOSE_MS)
     this.#timetable.start()
     void this.#follow()
@@ -264,8 +264,8 @@ class RunningAgent implements Agent {
       this.#leaving.delete(result.monitorId)
     }
     if (result.attempts.length > 0 && this.#watches.has(result.monitorId)) {
-      const seen = Object.keys(result.observed).length > 0
-      const samples = seen ? (types.get(result.checkType)?.samples(result.observed) ?? []) : []
+      const isEmpty = Object.keys(result.observed).length === 0
+      const samples = isEmpty ? [] : (types.get(result.checkType)?.samples(result.observed) ?? [])
       this.#monitorMetrics.record(result, samples)
     }
     this.#undelivered++
@@ -273,7 +273,7 @@ class RunningAgent implements Agent {
       this.#undelivered--
       if (error !== undefined) this.#metrics.deliveryFailed()
       const fails = error !== undefined
-      // Said once and not for every result of a long outage.
+      // Logged once, not for every result of a long outage.
       if (fails && !this.#sinkFails) log.error({ err: error }, 'results cannot be delivered')
       if (!fails && this.#sinkFails) log.info('results can be delivered again')
       this.#sinkFails = fails
@@ -320,11 +320,11 @@ class RunningAgent implements Agent {
       .unreported(leftAt)
       .map(({ subject, slot }) => ({ monitorId: subject.monitor.id, slot }))
     const notStarted = [...this.#queues.notStarted(), ...unreported]
-    const takeOver = source.leave({ leftAt, notStarted }).then((isTaken) => {
-      if (isTaken) this.#timetable.set([])
-      const text = isTaken ? 'others take over what has not started' : 'nobody takes over'
+    const takeOver = source.leave({ leftAt, notStarted }).then((isAccepted) => {
+      if (isAccepted) this.#timetable.set([])
+      const text = isAccepted ? 'others take over what has not started' : 'nobody takes over'
       log.info({ notStarted: notStarted.length }, text)
-      return isTaken
+      return isAccepted
     })
     return { leftAt, takeOver }
   }

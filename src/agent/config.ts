@@ -152,7 +152,7 @@ export const VARIABLE_TABLE = {
         : { allowed: 'names of headers', fix: 'write them like x-internal-id, x-session' },
   }),
   VEDETTE_IMAGE: anyText({
-    meaning: 'Build of the agent, told to the platform; images set it themselves',
+    meaning: 'Build of the agent, reported to the platform; images set it themselves',
     shownDefault: 'agent',
     problem: (name) =>
       /^[a-z0-9-]{1,64}$/.test(name)
@@ -217,7 +217,7 @@ export interface AgentConfig {
   scrubHeaders: readonly string[]
 }
 
-/** Settings, or what is wrong with them; warnings either way. */
+/** Settings, or their problems; warnings either way. */
 export interface ConfigReading {
   config: AgentConfig
   /** Not empty: do not start. */
@@ -255,7 +255,7 @@ export function readAgentConfig(origin: ConfigOrigin): ConfigReading {
   }
 }
 
-/** Where the environment says the monitors file is, for commands that do without one. */
+/** The path of the monitors file from the environment, for commands that do not need one. */
 export function readMonitorsFilePath(
   env: Environment,
   readText?: ReadText,
@@ -265,7 +265,7 @@ export function readMonitorsFilePath(
   return { path: values.MONITORS_FILE, problems }
 }
 
-/** What is wrong with the choice between a file and a platform. */
+/** Problems of the choice between a file and a platform. */
 function sourceProblems(values: Given, bad: ReadonlySet<string>): EnvironmentProblem[] {
   if (values.MONITORS_FILE !== undefined || bad.has('MONITORS_FILE')) return []
   const [hasKey, hasUrl] = (['API_KEY', 'PLATFORM_URL'] as const).map(
@@ -273,12 +273,12 @@ function sourceProblems(values: Given, bad: ReadonlySet<string>): EnvironmentPro
   )
   if (hasKey === true && hasUrl === true) return []
   if (hasKey === true) {
-    const message = 'PLATFORM_URL is not set: API_KEY needs the address of the platform beside it'
+    const message = 'PLATFORM_URL is not set: API_KEY also needs the address of the platform'
     return [{ variable: 'PLATFORM_URL', message }]
   }
   if (hasUrl === true) {
     const message =
-      'API_KEY is not set: PLATFORM_URL needs the key of the private location beside it, pl_…'
+      'API_KEY is not set: PLATFORM_URL also needs the key of the private location, pl_…'
     return [{ variable: 'API_KEY', message }]
   }
   const message =

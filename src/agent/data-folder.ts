@@ -1,5 +1,5 @@
-// Whether the agent can write where it keeps things: tried at the start, and again when something could not be
-// written, until it can. One warning and one line when it is over, however many runs suffer from it meanwhile.
+// Whether the agent can write to its data folder: checked at the start, and again after a failed write until it
+// works. One warning and one line when it is over, however many runs suffer from it meanwhile.
 import { randomUUID } from 'node:crypto'
 import { open, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -13,16 +13,16 @@ import type { ResultSink } from './sink.ts'
 export interface DataFolder {
   /** Tries it now. Never rejects. */
   look(): Promise<void>
-  /** Something could not be written; it is tried whether that is so in general. */
+  /** A write failed; checks whether all writes fail. */
   failed(error: unknown): void
-  /** The sink, whose results, warnings and facts tell of the folder as well. */
+  /** The sink, whose results, warnings and facts include the folder. */
   watched(sink: ResultSink): ResultSink
   /** Tries no more. */
   stop(): void
 }
 
 const LOOK_EVERY_MS = 15_000
-/** A full disk takes the name of a file, and nothing into it. */
+/** A full disk accepts the name of a file, but no content. */
 const PROBE_BYTES = 64 * 1024
 
 /** DATA_DIR and the folder of runs in it; without it the folder for temporary files. */

@@ -1,10 +1,10 @@
 // The agent's probe endpoints and its metrics, over HTTP. They answer from the start to the exit.
 import { Hono } from 'hono'
 
-/** Where an agent stands in its life. */
+/** The phases of an agent. */
 export type Phase = 'starting' | 'running' | 'draining'
 
-/** What the endpoints tell; asked anew for every request. */
+/** What the endpoints report; read for every request. */
 export interface HealthSources {
   phase(): Phase
   /** Whether there have ever been monitors to run. */
@@ -27,8 +27,9 @@ export interface HealthSources {
 export const TICK_AGE_MS_MAX = 30_000
 
 /**
- * Makes the endpoints: `/-/readiness` (503 while starting, draining, hanging or without monitors), `/-/liveness` (503 when the timetable hangs), `/health` (always 200) and `/metrics`. Monitors that were refused
- * do not make an agent unready, since it goes on with those before; readiness warns of them.
+ * Creates the endpoints: `/-/readiness` (503 while starting, draining, hanging or without monitors), `/-/liveness`
+ * (503 when the timetable hangs), `/health` (always 200) and `/metrics`. Refused monitors do not make an agent
+ * unready, since it continues with those before; readiness warns of them.
  */
 export function createHealth(sources: HealthSources): Hono {
   const app = new Hono()
@@ -73,7 +74,7 @@ function unreadyReasons(sources: HealthSources): string[] {
   return [why]
 }
 
-/** A stream that makes the next piece only when the last one has been taken. */
+/** A stream that makes the next piece only when the last one was read. */
 function streamOf(pieces: AsyncGenerator<string, void, undefined>): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder()
   return new ReadableStream({

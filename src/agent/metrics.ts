@@ -4,7 +4,7 @@ import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom
 import { AGENT_MISSED_REASONS, type MissedReason, type Result } from '../contract/result.ts'
 import { VERSION } from '../contract/versions.ts'
 
-/** Slots and what became of them: expected = recorded + handed over + those that wait or run. */
+/** Slots and their outcomes: expected = recorded + handed over + those that wait or run. */
 export interface SlotCounts {
   /** Slots that came due. */
   expected: number
@@ -14,7 +14,7 @@ export interface SlotCounts {
   handedOver: number
 }
 
-/** What is asked for at each scrape. */
+/** Values that each scrape reads. */
 export interface MetricSources {
   queues(): Record<string, { waiting: number; running: number }>
   slots(): SlotCounts
@@ -76,7 +76,7 @@ export function createAgentMetrics(
   const abandoned = counter(
     registry,
     'abandoned_runs_total',
-    'Runs that did not end when they were told to.',
+    'Runs that did not end when they were stopped.',
     ['type'],
   )
   const undelivered = counter(registry, 'delivery_failures_total', 'Results that a sink refused.')

@@ -1,5 +1,5 @@
-// What monitors measured, for Prometheus: the newest numbers of each, kept as bare arrays and turned
-// into text only when somebody scrapes, a slice at a time.
+// What monitors measured, for Prometheus: the newest numbers of each, stored as bare arrays and turned
+// into text only for a scrape, a slice at a time.
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Result } from '../contract/result.ts'
 import type { Sample } from '../contract/observation.ts'
@@ -7,7 +7,7 @@ import type { Sample } from '../contract/observation.ts'
 /** The newest numbers of all monitors. */
 export interface MonitorMetrics {
   /**
-   * Keeps what the newest run measured. `probe_success` is 1 for passed and degraded, 0 for failed,
+   * Stores the values of the newest run. `probe_success` is 1 for passed and degraded, 0 for failed,
    * and absent for everything that says nothing about the target.
    */
   record(result: Result, samples: readonly Sample[]): void
@@ -44,7 +44,7 @@ const DURATION = {
 
 /** Lines between two turns of the event loop: some tenths of a millisecond. */
 const LINES_AT_ONCE = 500
-/** Different shapes that are shared; more are kept by their monitors alone. */
+/** Shapes that are shared; monitors beyond that have their own. */
 const SHAPES_MAX = 1000
 
 /** Makes the collection; `help` says what a family of samples means. */

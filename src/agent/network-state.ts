@@ -7,7 +7,7 @@ import { systemNameServers } from '../network/dns/name-servers.ts'
 import { isCutOff } from '../network/own-network.ts'
 
 export interface NetworkState {
-  /** Takes notice of a result. */
+  /** Observes a result. */
   saw(result: Pick<Result, 'failures'>): void
   problem(): NetworkProblem | undefined
   /** For readiness: at most one sentence. */
@@ -26,7 +26,7 @@ export type LookAtNetwork = (
 
 const LOOK_EVERY_MS = 5000
 
-const WORDS: Readonly<Record<NetworkProblem, string>> = {
+const MESSAGES: Readonly<Record<NetworkProblem, string>> = {
   RESOLVER_UNREACHABLE: 'none of the name servers of this agent’s system answers',
   NETWORK_UNREACHABLE: 'this agent’s machine has no network',
 }
@@ -69,7 +69,7 @@ class LookedAtNetwork implements NetworkState {
   warnings(): string[] {
     if (this.#standing === undefined) return []
     const { problem, since } = this.#standing
-    return [`${WORDS[problem]} (${problem}) since ${since.toISOString()}: monitors are errored`]
+    return [`${MESSAGES[problem]} (${problem}) since ${since.toISOString()}: monitors are errored`]
   }
 
   facts(): { problem: NetworkProblem; since: string } | null {
@@ -106,7 +106,7 @@ class LookedAtNetwork implements NetworkState {
       const since = before ?? { since: new Date(), sinceMs: performance.now() }
       this.#standing = { ...since, problem }
       if (before === undefined)
-        this.#log.warn({ problem }, `${WORDS[problem]}: monitors are errored`)
+        this.#log.warn({ problem }, `${MESSAGES[problem]}: monitors are errored`)
     }
     this.#onChange()
   }
@@ -118,7 +118,7 @@ async function lookAtNetwork(
   problem: NetworkProblem,
   sinceMs: number,
 ): Promise<NetworkProblem | undefined> {
-  // Without monitors that ask for names, name servers are nobody's concern.
+  // Without monitors that resolve names, name servers do not matter.
   if (problem === 'NETWORK_UNREACHABLE') return isCutOff() ? problem : undefined
   const found = await systemNameServers.problem(sinceMs, never)
   return NETWORK_PROBLEMS.find((one) => one === found?.code)

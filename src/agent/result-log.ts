@@ -10,7 +10,7 @@ import type { ResultSink } from './sink.ts'
 /** How results are logged. */
 export interface ResultLogOptions {
   log: Log
-  /** All of them, or those whose verdict differs from the one before; of first ones, what is not passed. */
+  /** All of them, or those whose verdict differs from the one before; first results when not passed. */
   which: 'all' | 'changes'
   /** One readable line each; else an object with the result but for what was observed. */
   pretty: boolean
@@ -72,18 +72,18 @@ function remember(verdicts: Map<string, Verdict>, { monitorId, verdict }: Result
 /** `passed    Front page  URL  12 ms  HTTP 200`, and what failed first. */
 export function resultLine(result: Result, colour: boolean): string {
   const { verdict, monitorName, checkType, missedReason, failures, attempts } = result
-  const words = [
+  const columns = [
     verdictLabel(verdict, colour),
     printable(monitorName),
     paint(colour, 'gray', checkType),
     ...(attempts.length === 0 ? [] : [timeText(result), ...observationLabels(result)]),
     ...(missedReason === undefined ? [] : [missedReason]),
-    ...failureWords(failures),
+    ...failureTexts(failures),
   ]
-  return words.join('  ')
+  return columns.join('  ')
 }
 
-function failureWords(failures: readonly Failure[]): string[] {
+function failureTexts(failures: readonly Failure[]): string[] {
   const [first, ...others] = failures
   if (first === undefined) return []
   const more = others.length === 0 ? '' : ` (and ${others.length} more)`

@@ -34,7 +34,7 @@ function leftoverPlaces({ workRoot, dataDir, toolsDir, scriptUserId }: AgentConf
   return { workRoot, cacheFolder: runsCacheFolder(dataDir, toolsDir), firstUserId: scriptUserId }
 }
 
-/** Runs the agent until it is told to stop; resolves with the exit code. */
+/** Runs the agent until a signal stops it; resolves with the exit code. */
 export async function runAgent(options: RunAgentOptions): Promise<number> {
   const { reading, log } = options
   const dataFolder = options.dataFolder ?? createDataFolder(reading.config, log)
@@ -45,7 +45,7 @@ export async function runAgent(options: RunAgentOptions): Promise<number> {
   const offSignals = onSignals({
     stop: (signal) => {
       isStopping = true
-      log.info({ signal }, 'told to stop')
+      log.info({ signal }, 'stop signal received')
       void agent.stop()
     },
     // Where there is nothing to read again, SIGHUP shall not end the agent either.
@@ -60,7 +60,7 @@ export async function runAgent(options: RunAgentOptions): Promise<number> {
   try {
     const refused = await options.prepare?.()
     if (refused !== undefined && !isStopping) return refused
-    // Without one, only runs of code need a folder; their results tell.
+    // Without one, only runs of code need a folder; their results report the problem.
     if (reading.config.dataDir !== undefined) await dataFolder.look()
     if (!isStopping) await agent.start()
     if (!isStopping) log.info({ version: VERSION, url: agent.url() }, 'agent started')

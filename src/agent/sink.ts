@@ -2,7 +2,7 @@
 import type { Artifact, Result } from '../contract/result.ts'
 
 /**
- * Takes scrubbed results. There is no stop signal, on purpose: a result that exists is delivered,
+ * Receives scrubbed results. There is no stop signal, on purpose: a result that exists is delivered,
  * whatever happens to the agent. A rejection is counted and logged, and ends nothing.
  */
 export interface ResultSink {
@@ -11,18 +11,18 @@ export interface ResultSink {
   flush?(deadlineMs: number): Promise<void>
   /** For `/health`. */
   facts?(): Record<string, unknown>
-  /** For readiness: what somebody should know, though the agent goes on. */
+  /** For readiness: problems that do not stop the agent. */
   warnings?(): string[]
   /** Prometheus text format 0.0.4. */
   metricsText?(): Promise<string>
-  /** Takes the files of results; without it only their names and sums are known. */
-  files?: FileKeep
+  /** Stores the files of results; without it only their names and sums are known. */
+  files?: FileStaging
 }
 
-/** Keeps files of a run until their result is delivered. */
-export interface FileKeep {
+/** Stores files of a run until their result is delivered. */
+export interface FileStaging {
   /** One file; larger ones are left out. */
   bytesMax(): number
-  /** Copies the file before the run's folder goes. Returns why it cannot be kept, or undefined. Never rejects. */
+  /** Copies the file before the run's folder is removed. Returns why it cannot, or undefined. Never rejects. */
   stage(path: string, artifact: Artifact): Promise<string | undefined>
 }

@@ -45,7 +45,7 @@ export type Change =
   /** There will never be monitors again: the agent has to stop, with this exit code. */
   | { kind: 'over'; reason: string; exitCode: number }
 
-/** What an agent can tell a source about itself; asked anew each time. */
+/** An agent's state, as its source reports it; read each time. */
 export interface AgentReport {
   /** Jobs by queue. */
   queues(): Record<'uptime' | 'scripted', { waiting: number; running: number; free: number }>
@@ -59,7 +59,7 @@ export interface AgentReport {
   progress?: Pick<ProgressBoard, 'newest' | 'onReported' | 'slots'>
 }
 
-/** An agent's last words. */
+/** The final report of an agent. */
 export interface Leaving {
   /** It starts no slot from then on. */
   leftAt: Instant
@@ -67,7 +67,7 @@ export interface Leaving {
   notStarted: { monitorId: string; slot: Instant }[]
 }
 
-/** How a source is, for probes; the words are for people. */
+/** The state of a source, for probes; the sentences are for people. */
 export interface SourceState {
   /** Why the agent is not ready. */
   unready?: string | undefined
@@ -81,8 +81,8 @@ export interface SourceState {
 export interface MonitorSource {
   follow(stop: AbortSignal, report: AgentReport): AsyncIterable<Change>
   /**
-   * Says that the agent leaves while `follow` goes on; resolves, within seconds, with whether others take
-   * over what was not started. Never rejects. A source without it has no others.
+   * Reports that the agent leaves while `follow` goes on; resolves, within seconds, with whether others take
+   * over the slots that were not started. Never rejects. A source without it has no others.
    */
   leave?(leaving: Leaving): Promise<boolean>
   state?(): SourceState

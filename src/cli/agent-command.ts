@@ -1,4 +1,4 @@
-// `vedette agent`: the agent as in production, on what a platform or a file says.
+// `vedette agent`: the agent as in production, on the monitors of a platform or a file.
 import { createClock } from '../agent/schedule/clock.ts'
 import { type AgentConfig, type ConfigReading, VARIABLES } from '../agent/config.ts'
 import { formatProblem } from '../agent/monitors-file/problems.ts'
@@ -22,7 +22,7 @@ import { dialFrom, logOf, settings } from './settings.ts'
 
 const { env, stdout, stderr } = process
 
-/** Runs the agent until it is told to stop; resolves with the exit code. */
+/** Runs the agent until a stop signal; resolves with the exit code. */
 function run(
   reading: ConfigReading,
   log: Log,
@@ -43,7 +43,7 @@ const resultLogOf = ({ logResults }: AgentConfig, log: Log): ResultLogOptions =>
   colour: mayColour(stdout, env),
 })
 
-/** Runs the agent on a monitors file until it is told to stop; resolves with the exit code. */
+/** Runs the agent on a monitors file until a stop signal; resolves with the exit code. */
 export async function runOnFile(reading: ConfigReading, file: FileToRun): Promise<number> {
   const { config } = reading
   const faults = agentFaults(reading)
@@ -92,8 +92,8 @@ async function ledgerFor(
 }
 
 /**
- * Runs the agent on what a platform says until it is told to stop; resolves with the exit code. `reload`
- * is what SIGHUP does.
+ * Runs the agent on the monitors of a platform until a stop signal; resolves with the exit code. SIGHUP calls
+ * `reload`.
  */
 export async function runOnPlatform(
   reading: ConfigReading,
@@ -139,14 +139,14 @@ export const AGENT_COMMAND: Command = {
   description:
     'Runs monitors on their timetable until SIGTERM, which drains: running jobs are finished and\n' +
     'delivered, the exit code is 0. A second signal ends it at once. SIGHUP reads the monitors file again;\n' +
-    'so does a change of it. With API_KEY and PLATFORM_URL it runs what the platform says.\n' +
-    'Exit code 2: something is wrong with the settings or the file; 3: the key was revoked.',
+    'so does a change of it. With API_KEY and PLATFORM_URL it runs monitors of the platform.\n' +
+    'Exit code 2: the settings or the file are invalid; 3: the key was revoked.',
   more: () => environmentHelp(VARIABLES),
   examples: [
     ['MONITORS_FILE=monitors.yaml vedette agent', 'runs the monitors of a file'],
     ['API_KEY=pl_… PLATFORM_URL=https://… vedette agent', 'runs those of a platform'],
-    ['curl localhost:8081/-/readiness', 'asks whether it is ready, and why not'],
-    ['curl localhost:8081/metrics', 'shows what Prometheus reads'],
+    ['curl localhost:8081/-/readiness', 'shows whether it is ready, and why not'],
+    ['curl localhost:8081/metrics', 'shows the metrics for Prometheus'],
   ],
   run: agentCommand,
 }

@@ -1,4 +1,4 @@
-// `vedette apply`: the monitors of a file, brought onto a platform.
+// `vedette apply`: applies a monitors file to a platform.
 import { APPLY_VARIABLES } from '../agent/platform/sync/apply-config.ts'
 import type { ApplyOrder } from '../client/apply.ts'
 import { readMonitorsFilePath } from '../agent/config.ts'
@@ -23,7 +23,7 @@ async function applyCommand(args: Arguments): Promise<number> {
   return applyUntilStopped({ path, name, prune: args.on('prune'), planOnly: args.on('plan') })
 }
 
-/** Ctrl-C gives the call up. */
+/** Ctrl-C aborts the call. */
 async function applyUntilStopped(order: ApplyOrder): Promise<number> {
   const stop = new AbortController()
   const offSignals = onSignals({ stop: () => stop.abort() })
@@ -47,10 +47,10 @@ export const APPLY_COMMAND: Command = {
   summary: 'Bring the monitors of a file onto a platform: plan, then apply',
   positionals: ['[file]'],
   description:
-    'Makes monitors, groups and variables on the platform what the file says, all of it or nothing, and\n' +
-    'prints what that changes; what is the same stays untouched. The file is the one named, or else\n' +
+    'Applies the monitors, groups and variables of the file to the platform, all or nothing, and prints the\n' +
+    'changes; what is the same stays untouched. The file is the one named, or else\n' +
     'MONITORS_FILE. What was applied under the same name is found again by the ids in the file.\n' +
-    'Exit code 0: done, or nothing to do; 1: --plan found changes; 2: the file or the settings are bad, or\n' +
+    'Exit code 0: done, or nothing to do; 1: --plan found changes; 2: the file or the settings are invalid, or\n' +
     'the platform refuses them; 3: the platform cannot be reached or fails.',
   options: {
     plan: { help: 'print what would change and change nothing' },
@@ -61,7 +61,7 @@ export const APPLY_COMMAND: Command = {
   examples: [
     ['vedette apply monitors.yaml --plan', 'shows what would change'],
     ['vedette apply monitors.yaml', 'applies the file'],
-    ['vedette apply monitors.yaml --prune', 'and deletes what was taken out of it'],
+    ['vedette apply monitors.yaml --prune', 'and deletes what was removed from it'],
   ],
   run: applyCommand,
 }

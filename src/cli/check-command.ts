@@ -1,4 +1,4 @@
-// `vedette check` and `vedette validate`: a file of monitors tried out, once.
+// `vedette check` and `vedette validate`: run or read the monitors of a file once.
 import { resolve } from 'node:path'
 import { exitCodeOf, runOnce } from '../agent/run/check.ts'
 import { createClock } from '../agent/schedule/clock.ts'
@@ -15,8 +15,8 @@ import { counted } from '../contract/schema/amounts.ts'
 import { type Arguments, type Command, EXIT_CONFIGURATION } from '../process/command-line.ts'
 import { isForPeople, mayColour } from '../process/log.ts'
 import { MONITOR_TYPES } from '../monitors/registry.ts'
-import { hearInterruption } from './interruption.ts'
-import { folderOf, type KeptFiles, keepIn } from './stored-files.ts'
+import { onInterrupt } from './interruption.ts'
+import { folderOf, type StoredFiles, storedFilesIn } from './stored-files.ts'
 import { complain, FILE_HELP, onlyFile, warn, withFile } from './monitors-to-run.ts'
 import { scriptHost } from './script-host.ts'
 import { dialFrom, settings } from './settings.ts'
@@ -56,13 +56,13 @@ async function checkCommand(args: Arguments): Promise<number> {
     const { results, code } = await runRound(reading.config, read.file, options)
     if (args.on('junit')) stdout.write(junitOf(results))
     else if (!args.on('json')) stdout.write(tableOf(results, { colour: mayColour(stdout, env) }))
-    const isKept = output !== undefined && results.some(({ artifacts }) => artifacts.length > 0)
-    if (isKept) stderr.write(`files: ${output}\n`)
+    const hasFiles = output !== undefined && results.some(({ artifacts }) => artifacts.length > 0)
+    if (hasFiles) stderr.write(`files: ${output}\n`)
     return code
   })
 }
 
-/** The monitors that the options choose, or a sentence on why there are none. */
+/** The monitors that the options select, or a sentence on why there are none. */
 function chosen(all: readonly Monitor[], args: Arguments): Monitor[] | string {
   const [only, tag] = [args.value('only'), args.value('tag')]
   const monitors = all.filter(
@@ -76,24 +76,24 @@ function chosen(all: readonly Monitor[], args: Arguments): Monitor[] | string {
   return `no monitor matches; ids in the file: ${known.join(', ')}${all.length > 20 ? ', …' : ''}`
 }
 
-interface RoundOptions {
+interface CheckRunOptions {
   monitors: readonly Monitor[]
   json: boolean
-  /** Where files of runs are kept, in a folder for each monitor. */
+  /** The folder for files of runs, with a subfolder for each monitor. */
   output: string | undefined
 }
 
-/** Runs the monitors once, with progress on a terminal; Ctrl-C cancels what is left. */
+/** Runs the monitors once, with progress on a terminal; Ctrl-C cancels the rest. */
 async function runRound(
   config: AgentConfig,
   file: LoadedFile,
-  { monitors, json, output }: RoundOptions,
+  { monitors, json, output }: CheckRunOptions,
 ): Promise<{ results: Result[]; code: number }> {
   const snapshot = snapshotOf(file, file.location ?? config.location)
   const scripts = scriptHost(config)
   const workFolders = new Set<string>()
   const clock = createClock()
-  const runnerWith = (files: KeptFiles | undefined): Runner =>
+  const runnerWith = (files: StoredFiles | undefined): Runner =>
     createRunner({
       types: MONITOR_TYPES,
       clock,
@@ -104,20 +104,20 @@ async function runRound(
       scripts,
       files,
     })
-  const keepless = runnerWith(undefined)
+  const withoutFiles = runnerWith(undefined)
   const locationContext = locationContextOf(snapshot, dialFrom(config))
   const progress = isForPeople(stderr)
-  const interruption = hearInterruption({
+  const interruption = onInterrupt({
     say: () => stderr.write(`${progress ? '\r\u001B[K' : ''}${ENDING}`),
     folders: workFolders,
   })
   const results = await runOnce({
     monitors,
     async run(job, signal, turn) {
-      if (output === undefined) return keepless.run(job, locationContext, signal, turn)
-      const kept = keepIn(folderOf(output, job.monitor.id))
-      const result = await runnerWith(kept).run(job, locationContext, signal, turn)
-      await kept.settle(result)
+      if (output === undefined) return withoutFiles.run(job, locationContext, signal, turn)
+      const files = storedFilesIn(folderOf(output, job.monitor.id))
+      const result = await runnerWith(files).run(job, locationContext, signal, turn)
+      await files.settle(result)
       return result
     },
     concurrency: { uptime: config.uptimeConcurrency, scripted: config.jobConcurrency },
@@ -133,14 +133,14 @@ async function runRound(
   return { results, code: interruption.codeOr(exitCodeOf(results)) }
 }
 
-const ENDING = 'vedette check: ending what runs; once more ends it at once\n'
+const ENDING = 'vedette check: ending the runs; once more ends it at once\n'
 
 /** `vedette check`. */
 export const CHECK_COMMAND: Command = {
   name: 'check',
   summary: 'Run every monitor of a file once, now, and report',
   positionals: ['[file]'],
-  description: `Runs every activated monitor once, with its retries, and prints a table. ${FILE_HELP}\nExit code 0: all passed or were degraded; 1: something failed; 2: the file or the settings are bad;\n130 and 143: it was interrupted, by Ctrl-C or SIGTERM; what was not finished is shown as cancelled.`,
+  description: `Runs every activated monitor once, with its retries, and prints a table. ${FILE_HELP}\nExit code 0: all passed or were degraded; 1: something failed; 2: the file or the settings are invalid;\n130 and 143: interrupted by Ctrl-C or SIGTERM; unfinished runs are shown as cancelled.`,
   options: {
     json: { help: 'print one result a line as JSON, as they come' },
     junit: { help: 'print JUnit XML for CI systems' },
@@ -148,7 +148,7 @@ export const CHECK_COMMAND: Command = {
     tag: { value: '<tag>', help: 'run monitors with this tag alone' },
     output: {
       value: '<folder>',
-      help: 'keep files of scripts and suites here, in a folder for each monitor’s id',
+      help: 'store files of scripts and suites here, in a folder for each monitor’s id',
     },
   },
   examples: [
@@ -165,7 +165,7 @@ export const VALIDATE_COMMAND: Command = {
   name: 'validate',
   summary: 'Read a monitors file and name every problem in it',
   positionals: ['[file]'],
-  description: `Reads the file as the agent would and runs nothing. Every problem is named with its line, the\nvalue and the fix. ${FILE_HELP}\nExit code 0: the file is good; 2: it is not.`,
+  description: `Reads the file as the agent would and runs nothing. Every problem is shown with its line, the\nvalue and the fix. ${FILE_HELP}\nExit code 0: the file is good; 2: it is not.`,
   examples: [['vedette validate monitors.yaml', 'checks a file before it is used']],
   run: validateCommand,
 }

@@ -1,5 +1,5 @@
-// Who is told of faults of the program: the platform, or the receiver that SENTRY_DSN names, or nobody. Where
-// nobody is told nothing is made, and what tells is loaded with the first fault.
+// The receiver of fault reports: that of SENTRY_DSN, or the platform, or none. Without a receiver nothing is
+// created; the code that sends is loaded with the first fault.
 import type { ConfigReading } from '../agent/config.ts'
 import { VERSION } from '../contract/versions.ts'
 import type { FaultReceiver } from '../process/faults/fault.ts'
@@ -14,20 +14,20 @@ export interface FaultsPlatform {
   agentId: () => string | undefined
 }
 
-/** Stands for an agent that had a fault before it knew its id. */
+/** The id in reports of an agent that does not know its own id yet. */
 const NO_AGENT = '00000000-0000-4000-8000-000000000000'
 
-/** The reports of an agent; undefined where it shall make none, or nobody is there to take them. */
+/** The fault reports of an agent; undefined when they are switched off or there is no receiver. */
 export function agentFaults(
   { config, secrets }: ConfigReading,
   platform?: FaultsPlatform,
 ): FaultReports | undefined {
   if (!config.externalObservability) return undefined
-  const way = { proxyUrl: config.platformProxyUrl, noProxy: config.noProxy }
+  const route = { proxyUrl: config.platformProxyUrl, noProxy: config.noProxy }
   const dsn = config.sentryDsn === undefined ? undefined : parseDsn(config.sentryDsn)
   const release = `vedette-agent@${VERSION}`
   if (dsn !== undefined) {
-    return createFaultReports({ release, secrets, open: () => posterTo(dsn, way) })
+    return createFaultReports({ release, secrets, open: () => posterTo(dsn, route) })
   }
   if (platform === undefined) return undefined
   const agentId = () => platform.agentId() ?? NO_AGENT
@@ -36,16 +36,16 @@ export function agentFaults(
     secrets,
     async open() {
       const { createPlatformPoster } = await import('../agent/platform/envelope-poster.ts')
-      return createPlatformPoster(platform, way, agentId)
+      return createPlatformPoster(platform, route, agentId)
     },
   })
 }
 
-/** Opens the way to the receiver that a DSN names. */
+/** Opens the connection to the receiver of a DSN. */
 export async function posterTo(
   dsn: SentryDsn,
-  way: { proxyUrl: string | undefined; noProxy: readonly string[] },
+  route: { proxyUrl: string | undefined; noProxy: readonly string[] },
 ): Promise<FaultReceiver> {
   const { createDsnPoster } = await import('../agent/platform/envelope-poster.ts')
-  return createDsnPoster(dsn, way)
+  return createDsnPoster(dsn, route)
 }

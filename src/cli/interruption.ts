@@ -1,34 +1,34 @@
-// Ctrl-C and SIGTERM of commands that run something to its end: the first one is answered at once and cancels
-// what runs, so that what was recorded is still shown; the second one ends the process.
+// Ctrl-C and SIGTERM for commands that run to completion: the first signal cancels the run, whose results so far
+// are still shown; the second one ends the process.
 import { spawn } from 'node:child_process'
 import { constants } from 'node:os'
 import { onSignals, type StopSignal } from '../process/signals.ts'
 
-/** Somebody's wish that a command ends, if it comes. */
+/** The interruption of a command by a signal. */
 export interface Interruption {
   /** Aborted by the first signal. */
   readonly signal: AbortSignal
-  /** The exit code: as a shell has it, 128 + the signal's number, once there was one; else the given one. */
+  /** The exit code: 128 + the signal's number once there was one, as in a shell; else the given code. */
   codeOr(code: number): number
-  /** No signal is listened to any more. */
+  /** Removes the signal handlers. */
   over(): void
 }
 
-/** What is to be done. */
-export interface InterruptionOrder {
-  /** Says on the terminal, at once, what the signal brings about. */
+/** Reactions to a signal. */
+export interface InterruptionOptions {
+  /** Prints at once what the signal does. */
   say: () => void
-  /** Folders that a second signal would leave behind. */
+  /** Folders to remove after a second signal. */
   folders?: ReadonlySet<string>
 }
 
-/** Listens for it from now on. */
-export function hearInterruption({ say, folders = new Set() }: InterruptionOrder): Interruption {
+/** Handles signals from now on. */
+export function onInterrupt({ say, folders = new Set() }: InterruptionOptions): Interruption {
   const stop = new AbortController()
-  let told: StopSignal | undefined
+  let received: StopSignal | undefined
   const over = onSignals({
     stop(signal) {
-      told = signal
+      received = signal
       say()
       stop.abort()
     },
@@ -39,12 +39,12 @@ export function hearInterruption({ say, folders = new Set() }: InterruptionOrder
   })
   return {
     signal: stop.signal,
-    codeOr: (code) => (told === undefined ? code : 128 + constants.signals[told]),
+    codeOr: (code) => (received === undefined ? code : 128 + constants.signals[received]),
     over,
   }
 }
 
-/** By a process that outlives this one: what a run has put there may be large, and nobody waits any more. */
+/** Removes them in a process that outlives this one: they may be large, and the user does not wait any more. */
 function removeLater(folders: ReadonlySet<string>): void {
   if (folders.size === 0) return
   const options = { detached: true, stdio: 'ignore' } as const

@@ -1,5 +1,5 @@
-// What `vedette start` sets up on the platform that it has just started: a private location, a key for its
-// agent, and the monitors of a file. By the public API, as any other program would.
+// Set-up of `vedette start` on its platform, through the public API: a private location, a key for its agent, and
+// the monitors of a file.
 import { chmodSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type BundledFile, withFileBundles } from '../client/apply-bundles.ts'
@@ -17,7 +17,7 @@ import type { FileToRun } from './monitors-to-run.ts'
 const CALL_MS = 30_000
 const APPLY_MS = 300_000
 
-/** The platform answered that it will not. */
+/** The platform refused a call. */
 export class InstallationError extends Error {
   readonly code = 'INSTALLATION'
 
@@ -32,8 +32,8 @@ export interface LocalLocation {
   id: string
   slugName: string
   apiKey: string
-  /** Where the key is kept. */
-  keptIn: string
+  /** The file with the key. */
+  keyFile: string
 }
 
 interface LocationAnswer {
@@ -43,8 +43,8 @@ interface LocationAnswer {
 }
 
 /**
- * The location of that name with a key for its agent: the one that is kept in `folder` as long as the
- * platform knows it, or else a new one. Rejects with InstallationError.
+ * The location of that name with a key for its agent: the stored key of `folder` if the platform still knows it,
+ * else a new one. Rejects with InstallationError.
  */
 export async function ensureLocation(
   target: ApplyTarget,
@@ -56,18 +56,20 @@ export async function ensureLocation(
   const found = all.find((one) => one.slugName === slugName)
   const location =
     found ?? ((await call(target, 'POST', path, { name: slugName, slugName })) as LocationAnswer)
-  const keptIn = join(folder, 'local-location.json')
-  const kept = readKept(keptIn)
-  const isKnown = location.keys.some(({ maskedKey }) => kept?.apiKey.endsWith(maskedKey.slice(-4)))
-  if (kept?.id === location.id && isKnown) {
-    return { id: location.id, slugName, apiKey: kept.apiKey, keptIn }
+  const keyFile = join(folder, 'local-location.json')
+  const stored = readStored(keyFile)
+  const isKnown = location.keys.some(({ maskedKey }) =>
+    stored?.apiKey.endsWith(maskedKey.slice(-4)),
+  )
+  if (stored?.id === location.id && isKnown) {
+    return { id: location.id, slugName, apiKey: stored.apiKey, keyFile }
   }
   const keys = location.keys.toSorted((a, b) => a.created_at.localeCompare(b.created_at))
-  // Nobody knows the key that was kept before; of two active ones the older makes room.
+  // The stored key is lost or unknown to the platform. A location has two keys at most: the older one is deleted.
   if (keys.length > 1) await call(target, 'DELETE', `${path}/${location.id}/keys/${keys[0]?.id}`)
   const made = (await call(target, 'POST', `${path}/${location.id}/keys`)) as { rawKey: string }
-  keep(keptIn, { id: location.id, slugName, apiKey: made.rawKey })
-  return { id: location.id, slugName, apiKey: made.rawKey, keptIn }
+  store(keyFile, { id: location.id, slugName, apiKey: made.rawKey })
+  return { id: location.id, slugName, apiKey: made.rawKey, keyFile }
 }
 
 async function call(
@@ -91,69 +93,71 @@ async function call(
   return text === '' ? undefined : (JSON.parse(text) as unknown)
 }
 
-interface Kept {
+interface StoredLocation {
   id: string
   slugName: string
   apiKey: string
 }
 
-function readKept(path: string): Kept | undefined {
+function readStored(path: string): StoredLocation | undefined {
   try {
-    const { id, slugName, apiKey } = JSON.parse(readFileSync(path, 'utf8')) as Partial<Kept>
+    const { id, slugName, apiKey } = JSON.parse(
+      readFileSync(path, 'utf8'),
+    ) as Partial<StoredLocation>
     if (typeof id !== 'string' || typeof slugName !== 'string') return undefined
     return typeof apiKey === 'string' ? { id, slugName, apiKey } : undefined
   } catch {
-    // The first start, or somebody took it away: another key is made.
+    // The first start, or the file was removed: a new key is created.
     return undefined
   }
 }
 
-/** For its owner alone, whole or not at all. */
-function keep(path: string, kept: Kept): void {
+/** Writes the file atomically, readable by its owner alone. */
+function store(path: string, location: StoredLocation): void {
   makeFolderSync(join(path, '..'), 0o755)
   const draft = `${path}.new`
-  writeFileSync(draft, `${JSON.stringify(kept, null, 2)}\n`, { mode: 0o600 })
+  writeFileSync(draft, `${JSON.stringify(location, null, 2)}\n`, { mode: 0o600 })
   chmodSync(draft, 0o600)
   renameSync(draft, path)
 }
 
-/** A file that was read to be applied, or what is wrong with it. */
+/** A monitors file to apply, or its problems. */
 export type ReadInstallation = Awaited<ReturnType<typeof readFileToApply>>
 
-/** Reads the file of monitors. */
+/** Reads the monitors file. */
 export function readInstallation(file: FileToRun, env: Environment): Promise<ReadInstallation> {
   return readFileToApply(file.path, env, file.variables)
 }
 
-/** What is brought to the platform of this installation. */
-export interface Installing {
+/** Where and how a file is applied. */
+export interface InstallationOptions {
   target: ApplyTarget
-  /** Where the file lies: projects of suites are named from there. */
+  /** Path of the file: paths of suite projects are relative to it. */
   path: string
   /** The location of monitors that name none. */
   slugName: string
-  /** Gives it up. */
+  /** Aborts the calls. */
   signal: AbortSignal
 }
 
 /**
- * Makes the platform's monitors those of the file, on the location where they name none, with the projects of
- * its suites; what an earlier start brought and the file has no more is deleted. Answers with what is wrong.
- * Rejects with ApplyError.
+ * Applies the file to the platform: monitors, on the location where they name none, and projects of suites.
+ * Monitors of an earlier start that are not in the file any more are deleted. Resolves with the problems of the
+ * file; rejects with ApplyError.
  */
 export function applyInstallation(
   read: ReadInstallation & { ok: true },
-  installing: Installing,
+  options: InstallationOptions,
 ): Promise<Problem[]> {
-  return withFileBundles(read.file, installing.path, async (bundled) => {
+  return withFileBundles(read.file, options.path, async (bundled) => {
     if ('findings' in bundled) return read.locate(bundled.findings)
-    return read.locate(await applyBundled(bundled, installing))
+    return read.locate(await applyBundled(bundled, options))
   })
 }
 
 async function applyBundled(
   { file, bundles }: Extract<BundledFile, { file: unknown }>,
-  { target, slugName, signal: given }: Installing,
+  { target, slugName, signal: given }: InstallationOptions,
 ): Promise<Findings> {
   const signal = AbortSignal.any([given, AbortSignal.timeout(APPLY_MS)])
   for (const one of await missingBundles(target, bundles, signal)) {
@@ -164,7 +168,7 @@ async function applyBundled(
   const answer = await callApply(target, request, { signal, deadlineMs: APPLY_MS })
   const isDue = answer.plan.some((one) => one.action !== 'unchanged')
   if (answer.problems.length === 0 && !answer.applied && isDue) {
-    throw new ApplyError('refused', 'the platform did not take the monitors')
+    throw new ApplyError('refused', 'the platform did not apply the monitors')
   }
   return findingsOf(answer.problems, file)
 }

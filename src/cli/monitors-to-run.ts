@@ -1,4 +1,4 @@
-// Which file of monitors a command works on, and how its problems are told.
+// Finds the monitors file of a command and prints its problems.
 import { fileURLToPath } from 'node:url'
 import { readMonitorsFilePath } from '../agent/config.ts'
 import { countedProblems, formatProblem, type Problem } from '../agent/monitors-file/problems.ts'
@@ -10,30 +10,30 @@ import { refuse } from './settings.ts'
 
 const { env, stderr } = process
 
-/** A file of monitors, and variables that it needs besides its own. */
+/** A monitors file, and variables that it needs in addition to its own. */
 export interface FileToRun {
   path: string
   variables: readonly Variable[]
 }
 
-/** What the help of such commands says. */
+/** Help text on the choice of the file. */
 export const FILE_HELP =
   'The file is the one named, or else MONITORS_FILE, or else the built-in example, which comes with a\n' +
   'small local site and needs no network.'
 
-/** Prints what is wrong with a monitors file; the exit code. */
+/** Prints the problems of a monitors file; returns the exit code. */
 export function complain(read: { problems: readonly Problem[] }): number {
   stderr.write(read.problems.map((one) => `${formatProblem(one)}\n`).join(''))
   stderr.write(`vedette: ${countedProblems(read.problems)} in the monitors file\n`)
   return EXIT_CONFIGURATION
 }
 
-/** Prints what is odd about a file that is taken all the same. */
+/** Prints the warnings of a valid file. */
 export function warn(warnings: readonly Problem[]): void {
   for (const one of warnings) stderr.write(`warning: ${formatProblem(one)}\n`)
 }
 
-/** The file that a command names, or that the environment does, or the example beside its site. */
+/** The file of the command or the environment, or else the example with its local site. */
 export async function withFile(
   named: string | undefined,
   use: (file: FileToRun) => Promise<number>,
@@ -50,7 +50,7 @@ export async function withFile(
   }
 }
 
-/** Puts a file that was found in the place of whatever the environment names. */
+/** Settings that replace the file of the environment by this one. */
 export const onlyFile = ({ path }: FileToRun): Environment => ({
   MONITORS_FILE: path,
   MONITORS_FILE_FILE: undefined,

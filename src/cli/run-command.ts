@@ -1,9 +1,9 @@
-// `vedette run` and `vedette cancel`: a monitor of a platform, run now.
+// `vedette run` and `vedette cancel`: run a monitor of a platform now, or cancel a run.
 import { APPLY_VARIABLES } from '../agent/platform/sync/apply-config.ts'
 import { type Arguments, type Command, EXIT_CONFIGURATION } from '../process/command-line.ts'
 import { environmentHelp } from '../process/environment-help.ts'
 import { isForPeople, mayColour } from '../process/log.ts'
-import { hearInterruption } from './interruption.ts'
+import { onInterrupt } from './interruption.ts'
 
 const { env, stdout, stderr } = process
 
@@ -26,7 +26,7 @@ async function runCommand(args: Arguments): Promise<number> {
   const order = { monitor, location, wait: !args.on('no-wait'), json: args.on('json') }
   // Loaded only here: an agent must not carry it in its memory.
   const { runNow } = await import('../client/run-now.ts')
-  const interruption = hearInterruption({
+  const interruption = onInterrupt({
     say: () => stderr.write('vedette run: ending; once more ends it at once\n'),
   })
   try {
@@ -58,7 +58,7 @@ export const RUN_COMMAND: Command = {
     '`vedette check` does. A deactivated monitor can be run as well. Ctrl-C cancels the run; a second one\n' +
     'ends the waiting alone. Files come after the result: they are waited for, 15 s at most, and shown by\n' +
     'the address of the public API that has them, with --json by `artifacts[].id`.\n' +
-    'Exit code 0: passed or degraded; 1: failed; 2: the settings are bad, or the platform refuses; 3: the\n' +
+    'Exit code 0: passed or degraded; 1: failed; 2: the settings are invalid, or the platform refuses; 3: the\n' +
     'platform cannot be reached; 4: the run says nothing about the target (errored, cancelled, missed);\n' +
     '130 and 143: it was interrupted, by Ctrl-C or SIGTERM.',
   options: {
@@ -78,11 +78,11 @@ export const RUN_COMMAND: Command = {
 /** `vedette cancel`. */
 export const CANCEL_COMMAND: Command = {
   name: 'cancel',
-  summary: 'Cancel a run that was asked for',
+  summary: 'Cancel a run that was requested',
   positionals: ['<run>'],
   description:
-    'At once when no agent has it; else its agent is told and its result says what became of it. A run\n' +
-    'that is finished stays as it is. Exit codes as for `vedette run`.',
+    'At once when no agent has it; else its agent is notified, and the result shows the outcome. A finished\n' +
+    'run does not change. Exit codes as for `vedette run`.',
   more: () => environmentHelp(APPLY_VARIABLES),
   examples: [['vedette cancel 0f8fad5b-d9cb-469f-a165-70867728950e', 'cancels that run']],
   run: cancelCommand,

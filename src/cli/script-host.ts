@@ -1,5 +1,5 @@
-// Makes the ground that user code stands on, as the settings say. What it needs is loaded at its first
-// run: an agent for uptime checks alone must not carry it in its memory.
+// Creates the ScriptHost of the settings. The modules that it needs are loaded at the first run: an agent for
+// uptime checks alone must not hold them in memory.
 import { join } from 'node:path'
 import type { BundleFetcher } from '../agent/platform/bundle-fetcher.ts'
 import type { AgentConfig } from '../agent/config.ts'
@@ -12,19 +12,16 @@ import type { SandboxTrial } from '../sandbox/trial.ts'
 import type { ScriptHost } from '../scripts/host.ts'
 import { openToolchains } from '../scripts/toolchains.ts'
 
-/** What an agent adds to it. */
-export interface GroundSurroundings {
-  /** Leads to its platform, where it has one. */
+/** What an agent adds to the host. */
+export interface ScriptHostContext {
+  /** The connection to the platform, if any. */
   link?: PlatformLink
-  /** Is told what holds user code; without one nothing is tried. */
+  /** Receives the state of the sandbox; without a log the sandbox is not probed. */
   log?: Log
 }
 
-/** The ground for runs of this agent. */
-export function scriptHost(
-  config: AgentConfig,
-  { link, log }: GroundSurroundings = {},
-): ScriptHost {
+/** Creates the host for the scripts of this agent. */
+export function scriptHost(config: AgentConfig, { link, log }: ScriptHostContext = {}): ScriptHost {
   let sandbox: Promise<Sandbox> | undefined
   let fetcher: Promise<BundleFetcher> | undefined
   let trial: SandboxTrial | undefined
@@ -44,7 +41,7 @@ export function scriptHost(
     }),
     close: () => void sandbox?.then((one) => one.close()),
     async prepare() {
-      // An agent without any of them runs uptime checks alone: it stays as small as it is.
+      // An agent without engines and runtimes runs uptime checks alone and needs no sandbox.
       const installed = await Promise.all([tools.installed('engine'), tools.installed('runtime')])
       if (installed.flat().length > 0) await made().catch(() => {})
     },
@@ -59,7 +56,7 @@ async function makeFetcher(link: PlatformLink, folder: string): Promise<BundleFe
   return createBundleFetcher({ link, folder })
 }
 
-/** With a log, the sandbox is tried beside the first run, and what holds in it is said once. */
+/** With a log, the sandbox is probed alongside the first run, and its layers are logged once. */
 async function makeSandbox(
   config: AgentConfig,
   log: Log | undefined,
@@ -71,22 +68,23 @@ async function makeSandbox(
     isolation: config.scriptIsolation,
     firstUserId: config.scriptUserId,
   })
-  if (log !== undefined) void sayTrial(sandbox, config, log).then(tried)
+  if (log !== undefined) void logTrial(sandbox, config, log).then(tried)
   return sandbox
 }
 
-async function sayTrial(sandbox: Sandbox, config: AgentConfig, log: Log): Promise<SandboxTrial> {
+async function logTrial(sandbox: Sandbox, config: AgentConfig, log: Log): Promise<SandboxTrial> {
   const { trySandbox } = await import('../sandbox/trial.ts')
   const { findChromium } = await import('../scripts/chromium.ts')
   const { chromiumPath, workRoot } = config
-  // Where it cannot be made, the trial says so.
+  // If the folder cannot be created, the trial reports it.
   await makeFolder(workRoot, 0o777).catch(() => {})
   const hasChromium = (await findChromium(chromiumPath)) !== undefined
   const trial = await trySandbox(sandbox, { root: workRoot, hasChromium })
-  // What is wrong with the folder is said where it is watched, and no longer than it lasts.
+  // Errors of the folder are reported by its watcher, and only while they last.
   if (trial.isDiskAtFault === true) return { ...trial, missing: [] }
   const { layers, namespaces } = trial
-  if (layers !== undefined) log.info({ ...layers, userNamespaces: namespaces }, 'user code is held')
-  for (const lack of trial.missing) log.warn(lack)
+  if (layers !== undefined)
+    log.info({ ...layers, userNamespaces: namespaces }, 'user code is sandboxed')
+  for (const requirement of trial.missing) log.warn(requirement)
   return trial
 }

@@ -1,5 +1,4 @@
-// What every command of the agent begins with: its settings or what is wrong with them, its log, its way out
-// to the network.
+// Common set-up of all commands of the agent: settings, log and dialler.
 import { type AgentConfig, type ConfigReading, readAgentConfig } from '../agent/config.ts'
 import { createScrubber } from '../agent/redaction/scrub.ts'
 import { EXIT_CONFIGURATION } from '../process/command-line.ts'
@@ -13,19 +12,19 @@ import { createResolver } from '../network/dns/resolver.ts'
 
 const { env, stdout, stderr } = process
 
-/** Runs with these settings; a number is the exit code when the settings are no good. */
+/** Reads the settings; prints their problems and returns the exit code when they are invalid. */
 export function settings(changes: Environment = {}): ConfigReading | number {
   const reading = readAgentConfig({ env: { ...env, ...changes }, stdout })
   return reading.problems.length === 0 ? reading : refuse(reading.problems)
 }
 
-/** Prints what is wrong with the settings; the exit code. */
+/** Prints the problems of the settings; returns the exit code. */
 export function refuse(problems: readonly EnvironmentProblem[]): number {
   stderr.write(`vedette: ${problemText(problems)}`)
   return EXIT_CONFIGURATION
 }
 
-/** Makes a log that shows no secret of the settings; `faults` hears of the errors in it. */
+/** Creates a log without the secrets of the settings; its errors are reported to `faults`. */
 export function logOf(
   { config, secrets }: ConfigReading,
   faults?: FaultReports,
@@ -43,7 +42,7 @@ export function logOf(
   })
 }
 
-/** Makes the way out to the network, as the settings allow it. */
+/** Creates diallers that obey the network settings. */
 export function dialFrom(config: AgentConfig): (proxyUrl: string | undefined) => Dialler {
   const policy = createNetworkPolicy({
     blocked: [...config.blockedNetworks],

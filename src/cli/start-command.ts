@@ -8,7 +8,7 @@ export const START_COMMAND: Command = {
   name: 'start',
   summary: 'Run everything in one process: platform, agent, and monitors to watch',
   description:
-    'Starts the platform on an embedded PostgreSQL in DATA_DIR (./data), an agent beside it, and the monitors\n' +
+    'Starts the platform on an embedded PostgreSQL in DATA_DIR (./data), an agent, and the monitors\n' +
     'of MONITORS_FILE, or else the built-in examples, which come with a small local site and need no\n' +
     'network. The monitors are those of the file, also after it has changed. PORT and AGENT_HEALTH_PORT\n' +
     'give way to free ports where nobody chose them. All variables of `vedette platform` and `vedette agent`\n' +

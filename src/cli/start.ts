@@ -1,5 +1,5 @@
-// Everything in one process: the platform on its embedded database, an agent beside it, and monitors to
-// watch. They meet over HTTP, as they would on two machines.
+// `vedette start`: the platform on its embedded database, an agent and monitors, all in one process. Agent and
+// platform talk over HTTP, as they would on two machines.
 import { readFileSync, watchFile, unwatchFile } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
@@ -25,7 +25,7 @@ import { posterTo } from './fault-reports.ts'
 import {
   applyInstallation,
   ensureLocation,
-  type Installing,
+  type InstallationOptions,
   InstallationError,
   type LocalLocation,
   type ReadInstallation,
@@ -36,10 +36,10 @@ import { refuse } from './settings.ts'
 
 const { env, stdout, stderr } = process
 
-/** How often the file of monitors is looked at. */
-const LOOK_MS = 2_000
+/** Interval of the checks for a changed monitors file. */
+const CHECK_INTERVAL_MS = 2_000
 const DEFAULT_PORTS = { PORT: '3000', AGENT_HEALTH_PORT: '8081' } as const
-/** Stands for the key until there is one. */
+/** Placeholder for the API key until it is created. */
 const NO_KEY_YET = 'pl_not-yet-made'
 
 interface Settings {
@@ -47,7 +47,7 @@ interface Settings {
   agent: ConfigReading
 }
 
-/** Runs everything until it is told to stop; resolves with the exit code. */
+/** Runs platform and agent until a stop signal; resolves with the exit code. */
 export async function runEverything(file: FileToRun): Promise<number> {
   const given = await withFreePorts(env)
   const settings = readSettings(given)
@@ -76,7 +76,7 @@ export async function runEverything(file: FileToRun): Promise<number> {
     const url = platform.url()
     if (url === undefined) return 0
     const target = targetOf(url, made ?? credentialsFrom(settings.platform))
-    return await runAgentBeside({ target, settings, file, read, log, stop, offSignals })
+    return await runLocalAgent({ target, settings, file, read, log, stop, offSignals })
   } catch (error) {
     if (stop.signal.aborted) return 0
     const message = messageOf(error)
@@ -89,25 +89,25 @@ export async function runEverything(file: FileToRun): Promise<number> {
   }
 }
 
-interface Beside {
+interface LocalAgentOptions {
   target: ApplyTarget
   settings: Settings
   file: FileToRun
   read: ReadInstallation & { ok: true }
   log: Log
   stop: AbortController
-  /** Leaves the signals to the agent. */
+  /** Removes the signal handlers: the agent has its own. */
   offSignals(): void
 }
 
-async function runAgentBeside(beside: Beside): Promise<number> {
-  const { target, settings, file, read, log, stop } = beside
+async function runLocalAgent(options: LocalAgentOptions): Promise<number> {
+  const { target, settings, file, read, log, stop } = options
   const { config } = settings.agent
   const slugName = read.file.location ?? config.location
   const dataDir = settings.platform.config.dataDir
   const location = await ensureLocation(target, slugName, dataDir)
-  const installing = { target, path: file.path, slugName, signal: stop.signal }
-  const problems = await applyInstallation(read, installing)
+  const installation = { target, path: file.path, slugName, signal: stop.signal }
+  const problems = await applyInstallation(read, installation)
   if (problems.length > 0) return complain({ problems })
   const { apiKey } = location
   const { platformUrl } = target
@@ -116,21 +116,22 @@ async function runAgentBeside(beside: Beside): Promise<number> {
     config: {
       ...config,
       dataDir: config.dataDir ?? dataDir,
-      // To itself it goes without a proxy.
+      // The agent reaches the local platform without a proxy.
       noProxy: [...config.noProxy, new URL(platformUrl).host],
     },
     secrets: [...settings.agent.secrets, apiKey, target.apiKey],
   }
-  // One after the other, so that what was read last is what stays.
+  // One at a time, so that the last read file wins.
   let applied = Promise.resolve()
-  const applyAgain = () => void (applied = applied.then(() => applyChanged(file, installing, log)))
-  watchFile(file.path, { interval: LOOK_MS, persistent: false }, applyAgain)
+  const applyAgain = () =>
+    void (applied = applied.then(() => applyChanged(file, installation, log)))
+  watchFile(file.path, { interval: CHECK_INTERVAL_MS, persistent: false }, applyAgain)
   if (stop.signal.aborted) return 0
   if (isForPeople(stdout)) stdout.write(screenOf({ target, location, dataDir, reading, read }))
   else log.info({ version: VERSION, url: platformUrl, location: slugName }, 'everything started')
-  // From here on the agent hears signals itself.
+  // From here on the agent handles signals itself.
   const prepare = () => {
-    beside.offSignals()
+    options.offSignals()
     return Promise.resolve(stop.signal.aborted ? 0 : undefined)
   }
   try {
@@ -138,18 +139,22 @@ async function runAgentBeside(beside: Beside): Promise<number> {
   } finally {
     unwatchFile(file.path, applyAgain)
     stop.abort()
-    // What was packed is removed first.
+    // An apply in progress removes its packed bundles first.
     await applied
   }
 }
 
-/** Brings a file that changed; one that is no good changes nothing. */
-async function applyChanged(file: FileToRun, installing: Installing, log: Log): Promise<void> {
-  const { signal } = installing
+/** Applies a changed file; an invalid one changes nothing. */
+async function applyChanged(
+  file: FileToRun,
+  installation: InstallationOptions,
+  log: Log,
+): Promise<void> {
+  const { signal } = installation
   if (signal.aborted) return
   try {
     const read = await readInstallation(file, env)
-    const problems = read.ok ? await applyInstallation(read, installing) : read.problems
+    const problems = read.ok ? await applyInstallation(read, installation) : read.problems
     for (const one of problems) log.error(formatProblem(one))
     if (problems.length === 0) log.info({ file: file.path }, 'the monitors file was applied')
     else log.error('the monitors file cannot be used; what was there before goes on')
@@ -161,7 +166,7 @@ async function applyChanged(file: FileToRun, installing: Installing, log: Log): 
   }
 }
 
-/** Ports that nobody chose are any free ones where the usual ones are taken. */
+/** Where no port is set and the default one is in use, any free port is used. */
 async function withFreePorts(given: Environment): Promise<Environment> {
   const chosen: Record<string, string | undefined> = { ...given }
   for (const [variable, port] of Object.entries(DEFAULT_PORTS)) {
@@ -204,7 +209,7 @@ function readSettings(given: Environment): Settings | number {
   return named.size > 0 ? refuse([...named.values()]) : { platform, agent }
 }
 
-/** On a terminal the agent's results are what there is to see; the platform says what is wrong. */
+/** The platform's log. On a terminal it has only warnings and errors, so that the agent's results stand out. */
 function logOf({ config, secrets }: PlatformConfigReading, faults?: FaultReports): Log {
   const pretty = isForPeople(stdout)
   const isChosen = (env['LOG_LEVEL'] ?? '') !== ''
@@ -217,14 +222,17 @@ function logOf({ config, secrets }: PlatformConfigReading, faults?: FaultReports
   })
 }
 
-/** Those that an earlier start made or the environment names. Throws InstallationError. */
+/** Credentials of the environment, or those stored by an earlier start. Throws InstallationError. */
 function credentialsFrom({ config }: PlatformConfigReading): Credentials {
   const { accountId, adminApiKey, dataDir } = config
   if (accountId !== undefined && adminApiKey !== undefined) return { accountId, adminApiKey }
   const path = join(dataDir, 'credentials.json')
   try {
-    const kept = JSON.parse(readFileSync(path, 'utf8')) as Credentials
-    return { accountId: accountId ?? kept.accountId, adminApiKey: adminApiKey ?? kept.adminApiKey }
+    const stored = JSON.parse(readFileSync(path, 'utf8')) as Credentials
+    return {
+      accountId: accountId ?? stored.accountId,
+      adminApiKey: adminApiKey ?? stored.adminApiKey,
+    }
   } catch {
     throw new InstallationError(
       `the key of the account is not in ${path}; set ACCOUNT_ID and ADMIN_API_KEY, ` +
@@ -248,7 +256,7 @@ function messageOf(error: unknown): string | undefined {
   return knownFault(error)?.message
 }
 
-interface Shown {
+interface ScreenFacts {
   target: ApplyTarget
   location: LocalLocation
   dataDir: string
@@ -256,8 +264,8 @@ interface Shown {
   read: ReadInstallation & { ok: true }
 }
 
-/** What a person needs to go on from here. */
-function screenOf({ target, location, dataDir, reading, read }: Shown): string {
+/** The start screen: addresses, credentials and the location. */
+function screenOf({ target, location, dataDir, reading, read }: ScreenFacts): string {
   const colour = mayColour(stdout, env)
   const { platformUrl, accountId, apiKey } = target
   const { healthPort } = reading.config
@@ -269,7 +277,7 @@ function screenOf({ target, location, dataDir, reading, read }: Shown): string {
       'Admin key',
       `${apiKey.slice(0, 7)}…${apiKey.slice(-4)}   whole in ${dataDir}/credentials.json`,
     ],
-    ['Location', `${location.slugName}   the key of its agents is in ${location.keptIn}`],
+    ['Location', `${location.slugName}   the key of its agents is in ${location.keyFile}`],
     ...(healthPort === 0
       ? []
       : [['Agent', `http://127.0.0.1:${healthPort}/health   and /metrics`] as [string, string]]),
@@ -278,7 +286,7 @@ function screenOf({ target, location, dataDir, reading, read }: Shown): string {
     '',
     paint(colour, 'green', `Vedette ${VERSION} watches ${monitors} monitors. Ctrl-C stops it.`),
     '',
-    ...rows.map(([name, words]) => `  ${name.padEnd(10)} ${words}`),
+    ...rows.map(([name, text]) => `  ${name.padEnd(10)} ${text}`),
     '',
     '  Results, newest last:',
     '',

@@ -1,35 +1,35 @@
-// Files of runs that a command keeps for whoever called it, in a folder.
+// Stores files of runs in a folder that the caller of a command names.
 import { chown, copyFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { diskMessage } from '../agent/delivery/spool/disk-message.ts'
-import type { FileKeep } from '../agent/sink.ts'
+import type { FileStaging } from '../agent/sink.ts'
 import type { Result } from '../contract/result.ts'
 import { LIMITS } from '../contract/versions.ts'
 import { makeFolder } from '../process/make-folder.ts'
 
-/** Keeps the files of one run in a folder, which is made for the first of them. */
-export interface KeptFiles extends FileKeep {
-  /** Removes what earlier attempts have left there and the result does not name. Never rejects. */
+/** Stores the files of one run in a folder, which is created with the first file. */
+export interface StoredFiles extends FileStaging {
+  /** Removes files of earlier attempts that the result does not name. Never rejects. */
   settle(result: Pick<Result, 'artifacts'>): Promise<void>
 }
 
-/** Keeps the files of a run in this folder. */
-export function keepIn(folder: string): KeptFiles {
+/** Stores the files of a run in this folder. */
+export function storedFilesIn(folder: string): StoredFiles {
   const staged = new Set<string>()
   return {
     bytesMax: () => LIMITS.artifactBytesMax,
     async stage(path, { name, bytes }) {
-      const kept = join(folder, name)
+      const target = join(folder, name)
       try {
         await makeFolder(folder, 0o777)
-        await copyFile(path, kept)
-        // A copy belongs to whom the original does, which is the run's user.
-        await chown(kept, process.getuid?.() ?? -1, process.getgid?.() ?? -1)
+        await copyFile(path, target)
+        // The copy would belong to the run's user, like the original.
+        await chown(target, process.getuid?.() ?? -1, process.getgid?.() ?? -1)
         staged.add(name)
         return undefined
       } catch (error) {
-        // Half a file would pass for it.
-        await rm(kept, { force: true }).catch(() => {})
+        // A partial file would look complete.
+        await rm(target, { force: true }).catch(() => {})
         return `it has ${bytes} bytes, and ${diskMessage(error)}`
       }
     },

@@ -1,4 +1,4 @@
-// `vedette test`: a check suite here and now, as the agent would run it.
+// `vedette test`: runs a check suite here and now, as the agent would.
 import { copyFile, stat } from 'node:fs/promises'
 import { dirname, join, resolve, sep } from 'node:path'
 import { exitCodeOf } from '../agent/run/check.ts'
@@ -23,8 +23,8 @@ import { quoted } from '../suites/command.ts'
 import type { ScriptContext } from '../scripts/context.ts'
 import { runSuite } from '../suites/run.ts'
 import { readEnvFile } from './env-file.ts'
-import { hearInterruption } from './interruption.ts'
-import { keepIn } from './stored-files.ts'
+import { onInterrupt } from './interruption.ts'
+import { storedFilesIn } from './stored-files.ts'
 import { scriptHost } from './script-host.ts'
 import { dialFrom, settings } from './settings.ts'
 
@@ -41,13 +41,13 @@ async function testCommand(args: Arguments): Promise<number> {
   const monitor = await monitorFor(folder, args)
   if (typeof monitor === 'string') return refuseTest(monitor)
   const junit = args.value('junit')
-  // Where results of tests usually are, which no bundle takes along.
+  // The usual folder of test results; bundles leave it out.
   const place = found.isDirectory() ? folder : process.cwd()
   const output = resolve(args.value('output') ?? join(place, 'test-results', 'vedette'))
   const missing = junit === undefined ? undefined : await missingFolder(junit, output)
   if (missing !== undefined) return refuseTest(`--junit ${junit}: there is no folder ${missing}`)
   const { result, code } = await runHere(reading.config, monitor, args.on('json'), output)
-  if (junit !== undefined) await copyFile(join(output, 'junit.xml'), junit).catch(tellMissing)
+  if (junit !== undefined) await copyFile(join(output, 'junit.xml'), junit).catch(reportMissing)
   if (args.on('json')) stdout.write(`${JSON.stringify(result)}\n`)
   return code
 }
@@ -57,7 +57,7 @@ function refuseTest(problem: string): number {
   return EXIT_CONFIGURATION
 }
 
-/** The folder that the file is to be in, where there is none and the run does not make it either. */
+/** The missing folder of the file; undefined when it exists or the run creates it. */
 async function missingFolder(file: string, output: string): Promise<string | undefined> {
   const folder = dirname(resolve(file))
   if (`${output}${sep}`.startsWith(`${folder}${sep}`)) return undefined
@@ -65,11 +65,11 @@ async function missingFolder(file: string, output: string): Promise<string | und
   return found?.isDirectory() === true ? undefined : folder
 }
 
-function tellMissing(error: Error): void {
+function reportMissing(error: Error): void {
   stderr.write(`vedette test: there is no JUnit file: ${error.message}\n`)
 }
 
-/** The suite that the arguments describe, or what is wrong with them. */
+/** The suite of the arguments, or a sentence on what is wrong with them. */
 async function monitorFor(folder: string, args: Arguments): Promise<Monitor | string> {
   const engine = args.value('engine')
   const [name, version] = engine?.split('@') ?? []
@@ -78,7 +78,7 @@ async function monitorFor(folder: string, args: Arguments): Promise<Monitor | st
     return `--engine ${engine}: there are ${OFFERED.join(', ')}`
   }
   const chosen = known === undefined ? undefined : chooseEngine(known, version)
-  // A project may wish for what is near; who names an engine means that one.
+  // A project may ask for a similar version; --engine means exactly that one.
   const why = typeof chosen === 'string' ? chosen : chosen?.notice && 'is not offered'
   if (why !== undefined) return `--engine ${engine}: ${why}; there are ${OFFERED.join(', ')}`
   const variables = await variablesOf(args.value('env-file'))
@@ -118,11 +118,11 @@ async function runHere(
   const secrets = variableSecrets(monitor.environmentVariables)
   const scrub = createScrubber({ secrets, headers: config.scrubHeaders })
   const named = new NamedTexts(scrub)
-  let seen: Scrubber | undefined
-  // Whole lines, each time.
+  let runScrubber: Scrubber | undefined
+  // Called with whole lines.
   const say = (text: string) => {
     const clean = scrub.text(named.text(text))
-    stderr.write(seen?.text(clean) ?? clean)
+    stderr.write(runScrubber?.text(clean) ?? clean)
   }
   const live = new SuiteLive(say, mayColour(stderr, env))
   const watched: AnyMonitorType = {
@@ -143,11 +143,11 @@ async function runHere(
     workFolders,
     scrubHeaders: config.scrubHeaders,
     scripts: host,
-    files: keepIn(output),
-    onRunScrubber: (all) => (seen = all),
+    files: storedFilesIn(output),
+    onRunScrubber: (all) => (runScrubber = all),
   })
   const snapshot = { location: config.location, variables: [], monitors: [monitor] }
-  const interruption = hearInterruption({ say: sayEnding, folders: workFolders })
+  const interruption = onInterrupt({ say: sayEnding, folders: workFolders })
   const locationContext = locationContextOf(snapshot, dialFrom(config))
   const result = await runner.run(
     { monitor, slot: Date.now() },
@@ -174,8 +174,8 @@ export const TEST_COMMAND: Command = {
   positionals: ['[folder]'],
   description:
     'Runs the Playwright project of a folder, or of a .tar.gz, with its packages installed by its lock\n' +
-    'file, on the engine that it asks for, held as the agent holds it. Without a folder it is this one.\n' +
-    'Exit code 0: passed or degraded; 1: anything else; 2: the arguments or the settings are bad;\n' +
+    'file, on the engine that it asks for, sandboxed as in the agent. Default: the current folder.\n' +
+    'Exit code 0: passed or degraded; 1: anything else; 2: the arguments or the settings are invalid;\n' +
     '130 and 143: it was interrupted, by Ctrl-C or SIGTERM, and what was recorded until then is shown.',
   options: {
     engine: { value: '<engine>', help: 'node@22, node@24, node@26 or bun@1.3' },
@@ -186,7 +186,7 @@ export const TEST_COMMAND: Command = {
       value: '<file>',
       help: 'variables for the tests, NAME=value; kept out of results',
     },
-    'no-install': { help: 'take the packages that are in the folder, and install none' },
+    'no-install': { help: 'use the packages in the folder, and install none' },
     output: { value: '<folder>', help: 'where files go; test-results/vedette in the folder' },
     json: { help: 'print the result as JSON, and nothing else' },
     junit: { value: '<file>', help: 'write JUnit XML for CI systems' },

@@ -1,4 +1,4 @@
-// `vedette engine` and `vedette runtime`: what user code runs on, installed with npm.
+// `vedette engine` and `vedette runtime`: install the programs that user code runs on, with npm.
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { installTool } from '../scripts/tool-install.ts'
@@ -19,7 +19,7 @@ const { env, stdout, stderr } = process
 
 const run = promisify(execFile)
 
-/** The kinds of what each command installs: engines are of little use without package managers. */
+/** Kinds of tools by command: engines are of little use without package managers. */
 const KINDS = { engine: ['engine', 'package-manager'], runtime: ['runtime'] } as const
 type ToolsCommand = keyof typeof KINDS
 
@@ -54,24 +54,24 @@ async function list(kind: ToolKind, toolchains: Toolchains): Promise<void> {
   }
 }
 
-/** How to install something. */
+/** Options of an installation. */
 export interface InstallOptions {
-  /** Also where it is there already. */
+  /** Installs it again where it is installed already. */
   again?: boolean
-  /** Where it says what there is now; standard output where absent. */
-  tell?: (text: string) => void
+  /** Receives the outcome; default: standard output. */
+  write?: (text: string) => void
 }
 
-/** Installs it with a word on how far it is; resolves with the exit code: 0, 1, or 130 when it is interrupted. */
+/** Installs a tool and shows the progress; resolves with the exit code: 0, 1, or 130 when interrupted. */
 export async function installHere(
   kind: ToolKind,
   name: string,
   toolchains: Toolchains,
-  { again = false, tell = (text) => stdout.write(text) }: InstallOptions = {},
+  { again = false, write = (text) => stdout.write(text) }: InstallOptions = {},
 ): Promise<number> {
   const present = again ? undefined : await toolchains.find(kind, name)
   if (present !== undefined) {
-    tell(`${name} is installed in ${present.folder}\n`)
+    write(`${name} is installed in ${present.folder}\n`)
     return 0
   }
   const stop = new AbortController()
@@ -96,9 +96,9 @@ export async function installHere(
       stderr.write(`${name} was not installed: ${outcome.problem}${also}\n`)
       return 1
     }
-    tell(`${name} is installed in ${outcome.tool.folder}\n`)
+    write(`${name} is installed in ${outcome.tool.folder}\n`)
     for (const one of outcome.tool.missing) {
-      tell(`  without ${one}: the registry does not have it\n`)
+      write(`  without ${one}: the registry does not have it\n`)
     }
     return 0
   } catch (error) {
@@ -113,16 +113,16 @@ export async function installHere(
 
 const NO_WRITING = /\b(?:EROFS|EACCES)\b/
 
-/** What an image has stays as it is. */
+/** Advice for images, whose own folders are read-only. */
 function fixInImages(kind: ToolKind, name: string): string {
   const image = imageWith(kind, name)
-  const take = image === undefined ? '' : `take the image ${image}, which has it, or `
-  return `\nWhat an image has stays as it is: ${take}set TOOLS_DIR to another folder, for all engines and runtimes`
+  const advice = image === undefined ? '' : `use the image ${image}, which has it, or `
+  return `\nWhat an image has stays as it is: ${advice}set TOOLS_DIR to another folder, for all engines and runtimes`
 }
 
 const PROGRESS_MS = 1000
 
-/** One line on a terminal that tells how much has come; a line at the start elsewhere. */
+/** Shows the size on disk in one line on a terminal; elsewhere prints one line at the start. */
 function startProgress(name: string) {
   const since = performance.now()
   if (!stderr.isTTY) {
@@ -137,8 +137,8 @@ function startProgress(name: string) {
     const size = folder === undefined ? undefined : await megabytesOf(folder)
     measuring = false
     const seconds = Math.round((performance.now() - since) / 1000)
-    const came = size === undefined ? '' : `, ${size} MB on disk`
-    if (timer.hasRef()) stderr.write(`\r\u001B[Kinstalling ${name}: ${seconds} s${came}`)
+    const amount = size === undefined ? '' : `, ${size} MB on disk`
+    if (timer.hasRef()) stderr.write(`\r\u001B[Kinstalling ${name}: ${seconds} s${amount}`)
   }
   const timer = setInterval(() => void show(), PROGRESS_MS)
   return {
@@ -158,7 +158,7 @@ async function megabytesOf(folder: string): Promise<number | undefined> {
     const { stdout: text } = await run('du', ['-sm', folder], { timeout: 5000 })
     return Number.parseInt(text)
   } catch {
-    // The folder is being moved, or there is no du: the time alone has to do.
+    // The folder is being moved, or there is no du: only the time is shown.
     return undefined
   }
 }

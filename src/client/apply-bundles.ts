@@ -22,12 +22,12 @@ import type { FileToApply } from '../agent/monitors-file/file.ts'
 export interface FileBundle {
   /** Folder or file, as the monitors file names it. */
   from: string
-  /** Where it lies packed. */
+  /** Path of the archive. */
   path: string
   /** Hex. */
   sha256: string
   bytes: number
-  /** In the folder; undefined of what was packed already. */
+  /** In the folder; undefined for an archive. */
   files?: number
 }
 
@@ -35,8 +35,8 @@ export interface FileBundle {
 export type BundledFile = { file: FileToApply; bundles: FileBundle[] } | { findings: Findings }
 
 /**
- * Packs what the suites of a file name, lends it to `work`, and removes it. Rejects with what `work` rejects
- * with. `monitorsFile`: folders are named from where it lies.
+ * Packs the folders of the suites, passes them to `work`, and removes the archives. Rejects with the error of
+ * `work`. `monitorsFile`: folders are relative to it.
  */
 export async function withFileBundles<T>(
   file: FileToApply,
@@ -104,11 +104,11 @@ async function engineOf(
   folder: string,
 ): Promise<EngineOptions | string | undefined> {
   const { engine, engineVersion, workingDir } = monitor as Partial<SuiteMonitor>
-  const inside = workingDir ?? '.'
-  const isOpen = [engine, engineVersion, inside].some((one) => one?.includes('{{'))
-  if (isOpen || (engineVersion ?? '') !== '' || inside.startsWith('..')) return undefined
+  const workingFolder = workingDir ?? '.'
+  const isOpen = [engine, engineVersion, workingFolder].some((one) => one?.includes('{{'))
+  if (isOpen || (engineVersion ?? '') !== '' || workingFolder.startsWith('..')) return undefined
   const project = (await stat(source)).isDirectory() ? source : await unpacked(source, folder)
-  const found = await suiteEngine({ engine }, foldersUpward(project, inside))
+  const found = await suiteEngine({ engine }, foldersUpward(project, workingFolder))
   if (typeof found === 'string') return found
   if (found.from === 'default') return undefined
   const [name, version] = found.engine.split('@')
@@ -122,7 +122,7 @@ async function unpacked(source: string, folder: string): Promise<string> {
     unpackedBytesMax: LIMITS.suiteProjectBytesMax,
     filesMax: LIMITS.suiteProjectFilesMax,
   }
-  // What is no good archive is told when it is run, with the agent's words for it.
+  // A bad archive fails when it runs, with the agent's message.
   const signal = AbortSignal.timeout(UNPACK_MS_MAX)
   await unpackBundle(source, target, bounds, signal).catch(() => undefined)
   return target

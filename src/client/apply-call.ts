@@ -1,4 +1,4 @@
-// The one call with which a file is applied, and what its answers mean.
+// The call that applies a file, and the meaning of its answers.
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import { APPLY_BOUNDS, ApplyAnswer, type ApplyRequest } from '../contract/api/apply.ts'
@@ -8,7 +8,7 @@ import { callPublicApi, type PublicAnswer } from '../agent/platform/public-call.
 
 /** Why there is no answer, in a sentence for people. */
 export class ApplyError extends Error {
-  /** `refused`: sending the same again is no use. */
+  /** `refused`: a retry of the same request cannot work. */
   readonly code: 'refused' | 'unreachable'
 
   constructor(code: 'refused' | 'unreachable', message: string) {
@@ -50,24 +50,24 @@ function read(answer: PublicAnswer, target: ApplyTarget): ApplyAnswer {
   throw refusal(answer, target, '/v1/apply')
 }
 
-/** What an answer means that is not the one that was wanted. `path` is what was asked for. */
+/** The error for an unexpected answer. `path` is the path of the request. */
 export function refusal(
   { status, said }: Pick<PublicAnswer, 'status' | 'said'>,
   { platformUrl: where }: ApplyTarget,
   path: string,
 ): ApplyError {
-  // Answers to HEAD have no words.
-  const words = said === '' ? '' : ` (${said})`
+  // Answers to HEAD have no message.
+  const text = said === '' ? '' : ` (${said})`
   switch (status) {
     case 200:
       return new ApplyError('unreachable', `${where} answers, but not as a platform does`)
     case 401:
       return new ApplyError(
         'refused',
-        `the platform refuses the key or the account${words}; check VEDETTE_API_KEY and ACCOUNT_ID`,
+        `the platform refuses the key or the account${text}; check VEDETTE_API_KEY and ACCOUNT_ID`,
       )
     case 403:
-      return new ApplyError('refused', `the key may not do that${words}; use one that may write`)
+      return new ApplyError('refused', `the key may not do that${text}; use one that may write`)
     case 404:
       return new ApplyError(
         'refused',

@@ -1,5 +1,5 @@
-// What `vedette apply` says: the plan in lines for people, and what the platform has against the file in
-// the places of the file.
+// The output of `vedette apply`: the plan in lines for people, and the platform's objections at their places in
+// the file.
 import type { FileBundle } from './apply-bundles.ts'
 import type {
   ApplyAction,
@@ -19,13 +19,13 @@ const SIGNS: Readonly<Record<ApplyAction, string>> = {
 
 const COLOURS: Readonly<Record<string, number>> = { '+': 32, '~': 33, '-': 31 }
 
-/** Changed places named of one thing; the rest is counted. */
+/** Changed places that one line names; the rest is counted. */
 const PLACES_SHOWN_MAX = 8
 
 /** How the plan is shown. */
 export interface PlanStyle {
   colour: boolean
-  /** Code bundles that are brought before. */
+  /** Code bundles that are uploaded before. */
   bundles?: readonly FileBundle[]
 }
 
@@ -33,7 +33,7 @@ export interface PlanStyle {
 export function planText({ plan }: ApplyAnswer, { colour, bundles = [] }: PlanStyle): string {
   const changes = plan.filter(({ action }) => action !== 'unchanged')
   const all = [
-    ...bundles.map((one) => ({ sign: SIGNS.create, kind: 'bundle', subject: bundleWords(one) })),
+    ...bundles.map((one) => ({ sign: SIGNS.create, kind: 'bundle', subject: bundleText(one) })),
     ...changes.map((one) => ({
       sign: SIGNS[one.action],
       kind: one.kind,
@@ -54,7 +54,7 @@ export function planText({ plan }: ApplyAnswer, { colour, bundles = [] }: PlanSt
 const HASH_CHARS = 12
 const KIB = 1024
 
-function bundleWords({ from, sha256, bytes, files }: FileBundle): string {
+function bundleText({ from, sha256, bytes, files }: FileBundle): string {
   const size = bytes < KIB * KIB ? `${Math.ceil(bytes / KIB)} KiB` : `${mebibytes(bytes)} MiB`
   const count = files === undefined ? '' : `, ${files} ${files === 1 ? 'file' : 'files'}`
   return `${shownName(from)}: ${sha256.slice(0, HASH_CHARS)}${count}, ${size}`

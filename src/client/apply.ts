@@ -23,23 +23,23 @@ const EXIT_UNREACHABLE = 3
 
 const DEADLINE_MS = 300_000
 
-/** What is asked for. */
+/** The options of the command. */
 export interface ApplyOrder {
   path: string
-  /** What the file is known by on the platform; its base name where it is left out. */
+  /** The name of the file on the platform; its base name by default. */
   name: string | undefined
   prune: boolean
   /** Shows what would change and changes nothing. */
   planOnly: boolean
 }
 
-/** Where the command finds its settings and says what it has to say. */
-export interface ApplySurroundings {
+/** The settings and the output of the command. */
+export interface ApplyContext {
   env: Environment
   write(text: string): void
   complain(text: string): void
   colour: boolean
-  /** Gives the call up. */
+  /** Aborts the call. */
   signal: AbortSignal
 }
 
@@ -68,7 +68,7 @@ export function applyRequestOf(file: FileToApply, order: ApplyOrder): ApplyReque
  * Applies the file; resolves with the exit code: 0 done or nothing to do, 1 a plan that changes
  * something, 2 the file or the settings are bad or the platform refuses them, 3 no platform.
  */
-export async function runApply(order: ApplyOrder, around: ApplySurroundings): Promise<number> {
+export async function runApply(order: ApplyOrder, around: ApplyContext): Promise<number> {
   const { target, problems } = readApplyTarget(around.env)
   if (problems.length > 0) {
     around.complain(`vedette: ${problemText(problems)}`)
@@ -93,11 +93,11 @@ export async function runApply(order: ApplyOrder, around: ApplySurroundings): Pr
   }
 }
 
-/** Brings the bundles that are missing, and then the file that names them. Throws ApplyError. */
+/** Uploads the missing bundles, and then the file that names them. Throws ApplyError. */
 async function applyBundled(
   { file, locate }: Extract<ReadFileToApply, { ok: true }>,
   bundles: readonly FileBundle[],
-  { order, target, around }: { order: ApplyOrder; target: ApplyTarget; around: ApplySurroundings },
+  { order, target, around }: { order: ApplyOrder; target: ApplyTarget; around: ApplyContext },
 ): Promise<number> {
   const { signal } = around
   const missing = await missingBundles(target, bundles, signal)
@@ -113,14 +113,14 @@ async function applyBundled(
   return answer.applied ? 0 : EXIT_UNREACHABLE
 }
 
-function complain(problems: readonly Problem[], around: ApplySurroundings): number {
+function complain(problems: readonly Problem[], around: ApplyContext): number {
   around.complain(problems.map((one) => `${formatProblem(one)}\n`).join(''))
   const count = countedProblems(problems)
   around.complain(`vedette apply: ${count} in the monitors file; nothing was changed\n`)
   return EXIT_CONFIGURATION
 }
 
-/** Whatever a server or a proxy says back, the key is not shown. */
+/** Hides the key in messages of a server or a proxy. */
 function withoutKey(message: string, { apiKey, proxyUrl }: ApplyTarget): string {
   const { password = '' } = URL.parse(proxyUrl ?? '') ?? {}
   return [apiKey, password]

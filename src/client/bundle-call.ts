@@ -1,4 +1,4 @@
-// The calls with which `vedette apply` brings code bundles: which are missing, and here they are.
+// The calls of `vedette apply` for code bundles: finds the missing ones, and uploads them.
 import { createReadStream } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FileBundle } from './apply-bundles.ts'
@@ -11,7 +11,7 @@ const PATH = '/v1/code-bundles'
 const ASK_MS = 30_000
 const TRIES_MAX = 3
 const AGAIN_MS = 1_000
-/** The slowest connection that is put up with. */
+/** The slowest connection that works. */
 const BYTES_PER_MS_MIN = 64
 const UPLOAD_MS_MIN = 60_000
 
@@ -31,7 +31,7 @@ export async function missingBundles(
   return missing
 }
 
-/** Brings a bundle. Throws ApplyError. */
+/** Uploads a bundle. Throws ApplyError. */
 export async function bringBundle(
   target: ApplyTarget,
   { sha256, path: file, bytes }: FileBundle,
@@ -48,7 +48,7 @@ export async function bringBundle(
   if (answer.status !== 200) throw refusal(answer, target, PATH)
 }
 
-/** Calls, again where it may help: the same bundle twice is the same as once. */
+/** Calls with retries: the upload of a bundle is idempotent. */
 async function call(
   target: ApplyTarget,
   signal: AbortSignal,

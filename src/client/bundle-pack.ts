@@ -1,5 +1,5 @@
 // Packs the folder of a check suite into a tar.gz that is the same for the same files, byte for byte, so that
-// its hash tells whether anything changed.
+// its hash shows whether anything changed.
 import { createReadStream, createWriteStream } from 'node:fs'
 import { lstat, opendir, readlink } from 'node:fs/promises'
 import { createHash } from 'node:crypto'
@@ -26,7 +26,7 @@ export class BundlePackError extends Error {
   }
 }
 
-/** Made again by whoever runs the suite, or of no use to it. */
+/** Folders that the run of a suite creates again or does not need. */
 const LEFT_OUT: ReadonlySet<string> = new Set([
   'node_modules',
   '.git',
@@ -39,7 +39,7 @@ const LEFT_OUT: ReadonlySet<string> = new Set([
   '.env',
 ])
 
-/** How much a folder may hold. */
+/** Limits of a folder. */
 export interface PackBounds {
   bytesMax: number
   filesMax: number
@@ -68,7 +68,7 @@ export async function packBundle(
     hash.update(piece)
     bytes += piece.length
   })
-  // Neither the time nor the system of whoever packs is in the header that gzip writes.
+  // The header of gzip has neither the time nor the system of the packing machine.
   const written = pipeline(tar, createGzip({ level: 9 }), counted, createWriteStream(target))
   await Promise.all([addAll(tar, folder, items), written])
   if (bytes > bounds.bytesMax) {
@@ -79,10 +79,10 @@ export async function packBundle(
 
 async function itemsOf(folder: string, { filesMax }: PackBounds): Promise<Item[]> {
   const items: Item[] = []
-  const visit = async (inside: string): Promise<void> => {
-    for await (const { name } of await opendir(join(folder, inside))) {
+  const visit = async (relativePath: string): Promise<void> => {
+    for await (const { name } of await opendir(join(folder, relativePath))) {
       if (LEFT_OUT.has(name)) continue
-      const path = inside === '' ? name : `${inside}/${name}`
+      const path = relativePath === '' ? name : `${relativePath}/${name}`
       const found = await lstat(join(folder, path))
       if (items.length >= filesMax) {
         throw new BundlePackError(`${folder} holds more than ${filesMax} files`)
@@ -91,7 +91,7 @@ async function itemsOf(folder: string, { filesMax }: PackBounds): Promise<Item[]
         await visit(path)
         continue
       }
-      // Sockets and pipes are of a process that runs now.
+      // Sockets and pipes belong to a running process.
       if (!found.isFile() && !found.isSymbolicLink()) continue
       items.push({
         path,
@@ -121,8 +121,8 @@ async function add(tar: Pack, folder: string, { path, kind, bytes, executable }:
   const source = join(folder, path)
   if (kind === 'symlink') {
     const linkname = await readlink(source)
-    const inside = normalize(join(dirname(path), linkname))
-    if (isAbsolute(linkname) || inside === '..' || inside.startsWith('../')) {
+    const linkTarget = normalize(join(dirname(path), linkname))
+    if (isAbsolute(linkname) || linkTarget === '..' || linkTarget.startsWith('../')) {
       throw new BundlePackError(`the link ${path} leads out of ${folder}`)
     }
     tar.entry({ name: path, type: 'symlink', linkname, mtime: NO_TIME })
@@ -130,7 +130,7 @@ async function add(tar: Pack, folder: string, { path, kind, bytes, executable }:
   }
   const mode = executable ? 0o755 : 0o644
   const entry = tar.entry({ name: path, size: bytes, mode, mtime: NO_TIME })
-  // A file that grows while it is read is cut to what the header says; one that shrinks is told.
+  // A file that grows while it is read is cut to what the header says; one that shrinks is an error.
   const end = Math.max(0, bytes - 1)
   await pipeline(bytes === 0 ? [] : createReadStream(source, { end }), entry)
 }

@@ -11,9 +11,14 @@ export function tableOf(results: readonly Result[], options: { colour: boolean }
   )
   const [verdictWidth = 0, nameWidth = 0, typeWidth = 0, timeWidth = 0] = widths
   const lines = rows.flatMap(({ result, cells }) => {
-    const [, name = '', type = '', time = '', seen = ''] = cells
+    const [, name = '', type = '', time = '', observation = ''] = cells
     const verdict = verdictLabel(result.verdict, options.colour, verdictWidth)
-    const rest = [name.padEnd(nameWidth), type.padEnd(typeWidth), time.padStart(timeWidth), seen]
+    const rest = [
+      name.padEnd(nameWidth),
+      type.padEnd(typeWidth),
+      time.padStart(timeWidth),
+      observation,
+    ]
     const indent = ' '.repeat(verdictWidth + 2)
     return [
       [verdict, ...rest].join('  ').trimEnd(),

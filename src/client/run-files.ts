@@ -1,14 +1,14 @@
-// The files of a run on demand: agents bring them after the result, so whoever wants them waits a little.
+// The files of a run on demand: agents upload them after the result, so the command waits a little.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ArtifactView, RunDetail } from '../contract/api/run.ts'
 import { PlatformRunError, type PlatformRuns } from '../agent/platform/runs.ts'
 
-/** How long files are waited for that the result names. */
+/** Time to wait for the files of a result. */
 export const FILES_WITHIN_MS = 15_000
 const FIRST_MS = 250
 const APART_MS_MAX = 3_000
 
-/** How the files of a run are waited for. */
+/** Options of the wait for files. */
 export interface FilesWait {
   runs: Pick<PlatformRuns, 'read'>
   withinMs: number
@@ -22,8 +22,8 @@ export function awaitedOf({ artifacts }: Pick<RunDetail, 'artifacts'>): Artifact
 }
 
 /**
- * The finished run once all of its files have come, or as it is known when time is over. Never rejects for
- * the platform's sake: what the run said is known already.
+ * The finished run once all of its files have come, or its last state at the deadline. An error of the platform
+ * never rejects: the result is known already.
  */
 export async function withFiles(
   ended: RunDetail,

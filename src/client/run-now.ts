@@ -16,7 +16,7 @@ const EXIT_UNREACHABLE = 3
 /** Exit code when a run says nothing about its target: errored, cancelled, missed. */
 const EXIT_ABOUT_US = 4
 
-/** What is to be run, and how it is shown. */
+/** The monitor to run, and the output. */
 export interface RunOrder {
   /** Id or name. */
   monitor: string
@@ -25,17 +25,17 @@ export interface RunOrder {
   json: boolean
 }
 
-/** Where a command finds its settings and says what it has to say. */
-export interface RunSurroundings {
+/** The settings and the output of a command. */
+export interface RunContext {
   env: Environment
   write(text: string): void
   complain: (text: string) => void
   colour: boolean
   /** Cancels what is followed, once. */
   stop: AbortSignal
-  /** How often it is said that a run still waits; without it, once. */
+  /** How often a waiting run is reported; without it, once. */
   waitingEveryMs?: number | undefined
-  /** How long files are waited for; 15 s by default. */
+  /** Time to wait for files; 15 s by default. */
   filesWithinMs?: number | undefined
 }
 
@@ -44,26 +44,27 @@ export interface RunSurroundings {
  * 1 failed, 2 the settings are bad or the platform refuses, 3 no platform, 4 nothing can be said about
  * the target.
  */
-export function runNow(order: RunOrder, around: RunSurroundings): Promise<number> {
-  return onPlatform('run', around, async (runs) => {
-    const monitorId = await unlessStopped(runs.findMonitor(order.monitor), around)
+export function runNow(order: RunOrder, context: RunContext): Promise<number> {
+  return onPlatform('run', context, async (runs) => {
+    const monitorId = await unlessStopped(runs.findMonitor(order.monitor), context)
     if (monitorId === undefined) return EXIT_ABOUT_US
     const locations = order.location === undefined ? undefined : [order.location]
     const asked = await runs.ask(monitorId, locations)
     if (!order.wait) {
-      for (const run of asked) around.write(order.json ? `${JSON.stringify(run)}\n` : `${run.id}\n`)
+      for (const run of asked)
+        context.write(order.json ? `${JSON.stringify(run)}\n` : `${run.id}\n`)
       return 0
     }
-    const ended = await followAll(runs, asked, order, around)
-    if (!order.json) around.write(reportOf(ended, around.colour))
+    const ended = await followAll(runs, asked, order, context)
+    if (!order.json) context.write(reportOf(ended, context.colour))
     return exitCodeOf(ended)
   })
 }
 
-/** Resolves with undefined when it is stopped before: then there is nothing yet that had to be cancelled. */
+/** Resolves with undefined when it is stopped before: then there is nothing to cancel yet. */
 async function unlessStopped<T>(
   work: Promise<T>,
-  { stop, complain }: RunSurroundings,
+  { stop, complain }: RunContext,
 ): Promise<T | undefined> {
   const stopped = Promise.withResolvers<undefined>()
   const giveUp = () => {
@@ -81,31 +82,31 @@ async function unlessStopped<T>(
 }
 
 /** Cancels a run; 0 when that is done or asked for, else as `runNow`. */
-export function cancelNow(runId: string, around: Omit<RunSurroundings, 'stop'>): Promise<number> {
-  return onPlatform('cancel', around, async (runs) => {
+export function cancelNow(runId: string, context: Omit<RunContext, 'stop'>): Promise<number> {
+  return onPlatform('cancel', context, async (runs) => {
     const { state, verdict } = await runs.cancel(runId)
     const ended = `is finished: ${verdict}`
-    const words = state === 'finished' ? ended : 'is being cancelled by its agent'
-    around.write(`run ${runId} ${words}\n`)
+    const label = state === 'finished' ? ended : 'is being cancelled by its agent'
+    context.write(`run ${runId} ${label}\n`)
     return 0
   })
 }
 
 async function onPlatform(
   command: string,
-  around: Omit<RunSurroundings, 'stop'>,
+  context: Omit<RunContext, 'stop'>,
   work: (runs: PlatformRuns) => Promise<number>,
 ): Promise<number> {
-  const { target, problems } = readApplyTarget(around.env)
+  const { target, problems } = readApplyTarget(context.env)
   if (problems.length > 0) {
-    around.complain(`vedette: ${problemText(problems)}`)
+    context.complain(`vedette: ${problemText(problems)}`)
     return EXIT_CONFIGURATION
   }
   try {
     return await work(new PlatformRuns(target))
   } catch (error) {
     if (!(error instanceof PlatformRunError)) throw error
-    around.complain(`vedette ${command}: ${withoutKey(error.message, target)}\n`)
+    context.complain(`vedette ${command}: ${withoutKey(error.message, target)}\n`)
     return error.code === 'refused' ? EXIT_CONFIGURATION : EXIT_UNREACHABLE
   }
 }
@@ -118,9 +119,9 @@ async function followAll(
   runs: PlatformRuns,
   asked: readonly Run[],
   { json }: RunOrder,
-  around: RunSurroundings,
+  context: RunContext,
 ): Promise<RunDetail[]> {
-  const { stop, complain } = around
+  const { stop, complain } = context
   const open = new Set(asked.map(({ id }) => id))
   const cancel = () => {
     if (open.size === 0) return
@@ -137,11 +138,11 @@ async function followAll(
   try {
     return await Promise.all(
       asked.map(async (run) => {
-        const ended = await followOne(runs, run, around)
+        const ended = await followOne(runs, run, context)
         open.delete(run.id)
-        complain(`${run.location}: ${endWords(ended)}\n`)
-        const whole = await bringFiles(runs, ended, around)
-        if (json) around.write(`${JSON.stringify(notedFiles(whole))}\n`)
+        complain(`${run.location}: ${endText(ended)}\n`)
+        const whole = await bringFiles(runs, ended, context)
+        if (json) context.write(`${JSON.stringify(notedFiles(whole))}\n`)
         return whole
       }),
     )
@@ -150,20 +151,20 @@ async function followAll(
   }
 }
 
-/** Follows a run to its end, and says how it stands. */
+/** Follows a run to its end, and reports its state. */
 async function followOne(
   runs: PlatformRuns,
   run: Run,
-  { complain, waitingEveryMs }: RunSurroundings,
+  { complain, waitingEveryMs }: RunContext,
 ): Promise<RunDetail> {
   const began = performance.now()
   let state = run.state
   complain(`${run.location}: ${state}, run ${run.id}\n`)
   const sayWaiting = () => {
-    const words = WAITING[state]
-    if (words === undefined) return
+    const label = WAITING[state]
+    if (label === undefined) return
     const seconds = Math.round((performance.now() - began) / 1_000)
-    complain(`${run.location}: ${state}, ${words} (${seconds} s)\n`)
+    complain(`${run.location}: ${state}, ${label} (${seconds} s)\n`)
   }
   const timer = waitingEveryMs === undefined ? undefined : setInterval(sayWaiting, waitingEveryMs)
   try {
@@ -171,11 +172,11 @@ async function followOne(
       run,
       (now) => {
         state = now
-        const words = WAITING[now]
+        const label = WAITING[now]
         if (now !== 'finished')
-          complain(`${run.location}: ${now}${words === undefined ? '' : `, ${words}`}\n`)
+          complain(`${run.location}: ${now}${label === undefined ? '' : `, ${label}`}\n`)
       },
-      (progress) => complain(`${run.location}: ${progressWords(progress)}\n`),
+      (progress) => complain(`${run.location}: ${progressText(progress)}\n`),
     )
   } finally {
     clearInterval(timer)
@@ -188,11 +189,11 @@ const WAITING: Partial<Record<RunState, string>> = {
   sent: 'waits for a place on its agent',
 }
 
-/** The run with its files, which come after the result; whoever stops the command waits no longer for them. */
+/** The run with its files, which come after the result; a stop ends the wait for them. */
 async function bringFiles(
   runs: PlatformRuns,
   ended: RunDetail,
-  { stop, complain, filesWithinMs = FILES_WITHIN_MS }: RunSurroundings,
+  { stop, complain, filesWithinMs = FILES_WITHIN_MS }: RunContext,
 ): Promise<RunDetail> {
   const count = awaitedOf(ended).length
   if (count === 0) return ended
@@ -219,13 +220,13 @@ function notedFiles(run: RunDetail): RunDetail {
 }
 
 /** Like `test 3/10: shop.spec.ts`. */
-function progressWords({ phase, done, total, line }: ShownProgress): string {
+function progressText({ phase, done, total, line }: ShownProgress): string {
   const counts = total === null ? (done ?? '') : `${done ?? 0}/${total}`
   const where = `${phase} ${counts}`.trim()
   return printable(line === null || line === '' ? where : `${where}: ${line}`)
 }
 
-function endWords({ verdict, missedReason, needed }: RunDetail): string {
+function endText({ verdict, missedReason, needed }: RunDetail): string {
   const why = [missedReason, needed].filter((one) => one !== null).join(', ')
   return why === '' ? `${verdict}` : `${verdict} (${printable(why)})`
 }

@@ -26,7 +26,7 @@ export type Comparison = (typeof COMPARISONS)[number]
 
 export const NUMERIC: readonly Comparison[] = ['EQUALS', 'NOT_EQUALS', 'LESS_THAN', 'GREATER_THAN']
 
-/** What a text can be compared by. */
+/** Comparisons of texts. */
 export const TEXTUAL = [
   'EQUALS',
   'NOT_EQUALS',
@@ -38,26 +38,26 @@ export const TEXTUAL = [
   'NOT_CONTAINS',
 ] as const satisfies readonly Comparison[]
 
-/** All but those that look for keys and values inside of objects. */
+/** All except those on keys and values of objects. */
 export const WITHOUT_KEYS: readonly Comparison[] = [...TEXTUAL, 'IS_NULL', 'NOT_NULL']
 
-/** Comparisons that look at the value alone and ignore `target`. */
+/** Comparisons of the value alone, which ignore `target`. */
 export const TARGETLESS: readonly Comparison[] = ['IS_EMPTY', 'NOT_EMPTY', 'IS_NULL', 'NOT_NULL']
 
-/** What a value may be compared by, and with. */
+/** Permitted comparisons and targets of a value. */
 export interface ValueRule {
   comparisons: readonly Comparison[]
   /** Whether `target` must be a number, for the comparisons of NUMERIC. */
   numeric?: boolean
-  /** Bounds of such a number, both of them allowed. */
+  /** Inclusive bounds of such a number. */
   range?: readonly [min: number, max: number]
   /** The only targets there are, lowest first: comparisons of NUMERIC go by this order. */
   targets?: readonly string[]
 }
 
-/** What one source of a type of monitor allows. */
+/** Rules of one source of a monitor type. */
 export interface SourceRule extends ValueRule {
-  /** What `property` holds; `none` means that it must be empty. `header` and `metadata` are names. */
+  /** Content of `property`; `none` means that it must be empty. `header` and `metadata` are names. */
   property: 'none' | 'json-path' | 'regex' | 'header' | 'metadata'
 }
 
@@ -66,10 +66,10 @@ export interface PropertiesRule {
   properties: Readonly<Record<string, ValueRule>>
 }
 
-/** Source → what it allows. */
+/** Rules by source. */
 export type SourceRules = Readonly<Record<string, SourceRule | PropertiesRule>>
 
-// The wire knows strings only; people write 200 and true in YAML, which means the same.
+// The wire form has strings only; 200 and true in YAML are accepted as well.
 const text = z.union([z.string(), z.number(), z.boolean()]).transform(String)
 
 /** One assertion; evaluated in order, one that does not hold fails the check. */
@@ -115,7 +115,7 @@ function* problemsOf(
   const { property, regex } = assertion
   const regexFix = regex === null || regex === '' ? undefined : regexProblem(regex)
   if (regexFix !== undefined) yield { path: ['regex'], message: regexFix }
-  // Another objection says that there is no such source.
+  // An unknown source is reported elsewhere.
   if (rule === undefined) return
   if (!('properties' in rule)) {
     const fix = propertyProblem(rule, property)

@@ -35,7 +35,7 @@ export function definitionSecrets(
 
 const isUsuallySensitive = createNameTest()
 
-/** Why the secrets of a definition cannot be scrubbed, and where; undefined where they can. */
+/** Reason and place of a secret that cannot be scrubbed; undefined for none. */
 export function secretsProblem(
   definition: Readonly<Record<string, unknown>>,
 ): { path: Path; message: string } | undefined {
@@ -52,7 +52,7 @@ export function secretsProblem(
   return { path: [], message }
 }
 
-/** The objection to a value over `secretCharactersMax`. */
+/** The error text of a value over `secretCharactersMax`. */
 export const SECRET_TOO_LONG = `a secret has at most ${LIMITS.secretCharactersMax} characters; use a shorter one`
 
 /**
@@ -115,7 +115,7 @@ function* urlCredentials(text: string, path: Path): Generator<FoundSecret> {
   yield { value: decoded(part), path }
 }
 
-/** A part of a URL without its percent-encoding; as it is where that is broken. */
+/** A percent-decoded part of a URL; unchanged if the encoding is invalid. */
 export function decoded(part: string): string {
   try {
     return decodeURIComponent(part)
@@ -124,7 +124,7 @@ export function decoded(part: string): string {
   }
 }
 
-/** Echoes of shorter values would be found in every other word. */
+/** Shorter values would match in ordinary text. */
 const ECHO_CHARS_MIN = 6
 
 /**

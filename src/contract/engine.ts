@@ -1,19 +1,19 @@
-// Engines: what a check suite runs on. A wish for a version becomes the nearest engine that there is.
+// Engines of check suites: maps a requested version to the nearest supported engine.
 /** Names of engines in the public wire form. */
 export const ENGINE_NAMES = ['node', 'bun'] as const
 export type EngineName = (typeof ENGINE_NAMES)[number]
 
-/** The engine for a wish. */
+/** The engine chosen for a requested version. */
 export interface ChosenEngine {
   /** Like `node@24`. */
   engine: string
-  /** Present when it is another version than was asked for. */
+  /** Set when the version differs from the requested one. */
   notice?: string
 }
 
 /**
- * The engine for a wish like `node` `20.11`; without a version the default one, Node 22 or Bun 1.3. A
- * text instead says why there is none.
+ * Chooses the engine for a request such as `node` `20.11`; without a version the default, Node 22 or Bun
+ * 1.3. Returns an error text when there is none.
  */
 export function chooseEngine(name: EngineName, version?: string | null): ChosenEngine | string {
   if ((version ?? '') === '') return { engine: name === 'node' ? 'node@22' : 'bun@1.3' }
@@ -27,7 +27,7 @@ export function chooseEngine(name: EngineName, version?: string | null): ChosenE
   return major === 1 && minor === 3 ? { engine: 'bun@1.3' } : { engine: 'bun@1.3', notice }
 }
 
-/** Node 22, 24 and 26 are there: what lies between or before becomes the next one, what is newer 26. */
+/** Rounds up to Node 22, 24 or 26; newer versions become 26. */
 function nodeOf(major: number): ChosenEngine {
   const best = major <= 22 ? 22 : major <= 24 ? 24 : 26
   const engine = `node@${best}`

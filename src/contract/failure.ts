@@ -1,25 +1,25 @@
-// Every way in which a run can go wrong, by a stable code. Codes are part of the public contract:
+// Failures of runs, by stable codes. Codes are part of the public contract:
 // alerts, dashboards and clients match on them. One that is renamed is reported under both names for one version.
 
-/** Whom a failure speaks about: the target that was watched, or this agent and its settings. */
+/** Subject of a failure: the watched target, or the agent and its settings. */
 export type About = 'target' | 'agent'
 
-/** What a failure code stands for. */
+/** Meaning of a failure code. */
 export interface FailureKind {
   /** Decides the verdict: `failed` or `errored`. */
   about: About
-  /** What documentation and help texts show. */
+  /** Shown in documentation and help texts. */
   meaning: string
   /**
-   * Whether something did not arrive in time, so that a delay of the agent's own may be the cause; where
-   * that depends, by the failure's details.
+   * Whether the failure is a timeout, which a delay of the agent itself may cause; if that depends, by the
+   * failure's details.
    */
   timed?: true | ((details: Record<string, unknown>) => boolean)
 }
 
 export type FailureTable = Readonly<Record<string, FailureKind>>
 
-/** The failure codes that types of monitor share. Those of one type stand in its definition. */
+/** Failure codes shared by monitor types. Codes of one type are in its definition. */
 export const FAILURES = {
   DNS_NOT_FOUND: { about: 'target', meaning: 'the name does not exist (NXDOMAIN)' },
   DNS_NO_ADDRESS: {
@@ -226,14 +226,14 @@ export const FAILURES = {
 
 export type FailureCode = keyof typeof FAILURES
 
-/** What is wrong with an agent's own network: it errors whatever monitors run there. */
+/** Problems of an agent's own network, which make all its monitors error. */
 export const NETWORK_PROBLEMS = ['RESOLVER_UNREACHABLE', 'NETWORK_UNREACHABLE'] as const
 export type NetworkProblem = (typeof NETWORK_PROBLEMS)[number]
 
 /** The earlier names of codes that were renamed since the last version. */
 const FORMER_CODES: Readonly<Record<string, string>> = { SANDBOX_FAILED: 'CAGE_FAILED' }
 
-/** One thing that went wrong, as data. `message` is for people; match on `code`. */
+/** A failure as data. `message` is for display; match on `code`. */
 export interface Failure {
   /** A FailureCode, or a code of the type of monitor. */
   code: string
@@ -248,7 +248,7 @@ export function aboutWhom({ code }: Failure, own: FailureTable = {}): About {
 }
 
 /**
- * Makes a failure. `message` says what was observed and, where it helps, what was expected. A type with
+ * Makes a failure. `message` names the observed and, if useful, the expected value. A type with
  * codes of its own names them: `failure<TcpCode>('TCP_EXPECT', …)`.
  */
 export function failure<Own extends string = never>(

@@ -21,7 +21,7 @@ const NAME = /^[0-9a-z_.-]+$/
 const VALUE = /^[\x20-\x7e]*$/
 const BASE64 = /^[A-Za-z0-9+/_-]*={0,2}$/
 
-/** What the protocol sets itself (PROTOCOL-HTTP2.md), and what HTTP/2 forbids (RFC 9113, 8.2.2). */
+/** Headers set by the protocol (PROTOCOL-HTTP2.md) or forbidden by HTTP/2 (RFC 9113, 8.2.2). */
 const RESERVED: ReadonlySet<string> = new Set([
   'te',
   'content-type',

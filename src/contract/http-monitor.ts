@@ -31,10 +31,10 @@ const urlWhere = (problemOf: (text: string) => string | undefined) =>
     })
 
 const url = urlWhere(urlProblem)
-/** What the variable at its beginning comes to, a set-up script may say. */
+/** A variable at its beginning may get its value from a set-up script. */
 const openUrl = urlWhere((text) => (BEGINS_WITH_VARIABLE.test(text) ? undefined : urlProblem(text)))
 
-/** What is wrong with the text as the address of an HTTP check, or undefined. */
+/** Error text of an invalid address of an HTTP check, or undefined. */
 export function urlProblem(text: string): string | undefined {
   if (!URL.canParse(text)) return 'not a URL; write it whole, like https://example.com/path'
   const { protocol } = new URL(text)
@@ -45,7 +45,7 @@ export function urlProblem(text: string): string | undefined {
 const shared = {
   url,
   followRedirects: z.boolean().default(true),
-  /** Goes on when the certificate does not verify; what is wrong with it is still reported. */
+  /** Continues when the certificate does not verify; its problems are still reported. */
   skipSSL: z.boolean().default(false),
   ipFamily: z.enum(['IPv4', 'IPv6']).default('IPv4'),
   /** Ours: TLS settings beyond the wire form. */
@@ -87,7 +87,7 @@ export type UrlMonitor = z.infer<typeof UrlMonitor>
 const scripts = {
   localSetupScript: ScriptText,
   localTearDownScript: ScriptText,
-  /** Where the script lay in its project, so that its relative imports hold. */
+  /** Path of the script in its project, for its relative imports. */
   setupScriptPath: ScriptPath,
   tearDownScriptPath: ScriptPath,
   /** Files that the script imports, by their paths in the project. */
@@ -99,7 +99,7 @@ const scripts = {
 
 const isText = (given: unknown) => typeof given === 'string' && given.trim() !== ''
 
-/** The fields by which a definition really has a script; an empty text is none. */
+/** The script fields of a definition that contain a script; an empty text is none. */
 export function scriptFields(definition: Readonly<Record<string, unknown>>): string[] {
   return SCRIPT_TEXTS.filter((field) => isText(definition[field]))
 }
@@ -116,7 +116,7 @@ export function setsVariables(definition: Readonly<Record<string, unknown>>): bo
 
 type Scripted = z.infer<z.ZodObject<typeof scripts>> & { request: { url: string } }
 
-/** What of the scripts cannot be as it is written, or what of the request where no script changes it. */
+/** Problems of the scripts, and of the request if no script changes it. */
 function* scriptProblems(monitor: Scripted) {
   const { setupScriptPath, tearDownScriptPath, request } = monitor
   const message = isText(monitor.localSetupScript) ? undefined : urlProblem(request.url)
@@ -142,7 +142,7 @@ export const ApiMonitor = monitorSchema('API', {
 })
 export type ApiMonitor = z.infer<typeof ApiMonitor>
 
-/** Status and redirects of an observation, for people. */
+/** Summary of an observation: status and redirects. */
 export function httpSummary(observed: Readonly<Record<string, unknown>>): string[] {
   const { statusCode, hops } = observed
   const redirects = Array.isArray(hops) ? hops.length - 1 : 0

@@ -4,7 +4,7 @@ import type { Monitor } from './monitor.ts'
 /** Milliseconds since the Unix epoch. */
 export type Instant = number
 
-/** Identifies a run that somebody asked for. */
+/** Identifies a run on demand. */
 export type RunId = string
 
 export interface Job {

@@ -1,5 +1,5 @@
-// What every monitor has, whatever its type, in the public wire form. What the type itself wants stays
-// unknown here until the type that claims `checkType` parses it.
+// Common fields of all monitors in the public wire form. The fields of a type stay unparsed here until the
+// definition of its `checkType` parses them.
 import * as z from 'zod'
 import { SECRET_TOO_LONG, secretsProblem } from './definition-secrets.ts'
 import { IncidentSeverity } from './api/incident.ts'
@@ -13,7 +13,7 @@ const frequencyAllowed: ReadonlySet<number> = new Set(FREQUENCIES)
 /** In deployments one resource names another by its logical id. */
 const Reference = z.strictObject({ ref: z.string().min(1) })
 
-/** A variable of a monitor; the value of a secret one is scrubbed wherever it turns up. */
+/** A variable of a monitor; the value of a secret one is scrubbed everywhere. */
 export const Variable = z
   .strictObject({
     key: z
@@ -46,12 +46,12 @@ export const TriggerIncident = z.strictObject({
 })
 export type TriggerIncident = z.infer<typeof TriggerIncident>
 
-/** One of some numbers, which the API's document would otherwise take for texts. */
+/** One of some numbers; the API document would otherwise show them as texts. */
 function oneOf<const N extends number>(numbers: readonly N[]) {
   return z.literal(numbers).meta({ type: 'integer', enum: [...numbers] })
 }
 
-/** When failing runs become an alert, and how often it is told again. */
+/** When failing runs become an alert, and how often reminders follow. */
 export const AlertSettings = z.strictObject({
   escalationType: z.enum(['RUN_BASED', 'TIME_BASED']).default('RUN_BASED'),
   runBasedEscalation: z
@@ -83,7 +83,7 @@ export const commonFields = {
   activated: z.boolean().default(true),
   muted: z.boolean().default(false),
   shouldFail: z.boolean().default(false),
-  /** Deprecated in the contract: accepted, without effect; `retryStrategy` says it better. */
+  /** Deprecated in the contract: accepted, without effect; see `retryStrategy`. */
   doubleCheck: z.boolean().default(true),
   locations: z.array(z.string().min(1)).nullable().default([]),
   privateLocations: z.array(z.string().min(1)).nullable().optional(),
@@ -94,7 +94,7 @@ export const commonFields = {
       error: `must be one of ${FREQUENCIES.join(', ')} minutes (0 means frequencyOffset seconds)`,
     })
     .default(10),
-  /** With frequency 0 the interval in seconds; otherwise kept and without effect. */
+  /** With frequency 0 the interval in seconds; otherwise stored and without effect. */
   frequencyOffset: z.int().min(1).optional(),
   runParallel: z.boolean().default(false),
   groupId: z.union([z.int(), Reference]).nullable().default(null),
@@ -133,7 +133,7 @@ export function timingProblem(monitor: Timed): { path: string[]; message: string
   }
 }
 
-/** A monitor whose common part has been checked and whose own part has not. */
+/** A monitor whose common fields are validated and whose own fields are not. */
 export const Monitor = z.looseObject({ ...commonFields, checkType: z.string().min(1).max(64) })
 export type Monitor = z.infer<typeof Monitor>
 

@@ -1,17 +1,17 @@
-// What a run of a monitor saw, and the numbers that it gives Prometheus.
+// Observation of a monitor run, and its samples for Prometheus.
 import type { Failure } from './failure.ts'
 
-/** What a monitor saw in one attempt. */
+/** Observation of one attempt. */
 export interface Observation {
   /** Facts for people, assertions and dashboards; plain JSON. */
   observed: Record<string, unknown>
   failures: Failure[]
   degraded?: boolean
-  /** What thresholds are compared with, where the type has such a thing. */
+  /** Response time for the thresholds, if the type has one. */
   responseTimeMs?: number
   /**
-   * What the run used that its definition does not hold, such as a request that a script has made. Secrets in it
-   * are scrubbed as those of a definition are; it is shown to nobody.
+   * Values that the run used in addition to its definition, such as a request made by a script. Secrets in them
+   * are scrubbed like those of a definition. Never shown.
    */
   undisclosed?: Record<string, unknown>
 }

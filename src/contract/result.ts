@@ -1,24 +1,24 @@
-// What comes of a job: a verdict with what was observed. A verdict about the target (passed, degraded,
-// failed) is never mixed up with one about us (errored, cancelled, missed).
+// Result of a job: a verdict with the observation. A verdict about the target (passed, degraded,
+// failed) is never mixed up with one about the agent or platform (errored, cancelled, missed).
 import type { Failure } from './failure.ts'
 import type { Instant, RunId } from './job.ts'
 
 export const VERDICTS = ['passed', 'degraded', 'failed', 'errored', 'cancelled', 'missed'] as const
 export type Verdict = (typeof VERDICTS)[number]
-/** Those about the target, and those about us. */
+/** Verdicts about the target, and about the agent or platform. */
 export const TARGET_VERDICTS = ['passed', 'degraded', 'failed'] as const
 export type TargetVerdict = (typeof TARGET_VERDICTS)[number]
 export const OWN_VERDICTS = ['errored', 'cancelled', 'missed'] as const
 export type OwnVerdict = (typeof OWN_VERDICTS)[number]
 
 /**
- * Why a slot has no result. Every such slot is counted under exactly one of these. `overloaded`: its agent
- * was busy; `suspended`: its agent, or the machine, stood still (stopped, frozen, asleep); `clock-set`: the
- * clock that its agent follows was set forward over it. `no-agent`: none had
- * ever reported from its location; `agent-lost`: those that had were there no more, or were lost with it;
- * `not-delivered`: its agent was there all the time and nothing came; `spool-full`: its agent had the result
- * and lost it for want of room; `under-way`: it runs, as its agent says, and its result will take the place;
- * `restarted`: its agent, on a monitors file, was stopped or killed, and has started again.
+ * Why a slot has no result. Every such slot counts under exactly one reason. `overloaded`: its agent was busy;
+ * `suspended`: its agent or the machine was stopped, frozen or asleep; `clock-set`: the clock of its agent
+ * was set forward over the slot. `no-agent`: no agent had ever reported from its location; `agent-lost`: its
+ * agents were gone, or were lost with the result; `not-delivered`: its agent was live and delivered no result;
+ * `spool-full`: its agent dropped the result because its spool was full; `under-way`: its agent reports it as
+ * running, and its result will replace the reason; `restarted`: its agent, with a monitors file, was stopped
+ * and has started again.
  */
 export const MISSED_REASONS = [
   'still-running',
@@ -35,7 +35,7 @@ export const MISSED_REASONS = [
   'under-way',
   'restarted',
 ] as const
-/** Those of them that only a platform writes; a result with one of them is refused. */
+/** Reasons that only the platform records; a result with one of them is refused. */
 const PLATFORM_REASONS: ReadonlySet<string> = new Set([
   'no-agent',
   'agent-lost',
@@ -45,7 +45,7 @@ const PLATFORM_REASONS: ReadonlySet<string> = new Set([
   'under-way',
 ])
 
-/** Those that an agent can know. */
+/** Reasons that an agent can report. */
 export const AGENT_MISSED_REASONS = MISSED_REASONS.filter((one) => !PLATFORM_REASONS.has(one))
 export type MissedReason = (typeof MISSED_REASONS)[number]
 
@@ -57,7 +57,7 @@ export interface Artifact {
   contentType: string
 }
 
-/** One try of a job; a retry strategy may allow several. */
+/** One attempt of a job; a retry strategy may allow several. */
 export interface Attempt {
   /** Milliseconds since the Unix epoch, by the agent's timetable clock. */
   startedAt: Instant
@@ -78,14 +78,14 @@ export interface Result {
   /** Only with verdict `missed`. */
   missedReason?: MissedReason
   startedAt: Instant
-  /** How far `startedAt` may be off the platform's clock, at most. Milliseconds; absent: nobody knows. */
+  /** How far `startedAt` may be off the platform's clock, at most. Milliseconds; left out if unknown. */
   clockUncertaintyMs?: number
   /** From the start of the first attempt to the end of the last one. */
   durationMs: number
-  /** Response time that thresholds and assertions saw in the last attempt; absent when there was no answer. */
+  /** Response time of the last attempt, for thresholds and assertions; undefined without an answer. */
   responseTimeMs?: number
   attempts: Attempt[]
-  /** What the last attempt saw; its shape belongs to the type of monitor. */
+  /** Observation of the last attempt; its shape depends on the monitor type. */
   observed: Record<string, unknown>
   /** Failures of the last attempt. */
   failures: Failure[]

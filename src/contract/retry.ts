@@ -1,11 +1,11 @@
-// Retry strategies in the public wire form, and the wait that each one asks for.
+// Retry strategies in the public wire form, and their waits.
 import * as z from 'zod'
 import type { Failure, FailureCode } from './failure.ts'
 import { LIMITS } from './versions.ts'
 
 export const RETRY_TYPES = ['FIXED', 'LINEAR', 'EXPONENTIAL', 'SINGLE_RETRY', 'NO_RETRIES'] as const
 
-/** How often and how fast a failing run is tried again. Null (and `NO_RETRIES`) mean never. */
+/** How often and how fast a failing run is retried. Null and `NO_RETRIES` mean never. */
 export const RetryStrategy = z.strictObject({
   type: z.enum(RETRY_TYPES),
   baseBackoffSeconds: z.int().min(0).max(600).default(60),
@@ -42,7 +42,7 @@ export const NETWORK_FAILURES: ReadonlySet<string> = new Set<FailureCode>([
   'TIMEOUT_DOWNLOAD',
 ])
 
-/** What has happened so far to a job that may be tried again. */
+/** Attempts so far of a job that may be retried. */
 export interface RetryState {
   /** Attempts made, at least 1. */
   attempts: number

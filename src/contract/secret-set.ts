@@ -1,11 +1,11 @@
-// Distinct secret values, however long they are, as many as a run may know.
+// Set of distinct secret values of any length, bounded in number.
 import { createHash } from 'node:crypto'
 import { LIMITS } from './versions.ts'
 
 /** Longer ones are compared by a hash: V8 hashes very long strings by their length alone. UTF-16 units. */
 const HASHED_CHARS_MAX = 1024
 
-/** Distinct secret values. What is added beyond the limits shows in `isOver` alone. */
+/** Distinct secret values. Values beyond the limits only set `isOver`. */
 export class SecretSet implements Iterable<string> {
   readonly #values = new Map<string, string>()
   #characters = 0
@@ -18,7 +18,7 @@ export class SecretSet implements Iterable<string> {
     return this.#values.size
   }
 
-  /** Whether these are more than a run may know. */
+  /** Whether a limit is exceeded. */
   get isOver(): boolean {
     return (
       this.#values.size > LIMITS.secretValuesMax || this.#characters > LIMITS.secretsCharactersMax

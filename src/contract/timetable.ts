@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto'
 import type { Instant } from './job.ts'
 
-/** The part of a monitor that its slots depend on. */
+/** Fields of a monitor that determine its slots. */
 export interface Timing {
   id: string
   /** Minutes; 0 means `frequencyOffset` seconds. */
@@ -21,8 +21,8 @@ export function everyMs(timing: Timing): number {
 }
 
 /**
- * Where in its interval a monitor's slots lie: evenly spread over all ids, the same on every machine
- * and for ever. Whole milliseconds in [0, everyMs).
+ * Offset of a monitor's slots in its interval: evenly spread over all ids, the same on every machine and
+ * permanently. Whole milliseconds in [0, everyMs).
  */
 export function offsetMs(timing: Timing): number {
   // 48 bits of SHA-256: uniform for any id, and exact in a double.
@@ -36,7 +36,7 @@ export interface Slots {
   offsetMs: number
 }
 
-/** The slots of a monitor; compute once and keep, `offsetMs` hashes. */
+/** The slots of a monitor; compute once and cache, `offsetMs` hashes. */
 export function slotsOf(timing: Timing): Slots {
   return { everyMs: everyMs(timing), offsetMs: offsetMs(timing) }
 }

@@ -43,7 +43,7 @@ interface Problem {
   message: string
 }
 
-// Found here and not in the first handshake, where OpenSSL's words would reach the user.
+// Validated here rather than in the first handshake, whose OpenSSL message would reach the user.
 function* tlsProblems(settings: Settings): Generator<Problem> {
   const { ca, certificate, privateKey, minVersion, maxVersion } = settings
   if (minVersion !== undefined && maxVersion !== undefined) {
@@ -59,11 +59,11 @@ function* tlsProblems(settings: Settings): Generator<Problem> {
     yield { path: ['certificate'], message: 'holds a certificate that cannot be read' }
   }
   if (certificate !== undefined && privateKey === undefined) {
-    yield { path: ['certificate'], message: 'needs its privateKey beside it' }
+    yield { path: ['certificate'], message: 'needs its privateKey' }
   }
   if (privateKey === undefined) return
   if (certificate === undefined) {
-    yield { path: ['privateKey'], message: 'needs its certificate beside it' }
+    yield { path: ['privateKey'], message: 'needs its certificate' }
   }
   const key = keyOf(privateKey, settings.passphrase)
   if (typeof key === 'string') yield { path: ['privateKey'], message: key }

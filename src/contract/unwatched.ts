@@ -1,5 +1,5 @@
-// What definitions may hold and this version does not do. The sentences are shown where such a thing is
-// created, read or reported, so that nobody relies on it.
+// Settings of definitions that this version accepts and does not support. The sentences are shown when such a
+// definition is created, read or reported.
 
 /** Of a check of type HEARTBEAT. */
 export const HEARTBEAT_UNWATCHED =

@@ -1,5 +1,5 @@
 // Variables in definitions: `{{NAME}}` inside a string stands for the value of NAME. One plain
-// substitution, no logic and no nesting, so that what a monitor sends can be read off its definition.
+// substitution, no logic and no nesting, so that a definition shows what its monitor sends.
 import { commonFields } from './monitor.ts'
 
 /** The value of a variable, or undefined when there is none of that name. */
@@ -11,12 +11,12 @@ export interface Substituted {
   unknown: string[]
 }
 
-// Names only, so that `{{$UUID}}`, `{{ a b }}` and other people's templates pass through untouched.
+// Names only, so that `{{$UUID}}`, `{{ a b }}` and templates of other tools pass through unchanged.
 const REFERENCE = /\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}/g
 
 /**
  * Puts variables into every string of `value`, however deep, but not into the names of keys. What
- * holds no reference is returned as it is, not copied; an unknown name stays as it was written. A
+ * holds no reference is returned as it is, not copied; an unknown name stays as written. A
  * value that looks like a reference is not looked at again.
  */
 export function substitute(value: unknown, lookup: Lookup): Substituted {

@@ -1,4 +1,4 @@
-// What each agent version can run and how far it may go, read from the manifests in versions/.
+// Capabilities and limits of each agent version, read from the manifests in versions/.
 import { readdirSync, readFileSync } from 'node:fs'
 import * as z from 'zod'
 
@@ -11,7 +11,7 @@ const currentLimits = z.strictObject({
   bodyBytesMax: z.int().positive(),
   /** Body bytes after unpacking. */
   unpackedBytesMax: z.int().positive(),
-  /** Body bytes that all runs together keep in memory. */
+  /** Body bytes of all runs together in memory. */
   bodiesBytesMax: z.int().positive(),
   /** Body bytes shown in a result. */
   bodyExcerptBytesMax: z.int().positive(),
@@ -51,7 +51,7 @@ const currentLimits = z.strictObject({
   codeBundlesMax: z.int().positive(),
   /** Files in a folder that is packed into a code bundle. */
   codeBundleFilesMax: z.int().positive(),
-  /** Bytes of code bundles that an agent keeps for their next run. */
+  /** Bytes of code bundles that an agent caches. */
   codeBundlesCacheBytesMax: z.int().positive(),
   /** From starting a run of user code until its command begins. */
   sandboxStartMsMax: z.int().positive(),
@@ -63,7 +63,7 @@ const currentLimits = z.strictObject({
   /** Starting what they run in. */
   apiScriptStartMsMax: z.int().positive(),
   apiScriptMemoryBytesMax: z.int().positive(),
-  /** What such a script is handed of a request and its answer, and what it hands back, as JSON. */
+  /** Request and answer passed to such a script, and its result, as JSON. */
   apiScriptDataBytesMax: z.int().positive(),
   /** Memory of a script and its browser together. */
   scriptMemoryBytesMax: z.int().positive(),
@@ -72,7 +72,7 @@ const currentLimits = z.strictObject({
   /** Files that a script may write, its traces and videos included. */
   scriptDiskBytesMax: z.int().positive(),
   scriptOutputBytesMax: z.int().positive(),
-  /** What is shown of a script in a result, as JSON. */
+  /** Report of a script in a result, as JSON. */
   scriptShownBytesMax: z.int().positive(),
   monitorsMax: z.int().positive(),
   monitorsFileBytesMax: z.int().positive(),
@@ -103,7 +103,7 @@ const currentLimits = z.strictObject({
   /** One project, without its packages. */
   suiteProjectBytesMax: z.int().positive(),
   suiteProjectFilesMax: z.int().positive(),
-  /** Packages that are kept for the next runs of suites. */
+  /** Cached packages for the next runs of suites. */
   packagesCacheBytesMax: z.int().positive(),
   /** Of what engines make of the code of packages. */
   compiledCacheBytesMax: z.int().positive(),
@@ -123,7 +123,7 @@ const manifest = z.strictObject({
   limits,
 })
 
-/** What an agent of one version can run, and its limits. */
+/** Capabilities and limits of one agent version. */
 export type Manifest = z.infer<typeof manifest>
 
 const folder = new URL('../../versions/', import.meta.url)

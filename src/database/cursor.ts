@@ -1,5 +1,5 @@
 // The place in a listing after which the next page starts. It names the order's own key, not a row, so
-// it holds even when the row it was taken from is gone.
+// it stays valid even when its row is deleted.
 
 /** A place in a listing ordered newest first by (created, id). */
 export interface Place {
@@ -36,7 +36,7 @@ export function encodeCursor(listing: Listing, place: Place): string {
   return bytes.toString('base64url')
 }
 
-/** The place that `cursor` stands for in `listing`; undefined when it was not made by encodeCursor. */
+/** The place that `cursor` encodes in `listing`; undefined when it was not made by encodeCursor. */
 export function decodeCursor(listing: Listing, cursor: string): Place | undefined {
   if (!/^[A-Za-z0-9_-]{34}$/.test(cursor)) return undefined
   const bytes = Buffer.from(cursor, 'base64url')

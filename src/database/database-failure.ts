@@ -1,5 +1,4 @@
-// Why PostgreSQL refused or went away, as data: the callers choose an answer by kind, never by the
-// words of a message.
+// Classification of PostgreSQL failures: callers choose an answer by kind, never by the text of a message.
 import { DatabaseError } from 'pg'
 
 /**
@@ -29,7 +28,7 @@ export interface DatabaseFailure {
   constraint?: string
 }
 
-/** Any failure to reach the database; thrown where the driver has no error of its own. */
+/** A failure to reach the database; thrown where the driver has no own error. */
 export class DatabaseUnavailableError extends Error {
   readonly code = 'UNAVAILABLE'
 
@@ -77,7 +76,7 @@ const CLASSES: Record<string, DatabaseFailureKind> = {
 // The driver gives these as plain errors without a code.
 const LOST = /connection terminated|connection error|timeout (?:expired|exceeded)|read timeout/i
 
-/** Sorts what a statement threw; undefined when it did not come from the database or its driver. */
+/** Classifies the error of a statement; undefined when it is not from the database or its driver. */
 export function databaseFailure(error: unknown): DatabaseFailure | undefined {
   if (!(error instanceof Error)) return undefined
   const code = (error as { code?: unknown }).code
@@ -99,7 +98,7 @@ export function databaseFailure(error: unknown): DatabaseFailure | undefined {
   return undefined
 }
 
-/** Whether the database could not be reached or went away. */
+/** Whether the database could not be reached or the connection was lost. */
 export function isUnavailable(error: unknown): boolean {
   return databaseFailure(error)?.kind === 'unavailable'
 }

@@ -41,7 +41,7 @@ export interface DatabaseOptions {
   onLost?: (error: Error) => void
 }
 
-/** One statement: its text, and a name where the server is to keep it prepared. */
+/** One statement: its text, and a name if the server should prepare it. */
 export interface Statement {
   text: string
   name?: string
@@ -69,9 +69,9 @@ export interface TransactionOptions {
 /** A database that is open. */
 export interface Database extends Queryable {
   /**
-   * Runs `work` in one transaction and commits it, or rolls back when `work` throws. When the
-   * connection is lost during the commit itself, nobody knows whether it happened: the error is of kind
-   * `unavailable`, and the transaction is not tried again.
+   * Runs `work` in one transaction and commits it, or rolls back when `work` throws. When the connection is
+   * lost during the commit, its outcome is unknown: the error is of kind `unavailable`, and the transaction is
+   * not retried.
    */
   transaction<T>(work: (tx: Queryable) => Promise<T>, options?: TransactionOptions): Promise<T>
   /** Why the last statements failed for want of disk space; undefined where none did in the last 30 s. */
@@ -89,7 +89,7 @@ export const CONNECTIONS_MAX = 16
 const CONNECT_TIMEOUT_MS = 5000
 const STATEMENT_TIMEOUT_MS = 10_000
 const IDLE_TIMEOUT_MS = 5000
-/** A process that stands still gives its locks back by then, so that others can go on with its jobs. */
+/** The locks of a paused process are released by then, so that others can continue its jobs. */
 const IDLE_TRANSACTION_MS = 15_000
 const IDLE_CONNECTION_MS = 60_000
 const FULL_DISK_MS = 30_000
@@ -101,7 +101,7 @@ const int8 = (text: string): number => Number(text)
 const verbatim = (text: string): string => text
 
 /**
- * What columns become: bigint and numeric numbers (ours count, and stay below 2^53), date its text
+ * Types of columns in JavaScript: bigint and numeric numbers (ours count, and stay below 2^53), date its text
  * `YYYY-MM-DD`, timestamptz a Date (declare timestamptz(3), so that nothing is lost).
  */
 const PARSERS = new Map<number, (text: string) => unknown>([
@@ -111,7 +111,7 @@ const PARSERS = new Map<number, (text: string) => unknown>([
 ])
 
 const columnTypes: CustomTypesConfig = {
-  // Every column comes as text: nothing here asks for the binary form.
+  // Every column arrives as text: the binary format is never requested.
   getTypeParser: (oid: Parameters<typeof types.getTypeParser>[0]) =>
     PARSERS.get(oid) ?? types.getTypeParser(oid),
 }
@@ -233,7 +233,7 @@ class PooledDatabase implements Database {
       } catch (error) {
         const again = attempt < attempts && databaseFailure(error)?.kind === 'conflict'
         if (!again) throw error
-        // Doubling with full jitter keeps two that met from meeting again.
+        // Exponential backoff with full jitter: two conflicting transactions hardly conflict again.
         await sleep(Math.random() * RETRY_BASE_MS * 2 ** attempt)
       }
     }
@@ -286,7 +286,7 @@ class PooledDatabase implements Database {
 
   async #close(): Promise<void> {
     this.#watch.close()
-    // Against a server that does not let go, which would keep the process alive.
+    // A server that does not close the connection would keep the process alive.
     const cut = setTimeout(() => {
       for (const socket of this.#sockets) socket.destroy()
     }, CLOSE_MS)
@@ -304,7 +304,7 @@ class PooledDatabase implements Database {
   }
 }
 
-/** Of TLS, passwords and certificates the driver complains in errors of many makes, most without a code. */
+/** The driver reports TLS, passwords and certificates by various errors, most without a code. */
 function noConnection(failure: unknown): unknown {
   if (databaseFailure(failure) !== undefined) return failure
   const message = failure instanceof Error ? failure.message : 'no connection'
@@ -320,7 +320,7 @@ function begin({ isolation = 'read committed', readOnly, statementTimeoutMs }: T
 
 type Done<Row extends object> = (error: Error | null | undefined, result: { rows: Row[] }) => void
 
-/** The driver copies a configuration property by property; a query that is made already it takes as it is. */
+/** The driver copies a configuration property by property, but uses an existing query object as it is. */
 function queryOf<Row extends object>(
   statement: string | Statement,
   values: readonly unknown[],
@@ -333,7 +333,7 @@ function queryOf<Row extends object>(
 
 function configOf(statement: string | Statement, values: readonly unknown[]): QueryConfig {
   const { text, name } = typeof statement === 'string' ? { text: statement } : statement
-  // Without values the simple protocol is used, which takes several statements in one text.
+  // Without values the simple protocol is used, which allows several statements in one text.
   if (values.length === 0) return { text, ...(name !== undefined && { name }) }
   return name === undefined
     ? { text, values: values as unknown[] }

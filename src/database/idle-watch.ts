@@ -21,7 +21,7 @@ export class IdleWatch {
     this.#waiting.set(client, performance.now())
   }
 
-  /** The answer is there. */
+  /** The answer has arrived. */
   end(client: PoolClient): void {
     this.#waiting.delete(client)
   }

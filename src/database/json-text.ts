@@ -1,5 +1,5 @@
 // SQL expressions that write rows as the JSON text of the public contract, so that PostgreSQL makes an
-// answer's text and nobody parses it on the way.
+// answer's text without being parsed.
 
 /** A day in UTC, as JSON text. */
 export function dayJson(column: string): string {

@@ -1,4 +1,4 @@
-// Statements on the keys that agents come with. The database knows a key by its hash alone.
+// Statements on the keys of agents. The database stores only the hash of a key.
 import { statement, type Connection } from './statement.ts'
 
 /** A key as an agent's call finds it. */

@@ -1,5 +1,5 @@
-// Subscribes to what other processes announce on the database, on a connection of its own that is made anew
-// whenever it is lost. A heartbeat finds connections that are lost without a close, as in a fail-over.
+// Subscribes to notifications of other processes (LISTEN) on its own connection, which is reopened whenever it is
+// lost. A heartbeat detects connections that are lost without a close, as in a fail-over.
 import { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from 'pg'
@@ -10,7 +10,7 @@ export interface ListenOptions {
   address: DatabaseAddress
   /** Names that need no quoting. */
   channel: string
-  /** Called with each announcement, and with nothing once the connection stands: some may have been missed. */
+  /** Called with each notification, and without one after (re)connecting: some may have been missed. */
   onNews: (payload?: string) => void
   /** Ends it. */
   signal: AbortSignal
@@ -22,7 +22,7 @@ export interface ListenOptions {
 
 const AGAIN_MS = 500
 const HEARTBEAT_MS = 10_000
-/** An answer that takes longer never comes. */
+/** Time-out of an answer. */
 const ANSWER_MS_MAX = 2_000
 
 /** Listens until the signal fires; resolves then, and never rejects. */

@@ -1,7 +1,7 @@
 // Statements on how much waits in a location, sampled minute by minute.
 import { statement, type Connection } from './statement.ts'
 
-// What agents said of their queues last; samples of an unresponsive agent are outdated.
+// The last reports of agents on their queues; those of an unresponsive agent are outdated.
 const take = statement<[], never>(
   'location-samples-take',
   `insert into location_samples (location_id, at, queue_size, oldest_scheduled_ms)
@@ -22,7 +22,7 @@ const drop = statement<[number], never>(
    where at < clock_timestamp() - make_interval(days => $1::int)`,
 )
 
-/** Takes a sample of every location with agents, and drops those that are older than `daysMax`. */
+/** Stores a sample of every location with agents, and deletes those older than `daysMax`. */
 export async function sampleLocations(connection: Connection, daysMax: number): Promise<void> {
   await take(connection)
   await drop(connection, daysMax)

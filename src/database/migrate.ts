@@ -30,7 +30,7 @@ export class MigrationError extends Error {
 const SERVER_VERSION_MIN = 150_000
 /** Waiting for another process that migrates, and the longest migration. */
 const MIGRATION_MS = 600_000
-/** The advisory lock that one migrating process holds; any constant that nobody else uses. */
+/** Key of the advisory lock of migration; an otherwise unused constant. */
 const LOCK = 0x76_65_64_65
 const FOLDER = new URL('migrations/', import.meta.url)
 
@@ -50,7 +50,7 @@ export function readMigrations(folder: URL = FOLDER): Migration[] {
 }
 
 /**
- * Runs what has not been run yet, all of it or nothing, and returns the numbers. Any number of
+ * Runs all pending migrations or none, and returns their numbers. Any number of
  * processes may call this at once: one works, the others wait for it and find nothing left. Throws
  * MigrationError, or what the database throws when it is away.
  */

@@ -35,8 +35,8 @@ export type PageStatement = (
 ) => Promise<PageText>
 
 /**
- * A statement that reads pages. Rows that come or go while somebody walks through the pages never make
- * a row come twice or be left out, because a place is a key of the order and no count.
+ * A statement that reads pages. Concurrent inserts and deletes neither repeat nor skip rows, because a place is
+ * a key of the order and not an offset.
  */
 export function pageStatement(parts: PageParts): PageStatement {
   const { bytes } = parts

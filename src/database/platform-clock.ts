@@ -7,7 +7,7 @@ export interface PlatformClock {
   /** Milliseconds since the Unix epoch. */
   now(): number
   /**
-   * Compares with the database, and moves where the difference is more than the time that asking took explains.
+   * Compares the clock with the database; adjusts it by a difference larger than the duration of the query.
    * To be called now and then. Rejects when the database is away.
    */
   follow(): Promise<void>
@@ -32,7 +32,7 @@ export function createPlatformClock(database: Database): PlatformClock {
   }
 }
 
-/** The machine's clock as it was at the start, which nobody can set. */
+/** A monotonic clock that starts at the machine's time. */
 function machineMs(): number {
   return performance.timeOrigin + performance.now()
 }

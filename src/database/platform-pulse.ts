@@ -10,7 +10,7 @@ const beat = statement<[number], { since: Date }>(
    returning since`,
 )
 
-/** Says that a process is there; after a pause of more than `pauseS` seconds a new stretch begins. */
+/** Heartbeat of a platform process; after a pause of more than `pauseS` seconds a new period begins. */
 export async function beatPulse(connection: Connection, pauseS: number): Promise<void> {
   await beat(connection, pauseS)
 }

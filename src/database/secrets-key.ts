@@ -4,12 +4,12 @@ import type { Queryable } from './database.ts'
 /** The lock under which one of several first starts leaves its mark. */
 const LOCK = 0x76_65_64_73
 
-/** Waits until nobody else is looking at the mark, for the rest of the transaction. */
+/** Locks the fingerprint for the rest of the transaction. */
 export async function lockSecretsKey(tx: Queryable): Promise<void> {
   await tx.query(`select pg_advisory_xact_lock(${LOCK})`)
 }
 
-/** The fingerprint of the key; undefined while there is none. */
+/** The stored fingerprint of the key, or undefined. */
 export async function readFingerprint(tx: Queryable): Promise<Buffer | undefined> {
   const [row] = await tx.query<{ fingerprint: Buffer }>('select fingerprint from secrets_key')
   return row?.fingerprint

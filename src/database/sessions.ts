@@ -3,7 +3,7 @@ import { Client } from 'pg'
 import { clientConfig, type DatabaseAddress } from './database.ts'
 import { MigrationError } from './migrate.ts'
 
-/** Where others use the pooler too, their sessions may come between. */
+/** Other clients of the pooler may use the same sessions in between. */
 const TRIES = 5
 const ANSWER_MS_MAX = 10_000
 

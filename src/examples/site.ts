@@ -125,7 +125,7 @@ function converse(socket: Socket): void {
   let unread = ''
   socket.setEncoding('utf8')
   socket.setTimeout(IDLE_MS, () => socket.destroy())
-  // A client that goes away is no concern of the example's.
+  // A client that disconnects is ignored.
   socket.on('error', () => socket.destroy())
   socket.write('READY line server 1\r\n')
   socket.on('data', (text) => {

@@ -69,7 +69,7 @@ export function aboutWhom({ code }: Failure): About {
   return FAILURES[code]?.about ?? 'target'
 }
 
-/** What is wrong with a type of monitor, or undefined. */
+/** Error text of an unknown monitor type, or undefined. */
 export function typeProblem(checkType: unknown): string | undefined {
   if (checkType === 'AGENTIC') return 'AGENTIC monitors cannot run in private locations'
   if (typeof checkType === 'string' && DEFINITIONS.has(checkType)) return undefined
@@ -113,8 +113,8 @@ export function readDefinition(
 }
 
 /**
- * What an agent must be able to do to run a monitor that its schema has parsed: its type, and what the
- * definition requires, like `engine:node@24` or `runtime:2026.04`.
+ * Requirements of a monitor that its schema has parsed: its type and those of its definition, like
+ * `engine:node@24` or `runtime:2026.04`.
  */
 export function needsOf(monitor: Monitor): string[] {
   const more = DEFINITIONS.get(monitor.checkType)?.requirements?.(monitor) ?? []

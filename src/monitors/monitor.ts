@@ -1,28 +1,28 @@
-// The one signature of all monitors. A monitor only observes: a refused connection is data, not an
-// exception, and what it throws is a fault of ours.
+// Interface of all monitor types. A monitor only observes: a refused connection is data, not an exception;
+// an exception is a fault of the agent.
 import type * as z from 'zod'
 import type { Observation, Sample } from '../contract/observation.ts'
 import type { TypeDefinition } from '../contract/type/definition.ts'
 import type { Dialler } from '../network/dial.ts'
 
-/** What the runner lends to a monitor for one attempt. What user code needs besides is a `ScriptContext`. */
+/** Resources of one attempt, provided by the runner. Scripted monitors get a `ScriptContext`. */
 export interface Context {
   /**
-   * Aborted when time is up or the run is cancelled; `isDeadline(signal)` tells which. A monitor lets go
-   * of everything within 50 ms, and when its deadline came reports the phase in which it stood.
+   * Aborted at the deadline or when the run is cancelled; see `isDeadline(signal)`. A monitor then releases
+   * its resources within 50 ms, and at the deadline reports its phase.
    */
   signal: AbortSignal
-  /** The only way out to the network: it holds the network policy, the resolver and the proxy. */
+  /** The only access to the network: applies the network policy, the resolver and the proxy. */
   dial: Dialler
 }
 
-/** One attempt of a monitor that has been prepared. */
+/** One attempt of a prepared monitor. */
 export type Run<C extends Context = Context> = (context: C) => Promise<Observation>
 
-/** A type of monitor: its definition, how it runs, and the metrics that its observations give. */
+/** A monitor type: its definition, its run, and the metrics of its observations. */
 export interface MonitorType<M, C extends Context> {
   definition: TypeDefinition
-  /** Plans what is the same for all attempts of a monitor, once. Does not throw. */
+  /** Prepares the common part of all attempts of a monitor, once. Does not throw. */
   prepare(monitor: M): Run<C>
   /** Metrics under blackbox_exporter's names where it has one; all of them stand in `definition.metrics`. */
   samples(observed: Record<string, unknown>): Sample[]

@@ -1,4 +1,4 @@
-// What a response time means against the two thresholds of a monitor.
+// Evaluation of a response time against the two thresholds of a monitor.
 import { failure, type Failure } from '../contract/failure.ts'
 
 /** Thresholds in milliseconds. */

@@ -1,4 +1,4 @@
-// From the errors of the operating system and of Node's sockets to stable failure codes.
+// Maps errors of the operating system and of Node's sockets to stable failure codes.
 import { failure, type Failure, type FailureCode } from '../contract/failure.ts'
 import { cutOffFailure, isCutOff } from './own-network.ts'
 import { handshakeCode } from './tls/errors.ts'
@@ -18,19 +18,19 @@ const OUT_OF: Record<string, string> = {
 
 const unreachable = (sentence: string): Meaning => ({ code: 'CONNECT_UNREACHABLE', sentence })
 
-/** What an error means while the connection is made. */
+/** Meaning of errors while connecting. */
 const CONNECTING: Record<string, Meaning> = {
   ECONNREFUSED: { code: 'CONNECT_REFUSED', sentence: 'refused the connection' },
   EHOSTUNREACH: unreachable('cannot be reached: no route to the host'),
   ENETUNREACH: unreachable('cannot be reached: no route to the network'),
   ENETDOWN: unreachable('cannot be reached: the network is down'),
   EHOSTDOWN: unreachable('cannot be reached: the host is down'),
-  EAFNOSUPPORT: unreachable('cannot be reached: this system lacks the address family'),
+  EAFNOSUPPORT: unreachable('cannot be reached: this system does not support the address family'),
   ETIMEDOUT: { code: 'TIMEOUT_CONNECT', sentence: 'did not answer; the system gave up' },
 }
 
-/** Our own system knows no way; without any network that says nothing about the target. */
-const NO_WAY: ReadonlySet<string> = new Set(['ENETUNREACH', 'ENETDOWN', 'EHOSTUNREACH'])
+/** Our own system has no route; without any network that says nothing about the target. */
+const NO_ROUTE: ReadonlySet<string> = new Set(['ENETUNREACH', 'ENETDOWN', 'EHOSTUNREACH'])
 
 /** A firewall, a security module or a prohibiting route of our own system; no packet left it. */
 const FORBIDDEN: Meaning = {
@@ -46,14 +46,14 @@ function meaningOf(reason: string, where: string): Meaning | undefined {
   return reason === 'EPERM' ? FORBIDDEN : CONNECTING[reason]
 }
 
-/** What an error means at any time. */
+/** Meaning of errors at any time. */
 const ALWAYS: Record<string, Meaning> = {
   ECONNRESET: { code: 'CONNECTION_RESET', sentence: 'reset the connection' },
   ECONNABORTED: { code: 'CONNECTION_RESET', sentence: 'aborted the connection' },
   EPIPE: { code: 'CONNECTION_CLOSED', sentence: 'closed the connection while we were sending' },
   ETIMEDOUT: {
     code: 'CONNECTION_RESET',
-    sentence: 'fell silent; the system gave the connection up',
+    sentence: 'stopped answering; the system closed the connection',
   },
   ERR_STREAM_DESTROYED: { code: 'CONNECTION_CLOSED', sentence: 'closed the connection' },
   ERR_STREAM_PREMATURE_CLOSE: { code: 'CONNECTION_CLOSED', sentence: 'closed the connection' },
@@ -64,17 +64,17 @@ export function connectFailure(error: NodeJS.ErrnoException, where: string): Fai
   const reason = error.code ?? ''
   const meaning = meaningOf(reason, where)
   if (meaning === undefined) return connectionFailure(error, where)
-  if (NO_WAY.has(reason) && isCutOff()) return cutOffFailure({ where, reason })
+  if (NO_ROUTE.has(reason) && isCutOff()) return cutOffFailure({ where, reason })
   const details = meaning === FORBIDDEN ? { where, reason } : { where }
   return failure(meaning.code, `${where} ${meaning.sentence}`, details)
 }
 
-/** The failure for an error on a connection that stands, TLS alerts included. */
+/** The failure for an error on an open connection, including TLS alerts. */
 export function connectionFailure(error: NodeJS.ErrnoException, where: string): Failure {
   const reason = error.code ?? ''
-  const lacking = OUT_OF[reason]
-  if (lacking !== undefined) {
-    return failure('RESOURCES_EXHAUSTED', `this agent is out of ${lacking} (${reason})`, { where })
+  const resource = OUT_OF[reason]
+  if (resource !== undefined) {
+    return failure('RESOURCES_EXHAUSTED', `this agent is out of ${resource} (${reason})`, { where })
   }
   if (reason.startsWith('ERR_SSL_')) {
     return failure(handshakeCode(reason), `TLS with ${where} failed: ${plain(error)}`, {
@@ -82,7 +82,7 @@ export function connectionFailure(error: NodeJS.ErrnoException, where: string): 
       reason,
     })
   }
-  // Node calls an orderly close that comes too early ECONNRESET as well, but no system call failed.
+  // Node also reports ECONNRESET for an orderly close that is too early, but then without a system call.
   if (reason === 'ECONNRESET' && error.syscall === undefined) {
     return failure('CONNECTION_CLOSED', `${where} closed the connection too early`, { where })
   }
@@ -94,12 +94,12 @@ export function connectionFailure(error: NodeJS.ErrnoException, where: string): 
   })
 }
 
-/** OpenSSL's errors carry file and line numbers; people want the sentence in them. */
+/** The reason without the file and line numbers of OpenSSL's errors. */
 function plain(error: NodeJS.ErrnoException & { reason?: string }): string {
   return (error.reason ?? error.message).split('\n')[0] as string
 }
 
-/** The peer of a connection that stands, for messages: through a proxy, its address is not the target's. */
+/** The peer of an open connection, for messages: through a proxy, its address is not the target's. */
 export function peerPlace(
   target: { host: string; port: number },
   { address, proxyHost }: { address: string; proxyHost?: string | undefined },

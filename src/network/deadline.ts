@@ -1,6 +1,6 @@
-// How the end of an attempt's time is told from its being cancelled, by the reason of the signal.
+// Distinguishes the deadline of an attempt from its cancellation, by the reason of the signal.
 
-/** The reason with which the runner aborts an attempt whose time is up. */
+/** The runner's abort reason for an attempt whose deadline has passed. */
 export class DeadlineReached extends Error {
   readonly deadlineMs: number
 
@@ -11,7 +11,7 @@ export class DeadlineReached extends Error {
   }
 }
 
-/** Whether the signal was aborted because time is up (and not because somebody cancelled the run). */
+/** Whether the signal was aborted by the deadline, and not by a cancellation of the run. */
 export function isDeadline(signal: AbortSignal): boolean {
   return signal.reason instanceof DeadlineReached
 }

@@ -1,5 +1,5 @@
-// The words of the one way out to the network, for every type of monitor: where to connect to, what a
-// connection is and cost, and who makes it. `createDialler` of dialler.ts makes the real one.
+// Types of the dialler, the only egress of all monitor types: endpoints, connections with their timings, and
+// handshakes. `createDialler` of dialler.ts creates the real one.
 import type { Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import type { TlsSettings } from '../contract/tls.ts'
@@ -8,79 +8,79 @@ import type { PeerFacts } from './tls/facts.ts'
 
 export type Family = 'IPv4' | 'IPv6'
 
-/** The phase in which an attempt stands; names the TIMEOUT_… code when its deadline comes. */
+/** The phase of an attempt; determines the TIMEOUT_… code when its deadline passes. */
 export type Phase =
   'dns' | 'connect' | 'proxy' | 'startTls' | 'tls' | 'send' | 'firstByte' | 'download'
 
-/** Told as an attempt goes on, so that a deadline can be blamed on the phase it fell into. */
+/** Updated during an attempt, so that a deadline is attributed to the current phase. */
 export interface Progress {
   phase: Phase
 }
 
-/** Where to connect to. */
+/** The destination of a connection. */
 export interface Endpoint {
   host: string
   port: number
-  /** Which addresses of a name to use; a literal is taken as it is. */
+  /** Which addresses of a name to use; a literal is used as it is. */
   family: Family
   /** Connect to this address instead of resolving `host`; checked against the policy like any other. */
   address?: string | undefined
-  /** For plain HTTP: a proxy may be spoken to itself, without a tunnel; see `Connection.forward`. */
+  /** For plain HTTP: a proxy may be used without a tunnel; see `Connection.forward`. */
   forward?: boolean
 }
 
-/** A connection that stands, and what it cost. Milliseconds. */
+/** An open connection and its timings. Milliseconds. */
 export interface Connection {
-  /** Has a listener for errors that does nothing, so that an error between two steps ends no process. */
+  /** Has a listener for errors that does nothing, so that an error between two steps does not end the process. */
   socket: Socket
-  /** The address that was really dialled; the proxy's where there is one. */
+  /** The dialled address; the proxy's if there is one. */
   address: string
   family: Family
   dnsMs: number
   connectMs: number
-  /** Making the tunnel through the proxy; absent without one. */
+  /** Time to open the tunnel through the proxy; absent without one. */
   proxyMs?: number
   /** Host of the proxy, for messages; absent without one. */
   proxyHost?: string
-  /** The socket leads to a proxy that takes requests in absolute form, with this Proxy-Authorization. */
+  /** The socket leads to a proxy that accepts requests in absolute form, with this Proxy-Authorization. */
   forward?: { authorization: string | undefined }
 }
 
-/** Options of a TLS handshake on a standing connection. */
+/** Options of a TLS handshake on an open connection. */
 export interface Handshake {
   /** Sent as SNI (unless an address) and checked against the certificate. `settings.serverName` wins. */
   serverName: string
   settings?: TlsSettings | undefined
-  /** The peer, for messages; else what the socket says. */
+  /** The peer, for messages; default: the address of the socket. */
   where?: string
   /** Application protocols to offer, in order of preference. */
   alpn?: string[]
   /**
-   * What to offer: what this agent's OpenSSL takes for safe, the old versions and small keys besides, or
-   * all that it can speak at all. For those who report on what they find and send nothing.
+   * `safe`: the defaults of this agent's OpenSSL; `old`: also old versions and small keys; `anything`: all that it
+   * supports. The last two are for monitors that only report on the connection and send nothing.
    */
   offer?: 'safe' | 'old' | 'anything'
 }
 
-/** A TLS connection that stands, whatever is wrong with the certificate. */
+/** An open TLS connection, even with an invalid certificate. */
 export interface SecureConnection {
   /** Has a listener for errors that does nothing, like `Connection.socket`. */
   socket: TLSSocket
   tlsMs: number
-  /** Protocol, cipher, chain and what is wrong with it; complete even when verification failed. */
+  /** Protocol, cipher, chain and its failure; complete even when verification failed. */
   peer: PeerFacts
-  /** The peer's certificates; absent when it showed none. */
+  /** The peer's certificates; absent when it sent none. */
   certificates?: PeerCertificates | undefined
-  /** The OCSP response that the peer stapled, as it came. */
+  /** The raw OCSP response that the peer stapled. */
   staple?: Buffer | undefined
 }
 
 /**
- * All methods reject with TargetFailure for what the target (or the policy) did, and with the signal's
- * reason as soon as it is aborted; `failureOf` turns both into data. No socket outlives a rejection.
+ * All methods reject with TargetFailure for failures of the target or the policy, and with the signal's reason as
+ * soon as it is aborted; `failureOf` turns both into data. No socket outlives a rejection.
  */
 export interface Dialler {
-  /** The location has a proxy, and all connections are to go through it. */
+  /** The location has a proxy, and all connections go through it. */
   readonly isProxied: boolean
   /** Addresses of a name, in the resolver's order. Rejects with DNS_…, or ADDRESS_BLOCKED if any is. */
   resolve(host: string, family: Family, signal: AbortSignal): Promise<string[]>

@@ -1,5 +1,5 @@
-// The one way out to the network: resolve, check the address against the policy, connect (through the
-// location's proxy where it has one), and speak TLS.
+// Dialler, the only egress: resolves a name, checks its addresses against the network policy, connects (through the
+// location's proxy, if any), and performs TLS handshakes.
 import type { Connection, Dialler, Endpoint, Progress } from './dial.ts'
 import { familyOf, literalOf } from './ip-address.ts'
 import { permit, type NetworkPolicy } from './network-policy.ts'
@@ -11,11 +11,11 @@ import { shakeHands } from './tls/handshake.ts'
 export interface DiallerSettings {
   policy: NetworkPolicy
   resolver: Resolver
-  /** The location's proxy, `http://` or `https://`, with `user:password@` where it wants that. */
+  /** The location's proxy, `http://` or `https://`, with `user:password@` if needed. */
   proxyUrl?: string | undefined
 }
 
-/** Makes the way out. Throws a TypeError when `proxyUrl` is not usable; `proxyProblem` tells beforehand. */
+/** Creates the dialler. Throws a TypeError if `proxyUrl` is invalid; check it with `proxyProblem` before. */
 export function createDialler(settings: DiallerSettings): Dialler {
   const { policy, resolver } = settings
   const proxy =
@@ -68,7 +68,7 @@ function connectThrough(
   progress: Progress,
   signal: AbortSignal,
 ): Promise<Connection> {
-  // A forward proxy resolves the name itself; to hold it to one address takes a tunnel.
+  // A forward proxy resolves the name itself; a fixed address needs a tunnel.
   return endpoint.forward === true && endpoint.address === undefined
     ? proxy.forward(endpoint, progress, signal)
     : proxy.tunnel(endpoint, progress, signal)

@@ -1,5 +1,5 @@
-// Reading addresses and hosts: every spelling of an address that some resolver or kernel would accept ends
-// in one literal, so that the network policy evaluates what is really dialled.
+// Parses addresses and hosts. Every spelling that a resolver or kernel would accept becomes one literal, so that the
+// network policy evaluates the address that is dialled.
 import { isIP, isIPv6 } from 'node:net'
 import type { Family } from './dial.ts'
 
@@ -51,12 +51,12 @@ function hextets(text: string): number[] {
 
 // A name whose last label starts with a letter cannot be an address in any spelling.
 const PLAIN_NAME = /^([a-z0-9_-]+\.)*[a-z_][a-z0-9_-]*\.?$/i
-// What would end the host of a URL, or what its parser would drop.
+// Characters that end the host of a URL, or that its parser drops.
 // oxlint-disable-next-line no-control-regex
 const NOT_A_HOST = /[\u0000-\u0020/?#@:\\]/
 
 /**
- * The address that the host spells, as a literal that a socket takes: brackets, decimal, octal, hex and
+ * The host as an address literal for a socket: brackets, decimal, octal, hex and
  * short forms, percent-encoding, full-width digits and trailing dots are read as WHATWG URL reads them.
  * Undefined when it is a name.
  */
@@ -71,7 +71,7 @@ export function literalOf(host: string): string | undefined {
   return parsed !== undefined && isIP(parsed) !== 0 ? parsed : undefined
 }
 
-/** The name in the form that goes on the wire (lower case, IDNA); undefined when it cannot be a name. */
+/** The name in its wire form (lower case, IDNA); undefined when it cannot be a name. */
 export function nameOf(host: string): string | undefined {
   return PLAIN_NAME.test(host) ? host.toLowerCase() : parsedHost(host)
 }

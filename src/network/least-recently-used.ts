@@ -1,6 +1,6 @@
-// A bounded memory that forgets what was not asked for the longest.
+// A bounded cache that evicts the least recently used entry.
 
-/** Keeps at most `max` entries. */
+/** Stores at most `max` entries. */
 export class LeastRecentlyUsed<K, V> {
   readonly #entries = new Map<K, V>()
   readonly #max: number
@@ -18,7 +18,7 @@ export class LeastRecentlyUsed<K, V> {
     return value
   }
 
-  /** Sets the value and forgets the oldest one when there are too many. */
+  /** Sets the value and evicts the oldest entry when there are too many. */
   set(key: K, value: V): void {
     this.#entries.delete(key)
     this.#entries.set(key, value)
@@ -26,7 +26,7 @@ export class LeastRecentlyUsed<K, V> {
     this.#entries.delete(this.#entries.keys().next().value as K)
   }
 
-  /** Forgets the entry. */
+  /** Removes the entry. */
   delete(key: K): void {
     this.#entries.delete(key)
   }

@@ -1,12 +1,12 @@
-// Which addresses the agent may dial. The agent stands inside somebody's network, so a monitor must not be
-// a way to reach a cloud's metadata service or a network that the operator has blocked.
+// Network policy: the addresses that the agent may dial. The agent runs in a private network, so a monitor must not
+// reach a cloud's metadata service or a network that the operator has blocked.
 import { isIP } from 'node:net'
 import { ipv4Word, ipv6Words, type Words } from './ip-address.ts'
 import { targetFailure } from './target-failure.ts'
 
 /** Why an address must not be dialled. */
 export interface Denial {
-  /** The network that it is in, as it was written. */
+  /** The network of the address, as written in the settings. */
   network: string
   origin: 'default' | 'BLOCKED_NETWORKS' | 'not an address'
 }
@@ -40,9 +40,9 @@ interface Table {
 }
 
 /**
- * Compiles the policy. An address in `allowed` may be dialled whatever denies it. Addresses that carry an
+ * Compiles the policy. `allowed` has precedence over all denials. Addresses that carry an
  * IPv4 address (mapped, compatible, translated, 6to4, NAT64, Teredo) are evaluated by that one too.
- * Throws when an entry is not a network; `networkProblem` tells beforehand.
+ * Throws when an entry is not a network; check it with `networkProblem` before.
  */
 export function createNetworkPolicy(settings: {
   blocked: readonly string[]
@@ -57,7 +57,7 @@ export function createNetworkPolicy(settings: {
   const check4 = (word: number): Denial | undefined => {
     if (find4(allowed.v4, word) !== undefined) return undefined
     const found = find4(denied.v4, word)?.denial
-    // To connect to 0.0.0.0 is to connect to this host.
+    // Connecting to 0.0.0.0 connects to this host.
     return found === undefined && word === 0 ? check4(0x7f000001) : found
   }
   const check6 = (words: Words): Denial | undefined => {
@@ -94,7 +94,7 @@ export function permit(policy: NetworkPolicy, address: string, host: string): vo
   })
 }
 
-/** What is wrong with an entry of BLOCKED_NETWORKS or ALLOWED_NETWORKS, or undefined. */
+/** The problem of an entry of BLOCKED_NETWORKS or ALLOWED_NETWORKS, or undefined. */
 export function networkProblem(text: string): string | undefined {
   const parsed = parse(text)
   return typeof parsed === 'string' ? parsed : undefined
@@ -105,7 +105,7 @@ function add(table: Table, text: string, origin: Denial['origin']): void {
   if (typeof parsed === 'string') throw new TypeError(parsed)
   const { words, bits } = parsed
   const denial = { network: text, origin }
-  // A mapped network is a network of IPv4 addresses; the kernel makes no difference either.
+  // A mapped network is a network of IPv4 addresses, also for the kernel.
   if (words.length === 4 && bits >= 96 && isMapped(words as unknown as Words)) {
     table.v4.push({ words: words.slice(3), masks: masks(bits - 96, 1), denial })
   } else {
@@ -114,7 +114,7 @@ function add(table: Table, text: string, origin: Denial['origin']): void {
   }
 }
 
-/** One entry, `address` or `address/prefix`; a string says what is wrong with it. */
+/** Parses one entry, `address` or `address/prefix`; returns a string if it is invalid. */
 function parse(text: string): { words: readonly number[]; bits: number } | string {
   const [address = '', prefix, ...rest] = text.split('/')
   const version = address.includes('%') ? 0 : isIP(address)
@@ -166,7 +166,7 @@ function isMapped(words: Words): boolean {
   return words[0] === 0 && words[1] === 0 && words[2] === 0xffff
 }
 
-/** The IPv4 addresses that an IPv6 address leads to through some translation. */
+/** The IPv4 addresses embedded in an IPv6 address. */
 function embedded([a, b, c, d]: Words): number[] {
   if (a === 0 && b === 0 && c === 0) return d > 1 ? [d] : [] // compatible, RFC 4291 2.5.5.1
   if (a === 0 && b === 0 && c === 0xffff0000) return [d] // translated, RFC 2765
@@ -175,7 +175,7 @@ function embedded([a, b, c, d]: Words): number[] {
   if (a !== 0x0064ff9b) return []
   if (b === 0 && c === 0) return [d] // NAT64, RFC 6052
   if (b >>> 16 !== 1) return []
-  // NAT64 for local use, RFC 8215: the place depends on the prefix, /48, /56, /64 or /96 (RFC 6052 2.2).
+  // NAT64 for local use, RFC 8215: the position depends on the prefix, /48, /56, /64 or /96 (RFC 6052 2.2).
   const bytes = [b, c, d].flatMap((word) => [24, 16, 8, 0].map((shift) => (word >>> shift) & 255))
   const quads = [
     [2, 3, 5, 6],

@@ -1,11 +1,11 @@
-// Whether this machine has a network at all. Where it has none, nothing can be said about any target.
+// Checks whether this machine has a network at all. Without one, nothing is known about any target.
 import { readFileSync } from 'node:fs'
 import { networkInterfaces } from 'node:os'
 import { failure, type Failure } from '../contract/failure.ts'
 
-/** Addresses that a machine gives itself, and that no router forwards (RFC 3927, RFC 4291). */
+/** Link-local addresses, which no router forwards (RFC 3927, RFC 4291). */
 const LINK_LOCAL = /^(?:169\.254\.|fe[89ab][\da-f]:)/i
-/** Destinations of `/proc/net/ipv6_route` that lead nowhere else: link-local and multicast. */
+/** Destinations of `/proc/net/ipv6_route` within the local link: link-local and multicast. */
 const LOCAL_IPV6 = /^(?:fe[89ab]|ff)/
 
 /**
@@ -34,7 +34,7 @@ function hasRoute(): boolean {
   }
 }
 
-/** A destination (`|-- 10.0.0.0`) stands in the line before its routes (`/8 link UNICAST`). */
+/** A destination (`|-- 10.0.0.0`) is in the line before its routes (`/8 link UNICAST`). */
 function hasIpv4Route(trie: string): boolean {
   let destination = ''
   return trie.split('\n').some((line) => {
@@ -50,7 +50,7 @@ function hasIpv6Route(table: string): boolean {
     .some((line) => line !== '' && !LOCAL_IPV6.test(line) && !/\slo$/.test(line))
 }
 
-/** The failure of whatever needs the network of a machine that has none. */
+/** The failure of all network access on a machine without a network. */
 export function cutOffFailure(details?: Record<string, unknown>): Failure {
   const message = 'this agent’s machine has no network: no address but the loopback’s, or no route'
   return failure('NETWORK_UNREACHABLE', message, details)

@@ -1,5 +1,5 @@
-// How the steps of a monitor report what went wrong with the target: thrown inside the monitor, caught at
-// its end and turned into data. Everything else that is thrown is a fault of ours or a cancelled run.
+// The error with which the steps of a monitor report failures of the target. The monitor catches it at its end and
+// turns it into data. All other errors are faults of our own or a cancelled run.
 import { failure, type Failure, type FailureCode } from '../contract/failure.ts'
 import type { Phase, Progress } from './dial.ts'
 import { DeadlineReached } from './deadline.ts'
@@ -15,7 +15,7 @@ export class TargetFailure extends Error {
   }
 }
 
-/** Makes the error for one failure; see `failure` for the arguments. */
+/** Creates the error for one failure; see `failure` for the arguments. */
 export function targetFailure<Own extends string = never>(
   code: FailureCode | NoInfer<Own>,
   message: string,
@@ -35,14 +35,14 @@ const TIMEOUTS: Record<Phase, { code: FailureCode; doing: string }> = {
   download: { code: 'TIMEOUT_DOWNLOAD', doing: 'reading the answer' },
 }
 
-/** Whether `failureOf` makes a failure of the error, rather than throw it on. */
+/** Whether `failureOf` returns a failure for the error and does not rethrow it. */
 export function isFailure(error: unknown): boolean {
   return error instanceof TargetFailure || error instanceof DeadlineReached
 }
 
 /**
- * The failure that a caught error stands for: the one that it carries, or the time-out of the phase in
- * which the deadline came. Any other error (a cancelled run, a fault of ours) is thrown on.
+ * The failure of a caught error: the one that it carries, or the time-out of the current phase at the deadline.
+ * Rethrows any other error (a cancelled run, a fault of our own).
  */
 export function failureOf(error: unknown, progress: Progress): Failure {
   if (error instanceof TargetFailure) return error.failure

@@ -1,5 +1,5 @@
-// What a TCP target sends: gathered with a cap from one socket after the other (the second is the TLS one
-// after STARTTLS), and a way to wait for more of it.
+// Collects the bytes that a TCP target sends, up to a limit, from one socket after the other (the second is the TLS
+// socket after STARTTLS), and waits for more.
 import type { Socket } from 'node:net'
 import type { Failure } from '../contract/failure.ts'
 import { LIMITS } from '../contract/versions.ts'
@@ -12,7 +12,7 @@ export class Received {
   /** When the first and the newest byte came, by performance.now(). */
   firstAt: number | undefined
   lastAt: number | undefined
-  /** Why no more will come: the peer has closed the connection, or it broke. */
+  /** Why no more bytes will come: the peer closed the connection, or it failed. */
   ended: 'closed' | Failure | undefined
   readonly #chunks: Buffer[] = []
   readonly #signal: AbortSignal
@@ -25,7 +25,7 @@ export class Received {
   constructor(where: string, signal: AbortSignal) {
     this.#where = where
     this.#signal = signal
-    signal.addEventListener('abort', this.#tell)
+    signal.addEventListener('abort', this.#notify)
   }
 
   /** Reads from this socket from now on. */
@@ -46,11 +46,11 @@ export class Received {
   /** Stops listening to everything. */
   close(): void {
     this.detach()
-    this.#signal.removeEventListener('abort', this.#tell)
+    this.#signal.removeEventListener('abort', this.#notify)
   }
 
   /**
-   * Waits until there is news since the last wait; false when `timeoutMs` pass without.
+   * Waits for news since the last wait; false after `timeoutMs` without any.
    * Rejects with the signal's reason, or TCP_DATA_TOO_LARGE.
    */
   async more(timeoutMs?: number): Promise<boolean> {
@@ -65,7 +65,7 @@ export class Received {
     return news
   }
 
-  /** Lets more come for `ms`, news or not; ends sooner only when nothing more can come. */
+  /** Collects bytes for `ms`; ends sooner only when no more can come. */
   async gather(ms: number): Promise<void> {
     const until = performance.now() + ms
     let leftMs = ms
@@ -75,7 +75,7 @@ export class Received {
     }
   }
 
-  /** All that has come, up to the limit. */
+  /** All received bytes, up to the limit. */
   content(): Buffer {
     if (this.#chunks.length !== 1) this.#chunks.splice(0, Infinity, Buffer.concat(this.#chunks))
     return (this.#chunks[0] as Buffer).subarray(0, LIMITS.tcpReadBytesMax)
@@ -91,7 +91,7 @@ export class Received {
     })
   }
 
-  readonly #tell = () => {
+  readonly #notify = () => {
     this.#wake?.()
   }
 
@@ -101,9 +101,9 @@ export class Received {
     this.bytes += chunk.length
     this.#chunks.push(chunk)
     this.#news = true
-    // Nobody may be waiting at the moment: a flood is stopped where it comes in.
+    // Without a waiting reader, the limit has to be enforced here.
     if (this.bytes > LIMITS.tcpReadBytesMax) this.#socket?.destroy()
-    this.#tell()
+    this.#notify()
   }
 
   readonly #onEnd = () => {
@@ -118,18 +118,18 @@ export class Received {
     if (this.ended !== undefined) return
     this.ended = ended
     this.#news = true
-    this.#tell()
+    this.#notify()
   }
 }
 
 /**
- * Bytes as a line that people can read: UTF-8 with control characters escaped; where it is not UTF-8,
+ * Bytes as a readable line: UTF-8 with control characters escaped; where it is not UTF-8,
  * all bytes above 7 bits as `\xNN`.
  */
 export function readableBytes(bytes: Buffer): string {
   const text = bytes.toString('utf8')
   const broken = text.includes('\ufffd')
-  // oxlint-disable-next-line no-control-regex -- they are what is looked for
+  // oxlint-disable-next-line no-control-regex -- they are to be found
   const odd = broken ? /[\x00-\x1f\x7f-\xff\\]/g : /[\x00-\x1f\x7f\\]/g
   return (broken ? bytes.toString('latin1') : text).replaceAll(odd, escaped)
 }

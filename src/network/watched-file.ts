@@ -1,8 +1,8 @@
-// A small file of the system (hosts, resolv.conf) whose parsed content is kept, and read again when the
-// file has changed. Looks at most once a second, so that it costs nothing on a busy agent.
+// Caches the parsed content of a small system file (hosts, resolv.conf), and reads it again when the file has
+// changed. Checks for changes once a second at most, so that it costs nothing on a busy agent.
 import { readFileSync, statSync } from 'node:fs'
 
-const LOOK_EVERY_MS = 1000
+const CHECK_INTERVAL_MS = 1000
 const BYTES_MAX = 8 * 1024 * 1024
 
 /**
@@ -14,12 +14,12 @@ export function watchedFile<T>(
   parse: (text: string) => T,
   now: () => number = () => performance.now(),
 ): () => T {
-  let lookedAt = Number.NEGATIVE_INFINITY
+  let checkedAt = Number.NEGATIVE_INFINITY
   let mark = ''
   let content = parse('')
   return () => {
-    if (now() - lookedAt < LOOK_EVERY_MS) return content
-    lookedAt = now()
+    if (now() - checkedAt < CHECK_INTERVAL_MS) return content
+    checkedAt = now()
     try {
       const { mtimeMs, size, ino } = statSync(path)
       const newMark = `${mtimeMs} ${size} ${ino}`

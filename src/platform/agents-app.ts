@@ -1,5 +1,5 @@
-// The agents' API as one Hono app of its own: calls behind the gate of location keys, their document,
-// and every error in the contract's body.
+// The agents' API as its own Hono app: calls authenticated by location keys, their document, and every error
+// in the body of the contract.
 import { OpenAPIHono } from '@hono/zod-openapi'
 import type { Log } from '../process/log.ts'
 import type { Database } from '../database/database.ts'
@@ -38,38 +38,38 @@ export interface AgentsAppOptions {
   cipher: Cipher
   clock: PlatformClock
   log: Log
-  /** Told when the database does not answer; by default it goes to the log. */
+  /** Called when the database does not answer; by default it writes to the log. */
   logOutage?: LogOutage
   locationKeys: KeySource<KnownLocationKey>
   agentRegistry: AgentRegistry
-  /** Told of results in the transaction that records them, in this order. */
+  /** Called with results in the transaction that records them, in this order. */
   onRecorded: readonly OnRecorded[]
-  /** Counts what becomes of results; without it nobody does. */
+  /** Counts the outcomes of results; optional. */
   resultsMetrics?: ResultsMetrics
-  /** How long results are kept; default RESULTS_MS. */
+  /** Retention of results; default RESULTS_MS. */
   resultsMs?: number
-  /** Where files of results and code bundles are kept; without it there are none. */
+  /** Store of artifacts and code bundles; without it there are none. */
   artifacts?: ArtifactStore
   /** Hands out runs on demand; without it there are none. */
   handOutRuns?: HandOutRuns
   /** Reads the variables of an account; without it there are none. */
   readVariables?: ReadVariables
-  /** How often agents may call; by default as AGENT_POLICIES says. */
+  /** Rate limits of agents; default AGENT_POLICIES. */
   rates?: AgentRates
-  /** Addresses or networks whose X-Forwarded-For is believed. */
+  /** Addresses or networks whose X-Forwarded-For is trusted. */
   trustedProxies?: readonly string[]
   /** Where agents reach this platform, for the document. */
   publicUrl?: string
 }
 
-/** The app, and what has to be told from outside. */
+/** The app, and the notifications it receives. */
 export interface AgentsApp {
   app: OpenAPIHono
   /** Keys changed, or a change may have been missed: look each up again. */
   forgetKeys(): void
   /** Agents of a location may have news to fetch; without its id, those of any. */
   notify(locationId?: string): void
-  /** Answers the calls that are held; from now on none is held for long. */
+  /** Answers the waiting calls; from now on no call waits for long. */
   drain(): void
   syncsWaiting(): number
 }

@@ -1,5 +1,5 @@
-// The public HTTP API as one Hono app: operations behind their gate, documents, and every error in the
-// one body of the contract.
+// The public HTTP API as one Hono app: authenticated operations, documents, and every error in the body of
+// the contract.
 import { OpenAPIHono } from '@hono/zod-openapi'
 import type { Logger } from 'pino'
 import { DEFAULT_POLICY, type RatePolicy } from '../contract/api/rate-policy.ts'
@@ -47,25 +47,25 @@ export interface AppOptions {
   database: Database
   keys: KeySource<KnownKey>
   accounts: AccountSource
-  /** Encrypts secrets that the database keeps. */
+  /** Encrypts secrets that the database stores. */
   cipher: Cipher
   clock: Pick<PlatformClock, 'now'>
   log: Pick<Logger, 'error' | 'warn'>
-  /** NoticeOptions when the database does not answer; by default it goes to the log. */
+  /** Called when the database does not answer; by default it writes to the log. */
   logOutage?: LogOutage
-  /** Requests a key may make by default. */
+  /** Default request rate of a key. */
   defaultLimit?: Pick<RatePolicy, 'limit' | 'windowS'>
   /** Addresses or networks whose X-Forwarded-For is believed. */
   trustedProxies?: readonly string[]
-  /** How long rows of results are kept; default RESULTS_MS. */
+  /** Retention of results; default RESULTS_MS. */
   resultsMs?: number
-  /** Of parts that have a life of their own beside the app. */
+  /** Operations of parts that are created outside the app. */
   operations?: readonly DefinedOperation[]
   /** Where clients reach this platform, for the document. */
   publicUrl?: string
 }
 
-/** The app, and what has to be told from outside. */
+/** The app, and the notifications it receives. */
 export interface App {
   app: OpenAPIHono
   /** Keys changed, or a change may have been missed: look each up again. */
@@ -85,7 +85,10 @@ export function createApp(options: AppOptions): App {
     clientAddress: createClientAddress(options.trustedProxies ?? []),
     policyOf: ({ policy }) => (policy === DEFAULT_POLICY ? defaultPolicy : policy),
   })
-  const told: NoticeOptions = { now: () => options.clock.now(), publicUrl: options.publicUrl }
+  const noticeOptions: NoticeOptions = {
+    now: () => options.clock.now(),
+    publicUrl: options.publicUrl,
+  }
   const operations = [
     ...applyOperations(options),
     ...checkOperations(options),
@@ -96,8 +99,8 @@ export function createApp(options: AppOptions): App {
     ...accountVariableOperations(options),
     ...alertChannelOperations(database, options.cipher),
     ...alertSettingsOperations(database),
-    ...incidentOperations(database, told),
-    ...incidentUpdateOperations(database, told),
+    ...incidentOperations(database, noticeOptions),
+    ...incidentUpdateOperations(database, noticeOptions),
     ...serviceOperations(database),
     ...statusPageOperations(database),
     ...accountOperations(options.accounts),

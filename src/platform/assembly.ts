@@ -1,5 +1,5 @@
-// What runs on the platform's database: both apps, the keys they know, what is heard from other
-// processes, and the background jobs. Those who add a part add it here.
+// Assembly of the parts that use the platform's database: both apps, their keys, notifications from other
+// processes, and the background jobs. New parts are added here.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Registry } from 'prom-client'
 import type { Log } from '../process/log.ts'
@@ -30,32 +30,32 @@ import { handOutRuns } from './runs/hand-out.ts'
 import { createRuns } from './runs/routes.ts'
 import type { Cipher } from './secrets/cipher.ts'
 
-/** What it is made of. */
+/** Dependencies of the assembly. */
 export interface AssemblyParts {
   config: PlatformConfig
   log: Log
   open: PlatformDatabase
   cipher: Cipher
-  /** Where parts put their metrics. */
+  /** Registry of the metrics. */
   registry: Registry
 }
 
-/** Everything that runs on the database. */
+/** All parts that use the database. */
 export interface Assembly {
-  /** Answers a request, to whichever app it goes. */
+  /** Answers a request with the app that it addresses. */
   answer(request: Request, env: unknown): Response | Promise<Response>
-  /** Does what has to be done beside requests, until the signal fires. Never rejects. */
+  /** Runs background jobs and listeners until the signal fires. Never rejects. */
   work(signal: AbortSignal): Promise<void>
-  /** Answers the calls that are held; from now on none is held for long. */
+  /** Answers the waiting calls; from now on no call waits for long. */
   drain(): void
-  /** Ends what `work` has not; to be called when no request is under way. Never rejects. */
+  /** Releases the remaining resources; to be called when no request is under way. Never rejects. */
   close(): Promise<void>
 }
 
-/** How often the platform's clock is held against its database's. */
+/** How often the platform's clock is compared with the database's. */
 const FOLLOW_MS = 10_000
-/** How long runs on demand are kept after their end. */
-const RUNS_KEPT_MS = 30 * 86_400_000
+/** Retention of finished runs on demand. */
+const RUNS_RETENTION_MS = 30 * 86_400_000
 
 /** Puts the parts together; `close` ends timers. Rejects when the database does not answer. */
 export async function assemble(parts: AssemblyParts): Promise<Assembly> {
@@ -95,7 +95,7 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
     log,
     locationKeys,
     agentRegistry,
-    // Called in this order, inside the transaction that records results.
+    // Called in this order in the transaction that records results.
     onRecorded: [alerting.onRecorded, runs.onRecorded],
     resultsMetrics: recording.metrics,
     resultsMs: config.resultsMs,
@@ -154,16 +154,21 @@ async function listenToNews(
   ])
 }
 
-/** The parts that do something by themselves, and what they do. */
+/** The parts with background jobs, and these jobs. */
 async function createWorkingParts(parts: AssemblyParts, clock: PlatformClock) {
   const { config, log, open, cipher, registry } = parts
   const { database } = open
-  const { resultsMs, rollupsMs, accountingGraceMs: graceMs, artifactsKeptMs: keptMs } = config
+  const {
+    resultsMs,
+    rollupsMs,
+    accountingGraceMs: graceMs,
+    artifactsRetentionMs: retentionMs,
+  } = config
   const { publicUrl } = config
   // Whole milliseconds, as instants are in the database.
   const now = () => Math.floor(clock.now())
-  const runs = createRuns({ database, keptMs: RUNS_KEPT_MS, capable, neededText })
-  const artifacts = { database, store: createArtifactStore(config), keptMs }
+  const runs = createRuns({ database, retentionMs: RUNS_RETENTION_MS, capable, neededText })
+  const artifacts = { database, store: createArtifactStore(config), retentionMs }
   const alerting = createAlerting({ database, cipher, clock, log, publicUrl })
   const kept = { resultsMs, rollupsMs, graceMs }
   const recording = createRecording({ database, now, registry, ...kept })

@@ -66,7 +66,7 @@ function keysCommand(context: CommandContext): Command {
   }
 }
 
-/** The request, or a sentence on what is wrong with it. */
+/** The request, or a message about its problem. */
 function requestOf(args: Arguments): KeysRequest | string {
   const [action, id] = args.positionals
   const accountId = args.value('account')

@@ -201,7 +201,7 @@ export interface PlatformConfig {
   resultsMs: number
   accountingGraceMs: number
   rollupsMs: number
-  artifactsKeptMs: number
+  artifactsRetentionMs: number
   /** Undefined: a folder in `dataDir`. */
   artifactBucket: BucketOptions | undefined
   drainMs: number
@@ -214,7 +214,7 @@ export interface PlatformConfig {
   noProxy: readonly string[]
 }
 
-/** Settings, or what is wrong with them; warnings either way. */
+/** Settings or their problems, and warnings. */
 export interface PlatformConfigReading {
   config: PlatformConfig
   /** Not empty: do not start. */
@@ -244,7 +244,7 @@ export function readPlatformConfig(env: Environment, readText?: ReadText): Platf
     resultsMs: values.RESULTS_RETENTION_DAYS * DAY_MS,
     accountingGraceMs: values.ACCOUNTING_GRACE_SECONDS * 1000,
     rollupsMs: values.ROLLUPS_RETENTION_DAYS * DAY_MS,
-    artifactsKeptMs: values.ARTIFACTS_RETENTION_DAYS * DAY_MS,
+    artifactsRetentionMs: values.ARTIFACTS_RETENTION_DAYS * DAY_MS,
     artifactBucket: bucketOf(values, problems),
     drainMs: values.DRAIN_SECONDS * 1000,
     drainDelayMs: values.DRAIN_DELAY_SECONDS * 1000,
@@ -266,7 +266,7 @@ type BucketValues = Pick<
   | 'ARTIFACTS_S3_SECRET_ACCESS_KEY'
 >
 
-/** The bucket that is named; adds a problem for each setting that it lacks. */
+/** The configured bucket; adds a problem for each missing setting. */
 function bucketOf(values: BucketValues, problems: EnvironmentProblem[]): BucketOptions | undefined {
   const needed = {
     ARTIFACTS_S3_URL: values.ARTIFACTS_S3_URL,

@@ -18,7 +18,7 @@ import { EmbeddedPostgresError } from '../database/embedded/embedded-postgres-er
 import { openPlatformDatabase } from './open-database.ts'
 import { type CommandContext, knownFault, platformLog } from './run-platform.ts'
 
-/** What is asked for. */
+/** The request. */
 export type KeysRequest =
   | { action: 'create'; name: string; role: string; accountId: string | undefined }
   | { action: 'list'; accountId: string | undefined }
@@ -30,10 +30,10 @@ const WAIT_MS = 10_000
 const CONNECTIONS_MAX = 2
 const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
-/** Something is wrong with what was asked for. */
+/** The request is invalid. */
 class RequestError extends Error {}
 
-/** Does what is asked; resolves with the exit code. */
+/** Handles the request; resolves with the exit code. */
 export async function runKeys(
   request: KeysRequest,
   context: Omit<CommandContext, 'posterTo'>,
@@ -44,7 +44,7 @@ export async function runKeys(
     stderr.write(`vedette: ${problemText(reading.problems)}`)
     return EXIT_CONFIGURATION
   }
-  // Only what goes wrong: what is printed may be read by a script.
+  // Only errors: the output may be read by a script.
   reading.config.logLevel = 'error'
   try {
     checkRequest(request)

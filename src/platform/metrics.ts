@@ -2,17 +2,17 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { VERSION } from '../contract/versions.ts'
 
-/** What is asked for at each scrape. */
+/** Sources that are read at each scrape. */
 export interface MetricSources {
   connections(): { open: number; idle: number; waiting: number }
   postgresRestarts(): number
 }
 
-/** Counts what happens; asks the sources for what is. */
+/** The platform's metrics: counters of events, and gauges that read the sources. */
 export interface PlatformMetrics {
   /** For the metrics of the platform's parts. */
   readonly registry: Registry
-  /** A request was answered; without seconds where it was held until there was something to say. */
+  /** A request was answered; without seconds for long polling. */
   answered(status: number, seconds: number | undefined): void
   /** Prometheus text format 0.0.4. */
   text(): Promise<string>
@@ -20,11 +20,11 @@ export interface PlatformMetrics {
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
-/** Agents' calls for what to run and questions with `waitMs`: how long they take says nothing of us. */
+/** Syncs of agents and requests with `waitMs`: their duration says nothing about the platform. */
 const HELD = /^https?:\/\/[^/]*\/agent\/v1\/sync(?:\?|$)|[?&]waitMs=/
 
-/** Whether a request is held until there is something to say. */
-export function isHeld(url: string): boolean {
+/** Whether a request uses long polling. */
+export function isLongPoll(url: string): boolean {
   return HELD.test(url)
 }
 

@@ -1,4 +1,4 @@
-// Gets a platform its database: the one it was given or the embedded one, answering and migrated.
+// Opens the platform's database, the given or the embedded one: waits until it answers and migrates it.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Log } from '../process/log.ts'
 import { type Database, type DatabaseAddress, openDatabase } from '../database/database.ts'
@@ -10,13 +10,13 @@ import {
   startEmbeddedPostgres,
 } from '../database/embedded/embedded-postgres.ts'
 
-/** Where the database is to come from. */
+/** Which database to open. */
 export interface DatabaseChoice {
   /** Undefined: the embedded one in `dataDir`. */
   databaseUrl: string | undefined
   dataDir: string
   connectionsMax: number
-  /** How long a database that does not answer is waited for. */
+  /** How long to wait for a database that does not answer. */
   databaseWaitMs: number
 }
 
@@ -30,14 +30,14 @@ export interface PlatformDatabase {
   close(): Promise<void>
 }
 
-/** What goes on meanwhile. */
+/** Context and callbacks of opening. */
 export interface OpeningOptions {
   applicationName: string
   log: Log
   signal: AbortSignal
-  /** Told what is waited for. */
+  /** Called with the reason for waiting. */
   onWaiting?: (reason: string) => void
-  /** The embedded folder was taken away. */
+  /** Called when another process has locked the folder of the embedded database. */
   onLockLost?: () => void
 }
 
@@ -48,8 +48,8 @@ const READ_ONLY = `select current_setting('transaction_read_only')::boolean as o
 const IS_READ_ONLY = 'the database is read-only; DATABASE_URL has to name the primary'
 
 /**
- * Opens, waits and migrates. Rejects with EmbeddedPostgresError, MigrationError, the signal's reason,
- * or what the database threw last when the wait is over.
+ * Opens, waits and migrates. Rejects with EmbeddedPostgresError, MigrationError, the signal's reason, or the
+ * last error of the database when the wait is over.
  */
 export async function openPlatformDatabase(
   choice: DatabaseChoice,
@@ -90,7 +90,7 @@ export async function openPlatformDatabase(
   return { database, address, embedded, close }
 }
 
-/** Tries again while the database does not answer, less and less often. */
+/** Retries with growing pauses while the database does not answer. */
 async function persistently<T>(
   work: () => Promise<T>,
   waitMs: number,
@@ -111,7 +111,7 @@ async function persistently<T>(
   }
 }
 
-/** Why a database did not answer, in a few words that hold no secret. */
+/** Why a database did not answer: a short text without secrets. */
 export function reasonOf(error: unknown): string {
   const code = databaseFailure(error)?.code ?? 'UNKNOWN'
   const message = error instanceof Error ? error.message : String(error)

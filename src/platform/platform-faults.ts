@@ -1,4 +1,4 @@
-// Who is told of faults of the platform: its own table, or the receiver that SENTRY_DSN names, or nobody.
+// Fault reports of the platform go to its own table, to the receiver in SENTRY_DSN, or nowhere.
 import { reportOf } from '../contract/protocol/fault-report.ts'
 import { VERSION } from '../contract/versions.ts'
 import type { FaultEvent, FaultReceiver } from '../process/faults/fault.ts'
@@ -7,15 +7,15 @@ import { parseDsn, type SentryDsn } from '../process/faults/sentry-dsn.ts'
 import type { Connection } from '../database/statement.ts'
 import type { PlatformConfigReading } from './config.ts'
 
-/** Opens the way to a receiver of another program; the platform has none of its own. */
+/** Creates the sender to an external receiver; given, since the platform has no HTTP client. */
 export type PosterTo = (
   dsn: SentryDsn,
   way: { proxyUrl: string | undefined; noProxy: readonly string[] },
 ) => Promise<FaultReceiver>
 
 /**
- * The platform's reports; undefined where it shall make none. `database`: where they are kept; undefined
- * while it is not open.
+ * The platform's fault reports; undefined where they are switched off. `database` stores them; it returns
+ * undefined while it is not open.
  */
 export function platformFaults(
   { config, secrets }: PlatformConfigReading,
@@ -28,19 +28,20 @@ export function platformFaults(
   return createFaultReports({
     release: `vedette-platform@${VERSION}`,
     secrets,
-    open: () => (dsn === undefined ? keeper(database) : posterTo(dsn, { proxyUrl, noProxy })),
+    open: () =>
+      dsn === undefined ? databaseReceiver(database) : posterTo(dsn, { proxyUrl, noProxy }),
   })
 }
 
-async function keeper(database: () => Connection | undefined): Promise<FaultReceiver> {
-  const { keepPlatformFault } = await import('./faults/queries.ts')
+async function databaseReceiver(database: () => Connection | undefined): Promise<FaultReceiver> {
+  const { storePlatformFault } = await import('./faults/queries.ts')
   return {
     async take(event: FaultEvent) {
       const connection = database()
       const report = reportOf(event)
       if (connection === undefined || report === undefined)
-        throw new Error('there is nowhere to keep it')
-      await keepPlatformFault(connection, report)
+        throw new Error('fault not stored: the database is not open')
+      await storePlatformFault(connection, report)
       return { status: 200, headers: {} }
     },
   }

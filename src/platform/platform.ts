@@ -1,5 +1,5 @@
-// The platform's life: listen, open the database, answer, drain. It answers 503 before the database is
-// there, and ends with 0 when it was told to.
+// Life cycle of the platform: listen, open the database, answer, drain. It answers 503 before the database is
+// open.
 import { Hono } from 'hono'
 import { VERSION } from '../contract/versions.ts'
 import type { FaultReports } from '../process/faults/reports.ts'
@@ -9,36 +9,36 @@ import type { Database } from '../database/database.ts'
 import { type Assembly, assemble } from './assembly.ts'
 import type { PlatformConfig } from './config.ts'
 import { answerError, unavailable } from './http/errors.ts'
-import { type Credentials, ensureFirstAccount, keepCredentials } from './accounts/first-account.ts'
+import { type Credentials, ensureFirstAccount, storeCredentials } from './accounts/first-account.ts'
 import { createHttpServer } from './http/http-server.ts'
-import { createPlatformMetrics, isHeld, type PlatformMetrics } from './metrics.ts'
+import { createPlatformMetrics, isLongPoll, type PlatformMetrics } from './metrics.ts'
 import { openPlatformDatabase, type PlatformDatabase, databaseProblem } from './open-database.ts'
 import { createProbes, isProbe, type Phase, serveMetrics } from './http/probes.ts'
 import { ensureCipher } from './secrets/secrets-key.ts'
 
-/** What a platform is made of. */
+/** Options of a platform. */
 export interface PlatformOptions {
   config: PlatformConfig
   log: Log
-  /** Of which the metrics tell. */
+  /** Fault reports, counted in the metrics. */
   faults?: Pick<FaultReports, 'registerMetrics'> | undefined
-  /** Shows credentials that were made at the first start; `path` is where they are kept. */
+  /** Shows the credentials created at the first start; `path` is the file that contains them. */
   onCredentials: (credentials: Credentials, path: string | undefined) => void
 }
 
-/** A platform that was made and not yet started. */
+/** A created platform that is not started yet. */
 export interface Platform {
   /**
-   * Resolves when requests are answered. Rejects with ListenError, EmbeddedPostgresError,
-   * MigrationError, CredentialsError or a failure of the database; nothing is left behind then. When
-   * it is stopped meanwhile it resolves as well.
+   * Resolves when requests are answered, or when it is stopped meanwhile. Rejects with ListenError,
+   * EmbeddedPostgresError, MigrationError, CredentialsError or a failure of the database, after releasing
+   * all resources.
    */
   start(): Promise<void>
-  /** Drains; what it begins is seen by readiness in the same tick. Resolves as `stopped` does. */
+  /** Drains; readiness fails in the same tick. Resolves like `stopped`. */
   stop(): Promise<void>
   /** Resolves when everything has ended. */
   readonly stopped: Promise<void>
-  /** Where it listens; undefined before it does. */
+  /** The address it listens on; undefined before. */
   url(): string | undefined
   /** Undefined before it is open. */
   database(): Database | undefined
@@ -106,7 +106,7 @@ class RunningPlatform implements Platform {
         this.#waitingFor = reason
       },
       onLockLost: () => {
-        log.error('another process has taken the data folder; stopping')
+        log.error('another process has locked the data folder; stopping')
         void this.stop()
       },
     })
@@ -154,7 +154,7 @@ class RunningPlatform implements Platform {
     const answer = this.#assembly?.answer(request, env) ?? answerError(unavailable(), {})
     const count = (response: Response) => {
       const seconds = (performance.now() - begin) / 1000
-      this.#metrics.answered(response.status, isHeld(request.url) ? undefined : seconds)
+      this.#metrics.answered(response.status, isLongPoll(request.url) ? undefined : seconds)
       return response
     }
     return answer instanceof Promise ? answer.then(count) : count(answer)
@@ -168,9 +168,9 @@ class RunningPlatform implements Platform {
       adminApiKey: config.adminApiKey,
       keep: (credentials) => {
         try {
-          path = keepCredentials(config.dataDir, credentials)
+          path = storeCredentials(config.dataDir, credentials)
         } catch (error) {
-          log.warn({ err: error }, 'the credentials could not be kept in DATA_DIR')
+          log.warn({ err: error }, 'the credentials could not be written to DATA_DIR')
         }
       },
     })

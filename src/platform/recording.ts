@@ -1,5 +1,4 @@
-// The part of the platform that records: what it prepares at the start, does now and then, and tells of
-// in metrics.
+// Recording of results: preparation at the start, background jobs, and metrics.
 import type { Registry } from 'prom-client'
 import { readSweptSpan } from './results/queries/accounting.ts'
 import type { Database } from '../database/database.ts'
@@ -9,7 +8,7 @@ import { createResultsMetrics, registerAccount, type ResultsMetrics } from './re
 import { rollupsJob } from './analytics/rollups.ts'
 import { sweepJob } from './results/sweep.ts'
 
-/** What recording needs. */
+/** Dependencies of recording. */
 export interface RecordingParts {
   database: Database
   /** Milliseconds on the platform's clock. */
@@ -21,12 +20,12 @@ export interface RecordingParts {
   graceMs: number
 }
 
-/** What records. */
+/** Recording as the platform wires it. */
 export interface Recording {
   backgroundJobs: BackgroundJob[]
   /** For `resultsOperation`. */
   metrics: ResultsMetrics
-  /** To be called at the start, before agents are answered. Rejects when the database is away. */
+  /** To be called at the start, before agents are answered. Rejects when the database does not answer. */
   prepare(): Promise<void>
 }
 

@@ -1,4 +1,4 @@
-// `vedette platform`: settings from the environment, a log, signals, an exit code.
+// `vedette platform`: reads settings from the environment, makes the log, handles signals, returns an exit code.
 import { VERSION } from '../contract/versions.ts'
 import { EXIT_CONFIGURATION } from '../process/command-line.ts'
 import { type Environment, problemText } from '../process/env.ts'
@@ -17,22 +17,22 @@ import { createPlatform, type Platform } from './platform.ts'
 import { platformFaults, type PosterTo } from './platform-faults.ts'
 import { SecretsKeyError } from './secrets/secrets-key.ts'
 
-/** Where text goes; `process.stdout` and `process.stderr` fit. */
+/** An output stream, such as `process.stdout` or `process.stderr`. */
 export interface Output {
   write(text: string): unknown
   isTTY?: boolean | undefined
 }
 
-/** What a command of the platform is run with. */
+/** Context of a command of the platform. */
 export interface CommandContext {
   env: Environment
   stdout: Output
   stderr: Output
-  /** Opens the way to SENTRY_DSN. */
+  /** Creates the sender to SENTRY_DSN. */
   posterTo: PosterTo
 }
 
-/** Makes the platform's log, without its secrets; `faults` hears of the errors in it. */
+/** Makes the platform's log, which hides its secrets; logged errors are reported to `faults`. */
 export function platformLog(
   reading: PlatformConfigReading,
   { env, stdout }: Pick<CommandContext, 'env' | 'stdout'>,
@@ -48,7 +48,7 @@ export function platformLog(
   })
 }
 
-/** Runs the platform until it is told to stop; resolves with the exit code. */
+/** Runs the platform until a signal stops it; resolves with the exit code. */
 export async function runPlatform(context: CommandContext): Promise<number> {
   const { env, stdout, stderr } = context
   const reading = readPlatformConfig(env)
@@ -72,7 +72,7 @@ export async function runPlatform(context: CommandContext): Promise<number> {
   const offSignals = onSignals({
     stop: (signal) => {
       isStopping = true
-      log.info({ signal }, 'told to stop')
+      log.info({ signal }, 'stop signal received')
       void platform?.stop()
     },
   })
@@ -91,7 +91,7 @@ export async function runPlatform(context: CommandContext): Promise<number> {
   }
 }
 
-/** What the operator can fix, and the exit code: 2 for settings, 1 for what may pass. */
+/** Message of a fault that the operator can fix, and the exit code: 2 for settings, 1 for temporary faults. */
 export function knownFault(error: unknown): { message: string; exitCode: number } | undefined {
   const isSetting =
     error instanceof ListenError ||
@@ -110,13 +110,15 @@ function credentialsText(
   { accountId, adminApiKey }: Credentials,
   path: string | undefined,
 ): string {
-  const kept =
-    path === undefined ? 'They are kept nowhere else.' : `They are kept in ${path} for its owner.`
+  const placeText =
+    path === undefined
+      ? 'They are stored nowhere else.'
+      : `They are stored in ${path}, readable only by its owner.`
   return [
-    'Vedette made an account and its first key, which are shown only now:',
+    'Vedette created an account and its first key, which are shown only now:',
     `  ACCOUNT_ID     ${accountId}`,
     `  ADMIN_API_KEY  ${adminApiKey}`,
-    kept,
+    placeText,
     '',
   ].join('\n')
 }

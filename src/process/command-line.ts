@@ -13,10 +13,10 @@ interface Option {
   help: string
 }
 
-/** What a command was called with. */
+/** Arguments of a command. */
 export interface Arguments {
   positionals: string[]
-  /** Value of an option that takes one. */
+  /** Value of an option. */
   value(name: string): string | undefined
   /** Whether a switch was given. */
   on(name: string): boolean
@@ -82,7 +82,7 @@ function unknownCommand(program: Program, name: string): number {
   return EXIT_CONFIGURATION
 }
 
-/** The arguments, or a sentence on what is wrong with them. */
+/** The arguments, or a message about their problem. */
 function parse(command: Command, rest: string[]): Arguments | string {
   const options = command.options ?? {}
   const config = Object.fromEntries(
@@ -140,7 +140,7 @@ function overview(program: Program): string {
     'Commands:',
     ...program.commands.map((one) => `  ${one.name.padEnd(width)}  ${one.summary}`),
     '',
-    `${program.name} <command> --help tells more about a command; --version prints the version.`,
+    `${program.name} <command> --help describes a command; --version prints the version.`,
     '',
     program.epilogue,
     '',

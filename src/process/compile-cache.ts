@@ -1,4 +1,4 @@
-// Where compiled code is kept, for the processes and threads that the agent starts.
+// Folder of the compile cache for the processes and threads that the agent starts.
 import { getCompileCacheDir } from 'node:module'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'

@@ -1,4 +1,4 @@
-// What is wrong with the folder that an agent keeps things in, from the system's error, with what fixes it.
+// Problem of an agent's data folder, from the system's error, with its fix.
 
 /** Of the table of failure codes: nothing can be written below DATA_DIR. */
 export const DATA_DIR_CODE = 'DATA_DIR_UNWRITABLE'
@@ -20,7 +20,7 @@ const PROBLEMS: Readonly<Record<string, [why: string, fix: string]>> = {
   EIO: ['the disk fails', 'look at the log of the system'],
 }
 
-/** Where they fail with ENOENT, the system lets nobody make a folder there, as below /proc. Other calls miss a file. */
+/** Calls whose ENOENT means that no folder can be created there, as below /proc; for others a file is missing. */
 const MAKING: ReadonlySet<string | undefined> = new Set(['mkdir', 'mkdtemp'])
 const NOT_MADE: [why: string, fix: string] = [
   'it cannot be made there',

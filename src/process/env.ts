@@ -4,12 +4,12 @@
 import { readFileSync } from 'node:fs'
 import { nearVariables } from './near-variables.ts'
 
-/** What became of a text: a value, or what is wrong with it. */
+/** A parsed text: a value, or its problem. */
 export type Parsed<T> = { value: T } | { allowed: string; fix: string }
 
 /** One environment variable. */
 export interface Variable<T> {
-  /** One line for help: what it does. */
+  /** One line for help: its effect. */
   meaning: string
   /** The default as documentation shows it, with its unit. */
   shownDefault: string
@@ -22,7 +22,7 @@ export interface Variable<T> {
   /** False where another program reads the variable, so that NAME_FILE could not reach it. */
   fromFile?: boolean
   parse(text: string): Parsed<T>
-  /** What holds when the variable is not set or empty. */
+  /** Default when the variable is not set or empty. */
   otherwise: T
 }
 
@@ -42,7 +42,7 @@ export interface EnvironmentProblem {
   message: string
 }
 
-/** What was read; `values` holds a variable's `otherwise` wherever there is a problem. */
+/** The settings; `values` has a variable's `otherwise` wherever there is a problem. */
 export interface Reading<T extends VariableTable> {
   values: Values<T>
   problems: EnvironmentProblem[]
@@ -58,7 +58,7 @@ export type ReadText = (path: string) => string
 /** Larger than any key, certificate or list that belongs into a variable. Bytes. */
 const FILE_BYTES_MAX = 1_048_576
 
-/** Reads all variables of the table. Never throws for what the environment holds. */
+/** Reads all variables of the table. Never throws for invalid values. */
 export function readEnvironment<const T extends VariableTable>(
   table: T,
   env: Environment,

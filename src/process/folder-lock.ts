@@ -1,5 +1,5 @@
-// Keeps a folder for one process. The lock is a file that names its holder; a holder that is gone is
-// recognised at once, and one that cannot be seen (another container) by whether it still renews the file.
+// Folder lock: reserves a folder for one process. The lock is a file that names its holder. A holder that
+// ended is recognised at once; one in another container is checked by whether it still renews the file.
 import { randomUUID } from 'node:crypto'
 import {
   linkSync,
@@ -15,7 +15,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isAlive, ownIdentity, type ProcessIdentity } from './process-identity.ts'
 
-/** Who holds a lock. */
+/** Holder of a lock. */
 export interface LockHolder extends ProcessIdentity {
   host: string
   since: string
@@ -23,19 +23,19 @@ export interface LockHolder extends ProcessIdentity {
   token: string
 }
 
-/** A lock that is held. */
+/** An acquired lock. */
 export interface FolderLock {
   /** Gives it back. Safe to call twice. */
   release(): void
 }
 
-/** Somebody else holds the lock. */
+/** Another process holds the lock. */
 export class FolderLockedError extends Error {
   readonly code = 'LOCKED'
   readonly holder: LockHolder
 
   constructor(file: string, holder: LockHolder) {
-    super(`process ${holder.pid} on ${holder.host} has held it since ${holder.since} (${file})`)
+    super(`locked by process ${holder.pid} on ${holder.host} since ${holder.since} (${file})`)
     this.name = 'FolderLockedError'
     this.holder = holder
   }
@@ -43,15 +43,15 @@ export class FolderLockedError extends Error {
 
 /** How often a holder renews its file. */
 const RENEW_MS = 1000
-/** A holder that cannot be seen and renews nothing for this long is gone. */
+/** A holder in another container that renews nothing for this long has ended. */
 const RESPONSE_TIMEOUT_MS = 5000
 const WATCH_MS = 250
 const ATTEMPTS_MAX = 5
 
 /**
- * Takes the lock `name` of a folder that exists. Rejects with FolderLockedError, or with what the file
- * system throws. `onLost` is called when somebody takes the lock away, which only happens after this
- * process stood still for seconds.
+ * Acquires the lock `name` of an existing folder. Rejects with FolderLockedError or an error of the file
+ * system. `onLost` is called when another process acquires the lock, which only happens after this process
+ * was paused for seconds.
  */
 export async function lockFolder(
   folder: string,
@@ -70,13 +70,13 @@ export async function lockFolder(
     if (create(file, holder)) return renewed(file, token, onLost)
     const found = read(file)
     if (found === undefined) continue
-    if (await isHeld(file, found)) throw new FolderLockedError(file, found)
+    if (await isHolderAlive(file, found)) throw new FolderLockedError(file, found)
     discard(file, found)
   }
-  throw new Error(`the lock ${file} keeps changing hands`)
+  throw new Error(`the lock ${file} keeps changing its holder`)
 }
 
-/** Makes the file with its whole content or not at all: a link never replaces what is there. */
+/** Creates the file atomically with its content: a link never replaces an existing file. */
 function create(file: string, holder: LockHolder): boolean {
   const draft = `${file}.${holder.token}`
   writeFileSync(draft, `${JSON.stringify(holder)}\n`, { mode: 0o644 })
@@ -102,12 +102,12 @@ function read(file: string): LockHolder | undefined {
   try {
     return JSON.parse(text) as LockHolder
   } catch {
-    // A file that a full disk cut short names nobody.
+    // A file that a full disk truncated names no holder.
     return { pid: 0, startedTicks: '', space: '', host: 'unknown', since: 'unknown', token: '' }
   }
 }
 
-async function isHeld(file: string, holder: LockHolder): Promise<boolean> {
+async function isHolderAlive(file: string, holder: LockHolder): Promise<boolean> {
   const alive = isAlive(holder)
   if (alive !== undefined) return alive
   const before = renewedAt(file)
@@ -122,7 +122,7 @@ function renewedAt(file: string): number | undefined {
   return statSync(file, { throwIfNoEntry: false })?.mtimeMs
 }
 
-/** Moves the file of a holder that is gone out of the way, unless somebody did so in the meantime. */
+/** Moves the file of an ended holder aside, unless another process has done so. */
 function discard(file: string, gone: LockHolder): void {
   const aside = `${file}.${randomUUID()}`
   try {
@@ -134,7 +134,7 @@ function discard(file: string, gone: LockHolder): void {
   try {
     if (read(aside)?.token !== gone.token) linkSync(aside, file)
   } catch {
-    // A third process was quicker; it holds the lock now.
+    // A third process was faster; it holds the lock now.
   } finally {
     rmSync(aside, { force: true })
   }
@@ -149,7 +149,7 @@ function renewed(file: string, token: string, onLost: () => void): FolderLock {
         return
       }
     } catch {
-      // A disk that fails for a moment takes no lock away.
+      // A temporary failure of the disk does not end the lock.
       return
     }
     clearInterval(timer)

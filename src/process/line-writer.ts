@@ -3,23 +3,23 @@
 // output blocks the whole process when it is a full pipe.
 import { constants, fstatSync, openSync, write as writeTo, writeSync } from 'node:fs'
 
-/** Takes finished lines. */
+/** Writes finished lines. */
 export interface LineWriter {
   write(line: string): void
-  /** Lines dropped so far because nobody read those before them. */
+  /** Number of lines dropped so far because the reader stalled. */
   dropped(): number
-  /** Calls back when what was handed over so far is written or dropped: at once where it is already. */
+  /** Calls back when all lines so far are written or dropped: at once if they already are. */
   onWritten(written: () => void): void
 }
 
 /** How to write. */
 export interface LineWriterOptions {
   fd: number
-  /** Lines that wait for the reader; what comes above that is dropped. */
+  /** Maximum number of lines that wait for the reader; more are dropped. */
   waitingBytesMax?: number
   /**
-   * Writes at once, instead of in the background, what a pipe or terminal takes without waiting: then little
-   * time lies between a line and what is done after it.
+   * Writes at once, instead of in the background, what a pipe or terminal accepts without blocking, so that a
+   * line appears before the next action.
    */
   isPrompt?: boolean
   /** Called when lines fit again after some were dropped. */
@@ -31,8 +31,8 @@ const WAITING_BYTES_MAX = 4 * 1024 * 1024
 const RETRY_MS = 20
 
 /**
- * Makes a writer. Lines stay in order. A pending write keeps the process alive, so that what has been said
- * is out at a natural end; a reader that went away (EPIPE) silences the writer and ends nothing.
+ * Makes a writer. Lines stay in order. A pending write keeps the process alive, so that all lines are written at
+ * a natural end. After its reader has closed (EPIPE), the writer writes nothing and does not end the process.
  */
 export function createLineWriter(options: LineWriterOptions): LineWriter {
   const { waitingBytesMax = WAITING_BYTES_MAX, onDropped, isPrompt = false } = options
@@ -109,12 +109,12 @@ function callAll(...lists: (() => void)[][]): void {
   for (const call of lists.flatMap((list) => list.splice(0))) call()
 }
 
-/** Whether a write takes no time to speak of: what was opened anew does not block, and a file never stalls. */
+/** Whether a write cannot block: a reopened stream is non-blocking, and a file never stalls. */
 function isQuick(given: number, fd: number): boolean {
   return fd !== given || fstatSync(fd).isFile()
 }
 
-/** Writes what fits now; returns the rest. What is wrong the next try in the background says. */
+/** Writes what fits now; returns the rest. The next write in the background reports errors. */
 function writtenNow(fd: number, bytes: Buffer): Buffer {
   try {
     return bytes.subarray(writeSync(fd, bytes))

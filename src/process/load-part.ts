@@ -2,7 +2,7 @@
 // of the agent.
 
 /**
- * The part, or undefined after a sentence on stderr where a package that it stands on is not installed.
+ * The part, or undefined after a message on stderr if a package that it needs is not installed.
  * Rejects with anything else that is wrong with it. `name`: as the sentence calls it.
  */
 export async function loadPart<T>(name: string, load: () => Promise<T>): Promise<T | undefined> {

@@ -9,7 +9,7 @@ export type Log = Logger
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const
 export type LogLevel = (typeof LOG_LEVELS)[number]
 
-/** Whatever takes finished lines. */
+/** Output of finished lines. */
 export interface LineSink {
   write(line: string): void
 }
@@ -18,7 +18,7 @@ type LogFnHook = NonNullable<NonNullable<LoggerOptions['hooks']>['logMethod']>
 
 const ERROR_LEVEL = pino.levels.values['error'] ?? 50
 
-/** Said when lines fit again. */
+/** Logged when lines fit again. */
 export const DROPPED = 'lines of the log were dropped: nobody read them'
 
 /** How to log. */
@@ -30,16 +30,16 @@ export interface LogOptions {
   colour?: boolean
   /** Standard output by default. */
   destination?: LineSink
-  /** Takes secrets out of the fields of a line, before they become text. */
+  /** Removes secrets from the fields of a line, before they become text. */
   scrubFields?: (fields: Record<string, unknown>) => Record<string, unknown>
-  /** Takes secrets out of each text of a line; its structure stays, whatever a secret looks like. */
+  /** Removes secrets from each text of a line; its structure stays, for any secret. */
   scrubText?: (text: string) => string
   /** Receives each error object that is logged at level error. */
   onError?: ((error: unknown) => void) | undefined
 }
 
 /**
- * Makes a log. A reader that goes away silences it, and one that stalls costs lines, which are counted;
+ * Makes a log. After its reader has closed, it writes nothing; a stalled reader costs lines, which are counted;
  * neither holds the process up. Lines still on their way are lost by `process.exit()`, not by a natural end.
  */
 export function createLog(options: LogOptions): Log {
@@ -92,7 +92,7 @@ function scrubbedLine(line: string, scrubText: (text: string) => string): string
   }
 }
 
-/** Sees calls of the log on their way. */
+/** Intercepts calls of the log. */
 function errorHookOf(onError: (error: unknown) => void): LogFnHook {
   return function logMethod(args, method, level) {
     const [fields] = args as unknown[]
@@ -103,7 +103,7 @@ function errorHookOf(onError: (error: unknown) => void): LogFnHook {
   }
 }
 
-/** What is known about a stream that might be a terminal. */
+/** Properties of a stream that might be a terminal. */
 export interface Terminal {
   isTTY?: boolean | undefined
 }

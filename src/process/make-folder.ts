@@ -4,7 +4,7 @@ import { mkdirSync, statSync } from 'node:fs'
 import { mkdir, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 
-/** Resolves when the folder is there; all that were made get `mode`. Rejects with the system's error. */
+/** Resolves when the folder exists; created ones get `mode`. Rejects with the system's error. */
 export async function makeFolder(path: string, mode: number): Promise<void> {
   try {
     await mkdir(path, { mode })

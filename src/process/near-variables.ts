@@ -1,11 +1,11 @@
-// Finds environment variables that somebody set by a name that is nearly one of ours.
+// Finds environment variables whose name is nearly one of ours.
 
 /** Names of other programs that lie a letter or two from names that programs like ours have. */
 const OTHERS: ReadonlySet<string> = new Set(['APP_KEY', 'FTP_PROXY', 'ALL_PROXY', 'RSYNC_PROXY'])
 
 /** Short names differ by a letter all the time without being meant for each other. */
 const NAME_CHARS_MIN = 7
-const ODD_CHARS_MAX = 2
+const DIFFERENCE_MAX = 2
 
 /** A name that was set, and the name that was probably meant. */
 export interface NearVariable {
@@ -39,20 +39,20 @@ function letters(name: string): string {
 function mistyped(name: string, known: readonly string[]): string | undefined {
   if (name.length < NAME_CHARS_MIN) return undefined
   let best: string | undefined
-  let bestOdd = ODD_CHARS_MAX + 1
+  let bestDifference = DIFFERENCE_MAX + 1
   for (const candidate of known) {
     if (candidate.length < NAME_CHARS_MIN) continue
-    const odd = oddChars(name.toUpperCase(), candidate)
-    if (odd < bestOdd) {
+    const difference = differingChars(name.toUpperCase(), candidate)
+    if (difference < bestDifference) {
       best = candidate
-      bestOdd = odd
+      bestDifference = difference
     }
   }
   return best
 }
 
-/** Length of what differs once the common beginning and end are taken off the longer name. */
-function oddChars(a: string, b: string): number {
+/** Length of the longer name without the common beginning and end. */
+function differingChars(a: string, b: string): number {
   let start = 0
   while (start < a.length && a[start] === b[start]) start++
   let end = 0

@@ -16,13 +16,13 @@ export function ownIdentity(): ProcessIdentity {
   return { pid: process.pid, startedTicks: startedTicks(process.pid) ?? '', space: ownSpace() }
 }
 
-/** Whether the process is alive; undefined when it cannot be seen from here. */
+/** Whether the process is alive; undefined when it is not visible from here. */
 export function isAlive(identity: ProcessIdentity): boolean | undefined {
   if (identity.space !== ownSpace()) return undefined
   return startedTicks(identity.pid) === identity.startedTicks
 }
 
-/** When a process started, in clock ticks; undefined when there is none, or only its remains. */
+/** Start time of a process, in clock ticks; undefined when it does not exist or is a zombie. */
 export function startedTicks(pid: number): string | undefined {
   try {
     // The name in parentheses may hold anything, so fields count from the last one.

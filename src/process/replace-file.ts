@@ -33,7 +33,7 @@ export async function replaceFile(path: string, text: string): Promise<void> {
   await syncFolder(dirname(real))
 }
 
-/** So that the new name outlives a power failure; where a folder cannot be synced, it has been renamed all the same. */
+/** Makes the new name survive a power failure; if a folder cannot be synced, the file is renamed nevertheless. */
 async function syncFolder(folder: string): Promise<void> {
   const opened = await open(folder, 'r').catch(() => undefined)
   await opened?.sync().catch(() => undefined)

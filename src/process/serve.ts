@@ -8,7 +8,7 @@ import { createAdaptorServer } from '@hono/node-server'
 export interface ServeOptions {
   /** A Hono application, or anything that answers requests. */
   app: { fetch(request: Request, env: never): Response | Promise<Response> }
-  /** 0 takes any free port. */
+  /** 0: any free port. */
   port: number
   /** All interfaces by default. */
   hostname?: string
@@ -27,7 +27,7 @@ export interface Served {
   port: number
   /** For clients on this machine, `http://127.0.0.1:8081`. */
   url: string
-  /** Takes no new connection, lets answers finish, and cuts off what is left at the deadline. */
+  /** Accepts no new connection, lets answers finish, and cuts the remaining ones at the deadline. */
   close(deadlineMs: number): Promise<void>
 }
 
@@ -103,7 +103,7 @@ function urlHost(hostname: string | undefined): string {
 }
 
 // A keep-alive connection that is busy when close() is called holds the server open until its client
-// goes away, so idle ones are swept again and again, and at the deadline all are cut.
+// disconnects, so idle ones are closed repeatedly, and at the deadline all are cut.
 function closed(server: Server, deadlineMs: number): Promise<void> {
   return new Promise((resolve) => {
     const sweep = setInterval(() => server.closeIdleConnections(), IDLE_SWEEP_MS)

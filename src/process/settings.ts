@@ -7,7 +7,7 @@ import { dsnProblem } from './faults/sentry-dsn.ts'
 /** Options of every kind in addition to its own bounds. */
 interface About {
   meaning: string
-  /** The default in documentation; taken from `otherwise` where it says enough. */
+  /** The default in documentation, unless `otherwise` is clear enough. */
   shownDefault?: string
   secret?: boolean
   alsoAs?: readonly string[]
@@ -95,7 +95,7 @@ export const FAULT_REPORT_VARIABLES = {
   }),
 } as const
 
-/** The proxy to what `meaning` says, as most programs take it from the environment. */
+/** The proxy for `meaning`, read from the environment as most programs do. */
 export function proxyVariables(meaning: string) {
   const proxy = {
     secret: true,

@@ -8,19 +8,22 @@ export type StopSignal = 'SIGTERM' | 'SIGINT'
 export interface SignalActions {
   /** Called in the tick in which the first SIGTERM or SIGINT arrives. */
   stop: (signal: StopSignal) => void
-  /** Called on SIGHUP; without it SIGHUP stays what it is, the end of the process. */
+  /** Called on SIGHUP; without it SIGHUP ends the process, as by default. */
   reload?: () => void
   /** Called on the second SIGTERM or SIGINT with 128 + the signal's number, as a shell has it. */
   exit?: (code: number) => void
 }
 
-/** What can be listened to for signals: `process`, or a stand-in. */
+/** Source of signals: `process`, or a stub. */
 export interface SignalSource {
   on(signal: NodeJS.Signals, listener: () => void): unknown
   off(signal: NodeJS.Signals, listener: () => void): unknown
 }
 
-/** A terminal sends SIGINT for Ctrl-C to every process of a command line, and npm hands it on to what it runs: that is one signal. */
+/**
+ * A terminal sends SIGINT for Ctrl-C to every process of a command line, and npm forwards its own to its child:
+ * both count as one signal.
+ */
 const ECHO_MS = 300
 
 /**

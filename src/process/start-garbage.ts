@@ -1,8 +1,8 @@
-// Gives memory back that only the start of a process needed: reading and compiling what it is made of leaves
-// some 15 MiB behind, which V8 would keep for later, and a process that does little has no later use for.
+// Releases memory that only the start of a process needed: reading and compiling its modules leaves some 15 MiB of
+// garbage, which V8 would collect late in a process that does little.
 
 /**
- * Collects garbage once, all of it, which takes some tens of milliseconds: to be called while nothing waits.
+ * Runs one full garbage collection of some tens of milliseconds: to be called while nothing waits.
  * Does nothing where V8 was not started with --expose-gc, as `src/launch.js` starts it.
  */
 export function collectStartGarbage(): void {

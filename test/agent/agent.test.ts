@@ -96,7 +96,7 @@ async function setUp(
   return { agent, fake, source, results, lines, proxies, set, get, until }
 }
 
-test('told to stop while it starts, it leaves nothing open', async () => {
+test('a stop during the start leaves nothing open', async () => {
   const { agent, get } = await setUp({ stopAtOnce: true })
   await agent.stopped
   await expect(get('/health')).rejects.toThrow('fetch failed')
@@ -137,7 +137,7 @@ describe('from start to results', () => {
 })
 
 describe('changes', () => {
-  test('that are refused leave the monitors running, and are seen everywhere', async () => {
+  test('that are refused leave the monitors running, and are shown everywhere', async () => {
     const { fake, source, set, get, until, lines } = await setUp()
     set(aMonitor('a'))
     await fake.next()
@@ -172,7 +172,7 @@ describe('changes', () => {
     expect(results[0]).toMatchObject({ onDemand: 'one', verdict: 'cancelled' })
   })
 
-  test('that take a running monitor out and put it back do not let it run beside itself', async () => {
+  test('that remove a running monitor and add it again do not run it twice at a time', async () => {
     const { fake, set, until, results } = await setUp()
     const a = aMonitor('a', { frequencyOffset: 1 })
     set(a)
@@ -232,7 +232,7 @@ describe('stopping', () => {
     await stopped
   })
 
-  test('what runs past the drain time is cancelled and delivered', async () => {
+  test('a run past the drain time is cancelled and delivered', async () => {
     const { agent, fake, set, results } = await setUp({ drainMs: 20 })
     set(aMonitor('a'))
     await fake.next()
@@ -241,7 +241,7 @@ describe('stopping', () => {
   })
 })
 
-test('a sink that fails ends nothing, is counted, and is complained about once', async () => {
+test('a sink that fails ends nothing, is counted, and is logged once', async () => {
   const deliver = () => Promise.reject(new Error('no room'))
   const { fake, source, set, get, until, lines } = await setUp({ deliver })
   set(aMonitor('a', { frequency: 60 }))

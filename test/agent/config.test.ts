@@ -1,4 +1,4 @@
-// The agent's settings: every default, every bound, and what is wrong told at once.
+// The agent's settings: every default, every bound, and all problems reported at once.
 import { tmpdir } from 'node:os'
 import { describe, expect, test } from 'vitest'
 import { readAgentConfig, VARIABLES } from '../../src/agent/config.ts'
@@ -71,7 +71,7 @@ describe('values', () => {
     expect(config).toMatchObject(expected)
   })
 
-  test('on a terminal all results are logged, unless told otherwise', () => {
+  test('on a terminal all results are logged by default', () => {
     expect(read(FILE, true).config.logResults).toBe('all')
     expect(read({ ...FILE, LOG_RESULTS: 'changes' }, true).config.logResults).toBe('changes')
   })
@@ -103,7 +103,7 @@ describe('problems', () => {
     expect(variables({ ...FILE, [name]: value })).toEqual([name])
   })
 
-  test('are all told at once', () => {
+  test('are all reported at once', () => {
     expect(variables({ JOB_CONCURRENCY: '99', LOG_LEVEL: 'x' })).toEqual([
       'JOB_CONCURRENCY',
       'LOG_LEVEL',
@@ -115,13 +115,13 @@ describe('problems', () => {
     ['nothing to run', {}, 'MONITORS_FILE', 'API_KEY and PLATFORM_URL'],
     ['a key alone', { API_KEY: 'pl_1234567890' }, 'PLATFORM_URL', 'address of the platform'],
     ['an address alone', { PLATFORM_URL: 'https://p.example' }, 'API_KEY', 'pl_…'],
-  ])('%s', (_, env, variable, words) => {
+  ])('%s', (_, env, variable, text) => {
     const { problems } = read(env)
     expect(problems.map((one) => one.variable)).toEqual([variable])
-    expect(problems[0]?.message).toContain(words)
+    expect(problems[0]?.message).toContain(text)
   })
 
-  test('of one half are not told of the other', () => {
+  test('of one half are reported without the other', () => {
     expect(variables({ API_KEY: 'wrong', PLATFORM_URL: 'https://p.example' })).toEqual(['API_KEY'])
   })
 })
@@ -142,12 +142,12 @@ test('a name that is nearly right is warned of', () => {
   expect(warnings[0]?.message).toContain('did you mean JOB_CONCURRENCY?')
 })
 
-test('a key beside a file has no effect, and is said to have none', () => {
+test('a key in addition to a file has no effect, and a warning says so', () => {
   const { warnings } = read({ ...FILE, API_KEY: 'pl_1234567890' })
   expect(warnings.map(({ variable }) => variable)).toEqual(['API_KEY'])
 })
 
-test('secrets are told, for scrubbing', () => {
+test('secrets are returned for scrubbing', () => {
   const { secrets } = read({
     ...FILE,
     API_KEY: 'pl_1234567890',
@@ -157,7 +157,7 @@ test('secrets are told, for scrubbing', () => {
   expect(secrets).toEqual(['pl_1234567890', 'dsnkey', 'p@ss'])
 })
 
-test('a former key is told for scrubbing, and not shown where it is wrong', () => {
+test('a former key is returned for scrubbing, and not shown when it is invalid', () => {
   expect(read({ ...FILE, API_KEY_PREVIOUS: 'pl_1234567890' }).secrets).toEqual(['pl_1234567890'])
   const { problems } = read({ ...FILE, API_KEY_PREVIOUS: 'sk_1234567890' })
   expect(JSON.stringify(problems)).not.toContain('sk_1234567890')

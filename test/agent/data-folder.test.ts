@@ -1,5 +1,5 @@
-// Aim: an agent whose DATA_DIR cannot be written says so once, with its code, goes on with checks of uptime, is
-// errored by that code where a run needs a folder, and takes it for no fault of the program.
+// Aim: an agent whose DATA_DIR is not writable logs the code once and continues with uptime checks. Runs that need
+// a folder are errored with that code, and no program fault is reported.
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
@@ -67,7 +67,7 @@ const resultsOf = ({ lines }: StartedAgent, id: string) =>
     .filter((result) => result?.monitorId === id)
 const codesOf = (agent: StartedAgent) =>
   resultsOf(agent, 's').flatMap((one) => one?.failures.map(({ code }) => code) ?? [])
-const toldOf = ({ lines }: StartedAgent) => lines.filter((line) => line['code'] === CODE)
+const reportsOf = ({ lines }: StartedAgent) => lines.filter((line) => line['code'] === CODE)
 
 async function warnings({ url }: StartedAgent): Promise<string[]> {
   const answer = await fetch(`${url}/-/readiness`)
@@ -75,14 +75,14 @@ async function warnings({ url }: StartedAgent): Promise<string[]> {
   return ((await answer.json()) as { warnings: string[] }).warnings
 }
 
-async function expectTold(agent: StartedAgent, why: string): Promise<void> {
+async function expectReported(agent: StartedAgent, why: string): Promise<void> {
   await eventually(() => codesOf(agent).length > 0 && resultsOf(agent, 'u').length > 1)
   expect(new Set(codesOf(agent))).toEqual(new Set([CODE]))
   expect(new Set(resultsOf(agent, 'u').map((one) => one?.verdict))).toEqual(new Set(['passed']))
-  expect(toldOf(agent)[0]?.msg).toContain(why)
+  expect(reportsOf(agent)[0]?.msg).toContain(why)
   const found = (await warnings(agent)).filter((one) => one.includes(CODE))
   expect(found).toHaveLength(1)
-  // Nor does the trial of the sandbox repeat it in the system's words.
+  // The trial of the sandbox does not repeat it with the system's message.
   const said = agent.lines.map(({ msg }) => String(msg))
   expect([...said, ...(await warnings(agent))].filter((one) => /^E[A-Z]+: /.test(one))).toEqual([])
   const all = JSON.stringify(agent.lines)
@@ -99,28 +99,28 @@ test('another user’s folder', async ({ skip }) => {
   skip(!isRoot, 'needs root')
   const dataDir = temporaryFolder()
   const agent = await start(dataDir, AS_NOBODY)
-  await expectTold(agent, 'EACCES')
-  expect(toldOf(agent)).toHaveLength(1)
+  await expectReported(agent, 'EACCES')
+  expect(reportsOf(agent)).toHaveLength(1)
   await stopped(agent)
 })
 
 test('a read-only file system', async ({ skip }) => {
   skip(!isRoot, 'needs root')
   const agent = await start(diskOf('size=8m,ro'))
-  await expectTold(agent, 'EROFS')
-  expect(toldOf(agent)).toHaveLength(1)
+  await expectReported(agent, 'EROFS')
+  expect(reportsOf(agent)).toHaveLength(1)
   await stopped(agent)
 })
 
 test('a folder below another user’s', async ({ skip }) => {
   skip(!isRoot, 'needs root')
   const agent = await start(join(temporaryFolder(), 'data', 'vedette'), AS_NOBODY)
-  await expectTold(agent, 'EACCES')
-  expect(toldOf(agent)).toHaveLength(1)
+  await expectReported(agent, 'EACCES')
+  expect(reportsOf(agent)).toHaveLength(1)
   await stopped(agent)
 })
 
-test('a file, and a folder that the system makes for nobody', async () => {
+test('a file, and a folder that nobody can create', async () => {
   const file = join(temporaryFolder(), 'data')
   writeFileSync(file, '')
   for (const [dataDir, why] of [
@@ -128,8 +128,8 @@ test('a file, and a folder that the system makes for nobody', async () => {
     ['/proc/vedette', 'it cannot be made there'],
   ] as const) {
     const agent = await start(dataDir)
-    await expectTold(agent, why)
-    expect(toldOf(agent)).toHaveLength(1)
+    await expectReported(agent, why)
+    expect(reportsOf(agent)).toHaveLength(1)
     await stopped(agent)
   }
 })
@@ -139,8 +139,8 @@ test('a full disk', async ({ skip }) => {
   const dataDir = diskOf('size=64k')
   writeFileSync(join(dataDir, 'full'), Buffer.alloc(64 * 1024))
   const agent = await start(dataDir)
-  await eventually(() => toldOf(agent).length > 0)
-  expect(toldOf(agent)[0]?.msg).toContain('ENOSPC')
+  await eventually(() => reportsOf(agent).length > 0)
+  expect(reportsOf(agent)[0]?.msg).toContain('ENOSPC')
   await eventually(() => codesOf(agent).length > 0)
   expect(codesOf(agent)).not.toContain('INTERNAL')
   await stopped(agent)
@@ -153,10 +153,10 @@ test('one that becomes full, and has room again', async ({ skip }) => {
   chmodSync(join(dataDir, 'work'), 0o777)
   const agent = await start(dataDir)
   await eventually(() => resultsOf(agent, 'u').length > 0)
-  expect(toldOf(agent)).toEqual([])
+  expect(reportsOf(agent)).toEqual([])
   expect((await warnings(agent)).filter((one) => one.includes(CODE))).toEqual([])
   execFileSync('sh', ['-c', 'cat /dev/zero > "$0"/full 2>/dev/null || true', dataDir])
-  await eventually(() => toldOf(agent).length > 0)
+  await eventually(() => reportsOf(agent).length > 0)
   execFileSync('rm', [join(dataDir, 'full')])
   await agent.line(({ msg }) => msg === 'DATA_DIR can be written to again')
   expect((await warnings(agent)).filter((one) => one.includes(CODE))).toEqual([])

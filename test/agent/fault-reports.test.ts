@@ -1,5 +1,5 @@
-// The real program and its own faults: who hears of them, what leaves, and that nothing is loaded or sent
-// where nobody shall hear.
+// Fault reports of the real program: their receivers, their content, and that nothing is loaded or sent without
+// a receiver.
 import { randomUUID } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -32,7 +32,7 @@ afterEach(async () => {
   await Promise.all(open.splice(0).map((one) => one.close()))
 })
 
-/** What an agent must tell nobody; every place that it works with has one of them. */
+/** A secret that no report may contain; every input of the agent has one. */
 const secret = (what: string) => `quokka${what}${randomUUID().replaceAll('-', '')}`
 
 interface Watched extends StartedAgent {
@@ -69,7 +69,7 @@ async function watched(env: Record<string, string> = {}): Promise<Watched> {
     MONITORS_FILE: join(folder, 'monitors.yaml'),
     NODE_OPTIONS: `--import ${watch}`,
     WATCHED_FILE: log,
-    WATCHED_WORDS: `(reading '${secrets.join(' ')}') ${secrets.join(' ')}`,
+    WATCHED_TEXT: `(reading '${secrets.join(' ')}') ${secrets.join(' ')}`,
     SOME_PASSWORD: other as string,
     ...env,
   })
@@ -96,8 +96,8 @@ async function watched(env: Record<string, string> = {}): Promise<Watched> {
   }
 }
 
-/** What tells of faults, and is loaded with the first one. */
-const TELLING = /\/(fault-sending|fault-event|program-words|sentry-envelope|envelope-poster)\.ts$/
+/** Modules that report faults; the first fault loads them. */
+const REPORTERS = /\/(faults\/(sending|event|program-tokens|sentry-envelope)|envelope-poster)\.ts$/
 
 function expectNothingPlanted(at: EnvelopeReceiver, { secrets }: Watched): void {
   const bytes = at.bytes()
@@ -115,7 +115,7 @@ describe('nothing is loaded and nothing sent', () => {
     const agent = await watched(hasDsn ? { ...env, SENTRY_DSN: at.dsn } : env)
     expect((await agent.fail()).code).toBe(1)
     expect(agent.loaded().length).toBeGreaterThan(50)
-    expect(agent.loaded().filter((one) => TELLING.test(one))).toEqual([])
+    expect(agent.loaded().filter((one) => REPORTERS.test(one))).toEqual([])
     expect(agent.connections()).toEqual([])
     expect(at.bytes()).toBe('')
     const metrics = agent.lines.some(({ msg }) => msg?.includes('a fault of the program itself'))
@@ -129,13 +129,13 @@ describe('nothing is loaded and nothing sent', () => {
     expect(metrics).toContain('vedette_fault_reports_total{outcome="sent"} 0')
     agent.child.kill('SIGTERM')
     expect(await agent.ended).toMatchObject({ code: 0 })
-    expect(agent.loaded().filter((one) => TELLING.test(one))).toEqual([])
+    expect(agent.loaded().filter((one) => REPORTERS.test(one))).toEqual([])
     expect(agent.connections()).toEqual([])
   })
 })
 
 describe('a fault that ends the agent', () => {
-  test.each(['throw', 'reject'])('is told to SENTRY_DSN: %s', async (how) => {
+  test.each(['throw', 'reject'])('is reported to SENTRY_DSN: %s', async (how) => {
     const at = await receiver()
     const agent = await watched({ SENTRY_DSN: at.dsn, WATCHED_FAULT: how })
     expect((await agent.fail()).code).toBe(1)
@@ -187,20 +187,20 @@ test('reports go through the proxy, with an authority of one’s own', async () 
   const dsn = parseDsn(at.dsn) as SentryDsn
   const way = { proxyUrl: `http://user:p%40ss@${proxy.authority}`, ca: authority.ca }
   const through = await createDsnPoster(dsn, way).take(event, 20_000)
-  expect([through.status, at.taken.length, proxy.seen]).toEqual([
+  expect([through.status, at.received.length, proxy.requestLines]).toEqual([
     200,
     1,
     [`CONNECT ${at.authority}`],
   ])
   const direct = { ...way, noProxy: ['127.0.0.0/8'] }
   expect((await createDsnPoster(dsn, direct).take(event, 20_000)).status).toBe(200)
-  expect([at.taken.length, proxy.seen.length]).toEqual([2, 1])
+  expect([at.received.length, proxy.requestLines.length]).toEqual([2, 1])
   // Nobody vouches for it.
   const strange = createDsnPoster(dsn, { noProxy: ['*'] }).take(event, 20_000)
   await expect(strange).rejects.toMatchObject({ code: 'TLS' })
 })
 
-test('an agent for a platform tells the platform, with its key and its id', async () => {
+test('an agent for a platform reports to the platform, with its key and its id', async () => {
   const API_KEY = `pl_${secret('Key')}`
   const platform = await startFakePlatform()
   open.push(platform)
@@ -227,10 +227,10 @@ test('an agent for a platform tells the platform, with its key and its id', asyn
 })
 
 test('a SENTRY_DSN that is none ends the start with 2, without showing it', async () => {
-  const words = secret('Dsn')
-  const agent = launchAgentProcess({ MONITORS_FILE: 'none', SENTRY_DSN: `https://${words}/` })
+  const dsnSecret = secret('Dsn')
+  const agent = launchAgentProcess({ MONITORS_FILE: 'none', SENTRY_DSN: `https://${dsnSecret}/` })
   agents.push(agent)
   const { code, stderr } = await agent.ended
   expect([code, stderr]).toEqual([2, expect.stringContaining('SENTRY_DSN')])
-  expect(stderr).not.toContain(words)
+  expect(stderr).not.toContain(dsnSecret)
 })

@@ -1,4 +1,4 @@
-// The probe endpoints say what is so, with the reason, in every phase of the agent's life.
+// The probe endpoints report the state, with the reason, in every phase of the agent.
 import { describe, expect, test } from 'vitest'
 import { serve } from '../../src/process/serve.ts'
 import {

@@ -1,4 +1,4 @@
-// What an agent on a monitors file needs while it has next to nothing to do, started as a user starts it.
+// The memory of an idle agent on a monitors file, started as a user starts it.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -33,11 +33,11 @@ async function memoryOfAgent(file: string): Promise<number> {
   return Number(/^VmRSS:\s+(\d+) kB/m.exec(memory)?.[1]) / 1024
 }
 
-test(`an agent with one monitor takes less than ${IDLE_MIB_MAX} MiB`, async () => {
+test(`an agent with one monitor needs less than ${IDLE_MIB_MAX} MiB`, async () => {
   const file = join(temporaryFolder(), 'monitors.yaml')
   const monitor = '{name: one, type: TCP, every: 1h, request: {hostname: 127.0.0.1, port: 9}}'
   writeFileSync(file, `monitors:\n  - ${monitor}\n`)
-  // The first start compiles, and at its end keeps what it compiled for the next one.
+  // The first start compiles, and at its end stores the compile cache for the next one.
   await memoryOfAgent(file)
   expect(await memoryOfAgent(file)).toBeLessThan(IDLE_MIB_MAX)
 })

@@ -1,5 +1,5 @@
-// What happens when the real process is told to stop, told twice, killed, or cannot start. Targets are
-// servers of the test that hold their answers as long as it wants.
+// The real process is stopped once, stopped twice, killed, or cannot start. Targets are servers of the test that
+// answer when the test wants.
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { createServer, type ServerResponse } from 'node:http'
@@ -19,7 +19,7 @@ afterEach(async () => {
   for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp()
 })
 
-/** A server that keeps requests until they are answered by hand. */
+/** A server whose requests are answered by hand. */
 async function holdingServer() {
   const held: ServerResponse[] = []
   const waiters: (() => void)[] = []
@@ -78,7 +78,7 @@ describe('SIGTERM while jobs run', () => {
     await server.requests(3)
     expect(await statusOf(agent, '/-/readiness')).toBe(200)
     agent.child.kill('SIGTERM')
-    await agent.line(({ msg }) => msg === 'told to stop')
+    await agent.line(({ msg }) => msg === 'stop signal received')
     expect(await statusOf(agent, '/-/readiness')).toBe(503)
     expect(await statusOf(agent, '/-/liveness')).toBe(200)
     expect(await statusOf(agent, '/health')).toBe(200)
@@ -89,7 +89,7 @@ describe('SIGTERM while jobs run', () => {
     expect(verdicts.toSorted()).toEqual(['m0 passed', 'm1 passed', 'm2 passed'])
   })
 
-  test('what is not over after DRAIN_SECONDS is cancelled, delivered, and still exit 0', async () => {
+  test('runs that are not over after DRAIN_SECONDS are cancelled, delivered, and still exit 0', async () => {
     const server = await holdingServer()
     const MONITORS_FILE = await monitorsFile(server.url)
     const agent = await start({ MONITORS_FILE, DRAIN_SECONDS: '1' })
@@ -107,13 +107,13 @@ describe('SIGTERM while jobs run', () => {
     const agent = await start({ MONITORS_FILE: await monitorsFile(server.url) })
     await server.requests(1)
     agent.child.kill('SIGTERM')
-    await agent.line(({ msg }) => msg === 'told to stop')
+    await agent.line(({ msg }) => msg === 'stop signal received')
     agent.child.kill(signal)
     expect(await agent.ended).toMatchObject({ code })
   })
 })
 
-test('killed and started anew, it takes its port again and runs the slots of now', async () => {
+test('killed and restarted, it listens on its port again and runs the present slots', async () => {
   const server = await holdingServer()
   const MONITORS_FILE = await monitorsFile(server.url)
   const first = await start({ MONITORS_FILE })
@@ -150,7 +150,7 @@ describe('SIGHUP', () => {
 })
 
 describe('a signal while the file is read for the first time', () => {
-  // A file that takes its time, and a warning, which is logged when the signals are listened to.
+  // A file that is slow to read, and a warning, which is logged when the signals are listened to.
   const env = async () => ({
     MONITORS_FILE: await monitorsFile('http://127.0.0.1:9/', 3000),
     API_KEY: 'pl_verysecretkey123',
@@ -171,7 +171,7 @@ describe('a signal while the file is read for the first time', () => {
   })
 })
 
-describe('a fault that nobody catches', () => {
+describe('an uncaught fault', () => {
   test.each([
     ['an exception', 'throw fault'],
     ['a rejection', 'Promise.reject(fault)'],
@@ -186,7 +186,7 @@ describe('a fault that nobody catches', () => {
     })
     agent.child.kill('SIGUSR2')
     expect(await agent.ended).toEqual({ code: 1, signal: null, stderr: '' })
-    // What is known of the sandbox may be told while the end is still under way.
+    // The sandbox's state may be logged while the end is still under way.
     const errors = agent.lines.filter(({ level }) => level === 'error')
     expect(errors).toMatchObject([{ level: 'error', fault: { class: 'Error' } }])
     expect(JSON.stringify(agent.lines)).not.toContain('odd: ')
@@ -194,7 +194,7 @@ describe('a fault that nobody catches', () => {
   })
 })
 
-test('a reader of the log that goes away ends nothing', async () => {
+test('a log reader that disconnects ends nothing', async () => {
   const server = await holdingServer()
   const agent = await start({ MONITORS_FILE: await monitorsFile(server.url) })
   await server.requests(3)
@@ -207,7 +207,7 @@ test('a reader of the log that goes away ends nothing', async () => {
 })
 
 describe('it does not start', () => {
-  test('and a test that needs it is told why', async () => {
+  test('and a test that needs it gets the reason', async () => {
     await expect(start({ LOG_LEVEL: 'loud' })).rejects.toThrow('LOG_LEVEL')
   })
 
@@ -220,7 +220,7 @@ describe('it does not start', () => {
     }
   })
 
-  test('on a port that is taken: exit 2, with the variable to set', async () => {
+  test('on a port in use: exit 2, with the variable to set', async () => {
     const server = await holdingServer()
     const MONITORS_FILE = await monitorsFile(server.url)
     const other = createServer()

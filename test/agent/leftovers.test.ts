@@ -122,7 +122,7 @@ test('killed in a browser run, a suite and an installation; the others of its DA
   const second = await startAgent(dataDir, monitorsFor('second'))
   await inAllRuns('second')
   const ofSecond = workOf(dataDir).filter((name) => !ofFirst.includes(name))
-  // As a killed agent leaves it that was filling the cache.
+  // The state after an agent was killed while it filled the cache.
   const draft = join(dataDir, 'cache', 'packages', '.draft-+Ab12Cd')
   mkdirSync(draft, { recursive: true })
 
@@ -140,6 +140,6 @@ test('killed in a browser run, a suite and an installation; the others of its DA
   await Promise.all([second.ended, third.ended])
   const last = await startAgent(dataDir, EMPTY())
   await last.line(({ msg }) => msg === 'what killed agents left of runs is removed')
-  // Its own trial of the sandbox comes and goes.
+  // The folder of its own sandbox trial is short-lived.
   await eventually(() => readdirSync(join(dataDir, 'work')).length === 0)
 })

@@ -97,7 +97,7 @@ test('labels are escaped, and odd numbers have their names', async () => {
   expect(numbers).toEqual(['NaN', '+Inf', '-Inf', '1e+21', '0.1'])
 })
 
-test('monitors that are gone vanish', async () => {
+test('removed monitors have no metrics', async () => {
   const metrics = createMonitorMetrics(help)
   metrics.record(aResult(), [])
   metrics.record(aResult({ monitorId: 'other' }), [])
@@ -111,7 +111,7 @@ test('no monitors, no text', async () => {
   expect(await collect(createMonitorMetrics(help))).toBe('')
 })
 
-test('ten thousand monitors are told in slices, between which others have their turn', async () => {
+test('ten thousand monitors are rendered in slices, and the event loop runs in between', async () => {
   const metrics = createMonitorMetrics(help)
   const samples = Array.from({ length: 15 }, (_, n) => ({ name: `probe_${n}`, value: n }))
   for (let n = 0; n < 10_000; n++) metrics.record(aResult({ monitorId: `m${n}` }), samples)

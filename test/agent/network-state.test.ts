@@ -10,7 +10,7 @@ afterEach(() => void vi.useRealTimers())
 
 const NEXT_LOOK_MS = 5000
 
-/** A state whose looks answer with what `now.problem` is. */
+/** A state whose checks find `now.problem`. */
 function setUp() {
   const { log, lines } = collectingLog()
   const now: { problem: NetworkProblem | undefined; looks: NetworkProblem[] } = {

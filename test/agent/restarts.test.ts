@@ -104,7 +104,7 @@ function expectAllOnce(results: readonly Result[], id: keyof typeof EVERY): void
   expect(slots).toEqual(slots.map((_, at) => first + at * EVERY[id]))
 }
 
-test('each slot has one line across SIGTERM, SIGKILL, and times when nobody is there', async () => {
+test('each slot has one line across SIGTERM, SIGKILL, and times without an agent', async () => {
   const [dataDir, file] = [join(temporaryFolder(), 'data'), monitorsFile()]
   const all: Result[] = []
   for (const signal of ['SIGKILL', 'SIGTERM', 'SIGKILL', 'SIGKILL', 'SIGTERM'] as const) {
@@ -112,7 +112,7 @@ test('each slot has one line across SIGTERM, SIGKILL, and times when nobody is t
     await resultsCome(agent, 6)
     await (signal === 'SIGKILL' ? kill(agent, dataDir) : end(agent, signal))
     all.push(...resultsOf(agent))
-    // What passes now is nobody's, until the next start.
+    // No agent runs the slots until the next start.
     await new Promise((resolve) => setTimeout(resolve, 2500))
   }
   expectAllOnce(all, 'fast')
@@ -124,7 +124,7 @@ test('each slot has one line across SIGTERM, SIGKILL, and times when nobody is t
   expect(slotsOf(all, 'hung')).toEqual([...new Set(slotsOf(all, 'hung'))])
 })
 
-test('a slot is not run again by a start within it, nor told for a monitor that is new or has another interval', async () => {
+test('a slot is not run again by a start within it, nor reported for a monitor that is new or has another interval', async () => {
   const [dataDir, file] = [join(temporaryFolder(), 'data'), monitorsFile(['fast'])]
   const first = await start(dataDir, file)
   await resultsCome(first, 2)
@@ -151,7 +151,7 @@ test('a slot is not run again by a start within it, nor told for a monitor that 
   expect(slotsOf(ran, 'new')).toHaveLength(1)
 })
 
-test('three agents of one file and DATA_DIR have an account each, and a new one takes that of one that was killed', async () => {
+test('three agents of one file and DATA_DIR have an account each, and a new one continues that of a killed one', async () => {
   const [dataDir, file] = [join(temporaryFolder(), 'data'), monitorsFile(['fast'])]
   mkdirSync(dataDir)
   const three = await Promise.all([1, 2, 3].map(() => start(dataDir, file)))

@@ -1,4 +1,4 @@
-// Which results are logged, how loud, and in which words.
+// Which results are logged, at which level, and their text.
 import { describe, expect, test } from 'vitest'
 import { createResultLog, resultLine, type ResultLogOptions } from '../../src/agent/result-log.ts'
 import { failure } from '../../src/contract/failure.ts'
@@ -23,13 +23,13 @@ describe('which', () => {
     expect(await logged({}, verdicts('passed', 'passed', 'failed'))).toHaveLength(3)
   })
 
-  test('changes logs what differs from before, and a first one that is not passed', async () => {
+  test('changes logs results that differ from the last one, and a first one that is not passed', async () => {
     const given = verdicts('passed', 'passed', 'failed', 'failed', 'missed', 'passed')
     const lines = await logged({ which: 'changes' }, given)
     expect(lines.map(({ msg }) => msg)).toEqual(['Shop: failed', 'Shop: missed', 'Shop: passed'])
   })
 
-  test('changes are told for each monitor apart', async () => {
+  test('changes are logged for each monitor separately', async () => {
     const given = ['a', 'b'].map((monitorId) => aResult({ monitorId, verdict: 'failed' }))
     expect(await logged({ which: 'changes' }, given)).toHaveLength(2)
   })
@@ -61,7 +61,7 @@ test('a line of JSON has the result, but not all that was observed', async () =>
 })
 
 describe('a line for people', () => {
-  test('tells verdict, name, type, time, what was seen and the first failure', () => {
+  test('shows verdict, name, type, time, the observation and the first failure', () => {
     const failures = [failure('HTTP_STATUS', 'the status is 503'), failure('ASSERTION_FAILED', 'x')]
     const result = aResult({
       verdict: 'failed',
@@ -75,7 +75,7 @@ describe('a line for people', () => {
     )
   })
 
-  test('tells why a slot was missed', () => {
+  test('shows why a slot was missed', () => {
     const result = aResult({ verdict: 'missed', missedReason: 'still-running' })
     expect(resultLine(result, false)).toBe('missed     Shop  URL  still-running')
   })

@@ -1,8 +1,8 @@
-// What a bench puts on the machine, and what must come of it: figures of a load that did not run mean nothing.
+// The load of a bench and its expected results: figures of a load that did not run mean nothing.
 import type { Result, Verdict } from '../../src/contract/result.ts'
 import { growth } from './metrics-text.ts'
 
-/** The part of a result that tells whether a load ran. */
+/** The part of a result that shows whether a load ran. */
 export type LoadResult = Pick<Result, 'monitorId' | 'checkType' | 'verdict' | 'failures'>
 
 /** A load, by the type of its monitors. */

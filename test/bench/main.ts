@@ -1,7 +1,7 @@
 // `npm run bench [name…]`: figures side by side in one run. Ratios count; absolute figures depend on
 // the machine and on who else is using it.
 import { benchArtifacts } from './platform/artifacts.ts'
-import { benchBesideSuites } from './suites/beside-suites.ts'
+import { benchUptimeWithSuites } from './suites/beside-suites.ts'
 import { benchBrowser } from './suites/browser.ts'
 import { benchChecks } from './monitors/checks.ts'
 import { benchCodeSoak } from './suites/code-soak.ts'
@@ -25,22 +25,22 @@ const BENCHES: Record<string, { what: string; run: () => Promise<void> }> = {
   artifacts: { what: 'a file of 150 MiB into a folder and into a bucket', run: benchArtifacts },
   'beside-suites': {
     what: '600 URL monitors every 10 s on an agent that runs two suites all the time',
-    run: benchBesideSuites,
+    run: benchUptimeWithSuites,
   },
   browser: {
-    what: 'browser and multistep monitors beside their scripts run bare, in turn, and their memory',
+    what: 'browser and multistep monitors against their bare scripts, in turn, and their memory',
     run: benchBrowser,
   },
   checks: {
-    what: 'checks per CPU-second beside a bare loop and blackbox_exporter',
+    what: 'checks per CPU-second against a bare loop and blackbox_exporter',
     run: benchChecks,
   },
   'code-soak': {
-    what: 'what 500 suites, browser and multistep monitors leave behind',
+    what: 'leftovers of 500 suites, browser and multistep monitors',
     run: benchCodeSoak,
   },
   dns: {
-    what: 'DNS checks per CPU-second beside blackbox_exporter, and a long run',
+    what: 'DNS checks per CPU-second against blackbox_exporter, and a long run',
     run: benchDns,
   },
   fleet: {
@@ -48,11 +48,11 @@ const BENCHES: Record<string, { what: string; run: () => Promise<void> }> = {
     run: benchFleet,
   },
   grpc: {
-    what: 'gRPC checks per CPU-second beside a bare loop and blackbox_exporter, and a long run',
+    what: 'gRPC checks per CPU-second against a bare loop and blackbox_exporter, and a long run',
     run: benchGrpc,
   },
   icmp: {
-    what: 'echoes per CPU-second beside blackbox_exporter, times beside ping, and a long run',
+    what: 'echoes per CPU-second against blackbox_exporter, times against ping, and a long run',
     run: benchIcmp,
   },
   'icmp-scale': {
@@ -64,30 +64,30 @@ const BENCHES: Record<string, { what: string; run: () => Promise<void> }> = {
     run: benchImages,
   },
   incidents: {
-    what: 'pages of incidents beside bare routes, on the embedded and on Debian’s PostgreSQL',
+    what: 'pages of incidents against bare routes, on the embedded and on Debian’s PostgreSQL',
     run: benchIncidents,
   },
   ingest: {
     what: 'results recorded per CPU-second of the platform and of its database',
     run: benchIngest,
   },
-  phases: { what: 'phases beside those of curl -w, median of 50', run: benchPhases },
+  phases: { what: 'phases against those of curl -w, median of 50', run: benchPhases },
   scale: { what: '10,000 URL monitors every 10 s on one agent for 60 s', run: benchScale },
   scrub: {
     what: 'scrubbing with many and long secrets: set-up, bytes per second, delay of the event loop',
     run: benchScrub,
   },
   ssl: {
-    what: 'SSL checks per CPU-second beside a bare handshake and blackbox_exporter, and 100,000 in a row',
+    what: 'SSL checks per CPU-second against a bare handshake and blackbox_exporter, and 100,000 in a row',
     run: benchSsl,
   },
   start: { what: 'time from start to ready, and idle memory', run: benchStart },
   suites: {
-    what: 'a suite of ten tests on each engine, beside bare Playwright in turn',
+    what: 'a suite of ten tests on each engine, against bare Playwright in turn',
     run: benchSuites,
   },
   traceroute: {
-    what: 'traces per CPU-second through three routers beside traceroute(8), and what 100,000 leave behind',
+    what: 'traces per CPU-second through three routers against traceroute(8), and leftovers of 100,000',
     run: benchTraceroute,
   },
 }

@@ -1,8 +1,8 @@
-// Reads Prometheus' text format as far as benches need it: counters and histograms, one scrape against
-// another.
+// A reader for the part of Prometheus' text format that benches need: counters and histograms, and differences of
+// two scrapes.
 import { get } from 'node:http'
 
-/** The metrics of a process; `url` is its root. Rejects when there is no whole answer. */
+/** The metrics of a process; `url` is its root. Rejects without a complete answer. */
 export function scrape(url: string): Promise<string> {
   return new Promise((resolve, reject) => {
     get(`${url}/metrics`, (response) => {
@@ -20,22 +20,22 @@ function series(text: string, name: string): Map<string, number> {
   return new Map([...lines].map((match) => [match[1] ?? '', Number(match[2])]))
 }
 
-/** The sum of a metric's series whose labels hold `label`. */
+/** The sum of a metric's series whose labels include `label`. */
 export function sum(text: string, name: string, label = ''): number {
   return [...series(text, name)]
     .filter(([labels]) => labels.includes(label))
     .reduce((all, [, value]) => all + value, 0)
 }
 
-/** By how much that sum has grown between two scrapes. */
+/** Growth of that sum between two scrapes. */
 export function growth(before: string, after: string, name: string, label = ''): number {
   return sum(after, name, label) - sum(before, name, label)
 }
 
-/** Upper bounds and how many observations lie below them, cumulative. */
+/** Upper bounds and cumulative counts of observations. */
 export type Buckets = [bound: number, count: number][]
 
-/** What a histogram counted between two scrapes; `name` is that of its buckets. */
+/** Counts of a histogram between two scrapes; `name` is that of its buckets. */
 export function bucketGrowth(before: string, after: string, name: string): Buckets {
   const old = series(before, name)
   const bounds = new Map<number, number>()

@@ -1,5 +1,5 @@
-// The phases that a URL monitor reports beside those that `curl -w` reports for the same server, in
-// turn, by the median of 50.
+// The phases that a URL monitor reports against those of `curl -w` for the same server, in turn, by the median
+// of 50.
 import { execFile } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -23,7 +23,7 @@ const run = promisify(execFile)
 export async function benchPhases(): Promise<void> {
   const server = await startDelayedServer(DELAYS)
   const folder = await mkdtemp(join(tmpdir(), 'vedette-bench-'))
-  // One certificate alone: curl counts the reading of a whole bundle as part of the handshake.
+  // Only one certificate: curl counts the reading of a whole bundle as part of the handshake.
   const caFile = join(folder, 'ca.pem')
   await writeFile(caFile, server.certificate)
   const monitor = UrlMonitor.parse({
@@ -35,9 +35,9 @@ export async function benchPhases(): Promise<void> {
   const ours: Phases[] = []
   const curls: Phases[] = []
   for (let round = 0; round < ROUNDS; round++) {
-    const seen = await url.prepare(monitor)(plainContext())
-    if (seen.failures.length > 0) throw new Error(JSON.stringify(seen.failures))
-    ours.push(seen.observed['phases'] as Phases)
+    const observation = await url.prepare(monitor)(plainContext())
+    if (observation.failures.length > 0) throw new Error(JSON.stringify(observation.failures))
+    ours.push(observation.observed['phases'] as Phases)
     curls.push(await curlPhases(server.url, caFile))
   }
   server.close()

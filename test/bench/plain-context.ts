@@ -1,4 +1,4 @@
-// What a monitor needs to run outside the agent: a dialler with the default policy, and no deadline.
+// The context of a monitor outside the agent: a dialler with the default policy, and no deadline.
 import type { ScriptContext } from '../../src/scripts/context.ts'
 import { createDialler } from '../../src/network/dialler.ts'
 import { createNetworkPolicy } from '../../src/network/network-policy.ts'

@@ -1,4 +1,4 @@
-// The program as a process of its own, started as a user starts it, on a port that was free.
+// The program as a separate process, started as a user starts it, on a free port.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { dirname } from 'node:path'
@@ -9,7 +9,7 @@ import { LOGS_RESULTS, onResultLine } from './result-lines.ts'
 /** A process of the program that is ready. */
 export interface RunningProgram {
   pid: number
-  /** Where it answers probes and tells its metrics. */
+  /** Base URL of its probes and metrics. */
   url: string
   /** Stops it as a user would, and waits for its end. */
   close(): Promise<void>
@@ -18,8 +18,8 @@ export interface RunningProgram {
 const START_MS = 20_000
 
 /**
- * Starts `vedette <command>` with its port in the variable `portName`; resolves when it is ready, or when it
- * answers at `path` instead; rejects after 20 s. `onResult` gets all results of an agent. With BENCH_PROFILES it leaves a CPU profile in that folder.
+ * Starts `vedette <command>` with its port in the variable `portName`. Resolves when `path` answers 200, rejects
+ * after 20 s. `onResult` gets all results of an agent. With BENCH_PROFILES a CPU profile goes to that folder.
  */
 export async function startProgram(
   command: string,

@@ -1,5 +1,5 @@
-// One agent under the load that it is meant for: 10,000 URL monitors every 10 s against a local nginx,
-// scraped like Prometheus would. Lateness is from the slot's instant to the start of its first attempt.
+// One agent under its specified load: 10,000 URL monitors every 10 s against a local nginx, scraped like by
+// Prometheus. Lateness is from the slot's instant to the start of its first attempt.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -32,7 +32,7 @@ export async function benchScale(): Promise<void> {
   const agent = await startAgent(file)
   await pause(WARM_UP_MS)
   const before = { metrics: await scrape(agent.url), cpuMs: cpuMsOf(agent.pid) }
-  // How long this machine lets an idle process wait: no agent can be more punctual than that.
+  // Scheduling delay of an idle process on this machine: the lower bound of lateness.
   const idle = monitorEventLoopDelay({ resolution: 1 })
   idle.enable()
   let scrapeMs = 0

@@ -1,5 +1,5 @@
-// Scrubbing with many and with long secrets: how long it takes to make a scrubber, how many bytes of text it goes
-// through in a second of processor time, and how long the event loop is kept from others. Fails over a limit.
+// Scrubbing with many and with long secrets: time to create a scrubber, bytes of text per second of CPU time, and
+// blocking of the event loop. Fails over a limit.
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { createScrubber } from '../../src/agent/redaction/scrub.ts'
 import { markdownTable } from './table.ts'
@@ -8,9 +8,9 @@ const SET_UP_MS_MAX = 20
 const MB_PER_SECOND_MIN = 50
 const DELAY_MS_MAX = 20
 
-/** The least of so many rounds: others use the machine as well. */
+/** The fastest round counts: others use the machine as well. */
 const ROUNDS = 30
-/** As long as what a result shows of a body or a console. Characters. */
+/** The limit of a body or a console in a result. Characters. */
 const TEXT_CHARS = 256 * 1024
 
 const random = (bytes: number) => randomBytes(bytes).toString('base64')

@@ -1,4 +1,4 @@
-// How fast an agent is ready, and how little it needs when it has next to nothing to do.
+// Start time of an agent, and its memory when it is almost idle.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

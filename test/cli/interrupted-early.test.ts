@@ -1,5 +1,5 @@
-// Aim: who tells an agent, a platform or the whole to stop while it is still starting gets a clean end, as `docker stop`
-// right after `docker run` and a restart in the middle of a restart do; a command that owes an answer ends by the signal.
+// Aim: a stop signal during the start ends agent, platform and `vedette start` cleanly, as with `docker stop` right
+// after `docker run`; a command that has to report a result ends by the signal.
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -7,7 +7,7 @@ import { expect, test } from 'vitest'
 import { processesWith, startVedette } from '../support/platform/platform-process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
-/** Sends itself the signal when the first file of the program is looked for, before any of it has run. */
+/** Sends itself the signal when the first file of the program is resolved, before any of it has run. */
 const onLoad = (signal: string) => `
 import { registerHooks } from 'node:module'
 registerHooks({
@@ -30,7 +30,7 @@ globalThis.fetch = (...call) => {
 const MONITORS =
   'monitors: [{ name: Nobody, type: TCP, every: 1h, request: { hostname: 127.0.0.1, port: 9 } }]\n'
 
-async function told(command: string, before: string) {
+async function runInterrupted(command: string, before: string) {
   const folder = temporaryFolder()
   const script = join(folder, 'before.mjs')
   await writeFile(script, before)
@@ -56,9 +56,9 @@ test.each([
   ['start', 'SIGINT', clean],
   ['check', 'SIGTERM', { ...clean, code: null, signal: 'SIGTERM' }],
 ])('%s, while its parts are loaded, by %s', async (command, signal, expected) => {
-  expect(await told(command, onLoad(signal))).toEqual(expected)
+  expect(await runInterrupted(command, onLoad(signal))).toEqual(expected)
 })
 
-test('start, while it brings its monitors onto its platform', async () => {
-  expect(await told('start', onFirstCall)).toEqual(clean)
+test('start, while it applies its monitors to its platform', async () => {
+  expect(await runInterrupted('start', onFirstCall)).toEqual(clean)
 })

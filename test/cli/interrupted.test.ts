@@ -1,5 +1,5 @@
-// Aim: Ctrl-C and SIGTERM of `vedette test` and `vedette check`, at every phase of what they run: they say so within
-// a second, within five nothing of it is left, what was recorded is shown, and the exit code tells the signal.
+// Aim: Ctrl-C and SIGTERM of `vedette test` and `vedette check` in every phase of a run: a message within a second,
+// no process or file left within five, the recorded results are shown, and the exit code identifies the signal.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { constants } from 'node:os'
 import { join } from 'node:path'
@@ -14,7 +14,7 @@ import { startHttpServer, type TestServer } from '../support/test-server.ts'
 
 const SAID_MS_MAX = 1_000
 const GONE_MS_MAX = 5_000
-/** The same signal sooner than that counts once. */
+/** A repeated signal counts only after this time. */
 const ECHO_MS = 400
 const CODES = { SIGINT: 130, SIGTERM: 143 }
 
@@ -32,7 +32,7 @@ afterAll(() => site.close())
 
 const siteUrl = (path: string) => `http://${site.authority}${path}`
 const visited = (path: string) => () => visits.has(path)
-/** Processes of runs: their environment names the folder that they are at home in. */
+/** Processes of runs, found by the home folder in their environment. */
 const runsIn = (work: string) => processesIn(join(work, 'vedette-run-'))
 const foldersIn = (work: string) =>
   readdirSync(work).filter((name) => name.startsWith('vedette-run-'))
@@ -45,7 +45,7 @@ function commandLineOf(pid: string): string {
   }
 }
 
-/** When it is interrupted. */
+/** The phase of the interruption. */
 type Moment = (work: string, started: VedetteProcess) => boolean
 
 const browserStarts: Moment = (work) =>
@@ -57,7 +57,7 @@ interface Phase {
   signal: keyof typeof CODES
   args: () => string[]
   moment: Moment
-  /** On standard error or output when it has ended. */
+  /** Expected on standard error or output at the end. */
   shows: RegExp[]
 }
 
@@ -139,7 +139,7 @@ const PHASES: Record<string, Phase> = {
     moment: visited('/silent/check'),
     shows: [/^cancelled +Shop/m],
   },
-  '`check` on a page, deaf to signals, beside what has passed': {
+  '`check` on a page that ignores signals, after others have passed': {
     signal: 'SIGINT',
     args: () =>
       check(
@@ -160,13 +160,13 @@ const PHASES: Record<string, Phase> = {
   },
 }
 
-/** Starts it, and waits for the moment. */
+/** Starts the command and waits for the phase. */
 async function startUntil({ args, moment }: Pick<Phase, 'args' | 'moment'>) {
   const work = temporaryFolder()
   const output = join(temporaryFolder(), 'output')
-  const words = args()
-  const more = words[0] === 'test' ? ['--output', output] : []
-  const started = startVedette([...words, ...more], {
+  const given = args()
+  const more = given[0] === 'test' ? ['--output', output] : []
+  const started = startVedette([...given, ...more], {
     TOOLS_DIR: tools,
     TMPDIR: work,
     SCRIPT_USER_ID: String(110_000 + (process.pid % 10_000) * 256),
@@ -180,7 +180,7 @@ async function startUntil({ args, moment }: Pick<Phase, 'args' | 'moment'>) {
   return { work, started }
 }
 
-/** Looks often: a moment is soon over. Resolves with the time that it took. */
+/** Polls often, since a phase may be short. Resolves with the time that it took. */
 async function reached(isReached: () => boolean, ms: number): Promise<number> {
   const since = performance.now()
   while (!isReached()) {
@@ -217,7 +217,7 @@ test.each([
   await new Promise((resolve) => setTimeout(resolve, ECHO_MS))
   started.kill('SIGINT')
   const since = performance.now()
-  // Where all was over by then, Node's own answer to the signal ends it; a shell says the same of both.
+  // After the end of the run the signal's default action ends the process; a shell shows the same code for both.
   const { code, signal } = await started.ended
   expect(code ?? (signal && 128 + constants.signals[signal])).toBe(130)
   expect(performance.now() - since).toBeLessThan(SAID_MS_MAX)

@@ -1,5 +1,5 @@
-// Aim: on a machine without a network, or without name servers that answer, no monitor of any type says a word
-// about its target; the agent warns once, and says once when it is over.
+// Aim: on a machine without a network, or without responsive name servers, no monitor of any type reports a failure of
+// its target; the agent logs one warning, and one line when it is over.
 import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -59,18 +59,18 @@ const dnsMonitors = [
 const namedServer = (nameServer: string) => ({
   name: 'DNS of a server',
   type: 'DNS',
-  // Over UDP the refusal may be one too many for the kernel, which sends few of them.
+  // Over UDP the refusal may exceed the kernel's rate limit.
   request: { ...query, nameServer, port: 53, protocol: 'TCP' },
 })
 
 const asYaml = (monitors: readonly object[]) =>
   JSON.stringify({ monitors: monitors.map((one) => ({ every: '10s', ...one })) })
 
-/** The failures of each monitor, by its name, as `vedette check` sees them behind the prefix. */
+/** The failures by the name of the monitor, as `vedette check` reports them behind the prefix. */
 async function check(prefix: readonly string[], monitors: readonly object[], env = {}) {
   const file = temporaryFile('monitors.yaml', asYaml(monitors))
-  const [command, ...words] = [...prefix, process.execPath, program, 'check', file, '--json']
-  const child = spawn(command, words, {
+  const [command, ...rest] = [...prefix, process.execPath, program, 'check', file, '--json']
+  const child = spawn(command, rest, {
     env: { PATH: process.env['PATH'], ...env },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
@@ -94,7 +94,7 @@ interface LoggedResult {
 const allOf = (monitors: readonly { name: string }[], ...said: string[]) =>
   Object.fromEntries(monitors.map(({ name }) => [name, said]))
 
-/** What makes this the machine's resolv.conf for a command line behind it. */
+/** A command prefix that makes this the machine's resolv.conf. */
 const withResolvConf = (path: string) => [
   'unshare',
   '-m',
@@ -108,7 +108,7 @@ const withResolvConf = (path: string) => [
 function networkWithResolver() {
   const network = createNetworkNamespace()
   cleanUps.push(() => network.remove())
-  const conf = temporaryFile('resolv.conf', `nameserver ${network.outside}\n`)
+  const conf = temporaryFile('resolv.conf', `nameserver ${network.hostAddress}\n`)
   return { network, prefix: [...network.prefix, ...withResolvConf(conf)] }
 }
 
@@ -125,7 +125,11 @@ describe.skipIf(cannotRun !== undefined)(
 
     test('with an address and no route, nothing is said either', async () => {
       const { network, prefix: withResolver } = networkWithResolver()
-      const monitors = [...monitorsOf('192.0.2.1'), ...dnsMonitors, namedServer(network.outside)]
+      const monitors = [
+        ...monitorsOf('192.0.2.1'),
+        ...dnsMonitors,
+        namedServer(network.hostAddress),
+      ]
       const bare = [...withResolver, 'sh', '-c', 'ip route flush table main && exec "$@"', 'sh']
       expect(await check(bare, monitors)).toEqual(allOf(monitors, ...ERRORED))
     })
@@ -139,7 +143,7 @@ describe.skipIf(cannotRun !== undefined)(
       })
     })
 
-    test('what stands on the loopback itself is still watched', async () => {
+    test('targets on the loopback are still watched', async () => {
       const [url] = monitorsOf('127.0.0.1')
       expect(await check(prefix, [url as object])).toEqual({ URL: ['failed', 'CONNECT_REFUSED'] })
     })
@@ -155,8 +159,8 @@ describe.skipIf(cannotRun !== undefined)(
     test('is gone, nothing is said about names; a server that is named, and addresses, are watched', async () => {
       const { network, prefix } = networkWithResolver()
       const others = [
-        namedServer(network.outside),
-        { name: 'address', type: 'TCP', request: { hostname: network.outside, port: 9 } },
+        namedServer(network.hostAddress),
+        { name: 'address', type: 'TCP', request: { hostname: network.hostAddress, port: 9 } },
       ]
       expect(await check(prefix, [...byName, ...others])).toEqual({
         ...allOf(byName, ...ERRORED),
@@ -167,10 +171,10 @@ describe.skipIf(cannotRun !== undefined)(
 
     test.each<[string, Zone]>([
       ['refuses everything', { '*': 'REFUSED' }],
-      ['is silent', { '*': 'silent' }],
+      ['does not answer', { '*': 'silent' }],
     ])('%s, nothing is said about names', async (_, zone) => {
       const { network, prefix } = networkWithResolver()
-      await using _server = await startDnsServer(zone, { host: network.outside, port: 53 })
+      await using _server = await startDnsServer(zone, { host: network.hostAddress, port: 53 })
       expect(await check(prefix, byName)).toEqual(allOf(byName, ...ERRORED))
       const [url] = byName
       expect(await check(prefix, [url as object], { USE_OS_DNS_RESOLVER: 'true' })).toEqual({
@@ -180,7 +184,10 @@ describe.skipIf(cannotRun !== undefined)(
 
     test('fails with everything, that is about the names', async () => {
       const { network, prefix } = networkWithResolver()
-      const server = await startDnsServer({ '*': 'SERVFAIL' }, { host: network.outside, port: 53 })
+      const server = await startDnsServer(
+        { '*': 'SERVFAIL' },
+        { host: network.hostAddress, port: 53 },
+      )
       await using _server = server
       const [url, , tcp] = byName
       expect(await check(prefix, [url, tcp, dnsMonitors[0]] as object[])).toEqual({
@@ -190,7 +197,7 @@ describe.skipIf(cannotRun !== undefined)(
       })
     })
 
-    test('goes and comes back, the agent warns once and says once that it is over', async () => {
+    test('goes and comes back, the agent logs one warning and one recovery', async () => {
       const { network, prefix } = networkWithResolver()
       const monitors = Array.from({ length: 20 }, (_, index) => ({
         name: `m${index}`,
@@ -206,7 +213,7 @@ describe.skipIf(cannotRun !== undefined)(
         await agent.ended
       })
       const ask = async (path: string) => {
-        const url = `http://${network.inside}:8081${path}`
+        const url = `http://${network.address}:8081${path}`
         return (await fetch(url)).json() as Promise<Record<string, unknown>>
       }
       await agent.line(({ problem }) => problem === 'RESOLVER_UNREACHABLE')
@@ -220,8 +227,8 @@ describe.skipIf(cannotRun !== undefined)(
       const count = (verdict: string) => verdicts().filter((one) => one === verdict).length
       await eventually(() => count('errored') >= monitors.length)
       expect(count('failed')).toBe(0)
-      const zone = { 'www.zone.example': [network.outside] }
-      await using _server = await startDnsServer(zone, { host: network.outside, port: 53 })
+      const zone = { 'www.zone.example': [network.hostAddress] }
+      await using _server = await startDnsServer(zone, { host: network.hostAddress, port: 53 })
       await agent.line(({ msg }) => msg === 'this agent’s own network works again')
       expect(await ask('/-/readiness')).toMatchObject({ status: 'ready', warnings: [] })
       expect(await ask('/health')).toMatchObject({ network: null })

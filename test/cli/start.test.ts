@@ -1,5 +1,5 @@
-// Aim: `vedette start` is a whole installation in one process: its monitors stand on the platform, its agent
-// delivers what it sees, a second start goes on from the first, and the file of monitors is followed.
+// Aim: `vedette start` is a complete installation in one process: its monitors are on the platform, its agent delivers
+// results, a second start continues with the data of the first, and changes of the monitors file are applied.
 import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -18,7 +18,7 @@ async function ownFolder(): Promise<string> {
   return folder
 }
 
-/** Starts everything in `folder` and waits until it stands; calls its API with the key that it keeps. */
+/** Starts everything in `folder` and waits until it is ready; calls its API with the stored key. */
 async function start(folder: string, env: Record<string, string> = {}) {
   const started = startVedette(['start'], {
     DATA_DIR: folder,
@@ -51,23 +51,23 @@ interface Named {
 const namesOf = (checks: Named[]) => checks.map(({ name }) => name).toSorted()
 const listed = '/v1/checks?limit=100'
 
-test('the examples are watched, a second start goes on, and nothing is left running', async () => {
+test('the examples are watched, a second start continues, and no process is left', async () => {
   const folder = await ownFolder()
   const first = await start(folder)
   const checks = await first.get<Named[]>(listed)
   expect(checks.length).toBeGreaterThan(5)
   const [, name = ''] = await first.started.line(/"msg":"([^"]+): passed"/)
-  const seen = checks.find((one) => one.name === name)
+  const found = checks.find((one) => one.name === name)
   const results = await eventually(async () => {
     const page = await first.get<{ length: number; entries: { verdict: string }[] }>(
-      `/v2/check-results/${seen?.id}`,
+      `/v2/check-results/${found?.id}`,
     )
     return page.length > 0 && page
   })
   expect(results.entries[0]).toMatchObject({ verdict: 'passed' })
-  const kept = join(folder, 'local-location.json')
-  expect((await stat(kept)).mode & 0o777).toBe(0o600)
-  const key = await readFile(kept, 'utf8')
+  const keyFile = join(folder, 'local-location.json')
+  expect((await stat(keyFile)).mode & 0o777).toBe(0o600)
+  const key = await readFile(keyFile, 'utf8')
   expect(first.started.stdout).not.toContain((JSON.parse(key) as { apiKey: string }).apiKey)
   first.started.kill('SIGTERM')
   expect(await first.started.ended).toMatchObject({ code: 0, stderr: '' })
@@ -76,13 +76,13 @@ test('the examples are watched, a second start goes on, and nothing is left runn
   const second = await start(folder)
   expect(second.accountId).toBe(first.accountId)
   expect(namesOf(await second.get(listed))).toEqual(namesOf(checks))
-  expect(await readFile(kept, 'utf8')).toBe(key)
+  expect(await readFile(keyFile, 'utf8')).toBe(key)
   await second.started.line(/: passed"/)
   second.started.kill('SIGINT')
   expect(await second.started.ended).toMatchObject({ code: 0, stderr: '' })
 })
 
-test('a file of monitors is followed: what is good is applied, what is not changes nothing', async () => {
+test('a changed monitors file is applied if it is valid, and else changes nothing', async () => {
   const folder = await ownFolder()
   const file = join(folder, 'monitors.yaml')
   const monitor = (id: string) =>
@@ -101,7 +101,7 @@ test('a file of monitors is followed: what is good is applied, what is not chang
   expect(await started.ended).toMatchObject({ code: 0, stderr: '' })
 })
 
-test('projects of suites are brought from beside the file, also after it has changed', async () => {
+test('projects of suites are uploaded from the folder of the file, also after a change', async () => {
   const folder = await ownFolder()
   const file = join(folder, 'monitors.yaml')
   for (const name of ['shop', 'till']) {
@@ -138,9 +138,9 @@ test('projects of suites are brought from beside the file, also after it has cha
   expect(await started.ended).toMatchObject({ code: 0, stderr: '' })
 })
 
-test('its database may be killed: it says so in lines without stacks, and goes on', async () => {
+test('its database may be killed: it logs lines without stacks, and recovers', async () => {
   const folder = await ownFolder()
-  // As on a terminal, where the platform tells only what is wrong.
+  // As on a terminal, where the platform logs only warnings and errors.
   const { started, get } = await start(folder, { LOG_LEVEL: 'INFO' })
   const file = join(folder, 'postgres', 'data', 'postmaster.pid')
   const [pid = ''] = (await readFile(file, 'utf8')).split('\n')
@@ -163,7 +163,7 @@ test('its database may be killed: it says so in lines without stacks, and goes o
   expect(stdout).not.toContain('"stack"')
 })
 
-test('on one address alone it finds itself there', async () => {
+test('on one address alone the agent reaches the platform', async () => {
   const { started, get } = await start(await ownFolder(), { HOST: '127.0.0.2' })
   expect((await get<Named[]>(listed)).length).toBeGreaterThan(5)
   await started.line(/: passed"/)
@@ -171,7 +171,7 @@ test('on one address alone it finds itself there', async () => {
   expect(await started.ended).toMatchObject({ code: 0, stderr: '' })
 })
 
-test('without the key of an account that is there it says what to do', async () => {
+test('without the key of an existing account it says what to do', async () => {
   const folder = await ownFolder()
   const { started } = await start(folder)
   started.kill('SIGTERM')

@@ -1,5 +1,5 @@
-// Aim: `vedette test` tells what it sees as it sees it, and hands over what was recorded when somebody
-// interrupts it at a terminal, where every process of it hears of that.
+// Aim: `vedette test` shows results as they arrive, and the recorded ones after an interruption at a terminal, where
+// every process of the run receives the signal.
 import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -15,7 +15,7 @@ const SPEC = `import { test, expect } from '@playwright/test'
 test('first', () => {})
 test('endless', async () => { console.log('begun'); await new Promise(() => {}) })`
 
-test('an interrupted run leaves the results, the report’s files and what is missing', async () => {
+test('an interrupted run has the results, the files of the report and the missing tests', async () => {
   const folder = suiteProject({
     'package.json': '{"name":"shop","private":true}',
     'playwright.config.js': `module.exports = { retries: 0, workers: 1, timeout: 0 }`,
@@ -43,7 +43,7 @@ test('an interrupted run leaves the results, the report’s files and what is mi
   expect(processesIn(env.TMPDIR)).toEqual([])
 })
 
-test('what sensitive headers hold is neither on the terminal nor in the result', async () => {
+test('values of sensitive headers are neither on the terminal nor in the result', async () => {
   const folder = suiteProject({
     'package.json': '{"name":"shop","private":true}',
     'playwright.config.js': `module.exports = { retries: 0, workers: 1 }`,
@@ -77,7 +77,7 @@ test.each(['node@18', 'node@23', 'bun@1.2', 'bun@2', 'deno@2', 'node@new'])(
 test.each([
   ['a file of variables that is not there', '--env-file', /^vedette test: --env-file: ENOENT/],
   ['a place for JUnit that is not there', '--junit', /^vedette test: --junit .*there is no folder/],
-])('%s is told before anything runs', (_, option, words) => {
+])('%s is reported before anything runs', (_, option, message) => {
   // As npm starts it, with the flags of its first line.
   const program = fileURLToPath(new URL('../../src/launch.js', import.meta.url))
   const env = { ...process.env, PATH: `${dirname(process.execPath)}:/usr/bin:/bin` }
@@ -86,6 +86,6 @@ test.each([
     ['test', temporaryFolder(), option, '/nonexistent/file'],
     { env, encoding: 'utf8' },
   )
-  expect(stderr).toMatch(words)
+  expect(stderr).toMatch(message)
   expect(status).toBe(2)
 })

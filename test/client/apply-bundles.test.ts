@@ -1,5 +1,5 @@
 // Aim: a file with check suites is applied with their projects: packed, brought once, named by their hashes,
-// the same again without effect; and what cannot be packed is told with its line while nothing changes.
+// the same again without effect; and a folder that cannot be packed is reported with its line while nothing changes.
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createHash } from 'node:crypto'
@@ -65,8 +65,8 @@ async function apply(text: string, { planOnly = false, key = client.secret } = {
     { path, name: undefined, prune: false, planOnly },
     {
       env: { PLATFORM_URL: api.url, ACCOUNT_ID: client.accountId, VEDETTE_API_KEY: key },
-      write: (words) => (out += words),
-      complain: (words) => (err += words),
+      write: (chunk) => (out += chunk),
+      complain: (chunk) => (err += chunk),
       colour: false,
       signal: new AbortController().signal,
     },
@@ -74,7 +74,7 @@ async function apply(text: string, { planOnly = false, key = client.secret } = {
   return { code, out, err }
 }
 
-const kept = async () => {
+const storedBundles = async () => {
   const { body } = await client.call('GET', '/v1/code-bundles')
   return body.entries as { sha256: string; checks: number; bytes: number }[]
 }
@@ -91,14 +91,14 @@ describe('the folder of a suite', () => {
     expect(plan.out).toMatch(
       /^ {2}\+ bundle {3}shop: [0-9a-f]{12}, 2 files, 1 KiB\n {2}\+ monitor {2}suite-0 \(Suite 0\)\n1 to create\n$/,
     )
-    expect(await kept()).toEqual([])
+    expect(await storedBundles()).toEqual([])
     expect(await apply(text)).toEqual({ code: 0, err: '', out: `${plan.out}applied\n` })
-    const [one, ...more] = await kept()
+    const [one, ...more] = await storedBundles()
     expect([one?.checks, more]).toEqual([1, []])
     expect(await paths()).toEqual([`bundle:${one?.sha256}`])
     expect(await apply(text)).toEqual({ code: 0, err: '', out: '1 unchanged\n' })
     expect(await apply(text, { planOnly: true })).toMatchObject({ code: 0, out: '1 unchanged\n' })
-    expect(await kept()).toHaveLength(1)
+    expect(await storedBundles()).toHaveLength(1)
   })
 
   test('names the engine that the project asks for, so that agents with it get the suite', async () => {
@@ -122,7 +122,7 @@ describe('the folder of a suite', () => {
     expect(await apply(text)).toMatchObject({ code: 0, out: '4 unchanged\n' })
   })
 
-  test('that asks for an engine that nobody has is told with its line', async () => {
+  test('that asks for an unknown engine is reported with its line', async () => {
     writeFileSync(join(folder, 'shop/.bun-version'), '2.0.0')
     const { code, err } = await apply(suites('shop'))
     expect(code).toBe(2)
@@ -131,7 +131,7 @@ describe('the folder of a suite', () => {
 
   test('is what comes out of the bundle', async () => {
     await apply(suites('shop'))
-    const sha256 = (await kept())[0]?.sha256 ?? ''
+    const sha256 = (await storedBundles())[0]?.sha256 ?? ''
     const response = await fetch(`${api.url}/v1/code-bundles/${sha256}`, {
       headers: { authorization: `Bearer ${client.secret}`, 'x-service-account': client.accountId },
     })
@@ -151,7 +151,7 @@ describe('the folder of a suite', () => {
     writeFileSync(join(folder, 'shop/tests/a.spec.ts'), 'test.only()')
     const { out } = await apply(suites('shop'))
     expect(out).toMatch(/\+ bundle .*\n {2}~ monitor .*: codeBundlePath\n1 to update\napplied\n$/)
-    const all = await kept()
+    const all = await storedBundles()
     expect(all.map(({ checks }) => checks)).toEqual([1, 0])
   })
 
@@ -161,7 +161,7 @@ describe('the folder of a suite', () => {
     writeFileSync(join(folder, 'copy/tests/a.spec.ts'), 'test()')
     const { out } = await apply(suites('shop', './shop/', 'copy'))
     expect(out.match(/\+ bundle/g)).toHaveLength(1)
-    expect(await kept()).toMatchObject([{ checks: 3 }])
+    expect(await storedBundles()).toMatchObject([{ checks: 3 }])
   })
 })
 
@@ -174,13 +174,13 @@ test('a file that is packed already is brought as it is', async () => {
     expect.stringMatching(/\+ bundle {3}built\.tar\.gz: .{12}, 1 KiB/),
   ])
   const sha256 = createHash('sha256').update(bytes).digest('hex')
-  expect(await kept()).toMatchObject([{ sha256, bytes: bytes.length }])
+  expect(await storedBundles()).toMatchObject([{ sha256, bytes: bytes.length }])
   // By its hash it needs no file any more.
   rmSync(join(folder, 'built.tar.gz'))
   expect(await apply(suites(`bundle:${sha256}`))).toMatchObject({ code: 0, out: '1 unchanged\n' })
 })
 
-describe('what is wrong is told with its line, and nothing is changed', () => {
+describe('a problem is reported with its line, and nothing is changed', () => {
   test.each([
     ['a folder that is not there', 'nowhere', /there is no folder and no \.tar\.gz at .*nowhere/],
     ['an empty folder', 'empty', /the folder .*empty is empty/],
@@ -211,6 +211,6 @@ describe('what is wrong is told with its line, and nothing is changed', () => {
       code: 2,
       err: expect.stringMatching(/refuses the key or the account; check/),
     })
-    expect(await kept()).toEqual([])
+    expect(await storedBundles()).toEqual([])
   })
 })

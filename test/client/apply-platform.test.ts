@@ -59,8 +59,8 @@ describe.each(DATABASE_SERVERS.slice(0, 1))('on $name', (server) => {
           VEDETTE_API_KEY: client.secret,
           API_TOKEN: SECRET,
         },
-        write: (words) => (out += words),
-        complain: (words) => (err += words),
+        write: (chunk) => (out += chunk),
+        complain: (chunk) => (err += chunk),
         colour: false,
         signal: new AbortController().signal,
       },
@@ -95,7 +95,7 @@ describe.each(DATABASE_SERVERS.slice(0, 1))('on $name', (server) => {
     expect((await client.call('GET', '/v1/checks')).body).toHaveLength(1)
   })
 
-  test('what only it can know is told with the line, and nothing is changed', async () => {
+  test('a problem that only it finds is reported with the line, and nothing is changed', async () => {
     const before = (await client.call('GET', '/v1/checks')).text
     const { code, err } = await apply(
       FILE.replace('type: DNS', 'type: DNS\n    privateLocations: [x]'),

@@ -1,5 +1,5 @@
 // Aim: `vedette apply` brings a file onto a platform: every type of monitor, groups and variables; a second
-// time nothing changes; what differs is shown without a value; what is wrong is told with its line.
+// time nothing changes; what differs is shown without a value; a problem is reported with its line.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -171,7 +171,7 @@ describe('a good file', () => {
     expect(await apply({ planOnly: true })).toMatchObject({ code: 0, out: '5 unchanged\n' })
   })
 
-  test('loses nothing on the platform without --prune, and what was taken out of it with', async () => {
+  test('loses nothing on the platform without --prune, and removed monitors with it', async () => {
     await apply()
     edit('    group: shop\n', '')
     edit(FILE.slice(FILE.indexOf('groups:'), FILE.indexOf('monitors:')), '')
@@ -231,7 +231,7 @@ describe('every type of monitor', () => {
   })
 })
 
-describe('what is wrong with a file is told with its place, and nothing is sent', () => {
+describe('a problem of a file is reported with its place, and nothing is sent', () => {
   test.each([
     [
       'an unknown group',
@@ -356,9 +356,9 @@ test('a proxy to the platform is used, unless NO_PROXY says not to', async () =>
   await using proxy = await startConnectProxy({ credentials: 'me:pass' })
   const env = { HTTPS_PROXY: `http://me:pass@${proxy.authority}` }
   expect(await apply({ env })).toMatchObject({ code: 0 })
-  expect(proxy.seen).toHaveLength(1)
+  expect(proxy.requestLines).toHaveLength(1)
   expect(await apply({ env: { ...env, NO_PROXY: '127.0.0.1' } })).toMatchObject({ code: 0 })
-  expect(proxy.seen).toHaveLength(1)
+  expect(proxy.requestLines).toHaveLength(1)
   expect(server.requests).toHaveLength(2)
 })
 

@@ -118,7 +118,7 @@ const HOSTILE: [sentence: string, fill: (tar: Pack) => void, says: RegExp][] = [
     /the link "e" leads out/,
   ],
   [
-    'a link inside of such a one',
+    'a file below such a link',
     (tar) => chained(tar, { e: 'a/b/c/up/..', 'e/evil': '../a' }),
     /inside of a link/,
   ],
@@ -193,7 +193,7 @@ describe('a hostile bundle is refused:', () => {
   })
 })
 
-test('unpacking ends when it is told to', async () => {
+test('unpacking ends when it is aborted', async () => {
   const stop = new AbortController()
   const path = await hostile((tar) => tar.entry({ name: 'a' }, randomBytes(900_000)))
   const work = unpackBundle(path, temporaryFolder(), BOUNDS, stop.signal)

@@ -52,7 +52,7 @@ describe('table', () => {
       '',
     ],
     [
-      'health is told by its state',
+      'health is shown as its state',
       { checkType: 'GRPC', observed: { statusCode: 0, healthStatus: 'NOT_SERVING' } },
       'NOT_SERVING',
     ],
@@ -90,10 +90,10 @@ describe('table', () => {
       { checkType: 'SSL', observed: { connection: null, certificate: 1 } },
       '',
     ],
-  ])('%s', (_, given, seen) => {
+  ])('%s', (_, given, observation) => {
     expect(
       tableOf([aResult({ ...given, responseTimeMs: 12 })], { colour: false }).split('\n')[0],
-    ).toBe(`passed  Shop  ${given?.checkType}  12 ms  ${seen}`.trimEnd())
+    ).toBe(`passed  Shop  ${given?.checkType}  12 ms  ${observation}`.trimEnd())
   })
 
   test.each([
@@ -127,7 +127,7 @@ describe('JUnit XML', () => {
     expect(xml).toContain('tests="5" failures="1" errors="1" skipped="1"')
   })
 
-  test('tells the code as the type, and escapes markup', () => {
+  test('has the code as the type, and escapes markup', () => {
     expect(xml).toContain('name="Mail &amp; &lt;post&gt;"')
     expect(xml).toContain('<failure type="CONNECT_REFUSED"')
     expect(xml).toContain('<error type="INTERNAL" message="oh &quot;no&quot;">')

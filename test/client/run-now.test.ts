@@ -1,15 +1,15 @@
 // Aim: `vedette run` finds its monitor, follows the run to its end on a real platform's API, prints what
-// `vedette check` would, cancels once on Ctrl-C, and ends with the exit code that tells what happened.
+// `vedette check` would, cancels once on Ctrl-C, and ends with the exit code for what happened.
 import { createHash, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { cancelNow, type RunOrder, type RunSurroundings, runNow } from '../../src/client/run-now.ts'
+import { cancelNow, type RunOrder, type RunContext, runNow } from '../../src/client/run-now.ts'
 import { createRuns, type Runs } from '../../src/platform/runs/routes.ts'
 import { noteArriving, settleArtifact } from '../../src/platform/artifacts/queries.ts'
 import {
   finishRuns,
   noteProgress,
   noteRunStates,
-  takeRuns,
+  assignRuns,
 } from '../../src/platform/runs/queries/runs.ts'
 import { useDatabase } from '../support/database/database.ts'
 import {
@@ -36,7 +36,7 @@ let listening: Promise<void>
 beforeAll(async () => {
   runs = createRuns({
     database: db(),
-    keptMs: 86_400_000,
+    retentionMs: 86_400_000,
     capable: () => true,
     neededText: () => '',
   })
@@ -79,19 +79,19 @@ const scene = async (count = 1): Promise<Scene> => {
 const start = (
   { env, monitorId }: Scene,
   order: Partial<RunOrder> = {},
-  more: Partial<RunSurroundings> = {},
+  more: Partial<RunContext> = {},
 ) => {
   const said = { out: '', err: '' }
-  const told = new Set<() => void>()
+  const listeners = new Set<() => void>()
   const ctrlC = new AbortController()
-  const around = {
+  const context = {
     env,
     write: (text: string) => {
       said.out += text
     },
     complain: (text: string) => {
       said.err += text
-      for (const one of told) one()
+      for (const one of listeners) one()
     },
     colour: false,
     stop: ctrlC.signal,
@@ -99,26 +99,26 @@ const start = (
   }
   const code = runNow(
     { monitor: monitorId, location: undefined, wait: true, json: false, ...order },
-    around,
+    context,
   )
   const line = (pattern: RegExp) =>
     new Promise<RegExpExecArray>((resolve) => {
       const look = () => {
         const match = pattern.exec(said.err)
         if (match === null) return
-        told.delete(look)
+        listeners.delete(look)
         resolve(match)
       }
-      told.add(look)
+      listeners.add(look)
       look()
     })
-  return { said, code, line, ctrlC, around }
+  return { said, code, line, ctrlC, context }
 }
 
 /** Does an agent's part: takes the run and begins it. */
 const begin = async (location: LocationRow, run: string) => {
   const from = { locationId: location.id, agentId: await addAgent(db(), location.id) }
-  await takeRuns(db(), from, [run])
+  await assignRuns(db(), from, [run])
   await noteRunStates(db(), from, [{ run, state: 'running' }])
   return from
 }
@@ -152,7 +152,7 @@ const bring = async ({ client, locations }: Scene, run: string) => {
     storedAs: id,
   })
   const sha256 = createHash('sha256').update('{}').digest()
-  await db().transaction((inside) => settleArtifact(inside, id, { bytes: 2, sha256 }))
+  await db().transaction((tx) => settleArtifact(tx, id, { bytes: 2, sha256 }))
   return id
 }
 const RUN = /: queued, run ([0-9a-f-]{36})/
@@ -205,7 +205,7 @@ describe('vedette run', () => {
     const [, run = ''] = await command.line(RUN)
     await command.line(/: queued, waits for an agent to take it \(\d+ s\)\n/)
     const from = { locationId: location.id, agentId: await addAgent(db(), location.id) }
-    await takeRuns(db(), from, [run])
+    await assignRuns(db(), from, [run])
     await command.line(/: sent, waits for a place on its agent\n/)
     await command.line(/: sent, waits for a place on its agent \(\d+ s\)\n/)
     await noteRunStates(db(), from, [{ run, state: 'running' }])
@@ -216,9 +216,9 @@ describe('vedette run', () => {
   })
 
   test.each([
-    { json: true, words: '"id":"ID","name":"results.json"' },
-    { json: false, words: '\nresults.json: /v1/artifacts/ID\n' },
-  ])('waits for files, and gives their ids (json: $json)', async ({ json, words }) => {
+    { json: true, expectedText: '"id":"ID","name":"results.json"' },
+    { json: false, expectedText: '\nresults.json: /v1/artifacts/ID\n' },
+  ])('waits for files, and gives their ids (json: $json)', async ({ json, expectedText }) => {
     const one = await scene()
     const [location] = one.locations as [LocationRow]
     const command = start(one, { json })
@@ -229,14 +229,14 @@ describe('vedette run', () => {
     await command.line(/: waits for 1 file of its agent\n/)
     const id = await bring(one, run)
     expect(await command.code).toBe(0)
-    expect(command.said.out).toContain(words.replace('ID', id))
+    expect(command.said.out).toContain(expectedText.replace('ID', id))
     expect(command.said.err).not.toContain('in time')
   })
 
   test.each([
-    { json: true, words: '"note":"did not come in time"' },
-    { json: false, words: '\nresults.json: did not come in time\n' },
-  ])('says which did not come in time (json: $json)', async ({ json, words }) => {
+    { json: true, expectedText: '"note":"did not come in time"' },
+    { json: false, expectedText: '\nresults.json: did not come in time\n' },
+  ])('says which did not come in time (json: $json)', async ({ json, expectedText }) => {
     const one = await scene()
     const [location] = one.locations as [LocationRow]
     const command = start(one, { json }, { filesWithinMs: 20 })
@@ -247,7 +247,7 @@ describe('vedette run', () => {
     expect(await command.code).toBe(1)
     const where = `/v1/checks/${one.monitorId}/runs/${run}`
     expect(command.said.err).toContain(`did not come in time: results.json; look again at ${where}`)
-    expect(command.said.out).toContain(words)
+    expect(command.said.out).toContain(expectedText)
   })
 
   test('Ctrl-C ends the waiting for files, and cancels nothing', async () => {
@@ -297,19 +297,24 @@ describe('vedette run', () => {
   })
 
   test.each([
-    { what: 'no key', env: { VEDETTE_API_KEY: '' }, code: 2, words: 'VEDETTE_API_KEY' },
-    { what: 'a wrong key', env: { VEDETTE_API_KEY: 'wrong-key' }, code: 2, words: 'Bad Token' },
+    { what: 'no key', env: { VEDETTE_API_KEY: '' }, code: 2, expectedText: 'VEDETTE_API_KEY' },
+    {
+      what: 'a wrong key',
+      env: { VEDETTE_API_KEY: 'wrong-key' },
+      code: 2,
+      expectedText: 'Bad Token',
+    },
     {
       what: 'no platform',
       env: { PLATFORM_URL: 'http://127.0.0.1:1' },
       code: 3,
-      words: 'refused the connection',
+      expectedText: 'refused the connection',
     },
-  ])('$what ends with $code and says why, without the key', async ({ env, code, words }) => {
+  ])('$what ends with $code and says why, without the key', async ({ env, code, expectedText }) => {
     const one = await scene()
     const command = start({ ...one, env: { ...one.env, ...env } })
     expect(await command.code).toBe(code)
-    expect(command.said.err).toContain(words)
+    expect(command.said.err).toContain(expectedText)
     expect(command.said.err).not.toContain(one.client.secret)
   })
 
@@ -370,16 +375,16 @@ describe('vedette cancel', () => {
     const running = start(one, { wait: false })
     await running.code
     running.said.out = ''
-    expect(await cancelNow(run, running.around)).toBe(0)
+    expect(await cancelNow(run, running.context)).toBe(0)
     expect(running.said.out).toBe(`run ${run} is being cancelled by its agent\n`)
   })
 
   test('an unknown run is refused', async () => {
     const one = await scene()
-    const { around, said } = start(one, { wait: false })
-    expect(await cancelNow(one.monitorId, around)).toBe(2)
+    const { context, said } = start(one, { wait: false })
+    expect(await cancelNow(one.monitorId, context)).toBe(2)
     expect(said.err).toContain('No such run')
-    expect(await cancelNow('../x', around)).toBe(2)
+    expect(await cancelNow('../x', context)).toBe(2)
   })
 
   test('both commands are there, with their help', async () => {

@@ -1,5 +1,5 @@
-// Aim: clusters that choose the user of a container themselves, as OpenShift does, leave it in group 0; that is enough
-// to write to the volume of every image, and to go on there after a restart.
+// Aim: clusters that choose the user of a container, such as OpenShift, put it into group 0. That is enough to write
+// to the volume of every image, and to continue there after a restart.
 import { describe, expect, test } from 'vitest'
 import { type Contained, startContainer } from '../support/container/contained.ts'
 import { agentIn, platformFor, watching } from '../support/container/contained-agent.ts'
@@ -18,7 +18,7 @@ async function disk(agent: Contained): Promise<unknown> {
   return findings.find(({ id }) => id === 'disk')?.standing
 }
 
-describe('a user that the cluster chose', () => {
+describe('a user chosen by the cluster', () => {
   test.each(IMAGES)('writes to the volume of %s', async (image) => {
     const written = 'set -e; cd /var/lib/vedette; mkdir a; echo b > a/b; cat a/b'
     const container = await startContainer({
@@ -30,7 +30,7 @@ describe('a user that the cluster chose', () => {
     expect([await container.ended, container.lines]).toEqual([0, [{ text: 'b' }]])
   })
 
-  test('is the same agent after a restart, as what it keeps is on the disk', async () => {
+  test('is the same agent after a restart: its state is on the disk', async () => {
     const { network, platform } = await platformFor()
     platform.give(watching('http://127.0.0.1:8081/health'))
     const volume = await createVolume()
@@ -53,7 +53,7 @@ describe('a user that the cluster chose', () => {
     expect(await platform.stop()).toMatchObject({ code: 0 })
   })
 
-  test('is told that the platform’s own database wants a user with a name', async () => {
+  test('gets the message that the platform’s own database needs a user with a name', async () => {
     const platform = await startContainer({ image: 'platform', network: 'none', user: CHOSEN })
     expect(await platform.ended).toBe(2)
     expect(platform.said()).toContain('set DATABASE_URL')

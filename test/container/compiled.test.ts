@@ -1,4 +1,4 @@
-// Aim: no image compiles its own code at a start, whoever it runs as: its user, root, or one that nobody foresaw.
+// Aim: no image compiles its own code at a start, with any user: its own, root, or an arbitrary one.
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { describe, expect, test } from 'vitest'
@@ -8,15 +8,15 @@ const run = promisify(execFile)
 const IMAGES: Image[] = ['agent-uptime', 'agent', 'agent-migrate', 'platform']
 needImages(...IMAGES)
 
-// The words of Node.js where it found nothing, or nothing that it can use.
+// Messages of Node.js about a missing or unusable cache.
 const MADE_ANEW = /for (\S+)(?:\.\.\.)? ?(?:was not initialized|was rejected|permission denied)/g
 
 describe.each(IMAGES)('%s', (image) => {
   test.each(['10001', '0', '1000770000'])('as user %s', async (user) => {
     const home = `/var/lib/vedette:uid=${user},mode=700`
-    const words = ['run', '--rm', '--read-only', '--cap-drop', 'ALL', '--user', user]
-    words.push('--tmpfs', home, '-e', 'NODE_DEBUG_NATIVE=COMPILE_CACHE')
-    const { stdout, stderr } = await run('docker', [...words, tagOf(image), '--version'], {
+    const args = ['run', '--rm', '--read-only', '--cap-drop', 'ALL', '--user', user]
+    args.push('--tmpfs', home, '-e', 'NODE_DEBUG_NATIVE=COMPILE_CACHE')
+    const { stdout, stderr } = await run('docker', [...args, tagOf(image), '--version'], {
       maxBuffer: 16_777_216,
     })
     expect([...(stdout + stderr).matchAll(MADE_ANEW)].map(([, file]) => file)).toEqual([])

@@ -1,6 +1,6 @@
 // Aim: docker/compose.yaml is a whole installation: with docker-compose and the secrets of docker/compose-secrets it
-// comes up, agents find their key and run what the README's line asks for, it stops without losing a run, and goes on.
-// Images that are not ours are left out, but for PostgreSQL: its program in the platform's image takes its place.
+// comes up, agents find their key and run the monitor of the README, it stops without losing a run, and continues.
+// Images that are not ours are left out, except PostgreSQL: the program in the platform's image replaces it.
 import { execFile } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { cpSync, readFileSync, writeFileSync } from 'node:fs'
@@ -43,13 +43,13 @@ afterEach(async () => {
   for (const remove of left.splice(0)) await remove()
 })
 
-/** The files in a folder of their own, under a name and on a port of their own. */
+/** The files in a separate folder, with a project name and a port of their own. */
 function installation() {
   const folder = temporaryFolder()
   const filter = (path: string) => basename(path) !== 'secrets'
   cpSync(join(root, 'docker'), join(folder, 'docker'), { recursive: true, filter })
   const path = join(folder, 'docker/compose.yaml')
-  // Debian's docker-compose is of the days before files had a name.
+  // Debian's docker-compose is older than `name` in these files.
   const { name: _, ...file } = parse(readFileSync(path, 'utf8'), { merge: true }) as ComposeFile
   Object.assign(file.services.platform, { ports: ['127.0.0.1::3000'] })
   Object.assign(file.services.postgres, {
@@ -61,15 +61,15 @@ function installation() {
   })
   writeFileSync(path, stringify(file))
   const project = `vedette-test-${randomUUID()}`
-  const line = async (words: string) =>
-    (await run('sh', ['-c', words], { cwd: folder })).stdout.trim()
-  const compose = (words: string) =>
-    line(`docker-compose -p ${project} -f docker/compose.yaml ${words}`)
+  const line = async (text: string) =>
+    (await run('sh', ['-c', text], { cwd: folder })).stdout.trim()
+  const compose = (args: string) =>
+    line(`docker-compose -p ${project} -f docker/compose.yaml ${args}`)
   left.push(() => compose('down --volumes --timeout 0'))
   return { line, compose }
 }
 
-/** The README's lines from the secrets on to the first monitor, which is one that can be reached here. */
+/** The README's lines from the secrets to the first monitor, with a target that this machine can reach. */
 function monitorLines(address: string): string {
   const chapter = readme.slice(readme.indexOf('\n## Docker Compose\n'))
   const [said = ''] = /^export ACCOUNT_ID=[\s\S]*?(?=^```)/m.exec(chapter) ?? []
@@ -87,7 +87,7 @@ interface Entry {
   id: string
 }
 
-test('comes up, runs a monitor, stops in order, and goes on', async () => {
+test('comes up, runs a monitor, stops in order, and continues', async () => {
   const { line, compose } = installation()
   await line('docker/compose-secrets')
   await compose('up -d agent')
@@ -98,13 +98,13 @@ test('comes up, runs a monitor, stops in order, and goes on', async () => {
     authorization: `Bearer ${await line('cat docker/secrets/admin_api_key')}`,
     'x-service-account': await line('cat docker/secrets/account_id'),
   }
-  /** Whether the metrics of the platform come to say so; its API would soon answer 429. */
-  const told = async (series: RegExp) => {
+  /** Waits until the platform's metrics have this series; its API would soon answer 429. */
+  const seriesAppears = async (series: RegExp) => {
     const url = `http://${await addressNow()}/metrics`
     const look = async () => series.test(await (await fetch(url)).text())
     await eventually(() => look().catch(() => false), { what: String(series) })
   }
-  /** The results that passed, once there are more than so many. */
+  /** The passed results, once there are more than `more`. */
   const passed = (more: number) => {
     const look = async () => {
       const url = `http://${await addressNow()}/v2/check-results/${id}?verdict=passed`
@@ -117,7 +117,7 @@ test('comes up, runs a monitor, stops in order, and goes on', async () => {
   await passed(0)
 
   await compose('up -d --scale agent=2 agent')
-  await told(/^vedette_agents\{state="live"\} 2$/m)
+  await seriesAppears(/^vedette_agents\{state="live"\} 2$/m)
   const before = await passed(0)
   await compose('stop')
   const ids = (await compose('ps -q')).replaceAll('\n', ' ')

@@ -1,5 +1,5 @@
-// Aim: two agents and a platform on PostgreSQL, each in a container, in a network of their own. One agent is cut off and
-// joined again: every slot that was expected has one record, none was missed, and none was recorded twice.
+// Aim: two agents and a platform on PostgreSQL, each in a container, in a separate network. One agent is cut off and
+// reconnected: every expected slot has one record, none was missed, and none was recorded twice.
 import { describe, expect, test } from 'vitest'
 import type { Database } from '../../src/database/database.ts'
 import { startContainer } from '../support/container/contained.ts'
@@ -33,7 +33,7 @@ async function installation() {
       frequency: 0,
       frequencyOffset: EVERY_SECONDS,
       privateLocations: ['cellar'],
-      // Whoever is cut off still reaches it.
+      // The disconnected agent still reaches it.
       request: { url: 'http://127.0.0.1:8081/health' },
     })
   }
@@ -44,7 +44,7 @@ async function live(database: Database): Promise<number> {
   return (await database.query(`select id from agents where state = 'live'`)).length
 }
 
-/** Agents that recorded something of the last seconds, and of how many monitors. */
+/** Agents with records of the last seconds, and the number of their monitors. */
 async function atWork(database: Database): Promise<number[]> {
   const rows = await database.query<{ n: number }>(
     `select count(distinct monitor_id)::int as n from results
@@ -53,8 +53,8 @@ async function atWork(database: Database): Promise<number[]> {
   return rows.map(({ n }) => n)
 }
 
-describe('two agents and a platform in a network of their own', () => {
-  test('one is cut off and comes back: expected is recorded, nothing missed, nothing twice', async () => {
+describe('two agents and a platform in a separate network', () => {
+  test('one is cut off and comes back: every slot recorded, none missed, none twice', async () => {
     const { network, database, agents } = await installation()
     const [one, two] = agents
     await eventually(async () => (await atWork(database)).length === 2)
@@ -65,7 +65,7 @@ describe('two agents and a platform in a network of their own', () => {
     await network.heal(two.id)
     await eventually(async () => (await live(database)) === 2, { what: 'two agents' })
     await eventually(async () => (await atWork(database)).length === 2)
-    // What comes due after the last one is told to stop is nobody's.
+    // Slots that are due after the last agent's stop have no owner.
     const until = Date.now()
     for (const agent of agents) {
       expect(await agent.stop(60)).toMatchObject({ code: 0 })

@@ -1,5 +1,5 @@
-// Aim: whoever starts the images with a key that is missing, mistyped, unknown or revoked reads one clear line and
-// sees the exit code that says whether to start again; a key from a file is as good as one from the environment.
+// Aim: a missing, mistyped, unknown or revoked key ends an image with one clear line and an exit code that says whether
+// to restart; a key from a file works like one from the environment.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -16,7 +16,7 @@ const UNKNOWN_KEY = 'pl_nobody_knows_this_key_0123456789'
 
 const textOf = ({ lines }: Contained) => lines.map(({ text, msg }) => text ?? msg).join('\n')
 
-describe('settings that cannot be', () => {
+describe('invalid settings', () => {
   test.each([
     ['no settings at all', {}, 'MONITORS_FILE is not set'],
     ['no key', { PLATFORM_URL }, 'API_KEY is not set'],
@@ -28,7 +28,7 @@ describe('settings that cannot be', () => {
     ],
     ['no such file', { PLATFORM_URL, API_KEY_FILE: '/run/key' }, 'there is no such file'],
     ['no platform', { API_KEY: UNKNOWN_KEY }, 'PLATFORM_URL is not set'],
-  ])('%s: one line that says so, exit code 2', async (_, env: Record<string, string>, line) => {
+  ])('%s: one clear line, exit code 2', async (_, env: Record<string, string>, line) => {
     const agent = await startContainer({ image: 'agent-uptime', network: 'none', env })
     expect(await agent.ended).toBe(2)
     expect(textOf(agent)).toContain(line)
@@ -36,7 +36,7 @@ describe('settings that cannot be', () => {
     expect(agent.lines.length).toBeLessThan(4)
   })
 
-  test('the platform in an image of the agent: it says which image has one', async () => {
+  test('the platform in an image of the agent: the error names the image that has one', async () => {
     const command = ['platform']
     const agent = await startContainer({ image: 'agent-uptime', network: 'none', command })
     expect(await agent.ended).toBe(2)
@@ -45,7 +45,7 @@ describe('settings that cannot be', () => {
 })
 
 describe('keys at a platform', () => {
-  test('one that it does not know: not ready, said in the log, and ended by docker stop alone', async () => {
+  test('an unknown one: not ready, logged, and ended by docker stop alone', async () => {
     const { name: network } = await createNetwork()
     const { url } = await startPlatformContainer(network)
     const env = { PLATFORM_URL: url, API_KEY: UNKNOWN_KEY }
@@ -58,7 +58,7 @@ describe('keys at a platform', () => {
     expect(agent.said()).not.toContain(UNKNOWN_KEY)
   })
 
-  test('one from API_KEY_FILE is used; once it is revoked the agent ends with exit code 3', async () => {
+  test('one from API_KEY_FILE works; after its revocation the agent ends with exit code 3', async () => {
     const { name: network } = await createNetwork()
     const platform = await startPlatformContainer(network)
     const location = await platform.createLocation('cellar')

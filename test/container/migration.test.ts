@@ -1,4 +1,4 @@
-// Aim: the image for those who move has both runtimes side by side: a script runs on the one that it names.
+// Aim: the image for migrations has both runtimes: a script runs on the one that it names.
 import { describe, expect, test } from 'vitest'
 import { agentIn, platformFor } from '../support/container/contained-agent.ts'
 import { startContainer } from '../support/container/contained.ts'
@@ -13,7 +13,7 @@ test('one request', async ({ request }) => {
   expect((await request.get('http://127.0.0.1:8081/health')).status()).toBe(200)
 })`
 
-test('the image of the agent names the one for those who move, where an older runtime is asked for', async () => {
+test('the image of the agent names the image for migrations, where an older runtime is requested', async () => {
   const agent = await startContainer({
     image: 'agent',
     network: 'none',
@@ -23,8 +23,8 @@ test('the image of the agent names the one for those who move, where an older ru
   expect(agent.said()).toContain(tagOf('agent-migrate').split(':')[1])
 })
 
-describe('the image for those who move', () => {
-  test('runs a script on the runtime of before and on the new one', async () => {
+describe('the image for migrations', () => {
+  test('runs a script on the old and on the new runtime', async () => {
     const { network, platform } = await platformFor()
     platform.give(
       RUNTIMES.map((runtimeId) => ({

@@ -1,5 +1,5 @@
-// Aim: pings and traces work from an image without any capability on a read-only root, with the few privileges that
-// the README names they do what is left, and where the system allows nothing they say what to allow.
+// Aim: pings and traces work from an image without any capability on a read-only root. With the few privileges of the
+// README the rest works; where the system forbids it, the error says what to allow.
 import { describe, expect, test } from 'vitest'
 import type { WireResult } from '../../src/contract/protocol/agent-protocol.ts'
 import type { ContainerOptions } from '../support/container/contained.ts'
@@ -15,7 +15,7 @@ const passed = { verdict: 'passed', code: undefined }
 const notPermitted = { verdict: 'errored', code: 'ICMP_NOT_PERMITTED' }
 const unsupported = { verdict: 'errored', code: 'TRACE_UNSUPPORTED' }
 
-function told({ verdict, failures = [] }: WireResult) {
+function outcomeOf({ verdict, failures = [] }: WireResult) {
   return { verdict, code: failures[0]?.code }
 }
 
@@ -53,8 +53,8 @@ describe('ICMP and traceroute', () => {
         platform.result(({ monitorId }) => monitorId.endsWith(String(at).padStart(12, '0'))),
       ),
     )
-    expect(told(echo as WireResult)).toEqual(expected.echo)
-    expect(paths.map(told)).toEqual(expected.traces)
+    expect(outcomeOf(echo as WireResult)).toEqual(expected.echo)
+    expect(paths.map(outcomeOf)).toEqual(expected.traces)
     const saysHow = echo?.failures?.[0]?.message.includes('docker run --sysctl') === true
     expect(saysHow).toBe(expected.echo === notPermitted)
     const warned = agent.lines.filter(({ level }) => level === 'warn').map(({ msg }) => msg)
@@ -63,7 +63,7 @@ describe('ICMP and traceroute', () => {
   })
 })
 
-describe('vedette doctor beside a running agent', () => {
+describe('vedette doctor next to a running agent', () => {
   test.each<[string, Partial<ContainerOptions>, string]>([
     ['finds that what needs no privilege works', {}, 'works'],
     ['finds what forbids echoes, and the line that fixes it', { sysctls: FORBIDDEN }, 'broken'],

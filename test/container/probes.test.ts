@@ -1,4 +1,4 @@
-// Aim: the built image of the agent answers its probes where it is told to, and `docker stop` in the middle of
+// Aim: the built image of the agent answers its probes at the configured address, and `docker stop` in the middle of
 // jobs loses nothing: not ready at once, alive to the end, everything delivered, exit code 0 in time.
 import { expect, test, describe } from 'vitest'
 import { startContainer, type Contained } from '../support/container/contained.ts'
@@ -26,12 +26,12 @@ describe('the probes', () => {
     await eventually(async () => (await agent.probe('/-/readiness', port)).status === 200)
     expect(await statuses(agent, port)).toEqual([200, 200, 200, 200])
     expect((await agent.probe('/health', 8081)).status).toBe(port === undefined ? 200 : 0)
-    // What the image's HEALTHCHECK runs.
+    // The command of the image's HEALTHCHECK.
     expect(await agent.exec('/vedette/docker/healthy')).toMatchObject({ code: 0 })
     expect(await agent.stop()).toMatchObject({ code: 0 })
   })
 
-  test('and the HEALTHCHECK says no where they do not answer', async () => {
+  test('fail the HEALTHCHECK when they do not answer', async () => {
     const { network } = await platformFor()
     const idle = await startContainer({
       image: 'agent-uptime',
@@ -60,7 +60,7 @@ describe('docker stop', () => {
     expect(platform.verdicts()).toEqual({ passed: 20 })
   })
 
-  test('with jobs that would outlast the grace period: they are cancelled and told, exit code 0', async () => {
+  test('with jobs longer than the grace period: they are cancelled and reported, exit code 0', async () => {
     const { network, platform } = await platformFor()
     const site = await unanswered(network.gateway)
     platform.give(site.monitors(20))

@@ -1,5 +1,5 @@
-// Aim: what the README says of the images is what they do: its very lines are run (with names and a port of the test's
-// own in place of those that another container may have), and every command that it names is in the images.
+// Aim: the images do what the README says: its lines are run as they are (only with names and a port that no other
+// container has), and every command that it names is in the images.
 import { execFile } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -21,7 +21,7 @@ const MONITORS = `monitors:
   - { name: Nobody, type: TCP, every: 5s, request: { hostname: 127.0.0.1, port: 9 } }
 `
 
-/** The chapter of a heading, up to the next one of its rank. */
+/** The chapter of a heading, up to the next one of its level. */
 function chapter(heading: string): string {
   const from = readme.indexOf(`\n## ${heading}\n`)
   expect(from, `README has ${heading}`).toBeGreaterThan(-1)
@@ -30,7 +30,7 @@ function chapter(heading: string): string {
 
 const container = chapter('Run it in a container')
 
-/** The only match, in the words of the README. */
+/** The only match in the README's text. */
 function only(pattern: RegExp, text = container): string {
   const found = [...text.matchAll(new RegExp(pattern, 'gm'))]
   expect([pattern, found.length]).toEqual([pattern, 1])
@@ -45,15 +45,15 @@ afterEach(async () => {
   }
 })
 
-/** A folder with the user's monitors.yaml, and a way to run lines in it. */
+/** A folder with the user's monitors.yaml, and a function to run lines in it. */
 function userFolder() {
   const cwd = temporaryFolder()
   writeFileSync(join(cwd, 'monitors.yaml'), MONITORS, { mode: 0o644 })
-  const line = (words: string) => run('sh', ['-c', words], { cwd })
+  const line = (text: string) => run('sh', ['-c', text], { cwd })
   return { line }
 }
 
-/** Runs the README's `docker run`; `change` is what it says to put in place of something. */
+/** Runs the README's `docker run`; `change` applies a replacement that the README describes. */
 async function runAsSaid(change: (line: string) => string) {
   const name = `vedette-test-${randomUUID()}`
   names.push(name)
@@ -77,7 +77,7 @@ async function answer(url: string) {
 }
 
 describe('docker run as the README says', () => {
-  test('watches the monitors of the file, shows its log, and takes commands', async () => {
+  test('watches the monitors of the file, shows its log, and runs commands', async () => {
     const { name, line } = await runAsSaid((said) => said)
     const port = (await line(`docker port ${name} 8081`)).stdout.trim()
     await eventually(async () => (await answer(`http://${port}/-/readiness`)).status === 200)
@@ -99,7 +99,7 @@ describe('docker run as the README says', () => {
     expect(code.stdout.trim()).toBe('0')
   })
 
-  test('takes a platform in place of the file', async () => {
+  test('works for a platform in place of the file', async () => {
     const { network, platform } = await platformFor()
     platform.give(watching('http://127.0.0.1:8081/health'))
     const said = only(
@@ -127,10 +127,10 @@ describe('docker run as the README says', () => {
 
 describe('in an image', () => {
   const rows = [...chapter('Commands').matchAll(/^\| `vedette ([a-z]+(?: [a-z]+)?)/gm)]
-  const commands = rows.map(([, words = '']) => words.split(' '))
+  const commands = rows.map(([, args = '']) => args.split(' '))
 
   test.each(['agent-uptime', 'platform'] as const)(
-    '%s every documented command says what it does',
+    '%s has help for every documented command',
     async (image) => {
       expect(commands.length).toBeGreaterThan(10)
       const idle = await startContainer({
@@ -138,12 +138,12 @@ describe('in an image', () => {
         network: 'none',
         entrypoint: ['tini', '--', 'sleep', '300'],
       })
-      for (const words of commands) {
-        const { code, text } = await idle.exec('vedette', ...words, '--help')
-        expect({ words, code, text }).toEqual({
-          words,
+      for (const args of commands) {
+        const { code, text } = await idle.exec('vedette', ...args, '--help')
+        expect({ args, code, text }).toEqual({
+          args,
           code: 0,
-          text: expect.stringContaining(`vedette ${words[0]}`) as string,
+          text: expect.stringContaining(`vedette ${args[0]}`) as string,
         })
       }
     },

@@ -1,5 +1,5 @@
-// Aim: where a container runs out of memory or of disk, the kernel's or the file system's no costs no result: what was
-// kept is delivered by the next start, what cannot be kept waits in memory, and probes and metrics say what is wrong.
+// Aim: a container that runs out of memory or disk loses no result. Stored results are delivered by the next start,
+// results that cannot be stored wait in memory, and probes and metrics report the problem.
 import { createInterface } from 'node:readline'
 import { describe, expect, test } from 'vitest'
 import {
@@ -45,24 +45,24 @@ const waiting = async (agent: Contained) => {
   return text === '' ? 0 : (JSON.parse(text) as { delivery: { waiting: number } }).delivery.waiting
 }
 
-/** What the engine tells of a container, in seconds since the epoch until now. */
+/** The engine's events of a container until now. */
 async function eventsOf({ id }: Contained, since: number): Promise<string[]> {
   const filters = { container: [id], event: ['oom', 'die', 'start'] }
   const until = Date.now() / 1000
   const stream = await (await engine()).getEvents({ since, until, filters })
-  const words: string[] = []
+  const events: string[] = []
   for await (const line of createInterface({ input: stream })) {
     const { Action = '', Actor } = JSON.parse(line) as {
       Action?: string
       Actor?: { Attributes: { exitCode?: string } }
     }
-    words.push([Action, Actor?.Attributes.exitCode ?? ''].join(' ').trim())
+    events.push([Action, Actor?.Attributes.exitCode ?? ''].join(' ').trim())
   }
-  return [...new Set(words)].toSorted()
+  return [...new Set(events)].toSorted()
 }
 
 describe('out of memory', () => {
-  test('the kernel ends the agent, the engine starts it again, and what was kept is delivered', async () => {
+  test('the kernel ends the agent, the engine restarts it, and stored results are delivered', async () => {
     const { network, platform } = await platformFor()
     const volume = await createVolume()
     refuseResults(platform)
@@ -76,7 +76,7 @@ describe('out of memory', () => {
     await eventually(async () => (await waiting(agent)) >= 9)
     const [before] = platform.syncs
     const since = Date.now() / 1000
-    // What lies in shared memory is the container's, and the agent is what is largest then.
+    // Shared memory counts for the container, and the agent is its largest process.
     const filling = agent.exec('sh', '-c', 'head -c 400M /dev/zero > /dev/shm/full')
     await filling.catch(() => undefined)
     platform.misbehave(undefined)
@@ -93,7 +93,7 @@ describe('a full disk', () => {
   const full = (agent: Contained) =>
     agent.exec('sh', '-c', 'head -c 64M /dev/zero > /var/lib/vedette/full; true')
 
-  test('costs nothing: results wait in memory, readiness warns, and all are delivered', async () => {
+  test('loses nothing: results wait in memory, readiness warns, and all are delivered', async () => {
     const { network, platform } = await platformFor()
     refuseResults(platform)
     platform.give(watching(...ITSELF), 1000)

@@ -1,4 +1,4 @@
-// Aim: the images weigh what the README says, and the agent that runs no user code at most 200 MB beyond its Debian.
+// Aim: the images have the sizes of the README; the agent without user code adds at most 200 MB to its Debian.
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -30,8 +30,8 @@ test.each(['agent', 'agent-migrate'] as const)(
   '%s has no file of that size twice',
   async (image) => {
     const list = 'find /usr /opt -xdev -type f -size +50M -exec sha256sum {} + | cut -c1-64'
-    const words = ['run', '--rm', '--network', 'none', '--user', '0', '--entrypoint', 'sh']
-    const { stdout } = await run('docker', [...words, tagOf(image), '-c', list])
+    const args = ['run', '--rm', '--network', 'none', '--user', '0', '--entrypoint', 'sh']
+    const { stdout } = await run('docker', [...args, tagOf(image), '-c', list])
     const sums = stdout.trimEnd().split('\n')
     expect(sums.length).toBeGreaterThan(5)
     expect(new Set(sums).size).toBe(sums.length)
@@ -42,7 +42,7 @@ test.each(IMAGES)('%s', async (image) => {
   const { bytes, base } = await bytesOf(tagOf(image))
   const beyond = (bytes - (await bytesOf(base)).bytes) / 1e6
   const table = said.get(tagOf(image)) ?? 0
-  // Packages of Debian grow and shrink a little from week to week.
+  // The sizes of Debian packages change a little every week.
   expect(table).toBeGreaterThan(beyond * 0.95)
   expect(table).toBeLessThan(beyond * 1.05)
   expect(beyond).toBeLessThan(image === 'agent-uptime' ? 200 : 4000)

@@ -1,6 +1,6 @@
-// Aim: a container is replaced over its volume, as in an upgrade, and nothing is lost: what an agent kept goes to the
-// platform by the next one. Also what the oldest agent kept that was ever written: test/fixtures/kept-by-earlier was made
-// at revision f261a9d1, under the key of these tests, from 15 s without a platform that takes results.
+// Aim: a container is replaced over its volume, as in an upgrade, and nothing is lost: the next agent delivers the
+// stored results. Also those of the oldest format: test/fixtures/kept-by-earlier was made at revision f261a9d1, under
+// the key of these tests, during 15 s with a platform that rejected results.
 import { chmodSync, cpSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -24,7 +24,7 @@ const EARLIER_ID = 'cc56ce5f-df0a-43f5-a1c6-d46ff295cce7'
 /** When the fixture was made. */
 const MADE_BEFORE = Date.parse('2026-11-22T03:32:00Z')
 
-/** From now on the platform takes no results. */
+/** From now on the platform rejects results. */
 function refuseResults(platform: GivingPlatform): void {
   platform.misbehave((request, response) => {
     if (request.url?.endsWith('/results') !== true) return false
@@ -34,19 +34,19 @@ function refuseResults(platform: GivingPlatform): void {
 }
 
 /** From now on the platform answers nothing at all. */
-function leave(platform: GivingPlatform): void {
+function stopAnswering(platform: GivingPlatform): void {
   platform.misbehave((request) => {
     request.socket.destroy()
     return true
   })
 }
 
-/** Slots of results by monitor; every one has to be there once. */
+/** Slots of results by monitor; each has to occur once. */
 const slotsOf = (platform: GivingPlatform) =>
   platform.results.map(({ monitorId, slot }) => `${monitorId} ${slot}`)
 
 describe('a container that is replaced over its volume', () => {
-  test('leaves to the next one what it could not deliver, and its id', async () => {
+  test('hands its undelivered results and its id over to the next one', async () => {
     const { network, platform } = await platformFor()
     const volume = await createVolume()
     refuseResults(platform)
@@ -68,7 +68,7 @@ describe('a container that is replaced over its volume', () => {
     expect(platform.results).toHaveLength(Number(results))
   })
 
-  test('reads what the oldest agent kept: its id, its monitors and its results', async () => {
+  test('reads the data of the oldest agent: its id, its monitors and its results', async () => {
     const { network, platform } = await platformFor()
     const volume = await createVolume()
     const source = join(temporaryFolder(), 'earlier')
@@ -82,7 +82,7 @@ describe('a container that is replaced over its volume', () => {
       entrypoint: ['cp', '-r', '/earlier/agents', '/var/lib/vedette/'],
     })
     expect([await copy.ended, copy.said()]).toEqual([0, ''])
-    leave(platform)
+    stopAnswering(platform)
     const agent = await agentIn(network, platform, { volume })
     await agent.line(({ msg }) => msg?.includes('kept on disk run') === true)
     await eventually(async () => (await agent.probe('/-/readiness')).status === 200)

@@ -1,6 +1,6 @@
-// Aim: user code runs in the whole image as it is meant to be held: without any capability, on a read-only root,
-// under Docker's own profile. A browser, a script, a suite on each engine; and what a run that takes more memory than
-// the container has costs.
+// Aim: user code runs in the whole image with the intended restrictions: without any capability, on a read-only root,
+// under Docker's own profile. A browser, a script, a suite on each engine; and a run that needs more memory than the
+// container has.
 import { cpSync, mkdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -79,7 +79,7 @@ const scripted = (checkType: string, script: string) => ({
 const isResult = (line: ContainerLine): line is ContainerLine & Result => 'verdict' in line
 
 describe('in the whole image', () => {
-  test('a browser and a script run, and hand over what they made', async () => {
+  test('a browser and a script run, and hand over their files', async () => {
     const { network, platform } = await platformFor()
     platform.give([scripted('BROWSER', BROWSER), scripted('MULTI_STEP', MULTI_STEP)])
     const agent = await agentIn(network, platform, { image: 'agent' })
@@ -132,7 +132,7 @@ describe('in the whole image', () => {
         ]) as unknown,
       })
       expect(modest).toMatchObject({ verdict: 'passed' })
-      // It is still the agent that was started.
+      // The agent has not restarted.
       expect(new Set(platform.syncs.map((said) => said.agent.instance)).size).toBe(1)
       expect(await agent.stop()).toMatchObject({ code: 0 })
     },

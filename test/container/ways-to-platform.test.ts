@@ -1,5 +1,5 @@
-// Aim: from networks as companies have them the image finds its platform: through a proxy that is the only way
-// out, over TLS of an authority of one's own, and where there is no IPv4 at all; and it says what is missing.
+// Aim: the image reaches its platform from typical company networks: through a proxy as the only egress, over TLS of a
+// private authority, and without IPv4; errors say what is missing.
 import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -25,10 +25,10 @@ afterEach(async () => {
   for (const close of closing.splice(0)) await close()
 })
 
-/** Monitors that an agent in a container has of itself. */
+/** Monitors of an agent's own container. */
 const ITSELF = watching('http://127.0.0.1:8081/health')
 
-/** The platform's authority in a file, and where it lies in a container. */
+/** The platform's authority in a file, and its path in a container. */
 function authorityFile(ca: string) {
   const source = join(temporaryFolder(), 'ca.pem')
   writeFileSync(source, ca, { mode: 0o644 })
@@ -40,8 +40,8 @@ async function isNotReady(agent: Contained, reason: RegExp): Promise<boolean> {
   return status === 503 && reason.test(text)
 }
 
-describe('a network with a proxy as its only way out', () => {
-  // The platform listens on this machine's loopback, where no container comes to; the name is the proxy's alone.
+describe('a network with a proxy as its only egress', () => {
+  // The platform listens on this machine's loopback, out of reach of containers; only the proxy knows the name.
   async function behindProxy(credentials?: string) {
     const network = await createNetwork()
     const authority = createAuthority()
@@ -67,12 +67,12 @@ describe('a network with a proxy as its only way out', () => {
     const env = { ...options.env, HTTPS_PROXY }
     const agent = await agentIn(network, platform, { ...options, env })
     expect(await platform.result(() => true)).toMatchObject({ verdict: 'passed' })
-    expect(new Set(proxy.seen)).toEqual(new Set([`CONNECT platform.test:${platform.port}`]))
+    expect(new Set(proxy.requestLines)).toEqual(new Set([`CONNECT platform.test:${platform.port}`]))
     expect(await agent.stop()).toMatchObject({ code: 0 })
     expect(agent.said()).not.toContain('p%40ss')
   })
 
-  test('an agent without it is not ready and says that the name is unknown', async () => {
+  test('an agent without it is not ready and reports the unknown name', async () => {
     const { network, platform, options } = await behindProxy()
     const agent = await agentIn(network, platform, options)
     await eventually(() => isNotReady(agent, /platform\.test/))
@@ -80,7 +80,7 @@ describe('a network with a proxy as its only way out', () => {
     expect(await agent.stop()).toMatchObject({ code: 0 })
   })
 
-  test('an agent whose password is wrong says that the proxy refuses it', async () => {
+  test('an agent with a wrong password reports that the proxy refuses it', async () => {
     const { network, platform, proxy, options } = await behindProxy('user:p@ss')
     const env = { ...options.env, HTTPS_PROXY: `http://user:wrong@${proxy.authority}` }
     const agent = await agentIn(network, platform, { ...options, env })
@@ -89,7 +89,7 @@ describe('a network with a proxy as its only way out', () => {
   })
 })
 
-describe('a platform with a certificate of its own authority', () => {
+describe('a platform with a certificate of a private authority', () => {
   async function ofOwnAuthority() {
     const network = await createNetwork()
     const authority = createAuthority()
@@ -107,14 +107,14 @@ describe('a platform with a certificate of its own authority', () => {
     expect(await agent.stop()).toMatchObject({ code: 0 })
   })
 
-  test('is not where nothing does: not ready, and the key is not shown to it', async () => {
+  test('is not trusted otherwise: not ready, and the key is not sent', async () => {
     const { network, platform } = await ofOwnAuthority()
     const agent = await agentIn(network, platform)
     await eventually(() => isNotReady(agent, /certificate/))
     expect(platform.syncs).toEqual([])
   })
 
-  test('is nowhere to be sought where the file is missing: exit code 2', async () => {
+  test('ends the agent where the file is missing: exit code 2', async () => {
     const { network, platform, path } = await ofOwnAuthority()
     const agent = await agentIn(network, platform, { env: { NODE_EXTRA_CA_CERTS: path } })
     expect(await agent.ended).toBe(2)
@@ -122,12 +122,12 @@ describe('a platform with a certificate of its own authority', () => {
   })
 })
 
-const noNamespaces = process.getuid?.() === 0 ? missing('ip') : 'needs root, to take IPv4 away'
+const noNamespaces = process.getuid?.() === 0 ? missing('ip') : 'needs root, to remove IPv4'
 
 describe('a network without IPv4', () => {
   beforeEach(({ skip }) => skip(noNamespaces !== undefined, noNamespaces))
 
-  /** A container whose network others share, without an IPv4 address but that of loopback. */
+  /** A container whose network others share, with no IPv4 address except loopback. */
   async function withoutIpv4() {
     const network = await createNetwork({ ipv6: true })
     const holder = await startContainer({
@@ -136,16 +136,16 @@ describe('a network without IPv4', () => {
       entrypoint: ['tini', '--', 'sleep', '600'],
     })
     const { State } = await (await engine()).getContainer(holder.id).inspect()
-    const inside = ['--net', '--target', String(State.Pid)]
-    execFileSync('nsenter', [...inside, 'ip', '-4', 'address', 'flush', 'dev', 'eth0'])
-    const addresses = execFileSync('nsenter', [...inside, 'ip', '-6', '-o', 'address'], {
+    const nsenterArgs = ['--net', '--target', String(State.Pid)]
+    execFileSync('nsenter', [...nsenterArgs, 'ip', '-4', 'address', 'flush', 'dev', 'eth0'])
+    const addresses = execFileSync('nsenter', [...nsenterArgs, 'ip', '-6', '-o', 'address'], {
       encoding: 'utf8',
     })
     const address = /inet6 (fd00:[^/]+)/.exec(addresses)?.[1] ?? ''
     return { network, holder, address }
   }
 
-  test('leads to the platform, and monitors of every kind see their targets', async () => {
+  test('reaches the platform, and monitors of every kind reach their targets', async () => {
     const { network, holder } = await withoutIpv4()
     const platform = await eventually(() => platformAt(network.gateway6).catch(() => undefined))
     const hostname = network.gateway6
@@ -179,7 +179,7 @@ describe('a network without IPv4', () => {
     expect(await agent.stop()).toMatchObject({ code: 0 })
   })
 
-  test('leads to a platform by a name that has an IPv4 address as well; probes answer', async () => {
+  test('reaches a platform by a name that also has an IPv4 address; probes answer', async () => {
     const { network, holder, address } = await withoutIpv4()
     const platform = await startPlatformContainer(network.name)
     const { key } = await platform.createLocation('six')

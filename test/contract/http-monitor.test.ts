@@ -100,13 +100,13 @@ describe('requests that are refused', () => {
     ],
     ['an unknown IP family', 'URL', { ipFamily: 'IPv5' }, 'request.ipFamily'],
     [
-      'a source that URL monitors lack',
+      'a source that URL monitors do not have',
       'URL',
       assertion('JSON_BODY', 'NOT_NULL'),
       'request.assertions.0.source',
     ],
     [
-      'a comparison that URL monitors lack',
+      'a comparison that URL monitors do not have',
       'URL',
       assertion('STATUS_CODE', 'CONTAINS', { target: '2' }),
       'request.assertions.0.comparison',

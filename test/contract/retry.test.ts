@@ -51,8 +51,8 @@ describe('only on network errors', () => {
     ['a certificate is none', 'TLS_EXPIRED', undefined],
   ])('%s', (_, code, expected) => expect(retryWaitMs(given, after(1, 0, code))).toBe(expected))
 
-  test('one word instead of a list means the same', () => {
-    const word = strategy({ type: 'FIXED', onlyOn: 'NETWORK_ERROR' })
-    expect(retryWaitMs(word, after(1))).toBeUndefined()
+  test('a single value instead of a list means the same', () => {
+    const single = strategy({ type: 'FIXED', onlyOn: 'NETWORK_ERROR' })
+    expect(retryWaitMs(single, after(1))).toBeUndefined()
   })
 })

@@ -1,4 +1,4 @@
-// Aim: many long secrets with one beginning are told apart in linear time, and what is beyond the limits shows.
+// Aim: many long secrets with a common prefix are distinguished in linear time, and exceeded limits are reported.
 import { expect, test } from 'vitest'
 import { SecretSet } from '../../src/contract/secret-set.ts'
 import { LIMITS } from '../../src/contract/versions.ts'

@@ -23,7 +23,7 @@ test('what holds no reference is not copied', () => {
   expect(substitute(given, lookup).value).toBe(given)
 })
 
-test('unknown names are told once each and stay as written', () => {
+test('unknown names are reported once each and stay as written', () => {
   const given = ['{{NOPE}}', '{{HOST}} {{NOPE}} {{toString}}']
   expect(substitute(given, lookup)).toEqual({
     value: ['{{NOPE}}', 'db.local {{NOPE}} {{toString}}'],

@@ -1,5 +1,4 @@
-// Aim: a cursor brings back exactly the place it was made from, and nothing that was not made by us is
-// taken for one.
+// Aim: a cursor decodes to exactly the place it was made from, and foreign text is rejected.
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { decodeCursor, encodeCursor, instantOf } from '../../src/database/cursor.ts'

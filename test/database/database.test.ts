@@ -1,5 +1,4 @@
-// The way to PostgreSQL: what values become, how failures are sorted, that every wait ends, and that a
-// transaction is whole or nothing.
+// Access to PostgreSQL: conversion of values, classification of failures, bounded waits, atomic transactions.
 import { connect, createServer, type Socket } from 'node:net'
 import { pipeline } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
@@ -29,7 +28,7 @@ const failureOf = async (work: Promise<unknown>) =>
 describe.each(DATABASE_SERVERS)('on $name', (server) => {
   const use = useDatabase(server, { migrated: false })
 
-  test('values become what code expects', async () => {
+  test('values are converted to the expected types', async () => {
     const [row] = await use().database.query(
       `select 7::int8 as count, 1.5::numeric as mean, date '2026-02-25' as day,
          timestamptz(3) '2026-02-25 10:00:00.123Z' as at, null as nothing, $1::jsonb as json,
@@ -64,20 +63,20 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(await database.query('select 1 as one')).toEqual([{ one: 1 }])
   })
 
-  test('a transaction whose process stands still gives its locks back', async () => {
+  test('the locks of a paused process are released', async () => {
     const [row] = await use().database.query(
       `select current_setting('idle_in_transaction_session_timeout')::interval <= '15 s' as is_soon`,
     )
     expect(row).toEqual({ is_soon: true })
   })
 
-  test('text that PostgreSQL cannot hold is a matter of the value', async () => {
+  test('text that PostgreSQL cannot store is an error of kind value', async () => {
     expect(await failureOf(use().database.query('select $1::text', ['a\0b']))).toMatchObject({
       kind: 'value',
     })
   })
 
-  test('a statement ends at its limit, and the connection goes on', async () => {
+  test('a statement ends at its time-out, and the connection stays usable', async () => {
     const database = open(use().url, { statementTimeoutMs: 50, connectionsMax: 1 })
     expect(await failureOf(database.query('select pg_sleep(30)'))).toMatchObject({
       kind: 'timeout',
@@ -86,7 +85,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(await database.query('select 1 as one')).toEqual([{ one: 1 }])
   })
 
-  test('waiting for a place in the pool ends', async () => {
+  test('waiting for a connection of the pool times out', async () => {
     const database = open(use().url, { connectionsMax: 1, connectTimeoutMs: 100 })
     const release = Promise.withResolvers<void>()
     const busy = database.transaction(async () => release.promise)
@@ -96,7 +95,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(await database.query('select 1 as one')).toEqual([{ one: 1 }])
   })
 
-  test('a connection that is cut under a statement is unavailable, and the next is a new one', async () => {
+  test('a connection that is cut during a statement is unavailable, and the next is a new one', async () => {
     const database = open(use().url, { connectionsMax: 1 })
     const [own] = await database.query<{ pid: number }>('select pg_backend_pid() as pid')
     const cut = failureOf(database.query('select pg_sleep(30)'))
@@ -117,7 +116,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(await database.query('select 1 as one')).toEqual([{ one: 1 }])
   })
 
-  test('a transaction is whole or nothing', async () => {
+  test('a transaction is atomic', async () => {
     const { database } = use()
     await database.query('drop table if exists whole; create table whole (id int primary key)')
     const failing = database.transaction(async (tx) => {
@@ -134,7 +133,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(isDuplicate(again, 'another')).toBe(false)
   })
 
-  test('transactions in each other’s way are tried again until all are done', async () => {
+  test('conflicting transactions are retried until all are done', async () => {
     const { database } = use()
     await database.query('drop table if exists tally; create table tally (n int)')
     await database.query('insert into tally values (0)')
@@ -184,7 +183,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   })
 })
 
-/** A passage to the database at `url` whose connections can stop answering, as in a fail-over: none is closed. */
+/** A proxy to the database at `url` whose connections can stop answering without a close, as in a fail-over. */
 async function startPassage(url: string) {
   const target = new URL(url)
   const passages: [Socket, Socket][] = []
@@ -209,7 +208,7 @@ async function startPassage(url: string) {
   }
 }
 
-test('connections that are lost without a close are made anew, with the one that listens all others', async () => {
+test('connections lost without a close are reopened; the listener detects it for all', async () => {
   const made = await createTestDatabase(undefined, { migrated: false })
   {
     await using passage = await startPassage(made.url)
@@ -233,7 +232,7 @@ test('connections that are lost without a close are made anew, with the one that
     await news.promise
     // Long before its own limit.
     expect(await lost).toMatchObject({ kind: 'unavailable' })
-    // What was cut leaves the pool in this turn of the event loop.
+    // Cut connections leave the pool in this turn of the event loop.
     await setImmediate()
     await database.query('select 4')
     expect(passage.passages).toHaveLength(5)
@@ -244,7 +243,7 @@ test('connections that are lost without a close are made anew, with the one that
   await made.drop()
 })
 
-test('a connection that stops answering before it listens is made anew', async () => {
+test('a connection that stops answering before it listens is reopened', async () => {
   const made = await createTestDatabase(undefined, { migrated: false })
   const target = new URL(made.url)
   let lost = 0
@@ -274,7 +273,7 @@ test('a connection that stops answering before it listens is made anew', async (
   await made.drop()
 })
 
-test('a full disk is remembered for a while', async () => {
+test('a full disk is reported for a while', async () => {
   const made = await createTestDatabase(undefined, { migrated: false })
   const database = open(made.url)
   expect(database.fullDiskReason()).toBeUndefined()
@@ -289,7 +288,7 @@ test('a full disk is remembered for a while', async () => {
   await made.drop()
 })
 
-test('a port at which nobody listens is unavailable', async () => {
+test('a closed port is unavailable', async () => {
   const server = createServer()
   await new Promise<void>((resolve) => {
     server.listen(0, '127.0.0.1', resolve)
@@ -305,7 +304,7 @@ test('a port at which nobody listens is unavailable', async () => {
   })
 })
 
-test('a server that never answers is given up', async () => {
+test('a server that never answers times out', async () => {
   await using server = await startRawServer(() => undefined)
   const database = open(`postgresql://a@${server.authority}/a`, { connectTimeoutMs: 100 })
   expect(await failureOf(database.query('select 1'))).toMatchObject({ kind: 'unavailable' })
@@ -345,7 +344,7 @@ test.each([
   expect(await failureOf(ask(database))).toMatchObject({ kind: 'unavailable' })
 })
 
-test('a closed database says so', async () => {
+test('a closed database rejects with that reason', async () => {
   const database = open('postgresql://a@127.0.0.1:1/a')
   await database.close()
   expect(await failureOf(database.query('select 1'))).toMatchObject({ kind: 'unavailable' })

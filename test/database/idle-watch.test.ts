@@ -1,4 +1,4 @@
-// Aim: a statement to which no answer comes fails as a lost connection, not never.
+// Aim: a statement without an answer fails as a lost connection after a time-out.
 import { connect, createServer } from 'node:net'
 import { expect, test } from 'vitest'
 import { openDatabase } from '../../src/database/database.ts'

@@ -18,7 +18,7 @@ function migration(number: number, sql: string): Migration {
   return { number, sql, checksum: `checksum of ${sql}` }
 }
 
-test('files are numbered without a gap', () => {
+test('files are numbered consecutively', () => {
   expect(all).toEqual(all.map((_, index) => index + 1))
   expect(all.length).toBeGreaterThan(0)
 })
@@ -46,7 +46,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(rows).toEqual(all.map((number) => ({ number })))
   })
 
-  test('of many that start in the same moment one works and the others find nothing left', async () => {
+  test('of many that start at the same moment one migrates and the others find nothing to do', async () => {
     const { url } = await empty()
     const pools = Array.from({ length: 8 }, () =>
       openDatabase({ address: { url }, applicationName: 'vedette tests' }),
@@ -63,7 +63,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(await migrate(database)).toEqual([])
   })
 
-  test('a migration that fails keeps nothing, not even of the ones before it', async () => {
+  test('a failed migration rolls everything back, including previous ones', async () => {
     const { database } = await empty()
     const bad = [migration(1, 'create table a (id int)'), migration(2, 'create table a (id int)')]
     await expect(migrate(database, bad)).rejects.toMatchObject({ code: 'FAILED' })
@@ -80,7 +80,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     await expect(migrate(database, changed)).rejects.toMatchObject({ code: 'CHANGED' })
   })
 
-  test('a database of a newer version is refused and left alone', async () => {
+  test('a database of a newer version is refused and not changed', async () => {
     const { database } = await empty()
     const two = [migration(1, 'create table a (id int)'), migration(2, 'create table b (id int)')]
     await migrate(database, two)

@@ -7,7 +7,7 @@ import { useDatabase } from '../support/database/database.ts'
 
 const use = useDatabase()
 
-/** A database whose clock is ahead of the machine's, or that is away. */
+/** A database whose clock is ahead of the machine's, or that does not answer. */
 function databaseAhead(aheadMs: number): Database {
   const { database } = use()
   const query = () => Promise.resolve([{ now: Date.now() + aheadMs }])
@@ -32,7 +32,7 @@ test.each([90_000, -90_000])('it follows one that is %i ms off', async (aheadMs)
   expect(Math.abs(clock.now() - Date.now() - aheadMs)).toBeLessThan(1_000)
 })
 
-test('an answer that took long does not move it away from what is known', async () => {
+test('a slow answer does not adjust it', async () => {
   const there = databaseAhead(90_000)
   let answerMs = 0
   const query = async (text: string) => {
@@ -47,7 +47,7 @@ test('an answer that took long does not move it away from what is known', async 
   expect(Math.abs(clock.now() - Date.now() - 90_000)).toBeLessThan(150)
 })
 
-test('while the database is away it goes on as before', async () => {
+test('while the database does not answer it continues as before', async () => {
   let away = false
   const there = databaseAhead(90_000)
   const database = {

@@ -1,5 +1,5 @@
-// Aim: docker/build says no to what would leave a password in the images, and makes the base without what was only needed
-// on the way, from whatever folder it is called. Programs of the system that take minutes or root are stood in for.
+// Aim: docker/build refuses options that would leave a password in the images, and makes the base without build-time
+// leftovers, called from any folder. Stand-ins replace system programs that need minutes or root.
 import { execFile, execFileSync, spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts'
 const BUILD = join(import.meta.dirname, '../../docker/build')
 const WITHOUT_PASSWORD = join(import.meta.dirname, '../../docker/without-password')
 
-/** An engine that has no image, and keeps the base that it is given. */
+/** An engine without images that stores the imported base. */
 const DOCKER = `#!/bin/sh
 echo "$*" >> "$STANDINS/docker.log"
 case $1 in
@@ -18,7 +18,7 @@ case $1 in
   image) case $* in *Size*) echo 1000000 ;; *) exit 1 ;; esac ;;
 esac
 `
-/** A Debian of a few files, some of which are left over. */
+/** A Debian of a few files, some of them leftovers. */
 const DEBOOTSTRAP = `#!/bin/sh
 while [ "\${1#--}" != "$1" ]; do shift; done
 cd "$2"
@@ -33,7 +33,7 @@ const ROOT = '#!/bin/sh\necho 0\n'
 const NOTHING = '#!/bin/sh\n'
 
 /** Runs docker/build in a folder, with stand-ins. */
-async function build(words: string[], cwd: string, npmRegistry = 'https://npm.example.com/') {
+async function build(args: string[], cwd: string, npmRegistry = 'https://npm.example.com/') {
   const standins = temporaryFolder()
   const programs = { docker: DOCKER, debootstrap: DEBOOTSTRAP, id: ROOT, chroot: NOTHING }
   const npm = `#!/bin/sh\ncase $* in 'config get registry') echo ${npmRegistry} ;; pack*) exit 1 ;; *) echo null ;; esac\n`
@@ -47,7 +47,7 @@ async function build(words: string[], cwd: string, npmRegistry = 'https://npm.ex
     DOCKER_BUILDKIT: '0',
   }
   const { code, said } = await new Promise<{ code: unknown; said: string }>((resolve) => {
-    execFile(BUILD, words, { cwd, env }, (error, stdout, stderr) =>
+    execFile(BUILD, args, { cwd, env }, (error, stdout, stderr) =>
       resolve({ code: error === null ? 0 : error.code, said: stdout + stderr }),
     )
   })
@@ -66,7 +66,7 @@ describe('an address with a password in it', () => {
     ['--image-registry', `robot:${secret}@registry.example.com`, 'docker login'],
     ['--debian-image', `robot:${secret}@registry.example.com/debian:bookworm-slim`, 'docker login'],
     ['--node-image', `robot:${secret}@registry.example.com/node@sha256:0`, 'docker login'],
-  ])('of %s is refused before anything is made', async (option, value, fix) => {
+  ])('of %s is refused before the build starts', async (option, value, fix) => {
     const { code, said, asked } = await build([option, value, 'agent-uptime'], temporaryFolder())
     expect([code, asked]).toEqual([2, ''])
     expect(said).toContain(option)
@@ -74,7 +74,7 @@ describe('an address with a password in it', () => {
     expect(said).not.toContain(secret)
   })
 
-  test('is refused where npm on this machine is set to it', async () => {
+  test('is refused in the npm configuration of this machine', async () => {
     const { code, said, asked } = await build([], temporaryFolder(), address)
     expect([code, asked]).toEqual([2, ''])
     expect(said).toContain('--npm-registry')
@@ -87,15 +87,15 @@ describe('an address with a password in it', () => {
     ['debian@sha256:0123', 0],
     ['registry.example.com/debian:bookworm-slim@sha256:0123', 0],
     ['http://robot@mirror.example.com', 2],
-    ['robot:word@registry.example.com/debian@sha256:0123', 2],
+    ['robot:secret@registry.example.com/debian@sha256:0123', 2],
   ])('%j: exit code %d', (value, code) => {
     const { status } = spawnSync('sh', [WITHOUT_PASSWORD, 'it', value])
     expect(status).toBe(code)
   })
 })
 
-describe('a base that is made', () => {
-  /** With files of the user's where the base has what is left over. */
+describe('a new base', () => {
+  /** With the user's files where the base has leftovers. */
   const lookalike = () => {
     const folder = temporaryFolder()
     for (const name of ['tmp', 'dev']) mkdirSync(join(folder, name))
@@ -107,7 +107,7 @@ describe('a base that is made', () => {
     ['the project’s own folder', () => join(import.meta.dirname, '../..'), 'package.json'],
     ['the root of a system that has other files', () => '/', 'tmp'],
     ['a folder that looks like one', lookalike, 'tmp/of-the-user'],
-  ])('from %s has nothing that is left over', async (_, folder, remains) => {
+  ])('from %s has no leftovers', async (_, folder, remains) => {
     const cwd = folder()
     const { code, said, standins } = await build(['--bases', 'make', 'agent-uptime'], cwd)
     expect([code, said]).toEqual([1, expect.stringContaining('npm cannot fetch')])

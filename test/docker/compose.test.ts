@@ -1,5 +1,5 @@
-// The compose file and what it mounts must be what the program is: known settings, ports and paths that it
-// serves, time to drain, the same restrictions as everywhere, and secrets that docker/compose-secrets makes.
+// The compose file and its mounted files must fit the program: known settings, ports and paths that it serves, time
+// to drain, the same restrictions as everywhere, and secrets that docker/compose-secrets makes.
 import { execFileSync } from 'node:child_process'
 import { copyFileSync, existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -44,7 +44,7 @@ const prometheus = parse(read('prometheus.yml')) as {
 
 describe.each(ours)('the service %s', (_, service) => {
   const settings = () => {
-    // The script takes the platform's settings and the address of the platform.
+    // The script reads the platform's settings and its address.
     const { PLATFORM_URL, ...own } = service.environment ?? {}
     const isScript = service.entrypoint !== undefined
     return readSettings(
@@ -53,12 +53,12 @@ describe.each(ours)('the service %s', (_, service) => {
     )
   }
 
-  test('has settings that the program takes', () => {
+  test('has settings that the program accepts', () => {
     expect(IMAGES).toHaveProperty([service.image])
     settings()
   })
 
-  test('is held as the README says', () => {
+  test('has the restrictions of the README', () => {
     expect(service).toMatchObject({
       read_only: true,
       cap_drop: ['ALL'],
@@ -87,28 +87,28 @@ test.each(['agent', 'platform'])('%s has time to drain', (name) => {
   expect(graceSeconds).toBeGreaterThanOrEqual(settingsOf(service).drainSeconds + 20)
 })
 
-test.each(['agent', 'first-location'])('%s calls the platform where it serves', (name) => {
+test.each(['agent', 'first-location'])('%s calls the platform at its address', (name) => {
   const url = compose.services[name]?.environment?.['PLATFORM_URL']
   expect(url).toBe(`http://platform:${settingsOf(compose.services['platform']).port}`)
 })
 
-test.each(services)('what %s names is there', (_, service) => {
+test.each(services)('the files that %s names exist', (_, service) => {
   const paths = Object.entries(service.environment ?? {}).filter(([name]) => name.endsWith('_FILE'))
   for (const [, path] of paths.filter(([, one]) => one.startsWith('/run/secrets/'))) {
     expect(service.secrets).toContain(path.slice('/run/secrets/'.length))
   }
   for (const name of service.secrets ?? []) expect(compose.secrets).toHaveProperty([name])
   const sources = (service.volumes ?? []).map((one) => one.split(':')[0] ?? '')
-  const absent = sources.filter((one) =>
+  const missingPaths = sources.filter((one) =>
     one.startsWith('./') ? !existsSync(join(folder, one)) : !(one in compose.volumes),
   )
-  expect(absent).toEqual([])
+  expect(missingPaths).toEqual([])
   for (const other of Object.keys(service.depends_on ?? {})) {
     expect(compose.services).toHaveProperty([other])
   }
 })
 
-test('the key that the first location leaves is the one that agents read', () => {
+test('agents read the key that first-location writes', () => {
   const { volumes = [], environment = {} } = compose.services['agent'] ?? {}
   const mount = volumes.find((one) => one.startsWith('location:'))?.split(':')[1]
   expect(environment['API_KEY_FILE']).toBe(`${mount}/api-key`)
@@ -142,7 +142,7 @@ describe('docker/compose-secrets', () => {
     expect(statSync(join(place, 'secrets')).mode & 0o777).toBe(0o700)
   })
 
-  test('makes secrets that the platform takes', () => {
+  test('makes secrets that the platform accepts', () => {
     const { place } = make()
     const readText = (path: string) => path.replace('/run/secrets', join(place, 'secrets'))
     const service = compose.services['platform']
@@ -181,7 +181,7 @@ describe('Prometheus', () => {
     },
   )
 
-  test('is where Grafana asks', () => {
+  test('is at the address that Grafana queries', () => {
     const { datasources } = parse(read('grafana/provisioning/datasources/prometheus.yaml')) as {
       datasources: { url: string; type: string }[]
     }

@@ -1,6 +1,5 @@
-// Every metric and label in the dashboard and in the scaled objects must be one that an agent or a platform
-// really shows: both are started, connected as the compose file connects them, and asked; and a real Prometheus has
-// an answer to every query.
+// Every metric and label in the dashboard and in the scaled objects must be one that an agent or a platform exposes.
+// Both are started, connected as in the compose file, and scraped; and a real Prometheus answers every query.
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -58,7 +57,7 @@ const scaled = [
   ),
 ]
 
-/** What Prometheus adds to every series that it scrapes. */
+/** Labels that Prometheus adds to every scraped series. */
 const OF_TARGETS = new Set(['job', 'instance', 'namespace', 'pod'])
 
 let database: TestDatabase
@@ -129,13 +128,13 @@ afterAll(async () => {
   await database?.drop()
 })
 
-/** Whose metrics a query asks for, by the job that it names. */
+/** The job that a query names. */
 function sidesOf(query: string): ('agent' | 'platform')[] {
   const sides = (['agent', 'platform'] as const).filter((side) => query.includes(`$${side}`))
   return sides.length === 0 ? ['agent'] : sides
 }
 
-/** What is wrong with a query and with the labels that its legend shows. */
+/** Errors of a query and of the labels in its legend. */
 function wrongIn(query: string, legend = ''): string[] {
   const shown = [...legend.matchAll(/\{\{(\w+)\}\}/g)].map(([, label = '']) => label)
   const selected = selectedIn(query)
@@ -146,7 +145,7 @@ function wrongIn(query: string, legend = ''): string[] {
       if (labels === undefined) return [`${name} is no metric of the ${side}`]
       const grouped = groupedIn(query)
       const named = [...matchers.map(({ label }) => label), ...grouped, ...shown]
-      // Names of samples that this agent's monitors do not give are known without their labels.
+      // Samples that this agent's monitors do not produce are known by name, without labels.
       const own =
         labels.size === 0 && METRICS.has(name) ? series.agent.get('probe_success') : labels
       const strange = named.filter((one) => !OF_TARGETS.has(one) && !own?.has(one))
@@ -170,7 +169,7 @@ describe('the dashboard', () => {
     expect(wrongIn(expr, legendFormat)).toEqual([])
   })
 
-  test('asks for the jobs that prometheus.yml names, by metrics that tell them apart', () => {
+  test('queries the jobs that prometheus.yml names, by metrics that only one of them has', () => {
     const definitions = dashboard.templating.list.flatMap(({ definition }) => definition ?? [])
     const [agents, platforms, location] = definitions.map(
       (one) => /^label_values\((\w+), (\w+)\)$/.exec(one)?.slice(1) ?? [],
@@ -193,7 +192,7 @@ describe('the dashboard', () => {
     ).toEqual([])
   })
 
-  test('lays its panels out one beside the other', () => {
+  test('places its panels without overlaps', () => {
     const { panels } = dashboard
     expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length)
     const cells = panels.flatMap(({ gridPos: { x, y, w, h } }) =>
@@ -207,7 +206,7 @@ describe('the dashboard', () => {
 const queryOf = (scaledObject: string) =>
   /query: >-?\n((?: +(?:sum|\+).*\n)+)/.exec(scaledObject)?.[1] ?? ''
 
-test.each(scaled)('a scaled object asks for queues of agents', (text) => {
+test.each(scaled)('a scaled object queries queues of agents', (text) => {
   const query = queryOf(text)
   expect(selectedIn(query).map(({ name }) => name)).toEqual([
     'vedette_queue_waiting',
@@ -258,28 +257,28 @@ describe('a real Prometheus', () => {
     expect(Object.fromEntries(values)).toEqual({ 'vedette-agent': 1, 'vedette-platform': 1 })
   })
 
-  test.each(targets)('has an answer for $title: $legendFormat', async ({ expr }) => {
+  test.each(targets)('answers $title: $legendFormat', async ({ expr }) => {
     const answer = await prometheus.query(filled(expr))
-    // There is no certificate, and nothing fails.
+    // No certificate exists, and nothing fails.
     const isEmpty = expr.includes('probe_ssl_') || expr.startsWith('probe_success{')
     expect(answer.length > 0).toBe(!isEmpty)
     expect(answer.filter(({ value }) => Number.isNaN(value))).toEqual([])
   })
 
-  test('counts the calls that wait for something, and not their time', async () => {
-    const [held] = await prometheus.query(
+  test('counts waiting calls, not their time', async () => {
+    const [waitingCalls] = await prometheus.query(
       'sum(vedette_http_requests_total) - sum(vedette_http_request_duration_seconds_count)',
     )
-    expect(held?.value).toBeGreaterThan(0)
+    expect(waitingCalls?.value).toBeGreaterThan(0)
   })
 
-  test.each(scaled)('tells a scaled object 0 where nothing waits or runs', async (text) => {
+  test.each(scaled)('gives a scaled object 0 where nothing waits or runs', async (text) => {
     const query = queryOf(text).replaceAll('{{ .Release.Namespace }}', 'vedette')
     expect(await prometheus.query(query)).toEqual([{ labels: {}, value: 0 }])
   })
 })
 
-test('what is no metric, label or value of theirs is found', () => {
+test('unknown metrics, labels and values are found', () => {
   expect([
     ...wrongIn('sum(vedette_queue_length{job="$agent"})'),
     ...wrongIn('sum by (verdict) (vedette_results_total{job="$platform"})'),

@@ -1,6 +1,5 @@
-// The chart of the agent must give what docker/kubernetes gives, by Helm itself: every value is known to the schema,
-// what comes out is what Kubernetes takes and fits the program, with any of its switches, and a wrong value is refused
-// in words that a person understands.
+// The chart of the agent must render like docker/kubernetes, by Helm itself. The schema knows every value; the objects
+// are valid for Kubernetes and fit the program, with any switch; a wrong value is refused with a clear message.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -34,14 +33,14 @@ beforeAll(async () => {
   if (CLUSTER_TOOLS_PROBLEM === undefined) tools = await clusterTools()
 }, INSTALL_MS_MAX)
 
-/** What `helm template` gives with these values over those of the chart. */
+/** Output of `helm template` with these values over those of the chart. */
 async function template(given: Loose): Promise<string> {
   const file = join(temporaryFolder(), 'values.yaml')
   writeFileSync(file, stringify(given))
   return tools.helm('template', 'edge', folder, '--namespace', 'vedette', '--values', file)
 }
 
-/** The same as objects, which Kubernetes takes. */
+/** The same as objects that are valid for Kubernetes. */
 async function release(given: Loose = {}): Promise<Loose[]> {
   const text = await template({ ...GIVEN, ...given })
   const objects = parseAllDocuments(text).map((one) => one.toJS() as Loose)
@@ -49,7 +48,7 @@ async function release(given: Loose = {}): Promise<Loose[]> {
   return objects
 }
 
-/** What Helm complains about. */
+/** The error message of Helm. */
 async function refusal(given: Loose): Promise<string> {
   const { stderr } = (await template(given).catch((error: unknown) => error)) as { stderr?: string }
   return stderr ?? 'nothing'
@@ -91,13 +90,13 @@ describe('values', () => {
       { env: { UPTIME_CONCURRENCY: 5 } },
       "'/env/UPTIME_CONCURRENCY': got number, want string",
     ],
-    ['more runs at once than the agent takes', { jobConcurrency: 11 }, 'got 11, want 10'],
+    ['more runs at once than the agent allows', { jobConcurrency: 11 }, 'got 11, want 10'],
     ['a queue that agents do not have', { keda: { queue: 'browser' } }, "'uptime', 'scripted'"],
     ['no agent that could have a queue', { keda: { minReplicaCount: 0 } }, 'got 0, want 1'],
     ['a volume that the chart has itself', { volumes: [{ name: 'data' }] }, "'/volumes/0/name'"],
     ['too little time to drain', { drainSeconds: 270 }, 'must be at least 290'],
-  ])('are refused with %s', async (_, given, words) => {
-    expect(await refusal({ ...GIVEN, ...given })).toContain(words)
+  ])('are refused with %s', async (_, given, expectedText) => {
+    expect(await refusal({ ...GIVEN, ...given })).toContain(expectedText)
   })
 
   test('have names of variables that the agent knows in their examples', () => {
@@ -173,8 +172,8 @@ describe('a release', () => {
   })
 
   test.each([
-    ['as many as one takes', { jobConcurrency: 3, keda: { enabled: true } }, '3'],
-    ['half of what one takes', { keda: { enabled: true, queue: 'uptime' } }, '128'],
+    ['as many as one agent runs', { jobConcurrency: 3, keda: { enabled: true } }, '3'],
+    ['half of what one agent runs', { keda: { enabled: true, queue: 'uptime' } }, '128'],
     ['what is set', { keda: { enabled: true, threshold: 7 } }, '7'],
   ])('scales by %s', async (_, given, threshold) => {
     expect(kindOf(await release(given), 'ScaledObject')).toMatchObject({
@@ -182,7 +181,7 @@ describe('a release', () => {
     })
   })
 
-  test('starts its agents anew for another key', async () => {
+  test('restarts its agents for another key', async () => {
     const annotations = async (value: string) => {
       const deployment = kindOf(await release({ apiKey: { value } }), 'Deployment')
       return (deployment as { spec: { template: { metadata: object } } }).spec.template.metadata
@@ -209,12 +208,12 @@ describe('a release', () => {
   })
 })
 
-test('the linter has nothing against it', async () => {
+test('the linter has no complaints', async () => {
   expect(await tools.helm('lint', '--strict', folder)).toContain('0 chart(s) failed')
 })
 
 test('the notes render', async () => {
-  const words = ['--namespace', 'vedette', '--set', `platformUrl=${GIVEN.platformUrl}`]
-  const said = await tools.helm('install', 'edge', folder, '--dry-run=client', ...words)
+  const args = ['--namespace', 'vedette', '--set', `platformUrl=${GIVEN.platformUrl}`]
+  const said = await tools.helm('install', 'edge', folder, '--dry-run=client', ...args)
   expect(said).toContain('kubectl -n vedette create secret generic vedette-agent')
 })

@@ -1,5 +1,5 @@
-// The Dockerfile cannot import the code, so what the two must agree on is held here: which packages an agent
-// carries, which files the installation of engines consists of, and the version of Node.js.
+// The Dockerfile cannot import the code, so this test checks that the two agree: the packages of an agent, the files
+// of the installation of engines, and the version of Node.js.
 import { readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -16,7 +16,7 @@ const manifest = JSON.parse(read('package.json')) as {
 }
 const dockerfile = read('docker/Dockerfile')
 
-/** Where the platform begins: an image of the agent says that it has none. */
+/** Entry of the platform: an image of the agent reports that it is missing. */
 const PLATFORM = new Set([
   'src/cli/start.ts',
   'src/platform/run-platform.ts',
@@ -27,7 +27,7 @@ const SPECIFIER =
   /(?:^import |^} from |^import .* from |^export .* from |import\(|new URL\()\s*'([^']+)'/gm
 const TYPES_ALONE = /^(?:import|export) type [^;]*? from '[^']+'$/gms
 
-/** What is loaded when `entries` are, at once or later: our files, and names of packages. */
+/** Modules that `entries` load, statically or later: our files, and names of packages. */
 function loaded(entries: string[], without: ReadonlySet<string> = new Set()) {
   const files = new Set(entries)
   const packages = new Set<string>()
@@ -85,7 +85,7 @@ test.each([
   expect(toolFix('runtime', runtime)).toContain(named)
 })
 
-test('no image is named for a runtime that none has', () => {
+test('no image is named after a runtime that is not installed', () => {
   expect(dockerfile).not.toContain('runtime 2025.04')
   expect(toolFix('runtime', '2025.04')).toMatch(/vedette runtime install 2025\.04$/)
 })
@@ -93,7 +93,7 @@ test('no image is named for a runtime that none has', () => {
 describe('a part that is not installed', () => {
   const failing = (specifier: string) => () => import(specifier) as Promise<object>
 
-  test('is said to be missing', async () => {
+  test('is reported as missing', async () => {
     expect(await loadPart('the platform', failing('a-package-that-nobody-has'))).toBeUndefined()
   })
 

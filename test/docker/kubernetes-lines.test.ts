@@ -1,5 +1,5 @@
-// Aim: the README's lines that make a location, its key and the Secret of the agents do so against a real platform, wait
-// for it where they were pasted too early, and make no Secret where the platform refuses; kubectl alone is a stand-in.
+// Aim: the README's lines create a location, its key and the Secret of the agents on a real platform, wait for a
+// platform that is not ready, and create no Secret where it refuses. Only kubectl is a stand-in.
 import { execFile } from 'node:child_process'
 import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,7 +18,7 @@ const [, said = ''] =
 
 const why = missing('curl')
 
-/** Runs the lines; the text that kubectl was called with to make the Secret, and what was complained of. */
+/** Runs the lines; returns the Secret that kubectl received, and the error output. */
 async function paste(port: number, admin: string) {
   const folder = temporaryFolder()
   const kubectl = join(folder, 'kubectl')
@@ -53,7 +53,7 @@ afterAll(async () => {
   await platform?.ended
 })
 
-test('pasted before the platform is there, they wait for it', async () => {
+test('run before the platform is ready, they wait for it', async () => {
   const { made, stderr } = await early
   expect(made + stderr).toMatch(/ create secret generic vedette-agent --from-literal=API_KEY=pl_\w/)
 })

@@ -1,6 +1,5 @@
-// What docker/kubernetes tells a cluster must be what the program is: known settings, ports and paths that it
-// serves, metrics that it has, the restricted standard; and nothing that Kubernetes, as kubectl gives it to it, does
-// not know.
+// The objects of docker/kubernetes must fit the program: known settings, ports and paths that it serves, existing
+// metrics, the restricted standard; and only fields that Kubernetes knows, as kubectl sends them.
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -19,17 +18,17 @@ import { INSTALL_MS_MAX } from '../support/scripts/toolchains.ts'
 
 const folder = join(import.meta.dirname, '../../docker/kubernetes')
 
-/** No object of Kubernetes, but what the ConfigMap of an agent without a platform is made of. */
+/** No Kubernetes object, but the source of the ConfigMap of an agent without a platform. */
 const MONITORS = 'agent-file/monitors.yaml'
 
-/** Applied by themselves. */
+/** Applied separately. */
 const ALONE = ['keda.yaml', 'namespace.yaml', 'network-policy.yaml']
 
 interface Loose {
   [key: string]: unknown
 }
 
-interface Kept extends Loose {
+interface ParsedObject extends Loose {
   kind: string
   metadata: { name: string; namespace?: string; labels?: Record<string, string> }
   spec: Loose & { template: { metadata?: Labels; spec: Pod }; selector: { matchLabels: object } }
@@ -40,10 +39,10 @@ interface Labels {
   annotations?: Record<string, string>
 }
 
-function objectsIn(text: string): Kept[] {
+function objectsIn(text: string): ParsedObject[] {
   return parseAllDocuments(text).map((document) => {
     expect(document.errors).toEqual([])
-    return document.toJS() as Kept
+    return document.toJS() as ParsedObject
   })
 }
 
@@ -59,7 +58,7 @@ function needTools(): void {
   beforeEach(({ skip }) => skip(CLUSTER_TOOLS_PROBLEM !== undefined, CLUSTER_TOOLS_PROBLEM))
 }
 
-/** What `kubectl apply -k` applies. */
+/** The objects that `kubectl apply -k` applies. */
 const kustomized = async (name: string) =>
   objectsIn(await tools.kubectl('kustomize', join(folder, name)))
 
@@ -77,25 +76,28 @@ describe('Kubernetes', () => {
   needTools()
   const kustomizations = files.filter((file) => file.endsWith('kustomization.yaml'))
 
-  test.each(kustomizations.map((file) => dirname(file)))('takes what %s gives', async (name) => {
-    expect(await strangeIn(await kustomized(name))).toBe('')
-  })
+  test.each(kustomizations.map((file) => dirname(file)))(
+    'accepts the objects of %s',
+    async (name) => {
+      expect(await strangeIn(await kustomized(name))).toBe('')
+    },
+  )
 
-  test.each(ALONE)('takes %s', async (file) => {
+  test.each(ALONE)('accepts %s', async (file) => {
     expect(await strangeIn(documents(file))).toBe('')
   })
 
-  test('takes nothing that is misspelt, at any depth', async () => {
+  test('rejects misspelt fields at any depth', async () => {
     const base = find('Deployment', 'vedette-agent')
     const misspelt = (key: string) =>
-      strangeIn([JSON.parse(JSON.stringify(base).replace(`"${key}"`, `"${key}s"`)) as Kept])
+      strangeIn([JSON.parse(JSON.stringify(base).replace(`"${key}"`, `"${key}s"`)) as ParsedObject])
     for (const key of ['replicas', 'periodSeconds', 'sizeLimit', 'readOnlyRootFilesystem']) {
       expect(await misspelt(key)).toContain(`'"${key}s"' does not exist`)
     }
   })
 })
 
-test('every file is of some kustomization, or applied by itself', () => {
+test('every file belongs to a kustomization or is applied separately', () => {
   const used = files
     .filter((file) => file.endsWith('kustomization.yaml'))
     .flatMap((file) => {
@@ -146,7 +148,7 @@ describe('the agent', () => {
     expect(reading).toMatchObject({ ok: true })
   })
 
-  test('fits with raw sockets, in a namespace that takes it', async () => {
+  test('fits with raw sockets, in a namespace that allows them', async () => {
     const { metadata, spec } = await deployed('agent-raw')
     await expectToFit(spec.template.spec, { raw: true })
     expect(spec.template.spec.securityContext['sysctls'] ?? []).toEqual([])
@@ -155,7 +157,7 @@ describe('the agent', () => {
     expect(metadata.namespace).toBe(name)
   })
 
-  test('changes over without a gap, and is spread', () => {
+  test('is replaced without a gap, and is spread over nodes', () => {
     expect(agent.spec).toMatchObject({
       replicas: 2,
       strategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 0 } },
@@ -171,7 +173,7 @@ describe('the agent', () => {
     ])
   })
 
-  test('calls the platform that stands beside it', () => {
+  test('calls the platform of the same folder', () => {
     const { env } = agent.spec.template.spec.containers[0] ?? { env: [] }
     const { hostname, port } = new URL(env.find((one) => one.name === 'PLATFORM_URL')?.value ?? '')
     const [name, namespace] = hostname.split('.')
@@ -187,7 +189,7 @@ describe('the platform', () => {
     expect(await expectToFit(platform.spec.template.spec)).toMatch(/\/platform:/)
   })
 
-  test('keeps its data on a volume that stays', () => {
+  test('stores its data on a persistent volume', () => {
     expect(platform.spec).toMatchObject({ volumeClaimTemplates: [{ metadata: { name: 'data' } }] })
   })
 })
@@ -207,7 +209,7 @@ const isThere = (labels: object) =>
 test.each([
   ['Service', 'vedette-platform'],
   ['Service', 'vedette-postgres'],
-])('%s %s leads to pods and ports that are there', (kind, name) => {
+])('%s %s leads to existing pods and ports', (kind, name) => {
   const { selector, ports } = find(kind, name).spec as unknown as {
     selector: object
     ports: { targetPort: string; port: number }[]
@@ -254,7 +256,7 @@ describe('agents reach the platform through its network policy', () => {
 
   test.each(['agent', 'agent-browser', 'agent-raw'])('of %s', async (name) => {
     const objects = await kustomized(name)
-    const { metadata, spec } = objects.find(({ kind }) => kind === 'Deployment') as Kept
+    const { metadata, spec } = objects.find(({ kind }) => kind === 'Deployment') as ParsedObject
     const labels = spec.template.metadata?.labels ?? {}
     const isSame = metadata.namespace === policy.metadata.namespace
     const ofNamespace = { 'kubernetes.io/metadata.name': metadata.namespace }
@@ -282,7 +284,7 @@ test.each(all.filter(({ object }) => object.spec?.template?.metadata?.annotation
   },
 )
 
-test('a scaled object counts as many runs for an agent as it takes', async ({ skip }) => {
+test('a scaled object counts as many runs per agent as an agent allows', async ({ skip }) => {
   skip(CLUSTER_TOOLS_PROBLEM !== undefined, CLUSTER_TOOLS_PROBLEM)
   const { scaleTargetRef, triggers, minReplicaCount } = find('ScaledObject', 'vedette-agent')
     .spec as unknown as {

@@ -25,7 +25,7 @@ beforeAll(async () => {
 })
 afterAll(() => site.close())
 
-test('the file is valid and nothing in it is odd', () => {
+test('the file is valid and has no warnings', () => {
   expect(file.warnings).toEqual([])
   expect(new Set(file.monitors.map((one) => one.checkType))).toEqual(new Set(['URL', 'API', 'TCP']))
 })
@@ -59,12 +59,12 @@ test('every monitor passes, but for the slow page, which is degraded', async () 
       runner.run({ monitor, slot: Date.now() }, locationContext, signal),
     ),
   )
-  const seen = results.map(({ monitorName, verdict, failures }) => ({
+  const observed = results.map(({ monitorName, verdict, failures }) => ({
     monitorName,
     verdict,
     failures,
   }))
-  expect(seen).toEqual(
+  expect(observed).toEqual(
     file.monitors.map(({ name }) => ({
       monitorName: name,
       verdict: name === 'Slow page' ? 'degraded' : 'passed',

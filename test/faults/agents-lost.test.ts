@@ -1,5 +1,5 @@
-// Agents that are killed, restarted one after the other, cut off and joined again: every slot keeps
-// exactly one row, a lost agent's monitors run elsewhere soon, and a rolling restart misses nothing.
+// Agents that are killed, restarted one after the other, disconnected and reconnected: every slot has exactly one
+// row, a lost agent's monitors soon run elsewhere, and a rolling restart misses nothing.
 import { afterEach, describe, expect, test } from 'vitest'
 import { DATABASE_SERVERS } from '../support/database/database.ts'
 import { eventually } from '../support/eventually.ts'
@@ -19,7 +19,7 @@ const [server] = DATABASE_SERVERS.toReversed()
 
 async function fleetWith(...names: string[]) {
   if (server === undefined) throw new Error('there is always a database')
-  // Agents in other networks have to reach it.
+  // Agents in other networks must reach the platform.
   const fleet = await Fleet.create(server, { HOST: '0.0.0.0' })
   cleanUps.push(() => fleet.close())
   await fleet.startPlatform()
@@ -29,8 +29,8 @@ async function fleetWith(...names: string[]) {
   return { fleet, location, agents }
 }
 
-/** Monitors that have a row whose slot is at or after `since` with a verdict about the target. */
-async function monitorsSeenSince(fleet: Fleet, since: number): Promise<number> {
+/** Number of monitors with a verdict about the target in a slot at or after `since`. */
+async function monitorsWithRowsSince(fleet: Fleet, since: number): Promise<number> {
   const [row] = await fleet.database.query<{ n: number }>(
     `select count(distinct monitor_id)::int as n from results
      where slot >= to_timestamp($1::float8 / 1000) and verdict = 'passed'`,
@@ -43,13 +43,13 @@ const started = (fleet: Fleet, location: FleetLocation, name: string, prefix?: r
   fleet.startAgent({ location, name, ...(prefix === undefined ? {} : { prefix }) })
 
 describe('killed', () => {
-  test('again and again, one agent leaves no slot without a row', async () => {
+  test('repeatedly, one agent leaves no slot without a row', async () => {
     const { fleet, location } = await fleetWith()
     const ids = await fleet.createMonitors(20, 2, ['cellar'])
     for (let round = 0; round < 8; round++) {
       const agent = started(fleet, location, 'one')
       const since = Date.now()
-      await eventually(async () => (await monitorsSeenSince(fleet, since)) >= ids.length / 2)
+      await eventually(async () => (await monitorsWithRowsSince(fleet, since)) >= ids.length / 2)
       agent.child.kill('SIGKILL')
       await agent.ended
     }
@@ -57,7 +57,7 @@ describe('killed', () => {
     expect(account).toMatchObject({ missing: 0, unexpected: 0 })
     expect(account.recorded).toBe(account.expected)
     expect(account.byVerdict['passed']).toBeGreaterThan(ids.length * 4)
-    // A start that comes soon enough runs the newest slot again: there may be none that was lost. The
+    // A fast restart runs the newest slot again, so none may be lost. The
     // first start comes after the monitors.
     const { 'agent-lost': _lost, 'no-agent': _before, ...others } = account.byReason
     expect(faultsOf({ ...account, byReason: others })).toEqual({})
@@ -82,7 +82,7 @@ describe('killed', () => {
   })
 })
 
-/** Whether two agents have recorded something in the last seconds. */
+/** Whether two agents have recorded results in the last seconds. */
 async function sharedByTwo(fleet: Fleet): Promise<boolean> {
   const rows = await fleet.database.query(
     `select agent_id from results where slot > now() - interval '6 s' and not filled group by 1`,
@@ -102,7 +102,7 @@ async function ranOnOne(fleet: Fleet, since: number, count: number): Promise<boo
 }
 
 describe('a rolling restart', () => {
-  test('of two agents misses not one slot', async () => {
+  test('of two agents misses no slot', async () => {
     const { fleet, location, agents } = await fleetWith('one', 'two')
     await fleet.createMonitors(30, 2, ['cellar'])
     await eventually(() => sharedByTwo(fleet))
@@ -128,7 +128,9 @@ describe('a rolling restart', () => {
 })
 
 describe('cut off', () => {
-  test('and back: five agents that join, leave and vanish share every slot', async ({ skip }) => {
+  test('and reconnected: five agents that join, leave and vanish share every slot', async ({
+    skip,
+  }) => {
     const lacking =
       process.getuid?.() === 0 ? missing('ip') : 'needs root, to make network namespaces'
     skip(lacking !== undefined, lacking)
@@ -146,14 +148,14 @@ describe('cut off', () => {
         location,
         name,
         prefix: namespace.prefix,
-        platformUrl: `http://${namespace.outside}:${port}`,
+        platformUrl: `http://${namespace.hostAddress}:${port}`,
       })
       return { agent, namespace }
     }
     const members = ['a', 'b', 'c', 'd', 'e'].map(join)
     await fleet.agents(5)
     const ids = await fleet.createMonitors(50, 2, ['cellar'])
-    await eventually(async () => (await monitorsSeenSince(fleet, 0)) === ids.length)
+    await eventually(async () => (await monitorsWithRowsSince(fleet, 0)) === ids.length)
     members[1]?.namespace.cut()
     members[2]?.namespace.cut()
     await fleet.agents(3)
@@ -163,9 +165,9 @@ describe('cut off', () => {
     members[2]?.namespace.heal()
     await fleet.agents(4)
     const since = Date.now()
-    await eventually(async () => (await monitorsSeenSince(fleet, since)) === ids.length)
+    await eventually(async () => (await monitorsWithRowsSince(fleet, since)) === ids.length)
     const account = await fleet.account()
-    // Those that were cut off went on by themselves and delivered when they were back.
+    // Disconnected agents continued and delivered after the reconnection.
     expect(faultsOf(account)).toEqual({})
   })
 })

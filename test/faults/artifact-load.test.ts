@@ -1,5 +1,5 @@
-// Large files of runs on their way through an agent: uptime monitors beside them miss no slot, its memory does not
-// grow with them, what is too large is named with its size, and while the platform takes none the disk stays bounded.
+// Large files of runs on their way through an agent: concurrent uptime monitors miss no slot, memory does not grow,
+// a file over the limit is named with its size, and disk use stays bounded while the platform accepts none.
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -20,10 +20,10 @@ beforeAll(async () => {
 })
 afterAll(() => scene.close(), 60_000)
 
-/** A monitor whose run attaches a file of so many MiB and fails. */
+/** A monitor whose run attaches a file of this size in MiB and fails. */
 const attaching = (size: number) =>
   scene.monitor('MULTI_STEP', {
-    // Else the trace would hold the file again.
+    // Otherwise the trace would contain the file again.
     playwrightConfig: { use: { trace: 'off' } },
     script: `const { test } = require('@playwright/test')
       const { openSync, writeSync } = require('fs')
@@ -37,8 +37,8 @@ const attaching = (size: number) =>
       })`,
   })
 
-/** Bytes of all that the agent keeps. */
-function keptBytes(): number {
+/** Bytes of all files in the agent's data folder. */
+function storedBytes(): number {
   return readdirSync(scene.dataFolder, { recursive: true, encoding: 'utf8' })
     .filter((name) => name.startsWith('agents'))
     .reduce((sum, name) => {
@@ -80,14 +80,14 @@ test('a file of 140 MiB passes, and no slot is missed', async () => {
   )
   expect(stored.bytes).toBe(140 * MEBIBYTE)
   expect(proxy.requests.find(({ path }) => path.endsWith(name))?.bytes).toBe(140 * MEBIBYTE)
-  // Slots that came due meanwhile; few may be overtaken where the machine itself is late.
+  // Slots that were due meanwhile; few may be overtaken on a slow machine.
   expect(faultsOf(await fleet.account())).toEqual({})
-  // Far less than the file, beside what an agent has anyway and the heap of the thread that scrubs.
+  // Far less than the file, on top of the agent's own memory and the heap of the scrubbing thread.
   expect(peakMemoryBytes()).toBeLessThan(600 * MEBIBYTE)
-  await eventually(() => keptBytes() < MEBIBYTE, { what: 'the disk to be free again' })
+  await eventually(() => storedBytes() < MEBIBYTE, { what: 'the disk to be free again' })
 })
 
-test('one that is too large is left out, with its name and size', async () => {
+test('a file over the limit is left out, with its name and size', async () => {
   const monitorId = await attaching(151)
   const { result, artifacts } = await scene.finished(monitorId, await scene.ask(monitorId))
   const bytes = 151 * MEBIBYTE
@@ -98,12 +98,12 @@ test('one that is too large is left out, with its name and size', async () => {
   expect(artifacts.filter((one) => one.name.startsWith('of-151'))).toEqual([])
 })
 
-test('while the platform takes no files, the oldest one goes and is counted', async () => {
+test('while the platform accepts no files, the oldest one is dropped and counted', async () => {
   scene.proxy.hold = (method) => (method === 'PUT' ? new Promise(() => {}) : undefined)
   const monitorId = await attaching(100)
   for (let n = 0; n < 2; n++) {
     await scene.finished(monitorId, await scene.ask(monitorId), 120_000)
-    expect(keptBytes()).toBeLessThan(SPOOL_BYTES_MAX + MEBIBYTE)
+    expect(storedBytes()).toBeLessThan(SPOOL_BYTES_MAX + MEBIBYTE)
   }
   const dropped = 'vedette_artifacts_total{outcome="dropped"}'
   expect(await metric(dropped)).toBe(1)

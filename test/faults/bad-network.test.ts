@@ -1,5 +1,5 @@
-// What proxies and networks do to requests between agent and platform: errors, truncated, lost and silent
-// answers, garbage. Nothing is lost, nothing comes twice.
+// Faults of proxies and networks between agent and platform: errors, truncated, lost and missing answers, garbage.
+// No result is lost, none is recorded twice.
 import { randomBytes } from 'node:crypto'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { DATABASE_SERVERS } from '../support/database/database.ts'
@@ -27,42 +27,42 @@ describe('a bad network', () => {
     expect(code).toBe(0)
   })
 
-  test('answers that come halfway and then no further, in every tenth request', async () => {
+  test('answers that stop halfway, in every tenth request', async () => {
     const { account } = await withFault({ kind: 'half-open', bytes: 40 }, 2, 10)
     expect(faultsOf(account)).toEqual({})
   })
 
-  test('silence in every tenth request', async () => {
-    const { account } = await withFault({ kind: 'silence' }, 2, 10)
+  test('no answer in every tenth request', async () => {
+    const { account } = await withFault({ kind: 'no-answer' }, 2, 10)
     expect(faultsOf(account)).toEqual({})
   })
 })
 
-describe('a line on which an answer takes longer than an agent may be silent', () => {
-  test('the agent is not lost, takes all of it, and runs it', async () => {
+describe('a line on which an answer takes longer than the heartbeat timeout of an agent', () => {
+  test('the agent is not lost, reads the whole answer, and runs its monitors', async () => {
     const { fleet, proxy, ids } = await onSlowLine(45_000)
-    const isRunning = async () => (await monitorsSeen(fleet)) === ids.length
+    const isRunning = async () => (await monitorsPassed(fleet)) === ids.length
     await eventually(isRunning, { what: 'every monitor to have run' })
     expect(await timesLost(fleet)).toBe(0)
     const until = Date.now()
     proxy.fault = () => undefined
     const account = await fleet.account(until)
     expect(account).toMatchObject({ missing: 0, unexpected: 0 })
-    // Nobody could run what was due before the agent had heard of it; all that came later has passed.
+    // Slots that were due before the agent knew of them could not run; all later ones passed.
     expect(await missedAfterFirst(fleet)).toEqual([])
   })
 
-  test('a line that dies meanwhile, and looks well, keeps no agent alive', async () => {
-    const { fleet, proxy, location, ids, heard } = await onSlowLine(600_000)
-    await eventually(() => heard() >= 3, { what: 'what it says beside the answer' })
+  test('a line that dies meanwhile, with open connections, keeps no agent alive', async () => {
+    const { fleet, proxy, location, ids, presences } = await onSlowLine(600_000)
+    await eventually(() => presences() >= 3, { what: 'its presence requests during the answer' })
     expect(await timesLost(fleet)).toBe(0)
     proxy.isDead = true
     const diedAt = Date.now()
     await eventually(async () => (await timesLost(fleet)) === 1, { what: 'its loss' })
-    // 30 s, and the time of the platform to look.
+    // 30 s, and the interval of the platform's check.
     expect(Date.now() - diedAt).toBeLessThan(35_000)
     fleet.startAgent({ location, name: 'two' })
-    const isRunning = async () => (await monitorsSeen(fleet)) === ids.length
+    const isRunning = async () => (await monitorsPassed(fleet)) === ids.length
     await eventually(isRunning, { what: 'every monitor on the other agent' })
     expect(await fleet.account()).toMatchObject({ missing: 0, unexpected: 0 })
     expect(await missedAfterFirst(fleet)).toEqual([])
@@ -79,30 +79,30 @@ async function onSlowLine(answerMs: number) {
   onTestFinished(() => proxy.close())
   const location = await fleet.createLocation('cellar')
   const ids: string[] = []
-  // What is random cannot be packed.
+  // Random data does not compress.
   for (let n = 0; n < 20; n++) {
     const value = randomBytes(3000).toString('base64')
     const environmentVariables = [{ key: 'PAD', value }]
     ids.push(...(await fleet.createMonitors(1, 2, ['cellar'], { environmentVariables })))
   }
-  let heard = 0
+  let presences = 0
   proxy.fault = ({ url }) => {
-    if (url?.endsWith('/presence') === true) heard++
+    if (url?.endsWith('/presence') === true) presences++
     return { kind: 'slow', bytesPerSecond: 60_000 / (answerMs / 1000) }
   }
   fleet.startAgent({ location, name: 'one', platformUrl: proxy.url })
   await fleet.agents(1)
-  return { fleet, proxy, location, ids, heard: () => heard }
+  return { fleet, proxy, location, ids, presences: () => presences }
 }
 
-async function monitorsSeen({ database }: Fleet): Promise<number> {
+async function monitorsPassed({ database }: Fleet): Promise<number> {
   const [row] = await database.query<{ n: number }>(
     `select count(distinct monitor_id)::int as n from results where verdict = 'passed'`,
   )
   return row?.n ?? 0
 }
 
-/** How often an agent was given up. */
+/** How often an agent was declared lost. */
 async function timesLost({ database }: Fleet): Promise<number> {
   const [row] = await database.query<{ n: number }>(
     `select count(*)::int as n from location_epochs where cause->>'kind' = 'lost'`,
@@ -111,8 +111,8 @@ async function timesLost({ database }: Fleet): Promise<number> {
 }
 
 /**
- * Slots without a verdict about the target that come after the first one of their monitor with one. What was
- * overtaken on a slow machine, as where the slot before it was begun at once, is said so and no fault.
+ * Slots without a verdict about the target after the first one of their monitor with one. Overtaken slots on a
+ * slow machine (`still-running`) are no fault.
  */
 async function missedAfterFirst({ database }: Fleet) {
   return database.query(
@@ -139,7 +139,7 @@ async function withFault(fault: Fault, faults: number, everyNth = 2) {
   await eventually(() => proxy.counts.faults >= faults, { ms: 200_000, what: `${faults} faults` })
   const until = Date.now()
   proxy.fault = () => undefined
-  // What an answer was waited for in vain comes late, and takes the place of what was filled in.
+  // Results whose answer was lost arrive late and replace the filled rows.
   const isWell = async () => Object.keys(faultsOf(await fleet.account(until))).length === 0
   await eventually(isWell, { what: 'an account without faults' })
   const account = await fleet.account(until)

@@ -1,5 +1,5 @@
-// Runs of user code that are cancelled at every phase, by everybody who can: the code is asked within a second,
-// within five nothing of it runs, and what was recorded until then comes as `cancelled`.
+// Runs of user code that are cancelled at every phase, through every interface. The code gets a signal within a
+// second, nothing of it runs after five, and the recorded part arrives as `cancelled`.
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import type { RunDetail } from '../../src/contract/api/run.ts'
 import { DATABASE_SERVERS } from '../support/database/database.ts'
@@ -9,13 +9,13 @@ import { startHttpServer, type TestServer } from '../support/test-server.ts'
 
 const ASKED_MS_MAX = 1_000
 const GONE_MS_MAX = 5_000
-/** The files that there are by then are made ready after that, which a busy machine takes its time for. */
+/** Existing files are prepared after that, which is slow on a busy machine. */
 const ENDED_MS_MAX = 15_000
 
 const [server] = DATABASE_SERVERS.toReversed()
 let scene: ScriptFleet
 let site: TestServer
-/** When each path was last asked for; milliseconds since the Unix epoch. */
+/** Time of the last request of each path; milliseconds since the Unix epoch. */
 const visits = new Map<string, number>()
 
 beforeAll(async () => {
@@ -23,7 +23,7 @@ beforeAll(async () => {
   site = await startHttpServer((request, response) => {
     const path = request.url ?? ''
     visits.set(path, Date.now())
-    if (path.startsWith('/silent')) return
+    if (path.startsWith('/unresponsive')) return
     response.setHeader('content-type', 'text/html')
     response.end('<h1>Shop</h1>')
   })
@@ -40,11 +40,11 @@ afterAll(async () => {
 const siteUrl = (path: string) => `http://${site.authority}${path}`
 const visited = (path: string) => () => visits.has(path)
 
-/** Code that tells the site of a signal, and does what it likes then. */
-const tells = (signal: string, path: string) =>
+/** Code that requests a path of the site on a signal, and continues. */
+const visitOn = (signal: string, path: string) =>
   `process.on('${signal}', () => require('http').get('${siteUrl(path)}').on('error', () => {}));`
 
-/** Who cancels; resolves when that is said. */
+/** A way to cancel; resolves when the cancellation is accepted. */
 type Canceller = (run: string) => Promise<unknown>
 
 const byApi: Canceller = (run) => scene.fleet.api('POST', `/v1/runs/${run}/cancel`)
@@ -55,12 +55,12 @@ const byCommand: Canceller = async (run) => {
 
 interface Phase {
   monitor: () => Promise<string>
-  /** The moment at which it is cancelled. */
+  /** The moment of the cancellation. */
   moment: (monitorId: string, runId: string) => unknown
-  /** The path at which the code tells that it was asked. */
+  /** The path that the code requests on its signal. */
   asked?: string
   cancel?: Canceller
-  seen?: (run: RunDetail) => void
+  expectRun?: (run: RunDetail) => void
 }
 
 const suite = (spec: string, more: Record<string, unknown> = {}, config = '') =>
@@ -81,7 +81,7 @@ const PASSES = `test('first', async () => {});`
 const WAITS = (path: string) =>
   `test('second', async ({ page }) => { await page.goto('${siteUrl(path)}') });`
 
-/** The tests of a suite as the result tells of them. */
+/** The tests of a suite in the result. */
 function testsOf({ result }: RunDetail): [string, string][] {
   const { tests = [] } = (result?.observed ?? {}) as {
     tests?: { title: string; outcome: string }[]
@@ -106,24 +106,26 @@ const PHASES: Record<string, Phase> = {
   'a suite whose packages are being installed, by a command that ignores signals': {
     monitor: () =>
       suite(PASSES, {
-        installCommand: `exec node -e "${tells('SIGTERM', '/asked/install').replaceAll('"', '\\"')}process.on('SIGINT', () => {});require('http').get('${siteUrl('/silent/install')}')"`,
+        installCommand: `exec node -e "${visitOn('SIGTERM', '/asked/install').replaceAll('"', '\\"')}process.on('SIGINT', () => {});require('http').get('${siteUrl('/unresponsive/install')}')"`,
       }),
-    moment: visited('/silent/install'),
+    moment: visited('/unresponsive/install'),
     asked: '/asked/install',
     cancel: byCommand,
   },
   'a suite whose browser starts': {
-    monitor: () => suite(PASSES + WAITS('/silent/never'), {}, tells('SIGINT', '/asked/start')),
+    monitor: () =>
+      suite(PASSES + WAITS('/unresponsive/never'), {}, visitOn('SIGINT', '/asked/start')),
     moment: browserStarts,
     asked: '/asked/start',
-    seen: (run) => expect(testsOf(run)[0]).toEqual(['first', 'expected']),
+    expectRun: (run) => expect(testsOf(run)[0]).toEqual(['first', 'expected']),
   },
   'a suite, in a test': {
-    monitor: () => suite(PASSES + WAITS('/silent/suite'), {}, tells('SIGINT', '/asked/test')),
-    moment: visited('/silent/suite'),
+    monitor: () =>
+      suite(PASSES + WAITS('/unresponsive/suite'), {}, visitOn('SIGINT', '/asked/test')),
+    moment: visited('/unresponsive/suite'),
     asked: '/asked/test',
     cancel: byCommand,
-    seen(run) {
+    expectRun(run) {
       expect(testsOf(run)).toEqual([
         ['first', 'expected'],
         ['second', expect.stringMatching(/skipped|unfinished/)],
@@ -134,13 +136,13 @@ const PHASES: Record<string, Phase> = {
   'a suite that a shell starts, in a test': {
     monitor: () =>
       suite(
-        PASSES + WAITS('/silent/shell'),
+        PASSES + WAITS('/unresponsive/shell'),
         { testCommand: 'true && npx playwright test && true' },
-        tells('SIGINT', '/asked/shell'),
+        visitOn('SIGINT', '/asked/shell'),
       ),
-    moment: visited('/silent/shell'),
+    moment: visited('/unresponsive/shell'),
     asked: '/asked/shell',
-    seen: (run) => expect(testsOf(run)[0]).toEqual(['first', 'expected']),
+    expectRun: (run) => expect(testsOf(run)[0]).toEqual(['first', 'expected']),
   },
   'a suite that ignores signals': {
     monitor: () =>
@@ -149,7 +151,7 @@ const PHASES: Record<string, Phase> = {
         for (;;);
       })`),
     moment: visited('/deaf'),
-    seen: (run) => expect(testsOf(run)[0]).toEqual(['first', 'expected']),
+    expectRun: (run) => expect(testsOf(run)[0]).toEqual(['first', 'expected']),
   },
   'a suite whose files are being made ready': {
     monitor: () =>
@@ -160,7 +162,7 @@ const PHASES: Record<string, Phase> = {
         await info.attach('log', { path: info.outputPath('log.txt') });
       })`),
     moment: inPhase('upload'),
-    seen(run) {
+    expectRun(run) {
       expect(testsOf(run)).toEqual([['first', 'expected']])
       expect(run.artifacts.map(({ name }) => name)).toContain('results.json')
       expect(run.result?.observed?.['artifactsLeftOut']).toContainEqual(
@@ -171,31 +173,34 @@ const PHASES: Record<string, Phase> = {
   'a browser monitor whose browser starts': {
     monitor: () =>
       browser(`const { chromium } = require('playwright');
-        ${tells('SIGINT', '/asked/launch')}
-        (async () => { const b = await chromium.launch(); const p = await b.newPage(); await p.goto('${siteUrl('/silent/x')}') })()`),
+        ${visitOn('SIGINT', '/asked/launch')}
+        (async () => { const b = await chromium.launch(); const p = await b.newPage(); await p.goto('${siteUrl('/unresponsive/x')}') })()`),
     moment: browserStarts,
     asked: '/asked/launch',
   },
   'a browser monitor on a page, deaf to signals': {
     monitor: () =>
       browser(`const { chromium } = require('playwright');
-        ${tells('SIGINT', '/asked/page')} process.on('SIGTERM', () => {});
+        ${visitOn('SIGINT', '/asked/page')} process.on('SIGTERM', () => {});
         (async () => {
           console.log('began');
           const b = await chromium.launch({ handleSIGINT: false }); const p = await b.newPage();
-          await p.goto('${siteUrl('/silent/page')}', { timeout: 0 })
+          await p.goto('${siteUrl('/unresponsive/page')}', { timeout: 0 })
         })()`),
-    moment: visited('/silent/page'),
+    moment: visited('/unresponsive/page'),
     asked: '/asked/page',
     cancel: byCommand,
-    seen: (run) =>
+    expectRun: (run) =>
       expect(run.result?.observed).toMatchObject({ console: [{ type: 'stdout', text: 'began' }] }),
   },
   'a browser monitor of tests': {
     monitor: () =>
-      browser(`const { test } = require('@playwright/test');${PASSES}${WAITS('/silent/tests')}`),
-    moment: visited('/silent/tests'),
-    seen: (run) => expect(run.result?.observed).toMatchObject({ tests: [{ title: 'first' }, {}] }),
+      browser(
+        `const { test } = require('@playwright/test');${PASSES}${WAITS('/unresponsive/tests')}`,
+      ),
+    moment: visited('/unresponsive/tests'),
+    expectRun: (run) =>
+      expect(run.result?.observed).toMatchObject({ tests: [{ title: 'first' }, {}] }),
   },
   'a multistep monitor in a step': {
     monitor: () =>
@@ -203,11 +208,11 @@ const PHASES: Record<string, Phase> = {
         script: `const { test } = require('@playwright/test');
           test('api', async ({ request }) => {
             await test.step('one', () => request.get('${siteUrl('/')}'));
-            await test.step('two', () => request.get('${siteUrl('/silent/step')}'));
+            await test.step('two', () => request.get('${siteUrl('/unresponsive/step')}'));
           })`,
       }),
-    moment: visited('/silent/step'),
-    seen: (run) =>
+    moment: visited('/unresponsive/step'),
+    expectRun: (run) =>
       expect(run.result?.observed).toMatchObject({
         tests: [
           {
@@ -236,14 +241,14 @@ test.each(Object.entries(PHASES))('%s ends in time', async (_, phase) => {
   const askedAt = phase.asked === undefined ? cancelledAt : (visits.get(phase.asked) ?? Infinity)
   const askedMs = askedAt - cancelledAt
   expect(run).toMatchObject({ verdict: 'cancelled', cancelRequested: true })
-  phase.seen?.(run)
+  phase.expectRun?.(run)
   expect(askedMs).toBeGreaterThan(-100)
   expect(askedMs).toBeLessThan(ASKED_MS_MAX)
   expect(goneMs).toBeLessThan(GONE_MS_MAX)
   expect(endedMs).toBeLessThan(ENDED_MS_MAX)
 })
 
-/** When the platform heard of it. Milliseconds since the Unix epoch. */
+/** Time at which the platform received the cancellation. Milliseconds since the Unix epoch. */
 async function cancelAskedAt(runId: string): Promise<number> {
   const [row] = await scene.fleet.database.query<{ at: number }>(
     'select (extract(epoch from cancel_asked_at) * 1000)::float8 as at from runs where id = $1',
@@ -252,7 +257,7 @@ async function cancelAskedAt(runId: string): Promise<number> {
   return row?.at ?? 0
 }
 
-/** Looks often: a moment is soon over. */
+/** Polls at a short interval: some moments are brief. */
 async function reached(isReached: () => unknown, ms: number): Promise<void> {
   const until = Date.now() + ms
   while ((await isReached()) !== true) {

@@ -1,5 +1,5 @@
-// The disk of an agent is full while it takes the files of runs: each result comes, and names what it had to leave
-// out with its size and the reason; uptime monitors go on, and with room again files are kept again.
+// The disk of an agent is full while it stores the files of runs. Each result arrives and names the files left out,
+// with size and reason; uptime monitors continue, and with free space files are stored again.
 import { execFileSync } from 'node:child_process'
 import { readdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,7 +13,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const MEBIBYTE = 1_048_576
 const FILE_BYTES = 20 * MEBIBYTE
-/** Room for a file of a run, and not for another one of its size. */
+/** Space for one file of a run, not for a second one of its size. */
 const FREE_BYTES = 30 * MEBIBYTE
 const isRoot = process.getuid?.() === 0
 const [server] = DATABASE_SERVERS.toReversed()
@@ -26,7 +26,7 @@ beforeAll(async () => {
   disk = temporaryFolder()
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=96m,mode=755', 'tmpfs', disk])
   scene = await ScriptFleet.start(server, { env: { DATA_DIR: disk } })
-  // The first run leaves compiled code behind, which later ones share.
+  // The first run stores compiled code, which later ones share.
   const script = `require('@playwright/test').test('nothing', () => {})`
   const first = await scene.monitor('MULTI_STEP', { script })
   await scene.finished(first, await scene.ask(first))
@@ -45,7 +45,7 @@ const freeBytes = () => {
 /** A monitor whose run attaches a file of 20 MiB that begins with these bytes, and fails. */
 const attaching = (name: string, head: string) =>
   scene.monitor('MULTI_STEP', {
-    // Else the trace would hold the file again.
+    // Otherwise the trace would contain the file again.
     playwrightConfig: { use: { trace: 'off' } },
     script: `const { test } = require('@playwright/test')
       const { openSync, writeSync } = require('fs')
@@ -55,7 +55,7 @@ const attaching = (name: string, head: string) =>
         const piece = Buffer.alloc(${MEBIBYTE}, 'authorization: bearer petals-of-roses \\n')
         piece.write('${head}', 'hex')
         for (let n = 0; n < 20; n++) writeSync(file, piece)
-        // Playwright's own way makes a copy.
+        // Playwright's own attach() makes a copy.
         info.attachments.push({ name: '${name}', path, contentType: 'application/octet-stream' })
         throw new Error('as it is to')
       })`,
@@ -65,7 +65,7 @@ const leftOutOf = ({ result }: RunDetail): string[] =>
   (result?.observed?.['artifactsLeftOut'] ?? []) as string[]
 
 const KINDS: [string, string, string][] = [
-  ['a video, which is taken as it is', 'video.webm', '1a45dfa3'],
+  ['a video, which is stored unchanged', 'video.webm', '1a45dfa3'],
   ['a log, which is scrubbed before', 'log.txt', '70'],
 ]
 
@@ -82,7 +82,7 @@ test.each(KINDS)('%s', async (_, name, head) => {
     expect.stringMatching(new RegExp(`${name}: it has ${FILE_BYTES} bytes, and the disk is full`)),
   ])
   expect(run.artifacts.map((one) => one.name)).not.toContain(name)
-  // Nothing of it stays.
+  // Nothing of the file remains.
   await eventually(() => freeBytes() > FREE_BYTES - MEBIBYTE)
   expect(readdirSync(join(disk, 'work'))).toEqual([])
 

@@ -1,5 +1,5 @@
-// What a machine does to an agent: its clock is set, its disk is full. Slots follow the platform's time,
-// and the account holds.
+// Faults of an agent's machine: its clock is set, its disk is full. Slots follow the platform's time, and the account
+// of slots is complete.
 import { execFileSync } from 'node:child_process'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -27,8 +27,8 @@ async function fleet() {
   return { made, location: await made.createLocation('cellar') }
 }
 
-/** Whether so many monitors have passed in slots since. */
-async function seen(of: Fleet, since: number, monitors: number): Promise<boolean> {
+/** Whether this many monitors have passed in slots since then. */
+async function havePassed(of: Fleet, since: number, monitors: number): Promise<boolean> {
   const [row] = await of.database.query<{ n: number }>(
     `select count(distinct monitor_id)::int as n from results
      where slot >= to_timestamp($1::float8 / 1000) and verdict = 'passed'`,
@@ -63,9 +63,11 @@ describe('the clock of an agent’s machine', () => {
     for (const seconds of ['+7200', '-7200', '+0', '+3', '-3', '-86400']) {
       const since = Date.now()
       set(seconds)
-      await eventually(() => seen(made, since + 1000, ids.length), { what: `slots at ${seconds}` })
+      await eventually(() => havePassed(made, since + 1000, ids.length), {
+        what: `slots at ${seconds}`,
+      })
     }
-    // What is due in the very last moment may find the agent ending already.
+    // A slot at the very end may find the agent already stopping.
     const until = Date.now() - 1000
     agent.child.kill('SIGTERM')
     await agent.ended
@@ -75,7 +77,7 @@ describe('the clock of an agent’s machine', () => {
 })
 
 describe('the disk of an agent', () => {
-  test('is full while the platform is away: it goes on, and says what it had to drop', async ({
+  test('is full while the platform is away: it continues, and reports what it dropped', async ({
     skip,
   }) => {
     skip(process.getuid?.() !== 0, 'needs root, to mount a small disk')
@@ -85,7 +87,7 @@ describe('the disk of an agent', () => {
     const agent = made.startAgent({ location, name: 'one', env: { DATA_DIR: disk } })
     await made.agents(1)
     const ids = await made.createMonitors(40, 1, ['cellar'])
-    await eventually(() => seen(made, 0, ids.length))
+    await eventually(() => havePassed(made, 0, ids.length))
     const [platform] = made.platforms
     if (platform === undefined) throw new Error('one runs')
     await made.endPlatform(platform, 'SIGKILL')
@@ -99,7 +101,7 @@ describe('the disk of an agent', () => {
     await eventually(() => total(made) > before + 2000)
     const since = Date.now()
     await made.startPlatform()
-    await eventually(() => seen(made, since, ids.length))
+    await eventually(() => havePassed(made, since, ids.length))
     const account = await made.account()
     expect(account).toMatchObject({ missing: 0, unexpected: 0 })
     agent.child.kill('SIGTERM')
@@ -127,14 +129,14 @@ test('a disk that can only be read at the start is used when it can be written',
   }
   await made.agents(1)
   const ids = await made.createMonitors(20, 1, ['cellar'])
-  await eventually(() => seen(made, 0, ids.length))
+  await eventually(() => havePassed(made, 0, ids.length))
   expect(await isInMemory()).toBe(true)
   if (platform !== undefined) await made.endPlatform(platform, 'SIGKILL')
   const before = total(made)
   await eventually(() => total(made) > before + 5 * ids.length)
   execFileSync('mount', ['-o', 'remount,rw', disk])
   await eventually(async () => !(await isInMemory()), { what: 'results on disk' })
-  // What is kept of the monitors is written some seconds later.
+  // The cache of monitors is written some seconds later.
   await eventually(() => existsSync(join(disk, 'agents/1/monitors')))
   agent.child.kill('SIGKILL')
   await agent.ended
@@ -142,11 +144,11 @@ test('a disk that can only be read at the start is used when it can be written',
   const since = Date.now()
   await again.line(({ msg }) => msg === 'agent started')
   await made.startPlatform()
-  await eventually(() => seen(made, since, ids.length))
+  await eventually(() => havePassed(made, since, ids.length))
   const account = await made.account()
   expect(account).toMatchObject({ missing: 0, unexpected: 0 })
   const missed = account.byVerdict['missed'] ?? 0
-  // Only what fell between the kill and the start; what was in memory before came through.
+  // Only the slots between the kill and the start; results in memory before were delivered.
   expect(missed).toBeLessThanOrEqual(ids.length * 5)
   expect(account.byVerdict['passed']).toBe(account.expected - missed)
 })

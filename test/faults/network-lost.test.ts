@@ -1,5 +1,5 @@
-// An agent whose own name server is gone: its monitors are errored, nobody is alerted of any of them, and the
-// owners of the location are told once, and once when it is over.
+// An agent whose own name server is gone: its monitors are errored without any alert, and the owners of the location
+// are notified once at the beginning and once at the end.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -38,7 +38,7 @@ test.skipIf(cannotRun !== undefined)(
     const folder = mkdtempSync(join(tmpdir(), 'vedette-network-'))
     cleanUps.push(() => rmSync(folder, { recursive: true, force: true }))
     const conf = join(folder, 'resolv.conf')
-    writeFileSync(conf, `nameserver ${network.outside}\n`)
+    writeFileSync(conf, `nameserver ${network.hostAddress}\n`)
     const bind = `mount --bind ${conf} /etc/resolv.conf && exec "$@"`
     await fleet.createMonitors(MONITORS, 10, ['cellar'], {
       request: { url: `http://www.zone.example:${new URL(fleet.target.url).port}/` },
@@ -47,10 +47,10 @@ test.skipIf(cannotRun !== undefined)(
     fleet.startAgent({
       location,
       name: 'one',
-      platformUrl: `http://${network.outside}:${new URL(platform.url).port}`,
+      platformUrl: `http://${network.hostAddress}:${new URL(platform.url).port}`,
       prefix: [...network.prefix, 'unshare', '-m', 'sh', '-c', bind, 'sh'],
     })
-    const told = async () =>
+    const notices = async () =>
       (
         await fleet.database.query<{ kind: string; payload: object }>(
           'select kind, payload from alert_notifications order by seq',
@@ -65,8 +65,8 @@ test.skipIf(cannotRun !== undefined)(
       ).length
     const patience = { ms: 120_000 }
     await eventually(async () => (await monitorsWith('errored')) === MONITORS, patience)
-    await eventually(async () => (await told()).length > 0, patience)
-    expect(await told()).toMatchObject([
+    await eventually(async () => (await notices()).length > 0, patience)
+    expect(await notices()).toMatchObject([
       {
         kind: 'location.network-unreachable',
         payload: {
@@ -75,11 +75,11 @@ test.skipIf(cannotRun !== undefined)(
         },
       },
     ])
-    const zone = { 'www.zone.example': [network.outside] }
-    await using _server = await startDnsServer(zone, { host: network.outside, port: 53 })
+    const zone = { 'www.zone.example': [network.hostAddress] }
+    await using _server = await startDnsServer(zone, { host: network.hostAddress, port: 53 })
     await eventually(async () => (await monitorsWith('passed')) === MONITORS, patience)
-    await eventually(async () => (await told()).length > 1, patience)
-    expect((await told()).map(({ kind }) => kind)).toEqual([
+    await eventually(async () => (await notices()).length > 1, patience)
+    expect((await notices()).map(({ kind }) => kind)).toEqual([
       'location.network-unreachable',
       'location.network-reachable',
     ])

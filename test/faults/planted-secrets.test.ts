@@ -14,14 +14,14 @@ import { unpackedBody } from '../support/agent/recording-proxy.ts'
 import { installPlaywright, projectFolder, ScriptFleet } from '../support/scripts/script-fleet.ts'
 import { startHttpServer, type TestServer } from '../support/test-server.ts'
 
-/** Variables that are secret or locked, by the name that scripts know them by. */
+/** Secret or locked variables, by their name in scripts. */
 const VARIABLES = {
   OF_MONITOR: 'Mon"it&or/S3cret+<1>=',
   OF_GROUP: 'gr0up key: {x} at 50% é',
   OF_ACCOUNT: 'acc0unt.S3cret_99',
 }
 const LINES = '-----BEGIN KEY-----\nMIIfirstLineOfTheKey0\nsecondLineOfIt77\n-----END KEY-----\n'
-/** Values that are known by the names of their headers alone. */
+/** Values that only the names of their headers mark as secret. */
 const ON_THE_WIRE = {
   cookie: 'sess10n-cookie-value',
   bearer: 'bearer-t0ken-of-header',
@@ -42,7 +42,7 @@ beforeAll(async () => {
     response.setHeader('content-type', 'text/html')
     response.end(`<h1>Shop</h1><p>${String(request.headers['x-echo'])}</p>`)
   })
-  scene = await ScriptFleet.start(server, { keepsBodies: true, env: { JOB_CONCURRENCY: '2' } })
+  scene = await ScriptFleet.start(server, { recordsBodies: true, env: { JOB_CONCURRENCY: '2' } })
   const secrets = [...Object.values(VARIABLES), ...Object.values(ON_THE_WIRE)]
   const lines = LINES.split('\n').slice(1, 3)
   needles = [...secrets.flatMap(forbidden), ...lines, scene.location.key]
@@ -54,7 +54,7 @@ afterAll(async () => {
 
 const siteUrl = () => `http://${site.authority}`
 
-/** What every script does: all secrets in all spellings, to consoles and files, in pieces and whole. */
+/** Code of every script: writes all secrets in all spellings to consoles and files, in pieces and whole. */
 const PLANT = `
 ${SPELLINGS_CODE}
 const { OF_MONITOR, OF_GROUP, OF_ACCOUNT, OF_LINES } = process.env
@@ -185,7 +185,7 @@ async function leaksOnDisk(folder: string): Promise<Leak[]> {
   return all
 }
 
-test('nothing that leaves an agent holds a secret', async () => {
+test('nothing that leaves an agent contains a secret', async () => {
   const { fleet, proxy, agent } = scene
   const [ofAccount] = secretVariables(['OF_ACCOUNT'])
   await fleet.api('POST', '/v1/variables', ofAccount)
@@ -209,7 +209,7 @@ test('nothing that leaves an agent holds a secret', async () => {
   const asked = await Promise.all(ids.map(async (id) => [id, await scene.ask(id)] as const))
   for (const [id, run] of asked) {
     const { verdict, result } = await scene.finished(id, run, 200_000)
-    // They failed as they were to, which proves that they came to their end.
+    // They failed as intended, which proves that they ran to their end.
     expect([verdict, result?.failures]).toEqual(['failed', expect.anything()])
     expect(JSON.stringify(result)).toContain('[scrubbed]')
   }
@@ -248,7 +248,7 @@ test('nothing that leaves an agent holds a secret', async () => {
   const started = agent.lines.find(({ msg }) => msg === 'agent started')
   const metrics = await (await fetch(`${String(started?.['url'])}/metrics`)).text()
   leaks.push(...(await leaksIn('metrics', Buffer.from(metrics), needles)))
-  // Beside them are the bundles that the platform hands out, with the code that plants.
+  // The other files are bundles of the platform, which contain the planting code.
   for (const own of ['agents', 'work']) {
     leaks.push(...(await leaksOnDisk(join(scene.dataFolder, own))))
   }
@@ -258,7 +258,7 @@ test('nothing that leaves an agent holds a secret', async () => {
   expectNone(leaks)
 })
 
-test('nothing that a command says or keeps holds a secret', async () => {
+test('no output or file of a command contains a secret', async () => {
   const variables = Object.entries({ ...VARIABLES, OF_LINES: LINES })
   const env = {
     ...Object.fromEntries(variables),

@@ -1,5 +1,5 @@
-// A platform that is killed, restarted, away for long, or whose database restarts: agents go on, deliver
-// what they saw, and the account of every slot holds.
+// A platform that is killed, restarted, away for long, or whose database restarts: agents continue and deliver
+// their results, and the account of every slot is complete.
 import { afterEach, describe, expect, test } from 'vitest'
 import { DATABASE_SERVERS, type DatabaseServer } from '../support/database/database.ts'
 import { type RunningServer, startServer } from '../support/database/database-servers.ts'
@@ -26,12 +26,12 @@ async function runningFleet(
   const agent = fleet.startAgent({ location, name: 'one' })
   await fleet.agents(1)
   const ids = await fleet.createMonitors(monitors, everySeconds, ['cellar'])
-  await eventually(() => seen(fleet, 0, ids.length))
+  await eventually(() => havePassed(fleet, 0, ids.length))
   return { fleet, location, ids, agent }
 }
 
-/** Whether so many monitors have passed since. */
-async function seen(fleet: Fleet, since: number, monitors: number): Promise<boolean> {
+/** Whether this many monitors have passed since then. */
+async function havePassed(fleet: Fleet, since: number, monitors: number): Promise<boolean> {
   const [row] = await fleet.database.query<{ n: number }>(
     `select count(distinct monitor_id)::int as n from results
      where slot >= to_timestamp($1::float8 / 1000) and verdict = 'passed'`,
@@ -51,14 +51,14 @@ describe('the platform', () => {
         await fleet.endPlatform(platform, signal)
         const since = Date.now()
         await fleet.startPlatform()
-        await eventually(() => seen(fleet, since, ids.length))
+        await eventually(() => havePassed(fleet, since, ids.length))
       }
       const account = await fleet.account()
       expect(faultsOf(account)).toEqual({})
     },
   )
 
-  test('away while the agent runs and restarts: it goes on from what it keeps', async () => {
+  test('away while the agent runs and restarts: it continues from its stored state', async () => {
     const { fleet, location, ids, agent } = await runningFleet(10, 2)
     const [platform] = fleet.platforms
     if (platform === undefined) throw new Error('one runs')
@@ -74,21 +74,21 @@ describe('the platform', () => {
     await eventually(() => total(fleet) > requestsThen + 50)
     const since = Date.now()
     await fleet.startPlatform()
-    await eventually(() => seen(fleet, since, ids.length))
+    await eventually(() => havePassed(fleet, since, ids.length))
     const account = await fleet.account()
     expect(account).toMatchObject({ missing: 0, unexpected: 0 })
     const missed = account.byVerdict['missed'] ?? 0
-    // Only what fell between the end of one process and the start of the next.
+    // Only slots between the end of one process and the start of the next.
     expect(missed).toBeLessThanOrEqual(ids.length * 4)
     expect(account.byVerdict['passed']).toBe(account.expected - missed)
   })
 
-  test('the connections to its database cut: what was under way is recorded once', async () => {
+  test('with its database connections cut: results in transit are recorded once', async () => {
     const { fleet, ids } = await runningFleet(20, 1)
     for (let round = 0; round < 4; round++) {
       await cutConnections(fleet)
       const since = Date.now()
-      await eventually(() => seen(fleet, since, ids.length))
+      await eventually(() => havePassed(fleet, since, ids.length))
     }
     const account = await fleet.account()
     expect(faultsOf(account)).toEqual({})
@@ -105,19 +105,19 @@ describe.each(DATABASE_SERVERS)('$name', ({ key }) => {
     cleanUps.push(() => own.stop())
     const { fleet, ids } = await runningFleet(20, 1, own.running)
     for (const how of ['fast', 'immediate', 'fast', 'immediate'] as const) {
-      // Long enough for runs to end whose results cannot be recorded.
+      // Long enough for runs whose results cannot be recorded.
       const requestsBefore = total(fleet)
       const isMissed = () => total(fleet) > requestsBefore + 3 * ids.length
       await own.restart(how, async () => void (await eventually(isMissed)))
       const since = Date.now()
-      await eventually(() => seen(fleet, since, ids.length).catch(() => false))
+      await eventually(() => havePassed(fleet, since, ids.length).catch(() => false))
     }
     const account = await fleet.account()
     expect(faultsOf(account)).toEqual({})
   })
 })
 
-/** What a restart of the server does to its clients: every connection dies in the middle. */
+/** Same effect as a restart of the server: every connection is terminated. */
 async function cutConnections(fleet: Fleet): Promise<void> {
   await fleet.database.query(
     `select pg_terminate_backend(pid) from pg_stat_activity

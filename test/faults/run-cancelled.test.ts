@@ -1,5 +1,5 @@
-// `vedette run` and `vedette cancel` beside a real agent whose monitor waits for a target that never answers:
-// the cancel reaches the run within a second, by the times that platform and agent wrote down.
+// `vedette run` and `vedette cancel` with a real agent whose monitor waits for a target that never answers: the
+// cancellation reaches the run within a second, by the recorded times of platform and agent.
 import { afterEach, expect, test } from 'vitest'
 import { DATABASE_SERVERS } from '../support/database/database.ts'
 import { eventually } from '../support/eventually.ts'
@@ -16,7 +16,7 @@ const [server] = DATABASE_SERVERS.toReversed()
 const ROUNDS = 3
 const REACHED_MS_MAX = 1000
 
-/** A run as the platform keeps it; instants in milliseconds. */
+/** A run in the platform's database; instants in milliseconds. */
 interface RunRow {
   id: string
   state: string
@@ -41,8 +41,8 @@ async function waitingMonitor(): Promise<{ fleet: Fleet; id: string }> {
   const fleet = await Fleet.create(server)
   cleanUps.push(() => fleet.close())
   await fleet.startPlatform()
-  const silent = await startRawServer(() => {})
-  cleanUps.push(() => silent.close())
+  const unresponsive = await startRawServer(() => {})
+  cleanUps.push(() => unresponsive.close())
   const location = await fleet.createLocation('cellar')
   fleet.startAgent({ location, name: 'one' })
   await fleet.agents(1)
@@ -50,7 +50,7 @@ async function waitingMonitor(): Promise<{ fleet: Fleet; id: string }> {
     activated: false,
     maxResponseTime: 45_000,
     degradedResponseTime: 45_000,
-    request: { url: `http://${silent.authority}/` },
+    request: { url: `http://${unresponsive.authority}/` },
   })
   return { fleet, id }
 }
@@ -77,12 +77,12 @@ test.each([
   expect(await newestRun(fleet)).toMatchObject({ id: run, verdict: 'cancelled' })
 })
 
-test('Ctrl-C of `vedette run` ends it before a platform without a word was asked for a run', async () => {
-  const silent = await startRawServer(() => {})
-  cleanUps.push(() => silent.close())
-  const asks = silent.connection()
+test('Ctrl-C ends `vedette run` before an unresponsive platform was asked for a run', async () => {
+  const unresponsive = await startRawServer(() => {})
+  cleanUps.push(() => unresponsive.close())
+  const asks = unresponsive.connection()
   const running = startVedette(['run', 'Shop'], {
-    PLATFORM_URL: `http://${silent.authority}`,
+    PLATFORM_URL: `http://${unresponsive.authority}`,
     ACCOUNT_ID: '0f8fad5b-d9cb-469f-a165-70867728950e',
     VEDETTE_API_KEY: 'some-key-of-a-platform',
   })
@@ -105,7 +105,7 @@ test('a cancelled run ends on its agent within a second', async () => {
     const cancelling = startVedette(['cancel', run], fleet.commandSettings())
     expect(await cancelling.ended).toMatchObject({ code: 0 })
     const { code, stdout } = await running.ended
-    // It says nothing about the target.
+    // The result says nothing about the target.
     expect(code).toBe(4)
     expect(JSON.parse(stdout)).toMatchObject({ id: run, verdict: 'cancelled' })
     const ended = await newestRun(fleet)

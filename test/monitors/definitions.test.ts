@@ -90,8 +90,7 @@ describe('what it takes to run', () => {
   })
 
   test('can be had from this version', () => {
-    const words = MANIFESTS.at(-1)?.runtimes ?? []
-    expect(words).toContain(DEFAULT_RUNTIME)
+    expect(MANIFESTS.at(-1)?.runtimes).toContain(DEFAULT_RUNTIME)
   })
 })
 

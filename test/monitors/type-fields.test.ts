@@ -145,7 +145,7 @@ describe('accepted', () => {
       merged(ssl({ clientCertificateMode: 'explicit' }), request({ sslClientCertificateId: 'c' })),
     ],
     ['files of a script', 'BROWSER', { dependencies: [{ path: 'a/b.ts', content: '' }] }],
-    ['a host beside a script', 'BROWSER', { sslCheckDomain: null, runtimeId: '2022.10' }],
+    ['a host next to a script', 'BROWSER', { sslCheckDomain: null, runtimeId: '2022.10' }],
     ['the first runtime with steps', 'MULTI_STEP', { runtimeId: '2023.09' }],
     ['a whole version of an engine', 'PLAYWRIGHT', { engine: 'bun', engineVersion: '1.3.14' }],
     ['365 days', 'HEARTBEAT', { heartbeat: { period: 365, periodUnit: 'days' } }],
@@ -260,7 +260,7 @@ describe('refused', () => {
     ['a port of ICMP', 'TRACEROUTE', { request: { protocol: 'ICMP', port: 7 } }, 'request.port'],
     ['65 hops', 'TRACEROUTE', { request: { maxHops: 65 } }, 'request.maxHops'],
     [
-      'more silence than hops',
+      'more unresponsive hops than hops',
       'TRACEROUTE',
       { request: { maxHops: 5, maxUnknownHops: 6 } },
       'request.maxUnknownHops',

@@ -1,5 +1,5 @@
-// Aim: the address that is really dialled is the one that was checked; each way in which connecting and
-// shaking hands fails has its code; and an abort lets go of everything in every phase.
+// Aim: the dialled address is the one that was checked; each failure of connecting and of the TLS handshake has its
+// code; and an abort closes everything in every phase.
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { createServer as createTlsServer, type TlsOptions } from 'node:tls'
@@ -55,7 +55,7 @@ describe('connecting', () => {
     ['a literal', '169.254.169.254', undefined],
     ['another spelling', '0xa9fea9fe', undefined],
     ['a name that leads there', 'rebound.test', undefined],
-    ['an address given beside the name', 'name.test', '169.254.169.254'],
+    ['an address given in addition to the name', 'name.test', '169.254.169.254'],
     ['an embedded address', '[64:ff9b::a9fe:a9fe]', undefined],
   ])('the policy stops %s', async (_, host, address) => {
     const resolver = fixedResolver({ 'rebound.test': ['::ffff:169.254.169.254'] })
@@ -65,7 +65,7 @@ describe('connecting', () => {
     expect(await codeOf(dial.connect(endpoint, progress, never), progress)).toBe('ADDRESS_BLOCKED')
   })
 
-  test('addresses of a name are given out only when all are allowed', async () => {
+  test('a name resolves only if all its addresses are allowed', async () => {
     const resolver = fixedResolver({ a: ['10.0.0.1', '10.0.0.2'], b: ['10.0.0.1', '169.254.0.1'] })
     const { dial } = testContext({ resolver })
     expect(await dial.resolve('a', 'IPv4', never)).toEqual(['10.0.0.1', '10.0.0.2'])
@@ -103,7 +103,7 @@ describe('connecting', () => {
     ['ERR_STREAM_DESTROYED', undefined, 'CONNECTION_CLOSED'],
     ['ETIMEDOUT', 'read', 'CONNECTION_RESET'],
     ['ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED', undefined, 'TLS_CLIENT_CERTIFICATE'],
-  ])('on a connection that stands: %s of %s', (code, syscall, expected) => {
+  ])('on an open connection: %s of %s', (code, syscall, expected) => {
     const error = Object.assign(new Error(code), { code, syscall })
     expect(connectionFailure(error, '192.0.2.1:80').code).toBe(expected)
   })
@@ -131,7 +131,7 @@ async function shake({ server = good, settings, name = '127.0.0.1' }: Case) {
 }
 
 describe('certificates', () => {
-  test('the facts of a good one', async () => {
+  test('the facts of a valid one', async () => {
     const { peer, tlsMs } = await shake({ name: 'localhost' })
     expect(tlsMs).toBeGreaterThan(0)
     expect(peer).toMatchObject({
@@ -178,8 +178,8 @@ describe('certificates', () => {
     ],
     ['signed by itself', { server: authority.selfSigned() }, 'TLS_SELF_SIGNED'],
     ['of an unknown authority', { settings: {} }, 'TLS_UNTRUSTED'],
-  ])('a certificate %s', async (_, wish, code) => {
-    const { peer } = await shake(wish)
+  ])('a certificate %s', async (_, options, code) => {
+    const { peer } = await shake(options)
     expect(peer.failure?.code).toBe(code)
     expect(peer.verified).toBe(false)
     expect(peer.certificate?.subject).toBeTypeOf('string')
@@ -204,13 +204,13 @@ describe('certificates', () => {
 describe('handshakes', () => {
   const wantsClient = { ...good, ca: authority.ca, requestCert: true, rejectUnauthorized: true }
   const client = authority.issue()
-  const locked = authority.issue({ passphrase: 'secret words' })
+  const locked = authority.issue({ passphrase: 'secret passphrase' })
 
   test.each<[string, KeySettings]>([
     ['a key', { certificate: client.cert, privateKey: client.key }],
     [
       'a key with a passphrase',
-      { certificate: locked.cert, privateKey: locked.key, passphrase: 'secret words' },
+      { certificate: locked.cert, privateKey: locked.key, passphrase: 'secret passphrase' },
     ],
   ])('a client certificate with %s is shown', async (_, shown) => {
     const server = { ...wantsClient, maxVersion: 'TLSv1.2' } as const
@@ -242,8 +242,8 @@ describe('handshakes', () => {
       { settings: { certificate: locked.cert, privateKey: locked.key, passphrase: 'no' } },
       'SETTINGS_INVALID',
     ],
-  ])('%s', async (_, wish, code) => {
-    expect(await codeOf(shake(wish), { phase: 'tls' })).toBe(code)
+  ])('%s', async (_, options, code) => {
+    expect(await codeOf(shake(options), { phase: 'tls' })).toBe(code)
   })
 
   test.each<[string, TlsSettings, FailureCode]>([
@@ -292,7 +292,7 @@ describe('handshakes', () => {
       (socket) => socket.once('data', () => socket.resetAndDestroy()),
       'CONNECTION_RESET',
     ],
-  ])('where no TLS is spoken: %s', async (_, onConnection, code) => {
+  ])('without TLS: %s', async (_, onConnection, code) => {
     await using server = await startRawServer(onConnection)
     const { dial } = testContext()
     const endpoint = { host: '127.0.0.1', port: server.port, family: 'IPv4' } as const
@@ -312,7 +312,7 @@ describe('handshakes', () => {
     expect(handshakeCode(reason)).toBe(code)
   })
 
-  test('an abort in the handshake lets go of the socket', async () => {
+  test('an abort in the handshake destroys the socket', async () => {
     await using server = await startRawServer(() => {})
     const progress: Progress = { phase: 'dns' }
     const { dial } = testContext()

@@ -1,5 +1,5 @@
-// Aim: no spelling and no embedding of a denied address gets past the network policy, and what is written
-// in BLOCKED_NETWORKS and ALLOWED_NETWORKS means what it says.
+// Aim: no spelling and no embedding of a denied address passes the network policy, and it obeys BLOCKED_NETWORKS and
+// ALLOWED_NETWORKS exactly.
 import { describe, expect, test } from 'vitest'
 import { literalOf } from '../../src/network/ip-address.ts'
 import { createNetworkPolicy, networkProblem } from '../../src/network/network-policy.ts'

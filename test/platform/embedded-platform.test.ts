@@ -16,7 +16,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts'
 import {
   createIncident,
   createService,
-  keptCredentials,
+  storedCredentials,
   listNames,
 } from '../support/platform/written-incidents.ts'
 import { untilHolds } from '../support/eventually.ts'
@@ -56,26 +56,26 @@ async function readiness(url: string): Promise<{ status: number; reasons: string
 describe('the first start', () => {
   const dataDir = temporaryFolder()
 
-  test('makes an account and a key, shows them once and keeps them for the owner alone', async () => {
+  test('creates an account and a key, shows them once and stores them for the owner only', async () => {
     const platform = await start(dataDir)
-    const kept = keptCredentials(dataDir)
-    expect(platform.stdout).toContain(kept.accountId)
-    expect(platform.stdout).toContain(kept.adminApiKey)
+    const stored = storedCredentials(dataDir)
+    expect(platform.stdout).toContain(stored.accountId)
+    expect(platform.stdout).toContain(stored.adminApiKey)
     expect(statSync(join(dataDir, 'credentials.json')).mode & 0o777).toBe(0o600)
-    expect(await listNames(platform.url, kept)).toMatchObject({ counts: new Map() })
+    expect(await listNames(platform.url, stored)).toMatchObject({ counts: new Map() })
     platform.kill('SIGTERM')
     expect(await platform.ended).toMatchObject({ code: 0, stderr: '' })
     const again = await start(dataDir)
-    expect(again.stdout).not.toContain(kept.adminApiKey)
-    expect(keptCredentials(dataDir)).toEqual(kept)
-    expect(await listNames(again.url, kept)).toMatchObject({ counts: new Map() })
+    expect(again.stdout).not.toContain(stored.adminApiKey)
+    expect(storedCredentials(dataDir)).toEqual(stored)
+    expect(await listNames(again.url, stored)).toMatchObject({ counts: new Map() })
   })
 })
 
 describe('the folder', () => {
   const dataDir = temporaryFolder()
 
-  test('serves one platform; a second is refused and told what to do', async () => {
+  test('serves one platform; a second is refused with what to do', async () => {
     const platform = await start(dataDir)
     const second = await startVedette(['platform'], { DATA_DIR: dataDir, PORT: '0' }).ended
     expect(second).toMatchObject({ code: 2 })
@@ -85,7 +85,7 @@ describe('the folder', () => {
     expect(await readiness(platform.url)).toEqual({ status: 200, reasons: [] })
   })
 
-  test('of another major version is refused and left alone', async () => {
+  test('of another major version is refused and not changed', async () => {
     const file = join(dataDir, 'postgres/data/PG_VERSION')
     const version = readFileSync(file, 'utf8')
     writeFileSync(file, '14\n')
@@ -96,7 +96,7 @@ describe('the folder', () => {
     expect(await readiness((await start(dataDir)).url)).toEqual({ status: 200, reasons: [] })
   })
 
-  test('is used although other processes have the numbers that dead ones left in it', async () => {
+  test('is used although unrelated processes have the ids of dead ones in its files', async () => {
     const first = await start(dataDir)
     first.kill('SIGTERM')
     await first.ended
@@ -114,7 +114,7 @@ describe('the folder', () => {
     expect(stranger.kill()).toBe(true)
   })
 
-  test('that is half-made by a first start that was killed is made anew', async () => {
+  test('that a killed first start left incomplete is created again', async () => {
     const fresh = temporaryFolder()
     const killed = startVedette(['platform'], { DATA_DIR: fresh, PORT: '0' })
     const parts = () => readdirSync(join(fresh, 'postgres')).join(' ')
@@ -126,7 +126,7 @@ describe('the folder', () => {
   })
 })
 
-describe('told to stop', () => {
+describe('on SIGTERM', () => {
   const dataDir = temporaryFolder()
 
   test('it ends with 0, PostgreSQL is shut down cleanly, and no process is left', async () => {
@@ -141,23 +141,23 @@ describe('told to stop', () => {
     expect(next.stdout).not.toContain('not properly shut down')
   })
 
-  test('it is unready at once, still answers, and ends', async () => {
+  test('it is not ready at once, still answers, and ends', async () => {
     const platform = await start(dataDir, { DRAIN_DELAY_SECONDS: '1' })
     platform.kill('SIGTERM')
-    await platform.line(/told to stop/)
+    await platform.line(/stop signal received/)
     expect(await readiness(platform.url)).toEqual({
       status: 503,
       reasons: ['the platform is stopping'],
     })
     expect((await fetch(`${platform.url}/-/liveness`)).status).toBe(200)
-    expect((await listNames(platform.url, keptCredentials(dataDir))).counts.size).toBe(0)
+    expect((await listNames(platform.url, storedCredentials(dataDir))).counts.size).toBe(0)
     expect((await platform.ended).code).toBe(0)
   })
 
   test('twice, it ends at once and leaves no PostgreSQL behind', async () => {
     const platform = await start(dataDir, { DRAIN_DELAY_SECONDS: '60' })
     platform.kill('SIGTERM')
-    await platform.line(/told to stop/)
+    await platform.line(/stop signal received/)
     platform.kill('SIGTERM')
     expect((await platform.ended).code).toBe(143)
     await untilHolds(() => expect(postgresOn(dataDir)).toEqual([]))
@@ -167,9 +167,9 @@ describe('told to stop', () => {
 describe('kill -9', () => {
   const dataDir = temporaryFolder()
 
-  test('of PostgreSQL: 503 while it is away, then all goes on and nothing is lost', async () => {
+  test('of PostgreSQL: 503 until it is restarted, and nothing is lost', async () => {
     const platform = await start(dataDir)
-    const writer = keptCredentials(dataDir)
+    const writer = storedCredentials(dataDir)
     const serviceId = await createService(platform.url, writer)
     const acknowledged: string[] = []
     const statuses = new Set<number | undefined>()
@@ -205,7 +205,7 @@ describe('kill -9', () => {
     await untilHolds(() => expect(postgresOn(dataDir)).toEqual([]))
   })
 
-  test('of the platform and of what watches over PostgreSQL: the next start ends it', async () => {
+  test('of the platform and of the watcher of PostgreSQL: the next start ends it', async () => {
     const platform = await start(dataDir)
     const left = postmaster(dataDir)
     const watcher = childrenOf(left).find((pid) => commandLine(pid)[0] === '/bin/sh')

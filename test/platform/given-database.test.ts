@@ -1,5 +1,5 @@
-// A platform on a database that it was given: it waits for one that is not there yet, starts beside
-// others at the same time, and names what it cannot use.
+// A platform on a given database: it waits until the database answers, starts concurrently with other
+// platforms, and names unusable settings.
 import { connect } from 'node:net'
 import { pipeline } from 'node:stream'
 import { describe, expect, test } from 'vitest'
@@ -56,16 +56,16 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   })
 })
 
-test('a database that does not answer yet is waited for with 503', async () => {
+test('the platform answers 503 until its database answers', async () => {
   const made = await createTestDatabase(undefined, { migrated: false })
   const target = new URL(made.url)
   let isOpen = false
-  await using gate = await startRawServer((socket) => {
+  await using proxy = await startRawServer((socket) => {
     if (!isOpen) socket.destroy()
     else pipeline(socket, connect(Number(target.port), target.hostname), socket, () => undefined)
   })
   const waiting = startVedette(['platform'], {
-    DATABASE_URL: `postgresql://vedette@${gate.authority}${target.pathname}`,
+    DATABASE_URL: `postgresql://vedette@${proxy.authority}${target.pathname}`,
     DATA_DIR: temporaryFolder(),
     PORT: '0',
   })
@@ -86,7 +86,7 @@ test('a database that does not answer yet is waited for with 503', async () => {
   await made.drop()
 })
 
-test('a database that is read-only is waited for, and makes a running platform not ready', async () => {
+test('the start waits for a read-only database; a running platform is not ready', async () => {
   const made = await createTestDatabase(undefined, { migrated: false })
   const name = new URL(made.url).pathname.slice(1)
   const readOnly = (isOn: boolean) =>
@@ -166,7 +166,7 @@ describe.skipIf(cannotPool !== undefined)(`PgBouncer ${cannotPool ?? ''}`, () =>
   })
 })
 
-test('a platform that waits for its database ends when it is told to', async () => {
+test('a platform that waits for its database ends on a signal', async () => {
   const waiting = startVedette(['platform'], {
     DATABASE_URL: 'postgresql://a@127.0.0.1:1/a',
     PORT: '0',
@@ -176,20 +176,20 @@ test('a platform that waits for its database ends when it is told to', async () 
   expect((await waiting.ended).code).toBe(0)
 })
 
-test('when the wait is over it ends with 1 and shows no password', async () => {
+test('after the wait it ends with 1 and shows no password', async () => {
   const ended = await startVedette(['platform'], {
-    DATABASE_URL: 'postgresql://a:s3cret-word@127.0.0.1:1/a',
+    DATABASE_URL: 'postgresql://a:s3cret-value@127.0.0.1:1/a',
     DATABASE_WAIT_SECONDS: '0',
     PORT: '0',
   }).ended
   expect(ended.code).toBe(1)
   expect(ended.stderr).toMatch(/^vedette: the database does not answer: .*ECONNREFUSED/)
-  expect(ended.stdout + ended.stderr).not.toContain('s3cret-word')
+  expect(ended.stdout + ended.stderr).not.toContain('s3cret-value')
 })
 
-test('all that is wrong with the settings is told at once', async () => {
+test('all problems of the settings are reported at once', async () => {
   const ended = await startVedette(['platform'], {
-    DATABASE_URL: 'mysql://a:s3cret-word@b/c',
+    DATABASE_URL: 'mysql://a:s3cret-value@b/c',
     PORT: '99999',
     ADMIN_API_KEY: 'short',
     ACCOUNT_ID: 'me',
@@ -207,7 +207,7 @@ test('all that is wrong with the settings is told at once', async () => {
   ]
   for (const name of names) expect(ended.stderr).toContain(`  ${name} is `)
   expect(ended.stderr).toContain('6 problems')
-  expect(ended.stderr).not.toMatch(/s3cret-word|short/)
+  expect(ended.stderr).not.toMatch(/s3cret-value|short/)
 })
 
 test('a port in use is named', async () => {

@@ -9,7 +9,7 @@ import { DATABASE_SERVERS, useDatabase } from '../support/database/database.ts'
 import { untilHolds } from '../support/eventually.ts'
 import { startPlatform, startVedette } from '../support/platform/platform-process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
-import { keptCredentials } from '../support/platform/written-incidents.ts'
+import { storedCredentials } from '../support/platform/written-incidents.ts'
 
 // Real processes, each with a start of its own, on machines that may be busy with other things.
 vi.setConfig({ testTimeout: 120_000 })
@@ -35,7 +35,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   const use = useDatabase(server)
   const env = () => ({ DATABASE_URL: use().url })
 
-  test('before the first account there is nothing to make a key for', async () => {
+  test('before the first account no key can be created', async () => {
     const { exitCode, err } = await keys(creation, env())
     expect({ exitCode, err }).toMatchObject({ exitCode: 2, err: expect.stringContaining('start') })
   })
@@ -60,7 +60,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(row?.revoked_at).toBeInstanceOf(Date)
   })
 
-  test('with several accounts the account has to be named', async () => {
+  test('with several accounts the account must be named', async () => {
     const second = randomUUID()
     await createAccount(use().database, { id: second, name: 'second' })
     expect(await keys(creation, env())).toMatchObject({ exitCode: 2, out: '' })
@@ -84,7 +84,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
 test('on the embedded database, with the platform and without it', async () => {
   const env = { DATA_DIR: temporaryFolder() }
   const platform = await startPlatform(env)
-  const { accountId } = keptCredentials(env.DATA_DIR)
+  const { accountId } = storedCredentials(env.DATA_DIR)
   const made = await startVedette(['keys', 'create', '--name', 'x', '--role', 'read only'], env)
     .ended
   expect(made).toMatchObject({ code: 0, stderr: '' })
@@ -111,7 +111,7 @@ test.each([
   [['keys', 'create', '--role', 'Admin']],
   [['keys', 'revoke']],
   [['keys', 'list', 'surplus']],
-])('%j is told what is missing', async (args) => {
+])('%j is refused with what is missing', async (args) => {
   const ended = await startVedette(args, {}).ended
   expect(ended).toMatchObject({ code: 2, stdout: '' })
   expect(ended.stderr).toMatch(/^vedette keys: .*\n/)

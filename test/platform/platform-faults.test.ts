@@ -14,9 +14,9 @@ afterEach(async () => {
   await Promise.all(open.splice(0).map((one) => one.close()))
 })
 
-const WORDS = ['quokka', 'wombat'].join('')
+const MESSAGE = ['quokka', 'wombat'].join('')
 
-/** A platform that fails; what it has loaded of that which tells, and what it has kept. */
+/** A platform that fails; the reporting modules that it has loaded, and the faults that it has stored. */
 async function failing(env: Record<string, string>) {
   const log = join(temporaryFolder(), 'watched')
   writeFileSync(log, '')
@@ -27,22 +27,22 @@ async function failing(env: Record<string, string>) {
     SECRETS_KEY: 'a key that only this test knows, and no other',
     NODE_OPTIONS: `--import ${new URL('../support/watched-process.ts', import.meta.url).href}`,
     WATCHED_FILE: log,
-    WATCHED_WORDS: `${WORDS} ${url}`,
+    WATCHED_TEXT: `${MESSAGE} ${url}`,
     ...env,
   })
   process.kill(platform.pid, 'SIGUSR2')
   const { code } = await platform.ended
-  const kept = await database.query<{ report: object; location_id: string | null }>(
+  const stored = await database.query<{ report: object; location_id: string | null }>(
     'delete from faults returning report, location_id',
   )
   const loaded = readFileSync(log, 'utf8').match(/fault-sending\.ts|envelope-poster\.ts/g) ?? []
-  return { code, kept, loaded, url }
+  return { code, stored, loaded, url }
 }
 
-test('it keeps its own faults', async () => {
-  const { code, kept, url } = await failing({})
+test('it stores its own faults', async () => {
+  const { code, stored, url } = await failing({})
   expect(code).toBe(1)
-  expect(kept).toMatchObject([
+  expect(stored).toMatchObject([
     {
       location_id: null,
       report: {
@@ -53,22 +53,22 @@ test('it keeps its own faults', async () => {
       },
     },
   ])
-  expect(JSON.stringify(kept)).not.toContain(WORDS)
-  expect(JSON.stringify(kept)).not.toContain(new URL(url).pathname)
+  expect(JSON.stringify(stored)).not.toContain(MESSAGE)
+  expect(JSON.stringify(stored)).not.toContain(new URL(url).pathname)
 })
 
 test('it sends them to SENTRY_DSN instead', async () => {
   const at = await startEnvelopeReceiver()
   open.push(at)
-  const { code, kept } = await failing({ SENTRY_DSN: at.dsn })
-  expect([code, kept]).toEqual([1, []])
-  expect(at.taken).toHaveLength(1)
-  expect(at.bytes()).not.toContain(WORDS)
+  const { code, stored } = await failing({ SENTRY_DSN: at.dsn })
+  expect([code, stored]).toEqual([1, []])
+  expect(at.received).toHaveLength(1)
+  expect(at.bytes()).not.toContain(MESSAGE)
 })
 
-test('turned off, it does neither and loads nothing for it', async () => {
+test('switched off, it does neither and loads no reporting module', async () => {
   const at = await startEnvelopeReceiver()
   open.push(at)
   const off = await failing({ SENTRY_DSN: at.dsn, EXTERNAL_OBSERVABILITY: 'off' })
-  expect([off.code, off.kept, off.loaded, at.bytes()]).toEqual([1, [], [], ''])
+  expect([off.code, off.stored, off.loaded, at.bytes()]).toEqual([1, [], [], ''])
 })

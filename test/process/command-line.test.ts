@@ -1,5 +1,5 @@
-// The command line answers every wrong argument with the right one, teaches in its help, and hands
-// the right arguments to the right command.
+// The command line answers every wrong argument with the right one, documents itself in its help, and passes the
+// right arguments to the right command.
 import { describe, expect, test } from 'vitest'
 import { type Arguments, type Program, runCommandLine } from '../../src/process/command-line.ts'
 

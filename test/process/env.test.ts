@@ -85,7 +85,7 @@ describe('values', () => {
 })
 
 describe('files', () => {
-  test('a value from a file loses the newline at its end, and no other', () => {
+  test('a value from a file loses only its final newline', () => {
     const env = {
       APP_TOKEN_FILE: file('token', 't_one\n'),
       APP_NAMES_FILE: file('names', 'a\nb\n'),
@@ -149,20 +149,20 @@ describe('problems', () => {
   })
 })
 
-describe('names that are nearly ours', () => {
+describe('names similar to ours', () => {
   test.each([
     ['a letter left out', 'APP_TOKN', 'APP_TOKEN'],
     ['letters swapped', 'APP_TOEKN', 'APP_TOKEN'],
     ['an underscore left out', 'APPTOKEN', 'APP_TOKEN'],
     ['lower case', 'app_token', 'APP_TOKEN'],
     ['a file', 'APP_TOKENS_FILE', 'APP_TOKEN_FILE'],
-  ])('%s is warned of', (_, name, meant) => {
+  ])('%s gives a warning', (_, name, meant) => {
     const { warnings } = read({ [name]: 'x' })
     expect(warnings.map(({ variable }) => variable)).toEqual([name])
     expect(warnings[0]?.message).toContain(`did you mean ${meant}?`)
   })
 
-  test('unrelated names are not', () => {
+  test('unrelated names do not', () => {
     const env = { PATH: '/bin', HOME: '/', APP_OTHER_THING: 'x', app_url: 'https://x' }
     expect(read(env).warnings).toEqual([])
   })

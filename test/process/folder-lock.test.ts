@@ -1,5 +1,5 @@
-// A folder's lock: one holder at a time, also of several that start at once; the dead are recognised, and the living
-// whom we cannot see as well.
+// Folder lock: one holder at a time, also of several that start at once; dead holders are recognised, and live ones
+// of other containers as well.
 import { readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, test, vi } from 'vitest'
@@ -28,7 +28,7 @@ function leave(folder: string, changes: object): string {
 }
 
 describe('a lock', () => {
-  test('has one holder, and is free again after it', async () => {
+  test('has one holder, and is free after its release', async () => {
     const folder = temporaryFolder()
     const first = await lock(folder)
     const refused = lock(folder)
@@ -39,7 +39,7 @@ describe('a lock', () => {
     await lock(folder)
   })
 
-  test('of many who come at once over a dead holder goes to one', async () => {
+  test('of a dead holder is acquired by one of many concurrent processes', async () => {
     const folder = temporaryFolder()
     leave(folder, { startedTicks: '1' })
     const outcomes = await Promise.allSettled(Array.from({ length: 20 }, () => lock(folder)))
@@ -57,7 +57,7 @@ describe('a lock', () => {
     expect(JSON.parse(readFileSync(file, 'utf8'))).toMatchObject({ pid: process.pid })
   })
 
-  test('that a full disk cut short is taken over', async () => {
+  test('that a full disk truncated is taken over', async () => {
     const folder = temporaryFolder()
     const file = join(folder, 'test.lock')
     writeFileSync(file, '{"pid": 1')
@@ -68,7 +68,7 @@ describe('a lock', () => {
     expect(JSON.parse(readFileSync(file, 'utf8'))).toMatchObject({ pid: process.pid })
   })
 
-  test('of another machine or container is taken over when nobody renews it', async () => {
+  test('of another machine or container is taken over when it is not renewed', async () => {
     const folder = temporaryFolder()
     const file = leave(folder, { space: 'elsewhere' })
     vi.useFakeTimers()
@@ -78,7 +78,7 @@ describe('a lock', () => {
     expect(JSON.parse(readFileSync(file, 'utf8'))).toMatchObject({ pid: process.pid })
   })
 
-  test('of another machine or container is left alone while somebody renews it', async () => {
+  test('of another machine or container is respected while it is renewed', async () => {
     const folder = temporaryFolder()
     const file = leave(folder, { space: 'elsewhere' })
     vi.useFakeTimers()
@@ -89,7 +89,7 @@ describe('a lock', () => {
     expect(await refused).toMatchObject({ code: 'LOCKED' })
   })
 
-  test('that was taken away is reported, and not given back by who lost it', async () => {
+  test('that was lost is reported, and not released by its former holder', async () => {
     const folder = temporaryFolder()
     vi.useFakeTimers()
     let isLost = false
@@ -102,7 +102,7 @@ describe('a lock', () => {
   })
 })
 
-test('a process knows itself as alive, and nobody in another space', () => {
+test('a process recognises itself as alive, and no process of another PID namespace', () => {
   expect(isAlive(ownIdentity())).toBe(true)
   expect(isAlive({ ...ownIdentity(), startedTicks: '1' })).toBe(false)
   expect(isAlive({ ...ownIdentity(), space: 'elsewhere' })).toBeUndefined()

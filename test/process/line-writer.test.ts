@@ -1,5 +1,5 @@
-// Aim: a log whose reader stalls costs lines and nothing else; lines keep their order; a reader that goes
-// away ends nothing. On real pipes, since a file never stalls.
+// Aim: a log whose reader stalls loses lines and nothing else; lines keep their order; a closed reader does not end
+// the process. On real pipes, since a file never stalls.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -20,7 +20,7 @@ async function textOf(stream: NodeJS.ReadableStream): Promise<string> {
   return text
 }
 
-test('all lines come out in order, also those on their way at the end', async () => {
+test('all lines are written in order, also pending ones at the end', async () => {
   const child = startWriter(`
     const writer = createLineWriter({ fd: 1 })
     for (let n = 0; n < 5000; n++) writer.write(n + '\\n')
@@ -29,7 +29,7 @@ test('all lines come out in order, also those on their way at the end', async ()
   expect(lines).toEqual(Array.from({ length: 5000 }, (_, n) => String(n)))
 })
 
-test('a reader that stalls holds nothing up; lost lines are counted and reported when it reads again', async () => {
+test('a reader that stalls does not block; lost lines are counted and reported when it reads again', async () => {
   const child = startWriter(`
     const writer = createLineWriter({
       fd: 1,
@@ -39,7 +39,7 @@ test('a reader that stalls holds nothing up; lost lines are counted and reported
     for (let n = 0; n < 20_000; n++) writer.write('x'.repeat(99) + '\\n')
     setImmediate(() => process.stderr.write('free ' + writer.dropped() + '\\n'))
   `)
-  // Nobody reads standard output yet, and still the event loop of the process turns.
+  // Standard output is not read yet, and still the event loop of the process runs.
   const [output] = (await once(child.stderr, 'data')) as [Buffer]
   const dropped = Number(/^free (\d+)$/m.exec(output.toString())?.[1])
   expect(dropped).toBeGreaterThan(0)
@@ -48,7 +48,7 @@ test('a reader that stalls holds nothing up; lost lines are counted and reported
   expect(text.split('\n').filter((line) => line.startsWith('x'))).toHaveLength(20_000 - dropped)
 })
 
-test('a reader that went away ends nothing', async () => {
+test('a closed reader does not end the process', async () => {
   const child = startWriter(`
     const writer = createLineWriter({ fd: 1 })
     process.stdin.on('data', () => {

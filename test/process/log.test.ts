@@ -94,7 +94,7 @@ test('of a line that cannot be scrubbed, nothing is shown', () => {
   expect(line).not.toContain('s3cret')
 })
 
-test('a reader that goes away ends nothing', async () => {
+test('a closed reader does not end the process', async () => {
   const code = `
     import { createLog } from ${JSON.stringify(new URL('../../src/process/log.ts', import.meta.url).href)}
     const log = createLog({ level: 'info', pretty: false })

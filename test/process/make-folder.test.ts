@@ -1,5 +1,5 @@
-// Aim: folders are made with all above them, and what cannot be made is an error at once, also where the
-// system says that a folder is missing which is there.
+// Aim: folders are created with their parents, and an impossible folder is an error at once, also where the system
+// reports an existing parent as missing.
 import { statSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -13,13 +13,13 @@ const MAKERS = [
 ] as const
 
 describe.each(MAKERS)('a folder made %s', (_, make) => {
-  test('comes with those above it, each with the mode', async () => {
+  test('is created with its parents, each with the mode', async () => {
     const root = await temporaryFolder()
     await make(join(root, 'a', 'b'), 0o700)
     for (const name of ['a', 'a/b']) expect(statSync(join(root, name)).mode & 0o777).toBe(0o700)
   })
 
-  test('may be there', async () => {
+  test('may exist', async () => {
     const root = await temporaryFolder()
     await expect(make(root, 0o700)).resolves.toBeUndefined()
   })

@@ -1,5 +1,5 @@
-// Aim: a file that is replaced keeps its owner, its mode and the links to it, and where it cannot be replaced it
-// is as it was, with nothing next to it.
+// Aim: a replaced file keeps its owner, its mode and the links to it; if it cannot be replaced, it is unchanged and
+// no leftover exists next to it.
 import {
   chmodSync,
   chownSync,
@@ -41,7 +41,7 @@ test('owner and mode stay, and a symbolic link leads to the new text', async () 
   expect(readdirSync(folder)).toEqual(['monitors.yaml'])
 })
 
-test('a path that cannot be replaced is as it was', async () => {
+test('a path that cannot be replaced is unchanged', async () => {
   const folder = temporaryFolder()
   const path = join(folder, 'monitors.yaml')
   // Nothing can be renamed onto a folder.

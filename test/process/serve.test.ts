@@ -57,7 +57,7 @@ test('close does not wait for an idle keep-alive connection that was busy when i
   socket.destroy()
 })
 
-test('close cuts off an answer that never ends, at the deadline', async () => {
+test('close cuts an endless answer at the deadline', async () => {
   const asked = Promise.withResolvers<void>()
   const served = await open({
     fetch: () => {

@@ -1,4 +1,4 @@
-// The first signal asks to stop, the second ends at once, SIGHUP reloads.
+// The first signal stops, the second ends at once, SIGHUP reloads.
 import { EventEmitter } from 'node:events'
 import { expect, test, vi } from 'vitest'
 import { onSignals } from '../../src/process/signals.ts'
@@ -44,7 +44,7 @@ test('one Ctrl-C from the terminal that npm forwards counts once', () => {
   expect(exit).not.toHaveBeenCalled()
 })
 
-test('SIGHUP reloads, as often as it comes', () => {
+test('SIGHUP reloads, as often as it arrives', () => {
   const { source, reload, stop } = setUp()
   source.emit('SIGHUP')
   source.emit('SIGHUP')
@@ -52,7 +52,7 @@ test('SIGHUP reloads, as often as it comes', () => {
   expect(stop).not.toHaveBeenCalled()
 })
 
-test('nothing is listened to afterwards', () => {
+test('no listener remains afterwards', () => {
   const { source, off } = setUp()
   off()
   expect(source.eventNames()).toEqual([])

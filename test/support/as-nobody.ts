@@ -1,7 +1,7 @@
-// How a test runs a command as a user without any right, as in a container with `--cap-drop ALL`.
+// Runs a command as a user without any privilege, as in a container with `--cap-drop ALL`.
 import { IN_REACH } from './in-reach.ts'
 
-/** Put before a command line. Needs root. */
+/** Prefix of a command line. Needs root. */
 export const AS_NOBODY: readonly string[] = [
   ...IN_REACH,
   'setpriv',

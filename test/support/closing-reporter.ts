@@ -1,5 +1,5 @@
-// Closes a test run with what a reader wants to know last: the tests that were skipped and the command
-// that enables each, and one plain line with the counts.
+// Prints a summary at the end of a test run: the skipped tests with the command that enables each, and one line
+// with the counts.
 import type { Reporter, TestModule } from 'vitest/node'
 
 interface Skipped {
@@ -7,7 +7,7 @@ interface Skipped {
   why: string
 }
 
-/** Vitest reporter, added beside the default one. */
+/** Vitest reporter, in addition to the default one. */
 export class ClosingReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {
     const counts = { passed: 0, failed: 0, skipped: 0 }

@@ -1,4 +1,4 @@
-// A log whose lines a test can read.
+// A log that collects its lines for tests.
 import { createLog, type Log, type LogLevel } from '../../src/process/log.ts'
 
 /** Makes the log; `lines` grows with every line of JSON. */

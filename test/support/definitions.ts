@@ -1,4 +1,4 @@
-// Definitions of every type of monitor: the example of each, and more over it.
+// Definitions of every type of monitor: the example of each, with overrides.
 import { DEFINITIONS } from '../../src/monitors/definitions.ts'
 
 export type Fields = Record<string, unknown>
@@ -15,6 +15,6 @@ export function merged(least: Fields, more: Fields): Fields {
   return { ...least, ...Object.fromEntries(entries) }
 }
 
-/** The least definition of a type, with more over it. */
+/** The minimal definition of a type, with overrides. */
 export const definitionOf = (checkType: string, more: Fields = {}) =>
   merged({ id: 'a', name: 'A', checkType, ...DEFINITIONS.get(checkType)?.example }, more)

@@ -1,8 +1,8 @@
-// Waits for what only another process can bring about, by asking again and again. How long is no claim about the
-// code: it ends what hangs, on a busy machine, too.
+// Polls for effects of other processes. The timeout is no statement about the code: it only ends hanging tests,
+// also on a busy machine.
 import { vi } from 'vitest'
 
-/** What has not come by then does not come. */
+/** Generous timeout for a busy machine. */
 const WAIT_MS_MAX = 120_000
 
 /** Resolves with the first answer that is not undefined or false; rejects, with the last one, after `ms`. */

@@ -1,4 +1,4 @@
-// The clocks of a machine, moved by hand.
+// The clocks of a machine, moved by the test.
 import type { MachineClocks } from '../../src/agent/schedule/clock.ts'
 
 export interface FakeClocks extends MachineClocks {
@@ -6,7 +6,7 @@ export interface FakeClocks extends MachineClocks {
   pass(ms: number): void
   /** Time passes while the thread is busy. */
   work(ms: number): void
-  /** Somebody sets the wall clock. */
+  /** Sets the wall clock. */
   setWall(byMs: number): void
   /** The machine sleeps: the monotonic clock stands, the others go on. */
   sleep(ms: number): void

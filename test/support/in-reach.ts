@@ -1,5 +1,5 @@
-// Lets a command of a test become another user in a checkout that this user may not pass to, as below root's home.
-// Run as a program it opens the way to the checkout for all that it starts, and becomes what its arguments name.
+// Lets a command of a test become another user in a checkout without access for that user, such as below root's
+// home. As a program it makes the checkout accessible to its children, and executes its arguments.
 import { statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -10,7 +10,7 @@ const CHECKOUT = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/,
 const NEEDED = [CHECKOUT, process.execPath]
 const NOBODY = 65534
 
-/** Put before a command that becomes another user, while it is still root. Empty where everybody gets here. */
+/** Prefix of a command that becomes another user, while it is still root. Empty where all users have access. */
 export const IN_REACH: readonly string[] =
   process.getuid?.() === 0 && NEEDED.some((path) => !everybodyPassesTo(path))
     ? [process.execPath, '--disable-warning=ExperimentalWarning', fileURLToPath(import.meta.url)]
@@ -23,7 +23,7 @@ function everybodyPassesTo(path: string): boolean {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   openWay(NEEDED, NOBODY)
-  // Node closes what it starts with on exec.
+  // Node.js opens its descriptors with close-on-exec.
   for (const fd of [0, 1, 2]) inheritOnExec(fd)
   const environment = Object.entries(process.env).map(([name, value]) => `${name}=${value}`)
   const execute = libcFunction('int execve(const char *, const char **, const char **)')

@@ -1,9 +1,9 @@
-// Some tests run against programs of the system. Where one is missing its tests are skipped with the
-// command that enables them; in CI a missing program is a failure instead.
+// Requirements of tests on system programs. Without a program its tests are skipped with the command that enables
+// them; in CI a missing program is a failure.
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 
-/** Debian package that brings each program. */
+/** Debian package of each program. */
 const PACKAGES = {
   chromium: 'chromium',
   nginx: 'nginx-light',
@@ -25,9 +25,9 @@ export type Program = keyof typeof PACKAGES
 
 /** Why a test that needs these programs cannot run here, or undefined when it can. Throws in CI. */
 export function missing(...programs: Program[]): string | undefined {
-  const absent = programs.filter((program) => !isInstalled(program))
-  if (absent.length === 0) return undefined
-  const why = `needs ${absent.join(', ')}: apt-get install ${absent.map((one) => PACKAGES[one]).join(' ')}`
+  const uninstalled = programs.filter((program) => !isInstalled(program))
+  if (uninstalled.length === 0) return undefined
+  const why = `needs ${uninstalled.join(', ')}: apt-get install ${uninstalled.map((one) => PACKAGES[one]).join(' ')}`
   if (process.env['CI'] !== undefined) throw new Error(why)
   return why
 }
@@ -41,7 +41,7 @@ function isInstalled(program: Program): boolean {
   }
 }
 
-/** Why Chromium's own sandbox cannot be had here, or undefined: containers get no namespaces by default. */
+/** Why Chromium's own sandbox is unavailable here, or undefined: containers get no namespaces by default. */
 export function withoutNamespaces(): string | undefined {
   try {
     execFileSync('unshare', ['--user', '--net', '--pid', '--fork', 'true'], { stdio: 'ignore' })
@@ -51,7 +51,7 @@ export function withoutNamespaces(): string | undefined {
   }
 }
 
-/** Why this user cannot send ICMP echoes here, or undefined: root can, others where the kernel's parameter has a group of theirs. */
+/** Why this user cannot send ICMP echoes here, or undefined. Users other than root need a group of the kernel's parameter. */
 export function withoutEchoes(): string | undefined {
   if (process.getuid?.() === 0) return undefined
   const range = readFileSync('/proc/sys/net/ipv4/ping_group_range', 'utf8')

@@ -1,11 +1,11 @@
-// Random numbers that come again for the same seed, so that a failed story can be told once more.
+// Random numbers that repeat for the same seed, so that a failed test can be reproduced.
 
 /** Whole numbers below a bound. */
 export interface Random {
   below(bound: number): number
 }
 
-/** Numbers that follow from `seed` (mulberry32). */
+/** The numbers of `seed` (mulberry32). */
 export function randomFrom(seed: number): Random {
   let state = (seed + 1) * 0x9e37_79b9
   const next = () => {

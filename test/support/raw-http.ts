@@ -1,7 +1,7 @@
-// HTTP as bytes, for what no client sends.
+// HTTP as raw bytes, for requests that no client sends.
 import { connect } from 'node:net'
 
-/** What came back; status 0 when nothing did. */
+/** The answer; status 0 without one. */
 export interface RawAnswer {
   status: number
   text: string

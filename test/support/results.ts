@@ -1,4 +1,4 @@
-// Results made by hand, for tests of what is done with results.
+// Constructed results for tests of their processing.
 import type { Result } from '../../src/contract/result.ts'
 
 /** A passed result; `changes` overrides any field. */

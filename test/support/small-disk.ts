@@ -1,4 +1,4 @@
-// A disk of a few bytes, for which tests have to be root; nothing of it is left.
+// A very small disk. Tests must be root for it; it is removed with the test.
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmdirSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -7,7 +7,7 @@ import { join } from 'node:path'
 /** One with these options of `mount`. */
 export interface SmallDisk {
   folder: string
-  /** Takes it away, whoever still uses it. */
+  /** Unmounts it, even while it is in use. */
   remove: () => void
 }
 

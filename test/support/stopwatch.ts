@@ -1,11 +1,11 @@
-// Measures how long a test's own process takes, without the time in which a busy machine does not let it run.
+// Measures the duration of work in the test's own process, without the time in which a busy machine suspends it.
 
-/** A longer pause between two ticks was the machine's. */
+/** A longer pause between two ticks is counted as the machine's. */
 const PAUSE_MS_MAX = 5
 
 /**
- * Starts; what it returns stops and says the milliseconds: those that the process worked, and those that it
- * waited while it could have gone on. Not for what other processes do.
+ * Starts a stopwatch and returns a function that gives the milliseconds so far: working time and idle time of the
+ * process. Not for work of other processes.
  */
 export function startStopwatch(): () => number {
   const beganMs = performance.now()

@@ -1,4 +1,4 @@
-// Folders that are gone when the test file ends, and that other users may enter as PostgreSQL's has to.
+// Folders that are removed at the end of the test file. Other users may enter them, as PostgreSQL's user must.
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -6,7 +6,7 @@ import { afterAll } from 'vitest'
 
 const made: string[] = []
 
-// Here and not below: a hook that is asked for while a test runs would never be called.
+// At the top level: a hook that is registered during a test is never called.
 afterAll(() => {
   for (const folder of made) rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
 })

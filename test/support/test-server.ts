@@ -1,4 +1,4 @@
-// Servers on port 0, of loopback unless told otherwise, that close with all their connections, whatever state those are in.
+// Servers on port 0, on loopback by default, that close with all their connections in any state.
 import { once } from 'node:events'
 import { createServer as createHttpServer, type RequestListener } from 'node:http'
 import { createServer as createHttpsServer, type ServerOptions } from 'node:https'
@@ -9,14 +9,14 @@ export interface TestServer extends AsyncDisposable {
   port: number
   /** `host:port`. */
   authority: string
-  /** Connections that stand now. */
+  /** Number of open connections. */
   open(): number
   /** Resolves at the next connection. */
   connection(): Promise<Socket>
   close(): Promise<void>
 }
 
-/** A TCP server that does what it is told with each connection. */
+/** A TCP server that calls `behave` for each connection. */
 export function startRawServer(onConnection: (socket: Socket) => void): Promise<TestServer> {
   return listening(createServer({ noDelay: true }, onConnection))
 }
@@ -35,12 +35,12 @@ export function startHttpsServer(
   return listening(createHttpsServer(options, onRequest), host)
 }
 
-/** Starts a server and keeps account of its connections. */
+/** Starts a server and tracks its connections. */
 export async function listening(server: Server, host = '127.0.0.1'): Promise<TestServer> {
   const sockets = new Set<Socket>()
   server.on('connection', (socket: Socket) => {
     sockets.add(socket)
-    // A client that goes away is no fault of a test's server.
+    // A disconnected client is no fault of a test's server.
     socket.on('error', () => {})
     socket.on('close', () => sockets.delete(socket))
   })

@@ -1,12 +1,12 @@
-// Loaded by `node --import` into a process of the program: writes down every module that it loads and every
-// connection that it tries, and makes it fail on SIGUSR2, as WATCHED_FAULT says.
+// Loaded by `node --import` into a process of the program: records every loaded module and every attempted
+// connection, and makes the process fail on SIGUSR2, as WATCHED_FAULT says.
 import { appendFileSync } from 'node:fs'
 import { subscribe } from 'node:diagnostics_channel'
 import { registerHooks } from 'node:module'
 import type { Socket } from 'node:net'
 
-const { WATCHED_FILE = '', WATCHED_FAULT = 'throw', WATCHED_WORDS = '' } = process.env
-delete process.env['WATCHED_WORDS']
+const { WATCHED_FILE = '', WATCHED_FAULT = 'throw', WATCHED_TEXT = '' } = process.env
+delete process.env['WATCHED_TEXT']
 
 registerHooks({
   load(url, context, nextLoad) {
@@ -23,8 +23,8 @@ subscribe('net.client.socket', (message) => {
 subscribe('udp.socket', () => appendFileSync(WATCHED_FILE, 'datagrams\n'))
 
 process.on('SIGUSR2', () => {
-  const fault = new TypeError(`Cannot read properties of undefined ${WATCHED_WORDS}`, {
-    cause: new Error(WATCHED_WORDS),
+  const fault = new TypeError(`Cannot read properties of undefined ${WATCHED_TEXT}`, {
+    cause: new Error(WATCHED_TEXT),
   })
   if (WATCHED_FAULT === 'reject') void Promise.reject(fault)
   else throw fault

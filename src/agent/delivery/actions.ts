@@ -1,12 +1,12 @@
-// What an agent does about each answer to what it delivers: one table for results and artifacts.
+// The action for each answer to a delivery: one table for results and artifacts.
 import { retryAfterMs } from '../platform/sync/wait.ts'
 
 /**
  * - `done`: it is delivered.
  * - `retry`: soon, then less and less often.
- * - `hold`: something has to be set right by somebody; tried again now and then, nothing is lost.
- * - `halve`: something in it is no good; halves are sent until that is alone, which is given up. A file
- *   has no halves.
+ * - `hold`: an operator has to act; retried now and then, nothing is lost.
+ * - `halve`: a part of it is bad; halves are sent until that part is alone, which is dropped. A file has no
+ *   halves.
  */
 export type DeliveryAction = 'done' | 'retry' | 'hold' | 'halve'
 
@@ -16,7 +16,7 @@ interface StatusRow {
   action: DeliveryAction
 }
 
-/** The first row that a status lies in counts. */
+/** The first matching row applies. */
 export const STATUS_ACTIONS: readonly StatusRow[] = [
   { from: 200, to: 299, action: 'done' },
   { from: 300, to: 399, action: 'hold' },
@@ -37,7 +37,7 @@ export const STATUS_ACTIONS: readonly StatusRow[] = [
   { from: 500, to: 599, action: 'retry' },
 ]
 
-/** The action for a status; what is no status of HTTP is tried again. */
+/** The action for a status; an invalid status is retried. */
 export function actionForStatus(status: number): DeliveryAction {
   return STATUS_ACTIONS.find(({ from, to }) => status >= from && status <= to)?.action ?? 'retry'
 }
@@ -50,7 +50,7 @@ export function actionForError(code: string): DeliveryAction {
 export const RETRY_MS_MIN = 1000
 export const RETRY_MS_MAX = 30_000
 export const HOLD_MS_MAX = 60_000
-/** A platform may ask for patience, but not for ever. */
+/** Upper bound of Retry-After. */
 export const RETRY_AFTER_MS_MAX = 300_000
 
 /** How often to try again. */
@@ -72,6 +72,6 @@ export function waitBefore(attempted: Attempted, random: () => number = Math.ran
   const asked = Math.min(RETRY_AFTER_MS_MAX, retryAfterMs(retryAfter, nowMs) ?? 0)
   if (action === 'hold') return Math.max(asked, (HOLD_MS_MAX / 2) * (1 + random()))
   const bound = Math.min(RETRY_MS_MAX, RETRY_MS_MIN * 2 ** Math.min(20, failures - 1))
-  // Whoever was told when to come back comes a little later, each by another while.
+  // After Retry-After, each agent waits a little longer, by a random time.
   return asked > 0 ? asked + random() * RETRY_MS_MIN : random() * bound
 }

@@ -3,15 +3,15 @@
 
 /** How slowly an answer may come, from its first byte on. */
 export interface AnswerPaceBounds {
-  /** Without a byte for so long it does not come any more. */
+  /** Idle timeout: time without a byte. */
   idleMs: number
-  /** Until its last byte, however steadily it comes. */
+  /** Time until its last byte. */
   wholeMs: number
 }
 
 /** An answer that is coming. */
 export interface AnswerPace {
-  /** Some of it came. */
+  /** A part of the answer came. */
   came(): void
   /** To be called in any case. */
   end(): void
@@ -20,13 +20,13 @@ export interface AnswerPace {
 /** Begins to watch; calls back, with the bound that was passed, when the answer is too slow. */
 export function watchPace(bounds: AnswerPaceBounds, onLate: (ms: number) => void): AnswerPace {
   const { idleMs, wholeMs } = bounds
-  const silence = setTimeout(() => onLate(idleMs), idleMs)
-  const whole = setTimeout(() => onLate(wholeMs), wholeMs)
+  const idleTimer = setTimeout(() => onLate(idleMs), idleMs)
+  const wholeTimer = setTimeout(() => onLate(wholeMs), wholeMs)
   return {
-    came: () => void silence.refresh(),
+    came: () => void idleTimer.refresh(),
     end() {
-      clearTimeout(silence)
-      clearTimeout(whole)
+      clearTimeout(idleTimer)
+      clearTimeout(wholeTimer)
     },
   }
 }

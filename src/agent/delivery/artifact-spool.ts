@@ -1,7 +1,7 @@
 // Files of results that are not delivered yet, on disk, encrypted as they are copied and opened as they are sent,
 // in memory that does not grow with them:
 //   <id>.data   salt, then pieces of 64 KiB, each encrypted under its number
-//   <id>.meta   whose file it is; without it nobody has claimed the file, and it goes after a while
+//   <id>.meta   the owner; without it the file is unclaimed, and is removed after a while
 import { randomBytes, randomUUID } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { mkdir, open, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
@@ -35,14 +35,14 @@ export interface ArtifactSpoolOptions {
   /** Where files lie that a former key encrypted; they are sent, and none are added. */
   former?: readonly ArtifactPlace[]
   log: Log
-  /** Bytes that files may take; asked anew each time. */
+  /** Limit of bytes of the files; read each time. */
   bytesMax: () => number
   /** A file was given up for want of room. */
   onDropped: () => void
 }
 
 const PIECE_BYTES = 64 * 1024
-/** Longer than any run takes with its retries; what nobody claimed by then is of an attempt that was repeated. */
+/** Longer than any run with its retries; an unclaimed file is of an attempt that was repeated. */
 const UNCLAIMED_MS_MAX = 3_600_000
 const NO_DATA = Buffer.alloc(0)
 
@@ -94,7 +94,7 @@ export class ArtifactSpool {
     return this.#waiting.length
   }
 
-  /** Copies a file of a run, before the run's folder goes. Returns why it cannot be kept, or undefined. */
+  /** Copies a file of a run, before the run's folder is removed. Returns why it cannot be stored, or undefined. */
   async stage(path: string, artifact: Artifact): Promise<string | undefined> {
     const { folder, log } = this.#options
     this.#dropUnclaimed()
@@ -124,7 +124,7 @@ export class ArtifactSpool {
       await file.appendFile(salt)
       let number = 0
       let left = bytes
-      // A stream cannot be told to read nothing.
+      // A stream cannot read zero bytes.
       const stream = bytes === 0 ? [] : createReadStream(path, { end: bytes - 1 })
       for await (const piece of inPieces(stream)) {
         await file.appendFile(cipher.encrypt(piece, number++, NO_DATA))
@@ -137,7 +137,7 @@ export class ArtifactSpool {
   }
 
   /** The staged files of a result are to be sent. Never rejects; resolves when that is on disk. */
-  async claim(result: Result): Promise<void> {
+  async commit(result: Result): Promise<void> {
     const { folder, cipher, log } = this.#options
     for (const artifact of result.artifacts) {
       const staged = this.#staged.get(artifact)
@@ -166,7 +166,7 @@ export class ArtifactSpool {
     this.#waiting = [...this.#waiting.filter((one) => one !== artifact), artifact]
   }
 
-  /** The bytes of a file; throws when they are not what was kept. */
+  /** The bytes of a file; throws when they are damaged. */
   async *read({ id, bytes }: WaitingArtifact): AsyncGenerator<Buffer, void, undefined> {
     const place = this.#places.get(id) ?? this.#options
     const file = await open(join(place.folder, `${id}.data`), 'r')
@@ -191,7 +191,7 @@ export class ArtifactSpool {
     await this.#remove(artifact.id)
   }
 
-  /** Drops the oldest files until the rest takes no more than `bytes`; false when that cannot be. */
+  /** Drops the oldest files until the rest has at most `bytes`; false when that is not possible. */
   makeRoom(bytes: number): boolean {
     while (this.bytes() > bytes) {
       const oldest = this.#waiting.shift()
@@ -220,7 +220,7 @@ export class ArtifactSpool {
   }
 }
 
-/** A kept file is not what it was. */
+/** A stored file is damaged. */
 export class ArtifactDamagedError extends Error {
   readonly code = 'DAMAGED'
 

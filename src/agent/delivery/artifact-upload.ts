@@ -20,38 +20,38 @@ export interface ArtifactUploadOptions {
   tally: DeliveryTally
   log: Log
   complain: (key: string, facts: Record<string, unknown>, message: string) => void
-  /** When the oldest result came that is not delivered yet; files of later results wait. */
+  /** When the oldest undelivered result came; files of later results wait. */
   oldestResultAt: () => number
   signal: AbortSignal
 }
 
-/** Files on their way. */
+/** Running uploads. */
 export interface ArtifactUpload {
-  /** There may be something to send now. */
-  ring(): void
-  /** Settles when it has ended. */
+  /** A file may be ready to send. */
+  notify(): void
+  /** Settles when the uploads have ended. */
   ended: Promise<void>
 }
 
-/** The slowest connection that is put up with: 150 MiB at 64 KiB/s take 40 minutes. */
+/** The slowest connection that works: 150 MiB at 64 KiB/s take 40 minutes. */
 const BYTES_PER_MS_MIN = 64
 const UPLOAD_MS_MIN = 60_000
-/** A platform that knows no such result will not know it later either. */
+/** Attempts for a result that the platform does not know. */
 const UNKNOWN_MAX = 3
-/** Nobody looks at files that old. */
+/** Older files are dropped. */
 const AGE_MS_MAX = 7 * 24 * 3600 * 1000
 const LOOK_MS = 60_000
 
 interface Outcome {
   action: DeliveryAction
-  word: string
+  code: string
   message: string
   retryAfter?: string | undefined
   /** The platform itself knows no such result. */
   isUnknown?: boolean
 }
 
-/** Begins to send what waits. */
+/** Starts to send waiting files. */
 export function startArtifactUpload(options: ArtifactUploadOptions): ArtifactUpload {
   const { spool, tally, complain, signal, oldestResultAt } = options
   const condition = createCondition()
@@ -72,37 +72,37 @@ export function startArtifactUpload(options: ArtifactUploadOptions): ArtifactUpl
   }
 
   const settle = async (artifact: WaitingArtifact, outcome: Outcome): Promise<void> => {
-    const { action, word, message, retryAfter, isUnknown } = outcome
+    const { action, code, message, retryAfter, isUnknown } = outcome
     const { id, owner, name, at, bytes } = artifact
     const times = (tries.get(id) ?? 0) + 1
     const isOver = (isUnknown === true && times >= UNKNOWN_MAX) || Date.now() - at > AGE_MS_MAX
     if (action === 'done' || action === 'halve' || isOver) {
       tries.delete(id)
-      count(tally.artifacts, action === 'done' ? 'delivered' : `refused_${word}`)
+      count(tally.artifacts, action === 'done' ? 'delivered' : `refused_${code}`)
       if (action === 'done') {
         inARow = 0
         tally.bytesSent += bytes
       } else {
-        complain(`file ${word}`, { owner, name, reason: message }, 'a file of a result is given up')
+        complain(`file ${code}`, { owner, name, reason: message }, 'a file of a result is given up')
       }
       return spool.forget(artifact)
     }
     tries.set(id, times)
     spool.postpone(artifact)
-    complain(`file ${word}`, { owner, name, reason: message }, 'a file cannot be sent; it is kept')
+    complain(`file ${code}`, { owner, name, reason: message }, 'a file cannot be sent; it is kept')
     const ms = waitBefore({ action, failures: ++inARow, retryAfter, nowMs: Date.now() })
     return condition.wait(ms)
   }
 
-  signal.addEventListener('abort', () => condition.ring(), { once: true })
-  return { ring: () => condition.ring(), ended: run() }
+  signal.addEventListener('abort', () => condition.notify(), { once: true })
+  return { notify: () => condition.notify(), ended: run() }
 }
 
 async function send(artifact: WaitingArtifact, options: ArtifactUploadOptions): Promise<Outcome> {
   const { link, spool, signal } = options
   const { owner, name, bytes, sha256, contentType } = artifact
   const digest = Buffer.from(sha256, 'hex').toString('base64')
-  // However the link tells of it: what cannot be read here will not be readable later.
+  // Whatever the link reports: a file that is unreadable now stays unreadable.
   let isUnreadable = false
   async function* bytesOfFile() {
     try {
@@ -130,13 +130,13 @@ async function send(artifact: WaitingArtifact, options: ArtifactUploadOptions): 
     const text = textOf(body)
     return {
       action: actionForAnswer(status, text),
-      word: String(status),
+      code: String(status),
       message: text.slice(0, MESSAGE_CHARS_MAX),
       retryAfter: headers['retry-after'],
       isUnknown: status === 404 && isProblem(text),
     }
   } catch (error) {
-    if (isUnreadable) return { action: 'halve', word: 'DAMAGED', message: 'it cannot be read' }
+    if (isUnreadable) return { action: 'halve', code: 'DAMAGED', message: 'it cannot be read' }
     return outcomeOfError(error)
   }
 }

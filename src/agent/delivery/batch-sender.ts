@@ -1,4 +1,4 @@
-// Sends one batch of results and tells what came of it.
+// Sends one batch of results and reports its outcome.
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import type { DroppedSpan, ResultsAnswer } from '../../contract/protocol/agent-protocol.ts'
@@ -6,11 +6,11 @@ import { actionForError, actionForStatus, type DeliveryAction } from './actions.
 import type { DeliveryLink } from './link.ts'
 import type { DroppedSpans } from './dropped-spans.ts'
 
-/** What came of a batch. */
+/** The outcome of a batch. */
 export interface BatchOutcome {
   action: DeliveryAction
   /** The status, or the code of the error: for counts and logs. */
-  word: string
+  code: string
   message: string
   /** Bytes as sent. */
   bytes: number
@@ -29,7 +29,7 @@ const TEXT_BYTES_MAX = 64 * 1024
 
 const pack = promisify(gzip)
 
-/** Makes the sender, which tells of dropped results on the side. It never rejects. */
+/** Makes the sender, which also reports dropped spans. It never rejects. */
 export function createBatchSender(
   link: DeliveryLink,
   agentId: () => string,
@@ -62,13 +62,13 @@ function createSender(link: DeliveryLink, agentId: () => string) {
     }
     const bytes = body.length
     try {
-      const ask = { method: 'POST', path: PATH, headers, body, bytes, signal } as const
+      const call = { method: 'POST', path: PATH, headers, body, bytes, signal } as const
       const {
         status,
         headers: got,
         body: text,
       } = await link.request({
-        ...ask,
+        ...call,
         deadlineMs: BATCH_MS_MAX,
       })
       const outcome = outcomeOf(status, text, entries.length)
@@ -79,13 +79,13 @@ function createSender(link: DeliveryLink, agentId: () => string) {
   }
 }
 
-/** What a call without a usable answer comes to. */
+/** The outcome of a call without a usable answer. */
 export function outcomeOfError(error: unknown): Omit<BatchOutcome, 'bytes'> {
-  const { code, message } = error as { code?: unknown; message?: unknown }
-  const word = typeof code === 'string' ? code : 'UNREACHABLE'
+  const { code: given, message } = error as { code?: unknown; message?: unknown }
+  const code = typeof given === 'string' ? given : 'UNREACHABLE'
   return {
-    action: actionForError(word),
-    word,
+    action: actionForError(code),
+    code,
     message: String(message).slice(0, MESSAGE_CHARS_MAX),
   }
 }
@@ -93,22 +93,22 @@ export function outcomeOfError(error: unknown): Omit<BatchOutcome, 'bytes'> {
 function outcomeOf(status: number, body: Buffer, sent: number): Omit<BatchOutcome, 'bytes'> {
   const text = textOf(body)
   const action = actionForAnswer(status, text)
-  const word = String(status)
+  const code = String(status)
   const message = text.slice(0, MESSAGE_CHARS_MAX)
   if (action === 'done') {
     const answer = answerIn(body, sent)
-    if (answer !== undefined) return { action, word, message: '', answer }
-    return { action: 'retry', word: 'UNREADABLE', message: `an answer that is none: ${message}` }
+    if (answer !== undefined) return { action, code, message: '', answer }
+    return { action: 'retry', code: 'UNREADABLE', message: `unreadable answer: ${message}` }
   }
-  return { action, word, message }
+  return { action, code, message }
 }
 
-/** The part of an answer's body that is looked at. */
+/** The part of an answer's body that is read. */
 export function textOf(body: Buffer): string {
   return body.toString('utf8', 0, TEXT_BYTES_MAX)
 }
 
-/** What to do about an answer: a proxy's page about a bad request says nothing of what the platform thinks. */
+/** The action for an answer: a proxy's page about a bad request is not the platform's verdict. */
 export function actionForAnswer(status: number, text: string): DeliveryAction {
   const action = actionForStatus(status)
   return action === 'halve' && status !== 413 && !isProblem(text) ? 'hold' : action

@@ -1,22 +1,22 @@
-// Delivers batches one after the other: sends, tries again, halves what is refused until the culprit is
-// alone, and tells the spool what it may forget.
+// Delivers batches one after the other: sends, retries, halves a refused batch until the culprit is alone, and
+// reports to the spool which results it may forget.
 import type { Log } from '../../process/log.ts'
 import { createCondition, type Condition } from '../platform/condition.ts'
 import type { BatchOutcome } from './batch-sender.ts'
 import { waitBefore } from './actions.ts'
 import { count, type DeliveryTally } from './tally.ts'
-import type { Kept } from './stored-results.ts'
+import type { StoredResults } from './stored-results.ts'
 
-/** Results to be delivered as one batch, with the spool that keeps them. */
+/** Results to be delivered as one batch, with the spool that stores them. */
 export interface Batch {
-  kept: readonly Kept[]
-  forget(kept: readonly Kept[]): Promise<void>
+  stored: readonly StoredResults[]
+  forget(stored: readonly StoredResults[]): Promise<void>
 }
 
-/** What a lane needs. */
-export interface LaneOptions {
+/** What a queue needs. */
+export interface DeliveryQueueOptions {
   /** Waits for the next batch; undefined: there are no more. */
-  take(): Promise<Batch | undefined>
+  next(): Promise<Batch | undefined>
   send(entries: readonly string[], signal: AbortSignal): Promise<BatchOutcome>
   tally: DeliveryTally
   log: Log
@@ -25,24 +25,24 @@ export interface LaneOptions {
 }
 
 interface Piece {
-  entries: { text: string; kept: Kept }[]
+  entries: { text: string; stored: StoredResults }[]
   forget: Batch['forget']
 }
 
-/** Batches that may be given up one result after another without one that is taken between them. */
+/** Results that may be dropped in a row without an accepted batch between them. */
 const DROPS_IN_A_ROW_MAX = 10
 
 /** One batch in flight at a time. */
-export class DeliveryLane {
+export class DeliveryQueue {
   /** Why the last batch was not delivered. */
   problem: { word: string; message: string; action: string } | undefined
-  /** Settles when the lane has ended. */
+  /** Settles when the queue has ended. */
   readonly ended: Promise<void>
-  readonly #options: LaneOptions
+  readonly #options: DeliveryQueueOptions
   readonly #condition: Condition = createCondition()
   #pieces: Piece[] = []
   /** Results of a frame that are not settled yet; only of frames that were split. */
-  readonly #left = new Map<Kept, number>()
+  readonly #left = new Map<StoredResults, number>()
   /** Batches that were not delivered since the start. */
   failures = 0
   /** Results that are settled while others of their frame are not. */
@@ -51,18 +51,18 @@ export class DeliveryLane {
   #dropsInARow = 0
   #isWaiting = false
 
-  constructor(options: LaneOptions) {
+  constructor(options: DeliveryQueueOptions) {
     this.#options = options
-    options.signal.addEventListener('abort', () => this.#condition.ring(), { once: true })
+    options.signal.addEventListener('abort', () => this.#condition.notify(), { once: true })
     this.ended = this.#run()
   }
 
-  /** Tries at once instead of when its time has come. */
+  /** Retries at once. */
   hurry(): void {
-    if (this.#isWaiting) this.#condition.ring()
+    if (this.#isWaiting) this.#condition.notify()
   }
 
-  /** Whether nothing is in hand. */
+  /** Whether no batch is in delivery. */
   isIdle(): boolean {
     return this.#pieces.length === 0
   }
@@ -70,31 +70,33 @@ export class DeliveryLane {
   async #run(): Promise<void> {
     const { signal } = this.#options
     while (!signal.aborted) {
-      const piece = this.#pieces.at(-1) ?? (await this.#takePiece())
+      const piece = this.#pieces.at(-1) ?? (await this.#nextPiece())
       if (piece === undefined) return
       const outcome = await this.#options.send(
         piece.entries.map(({ text }) => text),
         signal,
       )
-      await this.#take(piece, outcome)
+      await this.#apply(piece, outcome)
     }
   }
 
-  async #takePiece(): Promise<Piece | undefined> {
-    const batch = await this.#options.take()
+  async #nextPiece(): Promise<Piece | undefined> {
+    const batch = await this.#options.next()
     if (batch === undefined) return undefined
-    const entries = batch.kept.flatMap((kept) => kept.entries.map((text) => ({ text, kept })))
-    for (const kept of batch.kept) this.#left.set(kept, kept.entries.length)
-    const piece = { entries, forget: (kept: readonly Kept[]) => batch.forget(kept) }
+    const entries = batch.stored.flatMap((stored) =>
+      stored.entries.map((text) => ({ text, stored })),
+    )
+    for (const stored of batch.stored) this.#left.set(stored, stored.entries.length)
+    const piece = { entries, forget: (stored: readonly StoredResults[]) => batch.forget(stored) }
     this.#pieces.push(piece)
     return piece
   }
 
-  async #take(piece: Piece, outcome: BatchOutcome): Promise<void> {
+  async #apply(piece: Piece, outcome: BatchOutcome): Promise<void> {
     const { tally, signal } = this.#options
     tally.bytesSent += outcome.bytes
-    if (outcome.word === 'ABORTED' && signal.aborted) return
-    count(tally.batches, outcome.action === 'done' ? 'done' : outcome.word)
+    if (outcome.code === 'ABORTED' && signal.aborted) return
+    count(tally.batches, outcome.action === 'done' ? 'done' : outcome.code)
     if (outcome.action === 'done') return this.#onDone(piece, outcome)
     const { entries } = piece
     if (outcome.action === 'halve' && entries.length > 1) {
@@ -104,7 +106,7 @@ export class DeliveryLane {
       this.#pieces.push({ ...piece, entries: entries.slice(0, middle) })
       return undefined
     }
-    // When nothing at all is taken it is not the results' fault, and they are not given up so fast.
+    // When the platform accepts nothing at all, the results are not the cause; they are dropped more slowly.
     const isDropped = outcome.action === 'halve'
     if (isDropped) await this.#drop(piece, outcome)
     if (isDropped && this.#dropsInARow < DROPS_IN_A_ROW_MAX) return undefined
@@ -129,26 +131,26 @@ export class DeliveryLane {
 
   async #drop(piece: Piece, outcome: BatchOutcome): Promise<void> {
     const { tally, complain } = this.#options
-    const { word, message } = outcome
+    const { code, message } = outcome
     this.#dropsInARow++
-    count(tally.refused, `HTTP_${word}`)
-    const facts = { status: word, reason: message, ...nameOf(piece.entries[0]?.text) }
-    complain(`dropped ${word}`, facts, 'a result is given up: the platform refuses its batch')
+    count(tally.refused, `HTTP_${code}`)
+    const facts = { status: code, reason: message, ...nameOf(piece.entries[0]?.text) }
+    complain(`dropped ${code}`, facts, 'a result is given up: the platform refuses its batch')
     await this.#settle(piece)
   }
 
   async #settle(piece: Piece): Promise<void> {
     this.#pieces.pop()
-    const done: Kept[] = []
-    for (const { kept } of piece.entries) {
-      const left = (this.#left.get(kept) ?? 1) - 1
+    const done: StoredResults[] = []
+    for (const { stored } of piece.entries) {
+      const left = (this.#left.get(stored) ?? 1) - 1
       if (left > 0) {
-        this.#left.set(kept, left)
+        this.#left.set(stored, left)
         this.settledBefore++
       } else {
-        this.#left.delete(kept)
-        this.settledBefore -= kept.entries.length - 1
-        done.push(kept)
+        this.#left.delete(stored)
+        this.settledBefore -= stored.entries.length - 1
+        done.push(stored)
       }
     }
     await piece.forget(done)
@@ -156,13 +158,13 @@ export class DeliveryLane {
 
   async #wait(action: 'retry' | 'hold', outcome: BatchOutcome): Promise<void> {
     const { log, signal } = this.#options
-    const { word, message, retryAfter } = outcome
+    const { code, message, retryAfter } = outcome
     this.failures++
     this.#inARow++
-    if (this.problem?.word !== word) {
-      log.warn({ outcome: word, reason: message }, 'results cannot be delivered; they are kept')
+    if (this.problem?.word !== code) {
+      log.warn({ outcome: code, reason: message }, 'results cannot be delivered; they are kept')
     }
-    this.problem = { word, message, action }
+    this.problem = { word: code, message, action }
     const failures = this.#inARow
     const ms = waitBefore({ action, failures, retryAfter, nowMs: Date.now() })
     this.#isWaiting = true
@@ -171,7 +173,7 @@ export class DeliveryLane {
   }
 }
 
-/** Which result it is, for the log. */
+/** Identifies a result in the log. */
 function nameOf(text: string | undefined): { monitorId?: unknown; slot?: unknown } {
   if (text === undefined) return {}
   const { monitorId, slot } = JSON.parse(text) as Record<string, unknown>

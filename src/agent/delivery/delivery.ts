@@ -1,5 +1,5 @@
-// The sink of an agent with a platform: every result goes to the spool, then out in batches, fresh ones on a
-// lane of their own so that they do not wait behind hours of older ones.
+// The sink of an agent with a platform: every result goes to the spool, then out in batches. Fresh results have a
+// queue of their own, so that they do not wait behind hours of older ones.
 import { join } from 'node:path'
 import { PROTOCOL_BOUNDS } from '../../contract/protocol/agent-protocol.ts'
 import type { Result } from '../../contract/result.ts'
@@ -9,25 +9,25 @@ import { startArtifactUpload, type ArtifactUpload } from './artifact-upload.ts'
 import { createBatchSender } from './batch-sender.ts'
 import type { Delivery, DeliveryOptions } from './sink.ts'
 import { createCondition } from '../platform/condition.ts'
-import { DeliveryLane, type Batch } from './delivery-queue.ts'
+import { DeliveryQueue, type Batch } from './delivery-queue.ts'
 import { DroppedSpans } from './dropped-spans.ts'
 import { createDeliveryMetrics } from './metrics.ts'
 import { count, createComplaints, createTally, type Complain, type DeliveryTally } from './tally.ts'
 import { RECENT_BOUNDS, RecentResults } from './recent-results.ts'
-import type { FileKeep } from '../sink.ts'
+import type { FileStaging } from '../sink.ts'
 import { createSpoolAdoption, spoolName } from './spool/adoption.ts'
 import { InheritedSpools } from './spool/inherited-spools.ts'
-import type { Kept, Loss } from './stored-results.ts'
+import type { StoredResults, Loss } from './stored-results.ts'
 import { openSpool, type Spool } from './spool/spool.ts'
 import { createFullness, wireText } from './wire-result.ts'
 
 /** Fresh results wait for each other at most this long. */
 const BATCH_MS_MAX = 1000
-/** How often to look for spools of agents that are gone. */
+/** How often to look for spools of agents that have ended. */
 const ADOPT_MS = 60_000
 const BATCH = { results: PROTOCOL_BOUNDS.resultsPerBatchMax, bytes: PROTOCOL_BOUNDS.batchBytesMax }
 
-/** Opens the spool and begins to deliver what is in it. Never rejects. */
+/** Opens the spool and begins to deliver its results. Never rejects. */
 export async function createDelivery(options: DeliveryOptions): Promise<Delivery> {
   const delivery = new RunningDelivery(options)
   await delivery.open()
@@ -35,7 +35,7 @@ export async function createDelivery(options: DeliveryOptions): Promise<Delivery
 }
 
 class RunningDelivery implements Delivery {
-  readonly files: FileKeep = {
+  readonly files: FileStaging = {
     bytesMax: () => this.#options.settings().artifactBytesMax,
     stage: (path, artifact) =>
       this.#artifacts?.stage(path, artifact) ?? Promise.resolve('nothing can be kept on disk'),
@@ -52,17 +52,17 @@ class RunningDelivery implements Delivery {
   readonly #metrics: () => Promise<string>
   readonly #dropped: DroppedSpans
   #spool!: Spool
-  #freshLane!: DeliveryLane
-  #oldLane!: DeliveryLane
+  #freshQueue!: DeliveryQueue
+  #oldQueue!: DeliveryQueue
   #artifacts: ArtifactSpool | undefined
   #upload: ArtifactUpload | undefined
-  /** Read back, but too much for the batch before it. */
-  #ahead: { kept: Kept; spool: Spool } | undefined
+  /** Read back, but too large for the batch before it. */
+  #ahead: { stored: StoredResults; spool: Spool } | undefined
   #lastBatchAt = -Infinity
   #isFlushing = false
   #flushed: Promise<void> | undefined
-  /** Held by lanes; what of it lies nowhere else is lost when they are ended. */
-  readonly #inHand = new Map<Kept, Spool>()
+  /** Results that the queues deliver now; without a copy on disk they are lost when the queues end. */
+  readonly #inHand = new Map<StoredResults, Spool>()
 
   constructor(options: DeliveryOptions) {
     this.#options = options
@@ -99,18 +99,18 @@ class RunningDelivery implements Delivery {
       isHeld: () => folder.isHeld(),
       shareRoom: (bytes) => this.#artifacts?.makeRoom(bytes),
       dropped: this.#dropped,
-      onKept: (kept) => this.#onKept(kept),
+      onStored: (stored) => this.#onStored(stored),
       onRecovered: () => void this.#rescue(),
       ...(openFile === undefined ? {} : { openFile }),
     })
     const send = createBatchSender(link, this.#options.agentId ?? (() => folder.id), this.#dropped)
     const complain = createComplaints(log)
-    const lane = (take: () => Promise<Batch | undefined>) =>
-      new DeliveryLane({
-        take,
+    const createQueue = (next: () => Promise<Batch | undefined>) =>
+      new DeliveryQueue({
+        next,
         send: async (entries, signal) => {
           const outcome = await send(entries, signal)
-          if (outcome.action !== 'done') setImmediate(() => this.#settled.ring())
+          if (outcome.action !== 'done') setImmediate(() => this.#settled.notify())
           return outcome
         },
         tally: this.#tally,
@@ -118,13 +118,13 @@ class RunningDelivery implements Delivery {
         complain,
         signal: this.#stop.signal,
       })
-    this.#freshLane = lane(() => this.#takeFresh())
-    this.#oldLane = lane(() => this.#takeOld())
+    this.#freshQueue = createQueue(() => this.#nextFresh())
+    this.#oldQueue = createQueue(() => this.#nextOld())
     await this.#openInherited(complain)
-    folder.onTaken(() => void this.#moveToDisk(complain))
+    folder.onAvailable(() => void this.#moveToDisk(complain))
     this.#stop.signal.addEventListener('abort', () => {
-      this.#fresh.ring()
-      this.#old.ring()
+      this.#fresh.notify()
+      this.#old.notify()
     })
   }
 
@@ -133,17 +133,17 @@ class RunningDelivery implements Delivery {
     const text = wireText(result, this.#isFull(result))
     const safe = this.#spool.append(text, result.onDemand !== undefined)
     if (this.#artifacts === undefined || result.artifacts.length === 0) return safe
-    const claimed = this.#artifacts.claim(result)
-    return Promise.all([safe, claimed]).then(() => this.#upload?.ring())
+    const committed = this.#artifacts.commit(result)
+    return Promise.all([safe, committed]).then(() => this.#upload?.notify())
   }
 
   async #openInherited(complain: Complain): Promise<void> {
     await this.#inherited.openOwn()
     await this.#openArtifacts(complain)
-    this.#old.ring()
+    this.#old.notify()
   }
 
-  /** There is a folder after all. */
+  /** The folder became available. */
   async #moveToDisk(complain: Complain): Promise<void> {
     const { path, cipher } = this.#options.folder
     if (path === undefined || this.#flushed !== undefined) return
@@ -183,8 +183,8 @@ class RunningDelivery implements Delivery {
   }
 
   hurry(): void {
-    this.#freshLane.hurry()
-    this.#oldLane.hurry()
+    this.#freshQueue.hurry()
+    this.#oldQueue.hurry()
   }
 
   flush(deadlineMs: number): Promise<void> {
@@ -192,13 +192,13 @@ class RunningDelivery implements Delivery {
     return this.#flushed
   }
 
-  #onKept(kept: Kept): void {
-    this.#recent.push(kept)
-    this.#fresh.ring()
-    if (this.#spool.hasOld() || this.#recent.hasStranded()) this.#old.ring()
+  #onStored(stored: StoredResults): void {
+    this.#recent.push(stored)
+    this.#fresh.notify()
+    if (this.#spool.hasOld() || this.#recent.hasStranded()) this.#old.notify()
   }
 
-  async #takeFresh(): Promise<Batch | undefined> {
+  async #nextFresh(): Promise<Batch | undefined> {
     const recent = this.#recent
     while (!this.#stop.signal.aborted) {
       if (recent.results === 0) {
@@ -216,13 +216,13 @@ class RunningDelivery implements Delivery {
     return undefined
   }
 
-  async #takeOld(): Promise<Batch | undefined> {
+  async #nextOld(): Promise<Batch | undefined> {
     while (!this.#stop.signal.aborted) {
       const stranded = this.#recent.takeStranded(BATCH)
       if (stranded.length > 0) return this.#batch(stranded, this.#spool)
       const own = await this.#readBack(this.#spool)
       if (own.length > 0) return this.#batch(own, this.#spool)
-      const adopted = await this.#takeAdopted()
+      const adopted = await this.#nextAdopted()
       if (adopted !== undefined) return adopted
       if (!this.#isFlushing) await this.#old.wait(ADOPT_MS)
       else await this.#old.wait()
@@ -230,44 +230,44 @@ class RunningDelivery implements Delivery {
     return undefined
   }
 
-  async #takeAdopted(): Promise<Batch | undefined> {
+  async #nextAdopted(): Promise<Batch | undefined> {
     if (this.#isFlushing) return undefined
     for (;;) {
       const adopted = await this.#inherited.present()
       if (adopted === undefined) return undefined
-      const kept = await this.#readBack(adopted.spool)
-      if (kept.length > 0) return this.#batch(kept, adopted.spool)
+      const stored = await this.#readBack(adopted.spool)
+      if (stored.length > 0) return this.#batch(stored, adopted.spool)
       await this.#inherited.close(adopted)
     }
   }
 
-  async #readBack(spool: Spool): Promise<Kept[]> {
-    const batch: Kept[] = []
+  async #readBack(spool: Spool): Promise<StoredResults[]> {
+    const batch: StoredResults[] = []
     let [results, bytes] = [0, 0]
     for (;;) {
-      const ahead = this.#ahead?.spool === spool ? this.#ahead.kept : undefined
+      const ahead = this.#ahead?.spool === spool ? this.#ahead.stored : undefined
       if (ahead !== undefined) this.#ahead = undefined
-      const kept = ahead ?? (await spool.next())
-      if (kept === undefined) return batch
-      results += kept.entries.length
-      bytes += kept.bytes
+      const stored = ahead ?? (await spool.next())
+      if (stored === undefined) return batch
+      results += stored.entries.length
+      bytes += stored.bytes
       if (batch.length > 0 && (results > BATCH.results || bytes > BATCH.bytes)) {
-        this.#ahead = { kept, spool }
+        this.#ahead = { stored, spool }
         return batch
       }
-      batch.push(kept)
+      batch.push(stored)
     }
   }
 
-  #batch(kept: Kept[], spool: Spool): Batch {
-    for (const one of kept) this.#inHand.set(one, spool)
+  #batch(stored: StoredResults[], spool: Spool): Batch {
+    for (const one of stored) this.#inHand.set(one, spool)
     return {
-      kept,
+      stored,
       forget: async (done) => {
         for (const one of done) this.#inHand.delete(one)
         await spool.forget(done)
-        this.#settled.ring()
-        if (this.#artifacts?.next(this.#oldestAt()) !== undefined) this.#upload?.ring()
+        this.#settled.notify()
+        if (this.#artifacts?.next(this.#oldestAt()) !== undefined) this.#upload?.notify()
       },
     }
   }
@@ -276,20 +276,20 @@ class RunningDelivery implements Delivery {
     const until = performance.now() + deadlineMs
     this.#isFlushing = true
     await this.#spool.flush()
-    this.#fresh.ring()
-    this.#old.ring()
+    this.#fresh.notify()
+    this.#old.notify()
     this.hurry()
-    const before = this.#problemsSeen()
+    const before = this.#failureCount()
     while (this.#spool.waiting > 0) {
       const leftMs = until - performance.now()
-      const isPointless = this.#problemsSeen() > before && this.#isAllOnDisk()
+      const isPointless = this.#failureCount() > before && this.#isAllOnDisk()
       if (leftMs <= 0 || isPointless) break
       await this.#settled.wait(leftMs)
     }
     this.#stop.abort()
-    await Promise.all([this.#freshLane.ended, this.#oldLane.ended, this.#upload?.ended])
+    await Promise.all([this.#freshQueue.ended, this.#oldQueue.ended, this.#upload?.ended])
     if (this.#problem() === undefined) await this.#rescue()
-    this.#letGo()
+    this.#releaseAll()
     const { log } = this.#options
     if (this.#spool.waiting > 0) {
       log.info({ results: this.#spool.waiting }, 'results stay on disk, for the next start')
@@ -299,23 +299,23 @@ class RunningDelivery implements Delivery {
     await this.#dropped.flush()
   }
 
-  /** The disk works: what lies in memory alone is written to it, also what is on its way. Never rejects. */
+  /** The disk works again: writes results that are only in memory, those in delivery included. Never rejects. */
   async #rescue(): Promise<void> {
     await this.#recent.rescue()
-    for (const [kept, spool] of this.#inHand) {
-      if (spool === this.#spool && kept.segment === undefined) await spool.rescue(kept)
+    for (const [stored, spool] of this.#inHand) {
+      if (spool === this.#spool && stored.segment === undefined) await spool.rescue(stored)
     }
-    this.#old.ring()
+    this.#old.notify()
   }
 
-  #letGo(): void {
-    if (this.#ahead !== undefined) this.#inHand.set(this.#ahead.kept, this.#ahead.spool)
-    for (const [kept, spool] of this.#inHand) if (!spool.giveBack(kept)) spool.drop(kept)
+  #releaseAll(): void {
+    if (this.#ahead !== undefined) this.#inHand.set(this.#ahead.stored, this.#ahead.spool)
+    for (const [stored, spool] of this.#inHand) if (!spool.giveBack(stored)) spool.drop(stored)
     this.#recent.giveUp(this.#recent.empty())
   }
 
-  #problemsSeen(): number {
-    return this.#freshLane.failures + this.#oldLane.failures
+  #failureCount(): number {
+    return this.#freshQueue.failures + this.#oldQueue.failures
   }
 
   #isAllOnDisk(): boolean {
@@ -327,11 +327,11 @@ class RunningDelivery implements Delivery {
   }
 
   #waiting(): number {
-    const settled = this.#freshLane.settledBefore + this.#oldLane.settledBefore
+    const settled = this.#freshQueue.settledBefore + this.#oldQueue.settledBefore
     return this.#spool.waiting + this.#inherited.waiting() - settled
   }
 
-  /** Results that this process delivers though others produced them. */
+  /** Results of other processes that this one delivers. */
   #adopted(): number {
     return this.#spool.found + this.#inherited.found()
   }
@@ -341,7 +341,7 @@ class RunningDelivery implements Delivery {
     return { full: of('full'), damaged: of('damaged'), memory: of('memory') }
   }
 
-  /** When the oldest result came that waits; Infinity when there is none. */
+  /** When the oldest waiting result came; Infinity when there is none. */
   #oldestAt(): number {
     if (this.#waiting() === 0) return Infinity
     const spools = [this.#spool.oldestAt(), this.#inherited.oldestAt()]
@@ -366,7 +366,7 @@ class RunningDelivery implements Delivery {
       oldestSeconds: Math.round(this.#oldestAgeMs() / 1000),
       spoolBytes: this.#spool.bytes(),
       keptOnDisk: this.#problem() === undefined,
-      problem: this.#freshLane.problem ?? this.#oldLane.problem,
+      problem: this.#freshQueue.problem ?? this.#oldQueue.problem,
       artifacts: this.#artifacts?.count() ?? 0,
     }
     return { delivery: results }
@@ -374,10 +374,12 @@ class RunningDelivery implements Delivery {
 
   warnings(): string[] {
     const disk = this.#problem()
-    const lane = this.#freshLane.problem ?? this.#oldLane.problem
+    const problem = this.#freshQueue.problem ?? this.#oldQueue.problem
     return [
       ...(disk === undefined ? [] : [`results are kept in memory, not on disk: ${disk}`]),
-      ...(lane === undefined ? [] : [`results cannot be delivered: ${lane.word} ${lane.message}`]),
+      ...(problem === undefined
+        ? []
+        : [`results cannot be delivered: ${problem.word} ${problem.message}`]),
     ]
   }
 

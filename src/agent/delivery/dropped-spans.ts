@@ -1,5 +1,5 @@
-// Results that were lost for want of room, as one span of slots for each monitor: the platform is told of them,
-// so that it does not look for an agent that was lost. Kept on disk, since a restart may come first.
+// Results that were lost for want of room, as one span of slots for each monitor. They are reported to the
+// platform, so that it does not assume a lost agent. Stored on disk, since a restart may come first.
 import { PROTOCOL_BOUNDS, type DroppedSpan } from '../../contract/protocol/agent-protocol.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import type { AgentFolder } from './spool/agent-folder.ts'
@@ -13,11 +13,11 @@ interface Span {
   results: number
 }
 
-/** Where spans are kept. */
-export type SpanKeeping = Pick<AgentFolder, 'keep' | 'kept'>
+/** Where spans are stored. */
+export type SpanStore = Pick<AgentFolder, 'store' | 'read'>
 
 const NAME = 'dropped'
-/** Results whose slots are told in one batch; the platform fills in a bounded number. */
+/** Results whose slots one batch reports; the platform fills in a bounded number. */
 const RESULTS_PER_BATCH = PROTOCOL_BOUNDS.droppedSlotsPerBatchMax / 10
 /** Lines of a spool that are read in one turn of the event loop. */
 const LINES_PER_TURN = 1000
@@ -25,35 +25,36 @@ const LINES_PER_TURN = 1000
 const LINE = /^\{"monitorId":"([0-9a-f-]{36})","slot":(\d{1,16}),(?!"onDemand")/
 
 export class DroppedSpans {
-  readonly #folder: SpanKeeping
+  readonly #folder: SpanStore
   readonly #spans = new Map<string, Span>()
-  #isTelling = false
+  #isReporting = false
   #writing: Promise<void> | undefined
   #isStale = false
 
-  constructor(folder: SpanKeeping) {
+  constructor(folder: SpanStore) {
     this.#folder = folder
   }
 
-  /** Reads what an earlier process kept. Never rejects. */
+  /** Reads the spans of an earlier process. Never rejects. */
   async load(): Promise<void> {
     try {
-      const bytes = await this.#folder.kept(NAME)
+      const bytes = await this.#folder.read(NAME)
       if (bytes === undefined) return
-      const kept = JSON.parse(bytes.toString()) as (DroppedSpan & Span)[]
-      for (const { monitorId, from, to, results } of kept) this.#widen(monitorId, from, to, results)
+      const stored = JSON.parse(bytes.toString()) as (DroppedSpan & Span)[]
+      for (const { monitorId, from, to, results } of stored)
+        this.#widen(monitorId, from, to, results)
     } catch {
       return
     }
   }
 
-  /** Lines of results that are lost. */
+  /** Adds lines of lost results. */
   add(entries: readonly string[]): void {
     this.#note(entries)
-    this.#keep()
+    this.#save()
   }
 
-  /** What only lies in a file of the spool that is about to be removed. Never rejects. */
+  /** Adds the waiting results of a spool file that is about to be removed. Never rejects. */
   async addSegment(segment: SpoolSegment): Promise<void> {
     try {
       let lines = 0
@@ -67,14 +68,14 @@ export class DroppedSpans {
         await new Promise((resolve) => setImmediate(resolve))
       }
     } catch {
-      // The spans are a favour to whoever reads reasons; the file has to go.
+      // The spans only explain the loss; the file has to go.
     }
-    this.#keep()
+    this.#save()
   }
 
-  /** What to tell the platform next, with the call back for when it knows; undefined: nothing, for now. */
-  next(): { spans: DroppedSpan[]; settled: (isTold: boolean) => void } | undefined {
-    if (this.#isTelling || this.#spans.size === 0) return undefined
+  /** The next spans to report, with a callback for the outcome; undefined: none for now. */
+  next(): { spans: DroppedSpan[]; settled: (isReported: boolean) => void } | undefined {
+    if (this.#isReporting || this.#spans.size === 0) return undefined
     const spans: DroppedSpan[] = []
     let left = RESULTS_PER_BATCH
     for (const [monitorId, { from, to, results }] of this.#spans) {
@@ -84,15 +85,15 @@ export class DroppedSpans {
       spans.push({ monitorId, from, to: from + Math.floor((to - from) * part) })
       left -= results
     }
-    this.#isTelling = true
-    const settled = (isTold: boolean) => {
-      this.#isTelling = false
-      if (isTold) this.#forget(spans)
+    this.#isReporting = true
+    const settled = (isReported: boolean) => {
+      this.#isReporting = false
+      if (isReported) this.#forget(spans)
     }
     return { spans, settled }
   }
 
-  /** Resolves when what is known is on disk, or cannot be. */
+  /** Resolves when the spans are on disk, or cannot be stored. */
   async flush(): Promise<void> {
     while (this.#writing !== undefined) await this.#writing
   }
@@ -115,21 +116,21 @@ export class DroppedSpans {
     }
   }
 
-  #forget(told: readonly DroppedSpan[]): void {
-    for (const { monitorId, from, to } of told) {
+  #forget(reported: readonly DroppedSpan[]): void {
+    for (const { monitorId, from, to } of reported) {
       const span = this.#spans.get(monitorId)
-      // Widened to the front meanwhile: all of it is told again.
+      // Widened to the front meanwhile: all of it is reported again.
       if (span?.from !== from) continue
       const rest = span.to === from ? 0 : (span.to - to) / (span.to - from)
       span.results = Math.ceil(span.results * rest)
       span.from = to + 1
       if (span.from > span.to) this.#spans.delete(monitorId)
     }
-    this.#keep()
+    this.#save()
   }
 
-  /** One write at a time; what changes meanwhile is written after it. */
-  #keep(): void {
+  /** One write at a time; later changes are written after it. */
+  #save(): void {
     this.#isStale = true
     this.#writing ??= this.#write().finally(() => (this.#writing = undefined))
   }
@@ -138,8 +139,8 @@ export class DroppedSpans {
     while (this.#isStale) {
       this.#isStale = false
       const all = [...this.#spans].map(([monitorId, span]) => ({ monitorId, ...span }))
-      // Where the disk does not take it, it is in memory.
-      await this.#folder.keep(NAME, Buffer.from(JSON.stringify(all))).catch(() => undefined)
+      // When the write fails, the spans stay in memory.
+      await this.#folder.store(NAME, Buffer.from(JSON.stringify(all))).catch(() => undefined)
     }
   }
 }

@@ -1,4 +1,4 @@
-// What delivery needs of the way to the platform.
+// The HTTP client of the platform, as far as delivery needs it.
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Readable } from 'node:stream'
 

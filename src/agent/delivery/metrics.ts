@@ -1,9 +1,9 @@
-// Metrics of delivery, for Prometheus: where results and artifacts are and what became of them.
+// Metrics of delivery, for Prometheus: where results and artifacts are, and their outcomes.
 import { Counter, Gauge, Registry } from 'prom-client'
 import type { DeliveryTally } from './tally.ts'
 import type { Loss } from './stored-results.ts'
 
-/** What is asked for at each scrape. */
+/** Values that each scrape reads. */
 export interface DeliverySources {
   waiting: () => number
   adopted: () => number

@@ -1,13 +1,13 @@
-// The newest results, in memory, so that they go out first and need not be read back; what is pushed out of
-// it lies on disk, or, where there is no disk, waits in memory within a bound.
-import type { Kept } from './stored-results.ts'
+// The newest results, in memory, so that they go out first and need not be read back. Older ones are on disk, or,
+// without a disk, wait in memory within a bound.
+import type { StoredResults } from './stored-results.ts'
 import type { Spool } from './spool/spool.ts'
 
-/** How much is kept in memory. */
+/** How much is cached in memory. */
 export interface RecentBounds {
   results: number
   bytes: number
-  /** Of what lies nowhere else. */
+  /** Of results without a copy on disk. */
   strandedBytes: number
 }
 
@@ -17,7 +17,7 @@ export const RECENT_BOUNDS: RecentBounds = {
   strandedBytes: 16 * 1024 * 1024,
 }
 
-/** A batch has no more than this. */
+/** The bounds of a batch. */
 export interface BatchBounds {
   results: number
   bytes: number
@@ -27,8 +27,8 @@ export class RecentResults {
   results = 0
   isUrgent = false
   #bytes = 0
-  #kept: Kept[] = []
-  #stranded: Kept[] = []
+  #recent: StoredResults[] = []
+  #stranded: StoredResults[] = []
   #strandedBytes = 0
   readonly #spool: () => Spool
   readonly #bounds: RecentBounds
@@ -38,12 +38,12 @@ export class RecentResults {
     this.#bounds = bounds
   }
 
-  /** Takes a frame; what is too much leaves at the other end. */
-  push(kept: Kept): void {
-    this.#kept.push(kept)
-    this.results += kept.entries.length
-    this.#bytes += kept.bytes
-    this.isUrgent ||= kept.isUrgent
+  /** Adds results; removes the oldest ones beyond the bounds. */
+  push(stored: StoredResults): void {
+    this.#recent.push(stored)
+    this.results += stored.entries.length
+    this.#bytes += stored.bytes
+    this.isUrgent ||= stored.isUrgent
     while (this.results > this.#bounds.results || this.#bytes > this.#bounds.bytes) {
       const oldest = this.#shift()
       if (oldest !== undefined && !this.#spool().giveBack(oldest)) this.#strand(oldest)
@@ -51,17 +51,17 @@ export class RecentResults {
   }
 
   /** The oldest of them, a batch at most. */
-  take(bounds: BatchBounds): Kept[] {
-    const batch = takeSome(this.#kept, bounds)
-    for (const kept of batch) this.#count(kept)
-    this.isUrgent = this.#kept.some((kept) => kept.isUrgent)
+  take(bounds: BatchBounds): StoredResults[] {
+    const batch = takeSome(this.#recent, bounds)
+    for (const stored of batch) this.#count(stored)
+    this.isUrgent = this.#recent.some((stored) => stored.isUrgent)
     return batch
   }
 
-  /** Of those that lie nowhere else, the oldest. */
-  takeStranded(bounds: BatchBounds): Kept[] {
+  /** The oldest of those without a copy on disk. */
+  takeStranded(bounds: BatchBounds): StoredResults[] {
     const batch = takeSome(this.#stranded, bounds)
-    for (const kept of batch) this.#strandedBytes -= kept.bytes
+    for (const stored of batch) this.#strandedBytes -= stored.bytes
     return batch
   }
 
@@ -71,43 +71,43 @@ export class RecentResults {
 
   /** When the oldest came; Infinity when there is none. */
   oldestAt(): number {
-    return Math.min(this.#kept[0]?.at ?? Infinity, this.#stranded[0]?.at ?? Infinity)
+    return Math.min(this.#recent[0]?.at ?? Infinity, this.#stranded[0]?.at ?? Infinity)
   }
 
-  /** The disk works again: what lies nowhere else is written to it. */
+  /** The disk works again: writes results without a copy there. */
   async rescue(): Promise<void> {
-    for (const kept of this.#kept.filter(({ segment }) => segment === undefined)) {
-      // What was taken meanwhile is on its way.
-      if (!this.#kept.includes(kept)) continue
-      if (!(await this.#spool().rescue(kept))) return
+    for (const stored of this.#recent.filter(({ segment }) => segment === undefined)) {
+      // Removed meanwhile: its delivery is under way.
+      if (!this.#recent.includes(stored)) continue
+      if (!(await this.#spool().rescue(stored))) return
     }
     for (;;) {
-      const [kept] = this.takeStranded({ results: 1, bytes: 0 })
-      if (kept === undefined) return
-      const isSafe = await this.#spool().rescue(kept)
-      if (isSafe && this.#spool().giveBack(kept)) continue
-      this.#strand(kept)
+      const [stored] = this.takeStranded({ results: 1, bytes: 0 })
+      if (stored === undefined) return
+      const isSafe = await this.#spool().rescue(stored)
+      if (isSafe && this.#spool().giveBack(stored)) continue
+      this.#strand(stored)
       return
     }
   }
 
-  /** The process ends: what lies nowhere else is lost. */
-  giveUp(kept: readonly Kept[]): void {
-    for (const one of kept) if (!this.#spool().giveBack(one)) this.#spool().drop(one)
+  /** The process ends: results without a copy on disk are lost. */
+  giveUp(stored: readonly StoredResults[]): void {
+    for (const one of stored) if (!this.#spool().giveBack(one)) this.#spool().drop(one)
   }
 
-  /** All that is here, taken out. */
-  empty(): Kept[] {
-    const all = [...this.#stranded, ...this.#kept]
+  /** Removes and returns all results. */
+  empty(): StoredResults[] {
+    const all = [...this.#stranded, ...this.#recent]
     this.#stranded = []
-    this.#kept = []
+    this.#recent = []
     this.results = this.#bytes = this.#strandedBytes = 0
     return all
   }
 
-  #strand(kept: Kept): void {
-    this.#stranded.push(kept)
-    this.#strandedBytes += kept.bytes
+  #strand(stored: StoredResults): void {
+    this.#stranded.push(stored)
+    this.#strandedBytes += stored.bytes
     while (this.#strandedBytes > this.#bounds.strandedBytes) {
       const oldest = this.#stranded.shift()
       if (oldest === undefined) return
@@ -116,26 +116,26 @@ export class RecentResults {
     }
   }
 
-  #shift(): Kept | undefined {
-    const kept = this.#kept.shift()
-    if (kept !== undefined) this.#count(kept)
-    return kept
+  #shift(): StoredResults | undefined {
+    const stored = this.#recent.shift()
+    if (stored !== undefined) this.#count(stored)
+    return stored
   }
 
-  #count(kept: Kept): void {
-    this.results -= kept.entries.length
-    this.#bytes -= kept.bytes
+  #count(stored: StoredResults): void {
+    this.results -= stored.entries.length
+    this.#bytes -= stored.bytes
   }
 }
 
-/** Takes from the front what fits into a batch, one at least. */
-function takeSome(from: Kept[], bounds: BatchBounds): Kept[] {
+/** Removes from the front what fits into a batch, at least one. */
+function takeSome(from: StoredResults[], bounds: BatchBounds): StoredResults[] {
   let results = 0
   let bytes = 0
   let taken = 0
-  for (const kept of from) {
-    results += kept.entries.length
-    bytes += kept.bytes
+  for (const stored of from) {
+    results += stored.entries.length
+    bytes += stored.bytes
     if (taken > 0 && (results > bounds.results || bytes > bounds.bytes)) break
     taken++
   }

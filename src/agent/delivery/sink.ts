@@ -1,13 +1,13 @@
-// What delivery to a platform is for the rest of the agent, and what it needs.
+// The interface of delivery to a platform, and its options.
 import type { Result } from '../../contract/result.ts'
 import type { Log } from '../../process/log.ts'
 import type { AgentFolder } from './spool/agent-folder.ts'
 import type { DeliveryLink } from './link.ts'
 import type { RecentBounds } from './recent-results.ts'
-import type { FileKeep, ResultSink } from '../sink.ts'
+import type { FileStaging, ResultSink } from '../sink.ts'
 import type { OpenFile } from './spool/segment.ts'
 
-/** What the platform last said about delivery. */
+/** The platform's latest settings of delivery. */
 export interface DeliverySettings {
   fullPassedEveryMs: number
   artifactBytesMax: number
@@ -19,7 +19,7 @@ export interface DeliveryOptions {
   spoolBytesMax: number
   settings: () => DeliverySettings
   log: Log
-  /** By what this agent goes; as its folder says unless told otherwise. */
+  /** This agent's id; by default that of its folder. */
   agentId?: () => string
   recentBounds?: RecentBounds
   openFile?: OpenFile
@@ -28,22 +28,22 @@ export interface DeliveryOptions {
 /** Delivers to the platform. */
 export interface Delivery extends ResultSink {
   /**
-   * Resolves when the result is safe on disk; where nothing can be kept on disk, when it is delivered.
+   * Resolves when the result is safe on disk; without a disk, when it is delivered.
    * Rejects when it is lost for want of room.
    */
   deliver(result: Result): Promise<void>
-  /** The platform answers: what waits for its time is tried at once. */
+  /** The platform answers: waiting attempts start at once. */
   hurry(): void
   /**
    * Ends delivery: tries to deliver what is left for `deadlineMs`, and no longer than makes sense; the rest
    * stays on disk for the next start. Never rejects.
    */
   flush(deadlineMs: number): Promise<void>
-  /** Keeps files of runs until they are delivered. */
-  files: FileKeep
+  /** Stores files of runs until they are delivered. */
+  files: FileStaging
   /** For `/health`. */
   facts(): Record<string, unknown>
-  /** For readiness: what somebody should know, though the agent goes on. */
+  /** For readiness: problems that do not stop the agent. */
   warnings(): string[]
   /** Prometheus text format 0.0.4. */
   metricsText(): Promise<string>

@@ -1,16 +1,16 @@
 // Results on their way through the spool.
 import type { SpoolSegment } from './spool/segment.ts'
 
-/** Some results that came close together; they are delivered, and forgotten, as one. */
-export interface Kept {
+/** Results that came close together; they are delivered, and forgotten, as one. */
+export interface StoredResults {
   /** A line of JSON for each result. */
   entries: readonly string[]
   bytes: number
   /** When the first came. Milliseconds since the Unix epoch. */
   at: number
-  /** Somebody waits for one of them. */
+  /** A caller waits for one of them. */
   isUrgent: boolean
-  /** Where it lies on disk; undefined: in memory alone. */
+  /** Its place on disk; undefined: only in memory. */
   segment: SpoolSegment | undefined
   number: number
   safe: PromiseWithResolvers<void>

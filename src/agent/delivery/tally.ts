@@ -1,5 +1,4 @@
-// What became of results and artifacts on their way: every one that was produced is delivered, waits, was
-// refused or was lost, and each of these is counted.
+// Counts of results and artifacts: every produced one is delivered, waits, was refused or was lost.
 import type { Log } from '../../process/log.ts'
 
 /** Counts; a plain object, so that it costs nothing where there are many. */
@@ -30,7 +29,7 @@ export function createTally(): DeliveryTally {
 
 /** Adds to a count. */
 export function count(counts: Map<string, number>, key: string, by = 1): void {
-  // Codes of later platforms are told apart, but not without end.
+  // Codes of later platforms are counted separately, up to a bound.
   const known = counts.has(key) || counts.size < 50 ? key : 'other'
   counts.set(known, (counts.get(known) ?? 0) + by)
 }
@@ -38,7 +37,7 @@ export function count(counts: Map<string, number>, key: string, by = 1): void {
 /** How often the same complaint is logged. */
 const COMPLAINT_MS = 60_000
 
-/** Logs a complaint; `key` tells complaints apart. */
+/** Logs a complaint; `key` identifies its kind. */
 export type Complain = (key: string, facts: Record<string, unknown>, message: string) => void
 
 /** Makes a logger of complaints: each key at most once a minute, with how many there were. */

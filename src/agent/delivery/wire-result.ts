@@ -1,5 +1,5 @@
 // A result as it goes to the platform: short for what passed, whole for the rest, within the size that the
-// platform takes.
+// platform accepts.
 import { PROTOCOL_BOUNDS, type WireResult } from '../../contract/protocol/agent-protocol.ts'
 import type { Failure } from '../../contract/failure.ts'
 import type { Result } from '../../contract/result.ts'
@@ -13,8 +13,8 @@ const SHORT_FAILURES_MAX = 10
 const DURATION_MS_MAX = 86_400_000
 
 /**
- * The result as a line of JSON. `isFull`: with what was observed and each attempt. What is longer than the
- * platform takes loses what was observed, then details of failures, and says so in `observed.leftOut`.
+ * The result as a line of JSON. `isFull`: with what was observed and each attempt. A result beyond the
+ * platform's limit loses what was observed, then details of failures, and says so in `observed.leftOut`.
  */
 export function wireText(result: Result, isFull: boolean): string {
   if (!isFull) {
@@ -85,7 +85,7 @@ function shortened({ code, message }: Failure): Failure {
 }
 
 /**
- * Decides which passed results go whole: those on demand, those that lack a file, and one of each monitor in
+ * Decides which passed results go whole: those on demand, those with a missing file, and one of each monitor in
  * a while; everything that did not pass does anyway.
  */
 export function createFullness(everyMs: () => number): (result: Result) => boolean {
@@ -95,7 +95,7 @@ export function createFullness(everyMs: () => number): (result: Result) => boole
     if (observed['artifactsLeftOut'] !== undefined) return true
     const before = last.get(monitorId)
     if (before !== undefined && slot - before < everyMs() && slot >= before) return false
-    // Monitors that are gone stand at the front, since those that run come to the end again.
+    // Removed monitors move to the front, since running ones are added again at the end.
     last.delete(monitorId)
     last.set(monitorId, slot)
     if (last.size > MONITORS_MAX) {

@@ -1,5 +1,5 @@
-// What an agent needs besides itself to run for a platform. Loaded only then: an agent on a monitors file
-// stays as small as it is.
+// The parts of an agent that only a platform needs. Loaded only then, so that an agent on a monitors file stays
+// small.
 import { randomUUID } from 'node:crypto'
 import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -15,7 +15,7 @@ import { createPlatformLink, type PlatformLink } from './link.ts'
 import type { ResultSink } from '../sink.ts'
 import type { MonitorSource } from '../source.ts'
 
-/** What the settings must hold for it. */
+/** The settings that it needs. */
 export type PlatformSettings = Pick<
   AgentConfig,
   | 'dataDir'
@@ -35,21 +35,21 @@ export interface PlatformPartsOptions {
   log: Log
 }
 
-/** An agent's ends towards a platform. */
+/** The source and the sink of an agent with a platform. */
 export interface PlatformParts {
   source: MonitorSource
   sink: ResultSink
-  /** The way to the platform that both use. */
+  /** The client that both use. */
   link: PlatformLink
   agentId(): string
-  /** Gives back the folder and cuts connections. */
+  /** Releases the folder and cuts connections. */
   close(): void
 }
 
-/** Exit code where the folder of the agent has become somebody else's: a new start helps. */
+/** Exit code when another agent acquired this agent's folder: a restart helps. */
 const EXIT_FOLDER_LOST = 1
 
-/** Opens the agent's folder and the way to the platform; asks it nothing yet. */
+/** Opens the agent's folder and the client of the platform; sends nothing yet. */
 export async function openPlatformParts(options: PlatformPartsOptions): Promise<PlatformParts> {
   const { settings, clock, log } = options
   const folder = await openAgentFolder({
@@ -77,7 +77,7 @@ export async function openPlatformParts(options: PlatformPartsOptions): Promise<
     folder,
     renewId: () => identity.renew(log),
     onSettings: (said) => (delivering = said),
-    // What waits for its next try need not, now that the platform is there.
+    // The platform answers again: waiting attempts start at once.
     onBack: () => sink.hurry(),
     facts: factsOf(options, installed, () => identity.id()),
   })
@@ -95,7 +95,7 @@ export async function openPlatformParts(options: PlatformPartsOptions): Promise<
 /** Until the platform has said how often. */
 const FULL_PASSED_EVERY_MS = 3_600_000
 
-/** What is installed at the start; what is added later needs another start to be told. */
+/** Tools that are installed at the start; later ones are reported after a restart. */
 async function installedTools(toolsDir: string) {
   const tools = openToolchains(toolsDir)
   const [engines, runtimes] = await Promise.all([

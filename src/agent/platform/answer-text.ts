@@ -1,21 +1,21 @@
-// Parses the JSON of an answer that may hold ten thousand monitors, without holding everything else up: where
-// the platform wrote one monitor behind the other they are parsed one by one.
+// Parses the JSON of an answer with up to ten thousand monitors without blocking the event loop: monitors in a
+// row are parsed one by one.
 import { inSlices } from './in-slices.ts'
 
-/** Shorter ones take no time worth dividing. */
+/** Shorter ones are parsed at once. */
 const SLICED_BYTES_MIN = 64 * 1024
 // Inside a JSON string a quote has a backslash before it, so that none of these can stand there.
 const FIRST = '"set":[{"monitor":'
 const NEXT = ',{"monitor":'
 const END = ']}'
 
-/** What the text says; rejects with a SyntaxError when it is not JSON. */
+/** The parsed value; rejects with a SyntaxError when the text is not JSON. */
 export async function parseAnswer(text: Buffer): Promise<unknown> {
   const sliced = text.length < SLICED_BYTES_MIN ? undefined : await parseSliced(text)
   return sliced ?? (JSON.parse(text.toString()) as unknown)
 }
 
-/** Undefined where the text is not divided as expected, which need not mean that it is no good. */
+/** Undefined when the text is not divided as expected; it may still be valid. */
 async function parseSliced(text: Buffer): Promise<unknown> {
   const first = text.indexOf(FIRST)
   const end = text.lastIndexOf(END)
@@ -23,7 +23,7 @@ async function parseSliced(text: Buffer): Promise<unknown> {
   const begin = first + FIRST.indexOf('{')
   const set: unknown[] = []
   try {
-    // What stands around the entries, with a mark in their place, tells whether this is where they belong.
+    // The text around the entries, with a mark in their place, shows whether this is their position.
     const around = JSON.parse(
       `${text.toString('utf8', 0, begin)}null${text.toString('utf8', end)}`,
     ) as { changes?: { set?: unknown } | null }

@@ -1,5 +1,5 @@
-// Code bundles of the platform on this machine's disk: fetched over the way to the platform when a suite first
-// needs one, kept for its next runs, bounded. Several agents may share the folder.
+// Code bundles of the platform on this machine's disk: fetched when a suite first needs one, cached for its next
+// runs, bounded. Several agents may share the folder.
 import { createHash, randomUUID } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { mkdir, open, rename, rm, utimes } from 'node:fs/promises'
@@ -17,9 +17,9 @@ import { createSyncWait, retryAfterMs } from './sync/wait.ts'
 /** What a fetcher needs. */
 export interface BundleFetcherOptions {
   link: Pick<PlatformLink, 'request'>
-  /** Where bundles are kept; made when the first one comes. */
+  /** The cache; created with the first bundle. */
   folder: string
-  /** Bytes of one bundle, and of all that are kept. */
+  /** Bytes of one bundle, and of the cache. */
   bytesMax?: number
   keptBytesMax?: number
   /** For tests: in [0, 1). */
@@ -56,7 +56,7 @@ class Fetcher implements BundleFetcher {
   readonly #options: BundleFetcherOptions
   readonly #queue = new PQueue({ concurrency: AT_ONCE })
   readonly #fetching = new Map<string, Fetching>()
-  /** Files whose bytes this process has seen to be the right ones. */
+  /** Files whose hash this process has checked. */
   readonly #checked = new Set<string>()
 
   constructor(options: BundleFetcherOptions) {
@@ -71,7 +71,7 @@ class Fetcher implements BundleFetcher {
       return await unlessAborted(one.path, signal)
     } finally {
       if (--one.waiting === 0) {
-        // Whoever comes now begins anew: this one is over, or about to be.
+        // A new caller starts again: this fetch is over, or about to be.
         if (this.#fetching.get(sha256) === one) this.#fetching.delete(sha256)
         one.stop.abort(new Error('nobody waits for the bundle any more'))
       }
@@ -81,7 +81,7 @@ class Fetcher implements BundleFetcher {
   #begin(sha256: string): Fetching {
     const stop = new AbortController()
     const path = this.#find(sha256, stop.signal)
-    // Not awaited by whoever was cancelled meanwhile.
+    // A caller that was cancelled meanwhile does not await it.
     path.catch(() => undefined)
     const one = { path, waiting: 0, stop }
     this.#fetching.set(sha256, one)
@@ -141,7 +141,7 @@ class Fetcher implements BundleFetcher {
         deadlineMs: ANSWER_MS,
         pace: PACE,
         answerBytesMax: this.#options.bytesMax ?? LIMITS.codeBundleBytesMax,
-        take: async (pieces) => {
+        consume: async (pieces) => {
           gotten = await this.#write(part, pieces)
         },
         signal,
@@ -163,7 +163,7 @@ class Fetcher implements BundleFetcher {
   async #write(part: string, pieces: AsyncIterable<Buffer>): Promise<string> {
     const hash = createHash('sha256')
     const { folder } = this.#options
-    // Packages are kept beside it, which the users of user code must come through to.
+    // Packages lie next to it, and the users of user code must reach them.
     await mkdir(dirname(folder), { recursive: true })
     await mkdir(folder, { recursive: true, mode: 0o700 })
     const file = await open(part, 'wx', 0o600)
@@ -180,10 +180,10 @@ class Fetcher implements BundleFetcher {
   }
 }
 
-/** Why a try came to nothing. */
+/** Why an attempt failed. */
 interface Failed {
   problem: string
-  /** The next one would end alike. */
+  /** Another attempt would fail the same way. */
   isFinal?: boolean
   askedForMs?: number | undefined
 }

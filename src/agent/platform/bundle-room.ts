@@ -1,13 +1,13 @@
-// Keeps the folder of code bundles within its bound: those that were not used for the longest go first.
+// Keeps the folder of code bundles within its bound: removes the least recently used first.
 import { readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 
-/** What was used within this time may be in somebody's hands still, and stays whatever it costs. */
+/** A bundle that was used within this time may still be in use, and always stays. */
 const IN_USE_MS = 600_000
-/** What a download has left that did not come to its end. */
+/** A file of an interrupted download. */
 const PART_MS_MAX = 7_200_000
 
-interface Kept {
+interface CachedBundle {
   path: string
   bytes: number
   usedAt: number
@@ -16,7 +16,7 @@ interface Kept {
 /** Removes files until those that stay have at most `bytesMax` bytes. Never rejects. */
 export async function makeRoom(folder: string, bytesMax: number, now = Date.now()): Promise<void> {
   const names = await readdir(folder).catch(() => [])
-  const kept: Kept[] = []
+  const bundles: CachedBundle[] = []
   for (const name of names) {
     const path = join(folder, name)
     const found = await stat(path).catch(() => undefined)
@@ -24,11 +24,11 @@ export async function makeRoom(folder: string, bytesMax: number, now = Date.now(
     if (name.endsWith('.part')) {
       if (now - found.mtimeMs > PART_MS_MAX) await rm(path, { force: true }).catch(() => undefined)
     } else if (name.endsWith('.tar.gz')) {
-      kept.push({ path, bytes: found.size, usedAt: found.mtimeMs })
+      bundles.push({ path, bytes: found.size, usedAt: found.mtimeMs })
     }
   }
-  let bytes = kept.reduce((sum, one) => sum + one.bytes, 0)
-  for (const one of kept.toSorted((a, b) => a.usedAt - b.usedAt)) {
+  let bytes = bundles.reduce((sum, one) => sum + one.bytes, 0)
+  for (const one of bundles.toSorted((a, b) => a.usedAt - b.usedAt)) {
     if (bytes <= bytesMax || now - one.usedAt < IN_USE_MS) return
     await rm(one.path, { force: true }).catch(() => undefined)
     bytes -= one.bytes

@@ -1,12 +1,16 @@
-// The platform as a source of monitors: one long poll after the other, in which the agent says how it is
-// and hears what is its own. While the platform is away the agent goes on with what it has.
+// The platform as a source of monitors: consecutive long polls that report the agent's state and return its
+// monitors. While the platform is unreachable, the agent continues with the monitors it has.
 import type { Registry } from 'prom-client'
 import type { AgentFacts, SyncRequest } from '../../contract/protocol/agent-protocol.ts'
 import type { Log } from '../../process/log.ts'
 import { createAssignedMonitors, type AssignedMonitors } from './sync/assigned-monitors.ts'
 import type { Clock } from '../schedule/clock.ts'
 import { clockProblem, storedTime } from '../schedule/stored-clock.ts'
-import { createKeptMonitors, type KeptMonitors, type Keeping } from './sync/stored-monitors.ts'
+import {
+  createStoredMonitors,
+  type StoredMonitors,
+  type FileStore,
+} from './sync/stored-monitors.ts'
 import type { PlatformLink } from './link.ts'
 import { startProgressReporting } from '../run/progress-reporting.ts'
 import { createPlatformTimeFollower, type PlatformTimeFollower } from './time-follower.ts'
@@ -20,19 +24,19 @@ import { createSyncWait } from './sync/wait.ts'
 export interface PlatformSourceOptions {
   link: PlatformLink
   clock: Clock
-  /** Asked for each sync: the id may change. */
+  /** Called for each sync: the id may change. */
   facts: () => AgentFacts
-  /** Another agent goes by the id: takes another one, or resolves with false when it cannot. */
+  /** Another agent uses the id: changes it, or resolves with false when that is not possible. */
   renewId: () => Promise<boolean>
-  folder: Keeping
-  /** Told of the settings of each answer. */
+  folder: FileStore
+  /** Receives the settings of each answer. */
   onSettings?: (settings: ReadAnswer['settings']) => void
-  /** Told when the platform answers for the first time, or again. */
+  /** Called when the platform answers for the first time, or again. */
   onBack?: () => void
   log: Log
   /** For tests: in [0, 1). */
   random?: () => number
-  /** How long the platform is asked to hold a sync without news. */
+  /** How long the platform may wait with its answer to a sync without changes. */
   holdMs?: number
 }
 
@@ -40,15 +44,15 @@ export interface PlatformSourceOptions {
 export const EXIT_REFUSED = 3
 
 const HOLD_MS = 20_000
-/** Without an answer for so long, what was kept on disk is used. */
-const KEPT_AFTER_MS = 3000
-/** Time for the platform to say whether others take over. */
+/** Time without an answer until the monitors on disk are used. */
+const RESTORE_AFTER_MS = 3000
+/** Time for the platform to answer whether others take over. */
 const LEAVE_MS = 2000
-/** What happens to runs on demand is told after this time, so that much of it is told at once. */
-const RUNS_TOLD_AFTER_MS = 100
+/** Progress of runs on demand is reported after this delay, so that one report has several changes. */
+const REPORT_RUNS_AFTER_MS = 100
 const CUTS_APART_MS = 1000
 
-/** A source that can be told that there is no use in going on. */
+/** A source that the agent can end. */
 export interface PlatformMonitorSource extends MonitorSource {
   end(reason: string, exitCode: number): void
 }
@@ -60,28 +64,28 @@ export function createPlatformSource(options: PlatformSourceOptions): PlatformMo
 
 class PlatformSource implements PlatformMonitorSource {
   readonly #options: PlatformSourceOptions
-  readonly #held: AssignedMonitors = createAssignedMonitors()
-  readonly #kept: KeptMonitors
+  readonly #assigned: AssignedMonitors = createAssignedMonitors()
+  readonly #stored: StoredMonitors
   readonly #state: ReturnType<typeof createSyncState>
   readonly #wait: ReturnType<typeof createSyncWait>
   readonly #time: PlatformTimeFollower
   #last: ReadAnswer | undefined
   #have: string | null = null
-  #hasTriedKept = false
+  #hasTriedStored = false
   #renewals = 0
   /** Ends the sync or the wait that is under way. */
   #cut: AbortController | undefined
-  #isHeld = false
+  #isSyncWaiting = false
   #hasSynced = false
   #cutForRunsAtMs = Number.NEGATIVE_INFINITY
-  #leaving: (Leaving & { told: (isTaken: boolean) => void; isTold: boolean }) | undefined
+  #leaving: (Leaving & { settle: (isAccepted: boolean) => void; isReported: boolean }) | undefined
   #runsTimer: NodeJS.Timeout | undefined
   #over: Change | undefined
 
   constructor(options: PlatformSourceOptions) {
     this.#options = options
-    this.#kept = createKeptMonitors(options.folder, options.log)
-    options.folder.onTaken?.(() => this.#last !== undefined && this.#keepSoon())
+    this.#stored = createStoredMonitors(options.folder, options.log)
+    options.folder.onAvailable?.(() => this.#last !== undefined && this.#storeSoon())
     this.#state = createSyncState(options.log)
     this.#wait = createSyncWait(options.random)
     this.#time = createPlatformTimeFollower(options.clock, options.log)
@@ -92,7 +96,7 @@ class PlatformSource implements PlatformMonitorSource {
     stop.addEventListener('abort', onStop)
     report.onRunsChanged(() => this.#runsChanged())
     const { progress: board } = report
-    const endTelling = board && startProgressReporting({ ...this.#options, board })
+    const endReporting = board && startProgressReporting({ ...this.#options, board })
     try {
       while (!stop.aborted) {
         if (this.#over !== undefined) {
@@ -100,34 +104,34 @@ class PlatformSource implements PlatformMonitorSource {
           return
         }
         const asking = this.#ask(report)
-        if (await this.#isLate(asking)) yield* await this.#fromKept()
+        if (await this.#isLate(asking)) yield* await this.#fromStored()
         const outcome = await asking
-        if (outcome.kind === 'failed' && !this.#state.hasMonitors) yield* await this.#fromKept()
+        if (outcome.kind === 'failed' && !this.#state.hasMonitors) yield* await this.#fromStored()
         const { changes, waitMs } = await this.#changesOf(outcome)
         yield* changes
-        // Not when somebody cut in meanwhile: then there is something to say.
+        // An interruption means that there is something to report.
         const isCalm: boolean = this.#cut?.signal.aborted !== true
         if (waitMs > 0 && isCalm && !stop.aborted) await this.#pause(waitMs)
       }
     } finally {
       stop.removeEventListener('abort', onStop)
       clearTimeout(this.#runsTimer)
-      endTelling?.()
-      this.#leaving?.told(false)
-      await this.#kept.flush()
+      endReporting?.()
+      this.#leaving?.settle(false)
+      await this.#stored.flush()
     }
   }
 
   leave(leaving: Leaving): Promise<boolean> {
-    // A platform that was never heard of has nobody to tell.
+    // Without a sync the platform does not know this agent.
     if (!this.#hasSynced) return Promise.resolve(false)
     return new Promise((resolve) => {
       const late = setTimeout(() => resolve(false), LEAVE_MS)
-      const told = (isTaken: boolean) => {
+      const settle = (isAccepted: boolean) => {
         clearTimeout(late)
-        resolve(isTaken)
+        resolve(isAccepted)
       }
-      this.#leaving = { ...leaving, told, isTold: false }
+      this.#leaving = { ...leaving, settle, isReported: false }
       this.#cut?.abort()
     })
   }
@@ -145,28 +149,28 @@ class PlatformSource implements PlatformMonitorSource {
     this.#state.register(registry)
   }
 
-  /** What the agent has to say shall not wait until the hold ends; but cuts must not follow each other. */
+  /** A change interrupts the waiting sync; interruptions are at least a second apart. */
   #runsChanged(): void {
     if (this.#runsTimer !== undefined) return
     const sinceCutMs = performance.now() - this.#cutForRunsAtMs
-    const waitMs = Math.max(RUNS_TOLD_AFTER_MS, CUTS_APART_MS - sinceCutMs)
+    const waitMs = Math.max(REPORT_RUNS_AFTER_MS, CUTS_APART_MS - sinceCutMs)
     this.#runsTimer = setTimeout(() => {
       this.#runsTimer = undefined
-      if (!this.#isHeld) return
+      if (!this.#isSyncWaiting) return
       this.#cutForRunsAtMs = performance.now()
       this.#cut?.abort()
     }, waitMs)
   }
 
   async #ask(report: AgentReport): Promise<SyncOutcome> {
-    // What it has to say about runs it says now.
+    // This request reports the runs.
     clearTimeout(this.#runsTimer)
     this.#runsTimer = undefined
     this.#cut = new AbortController()
     const request = this.#request(report)
-    this.#isHeld = request.waitMs > 0
+    this.#isSyncWaiting = request.waitMs > 0
     const outcome = await sync(this.#options.link, request, this.#cut.signal)
-    this.#isHeld = false
+    this.#isSyncWaiting = false
     return outcome
   }
 
@@ -178,11 +182,13 @@ class PlatformSource implements PlatformMonitorSource {
         : {
             state: 'leaving' as const,
             leftAt: leaving.leftAt,
-            ...(leaving.isTold ? {} : { notStarted: leaving.notStarted.slice(0, NOT_STARTED_MAX) }),
+            ...(leaving.isReported
+              ? {}
+              : { notStarted: leaving.notStarted.slice(0, NOT_STARTED_MAX) }),
           }
     const networkProblem = report.network?.()
-    // An agent that is told something, or needs the time, is answered at once.
-    const isNews = !this.#hasSynced || this.#time.isVague() || leaving?.isTold === false
+    // An agent that reports a change, or needs the time, wants an immediate answer.
+    const isNews = !this.#hasSynced || this.#time.isVague() || leaving?.isReported === false
     return {
       agent: this.#options.facts(),
       ...said,
@@ -194,24 +200,24 @@ class PlatformSource implements PlatformMonitorSource {
     }
   }
 
-  /** Whether there are no monitors yet and the platform takes its time. */
+  /** Whether there are no monitors yet and the platform answers slowly. */
   async #isLate(asking: Promise<SyncOutcome>): Promise<boolean> {
-    if (this.#state.hasMonitors || this.#hasTriedKept) return false
+    if (this.#state.hasMonitors || this.#hasTriedStored) return false
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<boolean>((resolve) => {
-      timer = setTimeout(() => resolve(true), KEPT_AFTER_MS)
+      timer = setTimeout(() => resolve(true), RESTORE_AFTER_MS)
     })
     const isLate = await Promise.race([late, asking.then(() => false)])
     clearTimeout(timer)
     return isLate
   }
 
-  /** The monitors that were kept on disk, once; not yet while this machine's clock is certainly wrong. */
-  async #fromKept(): Promise<Change[]> {
-    if (this.#hasTriedKept) return []
-    const kept = await this.#kept.read()
+  /** The monitors on disk, once; not while this machine's clock is certainly wrong. */
+  async #fromStored(): Promise<Change[]> {
+    if (this.#hasTriedStored) return []
+    const stored = await this.#stored.read()
     const { clock, log } = this.#options
-    const problem = kept === undefined ? undefined : clockProblem(kept.time)
+    const problem = stored === undefined ? undefined : clockProblem(stored.time)
     if (problem !== undefined) {
       const { offMs, message } = problem
       if (this.#state.clockProblem !== message) log.warn({ offMs }, message)
@@ -219,15 +225,15 @@ class PlatformSource implements PlatformMonitorSource {
       return []
     }
     this.#state.clockProblem = undefined
-    this.#hasTriedKept = true
-    if (kept === undefined) return []
-    const { answer, time } = kept
+    this.#hasTriedStored = true
+    if (stored === undefined) return []
+    const { answer, time } = stored
     try {
       clock.follow(Date.now() + time.aheadMs)
-      const changes = await this.#take(answer)
+      const changes = await this.#apply(answer)
       this.#state.aheadMs = time.aheadMs
-      this.#state.isOnKept = true
-      const monitors = this.#held.assignments().size
+      this.#state.isOnStored = true
+      const monitors = this.#assigned.assignments().size
       log.info({ monitors }, 'the platform is away; monitors that were kept on disk run')
       return changes
     } catch (error) {
@@ -246,7 +252,7 @@ class PlatformSource implements PlatformMonitorSource {
       case 'failed': {
         const { problem, askedForMs } = outcome
         this.#state.failed(problem)
-        if (problem.isRefusal) this.#leaving?.told(false)
+        if (problem.isRefusal) this.#leaving?.settle(false)
         const waitMs = problem.isRefusal ? this.#wait.slow(askedForMs) : this.#wait.next(askedForMs)
         log.debug({ code: problem.code, waitMs: Math.round(waitMs) }, 'sync failed')
         return { changes: [], waitMs }
@@ -263,7 +269,7 @@ class PlatformSource implements PlatformMonitorSource {
     return { changes: [], waitMs: await this.#renew() }
   }
 
-  /** A copy of this agent's folder is in use elsewhere: this one goes on under another name. */
+  /** A copy of this agent's folder is in use elsewhere: this agent continues under another id. */
   async #renew(): Promise<number> {
     const message = 'another agent goes by the id of this one, as after a copy of its DATA_DIR'
     const isNew = this.#renewals < RENEWALS_MAX && (await this.#options.renewId())
@@ -283,10 +289,10 @@ class PlatformSource implements PlatformMonitorSource {
   }: SyncOutcome & { kind: 'answered' }): Promise<{ changes: Change[]; waitMs: number }> {
     try {
       const { receivedAt, sentAt: replySentAt } = answer
-      this.#time.take({ ...link, receivedAt, replySentAt })
+      this.#time.add({ ...link, receivedAt, replySentAt })
       this.#state.aheadMs = this.#time.aheadMs
       const orders = ordersOf(answer)
-      const news = await this.#take(answer)
+      const news = await this.#apply(answer)
       this.#hasSynced = true
       this.#wait.reset()
       const isBack = this.#state.succeeded(answer.revision)
@@ -294,9 +300,9 @@ class PlatformSource implements PlatformMonitorSource {
       if (isBack) this.#options.onBack?.()
       const leaving = this.#leaving
       // An answer to what was asked before the agent left says nothing about its successors.
-      if (leaving !== undefined && this.#cut?.signal.aborted === false && !leaving.isTold) {
-        leaving.isTold = true
-        leaving.told(answer.peers > 0)
+      if (leaving !== undefined && this.#cut?.signal.aborted === false && !leaving.isReported) {
+        leaving.isReported = true
+        leaving.settle(answer.peers > 0)
       }
       return { changes: [...news, ...orders], waitMs: 0 }
     } catch (error) {
@@ -307,11 +313,11 @@ class PlatformSource implements PlatformMonitorSource {
     }
   }
 
-  /** Takes what the answer changes; throws MalformedAnswerError, then nothing has changed. */
-  async #take(answer: ReadAnswer): Promise<Change[]> {
+  /** Applies the changes of the answer; throws MalformedAnswerError, then nothing has changed. */
+  async #apply(answer: ReadAnswer): Promise<Change[]> {
     const { changes, location, revision } = answer
     const before = this.#last
-    if (changes !== null) await this.#held.take(changes, this.#options.clock.now())
+    if (changes !== null) await this.#assigned.apply(changes, this.#options.clock.now())
     const isSameLocation =
       before?.location.slugName === location.slugName &&
       before.location.proxyUrl === location.proxyUrl
@@ -320,7 +326,7 @@ class PlatformSource implements PlatformMonitorSource {
     const shell = { whole: true, set: [], drop: [], variables }
     this.#last = { ...answer, runs: [], cancel: [], changes: shell }
     if (changes === null && isSameLocation) return []
-    this.#keepSoon()
+    this.#storeSoon()
     this.#state.hasMonitors = true
     const { slugName, proxyUrl, accountId } = location
     const snapshot = {
@@ -328,24 +334,24 @@ class PlatformSource implements PlatformMonitorSource {
       ...(proxyUrl === null ? {} : { proxyUrl }),
       ...(accountId === undefined ? {} : { accountId }),
       variables,
-      monitors: this.#held.monitors(),
-      assignments: this.#held.assignments(),
+      monitors: this.#assigned.monitors(),
+      assignments: this.#assigned.assignments(),
     }
     return [{ kind: 'monitors', snapshot }]
   }
 
-  #keepSoon(): void {
-    this.#kept.soon(() => {
+  #storeSoon(): void {
+    this.#stored.soon(() => {
       const { location, revision, settings, changes } = this.#last as ReadAnswer
       return {
         answer: { location, revision, settings, variables: changes?.variables ?? [] },
-        monitors: this.#held.assignments().values(),
+        monitors: this.#assigned.assignments().values(),
         time: storedTime(this.#options.clock.now()),
       }
     })
   }
 
-  /** Waits, unless the agent has something to say. */
+  /** Waits, unless the agent has something to report. */
   #pause(ms: number): Promise<void> {
     const cut = new AbortController()
     this.#cut = cut
@@ -360,7 +366,7 @@ class PlatformSource implements PlatformMonitorSource {
   }
 }
 
-/** Runs that are asked for and those that are to end. */
+/** Runs to start and runs to cancel. */
 function ordersOf({ runs, cancel }: ReadAnswer): Change[] {
   const asked = runs.map(({ run, monitor }): Change => {
     const definition = readDefinition(monitor)
@@ -369,12 +375,12 @@ function ordersOf({ runs, cancel }: ReadAnswer): Change[] {
   return [...asked, ...cancel.map((run): Change => ({ kind: 'cancel', run }))]
 }
 
-/** New ids that one process takes; more would mean that something else is wrong. */
+/** New ids of one process at most; more would mean that something else is wrong. */
 const RENEWALS_MAX = 3
-/** Slots that are named in one request; its size is bounded on the other side. */
+/** Slots in one request; the platform bounds its size. */
 const NOT_STARTED_MAX = 100_000
 
-/** The queues as a sync says them, with the slots of code that run. */
+/** The queues as a sync reports them, with the slots of running code. */
 function queuesOf(report: AgentReport): SyncRequest['queues'] {
   const { uptime, scripted } = report.queues()
   const slots = report.progress?.slots() ?? []

@@ -1,24 +1,24 @@
-// Wakes the one who waits.
+// Condition variable: one waiter, any number of notifiers.
 
-/** Somebody waits for it, others ring it. A ring while nobody waits is remembered. */
+/** A notification without a waiter is remembered. */
 export interface Condition {
-  ring(): void
-  /** Resolves at the next ring, or after `ms`. One call at a time. */
+  notify(): void
+  /** Resolves at the next notification, or after `ms`. One call at a time. */
   wait(ms?: number): Promise<void>
 }
 
 /** Makes a condition. */
 export function createCondition(): Condition {
-  let rung = false
+  let isNotified = false
   let wake: (() => void) | undefined
   return {
-    ring() {
-      if (wake === undefined) rung = true
+    notify() {
+      if (wake === undefined) isNotified = true
       else wake()
     },
     wait(ms) {
-      if (rung) {
-        rung = false
+      if (isNotified) {
+        isNotified = false
         return Promise.resolve()
       }
       return new Promise((resolve) => {

@@ -11,11 +11,11 @@ export type PosterWay = Pick<LinkOptions, 'proxyUrl' | 'noProxy' | 'ca'>
 
 /** Posts to a receiver that a DSN names. */
 export function createDsnPoster({ baseUrl, path, key }: SentryDsn, way: PosterWay): FaultReceiver {
-  const words = ['sentry_version=7', `sentry_client=vedette/${VERSION}`, `sentry_key=${key}`]
+  const fields = ['sentry_version=7', `sentry_client=vedette/${VERSION}`, `sentry_key=${key}`]
   return poster({
     link: { ...way, platformUrl: baseUrl, apiKey: undefined },
     path: () => path,
-    headers: { 'x-sentry-auth': `Sentry ${words.join(', ')}` },
+    headers: { 'x-sentry-auth': `Sentry ${fields.join(', ')}` },
   })
 }
 

@@ -1,10 +1,10 @@
-// Work on many things in slices, so that ten thousand of them hold nothing else up.
+// Work on many things in slices, so that ten thousand of them do not block the event loop.
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
-/** How long one slice may hold up everything else. */
+/** How long one slice may block the event loop. */
 const SLICE_MS = 10
 
-/** Does something with each, and lets others have their turn in between. */
+/** Processes each, and yields to the event loop in between. */
 export async function inSlices<T>(all: Iterable<T>, each: (one: T) => void): Promise<void> {
   let endsAtMs = performance.now() + SLICE_MS
   for (const one of all) {

@@ -1,4 +1,4 @@
-// What can go wrong on the way to the platform, in words that say where it went wrong and what to do.
+// Errors of calls to the platform; each message says where the call failed and what to do.
 import { TargetFailure } from '../../network/target-failure.ts'
 
 /** Every way in which a call to the platform ends without a usable answer, with its meaning. */
@@ -36,7 +36,7 @@ export interface Route {
 }
 
 /** ` (through the proxy …)`, or nothing. */
-export function routeWords({ platform, proxy }: Route): string {
+export function routeText({ platform, proxy }: Route): string {
   return proxy === undefined ? platform : `${platform} (through the proxy ${proxy})`
 }
 
@@ -60,12 +60,12 @@ const NOT_TLS = /WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|HTTP_REQUEST/
 export function linkErrorFrom(error: unknown, route: Route): LinkError {
   if (error instanceof LinkError) return error
   const { code, message } = systemError(error)
-  const where = `the platform ${routeWords(route)}`
+  const where = `the platform ${routeText(route)}`
   const tls = tlsSentence(code, message)
   if (tls !== undefined) return new LinkError('TLS', `${where} ${tls}`, error)
   if (code.startsWith('HPE_')) {
-    const words = 'does not answer in HTTP; check that the address and port are the platform’s'
-    return new LinkError('NOT_UNDERSTOOD', `${where} ${words}`, error)
+    const sentence = 'does not answer in HTTP; check that the address and port are the platform’s'
+    return new LinkError('NOT_UNDERSTOOD', `${where} ${sentence}`, error)
   }
   const sentence = SOCKET_SENTENCES[code] ?? `cannot be reached: ${firstLine(message)}`
   return new LinkError(code === 'ETIMEDOUT' ? 'TIMEOUT' : 'UNREACHABLE', `${where} ${sentence}`)
@@ -107,9 +107,9 @@ export function proxyErrorFrom(error: unknown, route: Route): LinkError {
   const where = `the proxy ${route.proxy} to the platform ${route.platform}`
   if (error instanceof TargetFailure) {
     const { code, message } = error.failure
-    const words = TUNNEL_SENTENCES[code] ?? 'makes no connection'
+    const sentence = TUNNEL_SENTENCES[code] ?? 'makes no connection'
     const detail = code === 'PROXY_AUTHENTICATION' ? '' : ` (${message})`
-    return new LinkError('PROXY', `${where} ${words}${detail}`)
+    return new LinkError('PROXY', `${where} ${sentence}${detail}`)
   }
   const { code, message } = systemError(error)
   const tls = tlsSentence(code, message)

@@ -1,5 +1,5 @@
-// The one way from the agent to its platform: HTTP with the location's key, through a proxy where one is
-// set. Connections are kept, every call has a deadline, every answer a bound. No network policy applies.
+// The HTTP client of the agent for its platform: with the location's key, through a proxy where one is set.
+// Connections are reused, every call has a deadline, every answer a bound. No network policy applies.
 import {
   Agent as HttpAgent,
   request as httpRequest,
@@ -14,7 +14,7 @@ import { promisify } from 'node:util'
 import { brotliDecompress, gunzip } from 'node:zlib'
 import { VERSION } from '../../contract/versions.ts'
 import { watchPace, type AnswerPace, type AnswerPaceBounds } from '../delivery/answer-pace.ts'
-import { LinkError, linkErrorFrom, proxyErrorFrom, routeWords, type Route } from './link-error.ts'
+import { LinkError, linkErrorFrom, proxyErrorFrom, routeText, type Route } from './link-error.ts'
 import { bareHost, portOf, proxyFor, TunnelAgent, type PlatformProxy } from './proxy.ts'
 
 /** A call to the platform. */
@@ -30,13 +30,13 @@ export interface LinkRequest {
   deadlineMs: number
   /** How slowly a long answer may come once it has begun. */
   pace?: AnswerPaceBounds
-  /** Largest answer, as sent and unpacked; 1 MiB unless told otherwise. */
+  /** Largest answer, as sent and unpacked; 1 MiB by default. */
   answerBytesMax?: number
   /**
-   * Takes the body of a 200 piece by piece, not unpacked; the answer's own is empty then. What it throws,
-   * `request` rejects with.
+   * Receives the body of a 200 piece by piece, not unpacked; the answer's own is empty then. `request` rejects
+   * with the error that it throws.
    */
-  take?: (pieces: AsyncIterable<Buffer>) => Promise<void>
+  consume?: (pieces: AsyncIterable<Buffer>) => Promise<void>
   signal: AbortSignal
 }
 
@@ -78,7 +78,7 @@ const ANSWER_BYTES_MAX = 1024 * 1024
 /** Sync, deliveries and artifacts go at the same time. */
 const CONNECTIONS_MAX = 8
 
-/** Makes the way to the platform; connects to nothing yet. */
+/** Creates the client; connects to nothing yet. */
 export function createPlatformLink(options: LinkOptions): PlatformLink {
   return new Link(options)
 }
@@ -155,7 +155,7 @@ class Link implements PlatformLink {
       const to = { host: bareHost(this.#url), port: portOf(this.#url), path }
       return httpRequest({ ...shared, ...to, headers })
     }
-    // Plain HTTP is forwarded by a proxy, which is told the whole address (RFC 9112, 3.2.2).
+    // Plain HTTP is forwarded by a proxy, which receives the whole address (RFC 9112, 3.2.2).
     const credentials =
       proxy.authorization === undefined ? {} : { 'proxy-authorization': proxy.authorization }
     const to = { host: proxy.host, port: proxy.port, path: `http://${this.#url.host}${path}` }
@@ -166,7 +166,7 @@ class Link implements PlatformLink {
       : httpRequest(forward)
   }
 
-  /** One try; undefined when a kept connection turned out to be dead and a fresh one may do better. */
+  /** One try; undefined when a reused connection was dead and a new one may work. */
   async #send(
     ask: LinkRequest,
     endsAtMs: number,
@@ -205,7 +205,7 @@ class Link implements PlatformLink {
       clearTimeout(late)
       pace?.end()
       ask.signal.removeEventListener('abort', onAbort)
-      // Answered before all of it was taken: the rest is not wanted.
+      // The answer came before the whole body was sent: the rest is not needed.
       if (!request.writableFinished) request.destroy()
     }
   }
@@ -214,8 +214,8 @@ class Link implements PlatformLink {
     if (request.reusedSocket || !socket.connecting) return
     const ready = 'encrypted' in socket ? 'secureConnect' : 'connect'
     const timer = setTimeout(() => {
-      const words = `${this.#where()} makes no connection within ${this.#connectMs / 1000} s`
-      cut(new LinkError('TIMEOUT', words))
+      const text = `${this.#where()} makes no connection within ${this.#connectMs / 1000} s`
+      cut(new LinkError('TIMEOUT', text))
     }, this.#connectMs)
     const settle = () => {
       clearTimeout(timer)
@@ -228,12 +228,12 @@ class Link implements PlatformLink {
 
   async #receive(
     response: IncomingMessage,
-    { answerBytesMax: bytesMax = ANSWER_BYTES_MAX, take }: LinkRequest,
+    { answerBytesMax: bytesMax = ANSWER_BYTES_MAX, consume }: LinkRequest,
     pace: AnswerPace | undefined,
   ): Promise<Buffer> {
     const pieces = this.#pieces(response, bytesMax, pace)
-    if (take !== undefined && response.statusCode === 200) {
-      await take(pieces)
+    if (consume !== undefined && response.statusCode === 200) {
+      await consume(pieces)
       if (!response.complete) response.destroy()
       return Buffer.alloc(0)
     }
@@ -265,15 +265,15 @@ class Link implements PlatformLink {
     const packing = (response.headers['content-encoding'] ?? 'identity').trim().toLowerCase()
     if (packing === 'identity' || body.length === 0) return body
     const unpack = UNPACKERS[packing]
-    const words = `the answer of ${this.#where()} cannot be unpacked`
-    if (unpack === undefined) throw new LinkError('NOT_UNDERSTOOD', `${words}: it is ${packing}`)
+    const text = `the answer of ${this.#where()} cannot be unpacked`
+    if (unpack === undefined) throw new LinkError('NOT_UNDERSTOOD', `${text}: it is ${packing}`)
     try {
       return await unpack(body, { maxOutputLength: bytesMax })
     } catch (error) {
       const { code, message } = error as NodeJS.ErrnoException
       if (code === 'ERR_BUFFER_TOO_LARGE') throw this.#tooLarge(bytesMax)
-      if (code === 'Z_BUF_ERROR') throw new LinkError('TRUNCATED', `${words}: it ended too early`)
-      throw new LinkError('NOT_UNDERSTOOD', `${words}: ${message}`)
+      if (code === 'Z_BUF_ERROR') throw new LinkError('TRUNCATED', `${text}: it ended too early`)
+      throw new LinkError('NOT_UNDERSTOOD', `${text}: ${message}`)
     }
   }
 
@@ -281,27 +281,27 @@ class Link implements PlatformLink {
   #evaluated(answer: LinkAnswer): LinkAnswer {
     const { status, headers } = answer
     if (status === 407 && this.#proxy !== undefined) {
-      const words = 'wants other credentials (407); check user and password in HTTP_PROXY'
-      throw new LinkError('PROXY', `the proxy ${this.#proxy.shown} ${words}`)
+      const text = 'wants other credentials (407); check user and password in HTTP_PROXY'
+      throw new LinkError('PROXY', `the proxy ${this.#proxy.shown} ${text}`)
     }
     if (status < 300 || status >= 400) return answer
     const to = shownLocation(headers.location, this.#url)
-    const words = `answers with a redirect (${status})${to === undefined ? '' : ` to ${to}`}`
-    throw new LinkError('REDIRECTED', `${this.#where()} ${words}; set PLATFORM_URL to where it is`)
+    const text = `answers with a redirect (${status})${to === undefined ? '' : ` to ${to}`}`
+    throw new LinkError('REDIRECTED', `${this.#where()} ${text}; set PLATFORM_URL to where it is`)
   }
 
   #where(): string {
-    return `the platform ${routeWords(this.#route)}`
+    return `the platform ${routeText(this.#route)}`
   }
 
   #late(deadlineMs: number): LinkError {
-    const words = `${this.#where()} gave no whole answer within ${Math.round(deadlineMs / 1000)} s`
-    return new LinkError('TIMEOUT', words)
+    const text = `${this.#where()} gave no whole answer within ${Math.round(deadlineMs / 1000)} s`
+    return new LinkError('TIMEOUT', text)
   }
 
   #tooLarge(bytesMax: number): LinkError {
-    const words = `the answer of ${this.#where()} is larger than ${bytesMax} bytes`
-    return new LinkError('TOO_LARGE', words)
+    const text = `the answer of ${this.#where()} is larger than ${bytesMax} bytes`
+    return new LinkError('TOO_LARGE', text)
   }
 
   /** On a way where the socket leads to the proxy, its errors are the proxy's. */

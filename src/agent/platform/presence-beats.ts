@@ -1,15 +1,15 @@
-// Says beside a sync that takes long, as the answer with all monitors does on a slow line, that the agent is
-// there: otherwise it would be given up for lost in the middle of it. Only what the agent itself sends counts,
-// so that a line that is dead keeps nobody alive.
+// Sends heartbeats during a long sync, such as an answer with all monitors on a slow line: otherwise the agent
+// would count as lost in the middle of it. Only requests of the agent count, so that a dead line keeps no agent
+// alive.
 import type { SyncRequest } from '../../contract/protocol/agent-protocol.ts'
 import type { PlatformLink } from './link.ts'
 
-/** From one to the next; three fit into the silence after which an agent counts as lost. */
+/** From one to the next; three fit into the heartbeat timeout of the platform. */
 const BEAT_MS = 8_000
 /** After the platform's hold, when its answer is due. */
 const AFTER_HOLD_MS = 2_000
 
-/** Begins to say so, some seconds from now; ends when what is returned is called. Never throws. */
+/** Starts after some seconds; the returned function ends it. Never throws. */
 export function startPresenceBeats(
   link: PlatformLink,
   { agent: { id, instance }, waitMs }: Pick<SyncRequest, 'agent' | 'waitMs'>,
@@ -26,7 +26,7 @@ export function startPresenceBeats(
       deadlineMs: BEAT_MS,
       signal: ended.signal,
     })
-    // Whatever is wrong, the sync itself will tell.
+    // The sync itself reports the problem.
     asked.catch(() => undefined)
   }
   let timer = setTimeout(beat, Math.max(BEAT_MS, waitMs + AFTER_HOLD_MS))

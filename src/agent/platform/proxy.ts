@@ -8,7 +8,7 @@ import { callbackify } from 'node:util'
 import { askForTunnel } from '../../network/proxy/tunnel.ts'
 import { LinkError, proxyErrorFrom, type Route } from './link-error.ts'
 
-/** A proxy, taken apart. */
+/** The parts of a proxy's address. */
 export interface PlatformProxy {
   host: string
   port: number
@@ -112,14 +112,14 @@ async function openTunnel(
   { proxy, route, connectMs, ca }: TunnelOptions,
   target: { host: string; port: number },
 ): Promise<Socket> {
-  const words = `the proxy ${proxy.shown} to the platform ${route.platform} does not answer in time`
+  const message = `the proxy ${proxy.shown} to the platform ${route.platform} does not answer in time`
   const signal = AbortSignal.timeout(connectMs)
   try {
     const socket = await reach(proxy, ca, signal)
     await askForTunnel(socket, target, proxy.authorization, signal)
     return socket
   } catch (error) {
-    throw signal.aborted ? new LinkError('TIMEOUT', words) : proxyErrorFrom(error, route)
+    throw signal.aborted ? new LinkError('TIMEOUT', message) : proxyErrorFrom(error, route)
   }
 }
 
@@ -148,7 +148,7 @@ function reach(
     }
     socket.once(secure ? 'secureConnect' : 'connect', () => {
       settle()
-      // Between two steps nobody else listens, and an error without a listener ends the process.
+      // Between two steps there is no other listener, and an error without one ends the process.
       socket.on('error', () => {})
       resolve(socket)
     })

@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream'
 import type { ApplyTarget } from './sync/apply-config.ts'
 import { createPlatformLink } from './link.ts'
 
-/** What is asked. */
+/** A request. */
 export interface PublicCall {
   method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH'
   /** With its query. */
@@ -13,7 +13,7 @@ export interface PublicCall {
   body?: Buffer | Readable
   /** Length of a body that is a stream. */
   bytes?: number
-  /** Of the body; application/json unless told otherwise. */
+  /** Of the body; application/json by default. */
   contentType?: string
   /** How `body` is packed. */
   coding?: 'gzip'
@@ -22,7 +22,7 @@ export interface PublicCall {
   signal: AbortSignal
 }
 
-/** What is answered. */
+/** Its answer. */
 export interface PublicAnswer {
   status: number
   /** The body; undefined when it is not JSON. */
@@ -38,7 +38,7 @@ export async function callPublicApi(
   target: ApplyTarget,
   { body, coding, contentType = 'application/json', ...call }: PublicCall,
 ): Promise<PublicAnswer> {
-  // Made for this call alone: on a kept connection a request may be sent twice, and a run must not be.
+  // Made for this call alone: on a reused connection a request may be sent twice, and a run must not be.
   const link = createPlatformLink(target)
   try {
     const answer = await link.request({

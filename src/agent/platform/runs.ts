@@ -1,5 +1,4 @@
-// What `vedette run` and `vedette cancel` ask a platform: which monitor is meant, a run, its course, its
-// end.
+// The calls of `vedette run` and `vedette cancel`: find a monitor, start a run, follow it, cancel it.
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as z from 'zod'
 import {
@@ -14,9 +13,9 @@ import type { ApplyTarget } from './sync/apply-config.ts'
 import { LinkError } from './link-error.ts'
 import { callPublicApi, type PublicAnswer, type PublicCall } from './public-call.ts'
 
-/** Why something could not be done, in a sentence for people. */
+/** Why a call failed, in a sentence for people. */
 export class PlatformRunError extends Error {
-  /** `refused`: asking the same again is no use. */
+  /** `refused`: a retry of the same request cannot work. */
   readonly code: 'refused' | 'unreachable'
 
   constructor(code: 'refused' | 'unreachable', message: string) {
@@ -27,14 +26,14 @@ export class PlatformRunError extends Error {
 }
 
 const CALL_MS = 30_000
-/** What somebody asked for is not given up: a stop cancels the run by a call of its own. */
+/** A started run is not abandoned: a stop cancels it by a call of its own. */
 const NEVER = new AbortController().signal
 const AGAIN_MS = 1_000
-/** How long a platform may be away while a run is followed. */
+/** How long a platform may be unreachable while a run is followed. */
 const AWAY_MS_MAX = 120_000
 const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
-/** Monitors of one name, and of names like it, that a message lists. */
+/** Monitors of one name, or a similar one, that a message lists. */
 const ALIKE_MAX = 20
 const NEAR_MAX = 10
 
@@ -55,11 +54,11 @@ export class PlatformRuns {
     this.#target = target
   }
 
-  /** The id of the monitor that is meant by its id or its exact name. */
+  /** Finds the id of a monitor by its id or exact name. */
   async findMonitor(named: string): Promise<string> {
     if (GUID.test(named)) return named.toLowerCase()
     const listed = await this.#list({ name: named, limit: String(ALIKE_MAX) })
-    // A platform that does not know the question answers with others.
+    // A platform that ignores the filter returns other monitors.
     const alike = listed.filter(({ name }) => name === named)
     const [one, other] = alike
     if (one === undefined) {
@@ -79,14 +78,14 @@ export class PlatformRuns {
     return this.#ask({ method: 'GET', path, schema: Found })
   }
 
-  /** Asks for a run in each of the locations, or in all of the monitor's. */
+  /** Starts a run in each of the locations, or in all of the monitor's. */
   async ask(monitorId: string, locations: readonly string[] | undefined): Promise<Run[]> {
     const path = `/v1/checks/${monitorId}/runs`
     const body = locations === undefined ? {} : { locations }
     return (await this.#ask({ method: 'POST', path, body, schema: RunsAsked })).runs
   }
 
-  /** Cancels a run; says where it stands then. */
+  /** Cancels a run; resolves with its state. */
   cancel(runId: string): Promise<RunDetail> {
     const path = `/v1/runs/${encodeURIComponent(runId)}/cancel`
     return this.#ask({ method: 'POST', path, schema: RunDetail })
@@ -101,7 +100,7 @@ export class PlatformRuns {
     })
   }
 
-  /** Follows a run to its end; tells of each new state and how far it is. Bears a platform that is away for a while. */
+  /** Follows a run to its end; reports states and progress. Tolerates an unreachable platform for a while. */
   async follow(
     run: Run,
     onState: (state: RunState) => void,
@@ -125,7 +124,7 @@ export class PlatformRuns {
         state = now.state
         progressAt = saidAt
         if (state === 'finished') return now
-        // A platform that is stopping holds no answer; it must not be asked again in a hurry.
+        // A platform that is stopping answers at once; the next request must wait.
         if (!isNews && performance.now() - begin < AGAIN_MS) await sleep(AGAIN_MS)
       } catch (error) {
         if (!(error instanceof PlatformRunError) || error.code === 'refused') throw error

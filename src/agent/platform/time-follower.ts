@@ -5,15 +5,15 @@ import { createPlatformTime, type TimeSample } from './time.ts'
 
 export interface PlatformTimeFollower {
   /** Measures with one call, and has the clock follow what is known best. */
-  take(sample: TimeSample): void
+  add(sample: TimeSample): void
   /** Whether the next answer should come at once, because the platform's time is known badly. */
   isVague(): boolean
   /** The platform's clock minus this machine's, as last measured. Milliseconds. */
   readonly aheadMs: number
 }
 
-/** A difference of clocks that is worth a line in the log. */
-const AHEAD_MS_WORTH_TELLING = 5000
+/** A difference of clocks that is logged. */
+const REPORTED_AHEAD_MS_MIN = 5000
 /** Calls in a row that are made at once to measure better; a slow line may never do. */
 const VAGUE_CALLS_MAX = 3
 
@@ -25,11 +25,11 @@ export function createPlatformTimeFollower(
 ): PlatformTimeFollower {
   const time = createPlatformTime()
   let vagueCalls = 0
-  let isTold = false
+  let isLogged = false
   const follower = {
     aheadMs: 0,
     isVague: () => vagueCalls > 0 && vagueCalls <= VAGUE_CALLS_MAX,
-    take(sample: TimeSample) {
+    add(sample: TimeSample) {
       time.add(sample)
       const nowMs = monotonicMs()
       const now = time.at(nowMs)
@@ -39,8 +39,8 @@ export function createPlatformTimeFollower(
       clock.follow(now, uncertaintyMs)
       follower.aheadMs = now - Date.now()
       const aheadMs = Math.round(follower.aheadMs)
-      if (isTold || Math.abs(aheadMs) < AHEAD_MS_WORTH_TELLING + uncertaintyMs) return
-      isTold = true
+      if (isLogged || Math.abs(aheadMs) < REPORTED_AHEAD_MS_MIN + uncertaintyMs) return
+      isLogged = true
       log.warn({ aheadMs }, 'this machine’s clock is wrong; the platform’s is used in its place')
     },
   }

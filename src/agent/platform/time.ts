@@ -1,5 +1,5 @@
-// The platform's time, as NTP finds it (RFC 5905, section 8): from when a request was sent and came, and when
-// its answer was sent and came. Measured against the monotonic clock, which nobody can set.
+// The platform's time, measured as in NTP (RFC 5905, section 8): from the instants at which a request was sent and
+// received, and its answer was sent and received. Measured against the monotonic clock, which cannot be set.
 import type { Instant } from '../../contract/job.ts'
 import { DRIFT } from '../schedule/clock.ts'
 
@@ -14,11 +14,11 @@ export interface TimeSample {
 }
 
 export interface PlatformTime {
-  /** Takes a sample; false when it makes no sense and was left out. */
+  /** Adds a sample; false when it is implausible and was ignored. */
   add(sample: TimeSample): boolean
   /** The platform's time at an instant of the monotonic clock; undefined before the first sample. */
   at(monotonicMs: number): Instant | undefined
-  /** How far off that may be, at most. Milliseconds. */
+  /** Its error, at most. Milliseconds. */
   uncertaintyMs(monotonicMs: number): number
 }
 
@@ -29,9 +29,9 @@ interface Estimate {
   takenAtMs: number
 }
 
-/** Calls that took longer on their way say nothing useful. */
+/** Samples of slower calls are useless. */
 const DELAY_MS_MAX = 20_000
-/** Clocks tell whole milliseconds, each rounded. */
+/** Clocks show whole milliseconds, each rounded. */
 const ROUNDING_MS = 2
 
 /** Keeps the most certain sample; each becomes less certain at the same pace as it ages. */
@@ -52,7 +52,7 @@ export function createPlatformTime(): PlatformTime {
       }
       const bestMs = best === undefined ? Infinity : doubt(best, answeredAtMs)
       const movedMs = Math.abs(sample.offsetMs - (best?.offsetMs ?? 0))
-      // Apart by more than both may be off: the platform's clock was set.
+      // They differ by more than both errors: the platform's clock was set.
       const isSet = movedMs > sample.uncertaintyMs + bestMs
       if (isSet || sample.uncertaintyMs <= bestMs) best = sample
       return true

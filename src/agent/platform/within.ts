@@ -1,6 +1,6 @@
-// Waits for something that cannot be told to stop, such as a disk that hangs.
+// Waits with a deadline for work that cannot be aborted, such as a write to a disk that hangs.
 
-/** What the promise gives, or a rejection when it takes longer than `ms`. What comes later is left alone. */
+/** The promise's outcome, or a rejection when it takes longer than `ms`. A later outcome is ignored. */
 export async function within<T>(promise: Promise<T>, ms: number): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {

@@ -22,7 +22,7 @@ import { createPlanner, type RunPlan, type LocationContext } from './run-plan.ts
 import type { Scrubber } from '../redaction/scrub.ts'
 import { scrubFiles } from '../redaction/scrub-files.ts'
 import { wakeScrubThread } from '../redaction/scrub-thread.ts'
-import type { FileKeep } from '../sink.ts'
+import type { FileStaging } from '../sink.ts'
 import { startUndelayed } from './undelayed-attempt.ts'
 import { undisclosedScrubber } from './undisclosed-secrets.ts'
 import type { FileCare } from './work-folder.ts'
@@ -69,7 +69,7 @@ export interface RunnerSettings {
   workFolders?: Set<string>
   scrubHeaders: readonly string[]
   /** Stores the files of runs. */
-  files?: FileKeep | undefined
+  files?: FileStaging | undefined
   /** Runs user code; without it user code is refused. */
   scripts?: ScriptHost | undefined
   /** Receives the progress of runs. */
@@ -195,7 +195,7 @@ function headerListenerOf(named: NamedTexts, scrubHeaders: readonly string[]): H
 function careOf(
   known: Scrubber,
   named: NamedTexts | undefined,
-  files: FileKeep | undefined,
+  files: FileStaging | undefined,
 ): FileCare {
   return {
     files,

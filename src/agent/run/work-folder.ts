@@ -9,7 +9,7 @@ import { LIMITS } from '../../contract/versions.ts'
 import { makeFolder } from '../../process/make-folder.ts'
 import type { LockedFolder } from '../../sandbox/locked-folder.ts'
 import { removeTree } from '../../sandbox/remove-tree.ts'
-import type { FileKeep } from '../sink.ts'
+import type { FileStaging } from '../sink.ts'
 
 /** A folder that need not exist yet. */
 export interface WorkFolder {
@@ -53,7 +53,7 @@ export const CUT_REASON = 'the run was cancelled before it was ready'
 /** Handling of attached files. */
 export interface FileCare {
   /** Stores them; without it only their names are recorded. */
-  files?: FileKeep | undefined
+  files?: FileStaging | undefined
   scrub: ScrubFiles
   /** Called when there will be something to scrub. */
   onFiles?: () => void
@@ -143,7 +143,7 @@ async function addFile(
   name: string,
   real: string,
   found: AttachedFiles,
-  { files, bytesMax }: { files?: FileKeep | undefined; bytesMax: number },
+  { files, bytesMax }: { files?: FileStaging | undefined; bytesMax: number },
 ): Promise<string | undefined> {
   try {
     const { size } = await stat(real)

@@ -1,11 +1,11 @@
-// This machine's clock beside the platform's, by the Date of an answer, which tells whole seconds.
+// Compares this machine's clock with the platform's, by the Date of an answer, which has a resolution of 1 s.
 import type { LinkAnswer } from '../../agent/platform/link.ts'
 import type { Finding } from './finding.ts'
 
-/** Beyond it, certificates and logs are mistaken sooner or later; slots follow the platform's clock anyway. */
+/** A larger offset affects certificates and logs; slots follow the platform's clock anyway. */
 const OFF_MS_MAX = 5000
 
-/** Compares the clocks; the truth lies between two bounds, the nearer one of which counts. */
+/** Compares the clocks. The offset lies between two bounds; the one nearer to zero counts. */
 export function clockFinding({
   headers,
   sentAtMs,
@@ -16,7 +16,7 @@ export function clockFinding({
     return { id: 'clock', standing: 'absent', says: 'not compared: the answer has no Date' }
   }
   const wallAt = (monotonicMs: number) => Date.now() - (performance.now() - monotonicMs)
-  // Its clock minus ours, at least and at most.
+  // Bounds of the platform's clock minus this machine's.
   const [least, most] = [date - wallAt(answeredAtMs), date + 1000 - wallAt(sentAtMs)]
   const offMs = least > 0 ? least : Math.min(0, most)
   const facts = { leastMs: Math.round(least), mostMs: Math.round(most) }

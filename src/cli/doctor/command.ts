@@ -1,4 +1,4 @@
-// `vedette doctor`: what works where the agent is to run, and the line that fixes what does not.
+// `vedette doctor`: shows what works in the agent's environment, and the line that fixes what does not.
 import { VARIABLES } from '../../agent/config.ts'
 import type { Command } from '../../process/command-line.ts'
 import { environmentHelp } from '../../process/environment-help.ts'
@@ -6,14 +6,14 @@ import { environmentHelp } from '../../process/environment-help.ts'
 /** `vedette doctor`. */
 export const DOCTOR_COMMAND: Command = {
   name: 'doctor',
-  summary: 'Tell what works here, and the line that fixes what does not',
+  summary: 'Show what works here, and the line that fixes what does not',
   description:
-    'Tries what the agent stands on, with the settings of `vedette agent`: the platform, name servers, disk, ICMP,\n' +
-    'traceroute, browser, engines, and what holds user code. Needed is what the settings name and what is\n' +
-    'installed. It talks to this machine, the name servers, the proxy and the platform alone, takes no lock, and\n' +
-    'may be called beside a running agent. It ends within 15 s.\n' +
-    'Exit code 0: all that is needed works; 1: something does not; 2: the settings are bad (what does not hang on\n' +
-    'them is looked at nevertheless); 130: interrupted.',
+    'Probes what the agent depends on, with the settings of `vedette agent`: the platform, name servers, disk, ICMP,\n' +
+    'traceroute, browser, engines, and the sandbox of user code. Needed is what the settings name and what is\n' +
+    'installed. It talks to this machine, the name servers, the proxy and the platform alone, acquires no lock,\n' +
+    'and may be called while an agent runs. It ends within 15 s.\n' +
+    'Exit code 0: all that is needed works; 1: something does not; 2: the settings are invalid (what does not\n' +
+    'depend on them is probed nevertheless); 130: interrupted.',
   options: { json: { help: 'print one JSON object instead of the table' } },
   more: () => environmentHelp(VARIABLES),
   examples: [

@@ -1,5 +1,5 @@
-// Whether what the agent keeps can be kept: DATA_DIR can be written to and has room. Nothing that is there is
-// touched; one small file of its own comes and goes.
+// Probes whether DATA_DIR can be written to and has room. Existing files are not touched: one small file is written
+// and removed.
 import { randomUUID } from 'node:crypto'
 import { constants } from 'node:fs'
 import { access, open, rm, stat, statfs } from 'node:fs/promises'
@@ -9,7 +9,7 @@ import type { AgentConfig } from '../../agent/config.ts'
 import type { Finding } from './finding.ts'
 import type { Fixes } from './fixes.ts'
 
-/** Below this the agent has hardly any room for folders of runs and its own files. */
+/** Below this number, folders of runs and files of the agent hardly fit. */
 const INODES_MIN = 1000
 const PROBE_BYTES = 64 * 1024
 const MIB = 1024 * 1024
@@ -19,7 +19,7 @@ type DiskConfig = Pick<
   'dataDir' | 'spoolBytesMax' | 'monitorsFile' | 'workRoot' | 'platformUrl'
 >
 
-/** Looks at DATA_DIR, or where things are kept without it. */
+/** Probes DATA_DIR, or the folder for temporary files without it. */
 export async function probeDisk(config: DiskConfig, fixes: Fixes): Promise<Finding[]> {
   const folder = config.dataDir ?? tmpdir()
   const there = await nearest(folder)
@@ -33,10 +33,10 @@ export async function probeDisk(config: DiskConfig, fixes: Fixes): Promise<Findi
     return [{ id: 'disk', standing: 'broken', says, fix, facts: { ...facts, problem: code } }]
   }
   const isMade = there !== folder
-  const says = `${folder} ${isMade ? 'can be made' : 'can be written to'}, ${roomWords(room)}`
-  const wish = wishOf(config, room, fixes)
-  if (wish === undefined) return [{ id: 'disk', standing: 'works', says, facts }]
-  const [why, fix] = wish
+  const says = `${folder} ${isMade ? 'can be made' : 'can be written to'}, ${roomText(room)}`
+  const recommendation = recommendationOf(config, room, fixes)
+  if (recommendation === undefined) return [{ id: 'disk', standing: 'works', says, facts }]
+  const [why, fix] = recommendation
   return [{ id: 'disk', standing: 'warning', says: `${says}: ${why}`, fix, facts }]
 }
 
@@ -51,19 +51,19 @@ async function roomIn(folder: string): Promise<Room> {
   return { freeBytes: bavail * bsize, ...(files > 0 && { freeInodes: ffree }) }
 }
 
-function roomWords({ freeBytes, freeInodes }: Room): string {
+function roomText({ freeBytes, freeInodes }: Room): string {
   const files = freeInodes === undefined ? '' : `, ${freeInodes} files`
   return `${Math.floor(freeBytes / MIB)} MiB${files} free`
 }
 
-/** What had better be otherwise, with its fix. */
-function wishOf(
+/** A recommendation and its fix. */
+function recommendationOf(
   { dataDir, spoolBytesMax, monitorsFile, platformUrl }: DiskConfig,
   { freeBytes, freeInodes = Infinity }: Room,
   fixes: Fixes,
 ): [why: string, fix: string] | undefined {
   if (freeInodes < INODES_MIN)
-    return ['hardly any file can be made', 'remove files, or take a larger volume']
+    return ['hardly any file can be made', 'remove files, or use a larger volume']
   if (monitorsFile !== undefined || platformUrl === undefined) return undefined
   if (freeBytes < spoolBytesMax) {
     const why = `results wait here while the platform is away, up to ${Math.ceil(spoolBytesMax / MIB)} MiB (SPOOL_BYTES_MAX)`
@@ -72,12 +72,12 @@ function wishOf(
   }
   if (dataDir !== undefined) return undefined
   return [
-    'results that wait for the platform are kept among temporary files',
+    'results that wait for the platform are stored among temporary files',
     fixes.variable('DATA_DIR', '/var/lib/vedette'),
   ]
 }
 
-/** The folder itself, or the closest one above it that is there. */
+/** The folder itself, or its closest existing parent. */
 async function nearest(folder: string): Promise<string> {
   const parent = dirname(folder)
   const isThere = await stat(folder).then(
@@ -101,7 +101,7 @@ const WRITE_PROBLEMS: Readonly<Record<string, string>> = {
   ENOTDIR: 'it is no folder',
 }
 
-/** Writes a file, and looks at the folders that an agent has made in there. */
+/** Writes a file, and checks the subfolders of an agent. */
 async function writeProblem(there: string, folder: string): Promise<WriteProblem | undefined> {
   const own = await writeIn(there)
   if (own !== undefined) return { code: own, path: there }
@@ -140,9 +140,9 @@ async function fixOf(
   fixes: Fixes,
 ): Promise<string> {
   if (code === 'ENOSPC' || code === 'EDQUOT')
-    return `free some room in ${path}, or take a larger volume`
+    return `free some room in ${path}, or use a larger volume`
   if (code === 'EACCES' || code === 'EPERM') {
-    // Root whom the system takes such rights from is the wrong user.
+    // Root without these capabilities is the wrong user.
     return process.getuid?.() === 0 ? fixes.user() : fixes.owner(path, await isInMemory(path))
   }
   return fixes.volume(dataDir ?? path)

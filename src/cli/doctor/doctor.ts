@@ -1,4 +1,4 @@
-// Puts the probes of `vedette doctor` together, runs them and prints what they found.
+// Creates the probes of `vedette doctor`, runs them and prints the findings.
 import { counted } from '../../contract/schema/amounts.ts'
 import { type ConfigReading, readAgentConfig } from '../../agent/config.ts'
 import { countedProblems } from '../../agent/monitors-file/problems.ts'
@@ -24,14 +24,14 @@ import { refuse } from '../settings.ts'
 
 const { env, stdout } = process
 
-/** For all probes, which run side by side. */
+/** For all probes, which run concurrently. */
 const DEADLINE_MS = 10_000
 
 /** Runs `vedette doctor`; resolves with the exit code. */
 export async function runDoctor({ json }: { json: boolean }): Promise<number> {
   const reading = readAgentConfig({ env, stdout })
   const isRefused = reading.problems.length > 0
-  // The rest may well be looked at, with what is left of them.
+  // The other probes still run, with the valid settings.
   if (isRefused) refuse(reading.problems)
   waitShortlyForNames()
   const stop = new AbortController()
@@ -51,7 +51,7 @@ export async function runDoctor({ json }: { json: boolean }): Promise<number> {
   return isSound(findings) ? 0 : 1
 }
 
-/** The system's own lookups cannot be given up, and a process does not end before they do. */
+/** Shortens lookups of the system: they cannot be aborted, and the process does not exit before they end. */
 function waitShortlyForNames(): void {
   process.env['RES_OPTIONS'] = `${env['RES_OPTIONS'] ?? ''} timeout:2 attempts:1`.trim()
 }

@@ -1,6 +1,6 @@
-// The words of `vedette doctor`: what a probe finds, and how probes are run side by side within their time.
+// Findings of `vedette doctor`, and probes, which run concurrently within a deadline.
 
-/** Everything that is looked at, in the order of the report, with its name for people. */
+/** Labels of all probed things, in the order of the report. */
 export const PROBED = {
   settings: 'settings',
   platform: 'platform',
@@ -20,16 +20,16 @@ export const PROBED = {
 export type Probed = keyof typeof PROBED
 
 /**
- * `works`; `warning`: it works, and yet something had better be fixed; `broken`: it is needed and does not
- * work; `absent`: it is neither installed nor asked for by the settings.
+ * `works`; `warning`: works, but a fix is recommended; `broken`: needed and does not work; `absent`: neither
+ * installed nor required by the settings.
  */
 export type Standing = 'works' | 'warning' | 'broken' | 'absent'
 
-/** What was found. */
+/** The result for one probed thing. */
 export interface Finding {
   id: Probed
   standing: Standing
-  /** In a few words. */
+  /** A short sentence. */
   says: string
   /** The line that fixes it. */
   fix?: string
@@ -37,16 +37,16 @@ export interface Finding {
   facts?: Record<string, unknown>
 }
 
-/** One look at something, which may tell of several things. */
+/** A check of this machine, with one or more findings. */
 export interface Probe {
-  /** What is told of; the first one when the look itself fails. */
+  /** The finding's id; the first one when the probe itself fails. */
   id: Probed
-  /** Lets go soon after the signal is aborted. */
+  /** Ends soon after the signal is aborted. */
   run(signal: AbortSignal): Promise<Finding[]>
 }
 
 /**
- * Runs all probes at the same time; a probe that is not done by the deadline, or fails, is a finding of its own.
+ * Runs all probes concurrently; a probe that fails or misses the deadline becomes a finding.
  * Resolves soon after `signal` is aborted. Never rejects. Milliseconds.
  */
 export async function runProbes(
@@ -61,21 +61,21 @@ export async function runProbes(
     late.resolve()
   }
   const timer = setTimeout(() => limit.abort(new Error(lateMessage(deadlineMs))), deadlineMs)
-  // Who does not heed the signal is not waited for.
-  const lastTimer = setTimeout(() => late.resolve(), deadlineMs + LET_GO_MS)
+  // A probe that ignores the signal is not waited for.
+  const lastTimer = setTimeout(() => late.resolve(), deadlineMs + GRACE_MS)
   signal.addEventListener('abort', onAbort, { once: true })
   if (signal.aborted) onAbort()
   try {
     const found = probes.map((probe) =>
       Promise.race([
-        looked(probe, limit.signal),
+        runProbe(probe, limit.signal),
         late.promise.then(() => [failed(probe.id, lateMessage(deadlineMs))]),
       ]),
     )
-    const order = Object.keys(PROBED)
+    const ids = Object.keys(PROBED)
     return (await Promise.all(found))
       .flat()
-      .toSorted((one, other) => order.indexOf(one.id) - order.indexOf(other.id))
+      .toSorted((one, other) => ids.indexOf(one.id) - ids.indexOf(other.id))
   } finally {
     clearTimeout(timer)
     clearTimeout(lastTimer)
@@ -83,8 +83,8 @@ export async function runProbes(
   }
 }
 
-/** Time to let go of everything, when time is up. */
-const LET_GO_MS = 1500
+/** Time for the probes to end after the deadline. */
+const GRACE_MS = 1500
 
 const lateMessage = (deadlineMs: number) => `not done within ${deadlineMs / 1000} s`
 
@@ -92,7 +92,7 @@ function failed(id: Probed, says: string): Finding {
   return { id, standing: 'broken', says }
 }
 
-async function looked(probe: Probe, signal: AbortSignal): Promise<Finding[]> {
+async function runProbe(probe: Probe, signal: AbortSignal): Promise<Finding[]> {
   try {
     return await probe.run(signal)
   } catch (error) {

@@ -1,15 +1,14 @@
-// The lines that fix something, as they are written where this process runs: for `docker run`, in a pod of
-// Kubernetes, or on a machine.
+// Fixes as lines to copy, in the form of the environment: `docker run`, a Kubernetes pod, or a shell.
 import { existsSync } from 'node:fs'
 import type { Environment } from '../../process/env.ts'
 
-/** What this process runs in. */
+/** The environment of this process. */
 export type Place = 'container' | 'kubernetes' | 'machine'
 
-/** Finds out what this process runs in. */
+/** Detects the environment of this process. */
 export function placeOf(env: Environment): Place {
   if ((env['KUBERNETES_SERVICE_HOST'] ?? '') !== '') return 'kubernetes'
-  // Images set their name; not every engine leaves a mark of its own.
+  // Our images set VEDETTE_IMAGE; not every container engine creates a marker file.
   const isContainer =
     env['VEDETTE_IMAGE'] !== undefined ||
     existsSync('/.dockerenv') ||
@@ -17,30 +16,30 @@ export function placeOf(env: Environment): Place {
   return isContainer ? 'container' : 'machine'
 }
 
-/** Lines that fix. */
+/** Lines that fix a problem. */
 export interface Fixes {
   /** Sets an environment variable. */
   variable(name: string, value: string): string
   /** Sets a kernel parameter of the network namespace. */
   sysctl(name: string, value: string): string
-  /** Gives a place that can be written to. */
+  /** Provides a writable volume. */
   volume(folder: string): string
-  /** Gives a folder to the user of this process; one in memory is new with each container. */
+  /** Makes the user of this process the owner of a folder; a tmpfs is new with each container. */
   owner(folder: string, inMemory: boolean): string
-  /** Lets the sandbox ask the kernel for what it needs; undefined where no profile stands in its way. */
+  /** Allows the system calls of the sandbox; undefined where no seccomp profile applies. */
   seccomp(): string | undefined
-  /** Runs it as a user other than root. */
+  /** Runs the agent as a user other than root. */
   user(): string
   /** Trusts an authority. */
   authority(): string
-  /** Names other name servers. */
+  /** Sets other name servers. */
   nameServers(): string
-  /** Gives a way to them. */
+  /** Provides a network or a route. */
   network(): string
 }
 
 const CA = '/etc/vedette/ca.pem'
-/** Of the images. */
+/** The user of our images. */
 const USER_ID = 10_001
 const NAME_SERVER = '<name server>'
 

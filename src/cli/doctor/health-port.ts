@@ -1,4 +1,4 @@
-// Whether the port of the probes can be listened on, or who listens there.
+// Probes the health port: whether it is free, or which program listens on it.
 import { get } from 'node:http'
 import { createServer } from 'node:net'
 import type { Finding } from './finding.ts'
@@ -7,7 +7,7 @@ import type { Fixes } from './fixes.ts'
 const ANSWER_MS = 3000
 const ANSWER_CHARS_MAX = 65_536
 
-/** Looks at the port: free, an agent's, or somebody else's. */
+/** Probes the port: free, in use by an agent, or by another program. */
 export async function probeHealthPort(
   port: number,
   fixes: Fixes,
@@ -49,7 +49,7 @@ interface Readiness {
   reasons: string[]
 }
 
-/** What an agent on the port says, or undefined where none listens. */
+/** The readiness of an agent on the port; undefined if no agent answers. */
 function askReadiness(port: number, signal: AbortSignal): Promise<Readiness | undefined> {
   return new Promise((resolve) => {
     const options = {

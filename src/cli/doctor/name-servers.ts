@@ -1,5 +1,5 @@
-// Whether the system's name servers answer. Each is asked alone, for the platform's name as the system completes
-// it, or else for what every name server knows of: the root.
+// Probes the system's name servers one by one, with the platform's name and the search domains, or else with the
+// root, which every name server knows.
 import { createSocket } from 'node:dgram'
 import { Resolver } from 'node:dns/promises'
 import { readFile } from 'node:fs/promises'
@@ -10,12 +10,12 @@ import { parseResolvConf, RESOLV_CONF, type ResolvConf } from '../../network/dns
 import type { Finding } from './finding.ts'
 import type { Fixes } from './fixes.ts'
 
-/** What to ask whom. */
-export interface NameServersOrder {
+/** Options of the probe. */
+export interface NameServersOptions {
   config: Pick<AgentConfig, 'platformUrl'>
   fixes: Fixes
   signal: AbortSignal
-  /** In place of those of resolv.conf; a server is `address` or `address:port`. */
+  /** Replaces resolv.conf; a server is `address` or `address:port`. */
   resolv?: Pick<ResolvConf, 'servers' | 'search' | 'ndots'>
 }
 
@@ -23,39 +23,39 @@ const TRY_MS = 2000
 const TRIES = 2
 
 const REFUSED = 'EREFUSED'
-/** What c-ares says as well where there is no way to the server at all. */
-const NOBODY = 'ECONNREFUSED'
+/** Code of c-ares for a closed port, and also for a server without a route. */
+const CONNECTION_REFUSED = 'ECONNREFUSED'
 
-/** What an error of c-ares says of a server that gave no answer; all others are answers. */
-const SILENT: Readonly<Record<string, string>> = {
+/** Problems by the error code of c-ares; all other errors are answers. */
+const PROBLEMS: Readonly<Record<string, string>> = {
   ETIMEOUT: 'silent',
-  [NOBODY]: 'refuses the connection',
+  [CONNECTION_REFUSED]: 'refuses the connection',
   ECANCELLED: 'silent',
   EBADRESP: 'answers what is no answer',
   [REFUSED]: 'refuses to answer',
 }
 
-/** Looks at each of the name servers. */
-export async function probeNameServers(order: NameServersOrder): Promise<Finding[]> {
-  const resolv = order.resolv ?? parseResolvConf(await resolvConf())
-  const questions = questionsFor(nameIn(order.config.platformUrl), resolv)
-  const asked = await Promise.all(resolv.servers.map((one) => ask(one, questions, order.signal)))
-  const mute = asked.filter(({ problem }) => problem !== undefined)
-  const words = mute.map(({ server, problem }) => `${server} ${problem}`).join(', ')
+/** Probes each of the name servers. */
+export async function probeNameServers(options: NameServersOptions): Promise<Finding[]> {
+  const resolv = options.resolv ?? parseResolvConf(await resolvConf())
+  const questions = questionsFor(nameIn(options.config.platformUrl), resolv)
+  const asked = await Promise.all(resolv.servers.map((one) => ask(one, questions, options.signal)))
+  const failing = asked.filter(({ problem }) => problem !== undefined)
+  const problems = failing.map(({ server, problem }) => `${server} ${problem}`).join(', ')
   const facts = { servers: asked }
-  if (mute.length === 0) {
+  if (failing.length === 0) {
     const says = asked.map(({ server, ms }) => `${server} (${ms} ms)`).join(', ')
     return [{ id: 'dns', standing: 'works', says, facts }]
   }
-  const isOff = mute.every(({ problem }) => problem === NO_WAY)
-  const fix = isOff ? order.fixes.network() : order.fixes.nameServers()
-  if (mute.length === asked.length)
-    return [{ id: 'dns', standing: 'broken', says: words, fix, facts }]
-  return [{ id: 'dns', standing: 'warning', says: `${words}; the others answer`, fix, facts }]
+  const isOff = failing.every(({ problem }) => problem === NO_ROUTE)
+  const fix = isOff ? options.fixes.network() : options.fixes.nameServers()
+  if (failing.length === asked.length)
+    return [{ id: 'dns', standing: 'broken', says: problems, fix, facts }]
+  return [{ id: 'dns', standing: 'warning', says: `${problems}; the others answer`, fix, facts }]
 }
 
 function resolvConf(): Promise<string> {
-  // Where there is none, the system asks this machine.
+  // Without the file, the system queries a server on this machine.
   return readFile(RESOLV_CONF, 'utf8').catch(() => '')
 }
 
@@ -70,8 +70,8 @@ interface Question {
 }
 
 /**
- * What to ask until a server does not refuse it: one without the internet answers for its own domains alone, as
- * a cluster's does. `svc.namespace` is such a name only with the domains that the system searches.
+ * Questions to try until a server does not refuse one: a server without internet access, as in a cluster, answers
+ * for its own domains alone. `svc.namespace` belongs to these only with the search domains of the system.
  */
 function questionsFor(
   name: string | undefined,
@@ -85,7 +85,7 @@ function questionsFor(
   return names.map((one) => ({ name: one, type: 'A' }))
 }
 
-interface Asked {
+interface ServerState {
   server: string
   ms: number
   problem?: string
@@ -95,7 +95,7 @@ async function ask(
   server: string,
   questions: readonly Question[],
   signal: AbortSignal,
-): Promise<Asked> {
+): Promise<ServerState> {
   const resolver = new Resolver({ timeout: TRY_MS, tries: TRIES })
   resolver.setServers([isIP(server) === 6 ? `[${server}]` : server])
   const onAbort = () => resolver.cancel()
@@ -111,15 +111,15 @@ async function ask(
   }
   signal.removeEventListener('abort', onAbort)
   const ms = Math.round(performance.now() - since)
-  const isOff = code === NOBODY && !(await hasWayTo(server))
-  const problem = isOff ? NO_WAY : SILENT[code ?? '']
+  const isOff = code === CONNECTION_REFUSED && !(await hasRouteTo(server))
+  const problem = isOff ? NO_ROUTE : PROBLEMS[code ?? '']
   return { server, ms, ...(problem !== undefined && { problem }) }
 }
 
-const NO_WAY = 'is on no network of ours'
+const NO_ROUTE = 'is on no network of ours'
 
-/** Whether the kernel knows a way; nothing is sent. */
-function hasWayTo(server: string): Promise<boolean> {
+/** Whether the kernel has a route; nothing is sent. */
+function hasRouteTo(server: string): Promise<boolean> {
   const address = isIP(server) === 0 ? server.replace(/^\[?(.*?)\]?:\d+$/, '$1') : server
   const socket = createSocket(isIP(address) === 6 ? 'udp6' : 'udp4')
   return new Promise<boolean>((resolve) => {

@@ -1,5 +1,4 @@
-// Whether this process may send what ICMP and traceroute monitors send: the monitors themselves, run against
-// the loopback.
+// Probes the permissions for ICMP and traceroute: runs these monitors against the loopback.
 import type { Failure } from '../../contract/failure.ts'
 import { IcmpMonitor } from '../../monitors/icmp/definition.ts'
 import { TracerouteMonitor } from '../../monitors/traceroute/definition.ts'
@@ -20,24 +19,24 @@ const NAMED = { id: 'doctor', name: 'doctor' }
 const FAMILIES = ['IPv4', 'IPv6'] as const
 const TRACED = ['TCP', 'UDP', 'ICMP'] as const
 
-/** Looks at ICMP echoes over IPv4 and IPv6, and at raw sockets. */
+/** Probes ICMP echoes over IPv4 and IPv6, and raw sockets. */
 export async function probeIcmp(fixes: Fixes, signal: AbortSignal): Promise<Finding[]> {
-  const [raw, ...seen] = await Promise.all([
+  const [raw, ...observations] = await Promise.all([
     rawSockets(),
     ...FAMILIES.map(async (ipFamily) => {
       const request = { hostname: LOOPBACK[ipFamily], ipFamily, pingCount: 1 }
       return run(icmp, IcmpMonitor.parse({ ...NAMED, checkType: 'ICMP', request }), signal)
     }),
   ])
-  const [over4, over6] = seen.map(({ failures }) => failures[0])
-  const facts = { socket: seen[0]?.observed['socket'], raw, IPv6: over6 === undefined }
+  const [over4, over6] = observations.map(({ failures }) => failures[0])
+  const facts = { socket: observations[0]?.observed['socket'], raw, IPv6: over6 === undefined }
   if (over4 !== undefined) return [refused('icmp', over4.code, [over4], fixes, facts)]
   const sockets = facts.socket === 'raw' ? 'raw sockets' : 'datagram sockets'
   const also = over6 === undefined ? '; IPv6, too' : `; not over IPv6 (${over6.code})`
   return [{ id: 'icmp', standing: 'works', says: `IPv4 by ${sockets}${also}`, facts }]
 }
 
-/** Looks at traces with TCP, UDP and ICMP. */
+/** Probes traceroutes with TCP, UDP and ICMP. */
 export async function probeTraceroute(fixes: Fixes, signal: AbortSignal): Promise<Finding[]> {
   const traced = await Promise.all(
     TRACED.map(async (protocol) => {
@@ -61,8 +60,8 @@ export async function probeTraceroute(fixes: Fixes, signal: AbortSignal): Promis
     SCTP: raw === true,
   }
   if (bad.length > 0) {
-    const words = bad.map(({ protocol, failure }) => `${protocol}: ${failure?.code}`).join(', ')
-    return [refused('traceroute', words, failures, fixes, facts)]
+    const codes = bad.map(({ protocol, failure }) => `${protocol}: ${failure?.code}`).join(', ')
+    return [refused('traceroute', codes, failures, fixes, facts)]
   }
   const sctp =
     raw === true ? 'TCP, UDP, ICMP and SCTP' : 'TCP, UDP and ICMP; SCTP needs raw sockets'
@@ -71,7 +70,7 @@ export async function probeTraceroute(fixes: Fixes, signal: AbortSignal): Promis
 
 function refused(
   id: 'icmp' | 'traceroute',
-  words: string,
+  codes: string,
   failures: readonly Failure[],
   fixes: Fixes,
   facts: Record<string, unknown>,
@@ -85,14 +84,14 @@ function refused(
     id,
     standing: 'broken',
     says: isForbidden
-      ? `this system lets this user send no echoes (${words}${now})`
-      : (failures[0]?.message ?? words),
+      ? `this system lets this user send no echoes (${codes}${now})`
+      : (failures[0]?.message ?? codes),
     ...(isForbidden && { fix }),
     facts,
   }
 }
 
-/** Runs a monitor on nothing but the loopback, whatever networks the settings block. */
+/** Runs a monitor against the loopback, regardless of BLOCKED_NETWORKS. */
 async function run(
   type: AnyMonitorType,
   monitor: unknown,
@@ -103,7 +102,7 @@ async function run(
   return type.prepare(monitor)({ signal, dial: createDialler({ policy, resolver }) })
 }
 
-/** Whether they can be opened, or the name of the error. */
+/** True if a raw socket can be opened, else the error code. */
 async function rawSockets(): Promise<true | string> {
   try {
     const native = await loadNative()

@@ -1,5 +1,5 @@
-// The way to the platform and what it says: one call of the agents' API that takes no agent in, from which proxy,
-// TLS, key and clock are told.
+// Probes the connection to the platform with one call of the agents' API that registers no agent. The answer or its
+// error shows the state of proxy, TLS, API key and clock.
 import { randomUUID, X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import type { AgentConfig } from '../../agent/config.ts'
@@ -20,7 +20,7 @@ type PlatformConfig = Pick<
   'monitorsFile' | 'apiKey' | 'platformUrl' | 'platformProxyUrl' | 'noProxy'
 >
 
-/** Looks at platform, proxy, TLS and clock. `env`: where NODE_EXTRA_CA_CERTS stands. */
+/** Probes platform, proxy, TLS and clock. `authorityFile`: the value of NODE_EXTRA_CA_CERTS. */
 export async function probePlatform(
   config: PlatformConfig,
   fixes: Fixes,
@@ -37,7 +37,7 @@ export async function probePlatform(
   }
   const url = new URL(platformUrl)
   const proxy = proxyFor(url, config.platformProxyUrl, config.noProxy)
-  const facts: WayFacts = {
+  const facts: ConnectionFacts = {
     url,
     proxy: proxy?.shown,
     authority,
@@ -64,13 +64,13 @@ async function ask(
   const { apiKey, platformUrl, platformProxyUrl: proxyUrl, noProxy } = config
   const link = createPlatformLink({ platformUrl, apiKey, proxyUrl, noProxy, connectMs: CONNECT_MS })
   try {
-    // Of an agent that nobody knows: the platform looks at the key, and takes nobody in.
-    const said = { agentId: randomUUID(), instance: randomUUID() }
+    // With the id of an unknown agent the platform checks the key and registers no agent.
+    const presence = { agentId: randomUUID(), instance: randomUUID() }
     return await link.request({
       method: 'POST',
       path: '/agent/v1/presence',
       headers: { 'content-type': 'application/json' },
-      body: Buffer.from(JSON.stringify(said)),
+      body: Buffer.from(JSON.stringify(presence)),
       deadlineMs: DEADLINE_MS,
       signal,
     })
@@ -103,7 +103,7 @@ function aboutAnswer(answer: LinkAnswer, { origin }: URL, fixes: Fixes): Finding
   return { id: 'platform', standing: 'broken', says, fix: statusFix(status, fixes), facts }
 }
 
-/** Sentences go on with advice, which stands in the fix here. */
+/** The sentence without its advice: a finding has the advice in `fix`. */
 function withoutAdvice(message: string): string {
   return message.split('; ')[0] as string
 }
@@ -123,32 +123,32 @@ function statusFix(status: number, fixes: Fixes): string {
     const where = 'POST /v1/private-locations/<id>/keys on the platform makes one'
     return `${fixes.variable('API_KEY', 'pl_…')}  (${where})`
   }
-  if (status === 426) return `take the image of the platform’s version`
-  if (status >= 500) return 'look into the log of the platform, and of what stands before it'
+  if (status === 426) return `use the image of the platform’s version`
+  if (status >= 500) return 'look into the log of the platform, and of the proxies before it'
   return platformFix(fixes)
 }
 
-interface WayFacts {
+interface ConnectionFacts {
   url: URL
-  /** The proxy on the way, without credentials. */
+  /** The proxy in use, without credentials. */
   proxy: string | undefined
-  /** One is set, whether or not it stands on the way. */
+  /** A proxy is set, in use or not. */
   hasProxy: boolean
   authority: Authorities
 }
 
-function aboutError(error: LinkError, facts: WayFacts, fixes: Fixes): Finding[] {
+function aboutError(error: LinkError, facts: ConnectionFacts, fixes: Fixes): Finding[] {
   const { proxy, url } = facts
   const says = withoutAdvice(error.message)
   const code = (error.cause as NodeJS.ErrnoException | undefined)?.code
-  const told = { code: error.code, ...(code !== undefined && { cause: code }) }
+  const codes = { code: error.code, ...(code !== undefined && { cause: code }) }
   const clock = unused('clock', 'not compared: the platform did not answer')
-  const isProxys = error.message.startsWith('the proxy ')
-  if (error.code === 'PROXY' || isProxys) {
+  const isOfProxy = error.message.startsWith('the proxy ')
+  if (error.code === 'PROXY' || isOfProxy) {
     const fix = error.code === 'TLS' ? fixes.authority() : proxyFix(error, fixes)
     return [
       { id: 'platform', standing: 'broken', says: 'not reached: see proxy' },
-      { id: 'proxy', standing: 'broken', says, fix, facts: { proxy, ...told } },
+      { id: 'proxy', standing: 'broken', says, fix, facts: { proxy, ...codes } },
       clock,
     ]
   }
@@ -156,13 +156,13 @@ function aboutError(error: LinkError, facts: WayFacts, fixes: Fixes): Finding[] 
     id: 'platform',
     standing: 'broken',
     says,
-    facts: { url: url.origin, ...told },
+    facts: { url: url.origin, ...codes },
   }
   if (error.code === 'TLS') {
     const tls = { id: 'tls', standing: 'broken', says, fix: tlsFix(error, url, fixes) } as const
     return [{ ...platform, says: 'not reached: see TLS' }, proxyWorks(facts), tls, clock]
   }
-  platform.fix = error.code === 'REDIRECTED' ? platformFix(fixes) : wayFix(url, says, fixes)
+  platform.fix = error.code === 'REDIRECTED' ? platformFix(fixes) : connectionFix(url, says, fixes)
   return [platform, ...(proxy === undefined ? [proxyWorks(facts)] : []), clock]
 }
 
@@ -183,22 +183,22 @@ function tlsFix(error: LinkError, url: URL, fixes: Fixes): string {
   return 'renew the platform’s certificate, or set this machine’s clock'
 }
 
-function wayFix({ hostname, port, protocol }: URL, says: string, fixes: Fixes): string {
+function connectionFix({ hostname, port, protocol }: URL, says: string, fixes: Fixes): string {
   if (says.includes('cannot be resolved')) {
     return `${fixes.nameServers()}  (or a PLATFORM_URL that they know)`
   }
-  const portWords = port === '' ? (protocol === 'https:' ? '443' : '80') : port
-  const way = `let this machine reach ${hostname} port ${portWords}, by HTTPS_PROXY where there is a proxy`
-  return `${platformFix(fixes)}  (or ${way})`
+  const portText = port === '' ? (protocol === 'https:' ? '443' : '80') : port
+  const access = `let this machine reach ${hostname} port ${portText}, by HTTPS_PROXY where there is a proxy`
+  return `${platformFix(fixes)}  (or ${access})`
 }
 
-function proxyWorks({ proxy, hasProxy }: WayFacts): Finding {
+function proxyWorks({ proxy, hasProxy }: ConnectionFacts): Finding {
   if (proxy !== undefined)
     return { id: 'proxy', standing: 'works', says: `${proxy} leads to the platform` }
   return unused('proxy', hasProxy ? 'not used: NO_PROXY names the platform’s host' : 'none is set')
 }
 
-function tlsWorks({ url, authority }: WayFacts, fixes: Fixes): Finding {
+function tlsWorks({ url, authority }: ConnectionFacts, fixes: Fixes): Finding {
   if (authority.problem !== undefined) return badAuthorities(authority.problem, fixes)
   if (url.protocol !== 'https:') return unused('tls', 'not used: PLATFORM_URL begins with http://')
   const also =
@@ -216,7 +216,7 @@ function unused(id: Finding['id'], says: string): Finding {
   return { id, standing: 'absent', says }
 }
 
-/** What NODE_EXTRA_CA_CERTS holds. */
+/** The content of NODE_EXTRA_CA_CERTS. */
 interface Authorities {
   count?: number
   problem?: string
@@ -224,7 +224,7 @@ interface Authorities {
 
 const CERTIFICATES = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g
 
-/** Node.js leaves out a file that it does not understand, with a warning that few people see. */
+/** Checks the file: Node.js skips an invalid one with a warning that few people see. */
 async function aboutAuthorities(file: string | undefined): Promise<Authorities> {
   if (file === undefined || file === '') return {}
   try {

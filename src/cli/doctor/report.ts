@@ -1,9 +1,9 @@
-// What `vedette doctor` prints: a table for people, or one JSON object.
+// Output of `vedette doctor`: a table, or one JSON object.
 import { paint } from '../../process/pretty-line.ts'
 import type { Place } from './fixes.ts'
 import { type Finding, PROBED, type Standing } from './finding.ts'
 
-/** What the report is about. */
+/** The head of the report. */
 export interface ReportHead {
   version: string
   image: string
@@ -20,7 +20,7 @@ const MARKS: Readonly<Record<Standing, string>> = {
 }
 const STYLES = { works: 'green', warning: 'yellow', broken: 'red', absent: 'gray' } as const
 
-/** A line for each finding, another one for its fix, and the sum of it all. */
+/** A line for each finding and for its fix, then the summary. */
 export function doctorTable(
   head: ReportHead,
   findings: readonly Finding[],
@@ -34,7 +34,7 @@ export function doctorTable(
     return fix === undefined ? [line] : [line, `  ${' '.repeat(width)}  fix: ${fix}`]
   })
   const title = `Vedette ${head.version}, image ${head.image}, ${PLACES[head.place]}${user}`
-  return [title, '', ...lines, '', sumOf(findings), ''].join('\n')
+  return [title, '', ...lines, '', summaryOf(findings), ''].join('\n')
 }
 
 const PLACES: Readonly<Record<Place, string>> = {
@@ -43,7 +43,7 @@ const PLACES: Readonly<Record<Place, string>> = {
   machine: 'on a machine',
 }
 
-/** Ids that the version before called otherwise. */
+/** Earlier ids, in output for one version. */
 const FORMER_IDS: Partial<Record<Finding['id'], string>> = { sandbox: 'cage' }
 
 /** One object on one line. `formerId` and `mend` are the earlier names, for one version. */
@@ -52,12 +52,12 @@ export function doctorJson(head: ReportHead, findings: readonly Finding[]): stri
   return `${JSON.stringify({ ...head, works: isSound(findings), findings: all })}\n`
 }
 
-/** Whether all that is needed works. */
+/** Whether everything needed works. */
 export function isSound(findings: readonly Finding[]): boolean {
   return findings.every(({ standing }) => standing !== 'broken')
 }
 
-function sumOf(findings: readonly Finding[]): string {
+function summaryOf(findings: readonly Finding[]): string {
   const count = (wanted: Standing) => findings.filter((one) => one.standing === wanted).length
   const [broken, warnings] = [count('broken'), count('warning')]
   const also = warnings === 0 ? '' : `; ${warnings} ${warnings === 1 ? 'warning' : 'warnings'}`

@@ -1,4 +1,4 @@
-// What holds user code here, and whether the browser starts in there as it does for a run.
+// Probes the sandbox of user code, and whether the browser starts in it as it does for a run.
 import { stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import type { AgentConfig } from '../../agent/config.ts'
@@ -17,8 +17,8 @@ type SandboxConfig = Pick<
   'chromiumPath' | 'dataDir' | 'image' | 'scriptIsolation' | 'scriptUserId' | 'workRoot'
 >
 
-/** What both looks are at. */
-export interface SandboxLook {
+/** Context of both probes. */
+export interface SandboxContext {
   config: SandboxConfig
   fixes: Fixes
   /** An engine or a runtime is installed. */
@@ -26,12 +26,12 @@ export interface SandboxLook {
   signal: AbortSignal
 }
 
-/** Users of an agent's runs begin at the first one: these are beyond those that it may have at a time. */
+/** Distance from the first user id of an agent, beyond the ids that its runs may use at a time. */
 const USERS_APART = 128
-/** Nothing beyond this machine is to hear of it. */
+/** Blocked networks: the probes send nothing beyond this machine. */
 const EVERYWHERE = ['0.0.0.0/0', '::/0']
 
-/** A sandbox that says what it lacks, whatever the settings make of that. */
+/** A sandbox that reports missing requirements regardless of SCRIPT_ISOLATION. */
 function ownSandbox({ scriptUserId }: SandboxConfig): Sandbox {
   return createSandbox({
     network: { blocked: EVERYWHERE, allowed: [] },
@@ -40,7 +40,7 @@ function ownSandbox({ scriptUserId }: SandboxConfig): Sandbox {
   })
 }
 
-/** Where runs have their folders; nothing is made that an agent would make with other rights. */
+/** The folder for runs. Creates none: an agent would create it with other permissions. */
 async function rootOf({ workRoot, dataDir }: SandboxConfig): Promise<string> {
   for (const path of [workRoot, dataDir ?? tmpdir()]) {
     const found = await stat(path).catch(() => undefined)
@@ -49,13 +49,13 @@ async function rootOf({ workRoot, dataDir }: SandboxConfig): Promise<string> {
   return tmpdir()
 }
 
-/** Looks at what would hold user code. */
+/** Probes the layers of the sandbox. */
 export async function probeSandbox({
   config,
   runsCode,
   fixes,
   signal,
-}: SandboxLook): Promise<Finding[]> {
+}: SandboxContext): Promise<Finding[]> {
   if (!runsCode)
     return [{ id: 'sandbox', standing: 'absent', says: 'none is run: no engine or runtime' }]
   const sandbox = ownSandbox(config)
@@ -64,40 +64,40 @@ export async function probeSandbox({
     const trial = await trySandbox(sandbox, { root: await rootOf(config), hasChromium }, signal)
     const { layers, namespaces, needs, recommendations } = trial
     const facts = { ...layers, userNamespaces: namespaces }
-    const [lack] = [...needs, ...recommendations]
-    if (lack !== undefined) {
+    const [missing] = [...needs, ...recommendations]
+    if (missing !== undefined) {
       const isRefused = config.scriptIsolation === 'require' || layers === undefined
       const standing = needs.length > 0 && isRefused ? 'broken' : 'warning'
-      const says = layers === undefined ? `could not be tried: ${lack.what}` : lack.what
-      const fix = fixOf(lack, fixes)
+      const says = layers === undefined ? `could not be tried: ${missing.what}` : missing.what
+      const fix = fixOf(missing, fixes)
       return [{ id: 'sandbox', standing, says, ...(fix !== undefined && { fix }), facts }]
     }
-    return [{ id: 'sandbox', standing: 'works', says: layerWords(facts), facts }]
+    return [{ id: 'sandbox', standing: 'works', says: layerText(facts), facts }]
   } finally {
     sandbox.close()
   }
 }
 
-/** The line for the place that it is to be written in, where there is one. */
+/** The fix as a line for the place where it is to be written, if known. */
 function fixOf({ what, fix }: MissingRequirement, fixes: Fixes): string | undefined {
   if (fix === undefined) return rootFix(what, fixes)
   if (fix.includes('ptrace_scope')) return 'sysctl -w kernel.yama.ptrace_scope=1  (on the host)'
   return fix.includes('seccomp=') ? (fixes.seccomp() ?? fix) : fix
 }
 
-/** Root without its rights may not become the users that code runs as. */
+/** Root without its capabilities may not switch to the users that code runs as. */
 function rootFix(problem: string, fixes: Fixes): string | undefined {
   return problem.includes('as root without') ? fixes.user() : undefined
 }
 
-function layerWords(facts: { ownUser?: boolean; landlock?: number; network?: boolean }): string {
+function layerText(facts: { ownUser?: boolean; landlock?: number; network?: boolean }): string {
   const { ownUser, landlock = 0, network } = facts
-  const held = [
+  const layers = [
     ...(ownUser === true ? ['a user of its own'] : []),
     ...(landlock > 0 ? ['Landlock'] : []),
     ...(network === true ? ['seccomp'] : []),
   ]
-  return `held by ${held.join(', ')}`
+  return `sandboxed by ${layers.join(', ')}`
 }
 
 const MEBIBYTE = 1_048_576
@@ -112,8 +112,8 @@ const BROWSER_LIMITS = {
   openFiles: 8192,
 }
 
-const WORD = 'a-page-of-the-doctor'
-/** Says its version, then shows a page of its own. */
+const PAGE_TEXT = 'a-page-of-the-doctor'
+/** Prints the version, then the page of `data:`. */
 const SCRIPT = '"$0" --version; exec "$0" "$@"'
 const BROWSER_ARGS = [
   '--headless',
@@ -125,16 +125,16 @@ const BROWSER_ARGS = [
   '--disable-extensions',
   '--no-first-run',
   '--dump-dom',
-  `data:text/html,<p>${WORD}`,
+  `data:text/html,<p>${PAGE_TEXT}`,
 ]
 
-/** Looks at the browser: found, starts, shows a page. */
-export async function probeBrowser(look: SandboxLook): Promise<Finding[]> {
-  const { config, runsCode, fixes } = look
+/** Probes the browser: found, starts, shows a page. */
+export async function probeBrowser(context: SandboxContext): Promise<Finding[]> {
+  const { config, runsCode, fixes } = context
   const { chromiumPath, image } = config
   const found = await findChromium(chromiumPath)
   if (found !== undefined && (runsCode || chromiumPath !== undefined))
-    return [await started(found, look)]
+    return [await started(found, context)]
   if (chromiumPath !== undefined) {
     const says = `there is no program at ${chromiumPath} (CHROMIUM_PATH)`
     return [
@@ -157,7 +157,10 @@ export async function probeBrowser(look: SandboxLook): Promise<Finding[]> {
   return [{ id: 'browser', standing: 'warning', says, fix: CHROMIUM_ADVICE }]
 }
 
-async function started(chromium: string, { config, fixes, signal }: SandboxLook): Promise<Finding> {
+async function started(
+  chromium: string,
+  { config, fixes, signal }: SandboxContext,
+): Promise<Finding> {
   const sandbox = ownSandbox(config)
   const { path: folder, release } = await makeLockedFolder(await rootOf(config), 'doctor-')
   try {
@@ -175,7 +178,7 @@ async function started(chromium: string, { config, fixes, signal }: SandboxLook)
     const { outcome, exitCode, tail, problem } = await run.ended
     const version = /^.*\d+\.\d+\.\d+.*$/m.exec(tail.stdout)?.[0].trim().slice(0, 100)
     const facts = { path: chromium, version, outcome, exitCode }
-    if (tail.stdout.includes(WORD)) {
+    if (tail.stdout.includes(PAGE_TEXT)) {
       return {
         id: 'browser',
         standing: 'works',

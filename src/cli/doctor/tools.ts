@@ -1,4 +1,4 @@
-// Which engines and runtimes are installed, and whether their programs start.
+// Probes which engines and runtimes are installed, and whether their programs start.
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import type { AgentConfig } from '../../agent/config.ts'
@@ -8,19 +8,19 @@ import type { Finding } from './finding.ts'
 const START_MS = 5000
 const run = promisify(execFile)
 
-const WORDS = {
+const LABELS = {
   engine: { id: 'engines', for: 'check suites', example: 'node@24' },
   runtime: { id: 'runtimes', for: 'browser and multistep scripts', example: '2026.04' },
 } as const
 
-/** Looks at all that are installed of a kind. */
+/** Probes all installed tools of a kind. */
 export async function probeTools(
   kind: 'engine' | 'runtime',
   tools: Toolchains,
   config: Pick<AgentConfig, 'image'>,
   signal: AbortSignal,
 ): Promise<Finding[]> {
-  const { id, for: use, example } = WORDS[kind]
+  const { id, for: use, example } = LABELS[kind]
   const found = await Promise.all(knownTools(kind).map((name) => tools.find(kind, name)))
   const installed = found.filter((one) => one !== undefined)
   if (installed.length === 0) return [noneOf(id, use, `vedette ${kind} install ${example}`, config)]

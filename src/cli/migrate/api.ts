@@ -1,4 +1,4 @@
-// What `vedette migrate` asks of a platform's public API: whole lists, and one field changed.
+// Calls of `vedette migrate` to the public API of a platform: reads whole lists and changes one field.
 import * as z from 'zod'
 import type { ApplyTarget } from '../../agent/platform/sync/apply-config.ts'
 import { ApplyError, refusal } from '../../client/apply-call.ts'
@@ -50,7 +50,7 @@ export class MigrationApi {
     throw new MigrationError('refused', `there is no private location “${slugName}”; ${there}`)
   }
 
-  /** Writes the new runtime, unless that has been changed since `updatedAt`; then a sentence says so. */
+  /** Writes the new runtime; resolves with a problem if the resource has changed since `updatedAt`. */
   async change(path: string, move: Move, updatedAt: string | null): Promise<string | undefined> {
     const now = await this.#ask({ method: 'GET', path }, Changing)
     if (now.updated_at !== updatedAt || now.runtimeId !== move.from) {

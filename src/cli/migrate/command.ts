@@ -1,4 +1,4 @@
-// `vedette migrate`: scripts tried on another runtime, and moved there where they come to the same.
+// `vedette migrate`: tries scripts on another runtime, and moves those with the same outcome.
 import { APPLY_VARIABLES, readApplyTarget } from '../../agent/platform/sync/apply-config.ts'
 import { createClock } from '../../agent/schedule/clock.ts'
 import type { AgentConfig } from '../../agent/config.ts'
@@ -34,10 +34,10 @@ const { env, stdout, stderr } = process
 const EXIT_UNREACHABLE = 3
 const EXIT_INTERRUPTED = 130
 
-/** What is asked for. */
-interface Order {
+/** The options of a migration. */
+interface MigrateOptions {
   move: Move
-  /** Of a monitors file; undefined: the monitors of a platform. */
+  /** The monitors file; undefined: the monitors of a platform. */
   path: string | undefined
   env: Environment
   args: Arguments
@@ -53,14 +53,14 @@ async function migrateCommand(args: Arguments): Promise<number> {
   }
   const more = await readEnvFile(args.value('env-file'))
   if (typeof more === 'string') return say(more)
-  // The agent's settings want to know where monitors come from; here the arguments say it.
+  // The agent's settings require a source of monitors; here the arguments name it.
   const reading = settings({ MONITORS_FILE: path ?? 'a platform', MONITORS_FILE_FILE: undefined })
   if (typeof reading === 'number') return reading
   const stop = new AbortController()
   const offSignals = onSignals({ stop: () => stop.abort() })
-  const order = { move, path, env: { ...env, ...more }, args, config: reading.config }
+  const options = { move, path, env: { ...env, ...more }, args, config: reading.config }
   try {
-    return await migrate(order, stop.signal)
+    return await migrate(options, stop.signal)
   } catch (error) {
     if (stop.signal.aborted) return interrupted()
     if (!(error instanceof MigrationError)) throw error
@@ -81,7 +81,7 @@ function interrupted(): number {
   return EXIT_INTERRUPTED
 }
 
-/** From where to where, or what is wrong with that. */
+/** The old and the new runtime, or a sentence on what is wrong with them. */
 function moveOf(args: Arguments): Move | string {
   const known = [...RUNTIMES.keys()].join(', ')
   for (const option of ['from', 'to']) {
@@ -94,17 +94,17 @@ function moveOf(args: Arguments): Move | string {
   return from === to ? `--from and --to are both ${from}` : { from, to }
 }
 
-async function migrate(order: Order, signal: AbortSignal): Promise<number> {
-  const { move, args, config } = order
-  const source = await sourceOf(order, signal)
+async function migrate(options: MigrateOptions, signal: AbortSignal): Promise<number> {
+  const { move, args, config } = options
+  const source = await sourceOf(options, signal)
   if (typeof source === 'number') return source
   const host = scriptHost(config)
   try {
     if (source.candidates.length > 0) {
-      const code = await haveRuntimes(move, host.tools, args.on('install'))
+      const code = await ensureRuntimes(move, host.tools, args.on('install'))
       if (code !== 0) return code
     }
-    const comparisons = await compareAll(order, source, host, signal)
+    const comparisons = await compareAll(options, source, host, signal)
     if (comparisons === undefined) return interrupted()
     const plan = planOf(comparisons)
     const failed = args.on('apply') ? (await source.write(plan.write, move)).failed : undefined
@@ -120,9 +120,12 @@ async function migrate(order: Order, signal: AbortSignal): Promise<number> {
   }
 }
 
-/** Where the monitors come from; a number is the exit code when they cannot be had. */
-async function sourceOf(order: Order, signal: AbortSignal): Promise<MigrationSource | number> {
-  const { path, env: variables, config, move, args } = order
+/** The source of the monitors, or the exit code when it cannot be read. */
+async function sourceOf(
+  options: MigrateOptions,
+  signal: AbortSignal,
+): Promise<MigrationSource | number> {
+  const { path, env: variables, config, move, args } = options
   const { location } = config
   if (path !== undefined) {
     const about = { path, env: variables, types: MONITOR_TYPES, location, move }
@@ -139,15 +142,15 @@ async function sourceOf(order: Order, signal: AbortSignal): Promise<MigrationSou
     api: new MigrationApi(target, signal),
     env: variables,
     location: args.value('location'),
-    otherwise: location,
+    defaultLocation: location,
     move,
   })
   for (const one of warnings) stderr.write(`warning: ${one}\n`)
   return source
 }
 
-/** 0 when both are there, or are now; else the exit code. */
-async function haveRuntimes(
+/** Installs missing runtimes if allowed; 0 when both are installed, else the exit code. */
+async function ensureRuntimes(
   { from, to }: Move,
   tools: Toolchains,
   mayInstall: boolean,
@@ -158,17 +161,17 @@ async function haveRuntimes(
       const line = `vedette runtime install ${id}`
       return say(`the runtime ${id} is not installed; install it with: ${line} (or say --install)`)
     }
-    // Standard output is the report's alone, for other programs to read.
-    const tell = (text: string) => stderr.write(text)
-    const code = await installHere('runtime', id, tools, { tell })
+    // Standard output has only the report, for other programs to read.
+    const write = (text: string) => stderr.write(text)
+    const code = await installHere('runtime', id, tools, { write })
     if (code !== 0) return code === EXIT_INTERRUPTED ? code : EXIT_CONFIGURATION
   }
   return 0
 }
 
-/** One monitor after the other, so that all have the machine for themselves; undefined: interrupted. */
+/** Runs one monitor at a time, so that runs do not slow each other down; undefined: interrupted. */
 async function compareAll(
-  { move, config }: Order,
+  { move, config }: MigrateOptions,
   { snapshot, candidates }: MigrationSource,
   scripts: ScriptHost,
   signal: AbortSignal,
@@ -199,7 +202,7 @@ function progress(text: string): void {
 /** `vedette migrate`. */
 export const MIGRATE_COMMAND: Command = {
   name: 'migrate',
-  summary: 'Try scripts on another runtime, and move those that come to the same',
+  summary: 'Try scripts on another runtime, and move those with the same outcome',
   positionals: ['[file]'],
   description:
     'Runs every browser and multistep monitor, and every API monitor with scripts, that is on the old runtime\n' +
@@ -207,12 +210,12 @@ export const MIGRATE_COMMAND: Command = {
     'to their targets. Without a file they are those of a platform; its secrets come from the environment.\n' +
     'Changes nothing without --apply.\n' +
     'Exit code 0: all agree; 1: some do not, or could not be run; 2: the arguments, the file or the settings\n' +
-    'are bad, or a runtime is missing; 3: the platform cannot be reached; 130: interrupted.',
+    'are invalid, or a runtime is missing; 3: the platform cannot be reached; 130: interrupted.',
   options: {
     from: { value: '<runtime>', help: 'the runtime that they are on, like 2024.09' },
     to: { value: '<runtime>', help: 'the one that they are to be on, like 2026.04' },
     location: { value: '<slug>', help: 'of a platform, the monitors of this location alone' },
-    apply: { help: 'write the new runtime wherever all that take theirs from there agree' },
+    apply: { help: 'write the new runtime at each place whose monitors all agree' },
     install: { help: 'install a runtime that is missing' },
     'env-file': { value: '<file>', help: 'values of secrets, NAME=value; before the environment' },
     json: { help: 'print one object as JSON' },

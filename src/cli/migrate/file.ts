@@ -1,4 +1,4 @@
-// The scripted monitors of a monitors file, to be moved to another runtime there.
+// Migration source: the scripted monitors of a monitors file.
 import { readFile } from 'node:fs/promises'
 import { needsOf } from '../../monitors/definitions.ts'
 import { LIMITS } from '../../contract/versions.ts'
@@ -12,23 +12,23 @@ import { readText } from '../../agent/monitors-file/text.ts'
 import { replaceFile } from '../../process/replace-file.ts'
 import { findRuntimes, withRuntimes, type WrittenRuntime } from './runtime-places.ts'
 
-/** Which file, and what it is read with. */
-export interface FileOrder {
+/** The file, and how to read it. */
+export interface FileMigrationOptions {
   path: string
   env: Environment
   types: ReadonlyMap<string, KnownType>
-  /** Where the file names no location. */
+  /** Used if the file names no location. */
   location: string
   move: Move
 }
 
-/** The file's monitors, or what is wrong with it. */
+/** The file's monitors, or its problems. */
 export type FileMigration =
   { ok: true; source: MigrationSource; warnings: Problem[] } | { ok: false; problems: Problem[] }
 
-/** Reads the file. Never rejects for anything that it may hold. */
-export async function migrationOfFile(order: FileOrder): Promise<FileMigration> {
-  const { path, env, types, move } = order
+/** Reads the file. Never rejects because of its content. */
+export async function migrationOfFile(options: FileMigrationOptions): Promise<FileMigration> {
+  const { path, env, types, move } = options
   const text = await readText(path, LIMITS.monitorsFileBytesMax)
   const read = await readMonitorsFile(path, env, types)
   if (!read.ok) return read
@@ -36,9 +36,9 @@ export async function migrationOfFile(order: FileOrder): Promise<FileMigration> 
     return { ok: false, problems: [{ file: path, path: '', message: text.problem }] }
   const { file } = read
   const places = new Map<string, WrittenRuntime>()
-  const candidates = candidatesOf(file, { ...order, text: text.text, places })
+  const candidates = candidatesOf(file, { ...options, text: text.text, places })
   const source: MigrationSource = {
-    snapshot: snapshotOf(file, file.location ?? order.location),
+    snapshot: snapshotOf(file, file.location ?? options.location),
     candidates,
     movedAlready: file.monitors.filter((one) => isOn(one, move.to)).length,
     write: (chosen) => write(path, text.text, chosen, { move, places }),
@@ -49,9 +49,9 @@ export async function migrationOfFile(order: FileOrder): Promise<FileMigration> 
 const isOn = (monitor: LoadedFile['monitors'][number], runtime: string) =>
   needsOf(monitor).includes(`runtime:${runtime}`)
 
-interface Reading extends FileOrder {
+interface Reading extends FileMigrationOptions {
   text: string
-  /** Filled with what is found, by the key of the place. */
+  /** Receives the places found, by their key. */
   places: Map<string, WrittenRuntime>
 }
 
@@ -69,14 +69,14 @@ function candidatesOf({ monitors }: LoadedFile, reading: Reading): Candidate[] {
 }
 
 function placeOf(
-  words: string,
+  label: string,
   key: string,
   found: WrittenRuntime,
   { text, move }: Reading,
 ): RuntimePlace {
   const isPlain = text.slice(found.start, found.end).split(move.from).length === 2
-  if (isPlain) return { key, words }
-  return { key, words, obstacle: `it is not written there as ${move.from}, letter by letter` }
+  if (isPlain) return { key, label }
+  return { key, label, obstacle: `it is not written there as ${move.from}, letter by letter` }
 }
 
 const MARK = '\uFEFF'
@@ -92,7 +92,7 @@ async function write(
   return { failed: new Map(problem === undefined ? [] : chosen.map(({ key }) => [key, problem])) }
 }
 
-/** Undefined when it is done, else why not. */
+/** Undefined when the file is written, else the reason why not. */
 async function rewrite(
   path: string,
   tested: string,

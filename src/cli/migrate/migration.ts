@@ -1,55 +1,55 @@
-// Moving scripts to another runtime: what may move, where its runtime is written, and what the trials on both
-// runtimes came to. Written for `vedette migrate`, whose monitors stand in a file or on a platform.
+// Types and plan of `vedette migrate`: the monitors that may move to another runtime, the places of their runtimes,
+// and the outcomes of the trials. The monitors are in a file or on a platform.
 import type { Monitor } from '../../contract/monitor.ts'
 import type { Verdict } from '../../contract/result.ts'
 import type { Snapshot } from '../../agent/source.ts'
 
-/** From which runtime to which. */
+/** The old and the new runtime. */
 export interface Move {
   from: string
   to: string
 }
 
-/** One place where a runtime is written: for one monitor, or for all that take theirs from there. */
+/** One place where a runtime is written: for one monitor, or for all that inherit it. */
 export interface RuntimePlace {
-  /** The same for all that take their runtime from there. */
+  /** The same for all monitors that inherit the runtime from there. */
   key: string
   /** For people, like `monitors.yaml:12` or `group “Shop”`. */
-  words: string
-  /** Why nothing may be written there; then nothing is. */
+  label: string
+  /** Why the place may not be changed. */
   obstacle?: string
 }
 
 /** A monitor with scripts that runs on the old runtime. */
 export interface Candidate {
-  /** As it holds in its group, with the values of secrets. */
+  /** The effective definition in its group, with the values of secrets. */
   monitor: Monitor
-  /** Absent where no runtime is named: it follows the agent's own. */
+  /** Absent where no runtime is named: the agent's default applies. */
   place?: RuntimePlace
-  /** Why it cannot be run here. */
-  lacks?: string
+  /** The missing requirement for a run here. */
+  missing?: string
 }
 
-/** Where monitors come from and are changed. */
+/** The monitors, and how to change them. */
 export interface MigrationSource {
-  /** Location, proxy and variables; its monitors are not looked at. */
+  /** Location, proxy and variables; its monitors are not used. */
   snapshot: Snapshot
   candidates: Candidate[]
   /** Scripted monitors that are on the new runtime already. */
   movedAlready: number
-  /** Writes the new runtime at these places; tells of each what became of it. Never rejects for that. */
+  /** Writes the new runtime at these places and reports failures by place. Never rejects for those. */
   write(places: readonly RuntimePlace[], move: Move): Promise<Written>
 }
 
-/** What was written. */
+/** The outcome of writing. */
 export interface Written {
-  /** By the key of the place; absent: it is done. */
+  /** Errors by the key of the place; a place without one is written. */
   failed: ReadonlyMap<string, string>
 }
 
-/** Why there is nothing to compare: something is wrong with what was asked for. */
+/** Nothing can be compared: the request is invalid, or the platform cannot be reached. */
 export class MigrationError extends Error {
-  /** `refused`: asking the same again is no use. */
+  /** `refused`: a retry would fail again. */
   readonly code: 'refused' | 'unreachable'
 
   constructor(code: 'refused' | 'unreachable', message: string) {
@@ -60,8 +60,8 @@ export class MigrationError extends Error {
 }
 
 /**
- * `agrees`: both runtimes say the same. `differs`: they do not, twice. `flaky`: one runtime contradicts itself.
- * `not-run`: nothing can be said.
+ * `agrees`: same outcome on both runtimes. `differs`: different outcomes, twice. `flaky`: different outcomes on one
+ * runtime. `not-run`: no outcome.
  */
 export type MigrationState = 'agrees' | 'differs' | 'flaky' | 'not-run'
 
@@ -71,33 +71,33 @@ export interface Trial {
   durationMs: number
   /** `CODE: first line of the message` of the first failure. */
   error?: string
-  /** What two runs that came to the same have in common: all failures, as far as no wording goes. */
+  /** Equal for runs with the same verdict and failures, regardless of their wording. */
   outcome: string
 }
 
-/** What the trials of one monitor came to. */
+/** The outcome of the trials of one monitor. */
 export interface Comparison {
   candidate: Candidate
   state: MigrationState
-  /** One each, or two where the first ones did not agree; none where it could not be run. */
+  /** One each, or two where the first ones differ; none where it could not be run. */
   from: Trial[]
   to: Trial[]
-  /** What differs, or why it was not run; a sentence each. */
+  /** Sentences on the differences, or on why it was not run. */
   notes: string[]
 }
 
-/** What is written with --apply, and what stays and why. */
+/** The places that --apply changes, and the others with the reason. */
 export interface MigrationPlan {
   write: RuntimePlace[]
-  keep: { place: RuntimePlace; why: string }[]
+  unchanged: { place: RuntimePlace; why: string }[]
 }
 
 /**
- * A place is written anew where every monitor that takes its runtime from there runs alike on both: those of
- * a group move together or not at all.
+ * A place is changed only if every monitor that inherits its runtime from there agrees: the monitors of a group
+ * move together or not at all.
  */
 export function planOf(comparisons: readonly Comparison[]): MigrationPlan {
-  const plan: MigrationPlan = { write: [], keep: [] }
+  const plan: MigrationPlan = { write: [], unchanged: [] }
   const placed = comparisons.filter(({ candidate }) => candidate.place !== undefined)
   const byPlace = Map.groupBy(placed, ({ candidate }) => candidate.place?.key)
   for (const users of byPlace.values()) {
@@ -105,14 +105,14 @@ export function planOf(comparisons: readonly Comparison[]): MigrationPlan {
     if (place === undefined) continue
     const against = users.filter(({ state }) => state !== 'agrees')
     if (against.length > 0)
-      plan.keep.push({ place, why: against.map((one) => whyNot(one, place)).join(', ') })
-    else if (place.obstacle !== undefined) plan.keep.push({ place, why: place.obstacle })
+      plan.unchanged.push({ place, why: against.map((one) => whyNot(one, place)).join(', ') })
+    else if (place.obstacle !== undefined) plan.unchanged.push({ place, why: place.obstacle })
     else plan.write.push(place)
   }
   return plan
 }
 
-const STATE_WORDS: Readonly<Record<MigrationState, string>> = {
+const STATE_LABELS: Readonly<Record<MigrationState, string>> = {
   agrees: 'agrees',
   differs: 'differs',
   flaky: 'is flaky',
@@ -121,6 +121,6 @@ const STATE_WORDS: Readonly<Record<MigrationState, string>> = {
 
 function whyNot({ candidate, state }: Comparison, place: RuntimePlace): string {
   const name = `“${candidate.monitor.name}”`
-  // On a platform that is the place itself, which has just been named.
-  return `${place.words === name ? 'it' : name} ${STATE_WORDS[state]}`
+  // On a platform the monitor can be the place itself, which the sentence has named already.
+  return `${place.label === name ? 'it' : name} ${STATE_LABELS[state]}`
 }

@@ -1,4 +1,4 @@
-// The scripted monitors of a platform, to be moved to another runtime there, by its public API.
+// Migration source: the scripted monitors of a platform, through its public API.
 import * as z from 'zod'
 import { AccountVariable } from '../../contract/api/account-variable.ts'
 import { needsOf } from '../../monitors/definitions.ts'
@@ -10,32 +10,32 @@ import type { Candidate, MigrationSource, Move, RuntimePlace, Written } from './
 import type { MigrationApi } from './api.ts'
 import { fillSecrets, readSecrets, withValue } from './secrets.ts'
 
-/** Which monitors of the platform, and what they are run with. */
-export interface PlatformOrder {
+/** Selection of the monitors, and settings of their runs. */
+export interface PlatformMigrationOptions {
   api: MigrationApi
   env: Environment
   /** Slug name of a private location; undefined: the monitors of all of them. */
   location: string | undefined
-  /** What scripts are told where no location is named. */
-  otherwise: string
+  /** The location that scripts see where none is named. */
+  defaultLocation: string
   move: Move
 }
 
 /** Reads all that is needed; `warnings` are for people. Rejects with MigrationError. */
 export async function migrationOfPlatform(
-  order: PlatformOrder,
+  options: PlatformMigrationOptions,
 ): Promise<{ source: MigrationSource; warnings: string[] }> {
-  const { api, env, location, move } = order
+  const { api, env, location, move } = options
   const place = location === undefined ? undefined : await api.location(location)
   const groups = new Map(
     (await api.list('/v1/check-groups', GroupRead)).map((one) => [one.id, one]),
   )
   const account = await api.list('/v1/variables', AccountVariable)
   const checks = await api.list('/v1/checks', CheckRead)
-  const whole = checks.map((one) => wholeCheck(one, groups))
+  const whole = checks.map((one) => effectiveCheck(one, groups))
   const own = whole.flatMap((one) => one.effective.environmentVariables)
   const secrets = await readSecrets([...account, ...own], env)
-  const isHere = ({ effective }: Whole) =>
+  const isHere = ({ effective }: EffectiveCheck) =>
     location === undefined || (effective.privateLocations ?? []).includes(location)
   const [here, elsewhere] = [whole.filter(isHere), whole.filter((one) => !isHere(one))]
   const others = Map.groupBy(
@@ -49,7 +49,7 @@ export async function migrationOfPlatform(
   const { proxyUrl, warnings } = proxyOf(place?.proxyUrl ?? null, location)
   const source: MigrationSource = {
     snapshot: {
-      location: location ?? order.otherwise,
+      location: location ?? options.defaultLocation,
       variables: account.map((one) => withValue(one, secrets)),
       monitors: [],
       ...(proxyUrl === undefined ? {} : { proxyUrl }),
@@ -71,7 +71,7 @@ type GroupRead = z.infer<typeof GroupRead>
 const CheckRead = z.looseObject({ ...Monitor.shape, updated_at: z.string().nullable() })
 type CheckRead = z.infer<typeof CheckRead>
 
-/** When each was changed last, by the key of its place, as it was read. */
+/** Times of the last change as read, by the key of the place. */
 function changesOf(
   checks: readonly CheckRead[],
   groups: ReadonlyMap<number, GroupRead>,
@@ -82,51 +82,51 @@ function changesOf(
   ])
 }
 
-interface Whole {
+interface EffectiveCheck {
   effective: Monitor
   place: RuntimePlace | undefined
 }
 
-/** What the platform adds to a definition, which no schema of a definition takes. */
+/** Fields that the platform adds to a definition; the schemas of definitions reject them. */
 const ADDED: ReadonlySet<string> = new Set(['created_at', 'updated_at'])
 
-function wholeCheck(check: CheckRead, groups: ReadonlyMap<number, GroupRead>): Whole {
+function effectiveCheck(check: CheckRead, groups: ReadonlyMap<number, GroupRead>): EffectiveCheck {
   const { groupId, name, id, runtimeId } = check
   const group = typeof groupId === 'number' ? groups.get(groupId) : undefined
   const definition = Object.fromEntries(
     Object.entries(check).filter(([key]) => !ADDED.has(key)),
   ) as Monitor
   const effective = effectiveMonitor(definition, group)
-  if (runtimeId !== null) return { effective, place: { key: `check ${id}`, words: `“${name}”` } }
+  if (runtimeId !== null) return { effective, place: { key: `check ${id}`, label: `“${name}”` } }
   const inherits = group !== undefined && group.runtimeId !== null
   if (!inherits) return { effective, place: undefined }
-  const place = { key: `group ${group.id}`, words: `the group “${group.name}”` }
+  const place = { key: `group ${group.id}`, label: `the group “${group.name}”` }
   return { effective, place }
 }
 
-const isOn = ({ effective }: Whole, runtime: string) =>
+const isOn = ({ effective }: EffectiveCheck, runtime: string) =>
   needsOf(effective).includes(`runtime:${runtime}`)
 
-interface Around {
+interface CandidateContext {
   account: readonly Variable[]
   secrets: ReadonlyMap<string, string>
   /** Monitors of other locations by their place. */
-  others: ReadonlyMap<string | undefined, Whole[]>
+  others: ReadonlyMap<string | undefined, EffectiveCheck[]>
   location: string | undefined
 }
 
-function candidateOf({ effective, place }: Whole, around: Around): Candidate {
-  const { account, secrets, others, location } = around
-  const { monitor, lacks } = fillSecrets(effective, { account, secrets })
+function candidateOf({ effective, place }: EffectiveCheck, context: CandidateContext): Candidate {
+  const { account, secrets, others, location } = context
+  const { monitor, missing } = fillSecrets(effective, { account, secrets })
   const [other] = others.get(place?.key) ?? []
   const obstacle =
     other === undefined
       ? {}
-      : { obstacle: `“${other.effective.name}” takes it from there and is not in ${location}` }
+      : { obstacle: `“${other.effective.name}” inherits it from there and is not in ${location}` }
   return {
     monitor,
     ...(place === undefined ? {} : { place: { ...place, ...obstacle } }),
-    ...(lacks === undefined ? {} : { lacks }),
+    ...(missing === undefined ? {} : { missing }),
   }
 }
 
@@ -136,8 +136,8 @@ function proxyOf(
 ): { proxyUrl?: string; warnings: string[] } {
   if (proxyUrl === null) return { warnings: [] }
   if (!proxyUrl.includes(SECRET_MASK)) return { proxyUrl, warnings: [] }
-  const words = `agents of ${location} go out through a proxy whose password is not shown; here monitors run without it`
-  return { warnings: [words] }
+  const warning = `agents of ${location} go out through a proxy whose password is not shown; here monitors run without it`
+  return { warnings: [warning] }
 }
 
 async function write(

@@ -1,5 +1,5 @@
-// What `vedette migrate` found, for people and as JSON: a table of all monitors, what differs beneath each, and
-// what is or would be written.
+// The report of `vedette migrate`, as a table and as JSON: all monitors, the differences of each, and the changes
+// that were or would be written.
 import { paint } from '../../process/pretty-line.ts'
 import { counted } from '../../contract/schema/amounts.ts'
 import type {
@@ -12,29 +12,29 @@ import type {
 } from './migration.ts'
 import { printable } from '../../agent/run/result-text.ts'
 
-/** All that is to be told. */
+/** The content of the report. */
 export interface MigrationReport {
   move: Move
   comparisons: readonly Comparison[]
   plan: MigrationPlan
   movedAlready: number
-  /** By the key of a place why it could not be written; undefined where nothing was to be. */
+  /** Errors by the key of the place; undefined when nothing was to be written. */
   failed: ReadonlyMap<string, string> | undefined
 }
 
 const STATES: Readonly<
   Record<
     MigrationState,
-    { words: string; ofMany: string; colour: 'green' | 'red' | 'yellow' | 'magenta' }
+    { label: string; ofMany: string; colour: 'green' | 'red' | 'yellow' | 'magenta' }
   >
 > = {
-  agrees: { words: 'agrees', ofMany: 'agree', colour: 'green' },
-  differs: { words: 'differs', ofMany: 'differ', colour: 'red' },
-  flaky: { words: 'flaky', ofMany: 'flaky', colour: 'yellow' },
-  'not-run': { words: 'not run', ofMany: 'not run', colour: 'magenta' },
+  agrees: { label: 'agrees', ofMany: 'agree', colour: 'green' },
+  differs: { label: 'differs', ofMany: 'differ', colour: 'red' },
+  flaky: { label: 'flaky', ofMany: 'flaky', colour: 'yellow' },
+  'not-run': { label: 'not run', ofMany: 'not run', colour: 'magenta' },
 }
 
-/** The table, then the counts, then what is written. */
+/** The table, the counts, then the changes. */
 export function migrationTable(report: MigrationReport, colour: boolean): string {
   const { move, comparisons, movedAlready } = report
   if (comparisons.length === 0) {
@@ -54,19 +54,19 @@ export function migrationTable(report: MigrationReport, colour: boolean): string
     const rest = line(cells)
       .slice(widths[0] ?? 0)
       .trimEnd()
-    const word = paint(colour, STATES[state].colour, (cells[0] ?? '').padEnd(widths[0] ?? 0))
-    return [word + rest, ...notes.map((note) => indent + printable(note))]
+    const label = paint(colour, STATES[state].colour, (cells[0] ?? '').padEnd(widths[0] ?? 0))
+    return [label + rest, ...notes.map((note) => indent + printable(note))]
   })
   return `${[line(head).trimEnd(), ...lines, '', countsOf(report), ...writtenLines(report)].join('\n')}\n`
 }
 
 function cellsOf({ candidate, state, from, to }: Comparison): string[] {
   const { name, checkType } = candidate.monitor
-  return [STATES[state].words, printable(name), checkType, trialWords(from), trialWords(to)]
+  return [STATES[state].label, printable(name), checkType, trialText(from), trialText(to)]
 }
 
 /** Like `passed 2.1 s`, or `failed 2.1 s, passed 2.0 s`. */
-function trialWords(trials: readonly Trial[]): string {
+function trialText(trials: readonly Trial[]): string {
   if (trials.length === 0) return '-'
   return trials
     .map(({ verdict, durationMs }) => `${verdict} ${(durationMs / 1000).toFixed(1)} s`)
@@ -74,9 +74,9 @@ function trialWords(trials: readonly Trial[]): string {
 }
 
 function countsOf({ comparisons, movedAlready, move }: MigrationReport): string {
-  const counts = Object.entries(STATES).flatMap(([state, { words, ofMany }]) => {
+  const counts = Object.entries(STATES).flatMap(([state, { label, ofMany }]) => {
     const count = comparisons.filter((one) => one.state === state).length
-    return count === 0 ? [] : [`${count} ${count === 1 ? words : ofMany}`]
+    return count === 0 ? [] : [`${count} ${count === 1 ? label : ofMany}`]
   })
   const moved = movedAlready === 0 ? '' : `; ${movedAlready} on ${move.to} already`
   const all = counted(comparisons.length, 'monitor')
@@ -85,19 +85,19 @@ function countsOf({ comparisons, movedAlready, move }: MigrationReport): string 
 
 function writtenLines({ plan, failed, move }: MigrationReport): string[] {
   const done = failed !== undefined
-  const wrote = plan.write.flatMap(({ key, words }) => {
+  const wrote = plan.write.flatMap(({ key, label }) => {
     const problem = failed?.get(key)
-    if (problem !== undefined) return [`${words} could not be changed: ${printable(problem)}`]
-    return [`${words} ${done ? 'is now' : 'can become'} ${move.to}`]
+    if (problem !== undefined) return [`${label} could not be changed: ${printable(problem)}`]
+    return [`${label} ${done ? 'is now' : 'can become'} ${move.to}`]
   })
-  const lines = plan.keep.map(
-    ({ place, why }) => `${place.words} stays ${move.from}: ${printable(why)}`,
+  const lines = plan.unchanged.map(
+    ({ place, why }) => `${place.label} stays ${move.from}: ${printable(why)}`,
   )
   const hint = !done && plan.write.length > 0 ? ['Nothing was changed; --apply writes it.'] : []
   return [...wrote.map(printable), ...lines, ...hint]
 }
 
-/** The same as one object. */
+/** The report as one JSON object. */
 export function migrationJson(report: MigrationReport): object {
   const { move, comparisons, plan, movedAlready, failed } = report
   return {
@@ -107,7 +107,7 @@ export function migrationJson(report: MigrationReport): object {
       name: candidate.monitor.name,
       checkType: candidate.monitor.checkType,
       state,
-      ...(candidate.place === undefined ? {} : { place: candidate.place.words }),
+      ...(candidate.place === undefined ? {} : { place: candidate.place.label }),
       from: from.map(trialJson),
       to: to.map(trialJson),
       notes,
@@ -115,7 +115,7 @@ export function migrationJson(report: MigrationReport): object {
     movedAlready,
     places: [
       ...plan.write.map((place) => placeJson(place, failed)),
-      ...plan.keep.map(({ place, why }) => ({ place: place.words, state: 'kept', why })),
+      ...plan.unchanged.map(({ place, why }) => ({ place: place.label, state: 'kept', why })),
     ],
   }
 }
@@ -124,8 +124,8 @@ function trialJson({ verdict, durationMs, error }: Trial): object {
   return { verdict, durationMs, ...(error === undefined ? {} : { error }) }
 }
 
-function placeJson({ key, words }: RuntimePlace, failed: MigrationReport['failed']): object {
+function placeJson({ key, label }: RuntimePlace, failed: MigrationReport['failed']): object {
   const why = failed?.get(key)
-  if (why !== undefined) return { place: words, state: 'failed', why }
-  return { place: words, state: failed === undefined ? 'to-write' : 'written' }
+  if (why !== undefined) return { place: label, state: 'failed', why }
+  return { place: label, state: failed === undefined ? 'to-write' : 'written' }
 }

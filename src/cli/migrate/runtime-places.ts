@@ -1,13 +1,12 @@
-// Where in the text of a monitors file the runtime of each monitor is written, whoever hands it on: the
-// monitor itself, the defaults, its group, an anchor or a merged mapping; and that text with another runtime
-// there and every other character as it was.
+// Finds where a monitors file names the runtime of each monitor: in the monitor itself, the defaults, its group, an
+// anchor or a merged mapping. Replaces it there and leaves every other character unchanged.
 import { isDeepStrictEqual } from 'node:util'
 import { type Document, isAlias, isMap, isScalar, isSeq, parseDocument, type Scalar } from 'yaml'
 import type { Move } from './migration.ts'
 
 /** One text in the file that names a runtime. */
 export interface WrittenRuntime {
-  /** Its place in the text, in UTF-16 units; with its quotes. */
+  /** Position in the text, in UTF-16 units, including quotes. */
   start: number
   end: number
   /** From 1. */
@@ -15,12 +14,12 @@ export interface WrittenRuntime {
   value: string
 }
 
-/** Finds where the monitor of that number in the file's list has its runtime; undefined: nowhere. */
+/** Finds the runtime of the monitor at that index of the file's list; undefined: none is written. */
 export type FindRuntime = (index: number) => WrittenRuntime | undefined
 
 const KEY = 'runtimeId'
 
-/** Reads a text that `readMonitorsFile` has found good. */
+/** Reads a text that `readMonitorsFile` has accepted. */
 export function findRuntimes(text: string): FindRuntime {
   const document = documentOf(text)
   const top = document.contents
@@ -102,14 +101,14 @@ export function withRuntimes(
   return meansTheSame(text, changed, { from, to }) ? changed : undefined
 }
 
-/** Whether nothing else has come of it: each value is as before, or the new runtime for the old one. */
+/** Whether each value is unchanged, or the new runtime in place of the old one. */
 function meansTheSame(before: string, after: string, { from, to }: Move): boolean {
   const [old, now] = [before, after].map((one) => documentOf(one))
   if (old === undefined || now === undefined || now.errors.length > 0) return false
   const [was, is] = [old, now].map((one): unknown => one.toJS({ maxAliasCount: -1 }))
   return isDeepStrictEqual(moved(was), moved(is))
 
-  /** With one word for both runtimes, wherever a runtime may stand. */
+  /** Maps both runtimes to one value, wherever a runtime may be written. */
   function moved(value: unknown): unknown {
     if (Array.isArray(value)) return value.map(moved)
     if (typeof value !== 'object' || value === null) return value

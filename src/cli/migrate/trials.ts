@@ -1,21 +1,21 @@
-// The trials of `vedette migrate`: a monitor run on both runtimes, one after the other, and the two compared.
+// The trials of `vedette migrate`: runs a monitor on both runtimes, one after the other, and compares the outcomes.
 import type { Failure } from '../../contract/failure.ts'
 import type { Monitor } from '../../contract/monitor.ts'
 import { type Result, TARGET_VERDICTS, type Verdict } from '../../contract/result.ts'
 import type { Candidate, Comparison, MigrationState, Move, Trial } from './migration.ts'
 import { printable } from '../../agent/run/result-text.ts'
 
-/** Runs a monitor once, on the runtime that it names. Never rejects. */
+/** Runs a monitor once, on its runtime. Never rejects. */
 export type RunTrial = (monitor: Monitor) => Promise<Result>
 
 const ABOUT_TARGET: ReadonlySet<Verdict> = new Set(TARGET_VERDICTS)
 
-/** A slower run is worth a word from this factor and these milliseconds on. */
+/** Both limits must be exceeded for a note that the new runtime is slower. */
 const SLOWER = { factor: 1.5, ms: 1000 }
 
 /**
- * Runs it on the old and on the new runtime, and on both once more where they do not agree. Undefined when
- * the signal was aborted meanwhile.
+ * Runs it on the old and on the new runtime, and on both once more if the outcomes differ. Undefined when the signal
+ * was aborted meanwhile.
  */
 export async function compare(
   candidate: Candidate,
@@ -23,8 +23,8 @@ export async function compare(
   run: RunTrial,
   signal: AbortSignal,
 ): Promise<Comparison | undefined> {
-  if (candidate.lacks !== undefined) {
-    return { candidate, state: 'not-run', from: [], to: [], notes: [candidate.lacks] }
+  if (candidate.missing !== undefined) {
+    return { candidate, state: 'not-run', from: [], to: [], notes: [candidate.missing] }
   }
   const trials = { from: [] as Trial[], to: [] as Trial[] }
   for (let round = 0; round < 2; round++) {
@@ -39,7 +39,7 @@ export async function compare(
   return { ...comparison, notes: notesOf(comparison, { from, to }) }
 }
 
-/** A retry would hide what is flaky, and a monitor that is switched off is to be known as well. */
+/** Without retries, which would hide flakiness, and activated, so that all monitors are compared. */
 function onRuntime(monitor: Monitor, runtimeId: string): Monitor {
   return { ...monitor, activated: true, retryStrategy: null, runtimeId } as Monitor
 }
@@ -65,8 +65,8 @@ function trialOf({ verdict, checkType, durationMs, responseTimeMs, failures }: R
 }
 
 /**
- * Versions of Playwright word the same failure differently, so that its place in the script stands for it; a
- * failure without a place has nothing but its words.
+ * Versions of Playwright word the same failure differently, so that its place in the script identifies it; a failure
+ * without a place is identified by its message.
  */
 function likenessOf({ code, message, details = {} }: Failure): string {
   const { test, file, line } = details
@@ -76,7 +76,7 @@ function likenessOf({ code, message, details = {} }: Failure): string {
 
 const LINE_CHARS_MAX = 200
 const LINE_CHARS_READ = 2_000
-/** Every run has a folder of its own, whose name says nothing. */
+/** Path of a run's own folder, whose name is random. */
 const RUN_FOLDER = /(?:file:\/\/)?\/[^\s'"`]*\/vedette-run-\+?\w{6}\/(?:project\/)?/g
 
 function firstLine(message: string): string {

@@ -1,4 +1,4 @@
-// Variables of an account, known to all its monitors, as the public API spells them.
+// Variables of an account, visible to all its monitors, in the public API.
 import * as z from 'zod'
 import { READ_ONLY, SECRET_MASK, timestamps } from './resource.ts'
 import { optionalText } from '../schema/text.ts'
@@ -16,7 +16,7 @@ const key = z
 
 const value = optionalText(LIMITS.secretCharactersMax)
 
-/** What makes a variable. */
+/** Body that creates a variable. */
 export const AccountVariableInput = z
   .strictObject({
     key,
@@ -27,7 +27,7 @@ export const AccountVariableInput = z
   })
   .meta({ id: 'EnvironmentVariableInput' })
 
-/** What replaces one; its key never changes. */
+/** Body that replaces a variable; its key never changes. */
 export const AccountVariableChange = z
   .strictObject({
     key: z.string().optional().meta({ description: 'Only as it is: it never changes' }),

@@ -1,11 +1,11 @@
-// Accounts, keys and what a key's role lets it do.
+// Accounts, keys and roles of keys.
 import * as z from 'zod'
 
 export const ROLES = ['Admin', 'Read & Write', 'Read & Run', 'Read Only'] as const
-/** What a key may do: Admin everything, the others as their names say. */
+/** Role of a key: Admin permits everything, the others what their names say. */
 export type Role = (typeof ROLES)[number]
 
-/** What an operation does, which decides the roles that may ask for it. */
+/** Kind of an operation, which decides the permitted roles. */
 export type Action = 'read' | 'run' | 'write' | 'administer'
 
 const ACTIONS: Record<Role, ReadonlySet<Action>> = {
@@ -34,7 +34,7 @@ export const Account = z
   .meta({ id: 'Account' })
 export type Account = z.infer<typeof Account>
 
-/** Who asks: a key stands for a service user of its own. */
+/** The caller: each key belongs to its own service user. */
 export const User = z
   .object({ id: guid(), name: z.string(), role: z.enum(ROLES), accountId: guid() })
   .meta({ id: 'User' })

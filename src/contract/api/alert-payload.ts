@@ -1,7 +1,7 @@
-// What is posted to alert channels: one body for everything that is told, told apart by `type`.
+// Body of the notifications posted to alert channels, discriminated by `type`.
 import type { AlertKind } from './alert.ts'
 
-/** A run that was not passed, or the one that ended an alert, as it is told of. */
+/** A failed or degraded run, or the run that ended an alert, as notifications show it. */
 export interface BadRun {
   /** Id of the location. */
   location: string
@@ -14,11 +14,11 @@ export interface BadRun {
   failures: { code: string; message: string }[]
 }
 
-/** Failures that are told of a run, and characters of each of their messages. */
-export const TOLD_FAILURES_MAX = 5
-export const TOLD_MESSAGE_CHARACTERS_MAX = 1000
+/** Failures of a run in a notification, and characters of each message, at most. */
+export const NOTIFIED_FAILURES_MAX = 5
+export const NOTIFIED_MESSAGE_CHARACTERS_MAX = 1000
 
-/** Addresses of more, under PUBLIC_URL; null where the platform does not know its own address. */
+/** Links under PUBLIC_URL; null without PUBLIC_URL. */
 export interface PayloadLinks {
   monitor?: string | null
   results?: string | null
@@ -33,12 +33,12 @@ export interface LocationName {
   slugName: string
 }
 
-/** What every notification has. */
+/** Common fields of all notifications. */
 interface NotificationFacts {
-  /** When the platform decided it. */
+  /** Time of the platform's decision. */
   at: string
   accountId: string
-  /** One sentence for people. */
+  /** One sentence. */
   title: string
   links: PayloadLinks
   /** Sent more than `ALERT_BOUNDS.lateAfterS` after it happened; left out otherwise. */
@@ -57,14 +57,14 @@ export interface AlertPayload extends NotificationFacts {
   }
   /** Since when it fails or is degraded, and the number of the reminder. */
   alert: { since: string; reminder?: number }
-  /** Locations that speak for it; none with a recovery. */
+  /** Locations with this verdict; none with a recovery. */
   locations: LocationName[]
   /** Locations of the monitor that have had no agent for long; their last verdict does not count. */
   unattended?: LocationName[]
   /** The run that decided, or the last one that was not passed. */
   run: BadRun | null
   incidentId: string | null
-  /** With a recovery whose failure was not known to be accepted by the receiver: what that notification said. */
+  /** With a recovery: the failure notification, unless the receiver is known to have accepted it. */
   failure?: { id: string } & Pick<AlertPayload, 'at' | 'locations' | 'run'>
 }
 
@@ -89,7 +89,7 @@ export interface LocationPayload extends NotificationFacts {
     | 'location.network-unreachable'
     | 'location.network-reachable'
   location: LocationName
-  /** While there is none: none ever was there, or one was and went silent. */
+  /** While there is none: no agent has ever reported, or the last one stopped reporting. */
   absence?: 'never-reported' | 'stopped-reporting'
   /** While it does not work: the agents that say so, and the code of each. */
   agents?: { id: string; problem: string; since: string }[]
@@ -97,5 +97,5 @@ export interface LocationPayload extends NotificationFacts {
   lastSeenAt: string | null
 }
 
-/** Whatever is posted. */
+/** Any notification body. */
 export type Payload = AlertPayload | IncidentPayload | LocationPayload

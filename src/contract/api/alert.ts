@@ -1,13 +1,13 @@
-// When a monitor's results become an alert, and when it ends: one pure step from state to state. Verdicts
-// about us never come here, so that they neither open nor end anything.
+// Alert state machine: decides when a monitor's results open and end an alert, one pure step at a time.
+// Verdicts about the agent or the platform are not passed in, so they neither open nor end an alert.
 import type { Instant } from '../job.ts'
 import type { AlertSettings } from '../monitor.ts'
 import type { Verdict } from '../result.ts'
 
-/** A verdict that says something about the target. */
+/** A verdict about the target. */
 export type TargetVerdict = 'passed' | 'degraded' | 'failed'
 
-/** Whether a verdict speaks about the target; the others move no alert. */
+/** Whether a verdict is about the target; others change no alert. */
 export function isAboutTarget(verdict: Verdict): verdict is TargetVerdict {
   return verdict === 'passed' || verdict === 'degraded' || verdict === 'failed'
 }
@@ -19,9 +19,9 @@ export interface TargetRun {
   verdict: TargetVerdict
 }
 
-/** What is known of one location. */
+/** State of one location. */
 export interface LocationState {
-  /** The newest slot that was looked at; older ones change nothing. */
+  /** Newest evaluated slot; older ones change nothing. */
   slot: Instant
   verdict: TargetVerdict
   /** Failed runs in a row, the newest one counted. */
@@ -35,23 +35,23 @@ export interface OpenAlert {
   /** The first failed slot. */
   since: Instant
   openedAt: Instant
-  /** False while nobody was told because the monitor is muted. */
+  /** False while no notification was sent because the monitor is muted. */
   told: boolean
   reminders: number
   remindAt: Instant | null
 }
 
-/** What is kept of a monitor between steps. JSON. */
+/** State of a monitor between steps; stored as JSON. */
 export interface AlertState {
   locations: Record<string, LocationState>
   alert: OpenAlert | null
-  /** It was told that the monitor is degraded, and not yet that it is well again. */
+  /** A degraded notification was sent, its recovery not yet. */
   degraded: boolean
-  /** The slot that ended the last alert; bad runs up to it open nothing, from whatever location. */
+  /** The slot that ended the last alert; bad runs up to it open nothing, from any location. */
   endedSlot: Instant | null
 }
 
-/** What may be told. */
+/** Kinds of alert notification. */
 export const ALERT_KINDS = [
   'failure',
   'reminder',
@@ -61,14 +61,14 @@ export const ALERT_KINDS = [
 ] as const
 export type AlertKind = (typeof ALERT_KINDS)[number]
 
-/** Something to tell. */
+/** One notification to send. */
 export interface AlertEvent {
   kind: AlertKind
-  /** The first slot of what it tells of. */
+  /** First slot of the reported period. */
   since: Instant
-  /** Locations that speak for it; with a recovery none. */
+  /** Locations with this verdict; none with a recovery. */
   locations: string[]
-  /** Only incidents follow: the monitor is muted now, and was not when it failed. */
+  /** Only incidents follow: the monitor is muted now and was not when it failed. */
   quiet: boolean
   /** With a reminder: which one, from 1. */
   reminder?: number
@@ -83,15 +83,15 @@ export interface AlertRules {
   parallel: boolean
   /** Share of the locations that have to fail, 0 to 1; 0: any one. */
   failingShare: number
-  /** Where the monitor is watched now. What others said does not count any more. */
+  /** Locations of the monitor now; results of other locations no longer count. */
   locations: readonly string[]
   muted: boolean
 }
 
-/** What a step leads to. */
+/** Result of a step. */
 export interface AlertStep {
   state: AlertState
-  /** Nothing is failing, degraded or open: the state need not be kept. */
+  /** Nothing is failing, degraded or open: the state need not be stored. */
   well: boolean
   /** When time alone may change something; null: only a run can. */
   dueAt: Instant | null
@@ -139,7 +139,7 @@ export function stepAlert(
   rules: AlertRules,
   run?: TargetRun,
 ): AlertStep {
-  const locations = seen(before, rules, run)
+  const locations = locationStates(before, rules, run)
   const failing = failingOf(locations, rules)
   const events: AlertEvent[] = []
   const alert = moveAlert({ before: before.alert, failing, at, rules, events })
@@ -165,8 +165,8 @@ export function stepAlert(
   return { state: { locations, alert, degraded, endedSlot }, well, dueAt, events }
 }
 
-/** What is known of the locations after `run`. */
-function seen(
+/** States of the locations after `run`. */
+function locationStates(
   before: Pick<AlertState, 'locations' | 'endedSlot'>,
   rules: AlertRules,
   run: TargetRun | undefined,
@@ -187,7 +187,7 @@ function seen(
   return locations
 }
 
-/** What the failing locations come to together. */
+/** Summary of the failing locations. */
 interface Failing {
   ids: string[]
   /** At least one fails, enough or not. */
@@ -195,7 +195,7 @@ interface Failing {
   /** As many fail as it takes. */
   enough: boolean
   since: Instant
-  /** Failed runs that count: where locations take turns the sum of all, else those of every one that is needed. */
+  /** Failed runs that count: the sum of all if locations take turns, else those of each required location. */
   runs: number
   /** With escalation by time: when it is reached; null while too few fail. */
   escalatesAt: Instant | null
@@ -222,38 +222,38 @@ interface Move {
   failing: Failing
   at: Instant
   rules: AlertRules
-  /** What is to be told is added here. */
+  /** Receives the notifications. */
   events: AlertEvent[]
 }
 
 function moveAlert({ before, failing, at, rules, events }: Move): OpenAlert | null {
   const { muted } = rules
-  const tell = (kind: AlertKind, since: Instant, more: Partial<AlertEvent> = {}) => {
+  const notify = (kind: AlertKind, since: Instant, more: Partial<AlertEvent> = {}) => {
     events.push({ kind, since, locations: failing.ids, quiet: false, ...more })
   }
   if (before === null) {
     if (!isReached(failing, rules, at)) return null
     const { since } = failing
-    if (!muted) tell('failure', since)
+    if (!muted) notify('failure', since)
     const remindAt = nextReminder(rules, 0, at)
     return { since, openedAt: at, told: !muted, reminders: 0, remindAt: muted ? null : remindAt }
   }
   if (!failing.enough) {
-    if (before.told) tell('recovery', before.since, { locations: [], quiet: muted })
+    if (before.told) notify('recovery', before.since, { locations: [], quiet: muted })
     return null
   }
   if (muted) return { ...before, remindAt: null }
   if (!before.told) {
-    tell('failure', before.since)
+    notify('failure', before.since)
     return { ...before, told: true, remindAt: nextReminder(rules, 0, at) }
   }
   if (before.remindAt === null || before.reminders >= rules.reminders.amountMax) {
-    // Others may be wanted now than when it opened.
+    // The reminder settings may have changed since the alert opened.
     return { ...before, remindAt: nextReminder(rules, before.reminders, at) }
   }
   if (before.remindAt > at) return before
   const reminders = before.reminders + 1
-  tell('reminder', before.since, { reminder: reminders })
+  notify('reminder', before.since, { reminder: reminders })
   return { ...before, reminders, remindAt: nextReminder(rules, reminders, at) }
 }
 
@@ -263,7 +263,7 @@ function isReached(failing: Failing, { escalation }: AlertRules, at: Instant): b
   return failing.escalatesAt !== null && at >= failing.escalatesAt
 }
 
-/** After a long silence of ours one reminder is due, not all that were slept through. */
+/** After a pause of the platform one reminder is due, not all that were missed. */
 function nextReminder({ reminders }: AlertRules, sent: number, at: Instant): Instant | null {
   return sent < reminders.amountMax ? at + reminders.everyMs : null
 }

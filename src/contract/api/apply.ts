@@ -1,23 +1,23 @@
-// What it takes to bring a file of monitors onto a platform: the file's monitors, groups and variables go
-// there in one call, the plan of what that changes comes back.
+// Applying a file of monitors to a platform: one call sends the file's monitors, groups and variables; the
+// answer is the plan of the changes.
 import * as z from 'zod'
 import { BundleHash } from './code-bundle.ts'
 import { Variable } from '../monitor.ts'
 import { text } from '../schema/text.ts'
 import { LIMITS } from '../versions.ts'
 
-/** How far one call may go; units stand last in the names. */
+/** Bounds of one call; names end with their unit. */
 export const APPLY_BOUNDS = {
-  /** The body, as it is sent and unpacked. */
+  /** The body, compressed and uncompressed. */
   bodyBytesMax: 32 * 1024 * 1024,
   keyCharactersMax: 255,
   groupsMax: 10_000,
   locationsMax: 100,
-  /** Problems told of one file; there may be more. */
+  /** Problems reported of one file, at most. */
   problemsMax: 1_000,
 } as const
 
-/** What a file can hold, as a plan names it. */
+/** Kinds of resources in a file, as a plan names them. */
 export const APPLY_KINDS = ['group', 'monitor', 'variable'] as const
 export type ApplyKind = (typeof APPLY_KINDS)[number]
 
@@ -42,12 +42,12 @@ export const AppliedMonitor = z.strictObject({
 })
 export type AppliedMonitor = z.infer<typeof AppliedMonitor>
 
-/** A file of monitors, to be made true on the platform. */
+/** A file of monitors to apply. */
 export const ApplyRequest = z
   .strictObject({
-    /** What the file is known by: what it held before and holds no more is found by it. */
+    /** Identity of the file, by which resources removed from it are found. */
     name: text(APPLY_BOUNDS.keyCharactersMax),
-    /** Deletes what was applied under this name and is in the file no more. */
+    /** Deletes resources applied under this name that the file no longer contains. */
     prune: z.boolean().default(false),
     /** Answers with the plan and changes nothing. */
     dryRun: z.boolean().default(false),
@@ -55,7 +55,7 @@ export const ApplyRequest = z
     locations: z.array(z.string().min(1)).max(APPLY_BOUNDS.locationsMax).default([]),
     groups: z.array(AppliedGroup).max(APPLY_BOUNDS.groupsMax).default([]),
     monitors: z.array(AppliedMonitor).max(LIMITS.monitorsMax),
-    /** In a dry run: code bundles that are not there yet and will be, by their hashes. */
+    /** In a dry run: hashes of code bundles that will be uploaded. */
     bundles: z.array(BundleHash).max(LIMITS.codeBundlesMax).optional(),
     /** For all monitors of the account. */
     variables: z.array(Variable).max(LIMITS.variablesMax).default([]),
@@ -69,7 +69,7 @@ export const PlannedChange = z.object({
   kind: z.enum(APPLY_KINDS),
   /** The key in the file; of a variable its name. */
   key: z.string(),
-  /** The platform's own id; absent of what is still to be created, and of variables. */
+  /** The platform's id; left out for resources to be created, and for variables. */
   id: z.union([z.string(), z.number()]).optional(),
   name: z.string(),
   /** Of an update the places that differ, like `request.url`. Never values: they may be secret. */
@@ -79,21 +79,21 @@ export const PlannedChange = z.object({
 })
 export type PlannedChange = z.infer<typeof PlannedChange>
 
-/** What is wrong with a part of the file that only the platform can know. */
+/** A problem of the file that only the platform can detect. */
 export const ApplyProblem = z.object({
   kind: z.enum(APPLY_KINDS),
   key: z.string(),
   /** Inside the definition, from its root. */
   path: z.array(z.union([z.string(), z.number()])),
-  /** What is wrong and what would be right, without a secret value. */
+  /** The problem and the accepted values, without secret values. */
   message: z.string(),
 })
 export type ApplyProblem = z.infer<typeof ApplyProblem>
 
-/** What a call comes to: all of it is done, or none. */
+/** Outcome of a call, which is applied completely or not at all. */
 export const ApplyAnswer = z
   .object({
-    /** Groups, then monitors, then variables, each in the order of the file; what is deleted comes last. */
+    /** Groups, then monitors, then variables, each in the order of the file; deletions come last. */
     plan: z.array(PlannedChange),
     /** True when the plan was carried out: no dry run, no problem. */
     applied: z.boolean(),

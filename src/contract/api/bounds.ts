@@ -1,5 +1,5 @@
-// How far a request to the public API may go, and how much the platform keeps of one thing. Units stand
-// last in the names. The agent's own limits are elsewhere: versions.ts.
+// Bounds of requests to the public API and of stored resources. Names end with their unit. The limits of
+// agents are in versions.ts.
 
 /** The bounds of the public API. */
 export const API_BOUNDS = {

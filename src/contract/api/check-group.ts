@@ -1,5 +1,5 @@
-// Groups of monitors in the public wire form, and what a monitor inherits from its group. What is nearer
-// to the monitor goes first: monitor, group, account.
+// Groups of monitors in the public wire form, and the inheritance from group to monitor. Order of precedence:
+// monitor, group, account.
 import * as z from 'zod'
 import { type Assertion, assertionsSchema } from '../assertion.ts'
 import { API_SOURCES, scriptFields } from '../http-monitor.ts'
@@ -10,7 +10,7 @@ import { LIMITS } from '../versions.ts'
 
 const pairs = z.array(Pair).max(200).default([])
 
-/** What requests of API monitors in a group begin with. */
+/** Defaults of the requests of API monitors in a group. */
 const ApiCheckDefaults = z.strictObject({
   /** Known to the group's monitors as the variable GROUP_BASE_URL. */
   url: z.string().max(2048).default(''),
@@ -24,10 +24,10 @@ const ApiCheckDefaults = z.strictObject({
 })
 export type ApiCheckDefaults = z.infer<typeof ApiCheckDefaults>
 
-/** What they are where a group sets none. */
+/** The defaults of a group without settings. */
 export const NO_API_CHECK_DEFAULTS = ApiCheckDefaults.parse({})
 
-/** A group of monitors. What is left out or null leaves its monitors their own. */
+/** A group of monitors. Fields left out or null do not change its monitors. */
 export const CheckGroup = z.strictObject({
   name: z.string().min(1).max(2048),
   activated: commonFields.activated,
@@ -69,8 +69,8 @@ export type CheckGroup = z.infer<typeof CheckGroup>
  * - `locations` and `privateLocations` of the group that are not empty, each for itself, and
  *   `runParallel`, `retryStrategy` and alert settings that are set, stand instead of the monitor's.
  * - It is activated where both are and muted where either is; it has the tags and alert channels of both.
- * - Variables, runtime, scripts and what requests of API monitors begin with stand behind its own.
- * - Check suites and heartbeats are never tried again, whatever either says.
+ * - Variables, runtime, scripts and request defaults of API monitors apply after its own.
+ * - Check suites and heartbeats are never retried, by neither setting.
  */
 export function effectiveMonitor(monitor: Monitor, group: CheckGroup | undefined): Monitor {
   const { checkType } = monitor
@@ -176,7 +176,7 @@ function scriptsOf(monitor: Monitor, group: CheckGroup): Record<string, unknown>
   )
 }
 
-/** What grows past its bound when a monitor stands in its group, as a sentence; else undefined. */
+/** Error text if the monitor exceeds a bound together with its group; else undefined. */
 export function inheritanceProblem(effective: Monitor): string | undefined {
   const { environmentVariables } = effective
   if (environmentVariables.length > LIMITS.variablesMax) {

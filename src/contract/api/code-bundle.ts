@@ -7,12 +7,12 @@ export const BundleHash = z.string().regex(/^[0-9a-f]{64}$/, 'must be 64 hex dig
 
 const PREFIX = 'bundle:'
 
-/** What a suite writes for a bundle of the platform. */
+/** `codeBundlePath` of a suite for a bundle of the platform. */
 export function bundlePath(sha256: string): string {
   return `${PREFIX}${sha256}`
 }
 
-/** Whether a `codeBundlePath` stands for a bundle of the platform, whatever hash it names. */
+/** Whether a `codeBundlePath` names a bundle of the platform, with any hash. */
 export function namesBundle(codeBundlePath: string): boolean {
   return codeBundlePath.startsWith(PREFIX)
 }
@@ -24,17 +24,17 @@ export function bundleHash(codeBundlePath: string): string | undefined {
   return BundleHash.safeParse(hash).success ? hash : undefined
 }
 
-/** How far bundles may go; units stand last in the names. */
+/** Bounds of bundles; names end with their unit. */
 export const BUNDLE_BOUNDS = {
   bytesMax: LIMITS.codeBundleBytesMax,
   bundlesMax: LIMITS.codeBundlesMax,
-  /** How long agents may still have what a monitor named before. */
+  /** How long agents may still use the previous bundle of a monitor. */
   formerMsMax: 7_200_000,
-  /** A bundle that no monitor names is kept for so long. */
+  /** Retention of a bundle that no monitor names. */
   unusedMsMax: 7 * 86_400_000,
 } as const
 
-/** A bundle that is kept. */
+/** A stored bundle. */
 export const CodeBundle = z
   .object({
     sha256: z.string().meta({ description: 'SHA-256 of its bytes, hex' }),

@@ -1,5 +1,4 @@
-// Status page incidents with their services and updates, as the public API spells them: what is read, and
-// what may be written.
+// Status page incidents with their services and updates in the public API: bodies of requests and responses.
 import * as z from 'zod'
 import { API_BOUNDS } from './bounds.ts'
 import { text } from '../schema/text.ts'
@@ -18,7 +17,7 @@ const date = (description: string) =>
 
 const { nameCharactersMax, descriptionCharactersMax, servicesPerIncidentMax } = API_BOUNDS
 
-/** A part of what an account runs, on which incidents are told. */
+/** A service of an account; incidents name the services they affect. */
 export const Service = z
   .object({
     name: z.string(),
@@ -30,7 +29,7 @@ export const Service = z
   .meta({ id: 'StatusPageService' })
 export type Service = z.infer<typeof Service>
 
-/** One public word on an incident. */
+/** One public update of an incident. */
 export const IncidentUpdate = z
   .object({
     description: z.string(),
@@ -77,7 +76,7 @@ const readOnly = {
   updated_at: z.unknown().optional(),
 }
 
-/** What makes or replaces an update. */
+/** Body that creates or replaces an update. */
 export const IncidentUpdateInput = z
   .strictObject({
     description: text(descriptionCharactersMax),
@@ -121,7 +120,7 @@ const computed = {
   lastUpdateStatus: z.unknown().optional(),
 }
 
-/** What opens an incident: itself and exactly one first update. */
+/** Body that opens an incident, with exactly one first update. */
 export const IncidentInput = z
   .strictObject({
     ...written,
@@ -142,13 +141,13 @@ export type IncidentInput = z.infer<typeof IncidentInput>
 
 const unwritten = { incidentUpdates: z.unknown().optional(), ...readOnly, ...computed }
 
-/** What replaces an incident's own fields; its updates have their own operations. */
+/** Body that replaces an incident's own fields; its updates have their own operations. */
 export const IncidentReplacement = z
   .strictObject({ ...written, ...unwritten })
   .meta({ id: 'StatusPageIncidentReplacement' })
 export type IncidentReplacement = z.infer<typeof IncidentReplacement>
 
-/** What changes some of an incident's own fields. */
+/** Body that changes some of an incident's own fields. */
 export const IncidentPatch = z
   .strictObject({
     name: written.name.optional(),
@@ -159,7 +158,7 @@ export const IncidentPatch = z
   .meta({ id: 'StatusPageIncidentPatch' })
 export type IncidentPatch = z.infer<typeof IncidentPatch>
 
-/** What makes or replaces a service. */
+/** Body that creates or replaces a service. */
 export const ServiceInput = z
   .strictObject({
     name: text(nameCharactersMax),

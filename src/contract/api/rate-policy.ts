@@ -1,9 +1,8 @@
-// How many requests a key may make: the default, the routes that have a limit of their own, and what the
-// keys of agents may.
+// Rate limits of API keys: the default, routes with their own limit, and the keys of agents.
 
 /** At most `limit` requests within `windowS` seconds. */
 export interface RatePolicy {
-  /** Shown in the RateLimit headers; each policy is counted apart. */
+  /** Shown in the RateLimit headers; each policy has its own count. */
   name: string
   limit: number
   windowS: number
@@ -21,7 +20,7 @@ export const CUSTOM_POLICIES = {
   'private-location-metrics': { name: 'private-location-metrics', limit: 300, windowS: 86_400 },
 } as const satisfies Record<string, RatePolicy>
 
-/** Failed authentications of one address, over which it has to wait. */
+/** Failed authentications of one address. */
 export const FAILED_AUTHENTICATION: RatePolicy = {
   name: 'failed-authentication',
   limit: 60,
@@ -32,10 +31,10 @@ export const FAILED_AUTHENTICATION: RatePolicy = {
 export type AgentCallKind = 'sync' | 'presence' | 'results' | 'artifacts' | 'bundles' | 'faults'
 
 /**
- * What one agent may do. In health it syncs when there is news, sends at most a batch in 20 ms beside one
- * of its backlog, and one file at a time; beside a
- * sync that takes long it says every few seconds that it is there, and beside runs every second how far they
- * are; it fetches a bundle once, and tells of ten faults of its own a minute at most. A short window, so that nobody waits until it counts as lost.
+ * Rate limits of one agent. A healthy agent syncs on changes and sends at most one new and one old batch every
+ * 20 ms, and one file at a time. During a long sync it calls presence every few seconds, with running runs
+ * every second. It fetches a bundle once and reports at most ten faults a minute. The window is short, so
+ * that a limited agent does not wait until it counts as lost.
  */
 export const AGENT_POLICIES: Readonly<Record<AgentCallKind, RatePolicy>> = {
   sync: { name: 'agent-sync', limit: 200, windowS: 10 },
@@ -45,5 +44,5 @@ export const AGENT_POLICIES: Readonly<Record<AgentCallKind, RatePolicy>> = {
   bundles: { name: 'agent-bundles', limit: 100, windowS: 10 },
   faults: { name: 'agent-faults', limit: 10, windowS: 10 },
 }
-/** A key may do what its location's live agents may, and so many more that have yet to be known. */
+/** The limit of a key covers its location's live agents and this many unknown ones. */
 export const AGENTS_SPARE = 4

@@ -1,7 +1,7 @@
-// What every resource of the public API has: fields that only the platform writes, and how secrets read.
+// Common parts of all resources of the public API: fields that only the platform writes, and how secrets read.
 import * as z from 'zod'
 
-/** What a secret value reads as; written back it stands for the value that is kept. */
+/** Placeholder of secret values in responses; written back it stands for the stored value. */
 export const SECRET_MASK = '********'
 
 /** Fields of the read model that a write may carry along without effect. */
@@ -18,7 +18,7 @@ const instant = (description: string) =>
     example: '2026-02-25T10:00:00.000Z',
   })
 
-/** When a thing was made and changed last, as the newer parts of the API write it. */
+/** Times of creation and last change, in the form of the newer parts of the API. */
 export const timestamps = {
   created_at: instant('When it was created'),
   updated_at: instant('When it was changed last').nullable(),

@@ -1,4 +1,4 @@
-// Runs on demand and the files of results, as the public API spells them.
+// Runs on demand and the files of results in the public API.
 import * as z from 'zod'
 import { PROTOCOL_BOUNDS } from '../protocol/agent-protocol.ts'
 import { MISSED_REASONS, VERDICTS } from '../result.ts'
@@ -8,28 +8,28 @@ const guid = () => z.guid().meta({ format: 'uuid' })
 const instant = (description: string) =>
   z.iso.datetime().meta({ description, format: 'date-time', example: '2026-02-25T10:00:00.000Z' })
 
-/** Where a run stands; `sent`: an agent was told of it and has not begun. */
+/** State of a run; `sent`: an agent has received it and has not started it. */
 export const RUN_STATES = ['queued', 'sent', 'running', 'finished'] as const
 export type RunState = (typeof RUN_STATES)[number]
 
-/** How far runs on demand may go; units stand last in the names. */
+/** Bounds of runs on demand; names end with their unit. */
 export const RUN_BOUNDS = {
-  /** Runs that nobody takes for this long are missed. */
+  /** Runs that no agent accepts for this long are missed. */
   takenWithinMs: 360_000,
-  /** A run that was taken and of which nobody reports is given up after this. */
+  /** Time after which an accepted run without reports is abandoned. */
   openMsMax: 3 * 3_600_000,
   /** Longest hold of a read that waits for a change. */
   waitMsMax: 25_000,
   locationsMax: 100,
-  /** A file that has not come this long after its result counts as missing. */
+  /** A file not received this long after its result counts as missing. */
   artifactAwaitedMs: 86_400_000,
 } as const
 
-/** Why the platform did not keep a file. */
+/** Why the platform did not store a file. */
 export const ARTIFACT_REFUSALS = ['TOO_LARGE'] as const
 export type ArtifactRefusal = (typeof ARTIFACT_REFUSALS)[number]
 
-/** A file of a result, kept, refused, still awaited, or given up. */
+/** A file of a result: stored, refused, awaited or abandoned. */
 export const ArtifactView = z
   .object({
     id: guid()
@@ -66,7 +66,7 @@ const summary = {
   finishedAt: instant('When its result came').nullable(),
 }
 
-/** A run without what was seen in it. */
+/** A run without its observations. */
 export const Run = z.object(summary).meta({ id: 'CheckRun' })
 export type Run = z.infer<typeof Run>
 
@@ -99,7 +99,7 @@ export const RunDetail = z
   .meta({ id: 'CheckRunDetail' })
 export type RunDetail = z.infer<typeof RunDetail>
 
-/** What somebody says who wants a monitor run now. */
+/** Body that requests a run of a monitor. */
 export const RunRequest = z
   .strictObject({
     locations: z
@@ -113,7 +113,7 @@ export const RunRequest = z
   })
   .meta({ id: 'CheckRunRequest' })
 
-/** The runs that were asked for, one for each location. */
+/** The requested runs, one for each location. */
 export const RunsAsked = z.object({ runs: z.array(Run) }).meta({
   id: 'CheckRunsAsked',
   description: `At most ${PROTOCOL_BOUNDS.onDemandRunsMax} runs of a location may be open`,

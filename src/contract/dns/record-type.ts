@@ -60,7 +60,7 @@ export function dnsTypeNumber(type: string): number {
 /** Pseudo-types and transfers: no question for one answer (RFC 6891, 8945, 1995, 5936). */
 const NEVER_ASKED: ReadonlySet<number> = new Set([0, 41, 249, 250, 251, 252])
 
-/** What is wrong with a type to ask for, or undefined. */
+/** Error text of an invalid query type, or undefined. */
 export function dnsTypeProblem(type: string): string | undefined {
   const isNamed = (DNS_RECORD_TYPES as readonly string[]).includes(type)
   if (!isNamed && !/^TYPE(?:0|[1-9]\d{0,4})$/.test(type)) {

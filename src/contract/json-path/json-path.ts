@@ -1,5 +1,5 @@
 // JSONPath as people write it in assertions: RFC 9535, plus a trailing `.length` for arrays and strings.
-// Evaluation counts its steps, so that a caller can bound what somebody's path may cost.
+// Evaluation counts its steps, so that a caller can bound the cost of a user's path.
 import { differenceOf } from '../exact-json.ts'
 import { JsonPathError, parseJsonPath } from './syntax.ts'
 import type { Operand, Operator, Query, Segment, Selector, Test } from './syntax.ts'
@@ -30,7 +30,7 @@ export class StepsExceeded extends Error {
 const COMPILED_MAX = 10_000
 const compiled = new Map<string, JsonPath>()
 
-/** What is wrong with the path and where (characters count from 1), or undefined. */
+/** Error text of an invalid path with its position (characters from 1), or undefined. */
 export function jsonPathProblem(path: string): string | undefined {
   try {
     compileJsonPath(path)

@@ -113,7 +113,7 @@ class Parser {
   }
 
   path(): Query {
-    if (!this.#take('$')) this.#fail('a path must start with $')
+    if (!this.#accept('$')) this.#fail('a path must start with $')
     const segments = this.#segments()
     if (this.#at < this.#text.length) this.#fail('expected .name, [selector] or the end')
     return { from: 'root', segments }
@@ -124,14 +124,14 @@ class Parser {
     throw new JsonPathError(`${message}${found}`, at + 1)
   }
 
-  #take(token: string): boolean {
+  #accept(token: string): boolean {
     if (!this.#text.startsWith(token, this.#at)) return false
     this.#at += token.length
     return true
   }
 
   #expect(token: string): void {
-    if (!this.#take(token)) this.#fail(`expected ${token}`)
+    if (!this.#accept(token)) this.#fail(`expected ${token}`)
   }
 
   #match(pattern: RegExp): string | undefined {
@@ -167,17 +167,17 @@ class Parser {
   }
 
   #segment(): Segment | undefined {
-    if (this.#take('..')) {
-      const selectors = this.#take('[') ? this.#bracketed() : [this.#dotted()]
+    if (this.#accept('..')) {
+      const selectors = this.#accept('[') ? this.#bracketed() : [this.#dotted()]
       return { descendant: true, selectors }
     }
-    if (this.#take('.')) return { descendant: false, selectors: [this.#dotted()] }
-    if (this.#take('[')) return { descendant: false, selectors: this.#bracketed() }
+    if (this.#accept('.')) return { descendant: false, selectors: [this.#dotted()] }
+    if (this.#accept('[')) return { descendant: false, selectors: this.#bracketed() }
     return undefined
   }
 
   #dotted(): Selector {
-    if (this.#take('*')) return { kind: 'wildcard' }
+    if (this.#accept('*')) return { kind: 'wildcard' }
     const name = this.#match(SHORTHAND)
     if (name === undefined) this.#fail("expected a name or *; other names go into ['…']")
     return { kind: 'name', name }
@@ -194,14 +194,14 @@ class Parser {
       this.#blank()
       items.push(read())
       this.#blank()
-    } while (this.#take(','))
-    if (!this.#take(close)) this.#fail(`expected , or ${close}`)
+    } while (this.#accept(','))
+    if (!this.#accept(close)) this.#fail(`expected , or ${close}`)
     return items
   }
 
   #selector(): Selector {
-    if (this.#take('*')) return { kind: 'wildcard' }
-    if (this.#take('?')) {
+    if (this.#accept('*')) return { kind: 'wildcard' }
+    if (this.#accept('?')) {
       this.#blank()
       return { kind: 'filter', test: this.#or() }
     }
@@ -210,7 +210,7 @@ class Parser {
     const start = this.#integer()
     const afterStart = this.#at
     this.#blank()
-    if (this.#take(':')) return this.#slice(start)
+    if (this.#accept(':')) return this.#slice(start)
     this.#at = afterStart
     if (start === undefined) this.#fail("expected 'name', *, an index, a slice or ?filter")
     return { kind: 'index', index: start }
@@ -221,7 +221,7 @@ class Parser {
     const end = this.#integer()
     const afterEnd = this.#at
     this.#blank()
-    if (!this.#take(':')) {
+    if (!this.#accept(':')) {
       this.#at = afterEnd
       return { kind: 'slice', start, end, step: 1 }
     }
@@ -242,22 +242,22 @@ class Parser {
   }
 
   #string(): string | undefined {
-    const quote = this.#take("'") ? "'" : this.#take('"') ? '"' : undefined
+    const quote = this.#accept("'") ? "'" : this.#accept('"') ? '"' : undefined
     if (quote === undefined) return undefined
     const other = quote === "'" ? '"' : "'"
     let value = ''
-    while (!this.#take(quote)) {
+    while (!this.#accept(quote)) {
       const plain = this.#match(UNESCAPED)
       if (plain !== undefined) value += plain
-      else if (this.#take(other)) value += other
-      else if (this.#take('\\')) value += this.#escape(quote)
+      else if (this.#accept(other)) value += other
+      else if (this.#accept('\\')) value += this.#escape(quote)
       else this.#fail(this.#at < this.#text.length ? 'not allowed in a name' : `expected ${quote}`)
     }
     return value
   }
 
   #escape(quote: string): string {
-    if (this.#take(quote)) return quote
+    if (this.#accept(quote)) return quote
     const unicode = this.#match(UNICODE)
     if (unicode !== undefined) return JSON.parse(`"\\${unicode}"`) as string
     const letter = this.#text[this.#at] ?? ''
@@ -284,7 +284,7 @@ class Parser {
     for (;;) {
       const before = this.#at
       this.#blank()
-      if (!this.#take(token)) {
+      if (!this.#accept(token)) {
         this.#at = before
         return tests
       }
@@ -294,10 +294,10 @@ class Parser {
   }
 
   #basic(): Test {
-    const negated = this.#take('!')
+    const negated = this.#accept('!')
     if (negated) this.#blank()
     let test: Test
-    if (this.#take('(')) {
+    if (this.#accept('(')) {
       this.#blank()
       test = this.#or()
       this.#blank()
@@ -333,12 +333,12 @@ class Parser {
   #operand(): Operand {
     const text = this.#string()
     if (text !== undefined) return { kind: 'literal', value: text }
-    const word = this.#match(WORD)
-    if (word !== undefined) return { kind: 'literal', value: JSON.parse(word) as Literal }
-    if (this.#take('@')) {
+    const literal = this.#match(WORD)
+    if (literal !== undefined) return { kind: 'literal', value: JSON.parse(literal) as Literal }
+    if (this.#accept('@')) {
       return { kind: 'query', query: { from: 'node', segments: this.#segments() } }
     }
-    if (this.#take('$')) {
+    if (this.#accept('$')) {
       return { kind: 'query', query: { from: 'root', segments: this.#segments() } }
     }
     const digits = this.#match(NUMBER)

@@ -1,33 +1,33 @@
-// The calls between an agent and its platform, all of them the agent's: sync, presence, results, artifacts.
-// Outbound HTTPS with the location's key as bearer. Instants are milliseconds since the Unix epoch on the
-// platform's clock, unless it says otherwise.
+// Protocol between agent and platform: sync, presence, results, artifacts. The agent makes all calls, over
+// HTTPS with the location's API key as bearer token. Instants are milliseconds since the Unix epoch on the
+// platform's clock, unless stated otherwise.
 import * as z from 'zod'
 import { Monitor, Variable } from '../monitor.ts'
 import { AGENT_MISSED_REASONS, VERDICTS } from '../result.ts'
 import { PROGRESS_BOUNDS, ProgressWire, SlotUnderWay } from './run-progress.ts'
 
-/** How far the calls between agent and platform may go; units stand last in the names. */
+/** Bounds of the calls between agent and platform; names end with their unit. */
 export const PROTOCOL_BOUNDS = {
-  /** Longest hold of a sync whose answer has no news. */
+  /** Longest time a sync without changes is held open. */
   syncHoldMsMax: 25_000,
-  /** Silence after which an agent counts as lost. */
-  agentSilenceMsMax: 30_000,
-  /** The body of a sync: what a leaving agent had not started is most of it. */
+  /** Heartbeat timeout: an agent without a call for this long counts as lost. */
+  agentTimeoutMs: 30_000,
+  /** Body of a sync; the slots that a leaving agent has not started are most of it. */
   syncBytesMax: 16 * 1024 * 1024,
-  /** Agents that share a location's monitors at a time. */
+  /** Agents that share a location's monitors at the same time. */
   membersMax: 500,
-  /** How far ahead a planned change of who runs what is announced. */
+  /** Lead time of a planned change of assignments. */
   handOverMs: 3_000,
   resultsPerBatchMax: 1_000,
   /** Spans of lost results in a batch, and slots that are filled in for them. */
   droppedPerBatchMax: 1_000,
   droppedSlotsPerBatchMax: 10_000,
-  /** A batch as it is sent, and unpacked. */
+  /** A batch, compressed and uncompressed. */
   batchBytesMax: 4 * 1024 * 1024,
   batchUnpackedBytesMax: 16 * 1024 * 1024,
-  /** One result as JSON; what is longer loses what was observed, then is refused. */
+  /** One result as JSON; a longer one loses its observation, then is refused. */
   resultBytesMax: 256 * 1024,
-  /** A result that comes later than this after its run ended changes history, not alerts. */
+  /** A result later than this after its run ended changes history, not alerts. */
   lateAfterMs: 120_000,
   /** How far a slot, or the start of its run, may lie ahead of the platform's clock, which agents follow. */
   aheadMsMax: 5_000,
@@ -44,11 +44,11 @@ const slotInstant = z.int().min(0).max(8.64e15)
 const guid = z.guid().meta({ format: 'uuid' })
 const count = z.int().min(0).max(1_000_000_000)
 
-/** What an agent is and can do. */
+/** Identity and capabilities of an agent. */
 export const AgentFacts = z.object({
-  /** Kept in its folder: the same after a restart. */
+  /** Stored in its folder: the same after a restart. */
   id: guid,
-  /** Another one after each start. */
+  /** New after each start. */
   instance: guid,
   version: z.string().regex(/^\d{1,6}\.\d{1,6}\.\d{1,6}$/),
   /** `agent`, `agent-uptime` or another build. */
@@ -66,36 +66,36 @@ const Queue = z.object({
   waiting: count,
   running: count,
   free: count,
-  /** How long the one that waits longest has been due. */
+  /** How long the oldest waiting run has been due. */
   oldestMs: instant.optional(),
 })
 
-/** What an agent says when it syncs. Unknown fields are ignored, so that newer agents can say more. */
+/** Sync request of an agent. Unknown fields are ignored, so that newer agents can send more. */
 export const SyncRequest = z.object({
   agent: AgentFacts,
-  /** `leaving`: it starts no slot from `leftAt` on; what it had not started is named. */
+  /** `leaving`: it starts no slot from `leftAt` on; `notStarted` lists the slots it has not started. */
   state: z.enum(['running', 'leaving']),
   leftAt: instant.optional(),
   notStarted: z
     .array(z.object({ monitorId: guid, slot: instant }))
     .max(100_000)
     .optional(),
-  /** The `revision` of the last answer that it holds; null when it has none. */
+  /** `revision` of the last applied answer; null for none. */
   have: z.string().max(64).nullable(),
-  /** Runs on demand that it has taken and not yet finished. */
+  /** Runs on demand that it has accepted and not yet finished. */
   runs: z
     .array(z.object({ run: guid, state: z.enum(['waiting', 'running']) }))
     .max(PROTOCOL_BOUNDS.onDemandRunsMax),
   queues: z.object({
     uptime: Queue,
-    /** `slots`: those that run; whoever has been said to run is not missed. */
+    /** `slots`: the running ones; a slot reported as running does not count as missed. */
     scripted: Queue.extend({
       slots: z.array(SlotUnderWay).max(PROGRESS_BOUNDS.slotsMax).optional(),
     }),
   }),
-  /** Code of what is wrong with its own network; absent while that works. */
+  /** Code of the problem of its own network; left out while there is none. */
   networkProblem: z.string().min(1).max(64).optional(),
-  /** How long to hold the call when there is no news. */
+  /** How long to hold the call open without changes. */
   waitMs: z.int().min(0).max(PROTOCOL_BOUNDS.syncHoldMsMax),
 })
 export type SyncRequest = z.infer<typeof SyncRequest>
@@ -105,44 +105,44 @@ export const AssignedMonitor = z.object({
   monitor: Monitor,
   slots: z.object({ everyMs: z.number(), offsetMs: z.number() }),
   /**
-   * No slot before it is this agent's. Where it lies in the past, the newest slot that has passed since
-   * then is run at once; those between are left to the platform's account.
+   * Slots before it are not this agent's. If it lies in the past, the newest slot that has passed since
+   * then is run at once; the slots between are left to the platform's account of slots.
    */
   from: instant,
   until: instant.optional(),
 })
 export type AssignedMonitor = z.infer<typeof AssignedMonitor>
 
-/** What the platform answers. Unknown fields are ignored, so that newer platforms can say more. */
+/** Answer to a sync. Unknown fields are ignored, so that newer platforms can send more. */
 export const SyncAnswer = z.object({
-  /** When the request had come and when this was sent, for the agent to set its clock by. */
+  /** When the request was received and this answer sent; the agent sets its clock by both. */
   receivedAt: instant,
   sentAt: instant,
   location: z.object({
     id: guid,
     slugName: z.string(),
     proxyUrl: z.string().nullable(),
-    /** Whose location it is; platforms of before do not say. */
+    /** Account of the location; older platforms do not send it. */
     accountId: guid.optional(),
   }),
-  /** To be sent as `have` once the changes are taken. Opaque. */
+  /** To be sent as `have` once the changes are applied. Opaque. */
   revision: z.string(),
-  /** Null: what the agent has still holds. */
+  /** Null: no changes. */
   changes: z
     .object({
-      /** What is not in `set` is dropped at once, but for what `drop` names. */
+      /** Monitors in neither `set` nor `drop` are dropped at once. */
       whole: z.boolean(),
-      /** Each takes the place of what the agent had of that monitor; slots that it has begun stay so. */
+      /** Each replaces the agent's assignment of that monitor; started slots continue. */
       set: z.array(AssignedMonitor),
-      /** Given up: slots before `until` are still this agent's. Some it may never have had. */
+      /** Assignments that end: slots before `until` are still this agent's. May name unknown monitors. */
       drop: z.array(z.object({ monitorId: guid, until: instant })),
       /** Known to all monitors of the account. */
       variables: z.array(Variable),
     })
     .nullable(),
-  /** To be run now, told again until the agent names them among its runs or delivers their result. */
+  /** Runs to start now; repeated until the agent lists them in `runs` or delivers their result. */
   runs: z.array(z.object({ run: guid, monitor: Monitor })),
-  /** Runs on demand to be cancelled, told again until their result is there. */
+  /** Runs on demand to cancel; repeated until their result is recorded. */
   cancel: z.array(guid),
   settings: z.object({
     /** Full observations of passed results are sent once in this time for each monitor. */
@@ -154,18 +154,15 @@ export const SyncAnswer = z.object({
 })
 export type SyncAnswer = z.infer<typeof SyncAnswer>
 
-/**
- * What an agent says beside a sync that is held, or whose answer is still on its way. Unknown fields are
- * ignored.
- */
+/** Presence call of an agent while its sync is held open or being answered. Unknown fields are ignored. */
 export const PresenceRequest = z.object({
   agentId: guid,
   instance: guid,
-  /** How far its runs on demand are. */
+  /** Progress of its runs on demand. */
   progress: z.array(ProgressWire).max(PROGRESS_BOUNDS.runsMax).optional(),
 })
 
-/** Whether the agent is known, by this process, as one that is live. */
+/** Whether this process knows the agent as live. */
 export const PresenceAnswer = z.object({ live: z.boolean() })
 
 const FailureWire = z.object({
@@ -174,7 +171,7 @@ const FailureWire = z.object({
   details: z.record(z.string(), z.unknown()).optional(),
 })
 
-/** A file of a result, as it is announced. */
+/** Announcement of a result's artifact. */
 export const ArtifactWire = z.object({
   name: z.string().min(1).max(255),
   bytes: z.int().min(0),
@@ -182,7 +179,7 @@ export const ArtifactWire = z.object({
   contentType: z.string().max(255),
 })
 
-/** A result on the wire: what can be looked up or is empty is left out. */
+/** A result on the wire, without derivable or empty fields. */
 export const WireResult = z.object({
   monitorId: guid,
   /** The instant of the slot; of a run on demand the instant of its start. */
@@ -191,14 +188,14 @@ export const WireResult = z.object({
   verdict: z.enum(VERDICTS),
   missedReason: z.enum(AGENT_MISSED_REASONS).optional(),
   startedAt: instant,
-  /** How far `startedAt` may be off the platform's clock, at most; absent: the agent cannot say. */
+  /** Largest error of `startedAt` against the platform's clock; left out if unknown. */
   clockUncertaintyMs: z.number().min(0).max(86_400_000).optional(),
   durationMs: z.number().min(0).max(86_400_000),
   responseTimeMs: z.number().min(0).max(86_400_000).optional(),
-  /** How many were made; all of them stand in `detail` where there is one. */
+  /** Number of attempts; `detail`, if present, lists all of them. */
   attempts: z.int().min(0).max(100),
   failures: z.array(FailureWire).max(100).optional(),
-  /** What was observed, and each attempt; left out of most passed results. */
+  /** Observation and attempts; left out of most passed results. */
   detail: z
     .object({
       observed: z.record(z.string(), z.unknown()),
@@ -209,11 +206,11 @@ export const WireResult = z.object({
 })
 export type WireResult = z.infer<typeof WireResult>
 
-/** Results that an agent lost for want of room: those of slots of a monitor within [from, to]. */
+/** Results that an agent dropped because its spool was full: slots of a monitor within [from, to]. */
 export const DroppedSpan = z.object({ monitorId: guid, from: slotInstant, to: slotInstant })
 export type DroppedSpan = z.infer<typeof DroppedSpan>
 
-/** A batch. Its results are checked one by one, so that one that is no good spoils no other. */
+/** A batch of results. Each result is validated alone, so that an invalid one affects no other. */
 export const ResultsRequest = z.object({
   agentId: guid,
   results: z.array(z.unknown()).max(PROTOCOL_BOUNDS.resultsPerBatchMax),
@@ -236,23 +233,23 @@ export const REFUSAL_CODES = [
 ] as const
 export type RefusalCode = (typeof REFUSAL_CODES)[number]
 
-/** What became of a batch: recorded + known + refused = results sent. */
+/** Outcome of a batch: recorded + known + refused = results sent. */
 export const ResultsAnswer = z.object({
   recorded: z.number(),
-  /** Were there already; the first one stays. */
+  /** Recorded before; the first result stays. */
   known: z.number(),
-  /** By their place in the batch. */
+  /** By their index in the batch. */
   refused: z.array(
     z.object({ index: z.number(), code: z.enum(REFUSAL_CODES), message: z.string() }),
   ),
 })
 export type ResultsAnswer = z.infer<typeof ResultsAnswer>
 
-/** What the answer to an artifact says. */
+/** Answer to an artifact. */
 export const ArtifactAnswer = z.object({ bytes: z.number(), sha256: z.string() })
 export type ArtifactAnswer = z.infer<typeof ArtifactAnswer>
 
-/** The part of an artifact's address that names its result: `<monitor>.<slot>`, or the id of a run. */
+/** Part of an artifact's path that identifies its result: `<monitor>.<slot>`, or the id of a run. */
 export function artifactOwner(result: {
   monitorId: string
   slot: number

@@ -1,24 +1,24 @@
-// Reports of faults of the program itself: how they arrive, in envelopes of Sentry's protocol, and how the
-// platform shows them. After https://develop.sentry.dev/sdk/envelopes, by its words alone.
+// Fault reports of the program itself: read from envelopes of the Sentry protocol
+// (https://develop.sentry.dev/sdk/envelopes), and shown by the platform.
 import * as z from 'zod'
 
-/** How far a report may go. */
+/** Bounds of a report. */
 export const FAULT_BOUNDS = {
   /** One envelope. */
   envelopeBytesMax: 262_144,
   envelopeItemsMax: 20,
-  /** Different faults that are kept of one agent, and of all agents of a location. */
+  /** Distinct faults stored of one agent, and of all agents of a location. */
   perAgentMax: 50,
   perLocationMax: 500,
-  /** How long one is kept after it was seen last. */
-  keptMs: 30 * 86_400_000,
+  /** Retention after the last report. */
+  retentionMs: 30 * 86_400_000,
   messageCharactersMax: 1000,
   placesMax: 50,
 } as const
 
 const NAME_CHARACTERS_MAX = 200
 
-/** Text that is cut to its bound, and that PostgreSQL can keep. */
+/** Text, truncated to its bound, without characters that PostgreSQL cannot store. */
 const text = (charactersMax: number) =>
   z.preprocess(
     (value) => (typeof value === 'string' ? value : ''),
@@ -36,7 +36,7 @@ const exceptions = z.array(
 )
 const named = z.object({ name, version: name }).catch({ name: '', version: '' })
 
-/** What is read of an event; every SDK sends more. */
+/** The fields read of an event; every SDK sends more. */
 const SentryEvent = z.object({
   level: z.enum(['fatal', 'error', 'warning', 'info', 'debug']).catch('error'),
   release: name,
@@ -58,7 +58,7 @@ export const FaultPlace = z
   .object({ function: z.string().nullable(), file: z.string(), line: z.int().nullable() })
   .meta({ id: 'FaultPlace' })
 
-/** A fault, and on what it happened. */
+/** A fault and the system it happened on. */
 export const FaultReport = z.object({
   level: z.string().meta({ description: '`fatal` ended the process', example: 'error' }),
   type: z.string().meta({ example: 'TypeError' }),
@@ -70,20 +70,20 @@ export const FaultReport = z.object({
 })
 export type FaultReport = z.infer<typeof FaultReport>
 
-const seen = {
+const occurrences = {
   count: z.int().meta({ description: 'Reports of it; an agent sends the same one once an hour' }),
   firstSeenAt: z.iso.datetime(),
   lastSeenAt: z.iso.datetime(),
 }
 
 /** A fault of an agent as it is listed. */
-export const AgentError = FaultReport.extend({ agentId: z.guid(), ...seen }).meta({
+export const AgentError = FaultReport.extend({ agentId: z.guid(), ...occurrences }).meta({
   id: 'AgentError',
 })
 /** A fault of the platform as it is listed. */
-export const PlatformError = FaultReport.extend(seen).meta({ id: 'PlatformError' })
+export const PlatformError = FaultReport.extend(occurrences).meta({ id: 'PlatformError' })
 
-/** What an event of Sentry's protocol says, as the platform keeps it; of whatever is no event, nothing. */
+/** Converts a Sentry event to the stored form; undefined for anything else. */
 export function reportOf(event: unknown): FaultReport | undefined {
   const read = SentryEvent.safeParse(event)
   if (!read.success) return undefined
@@ -109,22 +109,22 @@ export function reportOf(event: unknown): FaultReport | undefined {
   }
 }
 
-function joined(...words: string[]): string {
-  return words.filter((word) => word !== '').join(' ')
+function joined(...parts: string[]): string {
+  return parts.filter((part) => part !== '').join(' ')
 }
 
-/** What an envelope holds. */
+/** Content of an envelope. */
 export interface Envelope {
-  /** As its head says; undefined when it does not. */
+  /** From its header; undefined without one. */
   eventId: string | undefined
-  /** Its items of the type `event`, as JSON says them. */
+  /** Its items of the type `event`, parsed as JSON. */
   events: unknown[]
 }
 
 /**
- * Takes an envelope apart: a line of JSON, then items, each a line of JSON with its type and, where its
- * bytes hold line ends, its length. Items of other types are passed over. Throws SyntaxError, with a message
- * for whoever sent it.
+ * Parses an envelope: a header line of JSON, then items, each with a header line of JSON with its type and,
+ * if its bytes contain line breaks, its length. Skips items of other types. Throws SyntaxError with a message
+ * for the sender.
  */
 export function readEnvelope(bytes: Buffer): Envelope {
   const head = recordIn(lineAt(bytes, 0), 'the head of the envelope')
@@ -151,7 +151,7 @@ function itemAt(bytes: Buffer, at: number, length: unknown): Buffer {
   const end = at + Number(length)
   if (!isWhole || end > bytes.length) throw new SyntaxError('an item ends before its length')
   if (end < bytes.length && bytes[end] !== LINE_END) {
-    throw new SyntaxError('an item goes on after its length')
+    throw new SyntaxError('an item continues after its length')
   }
   return bytes.subarray(at, end)
 }

@@ -1,7 +1,7 @@
-// How far runs of code are: what their agent says while they run, and what whoever follows one is shown.
+// Progress of scripted runs: as reported by their agent, and as the public API shows it.
 import * as z from 'zod'
 
-/** How much is said at a time; units stand last in the names. */
+/** Bounds of progress reports; names end with their unit. */
 export const PROGRESS_BOUNDS = {
   phaseCharactersMax: 32,
   lineCharactersMax: 500,
@@ -18,7 +18,7 @@ const count = z.int().min(0).max(PROGRESS_BOUNDS.countMax)
 
 const guid = z.guid().meta({ format: 'uuid' })
 const instant = z.number().min(0).max(8.64e15)
-const words = {
+const progressFields = {
   /** Such as `install`, `test`, `upload`. */
   phase: z.string().max(PROGRESS_BOUNDS.phaseCharactersMax),
   done: count.optional(),
@@ -27,21 +27,21 @@ const words = {
   line: z.string().max(PROGRESS_BOUNDS.lineCharactersMax).optional(),
 }
 
-/** What an agent says of a run. */
-export const ProgressWire = z.object({ run: guid, ...words })
+/** Progress of a run as reported by its agent. */
+export const ProgressWire = z.object({ run: guid, ...progressFields })
 export type ProgressWire = z.infer<typeof ProgressWire>
 
-/** A slot of the timetable whose code an agent runs at present; without `phase` it has said nothing yet. */
+/** A scheduled slot whose code an agent is running; without `phase` there is no progress yet. */
 export const SlotUnderWay = z.object({
   monitorId: guid,
   slot: instant,
   startedAt: instant,
-  ...words,
-  phase: words.phase.optional(),
+  ...progressFields,
+  phase: progressFields.phase.optional(),
 })
 export type SlotUnderWay = z.infer<typeof SlotUnderWay>
 
-/** The newest of it, as the public API shows it. */
+/** Latest progress, as the public API shows it. */
 export const ShownProgress = z
   .object({
     phase: z.string().meta({ example: 'test' }),

@@ -44,7 +44,7 @@ const bare = (name: string) => name.toLowerCase().replaceAll(/[-_. ]/g, '')
 /** Different names that are remembered; a server may answer with any number of them. */
 const NAMES_MAX = 10_000
 
-/** Tells sensitive names of headers and fields, remembering what it has told. */
+/** Detects sensitive names of headers and fields; caches its answers. */
 export function createNameTest(headers: readonly string[] = []): (name: string) => boolean {
   const listed = new Set([...HEADERS, ...headers].map((name) => name.toLowerCase()))
   const known = new Map<string, boolean>()

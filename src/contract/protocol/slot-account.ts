@@ -1,4 +1,4 @@
-// The account of slots as the public API shows it: what was expected beside what was recorded.
+// Account of slots as the public API shows it: expected and recorded slots.
 import * as z from 'zod'
 import { VERDICTS } from '../result.ts'
 

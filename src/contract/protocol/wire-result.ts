@@ -7,7 +7,7 @@ import { AGENT_MISSED_REASONS, VERDICTS } from '../result.ts'
 export type CheckedResult =
   | {
       result: WireResult
-      /** What is kept beside the numbers, as JSON text; null for a short result. */
+      /** Details stored in addition to the numbers, as JSON text; null for a short result. */
       detail: string | null
     }
   | { code: Extract<RefusalCode, 'MALFORMED' | 'TOO_LARGE'>; message: string }
@@ -17,13 +17,13 @@ const VERDICT_SET: ReadonlySet<unknown> = new Set(VERDICTS)
 const REASON_SET: ReadonlySet<unknown> = new Set(AGENT_MISSED_REASONS)
 const INSTANT_MAX = 8.64e15
 const DAY_MS = 86_400_000
-/** Nesting of what was observed; far below what would be a danger to whoever walks through it. */
+/** Nesting depth of an observation, at most; safe for recursive functions. */
 const DEPTH_MAX = 64
 const MESSAGE_CHARACTERS_MAX = 200
 
 /**
  * Checks one result. Ids become lower case, fields that this version does not know are left out, and
- * text that PostgreSQL cannot keep (U+0000, half surrogate pairs) is replaced by U+FFFD.
+ * text that PostgreSQL cannot store (U+0000, half surrogate pairs) is replaced by U+FFFD.
  */
 export function checkResult(value: unknown): CheckedResult {
   if (isShort(value)) return { result: value, detail: null }
@@ -38,7 +38,7 @@ export function checkResult(value: unknown): CheckedResult {
   if (parsed.data.verdict === 'missed' && parsed.data.missedReason === undefined) {
     return malformed('missedReason: is needed with verdict missed')
   }
-  return kept(parsed.data)
+  return checkedResultOf(parsed.data)
 }
 
 function malformed(message: string): CheckedResult {
@@ -46,7 +46,7 @@ function malformed(message: string): CheckedResult {
   return { code: 'MALFORMED', message: shown }
 }
 
-/** Whether `value` is a result with known numbers and words only; everything that it has is checked. */
+/** Whether `value` is a result with known numbers and enum values only; checks every field. */
 function isShort(value: unknown): value is WireResult {
   if (typeof value !== 'object' || value === null) return false
   let missed = false
@@ -115,7 +115,7 @@ function isTooDeep(root: object): boolean {
   return false
 }
 
-function kept(parsed: WireResult): CheckedResult {
+function checkedResultOf(parsed: WireResult): CheckedResult {
   const result: WireResult = { ...parsed, monitorId: parsed.monitorId.toLowerCase() }
   if (result.onDemand !== undefined) result.onDemand = result.onDemand.toLowerCase()
   if (result.verdict !== 'missed') delete result.missedReason
@@ -148,7 +148,7 @@ function cleanTexts(result: WireResult): void {
   if (result.artifacts !== undefined) result.artifacts = clean(result.artifacts)
 }
 
-/** A copy with every text and key made such that PostgreSQL can keep it. */
+/** A copy with every text and key in a form that PostgreSQL can store. */
 function clean<Value>(value: Value): Value
 function clean(value: unknown): unknown {
   if (typeof value === 'string') return cleanText(value)

@@ -1,4 +1,4 @@
-// Bytes and times in the words of messages: `6.8 GiB`, `4 min`.
+// Bytes and times as text for messages: `6.8 GiB`, `4 min`.
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const
 

@@ -1,15 +1,15 @@
-// Says what a schema has against a value in words for people: Zod's issues in plain sentences, each
-// with its place and, where a word was wrong, the words that would have been right.
+// Validation messages: turns Zod's issues into plain sentences, each with its path and, for a wrong key or
+// value, the accepted ones.
 import * as z from 'zod'
 
 /** One objection of a schema. */
 export interface Objection {
-  /** Where, from the root of the value; of an unknown key, the key itself. */
+  /** Path from the root of the value; of an unknown key, the key itself. */
   path: (string | number)[]
-  /** What is wrong and what would be right, without the value itself. */
+  /** The problem and the accepted values, without the value itself. */
   message: string
   kind: 'unknown-key' | 'missing' | 'value'
-  /** Keys or words that the schema would take in this place, for "did you mean …?". */
+  /** Keys or values that the schema accepts here, for "did you mean …?". */
   candidates?: readonly string[]
 }
 
@@ -23,7 +23,7 @@ export function objections(error: z.ZodError, schema: z.ZodType, value: unknown)
     .flatMap((issue) => [...explain(issue, [], schema, value)])
 }
 
-/** Zod's own bound for whole numbers, which says less than the schema's. */
+/** Zod's built-in bound for whole numbers, less precise than the schema's. */
 function isSafeIntegerBound(issue: Issue): boolean {
   if (issue.code === 'too_big') return issue.maximum === Number.MAX_SAFE_INTEGER
   return issue.code === 'too_small' && issue.minimum === Number.MIN_SAFE_INTEGER
@@ -73,7 +73,7 @@ function* explain(
   yield objection
 }
 
-/** Codes that say that a value as a whole is no value of the branch. */
+/** Codes of a value that does not match the branch at all. */
 const OTHER_BRANCH: ReadonlySet<string> = new Set(['invalid_type', 'invalid_value'])
 
 /** The branch of a union that the value was meant for: the one that fails deepest inside. */
@@ -138,11 +138,11 @@ function kindOf(expected: string, given: unknown): string {
   return unquoted ? `${kind}; put it in quotes` : kind
 }
 
-function bound(origin: string, word: string, limit: number): string {
-  if (origin === 'string' && word === 'at least' && limit === 1) return 'not be empty'
-  if (origin === 'string') return `have ${word} ${limit} characters`
-  if (origin === 'array') return `have ${word} ${limit} entries`
-  return `be ${word} ${limit}`
+function bound(origin: string, comparison: string, limit: number): string {
+  if (origin === 'string' && comparison === 'at least' && limit === 1) return 'not be empty'
+  if (origin === 'string') return `have ${comparison} ${limit} characters`
+  if (origin === 'array') return `have ${comparison} ${limit} entries`
+  return `be ${comparison} ${limit}`
 }
 
 function unionSentence(errors: readonly (readonly Issue[])[]): string {
@@ -154,7 +154,7 @@ function unionSentence(errors: readonly (readonly Issue[])[]): string {
   return `must be ${[...new Set(kinds)].join(', or ')}`
 }
 
-/** What stands at the path; undefined where it leads nowhere. */
+/** The value at the path; undefined if there is none. */
 export function valueAt(root: unknown, path: readonly (string | number)[]): unknown {
   let value = root
   for (const key of path) {

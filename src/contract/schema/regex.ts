@@ -10,7 +10,7 @@ export function compileRegex(pattern: string): RegExp {
   }
 }
 
-/** What is wrong with the pattern, or undefined. */
+/** Error text of an invalid pattern, or undefined. */
 export function regexProblem(pattern: string): string | undefined {
   try {
     compileRegex(pattern)

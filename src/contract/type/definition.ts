@@ -1,4 +1,4 @@
-// What a type of monitor is, as data: agent and platform read the same definition.
+// Definition of a monitor type, as data: agent and platform read the same definition.
 import type * as z from 'zod'
 import type { SourceRules } from '../assertion.ts'
 import type { FailureTable } from '../failure.ts'
@@ -23,7 +23,7 @@ export interface TypeDefinition {
   path: string
   /** The whole definition of a monitor, `id` and `checkType` included. */
   schema: z.ZodObject
-  /** The smallest definition: what a monitor needs beyond `id`, `name` and `checkType`. */
+  /** The smallest definition: required fields in addition to `id`, `name` and `checkType`. */
   example: Readonly<Record<string, unknown>>
   /** Sources of assertions, and what each can be compared with. */
   sources?: SourceRules
@@ -33,7 +33,7 @@ export interface TypeDefinition {
   metrics: MetricHelp
   /** Limits of this type alone, each with its unit in its name. */
   limits?: Readonly<Record<string, number>>
-  /** What an agent must have beyond the type, like `runtime:2026.04`. */
+  /** Requirements in addition to the type, like `runtime:2026.04`. */
   requirements?(monitor: Readonly<Record<string, unknown>>): string[]
   /** The most important observations for people, each a few characters. */
   summary?(observed: Readonly<Record<string, unknown>>): string[]
@@ -41,7 +41,7 @@ export interface TypeDefinition {
   analytics?: AnalyticsDefinition
 }
 
-/** A definition with its literal types kept, so that tables by `checkType` are typed. */
+/** A definition that retains its literal types, so that tables by `checkType` are typed. */
 export function defineType<const D extends TypeDefinition>(definition: D): D {
   return definition
 }

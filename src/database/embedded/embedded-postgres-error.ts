@@ -3,7 +3,7 @@
 /**
  * - `LOCKED`: another process uses the folder
  * - `BINARIES`: the programs are missing or do not run on this machine
- * - `USER`: PostgreSQL does not run as root, and no other user can be taken
+ * - `USER`: PostgreSQL does not run as root, and no other user is available
  * - `FOLDER`: the folder cannot be used
  * - `VERSION`: the folder was made by another major version
  * - `START`: it does not start, or has no space; this may pass

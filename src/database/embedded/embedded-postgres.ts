@@ -11,7 +11,7 @@ import { POSTGRES_ROLE, postgresFolder, type PostgresFolder, prepareFolder } fro
 import { endLeftover, PostgresProcess, type PostgresRun } from './process.ts'
 import { choosePostgresUser } from './user.ts'
 
-/** A PostgreSQL that is kept running. */
+/** A supervised PostgreSQL: it is restarted when it ends. */
 export interface EmbeddedPostgres {
   address: DatabaseAddress
   /** Number of its main process; undefined between two runs. */
@@ -28,7 +28,7 @@ export interface EmbeddedPostgresOptions {
   log: Log
   /** Gives up the start. */
   signal?: AbortSignal
-  /** The folder was taken away: nothing may be written any more, and the process should end. */
+  /** Another process has locked the folder: nothing may be written any more, and the process should end. */
   onLockLost?: () => void
 }
 
@@ -41,7 +41,7 @@ const STEADY_MS = 30_000
 /** Starts that may fail before the first that works. */
 const FIRST_STARTS_MAX = 4
 
-/** Where the embedded database of `dataDir` answers while somebody runs it. */
+/** Address of the embedded database of `dataDir` while it runs. */
 export function embeddedAddress(dataDir: string): DatabaseAddress {
   return addressOf(postgresFolder(dataDir))
 }

@@ -32,7 +32,7 @@ export interface PostgresFolder {
 /** The database's own name of its user. */
 export const POSTGRES_ROLE = 'vedette'
 
-/** sun_path of unix(7) holds 108 bytes, the last one zero; the socket's name takes its share. */
+/** sun_path of unix(7) has 108 bytes, including the final zero and the name of the socket. */
 const SOCKET_FOLDER_BYTES_MAX = 107 - '/.s.PGSQL.5432'.length
 const DRAFT = 'data-draft-'
 const INITDB_MS = 120_000
@@ -54,7 +54,7 @@ function socketFolder(root: string): string {
   throw new EmbeddedPostgresError('FOLDER', message)
 }
 
-/** Makes what is missing; the second time only what a restart of the machine took away. */
+/** Creates missing folders; after the first time, only those that a restart of the machine removed. */
 export async function prepareFolder(
   folder: PostgresFolder,
   user: PostgresUser,
@@ -97,7 +97,7 @@ function own(path: string, { ids }: PostgresUser): void {
   }
   const self = process.getuid?.() ?? 0
   const owner = ids?.uid ?? self
-  // In a folder for everybody's temporary files somebody else might have been here first.
+  // In a shared temporary folder another user might have created it first.
   if (found.uid !== owner && found.uid !== self) {
     const message = `${path} belongs to user id ${found.uid} instead of ${owner}; move it away`
     throw new EmbeddedPostgresError('FOLDER', message)

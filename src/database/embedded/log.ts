@@ -14,7 +14,7 @@ const LEVELS: Record<string, LogLevel> = {
 const LINE_CHARS_MAX = 2000
 const LINE = /^([A-Z]+[0-9]?): +(.*)$/
 
-/** Takes what PostgreSQL writes, in pieces of any size. */
+/** Receives the output of PostgreSQL, in pieces of any size. */
 export class PostgresLog {
   readonly #log: Log
   #rest = ''
@@ -39,7 +39,7 @@ export class PostgresLog {
     const [, severity = '', message = line] = LINE.exec(line) ?? []
     if (message.trim() === '') return
     if (severity === 'FATAL' || severity === 'PANIC') this.#grave = message
-    // What the loader complains about comes without a severity.
+    // Errors of the loader have no severity.
     else if (severity === '') this.#grave = message
     this.#log[LEVELS[severity] ?? 'debug']({ postgres: severity }, message)
   }

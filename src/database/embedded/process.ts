@@ -14,15 +14,15 @@ import { POSTGRES_ROLE, type PostgresFolder } from './folder.ts'
 import { PostgresLog } from './log.ts'
 import type { PostgresUser } from './user.ts'
 
-/** What a run is made of. */
+/** Options of a run. */
 export interface PostgresRun {
   binaries: PostgresBinaries
   user: PostgresUser
   folder: PostgresFolder
   log: Log
-  /** Names the socket, and is listened to where `settings` says so. */
+  /** Names the socket; PostgreSQL listens on it where `settings` says so. */
   port?: number
-  /** Settings of PostgreSQL besides our own, which they replace. */
+  /** Additional settings of PostgreSQL, which override our own. */
   settings?: Readonly<Record<string, string>>
 }
 
@@ -32,8 +32,8 @@ export interface PostgresEnd {
   signal: NodeJS.Signals | null
 }
 
-// The watcher is a child of PostgreSQL, which takes the shell's place and its number. As long as it is
-// still its parent, that number means nobody else.
+// The watcher is a child of PostgreSQL, which replaces the shell and has its process id. The id is valid as long
+// as PostgreSQL is the watcher's parent.
 const WATCHED = `
   (
     read -r _ <&3
@@ -44,7 +44,7 @@ const WATCHED = `
   exec "$@"
 `
 
-/** Besides what initdb chose for this machine. */
+/** Settings in addition to those that initdb chose for this machine. */
 const SETTINGS: Readonly<Record<string, string>> = {
   listen_addresses: '',
   unix_socket_permissions: '0700',
@@ -59,7 +59,7 @@ const SETTINGS: Readonly<Record<string, string>> = {
   log_destination: 'stderr',
   logging_collector: 'off',
   log_line_prefix: '',
-  // Statements and their values are nobody's business but the database's.
+  // Statements and their values must not appear in the log.
   log_error_verbosity: 'terse',
   log_min_error_statement: 'panic',
 }
@@ -92,7 +92,7 @@ export class PostgresProcess {
       cwd: folder.root,
       env: { PATH: process.env['PATH'], LC_ALL: 'C' },
       stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
-      // Ctrl-C goes to the platform alone, which first lets requests end.
+      // Ctrl-C is for the platform alone, which first finishes its requests.
       detached: true,
     })
     const lifeline = this.#child.stdio[3] as Socket
@@ -152,7 +152,7 @@ export class PostgresProcess {
     return new EmbeddedPostgresError('START', `PostgreSQL does not start: ${why}`)
   }
 
-  /** Ends it: sessions are closed and everything is written. Resolves when it is gone. */
+  /** Stops it: sessions are closed and everything is written. Resolves when the process has ended. */
   async stop(): Promise<void> {
     const steps: [NodeJS.Signals, number][] = [
       ['SIGINT', FAST_STOP_MS],
@@ -188,7 +188,8 @@ async function createDatabase(probe: Database, name: string): Promise<void> {
 const LEFTOVER_MS = 30_000
 const LEFTOVER_POLL_MS = 10
 /**
- * Signals and their delays: a fast shutdown, an immediate shutdown, and at last SIGKILL. Each loses nothing that was acknowledged; after the last two the log of changes is played again.
+ * Signals and their delays: a fast shutdown, an immediate shutdown, and at last SIGKILL. None loses acknowledged
+ * writes; after the last two the write-ahead log is replayed.
  */
 const LEFTOVER_SIGNALS = [
   { afterMs: 1000, signal: 'SIGINT' },
@@ -197,8 +198,8 @@ const LEFTOVER_SIGNALS = [
 ] as const
 
 /**
- * Ends a PostgreSQL that an earlier platform left behind on this folder, should there be one, and
- * removes what the dead left. The caller holds the folder's lock.
+ * Ends a PostgreSQL that an earlier platform left running on this folder, and removes its leftover files.
+ * The caller holds the lock of the folder.
  */
 export async function endLeftover(folder: PostgresFolder, log: Log): Promise<void> {
   const file = join(folder.data, 'postmaster.pid')

@@ -23,13 +23,13 @@ interface SystemUser {
   gid: number
 }
 
-/** Users that fit, best first; `nobody` is on every system. */
+/** Suitable users, best first; `nobody` exists on every system. */
 const NAMES = ['vedette', 'postgres', 'nobody'] as const
 const PROBE_MS = 5000
 
 /**
- * Chooses the user. `folder` is where its files are or will be, in a folder that exists; `program` is
- * what it has to be able to start. Throws EmbeddedPostgresError `USER`.
+ * Chooses the user. `folder` is the folder of its files, whose parent exists; `program` must be executable for
+ * it. Throws EmbeddedPostgresError `USER`.
  */
 export function choosePostgresUser(folder: string, program: string): PostgresUser {
   const parent = dirname(folder)
@@ -107,8 +107,8 @@ function reaches({ uid, gid }: SystemUser, folder: string, program: string): boo
 }
 
 /**
- * In a user namespace of its own PostgreSQL sees itself as `nobody`, while the system still sees the
- * owner of the files. Undefined where the system does not allow it, as in most containers.
+ * A user namespace in which PostgreSQL runs as `nobody`, while for the system it is the owner of the files.
+ * Undefined where the system does not allow it, as in most containers.
  */
 function inNamespace(): PostgresUser | undefined {
   const nobody = systemUsers().find((user) => user.name === 'nobody')

@@ -1,5 +1,5 @@
 // API monitors: one request of any method, with headers, body and authentication, and assertions on all of
-// the answer; before and after it, people's own scripts.
+// the answer; before and after it, user scripts.
 import { type ApiMonitor, scriptFields } from '../../contract/http-monitor.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { apiDefinition } from './definition.ts'

@@ -1,32 +1,23 @@
-// What an API monitor's definition comes to: the request as it is sent, and how its answer is evaluated.
-import { validateHeaderName, validateHeaderValue } from 'node:http'
+// Plan of an API monitor: the request as it is sent, and the evaluation of its answer.
 import type { ApiMonitor, ApiRequest } from '../../contract/http-monitor.ts'
-import { failure, type Failure } from '../../contract/failure.ts'
+import type { Failure } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import type { HttpPlan } from '../http/check.ts'
-import { basic, namesOf, targetFor, type HttpTarget } from '../../network/http/target.ts'
+import {
+  headerProblem,
+  headersOf,
+  namesOf,
+  targetFor,
+  type HttpTarget,
+} from '../../network/http/target.ts'
 
-/** What a definition comes to: something to run, or what keeps it from running. */
+/** Plan of a definition, or the failure that prevents its run. */
 export type PreparedApi = { plan: HttpPlan } | { failure: Failure }
 
 /** Makes the definition ready to run. */
 export function prepareApi(monitor: ApiMonitor): PreparedApi {
   const problem = headerProblem(monitor.request)
   return problem === undefined ? { plan: makePlan(monitor) } : { failure: problem }
-}
-
-/** The messages name the header, never its value. */
-function headerProblem(request: ApiRequest): Failure | undefined {
-  for (const { key, value } of request.headers) {
-    try {
-      validateHeaderName(key)
-      validateHeaderValue(key, value)
-    } catch {
-      const message = `the header ${JSON.stringify(key)} has a character that HTTP does not allow`
-      return failure('SETTINGS_INVALID', message, { header: key })
-    }
-  }
-  return undefined
 }
 
 function makePlan(monitor: ApiMonitor): HttpPlan {
@@ -41,7 +32,7 @@ function makePlan(monitor: ApiMonitor): HttpPlan {
     skipSSL: request.skipSSL,
     tls: request.tls,
     allAddresses: request.allAddresses,
-    keepBytes: looksIntoBody ? LIMITS.unpackedBytesMax : LIMITS.bodyExcerptBytesMax,
+    bufferBytes: looksIntoBody ? LIMITS.unpackedBytesMax : LIMITS.bodyExcerptBytesMax,
     assertions: request.assertions,
     shouldFail: monitor.shouldFail,
     thresholds: monitor,
@@ -58,15 +49,10 @@ const CONTENT_TYPES = {
 
 /** The request as it is sent. What the user says in headers wins over what follows from other fields. */
 function targetOf(request: ApiRequest): HttpTarget {
-  const { method, bodyType, basicAuth } = request
-  const headers = request.headers.flatMap(({ key, value }) => [key, value])
-  const has = namesOf(headers)
-  if (bodyType !== 'NONE' && !has.has('content-type')) {
+  const { method, bodyType } = request
+  const headers = headersOf(request)
+  if (bodyType !== 'NONE' && !namesOf(headers).has('content-type')) {
     headers.push('Content-Type', CONTENT_TYPES[bodyType])
-  }
-  const { username = '', password = '' } = basicAuth ?? {}
-  if ((username !== '' || password !== '') && !has.has('authorization')) {
-    headers.push('Authorization', basic(username, password))
   }
   const locked = new Set(
     request.headers.filter((one) => one.locked).map((one) => one.key.toLowerCase()),

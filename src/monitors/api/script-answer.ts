@@ -1,5 +1,5 @@
-// The answer of an API monitor on its way through a tear-down script: what the script is shown, and what
-// becomes of the answer by what it hands back.
+// Answer of an API monitor in a tear-down script: the form passed to the script, and the changes applied from its
+// result.
 import type { IncomingHttpHeaders } from 'node:http'
 import { toMicroseconds } from '../../contract/schema/duration.ts'
 import { grouped } from '../../scripts/api/request.ts'

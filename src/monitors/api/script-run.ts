@@ -1,5 +1,5 @@
-// One run of an API monitor with scripts: set up, ask, tear down, evaluate. Loaded at the first such run: an agent
-// without scripts must not carry it in its memory.
+// Run of an API monitor with scripts: set-up script, request, tear-down script, evaluation. Loaded at the first such
+// run, so that agents without scripts do not load it.
 import type { ApiMonitor, ApiRequest } from '../../contract/http-monitor.ts'
 import { failure, type Failure } from '../../contract/failure.ts'
 import { toMicroseconds } from '../../contract/schema/duration.ts'
@@ -51,9 +51,9 @@ export async function runScriptedApi(
 }
 
 class ScriptedRun {
-  /** What is told of the scripts; undefined where none could begin. */
+  /** Report of the scripts; undefined if none could start. */
   shown: ApiScriptsObserved | undefined
-  /** What the set-up script made. */
+  /** Values produced by the set-up script. */
   undisclosed: Record<string, unknown> | undefined
   readonly #monitor: ApiMonitor
   readonly #context: ScriptContext
@@ -76,12 +76,12 @@ class ScriptedRun {
     const prepared = prepareApi({ ...this.#monitor, request })
     if ('failure' in prepared) {
       const isOwn = request === this.#monitor.request
-      throw new TargetFailure(isOwn ? prepared.failure : leftBy(prepared.failure))
+      throw new TargetFailure(isOwn ? prepared.failure : badRequestFailure(prepared.failure))
     }
     const bound = new RequestBound(this.#context.signal, this.#monitor.maxResponseTime)
     const { plan } = prepared
     if (has(this.#monitor.localTearDownScript)) {
-      plan.keepBytes = LIMITS.unpackedBytesMax
+      plan.bufferBytes = LIMITS.unpackedBytesMax
       plan.afterwards = (trip) => {
         bound.lift()
         return this.#tearDown(request, trip)
@@ -94,7 +94,7 @@ class ScriptedRun {
     }
   }
 
-  /** Ends the process of the scripts, and completes what is told of them. */
+  /** Ends the script process and completes the report. */
   async end(): Promise<void> {
     const host = this.#host
     if (host === undefined || this.shown === undefined) return
@@ -119,7 +119,7 @@ class ScriptedRun {
       bytesMax: BYTES_MAX,
       request: shownRequest(monitor.request),
     })) as SetUpDone
-    this.undisclosed = usedBy(done)
+    this.undisclosed = namedValues(done)
     const removed = new Set(done.removed)
     const lookup = (name: string) => {
       if (Object.hasOwn(done.variables, name)) return done.variables[name]
@@ -128,7 +128,7 @@ class ScriptedRun {
     return changedRequest({ monitor, written: written?.['request'] }, lookup, done)
   }
 
-  /** A failure of the script is one of the check, beside which assertions are evaluated all the same. */
+  /** A script failure is a failure of the check; assertions are evaluated all the same. */
   async #tearDown(request: ApiRequest, trip: Trip): Promise<Failure[]> {
     const response = shownResponse(trip, BYTES_MAX / 2)
     const { shown } = this
@@ -158,19 +158,19 @@ class ScriptedRun {
       const message = `the request is larger than the ${BYTES_MAX / 2} bytes that scripts take`
       throw targetFailure('SETTINGS_INVALID', message)
     }
-    const told = { durationMs: 0 }
+    const report = { durationMs: 0 }
     const host = await this.#hostOf()
     const startedAt = performance.now()
     try {
-      const word = await host.run(order)
-      if (!('error' in word)) return word
-      throw new TargetFailure(scriptErrorFailure(word.error, `the ${step} script`))
+      const answer = await host.run(order)
+      if (!('error' in answer)) return answer
+      throw new TargetFailure(scriptErrorFailure(answer.error, `the ${step} script`))
     } catch (error) {
-      if (error instanceof TargetFailure) Object.assign(told, { error: error.message })
+      if (error instanceof TargetFailure) Object.assign(report, { error: error.message })
       throw error
     } finally {
-      told.durationMs = toMicroseconds(performance.now() - startedAt)
-      if (this.shown !== undefined) this.shown[NAMES[step]] = told
+      report.durationMs = toMicroseconds(performance.now() - startedAt)
+      if (this.shown !== undefined) this.shown[NAMES[step]] = report
     }
   }
 
@@ -193,13 +193,13 @@ const NAMES = { 'set-up': 'setUp', 'tear-down': 'tearDown' } as const satisfies 
 
 const has = (script: string | null | undefined) => (script ?? '').trim() !== ''
 
-/** What is wrong with a request that a script has left is the script's fault, not that of the settings. */
-function leftBy({ message, details }: Failure): Failure {
+/** A bad request made by a script is a failure of the script, not of the settings. */
+function badRequestFailure({ message, details }: Failure): Failure {
   return failure('SCRIPT_FAILED', `the set-up script leaves a bad request: ${message}`, details)
 }
 
-/** In a form in which secrets are found by their names. */
-function usedBy({ request, variables }: SetUpDone): Record<string, unknown> {
+/** As name-value pairs, in which secrets are found by their names. */
+function namedValues({ request, variables }: SetUpDone): Record<string, unknown> {
   const listed = (pairs: Iterable<[string, string]>) =>
     Array.from(pairs, ([key, value]) => ({ key, value }))
   return {
@@ -210,7 +210,7 @@ function usedBy({ request, variables }: SetUpDone): Record<string, unknown> {
   }
 }
 
-/** The time of the request alone, within that of the whole run. */
+/** Timeout of the request alone, within that of the whole run. */
 class RequestBound {
   readonly #stop = new AbortController()
   readonly #outer: AbortSignal
@@ -228,7 +228,7 @@ class RequestBound {
     return this.#stop.signal
   }
 
-  /** The request is done: no time runs any more, but the run may still be cancelled. */
+  /** Stops the timeout after the request; the run can still be cancelled. */
   lift(): void {
     clearTimeout(this.#timer)
   }

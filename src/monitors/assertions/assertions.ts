@@ -1,5 +1,5 @@
-// Evaluates the assertions of a check, top down, and reports each one that does not hold. What is
-// certainly cheap runs here; people's regexes and expensive paths run in a thread with a time limit.
+// Evaluates the assertions of a check in order and reports each one that does not hold. Cheap assertions
+// run inline; user regexes and expensive JSON paths run in a thread with a time limit.
 import { setImmediate as turn } from 'node:timers/promises'
 import { TARGETLESS, type Assertion } from '../../contract/assertion.ts'
 import { failure, type Failure } from '../../contract/failure.ts'
@@ -9,18 +9,18 @@ import { evaluate, type Material } from './evaluate.ts'
 import { regexStepsMax } from './regex-cost.ts'
 import type { Actual } from './comparison.ts'
 
-/** Where an assertion finds its value. Functions are called when the first assertion asks, and once. */
+/** Source of the value of an assertion. Its functions are called at most once, by the first assertion. */
 export type AssertionSource =
   | { kind: 'value'; value: () => unknown }
   /** A JSON text; `property` is a JSONPath, empty for the whole document. */
   | { kind: 'json'; text: () => string }
-  /** A text; `property` is a regex whose first group (or whole match) is taken, empty for all of it. */
+  /** A text; `property` is a regex whose first group (or whole match) is used, empty for the whole text. */
   | { kind: 'text'; text: () => string }
   /** `property` is the name. */
   | { kind: 'header'; value: (name: string) => string | undefined }
   /**
-   * `property` names one of several values; the target is told for values with several spellings. `order`
-   * gives the values that there are, lowest first, where they are compared by their order.
+   * `property` names one of several values; `target` is passed for values with several spellings. `order`
+   * gives all values, lowest first, if they are compared by their order.
    */
   | {
       kind: 'property'
@@ -28,7 +28,7 @@ export type AssertionSource =
       order?: (name: string) => readonly string[] | undefined
     }
 
-/** Source name → where it finds its value. */
+/** Sources by name. */
 export type AssertionSources = Readonly<Record<string, AssertionSource>>
 
 /** Steps of a backtracking regex that are well below ten milliseconds. */
@@ -37,7 +37,7 @@ const REGEX_STEPS_INLINE_MAX = 5_000_000
 const PATH_STEPS_INLINE_MAX = 20_000
 /** JSON that is parsed within a few milliseconds. */
 const JSON_CHARACTERS_INLINE_MAX = 262_144
-/** Each is cheap and hundreds are not: after so long in one go, others have their turn. */
+/** One is cheap, hundreds are not: time after which the event loop gets a turn. */
 const INLINE_MS_MAX = 20
 
 /**
@@ -45,7 +45,7 @@ const INLINE_MS_MAX = 20
  * {index (from 0), source, property, comparison, target, actual}; one that cannot be evaluated gives
  * ASSERTION_REGEX_TIMEOUT, ASSERTION_QUEUE_FULL or ASSERTION_INVALID with the same details.
  *
- * Never rejects. When the signal is aborted, evaluation stops with one failure more: CANCELLED, or
+ * Never rejects. When the signal is aborted, evaluation stops with an additional failure: CANCELLED, or
  * ASSERTION_REGEX_TIMEOUT when the deadline of the check came while an assertion was evaluated.
  */
 export async function evaluateAssertions(
@@ -74,9 +74,8 @@ export async function evaluateAssertions(
 }
 
 /**
- * Where the first match of the regex ends in the text, -1 where there is none; within the same bounds as
- * in assertions. `^` and `$` stand for the ends of lines. Never rejects: what keeps it from an answer
- * is a failure.
+ * End of the first match of the regex in the text, -1 for none; within the same bounds as
+ * in assertions. `^` and `$` match at line ends. Never rejects: an error is returned as a failure.
  */
 export async function endOfMatch(
   pattern: string,
@@ -122,7 +121,7 @@ function materialOf(
   return made
 }
 
-/** The outcome of an assertion that is cheap; undefined for one that belongs into the thread. */
+/** Outcome of a cheap assertion; undefined for one that belongs in the thread. */
 function evaluateInline(
   assertion: Assertion,
   material: Material | undefined,
@@ -166,7 +165,7 @@ function isCheapPath(path: string): boolean {
   try {
     return compileJsonPath(path).cost !== 'regex'
   } catch {
-    // Evaluating it says what is wrong with it.
+    // The evaluation reports its error.
     return true
   }
 }
@@ -186,7 +185,7 @@ function failureOf(
   const { evaluation } = outcome
   if (evaluation.holds) return undefined
   if (evaluation.problem !== undefined) {
-    // What we cannot look into says nothing about the target.
+    // A value that cannot be inspected shows nothing about the target.
     const code = evaluation.ours === true ? 'ASSERTION_INVALID' : 'ASSERTION_FAILED'
     return failure(code, `${what}: ${evaluation.problem}`, details)
   }
@@ -196,9 +195,9 @@ function failureOf(
 
 /** The assertion as its one-line shorthand. */
 function readable({ source, property, comparison, target }: Assertion): string {
-  const words = [source, property, comparison]
+  const parts = [source, property, comparison]
   if (!TARGETLESS.includes(comparison)) {
-    words.push(/^-?[0-9.]+$/.test(target) ? target : JSON.stringify(target))
+    parts.push(/^-?[0-9.]+$/.test(target) ? target : JSON.stringify(target))
   }
-  return words.filter((word) => word !== '').join(' ')
+  return parts.filter((part) => part !== '').join(' ')
 }

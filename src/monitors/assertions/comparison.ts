@@ -4,7 +4,7 @@ import type { Comparison } from '../../contract/assertion.ts'
 import { DECIMAL, differenceOf, parseExactJson, readNumber } from '../../contract/exact-json.ts'
 import { isNumeric, isObject, sameJson, type Json } from '../../contract/json-path/json-path.ts'
 
-/** What an assertion looks at; `undefined` means that there is no such value. */
+/** Value of an assertion; `undefined` if there is none. */
 export type Actual = Json | undefined
 
 /**

@@ -1,4 +1,4 @@
-// Evaluators one assertion on the raw material of its source: extract, apply the regex, compare. Pure, so
+// Evaluates one assertion on the raw material of its source: extract, apply the regex, compare. Pure, so
 // that it runs the same in the event loop and in the worker thread.
 import type { Assertion } from '../../contract/assertion.ts'
 import { endOfString, parseExactJson } from '../../contract/exact-json.ts'
@@ -7,20 +7,20 @@ import { compileRegex } from '../../contract/schema/regex.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { excerptOf, holds, textOf, type Actual } from './comparison.ts'
 
-/** What a source gives, before an assertion picks its value out of it. */
+/** Data of a source, from which an assertion selects its value. */
 export type Material =
   | {
       kind: 'value'
       value: Actual
-      /** The values that there are, lowest first, where GREATER_THAN and LESS_THAN go by that order. */
+      /** All values, lowest first, if GREATER_THAN and LESS_THAN compare by that order. */
       order?: readonly string[]
     }
   | { kind: 'text'; text: string }
   | { kind: 'json'; text: string }
 
 /**
- * Whether the assertion holds; `end` is where the match of a regex on a text ends, `actual` what it saw,
- * `problem` why it could not be compared at all, and `ours` that a limit of ours is why.
+ * Outcome of an assertion; `end` is the end of the regex match in a text, `actual` the compared value,
+ * `problem` why it could not be compared, and `ours` whether a limit of ours is the cause.
  */
 export type Evaluation =
   | { holds: true; end?: number }
@@ -32,12 +32,12 @@ const ACTUAL_CHARACTERS_MAX = 200
 type Unreadable = { problem: string; ours?: boolean }
 type Parsed = { document: Json } | Unreadable
 
-/** The last JSON text and what came of it: several assertions look into one body. */
+/** The last JSON text, parsed: several assertions use the same body. */
 let lastText: string | undefined
 let lastParsed: Parsed | undefined
 
 /**
- * Evaluators an assertion. Throws StepsExceeded when its JSONPath needs more than `stepsMax` steps;
+ * Evaluates an assertion. Throws StepsExceeded when its JSONPath needs more than `stepsMax` steps;
  * a regex in it runs for as long as it likes.
  */
 export function evaluate(assertion: Assertion, material: Material, stepsMax: number): Evaluation {
@@ -56,7 +56,7 @@ function isTrue({ comparison, target }: Assertion, actual: Actual, material: Mat
     return holds(comparison, actual, target)
   }
   const place = typeof actual === 'string' ? material.order.indexOf(actual) : -1
-  // What stands nowhere in the order is neither above nor below anything.
+  // A value outside of the order is neither above nor below any other.
   return place >= 0 && holds(comparison, place, String(material.order.indexOf(target)))
 }
 
@@ -126,7 +126,7 @@ function valueOf(match: RegExpExecArray): string | undefined {
 }
 
 /**
- * What makes a JSON text too large to be parsed. Looked at beforehand, because a parser that runs out of
+ * Error text of a JSON text too large to be parsed. Checked beforehand, because a parser that runs out of
  * memory or stack in the middle takes the whole process with it, worker thread or not.
  */
 function sizeProblem(text: string): string | undefined {

@@ -17,7 +17,7 @@ interface Waiting {
   settle(outcome: ThreadOutcome): void
 }
 
-/** How long an idle thread is kept. */
+/** Idle time after which the thread is ended. */
 const REST_MS_MAX = 30_000
 
 /** For the thread to start and to receive the text; only a machine in great distress needs as long. */
@@ -48,7 +48,7 @@ export class EvaluationThread {
       const leave = () => {
         const place = this.#line.indexOf(one)
         if (place >= 0) this.#line.splice(place, 1)
-        // What runs already goes on to the end of its time, and nobody waits for it.
+        // The running evaluation continues to the end of its time; its result is discarded.
         resolve({ failure: abortedFailure(signal) })
       }
       const one: Waiting = {
@@ -86,7 +86,7 @@ export class EvaluationThread {
     worker.postMessage(request, [])
   }
 
-  /** Nothing to do: keeps no process alive, and after a while no memory either. */
+  /** Idle: does not keep the process alive, and ends after the idle time. */
   #rest(): void {
     this.#worker?.unref()
     this.#timer = setTimeout(() => {
@@ -107,13 +107,13 @@ export class EvaluationThread {
         maxYoungGenerationSizeMb: 32,
       },
     })
-    worker.on('message', (reply: EvaluationReply) => this.#hear(worker, reply))
+    worker.on('message', (reply: EvaluationReply) => this.#onReply(worker, reply))
     worker.on('error', (error) => this.#lose(worker, reasonOf(error)))
     worker.on('exit', () => this.#lose(worker, 'its thread ended'))
     return worker
   }
 
-  #hear(worker: Worker, reply: EvaluationReply): void {
+  #onReply(worker: Worker, reply: EvaluationReply): void {
     if (worker !== this.#worker || reply.id !== this.#id) return
     if ('started' in reply) this.#expireIn(LIMITS.regexMs, tooSlow())
     else if ('evaluation' in reply) this.#finish({ evaluation: reply.evaluation })
@@ -186,7 +186,7 @@ function abortedFailure(signal: AbortSignal): Failure {
 const thread = new EvaluationThread()
 
 /**
- * Evaluators an assertion in the worker thread, where it may take LIMITS.regexMs and
+ * Evaluates an assertion in the worker thread, where it may take LIMITS.regexMs and
  * LIMITS.assertionHeapMiBMax. Never rejects: the failure is ASSERTION_REGEX_TIMEOUT,
  * RESOURCES_EXHAUSTED (the thread was not ready in time), ASSERTION_QUEUE_FULL, ASSERTION_INVALID (memory), or CANCELLED.
  */

@@ -1,4 +1,4 @@
-// The worker thread in which expensive assertions are evaluated, so that nobody's regular expression
+// The worker thread in which expensive assertions are evaluated, so that no regular expression
 // stops the event loop. It is ended from outside when its time is up.
 import { parentPort } from 'node:worker_threads'
 import { evaluate, prepare, type Evaluation, type Material } from './evaluate.ts'

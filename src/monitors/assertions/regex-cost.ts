@@ -3,7 +3,7 @@
 
 /**
  * An upper bound for the steps that a backtracking engine takes to search `pattern` in a text of
- * `characters`; Infinity where this simple look cannot tell.
+ * `characters`; Infinity if this simple estimate does not apply.
  *
  * Without lookaround, references and repeated groups, each unbounded repetition multiplies the work by
  * the length of the text, each choice by two. Escaped and bracketed signs are counted as if they

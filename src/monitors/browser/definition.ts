@@ -12,7 +12,7 @@ export const BrowserMonitor = monitorSchema(
     ...scriptedFields,
     /** Host whose certificate is looked at besides. */
     sslCheckDomain: z.string().max(2048).nullable().optional(),
-    /** Pictures to compare with: where each is kept, and its path in the project. */
+    /** Reference screenshots: the location of each, and its path in the project. */
     snapshots: z
       .array(z.strictObject({ key: z.string().min(1), path: z.string().min(1).max(1000) }))
       .max(1000)

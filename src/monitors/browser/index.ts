@@ -18,7 +18,7 @@ export const browser = defineMonitor<BrowserMonitor, ScriptContext>({
   overrunMsMax: SCRIPT_END_MS_MAX,
 })
 
-/** What a definition may say and a run does not do: said, so that nobody relies on it. */
+/** Notices about settings that a run does not support. */
 function unheeded({ sslCheckDomain, snapshots }: BrowserMonitor): string[] {
   const notes: string[] = []
   if ((sslCheckDomain ?? '') !== '') {

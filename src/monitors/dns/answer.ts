@@ -1,15 +1,15 @@
-// An answer as assertions see it, and as results show it.
+// Forms of a DNS answer for assertions and results.
 import { DNS_LIMITS } from './definition.ts'
 import type { DnsMessage, DnsRecord } from '../../network/dns/message.ts'
 
-/** What TEXT_ANSWER looks at: the data of each record of the answer, a line each. */
+/** Value of TEXT_ANSWER: the data of each record of the answer, a line each. */
 export function answerText({ Answer }: DnsMessage): string {
   return inNaturalOrder(Answer)
     .map(({ data }) => data)
     .join('\n')
 }
 
-/** What JSON_ANSWER looks into. */
+/** Value of JSON_ANSWER. */
 export function answerJson(message: DnsMessage): string {
   return JSON.stringify({ ...message, Answer: inNaturalOrder(message.Answer) })
 }
@@ -17,9 +17,8 @@ export function answerJson(message: DnsMessage): string {
 let collator: Intl.Collator | undefined
 
 /**
- * Records of one set have no order, and many servers turn them round from answer to answer: they are put in
- * one that stays, by their data, numbers by their value. The sets stay where they are, so that a chain of
- * aliases can be followed.
+ * Sorts the records of each set by their data, numbers by their value: many servers rotate them. The order
+ * of the sets stays, so that a chain of aliases can be followed.
  */
 function inNaturalOrder(records: readonly DnsRecord[]): readonly DnsRecord[] {
   if (records.length < 2) return records
@@ -37,7 +36,7 @@ function inNaturalOrder(records: readonly DnsRecord[]): readonly DnsRecord[] {
 
 const SECTIONS = ['Answer', 'Authority', 'Additional'] as const
 
-/** How many records each section has. */
+/** Number of records of each section. */
 export interface SectionCounts {
   answers: number
   authorities: number
@@ -53,7 +52,7 @@ export function countsOf({ Answer, Authority, Additional }: DnsMessage): Section
   }
 }
 
-/** The message for a result: of a large one the beginning, and how many records were left out. */
+/** The message for a result: of a large one the beginning, and the number of omitted records. */
 export function shownMessage(message: DnsMessage): DnsMessage & { leftOut?: number } {
   let left = DNS_LIMITS.dnsShownCharactersMax
   let leftOut = 0

@@ -1,4 +1,4 @@
-// One DNS query on a connection of its own: dialled, secured where that belongs to the protocol, asked, closed.
+// One DNS query on its own connection: dials, starts TLS if the protocol has it, queries, closes.
 import type { DnsCode } from './definition.ts'
 import { peerPlace, placeOf } from '../../network/connect-errors.ts'
 import type { Connection, Endpoint } from '../../network/dial.ts'
@@ -11,7 +11,7 @@ import { literalOf } from '../../network/ip-address.ts'
 import { TargetFailure, targetFailure } from '../../network/target-failure.ts'
 
 /**
- * Asks one server; the one of the definition, by its name, where none is given. Rejects with TargetFailure
+ * Queries one server, by default the definition's, by its name. Rejects with TargetFailure
  * (DNS_…, CONNECT_…, TLS_…, PROXY_…), or the signal's reason. No socket is left in any case.
  */
 export async function askByConnection(
@@ -55,7 +55,7 @@ function authorityOf(host: string, port: number): string {
   return port === 443 ? place.replace(/:443$/, '') : place
 }
 
-/** Speaks TLS where it belongs to the protocol; rejects when the certificate does not verify and has to. */
+/** Starts TLS if the protocol has it; rejects when a certificate that must verify does not. */
 async function secured(running: DnsRun, { socket }: Connection, where: string) {
   const { plan, context, observed, progress } = running
   const { protocol } = plan
@@ -77,7 +77,7 @@ async function secured(running: DnsRun, { socket }: Connection, where: string) {
   return protocol === 'DOH' ? { secure: secure.socket } : { plain: secure.socket }
 }
 
-/** The answer, on a connection, where nothing else may come. */
+/** The answer, on a connection on which nothing else may arrive. */
 function answerIn(bytes: Buffer, query: Buffer, where: string): DnsMessage {
   const reading = readAnswer(bytes, query)
   switch (reading.kind) {

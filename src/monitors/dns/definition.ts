@@ -42,10 +42,10 @@ const QUERY_CHARACTERS_MAX = 100
 /** The smallest and the largest size of datagrams that RFC 6891 knows. */
 const EDNS_BYTES_MIN = 512
 const EDNS_BYTES_MAX = 65_535
-/** What travels unfragmented everywhere (DNS flag day 2020). */
+/** Size that is nowhere fragmented (DNS flag day 2020). */
 const EDNS_BYTES = 1232
 
-/** The request of a DNS monitor. NOERROR is asked for, unless an assertion on RESPONSE_CODE says else. */
+/** The request of a DNS monitor. NOERROR is required, unless an assertion on RESPONSE_CODE says otherwise. */
 export const DnsRequest = z
   .strictObject({
     /** An absolute name; for PTR also an address, whose name under in-addr.arpa or ip6.arpa is asked for. */
@@ -56,32 +56,32 @@ export const DnsRequest = z
     /** See DNS_PORTS. */
     port: z.int().min(1).max(65_535).optional(),
     /**
-     * UDP goes on over TCP where an answer is truncated. Ours: DOT (DNS over TLS, RFC 7858) and DOH (DNS over
+     * UDP retries over TCP if an answer is truncated. Ours: DOT (DNS over TLS, RFC 7858) and DOH (DNS over
      * HTTPS, RFC 8484).
      */
     protocol: z.enum(['UDP', 'TCP', 'DOT', 'DOH']).default('UDP'),
     assertions: assertionsSchema(DNS_SOURCES),
-    /** Ours: CH for what a server says about itself, like version.bind. */
+    /** Ours: CH for information about the server itself, like version.bind. */
     recordClass: z.enum(['IN', 'CH', 'HS']).default('IN'),
-    /** Ours: the RD bit; false asks a server for what it knows itself. */
+    /** Ours: the RD bit; false asks a server for its own data only. */
     recursionDesired: z.boolean().default(true),
     /** Ours: the DO bit, which asks for signatures (RFC 3225). */
     dnssecOk: z.boolean().default(false),
-    /** Ours: the CD bit, which asks a resolver for what does not validate, too (RFC 4035). */
+    /** Ours: the CD bit, which also asks a resolver for answers that do not validate (RFC 4035). */
     checkingDisabled: z.boolean().default(false),
     /** Ours: the largest datagram that is offered by EDNS; 0 asks without EDNS. */
     ednsBytes: z.int().min(0).max(EDNS_BYTES_MAX).default(EDNS_BYTES),
     /** Ours: ask the server for its identifier (RFC 5001). */
     nsid: z.boolean().default(false),
-    /** Ours: how often each server is asked over UDP; resolv.conf's `attempts` without it, else 2. */
+    /** Ours: UDP attempts for each server; by default `attempts` of resolv.conf, else 2. */
     attempts: z.int().min(1).max(5).optional(),
     /** Ours: which addresses of a server's name to ask. */
     ipFamily: z.enum(['IPv4', 'IPv6']).default('IPv4'),
     /** Ours: of DOT and DOH. */
     tls: TlsSettings.optional(),
-    /** Ours: go on when the certificate does not verify. */
+    /** Ours: continue when the certificate does not verify. */
     skipSSL: z.boolean().default(false),
-    /** Ours: where DOH asks. */
+    /** Ours: path of the DOH query. */
     dohPath: z
       .string()
       .max(2048)
@@ -136,13 +136,13 @@ function* problemsOf(request: Wished): Generator<Problem> {
     yield { path, message: 'is a part of EDNS, which ednsBytes 0 leaves out' }
   }
   const { query } = request
-  // Where a variable comes in, the name is known at the run only; of its length another objection speaks.
+  // A name with a variable is known at the run only; its length has its own check.
   if (query === '' || query.length > QUERY_CHARACTERS_MAX || query.includes('{{')) return
   const encoded = encodeDnsName(dnsQueryName(request))
   if (typeof encoded === 'string') yield { path: ['query'], message: encoded }
 }
 
-/** A response code that does not exist would be waited for in vain. */
+/** An unknown response code could never match. */
 function* rcodeProblems(assertions: readonly Assertion[]): Generator<Problem> {
   for (const [index, { source, comparison, target, regex }] of assertions.entries()) {
     const isWhole = source === 'RESPONSE_CODE' && (regex ?? '') === '' && !target.includes('{{')
@@ -156,7 +156,7 @@ function isHost(text: string): boolean {
   return text.includes('{{') || (!/[\s/]/.test(text) && hasNoPort(text))
 }
 
-/** The name that a request asks for. */
+/** The query name of a request. */
 export function dnsQueryName({ query, recordType: type }: Wished): string {
   return (type === 'PTR' ? reverseName(query) : undefined) ?? query
 }

@@ -1,5 +1,5 @@
-// A DNS query over HTTPS (RFC 8484): one POST on a TLS connection that stands, by HTTP/2 where the server
-// speaks it and by HTTP/1.1 otherwise.
+// DNS query over HTTPS (RFC 8484): one POST on an established TLS connection, over HTTP/2 if the server
+// supports it, else HTTP/1.1.
 import type { DnsCode } from './definition.ts'
 import {
   connect,
@@ -22,15 +22,15 @@ export const DOH_ALPN = ['h2', 'http/1.1']
 const MESSAGE_BYTES_MAX = 65_535
 const MEDIA_TYPE = 'application/dns-message'
 
-/** What is asked, and of whom. */
+/** Query and server. */
 export interface HttpsOrder {
   socket: TLSSocket
   /** The peer, for messages. */
   where: string
-  /** Host and port, as they stand in the request. */
+  /** Host and port of the request. */
   authority: string
   path: string
-  /** With id 0, so that caches can tell that queries are alike (RFC 8484, 4.1). */
+  /** With id 0, so that equal queries share a cache entry (RFC 8484, 4.1). */
   query: Buffer
 }
 
@@ -42,7 +42,7 @@ interface HttpAnswer {
 }
 
 /**
- * Sends the query and resolves with the message that comes. Rejects with TargetFailure (DNS_HTTP, HTTP_…,
+ * Sends the query and resolves with the received message. Rejects with TargetFailure (DNS_HTTP, HTTP_…,
  * CONNECTION_…), or the signal's reason. The socket is destroyed in any case.
  */
 export async function askOverHttps(
@@ -83,7 +83,7 @@ async function askByHttp1(
       socket,
       outgoing: { method: 'POST', path, headers, body: query },
       answer,
-      options: { where, keepBytes: MESSAGE_BYTES_MAX + 1, isEnough: () => false },
+      options: { where, bufferBytes: MESSAGE_BYTES_MAX + 1, isEnough: () => false },
       progress,
       signal,
     })
@@ -91,7 +91,7 @@ async function askByHttp1(
     return {
       status: response?.statusCode ?? 0,
       contentType: response?.headers['content-type'] ?? '',
-      body: Buffer.concat(body.kept),
+      body: Buffer.concat(body.chunks),
     }
   } finally {
     releaseBody(answer.body)

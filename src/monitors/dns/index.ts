@@ -1,4 +1,4 @@
-// The DNS monitor: does the server answer, with what, and how fast.
+// DNS monitor: whether the server answers, with which records, and how fast.
 import { dnsDefinition, type DnsCode, type DnsMonitor } from './definition.ts'
 import { failure, type Failure, type FailureCode } from '../../contract/failure.ts'
 import { toMicroseconds } from '../../contract/schema/duration.ts'
@@ -20,7 +20,7 @@ import {
 } from '../../network/dns/name-servers.ts'
 import { isDegraded, tooSlow } from '../thresholds.ts'
 
-/** Failures that `shouldFail` takes for a pass: the server does not answer, or answers with an error. */
+/** Failures that count as a pass with `shouldFail`: no answer, or an error. */
 const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<string> = new Set<FailureCode | DnsCode>([
   'DNS_RESPONSE_CODE',
   'CONNECT_REFUSED',
@@ -30,7 +30,7 @@ const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<string> = new Set<FailureCode | DnsCo
   'TIMEOUT_FIRST_BYTE',
 ])
 
-/** Makes the DNS type of monitor, on these name servers of the system. */
+/** Makes the DNS monitor type with these system name servers. */
 export function createDns(
   system: () => SystemServers,
   nameServers: NameServers = createNameServers(system),
@@ -63,14 +63,14 @@ async function runDns(
   if (message !== undefined) failures = await evaluate(plan, message, responseTimeMs, context)
   if (shouldFail) failures = failures.filter(({ code }) => !EXPECTED_BY_SHOULD_FAIL.has(code))
   round(observed)
-  const seen = { observed: { ...observed }, failures }
-  // Without an answer there was none whose time could be evaluated.
-  if (message === undefined) return seen
+  const observation = { observed: { ...observed }, failures }
+  // Without an answer there is no response time.
+  if (message === undefined) return observation
   if (failures.length === 0) {
     const slow = tooSlow(responseTimeMs, monitor)
     if (slow !== undefined) failures.push(slow)
   }
-  return { ...seen, responseTimeMs, degraded: isDegraded(responseTimeMs, monitor) }
+  return { ...observation, responseTimeMs, degraded: isDegraded(responseTimeMs, monitor) }
 }
 
 async function evaluate(

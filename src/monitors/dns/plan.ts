@@ -1,4 +1,4 @@
-// What a DNS monitor's definition means, worked out once for all its runs.
+// Plan of a DNS monitor, computed once for all its runs.
 import type { Assertion } from '../../contract/assertion.ts'
 import { DNS_PORTS } from '../../contract/dns/ports.ts'
 import { dnsQueryName, type DnsMonitor, type DnsRequest } from './definition.ts'
@@ -9,7 +9,7 @@ import type { Family } from '../../network/dial.ts'
 import { DNS_CLASSES } from '../../network/dns/codes.ts'
 import { encodeQuery, type DnsQuestion } from '../../network/dns/message.ts'
 
-/** How a server is spoken to. */
+/** Transport to a server. */
 export type DnsProtocol = DnsRequest['protocol']
 
 /** A definition, ready to be run. */
@@ -24,18 +24,18 @@ export interface DnsPlan {
   port: number
   family: Family
   protocol: DnsProtocol
-  /** How often each server is asked over UDP; undefined leaves that to the system's settings. */
+  /** UDP attempts for each server; undefined for the system's settings. */
   attempts: number | undefined
   tls: TlsSettings | undefined
   skipSSL: boolean
   dohPath: string
   assertions: readonly Assertion[]
-  /** Any response code is fine as such: an assertion says which one it must be. */
+  /** Any response code is accepted: an assertion checks it. */
   assertsCode: boolean
   maxResponseTime: number
 }
 
-/** What all attempts of a monitor share. */
+/** Common plan of all attempts of a monitor. */
 export function makeDnsPlan({ request, maxResponseTime }: DnsMonitor): DnsPlan {
   const name = encodeDnsName(dnsQueryName(request))
   // The schema has refused such a name.
@@ -51,7 +51,7 @@ export function makeDnsPlan({ request, maxResponseTime }: DnsMonitor): DnsPlan {
     ednsBytes: request.ednsBytes,
     nsid: request.nsid,
   }
-  // Who asks for a part of EDNS must not get an answer without it.
+  // A definition that uses EDNS must not get an answer without it.
   const canDoWithout = request.ednsBytes > 0 && !request.dnssecOk && !request.nsid
   return {
     query: encodeQuery(question),

@@ -1,4 +1,4 @@
-// One DNS query from the look-up of its server to the answer, over whichever protocol, with what it took.
+// One DNS query from the lookup of its server to the answer, over any protocol, with its duration.
 import { randomInt } from 'node:crypto'
 import type { Failure } from '../../contract/failure.ts'
 import { countsOf, shownMessage } from './answer.ts'
@@ -12,7 +12,7 @@ import { DeadlineReached } from '../../network/deadline.ts'
 import { type Context } from '../monitor.ts'
 import { failureOf, isFailure, TargetFailure } from '../../network/target-failure.ts'
 
-/** What a query came to. */
+/** Outcome of a query. */
 export interface DnsProbe {
   observed: DnsObserved
   /** The whole answer. */
@@ -21,8 +21,8 @@ export interface DnsProbe {
 }
 
 /**
- * Asks as planned. What goes wrong with the target is in `failure`; rejects with the signal's reason when the
- * run is cancelled. No socket is left in either case.
+ * Makes the planned query. Faults of the target are in `failure`. Rejects with the signal's reason when the run
+ * is cancelled. Closes its sockets in any case.
  */
 export async function probeDns(
   plan: DnsPlan,
@@ -53,10 +53,10 @@ export async function probeDns(
   return probe
 }
 
-/** Whom to ask: servers with an address that the network policy has passed, or one that is dialled by its name. */
+/** Servers to ask: addresses permitted by the network policy, or one to be dialled by its name. */
 type Peers = readonly DnsServer[] | 'by name'
 
-/** Connections are dialled by name: the location's proxy may know it where this agent does not. */
+/** Connections are dialled by name: the location's proxy may resolve names that the agent cannot. */
 async function peersOf({ plan, context, system, observed }: DnsRun): Promise<Peers> {
   const { nameServer, port, family, protocol } = plan
   const { signal, dial } = context
@@ -68,7 +68,7 @@ async function peersOf({ plan, context, system, observed }: DnsRun): Promise<Pee
   return [{ address, port }]
 }
 
-/** Those that the policy allows; rejects with what forbids the first when it allows none. */
+/** Servers permitted by the policy; rejects with the refusal of the first if none is. */
 async function permitted(servers: readonly DnsServer[], { dial, signal }: Context) {
   const allowed: DnsServer[] = []
   let forbidden: unknown
@@ -92,7 +92,7 @@ async function askSystem(running: DnsRun, peers: Peers): Promise<DnsFound> {
   return found
 }
 
-/** Servers that refuse everything, or that stand on a machine without a network, say nothing of the query. */
+/** Response codes of servers that refuse all queries or have no network; they show nothing about the query. */
 async function rejectIfOurs({ system, context }: DnsRun, sinceMs: number): Promise<void> {
   const problem = await system.nameServers.problem(sinceMs, context.signal)
   if (problem !== undefined) throw new TargetFailure(problem)
@@ -122,7 +122,7 @@ function ask(running: DnsRun, peers: Peers, template: Buffer): Promise<DnsFound>
 
 const PASSED_OVER: ReadonlySet<string> = new Set(['SERVFAIL', 'NOTIMP', 'REFUSED'])
 
-/** As resolvers of the system do: another server may know what this one could not or would not tell. */
+/** Response codes after which the next server is asked, as system resolvers do. */
 function passesOver({ Status }: DnsMessage): boolean {
   return PASSED_OVER.has(Status)
 }
@@ -134,7 +134,7 @@ async function askByDatagrams(
 ): Promise<DnsFound> {
   const { plan, context, system, observed, progress } = running
   const attempts = plan.attempts ?? (plan.nameServer === undefined ? system.attempts : 2)
-  // All tries take place before the deadline; with the usual 5 s hardly any would.
+  // All attempts end before the deadline; with the default of 5 s hardly any would.
   const shareMs = plan.maxResponseTime / (servers.length * attempts)
   observed.udp ??= { sent: 0, ignored: 0, passedOver: [] }
   const sentAt = performance.now()
@@ -182,7 +182,7 @@ async function askByConnections(
   return poor
 }
 
-/** A part of the time for one of several servers; `end` must be called. */
+/** Share of the time for one of several servers; `end` must be called. */
 function shareOf({ context, plan, system }: DnsRun, servers: number) {
   const { signal } = context
   const controller = new AbortController()
@@ -199,7 +199,7 @@ function shareOf({ context, plan, system }: DnsRun, servers: number) {
   }
 }
 
-/** A time-out says what came instead of an answer. */
+/** Adds the packets received instead of an answer to a timeout. */
 function explained(failed: Failure, udp: UdpTally | undefined): Failure {
   if (failed.code !== 'TIMEOUT_FIRST_BYTE' || udp === undefined) return failed
   const { sent, ignored, ignoredReason } = udp

@@ -1,4 +1,4 @@
-// A DNS query on its way: its facts so far, as results show them.
+// Running DNS query: its facts so far, as results show them.
 import type { Family, Progress } from '../../network/dial.ts'
 import type { SectionCounts } from './answer.ts'
 import type { DnsMessage } from '../../network/dns/message.ts'
@@ -11,12 +11,12 @@ import type { PeerFacts } from '../../network/tls/facts.ts'
 
 /** Milliseconds. */
 export interface DnsPhases {
-  /** Looking up the name of the server. */
+  /** Lookup of the server's name. */
   dnsMs?: number
   connectMs?: number
   proxyMs?: number
   tlsMs?: number
-  /** Over UDP, until the answer came that was cut off. */
+  /** Over UDP, until the truncated answer. */
   truncatedMs?: number
   /** From the query to the whole answer. */
   requestMs?: number
@@ -27,15 +27,15 @@ export interface DnsPhases {
 export interface DnsObserved {
   query: string
   recordType: string
-  /** The server that was asked, or the last one of the system's. */
+  /** The queried server, or the last of the system's servers. */
   address?: string
   family?: Family
   port: number
-  /** Over which the answer came; TCP also where UDP brought one that was cut off. */
+  /** Protocol of the answer; TCP also after a truncated answer over UDP. */
   protocol: DnsProtocol
-  /** The answer over UDP was cut off, and asked for again over TCP. */
+  /** The answer over UDP was truncated, and requested again over TCP. */
   truncated?: true
-  /** The server did not know EDNS, and was asked again without it. */
+  /** The server does not support EDNS, and was asked again without it. */
   withoutEdns?: true
   /** Datagrams of UDP. */
   udp?: UdpTally
@@ -43,13 +43,13 @@ export interface DnsObserved {
   counts?: SectionCounts
   /** Of the answer. */
   bytes?: number
-  /** The document that JSON_ANSWER looks into; of a large one the beginning, and `leftOut`. */
+  /** The document of JSON_ANSWER; of a large one the beginning, and `leftOut`. */
   response?: DnsMessage & { leftOut?: number }
   phases: DnsPhases
   tls?: PeerFacts
 }
 
-/** A query on its way. */
+/** A running query. */
 export interface DnsRun {
   plan: DnsPlan
   context: Context
@@ -64,7 +64,7 @@ export interface DnsFound {
   bytes: number
 }
 
-/** Notes whom the query goes to now. */
+/** Records the current server of the query. */
 export function noteServer(observed: DnsObserved, { address, port }: DnsServer): void {
   observed.address = address
   observed.family = familyOf(address)

@@ -1,4 +1,4 @@
-// What an observation of a DNS monitor gives Prometheus: blackbox_exporter's names where it has them.
+// Prometheus samples of a DNS observation, under blackbox_exporter's names where it has them.
 import type { DnsObserved } from './run.ts'
 import type { Sample } from '../../contract/observation.ts'
 import { tlsSamples } from '../metrics/tls-samples.ts'

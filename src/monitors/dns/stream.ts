@@ -4,7 +4,7 @@ import { connectionFailure } from '../../network/connect-errors.ts'
 import type { Progress } from '../../network/dial.ts'
 import { TargetFailure, targetFailure } from '../../network/target-failure.ts'
 
-/** What is asked, and of whom. */
+/** Query and server. */
 export interface StreamOrder {
   socket: Socket
   /** The peer, for messages. */
@@ -14,8 +14,8 @@ export interface StreamOrder {
 }
 
 /**
- * Sends the query and resolves with the message that comes. Rejects with TargetFailure (CONNECTION_…), or the
- * signal's reason. The socket stays the caller's.
+ * Sends the query and resolves with the received message. Rejects with TargetFailure (CONNECTION_…), or the
+ * signal's reason. The caller still owns the socket.
  */
 export function askOnStream(
   { socket, where, query }: StreamOrder,
@@ -46,7 +46,7 @@ export function askOnStream(
     }
     const onData = (chunk: Buffer) => {
       progress.phase = 'download'
-      // At most one message is kept: 65,535 bytes, and what came with its end.
+      // At most one message is buffered: 65,535 bytes, and the data after its end.
       received = received.length === 0 ? chunk : Buffer.concat([received, chunk])
       if (received.length < 2) return
       const end = 2 + received.readUInt16BE(0)

@@ -1,5 +1,5 @@
-// What the answer to a call means: its status, from the server or, where the server gave none, by the
-// mappings of gRPC's documents; and what is wrong with an answer that is no proper one.
+// Evaluation of the answer to a call: its status, from the server or, where the server gave none, by the
+// mappings of gRPC's documents; and the problems of a malformed answer.
 import { GRPC_FAILURES, type GrpcCode } from './definition.ts'
 import type { IncomingHttpHeaders } from 'node:http2'
 import { aboutWhom, failure, type Failure } from '../../contract/failure.ts'
@@ -11,13 +11,13 @@ export interface Ending {
   code: number
   /** Percent-decoded; empty when there was none. */
   message: string
-  /** Whether the server said so, or we conclude it. */
+  /** Whether the status is the server's, or derived by the client. */
   origin: 'server' | 'client'
-  /** Why this is no proper answer of gRPC. */
+  /** Why this is no valid gRPC answer. */
   failed?: Failure
 }
 
-/** Tells how a call ended. */
+/** Determines how a call ended. */
 export function endingOf(answer: Answer): Ending {
   const { headers, trailers, failed, cutShort } = answer
   const last = trailers?.['grpc-status'] === undefined ? headers : trailers
@@ -81,8 +81,7 @@ const CONCLUDED: Partial<Record<string, number>> = {
 }
 
 /**
- * The status code that a failure of the call, or of the way to it, counts as in gRPC; undefined for one that
- * is of our own making.
+ * The gRPC status code of a failure of the call or its connection; undefined for a failure of the agent.
  */
 export function statusOfFailure(failed: Failure): number | undefined {
   const { code, details } = failed

@@ -1,5 +1,5 @@
-// One call: its headers and messages go out, and what comes back is gathered, each part within its bounds.
-// What the answer means is told from it afterwards.
+// One gRPC call: sends headers and messages, and collects the answer within its bounds. The answer is
+// evaluated afterwards.
 import { GRPC_LIMITS, type GrpcCode } from './definition.ts'
 import type {
   ClientHttp2Stream,
@@ -13,27 +13,27 @@ import { framed, MessageReader, type PackedMessage } from './frames.ts'
 import type { Link } from './link.ts'
 import { TargetFailure, targetFailure } from '../../network/target-failure.ts'
 
-/** What a call is. */
+/** Parameters of a call. */
 export interface CallOrder {
   headers: OutgoingHttpHeaders
   message: Uint8Array
-  /** Messages that are enough: the call is cancelled then, and counts as one that ended well. */
+  /** Number of messages after which the call is cancelled and counts as OK. */
   enough?: number | undefined
 }
 
-/** What came of a call. */
+/** Outcome of a call. */
 export interface Answer {
   headers?: IncomingHttpHeaders & IncomingHttpStatusHeader
   trailers?: IncomingHttpHeaders
   messages: PackedMessage[]
-  /** Bytes of the messages as they came. */
+  /** Bytes of the messages as received. */
   bytes: number
-  /** Whether the call was cancelled because it had brought enough. */
+  /** Whether the call was cancelled after enough messages. */
   cutShort: boolean
   /** From sending until the first headers, and from then until the end. */
   firstByteMs?: number
   downloadMs?: number
-  /** Why the answer is not whole. */
+  /** Why the answer is incomplete. */
   failed?: Failure
 }
 
@@ -45,7 +45,7 @@ export function isGrpc(headers: IncomingHttpHeaders): boolean {
 }
 
 /**
- * Makes a call. What goes wrong is in `failed`; rejects only with the signal's reason. The memory of the
+ * Makes a call. Problems are in `failed`; rejects only with the signal's reason. The memory of the
  * messages is accounted for until `release` is called.
  */
 export function call(
@@ -83,14 +83,14 @@ export function call(
       answer.firstByteMs = headersAt - sentAt
       answer.headers = headers
       progress.phase = 'download'
-      // What a proxy says in HTML is not worth waiting for.
+      // An HTML page of a proxy is not read.
       if (!isGrpc(headers)) settle()
     })
     stream.on('trailers', (trailers) => (answer.trailers = trailers))
     stream.on('data', (chunk: Buffer) => {
       if (settled) return
       try {
-        take(answer, reader.push(chunk), order.enough)
+        collect(answer, reader.push(chunk), order.enough)
         if (answer.cutShort) {
           settle()
           stream.close(CANCEL)
@@ -106,7 +106,7 @@ export function call(
     stream.on('error', (error) => (streamError = error))
     stream.on('close', () => {
       const conclude = () => settle(endOf(link, stream, answer, streamError))
-      // Why the connection ended is told after its streams have ended.
+      // The reason why the connection ended is reported after its streams have ended.
       if (link.session.destroyed) setImmediate(conclude)
       else conclude()
     })
@@ -117,10 +117,10 @@ export function call(
   })
 }
 
-/** Error code of HTTP/2 for a stream that is of no use any more (RFC 9113, section 7). */
+/** HTTP/2 error code for a stream that is no longer needed (RFC 9113, section 7). */
 const CANCEL = 8
 
-function take(answer: Answer, messages: PackedMessage[], enough: number | undefined): void {
+function collect(answer: Answer, messages: PackedMessage[], enough: number | undefined): void {
   answer.messages.push(...messages)
   const count = answer.messages.length
   if (enough !== undefined && count >= enough) {
@@ -143,7 +143,7 @@ function cutOff(reader: MessageReader): Failure | undefined {
   return failure<GrpcCode>('GRPC_MALFORMED', 'the answer ends within a message')
 }
 
-/** Why a stream that closed did not end as a call should. */
+/** Why a closed stream did not end like a call. */
 function endOf(
   link: Link,
   stream: ClientHttp2Stream,

@@ -51,7 +51,7 @@ const GrpcConfig = z
     mode: z.enum(['BEHAVIOR', 'HEALTH']).default('BEHAVIOR'),
     tls: z.boolean().default(true),
     metadata: z.array(Pair).max(200).default([]),
-    /** Where the types of a method come from; REFLECTION where it is left out. Not with HEALTH. */
+    /** Source of the types of a method; REFLECTION by default. Not with HEALTH. */
     serviceDefinition: z.enum(['REFLECTION', 'PROTO_FILE']).optional(),
     /** `package.Service/Method`. Not with HEALTH. */
     method: z.string().max(1024).optional(),
@@ -62,8 +62,8 @@ const GrpcConfig = z
     /** With HEALTH: the service to ask for; empty for the server as a whole. */
     service: z.string().max(1024).optional(),
     /**
-     * Ours: with a server-streaming method, messages that are enough. The call is cancelled then, and counts
-     * as OK.
+     * Ours: with a server-streaming method, the number of messages after which the call is cancelled and
+     * counts as OK.
      */
     messagesMax: z.int().min(1).max(GRPC_LIMITS.grpcMessagesMax).optional(),
   })
@@ -85,7 +85,7 @@ interface ModeFields {
   messagesMax?: number | undefined
 }
 
-/** Field → what is wrong with its being there, or not. */
+/** Field → error text of its presence or absence. */
 function* modeProblems(config: ModeFields): Generator<[string, string]> {
   const { mode, serviceDefinition, method = '', protoContent = '', service = '' } = config
   if (mode === 'HEALTH') {
@@ -109,7 +109,7 @@ interface TextFields {
   metadata: readonly { key: string; value: string }[]
 }
 
-/** Where and why a text cannot be sent. What a variable brings is known at the run only. */
+/** Place and reason of a text that cannot be sent. Values of variables are known at the run only. */
 function* textProblems(config: TextFields): Generator<[(string | number)[], string]> {
   const { method = '', message = '', metadata } = config
   const isKnown = (text: string) => !text.includes('{{')
@@ -125,7 +125,7 @@ function* textProblems(config: TextFields): Generator<[(string | number)[], stri
   }
 }
 
-/** What keeps the text from being JSON; blanks alone stand for an empty request. */
+/** Error text of invalid JSON; blanks alone stand for an empty request. */
 function faultOfJson(text: string): string | undefined {
   if (text.trim() === '') return undefined
   try {
@@ -143,7 +143,7 @@ export const GrpcRequest = z
     url: hostName,
     port: z.int().min(1).max(65_535),
     ipFamily: z.enum(['IPv4', 'IPv6']).default('IPv4'),
-    /** Goes on when the certificate does not verify. */
+    /** Continues when the certificate does not verify. */
     skipSSL: z.boolean().default(false),
     /** Deadline of the call, seconds. */
     timeout: z.int().min(1).max(180).default(60),
@@ -232,7 +232,7 @@ export const GRPC_FAILURES = {
 /** A failure code of GRPC monitors alone. */
 export type GrpcCode = keyof typeof GRPC_FAILURES
 
-/** A status that the server did not send says less than the failure. */
+/** A derived status is less specific than the failure. */
 function summary(observed: Readonly<Record<string, unknown>>): string[] {
   const { status, statusOrigin, healthStatus } = observed
   if (typeof healthStatus === 'string') return [healthStatus]

@@ -1,5 +1,5 @@
-// Messages within the bytes of a call: each has a byte that tells whether it is compressed, its length, and
-// its bytes (grpc/doc/PROTOCOL-HTTP2.md, "Length-Prefixed-Message"). Bounded while it is read.
+// Message framing of a call: each message has a compression flag, its length and its bytes
+// (grpc/doc/PROTOCOL-HTTP2.md, "Length-Prefixed-Message"). Bounded while it is read.
 import { GRPC_LIMITS, type GrpcCode } from './definition.ts'
 import { promisify } from 'node:util'
 import { gunzip, gunzipSync, inflate, inflateSync } from 'node:zlib'
@@ -10,7 +10,7 @@ import { TargetFailure, targetFailure } from '../../network/target-failure.ts'
 
 const HEAD_BYTES = 5
 
-/** A message as it came. */
+/** A received message. */
 export interface PackedMessage {
   compressed: boolean
   bytes: Buffer
@@ -25,7 +25,7 @@ export function framed(message: Uint8Array): Buffer {
   return frame
 }
 
-/** Gathers the messages of a call. Methods throw TargetFailure. */
+/** Collects the messages of a call. Methods throw TargetFailure. */
 export class MessageReader {
   #head: Buffer | undefined
   #headBytes = 0
@@ -33,10 +33,10 @@ export class MessageReader {
   #parts: Buffer[] = []
   #missing = -1
   #compressed = false
-  /** Bytes of all that came. */
+  /** Received bytes. */
   bytes = 0
 
-  /** Takes what came and gives the messages that are whole. */
+  /** Adds a chunk; returns the complete messages. */
   push(chunk: Buffer): PackedMessage[] {
     const whole: PackedMessage[] = []
     this.#account(chunk.length)
@@ -44,12 +44,12 @@ export class MessageReader {
     while (at < chunk.length || this.#missing === 0) {
       if (this.#missing === -1) at = this.#readHead(chunk, at)
       if (this.#missing === -1) break
-      const taken = chunk.subarray(at, at + this.#missing)
-      at += taken.length
-      this.#missing -= taken.length
-      this.#parts.push(taken)
+      const part = chunk.subarray(at, at + this.#missing)
+      at += part.length
+      this.#missing -= part.length
+      this.#parts.push(part)
       if (this.#missing > 0) break
-      const bytes = this.#parts.length === 1 ? taken : Buffer.concat(this.#parts)
+      const bytes = this.#parts.length === 1 ? part : Buffer.concat(this.#parts)
       whole.push({ compressed: this.#compressed, bytes })
       this.#parts = []
       this.#missing = -1
@@ -57,20 +57,20 @@ export class MessageReader {
     return whole
   }
 
-  /** Whether all that came makes whole messages. */
+  /** Whether the received bytes are complete messages. */
   get isComplete(): boolean {
     return this.#missing === -1 && this.#headBytes === 0
   }
 
-  /** Gives back the memory that was accounted for. */
+  /** Releases the reserved memory. */
   release(): void {
-    bodyBudget.giveBack(this.bytes)
+    bodyBudget.release(this.bytes)
     this.bytes = 0
     this.#parts = []
   }
 
   #account(bytes: number): void {
-    if (!bodyBudget.take(bytes)) throw new TargetFailure(bodyBudget.exceeded())
+    if (!bodyBudget.reserve(bytes)) throw new TargetFailure(bodyBudget.exceeded())
     this.bytes += bytes
     const limitBytes = LIMITS.bodyBytesMax
     if (this.bytes <= limitBytes) return
@@ -113,13 +113,13 @@ function refuseLarge(bytes: number): void {
   throw targetFailure<GrpcCode>('GRPC_MESSAGE_TOO_LARGE', message, { bytes, limitBytes })
 }
 
-/** Larger ones are unpacked beside the event loop. */
+/** Larger messages are decompressed asynchronously. */
 const UNPACKED_INLINE_BYTES_MAX = 4096
 
-/** What is said to be understood in answers. */
+/** Compressions announced for answers. */
 export const ACCEPTED_ENCODINGS = 'identity,deflate,gzip'
 
-/** The bytes of a message, unpacked as `grpc-encoding` says. Rejects with TargetFailure. */
+/** The bytes of a message, decompressed by `grpc-encoding`. Rejects with TargetFailure. */
 export function unpacked(
   { compressed, bytes }: PackedMessage,
   encoding: string,

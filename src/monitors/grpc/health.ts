@@ -7,7 +7,7 @@ export const HEALTH_PATH = '/grpc.health.v1.Health/Check'
 
 export type HealthState = (typeof GRPC_HEALTH_STATES)[number]
 
-/** The request that asks for a service, empty for the server as a whole. */
+/** The request for a service, empty for the whole server. */
 export function healthRequest(service: string): Buffer {
   const writer = new WireWriter()
   if (service !== '') {
@@ -17,7 +17,7 @@ export function healthRequest(service: string): Buffer {
   return writer.written
 }
 
-/** The state in an answer. Throws ProtobufMalformed for bytes that are none. */
+/** The state in an answer. Throws ProtobufMalformed for invalid bytes. */
 export function healthState(bytes: Buffer): HealthState {
   let number = 0
   readFields(bytes, { 1: (reader) => (number = reader.int32()) })

@@ -1,4 +1,4 @@
-// The gRPC monitor: is a server healthy, or does a method answer as it should, and how fast.
+// gRPC monitor: whether a server is healthy, or a method answers as expected, and how fast.
 import { failure, type Failure } from '../../contract/failure.ts'
 import {
   GRPC_HEALTH_STATES,
@@ -36,7 +36,7 @@ async function runGrpc(monitor: GrpcMonitor, plan: Plan, context: Context): Prom
   const { observed, failures, answer } = probe
   roundPhases(observed.phases)
   const shown = observed as unknown as Record<string, unknown>
-  // Without an answer there is no time that could be evaluated.
+  // Without an answer there is no response time.
   if (answer === undefined || failures.length > 0) return { observed: shown, failures }
   const responseTimeMs = responseTime(observed)
   failures.push(...statusFailures(monitor, plan, observed))
@@ -56,12 +56,12 @@ async function runGrpc(monitor: GrpcMonitor, plan: Plan, context: Context): Prom
   }
 }
 
-/** Asking for the types is our need, not the service's work. */
+/** Reflection is the monitor's own need and does not count as the service's time. */
 function responseTime({ phases }: GrpcObserved): number {
   return phases.totalMs - (phases.reflectionMs ?? 0)
 }
 
-/** What the status, and the state of health, mean where no assertion says what they should be. */
+/** Failures of the status and of the health state, if no assertion is made about them. */
 function statusFailures(
   { shouldFail }: GrpcMonitor,
   { assertsStatus, assertsHealth, health }: Plan,
@@ -71,13 +71,13 @@ function statusFailures(
   if (shouldFail) return []
   if (statusCode !== STATUS.OK) {
     if (assertsStatus) return []
-    const words = statusMessage === '' ? '' : `: ${statusMessage}`
+    const suffix = statusMessage === '' ? '' : `: ${statusMessage}`
     const details = { statusCode, status, statusMessage }
     if (health !== undefined && statusCode === STATUS.NOT_FOUND) {
-      const message = `the health service does not know the service ${JSON.stringify(health)}${words}`
+      const message = `the health service does not know the service ${JSON.stringify(health)}${suffix}`
       return [failure<GrpcCode>('GRPC_SERVICE_NOT_FOUND', message, details)]
     }
-    return [failure<GrpcCode>('GRPC_STATUS', `the call ended with ${status}${words}`, details)]
+    return [failure<GrpcCode>('GRPC_STATUS', `the call ended with ${status}${suffix}`, details)]
   }
   if (health === undefined || assertsHealth || healthStatus === 'SERVING') return []
   const message = `the state of health is ${healthStatus}`

@@ -1,5 +1,5 @@
-// An HTTP/2 connection for the calls of one check, on a socket that stands; and what went wrong with it, by
-// a stable code. It lasts as long as the check and leaves nothing behind.
+// HTTP/2 connection for the calls of one check, on an established socket. Maps its errors to failure codes.
+// Closed at the end of the check.
 import type { GrpcCode } from './definition.ts'
 import { connect, type ClientHttp2Session, type ClientHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
@@ -8,17 +8,17 @@ import { LIMITS } from '../../contract/versions.ts'
 import { connectionFailure } from '../../network/connect-errors.ts'
 import { http2ErrorName } from './status.ts'
 
-/** What a GOAWAY said. */
+/** Content of a GOAWAY frame. */
 interface GoAway {
   code: number
   lastStreamId: number
   debug: string
 }
 
-/** Text of a GOAWAY that is shown. */
+/** Shown bytes of a GOAWAY's text. */
 const DEBUG_BYTES_MAX = 200
 
-/** How much the target may send before it waits for us: without it a slow way would halve the speed. */
+/** Flow-control window; the default would halve the throughput of slow connections. */
 const WINDOW_BYTES = 1_048_576
 
 const SETTINGS = {
@@ -43,7 +43,7 @@ export class Link {
   #hasSettings = false
   /** The peer closed the connection. */
   #ended = false
-  /** Ends the call under way. */
+  /** Ends the running call. */
   #waiting: ((reason: Error) => void) | undefined
 
   constructor(socket: Socket, peer: string, signal: AbortSignal) {
@@ -58,7 +58,7 @@ export class Link {
       maxReservedRemoteStreams: 0,
     })
     const onError = (error: NodeJS.ErrnoException) => (this.#error ??= error)
-    // An alert of TLS that comes after the handshake is the socket's alone.
+    // Only the socket reports a TLS alert after the handshake.
     socket.on('error', onError)
     this.session.on('error', onError)
     socket.once('end', () => (this.#ended = true))
@@ -70,13 +70,13 @@ export class Link {
     signal.addEventListener('abort', this.#onAbort)
   }
 
-  /** The wait of a call: ended by the signal at once. Throws the signal's reason when it is aborted. */
+  /** Registers a waiting call, which the signal ends at once. Throws the signal's reason when aborted. */
   wait(reject: (reason: Error) => void): void {
     this.#signal.throwIfAborted()
     this.#waiting = reject
   }
 
-  /** The call does not wait any longer. */
+  /** Unregisters the waiting call. */
   done(): void {
     this.#waiting = undefined
   }
@@ -87,7 +87,7 @@ export class Link {
     waiting?.(this.#signal.reason as Error)
   }
 
-  /** Lets go of the connection. */
+  /** Closes the connection. */
   close(): void {
     this.#signal.removeEventListener('abort', this.#onAbort)
     this.#waiting = undefined
@@ -95,7 +95,7 @@ export class Link {
     this.#socket.destroy()
   }
 
-  /** Why a stream ended before it should have. */
+  /** Failure of a stream that ended early. */
   failureOf(stream: ClientHttp2Stream, streamError: Error | undefined): Failure {
     const where = this.peer
     const error = this.#error
@@ -109,10 +109,10 @@ export class Link {
       const message = `${where} closed the connection before it had answered`
       return failure('CONNECTION_CLOSED', message, { where })
     }
-    // The library ends a connection on which the peer breaks the rules, mostly without another word.
+    // The library ends a connection on which the peer violates the protocol, usually without an error.
     if (error !== undefined || this.session.destroyed) {
-      const words = error === undefined ? '' : `: ${error.message}`
-      return failure<GrpcCode>('HTTP2_PROTOCOL', `${where} broke the rules of HTTP/2${words}`, {
+      const suffix = error === undefined ? '' : `: ${error.message}`
+      return failure<GrpcCode>('HTTP2_PROTOCOL', `${where} broke the rules of HTTP/2${suffix}`, {
         where,
       })
     }
@@ -126,7 +126,7 @@ export class Link {
   }
 }
 
-/** Makes the connection; nothing is awaited, the first call goes out with the preface. */
+/** Opens the connection without waiting; the first call is sent with the preface. */
 export function openLink(socket: Socket, peer: string, signal: AbortSignal): Link {
   return new Link(socket, peer, signal)
 }
@@ -139,7 +139,7 @@ function isOfSocket(error: NodeJS.ErrnoException): boolean {
 
 function goneAway({ code, lastStreamId, debug }: GoAway, where: string): Failure {
   const errorCode = http2ErrorName(code)
-  const words = debug === '' ? '' : `, "${debug}"`
-  const message = `${where} shut the connection down instead of answering (GOAWAY ${errorCode}${words})`
+  const suffix = debug === '' ? '' : `, "${debug}"`
+  const message = `${where} shut the connection down instead of answering (GOAWAY ${errorCode}${suffix})`
   return failure<GrpcCode>('HTTP2_GOAWAY', message, { where, errorCode, lastStreamId, debug })
 }

@@ -1,10 +1,10 @@
-// Metadata: names and values that go with a call, and that come with its answer. Values of names that end
-// in -bin are bytes, written as base64 on both sides.
+// Metadata: names and values sent with a call and received with its answer. Values of names that end in -bin
+// are bytes, written as base64 on both sides.
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http2'
 import { failure, type Failure } from '../../contract/failure.ts'
 import { metadataProblem } from '../../contract/grpc-text.ts'
 
-/** Metadata of an answer: a list where a name came more than once. */
+/** Metadata of an answer: a list if a name occurs more than once. */
 export type Metadata = Record<string, string | string[]>
 
 /** An entry as the user writes it. */
@@ -47,7 +47,7 @@ const OF_THE_CALL: ReadonlySet<string> = new Set([
   'accept-encoding',
 ])
 
-/** What a section of headers or trailers says beyond the call's own. */
+/** Metadata of a section of headers or trailers, without the protocol's own fields. */
 export function metadataOf(headers: IncomingHttpHeaders | undefined): Metadata {
   const metadata = Object.create(null) as Metadata
   for (const [name, value] of Object.entries(headers ?? {})) {

@@ -1,4 +1,4 @@
-// Finds the method that a monitor calls, in the types that reflection or the given text brought.
+// Finds the method that a monitor calls, in the types of reflection or of the given text.
 import type { GrpcCode } from './definition.ts'
 import { failure } from '../../contract/failure.ts'
 import type { MethodName } from '../../contract/grpc-text.ts'
@@ -27,7 +27,7 @@ function missing(schema: Schema, { service, method }: MethodName, from: Definiti
     (methods ?? schema.services).keys(),
   ).join(', ')
   const fix = near === '' ? 'there are none' : `did you mean ${near}?`
-  // What is missing in a text is missing in the settings; what a server lacks, in the target.
+  // A name missing in a proto text is a fault of the settings; one missing on the server, of the target.
   return from === 'PROTO_FILE'
     ? targetFailure<GrpcCode>('GRPC_METHOD_UNDEFINED', `the proto text has no ${what}; ${fix}`, {
         near,
@@ -37,7 +37,7 @@ function missing(schema: Schema, { service, method }: MethodName, from: Definiti
       })
 }
 
-/** The request's bytes. Throws TargetFailure GRPC_MESSAGE_INVALID with the path to what does not fit. */
+/** The request's bytes. Throws TargetFailure GRPC_MESSAGE_INVALID with the path to the invalid value. */
 export function requestBytes(message: string, method: MethodSchema, schema: Schema): Buffer {
   try {
     return encodeMessage(message, method.input, schema)

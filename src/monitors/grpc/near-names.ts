@@ -1,12 +1,12 @@
-// Names that somebody may have meant, for messages about a name that does not exist.
+// Similar names, for messages about a name that does not exist.
 
-/** Candidates that are looked at; a server may list any number of them. */
+/** Compared candidates, at most; a server may list any number. */
 const CANDIDATES_MAX = 2000
-/** Longer names are no slips of the finger. */
+/** Longer names are no typing errors. */
 const NAME_CHARS_MAX = 200
 const SHOWN_MAX = 3
 
-/** Up to three candidates that are nearest to the name, nearest first; all of them when there are as few. */
+/** The up to three candidates most similar to the name, most similar first. */
 export function nearNames(name: string, candidates: Iterable<string>): string[] {
   const looked = [...candidates].slice(0, CANDIDATES_MAX)
   if (looked.length <= SHOWN_MAX) return looked

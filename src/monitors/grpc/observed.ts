@@ -1,4 +1,4 @@
-// What a gRPC check shows of what it saw: plain JSON for results, dashboards and people.
+// Observation of a gRPC check: plain JSON for results and dashboards.
 import { toMicroseconds } from '../../contract/schema/duration.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import type { Family } from '../../network/dial.ts'
@@ -13,7 +13,7 @@ export interface Phases {
   connectMs?: number
   proxyMs?: number
   tlsMs?: number
-  /** Asking for the types; not part of the response time. */
+  /** Duration of reflection; not part of the response time. */
   reflectionMs?: number
   /** From sending the request until the first headers of the answer. */
   firstByteMs?: number
@@ -26,9 +26,9 @@ export interface Phases {
 export interface GrpcObserved {
   port: number
   mode: 'BEHAVIOR' | 'HEALTH'
-  /** `package.Service/Method`; with HEALTH absent. */
+  /** `package.Service/Method`; not with HEALTH. */
   method?: string
-  /** With HEALTH: the service that was asked for, empty for the whole server. */
+  /** With HEALTH: the requested service, empty for the whole server. */
   service?: string
   address?: string
   family?: Family
@@ -39,16 +39,16 @@ export interface GrpcObserved {
   /** Number and name of the status. */
   statusCode?: number
   status?: string
-  /** The server's words. */
+  /** Message from the server. */
   statusMessage?: string
-  /** `client` where the server gave no status and it follows from what happened. */
+  /** `client`: derived, since the server sent no status. */
   statusOrigin?: 'server' | 'client'
   healthStatus?: HealthState
   response?: {
     metadata: Metadata
     trailers: Metadata
     messages: number
-    /** Bytes of the messages as they came, with their heads. */
+    /** Bytes of the messages as received, with their heads. */
     bytes: number
     encoding?: string
     /** The beginning of the answer as JSON; of a stream, the list of its messages. */
@@ -57,7 +57,7 @@ export interface GrpcObserved {
   }
 }
 
-/** Rounds the phases, once all is seen. */
+/** Rounds the phases at the end. */
 export function roundPhases(phases: Phases): void {
   for (const phase of Object.keys(phases) as (keyof Phases)[]) {
     const ms = phases[phase]
@@ -72,6 +72,6 @@ export function excerpt(json: string): { body: string; bodyTruncated: boolean } 
   const bytes = Buffer.from(json.slice(0, max))
   const bodyTruncated = json.length > max || bytes.length > max
   if (!bodyTruncated) return { body: json, bodyTruncated }
-  // A character that the limit cut through.
+  // Remove a character truncated by the limit.
   return { body: bytes.toString('utf8', 0, max).replace(/\uFFFD$/, ''), bodyTruncated }
 }

@@ -1,4 +1,4 @@
-// What a gRPC monitor's definition means, worked out once for all its runs.
+// Plan of a gRPC monitor, computed once for all its runs.
 import type { OutgoingHttpHeaders } from 'node:http2'
 import type { Assertion } from '../../contract/assertion.ts'
 import type { Failure } from '../../contract/failure.ts'
@@ -12,7 +12,7 @@ import type { Family } from '../../network/dial.ts'
 import { ACCEPTED_ENCODINGS } from './frames.ts'
 import { headersOf } from './metadata.ts'
 
-/** Where the types of a method come from. */
+/** Source of the types of a method. */
 export type Definition = 'REFLECTION' | 'PROTO_FILE'
 
 /** A definition, ready to be run. */
@@ -24,9 +24,9 @@ export interface Plan {
   tls: boolean
   tlsSettings: TlsSettings | undefined
   skipSSL: boolean
-  /** All headers of a call but for its path and time-out. */
+  /** All headers of a call except path and timeout. */
   headers: OutgoingHttpHeaders
-  /** Milliseconds for all of an attempt. */
+  /** Timeout of an attempt. Milliseconds. */
   deadlineMs: number
   /** With mode HEALTH: the service to ask for. */
   health: string | undefined
@@ -45,15 +45,15 @@ export interface Plan {
   assertsHealth: boolean
 }
 
-/** What a definition comes to: something to run, or what keeps it from running. */
+/** Plan of a definition, or the failure that prevents its run. */
 export type Prepared = { plan: Plan } | { failure: Failure }
 
-/** The deadline of an attempt: the one of the call, or the time after which it fails anyway. Milliseconds. */
+/** Deadline of an attempt: that of the call, or the failing response time. Milliseconds. */
 export function deadlineMsOf(monitor: GrpcMonitor): number {
   return Math.min(monitor.request.timeout * 1000, monitor.maxResponseTime)
 }
 
-/** What all attempts of a monitor share, or what keeps it from running. */
+/** Common plan of all attempts of a monitor, or the failure that prevents them. */
 export function prepareGrpc(monitor: GrpcMonitor): Prepared {
   const { request } = monitor
   const { grpcConfig: config, assertions } = request
@@ -97,12 +97,12 @@ function baseHeaders(request: GrpcRequest): OutgoingHttpHeaders {
   }
 }
 
-/** More types than that are nobody's request. */
+/** Types of a request, at most. */
 const ANY_TYPES_MAX = 16
 
 function anyTypesOf(message: string): string[] {
   const found = new Set<string>()
-  // Cut at the slash afterwards: a pattern that looks for it would try every place of a long text.
+  // Split at the slash afterwards: a pattern with it would be quadratic on long texts.
   for (const [, typeUrl = ''] of message.matchAll(/"@type"\s*:\s*"([^"]*)"/g)) {
     const name = typeUrl.slice(typeUrl.lastIndexOf('/') + 1)
     if (/^[\w.]+$/.test(name)) found.add(name)

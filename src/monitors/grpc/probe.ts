@@ -1,5 +1,5 @@
-// One gRPC check from dialling to the status: the connection, the types where they are needed, the call, and
-// what its answer says.
+// One gRPC check from dialling to the status: the connection, the types if needed, the call, and the evaluation
+// of its answer.
 import type { GrpcCode } from './definition.ts'
 import type { Failure } from '../../contract/failure.ts'
 import { peerPlace } from '../../network/connect-errors.ts'
@@ -21,17 +21,17 @@ import { SchemaProblem } from './protobuf/schema.ts'
 import { schemaOfText } from './protobuf/text.ts'
 import { failureOf, TargetFailure, targetFailure } from '../../network/target-failure.ts'
 
-/** What a check saw, beyond what is shown. */
+/** Facts of a check, in addition to its observation. */
 export interface Probe {
   observed: GrpcObserved
   failures: Failure[]
-  /** The answer, once there is a whole one. */
+  /** The complete answer, if any. */
   answer?: Answer
   /** The answer as JSON text; of a stream, the list of its messages. */
   json: string
 }
 
-/** A check on its way. */
+/** A running check. */
 interface Running {
   plan: Plan
   context: Context
@@ -47,7 +47,7 @@ interface Prepared {
 }
 
 /**
- * Runs one check. What the target does wrong is in `failures`; rejects with the signal's reason when the
+ * Runs one check. Faults of the target are in `failures`; rejects with the signal's reason when the
  * run is cancelled. No socket is left in either case.
  */
 export async function probeGrpc(plan: Plan, context: Context): Promise<Probe> {
@@ -63,7 +63,7 @@ export async function probeGrpc(plan: Plan, context: Context): Promise<Probe> {
   const running: Running = { plan, context, probe, progress: { phase: 'dns' }, startedAt }
   let link: Link | undefined
   try {
-    // A fault of the settings is one whether the target stands or not.
+    // A fault of the settings is reported even if the target is down.
     const known = await knownBefore(plan)
     link = await open(running)
     await converse(running, link, known)
@@ -81,7 +81,7 @@ export async function probeGrpc(plan: Plan, context: Context): Promise<Probe> {
   return probe
 }
 
-/** The call where it does not depend on the target. */
+/** The call, if it does not depend on the target. */
 async function knownBefore(plan: Plan): Promise<Prepared | undefined> {
   const { health, method: name, definition } = plan
   if (health !== undefined || name === undefined) {
@@ -118,7 +118,7 @@ function preparedFor(plan: Plan, schema: Schema): Prepared {
   }
 }
 
-/** Connects, and speaks TLS where that is asked for. */
+/** Connects, with TLS if configured. */
 async function open({ plan, context, probe, progress }: Running): Promise<Link> {
   const { dial, signal } = context
   const { observed } = probe
@@ -183,7 +183,7 @@ async function converse(running: Running, link: Link, known: Prepared | undefine
   }
 }
 
-/** The headers with the time that is left, as every hop of the call should know it. */
+/** The headers with the remaining time, for all hops of the call. */
 function headersNow({ plan, startedAt }: Running) {
   const leftMs = Math.max(1, Math.round(plan.deadlineMs - (performance.now() - startedAt)))
   return { ...plan.headers, 'grpc-timeout': `${leftMs}m` }
@@ -243,7 +243,7 @@ async function takeHealth(probe: Probe, answer: Answer): Promise<void> {
   probe.json = JSON.stringify({ status: state })
 }
 
-/** Types within an Any that are asked for; more are shown by their bytes. */
+/** Requested types within an Any, at most; more are shown as bytes. */
 const FURTHER_TYPES_MAX = 16
 
 async function takeMessages(

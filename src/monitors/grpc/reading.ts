@@ -1,4 +1,4 @@
-// Reads the messages of an answer: unpacks them, takes them apart by their types, and makes JSON of them.
+// Reads the messages of an answer: decompresses them, decodes them by their types, and converts them to JSON.
 import { GRPC_LIMITS, type GrpcCode } from './definition.ts'
 import { setImmediate as turn } from 'node:timers/promises'
 import { failure } from '../../contract/failure.ts'
@@ -18,8 +18,7 @@ function encodingOf({ headers }: Answer): string {
 }
 
 /**
- * Throws unless the answer has the messages that a unary call ends with: one when it went well, none or one
- * when it did not.
+ * Throws unless the answer has the messages of a unary call: one after success, none or one after an error.
  */
 export function refuseCardinality({ messages }: Answer, { code }: Ending): void {
   const count = messages.length
@@ -42,7 +41,7 @@ export async function readHealth(answer: Answer): Promise<HealthState | undefine
   }
 }
 
-/** The messages of an answer, unpacked. Rejects with TargetFailure. */
+/** The messages of an answer, decompressed. Rejects with TargetFailure. */
 export async function unpackAll(answer: Answer): Promise<Buffer[]> {
   const encoding = encodingOf(answer)
   const all: Buffer[] = []
@@ -56,16 +55,16 @@ export async function unpackAll(answer: Answer): Promise<Buffer[]> {
   return all
 }
 
-/** Reading goes on for no longer than this before others have their turn. */
+/** Longest time of reading before other work has its turn. */
 const TURN_MS_MAX = 10
 
-/** The JSON texts of messages, and the types within an Any that the schema lacks. */
+/** JSON texts of messages, and the types within an Any that the schema does not define. */
 export interface Read {
   texts: string[]
   unknown: Set<string>
 }
 
-/** Makes JSON of the messages. Rejects with TargetFailure, or the signal's reason. */
+/** Converts the messages to JSON. Rejects with TargetFailure, or the signal's reason. */
 export async function readMessages(
   messages: readonly Buffer[],
   type: MessageSchema,

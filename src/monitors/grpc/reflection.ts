@@ -1,6 +1,5 @@
-// Asks a server for its types by server reflection (grpc/doc/server-reflection.md), v1 and where that is not
-// offered v1alpha. The files are asked for in every check, so that none is out of date; what is made of
-// them is kept by their hash.
+// Requests a server's types by server reflection (grpc/doc/server-reflection.md), v1 or else v1alpha. Every
+// check requests the files, so that none is out of date; compiled schemas are cached by the files' hash.
 import { GRPC_LIMITS, type GrpcCode } from './definition.ts'
 import { hash } from 'node:crypto'
 import type { OutgoingHttpHeaders } from 'node:http2'
@@ -21,7 +20,7 @@ import { TargetFailure, targetFailure } from '../../network/target-failure.ts'
 export const REFLECTION_VERSIONS = ['v1', 'v1alpha'] as const
 export type ReflectionVersion = (typeof REFLECTION_VERSIONS)[number]
 
-/** What reflection brought. */
+/** Result of reflection. */
 export interface Reflected {
   schema: Schema
   version: ReflectionVersion
@@ -29,7 +28,7 @@ export interface Reflected {
   bytes: number
 }
 
-/** Servers whose version is remembered: it is only what is tried first. */
+/** Servers whose reflection version is cached, as the first one to try. */
 const SERVERS_MAX = 10_000
 const versions = new LeastRecentlyUsed<string, ReflectionVersion>(SERVERS_MAX)
 
@@ -104,7 +103,7 @@ async function gather(
   }
 }
 
-/** Asks for what the files import until nothing is missing. A file that the server lacks may be unused. */
+/** Requests imported files until none is missing. A file that the server does not have may be unused. */
 async function addDependencies(
   dialogue: Dialogue,
   files: ReadonlyMap<string, FileDescriptor>,
@@ -170,7 +169,7 @@ interface Reply {
   error?: ReflectionError
 }
 
-/** How questions are put. */
+/** Transport of the requests. */
 interface Dialogue {
   link: Link
   headers: OutgoingHttpHeaders
@@ -178,7 +177,7 @@ interface Dialogue {
   progress: Progress
 }
 
-/** Asks one question, in a call of its own. */
+/** Sends one request in its own call. */
 async function ask(dialogue: Dialogue, field: number, value: string): Promise<Reply> {
   const { link, headers, version, progress } = dialogue
   const writer = new WireWriter()
@@ -203,15 +202,15 @@ async function ask(dialogue: Dialogue, field: number, value: string): Promise<Re
   }
 }
 
-/** The call itself was refused: credentials, most of all. */
+/** The call itself was refused, usually for its credentials. */
 function refused(statusCode: number, statusMessage: string): TargetFailure {
   const status = statusName(statusCode)
-  const words = statusMessage === '' ? '' : `: ${statusMessage}`
-  const message = `server reflection ended with ${status}${words}`
+  const suffix = statusMessage === '' ? '' : `: ${statusMessage}`
+  const message = `server reflection ended with ${status}${suffix}`
   return targetFailure<GrpcCode>('GRPC_STATUS', message, { statusCode, status, statusMessage })
 }
 
-/** Fields of ServerReflectionResponse; the files and the error may hold what they like. */
+/** Fields of ServerReflectionResponse; the files and the error may have any content. */
 function readReply(bytes: Buffer): Reply {
   const reply: Reply = { files: [], services: [] }
   readFields(bytes, {

@@ -1,4 +1,4 @@
-// What an observation of a gRPC monitor gives Prometheus: blackbox_exporter's names where it has them.
+// Prometheus samples of a gRPC observation, under blackbox_exporter's names where it has them.
 import { GRPC_HEALTH_STATES } from './definition.ts'
 import type { GrpcObserved } from './observed.ts'
 import type { Sample } from '../../contract/observation.ts'
@@ -24,7 +24,7 @@ export function grpcSamples(observed: Partial<GrpcObserved>): Sample[] {
     duration('reflection', phases.reflectionMs),
     duration('processing', phases.firstByteMs),
     duration('transfer', phases.downloadMs),
-    // The exporter's only phase besides `resolve`: all that comes after it.
+    // The exporter's only phase after `resolve`.
     duration('check', connectMs + (phases.tlsMs ?? 0) + callMs),
   ]
   if (statusCode !== undefined) samples.push({ name: 'probe_grpc_status_code', value: statusCode })

@@ -1,4 +1,4 @@
-// Status codes of gRPC, and what other endings of a call count as: HTTP status codes
+// Status codes of gRPC, and their mapping from other endings of a call: HTTP status codes
 // (grpc/doc/http-grpc-status-mapping.md) and errors of HTTP/2 (grpc/doc/PROTOCOL-HTTP2.md).
 
 /** The names of the status codes; the place is the number. */
@@ -22,7 +22,7 @@ export const STATUS_NAMES = [
   'UNAUTHENTICATED',
 ] as const
 
-/** Numbers that the code speaks of. */
+/** Numbers used in the code. */
 export const STATUS = {
   OK: 0,
   UNKNOWN: 2,
@@ -34,7 +34,7 @@ export const STATUS = {
   UNAVAILABLE: 14,
 } as const
 
-/** The name of a status code; one that nobody defined counts as UNKNOWN. */
+/** The name of a status code; an undefined one counts as UNKNOWN. */
 export function statusName(code: number): string {
   return STATUS_NAMES[code] ?? 'UNKNOWN'
 }
@@ -50,7 +50,7 @@ const BY_HTTP: Readonly<Record<number, number>> = {
   504: 14,
 }
 
-/** The status code that an answer of plain HTTP stands for. */
+/** The status code of a plain HTTP answer. */
 export function statusOfHttp(httpStatus: number): number {
   return BY_HTTP[httpStatus] ?? STATUS.UNKNOWN
 }
@@ -85,12 +85,12 @@ const BY_HTTP2: Readonly<Record<string, number>> = {
   INADEQUATE_SECURITY: 7,
 }
 
-/** The status code that a stream stands for that was reset with an error of this name. */
+/** The status code of a stream reset with the error of this name. */
 export function statusOfReset(errorCode: string): number {
   return BY_HTTP2[errorCode] ?? STATUS.INTERNAL
 }
 
-/** A grpc-message as text: percent-encoded UTF-8. Broken encoding stays as it came. */
+/** A grpc-message as text: percent-encoded UTF-8. Invalid encoding stays as received. */
 export function decodedMessage(value: string): string {
   if (!value.includes('%')) return value
   const bytes = Buffer.from(

@@ -1,4 +1,4 @@
-// Heartbeat monitors in the public wire form: nothing is sent; what is watched pings the platform.
+// Heartbeat monitors in the public wire form: nothing is sent; the watched job pings the platform.
 import * as z from 'zod'
 import { monitorSchema } from '../../contract/monitor.ts'
 import { defineType } from '../../contract/type/definition.ts'

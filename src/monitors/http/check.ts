@@ -1,4 +1,4 @@
-// What URL and API monitors have in common: go the way, evaluate the answer, and say what was seen.
+// Common part of URL and API monitors: makes the request, evaluates the response, builds the observation.
 import { failure, type Failure } from '../../contract/failure.ts'
 import type { Assertion } from '../../contract/assertion.ts'
 import { LIMITS } from '../../contract/versions.ts'
@@ -12,16 +12,16 @@ import { failureOf } from '../../network/target-failure.ts'
 import { isDegraded, tooSlow, type Thresholds } from '../thresholds.ts'
 import { notBegun, travel, type Route, type Trip } from './trip.ts'
 
-/** All of a monitor's definition that a check needs, made ready once. */
+/** Prepared form of a definition. */
 export interface HttpPlan extends Route {
   allAddresses: boolean
   assertions: readonly Assertion[]
-  /** Status codes from 400 on are as good as others. */
+  /** Status codes from 400 on are no failure. */
   shouldFail: boolean
   thresholds: Thresholds
-  /** Whether the beginning of the body is shown of a check that passed, too. */
+  /** Whether passed checks also show the beginning of the body. */
   showBody: boolean
-  /** Looks at the answer, or at what came instead, before it is evaluated, and may change it. Never rejects. */
+  /** Called before the evaluation with the answer or its failure, and may change the answer. Never rejects. */
   afterwards?(trip: Trip): Promise<Failure[]>
 }
 
@@ -32,7 +32,7 @@ export async function checkHttp(plan: HttpPlan, context: Context): Promise<Obser
   return evaluateTrip(plan, trip, context.signal)
 }
 
-/** What follows from the way that was gone: failures, degradation, the facts for people. Ends its body. */
+/** Evaluates the trip: failures, degradation, observation. Ends its body. */
 async function evaluateTrip(plan: HttpPlan, trip: Trip, signal: AbortSignal): Promise<Observation> {
   try {
     return await observationOf(plan, trip, signal)
@@ -49,7 +49,7 @@ async function observationOf(
   const whole = trip.failed === undefined
   const after = plan.afterwards === undefined ? [] : await plan.afterwards(trip)
   const failures = whole ? await evaluateAnswer(plan, trip, signal) : [trip.failed as Failure]
-  // A request that failed says more than what comes of that.
+  // A failed request takes precedence over its consequences.
   if (whole) failures.push(...after)
   const showBody = plan.showBody || failures.length > 0
   const observation: Observation = {
@@ -95,12 +95,12 @@ function sourcesOf(trip: Trip) {
   } as const
 }
 
-/** One address's part in a check that probes them all. */
+/** Outcome of one address in a check that probes all. */
 interface AddressOutcome {
   address: string
   statusCode?: number
   totalMs: number
-  /** Codes of the failures; empty when all is well. */
+  /** Codes of the failures. */
   failures: string[]
 }
 
@@ -117,22 +117,22 @@ async function checkAllAddresses(plan: HttpPlan, context: Context): Promise<Obse
   }
   const dnsMs = performance.now() - startedAt
   const probed = addresses.slice(0, LIMITS.addressesMax)
-  const seen = await Promise.all(
+  const probes = await Promise.all(
     probed.map((address) => probeAddress(plan, context, address, dnsMs)),
   )
-  const slowest = Math.max(...seen.map((one) => one.observation.responseTimeMs ?? 0))
-  // The one to look at: the first that failed, or else the first.
-  const shown = (seen.find((one) => one.observation.failures.length > 0) ?? seen[0]) as Probe
+  const slowest = Math.max(...probes.map((one) => one.observation.responseTimeMs ?? 0))
+  // The shown probe: the first failed one, or else the first.
+  const shown = (probes.find((one) => one.observation.failures.length > 0) ?? probes[0]) as Probe
   const result: Observation = {
     observed: {
       ...shown.observation.observed,
-      addresses: seen.map((one) => one.outcome),
+      addresses: probes.map((one) => one.outcome),
       addressesLeftOut: addresses.length - probed.length,
     },
-    failures: seen.flatMap(({ observation, outcome }) =>
+    failures: probes.flatMap(({ observation, outcome }) =>
       observation.failures.map((one) => withAddress(one, outcome.address)),
     ),
-    degraded: seen.some((one) => one.observation.degraded === true),
+    degraded: probes.some((one) => one.observation.degraded === true),
   }
   if (slowest > 0) result.responseTimeMs = slowest
   return result
@@ -151,7 +151,7 @@ async function probeAddress(
 ): Promise<Probe> {
   const trip = await travel(plan, context, address)
   const first = trip.hops[0]
-  // All of them waited for the one look-up.
+  // All of them waited for the same lookup.
   if (first?.phases.dnsMs !== undefined) first.phases.dnsMs = dnsMs
   if (first !== undefined) first.phases.totalMs += dnsMs
   trip.totalMs += dnsMs

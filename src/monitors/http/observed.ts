@@ -1,4 +1,4 @@
-// What an HTTP check shows of what it saw: plain JSON for results, dashboards and people.
+// Observation of an HTTP check: plain JSON for results and dashboards.
 import { toMicroseconds } from '../../contract/schema/duration.ts'
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { LIMITS } from '../../contract/versions.ts'
@@ -23,9 +23,9 @@ export interface HttpObserved {
   tls?: PeerFacts
   response?: {
     headers: IncomingHttpHeaders
-    /** What Content-Length says; absent without it. */
+    /** Value of Content-Length, if present. */
     contentLength?: number
-    /** Body bytes as they came. */
+    /** Body bytes as received. */
     bytes: number
     unpackedBytes: number
     encodings?: string[]
@@ -35,7 +35,7 @@ export interface HttpObserved {
   }
 }
 
-/** Puts together what was seen. */
+/** Builds the observation. */
 export function observedOf(route: Route, trip: Trip, showBody: boolean): HttpObserved {
   const { hops, answer, peer } = trip
   const last = hops.at(-1) as Hop
@@ -62,24 +62,25 @@ export function observedOf(route: Route, trip: Trip, showBody: boolean): HttpObs
 function responseOf(response: IncomingMessage, trip: Trip, showBody: boolean) {
   const { body } = trip.answer
   const { headers } = response
-  const seen: NonNullable<HttpObserved['response']> = {
+  const shown: NonNullable<HttpObserved['response']> = {
     headers,
     bytes: body.bytes,
     unpackedBytes: body.unpackedBytes,
   }
   const length = headers['content-length']
-  if (length !== undefined) seen.contentLength = Number(length)
-  if (body.encodings.length > 0) seen.encodings = body.encodings
+  if (length !== undefined) shown.contentLength = Number(length)
+  if (body.encodings.length > 0) shown.encodings = body.encodings
   const { changedText } = trip.answer
-  const hasText = (changedText ?? '') !== '' || (changedText === undefined && body.keptBytes > 0)
+  const hasText =
+    (changedText ?? '') !== '' || (changedText === undefined && body.bufferedBytes > 0)
   if (showBody && hasText && isText(headers['content-type'])) {
     const whole = changedText === undefined ? body.unpackedBytes : changedText.length
-    seen.bodyTruncated = whole > LIMITS.bodyExcerptBytesMax
+    shown.bodyTruncated = whole > LIMITS.bodyExcerptBytesMax
     const text = textOf(trip, LIMITS.bodyExcerptBytesMax)
-    // A character that the limit cut through.
-    seen.body = seen.bodyTruncated ? text.replace(/\uFFFD$/, '') : text
+    // Remove a character truncated by the limit.
+    shown.body = shown.bodyTruncated ? text.replace(/\uFFFD$/, '') : text
   }
-  return seen
+  return shown
 }
 
 const SUMMED = [
@@ -115,12 +116,12 @@ function round(phases: Phases): void {
 const TEXT =
   /^(text\/|application\/([\w.-]+\+)?(json|xml|javascript|ecmascript|yaml|x-yaml|graphql|problem|toml|sql|x-www-form-urlencoded|x-ndjson)\b|image\/svg)/i
 
-/** Whether a body of this type is for people to read; one without a type usually is. */
+/** Whether a body of this type is text; one without a type usually is. */
 function isText(contentType: string | undefined): boolean {
   return contentType === undefined || TEXT.test(contentType)
 }
 
-/** The whole kept body as text, in the charset that it names, UTF-8 otherwise. */
+/** The whole buffered body as text, in the charset that it names, UTF-8 otherwise. */
 export function bodyText(trip: Trip): string {
   return textOf(trip, Number.POSITIVE_INFINITY)
 }
@@ -128,8 +129,8 @@ export function bodyText(trip: Trip): string {
 function textOf(trip: Trip, bytesMax: number): string {
   const { body, changedText } = trip.answer
   if (changedText !== undefined) return changedText.slice(0, bytesMax)
-  const { kept } = body
-  const whole = kept.length === 1 ? (kept[0] as Buffer) : Buffer.concat(kept)
+  const { chunks } = body
+  const whole = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)
   const bytes = whole.length > bytesMax ? whole.subarray(0, bytesMax) : whole
   const contentType = trip.answer.response?.headers['content-type'] ?? ''
   const charset = /charset="?([\w-]+)/i.exec(contentType)?.[1]?.toLowerCase() ?? 'utf-8'
@@ -137,7 +138,7 @@ function textOf(trip: Trip, bytesMax: number): string {
     try {
       return new TextDecoder(charset).decode(bytes)
     } catch {
-      // Not a charset that anybody knows: read on as UTF-8.
+      // Unknown charset: decode as UTF-8.
     }
   }
   const text = bytes.toString()

@@ -3,7 +3,7 @@ import type { HttpObserved } from './observed.ts'
 import type { Sample } from '../../contract/observation.ts'
 import { tlsSamples } from '../metrics/tls-samples.ts'
 
-/** Metrics of one observation; what was not seen has none. */
+/** Metrics of one observation, without those that were not measured. */
 export function httpSamples(observed: HttpObserved): Sample[] {
   const { phases, statusCode, response, tls } = observed
   const duration = (phase: string, valueMs: number | undefined): Sample => ({

@@ -1,5 +1,5 @@
-// The way of one HTTP check: from its URL over every redirect to the answer that counts, with what each hop
-// cost and where it led.
+// Trip of one HTTP check: from its URL over all redirects to the final answer, with phases and target of each
+// hop.
 import type { Failure } from '../../contract/failure.ts'
 import type { TlsSettings } from '../../contract/tls.ts'
 import { LIMITS } from '../../contract/versions.ts'
@@ -14,11 +14,11 @@ import { isRedirect, redirectTarget } from '../../network/http/redirects.ts'
 import { failureOf, isFailure, TargetFailure, targetFailure } from '../../network/target-failure.ts'
 import type { PeerFacts } from '../../network/tls/facts.ts'
 
-/** Milliseconds; a phase that did not come to its end is absent. */
+/** Milliseconds; incomplete phases are left out. */
 export interface Phases {
   dnsMs?: number
   connectMs?: number
-  /** Making the tunnel through the location's proxy. */
+  /** Setting up the tunnel through the location's proxy. */
   proxyMs?: number
   tlsMs?: number
   /** Sending the request; only where it has a body. */
@@ -29,7 +29,7 @@ export interface Phases {
   totalMs: number
 }
 
-/** One request on the way. */
+/** One request of a trip. */
 export interface Hop {
   url: string
   method: string
@@ -45,32 +45,32 @@ export interface Hop {
   phases: Phases
 }
 
-/** What of a monitor's definition decides the way. */
+/** Parts of a definition that decide the trip. */
 export interface Route {
   first: HttpTarget
   family: Family
   followRedirects: boolean
-  /** Go on when a certificate does not verify. */
+  /** Continue when a certificate does not verify. */
   skipSSL: boolean
   tls: TlsSettings | undefined
-  /** Bytes of the last body to keep. */
-  keepBytes: number
+  /** Bytes of the last body to buffer. */
+  bufferBytes: number
 }
 
-/** What was seen on the way. */
+/** Facts of the request and its response. */
 export interface Trip {
   hops: Hop[]
-  /** Of the last hop; its `response` is absent when nothing came. */
+  /** Answer of the last hop; without `response` if none was received. */
   answer: Answer
-  /** TLS of the last hop that spoke it. */
+  /** TLS of the last hop with TLS. */
   peer?: PeerFacts
-  /** What ended the way before its end; undefined when the whole last answer came. */
+  /** Failure that ended the trip early; undefined after a complete last answer. */
   failed?: Failure
   totalMs: number
 }
 
 /**
- * Goes the way. Does not reject for what targets do; rejects with the signal's reason when the run is
+ * Makes the trip. Faults of targets do not reject; rejects with the signal's reason when the run is
  * cancelled. `address` holds the first hop's origin to one of its addresses. The body of the answer is the
  * caller's to release.
  */
@@ -90,7 +90,7 @@ export async function travel(route: Route, context: Context, address?: string): 
     if (!isFailure(error)) releaseBody(trip.answer.body)
     trip.failed = located(failureOf(error, progress), trip)
   }
-  // Of a whole way only what the target and the network took: our own work between the phases is not theirs.
+  // A complete trip counts only the time of target and network, without our own work between the phases.
   trip.totalMs =
     trip.failed === undefined
       ? trip.hops.reduce((sum, { phases }) => sum + phases.totalMs, 0)
@@ -98,7 +98,7 @@ export async function travel(route: Route, context: Context, address?: string): 
   return trip
 }
 
-/** The way that ended with this failure before its first connection. */
+/** A trip that failed before its first connection. */
 export function notBegun({ first }: Route, failed: Failure, totalMs: number): Trip {
   const hop: Hop = { url: first.shownUrl, method: first.method, phases: { totalMs } }
   const trip: Trip = { hops: [hop], answer: { body: emptyBody() }, totalMs }
@@ -126,7 +126,7 @@ async function goHop(step: Step, context: Context, progress: Progress): Promise<
     const connection = await connect(step, hop, context, progress)
     const options = {
       where: peerPlace(target, connection),
-      keepBytes: route.keepBytes,
+      bufferBytes: route.bufferBytes,
       isEnough: (response: { statusCode?: number | undefined }) =>
         route.followRedirects && isRedirect(response.statusCode as number),
     }
@@ -152,7 +152,7 @@ function sumOf(phases: Phases): number {
   return Object.values(phases).reduce((sum, ms) => sum + ms, -phases.totalMs)
 }
 
-/** Dials, and shakes hands where the target speaks TLS. */
+/** Dials, and performs the TLS handshake if the target uses TLS. */
 async function connect(
   { route, trip, target, pinned }: Step,
   hop: Hop,
@@ -199,7 +199,7 @@ function outgoingFor({ target, cookies }: Step, connection: Connection): Outgoin
   return { method, path: forward === undefined ? path : target.shownUrl, headers, body }
 }
 
-/** One Cookie header (RFC 6265, 5.4): what the user set, then what the jar holds. */
+/** One Cookie header (RFC 6265, 5.4): cookies of the user, then those of the jar. */
 function withCookie(headers: readonly string[], cookie: string): string[] {
   const at = headers.findIndex((name, index) => index % 2 === 0 && /^cookie$/i.test(name))
   return at < 0
@@ -207,7 +207,7 @@ function withCookie(headers: readonly string[], cookie: string): string[] {
     : headers.with(at + 1, `${headers[at + 1]}; ${cookie}`)
 }
 
-/** The next target, or undefined when the last answer is the one that counts. */
+/** The next target, or undefined if the last answer is the final one. */
 async function following(
   route: Route,
   trip: Trip,
@@ -225,7 +225,7 @@ async function following(
     throw targetFailure('HTTP_REDIRECT_LIMIT', message, { redirectsMax: LIMITS.redirectsMax })
   }
   const setCookie = response.headers['set-cookie']
-  if (setCookie !== undefined) await cookies.take(setCookie, target.url.href)
+  if (setCookie !== undefined) await cookies.store(setCookie, target.url.href)
   return next
 }
 

@@ -51,7 +51,7 @@ export const IcmpRequest = z
     intervalMs: z.int().min(10).max(10_000).default(500),
     /** Ours: an echo that has not come back after this time is lost. */
     timeoutMs: z.int().min(10).max(30_000).default(2000),
-    /** Ours: bytes behind the ICMP header; the first eight tell whose reply it is. */
+    /** Ours: bytes behind the ICMP header; the first eight identify the echo. */
     payloadBytes: z.int().min(8).max(65_507).default(56),
     /** Ours: hops that an echo may make (TTL, hop limit); without it what the system takes, usually 64. */
     ttl: z.int().min(1).max(255).optional(),

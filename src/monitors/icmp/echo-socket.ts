@@ -1,5 +1,5 @@
-// One ICMP socket and the echoes that are on their way through it: writes, sends, and finds for each packet
-// that comes back the echo that it answers.
+// One ICMP socket and its outstanding echoes: writes and sends requests, and matches each received packet
+// with its echo.
 import type { IcmpSocket } from '../../network/native/icmp-socket.ts'
 import { icmpErrorOf, localError, type IcmpError } from './errors.ts'
 import { freshToken, hasToken, isIntact, isReply, readEcho } from './packet.ts'
@@ -16,7 +16,7 @@ import {
 /** How echoes are sent. */
 export interface EchoSettings {
   payloadBytes: number
-  /** Undefined for the system's. */
+  /** Undefined for the system default. */
   ttl: number | undefined
   dontFragment: boolean
 }
@@ -25,9 +25,9 @@ export interface EchoSettings {
 export interface Echo {
   readonly to: SocketAddress
   readonly settings: EchoSettings
-  /** Its place in the run, from 0. */
+  /** Index in the run, from 0. */
   readonly index: number
-  /** Whom to tell what became of it. */
+  /** Receives the outcome. */
   readonly run: EchoOwner
   /** `waiting` from when it was sent. */
   state: 'unsent' | 'waiting' | 'answered' | 'refused' | 'lost'
@@ -40,17 +40,17 @@ export interface Echo {
   ttl?: number
   /** Bytes of the reply, ICMP header included. */
   bytes?: number
-  /** What came back was not what was sent. */
+  /** The reply differs from the request. */
   corrupted?: boolean
-  /** Why it did not come back, where somebody says so. */
+  /** ICMP or local error, if any. */
   error?: IcmpError
-  /** We ourselves dropped packets while it was under way: that it is lost says nothing. */
+  /** The agent's socket dropped packets in the meantime: the loss proves nothing. */
   dropped?: boolean
 }
 
 /** The run that an echo belongs to. */
 export interface EchoOwner {
-  /** The first reply, or an objection that ends the waiting. */
+  /** The first reply, or an error that ends the wait. */
   settled(echo: Echo): void
   /** Another reply to an echo that has been answered. */
   duplicate(echo: Echo): void
@@ -58,18 +58,18 @@ export interface EchoOwner {
   late(echo: Echo): void
 }
 
-/** What became of an attempt to send. */
+/** Outcome of an attempt to send. */
 export type Sending = 'sent' | 'refused' | 'busy'
 
-/** What the receive buffer is asked to hold; the kernel gives at most net.core.rmem_max. */
+/** Requested receive buffer; the kernel grants at most net.core.rmem_max. */
 const RECEIVE_BUFFER_BYTES = 4_194_304
-/** What a waiting packet costs there besides its own bytes; drivers round up. */
+/** Buffer overhead of a queued packet; drivers round up. */
 const PACKET_OVERHEAD_BYTES = 2304
 /** Sequence numbers that are remembered, of 65,536. */
 const REMEMBERED_MAX = 32_768
-/** Packets that are taken in one go, so that a flood leaves others their turn. */
-const TAKEN_MAX = 4096
-/** A call may be told about a packet before its own: tried again so many times. */
+/** Packets read at a time, so that a flood does not block other work. */
+const PACKETS_PER_READ_MAX = 4096
+/** A call may return the error of an earlier packet: attempts before giving up. */
 const SEND_TRIES = 3
 const BUSY: ReadonlySet<number> = new Set([11, 105])
 const EMSGSIZE = 90
@@ -78,7 +78,7 @@ export class EchoSocket {
   readonly fd: number
   readonly #icmp: IcmpSocket
   readonly #native: Native
-  /** Sequence → echo: those under way, and those that a straggler may still come for. */
+  /** Sequence → echo: outstanding ones, and those for which a late reply may arrive. */
   readonly #echoes = new Map<number, Echo>()
   readonly #bufferBytes: number
   readonly #systemTtl: number
@@ -90,7 +90,7 @@ export class EchoSocket {
   #drops = 0
   #droppedAtMs = -Infinity
 
-  /** Takes the socket over. Throws a SystemCallError where an option is refused. */
+  /** Becomes the owner of the socket. Throws a SystemCallError if an option is refused. */
   constructor(native: Native, icmp: IcmpSocket) {
     this.#native = native
     this.#icmp = icmp
@@ -105,12 +105,12 @@ export class EchoSocket {
     this.#sequence = freshToken().low & 0xffff
   }
 
-  /** Echoes for which something may come back. */
+  /** Outstanding echoes. */
   get waiting(): number {
     return this.#waiting
   }
 
-  /** Nothing is remembered: it may be closed. */
+  /** No echo is remembered: the socket may be closed. */
   get isIdle(): boolean {
     return this.#echoes.size === 0
   }
@@ -119,7 +119,7 @@ export class EchoSocket {
     return this.#icmp.mode
   }
 
-  /** Whether the buffer has room for one reply more: what is awaited at once always fits into it. */
+  /** Whether the receive buffer has room for one more reply; outstanding replies always fit. */
   hasRoomFor({ payloadBytes }: EchoSettings): boolean {
     if (this.#waiting === 0) return true
     return (
@@ -145,7 +145,7 @@ export class EchoSocket {
       const errno = socket.send(packet, echo.to)
       if (errno === 0) {
         this.#remember(echo)
-        const stampMs = this.#takeErrors() ?? Number.NaN
+        const stampMs = this.#readErrors() ?? Number.NaN
         // The kernel's stamp, unless it is another packet's, or the clock was set in between.
         const delayMs = stampMs - clockMs
         const isOurs = delayMs >= 0 && delayMs <= performance.now() - beforeMs
@@ -153,7 +153,7 @@ export class EchoSocket {
         return 'sent'
       }
       if (BUSY.has(errno)) return 'busy'
-      const mtu = this.#takeLocalMtu(echo)
+      const mtu = this.#readLocalMtu(echo)
       if (tries < SEND_TRIES) continue
       echo.state = 'refused'
       echo.error = localError(errno, echo.to.address, errno === EMSGSIZE ? mtu : undefined)
@@ -171,11 +171,11 @@ export class EchoSocket {
     if (dontFragment === this.#dontFragment) return
     this.#dontFragment = dontFragment
     if (isV6) {
-      // Routers of IPv6 never fragment: without the option our own system does it for them.
+      // IPv6 routers never fragment: without the option the agent's own system does.
       socket.setOption(OPTION.dontFragment6, dontFragment ? 1 : 0)
       socket.setOption(OPTION.pathMtu6, dontFragment ? PATH_MTU.probe : PATH_MTU.want)
     } else {
-      // `probe` asks the path each time, where `always` would go by what was learnt from the last echo.
+      // `probe` tests the path each time; `always` would use the MTU learnt from the last echo.
       socket.setOption(OPTION.pathMtu4, dontFragment ? PATH_MTU.probe : PATH_MTU.dont)
     }
   }
@@ -199,7 +199,7 @@ export class EchoSocket {
     this.#awaitedBytes -= roomFor(echo.settings.payloadBytes)
   }
 
-  /** The echo's time is up; a straggler would still be known. */
+  /** Marks the echo as timed out; a late reply is still recognised. */
   lose(echo: Echo): void {
     if (echo.state !== 'waiting') return
     this.#release(echo)
@@ -207,33 +207,33 @@ export class EchoSocket {
     if (this.#hasDroppedSince(echo.sentAtMs)) echo.dropped = true
   }
 
-  /** The echo's run has ended. */
+  /** Removes the echo of an ended run. */
   forget(echo: Echo): void {
     if (this.#echoes.get(echo.sequence) !== echo) return
     if (echo.state === 'waiting') this.#release(echo)
     this.#echoes.delete(echo.sequence)
   }
 
-  /** Takes everything that has come, and tells the runs. */
+  /** Reads all received packets and notifies the runs. */
   drain(): void {
-    // Replies first: they say more than an objection that came at the same time.
-    this.#takeReplies()
-    this.#takeErrors()
+    // Replies first: they take precedence over errors received at the same time.
+    this.#readReplies()
+    this.#readErrors()
   }
 
-  #takeReplies(): void {
+  #readReplies(): void {
     const { socket } = this.#icmp
     let received = socket.receive()
     if (received === undefined) return
-    // The kernel's stamps are on its clock, ours are not; the distance holds for this moment.
+    // Offset of the kernel's clock to performance.now() at this moment.
     const aheadMs = this.#native.clockMs() - performance.now()
-    for (let taken = 0; received !== undefined && taken < TAKEN_MAX; taken++) {
-      this.#takeReply(received, aheadMs)
+    for (let count = 0; received !== undefined && count < PACKETS_PER_READ_MAX; count++) {
+      this.#readReply(received, aheadMs)
       received = socket.receive()
     }
   }
 
-  #takeReply(received: Received, aheadMs: number): void {
+  #readReply(received: Received, aheadMs: number): void {
     const { family } = this.#icmp.socket
     const isWrapped = this.#icmp.mode === 'raw' && family === 'IPv4'
     const { message, ttl } = isWrapped
@@ -254,36 +254,36 @@ export class EchoSocket {
     if (ttl !== undefined) echo.ttl = ttl
     echo.bytes = message.length
     if (!isIntact(reply.payload, echo.settings.payloadBytes)) echo.corrupted = true
-    // A reply says more than an objection that came before it, of which the run knows already.
+    // A reply takes precedence over an earlier error, which the run has already received.
     if (isFirst) run.settled(echo)
   }
 
-  /** Empties the error queue; returns the newest stamp of a packet that was sent. */
-  #takeErrors(): number | undefined {
+  /** Empties the error queue; returns the newest timestamp of a sent packet. */
+  #readErrors(): number | undefined {
     let stampMs: number | undefined
-    for (let taken = 0; taken < TAKEN_MAX; taken++) {
+    for (let count = 0; count < PACKETS_PER_READ_MAX; count++) {
       const entry = this.#icmp.socket.receiveError()
       if (entry === undefined) break
       if (entry.error?.origin === ERROR_ORIGIN.timestamp) stampMs = entry.kernelMs
-      else this.#takeError(entry)
+      else this.#readError(entry)
     }
     return stampMs
   }
 
-  /** Empties the error queue after a packet could not be sent; returns the MTU that it tells. */
-  #takeLocalMtu({ to }: Echo): number | undefined {
+  /** Empties the error queue after a packet could not be sent; returns the reported MTU. */
+  #readLocalMtu({ to }: Echo): number | undefined {
     let mtu: number | undefined
-    for (let taken = 0; taken < TAKEN_MAX; taken++) {
+    for (let count = 0; count < PACKETS_PER_READ_MAX; count++) {
       const entry = this.#icmp.socket.receiveError()
       if (entry === undefined) break
       const { error, from } = entry
       if (error?.origin === ERROR_ORIGIN.local && from === to.address) mtu = error.info
-      else this.#takeError(entry)
+      else this.#readError(entry)
     }
     return mtu
   }
 
-  #takeError({ bytes, from, error }: Received): void {
+  #readError({ bytes, from, error }: Received): void {
     const sent = readEcho(bytes)
     if (sent === undefined || error === undefined) return
     const echo = this.#echoes.get(sent.sequence)
@@ -295,14 +295,14 @@ export class EchoSocket {
     const said = icmpErrorOf(error, echo.to.address)
     if (said === undefined) return
     echo.error = said
-    // Without the token anybody may have said so: it explains a loss, and does not make one.
+    // An error without the token may be forged: it explains a loss and does not cause one.
     if (!isWhole || echo.state !== 'waiting') return
     this.#release(echo)
     echo.state = 'refused'
     run.settled(echo)
   }
 
-  /** Whether packets have been dropped for lack of room since then: what is missing may be our fault. */
+  /** Whether the socket has dropped packets since then because its buffer was full. */
   #hasDroppedSince(ms: number): boolean {
     const drops = this.#icmp.socket.getOption(OPTION.memoryInfo)[8] ?? 0
     if (drops !== this.#drops) {
@@ -335,6 +335,6 @@ function enlarge(socket: NativeSocket): number {
 function roundTrip(echo: Echo, kernelMs: number | undefined, aheadMs: number): number {
   const latestMs = performance.now() - echo.sentAtMs
   const rttMs = (kernelMs ?? Number.NaN) - aheadMs - echo.sentAtMs
-  // Outside of what can be, the clock was set between the packet's arrival and now.
+  // An impossible value: the clock was set between the packet's arrival and now.
   return rttMs >= 0 && rttMs <= latestMs ? rttMs : latestMs
 }

@@ -10,16 +10,16 @@ import { ERROR_ORIGIN } from '../../network/native/socket-options.ts'
 /** An objection to an echo. */
 export interface IcmpError {
   code: string
-  /** What was said, in a few words: `host unreachable`. */
+  /** Short text of the error: `host unreachable`. */
   name: string
-  /** Type and code of the ICMP message; absent when our own system objects. */
+  /** Type and code of the ICMP message; undefined for errors of the agent's own system. */
   type?: number
   icmpCode?: number
-  /** Who said it; absent when our own system did. */
+  /** Sender; undefined for errors of the agent's own system. */
   from?: string
   /** The largest packet that would pass. Bytes, IP header included. */
   mtu?: number
-  /** What our own system has to say about it. */
+  /** Failure of the agent's own system. */
   own?: Failure
 }
 
@@ -77,7 +77,7 @@ const IPV6: Record<number, readonly Name[]> = {
   4: [rejected('parameter problem')],
 }
 
-/** What an entry of the error queue says; undefined when it is no objection (a time stamp). */
+/** Reads an entry of the error queue; undefined if it is no error (a timestamp). */
 export function icmpErrorOf(error: PacketError, to: string): IcmpError | undefined {
   const { origin, type, code: icmpCode, info, offender } = error
   if (origin === ERROR_ORIGIN.local) return localError(error.errno, to, info)
@@ -93,7 +93,7 @@ export function icmpErrorOf(error: PacketError, to: string): IcmpError | undefin
 const EMSGSIZE = 90
 const EADDRNOTAVAIL = 99
 
-/** What our own kernel says when it does not even send the packet. */
+/** Error of the agent's own kernel when it does not send the packet. */
 export function localError(errno: number, to: string, mtu?: number): IcmpError {
   if (errno === EMSGSIZE) {
     const said: IcmpError = { code: 'ICMP_TOO_LARGE', name: 'packet too large for the interface' }

@@ -1,5 +1,5 @@
-// All echoes of one family, of however many monitors: they share a few sockets (usually one), one wait, and
-// one pace at which they are sent.
+// All echoes of one address family, of all monitors: they share a few sockets (usually one), one wait and
+// one send rate.
 import { ICMP_LIMITS } from './definition.ts'
 import { failure } from '../../contract/failure.ts'
 import type { Family } from '../../network/dial.ts'
@@ -12,21 +12,21 @@ import { watch, type Watch } from '../../network/native/readiness.ts'
 import { POLL } from '../../network/native/socket-options.ts'
 import { TargetFailure } from '../../network/target-failure.ts'
 
-/** Where echoes are sent and their replies looked for. */
+/** Sends echoes and receives their replies. */
 export interface EchoExchange {
   /**
-   * Sends the echo now, or as soon as the pace allows. Its run is told what becomes of it, and may be told
+   * Sends the echo now, or as soon as the send rate allows. Its run is notified of the outcome, possibly
    * before this returns.
    */
   send(echo: Echo): void
-  /** Takes everything that has come for any echo. */
+  /** Reads all received packets. */
   drain(): void
-  /** The time of these is up. */
+  /** Marks these echoes as timed out. */
   lose(echoes: readonly Echo[]): void
-  /** Nothing is of interest any more. */
+  /** Removes these echoes. */
   forget(echoes: readonly Echo[]): void
   readonly native: Native
-  /** Which kind of socket is used; undefined before the first echo. */
+  /** Kind of socket; undefined before the first echo. */
   mode(): 'datagram' | 'raw' | undefined
 }
 
@@ -42,23 +42,23 @@ export function echoExchange(family: Family): Promise<EchoExchange> {
   return exchange
 }
 
-/** Makes an exchange of its own. */
+/** Makes a separate exchange. */
 export function createEchoExchange(native: Native, family: Family): EchoExchange {
   return new Exchange(native, family)
 }
 
-/** Echoes sent in one go; as many again a millisecond later, so that no queue of packets overflows. */
+/** Echoes per burst and interval of the bursts, so that no packet queue overflows. */
 const BURST = 64
 const BURST_MS = 1
-/** From so many echoes under way on, they are looked for in intervals, which is cheaper than one by one. */
+/** With this many outstanding echoes, replies are read at intervals, which is cheaper than one by one. */
 const GATHER_FROM = 16
 const GATHER_MS = 2
 /**
- * The kernel begins to stamp packets a moment after it was first asked to; until then it stamps them when
- * they are read, which makes round trips look longer.
+ * Delay until the kernel timestamps packets on arrival; until then it timestamps them when they are read,
+ * which lengthens round trips.
  */
 const STAMPS_BEGIN_MS = 5
-/** Without anything to do, the sockets are closed after this time. */
+/** Idle time after which the sockets are closed. */
 const IDLE_MS = 5000
 
 interface Member {
@@ -70,7 +70,7 @@ class Exchange implements EchoExchange {
   readonly native: Native
   readonly #family: Family
   readonly #members: Member[] = []
-  /** Echoes that wait for the pace, oldest first. */
+  /** Echoes waiting for the next burst, oldest first. */
   readonly #queue = new Set<Echo>()
   #openedAtMs = 0
   #burstLeft = BURST
@@ -97,7 +97,7 @@ class Exchange implements EchoExchange {
     this.#pace()
   }
 
-  /** False: not now. */
+  /** Returns false if the echo cannot be sent now. */
   #transmit(echo: Echo): boolean {
     const nowMs = performance.now()
     if (nowMs - this.#burstBeganMs >= BURST_MS) {
@@ -156,7 +156,7 @@ class Exchange implements EchoExchange {
     return member
   }
 
-  /** Goes on with the queue at the pace. */
+  /** Sends the queue in bursts. */
   #pace(): void {
     if (this.#burstTimer !== undefined || this.#queue.size === 0) return
     this.#burstTimer = setTimeout(() => {
@@ -169,7 +169,7 @@ class Exchange implements EchoExchange {
     }, BURST_MS)
   }
 
-  /** Replies from near by are there already: no need to wait for them in a thread. */
+  /** Reads replies of near hosts at once, without waiting in a thread. */
   #lookSoon(): void {
     if (this.#isLookedFor) return
     this.#isLookedFor = true
@@ -184,7 +184,7 @@ class Exchange implements EchoExchange {
     this.#wait()
   }
 
-  /** Waits for what is still under way, in the way that costs least. */
+  /** Waits for the outstanding echoes in the cheapest way. */
   #wait(): void {
     let waiting = 0
     for (const { socket } of this.#members) waiting += socket.waiting
@@ -213,7 +213,7 @@ class Exchange implements EchoExchange {
     this.#rest()
   }
 
-  /** Closes the sockets when nobody has needed them for a while. */
+  /** Closes the sockets after the idle time. */
   #rest(): void {
     if (this.#idleTimer !== undefined || this.#queue.size > 0) return
     if (!this.#members.every(({ socket }) => socket.isIdle)) return
@@ -230,7 +230,7 @@ class Exchange implements EchoExchange {
   }
 }
 
-/** Nobody can catch what is thrown from a timer: whatever keeps us from sending becomes data. */
+/** Records the error on the echo: an error thrown from a timer cannot be caught. */
 function refuse(echo: Echo, error: unknown): void {
   echo.state = 'refused'
   if (error instanceof SystemCallError) {

@@ -1,4 +1,4 @@
-// The ICMP monitor: how many echoes come back, how fast, and who says why the others do not.
+// ICMP monitor: loss and round trips of echoes, and the errors of lost ones.
 import { toMicroseconds } from '../../contract/schema/duration.ts'
 import { aboutWhom, failure, type Failure, type FailureCode } from '../../contract/failure.ts'
 import {
@@ -13,7 +13,12 @@ import { evaluateAssertions, type AssertionSources } from '../assertions/asserti
 import type { Progress } from '../../network/dial.ts'
 import { errorFailure } from './errors.ts'
 import { echoExchange, type EchoExchange } from './exchange.ts'
-import { emptyObservation, seenOf, type IcmpObserved, type Seen } from './observed.ts'
+import {
+  emptyObservation,
+  pingObservationOf,
+  type IcmpObserved,
+  type PingObservation,
+} from './observed.ts'
 import { EchoRun } from './run.ts'
 import { icmpSamples } from './samples.ts'
 import { familyOf, literalOf } from '../../network/ip-address.ts'
@@ -24,7 +29,7 @@ import type { Observation } from '../../contract/observation.ts'
 import { unmapped } from '../../network/native/socket-address.ts'
 import { failureOf, targetFailure } from '../../network/target-failure.ts'
 
-/** Failures that `shouldFail` takes for a pass. A name that does not exist is none: it may be a slip. */
+/** Failures that count as a pass with `shouldFail`; not a missing name, which may be a typing error. */
 const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<string> = new Set<FailureCode | IcmpCode>([
   'ICMP_PACKET_LOSS',
   'ICMP_UNREACHABLE',
@@ -61,7 +66,7 @@ async function runIcmp(monitor: IcmpMonitor, context: Context): Promise<Observat
     : addresses.slice(0, 1)
   const lookedUp = { resolvedAt, dnsMs: resolvedAt - startedAt }
   const evaluated = await Promise.all(
-    // A socket of IPv6 sends no echo of IPv4.
+    // An IPv6 socket cannot send IPv4 echoes.
     asked.map((address) => probe(monitor, unmapped(address), context, lookedUp)),
   )
   return request.allAddresses
@@ -69,7 +74,7 @@ async function runIcmp(monitor: IcmpMonitor, context: Context): Promise<Observat
     : observationOf(monitor, evaluated[0] as Evaluated)
 }
 
-/** Resolves the name within its own time, so that a slow name server does not cost echoes. */
+/** Resolves the name within its own timeout, so that a slow name server does not delay the echoes. */
 async function lookUp({ request }: IcmpMonitor, context: Context): Promise<string[]> {
   const { hostname, ipFamily } = request
   const { dial, signal } = context
@@ -90,9 +95,9 @@ async function lookUp({ request }: IcmpMonitor, context: Context): Promise<strin
   }
 }
 
-/** What came of the echoes to one address. */
+/** Outcome of the echoes to one address. */
 interface Evaluated {
-  seen: Seen
+  ping: PingObservation
   failures: Failure[]
   degraded: boolean
 }
@@ -105,7 +110,7 @@ async function probe(
 ): Promise<Evaluated> {
   const { request } = monitor
   const cut: Failure[] = []
-  let seen: Seen = emptyObservation(request)
+  let ping: PingObservation = emptyObservation(request)
   try {
     const exchange = await exchangeFor(address)
     const run = startRun(monitor, address, exchange, context)
@@ -117,20 +122,20 @@ async function probe(
       cut.push(tooBusy(error.deadlineMs))
     }
     const { tally } = run
-    seen = seenOf(request, address, tally)
+    ping = pingObservationOf(request, address, tally)
     const mode = exchange.mode()
-    if (mode !== undefined) seen.observed.socket = mode
+    if (mode !== undefined) ping.observed.socket = mode
     if (tally.firstSentAtMs !== undefined) {
-      seen.observed.setupTime = toMicroseconds(Math.max(0, tally.firstSentAtMs - resolvedAt))
+      ping.observed.setupTime = toMicroseconds(Math.max(0, tally.firstSentAtMs - resolvedAt))
     }
     cut.push(...agentFailures(tally.echoes))
   } catch (error) {
     cut.push(failureOf(error, PROGRESS))
   }
-  seen.observed.resolvedIp = address
-  seen.observed.dnsResolutionTime = toMicroseconds(dnsMs)
-  if (cut.length > 0) return { seen, failures: cut, degraded: false }
-  return evaluate(monitor, seen, context.signal)
+  ping.observed.resolvedIp = address
+  ping.observed.dnsResolutionTime = toMicroseconds(dnsMs)
+  if (cut.length > 0) return { ping, failures: cut, degraded: false }
+  return evaluate(monitor, ping, context.signal)
 }
 
 const PROGRESS: Progress = { phase: 'firstByte' }
@@ -169,7 +174,7 @@ function tooBusy(deadlineMs: number): Failure {
   return failure('RESOURCES_EXHAUSTED', message, { deadlineMs })
 }
 
-/** What about this agent kept it from sending, once. */
+/** Failures of the agent itself that prevented sending, each once. */
 function agentFailures(echoes: readonly { error?: { own?: Failure } }[]): Failure[] {
   const own = echoes
     .map(({ error }) => error?.own)
@@ -177,24 +182,28 @@ function agentFailures(echoes: readonly { error?: { own?: Failure } }[]): Failur
   return own === undefined ? [] : [own]
 }
 
-async function evaluate(monitor: IcmpMonitor, seen: Seen, signal: AbortSignal): Promise<Evaluated> {
+async function evaluate(
+  monitor: IcmpMonitor,
+  ping: PingObservation,
+  signal: AbortSignal,
+): Promise<Evaluated> {
   const { request, maxPacketLossThreshold, degradedPacketLossThreshold } = monitor
-  const { observed, dropped } = seen
+  const { observed, dropped } = ping
   const loss = observed.packetLoss ?? 0
   const isFailed = loss >= maxPacketLossThreshold
   const degraded = loss >= degradedPacketLossThreshold
   if (dropped > 0 && (isFailed || degraded)) {
     const message = `${dropped} echoes may have come back and been dropped: this agent’s receive buffers were full; net.core.rmem_max says how large they may be`
-    return { seen, failures: [failure('RESOURCES_EXHAUSTED', message)], degraded: false }
+    return { ping, failures: [failure('RESOURCES_EXHAUSTED', message)], degraded: false }
   }
-  const failures = isFailed ? lossFailures(monitor, seen) : []
+  const failures = isFailed ? lossFailures(monitor, ping) : []
   if (request.assertions.length > 0) {
     failures.push(...(await evaluateAssertions(request.assertions, sourcesOf(observed), signal)))
   }
-  return { seen, failures, degraded }
+  return { ping, failures, degraded }
 }
 
-function lossFailures(monitor: IcmpMonitor, { observed, errors }: Seen): Failure[] {
+function lossFailures(monitor: IcmpMonitor, { observed, errors }: PingObservation): Failure[] {
   if (monitor.shouldFail) return []
   const { packetsSent, packetsReceived, packetLoss = 0, resolvedIp = '', corrupted } = observed
   const lost = packetsSent - packetsReceived
@@ -224,18 +233,18 @@ function sourcesOf(observed: IcmpObserved): AssertionSources {
   }
 }
 
-function observationOf(monitor: IcmpMonitor, { seen, failures, degraded }: Evaluated): Observation {
-  const { observed } = seen
-  const kept = monitor.shouldFail
+function observationOf(monitor: IcmpMonitor, { ping, failures, degraded }: Evaluated): Observation {
+  const { observed } = ping
+  const counted = monitor.shouldFail
     ? failures.filter(({ code }) => !EXPECTED_BY_SHOULD_FAIL.has(code))
     : failures
-  const observation: Observation = { observed: { ...observed }, failures: kept }
+  const observation: Observation = { observed: { ...observed }, failures: counted }
   if (observed.latency !== undefined) observation.responseTimeMs = observed.latency.avg
   if (!monitor.shouldFail) observation.degraded = degraded
   return observation
 }
 
-/** All addresses in one: the one that looks worst, and a list. */
+/** Combines all addresses: the worst observation, with a list of all. */
 function summaryOf(
   monitor: IcmpMonitor,
   evaluated: readonly Evaluated[],
@@ -243,23 +252,23 @@ function summaryOf(
 ): Observation {
   const worst = evaluated.reduce((one, other) => (badness(other) > badness(one) ? other : one))
   const observation = observationOf(monitor, worst)
-  const failures = evaluated.flatMap(({ seen, failures: own }) =>
-    own.map((one) => ({ ...one, details: { ...one.details, address: seen.observed.resolvedIp } })),
+  const failures = evaluated.flatMap(({ ping, failures: own }) =>
+    own.map((one) => ({ ...one, details: { ...one.details, address: ping.observed.resolvedIp } })),
   )
   const all = observationOf(monitor, { ...worst, failures })
   observation.failures = all.failures
   observation.degraded = !monitor.shouldFail && evaluated.some(({ degraded }) => degraded)
-  observation.observed['addresses'] = evaluated.map(({ seen, failures: own }) => ({
-    address: seen.observed.resolvedIp,
-    packetLoss: seen.observed.packetLoss,
-    latency: seen.observed.latency,
+  observation.observed['addresses'] = evaluated.map(({ ping, failures: own }) => ({
+    address: ping.observed.resolvedIp,
+    packetLoss: ping.observed.packetLoss,
+    latency: ping.observed.latency,
     failures: own,
   }))
   if (found > evaluated.length) observation.observed['addressesLeftOut'] = found - evaluated.length
   return observation
 }
 
-function badness({ seen, failures }: Evaluated): number {
-  const { packetLoss = 100, latency } = seen.observed
+function badness({ ping, failures }: Evaluated): number {
+  const { packetLoss = 100, latency } = ping.observed
   return failures.length * 1e9 + packetLoss * 1e6 + (latency?.avg ?? 0)
 }

@@ -1,4 +1,4 @@
-// What a run of echoes to one address shows: the public result of an ICMP monitor, with additions of ours.
+// Observation of the echoes to one address: the public result of an ICMP monitor, with additions of ours.
 import { toMicroseconds } from '../../contract/schema/duration.ts'
 import type { IcmpRequest } from './definition.ts'
 import type { Family } from '../../network/dial.ts'
@@ -30,7 +30,7 @@ export interface PingResult {
   from?: string
 }
 
-/** How often somebody objected in the same way. */
+/** Number of equal errors. */
 export interface CountedError {
   error: string
   count: number
@@ -38,7 +38,7 @@ export interface CountedError {
   mtu?: number
 }
 
-/** The result; without echoes only what is known before the first one. */
+/** The observation; without echoes only the facts known before the first one. */
 export interface IcmpObserved {
   hostname: string
   resolvedIp?: string
@@ -66,17 +66,17 @@ export interface IcmpObserved {
   pingResults: PingResult[]
 }
 
-/** An objection and how many echoes it cost. */
+/** An error and the number of echoes lost to it. */
 export interface ErrorCount {
   error: IcmpError
   count: number
 }
 
-/** What came of the echoes to one address, with what evaluating it takes. */
-export interface Seen {
+/** Outcome of the echoes to one address, with the data that the evaluation needs. */
+export interface PingObservation {
   observed: IcmpObserved
   errors: ErrorCount[]
-  /** Echoes that are missing because packets were dropped in our own buffers. */
+  /** Echoes missing because the agent's socket buffer was full. */
   dropped: number
 }
 
@@ -86,7 +86,7 @@ export function emptyObservation({
   ipFamily,
   pingCount,
   payloadBytes,
-}: IcmpRequest): Seen {
+}: IcmpRequest): PingObservation {
   const observed: IcmpObserved = {
     hostname,
     ipFamily,
@@ -105,9 +105,13 @@ export function emptyObservation({
 }
 
 /** The result of the echoes to `address`. */
-export function seenOf(request: IcmpRequest, address: string, tally: EchoTally): Seen {
-  const seen = emptyObservation(request)
-  const { observed } = seen
+export function pingObservationOf(
+  request: IcmpRequest,
+  address: string,
+  tally: EchoTally,
+): PingObservation {
+  const ping = emptyObservation(request)
+  const { observed } = ping
   observed.resolvedIp = address
   observed.ipFamily = familyOf(address)
   observed.duplicates = tally.duplicates
@@ -118,13 +122,13 @@ export function seenOf(request: IcmpRequest, address: string, tally: EchoTally):
   for (const echo of tally.echoes) {
     if (!isSettled(echo)) continue
     observed.pingResults.push(pingResult(echo, type))
-    // What our own system holds back for a reason of its own says nothing about the target.
+    // An echo that the agent's own system did not send proves nothing about the target.
     if (!wasTried(echo)) continue
     observed.packetsSent++
     if (isBack(echo) && echo.rttMs !== undefined) rttsMs.push(echo.rttMs)
     if (echo.corrupted === true) observed.corrupted++
-    if (echo.dropped === true) seen.dropped++
-    if (echo.error !== undefined && echo.state !== 'answered') countError(seen.errors, echo.error)
+    if (echo.dropped === true) ping.dropped++
+    if (echo.error !== undefined && echo.state !== 'answered') countError(ping.errors, echo.error)
   }
   observed.packetsReceived = rttsMs.length
   if (observed.packetsSent > 0) {
@@ -132,14 +136,14 @@ export function seenOf(request: IcmpRequest, address: string, tally: EchoTally):
     observed.packetLoss = toMicroseconds((lost / observed.packetsSent) * 100)
   }
   addFigures(observed, rttsMs)
-  observed.errors = seen.errors.map(({ error, count }) => countedError(error, count))
-  return seen
+  observed.errors = ping.errors.map(({ error, count }) => countedError(error, count))
+  return ping
 }
 
 const REPLY_IPV4 = 0
 const REPLY_IPV6 = 129
 
-/** Of a run that was cut off, what was still under way is left out. */
+/** Outstanding echoes of an aborted run are left out. */
 function isSettled({ state }: Echo): boolean {
   return state !== 'unsent' && state !== 'waiting'
 }

@@ -8,7 +8,7 @@ import { internetChecksum } from '../../network/native/internet-checksum.ts'
 export const ICMP_HEADER_BYTES = 8
 /** Payload by which a reply is known. */
 export const TOKEN_BYTES = 8
-/** What fits into a packet of IPv4 beside its headers. */
+/** Largest payload of an IPv4 packet, without its headers. */
 export const PAYLOAD_BYTES_MAX = 65_507
 
 const TYPES: Record<Family, { request: number; reply: number }> = {
@@ -16,7 +16,7 @@ const TYPES: Record<Family, { request: number; reply: number }> = {
   IPv6: { request: 128, reply: 129 },
 }
 
-/** What tells one echo from all others. */
+/** Identity of an echo. */
 export interface EchoMark {
   /** Of the socket. */
   identifier: number

@@ -1,11 +1,11 @@
-// One run of echoes to one address: sends them at their times, waits for each as long as it may take, and
-// counts what comes.
+// One run of echoes to one address: sends them at their times, waits for each until its timeout, and counts
+// the replies.
 import type { Echo, EchoOwner, EchoSettings } from './echo-socket.ts'
 import type { EchoExchange } from './exchange.ts'
 import { aboutWhom } from '../../contract/failure.ts'
 import type { SocketAddress } from '../../network/native/socket-address.ts'
 
-/** What to send. */
+/** Echoes to send. */
 export interface EchoOrder {
   to: SocketAddress
   count: number
@@ -14,24 +14,24 @@ export interface EchoOrder {
   settings: EchoSettings
 }
 
-/** What came of it. */
+/** Outcome of the echoes. */
 export interface EchoTally {
-  /** One for each echo that was tried, in the order of sending. */
+  /** All echoes of the run, in the order of sending. */
   echoes: readonly Echo[]
   duplicates: number
-  /** Replies that came after the reply to a later echo. */
+  /** Replies received after the reply to a later echo. */
   outOfOrder: number
-  /** Replies that came after their time-out: they count as lost. */
+  /** Replies received after their timeout: they count as lost. */
   late: number
-  /** The first echo was on its way; as of performance.now(). */
+  /** When the first echo was sent, by performance.now(). */
   firstSentAtMs: number | undefined
 }
 
-/** A run of echoes, begun as soon as it is made. */
+/** A run of echoes, started by its constructor. */
 export class EchoRun implements EchoOwner {
   /**
-   * Resolves when each echo has been answered, refused or given up, or at once when something about this
-   * agent keeps it from sending; rejects with the signal's reason as soon as that is aborted.
+   * Resolves when each echo has been answered, refused or lost, or at once when the agent itself cannot
+   * send; rejects with the signal's reason as soon as that is aborted.
    */
   readonly done: Promise<void>
   readonly #exchange: EchoExchange
@@ -42,7 +42,7 @@ export class EchoRun implements EchoOwner {
   #resolve: () => void = () => undefined
   #reject: (reason: Error) => void = () => undefined
   #timer: NodeJS.Timeout | undefined
-  /** The oldest echo that may still be waiting. */
+  /** The oldest echo that may be outstanding. */
   #oldest = 0
   #unsettled: number
   #highest = -1
@@ -65,7 +65,7 @@ export class EchoRun implements EchoOwner {
     else this.#advance()
   }
 
-  /** What has been seen so far. */
+  /** Results so far. */
   get tally(): EchoTally {
     const [first] = this.#echoes
     return {
@@ -82,7 +82,7 @@ export class EchoRun implements EchoOwner {
     this.#reject(this.#signal.reason as Error)
   }
 
-  /** Sends what is due, gives up what is overdue, and comes back for what is next. */
+  /** Sends due echoes, expires overdue ones, and schedules the next step. */
   #advance(): void {
     const { count, intervalMs } = this.#order
     const nowMs = performance.now()
@@ -121,7 +121,7 @@ export class EchoRun implements EchoOwner {
     const isOverdue = ({ state, sentAtMs }: Echo) =>
       state === 'waiting' && sentAtMs + timeoutMs <= nowMs
     if (!this.#echoes.some(isOverdue)) return
-    // What has come and was not looked at yet is not lost.
+    // Received packets that are not read yet are not lost.
     this.#exchange.drain()
     const overdue = this.#echoes.filter(isOverdue)
     this.#exchange.lose(overdue)
@@ -129,7 +129,7 @@ export class EchoRun implements EchoOwner {
     this.#endWhenSettled()
   }
 
-  /** When there is something to do again, unless a reply comes before that. */
+  /** Time of the next step without a reply. */
   #nextAtMs(): number {
     const { count, intervalMs, timeoutMs } = this.#order
     const sendAtMs =
@@ -150,7 +150,7 @@ export class EchoRun implements EchoOwner {
       if (echo.index < this.#highest) this.#outOfOrder++
       else this.#highest = echo.index
     } else if (echo.error?.own !== undefined && aboutWhom(echo.error.own) === 'agent') {
-      // Nothing can be learnt about the target, with however many more.
+      // More echoes would show nothing about the target.
       this.#unsettled = 0
     }
     this.#endWhenSettled()

@@ -1,18 +1,18 @@
-// What an observation of an ICMP monitor gives Prometheus: blackbox_exporter's names where it has them, and
-// names in the way of synthetic monitoring agents for what needs more than one echo.
+// Prometheus samples of an ICMP observation, under blackbox_exporter's names where it has them, and
+// names like those of synthetic monitoring agents for statistics of several echoes.
 import type { Sample } from '../../contract/observation.ts'
 import type { IcmpObserved } from './observed.ts'
 
 /** The samples of one observation, as `observed` of an ICMP monitor has it. */
 export function icmpSamples(observed: Record<string, unknown>): Sample[] {
-  const seen = observed as Partial<IcmpObserved>
+  const facts = observed as Partial<IcmpObserved>
   const samples: Sample[] = []
   const add = (name: string, value: number | undefined, labels?: Record<string, string>) => {
     if (value === undefined) return
     samples.push(labels === undefined ? { name, value } : { name, value, labels })
   }
-  const { dnsResolutionTime, setupTime, latency, packetsSent = 0, packetsReceived = 0 } = seen
-  if (seen.resolvedIp !== undefined) add('probe_ip_protocol', seen.ipFamily === 'IPv6' ? 6 : 4)
+  const { dnsResolutionTime, setupTime, latency, packetsSent = 0, packetsReceived = 0 } = facts
+  if (facts.resolvedIp !== undefined) add('probe_ip_protocol', facts.ipFamily === 'IPv6' ? 6 : 4)
   add('probe_dns_lookup_time_seconds', seconds(dnsResolutionTime))
   const phases = { resolve: dnsResolutionTime, setup: setupTime, rtt: latency?.avg }
   for (const [phase, ms] of Object.entries(phases)) {
@@ -24,11 +24,11 @@ export function icmpSamples(observed: Record<string, unknown>): Sample[] {
   add('probe_icmp_rtt_min_seconds', seconds(latency?.min))
   add('probe_icmp_rtt_max_seconds', seconds(latency?.max))
   add('probe_icmp_rtt_stddev_seconds', seconds(latency?.stdDev))
-  add('probe_icmp_jitter_seconds', seconds(seen.jitter))
-  add('probe_icmp_duplicates_count', seen.duplicates)
-  add('probe_icmp_out_of_order_count', seen.outOfOrder)
-  add('probe_icmp_corrupted_count', seen.corrupted)
-  const newest = seen.pingResults?.findLast(({ success }) => success)
+  add('probe_icmp_jitter_seconds', seconds(facts.jitter))
+  add('probe_icmp_duplicates_count', facts.duplicates)
+  add('probe_icmp_out_of_order_count', facts.outOfOrder)
+  add('probe_icmp_corrupted_count', facts.corrupted)
+  const newest = facts.pingResults?.findLast(({ success }) => success)
   add('probe_icmp_reply_hop_limit', newest?.ttl)
   return samples
 }

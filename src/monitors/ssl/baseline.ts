@@ -1,16 +1,16 @@
-// The security baseline: what is asked of a server beyond a chain that verifies, and the grade that comes of it.
+// Security baseline: requirements of a server in addition to a valid chain, and the resulting grade.
 import { type BaselineSeverity, type SecurityBaseline, TLS_VERSIONS } from './definition.ts'
 import type { ChainCertificate } from './chain.ts'
 
 export type TlsVersion = (typeof TLS_VERSIONS)[number]
 
-/** What the baseline is held against. */
+/** Measurements that the baseline evaluates. */
 export interface Measured {
   tlsVersion: string
-  /** All versions that the server accepts, where that was found out. */
+  /** All versions that the server accepts, if probed. */
   versions?: readonly string[] | undefined
   cipherSuite: string
-  /** The chain as built; an authority of ours at its end is not evaluated. */
+  /** The chain as built; a trusted authority at its end is not evaluated. */
   built: readonly ChainCertificate[]
   anchored: boolean
   mustStaple: boolean
@@ -21,27 +21,27 @@ export interface Measured {
 
 export type BaselineRule = Exclude<keyof SecurityBaseline, 'enabled'>
 
-/** A rule that is broken. */
+/** A violated rule. */
 export interface Finding {
   rule: BaselineRule
   severity: BaselineSeverity
-  /** A sentence for people. */
+  /** One sentence. */
   message: string
 }
 
-/** Grades: A all rules hold; A- only ignored ones are broken; B one that degrades is; F one that fails is. */
+/** Grades: A no violation; A- only ignored ones; B one that degrades; F one that fails. */
 export type Grade = 'A' | 'A-' | 'B' | 'F'
 
 export interface BaselineOutcome {
   verdict: 'pass' | 'warn' | 'fail'
   grade: Grade
-  /** The worst first. */
+  /** Most severe first. */
   findings: Finding[]
 }
 
 const SEVERITY_ORDER: readonly BaselineSeverity[] = ['fail', 'degrade', 'ignore']
 
-/** Holds what was measured against the baseline. Pure. */
+/** Evaluates the measurements against the baseline. Pure. */
 export function evaluateBaseline(baseline: SecurityBaseline, measured: Measured): BaselineOutcome {
   const findings: Finding[] = []
   for (const [rule, broken] of Object.entries(RULES) as [BaselineRule, Rule][]) {
@@ -57,7 +57,7 @@ export function evaluateBaseline(baseline: SecurityBaseline, measured: Measured)
   return { verdict: 'pass', grade: worst === undefined ? 'A' : 'A-', findings }
 }
 
-/** What is wrong, or undefined. */
+/** Error text of a violated rule, or undefined. */
 type Rule = (baseline: SecurityBaseline, measured: Measured) => string | undefined
 
 const RULES: Record<BaselineRule, Rule> = {
@@ -87,7 +87,7 @@ const RULES: Record<BaselineRule, Rule> = {
     timestamps === 0 ? 'no signed certificate timestamp (RFC 6962) was seen' : undefined,
 }
 
-/** The server's certificate and those between it and the authority, whose own is trusted by itself. */
+/** The server's and the intermediate certificates, without that of the authority. */
 function evaluated({ built, anchored }: Measured): readonly ChainCertificate[] {
   return anchored && built.length > 1 ? built.slice(0, -1) : built
 }
@@ -128,7 +128,7 @@ const WEAK_HASH = /md2|md4|md5|sha-?1(?!\d)/i
 /** No encryption, no authentication, or ciphers and hashes that are broken. */
 const WEAK_CIPHER = /NULL|anon|EXPORT|RC4|RC2|IDEA|_DES_|_3DES_|DES-CBC|MD5/
 
-/** Authorities that were distrusted for what they did, and keys that everybody has (as names in certificates). */
+/** Distrusted authorities, and authorities with published keys, by their names in certificates. */
 const KNOWN_BAD: readonly RegExp[] = [
   /\bO=DigiNotar\b/i,
   /\bO=WoSign CA Limited\b/i,

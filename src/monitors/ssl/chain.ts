@@ -1,5 +1,5 @@
-// The chain of a server's certificates: as it was sent, and as it leads to an authority; read once and kept for
-// the next handshake that shows the same.
+// Certificate chain of a server, as sent and as built to an authority. Parsed once and cached for handshakes
+// with the same certificates.
 import type { X509Certificate } from 'node:crypto'
 import type { TlsSettings } from '../../contract/tls.ts'
 import { LIMITS } from '../../contract/versions.ts'
@@ -35,7 +35,7 @@ export interface ServerCertificate extends ChainCertificate {
   subjectCN?: string
   issuerCN?: string
   issuerFingerprintSha256?: string
-  /** Names and addresses that it is for, the first of them where there are very many. */
+  /** Names and addresses of the certificate; of very many only the first. */
   sans: string[]
   sansTotal: number
   mustStaple: boolean
@@ -51,19 +51,19 @@ export interface ShownChain {
   built: ChainCertificate[]
   /** The last of `built` is an authority that we trust; dates and uses are another matter. */
   anchored: boolean
-  /** What is odd about what was sent. */
+  /** Irregularities of the sent chain. */
   issues: string[]
-  /** The first end of what `sent` and what `built` hold: what blackbox_exporter reports. */
+  /** Earliest expiry in `sent` and `built`, as blackbox_exporter reports it. */
   earliestExpiry: string
   builtExpiry: string
 }
 
-/** What does not depend on when or how the chain was shown. */
+/** Facts that do not depend on the handshake. */
 export interface Chain extends Pick<ShownChain, 'built' | 'anchored'> {
   certificate: ServerCertificate
   shown: ShownChain
   structure: CertificateStructure | undefined
-  /** What revocation is asked about; absent when the issuer is not known. */
+  /** Subject of the revocation lookup; undefined if the issuer is unknown. */
   subject: Subject | undefined
   /** First end of `built` without the authority's own certificate, which is trusted by itself. Milliseconds. */
   earliestExpiry: number
@@ -71,10 +71,10 @@ export interface Chain extends Pick<ShownChain, 'built' | 'anchored'> {
 
 const LENGTH_MAX = 16
 
-/** The newest of each set of certificates; it goes when they do. */
+/** Cached facts by certificate; collected with it. */
 const chains = new WeakMap<PeerCertificates, { anchors: TrustAnchors; chain: Chain }>()
 
-/** What there is to say about the chain of a handshake. */
+/** Facts of a handshake's chain. */
 export function chainOf(certificates: PeerCertificates, settings: TlsSettings | undefined): Chain {
   const anchors = trustAnchors(settings)
   const known = chains.get(certificates)
@@ -113,7 +113,7 @@ function makeChain(sent: readonly X509Certificate[], anchors: TrustAnchors): Cha
   }
 }
 
-/** As OpenSSL builds it: what is trusted is preferred to what was sent. */
+/** As OpenSSL builds it: trusted certificates are preferred to sent ones. */
 function build(
   sent: readonly X509Certificate[],
   anchors: TrustAnchors,
@@ -254,12 +254,12 @@ function keyOf(
       ...(namedCurve === undefined ? {} : { curve: namedCurve }),
     }
   } catch {
-    // A key that this OpenSSL cannot read is no reason to lose the other facts.
+    // The other facts do not depend on a key that this OpenSSL cannot read.
     return { keyAlgorithm: 'unknown' }
   }
 }
 
-/** The size that stands in the name of every curve that OpenSSL has: prime256v1, secp384r1, brainpoolP512r1. */
+/** Key size from the name of a curve of OpenSSL: prime256v1, secp384r1, brainpoolP512r1. */
 function curveBits(curve: string | undefined): number | undefined {
   const digits = /\d{3}/.exec(curve ?? '')?.[0]
   return digits === undefined ? undefined : Number(digits)

@@ -1,5 +1,5 @@
-// The way to a finished TLS handshake: dial, ask for TLS where the protocol wants that, shake hands. All under
-// one clock, so that a server that stalls anywhere is a time-out of that phase.
+// Connection up to the finished TLS handshake: dial, STARTTLS if the protocol has it, handshake. All phases have
+// one clock, so that a stalled server is a timeout of that phase.
 import type { Failure } from '../../contract/failure.ts'
 import { connectionFailure, peerPlace } from '../../network/connect-errors.ts'
 import type {
@@ -15,7 +15,7 @@ import type { SslPlan } from './plan.ts'
 import { startTls } from './starttls.ts'
 import { TargetFailure } from '../../network/target-failure.ts'
 
-/** Milliseconds. `totalMs` ends with the handshake: what is looked up afterwards is not the server's time. */
+/** Milliseconds. `totalMs` ends with the handshake: later lookups are not the server's time. */
 export interface SslPhases {
   dnsMs?: number
   connectMs?: number
@@ -26,17 +26,17 @@ export interface SslPhases {
   revocationMs?: number
 }
 
-/** A clock that aborts its signal when time is up, or together with the run. */
+/** A clock that aborts its signal at the deadline, or together with the run. */
 export class PhaseClock {
   readonly #controller = new AbortController()
   readonly #outer: AbortSignal
   readonly #startedAt = performance.now()
   readonly #totalMs: number
   #timer: NodeJS.Timeout | undefined
-  /** What the deadline is called when it comes. */
+  /** Name of the phase, for the failure at the deadline. */
   #limitMs = 0
 
-  /** `totalMs` is for all phases together. */
+  /** `totalMs`: time for all phases together. */
   constructor(outer: AbortSignal, totalMs: number) {
     this.#outer = outer
     this.#totalMs = totalMs
@@ -49,17 +49,17 @@ export class PhaseClock {
     return this.#controller.signal
   }
 
-  /** From now on so long, where that is less than the rest of the whole. */
+  /** Limits the next phase, within the rest of the total. */
   limit(ms: number): void {
     if (ms < this.#leftMs()) this.#wind(ms, ms)
   }
 
-  /** Back to the rest of the whole. */
+  /** Restores the rest of the total. */
   unlimit(): void {
     if (this.#limitMs !== this.#totalMs) this.#wind(this.#leftMs(), this.#totalMs)
   }
 
-  /** Stops the clock; to be called in any case. */
+  /** Stops the clock; must be called in any case. */
   stop(): void {
     clearTimeout(this.#timer)
     this.#outer.removeEventListener('abort', this.#onAbort)
@@ -84,14 +84,14 @@ export class PhaseClock {
   }
 }
 
-/** A handshake that is done. The socket is the caller's to destroy. */
+/** A finished handshake. The caller destroys the socket. */
 export interface Reached {
   connection: Connection
   secure: SecureConnection
   where: string
 }
 
-/** Connects, and asks for TLS where the protocol begins in the clear. The socket is the caller's to destroy. */
+/** Connects, with STARTTLS if the protocol begins in plaintext. The caller destroys the socket. */
 export async function reachTls(
   plan: SslPlan,
   endpoint: Endpoint,
@@ -122,10 +122,10 @@ export async function reachTls(
 }
 
 /**
- * Shakes hands with whatever the server still speaks: first with what is usual, old versions included, then,
- * on a second connection, with anything. Rejects like the dialler.
+ * Performs the handshake: first with the usual settings, old versions included, then, on a second connection,
+ * with all versions and ciphers. Rejects like the dialler.
  */
-export async function shakeAnyHands(
+export async function handshakeWithFallback(
   plan: SslPlan,
   endpoint: Endpoint,
   context: Context,
@@ -140,7 +140,7 @@ export async function shakeAnyHands(
     try {
       return await shakeOnce(plan, endpoint, context, progress, clock, phases, 'anything')
     } catch (second) {
-      // What a usual client is told is what people look for.
+      // The error of an ordinary client is the one that users search for.
       throw second instanceof TargetFailure ? error : second
     }
   }
@@ -175,15 +175,15 @@ async function shakeOnce(
   return { connection, secure, where }
 }
 
-/** The longest that a server's verdict on our certificate is waited for. Milliseconds. */
+/** Longest wait for the server's verdict on the client certificate. Milliseconds. */
 const VERDICT_MS_MAX = 500
 const VERDICT_MS_MIN = 20
 
 /**
- * In TLS 1.3 the client is done before the server has looked at its certificate: a server that wants one, or
- * another one, says so by an alert a round trip later. Most send a session ticket then, which ends the wait.
+ * In TLS 1.3 the client finishes before the server has checked its certificate: a server that requires one, or
+ * another one, sends an alert a round trip later. Most servers send a session ticket, which ends the wait.
  */
-export function serversVerdict(
+export function serverRefusal(
   { secure, where }: Reached,
   signal: AbortSignal,
 ): Promise<Failure | undefined> {
@@ -198,7 +198,7 @@ export function serversVerdict(
     }
     const onEnd = () => end()
     const onError = (error: NodeJS.ErrnoException) => {
-      // Only an alert speaks of our certificate; servers that hang up after the handshake may.
+      // Only an alert concerns the client certificate; servers may close after the handshake.
       end(error.code?.startsWith('ERR_SSL_') === true ? connectionFailure(error, where) : undefined)
     }
     const waitMs = Math.min(VERDICT_MS_MAX, Math.max(VERDICT_MS_MIN, 2 * tlsMs))

@@ -1,4 +1,4 @@
-// SSL monitors in the public wire form: what a server shows in its TLS handshake, and how good that is.
+// SSL monitors in the public wire form: the TLS handshake of a server, and its quality.
 import * as z from 'zod'
 import {
   assertionsSchema,
@@ -32,15 +32,15 @@ const yesOrNo: ValueRule = { comparisons: ['EQUALS'], targets: ['true', 'false']
 export const SSL_LIMITS = {
   /** Bytes of a server's part of a STARTTLS dialogue. */
   startTlsBytesMax: 65_536,
-  /** Time for asking about revocation, responders and lists together. */
+  /** Time for revocation lookups, responders and lists together. */
   revocationMsMax: 10_000,
-  /** Age at which an answer about revocation is asked for again, even when it still holds. */
+  /** Age at which a revocation answer is requested again, even if it is still valid. */
   revocationAgeMsMax: 3_600_000,
   /** Bytes of an OCSP response. */
   ocspBytesMax: 65_536,
   /** Bytes of one revocation list. */
   crlBytesMax: 10_485_760,
-  /** Bytes of all revocation lists that are kept. */
+  /** Bytes of all cached revocation lists. */
   crlsBytesMax: 33_554_432,
 } as const
 
@@ -79,7 +79,7 @@ export const SSL_SOURCES = {
 } as const satisfies SourceRules
 
 const SEVERITIES = ['fail', 'degrade', 'ignore'] as const
-/** What a rule of the baseline does to the verdict when it is broken. */
+/** Effect of a violated rule on the verdict. */
 export type BaselineSeverity = (typeof SEVERITIES)[number]
 
 const rule = (severity: BaselineSeverity) =>
@@ -101,7 +101,7 @@ const keySizeRule = (bits: number, severity: BaselineSeverity) =>
     })
     .prefault({})
 
-/** What is asked of every server, beyond a chain that verifies. */
+/** Requirements of every server, in addition to a valid chain. */
 export const SecurityBaseline = z.strictObject({
   enabled: z.boolean().default(true),
   minTLSVersion: versionRule('TLS1.2', 'fail'),
@@ -116,7 +116,7 @@ export const SecurityBaseline = z.strictObject({
 })
 export type SecurityBaseline = z.infer<typeof SecurityBaseline>
 
-/** Protocols that begin in the clear and change to TLS on demand, with the port of each. */
+/** Protocols that begin in plaintext and upgrade to TLS, with the port of each. */
 export const STARTTLS_PORTS = {
   SMTP: 587,
   IMAP: 143,
@@ -129,13 +129,13 @@ export type StartTlsProtocol = keyof typeof STARTTLS_PORTS
 
 const STARTTLS_PROTOCOLS = Object.keys(STARTTLS_PORTS) as [StartTlsProtocol, ...StartTlsProtocol[]]
 
-/** Whose word on revocation is asked for, beyond an answer that the server staples to its handshake. */
+/** Sources of the revocation status, in addition to a stapled OCSP answer. */
 const Revocation = z.strictObject({
   /** Asks the OCSP responder that the certificate names, when no answer was stapled. */
   ocsp: z.boolean().default(true),
   /** Reads the revocation list that the certificate names, when OCSP has no answer. */
   crl: z.boolean().default(true),
-  /** Fails when nobody can tell; else that is only noted. */
+  /** Fails when no source has an answer; otherwise that is only noted. */
   hardFail: z.boolean().default(false),
 })
 
@@ -145,7 +145,7 @@ const sslFields = z.strictObject({
   /** Name sent in the handshake and looked for in the certificate, instead of the host. */
   serverName: z.string().min(1).max(253).optional(),
   ipFamily: z.enum(['IPv4', 'IPv6']).default('IPv4'),
-  /** Goes on when the chain does not verify; what is wrong with it is still reported. */
+  /** Continues when the chain does not verify; its problems are still reported. */
   skipChainValidation: z.boolean().default(false),
   handshakeTimeoutMs: z.int().min(1000).max(30_000).default(10_000),
   /** Days before the certificate's end from which on the run is degraded. */
@@ -156,7 +156,7 @@ const sslFields = z.strictObject({
   startTls: z.enum(STARTTLS_PROTOCOLS).optional(),
   /** Ours: application protocols to offer; h2 and http/1.1 on port 443 and none elsewhere by default. */
   alpnProtocols: z.array(z.string().min(1).max(255)).max(20).optional(),
-  /** Ours: finds out which versions the server accepts, by a connection for each. */
+  /** Ours: probes the versions that the server accepts, with a connection for each. */
   probeVersions: z.boolean().default(false),
   /** Ours: how revocation is looked up. */
   revocation: Revocation.prefault({}),
@@ -164,7 +164,7 @@ const sslFields = z.strictObject({
   allAddresses: z.boolean().default(false),
 })
 
-// The port of HTTPS is never meant where another protocol is named.
+// With another protocol the default port is that protocol's, not that of HTTPS.
 const SslConfig = z.preprocess((given) => {
   const { startTls, port } = (given ?? {}) as { startTls?: StartTlsProtocol; port?: unknown }
   if (startTls === undefined || port !== undefined) return given
@@ -220,7 +220,7 @@ const FAILURES = {
 /** A failure code of SSL monitors alone. */
 export type SslCode = keyof typeof FAILURES
 
-/** Why a run is degraded stands nowhere else: it has no failures. */
+/** A degraded run has no failures, so the summary shows its reasons. */
 function summary(observed: Readonly<Record<string, unknown>>): string[] {
   const version = partOf(observed['connection'], 'tlsVersion')
   const days = partOf(observed['certificate'], 'daysUntilExpiry')

@@ -1,4 +1,4 @@
-// The SSL monitor: what a server shows in its TLS handshake, whether that verifies, and how good it is.
+// SSL monitor: the TLS handshake of a server, its verification and its quality.
 import { toMicroseconds } from '../../contract/schema/duration.ts'
 import { failure, type Failure, type FailureCode } from '../../contract/failure.ts'
 import { sslDefinition, type SslMonitor, SSL_LIMITS, type SslCode } from './definition.ts'
@@ -13,7 +13,7 @@ import { VERSIONS_MS_MAX } from './versions.ts'
 import { failureOf } from '../../network/target-failure.ts'
 import { isDegraded, tooSlow } from '../thresholds.ts'
 
-/** Failures that `shouldFail` takes for a pass: no connection, no handshake, no certificate to trust. */
+/** Failures that count as a pass with `shouldFail`: no connection, no handshake, no trusted certificate. */
 const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<string> = new Set<FailureCode | SslCode>([
   'CONNECT_REFUSED',
   'CONNECT_UNREACHABLE',
@@ -33,7 +33,7 @@ const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<string> = new Set<FailureCode | SslCo
   'TLS_BASELINE',
 ])
 
-/** Time for what comes after the handshake, and a second for our own work. */
+/** Time for the checks after the handshake, and a second for our own work. */
 function deadlineMs({ maxResponseTime, request }: SslMonitor): number {
   const { revocation, probeVersions } = request.sslConfig
   const asks = revocation.ocsp || revocation.crl ? SSL_LIMITS.revocationMsMax : 0
@@ -62,7 +62,7 @@ async function runSsl(monitor: SslMonitor, plan: SslPlan, context: Context): Pro
   return observationOf(monitor, plan, probe)
 }
 
-/** Certificates on the platform have no way to an agent; one in `tls` is as good. */
+/** Certificates on the platform are not sent to agents; `tls` can contain one instead. */
 function certificateProblem({ request }: SslMonitor): Failure | undefined {
   const { sslClientCertificateId: id = null, tls } = request
   if (id === null || tls?.certificate !== undefined) return undefined
@@ -70,7 +70,7 @@ function certificateProblem({ request }: SslMonitor): Failure | undefined {
   return failure<SslCode>('CLIENT_CERTIFICATE_UNKNOWN', message, { id })
 }
 
-/** Adds what the time means, and takes off what `shouldFail` expects. */
+/** Adds the evaluation of the response time, and removes the failures that `shouldFail` expects. */
 function finish(monitor: SslMonitor, probe: SslProbe): void {
   const { phases } = probe
   for (const name of Object.keys(phases) as (keyof typeof phases)[]) {
@@ -94,14 +94,14 @@ function observationOf(monitor: SslMonitor, plan: SslPlan, probe: SslProbe): Obs
     ...(startTls === undefined ? {} : { startTls }),
     ...facts,
   }
-  // Without a handshake there was no answer whose time could be evaluated.
+  // Without a handshake there is no response time.
   if (probe.connection === undefined) return { observed, failures }
   const responseTimeMs = probe.phases.totalMs
   const degraded = probe.degradedBy !== undefined || isDegraded(responseTimeMs, monitor)
   return { observed, failures, responseTimeMs, degraded }
 }
 
-/** Probes every address of the name; the slowest counts, and each that fails, fails the check. */
+/** Probes every address of the name. The slowest counts, and each failed one fails the check. */
 async function probeAll(
   monitor: SslMonitor,
   plan: SslPlan,
@@ -163,7 +163,7 @@ function summaryOf(
   return { ...observation, failures, responseTimeMs, degraded }
 }
 
-/** The first that failed, else the first that is degraded, else the slowest: the one to show. */
+/** The shown probe: the first failed one, else the first degraded one, else the slowest. */
 function worstOf(probes: readonly SslProbe[]): SslProbe {
   return (
     probes.find(({ failures }) => failures.length > 0) ??

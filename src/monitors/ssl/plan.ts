@@ -1,4 +1,4 @@
-// What an SSL monitor's definition means, worked out once for all its runs.
+// Plan of an SSL monitor, computed once for all its runs.
 import { domainToASCII } from 'node:url'
 import { isIP } from 'node:net'
 import type { Assertion } from '../../contract/assertion.ts'
@@ -11,10 +11,10 @@ export interface SslPlan {
   host: string
   port: number
   family: Family
-  /** The name that is sent and looked for in the certificate, in its ASCII form. */
+  /** Name for SNI and verification, in its ASCII form. */
   name: string
   config: SslConfig
-  /** Without `serverName`, which `name` has taken over. */
+  /** Without `serverName`; see `name`. */
   tls: TlsSettings | undefined
   alpn: string[] | undefined
   assertions: readonly Assertion[]
@@ -23,7 +23,7 @@ export interface SslPlan {
 
 const ALPN_OF_HTTPS = ['h2', 'http/1.1']
 
-/** What all attempts of a monitor share. */
+/** Common plan of all attempts of a monitor. */
 export function makePlan({ request, maxResponseTime }: SslMonitor): SslPlan {
   const { sslConfig: config, tls } = request
   const { hostname, port, alpnProtocols } = config
@@ -42,7 +42,7 @@ export function makePlan({ request, maxResponseTime }: SslMonitor): SslPlan {
   }
 }
 
-/** Certificates hold names of other scripts in their ASCII form, and none with a dot at the end (RFC 9525, 6.3). */
+/** Certificates contain names in ASCII form, without a dot at the end (RFC 9525, 6.3). */
 function asciiName(name: string): string {
   const bare = name.replace(/^\[|\]$|\.$/g, '')
   return isIP(bare) === 0 ? domainToASCII(bare) || bare : bare

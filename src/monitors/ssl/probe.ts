@@ -1,4 +1,4 @@
-// One address of an SSL monitor: its handshake, and all that can be learnt from it afterwards.
+// Probe of one address of an SSL monitor: the handshake, and the checks that follow it.
 import { aboutWhom, failure, type Failure } from '../../contract/failure.ts'
 import type { X509Certificate } from 'node:crypto'
 import type { SecurityBaseline, SslCode } from './definition.ts'
@@ -7,14 +7,14 @@ import type { Endpoint, Progress } from '../../network/dial.ts'
 import { isDeadline } from '../../network/deadline.ts'
 import { type Context } from '../monitor.ts'
 import {
-  isAnybodyAsked,
+  hasRevocationSource,
   type Revocation,
   revocationOf,
-  type Word,
+  type SourceAnswer,
 } from './revocation/revocation.ts'
 import { type BaselineOutcome, evaluateBaseline, type Measured } from './baseline.ts'
 import { type Chain, chainOf } from './chain.ts'
-import { PhaseClock, type Reached, serversVerdict, shakeAnyHands } from './connection.ts'
+import { PhaseClock, type Reached, serverRefusal, handshakeWithFallback } from './connection.ts'
 import type { SslPlan } from './plan.ts'
 import {
   addTimestamps,
@@ -31,15 +31,15 @@ import { altNames } from '../../network/tls/facts.ts'
 
 const DAY_MS = 86_400_000
 
-/** What the report was made from. */
-interface Shown {
+/** Inputs of the report. */
+interface ReportInputs {
   chain: Chain | undefined
   leaf: X509Certificate | undefined
   staple: Buffer | undefined
 }
 
 /**
- * Probes one address; what is wrong is in `failures`. Rejects with the signal's reason when the run is
+ * Probes one address; problems are in `failures`. Rejects with the signal's reason when the run is
  * cancelled. No socket is left in either case.
  */
 export async function probeSsl(
@@ -48,11 +48,11 @@ export async function probeSsl(
   context: Context,
 ): Promise<SslProbe> {
   const probe: SslProbe = { phases: { totalMs: 0 }, failures: [] }
-  const shown = await shake(plan, endpoint, context, probe)
+  const shown = await handshake(plan, endpoint, context, probe)
   if (shown !== undefined) {
     const now = Date.now()
     probe.failures.push(...certificateFailures(probe, plan, now))
-    await lookFurther(plan, endpoint, context, probe, shown)
+    await runFollowUpChecks(plan, endpoint, context, probe, shown)
     evaluate(plan, probe, shown, now)
   }
   if (plan.assertions.length > 0 && probe.connection !== undefined) {
@@ -66,18 +66,18 @@ export async function probeSsl(
 }
 
 /** The handshake and its report; undefined when there was none. */
-async function shake(
+async function handshake(
   plan: SslPlan,
   endpoint: Endpoint,
   context: Context,
   probe: SslProbe,
-): Promise<Shown | undefined> {
+): Promise<ReportInputs | undefined> {
   const startedAt = performance.now()
   const progress: Progress = { phase: 'dns' }
   const clock = new PhaseClock(context.signal, plan.maxResponseTime)
   let reached: Reached | undefined
   try {
-    reached = await shakeAnyHands(plan, endpoint, context, progress, clock, probe.phases)
+    reached = await handshakeWithFallback(plan, endpoint, context, progress, clock, probe.phases)
     probe.phases.totalMs = performance.now() - startedAt
     const { secure, connection } = reached
     probe.address = connection.address
@@ -85,7 +85,7 @@ async function shake(
     const { certificates, staple } = secure
     const chain = certificates === undefined ? undefined : chainOf(certificates, plan.tls)
     report(probe, plan, reached, chain, Date.now())
-    const refusal = await serversVerdict(reached, context.signal)
+    const refusal = await serverRefusal(reached, context.signal)
     if (refusal !== undefined) probe.failures.push(refusal)
     return { chain, leaf: certificates?.leaf, staple }
   } catch (error) {
@@ -99,13 +99,13 @@ async function shake(
   }
 }
 
-/** Revocation and versions: what takes connections of its own. */
-async function lookFurther(
+/** Revocation and versions, which need connections of their own. */
+async function runFollowUpChecks(
   plan: SslPlan,
   endpoint: Endpoint,
   context: Context,
   probe: SslProbe,
-  { chain, staple }: Shown,
+  { chain, staple }: ReportInputs,
 ): Promise<void> {
   const { connection } = probe
   if (connection === undefined || chain === undefined) return
@@ -120,14 +120,14 @@ async function lookFurther(
       dial: context.dial,
       signal: context.signal,
     }
-    // Most certificates of inner networks name nobody to ask: no promise for those.
-    const asks = isAnybodyAsked(asking)
-    const revocation = asks ? await inTime(revocationOf(asking), context) : NOBODY_ASKED
+    // Most certificates of internal networks name no source: no promise for those.
+    const asks = hasRevocationSource(asking)
+    const revocation = asks ? await withinDeadline(revocationOf(asking), context) : NO_SOURCE
     if (asks) probe.phases.revocationMs = performance.now() - startedAt
-    takeRevocation(probe, connection, revocation)
+    addRevocation(probe, connection, revocation)
   }
   if (!plan.config.probeVersions) return
-  // Of the server that has been looked at; a proxy looks up the name by itself.
+  // Of the probed server; a proxy resolves the name itself.
   const there = { ...endpoint, address: connection.resolvedIp ?? endpoint.address }
   const { versions, undecided, timestamps } = await offeredVersions(plan, there, context)
   connection.versions = versions
@@ -135,42 +135,41 @@ async function lookFurther(
   addTimestamps(probe, 'handshake', timestamps)
 }
 
-const NOBODY_ASKED: Revocation = {
+const NO_SOURCE: Revocation = {
   status: 'unavailable',
-  why: 'the certificate names nobody who may be asked',
+  why: 'the certificate names no revocation source that may be asked',
 }
 
-function takeRevocation(
-  probe: SslProbe,
-  connection: ConnectionFacts,
-  revocation: Revocation,
-): void {
+function addRevocation(probe: SslProbe, connection: ConnectionFacts, revocation: Revocation): void {
   probe.revocation = revocation
-  for (const word of [revocation.staple, revocation.ocsp]) {
-    if (word === undefined || word.status === 'unavailable') continue
-    // The later one knew better: a staple that says `unknown` is followed by a question.
-    connection.ocspStatus = word.status
-    if ('timestamps' in word) addTimestamps(probe, 'ocsp', word.timestamps)
+  for (const answer of [revocation.staple, revocation.ocsp]) {
+    if (answer === undefined || answer.status === 'unavailable') continue
+    // The later answer wins: after a stapled `unknown` the responder is asked.
+    connection.ocspStatus = answer.status
+    if ('timestamps' in answer) addTimestamps(probe, 'ocsp', answer.timestamps)
   }
 }
 
-/** When the time of the whole run is up, the handshake still counts: only nothing is known of revocation. */
-async function inTime(asked: Promise<Revocation>, { signal }: Context): Promise<Revocation> {
+/** At the deadline of the run the handshake still counts; the revocation status is unknown. */
+async function withinDeadline(
+  asked: Promise<Revocation>,
+  { signal }: Context,
+): Promise<Revocation> {
   try {
     return await asked
   } catch (error) {
     if (!isDeadline(signal)) throw error
-    const late: Word = { status: 'unavailable', why: 'time ran out' }
+    const late: SourceAnswer = { status: 'unavailable', why: 'time ran out' }
     return { status: 'unavailable', ocsp: late }
   }
 }
 
-function evaluate(plan: SslPlan, probe: SslProbe, { chain }: Shown, now: number): void {
+function evaluate(plan: SslPlan, probe: SslProbe, { chain }: ReportInputs, now: number): void {
   const { config } = plan
   probe.failures.push(...revocationFailures(plan, probe.revocation))
   if (chain === undefined) return
   const degradedBy: string[] = []
-  if (config.securityBaseline.enabled) holdAgainstBaseline(plan, probe, chain, degradedBy)
+  if (config.securityBaseline.enabled) applyBaseline(plan, probe, chain, degradedBy)
   const daysLeft = (chain.earliestExpiry - now) / DAY_MS
   if (daysLeft < config.alertDaysBeforeExpiry) {
     const end = new Date(chain.earliestExpiry).toISOString()
@@ -187,7 +186,7 @@ interface Evaluated {
 
 const evaluated = new WeakMap<Chain, Evaluated>()
 
-/** The outcome; that of the last run where nothing has changed since. */
+/** The outcome, cached while the inputs are unchanged. */
 function outcomeOf(baseline: SecurityBaseline, chain: Chain, measured: Measured): BaselineOutcome {
   const { tlsVersion, versions = [], cipherSuite, stapledGood, timestamps } = measured
   const inputs = `${tlsVersion} ${versions.join()} ${cipherSuite} ${stapledGood} ${timestamps}`
@@ -198,8 +197,8 @@ function outcomeOf(baseline: SecurityBaseline, chain: Chain, measured: Measured)
   return outcome
 }
 
-/** Adds what is broken to the failures, or to why the run is degraded. */
-function holdAgainstBaseline(
+/** Adds violated rules to the failures or to the reasons for degradation. */
+function applyBaseline(
   { config }: SslPlan,
   probe: SslProbe,
   chain: Chain,
@@ -237,15 +236,15 @@ function revocationFailures({ config }: SslPlan, revocation: Revocation | undefi
   }
   const isKnown = revocation?.status === 'good'
   if (isKnown || !config.revocation.hardFail) return []
-  const words = [revocation?.ocsp, revocation?.crl]
-  for (const word of words) {
-    if (word?.status !== 'unavailable' || word.code === undefined) continue
-    // That we may not ask says nothing about the target.
-    const failed: Failure = { code: word.code, message: word.why }
+  const answers = [revocation?.ocsp, revocation?.crl]
+  for (const answer of answers) {
+    if (answer?.status !== 'unavailable' || answer.code === undefined) continue
+    // A query that the agent may not make shows nothing about the target.
+    const failed: Failure = { code: answer.code, message: answer.why }
     if (aboutWhom(failed) === 'agent') return [failed]
   }
-  const why = words.find((word) => word?.status === 'unavailable')
-  const because = why?.status === 'unavailable' ? why.why : NOBODY_ASKED.why
+  const why = answers.find((answer) => answer?.status === 'unavailable')
+  const because = why?.status === 'unavailable' ? why.why : NO_SOURCE.why
   return [
     failure<SslCode>('TLS_REVOCATION_UNKNOWN', `revocation could not be looked up: ${because}`),
   ]

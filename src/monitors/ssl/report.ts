@@ -1,4 +1,4 @@
-// What one address showed in its handshake, and what is wrong with it: the report is whole whatever failed.
+// Report of one address: its handshake and its problems. The report is complete after any failure.
 import type { X509Certificate } from 'node:crypto'
 import { isIP } from 'node:net'
 import { failure, type Failure, type FailureCode } from '../../contract/failure.ts'
@@ -11,7 +11,7 @@ import type { Reached, SslPhases } from './connection.ts'
 import type { SslPlan } from './plan.ts'
 import { certificateCode } from '../../network/tls/errors.ts'
 
-/** Where a run failed, as a stable word. */
+/** Where a run failed, as a stable category. */
 export type ErrorCategory = 'dns' | 'connect' | 'timeout' | 'handshake' | 'hostname' | 'chain'
 
 /** Facts of the connection. */
@@ -20,10 +20,10 @@ export interface ConnectionFacts {
   tlsVersion: string
   /** By its name in IANA's registry. */
   cipherSuite: string
-  /** How the key was agreed on: `X25519`, `prime256v1`, `DH 2048`. */
+  /** Key agreement: `X25519`, `prime256v1`, `DH 2048`. */
   keyExchange?: string
   alpn?: string
-  /** The address that was spoken to; absent through a proxy, which resolves for itself. */
+  /** Address of the connection; undefined through a proxy, which resolves the name itself. */
   resolvedIp?: string
   hostnameVerified: boolean
   chainTrusted: boolean
@@ -31,12 +31,12 @@ export interface ConnectionFacts {
   chainError?: string
   ocspStapled: boolean
   ocspStatus?: 'good' | 'revoked' | 'unknown'
-  /** Where the server was asked for each version. */
+  /** Accepted versions, if probed. */
   versions?: string[]
   versionsUndecided?: string[]
 }
 
-/** What one address showed. */
+/** Report of one address. */
 export interface SslProbe {
   address?: string
   family?: Family
@@ -48,7 +48,7 @@ export interface SslProbe {
   timestamps?: { source: 'certificate' | 'ocsp' | 'handshake'; logId: string; at: string }[]
   revocation?: Revocation
   securityBaseline?: BaselineOutcome | { verdict: 'skipped' }
-  /** Why the run is degraded, where it is. */
+  /** Reasons of a degraded run. */
   degradedBy?: string[]
   failures: Failure[]
 }
@@ -63,7 +63,7 @@ const VERSION_NAMES: Record<string, string> = {
   'TLSv1.3': 'TLS1.3',
 }
 
-/** The facts of a handshake that is done, into the probe. */
+/** Adds the facts of a finished handshake to the probe. */
 export function report(
   probe: SslProbe,
   plan: SslPlan,
@@ -96,7 +96,7 @@ export function report(
   addTimestamps(probe, 'certificate', chain.structure?.timestamps)
 }
 
-/** Adds timestamps of logs from one of the three places where they may stand. */
+/** Adds signed certificate timestamps from one of their three sources. */
 export function addTimestamps(
   probe: SslProbe,
   source: 'certificate' | 'ocsp' | 'handshake',
@@ -105,7 +105,7 @@ export function addTimestamps(
   for (const one of timestamps) probe.timestamps?.push({ source, ...one })
 }
 
-/** The name that a certificate was last held against: mostly it is the same one for ever. */
+/** Cached verification of a certificate against its last name, which rarely changes. */
 const checked = new WeakMap<X509Certificate, { name: string; holds: boolean }>()
 
 function isFor(leaf: X509Certificate, name: string): boolean {
@@ -122,7 +122,7 @@ function checkName(leaf: X509Certificate, name: string): boolean {
   return leaf.checkHost(name, { subject: 'never', partialWildcards: false }) !== undefined
 }
 
-/** What is wrong with the chain and the name: each once, dates whatever else is wrong. */
+/** Problems of chain and name, each once; expired dates always. */
 export function certificateFailures(
   { connection, certificate, chain }: SslProbe,
   plan: SslPlan,
@@ -138,7 +138,7 @@ export function certificateFailures(
   }
   const { skipChainValidation } = plan.config
   const { validFrom, validTo, subject } = certificate
-  // An end is what this type of monitor is about, so it counts even where the chain does not.
+  // Expiry is the main purpose of this monitor type, so it counts even with an unverified chain.
   if (Date.parse(validTo) < now) {
     add('TLS_EXPIRED', `the certificate has expired: ${validTo}`, { validTo })
   }
@@ -199,7 +199,7 @@ const CATEGORIES: readonly [RegExp, ErrorCategory][] = [
   [/^(TLS_(PROTOCOL|NOT_SPOKEN|CLIENT_CERTIFICATE)|STARTTLS_|CONNECTION_)/, 'handshake'],
 ]
 
-/** The category of the first failure that has one: connections that failed, before what they showed. */
+/** The category of the first failure with one: failed connections first, then problems of the certificate. */
 export function categoryOf(failures: readonly Failure[]): ErrorCategory | undefined {
   for (const { code } of failures) {
     const found = CATEGORIES.find(([pattern]) => pattern.test(code))

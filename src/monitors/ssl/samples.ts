@@ -1,4 +1,4 @@
-// What an observation of an SSL monitor gives Prometheus: blackbox_exporter's names where it has them.
+// Prometheus samples of an SSL observation, under blackbox_exporter's names where it has them.
 import { isIP } from 'node:net'
 import type { Sample } from '../../contract/observation.ts'
 import type { ConnectionFacts, SslProbe } from './report.ts'

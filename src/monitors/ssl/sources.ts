@@ -1,9 +1,9 @@
-// Where the assertions of an SSL monitor find their values.
+// Sources of the assertions of an SSL monitor.
 import { TLS_VERSIONS } from './definition.ts'
 import type { AssertionSources } from '../assertions/assertions.ts'
 import type { SslProbe } from './report.ts'
 
-/** The sources of one probe; the report is written out only when an assertion looks into it. */
+/** The sources of one probe; the report is serialized only if an assertion uses it. */
 export function sourcesOf(probe: SslProbe, allNames: () => string[]): AssertionSources {
   let text: string | undefined
   const report = () => (text ??= JSON.stringify({ ...probe, failures: undefined }))
@@ -29,8 +29,8 @@ function valueIn(facts: object | undefined, name: string): unknown {
 }
 
 /**
- * The value, or the target where both mean the same: fingerprints are written with colons and without,
- * algorithms after OpenSSL's fashion and after Go's.
+ * The value, or the target if both are equivalent: fingerprints with or without colons, names of algorithms
+ * from OpenSSL or Go.
  */
 function inSpellingOf(target: string, name: string, value: unknown): unknown {
   const spelling = SPELLINGS[name]

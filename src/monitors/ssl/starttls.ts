@@ -1,15 +1,15 @@
-// Asks a server for TLS in its own protocol, before the handshake: STARTTLS and its relatives. Each protocol is
-// a table of what to wait for and what to say; nothing of the answers is trusted beyond that.
+// STARTTLS and its equivalents: requests TLS in the server's own protocol, before the handshake. Each protocol
+// is a table of expected answers and messages to send.
 import { SSL_LIMITS, type SslCode, type StartTlsProtocol } from './definition.ts'
 import { isIPv6, type Socket } from 'node:net'
 import type { Progress } from '../../network/dial.ts'
 import { TargetFailure, targetFailure } from '../../network/target-failure.ts'
 import { readableBytes, Received } from '../../network/tcp-received.ts'
 
-/** What an answer so far means: read on, the bytes of it when it is what was wanted, or a refusal. */
+/** Reads an answer so far: incomplete, its bytes if it is the expected one, or a refusal. */
 type Evaluated = 'more' | { bytes: number } | 'refused'
 
-/** Waits for an answer, then says something; nothing after the last answer. */
+/** Waits for an answer, then sends a message; none after the last answer. */
 interface Step {
   say?: (socket: Socket) => string | Buffer
   evaluate: (answer: Buffer) => Evaluated
@@ -51,8 +51,8 @@ const STEPS: Record<StartTlsProtocol, readonly Step[]> = {
 }
 
 /**
- * Brings the connection to where the handshake begins. Rejects with STARTTLS_REFUSED, CONNECTION_…, or the
- * signal's reason. The socket stays the caller's, and is paused for TLS to take over.
+ * Runs the dialogue up to the handshake. Rejects with STARTTLS_REFUSED, CONNECTION_…, or the
+ * signal's reason. The caller still owns the socket, which is paused for TLS.
  */
 export async function startTls(
   socket: Socket,
@@ -69,7 +69,7 @@ export async function startTls(
     for (const { say, evaluate } of STEPS[protocol]) {
       if (say !== undefined) socket.write(say(socket))
       used += await answerTo(evaluate, received, used, where, protocol)
-      // What was sent ahead in the clear must not be taken for what comes under TLS.
+      // Plaintext sent ahead must not be read as data under TLS.
       if (received.bytes > used) {
         throw refused(
           where,
@@ -84,7 +84,7 @@ export async function startTls(
   }
 }
 
-/** Reads until the answer is whole; its length. */
+/** Reads until the answer is complete; returns its length. */
 async function answerTo(
   evaluate: Step['evaluate'],
   received: Received,
@@ -98,7 +98,7 @@ async function answerTo(
     if (evaluated === 'refused') throw refused(where, protocol, 'refuses it', answer)
     if (evaluated !== 'more') return evaluated.bytes
     if (answer.length > SSL_LIMITS.startTlsBytesMax) {
-      throw refused(where, protocol, 'says more than anybody would read', answer)
+      throw refused(where, protocol, 'sends more than is read', answer)
     }
     const { ended } = received
     if (typeof ended === 'object') throw new TargetFailure(ended)
@@ -136,7 +136,7 @@ function replies(code: string, needed?: RegExp): Step['evaluate'] {
   }
 }
 
-/** The first line that says yes or no; other lines before it are news that nobody asked for. */
+/** The first line with an answer; earlier lines are unsolicited. */
 function lines(yes: RegExp, no: RegExp): Step['evaluate'] {
   return (answer) => {
     const text = answer.toString('latin1')
@@ -174,7 +174,7 @@ function ldap(answer: Buffer): Evaluated {
   return result >= 0 && body[result + 2] === 0 ? { bytes: start + length } : 'refused'
 }
 
-/** The address literal of RFC 5321, 4.1.3: this end may have no name at all. */
+/** The address literal of RFC 5321, 4.1.3: the agent may have no host name. */
 function ownName({ localAddress = '127.0.0.1' }: Socket): string {
   return isIPv6(localAddress) ? `[IPv6:${localAddress}]` : `[${localAddress}]`
 }

@@ -1,5 +1,5 @@
-// Which versions of TLS a server accepts: a first message for each, and whether the server answers it with its
-// own. Nothing is agreed on, so this works for versions that our OpenSSL would not speak any more.
+// TLS versions that a server accepts: sends a ClientHello for each and reads the ServerHello. No handshake is
+// finished, so this works for versions that our OpenSSL no longer supports.
 import { randomBytes } from 'node:crypto'
 import { isIP } from 'node:net'
 import { TLS_VERSIONS } from './definition.ts'
@@ -12,17 +12,17 @@ import type { SslPlan } from './plan.ts'
 import { isFailure } from '../../network/target-failure.ts'
 import { Received } from '../../network/tcp-received.ts'
 
-/** What was found out. */
+/** Result of the probes. */
 export interface OfferedVersions {
   /** Accepted ones, oldest first. */
   versions: TlsVersion[]
-  /** Those of which nothing is known: no answer came in time. */
+  /** Versions without an answer in time. */
   undecided: TlsVersion[]
   /** Timestamps that the server sends in its TLS 1.2 handshake. */
   timestamps: SignedTimestamp[]
 }
 
-/** The time for all of them. Milliseconds. */
+/** Time for all versions. Milliseconds. */
 export const VERSIONS_MS_MAX = 5000
 
 const NUMBERS: Record<TlsVersion, number> = {
@@ -32,7 +32,7 @@ const NUMBERS: Record<TlsVersion, number> = {
   'TLS1.3': 0x0304,
 }
 
-/** Asks for each version on a connection of its own, at the same time. Rejects when the run is cancelled. */
+/** Probes all versions in parallel, each on its own connection. Rejects when the run is cancelled. */
 export async function offeredVersions(
   plan: SslPlan,
   endpoint: Endpoint,
@@ -75,7 +75,7 @@ async function ask(
     destroy = () => socket.destroy()
     received = new Received(reached.where, signal)
     received.attach(socket)
-    // A dialogue before leaves it paused.
+    // An earlier dialogue leaves the socket paused.
     socket.resume()
     socket.write(clientHello(NUMBERS[version], plan.name, plan.alpn))
     for (;;) {
@@ -86,7 +86,7 @@ async function ask(
       await received.more()
     }
   } catch (error) {
-    // A run that was cancelled ends here; anything else, its deadline too, only leaves this version open.
+    // A cancelled run ends here; any other error, or the deadline, leaves this version undecided.
     if (!isFailure(error)) throw error
     return undefined
   } finally {
@@ -95,7 +95,7 @@ async function ask(
   }
 }
 
-/** Suites that servers of thirty years have had in common with somebody, strong ones first. */
+/** Cipher suites of servers of the last thirty years, strong ones first. */
 const SUITES = [
   0x1301, 0x1302, 0x1303, 0xc02b, 0xc02f, 0xc02c, 0xc030, 0xcca9, 0xcca8, 0xc009, 0xc013, 0xc00a,
   0xc014, 0xc023, 0xc027, 0xc024, 0xc028, 0x009e, 0x009f, 0xccaa, 0x0033, 0x0039, 0x0067, 0x006b,
@@ -127,7 +127,7 @@ export function clientHello(version: number, name: string, alpn: readonly string
     const names = alpn.map((one) => vector(1, Buffer.from(one)))
     extensions.push(extension(16, vector(2, ...names)))
   }
-  // Without a share of a key the server asks for one by name: that is answer enough.
+  // Without a key share the server requests one: that shows the version.
   if (isNew) extensions.push(extension(43, vector(1, uint16(version))), extension(51, vector(2)))
   const body = Buffer.concat([
     uint16(Math.min(version, 0x0303)),
@@ -158,8 +158,8 @@ function extension(type: number, content: Buffer = Buffer.alloc(0)): Buffer {
 const RECORD_BYTES_MAX = 16_384 + 2048
 
 /**
- * What the server says to it: `refused` for an alert, another version, or no TLS at all; undefined while the
- * answer is not whole. Never throws.
+ * Reads the server's answer: `refused` for an alert, another version, or no TLS at all; undefined while the
+ * answer is incomplete. Never throws.
  */
 export function readServerHello(bytes: Buffer, version: number): Answer | undefined {
   const messages: Buffer[] = []
@@ -182,7 +182,7 @@ export function readServerHello(bytes: Buffer, version: number): Answer | undefi
   return message.length < end ? undefined : helloOf(message.subarray(4, end), version)
 }
 
-/** Whether more may come of a handshake's record. */
+/** Whether the handshake record is incomplete. */
 function isHandshake(bytes: Buffer): boolean {
   if (bytes[0] !== 22 || (bytes.length > 1 && bytes[1] !== 3)) return false
   return bytes.length < 5 || bytes.readUInt16BE(3) <= RECORD_BYTES_MAX

@@ -9,7 +9,7 @@ const command = z.string().max(10_000)
 export const SuiteMonitor = monitorSchema(
   'PLAYWRIGHT',
   {
-    /** Where the project's bundle is kept. */
+    /** Location of the project's bundle. */
     codeBundlePath: z.string().min(1).max(2048),
     /** Of the lock file and what else decides on the dependencies. */
     cacheHash: z.string().max(255).nullable().optional(),

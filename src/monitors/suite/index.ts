@@ -29,7 +29,7 @@ async function runWhereCodeRuns(
   return runSuite(monitor, context, scripts)
 }
 
-/** How many tests came to what, and how long they took. */
+/** Numbers of tests by outcome, and their duration. */
 function suiteSamples(observed: Record<string, unknown>): Sample[] {
   const { stats, durationMs } = observed as { stats?: Record<string, number>; durationMs?: number }
   const samples: Sample[] = Object.entries(stats ?? {})

@@ -1,4 +1,4 @@
-// A TCP connection on its way through a check: its facts so far, and the steps that change it.
+// TCP connection of a running check: its facts so far, and the steps that change it.
 import type { Socket } from 'node:net'
 import type { Failure } from '../../contract/failure.ts'
 import { connectionFailure, peerPlace } from '../../network/connect-errors.ts'
@@ -9,7 +9,7 @@ import type { Plan } from './plan.ts'
 import type { Received } from '../../network/tcp-received.ts'
 import type { PeerFacts } from '../../network/tls/facts.ts'
 
-/** How a step of a dialogue went. A text that was sent is not shown: it may be a password. */
+/** Outcome of a step of a dialogue. A sent text is not shown: it may be a password. */
 export interface StepOutcome {
   /** From 1. */
   step: number
@@ -22,7 +22,7 @@ export interface StepOutcome {
   durationMs: number
 }
 
-/** Milliseconds. `firstByteMs` counts from when the request was sent, `totalMs` leaves out silence. */
+/** Milliseconds. `firstByteMs` starts when the request was sent; `totalMs` excludes the idle timeout. */
 export interface Phases {
   dnsMs?: number
   connectMs?: number
@@ -33,7 +33,7 @@ export interface Phases {
   totalMs: number
 }
 
-/** What one connection showed. */
+/** Facts of one connection. */
 export interface Probe {
   address?: string
   family?: Family
@@ -46,14 +46,14 @@ export interface Probe {
   failedDueToRegex: boolean
 }
 
-/** A probe on its way. */
+/** A running probe. */
 export interface Running {
   plan: Plan
   context: Context
   probe: Probe
   progress: Progress
   startedAt: number
-  /** When the request was out and the answer began to be awaited. */
+  /** When the request was sent. */
   sentAt: number
   /** As it was dialled. */
   connection: Connection
@@ -61,12 +61,12 @@ export interface Running {
   received: Received | undefined
 }
 
-/** The peer of a connection that stands, for messages. */
+/** The peer of an established connection, for messages. */
 export function peerOf({ connection, plan }: Running): string {
   return peerPlace(plan, connection)
 }
 
-/** Changes the connection to TLS; rejects when the certificate does not verify and has to. */
+/** Upgrades the connection to TLS; rejects when a certificate that must verify does not. */
 export async function secure(running: Running): Promise<void> {
   const { plan, context, probe, progress } = running
   const handshake = { serverName: plan.host, settings: plan.tlsSettings, where: peerOf(running) }
@@ -86,7 +86,7 @@ export async function secure(running: Running): Promise<void> {
   running.received?.attach(socket)
 }
 
-/** Sends and waits until the system has taken it all. Rejects with CONNECTION_… or the signal's reason. */
+/** Sends and waits until the system has accepted all data. Rejects with CONNECTION_… or the signal's reason. */
 export async function send(running: Running, data: Buffer): Promise<void> {
   const { socket, context, progress } = running
   const { signal } = context

@@ -10,7 +10,7 @@ import type { FailureTable } from '../../contract/failure.ts'
 
 /** Limits of TCP monitors alone. */
 export const TCP_LIMITS = {
-  /** Silence after which a TCP answer counts as whole. */
+  /** Idle timeout after which a TCP answer counts as complete. */
   tcpQuietMs: 500,
 } as const
 
@@ -45,7 +45,7 @@ export const TcpRequest = z
     /** Another spelling of `hostname`. */
     url: z.string().min(1).max(2048).optional(),
     port: z.int().min(1).max(65_535),
-    /** Sent as soon as the connection stands. */
+    /** Sent as soon as the connection is established. */
     data: z.string().max(1_048_576).nullable().optional(),
     /** Another spelling of `data`. */
     body: z.string().max(1_048_576).nullable().optional(),
@@ -56,7 +56,7 @@ export const TcpRequest = z
      * dialogue says when by `startTls`.
      */
     tls: z.union([z.boolean(), TlsSettings]).default(false),
-    /** Ours: go on when the certificate does not verify. */
+    /** Ours: continue when the certificate does not verify. */
     skipSSL: z.boolean().default(false),
     /** Ours: a scripted exchange, step by step, after `data`. */
     dialogue: z.array(Step).max(50).default([]),

@@ -8,16 +8,16 @@ import type { Step } from './plan.ts'
 import { peerOf, secure, send, type Running, type StepOutcome } from './connection.ts'
 import type { Received } from '../../network/tcp-received.ts'
 
-/** How far the dialogue has got. */
+/** Progress of the dialogue. */
 interface Place {
   step: number
-  /** Characters of the answer that earlier steps have used up. */
+  /** Characters of the answer consumed by earlier steps. */
   consumed: number
 }
 
 /**
  * Runs the steps in order and stops at the first that fails. `expect` looks for its pattern (`^` and `$`
- * at ends of lines) in what no earlier step has used up, and uses it up to the end of the line.
+ * at line ends) in the unconsumed part of the answer, and consumes it up to the end of the line.
  */
 export async function runDialogue(running: Running): Promise<void> {
   const outcomes: StepOutcome[] = []
@@ -52,7 +52,7 @@ async function runStep(running: Running, step: Step, place: Place): Promise<void
   if ('expect' in step) return expectPattern(running, step.expect, place)
   if ('send' in step) return send(running, Buffer.from(step.send))
   await secure(running)
-  // What came in the clear before TLS must not count as an answer given under it.
+  // Plaintext received before TLS must not count as an answer under TLS.
   place.consumed = textOf(running.received).length
 }
 
@@ -81,7 +81,7 @@ async function expectPattern(running: Running, pattern: string, place: Place): P
   }
 }
 
-/** Waits for news; a deadline that comes after a wrong answer is a wrong answer. */
+/** Waits for data; a deadline after a wrong answer counts as a wrong answer. */
 async function waitForMore(
   { context }: Running,
   received: Received,
@@ -90,7 +90,7 @@ async function waitForMore(
   const before = received.bytes
   try {
     await received.more()
-    // Pieces of one line come close together; looking again at each costs the square of the text.
+    // Pieces of one line arrive together; matching after each of them is quadratic.
     if (before > GATHERED_BYTES_MIN) await received.gather(GATHER_MS)
   } catch (error) {
     if (error instanceof DeadlineReached && received.bytes > 0) throw wrongAnswer()
@@ -102,7 +102,7 @@ async function waitForMore(
 const GATHERED_BYTES_MIN = 4096
 const GATHER_MS = 20
 
-/** The failure of a step whose pattern did not come. */
+/** The failure of a step whose pattern did not match. */
 function unexpected(
   running: Running,
   pattern: string,
@@ -127,7 +127,7 @@ function unexpected(
 }
 
 function endOfLine(text: string, at: number): number {
-  // The match may take the end of its line with it.
+  // The match may include the end of its line.
   if (at > 0 && text[at - 1] === '\n') return at
   const lineEnd = text.indexOf('\n', at)
   return lineEnd === -1 ? at : lineEnd + 1

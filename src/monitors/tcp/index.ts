@@ -1,4 +1,4 @@
-// The TCP monitor: does the port answer, does it speak as it should, and how fast.
+// TCP monitor: whether the port answers, with the expected data, and how fast.
 import type { Failure, FailureCode } from '../../contract/failure.ts'
 import { tcpDefinition, type TcpMonitor } from './definition.ts'
 import { LIMITS } from '../../contract/versions.ts'
@@ -11,7 +11,7 @@ import { probeTcp } from './probe.ts'
 import { tcpSamples } from './samples.ts'
 import { isDegraded, tooSlow } from '../thresholds.ts'
 
-/** Failures that `shouldFail` takes for a pass. A name that does not exist is none: it may be a slip. */
+/** Failures that count as a pass with `shouldFail`; not a missing name, which may be a typing error. */
 const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<string> = new Set<FailureCode>([
   'CONNECT_REFUSED',
   'CONNECT_UNREACHABLE',
@@ -38,7 +38,7 @@ async function runTcp(monitor: TcpMonitor, plan: Plan, context: Context): Promis
   return observationOf(monitor, probe, port)
 }
 
-/** Adds what the probe's time means, and takes off what `shouldFail` expects. */
+/** Adds the evaluation of the response time, and removes the failures that `shouldFail` expects. */
 function evaluate(monitor: TcpMonitor, probe: Probe): void {
   if (monitor.shouldFail) {
     probe.failures = probe.failures.filter(({ code }) => !EXPECTED_BY_SHOULD_FAIL.has(code))
@@ -52,13 +52,13 @@ function observationOf(monitor: TcpMonitor, probe: Probe, port: number): Observa
   const { failures, failedDueToRegex, ...facts } = probe
   const observed: Record<string, unknown> = { port, ...facts }
   if (failedDueToRegex) observed['failedDueToRegex'] = true
-  // Without a connection there was no answer whose time could be evaluated.
+  // Without a connection there is no response time.
   if (probe.phases.connectMs === undefined) return { observed, failures }
   const responseTimeMs = probe.phases.totalMs
   return { observed, failures, responseTimeMs, degraded: isDegraded(responseTimeMs, monitor) }
 }
 
-/** Probes every address of the name; the slowest counts, and each that fails, fails the check. */
+/** Probes every address of the name. The slowest counts, and each failed one fails the check. */
 async function probeAll(monitor: TcpMonitor, plan: Plan, context: Context): Promise<Observation> {
   const { host, port, family } = plan
   const startedAt = performance.now()
@@ -107,7 +107,7 @@ function summaryOf(monitor: TcpMonitor, plan: Plan, probes: Probe[], found: numb
   }
 }
 
-/** The first that failed, else the slowest: the one to show. */
+/** The shown probe: the first failed one, else the slowest. */
 function worstOf(probes: readonly Probe[]): Probe {
   const failed = probes.find(({ failures }) => failures.length > 0)
   return (

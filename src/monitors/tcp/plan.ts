@@ -1,4 +1,4 @@
-// What a TCP monitor's definition means, worked out once for all its runs.
+// Plan of a TCP monitor, computed once for all its runs.
 import type { Assertion } from '../../contract/assertion.ts'
 import type { TcpMonitor, TcpRequest } from './definition.ts'
 import type { TlsSettings } from '../../contract/tls.ts'
@@ -22,14 +22,14 @@ export interface Plan {
   /** Those about RESPONSE_DATA: without any, no answer is awaited. */
   dataAssertions: readonly Assertion[]
   /**
-   * Whether data that satisfies the assertions goes on to do so whatever comes after it, so that reading
-   * may stop. The answer `1` satisfies `LESS_THAN 10` and `EQUALS 1`, until its next byte comes.
+   * Whether data that satisfies the assertions still does so with any data after it, so that reading may
+   * stop. The answer `1` satisfies `LESS_THAN 10` and `EQUALS 1`, until its next byte.
    */
   settlesEarly: boolean
   maxResponseTime: number
 }
 
-/** What all attempts of a monitor share. */
+/** Common plan of all attempts of a monitor. */
 export function makePlan({ request, maxResponseTime }: TcpMonitor): Plan {
   const text = request.data ?? request.body ?? ''
   const dataAssertions = request.assertions.filter(({ source }) => source === 'RESPONSE_DATA')

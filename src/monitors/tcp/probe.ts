@@ -1,4 +1,4 @@
-// One TCP connection from dialling to the last byte of the answer, with what each part of it took.
+// One TCP connection from dialling to the last byte of the answer, with the duration of each phase.
 import { TCP_LIMITS } from './definition.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { evaluateAssertions, type AssertionSources } from '../assertions/assertions.ts'
@@ -10,14 +10,14 @@ import { runDialogue } from './dialogue.ts'
 import type { Plan } from './plan.ts'
 import { readableBytes, Received } from '../../network/tcp-received.ts'
 
-/** Silence shorter than this is not worth ending before; leaves the runner time for the rest. */
+/** Time before the deadline that is left to the runner. */
 const MARGIN_MS = 50
-/** How long small pieces of an answer are gathered before it is looked at again. */
+/** How long small pieces of an answer are gathered before the assertions are evaluated again. */
 const GATHER_MS = 20
 
 /**
- * Makes one connection and talks to the target as planned; time counts from `startedAt`. What the target does wrong is in `failures`;
- * rejects with the signal's reason when the run is cancelled. No socket is left in either case.
+ * Makes one connection and runs the planned exchange; time counts from `startedAt`. Faults of the target are in
+ * `failures`. Rejects with the signal's reason when the run is cancelled. Closes its socket in any case.
  */
 export async function probeTcp(
   plan: Plan,
@@ -67,7 +67,7 @@ async function converse(running: Running): Promise<void> {
   }
   running.sentAt = performance.now()
   if (plan.data !== undefined) {
-    // A target that talks while we send must not be able to stop us by filling its buffers.
+    // A target that sends while the request is sent must not block it with full buffers.
     if (!reads) socket.resume()
     await send(running, plan.data)
     running.sentAt = performance.now()
@@ -85,7 +85,7 @@ async function converse(running: Running): Promise<void> {
   await evaluateAnswer(running)
 }
 
-/** Reads until the assertions are settled, the peer closes, or it has been silent for long enough. */
+/** Reads until the assertions are settled, the peer closes, or the idle timeout ends. */
 async function readAnswer(running: Running, received: Received): Promise<void> {
   const { plan, progress } = running
   let looked = 0
@@ -94,31 +94,31 @@ async function readAnswer(running: Running, received: Received): Promise<void> {
     const { bytes } = received
     progress.phase = bytes === 0 ? 'firstByte' : 'download'
     if (plan.settlesEarly && bytes > looked) {
-      // Small pieces are gathered: looking at everything again for each of them costs its square.
+      // Small pieces are gathered: evaluating the whole answer for each of them is quadratic.
       if (looked > 0 && bytes < looked * 2) await received.gather(GATHER_MS)
       looked = received.bytes
       if (await isSettled(running)) return
     }
     const wantedMs = bytes === 0 ? 2 * TCP_LIMITS.tcpQuietMs : TCP_LIMITS.tcpQuietMs
-    const idleMs = patient ? undefined : silenceBefore(running, wantedMs)
+    const idleMs = patient ? undefined : idleLimitMs(running, wantedMs)
     if (await received.more(idleMs)) {
       patient = false
       continue
     }
-    // Whole silence after an answer ends it. No answer, or silence cut short by the deadline, is fine
-    // when the assertions are; else go on to the deadline.
+    // A full idle timeout ends an answer. Without an answer, or with a timeout shortened by the deadline,
+    // settled assertions end it; else wait until the deadline.
     if ((bytes > 0 && idleMs === wantedMs) || (await isSettled(running))) return
     patient = true
   }
 }
 
-/** Silence must be over before the deadline, or a short answer would be a time-out. */
-function silenceBefore({ plan, startedAt }: Running, wantedMs: number): number {
+/** The idle timeout must end before the deadline, or a short answer would time out. */
+function idleLimitMs({ plan, startedAt }: Running, wantedMs: number): number {
   const leftMs = plan.maxResponseTime - (performance.now() - startedAt) - MARGIN_MS
   return Math.max(1, Math.min(wantedMs, leftMs))
 }
 
-/** Whether nothing that comes could change the outcome: all hold, or one cannot be evaluated. */
+/** Whether more data cannot change the outcome: all hold, or one cannot be evaluated. */
 async function isSettled(running: Running): Promise<boolean> {
   const { plan, context } = running
   const failures = await evaluateAssertions(plan.dataAssertions, sourcesOf(running), context.signal)
@@ -142,7 +142,7 @@ async function evaluateAnswer(running: Running): Promise<void> {
   const missed = failures.filter(({ details }) => details?.['source'] === 'RESPONSE_DATA')
   probe.failedDueToRegex ||= missed.some(({ details }) => details?.['property'] !== '')
   if (missed.length > 0 && received !== undefined) {
-    // Why the answer is not what it should be comes before what it should be.
+    // The cause of an incomplete answer comes before the failed assertions.
     if (typeof received.ended === 'object') probe.failures.push(received.ended)
     else if (received.ended === 'closed' && received.bytes === 0) {
       throw targetFailure(

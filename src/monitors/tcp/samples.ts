@@ -1,4 +1,4 @@
-// What an observation of a TCP monitor gives Prometheus: blackbox_exporter's names where it has them.
+// Prometheus samples of a TCP observation, under blackbox_exporter's names where it has them.
 import type { Sample } from '../../contract/observation.ts'
 import type { Probe } from './connection.ts'
 import { tlsSamples } from '../metrics/tls-samples.ts'

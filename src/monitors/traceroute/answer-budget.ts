@@ -1,14 +1,14 @@
-// How many ICMP errors a router can be expected to send to this agent. Most send few: Linux six at once and
-// then one a second, to each host. Many traces through one router use that up, and its silence then says
-// nothing about the network.
+// Answer budget: the number of ICMP errors that a router is expected to send to this agent. Linux sends each
+// host six at once, then one a second. Many traces through one router use that up; a missing answer is then
+// no sign of loss.
 import { TRACEROUTE_LIMITS } from './definition.ts'
 import { LeastRecentlyUsed } from '../../network/least-recently-used.ts'
 
-/** What Linux allows by itself (icmp(7), icmp_ratelimit). */
+/** Defaults of Linux (icmp(7), icmp_ratelimit). */
 const AT_ONCE = 6
 const EVERY_MS = 1000
 
-/** The router's clock and ours do not tick together. */
+/** Margin for the difference between the router's clock and the agent's. */
 const DOUBT = 1
 
 interface Account {

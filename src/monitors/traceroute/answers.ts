@@ -1,20 +1,20 @@
-// What the ICMP messages that come back to a probe mean for a trace, with the marks that traceroute(8)
+// Meaning of received ICMP messages for a trace, with the marks that traceroute(8)
 // gave them. Types and codes of RFC 792, RFC 1812 5.2.7.1 and RFC 4443.
 import type { Family } from '../../network/dial.ts'
 
-/** Why a packet was not delivered, as a router or the target says. */
+/** Why a packet was not delivered, as reported by a router or the target. */
 export interface Refusal {
-  /** For people: `host unreachable`. */
+  /** Text: `host unreachable`. */
   name: string
   /** As traceroute(8) prints it: `!H`. */
   mark: string
 }
 
-/** What one ICMP error says about a probe. */
+/** Meaning of one ICMP error for a probe. */
 export type IcmpMeaning =
   /** A router on the way: the probe's time to live was over. */
   | { kind: 'hop' }
-  /** The packet arrived, and nobody wants it there. Only the target itself can say so. */
+  /** The packet arrived at a closed port. Only the target itself can report this. */
   | { kind: 'arrived'; refusal: Refusal }
   /** The packet is larger than the next link and may not be fragmented. */
   | { kind: 'too-big' }

@@ -1,6 +1,6 @@
-// Probes of TCP: each is the first packet of a connection, whose time to live ends at its hop. Every lane
-// has one socket and one port; the kernel keeps the answers to an earlier attempt of the same port apart
-// from those to the present one by their sequence numbers.
+// TCP probes: each is the first packet of a connection, with a time to live that ends at its hop. Every flow
+// has one socket and one port. The kernel separates the answers to earlier attempts of a port by their
+// sequence numbers.
 import type { Family } from '../../network/dial.ts'
 import { SystemCallError } from '../../network/native/libc.ts'
 import type { Native, NativeSocket } from '../../network/native/native-socket.ts'
@@ -9,33 +9,39 @@ import type { SocketAddress } from '../../network/native/socket-address.ts'
 import { ERROR_ORIGIN, OPTION, POLL } from '../../network/native/socket-options.ts'
 import { bindSourcePort } from '../../network/native/source-port.ts'
 import type { Probe } from './course.ts'
-import { answerOf, roundTripMs, type Prober, type ProbeListener, type Saying } from './prober.ts'
+import {
+  answerOf,
+  roundTripMs,
+  type Prober,
+  type ProbeListener,
+  type UntimedAnswer,
+} from './prober.ts'
 
-/** What probes of connections need to know. */
+/** Settings of the TCP probes. */
 export interface ConnectionSettings {
   family: Family
   /** A literal. */
   address: string
   port: number
-  /** Of the first lane; the others have those that follow. */
+  /** Port of the first flow; the other flows use the ports that follow. */
   sourcePort: number
 }
 
 const ERRNO = { EADDRNOTAVAIL: 99, ECONNRESET: 104, ECONNREFUSED: 111 } as const
-/** Other ports that are tried where a flow to this target exists already. */
+/** Other ports to try when a connection from this port to the target exists. */
 const PORTS_MAX = 4
-/** Where things stand among the numbers of struct tcp_info; the state is the first byte of its number. */
+/** Offsets in struct tcp_info, in 32-bit words; the state is the lowest byte of its word. */
 const TCP_INFO = { bytes: 72, state: 0, rttMicroseconds: 17 } as const
-/** States of a connection (RFC 9293): it stands, its first packet is under way, the target has ended it. */
+/** Connection states (RFC 9293): established, SYN sent, closed by the target. */
 const STATES = { established: 1, synSent: 2, closeWait: 8 } as const
 
-/** One flow. */
-interface Lane {
+/** One flow: same addresses, same ports. */
+interface Flow {
   socket: NativeSocket
   watch: Watch
   port: number
   probe: Probe | undefined
-  /** By the kernel's clock. */
+  /** When the probe was sent, by the kernel's clock. */
   clockMs: number
 }
 
@@ -53,7 +59,7 @@ class ConnectionProber implements Prober {
   readonly #settings: ConnectionSettings
   readonly #listener: ProbeListener
   readonly #target: SocketAddress
-  readonly #lanes = new Map<number, Lane>()
+  readonly #flows = new Map<number, Flow>()
   #isClosed = false
 
   constructor(native: Native, settings: ConnectionSettings, listener: ProbeListener) {
@@ -64,7 +70,7 @@ class ConnectionProber implements Prober {
   }
 
   get sourcePort(): number {
-    return this.#lanes.get(0)?.port ?? this.#settings.sourcePort
+    return this.#flows.get(0)?.port ?? this.#settings.sourcePort
   }
 
   send(probe: Probe): boolean {
@@ -75,38 +81,38 @@ class ConnectionProber implements Prober {
       } catch (error) {
         const isTaken = error instanceof SystemCallError && error.errno === ERRNO.EADDRNOTAVAIL
         if (!isTaken || tries >= PORTS_MAX) throw error
-        // Somebody else has a connection from this very port to this very target.
-        const lane = this.#lanes.get(probe.lane)
-        if (lane === undefined) throw error
-        this.#lanes.delete(probe.lane)
-        const next = this.#open(probe.lane, lane.port + 1)
-        closeLane(lane)
-        this.#lanes.set(probe.lane, next)
+        // Another process has a connection from this port to this target.
+        const flow = this.#flows.get(probe.flow)
+        if (flow === undefined) throw error
+        this.#flows.delete(probe.flow)
+        const next = this.#open(probe.flow, flow.port + 1)
+        closeFlow(flow)
+        this.#flows.set(probe.flow, next)
       }
     }
   }
 
   #connect(probe: Probe): void {
-    let lane = this.#lanes.get(probe.lane)
-    if (lane === undefined) {
-      lane = this.#open(probe.lane, this.#settings.sourcePort + probe.lane)
-      this.#lanes.set(probe.lane, lane)
-    } else if (lane.probe !== undefined) {
-      lane.socket.disconnect()
+    let flow = this.#flows.get(probe.flow)
+    if (flow === undefined) {
+      flow = this.#open(probe.flow, this.#settings.sourcePort + probe.flow)
+      this.#flows.set(probe.flow, flow)
+    } else if (flow.probe !== undefined) {
+      flow.socket.disconnect()
     }
-    const { socket } = lane
+    const { socket } = flow
     while (socket.receiveError() !== undefined) {
-      // What is left of an attempt that was given up.
+      // Discard the errors of an abandoned attempt.
     }
     socket.setOption(this.#settings.family === 'IPv6' ? OPTION.ttl6 : OPTION.ttl4, probe.ttl)
-    lane.probe = probe
-    lane.clockMs = this.#native.clockMs()
+    flow.probe = probe
+    flow.clockMs = this.#native.clockMs()
     const isDone = socket.connect(this.#target)
-    lane.watch.resume()
-    if (isDone) this.#look(lane)
+    flow.watch.resume()
+    if (isDone) this.#look(flow)
   }
 
-  #open(index: number, wanted: number): Lane {
+  #open(index: number, wanted: number): Flow {
     const { family } = this.#settings
     const socket = this.#native.open({ family, type: 'stream', protocol: 'tcp' })
     try {
@@ -115,8 +121,8 @@ class ConnectionProber implements Prober {
       if (family === 'IPv6') socket.setOption(OPTION.autoFlowLabel6, 0)
       const port = bindSourcePort(this.#native, socket, wanted)
       const onReady = () => {
-        const lane = this.#lanes.get(index)
-        if (lane !== undefined) this.#look(lane)
+        const flow = this.#flows.get(index)
+        if (flow !== undefined) this.#look(flow)
       }
       const one = watch(this.#native.libc, socket.fd, POLL.out, onReady)
       return { socket, watch: one, port, probe: undefined, clockMs: 0 }
@@ -127,66 +133,70 @@ class ConnectionProber implements Prober {
   }
 
   look(): void {
-    for (const lane of this.#lanes.values()) if (lane.probe !== undefined) this.#look(lane)
+    for (const flow of this.#flows.values()) if (flow.probe !== undefined) this.#look(flow)
   }
 
-  /** Something became of the lane's attempt. */
-  #look(lane: Lane): void {
-    const { socket } = lane
+  /** Reads the result of the flow's attempt. */
+  #look(flow: Flow): void {
+    const { socket } = flow
     for (let entry = socket.receiveError(); entry; entry = socket.receiveError()) {
       const { error, kernelMs } = entry
       if (error === undefined || error.origin === ERROR_ORIGIN.local) continue
-      const saying = answerOf(this.#settings.family, error, this.#target.address)
-      if (saying !== undefined) return this.#answered(lane, saying, kernelMs)
+      const untimed = answerOf(this.#settings.family, error, this.#target.address)
+      if (untimed !== undefined) return this.#answered(flow, untimed, kernelMs)
     }
     const [errno = 0] = socket.getOption(OPTION.error)
     const info = socket.getOption(OPTION.tcpInfo, TCP_INFO.bytes)
     const state = (info[TCP_INFO.state] ?? 0) & 0xff
-    // Some targets end a connection before we look at it, politely or not: it stood all the same.
+    // Some targets close or reset a connection at once: it was established all the same.
     const stood = state === STATES.established || state === STATES.closeWait
-    if (stood || errno === ERRNO.ECONNRESET) return this.#connected(lane, info)
-    // What was ready was the attempt before this one.
+    if (stood || errno === ERRNO.ECONNRESET) return this.#connected(flow, info)
+    // The event belongs to the attempt before this one.
     if (state === STATES.synSent) return
     if (errno === ERRNO.ECONNREFUSED) {
-      const saying: Saying = { kind: 'target', from: this.#target.address, portState: 'closed' }
-      return this.#answered(lane, saying, undefined)
+      const untimed: UntimedAnswer = {
+        kind: 'target',
+        from: this.#target.address,
+        portState: 'closed',
+      }
+      return this.#answered(flow, untimed, undefined)
     }
-    // The attempt came to nothing, and nobody on the way said so: to be given up when its time is over.
-    this.#rest(lane)
+    // The attempt failed without an ICMP error: the probe expires after its wait.
+    this.#rest(flow)
   }
 
-  #connected(lane: Lane, info: readonly number[]): void {
-    const { probe } = lane
+  #connected(flow: Flow, info: readonly number[]): void {
+    const { probe } = flow
     const rttMs = (info[TCP_INFO.rttMicroseconds] ?? 0) / 1000
-    const saying: Saying = { kind: 'target', from: this.#target.address, portState: 'open' }
-    if (rttMs === 0 || probe === undefined) return this.#answered(lane, saying, undefined)
-    this.#rest(lane)
-    this.#listener.onAnswer(probe, { ...saying, rttMs })
+    const untimed: UntimedAnswer = { kind: 'target', from: this.#target.address, portState: 'open' }
+    if (rttMs === 0 || probe === undefined) return this.#answered(flow, untimed, undefined)
+    this.#rest(flow)
+    this.#listener.onAnswer(probe, { ...untimed, rttMs })
   }
 
-  #answered(lane: Lane, saying: Saying, kernelMs: number | undefined): void {
-    const { probe, clockMs } = lane
-    this.#rest(lane)
+  #answered(flow: Flow, untimed: UntimedAnswer, kernelMs: number | undefined): void {
+    const { probe, clockMs } = flow
+    this.#rest(flow)
     if (probe === undefined) return
-    this.#listener.onAnswer(probe, { ...saying, rttMs: roundTripMs(probe, clockMs, kernelMs) })
+    this.#listener.onAnswer(probe, { ...untimed, rttMs: roundTripMs(probe, clockMs, kernelMs) })
   }
 
-  /** Resets what stands of the connection; poll would call again and again for a socket without one. */
-  #rest(lane: Lane): void {
-    lane.socket.disconnect()
-    lane.watch.pause()
-    lane.probe = undefined
+  /** Disconnects; poll would report a socket without a connection as ready again and again. */
+  #rest(flow: Flow): void {
+    flow.socket.disconnect()
+    flow.watch.pause()
+    flow.probe = undefined
   }
 
   close(): void {
     if (this.#isClosed) return
     this.#isClosed = true
-    for (const lane of this.#lanes.values()) closeLane(lane)
-    this.#lanes.clear()
+    for (const flow of this.#flows.values()) closeFlow(flow)
+    this.#flows.clear()
   }
 }
 
-function closeLane({ socket, watch: one }: Lane): void {
+function closeFlow({ socket, watch: one }: Flow): void {
   socket.disconnect()
   one.close()
   socket.close()

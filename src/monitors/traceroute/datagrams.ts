@@ -1,4 +1,4 @@
-// Probes of UDP, ICMP and SCTP: one socket for the whole trace, so that all its packets are one flow.
+// UDP, ICMP and SCTP probes: one socket for the whole trace, so that all its packets are one flow.
 import type { TracerouteCode } from './definition.ts'
 import type { Family } from '../../network/dial.ts'
 import { openIcmpSocket } from '../../network/native/icmp-socket.ts'
@@ -12,9 +12,15 @@ import { bindSourcePort } from '../../network/native/source-port.ts'
 import { targetFailure } from '../../network/target-failure.ts'
 import type { Probe } from './course.ts'
 import { createMarks, HEADER_BYTES, MARK_BYTES, type Marks } from './marks.ts'
-import { answerOf, roundTripMs, type Prober, type ProbeListener, type Saying } from './prober.ts'
+import {
+  answerOf,
+  roundTripMs,
+  type Prober,
+  type ProbeListener,
+  type UntimedAnswer,
+} from './prober.ts'
 
-/** What probes of datagrams need to know. */
+/** Settings of the datagram probes. */
 export interface DatagramSettings {
   protocol: 'UDP' | 'ICMP' | 'SCTP'
   family: Family
@@ -27,22 +33,22 @@ export interface DatagramSettings {
 }
 
 const IP_BYTES = { IPv4: 20, IPv6: 40 } as const
-/** What traceroute(8) sends behind the headers. */
+/** Payload of traceroute(8). */
 const PAYLOAD_BYTES = 32
-/** Sizes of packets to fall back to when nobody says what fits (RFC 1191, 7.1). */
+/** Packet sizes to fall back to when no MTU is reported (RFC 1191, 7.1). */
 const PLATEAUS = [32_000, 17_914, 8166, 4352, 2002, 1492, 1280, 1006, 508, 296, 68] as const
 
 const EMSGSIZE = 90
-/** EAGAIN, ENOMEM, ENOBUFS: there is no room now. */
-const LACKS: ReadonlySet<number> = new Set([11, 12, 105])
-/** Errors that say "not you", or "no such thing here". */
+/** EAGAIN, ENOMEM, ENOBUFS: the socket buffer is full. */
+const NO_ROOM_ERRNOS: ReadonlySet<number> = new Set([11, 12, 105])
+/** Errors of missing permission or support. */
 const REFUSED: ReadonlySet<string> = new Set([
   'EACCES',
   'EPERM',
   'EPROTONOSUPPORT',
   'ESOCKTNOSUPPORT',
 ])
-/** Errors of earlier packets that one call may come upon before it does its own work. */
+/** Errors of earlier packets that one call may return before it sends. */
 const PENDING_MAX = 8
 
 /**
@@ -78,7 +84,7 @@ export function openDatagramProber(
 }
 
 /**
- * The kernel's own SCTP does not tell who on the way answers, and most kernels have none: this takes a raw
+ * The kernel's SCTP does not report which router answers, and most kernels have none: probes need a raw
  * socket.
  */
 function openRawSctp(native: Native, family: Family): NativeSocket {
@@ -101,9 +107,9 @@ function openRawSctp(native: Native, family: Family): NativeSocket {
 
 interface Sent {
   probe: Probe
-  /** By the kernel's clock. */
+  /** When it was sent, by the kernel's clock. */
   clockMs: number
-  /** Of the whole packet. */
+  /** Size of the whole packet. */
   bytes: number
 }
 
@@ -136,7 +142,7 @@ class DatagramProber implements Prober {
     this.#settings = settings
     this.#listener = listener
     const { address, port, family, packetBytes } = settings
-    // The ports of raw packets are our own affair; the kernel would take one for a protocol.
+    // Raw packets contain their ports; the kernel would interpret one as a protocol.
     this.#target = native.address(address, settings.protocol === 'UDP' ? port : 0)
     this.#headersBytes = IP_BYTES[family] + HEADER_BYTES
     this.#payloadBytes =
@@ -160,7 +166,7 @@ class DatagramProber implements Prober {
       socket.setOption(isV6 ? OPTION.pathMtu6 : OPTION.pathMtu4, PATH_MTU.probe)
       if (isV6) socket.setOption(OPTION.dontFragment6, 1)
     }
-    // From now on the kernel takes packets of the target alone, and errors about packets to it.
+    // From now on the kernel delivers only packets of the target, and errors about packets to it.
     socket.connect(this.#target)
   }
 
@@ -172,17 +178,17 @@ class DatagramProber implements Prober {
     const bytes = this.#payloadBytes + this.#headersBytes
     this.#sent.push({ probe, clockMs: this.#native.clockMs(), bytes })
     let errno = this.#socket.send(packet)
-    // What comes back may be the error of a packet before this one.
+    // The returned error may be that of an earlier packet.
     for (let tries = 1; errno !== 0 && tries < PENDING_MAX; tries++) {
-      if (errno === EMSGSIZE || LACKS.has(errno)) break
+      if (errno === EMSGSIZE || NO_ROOM_ERRNOS.has(errno)) break
       this.#drain()
       errno = this.#socket.send(packet)
     }
     if (errno === 0) return true
-    if (LACKS.has(errno)) return false
+    if (NO_ROOM_ERRNOS.has(errno)) return false
     if (errno !== EMSGSIZE) throw new SystemCallError('send', errno)
     this.#drain()
-    // Mostly our own system has said by now, in the error queue, how much fits.
+    // Usually the error queue has the MTU by now.
     if (probe.state === 'under-way') this.#tooBig(number, 0, undefined)
     return true
   }
@@ -191,53 +197,53 @@ class DatagramProber implements Prober {
     this.#drain()
   }
 
-  /** Reads all that waits; poll knows no rest before. */
+  /** Reads all received packets; poll reports readiness until then. */
   #drain(): void {
     for (let error = this.#socket.receiveError(); error; error = this.#socket.receiveError()) {
-      this.#takeError(error)
+      this.#readError(error)
     }
     for (let packet = this.#socket.receive(); packet; packet = this.#socket.receive()) {
-      this.#takeReply(packet)
+      this.#readReply(packet)
     }
   }
 
-  #takeError({ error, bytes, kernelMs }: Received): void {
+  #readError({ error, bytes, kernelMs }: Received): void {
     if (error === undefined) return
     if (error.origin === ERROR_ORIGIN.local) {
-      // About the packet that is being sent.
+      // It belongs to the packet being sent.
       if (error.errno === EMSGSIZE) this.#tooBig(this.#sent.length, error.info, undefined)
       return
     }
     const number = this.#known(this.#marks.numberInError(bytes))
     if (number === undefined) return
-    const saying = answerOf(this.#settings.family, error, this.#target.address)
+    const untimed = answerOf(this.#settings.family, error, this.#target.address)
     if (number === 0) {
-      if (saying !== undefined) this.#nameless(saying, kernelMs)
-    } else if (saying === undefined) {
+      if (untimed !== undefined) this.#unattributed(untimed, kernelMs)
+    } else if (untimed === undefined) {
       this.#tooBig(number, error.info, error.offender)
     } else {
-      this.#answered(number, saying, kernelMs)
+      this.#answered(number, untimed, kernelMs)
     }
   }
 
-  #nameless(saying: Saying, kernelMs: number | undefined): void {
-    this.#listener.onNameless(saying, (asked) => {
+  #unattributed(untimed: UntimedAnswer, kernelMs: number | undefined): void {
+    this.#listener.onUnattributed(untimed, (asked) => {
       const clockMs = this.#sent.find(({ probe }) => probe === asked)?.clockMs ?? 0
       return roundTripMs(asked, clockMs, kernelMs)
     })
   }
 
-  #takeReply({ bytes, kernelMs, from }: Received): void {
+  #readReply({ bytes, kernelMs, from }: Received): void {
     if (from !== this.#target.address) return
     const number = this.#known(this.#marks.numberInReply(bytes))
     if (number !== undefined) {
-      const saying: Saying = { kind: 'target', from }
+      const untimed: UntimedAnswer = { kind: 'target', from }
       const portState = this.#marks.portState(bytes)
-      if (portState !== undefined) saying.portState = portState
-      this.#answered(number, saying, kernelMs)
+      if (portState !== undefined) untimed.portState = portState
+      this.#answered(number, untimed, kernelMs)
       return
     }
-    // Whatever the target says, it is there; what moved it to say so, it need not tell.
+    // Any packet of the target shows that it is reachable, even if it names no probe.
     const farthest = this.#settings.protocol === 'UDP' ? this.#farthest() : 0
     if (farthest > 0) {
       this.#answered(farthest, { kind: 'target', from, portState: 'open' }, kernelMs)
@@ -248,7 +254,7 @@ class DatagramProber implements Prober {
     return number !== undefined && number <= this.#sent.length ? number : undefined
   }
 
-  /** The number of the farthest probe under way; 0 for none. */
+  /** Number of the farthest probe in flight; 0 for none. */
   #farthest(): number {
     let [number, ttl] = [0, 0]
     for (const [index, { probe }] of this.#sent.entries()) {
@@ -258,9 +264,9 @@ class DatagramProber implements Prober {
     return number
   }
 
-  #answered(number: number, saying: Saying, kernelMs: number | undefined): void {
+  #answered(number: number, untimed: UntimedAnswer, kernelMs: number | undefined): void {
     const { probe, clockMs } = this.#sent[number - 1] as Sent
-    this.#listener.onAnswer(probe, { ...saying, rttMs: roundTripMs(probe, clockMs, kernelMs) })
+    this.#listener.onAnswer(probe, { ...untimed, rttMs: roundTripMs(probe, clockMs, kernelMs) })
   }
 
   #tooBig(number: number, mtuBytes: number, from: string | undefined): void {

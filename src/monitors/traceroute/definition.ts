@@ -21,7 +21,7 @@ const time: ValueRule = { comparisons: NUMERIC, numeric: true }
 
 /** Limits of TRACEROUTE monitors alone. */
 export const TRACEROUTE_LIMITS = {
-  /** Paths of traces that are remembered, to see when one changes. */
+  /** Remembered paths, to detect changes. */
   tracePathsMax: 100_000,
   /** Routers whose answers are counted. */
   routersMax: 20_000,
@@ -40,7 +40,7 @@ export const TRACEROUTE_SOURCES = {
 
 const UNKNOWN_HOPS = 15
 
-/** Room for the headers of IPv6 and UDP or ICMP, and for the mark by which a probe is known again. */
+/** Headers of IPv6 and UDP or ICMP, and the mark that identifies a probe. */
 const PACKET_BYTES_MIN = 64
 
 /** The request of a traceroute monitor. */
@@ -90,7 +90,7 @@ export function traceroutePort({ protocol, port }: TracerouteRequest): number | 
   return port ?? (protocol === 'TCP' ? 443 : 33_434)
 }
 
-/** How many hops in a row may stay silent: 15, or fewer where the trace is shorter than that. */
+/** Hops in a row without an answer, at most: 15, or fewer if the trace is shorter. */
 export function unknownHopsMax({ maxHops, maxUnknownHops }: TracerouteRequest): number {
   return maxUnknownHops ?? Math.min(UNKNOWN_HOPS, maxHops)
 }
@@ -132,7 +132,7 @@ export const tracerouteDefinition = defineType({
   metrics: {
     ...ADDRESS_METRICS,
     probe_traceroute_duration_seconds: 'Round trips to the target of a trace: statistics of them.',
-    probe_traceroute_mtu_bytes: 'Largest packet that every link of the path takes, as told.',
+    probe_traceroute_mtu_bytes: 'Largest packet that every link of the path accepts, as reported.',
     probe_traceroute_packet_loss_percent: 'Share of all probes of a trace without an answer.',
     probe_traceroute_reached: 'Whether the target of a trace answered.',
     probe_traceroute_route_changed: 'Whether the path differs from that of the run before.',

@@ -1,35 +1,35 @@
-// What the probes of a trace say about its hops: who they are, how fast they answer, how often not.
+// Evaluation of a trace's probes: addresses, round trips and loss of the hops.
 import { latencyOf, roundedLatency, type Latency } from '../../network/native/round-trips.ts'
 import type { Answer, Probe, TraceCourse } from './course.ts'
 import type { Refusal } from './answers.ts'
 import type { Path } from './path.ts'
 
-/** One hop, as it stands in the result. */
+/** One hop of the result. */
 export interface Hop {
-  /** Distance from us, from 1. */
+  /** Distance from the agent, from 1. */
   hop: number
-  /** Null for a hop that was silent. */
+  /** Null for a hop that did not answer. */
   address: string | null
-  /** By PTR look-up. */
+  /** From the PTR lookup. */
   name?: string
-  /** Others that answered at the same distance, over other ways. */
+  /** Other addresses that answered at the same distance, on other paths. */
   otherAddresses?: string[]
-  /** Without those to which a silent router had no answer left; see answer-budget.ts. */
+  /** Without unanswered probes to a router whose answer budget was used up; see answer-budget.ts. */
   sent: number
   received: number
   lossPercent: number
   responseTime?: Latency
-  /** Why the packets went no further. */
+  /** ICMP error that ended the path here. */
   refusal?: Refusal
-  /** The largest packet that the next link takes, as this hop told. Bytes. */
+  /** MTU of the next link, as reported by this hop. Bytes. */
   mtu?: number
 }
 
-/** What the probes of a trace say. */
+/** Result of a trace's probes. */
 export interface HopReport {
   hops: Hop[]
   path: Path
-  /** The target's round trips; absent when it did not answer. */
+  /** Round trips of the target; undefined if it did not answer. */
   target?: Latency
   /** Loss of the probes that should have reached the target; 100 when it did not answer. */
   targetLossPercent: number
@@ -41,10 +41,10 @@ export interface HopReport {
 
 type Answered = Probe & { answer: Answer }
 
-/** Puts together what the probes of the course say. */
+/** Makes the report of the course's probes. */
 export function reportHops(course: TraceCourse): HopReport {
   const counted = course.probes.filter(
-    ({ state, crowded }) => state === 'answered' || (state === 'silent' && !crowded),
+    ({ state, isOverBudget }) => state === 'answered' || (state === 'unanswered' && !isOverBudget),
   )
   const last = lastHopOf(course)
   const hops: Hop[] = []
@@ -63,11 +63,11 @@ export function reportHops(course: TraceCourse): HopReport {
   return report
 }
 
-/** Who refuses may stand anywhere before: the distance of a refusal says nothing about the path. */
+/** Path of the trace. Refusals are left out: their distance is not that of their sender. */
 function pathOf(answered: readonly Answered[], last: number, course: TraceCourse): Path {
   const path = Array<string | undefined>(last).fill(undefined)
-  // One flow's path, as far as it is known; lanes are flows.
-  for (const probe of answered.toSorted((one, other) => one.lane - other.lane)) {
+  // The path of one flow where possible.
+  for (const probe of answered.toSorted((one, other) => one.flow - other.flow)) {
     if (probe.answer.kind === 'refused') continue
     const at = distanceOf(course, probe) - 1
     path[at] ??= probe.answer.from
@@ -84,15 +84,16 @@ function describeEnd(report: HopReport, course: TraceCourse, counted: readonly P
     if (fromTarget.length === 0) endAtRefusal(report)
   }
   if (fromTarget.length === 0) return
-  // The far probe goes all the way, whatever the distance.
-  const arrived = counted.filter(({ ttl, lane, round }) => round < 0 || ttl >= course.endOf(lane))
+  // The far probe reaches the target at any distance.
+  const arrived = counted.filter(({ ttl, flow, round }) => round < 0 || ttl >= course.endOf(flow))
   report.target = roundTrips(fromTarget)
   report.targetLossPercent = lossPercent(arrived.length, fromTarget.length)
-  const told = fromTarget.find(({ answer }) => answer.portState !== undefined)
-  if (told?.answer.portState !== undefined) report.portState = told.answer.portState
+  const withPortState = fromTarget.find(({ answer }) => answer.portState !== undefined)
+  if (withPortState?.answer.portState !== undefined)
+    report.portState = withPortState.answer.portState
 }
 
-/** A hop of the way that says there is no way on is the last: behind it there is nothing to show. */
+/** Makes a hop of the path that refuses the last one shown. */
 function endAtRefusal({ hops, path, refusal }: HopReport): void {
   const at = path.indexOf(refusal?.from)
   const hop = hops[at]
@@ -101,12 +102,12 @@ function endAtRefusal({ hops, path, refusal }: HopReport): void {
   hops.length = at + 1
 }
 
-/** Probes that went farther than the end have asked the end. */
-function distanceOf(course: TraceCourse, { ttl, lane }: Probe): number {
-  return ttl >= course.endOf(lane) ? course.end : ttl
+/** Distance of the probed hop: probes sent beyond the end reach the end. */
+function distanceOf(course: TraceCourse, { ttl, flow }: Probe): number {
+  return ttl >= course.endOf(flow) ? course.end : ttl
 }
 
-/** The last hop to show: the end, or the last that was asked; the far probe asked the target alone. */
+/** Last hop to show: the end, or the last hop probed. The far probe does not count. */
 function lastHopOf(course: TraceCourse): number {
   if (course.end < Infinity) return course.end
   const asked = course.probes.filter(({ round, state }) => round >= 0 && state !== 'under-way')
@@ -114,8 +115,8 @@ function lastHopOf(course: TraceCourse): number {
 }
 
 function hopOf(hop: number, probes: readonly Probe[]): Hop {
-  // One flow's path is shown, as far as it is known; lanes are flows.
-  const answered = probes.filter(isAnswered).toSorted((one, other) => one.lane - other.lane)
+  // The path of one flow where possible.
+  const answered = probes.filter(isAnswered).toSorted((one, other) => one.flow - other.flow)
   const [address, ...others] = new Set(answered.map(({ answer }) => answer.from))
   const shown: Hop = {
     hop,
@@ -135,7 +136,7 @@ function isAnswered(probe: Probe): probe is Answered {
   return probe.state === 'answered'
 }
 
-/** Of one answer at least. */
+/** Expects at least one answer. */
 function roundTrips(answered: readonly Answered[]): Latency {
   return roundedLatency(latencyOf(answered.map(({ answer }) => answer.rttMs)) as Latency)
 }

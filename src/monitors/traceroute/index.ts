@@ -1,5 +1,5 @@
-// The traceroute monitor: which way packets take to the target, how each hop on it answers, and whether the
-// target is reached.
+// Traceroute monitor: the path of packets to the target, the answers of its hops, and whether the target is
+// reached.
 import { toMicroseconds } from '../../contract/schema/duration.ts'
 import { failure, type Failure } from '../../contract/failure.ts'
 import { type TracerouteCode, tracerouteDefinition, type TracerouteMonitor } from './definition.ts'
@@ -13,7 +13,7 @@ import type { Observation } from '../../contract/observation.ts'
 import { createReverseNames } from './reverse-names.ts'
 import { failureOf } from '../../network/target-failure.ts'
 import { reportHops, type Hop, type HopReport } from './hops.ts'
-import { seenOf, type TraceObserved } from './observed.ts'
+import { observationOf, type TraceObserved } from './observed.ts'
 import { openerOf } from './open.ts'
 import { createPathMemory, type PathChange } from './path.ts'
 import { makeTracePlan, type TracePlan } from './plan.ts'
@@ -21,7 +21,7 @@ import { tracerouteSamples } from './samples.ts'
 import { runTrace, type Traced, type TraceSettings } from './trace.ts'
 import { evaluateTrace } from './verdict.ts'
 
-/** How long names may be waited for when all else is known. */
+/** Longest wait for names at the end of a trace. */
 const NAMES_WAIT_MS = 200
 
 const budget = createAnswerBudget()
@@ -72,7 +72,7 @@ async function runTraceroute(
   if (signal.aborted && !isDeadline(signal)) throw signal.reason as Error
   const observed: TraceObserved = {
     ...where,
-    ...seenOf(traced, report),
+    ...observationOf(traced, report),
     ...comparePaths(key, traced, report),
     phases: {
       dnsMs: toMicroseconds(dnsMs),
@@ -103,20 +103,20 @@ async function trace(
     budget,
   }
   const traced = await runTrace(settings, signal)
-  if (!isUnasked(traced)) return traced
-  // The target had answered so many other traces that it had no answer left for this one.
+  if (!isTargetOverBudget(traced)) return traced
+  // The target's answer budget was used up by other traces.
   const isTime = await pause(
     budget.waitMs(address, plan.course.probesPerHop, performance.now()),
     signal,
   )
-  // Its silence says nothing yet: what is known by now is where a trace stood when time ran out.
+  // A missing answer proves nothing yet: without time for a second trace this one timed out.
   return isTime ? runTrace(settings, signal) : { ...traced, end: 'timeout' }
 }
 
-/** Whether the target was silent when it was asked more often than it may answer. */
-function isUnasked({ course, end }: Traced): boolean {
+/** Whether the target did not answer while its answer budget was used up. */
+function isTargetOverBudget({ course, end }: Traced): boolean {
   const isSilent = end === 'unknown-hops' || end === 'max-hops'
-  return isSilent && course.probes.some(({ round, crowded }) => round < 0 && crowded)
+  return isSilent && course.probes.some(({ round, isOverBudget }) => round < 0 && isOverBudget)
 }
 
 /** Waits; false when the deadline came first. Rejects with the signal's reason when it is aborted otherwise. */
@@ -136,7 +136,7 @@ function pause(waitMs: number, signal: AbortSignal): Promise<boolean> {
   })
 }
 
-/** What kept us from beginning: our own system, or the deadline. Everything else is thrown on. */
+/** Failure of a trace that could not start: the agent's system, the deadline, or a network error. */
 function traceFailure(
   error: unknown,
   { address, port }: { address: string; port?: number },

@@ -1,6 +1,6 @@
-// The packets of UDP and ICMP probes, and the mark by which their answers are known: four bytes of the
-// trace, two of the probe, and the complements of both, so that the checksums of all packets are the same
-// and no router takes two of them for different flows.
+// Packets of UDP and ICMP probes, and the mark that identifies their answers: four bytes of the trace, two of
+// the probe, and the complements of both. All packets have the same checksum, so that no router assigns them
+// to different flows.
 import { randomBytes } from 'node:crypto'
 import { internetChecksum } from '../../network/native/internet-checksum.ts'
 
@@ -9,7 +9,7 @@ export const HEADER_BYTES = 8
 /** Bytes of the mark. */
 export const MARK_BYTES = 12
 
-/** What the packets are. */
+/** Kind of the packets. */
 export interface MarkSettings {
   protocol: 'UDP' | 'ICMP'
   family: 'IPv4' | 'IPv6'
@@ -19,18 +19,18 @@ export interface MarkSettings {
   identifier: number
 }
 
-/** Makes packets, and knows them again. Probes have numbers from 1 to 65,535. */
+/** Makes packets and identifies them. Probes have numbers from 1 to 65,535. */
 export interface Marks {
-  /** What is handed to the kernel: without the header of UDP, with that of an echo. */
+  /** Bytes passed to the kernel: without the UDP header, with the echo header. */
   packet(number: number, payloadBytes: number): Buffer
   /**
-   * The number of the probe in what came back in an error: our packet, or its first bytes. 0 when they are
-   * too few to tell; undefined when it is none of this trace's.
+   * Number of the probe whose packet, or its first bytes, an error contains. 0 if the bytes are too few;
+   * undefined if it belongs to another trace.
    */
   numberInError(bytes: Buffer): number | undefined
-  /** The number of the probe that the packet replies to; undefined when it is a reply to none. */
+  /** Number of the probe that the packet answers; undefined for none. */
   numberInReply(packet: Buffer): number | undefined
-  /** What the reply says about the target's port; undefined where there is none. */
+  /** Port state shown by the reply; undefined for none. */
   portState(packet: Buffer): 'open' | 'closed' | undefined
 }
 
@@ -75,7 +75,7 @@ function echoMarks({ family, isRaw, identifier }: MarkSettings): Marks {
     numberInError(bytes) {
       if (bytes.length < HEADER_BYTES) return 0
       if (bytes[0] !== ECHO[family] || bytes.readUInt16BE(4) !== identifier) return undefined
-      // Routers that send back no more than the header must be believed.
+      // Some routers return only the header, without the mark.
       if (bytes.length < HEADER_BYTES + MARK_BYTES) return bytes.readUInt16BE(6) || undefined
       return readMark(bytes, HEADER_BYTES, secret)
     },

@@ -1,4 +1,4 @@
-// What a run of a traceroute monitor shows: the trace as plain facts.
+// Observation of a traceroute run.
 import type { TracerouteRequest } from './definition.ts'
 import type { Family } from '../../network/dial.ts'
 import type { Latency } from '../../network/native/round-trips.ts'
@@ -6,13 +6,13 @@ import type { Hop, HopReport } from './hops.ts'
 import { loopsOf, pathHash, type Loop, type PathChange } from './path.ts'
 import type { Traced, TracedMtu, TraceEnd } from './trace.ts'
 
-/** What is seen of a trace. */
+/** Observation of a trace. */
 export interface TraceObserved extends Partial<PathChange> {
   protocol: TracerouteRequest['protocol']
   port?: number
   address: string
   family: Family
-  /** The port that packets came from; the identifier of ICMP echoes. */
+  /** Source port of the packets; the identifier of ICMP echoes. */
   sourcePort: number
   reached: boolean
   end: TraceEnd
@@ -30,20 +30,23 @@ export interface TraceObserved extends Partial<PathChange> {
   /** Eight hexadecimal digits; see `pathHash`. */
   pathHash: string
   loops?: Loop[]
-  /** The smallest largest packet that was told of on the way. */
+  /** Smallest MTU reported on the path. */
   mtu?: TracedMtu
   phases: { dnsMs: number; traceMs: number; totalMs: number }
 }
 
-/** What the probes say, without where they went. */
-export type Seen = Omit<TraceObserved, 'protocol' | 'port' | 'address' | 'family' | 'phases'>
+/** Results of the probes, without their target. */
+export type ProbeObservation = Omit<
+  TraceObserved,
+  'protocol' | 'port' | 'address' | 'family' | 'phases'
+>
 
-/** Puts together what the probes say. */
-export function seenOf(traced: Traced, report: HopReport): Seen {
+/** Builds the observation of the probes. */
+export function observationOf(traced: Traced, report: HopReport): ProbeObservation {
   const { course, end, sourcePort, mtus } = traced
   const { hops, path, target, targetLossPercent, lossPercent, portState } = report
   const reached = course.isReached
-  const seen: Seen = {
+  const observation: ProbeObservation = {
     sourcePort,
     reached,
     end,
@@ -53,15 +56,15 @@ export function seenOf(traced: Traced, report: HopReport): Seen {
     lossPercent,
     pathHash: pathHash(path).toString(16).padStart(8, '0'),
   }
-  if (portState !== undefined) seen.portState = portState
-  if (target !== undefined) seen.responseTime = target
+  if (portState !== undefined) observation.portState = portState
+  if (target !== undefined) observation.responseTime = target
   const loops = loopsOf(path)
-  if (loops.length > 0) seen.loops = loops
+  if (loops.length > 0) observation.loops = loops
   const mtu = mtus.toSorted((one, other) => one.bytes - other.bytes)[0]
-  if (mtu !== undefined) seen.mtu = mtu
+  if (mtu !== undefined) observation.mtu = mtu
   for (const { from, bytes } of mtus) {
     const hop = hops.find(({ address }) => address === from)
     if (hop !== undefined) hop.mtu = bytes
   }
-  return seen
+  return observation
 }

@@ -1,4 +1,4 @@
-// Opens the sockets of a trace, whatever its protocol, or says exactly what this system lacks for it.
+// Opens the sockets of a trace, or reports the missing requirement of its protocol.
 import type { TracerouteCode } from './definition.ts'
 import { familyOf } from '../../network/ip-address.ts'
 import { LibcUnavailable } from '../../network/native/libc.ts'
@@ -10,7 +10,7 @@ import type { TracePlan } from './plan.ts'
 import type { OpenProber } from './trace.ts'
 
 /**
- * What opens the sockets of a trace to the address, a literal. Rejects with a TargetFailure
+ * Returns the function that opens the sockets of a trace to the address, a literal. Rejects with a TargetFailure
  * (TRACE_UNSUPPORTED) where this system cannot trace.
  */
 export async function openerOf(plan: TracePlan, address: string): Promise<OpenProber> {

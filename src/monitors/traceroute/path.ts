@@ -1,23 +1,22 @@
-// The path of a trace as one value: its hash, how it differs from the path of the run before, and where
-// it goes round in circles.
+// Path of a trace: its hash, its difference from the path of the run before, and its loops.
 import { TRACEROUTE_LIMITS } from './definition.ts'
 import { LeastRecentlyUsed } from '../../network/least-recently-used.ts'
 
-/** Addresses of the hops in order; undefined for one that was silent. */
+/** Addresses of the hops in order; undefined for a hop without an answer. */
 export type Path = readonly (string | undefined)[]
 
-/** A silent hop, in paths as text. */
+/** A hop without an answer, in paths as text. */
 const SILENT = '*'
 
-/** The path as it is shown: `10.0.0.1`, `*`, `10.0.2.1`. Silent hops at its end are not part of it. */
+/** The path as shown: `10.0.0.1`, `*`, `10.0.2.1`. Hops without an answer at its end are left out. */
 export function shownPath(path: Path): string[] {
   const last = path.findLastIndex((address) => address !== undefined)
   return path.slice(0, last + 1).map((address) => address ?? SILENT)
 }
 
 /**
- * The hash of the path: 32-bit FNV-1a over the addresses of the hops in order, parted by blanks, `*` for a
- * silent one; silent hops at the end do not count. The same path gives the same number on every agent.
+ * Hash of the path: 32-bit FNV-1a over the addresses of the hops in order, separated by blanks, `*` for a
+ * hop without an answer; such hops at the end are left out. All agents compute the same number for a path.
  */
 export function pathHash(path: Path): number {
   let hash = 0x811c9dc5
@@ -34,7 +33,7 @@ export interface Loop {
   hops: number[]
 }
 
-/** The addresses that stand in the path more than once, in the order of their first hop. */
+/** Addresses that occur more than once in the path, in the order of their first hop. */
 export function loopsOf(path: Path): Loop[] {
   const places = new Map<string, number[]>()
   for (const [index, address] of path.entries()) {
@@ -54,16 +53,16 @@ export interface LastRun {
   reached: boolean
 }
 
-/** What is remembered of it: one text, since there may be very many. */
-function remember({ path, reached }: LastRun): string {
-  const words = path.map((address) => address ?? SILENT)
-  return [reached ? 'reached' : 'unreached', ...words].join(' ')
+/** The stored form: one string, since there may be very many paths. */
+function serialize({ path, reached }: LastRun): string {
+  const addresses = path.map((address) => address ?? SILENT)
+  return [reached ? 'reached' : 'unreached', ...addresses].join(' ')
 }
 
-function recall(remembered: string | undefined): LastRun | undefined {
+function parse(remembered: string | undefined): LastRun | undefined {
   if (remembered === undefined) return undefined
-  const [end, ...words] = remembered.split(' ')
-  const path = words.map((word) => (word === SILENT ? undefined : word))
+  const [end, ...addresses] = remembered.split(' ')
+  const path = addresses.map((address) => (address === SILENT ? undefined : address))
   return { path, reached: end === 'reached' }
 }
 
@@ -74,45 +73,44 @@ export interface PathChange {
   previousPath?: string[]
 }
 
-/** The paths of the last runs. */
+/** Paths of the last runs. */
 export interface PathMemory {
   /**
-   * Compares with the last path of the same monitor to the same address, which `key` names, and remembers
-   * the new one. Undefined when there is none to compare with. A silent hop is like any: only hops that
-   * answered both times, and the distance of a target that was reached both times, can show that the path
-   * has changed.
+   * Compares the path with the last one of `key` (monitor and address) and stores it. Undefined without a
+   * last path. A hop without an answer matches any: only hops that answered both times, and the distance of
+   * a target that was reached both times, can show a change.
    */
   compare(key: string, now: LastRun): PathChange | undefined
   /** The last path. */
   last(key: string): LastRun | undefined
 }
 
-/** Makes an empty memory, for at most so many paths. */
+/** Makes an empty memory for at most `max` paths. */
 export function createPathMemory(max: number = TRACEROUTE_LIMITS.tracePathsMax): PathMemory {
   const memory = new LeastRecentlyUsed<string, string>(max)
   return {
     compare(key, now) {
-      const before = recall(memory.get(key))
+      const before = parse(memory.get(key))
       if (before === undefined || differs(before, now)) {
-        memory.set(key, remember(now))
+        memory.set(key, serialize(now))
         if (before === undefined) return undefined
         return { pathChanged: true, previousPath: shownPath(before.path) }
       }
-      memory.set(key, remember(joined(before, now)))
+      memory.set(key, serialize(merged(before, now)))
       return { pathChanged: false }
     },
-    last: (key) => recall(memory.get(key)),
+    last: (key) => parse(memory.get(key)),
   }
 }
 
-/** Both together: what was silent now keeps its address, or a change behind two silences would not show. */
-function joined(before: LastRun, now: LastRun): LastRun {
-  const length = joinedLength(before, now)
+/** Merges both paths: a hop without an answer now keeps its address, so that a later change shows. */
+function merged(before: LastRun, now: LastRun): LastRun {
+  const length = mergedLength(before, now)
   const path = Array.from({ length }, (_, at) => now.path[at] ?? before.path[at])
   return { path, reached: now.reached || before.reached }
 }
 
-function joinedLength(before: LastRun, now: LastRun): number {
+function mergedLength(before: LastRun, now: LastRun): number {
   if (isDistanceKnown(now)) return now.path.length
   if (isDistanceKnown(before)) return before.path.length
   if (now.reached && before.reached) return Math.min(now.path.length, before.path.length)
@@ -120,7 +118,7 @@ function joinedLength(before: LastRun, now: LastRun): number {
   return Math.max(now.path.length, before.path.length)
 }
 
-/** Behind a silent hop the target may be nearer than it seems: the silence may have been its own. */
+/** Whether the distance is certain: behind a hop without an answer the target may be nearer. */
 function isDistanceKnown({ path, reached }: LastRun): boolean {
   return reached && (path.length === 1 || path.at(-2) !== undefined)
 }
@@ -129,7 +127,7 @@ function differs(before: LastRun, now: LastRun): boolean {
   const [then, here] = [before.path, now.path]
   const isKnown = isDistanceKnown(before) && isDistanceKnown(now)
   if (isKnown && then.length !== here.length) return true
-  // Where a distance is in doubt, the target's place says nothing about that of another.
+  // With an uncertain distance the target's position is not compared.
   const length = Math.min(comparable(before), comparable(now))
   for (let at = 0; at < length; at++) {
     if (then[at] !== undefined && here[at] !== undefined && then[at] !== here[at]) return true
@@ -137,7 +135,7 @@ function differs(before: LastRun, now: LastRun): boolean {
   return false
 }
 
-/** How many hops of the path stand where they are said to stand. */
+/** Number of hops whose position is certain. */
 function comparable(run: LastRun): number {
   return run.reached && !isDistanceKnown(run) ? run.path.length - 1 : run.path.length
 }

@@ -1,4 +1,4 @@
-// What a traceroute monitor's definition means, worked out once for all its runs.
+// Plan of a traceroute monitor, computed once for all its runs.
 import {
   traceroutePort,
   unknownHopsMax,
@@ -27,13 +27,13 @@ export interface TracePlan {
   timeoutMs: number
 }
 
-/** Below the ports that Linux gives to outgoing connections by itself. */
+/** Below the ephemeral port range of Linux. */
 const SOURCE_PORTS = { first: 20_000, count: 12_000 } as const
-/** The most that a router which answers one probe a second is waited for, as a part of the whole time. */
+/** Longest total wait for a router that answers one probe a second, as a share of the timeout. */
 const PATIENCE_SHARE = 0.5
 const PATIENCE_MS_MAX = 1000
 
-/** What all attempts of a monitor share. */
+/** Makes the plan that all attempts of a monitor share. */
 export function makeTracePlan({ id, request }: TracerouteMonitor): TracePlan {
   const { protocol, maxHops, probesPerHop, timeout } = request
   const timeoutMs = timeout * 1000
@@ -49,7 +49,7 @@ export function makeTracePlan({ id, request }: TracerouteMonitor): TracePlan {
       maxHops,
       unknownHopsMax: unknownHopsMax(request),
       probesPerHop,
-      lanes: protocol === 'TCP' ? 'each' : 'one',
+      flows: protocol === 'TCP' ? 'each' : 'one',
       patienceMs: Math.min(PATIENCE_MS_MAX, (timeoutMs * PATIENCE_SHARE) / probesPerHop),
     },
     timeoutMs,

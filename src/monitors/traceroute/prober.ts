@@ -1,39 +1,38 @@
-// The words between a trace and what sends its probes, whatever the protocol.
+// Interface between a trace and the senders of its probes, the same for all protocols.
 import type { Answer, Probe } from './course.ts'
 import { icmpMeaning } from './answers.ts'
 import type { Family } from '../../network/dial.ts'
 import type { PacketError } from '../../network/native/control-messages.ts'
 
-/** What an answer says, without its time. */
-export type Saying = Omit<Answer, 'rttMs'>
+/** An answer without its round trip. */
+export type UntimedAnswer = Omit<Answer, 'rttMs'>
 
-/** What a trace wants to hear. */
+/** Receiver of the answers. */
 export interface ProbeListener {
   onAnswer(probe: Probe, answer: Answer): void
-  /** Somebody answered a probe, and did not say which; `rttMs` tells how long it took if to this one. */
-  onNameless(saying: Saying, rttMs: (probe: Probe) => number): void
-  /** The packet was too large for a link behind `from` (our own system where undefined); smaller ones follow. */
+  /** An answer that names no probe; `rttMs` is the round trip if it answers the given one. */
+  onUnattributed(untimed: UntimedAnswer, rttMs: (probe: Probe) => number): void
+  /** The packet was too large for a link behind `from` (undefined: the agent's own system). Smaller ones follow. */
   onTooBig(probe: Probe, mtuBytes: number | undefined, from: string | undefined): void
 }
 
 /** Sends the probes of one trace. */
 export interface Prober {
   /**
-   * Sends the probe with its time to live. False when the system has no room for it now. Throws a
+   * Sends the probe with its time to live. False when the socket buffer is full. Throws a
    * SystemCallError when the system refuses.
    */
   send(probe: Probe): boolean
-  /** Reads what has come by now, without waiting to be told. */
+  /** Reads the answers that have arrived, without waiting for readiness. */
   look(): void
-  /** The port, or the identifier of echoes, that the first lane's packets come from. */
+  /** Source port, or echo identifier, of the first flow. */
   readonly sourcePort: number
-  /** Lets go of everything; the second time does nothing. */
+  /** Closes the sockets; a second call does nothing. */
   close(): void
 }
 
 /**
- * The round trip of a probe: between the kernel's clock at its sending and at the arrival of the answer,
- * unless somebody has set that clock meanwhile. Milliseconds.
+ * Round trip of a probe in milliseconds, by the kernel's clock unless that clock was set in between.
  */
 export function roundTripMs(probe: Probe, clockMs: number, kernelMs: number | undefined): number {
   const elapsedMs = performance.now() - probe.sentAtMs
@@ -41,15 +40,19 @@ export function roundTripMs(probe: Probe, clockMs: number, kernelMs: number | un
   return betweenMs >= 0 && betweenMs <= elapsedMs ? betweenMs : elapsedMs
 }
 
-/** What an ICMP error says about a probe to `target`; undefined for a packet that was too large. */
-export function answerOf(family: Family, error: PacketError, target: string): Saying | undefined {
+/** Reads an ICMP error about a probe to `target`; undefined for a packet that was too large. */
+export function answerOf(
+  family: Family,
+  error: PacketError,
+  target: string,
+): UntimedAnswer | undefined {
   const meaning = icmpMeaning(family, error.type, error.code)
   const from = error.offender ?? ''
   switch (meaning.kind) {
     case 'hop':
       return { kind: 'hop', from }
     case 'arrived':
-      // Anybody else who says so is a firewall that speaks for the target.
+      // From any other address it is a firewall in front of the target.
       return from === target
         ? { kind: 'target', from, portState: 'closed', refusal: meaning.refusal }
         : { kind: 'refused', from, refusal: meaning.refusal }

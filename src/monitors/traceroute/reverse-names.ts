@@ -1,5 +1,5 @@
-// Names of addresses by PTR look-up, for people to read: asked beside the work, kept for a while, and never
-// waited for longer than a moment. A dead name server costs the first run that moment, and the next nothing.
+// PTR lookups of hop addresses: run in the background, cached, and awaited only briefly. An unresponsive name
+// server delays the first run a moment, and later runs not at all.
 import { TRACEROUTE_LIMITS } from './definition.ts'
 import { Resolver as NameServers } from 'node:dns'
 import { LeastRecentlyUsed } from '../../network/least-recently-used.ts'
@@ -22,12 +22,12 @@ export interface ReverseNameSettings {
   now?: () => number
 }
 
-/** How long a name holds, and the lack of one. */
+/** How long a name is cached, and a missing one. */
 const NAME_MS = 600_000
 const NO_NAME_MS = 60_000
 /** One question to one name server. */
 const QUERY_MS = 1000
-/** How often the system's name servers are read anew. */
+/** How often the system's name servers are read again. */
 const SERVERS_MS = 30_000
 
 interface Entry {
@@ -71,7 +71,7 @@ export function createReverseNames(settings: ReverseNameSettings = {}): ReverseN
     },
     name: (address) => entries.get(address)?.name,
     async settle(addresses, waitMs, signal) {
-      // One that is asked anew has its old name meanwhile.
+      // An entry that is refreshed has its old name meanwhile.
       const open = addresses.flatMap((address) => {
         const entry = entries.get(address)
         return entry?.asking !== undefined && entry.name === undefined ? [entry.asking] : []
@@ -81,7 +81,7 @@ export function createReverseNames(settings: ReverseNameSettings = {}): ReverseN
   }
 }
 
-/** Names of the address; none when there are none, `silent` when nobody answered. */
+/** Names of the address; empty if there are none, `silent` without an answer. */
 function reverse(servers: NameServers, address: string): Promise<string[] | 'silent'> {
   return new Promise((resolve) => {
     try {

@@ -1,4 +1,4 @@
-// What an observation of a traceroute monitor gives Prometheus: the names of Grafana's synthetic monitoring
+// Prometheus samples of a traceroute observation, under the names of Grafana's synthetic monitoring
 // agent where it has them.
 import type { Sample } from '../../contract/observation.ts'
 import type { TraceObserved } from './observed.ts'

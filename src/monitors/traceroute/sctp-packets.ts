@@ -1,5 +1,5 @@
-// Packets of SCTP as a trace sends and gets them (RFC 9260): an INIT, and what may answer it. The tag that
-// an INIT brings stands in every answer, and tells which probe it is to.
+// SCTP packets of a trace (RFC 9260): INIT and its answers. Every answer contains the tag of the INIT, which
+// identifies the probe.
 import { randomInt } from 'node:crypto'
 import type { Marks } from './marks.ts'
 
@@ -19,7 +19,7 @@ export interface SctpFlow {
 
 /** Packets for a raw socket, and their answers. */
 export function createSctpMarks({ family, sourcePort, port }: SctpFlow): Marks {
-  // A tag is never zero, and nobody else can guess it.
+  // A tag is never zero, and not guessable.
   const secret = randomInt(1, 0x10000)
   const numberOf = (tag: number) => (tag >>> 16 === secret ? tag & 0xffff : 0) || undefined
   const answerIn = (packet: Buffer) => {

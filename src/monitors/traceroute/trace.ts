@@ -1,5 +1,5 @@
-// One trace from its first probe to its end: joins the course, which knows what to ask next, with the
-// sockets that ask it.
+// One trace from its first probe to its end: connects the course, which chooses the next probe, with the
+// sockets that send it.
 import type { Failure } from '../../contract/failure.ts'
 import type { AnswerBudget } from './answer-budget.ts'
 import { connectFailure, placeOf } from '../../network/connect-errors.ts'
@@ -7,31 +7,31 @@ import { SystemCallError } from '../../network/native/libc.ts'
 import { isDeadline } from '../../network/deadline.ts'
 import { TraceCourse, type Answer, type Probe } from './course.ts'
 import type { TracePlan } from './plan.ts'
-import type { Prober, ProbeListener, Saying } from './prober.ts'
+import type { Prober, ProbeListener, UntimedAnswer } from './prober.ts'
 
 /** Why a trace is over. */
 export type TraceEnd =
   | 'reached'
-  /** Somebody on the way refused. */
+  /** A host on the path refused. */
   | 'refused'
-  /** As many hops in a row were silent as may be. */
+  /** Too many hops in a row did not answer. */
   | 'unknown-hops'
   | 'max-hops'
-  /** One router answered again and again. */
+  /** Routing loop. */
   | 'circle'
   /** The deadline came. */
   | 'timeout'
-  /** Our own system would not send. */
+  /** The agent's own system refused to send. */
   | 'not-sent'
 
-/** The largest packet that a link on the way takes, as somebody told. */
+/** MTU of a link on the path. */
 export interface TracedMtu {
   bytes: number
-  /** Null when our own system said so. */
+  /** Reporting router; null for the agent's own system. */
   from: string | null
 }
 
-/** What a trace found, beside what its course knows. */
+/** Result of a trace, in addition to its course. */
 export interface Traced {
   course: TraceCourse
   end: TraceEnd
@@ -44,29 +44,29 @@ export interface Traced {
 /** Opens the sockets of a trace; throws a SystemCallError or a TargetFailure. */
 export type OpenProber = (listener: ProbeListener) => Prober
 
-/** What one trace needs. */
+/** Settings of one trace. */
 export interface TraceSettings {
   plan: TracePlan
-  /** A literal. */
+  /** An IP address literal. */
   address: string
   open: OpenProber
-  /** Told of every address that answers. */
+  /** Called with every address that answers. */
   onHop: (address: string) => void
-  /** Who answered at this distance in an earlier trace. */
+  /** Router that answered at this distance in an earlier trace. */
   routerAt: (ttl: number) => string | undefined
   budget: AnswerBudget
 }
 
-/** How long a router may take to say that a host does not answer it: it asks three times, a second each. */
+/** Time until a router reports an unreachable host: three ARP or ND requests, a second each. */
 const LATE_MS = 3500
-/** Before the next try when the system has no room for a packet. */
+/** Pause before the next attempt when the socket buffer is full. */
 const NO_ROOM_WAIT_MS = 5
-/** Packets that are sent again, in another size or for want of room. */
+/** Packets sent again, in another size or after a full socket buffer, at most. */
 const AGAIN_MAX = 200
 
 /**
- * Traces. When the deadline comes it resolves with what is known by then. Rejects with the signal's reason
- * when it is aborted otherwise, and with what opening the sockets threw. No socket is left in any case.
+ * Runs a trace. At the deadline it resolves with the result so far. Rejects with the signal's reason when
+ * it is aborted otherwise, and with the error of opening the sockets. Closes its sockets in any case.
  */
 export function runTrace(settings: TraceSettings, signal: AbortSignal): Promise<Traced> {
   return new Promise((resolve, reject) => {
@@ -114,15 +114,15 @@ class Trace implements ProbeListener {
 
   start(): void {
     this.#prober = this.#settings.open(this)
-    this.#goOn()
+    this.#advance()
   }
 
-  /** The deadline came. */
+  /** Ends the trace at the deadline. */
   stop(): void {
     this.#isSending = true
     this.#prober?.look()
-    // What is under way by then is neither answered nor lost.
-    this.#end(this.#isIdle() ? this.#endOfSilence() : 'timeout')
+    // Probes in flight count as neither answered nor lost.
+    this.#end(this.#isIdle() ? this.#endWithoutAnswer() : 'timeout')
   }
 
   close(): void {
@@ -137,13 +137,13 @@ class Trace implements ProbeListener {
     onHop(answer.from)
     const isError = answer.kind !== 'target' || answer.refusal !== undefined
     if (isError && probe.router !== answer.from) budget.spend(answer.from, performance.now())
-    this.#goOn()
+    this.#advance()
   }
 
-  onNameless(saying: Saying, rttMs: (probe: Probe) => number): void {
+  onUnattributed(untimed: UntimedAnswer, rttMs: (probe: Probe) => number): void {
     const only = this.#course.onlyProbe
     if (only === undefined) this.#course.doubt()
-    else this.onAnswer(only, { ...saying, rttMs: rttMs(only) })
+    else this.onAnswer(only, { ...untimed, rttMs: rttMs(only) })
   }
 
   onTooBig(probe: Probe, bytes: number | undefined, from: string | undefined): void {
@@ -151,14 +151,14 @@ class Trace implements ProbeListener {
       this.#mtus.push({ bytes, from: from ?? null })
     }
     if (from !== undefined) this.#settings.onHop(from)
-    // Whoever finds everything too large is not asked for ever.
+    // A router that finds every size too large must not keep the trace going.
     if (this.#again++ < AGAIN_MAX) this.#course.withdraw(probe)
-    this.#goOn()
+    this.#advance()
   }
 
-  /** Sends what may be sent, and sees whether the trace is over. */
-  #goOn(): void {
-    // Sending may bring answers at once.
+  /** Sends the probes that may be sent, and ends the trace when it is over. */
+  #advance(): void {
+    // Sending may deliver answers synchronously.
     if (this.#isClosed || this.#isSending) return
     this.#isSending = true
     const hasRoom = this.#send()
@@ -167,7 +167,7 @@ class Trace implements ProbeListener {
     const nowMs = performance.now()
     const wakeAtMs = hasRoom ? this.#course.wakeAtMs : nowMs + NO_ROOM_WAIT_MS
     if (wakeAtMs < Infinity) return this.#wake(wakeAtMs - nowMs)
-    const end = this.#endOfSilence()
+    const end = this.#endWithoutAnswer()
     const isSilent = this.#course.farthest < this.#settings.plan.course.maxHops
     const lateMs = this.#lastSentMs + LATE_MS - nowMs
     const mayBeLate = (end === 'unknown-hops' || end === 'max-hops') && isSilent && lateMs > 0
@@ -175,14 +175,14 @@ class Trace implements ProbeListener {
     else this.#end(end)
   }
 
-  /** False when the system has no room. */
+  /** False when the socket buffer is full. */
   #send(): boolean {
     const prober = this.#prober as Prober
-    // A busy agent may be told of answers late; they were not.
+    // On a busy agent answers may be reported late: read them before probes expire.
     if (this.#course.wakeAtMs <= performance.now()) prober.look()
     this.#course.expire(performance.now())
     for (let nowMs = performance.now(); ; nowMs = performance.now()) {
-      const probe = this.#course.take(nowMs)
+      const probe = this.#course.nextProbe(nowMs)
       if (probe === undefined) return true
       this.#charge(probe, nowMs)
       try {
@@ -198,18 +198,18 @@ class Trace implements ProbeListener {
     }
   }
 
-  /** Counts the probe with the answers that its router has left, where that is known. */
+  /** Charges the probe to the answer budget of its router, if known. */
   #charge(probe: Probe, nowMs: number): void {
     const { address, budget, routerAt, plan } = this.#settings
-    const onTheWay = () => this.#course.addressAt(probe.ttl) ?? routerAt(probe.ttl)
-    const router = probe.round < 0 ? address : onTheWay()
-    // What the target itself answers is an error, and limited, only where the probe is a datagram.
+    const expectedRouter = () => this.#course.addressAt(probe.ttl) ?? routerAt(probe.ttl)
+    const router = probe.round < 0 ? address : expectedRouter()
+    // The target's own answer is a rate-limited error only for UDP.
     if (router === undefined || (router === address && plan.protocol !== 'UDP')) return
     probe.router = router
-    probe.crowded = !budget.spend(router, nowMs)
+    probe.isOverBudget = !budget.spend(router, nowMs)
   }
 
-  /** Our own system would not send the probe: that is the end, and neither hop nor target has to do with it. */
+  /** Ends the trace when the agent's own system refuses to send; neither hop nor target is the cause. */
   #refusedBySystem(probe: Probe, error: unknown): void {
     if (!(error instanceof SystemCallError)) throw error
     this.#course.withdraw(probe)
@@ -220,14 +220,14 @@ class Trace implements ProbeListener {
 
   #wake(inMs: number): void {
     clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => this.#goOn(), Math.max(0, Math.ceil(inMs)))
+    this.#timer = setTimeout(() => this.#advance(), Math.max(0, Math.ceil(inMs)))
   }
 
   #isIdle(): boolean {
     return this.#course.wakeAtMs === Infinity && this.#lastSentMs > 0
   }
 
-  #endOfSilence(): TraceEnd {
+  #endWithoutAnswer(): TraceEnd {
     const course = this.#course
     if (course.isReached) return 'reached'
     if (course.isRefused) return 'refused'

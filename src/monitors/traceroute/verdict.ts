@@ -1,5 +1,4 @@
-// What a trace means: a target that was not reached has failed, and says why; thresholds are compared with
-// the average round trip to it.
+// Verdict of a trace: an unreached target fails; thresholds apply to the average round trip.
 import { failure, type Failure, type FailureCode } from '../../contract/failure.ts'
 import type { TracerouteMonitor, TracerouteCode } from './definition.ts'
 import { evaluateAssertions, type AssertionSources } from '../assertions/assertions.ts'
@@ -9,21 +8,21 @@ import { isDegraded, tooSlow } from '../thresholds.ts'
 import type { Hop, HopReport } from './hops.ts'
 import type { TraceObserved } from './observed.ts'
 
-/** What the verdict is made of, beside what is shown. */
+/** Inputs of the verdict, in addition to the observation. */
 export interface TraceFindings {
   report: HopReport
-  /** Why our own system would not send. */
+  /** Set when the agent's own system refused to send. */
   failure: Failure | undefined
 }
 
-/** Failures that `shouldFail` takes for a pass. */
+/** Failures that count as a pass with `shouldFail`. */
 const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<string> = new Set<FailureCode | TracerouteCode>([
   'DESTINATION_UNREACHED',
   'CONNECT_UNREACHABLE',
   'TIMEOUT_TRACE',
 ])
 
-/** Adds up what the trace means to the monitor. Never rejects. */
+/** Evaluates the trace for the monitor. Never rejects. */
 export async function evaluateTrace(
   monitor: TracerouteMonitor,
   observed: TraceObserved,
@@ -43,7 +42,7 @@ export async function evaluateTrace(
   return { ...observation, responseTimeMs, degraded: isDegraded(responseTimeMs, monitor) }
 }
 
-/** Assertions about what the trace has seen: round trips only where the target has answered. */
+/** Evaluates the assertions; those on round trips only when the target has answered. */
 async function failedAssertions(
   { request }: TracerouteMonitor,
   observed: TraceObserved,
@@ -66,7 +65,7 @@ async function failedAssertions(
   return evaluateAssertions(assertions, sources, signal)
 }
 
-/** Why the target counts as not reached; undefined when it was. */
+/** Failure of an unreached target; undefined for a reached one. */
 function endFailure(
   monitor: TracerouteMonitor,
   observed: TraceObserved,
@@ -85,7 +84,9 @@ function endFailure(
     return failure<TracerouteCode>('TIMEOUT_TRACE', message, details)
   }
   const why =
-    report.refusal === undefined ? silenceOf(monitor, observed) : refusalOf(observed, report)
+    report.refusal === undefined
+      ? unansweredReason(monitor, observed)
+      : refusalReason(observed, report)
   const whole = report.refusal === undefined ? `${why}; ${answered}` : why
   return failure<TracerouteCode>(
     'DESTINATION_UNREACHED',
@@ -98,8 +99,8 @@ function placeOf({ hop, address }: Hop): string {
   return `${hop} (${address})`
 }
 
-/** Who refused, and how. */
-function refusalOf({ address, hops }: TraceObserved, { refusal }: HopReport): string {
+/** Names the refusing host and its ICMP error. */
+function refusalReason({ address, hops }: TraceObserved, { refusal }: HopReport): string {
   const from = refusal?.from ?? ''
   const known = hops.find((hop) => hop.address === from)
   const before = hops.findLast((hop) => hop.address !== null)
@@ -109,12 +110,12 @@ function refusalOf({ address, hops }: TraceObserved, { refusal }: HopReport): st
   return `${who} says “${refusal?.refusal.name}” (${refusal?.refusal.mark})`
 }
 
-/** Why the trace ended where nobody refused. */
-function silenceOf({ request }: TracerouteMonitor, { end, hops }: TraceObserved): string {
+/** Names why the trace ended without a refusal. */
+function unansweredReason({ request }: TracerouteMonitor, { end, hops }: TraceObserved): string {
   if (end === 'circle') return 'the path goes in a circle'
   if (end === 'max-hops') return `it is not among the first ${request.maxHops} hops (maxHops)`
-  const silent = hops.length - 1 - hops.findLastIndex(({ address }) => address !== null)
-  return `${silent} hops in a row are silent (maxUnknownHops)`
+  const unanswered = hops.length - 1 - hops.findLastIndex(({ address }) => address !== null)
+  return `${unanswered} hops in a row are silent (maxUnknownHops)`
 }
 
 function targetOf({ request }: TracerouteMonitor, { address, port }: TraceObserved): string {

@@ -17,7 +17,7 @@ function makePlan(monitor: UrlMonitor): HttpPlan {
     skipSSL: request.skipSSL,
     tls: request.tls,
     allAddresses: request.allAddresses,
-    keepBytes: LIMITS.bodyExcerptBytesMax,
+    bufferBytes: LIMITS.bodyExcerptBytesMax,
     assertions: request.assertions,
     shouldFail: monitor.shouldFail,
     thresholds: monitor,

@@ -36,7 +36,7 @@ export const WEBSOCKET_LIMITS = {
 
 const URL_CHARACTERS_MAX = 2048
 
-/** What is wrong with the text as the address of a WebSocket, or undefined. A variable is known at the run only. */
+/** Error text of an invalid WebSocket address, or undefined. A variable is known at the run only. */
 function urlProblem(text: string): string | undefined {
   if (text.startsWith('{{')) return undefined
   if (!URL.canParse(text)) return 'not a URL; write it whole, like wss://example.com/path'

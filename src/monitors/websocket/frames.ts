@@ -17,7 +17,7 @@ const HEAD_BYTES_MAX = 10
 const CONTROL_BYTES_MAX = 125
 const KNOWN: ReadonlySet<number> = new Set(Object.values(OPCODE))
 
-/** Cuts a stream into frames; each byte is looked at once, however it is split into chunks. */
+/** Splits a stream into frames in linear time, for any chunk sizes. */
 export class FrameReader {
   readonly #head = Buffer.alloc(HEAD_BYTES_MAX)
   #headBytes = 0
@@ -26,7 +26,7 @@ export class FrameReader {
   #bytes = 0
   #frames = 0
 
-  /** Takes a chunk; throws TargetFailure WEBSOCKET_PROTOCOL or WEBSOCKET_TOO_LARGE. */
+  /** Adds a chunk; throws TargetFailure WEBSOCKET_PROTOCOL or WEBSOCKET_TOO_LARGE. */
   push(chunk: Buffer): Frame[] {
     const frames: Frame[] = []
     let at = 0
@@ -45,7 +45,7 @@ export class FrameReader {
     return frames
   }
 
-  /** Bytes of the head, as far as can be known. */
+  /** Bytes of the head, as far as known. */
   #headLength(): number {
     if (this.#headBytes < 2) return 2
     const length = (this.#head[1] as number) & 0x7f
@@ -110,7 +110,7 @@ export function maskedFrame(opcode: number, payload: Buffer): Buffer {
   return frame
 }
 
-/** The failure of a target that broke a rule. */
+/** Failure of a protocol violation by the target. */
 export function broken(what: string) {
   return targetFailure<WebSocketCode>('WEBSOCKET_PROTOCOL', `the target ${what}`)
 }

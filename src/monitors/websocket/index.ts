@@ -1,4 +1,4 @@
-// The WebSocket monitor: does the target open a WebSocket, answer as it should, and how fast.
+// WebSocket monitor: whether the target opens a WebSocket, with the expected answer, and how fast.
 import type { Failure, FailureCode } from '../../contract/failure.ts'
 import type { Observation } from '../../contract/observation.ts'
 import { toMicroseconds } from '../../contract/schema/duration.ts'

@@ -1,4 +1,4 @@
-// An open WebSocket, from our side: messages as they come, a ping, and the closing handshake.
+// Client side of an open WebSocket: received messages, a ping, and the closing handshake.
 import { isUtf8 } from 'node:buffer'
 import { randomBytes } from 'node:crypto'
 import type { Socket } from 'node:net'
@@ -21,7 +21,7 @@ export interface Closing {
 
 /** One reader waits at a time. All waits reject with the signal's reason once it is aborted. */
 export class Link {
-  /** Messages that came, those that were read included. */
+  /** Received messages, including those already read. */
   messages = 0
   /** The close frame of the target. */
   closing: Closing | undefined
@@ -36,7 +36,7 @@ export class Link {
   #awaitedPong: Buffer | undefined
   #wake: (() => void) | undefined
 
-  /** Takes over a socket that is paused; `head` came with the handshake. `where` names the target. */
+  /** Becomes the owner of a paused socket; `head` was received with the handshake. `where` names the target. */
   constructor(socket: Socket, head: Buffer, where: string, signal: AbortSignal) {
     this.#socket = socket
     this.#where = where
@@ -75,7 +75,7 @@ export class Link {
     }
   }
 
-  /** Lets go of the socket. */
+  /** Closes the socket. */
   destroy(): void {
     this.#signal.removeEventListener('abort', this.#notify)
     this.#socket.off('data', this.#onData).destroy()
@@ -88,7 +88,7 @@ export class Link {
     throw this.#closed()
   }
 
-  /** Waits until it is there, nothing more can come, or the time is up. */
+  /** Waits for the condition, the end of the connection, or the timeout. */
   async #sleep(ms: number | undefined, isThere: () => boolean): Promise<void> {
     const untilMs = ms === undefined ? Infinity : performance.now() + ms
     // Timers may fire a little before their time.
@@ -145,7 +145,7 @@ export class Link {
 
   #onFrame(frame: Frame): void {
     const { opcode, payload } = frame
-    // What comes behind a close frame is not looked at (5.5.1).
+    // Data after a close frame is ignored (5.5.1).
     if (this.closing !== undefined) return
     if (opcode === OPCODE.ping) this.#write(OPCODE.pong, payload)
     else if (opcode === OPCODE.pong) {
@@ -172,7 +172,7 @@ export class Link {
   }
 }
 
-/** Codes that no frame may carry, or that nobody has defined (7.4). */
+/** Codes that are reserved or undefined (7.4). */
 function isAllowed(code: number): boolean {
   if (code >= 3000) return code <= 4999
   return code >= 1000 && code <= 1014 && ![1004, 1005, 1006].includes(code)

@@ -18,7 +18,10 @@ import type { WebSocketCode } from './definition.ts'
 import { Link, type Message } from './link.ts'
 import type { Plan } from './plan.ts'
 
-/** Milliseconds. `totalMs` ends with the last thing that was waited for, ping and close left out. */
+/**
+ * Milliseconds. `totalMs` is the sum up to the open WebSocket or the message that was awaited: what the target
+ * and the network took. Where the attempt failed before, it is the time from its start.
+ */
 export interface Phases {
   dnsMs?: number
   connectMs?: number
@@ -32,7 +35,7 @@ export interface Phases {
   totalMs: number
 }
 
-/** What one attempt saw. */
+/** Observation of one attempt. */
 export interface Probe {
   address?: string
   family?: Family
@@ -55,7 +58,6 @@ interface Running {
   context: Context
   probe: Probe
   progress: Progress
-  startedAt: number
 }
 
 /**
@@ -65,7 +67,7 @@ interface Running {
 export async function probeWebSocket(plan: Plan, context: Context): Promise<Probe> {
   const probe: Probe = { phases: { totalMs: 0 }, messages: 0, failures: [] }
   const startedAt = performance.now()
-  const running: Running = { plan, context, probe, progress: { phase: 'dns' }, startedAt }
+  const running: Running = { plan, context, probe, progress: { phase: 'dns' } }
   let link: Link | undefined
   try {
     const { socket, where } = await connect(running)
@@ -108,9 +110,15 @@ async function connect({ plan, context, probe, progress }: Running) {
   return { socket: secured.socket, where }
 }
 
+/** Our own work between the phases is not the target's. */
+function sumOf({ dnsMs = 0, connectMs = 0, proxyMs = 0, tlsMs = 0, ...later }: Phases): number {
+  const { handshakeMs = 0, messageMs = 0 } = later
+  return dnsMs + connectMs + proxyMs + tlsMs + handshakeMs + messageMs
+}
+
 /** The opening handshake (RFC 6455, 4.1); undefined where its status is not 101 and an assertion speaks of it. */
 async function open(
-  { plan, context, probe, progress, startedAt }: Running,
+  { plan, context, probe, progress }: Running,
   socket: Socket,
   where: string,
 ): Promise<Link | undefined> {
@@ -120,7 +128,7 @@ async function open(
   const answer: Answer = { body: emptyBody() }
   const options = {
     where,
-    keepBytes: 0,
+    bufferBytes: 0,
     isEnough: () => true,
     keepsUpgraded: true,
   }
@@ -135,7 +143,7 @@ async function open(
   probe.statusCode = response.statusCode as number
   probe.headers = response.headers
   probe.phases.handshakeMs = answer.firstByteMs ?? 0
-  probe.phases.totalMs = performance.now() - startedAt
+  probe.phases.totalMs = sumOf(probe.phases)
   if (answer.upgradedHead === undefined) {
     if (plan.assertsStatus) return undefined
     const message = `${where} answered the handshake with ${response.statusCode}, not with 101`
@@ -155,7 +163,7 @@ async function open(
 
 const GUID = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11'
 
-/** What is wrong with the answer to the handshake, or undefined. */
+/** Error text of an invalid handshake answer, or undefined. */
 function handshakeProblem(
   headers: IncomingHttpHeaders,
   key: string,
@@ -177,15 +185,14 @@ function handshakeProblem(
 }
 
 async function converse(running: Running, link: Link): Promise<void> {
-  const { plan, probe, progress, startedAt } = running
+  const { plan, probe, progress } = running
   progress.phase = 'download'
   const openedAt = performance.now()
   if (plan.message !== undefined) link.send(plan.message)
   if (plan.reads) {
     await readExpected(running, link)
-    const nowAt = performance.now()
-    probe.phases.messageMs = nowAt - openedAt
-    probe.phases.totalMs = nowAt - startedAt
+    probe.phases.messageMs = performance.now() - openedAt
+    probe.phases.totalMs = sumOf(probe.phases)
   }
   if (plan.ping) {
     const sentAt = performance.now()

@@ -1,4 +1,4 @@
-// What an observation of a WebSocket monitor gives Prometheus.
+// Prometheus samples of a WebSocket observation.
 import type { Sample } from '../../contract/observation.ts'
 import { tlsSamples } from '../metrics/tls-samples.ts'
 import type { Probe } from './probe.ts'

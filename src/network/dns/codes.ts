@@ -15,7 +15,7 @@ export function className(number: number): string {
   return CLASSES[number] ?? `CLASS${number}`
 }
 
-// RFC 8914, 4, and what has been registered since.
+// RFC 8914, 4, and later registrations.
 const EXTENDED_ERRORS: readonly string[] = [
   'Other',
   'Unsupported DNSKEY Algorithm',

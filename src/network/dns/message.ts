@@ -1,4 +1,4 @@
-// DNS messages: the query that a monitor sends, and the answer that came, read without trust
+// DNS messages: encodes the query of a monitor, and decodes its answer as untrusted input
 // (RFC 1035, 4; RFC 6891 for EDNS; RFC 8914 for extended errors; RFC 5001 for NSID).
 import { dnsTypeName } from '../../contract/dns/record-type.ts'
 import { rcodeName } from '../../contract/dns/response-code.ts'
@@ -22,7 +22,7 @@ const CD = 0x0010
 /** In the TTL of OPT (RFC 3225). */
 const DO = 0x8000
 
-/** What to ask. */
+/** A query. */
 export interface DnsQuestion {
   /** Wire form. */
   name: Buffer
@@ -77,16 +77,16 @@ export interface DnsRecord {
   fields?: Record<string, unknown>
 }
 
-/** What EDNS says in an answer. */
+/** EDNS data of an answer. */
 export interface Edns {
   version: number
-  /** The largest datagram that the server takes. */
+  /** The largest datagram that the server accepts. */
   udpBytes: number
   dnssecOk: boolean
   extendedErrors?: { code: number; name: string; text: string }[]
   /** Identifier of the server. */
   nsid?: string
-  /** Numbers of options that came besides. */
+  /** Numbers of further options. */
   otherOptions?: number[]
 }
 
@@ -108,20 +108,20 @@ export interface DnsMessage {
   Edns?: Edns
 }
 
-/** What bytes that came are to a query. */
+/** Kinds of received bytes, with respect to a query. */
 export type Reading =
   | { kind: 'answer'; message: DnsMessage }
-  /** It answers the query, but says that it is cut off. */
+  /** An answer to the query, but truncated. */
   | { kind: 'truncated' }
   /** Not an answer to this query. */
   | { kind: 'other'; reason: string }
-  /** It claims to answer the query, and cannot be read. */
+  /** An answer to the query that cannot be decoded. */
   | { kind: 'malformed'; reason: string }
 
 /** Codes with which servers refuse a query without repeating its question. */
 const WITHOUT_QUESTION: ReadonlySet<number> = new Set([1, 2, 4, 5])
 
-/** Reads what came in answer to `query`. Never throws. */
+/** Decodes received bytes as an answer to `query`. Never throws. */
 export function readAnswer(bytes: Buffer, query: Buffer): Reading {
   const reason = strangeness(bytes, query)
   if (reason !== undefined) return { kind: 'other', reason }
@@ -199,7 +199,7 @@ function readQuestion(reader: DnsReader): DnsMessage['Question'][number] {
   return number === DNS_CLASSES.IN ? asked : { ...asked, class: className(number) }
 }
 
-/** What OPT adds. */
+/** Data of the OPT record. */
 interface Extended {
   rcode: number
   edns?: Edns
@@ -248,7 +248,7 @@ function readOpt(
     udpBytes: classNumber,
     dnssecOk: (ttl & DO) !== 0,
   }
-  while (reader.at < reader.end) readOption(reader.u16(), reader.take(reader.u16()), edns)
+  while (reader.at < reader.end) readOption(reader.u16(), reader.readBytes(reader.u16()), edns)
   extended.edns = edns
 }
 

@@ -1,5 +1,5 @@
-// The system's name servers, all together: whether a question without an answer is about the name that was
-// asked for, or about the servers themselves, which answer nothing else either.
+// State of the system's name servers as a whole: whether a missing answer concerns the name, or the servers
+// themselves, which do not answer other questions either.
 import { randomInt } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { failure, type Failure, type FailureCode } from '../../contract/failure.ts'
@@ -12,17 +12,17 @@ import { parseResolvConf, RESOLV_CONF, type ResolvConf } from './resolv-conf.ts'
 import { TargetFailure } from '../target-failure.ts'
 import { watchedFile } from '../watched-file.ts'
 
-/** The system's name servers, where one more thing than resolv.conf knows is the port. */
+/** The system's name servers of resolv.conf, with their ports. */
 export type SystemServers = Pick<ResolvConf, 'timeoutMs' | 'attempts'> & {
   servers: readonly DnsServer[]
 }
 
 export interface NameServers {
-  /** A server gave an answer, whatever it says, unless it refuses (REFUSED). */
+  /** Records that a server gave any answer but REFUSED. */
   noteAnswer(): void
   /**
-   * Runs a question to the servers. Where it ends without an answer and they answer nothing else either,
-   * rejects with TargetFailure (RESOLVER_UNREACHABLE, NETWORK_UNREACHABLE) in place of its own reason.
+   * Runs a question to the servers. If it gets no answer and the servers are unresponsive, rejects with TargetFailure
+   * (RESOLVER_UNREACHABLE, NETWORK_UNREACHABLE) instead of the question's own reason.
    */
   ask<T>(question: () => Promise<T>, signal: AbortSignal): Promise<T>
   /**
@@ -32,22 +32,22 @@ export interface NameServers {
   problem(sinceMs: number, signal: AbortSignal): Promise<Failure | undefined>
 }
 
-/** A question is unanswered for so long when the root is asked for beside it. */
+/** After this time without an answer, the root is queried in addition. */
 const ROOT_AFTER_MS = 500
-/** How often each server is asked for the root. */
+/** Queries for the root to each server. */
 const ROOT_TRIES = 3
 const ROOT_TRY_MS = 500
 /**
- * The answer is waited for in turns, one after the other, since a process that stood still for a while has not
- * listened. So many are enough; at a deadline, so many.
+ * The wait for the answer is divided into turns: a process that was suspended has not listened for the whole time.
+ * TURNS_MAX turns without an answer suffice; at a deadline, TURNS_AT_DEADLINE_MIN.
  */
 const TURN_MS = 200
 const TURNS_MAX = 10
 const TURNS_AT_DEADLINE_MIN = 2
-/** How long servers count as silent that were when they were last asked for the root. */
-const SILENCE_KEPT_MS = 10_000
+/** For this time after an unanswered query for the root, the servers count as unresponsive. */
+const UNRESPONSIVE_MS = 10_000
 
-/** Any name server knows where the root is, and has it at hand; `. NS` (RFC 8109). */
+/** `. NS` (RFC 8109): every name server has it in its cache. */
 const ROOT_QUERY = encodeQuery({
   name: Buffer.alloc(1),
   type: 2,
@@ -59,7 +59,7 @@ const ROOT_QUERY = encodeQuery({
   nsid: false,
 })
 
-/** Failures of a question to which no answer came, or none that was of use. */
+/** Failures of a question without an answer, or without a usable one. */
 const NO_ANSWER: ReadonlySet<string> = new Set<FailureCode>([
   'DNS_SERVER_FAILED',
   'CONNECT_REFUSED',
@@ -70,7 +70,7 @@ const NO_ANSWER: ReadonlySet<string> = new Set<FailureCode>([
   'TIMEOUT_CONNECT',
 ])
 
-/** Makes the memory of these servers; asks nothing yet. */
+/** Creates the state of these servers; sends nothing yet. */
 export function createNameServers(system: () => Pick<SystemServers, 'servers'>): NameServers {
   return new AskedServers(system)
 }
@@ -78,11 +78,11 @@ export function createNameServers(system: () => Pick<SystemServers, 'servers'>):
 class AskedServers implements NameServers {
   readonly #system: () => Pick<SystemServers, 'servers'>
   #answeredMs = Number.NEGATIVE_INFINITY
-  /** When they were last asked for the root, and until when they are known to have been silent. */
+  /** Time of the last query for the root, and the latest time at which the servers were unresponsive. */
   #askedMs = Number.NEGATIVE_INFINITY
-  #silentMs = Number.NEGATIVE_INFINITY
+  #unresponsiveMs = Number.NEGATIVE_INFINITY
   #asking: Promise<void> | undefined
-  /** How many it has been waited for. */
+  /** Turns waited so far. */
   #turns = 0
 
   constructor(system: () => Pick<SystemServers, 'servers'>) {
@@ -90,21 +90,21 @@ class AskedServers implements NameServers {
   }
 
   noteAnswer(): void {
-    if (this.#isAskedInVain()) this.#silentMs = performance.now()
+    if (this.#isAskedInVain()) this.#unresponsiveMs = performance.now()
     this.#answeredMs = performance.now()
   }
 
   async ask<T>(question: () => Promise<T>, signal: AbortSignal): Promise<T> {
     const sinceMs = performance.now()
-    const wasSilent = this.#isSilent(sinceMs)
-    // At the deadline it is too late to ask: it has to be known by then.
+    const wasUnresponsive = this.#isUnresponsive(sinceMs)
+    // The answer must be known before the deadline.
     const timer = setTimeout(() => void this.#askForRoot(), ROOT_AFTER_MS)
     try {
       return await question()
     } catch (error) {
       if (!isWithoutAnswer(error)) throw error
-      // Servers that come back in the meantime do not make up for a question that was lost before.
-      const isLost = wasSilent || this.#silentMs >= sinceMs
+      // Servers that recover meanwhile do not answer a question that was lost before.
+      const isLost = wasUnresponsive || this.#unresponsiveMs >= sinceMs
       const problem = isLost ? this.#problem() : await this.problem(sinceMs, signal)
       throw problem === undefined ? error : because(problem, error)
     } finally {
@@ -116,10 +116,10 @@ class AskedServers implements NameServers {
     if (isCutOff()) return cutOffFailure()
     if (this.#answeredMs >= sinceMs) return undefined
     await orAborted(this.#askForRoot(), signal)
-    // What has come and was not read yet is an answer.
+    // An answer may have arrived and not been read yet.
     await nextTurn()
     if (signal.aborted && !isDeadline(signal)) throw signal.reason
-    const isAnswering = this.#answeredMs >= sinceMs || !this.#isSilent(sinceMs)
+    const isAnswering = this.#answeredMs >= sinceMs || !this.#isUnresponsive(sinceMs)
     return isAnswering ? undefined : this.#problem()
   }
 
@@ -130,19 +130,21 @@ class AskedServers implements NameServers {
     return failure('RESOLVER_UNREACHABLE', message, { servers })
   }
 
-  /** Whether nothing has been answered since they were asked for the root, a while ago. */
+  /** Whether the current query for the root has had no answer for some turns. */
   #isAskedInVain(): boolean {
     const isAsked = this.#asking !== undefined && this.#answeredMs < this.#askedMs
     return isAsked && this.#turns >= TURNS_AT_DEADLINE_MIN
   }
 
-  #isSilent(sinceMs: number): boolean {
+  #isUnresponsive(sinceMs: number): boolean {
     if (this.#isAskedInVain()) return true
-    if (this.#silentMs <= this.#answeredMs) return false
-    return this.#silentMs >= sinceMs || performance.now() - this.#silentMs < SILENCE_KEPT_MS
+    if (this.#unresponsiveMs <= this.#answeredMs) return false
+    return (
+      this.#unresponsiveMs >= sinceMs || performance.now() - this.#unresponsiveMs < UNRESPONSIVE_MS
+    )
   }
 
-  /** One question at a time, whoever needs it. Never rejects. */
+  /** One query at a time, shared by all callers. Never rejects. */
   #askForRoot(): Promise<void> {
     return (this.#asking ??= this.#askOnce().finally(() => (this.#asking = undefined)))
   }
@@ -166,13 +168,13 @@ class AskedServers implements NameServers {
       const { message } = await askOverUdp({ servers, query, ...tries }, tally, over.signal)
       if (message === undefined || !isRefusal(message)) this.noteAnswer()
     } catch (error) {
-      // What cannot be read is an answer, too.
+      // A malformed answer is an answer, too.
       if (error instanceof TargetFailure && error.failure.code === 'DNS_MALFORMED')
         this.noteAnswer()
     } finally {
       clearTimeout(timer)
     }
-    if (this.#answeredMs < this.#askedMs) this.#silentMs = performance.now()
+    if (this.#answeredMs < this.#askedMs) this.#unresponsiveMs = performance.now()
   }
 }
 
@@ -185,7 +187,7 @@ function isWithoutAnswer(error: unknown): boolean {
   return error instanceof TargetFailure && NO_ANSWER.has(error.failure.code)
 }
 
-/** The problem, with what became of the question. */
+/** The problem with the details of the question's own failure. */
 function because(problem: Failure, error: unknown): TargetFailure {
   const { code, details } = error instanceof TargetFailure ? error.failure : { code: 'TIMEOUT_DNS' }
   const reason = details?.['reason'] ?? code
@@ -202,7 +204,7 @@ async function orAborted(work: Promise<void>, signal: AbortSignal): Promise<void
   signal.removeEventListener('abort', onAbort)
 }
 
-/** Those of resolv.conf, as of now. */
+/** The current servers of resolv.conf. */
 export const systemServers = watchedFile(RESOLV_CONF, (text): SystemServers => {
   const { servers, timeoutMs, attempts } = parseResolvConf(text)
   return {
@@ -212,5 +214,5 @@ export const systemServers = watchedFile(RESOLV_CONF, (text): SystemServers => {
   }
 })
 
-/** What all monitors of this process have learnt of them. */
+/** The state that all monitors of this process share. */
 export const systemNameServers = createNameServers(systemServers)

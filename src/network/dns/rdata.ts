@@ -13,8 +13,8 @@ export interface RecordData {
 type Parse = (reader: DnsReader) => RecordData
 
 /**
- * Reads the data of a record of this type from where the reader stands up to its end. Throws MalformedMessage.
- * Types that are not known here are written as RFC 3597 does: `\# <bytes> <hex>`; so are addresses of
+ * Reads the data of a record of this type from the reader's position to its end. Throws MalformedMessage.
+ * Unknown types are formatted as in RFC 3597: `\# <bytes> <hex>`; so are addresses of
  * another class than the Internet's, which look different there.
  */
 export function readRecordData(type: number, isInternet: boolean, reader: DnsReader): RecordData {
@@ -35,11 +35,11 @@ function of(fields: Record<string, unknown>): RecordData {
 }
 
 const A: Parse = (reader) => {
-  const [a, b, c, d] = reader.take(4)
+  const [a, b, c, d] = reader.readBytes(4)
   return { data: `${a}.${b}.${c}.${d}` }
 }
 
-const AAAA: Parse = (reader) => ({ data: ipv6Text(reader.take(16)) })
+const AAAA: Parse = (reader) => ({ data: ipv6Text(reader.readBytes(16)) })
 
 const SOA: Parse = (reader) =>
   of({

@@ -2,7 +2,7 @@
 import { LIMITS } from '../../contract/versions.ts'
 import { decimalEscape } from './text.ts'
 
-/** The bytes are no DNS message; the sentence says why. Never leaves the decoder. */
+/** The bytes are no DNS message; the message says why. Never leaves the decoder. */
 export class MalformedMessage extends Error {
   constructor(reason: string) {
     super(reason)
@@ -13,17 +13,17 @@ export class MalformedMessage extends Error {
 const HEADER_BYTES = 12
 const NAME_BYTES_MAX = 255
 
-// 0: stands for itself in a name; 1: takes a backslash; 2: is written as a backslash and three digits.
+// 0: stands for itself in a name; 1: is escaped with a backslash; 2: is written as a backslash and three digits.
 const WRITTEN = Uint8Array.from({ length: 256 }, (_, byte) => {
   if (byte <= 0x20 || byte >= 0x7f) return 2
   return '."();@$\\'.includes(String.fromCharCode(byte)) ? 1 : 0
 })
 
-/** A place in a message that moves on with everything that is read. All methods throw MalformedMessage. */
+/** A cursor in a message; each read advances it. All methods throw MalformedMessage. */
 export class DnsReader {
   readonly bytes: Buffer
   at: number
-  /** No further than here may be read: the end of the message, or of the data of a record. */
+  /** The limit of reading: the end of the message, or of the data of a record. */
   end: number
   /** Owners mostly repeat, as the same pointer. */
   #knownAt = -1
@@ -53,7 +53,7 @@ export class DnsReader {
   }
 
   /** The next bytes themselves, not a copy. */
-  take(length: number): Buffer {
+  readBytes(length: number): Buffer {
     this.#need(length)
     const { at } = this
     this.at = at + length
@@ -62,7 +62,7 @@ export class DnsReader {
 
   /** All up to `end`. */
   rest(): Buffer {
-    return this.take(this.end - this.at)
+    return this.readBytes(this.end - this.at)
   }
 
   /** A name in its absolute text form; bytes that a zone file could not hold are escaped (RFC 4343, 2.1). */
@@ -123,10 +123,10 @@ export class DnsReader {
 
   /** A string of the form length and bytes, without its length. */
   characterString(): Buffer {
-    return this.take(this.u8())
+    return this.readBytes(this.u8())
   }
 
-  // Compression lets a small message say much: the text that comes of it must have a bound.
+  // A small compressed message can expand to a large text, so the text is limited.
   #count(text: string): string {
     this.#characters += text.length
     if (this.#characters > LIMITS.dnsTextCharactersMax) {

@@ -2,10 +2,10 @@
 import { isIP } from 'node:net'
 import { LIMITS } from '../../contract/versions.ts'
 
-/** Where it lies. */
+/** Path of the file. */
 export const RESOLV_CONF = '/etc/resolv.conf'
 
-/** What counts for us, with the bounds and defaults of the manual page. */
+/** The settings in use, with the limits and defaults of the manual page. */
 export interface ResolvConf {
   /** Addresses, in the order in which they are asked; this host where none is named. */
   servers: readonly string[]
@@ -15,7 +15,7 @@ export interface ResolvConf {
   attempts: number
 }
 
-/** Reads the text; never throws, what it does not understand it ignores. */
+/** Parses the text; never throws, ignores unknown lines. */
 export function parseResolvConf(text: string): ResolvConf {
   const servers: string[] = []
   const conf = { servers, search: [] as string[], ndots: 1, timeoutMs: 5000, attempts: 2 }

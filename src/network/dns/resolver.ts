@@ -13,8 +13,8 @@ import { watchedFile } from '../watched-file.ts'
 
 export interface Resolver {
   /**
-   * Addresses of the host, at least one, in the order in which they were given. A literal gives itself,
-   * whatever the family asked for. Rejects with TargetFailure (DNS_…, RESOLVER_UNREACHABLE,
+   * Addresses of the host, at least one, in their original order. A literal resolves to itself, regardless of
+   * `family`. Rejects with TargetFailure (DNS_…, RESOLVER_UNREACHABLE,
    * NETWORK_UNREACHABLE), or the signal's reason.
    */
   resolve(host: string, family: Family, signal: AbortSignal): Promise<Addresses>
@@ -32,7 +32,7 @@ export interface ResolverSettings {
   servers?: readonly string[]
 }
 
-/** Makes the resolver. It holds no connection and needs no closing. */
+/** Creates the resolver. It has no open connections and needs no closing. */
 export function createResolver(settings: ResolverSettings): Resolver {
   const hosts = watchedFile(settings.hostsFile ?? '/etc/hosts', parseHosts)
   const known = knownServers(settings.servers)
@@ -51,7 +51,7 @@ export function createResolver(settings: ResolverSettings): Resolver {
   }
 }
 
-/** Name → addresses, as they stand in the file. */
+/** Name → addresses of the hosts file. */
 type Hosts = ReadonlyMap<string, readonly string[]>
 
 function parseHosts(text: string): Hosts {
@@ -81,7 +81,7 @@ function knownAddresses(name: string, family: Family, hosts: Hosts): Addresses |
 
 type Ask = (name: string, family: Family) => Promise<Addresses>
 
-/** The memory of the servers that are asked: the process's own, but for those of a test. */
+/** The shared state of the name servers: that of the process, or a separate one for given servers. */
 function knownServers(servers: readonly string[] | undefined): NameServers {
   if (servers === undefined) return systemNameServers
   const all = servers.map((one) => {
@@ -91,7 +91,7 @@ function knownServers(servers: readonly string[] | undefined): NameServers {
   return createNameServers(() => ({ servers: all }))
 }
 
-/** getaddrinfo says only of success and of names that do not exist that somebody has answered. */
+/** With getaddrinfo, only a success and ENOTFOUND prove that a server has answered. */
 function osResolver(known: NameServers): Ask {
   return (name, family) =>
     new Promise((resolve, reject) => {
@@ -120,8 +120,8 @@ function nameServers(settings: ResolverSettings, known: NameServers): Ask {
       const answer = await query(servers, candidate, family)
       if (typeof answer !== 'string' || !UNANSWERED.has(answer)) known.noteAnswer()
       if (typeof answer !== 'string') return answer
-      if (SERVER_SILENT.has(answer)) throw dnsFailure(answer, name, family)
-      // "Has no such address" says more than "does not exist", and a broken server is in between.
+      if (SERVER_UNRESPONSIVE.has(answer)) throw dnsFailure(answer, name, family)
+      // ENODATA has precedence over ENOTFOUND; errors of servers are in between.
       if ((WEIGHT[answer] ?? 1) > (WEIGHT[worst] ?? 1)) worst = answer
     }
     throw dnsFailure(worst, name, family)
@@ -155,9 +155,9 @@ function query(servers: StubResolver, name: string, family: Family): Promise<Add
 }
 
 const WEIGHT: Record<string, number> = { ENOTFOUND: 0, EBADNAME: 0, ENODATA: 2 }
-const SERVER_SILENT: ReadonlySet<string> = new Set(['ETIMEOUT', 'ECONNREFUSED', 'ECANCELLED'])
-/** Nothing came that was of use, or nothing was asked. */
-const UNANSWERED: ReadonlySet<string> = new Set([...SERVER_SILENT, 'EREFUSED', 'EBADNAME'])
+const SERVER_UNRESPONSIVE: ReadonlySet<string> = new Set(['ETIMEOUT', 'ECONNREFUSED', 'ECANCELLED'])
+/** No usable answer, or no question sent. */
+const UNANSWERED: ReadonlySet<string> = new Set([...SERVER_UNRESPONSIVE, 'EREFUSED', 'EBADNAME'])
 
 const CODES: Record<string, FailureCode> = {
   ENOTFOUND: 'DNS_NOT_FOUND',
@@ -184,7 +184,7 @@ function dnsFailure(reason: string, host: string, family: Family) {
   })
 }
 
-/** Lets go at once when aborted; the query itself ends by its own time-outs, unheard. */
+/** Rejects at once when aborted; the query itself ends by its own time-outs, and its result is ignored. */
 function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = () => reject(signal.reason as Error)

@@ -2,31 +2,31 @@
 import { MalformedMessage, type DnsReader } from './reader.ts'
 import { ipv6Text, quoted, readableText } from './text.ts'
 
-/** Reads one up to the reader's end, as `RecordData` of rdata.ts. Throws MalformedMessage. */
+/** Reads one record up to the reader's end, as `RecordData` of rdata.ts. Throws MalformedMessage. */
 export function readService(reader: DnsReader): { data: string; fields: Record<string, unknown> } {
   const priority = reader.u16()
   const target = reader.name()
   const params: Record<string, unknown> = {}
-  const words = [String(priority), target]
+  const parts = [String(priority), target]
   let last = -1
   while (reader.at < reader.end) {
     const key = reader.u16()
     // RFC 9460, 2.2: in strictly increasing order, or the record is malformed.
     if (key <= last) throw new MalformedMessage('the parameters of a service are out of order')
     last = key
-    const value = reader.take(reader.u16())
+    const value = reader.readBytes(reader.u16())
     const { name, shown, text } = parameterOf(key, value)
     params[name] = shown
-    words.push(text === '' ? name : `${name}=${text}`)
+    parts.push(text === '' ? name : `${name}=${text}`)
   }
-  return { data: words.join(' '), fields: { priority, target, params } }
+  return { data: parts.join(' '), fields: { priority, target, params } }
 }
 
 interface Parameter {
   name: string
   /** For the fields. */
   shown: unknown
-  /** For the text; empty where the name says it all. */
+  /** For the text; empty for a parameter without a value. */
   text: string
 }
 

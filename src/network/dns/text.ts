@@ -1,11 +1,11 @@
-// How bytes of DNS messages are written for people.
+// Readable text for bytes of DNS messages.
 
 /** A backslash and three digits, as zone files write a byte (RFC 1035, 5.1). */
 export function decimalEscape(byte: number): string {
   return `\\${String(byte).padStart(3, '0')}`
 }
 
-/** UTF-8 text as it is; any other bytes with what cannot be shown escaped. */
+/** UTF-8 text as it is; in other bytes, non-printable ones are escaped. */
 export function readableText(bytes: Buffer): string {
   if (isPrintable(bytes)) return bytes.toString('latin1')
   const text = bytes.toString()
@@ -23,7 +23,7 @@ function isPrintable(bytes: Buffer): boolean {
   return true
 }
 
-/** In double quotes, those inside escaped. */
+/** The text in double quotes, with quotes in it escaped. */
 export function quoted(text: string): string {
   return `"${text.replaceAll('"', '\\"')}"`
 }
@@ -50,12 +50,12 @@ const BASE32_HEX = '0123456789ABCDEFGHIJKLMNOPQRSTUV'
 /** RFC 4648, 7, without padding. */
 export function base32Hex(bytes: Buffer): string {
   let text = ''
-  let held = 0
+  let pending = 0
   let bits = 0
   for (const byte of bytes) {
-    held = ((held & 0x1f) << 8) | byte
+    pending = ((pending & 0x1f) << 8) | byte
     bits += 8
-    for (; bits >= 5; bits -= 5) text += BASE32_HEX[(held >> (bits - 5)) & 31]
+    for (; bits >= 5; bits -= 5) text += BASE32_HEX[(pending >> (bits - 5)) & 31]
   }
-  return bits === 0 ? text : text + BASE32_HEX[(held << (5 - bits)) & 31]
+  return bits === 0 ? text : text + BASE32_HEX[(pending << (5 - bits)) & 31]
 }

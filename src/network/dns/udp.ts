@@ -1,5 +1,5 @@
 // A DNS query over UDP: each server has a connected socket with a random port of its own, so that the kernel
-// drops what comes from elsewhere; the query is sent again after a while, as resolv.conf(5) has it.
+// drops packets from other senders; the query is sent again after a while, as in resolv.conf(5).
 import { createSocket, type Socket, type SocketOptions } from 'node:dgram'
 import { failure, type Failure } from '../../contract/failure.ts'
 import { connectFailure, placeOf } from '../connect-errors.ts'
@@ -8,92 +8,92 @@ import { familyOf } from '../ip-address.ts'
 import { isDeadline } from '../deadline.ts'
 import { TargetFailure, targetFailure } from '../target-failure.ts'
 
-/** Where a name server listens. */
+/** Address of a name server. */
 export interface DnsServer {
   /** A literal that the network policy has passed. */
   address: string
   port: number
 }
 
-/** What to send, and how patiently. */
-export interface UdpOrder {
+/** The query, and its retries. */
+export interface UdpQueryOptions {
   /** At least one, in the order in which they are asked. */
   servers: readonly DnsServer[]
-  /** With its id. */
+  /** The message, with its id. */
   query: Buffer
   /** How often each server is asked. */
   attempts: number
   /** How long an answer is awaited before the next try. Milliseconds. */
   tryMs: number
-  /** Whether another server may do better than one that answered with this code. */
+  /** Whether to prefer another server's answer to this one. */
   passesOver(message: DnsMessage): boolean
 }
 
-/** What went out and came in; true also when the query was given up. */
+/** Counts of datagrams; correct also for a cancelled query. */
 export interface UdpTally {
   /** Datagrams sent. */
   sent: number
-  /** Datagrams that came and were no answer to the query. */
+  /** Received datagrams that were no answer to the query. */
   ignored: number
-  /** Why the last of those was none. */
+  /** Why the last of those was ignored. */
   ignoredReason?: string
-  /** Servers that were of no use, and why, in the order of events. */
+  /** Unusable servers with the reason, in the order of events. */
   passedOver: { address: string; reason: string }[]
 }
 
-/** The answer that counts. */
+/** The final answer. */
 export interface UdpAnswer {
   server: DnsServer
   bytes: number
-  /** Undefined when it is cut off. */
+  /** Undefined when it is truncated. */
   message: DnsMessage | undefined
 }
 
 /**
  * Asks until an answer comes. Rejects with TargetFailure (CONNECT_… when every server refused, DNS_MALFORMED,
- * RESOURCES_EXHAUSTED, ADDRESS_BLOCKED by the system), or the signal's reason. `tally` is kept up to date.
+ * RESOURCES_EXHAUSTED, ADDRESS_BLOCKED by the system), or the signal's reason. `tally` is updated continuously.
  */
 export function askOverUdp(
-  order: UdpOrder,
+  options: UdpQueryOptions,
   tally: UdpTally,
   signal: AbortSignal,
 ): Promise<UdpAnswer> {
   return new Promise((resolve, reject) => {
     if (signal.aborted) reject(signal.reason as Error)
-    else new UdpQuery(order, tally, signal, resolve, reject).next()
+    else new UdpQuery(options, tally, signal, resolve, reject).next()
   })
 }
 
 type Settle = (error: unknown, answer?: UdpAnswer) => void
 
 class UdpQuery {
-  readonly #order: UdpOrder
+  readonly #options: UdpQueryOptions
   readonly #tally: UdpTally
   readonly #signal: AbortSignal
   readonly #settle: Settle
   readonly #onAbort = () => {
-    // An answer that another server might have bettered is still one, when none did.
+    // A poor answer still counts when no better one has arrived.
     this.#settle(this.#signal.reason, isDeadline(this.#signal) ? this.#poor : undefined)
   }
-  /** One for each server that was asked; late answers still count. */
+  /** One socket for each queried server; late answers still count. */
   readonly #sockets: (Socket | undefined)[] = []
-  /** Servers that refused or passed: no use in asking them again. */
+  /** Servers that refused or were passed over: they are not queried again. */
   readonly #useless = new Set<DnsServer>()
   #tries = 0
   #timer: NodeJS.Timeout | undefined
   #failed: Failure | undefined
-  /** The first answer that another server might have bettered. */
+  /** The first answer for which another server would be preferred. */
   #poor: UdpAnswer | undefined
   #settled = false
 
   constructor(
-    order: UdpOrder,
+    options: UdpQueryOptions,
     tally: UdpTally,
     signal: AbortSignal,
     resolve: (answer: UdpAnswer) => void,
     reject: (error: unknown) => void,
   ) {
-    this.#order = order
+    this.#options = options
     this.#tally = tally
     this.#signal = signal
     signal.addEventListener('abort', this.#onAbort)
@@ -106,10 +106,10 @@ class UdpQuery {
     }
   }
 
-  /** Makes the next try; settles when there is nobody left to ask, and waits when there is no try left. */
+  /** Starts the next try; settles when no server is left, and waits when no try is left. */
   next(): void {
     clearTimeout(this.#timer)
-    const { servers, attempts, tryMs } = this.#order
+    const { servers, attempts, tryMs } = this.#options
     if (this.#useless.size === servers.length) {
       this.#settle(this.#failed && new TargetFailure(this.#failed), this.#poor)
       return
@@ -148,8 +148,8 @@ class UdpQuery {
   #send(socket: Socket): void {
     if (this.#settled) return
     try {
-      // Without a callback errors come as events, and the kernel takes small datagrams at once.
-      socket.send(this.#order.query)
+      // Without a callback errors come as events, and the kernel accepts small datagrams at once.
+      socket.send(this.#options.query)
       this.#tally.sent++
     } catch {
       // Not connected yet: it sends when it is.
@@ -158,7 +158,7 @@ class UdpQuery {
 
   #onMessage(server: DnsServer, bytes: Buffer): void {
     if (this.#settled) return
-    const { query, servers } = this.#order
+    const { query, servers } = this.#options
     const reading = readAnswer(bytes, query)
     switch (reading.kind) {
       case 'other':
@@ -175,7 +175,7 @@ class UdpQuery {
       default: {
         const { message } = reading
         const answer = { server, bytes: bytes.length, message }
-        if (servers.length === 1 || !this.#order.passesOver(message)) {
+        if (servers.length === 1 || !this.#options.passesOver(message)) {
           this.#settle(undefined, answer)
           return
         }
@@ -194,7 +194,7 @@ class UdpQuery {
   #passOver(server: DnsServer, reason: string): void {
     if (this.#useless.has(server)) return
     this.#useless.add(server)
-    if (this.#order.servers.length > 1) {
+    if (this.#options.servers.length > 1) {
       this.#tally.passedOver.push({ address: server.address, reason })
     }
     this.next()
@@ -207,7 +207,7 @@ class UdpQuery {
   }
 }
 
-/** What is thrown for an answer that cannot be read. */
+/** The error for an answer that cannot be decoded. */
 export function malformedAnswer(where: string, reason: string): TargetFailure {
   const message = `the answer of ${where} is not a valid DNS message: ${reason}`
   return targetFailure('DNS_MALFORMED', message, { where, reason })

@@ -1,34 +1,34 @@
-// The memory for bodies that all runs share: each run has its own limit, and without one for their sum many
-// large answers at once would end the process.
+// Memory budget for the bodies of all runs. Each run has its own limit, but without a common one many large answers
+// at once would exhaust the process's memory.
 import { failure, type Failure } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
 
-/** Bytes that many may take from, and must give back. */
+/** A budget of bytes to reserve and release. */
 export class BodyBudget {
   readonly #bytesMax: number
-  #takenBytes = 0
+  #usedBytes = 0
 
   constructor(bytesMax: number) {
     this.#bytesMax = bytesMax
   }
 
-  /** What is taken now. */
-  get takenBytes(): number {
-    return this.#takenBytes
+  /** Bytes reserved now. */
+  get usedBytes(): number {
+    return this.#usedBytes
   }
 
-  /** Takes the bytes if they fit; the caller gives them back when it lets go of the memory. */
-  take(bytes: number): boolean {
-    if (this.#takenBytes + bytes > this.#bytesMax) return false
-    this.#takenBytes += bytes
+  /** Reserves the bytes if they fit; the caller releases them when it frees the memory. */
+  reserve(bytes: number): boolean {
+    if (this.#usedBytes + bytes > this.#bytesMax) return false
+    this.#usedBytes += bytes
     return true
   }
 
-  giveBack(bytes: number): void {
-    this.#takenBytes -= bytes
+  release(bytes: number): void {
+    this.#usedBytes -= bytes
   }
 
-  /** RESOURCES_EXHAUSTED: the body may be fine, this agent has no room for it. */
+  /** RESOURCES_EXHAUSTED: the body may be valid, but this agent has no memory for it. */
   exceeded(): Failure {
     const limitBytes = this.#bytesMax
     const message = `the bodies of all runs together need more than ${limitBytes} bytes of memory`

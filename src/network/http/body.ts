@@ -1,5 +1,5 @@
-// Reads the body of an HTTP answer, unpacks it, and stops at the limits: what is counted is what came over
-// the wire and what it grew to; what is kept is only what somebody will look at.
+// Reads and unpacks the body of an HTTP answer, up to the limits. Counts the bytes before and after unpacking, and
+// buffers only the part that is needed later.
 import type { IncomingMessage } from 'node:http'
 import type { Transform } from 'node:stream'
 import {
@@ -14,62 +14,69 @@ import { failure, type Failure } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { bodyBudget } from './body-budget.ts'
 
-/** What was read of a body so far. */
+/** The state of a body so far. */
 export interface Body {
-  /** Bytes that came, packed as they were. */
+  /** Bytes received, before unpacking. */
   bytes: number
-  /** Bytes after unpacking; the same where nothing was packed. */
+  /** Bytes after unpacking; the same without an encoding. */
   unpackedBytes: number
-  /** The encodings that were undone, as Content-Encoding names them. */
+  /** The decoded encodings, as Content-Encoding names them. */
   encodings: string[]
-  /** The unpacked beginning, up to what was to be kept. */
-  kept: Buffer[]
-  keptBytes: number
-  /** Let go: what still comes is not kept. */
+  /** The unpacked beginning, up to `bufferBytes` of readBody. */
+  chunks: Buffer[]
+  bufferedBytes: number
+  /** Released: further bytes are not buffered. */
   released: boolean
 }
 
-/** A body of which nothing has come yet. */
+/** A body without any bytes yet. */
 export function emptyBody(): Body {
-  return { bytes: 0, unpackedBytes: 0, encodings: [], kept: [], keptBytes: 0, released: false }
+  return {
+    bytes: 0,
+    unpackedBytes: 0,
+    encodings: [],
+    chunks: [],
+    bufferedBytes: 0,
+    released: false,
+  }
 }
 
-/** Lets go of what was kept, when nobody will look at it again. Without it the budget of all runs shrinks. */
+/** Frees the buffered bytes when they are not needed any more, and releases them in the budget of all runs. */
 export function releaseBody(body: Body): void {
   if (body.released) return
   body.released = true
-  bodyBudget.giveBack(body.keptBytes)
-  body.kept = []
+  bodyBudget.release(body.bufferedBytes)
+  body.chunks = []
 }
 
-/** Encodings that are asked for and undone, most wanted last as with browsers. */
+/** Supported encodings, the preferred one last, as in browsers. */
 export const ACCEPT_ENCODING = 'gzip, deflate, br, zstd'
 
-// A coding of a coding of a coding is no honest server's.
+// No honest server applies more encodings.
 const ENCODINGS_MAX = 3
 
 /**
  * Reads to the end, or to the first failure: HTTP_BODY_TOO_LARGE, HTTP_UNPACKED_TOO_LARGE,
- * HTTP_BODY_UNDECODABLE, HTTP_BODY_INCOMPLETE, RESOURCES_EXHAUSTED where all runs together keep too much.
- * Keeps at most `keepBytes`, until `releaseBody`. What `done` is told first counts; the connection is the
- * caller's to destroy. Returns a function that stops reading.
+ * HTTP_BODY_UNDECODABLE, HTTP_BODY_INCOMPLETE, RESOURCES_EXHAUSTED when the budget of all runs is used up.
+ * Buffers at most `bufferBytes`, until `releaseBody`. The first call of `done` counts; the caller destroys the
+ * connection. Returns a function that stops reading.
  */
 export function readBody(
   response: IncomingMessage,
   body: Body,
-  keepBytes: number,
+  bufferBytes: number,
   done: (failed?: Failure) => void,
 ): () => void {
   const encoding = response.headers['content-encoding']
   if (encoding !== undefined && encoding !== 'identity') {
     body.encodings = encodingsOf(encoding)
-    if (body.encodings.length > 0) return readPacked(response, body, keepBytes, done)
+    if (body.encodings.length > 0) return readPacked(response, body, bufferBytes, done)
   }
   response.on('data', (chunk: Buffer) => {
     body.bytes += chunk.length
     body.unpackedBytes = body.bytes
     if (body.bytes > LIMITS.bodyBytesMax) done(tooLarge())
-    else if (!keep(body, chunk, keepBytes)) done(bodyBudget.exceeded())
+    else if (!buffer(body, chunk, bufferBytes)) done(bodyBudget.exceeded())
   })
   response.on('end', () => done())
   response.on('error', () => done(incomplete()))
@@ -79,7 +86,7 @@ export function readBody(
 function readPacked(
   response: IncomingMessage,
   body: Body,
-  keepBytes: number,
+  bufferBytes: number,
   done: (failed?: Failure) => void,
 ): () => void {
   let decoders: Transform[] = []
@@ -99,7 +106,7 @@ function readPacked(
     last.on('data', (chunk: Buffer) => {
       body.unpackedBytes += chunk.length
       if (body.unpackedBytes > LIMITS.unpackedBytesMax) done(unpackedTooLarge(body))
-      else if (!keep(body, chunk, keepBytes)) done(bodyBudget.exceeded())
+      else if (!buffer(body, chunk, bufferBytes)) done(bodyBudget.exceeded())
     })
     last.on('end', () => done())
     return decoders[0] as Transform
@@ -128,13 +135,13 @@ function readPacked(
   }
 }
 
-/** Keeps of the chunk what is to be kept; false when all runs together keep too much already. */
-function keep(body: Body, chunk: Buffer, keepBytes: number): boolean {
-  const bytes = Math.min(keepBytes - body.keptBytes, chunk.length)
+/** Buffers the chunk up to the limit of this body; false when the budget of all runs is used up. */
+function buffer(body: Body, chunk: Buffer, bufferBytes: number): boolean {
+  const bytes = Math.min(bufferBytes - body.bufferedBytes, chunk.length)
   if (bytes <= 0 || body.released) return true
-  if (!bodyBudget.take(bytes)) return false
-  body.kept.push(chunk.length > bytes ? chunk.subarray(0, bytes) : chunk)
-  body.keptBytes += bytes
+  if (!bodyBudget.reserve(bytes)) return false
+  body.chunks.push(chunk.length > bytes ? chunk.subarray(0, bytes) : chunk)
+  body.bufferedBytes += bytes
   return true
 }
 
@@ -142,12 +149,12 @@ const DECODERS: ReadonlyMap<string, (firstByte: number, at: number) => Transform
   ['gzip', () => createGunzip()],
   ['x-gzip', () => createGunzip()],
   ['br', () => createBrotliDecompress()],
-  // RFC 9659 bounds the window for content codings to 8 MB, and with it our memory.
+  // RFC 9659 limits the window for content codings to 8 MB, and with it our memory.
   ['zstd', () => createZstdDecompress({ params: { [constants.ZSTD_d_windowLogMax]: 23 } })],
   ['deflate', inflate],
 ])
 
-/** RFC 9110 means the zlib format by `deflate`, and some servers send it without its wrapping. */
+/** `deflate` is the zlib format (RFC 9110), but some servers send raw deflate data. */
 function inflate(firstByte: number, at: number): Transform {
   const wrapped = at > 0 || (firstByte & 0x0f) === 8
   return wrapped ? createInflate() : createInflateRaw()
@@ -157,7 +164,7 @@ function decoderFor(name: string, at: number, firstByte: number): Transform {
   return (DECODERS.get(name) as (firstByte: number, at: number) => Transform)(firstByte, at)
 }
 
-/** The known ones; like browsers we take a body with a made-up encoding as it is. */
+/** The supported ones; as in browsers, a body with an unknown encoding is read as it is. */
 function encodingsOf(header: string): string[] {
   const names = header.split(',').map((name) => name.trim().toLowerCase())
   return names.every((name) => DECODERS.has(name) || name === 'identity' || name === '')

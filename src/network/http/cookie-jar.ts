@@ -3,20 +3,20 @@ import type { CookieJar } from 'tough-cookie'
 
 /** Carries cookies across the redirects of one run. */
 export interface Cookies {
-  /** Takes what an answer sets. */
-  take(setCookie: readonly string[], url: string): Promise<void>
+  /** Stores the cookies of an answer. */
+  store(setCookie: readonly string[], url: string): Promise<void>
   /** The Cookie header for a URL; undefined when there is none. */
   headerFor(url: string): string | undefined
 }
 
-// A server that sets more is not looking for a client that keeps them.
+// Further cookies of an answer are ignored.
 const COOKIES_MAX = 50
 
-/** An empty jar. Cookies that are not valid are ignored, as RFC 6265 wants it. */
+/** An empty jar. Cookies that are not valid are ignored, as RFC 6265 requires. */
 export function createCookies(): Cookies {
   let jar: CookieJar | undefined
   return {
-    async take(setCookie, url) {
+    async store(setCookie, url) {
       if (jar === undefined) {
         const tough = await import('tough-cookie')
         jar = new tough.CookieJar()

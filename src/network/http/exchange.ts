@@ -1,5 +1,5 @@
-// One HTTP/1.1 request and its answer on a connection that stands. No agent, no reuse: what is timed is
-// what a first visitor would see.
+// One HTTP/1.1 request and its answer on an open connection. No agent and no reuse: the timings are those of a first
+// visitor.
 import { request as httpRequest, type ClientRequest, type IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import { failure, type Failure } from '../../contract/failure.ts'
@@ -9,7 +9,7 @@ import type { Progress } from '../dial.ts'
 import { readBody, type Body } from './body.ts'
 import { TargetFailure } from '../target-failure.ts'
 
-/** What is sent. */
+/** The request. */
 export interface Outgoing {
   method: string
   /** Origin form, or absolute form to a proxy. */
@@ -19,15 +19,15 @@ export interface Outgoing {
   body: Buffer | undefined
 }
 
-/** What came back; filled in as it comes, so that a failure on the way leaves what was seen. */
+/** The answer; filled in as it arrives, so that a failure preserves the part received so far. */
 export interface Answer {
   response?: IncomingMessage
   body: Body
-  /** What came behind the head of a switch of protocols; only with `keepsUpgraded`. */
+  /** Bytes after the head of a switch of protocols; only with `keepsUpgraded`. */
   upgradedHead?: Buffer
-  /** What a tear-down script made of the body's text. */
+  /** The body's text as changed by a tear-down script. */
   changedText?: string
-  /** Sending the request; only where it has a body. Milliseconds. */
+  /** Time to send the request; only with a body. Milliseconds. */
   sendMs?: number
   /** From the request's last byte sent to the first byte of the answer. Milliseconds. */
   firstByteMs?: number
@@ -38,15 +38,15 @@ export interface Answer {
 export interface ExchangeOptions {
   /** The peer, for messages. */
   where: string
-  /** Bytes of the body to keep. */
-  keepBytes: number
-  /** Whether the head was all that is wanted. */
+  /** Bytes of the body to buffer. */
+  bufferBytes: number
+  /** Whether the head alone is needed. */
   isEnough(response: IncomingMessage): boolean
-  /** Leaves the socket open, and paused, where the target switched protocols. */
+  /** Keeps the socket open, and paused, when the target switched protocols. */
   keepsUpgraded?: boolean
 }
 
-/** What an exchange works on. */
+/** The parts of an exchange. */
 export interface ExchangeParts {
   socket: Socket
   outgoing: Outgoing
@@ -105,12 +105,12 @@ class Exchange {
       this.#sentAt = performance.now()
       if (progress.phase === 'send') progress.phase = 'firstByte'
     })
-    // Interim answers (1xx) are none; the clock goes by the final one.
+    // Interim answers (1xx) do not count: the time is that of the final one.
     client.on('information', () => {
       this.#firstByteAt = 0
       socket.once('data', this.#onData)
     })
-    // The parser hears of a first byte only when the whole head is there.
+    // The parser reports an answer only when the whole head is there.
     socket.once('data', this.#onData)
   }
 
@@ -132,12 +132,12 @@ class Exchange {
       this.#settle()
       return
     }
-    this.#stopReading = readBody(response, answer.body, options.keepBytes, (failed) =>
+    this.#stopReading = readBody(response, answer.body, options.bufferBytes, (failed) =>
       this.#settle(failed === undefined ? undefined : new TargetFailure(failed)),
     )
   }
 
-  /** A switch of protocols is an answer when the user asked for it by a header, and nonsense when not. */
+  /** A switch of protocols is an answer if the user's headers requested it, else a failure. */
   #onUpgrade(response: IncomingMessage, head: Buffer): void {
     if (this.#settled) return
     const { answer, options, outgoing } = this.#parts
@@ -155,7 +155,7 @@ class Exchange {
 
   #onError(error: NodeJS.ErrnoException): void {
     const { answer, options } = this.#parts
-    // Bytes beyond the end of a whole answer harm nobody.
+    // Bytes after a complete answer are ignored.
     if (answer.response?.complete === true && isParserError(error)) return
     if (!this.#settled)
       this.#settle(new TargetFailure(exchangeFailure(error, options.where, answer)))

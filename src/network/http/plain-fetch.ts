@@ -1,5 +1,5 @@
-// Fetches one small thing over plain HTTP, as OCSP responders and hosts of revocation lists serve them. Those
-// addresses come out of certificates, so they go through the dialler and its policy like any other.
+// Fetches OCSP responses and revocation lists over plain HTTP. Their addresses come from certificates, so they go
+// through the dialler and its policy like all others.
 import { DeadlineReached } from '../deadline.ts'
 import { placeOf } from '../connect-errors.ts'
 import type { Connection, Dialler, Family, Progress } from '../dial.ts'
@@ -8,14 +8,14 @@ import { type Answer, exchange } from './exchange.ts'
 import { type HttpTarget, targetFor } from './target.ts'
 import { TargetFailure, targetFailure } from '../target-failure.ts'
 
-/** What to fetch. */
+/** A request. */
 export interface Fetch {
   url: string
   /** Sent by POST, with this type of content; a GET without. */
   body?: { bytes: Buffer; type: string }
   bytesMax: number
   timeoutMs: number
-  /** The family that is tried first. */
+  /** The family to try first. */
   family: Family
 }
 
@@ -64,7 +64,7 @@ function urlOf(text: string, base?: URL): URL {
   throw targetFailure('HTTP_REDIRECT_INVALID', 'not an http:// address')
 }
 
-/** The body, or where a redirect leads. */
+/** The body, or the location of a redirect. */
 async function ask(
   url: URL,
   { body, bytesMax, family }: Fetch,
@@ -87,7 +87,7 @@ async function ask(
       answer,
       options: {
         where: placeOf(target.host, target.port),
-        keepBytes: bytesMax + 1,
+        bufferBytes: bytesMax + 1,
         isEnough: ({ statusCode, headers: sent }) =>
           statusCode !== 200 || Number(sent['content-length'] ?? 0) > bytesMax,
       },
@@ -136,8 +136,8 @@ function contentOf({ response, body }: Answer, bytesMax: number): Buffer | strin
   if (status >= 300 && status < 400 && location !== undefined) return location
   if (status !== 200) throw targetFailure('HTTP_STATUS', `it answers with status ${status}`)
   const announced = Number(response?.headers['content-length'] ?? 0)
-  if (body.keptBytes > bytesMax || announced > bytesMax) {
+  if (body.bufferedBytes > bytesMax || announced > bytesMax) {
     throw targetFailure('HTTP_BODY_TOO_LARGE', `more than ${bytesMax} bytes`, { bytesMax })
   }
-  return Buffer.concat(body.kept)
+  return Buffer.concat(body.chunks)
 }

@@ -1,4 +1,4 @@
-// Where an HTTP answer sends the client next, and with what, as browsers do it (Fetch standard, 4.4).
+// Builds the next request after a redirect, as browsers do (Fetch standard, 4.4).
 import type { IncomingMessage } from 'node:http'
 import type { HttpTarget } from './target.ts'
 import { bareUrl, targetFor } from './target.ts'
@@ -6,7 +6,7 @@ import { targetFailure } from '../target-failure.ts'
 
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
 
-/** Whether the status code asks for another request elsewhere. */
+/** Whether the status code is a redirect. */
 export function isRedirect(statusCode: number): boolean {
   return REDIRECTS.has(statusCode)
 }
@@ -41,8 +41,8 @@ export function redirectTarget(from: HttpTarget, response: IncomingMessage): Htt
 const ABOUT_THE_BODY = /^(content-.*|transfer-encoding)$/i
 
 /**
- * All that goes along to another origin. No list of secret names can be whole: what a header of any other
- * name holds is between the user and the origin that it was written for.
+ * The only headers that are sent to another origin. No list of secret names can be complete: any other header is
+ * for the original origin alone.
  */
 const HARMLESS: ReadonlySet<string> = new Set([
   'accept',
@@ -57,17 +57,17 @@ const HARMLESS: ReadonlySet<string> = new Set([
   'user-agent',
 ])
 
-/** The headers that go along: nothing about a body that is left behind, no secrets to another origin. */
+/** The headers for the next request: none on a dropped body, no secrets to another origin. */
 function carriedOver(from: HttpTarget, to: URL, withoutBody: boolean): string[] {
   const sameOrigin = from.url.origin === to.origin
-  const kept: string[] = []
+  const carried: string[] = []
   for (let at = 0; at < from.headers.length; at += 2) {
     const name = from.headers[at] as string
     if (withoutBody && ABOUT_THE_BODY.test(name)) continue
     if (!sameOrigin && isBoundToOrigin(name, from.locked)) continue
-    kept.push(name, from.headers[at + 1] as string)
+    carried.push(name, from.headers[at + 1] as string)
   }
-  return kept
+  return carried
 }
 
 function isBoundToOrigin(name: string, locked: ReadonlySet<string>): boolean {

@@ -1,5 +1,7 @@
-// One HTTP request, ready to be sent: where it goes and what goes there. The first one of a monitor is made
-// once for its definition; the ones that follow a redirect are made from it.
+// One HTTP request, ready to send: destination and content. A monitor's first request is created once for its
+// definition; requests after a redirect are created from it.
+import { validateHeaderName, validateHeaderValue } from 'node:http'
+import { failure, type Failure } from '../../contract/failure.ts'
 import { VERSION } from '../../contract/versions.ts'
 import { ACCEPT_ENCODING } from './body.ts'
 
@@ -16,7 +18,7 @@ export interface HttpTarget {
   method: string
   /** Names and values in turn, without Host unless the user set it. */
   headers: readonly string[]
-  /** The same with Host and the length of the body: what is sent. */
+  /** The headers to send: the same with Host and the length of the body. */
   sentHeaders: readonly string[]
   body: Buffer | undefined
   /** Lower-case names of headers whose values are secret. */
@@ -33,7 +35,7 @@ const DEFAULTS: readonly (readonly [string, string])[] = [
 
 const NOTHING: ReadonlySet<string> = new Set()
 
-/** What a user may say about a request beyond its URL. */
+/** The user's settings of a request besides its URL. */
 export interface RequestParts {
   method: string
   headers?: readonly string[]
@@ -41,7 +43,7 @@ export interface RequestParts {
   locked?: ReadonlySet<string>
 }
 
-/** Makes a target. Credentials in the URL become Basic authentication, unless a header says other. */
+/** Creates a target. Credentials in the URL become Basic authentication, unless a header replaces them. */
 export function targetFor(url: URL, parts: RequestParts): HttpTarget {
   const headers = withoutFraming(parts.headers ?? [])
   const has = namesOf(headers)
@@ -90,15 +92,15 @@ export function namesOf(headers: readonly string[]): Set<string> {
   return new Set(headers.filter((_, at) => at % 2 === 0).map((name) => name.toLowerCase()))
 }
 
-/** How the message is framed is ours to say: a wrong length from a user would only hang the exchange. */
+/** Removes framing headers: a wrong length from a user would only hang the exchange. */
 function withoutFraming(headers: readonly string[]): string[] {
-  const kept: string[] = []
+  const remaining: string[] = []
   for (let at = 0; at < headers.length; at += 2) {
     const name = headers[at] as string
     if (/^(content-length|transfer-encoding)$/i.test(name)) continue
-    kept.push(name, headers[at + 1] as string)
+    remaining.push(name, headers[at + 1] as string)
   }
-  return kept
+  return remaining
 }
 
 function decoded(text: string): string {
@@ -107,4 +109,35 @@ function decoded(text: string): string {
   } catch {
     return text
   }
+}
+
+/** Headers and credentials as a monitor's definition has them. */
+export interface RequestFields {
+  headers: readonly { key: string; value: string }[]
+  basicAuth?: { username: string; password: string } | null | undefined
+}
+
+/** The first header that HTTP cannot carry. The message names the header, never its value. */
+export function headerProblem({ headers }: RequestFields): Failure | undefined {
+  for (const { key, value } of headers) {
+    try {
+      validateHeaderName(key)
+      validateHeaderValue(key, value)
+    } catch {
+      const message = `the header ${JSON.stringify(key)} has a character that HTTP does not allow`
+      return failure('SETTINGS_INVALID', message, { header: key })
+    }
+  }
+  return undefined
+}
+
+/** Names and values in turn; an Authorization of the user wins over `basicAuth`. */
+export function headersOf({ headers: pairs, basicAuth }: RequestFields): string[] {
+  const headers = pairs.flatMap(({ key, value }) => [key, value])
+  const { username = '', password = '' } = basicAuth ?? {}
+  const hasCredentials = username !== '' || password !== ''
+  if (hasCredentials && !namesOf(headers).has('authorization')) {
+    headers.push('Authorization', basic(username, password))
+  }
+  return headers
 }

@@ -1,5 +1,4 @@
-// What the kernel tells beside a packet: when it came, its TTL, and which error it stands for. See cmsg(3),
-// and for errors ip(7), IP_RECVERR.
+// Control messages of a packet: its time stamp, TTL and error. See cmsg(3), and for errors ip(7), IP_RECVERR.
 import { readAddress } from './socket-address.ts'
 import { CONTROL } from './socket-options.ts'
 
@@ -14,11 +13,11 @@ export interface PacketError {
   code: number
   /** The MTU, where a packet was too large. */
   info: number
-  /** Who sent the message; undefined when our own system did. */
+  /** The sender of the message; undefined for our own system. */
   offender: string | undefined
 }
 
-/** What came beside a packet. */
+/** Data from the control messages of a packet. */
 export interface ControlFacts {
   /** TTL or hop limit of the packet. */
   ttl?: number
@@ -32,8 +31,8 @@ const TIMESPEC_BYTES = 16
 const ERROR_BYTES = 16
 
 /**
- * Reads the control messages in the first `length` bytes. What is cut short or unknown is passed over.
- * `epochSeconds` is what kernel times count from.
+ * Reads the control messages in the first `length` bytes. Truncated and unknown ones are skipped.
+ * `epochSeconds` is the epoch of the resulting kernel times.
  */
 export function readControl(bytes: Buffer, length: number, epochSeconds: number): ControlFacts {
   const facts: ControlFacts = {}

@@ -1,4 +1,4 @@
-// Hands open descriptors from process to process over a local socket (SCM_RIGHTS, unix(7)), which Node
+// Passes open descriptors between processes over a local socket (SCM_RIGHTS, unix(7)), which Node
 // offers between its own processes only. Layouts are those of 64-bit Linux (cmsg(3), sendmsg(2)).
 import { addressOf, errno, libcFunction } from './syscalls.ts'
 
@@ -57,15 +57,15 @@ export async function receiveDescriptor(
   return { bytes: bytes.subarray(0, length), descriptor }
 }
 
-/** Ends the conversation; who waits for bytes has its end at once. */
+/** Shuts the socket down; a waiting receiver gets the end at once. */
 export function hangUp(socket: number): void {
   shutdown(socket, SHUT_RDWR)
 }
 
-/** What the addresses in a message lead to: to the engine it is garbage as soon as no variable names it. */
+/** Objects whose addresses are in a message: V8 would collect them as soon as no variable refers to them. */
 const ledTo = new WeakMap<Buffer, readonly Buffer[]>()
 
-/** A `struct msghdr` for bytes and room for one descriptor; all of it lives as long as the message does. */
+/** A `struct msghdr` for bytes and one descriptor; all its parts live as long as the message. */
 function messageFor(bytes: Buffer): { message: Buffer; control: Buffer } {
   const control = Buffer.alloc(CONTROL_BYTES)
   const vector = Buffer.alloc(16)

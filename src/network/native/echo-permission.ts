@@ -1,7 +1,7 @@
-// Whether the system lets this process send ICMP echoes, and what to tell people where it does not.
+// Checks whether the system allows this process to send ICMP echoes, and suggests a fix if not.
 import { readFileSync } from 'node:fs'
 
-/** What the system says of this process; undefined where it does not say. */
+/** The permissions of this process; undefined where the system does not show them. */
 export interface EchoRights {
   /** `net.ipv4.ping_group_range`: groups whose processes may open ICMP sockets without privileges. */
   range: string | undefined
@@ -16,7 +16,7 @@ const EVERYBODY = '0 2147483647'
 /** A bit of the capabilities (capabilities(7)). */
 const NET_RAW = 13n
 
-/** Those of this process. */
+/** Reads the permissions of this process. */
 export function echoRights(): EchoRights {
   const capabilities = /^CapEff:\s*([0-9a-f]+)$/m.exec(read(STATUS_FILE) ?? '')?.[1]
   const groups = [...new Set([process.getegid?.() ?? 0, ...(process.getgroups?.() ?? [])])]
@@ -24,8 +24,8 @@ export function echoRights(): EchoRights {
 }
 
 /**
- * Whether echoes will be refused, as far as that can be told without a socket: opening one takes native code, which
- * an agent without ICMP monitors never loads.
+ * Whether echoes will be refused, as far as is known without a socket: opening one needs native code, which an agent
+ * without ICMP monitors never loads.
  */
 export function areEchoesForbidden({ range, groups, capabilities }: EchoRights): boolean {
   const [low, high] = range?.split(' ').map(Number) ?? []
@@ -34,7 +34,7 @@ export function areEchoesForbidden({ range, groups, capabilities }: EchoRights):
   return !isRaw && !groups.some((group) => group >= low && group <= high)
 }
 
-/** What lets an agent send them. */
+/** How to allow an agent to send echoes. */
 export function echoFix({ range, groups }: EchoRights): string {
   const now =
     range === undefined

@@ -13,7 +13,7 @@ import { targetFailure, type TargetFailure } from '../target-failure.ts'
 export interface IcmpSocket {
   socket: NativeSocket
   /**
-   * `datagram`: the kernel writes identifier and checksum, and hands over what answers this socket alone.
+   * `datagram`: the kernel writes identifier and checksum, and delivers only answers for this socket.
    * `raw`: we write both (over IPv6 the kernel still writes the checksum), packets of IPv4 begin with
    * their IP header, and only echo replies with our identifier are handed over.
    */
@@ -23,7 +23,7 @@ export interface IcmpSocket {
 }
 
 /**
- * Opens one, with the identifier that is wanted where that is free. Throws a TargetFailure:
+ * Opens one, with the wanted identifier if it is free. Throws a TargetFailure:
  * ICMP_NOT_PERMITTED, RESOURCES_EXHAUSTED, or CONNECT_UNREACHABLE where the system does not have the
  * family.
  */
@@ -53,7 +53,7 @@ export function openIcmpSocket(native: Native, family: Family, wanted?: number):
 /** Why each kind of socket was refused. */
 type Refusals = Partial<Record<IcmpSocket['mode'], string>>
 
-/** Errors that say "not you", or "no such thing here": another kind of socket may do. */
+/** Errors for a missing permission or an unsupported protocol: another kind of socket may work. */
 const REFUSED: ReadonlySet<string> = new Set([
   'EACCES',
   'EPERM',
@@ -81,7 +81,7 @@ const BPF = { loadByte: 0x30, loadHalf: 0x28, loadByteAtX: 0x50, loadHalfAtX: 0x
 const [BPF_HEADER_LENGTH_TO_X, BPF_EQUAL, BPF_RETURN] = [0xb1, 0x15, 0x06]
 const WHOLE_PACKET = 0xffffffff
 
-/** A raw socket gets all ICMP of the host: let the kernel drop what is no reply to our identifier. */
+/** A raw socket gets all ICMP of the host: the kernel drops all but replies with our identifier. */
 function filter(native: Native, socket: NativeSocket, identifier: number): void {
   const program: Instruction[] =
     socket.family === 'IPv6'
@@ -126,9 +126,9 @@ const OUT_OF: Record<string, string> = {
 }
 
 function openFailure({ code, message }: SystemCallError, family: Family): TargetFailure {
-  const lacking = OUT_OF[code]
-  if (lacking !== undefined) {
-    return targetFailure('RESOURCES_EXHAUSTED', `this agent is out of ${lacking} (${code})`)
+  const resource = OUT_OF[code]
+  if (resource !== undefined) {
+    return targetFailure('RESOURCES_EXHAUSTED', `this agent is out of ${resource} (${code})`)
   }
   if (code === 'EAFNOSUPPORT') {
     return targetFailure('CONNECT_UNREACHABLE', `this agent’s system has no ${family}`, { family })

@@ -1,4 +1,4 @@
-// The C library's socket calls, bound at first use: what Node itself has no way to ask the kernel for (ICMP
+// Bindings of the C library's socket calls, created at first use, for kernel features that Node does not offer (ICMP
 // sockets, kernel time stamps, error queues). The same binding serves glibc and musl, x64 and arm64.
 import type Koffi from 'koffi'
 import type { KoffiFunc } from 'koffi'
@@ -13,7 +13,7 @@ export interface NativeMemory {
 
 type Pointer = bigint | Uint8Array
 
-/** System calls, as their manual pages have them; -1 says that `errno()` tells why. */
+/** System calls, as their manual pages have them; -1 means that `errno()` has the error. */
 export interface Libc {
   socket(domain: number, type: number, protocol: number): number
   close(fd: number): number
@@ -39,9 +39,9 @@ export interface Libc {
   write(fd: number, bytes: Pointer, length: number): number
   /** Waits in a thread of Node's pool. */
   poll: KoffiFunc<(fds: bigint, count: number, timeoutMs: number) => number>
-  /** Why the last call failed. */
+  /** The error of the last failed call. */
   errno(): number
-  /** Memory filled with zeros; `free` gives it back, and nobody may look at it any more. */
+  /** Allocates zeroed memory; it must not be used after `free`. */
   allocate(bytes: number): NativeMemory
   free(memory: NativeMemory): void
 }
@@ -62,7 +62,7 @@ export class SystemCallError extends Error {
   }
 }
 
-/** This system has no C library that we can call: it is not Linux, or no binary of koffi fits it. */
+/** The C library cannot be called: the system is not Linux, or koffi has no binary for it. */
 export class LibcUnavailable extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options)
@@ -77,7 +77,7 @@ export function errorName(errno: number): string {
 
 let loading: Promise<Libc> | undefined
 
-/** Binds the C library, once. Rejects with LibcUnavailable where there is none for us. */
+/** Binds the C library once. Rejects with LibcUnavailable where it is not supported. */
 export function loadLibc(): Promise<Libc> {
   loading ??= load()
   return loading
@@ -97,7 +97,7 @@ async function load(): Promise<Libc> {
 }
 
 function bindLibc(koffi: typeof Koffi): Libc {
-  // No name: the library that this process itself runs on, whichever that is.
+  // Without a name: the library of this process itself, glibc or musl.
   const self = koffi.load(null)
   const bound = (prototype: string) => self.func(prototype)
   const blocks = new Map<bigint, unknown>()

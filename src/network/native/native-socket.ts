@@ -1,6 +1,6 @@
-// A socket of our own beside Node's: with error queue, TTLs and kernel time stamps. It never blocks; who
-// has to wait for it uses readiness.ts. Never hand its descriptor to Node, nor one of Node's to it: Node
-// ends the whole process when it finds an error queue.
+// A native socket, with error queue, TTLs and kernel time stamps, which Node's sockets do not have. It never blocks:
+// wait for it with readiness.ts. Never share a descriptor with Node: Node ends the whole process when it finds an
+// error queue.
 import { readControl, readTimespec, type ControlFacts } from './control-messages.ts'
 import type { Family } from '../dial.ts'
 import { SystemCallError, loadLibc, type Libc, type NativeMemory } from './libc.ts'
@@ -25,7 +25,7 @@ import {
   type SocketOption,
 } from './socket-options.ts'
 
-/** What kind of socket to open. */
+/** The kind of a socket. */
 export interface SocketKind {
   family: Family
   type: keyof typeof SOCKET_TYPES
@@ -34,29 +34,29 @@ export interface SocketKind {
 
 /** A packet, or an entry of the error queue. */
 export interface Received extends ControlFacts {
-  /** Valid until the next packet is received, by whichever socket. In an error, the packet that we sent. */
+  /** Valid until the next packet is received, by any socket. In an error, the packet that we sent. */
   bytes: Buffer
-  /** Who sent it; in an error, whom our packet was for. Canonical, see SocketAddress. */
+  /** The sender; in an error, the destination of our packet. Canonical, see SocketAddress. */
   from: string
   port: number
   /** The packet was longer than fits. */
   truncated: boolean
 }
 
-/** Opens sockets and tells the kernel's time. */
+/** Opens sockets and reads the kernel's clock. */
 export interface Native {
   /** Throws a SystemCallError where the kernel refuses. */
   open(kind: SocketKind): NativeSocket
-  /** The kernel's form of a literal, its zone looked up. Throws a TypeError for what is no literal. */
+  /** The kernel's form of a literal, its zone looked up. Throws a TypeError if it is not a literal. */
   address(literal: string, port: number): SocketAddress
-  /** The kernel's clock, to compare `kernelMs` with. Milliseconds; steps when somebody sets the clock. */
+  /** The kernel's clock, to compare `kernelMs` with. Milliseconds; it jumps when the clock is set. */
   clockMs(): number
   readonly libc: Libc
 }
 
 let made: Promise<Native> | undefined
 
-/** Everything native, loaded at first use. Rejects with LibcUnavailable where there is none for us. */
+/** Loads all native code at first use. Rejects with LibcUnavailable where it is not supported. */
 export function loadNative(): Promise<Native> {
   made ??= loadLibc().then(createNative)
   return made
@@ -72,15 +72,15 @@ function createNative(libc: Libc): Native {
   }
 }
 
-/** The largest packet there is. */
+/** The size of the largest packet. */
 const PACKET_BYTES_MAX = 65_536
 const CONTROL_BYTES = 512
 
-/** The one place that packets are received into: they are looked at one after the other. */
+/** The only receive buffer: packets are processed one after the other. */
 interface Inbox {
   /** Length of the packet, or minus the number of the error. */
   receive(fd: number, flags: number): number
-  /** What was received last. */
+  /** The packet received last. */
   last(length: number): Received
   clockMs(): number
 }
@@ -106,7 +106,7 @@ function createInbox(libc: Libc): Inbox {
     receive(fd, flags) {
       view.setUint32(AT.header + 8, ADDRESS_BYTES_MAX, true)
       view.setUint32(AT.header + 40, CONTROL_BYTES, true)
-      // The name of an error without one must not be that of the packet before.
+      // An error without an address must not show that of the previous packet.
       view.setUint16(AT.name, 0, true)
       const length = libc.recvmsg(fd, header, flags | MSG_DONTWAIT)
       return length >= 0 ? length : -libc.errno()
@@ -190,11 +190,11 @@ export class NativeSocket {
   }
 
   /**
-   * Dissolves the connection, or what has become of it so far, and keeps the port: a connection that
-   * stands is reset. After that the socket can connect again.
+   * Dissolves the connection, or the attempt, and keeps the port; an open connection is reset. After that the socket
+   * can connect again.
    */
   disconnect(): void {
-    // ECONNRESET is what the kernel says about an attempt that it gave up for us.
+    // The kernel reports ECONNRESET for the aborted attempt.
     this.#libc.connect(this.fd, NOWHERE, NOWHERE.length)
     this.getOption(OPTION.error)
   }
@@ -210,8 +210,8 @@ export class NativeSocket {
 
   /**
    * Sends a packet: to the address, or where the socket is connected to. Returns 0, or the number of the
-   * error (`errorName` has its name), which may be that of a packet before this one: who sends to more
-   * than one address empties the error queue and tries again.
+   * error (`errorName` has its name), which may belong to an earlier packet: with
+   * more than one destination, empty the error queue and try again.
    */
   send(packet: Uint8Array, to?: SocketAddress): number {
     const { length } = packet
@@ -227,7 +227,7 @@ export class NativeSocket {
     return this.#receive(0)
   }
 
-  /** The next entry of the error queue; undefined when none waits. Poll knows no rest until it is empty. */
+  /** The next entry of the error queue; undefined when none waits. Poll returns at once until it is empty. */
   receiveError(): Received | undefined {
     return this.#receive(MSG_ERRQUEUE)
   }
@@ -238,7 +238,7 @@ export class NativeSocket {
       const length = this.#inbox.receive(this.fd, flags)
       if (length >= 0) return this.#inbox.last(length)
       if (length === -EAGAIN) return undefined
-      // The error of an earlier packet, told once: its entry in the error queue says more.
+      // The error of an earlier packet, reported once: its entry in the error queue has the details.
     }
     return undefined
   }

@@ -1,21 +1,20 @@
-// Waits for all sockets of our own at once: one thread of Node's pool polls them while there is something to
-// wait for, and none does while there is not.
+// Polls all native sockets at once, in one thread of Node's pool, and only while at least one is watched.
 import { type Libc, type NativeMemory } from './libc.ts'
 import { POLL } from './socket-options.ts'
 
-/** A descriptor that is waited for. */
+/** A watched descriptor. */
 export interface Watch {
-  /** Waits for it no more, until `resume`. */
+  /** Stops watching until `resume`. */
   pause(): void
   resume(): void
-  /** Forgets it; close the descriptor after that. */
+  /** Ends the watch; close the descriptor after that. */
   close(): void
 }
 
 /**
  * Calls back whenever the descriptor is ready for one of `events` (of POLL) or has an error, until it is
- * paused or closed. Entries of the error queue count as errors: who does not read them is called again
- * and again. A watch that is not paused keeps the process alive.
+ * paused or closed. Entries of the error queue count as errors: the callback repeats until
+ * they are read. A watch that is not paused keeps the process alive.
  */
 export function watch(
   libc: Libc,
@@ -27,7 +26,7 @@ export function watch(
   return poller.watch({ fd, events, onReady, active: true, inRound: 0 })
 }
 
-/** Sockets that are waited for now. */
+/** Number of sockets watched now. */
 export function watchedNow(): number {
   return poller?.active ?? 0
 }
@@ -39,13 +38,13 @@ interface Entry {
   readonly events: number
   readonly onReady: (events: number) => void
   active: boolean
-  /** The newest round that waits for it. */
+  /** The newest round that polls it. */
   inRound: number
 }
 
-/** No round is longer: what went wrong with waking it would go unnoticed no longer than this. */
+/** Length limit of a round: a lost signal delays a change no longer than this. */
 const ROUND_MS_MAX = 1000
-/** After a round that could not begin. */
+/** Delay after a round that could not start. */
 const RETRY_MS = 20
 const POLLFD_BYTES = 8
 const EFD_FLAGS = 0o4000 | 0o2000000
@@ -54,21 +53,21 @@ const ONE = Buffer.from([1, 0, 0, 0, 0, 0, 0, 0])
 class Poller {
   readonly #libc: Libc
   readonly #entries = new Set<Entry>()
-  /** Written to in order to end a round early. */
+  /** An eventfd; a write to it ends the round early. */
   readonly #condition: number
   #round = 0
   #waited: Entry[] = []
   #memory: NativeMemory
   #isPolling = false
   #isBegun = false
-  #isRung = false
+  #isSignalled = false
 
   constructor(libc: Libc) {
     this.#libc = libc
     this.#condition = libc.eventfd(0, EFD_FLAGS)
     this.#memory = libc.allocate(64 * POLLFD_BYTES)
     // Node waits for its pool when it exits.
-    process.once('exit', () => this.#ring())
+    process.once('exit', () => this.#signal())
   }
 
   get active(): number {
@@ -95,30 +94,30 @@ class Poller {
       },
       close: () => {
         entry.active = false
-        // A round holds what it polls open; the port of a closed socket would stay taken.
+        // A round keeps its sockets open: the port of a closed one would stay in use.
         if (this.#entries.delete(entry) && this.#isPolling && entry.inRound === this.#round) {
-          this.#ring()
+          this.#signal()
         }
       },
     }
   }
 
-  /** Ends the round where it waits for the wrong descriptors, and begins one where there is none. */
+  /** Ends a round with outdated descriptors, or starts one if none runs. */
   #changed(entry: Entry): void {
     if (!this.#isPolling) {
       if (entry.active) this.#begin()
     } else if (entry.active ? entry.inRound !== this.#round : this.#active().length === 0) {
-      this.#ring()
+      this.#signal()
     }
   }
 
-  #ring(): void {
-    if (!this.#isPolling || this.#isRung) return
-    this.#isRung = true
+  #signal(): void {
+    if (!this.#isPolling || this.#isSignalled) return
+    this.#isSignalled = true
     this.#libc.write(this.#condition, ONE, ONE.length)
   }
 
-  /** One round for all that changes in this turn of the event loop. */
+  /** Starts one round for all changes in this turn of the event loop. */
   #begin(): void {
     if (this.#isBegun || this.#isPolling) return
     this.#isBegun = true
@@ -138,7 +137,7 @@ class Poller {
       this.#isPolling = true
       this.#libc.poll.async(this.#memory.address, count + 1, ROUND_MS_MAX, () => this.#ended())
     } catch {
-      // The binding takes only so many calls at a time.
+      // The binding limits the number of concurrent calls.
       this.#isPolling = false
       setTimeout(() => this.#begin(), RETRY_MS)
     }
@@ -166,8 +165,8 @@ class Poller {
 
   #ended(): void {
     this.#isPolling = false
-    if (this.#isRung) {
-      this.#isRung = false
+    if (this.#isSignalled) {
+      this.#isSignalled = false
       this.#libc.read(this.#condition, Buffer.alloc(8), 8)
     }
     this.#begin()

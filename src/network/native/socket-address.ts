@@ -2,9 +2,9 @@
 import { ipv4Word, ipv6Words } from '../ip-address.ts'
 import { AF_INET, AF_INET6 } from './socket-options.ts'
 
-/** An address and a port, in the kernel's form, too. */
+/** An address and a port, also in the kernel's form. */
 export interface SocketAddress {
-  /** Canonical (RFC 5952), with the index of its zone: two are the same exactly if their texts are. */
+  /** Canonical (RFC 5952), with the index of its zone: equal addresses have equal texts. */
   readonly address: string
   readonly port: number
   readonly bytes: Buffer
@@ -17,7 +17,7 @@ const INET_BYTES = 16
 
 /**
  * The kernel's form of a literal. A zone is a number or the name of an interface, for which
- * `interfaceIndex` knows the number (0 for none). Throws a TypeError for what is no literal.
+ * `interfaceIndex` knows the number (0 for none). Throws a TypeError if it is not a literal.
  */
 export function socketAddress(
   literal: string,
@@ -64,7 +64,7 @@ export function readAddress(bytes: Buffer, at: number): string | undefined {
   return scope === 0 ? text : `${text}%${scope}`
 }
 
-/** The port beside the address at `at`. */
+/** The port of the address at `at`. */
 export function readPort(bytes: Buffer, at: number): number {
   return bytes.readUInt16BE(at + 2)
 }

@@ -4,7 +4,7 @@
 export const AF_INET = 2
 export const AF_INET6 = 10
 
-/** Types of sockets; ours never block and are not inherited by child processes. */
+/** Types of sockets; non-blocking, and not inherited by child processes. */
 export const SOCKET_TYPES = { stream: 1, datagram: 2, raw: 3 } as const
 export const SOCK_NONBLOCK = 0o4000
 export const SOCK_CLOEXEC = 0o2000000
@@ -34,7 +34,7 @@ export const OPTION = {
   ttl4: [SOL_IP, 2],
   /** One of PATH_MTU. */
   pathMtu4: [SOL_IP, 10],
-  /** Errors wait in the error queue, with who sent them. */
+  /** Errors go to the error queue, with their sender. */
   errors4: [SOL_IP, 11],
   receiveTtl4: [SOL_IP, 12],
   ttl6: [SOL_IPV6, 16],
@@ -51,13 +51,13 @@ export const OPTION = {
 
 /** What the kernel does about the path's MTU (IP_MTU_DISCOVER, IPV6_MTU_DISCOVER). */
 export const PATH_MTU = {
-  /** Never says "don't fragment". */
+  /** Never sets "don't fragment". */
   dont: 0,
-  /** Says it, and fragments by itself what it knows to be too large. */
+  /** Sets it, and fragments packets above the known MTU itself. */
   want: 1,
-  /** Says it, and refuses what it knows to be too large. */
+  /** Sets it, and refuses packets above the known MTU. */
   always: 2,
-  /** Says it, and does not look at what it knows. */
+  /** Sets it, and ignores the known MTU. */
   probe: 3,
 } as const
 
@@ -72,7 +72,7 @@ export const MSG_TRUNC = 0x20
 /** Events of poll. */
 export const POLL = { in: 1, out: 4, error: 8, hangUp: 16, invalid: 32 } as const
 
-/** Who reports an error (SO_EE_ORIGIN_…). */
+/** Origin of an error (SO_EE_ORIGIN_…). */
 export const ERROR_ORIGIN = { local: 1, icmp: 2, icmp6: 3, timestamp: 4 } as const
 
 /** Control messages that come with packets. */

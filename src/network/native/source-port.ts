@@ -1,16 +1,16 @@
-// The port that packets come from. Routers with several ways to a target choose one by addresses and
-// ports: the same port on every run keeps the path from changing by itself.
+// Chooses the source port. Routers with several paths to a target choose one by addresses and ports: with the same
+// port on every run the path does not change by itself.
 import { SystemCallError } from './libc.ts'
 import type { Native, NativeSocket } from './native-socket.ts'
 
-/** Ports that are tried when the wanted one is taken, before the system may choose. */
+/** Ports to try from the wanted one on, before the system chooses. */
 const TRIES_MAX = 16
-/** From one to the next; more than the ports of one trace, so that two traces do not meet again. */
+/** Distance of these ports; more than the ports of one trace, so that two traces do not overlap again. */
 const STEP = 11
 
 /**
- * Binds the socket to the wanted port or one near it, else to one that the system chooses; tells which.
- * Throws a SystemCallError.
+ * Binds the socket to the wanted port or one near it, else to one that the system chooses. Returns
+ * the port. Throws a SystemCallError.
  */
 export function bindSourcePort(native: Native, socket: NativeSocket, wanted?: number): number {
   const anywhere = socket.family === 'IPv6' ? '::' : '0.0.0.0'

@@ -1,4 +1,4 @@
-// The few calls of Linux that hold user code, which Node does not offer: numbers and structures are
+// System calls of Linux for the sandbox of user code, which Node does not offer: numbers and structures are
 // those of the kernel's uapi headers, for x86-64 and arm64.
 import koffi from 'koffi'
 
@@ -149,7 +149,7 @@ export interface Architecture {
   otherFrom: number | undefined
 }
 
-/** What is known of an architecture; undefined where the sandbox cannot be built. */
+/** Constants of an architecture; undefined where the sandbox is not supported. */
 export function architectureOf(name: string): Architecture | undefined {
   if (name === 'x64') return { audit: 0xc000003e, numbers: NUMBERS.x64, otherFrom: 0x40000000 }
   if (name === 'arm64') return { audit: 0xc00000b7, numbers: NUMBERS.arm64, otherFrom: undefined }
@@ -218,7 +218,7 @@ export function closeOnExec(fd: number): void {
   fcntl3(fd, F_SETFD, 1)
 }
 
-/** Leaves the descriptor to the program that the process becomes. */
+/** Lets the program that the process becomes inherit the descriptor. */
 export function inheritOnExec(fd: number): void {
   fcntl3(fd, F_SETFD, 0)
 }
@@ -258,7 +258,7 @@ export function seccompFilter(flags: number, program: Buffer): number {
   return Number(syscallLast(numbers.seccomp, 1, flags, program))
 }
 
-/** Where a buffer lies in memory. It must not be moved: use only what stays referenced. */
+/** The address of a buffer, which must stay referenced. */
 export function addressOf(buffer: Buffer): bigint {
   return koffi.address(buffer)
 }

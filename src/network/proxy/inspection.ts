@@ -1,5 +1,5 @@
-// Holds what the location's proxy is asked to reach against the network policy, as far as we can see it: the
-// proxy resolves names itself, and may know more or others than we do.
+// Checks the targets of the location's proxy against the network policy, as far as possible: the proxy resolves
+// names itself, and may get other addresses than we do.
 import type { Endpoint } from '../dial.ts'
 import { literalOf, nameOf } from '../ip-address.ts'
 import { LeastRecentlyUsed } from '../least-recently-used.ts'
@@ -8,7 +8,7 @@ import { permit, type NetworkPolicy } from '../network-policy.ts'
 import type { Resolver } from '../dns/resolver.ts'
 import { targetFailure } from '../target-failure.ts'
 
-/** Names under which the clouds' metadata services answer, and where they lead. */
+/** Names of the clouds' metadata services, with their addresses. */
 const METADATA_NAMES: ReadonlyMap<string, string> = new Map([
   ['metadata', '169.254.169.254'],
   ['metadata.google.internal', '169.254.169.254'],
@@ -20,31 +20,31 @@ const METADATA_NAMES: ReadonlyMap<string, string> = new Map([
   ['metadata.platformequinix.com', '169.254.169.254'],
 ])
 
-/** Names whose look-up was incomplete that are remembered. */
+/** Number of names with an incomplete look-up that are cached. */
 const REMEMBERED_MAX = 1000
 
-/** What an inspection goes by. */
+/** Settings of an inspection. */
 export interface InspectionSettings {
   policy: NetworkPolicy
   resolver: Resolver
-  /** For one look-up, whatever time the checks have that wait for it. */
+  /** Time limit of one look-up, regardless of the deadlines of waiting checks. */
   lookUpMs?: number
-  /** How long an incomplete look-up stands before the name is asked for again. */
+  /** For this time an incomplete look-up is cached. */
   rememberMs?: number
 }
 
-/** Addresses that were found, and whether all that was asked for was answered. */
+/** The addresses found, and whether all questions were answered. */
 interface LookUp {
   addresses: readonly string[]
   complete: boolean
 }
 
 /**
- * Makes the test of endpoints before the proxy is asked for them. It rejects with TargetFailure
+ * Creates the check of endpoints, which precedes the request to the proxy. It rejects with TargetFailure
  * (ADDRESS_BLOCKED; POLICY_UNDECIDED when the deadline comes during a look-up), or the signal's reason.
  *
- * A name that we cannot resolve passes. What took a look-up to its end without an answer is remembered, and
- * from then on the name is asked for again while checks go by what is known: no check waits a second time.
+ * A name that we cannot resolve passes. An incomplete look-up is cached; when it has expired, the name is looked up
+ * again while checks use the cached addresses: no check waits a second time.
  */
 export function createInspection(settings: InspectionSettings) {
   const { policy } = settings
@@ -64,7 +64,7 @@ export function createInspection(settings: InspectionSettings) {
   }
 }
 
-/** One look-up for all who ask for a name at the same time; what was incomplete is remembered. */
+/** Shares one look-up among concurrent checks of a name; caches incomplete ones. */
 function sharedLookUps({ resolver, lookUpMs = 2000, rememberMs = 60_000 }: InspectionSettings) {
   const underWay = new Map<string, Promise<LookUp>>()
   const remembered = new LeastRecentlyUsed<string, { found: LookUp; until: number }>(REMEMBERED_MAX)
@@ -87,7 +87,7 @@ function sharedLookUps({ resolver, lookUpMs = 2000, rememberMs = 60_000 }: Inspe
   }
 }
 
-/** Both families: what the monitor asks for does not bind the proxy. Never rejects. */
+/** Looks up both families: the proxy may use either. Never rejects. */
 async function lookUpBoth(resolver: Resolver, name: string, lookUpMs: number): Promise<LookUp> {
   const limit = new AbortController()
   const timer = setTimeout(() => limit.abort(new Error('the look-up took too long')), lookUpMs)
@@ -101,7 +101,7 @@ async function lookUpBoth(resolver: Resolver, name: string, lookUpMs: number): P
   return { addresses, complete: addresses.length > 0 && !limit.signal.aborted }
 }
 
-/** Stops waiting when aborted; the look-up goes on, so that the next check finds its outcome. */
+/** Stops waiting when aborted; the look-up continues, so that the next check finds its outcome. */
 function untilAborted(work: Promise<LookUp>, host: string, signal: AbortSignal): Promise<LookUp> {
   return new Promise((resolve, reject) => {
     const onAbort = () => reject(undecided(signal.reason, host))
@@ -110,12 +110,12 @@ function untilAborted(work: Promise<LookUp>, host: string, signal: AbortSignal):
   })
 }
 
-/** That our own name servers are slow says nothing about the target. */
+/** Slow name servers of our own say nothing about the target. */
 function undecided(reason: unknown, host: string): Error {
   if (!(reason instanceof DeadlineReached)) return reason as Error
   return targetFailure(
     'POLICY_UNDECIDED',
-    `time ran out before the addresses of ${host} could be held against the network policy`,
+    `time ran out before the addresses of ${host} could be checked against the network policy`,
     { host, deadlineMs: reason.deadlineMs },
   )
 }

@@ -1,5 +1,5 @@
-// The location's proxy: tunnels by CONNECT for TLS and TCP, forwarding for plain HTTP. What the proxy would
-// reach on our behalf is held against the network policy as far as we can see it.
+// The location's proxy: tunnels by CONNECT for TLS and TCP, forwarding for plain HTTP. Targets of
+// the proxy are checked against the network policy as far as we can resolve them.
 import type { Socket } from 'node:net'
 import type { Connection, Endpoint, Progress } from '../dial.ts'
 import { basic } from '../http/target.ts'
@@ -20,7 +20,7 @@ export interface Proxy {
   forward(endpoint: Endpoint, progress: Progress, signal: AbortSignal): Promise<Connection>
 }
 
-/** What is wrong with the text as `proxyUrl`, or undefined. Never shows the text: it holds a password. */
+/** The problem of the text as `proxyUrl`, or undefined. Never shows the text: it may contain a password. */
 export function proxyProblem(text: string): string | undefined {
   const url = URL.parse(text)
   if (url === null) return 'not a URL; write http://proxy.example:3128 or with user:password@'
@@ -90,7 +90,7 @@ function locationOf(proxyUrl: string): Location {
   }
 }
 
-/** Connects to the proxy itself. The operator chose it, so the policy has no say about its address. */
+/** Connects to the proxy itself. The operator chose it, so the policy does not apply to its address. */
 async function reach(
   { host, port }: Location,
   resolver: Resolver,
@@ -120,7 +120,7 @@ async function reach(
 }
 
 async function proxyAddress(resolver: Resolver, host: string, signal: AbortSignal) {
-  // The family of the monitor speaks about its target; the proxy is reached as it can be.
+  // The monitor's family applies to its target only; the proxy may be reached by either.
   const found = await resolver.resolve(host, 'IPv4', signal).catch((error: unknown) => {
     if (error instanceof TargetFailure) return resolver.resolve(host, 'IPv6', signal)
     throw error
@@ -142,7 +142,7 @@ async function speakTls(location: Location, socket: Socket, signal: AbortSignal)
   }
 }
 
-/** What goes wrong on the way to the proxy says nothing about the target. */
+/** An error on the way to the proxy says nothing about the target. */
 function proxyFault(error: unknown): unknown {
   if (error instanceof DeadlineReached) {
     return targetFailure(

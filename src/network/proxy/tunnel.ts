@@ -1,5 +1,5 @@
-// One CONNECT request on a connection to a proxy (RFC 9110, 9.3.6), by hand: the answer has a head and no
-// body, and whatever follows it already belongs to the tunnel.
+// One CONNECT request on a connection to a proxy (RFC 9110, 9.3.6), without Node's HTTP client: the answer has a head
+// and no body, and all bytes after it belong to the tunnel.
 import type { Socket } from 'node:net'
 import { connectionFailure, placeOf } from '../connect-errors.ts'
 import { targetFailure, type TargetFailure } from '../target-failure.ts'
@@ -62,7 +62,7 @@ export function askForTunnel(
       return
     }
     signal.addEventListener('abort', onAbort)
-    // Unlike `data`, this leaves the stream as fresh as it was for whoever listens next.
+    // Unlike `data`, `readable` does not switch the stream to flowing mode, so the next reader can choose.
     socket.on('readable', onReadable)
     socket.on('end', onEnd)
     socket.on('close', onEnd)

@@ -1,5 +1,5 @@
-// What of a certificate (RFC 5280) OpenSSL's view does not show: where to ask about revocation, whether an OCSP
-// staple must come with it, the logs that have seen it, and the raw parts that revocation is matched by.
+// Parts of a certificate (RFC 5280) that Node does not show: addresses for revocation, whether an OCSP staple is
+// required, certificate transparency logs, and the raw parts for matching revocation entries.
 import {
   bitsOf,
   childrenOf,
@@ -16,7 +16,7 @@ import {
   wholeElement,
 } from './der.ts'
 
-/** A signed certificate timestamp (RFC 6962); its signature is not checked, which takes a list of logs. */
+/** A signed certificate timestamp (RFC 6962); its signature is not checked, which would need a list of logs. */
 export interface SignedTimestamp {
   /** Id of the log, hex. */
   logId: string
@@ -108,7 +108,7 @@ export function extensionsOf(sequence: Element): Map<string, Buffer> {
   return extensions
 }
 
-/** One extension that cannot be read is left out: the rest of the certificate still counts. */
+/** Skips an extension that cannot be read: the rest of the certificate is still used. */
 function readExtension(structure: CertificateStructure, id: string, value: Buffer): void {
   try {
     if (id === EXTENSION.tlsFeature) {

@@ -1,5 +1,5 @@
 // Reads and writes DER (X.690), the form of certificates, OCSP messages and revocation lists. Elements are
-// views of the bytes that they stand in, so that a list of a million entries costs no object until it is looked at.
+// views of the underlying bytes, so that a list of a million entries costs no objects until it is read.
 
 /** Bytes that are not the DER that was expected. Never leaves the readers of messages. */
 export class DerFault extends Error {
@@ -60,7 +60,7 @@ export function elementAt(bytes: Buffer, at: number, end: number): Element {
   return { bytes, tag, from: at, start, end: start + length }
 }
 
-/** The one element that the bytes are. Throws DerFault when anything follows it. */
+/** Parses the bytes as one element. Throws DerFault when anything follows it. */
 export function wholeElement(bytes: Buffer, tag: number): Element {
   const element = elementAt(bytes, 0, bytes.length)
   if (element.end !== bytes.length) throw new DerFault('bytes after the end')

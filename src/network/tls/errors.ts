@@ -1,4 +1,4 @@
-// From OpenSSL's words for a certificate or a handshake that failed to stable failure codes.
+// Maps OpenSSL's error codes for certificates and handshakes to stable failure codes.
 import type { FailureCode } from '../../contract/failure.ts'
 
 const CERTIFICATE: Record<string, FailureCode> = {
@@ -21,7 +21,7 @@ export function certificateCode(reason: string): FailureCode {
   return CERTIFICATE[reason] ?? 'TLS_CERTIFICATE_INVALID'
 }
 
-// What OpenSSL says when the bytes that came are no TLS record: an HTTP answer, a banner, noise.
+// Errors of OpenSSL for bytes that are no TLS record: an HTTP answer, a banner, noise.
 const NOT_TLS: ReadonlySet<string> = new Set([
   'ERR_SSL_WRONG_VERSION_NUMBER',
   'ERR_SSL_PACKET_LENGTH_TOO_LONG',
@@ -31,7 +31,7 @@ const NOT_TLS: ReadonlySet<string> = new Set([
   'ERR_SSL_BAD_RECORD_TYPE',
 ])
 
-// Alerts that speak of the client's certificate: missing, or not to the server's taste.
+// Alerts about the client's certificate: missing, or not accepted by the server.
 const ABOUT_OUR_CERTIFICATE =
   /ALERT_(CERTIFICATE_(REQUIRED|UNKNOWN|EXPIRED|REVOKED)|BAD_CERTIFICATE|NO_CERTIFICATE|UNSUPPORTED_CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED)/
 

@@ -1,4 +1,4 @@
-// What a peer's certificates say, read once for a chain and kept for the next handshake that shows it.
+// Facts of a peer's certificates, read once for a chain and cached for later handshakes with it.
 import type { X509Certificate } from 'node:crypto'
 import { isIP } from 'node:net'
 import type { TLSSocket } from 'node:tls'
@@ -13,9 +13,9 @@ export interface CertificateFacts {
   /** Distinguished name, `CN=example.com, O=…`. */
   subject: string
   issuer: string
-  /** Host names and addresses that it is for, the first of them where there are very many. */
+  /** Host names and addresses of the certificate, up to a limit. */
   subjectAltNames: string[]
-  /** How many there are, where not all are listed. */
+  /** Number of all names, if not all are listed. */
   subjectAltNamesTotal?: number
   validFrom: string
   validTo: string
@@ -30,12 +30,12 @@ export interface CertificateFacts {
   signatureAlgorithm?: string
 }
 
-/** What a TLS handshake showed. */
+/** Facts of a TLS handshake. */
 export interface PeerFacts {
   /** `TLSv1.3` and the like. */
   protocol: string
   cipher: string
-  /** The application protocol that was agreed on. */
+  /** The negotiated application protocol. */
   alpn?: string
   ocspStapled: boolean
   /** Whether the chain leads to a trusted authority and is valid now. */
@@ -46,9 +46,9 @@ export interface PeerFacts {
   verified: boolean
   /** OpenSSL's reason when it does not verify. */
   error?: string
-  /** What is wrong with the certificate; whether that fails the check is for the monitor to say. */
+  /** The failure of the certificate; the monitor decides whether it fails the check. */
   failure?: Failure
-  /** The peer's own certificate; absent when it showed none. */
+  /** The peer's own certificate; absent when it sent none. */
   certificate?: CertificateFacts
   /** Whole days until the peer's own certificate expires; negative when it has. */
   daysLeft?: number
@@ -59,7 +59,7 @@ export interface PeerFacts {
 }
 
 const DAY_MS = 86_400_000
-// Enough for the distinct chains of a large agent; a chain takes about 2 KB.
+// Enough for the distinct chains of a large agent; a chain needs about 2 KB.
 const CHAINS_MAX = 2000
 
 interface Chain {
@@ -71,7 +71,7 @@ interface Chain {
 
 const chains = new LeastRecentlyUsed<string, Chain>(CHAINS_MAX)
 
-/** Reads the facts of a handshake that is done. `name` is the host that the certificate must be for. */
+/** Reads the facts of a completed handshake. `name` is the host that the certificate must be for. */
 export function peerFacts(
   socket: TLSSocket,
   certificates: PeerCertificates | undefined,
@@ -153,7 +153,7 @@ function chainOf({ key, leaf, sent }: PeerCertificates): Chain {
   return made
 }
 
-/** What one certificate says. */
+/** Facts of one certificate. */
 export function certificateFacts(one: X509Certificate): CertificateFacts {
   const names = altNames(one.subjectAltName)
   const facts: CertificateFacts = {
@@ -181,7 +181,7 @@ function keyFacts(one: X509Certificate): Pick<CertificateFacts, 'keyType' | 'key
       ...(namedCurve === undefined ? {} : { curve: namedCurve }),
     }
   } catch {
-    // A key that this OpenSSL cannot read is no reason to lose the other facts.
+    // The other facts are still valid if this OpenSSL cannot read the key.
     return { keyType: 'unknown' }
   }
 }

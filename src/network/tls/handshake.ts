@@ -1,5 +1,5 @@
-// TLS on a connection that stands. Certificates are evaluated by us, so that their facts are known whatever is
-// wrong with them; sessions are never resumed, so that every handshake is a whole one.
+// TLS handshake on an open connection. Certificates are evaluated here, so that their facts are known even if they
+// are invalid; sessions are never resumed, so that every handshake is a full one.
 import { constants } from 'node:crypto'
 import { isIP, type Socket } from 'node:net'
 import {
@@ -26,7 +26,7 @@ const { getPeerCertificate } = TLSSocket.prototype
 const noCertificate = () => ({}) as DetailedPeerCertificate
 
 /**
- * Shakes hands on `socket`. Rejects with TargetFailure (TLS_…, CONNECTION_…, SETTINGS_INVALID when the
+ * Performs the handshake on `socket`. Rejects with TargetFailure (TLS_…, CONNECTION_…, SETTINGS_INVALID when the
  * certificate and key of the settings do not fit), or the signal's reason; then the socket is destroyed.
  */
 export function shakeHands(
@@ -43,8 +43,8 @@ export function shakeHands(
     try {
       signal.throwIfAborted()
       secure = connectTls(connectOptions(socket, name, handshake))
-      // Node reads the whole chain for `checkServerIdentity`, which here looks at nothing of it: that
-      // would be a sixth of the cost of a handshake.
+      // Node reads the whole chain for `checkServerIdentity`, which would cost a sixth of a handshake and is not
+      // needed here.
       secure.getPeerCertificate = noCertificate
     } catch (error) {
       socket.destroy()
@@ -101,10 +101,10 @@ function connectOptions(socket: Socket, name: string, handshake: Handshake): Con
   }
 }
 
-// A context takes a millisecond to make; one that has its own authorities some 100 KB.
+// Creating a context takes a millisecond; one with its own authorities needs some 100 KB.
 const CONTEXTS_MAX = 100
 const contexts = new LeastRecentlyUsed<string, SecureContext>(CONTEXTS_MAX)
-/** A text for each offer: it holds whole bundles of authorities, and is made and hashed once. */
+/** Cache keys by settings and offer: a key contains whole bundles of authorities and is built once. */
 const keys = new WeakMap<TlsSettings, Partial<Record<Offer, string>>>()
 const NONE: TlsSettings = {}
 
@@ -136,8 +136,8 @@ function secureContextFor(settings = NONE, offer: Offer = 'safe'): SecureContext
 type Offer = NonNullable<Handshake['offer']>
 
 /**
- * OpenSSL speaks the old versions, and with small keys, only below its usual security level. A reporter prefers
- * what browsers prefer, AES-128 with SHA-256, which costs less, too; servers mostly let the client choose.
+ * OpenSSL allows old versions and small keys only below its default security level. With these offers, AES-128 with
+ * SHA-256 is preferred, as in browsers: it also costs less, and servers mostly let the client choose.
  */
 const CIPHERS: Record<Offer, string | undefined> = {
   safe: undefined,
@@ -146,8 +146,8 @@ const CIPHERS: Record<Offer, string | undefined> = {
 }
 
 /**
- * The groups for agreeing on a key. To make keys of the newest ones (ML-KEM) for every handshake costs as much as all
- * the rest of it, so a reporter offers them only to a server that takes no other.
+ * The groups for the key exchange. Keys of the newest ones (ML-KEM) cost as much as the rest of the handshake, so these
+ * offers use them only with a server that accepts no other.
  */
 const GROUPS: Record<Offer, string | undefined> = {
   safe: undefined,
@@ -168,7 +168,7 @@ function makeContext(settings: TlsSettings, offer: Offer): SecureContext {
     maxVersion,
     ciphers: safe && old ? 'DEFAULT:@SECLEVEL=0' : CIPHERS[offer],
     ecdhCurve: GROUPS[offer],
-    // Servers that know nothing of secure renegotiation (RFC 5746) are old, not absent.
+    // Servers without secure renegotiation (RFC 5746) are old, but they do speak TLS.
     secureOptions: safe ? undefined : constants.SSL_OP_LEGACY_SERVER_CONNECT,
   }
   try {

@@ -1,6 +1,6 @@
-// The certificates that a peer sent, read without what reading them usually costs. Node's getPeerX509Certificate
-// loses the memory of every certificate behind the first one for good, and getPeerCertificate(true) takes a sixth
-// of a handshake; so a chain is looked at again after a minute only, and read as it was sent once.
+// Reads the certificates of a peer at a low cost. Node's getPeerX509Certificate leaks the memory of every certificate
+// after the first one, and getPeerCertificate(true) needs a sixth of a handshake's time. So a chain is read once as it
+// was sent, and compared again after a minute only.
 import { X509Certificate } from 'node:crypto'
 import type { DetailedPeerCertificate, TLSSocket } from 'node:tls'
 import { contextTag, DerFault, elementAt, Elements, encodingOf, TAG } from './der.ts'
@@ -11,12 +11,12 @@ export interface PeerCertificates {
   /** The same for the same certificates. */
   key: string
   leaf: X509Certificate
-  /** As they were sent, `leaf` first. */
+  /** In the order of the peer, `leaf` first. */
   sent: readonly X509Certificate[]
 }
 
 interface Recent {
-  /** DER of its own certificate, and what OpenSSL said of the chain: another verdict may come of another chain. */
+  /** DER of the leaf, and OpenSSL's verdict on the chain: a different verdict may mean a different chain. */
   shown: Buffer
   verdict: string | undefined
   certificates: PeerCertificates
@@ -24,11 +24,11 @@ interface Recent {
   readAt: number
 }
 
-/** A chain takes some 15 KB. */
+/** A chain needs some 15 KB. */
 const CHAINS_MAX = 2000
-/** How long a peer that shows the same certificate is taken to send the same ones behind it. */
+/** For this time, the same leaf of a peer is assumed to come with the same chain. */
 const AGE_MS_MAX = 60_000
-/** Reading a chain as sent loses some 5 KB each time; after so many, only its links are followed. */
+/** Reading a chain as sent leaks some 5 KB each time; after so many, it is built from issuer links. */
 const READS_MAX = 5000
 const LENGTH_MAX = 16
 
@@ -36,7 +36,7 @@ const recent = new LeastRecentlyUsed<string, Recent>(CHAINS_MAX)
 const chains = new LeastRecentlyUsed<string, PeerCertificates>(CHAINS_MAX)
 let reads = 0
 
-/** What the peer at `where` showed in a handshake that is done; undefined when that was nothing. */
+/** The certificates of the peer at `where` after a handshake; undefined when it sent none. */
 export function peerCertificates(socket: TLSSocket, where: string): PeerCertificates | undefined {
   const shown = leafOf(socket.getSession())
   const verdict = verdictOf(socket)
@@ -57,18 +57,18 @@ export function peerCertificates(socket: TLSSocket, where: string): PeerCertific
   return certificates
 }
 
-/** Node's types say that it is an error; it is mostly OpenSSL's word. */
+/** OpenSSL's verdict: mostly a string, although Node's types declare an Error. */
 function verdictOf({ authorizationError }: TLSSocket): string | undefined {
   const verdict = authorizationError as unknown
   return verdict instanceof Error ? verdict.message : (verdict as string | undefined)
 }
 
-/** Bytes of a session before its DER form, where Node says what it belongs to. */
+/** Limit of the bytes of a session before its DER form, where Node stores its context. */
 const PREFIX_BYTES_MAX = 600
 
 /**
- * The peer's certificate in a session (OpenSSL's SSL_SESSION, `[3] peer`), where it is the cheapest to get at;
- * undefined when it is not found there, which costs time and nothing else.
+ * The peer's certificate in a session (OpenSSL's SSL_SESSION, `[3] peer`), where it is the cheapest to
+ * read; undefined when it is not found there, which only costs time.
  */
 function leafOf(session: Buffer | undefined): Buffer | undefined {
   if (session === undefined) return undefined
@@ -87,7 +87,7 @@ function leafOf(session: Buffer | undefined): Buffer | undefined {
   }
 }
 
-/** Where a long sequence begins that reaches to the very end; -1 when none does. */
+/** Start of a long sequence that ends with the buffer; -1 without one. */
 function startOfDer(session: Buffer): number {
   const last = Math.min(PREFIX_BYTES_MAX, session.length - 4)
   for (let at = 0; at <= last; at++) {
@@ -112,7 +112,7 @@ function read(socket: TLSSocket): PeerCertificates | undefined {
   return certificates
 }
 
-/** From issuer to issuer, those that only we have included. */
+/** Follows the issuers, including those that are only in our trust store. */
 function linkedFrom(first: DetailedPeerCertificate | undefined): DetailedPeerCertificate[] {
   const linked: DetailedPeerCertificate[] = []
   let next: DetailedPeerCertificate | undefined = first
@@ -133,7 +133,7 @@ function sentBy(socket: TLSSocket): X509Certificate[] {
   return sent
 }
 
-/** Which of the links was sent and which was ours is not known: an authority's own is taken for ours. */
+/** Whether a link was sent is unknown: a self-signed last one is assumed to come from our trust store. */
 function followed(linked: readonly DetailedPeerCertificate[]): X509Certificate[] {
   const certificates = linked.map(({ raw }) => new X509Certificate(raw))
   const last = certificates.at(-1)

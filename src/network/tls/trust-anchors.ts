@@ -1,5 +1,4 @@
-// The authorities that a chain may end at, to find the one that it does end at: Node verifies chains, but does
-// not say by which of its roots.
+// Trusted authorities by subject, to find the root of a chain: Node verifies chains, but does not report the root.
 import { X509Certificate } from 'node:crypto'
 import { getCACertificates } from 'node:tls'
 import type { TlsSettings } from '../../contract/tls.ts'
@@ -12,7 +11,7 @@ export interface TrustAnchors {
   named(subject: Buffer): X509Certificate[]
 }
 
-/** Sets of authorities that monitors bring along. */
+/** Cached sets of authorities from monitors' settings. */
 const SETS_MAX = 50
 const PEM = /-----BEGIN (?:TRUSTED )?CERTIFICATE-----[^-]*-----END (?:TRUSTED )?CERTIFICATE-----/g
 
@@ -31,7 +30,7 @@ export function trustAnchors(settings: TlsSettings | undefined): TrustAnchors {
   return known
 }
 
-/** Keeps texts, and parses a certificate when one asks for it: a process trusts hundreds and uses few. */
+/** Stores PEM texts and parses a certificate at first use: a process trusts hundreds and uses few. */
 function anchorsOf(pems: readonly string[]): TrustAnchors {
   const bySubject = new Map<string, string[]>()
   for (const pem of pems) {

@@ -16,7 +16,7 @@ import { ensureApiKey } from './queries/api-keys.ts'
 import type { Database, Queryable } from '../../database/database.ts'
 import { makeKey, tracesOf } from '../secrets/api-key.ts'
 
-/** What somebody needs to use the API. */
+/** Credentials for the API. */
 export interface Credentials {
   accountId: string
   adminApiKey: string
@@ -26,16 +26,16 @@ export interface Credentials {
 export interface FirstAccountOptions {
   accountId: string | undefined
   adminApiKey: string | undefined
-  /** Keeps new credentials; called before they are final, and may be called again with others. */
+  /** Stores new credentials; called before they are final, and possibly again with others. */
   keep: (credentials: Credentials) => void
 }
 
 /** The account, and the message for the operator. */
 export interface FirstAccount {
   accountId: string
-  /** Credentials that were made here and are known to nobody yet. */
+  /** New credentials that are not shown yet. */
   made?: Credentials
-  /** What is odd about the key that was given. */
+  /** Warning about the given key. */
   warning?: string
 }
 
@@ -71,7 +71,7 @@ export function ensureFirstAccount(
     if (!isNew) return { accountId }
     const made = { accountId, adminApiKey: makeKey() }
     await addAdminKey(tx, made, 'First key')
-    // Before the commit: an account whose key nobody knows would be worse than a file without account.
+    // Before the commit: an account with a lost key would be worse than a file without an account.
     options.keep(made)
     return { accountId, made }
   })
@@ -103,16 +103,16 @@ function addAdminKey(tx: Queryable, { accountId, adminApiKey }: Credentials, nam
 }
 
 /**
- * Keeps credentials in `<folder>/credentials.json` for its owner alone, whole or not at all. Those of another
+ * Stores credentials atomically in `<folder>/credentials.json`, readable only by its owner. Those of another
  * account, from another database, are put aside as `credentials-<account>.json`.
  */
-export function keepCredentials(folder: string, credentials: Credentials): string {
+export function storeCredentials(folder: string, credentials: Credentials): string {
   makeFolderSync(folder, 0o755)
   const path = join(folder, 'credentials.json')
   const draft = `${path}.new`
   const file = openSync(draft, 'w', 0o600)
   try {
-    // A draft that was there already keeps its own mode.
+    // An existing draft has its own mode.
     chmodSync(draft, 0o600)
     writeSync(file, `${JSON.stringify(credentials, null, 2)}\n`)
     fsyncSync(file)
@@ -127,7 +127,7 @@ export function keepCredentials(folder: string, credentials: Credentials): strin
   return path
 }
 
-/** The account of a credentials file; undefined when there is none that we wrote. */
+/** The account of a credentials file; undefined when we have not written one. */
 function accountIn(path: string): string | undefined {
   try {
     const { accountId } = JSON.parse(readFileSync(path, 'utf8')) as Partial<Credentials>

@@ -13,7 +13,7 @@ const TOUCHED_MAX = 1000
 
 /** Keys of a database. */
 export interface KnownKeys<Key extends HashedKey> extends KeySource<Key> {
-  /** Notes what was used since the last time; never rejects. */
+  /** Records the use of keys since the last time; never rejects. */
   flush(): Promise<void>
   /** Ends the noting. */
   close(): void

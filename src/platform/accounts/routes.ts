@@ -7,7 +7,7 @@ import { CURRENT_RUNTIME } from './runtimes.ts'
 
 /** Where the names of accounts are. */
 export interface AccountSource {
-  /** The account with this id; undefined when there is none. */
+  /** The account with this id, or undefined. */
   find(id: string): Promise<{ id: string; name: string } | undefined>
 }
 

@@ -1,4 +1,4 @@
-// What an agent may be given: what it says that it can run, cut to what its version and image can.
+// Abilities of an agent: those that it reports, restricted to those of its version and image.
 import type { AgentFacts } from '../../contract/protocol/agent-protocol.ts'
 import { RUNTIMES } from '../../contract/runtimes.ts'
 import { type Manifest, manifestFor, MANIFESTS } from '../../contract/versions.ts'

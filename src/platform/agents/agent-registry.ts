@@ -1,5 +1,5 @@
 // Agent registry of a location: agents join, leave, time out and return. Each change begins an epoch
-// under the location's lock, so that at every slot exactly one list of members holds.
+// under the location's lock, so that at every slot exactly one list of members is valid.
 import { PROTOCOL_BOUNDS } from '../../contract/protocol/agent-protocol.ts'
 import {
   type AgentRow,
@@ -24,7 +24,7 @@ import { notFound, ApiError } from '../http/errors.ts'
 /** The platform's own pause after which heartbeat timeouts restart, and the heartbeat timeout of agents. */
 export const HEARTBEAT_BOUNDS: HeartbeatBounds = {
   pauseS: 5,
-  timeoutS: PROTOCOL_BOUNDS.agentSilenceMsMax / 1000,
+  timeoutS: PROTOCOL_BOUNDS.agentTimeoutMs / 1000,
 }
 
 /** Receives each epoch that this process began, and the number of agents it gave up. */
@@ -33,7 +33,7 @@ export interface AgentRegistryListener {
   lost(agents: number): void
 }
 
-/** What a leaving agent says. */
+/** Announcement of a leaving agent. */
 export interface Leaving {
   /** It starts no slot from here on. */
   atMs: number
@@ -51,8 +51,8 @@ export class AgentRegistry {
   }
 
   /**
-   * Takes an agent in: a new one, one that was gone, restarted, or can run other things than before.
-   * Throws 409 when another process has taken over its id, 403 when the location is full.
+   * Admits an agent: a new one, or one that returned, restarted, or changed its abilities. Throws 409 when
+   * another process uses its id now, 403 when the location is full.
    */
   async admit(said: AgentSaying): Promise<void> {
     await this.#change(said.locationId, async (tx, location) => {
@@ -64,16 +64,16 @@ export class AgentRegistry {
       }
       await writeAgent(tx, said, 'live')
       if (known !== undefined && known.instance !== said.instance) {
-        // Another process of it knows nothing of the runs on demand that the former one had.
+        // A restarted agent does not know the runs on demand of its former process.
         await handBackRuns(tx, { locationId: said.locationId, agentId: said.id })
       }
       // Another process of the same agent may be waiting: it must learn that it was superseded.
       if (cause === undefined) await announceNews(tx, said.locationId)
-      else return this.#begin(tx, location, { ...cause, fromMs: beginning(cause, location) })
+      else return this.#begin(tx, location, { ...cause, fromMs: epochStartMs(cause, location) })
     })
   }
 
-  /** Lets an agent go; a second time nothing changes. Throws 409 as `admit` does. */
+  /** Records that an agent leaves; idempotent. Throws 409 like `admit`. */
   async leave(said: AgentSaying, { atMs, notStarted }: Leaving): Promise<void> {
     await this.#change(said.locationId, async (tx, location) => {
       const known = await findAgent(tx, said.locationId, said.id)
@@ -129,7 +129,7 @@ export class AgentRegistry {
   }
 }
 
-/** An agent's own time of leaving is accepted within this. */
+/** Maximum age of the time of leaving that an agent reports. */
 const LEFT_AGO_MS_MAX = 30_000
 
 function refuseFormer(known: AgentRow | undefined, said: AgentSaying): void {
@@ -145,7 +145,7 @@ export function superseded(agentId: string): ApiError {
   )
 }
 
-/** Why taking the agent in begins an epoch; undefined when it does not. */
+/** The cause of the epoch that admitting the agent begins; undefined: it begins none. */
 function causeOf(
   known: AgentRow | undefined,
   { id, abilities }: AgentSaying,
@@ -156,14 +156,14 @@ function causeOf(
   }
   const now = new Set(abilities)
   const hasLost = known.abilities.some((one) => !now.has(one))
-  // What it cannot run any more nobody runs until others do.
+  // Monitors that it can no longer run stay without an owner until the next epoch.
   if (hasLost) return { kind: 'change', agents: [id], atMs, goneAtMs: null }
   const isSame = known.abilities.length === now.size
   return isSame ? undefined : { kind: 'change', agents: [id], atMs }
 }
 
 /** Other agents are notified a moment before they give up a monitor. */
-function beginning(cause: EpochCause, { nowMs, members }: LockedLocation): number {
+function epochStartMs(cause: EpochCause, { nowMs, members }: LockedLocation): number {
   const [id] = cause.agents
   const hasOthers = members.some((one) => one.id !== id)
   return hasOthers && cause.goneAtMs === undefined ? nowMs + PROTOCOL_BOUNDS.handOverMs : nowMs

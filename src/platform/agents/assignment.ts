@@ -1,5 +1,5 @@
 // Which agent runs which monitor: rendezvous hashing over those that can run it. Every process computes
-// the same owner without asking anybody, and when an agent goes only its monitors move.
+// the same owner without communication, and when an agent leaves only its monitors move.
 import { MANIFESTS } from '../../contract/versions.ts'
 
 const RUNTIME_PREFIX = 'runtime:'
@@ -11,7 +11,7 @@ export interface Member {
   abilities: readonly string[]
 }
 
-/** Whether somebody with `abilities` can run what has these needs. */
+/** Whether an agent with `abilities` can run a monitor with these needs. */
 export function capable(needs: readonly string[], abilities: readonly string[]): boolean {
   return needs.every((need) => abilities.includes(need))
 }
@@ -34,7 +34,7 @@ function seedOf(id: string): Seed {
   return { high, low }
 }
 
-/** The finalizer of MurmurHash3: each bit that goes in moves half of those that come out. */
+/** The finalizer of MurmurHash3: each input bit affects half of the output bits. */
 function mixed(value: number): number {
   let bits = value ^ (value >>> 16)
   bits = Math.imul(bits, 0x85ebca6b)
@@ -73,7 +73,7 @@ function highest<M extends Member>(
   return best
 }
 
-/** Who of `members`, all of them capable, runs a monitor; undefined when there is none. */
+/** The owner of a monitor among capable `members`; undefined when there are none. */
 export function ownerOf<M extends Member>(monitorId: string, members: readonly M[]): M | undefined {
   return highest(monitorId, seeded(members))
 }
@@ -84,7 +84,7 @@ function seeded<M extends Member>(members: readonly M[]): SeededMember<M>[] {
 
 /** Who runs what among the members of one epoch; looks at who is capable once for each kind of needs. */
 export interface Assignment<M extends Member> {
-  /** The owner; undefined when nobody is capable. */
+  /** The owner; undefined when no member is capable. */
   owner(monitorId: string, needs: readonly string[]): M | undefined
 }
 
@@ -106,10 +106,9 @@ export function createAssignment<M extends Member>(members: readonly M[]): Assig
 }
 
 /**
- * What it takes to run what has these needs, for people: `DNS: agent 7.0.0 or newer`. The version is that
- * of the first milestone which has all of them, where runtimes of earlier ones can still be installed. Engines
- * and runtimes have to be there when an agent starts; of a runtime that images bring no more it is said how
- * to leave it.
+ * Text of the needs of a monitor for messages: `DNS: agent 7.0.0 or newer`. The version is that of the first
+ * milestone that has all of them; runtimes of earlier ones can still be installed. Engines and runtimes must
+ * exist when an agent starts; for a runtime that images no longer contain, the text says how to migrate.
  */
 export function neededText(needs: readonly string[]): string {
   const [type = 'this monitor', ...more] = needs
@@ -132,7 +131,7 @@ export function neededText(needs: readonly string[]): string {
   return `${what}: agent ${first.version} or newer${some}${where}${upgradeHint(needs)}`
 }
 
-/** How to leave a runtime that the newest images do not bring; empty where there is none. */
+/** How to migrate from a runtime that the newest images do not contain; else empty. */
 function upgradeHint(needs: readonly string[]): string {
   const current = MANIFESTS.at(-1)?.runtimes ?? []
   const former = needs

@@ -1,11 +1,11 @@
-// From what an agent has to what it must run: who owned a monitor before, who owns it now, and from which
-// slot on. Pure, so that every process answers the same.
+// Hand-over: computes from the state of an agent which monitors it must run or drop, and from which slot on.
+// Pure, so that every process gives the same answer.
 import { PROTOCOL_BOUNDS } from '../../contract/protocol/agent-protocol.ts'
 import type { Epoch, EpochCause, EpochMember } from './queries/location-epochs.ts'
 import type { ChangedPlacement } from '../checks/queries/placement-changes.ts'
 import { type Assignment, createAssignment } from './assignment.ts'
 
-/** The state that an agent has, by its token. */
+/** The state of an agent, read from its token. */
 export interface SyncedState {
   epoch: number
   revision: number
@@ -19,7 +19,7 @@ export interface AssignedMonitor {
    * continues after the last recorded slot.
    */
   fromMs: number
-  /** It is to be another's from here on. */
+  /** From here on it belongs to another agent. */
   untilMs?: number
 }
 
@@ -32,7 +32,7 @@ export interface HandOver {
 /** Input of a hand-over. */
 export interface HandOverFacts {
   agentId: string
-  /** Undefined: it has nothing, or its state is unknown. */
+  /** Undefined: it has no monitors, or its state is unknown. */
   synced: SyncedState | undefined
   /** Oldest first, the newest one last; the epoch of `synced` is among them. */
   epochs: readonly Epoch[]
@@ -74,16 +74,16 @@ export function handOver({ agentId, synced, epochs, placements, nowMs }: HandOve
 }
 
 /**
- * One that was lost has said nothing for this long, at most; what it gave up before that it had run until
- * then.
+ * Maximum time between the last heartbeat of a lost agent and its loss. A monitor that it handed over before
+ * that, it had run until then.
  */
-const LOST_AGO_MS = PROTOCOL_BOUNDS.agentSilenceMsMax + 15_000
+const LOST_AGO_MS = PROTOCOL_BOUNDS.agentTimeoutMs + 15_000
 
 /** Epochs one after the other in which an agent owns a monitor. */
 interface Stretch {
   first: number
   last: number
-  /** When the epoch after it begins; undefined while there is none. */
+  /** Start of the next epoch; undefined while there is none. */
   untilMs: number | undefined
 }
 
@@ -122,14 +122,14 @@ class OwnerHistory {
     return first
   }
 
-  /** Whether the agent itself was gone after a stretch: it has nothing of it any more. */
+  /** Whether the agent itself was gone after a stretch: it has dropped those monitors. */
   #isPast({ last }: Stretch): boolean {
     return this.#departure(this.#agentId, last + 1, this.#epochs.length - 1) !== undefined
   }
 
   /**
-   * What is the agent's from now on, in the epoch that holds and those that are to come. Should it have
-   * two parts of that, for moments, what lies between is done twice rather than by nobody.
+   * The stretch that the agent owns from now on, in the present and the coming epochs. If there are two of
+   * them, the gap between them is run twice, since a slot must not be missed.
    */
   dueStretch(
     placement: ChangedPlacement,
@@ -147,9 +147,9 @@ class OwnerHistory {
   }
 
   /**
-   * From which instant on the monitor is its owner's that owns it from the epoch `first` on, by what is
-   * known in the epoch `upTo`: the beginning of that epoch, or when the owner before was gone, should
-   * that be earlier. -Infinity: nobody had it, or nobody knows when its owner went.
+   * The instant from which the owner in the epoch `first` owns the monitor, as known in the epoch `upTo`: the
+   * beginning of `first`, or the departure of the previous owner if earlier. -Infinity: there was no previous
+   * owner, or its departure is unknown.
    */
   ownedFromMs(placement: ChangedPlacement, first: number, upTo: number): number {
     const before = this.#owner(placement, first - 1)
@@ -159,7 +159,7 @@ class OwnerHistory {
     if (cause === undefined) return beginsMs
     const { goneAtMs, atMs, notStarted } = cause
     const theirsMs = this.ownedFromMs(placement, this.#firstOf(placement, first - 1), upTo)
-    // It went before its own turn came: until then the monitor is whose it was before.
+    // It left before its own stretch began: until then the monitor belongs to the owner before it.
     if (theirsMs > (goneAtMs ?? atMs)) return Math.min(beginsMs, theirsMs)
     if (goneAtMs === null) return beginsMs > atMs - LOST_AGO_MS ? -Infinity : beginsMs
     return Math.min(beginsMs, notStarted?.[placement.monitorId] ?? goneAtMs)
@@ -181,7 +181,7 @@ function isDeparture(cause: EpochCause): cause is Departure {
   return cause.goneAtMs !== undefined
 }
 
-/** Whether an agent was gone in some epoch after `epoch`: its state of then is no longer valid. */
+/** Whether an agent was gone in an epoch after `epoch`, so that its state of that epoch is invalid. */
 export function wasGone(epochs: readonly Epoch[], epoch: number, agentId: string): boolean {
   return epochs.some(
     (one) => one.epoch > epoch && isDeparture(one.cause) && one.cause.agents.includes(agentId),

@@ -2,14 +2,14 @@
 import { Counter, Gauge, type Registry } from 'prom-client'
 import type { AgentRegistryListener } from './agent-registry.ts'
 
-/** What is asked for at each scrape. */
+/** Sources that are read at each scrape. */
 export interface AgentMetricSources {
   syncsWaiting(): number
   /** Agents by state; rejects when the database is away. */
   agents(): Promise<Record<string, number>>
 }
 
-/** Puts the metrics into `registry`; what is returned counts. */
+/** Registers the metrics in `registry`; returns the counters. */
 export function createAgentMetrics(
   registry: Registry,
   sources: AgentMetricSources,
@@ -39,7 +39,7 @@ export function createAgentMetrics(
     registers: [],
     async collect() {
       agents.reset()
-      // Without the database nobody knows: no sample is better than an old one.
+      // Without the database the number is unknown: no sample is better than an old one.
       const counts = await sources.agents().catch(() => ({}))
       for (const [state, count] of Object.entries(counts)) agents.set({ state }, count)
     },

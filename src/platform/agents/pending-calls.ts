@@ -24,7 +24,7 @@ export class PendingCalls {
     return this.#isDraining
   }
 
-  /** Begins a call of the agent `key` and ends the one before. `caller` fires when it goes away. */
+  /** Begins a call of the agent `key` and ends the previous one. `caller` fires when the client disconnects. */
   begin(key: string, caller: AbortSignal): PendingCall {
     this.#byAgent.get(key)?.abort()
     const controller = new AbortController()

@@ -1,6 +1,6 @@
-// POST /agent/v1/presence: an agent reports its presence during a long sync. The answer to that
-// sync may be on its way for minutes, and what stands between may take it in the agent's place: only the
-// agent's own report counts. It also says here how far its runs are.
+// POST /agent/v1/presence: an agent reports its presence during a long sync, and the progress of its runs. The
+// answer to the sync may take minutes, and a proxy may receive it instead of the agent: only the agent's own
+// report counts.
 import { PresenceAnswer, PresenceRequest } from '../../contract/protocol/agent-protocol.ts'
 import { PROGRESS_BOUNDS } from '../../contract/protocol/run-progress.ts'
 import { noteAgent } from './queries/agents.ts'
@@ -16,7 +16,7 @@ import { checked } from '../http/operation.ts'
 
 const BODY_BOUNDS = { bodyBytesMax: PROGRESS_BOUNDS.callBytesMax, bodyMs: 15_000, jsonDepthMax: 4 }
 
-/** The call by which an agent stays while it takes a long answer. */
+/** The call by which an agent reports its presence while it receives a long answer. */
 export function presenceOperation(database: Database): DefinedAgentOperation {
   return defineAgentOperation({
     operationId: 'postAgentV1Presence',

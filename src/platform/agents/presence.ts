@@ -1,5 +1,5 @@
-// The background jobs that track presence: the platform's own pulse, unresponsive agents, locations
-// without agents, and what is known of agents and epochs of long ago.
+// The background jobs that track presence: the platform's own pulse, unresponsive agents, locations without
+// agents, and the retention of agents and epochs.
 import { unresponsiveLocations, forgetAgents } from './queries/agents.ts'
 import type { Database } from '../../database/database.ts'
 import { forgetEpochs, markAbsences } from './queries/location-epochs.ts'
@@ -21,7 +21,7 @@ export function presenceJobs(database: Database, agents: AgentRegistry): Backgro
       everyMs: PRESENCE_MS,
       timeoutMs: 10_000,
       async run(signal) {
-        // The pulse comes first: after a pause agents get their time before any is given up.
+        // The pulse comes first: after a pause, heartbeat timeouts restart before any agent counts as lost.
         await beatPulse(database, HEARTBEAT_BOUNDS.pauseS)
         for (const locationId of await unresponsiveLocations(database, HEARTBEAT_BOUNDS)) {
           if (signal.aborted) return

@@ -1,5 +1,5 @@
-// The text of a sync's answer. It may hold ten thousand monitors: these are read, opened and packed in
-// small parts, so that the process goes on with other calls between them.
+// Text of the answer to a sync. It may contain ten thousand monitors: they are read, decrypted and compressed
+// in small parts, so that other calls are answered between them.
 import { Readable } from 'node:stream'
 import { createGzip } from 'node:zlib'
 import type { SyncAnswer } from '../../contract/protocol/agent-protocol.ts'
@@ -32,7 +32,7 @@ export function shortAnswer(head: AnswerHead, sentAt: number): string {
   return JSON.stringify({ ...head, changes: null, sentAt })
 }
 
-/** Writes an answer with changes, in parts. Throws DecryptionError when a definition cannot be opened. */
+/** Writes an answer with changes, in parts. Throws DecryptionError when a definition cannot be decrypted. */
 export async function* writeAnswer(
   { database, cipher, locationId, now }: AnswerParts,
   head: AnswerHead,
@@ -50,10 +50,10 @@ export async function* writeAnswer(
     for (const assigned of some) {
       const { monitorId } = assigned.placement
       const encrypted = definitions.get(monitorId)
-      // It was deleted a moment ago: the next answer drops it.
+      // It was just deleted: the next answer drops it.
       if (encrypted === undefined) continue
       const fromMs = firstSlotFrom(assigned, recorded.get(monitorId))
-      // The definition goes out as it was written: nobody needs its parts here.
+      // The definition is sent as stored, without parsing it.
       texts.push(assignedText(cipher.decrypt(encrypted), assigned, fromMs))
     }
     if (texts.length > 0) {
@@ -95,7 +95,7 @@ export async function bodyOf(
     for await (const text of source) chunks.push(Buffer.from(text as string))
     return Buffer.concat(chunks)
   }
-  // A low level: the text repeats itself a lot, and time is dearer than the last percents.
+  // A low level: the text is repetitive, and speed matters more than the last percents.
   const gzip = createGzip({ level: 2 })
   source.on('error', (error) => gzip.destroy(error))
   for await (const chunk of source.pipe(gzip)) chunks.push(chunk as Buffer)

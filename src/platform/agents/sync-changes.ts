@@ -1,4 +1,4 @@
-// What changed for an agent since the answer that it holds, read as one state of the database.
+// Changes for an agent since its last answer, read from one snapshot of the database.
 import type { SyncAnswer } from '../../contract/protocol/agent-protocol.ts'
 import { type AgentStanding, agentStanding } from './queries/agents.ts'
 import type { Database } from '../../database/database.ts'
@@ -27,18 +27,18 @@ export interface ChangesAsk {
   readVariables: ReadVariables
 }
 
-/** The changes, and the token that stands for them. */
+/** The changes, and the token of the state that they lead to. */
 export interface ReadChanges {
   changes: AnswerChanges
   token: string
 }
 
-/** Takes longer than any hand-over: who had a monitor before this is of no interest any more. */
+/** Longer than any hand-over: earlier owners of a monitor do not matter any more. */
 const HISTORY_MS = 600_000
 
 /**
- * The token for what an agent has. It names the process, since one that was started anew has to go on
- * where its results ended.
+ * The token of an agent's state. It names the process, since a restarted agent must continue after its last
+ * recorded results.
  */
 export function tokenOf(
   { epoch, revision }: Pick<AgentStanding, 'epoch' | 'revision'>,
@@ -58,7 +58,7 @@ function syncedStateOf(
   return isOurs && synced.epoch <= now.epoch && synced.revision <= now.revision ? synced : undefined
 }
 
-/** Reads the changes to report to an agent. Throws 404 when it is gone. */
+/** Reads the changes to report to an agent. Throws 404 when it does not exist. */
 export function readChanges(database: Database, ask: ChangesAsk): Promise<ReadChanges> {
   return database.transaction((tx) => read(tx, ask), {
     isolation: 'repeatable read',

@@ -44,10 +44,10 @@ const BODY_BOUNDS = {
   bodyBytesMax: PROTOCOL_BOUNDS.syncBytesMax,
   bodyMs: 15_000,
   jsonDepthMax: 8,
-  // Agents pack what is long, such as all that a leaving one had not started.
+  // Agents compress long bodies, such as the report of a leaving agent.
   gzip: true,
 }
-/** Answers with monitors that are written at a time: each may take some megabytes. */
+/** Number of answers with monitors written concurrently: each may take some megabytes. */
 const LARGE_AT_ONCE = 2
 /** From this many monitors on an answer counts as large. */
 const LARGE_MONITORS = 5
@@ -65,7 +65,7 @@ interface Call {
   packed: boolean
 }
 
-/** The call of agents by which they are kept in step. */
+/** The call by which agents synchronize. */
 export function syncOperation(options: SyncOptions): DefinedAgentOperation {
   const sync = new Sync(options)
   return defineAgentOperation({
@@ -158,7 +158,7 @@ class Sync {
       const runs = await this.#runs.read(runsAsk, standing)
       const hasChanges =
         standing.state === 'live' && tokenOf(standing, said.instance) !== request.have
-      // One that was given up calls again at once, and is taken in anew.
+      // A lost agent calls again at once, and is admitted again.
       const isNews = hasChanges || runs.isNews || standing.state === 'lost'
       if (isNews) return this.#respond(call, standing, { runs, hasChanges })
       if (runs.reported.runs.length + runs.reported.cancel.length > 0) {
@@ -173,7 +173,7 @@ class Sync {
     }
   }
 
-  /** Notes that the agent is there, or goes. `isNews`: the agent must be answered at once. */
+  /** Records that the agent is there or leaves. `isNews`: the answer must be sent at once. */
   async #enter({ said, request }: Call): Promise<{ standing: AgentStanding; isNews: boolean }> {
     const { database, agentRegistry, clock } = this.#options
     const read = () => agentStanding(database, said.locationId, said.id)

@@ -57,10 +57,10 @@ export function channelsOf(
       if (isMeant) named.set(id, activated || named.get(id) === true)
     }
   }
-  // What the monitor says itself outweighs what its channels say of it.
+  // The monitor's own settings override those of its channels.
   const there = new Set<unknown>(channels.map(({ id }) => id))
   for (const { alertChannelId, activated } of subscriptions) {
-    // One that was deleted leaves the monitor as if it had never named it, not without anybody.
+    // A deleted channel counts as never named, so that the monitor is not left without channels.
     if (there.has(alertChannelId)) named.set(alertChannelId, activated)
   }
   const open = channels.filter(({ isPaused }) => !isPaused)

@@ -1,9 +1,12 @@
-// Results become alerts, and alerts become incidents and webhooks. What is decided is decided in the
-// transaction that records the results, so that each alert is reported exactly once.
+// Alerting: derives alerts from results, and incidents and webhooks from alerts, in the transaction that
+// records the results, so that each alert is reported exactly once.
 import type { WireResult } from '../../contract/protocol/agent-protocol.ts'
 import { PROTOCOL_BOUNDS } from '../../contract/protocol/agent-protocol.ts'
 import { freshAlertState, isAboutTarget } from '../../contract/api/alert.ts'
-import { TOLD_FAILURES_MAX, TOLD_MESSAGE_CHARACTERS_MAX } from '../../contract/api/alert-payload.ts'
+import {
+  NOTIFIED_FAILURES_MAX,
+  NOTIFIED_MESSAGE_CHARACTERS_MAX,
+} from '../../contract/api/alert-payload.ts'
 import type { Log } from '../../process/log.ts'
 import { dropNotifications } from './queries/alert-notifications.ts'
 import {
@@ -19,13 +22,7 @@ import {
 } from './queries/states.ts'
 import type { Database } from '../../database/database.ts'
 import type { Connection } from '../../database/statement.ts'
-import {
-  beginningState,
-  moveAlerts,
-  type Move,
-  type MoveOptions,
-  type ReportedRun,
-} from './moves.ts'
+import { initialState, moveAlerts, type Move, type MoveOptions, type ReportedRun } from './moves.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
 import { locationNoticesJob } from './location-notices.ts'
 import type { PlatformClock } from '../../database/platform-clock.ts'
@@ -33,7 +30,7 @@ import type { OnRecorded, Recorded, RecordedResult } from '../results/recorded.t
 import type { Cipher } from '../secrets/cipher.ts'
 import { sendWebhooks, type OutboxOptions } from './webhook-outbox.ts'
 
-/** What alerting needs. */
+/** Options of alerting. */
 export interface AlertingOptions {
   database: Database
   cipher: Cipher
@@ -41,7 +38,7 @@ export interface AlertingOptions {
   log: Log
   /** Where clients reach the platform, for links. */
   publicUrl?: string | undefined
-  /** How webhooks are tried again, for tests. */
+  /** Retries of webhooks, for tests. */
   outbox?: Pick<OutboxOptions, 'againMs' | 'restMs'>
 }
 
@@ -49,14 +46,14 @@ export interface AlertingOptions {
 export interface Alerting {
   onRecorded: OnRecorded
   backgroundJobs: BackgroundJob[]
-  /** Sends what stands in the outbox until the signal fires and what was begun has ended. Never rejects. */
+  /** Sends the outbox until the signal fires and begun attempts have ended. Never rejects. */
   send(signal: AbortSignal): Promise<void>
 }
 
-/** After a state began it is looked at again: another process may have recorded at the same moment. */
+/** A new state is evaluated again after this time: another process may have recorded at the same moment. */
 const LOOK_AGAIN_MS = 10_000
 const AT_ONCE_MAX = 200
-const KEPT_DAYS = 30
+const RETENTION_DAYS = 30
 const DROPPED_AT_ONCE_MAX = 5_000
 
 /** Makes the alerting of a platform process. */
@@ -80,7 +77,7 @@ async function onRecorded(tx: Connection, recorded: Recorded, options: MoveOptio
   const { accountId, locationId } = recorded
   const { all, bad } = aboutTargets(recorded)
   if (all.size === 0) return
-  // Of monitors that are well this is all: most batches end here.
+  // Most batches end here: all their monitors are well.
   const rows = await lockAlertStates(tx, [...all].toSorted())
   for (const { monitorId } of rows) bad.delete(monitorId)
   if (rows.length === 0 && bad.size === 0) return
@@ -104,7 +101,7 @@ async function onRecorded(tx: Connection, recorded: Recorded, options: MoveOptio
       else {
         const newestSlot = newest.get(row.monitorId)
         const endedSlot = ends.get(row.monitorId) ?? null
-        const state = beginningState({ locationId, newestSlot, endedSlot })
+        const state = initialState({ locationId, newestSlot, endedSlot })
         const againAt = options.now() + LOOK_AGAIN_MS
         moves.push({ ...own, row: { ...row, state }, againAt })
       }
@@ -118,7 +115,7 @@ function counts({ result, late }: RecordedResult): boolean {
   return !late && result.onDemand === undefined && isAboutTarget(result.verdict)
 }
 
-/** The monitors of which something was learnt, and those of them that were not always well. */
+/** The monitors with verdicts about the target, and those of them that did not always pass. */
 function aboutTargets({ results }: Recorded): { all: Set<string>; bad: Set<string> } {
   const all = new Set<string>()
   const bad = new Set<string>()
@@ -160,9 +157,9 @@ function reportedRun(location: string, result: WireResult): ReportedRun {
       startedAt: new Date(startedAt).toISOString(),
       durationMs,
       responseTimeMs: responseTimeMs ?? null,
-      failures: (failures ?? []).slice(0, TOLD_FAILURES_MAX).map(({ code, message }) => ({
+      failures: (failures ?? []).slice(0, NOTIFIED_FAILURES_MAX).map(({ code, message }) => ({
         code,
-        message: message.slice(0, TOLD_MESSAGE_CHARACTERS_MAX).toWellFormed(),
+        message: message.slice(0, NOTIFIED_MESSAGE_CHARACTERS_MAX).toWellFormed(),
       })),
     },
   }
@@ -228,7 +225,7 @@ function notificationsJob(database: Database): BackgroundJob {
     async run(signal) {
       let dropped = DROPPED_AT_ONCE_MAX
       while (dropped === DROPPED_AT_ONCE_MAX && !signal.aborted) {
-        dropped = await dropNotifications(database, KEPT_DAYS, DROPPED_AT_ONCE_MAX)
+        dropped = await dropNotifications(database, RETENTION_DAYS, DROPPED_AT_ONCE_MAX)
       }
     },
   }

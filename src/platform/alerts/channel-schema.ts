@@ -4,20 +4,20 @@ import { optionalText, text } from '../../contract/schema/text.ts'
 import { AlertSettings } from '../../contract/monitor.ts'
 import { unknownVariables } from './webhook-template.ts'
 
-/** How far channels and what is sent through them may go; units stand last in the names. */
+/** Bounds of channels and their notifications; names end with the unit. */
 export const ALERT_BOUNDS = {
   channelsPerAccountMax: 100,
   headersMax: 50,
   templateCharactersMax: 20_000,
-  /** What a receiver may take to answer, from the look-up of its name on. */
+  /** Time for a receiver to answer, including the DNS look-up. */
   answerMs: 10_000,
   /** Head of an answer; its body is not read. */
   answerHeadBytesMax: 16 * 1024,
   redirectsMax: 3,
-  /** What is sent longer than this after it happened carries `late: true`. */
+  /** A notification sent longer than this after its event has `late: true`. */
   lateAfterS: 60,
-  /** How long a notification that fails holds newer ones of its monitor, from its first attempt on. */
-  heldMs: 60_000,
+  /** How long a failing notification blocks newer ones of its monitor, from its first attempt on. */
+  blockMs: 60_000,
   /** After as many answers of `REFUSALS` a notification is given up. */
   refusalsMax: 3,
   subscriptionsMax: 1_000,
@@ -26,7 +26,7 @@ export const ALERT_BOUNDS = {
 /** Statuses by which a receiver says that it does not accept this notification, now or later. */
 export const REFUSALS: readonly number[] = [400, 404, 410, 413, 422]
 
-/** Stands in an answer for a secret that is kept; sent back, it keeps the secret. */
+/** Replaces a stored secret in answers; sent back, it leaves the secret unchanged. */
 export const MASK = '********'
 
 const METHODS = ['POST', 'GET', 'PUT', 'PATCH', 'HEAD', 'DELETE'] as const
@@ -114,7 +114,7 @@ const flags = {
   sendDegraded: z.boolean().default(false),
   sslExpiry: z.boolean().default(false).meta({
     description:
-      'Kept as it is given; nothing is sent ahead of an expiry: an SSL monitor fails or degrades then',
+      'Stored unchanged; no notification precedes an expiry: an SSL monitor fails or degrades then',
   }),
   sslExpiryThreshold: z.int().min(1).max(365).default(30),
   autoSubscribe: z.boolean().default(false).meta({
@@ -207,7 +207,7 @@ export const AlertNotification = z
     alertChannelId: z.int(),
     checkId: z.guid().nullable(),
     checkType: z.string().optional(),
-    checkResultId: z.guid().optional().meta({ description: 'Of the result that it tells of' }),
+    checkResultId: z.guid().optional().meta({ description: 'Id of the reported result' }),
     type: z.literal('WEBHOOK').meta({ description: 'Type of the channel' }),
     event: z.string().meta({ example: 'alert.failure', description: '`type` of the payload' }),
     status: z.enum(['IN_PROGRESS', 'SUCCESS', 'FAILURE']).meta({

@@ -1,5 +1,5 @@
-// The incidents that alerts open and close, by the same statements as those of people. Somebody may have
-// resolved, changed or deleted one meanwhile.
+// Incidents of alerts: opened and closed by the same statements as incidents of users. A user may have
+// resolved, changed or deleted one in the meantime.
 import { randomUUID } from 'node:crypto'
 import { API_BOUNDS } from '../../contract/api/bounds.ts'
 import type { IncidentUpdateInput } from '../../contract/api/incident.ts'
@@ -25,13 +25,13 @@ export interface IncidentContext extends NoticeOptions {
   log: Log
 }
 
-/** The words of the update that ends an incident when nobody watches any more. */
+/** Description of the update that closes the incident of an unwatched monitor. */
 export const UNWATCHED_DESCRIPTION =
   'The monitor that opened this incident was switched off or deleted. It is closed without a verdict.'
 
 /**
- * Opens the incident of an alert with one INVESTIGATING update. Answers with its id, or null when the
- * service is gone, which is logged: the alert is told all the same.
+ * Opens the incident of an alert with one INVESTIGATING update. Returns its id, or null when the service
+ * does not exist any more, which is logged: the alert is sent nevertheless.
  */
 export async function openAlertIncident(
   context: IncidentContext,
@@ -59,13 +59,13 @@ export async function openAlertIncident(
 }
 
 /**
- * Posts a RESOLVED update on the incident of an alert, unless somebody has resolved or deleted it. Where it
- * has as many updates as it may have, it is left as it is, and that is logged.
+ * Posts a RESOLVED update on the incident of an alert, unless it is resolved or deleted. An incident with
+ * the maximum number of updates stays unchanged, which is logged.
  */
 export async function resolveAlertIncident(
   context: IncidentContext,
   incidentId: string,
-  words: { description: string; notifySubscribers: boolean },
+  update: { description: string; notifySubscribers: boolean },
 ): Promise<void> {
   const { tx, accountId, log } = context
   if (!(await lockIncident(tx, accountId, incidentId))) return
@@ -75,7 +75,7 @@ export async function resolveAlertIncident(
     log.warn({ incident: incidentId }, 'an incident is full of updates and cannot be resolved')
     return
   }
-  await post(context, incidentId, { ...words, status: 'RESOLVED' })
+  await post(context, incidentId, { ...update, status: 'RESOLVED' })
 }
 
 async function post(

@@ -1,14 +1,14 @@
-// Locations in which monitors stand and no agent does: told once after ten minutes, and once when an agent
-// is there again. That no agent ever came and that one fell silent are told apart. Locations whose agents say
-// that their own network does not work, once for all their monitors, and once when it works again.
+// Notices about locations: one when a location with monitors has had no agent for ten minutes, one when it has
+// an agent again. The first says whether an agent ever reported. Likewise one notice for all monitors when
+// the network of its agents does not work, and one when it works again.
 import type { LocationPayload } from '../../contract/api/alert-payload.ts'
 import { readChannelChoices } from './queries/channels.ts'
 import {
   insertNotifications,
-  takeAttended,
-  takeNetworkBack,
-  takeNetworkLost,
-  takeUnattended,
+  clearUnattended,
+  clearNetworkLost,
+  markNetworkLost,
+  markUnattended,
   type LocationRow,
   type NetworkLossRow,
   type NewNotification,
@@ -20,10 +20,10 @@ import type { BackgroundJob } from '../jobs/background-jobs.ts'
 import type { NoticeOptions } from '../incidents/notices.ts'
 import { linkTo } from '../incidents/payload-links.ts'
 
-/** How long a location is without agents before that is reported. */
+/** Time without an agent after which a location is reported. */
 export const ABSENT_MS = 600_000
 
-/** How long the network of an agent does not work before that is reported. */
+/** Time without a working network after which an agent's location is reported. */
 export const NETWORK_LOST_MS = 30_000
 
 /** Makes the background job that sends the notices. */
@@ -34,20 +34,20 @@ export function locationNoticesJob(database: Database, options: NoticeOptions): 
     timeoutMs: 30_000,
     run: () =>
       database.transaction(async (tx) => {
-        const unattended = await takeUnattended(tx, ABSENT_MS)
-        // What was last said from there counts no more: alerts may end by it.
+        const unattended = await markUnattended(tx, ABSENT_MS)
+        // The last verdicts from there no longer count, so alerts may end.
         const ids = unattended.map(({ id }) => id)
         await hurryAlertStates(tx, ids, options.now())
         for (const location of unattended) {
           await notify(tx, payloadOf('location.unattended', location, options))
         }
-        for (const location of await takeAttended(tx)) {
+        for (const location of await clearUnattended(tx)) {
           await notify(tx, payloadOf('location.attended', location, options))
         }
-        for (const location of await takeNetworkLost(tx, NETWORK_LOST_MS)) {
+        for (const location of await markNetworkLost(tx, NETWORK_LOST_MS)) {
           await notify(tx, networkPayload('location.network-unreachable', location, options))
         }
-        for (const location of await takeNetworkBack(tx)) {
+        for (const location of await clearNetworkLost(tx)) {
           await notify(tx, networkPayload('location.network-reachable', location, options))
         }
       }),
@@ -83,7 +83,7 @@ function networkPayload(
   return { ...facts, type, title: `Location ${name} ${what}: its monitors are errored`, agents }
 }
 
-/** What every notice about a location says. */
+/** Fields of every notice about a location. */
 function factsOf(
   { id, accountId, name, slugName, since, lastSeenAt }: LocationRow,
   options: NoticeOptions,

@@ -1,5 +1,5 @@
-// Moves the alert states of monitors by their runs or by time, and draws the consequences: incidents and
-// notifications. All in the transaction of whoever calls, with the states' rows locked.
+// Moves the alert states of monitors by their runs or by time, then updates incidents and queues
+// notifications. Everything runs in the caller's transaction, with the rows of the states locked.
 import {
   alertRulesOf,
   freshAlertState,
@@ -28,7 +28,7 @@ import type { NoticeOptions } from '../incidents/notices.ts'
 import { openDefinition } from '../checks/encrypted-monitor.ts'
 import type { Cipher } from '../secrets/cipher.ts'
 
-/** What moving alerts needs beside the transaction. */
+/** Dependencies of moving alerts, apart from the transaction. */
 export interface MoveOptions extends NoticeOptions {
   cipher: Cipher
   log: Log
@@ -40,11 +40,11 @@ export interface ReportedRun {
   facts: BadRun
 }
 
-/** A state that is locked, and the runs that came; none: only time has passed. */
+/** A locked state and its new runs; none: only time has passed. */
 export interface Move {
   row: AlertStateRow
   runs: readonly ReportedRun[]
-  /** It is to be looked at again by then at the latest. */
+  /** Latest instant at which the state is checked again. */
   againAt?: number
 }
 
@@ -63,7 +63,7 @@ export async function moveAlerts(
   )
   const byId = new Map(monitors.map((one) => [one.id, one]))
   const settingsOf = accountSettings(tx)
-  const kept: AlertStateChange[] = []
+  const changes: AlertStateChange[] = []
   const gone: { monitorId: string; endedSlot: number | null }[] = []
   const toSend: AlertToSend[] = []
   for (const move of moves) {
@@ -74,35 +74,35 @@ export async function moveAlerts(
       await endUnwatched(tx, row, options)
       gone.push({ monitorId: row.monitorId, endedSlot: null })
     } else if (definition === undefined || !isWatched(monitor, move)) {
-      kept.push({ ...row, dueAt: null })
+      changes.push({ ...row, dueAt: null })
     } else {
       const rules = rulesOf(monitor, definition, await settingsOf(row.accountId, definition))
       const moved = await moveOne(tx, { move, monitor, definition, rules }, options)
       toSend.push(...moved.toSend)
       if (moved.isWell) gone.push({ ...row, endedSlot: moved.change.state.endedSlot })
-      else kept.push(moved.change)
+      else changes.push(moved.change)
     }
   }
-  await saveAlertStates(tx, kept)
+  await saveAlertStates(tx, changes)
   await deleteAlertStates(tx, gone)
   await queueAlerts(tx, toSend, options)
 }
 
-/** Ends the state of a monitor that nobody watches any more: nothing is reported, its incident is closed. */
+/** Ends the state of an unwatched monitor: closes its incident and sends no alert. */
 async function endUnwatched(
   tx: Connection,
   row: AlertStateRow,
   options: MoveOptions,
 ): Promise<void> {
   if (row.incidentId === null) return
-  const words = { description: UNWATCHED_DESCRIPTION, notifySubscribers: false }
+  const update = { description: UNWATCHED_DESCRIPTION, notifySubscribers: false }
   const context = { ...options, tx, accountId: row.accountId }
-  await resolveAlertIncident(context, row.incidentId, words)
+  await resolveAlertIncident(context, row.incidentId, update)
 }
 
 /**
- * Whether anybody can say how the monitor is: where locations have had no agent for long, another one that
- * has reported. Otherwise nobody knows, and its alert neither ends nor is anybody reminded of it.
+ * Whether a location can still report the state of the monitor. Where some have had no agent for long,
+ * another one must have reported; otherwise the alert neither ends nor sends reminders.
  */
 function isWatched({ locations, unattended }: AlertedMonitor, { row, runs }: Move): boolean {
   if (unattended.length === 0) return true
@@ -119,7 +119,7 @@ interface OneMove {
 
 interface Moved {
   change: AlertStateChange
-  /** The state need not be kept. */
+  /** The state need not be stored. */
   isWell: boolean
   toSend: AlertToSend[]
 }
@@ -156,7 +156,7 @@ function endOf({ startedAt, durationMs }: BadRun): number {
   return Date.parse(startedAt) + durationMs
 }
 
-/** Opens or resolves the incident of an alert; answers with the one that belongs to it then. */
+/** Opens or resolves the incident of an alert; returns the id of its incident afterwards. */
 async function followIncident(
   tx: Connection,
   one: OneMove & { event: AlertEvent; incidentId: string | null },
@@ -171,8 +171,8 @@ async function followIncident(
   if (event.kind !== 'recovery') return incidentId
   if (incidentId !== null) {
     const notifySubscribers = trigger?.notifySubscribers ?? false
-    const words = { description: RECOVERED_DESCRIPTION, notifySubscribers }
-    await resolveAlertIncident(context, incidentId, words)
+    const update = { description: RECOVERED_DESCRIPTION, notifySubscribers }
+    await resolveAlertIncident(context, incidentId, update)
   }
   return null
 }
@@ -181,7 +181,10 @@ function opened(monitor: AlertedMonitor, { cipher, log }: MoveOptions): Monitor 
   try {
     return openDefinition(cipher, monitor.effective)
   } catch (error) {
-    log.error({ err: error, monitor: monitor.id }, 'a monitor cannot be opened and alerts nobody')
+    log.error(
+      { err: error, monitor: monitor.id },
+      'monitor definition cannot be decrypted; its alerts are not sent',
+    )
     return undefined
   }
 }
@@ -207,17 +210,17 @@ function accountSettings(tx: Connection) {
   }
 }
 
-/** What is known of a monitor when its state begins. */
-export interface Beginning {
+/** Facts about a monitor when its state begins. */
+export interface InitialFacts {
   locationId: string
-  /** A later slot of the location that was recorded already. */
+  /** A later slot of the location that is already recorded. */
   newestSlot: number | undefined
   /** The slot that ended the monitor's last alert. */
   endedSlot: number | null
 }
 
 /** The state that a monitor begins with. */
-export function beginningState({ locationId, newestSlot, endedSlot }: Beginning): AlertState {
+export function initialState({ locationId, newestSlot, endedSlot }: InitialFacts): AlertState {
   const state = { ...freshAlertState(), endedSlot }
   if (newestSlot !== undefined) {
     state.locations[locationId] = { slot: newestSlot, verdict: 'passed', runs: 0, since: null }

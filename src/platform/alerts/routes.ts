@@ -1,5 +1,5 @@
-// Alert channels: where alerts and notices are sent. What is secret of them is encrypted in the database and
-// masked when it is read; a mask that is sent back keeps the secret.
+// Alert channels, which receive alerts and notices. Their secrets are encrypted in the database and masked in
+// answers; a mask that is sent back leaves the secret unchanged.
 import * as z from 'zod'
 import {
   ALERT_BOUNDS,
@@ -151,7 +151,7 @@ function subscribing(database: Database, cipher: Cipher): DefinedOperation {
   return defineOperation({
     operationId: 'putV1AlertchannelsIdSubscriptions',
     tag: TAG,
-    summary: 'Set the monitors and groups that are told of in an alert channel',
+    summary: 'Set the monitors and groups that an alert channel reports',
     description: 'A list replaces all subscriptions, an object sets that one alone.',
     method: 'put',
     path: `${ONE}/subscriptions`,
@@ -225,9 +225,9 @@ function completed(
   const queryParameters = unmasked('queryParameters', config, before)
   const given = config.webhookSecret ?? ''
   if (given === MASK && before === undefined) throw maskedNothing('webhookSecret')
-  const kept = given === '' || given === MASK ? before?.webhookSecret : given
-  const webhookSecret = kept ?? newWebhookSecret()
-  const made = kept === undefined ? webhookSecret : undefined
+  const storedSecret = given === '' || given === MASK ? before?.webhookSecret : given
+  const webhookSecret = storedSecret ?? newWebhookSecret()
+  const made = storedSecret === undefined ? webhookSecret : undefined
   return { config: { ...config, headers, queryParameters, webhookSecret }, made }
 }
 
@@ -242,7 +242,7 @@ function unmasked(
     if (pair.value !== MASK) return pair
     const same = before?.[field]?.find(({ key }) => key === pair.key)
     if (same === undefined) throw maskedNothing(`${field}.${pair.key}`)
-    // What was locked stays so: without the lock its value would be shown.
+    // A locked value stays locked: without the lock it would be shown.
     return { ...pair, value: same.value, locked: pair.locked || same.locked }
   })
 }

@@ -1,4 +1,4 @@
-// How an account is alerted where its monitors and groups say nothing else, and what was told of late.
+// Default alert settings of an account, and the list of recent notifications.
 import * as z from 'zod'
 import { AccountAlertSettings, AlertNotification } from './channel-schema.ts'
 import type { AlertPayload } from '../../contract/api/alert-payload.ts'
@@ -64,8 +64,8 @@ function listing(database: Database): DefinedOperation {
   return defineOperation({
     operationId: 'getV1Alertnotifications',
     tag: 'Alert Notifications',
-    summary: 'List what was told through alert channels',
-    description: 'Newest first, with what became of it. Kept for 30 days after it was finished.',
+    summary: 'List the notifications of alert channels',
+    description: 'Newest first, with their outcome. Retained for 30 days after they were finished.',
     method: 'get',
     path: '/v1/alert-notifications',
     action: 'read',
@@ -105,7 +105,7 @@ const STATUSES = {
   failed: 'FAILURE',
 } as const
 
-/** What an alert is about, where it is about a run. */
+/** The result that an alert reports, if it is about a run. */
 function resultOf({ monitorId, payload }: NotificationRow) {
   const { monitor, run } = payload as Partial<AlertPayload>
   if (monitorId === null || !monitor || !run) return {}

@@ -1,5 +1,5 @@
-// Sends what stands in the outbox. Any number of processes may do so at once: each takes notifications for
-// a while, and what a process took and did not finish is taken by another.
+// Webhook outbox: claims due notifications and sends them. Any number of processes may run it at once; a claim
+// that a process does not finish expires, and another process sends the notification.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ALERT_BOUNDS, REFUSALS, type WebhookConfig } from './channel-schema.ts'
 import { fillTemplate, insideJson, webhookValues } from './webhook-template.ts'
@@ -19,7 +19,7 @@ import { DecryptionError, type Cipher } from '../secrets/cipher.ts'
 import { signatureHeaders } from './webhook-signature.ts'
 import { postWebhook, type WebhookAnswer, type WebhookPost } from './webhook.ts'
 
-/** What an outbox needs. */
+/** Options of the outbox. */
 export interface OutboxOptions {
   database: Database
   cipher: Cipher
@@ -34,7 +34,7 @@ export interface OutboxOptions {
 const REST_MS = 1000
 const AT_ONCE_MAX = 16
 const PER_CHANNEL_MAX = 4
-/** Longer than any attempt with the statements around it. Where a process died meanwhile, another tries again then. */
+/** Longer than an attempt with its statements; after a process died, another one tries again then. */
 const LEASE_MS = 25_000
 const RETRY_AFTER_MS_MAX = 3_600_000
 
@@ -44,13 +44,13 @@ const AGAIN_S = [5, 15, 60, 120, 300, 600, 1200, 1800, 3600, 3600, 7200, 7200, 7
 /** How long to wait after the attempt of this number, from 1, in milliseconds; undefined: give up. */
 export function spreadOut(attempt: number): number | undefined {
   const seconds = AGAIN_S[attempt - 1]
-  // Jitter keeps receivers that come back from being asked all at once.
+  // Jitter spreads the requests to a receiver that works again.
   return seconds === undefined ? undefined : seconds * 1000 * (0.8 + Math.random() * 0.4)
 }
 
 /**
- * Sends what is due until the signal fires; resolves when what was taken has ended, which takes no longer
- * than an attempt may. Never rejects.
+ * Sends due notifications until the signal fires; resolves when the claimed ones have ended, within the
+ * duration of an attempt. Never rejects.
  */
 export async function sendWebhooks(options: OutboxOptions, signal: AbortSignal): Promise<void> {
   await new Outbox(options, signal).run()
@@ -70,14 +70,14 @@ class Outbox {
 
   async run(): Promise<void> {
     while (!this.#stop.aborted) {
-      const took = await this.#take()
-      if (took > 0 && this.#underWay.size < AT_ONCE_MAX) continue
+      const claimed = await this.#claim()
+      if (claimed > 0 && this.#underWay.size < AT_ONCE_MAX) continue
       await this.#rest()
     }
     await Promise.all(this.#underWay.keys())
   }
 
-  /** Until something under way has ended, or for a while. */
+  /** Waits until a sent notification has ended, or for `restMs`. */
   async #rest(): Promise<void> {
     this.#wake = Promise.withResolvers<void>()
     const rested = new AbortController()
@@ -87,8 +87,8 @@ class Outbox {
     rested.abort()
   }
 
-  /** Takes what is due and begins to send it; answers with how many. */
-  async #take(): Promise<number> {
+  /** Claims due notifications and begins to send them; returns their number. */
+  async #claim(): Promise<number> {
     const { database, log, now } = this.#options
     const counts = new Map<number, number>()
     for (const channel of this.#underWay.values()) {
@@ -99,7 +99,7 @@ class Outbox {
       const due = await claimNotifications(database, {
         rowsMax: AT_ONCE_MAX - this.#underWay.size,
         leaseMs: LEASE_MS,
-        heldMs: ALERT_BOUNDS.heldMs,
+        blockMs: ALERT_BOUNDS.blockMs,
         perChannelMax: PER_CHANNEL_MAX,
         busy,
         lateBefore: now() - ALERT_BOUNDS.lateAfterS * 1000,
@@ -108,7 +108,7 @@ class Outbox {
       return due.length
     } catch (error) {
       const level = isUnavailable(error) ? 'debug' : 'error'
-      log[level]({ err: error }, 'webhooks cannot be taken from the outbox and wait')
+      log[level]({ err: error }, 'the outbox cannot be read; webhooks wait')
       return 0
     }
   }
@@ -118,7 +118,7 @@ class Outbox {
       .catch((error: unknown) => {
         // Its lease runs out and it is sent again, under the same webhook-id.
         const why = isUnavailable(error) ? { reason: (error as Error).message } : { err: error }
-        this.#options.log.warn({ ...why, notification: due.id }, 'a webhook is tried again')
+        this.#options.log.warn({ ...why, notification: due.id }, 'a webhook is retried')
       })
       .finally(() => {
         this.#underWay.delete(sending)
@@ -150,7 +150,10 @@ class Outbox {
       return JSON.parse(this.#options.cipher.decrypt(due.config)) as WebhookConfig
     } catch (error) {
       if (!(error instanceof DecryptionError)) throw error
-      this.#options.log.error({ err: error, channel: due.channelId }, 'a channel cannot be opened')
+      this.#options.log.error(
+        { err: error, channel: due.channelId },
+        'channel configuration cannot be decrypted',
+      )
       return undefined
     }
   }
@@ -223,7 +226,7 @@ export function webhookPost(
   return { url, method: config.method, headers, body: sent }
 }
 
-/** Names of monitors may hold what no header can carry. */
+/** Names of monitors may contain characters that a header cannot carry. */
 function headerText(value: string): string {
   return value.replaceAll(/[^\t\x20-\x7e\x80-\xff]/g, '?')
 }

@@ -1,7 +1,7 @@
 // Variables of webhooks: `{{NAME}}` in the body, address, headers and query parameters of a channel.
 import type { Payload } from '../../contract/api/alert-payload.ts'
 
-/** Every variable and what it stands for. */
+/** Every variable and its meaning. */
 export const WEBHOOK_VARIABLES = {
   ALERT_TITLE: 'one sentence that says what happened',
   ALERT_TYPE: 'ALERT_FAILURE, ALERT_FAILURE_REMAIN, ALERT_RECOVERY, ALERT_DEGRADED, …',
@@ -27,14 +27,14 @@ export type WebhookVariable = keyof typeof WEBHOOK_VARIABLES
 
 const PLACE = /\{\{\{?\s*([^{}]*?)\s*\}?\}\}/g
 
-/** What stands between braces in `template` and is no variable. */
+/** Names in braces in `template` that are no variables. */
 export function unknownVariables(template: string): string[] {
   return [...template.matchAll(PLACE)]
     .map((match) => match[1] ?? '')
     .filter((name) => !Object.hasOwn(WEBHOOK_VARIABLES, name))
 }
 
-/** Fills the variables in; `spell` writes a value so that it fits where it stands. */
+/** Fills the variables in; `spell` escapes a value for its place. */
 export function fillTemplate(
   template: string,
   values: Record<WebhookVariable, string>,
@@ -63,7 +63,7 @@ const TYPES: Record<Payload['type'], string> = {
   'location.network-reachable': 'LOCATION_NETWORK_REACHABLE',
 }
 
-/** The values of all variables; what a payload does not have is empty. */
+/** The values of all variables; fields that a payload does not have are empty. */
 export function webhookValues(id: string, payload: Payload): Record<WebhookVariable, string> {
   const { type, title, links } = payload
   const { monitor, run, locations, incidentId } = 'monitor' in payload ? payload : {}

@@ -1,5 +1,5 @@
 // Posts one webhook: a bounded request to an address that is allowed, whose answer is its status alone. The
-// body of an answer is never read, so that nobody can read through us what they cannot reach.
+// body of an answer is never read, so that a webhook gives no access to hosts that its owner cannot reach.
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { isIP } from 'node:net'
@@ -42,7 +42,7 @@ export async function postWebhook(
       url = target
     }
   } catch (error) {
-    return { problem: deadline.aborted ? 'no answer in time' : wordsOf(error) }
+    return { problem: deadline.aborted ? 'no answer in time' : textOf(error) }
   }
 }
 
@@ -77,8 +77,8 @@ function exchange(
   })
 }
 
-/** Words of ours for what Node reports; messages of TLS and parsers may quote what was sent. */
-function wordsOf(error: unknown): string {
+/** Our messages for error codes of Node: messages of TLS and parsers may quote the request. */
+function textOf(error: unknown): string {
   if (error instanceof BlockedAddressError) return error.message
   const { code } = error as { code?: unknown }
   if (typeof code !== 'string') return 'the request failed'

@@ -4,12 +4,12 @@
 
 /** How far a quantile may be off, as a part of its value. */
 export const RELATIVE_ERROR = 0.02
-/** Class i holds the times in (GROWTH^(i-1), GROWTH^i] milliseconds. */
+/** Class i contains the times in (GROWTH^(i-1), GROWTH^i] milliseconds. */
 export const GROWTH = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)
-/** What is shorter counts as this. */
+/** Shorter times count as this. */
 export const SHORTEST_MS = 0.01
 
-/** Class → how many, sparse: what `response_times` of a rollup holds. */
+/** Class → count, sparse: the content of `response_times` of a rollup. */
 export type ResponseHistogram = Record<string, number>
 
 const LOG_GROWTH = Math.log(GROWTH)
@@ -24,7 +24,7 @@ export function classSql(ms: string): string {
   return `ceil(ln(greatest(${ms}::float8, ${SHORTEST_MS})) / ${LOG_GROWTH})::int`
 }
 
-/** The time that stands for a class: from no time in it does it differ by more than RELATIVE_ERROR. */
+/** The representative time of a class, within RELATIVE_ERROR of every time in it. */
 export function timeOfClass(index: number): number {
   return (2 * GROWTH ** index) / (GROWTH + 1)
 }

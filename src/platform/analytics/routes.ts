@@ -41,13 +41,13 @@ export interface AnalyticsParts {
   database: Database
   /** Milliseconds on the platform's clock. */
   now: () => number
-  /** How long rows are kept; of time before that there are only whole hours. */
+  /** Retention of rows; before that, only whole hours exist. */
   resultsMs: number
 }
 
 const HOUR_MS = 3_600_000
 const STEPS_MS = { hour: HOUR_MS, day: 24 * HOUR_MS } as const
-/** Steps in an answer, all locations taken once. */
+/** Maximum number of steps in an answer, over all locations. */
 const STEPS_MAX = 24 * 31 + 1
 const DAYS_MAX = 400
 const STATEMENT_MS = 30_000
@@ -95,7 +95,7 @@ function ofType(parts: AnalyticsParts, checkType: CheckType, path: string): Defi
     tag: 'Analytics',
     summary: `Availability and response times of a check of type ${checkType}`,
     description:
-      'Verdicts about us (errored, cancelled, missed) count for no availability and are shown beside it.',
+      'Verdicts about us (errored, cancelled, missed) do not count for availability and are shown separately.',
     method: 'get',
     path: `/v1/analytics/${path}/{id}`,
     action: 'read',
@@ -242,7 +242,7 @@ function intervalOf({ interval, aggregationInterval }: Asked): Query['interval']
 
 type Asked = Partial<Pick<Query, 'quickRange' | 'from' | 'to' | 'interval' | 'aggregationInterval'>>
 
-/** What is to be counted. Throws 400 for spans that are none, or have too many steps. */
+/** The requested span and steps. Throws 400 for an invalid span or too many steps. */
 function spanOf(asked: Asked, nowMs: number, resultsMs: number): Span {
   if (asked.quickRange !== undefined && (asked.from ?? asked.to) !== undefined) {
     throw new ApiError(400, 'quickRange: must not be given together with from or to')
@@ -266,7 +266,7 @@ function spanOf(asked: Asked, nowMs: number, resultsMs: number): Span {
   return { fromMs, toMs }
 }
 
-/** The span that a name stands for at an instant. */
+/** The span of a named range at an instant. */
 function quickSpan(range: QuickRange, nowMs: number): Span {
   if (range in QUICK_HOURS) {
     return { fromMs: nowMs - QUICK_HOURS[range as keyof typeof QUICK_HOURS] * HOUR_MS, toMs: nowMs }

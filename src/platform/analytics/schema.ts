@@ -1,6 +1,5 @@
-// What analytics answer with: figures of a monitor over a span of time, whole or in steps. Verdicts about
-// us (errored, cancelled, missed) say nothing about the target: they count for no availability and are
-// shown beside it.
+// Answers of analytics: figures of a monitor over a span of time, whole or in steps. Verdicts about us (errored,
+// cancelled, missed) say nothing about the target: they do not count for availability and are shown separately.
 import * as z from 'zod'
 import type { AnalyticsDefinition } from '../../contract/type/definition.ts'
 import { CHECK_TYPES, type CheckType, DEFINITIONS } from '../../monitors/definitions.ts'
@@ -49,7 +48,7 @@ export const AGGREGATIONS = [
 ] as const
 type Aggregation = (typeof AGGREGATIONS)[number]
 
-/** A figure: its unit, how it comes about, its name for people, and what of the totals it is. */
+/** A figure: its unit, its aggregation, its display name, and its computation from the totals. */
 export interface Metric {
   unit: 'percentage' | 'milliseconds'
   aggregation: string
@@ -217,7 +216,7 @@ export const Analytics = z
   .meta({ id: 'Analytics' })
 export type Analytics = z.infer<typeof Analytics>
 
-/** What is asked for the figures of several monitors at once. */
+/** Request for the figures of several monitors. */
 export const AnalyticsAsk = z
   .strictObject({
     checkIds: z

@@ -1,5 +1,5 @@
-// What a file of monitors is compared with: what was applied under its name before, and what of the
-// account its definitions may name.
+// Context of applying a file of monitors: what was applied under its name before, and the things of the account
+// that its definitions may name.
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import {
   APPLY_BOUNDS,
@@ -60,7 +60,7 @@ export interface ApplyContext {
   problems: ApplyProblem[]
 }
 
-/** Reads what a call is compared with. To be called inside `changing`. */
+/** Reads the stored state to compare a call with. To be called inside `changing`. */
 export async function readApplyContext(
   tx: Queryable,
   parts: MonitorParts,
@@ -121,7 +121,7 @@ export async function breathe(tx: Queryable, index: number): Promise<void> {
   if (index % SIGN_EVERY === SIGN_EVERY - 1) await tx.query('select 1')
 }
 
-/** Notes what is wrong with a part of the file. */
+/** Adds problems of a part of the file. */
 export function object(
   { problems }: ApplyContext,
   of: { kind: ApplyKind; key: string },
@@ -132,7 +132,7 @@ export function object(
   }
 }
 
-/** Objects to keys that stand in the file twice. */
+/** Adds problems for keys that occur twice in the file. */
 export function objectToTwins(
   context: ApplyContext,
   kind: ApplyKind,

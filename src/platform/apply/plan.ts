@@ -1,4 +1,4 @@
-// What it takes to make a file of monitors true: compares what the file says with what is there.
+// Plan of applying a file of monitors: compares the file with the stored state.
 import { randomUUID } from 'node:crypto'
 import { API_BOUNDS } from '../../contract/api/bounds.ts'
 import type { AppliedMonitor, PlannedChange } from '../../contract/api/apply.ts'
@@ -9,11 +9,11 @@ import type { Queryable } from '../../database/database.ts'
 import { monitorsOfGroups, type MonitorRow } from '../checks/queries/monitors.ts'
 import { type ApplyContext, breathe, object, objectToTwins } from './context.ts'
 import { draftAnyCheck, draftGroup } from '../checks/draft.ts'
-import { comesOutElse, resettled, type SettledCheck } from '../checks/writing.ts'
+import { differsFromStored, resettled, type SettledCheck } from '../checks/writing.ts'
 import { differences } from '../checks/differences.ts'
 import { effectiveCheck, locationProblems } from '../checks/effective.ts'
 import { missingThings } from '../checks/named-things.ts'
-import { asKept, type Definition } from '../checks/encrypted-monitor.ts'
+import { asStored, type Definition } from '../checks/encrypted-monitor.ts'
 
 /** A group to be added or changed; `id` is negative until it has one. */
 export interface GroupToWrite {
@@ -48,7 +48,7 @@ export interface ApplyPlan {
   groupOf: Map<string, number | null>
 }
 
-/** Makes the plan; what is wrong stands in the context's problems, and then the plan is of no use. */
+/** Makes the plan. Problems are added to the context; with problems the plan must not be used. */
 export async function planApply(context: ApplyContext): Promise<ApplyPlan> {
   const plan: ApplyPlan = {
     lines: [],
@@ -92,7 +92,7 @@ function planGroups(context: ApplyContext, plan: ApplyPlan): Map<string, number>
       object(context, { kind: 'group', key }, draft.problems)
       continue
     }
-    const definition = asKept(draft.definition)
+    const definition = asStored(draft.definition)
     const { name, privateLocations } = definition as CheckGroup
     object(context, { kind: 'group', key }, [
       ...locationProblems(privateLocations ?? [], locations),
@@ -113,7 +113,7 @@ function planVariables(context: ApplyContext, plan: ApplyPlan): PlannedChange[] 
     const before = context.variables.get(key)
     const isMasked = secret && given === SECRET_MASK
     if (isMasked && before?.row.secret !== true) {
-      const message = `${SECRET_MASK} stands for a value that is kept, and none is`
+      const message = `${SECRET_MASK} stands for a stored value, and there is none`
       object(context, { kind: 'variable', key }, [{ path: ['value'], message }])
     }
     const value = isMasked ? (before?.value ?? '') : given
@@ -144,7 +144,7 @@ function planMonitor(
   const { key } = monitor
   const of = { kind: 'monitor' as const, key }
   const groupId = monitor.group === undefined ? undefined : groupIds.get(monitor.group)
-  // What is wrong with its group is said of the group.
+  // Problems of its group are reported for the group.
   if (groupId !== undefined && !context.checkContext.groups.has(groupId)) return
   const given = whole(context, monitor, groupId)
   if (typeof given === 'string') return object(context, of, [{ path: ['groupId'], message: given }])
@@ -155,10 +155,10 @@ function planMonitor(
   if (isUnwatched && before === undefined) {
     return object(context, of, [{ path: [], message: HEARTBEAT_UNWATCHED }])
   }
-  const beside = { kept: before?.definition, checkContext: context.checkContext }
-  const draft = draftAnyCheck(given, beside)
+  const draftContext = { stored: before?.definition, checkContext: context.checkContext }
+  const draft = draftAnyCheck(given, draftContext)
   if (!draft.ok) return object(context, of, draft.problems)
-  const definition = asKept(draft.definition)
+  const definition = asStored(draft.definition)
   const check = {
     id: before?.row.id ?? randomUUID(),
     checkType: draft.checkType,
@@ -177,12 +177,12 @@ function planMonitor(
   plan.lines.push(line)
   plan.groupOf.set(check.id, settled.groupId)
   const { cipher } = context.parts
-  const isElse = before === undefined || comesOutElse(cipher, before.row, settled)
-  if (line.action !== 'unchanged' || isElse)
+  const differs = before === undefined || differsFromStored(cipher, before.row, settled)
+  if (line.action !== 'unchanged' || differs)
     plan.monitors.push({ check: { ...check, settled }, line })
 }
 
-/** A monitor keeps its type: with another one it is another monitor. */
+/** The type of a monitor never changes: with another type it is another monitor. */
 function replaceType(plan: ApplyPlan, row: MonitorRow, line: PlannedChange): void {
   plan.gone.monitors.push(row.id)
   line.changes = ['checkType']
@@ -249,12 +249,12 @@ async function membersOf(
 async function objectToMembers(context: ApplyContext, plan: ApplyPlan): Promise<void> {
   const { groupOf, gone, lines } = plan
   const members = await membersOf(context.tx, gone.groups)
-  const goneMonitors = new Set(gone.monitors)
+  const removedMonitors = new Set(gone.monitors)
   for (const { kind, id, key } of lines) {
     const all = kind === 'group' && typeof id === 'number' ? (members.get(id) ?? []) : []
     const left = all.filter((row) => {
       const groupId = groupOf.get(row.id)
-      return groupId === undefined ? !goneMonitors.has(row.id) : groupId === id
+      return groupId === undefined ? !removedMonitors.has(row.id) : groupId === id
     })
     if (left.length === 0) continue
     const message = `is in the file no more and still has ${left.length} checks; move them first`
@@ -262,7 +262,7 @@ async function objectToMembers(context: ApplyContext, plan: ApplyPlan): Promise<
   }
 }
 
-/** What was applied under this name and is in the file no more. */
+/** Things that were applied under this name and are no longer in the file. */
 function removals(context: ApplyContext, plan: ApplyPlan): PlannedChange[] {
   const { request } = context
   if (!request.prune) return []

@@ -24,12 +24,12 @@ export interface BucketOptions {
 /** A request fails after this time without data from the service. */
 const IDLE_TIMEOUT_MS = 30_000
 const SOCKETS_MAX = 64
-/** Of an answer that says what went wrong. */
+/** Maximum size of an error answer that is read. */
 const COMPLAINT_BYTES_MAX = 4096
 /** SHA-256 of nothing, the payload of requests without a body. */
 const NOTHING = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
 
-/** Keeps artifacts in a bucket that exists. What days leave behind is dropped by a rule of the bucket. */
+/** Stores artifacts in an existing bucket, whose lifecycle rule removes leftovers of past days. */
 export function createArtifactBucket(options: BucketOptions): ArtifactStore {
   return new ArtifactBucket(options)
 }
@@ -138,7 +138,7 @@ async function upload(
   answered.then(end, end)
   try {
     for await (const bytes of body) {
-      // Not before it is written may the next piece be asked for: this one is gone then.
+      // The next piece may be requested only after this one is written, since its memory is reused.
       await new Promise<void>((resolve) => {
         goOn = resolve
         if (isOver || request.destroyed) resolve()

@@ -5,12 +5,12 @@ import { dirname, join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { type ArtifactStore, ArtifactStoreError, type ByteRange } from './store.ts'
 
-/** Writes to an open file; `FileHandle` fits. Given from outside to stand in for a disk that is full. */
+/** Writes to an open file, like `FileHandle`. Injected by tests to simulate a full disk. */
 export type WriteBytes = (file: FileHandle, bytes: Uint8Array) => Promise<void>
 
 const DAY = /^\d{4}-\d{2}-\d{2}$/
 
-/** Keeps artifacts below `root`, which is made when the first one comes. */
+/** Stores artifacts below `root`, which is created with the first one. */
 export function createArtifactFolder(root: string, write: WriteBytes = writeAll): ArtifactStore {
   return new ArtifactFolder(root, write)
 }

@@ -1,4 +1,4 @@
-// Takes files of results from agents into the store, in memory that does not grow with them.
+// Intake of artifacts: streams files of results from agents into the store, in bounded memory.
 import { randomUUID } from 'node:crypto'
 import * as z from 'zod'
 import { ArtifactAnswer, PROTOCOL_BOUNDS } from '../../contract/protocol/agent-protocol.ts'
@@ -46,7 +46,7 @@ interface Upload {
 }
 
 const NAME_BYTES_MAX = 255
-/** Files that one process takes at the same time. */
+/** Concurrent uploads of one process. */
 const UPLOADS_MAX = 64
 const GUID = '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}'
 const SLOT_OWNER = new RegExp(`^(${GUID})\\.(0|[1-9]\\d{0,15})$`)
@@ -76,12 +76,12 @@ const params = {
     }),
 }
 
-/** The call by which agents bring files. */
+/** The call by which agents upload artifacts. */
 export function artifactOperation(intake: ArtifactIntake): DefinedAgentOperation {
   let uploads = 0
   return defineAgentOperation({
     operationId: 'putArtifact',
-    summary: 'Bring a file of a result',
+    summary: 'Upload an artifact of a result',
     description:
       'Streamed. The same file again is answered like the first time. How large it may be depends on the agent’s version in User-Agent (`Vedette/<version>`).',
     method: 'put',
@@ -93,7 +93,7 @@ export function artifactOperation(intake: ArtifactIntake): DefinedAgentOperation
       'User-Agent': z.string().optional().meta({ example: 'Vedette/8.4.0' }),
     },
     body: { contentType: '*/*', schema: z.unknown(), description: 'The bytes of the file' },
-    answers: { schema: ArtifactAnswer, description: 'It is kept' },
+    answers: { schema: ArtifactAnswer, description: 'It is stored' },
     errors: {
       404: 'The key’s location has no such slot or run',
       408: 'The bytes came too slowly',
@@ -141,7 +141,7 @@ function factsOf(header: (name: string) => string | undefined): ArtifactFacts {
   }
 }
 
-/** Takes one file; see the call for what it throws. */
+/** Stores one file; throws the errors listed at the operation. */
 async function receive(intake: ArtifactIntake, upload: Upload): Promise<ArtifactAnswer> {
   const { database, store } = intake
   const { key, ownerKey, name, facts, expected, receivedAt } = upload
@@ -202,8 +202,8 @@ async function keep(intake: ArtifactIntake, upload: Upload): Promise<ArtifactAns
     const settled = await database.transaction((tx) => settleArtifact(tx, one.id, what))
     if (!settled) throw new ApiError(408, 'The upload took too long')
   } catch (error) {
-    // When the database was lost nobody knows whether the file is visible by now: it stays, and where
-    // it is not, retention removes it.
+    // When the database was lost, it is unknown whether the file is visible: it stays, and if it is not
+    // visible, retention removes it.
     if (!isUnavailable(error)) await giveUp(intake, one)
     return explain(intake, upload, error)
   }
@@ -217,7 +217,7 @@ function arrivingOf({ key, ownerKey, name, facts }: Upload): ArrivingArtifact {
   return { id, accountId, locationId, ownerKey, name, contentType: facts.contentType, storedAs }
 }
 
-/** Removes what has arrived; where that fails, retention does it later, which is why the row stays. */
+/** Removes a partial upload; if that fails, retention does it later, so the row stays. */
 async function giveUp({ database, store, log }: ArtifactIntake, one: ArrivingArtifact) {
   try {
     await store.remove(one.storedAs)
@@ -227,7 +227,7 @@ async function giveUp({ database, store, log }: ArtifactIntake, one: ArrivingArt
   }
 }
 
-/** What a failed upload is answered with: nothing but success when the same file was faster. */
+/** Answer to a failed upload: success when a concurrent upload stored the same file. */
 async function explain(
   intake: ArtifactIntake,
   upload: Upload,
@@ -242,7 +242,7 @@ async function explain(
   }
   if (error instanceof ApiError && error.status === 413) await refuse(intake, upload)
   if (!(error instanceof ArtifactStoreError)) throw error
-  log.warn({ err: error }, 'an artifact could not be kept')
+  log.warn({ err: error }, 'an artifact could not be stored')
   const headers = { ...UNREAD.headers, 'Retry-After': '10' }
   throw new ApiError(503, 'The store of artifacts is not available at the moment', { headers })
 }

@@ -28,7 +28,7 @@ export interface ArrivingArtifact {
   ownerKey: string
   name: string
   contentType: string
-  /** Where the store keeps it. */
+  /** Its key in the store. */
   storedAs: string
 }
 
@@ -58,7 +58,7 @@ const known = statement<[string, string, string], KnownArtifact>(
    where location_id = $1 and owner_key = $2 and name = $3 and state <> 'arriving'`,
 )
 
-/** What became of a file of that name before. */
+/** Outcome of a previous upload under that name. */
 export async function knownArtifact(
   connection: Connection,
   of: { locationId: string; ownerKey: string; name: string },
@@ -122,7 +122,7 @@ const forget = statement<[string[]], never>(
   `delete from artifacts where id = any ($1::uuid[])`,
 )
 
-/** Forgets files whose bytes are gone. */
+/** Deletes the rows of files whose bytes are removed. */
 export async function forgetArtifacts(connection: Connection, ids: string[]): Promise<void> {
   await forget(connection, ids)
 }
@@ -144,12 +144,12 @@ const stale = statement<[number, number, number], StaleArtifact>(
    limit $3`,
 )
 
-/** Files older than `keptMs`, and uploads that began more than `arrivingMsMax` ago and never ended. */
+/** Files older than `retentionMs`, and uploads that began more than `arrivingMsMax` ago and never ended. */
 export function staleArtifacts(
   connection: Connection,
-  bounds: { keptMs: number; arrivingMsMax: number; rowsMax: number },
+  bounds: { retentionMs: number; arrivingMsMax: number; rowsMax: number },
 ): Promise<StaleArtifact[]> {
-  return stale(connection, bounds.keptMs, bounds.arrivingMsMax, bounds.rowsMax)
+  return stale(connection, bounds.retentionMs, bounds.arrivingMsMax, bounds.rowsMax)
 }
 
 /** A file that can be downloaded. */

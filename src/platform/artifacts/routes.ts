@@ -17,8 +17,8 @@ import { idParameter } from '../http/parameters.ts'
 export interface ArtifactsOptions {
   database: Database
   store: ArtifactStore
-  /** How long files are kept. */
-  keptMs: number
+  /** Retention of files. */
+  retentionMs: number
 }
 
 /** The store that the settings name. */
@@ -40,7 +40,7 @@ export function artifactOperations({ database, store }: ArtifactsOptions): Defin
       operationId: 'getV1ArtifactsArtifactid',
       tag: 'Artifacts',
       summary: 'Download a file of a result',
-      description: 'Takes a Range of bytes, and If-None-Match.',
+      description: 'Supports Range and If-None-Match.',
       method: 'get',
       path: '/v1/artifacts/{artifactId}',
       action: 'read',
@@ -130,17 +130,21 @@ const EVERY_MS = 600_000
 const TIMEOUT_MS = 600_000
 const AT_ONCE = 500
 const DAY_MS = 86_400_000
-/** Longer than any upload may take. */
+/** Longer than the maximum duration of an upload. */
 const ARRIVING_MS_MAX = 2 * 3_600_000
 
 /** Removes files whose time is over, and what uploads that broke off have left. */
-export function artifactRetention({ database, store, keptMs }: ArtifactsOptions): BackgroundJob {
+export function artifactRetention({
+  database,
+  store,
+  retentionMs,
+}: ArtifactsOptions): BackgroundJob {
   return {
     name: 'artifacts-old',
     everyMs: EVERY_MS,
     timeoutMs: TIMEOUT_MS,
     async run(signal) {
-      const bounds = { keptMs, arrivingMsMax: ARRIVING_MS_MAX, rowsMax: AT_ONCE }
+      const bounds = { retentionMs, arrivingMsMax: ARRIVING_MS_MAX, rowsMax: AT_ONCE }
       for (;;) {
         const stale = await staleArtifacts(database, bounds)
         for (const { storedAs } of stale) {
@@ -154,7 +158,7 @@ export function artifactRetention({ database, store, keptMs }: ArtifactsOptions)
         )
         if (stale.length < AT_ONCE) break
       }
-      const day = new Date(Date.now() - keptMs - DAY_MS).toISOString().slice(0, 10)
+      const day = new Date(Date.now() - retentionMs - DAY_MS).toISOString().slice(0, 10)
       await store.dropBefore(day)
     },
   }

@@ -1,4 +1,4 @@
-// Where the bytes of artifacts are kept: a folder, or a bucket of an S3-compatible service.
+// Artifact store: a folder, or a bucket of an S3-compatible service.
 import type { Readable } from 'node:stream'
 
 /** Facts of a file that a store receives before its bytes. */
@@ -15,19 +15,19 @@ export interface ByteRange {
   last: number
 }
 
-/** Keeps files under keys `<YYYY-MM-DD>/<id>` and `bundles/<id>`. All of it rejects with ArtifactStoreError. */
+/** Stores files under keys `<YYYY-MM-DD>/<id>` and `bundles/<id>`. All methods reject with ArtifactStoreError. */
 export interface ArtifactStore {
   /** Whether a file can only be put when its length is known before. */
   readonly needsLength: boolean
   /**
-   * Keeps a file, in memory that does not grow with it. A piece of `body` is gone when the next one is
-   * asked for, so each is written before that. What `body` throws is passed on; then, and after any other
-   * failure, nothing can be read under the key.
+   * Stores a file in bounded memory. The memory of a piece of `body` is reused for the next one, so each is
+   * written before the next is requested. Errors of `body` are passed on; after any failure, nothing can be
+   * read under the key.
    */
   put(key: string, body: AsyncIterable<Uint8Array>, facts: ArtifactFacts): Promise<void>
-  /** A file or a part of it; undefined when there is none. */
+  /** A file or a part of it; undefined when it does not exist. */
   get(key: string, range?: ByteRange): Promise<Readable | undefined>
-  /** Removes a file and what is left of an upload that broke off; one that is not there is no failure. */
+  /** Removes a file or a partial upload; idempotent. */
   remove(key: string): Promise<void>
   /** Removes everything of days before `day`, known or not, where the store can. */
   dropBefore(day: string): Promise<void>

@@ -1,18 +1,16 @@
-// The files of a result as the public API shows them: those that the result names, and what became of
-// each of them.
+// The artifacts of a result in the public API: those that the result names, and their states.
 import type { WireResult } from '../../contract/protocol/agent-protocol.ts'
 import type { ArtifactView } from '../../contract/api/run.ts'
 
 /**
- * The announced files in their order, then those that nobody announced. `overdue`: those that have not come
- * are not awaited any more.
+ * The announced files in their order, then unannounced ones. `overdue`: missing files are not awaited any more.
  */
 export function withArtifacts(
   announced: NonNullable<WireResult['artifacts']>,
-  kept: readonly ArtifactView[],
+  stored: readonly ArtifactView[],
   overdue: boolean,
 ): ArtifactView[] {
-  const byName = new Map(kept.map((one) => [one.name, one]))
+  const byName = new Map(stored.map((one) => [one.name, one]))
   const named = announced.map(
     ({ name, bytes, sha256, contentType }): ArtifactView =>
       byName.get(name) ?? {
@@ -26,5 +24,5 @@ export function withArtifacts(
       },
   )
   const names = new Set(announced.map(({ name }) => name))
-  return [...named, ...kept.filter(({ name }) => !names.has(name))]
+  return [...named, ...stored.filter(({ name }) => !names.has(name))]
 }

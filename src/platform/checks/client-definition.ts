@@ -52,7 +52,7 @@ const CHECK: Place = {
     'tearDownSnippetId',
     'testCommand',
   ],
-  // Clients send 0 for what was never set; as a limit it would fail every run.
+  // Clients send 0 for an unset limit; as a limit it would fail every run.
   blanks: ['maxResponseTime'],
   below: {
     alertSettings,

@@ -1,5 +1,5 @@
-// From what a client sends to a definition that can be kept: checked by the schema of its type, with the
-// secrets that it left masked put back.
+// Draft of a definition: checks a client's input by the schema of its type and replaces masked secrets by
+// their stored values.
 import { randomUUID } from 'node:crypto'
 import type * as z from 'zod'
 import {
@@ -15,17 +15,17 @@ import type { CheckContext } from './effective.ts'
 import { unmaskSecrets } from './masked-secrets.ts'
 import type { Definition } from './encrypted-monitor.ts'
 
-/** A definition that fits its schema, or what is wrong with it. */
+/** A valid definition, or its problems. */
 export type Draft<T = object> =
   ({ ok: true; definition: Definition } & T) | { ok: false; problems: DraftProblem[] }
 
-/** Stands for the id while the schema looks at a definition, which is kept without. */
+/** Placeholder for the id during validation: definitions are stored without it. */
 const ANY_ID = '00000000-0000-4000-8000-000000000000'
 
-/** What a definition is checked beside. */
+/** Context in which a definition is checked. */
 export interface DraftContext {
-  /** What is there already; masks stand for its secrets. */
-  kept: Readonly<Definition> | undefined
+  /** The stored definition, whose secrets replace masks. */
+  stored: Readonly<Definition> | undefined
   checkContext: Pick<CheckContext, 'groups' | 'variables'>
 }
 
@@ -33,21 +33,21 @@ export interface DraftContext {
 export function draftCheck(
   checkType: DefinedType,
   body: Readonly<Definition>,
-  { kept, checkContext }: DraftContext,
+  { stored, checkContext }: DraftContext,
 ): Draft {
   const { id: _, created_at: _created, updated_at: _updated, warning: _warning, ...given } = body
   const named = given['checkType']
   if (named !== undefined && named !== checkType) {
     return refused(['checkType'], `must be ${checkType} here; the type of a monitor never changes`)
   }
-  // Before the schema: what a secret has to look like is true of the value, not of its mask.
+  // Before the schema, which validates the value of a secret, not its mask.
   const { definition, problems } = unmaskSecrets(
-    { ...given, checkType, ...pinged(given, kept) },
-    kept,
+    { ...given, checkType, ...pinged(given, stored) },
+    stored,
   )
   if (problems.length > 0) return { ok: false, problems }
   const written = { ...definition, id: ANY_ID }
-  // What a text has to look like is true of its variables' values, and what is kept is the text.
+  // The schema validates the values of variables; the text with variables is stored.
   const { value } = substituteOwn(written, lookupFor(definition, checkContext))
   const draft = parsed(definitionOf(checkType).schema, value)
   if (!draft.ok) return draft
@@ -56,31 +56,31 @@ export function draftCheck(
   return found.length > 0 ? { ok: false, problems: found } : { ok: true, definition: whole }
 }
 
-/** What pings a heartbeat's address must go on doing so: a token that is left out is kept, or made. */
-function pinged(given: Definition, kept: Readonly<Definition> | undefined): Definition {
+/** The address of a heartbeat must not change: an omitted token is taken from the stored definition, or created. */
+function pinged(given: Definition, stored: Readonly<Definition> | undefined): Definition {
   const { heartbeat } = given
   if (typeof heartbeat !== 'object' || heartbeat === null || 'pingToken' in heartbeat) return {}
-  const before = kept?.['heartbeat'] as { pingToken?: unknown } | undefined
+  const before = stored?.['heartbeat'] as { pingToken?: unknown } | undefined
   return { heartbeat: { ...heartbeat, pingToken: before?.pingToken ?? randomUUID() } }
 }
 
 /** Checks a definition that names its own type. */
 export function draftAnyCheck(
   body: Readonly<Definition>,
-  beside: DraftContext,
+  context: DraftContext,
 ): Draft<{ checkType: DefinedType }> {
   const checkType = DEFINED_TYPES.find((one) => one === body['checkType'])
   if (checkType === undefined) {
     return refused(['checkType'], typeProblem(body['checkType']) ?? 'is not known')
   }
-  const draft = draftCheck(checkType, body, beside)
+  const draft = draftCheck(checkType, body, context)
   return draft.ok ? { ...draft, checkType } : draft
 }
 
 /** Checks the definition of a group. */
-export function draftGroup(body: Readonly<Definition>, kept?: Readonly<Definition>): Draft {
+export function draftGroup(body: Readonly<Definition>, stored?: Readonly<Definition>): Draft {
   const { id: _, created_at: _created, updated_at: _updated, ...given } = body
-  const { definition, problems } = unmaskSecrets(given, kept)
+  const { definition, problems } = unmaskSecrets(given, stored)
   if (problems.length > 0) return { ok: false, problems }
   const draft = parsed(CheckGroup, definition)
   if (!draft.ok) return draft
@@ -88,7 +88,7 @@ export function draftGroup(body: Readonly<Definition>, kept?: Readonly<Definitio
   return found.length > 0 ? { ok: false, problems: found } : draft
 }
 
-/** Variables as an agent finds them: the monitor's own, those of its group, those of the account. */
+/** Variables in an agent's order: those of the monitor, its group, and the account. */
 function lookupFor(
   definition: Definition,
   { groups, variables }: DraftContext['checkContext'],
@@ -118,7 +118,7 @@ function parsed(schema: z.ZodType | undefined, value: Definition): Draft {
   return { ok: false, problems: problemsOf(result.error, schema, value) }
 }
 
-/** Puts the texts with variables back where their values stood while the schema looked. */
+/** Restores texts with variables where validation used their values. */
 function restored(value: unknown, substituted: unknown, written: unknown): unknown {
   if (substituted === written) return value
   if (typeof written === 'string') return written
@@ -133,7 +133,7 @@ function restored(value: unknown, substituted: unknown, written: unknown): unkno
   )
 }
 
-/** `{ref}` names a thing of a deployment; here there is none. */
+/** Problems of `{ref}`: references are allowed only in a deployment. */
 function references(definition: Definition): DraftProblem[] {
   const problems: DraftProblem[] = []
   const look = (value: unknown, path: (string | number)[]) => {

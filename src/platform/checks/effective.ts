@@ -1,5 +1,5 @@
-// What a definition comes to: with its group's settings, the locations where it stands, its slots in each
-// of them, and what an agent has to be able to do.
+// Effective form of a definition: the settings of its group applied, its locations, its slots in each of them,
+// and the abilities that an agent needs.
 import { type DefinedType, needsOf } from '../../monitors/definitions.ts'
 import {
   type CheckGroup,
@@ -12,7 +12,7 @@ import type { WantedPlacement } from './queries/placements.ts'
 import type { DraftProblem } from '../http/draft-problem.ts'
 import type { Definition } from './encrypted-monitor.ts'
 
-/** What definitions of an account may name. */
+/** What definitions of an account may refer to. */
 export interface CheckContext {
   /** Slug name → id of every private location. */
   locations: ReadonlyMap<string, string>
@@ -21,7 +21,7 @@ export interface CheckContext {
   variables: ReadonlyMap<string, string>
 }
 
-/** A definition with all that follows from it. */
+/** A definition and what follows from it. */
 export interface EffectiveCheck {
   effective: Monitor
   groupId: number | null
@@ -30,10 +30,10 @@ export interface EffectiveCheck {
   wanted: WantedPlacement[]
 }
 
-/** Without slots: the platform itself waits for their pings. */
+/** Types without slots: the platform itself waits for their pings. */
 const WITHOUT_LOCATION: ReadonlySet<string> = new Set<DefinedType>(['HEARTBEAT'])
 
-/** Works out what `definition` comes to under `id`, or what it names that is not there. */
+/** Computes the effective form of `definition`, or the problems of its references. */
 export function effectiveCheck(
   check: { id: string; definition: Readonly<Definition> },
   { locations, groups }: CheckContext,
@@ -67,7 +67,7 @@ export function effectiveCheck(
 
 const KNOWN_SHOWN = 20
 
-/** What is wrong with the locations that a definition names. */
+/** Problems of the locations that a definition names. */
 export function locationProblems(
   slugs: readonly string[],
   locations: ReadonlyMap<string, string>,

@@ -24,7 +24,7 @@ export function openDefinition(cipher: Cipher, effective: string): Monitor {
   return decrypt(cipher, effective) as Monitor
 }
 
-/** A definition as it comes back from the database: without what is undefined. */
-export function asKept(definition: object): Definition {
+/** A definition as read from the database: without undefined fields. */
+export function asStored(definition: object): Definition {
   return JSON.parse(JSON.stringify(definition)) as Definition
 }

@@ -1,8 +1,8 @@
-// Secret values in definitions: never shown, and kept where a client writes back what it was shown.
+// Secret values in definitions: masked in answers, and left unchanged where a client sends the mask back.
 import { SECRET_MASK } from '../../contract/api/resource.ts'
 import type { Definition } from './encrypted-monitor.ts'
 
-/** Fields that are secret wherever they stand, by the object that they stand in. */
+/** Secret fields, by the object that contains them. */
 const SECRET_FIELDS: ReadonlyMap<string, readonly string[]> = new Map([
   ['basicAuth', ['password']],
   ['tls', ['privateKey', 'passphrase']],
@@ -16,16 +16,16 @@ export function maskSecrets(definition: Readonly<Definition>): Definition {
   }) as Definition
 }
 
-/** A definition without masks, and the places where a mask stood for nothing that is kept. */
+/** A definition without masks, and the places of masks without a stored value. */
 export interface Unmasked {
   definition: Definition
   problems: { path: string[]; message: string }[]
 }
 
-/** Puts the kept value back wherever a client sends the mask for the same secret. */
+/** Replaces each mask by the stored value of the same secret. */
 export function unmaskSecrets(
   definition: Readonly<Definition>,
-  kept: Readonly<Definition> | undefined,
+  stored: Readonly<Definition> | undefined,
 ): Unmasked {
   const problems: Unmasked['problems'] = []
   const secret = (value: string, path: string, was: unknown): string => {
@@ -33,11 +33,11 @@ export function unmaskSecrets(
     if (typeof was === 'string') return was
     problems.push({
       path: path.split('.').slice(1),
-      message: `${SECRET_MASK} stands for a value that is kept, and none is; give the value`,
+      message: `${SECRET_MASK} stands for a stored value, and there is none; give the value`,
     })
     return value
   }
-  return { definition: walk(definition, kept, '', { secret, problems }) as Definition, problems }
+  return { definition: walk(definition, stored, '', { secret, problems }) as Definition, problems }
 }
 
 interface Walk {
@@ -71,7 +71,7 @@ function walk(value: unknown, was: unknown, path: string, how: Walk): unknown {
   )
 }
 
-/** A mask in a variable that is secret no more would show what was kept, or lose it. */
+/** A mask in a variable that is no longer secret would reveal the stored value, or lose it. */
 function refuseReveal(
   fields: Definition,
   before: Definition,
@@ -92,7 +92,7 @@ function hiddenFields(fields: Definition, path: string): readonly string[] {
   return SECRET_FIELDS.get(path.slice(path.lastIndexOf('.') + 1)) ?? []
 }
 
-/** What a variable is known by among others. */
+/** The key that identifies a variable among others. */
 function keyOf(item: unknown): string | undefined {
   if (typeof item !== 'object' || item === null) return undefined
   const key = (item as Definition)['key']

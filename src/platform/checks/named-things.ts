@@ -1,7 +1,5 @@
-// What definitions name beside locations and groups: the service of an incident, channels of alerts, the code
-// bundle of a suite. Those
-// that a definition newly names have to be there, in its own account; one that it named before may have
-// been deleted since, and then it goes on without.
+// References of definitions other than locations and groups: the service of an incident, alert channels, the
+// code bundle of a suite. A new reference must exist in the same account; an old one may have been deleted.
 import type { CheckGroup } from '../../contract/api/check-group.ts'
 import { bundleHash, namesBundle } from '../../contract/api/code-bundle.ts'
 import type { Monitor } from '../../contract/monitor.ts'
@@ -12,7 +10,7 @@ import type { Connection } from '../../database/statement.ts'
 import type { DraftProblem } from '../http/draft-problem.ts'
 import type { Definition } from './encrypted-monitor.ts'
 
-/** Services, channels and bundles of an account, those among them that somebody may name. */
+/** Existing services, channels and bundles of an account. */
 export interface NamedThings {
   services: ReadonlySet<string>
   channels: ReadonlySet<number>
@@ -22,7 +20,7 @@ export interface NamedThings {
 
 const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
-/** Looks up what definitions name, as they were sent: of any shape. */
+/** Looks up the references of unchecked definitions. */
 export async function readNamedThings(
   connection: Connection,
   accountId: string,
@@ -51,22 +49,22 @@ export async function readNamedThings(
   }
 }
 
-/** What a checked definition names that is not there and that `kept` did not name. */
+/** New references of a checked definition to things that do not exist; those of `stored` are not new. */
 export function missingThings(
   definition: Readonly<Definition>,
-  kept: Readonly<Definition> | undefined,
+  stored: Readonly<Definition> | undefined,
   { services, channels, bundles }: NamedThings,
 ): DraftProblem[] {
   const problems: DraftProblem[] = []
   const service = serviceOf(definition)
-  const isKept = kept !== undefined && serviceOf(kept) === service
-  if (service !== undefined && !services.has(service) && !isKept) {
+  const isUnchanged = stored !== undefined && serviceOf(stored) === service
+  if (service !== undefined && !services.has(service) && !isUnchanged) {
     problems.push({
       path: ['triggerIncident', 'serviceId'],
       message: `there is no service ${service}; take one of GET /v1/status-pages/services`,
     })
   }
-  const before = new Set(kept === undefined ? [] : channelsOf(kept))
+  const before = new Set(stored === undefined ? [] : channelsOf(stored))
   for (const [index, id] of channelsOf(definition).entries()) {
     if (channels.has(id as number) || before.has(id)) continue
     problems.push({
@@ -76,7 +74,7 @@ export function missingThings(
   }
   const path = pathOf(definition)
   const bundle = path === undefined ? undefined : bundleProblem(path, bundles)
-  const isSame = kept !== undefined && pathOf(kept) === path
+  const isSame = stored !== undefined && pathOf(stored) === path
   if (bundle !== undefined && !isSame) problems.push({ path: ['codeBundlePath'], message: bundle })
   return problems
 }
@@ -88,10 +86,10 @@ function bundleProblem(path: string, bundles: ReadonlySet<string>): string | und
     return 'must be bundle: and the 64 hex digits of its SHA-256, in lower case, without variables'
   }
   if (bundles.has(hash)) return undefined
-  return `there is no code bundle ${hash}; bring it by PUT /v1/code-bundles/${hash} first, or let \`vedette apply\` do so`
+  return `there is no code bundle ${hash}; upload it by PUT /v1/code-bundles/${hash} first, or let \`vedette apply\` do so`
 }
 
-/** Where a suite's project is; undefined for other types. */
+/** Path of a suite's project; undefined for other types. */
 function pathOf(definition: Readonly<Definition>): string | undefined {
   const { checkType, codeBundlePath } = definition
   return checkType === 'PLAYWRIGHT' && typeof codeBundlePath === 'string'

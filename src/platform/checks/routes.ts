@@ -18,8 +18,8 @@ import { clientCheck } from './client-definition.ts'
 import { problemText } from '../http/draft-problem.ts'
 import {
   changing,
-  keptCheck,
-  type KeptCheck,
+  storedCheck,
+  type StoredCheck,
   type MonitorParts,
   readCheckContext,
   removeChecks,
@@ -114,7 +114,7 @@ function list({ database, cipher }: MonitorParts): DefinedOperation {
 
 function ofType(parts: MonitorParts, checkType: DefinedType): DefinedOperation[] {
   const part = definitionOf(checkType).path
-  const words = {
+  const common = {
     tag: TAG,
     action: 'write' as const,
     body: CheckFields,
@@ -123,8 +123,8 @@ function ofType(parts: MonitorParts, checkType: DefinedType): DefinedOperation[]
   }
   return [
     defineOperation({
-      ...words,
-      operationId: `postV1Checks${capital(part)}`,
+      ...common,
+      operationId: `postV1Checks${capitalized(part)}`,
       summary: `Create a check of type ${checkType}`,
       description: PLACES,
       method: 'post',
@@ -138,10 +138,10 @@ function ofType(parts: MonitorParts, checkType: DefinedType): DefinedOperation[]
       }),
     }),
     defineOperation({
-      ...words,
-      operationId: `putV1Checks${capital(part)}Id`,
+      ...common,
+      operationId: `putV1Checks${capitalized(part)}Id`,
       summary: `Replace a check of type ${checkType}`,
-      description: `${PLACES} A secret value that is sent as it reads is kept.`,
+      description: `${PLACES} A secret value that is sent back masked stays unchanged.`,
       method: 'put',
       path: `${PATH}/${part}/{id}`,
       params,
@@ -174,7 +174,7 @@ function read({ database, cipher }: MonitorParts): DefinedOperation {
 }
 
 function changes(parts: MonitorParts): DefinedOperation[] {
-  const words = {
+  const common = {
     tag: TAG,
     path: ONE,
     action: 'write' as const,
@@ -184,7 +184,7 @@ function changes(parts: MonitorParts): DefinedOperation[] {
   }
   return [
     defineOperation({
-      ...words,
+      ...common,
       operationId: 'putV1ChecksId',
       summary: 'Replace a check of any type',
       method: 'put',
@@ -193,13 +193,13 @@ function changes(parts: MonitorParts): DefinedOperation[] {
         replace(parts, { accountId, id }, () => body),
     }),
     defineOperation({
-      ...words,
+      ...common,
       operationId: 'patchV1ChecksId',
       summary: 'Change some fields of a check',
       description: 'A field that is given is replaced as a whole, `request` too.',
       method: 'patch',
       answer: ({ key: { accountId }, params: { id }, body }) =>
-        replace(parts, { accountId, id }, (kept) => ({ ...kept, ...body })),
+        replace(parts, { accountId, id }, (stored) => ({ ...stored, ...body })),
     }),
   ]
 }
@@ -247,14 +247,14 @@ async function create(
 async function replace(
   parts: MonitorParts,
   of: { accountId: string; id: string; checkType?: DefinedType },
-  bodyOf: (kept: Definition) => Definition,
+  bodyOf: (stored: Definition) => Definition,
 ): Promise<{ status: 200; json: string }> {
   const { accountId, id } = of
   const row = await changing(parts, accountId, async (tx) => {
     const before = await readMonitor(tx, accountId, id)
     const isOther = of.checkType !== undefined && before?.check_type !== of.checkType
     if (before === undefined || isOther) throw notFound('check')
-    const check = keptCheck(parts.cipher, before)
+    const check = storedCheck(parts.cipher, before)
     const body = bodyOf(check.definition)
     await draftAndSave(tx, parts, { accountId, check, body })
     return readMonitor(tx, accountId, id)
@@ -262,17 +262,17 @@ async function replace(
   return { status: 200, json: row === undefined ? '' : JSON.stringify(wireForm(parts.cipher, row)) }
 }
 
-/** Makes `body` the definition of a check that is kept under its id, or is to be. */
+/** Stores `body` as the definition of a new or existing check. */
 async function draftAndSave(
   tx: Queryable,
   parts: MonitorParts,
-  { accountId, check, body: sent }: { accountId: string; check: KeptCheck; body: Definition },
+  { accountId, check, body: sent }: { accountId: string; check: StoredCheck; body: Definition },
 ): Promise<void> {
   const body = clientCheck(sent, definitionOf(check.checkType).schema)
   const { groupId } = body
   const groupIds = typeof groupId === 'number' && Number.isSafeInteger(groupId) ? [groupId] : []
   const checkContext = await readCheckContext(tx, parts, { accountId, groupIds })
-  const draft = draftCheck(check.checkType, body, { kept: check.definition, checkContext })
+  const draft = draftCheck(check.checkType, body, { stored: check.definition, checkContext })
   if (!draft.ok) throw new ApiError(400, problemText(draft.problems))
   const drafted = { ...check, definition: draft.definition }
   const settled = effectiveCheck(drafted, checkContext)
@@ -283,7 +283,7 @@ async function draftAndSave(
   await saveChecks(tx, parts, accountId, [{ ...drafted, settled }])
 }
 
-/** A monitor as it is read: what was written, or what holds with its group; secret values masked. */
+/** A monitor in the API: its own definition, or the effective one with its group; secret values masked. */
 export function wireForm(cipher: Cipher, row: MonitorRow, withGroup = false): Definition {
   return {
     ...maskSecrets(decrypt(cipher, withGroup ? row.effective : row.definition)),
@@ -294,6 +294,6 @@ export function wireForm(cipher: Cipher, row: MonitorRow, withGroup = false): De
   }
 }
 
-function capital(word: string): string {
-  return `${word[0]?.toUpperCase()}${word.slice(1)}`
+function capitalized(name: string): string {
+  return `${name[0]?.toUpperCase()}${name.slice(1)}`
 }

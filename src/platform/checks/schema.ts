@@ -1,5 +1,5 @@
 // Monitors as the public API reads and writes them: /v1/checks. The definition of each type is that of
-// monitors/definitions.ts; here stands what a request may carry beside it and what an answer adds.
+// monitors/definitions.ts; this file has the further fields of requests and answers.
 import * as z from 'zod'
 import { READ_ONLY, SECRET_MASK, timestamps } from '../../contract/api/resource.ts'
 import { CHECK_TYPES, type DefinedType, definitionOf } from '../../monitors/definitions.ts'
@@ -8,7 +8,7 @@ import { commonFields } from '../../contract/monitor.ts'
 
 const { id: _, ...fields } = commonFields
 
-/** A monitor as it is read: what was written, and what the platform adds. */
+/** A monitor in the API: its definition, and the fields that the platform adds. */
 export const Check = z
   .looseObject({
     ...fields,

@@ -14,10 +14,10 @@ import { locationIdsBySlug } from '../private-locations/queries/locations.ts'
 import { differences } from './differences.ts'
 import { type EffectiveCheck, effectiveCheck, type CheckContext } from './effective.ts'
 import type { PlatformClock } from '../../database/platform-clock.ts'
-import { asKept, type Definition, decrypt, encryptDefinition } from './encrypted-monitor.ts'
+import { asStored, type Definition, decrypt, encryptDefinition } from './encrypted-monitor.ts'
 import type { Cipher } from '../secrets/cipher.ts'
 
-/** What it takes to work on monitors. */
+/** Dependencies of changing monitors. */
 export interface MonitorParts {
   database: Database
   cipher: Cipher
@@ -25,7 +25,7 @@ export interface MonitorParts {
 }
 
 /** A checked definition under the id that it has or is to have. */
-export interface KeptCheck {
+export interface StoredCheck {
   id: string
   checkType: DefinedType
   definition: Definition
@@ -34,14 +34,14 @@ export interface KeptCheck {
 }
 
 /** A monitor to be written, with all that follows from it. */
-export interface SettledCheck extends KeptCheck {
+export interface SettledCheck extends StoredCheck {
   settled: EffectiveCheck
 }
 
-/** How long one statement of a large change may take. */
+/** Time-out of a statement of a large change. */
 export const CHANGE_STATEMENT_MS = 60_000
 
-/** Runs `work` in a transaction that holds the account: no other change of its monitors comes between. */
+/** Runs `work` in a transaction that locks the account against other changes of its monitors. */
 export function changing<T>(
   { database }: MonitorParts,
   accountId: string,
@@ -116,7 +116,7 @@ function bundleOf(definition: Readonly<Definition>): string | undefined {
   return bundleHash(codeBundlePath)
 }
 
-/** Deletes monitors and takes them from their locations; the ids of those that were there. */
+/** Deletes monitors and removes them from their locations; returns the ids of the existing ones. */
 export async function removeChecks(
   tx: Queryable,
   { clock }: MonitorParts,
@@ -130,7 +130,7 @@ export async function removeChecks(
 }
 
 /** A row as it was written. */
-export function keptCheck(cipher: Cipher, row: MonitorRow): KeptCheck {
+export function storedCheck(cipher: Cipher, row: MonitorRow): StoredCheck {
   const { id, check_type: checkType, file_name: name, file_key: key } = row
   return {
     id,
@@ -140,11 +140,15 @@ export function keptCheck(cipher: Cipher, row: MonitorRow): KeptCheck {
   }
 }
 
-/** Whether a monitor comes out otherwise than it is kept, by its group or by an older reading of it. */
-export function comesOutElse(cipher: Cipher, row: MonitorRow, settled: EffectiveCheck): boolean {
+/** Whether the effective form of a monitor differs from the stored one, by its group or an older version. */
+export function differsFromStored(
+  cipher: Cipher,
+  row: MonitorRow,
+  settled: EffectiveCheck,
+): boolean {
   const was = decrypt(cipher, row.effective)
-  const isElse = differences(was, asKept(settled.effective)).length > 0
-  return isElse || row.location_ids.join() !== settled.locationIds.join()
+  const differs = differences(was, asStored(settled.effective)).length > 0
+  return differs || row.location_ids.join() !== settled.locationIds.join()
 }
 
 /**
@@ -158,13 +162,13 @@ export function resettled(
 ): { changed: SettledCheck[] } | { name: string; message: string } {
   const changed: SettledCheck[] = []
   for (const row of members) {
-    const check = keptCheck(cipher, row)
+    const check = storedCheck(cipher, row)
     const settled = effectiveCheck(check, checkContext)
     if ('problems' in settled) {
       const name = String(check.definition['name'])
       return { name, message: settled.problems[0]?.message ?? '' }
     }
-    if (comesOutElse(cipher, row, settled)) changed.push({ ...check, settled })
+    if (differsFromStored(cipher, row, settled)) changed.push({ ...check, settled })
   }
   return { changed }
 }

@@ -1,19 +1,19 @@
-// Whether what is brought as a code bundle is a tar.gz at all, seen by how it begins; whether all of it is in
-// order shows when an agent unpacks it.
+// Check of an uploaded code bundle: whether its beginning is that of a tar.gz. The agent checks the rest when it
+// unpacks the bundle.
 import { constants, createGunzip } from 'node:zlib'
 import { UNREAD } from '../http/arriving-bytes.ts'
 import { ApiError } from '../http/errors.ts'
 
-/** So much of the beginning is looked at: room for what a gzip header may carry. */
+/** Number of checked bytes at the beginning: enough for a gzip header with extra fields. */
 const HEAD_BYTES = 64 * 1024
-/** A block of a tar, and where its checksum stands in it (POSIX.1-1988, ustar). */
+/** Size of a tar block, and the offset of its checksum (POSIX.1-1988, ustar). */
 const BLOCK_BYTES = 512
 const CHECKSUM = { from: 148, until: 156 } as const
 
-/** How the beginning of a bundle is looked at while it arrives. */
+/** Check of the beginning of an arriving bundle. */
 export const BUNDLE_HEAD = { bytes: HEAD_BYTES, check: checkBundleHead } as const
 
-/** Throws ApiError 400 for the beginning of something that is no tar.gz with something in it. */
+/** Throws ApiError 400 unless the bytes begin a non-empty tar.gz. */
 export async function checkBundleHead(head: Uint8Array): Promise<void> {
   if (head.byteLength === 0) throw refused('it is empty')
   if (head[0] !== 0x1f || head[1] !== 0x8b) throw refused('it does not begin as gzip does')
@@ -29,7 +29,7 @@ function refused(why: string): ApiError {
 
 /** The first block that `head` unpacks to; undefined where it does not get that far. */
 async function firstBlock(head: Uint8Array): Promise<Buffer | undefined> {
-  // It may end anywhere. What is not read is not unpacked.
+  // It may end anywhere. Bytes that are not read are not decompressed.
   const unzip = createGunzip({ finishFlush: constants.Z_SYNC_FLUSH, chunkSize: BLOCK_BYTES })
   unzip.end(head)
   let block = Buffer.alloc(0)
@@ -44,7 +44,7 @@ async function firstBlock(head: Uint8Array): Promise<Buffer | undefined> {
   return undefined
 }
 
-/** Whether the checksum of a header is the sum of its bytes, those of the checksum taken for spaces. */
+/** Whether the checksum of a header is the sum of its bytes, with the checksum's own bytes as spaces. */
 function isTarHeader(block: Uint8Array): boolean {
   const { from, until } = CHECKSUM
   const sum = block.reduce((all, byte, at) => all + (at >= from && at < until ? 0x20 : byte), 0)

@@ -1,5 +1,5 @@
-// Takes code bundles into the store, in memory that does not grow with them: whole and under their own hash,
-// or not at all.
+// Intake of code bundles: streams them into the store in bounded memory, whole and under their own hash, or not
+// at all.
 import { randomUUID } from 'node:crypto'
 import { BUNDLE_BOUNDS } from '../../contract/api/code-bundle.ts'
 import type { Log } from '../../process/log.ts'
@@ -7,7 +7,7 @@ import {
   type BundleAddress,
   findBundle,
   forgetBundles,
-  leaveBundle,
+  hideBundle,
   noteArrivingBundle,
   settleBundle,
   bundlesAmong,
@@ -43,9 +43,9 @@ export function storeAway(): ApiError {
 }
 
 /**
- * Takes a bundle and answers with its size; one that is here already is read to its end and changes nothing.
- * Throws ApiError: 400 for other bytes than the hash stands for and for what is no tar.gz, 408 for a sender that is too slow, 409 when
- * the account has too many, 413, 503 when the store fails.
+ * Stores a bundle and returns its size; an existing one is read to its end and changes nothing.
+ * Throws ApiError: 400 for a wrong hash and for other formats than tar.gz, 408 for a slow sender, 409 when the
+ * account has too many, 413, 503 when the store fails.
  */
 export async function receiveBundle(parts: BundleParts, upload: BundleUpload): Promise<number> {
   const { database, store } = parts
@@ -85,26 +85,27 @@ async function keep(parts: BundleParts, upload: BundleUpload, expected: Expected
       contentType: CONTENT_TYPE,
     }
     await store.put(one.storedAs, checked, { ...facts, sha256: expected.sha256 })
-    if (!(await settleBundle(database, id, bytes))) throw new ApiError(408, 'It took too long')
+    if (!(await settleBundle(database, id, bytes)))
+      throw new ApiError(408, 'The upload took too long')
     return bytes
   } catch (error) {
-    // When the database was lost nobody knows whether the bundle is visible by now: what is left of one that
-    // is not, retention removes.
+    // When the database was lost, it is unknown whether the bundle is visible: if not, retention removes its
+    // leftovers.
     if (!isUnavailable(error)) await removeBundle(parts, one)
     if (isDuplicate(error)) return (await findBundle(database, upload))?.bytes ?? bytes
     if (!(error instanceof ArtifactStoreError)) throw error
-    parts.log.warn({ err: error }, 'a code bundle could not be kept')
+    parts.log.warn({ err: error }, 'a code bundle could not be stored')
     throw storeAway()
   }
 }
 
-/** Removes a bundle that nobody can have; where that fails, retention does it later. Never rejects. */
+/** Removes a bundle that is not visible; if that fails, retention does it later. Never rejects. */
 export async function removeBundle(
   { database, store, log }: BundleParts,
   { id, storedAs }: { id: string; storedAs: string },
 ): Promise<void> {
   try {
-    await leaveBundle(database, id)
+    await hideBundle(database, id)
     await store.remove(storedAs)
     await forgetBundles(database, [id])
   } catch (error) {

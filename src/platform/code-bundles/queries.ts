@@ -1,5 +1,5 @@
-// Statements on code bundles. A row is written before the first byte is stored, and goes after the last one
-// is removed, so that whatever a crash leaves behind is known.
+// Statements on code bundles. A row is written before the first byte is stored, and deleted after the last byte
+// is removed, so that leftovers of a crash are known.
 import { BUNDLE_BOUNDS } from '../../contract/api/code-bundle.ts'
 import { instantJson } from '../../database/json-text.ts'
 import { pageStatement } from '../../database/page.ts'
@@ -127,8 +127,8 @@ const leave = statement<[string], never>(
   `update code_bundles set state = 'leaving' where id = $1`,
 )
 
-/** Lets nobody have a bundle any more; its bytes are to be removed. */
-export async function leaveBundle(connection: Connection, id: string): Promise<void> {
+/** Hides a bundle, whose bytes are to be removed. */
+export async function hideBundle(connection: Connection, id: string): Promise<void> {
   await leave(connection, id)
 }
 
@@ -145,10 +145,10 @@ const leaveUnnamed = statement<[string, string], { id: string; storedAs: string;
 )
 
 /**
- * Lets nobody have a bundle any more unless a monitor names it; undefined when there is none. To be called
- * in a transaction that holds the account.
+ * Hides a bundle unless a monitor names it; undefined when it does not exist. Needs a transaction that locks
+ * the account.
  */
-export async function leaveUnnamedBundle(
+export async function hideUnnamedBundle(
   tx: Connection,
   { accountId, sha256 }: BundleAddress,
 ): Promise<{ id: string; storedAs: string; named: boolean } | undefined> {
@@ -174,10 +174,10 @@ const stale = statement<[number, number, number], { id: string; storedAs: string
 )
 
 /**
- * Lets nobody have the bundles any more that no monitor has named for `unusedMs`; answers with them, and
- * with what uploads have left that began more than `arrivingMsMax` ago.
+ * Hides the bundles that no monitor has named for `unusedMs`; returns them, and the leftovers of uploads that
+ * began more than `arrivingMsMax` ago.
  */
-export async function leaveStaleBundles(
+export async function hideStaleBundles(
   connection: Connection,
   bounds: { unusedMs: number; arrivingMsMax: number; rowsMax: number },
 ): Promise<{ id: string; storedAs: string }[]> {
@@ -191,7 +191,7 @@ const forget = statement<[string[]], never>(
   `delete from code_bundles where id = any ($1::uuid[])`,
 )
 
-/** Forgets bundles whose bytes are gone. */
+/** Deletes the rows of bundles whose bytes are removed. */
 export async function forgetBundles(connection: Connection, ids: string[]): Promise<void> {
   await forget(connection, ids)
 }

@@ -9,8 +9,8 @@ import {
   findBundle,
   findBundleFor,
   forgetBundles,
-  leaveStaleBundles,
-  leaveUnnamedBundle,
+  hideStaleBundles,
+  hideUnnamedBundle,
   listBundles,
   type StoredBundle,
 } from './queries.ts'
@@ -27,10 +27,10 @@ const TAG = 'Code Bundles'
 const PATH = '/v1/code-bundles'
 const ONE = `${PATH}/{sha256}`
 const CONTENT_TYPE = 'application/gzip'
-/** Bundles that one process takes, and hands to people and to agents each, at the same time. */
+/** Maximum number of concurrent uploads, of concurrent downloads by clients, and of those by agents. */
 const UPLOADS_MAX = 16
 const DOWNLOADS_MAX = 64
-const BUSY_MESSAGE = 'Too many code bundles are on their way at the moment'
+const BUSY_MESSAGE = 'Too many code bundles are being transferred at the moment'
 
 const params = {
   sha256: BundleHash.meta({ description: 'SHA-256 of the bundle, hex in lower case' }),
@@ -48,7 +48,7 @@ function put(parts: BundleParts): DefinedOperation {
   return defineOperation({
     operationId: 'putV1CodebundlesSha256',
     tag: TAG,
-    summary: 'Bring a code bundle',
+    summary: 'Upload a code bundle',
     description:
       'The project of a check suite as a tar.gz, streamed; a check names it as `codeBundlePath: "bundle:<sha256>"`. The same bundle again changes nothing. Bundles that no check has named for a week are dropped.',
     method: 'put',
@@ -64,7 +64,7 @@ function put(parts: BundleParts): DefinedOperation {
     answers: {
       status: 200,
       schema: z.object({ sha256: z.string(), bytes: z.int() }).meta({ id: 'CodeBundleKept' }),
-      description: 'It is kept',
+      description: 'It is stored',
     },
     conflict: `The account has ${BUNDLE_BOUNDS.bundlesMax} code bundles already`,
     async answer({ key: { accountId }, params: { sha256 }, bytes: body, header }) {
@@ -144,9 +144,9 @@ function remove(parts: BundleParts): DefinedOperation {
     conflict: 'A check names it',
     async answer({ key: { accountId }, params: { sha256 } }) {
       const one = await parts.database.transaction(async (tx) => {
-        // Nobody gives a check its name meanwhile.
+        // Meanwhile no check can be changed to name it.
         await lockAccount(tx, accountId)
-        return leaveUnnamedBundle(tx, { accountId, sha256 })
+        return hideUnnamedBundle(tx, { accountId, sha256 })
       })
       if (one === undefined) throw notFound('code bundle')
       if (one.named) throw new ApiError(409, 'Checks name this code bundle; change them first')
@@ -205,7 +205,7 @@ async function download(
   })
   if (stream === undefined) {
     end()
-    // Somebody emptied the store: then it has to be brought again, and is not taken for known.
+    // The store has lost it: it must be uploaded again and does not count as known.
     parts.log.warn({ sha256 }, 'a code bundle is gone from the store')
     await removeBundle(parts, one)
     throw notFound('code bundle')
@@ -215,7 +215,7 @@ async function download(
   return new Response(body as never, { headers: headersOf(one, sha256) })
 }
 
-/** Bounds how much is done at the same time; what a turn gives is called once, when it is over. */
+/** Limits concurrency; the function that a turn returns is called once, at its end. */
 function createTurns(max: number, message: string): () => () => void {
   let taken = 0
   return () => {
@@ -230,7 +230,7 @@ function createTurns(max: number, message: string): () => () => void {
 const EVERY_MS = 600_000
 const TIMEOUT_MS = 600_000
 const AT_ONCE = 100
-/** Longer than any upload may take. */
+/** Longer than the maximum duration of an upload. */
 const ARRIVING_MS_MAX = 2 * 3_600_000
 
 /** Drops bundles that no check has named for long, and what uploads that broke off have left. */
@@ -245,7 +245,7 @@ export function bundleRetention(
     async run(signal) {
       const bounds = { unusedMs, arrivingMsMax: ARRIVING_MS_MAX, rowsMax: AT_ONCE }
       for (;;) {
-        const stale = await leaveStaleBundles(database, bounds)
+        const stale = await hideStaleBundles(database, bounds)
         for (const { id, storedAs } of stale) {
           signal.throwIfAborted()
           await store.remove(storedAs)

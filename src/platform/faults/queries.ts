@@ -1,9 +1,9 @@
-// Statements on faults of agents and of the platform itself: kept within bounds, listed, forgotten.
+// Statements on faults of agents and of the platform itself: stored within bounds, listed, deleted.
 import { createHash } from 'node:crypto'
 import { FAULT_BOUNDS, type FaultReport } from '../../contract/protocol/fault-report.ts'
 import { statement, type Connection } from '../../database/statement.ts'
 
-/** Whose fault it is; null stands for the platform. */
+/** The source of the fault; null: the platform. */
 export interface FaultyProgram {
   locationId: string | null
   agentId: string | null
@@ -29,8 +29,8 @@ const trim = statement<[string | null, string | null, number, number], never>(
         order by last_seen_at desc, id desc offset $4))`,
 )
 
-/** Keeps a fault, in place of those that were not seen for longest; whether it is a new one. */
-export async function keepFault(
+/** Stores a fault, replacing those not seen for longest; true when it is new. */
+export async function storeFault(
   connection: Connection,
   { locationId, agentId }: FaultyProgram,
   report: FaultReport,
@@ -43,12 +43,12 @@ export async function keepFault(
   return isNew
 }
 
-/** Keeps a fault of the platform itself. */
-export async function keepPlatformFault(
+/** Stores a fault of the platform itself. */
+export async function storePlatformFault(
   connection: Connection,
   report: FaultReport,
 ): Promise<void> {
-  await keepFault(connection, PLATFORM, report)
+  await storeFault(connection, PLATFORM, report)
 }
 
 function instantText(column: string): string {
@@ -60,18 +60,18 @@ function markOf({ release, type, message, stack }: FaultReport): string {
   return JSON.stringify([release, type, message, stack.slice(0, 3)])
 }
 
-const SEEN = `jsonb_build_object('count', f.times,
+const OBSERVATION = `jsonb_build_object('count', f.times,
   'firstSeenAt', ${instantText('f.first_seen_at')}, 'lastSeenAt', ${instantText('f.last_seen_at')})`
 
 const ofLocation = statement<[string, string, string | null, number], { json: string }>(
   'faults-of-location',
-  `select (f.report || jsonb_build_object('agentId', f.agent_id) || ${SEEN})::text as json
+  `select (f.report || jsonb_build_object('agentId', f.agent_id) || ${OBSERVATION})::text as json
    from faults f join private_locations l on l.id = f.location_id
    where l.account_id = $1 and l.id = $2 and ($3::uuid is null or f.agent_id = $3)
    order by f.last_seen_at desc, f.id desc limit $4`,
 )
 
-/** The faults of a location's agents, or of one of them, as JSON; the one seen last is the first. */
+/** The faults of a location's agents, or of one of them, as JSON; last seen first. */
 export async function faultsOfLocation(
   connection: Connection,
   ask: { accountId: string; locationId: string; agentId: string | null },
@@ -89,11 +89,11 @@ export async function faultsOfLocation(
 
 const ofPlatform = statement<[number], { json: string }>(
   'faults-of-platform',
-  `select (f.report || ${SEEN})::text as json from faults f where f.location_id is null
+  `select (f.report || ${OBSERVATION})::text as json from faults f where f.location_id is null
    order by f.last_seen_at desc, f.id desc limit $1`,
 )
 
-/** The faults of the platform itself, as JSON; the one seen last is the first. */
+/** The faults of the platform itself, as JSON; last seen first. */
 export async function faultsOfPlatform(connection: Connection): Promise<string[]> {
   return (await ofPlatform(connection, FAULT_BOUNDS.perAgentMax)).map(({ json }) => json)
 }
@@ -103,7 +103,7 @@ const forget = statement<[number], never>(
   `delete from faults where last_seen_at < clock_timestamp() - make_interval(secs => $1)`,
 )
 
-/** Forgets faults that were not seen for so long. */
-export async function forgetFaults(connection: Connection, keptMs: number): Promise<void> {
-  await forget(connection, keptMs / 1000)
+/** Deletes faults not seen for this time. */
+export async function forgetFaults(connection: Connection, retentionMs: number): Promise<void> {
+  await forget(connection, retentionMs / 1000)
 }

@@ -1,5 +1,5 @@
-// Faults of the programs themselves: reports of agents are taken, in Sentry's protocol, kept within bounds
-// and shown, with those of the platform.
+// Faults of our own programs: receives reports of agents in Sentry's protocol, stores them within bounds, and
+// shows them with those of the platform.
 import * as z from 'zod'
 import {
   AgentError,
@@ -11,7 +11,7 @@ import {
 } from '../../contract/protocol/fault-report.ts'
 import type { Log } from '../../process/log.ts'
 import type { Database } from '../../database/database.ts'
-import { faultsOfLocation, faultsOfPlatform, forgetFaults, keepFault } from './queries.ts'
+import { faultsOfLocation, faultsOfPlatform, forgetFaults, storeFault } from './queries.ts'
 import { readPrivateLocation } from '../private-locations/queries/locations.ts'
 import {
   agentJson,
@@ -62,7 +62,7 @@ export function faultIntakeOperation({
       for (const event of events) {
         const report = reportOf(event)
         if (report === undefined) continue
-        const isNew = await keepFault(database, { locationId, agentId }, report)
+        const isNew = await storeFault(database, { locationId, agentId }, report)
         if (!isNew) continue
         const { type, message, release } = report
         const fields = { location: slugName, agentId, type, message, release }
@@ -91,7 +91,7 @@ function ofLocation(database: Database): DefinedOperation {
     operationId: 'getV1PrivatelocationsIdErrors',
     tag: 'Private Locations',
     summary: 'List the faults of a private location’s agents',
-    description: `Faults of the agents themselves, not of what they check: at most ${FAULT_BOUNDS.perAgentMax} of an agent and ${FAULT_BOUNDS.perLocationMax} of a location, the one that was seen last first, for ${FAULT_BOUNDS.keptMs / 86_400_000} days.`,
+    description: `Faults of the agents themselves, not of what they check: at most ${FAULT_BOUNDS.perAgentMax} of an agent and ${FAULT_BOUNDS.perLocationMax} of a location, the one that was seen last first, for ${FAULT_BOUNDS.retentionMs / 86_400_000} days.`,
     method: 'get',
     path: '/v1/private-locations/{id}/errors',
     action: 'read',
@@ -131,12 +131,12 @@ function ofPlatform(database: Database): DefinedOperation {
   })
 }
 
-/** Forgets faults that were not seen for long. */
+/** Deletes faults not seen for long. */
 export function faultRetention(database: Database): BackgroundJob {
   return {
     name: 'faults-retention',
     everyMs: 3_600_000,
     timeoutMs: 60_000,
-    run: () => forgetFaults(database, FAULT_BOUNDS.keptMs),
+    run: () => forgetFaults(database, FAULT_BOUNDS.retentionMs),
   }
 }

@@ -78,7 +78,7 @@ export async function countCheckGroups(connection: Connection, accountId: string
   return (await count(connection, accountId))[0]?.count ?? 0
 }
 
-/** What is written of a group. */
+/** Fields of a group. */
 export interface CheckGroupFields {
   name: string
   definition: string

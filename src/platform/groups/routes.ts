@@ -101,7 +101,7 @@ function reads({ database, cipher }: MonitorParts, version: Version): DefinedOpe
 
 function writes(parts: MonitorParts, version: Version): DefinedOperation[] {
   const { cipher } = parts
-  const words = {
+  const common = {
     tag: TAG,
     action: 'write' as const,
     body: CheckFields,
@@ -110,7 +110,7 @@ function writes(parts: MonitorParts, version: Version): DefinedOperation[] {
   const onOne = { path: onePathOf(version), params, looks, answers }
   return [
     defineOperation({
-      ...words,
+      ...common,
       operationId: named('post', version),
       summary: 'Create a group of checks',
       description: 'Checks join it by their `groupId`.',
@@ -134,7 +134,7 @@ function writes(parts: MonitorParts, version: Version): DefinedOperation[] {
       },
     }),
     defineOperation({
-      ...words,
+      ...common,
       ...onOne,
       operationId: `${named('put', version)}Id`,
       summary: 'Replace a group of checks',
@@ -145,7 +145,7 @@ function writes(parts: MonitorParts, version: Version): DefinedOperation[] {
         replace(parts, { accountId, id }, () => body),
     }),
     defineOperation({
-      ...words,
+      ...common,
       ...onOne,
       bodyShown: CheckFields,
       operationId: `${named('patch', version)}Id`,
@@ -154,7 +154,7 @@ function writes(parts: MonitorParts, version: Version): DefinedOperation[] {
         'A field that is given is replaced as a whole. What its members take over from it changes with it.',
       method: 'patch',
       answer: ({ key: { accountId }, params: { id }, body }) =>
-        replace(parts, { accountId, id }, (kept) => ({ ...kept, ...body })),
+        replace(parts, { accountId, id }, (stored) => ({ ...stored, ...body })),
     }),
   ]
 }
@@ -162,13 +162,13 @@ function writes(parts: MonitorParts, version: Version): DefinedOperation[] {
 async function replace(
   parts: MonitorParts,
   { accountId, id }: { accountId: string; id: number },
-  bodyOf: (kept: Definition) => Definition,
+  bodyOf: (stored: Definition) => Definition,
 ): Promise<{ status: 200; json: string }> {
   const row = await changing(parts, accountId, async (tx) => {
     const [before] = await readCheckGroups(tx, accountId, [id])
     if (before === undefined) throw notFound('group')
-    const kept = groupDefinition(parts.cipher, before)
-    const definition = await draft(tx, { accountId, body: bodyOf(kept), kept })
+    const stored = groupDefinition(parts.cipher, before)
+    const definition = await draft(tx, { accountId, body: bodyOf(stored), stored })
     return replaceGroup(tx, parts, accountId, { id, definition })
   })
   return found(parts.cipher, row)
@@ -202,12 +202,12 @@ function remove(parts: MonitorParts, version: Version): DefinedOperation {
 
 async function draft(
   tx: Queryable,
-  { accountId, body, kept }: { accountId: string; body: Definition; kept?: Definition },
+  { accountId, body, stored }: { accountId: string; body: Definition; stored?: Definition },
 ): Promise<Definition> {
-  const made = draftGroup(clientGroup(body, CheckGroup), kept)
+  const made = draftGroup(clientGroup(body, CheckGroup), stored)
   if (!made.ok) throw new ApiError(400, problemText(made.problems))
   const things = await readNamedThings(tx, accountId, [made.definition])
-  const problems = missingThings(made.definition, kept, things)
+  const problems = missingThings(made.definition, stored, things)
   if (problems.length > 0) throw new ApiError(400, problemText(problems))
   return made.definition
 }
@@ -217,7 +217,7 @@ function found(cipher: Cipher, row: CheckGroupRow | undefined): { status: 200; j
   return { status: 200, json: JSON.stringify(wireForm(cipher, row)) }
 }
 
-/** A group as it is read: what was written, secret values masked. Clients rely on `apiCheckDefaults`. */
+/** A group in the API: its definition with masked secrets. Clients rely on `apiCheckDefaults`. */
 function wireForm(cipher: Cipher, row: CheckGroupRow): Definition {
   const definition = maskSecrets(groupDefinition(cipher, row))
   return {

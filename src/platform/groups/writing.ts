@@ -11,7 +11,7 @@ import { type Definition, decrypt, encryptDefinition } from '../checks/encrypted
 import type { Cipher } from '../secrets/cipher.ts'
 
 /** A checked definition of a group. */
-export interface KeptGroup {
+export interface StoredGroup {
   definition: Definition
   /** Which file it came from, and its key there. */
   file: { name: string; key: string } | null
@@ -22,7 +22,7 @@ export function addGroups(
   tx: Queryable,
   { cipher }: MonitorParts,
   accountId: string,
-  { groups, locations }: { groups: readonly KeptGroup[] } & Pick<CheckContext, 'locations'>,
+  { groups, locations }: { groups: readonly StoredGroup[] } & Pick<CheckContext, 'locations'>,
 ): Promise<CheckGroupRow[]> {
   const rows = groups.map(({ definition, file }) => ({
     ...groupFields(cipher, definition, locations),
@@ -82,7 +82,7 @@ export async function replaceGroup(
   return row
 }
 
-/** What the database keeps of a group. Throws ApiError 400 for locations that are not there. */
+/** The stored fields of a group. Throws ApiError 400 for unknown locations. */
 function groupFields(
   cipher: Cipher,
   definition: Definition,

@@ -1,5 +1,5 @@
-// One call of the agents' API: what it is called, takes and answers, and what it does. From the same
-// description come the route and its part of the document.
+// A call of the agents' API: its name, its request, its answer and its handler. This description also yields
+// the route and the call's part of the OpenAPI document.
 import type { OpenAPIHono, RouteConfig } from '@hono/zod-openapi'
 import type { Context } from 'hono'
 import * as z from 'zod'
@@ -14,7 +14,7 @@ type Fields = Record<string, z.ZodType>
 type NoFields = Record<string, never>
 type Values<F extends Fields> = z.output<z.ZodObject<F>>
 
-/** What a call asks; the handler reads its body. */
+/** The request of a call; the handler reads its body. */
 export interface AgentCall<P extends Fields> {
   c: Context
   key: KnownLocationKey

@@ -1,4 +1,4 @@
-// What becomes of a request that failed, in every app of the platform: the contract's error body.
+// Answers failed requests with the error body of the contract, in every app of the platform.
 import type { OpenAPIHono } from '@hono/zod-openapi'
 import { HTTPException } from 'hono/http-exception'
 import type { Log } from '../../process/log.ts'

@@ -4,13 +4,13 @@ import { createHash } from 'node:crypto'
 import { PROTOCOL_BOUNDS } from '../../contract/protocol/agent-protocol.ts'
 import { ApiError } from './errors.ts'
 
-/** What is expected of a file. */
+/** Expected properties of a file. */
 export interface Expected {
   bytesMax: number
   sha256: Buffer
   /** Labels for error messages: the file, and the source of its hash. */
   labels?: { thing: string; announcedBy: string }
-  /** Looks at up to so many bytes of its beginning, all there are where it is shorter, and may throw. */
+  /** Checks up to `bytes` bytes of its beginning, or the whole of a shorter file; may throw. */
   head?: { bytes: number; check: (head: Uint8Array) => Promise<void> }
 }
 
@@ -47,7 +47,7 @@ export async function* arrivingBytes(
   const hash = createHash('sha256')
   let bytes = 0
   let pending: Uint8Array | undefined
-  const looker = head && lookAtHead(head)
+  const headCheck = head && createHeadCheck(head)
   const until = performance.now() + PROTOCOL_BOUNDS.artifactMsMax
   for await (const chunk of paced(body)) {
     if (performance.now() > until)
@@ -55,7 +55,7 @@ export async function* arrivingBytes(
     bytes += chunk.byteLength
     if (bytes > bytesMax) throw tooLarge(bytesMax, labels.thing)
     hash.update(chunk)
-    await looker?.take(chunk)
+    await headCheck?.take(chunk)
     if (pending !== undefined) {
       yield pending
       giveBack(pending)
@@ -65,13 +65,13 @@ export async function* arrivingBytes(
   if (!hash.digest().equals(sha256)) {
     throw new ApiError(400, `The body is not the one that ${labels.announcedBy}`)
   }
-  await looker?.end()
+  await headCheck?.end()
   onCount(bytes)
   if (pending !== undefined) yield pending
 }
 
-/** Keeps a copy of the beginning until there is enough of it, looks at it once, and lets it go. */
-function lookAtHead({ bytes, check }: NonNullable<Expected['head']>) {
+/** Copies the beginning until it is long enough, checks it once, and releases it. */
+function createHeadCheck({ bytes, check }: NonNullable<Expected['head']>) {
   let pieces: Uint8Array[] | undefined = []
   let wanted = bytes
   const end = async () => {
@@ -95,12 +95,12 @@ function lookAtHead({ bytes, check }: NonNullable<Expected['head']>) {
  * 64 MiB at which it begins to look at memory outside its heap.
  */
 function giveBack({ buffer, byteLength }: Uint8Array): void {
-  // Only what is the piece's alone: small ones share their memory with others.
+  // Only memory that the piece does not share: small pieces share a pool.
   const isOwn = buffer instanceof ArrayBuffer && byteLength === buffer.byteLength
   if (isOwn && byteLength > 0) buffer.transfer(0)
 }
 
-/** Reads a body; time that the reader of the generator takes is not the sender's. */
+/** Reads a body; the time of the consumer does not count as the sender's. */
 async function* paced(body: ReadableStream<Uint8Array> | null): AsyncGenerator<Uint8Array> {
   if (body === null) return
   const reader = body.getReader()
@@ -124,7 +124,7 @@ async function* paced(body: ReadableStream<Uint8Array> | null): AsyncGenerator<U
       yield value
     }
   } finally {
-    // What is left of the body goes down with the connection; nobody waits for it.
+    // The rest of the body ends with the connection; waiting for it is not needed.
     if (!ended) reader.cancel().catch(() => {})
   }
 }

@@ -1,4 +1,4 @@
-// Reads a JSON body within its bounds: bytes, time, nesting, and text that PostgreSQL can keep.
+// Reads a JSON body within its bounds: bytes, time, nesting, and text that PostgreSQL can store.
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
 import type { Context } from 'hono'
@@ -13,8 +13,8 @@ const JSON_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?;?\s*
 
 /**
  * The JSON body of a request. Throws ApiError: 415 for another content type or coding, 413 past
- * `bodyBytesMax`, 408 when the sender is slower than `bodyMs`, 400 for what is no JSON, is nested too
- * deeply or holds text that cannot be kept. Of keys that occur twice the last one counts.
+ * `bodyBytesMax`, 408 when the sender is slower than `bodyMs`, 400 for invalid JSON, deep nesting or text that
+ * cannot be stored. Of duplicate keys the last one counts.
  */
 export async function readJson(c: Context, bounds: BodyBounds = API_BOUNDS): Promise<unknown> {
   const { bodyBytesMax } = bounds
@@ -41,7 +41,7 @@ export interface BodyBounds {
   bodyBytesMax: number
   bodyMs: number
   jsonDepthMax: number
-  /** Takes bodies that are packed by gzip; `bodyBytesMax` holds for what comes out, too. */
+  /** Accepts gzip bodies; `bodyBytesMax` also limits their decompressed size. */
   gzip?: boolean
 }
 
@@ -83,7 +83,7 @@ export async function readBytes(
       chunks.push(value)
     }
   } catch (error) {
-    // What is left of the body goes down with the connection; nobody waits for it.
+    // The rest of the body ends with the connection; waiting for it is not needed.
     reader.cancel().catch(() => {})
     throw error instanceof ApiError ? error : new ApiError(400, 'The body ended early', UNREAD)
   } finally {
@@ -107,12 +107,12 @@ function parse(bytes: Buffer): unknown {
   }
 }
 
-/** Of a long integer: a target of an assertion is a text, and keeps its digits. */
+/** A long integer as target of an assertion becomes a text with all its digits. */
 function writtenTarget(digits: string, key: string | number): string | number {
   return key === 'target' ? digits : Number(digits)
 }
 
-/** Refuses what is nested too deeply and text that PostgreSQL cannot keep; walks without recursion. */
+/** Rejects deep nesting and text that PostgreSQL cannot store; iterates without recursion. */
 function checkValue(root: unknown, depthMax: number): void {
   let level: unknown[] = [root]
   for (let depth = 0; level.length > 0; depth++) {

@@ -1,4 +1,4 @@
-// What is wrong with a definition or another body that somebody sent, and how it is said.
+// Problems of a definition or another request body, and their text.
 import type * as z from 'zod'
 import { type Objection, objections } from '../../contract/schema/explain.ts'
 import { nearest } from '../../process/nearest.ts'

@@ -1,4 +1,4 @@
-// Turns whatever went wrong into the one error body of the public API, and nothing else of it.
+// Turns any error into the error body of the public API, without revealing more of it.
 import { problem, type ErrorStatus } from '../../contract/schema/problem.ts'
 
 /** An error that a request is answered with, in the format of the public contract. */
@@ -28,7 +28,7 @@ export function unauthorized(message: string): ApiError {
   })
 }
 
-/** 404 for a thing that is not there or belongs to somebody else. */
+/** 404 for a thing that does not exist or belongs to another account. */
 export function notFound(what: string): ApiError {
   return new ApiError(404, `No such ${what}`)
 }

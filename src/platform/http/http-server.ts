@@ -11,7 +11,7 @@ import { answerError, ApiError } from './errors.ts'
 
 /** The head of a request has to arrive within this. */
 const HEADERS_MS = 10_000
-/** Longer than load balancers keep idle connections (60 s), so that the closing is theirs. */
+/** Longer than load balancers keep idle connections (60 s), so that they close them first. */
 const KEEP_ALIVE_MS = 65_000
 
 /** Makes the server for `fetch`, not listening yet. */
@@ -21,7 +21,7 @@ export function createHttpServer(
   const options = {
     maxHeaderSize: API_BOUNDS.headerBytesMax,
     headersTimeout: HEADERS_MS,
-    // The apps themselves give up on a slow body before this: artifacts take longest.
+    // The apps time out on a slow body before this; uploads of artifacts have the longest limit.
     requestTimeout: HEADERS_MS + PROTOCOL_BOUNDS.artifactMsMax,
     connectionsCheckingInterval: 1000,
     keepAliveTimeout: KEEP_ALIVE_MS,

@@ -16,7 +16,7 @@ export interface KeyCredentials {
 
 /** Where keys are looked up. */
 export interface KeySource<Key extends HashedKey> {
-  /** The key whose secret has this SHA-256; undefined when there is none or it was revoked. */
+  /** The key whose secret has this SHA-256; undefined when unknown or revoked. */
   find(hash: Buffer): Promise<Key | undefined>
 }
 
@@ -41,7 +41,7 @@ export class KeyRing<Key extends HashedKey> {
 
   /** The key of these credentials when it is fresh in memory. */
   recall(credentials: KeyCredentials): Key | undefined {
-    // Only hashes are compared here: how long that takes says nothing about a key.
+    // Only hashes are compared here: the duration reveals nothing about a key.
     const found = this.#remembered.get(credentials.hash)
     return found !== undefined && performance.now() < found.freshUntil ? found.key : undefined
   }

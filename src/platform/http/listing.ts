@@ -16,7 +16,7 @@ function numberFrom1(max: number, otherwise: number, description: string) {
     .openapi({ type: 'integer', minimum: 1, maximum: max, default: otherwise, description })
 }
 
-/** `limit` and `nextId` of a listing; `nextId` becomes the place that it stands for. */
+/** `limit` and `nextId` of a listing; `nextId` is decoded to its place. */
 export function pageParameters(listing: Listing) {
   return {
     limit: numberFrom1(LIMIT_MAX, LIMIT_DEFAULT, 'Entries in a page'),
@@ -47,7 +47,7 @@ export function pagedParameters() {
   }
 }
 
-/** What is asked of such a listing. */
+/** Parameters of such a listing. */
 interface PagedQuery {
   limit: number
   page: number

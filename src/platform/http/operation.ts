@@ -1,5 +1,5 @@
-// One operation of the public API: what it is called, takes and answers, and what it does. From the same
-// description come the route, the checks of the request and the operation's part of the document.
+// An operation of the public API: its name, its request, its answer and its handler. This description also
+// yields the route, the checks of the request and the operation's part of the OpenAPI document.
 import type { OpenAPIHono, RouteConfig } from '@hono/zod-openapi'
 import type { Context } from 'hono'
 import * as z from 'zod'
@@ -17,7 +17,7 @@ type Fields = Record<string, z.ZodType>
 type NoFields = Record<string, never>
 type Values<F extends Fields | undefined> = F extends Fields ? z.output<z.ZodObject<F>> : object
 
-/** What an operation is asked, checked. */
+/** The validated request of an operation. */
 export interface Asked<P extends Fields, Q extends Fields, B extends z.ZodType> {
   key: KnownKey
   params: Values<P>
@@ -31,7 +31,7 @@ export interface Asked<P extends Fields, Q extends Fields, B extends z.ZodType> 
   header: (name: string) => string | undefined
 }
 
-/** What it answers; `json` is the text of the body, `response` a whole answer that is no JSON. */
+/** Its answer; `json` is the text of the body, `response` a whole answer that is not JSON. */
 export type Answer =
   | { status: 200 | 201; json: string; contentRange?: string }
   | { status: 204 }
@@ -48,9 +48,9 @@ export interface Operation<P extends Fields, Q extends Fields, B extends z.ZodTy
   action: Action
   /** Requests are counted under it; default: DEFAULT_POLICY. */
   policy?: RatePolicy
-  /** What stands in the path; what is malformed is not found. GUIDs, unless `looks` says otherwise. */
+  /** Parameters of the path; malformed ones give 404. GUIDs, unless `looks` says otherwise. */
   params?: P
-  /** What the router takes for a parameter: an expression without groups or slashes. */
+  /** Pattern of a parameter for the router: an expression without groups or slashes. */
   looks?: Partial<Record<keyof P & string, string>>
   query?: Q
   /** Query parameters that may be given several times, as `name` or `name[]`; each becomes an array. */
@@ -182,7 +182,7 @@ function unknownParameter(name: string, names: ReadonlySet<string>): ApiError {
   return new ApiError(400, `${shown}: unknown query parameter; ${fix}`)
 }
 
-/** What a schema makes of a value. Throws 400 that names what does not fit. */
+/** Parses a value by a schema. Throws 400 that names the problems. */
 export function checked<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
   const result = schema.safeParse(value)
   if (result.success) return result.data
@@ -352,7 +352,7 @@ export function mount(
       if ('response' in answer) {
         for (const [name, value] of Object.entries(headers))
           answer.response.headers.set(name, value)
-        // Nobody reads it then, and what it comes from would stay open for good.
+        // The body is not read then, and its source would stay open.
         if (c.req.method === 'HEAD') await answer.response.body?.cancel()
         return answer.response
       }

@@ -4,7 +4,7 @@ import type { Log } from '../../process/log.ts'
 /** At most one line in this time. */
 const QUIET_MS = 60_000
 
-/** Takes what a statement threw because the database did not answer. */
+/** Logs the error of a statement that failed because the database did not answer. */
 export type LogOutage = (error: unknown) => void
 
 /** Makes the log of outages; `now` in milliseconds. */
@@ -16,7 +16,7 @@ export function createOutageLog(log: Pick<Log, 'warn'>, now = () => performance.
     if (now() - loggedAtMs < QUIET_MS) return
     // Where in the code it was noticed says nothing about the database.
     const reason = error instanceof Error ? error.message : String(error)
-    log.warn({ reason, failures }, 'the database did not answer; requests are told to come again')
+    log.warn({ reason, failures }, 'the database did not answer; requests get 503 until it does')
     loggedAtMs = now()
     failures = 0
   }

@@ -46,7 +46,7 @@ export const assignQuery = {
   ),
 }
 
-/** What the router takes for a number in the path. */
+/** Pattern of a number in the path for the router. */
 export const NUMBER_LIKE = '\\d{1,15}'
 
 /** The number of a thing in the path; its operation says `looks: {name: NUMBER_LIKE}`. */

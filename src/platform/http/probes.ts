@@ -1,13 +1,13 @@
 // What load balancers, orchestrators and Prometheus ask a platform, at every stage of its life.
 import { Hono } from 'hono'
 
-/** Where a platform stands in its life. */
+/** Phase in the life cycle of a platform. */
 export type Phase = 'starting' | 'running' | 'draining'
 
 /** Data of the endpoints; read again for every request. */
 export interface ProbeSources {
   phase(): Phase
-  /** What a start waits for. */
+  /** What the start is waiting for, as text. */
   waitingFor(): string
   /** Why the database cannot be used; undefined when it can. Never rejects. */
   databaseProblem(): Promise<string | undefined>
@@ -17,7 +17,7 @@ export interface ProbeSources {
   metrics: (() => Promise<string>) | undefined
 }
 
-/** An answer of the database holds this long, so that probes cost it nothing. */
+/** Time for which an answer of the database is cached, so that probes cause no load. */
 const FRESH_MS = 500
 const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 

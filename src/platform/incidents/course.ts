@@ -1,11 +1,11 @@
-// What an incident's updates say about it as a whole: its present status and how long it lasted.
+// Course of an incident, derived from its updates: its present status and its duration.
 import type { IncidentStatus } from '../../contract/api/incident.ts'
 
 /** The part of an update that decides the course of its incident. */
 export interface Turn {
   /** Public date of the update, milliseconds since the Unix epoch. */
   at: number
-  /** Left out: the status before it goes on. */
+  /** Not set: the previous status remains. */
   status?: IncidentStatus | null | undefined
 }
 
@@ -18,9 +18,9 @@ export interface Course {
 
 /**
  * The course of an incident whose updates are `turns`, ordered by public date and, where those are the
- * same, by creation. The duration runs from the first update to the resolved one that closed the incident:
- * opening it again and resolving it again extends it, one more resolved update does not. An incident whose
- * first update resolves it was told afterwards and has no duration.
+ * same, by creation. The duration runs from the first update to the resolved one that closed the incident.
+ * Opening and resolving it again extends the duration; one more resolved update does not. An incident whose
+ * first update resolves it was reported afterwards and has no duration.
  */
 export function courseOf(turns: readonly Turn[]): Course {
   let status: IncidentStatus = 'INVESTIGATING'

@@ -15,8 +15,8 @@ export interface NoticeOptions extends LinkOptions {
 }
 
 /**
- * Tells of an update that was posted just now. To be called in the transaction that posts it, after the
- * incident's course was written.
+ * Notifies of a new update. To be called in the transaction that posts it, after the course of the incident was
+ * written.
  */
 export async function notifyOfUpdate(
   tx: Connection,

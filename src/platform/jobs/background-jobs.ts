@@ -1,8 +1,8 @@
-// What has to be done now and then, by one of all platform processes: unresponsive agents, slots
-// that nobody reported, alerts that time alone moves, retention.
+// Background jobs: periodic work that one of all platform processes does, such as unresponsive agents, unreported
+// slots, alerts that are due by time, retention.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Log } from '../../process/log.ts'
-import { type JobLease, releaseLease, renewLease, takeLease } from './queries.ts'
+import { type JobLease, releaseLease, renewLease, acquireLease } from './queries.ts'
 import type { Database } from '../../database/database.ts'
 import { isUnavailable } from '../../database/database-failure.ts'
 
@@ -11,9 +11,9 @@ export interface BackgroundJob {
   /** Known to the database; must not change between versions. */
   name: string
   everyMs: number
-  /** Longest that one turn may take; then its signal fires. */
+  /** Time-out of a run; then its signal fires. */
   timeoutMs: number
-  /** Does it once. What it throws is logged, and it is tried again at the next turn. */
+  /** Runs the job once. Its errors are logged, and it is retried at the next run. */
   run(signal: AbortSignal): Promise<void>
 }
 
@@ -24,9 +24,9 @@ export interface BackgroundJobOptions {
   signal: AbortSignal
 }
 
-const LOOK_MS_MIN = 500
-const LOOK_MS_MAX = 10_000
-/** How long a job stands still when its process died: this, and the next look of another one. */
+const POLL_MS_MIN = 500
+const POLL_MS_MAX = 10_000
+/** Maximum pause of a job after its process died, apart from the polling interval of another one. */
 const LEASE_MS = 15_000
 const RENEW_MS = 4_000
 
@@ -40,11 +40,11 @@ export async function runBackgroundJobs(
 
 async function repeat(backgroundJob: BackgroundJob, options: BackgroundJobOptions): Promise<void> {
   const { signal } = options
-  const lookMs = Math.min(LOOK_MS_MAX, Math.max(LOOK_MS_MIN, backgroundJob.everyMs / 2))
+  const pollMs = Math.min(POLL_MS_MAX, Math.max(POLL_MS_MIN, backgroundJob.everyMs / 2))
   while (!signal.aborted) {
     await doOnce(backgroundJob, options)
-    // Jitter keeps several processes from asking in step.
-    await sleep(lookMs * (0.75 + Math.random() / 2), undefined, { signal }).catch(() => undefined)
+    // Jitter prevents several processes from polling in step.
+    await sleep(pollMs * (0.75 + Math.random() / 2), undefined, { signal }).catch(() => undefined)
   }
 }
 
@@ -54,7 +54,7 @@ export async function doOnce(
   { database, log, signal }: BackgroundJobOptions,
 ): Promise<void> {
   try {
-    const taken = await takeLease(database, { ...backgroundJob, leaseMs: LEASE_MS })
+    const taken = await acquireLease(database, { ...backgroundJob, leaseMs: LEASE_MS })
     if (taken === undefined) return
     const lease = new RenewedLease(database, taken)
     let done = false
@@ -72,7 +72,7 @@ export async function doOnce(
     else
       log.error(
         { err: error, backgroundJob: backgroundJob.name },
-        'a background job failed and is tried again',
+        'a background job failed and is retried',
       )
   }
 }
@@ -108,7 +108,7 @@ class RenewedLease {
   }
 
   async #renew(): Promise<void> {
-    // While the database is away, nobody else gets the lease either.
+    // While the database does not answer, no other process gets the lease either.
     const renewed = await renewLease(this.#database, this.#lease, LEASE_MS).catch(() => null)
     if (renewed === undefined) this.#lose()
     if (!renewed) return

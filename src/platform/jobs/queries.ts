@@ -5,7 +5,7 @@ import { statement, type Connection } from '../../database/statement.ts'
 /** A job that is leased to this process. */
 export interface JobLease {
   name: string
-  /** The end of the lease as the database stores it, which nobody else can know: proof of who holds it. */
+  /** The end of the lease as the database stores it, known only to its holder: proof of ownership. */
   until: string
 }
 
@@ -19,8 +19,8 @@ const take = statement<[string, number, number], JobLease>(
    returning name, leased_until::text as until`,
 )
 
-/** Leases the job for `leaseMs` when it is due and nobody holds it; undefined otherwise. */
-export async function takeLease(
+/** Leases the job for `leaseMs` when it is due and not leased; undefined otherwise. */
+export async function acquireLease(
   connection: Connection,
   backgroundJob: { name: string; everyMs: number; leaseMs: number },
 ): Promise<JobLease | undefined> {

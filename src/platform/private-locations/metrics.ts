@@ -12,8 +12,8 @@ import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
 
 const MINUTE_MS = 60_000
-const KEPT_DAYS = 15
-const KEPT_MS = KEPT_DAYS * 86_400_000
+const RETENTION_DAYS = 15
+const KEPT_MS = RETENTION_DAYS * 86_400_000
 const SAMPLES_MAX = KEPT_MS / MINUTE_MS + 1
 
 /** Samples all locations every minute. */
@@ -22,7 +22,7 @@ export function locationSampling(database: Database): BackgroundJob {
     name: 'location-samples',
     everyMs: MINUTE_MS,
     timeoutMs: MINUTE_MS,
-    run: () => sampleLocations(database, KEPT_DAYS),
+    run: () => sampleLocations(database, RETENTION_DAYS),
   }
 }
 
@@ -41,20 +41,20 @@ export function locationMetricsOperations({ database, clock }: MonitorParts): De
       operationId: 'getV1PrivatelocationsIdMetrics',
       tag: 'Private Locations',
       summary: 'Read how much waited in a private location',
-      description: `One sample a minute while agents report; kept for ${KEPT_DAYS} days.`,
+      description: `One sample a minute while agents report; kept for ${RETENTION_DAYS} days.`,
       method: 'get',
       path: '/v1/private-locations/{id}/metrics',
       action: 'read',
       policy: CUSTOM_POLICIES['private-location-metrics'],
       params: { id: idParameter('private location') },
       query: {
-        from: unixTime(`Seconds since the Unix epoch, at most ${KEPT_DAYS} days ago`),
+        from: unixTime(`Seconds since the Unix epoch, at most ${RETENTION_DAYS} days ago`),
         to: unixTime('Seconds since the Unix epoch'),
       },
       answers: { status: 200, schema: LocationMetrics, description: 'Lists of the same length' },
       async answer({ key, params: { id }, query: { from, to } }) {
         if (from * 1000 < clock.now() - KEPT_MS) {
-          throw new ApiError(400, `from: must be at most ${KEPT_DAYS} days ago`)
+          throw new ApiError(400, `from: must be at most ${RETENTION_DAYS} days ago`)
         }
         if (to < from) throw new ApiError(400, 'to: must not be before `from`')
         const location = await readPrivateLocation(database, key.accountId, id)

@@ -1,4 +1,4 @@
-// The proxy of a location, whose password is kept and never shown.
+// The proxy of a location, whose password is stored and never shown.
 import { SECRET_MASK } from '../../contract/api/resource.ts'
 
 /** The URL with a mask in place of its password. */
@@ -8,14 +8,14 @@ export function maskedProxy(url: string): string {
 }
 
 /**
- * The URL with the password that its mask stands for; undefined when it stands for none, or for that of
- * another address.
+ * The URL with its mask replaced by the stored password; undefined without a stored password for the same
+ * address.
  */
-export function unmaskedProxy(url: string, kept: string | undefined): string | undefined {
+export function unmaskedProxy(url: string, stored: string | undefined): string | undefined {
   const parsed = new URL(url)
   if (parsed.password !== SECRET_MASK) return url
-  const isSame = kept !== undefined && maskedProxy(kept) === withPassword(parsed, SECRET_MASK)
-  return isSame ? kept : undefined
+  const isSame = stored !== undefined && maskedProxy(stored) === withPassword(parsed, SECRET_MASK)
+  return isSame ? stored : undefined
 }
 
 function withPassword(url: URL, password: string): string {

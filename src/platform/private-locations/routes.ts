@@ -1,4 +1,4 @@
-// Private locations: where agents stand. Listed, made, read, replaced and deleted.
+// Private locations, in which agents run: list, create, read, replace and delete.
 import { randomUUID } from 'node:crypto'
 import * as z from 'zod'
 import { API_BOUNDS } from '../../contract/api/bounds.ts'
@@ -140,11 +140,11 @@ function replace(parts: MonitorParts): DefinedOperation {
       const json = await changing(parts, accountId, async (tx) => {
         const before = await readPrivateLocation(tx, accountId, id)
         if (before === undefined) throw notFound('private location')
-        const { slug_name: slugName, proxy_url: kept } = before
+        const { slug_name: slugName, proxy_url: stored } = before
         if (body.slugName !== undefined && body.slugName !== slugName) {
           throw new ApiError(400, `slugName: must stay "${slugName}"; make another location`)
         }
-        const proxyUrl = encryptedProxy(parts, body.proxyUrl, kept ?? undefined)
+        const proxyUrl = encryptedProxy(parts, body.proxyUrl, stored ?? undefined)
         await changePrivateLocation(tx, { ...body, id, accountId, proxyUrl })
         await raiseRevisions(tx, accountId, [id])
         return formOf(tx, parts, accountId, id)
@@ -198,12 +198,12 @@ function regions(): DefinedOperation {
 function encryptedProxy(
   { cipher }: MonitorParts,
   given: string | null,
-  kept: string | undefined,
+  stored: string | undefined,
 ): string | null {
   if (given === null) return null
-  const url = unmaskedProxy(given, kept === undefined ? undefined : cipher.decrypt(kept))
+  const url = unmaskedProxy(given, stored === undefined ? undefined : cipher.decrypt(stored))
   if (url !== undefined) return cipher.encrypt(url)
-  throw new ApiError(400, 'proxyUrl: give the password; what is kept belongs to another address')
+  throw new ApiError(400, 'proxyUrl: give the password; the stored one belongs to another address')
 }
 
 async function formOf(

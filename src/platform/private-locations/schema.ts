@@ -1,4 +1,4 @@
-// Private locations as the public API spells them: where agents stand, their keys, and how much waits.
+// Private locations in the public API: their agents, their keys, and how many runs wait.
 import * as z from 'zod'
 import { API_BOUNDS } from '../../contract/api/bounds.ts'
 import { READ_ONLY, SECRET_MASK, timestamps } from '../../contract/api/resource.ts'
@@ -7,7 +7,7 @@ import { text } from '../../contract/schema/text.ts'
 const guid = () => z.guid().meta({ format: 'uuid' })
 
 const SLUG = /^[A-Za-z0-9-]{1,30}$/
-/** Public regions are called so, and a name must never mean two places. */
+/** Names of public regions, which a private location must not have. */
 const REGION_LIKE =
   /^(?:us(?:-gov)?|eu|ap|sa|af|me|ca|cn|il|mx)-(?:central|(?:north|south)?(?:east|west)?)-\d/i
 

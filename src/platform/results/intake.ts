@@ -118,12 +118,12 @@ function slotProblem(
     return { code: 'MALFORMED', message: 'startedAt: does not fit the slot and the present time' }
   }
   if (slot < nowMs - retentionMs) {
-    return { code: 'TOO_OLD', message: 'results of that time are not kept any more' }
+    return { code: 'TOO_OLD', message: 'results of that time are no longer retained' }
   }
   return undefined
 }
 
-/** What became of some results of a batch. */
+/** Outcome of some results of a batch. */
 interface Outcome {
   recorded: Candidate[]
   known: number
@@ -147,7 +147,7 @@ async function recordScheduled(
   return { recorded, ...(await explain(tx, key.locationId, left)) }
 }
 
-/** What an agent lost for want of room. */
+/** Results that an agent dropped because its spool was full. */
 export interface DroppedBatch extends Omit<ResultsBatch, 'results' | 'onRecorded'> {
   dropped: readonly DroppedSpan[]
 }
@@ -233,7 +233,7 @@ function toMicroseconds(ms: number): number {
   return Math.round(ms * 1000) / 1000
 }
 
-/** Results of runs that somebody asked for stand with these runs, not among the slots. */
+/** Results of runs on demand are stored with these runs, not as slots. */
 async function recordOnDemand(
   tx: Connection,
   { key, agentId }: ResultsBatch,
@@ -246,7 +246,7 @@ async function recordOnDemand(
   for (const candidate of candidates) {
     const run = runs.get(candidate.result.onDemand ?? '')
     if (run?.monitorId !== candidate.result.monitorId) {
-      const message = 'nobody asked for this run here'
+      const message = 'there is no such run on demand in this location'
       outcome.refused.push({ index: candidate.index, code: 'RUN_UNKNOWN', message })
     } else if (run.finished || isGivenUp(run, agentId, candidate)) outcome.known++
     else outcome.recorded.push(candidate)
@@ -254,7 +254,7 @@ async function recordOnDemand(
   return outcome
 }
 
-/** An agent that hears that its run is with another one now cancels it, which ends it for nobody else. */
+/** An agent cancels its run when another agent has it now, which does not end the run of the other. */
 function isGivenUp(run: AwaitedRun, agentId: string, { result }: Candidate): boolean {
   return result.verdict === 'cancelled' && !run.cancelAsked && run.agentId !== agentId
 }

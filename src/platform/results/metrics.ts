@@ -1,9 +1,9 @@
-// What becomes of the results that agents send, counted; and the account of slots, as metrics.
+// Metrics: outcomes of the results that agents send, and the account of slots.
 import { Counter, Gauge, type Registry } from 'prom-client'
 import type { ResultsAnswer } from '../../contract/protocol/agent-protocol.ts'
 import type { SweptSpan } from './queries/accounting.ts'
 
-/** Counts what became of batches. */
+/** Counts the outcomes of batches. */
 export interface ResultsMetrics {
   answered(answer: ResultsAnswer): void
 }

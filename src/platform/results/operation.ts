@@ -1,4 +1,4 @@
-// POST /agent/v1/results: a batch as it comes over the wire, unpacked within its bounds.
+// POST /agent/v1/results: receives a batch and decompresses it within its bounds.
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
 import type { Context } from 'hono'
@@ -104,7 +104,7 @@ async function unpack(bytes: Buffer): Promise<Buffer> {
 
 function parse(bytes: Buffer): unknown {
   try {
-    // Bytes that are no UTF-8 become U+FFFD: they spoil the text that they stand in, and no more.
+    // Bytes that are not UTF-8 become U+FFFD: they affect only their own text.
     return JSON.parse(bytes.toString('utf8'))
   } catch {
     throw new ApiError(400, 'The body is not JSON')

@@ -1,5 +1,5 @@
-// What is told of results right after they were recorded, in the same transaction: alerts and runs on
-// demand follow from them, all or nothing.
+// Notification about recorded results in the same transaction: alerts and runs on demand follow from them, all
+// or nothing.
 import type { WireResult } from '../../contract/protocol/agent-protocol.ts'
 import type { Connection } from '../../database/statement.ts'
 
@@ -18,5 +18,5 @@ export interface Recorded {
   results: readonly RecordedResult[]
 }
 
-/** Called inside the transaction that records; what it throws undoes the recording. */
+/** Called in the transaction that records; its errors roll the recording back. */
 export type OnRecorded = (tx: Connection, recorded: Recorded) => Promise<void>

@@ -7,7 +7,7 @@ const QUIET_MS = 60_000
 /** Agents and codes that are remembered; beyond, all are forgotten and may speak again. */
 const REMEMBERED_MAX = 10_000
 
-/** Who sent what was refused. */
+/** Sender of a refused result. */
 export interface RefusedOf {
   locationId: string
   agentId: string

@@ -1,4 +1,4 @@
-// Makes room ahead of time for results that come, and drops what is older than it has to be kept.
+// Retention of results: creates partitions ahead of time, and drops expired ones.
 import type { Database } from '../../database/database.ts'
 import { forgetSlotsBefore } from './queries/accounting.ts'
 import { dropPartitions, ensurePartitions, startOfDay } from './queries/result-partitions.ts'
@@ -9,10 +9,10 @@ const DAY_MS = 86_400_000
 /** Partitions are made this long before they are needed. */
 const AHEAD_MS = 3 * DAY_MS
 
-/** How long results are kept where nobody says otherwise. */
+/** Default retention of results. */
 export const RESULTS_MS = 30 * DAY_MS
 
-/** How long what is kept, and on which clock. */
+/** Retention times, and the clock. */
 export interface RetentionParts {
   database: Database
   /** Milliseconds on the platform's clock. */
@@ -32,19 +32,19 @@ export function retentionJob(parts: RetentionParts): BackgroundJob {
 }
 
 /**
- * Makes the partitions of every day whose results are kept, and of the next days. To be called at the
+ * Creates the partitions of every retained day, and of the next days. To be called at the
  * start, before anything is recorded.
  */
 export async function prepareResults({ database, now, resultsMs }: RetentionParts): Promise<void> {
   await ensurePartitions(database, now() - resultsMs, now() + AHEAD_MS)
 }
 
-/** Prepares the days to come and drops what is older than it has to be kept. */
+/** Creates the partitions of the next days and drops expired rows. */
 export async function retain(parts: RetentionParts, signal: AbortSignal): Promise<void> {
   await prepareResults(parts)
   const { database, now, resultsMs, rollupsMs } = parts
   const keptFromMs = startOfDay(now() - resultsMs)
-  // First it is said that these slots are accounted for no more, then their rows go.
+  // The account of these slots ends first, then their rows are dropped.
   await forgetSlotsBefore(database, keptFromMs)
   await dropPartitions(database, keptFromMs)
   await dropBefore(database, 'eras', keptFromMs, signal)

@@ -17,7 +17,7 @@ import type { ArtifactView } from '../../contract/api/run.ts'
 import { type MonitorFacts, readMonitorFacts } from '../analytics/queries/analytics.ts'
 import { artifactsOf } from '../artifacts/queries.ts'
 import {
-  type WholeResultRow,
+  type DetailedResultRow,
   listResults,
   readResultsOfSlot,
   type ResultRow,
@@ -58,7 +58,7 @@ export function checkResultOperations(database: Database): DefinedOperation[] {
   return [firstVersion(database), secondVersion(database), oneResult(database)]
 }
 
-const words = {
+const common = {
   tag: TAG,
   method: 'get',
   action: 'read',
@@ -69,7 +69,7 @@ const SLOTS = 'One for each slot that was due in a location: a result, or `misse
 
 function firstVersion(database: Database): DefinedOperation {
   return defineOperation({
-    ...words,
+    ...common,
     operationId: 'getV1CheckresultsCheckid',
     summary: 'List results of a monitor, by pages',
     description: `${SLOTS} Later pages take longer: prefer /v2/check-results.`,
@@ -93,7 +93,7 @@ function firstVersion(database: Database): DefinedOperation {
 
 function secondVersion(database: Database): DefinedOperation {
   return defineOperation({
-    ...words,
+    ...common,
     operationId: 'getV2CheckresultsCheckid',
     summary: 'List results of a monitor',
     description: SLOTS,
@@ -163,9 +163,9 @@ function placeOf({ slot, locationId }: ResultRow): { createdUs: bigint; id: stri
 
 function oneResult(database: Database): DefinedOperation {
   return defineOperation({
-    ...words,
+    ...common,
     operationId: 'getV1CheckresultsCheckidResultid',
-    summary: 'Read a result with all that is kept of it',
+    summary: 'Read a result with all its stored details',
     path: `${PATH}/{resultId}`,
     params: { checkId: idParameter('monitor'), resultId: idParameter('result') },
     answers: { status: 200, schema: CheckResultDetail, description: 'The result' },
@@ -176,8 +176,8 @@ function oneResult(database: Database): DefinedOperation {
         const shown = shownResult(facts, row)
         if (shown.id !== id) continue
         const owner = artifactOwner({ monitorId: checkId.toLowerCase(), slot: row.slot.getTime() })
-        const kept = await artifactsOf(database, row.locationId, owner)
-        return { status: 200, json: JSON.stringify({ ...shown, ...shownDetail(row, kept) }) }
+        const stored = await artifactsOf(database, row.locationId, owner)
+        return { status: 200, json: JSON.stringify({ ...shown, ...shownDetail(row, stored) }) }
       }
       throw notFound('result')
     },
@@ -217,13 +217,13 @@ function shownResult({ id: monitorId, name }: MonitorFacts, row: ResultRow): Che
 }
 
 function shownDetail(
-  { detail, filesOverdue }: WholeResultRow,
-  kept: readonly ArtifactView[],
+  { detail, filesOverdue }: DetailedResultRow,
+  stored: readonly ArtifactView[],
 ): Pick<CheckResultDetail, 'failures' | 'observed' | 'attemptResults' | 'artifacts'> {
   return {
     failures: detail?.failures ?? [],
     observed: detail?.observed ?? null,
     attemptResults: detail?.attempts ?? [],
-    artifacts: withArtifacts(detail?.artifacts ?? [], kept, filesOverdue),
+    artifacts: withArtifacts(detail?.artifacts ?? [], stored, filesOverdue),
   }
 }

@@ -17,7 +17,7 @@ const loose = z.record(z.string(), z.unknown())
 
 /**
  * The id of a slot's result, a UUID of version 8 (RFC 9562): 48 bits of the slot's milliseconds, then a
- * hash of the location and the monitor. It follows from the three, so nobody has to keep it.
+ * hash of the location and the monitor. It is computed from the three and needs no storage.
  */
 export function resultId(of: { locationId: string; monitorId: string; slotMs: number }): string {
   const time = of.slotMs.toString(16).padStart(12, '0').slice(-12)
@@ -32,12 +32,12 @@ export function slotOfResultId(id: string): number {
   return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16)
 }
 
-/** Whether the monitor's target was found faulty. */
+/** Whether the verdict says that the target failed. */
 export function hasFailures(verdict: Verdict): boolean {
   return verdict === 'failed'
 }
 
-/** Whether nothing can be said of the target because of us. */
+/** Whether the verdict says nothing about the target, for a reason on our side. */
 export function hasErrors(verdict: Verdict): boolean {
   return verdict === 'errored' || verdict === 'cancelled' || verdict === 'missed'
 }
@@ -54,7 +54,7 @@ const common = {
   clockUncertaintyMs: z
     .number()
     .nullable()
-    .meta({ description: 'How far `startedAt` may be off, at most; null when nobody knows' }),
+    .meta({ description: 'How far `startedAt` may be off, at most; null when unknown' }),
   stoppedAt: dateTime,
   responseTime: z
     .int()
@@ -71,7 +71,7 @@ const common = {
   isCancelled: z.boolean(),
   attempts: z.int().meta({ description: 'How many tries it took; 0 when there was none' }),
   failureCode: z.string().nullable().meta({ description: 'Code of the first failure' }),
-  runBy: guid.nullable().meta({ description: 'Id of the agent; null when nobody reported' }),
+  runBy: guid.nullable().meta({ description: 'Id of the agent; null without a report' }),
   receivedAt: dateTime,
   created_at: dateTime.meta({ description: 'The same as `receivedAt`' }),
   sequenceId: z.null().meta({ description: 'Tries are in `attemptResults`' }),
@@ -85,17 +85,17 @@ export type CheckResult = z.infer<typeof CheckResult>
 /** The fields of a result that were asked for. */
 export const CheckResultFields = CheckResult.partial().meta({ id: 'CheckResultFields' })
 
-/** A result with all that is kept of it. */
+/** A result with all its stored details. */
 export const CheckResultDetail = z
   .object({
     ...common,
     failures: z.array(
       z.object({ code: z.string(), message: z.string(), details: loose.optional() }),
     ),
-    observed: loose
-      .nullable()
-      .meta({ description: 'What the last try saw; kept of every result that did not pass' }),
-    attemptResults: z.array(loose).meta({ description: 'Each try, where it is kept' }),
+    observed: loose.nullable().meta({
+      description: 'Observation of the last try; stored for every result that did not pass',
+    }),
+    attemptResults: z.array(loose).meta({ description: 'Each try, where it is stored' }),
     artifacts: z.array(ArtifactView),
   })
   .meta({ id: 'CheckResultDetail' })
@@ -129,7 +129,7 @@ const LocationStatus = z.object({
     .nullable()
     .meta({
       description:
-        'What is about us: why slots after the newest verdict say nothing about the target; null when the newest slot does',
+        'Why slots after the newest verdict say nothing about the target; null when the newest slot does',
     }),
 })
 
@@ -142,23 +142,23 @@ export const CheckStatus = z
     activated: z.boolean(),
     verdict: z.enum(VERDICTS).nullable().meta({
       description:
-        'The worst word about the target of any location; where none has one, a word about us',
+        'The worst verdict about the target of any location; where none has one, a verdict about us',
     }),
     hasFailures: z.boolean().meta({ description: 'The target failed from some location' }),
     hasErrors: z.boolean().meta({
       description:
-        'The newest slot of some location cannot say how the target is, or nobody runs the check',
+        'The newest slot of some location cannot say how the target is, or no agent runs the check',
     }),
     isDegraded: z.boolean(),
     locations: z.array(LocationStatus),
     warning: z.string().optional().meta({
-      description: 'Why nobody runs the check though it is activated; absent where somebody does',
+      description: 'Why no agent runs the check although it is activated; absent otherwise',
     }),
   })
   .meta({ id: 'CheckStatus' })
 export type CheckStatus = z.infer<typeof CheckStatus>
 
-/** From the worst word about the target to the least one about us. */
+/** Verdicts by weight: about the target from the worst on, then about us. */
 const WEIGHT: readonly Verdict[] = [
   'failed',
   'degraded',
@@ -168,7 +168,7 @@ const WEIGHT: readonly Verdict[] = [
   'cancelled',
 ]
 
-/** One word for all locations: the target's state as far as anybody knows it. */
+/** One verdict for all locations: the heaviest one. */
 export function overallVerdict(verdicts: readonly (Verdict | null)[]): Verdict | null {
   return WEIGHT.find((one) => verdicts.includes(one)) ?? null
 }

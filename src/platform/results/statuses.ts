@@ -1,4 +1,4 @@
-// GET /v1/check-statuses: how monitors are at present, from their newest results.
+// GET /v1/check-statuses: the present state of monitors, from their newest results.
 import * as z from 'zod'
 import { CheckStatus, overallVerdict, resultId } from './schema.ts'
 import type { CheckStatus as Status } from './schema.ts'
@@ -73,17 +73,17 @@ function statusOf({ id, name, checkType, activated, locations }: StatusRow): Sta
   const watched = locations.filter((one) => !one.unattended && one.verdict !== null)
   const counted = watched.length > 0 ? watched : locations
   const verdicts = counted.map(({ verdict }) => verdict)
-  const silences = locations.map(({ silence }) => silence?.verdict ?? null)
-  // Never the look of a check that passes: there is no word about the target.
+  const ownVerdicts = locations.map(({ silence }) => silence?.verdict ?? null)
+  // It must not look like a passing check: there is no verdict about the target.
   const isUnwatched = activated && locations.length === 0
   return {
     checkId: id,
     name,
     checkType,
     activated,
-    verdict: overallVerdict(verdicts) ?? overallVerdict(silences),
+    verdict: overallVerdict(verdicts) ?? overallVerdict(ownVerdicts),
     hasFailures: verdicts.includes('failed'),
-    hasErrors: isUnwatched || silences.some((one) => one !== null),
+    hasErrors: isUnwatched || ownVerdicts.some((one) => one !== null),
     isDegraded: verdicts.includes('degraded'),
     locations: locations.map((one) => locationStatusOf(id, one)),
     ...(isUnwatched && {

@@ -1,5 +1,5 @@
-// The sweep: slots that nobody reported become `missed` with a reason, so that every expected slot has
-// exactly one row. What is reported later still replaces them.
+// The sweep: unreported slots become `missed` with a reason, so that every expected slot has
+// exactly one row. Later reports still replace them.
 import type { MissedReason } from '../../contract/result.ts'
 import type { Database } from '../../database/database.ts'
 import { markRollupsDue } from './queries/results.ts'
@@ -21,30 +21,30 @@ import {
 import { createAssignment, neededText } from '../agents/assignment.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
 
-/** What a sweep needs. */
+/** Options of a sweep. */
 export interface SweepParts {
   database: Database
   /** Milliseconds on the platform's clock. */
   now: () => number
-  /** Rows of slots longer ago than this are not kept. */
+  /** Retention of rows. */
   retentionMs: number
   /** How long agents have to deliver before a slot counts as missed; default SWEEP_GRACE_MS. */
   graceMs?: number
 }
 
-/** How long agents have to deliver where nobody says otherwise. */
+/** Default time for agents to deliver. */
 export const SWEEP_GRACE_MS = 120_000
 /** How long after the platform came back nothing is swept: agents have to deliver first. */
 export const SWEEP_RETURN_MS = 60_000
-/** An agent that was heard so long after a slot would have delivered what it had of it. */
+/** An agent whose heartbeat came this long after a slot would have delivered its result. */
 const DELIVERED_WITHIN_MS = 5_000
-/** What one transaction sweeps at first, and at most; then so much that about so many slots are due. */
+/** The first and the maximum window of a transaction; windows adapt to about this many due slots. */
 const WINDOW_MS = 30_000
 const WINDOW_MS_MAX = 3_600_000
 const WINDOW_SLOTS = 20_000
 const SWEEP_STATEMENT_MS = 60_000
 
-/** What a sweep did. */
+/** Outcome of a sweep. */
 export interface Swept {
   sweptUntilMs: number
   expected: number
@@ -92,7 +92,7 @@ async function sweepOnce(
   const since = await readPulseSince(tx)
   const returnMs = Math.min(graceMs, SWEEP_RETURN_MS)
   const isBack = since === undefined || nowMs >= since + returnMs
-  // Nothing was ever swept while nobody stood anywhere, and what is not kept needs no row.
+  // There is nothing to sweep before the first placement, and expired slots need no row.
   const fromMs = Math.max(before, floorMs)
   const untilMs = Math.min(fromMs + windowMs, target)
   if (!isBack || untilMs <= fromMs) {
@@ -135,7 +135,7 @@ interface Reasoned {
   slots: MissingSlots
 }
 
-/** Whose slots they were, and whether that agent has been there since, decides. */
+/** The reason depends on the owner of the slots and on whether that agent has been there since. */
 async function sortByReason(tx: Connection, slots: MissingSlots): Promise<Reasoned[]> {
   const { locationId, epoch, needs, monitorIds, slotsMs } = slots
   if (epoch === null) return [{ reason: 'no-agent', slots }]

@@ -104,7 +104,7 @@ function list(database: Database): DefinedOperation {
   return defineOperation({
     operationId: 'getV1ChecksCheckidRuns',
     tag: TAG,
-    summary: 'List the runs of a check that somebody asked for',
+    summary: 'List the runs on demand of a check',
     method: 'get',
     path: PATH,
     action: 'read',
@@ -215,7 +215,7 @@ function cancels(database: Database): DefinedOperation[] {
   const common = {
     tag: TAG,
     description:
-      'At once when no agent has it; else its agent is told, and its result says what became of it. Cancelling again, or a run that is finished, changes nothing.',
+      'At once when no agent has it; else its agent is notified, and its result shows the outcome. Cancelling again, or a run that is finished, changes nothing.',
     method: 'post' as const,
     action: 'run' as const,
     answers,
@@ -249,7 +249,7 @@ function cancels(database: Database): DefinedOperation[] {
 
 async function detailJson(database: Database, id: string, row: RunRow): Promise<string> {
   const { json, result, locationId, filesOverdue, progress } = row
-  const kept = await artifactsOf(database, locationId, id)
+  const stored = await artifactsOf(database, locationId, id)
   const rest: Pick<RunDetail, 'result' | 'artifacts' | 'progress'> = {
     result: result && {
       startedAt: new Date(result.startedAt).toISOString(),
@@ -259,7 +259,7 @@ async function detailJson(database: Database, id: string, row: RunRow): Promise<
       failures: (result.failures ?? []).map(failureOf),
       observed: result.detail?.observed ?? null,
     },
-    artifacts: withArtifacts(result?.artifacts ?? [], kept, filesOverdue),
+    artifacts: withArtifacts(result?.artifacts ?? [], stored, filesOverdue),
     progress: progress && {
       phase: progress.phase,
       done: progress.done ?? null,

@@ -1,17 +1,17 @@
-// Which runs on demand one agent hears of when it syncs: those that are its own and not taken yet, and
+// Runs on demand that an agent receives when it syncs: its own ones that it has not accepted yet, and
 // those that it must end. Each run is with one agent at a time.
 import type { SyncAnswer, SyncRequest } from '../../contract/protocol/agent-protocol.ts'
 import type { Monitor } from '../../contract/monitor.ts'
-import { noteRunStates, openRunsFor, takeRuns } from './queries/runs.ts'
+import { noteRunStates, openRunsFor, assignRuns } from './queries/runs.ts'
 import type { Connection } from '../../database/statement.ts'
 
-/** What handing out runs needs to know of the agent that syncs. */
+/** The syncing agent, and functions that handing out runs needs. */
 export interface RunHandOut {
   locationId: string
   agentId: string
   /** `runs` of its request. */
   said: SyncRequest['runs']
-  /** A leaving agent finishes what it has and is given nothing more. */
+  /** A leaving agent finishes its runs and receives no more. */
   leaving: boolean
   /** Which agent a monitor's present slot belongs to; undefined when no live one can run it. */
   ownerOf: (monitorId: string, needs: readonly string[]) => string | undefined
@@ -20,8 +20,8 @@ export interface RunHandOut {
 }
 
 /**
- * `runs` and `cancel` of a sync's answer. Rejects when the database is away; what was given to the agent
- * is reported again until it names it.
+ * `runs` and `cancel` of a sync's answer. Rejects when the database does not answer. A run is sent again until
+ * the agent confirms it.
  */
 export async function handOutRuns(
   connection: Connection,
@@ -34,7 +34,7 @@ export async function handOutRuns(
     (one) => one.agentId === null && !leaving && ownerOf(one.monitorId, one.needs) === agentId,
   )
   const ids = free.map(({ id }) => id)
-  const given = new Set(await takeRuns(connection, { locationId, agentId }, ids))
+  const given = new Set(await assignRuns(connection, { locationId, agentId }, ids))
   const mine = all.filter((one) => one.agentId === agentId)
   const handedOut = [
     ...mine.filter((one) => !one.taken && !one.cancelAsked),

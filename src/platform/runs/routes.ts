@@ -1,5 +1,5 @@
-// Runs on demand beside their operations: results finish them, background jobs end those of which nobody reports,
-// and whoever waits hears of every change.
+// Runs on demand: their operations, the recording of their results, background jobs that end runs without a
+// report, and notifications for waiting clients.
 import { finishRuns, RUNS_CHANNEL, type RunResult } from './queries/runs.ts'
 import type { Database, DatabaseAddress } from '../../database/database.ts'
 import { listen } from '../../database/listen.ts'
@@ -17,14 +17,14 @@ import type { DefinedOperation } from '../http/operation.ts'
 import type { OnRecorded } from '../results/recorded.ts'
 import { createRunWatch } from './watch.ts'
 
-/** What runs on demand need. */
+/** Options of runs on demand. */
 export interface RunsOptions {
   database: Database
-  /** Finished runs are kept this long. */
-  keptMs: number
-  /** Whether an agent with these abilities can run what has these needs. */
+  /** Retention of finished runs. */
+  retentionMs: number
+  /** Whether an agent with these abilities can run a monitor with these needs. */
   capable: (needs: readonly string[], abilities: readonly string[]) => boolean
-  /** Needs in words, for people. */
+  /** Needs as text for messages. */
   neededText: (needs: readonly string[]) => string
 }
 
@@ -32,12 +32,12 @@ export interface RunsOptions {
 export interface Runs {
   /** Part of the public API. */
   operations: DefinedOperation[]
-  /** Finishes runs by results that were recorded. */
+  /** Finishes runs by their recorded results. */
   onRecorded: OnRecorded
   backgroundJobs: BackgroundJob[]
-  /** Answers those who wait; from now on nobody waits. */
+  /** Answers waiting requests; from now on none waits. */
   drain(): void
-  /** Hears of changes until the signal fires. Never rejects. */
+  /** Listens for changes until the signal fires. Never rejects. */
   listen(address: DatabaseAddress, signal: AbortSignal): Promise<void>
 }
 
@@ -46,7 +46,7 @@ const OLD_EVERY_MS = 3_600_000
 
 /** Makes them; starts nothing. */
 export function createRuns(options: RunsOptions): Runs {
-  const { database, keptMs } = options
+  const { database, retentionMs } = options
   const watch = createRunWatch()
   return {
     operations: [...runOperations(database, watch), underWayOperation(database)],
@@ -65,7 +65,7 @@ export function createRuns(options: RunsOptions): Runs {
         name: 'runs-old',
         everyMs: OLD_EVERY_MS,
         timeoutMs: 60_000,
-        run: () => dropOldRuns(database, keptMs),
+        run: () => dropOldRuns(database, retentionMs),
       },
     ],
     drain: () => watch.close(),
@@ -78,7 +78,7 @@ function isOnDemand(result: { onDemand?: string | undefined }): result is RunRes
   return result.onDemand !== undefined
 }
 
-/** Cancelled ones first: what is to be cancelled is not given to another agent. */
+/** Cancelled runs first: they must not be given to another agent. */
 async function endStale(options: RunsOptions, signal: AbortSignal): Promise<void> {
   const { database, capable, neededText } = options
   await endCancelledRuns(database)

@@ -1,4 +1,4 @@
-// Keys of the public API: how they are made and what of them is kept.
+// Keys of the public API: their creation, and the stored form.
 import { hash as digest, randomBytes } from 'node:crypto'
 import { API_BOUNDS } from '../../contract/api/bounds.ts'
 
@@ -11,12 +11,12 @@ export function makeKey(): string {
   return `vk_${randomBytes(32).toString('base64url')}`
 }
 
-/** What the database keeps of a key: its SHA-256 and its last characters. */
+/** The stored form of a key: its SHA-256 and its last characters. */
 export function tracesOf(key: string): { hash: Buffer; suffix: string } {
   return { hash: digest('sha256', key, 'buffer'), suffix: key.slice(-SUFFIX_CHARACTERS) }
 }
 
-/** What is wrong with a key that somebody gives us, or undefined. */
+/** The problem of a given key, or undefined. */
 export function keyProblem(key: string): { allowed: string; fix: string } | undefined {
   const fits =
     key.length >= KEY_CHARACTERS_MIN &&

@@ -1,11 +1,11 @@
-// Encrypts what the database keeps of secrets, so that a copy of the database alone gives none of them away.
+// Encrypts the secrets in the database, so that a copy of the database alone does not reveal them.
 import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto'
 
 /** Encrypts texts and decrypts them again. */
 export interface Cipher {
   /** AES-256-GCM under a fresh nonce; the same text is encrypted otherwise each time. */
   encrypt(text: string): string
-  /** Throws DecryptionError for what was not encrypted under this key, or was changed since. */
+  /** Throws DecryptionError for text that was not encrypted under this key, or was changed since. */
   decrypt(encrypted: string): string
   /** Distinguishes keys without revealing them. */
   readonly fingerprint: Buffer

@@ -1,4 +1,4 @@
-// The key under which secrets are encrypted: given by SECRETS_KEY, or made once and kept in DATA_DIR. The
+// The key under which secrets are encrypted: given by SECRETS_KEY, or created once and stored in DATA_DIR. The
 // database knows its fingerprint, so that another key is refused at the start and not at the first use.
 import { randomBytes } from 'node:crypto'
 import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -11,7 +11,7 @@ import { createCipher, type Cipher } from './cipher.ts'
 /** A given key has to be as hard to guess as it can be expected to be. */
 export const SECRETS_KEY_CHARACTERS_MIN = 32
 
-/** The key is not the one that the database's secrets were encrypted under, or cannot be kept. */
+/** The key does not match the secrets of the database, or cannot be stored. */
 export class SecretsKeyError extends Error {
   readonly code = 'SECRETS_KEY'
 
@@ -54,8 +54,8 @@ function otherKey({ secretsKey, dataDir }: SecretsKeyOptions): SecretsKeyError {
 function keyOf({ secretsKey, dataDir }: SecretsKeyOptions, isMarked: boolean): string {
   if (secretsKey !== undefined) return secretsKey
   const path = join(dataDir, 'secrets.key')
-  const kept = readKey(path)
-  if (kept !== undefined) return kept
+  const stored = readKey(path)
+  if (stored !== undefined) return stored
   if (isMarked) {
     throw new SecretsKeyError(
       `${path} is missing, and the secrets in this database were encrypted under a key; ` +

@@ -83,8 +83,8 @@ const remove = statement<[string], { id: string }>(
 )
 
 /**
- * Deletes a service unless a status page shows it. It stays in the incidents that told of it. To be
- * called in a transaction: the lock has to come before the look at who shows it.
+ * Deletes a service unless a status page shows it. It stays in its incidents. Needs a transaction: the lock
+ * must precede the search for status pages.
  */
 export async function deleteService(
   tx: Connection,

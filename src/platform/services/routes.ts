@@ -1,4 +1,4 @@
-// Services: what incidents tell of and status pages show.
+// Services, which incidents affect and status pages show.
 import { randomUUID } from 'node:crypto'
 import { Service, ServiceInput } from '../../contract/api/incident.ts'
 import type { Database } from '../../database/database.ts'
@@ -90,7 +90,7 @@ function oneService(database: Database): DefinedOperation[] {
       operationId: 'deleteV1StatuspagesServicesServiceid',
       tag: TAG,
       summary: 'Delete a service',
-      description: 'Incidents that told of it go on showing it.',
+      description: 'Its incidents continue to show it.',
       method: 'delete',
       path: ONE,
       action: 'write',

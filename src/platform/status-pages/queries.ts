@@ -55,7 +55,7 @@ export async function readStatusPage(
   return (await read(connection, id, accountId))[0]?.json
 }
 
-/** What is written of a page beside its cards. */
+/** The fields of a page, without its cards. */
 export interface PageFields {
   id: string
   accountId: string
@@ -85,7 +85,7 @@ function values(page: PageFields): PageValues {
   return [id, accountId, name, url, customDomain, JSON.stringify(looks)]
 }
 
-/** Adds a page. Its address or domain may be taken: a failure of kind `unique`. */
+/** Adds a page. A used address or domain is a failure of kind `unique`. */
 export async function insertStatusPage(connection: Connection, page: PageFields): Promise<void> {
   await insert(connection, ...values(page))
 }
@@ -108,7 +108,7 @@ const insertCards = statement<[string, string[], string[]], { id: string }>(
    returning id`,
 )
 
-// Locked, so that nobody deletes a service between the look at it and the link.
+// Locked, so that no service is deleted between the check and the link.
 const linkServices = statement<[string, string[], string[]], { service_id: string }>(
   'status-page-cards-link',
   `with present as (

@@ -1,4 +1,4 @@
-// Status pages: cards that group services, and the people who asked to be told.
+// Status pages: cards that group services, and subscribers.
 import * as z from 'zod'
 import { API_BOUNDS } from '../../contract/api/bounds.ts'
 import { Service, ServiceReference } from '../../contract/api/incident.ts'
@@ -93,7 +93,7 @@ const CardInput = z.strictObject({
   updated_at: unwritten,
 })
 
-/** What makes or replaces a status page. `url` is its address on this platform, kept in lower case. */
+/** Input of a status page. `url` is its address on this platform, stored in lower case. */
 export const StatusPageInput = z
   .strictObject({
     name: text(nameCharactersMax),
@@ -128,7 +128,7 @@ export type StatusPageInput = z.infer<typeof StatusPageInput>
 
 const SubscriptionStatus = z.enum(['PENDING', 'VERIFIED'])
 
-/** Someone who asked to be told about a page's incidents. */
+/** A subscriber to the incidents of a page. */
 export const Subscription = z
   .object({
     id: guid(),

@@ -58,7 +58,7 @@ export async function countAccountVariables(
   return (await count(connection, accountId))[0]?.count ?? 0
 }
 
-/** What is written of a variable. */
+/** Fields of a variable. */
 export interface AccountVariableFields {
   key: string
   value: string

@@ -196,7 +196,7 @@ function remove(parts: MonitorParts): DefinedOperation {
   })
 }
 
-/** Writes variables and tells the agents of all locations. To be called inside `changing`. */
+/** Writes variables and notifies the agents of all locations. To be called inside `changing`. */
 export async function saveVariables(
   tx: Queryable,
   accountId: string,

@@ -1,4 +1,4 @@
-// A fault as an event of Sentry's protocol: what went wrong, where in the program, and on what it runs.
+// A fault as an event of Sentry's protocol: its type, its place in the program, and the runtime.
 // Nothing else: no values, no names of hosts or people, no settings.
 import { existsSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
@@ -30,7 +30,7 @@ export interface EventContext {
   folder?: string
 }
 
-/** Makes the event of what was thrown or of a fault. */
+/** Makes the event of a thrown value or of a fault. */
 export async function eventOf(
   thrown: unknown,
   { release, secrets, folder = programFolder() }: EventContext,

@@ -54,7 +54,7 @@ export interface ReceiverAnswer {
   headers: Readonly<Record<string, string | string[] | undefined>>
 }
 
-/** Takes events. */
+/** Receives events. */
 export interface FaultReceiver {
   /** Rejects when there is no answer in time. */
   take(event: FaultEvent, deadlineMs: number): Promise<ReceiverAnswer>

@@ -25,7 +25,7 @@ const ENGINE_TOKENS = new Set(
   Map Set Module Timeout Immediate Socket Server process anonymous eval get`.split(/\s+/),
 )
 
-/** The folder of the program: the nearest one above this file that holds its package.json. */
+/** The folder of the program: the nearest one above this file with its package.json. */
 export function programFolder(): string {
   let folder = dirname(fileURLToPath(import.meta.url))
   const own = folder
@@ -89,7 +89,7 @@ function isTokenCharacter(character: string | undefined): boolean {
 
 const ADDRESSES = /[A-Za-z][A-Za-z0-9+.-]*:\/\/\S*/g
 const QUOTED = /(["'`])(?:(?!\1)[^\\]|\\.)*\1/g
-// The name of a property stands in the program, or is left out like any other token.
+// The name of a property occurs in the program, or is left out like any other token.
 const NAMED_PROPERTY = /\b(reading|setting) '([A-Za-z_$][\w$]*)'/g
 const TOKEN = /[^\s()[\]{}<>,;!?"'`|]+/g
 const EDGES = /^[.:=-]+|[.:=-]+$/g

@@ -28,7 +28,7 @@ export interface FaultReportsOptions {
 
 /** Time for the last report of a process. */
 export const FATAL_MS = 2000
-/** Faults that wait for what is loaded with the first one. */
+/** Faults that wait for the modules loaded with the first one. */
 const WAITING_MAX = 30
 
 /** Creates the reporter. It loads, opens and sends nothing yet. */

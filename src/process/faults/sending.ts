@@ -106,10 +106,10 @@ class Sending implements FaultSending {
     if (sentAtMs !== undefined && now - sentAtMs < REPEATED_MS) return 'repeated'
     if (now < this.#pausedUntilMs) return 'limited'
     if (this.#waiting.length >= WAITING_MAX) return 'overflow'
-    return this.#takeTurn(now) ? undefined : 'limited'
+    return this.#acquireTurn(now) ? undefined : 'limited'
   }
 
-  #takeTurn(now: number): boolean {
+  #acquireTurn(now: number): boolean {
     const come = Math.floor((now - this.#turnsAtMs) / TURN_MS)
     this.#turns = Math.min(BURST, this.#turns + come)
     this.#turnsAtMs += come * TURN_MS
@@ -129,7 +129,8 @@ class Sending implements FaultSending {
 const MARK_CHARACTERS_MAX = 1000
 
 /**
- * Fingerprint of a fault: its kind and the nearest stack frames; without frames, its message without numbers. Cheap, since a fault may happen a thousand times a second.
+ * Fingerprint of a fault: its kind and the nearest stack frames; without frames, its message without numbers.
+ * Cheap, since a fault may happen a thousand times a second.
  */
 function markOf(fault: unknown): string {
   try {

@@ -1,8 +1,8 @@
-// Sentry's DSN: one address that holds where reports of faults go, for which project, and with which key.
+// Sentry's DSN: an address that contains the receiver, the project and the key of fault reports.
 
-/** A DSN, taken apart. */
+/** A parsed DSN. */
 export interface SentryDsn {
-  /** Address below which the receiver stands, without a slash at its end. */
+  /** Base address of the receiver, without a final slash. */
   baseUrl: string
   /** Below it: where envelopes are posted. */
   path: string
@@ -14,7 +14,7 @@ const FORM = 'a DSN of Sentry: https://key@host/project'
 const FIX = 'copy it whole from the settings of the project, Client Keys'
 
 /**
- * Takes a DSN apart: `{protocol}://{key}@{host}{path}/{project}`, as Sentry's SDKs read it; a second,
+ * Parses a DSN: `{protocol}://{key}@{host}{path}/{project}`, as Sentry's SDKs read it; a second,
  * secret key, which no receiver asks for any more, is ignored. Undefined when it is none.
  */
 export function parseDsn(text: string): SentryDsn | undefined {

@@ -1,4 +1,4 @@
-// An event in the envelope of Sentry's protocol, and what a receiver says about when it wants the next one.
+// An event in the envelope of Sentry's protocol, and the rate limits in a receiver's answer.
 // After https://develop.sentry.dev/sdk/envelopes and /sdk/rate-limiting; written from these pages alone.
 import type { FaultEvent, ReceiverAnswer } from './fault.ts'
 
@@ -23,7 +23,7 @@ export function envelopeOf(event: FaultEvent, version: string): Buffer {
 const PAUSE_MS_DEFAULT = 60_000
 const PAUSE_MS_MAX = 24 * 3_600_000
 
-/** How long a receiver wants no events, ms; 0 when it takes more. */
+/** How long a receiver accepts no events, ms; 0 when it accepts more. */
 export function pauseMsOf({ status, headers }: ReceiverAnswer, nowMs = Date.now()): number {
   const limits = headers['x-sentry-rate-limits']
   if (limits !== undefined) return pauseOfLimits([limits].flat().join(','))

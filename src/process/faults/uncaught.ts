@@ -1,4 +1,4 @@
-// Faults that nobody caught. Whatever state they left behind is not to be trusted: the first is logged and the
+// Uncaught faults. The state of the program after one cannot be trusted: the first is logged and the
 // process ends. Their messages are never shown, since they may quote a secret: class, code and places are.
 import type { FaultReports } from './reports.ts'
 import type { Log } from '../log.ts'
@@ -40,7 +40,7 @@ function placesOf({ message, stack = '' }: Error): string[] {
 
 let handler: ((fault: unknown) => void) | undefined
 
-/** Node brings rejections that nobody handles here too. The last one to come replaces those before. */
+/** Handles the first uncaught fault; Node reports unhandled rejections here, too. A new handler replaces the old. */
 function onFirstUncaught(end: (fault: unknown) => void): void {
   if (handler !== undefined) process.off('uncaughtException', handler)
   let isEnding = false

@@ -1,5 +1,5 @@
 // The account of delivery over restarts, kills and exchanged keys: produced + adopted = delivered + refused +
-// dropped + waiting, at any time, whoever produced what is delivered.
+// dropped + waiting, at any time, no matter which agent produced the results.
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test, vi } from 'vitest'
@@ -28,7 +28,7 @@ async function left(dataDir: string, platform: Platform, count: number): Promise
   return gone.folder.path ?? ''
 }
 
-/** The two sides of the equation, as metrics say. */
+/** The two sides of the equation, from the metrics. */
 async function sides(metricsText: Promise<string>): Promise<{ came: number; went: number }> {
   const text = await metricsText
   const sum = (name: string) => {
@@ -45,7 +45,7 @@ async function sides(metricsText: Promise<string>): Promise<{ came: number; went
   }
 }
 
-describe('what an earlier process left', () => {
+describe('the results of an earlier process', () => {
   test('in the agent’s own folder is counted as adopted', async () => {
     const [platform, dataDir] = [await platformOf(), temporaryFolder()]
     await left(dataDir, platform, 10)
@@ -59,7 +59,7 @@ describe('what an earlier process left', () => {
     expect(await sides(delivery.metricsText())).toEqual({ came: 15, went: 15 })
   })
 
-  test('beside it is counted while it is delivered, damage included, and after', async () => {
+  test('in a folder next to it is counted while it is delivered, damage included, and after', async () => {
     const [platform, dataDir] = [await platformOf(), temporaryFolder()]
     const path = await left(dataDir, platform, 10)
     const spool = join(path, readdirSync(path).find((name) => name.startsWith('spool.')) ?? '')
@@ -90,7 +90,7 @@ describe('what an earlier process left', () => {
 })
 
 describe('after API_KEY was exchanged', () => {
-  test('what the former key encrypted is delivered, and its folder goes', async () => {
+  test('results under the former key are delivered, and their folder is removed', async () => {
     const [platform, dataDir] = [await platformOf(), temporaryFolder()]
     const path = await left(dataDir, platform, 10)
     const name = `spool.${createAgentCipher(OLD).fingerprint}`
@@ -106,7 +106,7 @@ describe('after API_KEY was exchanged', () => {
     expect(readdirSync(path)).not.toContain(name)
   })
 
-  test('so is what an agent beside it left under that key', async () => {
+  test('so are the results of a neighbouring agent under that key', async () => {
     const [platform, dataDir] = [await platformOf(), temporaryFolder()]
     renameSync(await left(dataDir, platform, 10), join(dataDir, 'agents/2'))
     platform.reply = (batch) => recorded(batch)
@@ -126,22 +126,22 @@ describe('after API_KEY was exchanged', () => {
     expect(platform.has.size).toBe(0)
   })
 
-  test('the monitors that were kept are opened by the former key, and kept under the new one', async () => {
+  test('stored monitors are decrypted with the former key, and stored under the new one', async () => {
     const [platform, dataDir] = [await platformOf(), temporaryFolder()]
     const before = await started(dataDir, platform)
-    await before.folder.keep('monitors', Buffer.from('of before'))
+    await before.folder.store('monitors', Buffer.from('of before'))
     await before.end()
     const after = await started(dataDir, platform, {}, rotated)
-    expect((await after.folder.kept('monitors'))?.toString()).toBe('of before')
-    await after.folder.keep('monitors', Buffer.from('of now'))
+    expect((await after.folder.read('monitors'))?.toString()).toBe('of before')
+    await after.folder.store('monitors', Buffer.from('of now'))
     await after.end()
     const later = await started(dataDir, platform, {}, { apiKey: NEW })
-    expect((await later.folder.kept('monitors'))?.toString()).toBe('of now')
+    expect((await later.folder.read('monitors'))?.toString()).toBe('of now')
   })
 })
 
 describe('a disk that cannot be used at the start', () => {
-  test('is used as soon as it can be, with what lies there and what is in memory', async () => {
+  test('is used as soon as possible, with the results there and those in memory', async () => {
     const [platform, dataDir] = [await platformOf(), temporaryFolder()]
     const path = await left(dataDir, platform, 10)
     renameSync(join(dataDir, 'agents'), join(dataDir, 'away'))
@@ -171,7 +171,7 @@ describe('a disk that cannot be used at the start', () => {
     writeFileSync(join(dataDir, 'agents'), 'in the way')
     const { folder, end } = await started(dataDir, platform, {}, { retryMs: 20 })
     const taken = vi.fn<() => void>()
-    folder.onTaken(taken)
+    folder.onAvailable(taken)
     await end(0)
     rmSync(join(dataDir, 'agents'))
     mkdirSync(join(dataDir, 'agents'))

@@ -1,5 +1,5 @@
-// Files of results: kept encrypted when the run's folder goes, sent after their result and streamed, across
-// restarts; what is too large is never sent and its result says so.
+// Files of results: stored encrypted before the run's folder is removed, streamed after their result, across
+// restarts. A file that is too large is never sent, and its result says so.
 import { createHash, randomBytes } from 'node:crypto'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -19,7 +19,7 @@ import {
 } from '../../support/agent/delivery/started-delivery.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
-/** Runs as an attempt does: files are attached, kept, and the folder is gone. */
+/** Like an attempt: files are attached and stored, and the folder is removed. */
 async function resultWith(
   one: Started,
   files: Record<string, Buffer>,
@@ -44,7 +44,7 @@ const trace = randomBytes(300_000)
 const sha256 = createHash('sha256').update(trace).digest()
 
 describe('a file', () => {
-  test('is sent after its result, with its sum, and nothing of it stays', async () => {
+  test('is sent after its result, with its sum, and is removed from disk', async () => {
     const platform = await platformOf()
     const one = await started(temporaryFolder(), platform, { settings })
     let had = 0
@@ -79,8 +79,8 @@ describe('a file', () => {
     const text = Buffer.from('tulip '.repeat(50_000))
     await first.delivery.deliver((await resultWith(first, { log: text })).result)
     const folder = join(first.folder.path ?? '', `artifacts.${first.folder.cipher.fingerprint}`)
-    const kept = readdirSync(folder).map((name) => readFileSync(join(folder, name)))
-    expect(kept.some((bytes) => bytes.includes('tulip'))).toBe(false)
+    const stored = readdirSync(folder).map((name) => readFileSync(join(folder, name)))
+    expect(stored.some((bytes) => bytes.includes('tulip'))).toBe(false)
     await first.end(0)
     expect(platform.artifacts).toEqual([])
     platform.reply = (batch) => ({
@@ -120,7 +120,7 @@ describe('a file', () => {
     expect(one.facts()).toMatchObject({ artifacts: 0, delivered: 1 })
   })
 
-  test.each([409, 400])('is kept when a proxy’s page answers with %i', async (status) => {
+  test.each([409, 400])('stays when a proxy’s page answers with %i', async (status) => {
     const platform = await platformOf()
     platform.replyToArtifact = () => ({ status, body: '<html>Request Rejected</html>' })
     const one = await started(temporaryFolder(), platform, { settings })
@@ -150,8 +150,8 @@ describe('a file', () => {
   })
 })
 
-describe('what is left out', () => {
-  test('is named with the reason, and the others are kept', async () => {
+describe('a file that is left out', () => {
+  test('is named with the reason, and the others stay', async () => {
     const platform = await platformOf()
     const small = { settings: () => ({ fullPassedEveryMs: 0, artifactBytesMax: 10 }) }
     const one = await started(temporaryFolder(), platform, small)
@@ -160,7 +160,7 @@ describe('what is left out', () => {
     expect(leftOut).toEqual(['big: it has 300000 bytes, more than the limit of 10'])
   })
 
-  test('for want of room is said, and older files make room for newer ones', async () => {
+  test('for want of room is reported, and older files make room for newer ones', async () => {
     const platform = await platformOf()
     platform.reply = () => refusal(503)
     const spoolBytesMax = 1024 * 1024

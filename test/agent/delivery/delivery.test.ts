@@ -1,5 +1,5 @@
 // Delivery over real HTTP and real files: every result that is produced is delivered, waits, was refused or
-// was lost, and is counted once; the platform may answer as it likes.
+// was lost, and is counted once, for any answer of the platform.
 import { randomUUID } from 'node:crypto'
 import { mkdirSync, readdirSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -22,8 +22,8 @@ import {
 import { startStopwatch } from '../../support/stopwatch.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
-describe('in good weather', () => {
-  test('a result is with the platform at once, and nothing stays on disk', async () => {
+describe('with a working platform', () => {
+  test('a result is delivered at once, and nothing stays on disk', async () => {
     const platform = await platformOf()
     const { delivery, folder, facts, end } = await started(temporaryFolder(), platform)
     await delivery.deliver(result(0))
@@ -47,7 +47,7 @@ describe('in good weather', () => {
     expect(facts()).toMatchObject({ produced: 3000, waiting: 0, refused: 0, lost: 0 })
   })
 
-  test('what somebody waits for does not wait for a batch', async () => {
+  test('an urgent result does not wait for a batch', async () => {
     const platform = await platformOf()
     const { delivery } = await started(temporaryFolder(), platform)
     await delivery.deliver(result(0))
@@ -133,7 +133,7 @@ describe('the table', () => {
     expect(facts()).toMatchObject({ delivered: 0, refused: 10, waiting: 190 })
   })
 
-  test('what the platform refuses one by one is counted by its code and not sent again', async () => {
+  test('results that the platform refuses one by one are counted by code and not sent again', async () => {
     const platform = await platformOf()
     platform.reply = (batch) =>
       recorded(
@@ -184,7 +184,7 @@ describe('while the platform is away', () => {
     )
   })
 
-  test('only a bounded part of what waits is in memory', async () => {
+  test('only a bounded part of the waiting results is in memory', async () => {
     const platform = await platformOf()
     platform.reply = () => refusal(503)
     const recentBounds = { results: 1000, bytes: 1024 * 1024, strandedBytes: 1024 }
@@ -214,7 +214,7 @@ describe('while the platform is away', () => {
     expect(missing(platform, 50)).toEqual([])
   })
 
-  test('a stop delivers what is left when the platform is there', async () => {
+  test('a stop delivers the rest when the platform answers', async () => {
     const platform = await platformOf()
     const { delivery, end, facts } = await started(temporaryFolder(), platform)
     await delivery.deliver(result(0))
@@ -245,7 +245,7 @@ describe('without a disk', () => {
     expect(facts()).toMatchObject({ delivered: 20, waiting: 0, keptOnDisk: false })
   })
 
-  test('what does not fit is lost, counted, and told to whoever waits', async () => {
+  test('what does not fit is lost, counted, and reported to the caller that waits', async () => {
     const platform = await platformOf()
     platform.reply = () => refusal(503)
     const recentBounds = { results: 500, bytes: 1024 * 1024, strandedBytes: 64 * 1024 }
@@ -266,7 +266,7 @@ describe('without a disk', () => {
   })
 })
 
-describe('what other agents left', () => {
+describe('the results of other agents', () => {
   async function left(dataDir: string, platform: Platform): Promise<AgentFolder> {
     platform.reply = () => refusal(503)
     const gone = await started(dataDir, platform)
@@ -296,7 +296,7 @@ describe('what other agents left', () => {
     writeFileSync(join(dataDir, 'agents/1/spool.0123456789ab/0000000000000001.seg'), 'encrypted')
     const { delivery, lines } = await started(dataDir, platform)
     await untilHolds(async () =>
-      expect(await delivery.metricsText()).toContain('vedette_spool_foreign_bytes 6'),
+      expect(await delivery.metricsText()).toContain('vedette_spool_foreign_bytes 9'),
     )
     expect(lines.filter((line) => line.includes('another API_KEY'))).toHaveLength(1)
     expect(readdirSync(join(dataDir, 'agents/1/spool.0123456789ab'))).toHaveLength(1)

@@ -15,7 +15,7 @@ import {
 const { folder, write, load, remove } = createFilesFolder()
 afterAll(remove)
 
-describe('what a good file means', () => {
+describe('a valid file', () => {
   test('a list alone is a list of monitors', async () => {
     const file = await load('- {name: A, type: URL, request: {url: "http://a.test/"}}')
     expect(file.monitors).toMatchObject([{ id: 'a', name: 'A', checkType: 'URL', frequency: 10 }])
@@ -114,7 +114,7 @@ describe('what a good file means', () => {
     expect(file.monitors[0]?.environmentVariables).toMatchObject([{ key: 'URL' }])
   })
 
-  test('defaults hold for every monitor that does not say otherwise', async () => {
+  test('defaults apply to every monitor without its own value', async () => {
     const file = await load(
       'defaults: {every: 5s, tags: [x], type: URL, request: {skipSSL: true}}\nmonitors:\n' +
         '  - {name: A, request: {url: "http://a.test/"}}\n' +

@@ -66,7 +66,7 @@ describe('a monitor in a group', () => {
   })
 })
 
-describe('what is wrong', () => {
+describe('a problem', () => {
   test.each([
     [
       'a group that is not there',

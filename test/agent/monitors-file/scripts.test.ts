@@ -99,7 +99,7 @@ test('empty set-up and tear-down scripts are none, as the public contract has it
   expect(monitors).toHaveLength(1)
 })
 
-describe('a variable that nobody defines', () => {
+describe('an undefined variable', () => {
   const asks = `url: "{{BASE}}/x", headers: [{ key: X, value: "{{STAMP}}" }]`
   test.each([
     ['is a problem without a set-up script', '', 2, 0],

@@ -147,7 +147,7 @@ describe('a bad file', () => {
     })
     const good = nextSnapshot()
     writeFileSync(path, text('A', 'B'))
-    // What ran all the time is what it was.
+    // The unchanged monitor is the same object.
     expect((await good).monitors[0]).toBe(first.monitors[0])
   })
 
@@ -180,8 +180,8 @@ describe('a bad file', () => {
   })
 })
 
-describe('what is unchanged', () => {
-  test('stays the same object, and what has changed does not', async () => {
+describe('an unchanged monitor', () => {
+  test('stays the same object, and a changed one does not', async () => {
     writeFileSync(path, text('A', 'B'))
     follow()
     const before = await nextSnapshot()

@@ -1,5 +1,5 @@
-// Aim: the ends of an agent towards a platform know of each other what they have to: what waits to be delivered
-// goes out as soon as the platform is heard of again.
+// Aim: source and sink of an agent with a platform work together: waiting results are delivered as soon as the
+// platform answers again.
 import { expect, test } from 'vitest'
 import { createClock } from '../../../src/agent/schedule/clock.ts'
 import { openPlatformParts } from '../../../src/agent/platform/agent.ts'
@@ -16,7 +16,7 @@ const REPORT: AgentReport = {
   onRunsChanged: () => undefined,
 }
 
-test('results go out when the platform is back, not when their next try would come', async () => {
+test('results are delivered when the platform is back, not at their next attempt', async () => {
   const at = await startFakePlatform()
   at.misbehave((request, response) => {
     const isSync = request.url?.endsWith('/sync') === true

@@ -1,11 +1,11 @@
-// Aim: an answer that is parsed monitor by monitor says the same as the same text parsed at once, whatever
-// stands in it; and what is no JSON is refused either way.
+// Aim: an answer that is parsed monitor by monitor equals the same text parsed at once, for any content; invalid
+// JSON is refused either way.
 import { expect, test } from 'vitest'
 import { parseAnswer } from '../../../src/agent/platform/answer-text.ts'
 
 const MANY = 2000
 
-/** As the platform writes it: what may be long stands last. */
+/** As the platform writes it: the long part is last. */
 function answerText(monitors: object[], more: { head?: object; sentAt?: unknown } = {}): string {
   const head = JSON.stringify({ receivedAt: 1, runs: [], cancel: [], ...more.head }).slice(0, -1)
   const set = monitors.map((monitor) => JSON.stringify({ monitor, from: 5 })).join(',')

@@ -1,5 +1,5 @@
 // Aim: a code bundle is fetched once, whole and checked, over a line that breaks and a platform that is busy;
-// what cannot be had says why, a cancelled fetch ends at once, and the folder keeps within its bound.
+// a failure has its reason, a cancelled fetch ends at once, and the folder stays within its bound.
 import { createHash, randomBytes } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { existsSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs'
@@ -74,27 +74,27 @@ afterEach(() => {
   if (half !== undefined) throw new Error(`${half} is left`)
 })
 
-test('it is asked for with the key, kept as it came, and not asked for again', async () => {
+test('it is requested with the key, stored unchanged, and not requested again', async () => {
   const one = fetcher()
   const path = await get(one)
   expect(readFileSync(path).equals(BODY)).toBe(true)
   expect(statSync(path).mode & 0o077).toBe(0)
   expect(await get(one)).toBe(path)
-  // Another process on the same folder takes it over.
+  // Another process uses it in the same folder.
   expect(await get(fetcher())).toBe(path)
   expect(asked.map(({ url: to, headers }) => [to, headers.authorization])).toEqual([
     [`/agent/v1/bundles/${SHA256}`, `Bearer ${KEY}`],
   ])
 })
 
-test('many who want it at once fetch it once', async () => {
+test('many concurrent callers fetch it once', async () => {
   const one = fetcher()
   const paths = await Promise.all(Array.from({ length: 10 }, () => get(one)))
   expect(new Set(paths).size).toBe(1)
   expect(asked).toHaveLength(1)
 })
 
-test('what was damaged on the disk is fetched anew by the next process', async () => {
+test('a damaged file on disk is fetched again by the next process', async () => {
   const path = await get(fetcher())
   writeFileSync(path, 'damaged')
   expect(readFileSync(await get(fetcher())).equals(BODY)).toBe(true)
@@ -146,7 +146,7 @@ describe('it is given up', () => {
     expect(await failure(fetcher())).toMatch(/the folder of code bundles cannot be used/)
   })
 
-  test('by one who is cancelled, while the others still get it', async () => {
+  test('by one cancelled caller, while the others still get it', async () => {
     const begun = Promise.withResolvers<ServerResponse>()
     answers.push((_, response) => begun.resolve(response))
     const one = fetcher()
@@ -173,7 +173,7 @@ describe('it is given up', () => {
   })
 })
 
-test('the folder keeps within its bound: the oldest goes, what was just used stays', async () => {
+test('the folder stays within its bound: the oldest is removed, a recently used one stays', async () => {
   const path = await get(fetcher())
   const old = new Date(Date.now() - 3_600_000)
   const add = (name: string, bytes: number, at: Date) => {

@@ -1,8 +1,8 @@
-// The platform as a source, against a platform that misbehaves: what is good is taken, what is bad is left out
-// as a whole, told and counted; what the agent has to say does not wait.
+// The platform as a source, against a platform that misbehaves: good answers apply; bad ones are ignored as a
+// whole, logged and counted; the agent's reports do not wait.
 import { Registry } from 'prom-client'
 import { describe, expect, test } from 'vitest'
-import type { Keeping } from '../../../src/agent/platform/sync/stored-monitors.ts'
+import type { FileStore } from '../../../src/agent/platform/sync/stored-monitors.ts'
 import { json, NOTHING, type FakePlatform } from '../../support/agent/fake-platform.ts'
 import { aMonitor } from '../../support/agent/fake-monitors.ts'
 import {
@@ -17,7 +17,7 @@ import {
 import { startStopwatch } from '../../support/stopwatch.ts'
 
 describe('monitors', () => {
-  test('come as a whole and then as changes; what is dropped ends at its instant', async () => {
+  test('come as a whole and then as changes; a dropped one ends at its instant', async () => {
     const { at, monitors } = await followPlatform({
       prepare: (one) => one.say({ revision: '1', changes: whole(given(A), given(B)) }),
     })
@@ -36,7 +36,7 @@ describe('monitors', () => {
     expect(changed.monitors[0]).toBe(first.monitors[0])
   })
 
-  test('that this agent cannot read run all the same, to say so', async () => {
+  test('that this agent cannot read still run, to report the problem', async () => {
     const odd = { ...given(A), monitor: { ...aMonitor(A), checkType: 'TELEPATHY', frequency: 7 } }
     const { monitors } = await followPlatform({
       prepare: (one) => one.say({ revision: '1', changes: whole(odd, given(B)) }),
@@ -45,7 +45,7 @@ describe('monitors', () => {
     expect(all.map(({ checkType }) => checkType)).toEqual(['TELEPATHY', 'URL'])
   })
 
-  test('ten thousand of them hold nothing up for long', async () => {
+  test('ten thousand of them do not block the event loop for long', async () => {
     const set = Array.from({ length: 10_000 }, (_, n) =>
       given(`${String(n).padStart(8, '0')}-2222-4222-8222-222222222222`),
     )
@@ -57,7 +57,7 @@ describe('monitors', () => {
   })
 })
 
-describe('answers that are no good', () => {
+describe('bad answers', () => {
   test.each<[string, string, (at: FakePlatform) => void]>([
     [
       'a failing platform',
@@ -95,7 +95,7 @@ describe('answers that are no good', () => {
       (at) =>
         at.misbehave((_, response) => (response.writeHead(302, { location: '/' }).end(), true)),
     ],
-  ])('%s is told and counted, and what is there goes on', async (_, code, spoil) => {
+  ])('%s is logged and counted, and the present monitors continue', async (_, code, spoil) => {
     const { at, source, monitors, next } = await followPlatform({
       prepare: (one) => one.say({ revision: '1', changes: whole(given(A)) }),
     })
@@ -137,7 +137,7 @@ describe('answers that are no good', () => {
     expect(lines.filter((line) => line.includes('HTTP_429'))).toHaveLength(1)
   })
 
-  test('another agent with the same id makes this one take another', async () => {
+  test('another agent with the same id makes this one change its id', async () => {
     const { at, monitors } = await followPlatform({
       prepare: (one) =>
         one.misbehave((_, response, said) => {
@@ -151,17 +151,17 @@ describe('answers that are no good', () => {
   })
 })
 
-test('what is wrong with the agent’s own network is said at once, and no more when it is over', async () => {
-  const { at, monitors, next, network, tellRuns } = await followPlatform({
+test('a problem of the agent’s own network is reported at once, and no more when it is over', async () => {
+  const { at, monitors, next, network, signalRuns } = await followPlatform({
     prepare: (one) => one.say({ revision: '1', changes: whole(given(A)) }),
   })
   await monitors()
   const going = next()
   await at.sync(({ have, networkProblem }) => have === '1' && networkProblem === undefined)
   network.problem = 'RESOLVER_UNREACHABLE'
-  tellRuns()
-  const told = await at.sync(({ networkProblem }) => networkProblem !== undefined)
-  expect(told.networkProblem).toBe('RESOLVER_UNREACHABLE')
+  signalRuns()
+  const reported = await at.sync(({ networkProblem }) => networkProblem !== undefined)
+  expect(reported.networkProblem).toBe('RESOLVER_UNREACHABLE')
   network.problem = undefined
   at.say({ revision: '2', changes: whole(given(B)) })
   await going
@@ -170,8 +170,8 @@ test('what is wrong with the agent’s own network is said at once, and no more 
 })
 
 describe('runs on demand', () => {
-  test('are asked for, and what becomes of them is told at once; cancels come within a second', async () => {
-    const { at, monitors, next, runs, tellRuns } = await followPlatform()
+  test('start, and their progress is reported at once; cancels come within a second', async () => {
+    const { at, monitors, next, runs, signalRuns } = await followPlatform()
     await monitors()
     const asked = next()
     await at.sync(({ waitMs }) => waitMs > 0)
@@ -179,7 +179,7 @@ describe('runs on demand', () => {
     expect(await asked).toMatchObject({ kind: 'run', run: RUN, monitorId: B, monitor: { id: B } })
     const cancelled = next()
     runs.push({ run: RUN, state: 'running' })
-    tellRuns()
+    signalRuns()
     await at.sync((said) => said.runs.some(({ run }) => run === RUN))
     const ownMs = startStopwatch()
     at.say({ runs: [], cancel: [RUN] })
@@ -189,13 +189,13 @@ describe('runs on demand', () => {
 })
 
 describe('how far runs are', () => {
-  test('is said beside the sync that is held', async () => {
+  test('is reported during a waiting sync', async () => {
     const { at, monitors, next, progress } = await followPlatform()
     await monitors()
     void next()
     await at.sync(({ waitMs }) => waitMs > 0)
     const syncs = at.syncs.length
-    const place = progress.begin(RUN, { text: (words) => words })
+    const place = progress.begin(RUN, { text: (one) => one })
     place.report({ phase: 'test', done: 3, total: 10, line: 'shop.spec.ts' })
     const said = await at.presence(() => true)
     expect(said).toEqual({
@@ -258,18 +258,18 @@ describe('a first answer that was slow', () => {
 })
 
 describe('monitors on disk while the platform is away', () => {
-  /** A folder in memory; `changeByMs` moves the instant at which the monitors were kept, by default in another boot. */
-  async function keptFolder(changeByMs: number, more: object = { bootId: '' }): Promise<Keeping> {
+  /** A folder in memory; `changeByMs` moves the time of storage, by default to another boot. */
+  async function keptFolder(changeByMs: number, more: object = { bootId: '' }): Promise<FileStore> {
     const written = Promise.withResolvers<string>()
     const path = '/nowhere'
-    const folder: Keeping = {
+    const folder: FileStore = {
       path,
-      async keep(_, pieces) {
+      async store(_, pieces) {
         let text = ''
         for await (const piece of pieces) text += String(piece)
         written.resolve(text)
       },
-      kept: () => Promise.resolve(undefined),
+      read: () => Promise.resolve(undefined),
     }
     const before = await followPlatform({
       folder,
@@ -281,14 +281,14 @@ describe('monitors on disk while the platform is away', () => {
     const kept = JSON.parse(await written.promise) as { keptAt: number }
     kept.keptAt += changeByMs
     const text = JSON.stringify({ ...kept, ...more })
-    return { path, keep: () => Promise.resolve(), kept: () => Promise.resolve(Buffer.from(text)) }
+    return { path, store: () => Promise.resolve(), read: () => Promise.resolve(Buffer.from(text)) }
   }
   const away = (at: FakePlatform) => at.misbehave((request) => (request.socket.destroy(), true))
 
   test.each<[string, number, object | undefined]>([
     ['at once', 0, {}],
-    ['a day after they were kept, in another boot', -86_400_000, undefined],
-    ['a day after they were kept, by an earlier version', -86_400_000, { bootId: undefined }],
+    ['a day after they were stored, in another boot', -86_400_000, undefined],
+    ['a day after they were stored, by an earlier version', -86_400_000, { bootId: undefined }],
   ])('run %s', async (_, changeByMs, more) => {
     const { monitors } = await followPlatform({
       folder: await keptFolder(changeByMs, more),
@@ -317,7 +317,7 @@ describe('monitors on disk while the platform is away', () => {
 })
 
 describe('leaving', () => {
-  test('is told at once, with what was not started, and hears of successors', async () => {
+  test('is reported at once, with the slots that were not started, and the answer names successors', async () => {
     const { at, source, monitors, next } = await followPlatform({
       prepare: (one) => one.say({ peers: 1 }),
     })

@@ -1,5 +1,5 @@
 // The way to the platform through a proxy: http and https ones, tunnels and forwarding, credentials, and that
-// what goes wrong with the proxy is told from what goes wrong with the platform.
+// errors of the proxy differ from errors of the platform.
 import { describe, expect, test } from 'vitest'
 import type { LinkErrorCode } from '../../../src/agent/platform/link-error.ts'
 import { createAuthority } from '../../support/network/certificates.ts'
@@ -29,7 +29,7 @@ describe('a proxy', () => {
       })
       expect((await link.request(anAsk())).body.toString()).toBe('hello')
       expect((await link.request(anAsk())).body.toString()).toBe('hello')
-      expect(proxy.seen).toEqual([`CONNECT ${platform.authority}`])
+      expect(proxy.requestLines).toEqual([`CONNECT ${platform.authority}`])
     },
   )
 
@@ -46,7 +46,7 @@ describe('a proxy', () => {
       ca: authority.ca,
     })
     expect((await link.request(anAsk())).body.toString()).toBe('hello')
-    expect(proxy.seen).toEqual([`POST http://${platform.authority}/agent/v1/sync`])
+    expect(proxy.requestLines).toEqual([`POST http://${platform.authority}/agent/v1/sync`])
   })
 
   test('is not used for hosts of NO_PROXY', async () => {
@@ -58,7 +58,7 @@ describe('a proxy', () => {
       ca: authority.ca,
     })
     await link.request(anAsk())
-    expect(proxy.seen).toEqual([])
+    expect(proxy.requestLines).toEqual([])
   })
 
   test.each([['http'], ['https']])(
@@ -74,11 +74,11 @@ describe('a proxy', () => {
     },
   )
 
-  test.each<[string, LinkErrorCode, { answer?: string; silent?: boolean }]>([
+  test.each<[string, LinkErrorCode, { answer?: string; unresponsive?: boolean }]>([
     ['refuses', 'PROXY', { answer: 'HTTP/1.1 403 Forbidden\r\n\r\n' }],
     ['cannot reach the platform', 'PROXY', { answer: 'HTTP/1.1 502 Bad Gateway\r\n\r\n' }],
     ['answers in another language', 'PROXY', { answer: 'SSH-2.0-OpenSSH_9.6\r\n\r\n' }],
-    ['never answers', 'TIMEOUT', { silent: true }],
+    ['never answers', 'TIMEOUT', { unresponsive: true }],
   ])('that %s is %s', async (_, code, options) => {
     const proxy = await opened(startConnectProxy(options))
     const proxyUrl = `http://${proxy.authority}`
@@ -87,7 +87,7 @@ describe('a proxy', () => {
   })
 
   test.each([['http'], ['https']])(
-    'that is not there is told from a platform that is not, %s',
+    'that is unreachable differs from a platform that is, %s',
     async (scheme) => {
       const gone = await startRawServer(() => {})
       await gone.close()

@@ -1,4 +1,4 @@
-// The way to the platform: what it sends, what it takes, and that each thing that can go wrong on it ends in
+// The HTTP client of the platform: its requests, accepted answers, and that each failure ends in
 // time with its own code. Real servers, real certificates.
 import { createServer, type IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
@@ -43,7 +43,7 @@ function trickling(bytes: number, everyMs: number, isEnding = true): Promise<Tes
 }
 
 describe('an answer that comes slowly', () => {
-  test('has as long as it needs while it goes on coming', async () => {
+  test('may last while its bytes keep coming', async () => {
     const { authority: at } = await opened(trickling(12, 50))
     const ask = anAsk({ deadlineMs: 300, pace: { idleMs: 400, wholeMs: 10_000 } })
     expect((await linkTo(`http://${at}`).request(ask)).body.toString()).toBe('x'.repeat(12))
@@ -63,11 +63,11 @@ describe('an answer that comes slowly', () => {
 
 describe('a call', () => {
   test('carries the key, the version and what is sent, below the path of the address', async () => {
-    const seen: Record<string, unknown>[] = []
+    const received: Record<string, unknown>[] = []
     const { authority: at } = await opened(
       startHttpServer((request, response) => {
         void bodyOf(request).then((body) => {
-          seen.push({ url: request.url, method: request.method, ...request.headers, body })
+          received.push({ url: request.url, method: request.method, ...request.headers, body })
           return response.end('ok')
         })
       }),
@@ -76,7 +76,7 @@ describe('a call', () => {
     const answer = await link.request(anAsk({ headers: { 'content-encoding': 'gzip' } }))
     expect(answer).toMatchObject({ status: 200, body: Buffer.from('ok') })
     expect(answer.answeredAtMs).toBeGreaterThanOrEqual(answer.sentAtMs)
-    expect(seen[0]).toMatchObject({
+    expect(received[0]).toMatchObject({
       url: '/vedette/agent/v1/sync',
       method: 'POST',
       authorization: `Bearer ${KEY}`,
@@ -129,7 +129,7 @@ describe('a call', () => {
     expect(body.toString()).toBe('packed')
   })
 
-  test('keeps its connection, over TLS too, and IPv6 works', async () => {
+  test('reuses its connection, over TLS too, and IPv6 works', async () => {
     let connections = 0
     const one = await opened(startHttpsServer(authority.issue(), hello))
     const link = linkTo(`https://${one.authority}`, { ca: authority.ca })
@@ -147,14 +147,14 @@ describe('a call', () => {
     expect(connections).toBe(1)
   })
 
-  test('on a kept connection that was closed meanwhile is made anew', async () => {
+  test('on a reused connection that was closed meanwhile is repeated', async () => {
     let answered = 0
     const { authority: at } = await opened(
       startRawServer((socket) => {
         socket.once('data', () => {
           answered++
           socket.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok')
-          // The second request on this connection is cut without a word.
+          // The second request on this connection is cut without an answer.
           socket.once('data', () => socket.destroy())
         })
       }),
@@ -182,7 +182,7 @@ const raw = (text: string, end = false) =>
     })
   })
 
-describe('what goes wrong', () => {
+describe('a failure', () => {
   test.each<[string, LinkErrorCode, () => Promise<TestServer>, Partial<LinkRequest>]>([
     ['a server that never answers', 'TIMEOUT', () => startRawServer(() => {}), { deadlineMs: 50 }],
     [
@@ -245,7 +245,7 @@ describe('what goes wrong', () => {
     expect((await failureOf(linkTo(`http://${at}`), more)).code).toBe(code)
   })
 
-  test('a port that nobody listens on', async () => {
+  test('a port without a listener', async () => {
     const gone = await startRawServer(() => {})
     await gone.close()
     const { code, message } = await failureOf(linkTo(`http://${gone.authority}`))
@@ -276,19 +276,19 @@ describe('what goes wrong', () => {
   })
 
   test('a call that is given up, before it starts and while it waits', async () => {
-    const silent = await opened(startRawServer(() => {}))
-    const link = linkTo(`http://${silent.authority}`)
+    const unresponsive = await opened(startRawServer(() => {}))
+    const link = linkTo(`http://${unresponsive.authority}`)
     expect((await failureOf(link, { signal: AbortSignal.abort() })).code).toBe('ABORTED')
     const stop = new AbortController()
     const failing = failureOf(link, { signal: stop.signal })
-    await silent.connection()
+    await unresponsive.connection()
     stop.abort()
     expect((await failing).code).toBe('ABORTED')
   })
 
   test('a handshake that never ends', async () => {
-    const silent = await opened(startRawServer(() => {}))
-    const link = linkTo(`https://${silent.authority}`, { connectMs: 50 })
+    const unresponsive = await opened(startRawServer(() => {}))
+    const link = linkTo(`https://${unresponsive.authority}`, { connectMs: 50 })
     expect((await failureOf(link)).code).toBe('TIMEOUT')
   })
 
@@ -318,10 +318,10 @@ describe('what goes wrong', () => {
       { ca: authority.ca },
     ],
     ['no TLS at all', 'does not speak TLS', () => startHttpServer(hello), {}],
-  ])('%s', async (_, words, start, more) => {
+  ])('%s', async (_, expectedText, start, more) => {
     const { authority: at } = await opened(start())
     const { code, message } = await failureOf(linkTo(`https://${at}`, more))
     expect(code).toBe('TLS')
-    expect(message).toContain(words)
+    expect(message).toContain(expectedText)
   })
 })

@@ -64,7 +64,7 @@ async function readiness({ url }: { url: string }) {
   return { ...body, status: response.status }
 }
 
-test('it says what it is, runs what it is given, and delivers', async () => {
+test('it reports its facts, runs its monitors, and delivers', async () => {
   const at = await platform()
   at.say(oneMonitor(await target()))
   const agent = await started({ PLATFORM_URL: at.url, DATA_DIR: temporaryFolder() })
@@ -88,7 +88,7 @@ test('it says what it is, runs what it is given, and delivers', async () => {
   expect(await agent.ended).toMatchObject({ code: 0 })
 })
 
-test('without a platform it is not ready and says why; the key is nowhere in its words', async () => {
+test('without a platform it is not ready and says why; the key is nowhere in its output', async () => {
   const gone = await platform()
   await gone.close()
   open.pop()
@@ -120,7 +120,7 @@ describe('a restart while the platform is away', () => {
     return { folder, url: at.url }
   }
 
-  test('goes on with the monitors that were kept, and delivers when the platform is back', async () => {
+  test('runs the stored monitors, and delivers when the platform is back', async () => {
     const { folder, url } = await keptFolder()
     const agent = await started({ PLATFORM_URL: url, DATA_DIR: folder })
     await agent.line(({ msg }) => msg?.includes('kept on disk run') === true)
@@ -133,7 +133,7 @@ describe('a restart while the platform is away', () => {
     await back.result((one) => back.results.indexOf(one) >= before)
   })
 
-  test('keeps nothing that can be read without the key', async () => {
+  test('stores nothing that is readable without the key', async () => {
     const { folder, url } = await keptFolder()
     const API_KEY = 'pl_another0123456789'
     const agent = await started({ PLATFORM_URL: url, DATA_DIR: folder, API_KEY })
@@ -141,7 +141,7 @@ describe('a restart while the platform is away', () => {
     expect((await readiness(agent)).status).toBe(503)
   })
 
-  test('ignores what is damaged', async () => {
+  test('ignores damaged files', async () => {
     const { folder, url } = await keptFolder()
     mkdirSync(join(folder, 'agents/1'), { recursive: true })
     writeFileSync(join(folder, 'agents/1/monitors'), 'damaged')
@@ -171,7 +171,7 @@ describe('a key that is refused', () => {
     expect(JSON.stringify(agent.lines)).toContain('API_KEY was revoked')
   })
 
-  test('while it runs, too, after what runs is finished', async () => {
+  test('while it runs, too, after running jobs end', async () => {
     const at = await platform()
     at.say(oneMonitor(await target()))
     const agent = await started({ PLATFORM_URL: at.url, DATA_DIR: temporaryFolder() })
@@ -218,7 +218,7 @@ describe('SIGTERM', () => {
       UPTIME_CONCURRENCY: '1',
     })
     await begun.promise
-    // Both have come due once the second has been told; it waits, since one place is all there is.
+    // Both are due once the second one is reported; it waits, since there is only one place.
     const waits = async () => {
       const health = (await (await fetch(`${agent.url}/health`)).json()) as {
         queues: { uptime: { waiting: number } }
@@ -229,7 +229,7 @@ describe('SIGTERM', () => {
     return { at, agent, end: hanging.resolve, ids }
   }
 
-  test('hands over what waits where others take it, and finishes what runs', async () => {
+  test('hands over waiting slots where others accept them, and finishes running jobs', async () => {
     const { at, agent, end } = await busy(1)
     agent.child.kill('SIGTERM')
     const leaving = await at.sync(({ state }) => state === 'leaving')
@@ -242,7 +242,7 @@ describe('SIGTERM', () => {
     expect(at.results.map(({ verdict }) => verdict)).toEqual(['passed'])
   })
 
-  test('alone it says of what waits that it was missed', async () => {
+  test('alone it reports waiting slots as missed', async () => {
     const { at, agent, end } = await busy(0)
     agent.child.kill('SIGTERM')
     await at.result(({ missedReason }) => missedReason === 'draining')
@@ -275,7 +275,7 @@ test('a proxy with credentials and an authority of one’s own lead to the platf
     NODE_EXTRA_CA_CERTS: join(folder, 'ca.pem'),
   })
   await at.sync(({ have }) => have === NOTHING.revision)
-  expect(proxy.seen).toContain(`CONNECT ${at.authority}`)
+  expect(proxy.requestLines).toContain(`CONNECT ${at.authority}`)
   agent.child.kill('SIGTERM')
   expect(await agent.ended).toMatchObject({ code: 0 })
 })

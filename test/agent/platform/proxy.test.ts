@@ -1,4 +1,4 @@
-// When the proxy to the platform is used: the forms of NO_PROXY, and what is taken from the proxy's address.
+// When the proxy to the platform is used: the forms of NO_PROXY, and the parts of the proxy's address.
 import { describe, expect, test } from 'vitest'
 import { isExempt, proxyFor } from '../../../src/agent/platform/proxy.ts'
 

@@ -1,5 +1,4 @@
-// Aim: what a server sends as cookies, however long, many or odd, ends no run, and stands nowhere in
-// what the run says.
+// Aim: cookies of a server, however long, many or odd, end no run, and are nowhere in its results.
 import { afterAll, expect, test } from 'vitest'
 import { createClock } from '../../../src/agent/schedule/clock.ts'
 import { createRunner } from '../../../src/agent/run/runner.ts'

@@ -165,7 +165,7 @@ test('scripts of an API monitor', async () => {
   expect(wrongIn(text)).toEqual([])
 })
 
-/** As `HTTP`, over a connection that takes many requests. */
+/** As `HTTP`, over a connection for many requests. */
 const HTTP2 = `
   const client = http2.connect('${url2}')
   const get = (path, headers) => new Promise((resolve, reject) => {

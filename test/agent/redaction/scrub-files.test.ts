@@ -45,12 +45,12 @@ async function commented(comment: string): Promise<Buffer> {
   return buffer(zip.outputStream)
 }
 
-/** The bytes of a zip, of what is in it, and of what is in that. */
+/** The bytes of a zip, of its files, and of nested ones. */
 async function everything(path: string): Promise<string> {
   const bytes = readFileSync(path)
   if (!bytes.subarray(0, 2).equals(Buffer.from('PK'))) return bytes.toString()
-  const inside = Object.values(await unzip(path)).map((one) => everything(fileOf(one)))
-  return [bytes.toString(), ...(await Promise.all(inside))].join('\n')
+  const contents = Object.values(await unzip(path)).map((one) => everything(fileOf(one)))
+  return [bytes.toString(), ...(await Promise.all(contents))].join('\n')
 }
 
 async function unzip(path: string): Promise<Record<string, Buffer>> {
@@ -72,7 +72,7 @@ describe('a text', () => {
   test.each([
     ['as it is', SECRET],
     ['in JSON', JSON.stringify(SECRET).slice(1, -1)],
-    ['in JSON inside of JSON', JSON.stringify(JSON.stringify(SECRET)).slice(3, -3)],
+    ['in JSON in JSON', JSON.stringify(JSON.stringify(SECRET)).slice(3, -3)],
     ['in a URL', encodeURIComponent(SECRET)],
     ['in a form', new URLSearchParams({ a: SECRET }).toString().slice(2)],
     ['in HTML', SECRET.replaceAll('&', '&amp;').replaceAll('"', '&quot;')],
@@ -179,7 +179,7 @@ describe('a text', () => {
   })
 })
 
-describe('what is packed', () => {
+describe('a packed file', () => {
   test('a trace is scrubbed file by file, and its pictures stay', async () => {
     const trace = await zipOf({
       'trace.network': `{"headers":[{"name":"Authorization","value":"${HEADER}"}]}\n`,
@@ -337,14 +337,14 @@ describe('a file that cannot be scrubbed stays and is named', () => {
     expect(String(found['b.txt'])).toBe('kept')
   })
 
-  test('one that takes too long', async () => {
+  test('one that is too slow', async () => {
     const path = fileOf('"a":"'.repeat(2_000_000))
     expect(
       (await scrubFiles([path], scrubber, undefined, { ...bounds, timeoutMs: 1 })).get(path),
     ).toMatch(/within 0.001 s/)
   })
 
-  test('one that is gone', async () => {
+  test('one that does not exist', async () => {
     const path = join(temporaryFolder(), 'none')
     expect((await scrubFiles([path], scrubber)).get(path)).toMatch(/ENOENT/)
   })

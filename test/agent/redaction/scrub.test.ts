@@ -187,7 +187,7 @@ test('a name that others gave holds no secret; names of ours stay', () => {
   })
 })
 
-describe('what holds no secret', () => {
+describe('a text without a secret', () => {
   test('is given back as it is, not copied', () => {
     const given = { a: [{ b: 'c' }], headers: { accept: '*/*' } }
     expect(scrubber.value(given)).toBe(given)

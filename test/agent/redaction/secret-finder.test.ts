@@ -1,5 +1,5 @@
 // Aim: a secret in any spelling is found wherever it stands and whatever stands around it, in linear time; every
-// match is what an independent search finds as well; and what goes wrong inside gives nothing away.
+// match is what an independent search finds as well; and an internal error reveals nothing.
 import { createHash } from 'node:crypto'
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
@@ -21,7 +21,7 @@ const bytesOf = (text: string) =>
   Array.from(Buffer.from(text), (one) => one.toString(16).padStart(2, '0'))
 const json = (text: string) => JSON.stringify(text).slice(1, -1)
 
-/** Written independently of what finds them. */
+/** Independent of the finder. */
 const SPELLINGS: Record<string, (secret: string) => string> = {
   plain: (one) => one,
   url: encodeURIComponent,
@@ -204,7 +204,7 @@ describe('an index', () => {
   })
 })
 
-describe('a failure inside', () => {
+describe('an internal failure', () => {
   const secret = 'hunter22hunter22'
 
   test.each([
@@ -325,7 +325,7 @@ test.each([6500, 65_536])('a secret of %d characters that repeats itself goes al
   }
 })
 
-test('a quote in a value of JSON inside of JSON does not end it', () => {
+test('a quote in a value of JSON in JSON does not end it', () => {
   const text = JSON.stringify([JSON.stringify({ token: 'correct"horse\\battery\nstaple', b: 2 })])
   const stream = new ByteScrubber(byteRules([], createNameTest()))
   const clean = Buffer.concat([stream.write(Buffer.from(text)), stream.end()]).toString()

@@ -32,11 +32,13 @@ test('adds up over several turns', async () => {
 test('of many short turns is no more than what few waits can meet', async () => {
   const loop = new LoopDelay()
   const watch = loop.watch()
+  const startedAt = performance.now()
   for (let turn = 0; turn < 20; turn++) {
     block(30)
     await sleep(1)
   }
-  expect(watch.delayMs()).toBeLessThan(500)
+  // On a busy machine the turns last longer, and their share stays.
+  expect(watch.delayMs()).toBeLessThan((performance.now() - startedAt) * 0.85)
   watch.end()
 })
 

@@ -64,7 +64,7 @@ describe('a text', () => {
     expect(named().text(text)).toBe(text)
   })
 
-  test('takes a time that grows with its length alone', () => {
+  test('runs in linear time', () => {
     const text = ['token: ', '"token":"', `['token', `, `name: 'token', `, '\\"token\\":\\"']
     const ownMs = startStopwatch()
     for (const one of text) named().text(one.repeat(2000))

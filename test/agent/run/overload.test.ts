@@ -67,7 +67,7 @@ async function resultsOf(agent: StartedAgent): Promise<Result[]> {
   return agent.lines.flatMap((line) => resultOf(line) ?? [])
 }
 
-/** What became of the slots, but for those that come due while the attempt goes on. */
+/** Outcomes of the slots, without those that come due during the attempt. */
 const seenIn = (results: readonly Result[]) =>
   new Set(
     results

@@ -36,7 +36,7 @@ describe('the runner', () => {
     return faults
   }
 
-  test('reports what a monitor throws, with its place', async () => {
+  test('reports the error that a monitor throws, with its place', async () => {
     const faults = await faultsOf((run) => run.fail(new TypeError('x is not a function')))
     expect(faults).toEqual([
       {

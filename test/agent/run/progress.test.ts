@@ -84,7 +84,7 @@ describe('the newest report of a run', () => {
     await running
   })
 
-  test('of a slot is nobody’s', async () => {
+  test('of a plain slot is not reported', async () => {
     const { board, fake, run } = runnerWith()
     const running = run()
     const started = await fake.next()

@@ -84,7 +84,7 @@ describe('a result', () => {
   })
 })
 
-describe('what keeps a monitor from running is about us', () => {
+describe('a problem that keeps a monitor from running is about us', () => {
   const bad = aMonitor('a', { request: { uri: 'x' } })
   test.each([
     ['bad settings', bad, 'SETTINGS_INVALID'],
@@ -149,7 +149,7 @@ describe('time', () => {
     expect(result.verdict).toBe('failed')
   })
 
-  test('a monitor that ignores its deadline is let go, counted, and said so', async () => {
+  test('a monitor that ignores its deadline is abandoned, counted, and logged', async () => {
     // Real delay has no place among timers that are moved by hand.
     const watch = { delayMs: () => 0, end: () => undefined }
     vi.spyOn(loopDelay, 'watch').mockReturnValueOnce(watch)
@@ -319,7 +319,7 @@ describe('secrets', () => {
 })
 
 describe('the work folder', () => {
-  test('is made at first use, holds artifacts, and is gone afterwards', async () => {
+  test('is created at first use, holds artifacts, and is removed afterwards', async () => {
     const fake = fakeType()
     const running = runnerOf(fake).run({ monitor: aMonitor('a'), slot: 1 }, around(), never)
     const run = await fake.next()

@@ -115,7 +115,7 @@ describe('a verdict that only our delay has made', () => {
   })
 })
 
-describe('what the target has done', () => {
+describe('a failure of the target', () => {
   test.each<[string, Partial<Observation>, string]>([
     ['it refuses', refused, 'failed'],
     ['it is slower than our delay explains', slow(5000), 'failed'],

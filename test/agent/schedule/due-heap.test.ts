@@ -13,13 +13,13 @@ test('agrees with a sorted list after any steps', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
       const heap = new DueHeap<Due>()
-      let inside: Due[] = []
+      let items: Due[] = []
       const removed: Due[] = []
       for (const { action, dueAt, which } of steps) {
-        const chosen = inside[which % Math.max(1, inside.length)]
+        const chosen = items[which % Math.max(1, items.length)]
         if (action === 'add') {
           const item = { dueAt, place: -1 }
-          inside.push(item)
+          items.push(item)
           heap.add(item)
         } else if (chosen !== undefined && action === 'move') {
           chosen.dueAt = dueAt
@@ -27,12 +27,12 @@ test('agrees with a sorted list after any steps', () => {
         } else if (chosen !== undefined) {
           const gone = action === 'pop' ? (heap.peek() as Due) : chosen
           heap.remove(gone)
-          inside = inside.filter((one) => one !== gone)
+          items = items.filter((one) => one !== gone)
           removed.push(gone)
         }
-        const earliest = Math.min(...inside.map((one) => one.dueAt))
+        const earliest = Math.min(...items.map((one) => one.dueAt))
         expect(removed.every(({ place }) => place === -1)).toBe(true)
-        expect(heap.size).toBe(inside.length)
+        expect(heap.size).toBe(items.length)
         expect(heap.peek()?.dueAt ?? Infinity).toBe(earliest)
       }
     }),

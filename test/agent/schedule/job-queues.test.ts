@@ -76,7 +76,7 @@ describe('a slot that comes due', () => {
     expect(queues.counts()).toEqual({ expected: 3, recorded: 3, handedOver: 0 })
   })
 
-  test('with hundreds of others begins a few turns later, so that they hold nothing up', async () => {
+  test('with hundreds of others begins a few turns later, so that they do not block the event loop', async () => {
     const { fake, queues, resultCount } = setUp({ uptime: 200, scripted: 1 })
     const counts: number[] = []
     for (let n = 0; n < 200; n++) queues.due(watchOf(`m${n}`), 1, 1)
@@ -92,7 +92,7 @@ describe('a slot that comes due', () => {
     expect(queues.counts()).toEqual({ expected: 200, recorded: 200, handedOver: 0 })
   })
 
-  test('while the former one waits takes its place in line', async () => {
+  test('while the former one waits replaces it in the queue', async () => {
     const { fake, queues, ends, resultCount } = setUp()
     const [a, b, c] = [watchOf('a'), watchOf('b'), watchOf('c')]
     queues.due(a, 1, 1)
@@ -209,7 +209,7 @@ describe('runs on demand', () => {
   })
 })
 
-test('a monitor that is dropped: what waits is missed, what runs goes on', async () => {
+test('a dropped monitor: waiting slots are missed, the running job continues', async () => {
   const { fake, queues, ends, resultCount } = setUp()
   const [a, b] = [watchOf('a'), watchOf('b')]
   queues.due(a, 1, 1)
@@ -256,7 +256,7 @@ describe('draining', () => {
     expect(queues.counts()).toEqual({ expected: 3, recorded: 3, handedOver: 0 })
   })
 
-  test('cancels what still runs at the deadline, and waits until it has let go', async () => {
+  test('cancels running jobs at the deadline, and waits until they have ended', async () => {
     const { fake, queues, ends } = setUp()
     queues.due(watchOf('a'), 1, 1)
     const run = await fake.next()
@@ -333,13 +333,13 @@ describe('handing over', () => {
     return { ends: ends(), counts: queues.counts() }
   }
 
-  test('makes no row of what others take, before and after it is clear', async () => {
+  test('records no row for slots that others take over, before and after it is clear', async () => {
     const { ends, counts } = await leaving(Promise.resolve(true))
     expect(ends).toEqual(['a 1000 passed'])
     expect(counts).toEqual({ expected: 3, recorded: 1, handedOver: 2 })
   })
 
-  test('makes a row of everything where nobody takes it', async () => {
+  test('records a row for every slot where nobody takes over', async () => {
     const { ends, counts } = await leaving(Promise.resolve(false))
     expect(ends.toSorted()).toEqual([
       'a 1000 passed',

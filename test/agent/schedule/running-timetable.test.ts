@@ -99,7 +99,7 @@ describe('first runs', () => {
 })
 
 describe('a new set', () => {
-  test('keeps the place of what has the same timing', () => {
+  test('keeps the place of a monitor with the same timing', () => {
     const { timetable, due, run } = setUp()
     timetable.set([[every(10), 'old']])
     timetable.start()
@@ -112,7 +112,7 @@ describe('a new set', () => {
     expect(new Set(slots).size).toBe(slots.length)
   })
 
-  test('drops what is no longer in it', () => {
+  test('drops removed monitors', () => {
     const { timetable, due, run } = setUp()
     timetable.set([
       [every(1, 'a'), 'a'],
@@ -144,7 +144,7 @@ describe('a new set', () => {
     expect(new Set(slots).size).toBe(slots.length)
   })
 
-  test('gives what comes back after an interval the newest slot at once', () => {
+  test('gives a monitor that returns after an interval the newest slot at once', () => {
     const { clock, clocks, timetable, due, run } = setUp()
     const timing = { id: 'a', frequency: 60 }
     timetable.set([[timing, 'old']])
@@ -175,7 +175,7 @@ describe('a new set', () => {
 })
 
 describe('time that passes unnoticed', () => {
-  test('a machine that slept skips what passed and runs the newest slot', () => {
+  test('a machine that slept skips past slots and runs the newest one', () => {
     const { clocks, clock, timetable, due, skipped, jumps, run } = setUp()
     timetable.set([[every(1), 'a']])
     timetable.start()
@@ -222,7 +222,7 @@ test('it ticks at least every second, with nothing to do', () => {
   expect(clocks.monotonicMs() - timetable.tickedAtMs()).toBeLessThanOrEqual(1000)
 })
 
-describe('slots that somebody else gave out', () => {
+describe('slots that another party assigned', () => {
   const slots = { everyMs: 10_000, offsetMs: 3000 }
 
   test('begin with the newest that has passed since `from`, in time before the next', () => {

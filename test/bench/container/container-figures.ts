@@ -1,5 +1,4 @@
-// A container of an image for a bench: started by `docker run` as people type it, and what the kernel's control
-// group counts of it.
+// A container of an image for a bench: started by the usual `docker run`, with the figures of its control group.
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { engine } from '../../support/container/container-engine.ts'
@@ -13,21 +12,21 @@ const MEBIBYTE = 1_048_576
 
 /** A container that is ready. */
 export interface BenchContainer {
-  /** Where it answers probes and tells its metrics. */
+  /** Base URL of its probes and metrics. */
   url: string
   /** From before `docker run` to the first 200 of `/-/readiness`. */
   readyMs: number
-  /** What it takes until `ends` settles. */
-  taken(ends: Promise<unknown>): Promise<Taken>
+  /** Its CPU time and memory until `ends` settles. */
+  usageUntil(ends: Promise<unknown>): Promise<ContainerUsage>
   /** `docker stop`, and removes it with its volume. */
   close(): Promise<void>
 }
 
-/** What a container took over some time: all its processes. */
-export interface Taken {
+/** CPU time and memory of all processes of a container over a time. */
+export interface ContainerUsage {
   wallMs: number
   cpuMs: number
-  /** At the end and at its highest, without files that the kernel may drop; looked at every 250 ms. */
+  /** At the end and at the peak, sampled every 250 ms, without reclaimable page cache. */
   memoryMiB: number
   memoryPeakMiB: number
 }
@@ -45,12 +44,12 @@ export async function startBenchContainer(
   const network = isOnHost
     ? ['--network', 'host', '-e', `AGENT_HEALTH_PORT=${port}`]
     : ['-p', `127.0.0.1:${port}:8081`]
-  const words = ['run', '-d', '--read-only', '--cap-drop', 'ALL', ...network]
-  for (const [name, value] of Object.entries(variables)) words.push('-e', `${name}=${value}`)
-  words.push('-v', `${folder}:/etc/vedette:ro`, image)
+  const args = ['run', '-d', '--read-only', '--cap-drop', 'ALL', ...network]
+  for (const [name, value] of Object.entries(variables)) args.push('-e', `${name}=${value}`)
+  args.push('-v', `${folder}:/etc/vedette:ro`, image)
   const url = `http://127.0.0.1:${port}`
   const began = performance.now()
-  const { stdout } = await run('docker', words)
+  const { stdout } = await run('docker', args)
   const id = stdout.trim()
   const isReady = await answers(`${url}/-/readiness`, AbortSignal.timeout(READY_MS))
   const readyMs = performance.now() - began
@@ -58,7 +57,7 @@ export async function startBenchContainer(
   return {
     url,
     readyMs,
-    taken: (ends) => takenUntil(id, ends),
+    usageUntil: (ends) => usageUntil(id, ends),
     async close() {
       await run('docker', ['stop', id])
       await run('docker', ['rm', '-v', id])
@@ -72,7 +71,7 @@ interface ContainerOptions {
   isOnHost?: boolean
 }
 
-async function takenUntil(id: string, ends: Promise<unknown>): Promise<Taken> {
+async function usageUntil(id: string, ends: Promise<unknown>): Promise<ContainerUsage> {
   const end = new AbortController()
   const over = ends.finally(() => end.abort())
   const [began, before] = [performance.now(), await figuresOf(id)]
@@ -97,7 +96,7 @@ async function figuresOf(id: string): Promise<{ cpuMs: number; memoryMiB: number
   const container = (await engine()).getContainer(id)
   const stats = (await container.stats({ stream: false, 'one-shot': true })) as EngineStats
   const { usage, stats: kinds } = stats.memory_stats
-  // As `docker stats` does: what was read once from files is no need.
+  // As in `docker stats`, without inactive page cache.
   const files = kinds['total_inactive_file'] ?? kinds['inactive_file'] ?? 0
   return {
     cpuMs: stats.cpu_stats.cpu_usage.total_usage / 1e6,

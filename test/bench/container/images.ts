@@ -1,5 +1,5 @@
-// What the images of the agent take, for those who have to give them memory and CPU: the time from `docker run` to
-// ready, nothing to do, and one kind of work at a time.
+// Requirements of the agent's images, for sizing memory and CPU: the time from `docker run` to
+// ready, the idle state, and one kind of work at a time.
 import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -65,7 +65,7 @@ async function startRow(image: Image, folder: string): Promise<string[]> {
   for (let start = 0; start < STARTS; start++) {
     const container = await startBenchContainer(tagOf(image), { folder })
     readyMs.push(container.readyMs)
-    if (start === STARTS - 1) idleMiB = (await container.taken(pause(IDLE_MS))).memoryMiB
+    if (start === STARTS - 1) idleMiB = (await container.usageUntil(pause(IDLE_MS))).memoryMiB
     await container.close()
   }
   const [middle, slowest] = [median(readyMs), Math.max(...readyMs)]
@@ -81,19 +81,19 @@ async function workRow(
   const container = await startBenchContainer(tagOf(image), { folder, env, isOnHost: true })
   await pause(WARM_UP_MS)
   const before = await scrape(container.url)
-  const taken = await container.taken(pause(MEASURED_MS))
+  const usage = await container.usageUntil(pause(MEASURED_MS))
   const after = await scrape(container.url)
   await container.close()
   checkRuns(before, after, verdict, 1)
   const results = growth(before, after, 'vedette_results_total', type)
-  const mCore = (taken.cpuMs / taken.wallMs) * 1000
+  const mCore = (usage.cpuMs / usage.wallMs) * 1000
   return [
     name,
-    ((results * 60_000) / taken.wallMs).toFixed(0),
+    ((results * 60_000) / usage.wallMs).toFixed(0),
     mCore.toFixed(0),
-    (taken.cpuMs / 1000 / results).toFixed(results > 100 ? 5 : 1),
-    taken.memoryMiB.toFixed(0),
-    taken.memoryPeakMiB.toFixed(0),
+    (usage.cpuMs / 1000 / results).toFixed(results > 100 ? 5 : 1),
+    usage.memoryMiB.toFixed(0),
+    usage.memoryPeakMiB.toFixed(0),
   ]
 }
 

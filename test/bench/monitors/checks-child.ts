@@ -1,5 +1,5 @@
-// One contender of the bench `checks`, in a process of its own: runs so many checks, so many at a time,
-// on the address given, and tells what they cost. `node checks-child.ts <kind> <url> <count>`.
+// One contender of the bench `checks`, in a separate process: runs `count` checks of an address with a fixed
+// concurrency and prints their cost. `node checks-child.ts <kind> <url> <count>`.
 import { get } from 'node:http'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -12,7 +12,7 @@ import { plainContext } from '../plain-context.ts'
 const CONCURRENCY = 8
 const WARM_UP = 500
 
-/** The least that a check can be in Node: a fresh connection, and the body read. */
+/** The minimal check in Node: a fresh connection, and the body read. */
 function bareHttp(url: URL): Promise<void> {
   return new Promise((resolve, reject) => {
     get(url, { agent: false }, (response) => {
@@ -31,7 +31,7 @@ function bareTcp(url: URL): Promise<void> {
   })
 }
 
-/** The agent's whole way from a job to a scrubbed result. */
+/** The agent's whole path from a job to a scrubbed result. */
 function throughRunner(definition: Record<string, unknown>): () => Promise<void> {
   const runner = createRunner({
     types: MONITOR_TYPES,
@@ -89,10 +89,10 @@ const once = contender(kind, new URL(address))
 
 async function runMany(many: number): Promise<void> {
   let left = many
-  const lane = async () => {
+  const worker = async () => {
     while (left-- > 0) await once()
   }
-  await Promise.all(Array.from({ length: CONCURRENCY }, lane))
+  await Promise.all(Array.from({ length: CONCURRENCY }, worker))
 }
 
 await runMany(WARM_UP)

@@ -1,6 +1,6 @@
 // Checks per CPU-second of a URL, an API and a TCP monitor, side by side with a bare loop and with
-// blackbox_exporter, in turn on the same nginx. The agent's figures hold the whole way from a job to a
-// scrubbed result; the exporter's hold the answer to the scrape that asks for the probe.
+// blackbox_exporter, in turn on the same nginx. The agent's figures include the whole path from a job to
+// a scrubbed result; the exporter's include the answer to the scrape that asks for the probe.
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { startNginx } from '../../support/network/nginx.ts'
@@ -17,7 +17,7 @@ const child = new URL('checks-child.ts', import.meta.url).pathname
 
 interface Contender {
   name: string
-  /** The contender that it is compared with; the first of the same group. */
+  /** The contender to compare with: the first of the same group. */
   group: 'http' | 'tcp'
   /** CPU time for so many checks. Milliseconds. */
   cpuMs(): Promise<number>
@@ -74,16 +74,16 @@ export async function benchChecks(): Promise<void> {
       `${ratioTo(peer).toFixed(1)} ×`,
     ]
   })
-  const head = ['contender', 'checks per CPU-second', 'of the bare loop', 'beside the exporter']
+  const head = ['contender', 'checks per CPU-second', 'of the bare loop', 'of the exporter']
   process.stdout.write(`${markdownTable([head, ...rows])}\n`)
 }
 
 async function exporterCpuMs(exporter: Exporter, module: string, target: string): Promise<number> {
   const before = cpuMsOf(exporter.pid)
   let left = CHECKS
-  const lane = async () => {
+  const worker = async () => {
     while (left-- > 0) await exporter.probe(module, target)
   }
-  await Promise.all(Array.from({ length: CONCURRENCY }, lane))
+  await Promise.all(Array.from({ length: CONCURRENCY }, worker))
   return cpuMsOf(exporter.pid) - before
 }

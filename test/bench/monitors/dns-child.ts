@@ -1,5 +1,5 @@
-// One contender of the bench `dns`, in a process of its own: so many checks of a DNS monitor, so many at a time, on
-// the name server at this port. `node dns-child.ts <cost|soak> <protocol> <port> <count>`.
+// One contender of the bench `dns`, in a separate process: runs `count` checks of a DNS monitor with a fixed
+// concurrency on the name server at this port. `node dns-child.ts <cost|soak> <protocol> <port> <count>`.
 import { readdirSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { createClock } from '../../../src/agent/schedule/clock.ts'
@@ -11,7 +11,7 @@ import { memoryMiBOf } from '../process-figures.ts'
 
 const CONCURRENCY = 8
 const WARM_UP = 500
-/** From here on memory may not grow. */
+/** Checks until memory must not grow any more. */
 const SETTLED = 10_000
 
 const [kind, protocol, port, count] = process.argv.slice(2)
@@ -37,7 +37,7 @@ const monitor = Monitor.parse({
 const locationContext = { location: 'bench', variables: [], dial: plainContext().dial, secrets: [] }
 const { signal } = new AbortController()
 
-/** The agent's whole way from a job to a scrubbed result. */
+/** The agent's whole path from a job to a scrubbed result. */
 async function once(): Promise<void> {
   const result = await runner.run({ monitor, slot: Date.now() }, locationContext, signal)
   if (result.verdict !== 'passed') throw new Error(JSON.stringify(result.failures))
@@ -45,14 +45,14 @@ async function once(): Promise<void> {
 
 async function runMany(many: number): Promise<void> {
   let left = many
-  const lane = async () => {
+  const worker = async () => {
     while (left-- > 0) await once()
   }
-  await Promise.all(Array.from({ length: CONCURRENCY }, lane))
+  await Promise.all(Array.from({ length: CONCURRENCY }, worker))
 }
 
-/** What is held after a collection, which `--expose-gc` lets us ask for. */
-function standing() {
+/** Memory and descriptors after a garbage collection, which needs `--expose-gc`. */
+function resourcesNow() {
   ;(globalThis as { gc?: () => void }).gc?.()
   return {
     memoryMiB: Math.round(memoryMiBOf(process.pid).now),
@@ -63,9 +63,9 @@ function standing() {
 
 if (kind === 'soak') {
   await runMany(SETTLED)
-  const before = standing()
+  const before = resourcesNow()
   await runMany(Number(count) - SETTLED)
-  process.stdout.write(`${JSON.stringify([before, standing()])}\n`)
+  process.stdout.write(`${JSON.stringify([before, resourcesNow()])}\n`)
 } else {
   await runMany(WARM_UP)
   const before = process.cpuUsage()

@@ -1,6 +1,6 @@
-// DNS checks per CPU-second beside blackbox_exporter, in turn on the same unbound, and what 100,000 of them leave
-// behind. The agent's figures hold the whole way from a job to a scrubbed result; the exporter's hold the answer
-// to the scrape that asks for the probe.
+// DNS checks per CPU-second against blackbox_exporter, in turn on the same unbound; memory and descriptors after
+// 100,000 checks. The agent's figures include the whole path from a job to a scrubbed result; the exporter's include
+// the answer to the scrape that asks for the probe.
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { type Exporter, startExporter } from '../../support/monitors/blackbox-exporter.ts'
@@ -31,7 +31,7 @@ const MODULES = `
   DOT: { prober: dns, timeout: 5s, dns: { ${ASKED}, transport_protocol: tcp, dns_over_tls: true, tls_config: { insecure_skip_verify: true } } }
 `
 
-/** Prints checks per CPU-second, the median of the rounds, ratios by round, and what a long run leaves behind. */
+/** Prints checks per CPU-second, the median of the rounds, ratios by round, and memory after a long run. */
 export async function benchDns(): Promise<void> {
   const zones = [{ name: 'zone.example', text: ZONE }]
   await using unbound = await startUnbound(zones, createAuthority().issue())
@@ -62,14 +62,14 @@ export async function benchDns(): Promise<void> {
     ])
   }
   await exporter.close()
-  const head = ['protocol', 'Vedette, checks per CPU-second', 'blackbox_exporter', 'beside it']
+  const head = ['protocol', 'Vedette, checks per CPU-second', 'blackbox_exporter', 'ratio']
   process.stdout.write(`${markdownTable([head, ...rows])}\n\n`)
   process.stdout.write(`${await soak('UDP', unbound.port)}\n`)
 }
 
 async function oursCpuMs(protocol: string, port: number, checks: number): Promise<number> {
-  const words = [child, 'cost', protocol, String(port), String(checks)]
-  const { stdout } = await run(process.execPath, words)
+  const args = [child, 'cost', protocol, String(port), String(checks)]
+  const { stdout } = await run(process.execPath, args)
   return Number(stdout)
 }
 
@@ -81,29 +81,29 @@ async function exporterCpuMs(
 ): Promise<number> {
   const before = cpuMsOf(exporter.pid)
   let left = checks
-  const lane = async () => {
+  const worker = async () => {
     while (left-- > 0) await exporter.probe(module, `127.0.0.1:${port}`)
   }
-  await Promise.all(Array.from({ length: CONCURRENCY }, lane))
+  await Promise.all(Array.from({ length: CONCURRENCY }, worker))
   return cpuMsOf(exporter.pid) - before
 }
 
-interface Standing {
+interface Resources {
   memoryMiB: number
   heapMiB: number
   descriptors: number
 }
 
-function shown({ memoryMiB, heapMiB, descriptors }: Standing): string {
+function shown({ memoryMiB, heapMiB, descriptors }: Resources): string {
   return `${memoryMiB} MiB resident, ${heapMiB} MiB of objects and ${descriptors} descriptors`
 }
 
 async function soak(protocol: string, port: number): Promise<string> {
-  // Beside the flags with which src/launch.js runs the agent.
+  // In addition to the flags with which src/launch.js runs the agent.
   const flags = ['--max-semi-space-size=12', '--heap-growing-percent=30', '--expose-gc']
-  const words = [...flags, child, 'soak', protocol, String(port), String(SOAK_CHECKS)]
-  const { stdout } = await run(process.execPath, words)
-  const [before, after] = JSON.parse(stdout) as [Standing, Standing]
+  const args = [...flags, child, 'soak', protocol, String(port), String(SOAK_CHECKS)]
+  const { stdout } = await run(process.execPath, args)
+  const [before, after] = JSON.parse(stdout) as [Resources, Resources]
   return (
     `${SOAK_CHECKS.toLocaleString('en')} checks over ${protocol}: ` +
     `${shown(before)} after the first tenth, ${shown(after)} at the end`

@@ -1,6 +1,6 @@
-// One contender of the bench `grpc`, in a process of its own: runs so many checks, so many at a time, on the
-// port given, and tells what they cost. `node grpc-child.ts <kind> <port> <count>`; with `soak` it tells the
-// memory and the descriptors after a tenth of them and at the end.
+// One contender of the bench `grpc`, in a separate process: runs `count` checks of a port with a fixed concurrency
+// and prints their cost. `node grpc-child.ts <kind> <port> <count>`; `soak` prints memory and descriptors after a
+// tenth of the checks and at the end.
 import { readdirSync } from 'node:fs'
 import { connect } from 'node:http2'
 import { tmpdir } from 'node:os'
@@ -15,7 +15,7 @@ const CONCURRENCY = 8
 const WARM_UP = 500
 const EMPTY_MESSAGE = Buffer.alloc(5)
 
-/** The least that a health check can be in Node: a fresh connection, one stream, its answer thrown away. */
+/** The minimal health check in Node: a fresh connection, one stream, its answer thrown away. */
 function bareHttp2(port: number): Promise<void> {
   return new Promise((resolve, reject) => {
     const session = connect(`http://127.0.0.1:${port}`).on('error', reject)
@@ -37,7 +37,7 @@ function bareHttp2(port: number): Promise<void> {
   })
 }
 
-/** The agent's whole way from a job to a scrubbed result. */
+/** The agent's whole path from a job to a scrubbed result. */
 function throughRunner(port: number, grpcConfig: Record<string, unknown>): () => Promise<void> {
   const runner = createRunner({
     types: MONITOR_TYPES,
@@ -81,10 +81,10 @@ const once = contender(kind, Number(port))
 
 async function runMany(many: number): Promise<void> {
   let left = many
-  const lane = async () => {
+  const worker = async () => {
     while (left-- > 0) await once()
   }
-  await Promise.all(Array.from({ length: CONCURRENCY }, lane))
+  await Promise.all(Array.from({ length: CONCURRENCY }, worker))
 }
 
 function figures(): { mebibytes: number; descriptors: number } {

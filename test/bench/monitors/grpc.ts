@@ -12,7 +12,7 @@ const CHECKS = 2000
 const CONCURRENCY = 8
 const SOAK = 100_000
 
-/** Those of src/launch.js, with which the agent runs. */
+/** The agent's own flags, see src/launch.js. */
 const FLAGS = ['--max-semi-space-size=12', '--heap-growing-percent=30']
 
 const run = promisify(execFile)
@@ -22,7 +22,7 @@ const MODULE = `
   grpc: { prober: grpc, timeout: 5s, grpc: { preferred_ip_protocol: ip4 } }
 `
 
-/** Prints checks per CPU-second, the median of the rounds, and what a long run leaves. */
+/** Prints checks per CPU-second, the median of the rounds, and memory after a long run. */
 export async function benchGrpc(): Promise<void> {
   const server = await startGrpcServer()
   const exporter = await startExporter(MODULE)
@@ -49,7 +49,7 @@ export async function benchGrpc(): Promise<void> {
     const ofBare = `${Math.round(ratioTo(0) * 100)} %`
     return [name, Math.round(perSecond), ofBare, `${ratioTo(-1).toFixed(1)} ×`]
   })
-  const head = ['contender', 'checks per CPU-second', 'of the bare loop', 'beside the exporter']
+  const head = ['contender', 'checks per CPU-second', 'of the bare loop', 'of the exporter']
   process.stdout.write(`${markdownTable([head, ...rows])}\n\n`)
   await exporter.close()
   const { early, late } = JSON.parse(await ask('soak', SOAK)) as Record<
@@ -69,9 +69,9 @@ export async function benchGrpc(): Promise<void> {
 async function exporterCpuMs(exporter: Exporter, target: string): Promise<number> {
   const before = cpuMsOf(exporter.pid)
   let left = CHECKS
-  const lane = async () => {
+  const worker = async () => {
     while (left-- > 0) await exporter.probe('grpc', target)
   }
-  await Promise.all(Array.from({ length: CONCURRENCY }, lane))
+  await Promise.all(Array.from({ length: CONCURRENCY }, worker))
   return cpuMsOf(exporter.pid) - before
 }

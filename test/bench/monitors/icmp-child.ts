@@ -1,5 +1,5 @@
-// Vedette's side of the bench `icmp`, in a process of its own: `cost <runs> <echoes of each>` tells what so many
-// runs cost, `times <echoes>` the round-trip times of loopback, `soak <runs>` what they leave behind.
+// Vedette's side of the bench `icmp`, in a separate process. `cost <runs> <echoes of each>` prints the cost of the
+// runs, `times <echoes>` round-trip times of loopback, `soak <runs>` memory and descriptors.
 import { readdirSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { createClock } from '../../../src/agent/schedule/clock.ts'
@@ -13,7 +13,7 @@ import { memoryMiBOf } from '../process-figures.ts'
 const CONCURRENCY = 8
 const WARM_UP = 500
 
-/** The agent's whole way from a job to a scrubbed result. */
+/** The agent's whole path from a job to a scrubbed result. */
 function throughRunner(request: Record<string, unknown>): () => Promise<Result> {
   const runner = createRunner({
     types: MONITOR_TYPES,
@@ -40,10 +40,10 @@ function throughRunner(request: Record<string, unknown>): () => Promise<Result> 
 
 async function runMany(once: () => Promise<unknown>, many: number): Promise<void> {
   let left = many
-  const lane = async () => {
+  const worker = async () => {
     while (left-- > 0) await once()
   }
-  await Promise.all(Array.from({ length: CONCURRENCY }, lane))
+  await Promise.all(Array.from({ length: CONCURRENCY }, worker))
 }
 
 async function cost(runs: number, pingCount: number): Promise<number> {
@@ -66,7 +66,7 @@ async function times(echoes: number): Promise<number[]> {
   return rttsMs.slice(0, echoes)
 }
 
-function standing() {
+function resourcesNow() {
   globalThis.gc?.()
   return {
     memoryMiB: Math.round(memoryMiBOf(process.pid).now),
@@ -77,9 +77,9 @@ function standing() {
 async function soak(runs: number): Promise<unknown> {
   const once = throughRunner({ hostname: '127.0.0.1', pingCount: 1 })
   await runMany(once, runs / 10)
-  const before = standing()
+  const before = resourcesNow()
   await runMany(once, runs - runs / 10)
-  return [before, standing()]
+  return [before, resourcesNow()]
 }
 
 const [what, first = '0', second = '0'] = process.argv.slice(2)

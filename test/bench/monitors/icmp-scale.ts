@@ -1,5 +1,5 @@
 // One agent that watches many hosts: 5,000 ICMP monitors every 10 s, each of another address of loopback, with
-// one echo a run and with the ten of the default, of which 2,300 runs are under way at any time.
+// one echo a run and with the default of ten, where 2,300 runs are in progress at any time.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,6 +1,6 @@
-// Echoes per CPU-second beside blackbox_exporter, which sends one a probe; round-trip times beside those of
-// ping; and what 100,000 runs leave behind. All on loopback. The agent's figures hold the whole way from a job
-// to a scrubbed result; the exporter's hold the answer to the scrape that asks for the probe.
+// Echoes per CPU-second against blackbox_exporter, which sends one a probe; round-trip times against those of
+// ping; memory and descriptors after 100,000 runs. All on loopback. The agent's figures include the whole path from
+// a job to a scrubbed result; the exporter's include the answer to the scrape that asks for the probe.
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { type Exporter, startExporter } from '../../support/monitors/blackbox-exporter.ts'
@@ -17,13 +17,13 @@ const MODULES = `
   icmp: { prober: icmp, timeout: 5s, icmp: { preferred_ip_protocol: ip4 } }
 `
 
-/** The agent's own, see src/launch.js; and memory is measured when it has been tidied up. */
+/** The agent's own flags, see src/launch.js, and `gc` for the measurement of memory. */
 const FLAGS = ['--max-semi-space-size=12', '--heap-growing-percent=30', '--expose-gc']
 
 const run = promisify(execFile)
 const child = new URL('icmp-child.ts', import.meta.url).pathname
 
-/** Prints echoes per CPU-second (median of the rounds), median times beside ping's, and what a long run leaves. */
+/** Prints echoes per CPU-second (median of the rounds), median times against ping's, and memory after a long run. */
 export async function benchIcmp(): Promise<void> {
   const exporter = await startExporter(MODULES)
   const contenders = [
@@ -44,22 +44,22 @@ export async function benchIcmp(): Promise<void> {
     const ratio = median(rounds.map((cpu) => (cpu[0] ?? Number.NaN) / cpuOf(cpu)))
     return [name, Math.round(perSecond), `${ratio.toFixed(1)} ×`]
   })
-  const head = ['contender', 'echoes per CPU-second', 'beside the exporter']
+  const head = ['contender', 'echoes per CPU-second', 'of the exporter']
   process.stdout.write(`${markdownTable([head, ...rows])}\n\n`)
-  process.stdout.write(`${await besidePing()}\n\n`)
-  const [before, after] = await ours<Standing[]>('soak', SOAK_RUNS)
+  process.stdout.write(`${await pingComparison()}\n\n`)
+  const [before, after] = await ours<Resources[]>('soak', SOAK_RUNS)
   process.stdout.write(
-    `${SOAK_RUNS.toLocaleString('en')} runs: ${words(before)} after the first tenth, ${words(after)} at the end\n`,
+    `${SOAK_RUNS.toLocaleString('en')} runs: ${resourcesText(before)} after the first tenth, ${resourcesText(after)} at the end\n`,
   )
 }
 
-interface Standing {
+interface Resources {
   memoryMiB: number
   descriptors: number
 }
 
-function words(standing: Standing | undefined): string {
-  return `${standing?.memoryMiB} MiB and ${standing?.descriptors} descriptors`
+function resourcesText(resourcesNow: Resources | undefined): string {
+  return `${resourcesNow?.memoryMiB} MiB and ${resourcesNow?.descriptors} descriptors`
 }
 
 async function ours<T>(...args: (string | number)[]): Promise<T> {
@@ -70,14 +70,14 @@ async function ours<T>(...args: (string | number)[]): Promise<T> {
 async function exporterCpuMs(exporter: Exporter): Promise<number> {
   const before = cpuMsOf(exporter.pid)
   let left = ECHOES
-  const lane = async () => {
+  const worker = async () => {
     while (left-- > 0) await exporter.probe('icmp', '127.0.0.1')
   }
-  await Promise.all(Array.from({ length: CONCURRENCY }, lane))
+  await Promise.all(Array.from({ length: CONCURRENCY }, worker))
   return cpuMsOf(exporter.pid) - before
 }
 
-async function besidePing(): Promise<string> {
+async function pingComparison(): Promise<string> {
   const { stdout } = await run('ping', ['-c', String(TIMED), '-i', '0.05', '127.0.0.1'])
   const theirs = [...stdout.matchAll(/time=([\d.]+) ms/g)].map((match) => Number(match[1]))
   if (theirs.length !== TIMED) throw new Error(`ping had ${theirs.length} answers of ${TIMED}`)

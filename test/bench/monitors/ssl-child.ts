@@ -1,5 +1,5 @@
-// One contender of the bench `ssl`, in a process of its own. `node ssl-child.ts <kind> <port> <ca file> <count>`
-// tells what so many checks cost, and with the kind `soak` what they leave behind.
+// One contender of the bench `ssl`, in a separate process. `node ssl-child.ts <kind> <port> <ca file> <count>`
+// prints the cost of the checks; the kind `soak` prints memory and descriptors.
 import { readdirSync, readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { connect as connectTls, createSecureContext } from 'node:tls'
@@ -18,7 +18,7 @@ const [kind = '', portText = '', caFile = '', count = '0'] = process.argv.slice(
 const port = Number(portText)
 const ca = readFileSync(caFile, 'utf8')
 
-/** The least that a handshake can be in Node: a fresh connection that is verified. */
+/** The minimal handshake in Node: a fresh connection that is verified. */
 function bare(): () => Promise<void> {
   const secureContext = createSecureContext({ ca })
   return () =>
@@ -33,7 +33,7 @@ function bare(): () => Promise<void> {
     })
 }
 
-/** The agent's whole way from a job to a scrubbed result. */
+/** The agent's whole path from a job to a scrubbed result. */
 function throughRunner(): () => Promise<void> {
   const runner = createRunner({
     types: MONITOR_TYPES,
@@ -60,13 +60,13 @@ const once = kind === 'bare' ? bare() : throughRunner()
 
 async function runMany(many: number): Promise<void> {
   let left = many
-  const lane = async () => {
+  const worker = async () => {
     while (left-- > 0) await once()
   }
-  await Promise.all(Array.from({ length: CONCURRENCY }, lane))
+  await Promise.all(Array.from({ length: CONCURRENCY }, worker))
 }
 
-function standing(): { memoryMiB: number; descriptors: number } {
+function resourcesNow(): { memoryMiB: number; descriptors: number } {
   globalThis.gc?.()
   return {
     memoryMiB: Math.round(memoryMiBOf(process.pid).now),
@@ -76,9 +76,9 @@ function standing(): { memoryMiB: number; descriptors: number } {
 
 if (kind === 'soak') {
   await runMany(Number(count) / 10)
-  const before = standing()
+  const before = resourcesNow()
   await runMany((Number(count) * 9) / 10)
-  process.stdout.write(JSON.stringify([before, standing()]))
+  process.stdout.write(JSON.stringify([before, resourcesNow()]))
 } else {
   await runMany(WARM_UP)
   const before = process.cpuUsage()

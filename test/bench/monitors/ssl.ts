@@ -1,6 +1,6 @@
-// SSL checks per CPU-second beside a bare handshake in Node and blackbox_exporter's TCP prober with TLS, in turn on
-// the same nginx; and what 100,000 of them leave behind. The agent's figures hold the whole way from a job to a
-// scrubbed result; the exporter's hold the answer to the scrape that asks for the probe.
+// SSL checks per CPU-second against a bare handshake in Node and blackbox_exporter's TCP prober with TLS, in turn on
+// the same nginx; memory and descriptors after 100,000 checks. The agent's figures include the whole path from a job
+// to a scrubbed result; the exporter's include the answer to the scrape that asks for the probe.
 import { execFile } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -16,13 +16,13 @@ const ROUNDS = 3
 const CHECKS = 2000
 const CONCURRENCY = 8
 const SOAK_CHECKS = 100_000
-/** Those that the agent runs with, see src/launch.js. */
+/** The agent's own flags, see src/launch.js. */
 const FLAGS = ['--max-semi-space-size=12', '--heap-growing-percent=30']
 
 const run = promisify(execFile)
 const child = new URL('ssl-child.ts', import.meta.url).pathname
 
-/** Prints checks per CPU-second, the median of the rounds, ratios by round, and what a long run leaves behind. */
+/** Prints checks per CPU-second, the median of the rounds, ratios by round, and memory after a long run. */
 export async function benchSsl(): Promise<void> {
   using pki = createPki()
   const folder = await mkdtemp(join(tmpdir(), 'vedette-bench-ssl-'))
@@ -43,7 +43,7 @@ export async function benchSsl(): Promise<void> {
   }
   await exporter.close()
   await rm(folder, { recursive: true })
-  const head = ['server', 'bare handshake in Node', 'Vedette SSL', 'blackbox_exporter', 'beside it']
+  const head = ['server', 'bare handshake in Node', 'Vedette SSL', 'blackbox_exporter', 'ratio']
   process.stdout.write(`checks per CPU-second:\n\n${markdownTable([head, ...rows])}\n\n${left}\n`)
 }
 
@@ -71,22 +71,22 @@ async function compared(
 async function exporterCpuMs(exporter: Exporter, port: number): Promise<number> {
   const before = cpuMsOf(exporter.pid)
   let left = CHECKS
-  const lane = async () => {
+  const worker = async () => {
     while (left-- > 0) await exporter.probe('tls', `localhost:${port}`)
   }
-  await Promise.all(Array.from({ length: CONCURRENCY }, lane))
+  await Promise.all(Array.from({ length: CONCURRENCY }, worker))
   return cpuMsOf(exporter.pid) - before
 }
 
-interface Standing {
+interface Resources {
   memoryMiB: number
   descriptors: number
 }
 
 async function soak(port: number, caFile: string): Promise<string> {
-  const words = [...FLAGS, '--expose-gc', child, 'soak', String(port), caFile, String(SOAK_CHECKS)]
-  const { stdout } = await run(process.execPath, words)
-  const [before, after] = JSON.parse(stdout) as [Standing, Standing]
+  const args = [...FLAGS, '--expose-gc', child, 'soak', String(port), caFile, String(SOAK_CHECKS)]
+  const { stdout } = await run(process.execPath, args)
+  const [before, after] = JSON.parse(stdout) as [Resources, Resources]
   return (
     `${SOAK_CHECKS.toLocaleString('en')} checks: ${before.memoryMiB} MiB and ${before.descriptors} ` +
     `descriptors after the first tenth, ${after.memoryMiB} MiB and ${after.descriptors} at the end`

@@ -1,5 +1,5 @@
-// Vedette's side of the bench `traceroute`, in a process of its own and in a network of its own: so many traces, so
-// many at a time. `node traceroute-child.ts <cost|soak> <protocol> <address> <count>`.
+// Vedette's side of the bench `traceroute`, in a separate process and network: runs `count` traces with a fixed
+// concurrency. `node traceroute-child.ts <cost|soak> <protocol> <address> <count>`.
 import { readdirSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { createClock } from '../../../src/agent/schedule/clock.ts'
@@ -29,7 +29,7 @@ const locationContext = { location: 'bench', variables: [], dial: plainContext()
 const { signal } = new AbortController()
 const tookMs: number[] = []
 
-/** The agent's whole way from a job to a scrubbed result. */
+/** The agent's whole path from a job to a scrubbed result. */
 async function once(): Promise<void> {
   const startedAt = performance.now()
   const result = await runner.run({ monitor, slot: Date.now() }, locationContext, signal)
@@ -39,14 +39,14 @@ async function once(): Promise<void> {
 
 async function runMany(many: number): Promise<void> {
   let left = many
-  const lane = async () => {
+  const worker = async () => {
     while (left-- > 0) await once()
   }
-  await Promise.all(Array.from({ length: CONCURRENCY }, lane))
+  await Promise.all(Array.from({ length: CONCURRENCY }, worker))
 }
 
-/** What is held after a collection, which `--expose-gc` lets us ask for. */
-function standing() {
+/** Memory and descriptors after a garbage collection, which needs `--expose-gc`. */
+function resourcesNow() {
   globalThis.gc?.()
   return {
     memoryMiB: Math.round(memoryMiBOf(process.pid).now),
@@ -67,9 +67,9 @@ async function cost(): Promise<{ cpuMs: number; medianMs: number }> {
 
 async function soak(): Promise<unknown> {
   await runMany(Number(count) / 10)
-  const before = standing()
+  const before = resourcesNow()
   await runMany(Number(count) - Number(count) / 10)
-  return [before, standing()]
+  return [before, resourcesNow()]
 }
 
 process.stdout.write(JSON.stringify(await (kind === 'soak' ? soak() : cost())))

@@ -1,5 +1,5 @@
-// Traces per CPU-second through a chain of three routers, beside traceroute(8) on the same chain, and what 100,000
-// traces leave behind. The agent's figures hold the whole way from a job to a scrubbed result.
+// Traces per CPU-second through a chain of three routers, against traceroute(8) on the same chain; memory and
+// descriptors after 100,000 traces. The agent's figures include the whole path from a job to a scrubbed result.
 import { execFile, execFileSync } from 'node:child_process'
 import { promisify } from 'node:util'
 import { createHopChain, SERVER, type HopChain } from '../../support/monitors/hop-chain.ts'
@@ -9,7 +9,7 @@ import { markdownTable } from '../table.ts'
 
 const ROUNDS = 5
 const TRACES = 1000
-/** Each is a process. */
+/** Each trace of the peer is a process. */
 const PEER_TRACES = 100
 const SOAK_TRACES = 100_000
 const PEER_FLAGS = { TCP: '-T -p 443', UDP: '-U -p 33434', ICMP: '-I' } as const
@@ -17,7 +17,7 @@ const PEER_FLAGS = { TCP: '-T -p 443', UDP: '-U -p 33434', ICMP: '-I' } as const
 const run = promisify(execFile)
 const child = new URL('traceroute-child.ts', import.meta.url).pathname
 
-/** Prints traces per CPU-second, the median of the rounds, ratios by round, and what a long run leaves behind. */
+/** Prints traces per CPU-second, the median of the rounds, ratios by round, and memory after a long run. */
 export async function benchTraceroute(): Promise<void> {
   using chain = createHopChain()
   await using server = await startMonitorProcess(chain.prefix('server'))
@@ -44,7 +44,7 @@ export async function benchTraceroute(): Promise<void> {
     'protocol',
     'Vedette, traces per CPU-second',
     'traceroute(8)',
-    'beside it',
+    'ratio',
     'one trace, 8 at a time',
   ]
   process.stdout.write(`${markdownTable([head, ...rows])}\n\n`)
@@ -58,9 +58,9 @@ interface Cost {
   medianMs: number
 }
 
-async function childSays<T>(chain: HopChain, flags: string[], words: string[]): Promise<T> {
+async function childSays<T>(chain: HopChain, flags: string[], args: string[]): Promise<T> {
   const [ip = '', ...prefix] = chain.prefix('client')
-  const { stdout } = await run(ip, [...prefix, process.execPath, ...flags, child, ...words])
+  const { stdout } = await run(ip, [...prefix, process.execPath, ...flags, child, ...args])
   return JSON.parse(stdout) as T
 }
 
@@ -68,7 +68,7 @@ function costOf(chain: HopChain, protocol: string): Promise<Cost> {
   return childSays(chain, [], ['cost', protocol, SERVER.IPv4, String(TRACES)])
 }
 
-/** CPU time of so many runs of traceroute(8), three probes a hop, without names. Milliseconds. */
+/** CPU time of PEER_TRACES runs of traceroute(8), three probes a hop, without names. Milliseconds. */
 function peerCpuMs(chain: HopChain, flags: string): number {
   const command = `traceroute -n -q 3 ${flags} ${SERVER.IPv4}`
   const loop = `i=0; while [ $i -lt ${PEER_TRACES} ]; do ${command}; i=$((i+1)); done; times`
@@ -84,21 +84,21 @@ function peerCpuMs(chain: HopChain, flags: string): number {
   )
 }
 
-interface Standing {
+interface Resources {
   memoryMiB: number
   heapMiB: number
   descriptors: number
 }
 
-function shown({ memoryMiB, heapMiB, descriptors }: Standing): string {
+function shown({ memoryMiB, heapMiB, descriptors }: Resources): string {
   return `${memoryMiB} MiB resident, ${heapMiB} MiB of objects and ${descriptors} descriptors`
 }
 
 async function soak(chain: HopChain, protocol: string): Promise<string> {
-  // Beside the flags with which src/launch.js runs the agent.
+  // In addition to the flags with which src/launch.js runs the agent.
   const flags = ['--max-semi-space-size=12', '--heap-growing-percent=30', '--expose-gc']
-  const words = ['soak', protocol, SERVER.IPv4, String(SOAK_TRACES)]
-  const [before, after] = await childSays<[Standing, Standing]>(chain, flags, words)
+  const args = ['soak', protocol, SERVER.IPv4, String(SOAK_TRACES)]
+  const [before, after] = await childSays<[Resources, Resources]>(chain, flags, args)
   return (
     `${SOAK_TRACES.toLocaleString('en')} traces with ${protocol}: ` +
     `${shown(before)} after the first tenth, ${shown(after)} at the end`

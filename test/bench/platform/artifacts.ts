@@ -1,5 +1,5 @@
-// What one file of the largest size costs the platform on its way into a folder and into a bucket: time,
-// processor and memory of the process that takes it. The bucket's service is a small one of the tests.
+// Cost of one file of the maximum size for the platform, into a folder and into a bucket: time, CPU and memory of
+// the process that stores it. The bucket's service is the small one of the tests.
 import { spawn } from 'node:child_process'
 import { randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'

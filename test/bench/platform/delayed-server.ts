@@ -1,6 +1,5 @@
-// An HTTP(S) server that waits known times before the handshake, the first byte and the end of its
-// answer, so that every phase has a length worth comparing. It runs in a process of its own: in the
-// one that measures, its work would stand in the measured phases.
+// An HTTP(S) server with known delays before the handshake, the first byte and the end of its answer, so that every
+// phase is long enough to compare. It runs in a separate process: otherwise its work would count in the phases.
 import { execFileSync, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -9,7 +8,7 @@ import { type AddressInfo, connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** How long each phase is held up. Milliseconds. */
+/** The delay of each phase. Milliseconds. */
 export interface Delays {
   tlsMs: number
   firstByteMs: number
@@ -46,7 +45,7 @@ async function serve(delays: Delays): Promise<void> {
   }).listen(0, '127.0.0.1')
   await once(web, 'listening')
   const inner = (web.address() as AddressInfo).port
-  // The handshake is held up outside the server: its first bytes to the client come late.
+  // The handshake is delayed outside the server: its first bytes reach the client late.
   const front = createServer({ noDelay: true }, (client) => {
     const server = connect({ port: inner, host: '127.0.0.1', noDelay: true })
     client.on('error', () => server.destroy()).pipe(server)
@@ -77,7 +76,7 @@ function selfSigned(): { key: string; cert: string } {
 
 const [asChild] = process.argv.slice(2)
 if (process.argv[1] === import.meta.filename && asChild !== undefined) {
-  // A bench that fails must leave no server behind.
+  // No server may outlive a failed bench.
   process.once('disconnect', () => process.exit())
   await serve(JSON.parse(asChild) as Delays)
 }

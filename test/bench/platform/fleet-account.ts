@@ -1,8 +1,8 @@
-// The account of every slot, computed anew from the tables: what was expected is held against what is there.
+// The account of every slot, computed anew from the tables: expected slots against recorded ones.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Database } from '../../../src/database/database.ts'
 
-/** What the tables say about all slots of a span. */
+/** Counts over all slots of a span. */
 export interface Account {
   expected: number
   recorded: number
@@ -11,7 +11,7 @@ export interface Account {
   /** Rows for slots that nobody expects. */
   unexpected: number
   passed: number
-  /** Rows that say that a slot did not run, by reason. */
+  /** Rows of missed slots, by reason. */
   missed: Record<string, number>
 }
 
@@ -35,7 +35,7 @@ const ACCOUNT = `
       as missed
   from expected e full join rows r using (location_id, monitor_id, slot)`
 
-/** Throws where fewer runs passed than that, one ended otherwise, or a slot has no row or nobody expects it. */
+/** Throws on fewer passed runs than `passedMin`, another outcome, a slot without a row, or an unexpected row. */
 export function checkAccount(account: Account, passedMin: number): void {
   const { recorded, missing, unexpected, passed, missed } = account
   const others = Object.values(missed).reduce((rest, count) => rest - count, recorded - passed)

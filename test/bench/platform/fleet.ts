@@ -1,5 +1,5 @@
-// The whole under the load that it is meant for: 10,000 URL monitors every 10 s over two agents that report to
-// one platform on a PostgreSQL that is not its own, each a process. Every slot is accounted for at the end.
+// The whole installation under its specified load: 10,000 URL monitors every 10 s over two agents that report to
+// one platform on an external PostgreSQL, each a process. Every slot is accounted for at the end.
 import { randomBytes, randomUUID } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -23,7 +23,7 @@ const WARM_UP_MS = 20_000
 const MEASURED_MS = 120_000
 const SCRAPE_EVERY_MS = 15_000
 const SYNC_MS = 60_000
-/** How often prom-client looks at the event loop: its figure holds this time besides the delay. */
+/** Sampling interval of prom-client for the event loop: its figure includes this interval. */
 const LOOP_LOOKS_MS = 10
 
 interface Installation {
@@ -33,17 +33,17 @@ interface Installation {
   agents: RunningProgram[]
   /** Starts the agent with this number, or starts it again. */
   startAgent: (number: number) => Promise<RunningProgram>
-  /** Calls the public API; throws for every answer but a good one. */
+  /** Calls the public API; throws unless it succeeds. */
   api: (path: string, body: object) => Promise<Record<string, string>>
 }
 
-/** Prints the account, lateness, and what each part uses, with PostgreSQL of Debian or the embedded one. */
+/** Prints the account, lateness, and the resources of each part, with Debian's or the embedded PostgreSQL. */
 export async function benchFleet(): Promise<void> {
   const given = process.env['BENCH_DATABASE_URL']
   if (given !== undefined) return benchOn(given)
   const name = debianMajors().length === 0 ? 'embedded' : 'other'
   process.stdout.write(`${name === 'embedded' ? 'embedded' : 'Debian’s'} PostgreSQL\n\n`)
-  // As it is in use: what is written has to outlive a power cut.
+  // As in production: written data must survive a power failure.
   const server = await startServer(name, {})
   const { urlPattern, template } = server.running
   await benchOn(urlPattern.replace('{database}', template))
@@ -116,7 +116,7 @@ async function install(
   return { database, postgres, platform, agents, startAgent, api }
 }
 
-/** Brings the monitors in one call, and waits until the agents have them. */
+/** Creates the monitors in one call, and waits until the agents have them. */
 async function firstSync(installed: Installation, target: string) {
   const { agents, api, database } = installed
   const live = async () =>
@@ -154,7 +154,7 @@ async function firstSync(installed: Installation, target: string) {
   return { rows }
 }
 
-/** Ends an agent and starts it again: it is told all that is its own in one answer. */
+/** Restarts an agent: one answer gives it all its monitors. */
 async function syncAgain({ agents, startAgent }: Installation): Promise<string[][]> {
   const last = agents.pop()
   if (last === undefined) throw new Error('there is an agent')
@@ -188,7 +188,7 @@ async function until(holds: () => Promise<boolean>, what: string): Promise<void>
   }
 }
 
-/** Since each was last scraped. */
+/** Since the last scrape of each. */
 async function longestDelay(agents: readonly RunningProgram[]): Promise<string> {
   const texts = await Promise.all(agents.map(({ url }) => scrape(url)))
   return shownDelay(Math.max(...texts.map(delayMsIn)))
@@ -202,7 +202,7 @@ function shownDelay(ms: number): string {
   return `${Math.max(0, ms).toFixed(0)} ms`
 }
 
-/** What was at one time. */
+/** A snapshot of all figures. */
 interface Moment {
   atMs: number
   texts: string[]
@@ -224,7 +224,7 @@ async function moment({ platform, agents, postgres }: Installation): Promise<Mom
 async function measure(installed: Installation) {
   const before = await moment(installed)
   await scrape(installed.platform.url)
-  // How long this machine lets an idle process wait: no agent can be more punctual than that.
+  // Scheduling delay of an idle process on this machine: the lower bound of lateness.
   const idle = monitorEventLoopDelay({ resolution: 1 })
   idle.enable()
   let delayMs = 0

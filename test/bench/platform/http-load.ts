@@ -1,9 +1,9 @@
-// A load generator that costs little: one GET at a time on each of a few keep-alive connections, written
+// A cheap load generator: one GET at a time on each of a few keep-alive connections, written
 // and read as bytes, with the time of every answer.
 import { connect, type Socket } from 'node:net'
 import { performance } from 'node:perf_hooks'
 
-/** What one load saw. */
+/** Figures of one load. */
 export interface LoadFigures {
   requests: number
   seconds: number
@@ -11,7 +11,7 @@ export interface LoadFigures {
   p99Ms: number
 }
 
-/** Asks for `path` over and over on `connections` connections for `ms`. Fails on any answer but 200. */
+/** Requests `path` repeatedly on `connections` connections for `ms`. Fails on any answer but 200. */
 export async function load(ask: {
   port: number
   path: string
@@ -64,7 +64,7 @@ function work(port: number, request: Buffer, until: number, times: number[]): Pr
   })
 }
 
-/** Bytes of the body that are not in `chunk` yet, which begins with the whole head. */
+/** Missing bytes of the body in `chunk`, which begins with the whole head. */
 function bytesAfterHead(chunk: Buffer, reject: (error: Error) => void): number {
   const end = chunk.indexOf('\r\n\r\n')
   const head = chunk.toString('latin1', 0, end)

@@ -1,5 +1,5 @@
-// The servers of the bench of incidents, each in a process of its own: the app as it is, a bare route that
-// sends the same bytes, and a bare route that runs the same query and sends what it gave.
+// The servers of the bench of incidents, each in a separate process: the real app, a bare route that sends the same
+// bytes, and a bare route that runs the same query and sends its result.
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createAdaptorServer } from '@hono/node-server'
@@ -13,7 +13,7 @@ import { findActiveKey } from '../../../src/platform/accounts/queries/api-keys.t
 import { openDatabase, type Statement } from '../../../src/database/database.ts'
 import { listIncidents } from '../../../src/platform/incidents/queries/incidents.ts'
 
-/** Which server, on what. */
+/** The kind of server, and its database. */
 export interface ServerOrder {
   kind: 'platform' | 'same bytes' | 'same query'
   databaseUrl: string
@@ -42,7 +42,7 @@ function platform(order: ServerOrder): Server {
     cipher: createCipher('what is encrypted here is of no worth'),
     clock: Date,
     log: { error: console.error, warn: console.error },
-    // So high that nothing is refused.
+    // High enough for no refusal.
     defaultLimit: { limit: 1_000_000_000, windowS: 60 },
   })
   return createHttpServer(app.fetch as never)
@@ -64,7 +64,7 @@ async function sameQuery(order: ServerOrder): Promise<Server> {
   })
 }
 
-/** The statement that the platform runs for this page, caught on its way. */
+/** The platform's statement for this page, intercepted. */
 async function pageQuery(order: ServerOrder) {
   let caught: { text: string; name: string; values: unknown[] } | undefined
   const connection = {
@@ -96,6 +96,6 @@ async function serve(order: ServerOrder): Promise<void> {
 }
 
 process.once('SIGINT', () => process.exit(0))
-// A bench that fails must leave no server behind.
+// No server may outlive a failed bench.
 process.once('disconnect', () => process.exit())
 process.once('message', (order: ServerOrder) => void serve(order))

@@ -1,6 +1,5 @@
-// Listing incidents: requests per CPU-second of the server, beside a bare Hono route that sends the same
-// bytes and one that does nothing but run the same query; and how the time of a page grows with the
-// number of incidents.
+// Listing incidents: requests per CPU-second of the server, against a bare Hono route that sends the same bytes and
+// one that only runs the same query; and the time of a page by the number of incidents.
 import { fork, type ChildProcess } from 'node:child_process'
 import { createHash, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
@@ -55,7 +54,7 @@ async function fill(database: Database, incidents: number): Promise<Account> {
          )
          insert into incident_updates
            (id, incident_id, description, status, public_at, notify_subscribers)
-         select gen_random_uuid(), made.id, 'We are looking into what happened and will tell more.',
+         select gen_random_uuid(), made.id, 'We are looking into what happened and will report.',
            case n when 3 then 'RESOLVED' else 'INVESTIGATING' end, now() + n * interval '1 s', false
          from made, generate_series(1, 3) n`,
         [id, incidents],
@@ -98,7 +97,7 @@ async function round(running: Running, account: Account, path: string, ms: numbe
   return { ...figures, perCpuSecond }
 }
 
-/** The page that a server sends. Rejects when it is not whole. */
+/** The page of a server. Rejects when it is incomplete. */
 async function pageOf({ port }: Running, account: Account, limit: number): Promise<string> {
   const response = await fetch(`http://127.0.0.1:${port}${pathOf(limit)}`, account)
   const text = await response.text()
@@ -109,7 +108,7 @@ async function pageOf({ port }: Running, account: Account, limit: number): Promi
 
 const pathOf = (limit: number) => `/v1/status-pages/incidents?limit=${limit}`
 
-/** Rounds of all kinds in turn, so that what else the machine does falls on all alike. */
+/** Rounds of all kinds in turn, so that other load of the machine affects all alike. */
 async function compare(databaseUrl: string, account: Account, limit: number): Promise<void> {
   const path = pathOf(limit)
   const common = { databaseUrl, accountId: account.id, limit }
@@ -168,8 +167,8 @@ async function growth(databaseUrl: string, accounts: Map<number, Account>): Prom
 }
 
 /**
- * Runs on the database of BENCH_DATABASE_URL, which it fills and which must be for this alone; without it on
- * the embedded PostgreSQL, and on Debian's where there is one.
+ * Runs on the database of BENCH_DATABASE_URL, which must be used for nothing else; without it on the embedded
+ * PostgreSQL, and on Debian's if it is installed.
  */
 export async function benchIncidents(): Promise<void> {
   const given = process.env['BENCH_DATABASE_URL']

@@ -13,7 +13,7 @@ import { createCipher } from '../../../src/platform/secrets/cipher.ts'
 import { countAgents } from '../../../src/platform/agents/queries/agents.ts'
 import { openDatabase } from '../../../src/database/database.ts'
 
-/** On what. */
+/** Database and settings. */
 export interface IngestOrder {
   databaseUrl: string
 }
@@ -42,6 +42,6 @@ function serve({ databaseUrl }: IngestOrder): void {
 }
 
 process.once('SIGINT', () => process.exit(0))
-// A bench that fails must leave no server behind.
+// No server may outlive a failed bench.
 process.once('disconnect', () => process.exit())
 process.once('message', serve)

@@ -27,7 +27,7 @@ interface Location {
   startMs: number
 }
 
-/** One location with all monitors, expected for a while already. */
+/** One location with all monitors, expected since some time ago. */
 async function fill(database: Database): Promise<Location> {
   const now = Date.now()
   const startMs = Math.floor(now / EVERY_MS) * EVERY_MS - ROUNDS * EVERY_MS - 60_000
@@ -107,7 +107,7 @@ async function send(url: string, key: string, batches: Buffer<ArrayBuffer>[]): P
   await Promise.all(Array.from({ length: CONNECTIONS }, one))
 }
 
-/** What the server's processes for connections to `databaseName` have used; they bear its name. */
+/** CPU time of the server's processes for connections to `databaseName`; their titles contain it. */
 function postgresCpuMs(databaseName: string): number {
   let sum = 0
   for (const entry of readdirSync('/proc')) {
@@ -116,7 +116,7 @@ function postgresCpuMs(databaseName: string): number {
       const line = readFileSync(`/proc/${entry}/cmdline`, 'utf8')
       if (line.startsWith('postgres:') && line.includes(databaseName)) sum += cpuMsOf(Number(entry))
     } catch {
-      // It ended in the meantime.
+      // The process has ended.
     }
   }
   return sum

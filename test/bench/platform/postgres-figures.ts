@@ -1,4 +1,4 @@
-// What a PostgreSQL server on this machine has used: all its processes, those that have ended too.
+// Resources of a PostgreSQL server on this machine: all its processes, including ended ones.
 import { readdirSync, readFileSync } from 'node:fs'
 import type { Database } from '../../../src/database/database.ts'
 import { cpuMsOf } from '../process-figures.ts'
@@ -7,11 +7,11 @@ import { cpuMsOf } from '../process-figures.ts'
 export interface PostgresProcesses {
   /** User and system time so far. Milliseconds. */
   cpuMs(): number
-  /** Memory with what is shared counted once. MiB. */
+  /** Memory, with shared pages counted once. MiB. */
   memoryMiB(): number
 }
 
-/** Finds the server; it must run on this machine, and as somebody whose memory may be read. */
+/** Finds the server; it must run on this machine, as a user whose memory figures are readable. */
 export async function postgresProcesses(database: Database): Promise<PostgresProcesses> {
   const [row] = await database.query<{ pid: number }>('select pg_backend_pid() as pid')
   if (row === undefined) throw new Error('a connection has a process')
@@ -24,7 +24,7 @@ export async function postgresProcesses(database: Database): Promise<PostgresPro
   }
 }
 
-/** What stands in /proc/<pid>/stat behind the name. */
+/** The fields of /proc/<pid>/stat after the name. */
 function fieldsOf(pid: number): string[] {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ')

@@ -1,5 +1,5 @@
-// Whom the bare side of a bench runs as: a user without rights, with a home that stays, and with the system's
-// Chromium under Playwright's names, as `playwright install` would have left one.
+// The user of the bare side of a bench: without privileges, with a persistent home, and with the system's Chromium
+// under Playwright's names, as after `playwright install`.
 import { mkdir, rm, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { findChromium, findProgram } from '../../../src/scripts/chromium.ts'
@@ -14,7 +14,7 @@ export function bareUser(): { uid?: number; gid?: number } {
   return isRoot ? { uid: USER_ID, gid: USER_ID } : {}
 }
 
-/** Hands a folder to that user. */
+/** Gives a folder to that user. */
 export async function giveToBare(folder: string): Promise<void> {
   if (isRoot) await giveTree(folder, USER_ID)
 }
@@ -34,7 +34,7 @@ export async function bareBrowsers(folder: string, core: string): Promise<string
   const at = join(folder, 'browsers')
   const ffmpeg = await findProgram('ffmpeg')
   await prepareBrowsers(at, core, { chromium, ffmpeg })
-  // Without what Vedette puts before it.
+  // Without the wrapper that Vedette uses.
   await rm(join(at, 'chromium'))
   await symlink(chromium, join(at, 'chromium'))
   return at

@@ -16,12 +16,12 @@ const SUITES = 4
 const WARM_UP_MS = 30_000
 const MEASURED_MS = 90_000
 const EVERY_MS = 10_000
-/** Each suite takes half a minute at most, two at a time. */
+/** A suite takes half a minute at most; two run at a time. */
 const SUITE_RUNS_MIN = 4
 const P99_SECONDS_MAX = 0.05
 
 /** Prints lateness and missed slots of URL monitors; fails where the 99th percentile is above its limit. */
-export async function benchBesideSuites(): Promise<void> {
+export async function benchUptimeWithSuites(): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'vedette-bench-'))
   await chmod(folder, 0o755)
   const [nginx, shop, packages] = [await startNginx(), await openShop(), await servePackages()]
@@ -61,7 +61,7 @@ export async function benchBesideSuites(): Promise<void> {
     // One test of the suite fails by design.
     { checkType: 'PLAYWRIGHT', runsMin: SUITE_RUNS_MIN, verdict: 'failed', code: 'TESTS_FAILED' },
   ])
-  tell(before, after, ran)
+  printFigures(before, after, ran)
 }
 
 function monitors(site: string, shop: string): string[] {
@@ -79,7 +79,7 @@ function monitors(site: string, shop: string): string[] {
   return [...urls, ...suites]
 }
 
-function tell(before: string, after: string, ran: readonly LoadResult[]): void {
+function printFigures(before: string, after: string, ran: readonly LoadResult[]): void {
   const lateness = bucketGrowth(before, after, 'vedette_slot_lateness_seconds_bucket')
   const runsOf = (type: string) => ran.filter(({ checkType }) => checkType === type).length
   const rows = [

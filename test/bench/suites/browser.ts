@@ -1,5 +1,5 @@
-// What a browser or multistep monitor takes beside its script run bare, in turn: by Node.js and Playwright of the
-// same runtime, with the same Chromium, against the same site. Warm: every run but the first. And its memory.
+// Time and memory of a browser or multistep monitor against its script run bare, in turn: Node.js and Playwright of
+// the same runtime, the same Chromium, the same site. The first run warms up and is not counted.
 import { spawn } from 'node:child_process'
 import { chmod, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { readFileSync } from 'node:fs'
@@ -60,7 +60,7 @@ test('buys by the API', async ({ request }) => {
 ]
 type Script = (typeof SCRIPTS)[number]
 
-interface Ground {
+interface BrowserHost {
   folder: string
   runtime: string
   node: string
@@ -73,7 +73,7 @@ interface Ground {
 /** Prints times of both sides and the memory of Vedette's; fails where either is above its limit. */
 export async function benchBrowser(): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'vedette-bench-'))
-  // Runs have users of their own, who must be let in.
+  // Runs have users of their own, which need access.
   await chmod(folder, 0o755)
   const tools = process.env['TOOLS_DIR'] ?? join(tmpdir(), 'vedette-tools')
   const found = await openToolchains(tools).find('runtime', RUNTIME)
@@ -100,7 +100,7 @@ export async function benchBrowser(): Promise<void> {
   if (missed.length > 0) process.exitCode = 1
 }
 
-async function compare(script: Script, host: Ground, missed: string[]) {
+async function compare(script: Script, host: BrowserHost, missed: string[]) {
   const bareRun = await layOutBare(script, host)
   const [bare, ours]: [number[], number[]] = [[], []]
   for (let round = 0; round <= ROUNDS; round++) {
@@ -110,7 +110,7 @@ async function compare(script: Script, host: Ground, missed: string[]) {
     ours.push(pair[1])
     if (process.env['BENCH_SHOW'] !== undefined) process.stderr.write(`${pair.join(' ')}\n`)
   }
-  // Looking at memory costs time, so it has a run of its own.
+  // Measuring memory costs time and has a separate run.
   const memoryMiB = await peakMemoryMiB(host.runner.pid, () => runOurs(script, host))
   if (memoryMiB === 0) throw new Error(`the processes of ${script.name} were not found`)
   const moreMs = Math.round(median(ours.map((ms, at) => ms - (bare[at] ?? Number.NaN))))
@@ -120,14 +120,14 @@ async function compare(script: Script, host: Ground, missed: string[]) {
   return [script.name, ms(bare), ms(ours), `${moreMs} ms`, `${memoryMiB} MiB`]
 }
 
-/** The project that somebody would write around the script. */
-async function layOutBare(script: Script, host: Ground): Promise<() => Promise<number>> {
+/** Writes the project that a user would put around the script; returns its run. */
+async function layOutBare(script: Script, host: BrowserHost): Promise<() => Promise<number>> {
   const project = join(host.folder, script.name.replaceAll(/\W+/g, '-'))
   await mkdir(project)
   const isTest = script.script.includes('@playwright/test')
   const name = isTest ? 'script.spec.ts' : 'script.js'
   await writeFile(join(project, name), script.script)
-  // What a monitor records as well, to have it where the script fails.
+  // Recorded by a monitor as well, for scripts that fail.
   const video = (await findProgram('ffmpeg')) === undefined ? 'off' : 'retain-on-failure'
   const use = { trace: 'retain-on-failure', screenshot: 'only-on-failure', video }
   const config = `module.exports = ${JSON.stringify({ workers: 1, reporter: 'line', use })}\n`
@@ -155,7 +155,7 @@ async function layOutBare(script: Script, host: Ground): Promise<() => Promise<n
   }
 }
 
-async function runOurs({ name, checkType, script }: Script, host: Ground): Promise<number> {
+async function runOurs({ name, checkType, script }: Script, host: BrowserHost): Promise<number> {
   const { wallMs, result } = await host.runner.run({
     id: 'bench',
     name,
@@ -168,7 +168,7 @@ async function runOurs({ name, checkType, script }: Script, host: Ground): Promi
   return wallMs
 }
 
-/** Of all processes below that one, shared pages divided among those who share them, at its highest. */
+/** Peak proportional set size of all descendants of the process. */
 async function peakMemoryMiB(pid: number, run: () => Promise<unknown>): Promise<number> {
   const descendants = new Descendants(() => undefined, pid)
   let peak = 0

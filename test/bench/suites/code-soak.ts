@@ -1,5 +1,5 @@
-// What many runs of user code leave behind: suites, browser and multistep monitors, two at a time, in one
-// agent; then its processes, descriptors, memory, folders and those of the runs' users.
+// Leftovers of many runs of user code: suites, browser and multistep monitors, two at a time, in one agent; then
+// its processes, descriptors, memory and folders, and those of the runs' users.
 import { chmod, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -14,24 +14,24 @@ import { markdownTable } from '../table.ts'
 const RUNS = Number(process.env['BENCH_RUNS'] ?? 500)
 const AT_ONCE = 2
 const GROWTH_MIB_MAX = 40
-/** The first of the users that runs get, in suites-child.ts. */
+/** The first of the users of runs, see suites-child.ts. */
 const FIRST_USER = 64_300
 const USERS = 16
 
-/** What stands at one moment. */
-export interface Standing {
+/** Resources in use at one moment. */
+export interface Resources {
   memoryMiB: number
   descriptors: number
   /** Below the agent: a supervisor that waits with its launcher, and nothing else. */
   processes: number
-  /** Of the users of runs, wherever they are. */
+  /** All processes of the users of runs. */
   foreign: number
-  /** In the folder of runs, in the system's folders for passing files. */
+  /** In the folder of runs and in the system's temporary folders. */
   files: number
   cached: number
 }
 
-/** Prints what stands after a tenth of the runs and after all; fails where something is left over. */
+/** Prints the resources after a tenth of the runs and after all; fails where something is left over. */
 export async function benchCodeSoak(): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'vedette-bench-'))
   await chmod(folder, 0o755)
@@ -44,13 +44,13 @@ export async function benchCodeSoak(): Promise<void> {
   const kinds = definitions(project, shop.url, packages.url)
   const runner = startSandboxRunner(folder, tools)
   await runMany(runner, kinds, Math.ceil(RUNS / 10))
-  const first = await standing(runner, folder)
+  const first = await resourcesNow(runner, folder)
   await runMany(runner, kinds, RUNS - Math.ceil(RUNS / 10))
-  const last = await standing(runner, folder)
+  const last = await resourcesNow(runner, folder)
   await runner.close()
   for (const one of [shop, packages]) one.close()
   await rm(folder, { recursive: true })
-  const row = (name: string, one: Standing) => [name, ...Object.values(one).map(String)]
+  const row = (name: string, one: Resources) => [name, ...Object.values(one).map(String)]
   const head = ['', 'MiB', 'descriptors', 'processes', 'of users of runs', 'files', 'cached']
   const rows = [row('after the first tenth', first), row(`after ${RUNS} runs`, last)]
   process.stdout.write(`${markdownTable([head, ...rows])}\n`)
@@ -99,16 +99,16 @@ test('asks', async ({ request }) => { await request.get(process.env.SHOP) })\n`
 
 async function runMany(runner: SandboxRunner, kinds: readonly object[], many: number) {
   let left = many
-  const lane = async () => {
+  const worker = async () => {
     while (left-- > 0) {
       const { result } = await runner.run(kinds[left % kinds.length] as object)
       if (result.verdict !== 'passed') throw new Error(JSON.stringify(result).slice(0, 3000))
     }
   }
-  await Promise.all(Array.from({ length: AT_ONCE }, lane))
+  await Promise.all(Array.from({ length: AT_ONCE }, worker))
 }
 
-async function standing({ pid }: SandboxRunner, folder: string): Promise<Standing> {
+async function resourcesNow({ pid }: SandboxRunner, folder: string): Promise<Resources> {
   const work = await readdir(join(folder, 'work')).catch(() => [])
   const left = ['/tmp', '/dev/shm', '/var/tmp'].flatMap((at) => ownedIn(at))
   return {

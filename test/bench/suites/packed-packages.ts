@@ -1,5 +1,4 @@
-// A registry on loopback with the packages of this project's own Playwright, so that a bench which installs them
-// needs no network.
+// A registry on loopback with the packages of this project's own Playwright: benches install them without a network.
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -40,7 +39,7 @@ function add(answers: Map<string, Buffer>, name: string, url: string): void {
   const path = `/${name}/-/${manifest.version}.tgz`
   answers.set(path, tarball)
   const integrity = `sha512-${createHash('sha512').update(tarball).digest('base64')}`
-  // What is for other systems alone is not here, and would be missing in a lock file.
+  // Packages for other systems are not installed here, and would be missing in a lock file.
   const { optionalDependencies: _, ...needed } = manifest
   const version = { ...needed, dist: { tarball: url + path, integrity } }
   const tags = { latest: manifest.version }

@@ -7,7 +7,7 @@ import type { Result } from '../../../src/contract/result.ts'
 export interface SandboxBenchRun {
   /** Milliseconds since the Unix epoch. */
   askedAt: number
-  /** Until the result was there, its files scrubbed and staged, and its folder gone. */
+  /** Until the result is there, its files are scrubbed and staged, and its folder is removed. */
   wallMs: number
   /** Of the agent's process and of all processes that ended meanwhile. */
   cpuMs: number
@@ -16,7 +16,7 @@ export interface SandboxBenchRun {
   output: string
 }
 
-/** A process that runs monitors as it is told. */
+/** A process that runs monitors on request. */
 export interface SandboxRunner {
   pid: number
   run(monitor: object): Promise<SandboxBenchRun>
@@ -25,7 +25,7 @@ export interface SandboxRunner {
 
 const CHILD = new URL('suites-child.ts', import.meta.url).pathname
 
-/** Starts one that keeps all below `folder`, with the engines and runtimes in `tools`. */
+/** Starts a runner with all its data below `folder` and the engines and runtimes in `tools`. */
 export function startSandboxRunner(folder: string, tools: string): SandboxRunner {
   const flags = ['--max-semi-space-size=12', '--heap-growing-percent=30']
   const child = spawn(process.execPath, [...flags, CHILD, folder, tools], {

@@ -1,5 +1,5 @@
-// The suite of the bench: ten tests as people write them, over a shop on loopback, with fixtures of a worker and
-// of a test, two workers, one test that passes only when it is tried again, and one that always fails.
+// The suite of the bench: ten ordinary tests against a shop on loopback, with fixtures of worker and test scope and
+// two workers. One test passes only on retry, one always fails.
 import { execFile } from 'node:child_process'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
@@ -43,7 +43,7 @@ const ANSWERS: Readonly<Record<string, [type: string, body: string]>> = {
     page(
       'Log in',
       '<form action="/account"><label>Name <input name="name"></label>' +
-        '<label>Word <input name="word" type="password"></label><button>Log in</button></form>',
+        '<label>Password <input name="password" type="password"></label><button>Log in</button></form>',
     ),
   ],
   '/account': ['text/html', page('Account', '<p>Welcome</p>')],
@@ -61,7 +61,7 @@ for (const button of document.querySelectorAll('button[data-item]')) button.oncl
   '/api/token': ['application/json', '{"token":"t-1"}'],
 }
 
-/** Opens the shop. */
+/** Starts the shop. */
 export async function openShop(): Promise<Shop> {
   const server = createServer(answer)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -77,16 +77,16 @@ function answer({ url = '' }: IncomingMessage, response: ServerResponse): void {
   else response.writeHead(200, { 'content-type': known[0] }).end(known[1])
 }
 
-/** Tells of a run in the file TELLS, in the same words whoever runs it: when the first test began, and outcomes. */
-const TELLS = `const { writeFileSync } = require('node:fs')
+/** A reporter that prints the same line under either runner: when the first test began, and the outcomes. */
+const REPORTER = `const { writeFileSync } = require('node:fs')
 module.exports = class {
   onBegin(config, suite) { this.suite = suite }
   onTestBegin() { this.beganAt ??= Date.now() }
   onEnd() {
     const outcomes = this.suite.allTests().map((test) =>
       [test.titlePath().join(' '), test.outcome(), ...test.results.map((one) => one.status)].join(': '))
-    const tells = { beganAt: this.beganAt, outcomes: outcomes.sort() }
-    console.log('TELLS ' + JSON.stringify(tells) + ' SAID')
+    const report = { beganAt: this.beganAt, outcomes: outcomes.sort() }
+    console.log('REPORT ' + JSON.stringify(report) + ' END')
   }
 }
 `
@@ -98,7 +98,7 @@ export default defineConfig({
   workers: 2,
   retries: 1,
   timeout: 20_000,
-  reporter: [['list'], ['html', { open: 'never' }], ['./tells.cjs']],
+  reporter: [['list'], ['html', { open: 'never' }], ['./report.cjs']],
   use: {
     baseURL: process.env.SHOP,
     trace: 'on',
@@ -151,7 +151,7 @@ const accountTests = `import { test, expect } from './fixtures'
 test('logs in', async ({ page }) => {
   await page.goto('/login')
   await page.getByLabel('Name').fill('ada')
-  await page.getByLabel('Word').fill('lovelace')
+  await page.getByLabel('Password').fill('lovelace')
   await page.getByRole('button', { name: 'Log in' }).click()
   await expect(page.getByText('Welcome')).toBeVisible()
 })
@@ -189,7 +189,7 @@ export async function makeSuite(folder: string, registry: string): Promise<void>
       devDependencies: { '@playwright/test': PLAYWRIGHT },
     }),
     'playwright.config.ts': config,
-    'tells.cjs': TELLS,
+    'report.cjs': REPORTER,
     'tests/fixtures.ts': fixtures,
     'tests/shop.spec.ts': shopTests,
     'tests/account.spec.ts': accountTests,
@@ -203,22 +203,22 @@ export async function makeSuite(folder: string, registry: string): Promise<void>
   await run('npm', ['install', ...quiet], { cwd: folder })
 }
 
-/** What the suite's own reporter told on its standard output. */
-export interface SuiteTells {
+/** The line of the suite's own reporter on its standard output. */
+export interface SuiteReport {
   /** Milliseconds since the Unix epoch. */
   beganAt: number
   /** A line a test: its name, its outcome, and how each attempt ended; sorted. */
   outcomes: string[]
 }
 
-/** Finds it in the output of a run. */
-export function tellsOf(output: string): SuiteTells {
-  const found = /TELLS (\{.*\}) SAID/.exec(output)?.[1]
-  if (found === undefined) throw new Error(`the suite told nothing:\n${output.slice(-3000)}`)
-  return JSON.parse(found) as SuiteTells
+/** Finds the reporter's line in the output of a run. */
+export function reportOf(output: string): SuiteReport {
+  const found = /REPORT (\{.*\}) END/.exec(output)?.[1]
+  if (found === undefined) throw new Error(`the suite reported nothing:\n${output.slice(-3000)}`)
+  return JSON.parse(found) as SuiteReport
 }
 
-/** Throws unless all ten tests ran, of which one fails and one passes at the second try. */
+/** Throws unless all ten tests ran, of which one fails and one passes on retry. */
 export function checkOutcomes(outcomes: readonly string[]): void {
   const of = (outcome: string) => outcomes.filter((one) => one.includes(`: ${outcome}: `)).length
   if (outcomes.length === 10 && of('expected') === 8 && of('flaky') === 1) return

@@ -1,5 +1,5 @@
-// Vedette's side of the benches of user code, in a process of its own: an agent's runner with its sandbox, which
-// runs the monitors that lines of JSON on standard input describe, and answers with a line of what came of each.
+// Vedette's side of the benches of user code, in a separate process: an agent's runner with its sandbox. It reads
+// monitors as lines of JSON on standard input, runs them, and answers with a line for each result.
 import { rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -33,7 +33,7 @@ const host: ScriptHost = {
   ownProjects: true,
 }
 
-/** Monitor → what its command said. */
+/** Monitor → output of its command. */
 const outputs = new Map<string, string>()
 const watched = {
   ...suite,
@@ -56,9 +56,9 @@ const runner = createRunner({
   files: {
     bytesMax: () => 150 * 1_048_576,
     async stage(path, { name }) {
-      const kept = join(folder, `kept-${++staged}-${name}`)
-      await rename(path, kept)
-      await rm(kept)
+      const staging = join(folder, `staged-${++staged}-${name}`)
+      await rename(path, staging)
+      await rm(staging)
       return undefined
     },
   },

@@ -1,5 +1,5 @@
-// A real suite, run by Vedette and bare, in turn on the same engine, machine and site: outcomes test by test, how
-// long all of it takes, and how long until the first test begins. Every run but the first, which fills caches.
+// A real suite, run by Vedette and bare, in turn on the same engine, machine and site: outcomes of each test, total
+// time, and time to the first test. The first run fills the caches and is not counted.
 import { spawn } from 'node:child_process'
 import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -12,7 +12,7 @@ import { openToolchains } from '../../../src/scripts/toolchains.ts'
 import { type SandboxRunner, startSandboxRunner } from './sandbox-runs.ts'
 import { servePackages } from './packed-packages.ts'
 import { median } from '../process-figures.ts'
-import { checkOutcomes, makeSuite, openShop, tellsOf } from './suite-project.ts'
+import { checkOutcomes, makeSuite, openShop, reportOf } from './suite-project.ts'
 import { bareBrowsers, bareHome, bareUser, giveToBare } from './bare-user.ts'
 import { markdownTable } from '../table.ts'
 
@@ -25,13 +25,13 @@ const START_MS_MAX = 300
 interface Timed {
   wallMs: number
   startMs: number
-  /** Of all processes of it. */
+  /** Of all its processes. */
   cpuMs: number
   outcomes: string[]
   parts?: string
 }
 
-interface Ground {
+interface SuiteHost {
   project: string
   tools: string
   browsers: string
@@ -44,10 +44,10 @@ interface Ground {
   home: string
 }
 
-/** Prints both sides by engine, and fails where Vedette's takes too long or ends otherwise. */
+/** Prints both sides by engine; fails when Vedette's run takes too long or has other outcomes. */
 export async function benchSuites(): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'vedette-bench-'))
-  // Runs have users of their own, who must be let in.
+  // Runs have users of their own, which need access.
   await chmod(folder, 0o755)
   const tools = process.env['TOOLS_DIR'] ?? join(tmpdir(), 'vedette-tools')
   const shop = await openShop()
@@ -79,20 +79,20 @@ export async function benchSuites(): Promise<void> {
   shop.close()
   packages.close()
   await rm(folder, { recursive: true })
-  const head = ['engine', 'bare', 'Vedette', 'beside it', 'first test, bare', 'Vedette', 'later by']
+  const head = ['engine', 'bare', 'Vedette', 'of bare', 'first test, bare', 'Vedette', 'later by']
   process.stdout.write(`${markdownTable([head, ...rows])}\n`)
   process.stdout.write(hasVideo ? '' : 'without videos: there is no ffmpeg\n')
   for (const one of missed) process.stderr.write(`missed: ${one}\n`)
   if (missed.length > 0) process.exitCode = 1
 }
 
-async function compare(engine: string, host: Ground, missed: string[]) {
+async function compare(engine: string, host: SuiteHost, missed: string[]) {
   const [bare, ours]: [Timed[], Timed[]] = [[], []]
   for (let round = 0; round <= ROUNDS; round++) {
     const pair = [await runBare(engine, host), await runOurs(engine, host)] as const
     checkOutcomes(pair[0].outcomes)
     deepStrictEqual(pair[1].outcomes, pair[0].outcomes)
-    // Packages and compiled code are there from the second run on.
+    // Packages and compiled code are cached from the second run on.
     if (round === 0) continue
     bare.push(pair[0])
     ours.push(pair[1])
@@ -119,14 +119,14 @@ async function compare(engine: string, host: Ground, missed: string[]) {
   ]
 }
 
-/** The runs take minutes: each is told as it ends. */
+/** Prints each pair of runs as it ends: a run takes minutes. */
 function show(which: string, [bare, ours]: readonly [Timed, Timed]): void {
-  const words = ({ wallMs, cpuMs, startMs, parts = '' }: Timed) =>
+  const figures = ({ wallMs, cpuMs, startMs, parts = '' }: Timed) =>
     `${Math.round(wallMs)} ms, CPU ${Math.round(cpuMs)} ms, first test ${Math.round(startMs)} ms ${parts}`
-  process.stderr.write(`${which}: bare ${words(bare)}; ours ${words(ours)}\n`)
+  process.stderr.write(`${which}: bare ${figures(bare)}; ours ${figures(ours)}\n`)
 }
 
-async function runBare(engine: string, host: Ground): Promise<Timed> {
+async function runBare(engine: string, host: SuiteHost): Promise<Timed> {
   const { project, tools, browsers } = host
   for (const name of ['test-results', 'playwright-report']) {
     await rm(join(project, name), { recursive: true, force: true })
@@ -141,7 +141,7 @@ async function runBare(engine: string, host: Ground): Promise<Timed> {
   const began = performance.now()
   const child = spawn(command, args, {
     cwd: project,
-    // As people run it, without root's precedence; so does Vedette.
+    // Without root's priority, like a user and like Vedette.
     ...bareUser(),
     env: {
       PATH: `${dirname(found.program)}:/usr/local/bin:/usr/bin:/bin`,
@@ -158,22 +158,22 @@ async function runBare(engine: string, host: Ground): Promise<Timed> {
   }
   await new Promise((resolve) => child.once('close', resolve))
   const wallMs = performance.now() - began
-  const { beganAt, outcomes } = tellsOf(output)
+  const { beganAt, outcomes } = reportOf(output)
   const cpuMs = childCpuMs(host) - before
   return { wallMs, cpuMs, startMs: beganAt - askedAt, outcomes }
 }
 
-/** Of all that have ended, also of those whose own parents did not wait for them. */
-function childCpuMs({ orphans }: Ground): number {
+/** CPU time of all ended descendants, including those that their parents did not reap. */
+function childCpuMs({ orphans }: SuiteHost): number {
   orphans.look(true)
   return (factsOf(process.pid)?.childTicks ?? 0) * 10
 }
 
-function environmentOf({ shop, registry, hasVideo }: Ground): Record<string, string> {
+function environmentOf({ shop, registry, hasVideo }: SuiteHost): Record<string, string> {
   return { SHOP: shop, WITH_VIDEO: hasVideo ? '1' : '0', npm_config_registry: registry }
 }
 
-async function runOurs(engine: string, host: Ground): Promise<Timed> {
+async function runOurs(engine: string, host: SuiteHost): Promise<Timed> {
   const [name, engineVersion] = engine.split('@')
   const { askedAt, wallMs, cpuMs, result, output } = await host.runner.run({
     id: 'bench',
@@ -188,7 +188,7 @@ async function runOurs(engine: string, host: Ground): Promise<Timed> {
     })),
   })
   if (result.verdict !== 'failed') throw new Error(JSON.stringify(result).slice(0, 3000))
-  const { beganAt, outcomes } = tellsOf(output)
+  const { beganAt, outcomes } = reportOf(output)
   const { preparedMs, usage, durationMs, notes } = result.observed
   const parts = JSON.stringify({
     preparedMs,

@@ -1,5 +1,5 @@
-// Aim: `vedette doctor` tells the truth about the way to the platform, the settings and the health port, with the
-// fix; it ends in time whatever is silent, shows no secret, and leaves a running agent alone.
+// Aim: `vedette doctor` reports the state of the connection to the platform, the settings and the health port, with
+// the fix; it ends in time even if a peer is unresponsive, shows no secret, and does not disturb a running agent.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -10,14 +10,14 @@ import { examine } from '../../support/agent/doctor-process.ts'
 import { FAKE_KEY, json, startFakePlatform } from '../../support/agent/fake-platform.ts'
 import { withoutEchoes } from '../../support/needs.ts'
 import { startVedette } from '../../support/platform/platform-process.ts'
-import { silent } from '../../support/monitors/tcp-servers.ts'
+import { unresponsive } from '../../support/monitors/tcp-servers.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 import { startHttpServer, startRawServer } from '../../support/test-server.ts'
 
 const authority = createAuthority()
 const PASSWORD = 'planted-proxy-password'
 const noEchoes = withoutEchoes()
-/** What is broken where all of the settings is well. */
+/** Expected broken findings with valid settings. */
 const BROKEN_HERE = noEchoes === undefined ? [] : ['icmp', 'traceroute']
 
 /** Settings of an agent of this platform. */
@@ -36,8 +36,8 @@ const monitorsFile = (url = 'http://127.0.0.1:9/') =>
     `monitors:\n  - { name: a, type: URL, every: 1h, request: { url: "${url}" } }\n`,
   )
 
-describe('where all that is needed works', () => {
-  test('it says so, by one call that takes no agent in, and leaves nothing behind', async ({
+describe('when all that is needed works', () => {
+  test('it reports that, with one call that registers no agent, and leaves nothing behind', async ({
     skip,
   }) => {
     skip(noEchoes !== undefined, noEchoes)
@@ -52,7 +52,7 @@ describe('where all that is needed works', () => {
     expect(readdirSync(folder)).toEqual([])
   })
 
-  test('people get a table without colours where it is no terminal', async ({ skip }) => {
+  test('without a terminal the table has no colours', async ({ skip }) => {
     skip(noEchoes !== undefined, noEchoes)
     await using platform = await startFakePlatform()
     const { code, stdout } = await examine({ env: agentOf(platform.url), args: [] })
@@ -62,7 +62,7 @@ describe('where all that is needed works', () => {
     expect(stdout).not.toContain('\u001B')
   })
 
-  test('what an image does not have is a note, and not broken', async () => {
+  test('a part that the image does not have is absent, not broken', async () => {
     const env = { MONITORS_FILE: monitorsFile(), VEDETTE_IMAGE: 'agent-uptime' }
     const said = await examine({ env })
     expect(said.broken).toEqual(BROKEN_HERE)
@@ -74,8 +74,8 @@ describe('where all that is needed works', () => {
 })
 
 describe('the platform', () => {
-  test('is silent: it is given up in time', async () => {
-    await using server = await startRawServer(silent)
+  test('is unresponsive: the probe ends in time', async () => {
+    await using server = await startRawServer(unresponsive)
     const said = await examine({ env: agentOf(`http://${server.authority}`) })
     expect(said.code).toBe(1)
     expect(said.found('platform')).toMatchObject({
@@ -104,7 +104,7 @@ describe('the platform', () => {
     expect(said.stdout + said.stderr).not.toContain(FAKE_KEY)
   })
 
-  test('stands behind something that repeats the key: it is scrubbed', async () => {
+  test('has a proxy before it that repeats the key: the key is scrubbed', async () => {
     await using platform = await startFakePlatform()
     platform.misbehave((_, response) => {
       json(response, { message: `not with ${FAKE_KEY}` }, 403)
@@ -115,7 +115,7 @@ describe('the platform', () => {
     expect(said.stdout).not.toContain(FAKE_KEY)
   })
 
-  test('is something else that answers 200', async () => {
+  test('is another server that answers 200', async () => {
     await using server = await startHttpServer((_, response) => response.end('<p>hello'))
     const said = await examine({ env: agentOf(`http://${server.authority}`) })
     expect(said.code).toBe(1)
@@ -143,7 +143,7 @@ describe('the platform', () => {
 })
 
 describe('TLS', () => {
-  test('with a certificate of nobody known: the fix names the authority', async () => {
+  test('with a certificate of an unknown authority: the fix names the authority', async () => {
     await using platform = await startFakePlatform(authority.selfSigned())
     const said = await examine({ env: agentOf(platform.url) })
     expect(said.code).toBe(1)
@@ -161,14 +161,14 @@ describe('TLS', () => {
     expect([said.broken, said.found('tls')?.standing]).toEqual([BROKEN_HERE, 'works'])
   })
 
-  test('with a file of authorities that holds none: said, though Node.js goes on', async () => {
+  test('with a file of authorities without a certificate: reported, although Node.js ignores it', async () => {
     await using platform = await startFakePlatform()
     const NODE_EXTRA_CA_CERTS = fileIn(temporaryFolder(), 'ca.pem', 'none\n')
     const said = await examine({ env: { ...agentOf(platform.url), NODE_EXTRA_CA_CERTS } })
     expect([said.code, said.found('tls')?.standing]).toEqual([1, 'broken'])
   })
 
-  test('spoken to a port without it: the fix is http://', async () => {
+  test('to a port without TLS: the fix is http://', async () => {
     await using platform = await startFakePlatform()
     const said = await examine({ env: agentOf(platform.url.replace('http:', 'https:')) })
     expect(said.found('tls')?.fix).toContain(`PLATFORM_URL=${platform.url}`)
@@ -179,7 +179,7 @@ describe('the proxy', () => {
   test.each([
     ['in a tunnel', () => authority.selfSigned()],
     ['that forwards', () => undefined],
-  ])('wants other credentials, %s; the ones that it got are not shown', async (_, pair) => {
+  ])('requires other credentials, %s; the given ones are not shown', async (_, pair) => {
     await using platform = await startFakePlatform(pair())
     await using proxy = await startConnectProxy({ credentials: 'user:right' })
     const HTTPS_PROXY = `http://user:${PASSWORD}@${proxy.authority}`
@@ -199,19 +199,19 @@ describe('the proxy', () => {
     const said = await examine({ env: { ...agentOf(platform.url), HTTPS_PROXY } })
     expect(said.broken).toEqual(BROKEN_HERE)
     expect(said.found('proxy')).toMatchObject({ standing: 'works' })
-    expect(proxy.seen).toHaveLength(1)
+    expect(proxy.requestLines).toHaveLength(1)
     expect(said.stdout).not.toContain(PASSWORD)
   })
 
-  test('never answers: given up in time, and it is the proxy’s fault', async () => {
+  test('never answers: the probe ends in time and blames the proxy', async () => {
     await using platform = await startFakePlatform(authority.issue())
-    await using proxy = await startConnectProxy({ silent: true })
+    await using proxy = await startConnectProxy({ unresponsive: true })
     const env = { ...agentOf(platform.url), HTTPS_PROXY: `http://${proxy.authority}` }
     const said = await examine({ env })
     expect([said.code, said.found('proxy')?.standing]).toEqual([1, 'broken'])
   })
 
-  test('is not asked where NO_PROXY names the platform', async () => {
+  test('is not used when NO_PROXY names the platform', async () => {
     await using platform = await startFakePlatform()
     const env = {
       ...agentOf(platform.url),
@@ -226,9 +226,9 @@ describe('the proxy', () => {
 
 describe('settings', () => {
   test.each([
-    ['without a word of what to run', {}],
+    ['without a source of monitors', {}],
     ['with a key that is none', { PLATFORM_URL: 'http://127.0.0.1:1', API_KEY: 'none' }],
-  ])('%s are refused as the agent refuses them, and the rest is looked at', async (_, env) => {
+  ])('%s are refused as by the agent, and the other probes run', async (_, env) => {
     const [doctor, agent] = await Promise.all([
       examine({ env }),
       startVedette(['agent'], env).ended,
@@ -244,7 +244,7 @@ describe('settings', () => {
     expect(standings).toEqual(['broken', 'absent', 'works'])
   })
 
-  test('that name a bad monitors file: the fix is the command that names each problem', async () => {
+  test('with an invalid monitors file: the fix is the command that names each problem', async () => {
     const path = fileIn(temporaryFolder(), 'monitors.yaml', 'monitors: [{ name: a }]\n')
     const said = await examine({ env: { MONITORS_FILE: path } })
     expect(said.code).toBe(1)
@@ -256,7 +256,7 @@ describe('settings', () => {
 })
 
 describe('the health port', () => {
-  test('is a running agent’s, which goes on in the same DATA_DIR as before', async () => {
+  test('is in use by a running agent, which is not disturbed in its DATA_DIR', async () => {
     await using platform = await startFakePlatform()
     const env = { ...agentOf(platform.url), DATA_DIR: temporaryFolder() }
     const agent = await startAgentProcess(env)
@@ -280,7 +280,7 @@ describe('the health port', () => {
     expect((await agent.ended).code).toBe(0)
   })
 
-  test('is another program’s', async () => {
+  test('is in use by another program', async () => {
     await using platform = await startFakePlatform()
     await using other = await startHttpServer((_, response) =>
       json(response, { status: 'fine', reasons: [] }),
@@ -294,9 +294,9 @@ describe('the health port', () => {
     })
   })
 
-  test('is one that never answers: given up in time', async () => {
+  test('is in use by a program that never answers: the probe ends in time', async () => {
     await using platform = await startFakePlatform()
-    await using other = await startRawServer(silent)
+    await using other = await startRawServer(unresponsive)
     const env = { ...agentOf(platform.url), AGENT_HEALTH_PORT: String(other.port) }
     const said = await examine({ env })
     expect(said.found('health-port')?.standing).toBe('broken')

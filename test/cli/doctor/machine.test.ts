@@ -1,5 +1,5 @@
-// Aim: `vedette doctor` tells the truth about the machine: disk, ICMP, browser, engines and what
-// holds user code, with the fix, as root and as a user without any right; and no probe holds up the others.
+// Aim: `vedette doctor` reports the state of the machine (disk, ICMP, browser, engines and sandbox) with the fix, as
+// root and as an unprivileged user; and no probe delays the others.
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
@@ -23,7 +23,7 @@ afterEach(() => {
 })
 
 const isRoot = process.getuid?.() === 0
-/** Whoever runs the tests without being root is nobody enough. */
+/** Tests that do not run as root are unprivileged already. */
 const asNobody = isRoot ? AS_NOBODY : []
 
 const monitors = join(temporaryFolder(), 'monitors.yaml')
@@ -55,7 +55,7 @@ describe('the disk', () => {
     return disk
   }
 
-  test('another user’s: the fix gives it away', async () => {
+  test('of another user: the fix changes the owner', async () => {
     const folder = temporaryFolder()
     chmodSync(folder, 0o555)
     const said = await examine({ env: { ...onFile, DATA_DIR: folder }, prefix: asNobody })
@@ -67,7 +67,7 @@ describe('the disk', () => {
     })
   })
 
-  test('in memory and another user’s: the fix is its option', async ({ skip }) => {
+  test('in memory and of another user: the fix is the mount option', async ({ skip }) => {
     skip(!isRoot, 'needs root, to mount it')
     const env = { ...onFile, DATA_DIR: smallDisk('mode=755,size=16m'), VEDETTE_IMAGE: 'agent' }
     const said = await examine({ env, prefix: asNobody })
@@ -87,7 +87,7 @@ describe('the disk', () => {
   })
 
   test.for([
-    ['full: nothing can be kept', 'size=64k', 'broken', 'ENOSPC', /larger volume/],
+    ['full: nothing can be stored', 'size=64k', 'broken', 'ENOSPC', /larger volume/],
     ['read-only: the fix is a volume', 'ro,size=16m', 'broken', 'EROFS', /^docker run -v vedette:/],
     ['without a file left', 'size=16m,nr_inodes=1', 'broken', 'ENOSPC', /larger volume/],
     ['with few files left', 'size=512m,nr_inodes=100', 'warning', undefined, /larger volume/],
@@ -110,7 +110,7 @@ describe('the disk', () => {
     expect(readdirSync(disk)).toEqual(before)
   })
 
-  test('that is not there is not made', async () => {
+  test('a missing folder is not created', async () => {
     const folder = join(temporaryFolder(), 'not', 'there')
     const [found] = await probeDisk(at(folder), lines)
     expect(found).toMatchObject({ standing: 'works' })
@@ -120,7 +120,7 @@ describe('the disk', () => {
 })
 
 describe('ICMP', () => {
-  test('forbidden to a user without rights: the fix is the parameter', async ({ skip }) => {
+  test('forbidden to an unprivileged user: the fix is the kernel parameter', async ({ skip }) => {
     skip(!isRoot, 'needs root, to make a network in which it is forbidden')
     const network = createNetworkNamespace()
     cleanUps.push(() => network.remove())
@@ -136,7 +136,7 @@ describe('ICMP', () => {
     })
   })
 
-  test('allowed by that parameter, without any right', async ({ skip }) => {
+  test('allowed by that parameter, without privileges', async ({ skip }) => {
     skip(!isRoot, 'needs root, to make a network in which it is allowed')
     const network = createNetworkNamespace()
     cleanUps.push(() => network.remove())
@@ -169,14 +169,14 @@ describe('the browser', () => {
     })
   })
 
-  test('hangs: given up in time', async () => {
+  test('hangs: the probe ends in time', async () => {
     const said = await examine({ env: { ...onFile, CHROMIUM_PATH: program('exec sleep 60') } })
     expect([said.code, browser(said)?.standing]).toEqual([1, 'broken'])
     expect(browser(said)?.facts).toMatchObject({ outcome: 'out-of-time' })
   })
 
   test.for([
-    ['whoever runs the tests', []],
+    ['the user of the tests', []],
     ['a user without any right', asNobody],
   ] as const)('starts, for %s, and leaves nothing behind', async ([, prefix], { skip }) => {
     const why = missing('chromium')
@@ -193,7 +193,7 @@ describe('the browser', () => {
   })
 })
 
-test('interrupted, it ends at once, and what it had begun is gone', async () => {
+test('interrupted, it ends at once and leaves no process', async () => {
   const folder = temporaryFolder()
   const env = { ...onFile, DATA_DIR: folder, CHROMIUM_PATH: program('exec sleep 60') }
   const doctor = startVedette(['doctor'], { AGENT_HEALTH_PORT: '0', ...env })
@@ -203,7 +203,7 @@ test('interrupted, it ends at once, and what it had begun is gone', async () => 
   expect(readdirSync(folder)).toEqual([])
 })
 
-describe('engines and what holds code', () => {
+describe('engines and the sandbox', () => {
   /** A folder of tools with one engine. */
   function tools(script: string): string {
     const folder = temporaryFolder()
@@ -214,7 +214,7 @@ describe('engines and what holds code', () => {
     return folder
   }
 
-  test('one that starts: it is named with its version, and the sandbox is tried', async () => {
+  test('one that starts: its version is shown, and the sandbox is probed', async () => {
     const env = { ...onFile, TOOLS_DIR: tools('echo v24.9.9') }
     const said = await examine({ env })
     expect(said.found('engines')).toMatchObject({ standing: 'works' })
@@ -222,7 +222,7 @@ describe('engines and what holds code', () => {
     expect(said.found('sandbox')?.facts).toMatchObject({ ownUser: isRoot })
   })
 
-  test('one that does not: the fix installs it anew', async () => {
+  test('one that does not start: the fix installs it again', async () => {
     const said = await examine({ env: { ...onFile, TOOLS_DIR: tools('exit 9') } })
     expect(said.code).toBe(1)
     expect(said.found('engines')).toMatchObject({
@@ -231,7 +231,7 @@ describe('engines and what holds code', () => {
     })
   })
 
-  test('root without its rights: the fix is another user', async ({ skip }) => {
+  test('root without its capabilities: the fix is another user', async ({ skip }) => {
     skip(!isRoot, 'needs root')
     const prefix = ['setpriv', '--inh-caps=-all', '--bounding-set=-all']
     const said = await examine({ env: { ...onFile, TOOLS_DIR: tools('echo v24.9.9') }, prefix })
@@ -260,7 +260,7 @@ test.each<[Place, string]>([
   ['container', 'docker run --sysctl a.b="0 1" …  (with --network host: sysctl -w on the host)'],
   ['kubernetes', 'securityContext: { sysctls: [{ name: a.b, value: "0 1" }] }  (of the pod)'],
   ['machine', 'sysctl -w a.b="0 1"'],
-])('in a %s the fix is written as it is there', (place, line) => {
+])('in a %s the fix has the form of that environment', (place, line) => {
   expect(fixesFor(place).sysctl('a.b', '0 1')).toBe(line)
 })
 
@@ -268,7 +268,7 @@ describe('probes', () => {
   const fine = { id: 'disk', standing: 'works', says: 'fine' } as const
   const never = new AbortController().signal
 
-  test('one that never ends is a finding of its own, and holds up no other', async () => {
+  test('one that never ends is a finding of its own, and does not delay the others', async () => {
     const deaf = { id: 'browser', run: () => new Promise<never>(() => {}) } as const
     const found = await runProbes([deaf, { id: 'disk', run: async () => [fine] }], 50, never)
     expect(found.map(({ id, standing }) => [id, standing])).toEqual([
@@ -277,7 +277,7 @@ describe('probes', () => {
     ])
   })
 
-  test('one is told when its time is up, and may still say what it has found', async () => {
+  test('one whose signal is aborted at the deadline may still report its findings', async () => {
     const run = async (signal: AbortSignal) => {
       await once(signal, 'abort')
       return [fine]

@@ -1,4 +1,4 @@
-// Aim: `vedette doctor` tells the truth about the system's name servers, whatever they do or are not there for, in time.
+// Aim: `vedette doctor` reports the state of the system's name servers, however they fail, and in time.
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
@@ -39,7 +39,7 @@ describe('name servers', () => {
     ['knows the platform', ['192.0.2.1'], 'works'],
     ['says that the name has no address', [], 'works'],
     ['refuses to answer', 'REFUSED', 'broken'],
-    ['is silent', 'silent', 'broken'],
+    ['does not answer', 'silent', 'broken'],
   ])('the only one %s', async (_, entry, standing) => {
     await using server = await startDnsServer({ 'platform.test': entry })
     const [found] = await ask([server.authority])
@@ -72,26 +72,26 @@ describe('name servers', () => {
     },
   )
 
-  test('one of two is silent: a warning that names it', async () => {
+  test('one of two is unresponsive: a warning that names it', async () => {
     await using good = await startDnsServer({ 'platform.test': ['192.0.2.1'] })
-    await using mute = await startDnsServer({ 'platform.test': 'silent' })
-    const [found] = await ask([good.authority, mute.authority])
+    await using unresponsive = await startDnsServer({ 'platform.test': 'silent' })
+    const [found] = await ask([good.authority, unresponsive.authority])
     expect(found).toMatchObject({ standing: 'warning' })
-    expect(found?.says).toContain(mute.authority)
+    expect(found?.says).toContain(unresponsive.authority)
     expect(found?.says).not.toContain(good.authority)
   })
 
-  test('a silent one is given up at once when told to', async () => {
-    await using mute = await startDnsServer({ 'platform.test': 'silent' })
+  test('the query to an unresponsive one ends at once when aborted', async () => {
+    await using unresponsive = await startDnsServer({ 'platform.test': 'silent' })
     const stop = new AbortController()
-    const asked = ask([mute.authority], { signal: stop.signal })
+    const asked = ask([unresponsive.authority], { signal: stop.signal })
     const since = performance.now()
     stop.abort()
     expect((await asked)[0]?.standing).toBe('broken')
     expect(performance.now() - since).toBeLessThan(1000)
   })
 
-  test('no network leads to those of the system: that is what it says', async ({ skip }) => {
+  test('without a route to those of the system: reported as such', async ({ skip }) => {
     skip(!isRoot, 'needs root, to take the network away')
     const conf = join(temporaryFolder(), 'resolv.conf')
     writeFileSync(conf, 'nameserver 192.0.2.53\nnameserver 2001:db8::53\n')
@@ -105,15 +105,18 @@ describe('name servers', () => {
     })
   })
 
-  test('those of the system are silent: the whole of it still ends in time', async ({ skip }) => {
+  test('those of the system are unresponsive: the command still ends in time', async ({ skip }) => {
     skip(!isRoot, 'needs root, to give it name servers of its own')
     const network = createNetworkNamespace()
     cleanUps.push(() => network.remove())
     const conf = join(temporaryFolder(), 'resolv.conf')
-    writeFileSync(conf, `nameserver ${network.outside}\nsearch a.test b.test\noptions ndots:5\n`)
-    const mute = createSocket('udp4').bind(53, network.outside)
-    cleanUps.push(() => mute.close())
-    await once(mute, 'listening')
+    writeFileSync(
+      conf,
+      `nameserver ${network.hostAddress}\nsearch a.test b.test\noptions ndots:5\n`,
+    )
+    const unresponsive = createSocket('udp4').bind(53, network.hostAddress)
+    cleanUps.push(() => unresponsive.close())
+    await once(unresponsive, 'listening')
     const bind = `mount --bind ${conf} /etc/resolv.conf && exec "$@"`
     const prefix = [...network.prefix, 'unshare', '-m', 'sh', '-c', bind, 'sh']
     const env = { PLATFORM_URL: 'https://platform.test', API_KEY: FAKE_KEY }

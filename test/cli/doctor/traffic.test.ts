@@ -1,5 +1,5 @@
-// Aim: `vedette doctor` sends nothing but to this machine, the name servers and the platform, whatever the browser
-// that it starts would like to ask the world.
+// Aim: `vedette doctor` sends packets to this machine, the name servers and the platform alone, although the browser
+// that it starts has requests of its own.
 import { execFileSync } from 'node:child_process'
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
@@ -14,8 +14,8 @@ import { temporaryFolder } from '../../support/temporary-folder.ts'
 
 const why = process.getuid?.() === 0 ? missing('chromium', 'ip', 'nft') : 'needs root'
 
-/** What leaves a network but to its name server and platform (and neighbours) is counted as other. */
-const rules = (outside: string) => `
+/** Counts packets to the name server and the platform; all others (except neighbour discovery) count as other. */
+const rules = (hostAddress: string) => `
 table inet watch {
   counter asked {}
   counter other {}
@@ -23,30 +23,30 @@ table inet watch {
     type filter hook output priority 0;
     oif lo accept
     icmpv6 type { nd-neighbor-solicit, nd-router-solicit, mld2-listener-report } accept
-    ip daddr ${outside} udp dport 53 counter name asked accept
-    ip daddr ${outside} tcp dport 8443 counter name asked accept
+    ip daddr ${hostAddress} udp dport 53 counter name asked accept
+    ip daddr ${hostAddress} tcp dport 8443 counter name asked accept
     counter name other
   }
 }`
 
-test.skipIf(why !== undefined)(`it asks those alone ${why ?? ''}`, async () => {
+test.skipIf(why !== undefined)(`it sends to those alone ${why ?? ''}`, async () => {
   const network = createNetworkNamespace()
-  const { outside, prefix } = network
+  const { hostAddress, prefix } = network
   const inside = (command: string, ...args: string[]) =>
     execFileSync(prefix[0] ?? '', [...prefix.slice(1), command, ...args], { encoding: 'utf8' })
-  const mute = createSocket('udp4').bind(53, outside)
+  const mute = createSocket('udp4').bind(53, hostAddress)
   try {
     await once(mute, 'listening')
     const folder = temporaryFolder()
     const [conf, ruleset] = [join(folder, 'resolv.conf'), join(folder, 'rules')]
-    writeFileSync(conf, `nameserver ${outside}\n`)
-    writeFileSync(ruleset, rules(outside))
-    // Whatever is not foreseen has a way to go.
-    inside('ip', 'route', 'add', 'default', 'via', outside)
+    writeFileSync(conf, `nameserver ${hostAddress}\n`)
+    writeFileSync(ruleset, rules(hostAddress))
+    // A default route, so that unexpected packets leave and are counted.
+    inside('ip', 'route', 'add', 'default', 'via', hostAddress)
     inside('nft', '-f', ruleset)
     const bind = `mount --bind ${conf} /etc/resolv.conf && exec "$@"`
     const env = {
-      PLATFORM_URL: `http://${outside}:8443`,
+      PLATFORM_URL: `http://${hostAddress}:8443`,
       API_KEY: FAKE_KEY,
       CHROMIUM_PATH: '/usr/bin/chromium',
     }

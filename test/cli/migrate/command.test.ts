@@ -1,5 +1,5 @@
-// Aim: `vedette migrate` changes nothing without --apply, and with it the places alone whose monitors agree; it
-// says what is wrong with what it was given, and leaves nothing behind when it is interrupted.
+// Aim: `vedette migrate` changes nothing without --apply, and with it only the places whose monitors agree; it reports
+// invalid arguments, and leaves nothing behind when it is interrupted.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -73,7 +73,7 @@ test('a file is compared, changed where all agree, and then there is nothing lef
   expect(readFileSync(path, 'utf8')).toBe(expected)
 })
 
-test('API monitors with scripts move, with those of their group, and what has none is left alone', async () => {
+test('API monitors with scripts of their own or of their group move, and others do not change', async () => {
   const site = await startHttpServer((request, response) => {
     response.end(String(request.headers['x-runtime']))
   })
@@ -104,7 +104,7 @@ test('API monitors with scripts move, with those of their group, and what has no
   )
 })
 
-test('with --install what is missing is installed, and standard output stays the report’s', async () => {
+test('with --install missing runtimes are installed, and standard output has the report alone', async () => {
   const arch = process.arch === 'arm64' ? 'arm64' : 'x64'
   const packages = ['2024.09', '2026.04'].flatMap((id) => {
     const one = RUNTIMES.get(id)
@@ -122,7 +122,7 @@ test('with --install what is missing is installed, and standard output stays the
   await registry.server.close()
   expect(code).toBe(1)
   expect(stderr).toContain(`2026.04 is installed in ${TOOLS_DIR}`)
-  // That Node.js is none, which says nothing of the script.
+  // That Node.js does not work, which says nothing about the script.
   expect(JSON.parse(stdout)).toMatchObject({ monitors: [{ name: 'Own', state: 'not-run' }] })
   expect(await openToolchains(TOOLS_DIR).installed('runtime')).toEqual(['2024.09', '2026.04'])
 })
@@ -147,16 +147,20 @@ test.each<[string, string[], string]>([
   ['no runtime is named', [], '--from is missing'],
   ['there is no such runtime', ['--from', '2019.01', '--to', '2026.04'], 'there is no such'],
   ['both are the same', ['--from', '2026.04', '--to', '2026.04'], 'are both 2026.04'],
-  ['a location is named beside a file', [...BOTH, 'a.yaml', '--location', 'x'], '--location'],
+  [
+    'a location is named in addition to a file',
+    [...BOTH, 'a.yaml', '--location', 'x'],
+    '--location',
+  ],
   ['there is no file', [...BOTH, '/nowhere.yaml'], 'does not exist'],
   ['no platform is named', BOTH, 'ACCOUNT_ID is not set'],
-])('where %s, it ends with 2', async (_, args, words) => {
+])('where %s, it ends with 2', async (_, args, message) => {
   const { code, stderr } = await start(args).ended
   expect(code).toBe(2)
-  expect(stderr).toContain(words)
+  expect(stderr).toContain(message)
 })
 
-test('a runtime that is missing is named with the line that installs it', async () => {
+test('a missing runtime is reported with the command that installs it', async () => {
   const path = fileWith('monitors:', multistep('Own', 'console.log(1)', OLD))
   const some = namedRuntimes('2024.09')
   const { code, stderr } = await start([...BOTH, path], { TOOLS_DIR: some }).ended

@@ -1,5 +1,5 @@
-// Aim: what two runtimes come to is compared by what counts (verdict, kind and place of failures), a second round
-// tells what is flaky, and what monitors share moves only where all of them agree.
+// Aim: outcomes on two runtimes are compared by verdict, and by code and place of failures; a second round detects
+// flakiness; and a place that monitors share changes only if all of them agree.
 import { describe, expect, test } from 'vitest'
 import { migrationTable } from '../../../src/cli/migrate/report.ts'
 import { compare } from '../../../src/cli/migrate/trials.ts'
@@ -28,7 +28,7 @@ const failed = (message: string, details: Record<string, unknown> = {}): Failure
 ]
 const errored = (message: string): Failure[] => [{ code: 'SCRIPT_INVALID', message }]
 
-/** A run that gives these failures, in the order of the runs. */
+/** Fakes runs with these failures, one entry for each run. */
 function runsOf(...ends: Failure[][]) {
   const asked: Monitor[] = []
   const run = (one: Monitor): Promise<Result> => {
@@ -48,7 +48,7 @@ describe('two runtimes', () => {
   test.each<[string, Failure[][], MigrationState, number]>([
     ['pass', [[], []], 'agrees', 2],
     [
-      'fail in the same line, in other words',
+      'fail in the same line, with different messages',
       [failed('a', at(3)), failed('b', at(3))],
       'agrees',
       2,
@@ -60,7 +60,7 @@ describe('two runtimes', () => {
       4,
     ],
     [
-      'fail with other words and without a place',
+      'fail with different messages and without a place',
       [failed('a'), failed('b'), failed('a'), failed('b')],
       'differs',
       4,
@@ -69,7 +69,7 @@ describe('two runtimes', () => {
     ['differ once', [[], failed('a'), [], []], 'flaky', 4],
     ['change places', [[], failed('a'), failed('a'), []], 'flaky', 4],
     [
-      'fail with words that name the folders of the runs',
+      'fail with messages that name the folders of the runs',
       ['Ab12_x', 'Cd34_y'].map((one) => failed(`no /tmp/vedette-run-${one}/project/a.json`)),
       'agrees',
       2,
@@ -96,15 +96,15 @@ describe('two runtimes', () => {
     expect(asked.every((one) => one.retryStrategy === null)).toBe(true)
   })
 
-  test('the first line of each error is told with its runtime', async () => {
+  test('the first line of each error is shown with its runtime', async () => {
     const { run } = runsOf([], failed('\u001B[2mBroken\nat x'), [], failed('\u001B[2mBroken\nat y'))
     const comparison = await compare({ monitor }, MOVE, run, going)
     expect(comparison?.notes).toContain('on 2026.04: SCRIPT_FAILED: [2mBroken')
   })
 
-  test('a monitor that lacks something is not run', async () => {
+  test('a monitor with a missing requirement is not run', async () => {
     const { run, asked } = runsOf()
-    const comparison = await compare({ monitor, lacks: 'no value for TOKEN' }, MOVE, run, going)
+    const comparison = await compare({ monitor, missing: 'no value for TOKEN' }, MOVE, run, going)
     expect(comparison).toMatchObject({ state: 'not-run', notes: ['no value for TOKEN'] })
     expect(asked).toEqual([])
   })
@@ -123,23 +123,25 @@ const compared = (state: MigrationState, candidate: Partial<Candidate>): Compari
   notes: [],
 })
 
-describe('what is written', () => {
-  const own = { key: '12', words: 'file:12' }
-  const group = { key: '3', words: 'file:3' }
+describe('the plan', () => {
+  const own = { key: '12', label: 'file:12' }
+  const group = { key: '3', label: 'file:3' }
 
-  test('the place of a monitor that agrees, and of one that does not stays', () => {
+  test('the place of a monitor that agrees is written, and that of one that differs stays', () => {
     const plan = planOf([
       compared('agrees', { place: own }),
       compared('flaky', { place: group }),
       compared('agrees', {}),
     ])
     expect(plan.write).toEqual([own])
-    expect(plan.keep).toEqual([{ place: group, why: '“Shop” is flaky' }])
+    expect(plan.unchanged).toEqual([{ place: group, why: '“Shop” is flaky' }])
   })
 
   test('a place that is the monitor itself is named once', () => {
-    const place = { key: 'check 12', words: '“Shop”' }
-    expect(planOf([compared('differs', { place })]).keep).toEqual([{ place, why: 'it differs' }])
+    const place = { key: 'check 12', label: '“Shop”' }
+    expect(planOf([compared('differs', { place })]).unchanged).toEqual([
+      { place, why: 'it differs' },
+    ])
   })
 
   test.each<[MigrationState, number]>([
@@ -151,10 +153,10 @@ describe('what is written', () => {
     expect(plan.write).toHaveLength(count)
   })
 
-  test('nothing where something is in the way', () => {
-    const obstacle = 'another takes it from there'
+  test('a place with an obstacle stays', () => {
+    const obstacle = 'another inherits it from there'
     const plan = planOf([compared('agrees', { place: { ...group, obstacle } })])
-    expect(plan).toMatchObject({ write: [], keep: [{ why: obstacle }] })
+    expect(plan).toMatchObject({ write: [], unchanged: [{ why: obstacle }] })
   })
 })
 
@@ -162,8 +164,8 @@ test.each<[MigrationState[], string]>([
   [['agrees', 'differs'], '1 agrees, 1 differs (2 monitors on 2024.09; 3 on 2026.04 already)'],
   [['differs', 'differs'], '2 differ (2 monitors on 2024.09; 3 on 2026.04 already)'],
   [['flaky'], '1 flaky (1 monitor on 2024.09; 3 on 2026.04 already)'],
-])('%o are counted in words', (states, words) => {
+])('%o are counted by label', (states, label) => {
   const comparisons = states.map((state) => compared(state, {}))
   const report = { move: MOVE, comparisons, plan: planOf(comparisons), movedAlready: 3 }
-  expect(migrationTable({ ...report, failed: undefined }, false)).toContain(`\n${words}\n`)
+  expect(migrationTable({ ...report, failed: undefined }, false)).toContain(`\n${label}\n`)
 })

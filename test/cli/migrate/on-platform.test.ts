@@ -60,25 +60,25 @@ const ownOf = (id: string) => runtimeOf(`/v1/checks/${id}`)
 const secret = (key: string, value: string) => ({ key, value, secret: true })
 const runtimeId = '2024.09'
 
-test('secrets come from the environment, and what lacks one is not run and stays', async () => {
+test('secrets come from the environment, and a monitor with a missing one is not run and stays', async () => {
   await client.call('POST', '/v1/variables', { body: secret('ACCOUNT_TOKEN', 'kept-1') })
-  const wants = (name: string) => `if (process.env.${name} !== 'told-1') throw new Error('bad')`
-  const told = await add('Told', { runtimeId, script: wants('ACCOUNT_TOKEN') })
+  const wants = (name: string) => `if (process.env.${name} !== 'value-1') throw new Error('bad')`
+  const complete = await add('Complete', { runtimeId, script: wants('ACCOUNT_TOKEN') })
   const environmentVariables = [secret('OWN_TOKEN', 'kept-2')]
-  const lacking = await add('Lacking', { runtimeId, environmentVariables })
+  const incomplete = await add('Lacking', { runtimeId, environmentVariables })
   const file = join(temporaryFolder(), 'secrets.env')
-  writeFileSync(file, 'ACCOUNT_TOKEN=told-1\n')
+  writeFileSync(file, 'ACCOUNT_TOKEN=value-1\n')
   const { code, stdout, stderr } = await migrate(['--env-file', file, '--apply'])
   expect({ code, stderr }).toEqual({ code: 1, stderr: '' })
   expect(stdout).toMatch(/agrees +Told +MULTI_STEP +passed .*passed/)
   expect(stdout).toMatch(/not run +Lacking/)
   expect(stdout).toContain('set OWN_TOKEN or OWN_TOKEN_FILE in the environment')
-  expect(stdout).not.toContain('told-1')
-  expect([await ownOf(told), await ownOf(lacking)]).toEqual(['2026.04', '2024.09'])
-  // What is kept was not touched by the change.
-  const { code: again } = await migrate(['--apply'], { OWN_TOKEN: 'told-2' })
+  expect(stdout).not.toContain('value-1')
+  expect([await ownOf(complete), await ownOf(incomplete)]).toEqual(['2026.04', '2024.09'])
+  // The change did not affect the stored secrets.
+  const { code: again } = await migrate(['--apply'], { OWN_TOKEN: 'value-2' })
   expect(again).toBe(0)
-  expect(await ownOf(lacking)).toBe('2026.04')
+  expect(await ownOf(incomplete)).toBe('2026.04')
 })
 
 test('a group moves when all of its monitors were run here and agree', async () => {
@@ -91,7 +91,7 @@ test('a group moves when all of its monitors were run here and agree', async () 
   expect(code).toBe(0)
   expect(stdout).toContain('3 agree (3 monitors on 2024.09)')
   expect(stdout).toContain('the group “Whole” is now 2026.04')
-  expect(stdout).toContain('the group “Apart” stays 2024.09: “D” takes it from there')
+  expect(stdout).toContain('the group “Apart” stays 2024.09: “D” inherits it from there')
   const paths = [whole, apart].map((id) => `/v1/check-groups/${id}`)
   expect(await Promise.all(paths.map(runtimeOf))).toEqual(['2026.04', '2024.09'])
 })
@@ -120,7 +120,7 @@ test('API monitors with scripts of their own or of their group move, and one wit
   expect([await ownOf(own), await ownOf(plain), group]).toEqual(['2026.04', '2024.09', '2026.04'])
 })
 
-test('a location that is not there, and a key that may not read, are told', async () => {
+test('an unknown location, and a key without permission, are reported', async () => {
   const { code, stderr } = await migrate(['--location', 'rome'])
   expect({ code, stderr }).toEqual({
     code: 2,
@@ -133,7 +133,7 @@ test('a location that is not there, and a key that may not read, are told', asyn
   expect(away.code).toBe(3)
 })
 
-test('what has been changed since it was read is left as it is', async () => {
+test('a monitor that has changed since it was read stays as it is', async () => {
   const id = await add('Moving', { runtimeId })
   const path = `/v1/checks/${id}`
   const { updated_at: readAt } = (await client.call('GET', path)).body as { updated_at: string }

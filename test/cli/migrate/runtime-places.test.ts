@@ -1,5 +1,5 @@
-// Aim: the runtime of a monitor is found where it is really written, whoever hands it on, and is changed there
-// with every other byte of the file as it was; what cannot be changed so is left.
+// Aim: the runtime of a monitor is found where it is written, also if it is inherited, and is changed there with every
+// other byte unchanged; otherwise the file is not changed.
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { findRuntimes, withRuntimes } from '../../../src/cli/migrate/runtime-places.ts'
@@ -62,7 +62,7 @@ test('monitors of one group are found in one place, with its line', () => {
   expect(find(0)?.line).toBe(3)
 })
 
-test('an alias is found where its anchor is, and nothing changes that has another meaning besides', () => {
+test('an alias is found at its anchor, which does not change if it also has another meaning', () => {
   const text = 'variables: { A: &old "2024.09" }\nmonitors:\n  - runtimeId: *old\n'
   const found = findRuntimes(text)(0)
   expect(found?.line).toBe(1)

@@ -29,28 +29,28 @@ function rulesFor(
  * Runs a story: `a1f` is location a, minute 1, failed; `@7` only lets time pass until minute 7; `muted` and
  * `unmuted` change the rules. Answers with the kinds of events by minute.
  */
-function story(words: string, rules: AlertRules): string {
+function story(script: string, rules: AlertRules): string {
   let state = freshAlertState()
   let now = rules
-  const told: string[] = []
-  for (const word of words.split(' ').filter((one) => one !== '')) {
-    if (word.endsWith('muted')) {
-      now = { ...now, muted: word === 'muted' }
+  const notified: string[] = []
+  for (const instruction of script.split(' ').filter((one) => one !== '')) {
+    if (instruction.endsWith('muted')) {
+      now = { ...now, muted: instruction === 'muted' }
       continue
     }
-    if (word.startsWith('-')) {
-      now = { ...now, locations: now.locations.filter((one) => one !== word.slice(1)) }
+    if (instruction.startsWith('-')) {
+      now = { ...now, locations: now.locations.filter((one) => one !== instruction.slice(1)) }
       continue
     }
-    const [, where = '', minute = '', letter = ''] = /^([ab@c])(\d+)(.?)$/.exec(word) ?? []
+    const [, where = '', minute = '', letter = ''] = /^([ab@c])(\d+)(.?)$/.exec(instruction) ?? []
     const at = Number(minute) * MINUTE
     const verdict = LETTERS[letter] as TargetVerdict
     const run = where === '@' ? undefined : { location: where, slot: at, verdict }
     const step = stepAlert(state, at, now, run)
     ;({ state } = step)
-    for (const { kind, quiet } of step.events) told.push(`${minute}:${quiet ? '(' : ''}${kind}`)
+    for (const { kind, quiet } of step.events) notified.push(`${minute}:${quiet ? '(' : ''}${kind}`)
   }
-  return told.join(' ')
+  return notified.join(' ')
 }
 
 const RUNS = (failedRunThreshold: number, more: object = {}) => ({
@@ -73,7 +73,7 @@ describe('stories', () => {
       rulesFor(),
       '1:failure 3:recovery',
     ],
-    ['passed runs tell nothing', 'a1p a2p b3p', rulesFor(), ''],
+    ['passed runs notify nobody', 'a1p a2p b3p', rulesFor(), ''],
     [
       'three runs in a row are needed',
       'a1f a2f a3p a4f a5f a6f a7p',
@@ -161,7 +161,7 @@ describe('stories', () => {
       '1:failure 6:reminder',
     ],
     [
-      'degraded is told once, and its end',
+      'degraded is notified once, and so is its end',
       'a1d a2d a3p',
       rulesFor(),
       '1:degraded 3:degraded-recovery',
@@ -187,15 +187,15 @@ describe('stories', () => {
     ['a degraded run ends a row of failed ones', 'a1f a2d a3f', rulesFor(RUNS(2)), '2:degraded'],
     ['an older slot changes nothing', 'a2f a1p a3p a2f', rulesFor(), '2:failure 3:recovery'],
     ['the same slot twice counts once', 'a1f a1f', rulesFor(RUNS(2)), ''],
-    ['muted, nothing is told', 'muted a1f a2p', rulesFor(REMINDERS(5)), ''],
+    ['muted, no notification is sent', 'muted a1f a2p', rulesFor(REMINDERS(5)), ''],
     [
-      'unmuted while failing, it is told with the next run',
+      'unmuted while failing, the next run sends the notification',
       'muted a1f @6 unmuted a7f a8p',
       rulesFor(REMINDERS(5)),
       '7:failure 8:recovery',
     ],
     [
-      'muted after it was told, its end is quiet',
+      'muted after the notification, its end is quiet',
       'a1f muted a2p unmuted a3f',
       rulesFor(),
       '1:failure 2:(recovery 3:failure',
@@ -206,7 +206,7 @@ describe('stories', () => {
       rulesFor(REMINDERS(1)),
       '1:failure 12:reminder',
     ],
-    ['muted, degraded is not told', 'muted a1d unmuted a2d', rulesFor(), '2:degraded'],
+    ['muted, degraded is not notified', 'muted a1d unmuted a2d', rulesFor(), '2:degraded'],
     [
       'a location that the monitor left does not keep it failing',
       'a1p b2f -b a3p',
@@ -233,8 +233,8 @@ describe('stories', () => {
       rulesFor(SHARE(100), parallel()),
       '12:failure 9:recovery 13:failure 14:recovery',
     ],
-  ])('%s', (_sentence, words, rules, expected) => {
-    expect(story(words, rules)).toBe(expected)
+  ])('%s', (_sentence, script, rules, expected) => {
+    expect(story(script, rules)).toBe(expected)
   })
 })
 
@@ -310,11 +310,11 @@ describe('whatever comes', () => {
   test('degraded and its end take turns, unless a failure comes between', () => {
     fc.assert(
       fc.property(runs, rules, (all, by) => {
-        let told = false
+        let notified = false
         const outOfTurn = play(all, by, () => false).filter(({ kind }) => {
-          const before = told
-          if (kind === 'degraded') told = true
-          else if (kind === 'degraded-recovery' || kind === 'failure') told = false
+          const before = notified
+          if (kind === 'degraded') notified = true
+          else if (kind === 'degraded-recovery' || kind === 'failure') notified = false
           return before !== (kind === 'degraded-recovery') && kind.startsWith('degraded')
         })
         expect(outOfTurn).toEqual([])

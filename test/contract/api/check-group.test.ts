@@ -178,25 +178,28 @@ describe('what holds', () => {
     expect(holds({}, group, 'URL')).toEqual(monitorOf())
   })
 
-  test.each(['PLAYWRIGHT', 'HEARTBEAT'])('no retries of %s, whoever asks for them', (checkType) => {
-    expect(holds({}, { retryStrategy: retry }, checkType).retryStrategy).toBeNull()
-    const alone = monitorOf({ retryStrategy: retry }, checkType)
-    expect(effectiveMonitor(alone, undefined).retryStrategy).toBeNull()
-  })
+  test.each(['PLAYWRIGHT', 'HEARTBEAT'])(
+    'no retries of %s, from neither group nor monitor',
+    (checkType) => {
+      expect(holds({}, { retryStrategy: retry }, checkType).retryStrategy).toBeNull()
+      const alone = monitorOf({ retryStrategy: retry }, checkType)
+      expect(effectiveMonitor(alone, undefined).retryStrategy).toBeNull()
+    },
+  )
 })
 
-const word = fc.constantFrom('a', 'b', 'c', 'd')
-const words = fc.uniqueArray(word)
+const tag = fc.constantFrom('a', 'b', 'c', 'd')
+const tags = fc.uniqueArray(tag)
 const shared = {
   activated: fc.boolean(),
   muted: fc.boolean(),
-  tags: words,
-  locations: words,
-  privateLocations: fc.option(words),
+  tags,
+  locations: tags,
+  privateLocations: fc.option(tags),
   runParallel: fc.boolean(),
   runtimeId: fc.constantFrom(null, '2026.04', '2025.04'),
   retryStrategy: fc.constantFrom(null, { type: 'FIXED' }, { type: 'NO_RETRIES' }),
-  environmentVariables: fc.uniqueArray(fc.record({ key: word, value: fc.string() }), {
+  environmentVariables: fc.uniqueArray(fc.record({ key: tag, value: fc.string() }), {
     selector: ({ key }) => key,
   }),
 }
@@ -266,7 +269,7 @@ describe('refused', () => {
     ['nothing at a time', { concurrency: 0 }, 'concurrency'],
     ['older rules', { v: 1 }, 'v'],
     [
-      'a source that API monitors lack',
+      'a source that API monitors do not have',
       { apiCheckDefaults: { assertions: [{ source: 'X', comparison: 'EQUALS' }] } },
       'apiCheckDefaults.assertions.0.source',
     ],

@@ -1,4 +1,4 @@
-// Aim: a JSONPath means what RFC 9535 says, `.length` adds to that without changing it, mistakes are told
+// Aim: a JSONPath means what RFC 9535 says, `.length` adds to that without changing it, mistakes are reported
 // with their position, and evaluation never costs more than it was allowed.
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'

@@ -1,4 +1,4 @@
-// Aim: envelopes of Sentry's protocol are read to the letter, whoever made them, and what is kept of an event
+// Aim: envelopes of Sentry's protocol are read to the letter, from any SDK, and the stored part of an event
 // has its bounds whatever it holds.
 import { describe, expect, test } from 'vitest'
 import {

@@ -46,9 +46,9 @@ async function check(request: object, more: object = {}) {
     request: { method: 'GET', ...request },
     ...more,
   })
-  const seen = await api.prepare(monitor)(testContext())
-  const observed = seen.observed as unknown as HttpObserved
-  return { ...seen, observed, codes: seen.failures.map((one) => one.code) }
+  const outcome = await api.prepare(monitor)(testContext())
+  const observed = outcome.observed as unknown as HttpObserved
+  return { ...outcome, observed, codes: outcome.failures.map((one) => one.code) }
 }
 
 async function sent(request: object): Promise<Received> {
@@ -127,12 +127,12 @@ describe('requests', () => {
   })
 
   test('a header that cannot be sent is a fault of the settings, and its value is not shown', async () => {
-    const seen = await check({
+    const outcome = await check({
       url: 'http://127.0.0.1:9/',
       headers: [pair('x', 'hunter2\r\nEvil: 1')],
     })
-    expect(seen.codes).toEqual(['SETTINGS_INVALID'])
-    expect(JSON.stringify(seen)).not.toContain('hunter2')
+    expect(outcome.codes).toEqual(['SETTINGS_INVALID'])
+    expect(JSON.stringify(outcome)).not.toContain('hunter2')
   })
 
   test.each([
@@ -142,10 +142,12 @@ describe('requests', () => {
     ['setupSnippetId', null, []],
   ])('%s of %j', async (field, value, codes) => {
     await using server = await startEcho()
-    const seen = await check({ url: `http://${server.authority}/` }, { [field]: value })
-    expect(seen.codes).toEqual(codes)
+    const outcome = await check({ url: `http://${server.authority}/` }, { [field]: value })
+    expect(outcome.codes).toEqual(codes)
     expect(server.received).toHaveLength(codes.length === 0 ? 1 : 0)
-    expect(api.samples(seen.observed as unknown as Record<string, unknown>)).toBeInstanceOf(Array)
+    expect(api.samples(outcome.observed as unknown as Record<string, unknown>)).toBeInstanceOf(
+      Array,
+    )
   })
 })
 
@@ -203,12 +205,12 @@ describe('redirects', () => {
 
   test('credentials in a URL are used and not shown', async () => {
     await using server = await startEcho()
-    const seen = await check({
+    const outcome = await check({
       url: `http://u:hunter2@${server.authority}/302?to=//v:hunter3@${server.authority}/end`,
     })
     expect(server.received[1]?.headers.authorization).toContain('Basic')
-    expect(JSON.stringify(seen.observed.hops)).not.toContain('hunter2@')
-    expect(seen.observed.hops[1]?.url).toBe(`http://${server.authority}/end`)
+    expect(JSON.stringify(outcome.observed.hops)).not.toContain('hunter2@')
+    expect(outcome.observed.hops[1]?.url).toBe(`http://${server.authority}/end`)
   })
 })
 
@@ -222,9 +224,9 @@ describe('assertions', () => {
       response.end('{"id": 9007199254740992}'),
     )
     const assertions = [{ source: 'JSON_BODY', property: '$.id', comparison, target }]
-    const seen = await check({ url: `http://${server.authority}/`, assertions })
-    expect(seen.codes).toEqual(codes)
-    expect(JSON.parse(JSON.stringify(seen.failures))).toEqual(seen.failures)
+    const outcome = await check({ url: `http://${server.authority}/`, assertions })
+    expect(outcome.codes).toEqual(codes)
+    expect(JSON.parse(JSON.stringify(outcome.failures))).toEqual(outcome.failures)
   })
 
   const assertion = (source: string, property: string, comparison: string, target: string) => ({
@@ -251,23 +253,23 @@ describe('assertions', () => {
     ],
   ])('on %s', async (_, one, codes) => {
     await using server = await startEcho()
-    const seen = await check({ url: `http://${server.authority}/`, assertions: [one] })
-    expect(seen.codes).toEqual(codes)
+    const outcome = await check({ url: `http://${server.authority}/`, assertions: [one] })
+    expect(outcome.codes).toEqual(codes)
   })
 
   test('see more of a body than is shown', async () => {
     const body = `${'x'.repeat(20_000)}needle`
     await using server = await startHttpServer((_, response) => response.end(body))
-    const seen = await check({
+    const outcome = await check({
       url: `http://${server.authority}/`,
       assertions: [assertion('TEXT_BODY', '', 'CONTAINS', 'needle')],
     })
-    expect(seen.codes).toEqual([])
-    expect(seen.observed.response).toMatchObject({
+    expect(outcome.codes).toEqual([])
+    expect(outcome.observed.response).toMatchObject({
       bodyTruncated: true,
       unpackedBytes: body.length,
     })
-    expect(seen.observed.response?.body).toBe('x'.repeat(4096))
+    expect(outcome.observed.response?.body).toBe('x'.repeat(4096))
   })
 
   test('a body in another charset is read in it, a binary one is not shown', async () => {
@@ -299,6 +301,6 @@ test('a body that the server does not take is a time-out in sending', async () =
       body: 'x'.repeat(16_777_216),
     },
   })
-  const seen = await api.prepare(monitor)(testContext({ signal: deadlineAfter(300) }))
-  expect(seen.failures.map((one) => one.code)).toEqual(['TIMEOUT_SEND'])
+  const outcome = await api.prepare(monitor)(testContext({ signal: deadlineAfter(300) }))
+  expect(outcome.failures.map((one) => one.code)).toEqual(['TIMEOUT_SEND'])
 })

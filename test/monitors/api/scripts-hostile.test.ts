@@ -137,20 +137,20 @@ describe('a set-up script that', () => {
 
   test('reads the agent’s environment and files finds nothing of it', async () => {
     process.env['PLANTED_FOR_SCRIPTS'] = 'planted-in-agent'
-    const { seen } = await run(
+    const { scripted } = await run(
       `const fs = require('fs')
         for (const path of ['/proc/${process.pid}/environ', '/proc/self/environ', '${import.meta.filename}']) {
           try { console.log(fs.readFileSync(path, 'utf8')) } catch (error) { console.log(error.code) }
         }`,
     )
-    expect(JSON.stringify(seen.scripts?.console)).not.toContain('planted-in-agent')
+    expect(JSON.stringify(scripted.scripts?.console)).not.toContain('planted-in-agent')
     delete process.env['PLANTED_FOR_SCRIPTS']
   })
 
   test('reaches for blocked networks itself is refused, and the result names the address', async () => {
     const blocked = ['127.0.0.3/32']
     const host = testScriptHost({ blocked })
-    const { seen, codes } = await run(
+    const { scripted, codes } = await run(
       `const tries = [fetch('http://127.0.0.3:${server.port}/'), new Promise((_, no) =>
           require('net').connect(${server.port}, '127.0.0.3').on('error', no))]
         console.log((await Promise.allSettled(tries)).map((one) => one.status).join())`,
@@ -159,10 +159,10 @@ describe('a set-up script that', () => {
     )
     host.close()
     expect(codes).toEqual([])
-    expect(seen.scripts?.console[0]?.text).toBe('rejected,rejected')
+    expect(scripted.scripts?.console[0]?.text).toBe('rejected,rejected')
     const { port } = server
     const refused = { host: '127.0.0.3', port, code: 'ADDRESS_BLOCKED', network: '127.0.0.3/32' }
-    expect(seen.scripts?.refused).toEqual([refused, refused])
+    expect(scripted.scripts?.refused).toEqual([refused, refused])
   })
 
   test('leaves timers and processes behind: the check ends, and they with it', async () => {

@@ -1,4 +1,4 @@
-// Aim: what goes wrong with set-up and tear-down scripts of API monitors is told for what it is, and secrets that
+// Aim: errors of set-up and tear-down scripts of API monitors get the right verdict and code, and secrets that
 // they know, fetch or make stay in.
 import { afterAll, describe, expect, test } from 'vitest'
 import {
@@ -17,7 +17,7 @@ describe('verdicts', () => {
     ['set-up throws', `throw new Error('no user')`, '', 'failed', ['SCRIPT_FAILED'], 0],
     ['set-up throws no error', `throw undefined`, '', 'failed', ['SCRIPT_FAILED'], 0],
     ['set-up does not parse', `const = 1`, '', 'errored', ['SCRIPT_INVALID'], 0],
-    ['set-up lacks an import', `require('nowhere')`, '', 'errored', ['SCRIPT_INVALID'], 0],
+    ['set-up with a missing import', `require('nowhere')`, '', 'errored', ['SCRIPT_INVALID'], 0],
     ['set-up reads bad JSON', `JSON.parse('{')`, '', 'failed', ['SCRIPT_FAILED'], 0],
     ['tear-down throws', '', `throw new Error('left over')`, 'failed', ['SCRIPT_FAILED'], 1],
     ['tear-down does not parse', '', `const = 1`, 'errored', ['SCRIPT_INVALID'], 1],
@@ -28,7 +28,7 @@ describe('verdicts', () => {
     expect(result.left).toEqual([])
   })
 
-  test('an error tells its place in the script, whatever it is written in', async () => {
+  test('an error shows its place in the script, in any language', async () => {
     const plain = await run(`\nthrow new Error('here')`)
     expect(plain.failures[0]?.details).toMatchObject({ file: 'set-up.ts', line: 2, column: 7 })
     const typed = await run(`const a: string = ''\n\nthrow new Error(a + 'here')`, '', {
@@ -38,7 +38,7 @@ describe('verdicts', () => {
     expect(typed.failures[0]?.message).toContain('here')
   })
 
-  test('assertions are evaluated beside a tear-down script that fails', async () => {
+  test('assertions are evaluated although the tear-down script fails', async () => {
     const assertions = [{ source: 'STATUS_CODE', comparison: 'EQUALS', target: '201' }]
     const { codes } = await run('', `throw new Error('x')`, { request: { assertions } })
     expect(codes.toSorted((a, b) => (a < b ? -1 : 1))).toEqual([
@@ -72,8 +72,8 @@ describe('verdicts', () => {
 
   test('the runtime that a monitor names is the one that runs', async () => {
     const other = testScriptHost({ tools: runtimeFolder('2025.04') })
-    const { seen } = await run('1', '', { host: other, more: { runtimeId: '2025.04' } })
-    expect(seen.scripts?.runtime).toBe('2025.04')
+    const { scripted } = await run('1', '', { host: other, more: { runtimeId: '2025.04' } })
+    expect(scripted.scripts?.runtime).toBe('2025.04')
     other.close()
   })
 })
@@ -90,12 +90,12 @@ test('secrets stay in: known ones, what a script puts into headers, and new valu
     { variables: [variable('KEY', 'planted-key-42', true), variable('PIN', 'old-pin', true)] },
   )
   expect(result.sent.headers.authorization).toBe('Bearer fetched-token-42')
-  const told = JSON.stringify(result, (key, value: unknown) =>
+  const json = JSON.stringify(result, (key, value: unknown) =>
     key === 'received' || key === 'sent' ? undefined : value,
   )
   for (const secret of ['planted-key-42', 'fetched-token-42', 'changed-pin-42', 'password-42']) {
-    expect(told).not.toContain(secret)
-    expect(told).not.toContain(Buffer.from(secret).toString('base64'))
+    expect(json).not.toContain(secret)
+    expect(json).not.toContain(Buffer.from(secret).toString('base64'))
   }
   expect(result.lines?.[0]).toBe('[scrubbed] [scrubbed] [scrubbed] [scrubbed]')
 })

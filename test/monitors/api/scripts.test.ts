@@ -187,7 +187,7 @@ test('scripts know their check, keep state, write to a console, and their time i
     'undefined ',
     'warned',
   ])
-  const { scripts } = result.seen
+  const { scripts } = result.scripted
   expect(scripts).toMatchObject({ runtime: '2026.04', usage: { processesMax: 1 } })
   expect(scripts?.setUp?.durationMs).toBeGreaterThan(690)
   expect(scripts?.tearDown?.durationMs).toBeGreaterThan(690)
@@ -241,23 +241,23 @@ describe('a tear-down script changes the answer before it is evaluated', () => {
         { source: 'JSON_BODY', property: '$.filler', comparison: 'CONTAINS', target: 'xxx' },
       ],
     }
-    const { failures, seen } = await run('', 'console.log(response.bodyTruncated)', { request })
+    const { failures, scripted } = await run('', 'console.log(response.bodyTruncated)', { request })
     expect(failures).toEqual([])
-    expect(seen.scripts).toMatchObject({
+    expect(scripted.scripts).toMatchObject({
       console: [{ text: 'true' }],
       notes: [expect.stringContaining('characters of the body')],
     })
   })
 
   test('it runs when no answer came, so that it may clean up, and the request’s failure stands alone', async () => {
-    const { codes, verdict, seen } = await run(
+    const { codes, verdict, scripted } = await run(
       `process.env.MADE = '7'`,
       `console.log('clean', process.env.MADE, response.statusCode); JSON.parse(response.body)`,
       { request: { url: 'http://127.0.0.1:9/' } },
     )
     expect([verdict, codes]).toEqual(['failed', ['CONNECT_REFUSED']])
-    expect(seen.scripts?.console).toEqual([{ type: 'stdout', text: 'clean 7 0' }])
-    expect(seen.scripts?.tearDown?.error).toContain('JSON')
+    expect(scripted.scripts?.console).toEqual([{ type: 'stdout', text: 'clean 7 0' }])
+    expect(scripted.scripts?.tearDown?.error).toContain('JSON')
   })
 })
 

@@ -139,7 +139,7 @@ describe('comparisons', () => {
 })
 
 describe('reports', () => {
-  test('every assertion that fails, in order, in words and as data', async () => {
+  test('every assertion that fails, in order, as text and as data', async () => {
     const failures = await evaluate(
       '{"status":"down","n":1}',
       assertion('JSON_BODY', 'EQUALS', { property: '$.n', target: '1' }),
@@ -349,7 +349,7 @@ describe('time', () => {
     expect(failures.map(({ code }) => code)).toEqual(['ASSERTION_REGEX_TIMEOUT'])
   })
 
-  test('the line is bounded: who finds it full is told', async () => {
+  test('the queue is bounded: an assertion beyond it is refused', async () => {
     const controller = new AbortController()
     const sources = { TEXT: { kind: 'text', text: () => bomb } } as const
     const slow = assertion('TEXT', 'NOT_NULL', { property: '(a+)+$' })
@@ -365,7 +365,7 @@ describe('time', () => {
 
 describe('cost of a pattern', () => {
   test.each([
-    ['plain words', 'all is well', 1000, true],
+    ['plain text', 'all is well', 1000, true],
     ['one repetition on a short text', 'v(\\d+)', 300, true],
     ['one repetition on a long text', 'v(\\d+)', 1_000_000, false],
     ['a repeated group', '(ab)+', 10, false],

@@ -1,4 +1,4 @@
-// Aim: a thread that does not get ready in time is told apart from an assertion that takes too long.
+// Aim: a thread that does not get ready in time is distinguished from an assertion that takes too long.
 import { describe, expect, test } from 'vitest'
 import { EvaluationThread } from '../../../src/monitors/assertions/evaluation-thread.ts'
 

@@ -1,5 +1,5 @@
-// Aim: a browser monitor tells what its pages did (console, errors, requests, vitals), leaves screenshot and
-// trace when it fails, ends within seconds when it is told to, and reaches nothing that is blocked.
+// Aim: a browser monitor reports its pages (console, errors, requests, vitals), stores screenshot and
+// trace when it fails, ends within seconds when it is cancelled, and reaches nothing that is blocked.
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -32,7 +32,7 @@ function run(
   return runScriptMonitor(browser, { script: written(script), ...definition }, { host, ...options })
 }
 
-test('a browser that is not there is told, with the way out', async () => {
+test('a missing browser is reported, with the remedy', async () => {
   const lent = testScriptHost({ chromiumPath: '/nowhere/chromium' })
   const { codes, failures } = await run(HEAD, {}, { host: lent })
   expect(codes).toEqual(['BROWSER_MISSING'])
@@ -40,7 +40,7 @@ test('a browser that is not there is told, with the way out', async () => {
 })
 
 describe.skipIf(why !== undefined)(`with Chromium ${why ?? ''}`, () => {
-  test('pages tell their console, errors, requests and vitals', async () => {
+  test('pages report their console, errors, requests and vitals', async () => {
     const { failures, observed, artifacts } = await run(`${HEAD}test('shop', async ({ page }) => {
       await page.goto('{site}/')
       await test.step('look', () => expect(page.locator('#stock')).toHaveText('in stock'))
@@ -85,13 +85,14 @@ describe.skipIf(why !== undefined)(`with Chromium ${why ?? ''}`, () => {
   })
 
   test('a failing test leaves a screenshot and a trace', async () => {
-    const { codes, artifacts, kept } = await run(`${HEAD}test('shop', async ({ page }) => {
+    const { codes, artifacts, artifactFolder } =
+      await run(`${HEAD}test('shop', async ({ page }) => {
       await page.goto('{site}/')
       await expect(page.locator('#stock')).toHaveText('sold out', { timeout: 500 })
     })`)
     expect(codes).toEqual(['SCRIPT_FAILED'])
     expect(artifacts).toEqual(expect.arrayContaining(['test-failed-1.png', 'trace.zip']))
-    expect(existsSync(join(kept, 'trace.zip'))).toBe(true)
+    expect(existsSync(join(artifactFolder, 'trace.zip'))).toBe(true)
   })
 
   test('a plain script finds its browser, and its pages are watched', async () => {

@@ -24,7 +24,7 @@ const authority = createAuthority()
 const ANY_CODE = [{ source: 'RESPONSE_CODE', comparison: 'EQUALS', target: 'NXDOMAIN' }]
 
 interface Case {
-  /** The exporter's settings beside query_name, query_type and the address family. */
+  /** The exporter's settings in addition to query_name, query_type and the address family. */
   theirs?: string
   ours?: object
   query: string
@@ -189,8 +189,8 @@ function portOf(where: Case['at']): number {
   }
 }
 
-describe.skipIf(why !== undefined)(`beside blackbox_exporter ${why ?? ''}`, () => {
-  test.each(Object.entries(cases))('%s', async (name, wish) => {
+describe.skipIf(why !== undefined)(`compared with blackbox_exporter ${why ?? ''}`, () => {
+  test.each(Object.entries(cases))('%s', async (name, options) => {
     const {
       query,
       type: recordType,
@@ -199,7 +199,7 @@ describe.skipIf(why !== undefined)(`beside blackbox_exporter ${why ?? ''}`, () =
       passes,
       exporterPasses = passes,
       differs = {},
-    } = wish
+    } = options
     const port = portOf(at)
     const theirs = await exporter.measure(slug(name), `127.0.0.1:${port}`)
     const request = { query, recordType, nameServer: '127.0.0.1', port, ...ours }

@@ -1,4 +1,4 @@
-// Aim: a DNS check tells what real name servers answer, over every protocol and for every type, with its
+// Aim: a DNS check reports the answers of real name servers, over every protocol and for every type, with its
 // flags, sections and times.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { DnsRecord } from '../../../src/network/dns/message.ts'
@@ -64,13 +64,13 @@ describe.skipIf(why !== undefined)(`unbound ${why ?? ''}`, () => {
   })
 
   test('everything that is seen', async () => {
-    const seen = await checkDns({ recordType: 'AAAA', ...at(unbound.port) })
-    expect(seen).toMatchObject({
+    const result = await checkDns({ recordType: 'AAAA', ...at(unbound.port) })
+    expect(result).toMatchObject({
       failures: [],
       degraded: false,
       responseTimeMs: expect.any(Number),
     })
-    expect(seen.observed).toEqual({
+    expect(result.observed).toEqual({
       query: 'www.zone.example',
       recordType: 'AAAA',
       address: '127.0.0.1',
@@ -99,7 +99,7 @@ describe.skipIf(why !== undefined)(`unbound ${why ?? ''}`, () => {
     })
   })
 
-  test('records of all sections are told apart', async () => {
+  test('records of all sections are distinguished', async () => {
     const { observed } = await checkDns({
       query: 'host.below.zone.example',
       recursionDesired: false,

@@ -25,7 +25,7 @@ describe('datagrams that are no answer are ignored and counted, and waiting goes
     ['a query', (query) => withWord(rightAnswer(query), 2, (flags) => flags & ~QR)],
     ['the query itself', (query) => query],
     ['another operation', (query) => withWord(rightAnswer(query), 2, (flags) => flags | 0x2800)],
-    ['another name', (query) => withWord(rightAnswer(query), 13, (word) => word ^ 1)],
+    ['another name', (query) => withWord(rightAnswer(query), 13, (uint16) => uint16 ^ 1)],
     ['another type', (query) => withWord(rightAnswer(query), ANSWER_AT - 4, () => 28)],
     ['another class', (query) => withWord(rightAnswer(query), ANSWER_AT - 2, () => 3)],
     ['two questions', (query) => withWord(rightAnswer(query), 4, () => 2)],

@@ -151,8 +151,8 @@ describe('a cancelled run', () => {
   })
 
   test.each<[string, string, string]>([
-    ['UDP', 'in silence', 'TIMEOUT_FIRST_BYTE'],
-    ['TCP', 'in silence', 'TIMEOUT_FIRST_BYTE'],
+    ['UDP', 'without an answer', 'TIMEOUT_FIRST_BYTE'],
+    ['TCP', 'without an answer', 'TIMEOUT_FIRST_BYTE'],
     ['DOT', 'in the handshake', 'TIMEOUT_TLS'],
     ['DOH', 'in the handshake', 'TIMEOUT_TLS'],
   ])('a deadline over %s %s', async (protocol, _, code) => {
@@ -164,7 +164,7 @@ describe('a cancelled run', () => {
   })
 })
 
-/** A server on a free port, which tells when the first connection has been secured or used. */
+/** A server on a free port, which reports when the first connection has been secured or used. */
 async function withReached(server: ReturnType<typeof createTlsServer> | Http2Server) {
   const { promise, resolve } = Promise.withResolvers<void>()
   server.once('secureConnection', () => setImmediate(resolve))

@@ -19,7 +19,7 @@ import { fixedResolver } from '../../support/monitors/monitor-context.ts'
 
 const at = (port: number) => ({ nameServer: '127.0.0.1', port })
 
-describe('silence', () => {
+describe('no answer', () => {
   test('a query that is lost is sent again, on the same socket, with the same id', async () => {
     let lost = 0
     await using server = await startHostileNameServer({
@@ -123,7 +123,7 @@ describe('connections', () => {
       overTcp((query) => withWord(rightAnswer(query), 13, (w) => w ^ 1)),
       'DNS_MISMATCH',
     ],
-    ['silence', {}, 'TIMEOUT_FIRST_BYTE'],
+    ['no answer', {}, 'TIMEOUT_FIRST_BYTE'],
     ['a beginning', { tcp: (_, s) => void s.write(Buffer.from([1, 0, 0])) }, 'TIMEOUT_DOWNLOAD'],
   ])('%s', async (_, misdeeds, code) => {
     await using server = await startHostileNameServer(misdeeds)
@@ -181,7 +181,7 @@ describe('the location’s proxy', () => {
     const request = { protocol: 'TCP', nameServer: 'ns.inside', port: server.port }
     const { codes, observed } = await checkDns(request, {}, options)
     expect(codes).toEqual([])
-    expect(proxy.seen).toEqual([`CONNECT ns.inside:${server.port}`])
+    expect(proxy.requestLines).toEqual([`CONNECT ns.inside:${server.port}`])
     expect(observed.phases.proxyMs).toBeGreaterThan(0)
   })
 
@@ -190,7 +190,7 @@ describe('the location’s proxy', () => {
     await using proxy = await startConnectProxy()
     const options = { proxyUrl: `http://${proxy.authority}` }
     expect((await checkDns(at(server.port), {}, options)).codes).toEqual([])
-    expect(proxy.seen).toEqual([])
+    expect(proxy.requestLines).toEqual([])
   })
 })
 

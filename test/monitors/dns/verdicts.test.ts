@@ -28,8 +28,8 @@ afterAll(() => stopZoneServers(servers))
 
 const at = (port: number) => ({ nameServer: '127.0.0.1', port })
 
-type Wish = [source: string, comparison: string, target?: string, property?: string]
-const assertion = ([source, comparison, target = '', property = '']: Wish) => ({
+type Expectation = [source: string, comparison: string, target?: string, property?: string]
+const assertion = ([source, comparison, target = '', property = '']: Expectation) => ({
   source,
   comparison,
   target,
@@ -37,7 +37,7 @@ const assertion = ([source, comparison, target = '', property = '']: Wish) => ({
 })
 
 describe.skipIf(why !== undefined)(`verdicts ${why ?? ''}`, () => {
-  test.each<[string, object, Wish[], string[]]>([
+  test.each<[string, object, Expectation[], string[]]>([
     ['NOERROR is wanted by default', { query: 'no.zone.example' }, [], ['DNS_RESPONSE_CODE']],
     ['no record of the type is no error', { recordType: 'MX' }, [], []],
     [

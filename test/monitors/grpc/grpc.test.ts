@@ -114,7 +114,7 @@ describe('calls by reflection', () => {
   test.each([
     ['a method', 'shop.v1.Shop/Gret', /Greet/],
     ['a service', 'shop.v1.Shopp/Greet', /shop\.v1\.Shop\b/],
-  ])('%s that does not exist is told with those that are near', async (_, method, near) => {
+  ])('%s that does not exist is reported with similar names', async (_, method, near) => {
     const observation = await run({ method })
     expect(codes(observation)).toEqual(['GRPC_METHOD_NOT_FOUND'])
     expect(observation.failures[0]?.message).toMatch(near)
@@ -173,7 +173,7 @@ describe('calls by a proto text', () => {
     expect(observation.failures[0]?.details).toEqual({ line: 3 })
   })
 
-  test('a method that it lacks is a fault of the settings', async () => {
+  test('a missing method is a fault of the settings', async () => {
     const observation = await run(byText({ method: 'shop.v1.Shop/Gret' }))
     expect(codes(observation)).toEqual(['GRPC_METHOD_UNDEFINED'])
     expect(observation.failures[0]?.message).toMatch(/Greet/)
@@ -216,7 +216,7 @@ describe('streams of answers', () => {
   })
 
   test('end with a status, too', async () => {
-    const observation = await run(count({ count: 2, status: 8, words: 'that is all' }))
+    const observation = await run(count({ count: 2, status: 8, reason: 'that is all' }))
     expect(codes(observation)).toEqual(['GRPC_STATUS'])
     expect(observation.observed).toMatchObject({ status: 'RESOURCE_EXHAUSTED' })
     expect(observation.observed.response?.messages).toBe(2)
@@ -243,7 +243,7 @@ describe('status', () => {
     [16, 'UNAUTHENTICATED'],
     [42, 'UNKNOWN'],
   ])('%i %s fails', async (code, status) => {
-    const observation = await run(greet({ status: code, words: 'warum? 100% ä' }))
+    const observation = await run(greet({ status: code, reason: 'warum? 100% ä' }))
     expect(codes(observation)).toEqual(['GRPC_STATUS'])
     expect(observation.observed).toMatchObject({
       statusCode: code,

@@ -26,7 +26,7 @@ import {
   flooding,
   resetting,
   saying,
-  silent,
+  unresponsive,
   startTls,
   type Behaviour,
 } from '../../support/monitors/tcp-servers.ts'
@@ -45,7 +45,7 @@ const long = (bytes: number) => [['x-long', 'x'.repeat(bytes)]] as const
 
 describe('stalls', () => {
   test.each<[string, Behaviour, string, Options?]>([
-    ['after the connection', silent, 'TIMEOUT_FIRST_BYTE'],
+    ['after the connection', unresponsive, 'TIMEOUT_FIRST_BYTE'],
     ['after the settings', answering(), 'TIMEOUT_FIRST_BYTE'],
     ['after the headers', answering(answerHeaders()), 'TIMEOUT_DOWNLOAD'],
     [
@@ -109,7 +109,7 @@ describe('what is not HTTP/2', () => {
     ['TLS that wants HTTP/1.1', ['http/1.1']],
   ])('%s', async (_, protocols) => {
     const options = protocols === undefined ? pair : { ...pair, ALPNProtocols: protocols }
-    await using server = await startTls(options, silent)
+    await using server = await startTls(options, unresponsive)
     const config = { ...HEALTH, tls: true }
     const observation = await runGrpc({ port: server.port, config, request: { skipSSL: true } })
     expect(codes(observation)).toEqual(['HTTP2_NOT_SPOKEN'])
@@ -221,8 +221,8 @@ describe('HTTP/2 with broken rules', () => {
 
 describe('cancelled', () => {
   const stages: [string, Behaviour, Options?][] = [
-    ['while connecting', silent],
-    ['before the settings', silent],
+    ['while connecting', unresponsive],
+    ['before the settings', unresponsive],
     ['before the headers', answering()],
     ['before the message', answering(answerHeaders())],
     ['before the trailers', answering(answerHeaders(), data(empty))],
@@ -266,7 +266,7 @@ describe('cancelled', () => {
   })
 
   test('in the TLS handshake', async () => {
-    await using server = await startRawServer(silent)
+    await using server = await startRawServer(unresponsive)
     const { isReason, tookMs } = await cancel(server, { ...HEALTH, tls: true })
     expect(isReason).toBe(true)
     expect(tookMs).toBeLessThan(50)

@@ -245,7 +245,7 @@ describe('reflection that is broken', () => {
     ['an empty answer', () => ({ messages: [message(Buffer.alloc(0))] }), 'GRPC_METHOD_NOT_FOUND'],
     ['an error', () => errorAnswer(7), 'GRPC_SCHEMA_INVALID'],
     ['nothing found', () => NOT_FOUND, 'GRPC_METHOD_NOT_FOUND'],
-    ['credentials asked for', () => ({ status: 16, words: 'who%3F' }), 'GRPC_STATUS'],
+    ['credentials asked for', () => ({ status: 16, reason: 'who%3F' }), 'GRPC_STATUS'],
     ['a web page', () => ({ headers: { 'content-type': 'text/html' } }), 'GRPC_NOT_SPOKEN'],
     [
       'files without end',

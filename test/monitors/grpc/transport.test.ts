@@ -30,7 +30,7 @@ describe('metadata', () => {
       { key: 'x-raw-bin', value: 'AAH_' },
     ]
     expect(codes(await run({ ...greet({}), metadata }))).toEqual([])
-    expect(server.seen().metadata).toMatchObject({
+    expect(server.latestCall().metadata).toMatchObject({
       'x-token': 'abc',
       'x-list': expect.stringMatching(/^a/) as string,
       'x-raw-bin': Buffer.from([0, 1, 255]),
@@ -70,14 +70,14 @@ describe('metadata', () => {
 
   test('the authority is host and port, or what the monitor says', async () => {
     await run(greet({}))
-    expect(server.seen().authority).toBe(`127.0.0.1:${server.port}`)
+    expect(server.latestCall().authority).toBe(`127.0.0.1:${server.port}`)
     await run(greet({}), { authority: 'shop.example' })
-    expect(server.seen().authority).toBe('shop.example')
+    expect(server.latestCall().authority).toBe('shop.example')
   })
 
   test('the time that is left goes with the call', async () => {
     await run(greet({}), { timeout: 3 })
-    const { deadlineMs } = server.seen()
+    const { deadlineMs } = server.latestCall()
     expect(deadlineMs).toBeGreaterThan(1000)
     expect(deadlineMs).toBeLessThanOrEqual(3000)
   })

@@ -1,5 +1,5 @@
 // Aim: on the same targets, ICMP monitors and blackbox_exporter come to the same verdict and see the same
-// family and hop limit. Where a row says more, the exporter has no word for it.
+// family and hop limit. Facts that only one column shows have no metric in the exporter.
 import { execFileSync } from 'node:child_process'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { aboutWhom } from '../../../src/contract/failure.ts'
@@ -29,7 +29,7 @@ const MODULES = `
 interface Row {
   what: string
   module: string
-  /** Where; `neighbour` is a host beside ours, `silent` one that answers nothing. */
+  /** Where; `neighbour` is a host next to the agent's, `silent` one that answers nothing. */
   target: string
   succeeds: boolean
   /** What we say and the exporter does not. */
@@ -84,7 +84,7 @@ const REQUESTS: Record<string, Record<string, unknown>> = {
   whole: { payloadBytes: 9000, dontFragment: true },
 }
 
-describe.skipIf(why !== undefined)(`beside blackbox_exporter ${why ?? ''}`, () => {
+describe.skipIf(why !== undefined)(`compared with blackbox_exporter ${why ?? ''}`, () => {
   let exporter: Exporter
   let neighbour: NetworkNamespace
   let silent: NetworkNamespace
@@ -109,9 +109,9 @@ describe.skipIf(why !== undefined)(`beside blackbox_exporter ${why ?? ''}`, () =
       'table inet t { chain c { type filter hook input priority 0; icmp type echo-request reject with icmp type host-unreachable; }; }',
     )
     places = {
-      neighbour: neighbour.inside,
-      silent: silent.inside,
-      objecting: objecting.inside,
+      neighbour: neighbour.address,
+      silent: silent.address,
+      objecting: objecting.address,
     }
   })
   afterAll(async () => {

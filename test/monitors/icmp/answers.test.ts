@@ -1,5 +1,5 @@
 // Aim: only what really answers an echo counts as its answer. Duplicates, leftovers, forgeries, damage and
-// latecomers are told apart, whatever else comes over the wire, and through both kinds of sockets.
+// late replies are distinguished, whatever other packets arrive, and through both kinds of sockets.
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { describe, expect, test } from 'vitest'
@@ -23,8 +23,8 @@ async function observe(
     ip link set lo up
     sysctl -qw net.ipv4.icmp_echo_ignore_all=1 net.ipv4.ping_group_range="${range}"
     exec "$0" "$@"`
-  const wish = JSON.stringify({ request: { hostname: '127.0.0.1', ...request } })
-  const args = ['-n', 'sh', '-ec', commands, process.execPath, program, answers, wish]
+  const options = JSON.stringify({ request: { hostname: '127.0.0.1', ...request } })
+  const args = ['-n', 'sh', '-ec', commands, process.execPath, program, answers, options]
   const { stdout } = await run('unshare', args)
   return JSON.parse(stdout) as Observation
 }

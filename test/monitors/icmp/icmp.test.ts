@@ -12,7 +12,7 @@ import type { Observation } from '../../../src/contract/observation.ts'
 import { watchedNow } from '../../../src/network/native/readiness.ts'
 import { METRICS } from '../../../src/monitors/definitions.ts'
 import { eventually } from '../../support/eventually.ts'
-import { icmpMonitor, type IcmpWish } from '../../support/monitors/icmp/icmp-process.ts'
+import { icmpMonitor, type IcmpOptions } from '../../support/monitors/icmp/icmp-process.ts'
 import {
   deadlineAfter,
   fixedResolver,
@@ -26,8 +26,8 @@ import {
 import { startStopwatch } from '../../support/stopwatch.ts'
 import { execFileSync } from 'node:child_process'
 
-function observe(wish: IcmpWish, context: Context = testContext()): Promise<Observation> {
-  return icmp.prepare(icmpMonitor(wish))(context)
+function observe(options: IcmpOptions, context: Context = testContext()): Promise<Observation> {
+  return icmp.prepare(icmpMonitor(options))(context)
 }
 
 function codesOf({ failures }: { failures: readonly Failure[] }): string[] {
@@ -103,15 +103,15 @@ describe('what is shown', () => {
 
   test('a name is looked up, and its first address is used', async () => {
     const resolver = fixedResolver({ 'two.test': ['127.0.0.2', '127.0.0.3'] })
-    const wish = { request: { ...HERE, hostname: 'two.test' } }
-    const { observed } = await observe(wish, testContext({ resolver }))
+    const options = { request: { ...HERE, hostname: 'two.test' } }
+    const { observed } = await observe(options, testContext({ resolver }))
     expect(observed).toMatchObject({ hostname: 'two.test', resolvedIp: '127.0.0.2' })
     expect(observed).not.toHaveProperty('addresses')
   })
 
   test('an address of IPv4 in the clothes of IPv6 is one of IPv4', async () => {
-    const wish = { request: { ...HERE, hostname: '::ffff:127.0.0.1', ipFamily: 'IPv6' } }
-    const { observed, failures } = await observe(wish)
+    const options = { request: { ...HERE, hostname: '::ffff:127.0.0.1', ipFamily: 'IPv6' } }
+    const { observed, failures } = await observe(options)
     expect(failures).toEqual([])
     expect(observed).toMatchObject({ resolvedIp: '127.0.0.1', ipFamily: 'IPv4' })
   })
@@ -119,12 +119,12 @@ describe('what is shown', () => {
   test('all addresses, where they are asked for', async () => {
     const addresses = Array.from({ length: 20 }, (_, n) => `127.0.1.${n + 1}`)
     const resolver = fixedResolver({ 'many.test': addresses })
-    const wish = { request: { ...HERE, hostname: 'many.test', allAddresses: true } }
-    const { observed, failures } = await observe(wish, testContext({ resolver }))
+    const options = { request: { ...HERE, hostname: 'many.test', allAddresses: true } }
+    const { observed, failures } = await observe(options, testContext({ resolver }))
     expect(failures).toEqual([])
-    const seen = observed['addresses'] as { address: string; packetLoss: number }[]
-    expect(seen.map(({ address }) => address)).toEqual(addresses.slice(0, LIMITS.addressesMax))
-    expect(seen.every(({ packetLoss }) => packetLoss === 0)).toBe(true)
+    const results = observed['addresses'] as { address: string; packetLoss: number }[]
+    expect(results.map(({ address }) => address)).toEqual(addresses.slice(0, LIMITS.addressesMax))
+    expect(results.every(({ packetLoss }) => packetLoss === 0)).toBe(true)
     expect(observed['addressesLeftOut']).toBe(20 - LIMITS.addressesMax)
   })
 
@@ -216,7 +216,7 @@ describe.skipIf(why !== undefined)(`a target that keeps silent ${why ?? ''}`, ()
     silent = createNetworkNamespace()
     const [program = '', ...prefix] = silent.prefix
     execFileSync(program, [...prefix, 'sysctl', '-qw', 'net.ipv4.icmp_echo_ignore_all=1'])
-    hostname = silent.inside
+    hostname = silent.address
   })
   afterAll(() => silent.remove())
 

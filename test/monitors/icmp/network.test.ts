@@ -5,7 +5,7 @@ import type { IcmpObserved } from '../../../src/monitors/icmp/observed.ts'
 import type { Observation } from '../../../src/contract/observation.ts'
 import { eventually } from '../../support/eventually.ts'
 import { AS_NOBODY } from '../../support/as-nobody.ts'
-import { observeElsewhere, type IcmpWish } from '../../support/monitors/icmp/icmp-process.ts'
+import { observeElsewhere, type IcmpOptions } from '../../support/monitors/icmp/icmp-process.ts'
 import {
   NETWORK_CASES,
   NO_FIREWALL,
@@ -26,7 +26,7 @@ afterAll(() => network?.remove())
 
 type Kind = 'datagram' | 'raw'
 
-function wishFor({ family, to, request }: NetworkCase): IcmpWish {
+function optionsOf({ family, to, request }: NetworkCase): IcmpOptions {
   const hostname = (to ?? ((one: RoutedNetwork) => one[family].target))(network)
   const ipFamily = family === 'v6' ? 'IPv6' : 'IPv4'
   return { request: { hostname, ipFamily, pingCount: 3, intervalMs: 20, ...request } }
@@ -36,7 +36,7 @@ function codesOf({ failures }: Observation | { failures: { code: string }[] }): 
   return failures.map(({ code }) => code)
 }
 
-function seen(observation: Observation | undefined): IcmpObserved {
+function observedOf(observation: Observation | undefined): IcmpObserved {
   return observation?.observed as unknown as IcmpObserved
 }
 
@@ -53,10 +53,10 @@ describe.skipIf(why !== undefined)(`in a network ${why ?? ''}`, () => {
       const prefix = prefixFor(kind)
       if (breaks !== undefined) network.run(...breaks)
       try {
-        const [observation] = await observeElsewhere(prefix, [wishFor(one)])
+        const [observation] = await observeElsewhere(prefix, [optionsOf(one)])
         expect(codesOf(observation ?? { failures: [] })).toEqual(codes)
         const { packetLoss, errors, socket, packetsSent, packetsReceived, pingResults } =
-          seen(observation)
+          observedOf(observation)
         expect({ packetLoss, socket }).toEqual({ packetLoss: loss, socket: kind })
         expect(errors[0]).toEqual(
           error === undefined ? undefined : { ...error, count: packetsSent - packetsReceived },
@@ -70,7 +70,7 @@ describe.skipIf(why !== undefined)(`in a network ${why ?? ''}`, () => {
       }
     })
 
-    test('errors are told apart when many targets fail at once', async () => {
+    test('errors are distinguished when many targets fail at once', async () => {
       const { target, nobody, router } = network.v4
       const hosts = [target, '10.2.0.98', nobody, router]
       const options = hosts.flatMap((hostname) =>
@@ -112,7 +112,7 @@ describe.skipIf(why !== undefined)(`in a network ${why ?? ''}`, () => {
       await eventually(() => echoesOf(network) >= before + 3)
       network.run('target', 'ip link set far down')
       const [observation] = await observing
-      const { packetsSent, packetsReceived, pingResults } = seen(observation)
+      const { packetsSent, packetsReceived, pingResults } = observedOf(observation)
       expect(packetsSent).toBe(20)
       expect(packetsReceived).toBeGreaterThanOrEqual(3)
       expect(packetsReceived).toBeLessThan(20)
@@ -145,8 +145,8 @@ describe.skipIf(why !== undefined)(`in a network ${why ?? ''}`, () => {
         const request = { hostname: network.v4.target, pingCount: 50 }
         const [observation] = await observeElsewhere(prefix, [{ request }])
         expect(codesOf(observation ?? { failures: [] })).toEqual(['ADDRESS_BLOCKED'])
-        expect(seen(observation)).toMatchObject({ packetsSent: 0, packetsReceived: 0 })
-        expect(seen(observation).packetLoss).toBeUndefined()
+        expect(observedOf(observation)).toMatchObject({ packetsSent: 0, packetsReceived: 0 })
+        expect(observedOf(observation).packetLoss).toBeUndefined()
       } finally {
         network.run('client', fixes)
       }

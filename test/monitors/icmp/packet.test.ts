@@ -16,15 +16,15 @@ import {
 
 const bytes = fc.uint8Array({ maxLength: 300 }).map((some) => Buffer.from(some))
 
-const word = fc.integer({ min: 0, max: 0xffffffff })
+const uint32 = fc.integer({ min: 0, max: 0xffffffff })
 const half = fc.integer({ min: 0, max: 0xffff })
 
 describe('garbage', () => {
   test('packets', () => {
     const property = fc.property(
       bytes,
-      word,
-      word,
+      uint32,
+      uint32,
       fc.integer({ min: 8, max: 400 }),
       (some, high, low, size) => {
         packets.unwrapIpv4(some)
@@ -79,8 +79,8 @@ describe('echoes', () => {
       fc.property(
         half,
         half,
-        word,
-        word,
+        uint32,
+        uint32,
         fc.integer({ min: 8, max: 2000 }),
         (identifier, sequence, high, low, size) => {
           const mark = { identifier, sequence, high, low }
@@ -108,13 +108,13 @@ describe('echoes', () => {
   })
 
   test('tokens are not given out twice', () => {
-    const seen = new Set(
+    const tokens = new Set(
       Array.from({ length: 5000 }, () => {
         const { high, low } = packets.freshToken()
         return `${high}.${low}`
       }),
     )
-    expect(seen.size).toBe(5000)
+    expect(tokens.size).toBe(5000)
   })
 })
 
@@ -179,7 +179,7 @@ describe('names of errors', () => {
     expect(said(origin, type, code)).toMatchObject({ code: expected, name, from: '192.0.2.1' })
   })
 
-  test('the MTU is told where a packet is too large', () => {
+  test('the MTU is reported where a packet is too large', () => {
     expect(said(2, 3, 4, 1400)).toMatchObject({ code: 'ICMP_TOO_LARGE', mtu: 1400 })
     expect(said(3, 2, 0, 1280)).toMatchObject({ code: 'ICMP_TOO_LARGE', mtu: 1280 })
     expect(said(2, 3, 4, 0)).not.toHaveProperty('mtu')

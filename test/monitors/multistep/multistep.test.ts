@@ -27,7 +27,7 @@ function run(
   return runScriptMonitor(multistep, { script: written, ...definition }, { host, ...options })
 }
 
-test('steps, requests, console and the environment of a script are told', async () => {
+test('steps, requests, console and the environment of a script are reported', async () => {
   const { observed, failures, codes, responseTimeMs, workRoot } = await run(
     `${HEAD}import { getAPIResponseTime } from '@checkly/playwright-helpers'
     test('shop', async ({ request }) => {
@@ -59,18 +59,18 @@ test('steps, requests, console and the environment of a script are told', async 
   expect(readdirSync(workRoot)).toEqual([])
 })
 
-test('how far the tests are is told while they run', async () => {
-  const told: RunProgress[] = []
+test('the progress of the tests is reported while they run', async () => {
+  const reported: RunProgress[] = []
   const script = `${HEAD}test('first', () => {})\ntest('second', () => {})`
-  await run(script, {}, { progress: (at) => told.push(at) })
-  expect(told[0]).toEqual({ phase: 'test' })
-  expect(told).toContainEqual({
+  await run(script, {}, { progress: (at) => reported.push(at) })
+  expect(reported[0]).toEqual({ phase: 'test' })
+  expect(reported).toContainEqual({
     phase: 'test',
     done: 0,
     total: 2,
     line: 'script.spec.ts › first',
   })
-  expect(told.at(-1)).toEqual({
+  expect(reported.at(-1)).toEqual({
     phase: 'test',
     done: 2,
     total: 2,
@@ -132,14 +132,14 @@ describe('verdicts', () => {
       undefined,
     ],
     ['a skipped test', `${HEAD}test.skip('a', () => {})`, [], undefined],
-  ])('%s', async (_, script, wanted, details, words = '') => {
+  ])('%s', async (_, script, wanted, details, excerpt = '') => {
     const { codes, failures } = await run(script)
     expect(codes).toEqual(wanted)
-    expect(failures[0]?.message ?? '').toContain(words)
+    expect(failures[0]?.message ?? '').toContain(excerpt)
     expect(failures[0]?.details ?? {}).toMatchObject(details ?? {})
   })
 
-  test('a script that is not done in time is told from one that was cancelled', async () => {
+  test('a script that times out is distinguished from a cancelled one', async () => {
     const script = `${HEAD}test.setTimeout(0)
       test('a', async ({ request }) => { await request.get('{site}/'); await new Promise(() => {}) })`
     const before = site.requests.length
@@ -175,10 +175,10 @@ describe('markCheckAsDegraded', () => {
       false,
     ],
   ])('%s', async (_, body, wanted, degraded) => {
-    const seen = await run(`${HEAD}${MARK}test('a', () => { ${body} })`)
-    expect(seen.codes).toEqual(wanted)
-    expect(seen.degraded).toBe(degraded)
-    expect(seen.observed.degradedReasons).toEqual(['slow'])
+    const result = await run(`${HEAD}${MARK}test('a', () => { ${body} })`)
+    expect(result.codes).toEqual(wanted)
+    expect(result.degraded).toBe(degraded)
+    expect(result.observed.degradedReasons).toEqual(['slow'])
   })
 
   test('soft assertions alone fail the check', async () => {
@@ -264,8 +264,8 @@ test.each([
     'RUNTIME_MISSING',
     'vedette runtime install 2026.04',
   ],
-  ['an agent without ground', undefined, 'SCRIPT_UNSUPPORTED', 'this agent runs no scripts'],
-])('%s is told', async (_, lent, code, way) => {
+  ['an agent without a script host', undefined, 'SCRIPT_UNSUPPORTED', 'this agent runs no scripts'],
+])('%s is reported', async (_, lent, code, way) => {
   const { codes, failures } = await runScriptMonitor(multistep, { script: HEAD }, { host: lent })
   expect(codes).toEqual([code])
   expect(failures[0]?.message).toContain(way)
@@ -294,12 +294,12 @@ test.each<[string, string, { codes: string[]; said?: string; details?: Record<st
     { codes: [], said: 'a/b' },
   ],
   [
-    'that cannot be read is told with its place',
+    'that cannot be read is reported with its place',
     `const { join } = require('node:path')\nawait Promise.resolve()\nconst b = = 2`,
     { codes: ['SCRIPT_INVALID'], details: { file: 'script.js', line: 3, column: 11 } },
   ],
   [
-    'with imports that cannot be read is told with its place',
+    'with imports that cannot be read is reported with its place',
     `import { join } from 'node:path'\nconst b = = 2`,
     { codes: ['SCRIPT_INVALID'], details: { file: 'script.mjs', line: 2, column: 11 } },
   ],

@@ -16,7 +16,7 @@ import { SCRIPTS, startScripted } from '../../support/monitors/ssl/starttls-serv
 
 const lacking = missing('prometheus-blackbox-exporter', 'openssl')
 const pki = createPki()
-const folder = mkdtempSync(join(tmpdir(), 'vedette-beside-'))
+const folder = mkdtempSync(join(tmpdir(), 'vedette-compared-'))
 const client = pki.issue({ subject: '/CN=client' })
 for (const [name, text] of Object.entries({ ca: pki.ca, cert: client.cert, key: client.key })) {
   writeFileSync(join(folder, `${name}.pem`), text)
@@ -127,7 +127,7 @@ const CASES: Record<string, Case> = {
     passes: false,
     otherwise: { passes: true, why: 'it has no opinion on the size of keys' },
   },
-  'a certificate whose revocation nobody can tell': {
+  'a certificate whose revocation status is unknown': {
     pair: () => pki.issue({ extensions: [crlUrl] }),
     options: { sslConfig: { revocation: { hardFail: true } } },
     passes: false,
@@ -135,7 +135,7 @@ const CASES: Record<string, Case> = {
   },
 }
 
-describe.skipIf(lacking !== undefined)(`beside blackbox_exporter ${lacking ?? ''}`, () => {
+describe.skipIf(lacking !== undefined)(`compared with blackbox_exporter ${lacking ?? ''}`, () => {
   test.each(Object.entries(CASES))('%s', async (_, one) => {
     await using server = await startTlsServer(one.pair(), one.server)
     const theirs = await measure(one.module ?? 'plain', server.port)

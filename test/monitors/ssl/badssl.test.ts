@@ -6,7 +6,7 @@ import type { SslProbe } from '../../../src/monitors/ssl/report.ts'
 import type { KeyPair } from '../../support/network/certificates.ts'
 import { missing } from '../../support/needs.ts'
 import { startOpensslServer } from '../../support/monitors/ssl/openssl-server.ts'
-import { createPki, type Wish } from '../../support/network/pki.ts'
+import { createPki, type IssueOptions } from '../../support/network/pki.ts'
 import {
   codesOf,
   runSsl,
@@ -32,8 +32,8 @@ function underExpired(): KeyPair {
   return underNew(middle)
 }
 
-function underNew(middle: KeyPair, wish: Wish = {}): KeyPair {
-  const { cert, key } = pki.stranger().as(middle).issue(wish)
+function underNew(middle: KeyPair, issueOptions: IssueOptions = {}): KeyPair {
+  const { cert, key } = pki.stranger().as(middle).issue(issueOptions)
   return { cert: cert + middle.cert, key }
 }
 
@@ -45,10 +45,10 @@ interface Case {
   category?: string
   degraded?: boolean
   grade?: string
-  seen?: (probe: SslProbe) => void
+  verify?: (probe: SslProbe) => void
 }
 
-const own = (wish?: Wish) => () => pki.issue(wish)
+const own = (issueOptions?: IssueOptions) => () => pki.issue(issueOptions)
 const only = (version: 'TLSv1' | 'TLSv1.1' | 'TLSv1.2' | 'TLSv1.3'): TlsOptions => ({
   minVersion: version,
   maxVersion: version,
@@ -59,7 +59,7 @@ const CASES: Record<string, Case> = {
     pair: own(),
     codes: [],
     grade: 'A-',
-    seen: ({ connection, certificate, chain }) => {
+    verify: ({ connection, certificate, chain }) => {
       expect(connection).toMatchObject({
         tlsVersion: 'TLS1.3',
         hostnameVerified: true,
@@ -82,7 +82,7 @@ const CASES: Record<string, Case> = {
     pair: own({ fromDays: -20, toDays: -10 }),
     codes: ['TLS_EXPIRED'],
     category: 'chain',
-    seen: ({ certificate }) => expect(certificate?.daysUntilExpiry).toBe(-11),
+    verify: ({ certificate }) => expect(certificate?.daysUntilExpiry).toBe(-11),
   },
   'not yet valid': {
     pair: own({ fromDays: 5, toDays: 50 }),
@@ -135,7 +135,7 @@ const CASES: Record<string, Case> = {
     pair: () => pki.stranger().issue(),
     codes: ['TLS_UNTRUSTED'],
     category: 'chain',
-    seen: ({ chain, securityBaseline }) => {
+    verify: ({ chain, securityBaseline }) => {
       expect(chain?.anchored).toBe(false)
       expect(securityBaseline).toEqual({ verdict: 'skipped' })
     },
@@ -145,7 +145,7 @@ const CASES: Record<string, Case> = {
     options: { sslConfig: { skipChainValidation: true } },
     codes: [],
     grade: 'A-',
-    seen: ({ connection }) => expect(connection?.chainTrusted).toBe(false),
+    verify: ({ connection }) => expect(connection?.chainTrusted).toBe(false),
   },
   'expired, with the chain skipped': {
     pair: own({ fromDays: -20, toDays: -10 }),
@@ -156,7 +156,7 @@ const CASES: Record<string, Case> = {
     pair: () => pki.intermediate.issue(),
     codes: ['TLS_UNTRUSTED'],
     category: 'chain',
-    seen: ({ chain }) => expect(chain?.issues[0]).toMatch(/^incomplete: .*Test Intermediate/),
+    verify: ({ chain }) => expect(chain?.issues[0]).toMatch(/^incomplete: .*Test Intermediate/),
   },
   'with an expired intermediate': { pair: underExpired, codes: ['TLS_EXPIRED'], category: 'chain' },
   'with an intermediate that is no authority': {
@@ -170,7 +170,7 @@ const CASES: Record<string, Case> = {
       return { cert: cert + pki.root.pair.cert + pki.intermediate.pair.cert, key }
     },
     codes: [],
-    seen: ({ chain }) => {
+    verify: ({ chain }) => {
       expect(chain?.issues).toEqual(['out of order', 'the authority’s own certificate is sent'])
     },
   },
@@ -186,13 +186,13 @@ const CASES: Record<string, Case> = {
   'with RSA 8192': {
     pair: own({ key: 'rsa:8192' }),
     codes: [],
-    seen: ({ certificate }) =>
+    verify: ({ certificate }) =>
       expect(certificate).toMatchObject({ keyAlgorithm: 'RSA', keySizeBits: 8192 }),
   },
   'with a key on P-384': {
     pair: own({ key: 'ec:P-384' }),
     codes: [],
-    seen: ({ certificate }) =>
+    verify: ({ certificate }) =>
       expect(certificate).toMatchObject({
         keyAlgorithm: 'ECDSA',
         keySizeBits: 384,
@@ -202,24 +202,24 @@ const CASES: Record<string, Case> = {
   'with an Ed25519 key': {
     pair: own({ key: 'ed25519' }),
     codes: [],
-    seen: ({ certificate }) =>
+    verify: ({ certificate }) =>
       expect(certificate).toMatchObject({ keyAlgorithm: 'Ed25519', keySizeBits: 256 }),
   },
   'that must staple and does not': {
     pair: own({ extensions: ['tlsfeature=status_request'] }),
     options: { sslConfig: { securityBaseline: { ocspMustStapleRespected: { severity: 'fail' } } } },
     codes: ['TLS_BASELINE'],
-    seen: ({ certificate }) => expect(certificate?.mustStaple).toBe(true),
+    verify: ({ certificate }) => expect(certificate?.mustStaple).toBe(true),
   },
   'without a subject': {
     pair: own({ subject: '/' }),
     codes: [],
-    seen: ({ certificate }) => expect(certificate).toMatchObject({ subject: '', sansTotal: 2 }),
+    verify: ({ certificate }) => expect(certificate).toMatchObject({ subject: '', sansTotal: 2 }),
   },
   'without a common name': {
     pair: own({ subject: '/O=Nobody' }),
     codes: [],
-    seen: ({ certificate }) => expect(certificate).not.toHaveProperty('subjectCN'),
+    verify: ({ certificate }) => expect(certificate).not.toHaveProperty('subjectCN'),
   },
   'with 1,000 names': {
     pair: own({ names: many(1000) }),
@@ -231,7 +231,7 @@ const CASES: Record<string, Case> = {
       },
     },
     codes: [],
-    seen: ({ certificate }) => {
+    verify: ({ certificate }) => {
       expect(certificate?.sansTotal).toBe(1000)
       expect(certificate?.sans).toHaveLength(100)
     },
@@ -248,7 +248,7 @@ const CASES: Record<string, Case> = {
   'that is an authority itself': {
     pair: own({ ca: true }),
     codes: [],
-    seen: ({ certificate }) => expect(certificate?.isCA).toBe(true),
+    verify: ({ certificate }) => expect(certificate?.isCA).toBe(true),
   },
   'with TLS 1.0 only': { pair: own(), server: only('TLSv1'), codes: ['TLS_BASELINE'], grade: 'F' },
   'with TLS 1.1 only': {
@@ -264,7 +264,7 @@ const CASES: Record<string, Case> = {
     server: { ciphers: 'NULL-SHA256:@SECLEVEL=0', maxVersion: 'TLSv1.2' },
     codes: ['TLS_BASELINE'],
     grade: 'F',
-    seen: ({ connection }) => expect(connection?.cipherSuite).toBe('TLS_RSA_WITH_NULL_SHA256'),
+    verify: ({ connection }) => expect(connection?.cipherSuite).toBe('TLS_RSA_WITH_NULL_SHA256'),
   },
   'with a key of DH of 1024 bits': {
     pair: own({ key: 'rsa:2048' }),
@@ -280,7 +280,7 @@ describe.skipIf(missing('openssl') !== undefined)('a certificate', () => {
       await using running = await startTlsServer(pair(), server)
       const observation = await runSsl(running.port, { ca: pki.ca, ...options })
       const probe = observation.observed as unknown as SslProbe
-      const { seen, ...wanted } = expected
+      const { verify, ...wanted } = expected
       expect({
         codes: codesOf(observation),
         category: probe.errorCategory,
@@ -290,7 +290,7 @@ describe.skipIf(missing('openssl') !== undefined)('a certificate', () => {
       // Only what never got as far as a certificate has none to show.
       expect(probe.certificate === undefined).toBe(expected.codes.includes('TLS_PROTOCOL'))
       expect(probe.chain?.built.length).not.toBe(0)
-      seen?.(probe)
+      verify?.(probe)
     },
   )
 })

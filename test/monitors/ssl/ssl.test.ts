@@ -20,7 +20,7 @@ import {
   closing,
   resetting,
   saying,
-  silent,
+  unresponsive,
   type Behaviour,
 } from '../../support/monitors/tcp-servers.ts'
 import { startRawServer } from '../../support/test-server.ts'
@@ -67,7 +67,7 @@ describe('what goes wrong before a handshake is done', () => {
   })
 
   test.each<[string, Behaviour, string]>([
-    ['silence', silent, 'TIMEOUT_TLS'],
+    ['no answer', unresponsive, 'TIMEOUT_TLS'],
     ['half a record', saying(Buffer.from([22, 3, 3, 1])), 'TIMEOUT_TLS'],
     ['an end', closing, 'CONNECTION_CLOSED'],
     ['a reset', resetting, 'CONNECTION_RESET'],
@@ -83,7 +83,7 @@ describe('what goes wrong before a handshake is done', () => {
   })
 
   test('handshakeTimeoutMs ends the handshake before maxResponseTime does', async () => {
-    await using server = await startRawServer(silent)
+    await using server = await startRawServer(unresponsive)
     const observation = await runSsl(server.port, { sslConfig: { handshakeTimeoutMs: 1000 } })
     expect(codesOf(observation)).toEqual(['TIMEOUT_TLS'])
     expect(observation.failures[0]?.details).toEqual({ deadlineMs: 1000 })
@@ -146,7 +146,7 @@ describe('a cancelled run', () => {
     let connections = 0
     const tls = await startTlsServer(pair)
     await using front = await startRawServer((socket) => {
-      // The first connection is the handshake's; the others hear nothing.
+      // The first connection is the handshake's; the others receive nothing.
       if (connections++ > 0) {
         socket.resume()
         return

@@ -15,7 +15,7 @@ import {
   closing,
   flooding,
   saying,
-  silent,
+  unresponsive,
   type Behaviour,
 } from '../../support/monitors/tcp-servers.ts'
 import { startRawServer } from '../../support/test-server.ts'
@@ -149,7 +149,7 @@ describe('a server that does not', () => {
       },
       'STARTTLS_REFUSED',
     ],
-    ['one that is silent', 'IMAP', silent, 'TIMEOUT_STARTTLS'],
+    ['one that is silent', 'IMAP', unresponsive, 'TIMEOUT_STARTTLS'],
     ['one that stops in a line', 'POP3', saying('+OK without an end'), 'TIMEOUT_STARTTLS'],
     ['one that stops after its greeting', 'FTP', saying('220 hi\r\n'), 'TIMEOUT_STARTTLS'],
     ['one that goes on in the clear', 'POP3', answering('+OK\r\n', '+OK\r\n'), 'TLS_NOT_SPOKEN'],

@@ -1,4 +1,4 @@
-// Aim: a check suite runs as its own configuration says, in the sandbox; every way in which it can end is told
+// Aim: a check suite runs as its own configuration says, in the sandbox; every way in which it can end is reported
 // apart, with whom it is about; and what was recorded is handed over, however it ends.
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -136,7 +136,7 @@ describe('a suite that runs', () => {
     expect(processesIn(run.folder)).toEqual([])
   })
 
-  test('goes straight to its targets, and is told which of them the network policy forbids', async () => {
+  test('goes straight to its targets, and learns which of them the network policy forbids', async () => {
     const spec = `${HEAD}test('reaches', async ({ request }) => {
       expect(Object.keys(process.env).filter((one) => /proxy/i.test(one))).toEqual([])
       await expect(request.get('http://203.0.113.9:8080/')).rejects.toThrow('EACCES')
@@ -194,7 +194,7 @@ describe('a suite that runs', () => {
   })
 })
 
-describe('what goes wrong is told apart', () => {
+describe('failures are distinguished', () => {
   const broken = project(`${HEAD}test('broken', () => {`)
   test.each<
     [string, () => Parameters<typeof runFolder>[1], Record<string, unknown>, string, string]
@@ -375,7 +375,7 @@ describe('a run that is ended', () => {
   })
 })
 
-test('an agent without a ground for code says so', async () => {
+test('an agent without a script host says so', async () => {
   const type = MONITOR_TYPES.get('PLAYWRIGHT')
   const observation = await type?.prepare({})(testContext())
   expect(observation?.failures[0]?.code).toBe('SCRIPT_UNSUPPORTED')

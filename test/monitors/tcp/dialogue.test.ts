@@ -8,7 +8,7 @@ import {
   closing,
   resetting,
   saying,
-  silent,
+  unresponsive,
   smtp,
   type Behaviour,
 } from '../../support/monitors/tcp-servers.ts'
@@ -81,14 +81,14 @@ describe('STARTTLS with a mail server', () => {
 
 describe('a step that fails', () => {
   test.each<[string, Behaviour, object[], string]>([
-    ['the wrong greeting, then silence', saying('500 no\r\n'), [{ expect: '^220' }], 'TCP_EXPECT'],
+    ['the wrong greeting, then nothing', saying('500 no\r\n'), [{ expect: '^220' }], 'TCP_EXPECT'],
     [
       'the wrong greeting, then the end',
       (socket) => socket.end('500 no'),
       [{ expect: '^220' }],
       'TCP_EXPECT',
     ],
-    ['no greeting', silent, [{ expect: '^220' }], 'TIMEOUT_FIRST_BYTE'],
+    ['no greeting', unresponsive, [{ expect: '^220' }], 'TIMEOUT_FIRST_BYTE'],
     ['the end', closing, [{ expect: '^220' }], 'CONNECTION_CLOSED'],
     ['a reset', resetting, [{ send: 'x' }, { expect: '^220' }], 'CONNECTION_RESET'],
     [
@@ -109,7 +109,7 @@ describe('a step that fails', () => {
     expect(failures.map((one) => one.code)).toEqual([code])
   })
 
-  test('tells the step, the pattern and what came, and Prometheus', async () => {
+  test('reports the step, the pattern and the received text, also to Prometheus', async () => {
     await using server = await startRawServer((socket) => socket.end('500 no'))
     const { failures, observed } = await run({ port: server.port, dialogue: [{ expect: '^220' }] })
     expect(failures[0]?.details).toEqual({ step: 1, pattern: '^220', actual: '"500 no"' })
@@ -124,7 +124,7 @@ test('two lines in one piece serve two steps', async () => {
 })
 
 test('what is sent is not shown: it may be a password', async () => {
-  await using server = await startRawServer(silent)
+  await using server = await startRawServer(unresponsive)
   const { observed } = await run({ port: server.port, dialogue: [{ send: 'PASS hunter2\r\n' }] })
   expect(JSON.stringify(observed)).not.toContain('hunter2')
   expect(observed['dialogue']).toMatchObject([{ kind: 'send', bytes: 14, passed: true }])

@@ -21,7 +21,7 @@ import {
   flooding,
   resetting,
   saying,
-  silent,
+  unresponsive,
   startTls,
   trickling,
   type Behaviour,
@@ -66,7 +66,7 @@ async function closedPort(): Promise<number> {
 
 describe('connecting', () => {
   test('a port that answers', async () => {
-    await using server = await startRawServer(silent)
+    await using server = await startRawServer(unresponsive)
     const observation = await run({ port: server.port })
     expect(observation).toEqual({
       observed: {
@@ -132,7 +132,7 @@ describe('response time', () => {
     ['above degradedResponseTime', { degradedResponseTime: 5 }, [], true],
     ['above maxResponseTime', { maxResponseTime: 5 }, ['RESPONSE_TIME_ABOVE_MAX'], false],
   ])('%s', async (_, settings, failures, degraded) => {
-    await using server = await startRawServer(silent)
+    await using server = await startRawServer(unresponsive)
     const request = { hostname: 'late.test', port: server.port }
     const observation = await run(request, settings, context())
     expect(codes(observation)).toEqual(failures)
@@ -140,7 +140,7 @@ describe('response time', () => {
   })
 
   test('can be asserted', async () => {
-    await using server = await startRawServer(silent)
+    await using server = await startRawServer(unresponsive)
     const assertions = [{ source: 'RESPONSE_TIME', comparison: 'GREATER_THAN', target: 4000 }]
     expect(codes(await run({ port: server.port, assertions }))).toEqual(['ASSERTION_FAILED'])
     const whole = [{ source: 'RESPONSE_TIME', comparison: 'NOT_EMPTY' }]
@@ -182,12 +182,12 @@ describe('what the target sends', () => {
       { assertions: [assert('EQUALS', '123')] },
       [],
     ],
-    ['nothing, and none is awaited', silent, {}, []],
-    ['nothing, and none is awaited after data', silent, { data: 'x' }, []],
-    ['nothing, as wanted', silent, { assertions: [assert('IS_EMPTY')] }, []],
+    ['nothing, and none is awaited', unresponsive, {}, []],
+    ['nothing, and none is awaited after data', unresponsive, { data: 'x' }, []],
+    ['nothing, as wanted', unresponsive, { assertions: [assert('IS_EMPTY')] }, []],
     [
       'nothing, when something was wanted',
-      silent,
+      unresponsive,
       { assertions: [assert('NOT_EMPTY')] },
       ['TIMEOUT_FIRST_BYTE'],
     ],
@@ -222,7 +222,7 @@ describe('what the target sends', () => {
     expect(ownMs()).toBeLessThan(1000)
   })
 
-  test('silence is never counted, nor longer than the deadline allows', async () => {
+  test('the idle timeout is never counted, nor longer than the deadline allows', async () => {
     await using server = await startRawServer(saying('hello'))
     const request = { port: server.port, assertions: [assert('EQUALS', 'hello')] }
     const observation = await run(request, { maxResponseTime: 300 })
@@ -230,7 +230,7 @@ describe('what the target sends', () => {
     expect(observation.responseTimeMs).toBeLessThan(TCP_LIMITS.tcpQuietMs / 2)
   })
 
-  test('an answer that comes after long silence ends with silence too', async () => {
+  test('an answer after a long pause ends with the idle timeout too', async () => {
     const late: Behaviour = (socket) =>
       void setTimeout(() => socket.write('late'), 2 * TCP_LIMITS.tcpQuietMs + 100)
     await using server = await startRawServer(late)
@@ -286,7 +286,7 @@ describe('TLS', () => {
   })
 
   test('a port that never answers the handshake', async () => {
-    await using server = await startRawServer(silent)
+    await using server = await startRawServer(unresponsive)
     const observation = await run({ port: server.port, tls: true }, { maxResponseTime: 100 })
     expect(codes(observation)).toEqual(['TIMEOUT_TLS'])
   })
@@ -313,7 +313,7 @@ describe('every address', () => {
   const resolver = fixedResolver({ 'two.test': ['127.0.0.1', '127.0.0.2'] })
 
   test('one that fails, fails the check, and is named', async () => {
-    await using server = await startRawServer(silent)
+    await using server = await startRawServer(unresponsive)
     const request = { hostname: 'two.test', port: server.port, allAddresses: true }
     const { failures, observed } = await run(request, {}, testContext({ resolver }))
     expect(failures).toMatchObject([{ code: 'CONNECT_REFUSED', details: { address: '127.0.0.2' } }])

@@ -1,4 +1,4 @@
-// Aim: in a real chain of routers a trace finds every hop, tells silence and loss apart, finds narrow links,
+// Aim: in a real chain of routers a trace finds every hop, distinguishes unresponsive hops from loss, finds narrow links,
 // notices when the path changes, keeps to one of several ways, and needs no privilege.
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -29,10 +29,10 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
   afterEach(() => on.restore())
 
   test.each(CASES)('$protocol over $family knows every hop', async ({ family, protocol }) => {
-    const { seen, codes, observation, tookMs } = await on.trace(family, protocol)
+    const { facts, codes, observation, tookMs } = await on.trace(family, protocol)
     expect(codes).toEqual([])
-    expect(addressesOf(seen)).toEqual(WAY[family])
-    expect(seen).toMatchObject({
+    expect(addressesOf(facts)).toEqual(WAY[family])
+    expect(facts).toMatchObject({
       protocol,
       address: SERVER[family],
       family,
@@ -43,9 +43,9 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
       lossPercent: 0,
       pathHash: expect.stringMatching(/^[0-9a-f]{8}$/),
     })
-    expect(seen.pathChanged).toBeUndefined()
-    expect(seen.loops).toBeUndefined()
-    for (const hop of seen.hops) {
+    expect(facts.pathChanged).toBeUndefined()
+    expect(facts.loops).toBeUndefined()
+    for (const hop of facts.hops) {
       expect(hop.sent).toBeGreaterThanOrEqual(3)
       expect(hop.received).toBe(hop.sent)
       const { min, avg, max, stdDev } = hop.responseTime ?? {
@@ -59,13 +59,13 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
       expect(max).toBeGreaterThanOrEqual(avg)
       expect(stdDev).toBeGreaterThanOrEqual(0)
     }
-    expect(observation?.responseTimeMs).toBe(seen.responseTime?.avg)
+    expect(observation?.responseTimeMs).toBe(facts.responseTime?.avg)
     expect(tookMs).toBeLessThan(1000)
   })
 
   test('one path has one hash, whatever the protocol', async () => {
     const hashes = await Promise.all(
-      PROTOCOLS.map(async (one) => (await on.trace('IPv4', one)).seen),
+      PROTOCOLS.map(async (one) => (await on.trace('IPv4', one)).facts),
     )
     expect(new Set(hashes.map(({ pathHash }) => pathHash)).size).toBe(1)
   })
@@ -75,24 +75,24 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
     ['a closed TCP port', 'TCP', 444, 'closed'],
     ['an open UDP port', 'UDP', 7, 'open'],
     ['a closed UDP port', 'UDP', 33_434, 'closed'],
-  ] as const)('%s is reached, and told', async (_, protocol, port, portState) => {
+  ] as const)('%s is reached, and reported', async (_, protocol, port, portState) => {
     for (const family of FAMILIES) {
-      const { seen, codes } = await on.trace(family, protocol, { port })
+      const { facts, codes } = await on.trace(family, protocol, { port })
       expect(codes).toEqual([])
-      expect(seen).toMatchObject({ reached: true, portState, port, hopCount: 4 })
-      expect(addressesOf(seen)).toEqual(WAY[family])
+      expect(facts).toMatchObject({ reached: true, portState, port, hopCount: 4 })
+      expect(addressesOf(facts)).toEqual(WAY[family])
     }
   })
 
   test.each(CASES)('$protocol over $family: a silent hop', async ({ family, protocol }) => {
     on.firewall('r2', 'output', 'icmp type time-exceeded drop', 'icmpv6 type time-exceeded drop')
-    const { seen, codes, tookMs } = await on.trace(family, protocol)
+    const { facts, codes, tookMs } = await on.trace(family, protocol)
     expect(codes).toEqual([])
-    expect(addressesOf(seen)).toEqual(WAY[family].with(1, null as unknown as string))
-    expect(seen.hops[1]).toMatchObject({ sent: 3, received: 0, lossPercent: 100 })
-    expect(seen.hops[1]).not.toHaveProperty('responseTime')
-    expect(seen).toMatchObject({ hopCount: 4, targetLossPercent: 0 })
-    expect(seen.lossPercent).toBeGreaterThan(0)
+    expect(addressesOf(facts)).toEqual(WAY[family].with(1, null as unknown as string))
+    expect(facts.hops[1]).toMatchObject({ sent: 3, received: 0, lossPercent: 100 })
+    expect(facts.hops[1]).not.toHaveProperty('responseTime')
+    expect(facts).toMatchObject({ hopCount: 4, targetLossPercent: 0 })
+    expect(facts.lossPercent).toBeGreaterThan(0)
     expect(tookMs).toBeLessThan(1000)
   })
 
@@ -101,19 +101,19 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
     async ({ family, protocol }) => {
       const some = 'time-exceeded numgen inc mod 3 0 drop'
       on.firewall('r2', 'output', `icmp type ${some}`, `icmpv6 type ${some}`)
-      const { seen, codes } = await on.trace(family, protocol, { probesPerHop: 5 })
+      const { facts, codes } = await on.trace(family, protocol, { probesPerHop: 5 })
       expect(codes).toEqual([])
-      expect(addressesOf(seen)).toEqual(WAY[family])
-      const lossy = seen.hops[1]
+      expect(addressesOf(facts)).toEqual(WAY[family])
+      const lossy = facts.hops[1]
       expect(lossy?.lossPercent).toBeGreaterThanOrEqual(20)
       expect(lossy?.lossPercent).toBeLessThanOrEqual(50)
-      expect(seen.hops.map(({ lossPercent }) => lossPercent === 0)).toEqual([
+      expect(facts.hops.map(({ lossPercent }) => lossPercent === 0)).toEqual([
         true,
         false,
         true,
         true,
       ])
-      expect(seen.targetLossPercent).toBe(0)
+      expect(facts.targetLossPercent).toBe(0)
     },
   )
 
@@ -121,40 +121,40 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
     test.each(CASES)('$protocol over $family', async ({ family, protocol }) => {
       const id = `changing-${family}-${protocol}`
       const first = await on.trace(family, protocol, {}, { id })
-      expect(first.seen.pathChanged).toBeUndefined()
+      expect(first.facts.pathChanged).toBeUndefined()
       const same = await on.trace(family, protocol, {}, { id })
-      expect(same.seen).toMatchObject({ pathChanged: false, pathHash: first.seen.pathHash })
+      expect(same.facts).toMatchObject({ pathChanged: false, pathHash: first.facts.pathHash })
       const [to, r2, d2] = waysOf(family)
       on.route('r1', family, `replace ${to} via ${d2}`, `replace ${to} via ${r2}`)
       const changed = await on.trace(family, protocol, {}, { id })
       expect(changed.codes).toEqual([])
-      expect(addressesOf(changed.seen)).toEqual(DETOUR[family])
-      expect(changed.seen).toMatchObject({ pathChanged: true, previousPath: WAY[family] })
-      expect(changed.seen.pathHash).not.toBe(first.seen.pathHash)
+      expect(addressesOf(changed.facts)).toEqual(DETOUR[family])
+      expect(changed.facts).toMatchObject({ pathChanged: true, previousPath: WAY[family] })
+      expect(changed.facts.pathHash).not.toBe(first.facts.pathHash)
       const after = await on.trace(family, protocol, {}, { id })
-      expect(after.seen.pathChanged).toBe(false)
-      expect(after.seen).not.toHaveProperty('previousPath')
+      expect(after.facts.pathChanged).toBe(false)
+      expect(after.facts).not.toHaveProperty('previousPath')
     })
 
     test('a hop that falls silent and speaks again is no change', async () => {
       const id = 'falling-silent'
       await on.trace('IPv4', 'UDP', {}, { id })
       on.firewall('r2', 'output', 'icmp type time-exceeded drop')
-      const silent = await on.trace('IPv4', 'UDP', {}, { id })
-      expect(silent.seen.pathChanged).toBe(false)
+      const unanswered = await on.trace('IPv4', 'UDP', {}, { id })
+      expect(unanswered.facts.pathChanged).toBe(false)
       on.chain.firewall('r2', 'output')
-      expect((await on.trace('IPv4', 'UDP', {}, { id })).seen.pathChanged).toBe(false)
+      expect((await on.trace('IPv4', 'UDP', {}, { id })).facts.pathChanged).toBe(false)
     })
 
-    test('what changed behind a silence is seen after it', async () => {
-      const id = 'behind-silence'
+    test('a change behind an unresponsive hop is detected later', async () => {
+      const id = 'behind-unresponsive'
       await on.trace('IPv4', 'UDP', {}, { id })
       on.firewall('r2', 'output', 'icmp type time-exceeded drop')
       on.firewall('r3', 'output', 'icmp type time-exceeded drop')
-      expect((await on.trace('IPv4', 'UDP', {}, { id })).seen.pathChanged).toBe(false)
+      expect((await on.trace('IPv4', 'UDP', {}, { id })).facts.pathChanged).toBe(false)
       const [to, r2, d2] = waysOf('IPv4')
       on.route('r1', 'IPv4', `replace ${to} via ${d2}`, `replace ${to} via ${r2}`)
-      expect((await on.trace('IPv4', 'UDP', {}, { id })).seen.pathChanged).toBe(true)
+      expect((await on.trace('IPv4', 'UDP', {}, { id })).facts.pathChanged).toBe(true)
     })
   })
 
@@ -179,15 +179,15 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
       for (let monitor = 0; monitor < 12; monitor++) {
         const paths = new Set<string>()
         for (let run = 0; run < 5; run++) {
-          const { seen, codes } = await on.trace(
+          const { facts, codes } = await on.trace(
             family,
             protocol,
             {},
             { id: `balanced-${monitor}` },
           )
           expect(codes).toEqual([])
-          expect(seen.pathChanged ?? false).toBe(false)
-          paths.add(addressesOf(seen).join(' '))
+          expect(facts.pathChanged ?? false).toBe(false)
+          paths.add(addressesOf(facts).join(' '))
         }
         expect([WAY[family].join(' '), DETOUR[family].join(' ')]).toContain([...paths].join('; '))
         taken.add([...paths].join())
@@ -214,17 +214,17 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
     )
     test.each(SIZES)('$protocol over $family, $packetSize bytes', async (one) => {
       const { family, protocol, packetSize } = one
-      const { seen, codes } = await on.trace(family, protocol, { packetSize })
+      const { facts, codes } = await on.trace(family, protocol, { packetSize })
       expect(codes).toEqual([])
-      expect(seen.mtu).toEqual({ bytes: 1300, from: WAY[family][1] })
-      expect(seen.hops[1]?.mtu).toBe(1300)
-      expect(seen).toMatchObject({ hopCount: 4, lossPercent: 0 })
-      expect(addressesOf(seen)).toEqual(WAY[family])
+      expect(facts.mtu).toEqual({ bytes: 1300, from: WAY[family][1] })
+      expect(facts.hops[1]?.mtu).toBe(1300)
+      expect(facts).toMatchObject({ hopCount: 4, lossPercent: 0 })
+      expect(addressesOf(facts)).toEqual(WAY[family])
     })
 
     test('takes packets that fit', async () => {
-      const { seen } = await on.trace('IPv4', 'UDP', { packetSize: 1300 })
-      expect(seen).not.toHaveProperty('mtu')
+      const { facts } = await on.trace('IPv4', 'UDP', { packetSize: 1300 })
+      expect(facts).not.toHaveProperty('mtu')
     })
   })
 
@@ -240,9 +240,9 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
       const target = targets[index % targets.length] as (typeof targets)[number]
       const protocol = PROTOCOLS[index % PROTOCOLS.length] as Protocol
       const { url, ipFamily, expected } = target
-      const { seen, codes } = await on.trace(ipFamily, protocol, { url })
+      const { facts, codes } = await on.trace(ipFamily, protocol, { url })
       expect(codes).toEqual([])
-      expect(addressesOf(seen)).toEqual(expected)
+      expect(addressesOf(facts)).toEqual(expected)
     })
     await Promise.all(all)
     expect(await on.client.descriptors()).toBeLessThanOrEqual(before)
@@ -279,8 +279,8 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
     test('are looked up by the system’s name servers, and not without being asked for', async () => {
       const request = { url: SERVER.IPv4, protocol: 'UDP' }
       const { observation, tookMs } = await named.run({ checkType: 'TRACEROUTE', request })
-      const seen = observation?.observed as unknown as TraceObserved
-      expect(seen.hops.map(({ name }) => name)).toEqual([
+      const facts = observation?.observed as unknown as TraceObserved
+      expect(facts.hops.map(({ name }) => name)).toEqual([
         'r1.example',
         'r2.example',
         undefined,
@@ -304,10 +304,10 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
 
   describe('SCTP', () => {
     test.each(FAMILIES)('over %s: a target without it is reached, and says so', async (family) => {
-      const { seen, codes } = await on.trace(family, 'SCTP')
+      const { facts, codes } = await on.trace(family, 'SCTP')
       expect(codes).toEqual([])
-      expect(addressesOf(seen)).toEqual(WAY[family])
-      expect(seen).toMatchObject({ port: 33_434, portState: 'closed', lossPercent: 0 })
+      expect(addressesOf(facts)).toEqual(WAY[family])
+      expect(facts).toMatchObject({ port: 33_434, portState: 'closed', lossPercent: 0 })
     })
 
     test('ports that are open and closed', async () => {
@@ -318,10 +318,10 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
           [3868, 'open'],
           [3869, 'closed'],
         ] as const) {
-          const { seen, codes } = await on.trace(family, 'SCTP', { port })
+          const { facts, codes } = await on.trace(family, 'SCTP', { port })
           expect(codes).toEqual([])
-          expect(addressesOf(seen)).toEqual(WAY[family])
-          expect(seen).toMatchObject({ portState, reached: true, lossPercent: 0 })
+          expect(addressesOf(facts)).toEqual(WAY[family])
+          expect(facts).toMatchObject({ portState, reached: true, lossPercent: 0 })
         }
       }
     })
@@ -361,11 +361,11 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
       const { observation } = await nobody.run({ checkType: 'TRACEROUTE', request })
       expect(observation?.failures.map(({ code }) => code)).toEqual(['ICMP_NOT_PERMITTED'])
       // With the right to raw sockets, none is needed.
-      const { seen, codes } = await on.trace('IPv4', 'ICMP')
+      const { facts, codes } = await on.trace('IPv4', 'ICMP')
       expect(codes).toEqual([])
-      expect(addressesOf(seen)).toEqual(WAY.IPv4)
+      expect(addressesOf(facts)).toEqual(WAY.IPv4)
       const six = await on.trace('IPv6', 'ICMP')
-      expect(addressesOf(six.seen)).toEqual(WAY.IPv6)
+      expect(addressesOf(six.facts)).toEqual(WAY.IPv6)
       on.chain.run('client', 'sh', '-c', "echo '0 2147483647' >/proc/sys/net/ipv4/ping_group_range")
     })
   })

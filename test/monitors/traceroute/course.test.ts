@@ -1,6 +1,6 @@
 // Aim: on any network, however it answers, the course of a trace comes to its end, sends no more than it
 // may, and finds what a patient person would; hops that lose, routers that do not say what they answer, and
-// targets far away are told apart.
+// targets far away are distinguished.
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
@@ -11,8 +11,8 @@ import {
 } from '../../../src/monitors/traceroute/course.ts'
 import { reportHops } from '../../../src/monitors/traceroute/hops.ts'
 
-/** What becomes of a probe: its answer, silence, or an answer that does not say to which. */
-type Fate = Answer | 'silence' | 'nameless'
+/** Fate of a probe: its answer, no answer, or an answer that names no probe. */
+type Fate = Answer | 'unanswered' | 'unattributed'
 type Network = (probe: Probe) => Fate
 
 const BOTH = ['one', 'each'] as const
@@ -20,7 +20,7 @@ const settingsOf = (changes: Partial<CourseSettings>): CourseSettings => ({
   maxHops: 30,
   unknownHopsMax: 15,
   probesPerHop: 3,
-  lanes: 'one',
+  flows: 'one',
   patienceMs: 1000,
   ...changes,
 })
@@ -33,9 +33,9 @@ function play(course: TraceCourse, network: Network): number {
   const coming: { atMs: number; probe: Probe; fate: Fate }[] = []
   for (let nowMs = 0; nowMs < LONGEST_MS;) {
     course.expire(nowMs)
-    for (let probe = course.take(nowMs); probe; probe = course.take(nowMs)) {
+    for (let probe = course.nextProbe(nowMs); probe; probe = course.nextProbe(nowMs)) {
       const fate = network(probe)
-      if (fate === 'silence') continue
+      if (fate === 'unanswered') continue
       const rttMs = typeof fate === 'object' ? fate.rttMs : 1
       coming.push({ atMs: nowMs + rttMs, probe, fate })
     }
@@ -46,7 +46,7 @@ function play(course: TraceCourse, network: Network): number {
     while ((coming[0]?.atMs ?? Infinity) <= nowMs) {
       const { probe, fate } = coming.shift() as (typeof coming)[number]
       if (typeof fate === 'object') course.answer(probe, fate)
-      if (fate !== 'nameless') continue
+      if (fate !== 'unattributed') continue
       const only = course.onlyProbe
       if (only === undefined) course.doubt()
       else course.answer(only, { kind: 'hop', from: `r${only.ttl}`, rttMs: 1 })
@@ -64,9 +64,9 @@ const chain =
       ? { kind: 'hop', from: `r${ttl}`, rttMs: ttl }
       : { kind: 'target', from: 'target', rttMs: distance })
 
-describe.each(BOTH)('with %s lane', (lanes) => {
+describe.each(BOTH)('with %s flow', (flows) => {
   test('every hop is asked three times, and the target not much more often', () => {
-    const course = new TraceCourse(settingsOf({ lanes }))
+    const course = new TraceCourse(settingsOf({ flows }))
     play(course, chain(12))
     const { hops, targetLossPercent } = reportHops(course)
     expect(hops.map(({ address }) => address)).toEqual([
@@ -79,16 +79,16 @@ describe.each(BOTH)('with %s lane', (lanes) => {
   })
 
   test('twenty silent hops before a target that answers do not end the search', () => {
-    const course = new TraceCourse(settingsOf({ lanes, probesPerHop: 1 }))
-    const silent: Record<number, Fate> = {}
-    for (let hop = 2; hop < 22; hop++) silent[hop] = 'silence'
-    play(course, chain(22, silent))
+    const course = new TraceCourse(settingsOf({ flows, probesPerHop: 1 }))
+    const unanswered: Record<number, Fate> = {}
+    for (let hop = 2; hop < 22; hop++) unanswered[hop] = 'unanswered'
+    play(course, chain(22, unanswered))
     expect(course.isReached).toBe(true)
     expect(course.end).toBe(22)
   })
 
   test('a target that is slow is waited for as long as it takes', () => {
-    const course = new TraceCourse(settingsOf({ lanes }))
+    const course = new TraceCourse(settingsOf({ flows }))
     const slow: Network = ({ ttl }) =>
       ttl < 3
         ? { kind: 'hop', from: `r${ttl}`, rttMs: 0.1 }
@@ -101,7 +101,7 @@ describe.each(BOTH)('with %s lane', (lanes) => {
   })
 
   test.each([1, 2, 64])('maxHops %i holds', (maxHops) => {
-    const course = new TraceCourse(settingsOf({ lanes, maxHops, unknownHopsMax: 1 }))
+    const course = new TraceCourse(settingsOf({ flows, maxHops, unknownHopsMax: 1 }))
     play(course, chain(100))
     expect(course.isReached).toBe(false)
     expect(reportHops(course).hops).toHaveLength(maxHops)
@@ -109,12 +109,12 @@ describe.each(BOTH)('with %s lane', (lanes) => {
   })
 
   test('a refusal ends the search at once', () => {
-    const course = new TraceCourse(settingsOf({ lanes }))
+    const course = new TraceCourse(settingsOf({ flows }))
     const refusal = { name: 'host unreachable', mark: '!H' }
     const answer: Answer = { kind: 'refused', from: 'r3', rttMs: 1, refusal }
     play(course, ({ ttl }) => (ttl < 4 ? { kind: 'hop', from: `r${ttl}`, rttMs: 1 } : answer))
-    const { hops, path, refusal: told } = reportHops(course)
-    expect(told).toEqual({ from: 'r3', refusal })
+    const { hops, path, refusal: reported } = reportHops(course)
+    expect(reported).toEqual({ from: 'r3', refusal })
     expect(hops.map(({ address }) => address)).toEqual(['r1', 'r2', 'r3'])
     expect(hops[2]?.refusal).toEqual(refusal)
     expect(path.slice(0, 3)).toEqual(['r1', 'r2', 'r3'])
@@ -122,7 +122,7 @@ describe.each(BOTH)('with %s lane', (lanes) => {
   })
 
   test('a circle ends when a router has come round three times', () => {
-    const course = new TraceCourse(settingsOf({ lanes }))
+    const course = new TraceCourse(settingsOf({ flows }))
     play(course, ({ ttl }) => ({ kind: 'hop', from: `r${ttl % 2}`, rttMs: 1 }))
     expect(course.isCircle).toBe(true)
     expect(reportHops(course).hops.length).toBeLessThanOrEqual(9)
@@ -130,8 +130,8 @@ describe.each(BOTH)('with %s lane', (lanes) => {
 
   test('any network at all', () => {
     const fate: fc.Arbitrary<Fate> = fc.oneof(
-      { weight: 4, arbitrary: fc.constant('silence' as const) },
-      { weight: 1, arbitrary: fc.constant('nameless' as const) },
+      { weight: 4, arbitrary: fc.constant('unanswered' as const) },
+      { weight: 1, arbitrary: fc.constant('unattributed' as const) },
       {
         weight: 6,
         arbitrary: fc.record({
@@ -148,10 +148,10 @@ describe.each(BOTH)('with %s lane', (lanes) => {
     })
     fc.assert(
       fc.property(options, fc.infiniteStream(fate), (changes, fates) => {
-        const settings = settingsOf({ ...changes, lanes })
+        const settings = settingsOf({ ...changes, flows })
         const course = new TraceCourse(settings)
         let asked = 0
-        play(course, () => (asked++ < 3000 ? (fates.next().value as Fate) : 'silence'))
+        play(course, () => (asked++ < 3000 ? (fates.next().value as Fate) : 'unanswered'))
         const { hops, path } = reportHops(course)
         expect(path.length).toBeGreaterThanOrEqual(hops.length)
         expect(hops.length).toBeLessThanOrEqual(settings.maxHops)
@@ -170,15 +170,15 @@ describe('one flow', () => {
   test('no more than four probes are ahead of the first answer', () => {
     const course = new TraceCourse(settingsOf({}))
     const first: number[] = []
-    for (let probe = course.take(0); probe; probe = course.take(0)) first.push(probe.ttl)
+    for (let probe = course.nextProbe(0); probe; probe = course.nextProbe(0)) first.push(probe.ttl)
     expect(first).toEqual([30, 1, 2, 3, 4])
   })
 
-  test('connections: one at a time in each lane, and one that goes all the way', () => {
-    const course = new TraceCourse(settingsOf({ lanes: 'each' }))
+  test('connections: one at a time in each flow, and one that goes all the way', () => {
+    const course = new TraceCourse(settingsOf({ flows: 'each' }))
     const first: [number, number][] = []
-    for (let probe = course.take(0); probe; probe = course.take(0))
-      first.push([probe.lane, probe.ttl])
+    for (let probe = course.nextProbe(0); probe; probe = course.nextProbe(0))
+      first.push([probe.flow, probe.ttl])
     expect(first).toEqual([
       [0, 1],
       [1, 1],
@@ -187,15 +187,15 @@ describe('one flow', () => {
     ])
   })
 
-  test('a gap in the first lane is asked again in that lane', () => {
-    const course = new TraceCourse(settingsOf({ lanes: 'each' }))
+  test('a gap in the first flow is asked again in that flow', () => {
+    const course = new TraceCourse(settingsOf({ flows: 'each' }))
     let losses = 0
     play(course, (probe) => {
-      const isLost = probe.lane === 0 && probe.ttl === 2 && losses++ === 0
-      if (isLost) return 'silence'
+      const isLost = probe.flow === 0 && probe.ttl === 2 && losses++ === 0
+      if (isLost) return 'unanswered'
       if (probe.ttl >= 4) return { kind: 'target', from: 'target', rttMs: 1 }
-      // The first lane goes another way than the others.
-      return { kind: 'hop', from: `${probe.lane === 0 ? 'a' : 'b'}${probe.ttl}`, rttMs: 1 }
+      // The first flow goes another way than the others.
+      return { kind: 'hop', from: `${probe.flow === 0 ? 'a' : 'b'}${probe.ttl}`, rttMs: 1 }
     })
     const { hops, path } = reportHops(course)
     expect(path).toEqual(['a1', 'a2', 'a3', 'target'])
@@ -220,7 +220,7 @@ test('answers that do not say to what are believed when only one probe is under 
     ttl >= 5
       ? { kind: 'target', from: 'target', rttMs: 1 }
       : ttl === 2
-        ? 'nameless'
+        ? 'unattributed'
         : { kind: 'hop', from: `r${ttl}`, rttMs: 1 },
   )
   const { hops } = reportHops(course)
@@ -228,11 +228,11 @@ test('answers that do not say to what are believed when only one probe is under 
   expect(hops.map(({ lossPercent }) => lossPercent)).toEqual([0, 0, 0, 0, 0])
 })
 
-test('silence of a router that was asked too often is nobody’s loss', () => {
+test('a router without an answer budget causes no loss', () => {
   const course = new TraceCourse(settingsOf({}))
   play(course, (probe) => {
-    probe.crowded = probe.ttl === 2
-    return chain(4, { 2: 'silence' })(probe)
+    probe.isOverBudget = probe.ttl === 2
+    return chain(4, { 2: 'unanswered' })(probe)
   })
   expect(reportHops(course).hops[1]).toMatchObject({ address: null, sent: 0, lossPercent: 0 })
   expect(reportHops(course).lossPercent).toBe(0)

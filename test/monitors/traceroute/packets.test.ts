@@ -36,7 +36,7 @@ function sumOf(bytes: Buffer): number {
 }
 
 describe.each(KINDS)('$name', ({ name, marks }) => {
-  test('a whole packet in an error tells its number', () => {
+  test('a whole packet in an error shows its number', () => {
     fc.assert(
       fc.property(number, size, (one, bytes) => {
         expect(marks.numberInError(marks.packet(one, bytes))).toBe(one)
@@ -44,7 +44,7 @@ describe.each(KINDS)('$name', ({ name, marks }) => {
     )
   })
 
-  test('a packet that is cut off tells its number, or that it cannot, and never another', () => {
+  test('a truncated packet shows its number or none, and never another', () => {
     const whole = marks.packet(4660, 32)
     for (let length = 0; length <= whole.length; length++) {
       expect([0, 4660]).toContain(marks.numberInError(whole.subarray(0, length)))

@@ -11,7 +11,7 @@ import {
 
 /** `a * b`, as a path. */
 const path = (text: string) =>
-  text.split(' ').map((word) => (word === '*' || word === '' ? undefined : word))
+  text.split(' ').map((hop) => (hop === '*' || hop === '' ? undefined : hop))
 
 describe('the hash', () => {
   // Dashboards keep these numbers: they never change. FNV-1a, 32 bits, of what is shown.
@@ -24,7 +24,7 @@ describe('the hash', () => {
     expect(pathHash(path(text))).toBe(hash)
   })
 
-  test('silence at the end is no part of the path', () => {
+  test('unresponsive hops at the end are no part of the path', () => {
     expect(pathHash(path('a b * *'))).toBe(pathHash(path('a b')))
     expect(shownPath(path('a * b * *'))).toEqual(['a', '*', 'b'])
     expect(shownPath(path('* *'))).toEqual([])

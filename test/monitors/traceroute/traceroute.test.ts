@@ -19,7 +19,7 @@ import {
   fixedResolver,
   testContext,
 } from '../../support/monitors/monitor-context.ts'
-import { closing, silent } from '../../support/monitors/tcp-servers.ts'
+import { closing, unresponsive } from '../../support/monitors/tcp-servers.ts'
 import { startMonitorProcess } from '../../support/monitors/monitor-process.ts'
 import { startStopwatch } from '../../support/stopwatch.ts'
 import { startRawServer } from '../../support/test-server.ts'
@@ -49,13 +49,13 @@ async function run(
   request: Options,
   settings: Options = {},
   context: Partial<Context> = {},
-): Promise<Observation & { seen: TraceObserved; codes: string[] }> {
+): Promise<Observation & { facts: TraceObserved; codes: string[] }> {
   const monitor = parse(request, settings)
   const signal = deadlineAfter(traceroute.deadlineMs(monitor))
   const observation = await traceroute.prepare(monitor)({ ...testContext({ signal }), ...context })
   return {
     ...observation,
-    seen: observation.observed as unknown as TraceObserved,
+    facts: observation.observed as unknown as TraceObserved,
     codes: observation.failures.map(({ code }) => code),
   }
 }
@@ -64,12 +64,12 @@ const descriptors = () => readdirSync('/proc/self/fd').length
 
 describe('a target that is one hop away', () => {
   test.each(FAMILIES)('a closed UDP port over %s', async (ipFamily) => {
-    const { seen, failures, responseTimeMs, degraded } = await run({
+    const { facts, failures, responseTimeMs, degraded } = await run({
       url: LOOPBACK[ipFamily],
       ipFamily,
     })
     expect(failures).toEqual([])
-    expect(seen).toEqual({
+    expect(facts).toEqual({
       protocol: 'UDP',
       port: 33_434,
       address: LOOPBACK[ipFamily],
@@ -104,7 +104,7 @@ describe('a target that is one hop away', () => {
         totalMs: expect.any(Number),
       },
     })
-    expect(responseTimeMs).toBe(seen.responseTime?.avg)
+    expect(responseTimeMs).toBe(facts.responseTime?.avg)
     expect(degraded).toBe(false)
   })
 
@@ -119,28 +119,28 @@ describe('a target that is one hop away', () => {
     socket.bind(0, '127.0.0.1')
     await once(socket, 'listening')
     const { port } = socket.address()
-    const { seen, codes } = await run({ port, timeout: 1, maxHops: 2 })
+    const { facts, codes } = await run({ port, timeout: 1, maxHops: 2 })
     socket.close()
     expect(codes).toEqual(kind === 'open' ? [] : ['TIMEOUT_TRACE'])
-    expect(seen.reached).toBe(kind === 'open')
+    expect(facts.reached).toBe(kind === 'open')
   })
 
   test('a TCP port that is open, and one that is closed', async () => {
-    await using server = await startRawServer(silent)
+    await using server = await startRawServer(unresponsive)
     const open = await run({ protocol: 'TCP', port: server.port })
     expect(open.codes).toEqual([])
-    expect(open.seen).toMatchObject({ reached: true, portState: 'open', hopCount: 1 })
+    expect(open.facts).toMatchObject({ reached: true, portState: 'open', hopCount: 1 })
     const free = createServer().listen(0, '127.0.0.1')
     await once(free, 'listening')
     const { port } = free.address() as AddressInfo
     free.close()
     await once(free, 'close')
     const closed = await run({ protocol: 'TCP', port })
-    expect(closed.seen).toMatchObject({ reached: true, portState: 'closed', hopCount: 1 })
+    expect(closed.facts).toMatchObject({ reached: true, portState: 'closed', hopCount: 1 })
   })
 
   test.each([
-    ['says nothing', silent],
+    ['says nothing', unresponsive],
     ['closes at once', closing],
     ['resets at once', (socket: Socket) => void socket.resetAndDestroy()],
   ])('a TCP server that %s sees few connections, and none of them stays', async (_, behaviour) => {
@@ -150,17 +150,17 @@ describe('a target that is one hop away', () => {
       behaviour(socket)
     })
     for (let round = 0; round < 20; round++) {
-      const { seen } = await run({ protocol: 'TCP', port: server.port })
-      expect(seen).toMatchObject({ reached: true, portState: 'open', lossPercent: 0 })
+      const { facts } = await run({ protocol: 'TCP', port: server.port })
+      expect(facts).toMatchObject({ reached: true, portState: 'open', lossPercent: 0 })
     }
-    // Four of each run; the server, which runs in this process, hears of the last ones later.
+    // Four of each run; the server, which runs in this process, receives the last ones later.
     await expect.poll(() => connections).toBe(80)
   })
 
   test('a name', async () => {
     const context = { resolver: fixedResolver({ 'target.test': ['127.0.0.1'] }) }
-    const { seen } = await run({ url: 'target.test' }, {}, { dial: testContext(context).dial })
-    expect(seen).toMatchObject({ address: '127.0.0.1', reached: true })
+    const { facts } = await run({ url: 'target.test' }, {}, { dial: testContext(context).dial })
+    expect(facts).toMatchObject({ address: '127.0.0.1', reached: true })
   })
 })
 
@@ -172,8 +172,8 @@ describe('what comes out', () => {
   ])('thresholds of %i and %i ms, an average of %i ms', async (...row) => {
     const [degradedResponseTime, maxResponseTime, avg, codes, degraded] = row
     const monitor = parse({}, { degradedResponseTime, maxResponseTime }) as TracerouteMonitor
-    const { seen } = await run({})
-    const slow = { ...seen, responseTime: { min: 1, avg, max: 1000, stdDev: 1 } }
+    const { facts } = await run({})
+    const slow = { ...facts, responseTime: { min: 1, avg, max: 1000, stdDev: 1 } }
     const report = { hops: [], path: [], targetLossPercent: 0, lossPercent: 0 }
     const findings = { report, failure: undefined }
     const evaluated = await evaluateTrace(monitor, slow, findings, new AbortController().signal)
@@ -218,12 +218,12 @@ describe('what comes out', () => {
   })
 
   test('metrics, by the names of Grafana’s agent where it has them', async () => {
-    const { observed, seen } = await run({})
+    const { observed, facts } = await run({})
     const samples = traceroute.samples(observed)
     expect(samples.map(({ name }) => name).filter((name) => !METRICS.has(name))).toEqual([])
     const value = (name: string) => samples.find((sample) => sample.name === name)?.value
     expect(value('probe_traceroute_total_hops')).toBe(1)
-    expect(value('probe_traceroute_route_hash')).toBe(Number.parseInt(seen.pathHash, 16))
+    expect(value('probe_traceroute_route_hash')).toBe(Number.parseInt(facts.pathHash, 16))
     expect(value('probe_traceroute_packet_loss_percent')).toBe(0)
     expect(value('probe_traceroute_target_loss_percent')).toBe(0)
     expect(value('probe_traceroute_reached')).toBe(1)
@@ -241,8 +241,8 @@ describe('what comes out', () => {
 
   test('the second run knows the path of the first', async () => {
     const id = 'same'
-    expect((await run({}, { id })).seen).not.toHaveProperty('pathChanged')
-    expect((await run({}, { id })).seen.pathChanged).toBe(false)
+    expect((await run({}, { id })).facts).not.toHaveProperty('pathChanged')
+    expect((await run({}, { id })).facts.pathChanged).toBe(false)
   })
 })
 
@@ -250,9 +250,9 @@ describe('what is refused', () => {
   test('an address that the policy forbids, as literal and as name', async () => {
     const { dial } = testContext({ blocked: ['127.0.0.0/8'] })
     for (const url of ['127.0.0.1', '0x7f000001', 'localhost']) {
-      const { codes, seen } = await run({ url }, {}, { dial })
+      const { codes, facts } = await run({ url }, {}, { dial })
       expect(codes).toEqual(['ADDRESS_BLOCKED'])
-      expect(seen).toEqual({ protocol: 'UDP', port: 33_434 })
+      expect(facts).toEqual({ protocol: 'UDP', port: 33_434 })
     }
   })
 
@@ -317,7 +317,7 @@ describe('time', () => {
 })
 
 test('500 traces, many at a time, leave no descriptor and wait for nothing', async () => {
-  await using server = await startRawServer(silent)
+  await using server = await startRawServer(unresponsive)
   const one = (index: number) =>
     index % 2 === 0 ? run({ protocol: 'TCP', port: server.port }) : run({ url: '127.0.0.2' })
   // The descriptors that stay: the condition of the poll, and what the first load opens.
@@ -342,9 +342,9 @@ test.each(['TCP', 'UDP'])(
     for (let step = 0; step < 50; step++) await Promise.resolve()
     const startedAt = performance.now()
     while (performance.now() - startedAt < 1500);
-    const { seen, codes } = await running
+    const { facts, codes } = await running
     expect(codes).toEqual([])
-    expect(seen).toMatchObject({ reached: true, portState: 'open', hopCount: 1, lossPercent: 0 })
-    expect(seen.hops[0]?.sent).toBeLessThanOrEqual(5)
+    expect(facts).toMatchObject({ reached: true, portState: 'open', hopCount: 1, lossPercent: 0 })
+    expect(facts.hops[0]?.sent).toBeLessThanOrEqual(5)
   },
 )

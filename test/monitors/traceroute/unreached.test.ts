@@ -1,5 +1,5 @@
 // Aim: when the target is not reached, a trace says how far packets came and who or what stopped them; it
-// ends in time, and lets go at once when it is told to.
+// ends in time, and releases its resources at once when it is cancelled.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import type { TraceObserved } from '../../../src/monitors/traceroute/observed.ts'
 import {
@@ -47,11 +47,11 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
       )
       const family = kind === 'icmp' ? 'IPv4' : 'IPv6'
       for (const protocol of PROTOCOLS) {
-        const { seen, codes, message, tookMs } = await on.trace(family, protocol)
+        const { facts, codes, message, tookMs } = await on.trace(family, protocol)
         expect(codes).toEqual(['DESTINATION_UNREACHED'])
-        expect(seen).toMatchObject({ reached: false, end: 'refused', hopCount: 3 })
-        expect(addressesOf(seen)).toEqual(WAY[family].slice(0, 3))
-        expect(seen.hops[2]?.refusal).toEqual({ name, mark })
+        expect(facts).toMatchObject({ reached: false, end: 'refused', hopCount: 3 })
+        expect(addressesOf(facts)).toEqual(WAY[family].slice(0, 3))
+        expect(facts.hops[2]?.refusal).toEqual({ name, mark })
         expect(message).toContain(`hop 3 (${WAY[family][2]}) says “${name}” (${mark})`)
         expect(tookMs).toBeLessThan(1000)
       }
@@ -60,18 +60,18 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
     test('by a firewall on the target itself, which is named', async () => {
       on.firewall('server', 'input', 'reject with icmpx type admin-prohibited')
       for (const { family, protocol } of CASES) {
-        const { codes, message, seen } = await on.trace(family, protocol)
+        const { codes, message, facts } = await on.trace(family, protocol)
         expect(codes).toEqual(['DESTINATION_UNREACHED'])
         expect(message).toContain('the target itself says “administratively prohibited”')
-        expect(addressesOf(seen).slice(0, 3)).toEqual(WAY[family].slice(0, 3))
+        expect(addressesOf(facts).slice(0, 3)).toEqual(WAY[family].slice(0, 3))
       }
     })
 
     test('by a firewall before it that speaks of a closed port', async () => {
       on.firewall('r3', 'forward', 'reject with icmpx type port-unreachable')
-      const { codes, seen } = await on.trace('IPv4', 'UDP')
+      const { codes, facts } = await on.trace('IPv4', 'UDP')
       expect(codes).toEqual(['DESTINATION_UNREACHED'])
-      expect(seen.hops[2]?.refusal).toEqual({ name: 'port unreachable', mark: '!p' })
+      expect(facts.hops[2]?.refusal).toEqual({ name: 'port unreachable', mark: '!p' })
     })
 
     test('since the router has no route to it', async () => {
@@ -82,18 +82,18 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
           `add unreachable ${SERVER[family]}`,
           `delete unreachable ${SERVER[family]}`,
         )
-        const { codes, seen } = await on.trace(family, 'UDP')
+        const { codes, facts } = await on.trace(family, 'UDP')
         expect(codes).toEqual(['DESTINATION_UNREACHED'])
-        expect(seen.end).toBe('refused')
+        expect(facts.end).toBe('refused')
       }
     })
 
     test('since no host has the address, as the last router finds out after three seconds', async () => {
       for (const protocol of PROTOCOLS) {
-        const { codes, seen } = await on.trace('IPv4', protocol, { url: '10.77.4.99' })
+        const { codes, facts } = await on.trace('IPv4', protocol, { url: '10.77.4.99' })
         expect(codes).toEqual(['DESTINATION_UNREACHED'])
-        expect(addressesOf(seen)).toEqual(WAY.IPv4.slice(0, 3))
-        expect(seen.hops[2]?.refusal).toEqual({ name: 'host unreachable', mark: '!H' })
+        expect(addressesOf(facts)).toEqual(WAY.IPv4.slice(0, 3))
+        expect(facts.hops[2]?.refusal).toEqual({ name: 'host unreachable', mark: '!H' })
       }
     })
 
@@ -102,34 +102,40 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
       const options = { maxUnknownHops: 2, probesPerHop: 10, timeout: 5 }
       const traces = Array.from({ length: 9 }, () => on.trace('IPv4', 'UDP', options))
       const ended = await Promise.all(traces)
-      // Some had their answers; of the others’ silence nothing can be said.
+      // Some were answered; the missing answers of the others prove nothing.
       expect(new Set(ended.flatMap(({ codes }) => codes))).toContain('TIMEOUT_TRACE')
-      for (const { seen } of ended) {
-        expect(addressesOf(seen).slice(0, 2)).toEqual(WAY.IPv4.slice(0, 2))
+      for (const { facts } of ended) {
+        expect(addressesOf(facts).slice(0, 2)).toEqual(WAY.IPv4.slice(0, 2))
       }
     })
 
-    test.each(CASES)('$protocol over $family: silence ends it', async ({ family, protocol }) => {
-      on.route(
-        'r3',
-        family,
-        `add blackhole ${SERVER[family]}`,
-        `delete blackhole ${SERVER[family]}`,
-      )
-      const options = { maxUnknownHops: 5 }
-      const { seen, codes, message } = await on.trace(family, protocol, options)
-      expect(codes).toEqual(['DESTINATION_UNREACHED'])
-      expect(seen).toMatchObject({ reached: false, end: 'unknown-hops', hopCount: 2 })
-      expect(addressesOf(seen)).toEqual([...WAY[family].slice(0, 2), ...Array<null>(5).fill(null)])
-      expect(message).toContain('5 hops in a row are silent')
-      expect(seen.targetLossPercent).toBe(100)
-    })
+    test.each(CASES)(
+      '$protocol over $family: unresponsive hops end it',
+      async ({ family, protocol }) => {
+        on.route(
+          'r3',
+          family,
+          `add blackhole ${SERVER[family]}`,
+          `delete blackhole ${SERVER[family]}`,
+        )
+        const options = { maxUnknownHops: 5 }
+        const { facts, codes, message } = await on.trace(family, protocol, options)
+        expect(codes).toEqual(['DESTINATION_UNREACHED'])
+        expect(facts).toMatchObject({ reached: false, end: 'unknown-hops', hopCount: 2 })
+        expect(addressesOf(facts)).toEqual([
+          ...WAY[family].slice(0, 2),
+          ...Array<null>(5).fill(null),
+        ])
+        expect(message).toContain('5 hops in a row are silent')
+        expect(facts.targetLossPercent).toBe(100)
+      },
+    )
 
     test('since it is farther than maxHops', async () => {
-      const { seen, codes } = await on.trace('IPv4', 'TCP', { maxHops: 3 })
+      const { facts, codes } = await on.trace('IPv4', 'TCP', { maxHops: 3 })
       expect(codes).toEqual(['DESTINATION_UNREACHED'])
-      expect(seen).toMatchObject({ end: 'max-hops', hopCount: 3 })
-      expect(addressesOf(seen)).toEqual(WAY.IPv4.slice(0, 3))
+      expect(facts).toMatchObject({ end: 'max-hops', hopCount: 3 })
+      expect(addressesOf(facts)).toEqual(WAY.IPv4.slice(0, 3))
     })
 
     test.each(CASES)('$protocol over $family: in a circle', async ({ family, protocol }) => {
@@ -140,20 +146,20 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
         `add ${SERVER[family]} via ${back}`,
         `delete ${SERVER[family]} via ${back}`,
       )
-      const { seen, codes, message, tookMs } = await on.trace(family, protocol)
+      const { facts, codes, message, tookMs } = await on.trace(family, protocol)
       expect(codes).toEqual(['DESTINATION_UNREACHED'])
-      expect(seen.end).toBe('circle')
+      expect(facts.end).toBe('circle')
       expect(message).toContain('in a circle')
-      const r3 = seen.loops?.find(({ address }) => address === WAY[family][2])
+      const r3 = facts.loops?.find(({ address }) => address === WAY[family][2])
       expect(r3?.hops.slice(0, 2)).toEqual([3, 5])
       expect(tookMs).toBeLessThan(1000)
     })
 
     test('is what a monitor with shouldFail wants', async () => {
       on.firewall('r3', 'forward', 'reject with icmpx type admin-prohibited')
-      const { codes, seen } = await on.trace('IPv4', 'UDP', {}, { shouldFail: true })
+      const { codes, facts } = await on.trace('IPv4', 'UDP', {}, { shouldFail: true })
       expect(codes).toEqual([])
-      expect(seen.reached).toBe(false)
+      expect(facts.reached).toBe(false)
     })
   })
 
@@ -194,11 +200,11 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
     },
   )
 
-  test.each(PROTOCOLS)('%s tells what it knows when time runs out', async (protocol) => {
+  test.each(PROTOCOLS)('%s reports its result so far when time runs out', async (protocol) => {
     on.route('r3', 'IPv4', `add blackhole ${SERVER.IPv4}`, `delete blackhole ${SERVER.IPv4}`)
     const ran = await on.trace('IPv4', protocol, {}, {}, { deadlineMs: 500 })
     expect(ran.codes).toEqual(['TIMEOUT_TRACE'])
-    expect(ran.seen).toMatchObject({ end: 'timeout', reached: false, hopCount: 2 })
+    expect(ran.facts).toMatchObject({ end: 'timeout', reached: false, hopCount: 2 })
     expect(ran.overrunMs).toBeLessThan(50)
   })
 })
@@ -237,10 +243,10 @@ describe.skipIf(chainNeeds !== undefined)(
     })
 
     test('a target that other traces have used up is given time, and asked again', async () => {
-      // What is limited is the target’s word that its port is closed.
+      // The rate limit applies to the target’s error of a closed port.
       const request = { url: WAY.IPv4[0], protocol: 'UDP', probesPerHop: 10, timeout: 30 }
       const busy = Array.from({ length: 4 }, (_, index) => trace(`busy-${index}`, request))
-      for (const seen of await Promise.all(busy)) expect(seen.reached).toBe(true)
+      for (const facts of await Promise.all(busy)) expect(facts.reached).toBe(true)
     })
 
     test('a router that answers once a second is given time for many probes', async () => {

@@ -135,26 +135,26 @@ describe('hostile servers', () => {
   ])('one that %s', async (_, onConnection, code) => {
     await using server = await startRawServer(onConnection)
     const signal = code.startsWith('TIMEOUT') ? deadlineAfter(60) : new AbortController().signal
-    const seen = await checkUrl(`http://${server.authority}/`, {}, {}, { signal })
-    expect(seen.codes).toEqual([code])
-    expect(seen.observed.hops.length).toBeGreaterThan(0)
-    expect(seen.responseTimeMs).toBeUndefined()
+    const result = await checkUrl(`http://${server.authority}/`, {}, {}, { signal })
+    expect(result.codes).toEqual([code])
+    expect(result.observed.hops.length).toBeGreaterThan(0)
+    expect(result.responseTimeMs).toBeUndefined()
   })
 
   test('one that stacks thousands of encodings does not fill the result with them', async () => {
     const encodings = Array.from({ length: 8000 }, () => 'gzip').join(',')
     const sent = answer(`200 OK\r\nContent-Encoding: ${encodings}`, 'x')
     await using server = await startRawServer(last(sent))
-    const seen = await checkUrl(`http://${server.authority}/`)
-    expect(seen.codes).toEqual(['HTTP_BODY_UNDECODABLE'])
-    expect(JSON.stringify(seen.failures).length).toBeLessThan(500)
+    const result = await checkUrl(`http://${server.authority}/`)
+    expect(result.codes).toEqual(['HTTP_BODY_UNDECODABLE'])
+    expect(JSON.stringify(result.failures).length).toBeLessThan(500)
   })
 
   test('a body without end is cut at the limit', async () => {
     await using server = await startHttpServer((_, response) => pour(response))
-    const seen = await checkUrl(`http://${server.authority}/`)
-    expect(seen.codes).toEqual(['HTTP_BODY_TOO_LARGE'])
-    const { bytes } = seen.observed.response as { bytes: number }
+    const result = await checkUrl(`http://${server.authority}/`)
+    expect(result.codes).toEqual(['HTTP_BODY_TOO_LARGE'])
+    const { bytes } = result.observed.response as { bytes: number }
     expect(bytes).toBeGreaterThan(LIMITS.bodyBytesMax)
     expect(bytes).toBeLessThan(LIMITS.bodyBytesMax + 1_048_576)
   })
@@ -172,9 +172,9 @@ describe('hostile servers', () => {
       response.on('close', () => packer.destroy())
       pour(packer)
     })
-    const seen = await checkUrl(`http://${server.authority}/`)
-    expect(seen.codes).toEqual(['HTTP_UNPACKED_TOO_LARGE'])
-    const { bytes, unpackedBytes } = seen.observed.response as {
+    const result = await checkUrl(`http://${server.authority}/`)
+    expect(result.codes).toEqual(['HTTP_UNPACKED_TOO_LARGE'])
+    const { bytes, unpackedBytes } = result.observed.response as {
       bytes: number
       unpackedBytes: number
     }

@@ -26,18 +26,18 @@ describe('redirects', () => {
       '/b': to(`//%6cocalhost:/c`),
     })
     await using other = await serve({ '/': to(`http://${server.authority}/end`) })
-    const seen = await checkUrl(`http://${other.authority}/`)
-    expect(seen.codes).toEqual([])
-    expect(seen.observed.redirects).toBe(1)
-    expect(seen.observed.hops).toMatchObject([
+    const result = await checkUrl(`http://${other.authority}/`)
+    expect(result.codes).toEqual([])
+    expect(result.observed.redirects).toBe(1)
+    expect(result.observed.hops).toMatchObject([
       { statusCode: 302, location: `http://${server.authority}/end`, address: '127.0.0.1' },
       { statusCode: 200, url: `http://${server.authority}/end` },
     ])
     const relative = await checkUrl(`http://${server.authority}/a`, { followRedirects: true })
     expect(relative.observed.hops[0]?.location).toBe(`http://${server.authority}/b`)
-    const total = seen.observed.hops.reduce((sum, hop) => sum + hop.phases.totalMs, 0)
+    const total = result.observed.hops.reduce((sum, hop) => sum + hop.phases.totalMs, 0)
     // Each is rounded to microseconds by itself.
-    expect(Math.abs(total - seen.observed.phases.totalMs)).toBeLessThan(0.02)
+    expect(Math.abs(total - result.observed.phases.totalMs)).toBeLessThan(0.02)
   })
 
   test('ten are followed, eleven are too many', async () => {
@@ -54,8 +54,12 @@ describe('redirects', () => {
 
   test('are the answer where they are not followed', async () => {
     await using server = await serve({ '/': to('/a') })
-    const seen = await checkUrl(`http://${server.authority}/`, { followRedirects: false })
-    expect([seen.codes, seen.observed.statusCode, seen.observed.redirects]).toEqual([[], 302, 0])
+    const result = await checkUrl(`http://${server.authority}/`, { followRedirects: false })
+    expect([result.codes, result.observed.statusCode, result.observed.redirects]).toEqual([
+      [],
+      302,
+      0,
+    ])
   })
 
   test('carry the cookies that they set', async () => {
@@ -76,8 +80,8 @@ describe('redirects', () => {
   test('a name that leads to a blocked address is stopped at its hop', async () => {
     await using server = await serve({ '/': to('http://rebound.test/latest/meta-data') })
     const resolver = fixedResolver({ 'rebound.test': ['169.254.169.254'] })
-    const seen = await checkUrl(`http://${server.authority}/`, {}, {}, { resolver })
-    expect(seen.codes).toEqual(['ADDRESS_BLOCKED'])
-    expect(seen.failures[0]?.details).toMatchObject({ address: '169.254.169.254', hop: 1 })
+    const result = await checkUrl(`http://${server.authority}/`, {}, {}, { resolver })
+    expect(result.codes).toEqual(['ADDRESS_BLOCKED'])
+    expect(result.failures[0]?.details).toMatchObject({ address: '169.254.169.254', hop: 1 })
   })
 })

@@ -35,10 +35,10 @@ describe('answers', () => {
       response.writeHead(500, { 'content-encoding': name, 'content-type': 'text/plain' })
       response.end(body)
     })
-    const seen = await checkUrl(`http://${server.authority}/`)
-    expect(seen.observed.response).toMatchObject({ bytes: body.length, unpackedBytes: 3000 })
-    expect(seen.observed.response?.body).toBe('hello '.repeat(500))
-    expect(seen.observed.response?.bodyTruncated).toBe(false)
+    const result = await checkUrl(`http://${server.authority}/`)
+    expect(result.observed.response).toMatchObject({ bytes: body.length, unpackedBytes: 3000 })
+    expect(result.observed.response?.body).toBe('hello '.repeat(500))
+    expect(result.observed.response?.bodyTruncated).toBe(false)
   })
 
   test('the request is a plain one', async () => {
@@ -68,21 +68,27 @@ describe('answers', () => {
     ['200 is fine even where it should fail', 200, true, [], []],
     ['an assertion on it holds', 404, true, [status('EQUALS', 404)], []],
     ['a failed assertion fails', 200, true, [status('EQUALS', 404)], ['ASSERTION_FAILED']],
-    ['both are told', 503, false, [status('LESS_THAN', 300)], ['HTTP_STATUS', 'ASSERTION_FAILED']],
+    [
+      'both are reported',
+      503,
+      false,
+      [status('LESS_THAN', 300)],
+      ['HTTP_STATUS', 'ASSERTION_FAILED'],
+    ],
   ])('status: %s', async (_, code, shouldFail, assertions, expected) => {
     await using server = await startHttpServer((_request, response) =>
       response.writeHead(code).end(),
     )
-    const seen = await checkUrl(`http://${server.authority}/`, { assertions }, { shouldFail })
-    expect(seen.codes).toEqual(expected)
-    expect(seen.observed.statusCode).toBe(code)
+    const result = await checkUrl(`http://${server.authority}/`, { assertions }, { shouldFail })
+    expect(result.codes).toEqual(expected)
+    expect(result.observed.statusCode).toBe(code)
   })
 
   test('a refused connection fails even where it should fail', async () => {
     const server = await startRawServer(() => {})
     await server.close()
-    const seen = await checkUrl(`http://${server.authority}/`, {}, { shouldFail: true })
-    expect(seen.codes).toEqual(['CONNECT_REFUSED'])
+    const result = await checkUrl(`http://${server.authority}/`, {}, { shouldFail: true })
+    expect(result.codes).toEqual(['CONNECT_REFUSED'])
   })
 
   test('interim answers and what follows the end are ignored', async () => {
@@ -90,9 +96,9 @@ describe('answers', () => {
     await using server = await startRawServer((socket) =>
       socket.once('data', () => socket.end(text)),
     )
-    const seen = await checkUrl(`http://${server.authority}/`)
-    expect(seen.codes).toEqual([])
-    expect(seen.observed).toMatchObject({ statusCode: 200, response: { bytes: 2 } })
+    const result = await checkUrl(`http://${server.authority}/`)
+    expect(result.codes).toEqual([])
+    expect(result.observed).toMatchObject({ statusCode: 200, response: { bytes: 2 } })
   })
 
   test('odd headers harm nobody', async () => {
@@ -101,9 +107,9 @@ describe('answers', () => {
     await using server = await startRawServer((socket) =>
       socket.once('data', () => socket.end(Buffer.from(answer(`200 OK\r\n${odd}`), 'latin1'))),
     )
-    const seen = await checkUrl(`http://${server.authority}/`)
-    expect(seen.codes).toEqual([])
-    expect(seen.observed.response?.headers).toMatchObject({
+    const result = await checkUrl(`http://${server.authority}/`)
+    expect(result.codes).toEqual([])
+    expect(result.observed.response?.headers).toMatchObject({
       x: '1, 2',
       'set-cookie': ['a=b', 'c=d'],
     })
@@ -162,12 +168,12 @@ describe('TLS', () => {
 
   test('the certificate is on record, and its metrics', async () => {
     await using server = await startHttpsServer(authority.issue(), fine)
-    const seen = await checkUrl(`https://${server.authority}/`, { tls })
-    expect(seen.codes).toEqual([])
-    expect(seen.observed.tls).toMatchObject({ verified: true, alpn: 'http/1.1', daysLeft: 29 })
-    expect(seen.observed.phases.tlsMs).toBeGreaterThan(0)
-    const names = url.samples(seen.observed as unknown as Record<string, unknown>)
-    const expiry = Date.parse(seen.observed.tls?.earliestExpiry as string) / 1000
+    const result = await checkUrl(`https://${server.authority}/`, { tls })
+    expect(result.codes).toEqual([])
+    expect(result.observed.tls).toMatchObject({ verified: true, alpn: 'http/1.1', daysLeft: 29 })
+    expect(result.observed.phases.tlsMs).toBeGreaterThan(0)
+    const names = url.samples(result.observed as unknown as Record<string, unknown>)
+    const expiry = Date.parse(result.observed.tls?.earliestExpiry as string) / 1000
     expect(names).toContainEqual({ name: 'probe_http_ssl', value: 1 })
     expect(names).toContainEqual({ name: 'probe_ssl_earliest_cert_expiry', value: expiry })
     expect(names).toContainEqual({
@@ -182,32 +188,32 @@ describe('TLS', () => {
     ['passes with skipSSL', true, []],
   ])('an expired certificate %s, its facts in hand', async (_, skipSSL, codes) => {
     await using server = await startHttpsServer(authority.issue({ fromDays: -9, toDays: -2 }), fine)
-    const seen = await checkUrl(`https://${server.authority}/`, { tls, skipSSL })
-    expect(seen.codes).toEqual(codes)
-    expect(seen.observed.tls).toMatchObject({ verified: false, error: 'CERT_HAS_EXPIRED' })
-    expect(seen.observed.hops[0]?.tlsError).toBe('CERT_HAS_EXPIRED')
-    expect(seen.observed.tls?.certificate?.subject).toBe('CN=leaf.test')
+    const result = await checkUrl(`https://${server.authority}/`, { tls, skipSSL })
+    expect(result.codes).toEqual(codes)
+    expect(result.observed.tls).toMatchObject({ verified: false, error: 'CERT_HAS_EXPIRED' })
+    expect(result.observed.hops[0]?.tlsError).toBe('CERT_HAS_EXPIRED')
+    expect(result.observed.tls?.certificate?.subject).toBe('CN=leaf.test')
   })
 
   test('the alert for a missing client certificate may come late', async () => {
     const options = ['-Verify', '1', '-verify_return_error', '-tls1_3']
     await using server = await startOpensslServer(authority.issue(), authority.ca, options)
-    const seen = await checkUrl(`https://127.0.0.1:${server.port}/`, { tls })
-    expect(seen.codes).toEqual(['TLS_CLIENT_CERTIFICATE'])
+    const result = await checkUrl(`https://127.0.0.1:${server.port}/`, { tls })
+    expect(result.codes).toEqual(['TLS_CLIENT_CERTIFICATE'])
     const client = authority.issue()
     const own = { ...tls, certificate: client.cert, privateKey: client.key }
     const shown = await checkUrl(`https://127.0.0.1:${server.port}/`, { tls: own })
     expect(shown.codes).toEqual([])
   })
 
-  test('a way from https to http is followed and told', async () => {
+  test('a redirect from https to http is followed and reported', async () => {
     await using plain = await startHttpServer(fine)
     await using server = await startHttpsServer(authority.issue(), (_, response) => {
       response.writeHead(301, { location: `http://${plain.authority}/` }).end()
     })
-    const seen = await checkUrl(`https://${server.authority}/`, { tls })
-    expect(seen.codes).toEqual([])
-    expect(seen.observed.hops[1]?.downgraded).toBe(true)
+    const result = await checkUrl(`https://${server.authority}/`, { tls })
+    expect(result.codes).toEqual([])
+    expect(result.observed.hops[1]?.downgraded).toBe(true)
   })
 })
 
@@ -237,16 +243,16 @@ describe('all addresses', () => {
   test('of a name that does not resolve fail like one', async () => {
     const request = { allAddresses: true }
     const options = { resolver: fixedResolver({}), signal: deadlineAfter(40) }
-    const seen = await checkUrl('http://nowhere.test/', request, {}, options)
-    expect(seen.codes).toEqual(['TIMEOUT_DNS'])
-    expect(seen.observed.hops).toMatchObject([{ url: 'http://nowhere.test/' }])
+    const result = await checkUrl('http://nowhere.test/', request, {}, options)
+    expect(result.codes).toEqual(['TIMEOUT_DNS'])
+    expect(result.observed.hops).toMatchObject([{ url: 'http://nowhere.test/' }])
   })
 
   test('one of which is forbidden are not probed in part', async () => {
     await using server = await startHttpServer((_, response) => response.end('ok'))
     const resolver = fixedResolver({ 'half.test': ['127.0.0.1', '169.254.169.254'] })
     const address = `http://half.test:${server.port}/`
-    const seen = await checkUrl(address, { allAddresses: true }, {}, { resolver })
-    expect(seen.codes).toEqual(['ADDRESS_BLOCKED'])
+    const result = await checkUrl(address, { allAddresses: true }, {}, { resolver })
+    expect(result.codes).toEqual(['ADDRESS_BLOCKED'])
   })
 })

@@ -170,7 +170,8 @@ describe('what ends too early or never', () => {
 })
 
 test('a cancelled run rejects at once and lets go of the connection', async () => {
-  await using server = await startWebSocketServer()
+  const opened = Promise.withResolvers<Peer>()
+  await using server = await startWebSocketServer(onOpen(opened.resolve))
   const monitor = websocket.schema.parse({
     id: 'm',
     name: 'm',
@@ -179,7 +180,7 @@ test('a cancelled run rejects at once and lets go of the connection', async () =
   })
   const controller = new AbortController()
   const running = websocket.prepare(monitor)(testContext({ signal: controller.signal }))
-  await server.connection()
+  await opened.promise
   const elapsed = startStopwatch()
   controller.abort(new Error('cancelled'))
   await expect(running).rejects.toThrow('cancelled')

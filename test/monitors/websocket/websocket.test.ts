@@ -21,8 +21,8 @@ const monitorOf = (request: Options, settings: Options = {}) =>
 async function run(request: Options, settings: Options = {}, context: Partial<Context> = {}) {
   const monitor = monitorOf(request, settings)
   const signal = deadlineAfter(websocket.deadlineMs(monitor))
-  const seen = await websocket.prepare(monitor)({ ...testContext({ signal }), ...context })
-  return { ...seen, codes: seen.failures.map(({ code }) => code) }
+  const result = await websocket.prepare(monitor)({ ...testContext({ signal }), ...context })
+  return { ...result, codes: result.failures.map(({ code }) => code) }
 }
 
 /** Runs against a server of this behaviour. */
@@ -243,7 +243,7 @@ describe('a target that does not open one', () => {
     expect((await run({ url: `ws://${server.authority}/` })).codes).toEqual(['HTTP_MALFORMED'])
   })
 
-  test('silence', async () => {
+  test('no answer', async () => {
     await using server = await startRawServer(() => {})
     const { codes } = await run({ url: `ws://${server.authority}/` }, { maxResponseTime: 200 })
     expect(codes).toEqual(['TIMEOUT_FIRST_BYTE'])

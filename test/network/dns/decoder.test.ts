@@ -1,5 +1,5 @@
-// Aim: the decoder of DNS messages says the same as another one where both can read, and neither throws nor takes
-// long on any bytes.
+// Aim: the decoder of DNS messages agrees with another one where both can decode, and neither throws nor is slow on
+// any bytes.
 import packet, { type Answer, type Packet } from 'dns-packet'
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
@@ -15,7 +15,7 @@ const u32 = fc.nat(0x7fff_ffff)
 const text = fc.stringMatching(/^[ !#-[\]-~]{0,200}$/)
 const addressData = fc.ipV4()
 
-/** Records as the other codec takes them, with the text that ours should give. */
+/** Records as the other codec accepts them, with the expected text. */
 const answers: fc.Arbitrary<[Answer, string]> = fc.oneof(
   fc
     .tuple(name, u32, addressData)
@@ -65,9 +65,9 @@ const messages = fc.record({
   edns: fc.boolean(),
 })
 
-type Wish = typeof messages extends fc.Arbitrary<infer T> ? T : never
+type GivenMessage = typeof messages extends fc.Arbitrary<infer T> ? T : never
 
-function encoded(wish: Wish): Buffer {
+function encoded(given: GivenMessage): Buffer {
   const records = (section: [Answer, string][]) => section.map(([one]) => one)
   const opt = {
     type: 'OPT',
@@ -80,32 +80,32 @@ function encoded(wish: Wish): Buffer {
     type: 'response',
     id: 0x1234,
     // Neither cut off nor another operation.
-    flags: wish.flags & ~0x7a00,
+    flags: given.flags & ~0x7a00,
     questions: [{ type: 'A', name: NAME, class: 'IN' }],
-    answers: records(wish.answers),
-    authorities: records(wish.authorities),
-    additionals: [...records(wish.additionals), ...(wish.edns ? [opt] : [])],
+    answers: records(given.answers),
+    authorities: records(given.authorities),
+    additionals: [...records(given.additionals), ...(given.edns ? [opt] : [])],
   }
   return packet.encode(message)
 }
 
 describe('any message', () => {
-  test('says the same as it does to another decoder', () => {
+  test('decodes as with another decoder', () => {
     fc.assert(
-      fc.property(messages, (wish) => {
-        const bytes = encoded(wish)
+      fc.property(messages, (given) => {
+        const bytes = encoded(given)
         const theirs = packet.decode(bytes)
         const reading = readAnswer(bytes, queryFor(1))
         if (reading.kind !== 'answer') throw new Error(JSON.stringify(reading))
         const { message } = reading
         const sections = [message.Answer, message.Authority, message.Additional]
-        const wished = [wish.answers, wish.authorities, wish.additionals]
+        const expected = [given.answers, given.authorities, given.additionals]
         for (const [at, section] of sections.entries()) {
-          expect(section.map(({ data }) => data)).toEqual(wished[at]?.map(([, data]) => data))
+          expect(section.map(({ data }) => data)).toEqual(expected[at]?.map(([, data]) => data))
         }
         const common = (theirs.answers ?? []).map((one) => `${one.name}. ${one.type}`)
         expect(message.Answer.map((one) => `${one.name} ${one.type}`)).toEqual(common)
-        expect(message.Edns !== undefined).toBe(wish.edns)
+        expect(message.Edns !== undefined).toBe(given.edns)
         const flags = [message.AA, message.RD, message.RA, message.AD, message.CD]
         expect(flags).toEqual([
           theirs.flag_aa,
@@ -119,11 +119,11 @@ describe('any message', () => {
     )
   })
 
-  test('with some bits flipped or cut off is read or refused, never thrown at', () => {
+  test('with some bits flipped or cut off is read or refused, never throws', () => {
     const damage = fc.array(fc.tuple(fc.nat(), fc.nat(7)), { minLength: 1, maxLength: 8 })
     fc.assert(
-      fc.property(messages, damage, fc.nat(), (wish, flips, cut) => {
-        const bytes = encoded(wish)
+      fc.property(messages, damage, fc.nat(), (given, flips, cut) => {
+        const bytes = encoded(given)
         for (const [at, bit] of flips) {
           const place = 12 + (at % (bytes.length - 12))
           bytes[place] = (bytes[place] as number) ^ (1 << bit)
@@ -136,7 +136,7 @@ describe('any message', () => {
     )
   })
 
-  test('of every type with any data is read or refused, never thrown at', () => {
+  test('of every type with any data is read or refused, never throws', () => {
     const types = fc.constantFrom(...Object.values(DNS_TYPE_NUMBERS))
     fc.assert(
       fc.property(types, fc.uint8Array({ maxLength: 120 }), (type, data) => {
@@ -146,7 +146,7 @@ describe('any message', () => {
     )
   })
 
-  test('of any bytes behind a right question is read or refused, never thrown at', () => {
+  test('of any bytes behind a right question is read or refused, never throws', () => {
     const counts = fc.tuple(fc.nat(9), fc.nat(9), fc.nat(9))
     fc.assert(
       fc.property(counts, fc.uint8Array({ maxLength: 300 }), (wanted, bytes) => {
@@ -158,8 +158,8 @@ describe('any message', () => {
     )
   })
 
-  test('as large as they come takes no longer than a blink', () => {
-    // One name of 255 bytes, and as many records as fit, each of which says it twice.
+  test('of the largest size is decoded quickly', () => {
+    // One name of 255 bytes, and as many records as fit, each with two references to it.
     const long = Buffer.concat([
       ...Array<Buffer>(123).fill(Buffer.from([1, 0xff])),
       Buffer.from([0]),

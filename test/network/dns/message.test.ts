@@ -1,4 +1,4 @@
-// Aim: queries are what another decoder reads, and the data of every type is written as zone files do.
+// Aim: another decoder reads our queries, and the data of every type is formatted as in zone files.
 import packet from 'dns-packet'
 import { describe, expect, test } from 'vitest'
 import { encodeDnsName } from '../../../src/contract/dns/name.ts'
@@ -7,7 +7,7 @@ import { encodeQuery } from '../../../src/network/dns/message.ts'
 import { decoded } from '../../support/monitors/dns/dns-messages.ts'
 
 describe('the query', () => {
-  test('is what another decoder reads', () => {
+  test('is read by another decoder', () => {
     const query = encodeQuery({
       name: encodeDnsName('Www.Example.') as Buffer,
       type: 16,
@@ -183,7 +183,7 @@ describe('the data of each type', () => {
   test.each<[string, number, Buffer, string]>([
     ['with data', 65_400, hex('00ff'), '\\# 2 00ff'],
     ['without data', 65_400, hex(''), '\\# 0'],
-  ])('a type that nobody knows, %s', (_, type, data, text) => {
+  ])('an unknown type, %s', (_, type, data, text) => {
     expect(decoded(type, data)).toMatchObject({ type: 'TYPE65400', data: text })
   })
 
@@ -194,7 +194,7 @@ describe('the data of each type', () => {
 
   test.each<[string, string, Buffer]>([
     ['an address too long', 'A', hex('c000020101')],
-    ['a text that goes on', 'TXT', hex('05 6161')],
+    ['a text beyond its end', 'TXT', hex('05 6161')],
     ['a text of nothing', 'TXT', hex('')],
     ['a start of authority cut off', 'SOA', Buffer.concat([wire('a'), wire('b'), hex('00000001')])],
     [

@@ -1,5 +1,5 @@
-// Aim: name servers that answer nothing at all are an error of ours, whoever asks them and however they keep
-// silent; one name that they do not answer is a failure of that name, as long as they answer another.
+// Aim: unresponsive name servers are an error of our own, for every kind of monitor and of failure; a missing answer
+// for one name is a failure of that name if the servers answer others.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -31,7 +31,7 @@ async function codeOf(work: Promise<unknown>): Promise<string> {
   return String(error)
 }
 
-/** A deadline that comes when the server has been asked for the root so often. */
+/** A deadline after this number of queries for the root. */
 function deadlineAtRoot({ asked }: DnsServer, times: number): AbortSignal {
   const controller = new AbortController()
   const isTime = () => asked.filter((name) => name === '').length >= times
@@ -45,8 +45,8 @@ const resolverOf = (servers: readonly string[], conf = resolvConf) =>
   createResolver({ useOsResolver: false, resolvConf: conf, servers })
 
 const SERVERS: [string, Zone, string][] = [
-  ['is silent about everything', { '*': 'silent' }, 'RESOLVER_UNREACHABLE'],
-  ['is silent about one name', { 'www.zone.example': 'silent' }, 'about the name'],
+  ['answers nothing', { '*': 'silent' }, 'RESOLVER_UNREACHABLE'],
+  ['does not answer for one name', { 'www.zone.example': 'silent' }, 'about the name'],
   ['refuses everything', { '*': 'REFUSED' }, 'RESOLVER_UNREACHABLE'],
   ['refuses one name', { 'www.zone.example': 'REFUSED' }, 'about the name'],
   ['fails with everything', { '*': 'SERVFAIL' }, 'about the name'],
@@ -64,15 +64,15 @@ describe.each(SERVERS)('a server that %s', (_, zone, expected) => {
   test('for a DNS monitor without a named server', async () => {
     await using server = await startDnsServer(zone)
     const system = systemServers([portOf(server)])
-    const isSilent = Object.values(zone).includes('silent')
-    const signal = isSilent ? deadlineAtRoot(server, isOurs ? 3 : 1) : never
+    const isUnresponsive = Object.values(zone).includes('silent')
+    const signal = isUnresponsive ? deadlineAtRoot(server, isOurs ? 3 : 1) : never
     const { codes } = await checkDns({}, { maxResponseTime: 5000 }, { system, signal })
-    const ofTheName = isSilent ? 'TIMEOUT_FIRST_BYTE' : 'DNS_RESPONSE_CODE'
+    const ofTheName = isUnresponsive ? 'TIMEOUT_FIRST_BYTE' : 'DNS_RESPONSE_CODE'
     expect(codes).toEqual([isOurs ? expected : ofTheName])
   })
 })
 
-test('a server that nobody runs is an error of ours', async () => {
+test('a server that does not run is an error of our own', async () => {
   const port = await closedPort()
   const resolver = resolverOf([`127.0.0.1:${port}`])
   expect(await codeOf(resolver.resolve('www.zone.example', 'IPv4', never))).toBe(
@@ -89,13 +89,13 @@ test.each([{ shouldFail: true }, { protocol: 'TCP' }])(
   },
 )
 
-test('a server that a DNS monitor names is what it is about', async () => {
+test('the server of a DNS monitor is its target', async () => {
   await using server = await startDnsServer({ '*': 'REFUSED' })
   const named = (port: number) => checkDns({ nameServer: '127.0.0.1', port })
   expect((await named(portOf(server))).codes).toEqual(['DNS_RESPONSE_CODE'])
   expect((await named(await closedPort())).codes).toEqual(['CONNECT_REFUSED'])
-  await using silent = await startDnsServer({ '*': 'silent' })
-  expect((await named(portOf(silent))).codes).toEqual(['TIMEOUT_FIRST_BYTE'])
+  await using unresponsive = await startDnsServer({ '*': 'silent' })
+  expect((await named(portOf(unresponsive))).codes).toEqual(['TIMEOUT_FIRST_BYTE'])
 })
 
 test('a second server that answers is enough', async () => {
@@ -110,7 +110,7 @@ describe('at the deadline, while the name is still looked up', () => {
   const patient = join(folder, 'patient.conf')
   writeFileSync(patient, 'options timeout:30 attempts:1\n')
 
-  test('silence about everything is an error of ours, and known at once the next time', async () => {
+  test('unresponsive servers are an error of our own, and known at once the next time', async () => {
     await using server = await startDnsServer({ '*': 'silent' })
     const resolver = resolverOf([server.authority], patient)
     const resolve = (times: number) =>
@@ -119,7 +119,7 @@ describe('at the deadline, while the name is still looked up', () => {
     expect(await resolve(0)).toBe('RESOLVER_UNREACHABLE')
   })
 
-  test('servers that come back in the meantime do not make the lost question the name’s fault', async () => {
+  test('servers that recover meanwhile do not turn the lost question into a failure of the name', async () => {
     const zone: Zone = { '*': 'silent', 'www.zone.example': 'silent' }
     await using server = await startDnsServer(zone)
     const resolver = resolverOf([server.authority], patient)
@@ -131,13 +131,13 @@ describe('at the deadline, while the name is still looked up', () => {
     expect(await codeOf(resolver.resolve('other.example', 'IPv4', never))).toBe('DNS_NOT_FOUND')
     deadline.abort(new DeadlineReached(1))
     expect(await lost).toBe('RESOLVER_UNREACHABLE')
-    // Of servers that have answered since, the system's own patience may be the shorter one.
+    // For servers that have answered since, the system's own time-out may come first.
     const signal = deadlineAtRoot(server, timesAsked() + 1)
     const code = await codeOf(resolver.resolve('www.zone.example', 'IPv4', signal))
     expect(['deadline', 'DNS_SERVER_FAILED']).toContain(code)
   })
 
-  test('silence about one name is that name’s', async () => {
+  test('a missing answer for one name is a failure of that name', async () => {
     await using server = await startDnsServer({ 'www.zone.example': 'silent' })
     const resolver = resolverOf([server.authority], patient)
     const signal = deadlineAtRoot(server, 1)
@@ -145,7 +145,7 @@ describe('at the deadline, while the name is still looked up', () => {
     expect(await codeOf(resolving)).toBe('deadline')
   })
 
-  test('who is cancelled learns nothing', async () => {
+  test('a cancelled question rejects with its own reason', async () => {
     await using server = await startDnsServer({ '*': 'silent' })
     const controller = new AbortController()
     const resolving = resolverOf([server.authority], patient).resolve(
@@ -159,7 +159,7 @@ describe('at the deadline, while the name is still looked up', () => {
   })
 })
 
-test('many questions at once ask for the root as often as one', async () => {
+test('concurrent questions share one query for the root', async () => {
   await using server = await startDnsServer({ '*': 'REFUSED' })
   const resolver = resolverOf([server.authority])
   const names = Array.from({ length: 50 }, (_, index) => `n${index}.zone.example`)
@@ -168,7 +168,7 @@ test('many questions at once ask for the root as often as one', async () => {
   expect(server.asked.filter((name) => name === '').length).toBeLessThan(names.length)
 })
 
-test('what was answered meanwhile, to whomever, counts', async () => {
+test('an answer to another question meanwhile counts', async () => {
   await using server = await startDnsServer({ '*': 'REFUSED' })
   const servers = createNameServers(() => ({
     servers: [{ address: '127.0.0.1', port: portOf(server) }],

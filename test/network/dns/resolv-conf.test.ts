@@ -1,4 +1,4 @@
-// Aim: resolv.conf is read as the system's resolver reads it, and what is wrong in it does no harm.
+// Aim: resolv.conf is read as by the system's resolver, and invalid lines are ignored.
 import { expect, test } from 'vitest'
 import { parseResolvConf } from '../../../src/network/dns/resolv-conf.ts'
 

@@ -1,5 +1,5 @@
-// Aim: names become addresses as the system's files say, by real queries to a real server, and each way in
-// which that fails has its code.
+// Aim: names are resolved according to the system's files, with real queries to a real server, and each kind of
+// failure has its code.
 import { mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -50,8 +50,8 @@ describe('without a server', () => {
     ['a literal is itself', '192.0.2.3', 'IPv4', ['192.0.2.3']],
     ['a literal wins over the family', '::3', 'IPv4', ['::3']],
     ['a short form is a literal', '127.1', 'IPv4', ['127.0.0.1']],
-    ['the hosts file gives all of a family', 'box', 'IPv4', ['192.0.2.7', '192.0.2.8']],
-    ['whatever the case', 'BOX.Example', 'IPv4', ['192.0.2.7']],
+    ['the hosts file has several of a family', 'box', 'IPv4', ['192.0.2.7', '192.0.2.8']],
+    ['regardless of case', 'BOX.Example', 'IPv4', ['192.0.2.7']],
     ['with a trailing dot', 'box.', 'IPv6', ['::7']],
     ['localhost is loopback', 'localhost', 'IPv4', ['127.0.0.1']],
     ['and below it too', 'a.localhost', 'IPv6', ['::1']],
@@ -69,7 +69,7 @@ describe('with a server', () => {
     ['a name that cannot be', 'a b', 'IPv4', 'DNS_NOT_FOUND'],
     ['a server that fails', 'broken.example', 'IPv4', 'DNS_SERVER_FAILED'],
     ['a server that refuses', 'refused.example', 'IPv4', 'DNS_SERVER_FAILED'],
-    ['a server that is silent', 'quiet.example', 'IPv4', 'DNS_SERVER_FAILED'],
+    ['a server that does not answer', 'quiet.example', 'IPv4', 'DNS_SERVER_FAILED'],
   ])('%s: %s', async (_, host, family, expected) => {
     expect((await resolve(host, family)).addresses).toEqual(expected)
   })
@@ -109,7 +109,7 @@ describe('with a server', () => {
     expect(await resolve(host, 'IPv4', resolvConf)).toEqual({ addresses, asked })
   })
 
-  test('every look-up asks anew', async () => {
+  test('every look-up sends a new query', async () => {
     await using server = await startDnsServer(ZONE)
     const resolver = createResolver({ useOsResolver: false, servers: [server.authority] })
     const { signal } = new AbortController()
@@ -117,7 +117,7 @@ describe('with a server', () => {
     expect(server.asked).toHaveLength(3)
   })
 
-  test('lets go at once when aborted', async () => {
+  test('rejects at once when aborted', async () => {
     const controller = new AbortController()
     const reason = new Error('enough')
     const pending = resolve('quiet.example', 'IPv4', '', controller.signal)

@@ -1,5 +1,5 @@
-// Aim: the bodies of all runs together stay within their memory, what does not fit is no fault of the
-// target, and however a run ends it gives back what it took.
+// Aim: the bodies of all runs stay within the memory budget, exceeding it is no failure of the target, and every end
+// of a run releases its bytes.
 import { afterEach, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/contract/versions.ts'
 import { api } from '../../../src/monitors/api/index.ts'
@@ -27,45 +27,45 @@ const startTarget = () => startHttpServer((_, response) => response.end('x'.repe
 /** A target that sends a beginning and no end. */
 const startEndless = () => startHttpServer((_, response) => response.write('x'.repeat(BYTES)))
 
-/** Resolves when something of a body is kept. */
+/** Resolves when some bytes are buffered. */
 async function untilKept(): Promise<void> {
-  while (bodyBudget.takenBytes === 0) await new Promise((resolve) => setImmediate(resolve))
+  while (bodyBudget.usedBytes === 0) await new Promise((resolve) => setImmediate(resolve))
 }
 
 afterEach(() => {
-  if (bodyBudget.takenBytes !== 0) throw new Error(`${bodyBudget.takenBytes} bytes not given back`)
+  if (bodyBudget.usedBytes !== 0) throw new Error(`${bodyBudget.usedBytes} bytes not given back`)
 })
 
 describe('a body', () => {
-  test('that fits is read and given back', async () => {
+  test('that fits is read and released', async () => {
     await using server = await startTarget()
     expect(await check(`http://${server.authority}/`)).toEqual([])
   })
 
-  test('for which there is no room is a fault of ours', async () => {
+  test('that exceeds the budget is a fault of our own', async () => {
     await using server = await startTarget()
     const others = LIMITS.bodiesBytesMax - BYTES + 1
-    expect(bodyBudget.take(others)).toBe(true)
+    expect(bodyBudget.reserve(others)).toBe(true)
     expect(await check(`http://${server.authority}/`)).toEqual(['RESOURCES_EXHAUSTED'])
-    expect(bodyBudget.takenBytes).toBe(others)
-    bodyBudget.giveBack(others)
+    expect(bodyBudget.usedBytes).toBe(others)
+    bodyBudget.release(others)
   })
 
-  test('whose check runs out of time is given back', async () => {
+  test('whose check reaches its deadline is released', async () => {
     await using server = await startEndless()
     const run = new AbortController()
-    const seen = check(`http://${server.authority}/`, run.signal)
+    const checked = check(`http://${server.authority}/`, run.signal)
     await untilKept()
     run.abort(new DeadlineReached(1))
-    expect(await seen).toEqual(['TIMEOUT_DOWNLOAD'])
+    expect(await checked).toEqual(['TIMEOUT_DOWNLOAD'])
   })
 
-  test('whose check is cancelled is given back', async () => {
+  test('whose check is cancelled is released', async () => {
     await using server = await startEndless()
     const run = new AbortController()
-    const seen = check(`http://${server.authority}/`, run.signal)
+    const checked = check(`http://${server.authority}/`, run.signal)
     await untilKept()
     run.abort(new Error('stopped'))
-    await expect(seen).rejects.toThrow('stopped')
+    await expect(checked).rejects.toThrow('stopped')
   })
 })

@@ -1,4 +1,4 @@
-// Aim: what is handed over with a descriptor comes whole, also where memory is collected in the middle of it.
+// Aim: bytes sent with a descriptor arrive complete, even if garbage is collected in the middle.
 import { closeSync } from 'node:fs'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
@@ -11,13 +11,13 @@ import {
 
 const ROUNDS = 20
 
-/** Collects, and puts something else where the collected had been, whenever an address was written. */
+/** Collects garbage and overwrites the freed memory whenever an address was written. */
 function collectAtEveryAddress(): void {
   setFlagsFromString('--expose-gc')
   const collect = runInNewContext('gc') as () => void
   const write = Buffer.prototype.writeBigUInt64LE
   const later: Buffer[] = []
-  // A spy would remember each buffer, and with that keep it.
+  // A spy would reference each buffer, which would then not be collected.
   Buffer.prototype.writeBigUInt64LE = function (this: Buffer, value: bigint, offset?: number) {
     const at = write.call(this, value, offset)
     collect()
@@ -29,7 +29,7 @@ function collectAtEveryAddress(): void {
   })
 }
 
-test('a line and a descriptor come as they were sent', async () => {
+test('a line and a descriptor arrive as sent', async () => {
   const [ours, theirs] = descriptorPair()
   collectAtEveryAddress()
   for (let round = 0; round < ROUNDS; round++) {

@@ -1,4 +1,4 @@
-// Aim: what an agent says at its start of ICMP is what the kernel will do.
+// Aim: an agent's warning on ICMP at its start agrees with the kernel.
 import { expect, test } from 'vitest'
 import {
   areEchoesForbidden,
@@ -19,14 +19,14 @@ test.each([
   ['100 200', [99, 100], NONE, false],
   ['100 200', [200], NONE, false],
   ['100 200', [201], NONE, true],
-  // What cannot be told is not warned of.
+  // Without the data there is no warning.
   [undefined, [0], NONE, false],
   ['1 0', [0], undefined, false],
 ])('range %j, groups %j, capabilities %j: forbidden is %s', (range, groups, capabilities, is) => {
   expect(areEchoesForbidden({ range, groups, capabilities })).toBe(is)
 })
 
-test('the rights of this process can be read, and the fix names the range', () => {
+test('the permissions of this process can be read, and the fix names the range', () => {
   const rights = echoRights()
   expect(rights).toMatchObject({
     range: expect.stringMatching(/^\d+ \d+$/) as string,

@@ -1,5 +1,5 @@
-// Aim: our own sockets tell what the kernel knows (time stamps, TTLs, ICMP errors with their sender, names
-// of errors), wait in one thread for all of them, and keep nothing busy when there is nothing to wait for.
+// Aim: native sockets provide the kernel's data (time stamps, TTLs, ICMP errors with their sender, names of errors),
+// share one polling thread, and do not poll when no socket is watched.
 import { execFile } from 'node:child_process'
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
@@ -43,19 +43,19 @@ function closing(one: Watch): Watch {
   return one
 }
 
-/** Resolves with the events that the socket is ready for, and waits no more. */
+/** Resolves with the events that the socket is ready for, and closes the watch. */
 function ready(socket: NativeSocket, events: number): Promise<number> {
   return new Promise((resolve) => {
     const one = closing(
-      watch(native.libc, socket.fd, events, (seen) => {
+      watch(native.libc, socket.fd, events, (readyEvents) => {
         one.close()
-        resolve(seen)
+        resolve(readyEvents)
       }),
     )
   })
 }
 
-/** A UDP port of loopback on which nobody listens. */
+/** A closed UDP port of the loopback. */
 async function closedPort(family: Family): Promise<number> {
   const socket = createSocket(family === 'IPv6' ? 'udp6' : 'udp4')
   socket.bind(0, LOOPBACK[family])
@@ -103,7 +103,7 @@ describe.each(FAMILIES)('packets over %s', (family) => {
     expect(stamp?.kernelMs).toBeLessThanOrEqual(native.clockMs())
   })
 
-  test('an ICMP error tells what we sent to whom, and who objects', async () => {
+  test('an ICMP error has our packet, its destination and the sender of the error', async () => {
     const socket = udpSocket(family)
     const port = await closedPort(family)
     expect(socket.send(Buffer.from('anybody?'), native.address(LOOPBACK[family], port))).toBe(0)
@@ -125,7 +125,7 @@ describe.each(FAMILIES)('packets over %s', (family) => {
     expect(socket.receive()).toBeUndefined()
   })
 
-  test('a connection begins without blocking, and readiness says how it went', async () => {
+  test('a connection starts without blocking, and readiness reports the outcome', async () => {
     const server = createServer((peer) => peer.destroy())
     opened.push(server)
     server.listen(0, LOOPBACK[family])
@@ -140,7 +140,7 @@ describe.each(FAMILIES)('packets over %s', (family) => {
 })
 
 describe('errors of system calls', () => {
-  test('bear the name that Node gives them', () => {
+  test('have the same names as in Node', () => {
     const socket = udpSocket('IPv4')
     let thrown: unknown
     try {
@@ -162,7 +162,7 @@ describe('errors of system calls', () => {
 })
 
 describe('waiting', () => {
-  test('a paused watch is silent, and tells what it missed when it goes on', async () => {
+  test('a paused watch reports nothing, and reports missed events when resumed', async () => {
     const [one, other] = [udpSocket('IPv4'), udpSocket('IPv4')]
     const to = native.address('127.0.0.1', other.localAddress().port)
     let called = 0
@@ -218,7 +218,7 @@ describe('waiting', () => {
         ${ending}
       }, 50)`
     const { stdout } = await run(process.execPath, ['--input-type=module-typescript', '-e', script])
-    // A round of polling that nobody ends goes on for a second.
+    // A round of polling lasts a second unless it is ended.
     expect(Date.now() - Number(stdout)).toBeLessThan(700)
   })
 })

@@ -1,5 +1,5 @@
-// Aim: what the proxy is asked to reach is held against the policy by one look-up per name that has its own
-// time: silent name servers cost a check nothing twice, and never speak about the target.
+// Aim: targets of the proxy are checked against the policy by one look-up per name with a time limit of its own:
+// unresponsive name servers delay a check only once, and never cause a failure of the target.
 import { describe, expect, test } from 'vitest'
 import { DeadlineReached } from '../../../src/network/deadline.ts'
 import { createNetworkPolicy } from '../../../src/network/network-policy.ts'
@@ -14,23 +14,23 @@ const endpoint = { host: 'inside.test', port: 443, family: 'IPv4' } as const
 /** Name servers that answer when the test says so; `asked` has a family per question. */
 function heldResolver() {
   const asked: string[] = []
-  let held: PromiseWithResolvers<[string]>[] = []
+  let pending: PromiseWithResolvers<[string]>[] = []
   const resolver: Resolver = {
     resolve(_, family, signal) {
       asked.push(family)
       const question = Promise.withResolvers<[string]>()
-      held.push(question)
+      pending.push(question)
       signal.addEventListener('abort', () => question.reject(signal.reason))
       return question.promise
     },
   }
   const answer = (...addresses: string[]) => {
-    for (const [at, question] of held.entries()) {
+    for (const [at, question] of pending.entries()) {
       const address = addresses[at]
       if (address === undefined) question.reject(new Error('not found'))
       else question.resolve([address])
     }
-    held = []
+    pending = []
   }
   return { asked, resolver, answer }
 }
@@ -44,7 +44,7 @@ async function outcome(check: Promise<void>): Promise<string> {
 }
 
 describe('a look-up', () => {
-  test('is one for all that wait, and outlives the checks whose deadline comes', async () => {
+  test('is shared by all waiting checks, and outlives those whose deadline passes', async () => {
     const { asked, resolver, answer } = heldResolver()
     const inspect = createInspection({ policy, resolver })
     const impatient = new AbortController()
@@ -59,18 +59,18 @@ describe('a look-up', () => {
     expect(asked).toHaveLength(2)
   })
 
-  test('ends by its own time, and is not waited for a second time', async () => {
+  test('ends at its own time limit, and is not waited for a second time', async () => {
     const { asked, resolver } = heldResolver()
     const inspect = createInspection({ policy, resolver, lookUpMs: 5, rememberMs: 0 })
     expect(await outcome(inspect(endpoint, never))).toBe('passed')
     const hurried = new AbortController()
     const again = outcome(inspect(endpoint, hurried.signal))
-    // Asked for anew, and passed without an answer.
+    // Looked up again, and passed without an answer.
     expect(asked).toHaveLength(4)
     expect(await again).toBe('passed')
   })
 
-  test('that a check cut short lets nothing pass unseen', async () => {
+  test('that a check did not wait for still denies later', async () => {
     const { resolver, answer } = heldResolver()
     const inspect = createInspection({ policy, resolver })
     const impatient = new AbortController()
@@ -82,7 +82,7 @@ describe('a look-up', () => {
     expect(await second).toBe('ADDRESS_BLOCKED')
   })
 
-  test('that was half answered holds what it found against the policy, again and again', async () => {
+  test('with one answer of two checks the known addresses each time', async () => {
     const resolver: Resolver = {
       resolve: (_, family, signal) =>
         family === 'IPv4'
@@ -96,7 +96,7 @@ describe('a look-up', () => {
     expect(await outcome(inspect(endpoint, never))).toBe('ADDRESS_BLOCKED')
   })
 
-  test('that is cancelled says so', async () => {
+  test('that is cancelled rejects with the reason', async () => {
     const { resolver } = heldResolver()
     const inspect = createInspection({ policy, resolver })
     const run = new AbortController()

@@ -1,5 +1,5 @@
-// Aim: through the location's proxy everything works as without, is timed apart, and nothing that the
-// network policy forbids is asked of it; what goes wrong with the proxy is not blamed on the target.
+// Aim: through the location's proxy all works as without, with separate timings; the proxy gets no request for a
+// denied target; and failures of the proxy are not failures of the target.
 import { describe, expect, test } from 'vitest'
 import type { FailureCode } from '../../../src/contract/failure.ts'
 import type { HttpObserved } from '../../../src/monitors/http/observed.ts'
@@ -27,36 +27,36 @@ async function check(address: string, options: ContextOptions, request: object =
     checkType: 'URL',
     request: { url: address, tls: { ca: authority.ca }, ...request },
   })
-  const seen = await url.prepare(monitor)(testContext(options))
-  const observed = seen.observed as unknown as HttpObserved
-  return { ...seen, observed, codes: seen.failures.map((one) => one.code) }
+  const observation = await url.prepare(monitor)(testContext(options))
+  const observed = observation.observed as unknown as HttpObserved
+  return { ...observation, observed, codes: observation.failures.map((one) => one.code) }
 }
 
 const startTarget = () => startHttpsServer(pair, (_, response) => response.end('ok'))
 
 describe('tunnels', () => {
-  test('carry TLS to the target, timed apart', async () => {
+  test('carry TLS to the target, with separate timings', async () => {
     await using target = await startTarget()
     await using proxy = await startConnectProxy({ credentials: 'me:s%cret' })
     const proxyUrl = `http://me:s%25cret@${proxy.authority}`
-    const seen = await check(`https://${target.authority}/`, { proxyUrl })
-    expect(seen.codes).toEqual([])
-    expect(seen.observed.tls?.verified).toBe(true)
-    expect(seen.observed.phases.proxyMs).toBeGreaterThan(0)
-    expect(proxy.seen).toEqual([`CONNECT ${target.authority}`])
+    const observation = await check(`https://${target.authority}/`, { proxyUrl })
+    expect(observation.codes).toEqual([])
+    expect(observation.observed.tls?.verified).toBe(true)
+    expect(observation.observed.phases.proxyMs).toBeGreaterThan(0)
+    expect(proxy.requestLines).toEqual([`CONNECT ${target.authority}`])
   })
 
   test('go through a proxy that speaks TLS itself', async () => {
     await using target = await startTarget()
     await using proxy = await startConnectProxy({ tls: pair })
     const proxyUrl = `https://${proxy.authority}`
-    // Its authority is nobody's, so it must not be trusted with the tunnel.
-    const seen = await check(`https://${target.authority}/`, { proxyUrl })
-    expect(seen.codes).toEqual(['PROXY_UNREACHABLE'])
-    expect(seen.failures[0]?.details).toMatchObject({ reason: 'TLS_UNTRUSTED' })
+    // Its authority is unknown, so it must not be trusted with the tunnel.
+    const observation = await check(`https://${target.authority}/`, { proxyUrl })
+    expect(observation.codes).toEqual(['PROXY_UNREACHABLE'])
+    expect(observation.failures[0]?.details).toMatchObject({ reason: 'TLS_UNTRUSTED' })
   })
 
-  test('keep what the target sends right behind the answer', async () => {
+  test('preserve the bytes that the target sends right after the answer', async () => {
     const head = 'HTTP/1.1 200 OK\r\n\r\n'
     await using proxy = await startRawServer((socket) =>
       socket.once('data', () => socket.write(`${head}220 hello`)),
@@ -75,58 +75,62 @@ describe('tunnels', () => {
     ['wants other credentials', 'HTTP/1.1 407 No\r\n\r\n', 'PROXY_AUTHENTICATION'],
     ['forbids it', 'HTTP/1.1 403 No\r\n\r\n', 'PROXY_REFUSED'],
     ['cannot reach the target', 'HTTP/1.1 502 No\r\n\r\n', 'CONNECT_FAILED'],
-    ['does not hear from the target', 'HTTP/1.1 504 No\r\n\r\n', 'CONNECT_FAILED'],
+    ['gets no answer from the target', 'HTTP/1.1 504 No\r\n\r\n', 'CONNECT_FAILED'],
     ['is none', 'SSH-2.0-x\r\n\r\n', 'PROXY_REFUSED'],
     ['talks too much', 'x'.repeat(20_000), 'PROXY_REFUSED'],
     ['hangs up', '', 'PROXY_REFUSED'],
   ])('a proxy that %s', async (_, answer, code) => {
     await using proxy = await startConnectProxy({ answer })
-    const seen = await check('https://127.0.0.1:9/', { proxyUrl: `http://${proxy.authority}` })
-    expect(seen.codes).toEqual([code])
+    const observation = await check('https://127.0.0.1:9/', {
+      proxyUrl: `http://${proxy.authority}`,
+    })
+    expect(observation.codes).toEqual([code])
   })
 
-  test('a proxy that is not there', async () => {
+  test('a proxy that does not run', async () => {
     const proxy = await startConnectProxy()
     await proxy.close()
-    const seen = await check('https://127.0.0.1:9/', { proxyUrl: `http://${proxy.authority}` })
-    expect(seen.codes).toEqual(['PROXY_UNREACHABLE'])
+    const observation = await check('https://127.0.0.1:9/', {
+      proxyUrl: `http://${proxy.authority}`,
+    })
+    expect(observation.codes).toEqual(['PROXY_UNREACHABLE'])
   })
 
   test('a proxy that never answers', async () => {
-    await using proxy = await startConnectProxy({ silent: true })
+    await using proxy = await startConnectProxy({ unresponsive: true })
     const options = { proxyUrl: `http://${proxy.authority}`, signal: deadlineAfter(60) }
     expect((await check('https://127.0.0.1:9/', options)).codes).toEqual(['TIMEOUT_PROXY'])
   })
 
-  test.each(['http', 'https'])('a proxy whose name nobody answers for, for %s', async (scheme) => {
+  test.each(['http', 'https'])('a proxy whose name cannot be resolved, for %s', async (scheme) => {
     const proxyUrl = 'http://proxy.test:3128'
     const options = { proxyUrl, resolver: fixedResolver({}), signal: deadlineAfter(60) }
-    const seen = await check(`${scheme}://127.0.0.1:9/`, options)
-    expect(seen.codes).toEqual(['PROXY_UNREACHABLE'])
+    const observation = await check(`${scheme}://127.0.0.1:9/`, options)
+    expect(observation.codes).toEqual(['PROXY_UNREACHABLE'])
   })
 
-  test('a proxy that is to speak TLS and says nothing', async () => {
+  test('a proxy with TLS that does not answer', async () => {
     await using proxy = await startRawServer(() => {})
     const options = { proxyUrl: `https://${proxy.authority}`, signal: deadlineAfter(60) }
     expect((await check('https://127.0.0.1:9/', options)).codes).toEqual(['PROXY_UNREACHABLE'])
   })
 })
 
-describe('what is said of a target behind the proxy', () => {
+describe('a failure of a target behind the proxy', () => {
   test.each([
     ['http', 'HTTP_MALFORMED'],
     ['https', 'TLS_NOT_SPOKEN'],
   ])('names the target and the proxy’s host for %s', async (scheme, code) => {
     await using target = await startRawServer((socket) => socket.end('no protocol at all\r\n'))
-    // A forwarding proxy would read the answer itself, so this one makes way for the target's.
+    // A forwarding proxy would parse the answer itself, so this one passes the target's bytes on.
     await using proxy =
       scheme === 'http'
         ? await startRawServer((socket) => socket.end('no protocol at all\r\n'))
         : await startConnectProxy({ credentials: 'me:hunter2' })
     const proxyUrl = `http://me:hunter2@localhost:${proxy.port}`
-    const seen = await check(`${scheme}://127.0.0.1:${target.port}/`, { proxyUrl })
-    expect(seen.codes).toEqual([code])
-    const [failed] = seen.failures
+    const observation = await check(`${scheme}://127.0.0.1:${target.port}/`, { proxyUrl })
+    expect(observation.codes).toEqual([code])
+    const [failed] = observation.failures
     expect(failed?.message).toContain(`127.0.0.1:${target.port} (through the proxy localhost)`)
     expect(JSON.stringify(failed)).not.toMatch(/hunter2|:undefined/)
   })
@@ -160,17 +164,19 @@ describe('plain HTTP', () => {
     })
     await using proxy = await startConnectProxy({ credentials: 'me:secret' })
     const proxyUrl = `http://me:secret@${proxy.authority}`
-    const seen = await check(`http://${target.authority}/a?b=c`, { proxyUrl })
-    expect(seen.codes).toEqual([])
-    expect(proxy.seen).toEqual([`GET http://${target.authority}/a?b=c`])
+    const observation = await check(`http://${target.authority}/a?b=c`, { proxyUrl })
+    expect(observation.codes).toEqual([])
+    expect(proxy.requestLines).toEqual([`GET http://${target.authority}/a?b=c`])
     expect(received['host']).toBe(target.authority)
     expect(received['proxy-authorization']).toBeUndefined()
   })
 
   test('with the wrong credentials is the proxy’s refusal, not the target’s status', async () => {
     await using proxy = await startConnectProxy({ credentials: 'me:secret' })
-    const seen = await check('http://127.0.0.1:9/', { proxyUrl: `http://${proxy.authority}` })
-    expect(seen.codes).toEqual(['PROXY_AUTHENTICATION'])
+    const observation = await check('http://127.0.0.1:9/', {
+      proxyUrl: `http://${proxy.authority}`,
+    })
+    expect(observation.codes).toEqual(['PROXY_AUTHENTICATION'])
   })
 })
 
@@ -182,27 +188,27 @@ describe('the network policy', () => {
     'metadata.google.internal',
     'METADATA.google.internal.',
     'rebound.test',
-  ])('keeps %s from the proxy', async (host) => {
+  ])('denies %s before the proxy gets a request', async (host) => {
     await using proxy = await startConnectProxy()
     const resolver = fixedResolver({ 'rebound.test': ['10.0.0.1', '169.254.169.254'] })
     const options = { proxyUrl: `http://${proxy.authority}`, resolver: { ...resolver } }
     for (const scheme of ['http', 'https']) {
-      const seen = await check(`${scheme}://${host}/`, options)
-      expect(seen.codes).toEqual(['ADDRESS_BLOCKED'])
+      const observation = await check(`${scheme}://${host}/`, options)
+      expect(observation.codes).toEqual(['ADDRESS_BLOCKED'])
     }
-    expect(proxy.seen).toEqual([])
+    expect(proxy.requestLines).toEqual([])
   })
 
-  test('is no fault of the target where our own name servers are silent', async () => {
+  test('is no failure of the target when our own name servers are unresponsive', async () => {
     await using proxy = await startConnectProxy()
     const options = {
       proxyUrl: `http://${proxy.authority}`,
       resolver: fixedResolver({}),
       signal: deadlineAfter(30),
     }
-    const seen = await check('https://inside.test/', options)
-    expect(seen.codes).toEqual(['POLICY_UNDECIDED'])
-    expect(proxy.seen).toEqual([])
+    const observation = await check('https://inside.test/', options)
+    expect(observation.codes).toEqual(['POLICY_UNDECIDED'])
+    expect(proxy.requestLines).toEqual([])
   })
 
   test('lets a name pass that only the proxy knows', async () => {
@@ -210,14 +216,16 @@ describe('the network policy', () => {
     await using proxy = await startConnectProxy({ names: { 'inside.test': '127.0.0.1' } })
     const resolver = { resolve: () => Promise.reject(new Error('no such name')) }
     const options = { proxyUrl: `http://${proxy.authority}`, resolver }
-    const seen = await check(`https://inside.test:${target.port}/`, options, { skipSSL: true })
-    expect(seen.codes).toEqual([])
-    expect(seen.observed.tls?.error).toBe('HOSTNAME_MISMATCH')
+    const observation = await check(`https://inside.test:${target.port}/`, options, {
+      skipSSL: true,
+    })
+    expect(observation.codes).toEqual([])
+    expect(observation.observed.tls?.error).toBe('HOSTNAME_MISMATCH')
   })
 })
 
 test.each(['', 'proxy:3128', 'socks5://proxy:1080', 'http://proxy:3128/path', 'http://'])(
-  '%j is no proxyUrl, and what is said about it keeps passwords',
+  '%j is no proxyUrl, and the message shows no password',
   (text) => {
     expect(proxyProblem(text)).toBeTypeOf('string')
     expect(() => testContext({ proxyUrl: text })).toThrow(TypeError)
@@ -225,7 +233,7 @@ test.each(['', 'proxy:3128', 'socks5://proxy:1080', 'http://proxy:3128/path', 'h
   },
 )
 
-test('a fault of ours is no failure of the target', () => {
+test('a fault of our own is no failure of the target', () => {
   const fault = new Error('bug')
   expect(() => failureOf(fault, { phase: 'dns' })).toThrow(fault)
 })

@@ -1,5 +1,5 @@
-// The first account and its key: made once whatever starts how often, given from outside where wanted,
-// and a revoked key stays revoked.
+// The first account and its key: created once by any number of starts, or given by settings; a revoked key stays
+// revoked.
 import { randomUUID } from 'node:crypto'
 import { readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,7 +8,7 @@ import { makeKey, tracesOf } from '../../../src/platform/secrets/api-key.ts'
 import {
   type Credentials,
   ensureFirstAccount,
-  keepCredentials,
+  storeCredentials,
 } from '../../../src/platform/accounts/first-account.ts'
 import { listAccounts } from '../../../src/platform/accounts/queries/accounts.ts'
 import {
@@ -24,21 +24,21 @@ const unasked = { accountId: undefined, adminApiKey: undefined, keep: () => unde
 describe.each(DATABASE_SERVERS)('on $name', (server) => {
   test('platforms that start at once make one account, and one of them prints its key', async () => {
     const { database, drop } = await createTestDatabase(server)
-    const kept: Credentials[] = []
+    const stored: Credentials[] = []
     const starts = Array.from({ length: 8 }, () =>
-      ensureFirstAccount(database, { ...unasked, keep: (made) => kept.push(made) }),
+      ensureFirstAccount(database, { ...unasked, keep: (made) => stored.push(made) }),
     )
     const firsts = await Promise.all(starts)
     expect(await listAccounts(database, 10)).toHaveLength(1)
-    expect(firsts.flatMap(({ made }) => made ?? [])).toEqual(kept)
-    expect(kept).toHaveLength(1)
+    expect(firsts.flatMap(({ made }) => made ?? [])).toEqual(stored)
+    expect(stored).toHaveLength(1)
     expect(new Set(firsts.map(({ accountId }) => accountId)).size).toBe(1)
-    const { hash } = tracesOf(kept[0]?.adminApiKey ?? '')
+    const { hash } = tracesOf(stored[0]?.adminApiKey ?? '')
     expect(await findActiveKey(database, hash)).toMatchObject({ role: 'Admin' })
     await drop()
   })
 
-  test('a given account and key are there after any number of starts', async () => {
+  test('a given account and key exist after any number of starts', async () => {
     const { database, drop } = await createTestDatabase(server)
     const given = { ...unasked, accountId: randomUUID(), adminApiKey: makeKey() }
     for (let start = 0; start < 3; start++) {
@@ -83,20 +83,20 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   })
 })
 
-test('credentials are kept for the owner alone, over whatever was there', () => {
+test('credentials are readable only by the owner, replacing any file', () => {
   const folder = temporaryFolder()
   writeFileSync(join(folder, 'credentials.json'), 'old', { mode: 0o666 })
   writeFileSync(join(folder, 'credentials.json.new'), 'half a file', { mode: 0o666 })
-  const path = keepCredentials(folder, { accountId: 'a', adminApiKey: 'b' })
+  const path = storeCredentials(folder, { accountId: 'a', adminApiKey: 'b' })
   expect(JSON.parse(readFileSync(path, 'utf8'))).toEqual({ accountId: 'a', adminApiKey: 'b' })
   expect(statSync(path).mode & 0o777).toBe(0o600)
 })
 
-test('credentials of another database are put aside, not lost', () => {
+test('credentials of another database are moved aside, not lost', () => {
   const folder = temporaryFolder()
   const [first, second] = [randomUUID(), randomUUID()]
-  const path = keepCredentials(folder, { accountId: first, adminApiKey: 'one' })
-  keepCredentials(folder, { accountId: second, adminApiKey: 'two' })
+  const path = storeCredentials(folder, { accountId: first, adminApiKey: 'one' })
+  storeCredentials(folder, { accountId: second, adminApiKey: 'two' })
   const aside = readFileSync(join(folder, `credentials-${first}.json`), 'utf8')
   expect(JSON.parse(aside)).toEqual({ accountId: first, adminApiKey: 'one' })
   expect(JSON.parse(readFileSync(path, 'utf8'))).toEqual({ accountId: second, adminApiKey: 'two' })

@@ -1,5 +1,5 @@
 // Aim: through any history of agents that join, leave, time out and return, every monitor has exactly
-// one owner at every instant, whichever process an agent asks and however seldom it does.
+// one owner at every instant, whichever process an agent calls and however rarely it does.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { PROTOCOL_BOUNDS } from '../../../src/contract/protocol/agent-protocol.ts'
 import { beatPulse } from '../../../src/database/platform-pulse.ts'
@@ -24,7 +24,7 @@ function createRandom(seed: number): () => number {
   }
 }
 
-/** A location in which things happen. */
+/** A simulated location. */
 class History {
   readonly live: FakeAgent[] = []
   readonly gone: FakeAgent[] = []
@@ -69,7 +69,7 @@ class History {
   async #join(): Promise<string> {
     const back = this.#random() < 0.4 ? this.gone.pop() : undefined
     const one = back ?? new FakeAgent(this.#location.secret)
-    // It may have been started anew meanwhile, or only been cut off.
+    // It may have been restarted meanwhile, or only been cut off.
     if (back !== undefined && (this.#left.delete(back) || this.#random() < 0.5)) back.restart()
     this.live.push(one)
     await one.sync(this.#api)
@@ -101,7 +101,7 @@ class History {
   }
 }
 
-/** Agents whose slot of the monitor at `instant` it is. */
+/** The agents that own the slot of the monitor at `instant`. */
 function ownersAt(agents: readonly FakeAgent[], id: string, instant: number): FakeAgent[] {
   return agents.filter((one) =>
     one.spans.get(id)?.some(({ from, until }) => from <= instant && instant < until),
@@ -119,7 +119,7 @@ test.each([1, 2, 3, 4])('history %i', async (seed) => {
   const happened: string[] = []
   for (let step = 0; step < 30; step++) {
     happened.push(await history.step())
-    // Most of the time some have not received it before the next thing happens.
+    // Usually some have not received it before the next event.
     if (step % 3 !== 0) continue
     await history.syncAll()
     const now = Date.now()

@@ -1,5 +1,5 @@
-// Aim: agents that join, leave, time out or restart change assignments at one instant, known to all
-// ahead where it can be, and nothing moves that need not.
+// Aim: agents that join, leave, time out or restart change assignments at one instant, known to all in advance
+// if possible, and only monitors that must move do.
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { PROTOCOL_BOUNDS } from '../../../src/contract/protocol/agent-protocol.ts'
@@ -41,7 +41,7 @@ beforeEach(async () => {
 const agent = (facts: ConstructorParameters<typeof FakeAgent>[1] = {}) =>
   new FakeAgent(location.secret, facts)
 
-/** Two agents that have settled: the hand-over between them lies behind. */
+/** Two agents after the hand-over between them. */
 async function twoAgents(): Promise<[FakeAgent, FakeAgent]> {
   const [first, second] = [agent(), agent()]
   await first.sync(api)
@@ -52,7 +52,7 @@ async function twoAgents(): Promise<[FakeAgent, FakeAgent]> {
   return [first, second]
 }
 
-/** Moves what was planned ahead into the past. */
+/** Moves planned epochs into the past. */
 async function settle(): Promise<void> {
   await use().database.query(
     `update location_epochs set from_ms = from_ms - 60000 where location_id = $1`,
@@ -60,7 +60,7 @@ async function settle(): Promise<void> {
   )
 }
 
-/** As after `seconds` without a call of these agents, the platform being there all the time. */
+/** As after `seconds` without a call of these agents, without a pause of the platform. */
 async function unresponsive(seconds: number, ...agents: FakeAgent[]): Promise<void> {
   const { database } = use()
   await database.query(
@@ -74,7 +74,7 @@ async function unresponsive(seconds: number, ...agents: FakeAgent[]): Promise<vo
   )
 }
 
-/** Does what the background job of presence does in its turn. */
+/** Runs the background jobs of presence once. */
 async function presence(): Promise<void> {
   const backgroundJobs = presenceJobs(use().database, api.agentRegistry)
   await use().database.query(`update chores set ran_at = '-infinity'`)
@@ -103,7 +103,7 @@ const epochs = () =>
   )
 
 describe('join', () => {
-  test('the first one has everything at once, from what was recorded on', async () => {
+  test('the first one owns everything at once, after the recorded slots', async () => {
     const slotMs = Date.now() - 5_000
     await addResult(use().database, location, { monitorId: ids[0] ?? '', slotMs })
     await addResult(use().database, location, { monitorId: ids[1] ?? '', slotMs, filled: true })
@@ -111,12 +111,12 @@ describe('join', () => {
     await first.sync(api)
     expect(first.monitors.size).toBe(60)
     expect(first.monitors.get(ids[0] ?? '')?.from).toBe(slotMs + 1)
-    // What the platform itself accounted for may still be run.
+    // Slots that the platform itself filled in may still be run.
     expect(first.monitors.get(ids[1] ?? '')?.from).toBe(slotMs)
     expect(first.monitors.get(ids[2] ?? '')?.from).toBeLessThan(Date.now() - 50_000)
   })
 
-  test('the second one takes a share, at an instant that both know ahead', async () => {
+  test('the second one gets a share, at an instant that both know in advance', async () => {
     const first = agent()
     await first.sync(api)
     const waitingSync = first.sync(api, { waitMs: 20_000 })
@@ -139,7 +139,7 @@ describe('join', () => {
     expect([first.monitors.size + second.monitors.size, second.peers]).toEqual([60, 1])
   })
 
-  test('a monitor that comes during a hand-over is run by the old owner until then', async () => {
+  test('a monitor that is added during a hand-over is run by the old owner until then', async () => {
     const [first, second] = [agent(), agent()]
     await first.sync(api)
     await second.sync(api)
@@ -160,7 +160,7 @@ describe('join', () => {
 })
 
 describe('leave', () => {
-  test('the other one goes on where it stopped, and with what it had not started', async () => {
+  test('the other one continues where it stopped, including slots that it had not started', async () => {
     const [first, second] = await twoAgents()
     const moved = [...first.monitors.keys()]
     const leftAt = Date.now() - 20
@@ -179,7 +179,7 @@ describe('leave', () => {
     expect(second.monitors.size).toBe(60)
   })
 
-  test('said twice it is done once; nobody is left to take over', async () => {
+  test('it is idempotent; without another agent nothing is handed over', async () => {
     const first = agent()
     await first.sync(api)
     expect((await first.leave(api)).answer?.peers).toBe(0)
@@ -193,11 +193,11 @@ describe('leave', () => {
     expect(row?.absent).toBe(true)
   })
 
-  test('in the moment of a hand-over no slot between is lost', async () => {
+  test('at the moment of a hand-over no slot is lost', async () => {
     const [first, second] = [agent(), agent()]
     await first.sync(api)
     await second.sync(api)
-    // What the second one is to have in three seconds the first one gives up now.
+    // The first one leaves now what the second one will own in three seconds.
     const leftAt = Date.now()
     await first.leave(api, { leftAt })
     await second.sync(api)
@@ -205,7 +205,7 @@ describe('leave', () => {
     for (const { from } of second.monitors.values()) expect(from).toBe(leftAt)
   })
 
-  test('an instant that no agent could mean is not believed', async () => {
+  test('an implausible instant is corrected', async () => {
     const [first, second] = await twoAgents()
     const moved = [...first.monitors.keys()]
     const before = Date.now()
@@ -217,19 +217,19 @@ describe('leave', () => {
 })
 
 describe('lost', () => {
-  test('after 30 s without a call its monitors are the other one’s, from what was recorded on', async () => {
+  test('after 30 s without a call the other one owns its monitors, after the recorded slots', async () => {
     const [first, second] = await twoAgents()
     const moved = [...first.monitors.keys()]
     const slotMs = Date.now() - 31_000
     await addResult(use().database, location, { monitorId: moved[0] ?? '', slotMs })
-    const kept = new Map(second.monitors)
+    const stored = new Map(second.monitors)
     const waitingSync = second.sync(api, { waitMs: 20_000 })
     await unresponsive(30.5, first)
     await presence()
     const set = (await waitingSync).answer?.changes?.set ?? []
     expect(set.map(({ monitor }) => monitor.id).toSorted()).toEqual(moved.toSorted())
     expect(second.monitors.get(moved[0] ?? '')?.from).toBe(slotMs + 1)
-    for (const [id, assigned] of kept) expect(second.monitors.get(id)).toEqual(assigned)
+    for (const [id, assigned] of stored) expect(second.monitors.get(id)).toEqual(assigned)
     expect([await state(first), await state(second)]).toEqual(['lost', 'live'])
   })
 
@@ -240,7 +240,7 @@ describe('lost', () => {
     expect(await state(first)).toBe('live')
   })
 
-  test('nobody is lost before the platform itself has been there for 30 s', async () => {
+  test('no agent is lost before the platform itself has run for 30 s', async () => {
     const [first, second] = await twoAgents()
     await unresponsive(3600, first, second)
     const { database } = use()
@@ -248,14 +248,14 @@ describe('lost', () => {
     await presence()
     await presence()
     expect([await state(first), await state(second)]).toEqual(['live', 'live'])
-    // The same pause, and a platform that has been there.
+    // The same pause, and a platform without a pause.
     await second.sync(api)
     await unresponsive(3600, first)
     await presence()
     expect([await state(first), await state(second)]).toEqual(['lost', 'live'])
   })
 
-  test('one that comes back gets its share again, and only that moves', async () => {
+  test('one that returns gets its share again, and only that moves', async () => {
     const [first, second] = await twoAgents()
     const own = [...first.monitors.keys()].toSorted()
     await unresponsive(31, first)
@@ -266,13 +266,13 @@ describe('lost', () => {
     await second.sync(api)
     expect([...first.monitors.keys()].toSorted()).toEqual(own)
     expect([first.monitors.size + second.monitors.size, await state(first)]).toEqual([60, 'live'])
-    // It had gone on alone: from the hand-over on it is the owner again, the other one until then.
+    // It had continued alone: from the hand-over on it is the owner again, the other one until then.
     const [from] = new Set([...first.monitors.values()].map((one) => one.from))
     expect(from).toBe((await epochs()).at(-1)?.from_ms)
     expect(second.spans.get(own[0] ?? '')?.at(-1)?.until).toBe(from)
   })
 
-  test('all of them: monitors without agents are noticed, also where none ever was', async () => {
+  test('all of them: monitors without agents are detected, also where there never was an agent', async () => {
     const [first, second] = await twoAgents()
     await unresponsive(31, first, second)
     const empty = await addLocation(use().database)
@@ -292,7 +292,7 @@ describe('lost', () => {
   })
 })
 
-test('a location that is full refuses one more, and does not call it another’s twin', async () => {
+test('a full location refuses one more, and not as a duplicate of another', async () => {
   await agent().sync(api)
   const many = Array.from({ length: PROTOCOL_BOUNDS.membersMax }, () => ({
     id: randomUUID(),
@@ -304,13 +304,13 @@ test('a location that is full refuses one more, and does not call it another’s
     [location.id, JSON.stringify(many)],
   )
   const response = await agent().sync(api)
-  // 409 would have it take another id and try again.
+  // 409 would make it choose another id and retry.
   expect(response.status).toBe(403)
   expect(response.body.message).toContain('500 agents')
 })
 
 describe('restart', () => {
-  test('the same agent goes on with its share; nothing else moves', async () => {
+  test('the same agent continues with its share; nothing else moves', async () => {
     const [first, second] = await twoAgents()
     const own = [...first.monitors.keys()].toSorted()
     const before = await epochs()
@@ -341,7 +341,7 @@ describe('restart', () => {
     expect(await state(newer)).toBe('live')
   })
 
-  test('with another version: what it can run changes hands', async () => {
+  test('with another version: monitors move by its new abilities', async () => {
     await placeMonitors(
       { database: use().database, cipher: TEST_CIPHER },
       location,

@@ -1,5 +1,5 @@
-// Aim: monitors are shared out evenly and fast, everybody computes the same owner, and only what must move
-// moves.
+// Aim: monitors are distributed evenly and fast, every process computes the same owner, and only monitors that
+// must move do.
 import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import {
@@ -13,7 +13,7 @@ import {
 const member = (abilities: string[] = ['TCP']): Member => ({ id: randomUUID(), abilities })
 const members = (count: number) => Array.from({ length: count }, () => member())
 const ids = (count: number) => Array.from({ length: count }, () => randomUUID())
-/** Ids that differ in their last digits only. */
+/** Ids that differ only in their last digits. */
 const neighbours = (count: number) =>
   Array.from(
     { length: count },
@@ -39,14 +39,14 @@ describe('owner', () => {
       neighbours(10_000),
       neighbours(5).map((id) => ({ id, abilities: ['TCP'] })),
     ],
-  ])('%s are shared out within a few percent', (_sentence, monitors, all) => {
+  ])('%s are distributed within a few percent', (_sentence, monitors, all) => {
     for (const count of shares(monitors, all).values()) {
       // Five standard deviations of a fair draw.
       expect(Math.abs(count - 2000)).toBeLessThan(200)
     }
   })
 
-  test('who goes gives away only its own, to all others; who comes takes from all', () => {
+  test('a leaving member moves only its own, to all others; a joining one gets some of all', () => {
     for (let turn = 0; turn < 20; turn++) {
       const all = members(2 + (turn % 6))
       const [gone, ...rest] = all
@@ -65,7 +65,7 @@ describe('owner', () => {
     for (const id of ids(500)) expect(ownerOf(id, all)?.id).toBe(ownerOf(id, turned)?.id)
   })
 
-  test('only those who can', () => {
+  test('only capable members', () => {
     const [dns, tcp] = [member(['DNS', 'TCP']), member(['TCP'])]
     const assignment = createAssignment([dns, tcp])
     for (const id of ids(50)) {
@@ -112,6 +112,6 @@ test.each([
     'PLAYWRIGHT with node@24, 2025.04: agent 8.3.0 or newer (image agent), on a machine where `vedette engine install node@24` and `vedette runtime install 2025.04` was run before it started; or move to 2026.04 with `vedette migrate --from 2025.04 --to 2026.04`',
   ],
   [['HEARTBEAT'], 'HEARTBEAT: no agent version can run it'],
-])('what is needed for %j is said as: %s', (needs, text) => {
+])('the needs %j have the text: %s', (needs, text) => {
   expect(neededText(needs)).toBe(text)
 })

@@ -1,5 +1,5 @@
-// Aim: what an agent that is gone leaves behind stays as long as somebody needs it: its runs while it
-// finishes them, its last sign of life, and the epochs of slots that are not accounted for.
+// Aim: data of an agent that is gone is retained as long as needed: its runs while it finishes them, its last
+// heartbeat, and the epochs of slots that are not accounted for.
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { createLog } from '../../../src/process/log.ts'
 import { doOnce } from '../../../src/platform/jobs/background-jobs.ts'
@@ -24,7 +24,7 @@ beforeEach(async () => {
   location = await addLocation(db())
 })
 
-/** As if an agent had called last `seconds` ago. */
+/** Sets the last call of an agent to `seconds` ago. */
 async function unresponsive(seconds: number, { facts }: FakeAgent): Promise<void> {
   await db().query(
     `update agents set last_seen_at = clock_timestamp() - make_interval(secs => $3)
@@ -33,7 +33,7 @@ async function unresponsive(seconds: number, { facts }: FakeAgent): Promise<void
   )
 }
 
-/** Does what the background jobs of presence do in their turns. */
+/** Runs the background jobs of presence once. */
 async function presence(): Promise<void> {
   await db().query(`update chores set ran_at = '-infinity'`)
   const { signal } = new AbortController()
@@ -42,7 +42,7 @@ async function presence(): Promise<void> {
   }
 }
 
-/** An agent that came and left. */
+/** An agent that joined and left. */
 async function goneAgent(): Promise<FakeAgent> {
   const agent = new FakeAgent(location.secret)
   await agent.sync(api)
@@ -50,7 +50,7 @@ async function goneAgent(): Promise<FakeAgent> {
   return agent
 }
 
-test('one that leaves keeps its runs on demand for as long as it says that it has them', async () => {
+test('a leaving agent keeps its runs on demand for as long as it reports them', async () => {
   const [monitorId] = await placeMonitors({ database: db(), cipher: TEST_CIPHER }, location, [{}])
   const agent = await goneAgent()
   const [run] = await db().query<{ id: string }>(
@@ -71,7 +71,7 @@ test('one that leaves keeps its runs on demand for as long as it says that it ha
   expect(await holder()).toEqual({ state: 'queued', agent_id: null })
 })
 
-test('after a month they are forgotten, but the last one of a location', async () => {
+test('after a month they are deleted, except the last one of a location', async () => {
   const [first, second] = [await goneAgent(), await goneAgent()]
   await unresponsive(40 * DAY_S, first)
   await unresponsive(31 * DAY_S, second)
@@ -82,7 +82,7 @@ test('after a month they are forgotten, but the last one of a location', async (
   ])
 })
 
-test('epochs are forgotten once their slots are swept, but the one that holds', async () => {
+test('epochs are deleted once their slots are swept, except the current one', async () => {
   await goneAgent()
   await db().query(
     `update location_epochs set from_ms = from_ms - 3 * 86400000 where location_id = $1`,

@@ -28,7 +28,7 @@ afterAll(async () => {
   await made.drop()
 })
 
-test('agents’ paths are theirs alone', async () => {
+test('paths of agents are separate from those of clients', async () => {
   const theirs = (await (await fetch(`${platform.url}/agent/v1/openapi.json`)).json()) as {
     paths: object
   }
@@ -40,7 +40,7 @@ test('agents’ paths are theirs alone', async () => {
   expect((await fetch(`${platform.url}/agent/v1/sync`)).status).toBe(404)
 })
 
-test('a change wakes the agent whose call waits', async () => {
+test('a change answers the waiting call of an agent', async () => {
   const agent = new FakeAgent(location.secret)
   await agent.sync(end)
   const waitingSync = agent.sync(end, { waitMs: 20_000 })
@@ -69,7 +69,7 @@ test('an unresponsive agent is lost within seconds of its 30 s, and the other on
   const begin = performance.now()
   const { answer } = await waitingSync
   expect(answer?.peers).toBe(0)
-  // On an idle machine it takes a second; a busy one must not make this red.
+  // On an idle machine it takes a second; a busy one must not fail this test.
   expect(performance.now() - begin).toBeLessThan(15_000)
   const metrics = await (await fetch(`${platform.url}/metrics`)).text()
   expect(metrics).toMatch(/^vedette_agents\{state="lost"\} 1$/m)

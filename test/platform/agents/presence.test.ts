@@ -1,5 +1,5 @@
-// Aim: an agent that reports presence during a sync counts as seen; nobody else does, and nobody is
-// taken in or brought back by it.
+// Aim: an agent that reports presence during a sync counts as seen, and no other; a presence report neither
+// admits nor restores an agent.
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { startAgentsApi, type AgentsApi } from '../../support/platform/agents-api.ts'
@@ -75,7 +75,7 @@ describe('does not count', () => {
   })
 })
 
-describe('how far a run is', () => {
+describe('the progress of a run', () => {
   const SAID = { phase: 'test', done: 3, total: 10, line: 'shop.spec.ts' }
   const RUN = randomUUID()
 
@@ -98,7 +98,7 @@ describe('how far a run is', () => {
       ],
     )
   }
-  const kept = async () => {
+  const stored = async () => {
     const rows = await use().database.query<{ progress: unknown }>('select progress from runs')
     return rows[0]?.progress
   }
@@ -106,12 +106,12 @@ describe('how far a run is', () => {
     say({ ...saying(), progress: [{ run: RUN, ...SAID }], ...more }, secret)
 
   test.each(['sent', 'running'])(
-    'is kept of one that is %s, also by an agent that leaves',
+    'is stored for one that is %s, also for a leaving agent',
     async (state) => {
       await addRun(state)
       await use().database.query(`update agents set state = 'left'`)
       expect((await notify()).status).toBe(200)
-      expect(await kept()).toEqual(SAID)
+      expect(await stored()).toEqual(SAID)
     },
   )
 
@@ -125,13 +125,13 @@ describe('how far a run is', () => {
       'running',
       async () => [{}, (await addLocation(use().database)).secret],
     ],
-  ])('is left alone of %s', async (_, state, prepare) => {
+  ])('is ignored for %s', async (_, state, prepare) => {
     await addRun(state)
     expect((await notify(...(await prepare()))).status).toBe(200)
-    expect(await kept()).toBeNull()
+    expect(await stored()).toBeNull()
   })
 
-  test('is refused when it says too much', async () => {
+  test('is refused when it is too large', async () => {
     const bad = [
       { run: RUN, ...SAID, line: 'x'.repeat(501) },
       { run: RUN, ...SAID, phase: 'x'.repeat(33) },

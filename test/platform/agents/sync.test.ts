@@ -1,5 +1,5 @@
-// Aim: an agent receives at once exactly the changes that concern it: whole at first, then only what changed, held
-// while there is nothing; and nothing that it sends does harm.
+// Aim: an agent receives at once exactly the changes that concern it: first everything, then only changes, by long
+// polling. Nothing that it sends does harm.
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createPlatformLink } from '../../../src/agent/platform/link.ts'
@@ -12,7 +12,7 @@ import { FakeAgent } from '../../support/platform/fake-agent.ts'
 import {
   addLocation,
   addLocationKey,
-  changePlacement,
+  changeAssignment,
   placeMonitors,
   type TestLocation,
 } from '../../support/platform/locations.ts'
@@ -32,7 +32,7 @@ const place = (monitors: Parameters<typeof placeMonitors>[2], at = location) =>
   placeMonitors({ database: use().database, cipher: TEST_CIPHER }, at, monitors)
 const some = (count: number) => Array.from({ length: count }, () => ({}))
 
-describe('what a sync answers', () => {
+describe('the answer of a sync', () => {
   test('the first one: everything; the next one: nothing new', async () => {
     const ids = await place(some(3))
     const agent = new FakeAgent(location.secret)
@@ -59,12 +59,12 @@ describe('what a sync answers', () => {
     const [first = '', second = ''] = await place(some(2))
     const agent = new FakeAgent(location.secret)
     await agent.sync(api)
-    await changePlacement(use().database, { locationId: location.id, monitorId: first })
+    await changeAssignment(use().database, { locationId: location.id, monitorId: first })
     const edited = (await agent.sync(api)).answer?.changes
     expect(edited).toMatchObject({ whole: false, drop: [] })
     expect(edited?.set.map(({ monitor }) => monitor.id)).toEqual([first])
     const untilMs = Date.now()
-    await changePlacement(use().database, { locationId: location.id, monitorId: second, untilMs })
+    await changeAssignment(use().database, { locationId: location.id, monitorId: second, untilMs })
     expect((await agent.sync(api)).answer?.changes).toMatchObject({
       whole: false,
       set: [],
@@ -72,9 +72,9 @@ describe('what a sync answers', () => {
     })
   })
 
-  test('what it says of its own network is kept, since when it first said so, until it says so no more', async () => {
+  test('a problem of its own network is stored with the time of the first report, until it ends', async () => {
     const agent = new FakeAgent(location.secret)
-    const kept = async () =>
+    const stored = async () =>
       (
         await use().database.query<{ problem: string | null; since: Date | null }>(
           `select network_problem as problem, network_problem_since as since from agents where id = $1`,
@@ -82,22 +82,22 @@ describe('what a sync answers', () => {
         )
       )[0]
     await agent.sync(api, { networkProblem: 'RESOLVER_UNREACHABLE' })
-    const first = await kept()
+    const first = await stored()
     expect(first).toMatchObject({
       problem: 'RESOLVER_UNREACHABLE',
       since: expect.any(Date) as Date,
     })
     await agent.sync(api, { networkProblem: 'NETWORK_UNREACHABLE' })
-    expect(await kept()).toEqual({ problem: 'NETWORK_UNREACHABLE', since: first?.since })
+    expect(await stored()).toEqual({ problem: 'NETWORK_UNREACHABLE', since: first?.since })
     agent.restart()
     await agent.sync(api, { networkProblem: 'NETWORK_UNREACHABLE' })
-    expect(await kept()).toEqual({ problem: 'NETWORK_UNREACHABLE', since: first?.since })
+    expect(await stored()).toEqual({ problem: 'NETWORK_UNREACHABLE', since: first?.since })
     await agent.sync(api)
-    expect(await kept()).toEqual({ problem: null, since: null })
+    expect(await stored()).toEqual({ problem: null, since: null })
     expect((await agent.sync(api, { networkProblem: 'x'.repeat(65) })).status).toBe(400)
   })
 
-  test('a token that is not known, or another process’s: everything', async () => {
+  test('an unknown token, or that of another process: everything', async () => {
     await place(some(2))
     const agent = new FakeAgent(location.secret)
     await agent.sync(api)
@@ -110,7 +110,7 @@ describe('what a sync answers', () => {
     expect((await agent.sync(api)).answer?.changes?.whole).toBe(true)
   })
 
-  test('ten thousand monitors: packed, whole, and the next sync costs nothing', async () => {
+  test('ten thousand monitors: compressed, complete, and the next sync is cheap', async () => {
     await place(some(10_000))
     const agent = new FakeAgent(location.secret)
     const { headers } = await agent.sync(api)
@@ -122,7 +122,7 @@ describe('what a sync answers', () => {
     expect(next.headers.get('content-encoding')).toBeNull()
   })
 
-  test('without gzip it is sent as it is', async () => {
+  test('without gzip it is sent uncompressed', async () => {
     await place(some(20))
     const agent = new FakeAgent(location.secret)
     const request = { agent: agent.facts, state: 'running', have: null, runs: [], waitMs: 0 }
@@ -145,12 +145,12 @@ describe('a waiting sync', () => {
     const begin = performance.now()
     const waitingSync = agent.sync(api, { waitMs: 20_000 })
     await expect.poll(() => api.agents.syncsWaiting()).toBe(1)
-    await changePlacement(use().database, { locationId: location.id, monitorId: id })
+    await changeAssignment(use().database, { locationId: location.id, monitorId: id })
     expect((await waitingSync).answer?.changes?.set).toHaveLength(1)
     expect(performance.now() - begin).toBeLessThan(10_000)
   })
 
-  test('is answered without news when its time is over', async () => {
+  test('is answered without news after its time-out', async () => {
     const agent = new FakeAgent(location.secret)
     await agent.sync(api)
     const begin = performance.now()
@@ -159,7 +159,7 @@ describe('a waiting sync', () => {
     expect(performance.now() - begin).toBeGreaterThanOrEqual(299)
   })
 
-  test('ends when the same agent calls again, and when its caller goes away', async () => {
+  test('ends when the same agent calls again, and when its client disconnects', async () => {
     const agent = new FakeAgent(location.secret)
     await agent.sync(api)
     const first = agent.sync(api, { waitMs: 20_000 })
@@ -186,7 +186,7 @@ describe('a waiting sync', () => {
     await expect.poll(() => api.agents.syncsWaiting()).toBe(0)
   })
 
-  test('is answered at once when the platform is to stop, and sends the agent elsewhere', async () => {
+  test('is answered at once when the platform stops, and sends the agent to another process', async () => {
     const other = await startAgentsApi(use())
     const agent = new FakeAgent(location.secret)
     await agent.sync(other)
@@ -205,11 +205,11 @@ describe('a waiting sync', () => {
     const seen = new Set<string>()
     const changing = (async () => {
       for (const monitorId of ids) {
-        await changePlacement(use().database, { locationId: location.id, monitorId })
+        await changeAssignment(use().database, { locationId: location.id, monitorId })
       }
     })()
     while (seen.size < ids.length) {
-      // A lost change would leave this one waiting for all its time.
+      // A lost change would make this one wait until its time-out.
       const { answer } = await agent.sync(api, { waitMs: 5_000 })
       expect(answer?.changes).not.toBeNull()
       for (const { monitor } of answer?.changes?.set ?? []) seen.add(monitor.id)
@@ -218,14 +218,14 @@ describe('a waiting sync', () => {
   })
 })
 
-describe('who is let in', () => {
-  test('a key that nobody has: 401, unknown', async () => {
+describe('authentication', () => {
+  test('an unknown key: 401, unknown', async () => {
     const { status, body } = await new FakeAgent('pl_nobody').sync(api)
     expect(status).toBe(401)
     expect(body.attributes).toMatchObject({ reason: 'unknown' })
   })
 
-  test('a revoked key: 401, revoked, within moments; the other key goes on', async () => {
+  test('a revoked key: 401, revoked, within moments; the other key stays valid', async () => {
     const second = await addLocationKey(use().database, location.id)
     const agent = new FakeAgent(location.secret)
     expect((await agent.sync(api)).status).toBe(200)
@@ -237,11 +237,11 @@ describe('who is let in', () => {
     expect((await new FakeAgent(second.secret).sync(api)).status).toBe(200)
   })
 
-  test('a key of the public API is none of a location', async () => {
+  test('a key of the public API is not valid for a location', async () => {
     expect((await new FakeAgent('vk_something-else-entirely').sync(api)).status).toBe(401)
   })
 
-  test('another location’s agent id is an agent of its own here', async () => {
+  test('the same agent id in another location is another agent', async () => {
     const [mine = ''] = await place(some(1))
     const agent = new FakeAgent(location.secret)
     await agent.sync(api)
@@ -254,7 +254,7 @@ describe('who is let in', () => {
   })
 })
 
-describe('what an agent can run', () => {
+describe('abilities of an agent', () => {
   const rows: [string, ConstructorParameters<typeof FakeAgent>[1], string[]][] = [
     ['this version runs all of them', {}, ['BROWSER', 'DNS', 'GRPC', 'TCP']],
     ['before 7.0.0 there is no DNS', { version: '6.9.9' }, ['BROWSER', 'TCP']],
@@ -285,7 +285,7 @@ describe('what an agent can run', () => {
     expect(given.toSorted()).toEqual(expected)
   })
 
-  test('a version before the first milestone: 403 that says what is needed', async () => {
+  test('a version before the first milestone: 403 with the needed version', async () => {
     const agent = new FakeAgent(location.secret, { version: '6.3.0', checkTypes: ['TCP'] })
     const { status, body } = await agent.sync(api)
     expect(status).toBe(403)
@@ -306,7 +306,7 @@ describe('what an agent can run', () => {
     ['a runtime that its image does not bring and that is installed', ['2024.09'], ['2024.09']],
     ['of two installed ones both', ['2026.04', '2025.04'], ['2025.04', '2026.04']],
     ['none that it does not name, though its image brings it', [], []],
-  ])('of runtimes an agent is given %s', async (_words, installed, expected) => {
+  ])('an agent gets the abilities of runtimes: %s', async (_sentence, installed, expected) => {
     const all = ['2024.09', '2025.04', '2026.04']
     const ids = await place(
       all.map((one) => ({ checkType: 'MULTI_STEP', needs: ['MULTI_STEP', `runtime:${one}`] })),
@@ -318,7 +318,7 @@ describe('what an agent can run', () => {
   })
 })
 
-describe('garbage', () => {
+describe('invalid requests', () => {
   const good = () => ({
     agent: new FakeAgent('').facts,
     state: 'running',
@@ -350,7 +350,7 @@ describe('garbage', () => {
       400,
     ],
     ['deep nesting', () => `${'['.repeat(100)}${']'.repeat(100)}`, 400],
-    ['text that cannot be kept', () => ({ ...good(), have: '\0' }), 400],
+    ['text that cannot be stored', () => ({ ...good(), have: '\0' }), 400],
     ['too much of it', () => 'x'.repeat(17 * 1024 * 1024), 413],
     ['a field that nobody knows', () => ({ ...good(), more: { of: 'it' } }), 200],
     [
@@ -367,12 +367,12 @@ describe('garbage', () => {
   test.each(rows)('%s', async (_sentence, body, status) => {
     const agent = new FakeAgent(location.secret)
     expect((await agent.send(api, body())).status).toBe(status)
-    // One agent's report must not keep the platform from sampling the queues of all.
+    // The report of one agent must not prevent the platform from sampling the queues of all.
     await sampleLocations(use().database, 15)
   })
 })
 
-test('an agent that leaves with a lot to hand over packs its report, and it is accepted', async () => {
+test('a large report of a leaving agent is compressed, and accepted', async () => {
   const agent = new FakeAgent(location.secret)
   await agent.sync(api)
   const link = createPlatformLink({ platformUrl: api.url, apiKey: location.secret })

@@ -1,5 +1,5 @@
-// Aim: results become alerts and incidents exactly once, on every PostgreSQL, whoever records them and
-// whatever people do to incidents, services and monitors meanwhile.
+// Aim: results become alerts and incidents exactly once, on every PostgreSQL, with any number of recording
+// processes and any concurrent changes of incidents, services and monitors.
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { resultId } from '../../../src/platform/results/schema.ts'
@@ -75,7 +75,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       account.accountId,
     ])
 
-  test('a listed notification names the result that it tells of', async () => {
+  test('a listed notification names the result that it reports', async () => {
     const id = await account.addMonitor([location])
     await account.record(run(id, 1, 'failed'))
     const { body } = await client.call('GET', '/v1/alert-notifications')
@@ -84,7 +84,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(body).toMatchObject([{ checkId: id, checkType: 'URL', checkResultId }])
   })
 
-  test('a failure opens an incident and a recovery resolves it, and each is told once', async () => {
+  test('a failure opens an incident and a recovery resolves it, and each is reported once', async () => {
     const id = await account.addMonitor([location], trigger())
     await account.record(run(id, 1, 'failed'))
     const [open, ...none] = await incidents()
@@ -140,14 +140,14 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     },
   )
 
-  test('late results and runs on demand move nothing', async () => {
+  test('late results and runs on demand do not change alerts', async () => {
     const id = await account.addMonitor([location], trigger())
     await account.record({ ...run(id, 1, 'failed'), late: true })
     await account.record({ ...run(id, 2, 'failed'), onDemand: randomUUID() })
     expect(await kinds()).toEqual([])
   })
 
-  test('a slot older than one that was recorded before is no news', async () => {
+  test('a slot older than a recorded one is ignored', async () => {
     const id = await account.addMonitor([location], trigger())
     await account.record(run(id, 5, 'passed'))
     await account.record(run(id, 4, 'failed'))
@@ -174,7 +174,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(statements).toHaveLength(1)
   })
 
-  test('the settings of the account hold for monitors that have none of their own', async () => {
+  test('the settings of the account apply to monitors without their own', async () => {
     const settings = { runBasedEscalation: { failedRunThreshold: 3 } }
     const put = await client.call('PUT', '/v1/alert-settings', { body: settings })
     expect(put.body).toMatchObject({ ...settings, reminders: { amount: 0, interval: 5 } })
@@ -230,7 +230,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   test('a passed run that another process recorded at the same moment is found soon after', async () => {
     const id = await account.addMonitor([location], trigger())
     await account.record(run(id, 1, 'failed'))
-    // As if its process had looked for states before this one was committed.
+    // As if its process had read states before this one was committed.
     await database().database.query(
       `insert into results (location_id, monitor_id, slot, account_id, verdict, started_at,
          duration_ms, attempts, received_at)
@@ -242,7 +242,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(await kinds()).toEqual(['alert.failure', 'alert.recovery'])
   })
 
-  test('an incident that people resolved, edited or deleted is left as they want it', async () => {
+  test('an incident that a user resolved, edited or deleted is not changed', async () => {
     const ids = await Promise.all(
       Array.from({ length: 3 }, (_, n) =>
         account.addMonitor([location], trigger({ name: `outage ${n}` })),
@@ -274,7 +274,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     ['gone', async () => void (await client.call('DELETE', `${SERVICES}/${service.id}`)), {}],
     ['of another account', async () => undefined, { serviceId: randomUUID() }],
     ['only a reference of a deployment', async () => undefined, { serviceId: { ref: 'x' } }],
-  ])('the alert is told without an incident when the service is %s', async (_, prepare, fields) => {
+  ])('the alert is sent without an incident when the service is %s', async (_, prepare, fields) => {
     const id = await account.addMonitor([location], trigger(fields))
     await prepare()
     await account.record(run(id, 1, 'failed'))
@@ -285,7 +285,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     )
   })
 
-  test('muted, nothing is told and no incident opened; a recovery still resolves', async () => {
+  test('muted, nothing is sent and no incident opened; a recovery still resolves', async () => {
     const id = await account.addMonitor([location], trigger())
     await account.setMonitor(id, { muted: true })
     await account.record(run(id, 1, 'failed'))
@@ -316,7 +316,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     },
   )
 
-  test('channels are told what they want, and only those that are named', async () => {
+  test('only the named channels are notified, of the event kinds that they subscribe to', async () => {
     const [one, other] = [await addChannel({ sendRecovery: false }), await addChannel()]
     const slow = await addChannel({ sendDegraded: true, sendFailure: false })
     const subscribed = [one, other, slow].map(({ id }) => ({
@@ -327,15 +327,15 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     await account.record(run(id, 1, 'degraded'))
     await account.record(run(id, 2, 'failed'))
     await account.record(run(id, 3, 'passed'))
-    const told = (await account.notifications()).map(({ kind, channel }) => [channel, kind])
-    expect(told).toEqual([
+    const notified = (await account.notifications()).map(({ kind, channel }) => [channel, kind])
+    expect(notified).toEqual([
       [slow.id, 'alert.degraded'],
       [one.id, 'alert.failure'],
       [slow.id, 'alert.recovery'],
     ])
   })
 
-  test('a monitor whose only channel was deleted is told through the default ones', async () => {
+  test('a monitor whose only channel was deleted is reported through the default ones', async () => {
     const [first] = (await client.call('GET', '/v1/alert-channels')).body
     const channel = await addChannel()
     const alertChannelSubscriptions = [{ alertChannelId: channel.id, activated: true }]
@@ -353,7 +353,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(await account.notifications()).toMatchObject([{ channel: channel.id }])
   })
 
-  test('what fails while it is recorded undoes what was told', async () => {
+  test('a failed recording rolls its notifications back', async () => {
     const id = await account.addMonitor([location], trigger())
     const recording = database().database.transaction(async (tx) => {
       const result = { ...run(id, 1, 'failed'), startedAt: START, durationMs: 1, attempts: 1 }

@@ -1,5 +1,5 @@
-// Aim: one outage is one alert, whatever locations bring of it and when, on every PostgreSQL; and a location
-// that has no agent any more neither keeps an alert open nor ends one that nobody else can speak of.
+// Aim: one outage is one alert, in whichever order locations report it, on every PostgreSQL. A location without
+// an agent neither keeps an alert open nor ends one that no other location can evaluate.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import {
   createAlertedAccount,
@@ -129,13 +129,13 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
          set absent_since = clock_timestamp() - make_interval(mins => $2::int) where id = $1`,
         [id, minutes],
       )
-    const toldOf = async () =>
+    const payloads = async () =>
       (await account.notifications())
         .map(({ payload }) => payload)
         .filter(({ type }) => type.startsWith('alert.'))
     const status = async (id: string): Promise<Loose> =>
       (await client.call('GET', `/v1/check-statuses/${id}`)).body
-    /** As time passes: what is reported, and then what follows from it. */
+    /** Runs the jobs twice: for the notices, and for their consequences. */
     const pass = async () => {
       await account.runBackgroundJobs()
       await account.runBackgroundJobs()
@@ -147,11 +147,11 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       await account.record(run(id, 2, 'passed'))
       await absent(south, 9)
       await pass()
-      expect(await toldOf()).toHaveLength(1)
+      expect(await payloads()).toHaveLength(1)
       expect(await status(id)).toMatchObject({ verdict: 'failed', hasFailures: true })
       await absent(south, 10)
       await pass()
-      const [, recovery, ...more] = await toldOf()
+      const [, recovery, ...more] = await payloads()
       expect(recovery).toMatchObject({
         type: 'alert.recovery',
         title: 'Shop has recovered (no agent in south)',
@@ -168,7 +168,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       expect(await states()).toEqual([])
     })
 
-    test('is heard again once it has one', async () => {
+    test('counts again once it has one', async () => {
       const id = await account.addMonitor([location, south])
       await account.record({ ...run(id, 1, 'failed'), locationId: south })
       await account.record(run(id, 2, 'passed'))
@@ -176,7 +176,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       await pass()
       await absent(south, null)
       await account.record({ ...run(id, 100_000, 'failed'), locationId: south })
-      const all = await toldOf()
+      const all = await payloads()
       expect(all.map(({ type }) => type)).toEqual([
         'alert.failure',
         'alert.recovery',
@@ -197,13 +197,16 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       await pass()
       account.clock.nowMs = START + 60 * MINUTE
       await pass()
-      expect(await toldOf()).toHaveLength(1)
+      expect(await payloads()).toHaveLength(1)
       expect(await states()).toHaveLength(1)
       expect(await status(id)).toMatchObject({ verdict: 'failed', hasFailures: true })
       const back = hasOther ? location : south
       if (!hasOther) await absent(south, null)
       await account.record({ ...run(id, 61, 'passed'), locationId: back })
-      expect((await toldOf()).map(({ type }) => type)).toEqual(['alert.failure', 'alert.recovery'])
+      expect((await payloads()).map(({ type }) => type)).toEqual([
+        'alert.failure',
+        'alert.recovery',
+      ])
     })
   })
 })

@@ -1,5 +1,5 @@
-// Aim: subscribers are told of an incident's update when it is first posted and never again, and owners of
-// a location without agents once, and once when there is one again; so too where its network is lost.
+// Aim: an update of an incident is notified once, when it is posted. A location without agents is notified once,
+// and once more when it has an agent again; likewise a location whose network is lost.
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import {
@@ -52,11 +52,11 @@ const open = async (update: object) =>
       },
     })
   ).body
-const told = async () => (await account.notifications()).map(({ payload }) => payload)
+const payloads = async () => (await account.notifications()).map(({ payload }) => payload)
 
-test('the first update of an incident is told, to channels that want notices', async () => {
+test('the first update of an incident is sent to channels with sendNotices', async () => {
   const incident = await open({ notifySubscribers: true })
-  expect(await told()).toMatchObject([
+  expect(await payloads()).toMatchObject([
     {
       type: 'incident.update',
       title: 'The shop is down: investigating',
@@ -72,22 +72,22 @@ test('the first update of an incident is told, to channels that want notices', a
   ])
 })
 
-test('without notifySubscribers nobody is told', async () => {
+test('without notifySubscribers nothing is sent', async () => {
   const incident = await open({})
   const path = `${INCIDENTS}/${incident.id}/incident-updates`
   await client.call('POST', path, { body: { description: 'Still looking.' } })
-  expect(await told()).toEqual([])
+  expect(await payloads()).toEqual([])
 })
 
-test('a paused channel is told nothing', async () => {
+test('a paused channel receives nothing', async () => {
   const { accountId } = client
   const pause = 'update alert_channels set paused_at = now() where account_id = $1'
   await database().database.query(pause, [accountId])
   await open({ notifySubscribers: true })
-  expect(await told()).toEqual([])
+  expect(await payloads()).toEqual([])
 })
 
-test('each update is told when it is posted, and never when it is edited', async () => {
+test('an update is sent when it is posted, and not when it is edited', async () => {
   const incident = await open({})
   const path = `${INCIDENTS}/${incident.id}/incident-updates`
   const update = { description: 'Fixed.', status: 'RESOLVED', notifySubscribers: true }
@@ -96,19 +96,19 @@ test('each update is told when it is posted, and never when it is edited', async
     body: { ...update, description: 'All well.' },
   })
   await client.call('PATCH', `${INCIDENTS}/${incident.id}`, { body: { name: 'Renamed' } })
-  expect(await told()).toMatchObject([
+  expect(await payloads()).toMatchObject([
     { title: 'The shop is down: resolved', update: { description: 'Fixed.', status: 'RESOLVED' } },
   ])
 })
 
-test('an update that is refused tells nobody', async () => {
+test('a refused update is not sent', async () => {
   const body = { description: 'x', notifySubscribers: true }
   const path = `${INCIDENTS}/${randomUUID()}/incident-updates`
   expect((await client.call('POST', path, { body })).status).toBe(404)
-  expect(await told()).toEqual([])
+  expect(await payloads()).toEqual([])
 })
 
-test('an alert whose incident wants it tells subscribers when it opens and when it is resolved', async () => {
+test('the incident of an alert notifies subscribers when it opens and when it is resolved', async () => {
   const location = await account.addLocation()
   const triggerIncident = {
     serviceId: service.id,
@@ -122,7 +122,7 @@ test('an alert whose incident wants it tells subscribers when it opens and when 
   const run = { monitorId, locationId: location }
   await account.record({ ...run, slot, verdict: 'failed' })
   await account.record({ ...run, slot: slot + 10_000, verdict: 'passed' })
-  expect(await told()).toMatchObject([
+  expect(await payloads()).toMatchObject([
     { type: 'incident.update', title: 'Down: investigating' },
     { type: 'incident.update', title: 'Down: resolved' },
   ])
@@ -135,11 +135,11 @@ const absent = (location: string, minutes: number | null) =>
     [location, minutes],
   )
 
-test('a location from which no agent ever reported is told after ten minutes, once', async () => {
+test('a location without any agent ever is reported once, after ten minutes', async () => {
   const location = await account.addLocation('Berlin')
   await absent(location, 9)
   await account.runBackgroundJobs()
-  expect(await told()).toEqual([])
+  expect(await payloads()).toEqual([])
   await absent(location, 10)
   await Promise.all([
     account.runBackgroundJobs(),
@@ -147,7 +147,7 @@ test('a location from which no agent ever reported is told after ten minutes, on
     account.runBackgroundJobs(),
   ])
   await account.runBackgroundJobs()
-  expect(await told()).toMatchObject([
+  expect(await payloads()).toMatchObject([
     {
       type: 'location.unattended',
       absence: 'never-reported',
@@ -157,7 +157,7 @@ test('a location from which no agent ever reported is told after ten minutes, on
   ])
 })
 
-test('a location whose agent fell silent is told apart, and told again when one is back', async () => {
+test('a location whose agent timed out is distinguished, and reported again when an agent is back', async () => {
   const location = await account.addLocation('Berlin')
   await database().database.query(
     `insert into agents (id, location_id, instance, version, image, abilities, state, last_seen_at)
@@ -171,7 +171,7 @@ test('a location whose agent fell silent is told apart, and told again when one 
   await account.runBackgroundJobs()
   await absent(location, 5)
   await account.runBackgroundJobs()
-  const [gone, back, ...more] = await told()
+  const [gone, back, ...more] = await payloads()
   expect(gone).toMatchObject({
     type: 'location.unattended',
     absence: 'stopped-reporting',
@@ -199,12 +199,12 @@ describe('an agent that reports that its own network does not work', () => {
       [agent, problem, secondsAgo],
     )
 
-  test('is told of after half a minute, once for the location, and when it works again', async () => {
+  test('is reported after half a minute, once for the location, and when it works again', async () => {
     const location = await account.addLocation('Berlin')
     const agent = await addAgent(location)
     await report(agent, 'RESOLVER_UNREACHABLE', 20)
     await account.runBackgroundJobs()
-    expect(await told()).toEqual([])
+    expect(await payloads()).toEqual([])
     await report(agent, 'RESOLVER_UNREACHABLE', 31)
     await Promise.all([
       account.runBackgroundJobs(),
@@ -212,7 +212,7 @@ describe('an agent that reports that its own network does not work', () => {
       account.runBackgroundJobs(),
     ])
     await account.runBackgroundJobs()
-    expect(await told()).toMatchObject([
+    expect(await payloads()).toMatchObject([
       {
         type: 'location.network-unreachable',
         location: { id: location, name: 'Berlin' },
@@ -222,13 +222,13 @@ describe('an agent that reports that its own network does not work', () => {
     await report(agent, null)
     await account.runBackgroundJobs()
     await account.runBackgroundJobs()
-    const [, back, ...more] = await told()
+    const [, back, ...more] = await payloads()
     expect(back).toMatchObject({ type: 'location.network-reachable', location: { id: location } })
     expect(back).not.toHaveProperty('agents')
     expect(more).toEqual([])
   })
 
-  test('keeps the location told of while one of several does, or none is there', async () => {
+  test('leaves the location reported while one of several agents reports it, or no agent is live', async () => {
     const location = await account.addLocation('Berlin')
     const [one, two] = [await addAgent(location), await addAgent(location)]
     await report(one, 'NETWORK_UNREACHABLE')
@@ -240,21 +240,21 @@ describe('an agent that reports that its own network does not work', () => {
       location,
     ])
     await account.runBackgroundJobs()
-    expect(await told()).toHaveLength(1)
-    // The other agent is there again, and has a network.
+    expect(await payloads()).toHaveLength(1)
+    // The other agent is live again and has a network.
     await database().database.query(`update agents set state = 'live' where id = $1`, [one])
     await account.runBackgroundJobs()
-    expect((await told()).map(({ type }) => type)).toEqual([
+    expect((await payloads()).map(({ type }) => type)).toEqual([
       'location.network-unreachable',
       'location.network-reachable',
     ])
   })
 
-  test('is not told of once it is lost: that it is gone is told', async () => {
+  test('is not reported once it is lost: its absence is reported instead', async () => {
     const agent = await addAgent(await account.addLocation('Berlin'))
     await report(agent, 'NETWORK_UNREACHABLE')
     await database().database.query(`update agents set state = 'lost' where id = $1`, [agent])
     await account.runBackgroundJobs()
-    expect(await told()).toEqual([])
+    expect(await payloads()).toEqual([])
   })
 })

@@ -1,5 +1,5 @@
-// Aim: alert channels are written and read as the public API spells them, secrets are encrypted in the
-// database and never read back, and what cannot work is refused with a sentence that says why.
+// Aim: alert channels have the form of the public API, secrets are encrypted in the database and never shown,
+// and an unusable channel is refused with the reason.
 import { randomUUID } from 'node:crypto'
 import PQueue from 'p-queue'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -33,7 +33,7 @@ const input = (config: object = {}, fields: object = {}) => ({
 const create = (config: object = {}, fields: object = {}) =>
   client.call('POST', CHANNELS, { body: input(config, fields) })
 
-test('a channel is made with the defaults of the contract, listed, replaced and deleted', async () => {
+test('a channel is created with the defaults of the contract, listed, replaced and deleted', async () => {
   const made = await create()
   expect(made.status).toBe(201)
   expect(made.body).toMatchObject({
@@ -66,7 +66,7 @@ test('a channel is made with the defaults of the contract, listed, replaced and 
   }
 })
 
-test('one subscription is set at a time, as clients of the public API do, also at once', async () => {
+test('single subscriptions are set, as clients of the public API do, also concurrently', async () => {
   const path = `${CHANNELS}/${(await create()).body.id}`
   const set = (body: object) => client.call('PUT', `${path}/subscriptions`, { body })
   const ids = Array.from({ length: 5 }, () => randomUUID())
@@ -87,7 +87,7 @@ test('one subscription is set at a time, as clients of the public API do, also a
   expect((await set({ groupId: many.length })).status).toBe(409)
 })
 
-test('secrets are masked, encrypted, and kept where the mask is sent back', async () => {
+test('secrets are masked, encrypted, and unchanged where the mask is sent back', async () => {
   const secrets = {
     webhookSecret: 'a secret of ours',
     headers: [
@@ -117,9 +117,9 @@ test('secrets are masked, encrypted, and kept where the mask is sent back', asyn
     [made.body.id],
   )
   expect(row?.config).not.toContain('ours')
-  const kept = JSON.parse(CIPHER.decrypt(row?.config ?? '')) as typeof secrets
-  expect(kept).toMatchObject({ ...secrets, queryParameters: [{ locked: true }] })
-  expect(kept.queryParameters[0]?.value).toBe('routing-of-ours')
+  const stored = JSON.parse(CIPHER.decrypt(row?.config ?? '')) as typeof secrets
+  expect(stored).toMatchObject({ ...secrets, queryParameters: [{ locked: true }] })
+  expect(stored.queryParameters[0]?.value).toBe('routing-of-ours')
   const lost = { headers: [{ key: 'X-New', value: MASK }] }
   expect((await client.call('PUT', path, { body: input(lost) })).status).toBe(400)
 })
@@ -156,10 +156,10 @@ describe('refused', () => {
     ['an unknown field', input({ urll: 'x' }), /urll/],
     ['a mask for a secret that is not there', input({ webhookSecret: MASK }), /webhookSecret/],
     ['a subscription to nothing', input({}, { subscriptions: [{ activated: true }] }), /checkId/],
-  ])('%s', async (_, body, words) => {
+  ])('%s', async (_, body, problem) => {
     const answer = await client.call('POST', CHANNELS, { body })
     expect(answer.status).toBe(400)
-    expect(answer.body.message).toMatch(words)
+    expect(answer.body.message).toMatch(problem)
   })
 
   test.each(['0', '-1', 'x', '1e3', '9'.repeat(20), randomUUID()])('the id %s', async (id) => {
@@ -191,7 +191,7 @@ test('an account has a bounded number of channels', async () => {
   expect(statuses).toEqual([...Array<number>(most).fill(201), ...Array<number>(5).fill(409)])
 })
 
-test('settings are those of the contract until somebody sets them', async () => {
+test('settings are those of the contract until they are set', async () => {
   const { body } = await client.call('GET', '/v1/alert-settings')
   expect(body).toEqual({
     escalationType: 'RUN_BASED',
@@ -206,7 +206,7 @@ test('settings are those of the contract until somebody sets them', async () => 
   expect((await client.call('GET', '/v1/alert-settings')).body).toEqual(forever)
 })
 
-test('notifications are listed a page at a time, and five times in ten seconds', async () => {
+test('notifications are listed in pages, at most five times in ten seconds', async () => {
   const other = await addClient(api, database().database)
   const channel = (await other.call('POST', CHANNELS, { body: input() })).body
   const service = (await other.call('POST', '/v1/status-pages/services', { body: { name: 'x' } }))

@@ -1,5 +1,5 @@
-// Aim: what a receiver refuses harms itself alone, what is over raises no alarm, and all else of a monitor
-// arrives in its order; also where a receiver refuses everything for long. Time is moved, never waited for.
+// Aim: a refused notification blocks no others for long, a past failure raises no alarm, and all others of a
+// monitor arrive in order, also when a receiver refuses everything for long. Uses fake time.
 import { randomUUID } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
 import { afterEach, describe, expect, test } from 'vitest'
@@ -27,15 +27,15 @@ const failure = (sinceMs = START) => alertAt('alert.failure', sinceMs, sinceMs)
 const reminder = (atMs: number, sinceMs = START) => alertAt('alert.reminder', atMs, sinceMs)
 const recovery = (atMs: number, sinceMs = START) => alertAt('alert.recovery', atMs, sinceMs)
 
-/** A sender with the real waits, whose time `pass` moves once it has nothing left to do. */
+/** A sender with the real waits, whose clock `pass` advances when it is idle. */
 function startMoved() {
   const real = database().database
   let [nowMs, underWay, asked, wanted] = [START, 0, 0, 0]
   let idle = Promise.withResolvers<void>()
-  const query: Database['query'] = async (words, values) => {
-    const name = typeof words === 'string' ? undefined : words.name
+  const query: Database['query'] = async (statement, values) => {
+    const name = typeof statement === 'string' ? undefined : statement.name
     const number = ++asked
-    const found = await real.query(words, values)
+    const found = await real.query(statement, values)
     if (name === 'alert-notification-note') underWay--
     if (name === 'alert-notifications-claim') {
       underWay += found.length
@@ -84,12 +84,12 @@ function refusingOne(status: () => number) {
   }
 }
 
-test('newer ones go out before a minute is over where a receiver refuses the first (400)', async () => {
+test('newer ones are sent within a minute when a receiver refuses the first (400)', async () => {
   const to = await receiver(refusingOne(() => 400))
   const { pass, now } = startMoved()
   await post(await channel({ url: to.url }), ['a', 'b', 'c'])
   for (let passed = 0; passed < 30; passed += 5) await pass(5 * SECOND)
-  expect(now() - START).toBeLessThan(ALERT_BOUNDS.heldMs)
+  expect(now() - START).toBeLessThan(ALERT_BOUNDS.blockMs)
   expect(to.arrived.map((one) => bodyOf(one).title)).toEqual(['a', 'a', 'a', 'b', 'c'])
   expect(await rows()).toMatchObject([
     { title: 'a', state: 'failed', attempts: 3, status: 400 },
@@ -98,12 +98,12 @@ test('newer ones go out before a minute is over where a receiver refuses the fir
   ])
 })
 
-test('newer ones wait for a minute where the first fails (500), which goes on by itself', async () => {
+test('newer ones wait for a minute when the first fails (500), which is retried', async () => {
   let status = 500
   const to = await receiver(refusingOne(() => status))
   const { pass } = startMoved()
   await post(await channel({ url: to.url }), ['a', 'b', 'c'])
-  await pass(ALERT_BOUNDS.heldMs - SECOND)
+  await pass(ALERT_BOUNDS.blockMs - SECOND)
   expect(new Set(to.arrived.map((one) => bodyOf(one).title))).toEqual(new Set(['a']))
   await pass(2 * SECOND)
   await pass(0)
@@ -119,7 +119,7 @@ test('newer ones wait for a minute where the first fails (500), which goes on by
   expect(await settled()).toMatchObject([{ title: 'a', state: 'sent' }, {}, {}])
 })
 
-test('a newer one waits while an attempt is under way, however long the first has failed', async () => {
+test('a newer one waits for an attempt of the first, however long that has failed', async () => {
   let answer: (() => void) | undefined
   const to = await receiver((response, n) => {
     if (n === 1) answer = () => void response.writeHead(204).end()
@@ -134,7 +134,7 @@ test('a newer one waits while an attempt is under way, however long the first ha
   )
   await to.waitFor(2)
   await post(id, ['b'], topic)
-  // Whatever is due is taken before what comes after it.
+  // All due notifications are claimed before later ones.
   await post(id, ['other'])
   await to.waitFor(3)
   answer?.()
@@ -142,7 +142,7 @@ test('a newer one waits while an attempt is under way, however long the first ha
   expect(to.arrived.map((one) => bodyOf(one).title)).toEqual(['a', 'a', 'other', 'b'])
 })
 
-test('nothing is lost, and nothing that is over is an alarm, after ten minutes of refusals', async () => {
+test('nothing is lost, and no past failure is reported, after ten minutes of refusals', async () => {
   let isBack = false
   const to = await receiver((response) => void response.writeHead(isBack ? 204 : 503).end())
   const { pass, now } = startMoved()
@@ -184,7 +184,7 @@ test('nothing is lost, and nothing that is over is an alarm, after ten minutes o
 })
 
 describe('a failure and its recovery', () => {
-  test('that both wait are one notification', async () => {
+  test('that both wait become one notification', async () => {
     const to = await receiver()
     const run = { location: 'l', slot: 's', verdict: 'failed', failures: [] } as never
     const known = { ...failure(), run }
@@ -211,7 +211,7 @@ describe('a failure and its recovery', () => {
     start({ againMs: spreadOut })
     await to.waitFor(1)
     await post(id, [recovery(START)], topic)
-    // Whatever else is due has been taken before what comes after it.
+    // All other due notifications have been claimed before later ones.
     await post(id, ['other'])
     await to.waitFor(2)
     answer?.()
@@ -253,7 +253,7 @@ describe('a failure and its recovery', () => {
     expect(to.arrived.map((one) => bodyOf(one).title)[0]).toBe('other')
   })
 
-  test('of different outages are told apart', async () => {
+  test('of different outages are distinguished', async () => {
     const to = await receiver()
     await post(await channel({ url: to.url }), [failure(), recovery(START, START - SECOND)])
     start()
@@ -262,7 +262,7 @@ describe('a failure and its recovery', () => {
     expect(types).toEqual(['alert.failure', 'alert.recovery'])
   })
 
-  test('come in their order from any number of processes', async () => {
+  test('arrive in order from any number of processes', async () => {
     const to = await receiver()
     const id = await channel({ url: to.url })
     for (let n = 0; n < 4; n++) start()
@@ -300,7 +300,7 @@ describe('a refusal', () => {
     expect(await settled()).toMatchObject([{ state: 'sent', attempts: 5 }])
   })
 
-  test('counts by itself, however often the receiver was not there before', async () => {
+  test('counts separately, however often the receiver was unreachable before', async () => {
     const to = await receiver(statuses(503, 503, 503, 404, 404, 204))
     await post(await channel({ url: to.url }), ['a'])
     start({ againMs: () => 1 })
@@ -308,7 +308,7 @@ describe('a refusal', () => {
   })
 })
 
-test('what is sent longer than the bound after it happened is late, and says so', async () => {
+test('a notification sent later than the bound after its event is marked as late', async () => {
   const to = await receiver()
   const id = await channel({ url: to.url })
   const boundMs = ALERT_BOUNDS.lateAfterS * SECOND

@@ -1,5 +1,5 @@
-// Aim: what stands in the outbox arrives, signed and in its order, at receivers that refuse, stall, fail or
-// answer nonsense for a while; nothing is given up too early, nothing is posted where it must not be.
+// Aim: notifications in the outbox arrive signed and in order at receivers that refuse, stall, fail or answer
+// nonsense for a while. Nothing is given up too early or posted to a forbidden address.
 import { createHmac } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
 import { describe, expect, test } from 'vitest'
@@ -14,7 +14,7 @@ import { startRawServer } from '../../support/test-server.ts'
 const outbox = useOutbox()
 const { database, start, receiver, channel, post, settled, opened } = outbox
 
-test('a webhook is signed as Standard Webhooks say, and can be verified', async () => {
+test('a webhook is signed as in Standard Webhooks, and can be verified', async () => {
   const to = await receiver()
   const key = Buffer.from('32 bytes that nobody else knows.')
   await post(await channel({ url: to.url, webhookSecret: `whsec_${key.toString('base64')}` }), [
@@ -33,7 +33,7 @@ test('a webhook is signed as Standard Webhooks say, and can be verified', async 
   expect(await settled()).toMatchObject([{ state: 'sent', attempts: 1, status: 204 }])
 })
 
-test('a template, headers, query and address take variables, each written as its place wants', async () => {
+test('template, headers, query and address accept variables, each escaped for its place', async () => {
   const to = await receiver()
   const id = await channel({
     url: `${to.url}/{{CHECK_NAME}}`,
@@ -54,7 +54,7 @@ test('a template, headers, query and address take variables, each written as its
   expect(arrived?.headers['x-title']).toBe('line?break ??')
 })
 
-describe('tried again', () => {
+describe('retried', () => {
   test.each<[string, (response: ServerResponse, n: number) => void]>([
     ['500 and then 200', statuses(500, 200)],
     ['429', statuses(429, 204)],
@@ -156,7 +156,7 @@ describe('tried again', () => {
   })
 })
 
-test('a receiver that is gone (410, three times) pauses its channel until it is changed', async () => {
+test('a receiver that answers 410 three times pauses its channel until it is changed', async () => {
   const to = await receiver(statuses(410, 410, 410, 200))
   const id = await channel({ url: to.url })
   await post(id, ['a', 'b', 'c'])
@@ -171,7 +171,7 @@ test('a receiver that is gone (410, three times) pauses its channel until it is 
   expect(put.body.pausedAt).toBeNull()
 })
 
-test('a receiver that never answers holds nobody up but itself', async () => {
+test('a receiver that never answers does not delay others', async () => {
   const silent = await startRawServer(() => undefined)
   opened.push(silent)
   const quick = await receiver()
@@ -184,7 +184,7 @@ test('a receiver that never answers holds nobody up but itself', async () => {
   expect((await settled())[0]).toMatchObject({ state: 'failed' })
 })
 
-test('an answer is waited for no longer than it may take', async () => {
+test('waiting for an answer ends at the time-out', async () => {
   const silent = await startRawServer(() => undefined)
   opened.push(silent)
   const asked = {
@@ -197,7 +197,7 @@ test('an answer is waited for no longer than it may take', async () => {
   expect(answer).toEqual({ problem: 'no answer in time' })
 })
 
-test('a body without end is not read', async () => {
+test('an endless body is not read', async () => {
   let written = 0
   const to = await receiver((response) => {
     response.writeHead(200)
@@ -227,7 +227,7 @@ test('a redirect within the origin is followed with the same method, body and si
   expect(second?.headers['webhook-signature']).toBe(first?.headers['webhook-signature'])
 })
 
-test('what belongs together arrives in its order, even when the first has to be tried again', async () => {
+test('notifications of a topic arrive in order, even when the first is retried', async () => {
   const to = await receiver(statuses(500, 500, 200))
   const id = await channel({ url: to.url })
   await post(id, ['failure', 'reminder', 'recovery'])
@@ -249,10 +249,10 @@ test('several processes send each notification once', async () => {
   expect(new Set(titles).size).toBe(100)
 })
 
-test('what a process took and never finished is sent by another', async () => {
+test('a notification that a process claimed and never finished is sent by another', async () => {
   const to = await receiver()
   await post(await channel({ url: to.url }), ['a'])
-  // As a process leaves it that was killed half a minute ago.
+  // The state after a process was killed half a minute ago.
   await database().database.query(
     `update alert_notifications set attempts = 1, next_at = clock_timestamp()
      where account_id = $1`,
@@ -262,7 +262,7 @@ test('what a process took and never finished is sent by another', async () => {
   expect(await settled()).toMatchObject([{ state: 'sent', attempts: 2 }])
 })
 
-test('what a process took is due for others half a minute later', async () => {
+test('a claimed notification is due for others half a minute later', async () => {
   let end = () => {}
   const to = await receiver((response) => (end = () => void response.writeHead(204).end()))
   await post(await channel({ url: to.url }), ['a'])
@@ -279,7 +279,7 @@ test('what a process took is due for others half a minute later', async () => {
   expect(await settled()).toMatchObject([{ state: 'sent', attempts: 1 }])
 })
 
-test('a channel that cannot be opened with this key fails with a reason', async () => {
+test('a channel that cannot be decrypted with this key fails with a reason', async () => {
   const id = await channel({ url: 'http://127.0.0.1:1/' })
   await database().database.query(`update alert_channels set config = 's1.AAAA' where id = $1`, [
     id,

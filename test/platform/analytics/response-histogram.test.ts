@@ -25,7 +25,7 @@ function histogramOf(all: readonly number[]): ResponseHistogram {
   return histogram
 }
 
-test('every time lies within the error of its class', () => {
+test('every time is within the error of its class', () => {
   fc.assert(
     fc.property(fc.double({ min: SHORTEST_MS, max: 86_400_000, noNaN: true }), (ms) => {
       const off = Math.abs(timeOfClass(classOf(ms)) - ms) / ms
@@ -34,7 +34,7 @@ test('every time lies within the error of its class', () => {
   )
 })
 
-test('quantiles lie within the error of the true ones', () => {
+test('quantiles are within the error of the true ones', () => {
   fc.assert(
     fc.property(times, (all) => {
       const sorted = all.toSorted((a, b) => a - b)
@@ -60,10 +60,10 @@ test('merged histograms are the histogram of everything', () => {
 })
 
 describe('at the ends', () => {
-  test('of nothing there is no quantile', () => {
+  test('an empty histogram has no quantile', () => {
     expect(quantilesOf({}, SHARES)).toEqual([null, null, null, null, null])
   })
-  test('what is shorter than anything measured counts as the shortest', () => {
+  test('times below the shortest class count as the shortest', () => {
     expect(classOf(0)).toBe(classOf(SHORTEST_MS))
   })
 })

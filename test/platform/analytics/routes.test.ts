@@ -1,5 +1,5 @@
-// Aim: analytics say the same as a plain computation on all results, whether hours were rolled up or not,
-// were changed by late results since, or are cut in the middle.
+// Aim: analytics give the same as a plain computation on all results, for hours that are rolled up or not, changed
+// by late results, or only partly in the span.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { WireResult } from '../../../src/contract/protocol/agent-protocol.ts'
 import { RELATIVE_ERROR } from '../../../src/platform/analytics/response-histogram.ts'
@@ -50,12 +50,12 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     await rolledUp()
   })
   afterAll(() => api.close())
-  // A key of its own for each test: keys may not ask for analytics often.
+  // A separate key for each test: analytics have a low rate limit.
   beforeEach(async () => {
     client = await addClient(api, use().database, { accountId: client.accountId })
   })
 
-  /** Of the slots numbered [from, to) most. */
+  /** Records most of the slots numbered [from, to). */
   const slots = (from: number, to: number, among: Random) =>
     Array.from({ length: to - from }, (_, n) => from + n).filter(() => among.below(10) > 0)
 
@@ -73,8 +73,8 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
 
   const rolledUp = () => rollUpUntil(use().database, NOW - 120_000)
 
-  const ask = async (words: string): Promise<Loose> => {
-    const path = `/v1/analytics/url-monitors/${monitor.monitorId}?${words}`
+  const ask = async (queryString: string): Promise<Loose> => {
+    const path = `/v1/analytics/url-monitors/${monitor.monitorId}?${queryString}`
     const { status, text, body } = await client.call('GET', path)
     expect([status, status === 200 ? '' : text]).toEqual([200, ''])
     return body
@@ -115,9 +115,9 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     ['over the newest hours', `from=${seconds(-2, 1)}&interval=hour`],
   ]
 
-  /** Holds every figure against the plain computation; how many results it was about. */
-  const compare = async (words: string) => {
-    const { series, checkId } = await ask(words)
+  /** Compares every figure with the plain computation; returns the number of results. */
+  const compare = async (queryString: string) => {
+    const { series, checkId } = await ask(queryString)
     expect(checkId).toBe(monitor.monitorId)
     let total = 0
     for (const { location, data } of series) {
@@ -129,8 +129,8 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     return total
   }
 
-  test.each(spans)('%s', async (_, words) => {
-    expect(await compare(words)).toBeGreaterThan(0)
+  test.each(spans)('%s', async (_, queryString) => {
+    expect(await compare(queryString)).toBeGreaterThan(0)
   })
 
   test('after late results, before and after they are rolled up', async () => {
@@ -142,10 +142,10 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     await send(office as TestLocation, late)
     const due = () => use().database.query('select from rollups_due')
     expect((await due()).length).toBeGreaterThan(10)
-    for (const [, words] of spans) expect(await compare(words)).toBeGreaterThan(0)
+    for (const [, queryString] of spans) expect(await compare(queryString)).toBeGreaterThan(0)
     await rolledUp()
     expect(await due()).toHaveLength(0)
-    for (const [, words] of spans) expect(await compare(words)).toBeGreaterThan(0)
+    for (const [, queryString] of spans) expect(await compare(queryString)).toBeGreaterThan(0)
   })
 
   test('chosen figures only', async () => {
@@ -170,16 +170,16 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(figures.responseTime_sum).toBeGreaterThan(avg)
   })
 
-  test('figures that nobody measures are left out', async () => {
-    const words = 'metrics=availability,wait_avg,wait_stddev'
-    const { series, metadata } = await ask(words)
+  test('unmeasured figures are left out', async () => {
+    const queryString = 'metrics=availability,wait_avg,wait_stddev'
+    const { series, metadata } = await ask(queryString)
     expect(metadata).toEqual({
       availability: { unit: 'percentage', aggregation: 'avg', label: 'Availability' },
     })
     expect(Object.keys(series[0].data[0])).toEqual(['from', 'to', 'counts', 'availability'])
   })
 
-  test('a type has its response time under its own name too', async () => {
+  test('a type has its response time also under its own name', async () => {
     const { database } = use()
     const [office] = locations
     const placing = { fromMs: NOW - DAY_MS, everyMs: 60_000, checkType: 'TCP' as const }
@@ -207,7 +207,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(new Set(names(all)).size).toBe(all.length)
   })
 
-  test('several checks at once, each as alone', async () => {
+  test('several checks in one request give the same as each alone', async () => {
     const path = '/v1/analytics/checks?quickRange=last7Days'
     const checkIds = [monitor.monitorId, '00000000-0000-4000-8000-000000000000']
     const { status, body } = await client.call('POST', path, { body: { checkIds } })
@@ -247,8 +247,11 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     ['steps of another length', 'url-monitors', 'aggregationInterval=5', 400],
     ['a filter of figures', 'url-monitors', 'filterByStatus=success', 400],
     ['an unknown figure', 'url-monitors', 'metrics=availability,speed', 400],
-  ])('%s is refused', async (_, path, words, status) => {
-    const answer = await client.call('GET', `/v1/analytics/${path}/${monitor.monitorId}?${words}`)
+  ])('%s is refused', async (_, path, queryString, status) => {
+    const answer = await client.call(
+      'GET',
+      `/v1/analytics/${path}/${monitor.monitorId}?${queryString}`,
+    )
     expect(answer.status).toBe(status)
   })
 })
@@ -271,7 +274,7 @@ function aResult(of: PlacedMonitor, n: number, random: Random): WireResult {
   return isAnswered ? { ...rest, responseTimeMs: 1 + random.below(2_000_000) / 1000 } : rest
 }
 
-/** Counts, availability, mean and ends, computed as anybody would. */
+/** Counts, availability, mean, minimum and maximum, computed plainly. */
 function plainly(some: WireResult[]) {
   const count = (...of: string[]) => some.filter(({ verdict }) => of.includes(verdict)).length
   const times = some.flatMap(({ responseTimeMs }) => responseTimeMs ?? [])

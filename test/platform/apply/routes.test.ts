@@ -1,5 +1,5 @@
-// Aim: a file of monitors is made true as a whole or not at all; the same file again changes nothing, and
-// only what the file itself brought is ever pruned.
+// Aim: a file of monitors is applied as a whole or not at all; the same file again changes nothing, and only
+// things that the file itself created are pruned.
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { HEARTBEAT_UNWATCHED } from '../../../src/contract/unwatched.ts'
@@ -7,7 +7,7 @@ import { openDefinition } from '../../../src/platform/checks/encrypted-monitor.t
 import { createCipher } from '../../../src/platform/secrets/cipher.ts'
 import type { Database, Queryable } from '../../../src/database/database.ts'
 import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
-import { HEARTBEAT_BODY, keepHeartbeat } from '../../support/platform/stored-heartbeat.ts'
+import { HEARTBEAT_BODY, storeHeartbeat } from '../../support/platform/stored-heartbeat.ts'
 import { makeLocation } from '../../support/platform/named-locations.ts'
 import {
   addClient,
@@ -88,12 +88,12 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     })
     const before = await revisions()
     const rows = () => database().database.query('select * from monitors order by id')
-    const kept = await rows()
+    const stored = await rows()
     const again = await apply(file, { ...more, prune: true })
     expect(again.applied).toBe(true)
     expect(short(again.plan)).toEqual(expected.map((one) => one.replace('create', 'unchanged')))
     expect(await revisions()).toEqual(before)
-    expect(await rows()).toEqual(kept)
+    expect(await rows()).toEqual(stored)
   })
 
   test('no heartbeat check is created, and one of an earlier version comes with a warning', async () => {
@@ -105,7 +105,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     ])
     expect(await names()).toEqual([])
     const file = { name: 'shop.yaml', key: 'beat' }
-    await keepHeartbeat({ database: database().database, cipher }, client.accountId, file)
+    await storeHeartbeat({ database: database().database, cipher }, client.accountId, file)
     const { applied, plan } = await apply([beat, monitor('a')])
     expect([applied, ...short(plan)]).toEqual([true, 'unchanged monitor beat', 'create monitor a'])
     expect(plan[0].warning).toBe(HEARTBEAT_UNWATCHED)
@@ -122,7 +122,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     const { plan } = await apply([monitor('a', changed), monitor('b')])
     expect(short(plan)).toEqual(
       ['update monitor a request.url environmentVariables.0.value', 'unchanged monitor b'].map(
-        (one) => expect.toSatisfy((text: string) => sameWords(text, one)),
+        (one) => expect.toSatisfy((text: string) => isSameText(text, one)),
       ),
     )
     expect(JSON.stringify(plan)).not.toContain('hidden')
@@ -173,7 +173,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(openDefinition(cipher, rows[0]?.effective ?? '').privateLocations).toEqual(['south'])
   })
 
-  test('one problem anywhere and nothing is done; all are told', async () => {
+  test('one problem anywhere and nothing is changed; all problems are reported', async () => {
     const file = [
       monitor('good'),
       monitor('colour', { colour: 'red' }),
@@ -318,6 +318,6 @@ function counted(database: Database, count: () => void): Database {
   }
 }
 
-function sameWords(a: string, b: string): boolean {
+function isSameText(a: string, b: string): boolean {
   return a.split(' ').toSorted().join() === b.split(' ').toSorted().join()
 }

@@ -1,5 +1,4 @@
-// Aim: a download that nobody reads to its end keeps no file open, or a reader could use up all that a
-// process may open.
+// Aim: an aborted download leaves no file open, or a client could exhaust the file descriptors of the process.
 import { randomBytes } from 'node:crypto'
 import { readdirSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'

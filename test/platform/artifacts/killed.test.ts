@@ -1,5 +1,5 @@
-// Aim: a platform that is killed while a file arrives serves nothing of it, the agent brings it again, and
-// what was left is removed; and a file of 150 MiB passes through bounded memory.
+// Aim: a platform that is killed during an upload serves nothing of it, the agent uploads it again, and leftovers
+// are removed; a file of 150 MiB passes through bounded memory.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync, statSync } from 'node:fs'
@@ -27,7 +27,7 @@ import { temporaryFolder } from '../../support/temporary-folder.ts'
 const database = useDatabase()
 const db = () => database().database
 const MIB = 1024 * 1024
-/** V8 leaves 64 MiB of buffers that nobody holds to be collected before it begins; a file has 150. */
+/** V8 lets 64 MiB of unreferenced buffers accumulate before it collects them; a file has 150. */
 const GROWTH_MIB_MAX = 90
 const children: ChildProcess[] = []
 afterAll(() => {
@@ -57,7 +57,7 @@ const scene = async () => {
   return { location, secret, owner: `${monitorId}.1760000000000`, name: 'a.zip' }
 }
 
-test('what was arriving when the platform was killed is not there, and comes again', async () => {
+test('a partial upload of a killed platform is not stored, and is uploaded again', async () => {
   const folder = temporaryFolder()
   const one = await scene()
   const body = randomBytes(4 * MIB)
@@ -87,7 +87,7 @@ test('what was arriving when the platform was killed is not there, and comes aga
     `update artifacts set created_at = created_at - interval '3 hours' where state = 'arriving'`,
   )
   const store = createArtifactFolder(folder)
-  const backgroundJob = artifactRetention({ database: db(), store, keptMs: 86_400_000 })
+  const backgroundJob = artifactRetention({ database: db(), store, retentionMs: 86_400_000 })
   await backgroundJob.run(new AbortController().signal)
   expect(files()).toEqual([expect.not.stringMatching(/\.part$/)])
   expect(await artifactsOf(db(), one.location.id, one.owner)).toHaveLength(1)

@@ -1,5 +1,5 @@
-// Aim: a file of a result is kept whole or not at all, whatever its sender does, and is handed out to its
-// account alone; on the folder and on a bucket alike.
+// Aim: an artifact is stored whole or not at all, whatever its sender does, and is readable only by its account,
+// in a folder and in a bucket.
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -33,27 +33,27 @@ const STORES = [
   {
     name: 'a folder',
     make: (): ArtifactStore => createArtifactFolder(join(root, 'artifacts')),
-    kept: () => filesBelow(join(root, 'artifacts')),
+    storedKeys: () => filesBelow(join(root, 'artifacts')),
   },
   {
     name: 'a bucket',
     make: (): ArtifactStore => createArtifactBucket(s3),
-    kept: () => s3.keys(),
+    storedKeys: () => s3.keys(),
   },
 ]
 
-describe.each(STORES)('in $name', ({ make, kept }) => {
+describe.each(STORES)('in $name', ({ make, storedKeys }) => {
   const { scene, put, begin, listed, get, store } = useArtifactApis(database, make)
 
-  /** Nothing of the scene's files is left: no row, and no file more than before. */
+  /** Asserts that nothing of the scene's files is left: no row, and no additional file. */
   const expectNothing = async (one: ArtifactScene, before: number) => {
     expect(await listed(one)).toEqual([])
     const rows = await db().query('select from artifacts where location_id = $1', [one.location.id])
     expect(rows).toEqual([])
-    expect(kept()).toHaveLength(before)
+    expect(storedKeys()).toHaveLength(before)
   }
 
-  test('a file comes back as it was brought', async () => {
+  test('a file is downloaded as it was uploaded', async () => {
     const one = await scene()
     const body = randomBytes(300_000)
     const name = 'Überblick 100% "a".zip'
@@ -94,14 +94,14 @@ describe.each(STORES)('in $name', ({ make, kept }) => {
     expect([known.status, await known.text()]).toEqual([304, ''])
   })
 
-  test('an empty file is a file', async () => {
+  test('an empty file is stored', async () => {
     const one = await scene()
     expect((await put(one, { body: Buffer.alloc(0) })).status).toBe(200)
     const response = await get(one, (await listed(one))[0]?.id ?? '')
     expect([response.status, (await response.arrayBuffer()).byteLength]).toEqual([200, 0])
   })
 
-  test('the same file again is answered alike, another one is refused', async () => {
+  test('the same file again gets the same answer, another one is refused', async () => {
     const one = await scene()
     const body = randomBytes(200_000)
     const first = await put(one, { body })
@@ -110,9 +110,9 @@ describe.each(STORES)('in $name', ({ make, kept }) => {
     expect(await listed(one)).toHaveLength(1)
   })
 
-  test('of many of one name that arrive at once, one is kept', async () => {
+  test('of many concurrent uploads under one name, one is stored', async () => {
     const one = await scene()
-    const before = kept().length
+    const before = storedKeys().length
     const [body, other] = [randomBytes(400_000), randomBytes(400_000)]
     const bodies = [body, other, body, other, body, other]
     const answers = await Promise.all(bodies.map((each) => put(one, { body: each })))
@@ -124,12 +124,12 @@ describe.each(STORES)('in $name', ({ make, kept }) => {
     const stored = Buffer.from(await response.arrayBuffer())
     const winner = bodies[answers.findIndex(({ status }) => status === 200)]
     expect(stored.equals(winner ?? Buffer.alloc(0))).toBe(true)
-    expect(kept()).toHaveLength(before + 1)
+    expect(storedKeys()).toHaveLength(before + 1)
   })
 
-  test('a file larger than any is refused by its length, before it is read', async () => {
+  test('a file that is too large is refused by its length, before it is read', async () => {
     const one = await scene()
-    const before = kept().length
+    const before = storedKeys().length
     const { outgoing, answer } = begin(one, {
       'content-length': String(150 * MIB + 1),
       'content-digest': digestOf(Buffer.from('x')),
@@ -140,13 +140,13 @@ describe.each(STORES)('in $name', ({ make, kept }) => {
     expect(await listed(one)).toEqual([
       expect.objectContaining({ state: 'refused', refusal: 'TOO_LARGE', id: null }),
     ])
-    expect(kept()).toHaveLength(before)
-    // The note makes room for a smaller one.
+    expect(storedKeys()).toHaveLength(before)
+    // The record of the refusal allows a smaller one.
     expect((await put(one, { body: Buffer.from('smaller') })).status).toBe(200)
     expect(await listed(one)).toEqual([expect.objectContaining({ state: 'stored', bytes: 7 })])
   })
 
-  test('an older agent may bring half as much', async () => {
+  test('an older agent may upload half as much', async () => {
     const one = await scene()
     for (const [version, status] of [
       ['Vedette/6.3.1', 413],
@@ -181,17 +181,17 @@ describe.each(STORES)('in $name', ({ make, kept }) => {
     expect(status).toBe(400)
   })
 
-  test('a body that is another one than announced leaves nothing', async () => {
+  test('a body that differs from its digest leaves nothing', async () => {
     const one = await scene()
-    const before = kept().length
+    const before = storedKeys().length
     const headers = { 'content-digest': digestOf(Buffer.from('another')) }
     expect((await put(one, { body: randomBytes(500_000), headers })).status).toBe(400)
     await expectNothing(one, before)
   })
 
-  test('a body that is cut leaves nothing', async () => {
+  test('a truncated body leaves nothing', async () => {
     const one = await scene()
-    const before = kept().length
+    const before = storedKeys().length
     const { outgoing, answer } = begin(one, {
       'content-length': '1000000',
       'content-digest': digestOf(randomBytes(10)),
@@ -225,7 +225,7 @@ describe.each(STORES)('in $name', ({ make, kept }) => {
     },
   )
 
-  test('only what is the location’s own takes files', async () => {
+  test('only results of the location accept files', async () => {
     const [one, other] = [await scene(), await scene()]
     const body = Buffer.from('x')
     const owners = [
@@ -234,7 +234,7 @@ describe.each(STORES)('in $name', ({ make, kept }) => {
       `${randomUUID()}.1760000000000`,
       randomUUID(),
       `${one.monitorId}.-10000`,
-      // The scene's slot in another spelling, under which nobody would look for it, and one of 2100.
+      // The scene's slot in another spelling, which would not be found, and one of 2100.
       `${one.monitorId}.01760000000000`,
       `${one.monitorId}.4102444800000`,
       one.monitorId,
@@ -245,7 +245,7 @@ describe.each(STORES)('in $name', ({ make, kept }) => {
     expect((await put(one, { body, secret: 'pl_none' })).status).toBe(401)
   })
 
-  test('a run on demand takes files', async () => {
+  test('a run on demand accepts files', async () => {
     const one = await scene()
     const owner = randomUUID()
     await db().query(
@@ -256,7 +256,7 @@ describe.each(STORES)('in $name', ({ make, kept }) => {
     expect((await put(one, { body: Buffer.from('x'), owner })).status).toBe(200)
   })
 
-  test('is handed out to its account alone', async () => {
+  test('is readable only by its account', async () => {
     const [one, other] = [await scene(), await scene()]
     await put(one, { body: Buffer.from('x') })
     const id = (await listed(one))[0]?.id ?? ''
@@ -264,7 +264,7 @@ describe.each(STORES)('in $name', ({ make, kept }) => {
     expect((await get(one, randomUUID())).status).toBe(404)
   })
 
-  test('a result takes no more than it may have', async () => {
+  test('a result accepts no more files than allowed', async () => {
     const one = await scene()
     await db().query(
       `insert into artifacts (id, account_id, location_id, owner_key, name, state, content_type,
@@ -279,16 +279,16 @@ describe.each(STORES)('in $name', ({ make, kept }) => {
   describe('retention', () => {
     const signal = new AbortController().signal
     const sweep = () =>
-      artifactRetention({ database: db(), store: store(), keptMs: 7 * DAY_MS }).run(signal)
+      artifactRetention({ database: db(), store: store(), retentionMs: 7 * DAY_MS }).run(signal)
     const age = (one: ArtifactScene, interval: string) =>
       db().query(
         `update artifacts set created_at = created_at - $2::interval where location_id = $1`,
         [one.location.id, interval],
       )
 
-    test('removes rows and bytes whose time is over, and no others', async () => {
+    test('removes expired rows and bytes, and no others', async () => {
       const [old, young] = [await scene(), await scene()]
-      const before = kept().length
+      const before = storedKeys().length
       await put(old, { body: Buffer.from('old') })
       await put(young, { body: Buffer.from('young') })
       await age(old, '7 days 1 minute')
@@ -299,7 +299,7 @@ describe.each(STORES)('in $name', ({ make, kept }) => {
       expect(await response.text()).toBe('young')
     })
 
-    test('removes what an upload left that ended with its process', async () => {
+    test('removes leftovers of an upload whose process died', async () => {
       const one = await scene()
       await put(one, { body: Buffer.from('x') })
       await db().query(
@@ -307,9 +307,9 @@ describe.each(STORES)('in $name', ({ make, kept }) => {
          where location_id = $1`,
         [one.location.id],
       )
-      const before = kept().length
+      const before = storedKeys().length
       await sweep()
-      expect(kept()).toHaveLength(before)
+      expect(storedKeys()).toHaveLength(before)
       await age(one, '3 hours')
       await sweep()
       await expectNothing(one, before - 1)

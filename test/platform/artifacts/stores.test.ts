@@ -1,5 +1,4 @@
-// Aim: what goes wrong in one kind of store, or with a slow sender, is answered as it is and leaves nothing
-// behind.
+// Aim: failures of each kind of store, and slow senders, are answered with their reason and leave nothing.
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
@@ -44,7 +43,7 @@ describe('in a folder', () => {
     expect(await artifactsOf(db(), one.location.id, one.owner)).toEqual([])
   })
 
-  test('days before the first one that is kept go as a whole', async () => {
+  test('days before the first retained one are removed as a whole', async () => {
     const folder = join(root, 'days')
     const store = createArtifactFolder(folder)
     const facts = { bytes: 1, sha256: Buffer.alloc(32), contentType: 'a/b' }
@@ -58,7 +57,7 @@ describe('in a folder', () => {
     expect(filesBelow(folder)).toEqual(['b'])
   })
 
-  test('a chunked body past the limit is refused while it flows, and noted', async () => {
+  test('a chunked body past the limit is refused while it arrives, and recorded', async () => {
     const plain = createArtifactFolder(join(root, 'chunked'))
     const server = await startArtifactServer(db(), plain)
     const one = await scene()
@@ -83,7 +82,7 @@ describe('in a bucket', () => {
     expect(answer.status).toBe(400)
   })
 
-  test('its failures are answered with 503 and leave nothing', async () => {
+  test('its failures give 503 and leave nothing', async () => {
     const one = await scene()
     const before = s3.keys().length
     s3.failWith(500)
@@ -95,14 +94,14 @@ describe('in a bucket', () => {
     expect((await put(one, { body: randomBytes(10) })).status).toBe(200)
   })
 
-  test('a wrong key says so', async () => {
+  test('a wrong key is reported as such', async () => {
     const store = createArtifactBucket({ ...s3, secretAccessKey: 'wrong' })
     const failed = store.get('2026-01-01/a')
     await expect(failed).rejects.toThrow(ArtifactStoreError)
     await expect(failed).rejects.toThrow('403 SignatureDoesNotMatch')
   })
 
-  test('a service that is away says so', async () => {
+  test('an unreachable service is reported as such', async () => {
     const away = await startS3Server(temporaryFolder())
     away.close()
     const store = createArtifactBucket(away)
@@ -110,7 +109,7 @@ describe('in a bucket', () => {
   })
 })
 
-test('a slow sender is given up', async () => {
+test('a slow sender times out', async () => {
   // The clock of the wait is the process's own: the pace is tried with the fake one.
   vi.useFakeTimers()
   try {

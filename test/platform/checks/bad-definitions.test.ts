@@ -1,5 +1,5 @@
-// Aim: whatever is sent as a definition, a location, a variable or a file, the answer is one that the
-// document has: never a 5xx, never a hang, and nothing is kept of what was refused.
+// Aim: any input as a definition, a location, a variable or a file gives a documented answer: never a 5xx, never a
+// hang, and nothing of a refused request is stored.
 import * as fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { bent, FAULT_OF_CLIENT, nasty } from '../../support/platform/bent-bodies.ts'
@@ -48,7 +48,7 @@ const file = () => ({
   locations: ['here'],
 })
 
-/** Where, and a body that is taken there. */
+/** An operation, and a body that it accepts. */
 const BODIES: [string, string, () => string, () => Record<string, unknown>][] = [
   ...CHECK_BODIES.map(([part, own]): (typeof BODIES)[number] => [
     `a check of type ${part}`,

@@ -1,4 +1,4 @@
-// Aim: the tool that people already use lists, filters and shows checks with their states, results and figures.
+// Aim: the CLI `checkly` lists, filters and shows checks with their states, results and figures.
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { ensurePartitions } from '../../../src/platform/results/queries/result-partitions.ts'
 import { checkly, installChecklyCli } from '../../support/platform/checkly-cli.ts'
@@ -133,7 +133,7 @@ test.each([
   expect(done).toMatchObject({ exitCode: 0, stdout: expect.stringContaining(shown) })
 })
 
-test('a command that the platform does not serve says what to use', async () => {
+test('a command that the platform does not support says what to use', async () => {
   const done = await run('checks', 'run', '--detach', '--check-id', shop)
   expect(done.exitCode).not.toBe(0)
   expect(done.stdout + done.stderr).toContain('/v1/checks/{id}/runs')

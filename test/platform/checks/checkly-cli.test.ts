@@ -1,5 +1,4 @@
-// Aim: a client that nobody here wrote, the tool that people already use, works against the API without
-// knowing the difference.
+// Aim: an existing third-party client, the CLI `checkly`, works against the API unchanged.
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { checkly, installChecklyCli } from '../../support/platform/checkly-cli.ts'
@@ -103,7 +102,7 @@ describe('checkly', () => {
     expect(page).toHaveProperty('entries')
   })
 
-  test('a wrong key is told as such', async (context) => {
+  test('a wrong key is reported as such', async (context) => {
     if (lacking !== undefined) context.skip(lacking)
     const done = await checkly({ url: api.url, secret: 'wrong', accountId: client.accountId }, [
       'incidents',

@@ -1,10 +1,10 @@
-// Aim: definitions as clients of the public API send them are made, read, replaced and deleted; what means
-// nothing to their type is not kept, and a key that nobody knows is refused.
+// Aim: definitions as clients of the public API send them are created, read, replaced and deleted; fields without
+// meaning for their type are not stored, and unknown keys are refused.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { DEFINITIONS } from '../../../src/monitors/definitions.ts'
 import { clientCheck } from '../../../src/platform/checks/client-definition.ts'
 import { useDatabase } from '../../support/database/database.ts'
-import { keepHeartbeat } from '../../support/platform/stored-heartbeat.ts'
+import { storeHeartbeat } from '../../support/platform/stored-heartbeat.ts'
 import { makeLocation } from '../../support/platform/named-locations.ts'
 import {
   addClient,
@@ -17,7 +17,7 @@ import { SDK_CHECKS, SDK_GROUPS } from '../../support/platform/sdk-bodies.ts'
 import { createCipher } from '../../../src/platform/secrets/cipher.ts'
 
 const cipher = createCipher('a secret of these tests')
-/** What no definition keeps in these tests, wherever it stands. */
+/** Fields that no stored definition contains in these tests, at any place. */
 const FOREIGN =
   /"(createdAt|updatedAt|sslCheck|heartbeat|sslCertificates|edit|order|arrayIndex|arraySelector)":/
 
@@ -77,7 +77,7 @@ test.each(SDK_GROUPS)('a group of %s is made, read, replaced and deleted', async
   await answered(204, 'DELETE', path)
 })
 
-/** Other resources as SDKs send them: where, what, and how it is found again. */
+/** Other resources as SDKs send them: path, body, and the key to read them by. */
 const RESOURCES: [path: string, body: () => Promise<Loose>, key: string][] = [
   ['/v1/status-pages/services', async () => ({ name: 'Shop' }), 'id'],
   [
@@ -134,7 +134,7 @@ test.each([
   ['environmentVariable', {}, 'environmentVariables'],
   ['request.hostnam', { request: { hostname: 'example.org', port: 1, hostnam: '' } }, 'hostname'],
   ['alertSettings.reminder', { alertSettings: { reminder: null } }, 'reminders'],
-])('a key that nobody knows is refused: %s', async (key, fields, meant) => {
+])('an unknown key is refused: %s', async (key, fields, meant) => {
   const body: Loose = {
     name: 'x',
     privateLocations: ['north'],
@@ -154,7 +154,7 @@ test.each([
   }
 })
 
-test('a change of some fields takes null for an empty list', async () => {
+test('a change of some fields accepts null as an empty list', async () => {
   const { id } = await answered(201, 'POST', '/v1/checks/url', {
     name: 'x',
     tags: ['a'],
@@ -171,7 +171,7 @@ test('a channel of another type is refused with what to use instead', async () =
   expect(message).toContain('a webhook reaches any other')
 })
 
-test('a limit of 0 was never set, and null channels are none', async () => {
+test('a limit of 0 counts as unset, and null channels as none', async () => {
   const request = { hostname: 'example.org', port: 1 }
   const body = { name: 'x', privateLocations: ['north'], request, maxResponseTime: 0 }
   const made = await answered(201, 'POST', '/v1/checks/tcp', { ...body, alertChannels: null })
@@ -181,20 +181,20 @@ test('a limit of 0 was never set, and null channels are none', async () => {
 test('a group has defaults of API checks, whether it sets any or not', async () => {
   const { id, apiCheckDefaults } = await answered(201, 'POST', '/v2/check-groups', { name: 'x' })
   expect(apiCheckDefaults).toEqual({ url: '', headers: [], queryParameters: [], assertions: [] })
-  const kept = await answered(200, 'GET', `/v1/check-groups/${id}`)
-  const put = await answered(200, 'PUT', `/v1/check-groups/${id}`, kept)
-  expect(put).toEqual({ ...kept, updated_at: put.updated_at })
+  const stored = await answered(200, 'GET', `/v1/check-groups/${id}`)
+  const put = await answered(200, 'PUT', `/v1/check-groups/${id}`, stored)
+  expect(put).toEqual({ ...stored, updated_at: put.updated_at })
 })
 
-test('an empty ping token keeps the one that there is', async () => {
+test('an empty ping token leaves the stored one unchanged', async () => {
   const parts = { database: database().database, cipher }
-  const path = `/v1/checks/${await keepHeartbeat(parts, client.accountId)}`
+  const path = `/v1/checks/${await storeHeartbeat(parts, client.accountId)}`
   const before = await answered(200, 'GET', path)
   const body = { ...before, heartbeat: { ...before.heartbeat, pingToken: '' } }
   expect((await answered(200, 'PUT', path, body)).heartbeat).toEqual(before.heartbeat)
 })
 
-test('what is of the type itself or unknown stays as it is, in whatever form', () => {
+test('fields of the type itself and unknown ones stay unchanged, in any form', () => {
   const schema = DEFINITIONS.get('TCP')?.schema
   if (schema === undefined) throw new Error('there is no schema')
   const odd = [

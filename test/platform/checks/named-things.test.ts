@@ -1,5 +1,5 @@
-// Aim: services and alert channels that monitors and groups newly name have to be there, in their own account,
-// however the definition comes; one that was deleted later leaves the definition as it is.
+// Aim: services and alert channels that monitors and groups newly name must exist in their own account, on every
+// way of writing; a later deletion does not change the definition.
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { useDatabase } from '../../support/database/database.ts'
@@ -59,7 +59,7 @@ const ofAnother = async () => things(await addClient(api, database().database))
 const SERVICE = 'triggerIncident.serviceId'
 const CHANNEL = 'alertChannelSubscriptions.1.alertChannelId'
 
-/** What is named, and where the problem is. */
+/** The reference, and the path of its problem. */
 const cases: [string, string, () => Promise<object>][] = [
   ['a service that is not there', SERVICE, async () => trigger(NOBODY)],
   ['a service of another account', SERVICE, async () => trigger((await ofAnother()).service)],
@@ -125,7 +125,7 @@ describe('a file', () => {
     expect(problems).toMatchObject([{ kind: 'group', key: 'g', path: pathOf(place) }])
   })
 
-  test('changes nothing the second time, also when what it names was deleted', async () => {
+  test('changes nothing the second time, also when a thing that it names was deleted', async () => {
     const fields = { ...trigger(serviceId.toUpperCase()), ...subscribed(channelId) }
     expect(await apply(fields, subscribed(channelId))).toMatchObject({ problems: [] })
     await removeThings()
@@ -135,7 +135,7 @@ describe('a file', () => {
   })
 })
 
-test('what was deleted later can stay, and can be taken out', async () => {
+test('a reference to a thing that was deleted later can stay, and can be removed', async () => {
   const fields = { ...trigger(serviceId), ...subscribed(channelId) }
   const made = await client.call('POST', '/v1/checks/url', { body: check(fields) })
   const one = `/v1/checks/${made.body.id}`
@@ -144,7 +144,7 @@ test('what was deleted later can stay, and can be taken out', async () => {
   expect((await client.call('PATCH', one, { body })).body).toMatchObject({ ...fields, ...body })
   const out = { triggerIncident: null, ...subscribed() }
   expect((await client.call('PATCH', one, { body: out })).body).toMatchObject(out)
-  // Out is out: now it is as new as to any other monitor.
+  // After removal it counts as new, as for any other monitor.
   expect((await client.call('PATCH', one, { body: fields })).status).toBe(400)
 })
 

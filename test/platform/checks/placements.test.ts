@@ -1,6 +1,5 @@
-// Aim: eras of expected slots never overlap and have no gaps while a monitor stands in a location,
-// whatever is changed and when; each change raises the revision of the locations that it touches, and
-// of no others.
+// Aim: eras of expected slots never overlap and have no gaps while a monitor is placed in a location, after any
+// changes at any time. Each change raises the revision of the affected locations only.
 import { randomUUID } from 'node:crypto'
 import * as fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
@@ -76,7 +75,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     needs: ['URL'],
   })
 
-  /** So long after a change at the latest slots are expected again. */
+  /** Maximum time after a change until slots are expected again. */
   const SETTLED_MS = 10_000
   const minute = { everyMs: 60_000, offsetMs: 7_000 }
   const twice = { everyMs: 30_000, offsetMs: 7_000 }
@@ -96,12 +95,12 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       expected: [[127_000, null, 60_000]],
     },
     {
-      sentence: 'also where it comes so soon that agents may hear of it later: they run it then',
+      sentence: 'also where it is due before agents receive the change: they run it late',
       steps: [[126_500, { everyMs: 10_000, offsetMs: 7_000 }]],
       expected: [[127_000, null, 10_000]],
     },
     {
-      sentence: 'but from none that agents cannot have heard of',
+      sentence: 'but not from a slot that would be missed before agents receive the change',
       steps: [[126_000, { everyMs: 1_000, offsetMs: 500 }]],
       expected: [[128_500, null, 1_000]],
     },
@@ -114,7 +113,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       expected: [[67_000, null, 60_000]],
     },
     {
-      sentence: 'another timing ends one era, and the next begins when agents have heard of it',
+      sentence: 'another timing ends one era, and the next begins when agents have received it',
       steps: [
         [100_000, minute],
         [200_000.4, twice],
@@ -125,7 +124,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       ],
     },
     {
-      sentence: 'switched off, nothing is expected any more',
+      sentence: 'deactivated, no slot is expected any more',
       steps: [
         [100_000, minute],
         [200_000, 'none'],
@@ -217,7 +216,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     south: fc.option(slots),
   })
 
-  test('any changes leave eras without overlaps, and with short gaps only while it stands there', async () => {
+  test('any changes leave eras without overlaps, and with short gaps only while it is placed there', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 12 }), async (steps) => {
         const id = await addMonitor()
@@ -259,7 +258,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     return found.some((era) => era.from_ms <= atMs && atMs < (era.until_ms ?? Infinity))
   }
 
-  /** What is wrong with eras, `isOpen` telling whether the last one is to go on. */
+  /** Problems of eras; `isOpen`: the last one must be open. */
   function faultsOf(found: readonly Era[], isOpen: boolean): string[] {
     return found.flatMap((era, index) => {
       const next = found[index + 1]

@@ -1,5 +1,5 @@
-// Aim: monitors of every type go in and come back in the public wire form, stand in the private
-// locations that they name, take over from their groups, and show no secret; each answer fits the document.
+// Aim: monitors of every type are written and read in the public wire form, are placed in their private locations,
+// inherit from their groups, and show no secret; each answer fits the document.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { slotsOf, turnsOf } from '../../../src/contract/timetable.ts'
 import { LIMITS } from '../../../src/contract/versions.ts'
@@ -87,7 +87,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     },
   )
 
-  test('a long number as target of an assertion keeps its digits, elsewhere it is no integer', async () => {
+  test('a long number as target of an assertion keeps its digits, elsewhere it is not an integer', async () => {
     const request = (target: string) =>
       `{"method": "GET", "url": "https://example.org/", "assertions": [{"source": "JSON_BODY", "property": "$.id", "comparison": "EQUALS", "target": ${target}}]}`
     const post = (raw: string) => client.call('POST', '/v1/checks/api', { raw })
@@ -104,7 +104,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(refused.status).toBe(400)
   })
 
-  test('a check stands in its locations by its slots, in turns or everywhere at once', async () => {
+  test('a check is placed in its locations with its slots, round robin or in parallel', async () => {
     const locations = { privateLocations: ['south', 'north'], frequency: 1 }
     const turns = await add(locations)
     const slots = slotsOf({ id: turns.id, frequency: 1 })
@@ -149,19 +149,19 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       secretVariable('x'.repeat(LIMITS.secretCharactersMax + 1)),
       'environmentVariables.0.value: a secret has at most',
     ],
-  ])('a check that %s is refused', async (_sentence, more, words) => {
+  ])('a check that %s is refused', async (_sentence, more, problem) => {
     const { status, body } = await client.call('POST', '/v1/checks/url', { body: url(more) })
     expect(status).toBe(400)
-    expect(body.message).toContain(words)
+    expect(body.message).toContain(problem)
   })
 
-  test('a check in public regions only is kept and runs nowhere', async () => {
+  test('a check in public regions only is stored and runs nowhere', async () => {
     const check = await add({ privateLocations: null, locations: ['eu-west-1'] })
     expect(check.locations).toEqual(['eu-west-1'])
     expect(await placements(check.id)).toEqual([])
   })
 
-  test('a text with variables is kept as it is written, and checked by their values', async () => {
+  test('a text with variables is stored unchanged, and validated with their values', async () => {
     await client.call('POST', '/v1/variables', { body: { key: 'HOST', value: 'example.org' } })
     const request = { url: 'https://{{HOST}}/{{ PATH }}' }
     const check = await add({ request, environmentVariables: [{ key: 'PATH', value: 'x' }] })
@@ -169,7 +169,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect((await effective(check.id))['request']).toMatchObject(request)
   })
 
-  test('secrets never come back, and stay when their mask is sent', async () => {
+  test('secrets are never shown, and stay unchanged when their mask is sent', async () => {
     const basicAuth = { username: 'me', password: 'pass-1' }
     const request = { method: 'GET', url: 'https://example.org/', basicAuth }
     const body = { name: 'x', privateLocations: ['north'], request, ...secretVariable('hidden-1') }
@@ -194,8 +194,8 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       body: { environmentVariables: [{ key: 'TOKEN', value: '********', secret: false }] },
     })
     expect(shown.status).toBe(400)
-    const kept = await database().database.query('select * from monitors')
-    expect(JSON.stringify(kept)).not.toMatch(/pass-1|hidden-1/)
+    const stored = await database().database.query('select * from monitors')
+    expect(JSON.stringify(stored)).not.toMatch(/pass-1|hidden-1/)
   })
 
   test('lists are newest first, in pages, and filtered', async () => {
@@ -256,7 +256,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     const addGroup = async (more: object = {}) =>
       (await client.call('POST', '/v1/check-groups', { body: { name: 'Web', ...more } })).body
 
-    test('comes back as it was written, without its secrets', async () => {
+    test('is read as it was written, without its secrets', async () => {
       const apiCheckDefaults = { basicAuth: { username: 'u', password: 'group-pass' } }
       const group = await addGroup({ apiCheckDefaults, ...secretVariable('group-secret') })
       expect(JSON.stringify(group)).not.toMatch(/group-pass|group-secret/)
@@ -270,7 +270,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       expect((await client.call('GET', path)).status).toBe(404)
     })
 
-    test('hands its settings on to its members, and places them anew', async () => {
+    test('passes its settings on to its members, and places them again', async () => {
       const group = await addGroup({ tags: ['web'], ...secretVariable('of-the-group') })
       const check = await add({ groupId: group.id, tags: ['own'] })
       expect(check.tags).toEqual(['own'])
@@ -295,7 +295,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
         ['south', true],
       ])
       expect(moved[0]?.revision).toBeGreaterThan(before?.revision)
-      // The same again moves nothing and tells nobody.
+      // The same again changes nothing and notifies no agent.
       const again = { ...group, privateLocations: ['south'] }
       await client.call('PUT', path, { body: again })
       expect(await placements(check.id)).toEqual(moved)
@@ -307,7 +307,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       expect((await client.call('DELETE', path)).status).toBe(204)
     })
 
-    test('is changed field by field, with what its members take over', async () => {
+    test('is changed field by field, with the settings that its members inherit', async () => {
       const group = await addGroup({ tags: ['web'], ...secretVariable('of-the-group') })
       const check = await add({ groupId: group.id })
       const path = `/v1/check-groups/${group.id}`
@@ -344,7 +344,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     })
   })
 
-  test('many edits at once all come through, each with a revision of its own', async () => {
+  test('concurrent edits all succeed, each with its own revision', async () => {
     const checks = [await add(), await add()]
     const of = async () =>
       (

@@ -1,9 +1,9 @@
-// Aim: a check that nobody runs never looks as if it passed, and none is created that nobody would ever watch.
+// Aim: a check that no agent runs never looks as if it passed, and none is created that could never run.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { CHECK_UNPLACED, HEARTBEAT_UNWATCHED } from '../../../src/contract/unwatched.ts'
 import { createCipher } from '../../../src/platform/secrets/cipher.ts'
 import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
-import { HEARTBEAT_BODY, keepHeartbeat } from '../../support/platform/stored-heartbeat.ts'
+import { HEARTBEAT_BODY, storeHeartbeat } from '../../support/platform/stored-heartbeat.ts'
 import { makeLocation } from '../../support/platform/named-locations.ts'
 import {
   addClient,
@@ -37,10 +37,10 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect((await client.call('GET', '/v1/checks?checkType=HEARTBEAT')).body).toEqual([])
   })
 
-  test('a heartbeat check of an earlier version says that nobody watches it', async () => {
+  test('a heartbeat check of an earlier version says that it is not watched', async () => {
     const parts = { database: database().database, cipher }
     const other = await addClient(api, parts.database)
-    const id = await keepHeartbeat(parts, other.accountId)
+    const id = await storeHeartbeat(parts, other.accountId)
     const { body: made } = await other.call('GET', `/v1/checks/${id}`)
     expect(made).toMatchObject({ checkType: 'HEARTBEAT', warning: HEARTBEAT_UNWATCHED })
     expect((await other.call('GET', '/v1/checks')).body).toEqual([made])

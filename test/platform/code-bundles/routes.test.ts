@@ -1,6 +1,5 @@
-// Aim: a code bundle is kept whole under its hash or not at all, is there once however often it is brought, is
-// handed to agents of the locations that name it alone, and goes when nobody names it; on the folder and on a
-// bucket alike.
+// Aim: a code bundle is stored whole under its hash or not at all, and once however often it is uploaded. Only
+// agents of locations that name it can download it, and it is removed when unused; in a folder and in a bucket.
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { request } from 'node:http'
 import { join } from 'node:path'
@@ -44,18 +43,18 @@ const STORES = [
   {
     name: 'a folder',
     make: (): ArtifactStore => createArtifactFolder(join(root, 'artifacts')),
-    kept: () => filesBelow(join(root, 'artifacts')),
+    stored: () => filesBelow(join(root, 'artifacts')),
   },
   {
     name: 'a bucket',
     make: (): ArtifactStore => createArtifactBucket(s3),
-    kept: () => s3.keys(),
+    stored: () => s3.keys(),
   },
 ]
 
 const hashOf = (body: Buffer) => createHash('sha256').update(body).digest('hex')
 
-/** The tar.gz of one file with so many bytes that nobody can guess. */
+/** The tar.gz of one file with so many random bytes. */
 async function packed(bytes: number): Promise<Buffer> {
   const tar = pack()
   tar.entry({ name: 'a.spec.ts' }, randomBytes(bytes))
@@ -63,7 +62,7 @@ async function packed(bytes: number): Promise<Buffer> {
   return gzipSync(await buffer(tar))
 }
 
-describe.each(STORES)('in $name', ({ make, kept }) => {
+describe.each(STORES)('in $name', ({ make, stored }) => {
   let api: PublicApi
   let agents: AgentsApi
   let client: ApiClient
@@ -106,7 +105,7 @@ describe.each(STORES)('in $name', ({ make, kept }) => {
     return body.entries as { sha256: string; bytes: number; checks: number }[]
   }
 
-  test('a bundle comes back as it was brought, and its head without it', async () => {
+  test('a bundle is downloaded as it was uploaded; HEAD answers without it', async () => {
     const body = await packed(300_000)
     const sha256 = hashOf(body)
     expect((await get(sha256, { method: 'HEAD' })).status).toBe(404)
@@ -128,23 +127,23 @@ describe.each(STORES)('in $name', ({ make, kept }) => {
     )
   })
 
-  test('the same bundle again, and many of them at once, are one', async () => {
+  test('the same bundle again, or many times concurrently, is stored once', async () => {
     const body = await packed(400_000)
-    const before = kept().length
+    const before = stored().length
     const answers = await Promise.all(Array.from({ length: 5 }, () => put(body)))
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200])
     expect(await put(body)).toMatchObject({ status: 200, body: { bytes: body.length } })
-    expect(kept()).toHaveLength(before + 1)
+    expect(stored()).toHaveLength(before + 1)
     expect((await listed()).filter(({ sha256 }) => sha256 === hashOf(body))).toHaveLength(1)
   })
 
   test.each([
     ['other bytes than the address names', Buffer.from('other'), 'a'.repeat(64), 400],
     ['an address that is no hash', Buffer.from('x'), 'A'.repeat(64), 404],
-  ])('%s are refused, and nothing stays', async (_words, body, as, status) => {
-    const before = kept().length
+  ])('%s are refused, and nothing is stored', async (_sentence, body, as, status) => {
+    const before = stored().length
     expect((await put(body, { as })).status).toBe(status)
-    expect(kept()).toHaveLength(before)
+    expect(stored()).toHaveLength(before)
     const rows = await db().query(`select from code_bundles where state <> 'stored'`)
     expect(rows).toEqual([])
   })
@@ -159,16 +158,19 @@ describe.each(STORES)('in $name', ({ make, kept }) => {
     ['less than a header packed by gzip', gzipSync('a'), /is no tar/],
     ['nothing packed by gzip', gzipSync(''), /is no tar/],
     ['a tar without anything', gzipSync(Buffer.alloc(1_024)), /nothing in it/],
-  ])('%s is no bundle: it is refused, and nothing stays', async (_words, body, message) => {
-    const before = kept().length
-    const { status, body: answer } = await put(body)
-    expect([status, answer.message]).toEqual([400, expect.stringMatching(message)])
-    expect(kept()).toHaveLength(before)
-    const sha256 = Buffer.from(hashOf(body), 'hex')
-    expect(await db().query('select from code_bundles where sha256 = $1', [sha256])).toEqual([])
-  })
+  ])(
+    '%s is not a bundle: it is refused, and nothing is stored',
+    async (_sentence, body, message) => {
+      const before = stored().length
+      const { status, body: answer } = await put(body)
+      expect([status, answer.message]).toEqual([400, expect.stringMatching(message)])
+      expect(stored()).toHaveLength(before)
+      const sha256 = Buffer.from(hashOf(body), 'hex')
+      expect(await db().query('select from code_bundles where sha256 = $1', [sha256])).toEqual([])
+    },
+  )
 
-  test('one that is larger than any is refused by its length, before it is read', async () => {
+  test('a bundle that is too large is refused by its length, before it is read', async () => {
     const outgoing = request(`${api.url}/v1/code-bundles/${'b'.repeat(64)}`, {
       method: 'PUT',
       agent: false,
@@ -188,7 +190,7 @@ describe.each(STORES)('in $name', ({ make, kept }) => {
     expect(status).toBe(413)
   })
 
-  test('a key that may not write brings and deletes none, another account sees none', async () => {
+  test('a read-only key uploads and deletes none, another account sees none', async () => {
     const { accountId } = client
     const reader = await addClient(api, db(), { accountId, role: 'Read & Run' })
     const stranger = await addClient(api, db())
@@ -220,7 +222,7 @@ describe.each(STORES)('in $name', ({ make, kept }) => {
       ],
       ['of a hash that is none', 'bundle:abc', /codeBundlePath: .*64 hex digits/],
       ['of a hash in a variable', 'bundle:{{SHA}}', /codeBundlePath: .*without variables/],
-    ])('%s is refused', async (_words, path, message) => {
+    ])('%s is refused', async (_sentence, path, message) => {
       const { location } = await scene()
       const { status, body } = await client.call('POST', '/v1/checks/playwright', {
         body: suite(path, location, { environmentVariables: [{ key: 'SHA', value: 'x' }] }),
@@ -228,7 +230,7 @@ describe.each(STORES)('in $name', ({ make, kept }) => {
       expect([status, body.message]).toEqual([400, expect.stringMatching(message)])
     })
 
-    test('lets the agents of its location fetch its bundle, and nobody else', async () => {
+    test('lets only the agents of its location download its bundle', async () => {
       const { body, sha256, location, key } = await scene()
       const elsewhere = await addLocation(db(), client.accountId)
       const [other, stranger] = [
@@ -259,7 +261,7 @@ describe.each(STORES)('in $name', ({ make, kept }) => {
       expect((await fetchAs(key, 'x')).status).toBe(404)
     })
 
-    test('that changes its bundle leaves agents the one before for a while', async () => {
+    test('that changes its bundle leaves the previous one to agents for a while', async () => {
       const [first, second] = [await scene(), await scene()]
       const { location, key } = first
       const { body } = await client.call('POST', '/v1/checks/playwright', {
@@ -288,7 +290,7 @@ describe.each(STORES)('in $name', ({ make, kept }) => {
       expect(await statuses()).toEqual([404, 404])
     })
 
-    test('holds its bundle against deletion and retention, until it is gone', async () => {
+    test('protects its bundle from deletion and retention, until it is deleted', async () => {
       const { sha256, location } = await scene()
       const { body } = await client.call('POST', '/v1/checks/playwright', {
         body: suite(bundlePath(sha256), location),
@@ -300,20 +302,20 @@ describe.each(STORES)('in $name', ({ make, kept }) => {
       await retention(1_000_000).run(NOW)
       expect((await get(sha256, { method: 'HEAD' })).status).toBe(200)
       await client.call('DELETE', `/v1/checks/${body.id}`)
-      const before = kept().length
+      const before = stored().length
       expect((await client.call('DELETE', one)).status).toBe(204)
       expect((await client.call('DELETE', one)).status).toBe(404)
-      expect(kept()).toHaveLength(before - 1)
+      expect(stored()).toHaveLength(before - 1)
     })
   })
 
-  test('what nobody names goes in time, and what is left of uploads', async () => {
+  test('unused bundles and leftovers of uploads are removed in time', async () => {
     const [old, fresh] = [await packed(1_000), await packed(1_000)]
     await put(old)
     await put(fresh)
     await retention(0).run(NOW)
     expect(await listed()).toEqual([])
-    expect(kept()).toEqual([])
+    expect(stored()).toEqual([])
     const id = randomUUID()
     await db().query(
       `insert into code_bundles (id, account_id, sha256, state, stored_as, created_at)
@@ -325,7 +327,7 @@ describe.each(STORES)('in $name', ({ make, kept }) => {
     expect(await db().query('select state from code_bundles')).toEqual([{ state: 'stored' }])
   })
 
-  test('a bundle that the store has lost is brought again', async () => {
+  test('a bundle that the store has lost is uploaded again', async () => {
     const body = await packed(2_000)
     await put(body)
     const rows = await db().query<{ stored_as: string }>(

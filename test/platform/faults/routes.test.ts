@@ -1,12 +1,11 @@
-// Aim: the platform takes what agents report of their own faults, keeps it within bounds, and shows it to
-// those of the account alone.
+// Aim: the platform stores fault reports of agents within bounds, and shows them only to their account.
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { FAULT_BOUNDS } from '../../../src/contract/protocol/fault-report.ts'
 import { eventOf } from '../../../src/process/faults/event.ts'
 import { envelopeOf } from '../../../src/process/faults/sentry-envelope.ts'
 import { faultRetention } from '../../../src/platform/faults/routes.ts'
-import { keepPlatformFault } from '../../../src/platform/faults/queries.ts'
+import { storePlatformFault } from '../../../src/platform/faults/queries.ts'
 import { startAgentsApi, type AgentsApi } from '../../support/platform/agents-api.ts'
 import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
 import { addLocation, type TestLocation } from '../../support/platform/locations.ts'
@@ -20,10 +19,10 @@ import {
 const ENVELOPE = 'application/x-sentry-envelope'
 const host = { release: 'vedette-agent@8.4.0', secrets: [] }
 
-/** The envelope that an agent sends of a fault. */
+/** The envelope of a fault from an agent. */
 const envelope = async (message: string) =>
   envelopeOf(await eventOf({ type: 'TypeError', message }, host), '8.4.0')
-/** One of another program, with the least that the protocol wants. */
+/** One of another program, with the minimum of the protocol. */
 const plain = (message: string) =>
   Buffer.from(
     `{}\n{"type":"event"}\n${JSON.stringify({ exception: [{ type: 'E', value: message }] })}\n`,
@@ -60,7 +59,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   const listed = async (query = '') =>
     (await client.call('GET', `/v1/private-locations/${location.id}/errors${query}`)).body
 
-  test('a fault is taken, and shown with its agent', async () => {
+  test('a fault is stored, and shown with its agent', async () => {
     const agent = randomUUID()
     const { status, body } = await post(agent, await envelope('Invalid URL'))
     expect([status, body.id]).toEqual([200, expect.stringMatching(/^[0-9a-f]{32}$/)])
@@ -81,7 +80,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     ])
   })
 
-  test('the same one again is counted, and comes first', async () => {
+  test('the same one again is counted, and listed first', async () => {
     const agent = randomUUID()
     for (const text of ['one', 'two', 'one']) await post(agent, plain(text))
     const faults = (await listed(`?agentId=${agent}`)) as { message: string; count: number }[]
@@ -126,11 +125,11 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect((await post(randomUUID(), body, headers as Record<string, string>)).status).toBe(status)
   })
 
-  test('an id of an agent that is none is not found', async () => {
+  test('a malformed id of an agent is not found', async () => {
     expect((await post('me', plain('x'))).status).toBe(404)
   })
 
-  test('those that were not seen for longest make room', async () => {
+  test('those not seen for longest are replaced', async () => {
     const agent = randomUUID()
     const events = Array.from({ length: 3 }, (_, at) => at)
     const all = FAULT_BOUNDS.perAgentMax + events.length
@@ -146,7 +145,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect([faults[0]?.message, faults.at(-1)?.message]).toEqual([`fault ${all - 1}`, 'fault 3'])
   })
 
-  test('an agent that reports without end is limited', async () => {
+  test('an agent that reports endlessly is limited', async () => {
     const other = await addLocation(use().database, { accountId: client.accountId })
     const headers = { authorization: `Bearer ${other.secret}` }
     const statuses = new Set<number>()
@@ -161,7 +160,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect((await stranger.call('GET', path)).status).toBe(404)
   })
 
-  test('what was not seen for long is forgotten, and goes with its location', async () => {
+  test('faults not seen for long are deleted, also with their location', async () => {
     const { database } = use()
     const gone = await addLocation(database, { accountId: client.accountId })
     const headers = { authorization: `Bearer ${gone.secret}` }
@@ -178,11 +177,11 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(await count()).toBe(0)
   })
 
-  test('faults of the platform itself are for admins', async () => {
+  test('faults of the platform itself are shown to admins only', async () => {
     const report = { level: 'error', type: 'TypeError', message: 'x', stack: [] }
     const ran = { release: 'vedette-platform@8.4.0', os: 'Linux', engine: 'node' }
     for (let times = 0; times < 2; times++) {
-      await keepPlatformFault(use().database, { ...report, ...ran })
+      await storePlatformFault(use().database, { ...report, ...ran })
     }
     const reader = await addClient(people, use().database, { role: 'Read Only' })
     expect((await reader.call('GET', '/v1/platform-errors')).status).toBe(403)

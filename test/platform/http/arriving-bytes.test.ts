@@ -23,7 +23,7 @@ const walk = async (pieces: Uint8Array[]) => {
   return seen
 }
 
-test('a piece is free when the next one is asked for, and whole until then', async () => {
+test('the memory of a piece is released when the next one is requested, not before', async () => {
   const pieces = [1, 2, 3].map((n) => new Uint8Array(65_536).fill(n))
   expect(await walk(pieces)).toEqual([
     { bytes: [1, 1], before: -1 },
@@ -32,7 +32,7 @@ test('a piece is free when the next one is asked for, and whole until then', asy
   ])
 })
 
-test('pieces of one buffer stay as they are', async () => {
+test('pieces of a shared buffer are not changed', async () => {
   const whole = new Uint8Array(96).fill(7)
   const pieces = [0, 32, 64].map((at) => whole.subarray(at, at + 32))
   const seen = await walk(pieces)

@@ -104,7 +104,7 @@ describe('403', () => {
 })
 
 describe('keys', () => {
-  test('a revoked key is refused when the app is notified, though it was remembered', async () => {
+  test('a revoked key is refused when the app is notified, although it was cached', async () => {
     const own = await addClient(api, database().database)
     expect((await own.call('GET', INCIDENTS)).status).toBe(200)
     await revokeApiKey(database().database, own.keyId)
@@ -127,7 +127,7 @@ describe('keys', () => {
     expect((await client.call('TRACE'.replace('TRACE', 'PUT'), INCIDENTS)).status).toBe(404)
   })
 
-  test('a key says who it is, and only of its own account', async () => {
+  test('a key can read its account, and no other', async () => {
     const { accountId } = client
     const account = await client.call('GET', `/next/accounts/${accountId}`)
     expect(account.body).toMatchObject({ id: accountId, name: 'Acme', runtimeId: '2026.04' })
@@ -139,7 +139,7 @@ describe('keys', () => {
     })
   })
 
-  test('runtimes say which agents have them, and how the others come to them', async () => {
+  test('runtimes say which agents have them, and how others get them', async () => {
     const { body } = await client.call('GET', '/v1/runtimes')
     expect(body).toMatchObject([
       {

@@ -1,5 +1,5 @@
-// Aim: whatever is sent, the answer is one that the document has: never a 5xx, never a hang. Bodies
-// that are too large, too slow, too deep, of a wrong type or cut off have their own status.
+// Aim: any input gives a documented answer: never a 5xx, never a hang. Bodies that are too large, too slow, too
+// deep, of a wrong type or truncated have their own status.
 import { randomUUID } from 'node:crypto'
 import * as fc from 'fast-check'
 import { Hono } from 'hono'
@@ -48,7 +48,7 @@ const pageInput = () => ({
   cards: [{ name: 'x', services: [service] }],
 })
 
-/** Every operation with a body: where, and a body that it takes. */
+/** Every operation with a body: method, path, and a body that it accepts. */
 const BODIES: [string, string, () => string, () => Record<string, unknown>][] = [
   ['incident', 'POST', () => INCIDENTS, incidentInput],
   ['incident', 'PUT', () => `${INCIDENTS}/${incident.id}`, incidentInput],
@@ -178,11 +178,11 @@ describe('a body', () => {
     expect((await post({ raw })).status).toBe(400)
   })
 
-  test('whose keys occur twice counts the last', async () => {
+  test('with duplicate keys counts the last', async () => {
     expect((await post({ raw: '{"name":"first","name":"last"}' })).body.name).toBe('last')
   })
 
-  test('may nest as deeply as is said', async () => {
+  test('may nest up to the limit', async () => {
     const depth = API_BOUNDS.jsonDepthMax - 1
     const raw = `{"name":"x","id":${'['.repeat(depth)}${']'.repeat(depth)}}`
     expect((await post({ raw })).status).toBe(201)
@@ -205,7 +205,7 @@ describe('a body', () => {
     'application/json',
     'Application/JSON; charset=UTF-8',
     'application/json;charset="utf-8"',
-  ])('of type %s is taken', async (type) => {
+  ])('of type %s is accepted', async (type) => {
     expect((await post({ raw: '{"name":"x"}', headers: { 'content-type': type } })).status).toBe(
       201,
     )
@@ -215,7 +215,7 @@ describe('a body', () => {
     expect((await post({ raw: 'x', headers: { 'content-encoding': 'gzip' } })).status).toBe(415)
   })
 
-  test('may have 1 MiB and no byte more, announced or not', async () => {
+  test('may have 1 MiB and no byte more, with or without Content-Length', async () => {
     const of = (bytes: number) => `{"name":"x","id":"${'y'.repeat(bytes - 20)}"}`
     const max = API_BOUNDS.bodyBytesMax
     expect((await post({ raw: of(max) })).status).toBe(201)
@@ -229,12 +229,12 @@ describe('a body', () => {
     ).toBe(413)
   })
 
-  test('that ends early is given up', async () => {
+  test('that ends early is aborted', async () => {
     const { status } = await send(`${head('Content-Length: 100')}{"name"`, { end: true })
     expect([0, 400]).toContain(status)
   })
 
-  test('that comes too slowly is answered with 408', async () => {
+  test('that arrives too slowly is answered with 408', async () => {
     const slow = new Hono()
     slow.post('/', async (c) => c.json(await readJson(c, { ...API_BOUNDS, bodyMs: 50 })))
     slow.onError((error) => answerError(error as ApiError, {}))

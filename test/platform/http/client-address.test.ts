@@ -1,5 +1,5 @@
-// Aim: a slip of the pen in TRUSTED_PROXIES is refused; it must never make the platform believe the
-// X-Forwarded-For of more senders than were meant.
+// Aim: a typing mistake in TRUSTED_PROXIES is refused; it must never make the platform trust the
+// X-Forwarded-For of more senders than intended.
 import { expect, test } from 'vitest'
 import { createClientAddress } from '../../../src/platform/http/client-address.ts'
 

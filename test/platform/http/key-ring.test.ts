@@ -1,4 +1,4 @@
-// Aim: keys are looked up seldom, and a revocation is never outlived by an answer that was on its way.
+// Aim: keys are looked up rarely, and a pending look-up never restores a revoked key.
 import { hash as digest } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import type { Credentials, KnownKey } from '../../../src/platform/http/auth.ts'
@@ -13,7 +13,7 @@ const key: KnownKey = {
   hash: Buffer.from(credentials.hash, 'base64'),
 }
 
-/** A ring whose look-ups are answered by hand. */
+/** A key ring whose look-ups are answered by the test. */
 function ringByHand() {
   const asked: ((found: KnownKey | undefined) => void)[] = []
   const ring = new KeyRing<KnownKey>({
@@ -23,7 +23,7 @@ function ringByHand() {
 }
 
 describe('KeyRing', () => {
-  test('asks once for many requests at a time, and remembers', async () => {
+  test('looks up once for many concurrent requests, and caches', async () => {
     const { ring, asked } = ringByHand()
     const finding = [ring.find(credentials), ring.find(credentials)]
     expect(asked).toHaveLength(1)
@@ -32,18 +32,18 @@ describe('KeyRing', () => {
     expect(ring.recall(credentials)).toBe(key)
   })
 
-  test('does not remember an answer from before a revocation', async () => {
+  test('does not cache an answer from before a revocation', async () => {
     const { ring, asked } = ringByHand()
     const finding = ring.find(credentials)
     ring.forget()
     asked[0]?.(key)
     await finding
     expect(ring.recall(credentials)).toBeUndefined()
-    // Yet it knows the key for one that was good: a look-up is not refused.
+    // Yet it knows that the key was valid: a look-up is not refused.
     expect(ring.isKnown(credentials)).toBe(true)
   })
 
-  test('looks up again after a revocation, while an older look-up is still on its way', async () => {
+  test('looks up again after a revocation, while an older look-up is still pending', async () => {
     const { ring, asked } = ringByHand()
     const old = ring.find(credentials)
     ring.forget()
@@ -56,7 +56,7 @@ describe('KeyRing', () => {
     expect(ring.recall(credentials)).toBeUndefined()
   })
 
-  test('refuses a key whose hash is not the one that was asked for', async () => {
+  test('refuses a key whose hash is not the requested one', async () => {
     const { ring, asked } = ringByHand()
     const finding = ring.find(credentials)
     asked[0]?.({ ...key, hash: Buffer.alloc(32) })

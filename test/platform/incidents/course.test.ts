@@ -1,5 +1,5 @@
 // Aim: duration and last status follow from the updates of an incident as the contract says, also when it
-// is opened again, told afterwards, or closed twice.
+// is opened again, reported afterwards, or closed twice.
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { courseOf, type Turn } from '../../../src/platform/incidents/course.ts'
@@ -57,9 +57,9 @@ const TABLE: Row[] = [
     'RESOLVED',
     700,
   ],
-  ['told afterwards it has no duration', [[0, 'RESOLVED']], 'RESOLVED', null],
+  ['reported afterwards it has no duration', [[0, 'RESOLVED']], 'RESOLVED', null],
   [
-    'told afterwards and told again it has none either',
+    'reported afterwards and updated again it has none either',
     [
       [0, 'RESOLVED'],
       [50, 'RESOLVED'],
@@ -68,7 +68,7 @@ const TABLE: Row[] = [
     null,
   ],
   [
-    'told afterwards, opened and resolved, it lasted from its first update',
+    'reported afterwards, opened and resolved, it lasted from its first update',
     [
       [0, 'RESOLVED'],
       [50, 'IDENTIFIED'],

@@ -1,5 +1,5 @@
-// Aim: whoever walks through the pages of incidents sees every one that was there all the time exactly
-// once and newest first, whatever others insert and delete meanwhile; parameters are as documented.
+// Aim: a client that reads all pages of incidents sees every lasting one exactly once and newest first, despite
+// concurrent inserts and deletes; parameters are as documented.
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
@@ -27,7 +27,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   })
   afterAll(() => api.close())
 
-  /** Incidents by SQL: `created` are ISO texts with microseconds. */
+  /** Inserts incidents by SQL: `created` are ISO texts with microseconds. */
   const insert = async (accountId: string, created: string[]) => {
     const ids = created.map((): string => randomUUID())
     await database().database.query(
@@ -57,7 +57,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     return seen
   }
 
-  test('limit is 20 when it is left out', async () => {
+  test('the default limit is 20', async () => {
     const client = await addClient(api, database().database)
     await insert(client.accountId, Array<string>(21).fill('2026-01-01T00:00:00Z'))
     const { body } = await client.call<Page>('GET', INCIDENTS)
@@ -100,7 +100,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect((await client.call('GET', `${INCIDENTS}?${query}`)).status).toBe(400)
   })
 
-  test.each(['limit=1', 'limit=100', 'limit=007', ''])('takes %s', async (query) => {
+  test.each(['limit=1', 'limit=100', 'limit=007', ''])('accepts %s', async (query) => {
     const client = await addClient(api, database().database)
     expect((await client.call('GET', `${INCIDENTS}?${query}`)).status).toBe(200)
   })
@@ -117,7 +117,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     for (const limit of [1, 2, 100]) expect(await walk(client, limit)).toEqual(expected)
   })
 
-  test('a cursor holds when the row that it was taken from is deleted', async () => {
+  test('a cursor stays valid when its row is deleted', async () => {
     const client = await addClient(api, database().database)
     const ids = await insert(client.accountId, ['2026-01-03Z', '2026-01-02Z', '2026-01-01Z'])
     const { body } = await client.call<Page>('GET', `${INCIDENTS}?limit=1`)
@@ -130,7 +130,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   test('a walk while others insert and delete sees each lasting incident once', async () => {
     const client = await addClient(api, database().database)
     const { accountId } = client
-    // Many share an instant, so that the id has to decide.
+    // Many share an instant, so that the id decides the order.
     const created = Array.from(
       { length: 400 },
       (_, n) => `2026-01-01T00:00:00.${String(n % 7).padStart(6, '0')}Z`,

@@ -48,7 +48,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   const read = async ({ id }: { id: string }) =>
     (await client.call('GET', `${INCIDENTS}/${id}`)).body
 
-  test('an incident comes back as it was opened', async () => {
+  test('an incident is read as it was opened', async () => {
     const incident = await open({ notifySubscribers: true })
     expect(incident).toMatchObject({
       name: 'Down',
@@ -65,7 +65,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(list.body.length).toBe(list.body.entries.length)
   })
 
-  test('updates make its status and duration, by their public dates', async () => {
+  test('updates determine its status and duration, by their public dates', async () => {
     const at = (minutes: number) => new Date(1_760_000_000_000 + minutes * 60_000).toISOString()
     const incident = await open({ publicIncidentUpdateDate: at(0) })
     await post(incident, { status: 'RESOLVED', publicIncidentUpdateDate: at(10) })
@@ -74,7 +74,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(await read(incident)).toMatchObject({ lastUpdateStatus: 'MONITORING', duration: null })
     const last = await post(incident, { status: 'RESOLVED', publicIncidentUpdateDate: at(30) })
     expect(await read(incident)).toMatchObject({ duration: 1800 })
-    // NoticeOptions afterwards, before the first: the incident began earlier than was known.
+    // Posted later with a date before the first: the incident began earlier than was known.
     const early = await post(incident, {
       status: 'IDENTIFIED',
       publicIncidentUpdateDate: '2025-10-09T10:23:20+02:00',
@@ -106,7 +106,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(await read(incident)).toHaveProperty('incidentUpdates', body)
   })
 
-  test('an update is replaced, and keeps its public date where none is given', async () => {
+  test('an update is replaced, and keeps its public date when none is given', async () => {
     const incident = await open({ publicIncidentUpdateDate: '2026-02-01T00:00:00Z' })
     const [update] = incident.incidentUpdates
     const path = `${INCIDENTS}/${incident.id}/incident-updates/${update.id}`
@@ -129,14 +129,14 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(await read(incident)).toEqual(incident)
   })
 
-  test('an update without status goes on with the one before and shows none', async () => {
+  test('an update without status leaves the previous one and shows none', async () => {
     const incident = await open({ status: 'IDENTIFIED' })
     const { body } = await post(incident, {})
     expect(body).not.toHaveProperty('status')
     expect(await read(incident)).toMatchObject({ lastUpdateStatus: 'IDENTIFIED' })
   })
 
-  test('PUT takes the whole incident back, PATCH a part', async () => {
+  test('PUT replaces the whole incident, PATCH a part', async () => {
     const incident = await open()
     const path = `${INCIDENTS}/${incident.id}`
     const other = (await client.call('POST', SERVICES, { body: { name: 'Mail' } })).body
@@ -161,7 +161,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect((await post(incident, {})).status).toBe(404)
   })
 
-  test('nobody sees or changes what belongs to another account', async () => {
+  test('things of another account can be neither read nor changed', async () => {
     const incident = await open()
     const stranger = await addClient(api, database().database)
     const path = `${INCIDENTS}/${incident.id}`
@@ -213,18 +213,18 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect((await client.call('DELETE', `${SERVICES}/${old.id}`)).status).toBe(204)
     expect((await client.call('GET', `${SERVICES}/${old.id}`)).status).toBe(404)
     expect((await read(incident)).services).toEqual([old])
-    const kept = await client.call('PUT', `${INCIDENTS}/${incident.id}`, { body: incident })
-    expect(kept.status).toBe(200)
+    const stored = await client.call('PUT', `${INCIDENTS}/${incident.id}`, { body: incident })
+    expect(stored.status).toBe(200)
   })
 
-  test('text comes back character by character', async () => {
+  test('text is stored exactly', async () => {
     const name = '☃ \u{1F6A8} "quoted" \\ <b> \u2028 \u0001 \t; drop table incidents; --'
     const incident = await open({ description: name.repeat(20) }, { name })
     expect(incident.name).toBe(name)
     expect(incident.incidentUpdates[0].description).toBe(name.repeat(20))
   })
 
-  test('a name has at most 255 characters, as people count them', async () => {
+  test('a name has at most 255 characters (code points)', async () => {
     await open({}, { name: '\u{1F6A8}'.repeat(255) })
     const { status } = await client.call('PATCH', `${INCIDENTS}/${NOBODY}`, {
       body: { name: 'x'.repeat(256) },
@@ -232,7 +232,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(status).toBe(400)
   })
 
-  test('many updates posted at once lose nothing', async () => {
+  test('no concurrently posted update is lost', async () => {
     const incident = await open()
     await Promise.all(Array.from({ length: 30 }, () => post(incident, { status: 'MONITORING' })))
     await post(incident, { status: 'RESOLVED' })
@@ -242,7 +242,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(last.duration).toBeGreaterThanOrEqual(0)
   })
 
-  test('status pages group services in cards and keep their url to themselves', async () => {
+  test('status pages group services in cards, and their url is unique', async () => {
     const url = `Acme-${randomUUID().slice(0, 8)}`
     const input = { name: 'Acme', url, cards: [{ name: 'Web', services: [{ id: service.id }] }] }
     const made = await client.call('POST', '/v1/status-pages', { body: input })
@@ -269,7 +269,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   test.each([
     ['by name', { body: '#1f2937' }],
     ['by theme', { light: { linkFontColor: '#ABCDEF' }, dark: { linkFontColor: '#FFF' } }],
-  ])('colors of a page %s are kept', async (_, themeColors) => {
+  ])('colors of a page %s are stored', async (_, themeColors) => {
     const url = `acme-${randomUUID().slice(0, 8)}`
     const input = { name: 'Acme', url, cards: [], themeColors }
     const { status, body } = await client.call('POST', '/v1/status-pages', { body: input })

@@ -1,5 +1,5 @@
-// Aim: what has to be done now and then is done by one of all processes, again when it failed, and by
-// another when the process that began it died.
+// Aim: a background job is run periodically by one of all processes, again when it failed, and by another when its
+// process died.
 import { describe, expect, test } from 'vitest'
 import { createLog } from '../../../src/process/log.ts'
 import {
@@ -7,7 +7,7 @@ import {
   runBackgroundJobs,
   doOnce,
 } from '../../../src/platform/jobs/background-jobs.ts'
-import { releaseLease, renewLease, takeLease } from '../../../src/platform/jobs/queries.ts'
+import { releaseLease, renewLease, acquireLease } from '../../../src/platform/jobs/queries.ts'
 import { useDatabase } from '../../support/database/database.ts'
 
 const use = useDatabase()
@@ -27,7 +27,7 @@ const backgroundJob = (
 })
 
 describe('a background job', () => {
-  test('is done by one of several processes, once in its time', async () => {
+  test('is run by one of several processes, once per period', async () => {
     let done = 0
     const one = backgroundJob(async () => void done++)
     await Promise.all(Array.from({ length: 8 }, () => doOnce(one, options())))
@@ -35,7 +35,7 @@ describe('a background job', () => {
     expect(done).toBe(1)
   })
 
-  test('is done again when its time has come', async () => {
+  test('is run again in the next period', async () => {
     let done = 0
     const one = backgroundJob(async () => void done++, { everyMs: 0 })
     await doOnce(one, options())
@@ -61,7 +61,7 @@ describe('a background job', () => {
     expect(tries).toBe(2)
   })
 
-  test('is not begun by another while its lease lasts, and is when it is over', async () => {
+  test('is not started by another while its lease lasts, and is afterwards', async () => {
     const begun = Promise.withResolvers<void>()
     const finish = Promise.withResolvers<void>()
     const one = backgroundJob(() => {
@@ -74,7 +74,7 @@ describe('a background job', () => {
     const same = { ...one, run: async () => void others++ }
     await doOnce(same, options())
     expect(others).toBe(0)
-    // As when the process that has the lease died.
+    // As after the death of the process with the lease.
     await use().database.query(
       `update chores set leased_until = clock_timestamp() - interval '1 s' where name = $1`,
       [one.name],
@@ -85,7 +85,7 @@ describe('a background job', () => {
     await first
   })
 
-  test('goes on soon where its process died, however long it may take', async () => {
+  test('continues soon after its process died, however long its time-out is', async () => {
     const begun = Promise.withResolvers<void>()
     const finish = Promise.withResolvers<void>()
     const one = backgroundJob(
@@ -107,7 +107,7 @@ describe('a background job', () => {
     await working
   })
 
-  test('gets a signal when another process took its lease, and does not end that one', async () => {
+  test('gets a signal when another process has its lease, and does not end that lease', async () => {
     const reasons: unknown[] = []
     const begun = Promise.withResolvers<void>()
     const one = backgroundJob(
@@ -133,19 +133,19 @@ describe('a background job', () => {
   test('is renewed by its holder alone', async () => {
     const { database } = use()
     const ask = { name: 'renewed', everyMs: 0, leaseMs: 60_000 }
-    const lease = await takeLease(database, ask)
-    expect(await takeLease(database, ask)).toBeUndefined()
-    // Later by more than the milliseconds that the table keeps.
+    const lease = await acquireLease(database, ask)
+    expect(await acquireLease(database, ask)).toBeUndefined()
+    // Later by more than the precision of the table, milliseconds.
     const renewed = lease && (await renewLease(database, lease, 90_000))
     expect(renewed?.name).toBe('renewed')
     expect(lease && (await renewLease(database, lease, 60_000))).toBeUndefined()
     if (lease !== undefined) await releaseLease(database, lease, true)
-    expect(await takeLease(database, ask)).toBeUndefined()
+    expect(await acquireLease(database, ask)).toBeUndefined()
     if (renewed !== undefined) await releaseLease(database, renewed, true)
-    expect(await takeLease(database, ask)).toMatchObject({ name: 'renewed' })
+    expect(await acquireLease(database, ask)).toMatchObject({ name: 'renewed' })
   })
 
-  test('gets a signal when its time is up', async () => {
+  test('gets a signal at its time-out', async () => {
     const reasons: unknown[] = []
     const one = backgroundJob(
       (signal) =>
@@ -159,7 +159,7 @@ describe('a background job', () => {
   })
 })
 
-test('background jobs go on until the signal fires, and end with it', async () => {
+test('background jobs run until the signal fires', async () => {
   const stop = new AbortController()
   const twice = Promise.withResolvers<void>()
   let done = 0

@@ -49,7 +49,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     )[0]?.revision ?? 0
 
   describe('a location', () => {
-    test('comes back as it was made', async () => {
+    test('is read as it was created', async () => {
       const location = await add({ slugName: 'Data-Center-1', icon: 'server' })
       expect(location).toMatchObject({
         name: 'Here',
@@ -109,7 +109,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       expect((await other.call('DELETE', `${LOCATIONS}/${id}`)).status).toBe(404)
     })
 
-    test('hides the password of its proxy, and keeps it when its mask comes back', async () => {
+    test('hides the password of its proxy, and keeps it when its mask is sent back', async () => {
       const proxyUrl = 'http://me:hidden-pass@proxy.internal:3128/'
       const location = await add({ proxyUrl })
       expect(location.proxyUrl).toBe('http://me:********@proxy.internal:3128/')
@@ -150,7 +150,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       expect((await client.call('DELETE', one)).status).toBe(204)
     })
 
-    test('reports its agents: which report, their versions, whether they stopped', async () => {
+    test('shows its agents: their reports, versions and states', async () => {
       const location = await add()
       await addAgent(location.id, VERSION)
       await addAgent(location.id, VERSION)
@@ -201,7 +201,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       expect((await read(id)).keys).toHaveLength(2)
     })
 
-    test('of another account are out of reach', async () => {
+    test('of another account cannot be read or changed', async () => {
       const { id } = await add()
       const path = `${LOCATIONS}/${id}/keys`
       const key = (await client.call('POST', path)).body
@@ -214,7 +214,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   })
 
   describe('metrics', () => {
-    test('are lists of one length, sampled from what agents said last', async () => {
+    test('are lists of one length, sampled from the last reports of agents', async () => {
       const { id } = await add()
       const queues = {
         uptime: { waiting: 3, running: 1, free: 0, oldestMs: 1500 },
@@ -244,7 +244,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       ['?from=x&to=y', 400],
       [`?from=${Math.floor(Date.now() / 1000)}&to=5`, 400],
       [`?from=${Math.floor(Date.now() / 1000)}&to=999999999999`, 404],
-    ])('asked for by %j of nobody get %d', async (query, expected) => {
+    ])('requested by %j without a location get %d', async (query, expected) => {
       expect((await client.call('GET', `${LOCATIONS}/${NOBODY}/metrics${query}`)).status).toBe(
         expected,
       )
@@ -256,7 +256,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   })
 
   describe('variables', () => {
-    test('come back as they were made, a secret one masked, and notify all locations', async () => {
+    test('are read as they were created, a secret one masked, and notify all locations', async () => {
       const { id } = await add()
       const before = await revision(id)
       const plain = { key: 'PLAIN', value: 'open', locked: true, secret: false }
@@ -285,12 +285,15 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       expect(JSON.stringify(rows)).not.toMatch(/hidden-value|open"/)
     })
 
-    test.each(['1X', 'A-B', 'A B', '', 'Ä', 'A'.repeat(256)])('are not called %j', async (key) => {
-      expect(
-        (await client.call('POST', '/v1/variables', { body: { key, value: '' } })).status,
-      ).toBe(400)
-      const path = `/v1/variables/${encodeURIComponent(key)}`
-      expect((await client.call('PUT', path, { body: { value: '' } })).status).toBe(404)
-    })
+    test.each(['1X', 'A-B', 'A B', '', 'Ä', 'A'.repeat(256)])(
+      'cannot have the name %j',
+      async (key) => {
+        expect(
+          (await client.call('POST', '/v1/variables', { body: { key, value: '' } })).status,
+        ).toBe(400)
+        const path = `/v1/variables/${encodeURIComponent(key)}`
+        expect((await client.call('PUT', path, { body: { value: '' } })).status).toBe(404)
+      },
+    )
   })
 })

@@ -33,7 +33,7 @@ beforeEach(async () => {
 })
 afterEach(() => api.close())
 
-/** A failed result that no packing makes small. */
+/** A failed result that cannot be compressed. */
 function failed({ monitorId, ...monitor }: PlacedMonitor, n: number) {
   const slot = slotOf({ monitorId, ...monitor }, n)
   const message = randomBytes(200).toString('base64')
@@ -47,7 +47,7 @@ async function droppedBy({ delivery }: Started): Promise<number> {
   return Number(/dropped_results_total\{reason="full"\} (\d+)/.exec(text)?.[1])
 }
 
-test('are told by the agent, of each of its processes', async () => {
+test('are reported by the agent, for each of its processes', async () => {
   const { database } = use()
   const here = await addLocation(database)
   const at = { locationId: here.id, accountId: here.accountId, slugName: here.slugName }
@@ -83,7 +83,7 @@ test('are told by the agent, of each of its processes', async () => {
   await produce(first, 0, SLOTS / 2)
   await first.end(0)
   const ofFirst = await droppedBy(first)
-  // Nobody has reported for long: all of it is filled in.
+  // No agent has reported for long: everything is filled in.
   await sweepNow()
   const second = await start()
   await produce(second, SLOTS / 2, SLOTS)
@@ -105,6 +105,6 @@ test('are told by the agent, of each of its processes', async () => {
     byVerdict: { failed: expected - dropped, missed: dropped },
     byReason: { 'spool-full': dropped },
   })
-  expect(await second.folder.kept('dropped')).toEqual(Buffer.from('[]'))
+  expect(await second.folder.read('dropped')).toEqual(Buffer.from('[]'))
   way.close()
 })

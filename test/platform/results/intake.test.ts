@@ -1,5 +1,5 @@
-// Aim: of what agents report each slot is recorded once, by the first real result; what is wrong is refused
-// alone with its code and harms nothing beside it, also when the same batches come at once.
+// Aim: each slot is recorded once, by the first real result. A wrong result alone is refused, with its code, and
+// does not affect others, also when the same batches arrive concurrently.
 import { randomUUID } from 'node:crypto'
 import { beforeAll, describe, expect, test } from 'vitest'
 import {
@@ -52,9 +52,9 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   const another = (placing = {}) =>
     addMonitor(use().database, here, { fromMs: NOW - 3_600_000, ...placing })
 
-  test('a batch is recorded, and told of in the same transaction', async () => {
+  test('a batch is recorded, and onRecorded is called in the same transaction', async () => {
     const one = await another()
-    const told: Recorded[] = []
+    const recordedBatches: Recorded[] = []
     const slot = slotOf(one, 350)
     const failed: WireResult = wireResult({
       monitorId: one.monitorId.toUpperCase(),
@@ -74,12 +74,12 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     const agentId = randomUUID()
     const answer = await record([failed, passed, missed], {
       agentId,
-      onRecorded: [async (_, recorded) => void told.push(recorded)],
+      onRecorded: [async (_, recorded) => void recordedBatches.push(recorded)],
     })
     expect(answer).toEqual({ recorded: 3, known: 0, refused: [] })
-    expect(told).toHaveLength(1)
-    expect(told[0]).toMatchObject({ accountId: here.accountId, agentId })
-    expect(told[0]?.results.map(({ late }) => late)).toEqual([false, true, true])
+    expect(recordedBatches).toHaveLength(1)
+    expect(recordedBatches[0]).toMatchObject({ accountId: here.accountId, agentId })
+    expect(recordedBatches[0]?.results.map(({ late }) => late)).toEqual([false, true, true])
     expect(await rowsOf(one.monitorId)).toMatchObject([
       { verdict: 'passed', detail: null, response_time_ms: 11.5, agent_id: agentId },
       { verdict: 'missed', missed_reason: 'overloaded', filled: false },
@@ -92,7 +92,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     ])
   })
 
-  test('what is told of a batch undoes it when it fails', async () => {
+  test('a batch is rolled back when onRecorded fails', async () => {
     const one = await another()
     const refuse: OnRecorded = () => Promise.reject(new Error('no'))
     const batch = [wireResult({ monitorId: one.monitorId, slot: slotOf(one, 0) })]
@@ -141,35 +141,35 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(await rowsOf(one.monitorId)).toHaveLength(2)
   })
 
-  test('a monitor of another location is unknown, whoever owns it', async () => {
+  test('a monitor of another location is unknown, also in the same account', async () => {
     const elsewhere = await addLocation(use().database, { accountId: here.accountId })
     const batch = [wireResult({ monitorId: monitor.monitorId, slot: slotOf(monitor, 8000) })]
     const answer = await record(batch, { at: elsewhere })
     expect(answer).toMatchObject({ recorded: 0, refused: [{ index: 0, code: 'MONITOR_UNKNOWN' }] })
   })
 
-  test('text that cannot be kept is replaced, in keys as well', async () => {
+  test('text that PostgreSQL cannot store is replaced, in keys as well', async () => {
     const one = await another()
-    const words = 'a\0b\uD800c 😀 "\\u0000" \\'
+    const text = 'a\0b\uD800c 😀 "\\u0000" \\'
     const answer = await record([
       wireResult({
         monitorId: one.monitorId,
         slot: slotOf(one, 0),
         verdict: 'failed',
-        failures: [{ code: 'X\0', message: words, details: { ['k\0']: words } }],
+        failures: [{ code: 'X\0', message: text, details: { ['k\0']: text } }],
       }),
     ])
     expect(answer.recorded).toBe(1)
-    const kept = 'a\uFFFDb\uFFFDc 😀 "\\u0000" \\'
+    const stored = 'a\uFFFDb\uFFFDc 😀 "\\u0000" \\'
     expect(await rowsOf(one.monitorId)).toMatchObject([
       {
         failure_code: 'X\uFFFD',
-        detail: { failures: [{ message: kept, details: { 'k\uFFFD': kept } }] },
+        detail: { failures: [{ message: stored, details: { 'k\uFFFD': stored } }] },
       },
     ])
   })
 
-  test('numbers at their bounds are kept', async () => {
+  test('numbers at their bounds are stored', async () => {
     const one = await another()
     const tiny = { durationMs: 1e-300, responseTimeMs: Number.MIN_VALUE }
     const huge = { durationMs: 86_400_000, attempts: 100 }
@@ -180,7 +180,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(answer).toEqual({ recorded: 2, known: 0, refused: [] })
   })
 
-  test('of a slot that comes twice in a batch the first stays, but a missed one gives way', async () => {
+  test('of a slot that occurs twice in a batch the first stays, but a missed one is replaced', async () => {
     const one = await another()
     const at = (n: number, verdict: WireResult['verdict']) =>
       wireResult({
@@ -195,7 +195,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(verdicts).toEqual(['failed', 'passed'])
   })
 
-  test('the first real result wins; missed gives way, filled to anything', async () => {
+  test('the first real result wins; it replaces a missed one, and anything replaces a filled-in one', async () => {
     const one = await another()
     const send = async (verdict: WireResult['verdict']) => {
       const missed = verdict === 'missed' && { missedReason: 'draining' as const }
@@ -218,7 +218,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(await send('missed')).toEqual([0, 'errored', null, false])
   })
 
-  test('slots of dropped results say so, where nobody reported and no agent said more', async () => {
+  test('slots of dropped results get that reason unless a result or a more precise reason exists', async () => {
     const { database } = use()
     const [one, other] = [await another(), await another()]
     const of = (n: number, verdict: WireResult['verdict']) =>
@@ -241,7 +241,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       { monitorId: one.monitorId, from: slotOf(one, 1), to: slotOf(one, 4) + 1 },
       { monitorId: one.monitorId, from: slotOf(one, 3), to: slotOf(one, 6) },
       { monitorId: other.monitorId, from: 0, to: slotOf(other, 0) },
-      // Neither slots to come nor those that are not kept, and of nobody else.
+      // Neither future slots nor expired ones, nor those of other locations.
       { monitorId: other.monitorId, from: NOW + 1, to: 8.64e15 },
       { monitorId: randomUUID(), from: 0, to: 8.64e15 },
     ]
@@ -263,12 +263,12 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       { slot_ms: slotOf(one, 6), missed_reason: 'spool-full' },
     ])
     expect(await rowsOf(other.monitorId)).toHaveLength(1)
-    // What comes at last replaces it.
+    // A later result replaces it.
     expect(await record([of(1, 'passed')])).toMatchObject({ recorded: 1 })
     expect((await rowsOf(one.monitorId))[0]).toMatchObject({ verdict: 'passed', filled: false })
   })
 
-  test('of spans without end no more slots are filled than a batch may have', async () => {
+  test('of endless spans no more slots are filled than a batch may have', async () => {
     const { database } = use()
     const one = await another({ fromMs: NOW - DAY_MS, everyMs: 1000 })
     await recordDropped(database, {
@@ -288,9 +288,9 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
         wireResult({ monitorId, slot: slotOf({ monitorId, ...one }, n) }),
       ),
     )
-    const told: string[] = []
+    const recordedBatches: string[] = []
     const onRecorded: OnRecorded = async (_, { results }) => {
-      for (const { result } of results) told.push(`${result.monitorId} ${result.slot}`)
+      for (const { result } of results) recordedBatches.push(`${result.monitorId} ${result.slot}`)
     }
     const shuffled = Array.from({ length: 12 }, () =>
       batch.toSorted(() => Math.random() - 0.5).slice(0, 200),
@@ -301,11 +301,11 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     const recorded = answers.reduce((sum, one) => sum + one.recorded, 0)
     const known = answers.reduce((sum, one) => sum + one.known, 0)
     expect([recorded, known]).toEqual([300, 12 * 200])
-    expect(new Set(told).size).toBe(300)
+    expect(new Set(recordedBatches).size).toBe(300)
     for (const { monitorId } of monitors) expect(await rowsOf(monitorId)).toHaveLength(30)
   })
 
-  test('a run on demand is told of once and stands among no slots', async () => {
+  test('a run on demand is passed to onRecorded once and is not recorded as a slot', async () => {
     const one = await another()
     const [run] = await use().database.query<{ id: string }>(
       `insert into runs (id, account_id, monitor_id, location_id, state, asked_by)
@@ -330,7 +330,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(foreign.refused).toMatchObject([{ code: 'RUN_UNKNOWN' }])
   })
 
-  test('a run that was handed to another agent is not cancelled by the one that gave it up', async () => {
+  test('a run that was reassigned is not cancelled by its former agent', async () => {
     const one = await another()
     const [former, present] = [randomUUID(), randomUUID()]
     const [run] = await use().database.query<{ id: string }>(

@@ -37,7 +37,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     const results: WireResult[] = []
     for (let n = 0; n < MONITORS; n++) {
       const one = await addMonitor(database, here, { fromMs, offsetMs: 7 * n })
-      // Some are never reported: the sweep has to find them.
+      // Some are never reported: the sweep must find them.
       for (let slot = 0; slot < SLOTS; slot++) {
         if ((slot + n) % 10 > 0) {
           results.push(wireResult({ monitorId: one.monitorId, slot: slotOf(one, slot) }))
@@ -47,7 +47,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     const waiting: WireResult[][] = []
     for (let at = 0; at < results.length; at += BATCH) waiting.push(results.slice(at, at + BATCH))
     const env = { DATABASE_URL: databaseUrl, DATA_DIR: temporaryFolder() }
-    const told = { recorded: 0, known: 0, refused: 0, unanswered: 0 }
+    const counts = { recorded: 0, known: 0, refused: 0, unanswered: 0 }
     for (let round = 0; round <= KILLS; round++) {
       const platform = await startPlatform(env)
       let isDead = false
@@ -57,12 +57,12 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
         for (let batch = waiting.shift(); batch !== undefined; batch = waiting.shift()) {
           const answer = await post(platform.url, key, batch)
           if (answer === undefined) {
-            told.unanswered++
+            counts.unanswered++
             waiting.push(batch)
           } else {
-            told.recorded += answer.recorded
-            told.known += answer.known
-            told.refused += answer.refused.length
+            counts.recorded += answer.recorded
+            counts.known += answer.known
+            counts.refused += answer.refused.length
             if (++answered === left) platform.kill('SIGKILL')
           }
           if (answered >= left) isDead = true
@@ -73,9 +73,9 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       platform.kill(round === KILLS ? 'SIGTERM' : 'SIGKILL')
       await platform.ended
     }
-    expect(told.refused).toBe(0)
-    expect(told.recorded + told.known).toBe(results.length)
-    // Those that were recorded and not acknowledged were known when they came again.
+    expect(counts.refused).toBe(0)
+    expect(counts.recorded + counts.known).toBe(results.length)
+    // Recorded results without an acknowledgement were known when they were sent again.
     const [rows] = await database.query<{ n: number }>(
       `select count(*)::int as n from results where not filled and location_id = $1`,
       [here.locationId],
@@ -101,11 +101,11 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
         byVerdict: { passed: results.length, missed: expected - results.length },
       },
     ])
-    expect(told.unanswered).toBeGreaterThan(0)
+    expect(counts.unanswered).toBeGreaterThan(0)
   })
 })
 
-/** The answer; undefined when there was none. */
+/** The answer, or undefined. */
 async function post(
   url: string,
   key: string,

@@ -1,5 +1,5 @@
-// Aim: a batch over the wire is taken packed or not, within its bounds, under its location's key alone; what
-// is broken, too large or a bomb is refused as a whole with its status, and lying agents do not fill the log.
+// Aim: a batch is accepted compressed or plain, within its bounds, only with a key of its location. A broken or too
+// large one or a gzip bomb is refused as a whole, and faulty agents do not fill the log.
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -68,7 +68,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       wireResult({ monitorId: monitor.monitorId, slot: slotOf(monitor, from + n) }),
     )
 
-  test('a batch is taken as it is and packed, and once', async () => {
+  test('a batch is accepted plain and compressed, and recorded once', async () => {
     const plain = await post(JSON.stringify({ agentId, results: results(0, 10) }))
     expect(plain).toEqual({ status: 200, body: { recorded: 10, known: 0, refused: [] } })
     const again = await post(packed({ agentId, results: results(0, 1000) }), GZIP)
@@ -94,7 +94,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect((await post(body(), headers)).status).toBe(status)
   })
 
-  test('bytes that are no UTF-8 spoil one result at most', async () => {
+  test('bytes that are not UTF-8 affect one result at most', async () => {
     const text = JSON.stringify({ agentId, results: [...results(2000, 2001), { monitorId: '#' }] })
     const body = Buffer.from(text.replace('#', '\xFF'), 'latin1')
     expect(await post(body)).toMatchObject({

@@ -1,5 +1,6 @@
 // Aim: results are listed newest first without repeating or dropping one while others come, each can be read
-// in full by an id that nobody keeps, and the state of a monitor is its newest verdict about the target, with what is about us beside it.
+// in full by a computed id. The state of a monitor is its newest verdict about the target, and separately why
+// newer slots say nothing about it.
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { artifactOwner, type WireResult } from '../../../src/contract/protocol/agent-protocol.ts'
@@ -44,7 +45,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   const record = (at: TestLocation, results: WireResult[]) =>
     report(use().database, { at, results, nowMs: NOW, retentionMs: 2 * DAY_MS })
 
-  /** A monitor that stands in both locations. */
+  /** A monitor in both locations. */
   const inBoth = async (placing = {}): Promise<PlacedMonitor> => {
     const { database } = use()
     const one = await addMonitor(database, office, { fromMs: NOW - 3_600_000, ...placing })
@@ -99,8 +100,8 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     )
     await record(office, batch)
     await record(plant, batch.slice(0, 2))
-    const count = async (words: string) =>
-      (await walk(`/v2/check-results/${one.monitorId}?limit=2${words}`)).length
+    const count = async (queryString: string) =>
+      (await walk(`/v2/check-results/${one.monitorId}?limit=2${queryString}`)).length
     expect(await count('')).toBe(7)
     expect(await count('&location=plant')).toBe(2)
     expect(await count('&location=nowhere')).toBe(0)
@@ -111,7 +112,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(await count(`&location=office&from=${from}&to=${from + 20}`)).toBe(2)
   })
 
-  test('shows a result with all that is kept of it', async () => {
+  test('shows a result with all its stored details', async () => {
     const one = await inBoth()
     const failed = wireResult({
       monitorId: one.monitorId,
@@ -147,7 +148,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(short.responseTime).toBe(13)
   })
 
-  test('says of each file whether it came, where it is and why not', async () => {
+  test('shows the state of each artifact: stored with its path, or the reason why not', async () => {
     const { database } = use()
     const one = await inBoth()
     const result = wireResult({ monitorId: one.monitorId, slot: slotOf(one, 4) })
@@ -155,9 +156,9 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     const files = ['a.log', 'b.zip'].map((name) => ({ ...about, name }))
     await record(office, [{ ...result, artifacts: files }])
     const of = { ...office, ownerKey: artifactOwner(result), contentType: 'text/plain' }
-    const [kept, refused] = [randomUUID(), randomUUID()]
-    await noteArriving(database, { ...of, id: kept, name: 'a.log', storedAs: 'x' })
-    await settleArtifact(database, kept, { bytes: 1, sha256: Buffer.alloc(32) })
+    const [stored, refused] = [randomUUID(), randomUUID()]
+    await noteArriving(database, { ...of, id: stored, name: 'a.log', storedAs: 'x' })
+    await settleArtifact(database, stored, { bytes: 1, sha256: Buffer.alloc(32) })
     const why = { refusal: 'TOO_LARGE', bytes: 9 } as const
     await noteRefused(database, { ...of, id: refused, name: 'b.zip' }, why)
     await record(plant, [result])
@@ -169,14 +170,14 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     }
     expect(shown).toMatchObject({
       office: [
-        { name: 'a.log', id: kept, state: 'stored', refusal: null, bytes: 1 },
+        { name: 'a.log', id: stored, state: 'stored', refusal: null, bytes: 1 },
         { name: 'b.zip', id: null, state: 'refused', refusal: 'TOO_LARGE' },
       ],
       plant: [],
     })
   })
 
-  test('a file that does not come within a day is missing, until it comes after all', async () => {
+  test('an artifact that does not arrive within a day is missing, until it arrives', async () => {
     const { database } = use()
     const one = await inBoth()
     const result = wireResult({ monitorId: one.monitorId, slot: slotOf(one, 4) })
@@ -187,23 +188,23 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     const [{ id }] = (await client.call('GET', path)).body
     const states = async () =>
       (await client.call('GET', `${path}/${id}`)).body.artifacts.map(({ state }: Loose) => state)
-    const age = (words: string) =>
+    const age = (interval: string) =>
       database.query(
         `update results set received_at = clock_timestamp() - $2::interval where monitor_id = $1`,
-        [one.monitorId, words],
+        [one.monitorId, interval],
       )
     await age('23 h')
     expect(await states()).toEqual(['awaited', 'awaited'])
     await age('25 h')
     expect(await states()).toEqual(['missing', 'missing'])
-    const kept = randomUUID()
+    const stored = randomUUID()
     const of = { ...office, ownerKey: artifactOwner(result), contentType: 'text/plain' }
-    await noteArriving(database, { ...of, id: kept, name: 'a.log', storedAs: 'x' })
-    await settleArtifact(database, kept, { bytes: 1, sha256: Buffer.alloc(32) })
+    await noteArriving(database, { ...of, id: stored, name: 'a.log', storedAs: 'x' })
+    await settleArtifact(database, stored, { bytes: 1, sha256: Buffer.alloc(32) })
     expect(await states()).toEqual(['stored', 'missing'])
   })
 
-  test('what is not there or of another account is not found', async () => {
+  test('an unknown result or one of another account is not found', async () => {
     const one = await inBoth()
     await record(office, [wireResult({ monitorId: one.monitorId, slot: slotOf(one, 0) })])
     const path = `/v1/check-results/${one.monitorId}`
@@ -228,9 +229,9 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     'limit=0',
     'resultType=ALL',
     'fields=id,apiCheckResult',
-  ])('%s is refused', async (words) => {
+  ])('%s is refused', async (queryString) => {
     const one = await inBoth()
-    const { status } = await client.call('GET', `/v2/check-results/${one.monitorId}?${words}`)
+    const { status } = await client.call('GET', `/v2/check-results/${one.monitorId}?${queryString}`)
     expect(status).toBe(400)
   })
 
@@ -273,7 +274,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       )
     const iso = (of: PlacedMonitor, n: number) => new Date(slotOf(of, n)).toISOString()
 
-    test('is that of its newest slots, and since when', async () => {
+    test('is that of its newest slots, with its start', async () => {
       const one = await inBoth()
       const path = `/v1/check-statuses/${one.monitorId}`
       expect((await client.call('GET', path)).body).toMatchObject({
@@ -374,7 +375,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       },
     )
 
-    test('is known since an hour that was rolled up', async () => {
+    test('is known from a rolled-up hour on', async () => {
       const one = await inBoth({ fromMs: NOW - DAY_MS, everyMs: 600_000 })
       const verdicts = Array.from({ length: 100 }, (_, n) => (n === 20 ? 'failed' : 'passed'))
       await send(office, one, verdicts)

@@ -1,5 +1,5 @@
-// Aim: after a sweep every expected slot has exactly one row and there is no other row, whatever eras,
-// deliveries and membership came before; the account says so, and late results replace what was filled in.
+// Aim: after a sweep every expected slot has exactly one row and there is no other row, for any eras, deliveries
+// and members before. The account proves it, and late results replace filled-in rows.
 import { randomUUID } from 'node:crypto'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/contract/versions.ts'
@@ -24,7 +24,7 @@ import { report } from '../../support/platform/recorded-results.ts'
 
 const DAY_MS = 86_400_000
 const RETENTION_MS = 3 * DAY_MS
-/** Noon of yesterday: the stories play in a past of their own. */
+/** Noon of yesterday, so that all stories are in the past. */
 const START = Math.floor(Date.now() / DAY_MS) * DAY_MS - DAY_MS / 2
 
 describe.each(DATABASE_SERVERS)('on $name', (server) => {
@@ -74,7 +74,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       [at.locationId, number, fromMs, JSON.stringify(members)],
     )
 
-  test('fills what nobody reported, by who was there', async () => {
+  test('fills unreported slots, with a reason by the agents that were there', async () => {
     const { database } = use()
     const here = await addLocation(database)
     const monitor = await addMonitor(database, here, { fromMs: START, needs: ['DNS'] })
@@ -105,14 +105,14 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
         byReason: { 'no-agent': 2, 'agent-lost': 1, 'no-capable-agent': 2 },
       },
     ])
-    // What comes at last replaces what was filled in and changes no count.
+    // A later result replaces the filled-in one and changes no count.
     await deliver(here, now, [wireResult({ ...monitor, slot: slotOf(monitor, 0) })])
     expect((await account(START, now, here.accountId)).locations).toMatchObject([
       { recorded: 6, missing: 0, byVerdict: { passed: 2, missed: 4 } },
     ])
   })
 
-  test('a suite that ran for an hour takes its slot back, and is no late news', async () => {
+  test('a suite that ran for an hour replaces its filled-in slot, and is not late', async () => {
     const { database } = use()
     const here = await addLocation(database)
     const monitor = await addMonitor(database, here, { fromMs: START, untilMs: START + 10_000 })
@@ -121,22 +121,24 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     await sweepAt(endedAt - 1)
     expect(await rows(here)).toMatchObject([{ verdict: 'missed', filled: true }])
     const result = { slot, startedAt: slot, durationMs: LIMITS.suiteMsMax }
-    const told: boolean[] = []
+    const lateFlags: boolean[] = []
     await report(database, {
       at: here,
       results: [wireResult({ ...monitor, ...result })],
       nowMs: endedAt + 1000,
       retentionMs: RETENTION_MS,
-      onRecorded: [async (_, { results }) => void told.push(...results.map(({ late }) => late))],
+      onRecorded: [
+        async (_, { results }) => void lateFlags.push(...results.map(({ late }) => late)),
+      ],
     })
-    expect(told).toEqual([false])
+    expect(lateFlags).toEqual([false])
     expect(await rows(here)).toMatchObject([{ verdict: 'passed', filled: false }])
     expect((await account(START, endedAt, here.accountId)).locations).toMatchObject([
       { expected: 1, recorded: 1, missing: 0, byVerdict: { passed: 1 } },
     ])
   })
 
-  test('what an agent says that it runs is under way, and lost when nobody says so any more', async () => {
+  test('a slot that an agent reports as running is under way, and lost when no agent reports it any more', async () => {
     const { database } = use()
     const here = await addLocation(database)
     const until = { fromMs: START, untilMs: START + 10_000 }
@@ -165,7 +167,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(await reasons()).toEqual(['under-way', 'under-way', 'agent-lost'])
     await sweepAt(first + 30 * 60_000)
     expect(await reasons()).toEqual(['under-way', 'under-way', 'agent-lost'])
-    // One ends, and one is with an agent that is killed.
+    // One ends, and the agent of the other is killed.
     const endedAt = first + 30 * 60_000
     await say([ran, died], 'lost')
     await sweepAt(endedAt + SWEEP_GRACE_MS - 1)
@@ -189,7 +191,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       ],
       'agent-lost',
     ],
-    ['one of which only a later epoch still tells', [[7, 30_000, 1]], 'agent-lost'],
+    ['one for which only a later epoch is stored', [[7, 30_000, 1]], 'agent-lost'],
   ] as const)('a slot of %s is missed for the reason of that', async (_, epochs, reason) => {
     const { database } = use()
     const here = await addLocation(database)
@@ -202,7 +204,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(await rows(here)).toMatchObject([{ missed_reason: reason, needed: null }])
   })
 
-  test('what the agent of a slot did not deliver is told apart from what was lost with it', async () => {
+  test('a slot that its agent did not deliver is distinguished from one that was lost with it', async () => {
     const { database } = use()
     const here = await addLocation(database)
     const [there, restarted, lost, silent] = Array.from({ length: 4 }, (): string => randomUUID())
@@ -212,7 +214,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       [there, 'live', START - 1000, START + 60_000],
       [restarted, 'live', START + 5000, START + 60_000],
       [lost, 'lost', START - 1000, START + 60_000],
-      // Killed, and not yet given up.
+      // Killed, and not yet lost.
       [silent, 'live', START - 1000, START + 10_001],
     ]
     for (const [id, state, sinceMs, seenMs] of live) {
@@ -246,7 +248,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(new Set(ofMonitors.values()).size).toBe(4)
   })
 
-  test('leaves agents time to deliver after the platform was away', async () => {
+  test('leaves agents time to deliver after a pause of the platform', async () => {
     const { database } = use()
     const here = await addLocation(database)
     await addMonitor(database, here, { fromMs: START })
@@ -259,7 +261,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(await sweepAt(now + 1000)).toMatchObject({ filled: 6 * 60 * 6 - 12 + 1 })
   })
 
-  test('counts a first slot that lies before the monitor was placed', async () => {
+  test('counts a first slot before the placement of the monitor', async () => {
     const { database } = use()
     const here = await addLocation(database)
     await addMonitor(database, here, { fromMs: START })
@@ -275,7 +277,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect((await rows(here)).filter(({ slot_ms }) => slot_ms === fromMs)).toHaveLength(1)
   })
 
-  test('passes over what is too old to be kept', async () => {
+  test('skips slots that are too old to be retained', async () => {
     const { database } = use()
     const here = await addLocation(database)
     await addMonitor(database, here, { fromMs: START - 100 * DAY_MS, everyMs: DAY_MS / 24 })
@@ -284,7 +286,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(filled).toBeLessThan(24 * 5)
   })
 
-  test('two that sweep at once fill each slot once', async () => {
+  test('two concurrent sweeps fill each slot once', async () => {
     const { database } = use()
     const here = await addLocation(database)
     await addMonitor(database, here, { fromMs: START })
@@ -330,7 +332,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
 
 const STORY_END = START + 20 * 60_000
 
-/** Eras of a monitor as its owner changes it again and again; answers with its slots. */
+/** Eras of a monitor that is changed repeatedly; returns its slots. */
 async function story(database: Database, here: TestLocation, random: Random): Promise<string[]> {
   const slots: string[] = []
   const monitorId = randomUUID()
@@ -339,7 +341,7 @@ async function story(database: Database, here: TestLocation, random: Random): Pr
   while (at < STORY_END) {
     const everyMs = 1000 * (1 + random.below(60))
     const timing = { everyMs, offsetMs: random.below(everyMs) }
-    // As for a monitor that is placed or switched on: its newest slot has to run at once.
+    // As for a monitor that is placed or activated: its newest slot must run at once.
     const fromMs = random.below(2) === 0 ? at : Math.max(endOfLast, slotAtOrBefore(timing, at))
     const untilMs = at + 1 + random.below(600_000)
     const isOpen = untilMs > STORY_END + SWEEP_GRACE_MS

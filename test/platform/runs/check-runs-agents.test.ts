@@ -1,5 +1,4 @@
-// Aim: a run gets to one agent and ends exactly once, whatever becomes of its agent, also where nobody takes
-// it.
+// Aim: a run is assigned to one agent and ends exactly once, even when its agent is lost or no agent accepts it.
 import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { finishRuns, handBackRuns } from '../../../src/platform/runs/queries/runs.ts'
@@ -11,7 +10,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   const { db, scene, ask, sync, resultOf, finish, stale, dropOld } = useRuns(useDatabase(server))
 
   describe('an agent', () => {
-    test('is told until it names the run, and its result is shown', async () => {
+    test('receives a run until it confirms it, and its result is shown', async () => {
       const one = await scene()
       const id = await ask(one)
       expect(await sync(one)).toEqual({
@@ -42,7 +41,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       expect(old.artifacts).toMatchObject([{ name: 'trace.zip', state: 'missing', id: null }])
     })
 
-    test('is given what is its own alone, and nothing when it leaves', async () => {
+    test('receives only its own runs, and none when it leaves', async () => {
       const one = await scene()
       await ask(one)
       expect((await sync(one, [], { ownerOf: () => randomUUID() })).runs).toEqual([])
@@ -50,7 +49,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       expect((await sync(one)).runs).toHaveLength(1)
     })
 
-    test('is one of those that ask at once', async () => {
+    test('receives a run alone of all that sync concurrently', async () => {
       const one = await scene()
       await ask(one)
       const agents = await Promise.all(
@@ -64,7 +63,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       ])
     })
 
-    test('that was lost hands its run to another, and the first result stays', async () => {
+    test('that was lost loses its run to another, and the first result stays', async () => {
       const one = await scene()
       const id = await ask(one)
       await sync(one)
@@ -73,7 +72,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       await stale()
       const second = { ...one, agentId: await addAgent(db(), one.location.id) }
       expect((await sync(second)).runs).toHaveLength(1)
-      // The first one is back and hears that the run is no more its own.
+      // The first one is back and learns that the run is no longer its own.
       expect((await sync(one, [{ run: id, state: 'running' }])).cancel).toEqual([id])
       expect(await finish(one, resultOf(id, one))).toEqual(['recorded'])
       const other = resultOf(id, one, { verdict: 'failed' })
@@ -82,7 +81,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       expect((await sync(second, [{ run: id, state: 'running' }])).cancel).toEqual([id])
     })
 
-    test('that restarted is told again of its runs; those to be cancelled are over', async () => {
+    test('that restarted receives its runs again; cancelled ones have ended', async () => {
       const one = await scene()
       const [again, cancelled] = [await ask(one), await ask(one)]
       await sync(one)
@@ -112,7 +111,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     })
   })
 
-  describe('a run that nobody takes', () => {
+  describe('a run that no agent accepts', () => {
     const age = (id: string) =>
       db().query(`update runs set queued_at = queued_at - interval '361 s' where id = $1`, [id])
     const readRun = async (one: RunScene, id: string) =>
@@ -131,7 +130,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       expect((await readRun(one, young)).state).toBe('queued')
     })
 
-    test('says so where there never was an agent', async () => {
+    test('has that reason where there never was an agent', async () => {
       const one = await scene()
       const id = await ask(one)
       await db().query('delete from agents where location_id = $1', [one.location.id])
@@ -140,7 +139,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       expect(await readRun(one, id)).toMatchObject({ missedReason: 'no-agent', needed: null })
     })
 
-    test('says what is needed when the agents cannot run it', async () => {
+    test('names the needed abilities when the agents cannot run it', async () => {
       const one = await scene()
       const id = await ask(one)
       await db().query(`update agents set abilities = '{TCP}' where id = $1`, [one.agentId])
@@ -164,7 +163,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       })
     })
 
-    test('waits for an agent that can run it and went a moment ago, and for nobody else', async () => {
+    test('waits for a capable agent that has just gone, and for no other', async () => {
       const one = await scene()
       await db().query(`update agents set state = 'left' where id = $1`, [one.agentId])
       await addAgent(db(), one.location.id, { abilities: ['TCP'] })
@@ -178,7 +177,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       expect(await readRun(one, id)).toMatchObject({ missedReason: 'no-capable-agent' })
     })
 
-    test('takes the result that comes all the same', async () => {
+    test('accepts a result that arrives later', async () => {
       const one = await scene()
       const id = await ask(one)
       await age(id)
@@ -198,7 +197,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     })
   })
 
-  test('finished runs are dropped after their time', async () => {
+  test('finished runs are deleted after their retention', async () => {
     const one = await scene()
     const [old, young] = [await ask(one), await ask(one)]
     await finishRuns(db(), { locationId: one.location.id, agentId: one.agentId }, [

@@ -1,5 +1,5 @@
-// Aim: whoever follows a run sees how far it is, as its agent says it: at once where they ask so, and nothing
-// of an agent that has it no more.
+// Aim: clients see the progress of a run as its agent reports it, at once when they wait for it, and nothing from
+// an agent that no longer has the run.
 import { describe, expect, test } from 'vitest'
 import { handBackRuns, noteProgress } from '../../../src/platform/runs/queries/runs.ts'
 import { type RunScene, useRuns } from '../../support/platform/runs/asked-runs.ts'
@@ -27,7 +27,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   const read = async ({ client, path }: RunScene, id: string, query = '') =>
     (await client.call('GET', `${path}/${id}${query}`)).body
 
-  test('the newest word is shown while it runs, and not afterwards', async () => {
+  test('the newest progress is shown while it runs, and not afterwards', async () => {
     const { one, id } = await running()
     expect((await read(one, id)).progress).toBeNull()
     await say(one, id, { phase: 'install', line: 'npm ci' })
@@ -44,7 +44,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect((await read(one, id)).progress).toBeNull()
   })
 
-  test('what runs by the timetable is shown as long as its agent says so', async () => {
+  test('a scheduled run is shown as long as its agent reports it', async () => {
     const one = await scene()
     const other = await scene()
     const path = `/v1/checks/${one.monitorId}/under-way`
@@ -55,7 +55,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       slot: 1_760_000_000_000,
       startedAt: 1_760_000_000_250,
     }
-    const told = async (slots: object[], state = 'live') => {
+    const report = async (slots: object[], state = 'live') => {
       const queues = JSON.stringify({ scripted: { slots } })
       await db().query('update agents set queues = $2, state = $3 where id = $1', [
         one.agentId,
@@ -63,7 +63,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
         state,
       ])
     }
-    await told([begun, { ...begun, monitorId: other.monitorId }])
+    await report([begun, { ...begun, monitorId: other.monitorId }])
     expect(await shown()).toEqual([
       {
         location: one.location.slug,
@@ -73,15 +73,15 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
         progress: null,
       },
     ])
-    await told([{ ...begun, phase: 'test', done: 3, total: 10 }])
+    await report([{ ...begun, phase: 'test', done: 3, total: 10 }])
     expect((await shown())[0].progress).toMatchObject({ phase: 'test', done: 3, line: null })
     // Of a monitor in another account, and of an agent that is lost, nothing is shown.
     expect((await other.client.call('GET', path)).status).toBe(404)
-    await told([begun], 'lost')
+    await report([begun], 'lost')
     expect(await shown()).toEqual([])
   })
 
-  test('a read that waits is answered by another word where it asks so', async () => {
+  test('a waiting read with knownProgress is answered by new progress', async () => {
     const { one, id } = await running()
     const waiting = read(one, id, '?waitMs=20000&knownState=running&knownProgress=none')
     await say(one, id, { done: 1 })
@@ -89,7 +89,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect([state, progress.done]).toEqual(['running', 1])
     const known = `&knownProgress=${encodeURIComponent(progress.at)}`
     const again = read(one, id, `?waitMs=20000&knownState=running${known}`)
-    // The same word once more is none.
+    // The same progress again does not count as new.
     await say(one, id, { done: 1 })
     await say(one, id, { done: 2 })
     expect((await again).progress.done).toBe(2)
@@ -97,7 +97,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(stale.progress.done).toBe(2)
   })
 
-  test('one that waits for a state hears of that alone', async () => {
+  test('a read that waits for a state is answered by a new state only', async () => {
     const { one, id } = await running()
     const waiting = read(one, id, '?waitMs=20000&knownState=running')
     await say(one, id, { done: 1 })
@@ -105,7 +105,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect((await waiting).state).toBe('finished')
   })
 
-  test('what an agent said that was lost is forgotten', async () => {
+  test('progress that a lost agent reported is discarded', async () => {
     const { one, id } = await running()
     await say(one, id, { done: 9 })
     await handBackRuns(db(), { locationId: one.location.id, agentId: one.agentId })

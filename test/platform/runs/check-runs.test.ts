@@ -1,5 +1,4 @@
-// Aim: a run that somebody asks for is made once for each location, is followed until it ends, and is
-// cancelled where somebody wants that.
+// Aim: a requested run is created once for each location, can be followed until it ends, and can be cancelled.
 import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { useRuns } from '../../support/platform/runs/asked-runs.ts'
@@ -8,12 +7,11 @@ import { addLocation, addMonitor } from '../../support/platform/monitor-rows.ts'
 import { addClient } from '../../support/platform/public-api.ts'
 
 describe.each(DATABASE_SERVERS)('on $name', (server) => {
-  const { api, db, heard, forgetTold, scene, ask, sync, resultOf, finish, stale } = useRuns(
-    useDatabase(server),
-  )
+  const { api, db, whenNotified, forgetNotified, scene, ask, sync, resultOf, finish, stale } =
+    useRuns(useDatabase(server))
 
-  describe('asking', () => {
-    test('makes one run for each location, and tells the agents of each', async () => {
+  describe('requesting', () => {
+    test('makes one run for each location, and notifies the agents of each', async () => {
       const client = await addClient(api(), db())
       const locations = [
         await addLocation(db(), client.accountId),
@@ -31,10 +29,10 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
         verdict: null,
         askedBy: 'the Admin key',
       })
-      await Promise.all(locations.map((one) => heard(one.id)))
+      await Promise.all(locations.map((one) => whenNotified(one.id)))
     })
 
-    test('takes the locations that are named, and none but those of the check', async () => {
+    test('accepts named locations, and only those of the check', async () => {
       const client = await addClient(api(), db())
       const [one, two] = [
         await addLocation(db(), client.accountId),
@@ -50,7 +48,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       expect(foreign.body.message).toContain(other.slug)
     })
 
-    test('runs what is deactivated, not what is deleted or belongs to others', async () => {
+    test('runs deactivated checks, not deleted ones or those of other accounts', async () => {
       const off = await scene({ activated: false })
       expect(await ask(off)).toEqual(expect.any(String))
       await db().query('update monitors set deleted_at = now() where id = $1', [off.monitorId])
@@ -102,7 +100,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       return { value: await work, ms: performance.now() - begin }
     }
 
-    test('is woken by the change and not by time', async () => {
+    test('is answered by the change and not by time', async () => {
       const one = await scene()
       const id = await ask(one)
       const following = timed(
@@ -117,7 +115,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       expect(ended.ms).toBeLessThan(10_000)
     })
 
-    test('does not wait for what is finished or known to be otherwise', async () => {
+    test('does not wait for a finished run or one with another known state', async () => {
       const one = await scene()
       const id = await ask(one)
       const path = `${one.path}/${id}?waitMs=25000`
@@ -140,7 +138,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   })
 
   describe('cancelling', () => {
-    test('ends at once what nobody has, and may be asked again', async () => {
+    test('ends a run without an agent at once, and is idempotent', async () => {
       const one = await scene()
       const path = `${one.path}/${await ask(one)}`
       for (const _ of [1, 2]) {
@@ -151,15 +149,15 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       expect((await sync(one)).runs).toEqual([])
     })
 
-    test('tells the agent that has it until its result is there', async () => {
+    test('is sent to its agent until its result is there', async () => {
       const one = await scene()
       const id = await ask(one)
       await sync(one)
       await sync(one, [{ run: id, state: 'running' }])
-      forgetTold()
+      forgetNotified()
       const { body } = await one.client.call('POST', `${one.path}/${id}/cancel`)
       expect(body).toMatchObject({ state: 'running', cancelRequested: true, verdict: null })
-      await heard(one.location.id)
+      await whenNotified(one.location.id)
       for (const _ of [1, 2]) {
         expect((await sync(one, [{ run: id, state: 'running' }])).cancel).toEqual([id])
       }

@@ -1,5 +1,5 @@
-// Aim: a check suite goes to agents that have its engine and to no other; where nobody has it, its runs and its
-// slots are missed for that reason, with what is needed in words.
+// Aim: a check suite is assigned only to agents that have its engine. Without such an agent its runs and slots
+// are missed for that reason, with the needed abilities as text.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { capable, neededText } from '../../../src/platform/agents/assignment.ts'
 import { createRuns, type Runs } from '../../../src/platform/runs/routes.ts'
@@ -24,7 +24,7 @@ let runs: Runs
 
 beforeAll(async () => {
   const { database } = use()
-  runs = createRuns({ database, keptMs: DAY_MS, capable, neededText })
+  runs = createRuns({ database, retentionMs: DAY_MS, capable, neededText })
   api = await startPublicApi(database, {
     cipher: TEST_CIPHER,
     operations: runs.operations,
@@ -69,12 +69,12 @@ test('a suite goes to the agent that has its engine', async () => {
   for (const one of all) await one.sync(agents)
   const [first, bun, second] = all.map((one) => [...one.monitors.keys()].toSorted())
   expect(bun).toEqual(suites.toSorted())
-  // For a moment two of them share slots of one, as when an agent has just come.
+  // For a moment two of them share slots of one, as after an agent joined.
   const had = new Set([...(first ?? []), ...(second ?? [])])
   expect([...had].toSorted()).toEqual(others.toSorted())
 })
 
-test('where nobody has it, a run is missed and says what is needed', async () => {
+test('without the engine, a run is missed and says what is needed', async () => {
   const { location, client, all } = await scene(['node@24'])
   const id = await suite(client, location, BUN)
   const asked = await client.call('POST', `/v1/checks/${id}/runs`, { body: {} })
@@ -92,7 +92,7 @@ test('where nobody has it, a run is missed and says what is needed', async () =>
   })
 })
 
-test('where nobody has it, its slots are missed and say what is needed', async () => {
+test('without the engine, its slots are missed and say what is needed', async () => {
   const { database } = use()
   const { location, client } = await scene(['node@24'])
   const id = await suite(client, location, BUN)
@@ -113,7 +113,7 @@ test('where nobody has it, its slots are missed and say what is needed', async (
   expect(rows).toEqual([{ verdict: 'missed', missed_reason: 'no-capable-agent', needed: NEEDED }])
 })
 
-test('what an agent says that it runs is shown, and its slot is under way', async () => {
+test('a reported run is shown, and its slot is under way', async () => {
   const { database } = use()
   const { location, client, all } = await scene(['node@24'])
   const [agent] = all

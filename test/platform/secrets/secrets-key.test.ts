@@ -1,5 +1,4 @@
-// Aim: secrets are encrypted so that nothing but their key opens them, and a platform never starts with
-// another key than the one that its database was begun with.
+// Aim: only their key decrypts secrets, and a platform never starts with another key than that of its database.
 import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -14,15 +13,18 @@ const KEY = 'k'.repeat(32)
 describe('a cipher', () => {
   const cipher = createCipher(KEY)
 
-  test.each(['', 'x', '\u{1F6A8}', 'long '.repeat(100_000)])('opens what it encrypted', (text) => {
-    const encrypted = cipher.encrypt(text)
-    expect(encrypted).toMatch(/^s1\.[\w-]+$/)
-    expect(cipher.decrypt(encrypted)).toBe(text)
-    expect(cipher.encrypt(text)).not.toBe(encrypted)
-    expect(createCipher(KEY).decrypt(encrypted)).toBe(text)
-  })
+  test.each(['', 'x', '\u{1F6A8}', 'long '.repeat(100_000)])(
+    'decrypts what it encrypted',
+    (text) => {
+      const encrypted = cipher.encrypt(text)
+      expect(encrypted).toMatch(/^s1\.[\w-]+$/)
+      expect(cipher.decrypt(encrypted)).toBe(text)
+      expect(cipher.encrypt(text)).not.toBe(encrypted)
+      expect(createCipher(KEY).decrypt(encrypted)).toBe(text)
+    },
+  )
 
-  test('opens nothing that was encrypted under another key, changed, or never encrypted', () => {
+  test('does not decrypt text of another key, changed text, or plain text', () => {
     const encrypted = cipher.encrypt('text')
     expect(() => createCipher(`${KEY}x`).decrypt(encrypted)).toThrow(DecryptionError)
     const bytes = Buffer.from(encrypted.slice(3), 'base64url')
@@ -54,7 +56,7 @@ describe('the key of a database', () => {
   }
   const attempt = (_dataDir: string, _secretsKey?: string) => Promise.resolve(createCipher(KEY))
 
-  test('is made once, kept for its owner alone, and found again', () =>
+  test('is created once, readable only by its owner, and found again', () =>
     start(async (ensure) => {
       const folder = temporaryFolder()
       const ciphers = await Promise.all([ensure(folder), ensure(folder), ensure(folder)])
@@ -64,7 +66,7 @@ describe('the key of a database', () => {
       for (const one of ciphers) expect(one.decrypt(given.encrypt('text'))).toBe('text')
     }))
 
-  test('is asked for where it is missing', () =>
+  test('is required where it is missing', () =>
     start(async (ensure) => {
       const folder = temporaryFolder()
       await ensure(folder)

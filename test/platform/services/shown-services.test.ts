@@ -1,5 +1,5 @@
-// Aim: a status page never shows a deleted service, also when the page is written while the service is
-// being deleted: whoever comes second waits for the first and sees what it did.
+// Aim: a status page never shows a deleted service, also when the page is written while the service is being
+// deleted: the second transaction waits for the first and sees its changes.
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Queryable } from '../../../src/database/database.ts'
@@ -28,13 +28,13 @@ afterAll(() => api.close())
 const makeService = async () =>
   (await client.call<{ id: string }>('POST', SERVICES, { body: { name: 'Web' } })).body.id
 
-/** Resolves when some session waits for the lock of another. */
+/** Resolves when a session waits for the lock of another. */
 const somebodyWaits = (database: Queryable) =>
   untilHolds(async () => {
     expect(await database.query('select 1 from pg_locks where not granted')).not.toEqual([])
   })
 
-test('a service that a page has just taken up is not deleted', async () => {
+test('a service that a page has just added is not deleted', async () => {
   const { database } = use()
   const service = await makeService()
   const { accountId } = client
@@ -49,7 +49,7 @@ test('a service that a page has just taken up is not deleted', async () => {
   expect((await deleting.answer).status).toBe(409)
 })
 
-test('a service that has just been deleted is not taken up', async () => {
+test('a service that has just been deleted cannot be added', async () => {
   const { database } = use()
   const service = await makeService()
   const body = { name: 'x', url: randomUUID(), cards: [{ name: 'x', services: [{ id: service }] }] }

@@ -1,5 +1,5 @@
-// Aim: the report of a fault holds its fixed text and its places in the program, and nothing of what the
-// program works with, whatever stands in an error.
+// Aim: the report of a fault contains its fixed text and its places in the program, and no data of the program,
+// for any error.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { arch } from 'node:os'
@@ -84,7 +84,7 @@ test.each([
   }
 })
 
-test('the fixed text of a message stays', async () => {
+test('the fixed text of a message is kept', async () => {
   const [one] = await exceptionsOf(caught(() => (undefined as unknown as { body: string }).body))
   expect(one).toMatchObject({
     type: 'TypeError',
@@ -95,16 +95,16 @@ test('the fixed text of a message stays', async () => {
   expect(other?.value).toBe('connect ECONNREFUSED …')
 })
 
-test('a text that is known as secret goes, although it is a token of the program', async () => {
+test('a known secret is removed, although it is a token of the program', async () => {
   expect((await exceptionsOf(new Error('the monitor failed')))[0]?.value).toBe('the … failed')
 })
 
-test('causes stand before what they caused', async () => {
+test('causes precede their effects', async () => {
   const values = await exceptionsOf(new Error('outer', { cause: new TypeError('inner') }))
   expect(values.map(({ type }) => type)).toEqual(['TypeError', 'Error'])
 })
 
-test('causes that go in a circle end', async () => {
+test('circular causes end', async () => {
   const one = new Error('one')
   one.cause = one
   expect(await exceptionsOf(one)).toHaveLength(3)
@@ -120,7 +120,7 @@ test('an error whose fields throw is reported as an Error', async () => {
   expect(await exceptionsOf(bad)).toMatchObject([{ type: 'Error' }])
 })
 
-test('places are named below the program, with function and line, the nearest last', async () => {
+test('places are relative to the program, with function and line, the nearest last', async () => {
   const [one] = await exceptionsOf(caught(() => tokensIn(undefined as never)))
   const frames = one?.stacktrace?.frames ?? []
   expect(frames.at(-1)).toEqual({
@@ -143,7 +143,7 @@ test('a file outside of the program is not named', async () => {
   expect(text).not.toContain('quokka')
 })
 
-test('the rest is what it runs on', async () => {
+test('the rest describes the runtime', async () => {
   const { contexts, release, platform, level } = await eventOf(new Error('x'), host, true)
   expect({ release, platform, level }).toEqual({
     release: 'vedette-agent@8.4.0',

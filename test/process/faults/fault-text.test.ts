@@ -1,4 +1,4 @@
-// Aim: what a process of ours says of a fault leads to its place and quotes nothing.
+// Aim: the text of a fault in our own process leads to its place and quotes nothing.
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
@@ -11,7 +11,7 @@ test('a fault is shown by its class and places', () => {
   expect(faultText('hunter22')).toBe('string\n')
 })
 
-test('a supervisor that cannot read its order shows nothing of it', () => {
+test('a supervisor that cannot parse its launch request shows nothing of it', () => {
   const supervisor = fileURLToPath(
     new URL('../../../src/sandbox/supervisor/supervisor.ts', import.meta.url),
   )

@@ -1,5 +1,5 @@
-// Aim: faults are reported once each and within bounds, receivers are obeyed, and whatever a receiver does holds
-// nothing up.
+// Aim: faults are reported once each and within bounds, the limits of receivers are respected, and a receiver never
+// blocks the program.
 import { Registry } from 'prom-client'
 import { describe, expect, test } from 'vitest'
 import type {
@@ -18,7 +18,7 @@ import { startStopwatch } from '../../support/stopwatch.ts'
 
 interface Recorder extends FaultReceiver {
   events: FaultEvent[]
-  /** Resolves when so many have come. */
+  /** Resolves when so many have arrived. */
   came(count: number): Promise<void>
   answer: (() => Promise<ReceiverAnswer>) | undefined
 }
@@ -90,7 +90,7 @@ describe('sending', () => {
     expect((await counted(2)).toSorted()).toEqual(['repeated', 'sent'])
   })
 
-  test('ten go at once, then one in six seconds', async () => {
+  test('ten are sent at once, then one in six seconds', async () => {
     const { sending, clock, counted } = sendingTo(recorder())
     for (const text of letters.slice(0, 15)) sending.send(fault(text))
     const first = await counted(15)
@@ -100,7 +100,7 @@ describe('sending', () => {
     expect((await counted(19)).slice(15).toSorted()).toEqual(['limited', 'limited', 'sent', 'sent'])
   })
 
-  test('a receiver that hangs makes a queue with an end', async () => {
+  test('a hanging receiver fills a bounded queue', async () => {
     const receiver = recorder()
     receiver.answer = () => new Promise(() => {})
     const { sending, clock, outcomes } = sendingTo(receiver)
@@ -131,7 +131,7 @@ describe('sending', () => {
     },
   )
 
-  test('after 429 nothing is sent until it is over', async () => {
+  test('after 429 nothing is sent until its end', async () => {
     const receiver = recorder()
     receiver.answer = () => Promise.resolve({ status: 429, headers: { 'retry-after': '30' } })
     const { sending, clock, counted } = sendingTo(receiver)
@@ -149,7 +149,7 @@ describe('sending', () => {
   })
 })
 
-describe('how long a receiver wants nothing', () => {
+describe('the pause that a receiver requests', () => {
   const now = Date.parse('2026-11-21T12:00:00Z')
   test.each([
     ['200 says nothing', 200, {}, 0],
@@ -190,7 +190,7 @@ describe('reports', () => {
     return registry.metrics()
   }
 
-  test('an error that arrives several times is reported once', async () => {
+  test('an error that is logged several times is reported once', async () => {
     const receiver = recorder()
     const reports = reportsTo(() => Promise.resolve(receiver))
     const error = new Error('x')
@@ -215,14 +215,14 @@ describe('reports', () => {
     expect(receiver.events.map(({ exception }) => exception.values[0]?.value)).toEqual(['bad'])
   })
 
-  test('the last report gives up in time', async () => {
+  test('the last report times out', async () => {
     const reports = reportsTo(() => new Promise(() => {}))
     const ownMs = startStopwatch()
     await reports.last(new Error('x'))
     expect(ownMs()).toBeLessThan(FATAL_MS + 1500)
   })
 
-  test('a way that cannot be opened is counted, and opened anew for the next', async () => {
+  test('a failed connection is counted, and opened again for the next', async () => {
     const receiver = recorder()
     let isOpen = false
     const reports = reportsTo(() =>

@@ -1,4 +1,4 @@
-// Aim: DSNs are read as Sentry's SDKs read them, and nothing else passes for one.
+// Aim: DSNs are parsed as by Sentry's SDKs, and nothing else is accepted as one.
 import { expect, test } from 'vitest'
 import { dsnProblem, parseDsn } from '../../../src/process/faults/sentry-dsn.ts'
 
@@ -27,7 +27,7 @@ test.each([
   ['a fragment', 'https://k@host.example/1#a'],
   ['a key with a comma, which would be two fields of the header', 'https://k,a=b@host.example/1'],
   ['two in one', 'https://k@host.example/1 https://k@host.example/2'],
-])('no DSN: %s', (_, text) => {
+])('not a DSN: %s', (_, text) => {
   expect(parseDsn(text)).toBeUndefined()
   expect(JSON.stringify(dsnProblem(text))).not.toContain('host.example')
 })

@@ -1,5 +1,5 @@
-// Aim: what a process says of a fault that nobody caught holds class, code and places, and never the message,
-// which may quote a secret.
+// Aim: the text of an uncaught fault contains class, code and places, and never the message, which may quote a
+// secret.
 import { spawnSync } from 'node:child_process'
 import { expect, test } from 'vitest'
 import { shownFault } from '../../../src/process/faults/uncaught.ts'
@@ -16,7 +16,7 @@ const THROWN: Readonly<Record<string, string>> = {
   'a text': `'${SECRET}'`,
 }
 
-/** What is shown of them, where it is not the class alone. */
+/** The shown texts, where more than the class is shown. */
 const SHOWN: Readonly<Record<string, string[]>> = {
   'an error with a code': ['ENOSPC', 'RangeError'],
   'a text': [],

@@ -135,7 +135,7 @@ describe.skipIf(why !== undefined)(`with a browser ${why ?? ''}`, () => {
     expect(end.blocked).toEqual([])
     const port = new URL(site.url).port
     expect(
-      through.seen.filter((one) => one === `CONNECT shop.test:${port}`).length,
+      through.requestLines.filter((one) => one === `CONNECT shop.test:${port}`).length,
     ).toBeGreaterThan(1)
   })
 

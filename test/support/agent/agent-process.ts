@@ -1,4 +1,4 @@
-// The real program as a process of its own: started on a monitors file, read by its log, ended by signals.
+// The real program as a separate process: started on a monitors file, read by its log, ended by signals.
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -38,26 +38,26 @@ export function launchAgentProcess(
   env: Record<string, string>,
   prefix: readonly string[] = [],
 ): AgentProcess {
-  const words = [...prefix, process.execPath, program, 'agent']
-  const child = spawn(words[0] ?? '', words.slice(1), {
+  const command = [...prefix, process.execPath, program, 'agent']
+  const child = spawn(command[0] ?? '', command.slice(1), {
     env: { PATH: process.env['PATH'], AGENT_HEALTH_PORT: '0', LOG_RESULTS: 'all', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const lines: LogLine[] = []
   const waiters = new Set<() => void>()
-  const tell = () => {
+  const notify = () => {
     for (const waiter of waiters) waiter()
   }
   createInterface({ input: child.stdout }).on('line', (text) => {
     lines.push(JSON.parse(text) as LogLine)
-    tell()
+    notify()
   })
   let stderr = ''
   let isOver = false
   child.stderr.on('data', (text: Buffer) => (stderr += text.toString()))
   const ended = once(child, 'close').then(([code, signal]) => {
     isOver = true
-    tell()
+    notify()
     return { code: code as number | null, signal: signal as NodeJS.Signals | null, stderr }
   })
   const line = (fits: (line: LogLine) => boolean): Promise<LogLine> =>
@@ -75,7 +75,7 @@ export function launchAgentProcess(
   return { child, lines, line, ended }
 }
 
-/** A file in a folder of its own. */
+/** A file in a separate folder. */
 export async function temporaryFile(
   name: string,
   text: string,

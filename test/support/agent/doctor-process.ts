@@ -1,4 +1,4 @@
-// The real `vedette doctor` as a process of its own, on settings of a test.
+// The real `vedette doctor` as a separate process, on settings of a test.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -6,38 +6,38 @@ import { fileURLToPath } from 'node:url'
 import type { Finding, Probed } from '../../../src/cli/doctor/finding.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 
-/** What it said. */
+/** The outcome of a doctor run. */
 export interface Examined {
   code: number | null
   stdout: string
   stderr: string
   works: boolean | undefined
-  /** What is broken, of all that it found. */
+  /** The ids of the broken findings. */
   broken: readonly Probed[]
-  /** What it found of something; undefined where it told nothing. */
+  /** The finding of an id; undefined without one. */
   found(id: Probed): Finding | undefined
 }
 
-/** Where it runs, and how it reports. */
+/** Environment and arguments of a doctor run. */
 export interface Examination {
   env: Record<string, string | undefined>
   /** Put before its command line. */
   prefix?: readonly string[]
-  /** `--json` unless told otherwise. */
+  /** Default: `--json`. */
   args?: readonly string[]
 }
 
 const LAUNCH = fileURLToPath(new URL('../../../src/launch.js', import.meta.url))
 
-/** Runs it to its end, in an empty DATA_DIR and with no tools unless the settings say otherwise. */
+/** Runs the doctor to its end; by default with an empty DATA_DIR and without tools. */
 export async function examine({
   env,
   prefix = [],
   args = ['--json'],
 }: Examination): Promise<Examined> {
   const folder = temporaryFolder()
-  const words = [...prefix, process.execPath, LAUNCH, 'doctor', ...args]
-  const child = spawn(words[0] ?? '', words.slice(1), {
+  const command = [...prefix, process.execPath, LAUNCH, 'doctor', ...args]
+  const child = spawn(command[0] ?? '', command.slice(1), {
     env: {
       PATH: process.env['PATH'],
       AGENT_HEALTH_PORT: '0',

@@ -1,12 +1,12 @@
-// A receiver of Sentry's protocol on loopback that takes envelopes to the letter alone, and keeps every byte
-// that reached it. Its reader is its own, so that it agrees with none of ours by accident.
+// A receiver of Sentry's protocol on loopback that accepts only exact envelopes and records every received byte.
+// Its parser is independent, so that it shares no mistake with the program.
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { FaultEvent } from '../../../src/process/faults/fault.ts'
 import type { KeyPair } from '../network/certificates.ts'
 import { startHttpServer, startHttpsServer, type TestServer } from '../test-server.ts'
 
-export interface TakenEvent {
+export interface ReceivedEvent {
   url: string
   headers: IncomingMessage['headers']
   event: FaultEvent
@@ -15,12 +15,12 @@ export interface TakenEvent {
 export interface EnvelopeReceiver extends TestServer {
   /** Its DSN, for the project 7. */
   dsn: string
-  taken: TakenEvent[]
+  received: ReceivedEvent[]
   /** All that arrived, heads of requests included. */
   bytes(): string
   /** The first event, past or future, that fits. */
-  event(fits?: (one: TakenEvent) => boolean): Promise<TakenEvent>
-  /** Resolves with the next request, answered or not. */
+  event(fits?: (one: ReceivedEvent) => boolean): Promise<ReceivedEvent>
+  /** The next request, answered or not. */
   request(): Promise<unknown>
   /** How it answers from now on; `undefined`: not at all. */
   answer: { status: number; headers?: Record<string, string> } | undefined
@@ -30,21 +30,21 @@ export const DSN_KEY = 'dsnkey0123456789abcdef'
 
 /** Starts it. */
 export async function startEnvelopeReceiver(tls?: KeyPair): Promise<EnvelopeReceiver> {
-  const taken: TakenEvent[] = []
+  const received: ReceivedEvent[] = []
   const waiters = new Set<() => void>()
-  const heard = new EventTarget()
+  const requests = new EventTarget()
   let all = ''
   const onRequest = async (request: IncomingMessage, response: ServerResponse) => {
     const chunks: Buffer[] = []
     for await (const chunk of request) chunks.push(chunk as Buffer)
     const body = Buffer.concat(chunks)
     all += `${request.method} ${request.url}\n${request.rawHeaders.join('\n')}\n${body.toString()}`
-    heard.dispatchEvent(new Event('request'))
+    requests.dispatchEvent(new Event('request'))
     const { answer } = receiver
     if (answer === undefined) return
     try {
       const event = readStrictly(request, body)
-      taken.push({ url: request.url ?? '', headers: request.headers, event })
+      received.push({ url: request.url ?? '', headers: request.headers, event })
       response.writeHead(answer.status, answer.headers).end(`{"id":"${event.event_id}"}`)
     } catch (error) {
       response.writeHead(400).end((error as Error).message)
@@ -60,14 +60,14 @@ export async function startEnvelopeReceiver(tls?: KeyPair): Promise<EnvelopeRece
   const scheme = tls === undefined ? 'http' : 'https'
   const receiver: EnvelopeReceiver = Object.assign(server, {
     dsn: `${scheme}://${DSN_KEY}@${server.authority}/7`,
-    taken,
+    received,
     bytes: () => all,
-    request: () => once(heard, 'request'),
+    request: () => once(requests, 'request'),
     answer: { status: 200 },
-    event: (fits: (one: TakenEvent) => boolean = () => true) =>
-      new Promise<TakenEvent>((resolve) => {
+    event: (fits: (one: ReceivedEvent) => boolean = () => true) =>
+      new Promise<ReceivedEvent>((resolve) => {
         const look = () => {
-          const found = taken.find(fits)
+          const found = received.find(fits)
           if (found === undefined) return
           waiters.delete(look)
           resolve(found)
@@ -82,7 +82,7 @@ export async function startEnvelopeReceiver(tls?: KeyPair): Promise<EnvelopeRece
 const AUTH = /^Sentry sentry_version=7, sentry_client=vedette\/\d+\.\d+\.\d+, sentry_key=[\w-]+$/
 const EVENT_KEYS = 'contexts,event_id,exception,level,platform,release,timestamp'
 
-/** The one event of an envelope; throws where anything is not as it must be, or there is anything else. */
+/** The one event of an envelope; throws on any deviation and any extra field. */
 function readStrictly({ method, headers }: IncomingMessage, body: Buffer): FaultEvent {
   must(method === 'POST', 'POST')
   must(headers['content-type'] === 'application/x-sentry-envelope', 'its content type')

@@ -1,11 +1,11 @@
-// A type of monitor whose runs the test ends by hand, and definitions of it.
+// A type of monitor whose runs end when the test says so, and definitions of it.
 import * as z from 'zod'
 import { Monitor } from '../../../src/contract/monitor.ts'
 import type { AnyMonitorType } from '../../../src/monitors/monitor.ts'
 import type { ScriptContext } from '../../../src/scripts/context.ts'
 import type { Observation } from '../../../src/contract/observation.ts'
 
-/** A run that has begun. */
+/** A started run. */
 export interface FakeRun {
   monitor: { id: string; request: unknown }
   context: ScriptContext
@@ -15,15 +15,19 @@ export interface FakeRun {
 
 export interface FakeType {
   types: ReadonlyMap<string, AnyMonitorType>
-  /** Runs that have begun and were not ended yet. */
+  /** Runs in progress. */
   runs: FakeRun[]
-  /** The next run that begins. */
+  /** The next run that starts. */
   next(): Promise<FakeRun>
   begun(): number
 }
 
-/** What a run observes when nothing else is asked for. */
-export const SEEN: Observation = { observed: { statusCode: 200 }, failures: [], responseTimeMs: 5 }
+/** The default observation of a run. */
+export const OBSERVATION: Observation = {
+  observed: { statusCode: 200 },
+  failures: [],
+  responseTimeMs: 5,
+}
 
 /**
  * A type `URL`. `run` decides at once; without it each run waits for the test. Aborted runs end by
@@ -49,7 +53,7 @@ export function fakeType(
       const run: FakeRun = {
         monitor: monitor as FakeRun['monitor'],
         context: context as ScriptContext,
-        end: (observation = {}) => resolve({ ...SEEN, ...observation }),
+        end: (observation = {}) => resolve({ ...OBSERVATION, ...observation }),
         fail: reject,
       }
       if (options.stubborn !== true) {
@@ -73,7 +77,7 @@ export function fakeType(
   }
 }
 
-/** A definition; every 10 s unless told otherwise. */
+/** A definition; every 10 s by default. */
 export function aMonitor(id: string, fields: Record<string, unknown> = {}): Monitor {
   return Monitor.parse({
     id,

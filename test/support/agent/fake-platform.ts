@@ -1,5 +1,5 @@
-// A platform that speaks the agents' protocol on loopback and does what a test says: holds syncs, gives out
-// monitors, takes results, or misbehaves.
+// A fake platform that speaks the agents' protocol on loopback: delays syncs, assigns monitors, accepts results, or
+// misbehaves, as a test requests.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { gunzipSync } from 'node:zlib'
 import type * as z from 'zod'
@@ -12,7 +12,7 @@ import {
 import type { KeyPair } from '../network/certificates.ts'
 import { startHttpServer, startHttpsServer, type TestServer } from '../test-server.ts'
 
-/** What is given out, all that an answer holds but the times. */
+/** A sync answer without its times. */
 export type FakeAnswer = Omit<SyncAnswer, 'receivedAt' | 'sentAt'>
 
 /** Answers in the platform's place; false leaves the call to it. */
@@ -26,11 +26,11 @@ export interface FakePlatform extends TestServer {
   url: string
   syncs: SyncRequest[]
   results: WireResult[]
-  /** What agents said beside syncs. */
+  /** Presence requests of agents. */
   presences: PresenceSaid[]
   /** Reports of faults: the path and key of each, and its bytes. */
   envelopes: { path: string; key: string; text: string }[]
-  /** What the next answers hold; whoever has this `revision` is held. */
+  /** Content of the next answers; a sync with this `revision` waits. */
   say(changes: Partial<FakeAnswer>): void
   /** In place of the ordinary answers, from now on. */
   misbehave(how: Misbehaviour | undefined): void
@@ -44,7 +44,7 @@ export interface FakePlatform extends TestServer {
 
 type PresenceSaid = z.infer<typeof PresenceRequest>
 
-/** A key that it accepts; it asks for none in particular. */
+/** An accepted key; any key is. */
 export const FAKE_KEY = 'pl_0123456789abcdef'
 
 /** The whole answer of a platform without any monitors. */
@@ -70,9 +70,9 @@ export async function startFakePlatform(tls?: KeyPair, host?: string): Promise<F
   const results: WireResult[] = []
   const presences: PresenceSaid[] = []
   const envelopes: FakePlatform['envelopes'] = []
-  const held = new Set<() => void>()
+  const waitingSyncs = new Set<() => void>()
   const waiters = new Set<() => void>()
-  const told = () => {
+  const notifyWaiters = () => {
     for (const look of waiters) look()
   }
   const found = <T>(all: T[], fits: (one: T) => boolean): Promise<T> =>
@@ -90,7 +90,7 @@ export async function startFakePlatform(tls?: KeyPair, host?: string): Promise<F
   const answerSync = (said: SyncRequest, response: ServerResponse, receivedAt: number) => {
     const send = () => {
       clearTimeout(timer)
-      held.delete(send)
+      waitingSyncs.delete(send)
       const isNews = said.have !== current.revision
       const changes = isNews ? current.changes : null
       json(response, { ...current, changes, receivedAt, sentAt: Date.now() + platform.aheadMs })
@@ -100,10 +100,10 @@ export async function startFakePlatform(tls?: KeyPair, host?: string): Promise<F
       current.runs.some(({ run }) => !said.runs.some((one) => one.run === run)) ||
       current.cancel.length > 0
     const timer = setTimeout(send, isNews ? 0 : said.waitMs)
-    held.add(send)
+    waitingSyncs.add(send)
     response.on('close', () => {
       clearTimeout(timer)
-      held.delete(send)
+      waitingSyncs.delete(send)
     })
   }
 
@@ -124,14 +124,14 @@ export async function startFakePlatform(tls?: KeyPair, host?: string): Promise<F
     const isPresence = request.url?.endsWith('/agent/v1/presence') === true
     if (isSync) syncs.push(body as SyncRequest)
     if (isPresence) presences.push(PresenceRequest.parse(body))
-    told()
+    notifyWaiters()
     if (misbehaviour?.(request, response, isSync ? (body as SyncRequest) : undefined) === true)
       return
     if (isSync) return answerSync(body as SyncRequest, response, receivedAt)
     if (isPresence) return json(response, { live: true })
     const sent = (body as { results: WireResult[] }).results
     results.push(...sent)
-    told()
+    notifyWaiters()
     json(response, { recorded: sent.length, known: 0, refused: [] })
   }
   const listener = (request: IncomingMessage, response: ServerResponse) =>
@@ -148,7 +148,7 @@ export async function startFakePlatform(tls?: KeyPair, host?: string): Promise<F
     aheadMs: 0,
     say(changes: Partial<FakeAnswer>) {
       current = { ...current, ...changes }
-      for (const send of held) send()
+      for (const send of waitingSyncs) send()
     },
     misbehave(how: Misbehaviour | undefined) {
       misbehaviour = how
@@ -165,7 +165,7 @@ export function json(response: ServerResponse, value: unknown, status = 200): vo
   response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value))
 }
 
-/** Undefined when the caller goes away before all is there. */
+/** Undefined when the client aborts the request. */
 async function bytesIn(request: IncomingMessage): Promise<Buffer | undefined> {
   const chunks: Buffer[] = []
   try {

@@ -1,7 +1,7 @@
-// The platform as a source of monitors, followed from a platform that a test has say what it likes.
+// The platform as a source of monitors, following a fake platform whose answers a test sets.
 import { onTestFinished } from 'vitest'
 import { createClock, type MachineClocks } from '../../../src/agent/schedule/clock.ts'
-import type { Keeping } from '../../../src/agent/platform/sync/stored-monitors.ts'
+import type { FileStore } from '../../../src/agent/platform/sync/stored-monitors.ts'
 import { createPlatformSource } from '../../../src/agent/platform/client.ts'
 import { createPlatformLink } from '../../../src/agent/platform/link.ts'
 import { createProgressBoard } from '../../../src/agent/run/progress-board.ts'
@@ -15,7 +15,7 @@ export const A = '22222222-2222-4222-8222-222222222222'
 export const B = '33333333-3333-4333-8333-333333333333'
 export const RUN = '44444444-4444-4444-8444-444444444444'
 export const slots = { everyMs: 10_000, offsetMs: 0 }
-/** A monitor as the platform gives it. */
+/** A monitor as the platform sends it. */
 export const given = (id: string, fields: Record<string, unknown> = {}) => ({
   monitor: aMonitor(id, fields),
   slots,
@@ -24,12 +24,12 @@ export const given = (id: string, fields: Record<string, unknown> = {}) => ({
 /** The answer that has exactly these monitors. */
 export const whole = (...set: unknown[]) => ({ whole: true, set, drop: [], variables: [] }) as never
 
-/** A platform of the test's own and the source that follows it, until the test ends. */
+/** A fake platform and the source that follows it, until the test ends. */
 export async function followPlatform(
   options: {
     clocks?: MachineClocks
     prepare?: (at: FakePlatform) => void
-    folder?: Keeping
+    folder?: FileStore
   } = {},
 ) {
   const at = await startFakePlatform()
@@ -44,8 +44,8 @@ export async function followPlatform(
     random: () => 0,
     folder: options.folder ?? {
       path: undefined,
-      keep: () => Promise.resolve(),
-      kept: () => Promise.resolve(undefined),
+      store: () => Promise.resolve(),
+      read: () => Promise.resolve(undefined),
     },
     facts: () => ({
       id,
@@ -93,7 +93,7 @@ export async function followPlatform(
     link.close()
     await at.close()
   })
-  const tellRuns = () => runsChanged()
+  const signalRuns = () => runsChanged()
   return {
     at,
     changes,
@@ -102,7 +102,7 @@ export async function followPlatform(
     lines,
     runs,
     network,
-    tellRuns,
+    signalRuns,
     next,
     monitors,
     stop,

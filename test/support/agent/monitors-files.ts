@@ -1,4 +1,4 @@
-// Writes monitors files into a folder of the test's own and reads them with the real types of monitor.
+// Writes monitors files into a temporary folder and reads them with the real types of monitor.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -21,13 +21,13 @@ export function createFilesFolder() {
     folder,
     write,
     remove: () => rmSync(folder, { recursive: true }),
-    /** Reads a file that must be good. */
+    /** Reads a file that must be valid. */
     load: async (content: string, env: Environment = {}): Promise<LoadedFile> => {
       const read = await readMonitorsFile(write(content), env, MONITOR_TYPES)
       if (!read.ok) throw new Error(read.problems.map(formatProblem).join('\n'))
       return read.file
     },
-    /** Problems as people see them, without the file's own path. */
+    /** Problems as printed, without the path of the file. */
     problems: async (content: string | Uint8Array, env: Environment = {}): Promise<string[]> => {
       const path = write(content)
       const read = await readMonitorsFile(path, env, MONITOR_TYPES)

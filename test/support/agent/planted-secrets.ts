@@ -1,10 +1,10 @@
-// Secrets that are planted to be looked for in what left: their spellings, made here independently of what scrubs
-// them, and a search that opens everything that is packed.
+// Planted secrets and a search for them in all output: their spellings, computed independently of the scrubber,
+// and a search that opens archives.
 import { gunzipSync } from 'node:zlib'
 import { buffer } from 'node:stream/consumers'
 import { fromBufferPromise } from 'yauzl'
 
-/** A secret in all ways in which programs write texts. It stands alone: scripts get its code. */
+/** A secret in all notations of programs. Self-contained: scripts get its source. */
 export function spellings(secret: string): string[] {
   const url = encodeURIComponent(secret)
   const base64 = [0, 1, 2].map((n) => Buffer.from(`${'x'.repeat(n)}${secret}yz`).toString('base64'))
@@ -32,7 +32,7 @@ export function spellings(secret: string): string[] {
 /** That function for scripts. */
 export const SPELLINGS_CODE = spellings.toString()
 
-/** The spellings of a secret that may stand nowhere; of base64, what no neighbour changes. */
+/** The spellings of a secret that must not occur; of base64, the part that no neighbour changes. */
 export function forbidden(secret: string): string[] {
   const plain = spellings(secret).slice(0, 11)
   const cores = [0, 1, 2].map((before) => {
@@ -45,13 +45,13 @@ export function forbidden(secret: string): string[] {
   return [...new Set(utf8.map((one) => Buffer.from(one).toString('latin1')))]
 }
 
-/** A place at which something stands that should not: what was looked through, and what stands there. */
+/** An occurrence of a secret: the searched input, and the found text. */
 export interface Leak {
   where: string
   found: string
 }
 
-/** Looks through bytes, and through what is packed in them, however deep. */
+/** Searches bytes, and archives in them at any depth. */
 export async function leaksIn(
   where: string,
   bytes: Buffer,
@@ -64,13 +64,13 @@ export async function leaksIn(
     if (at >= 0)
       leaks.push({ where, found: text.slice(Math.max(0, at - 80), at + needle.length + 20) })
   }
-  for (const [name, inner] of await inside(bytes, text)) {
+  for (const [name, inner] of await unpacked(bytes, text)) {
     leaks.push(...(await leaksIn(`${where} > ${name}`, inner, needles)))
   }
   return leaks
 }
 
-async function inside(bytes: Buffer, text: string): Promise<[string, Buffer][]> {
+async function unpacked(bytes: Buffer, text: string): Promise<[string, Buffer][]> {
   if (text.startsWith('PK\u0003\u0004')) return entriesOf(bytes)
   if (text.startsWith('\u001F\u008B\u0008')) return [['gzip', gunzipSync(bytes)]]
   const found = /data:application\/zip;base64,([A-Za-z0-9+/=]+)/.exec(text)?.[1]

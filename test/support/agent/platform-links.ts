@@ -1,4 +1,4 @@
-// Ways to platforms of a test's own, closed with them when the test is over.
+// Links to fake platforms, closed together with them at the end of the test.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { afterEach, expect } from 'vitest'
 import { LINK_ERRORS, type LinkErrorCode } from '../../../src/agent/platform/link-error.ts'
@@ -16,14 +16,14 @@ afterEach(async () => {
   await Promise.all(open.splice(0).map((one) => one.close()))
 })
 
-/** Closes it when the test is over. */
+/** Closes it at the end of the test. */
 export async function opened<T extends { close(): unknown }>(starting: T | Promise<T>): Promise<T> {
   const one = await starting
   open.push(one)
   return one
 }
 
-/** A way to that platform. */
+/** A link to that platform. */
 export function linkTo(platformUrl: string, more: Partial<LinkOptions> = {}): PlatformLink {
   const link = createPlatformLink({ platformUrl, apiKey: KEY, ...more })
   open.unshift(link)

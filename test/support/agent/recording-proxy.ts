@@ -1,32 +1,32 @@
-// Stands between agents and a platform and writes down every byte that they send, as it is and unpacked; can
-// hold a request back until somebody lets it go.
+// A proxy between agents and a platform that records every byte sent, as it is and decompressed. It can hold a
+// request back until the test releases it.
 import { createServer, type IncomingMessage, request as send } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { gunzipSync } from 'node:zlib'
 
-/** A request that passed. */
+/** A forwarded request. */
 export interface RecordedRequest {
   method: string
   path: string
   headers: IncomingMessage['headers']
   bytes: number
-  /** As it was sent; empty where only its length is kept. */
+  /** The raw body; empty where only its length is recorded. */
   body: Buffer
 }
 
-/** A proxy that remembers. */
+/** A recording proxy. */
 export interface RecordingProxy {
   url: string
   readonly requests: RecordedRequest[]
-  /** Asked of every request: one that waits is passed on when the promise resolves. */
+  /** Called for every request: with a promise, the request is forwarded when it resolves. */
   hold: (method: string, path: string) => Promise<void> | undefined
   close(): void
 }
 
-/** Starts one in front of `target`; without `keepsBodies` it keeps their lengths alone. */
+/** Starts a proxy in front of `target`; without `recordsBodies` it records only their lengths. */
 export async function startRecordingProxy(
   target: () => string,
-  { keepsBodies = true } = {},
+  { recordsBodies = true } = {},
 ): Promise<RecordingProxy> {
   const requests: RecordedRequest[] = []
   const server = createServer((request, response) => {
@@ -36,7 +36,7 @@ export async function startRecordingProxy(
     const pieces: Buffer[] = []
     request.on('data', (piece: Buffer) => {
       one.bytes += piece.length
-      if (keepsBodies) pieces.push(piece)
+      if (recordsBodies) pieces.push(piece)
     })
     request.once('close', () => (one.body = Buffer.concat(pieces)))
     request.pause()
@@ -50,9 +50,9 @@ export async function startRecordingProxy(
       response.on('close', () => onward.destroy())
       request.pipe(onward)
     }
-    const held = proxy.hold(method, path)
-    if (held === undefined) pass()
-    else void held.then(pass)
+    const release = proxy.hold(method, path)
+    if (release === undefined) pass()
+    else void release.then(pass)
   })
   server.requestTimeout = 0
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -68,7 +68,7 @@ export async function startRecordingProxy(
   return proxy
 }
 
-/** What a body says, unpacked where its sender packed it. */
+/** The text of a body, decompressed if necessary. */
 export function unpackedBody({ headers, body }: RecordedRequest): Buffer {
   return headers['content-encoding'] === 'gzip' ? gunzipSync(body) : body
 }

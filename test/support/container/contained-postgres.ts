@@ -1,4 +1,4 @@
-// A PostgreSQL in a container of its own, by its own program, which the platform's image brings along.
+// A PostgreSQL in a separate container, with the program of the platform's image.
 import { randomBytes } from 'node:crypto'
 import { onTestFinished } from 'vitest'
 import { type Database, openDatabase } from '../../../src/database/database.ts'

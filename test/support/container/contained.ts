@@ -1,5 +1,5 @@
-// One of our images as people run it: read-only, without any capability, in a network of its own, read by its log
-// and its probes, and ended by `docker stop`.
+// A container of one of our images as the README runs it: read-only, without any capability, in a separate network,
+// read by its log and its probes, and ended by `docker stop`.
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 import { GenericContainer, type StartedTestContainer, type WaitStrategy } from 'testcontainers'
@@ -10,7 +10,7 @@ import { type Image, tagOf } from './images.ts'
 /** A line of the log; what is no JSON is `{ text }`. */
 export type ContainerLine = Record<string, unknown> & { msg?: string; text?: string }
 
-/** How to run it. */
+/** Options of a container. */
 export interface ContainerOptions {
   image: Image
   /** A network's name, `none`, or `container:<id>`. */
@@ -40,22 +40,22 @@ export interface Contained {
   /** In the network that it was started in. */
   readonly address: string
   readonly lines: ContainerLine[]
-  /** All that it wrote, for what must or must not stand there. */
+  /** All lines of its log as text. */
   said(): string
   /** The first line, past or future, that fits; rejects when the container ends without one. */
   line(fits: (line: ContainerLine) => boolean): Promise<ContainerLine>
   /** Its exit code, once everything that it wrote is read. */
   readonly ended: Promise<number>
-  /** Asks a path of its probes; status 0 where nobody answers. */
+  /** Requests a path of its probes; status 0 without an answer. */
   probe(path: string, port?: number): Promise<{ status: number; text: string }>
-  exec(...words: string[]): Promise<{ code: number; text: string }>
+  exec(...args: string[]): Promise<{ code: number; text: string }>
   /** `docker stop`; resolves with the exit code and what it took. */
   stop(graceSeconds?: number): Promise<{ code: number; ms: number }>
 }
 
 afterEach(removeOwn)
 
-/** Containers that end at once are no failure to start: their tests look at them. */
+/** A container that ends at once is no failed start: tests inspect it. */
 const AT_ONCE: WaitStrategy = {
   waitUntilReady: () => Promise.resolve(),
   withStartupTimeout: () => AT_ONCE,
@@ -66,12 +66,12 @@ const AT_ONCE: WaitStrategy = {
 /** `none`, or that of another container. */
 const isShared = (network: string) => network === 'none' || network.startsWith('container:')
 
-/** What people are told to run, with what the library has no words for. */
-class HeldContainer extends GenericContainer {
+/** The documented `docker run`, with options that the library does not offer. */
+class RestrictedContainer extends GenericContainer {
   constructor(options: ContainerOptions) {
     super(tagOf(options.image))
     this.hostConfig.ReadonlyRootfs = true
-    // No question for a name leaves: only names of the container's own network are known.
+    // No DNS query leaves: only names of the container's own network resolve.
     if (!isShared(options.network)) this.hostConfig.Dns = ['127.0.0.1']
     if (options.sysctls !== undefined) this.hostConfig.Sysctls = options.sysctls
     if (options.restarts === true) this.hostConfig.RestartPolicy = { Name: 'unless-stopped' }
@@ -84,7 +84,7 @@ class HeldContainer extends GenericContainer {
 
 function prepared(options: ContainerOptions): GenericContainer {
   const { env = {}, files = {}, volume } = options
-  const container = new HeldContainer(options)
+  const container = new RestrictedContainer(options)
     .withLabels({ ...OWN_LABEL })
     .withNetworkMode(options.network)
     .withDroppedCapabilities('ALL')
@@ -107,7 +107,7 @@ function prepared(options: ContainerOptions): GenericContainer {
   return container
 }
 
-/** Starts a container; it and what else was made goes after the test. */
+/** Starts a container; it and all that belongs to it are removed after the test. */
 export async function startContainer(options: ContainerOptions): Promise<Contained> {
   const log = new ContainerLog()
   const container = prepared(options).withLogConsumer((stream) => log.read(stream))
@@ -136,7 +136,7 @@ export async function startContainer(options: ContainerOptions): Promise<Contain
         return { status: 0, text: '' }
       }
     },
-    exec: (...words) => run(started, words),
+    exec: (...args) => run(started, args),
     async stop(graceSeconds = 30) {
       const begin = performance.now()
       await handle.stop({ t: graceSeconds })
@@ -145,8 +145,8 @@ export async function startContainer(options: ContainerOptions): Promise<Contain
   }
 }
 
-async function run(started: StartedTestContainer, words: string[]) {
-  const { exitCode, output } = await started.exec(words)
+async function run(started: StartedTestContainer, args: string[]) {
+  const { exitCode, output } = await started.exec(args)
   return { code: exitCode, text: output }
 }
 
@@ -165,12 +165,12 @@ class ContainerLog {
     const reader = createInterface({ input: stream })
     reader.on('line', (text) => {
       this.lines.push(parsed(text))
-      this.#tell()
+      this.#notify()
     })
     reader.on('close', () => {
       this.#ended = true
       this.#isOver.resolve()
-      this.#tell()
+      this.#notify()
     })
   }
 
@@ -188,7 +188,7 @@ class ContainerLog {
     })
   }
 
-  #tell(): void {
+  #notify(): void {
     for (const look of this.#waiting) look()
   }
 }

@@ -1,5 +1,5 @@
-// Networks, volumes and left-overs of tests on Docker. Whatever a test makes bears a label with the process that
-// made it: a test file removes its own after each test, a test run what runs before it left behind.
+// Networks, volumes and leftovers of tests on Docker. Each object has a label with the process that created it. A
+// test file removes its own after each test, a test run those of earlier runs.
 import { randomBytes, randomUUID } from 'node:crypto'
 import { getContainerRuntimeClient } from 'testcontainers'
 import {
@@ -10,7 +10,7 @@ import {
 
 const LABEL = 'vedette.test'
 
-/** The label of whatever this process makes. */
+/** The label of all objects of this process. */
 export const OWN_LABEL: Readonly<Record<string, string>> = {
   [LABEL]: encodeURIComponent(JSON.stringify(ownIdentity())),
 }
@@ -23,19 +23,19 @@ export async function engine() {
   return (await getContainerRuntimeClient()).container.dockerode
 }
 
-/** A network of its own. */
+/** A separate network. */
 export interface ContainerNetwork {
   name: string
-  /** Where this machine is in it. */
+  /** Address of this machine in it. */
   gateway: string
-  /** Only once a container is in it. */
+  /** Available once a container is in it. */
   gateway6: string
-  /** Pulls a container's cable. */
+  /** Disconnects a container. */
   cut(containerId: string): Promise<void>
   heal(containerId: string): Promise<void>
 }
 
-/** Makes a network from which nothing leads out, but to this machine; with IPv6 beside IPv4 where asked for. */
+/** Makes a network without egress except to this machine; on request with IPv6 in addition to IPv4. */
 export async function createNetwork({ ipv6 = false } = {}): Promise<ContainerNetwork> {
   const docker = await engine()
   const site = randomBytes(6).toString('hex').match(/.{4}/g)?.join(':')
@@ -58,21 +58,21 @@ export async function createNetwork({ ipv6 = false } = {}): Promise<ContainerNet
   }
 }
 
-/** Makes a volume; answers with its name. */
+/** Makes a volume; returns its name. */
 export async function createVolume(): Promise<string> {
   const Name = `vedette-test-${randomUUID()}`
   await (await engine()).createVolume({ Name, Labels: OWN_LABEL })
   return Name
 }
 
-/** Removes whatever this process has made. */
+/** Removes all objects of this process. */
 export async function removeOwn(): Promise<void> {
   if (!isUsed) return
   const [own] = Object.values(OWN_LABEL)
   await removeWhere((label) => label === own)
 }
 
-/** Removes what was made by processes that are gone. */
+/** Removes the objects of ended processes. */
 export async function removeLeftOver(): Promise<void> {
   await removeWhere((label) => {
     const made = JSON.parse(decodeURIComponent(label)) as ProcessIdentity
@@ -100,7 +100,7 @@ async function removeWhere(fits: (label: string) => boolean): Promise<void> {
   }
 }
 
-/** What goes by itself in the meantime is gone as well; anything else is thrown. */
+/** Ignores an object that is already gone; throws any other error. */
 function isGone(error: unknown): void {
   const { statusCode } = error as { statusCode?: number }
   if (statusCode !== 404 && statusCode !== 409) throw error

@@ -1,5 +1,5 @@
-// What has to hold of every pod with one of our images, wherever it is written down: settings that the program
-// knows and takes, ports and paths that it serves, time enough to drain, the restricted standard.
+// Checks of every pod with one of our images, in any source: known and valid settings, ports and paths that the
+// program serves, enough time to drain, the restricted standard.
 import { expect } from 'vitest'
 import { readAgentConfig, VARIABLES as AGENT_VARIABLES } from '../../../src/agent/config.ts'
 import {
@@ -10,7 +10,7 @@ import { VERSION } from '../../../src/contract/versions.ts'
 import { createHealth } from '../../../src/agent/health.ts'
 import { createProbes } from '../../../src/platform/http/probes.ts'
 
-/** A pod as Kubernetes takes it, as far as these checks look into it. */
+/** A pod of Kubernetes, with the fields of these checks. */
 export interface Pod {
   terminationGracePeriodSeconds: number
   securityContext: Record<string, unknown>
@@ -34,10 +34,10 @@ interface Probe {
   httpGet?: { path: string; port: string | number }
 }
 
-/** What is left to deliver after the drain, as the README says. Seconds. */
+/** Time to deliver after the drain, as in the README. Seconds. */
 const AFTER_DRAIN_SECONDS = 20
 
-/** What stands in files that secrets are mounted as. */
+/** Content of mounted secret files. */
 const SECRETS: Readonly<Record<string, string>> = {
   API_KEY: 'pl_12345678',
   DATABASE_URL: 'postgresql://vedette:secret@vedette-postgres:5432/vedette',
@@ -46,7 +46,7 @@ const SECRETS: Readonly<Record<string, string>> = {
   ACCOUNT_ID: '0b9f1e3c-8f3a-4f5e-9d62-0a1b2c3d4e5f',
 }
 
-/** The images that docker/build makes, by what runs in them. */
+/** The images of docker/build, by program. */
 export const IMAGES: Readonly<Record<string, 'agent' | 'platform'>> = {
   [`vedette/agent-uptime:${VERSION}`]: 'agent',
   [`vedette/agent:${VERSION}`]: 'agent',
@@ -58,14 +58,14 @@ function secretAt(path: string): string {
   return SECRETS[name.replaceAll('-', '_').toUpperCase()] ?? ''
 }
 
-/** What the settings of a container come to: the seconds of its drain and its port, read by the program. */
+/** Effective settings of a container, read by the program: seconds of its drain, and its port. */
 export interface ReadSettings {
   drainSeconds: number
   port: number
   dataDir: string | undefined
 }
 
-/** Reads variables as the program does; every one has to be known and taken. */
+/** Reads variables as the program does; every one must be known and valid. */
 export function readSettings(
   image: string,
   env: Readonly<Record<string, string | undefined>>,
@@ -93,7 +93,7 @@ export function readSettings(
   return { drainSeconds, port: config.port, dataDir: config.dataDir }
 }
 
-/** Holds a pod with one of our images against the program; resolves with its image. */
+/** Checks a pod with one of our images against the program; resolves with its image. */
 export async function expectToFit(pod: Pod, { raw = false } = {}): Promise<string> {
   const [container] = pod.containers
   if (container === undefined) throw new Error('the pod has no container')
@@ -116,7 +116,7 @@ export async function expectToFit(pod: Pod, { raw = false } = {}): Promise<strin
 /** NAME_FILE; MONITORS_FILE is a variable of its own. */
 const SECRET_FILE = /^(?!MONITORS_).*_FILE$/
 
-/** Every NAME_FILE lies where a Secret is mounted, and the Secret has that key. */
+/** Every NAME_FILE is in a mounted Secret, and the Secret has that key. */
 function expectSecretsWhere(pod: Pod, container: PodContainer, env: Record<string, string>): void {
   for (const [name, path] of Object.entries(env).filter(([one]) => SECRET_FILE.test(one))) {
     const mount = container.volumeMounts.find(({ mountPath }) => path.startsWith(`${mountPath}/`))
@@ -179,7 +179,7 @@ function platformProbes() {
   })
 }
 
-/** The restricted standard of Kubernetes, with what an agent of raw sockets needs besides. */
+/** The restricted standard of Kubernetes, plus the requirements of an agent with raw sockets. */
 function expectRestricted(pod: Pod, container: PodContainer, raw: boolean): void {
   const user = raw ? 0 : 10_001
   expect(pod.securityContext).toMatchObject({

@@ -1,5 +1,5 @@
-// Tests of the images need Docker and images of the very sources that stand here. Where they are missing the tests
-// are skipped with the command that makes them; in CI they have to be there.
+// Tests of the images need Docker and images of the current sources. Without them the tests are skipped with the
+// command that builds them; in CI they must exist.
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -7,11 +7,11 @@ import { join } from 'node:path'
 import { beforeEach } from 'vitest'
 import { VERSION } from '../../../src/contract/versions.ts'
 
-/** As docker/build names them. */
+/** The names of docker/build. */
 export type Image = 'agent-uptime' | 'agent' | 'agent-migrate' | 'platform'
 
 const root = join(import.meta.dirname, '../../..')
-/** What an image takes over as it is. */
+/** Files that an image copies unchanged. */
 const PARTS = ['src', 'versions']
 
 /** The tag of an image. */
@@ -54,9 +54,9 @@ function imagesProblem(images: readonly Image[]): string | undefined {
 function isOfTheseSources(tag: string): boolean {
   try {
     const list = `find ${PARTS.join(' ')} -type f | LC_ALL=C sort | xargs sha256sum | sha256sum`
-    const held = ['run', '--rm', '--network', 'none', '--read-only', '--entrypoint', 'sh']
-    const inside = docker(...held, '--workdir', '/vedette', tag, '-c', list)
-    return inside.startsWith(ownHash())
+    const isolated = ['run', '--rm', '--network', 'none', '--read-only', '--entrypoint', 'sh']
+    const fileHashes = docker(...isolated, '--workdir', '/vedette', tag, '-c', list)
+    return fileHashes.startsWith(ownHash())
   } catch {
     return false
   }
@@ -76,6 +76,6 @@ function filesIn(part: string): string[] {
 
 const sha256 = (bytes: Buffer | string) => createHash('sha256').update(bytes).digest('hex')
 
-function docker(...words: string[]): string {
-  return execFileSync('docker', words, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
+function docker(...args: string[]): string {
+  return execFileSync('docker', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
 }

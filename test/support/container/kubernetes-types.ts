@@ -1,15 +1,15 @@
-// What Kubernetes' API server takes, without a cluster: objects are checked by TypeScript against the types that are
-// generated from its OpenAPI document and KEDA's. What stands in none of them is an error, at every depth.
+// Validation as by Kubernetes' API server, without a cluster: TypeScript checks objects against types generated from
+// its OpenAPI document and KEDA's. Unknown fields are errors, at every depth.
 import { execFile } from 'node:child_process'
 import { symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { clusterTools } from './cluster-tools.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 
-/** An object of Kubernetes, as far as everything is one. */
+/** The common fields of Kubernetes objects. */
 export type KubernetesObject = Readonly<Record<string, unknown>>
 
-/** Where the types of a group are; groups that are not here are unknown. */
+/** Module of the types of each group; other groups are unknown. */
 const MODULES: Readonly<Record<string, string>> = {
   v1: 'kubernetes-models/v1',
   'apps/v1': 'kubernetes-models/apps/v1',
@@ -21,7 +21,7 @@ const MODULES: Readonly<Record<string, string>> = {
 const STRICT = '--noEmit --pretty false --strict --skipLibCheck --types --target esnext'.split(' ')
 const MODULE = '--module nodenext --moduleResolution nodenext'.split(' ')
 
-/** What is strange about any of these objects, in TypeScript's words; empty when they are as they must be. */
+/** TypeScript's errors about these objects; empty when they are valid. */
 export async function strangeIn(objects: readonly KubernetesObject[]): Promise<string> {
   const { folder: packages } = await clusterTools()
   const folder = temporaryFolder()

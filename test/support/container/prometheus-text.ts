@@ -1,6 +1,6 @@
-// What stands in Prometheus' text format and in its queries: the names of metrics, and their labels.
+// Names of metrics and their labels in Prometheus' text format and in its queries.
 
-/** Name of each series (with `_bucket` and the like) → its labels, each with the values that were seen. */
+/** Name of each series (with `_bucket` and the like) → its labels, each with its values. */
 export type Series = ReadonlyMap<string, ReadonlyMap<string, ReadonlySet<string>>>
 
 /** Reads metrics in the text format 0.0.4; families without a sample have no labels. */
@@ -34,9 +34,9 @@ export interface Selected {
 /** The metrics that a query of Prometheus asks for. */
 export function selectedIn(query: string): Selected[] {
   const found = query.matchAll(/\b((?:vedette|probe|process|nodejs)_[a-z0-9_]+)(?:\{([^}]*)\})?/g)
-  return [...found].map(([, name = '', inside = '']) => ({
+  return [...found].map(([, name = '', matcherText = '']) => ({
     name,
-    matchers: [...inside.matchAll(/(\w+)(=~|!~|!=|=)"([^"]*)"/g)].map(
+    matchers: [...matcherText.matchAll(/(\w+)(=~|!~|!=|=)"([^"]*)"/g)].map(
       ([, label = '', operator = '', value = '']) => ({ label, operator, value }),
     ),
   }))

@@ -1,5 +1,5 @@
-// Debian's Prometheus on a free port of loopback, with the settings of docker/prometheus.yml but for what it scrapes
-// and how often.
+// Debian's Prometheus on a free port of loopback, with the settings of docker/prometheus.yml except targets and
+// scrape interval.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -19,7 +19,7 @@ export interface Sample {
 
 /** A running server. */
 export interface Prometheus {
-  /** Rejects with its own words where it refuses the query. */
+  /** Rejects with Prometheus' message where it refuses the query. */
   query(text: string): Promise<Sample[]>
   close(): Promise<void>
 }
@@ -30,7 +30,7 @@ interface Job {
   static_configs?: { targets: string[]; labels?: Record<string, string> }[]
 }
 
-/** Starts one that scrapes these, by the names of their jobs, every second. */
+/** Starts a server that scrapes these targets, by job name, every second. */
 export async function startPrometheus(
   targets: Record<string, string>,
   labels: Record<string, string> = {},

@@ -1,4 +1,4 @@
-// Called by vitest before all tests of the images: removes what an earlier run left behind that was killed.
+// Called by vitest before all tests of the images: removes the leftovers of killed runs.
 import { missingImages } from './images.ts'
 import { removeLeftOver } from './container-engine.ts'
 

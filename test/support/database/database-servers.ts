@@ -1,5 +1,5 @@
-// The PostgreSQL servers that the tests of one run share, started when a test file first asks: the one
-// that npm brings, and Debian's. Runs in vitest's own process, next to no test.
+// The PostgreSQL servers that the tests of one run share, started on the first request of a test file: the npm
+// package's and Debian's. Runs in vitest's own process, separate from the tests.
 import { chmodSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import { type AddressInfo, createServer as createTcpServer } from 'node:net'
@@ -19,12 +19,12 @@ import { migrate } from '../../../src/database/migrate.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** Where a test file asks for a server: GET <address>/<name>. */
+    /** Address of requests for a server: GET <address>/<name>. */
     databaseServers: string
   }
 }
 
-/** A server that runs, with a migrated database to clone. */
+/** A running server, with a migrated database to clone. */
 export interface RunningServer {
   /** URL of any database on it: `{database}` stands for its name. */
   urlPattern: string
@@ -55,24 +55,24 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   }
 }
 
-/** A server of ours, and how to end it. */
+/** A server of this run, and its stop function. */
 export interface StartedServer {
   running: RunningServer
   /**
    * Ends it and starts it again at the same address. `fast` closes sessions and writes everything,
-   * `immediate` leaves that to the recovery at the next start (pg_ctl's words). `away` runs in between.
+   * `immediate` leaves that to the recovery at the next start (as in pg_ctl). `away` runs in between.
    */
   restart(how: 'fast' | 'immediate', away?: () => Promise<void>): Promise<void>
   stop(): Promise<void>
 }
 
-/** What tests write need not outlive a power cut. */
+/** Test data need not survive a power failure. */
 const HASTE = { fsync: 'off' }
 
 /**
  * Starts a server with a migrated template: `embedded`, or `other` for TEST_DATABASE_URL or Debian's.
- * Rejects when it is not ready within 60 s. What PostgreSQL is told beside the platform's own settings may
- * be given; not for a server that runs already.
+ * Rejects when it is not ready within 60 s. Settings of PostgreSQL can be added to the platform's own, except for a
+ * server that is already running.
  */
 export async function startServer(
   name: string,
@@ -112,7 +112,7 @@ export async function startServer(
   }
 }
 
-/** A server that somebody named; its databases are ours to make and drop by name. */
+/** A server from TEST_DATABASE_URL; tests create and drop their databases on it by name. */
 async function startGiven(url: string): Promise<StartedServer> {
   const template = `${TEMPLATE}_${process.pid}`
   const pattern = new URL(url)
@@ -146,7 +146,7 @@ export function debianBinaries(): PostgresBinaries {
   return { postgres: `${bin}/postgres`, initdb: `${bin}/initdb`, major }
 }
 
-/** Major versions that Debian's packages brought, oldest first. */
+/** Installed major versions of Debian's packages, oldest first. */
 export function debianMajors(): number[] {
   try {
     return readdirSync('/usr/lib/postgresql')

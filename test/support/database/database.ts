@@ -1,5 +1,4 @@
-// A database of its own for a test file, cloned from one that is migrated, on each PostgreSQL that the
-// platform promises to run on.
+// A separate database for a test file, cloned from a migrated one, on each supported PostgreSQL.
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, inject } from 'vitest'
 import { type Database, openDatabase } from '../../../src/database/database.ts'
@@ -8,13 +7,13 @@ import { debianMajors, type RunningServer } from './database-servers.ts'
 /** A kind of PostgreSQL. */
 export interface DatabaseServer {
   name: string
-  /** What the test run's own process knows it by. */
+  /** Its name in the process of the test run. */
   key: 'embedded' | 'other'
 }
 
 const EMBEDDED: DatabaseServer = { name: 'the embedded PostgreSQL', key: 'embedded' }
 
-/** The embedded one always, and the other where there is one; in CI it has to be there. */
+/** Always the embedded one, and the other if it exists; in CI it must exist. */
 export const DATABASE_SERVERS: readonly DatabaseServer[] = [EMBEDDED, ...others()]
 
 function others(): DatabaseServer[] {
@@ -37,7 +36,7 @@ export interface TestDatabase {
   drop: () => Promise<void>
 }
 
-/** Makes a database, on a shared server or on one of the caller's own; `migrated: false` leaves it empty. */
+/** Makes a database, on a shared server or on the caller's; `migrated: false` leaves it empty. */
 export async function createTestDatabase(
   server: DatabaseServer | RunningServer = EMBEDDED,
   { migrated = true }: { migrated?: boolean } = {},
@@ -63,9 +62,8 @@ async function shared({ key }: DatabaseServer): Promise<RunningServer> {
 }
 
 /**
- * Makes a database before the tests of the block around, and drops it after them. What is returned
- * gives it to tests: within `describe.each(DATABASE_SERVERS)` call `useDatabase(server)` once, and the
- * same tests run on each server.
+ * Makes a database before the tests of the enclosing block, and drops it after them; returns its getter. Within
+ * `describe.each(DATABASE_SERVERS)` call `useDatabase(server)` once, and the same tests run on each server.
  */
 export function useDatabase(
   server: DatabaseServer = EMBEDDED,

@@ -1,5 +1,5 @@
-// A process that migrates the database of its first argument and prints the numbers that it ran, or the
-// code of what went wrong.
+// A process that migrates the database of its first argument and prints the numbers of the migrations, or the code
+// of the error.
 import { openDatabase } from '../../../src/database/database.ts'
 import { migrate, MigrationError } from '../../../src/database/migrate.ts'
 

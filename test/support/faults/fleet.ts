@@ -1,5 +1,5 @@
-// A whole installation of real processes: platforms on one PostgreSQL, agents, monitors over the public
-// API, and the proof that every slot has exactly one row.
+// A whole installation of real processes: platforms on one PostgreSQL, agents, monitors over the public API, and
+// the check that every slot has exactly one row.
 import { spawn } from 'node:child_process'
 import { randomBytes, randomUUID } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -21,15 +21,15 @@ export interface FleetLocation {
   key: string
 }
 
-/** How to start an agent. */
+/** Options of an agent. */
 export interface FleetAgentOptions {
   location: FleetLocation
   /** Default: the first platform. */
   platformUrl?: string
-  /** Its folder; the same one again is a restart. */
+  /** Its data folder; reusing it is a restart. */
   name: string
   env?: Record<string, string>
-  /** Put before the command line. */
+  /** Prefix of the command line. */
   prefix?: readonly string[]
 }
 
@@ -68,7 +68,7 @@ export class Fleet {
     }
   }
 
-  /** Makes a database and a target to watch; starts nothing yet. */
+  /** Makes a database and a target to watch; starts no process. */
   static async create(
     server: DatabaseServer | RunningServer,
     env: Record<string, string> = {},
@@ -89,7 +89,7 @@ export class Fleet {
     return this.#made.url
   }
 
-  /** Starts a platform; the first one keeps its port over restarts, so that agents find it again. */
+  /** Starts a platform; restarts of the first one reuse its port, so that agents reconnect. */
   async startPlatform(env: Record<string, string> = {}): Promise<StartedPlatform> {
     const isFirst = this.platforms.length === 0
     const port = isFirst ? { PORT: String(this.#port) } : {}
@@ -108,7 +108,7 @@ export class Fleet {
     this.platforms.splice(this.platforms.indexOf(platform), 1)
   }
 
-  /** What the commands have to know that use the public API, such as `vedette run`. */
+  /** Settings of commands that use the public API, such as `vedette run`. */
   commandSettings(): Record<string, string> {
     return {
       PLATFORM_URL: this.platforms[0]?.url ?? '',
@@ -145,7 +145,7 @@ export class Fleet {
     return { id, slugName, key: rawKey }
   }
 
-  /** Makes URL monitors of the target, each on a path of its own; answers with their ids. */
+  /** Makes URL monitors of the target, each on a separate path; returns their ids. */
   async createMonitors(
     count: number,
     everySeconds: number,
@@ -180,7 +180,7 @@ export class Fleet {
     return agent
   }
 
-  /** Resolves when exactly so many agents are live. */
+  /** Resolves when exactly this many agents are live. */
   async agents(count: number, ms = 60_000): Promise<void> {
     const live = `select id from agents where state = 'live'`
     await eventually(async () => (await this.database.query(live)).length === count, {
@@ -190,8 +190,8 @@ export class Fleet {
   }
 
   /**
-   * Waits until the platform has accounted for every slot before `until`, then holds the tables against
-   * the definitions by a computation of its own.
+   * Waits until the platform has swept every slot before `until`, then checks the tables against the definitions
+   * by an independent computation.
    */
   async account(until: number = Date.now(), waitMs = 120_000): Promise<Account> {
     return accountIn(this.database, until, waitMs)
@@ -208,7 +208,7 @@ export class Fleet {
   }
 }
 
-/** What the tables say about all slots before an instant. */
+/** Counts over all slots before an instant. */
 export interface Account {
   expected: number
   recorded: number
@@ -218,13 +218,13 @@ export interface Account {
   unexpected: number
   byVerdict: Record<string, number>
   byReason: Record<string, number>
-  /** Some of the slots that were missed, for whoever has to find out why. */
+  /** A sample of the missed slots, for diagnosis. */
   examples: unknown[]
 }
 
 /**
- * What is wrong with an account of slots that should all have passed. A machine that did not keep up is no
- * fault of the account: slots that were overtaken on the agent say so, as long as they are few.
+ * Errors of an account whose slots should all have passed. A slow machine is no error: a few slots may be
+ * overtaken on the agent.
  */
 export function faultsOf(account: Account): Record<string, unknown> {
   const { expected, missing, unexpected, byReason, byVerdict, examples } = account
@@ -242,7 +242,7 @@ export function faultsOf(account: Account): Record<string, unknown> {
   return Object.keys(faults).length === 0 ? {} : { ...faults, examples }
 }
 
-/** The same of any database with a platform on it. */
+/** The same for any database of a platform. */
 export async function accountIn(
   database: Database,
   until: number = Date.now(),
@@ -292,14 +292,14 @@ async function accountOf(database: Database, until: number): Promise<Account> {
   return row
 }
 
-/** What the fleet watches; it counts what came. */
+/** The target of the fleet's monitors; it counts requests. */
 export interface Target {
   url: string
   /** Requests by path. */
   requests: Map<string, number>
-  /** What it answers; 200 by default. */
+  /** Status of its answers; 200 by default. */
   status: number
-  /** Answers at the same address in another network as well; call what is returned to end that. */
+  /** Listens on another address as well; the returned function ends that. */
   alsoIn(prefix: readonly string[]): () => void
   close(): void
 }

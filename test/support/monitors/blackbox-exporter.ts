@@ -1,5 +1,5 @@
-// Debian's prometheus-blackbox-exporter on a free port of loopback: the peer to
-// compare verdicts with and to measure beside.
+// Debian's prometheus-blackbox-exporter on a free port of loopback: the peer for comparisons of verdicts and
+// figures.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -13,7 +13,7 @@ export interface Exporter {
   pid: number
   /** Probes the target once and resolves when the answer has been read; rejects unless it succeeded. */
   probe(module: string, target: string): Promise<void>
-  /** Probes the target once, whatever comes of it: the value of every sample, by its name with labels. */
+  /** Probes the target once, with any outcome: the value of every sample, by its name with labels. */
   measure(module: string, target: string): Promise<ReadonlyMap<string, number>>
   close(): Promise<void>
 }

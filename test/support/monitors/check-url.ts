@@ -1,4 +1,4 @@
-// Runs one URL monitor as its definition says, for tests that look at what comes of it.
+// Runs one URL monitor for tests of its observation.
 import type { HttpObserved } from '../../../src/monitors/http/observed.ts'
 import { url } from '../../../src/monitors/url/index.ts'
 import { testContext, type ContextOptions } from './monitor-context.ts'
@@ -17,7 +17,7 @@ export async function checkUrl(
     request: { url: address, ...request },
     ...more,
   })
-  const seen = await url.prepare(monitor)(testContext(options))
-  const observed = seen.observed as unknown as HttpObserved
-  return { ...seen, observed, codes: seen.failures.map((one) => one.code) }
+  const observation = await url.prepare(monitor)(testContext(options))
+  const observed = observation.observed as unknown as HttpObserved
+  return { ...observation, observed, codes: observation.failures.map((one) => one.code) }
 }

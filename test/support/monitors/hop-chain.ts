@@ -1,5 +1,5 @@
-// Networks of their own in a row: a client, three routers and a server, and a detour past two of the
-// routers, joined by cables, with IPv4 and IPv6. What packets meet on their way can be set on each host.
+// A chain of network namespaces: a client, three routers and a server, and a detour around two of the routers,
+// connected by veth pairs, with IPv4 and IPv6. Firewall and routes can be set on each host.
 //
 //     client ── r1 ── r2 ── r3 ── server
 //                └─── d2 ── d3 ─────┘      (without a route to it, until a test makes one)
@@ -50,13 +50,13 @@ export const SERVER = { IPv4: addressOf('IPv4', 4, 2), IPv6: addressOf('IPv6', 4
 export interface HopChain extends Disposable {
   /** Name of the host's network namespace. */
   nameOf(host: Host): string
-  /** Put before a command line, it runs the command on that host. */
+  /** Prefix of a command line, to run it on that host. */
   prefix(host: Host): string[]
-  /** Runs a command on the host and gives what it printed. */
+  /** Runs a command on the host; returns its output. */
   run(host: Host, ...command: string[]): string
-  /** Runs `ip route` with these words for the family on the host. */
-  route(host: Host, family: Family, ...words: string[]): void
-  /** Puts these rules into the host's firewall, in place of those before; nft(8). */
+  /** Runs `ip route` with these arguments for the family on the host. */
+  route(host: Host, family: Family, ...routeArgs: string[]): void
+  /** Replaces the rules of the host's firewall; nft(8). */
   firewall(host: Host, hook: 'input' | 'output' | 'forward', ...rules: string[]): void
 }
 
@@ -68,8 +68,8 @@ export function createHopChain(limits: 'no limits' | 'limits of Linux' = 'no lim
   const call = (args: readonly string[], input = '') =>
     execFileSync('ip', args, { encoding: 'utf8', stdio: ['pipe', 'pipe', 'pipe'], input })
   const run = (host: Host, ...command: string[]) => call([...prefix(host), ...command].slice(1))
-  const route = (host: Host, family: Family, ...words: string[]) => {
-    call(['-n', nameOf(host), family === 'IPv4' ? '-4' : '-6', 'route', ...words])
+  const route = (host: Host, family: Family, ...routeArgs: string[]) => {
+    call(['-n', nameOf(host), family === 'IPv4' ? '-4' : '-6', 'route', ...routeArgs])
   }
   const chain: HopChain = {
     nameOf,
@@ -100,20 +100,20 @@ export function createHopChain(limits: 'no limits' | 'limits of Linux' = 'no lim
   return chain
 }
 
-/** What a host has to know before it gets its cables, as a shell script. */
+/** Settings of a host before it gets its cables, as a shell script. */
 function settingsOf(host: Host, isUnlimited: boolean): string {
   const forwards = ROUTERS.has(host) ? 1 : 0
   const settings = {
     'ipv4/ip_forward': forwards,
     'ipv6/conf/all/forwarding': forwards,
-    // Nobody else is there who could have the same address.
+    // No other host could have the same address.
     'ipv6/conf/all/accept_dad': 0,
     'ipv6/conf/default/accept_dad': 0,
     'ipv6/conf/default/dad_transmits': 0,
-    // Packets may come back another way than they went.
+    // Return packets may take another route.
     'ipv4/conf/all/rp_filter': 0,
     'ipv4/conf/default/rp_filter': 0,
-    // As Docker sets it: everybody may send echoes.
+    // As Docker sets it: every user may send echoes.
     'ipv4/ping_group_range': '0 2147483647',
     // Of several ways, one for each flow: by addresses, protocol and ports, as they stand in the packet
     // (by itself Linux would remember here from which socket it came).
@@ -152,7 +152,7 @@ function devicesOf(host: Host): string[] {
   return ['link set lo up', ...devices]
 }
 
-/** Which networks (of cables) each host reaches over which cable; those that it stands in go without saying. */
+/** The networks that each host reaches over each cable, without directly connected ones. */
 const ROUTES: Record<Host, readonly (readonly [networks: readonly number[], over: number])[]> = {
   client: [[[2, 3, 4, 5, 6, 7], 1]],
   r1: [[[3, 4], 2]],

@@ -1,4 +1,4 @@
-// The process behind monitor-process.ts: does what the lines of its input say, until that ends.
+// The process behind monitor-process.ts: executes the commands of its input until the end of it.
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
@@ -102,12 +102,12 @@ function answer(question: Question): Promise<unknown> {
   }
 }
 
-async function take(line: string): Promise<void> {
+async function runLine(line: string): Promise<void> {
   const { id, ...question } = JSON.parse(line) as { id: number } & Question
   const said = await answer(question)
   process.stdout.write(`${JSON.stringify({ id, answer: said })}\n`)
 }
 
-// Many may be under way at a time.
-for await (const line of createInterface({ input: process.stdin })) void take(line)
+// Many may run concurrently.
+for await (const line of createInterface({ input: process.stdin })) void runLine(line)
 process.exit(0)

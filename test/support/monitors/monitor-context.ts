@@ -1,4 +1,4 @@
-// The context that a monitor gets in tests: a real dialler, and a signal that the test holds.
+// The context of a monitor in tests: a real dialler, and a signal of the test.
 import { createDialler } from '../../../src/network/dialler.ts'
 import { DeadlineReached } from '../../../src/network/deadline.ts'
 import type { ScriptContext } from '../../../src/scripts/context.ts'
@@ -30,14 +30,14 @@ export function testContext(options: ContextOptions = {}): ScriptContext {
   }
 }
 
-/** A signal that the runner's deadline aborts after so many milliseconds. */
+/** A signal that aborts after so many milliseconds like the runner's deadline. */
 export function deadlineAfter(deadlineMs: number): AbortSignal {
   const controller = new AbortController()
   setTimeout(() => controller.abort(new DeadlineReached(deadlineMs)), deadlineMs).unref()
   return controller.signal
 }
 
-/** A resolver that knows these names only; an unknown one never resolves until aborted. */
+/** A resolver that knows only these names; an unknown one stays pending until aborted. */
 export function fixedResolver(names: Record<string, string[]>): Resolver {
   return {
     resolve(host, _family, signal) {

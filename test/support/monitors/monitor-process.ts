@@ -1,39 +1,39 @@
-// Runs monitors in a process of its own, so that it can stand in another network, as another user, or with
-// fewer privileges than the test.
+// Runs monitors in a separate process: in another network, as another user, or with fewer privileges than the
+// test.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import type { Observation } from '../../../src/contract/observation.ts'
 
-/** What a run is to be cut short by. */
+/** What ends a run early. */
 export interface RunOptions {
   /** The deadline that the runner would set; the monitor's own without it. */
   deadlineMs?: number
-  /** Cancels the run after so long. */
+  /** Cancels the run after this time. */
   cancelMs?: number
   blocked?: string[]
 }
 
-/** How a run went. */
+/** The outcome of a run. */
 export interface Ran {
-  /** Absent when the run rejected. */
+  /** Undefined when the run rejected. */
   observation?: Observation
   rejected?: string
   tookMs: number
-  /** From the abort to the end, for a run that was cut short. */
+  /** From the abort to the end, for an aborted run. */
   overrunMs?: number
 }
 
 export interface MonitorProcess extends AsyncDisposable {
   readonly pid: number
-  /** Runs the definition; the process may have many runs under way. */
+  /** Runs the definition; runs may be concurrent. */
   run(definition: Record<string, unknown>, options?: RunOptions): Promise<Ran>
   /**
-   * Listens in the process' network; tells the port. A UDP port answers with what it gets; of SCTP there is
-   * no more than the first answer.
+   * Listens in the network of the process; resolves with the port. A UDP port echoes; SCTP gives only the first
+   * answer.
    */
   listen(protocol: 'tcp' | 'udp' | 'sctp', host: string, port?: number): Promise<number>
-  /** Descriptors that the process has open. */
+  /** Open descriptors of the process. */
   descriptors(): Promise<number>
 }
 

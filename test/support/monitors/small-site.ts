@@ -1,4 +1,4 @@
-// A small site for scripts: pages with what browsers report about pages, and an API.
+// A small site for scripts: pages with everything that browsers report, and an API.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll } from 'vitest'
@@ -15,7 +15,7 @@ const PAGES: Readonly<Record<string, string>> = {
 }
 const PICTURE = '<svg xmlns="http://www.w3.org/2000/svg" width="400" height="300"/>'
 
-/** Starts it; gives its address, and the requests that came. */
+/** Starts the site; returns its address and the received requests. */
 export async function startSmallSite(): Promise<{ url: string; requests: string[] }> {
   const requests: string[] = []
   const server = createServer((request, response) => {

@@ -1,5 +1,4 @@
-// What TCP servers of tests do with a connection, each in one way: silent, closing, flooding, echoing,
-// SMTP-like…
+// Behaviours of TCP servers in tests: unresponsive, closing, flooding, echoing, SMTP-like…
 import type { Socket } from 'node:net'
 import { createServer as createTlsServer, TLSSocket, type TlsOptions } from 'node:tls'
 import { listening, type TestServer } from '../test-server.ts'
@@ -15,22 +14,22 @@ export function startTls(options: TlsOptions, behave: Behaviour): Promise<TestSe
   return listening(server.on('tlsClientError', () => {}))
 }
 
-/** Accepts and says nothing, for ever. */
-export const silent: Behaviour = (socket) => void socket.resume()
+/** Accepts and never sends anything. */
+export const unresponsive: Behaviour = (socket) => void socket.resume()
 
-/** Ends the connection as soon as it stands. */
+/** Ends the connection at once. */
 export const closing: Behaviour = (socket) => void socket.end()
 
-/** Sends one text and goes on listening. */
+/** Sends one text and keeps the connection open. */
 export const saying =
   (text: string | Buffer): Behaviour =>
   (socket) =>
     void socket.write(text)
 
-/** Sends back what comes. */
+/** Echoes received data. */
 export const echoing: Behaviour = (socket) => void socket.pipe(socket)
 
-/** Breaks the connection with a reset at the first data. */
+/** Resets the connection at the first data. */
 export const resetting: Behaviour = (socket) => {
   socket.once('data', () => socket.resetAndDestroy())
 }

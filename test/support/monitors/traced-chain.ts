@@ -9,7 +9,7 @@ import {
 } from './monitor-process.ts'
 import { missing } from '../needs.ts'
 
-/** Why there can be no such chain here, or undefined when there can. */
+/** The missing requirement of such a chain here, or undefined. */
 export const chainNeeds =
   missing('ip', 'nft', 'setpriv', 'dnsmasq') ??
   (process.getuid?.() === 0 ? undefined : 'needs root')
@@ -23,9 +23,9 @@ export const CASES = FAMILIES.flatMap((family) =>
   PROTOCOLS.map((protocol) => ({ family, protocol })),
 )
 
-/** What a trace came to. */
+/** The outcome of a trace. */
 export interface TraceRan extends Ran {
-  seen: TraceObserved
+  facts: TraceObserved
   codes: string[]
   /** Of the first failure. */
   message: string
@@ -44,9 +44,9 @@ export interface TracedChain extends AsyncDisposable {
   ): Promise<TraceRan>
   /** Like `HopChain.firewall`, until `restore`. */
   firewall(host: Host, hook: 'input' | 'output' | 'forward', ...rules: string[]): void
-  /** `ip route` with these words on the host, until `restore` takes it back with those. */
-  route(host: Host, family: Family, words: string, back: string): void
-  /** Makes everything as it was. */
+  /** `ip route` with `args` on the host, undone by `restore` with `back`. */
+  route(host: Host, family: Family, args: string, back: string): void
+  /** Undoes all changes. */
   restore(): void
 }
 
@@ -73,7 +73,7 @@ export async function createTracedChain(): Promise<TracedChain> {
       const failures = ran.observation?.failures ?? []
       return {
         ...ran,
-        seen: ran.observation?.observed as unknown as TraceObserved,
+        facts: ran.observation?.observed as unknown as TraceObserved,
         codes: failures.map(({ code }) => code),
         message: failures[0]?.message ?? '',
       }
@@ -82,8 +82,8 @@ export async function createTracedChain(): Promise<TracedChain> {
       undo.push(() => chain.firewall(host, 'output'))
       chain.firewall(host, hook, ...rules)
     },
-    route(host, family, words, back) {
-      chain.route(host, family, ...words.split(' '))
+    route(host, family, args, back) {
+      chain.route(host, family, ...args.split(' '))
       undo.push(() => chain.route(host, family, ...back.split(' ')))
     },
     restore() {
@@ -95,12 +95,12 @@ export async function createTracedChain(): Promise<TracedChain> {
       chain[Symbol.dispose]()
     },
   }
-  // Neighbours look each other up once; the first probes would wait for that.
+  // Neighbour discovery happens once; otherwise the first probes would wait for it.
   for (const { family, protocol } of CASES) await traced.trace(family, protocol)
   return traced
 }
 
-/** The addresses of the hops; null for a silent one. */
+/** The addresses of the hops; null for one without an answer. */
 export function addressesOf({ hops }: TraceObserved): (string | null)[] {
   return hops.map(({ address }) => address)
 }

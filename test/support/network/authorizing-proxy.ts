@@ -1,9 +1,9 @@
-// Puts a run's proxy within reach of programs that take no password for a proxy on their command line.
+// Makes a run's proxy usable for programs without a command-line option for a proxy password.
 import { createServer, request } from 'node:http'
 import { connect, type AddressInfo, type Socket } from 'node:net'
 import type { RunProxy } from '../../../src/sandbox/egress/run-proxy.ts'
 
-/** A proxy in front of the proxy, that adds the password. */
+/** A proxy in front of the run's proxy that adds the password. */
 export interface AuthorizingProxy {
   server: string
   close(): void

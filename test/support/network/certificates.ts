@@ -1,5 +1,5 @@
-// Certificates made at run time by the openssl command: an authority of our own and whatever it is asked
-// to issue, expired and future ones included.
+// Certificates made at run time by the openssl command: a test authority and the certificates that it issues,
+// expired and future ones included.
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,8 +11,8 @@ export interface KeyPair {
   key: string
 }
 
-/** What a certificate is for and when. */
-export interface CertificateWish {
+/** Options of a certificate. */
+export interface CertificateOptions {
   /** `DNS:…` and `IP:…`, separated by commas. */
   names?: string
   /** Days from now. */
@@ -25,7 +25,7 @@ export interface CertificateWish {
 /** A certificate authority that nobody trusts by default. */
 export interface Authority {
   ca: string
-  issue(wish?: CertificateWish): KeyPair
+  issue(options?: CertificateOptions): KeyPair
   /** A certificate that is signed by itself. */
   selfSigned(): KeyPair
 }
@@ -38,7 +38,7 @@ export function createAuthority(): Authority {
   const ca = selfSigned('/CN=Test Authority', 'CA:TRUE', '')
   return {
     ca: ca.cert,
-    issue: (wish = {}) => inFolder((folder) => issue(folder, ca, wish)),
+    issue: (options = {}) => inFolder((folder) => issue(folder, ca, options)),
     selfSigned: () => selfSigned('/CN=localhost', 'CA:FALSE', LOCAL),
   }
 }
@@ -58,23 +58,23 @@ function selfSigned(subject: string, basicConstraints: string, names: string): K
   })
 }
 
-function issue(folder: string, ca: KeyPair, wish: CertificateWish): KeyPair {
+function issue(folder: string, ca: KeyPair, options: CertificateOptions): KeyPair {
   writeFileSync(join(folder, 'index.txt'), '')
   writeFileSync(join(folder, 'serial'), '1000')
   writeFileSync(join(folder, 'ca.pem'), ca.cert)
   writeFileSync(join(folder, 'ca-key.pem'), ca.key)
-  writeFileSync(join(folder, 'ca.cnf'), configuration(wish.names ?? LOCAL))
+  writeFileSync(join(folder, 'ca.cnf'), configuration(options.names ?? LOCAL))
   openssl(folder, [
     ...'req -new -newkey rsa:2048 -subj /CN=leaf.test -keyout key.pem -out request.pem'.split(' '),
-    ...(wish.passphrase === undefined ? ['-nodes'] : ['-passout', `pass:${wish.passphrase}`]),
+    ...(options.passphrase === undefined ? ['-nodes'] : ['-passout', `pass:${options.passphrase}`]),
   ])
   openssl(folder, [
     ...'ca -batch -notext -config ca.cnf -in request.pem -out cert.pem'.split(' '),
     ...'-cert ca.pem -keyfile ca-key.pem'.split(' '),
     '-startdate',
-    asn1Time(wish.fromDays ?? -1),
+    asn1Time(options.fromDays ?? -1),
     '-enddate',
-    asn1Time(wish.toDays ?? 30),
+    asn1Time(options.toDays ?? 30),
   ])
   return pairIn(folder)
 }
@@ -111,8 +111,8 @@ function asn1Time(days: number): string {
   return `${iso.replaceAll(/[-:T]/g, '').slice(0, 14)}Z`
 }
 
-function openssl(folder: string, words: string[]): void {
-  execFileSync('openssl', words, { cwd: folder, stdio: ['ignore', 'ignore', 'pipe'] })
+function openssl(folder: string, args: string[]): void {
+  execFileSync('openssl', args, { cwd: folder, stdio: ['ignore', 'ignore', 'pipe'] })
 }
 
 function inFolder<T>(work: (folder: string) => T): T {

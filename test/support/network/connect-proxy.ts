@@ -1,4 +1,4 @@
-// A proxy that makes tunnels and forwards plain HTTP, with credentials where a test wants them.
+// A proxy that makes tunnels and forwards plain HTTP, optionally with credentials.
 import { request as httpRequest, createServer, type IncomingMessage } from 'node:http'
 import { createServer as createHttpsServer } from 'node:https'
 import { connect, type Socket } from 'node:net'
@@ -13,34 +13,34 @@ export interface ProxyOptions {
   /** Answer every CONNECT with this head instead of making a tunnel. */
   answer?: string
   /** Never answer CONNECT. */
-  silent?: boolean
-  /** Where names lead that no resolver knows. */
+  unresponsive?: boolean
+  /** Addresses of names that no resolver knows. */
   names?: Record<string, string>
   /** The address of this machine that it listens on; loopback by default. */
   host?: string
 }
 
-/** A running proxy; `seen` has the request line of every request. */
-export type ConnectProxy = TestServer & { seen: string[] }
+/** A running proxy; `requestLines` has the request line of every request. */
+export type ConnectProxy = TestServer & { requestLines: string[] }
 
 /** Starts the proxy. */
 export async function startConnectProxy(options: ProxyOptions = {}): Promise<ConnectProxy> {
-  const seen: string[] = []
+  const requestLines: string[] = []
   const server = options.tls === undefined ? createServer() : createHttpsServer(options.tls)
   const denied = (request: IncomingMessage) =>
     options.credentials !== undefined &&
     request.headers['proxy-authorization'] !==
       `Basic ${Buffer.from(options.credentials).toString('base64')}`
   server.on('connect', (request: IncomingMessage, client: Socket) => {
-    seen.push(`CONNECT ${request.url}`)
+    requestLines.push(`CONNECT ${request.url}`)
     client.on('error', () => {})
-    if (options.silent === true) return
+    if (options.unresponsive === true) return
     if (options.answer !== undefined) client.end(options.answer)
     else if (denied(request)) client.end('HTTP/1.1 407 Proxy Authentication Required\r\n\r\n')
     else tunnel(request.url as string, client, options.names ?? {})
   })
   server.on('request', (request, response) => {
-    seen.push(`${request.method} ${request.url}`)
+    requestLines.push(`${request.method} ${request.url}`)
     if (denied(request)) {
       response.writeHead(407).end()
       return
@@ -54,7 +54,7 @@ export async function startConnectProxy(options: ProxyOptions = {}): Promise<Con
     onward.on('error', () => response.writeHead(502).end())
     request.pipe(onward)
   })
-  return Object.assign(await listening(server, options.host), { seen })
+  return Object.assign(await listening(server, options.host), { requestLines })
 }
 
 function tunnel(target: string, client: Socket, names: Record<string, string>): void {

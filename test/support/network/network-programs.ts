@@ -1,12 +1,12 @@
-// Run in a network of its own, where it is the name server on port 53: starts a site, lets real programs reach
-// for it from the sandbox by names, and writes what they said, a line of JSON each. Arguments: names of programs.
+// Run in a separate network, where it is the name server on port 53: starts a site, lets real programs connect to it
+// from the sandbox by names, and writes their output, a line of JSON each. Arguments: names of programs.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { sandboxed } from '../sandbox/sandboxed.ts'
 
-/** What one program said. */
+/** The outcome of one program. */
 export interface ProgramSaid {
   program: string
   /** The last of its output. */
@@ -35,22 +35,22 @@ const dnsmasq = spawn(
 )
 await once(dnsmasq.stderr, 'data')
 
-const told = Promise.withResolvers<void>()
+const released = Promise.withResolvers<void>()
 const site = createServer((request, response) => {
-  // The page is not whole before it has said how its socket fared.
-  if (request.url === '/told') told.resolve(void response.end())
-  if (request.url === '/late') void told.promise.then(() => response.end())
-  if (request.url === '/told' || request.url === '/late') return
+  // The page is complete only after the report of its socket.
+  if (request.url === '/released') released.resolve(void response.end())
+  if (request.url === '/late') void released.promise.then(() => response.end())
+  if (request.url === '/released' || request.url === '/late') return
   if (request.url === '/away') {
     response.writeHead(302, { location: 'http://metadata.test/latest' }).end()
     return
   }
   response.setHeader('content-type', 'text/html')
-  // With what browsers would speak UDP for.
+  // With triggers for UDP in browsers.
   response.setHeader('alt-svc', 'h3=":443"')
   response.end(`<title>-</title><p>reached ${request.headers.host?.split(':')[0]}</p><script>
 const socket = new WebSocket('ws://metadata.test/')
-socket.onerror = () => fetch('/told', { method: 'POST' }).then(() => (document.title = 'socket refused'))</script><img src="http://metadata.test/picture"><img src="/late">`)
+socket.onerror = () => fetch('/released', { method: 'POST' }).then(() => (document.title = 'socket refused'))</script><img src="http://metadata.test/picture"><img src="/late">`)
 })
 site.on('upgrade', (_, socket) => socket.destroy())
 await new Promise<void>((resolve) => site.listen(0, '::', resolve))

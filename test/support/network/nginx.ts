@@ -1,4 +1,4 @@
-// A real nginx on free ports of loopback with a folder of its own, for benchmarks and conformance tests.
+// A real nginx on free ports of loopback with a separate folder, for benchmarks and conformance tests.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -51,7 +51,7 @@ export async function startNginx(more = ''): Promise<Nginx> {
 }
 
 function configuration(folder: string, port: number, more: string): string {
-  // As root, nginx would serve as somebody who may not look into the folder.
+  // As root, nginx would serve as a user without access to the folder.
   const user = process.getuid?.() === 0 ? 'user root;' : ''
   return `
 ${user} daemon off; worker_processes 1; pid ${folder}/nginx.pid;

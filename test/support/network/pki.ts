@@ -1,17 +1,17 @@
-// A public key infrastructure made at run time by the openssl command: a root, an intermediate, whatever they
-// are asked to issue, and what they say about revocation (OCSP responses and lists).
+// A public key infrastructure made at run time by the openssl command: a root and an intermediate, the certificates
+// they issue, and their statements about revocation (OCSP responses and lists).
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { KeyPair } from './certificates.ts'
 
-/** What a certificate is to be. */
-export interface Wish {
+/** Options of a certificate. */
+export interface IssueOptions {
   subject?: string
   /** Alternative names as openssl writes them; `none` for no extension. */
   names?: string
-  /** `rsa:2048`, `ec:P-256`, `ed25519`; the words of `openssl genpkey` are made of it. */
+  /** `rsa:2048`, `ec:P-256`, `ed25519`: turned into arguments of `openssl genpkey`. */
   key?: string
   /** Days from now. */
   fromDays?: number
@@ -22,17 +22,17 @@ export interface Wish {
   ca?: boolean
 }
 
-/** How an OCSP response is made. */
-export interface OcspWish {
-  /** The certificate of a responder of its own; else the authority signs. */
+/** Options of an OCSP response. */
+export interface OcspOptions {
+  /** The pair of a delegated responder; without it the authority signs. */
   responder?: KeyPair
   /** Minutes until nextUpdate. */
   minutes?: number
-  /** Words more. */
-  words?: string[]
+  /** More arguments of `openssl ocsp`. */
+  args?: string[]
 }
 
-/** One authority, whose files live in a folder of its own. */
+/** One authority; its files are in a folder of their own. */
 export class LocalAuthority {
   readonly pair: KeyPair
   readonly #root: string
@@ -54,19 +54,24 @@ export class LocalAuthority {
     return new LocalAuthority(this.#root, pair)
   }
 
-  issue(wish: Wish = {}): KeyPair {
+  issue(options: IssueOptions = {}): KeyPair {
     const name = `leaf-${++this.#made}`
     const [keyFile, request, cert] = [`${name}.key`, `${name}.csr`, `${name}.pem`]
-    this.openssl(keyWords(wish.key ?? 'ec:P-256', keyFile))
-    const subject = wish.subject ?? '/CN=leaf.test'
+    this.openssl(keyArgs(options.key ?? 'ec:P-256', keyFile))
+    const subject = options.subject ?? '/CN=leaf.test'
     this.openssl(['req', '-new', '-key', keyFile, '-subj', subject, '-out', request])
-    writeFileSync(this.#path('ext.cnf'), extensionsOf(wish))
-    const words = ['ca', '-batch', '-notext', '-preserveDN', '-config', 'ca.cnf']
-    words.push('-in', request, '-out', cert, '-extfile', 'ext.cnf', '-extensions', 'own')
-    words.push('-startdate', asn1Time(wish.fromDays ?? -1), '-enddate', asn1Time(wish.toDays ?? 60))
-    const digest = wish.digest ?? 'sha256'
-    if (digest !== 'none') words.push('-md', digest)
-    this.openssl(words)
+    writeFileSync(this.#path('ext.cnf'), extensionsOf(options))
+    const args = ['ca', '-batch', '-notext', '-preserveDN', '-config', 'ca.cnf']
+    args.push('-in', request, '-out', cert, '-extfile', 'ext.cnf', '-extensions', 'own')
+    args.push(
+      '-startdate',
+      asn1Time(options.fromDays ?? -1),
+      '-enddate',
+      asn1Time(options.toDays ?? 60),
+    )
+    const digest = options.digest ?? 'sha256'
+    if (digest !== 'none') args.push('-md', digest)
+    this.openssl(args)
     return { cert: this.#read(cert), key: this.#read(keyFile) }
   }
 
@@ -76,14 +81,17 @@ export class LocalAuthority {
   }
 
   /** The list of revoked certificates, DER. */
-  list(words: string[] = ['-crldays', '7']): Buffer {
-    this.openssl(['ca', '-config', 'ca.cnf', '-gencrl', '-out', 'list.pem', ...words])
+  list(args: string[] = ['-crldays', '7']): Buffer {
+    this.openssl(['ca', '-config', 'ca.cnf', '-gencrl', '-out', 'list.pem', ...args])
     this.openssl(['crl', '-in', 'list.pem', '-outform', 'DER', '-out', 'list.der'])
     return readFileSync(this.#path('list.der'))
   }
 
   /** The response to a request (DER), or to one about this certificate. */
-  ocsp(request: Buffer | KeyPair, { responder, minutes = 60, words = [] }: OcspWish = {}): Buffer {
+  ocsp(
+    request: Buffer | KeyPair,
+    { responder, minutes = 60, args = [] }: OcspOptions = {},
+  ): Buffer {
     const signer = responder ?? this.pair
     writeFileSync(this.#path('signer.pem'), signer.cert)
     writeFileSync(this.#path('signer.key'), signer.key)
@@ -97,16 +105,16 @@ export class LocalAuthority {
     }
     const fixed = 'ocsp -index index.txt -CA ca.pem -rsigner signer.pem -rkey signer.key'
     const out = ['-respout', 'response.der', '-nmin', String(minutes)]
-    this.openssl([...fixed.split(' '), ...asked, ...out, ...words])
+    this.openssl([...fixed.split(' '), ...asked, ...out, ...args])
     return readFileSync(this.#path('response.der'))
   }
 
-  openssl(words: string[]): void {
+  openssl(args: string[]): void {
     try {
-      execFileSync('openssl', words, { cwd: this.#folder, stdio: ['ignore', 'pipe', 'pipe'] })
+      execFileSync('openssl', args, { cwd: this.#folder, stdio: ['ignore', 'pipe', 'pipe'] })
     } catch (error) {
       const { stderr } = error as { stderr: Buffer }
-      throw new Error(`openssl ${words.join(' ')}: ${stderr.toString()}`, { cause: error })
+      throw new Error(`openssl ${args.join(' ')}: ${stderr.toString()}`, { cause: error })
     }
   }
 
@@ -126,12 +134,12 @@ export interface Pki extends Disposable {
   /** What a client trusts. */
   ca: string
   /** A certificate of the intermediate with it behind, as servers send it. */
-  issue(wish?: Wish): KeyPair
-  /** Another authority under the root's roof, that nothing trusts. */
+  issue(options?: IssueOptions): KeyPair
+  /** Another authority, which nothing trusts. */
   stranger(): LocalAuthority
 }
 
-/** Makes both authorities; their files go with the disposal. */
+/** Makes both authorities; disposal removes their files. */
 export function createPki(): Pki {
   const folder = mkdtempSync(join(tmpdir(), 'vedette-pki-'))
   const root = new LocalAuthority(folder, rootPair(folder, '/O=Vedette Tests/CN=Test Root'))
@@ -146,8 +154,8 @@ export function createPki(): Pki {
     root,
     intermediate,
     ca: root.pair.cert,
-    issue(wish) {
-      const { cert, key } = intermediate.issue(wish)
+    issue(options) {
+      const { cert, key } = intermediate.issue(options)
       return { cert: cert + middle.cert, key }
     },
     stranger: () => new LocalAuthority(folder, rootPair(folder, '/CN=Unknown Root')),
@@ -156,10 +164,10 @@ export function createPki(): Pki {
 }
 
 function rootPair(folder: string, subject: string): KeyPair {
-  const words = 'req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 300'.split(' ')
+  const args = 'req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 300'.split(' ')
   const files = ['-keyout', 'root.key', '-out', 'root.pem']
   const uses = ['-addext', 'keyUsage=critical,keyCertSign,cRLSign,digitalSignature']
-  execFileSync('openssl', [...words, '-subj', subject, ...files, ...uses], {
+  execFileSync('openssl', [...args, '-subj', subject, ...files, ...uses], {
     cwd: folder,
     stdio: 'ignore',
   })
@@ -169,13 +177,13 @@ function rootPair(folder: string, subject: string): KeyPair {
   return { key: key as string, cert: cert as string }
 }
 
-function keyWords(key: string, out: string): string[] {
+function keyArgs(key: string, out: string): string[] {
   const [kind = '', size = ''] = key.split(':')
   if (kind === 'ec') {
     return ['genpkey', '-algorithm', 'EC', '-pkeyopt', `ec_paramgen_curve:${size}`, '-out', out]
   }
   if (kind === 'rsa') {
-    // Large keys of more primes are found much sooner, and nobody else sees a difference.
+    // Large keys of more primes are generated much faster and behave the same.
     const primes = Number(size) > 4096 ? ['-pkeyopt', 'rsa_keygen_primes:5'] : []
     const bits = ['-pkeyopt', `rsa_keygen_bits:${size}`]
     return ['genpkey', '-algorithm', 'RSA', ...bits, ...primes, '-out', out]
@@ -185,7 +193,7 @@ function keyWords(key: string, out: string): string[] {
 
 const LOCAL = 'DNS:localhost,IP:127.0.0.1'
 
-function extensionsOf({ names = LOCAL, ca = false, extensions = [] }: Wish): string {
+function extensionsOf({ names = LOCAL, ca = false, extensions = [] }: IssueOptions): string {
   const lines = [
     `basicConstraints=critical,CA:${ca ? 'TRUE' : 'FALSE'}`,
     'subjectKeyIdentifier=hash',

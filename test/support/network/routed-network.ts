@@ -1,5 +1,5 @@
-// Three network namespaces in a row, client – router – target, over IPv4 and IPv6, with nothing else in them:
-// a network to break in every way that a test likes.
+// A chain of three network namespaces, client – router – target, over IPv4 and IPv6, isolated from all others, in
+// which tests inject faults.
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 
@@ -11,14 +11,14 @@ export interface Addresses {
   /** The router's, on the client's side. */
   router: string
   target: string
-  /** Behind the router, and nobody has it. */
+  /** An unused address behind the router. */
   nobody: string
 }
 
 export interface RoutedNetwork {
   v4: Addresses
   v6: Addresses
-  /** Put before a command line, it runs the command there. */
+  /** Prefix of a command line, to run it there. */
   prefix(place: Place): string[]
   /** Runs commands there, one a line; throws when one fails. */
   run: (place: Place, commands: string) => string
@@ -30,8 +30,8 @@ const V6: Addresses = { router: 'fd01::1', target: 'fd02::2', nobody: 'fd02::99'
 
 /**
  * Makes the network; needs root and iproute2. The cables are `near`, client to router, and `far`, router to
- * target, named so at both ends. Nobody may send unprivileged echoes. The router tells a sender about
- * missing and prohibiting routes of IPv4 once a second, after five at once.
+ * target, named so at both ends. Unprivileged echoes are forbidden. The router reports missing and prohibiting
+ * routes of IPv4 to a sender once a second, after five at once.
  */
 export function createRoutedNetwork(): RoutedNetwork {
   const tag = randomBytes(3).toString('hex')
@@ -72,12 +72,11 @@ function lay(run: RoutedNetwork['run'], names: Record<Place, string>): void {
   run('router', join('near', '10.1.0.1/24', 'fd01::1/64'))
   run('router', join('far', '10.2.0.1/24', 'fd02::1/64'))
   run('target', join('far', '10.2.0.2/24', 'fd02::2/64', '10.2.0.1', 'fd02::1'))
-  // Who has objected a few times holds further objections back. To lift the limit (icmp_ratelimit=0) would
-  // not do: each objection would still use up the sender's allowance, and the router, which goes by the
-  // same allowance when a route is missing or prohibits, would say nothing of that for a second.
+  // Linux limits the rate of ICMP errors. icmp_ratelimit=0 does not help: each error would still use up the
+  // allowance of its sender, and the router would then suppress the errors of missing and prohibiting routes.
   const unlimited = 'net.ipv4.icmp_ratemask=0 net.ipv6.icmp.ratelimit=0'
   run('target', `sysctl -qw ${unlimited}`)
-  // A router also takes seconds to find that nobody is there.
+  // A router also needs seconds to find that a neighbour is missing.
   run(
     'router',
     `sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1

@@ -1,5 +1,5 @@
-// The agents' API on a real database and a real port, many of them on one database where wanted. Answers
-// are held against the API's own document.
+// The agents' API on a real database and a real port, also several on one database. Answers are checked against the
+// API's own document.
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { Registry } from 'prom-client'
@@ -32,13 +32,13 @@ export interface AgentsApi {
   registry: Registry
   document: ApiDocument
   check: CheckAnswer
-  /** What the app logged as a fault of ours. */
+  /** Faults of the platform in the app's log. */
   faults: string[]
   /** Rejects when there were faults. */
   close(): Promise<void>
 }
 
-/** Starts the API on a database, hearing news as a platform does; `close` ends it. */
+/** Starts the API on a database, subscribed to notifications like a platform; `close` ends it. */
 export async function startAgentsApi(
   { database, url: databaseUrl }: TestDatabase,
   options: Partial<AgentsAppOptions> = {},
@@ -75,7 +75,7 @@ export async function startAgentsApi(
     agents.notify(id)
     stands.resolve()
   }
-  const hearing = [
+  const listeners = [
     listen({ address, channel: AGENTS_CHANNEL, onNews, signal: stop.signal }),
     listen({
       address,
@@ -101,7 +101,7 @@ export async function startAgentsApi(
       stop.abort()
       server.closeAllConnections()
       server.close()
-      await Promise.all([once(server, 'close'), ...hearing])
+      await Promise.all([once(server, 'close'), ...listeners])
       locationKeys.close()
       if (faults.length > 0) throw new Error(`the app had faults: ${faults.join('')}`)
     },

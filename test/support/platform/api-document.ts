@@ -1,5 +1,5 @@
-// Holds answers against the OpenAPI document: a status that is not documented, a body that does not fit
-// or has a field too many, or a missing header is a failure.
+// Checks answers against the OpenAPI document: an undocumented status, a body that does not match or has an extra
+// field, or a missing header is a failure.
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
 
@@ -21,7 +21,7 @@ interface Operation {
   responses: Record<string, Answer>
 }
 
-/** As much of an OpenAPI document as tests look into. */
+/** The part of an OpenAPI document that tests read. */
 export interface ApiDocument {
   openapi: string
   info: { title: string; version: string }
@@ -29,7 +29,7 @@ export interface ApiDocument {
   components: { schemas: Record<string, object> }
 }
 
-/** Throws when an answer is not as the document says. */
+/** Throws when an answer differs from the document. */
 export type CheckAnswer = (
   method: string,
   path: string,
@@ -88,14 +88,14 @@ function templateOf(document: ApiDocument, path: string): string {
   return found ?? ''
 }
 
-/** What the router takes for a parameter, as its schema tells it. */
+/** The router's pattern for a parameter, by its schema. */
 function looksOf(parameter: Parameter | undefined): string {
   const { type, pattern } = parameter?.schema ?? {}
   if (type === 'integer') return '\\d{1,15}'
   return pattern?.replace(/^\^(.*)\$$/, '$1') ?? '[0-9A-Fa-f-]{36}'
 }
 
-/** Makes every object with named properties refuse others. */
+/** Makes every object with named properties reject others. */
 function close(node: unknown): void {
   if (typeof node !== 'object' || node === null) return
   const schema = node as Record<string, unknown>

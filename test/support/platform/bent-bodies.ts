@@ -1,11 +1,10 @@
-// Bodies that a client should not send: good ones with some of their fields replaced by what breaks things
-// elsewhere.
+// Invalid request bodies: valid ones with some fields replaced by problematic values.
 import * as fc from 'fast-check'
 
-/** Statuses that a client's own mistake may have. */
+/** Allowed statuses of a client error. */
 export const FAULT_OF_CLIENT = [200, 201, 204, 400, 404, 409, 413]
 
-/** Values that break things elsewhere. */
+/** Problematic values. */
 export const nasty = fc.oneof(
   fc.constantFrom<unknown>(
     null,

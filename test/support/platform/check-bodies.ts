@@ -1,6 +1,6 @@
-// A definition of every type of monitor that can be created, as small as the contract allows.
+// The minimal definition of every type of monitor that can be created.
 
-/** The last part of the path under /v1/checks, and what a definition of the type needs of its own. */
+/** The last part of the path under /v1/checks, and the required fields of the type. */
 export const CHECK_BODIES: [part: string, own: Record<string, unknown>][] = [
   [
     'api',

@@ -1,5 +1,5 @@
-// The command-line tool that people use with the product that this API is compatible with, as a client
-// that nobody here wrote. Installed into a cache at first use; it is no dependency of the project.
+// The command-line tool of the product that this API is compatible with, as an independent client. Installed into a
+// cache at first use; it is no dependency of the project.
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
@@ -13,7 +13,7 @@ const NODE = resolve(import.meta.dirname, '../../../node_modules/.bin/node')
 const INSTALL_MS = 180_000
 const COMMAND_MS = 60_000
 
-/** What one run of the tool left behind. */
+/** The outcome of one run of the tool. */
 export interface CliRun {
   exitCode: number
   stdout: string

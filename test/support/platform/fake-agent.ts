@@ -1,4 +1,4 @@
-// An agent as the platform sees it: it syncs over HTTP and keeps what it is told, and runs nothing.
+// An agent from the platform's view: it syncs over HTTP, stores its assignment, and runs nothing.
 import { randomUUID } from 'node:crypto'
 import {
   type AgentFacts,
@@ -10,7 +10,7 @@ import {
 import { manifestFor, VERSION } from '../../../src/contract/versions.ts'
 import type { AgentsApi } from './agents-api.ts'
 
-/** Where an agent calls. */
+/** The API that an agent calls. */
 export type AgentsEnd = Pick<AgentsApi, 'url' | 'check'>
 
 /** The answer to a sync. */
@@ -22,7 +22,7 @@ export interface SyncedAnswer {
   body: { message?: string; attributes?: Record<string, unknown> }
 }
 
-/** Facts of an agent of a version with everything that it can have. */
+/** Facts of an agent of this version with every ability. */
 export function agentFacts(facts: Partial<AgentFacts> = {}): AgentFacts {
   const version = facts.version ?? VERSION
   const manifest = manifestFor(version)
@@ -38,20 +38,20 @@ export function agentFacts(facts: Partial<AgentFacts> = {}): AgentFacts {
   }
 }
 
-/** A span of slots that are an agent's: [from, until). */
+/** A span of slots assigned to an agent: [from, until). */
 export interface OwnedSpan {
   from: number
   until: number
 }
 
-/** An agent that only listens. */
+/** An agent that only syncs. */
 export class FakeAgent {
   facts: AgentFacts
   have: string | null = null
   peers = 0
-  /** What it is to run now, as it was told last. */
+  /** The current assignment, from the last answer. */
   readonly monitors = new Map<string, AssignedMonitor>()
-  /** Every span that it was ever told of, by monitor; a later one replaces what it overlaps. */
+  /** Every span of all answers, by monitor; a later one replaces what it overlaps. */
   readonly spans = new Map<string, OwnedSpan[]>()
   readonly #secret: string
 
@@ -60,20 +60,20 @@ export class FakeAgent {
     this.facts = agentFacts(facts)
   }
 
-  /** As after a restart: another instance that holds nothing. */
+  /** As after a restart: another instance without assignment. */
   restart(facts: Partial<AgentFacts> = {}): void {
     this.facts = { ...this.facts, instance: randomUUID(), ...facts }
     this.have = null
   }
 
-  /** Syncs once and takes what the answer says. `waitMs` is 0 unless the request says otherwise. */
+  /** Syncs once and applies the answer. `waitMs` is 0 unless the request has it. */
   async sync(api: AgentsEnd, request: Partial<SyncRequest> = {}): Promise<SyncedAnswer> {
     const said = await this.send(api, { ...this.#request(), ...request })
-    if (said.answer !== undefined) this.#take(said.answer)
+    if (said.answer !== undefined) this.#apply(said.answer)
     return said
   }
 
-  /** Says that it leaves. */
+  /** Syncs with a handover of its monitors. */
   leave(api: AgentsEnd, request: Partial<SyncRequest> = {}): Promise<SyncedAnswer> {
     return this.sync(api, { state: 'leaving', leftAt: Date.now(), ...request })
   }
@@ -118,14 +118,14 @@ export class FakeAgent {
     }
   }
 
-  #take({ changes, revision, peers }: SyncAnswer): void {
+  #apply({ changes, revision, peers }: SyncAnswer): void {
     this.peers = peers
     this.have = revision
     if (changes === null) return
     if (changes.whole) {
-      const kept = new Set(changes.drop.map(({ monitorId }) => monitorId))
+      const ending = new Set(changes.drop.map(({ monitorId }) => monitorId))
       for (const [id, spans] of this.spans) {
-        if (kept.has(id)) continue
+        if (ending.has(id)) continue
         this.monitors.delete(id)
         for (const span of spans) span.until = Math.min(span.until, Date.now())
       }
@@ -143,7 +143,7 @@ export class FakeAgent {
     this.monitors.set(id, assigned)
     const { from, until = Infinity } = assigned
     const spans = this.spans.get(id) ?? []
-    // It takes the place of what was there: none of the slots before it is this agent's any more.
+    // The new span replaces the old one: the agent no longer owns earlier slots.
     for (const span of spans) span.until = Math.min(span.until, from, Date.now())
     this.spans.set(id, [...spans.filter((span) => span.until > span.from), { from, until }])
   }

@@ -1,41 +1,41 @@
-// Starts a platform, writes through it, kills it in the middle, and starts it again; in the end what was
-// acknowledged is compared with what is there.
+// Starts a platform, writes through it, kills it in the middle, and restarts it; in the end compares acknowledged
+// writes with stored ones.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type StartedPlatform, startPlatform } from './platform-process.ts'
 import {
   createIncident,
   createService,
-  keptCredentials,
+  storedCredentials,
   listNames,
   type Writer,
 } from './written-incidents.ts'
 
-/** How often a platform is killed. */
+/** Number of kills. */
 export const KILLS = 50
 
 const RATE_LIMIT = '10000000'
 const WRITERS = 4
-/** After this many acknowledged writes the next one is a good moment: others are under way. */
+/** Acknowledged writes before a kill, so that others are in progress. */
 const WRITES_MAX = 24
 
-/** What is there in the end. */
+/** The state at the end. */
 export interface Aftermath {
-  /** Of the last platform, which was told to stop. */
+  /** Exit code of the last platform, which was stopped by a signal. */
   exitCode: number | null
   acknowledged: number
-  /** Cut off by a kill; they may be there or not. */
+  /** Interrupted by a kill; they may be stored or not. */
   unanswered: number
-  /** Acknowledged and not there. */
+  /** Acknowledged but not stored. */
   lost: string[]
   doubled: string[]
   updatesPerIncident: number[]
 }
 
-/** What a whole story has to end with; an incident and its update come together or not at all. */
+/** Invariants at the end; an incident and its update are stored together or not at all. */
 export const NOTHING_LOST = { exitCode: 0, lost: [], doubled: [], updatesPerIncident: [1] }
 
-/** Runs the whole story on the database that `env` names; `dataDir` holds the credentials. */
+/** Runs the whole sequence on the database that `env` names; `dataDir` has the credentials. */
 export async function killInTheMiddle(
   env: Record<string, string>,
   dataDir: string,
@@ -45,7 +45,7 @@ export async function killInTheMiddle(
   let serviceId = ''
   for (let kill = 0; kill < KILLS; kill++) {
     const platform = await startPlatform({ ...env, RATE_LIMIT })
-    const writer = keptCredentials(dataDir)
+    const writer = storedCredentials(dataDir)
     serviceId ||= await createService(platform.url, writer)
     const writes = 1 + (kill % WRITES_MAX)
     asked += await writeUntilKilled(
@@ -59,7 +59,7 @@ export async function killInTheMiddle(
     await platform.ended
   }
   const platform = await startPlatform({ ...env, RATE_LIMIT })
-  const { counts, updates } = await listNames(platform.url, keptCredentials(dataDir))
+  const { counts, updates } = await listNames(platform.url, storedCredentials(dataDir))
   platform.kill('SIGTERM')
   return {
     exitCode: (await platform.ended).code,
@@ -80,7 +80,7 @@ interface Round {
   kill: number
 }
 
-/** Several writers at once; resolves with the number of writes that were asked for. */
+/** Several concurrent writers; resolves with the number of requested writes. */
 async function writeUntilKilled(round: Round, kill: () => void): Promise<number> {
   const { platform, writer, serviceId, acknowledged, writes } = round
   let asked = 0

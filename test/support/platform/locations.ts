@@ -1,5 +1,4 @@
-// Locations with keys and monitors, written straight into the database: what agents are given without the
-// public API in between.
+// Locations with keys and monitors, written directly into the database, without the public API.
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { slotsOf } from '../../../src/contract/timetable.ts'
 import type { Cipher } from '../../../src/platform/secrets/cipher.ts'
@@ -16,7 +15,7 @@ export interface TestLocation {
   secret: string
 }
 
-/** Makes a location with one key, in an account of its own unless one is given. */
+/** Makes a location with one key, by default in a new account. */
 export async function addLocation(
   database: Database,
   { accountId }: { accountId?: string } = {},
@@ -46,7 +45,7 @@ export async function addLocationKey(
   return { keyId, secret }
 }
 
-/** A monitor to be placed. */
+/** A monitor to assign. */
 export interface PlacedMonitor {
   id?: string
   checkType?: string
@@ -54,7 +53,7 @@ export interface PlacedMonitor {
   needs?: string[]
 }
 
-/** Places monitors in a location, all with one revision; their ids. */
+/** Assigns monitors to a location, all with one revision; their ids. */
 export async function placeMonitors(
   { database, cipher }: { database: Database; cipher: Cipher },
   location: Pick<TestLocation, 'id' | 'accountId'>,
@@ -98,7 +97,7 @@ export async function placeMonitors(
   return rows.map(({ id }) => id)
 }
 
-/** Raises the revision of a location, as every change of a placement does. */
+/** Raises the revision of a location, as every change of an assignment does. */
 export async function raiseRevision(tx: Queryable, locationId: string): Promise<number> {
   await lockLocation(tx, locationId)
   const [row] = await tx.query<{ revision: number }>(
@@ -109,8 +108,8 @@ export async function raiseRevision(tx: Queryable, locationId: string): Promise<
   return row?.revision ?? 0
 }
 
-/** Changes one placement as an edit of its monitor does; `untilMs` takes it away. */
-export function changePlacement(
+/** Changes one assignment like an edit of its monitor; `untilMs` ends it. */
+export function changeAssignment(
   database: Database,
   { locationId, monitorId, untilMs }: { locationId: string; monitorId: string; untilMs?: number },
 ): Promise<void> {
@@ -124,7 +123,7 @@ export function changePlacement(
   })
 }
 
-/** Writes a row of a result, in a partition that is made where there is none. */
+/** Writes a row of a result; creates its partition if needed. */
 export async function addResult(
   database: Database,
   location: Pick<TestLocation, 'id' | 'accountId'>,

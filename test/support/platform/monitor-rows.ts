@@ -1,4 +1,4 @@
-// Rows of locations, monitors and agents, written by SQL: for tests of what comes after them.
+// Rows of locations, monitors and agents, written by SQL, as preconditions of tests.
 import { randomUUID } from 'node:crypto'
 import type { Database } from '../../../src/database/database.ts'
 
@@ -19,7 +19,7 @@ export async function addLocation(database: Database, accountId: string): Promis
   return { id, slug }
 }
 
-/** What a monitor's rows may say. */
+/** Options of a monitor's rows. */
 export interface MonitorRowOptions {
   locations: readonly LocationRow[]
   activated?: boolean

@@ -1,7 +1,7 @@
-// Private locations made through the public API, for tests of what names them.
+// Private locations made through the public API, for tests that refer to them by name.
 import type { ApiClient } from './public-api.ts'
 
-/** Makes a location of that slug name; answers with its id. */
+/** Makes a location of that slug name; returns its id. */
 export async function makeLocation(client: ApiClient, slugName: string): Promise<string> {
   const body = { name: slugName, slugName }
   const made = await client.call<{ id: string }>('POST', '/v1/private-locations', { body })

@@ -1,10 +1,10 @@
-// Runtimes that cost nothing: this project's own Node.js, and one package, by which a script knows where it is.
+// Cheap runtimes: this project's own Node.js, and one package by which a script identifies its runtime.
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { INSTALLED_FILE, toolFolder } from '../../../src/scripts/toolchains.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 
-/** A toolchains in which `require('runtime-name')` of each runtime is its id. */
+/** A toolchains folder in which `require('runtime-name')` of each runtime is its id. */
 export function namedRuntimes(...ids: string[]): string {
   const tools = join(temporaryFolder(), 'tools')
   for (const id of ids) {

@@ -1,18 +1,18 @@
-// Monitors that stand in locations, written straight into the tables, and results as agents report them.
+// Monitors in locations, written directly into the tables, and results as agents report them.
 import { randomUUID } from 'node:crypto'
 import type { WireResult } from '../../../src/contract/protocol/agent-protocol.ts'
 import { type Slots, slotAtOrAfter } from '../../../src/contract/timetable.ts'
 import type { Database } from '../../../src/database/database.ts'
 import { addAccount } from './public-api.ts'
 
-/** A location, and who its agents report as. */
+/** A location and the identity of its agents. */
 export interface TestLocation {
   locationId: string
   accountId: string
   slugName: string
 }
 
-/** Makes a location, in an account of its own unless one is given. */
+/** Makes a location, by default in a new account. */
 export async function addLocation(
   database: Database,
   { accountId, slugName }: { accountId?: string; slugName?: string } = {},
@@ -27,13 +27,13 @@ export async function addLocation(
   return { locationId, accountId: account, slugName: slug }
 }
 
-/** A monitor that stands in a location. */
+/** A monitor in a location. */
 export interface PlacedMonitor extends Slots {
   monitorId: string
   fromMs: number
 }
 
-/** How a monitor stands there; times as in `expectations`. */
+/** Timing of a monitor in its location; times as in `expectations`. */
 export interface Placing extends Partial<Slots> {
   fromMs: number
   untilMs?: number
@@ -43,7 +43,7 @@ export interface Placing extends Partial<Slots> {
   monitorId?: string
 }
 
-/** Makes a monitor that stands in `location` from `fromMs` on; every 10 s unless it says otherwise. */
+/** Makes a monitor in `location` from `fromMs` on; every 10 s by default. */
 export async function addMonitor(
   database: Database,
   location: TestLocation,

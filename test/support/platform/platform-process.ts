@@ -6,14 +6,14 @@ import { afterAll } from 'vitest'
 
 const alive = new Set<ChildProcess>()
 
-// What a failed test leaves running must not outlive its file.
+// Processes of a failed test must not outlive its file.
 afterAll(() => {
   for (const child of alive) child.kill('SIGKILL')
 })
 
 const LAUNCH = fileURLToPath(new URL('../../../src/launch.js', import.meta.url))
 
-/** How a process ended, and what it wrote until then. */
+/** Exit and output of a process. */
 export interface Ended {
   code: number | null
   signal: NodeJS.Signals | null
@@ -45,7 +45,7 @@ export function startVedette(
   return new SpawnedProcess(child)
 }
 
-/** Starts `npm run <script>` of the project; signals reach npm alone, as those of a supervisor do. */
+/** Starts `npm run <script>` of the project; signals reach only npm, like those of a supervisor. */
 export function startScript(script: string, env: Record<string, string>): VedetteProcess {
   const { PATH, HOME } = process.env
   const child = spawn('npm', ['run', '--silent', script], {
@@ -125,15 +125,15 @@ export async function startPlatform(
   return Object.assign(started, { url })
 }
 
-/** Numbers of the processes whose command line has all of `words`, zombies left out. */
-export function processesWith(...words: string[]): number[] {
+/** Ids of the processes whose command line contains all `parts`, without zombies. */
+export function processesWith(...parts: string[]): number[] {
   return readdirSync('/proc')
     .map(Number)
     .filter((pid) => Number.isInteger(pid) && pid !== process.pid)
-    .filter((pid) => words.every((word) => commandLine(pid).includes(word)))
+    .filter((pid) => parts.every((part) => commandLine(pid).includes(part)))
 }
 
-/** Numbers of the direct children of a process. */
+/** Ids of the direct children of a process. */
 export function childrenOf(pid: number): number[] {
   return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
     .split(' ')
@@ -141,7 +141,7 @@ export function childrenOf(pid: number): number[] {
     .filter(Boolean)
 }
 
-/** What a process was started with; empty when it is gone. */
+/** The command line of a process; empty when it is gone. */
 export function commandLine(pid: number): string[] {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')

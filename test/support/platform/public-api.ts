@@ -1,5 +1,5 @@
-// The public API on a real database and a real port, with clients of every role. Each answer that passes
-// here is held against the API's own document.
+// The public API on a real database and a real port, with clients of every role. Each answer is checked against the
+// API's own document.
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import type { Server } from 'node:http'
@@ -13,7 +13,7 @@ import { createApiKey, findActiveKey } from '../../../src/platform/accounts/quer
 import type { Database } from '../../../src/database/database.ts'
 import { checkAgainst, type ApiDocument, type CheckAnswer } from './api-document.ts'
 
-/** A body of which a test knows the shape. */
+/** A body whose shape the test knows. */
 // oxlint-disable-next-line typescript/no-explicit-any -- bodies of many shapes are only looked into
 export type Loose = any
 
@@ -25,16 +25,16 @@ export interface ApiAnswer<Body = unknown> {
   body: Body
 }
 
-/** What a request may say beside its method and path. */
+/** Options of a request. */
 export interface ApiRequest {
   body?: unknown
   /** Sent as it is, instead of `body`. */
   raw?: string | Uint8Array<ArrayBuffer>
-  /** Added to those of the client; null takes one away. */
+  /** Added to those of the client; null removes one. */
   headers?: Record<string, string | null>
 }
 
-/** Someone with a key. */
+/** A client with a key. */
 export interface ApiClient {
   accountId: string
   secret: string
@@ -48,7 +48,7 @@ export interface PublicApi {
   port: number
   app: App
   document: ApiDocument
-  /** Rejects when the app logged a fault of ours. */
+  /** Rejects when the app logged a fault of the platform. */
   close(): Promise<void>
 }
 
@@ -100,7 +100,7 @@ async function close(server: Server): Promise<void> {
   await once(server, 'close')
 }
 
-/** Makes an account and answers with its id. */
+/** Makes an account; returns its id. */
 export async function addAccount(database: Database): Promise<string> {
   const id = randomUUID()
   await createAccount(database, { id, name: 'Acme' })

@@ -1,5 +1,5 @@
-// Results recorded as a platform does it, without agents: in locations of an account whose client reads
-// them again.
+// Results recorded as a platform records them, without agents: in locations of an account with a client that reads
+// them.
 import { randomUUID } from 'node:crypto'
 import type { ResultsAnswer } from '../../../src/contract/protocol/agent-protocol.ts'
 import type { OnRecorded } from '../../../src/platform/results/recorded.ts'
@@ -17,19 +17,19 @@ export interface Report {
   at: TestLocation
   results: unknown[]
   nowMs: number
-  /** How far back results are taken; default a day. */
+  /** Maximum age of accepted results; default a day. */
   retentionMs?: number
   onRecorded?: OnRecorded[]
   agentId?: string
 }
 
-/** Records them, as of an agent that nobody knows unless it is named. */
+/** Records results, by default of an unknown agent. */
 export function report(database: Database, given: Report): Promise<ResultsAnswer> {
   const { at, retentionMs = DAY_MS, onRecorded = [], agentId = randomUUID(), ...rest } = given
   return recordResults(database, { key: at, agentId, retentionMs, onRecorded, ...rest })
 }
 
-/** Rolls up the hours before `sweptMs`, as if their slots were accounted for. */
+/** Rolls up the hours before `sweptMs`, as if they had been swept. */
 export async function rollUpUntil(database: Database, sweptMs: number): Promise<void> {
   await database.query(
     `insert into accounting (swept_until_ms) values ($1)

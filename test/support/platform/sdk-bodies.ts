@@ -1,5 +1,5 @@
-// Definitions as a typed client sends them: one structure for several types, with every field in it, zero
-// values for what was never set, and null for empty lists and pointers.
+// Definitions as a typed client sends them: one structure for several types with all fields, zero values for unset
+// fields, and null for empty lists and pointers.
 
 const ZERO_DATE = '0001-01-01T00:00:00Z'
 const alertSettings = {
@@ -60,7 +60,7 @@ const check = {
   runtimeId: null,
   sslCheck: false,
 }
-/** What the structures of uptime monitors have in common. */
+/** The common structure of uptime monitors. */
 const monitor = { ...common, alertSettings, created_at: ZERO_DATE, updated_at: ZERO_DATE }
 
 /** The last part of the path under /v1/checks, and a body without its name and locations. */

@@ -1,4 +1,4 @@
-// A heartbeat check as an earlier version kept it: the API creates none.
+// A heartbeat check as an earlier version stored it: the API creates none.
 import { randomUUID } from 'node:crypto'
 import { changing, readCheckContext, saveChecks } from '../../../src/platform/checks/writing.ts'
 import { draftCheck } from '../../../src/platform/checks/draft.ts'
@@ -6,15 +6,15 @@ import { effectiveCheck } from '../../../src/platform/checks/effective.ts'
 import type { Cipher } from '../../../src/platform/secrets/cipher.ts'
 import type { Database } from '../../../src/database/database.ts'
 
-/** What a heartbeat check is made of. */
+/** A definition of a heartbeat check. */
 export const HEARTBEAT_BODY = {
   name: 'nightly',
   privateLocations: [],
   heartbeat: { period: 5, periodUnit: 'minutes', grace: 1, graceUnit: 'minutes' },
 }
 
-/** Keeps a heartbeat check in the account and answers with its id. */
-export async function keepHeartbeat(
+/** Stores a heartbeat check in the account; returns its id. */
+export async function storeHeartbeat(
   parts: { database: Database; cipher: Cipher },
   accountId: string,
   file: { name: string; key: string } | null = null,
@@ -22,14 +22,14 @@ export async function keepHeartbeat(
   const id = randomUUID()
   const all = { ...parts, clock: Date }
   await changing(all, accountId, async (tx) => {
-    const surroundings = await readCheckContext(tx, all, { accountId, groupIds: [] })
+    const checkContext = await readCheckContext(tx, all, { accountId, groupIds: [] })
     const draft = draftCheck('HEARTBEAT', HEARTBEAT_BODY, {
-      kept: undefined,
-      checkContext: surroundings,
+      stored: undefined,
+      checkContext,
     })
     if (!draft.ok) throw new Error('the heartbeat check is not as declared')
     const check = { id, checkType: 'HEARTBEAT' as const, definition: draft.definition, file }
-    const settled = effectiveCheck(check, surroundings)
+    const settled = effectiveCheck(check, checkContext)
     if ('problems' in settled) throw new Error('the heartbeat check has no place')
     await saveChecks(tx, all, accountId, [{ ...check, settled }])
   })

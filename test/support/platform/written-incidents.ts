@@ -1,8 +1,8 @@
-// Writes incidents as fast as answers come, remembers which were acknowledged, and counts them afterwards.
+// Writes incidents as fast as answers arrive, records the acknowledged ones, and counts them afterwards.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** Who writes. */
+/** The account and key of a writer. */
 export interface Writer {
   accountId: string
   adminApiKey: string
@@ -13,8 +13,8 @@ interface Listed {
   nextId: string | null
 }
 
-/** The credentials that a platform kept in its folder. */
-export function keptCredentials(dataDir: string): Writer {
+/** The credentials that a platform stored in its folder. */
+export function storedCredentials(dataDir: string): Writer {
   return JSON.parse(readFileSync(join(dataDir, 'credentials.json'), 'utf8')) as Writer
 }
 
@@ -48,7 +48,7 @@ export async function createIncident(
   const body = { name, severity: 'MINOR', services, incidentUpdates }
   try {
     const answer = await call(`${url}/v1/status-pages/incidents`, writer, body)
-    // An answer that is cut short acknowledges nothing.
+    // A truncated answer acknowledges nothing.
     await answer.text()
     return answer.status
   } catch {
@@ -56,7 +56,7 @@ export async function createIncident(
   }
 }
 
-/** How often each name is there, and the number of updates of each incident. */
+/** Number of incidents by name, and of updates by incident. */
 export async function listNames(
   url: string,
   writer: Writer,

@@ -1,5 +1,5 @@
-// Becomes the program that its arguments name, behind a filter that refuses what Docker's default seccomp
-// profile refuses to a container without further capabilities, of the calls that a sandbox would use.
+// Executes its arguments behind a filter of system calls: of the calls that a sandbox uses, it refuses those that
+// Docker's default seccomp profile refuses to a container without further capabilities.
 import {
   addressOf,
   architectureOf,
@@ -52,7 +52,7 @@ const filter = Buffer.alloc(16)
 filter.writeUInt16LE(program.length, 0)
 filter.writeBigUInt64LE(addressOf(instructions), 8)
 prctl(PR_SET_NO_NEW_PRIVS, 1)
-// For all threads, since any of them may become the program.
+// For all threads, since any of them may execute the program.
 if (seccompFilter(1, filter) !== 0) throw new Error('the filter was refused')
 
 const [command, ...args] = process.argv.slice(2) as [string, ...string[]]

@@ -1,13 +1,13 @@
-// Runs a filter of system calls as the kernel would: the part of classic BPF that seccomp filters use.
+// An interpreter of system call filters: the part of classic BPF that seccomp filters use.
 
-/** What a filter is asked about. */
+/** The input of a filter. */
 export interface FilteredCall {
   number: number
   audit: number
   arguments?: readonly bigint[]
 }
 
-/** The filter's answer: the value that it returns (linux/seccomp.h). Throws where it runs over its end. */
+/** The filter's return value (linux/seccomp.h). Throws where it runs past its end. */
 export function filtered(
   program: Buffer,
   { number, audit, arguments: given = [] }: FilteredCall,

@@ -1,4 +1,4 @@
-// Runs hostile scripts under agents of every kind, beside a well-behaved one that must notice nothing.
+// Runs hostile scripts under agents of every kind, next to a well-behaved one that must not be affected.
 import { existsSync } from 'node:fs'
 import { mkdtemp, rm, chmod } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -15,7 +15,7 @@ import {
 } from './stand-in.ts'
 import { eventually } from '../eventually.ts'
 
-/** A script, and what must become of it. */
+/** A script and its expected end. */
 export interface HostileScript {
   does: string
   request(standIn: StandIn): Omit<StandInRequest, 'id'>
@@ -34,12 +34,12 @@ export const shell = (script: string, ...args: string[]): Command => ({
   args: ['-c', script, 'sh', ...args],
 })
 
-/** Runs each of them as a test, under an agent that is root, and in a container as root and as nobody. */
+/** Runs each script as a test, under an agent that is root, and in a container as root and as nobody. */
 export function testHostileScripts(scripts: readonly HostileScript[]): void {
   describe.each(['root', 'root of a container', 'nobody in a container'] as const)(
     'under an agent that is %s',
     (as) => {
-      const lacked = missingFor(as)
+      const missing = missingFor(as)
       let standIn: StandIn
       let root: string
       let beats = 0
@@ -47,7 +47,7 @@ export function testHostileScripts(scripts: readonly HostileScript[]): void {
       let isNeighbourDone = false
 
       beforeAll(async () => {
-        if (lacked !== undefined) return
+        if (missing !== undefined) return
         root = await mkdtemp(join(tmpdir(), 'vedette-sandbox-'))
         await chmod(root, 0o777)
         standIn = await startStandIn(root, as)
@@ -60,7 +60,7 @@ export function testHostileScripts(scripts: readonly HostileScript[]): void {
         await beat()
       })
       afterAll(async () => {
-        if (lacked !== undefined) return
+        if (missing !== undefined) return
         await standIn.kill()
         await rm(root, { recursive: true, force: true })
       })
@@ -71,7 +71,7 @@ export function testHostileScripts(scripts: readonly HostileScript[]): void {
         expect(isNeighbourDone).toBe(false)
       }
 
-      test.skipIf(lacked !== undefined).for(scripts)('a script $does', async (one) => {
+      test.skipIf(missing !== undefined).for(scripts)('a script $does', async (one) => {
         const answer = await standIn.run(one.request(standIn))
         expect(answer.end).toMatchObject({ leftBehind: 0 })
         expect([one.outcome].flat()).toContain(answer.end.outcome)

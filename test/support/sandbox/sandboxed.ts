@@ -1,4 +1,4 @@
-// Runs a command in a sandbox from inside the test, with bounds that leave it room.
+// Runs a command in a sandbox of the test's own process, with generous limits.
 import { mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ import { removeTree } from '../../../src/sandbox/remove-tree.ts'
 
 const MEBIBYTE = 1_048_576
 
-/** Room for a browser. */
+/** Enough for a browser. */
 export const ROOMY: SandboxLimits = {
   wallMs: 240_000,
   cpuMs: 60_000,
@@ -24,7 +24,7 @@ export const ROOMY: SandboxLimits = {
   openFiles: 4096,
 }
 
-/** What a test may want otherwise. */
+/** Overrides of a test. */
 export type SandboxTestOptions = Omit<Partial<SandboxRequest>, 'limits' | 'args' | 'folder'> & {
   args: (folder: string) => string[]
   limits?: Partial<SandboxLimits>

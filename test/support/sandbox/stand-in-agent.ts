@@ -1,6 +1,6 @@
-// Stands in for an agent whose sandboxes are tested: a process with secrets in its environment, its memory and
-// its data folder, that runs one well-behaved script all the time, and beside it what it is told to.
-// Requests and answers are lines of JSON on standard input and output.
+// A stand-in for an agent whose sandboxes are tested: a process with secrets in its environment, its memory and its
+// data folder. It always runs one well-behaved script, and others on request. Requests and answers are lines of
+// JSON on standard input and output.
 import { chmodSync, mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
@@ -15,7 +15,7 @@ import type { StandInRequest, StandInFacts } from './stand-in.ts'
 
 const MEBIBYTE = 1_048_576
 const LIMITS = {
-  // A busy machine gives a run little of the processor: other limits end it first.
+  // On a busy machine a run gets little CPU time: other limits end it first.
   wallMs: 240_000,
   cpuMs: 20_000,
   memoryBytes: 256 * MEBIBYTE,
@@ -30,7 +30,7 @@ const root = process.argv[2] as string
 const dataFolder = join(root, 'data')
 mkdirSync(dataFolder, { mode: 0o700 })
 writeFileSync(join(dataFolder, 'key'), 'planted-secret', { mode: 0o600 })
-// Readable for all, so that nothing but the sandbox keeps it.
+// Readable for all, so that only the sandbox protects it.
 writeFileSync(join(root, 'spool'), 'planted-secret', { mode: 0o666 })
 
 const settings = JSON.parse(process.argv[3] ?? '{}') as { isolation?: 'best' }
@@ -81,7 +81,7 @@ async function run(request: StandInRequest): Promise<void> {
   say({ id: request.id, end, tookMs, folder, rss: before })
 }
 
-/** Local sockets of the agent's system, such as a container engine's, that anybody may connect to. */
+/** Local sockets of the agent's system with access for everybody, such as a container engine's. */
 const service = createServer((socket) => socket.end('planted-secret'))
 service.listen(join(root, 'service.sock'), () => {
   chmodSync(join(root, 'service.sock'), 0o777)

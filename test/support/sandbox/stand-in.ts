@@ -1,4 +1,4 @@
-// Starts the stand-in agent of sandboxed-agent.ts as root or as nobody, and looks for what its runs have left.
+// Starts the stand-in agent (stand-in-agent.ts) as root or as nobody, and finds the leftovers of its runs.
 import { spawn } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
@@ -20,9 +20,9 @@ export interface StandInRequest {
   ask?: Partial<StopRequest>
   /** Written into its folder before it starts. */
   files?: Record<string, string>
-  /** It is cancelled when its output has this. */
+  /** Cancels the run when its output contains this. */
   stopAt?: string
-  /** Its output is passed on as it comes. */
+  /** Whether output is reported as it arrives. */
   echo?: boolean
 }
 
@@ -32,7 +32,7 @@ export interface StandInFacts {
   root: string
 }
 
-/** What became of a run. */
+/** The end of a run. */
 export interface StandInAnswer {
   end: SandboxEnd
   tookMs: number
@@ -42,19 +42,22 @@ export interface StandInAnswer {
 /** The stand-in, running. */
 export interface StandIn {
   facts: StandInFacts
-  run(request: Omit<StandInRequest, 'id'>, hear?: (said: Heard) => void): Promise<StandInAnswer>
+  run(
+    request: Omit<StandInRequest, 'id'>,
+    onOutput?: (said: StandInOutput) => void,
+  ): Promise<StandInAnswer>
   /** Kills it as the system would. */
   kill(): Promise<void>
 }
 
-export interface Heard {
+export interface StandInOutput {
   output?: string
   message?: unknown
 }
 
-/** Every secret that is planted says this. */
+/** Part of every planted secret. */
 export const PLANTED = 'planted-secret'
-/** What a container's root may do where nobody asked for more (Docker's default capabilities). */
+/** Docker's default capabilities of a container's root. */
 const CONTAINER =
   'chown dac_override fsetid fowner mknod net_raw setgid setuid setfcap setpcap net_bind_service ' +
   'sys_chroot kill audit_write'
@@ -72,7 +75,7 @@ const PREFIXES = {
     `--bounding-set=-all,+${CONTAINER.replaceAll(' ', ',+')}`,
     ...IN_DOCKER,
   ],
-  // Whoever runs the tests without being root is nobody enough.
+  // An unprivileged user of the tests stands in for nobody.
   'nobody in a container': [...(isRoot ? AS_NOBODY : []), ...IN_DOCKER],
 } as const
 
@@ -85,17 +88,17 @@ export function missingFor(as: StandInRights): string | undefined {
   return isRoot || as === 'nobody in a container' ? undefined : 'needs root, to be another user'
 }
 
-/** Starts it below the folder, with the rights of a machine's root, a container's root, or without any. */
+/** Starts the stand-in below the folder, with the rights of a machine's root, a container's root, or none. */
 export async function startStandIn(root: string, as: StandInRights): Promise<StandIn> {
   const [command = '', ...args] = [...PREFIXES[as], process.execPath, PROGRAM, root]
   const child = spawn(command, args, {
     stdio: ['pipe', 'pipe', 'inherit'],
     env: { ...process.env, PLANTED_SECRET: PLANTED },
   })
-  const waiting = new Map<number, (said: Answered) => void>()
+  const waiting = new Map<number, (said: StandInMessage) => void>()
   const ready = Promise.withResolvers<StandInFacts>()
   createInterface({ input: child.stdout }).on('line', (line) => {
-    const said = JSON.parse(line) as Answered & { facts?: StandInFacts; fault?: string }
+    const said = JSON.parse(line) as StandInMessage & { facts?: StandInFacts; fault?: string }
     if (said.facts !== undefined) ready.resolve(said.facts)
     else if (said.fault !== undefined) throw new Error(said.fault)
     else waiting.get(said.id)?.(said)
@@ -107,12 +110,12 @@ export async function startStandIn(root: string, as: StandInRights): Promise<Sta
   let id = 0
   return {
     facts: await ready.promise,
-    run(request, hear) {
+    run(request, onOutput) {
       const own = ++id
       return new Promise((resolve) => {
         waiting.set(own, (said) => {
           if (said.end !== undefined) resolve(said as StandInAnswer)
-          else hear?.(said)
+          else onOutput?.(said)
         })
         child.stdin.write(`${JSON.stringify({ ...request, id: own })}\n`)
       })
@@ -124,7 +127,7 @@ export async function startStandIn(root: string, as: StandInRights): Promise<Sta
   }
 }
 
-interface Answered extends Partial<StandInAnswer>, Heard {
+interface StandInMessage extends Partial<StandInAnswer>, StandInOutput {
   id: number
 }
 
@@ -132,9 +135,11 @@ interface Answered extends Partial<StandInAnswer>, Heard {
 export function processesWith(text: string): string[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
-    .map((pid) => ({ pid, words: of(pid, 'cmdline'), environment: of(pid, 'environ') }))
-    .filter(({ words, environment }) => words.includes(text) || environment.includes(text))
-    .map(({ pid, words }) => `${pid} ${words.replaceAll('\0', ' ')}`)
+    .map((pid) => ({ pid, commandLine: of(pid, 'cmdline'), environment: of(pid, 'environ') }))
+    .filter(
+      ({ commandLine, environment }) => commandLine.includes(text) || environment.includes(text),
+    )
+    .map(({ pid, commandLine }) => `${pid} ${commandLine.replaceAll('\0', ' ')}`)
 }
 
 function of(pid: string, name: string): string {

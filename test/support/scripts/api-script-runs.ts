@@ -1,4 +1,4 @@
-// Runs of API monitors with scripts as the agent does them, against a server that tells what it was sent.
+// Runs of API monitors with scripts as in the agent, against a server that returns the received request.
 import { mkdirSync, readdirSync } from 'node:fs'
 import type { IncomingHttpHeaders } from 'node:http'
 import { join } from 'node:path'
@@ -15,8 +15,8 @@ import { testScriptHost } from './script-host.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 import { startHttpServer, type TestServer } from '../test-server.ts'
 
-/** What the server was sent. */
-/** What is observed of an API monitor with scripts. */
+/** A request that the server received. */
+/** The observation of an API monitor with scripts. */
 type ScriptedObserved = HttpObserved & { scripts?: ApiScriptsObserved }
 
 interface Received {
@@ -26,7 +26,7 @@ interface Received {
   body: string
 }
 
-/** A server that answers with what it was sent, as JSON. */
+/** A server that answers with the received request, as JSON. */
 async function startTeller(): Promise<TestServer & { received: Received[]; url: string }> {
   const received: Received[] = []
   const server = await startHttpServer((request, response) => {
@@ -52,11 +52,11 @@ interface ApiScriptOptions extends ContextOptions {
   signal?: AbortSignal
 }
 
-/** Runs a definition with its retries; `left` is what is left of its work folders. */
+/** Runs a definition with its retries; `left` are the leftovers in its work folders. */
 async function runScriptedApi(
   definition: Record<string, unknown>,
   options: ApiScriptOptions,
-): Promise<Result & { seen: ScriptedObserved; codes: string[]; left: string[] }> {
+): Promise<Result & { scripted: ScriptedObserved; codes: string[]; left: string[] }> {
   const workRoot = join(temporaryFolder(), 'work')
   mkdirSync(workRoot)
   const runner = createRunner({
@@ -82,20 +82,20 @@ async function runScriptedApi(
   const result = await runner.run({ monitor, slot: 1 }, around, options.signal ?? never)
   return {
     ...result,
-    seen: result.observed as unknown as ScriptedObserved,
+    scripted: result.observed as unknown as ScriptedObserved,
     codes: result.failures.map(({ code }) => code),
     left: readdirSync(workRoot),
   }
 }
 
-/** What one check may want otherwise. */
+/** Options of one check. */
 export interface CheckOptions extends Partial<ApiScriptOptions> {
   request?: Record<string, unknown>
   /** Further fields of the definition. */
   more?: Record<string, unknown>
 }
 
-/** Starts what scripted checks need. `{server}` in a script stands for the server's address. */
+/** Starts the requirements of scripted checks. `{server}` in a script is replaced by the server's address. */
 export async function startScriptedChecks() {
   const host = testScriptHost()
   const server = await startTeller()
@@ -118,7 +118,7 @@ export async function startScriptedChecks() {
         { host, ...rest },
       )
       const received = server.received.slice(before)
-      const lines = result.seen.scripts?.console.map(({ text }) => text)
+      const lines = result.scripted.scripts?.console.map(({ text }) => text)
       return { ...result, received, sent: received.at(-1) as Received, lines }
     },
   }

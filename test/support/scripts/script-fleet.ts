@@ -1,5 +1,5 @@
-// A whole installation for user code: a platform, an agent with a runtime and an engine, a recording
-// proxy between them, and a way to see what of a run is alive.
+// A whole installation for user code: a platform, an agent with a runtime and an engine, a recording proxy between
+// them, and a list of the live processes of runs.
 import { createHash } from 'node:crypto'
 import {
   chmodSync,
@@ -27,7 +27,7 @@ import { temporaryFolder } from '../temporary-folder.ts'
 const MODULES = fileURLToPath(new URL('../../../node_modules', import.meta.url))
 const PLAYWRIGHT = ['@playwright/test', 'playwright', 'playwright-core']
 
-/** A toolchains with runtime 2026.04 and engine node@24, both of this project's own parts. */
+/** Toolchains with runtime 2026.04 and engine node@24, both made of this project's own parts. */
 export function scriptTools(): string {
   const tools = runtimeFolder()
   const own = toolFolder(tools, 'engine', 'node@24')
@@ -43,7 +43,7 @@ export function scriptTools(): string {
   return tools
 }
 
-/** An `installCommand` that puts Playwright into a project, from that toolchains. */
+/** An `installCommand` that puts Playwright into a project, from those toolchains. */
 export function installPlaywright(tools: string): string {
   const modules = join(toolFolder(tools, 'engine', 'node@24'), 'modules')
   return `mkdir -p node_modules && cp -r ${modules}/. node_modules/`
@@ -59,11 +59,11 @@ export function projectFolder(files: Record<string, string | Buffer>): string {
   return folder
 }
 
-/** How the installation is made. */
+/** Options of the installation. */
 export interface ScriptFleetOptions {
   env?: Record<string, string>
-  /** The proxy keeps the bytes that pass. */
-  keepsBodies?: boolean
+  /** Whether the proxy records bodies. */
+  recordsBodies?: boolean
 }
 
 /** The installation. */
@@ -92,15 +92,15 @@ export class ScriptFleet {
   /** Starts all of it; resolves when the agent is live. */
   static async start(
     server: DatabaseServer,
-    { env = {}, keepsBodies = false }: ScriptFleetOptions = {},
+    { env = {}, recordsBodies = false }: ScriptFleetOptions = {},
   ): Promise<ScriptFleet> {
     const fleet = await Fleet.create(server)
     await fleet.startPlatform()
-    const proxy = await startRecordingProxy(() => fleet.platforms[0]?.url ?? '', { keepsBodies })
+    const proxy = await startRecordingProxy(() => fleet.platforms[0]?.url ?? '', { recordsBodies })
     const location = await fleet.createLocation('cellar')
     const tools = scriptTools()
     const dataFolder = join(temporaryFolder(), 'data')
-    // Users of this test alone: another agent's runs on this machine have others.
+    // Users of this test only: runs of other agents on this machine have others.
     const firstUserId = 100_000 + (process.pid % 10_000) * 256
     const agent = fleet.startAgent({
       location,
@@ -117,7 +117,7 @@ export class ScriptFleet {
     return new ScriptFleet({ fleet, proxy, agent, location, tools, dataFolder }, firstUserId)
   }
 
-  /** Brings a bundle of a folder to the platform; the `codeBundlePath` of it. */
+  /** Uploads the bundle of a folder to the platform; returns its `codeBundlePath`. */
   async bundle(files: Record<string, string | Buffer>): Promise<string> {
     const path = join(temporaryFolder(), 'bundle.tar.gz')
     await packBundle(projectFolder(files), path, { bytesMax: 100_000_000, filesMax: 1000 })
@@ -137,7 +137,7 @@ export class ScriptFleet {
     return `bundle:${sha256}`
   }
 
-  /** Makes a monitor that runs when it is asked to alone; its id. */
+  /** Makes a monitor that runs only on demand; returns its id. */
   async monitor(type: DefinedType, fields: Record<string, unknown>): Promise<string> {
     const { id } = await this.fleet.api<{ id: string }>(
       'POST',
@@ -153,7 +153,7 @@ export class ScriptFleet {
     return id
   }
 
-  /** Makes a suite of a project, which gets Playwright when it is installed. */
+  /** Makes a suite of a project, whose installation adds Playwright. */
   async suite(
     files: Record<string, string | Buffer>,
     fields: Record<string, unknown> = {},
@@ -167,7 +167,7 @@ export class ScriptFleet {
     })
   }
 
-  /** Asks for a run; its id. */
+  /** Requests a run; returns its id. */
   async ask(monitorId: string): Promise<string> {
     const { runs } = await this.fleet.api<{ runs: { id: string }[] }>(
       'POST',
@@ -177,7 +177,7 @@ export class ScriptFleet {
     return runs[0]?.id ?? ''
   }
 
-  /** A run as it stands. */
+  /** The current state of a run. */
   run(monitorId: string, runId: string): Promise<RunDetail> {
     return this.fleet.api<RunDetail>('GET', `/v1/checks/${monitorId}/runs/${runId}`)
   }
@@ -210,7 +210,7 @@ export class ScriptFleet {
 
   #isOfRun(pid: number): boolean {
     if (process.getuid?.() === 0) {
-      // Not the owner of the folder: a process that may not be looked into has root's there.
+      // Not the owner of the folder: for an unreadable process that is root.
       const uid = Number(/^Uid:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1])
       return uid >= this.#firstUserId && uid < this.#firstUserId + 256
     }

@@ -1,5 +1,5 @@
-// The ground that user code stands on in tests: the sandbox, the system's Chromium, and a runtime that is made
-// of this project's own Node.js and development packages, so that nobody has to install a whole one.
+// The ScriptHost of tests: the sandbox, the system's Chromium, and a runtime made of this project's own Node.js and
+// development packages, without an installation.
 import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ import { temporaryFolder } from '../temporary-folder.ts'
 
 const MODULES = fileURLToPath(new URL('../../../node_modules', import.meta.url))
 
-/** A toolchains with a runtime of that name in it. */
+/** Toolchains with one runtime of that name. */
 export function runtimeFolder(name = '2026.04'): string {
   const tools = join(temporaryFolder(), 'tools')
   const own = toolFolder(tools, 'runtime', name)
@@ -23,14 +23,14 @@ export function runtimeFolder(name = '2026.04'): string {
   return tools
 }
 
-/** A ground; `blocked` networks hold in the sandbox, too. */
+/** A host; `blocked` networks apply in the sandbox as well. */
 export function testScriptHost(
   recommendations: {
     tools?: string
     blocked?: string[]
     chromiumPath?: string
     isolation?: ScriptIsolation
-    /** What engines make of code is not taken from other tests, who need not wait for it. */
+    /** A separate compile cache: tests neither share it nor wait for it. */
     compilesAnew?: boolean
   } = {},
 ): ScriptHost {
@@ -38,7 +38,7 @@ export function testScriptHost(
   const sandbox = createSandbox({
     network: { blocked: recommendations.blocked ?? [], allowed: [] },
     isolation: recommendations.isolation ?? 'best',
-    // Tests of several processes run at the same time, and whoever ends a run ends all of its user's processes.
+    // Several test processes run at the same time, and the end of a run kills all processes of its user.
     firstUserId: 40_000 + (process.pid % 80) * 256,
   })
   const cacheFolder = join(temporaryFolder(), 'cache')

@@ -1,4 +1,4 @@
-// Runs of browser and multistep monitors as the agent does them: with deadline, work folder and artifacts.
+// Runs of browser and multistep monitors as in the agent: with deadline, work folder and artifacts.
 import { copyFileSync, mkdirSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { vi } from 'vitest'
@@ -10,20 +10,20 @@ import type { ScriptObserved } from '../../../src/scripts/observed.ts'
 import { testContext, type ContextOptions } from '../monitors/monitor-context.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 
-/** A run that has begun. */
+/** A started run. */
 export interface ScriptAttempt extends RunningAttempt {
-  /** What is left of it when it has ended. */
+  /** Its leftovers after the end. */
   workRoot: string
   /** Copies of its artifacts. */
-  kept: string
+  artifactFolder: string
 }
 
 export interface ScriptOptions extends ContextOptions {
   host: ScriptHost | undefined
-  /** Its deadline comes when this resolves, however long the machine takes to get there. */
+  /** Its deadline expires when this resolves, independent of the speed of the machine. */
   deadline?: Promise<unknown>
   variables?: Record<string, string>
-  /** Hears how far it is. */
+  /** Receives its progress. */
   progress?: (at: RunProgress) => void
 }
 
@@ -40,10 +40,10 @@ export function startScript(
     ...definition,
   })
   const root = temporaryFolder()
-  const [workRoot, kept] = [join(root, 'work'), join(root, 'kept')]
-  mkdirSync(kept)
+  const [workRoot, artifactFolder] = [join(root, 'work'), join(root, 'artifacts')]
+  mkdirSync(artifactFolder)
   const stage = (path: string, { name }: Artifact) => {
-    copyFileSync(path, join(kept, basename(name)))
+    copyFileSync(path, join(artifactFolder, basename(name)))
     return Promise.resolve(undefined)
   }
   const deadlineMs = type.deadlineMs(monitor)
@@ -67,10 +67,10 @@ export function startScript(
   const [reachDeadline] = timers.mock.calls.find(([, ms]) => ms === deadlineMs) ?? []
   timers.mockRestore()
   void options.deadline?.then(() => reachDeadline?.())
-  return { ...running, workRoot, kept }
+  return { ...running, workRoot, artifactFolder }
 }
 
-/** Runs it to its end. */
+/** Runs a monitor to its end. */
 export async function runScriptMonitor(
   type: AnyMonitorType,
   definition: Record<string, unknown>,
@@ -85,6 +85,6 @@ export async function runScriptMonitor(
     artifacts: artifacts.map(({ name }) => name),
     abandoned,
     workRoot: started.workRoot,
-    kept: started.kept,
+    artifactFolder: started.artifactFolder,
   }
 }

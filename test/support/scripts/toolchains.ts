@@ -1,10 +1,10 @@
-// The real runtimes, for tests of what no stand-in shows: those of TOOLS_DIR, else of the user's cache, where
-// they are installed at first use and stay.
+// The real runtimes, for tests that need more than a stand-in: those of TOOLS_DIR, otherwise of the user's cache,
+// where they are installed at first use.
 import { readToolsFolder } from '../../../src/agent/tools-config.ts'
 import { installTool } from '../../../src/scripts/tool-install.ts'
 import { openToolchains } from '../../../src/scripts/toolchains.ts'
 
-/** How long their installation may take; half a minute each on an idle machine. */
+/** Timeout of their installation, which takes half a minute each on an idle machine. */
 export const INSTALL_MS_MAX = 900_000
 
 /** The folder with these runtimes. Call it in `beforeAll` with INSTALL_MS_MAX. */

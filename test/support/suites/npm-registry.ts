@@ -1,4 +1,4 @@
-// An npm registry on loopback that holds the few packages which a test puts there.
+// An npm registry on loopback with the packages of a test.
 import { createHash } from 'node:crypto'
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -12,18 +12,18 @@ export interface RegistryPackage {
   version: string
   files: Record<string, string>
   dependencies?: Record<string, string>
-  /** What it runs when it is installed. */
+  /** Its install script. */
   postinstall?: string
 }
 
 /** A running registry. */
 export interface NpmRegistry {
   server: TestServer
-  /** What npm has to be told to use it, and nothing else. */
+  /** Settings with which npm uses only this registry. */
   env: Record<string, string>
 }
 
-/** Starts a registry; with `stall` it takes every request and never answers. */
+/** Starts a registry; with `stall` it accepts every request and never answers. */
 export async function startNpmRegistry(
   packages: readonly RegistryPackage[],
   { stall = false } = {},
@@ -51,7 +51,7 @@ export async function startNpmRegistry(
     }
     const versions = { ...known.get(one.name), [one.version]: version }
     known.set(one.name, versions)
-    // Newer managers take nothing that has just come.
+    // Newer managers reject packages that have just been published.
     const time = Object.fromEntries(Object.keys(versions).map((name) => [name, RELEASED]))
     const document = { name: one.name, 'dist-tags': { latest: one.version }, versions, time }
     answers.set(`/${one.name}`, Buffer.from(JSON.stringify(document)))

@@ -1,5 +1,5 @@
-// Real package managers for tests: those of TOOLS_DIR, else of the user's cache, where they are installed at first
-// use and stay.
+// Real package managers for tests: those of TOOLS_DIR, otherwise of the user's cache, where they are installed at
+// first use.
 import { execFile } from 'node:child_process'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
@@ -27,7 +27,7 @@ export async function packageManager(name: string): Promise<InstalledTool> {
   return outcome.tool
 }
 
-/** Runs it in a project, as a developer does, outside of any sandbox. */
+/** Runs the manager in a project without a sandbox, like a developer. */
 export async function runManager(
   { program }: InstalledTool,
   args: readonly string[],
@@ -36,7 +36,7 @@ export async function runManager(
   const env = {
     PATH: `${dirname(process.execPath)}:/usr/bin:/bin`,
     HOME: join(project, '..'),
-    // Yarn 1 of root keeps one for the whole machine, where other tests have put packages of these names.
+    // Yarn 1 of root has one cache for the machine, with packages of the same names from other tests.
     YARN_CACHE_FOLDER: join(project, '..', 'yarn-cache'),
     npm_config_manage_package_manager_versions: 'false',
     pnpm_config_pm_on_fail: 'ignore',
@@ -44,7 +44,7 @@ export async function runManager(
   try {
     await run(program, args, { cwd: project, env })
   } catch (error) {
-    // Some say on their output what is wrong.
+    // Some managers report errors on standard output.
     throw new Error(`${program}: ${(error as { stdout: string }).stdout}`, { cause: error })
   }
 }

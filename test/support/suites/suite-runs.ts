@@ -39,7 +39,7 @@ function playwrightModules(): string {
   return modules
 }
 
-/** A ground with Node 24, this project's own, as an engine. */
+/** A host with Node 24, this project's own, as an engine. */
 export function suiteHost(
   options: { blocked?: string[]; compilesAnew?: boolean } = {},
 ): ScriptHost {
@@ -55,7 +55,7 @@ export function suiteHost(
 /** A run that has ended. */
 export interface EndedSuite extends Observation {
   codes: string[]
-  /** Texts of the files that it handed over, by name. */
+  /** Texts of its artifacts, by name. */
   files: Record<string, Buffer>
   progress: RunProgress[]
   folder: string
@@ -92,7 +92,7 @@ export async function runFolder(
     ...around,
   }
   const observation = await runSuite(monitor, context, host, around.watcher)
-  // They may be attached before they are written.
+  // Files may be attached before they are written.
   const files = Object.fromEntries(attached.map((path) => [basename(path), readFileSync(path)]))
   rmSync(folder, { recursive: true, force: true })
   const codes = observation.failures.map(({ code }) => code)

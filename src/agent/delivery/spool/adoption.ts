@@ -1,6 +1,6 @@
-// Delivers what agents left behind that are gone: their spools lie in the folders beside this agent's, and
-// whoever has a folder's lock may deliver them. So it is with what a key encrypted that was API_KEY before. Spools
-// that no known key opens are put up with for a week.
+// Delivers the results of agents that have ended: their spools are in the folders next to this agent's, and the
+// owner of a folder's lock may deliver them. The same applies to results under a former API_KEY. Spools that no
+// known key opens are removed after a week.
 import { readdir, rm, rmdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { FolderLock } from '../../../process/folder-lock.ts'
@@ -9,7 +9,7 @@ import { lockAgentFolder, type AgentFolder } from './agent-folder.ts'
 import type { AgentCipher } from './agent-cipher.ts'
 import { openSpool, type Spool } from './spool.ts'
 
-/** A spool of an agent that is gone. */
+/** A spool of an agent that has ended. */
 export interface AdoptedSpool {
   spool: Spool
   /** Gives the folder back. Never rejects. */
@@ -26,11 +26,11 @@ export interface SpoolAdoption {
   foreignBytes(): number
 }
 
-/** After this long nobody is expected to come back with the key. */
+/** After this time no agent with the key is expected any more. */
 const FOREIGN_MS_MAX = 7 * 24 * 3600 * 1000
 const SPOOL = /^spool\.([0-9a-f]{12})$/
 
-/** The name of the folder in which results lie that were encrypted under this key. */
+/** The name of the folder of results that this key encrypted. */
 export function spoolName(fingerprint: string): string {
   return `spool.${fingerprint}`
 }
@@ -43,9 +43,9 @@ export function createSpoolAdoption(folder: AgentFolder, log: Log): SpoolAdoptio
 class Search implements SpoolAdoption {
   readonly #folder: AgentFolder
   readonly #log: Log
-  /** By the names of what they encrypted: this agent's key first. */
+  /** By the name of their spool: this agent's key first. */
   readonly #ciphers: ReadonlyMap<string, AgentCipher>
-  readonly #told = new Set<string>()
+  readonly #reported = new Set<string>()
   #foreignBytes = 0
 
   constructor(folder: AgentFolder, log: Log) {
@@ -80,8 +80,8 @@ class Search implements SpoolAdoption {
     const present = spoolName(this.#folder.cipher.fingerprint)
     for (const name of (await spoolsIn(path).catch(() => new Map<string, Contents>())).keys()) {
       if (name === present || !this.#ciphers.has(name)) continue
-      const held = { release: () => undefined, isHeld: () => this.#folder.isHeld() }
-      const spool = await this.#open(path, name, held).catch(() => undefined)
+      const hold = { release: () => undefined, isHeld: () => this.#folder.isHeld() }
+      const spool = await this.#open(path, name, hold).catch(() => undefined)
       if (spool !== undefined) found.push(spool)
     }
     return found
@@ -93,16 +93,16 @@ class Search implements SpoolAdoption {
     let isLost = false
     const lock = await lockAgentFolder(path, () => (isLost = true))
     if (lock === undefined) return undefined
-    const held = { release: () => giveBack(lock), isHeld: () => !isLost }
+    const hold = { release: () => giveBack(lock), isHeld: () => !isLost }
     let adopted: AdoptedSpool | undefined
     try {
       const spools = await spoolsIn(path)
       await this.#lookAtForeign(path, spools)
       for (const name of this.#ciphers.keys()) {
-        if (spools.has(name)) adopted ??= await this.#open(path, name, held)
+        if (spools.has(name)) adopted ??= await this.#open(path, name, hold)
       }
     } finally {
-      if (adopted === undefined) held.release()
+      if (adopted === undefined) hold.release()
     }
     return adopted
   }
@@ -110,7 +110,7 @@ class Search implements SpoolAdoption {
   async #open(
     path: string,
     name: string,
-    held: { release: () => void; isHeld: () => boolean },
+    hold: { release: () => void; isHeld: () => boolean },
   ): Promise<AdoptedSpool | undefined> {
     const cipher = this.#ciphers.get(name)
     if (cipher === undefined) return undefined
@@ -120,16 +120,16 @@ class Search implements SpoolAdoption {
       cipher,
       bytesMax: Infinity,
       log: this.#log,
-      onKept: () => undefined,
-      isHeld: held.isHeld,
+      onStored: () => undefined,
+      isHeld: hold.isHeld,
     })
     const close = async () => {
       await spool.close()
       // Only where nothing is left in it.
       if (cipher !== this.#folder.cipher) await rmdir(folder).catch(() => undefined)
-      held.release()
+      hold.release()
     }
-    // Even of what is damaged altogether is said how much it was.
+    // A spool that is wholly damaged is reported as well.
     if (spool.found + spool.damagedPlaces === 0) {
       await spool.close()
       return undefined
@@ -153,10 +153,10 @@ class Search implements SpoolAdoption {
         continue
       }
       this.#foreignBytes += found.bytes
-      if (this.#told.has(spool)) continue
-      this.#told.add(spool)
-      const words = 'an agent with it, or with it in API_KEY_PREVIOUS, delivers them'
-      this.#log.warn(facts, `another API_KEY encrypted these results; ${words}`)
+      if (this.#reported.has(spool)) continue
+      this.#reported.add(spool)
+      const message = 'an agent with it, or with it in API_KEY_PREVIOUS, delivers them'
+      this.#log.warn(facts, `another API_KEY encrypted these results; ${message}`)
     }
   }
 }

@@ -1,10 +1,10 @@
-// Encrypts what an agent keeps on disk under its API key, so that a copy of the disk alone gives nothing away.
-// Opening never throws: what is damaged or was encrypted under another key is simply not there.
+// Encrypts an agent's files under its API key, so that a copy of the disk alone reveals nothing. Decryption never
+// throws: damaged data, and data under another key, count as missing.
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 
 /** Encrypts under one location's key. */
 export interface AgentCipher {
-  /** Tells keys apart without giving them away; fit for a name of a file. */
+  /** Identifies a key without revealing it; fit for a file name. */
   readonly fingerprint: string
   /** AES-256-GCM under a fresh nonce. `about` has to be the same when it is opened. */
   encrypt(bytes: Buffer, about: string): Buffer
@@ -12,7 +12,7 @@ export interface AgentCipher {
   encryptPieces(pieces: AsyncIterable<Buffer>, about: string): AsyncIterable<Buffer>
   /** Undefined for what was encrypted under another key or about something else, or was changed since. */
   decrypt(encrypted: Buffer, about: string): Buffer | undefined
-  /** A key of its own for one file that holds many pieces. `salt`: SALT_BYTES random bytes kept with it. */
+  /** A key of its own for one file that holds many pieces. `salt`: SALT_BYTES random bytes stored with it. */
   ofFile(salt: Buffer): FileCipher
 }
 
@@ -28,7 +28,7 @@ export const TAG_BYTES = 16
 
 const ALGORITHM = 'aes-256-gcm'
 const NONCE_BYTES = 12
-/** First byte of everything encrypted by itself, for a later version to tell its own ways from this one. */
+/** First byte of data encrypted on its own, so that a later version can distinguish the formats. */
 const FORMAT = Buffer.from([1])
 
 /** Makes the cipher of a key. HKDF (RFC 5869) gives each purpose a key of its own. */

@@ -2,7 +2,7 @@
 //   DATA_DIR/agents/<n>                 of one agent at a time; the first whose lock is free
 //   DATA_DIR/agents/<n>/id              the agent's id, the same after a restart
 //   DATA_DIR/agents/<n>/spool.<key>     results, encrypted; <key> is the fingerprint of the API key
-// An agent that can keep nothing runs all the same, says so, and goes on trying.
+// An agent without a folder runs all the same, reports the problem, and retries.
 import { randomUUID } from 'node:crypto'
 import { chmod, lstat, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -11,27 +11,27 @@ import { FolderLockedError, lockFolder, type FolderLock } from '../../../process
 import { makeFolder } from '../../../process/make-folder.ts'
 import { createAgentCipher, type AgentCipher } from './agent-cipher.ts'
 
-/** What an agent keeps, and where. */
+/** An agent's persistent files. */
 export interface AgentFolder {
-  /** A GUID: the same after a restart, another one where nothing can be kept. */
+  /** A GUID: the same after a restart, a new one without a folder. */
   readonly id: string
   readonly cipher: AgentCipher
-  /** Of keys that were API_KEY before: they open what they encrypted, and cipher nothing. */
+  /** Of keys that were API_KEY before: they decrypt their data and encrypt nothing. */
   readonly formerCiphers: readonly AgentCipher[]
-  /** Undefined: nothing can be kept on disk for now, and `problem` says why. */
+  /** Undefined: there is no folder for now, and `problem` says why. */
   readonly path: string | undefined
   readonly problem: string | undefined
   /** Where the folders of all agents of this DATA_DIR are. */
   readonly neighbours: string | undefined
   /** Whether the folder is this agent's now; while it is not, nothing may be written to it. */
   isHeld(): boolean
-  /** Calls back once when there is a folder after all, should there be none yet. */
-  onTaken(taken: () => void): void
-  /** Keeps a small file, encrypted; the whole of it or what was there before. Rejects when it cannot. */
-  keep(name: string, bytes: Buffer | AsyncIterable<Buffer>): Promise<void>
-  /** What was kept under the name; undefined when there is none, or none that this key opens. */
-  kept(name: string): Promise<Buffer | undefined>
-  /** Gives the folder back. Safe to call twice. */
+  /** Calls back once when the folder becomes available, if it is not yet. */
+  onAvailable(callback: () => void): void
+  /** Stores a small file, encrypted; replaces it atomically. Rejects when it cannot. */
+  store(name: string, bytes: Buffer | AsyncIterable<Buffer>): Promise<void>
+  /** The stored file of this name; undefined when there is none, or none that this key opens. */
+  read(name: string): Promise<Buffer | undefined>
+  /** Releases the folder. Safe to call twice. */
   close(): void
 }
 
@@ -42,11 +42,11 @@ export interface AgentFolderOptions {
   apiKey: string
   /** Keys that were API_KEY before, for what they encrypted. */
   formerKeys?: readonly string[]
-  /** Before it is tried again to have a folder; 15 s unless told otherwise. */
+  /** Between attempts to acquire a folder; 15 s by default. */
   retryMs?: number
   /**
-   * Somebody else took the folder, because this process stood still for seconds or because somebody removed
-   * it. The other one may now go by this agent's id: this one has to end.
+   * Another agent acquired the folder, because this process was suspended for seconds or the folder was
+   * removed. The other agent may use this agent's id: this one has to end.
    */
   onLost: () => void
 }
@@ -54,23 +54,23 @@ export interface AgentFolderOptions {
 /** Agents that share a DATA_DIR. */
 export const AGENT_FOLDERS_MAX = 256
 const LOCK = 'lock'
-/** Between tries to have a folder again that was removed. */
-const RETAKE_MS = 5000
-/** Between tries to have a folder where there was none at the start. */
+/** Between attempts to reacquire a folder that was removed. */
+const REACQUIRE_MS = 5000
+/** Between attempts to acquire a folder after a start without one. */
 const RETRY_MS = 15_000
 const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
 /** Work folders are in there as well, which the users of user code must come through to. */
 const OPEN_TO_PASS = 0o711
 
-/** Takes the first folder that is free, or goes on trying where that cannot be. Never rejects. */
+/** Acquires the first free folder, or retries. Never rejects. */
 export async function openAgentFolder(options: AgentFolderOptions): Promise<AgentFolder> {
   const folder = new OwnFolder(options)
   await folder.open()
   return folder
 }
 
-/** Takes the lock of another agent's folder; undefined when that agent is there, or it cannot be had. */
+/** Acquires the lock of another agent's folder; undefined when that agent runs, or the lock fails. */
 export async function lockAgentFolder(
   path: string,
   onLost: () => void,
@@ -82,12 +82,12 @@ export async function lockAgentFolder(
   }
 }
 
-async function takeFree(neighbours: string): Promise<{ path: string; hold: Hold }> {
+async function acquireFree(neighbours: string): Promise<{ path: string; hold: Hold }> {
   for (let n = 1; n <= AGENT_FOLDERS_MAX; n++) {
     const path = join(neighbours, String(n))
     const hold = new Hold(path)
     try {
-      await hold.take()
+      await hold.acquire()
       return { path, hold }
     } catch (error) {
       if (!(error instanceof FolderLockedError)) throw error
@@ -96,7 +96,7 @@ async function takeFree(neighbours: string): Promise<{ path: string; hold: Hold 
   throw new Error(`${AGENT_FOLDERS_MAX} agents use ${neighbours}; give this one another DATA_DIR`)
 }
 
-/** Keeps a folder locked, and takes it again where somebody removed it. */
+/** Keeps a folder locked, and reacquires it after its removal. */
 class Hold {
   readonly #path: string
   #lock: FolderLock | undefined
@@ -113,15 +113,15 @@ class Hold {
     return this.#lock !== undefined
   }
 
-  async take(): Promise<void> {
+  async acquire(): Promise<void> {
     await makeFolder(dirname(dirname(this.#path)), OPEN_TO_PASS)
     await makeFolder(this.#path, 0o700)
-    this.#lock = await lockFolder(this.#path, LOCK, () => void this.#retake())
+    this.#lock = await lockFolder(this.#path, LOCK, () => void this.#reacquire())
     // One that was unpacked from a backup may be open to others.
     await chmod(this.#path, 0o700).catch(() => undefined)
   }
 
-  keepFor(id: string, onLost: () => void): void {
+  assignTo(id: string, onLost: () => void): void {
     this.#id = id
     this.#onLost = onLost
   }
@@ -133,29 +133,29 @@ class Hold {
     this.#lock = undefined
   }
 
-  async #retake(): Promise<void> {
+  async #reacquire(): Promise<void> {
     this.#lock = undefined
     if (this.#isOver) return
     try {
-      await this.take()
-      const kept = await idOf(this.#path, this.#id)
-      if (kept !== this.#id) throw new FolderTakenError()
+      await this.acquire()
+      const stored = await idOf(this.#path, this.#id)
+      if (stored !== this.#id) throw new FolderReassignedError()
       if (this.#isOver) this.release()
     } catch (error) {
       giveBack(this.#lock)
       this.#lock = undefined
-      if (error instanceof FolderLockedError || error instanceof FolderTakenError) {
+      if (error instanceof FolderLockedError || error instanceof FolderReassignedError) {
         this.#onLost?.()
       } else {
-        this.#timer = setTimeout(() => void this.#retake(), RETAKE_MS)
+        this.#timer = setTimeout(() => void this.#reacquire(), REACQUIRE_MS)
         this.#timer.unref()
       }
     }
   }
 }
 
-/** The folder was another agent's in the meantime. */
-class FolderTakenError extends Error {}
+/** Another agent had the folder in the meantime. */
+class FolderReassignedError extends Error {}
 
 /** Anybody may put a folder of any name among temporary files, so this one has to be our own. */
 async function temporaryRoot(path: string): Promise<string> {
@@ -194,8 +194,8 @@ class OwnFolder implements AgentFolder {
   readonly formerCiphers: readonly AgentCipher[]
   problem: string | undefined
   readonly #options: AgentFolderOptions
-  #held: { path: string; neighbours: string; hold: Hold } | undefined
-  readonly #onTaken: (() => void)[] = []
+  #owned: { path: string; neighbours: string; hold: Hold } | undefined
+  readonly #onAvailable: (() => void)[] = []
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
 
@@ -207,28 +207,28 @@ class OwnFolder implements AgentFolder {
   }
 
   get path(): string | undefined {
-    return this.#held?.path
+    return this.#owned?.path
   }
 
   get neighbours(): string | undefined {
-    return this.#held?.neighbours
+    return this.#owned?.neighbours
   }
 
   async open(): Promise<void> {
     // Later its id stays what others know it by, whatever the folder says.
-    const id = await this.#take()
+    const id = await this.#acquire()
     if (id !== undefined) this.id = id
   }
 
   isHeld(): boolean {
-    return this.#held?.hold.isHeld() === true
+    return this.#owned?.hold.isHeld() === true
   }
 
-  onTaken(taken: () => void): void {
-    if (this.#held === undefined) this.#onTaken.push(taken)
+  onAvailable(callback: () => void): void {
+    if (this.#owned === undefined) this.#onAvailable.push(callback)
   }
 
-  async keep(name: string, bytes: Buffer | AsyncIterable<Buffer>): Promise<void> {
+  async store(name: string, bytes: Buffer | AsyncIterable<Buffer>): Promise<void> {
     const { cipher } = this
     const path = this.path
     if (path === undefined) throw new Error(this.problem)
@@ -239,7 +239,7 @@ class OwnFolder implements AgentFolder {
     await replace(join(path, name), encrypted)
   }
 
-  async kept(name: string): Promise<Buffer | undefined> {
+  async read(name: string): Promise<Buffer | undefined> {
     if (this.path === undefined) return undefined
     const encrypted = await readFile(join(this.path, name)).catch(() => undefined)
     if (encrypted === undefined) return undefined
@@ -253,11 +253,11 @@ class OwnFolder implements AgentFolder {
   close(): void {
     this.#isClosed = true
     clearTimeout(this.#timer)
-    this.#held?.hold.release()
+    this.#owned?.hold.release()
   }
 
-  /** Takes a folder, and resolves with the id in it; where there is none it will be tried again. */
-  async #take(): Promise<string | undefined> {
+  /** Acquires a folder, and resolves with the id in it; schedules a retry when that fails. */
+  async #acquire(): Promise<string | undefined> {
     try {
       const { dataDir, onLost } = this.#options
       const temporary = join(tmpdir(), `vedette-${this.cipher.fingerprint}`)
@@ -265,13 +265,13 @@ class OwnFolder implements AgentFolder {
       const neighbours = join(root, 'agents')
       await makeFolder(root, OPEN_TO_PASS)
       await makeFolder(neighbours, 0o700)
-      const { path, hold } = await takeFree(neighbours)
+      const { path, hold } = await acquireFree(neighbours)
       const id = await idOf(path, this.id).catch((error: unknown) => {
         hold.release()
         throw error
       })
-      hold.keepFor(id, onLost)
-      this.#held = { path, neighbours, hold }
+      hold.assignTo(id, onLost)
+      this.#owned = { path, neighbours, hold }
       this.problem = undefined
       if (this.#isClosed) hold.release()
       return id
@@ -283,14 +283,14 @@ class OwnFolder implements AgentFolder {
   }
 
   #trySoon(): void {
-    this.#timer = setTimeout(() => void this.#takeLate(), this.#options.retryMs ?? RETRY_MS)
+    this.#timer = setTimeout(() => void this.#acquireLate(), this.#options.retryMs ?? RETRY_MS)
     this.#timer.unref()
   }
 
-  async #takeLate(): Promise<void> {
-    const id = await this.#take()
+  async #acquireLate(): Promise<void> {
+    const id = await this.#acquire()
     if (id === undefined || this.#isClosed) return
-    for (const taken of this.#onTaken.splice(0)) taken()
+    for (const callback of this.#onAvailable.splice(0)) callback()
   }
 }
 

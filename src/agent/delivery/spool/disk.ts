@@ -1,25 +1,25 @@
-// Whether the disk takes what the spool writes: said once when it stops and once when it works again, and tried
-// again after a while.
+// Whether the disk accepts writes of the spool: logged once when it fails and once when it works again, and
+// retried after a while.
 import type { Log } from '../../../process/log.ts'
 
 /** Before a disk that failed is tried again. */
 const RETRY_MS = 5000
 
-/** How a spool gets on with its disk. */
+/** The state of a spool's disk. */
 export class SpoolDisk {
-  /** Why results are not kept on disk at present. */
+  /** Why results are not stored on disk at present. */
   problem: string | undefined
   readonly #log: Log
   readonly #onRecovered: () => void
   #retryAt = 0
-  #toldDamage = false
+  #reportedDamage = false
 
   constructor(log: Log, onRecovered: () => void) {
     this.#log = log
     this.#onRecovered = onRecovered
   }
 
-  /** Whether it is worth a try. */
+  /** Whether the next attempt is due. */
   isDue(): boolean {
     return Date.now() >= this.#retryAt
   }
@@ -39,11 +39,11 @@ export class SpoolDisk {
     this.#onRecovered()
   }
 
-  /** `results` were lost, and at `places` nobody knows how many; said once. */
+  /** `results` were lost, and an unknown number at `places`; logged once. */
   isDamaged(places: number, results: number): void {
-    if (places + results === 0 || this.#toldDamage) return
-    this.#toldDamage = true
-    const words = 'the spool is damaged in places; the rest of it is delivered'
-    this.#log.warn({ places, results }, words)
+    if (places + results === 0 || this.#reportedDamage) return
+    this.#reportedDamage = true
+    const message = 'the spool is damaged in places; the rest of it is delivered'
+    this.#log.warn({ places, results }, message)
   }
 }

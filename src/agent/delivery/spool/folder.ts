@@ -6,9 +6,9 @@ import { SpoolSegment, type SegmentPlace } from './segment.ts'
 
 /** What was found. */
 export interface FoundSegments {
-  /** Oldest first; what is done has been removed. */
+  /** Oldest first; those that are done were removed. */
   segments: SpoolSegment[]
-  /** Places that could not be read, of which nobody knows how many results lay there. */
+  /** Places that could not be read, with an unknown number of results. */
   damaged: number
   /** Results that could not be read. */
   damagedResults: number

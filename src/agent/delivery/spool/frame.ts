@@ -84,8 +84,8 @@ export function encodeFrame(draft: FrameDraft, salt: Buffer, cipher: FileCipher)
 
 /**
  * The whole frames of a file or of a part of it, in their order. What lies between them and is none is
- * skipped, a torn end included: `onDamaged` is told of frames whose head is whole, and the generator returns
- * at how many places there was something else.
+ * skipped, a torn end included: `onDamaged` receives frames whose head is whole, and the generator returns the
+ * number of other damaged places.
  */
 export function* readFrames(
   bytes: Buffer,
@@ -101,14 +101,14 @@ export function* readFrames(
       continue
     }
     const next = nextWhole(bytes, at + 1)
-    if (!tellDamaged(bytes.subarray(at, next), onDamaged)) damaged++
+    if (!reportDamagedFrames(bytes.subarray(at, next), onDamaged)) damaged++
     at = next
   }
   return damaged
 }
 
-/** Tells of the frames within a stretch that is damaged; false where it does not begin with one. */
-function tellDamaged(stretch: Buffer, onDamaged: (frame: DamagedFrame) => void): boolean {
+/** Reports the frames within a damaged stretch; false where it does not begin with one. */
+function reportDamagedFrames(stretch: Buffer, onDamaged: (frame: DamagedFrame) => void): boolean {
   let isAllKnown = false
   for (let at = 0; at !== -1; at = stretch.indexOf(FRAME_MAGIC, at + 1)) {
     const frame = damagedFrameAt(stretch, at)
@@ -158,7 +158,7 @@ function damagedFrameAt(bytes: Buffer, at: number): DamagedFrame | undefined {
   return { number: head.readUInt32BE(8), results: head.readUInt32BE(12), salt }
 }
 
-/** Of the head without its flags: tells, where the payload is damaged, that the head is not. */
+/** Of the head without its flags: shows that the head is whole where the payload is damaged. */
 function headSum(head: Buffer): number {
   return crc32(head.subarray(SALT_AT, CRC_AT), crc32(head.subarray(0, FLAGS_AT))) % 0x1000000
 }

@@ -1,4 +1,4 @@
-// Gathers results that come close together, so that one write keeps many of them.
+// Gathers results that come close together, so that one write stores many of them.
 
 /** Results that came close together. */
 export interface Gathered {
@@ -7,17 +7,17 @@ export interface Gathered {
   chars: number
   /** When the first came. Milliseconds since the Unix epoch. */
   at: number
-  /** Somebody waits for one of them. */
+  /** A caller waits for one of them. */
   isUrgent: boolean
-  /** Settled by whoever keeps them. */
+  /** Settled by the spool. */
   safe: PromiseWithResolvers<void>
 }
 
 /** Gathers entries. */
 export interface Gathering {
-  /** Resolves when what the entry was gathered with is safe. */
+  /** Resolves when the entry is safe. */
   add(entry: string, isUrgent: boolean): Promise<void>
-  /** Hands over what has been gathered so far. */
+  /** Hands over the entries so far. */
   finish(): void
 }
 
@@ -38,7 +38,7 @@ export function createGathering(onGathered: (gathered: Gathered) => void): Gathe
   const begin = (): Gathered => {
     timer = setTimeout(finish, GATHER_MS)
     const safe = Promise.withResolvers<void>()
-    // Whoever added an entry sees it; nobody else has to.
+    // The caller that added an entry handles it.
     safe.promise.catch(() => undefined)
     return { entries: [], chars: 0, at: Date.now(), isUrgent: false, safe }
   }

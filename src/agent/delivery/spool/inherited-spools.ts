@@ -1,5 +1,5 @@
-// Spools that this process delivers beside its own: those in its folder that a key encrypted which was API_KEY
-// before, then, one at a time, those of agents that are gone.
+// Spools that this process delivers in addition to its own: those in its folder under a former API_KEY, then,
+// one at a time, those of agents that have ended.
 import type { Loss } from '../stored-results.ts'
 import type { AdoptedSpool, SpoolAdoption } from './adoption.ts'
 
@@ -32,7 +32,7 @@ export class InheritedSpools {
     return this.#open[0]
   }
 
-  /** All of it is delivered, or stays for somebody else. Never rejects. */
+  /** Closes a spool that is delivered, or stays for another agent. Never rejects. */
   async close(adopted: AdoptedSpool): Promise<void> {
     if (!this.#open.includes(adopted)) return
     this.#open = this.#open.filter((one) => one !== adopted)
@@ -75,7 +75,7 @@ export class InheritedSpools {
     return Math.min(Infinity, ...this.#open.map(({ spool }) => spool.oldestAt()))
   }
 
-  /** Bytes that no key opens which this agent was given. */
+  /** Bytes that none of this agent's keys opens. */
   foreignBytes(): number {
     return this.#adoption.foreignBytes()
   }

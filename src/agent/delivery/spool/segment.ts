@@ -1,5 +1,5 @@
-// One file of the spool and what is known of its frames: waiting on disk, held by somebody who delivers
-// them, or done. Frames are only ever appended; what is done is noted in a small file beside it.
+// One file of the spool and the states of its frames: waiting on disk, held for delivery, or done. Frames are
+// only ever appended; delivered ones are noted in a small file next to it.
 import { randomBytes } from 'node:crypto'
 import { fstatSync } from 'node:fs'
 import { readFile, rm, type FileHandle, type open } from 'node:fs/promises'
@@ -35,7 +35,7 @@ export interface SegmentPlace {
 /** A file that an earlier run left. */
 export interface FoundSegment {
   segment: SpoolSegment
-  /** Places that could not be read, of which nobody knows how many results lay there. */
+  /** Places that could not be read, with an unknown number of results. */
   damaged: number
   /** Results in frames that could not be read, not counting those that had been delivered. */
   damagedResults: number
@@ -44,18 +44,18 @@ export interface FoundSegment {
 /** One file of the spool. */
 export class SpoolSegment {
   readonly name: string
-  /** Of this file and of the notes beside it. */
+  /** Of this file and its notes. */
   bytes = FILE_HEAD_BYTES
   /** Frames so far; also the number of the next one. */
   frames = 0
-  /** Results that are not done, and those of them that somebody holds. */
+  /** Results that are not done, and those of them that are held. */
   resultsLeft = 0
   resultsHeld = 0
-  /** When the oldest of its frames that only lie on disk came. */
+  /** When the oldest frame that is only on disk came. */
   oldestAt = Infinity
-  /** How often a frame was given back; a reader that was past it has to come again. */
+  /** How often a frame was given back; a reader that was past it must start again. */
   releases = 0
-  /** `dropped` to make room; `vanished` when somebody removed the file. */
+  /** `dropped` to make room; `vanished` when the file was removed from outside. */
   gone: 'dropped' | 'vanished' | undefined
   readonly #place: SegmentPlace
   #salt: Buffer
@@ -75,7 +75,7 @@ export class SpoolSegment {
     this.#salt = salt
   }
 
-  /** Makes the file. Rejects when the disk does not take it. */
+  /** Creates the file. Rejects when the disk fails. */
   static async create(place: SegmentPlace, name: string): Promise<SpoolSegment> {
     const segment = new SpoolSegment(place, name)
     segment.#cipher = place.cipher.ofFile(segment.#salt)
@@ -96,7 +96,7 @@ export class SpoolSegment {
     return this.#file !== undefined
   }
 
-  /** Whether somebody removed the file under us, so that what is written is lost. */
+  /** Whether the open file was removed, so that writes are lost. */
   isRemoved(): boolean {
     return this.#file === undefined ? false : fstatSync(this.#file.fd).nlink === 0
   }
@@ -120,7 +120,7 @@ export class SpoolSegment {
     return number
   }
 
-  /** Frames that lie on disk and that nobody holds. */
+  /** Frames on disk that are not held. */
   framesWaiting(): number {
     return this.gone === undefined ? this.frames - this.#framesDone - this.#framesHeld : 0
   }
@@ -156,7 +156,7 @@ export class SpoolSegment {
     this.lose(number, results)
   }
 
-  /** A frame that nobody holds is done, because it cannot be read. */
+  /** A frame that is not held is done, because it cannot be read. */
   lose(number: number, results: number): void {
     this.#set(number, DONE)
     this.#framesDone++
@@ -173,7 +173,7 @@ export class SpoolSegment {
     return lost
   }
 
-  /** Notes on disk what is done, so that a restart does not send it again. Rejects when it cannot. */
+  /** Notes delivered frames on disk, so that a restart does not send them again. Rejects when it cannot. */
   note(numbers: readonly number[]): Promise<void> {
     const noted = this.#noting.then(() => this.#write(numbers))
     this.#noting = noted.catch(() => undefined)

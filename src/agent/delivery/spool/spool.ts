@@ -5,7 +5,7 @@ import { mkdir, open } from 'node:fs/promises'
 import type { Log } from '../../../process/log.ts'
 import type { AgentCipher } from './agent-cipher.ts'
 import type { DroppedSpans } from '../dropped-spans.ts'
-import type { Kept, Loss } from '../stored-results.ts'
+import type { StoredResults, Loss } from '../stored-results.ts'
 import { findSegments, segmentName } from './folder.ts'
 import { openFrame, readFrames, type Frame } from './frame.ts'
 import { createGathering, type Gathered } from './gathering.ts'
@@ -15,18 +15,18 @@ import { within } from '../../platform/within.ts'
 
 /** What a spool needs. */
 export interface SpoolOptions {
-  /** Undefined: everything is kept in memory. It is made when it is missing. */
+  /** Created when missing; undefined: everything stays in memory. */
   folder: string | undefined
   cipher: AgentCipher
   bytesMax: number
   log: Log
   /** Whether the folder may be written to now. */
   isHeld: () => boolean
-  /** Takes what is safe on disk, or cannot be; it is held until it is forgotten or given back. */
-  onKept: (kept: Kept) => void
+  /** Receives results that are on disk, or cannot be; they are held until they are forgotten or given back. */
+  onStored: (stored: StoredResults) => void
   /** The disk works again. */
   onRecovered?: () => void
-  /** Other things that share the bound may take no more than this. */
+  /** Limits the other users of the bound to this many bytes. */
   shareRoom?: (bytes: number) => void
   /** Notes which results were lost for want of room. */
   dropped?: DroppedSpans
@@ -35,7 +35,7 @@ export interface SpoolOptions {
 
 /** Bytes of one file at most; of a small spool an eighth, so that little is dropped at once. */
 const SEGMENT_BYTES_MAX = 4 * 1024 * 1024
-/** A disk that has not taken a write by then counts as failed. */
+/** Time limit of a write; beyond it the disk counts as failed. */
 const WRITE_MS_MAX = 10_000
 
 interface Pass {
@@ -45,7 +45,7 @@ interface Pass {
   releases: number
 }
 
-/** Opens the spool with what an earlier run left in it. Never rejects: at worst it is in memory. */
+/** Opens the spool with the results of an earlier run. Never rejects: at worst it is in memory. */
 export async function openSpool(options: SpoolOptions): Promise<Spool> {
   const spool = new Spool(options)
   await spool.load()
@@ -70,14 +70,14 @@ export class Spool {
   /** Bytes of files that this version does not read. */
   #foreignBytes = 0
   #lastName = 0
-  readonly #gathering = createGathering((gathered) => this.#keep(gathered))
+  readonly #gathering = createGathering((gathered) => this.#addGathered(gathered))
   /** Resolves when everything that was gathered has been written, or could not be. */
-  #kept: Promise<void> = Promise.resolve()
+  #written: Promise<void> = Promise.resolve()
   /** Everything that changes which file is written to happens one after another. */
   #turn: Promise<unknown> = Promise.resolve()
   #pass: Pass | undefined
-  /** What was delivered out of memory. */
-  readonly #forgotten = new WeakSet<Kept>()
+  /** Results that were delivered from memory. */
+  readonly #forgotten = new WeakSet<StoredResults>()
 
   constructor(options: SpoolOptions) {
     this.#options = options
@@ -87,7 +87,7 @@ export class Spool {
     this.#segmentBytesMax = Math.min(SEGMENT_BYTES_MAX, options.bytesMax / 8)
   }
 
-  /** Why results are not kept on disk at present. */
+  /** Why results are not stored on disk at present. */
   get problem(): string | undefined {
     return this.#disk.problem
   }
@@ -103,15 +103,15 @@ export class Spool {
       this.found += left + found.damagedResults
       this.waiting += left + found.damagedResults
       this.#lose('damaged', found.damagedResults)
-      this.#tellDamage(found.damaged, found.damagedResults)
+      this.#reportDamage(found.damaged, found.damagedResults)
     } catch (error) {
       this.#disk.fails(error)
     }
   }
 
   /**
-   * Goes on in a folder, with what an earlier run left there, where nothing could be kept on disk before.
-   * Never rejects.
+   * Continues in a folder, with the results of an earlier run there, after a start without a disk. Never
+   * rejects.
    */
   async moveTo(folder: string): Promise<void> {
     const { cipher, openFile = open, log } = this.#options
@@ -129,7 +129,7 @@ export class Spool {
     return this.#segments.reduce((sum, { bytes }) => sum + bytes, this.#foreignBytes)
   }
 
-  /** When the oldest result came that lies on disk alone; Infinity when there is none. */
+  /** When the oldest result that is only on disk came; Infinity when there is none. */
   oldestAt(): number {
     const times = this.#segments.filter((one) => one.framesWaiting() > 0).map((one) => one.oldestAt)
     return Math.min(Infinity, ...times)
@@ -146,44 +146,45 @@ export class Spool {
     return this.#gathering.add(entry, isUrgent)
   }
 
-  #keep({ entries, at, isUrgent, safe, chars }: Gathered): void {
-    const kept: Kept = { entries, at, isUrgent, safe, bytes: chars, segment: undefined, number: 0 }
+  #addGathered({ entries, at, isUrgent, safe, chars }: Gathered): void {
+    const place = { bytes: chars, segment: undefined, number: 0 }
+    const stored: StoredResults = { entries, at, isUrgent, safe, ...place }
     const put = async () => {
-      const isSafe = await this.#put(kept)
-      this.#options.onKept(kept)
+      const isSafe = await this.#put(stored)
+      this.#options.onStored(stored)
       if (isSafe) safe.resolve()
     }
-    this.#kept = this.#kept.then(put)
+    this.#written = this.#written.then(put)
   }
 
-  /** Tries to have on disk what is only in memory; false when the disk does not take it. */
-  async rescue(kept: Kept): Promise<boolean> {
-    const isSafe = await this.#put(kept)
-    if (isSafe) kept.safe.resolve()
-    const { segment, number, entries } = kept
+  /** Writes results that are only in memory; false when the disk fails. */
+  async rescue(stored: StoredResults): Promise<boolean> {
+    const isSafe = await this.#put(stored)
+    if (isSafe) stored.safe.resolve()
+    const { segment, number, entries } = stored
     // It was delivered while it was written.
-    if (segment !== undefined && this.#forgotten.has(kept)) {
+    if (segment !== undefined && this.#forgotten.has(stored)) {
       segment.done(number, entries.length)
       await this.#removeDone([segment])
     }
     return isSafe
   }
 
-  async #put(kept: Kept): Promise<boolean> {
+  async #put(stored: StoredResults): Promise<boolean> {
     const place = this.#place
     if (place === undefined || !this.#disk.isDue()) return false
-    const written = this.#inTurn(() => this.#write(place, kept))
+    const written = this.#inTurn(() => this.#write(place, stored))
     try {
       const [segment, number] = await within(written, WRITE_MS_MAX)
-      kept.segment = segment
-      kept.number = number
+      stored.segment = segment
+      stored.number = number
       this.#disk.works()
       return true
     } catch (error) {
       // A write that ends after all must not be sent a second time.
       written.then(
         ([segment, number]) => {
-          segment.done(number, kept.entries.length)
+          segment.done(number, stored.entries.length)
           return this.#removeDone([segment])
         },
         () => undefined,
@@ -195,16 +196,16 @@ export class Spool {
     }
   }
 
-  async #write(place: SegmentPlace, kept: Kept): Promise<[SpoolSegment, number]> {
+  async #write(place: SegmentPlace, stored: StoredResults): Promise<[SpoolSegment, number]> {
     if (!this.#options.isHeld()) throw new Error(`the folder ${place.folder} is not ours any more`)
     if (this.#active?.isRemoved() === true) await this.#vanish(this.#active)
     if (this.#active !== undefined && this.#active.bytes >= this.#segmentBytesMax) {
       await this.#roll()
     }
-    await this.#makeRoom(kept.bytes)
+    await this.#makeRoom(stored.bytes)
     const segment = this.#active ?? (await this.#begin(place))
     try {
-      return [segment, await segment.append(kept.entries, kept.at)]
+      return [segment, await segment.append(stored.entries, stored.at)]
     } catch (error) {
       // What is torn at its end is skipped when it is read.
       await this.#roll()
@@ -256,10 +257,10 @@ export class Spool {
   }
 
   /**
-   * The oldest results that lie on disk alone; they are held until they are forgotten or given back.
+   * The oldest results that are only on disk; they are held until they are forgotten or given back.
    * Undefined when there are none. One call at a time.
    */
-  async next(): Promise<Kept | undefined> {
+  async next(): Promise<StoredResults | undefined> {
     for (;;) {
       this.#pass ??= await this.#newPass()
       if (this.#pass === undefined) return undefined
@@ -267,15 +268,15 @@ export class Spool {
       const step = segment.gone === undefined ? frames.next() : OVER
       if (step.done === true) {
         this.#pass = undefined
-        // What was not met in a whole pass is not there any more.
+        // Frames that a whole pass did not find are lost.
         if (segment.gone === undefined && segment.releases === releases) {
           this.#lose('damaged', segment.loseWaiting())
           await this.#removeDone([segment])
         }
         continue
       }
-      const kept = this.#open(segment, step.value)
-      if (kept !== undefined) return kept
+      const stored = this.#open(segment, step.value)
+      if (stored !== undefined) return stored
     }
   }
 
@@ -295,14 +296,14 @@ export class Spool {
     }
   }
 
-  #open(segment: SpoolSegment, frame: Frame): Kept | undefined {
+  #open(segment: SpoolSegment, frame: Frame): StoredResults | undefined {
     const { number, results, at } = frame
     if (!segment.isWaiting(number)) return undefined
     const entries = openFrame(frame, segment.cipherOf(frame.salt))
     if (entries === undefined || entries.length !== results) {
       segment.lose(number, results)
       this.#lose('damaged', results)
-      this.#tellDamage(0, results)
+      this.#reportDamage(0, results)
       return undefined
     }
     segment.hold(number, results)
@@ -311,13 +312,13 @@ export class Spool {
     return { entries, bytes, at, isUrgent: false, segment, number, safe }
   }
 
-  /** What was delivered, or refused for good. Never rejects. */
-  async forget(all: readonly Kept[]): Promise<void> {
-    for (const kept of all) {
-      const { entries, safe, segment, number } = kept
+  /** Removes results that were delivered, or refused for good. Never rejects. */
+  async forget(all: readonly StoredResults[]): Promise<void> {
+    for (const stored of all) {
+      const { entries, safe, segment, number } = stored
       this.waiting -= entries.length
       safe.resolve()
-      if (segment === undefined) this.#forgotten.add(kept)
+      if (segment === undefined) this.#forgotten.add(stored)
       else if (segment.gone === undefined) segment.done(number, entries.length)
     }
     const bySegment = Map.groupBy(all, ({ segment }) => segment)
@@ -330,11 +331,11 @@ export class Spool {
     }
   }
 
-  /** Lets go of what is held, so that it is read back later; false when it is in memory alone. */
-  giveBack(kept: Kept): boolean {
-    const { segment, number, entries, at } = kept
+  /** Releases results, so that they are read back later; false when they are only in memory. */
+  giveBack(stored: StoredResults): boolean {
+    const { segment, number, entries, at } = stored
     if (segment === undefined || segment.gone === 'vanished') {
-      kept.segment = undefined
+      stored.segment = undefined
       return false
     }
     if (segment.gone === 'dropped') {
@@ -344,17 +345,17 @@ export class Spool {
     return true
   }
 
-  /** Gives up what is in memory alone, for want of room there. */
-  drop(kept: Kept): void {
-    this.#lose('memory', kept.entries.length)
-    this.#options.dropped?.add(kept.entries)
-    kept.safe.reject(new Error('there is no room for it, neither on disk nor in memory'))
+  /** Drops results that are only in memory, for want of room there. */
+  drop(stored: StoredResults): void {
+    this.#lose('memory', stored.entries.length)
+    this.#options.dropped?.add(stored.entries)
+    stored.safe.reject(new Error('there is no room for it, neither on disk nor in memory'))
   }
 
-  /** Writes what has been gathered, and has the disk itself take it. Never rejects. */
+  /** Writes gathered results and syncs the file. Never rejects. */
   async flush(): Promise<void> {
     this.#gathering.finish()
-    await this.#kept
+    await this.#written
     await this.#inTurn(async () => this.#active?.sync()).catch(() => undefined)
   }
 
@@ -388,7 +389,7 @@ export class Spool {
     this.waiting -= results
   }
 
-  #tellDamage(places: number, results: number): void {
+  #reportDamage(places: number, results: number): void {
     this.damagedPlaces += places
     this.#disk.isDamaged(places, results)
   }

@@ -1,5 +1,5 @@
-// Reads what the platform answers to a sync. All of it or nothing: an answer that is no good in one place
-// may be no good in others.
+// Reads the platform's answer to a sync, as a whole or not at all: an answer that is invalid in one place may be
+// invalid in others.
 import * as z from 'zod'
 import { SyncAnswer } from '../../../contract/protocol/agent-protocol.ts'
 import { objections } from '../../../contract/schema/explain.ts'
@@ -74,7 +74,7 @@ export function readDefinition(monitor: unknown): Record<string, unknown> & { id
 
 /**
  * The monitor of a definition. One whose common part this version cannot read becomes a monitor all the same,
- * whose runs then end in SETTINGS_INVALID or CHECK_TYPE_UNSUPPORTED: silence would be worse.
+ * whose runs then end in SETTINGS_INVALID or CHECK_TYPE_UNSUPPORTED: no result at all would be worse.
  */
 export function monitorOf(definition: Record<string, unknown> & { id: string }): Monitor {
   const parsed = Monitor.safeParse(definition)

@@ -1,4 +1,4 @@
-// One sync with the platform: what is sent, and what the answer means for what comes next.
+// One sync with the platform: the request, and the meaning of its answer.
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import type { SyncRequest } from '../../../contract/protocol/agent-protocol.ts'
@@ -9,15 +9,15 @@ import { MalformedAnswerError, readSyncAnswer, type ReadAnswer } from './answer.
 import type { SyncProblem } from './state.ts'
 import { retryAfterMs } from './wait.ts'
 
-/** What came of a sync. */
+/** The outcome of a sync. */
 export type SyncOutcome =
   | { kind: 'answered'; answer: ReadAnswer; link: LinkAnswer }
-  /** Given up by the agent itself, to say something new or to end. */
+  /** Aborted by the agent itself, to report something new or to end. */
   | { kind: 'cut' }
   | { kind: 'failed'; problem: SyncProblem; askedForMs: number | undefined }
   /** The key was revoked: nothing will ever work again. */
   | { kind: 'revoked'; message: string }
-  /** Another agent goes by this agent's id. */
+  /** Another agent uses this agent's id. */
   | { kind: 'twin' }
 
 /** Beyond the hold, until an answer without much in it begins, and one with all monitors. */
@@ -76,16 +76,16 @@ async function answered(link: LinkAnswer): Promise<SyncOutcome> {
 
 /** The problem of an answer that is not what the protocol says. */
 export function malformed({ message }: MalformedAnswerError): SyncProblem {
-  const words = `the platform’s answer is not what the protocol says: ${message}`
-  return { code: 'MALFORMED', message: words, isRefusal: false }
+  const sentence = `the platform’s answer is not what the protocol says: ${message}`
+  return { code: 'MALFORMED', message: sentence, isRefusal: false }
 }
 
 function failed(problem: SyncProblem, askedForMs?: number): SyncOutcome {
   return { kind: 'failed', problem, askedForMs }
 }
 
-/** What is to be done about an answer that is no success. */
-const STATUS_WORDS: Readonly<Record<number, string>> = {
+/** The message for an answer that is no success. */
+const STATUS_TEXTS: Readonly<Record<number, string>> = {
   401: 'the platform does not accept API_KEY; check that it is a key of this platform’s location',
   403: 'the platform, or something before it, forbids the call',
   404: 'there is no platform at PLATFORM_URL, or one that is too old for this agent',
@@ -105,16 +105,16 @@ export function refusalOf({
     return { kind: 'revoked', message: 'API_KEY was revoked on the platform; set a new one' }
   }
   const said = message === undefined ? '' : ` (${message})`
-  // A page of something in between, as while the platform is being replaced, is no word of the platform.
-  const isRefusal = status in STATUS_WORDS && message !== undefined
-  const words = STATUS_WORDS[status] ?? `the platform answers ${status}`
+  // A page of an intermediary, as while the platform is being replaced, is not an answer of the platform.
+  const isRefusal = status in STATUS_TEXTS && message !== undefined
+  const text = STATUS_TEXTS[status] ?? `the platform answers ${status}`
   return failed(
-    { code: `HTTP_${status}`, message: `${words}${said}`, isRefusal },
+    { code: `HTTP_${status}`, message: `${text}${said}`, isRefusal },
     retryAfterMs(headers['retry-after'], Date.now()),
   )
 }
 
-const WORDS_LENGTH_MAX = 300
+const MESSAGE_LENGTH_MAX = 300
 
 /** What an error body in the platform's form says; a proxy's page says nothing. */
 function errorIn(body: Buffer): { message?: string; reason?: unknown } {
@@ -122,7 +122,7 @@ function errorIn(body: Buffer): { message?: string; reason?: unknown } {
     const { message, attributes } = JSON.parse(body.toString()) as Record<string, unknown>
     const { reason } = (attributes ?? {}) as { reason?: unknown }
     return typeof message === 'string'
-      ? { message: message.slice(0, WORDS_LENGTH_MAX), reason }
+      ? { message: message.slice(0, MESSAGE_LENGTH_MAX), reason }
       : { reason }
   } catch {
     return {}

@@ -1,15 +1,15 @@
-// How the talk with the platform goes: what is wrong and since when, said once in the log, and shown in
-// readiness and metrics.
+// The state of the sync with the platform: its problem and since when, logged once, and shown in readiness and
+// metrics.
 import { Counter, Gauge, type Registry } from 'prom-client'
 import type { Log } from '../../../process/log.ts'
 import type { SourceState } from '../../source.ts'
 
-/** What is wrong. */
+/** Why a sync failed. */
 export interface SyncProblem {
   /** A code of LinkError, `HTTP_<status>`, or MALFORMED. */
   code: string
   message: string
-  /** The platform is there and does not want this agent: somebody has to do something. */
+  /** The platform answers and refuses this agent: an operator has to act. */
   isRefusal: boolean
 }
 
@@ -21,9 +21,9 @@ export interface SyncState {
   aheadMs: number
   /** Whether there are monitors, from the platform or from disk. */
   hasMonitors: boolean
-  /** Whether they are those that were kept on disk. */
-  isOnKept: boolean
-  /** Why those on disk wait, where this machine's clock is wrong. */
+  /** Whether they come from disk. */
+  isOnStored: boolean
+  /** Why monitors on disk are not used yet: this machine's clock is wrong. */
   clockProblem: string | undefined
   shown(): SourceState
   register(registry: Registry): void
@@ -37,7 +37,7 @@ export function createSyncState(log: Log): SyncState {
 class Course implements SyncState {
   aheadMs = 0
   hasMonitors = false
-  isOnKept = false
+  isOnStored = false
   clockProblem: string | undefined
   readonly #log: Log
   readonly #failures = new Map<string, number>()
@@ -56,7 +56,7 @@ class Course implements SyncState {
     const isNews = this.#problem?.code !== code
     if (this.#problem === undefined) this.#sinceMs = performance.now()
     this.#problem = problem
-    // Said once for each kind and not at every try of a long outage.
+    // Logged once for each code, not at every attempt of a long outage.
     if (!isNews) return
     const level = problem.isRefusal ? 'error' : 'warn'
     const goesOn = this.hasMonitors ? '; the monitors that are known go on' : ''
@@ -66,7 +66,7 @@ class Course implements SyncState {
   succeeded(revision: string): boolean {
     const wasAway = this.#problem !== undefined
     this.#problem = undefined
-    this.isOnKept = false
+    this.isOnStored = false
     this.clockProblem = undefined
     this.#revision = revision
     const isFirst = this.#lastSuccess === undefined
@@ -93,8 +93,10 @@ class Course implements SyncState {
       const unready = [message, this.clockProblem].filter((one) => one !== undefined).join('; ')
       return { facts, warnings: [], unready }
     }
-    const kept = this.isOnKept ? 'monitors kept on disk run' : 'the monitors that are known go on'
-    return { facts, warnings: [`${message}; ${kept}`] }
+    const running = this.isOnStored
+      ? 'monitors kept on disk run'
+      : 'the monitors that are known go on'
+    return { facts, warnings: [`${message}; ${running}`] }
   }
 
   register(registry: Registry): void {
@@ -147,8 +149,8 @@ function revisionGauge(registry: Registry, revision: () => string | undefined): 
     registers: [registry],
     collect() {
       this.reset()
-      const held = revision()
-      if (held !== undefined) this.set({ revision: held }, 1)
+      const current = revision()
+      if (current !== undefined) this.set({ revision: current }, 1)
     },
   })
 }

@@ -1,5 +1,5 @@
 // The last monitors on disk, for a restart while the platform is away. Written as a whole some time after a
-// change, encrypted; what is damaged or was kept under another key is as good as not there.
+// change, encrypted; what is damaged or encrypted under another key is ignored.
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Log } from '../../../process/log.ts'
@@ -8,72 +8,72 @@ import type { AssignedMonitor } from './assigned-monitors.ts'
 import type { StoredTime } from '../../schedule/stored-clock.ts'
 import { answerOf, type ReadAnswer } from './answer.ts'
 
-/** Where things are kept: the part of an agent's folder that is needed here. */
-export interface Keeping {
-  /** Undefined where nothing can be kept. */
+/** Encrypted small files: the part of an agent's folder that is needed here. */
+export interface FileStore {
+  /** Undefined where nothing can be stored. */
   readonly path: string | undefined
-  keep(name: string, bytes: AsyncIterable<Buffer>): Promise<void>
-  /** Calls back once when something can be kept after all. */
-  onTaken?(taken: () => void): void
-  kept(name: string): Promise<Buffer | undefined>
+  store(name: string, bytes: AsyncIterable<Buffer>): Promise<void>
+  /** Calls back once when the folder becomes available. */
+  onAvailable?(callback: () => void): void
+  read(name: string): Promise<Buffer | undefined>
 }
 
-/** What is kept besides the monitors: an answer without anything that was news. */
-export type KeptAnswer = Pick<ReadAnswer, 'location' | 'revision' | 'settings'> & {
+/** The answer as stored, without its changes. */
+export type StoredAnswer = Pick<ReadAnswer, 'location' | 'revision' | 'settings'> & {
   variables: NonNullable<ReadAnswer['changes']>['variables']
 }
 
-/** What was kept, as the answer that would give the same. */
-export interface Kept {
+/** Stored monitors, as the answer that would assign them. */
+export interface RestoredMonitors {
   answer: ReadAnswer
   time: StoredTime
 }
 
-export interface KeptMonitors {
-  /** Asks `what` after a while and keeps it; further calls until then ask for no more. */
-  soon(what: () => Parameters<KeptMonitors['now']>[0]): void
-  /** Keeps it now. Never rejects. */
+export interface StoredMonitors {
+  /** Calls `what` after a delay and stores it; further calls until then replace `what`. */
+  soon(what: () => Parameters<StoredMonitors['now']>[0]): void
+  /** Stores it now. Never rejects. */
   now(what: {
-    answer: KeptAnswer
+    answer: StoredAnswer
     monitors: Iterable<AssignedMonitor>
     time: StoredTime
   }): Promise<void>
-  /** What was kept, if it can be read. Never rejects. */
-  read(): Promise<Kept | undefined>
-  /** Keeps what is still to be kept. */
+  /** The stored monitors, if they can be read. Never rejects. */
+  read(): Promise<RestoredMonitors | undefined>
+  /** Stores what is still pending. */
   flush(): Promise<void>
 }
 
 const NAME = 'monitors'
-/** Made, encrypted and written at a time. */
+/** Serialized, encrypted and written at a time. */
 const PIECE_CHARACTERS = 256 * 1024
 /** Changes come in bursts, and each writes all of it. */
 const SOON_MS = 2000
 /** Before what could not be written is written again. */
 const AGAIN_MS = 30_000
 
-/** Keeps monitors in an agent's folder. */
-export function createKeptMonitors(folder: Keeping, log: Log): KeptMonitors {
+/** Stores monitors in an agent's folder. */
+export function createStoredMonitors(folder: FileStore, log: Log): StoredMonitors {
   let timer: NodeJS.Timeout | undefined
-  let waiting: (() => Parameters<KeptMonitors['now']>[0]) | undefined
+  let waiting: (() => Parameters<StoredMonitors['now']>[0]) | undefined
   let writing = Promise.resolve()
-  let isTold = false
+  let isReported = false
   let isOver = false
 
-  /** Whether it is kept now, or need not be. */
-  const write = async (what: Parameters<KeptMonitors['now']>[0]): Promise<boolean> => {
+  /** Whether it is stored now, or need not be. */
+  const write = async (what: Parameters<StoredMonitors['now']>[0]): Promise<boolean> => {
     if (folder.path === undefined) return true
     try {
-      await folder.keep(NAME, textOf(what))
-      isTold = false
+      await folder.store(NAME, textOf(what))
+      isReported = false
       return true
     } catch (error) {
-      if (!isTold) log.warn({ err: error }, 'the monitors cannot be kept on disk for a restart')
-      isTold = true
+      if (!isReported) log.warn({ err: error }, 'the monitors cannot be kept on disk for a restart')
+      isReported = true
       return false
     }
   }
-  const soon = (what: () => Parameters<KeptMonitors['now']>[0], ms: number) => {
+  const soon = (what: () => Parameters<StoredMonitors['now']>[0], ms: number) => {
     if (waiting === undefined) timer = setTimeout(() => void due(), ms).unref()
     waiting = what
   }
@@ -85,8 +85,8 @@ export function createKeptMonitors(folder: Keeping, log: Log): KeptMonitors {
     const before = writing
     writing = (async () => {
       await before
-      const isKept = await write(what())
-      if (!isKept && waiting === undefined && !isOver) soon(what, AGAIN_MS)
+      const isStored = await write(what())
+      if (!isStored && waiting === undefined && !isOver) soon(what, AGAIN_MS)
     })()
     return writing
   }
@@ -99,20 +99,20 @@ export function createKeptMonitors(folder: Keeping, log: Log): KeptMonitors {
       return due()
     },
     async read() {
-      const bytes = await folder.kept(NAME).catch(() => undefined)
-      const kept = bytes === undefined ? undefined : await parsed(bytes)
-      if (kept === undefined && (await isThere(folder))) {
+      const bytes = await folder.read(NAME).catch(() => undefined)
+      const stored = bytes === undefined ? undefined : await parsed(bytes)
+      if (stored === undefined && (await isThere(folder))) {
         log.warn(
           'what was kept of the monitors cannot be read, or is of another key; it is ignored',
         )
       }
-      return kept
+      return stored
     },
   }
 }
 
-/** In pieces, so that ten thousand monitors hold nothing up and are never there a second time as a whole. */
-async function* textOf(what: Parameters<KeptMonitors['now']>[0]): AsyncGenerator<Buffer> {
+/** In pieces, so that ten thousand monitors do not block the event loop and are never in memory twice. */
+async function* textOf(what: Parameters<StoredMonitors['now']>[0]): AsyncGenerator<Buffer> {
   const { answer, monitors, time } = what
   const { variables, ...rest } = answer
   const nothing = { receivedAt: 0, sentAt: 0, runs: [], cancel: [], peers: 0 }
@@ -130,7 +130,7 @@ async function* textOf(what: Parameters<KeptMonitors['now']>[0]): AsyncGenerator
   yield Buffer.from(`${text}]}}`)
 }
 
-async function parsed(bytes: Buffer): Promise<Kept | undefined> {
+async function parsed(bytes: Buffer): Promise<RestoredMonitors | undefined> {
   try {
     const value = (await parseAnswer(bytes)) as Partial<Record<keyof StoredTime, unknown>>
     const { keptAt, aheadMs, bootId, sinceBootMs } = value
@@ -147,7 +147,7 @@ async function parsed(bytes: Buffer): Promise<Kept | undefined> {
   }
 }
 
-async function isThere({ path }: Keeping): Promise<boolean> {
+async function isThere({ path }: FileStore): Promise<boolean> {
   if (path === undefined) return false
   const found = await stat(join(path, NAME)).catch(() => undefined)
   return found !== undefined

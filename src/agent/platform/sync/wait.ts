@@ -4,7 +4,7 @@
 export interface SyncWait {
   /** Milliseconds until the next try. `askedForMs` is what the platform asked for in Retry-After. */
   next(askedForMs: number | undefined): number
-  /** As `next`, for a refusal that only somebody's doing can end. */
+  /** As `next`, for a refusal that only an operator can end. */
   slow(askedForMs: number | undefined): number
   /** It has worked: the next failure is the first again. */
   reset(): void
@@ -25,7 +25,7 @@ export function createSyncWait(random: () => number = Math.random): SyncWait {
     next(askedForMs) {
       const bound = Math.min(MS_MAX, FIRST_MS * 2 ** Math.min(failures++, 20))
       const least = asked(askedForMs)
-      // Those who were told the same time must not come at the same time either.
+      // Agents with the same Retry-After must not return at the same time.
       return least + random() * (least === 0 ? bound : Math.min(bound, 1000 + least / 10))
     },
     slow: (askedForMs) => Math.max(asked(askedForMs), (0.5 + random() / 2) * SLOW_MS_MAX),

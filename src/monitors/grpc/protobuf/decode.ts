@@ -12,7 +12,7 @@ import {
 } from './wire.ts'
 import { hasOwnForm, readableForm, type JsonObject, type JsonValue } from './well-known.ts'
 
-/** An answer that holds more values than the limit; nothing is wrong with it but its size. */
+/** A valid answer with more values than the limit. */
 export class TooManyValues extends Error {
   constructor(valuesMax: number) {
     super(`the answer has more than ${valuesMax} values`)
@@ -20,29 +20,29 @@ export class TooManyValues extends Error {
   }
 }
 
-/** What is shared by all of one decoding. */
+/** Shared state of one decoding. */
 interface Decoding {
   reader: WireReader
   /** For what is in an Any. */
   schema: Schema
   valuesLeft: number
   valuesMax: number
-  /** Takes the names of types in an Any that the schema lacks. */
+  /** Receives the names of types in an Any that the schema does not define. */
   unknown: Set<string>
 }
 
 /** Decodes messages of one answer, which share a bound. */
 export interface Decoder {
   /**
-   * Decodes a message. Fields without presence are always there, with their default values; others only
-   * when they are set. Unknown fields are passed over. Throws ProtobufMalformed or TooManyValues.
+   * Decodes a message. Fields without presence are always included, with their default values; others only
+   * when set. Unknown fields are skipped. Throws ProtobufMalformed or TooManyValues.
    */
   decode(bytes: Buffer, message: MessageSchema): JsonValue
-  /** Names of types in an Any that the schema lacks. */
+  /** Names of types in an Any that the schema does not define. */
   unknown: Set<string>
 }
 
-/** Makes a decoder. Long names count as several values: what is bounded is the JSON that comes of it. */
+/** Makes a decoder. Long names count as several values, since the resulting JSON is bounded. */
 export function createDecoder(schema: Schema, valuesMax: number): Decoder {
   const unknown = new Set<string>()
   const decoding: Decoding = {
@@ -72,7 +72,7 @@ function spend(decoding: Decoding, values: number): void {
   if (decoding.valuesLeft < 0) throw new TooManyValues(decoding.valuesMax)
 }
 
-/** Values that a name counts for: names come from the server, too, and are repeated at will. */
+/** Number of values that a name counts for: the server chooses names and repeats them at will. */
 function costOf(name: string): number {
   return 1 + (name.length >> 6)
 }
@@ -102,7 +102,7 @@ function readValues(
   const values: Values = { byField: new Map(), chosen: new Map() }
   const isGroup = groupEnd !== undefined
   for (;;) {
-    // A group has an end of its own, and is cut off without it.
+    // A group has an end tag, and is truncated without it.
     if (!isGroup && reader.isAtEnd) break
     const tag = reader.tag()
     if (tag === groupEnd) break
@@ -142,7 +142,7 @@ function readField(
   values.byField.set(field, readValue(decoding, field, tag, depth))
 }
 
-/** Of a oneof the last one that came counts. */
+/** Of a oneof the last received field counts. */
 function choose(values: Values, field: FieldSchema, oneof: string): void {
   const before = values.chosen.get(oneof)
   if (before !== undefined) values.byField.delete(before)
@@ -274,8 +274,8 @@ function toObject(decoding: Decoding, message: MessageSchema, values: Values): J
     spend(decoding, costOf(field.jsonName))
     const value = values.byField.get(field)
     if (value === undefined) {
-      const absent = defaultOf(field)
-      if (absent !== undefined) object[field.jsonName] = absent
+      const defaultValue = defaultOf(field)
+      if (defaultValue !== undefined) object[field.jsonName] = defaultValue
     } else
       object[field.jsonName] = isMap(field) ? mapOf(decoding, field, value as JsonValue[]) : value
   }
@@ -307,7 +307,7 @@ function emptyValue(decoding: Decoding, value: FieldSchema | undefined): JsonVal
   return json
 }
 
-/** What is shown of a field that is not on the wire; undefined when nothing is. */
+/** Shown value of a field that is not on the wire; undefined for none. */
 function defaultOf(field: FieldSchema): JsonValue | undefined {
   if (field.repeated) return isMap(field) ? (Object.create(null) as JsonObject) : []
   if (field.presence) return undefined
@@ -340,7 +340,7 @@ function defaultOf(field: FieldSchema): JsonValue | undefined {
   }
 }
 
-/** An Any whose type is known shows what is in it; another one its bytes, as base64. */
+/** An Any of a known type shows its message; another one its bytes, as base64. */
 function readAny(
   decoding: Decoding,
   message: MessageSchema,
@@ -358,9 +358,9 @@ function readAny(
     return typeUrl === '' ? {} : { '@type': typeUrl, value }
   }
   const reader = new WireReader(Buffer.from(value, 'base64'))
-  const held = { ...decoding, reader }
-  const json = readMessage(held, inner, depth + 1, undefined)
-  decoding.valuesLeft = held.valuesLeft
+  const nested = { ...decoding, reader }
+  const json = readMessage(nested, inner, depth + 1, undefined)
+  decoding.valuesLeft = nested.valuesLeft
   const isPlain = typeof json === 'object' && json !== null && !Array.isArray(json)
   if (isPlain && !hasOwnForm(fullName)) return { '@type': typeUrl, ...json }
   return { '@type': typeUrl, value: json }

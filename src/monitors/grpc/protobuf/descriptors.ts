@@ -72,7 +72,7 @@ export interface FileDescriptor {
   features: Features | undefined
 }
 
-/** Messages defined within messages; deeper ones are nobody's. */
+/** Nesting depth of message definitions, at most. */
 const NESTING_MAX = 32
 
 /** Reads a file. Throws ProtobufMalformed. */

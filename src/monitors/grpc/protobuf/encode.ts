@@ -1,5 +1,5 @@
-// From JSON as people write it (ProtoJSON: protobuf.dev/programming-guides/json) to the wire format. What
-// does not fit the type is refused with the path to it: a request must not be sent with a field missing.
+// Encodes JSON (ProtoJSON: protobuf.dev/programming-guides/json) to the wire format. A value that does not fit
+// its type is refused with its path: a request must not be sent with a field missing.
 import { parseExactJson } from '../../../contract/exact-json.ts'
 import { nearNames } from '../near-names.ts'
 import { isMap } from './decode.ts'
@@ -20,7 +20,7 @@ export class MessageProblem extends Error {
   }
 }
 
-/** What goes through all of one encoding. */
+/** Shared state of one encoding. */
 interface Encoding {
   /** For what is put into an Any. */
   schema: Schema
@@ -42,7 +42,7 @@ function parse(text: string): unknown {
   }
 }
 
-/** Without the piece of the text that V8 quotes: it may be a piece of a secret, which nobody could scrub. */
+/** Without the piece of the text that V8 quotes: it may be part of a secret, which could not be scrubbed. */
 function reasonOf({ message }: Error): string {
   return message.replace(/, (?:\.{3})?".*$/s, '')
 }
@@ -65,7 +65,7 @@ function writeMessage(
     throw new MessageProblem(path, `must be ${form.wanted}`)
   const fields = form?.fields ?? json
   if (!isObject(fields)) throw new MessageProblem(path, `must be an object (${message.fullName})`)
-  // In a well-known form the names of its fields are ours, not the user's.
+  // In a well-known form the field names are not the user's.
   const inner = (name: string) => (form === undefined ? joined(path, name) : path)
   const given = new Map<FieldSchema, string>()
   const chosen = new Map<string, string>()
@@ -77,7 +77,7 @@ function writeMessage(
     given.set(field, name)
     if (field.oneof !== undefined) {
       const other = chosen.get(field.oneof)
-      const rule = `cannot be given beside ${other}: both are of oneof ${field.oneof}`
+      const rule = `cannot be given together with ${other}: both are of oneof ${field.oneof}`
       if (other !== undefined) throw new MessageProblem(inner(name), rule)
       chosen.set(field.oneof, name)
     }
@@ -104,7 +104,7 @@ function fieldOf(message: MessageSchema, name: string, path: string): FieldSchem
   throw new MessageProblem(joined(path, name), `is no field of ${message.fullName}; ${fix}`)
 }
 
-/** Null means that the field is not given, except where null is a value of its own. */
+/** Null means an unset field, except where null is a value. */
 function isAbsent(field: FieldSchema, value: unknown): boolean {
   if (value !== null) return false
   if (field.repeated) return true
@@ -290,11 +290,11 @@ function writeAny(
   if (inner === undefined) {
     throw new MessageProblem(joined(path, '@type'), `names a type that is not known: ${fullName}`)
   }
-  const held = new WireWriter()
+  const nested = new WireWriter()
   const value = hasOwnForm(fullName) ? rest['value'] : rest
-  writeMessage(encoding, held, inner, value, path, depth + 1)
+  writeMessage(encoding, nested, inner, value, path, depth + 1)
   writer.tag(1, WIRE.bytes)
   writer.text(typeUrl)
   writer.tag(2, WIRE.bytes)
-  writer.bytes(held.written)
+  writer.bytes(nested.written)
 }

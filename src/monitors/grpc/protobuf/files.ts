@@ -1,5 +1,5 @@
-// From descriptors to a schema: names are linked to what they name, and what syntax and edition imply is
-// worked out for each field.
+// Builds a schema from descriptors: resolves names, and applies the defaults of syntax and edition to each
+// field.
 import {
   addField,
   emptyMessage,
@@ -49,7 +49,7 @@ const PRESENCE_REQUIRED = 3
 const ENCODING_EXPANDED = 2
 const MESSAGES_AS_GROUPS = 2
 
-/** What syntax and edition of a file say about its fields. */
+/** Field defaults of a file's syntax and edition. */
 interface Rules {
   implicitPresence: boolean
   packs: boolean
@@ -127,7 +127,7 @@ function define(schema: Schema, message: MessageDescriptor, scope: string, above
   const made = schema.messages.get(fullName) as MessageSchema
   for (const field of message.fields) {
     const linked = fieldOf(schema, field, fullName, rules, made.mapEntry)
-    // A field that is optional in proto3 stands alone in a oneof that nobody wrote.
+    // An optional field of proto3 is alone in a synthetic oneof.
     const oneof = field.proto3Optional ? undefined : message.oneofs[field.oneofIndex ?? -1]
     addField(made, oneof === undefined ? linked : { ...linked, oneof })
   }
@@ -137,7 +137,7 @@ function define(schema: Schema, message: MessageDescriptor, scope: string, above
 
 function extend(schema: Schema, extension: FieldDescriptor, scope: string, rules: Rules): void {
   const extended = named(schema.messages, extension.extendee, scope)
-  // What extends a message of another file, such as an option, is of no use without it.
+  // An extension of a message of another file, such as an option, is of no use without it.
   if (extended === undefined) return
   const name = `[${within(scope, extension.name)}]`
   const field = fieldOf(schema, extension, scope, rules, false)
@@ -193,7 +193,7 @@ function link(schema: Schema, field: FieldSchema, typeName: string, where: strin
 }
 
 /**
- * What a name means at a place. With a leading dot it is a full name; without one it is looked for from the
+ * Resolves a name in a scope. With a leading dot it is a full name; without one it is looked for from the
  * innermost scope outwards, as descriptor.proto has it for `type_name`.
  */
 function named<T>(types: ReadonlyMap<string, T>, name: string, where: string): T | undefined {
@@ -210,16 +210,23 @@ function serve(schema: Schema, service: FileDescriptor['services'][number], scop
   const fullName = within(scope, service.name)
   const methods = new Map<string, MethodSchema>()
   for (const { name, input, output, clientStreaming, serverStreaming } of service.methods) {
-    const [takes, gives] = [
+    const [inputType, outputType] = [
       named(schema.messages, input, fullName),
       named(schema.messages, output, fullName),
     ]
-    if (takes === undefined || gives === undefined) {
-      const absent = takes === undefined ? input : output
-      throw new SchemaProblem(`the type ${absent} of ${fullName}/${name} is defined nowhere`)
+    if (inputType === undefined || outputType === undefined) {
+      const undefinedType = inputType === undefined ? input : output
+      throw new SchemaProblem(`the type ${undefinedType} of ${fullName}/${name} is defined nowhere`)
     }
     const path = `/${fullName}/${name}`
-    methods.set(name, { name, path, input: takes, output: gives, clientStreaming, serverStreaming })
+    methods.set(name, {
+      name,
+      path,
+      input: inputType,
+      output: outputType,
+      clientStreaming,
+      serverStreaming,
+    })
   }
   schema.services.set(fullName, methods)
 }

@@ -1,4 +1,4 @@
-// What a message looks like: types of Protocol Buffers as the codec needs them, whether they come from
+// Message schemas: types of Protocol Buffers as the codec needs them, whether they come from
 // descriptors (reflection) or from the text of a .proto file. Plain data; no code is made from them.
 import { WIRE } from './wire.ts'
 
@@ -97,7 +97,7 @@ export interface MethodSchema {
   serverStreaming: boolean
 }
 
-/** Everything that a set of files defines. */
+/** Definitions of a set of files. */
 export interface Schema {
   messages: Map<string, MessageSchema>
   enums: Map<string, EnumSchema>
@@ -105,7 +105,7 @@ export interface Schema {
   services: Map<string, Map<string, MethodSchema>>
 }
 
-/** Types that cannot be used: a name that nobody defines, or a definition that makes no sense. */
+/** Unusable types: an undefined name, or an invalid definition. */
 export class SchemaProblem extends Error {
   /** Where in a text it is, from 1, when it is known. */
   readonly line: number | undefined
@@ -117,7 +117,7 @@ export class SchemaProblem extends Error {
   }
 }
 
-/** A schema without anything in it. */
+/** An empty schema. */
 export function emptySchema(): Schema {
   return { messages: new Map(), enums: new Map(), services: new Map() }
 }
@@ -127,16 +127,16 @@ export function emptyMessage(fullName: string, mapEntry = false): MessageSchema 
   return { fullName, fields: [], byNumber: new Map(), byName: new Map(), mapEntry }
 }
 
-/** Adds a field; its place among the others is found by `settle`. */
+/** Adds a field; `settle` sorts the fields. */
 export function addField(message: MessageSchema, field: FieldSchema): void {
   message.fields.push(field)
   message.byNumber.set(field.number, field)
-  // A name of the .proto file must not hide another field's JSON name, which is what people write.
+  // A name of the .proto file must not hide another field's JSON name, which users write.
   if (!message.byName.has(field.name)) message.byName.set(field.name, field)
   message.byName.set(field.jsonName, field)
 }
 
-/** Brings the fields of all messages into the order of their numbers. */
+/** Sorts the fields of all messages by number. */
 export function settle(schema: Schema): Schema {
   for (const { fields } of schema.messages.values()) fields.sort((a, b) => a.number - b.number)
   return schema
@@ -148,37 +148,37 @@ export function jsonNameOf(name: string): string {
 }
 
 /**
- * Bytes of descriptors and texts whose schemas are kept. A schema takes about ten times as much; what is
- * larger than a quarter of all is compiled anew each time.
+ * Bytes of descriptors and texts whose schemas are cached. A schema needs about ten times as much; one larger
+ * than a quarter of the bound is compiled each time.
  */
-const KEPT_BYTES_MAX = 4_194_304
+const CACHED_BYTES_MAX = 4_194_304
 
-/** Compiled schemas by the hash of what they were made of, so that none can be out of date. */
-class SchemaKeep {
-  readonly #kept = new Map<string, { schema: Schema; bytes: number }>()
+/** Compiled schemas by the hash of their source, so that none can be out of date. */
+class SchemaCache {
+  readonly #cached = new Map<string, { schema: Schema; bytes: number }>()
   #bytes = 0
 
   /** The schema, which becomes the most recently used one. */
   get(key: string): Schema | undefined {
-    const found = this.#kept.get(key)
+    const found = this.#cached.get(key)
     if (found === undefined) return undefined
-    this.#kept.delete(key)
-    this.#kept.set(key, found)
+    this.#cached.delete(key)
+    this.#cached.set(key, found)
     return found.schema
   }
 
-  /** Keeps the schema, which was made of so many bytes, and forgets the oldest ones to make room. */
+  /** Caches the schema with the size of its source; evicts the oldest ones. */
   set(key: string, schema: Schema, bytes: number): void {
-    if (bytes > KEPT_BYTES_MAX / 4 || this.#kept.has(key)) return
-    this.#kept.set(key, { schema, bytes })
+    if (bytes > CACHED_BYTES_MAX / 4 || this.#cached.has(key)) return
+    this.#cached.set(key, { schema, bytes })
     this.#bytes += bytes
-    for (const [oldest, { bytes: freed }] of this.#kept) {
-      if (this.#bytes <= KEPT_BYTES_MAX) return
-      this.#kept.delete(oldest)
+    for (const [oldest, { bytes: freed }] of this.#cached) {
+      if (this.#bytes <= CACHED_BYTES_MAX) return
+      this.#cached.delete(oldest)
       this.#bytes -= freed
     }
   }
 }
 
 /** The schemas of this process. */
-export const compiledSchemas = new SchemaKeep()
+export const compiledSchemas = new SchemaCache()

@@ -1,5 +1,5 @@
-// From the text of a .proto file to a schema. The parser is protobufjs, which is loaded when the first
-// monitor needs it; everything after parsing is ours, and no code is made from the text.
+// Compiles the text of a .proto file to a schema. The parser, protobufjs, is loaded when the first monitor
+// needs it; everything after parsing is our code, and no code is generated.
 import type * as Protobuf from 'protobufjs'
 import {
   addField,
@@ -60,7 +60,7 @@ function addImports(parser: Parser, root: Protobuf.Root, files: readonly string[
   return unknown
 }
 
-/** The first name that a bundled file defines, to tell whether it has been added. */
+/** The first name that a bundled file defines; shows whether the file has been added. */
 function wellKnownIn(file: Protobuf.INamespace): string {
   let path = ''
   let inner: Protobuf.INamespace | undefined = file
@@ -101,19 +101,19 @@ function nameProblem(error: Error, text: string, unknownImports: readonly string
   return new SchemaProblem(`the type ${name} is defined nowhere${missing}`, linesOf(name, text)[0])
 }
 
-/** The lines, from 1, on which the words stand outside of comments. */
-function linesOf(words: string, text: string): number[] {
-  // What looks like a comment without an end goes on to the end, so that no place is looked at twice.
+/** The lines, from 1, that contain the symbol outside of comments. */
+function linesOf(symbol: string, text: string): number[] {
+  // An unterminated comment extends to the end of the text, so that no position is scanned twice.
   const code = text
     .replaceAll(/\/\*[\s\S]*?(?:\*\/|$)/g, (comment) => comment.replaceAll(/[^\n]/g, ' '))
     .replaceAll(/\/\/[^\n]*/g, '')
-  const found = code.split('\n').map((line, at) => (contains(line, words) ? at + 1 : 0))
+  const found = code.split('\n').map((line, at) => (contains(line, symbol) ? at + 1 : 0))
   return found.filter((line) => line > 0)
 }
 
-function contains(line: string, words: string): boolean {
-  for (let at = line.indexOf(words); at !== -1; at = line.indexOf(words, at + 1)) {
-    if (!/\w/.test(line[at - 1] ?? '') && !/\w/.test(line[at + words.length] ?? '')) return true
+function contains(line: string, symbol: string): boolean {
+  for (let at = line.indexOf(symbol); at !== -1; at = line.indexOf(symbol, at + 1)) {
+    if (!/\w/.test(line[at - 1] ?? '') && !/\w/.test(line[at + symbol.length] ?? '')) return true
   }
   return false
 }

@@ -12,7 +12,7 @@ interface Form {
   readable(fields: JsonObject): JsonValue | undefined
   /** Undefined when the value has not the form. */
   fields(json: unknown): Record<string, unknown> | undefined
-  /** What the form is, for messages. */
+  /** Description of the form, for messages. */
   wanted: string
 }
 

@@ -75,7 +75,7 @@ export class WireReader {
     return this.#bytes[this.#at++] as number
   }
 
-  /** The low 32 bits of a varint, signed: what int32, bool and enum are. */
+  /** The low 32 bits of a varint, signed: int32, bool and enum. */
   int32(): number {
     return this.varint().low | 0
   }
@@ -127,7 +127,7 @@ export class WireReader {
     this.#end = outer
   }
 
-  /** Passes over a value of a field that nobody knows. */
+  /** Skips the value of an unknown field. */
   pass(tag: number, depth = 0): void {
     switch (tag & 7) {
       case WIRE.varint:
@@ -175,19 +175,19 @@ export class WireReader {
 }
 
 /** Takes the value of a field that a reader stands before. */
-export type Take = (reader: WireReader) => void
+export type FieldReader = (reader: WireReader) => void
 
 /**
  * Reads a message of known layout by a table of its fields, of which each is bytes, a text or a varint of
- * 32 bits, as the table takes it; others are passed over. Throws ProtobufMalformed.
+ * 32 bits, as the table reads it; others are skipped. Throws ProtobufMalformed.
  */
-export function readFields(bytes: Buffer, fields: Readonly<Record<number, Take>>): void {
+export function readFields(bytes: Buffer, fields: Readonly<Record<number, FieldReader>>): void {
   const reader = new WireReader(bytes)
   while (!reader.isAtEnd) {
     const tag = reader.tag()
-    const take = fields[tag >>> 3]
-    if (take === undefined) reader.pass(tag)
-    else take(reader)
+    const readField = fields[tag >>> 3]
+    if (readField === undefined) reader.pass(tag)
+    else readField(reader)
   }
 }
 

@@ -1,5 +1,5 @@
-// Certificate revocation lists (RFC 5280, 5): read in place, so that a list of megabytes costs its bytes and
-// no more, and looked through in slices, so that nobody waits for it.
+// Certificate revocation lists (RFC 5280, 5): parsed in place, so that a list needs no more memory than its
+// bytes, and searched in slices, so that the event loop is not blocked.
 import type { X509Certificate } from 'node:crypto'
 import { setImmediate as turn } from 'node:timers/promises'
 import {
@@ -23,7 +23,7 @@ import {
 import { type Problem, reasonOf } from './ocsp-message.ts'
 import { isSignedBy } from './signed-bytes.ts'
 
-/** A list whose form has been checked, and nothing else of it. */
+/** A list of which only the syntax has been validated. */
 export interface RevocationList {
   bytes: Buffer
   signed: Buffer
@@ -33,16 +33,16 @@ export interface RevocationList {
   /** Milliseconds since 1970. */
   thisUpdate: number
   nextUpdate: number | undefined
-  /** The entries; absent when none is revoked. */
+  /** The entries; undefined if none is revoked. */
   entries: Element | undefined
-  /** Restrictions of what the list is about, where it states any. */
+  /** Scope of the list, if restricted. */
   scope: Scope
 }
 
 interface Scope {
   urls: string[]
   authoritiesOnly: boolean
-  /** Holds entries of other issuers, of some reasons only, or of attribute certificates only. */
+  /** Contains entries of other issuers, of some reasons only, or of attribute certificates only. */
   partial: boolean
   delta: boolean
 }
@@ -54,7 +54,7 @@ export interface Revoked {
 }
 
 const EXTENSION = { deltaIndicator: '2.5.29.27', reason: '2.5.29.21', scope: '2.5.29.28' } as const
-/** Entries looked at before others have their turn. */
+/** Entries searched before the event loop gets a turn. */
 const SLICE = 5000
 const SKEW_MS = 300_000
 const EVERYTHING: Scope = { urls: [], authoritiesOnly: false, partial: false, delta: false }
@@ -117,7 +117,7 @@ function scopeOf(sequence: Element): Scope {
     const element = parts.optional(contextTag(tag, false))
     return element !== undefined && contentOf(element).some((byte) => byte !== 0)
   }
-  isSet(1) // of users only: what we ask about
+  isSet(1) // user certificates only, as asked for
   const authoritiesOnly = isSet(2)
   const someReasons = parts.optional(contextTag(3, false)) !== undefined
   const indirect = isSet(4)
@@ -131,8 +131,8 @@ function scopeOf(sequence: Element): Scope {
 }
 
 /**
- * Why the list has no say about the certificate at `now` (milliseconds), or undefined: of another issuer or
- * of others' certificates, out of date, or not signed by the issuer. Never rejects.
+ * Why the list does not apply to the certificate at `now` (milliseconds), or undefined: another issuer or
+ * scope, out of date, or not signed by the issuer. Never rejects.
  */
 export async function listProblem(
   list: RevocationList,
@@ -152,7 +152,9 @@ export async function listProblem(
   }
   if (thisUpdate > now + SKEW_MS) return { problem: 'the list is of the future' }
   if (nextUpdate !== undefined && nextUpdate + SKEW_MS < now) {
-    return { problem: `the list is stale: it held until ${new Date(nextUpdate).toISOString()}` }
+    return {
+      problem: `the list is stale: it was valid until ${new Date(nextUpdate).toISOString()}`,
+    }
   }
   try {
     const holds = await isSignedBy(list.algorithm, list.signed, list.signature, issuer.publicKey)
@@ -163,8 +165,8 @@ export async function listProblem(
 }
 
 /**
- * The certificate's entry; undefined when it has none. Rejects with the signal's reason. What is broken
- * beyond the form that was checked ends the search with a problem.
+ * The certificate's entry; undefined for none. Rejects with the signal's reason. A malformed entry ends the
+ * search with a problem.
  */
 export async function findRevoked(
   { entries }: RevocationList,

@@ -1,5 +1,5 @@
-// OCSP (RFC 6960): the question about one certificate, and what an answer to it says once its signature, its
-// signer and its times have been checked.
+// OCSP (RFC 6960): the request for one certificate, and the validation of its response: signature, signer and
+// times.
 import { createHash, X509Certificate } from 'node:crypto'
 import {
   type CertificateStructure,
@@ -27,7 +27,7 @@ import {
 } from '../../../network/tls/der.ts'
 import { hashName, isSignedBy } from './signed-bytes.ts'
 
-/** What is asked about. */
+/** The certificate and its issuer. */
 export interface Subject {
   certificate: CertificateStructure
   issuer: X509Certificate
@@ -43,15 +43,15 @@ export interface OcspAnswer {
   revokedAt?: string
   /** Of a revocation, as RFC 5280 names it: `keyCompromise`… */
   reason?: string
-  /** Who signed: the issuer itself, or a responder that it has authorised. */
+  /** Signer: the issuer itself, or a responder that it has authorised. */
   signer: 'issuer' | 'delegated'
-  /** Whether the answer repeats what we sent to make it ours alone. */
+  /** Whether the answer repeats the nonce of the request. */
   nonce?: 'repeated' | 'absent'
-  /** Timestamps of logs that came with the answer. */
+  /** Signed certificate timestamps of the answer. */
   timestamps?: SignedTimestamp[]
 }
 
-/** Why there is no answer to go by. */
+/** Why there is no valid answer. */
 export interface Problem {
   problem: string
 }
@@ -61,11 +61,11 @@ const NONCE = '1.3.6.1.5.5.7.48.1.2'
 const TIMESTAMPS = '1.3.6.1.4.1.11129.2.4.5'
 const SHA1 = '1.3.14.3.2.26'
 const OCSP_SIGNING = '1.3.6.1.5.5.7.3.9'
-/** Certificates in an answer that may be its signer's. */
+/** Certificates of an answer that are tried as its signer's. */
 const SIGNERS_MAX = 10
-/** Clocks differ. */
+/** Tolerance for the difference of clocks. */
 const SKEW_MS = 300_000
-/** How long an answer holds that does not say. */
+/** Validity of an answer without an end. */
 const AGE_MS_MAX = 7 * 86_400_000
 
 /** Reasons of a revocation by their number (RFC 5280, 5.3.1). */
@@ -104,8 +104,8 @@ export function ocspRequest(subject: Subject, nonce?: Buffer): Buffer {
 }
 
 /**
- * What the response says about the certificate at `now` (milliseconds), or why it does not count: not the
- * form, another certificate, not signed by the issuer or one that it authorised, not of today. Never rejects.
+ * Reads the status of the certificate at `now` (milliseconds), or why the response is invalid: not the
+ * form, another certificate, not signed by the issuer or one that it authorised, out of date. Never rejects.
  */
 export async function readOcspResponse(
   response: Buffer,
@@ -161,7 +161,7 @@ async function evaluated(
   }
   const sent = nonceIn(basic)
   if (nonce !== undefined && sent !== undefined && !sent.equals(nonce)) {
-    return { problem: 'the answer was made for somebody else: its nonce is not ours' }
+    return { problem: 'nonce mismatch: the response answers another request' }
   }
   const answer = answerOf(single, basic, signer)
   if (nonce !== undefined) answer.nonce = sent === undefined ? 'absent' : 'repeated'
@@ -211,7 +211,7 @@ function isAbout(id: Element, { certificate, issuerStructure }: Subject): boolea
   )
 }
 
-/** Who signed (RFC 6960, 4.2.2.2): the issuer, or the holder of a certificate of its for just this. */
+/** The signer (RFC 6960, 4.2.2.2): the issuer, or the holder of a delegated OCSP certificate. */
 async function signerOf(
   { algorithm, signed, signature, certificates }: Basic,
   { issuer }: Subject,
@@ -241,7 +241,7 @@ function isAuthorised(candidate: X509Certificate, issuer: X509Certificate, now: 
       return false
     return candidate.checkIssued(issuer) && candidate.verify(issuer.publicKey)
   } catch {
-    // A key that this OpenSSL cannot read signs nothing that we could check.
+    // A signature by a key that this OpenSSL cannot read cannot be verified.
     return false
   }
 }
@@ -283,7 +283,7 @@ function timeProblem(answer: OcspAnswer, now: number): Problem | undefined {
   const until =
     answer.nextUpdate === undefined ? thisUpdate + AGE_MS_MAX : Date.parse(answer.nextUpdate)
   if (until + SKEW_MS >= now) return undefined
-  return { problem: `the answer is stale: it held until ${iso(until)}` }
+  return { problem: `the answer is stale: it was valid until ${iso(until)}` }
 }
 
 /** A reason of a revocation by its name. */
@@ -296,7 +296,7 @@ function digest(hash: string, bytes: Buffer): Buffer {
   return createHash(hash).update(bytes).digest()
 }
 
-/** Times that no calendar holds are refused where they are read. */
+/** Invalid dates are refused when they are read. */
 function iso(ms: number): string {
   return new Date(ms).toISOString()
 }

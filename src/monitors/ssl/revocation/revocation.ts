@@ -1,5 +1,5 @@
-// Whether a certificate is revoked: by the OCSP answer that the server staples, the responder that the
-// certificate names, or its revocation list, in this order. Whoever cannot be asked says nothing.
+// Revocation status of a certificate from its stapled OCSP answer, its OCSP responder or its revocation list,
+// in this order.
 import { SSL_LIMITS } from '../definition.ts'
 import { randomBytes } from 'node:crypto'
 import type { SslConfig } from '../definition.ts'
@@ -16,8 +16,8 @@ import { findRevoked, listProblem, readRevocationList, type RevocationList } fro
 import { memoryOf } from './memory.ts'
 import { TargetFailure } from '../../../network/target-failure.ts'
 
-/** What one source said, or why it said nothing. */
-export type Word =
+/** Answer of one source, or why there is none. */
+export type SourceAnswer =
   | (OcspAnswer & { url?: string })
   | {
       status: 'good' | 'revoked'
@@ -29,51 +29,54 @@ export type Word =
     }
   | { status: 'unavailable'; why: string; code?: string; url?: string }
 
-/** All that was learnt about one certificate. */
+/** Revocation status of one certificate, with the answers of all sources. */
 export interface Revocation {
   status: 'good' | 'revoked' | 'unknown' | 'unavailable'
-  /** Whose word the status is. */
+  /** Source of the status. */
   source?: 'staple' | 'ocsp' | 'crl'
-  /** Why nothing is known, where nobody was asked at all. */
+  /** Why the status is unknown, if no source was asked. */
   why?: string
   revokedAt?: string
   reason?: string
-  staple?: Word
-  ocsp?: Word
-  crl?: Word
+  staple?: SourceAnswer
+  ocsp?: SourceAnswer
+  crl?: SourceAnswer
 }
 
-/** Whom to ask, and how. */
-export interface Asking {
+/** Certificate and sources of a lookup. */
+export interface RevocationQuery {
   subject: Subject
   staple: Buffer | undefined
   settings: SslConfig['revocation']
-  /** Nothing is fetched for a certificate whose issuer nobody trusts: it could name any address at all. */
+  /** Nothing is fetched for a certificate without a trusted issuer: it could name any address. */
   trusted: boolean
   family: Family
   dial: Dialler
   signal: AbortSignal
 }
 
-/** OCSP gets half of the time, so that a list can still be read when the responder is silent. */
+/** OCSP gets half of the time, so that a list can still be read when the responder does not answer. */
 const ASK_MS_MAX = SSL_LIMITS.revocationMsMax / 2
-const UNTRUSTED: Word = { status: 'unavailable', why: 'the chain leads to no trusted authority' }
+const UNTRUSTED: SourceAnswer = {
+  status: 'unavailable',
+  why: 'the chain leads to no trusted authority',
+}
 
-/** Whether there is anybody to ask at all. */
-export function isAnybodyAsked({ staple, settings, subject }: Asking): boolean {
+/** Whether there is any source to ask. */
+export function hasRevocationSource({ staple, settings, subject }: RevocationQuery): boolean {
   const { ocspUrls, crlUrls } = subject.certificate
   if (staple !== undefined) return true
   return (settings.ocsp && ocspUrls.length > 0) || (settings.crl && crlUrls.length > 0)
 }
 
-/** Asks one after the other until one knows. Rejects with the signal's reason. */
-export async function revocationOf(asking: Asking): Promise<Revocation> {
+/** Asks the sources in order until one has an answer. Rejects with the signal's reason. */
+export async function revocationOf(asking: RevocationQuery): Promise<Revocation> {
   const { settings, subject, trusted, staple } = asking
   const { ocspUrls, crlUrls } = subject.certificate
   const found: Revocation = { status: 'unavailable' }
   if (staple !== undefined) {
-    const word = await readOcspResponse(staple, subject, Date.now())
-    found.staple = wordOf(word)
+    const answer = await readOcspResponse(staple, subject, Date.now())
+    found.staple = sourceAnswerOf(answer)
     if (isSettled(found, 'staple')) return found
   }
   if (settings.ocsp && ocspUrls.length > 0) {
@@ -87,57 +90,60 @@ export async function revocationOf(asking: Asking): Promise<Revocation> {
   return found
 }
 
-/** Takes over what the source says; an `unknown` may still be bettered by the next one. */
+/** Applies the answer of the source; true if it is final. The next source may replace an `unknown`. */
 function isSettled(found: Revocation, source: 'staple' | 'ocsp' | 'crl'): boolean {
-  const word = found[source] as Word
-  if (word.status === 'unavailable') return false
-  found.status = word.status
+  const answer = found[source] as SourceAnswer
+  if (answer.status === 'unavailable') return false
+  found.status = answer.status
   found.source = source
-  if (word.status !== 'revoked') return word.status === 'good'
-  if (word.revokedAt !== undefined) found.revokedAt = word.revokedAt
-  if (word.reason !== undefined) found.reason = word.reason
+  if (answer.status !== 'revoked') return answer.status === 'good'
+  if (answer.revokedAt !== undefined) found.revokedAt = answer.revokedAt
+  if (answer.reason !== undefined) found.reason = answer.reason
   return true
 }
 
-function wordOf(answer: OcspAnswer | Problem, url?: string): Word {
+function sourceAnswerOf(answer: OcspAnswer | Problem, url?: string): SourceAnswer {
   const where = url === undefined ? {} : { url }
   if ('problem' in answer) return { status: 'unavailable', why: answer.problem, ...where }
   return { ...answer, ...where }
 }
 
-async function askResponders(asking: Asking, urls: readonly string[]): Promise<Word> {
-  const memory = memoryOf<Word>(asking.dial)
+async function askResponders(
+  asking: RevocationQuery,
+  urls: readonly string[],
+): Promise<SourceAnswer> {
+  const memory = memoryOf<SourceAnswer>(asking.dial)
   const { subject, signal } = asking
   const { fingerprint256 } = subject.issuer
-  let word: Word | undefined
+  let answer: SourceAnswer | undefined
   const used = urls.slice(0, SOURCES_MAX)
   for (const url of used) {
     const key = `ocsp ${fingerprint256} ${subject.certificate.serialHex} ${url}`
-    word = memory.answer(key, Date.now())
-    if (word === undefined) {
+    answer = memory.answer(key, Date.now())
+    if (answer === undefined) {
       try {
-        word = await memory.asking.get(key, signal, (shared) =>
+        answer = await memory.asking.get(key, signal, (shared) =>
           askResponder(asking, url, ASK_MS_MAX / used.length, shared),
         )
       } catch (error) {
-        word = unavailable(error, url)
+        answer = unavailable(error, url)
       }
-      memory.keepAnswer(key, word, Date.now(), holdsUntil(word))
+      memory.cacheAnswer(key, answer, Date.now(), holdsUntil(answer))
     }
-    if (word.status !== 'unavailable') return word
+    if (answer.status !== 'unavailable') return answer
   }
-  return word as Word
+  return answer as SourceAnswer
 }
 
-/** Of several addresses no more are tried; an authority names one or two. */
+/** Addresses tried of a certificate; an authority names one or two. */
 const SOURCES_MAX = 2
 
 async function askResponder(
-  { subject, family, dial }: Asking,
+  { subject, family, dial }: RevocationQuery,
   url: string,
   timeoutMs: number,
   signal: AbortSignal,
-): Promise<Word> {
+): Promise<SourceAnswer> {
   const nonce = randomBytes(16)
   const response = await plainFetch(
     {
@@ -150,56 +156,56 @@ async function askResponder(
     dial,
     signal,
   )
-  return wordOf(await readOcspResponse(response, subject, Date.now(), nonce), url)
+  return sourceAnswerOf(await readOcspResponse(response, subject, Date.now(), nonce), url)
 }
 
-function holdsUntil(word: Word): number | undefined {
-  if (word.status === 'unavailable') return undefined
-  // An answer without an end holds for now; the memory's own bound is what counts.
-  return word.nextUpdate === undefined ? Infinity : Date.parse(word.nextUpdate)
+function holdsUntil(answer: SourceAnswer): number | undefined {
+  if (answer.status === 'unavailable') return undefined
+  // An answer without an end is valid for now; the cache has its own bound.
+  return answer.nextUpdate === undefined ? Infinity : Date.parse(answer.nextUpdate)
 }
 
-async function readLists(asking: Asking, urls: readonly string[]): Promise<Word> {
-  const memory = memoryOf<Word>(asking.dial)
+async function readLists(asking: RevocationQuery, urls: readonly string[]): Promise<SourceAnswer> {
+  const memory = memoryOf<SourceAnswer>(asking.dial)
   const { subject } = asking
-  let word: Word | undefined
+  let answer: SourceAnswer | undefined
   const used = urls.slice(0, SOURCES_MAX)
   for (const url of used) {
     const key = `crl ${subject.issuer.fingerprint256} ${subject.certificate.serialHex} ${url}`
-    word = memory.answer(key, Date.now())
-    if (word === undefined) {
+    answer = memory.answer(key, Date.now())
+    if (answer === undefined) {
       try {
-        word = await lookUp(asking, url, ASK_MS_MAX / used.length)
+        answer = await lookUp(asking, url, ASK_MS_MAX / used.length)
       } catch (error) {
-        word = unavailable(error, url)
+        answer = unavailable(error, url)
       }
-      memory.keepAnswer(key, word, Date.now(), holdsUntil(word))
+      memory.cacheAnswer(key, answer, Date.now(), holdsUntil(answer))
     }
-    if (word.status !== 'unavailable') return word
+    if (answer.status !== 'unavailable') return answer
   }
-  return word as Word
+  return answer as SourceAnswer
 }
 
 async function lookUp(
-  { subject, family, dial, signal }: Asking,
+  { subject, family, dial, signal }: RevocationQuery,
   url: string,
   timeoutMs: number,
-): Promise<Word> {
+): Promise<SourceAnswer> {
   const memory = memoryOf(dial)
-  const kept = memory.list(url, Date.now())
+  const cached = memory.list(url, Date.now())
   const read = (shared: AbortSignal) => readList(url, timeoutMs, family, dial, shared)
-  const list = kept ?? (await memory.reading.get(url, signal, read))
+  const list = cached ?? (await memory.reading.get(url, signal, read))
   if ('problem' in list) return { status: 'unavailable', why: list.problem, url }
   const problem = await listProblem(list, subject.certificate, subject.issuer, Date.now())
   signal.throwIfAborted()
   if (problem !== undefined) return { status: 'unavailable', why: problem.problem, url }
-  // Only now: it came in the clear, and anybody may have sent it.
-  if (kept === undefined) memory.keepList(url, list, Date.now())
+  // Only after validation: it was fetched over plain HTTP.
+  if (cached === undefined) memory.cacheList(url, list, Date.now())
   const entry = await findRevoked(list, subject.certificate, signal)
   if (entry !== undefined && 'problem' in entry) {
     return { status: 'unavailable', why: entry.problem, url }
   }
-  // Taken off a list of changes again; a whole list has no such entry.
+  // An entry that a delta list removes; complete lists have no such entry.
   const revoked = entry !== undefined && entry.reason !== 'removeFromCRL'
   return {
     status: revoked ? 'revoked' : 'good',
@@ -227,8 +233,8 @@ async function readList(
   return readRevocationList(bytes)
 }
 
-/** What kept us from an answer; a cancelled run is thrown on. */
-function unavailable(error: unknown, url: string): Word {
+/** Turns a fetch error into an answer; rethrows the reason of a cancelled run. */
+function unavailable(error: unknown, url: string): SourceAnswer {
   if (!(error instanceof TargetFailure)) throw error
   const { failure } = error
   return { status: 'unavailable', why: failure.message, code: failure.code, url }

@@ -1,5 +1,5 @@
-// One piece of work for all who want its result at the same time: a hundred monitors of certificates of one
-// authority fetch its revocation list once.
+// Shared work: concurrent callers with the same key share one result. A hundred monitors with certificates of
+// one authority fetch its revocation list once.
 
 interface Running<V> {
   result: Promise<V>
@@ -7,13 +7,13 @@ interface Running<V> {
   waiting: number
 }
 
-/** Work under way by its key. */
+/** Running work by key. */
 export class SharedWork<V> {
   readonly #running = new Map<string, Running<V>>()
 
   /**
-   * The result of the work of this key, begun now unless it is under way. Rejects as the work does, or with
-   * the signal's reason; the work is aborted when nobody waits for it any more.
+   * The result of the work of this key, started unless it is running. Rejects as the work does, or with
+   * the signal's reason; the work is aborted after its last waiter.
    */
   async get(
     key: string,

@@ -43,7 +43,7 @@ export function hashName(oid: string): string | undefined {
 
 /**
  * Whether `signature` is the key's over `bytes` by the AlgorithmIdentifier. False for algorithms that are
- * not known. Works beside the event loop: a list of revoked certificates may be megabytes. Throws DerFault.
+ * not known. Runs outside the event loop: a revocation list may be megabytes. Throws DerFault.
  */
 export function isSignedBy(
   algorithm: Element,

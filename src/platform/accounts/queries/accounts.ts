@@ -1,14 +1,14 @@
 // Accounts: the owners of everything else.
 import type { Queryable } from '../../../database/database.ts'
 
-/** An account as the database keeps it. */
+/** A row of `accounts`. */
 export interface AccountRow {
   id: string
   name: string
   created_at: Date
 }
 
-/** Creates the account `id` unless it is there; true when it was created. */
+/** Creates the account `id` unless it exists; true when it was created. */
 export async function createAccount(
   database: Queryable,
   { id, name }: { id: string; name: string },
@@ -43,9 +43,8 @@ export function listAccounts(database: Queryable, limit: number): Promise<Accoun
 }
 
 /**
- * Holds an account for the rest of the transaction: whoever changes its monitors, groups or locations
- * comes one after the other, so that what one has read stays true until it has written. Rows that only
- * refer to the account wait for nobody.
+ * Locks an account for the rest of the transaction: transactions that change its monitors, groups or
+ * locations run one after the other. Statements that only refer to the account do not wait.
  */
 export async function lockAccount(tx: Queryable, id: string): Promise<void> {
   await tx.query(

@@ -23,7 +23,7 @@ export interface ActiveKey {
   hash: Buffer
 }
 
-/** What a new key is made of. */
+/** Fields of a new key. */
 export interface NewApiKey {
   accountId: string
   name: string
@@ -35,7 +35,7 @@ export interface NewApiKey {
 
 const COLUMNS = 'id, account_id, name, role, suffix, created_at, last_used_at, revoked_at'
 
-/** Adds a key. Throws a duplicate of `api_keys_hash_key` when the key is there already. */
+/** Adds a key. Throws a duplicate of `api_keys_hash_key` when the key exists. */
 export async function createApiKey(database: Queryable, key: NewApiKey): Promise<ApiKeyRow> {
   const [row] = await database.query<ApiKeyRow>(
     `insert into api_keys (account_id, name, role, hash, suffix)
@@ -46,7 +46,7 @@ export async function createApiKey(database: Queryable, key: NewApiKey): Promise
   return row as ApiKeyRow
 }
 
-/** Adds a key unless there is one with its hash, and returns the one that is there. */
+/** Adds a key unless one with its hash exists; returns the stored one. */
 export async function ensureApiKey(database: Queryable, key: NewApiKey): Promise<ApiKeyRow> {
   await database.query(
     `insert into api_keys (account_id, name, role, hash, suffix)
@@ -92,7 +92,7 @@ export function listApiKeys(
 /** The channel on which a trigger announces every change of a key. */
 export const KEYS_CHANNEL = 'vedette_keys'
 
-/** Revokes a key for good; undefined when there is none. A second time changes nothing. */
+/** Revokes a key for good; undefined when it does not exist. Idempotent. */
 export async function revokeApiKey(
   database: Queryable,
   id: string,

@@ -1,11 +1,11 @@
-// Statements on agents: who reported when, and who is in a location now. Changes require the
-// location's lock; see platform/agents/membership.ts.
+// Statements on agents: when each reported last, and which are in a location now. Changes require the
+// location's lock; see platform/agents/agent-registry.ts.
 import { statement, type Connection } from '../../../database/statement.ts'
 
 /** The channel on which a location's id is announced when its agents have news to fetch. */
 export const AGENTS_CHANNEL = 'vedette_agents'
 
-/** Where an agent stands, and its location. */
+/** State of an agent and its location. */
 export interface AgentStanding {
   state: 'live' | 'left' | 'lost'
   instance: string
@@ -23,7 +23,7 @@ const STANDING = `a.state, a.instance, l.revision, l.epoch, l.slug_name, l.proxy
 const ITS_LOCATION = `join private_locations l on l.id = a.location_id
   left join location_epochs e on e.location_id = l.id and e.epoch = l.epoch`
 
-/** Keeps since when the network of an agent does not work, or forgets it when it works again. */
+/** Sets the instant since when an agent's network does not work; clears it when the network works again. */
 const networkSince = (problem: string, before: string) => `case when ${problem} is not null
   then coalesce(${before}.network_problem_since, clock_timestamp()) end`
 
@@ -42,7 +42,7 @@ const touch = statement<
    select ${STANDING} from seen a ${ITS_LOCATION}`,
 )
 
-/** What an agent says of itself with each call. */
+/** Report of an agent on itself with each call. */
 export interface AgentSaying {
   locationId: string
   id: string
@@ -51,13 +51,13 @@ export interface AgentSaying {
   image: string
   abilities: readonly string[]
   queues: object
-  /** Code of what is wrong with its own network. */
+  /** Code of a problem of its own network. */
   networkProblem?: string | undefined
 }
 
 /**
- * Notes that an agent is there, or that one that has left still finishes what it had; undefined when it is
- * not known as the one that it says it is.
+ * Records a heartbeat of a live agent, or of one that has left and still finishes its work. Undefined when
+ * no agent with this id, instance, abilities and state is known.
  */
 export async function touchAgent(
   connection: Connection,
@@ -76,7 +76,7 @@ const note = statement<[string, string, string], { id: string }>(
    where location_id = $1 and id = $2 and instance = $3 and state = 'live' returning id`,
 )
 
-/** Notes that an agent is there that is known as live, and changes nothing else; whether it is. */
+/** Records a heartbeat of a live agent and changes nothing else; true when the agent is live. */
 export async function noteAgent(
   connection: Connection,
   { locationId, id, instance }: Pick<AgentSaying, 'locationId' | 'id' | 'instance'>,
@@ -89,7 +89,7 @@ const stand = statement<[string, string], AgentStanding>(
   `select ${STANDING} from agents a ${ITS_LOCATION} where a.location_id = $1 and a.id = $2`,
 )
 
-/** Where an agent stands; undefined when it never reported there. */
+/** State of an agent; undefined when it never reported there. */
 export async function agentStanding(
   connection: Connection,
   locationId: string,
@@ -98,7 +98,7 @@ export async function agentStanding(
   return (await stand(connection, locationId, id))[0]
 }
 
-/** An agent as it was known. */
+/** A known agent. */
 export interface AgentRow {
   instance: string
   former_instances: string[]
@@ -112,7 +112,7 @@ const find = statement<[string, string], AgentRow>(
    where location_id = $1 and id = $2`,
 )
 
-/** What is known of an agent. */
+/** Reads a known agent. */
 export async function findAgent(
   tx: Connection,
   locationId: string,
@@ -145,7 +145,7 @@ const write = statement<
      last_seen_at = clock_timestamp()`,
 )
 
-/** Writes down what an agent says and that it is there, or left just now. */
+/** Records what an agent reports and its state: live, or left just now. */
 export async function writeAgent(
   tx: Connection,
   said: AgentSaying,
@@ -156,7 +156,7 @@ export async function writeAgent(
   await write(tx, ...facts, JSON.stringify(said.queues), state, networkProblem)
 }
 
-/** Sound since when: nobody could report to a platform that was not there. */
+/** The timeout counts from the platform's start at the earliest: before it, no agent could report. */
 const SILENT = `state = 'live' and exists (
   select from platform_pulse p where p.last > clock_timestamp() - make_interval(secs => $1)
     and greatest(agents.last_seen_at, p.since) < clock_timestamp() - make_interval(secs => $2))`
@@ -166,7 +166,7 @@ const silent = statement<[number, number], { location_id: string }>(
   `select distinct location_id from agents where ${SILENT}`,
 )
 
-/** After how many seconds the platform itself counts as paused, and an agent as lost. */
+/** Seconds after which the platform itself counts as paused, and an agent as lost. */
 export interface HeartbeatBounds {
   pauseS: number
   timeoutS: number
@@ -185,7 +185,7 @@ const lose = statement<[number, number, string], { id: string }>(
   `update agents set state = 'lost' where location_id = $3 and ${SILENT} returning id`,
 )
 
-/** Gives up the unresponsive agents of a location; returns their ids. */
+/** Marks the agents of a location whose heartbeat timed out as lost; returns their ids. */
 export async function loseAgents(
   tx: Connection,
   locationId: string,
@@ -199,7 +199,7 @@ const count = statement<[], { state: AgentStanding['state']; agents: number }>(
   `select state, count(*)::int as agents from agents group by state`,
 )
 
-/** How many agents there are in each state. */
+/** The number of agents in each state. */
 export async function countAgents(connection: Connection): Promise<Record<string, number>> {
   const rows = await count(connection)
   return Object.fromEntries(rows.map(({ state, agents }) => [state, agents]))
@@ -214,8 +214,8 @@ const forget = statement<[number], never>(
 )
 
 /**
- * Drops agents that have not been there for `days`, but for the last one of each location: one that
- * stopped reporting is distinguished from one that never did.
+ * Drops agents not seen for `days`, except the last one of each location: a location whose agent stopped
+ * reporting is distinguished from one that never had any.
  */
 export async function forgetAgents(connection: Connection, days: number): Promise<void> {
   await forget(connection, days)

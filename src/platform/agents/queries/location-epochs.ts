@@ -1,4 +1,4 @@
-// Statements on epochs: who is in a location, from which slot on. Written under the location's lock.
+// Statements on epochs: the agents of a location, from a slot on. Written under the lock of the location.
 import { AGENTS_CHANNEL } from './agents.ts'
 import { statement, type Connection } from '../../../database/statement.ts'
 
@@ -13,17 +13,17 @@ export interface EpochMember {
 export interface EpochCause {
   /** `change`: an agent can run other things than before. */
   kind: 'join' | 'leave' | 'lost' | 'change'
-  /** Whom it is about. */
+  /** The agents that joined, left or changed. */
   agents: string[]
-  /** When it was found out, which may be before the epoch begins. */
+  /** Time of detection, which may be before the epoch begins. */
   atMs: number
-  /** Of those that are gone, when they stopped; null: nobody knows. Absent: nobody is gone. */
+  /** When departed agents stopped; null: unknown. Not set: no agent departed. */
   goneAtMs?: number | null
-  /** Monitor → the slot from which on the leaving one had started none. */
+  /** Monitor → its first slot that the leaving agent did not start. */
   notStarted?: Record<string, number>
 }
 
-/** An epoch: from `fromMs` on these are the members. */
+/** An epoch: from `fromMs` on, the location has these members. */
 export interface Epoch {
   epoch: number
   fromMs: number
@@ -48,7 +48,7 @@ const readPresent = statement<
    where l.id = $1`,
 )
 
-/** A location that is locked: the database's time, and its newest epoch. */
+/** A locked location, with the database's time and its newest epoch. */
 export interface LockedLocation {
   nowMs: number
   epoch: number
@@ -57,7 +57,7 @@ export interface LockedLocation {
   members: EpochMember[]
 }
 
-/** Locks a location until the transaction ends; undefined when it is gone. */
+/** Locks a location until the transaction ends; undefined when it does not exist. */
 export async function lockLocation(
   tx: Connection,
   locationId: string,
@@ -106,7 +106,7 @@ export async function beginEpoch(
   return members
 }
 
-/** Has the agents of a location look for news when the transaction commits. */
+/** Notifies the agents of a location when the transaction commits. */
 export async function announceNews(tx: Connection, locationId: string): Promise<void> {
   await announce(tx, locationId)
 }
@@ -123,8 +123,7 @@ const read = statement<
 )
 
 /**
- * The epochs of a location since `epoch` and since the one that held at `sinceMs`, whichever is more,
- * oldest first.
+ * The epochs of a location since `epoch` or since the one valid at `sinceMs`, whichever is older; oldest first.
  */
 export async function readEpochs(
   connection: Connection,
@@ -144,12 +143,12 @@ const forget = statement<[number], never>(
        coalesce((select swept_until_ms from accounting), 0))`,
 )
 
-/** Drops epochs that ended more than `keptMs` ago, once their slots are accounted for. */
-export async function forgetEpochs(connection: Connection, keptMs: number): Promise<void> {
-  await forget(connection, keptMs)
+/** Drops epochs that ended more than `retentionMs` ago, once their slots are accounted for. */
+export async function forgetEpochs(connection: Connection, retentionMs: number): Promise<void> {
+  await forget(connection, retentionMs)
 }
 
-// A monitor needs somebody when it is to run and nobody is there.
+// A location counts as absent when it has placements and no live agent.
 const mark = statement<[], never>(
   'locations-mark-absent',
   `update private_locations l set absent_since = case when x.absent then clock_timestamp() end
@@ -162,7 +161,7 @@ const mark = statement<[], never>(
    where x.id = l.id and x.absent <> (l.absent_since is not null)`,
 )
 
-/** Keeps `absent_since` right where monitors came to or left a location without agents. */
+/** Updates `absent_since` where monitors were added to or removed from a location without agents. */
 export async function markAbsences(connection: Connection): Promise<void> {
   await mark(connection)
 }

@@ -1,4 +1,4 @@
-// Statements on notifications through channels: the outbox of webhooks and its history.
+// Statements on notifications through alert channels: the outbox of webhooks and its history.
 import { randomUUID } from 'node:crypto'
 import type { Payload } from '../../../contract/api/alert-payload.ts'
 import { statement, type Connection } from '../../../database/statement.ts'
@@ -24,7 +24,7 @@ const insert = statement<
   never
 >(
   'alert-notifications-insert',
-  // The share on the channel's row keeps it from being deleted meanwhile; one that is gone is left out.
+  // The share lock prevents the deletion of the channel; deleted channels are left out.
   `with channels as (
      select id from alert_channels where id = any ($3::bigint[]) order by id for key share)
    insert into alert_notifications
@@ -57,12 +57,12 @@ export async function insertNotifications(
   )
 }
 
-/** A notification that is to be sent now. */
+/** A notification that is due. */
 export interface DueNotification {
   id: string
   channelId: number
   payload: Payload
-  /** This attempt counted. */
+  /** Including this attempt. */
   attempts: number
   /** Refusals before this attempt. */
   refusals: number
@@ -75,7 +75,7 @@ const sameTopic = (one: string, other: string) =>
   `${other}.state = 'waiting' and ${other}.channel_id = ${one}.channel_id
    and ${other}.topic = ${one}.topic`
 
-/** Whether the recovery `one` stands for `other`, which it follows: a failure or reminder of its alert. */
+/** Whether the recovery `one` replaces the earlier `other`: a failure or reminder of the same alert. */
 const standsFor = (one: string, other: string) =>
   `${one}.kind = 'alert.recovery' and ${other}.kind in ('alert.failure', 'alert.reminder')
    and ${other}.seq < ${one}.seq
@@ -83,8 +83,8 @@ const standsFor = (one: string, other: string) =>
 
 const claim = statement<[number, number, number[], number, number, string], DueNotification>(
   'alert-notifications-claim',
-  // One of a topic at a time, the oldest that nothing before it holds. A failure whose recovery waits too
-  // is merged into it, unless an attempt of the failure is under way: then the recovery comes after it.
+  // One of a topic at a time: the oldest that no earlier one blocks. A failure whose recovery waits too is
+  // merged into the recovery, unless the failure is being sent: then the recovery follows it.
   `with heads as (
      select distinct on (n.channel_id, n.topic) n.id, n.channel_id, n.next_at
      from alert_notifications n
@@ -100,7 +100,7 @@ const claim = statement<[number, number, number[], number, number, string], DueN
    ), placed as (
      select id, row_number() over (partition by channel_id order by next_at) as place from heads
    ), due as (
-     -- More than are taken: other processes may be about to take some of them.
+     -- More than this process claims: other processes may claim some of them.
      select id from placed where place <= $4::int order by place limit 4 * $1::int
    ), mine as (
      select n.id, n.channel_id, n.topic, n.seq, n.kind, n.alert_since
@@ -129,38 +129,38 @@ const claim = statement<[number, number, number[], number, number, string], DueN
    from mine m join alert_channels c on c.id = m.channel_id
    left join merged f on f.recovery_id = m.id and f.kind = 'alert.failure'
    where n.id = m.id
-     -- One that another process has just begun to send after all.
+     -- Not while another process sends one that it would replace.
      and not exists (select from alert_notifications o where ${sameTopic('m', 'o')}
        and ${standsFor('m', 'o')} and o.id not in (select id from merged))
    returning n.id, n.channel_id as "channelId", n.payload, n.attempts::int, n.refusals::int,
      c.config`,
 )
 
-/** What is taken from the outbox, and how. */
+/** Limits and conditions for claiming notifications. */
 export interface Claim {
   rowsMax: number
-  /** When the outcome is not reported by then, they are due again. */
+  /** Without an outcome within this time they are due again. */
   leaseMs: number
-  /** For how long, from its first attempt on, one that fails holds newer ones of its topic. */
-  heldMs: number
+  /** How long a failing notification blocks newer ones of its topic, from its first attempt on. */
+  blockMs: number
   perChannelMax: number
-  /** Channels of which none is taken. */
+  /** Channels to leave out. */
   busy: number[]
-  /** What happened before, in milliseconds since the Unix epoch, is late. */
+  /** Earlier events are late; milliseconds since the Unix epoch. */
   lateBefore: number
 }
 
-/** Takes notifications that are due, for `leaseMs`. */
+/** Claims due notifications for `leaseMs`. */
 export async function claimNotifications(
   connection: Connection,
   ask: Claim,
 ): Promise<DueNotification[]> {
   const lateBefore = new Date(ask.lateBefore).toISOString()
-  const { rowsMax, leaseMs, busy, perChannelMax, heldMs } = ask
-  return claim(connection, rowsMax, leaseMs, busy, perChannelMax, heldMs, lateBefore)
+  const { rowsMax, leaseMs, busy, perChannelMax, blockMs } = ask
+  return claim(connection, rowsMax, leaseMs, busy, perChannelMax, blockMs, lateBefore)
 }
 
-/** What became of an attempt. */
+/** Outcome of an attempt. */
 export interface Outcome {
   id: string
   /** `waiting`: it is tried again after `againMs`. */
@@ -184,7 +184,7 @@ const note = statement<
    where id = $1 and state = 'waiting'`,
 )
 
-/** Writes down what became of an attempt. */
+/** Records the outcome of an attempt. */
 export async function noteOutcome(connection: Connection, outcome: Outcome): Promise<void> {
   await note(
     connection,
@@ -204,7 +204,7 @@ const giveUp = statement<[number, string], never>(
    where channel_id = $1 and state = 'waiting'`,
 )
 
-/** Gives up all that waits for a channel. */
+/** Marks all waiting notifications of a channel as failed. */
 export async function giveUpWaiting(
   connection: Connection,
   channelId: number,
@@ -221,7 +221,7 @@ const drop = statement<[number, number], { id: string }>(
    returning id`,
 )
 
-/** Forgets notifications that were finished `days` ago; answers with how many, at most `rowsMax`. */
+/** Deletes notifications that were finished `days` ago; returns their number, at most `rowsMax`. */
 export async function dropNotifications(
   connection: Connection,
   days: number,
@@ -252,8 +252,8 @@ const unattended = statement<[number], LocationRow>(
    returning ${locationColumns}`,
 )
 
-/** Locations without an agent for `absentMs` that were not reported yet; they count as reported now. */
-export async function takeUnattended(tx: Connection, absentMs: number): Promise<LocationRow[]> {
+/** Marks locations without an agent for `absentMs` as reported; returns those that were not yet. */
+export async function markUnattended(tx: Connection, absentMs: number): Promise<LocationRow[]> {
   return unattended(tx, absentMs)
 }
 
@@ -264,8 +264,8 @@ const attended = statement<[], LocationRow>(
    returning ${locationColumns}`,
 )
 
-/** Locations whose absence was reported and that have an agent again. */
-export async function takeAttended(tx: Connection): Promise<LocationRow[]> {
+/** Clears the report of locations that have an agent again; returns them. */
+export async function clearUnattended(tx: Connection): Promise<LocationRow[]> {
   return attended(tx)
 }
 
@@ -295,10 +295,10 @@ const networkLost = statement<[number], NetworkLossRow>(
 )
 
 /**
- * Locations with a live agent whose network has not worked for `standingMs` and was not reported yet;
- * they count as reported now.
+ * Marks locations with a live agent whose network has not worked for `standingMs` as reported; returns those
+ * that were not yet.
  */
-export async function takeNetworkLost(
+export async function markNetworkLost(
   tx: Connection,
   standingMs: number,
 ): Promise<NetworkLossRow[]> {
@@ -315,8 +315,8 @@ const networkBack = statement<[], NetworkLossRow>(
    returning ${networkColumns}`,
 )
 
-/** Locations whose loss was reported, and that have live agents, whose networks all work. */
-export async function takeNetworkBack(tx: Connection): Promise<NetworkLossRow[]> {
+/** Clears the report of locations whose live agents all have a working network again; returns them. */
+export async function clearNetworkLost(tx: Connection): Promise<NetworkLossRow[]> {
   return networkBack(tx)
 }
 

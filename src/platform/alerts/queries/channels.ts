@@ -4,7 +4,7 @@ import type { Subscriptions } from '../channel-schema.ts'
 import { lockAccount } from '../../accounts/queries/accounts.ts'
 import { statement, type Connection } from '../../../database/statement.ts'
 
-/** What is written of a channel. */
+/** Fields of a channel. */
 export interface ChannelFields {
   name: string
   /** Encrypted. */
@@ -87,7 +87,7 @@ type Written = [
   string,
 ]
 
-/** What both statements take after the account, in their order. */
+/** Parameters of both statements after the account. */
 function valuesOf(fields: ChannelFields): Written {
   return [
     fields.name,
@@ -133,7 +133,7 @@ const change = statement<[string, ...Written, number], ChannelRow>(
    where c.account_id = $1 and c.id = $12 returning ${columns}`,
 )
 
-/** Replaces a channel, which sends again if it was paused; undefined when there is none. */
+/** Replaces a channel and ends its pause; undefined when it does not exist. */
 export async function changeChannel(
   connection: Connection,
   { accountId, id }: { accountId: string; id: number },
@@ -162,7 +162,7 @@ const subscribe = statement<[string, number, string], ChannelRow>(
    where c.account_id = $1 and c.id = $2 returning ${columns}`,
 )
 
-/** Replaces the subscriptions of a channel; undefined when there is none. */
+/** Replaces the subscriptions of a channel; undefined when it does not exist. */
 export async function setSubscriptions(
   connection: Connection,
   { accountId, id }: { accountId: string; id: number },
@@ -176,7 +176,7 @@ const remove = statement<[string, number], { id: number }>(
   'delete from alert_channels where account_id = $1 and id = $2 returning id',
 )
 
-/** Deletes a channel with what waits to be sent through it; false when there is none. */
+/** Deletes a channel with its waiting notifications; false when it does not exist. */
 export async function deleteChannel(
   connection: Connection,
   accountId: string,
@@ -222,7 +222,7 @@ const settings = statement<[string], { settings: AlertSettings }>(
   'select settings from alert_settings where account_id = $1',
 )
 
-/** How an account is alerted; undefined when it never said. */
+/** The alert settings of an account; undefined when it has none. */
 export async function readAlertSettings(
   connection: Connection,
   accountId: string,

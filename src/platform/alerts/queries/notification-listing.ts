@@ -1,4 +1,4 @@
-// Statements that list what was sent through channels, or waits to be.
+// Statements that list the notifications of channels, sent or waiting.
 import { statement, type Connection } from '../../../database/statement.ts'
 
 /** A notification as it is listed. */

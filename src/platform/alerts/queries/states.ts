@@ -1,5 +1,5 @@
-// Statements on what is kept of monitors that are not well. Whoever moves a state holds its row's lock, so
-// that two processes never alert twice.
+// Statements on alert states: rows of monitors that are not well. A process that changes a state holds the lock
+// on its row, so that two processes never alert twice.
 import type { AlertState } from '../../../contract/api/alert.ts'
 import type { BadRun } from '../../../contract/api/alert-payload.ts'
 import { UNATTENDED } from '../../private-locations/queries/locations.ts'
@@ -40,8 +40,8 @@ const begin = statement<[string, string[], string], { id: string }>(
 )
 
 /**
- * Makes states for monitors that have none, and locks them. Waits for another process that does the same;
- * `begun` are those that were made here.
+ * Creates states for monitors without one, and locks them. Waits for another process that does the same;
+ * `begun` are the states created here.
  */
 export async function beginAlertStates(
   tx: Connection,
@@ -57,7 +57,7 @@ const lockDue = statement<[string, number], AlertStateRow>(
    order by s.due_at limit $2::int for update skip locked`,
 )
 
-/** States that time alone may move now, locked; those that somebody else moves are left out. */
+/** States that are due by time, locked; without those that another process has locked. */
 export async function lockDueAlertStates(
   tx: Connection,
   now: number,
@@ -81,7 +81,7 @@ export async function lockEndedAlertStates(
   return lockEnded(tx, rowsMax)
 }
 
-/** What is written of a state. */
+/** The new values of a state. */
 export interface AlertStateChange extends AlertStateRow {
   /** Milliseconds since the Unix epoch. */
   dueAt: number | null
@@ -99,7 +99,7 @@ const save = statement<
    where s.monitor_id = one.monitor_id`,
 )
 
-/** Writes states down that are locked. */
+/** Stores locked states. */
 export async function saveAlertStates(
   tx: Connection,
   changes: readonly AlertStateChange[],
@@ -125,8 +125,8 @@ const remove = statement<[string[], (number | null)[]], never>(
 )
 
 /**
- * Forgets states that are locked, but for the slots that ended their alerts: their monitors are well, or
- * nobody watches them any more.
+ * Deletes locked states of monitors that are well or no longer watched; stores the slots that ended their
+ * alerts.
  */
 export async function deleteAlertStates(
   tx: Connection,
@@ -169,7 +169,7 @@ const hurry = statement<[string[], string], never>(
    update alert_states s set due_at = $2::timestamptz from here where s.monitor_id = here.monitor_id`,
 )
 
-/** Has the states of the monitors in these locations looked at next. */
+/** Makes the states of the monitors in these locations due. */
 export async function hurryAlertStates(
   tx: Connection,
   locationIds: string[],
@@ -188,11 +188,11 @@ export interface AlertedMonitor {
   tags: string[]
   groupId: number | null
   groupName: string | null
-  /** Encrypted; see platform/encrypted-monitor.ts. */
+  /** Encrypted; see platform/checks/encrypted-monitor.ts. */
   effective: string
-  /** Where it stands now and is watched. */
+  /** Its locations that are watched. */
   locations: string[]
-  /** Where it stands, and there has been no agent for so long that it was reported. */
+  /** Its locations that were reported to have no agent. */
   unattended: string[]
 }
 
@@ -249,7 +249,7 @@ export async function newestOtherSlots(
   return new Map(rows.map((row) => [row.monitorId, row.slot]))
 }
 
-/** A run as the results know it. */
+/** A run, as recorded among the results. */
 export interface RecordedRun {
   monitorId: string
   locationId: string
@@ -280,8 +280,8 @@ const newer = statement<[string[], string[], string[], number], RecordedRun>(
 )
 
 /**
- * Runs that were recorded in time and not looked at: those that another process recorded in the very
- * moment in which a state began. In the order of slots.
+ * Runs that were recorded in time and not evaluated, because another process recorded them while a state
+ * began. In the order of slots.
  */
 export async function newerRuns(
   tx: Connection,

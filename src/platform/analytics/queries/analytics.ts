@@ -7,7 +7,7 @@ import { statement, type Connection } from '../../../database/statement.ts'
 
 const HOUR_MS = 3_600_000
 
-/** What is shown of a monitor beside its figures. */
+/** Facts of a monitor that are shown next to its figures. */
 export interface MonitorFacts {
   id: string
   name: string
@@ -93,7 +93,7 @@ export async function readHours(
   const [state] = await open(tx, monitorId, wholeFrom, wholeTo)
   const rolledTo = Math.max(wholeFrom, Math.min(wholeTo, state?.untilHour?.getTime() ?? 0))
   const due = state?.due ?? []
-  const spans = spansBeside({ fromMs, toMs }, { fromMs: wholeFrom, toMs: rolledTo })
+  const spans = spansAround({ fromMs, toMs }, { fromMs: wholeFrom, toMs: rolledTo })
   for (const hour of due) {
     const at = hour.getTime()
     if (at < rolledTo) spans.push({ fromMs: at, toMs: at + HOUR_MS })
@@ -109,8 +109,8 @@ export async function readHours(
   return [...hours, ...rest]
 }
 
-/** What of `all` lies before and after `inner`. */
-function spansBeside(all: Span, inner: Span): Span[] {
+/** The parts of `all` before and after `inner`. */
+function spansAround(all: Span, inner: Span): Span[] {
   if (inner.toMs <= inner.fromMs) return [all]
   return [
     { fromMs: all.fromMs, toMs: inner.fromMs },

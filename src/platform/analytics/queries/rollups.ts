@@ -17,9 +17,8 @@ const begin = statement<[], never>(
 )
 
 /**
- * The instant before which hours have been rolled up or are due. The row stays locked until the
- * transaction ends; whoever records late results waits for it or is waited for. Undefined before the
- * first slot was expected.
+ * The instant before which hours have been rolled up or are due. The row stays locked until the transaction
+ * ends: recording of late results and rollups wait for each other. Undefined before the first expected slot.
  */
 export async function lockRollupsDone(tx: Connection): Promise<number | undefined> {
   const [found] = await lockDone(tx)
@@ -48,7 +47,7 @@ export async function makeHourDue(tx: Connection, hourMs: number): Promise<void>
   await moveDone(tx, hourMs + 3_600_000)
 }
 
-const takeDue = statement<[number], { location_id: string; monitor_id: string; hour: Date }>(
+const claimDue = statement<[number], { location_id: string; monitor_id: string; hour: Date }>(
   'rollups-take-due',
   `delete from rollups_due d using (
      select location_id, monitor_id, hour from rollups_due
@@ -64,7 +63,7 @@ const VERDICT_COUNTS = VERDICTS.map((verdict) => {
 /** Columns of `results` that an hour is counted from. */
 export const COUNTED =
   'r.location_id, r.monitor_id, r.slot, r.account_id, r.verdict, r.response_time_ms'
-/** What an hour is counted into, as the columns of `rollups` are called. */
+/** Counters of an hour, by the names of the columns of `rollups`. */
 export const HOUR_COUNTS = [
   ...VERDICTS,
   'response_time_ms_sum',
@@ -95,7 +94,7 @@ export function countHoursSql(rows: string): string {
 
 const compute = statement<[string[], string[], Date[]], never>(
   'rollups-compute',
-  // The offset keeps the look at the rows of one hour a look into the index of the day's partition.
+  // The offset makes PostgreSQL read the rows of an hour by the index of the day's partition.
   `insert into rollups (location_id, monitor_id, hour, account_id, ${HOUR_COUNTS})
    ${countHoursSql(`select r.* from unnest($1::uuid[], $2::uuid[], $3::timestamptz[])
        d(location_id, monitor_id, hour)
@@ -110,7 +109,7 @@ const compute = statement<[string[], string[], Date[]], never>(
 
 /** Rolls up some of the hours that are due, at most `limit`, and answers with how many. */
 export async function rollUpDue(tx: Connection, limit: number): Promise<number> {
-  const due = await takeDue(tx, limit)
+  const due = await claimDue(tx, limit)
   if (due.length === 0) return 0
   await compute(
     tx,

@@ -7,7 +7,7 @@ export interface MonitorRow {
   id: string
   check_type: CheckType
   group_id: number | null
-  /** Encrypted: the wire form as it was given, and as it holds with its group's settings. */
+  /** Encrypted: the definition as given, and the effective one with the settings of its group. */
   definition: string
   effective: string
   location_ids: string[]
@@ -126,7 +126,7 @@ export async function countMonitors(connection: Connection, accountId: string): 
   return (await count(connection, accountId))[0]?.count ?? 0
 }
 
-/** What is written of a monitor. */
+/** Fields of a monitor. */
 export interface MonitorFields {
   id: string
   checkType: CheckType

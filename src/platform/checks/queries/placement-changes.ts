@@ -1,5 +1,5 @@
-// Statements by which agents hear of placements: what changed since a revision, what the monitors are,
-// and up to where their slots are recorded.
+// Statements for reporting placements to agents: changes since a revision, definitions of the monitors, and
+// the last recorded slots.
 import { statement, type Connection } from '../../../database/statement.ts'
 
 /** A placement, without its monitor's definition. */
@@ -10,7 +10,7 @@ export interface ChangedPlacement {
   everyMs: number
   offsetMs: number
   fromMs: number
-  /** Not null: the monitor left the location, or was switched off. */
+  /** Not null: the monitor was removed from the location or deactivated. */
   untilMs: number | null
 }
 
@@ -22,7 +22,7 @@ const since = statement<[string, number, boolean], ChangedPlacement>(
 )
 
 /**
- * Placements of a location that changed after `revision`; with `all` also those that hold and did not.
+ * Placements of a location that changed after `revision`; with `all` also the unchanged current ones.
  */
 export function placementsSince(
   connection: Connection,
@@ -37,7 +37,7 @@ const definitions = statement<[readonly string[]], { id: string; effective: stri
   `select id, effective from monitors where id = any ($1::uuid[]) and deleted_at is null`,
 )
 
-/** Monitor → its definition as it holds, encrypted; deleted ones are left out. */
+/** Monitor → its effective definition, encrypted; without deleted monitors. */
 export async function readDefinitions(
   connection: Connection,
   monitorIds: readonly string[],
@@ -61,13 +61,13 @@ const last = statement<
    ) r`,
 )
 
-/** How far back it is looked for what was recorded last. */
+/** How far back the last recorded slot is searched. */
 const LOOK_DAYS = 3
 
 /**
- * Monitor → the last slot that an agent reported. Where the platform itself accounted for the newest
- * slot, because nobody was there, it is the instant before that slot: it may still be run. Monitors of
- * which nothing was recorded for days are left out.
+ * Monitor → the last slot that an agent reported. Where the platform filled in the newest slot for want of an
+ * agent, it is the instant before that slot, which may still be run. Monitors without results for days are
+ * left out.
  */
 export async function lastRecordedSlots(
   connection: Connection,

@@ -1,19 +1,19 @@
-// Where monitors stand and since when: placements, which agents are told of, and eras, from which the
-// expected slots of any span of the past follow.
+// Placements: which monitor runs in which location, reported to agents. Eras: since when and until when, from
+// which the expected slots of any past span follow.
 import { slotAtOrAfter, slotAtOrBefore, type Slots } from '../../../contract/timetable.ts'
 import { AGENTS_CHANNEL } from '../../agents/queries/agents.ts'
 import { statement, type Connection } from '../../../database/statement.ts'
 
-/** A location in which a monitor is to stand. */
+/** A location in which a monitor is to run. */
 export interface WantedPlacement {
   locationId: string
   /** Its slots there; whole milliseconds. */
   slots: Slots
-  /** What it takes to run it, in the words of placements.needs. */
+  /** Abilities that an agent needs to run it, as in placements.needs. */
   needs: readonly string[]
 }
 
-/** All the locations of one monitor; none when it is switched off or deleted. */
+/** All locations of one monitor; none when it is deactivated or deleted. */
 export interface Placing {
   monitorId: string
   wanted: readonly WantedPlacement[]
@@ -29,7 +29,7 @@ interface PlacementRow {
   until_ms: number | null
 }
 
-/** A placement as it is to be, before its location's revision is known. */
+/** A new placement, before the revision of its location is known. */
 interface Placement {
   locationId: string
   monitorId: string
@@ -42,7 +42,7 @@ interface Placement {
 
 interface Changes {
   placements: Placement[]
-  /** Eras that end, and when. */
+  /** Ends of eras. */
   closed: { locationId: string; monitorId: string; atMs: number }[]
   /** Placements whose era begins. */
   opened: Placement[]
@@ -57,10 +57,9 @@ const readCurrent = statement<[string[]], PlacementRow>(
 )
 
 /**
- * Makes `wanted` the places of each monitor from `nowMs` on, and tells their agents: placements are
- * stamped with the next revision of their location, also where only the definition changed. No slot is
- * expected before agents can have heard of it. To be called in a transaction that holds the account
- * (`lockAccount`).
+ * Makes `wanted` the locations of each monitor from `nowMs` on, and notifies their agents. Placements get the
+ * next revision of their location, even where only the definition changed. No slot is expected before agents
+ * can have received the change. The transaction must hold the account (`lockAccount`).
  */
 export async function place(
   tx: Connection,
@@ -79,19 +78,19 @@ export async function place(
   await write(tx, changes, revisions)
 }
 
-/** Agents hear of a change well within this. */
-const HEAR_MS = 2_000
-/** For a slot that comes so soon nobody minds to wait. */
+/** Time within which agents receive a change. */
+const CHANGE_DELAY_MS = 2_000
+/** A new monitor waits for its next slot if that is due within this time. */
 const SOON_MS = 10_000
 
 /**
- * From when on a monitor that is new in a location is expected: from the next slot, or, where that is
- * not soon, from the one that has passed last. Agents that hear too late for their first slot run it all
- * the same, until the next one comes; only where slots follow each other closely is that too late.
+ * The first expected slot of a monitor that is new in a location: the next one if it is due soon, else the
+ * last one that has passed. Agents run their first slot late, until the next one is due; only slots at short
+ * intervals would be missed.
  */
-function beginning(slots: Slots, nowMs: number): number {
-  const isOften = slots.everyMs < 2 * HEAR_MS
-  const next = slotAtOrAfter(slots, isOften ? nowMs + HEAR_MS : nowMs)
+function firstExpectedMs(slots: Slots, nowMs: number): number {
+  const isOften = slots.everyMs < 2 * CHANGE_DELAY_MS
+  const next = slotAtOrAfter(slots, isOften ? nowMs + CHANGE_DELAY_MS : nowMs)
   return next <= nowMs + SOON_MS ? next : slotAtOrBefore(slots, nowMs)
 }
 
@@ -132,14 +131,14 @@ function settle(
     return placement
   }
   if (row === undefined || row.until_ms !== null) {
-    const fromMs = beginning(slots, nowMs)
+    const fromMs = firstExpectedMs(slots, nowMs)
     changes.opened.push(to(Math.max(fromMs, row?.until_ms ?? fromMs)))
   } else if (row.every_ms === slots.everyMs && row.offset_ms === slots.offsetMs) {
     to(row.from_ms)
   } else {
     const atMs = Math.max(nowMs, row.from_ms)
     changes.closed.push({ locationId, monitorId, atMs })
-    changes.opened.push(to(Math.max(atMs, nowMs + HEAR_MS)))
+    changes.opened.push(to(Math.max(atMs, nowMs + CHANGE_DELAY_MS)))
   }
 }
 
@@ -156,8 +155,8 @@ const raise = statement<[string[]], { id: string; revision: number }>(
 )
 
 /**
- * Locks locations for the rest of the transaction, in the order of their ids, raises their revisions and
- * has their agents told at the commit. Answers with the new revisions of those that the account has.
+ * Locks locations for the rest of the transaction in the order of their ids, raises their revisions, and
+ * notifies their agents at the commit. Returns the new revisions of the account's own locations.
  */
 export async function raiseRevisions(
   tx: Connection,
@@ -188,7 +187,7 @@ const writePlacements = statement<[string], never>(
      from_ms = excluded.from_ms, until_ms = excluded.until_ms`,
 )
 
-// An era that would be empty never was.
+// An era that would be empty is deleted.
 const closeEras = statement<[string], never>(
   'expectations-close',
   `with closing as (

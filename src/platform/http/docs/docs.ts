@@ -56,7 +56,7 @@ function escape(text: unknown): string {
     .replaceAll('"', '&quot;')
 }
 
-/** A text of the document; what stands in backticks is code. */
+/** A text of the document; backticks mark code. */
 function prose(text: string): string {
   return escape(text).replaceAll(/`([^`]+)`/g, '<code>$1</code>')
 }

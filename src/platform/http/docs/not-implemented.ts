@@ -10,7 +10,7 @@ const RUN = 'run checks with POST /v1/checks/{id}/runs'
 const APPLY = 'apply a file of checks with `vedette apply`, or POST /v1/apply'
 const KEYS = 'There are no members; make keys with a role with `vedette keys`'
 
-/** Every entry; a parameter stands in braces. */
+/** All entries; parameters are in braces. */
 export const NOT_IMPLEMENTED: readonly Entry[] = [
   [
     'A key belongs to one account; use GET /v1/accounts/me',
@@ -177,7 +177,7 @@ for (const [sentence, ...operations] of NOT_IMPLEMENTED) {
   }
 }
 
-/** The operations that a text such as `GET,PUT /v1/things/{id}` stands for. */
+/** The operations of a text such as `GET,PUT /v1/things/{id}`. */
 export function operationsOf(text: string): { method: string; path: string }[] {
   const [methods = '', path = ''] = text.split(' ')
   return methods.split(',').map((method) => ({ method, path }))

@@ -27,7 +27,7 @@ const TAGS = [
   },
   { name: 'Accounts', description: 'Whose key it is' },
   { name: 'Check Results', description: 'What came of each slot of a monitor' },
-  { name: 'Check Runs', description: 'Runs that somebody asked for' },
+  { name: 'Check Runs', description: 'Runs on demand' },
   { name: 'Artifacts', description: 'Files of results' },
   { name: 'Check Status', description: 'How monitors are at present' },
   { name: 'Analytics', description: 'Availability and response times over spans of time' },
@@ -129,8 +129,8 @@ export function serveDocuments(app: OpenAPIHono, publicUrl = '/'): void {
 
 function send(c: Context, text: Text, headers: Record<string, string>): Response {
   // Asked for again after an hour; unchanged it costs no body.
-  const kept = { ...headers, ETag: text.etag, 'Cache-Control': 'public, max-age=3600' }
+  const cacheHeaders = { ...headers, ETag: text.etag, 'Cache-Control': 'public, max-age=3600' }
   const asked = c.req.header('if-none-match') ?? ''
   const isKnown = asked.split(',').some((tag) => tag.trim().replace(/^W\//, '') === text.etag)
-  return isKnown ? c.body(null, 304, kept) : c.body(text.body, 200, kept)
+  return isKnown ? c.body(null, 304, cacheHeaders) : c.body(text.body, 200, cacheHeaders)
 }

@@ -62,7 +62,7 @@ export class AgentRates {
   #refusal({ endsAt }: Window, policy: RatePolicy): ApiError {
     const resetS = Math.max(1, Math.ceil((endsAt - this.#now()) / 1000))
     const verdict = { allowed: false, policy, remaining: 0, resetS }
-    // The body that comes with it is not read, and may be a large one.
+    // The body of the request is not read, and may be large.
     return tooMany(verdict, UNREAD.headers)
   }
 }

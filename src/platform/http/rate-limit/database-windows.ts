@@ -1,6 +1,6 @@
 // The windows in which requests are counted, in the database that all processes share.
 import type { Database } from '../../../database/database.ts'
-import { returnPermits, sweepWindows, takePermits } from './queries.ts'
+import { returnPermits, sweepWindows, acquirePermits } from './queries.ts'
 import type { WindowSource } from './rate-limit.ts'
 
 const SWEEP_MS = 600_000
@@ -12,10 +12,10 @@ export function windowsOf(database: Database): WindowSource {
     take(ask) {
       if (performance.now() - sweptAt > SWEEP_MS) {
         sweptAt = performance.now()
-        // What is not dropped now is dropped the next time.
+        // Windows that are not deleted now are deleted the next time.
         sweepWindows(database).catch(() => {})
       }
-      return takePermits(database, ask)
+      return acquirePermits(database, ask)
     },
     giveBack: (permits) => returnPermits(database, permits),
   }

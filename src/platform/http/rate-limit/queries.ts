@@ -1,10 +1,10 @@
 // Fixed windows in which requests are counted, shared by all processes of the platform.
 import { statement } from '../../../database/statement.ts'
 
-/** Permits ahead are returned within this: far longer than it takes, so that a stall does no harm. */
+/** Permits ahead are returned within this time, far longer than needed, so that a stall does no harm. */
 const RETURN_MS_MAX = 1_000
 
-/** What a process asks of the present window of `scope`, in which `limit` requests are allowed. */
+/** Request of a process for permits of the present window of `scope`, which allows `limit` requests. */
 export interface PermitRequest {
   scope: string
   limit: number
@@ -15,7 +15,7 @@ export interface PermitRequest {
   ahead: number
 }
 
-/** What a process got out of a window. */
+/** Permits that a process got from a window. */
 export interface Grant {
   /** Requests that it may accept until the window ends. */
   granted: number
@@ -37,7 +37,7 @@ interface Row extends Record<string, unknown> {
   returns_ms: number
 }
 
-/** Permits out of `free` ones: what is wanted, and some ahead while more than half of the limit is left. */
+/** Permits out of `free` ones: the requested ones, and some ahead while more than half of the limit is free. */
 const granted = (free: string) =>
   `(least($4::int, ${free})
      + case when ${free} - $4::int > $2::int / 2 then least($5::int, $2::int / 16) else 0 end)`
@@ -69,8 +69,8 @@ const take = statement<[string, number, number, number, number], Row>(
      greatest(0, returns_by_ms - (select now_ms from span))::int as returns_ms`,
 )
 
-/** Takes permits out of a window. Over all processes those of one window never exceed `limit`. */
-export async function takePermits(
+/** Acquires permits of a window. Over all processes they never exceed `limit`. */
+export async function acquirePermits(
   connection: Parameters<typeof take>[0],
   { scope, limit, windowS, wanted, ahead }: PermitRequest,
 ): Promise<Grant> {

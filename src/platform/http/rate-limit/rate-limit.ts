@@ -12,7 +12,7 @@ export interface WindowSource {
   giveBack(permits: { scope: string; startsMs: number; unused: number }): Promise<void>
 }
 
-/** What became of one request. */
+/** Outcome of one request. */
 export interface RateVerdict {
   allowed: boolean
   policy: RatePolicy
@@ -27,7 +27,7 @@ interface Waiting {
   reject: (error: unknown) => void
 }
 
-/** What a process knows of the present window of a scope. Instants are monotonic. */
+/** State of the present window of a scope in this process. Instants are monotonic. */
 interface Window {
   scope: string
   policy: RatePolicy
@@ -51,7 +51,7 @@ interface Window {
   returnTimer: NodeJS.Timeout | undefined
 }
 
-/** Permits that a process takes ahead, at most. */
+/** Maximum number of permits that a process acquires ahead. */
 const AHEAD_MAX = 100
 /** Permits ahead are for scopes that use them within this; then they are returned. */
 const AHEAD_MS = 250
@@ -87,7 +87,7 @@ export class RateLimiter {
     })
   }
 
-  /** Whether the window of `scope` is known to be used up; asks nobody. */
+  /** Whether the window of `scope` is known to be used up, without a query. */
   exhausted(scope: string): RateVerdict | undefined {
     const window = this.#windows.get(scope)
     const now = performance.now()
@@ -101,7 +101,7 @@ export class RateLimiter {
     try {
       do {
         const returnsMs = await this.#ask(window)
-        // Until then another process may return permits that it took ahead.
+        // Until then another process may return permits that it acquired ahead.
         if (returnsMs > 0) await sleep(returnsMs)
       } while (window.waiting.length > 0)
     } catch (error) {

@@ -51,7 +51,7 @@ const lock = statement<[string, string], { id: string }>(
   'select id from incidents where id = $1 and account_id = $2 for update',
 )
 
-/** Locks an incident of the account for the rest of the transaction; false when there is none. */
+/** Locks an incident of the account for the rest of the transaction; false when it does not exist. */
 export async function lockIncident(
   connection: Connection,
   accountId: string,
@@ -67,7 +67,7 @@ const change = statement<[string, string | null, string | null], { id: string }>
    where id = $1 returning id`,
 )
 
-/** Changes what is given of an incident's own fields. */
+/** Changes the given fields of an incident. */
 export async function changeIncident(
   connection: Connection,
   id: string,
@@ -133,7 +133,7 @@ const setCourse = statement<[string, string, number | null], { id: string }>(
    where id = $1 returning id`,
 )
 
-/** Writes down what an incident's updates say about it. */
+/** Stores the course of an incident. */
 export async function setIncidentCourse(
   connection: Connection,
   id: string,

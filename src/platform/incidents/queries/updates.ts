@@ -1,4 +1,4 @@
-// Statements on the updates of incidents. Whoever changes them holds the lock on their incident.
+// Statements on the updates of incidents. Changes require the lock on the incident.
 import { API_BOUNDS } from '../../../contract/api/bounds.ts'
 import type { Turn } from '../course.ts'
 import type { IncidentStatus } from '../../../contract/api/incident.ts'
@@ -39,7 +39,7 @@ export async function readIncidentUpdate(
   return (await read(connection, of.id, of.incidentId, of.accountId))[0]?.json
 }
 
-/** What is written of an update. */
+/** Fields of an update. */
 export interface UpdateFields {
   description: string
   status: IncidentStatus | undefined
@@ -59,7 +59,7 @@ const insert = statement<
    returning ${updateJson('u')} as json`,
 )
 
-/** What both statements take, in their order. */
+/** Parameters of both statements. */
 function columnsOf(
   { id, incidentId }: { id: string; incidentId: string },
   { description, status, publicAt, notifySubscribers }: UpdateFields,
@@ -88,7 +88,7 @@ const change = statement<
    returning ${updateJson('u')} as json`,
 )
 
-/** Replaces an update; its public date stays where none is given. Undefined when there is none. */
+/** Replaces an update; without a public date it stays unchanged. Undefined when it does not exist. */
 export async function changeIncidentUpdate(
   connection: Connection,
   of: { id: string; incidentId: string },

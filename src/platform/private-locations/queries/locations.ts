@@ -1,4 +1,4 @@
-// Statements on private locations. The proxy's URL is encrypted before it comes here.
+// Statements on private locations. The URL of the proxy is passed encrypted.
 import { statement, type Connection } from '../../../database/statement.ts'
 
 /** SQL: whether the location `l` was reported to have no agent, and still has none. */
@@ -81,7 +81,7 @@ export async function locationIdsBySlug(
   return new Map(rows.map((row) => [row.slug_name, row.id]))
 }
 
-/** What is written of a location; its slug name never changes. */
+/** Fields of a location; its slug name never changes. */
 export interface PrivateLocationFields {
   id: string
   accountId: string
@@ -96,7 +96,7 @@ const insert = statement<[string, string, string, string, string, string | null]
    values ($1, $2, $3, $4, $5, $6) returning id`,
 )
 
-/** Adds a location. Its slug may be taken: a duplicate of `private_locations_slug_taken`. */
+/** Adds a location. A used slug is a duplicate of `private_locations_slug_taken`. */
 export async function insertPrivateLocation(
   tx: Connection,
   { id, accountId, name, icon, proxyUrl }: PrivateLocationFields,

@@ -1,16 +1,16 @@
-// The account of slots: what was expected in a span of time, from the eras of timing, beside what was
-// recorded, from the rows. The two are counted apart, so that their being equal proves something.
+// The account of slots: the expected slots of a span, from the eras, and the recorded ones, from the rows. They
+// are counted separately, so that their equality is a proof.
 import { VERDICTS, type Verdict } from '../../../contract/result.ts'
 import { slotMsSql, slotsBetweenSql } from '../../../database/expected-slots.ts'
 import { statement, type Connection } from '../../../database/statement.ts'
 
-/** How far slots are accounted for. Instants in milliseconds. */
+/** The span that is accounted for. Instants in milliseconds. */
 export interface SweptSpan {
   /** Rows of slots before it were dropped. */
   keptFromMs: number
   /** Every expected slot before it has its row. */
   sweptUntilMs: number
-  /** Of everything that was ever swept. */
+  /** Counts of everything that was ever swept. */
   expectedTotal: number
   recordedTotal: number
 }
@@ -21,19 +21,19 @@ const readSpan = statement<[], SweptSpan>(
      expected_total as "expectedTotal", recorded_total as "recordedTotal" from accounting`,
 )
 
-/** How far slots are accounted for; undefined before the first sweep. */
+/** The span that is accounted for; undefined before the first sweep. */
 export async function readSweptSpan(connection: Connection): Promise<SweptSpan | undefined> {
   return (await readSpan(connection))[0]
 }
 
-const keepFrom = statement<[number], never>(
+const endAccountBefore = statement<[number], never>(
   'accounting-keep-from',
   `update accounting set kept_from_ms = greatest(kept_from_ms, $1::bigint)`,
 )
 
-/** Rows of slots before the instant are about to be dropped: they are accounted for no more. */
+/** Ends the account of slots before the instant, whose rows are about to be dropped. */
 export async function forgetSlotsBefore(connection: Connection, instantMs: number): Promise<void> {
-  await keepFrom(connection, instantMs)
+  await endAccountBefore(connection, instantMs)
 }
 
 /** The account of one location. */
@@ -42,9 +42,9 @@ export interface LocationAccount {
   slugName: string
   expected: number
   recorded: number
-  /** Expected slots without a row; none, or something is wrong. */
+  /** Expected slots without a row; must be none. */
   missing: number
-  /** Rows that are no slot of any era; none, or something is wrong. */
+  /** Rows that are no slot of any era; must be none. */
   unexpected: number
   byVerdict: Record<Verdict, number>
   /** Of the missed ones. */
@@ -85,7 +85,7 @@ const countRows = statement<
   }
 >(
   'accounting-recorded',
-  // An era that was opened after the sweep is not accounted for yet; its first row may be there.
+  // An era that was opened after the sweep is not accounted for yet; its first row may exist.
   `select r.location_id as "locationId", r.verdict, r.missed_reason as reason,
      count(*) filter (where e.opened_ms < $3::bigint) as recorded,
      count(*) filter (where e.opened_ms is null) as unexpected
@@ -100,9 +100,8 @@ const countRows = statement<
 )
 
 /**
- * The account of every location, or of those of one account, for [fromMs, toMs) as far as it was swept
- * and its rows are kept. To be called in a transaction of isolation `repeatable read`, so that both
- * counts see the same rows.
+ * The account of every location, or of those of one account, for the part of [fromMs, toMs) that was swept and
+ * is retained. Needs a transaction of isolation `repeatable read`, so that both counts see the same rows.
  */
 export async function accountOf(
   tx: Connection,
@@ -117,7 +116,7 @@ export async function accountOf(
   const byId = new Map(locations.map((one) => [one.locationId, one]))
   for (const row of await countRows(tx, ...values)) {
     const location = byId.get(row.locationId)
-    // Of a location that was deleted nothing is expected any more.
+    // A deleted location has no expected slots any more.
     if (location === undefined) continue
     location.recorded += row.recorded
     location.missing -= row.recorded

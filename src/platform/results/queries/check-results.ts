@@ -1,4 +1,4 @@
-// Statements that read results: pages of a monitor's, one of them, and the newest of each placement.
+// Statements that read results: pages for a monitor, one result, and the newest result of each placement.
 import { instantOf, type Place } from '../../../database/cursor.ts'
 import type { CheckType } from '../../../monitors/definitions.ts'
 import type { MissedReason, OwnVerdict, TargetVerdict, Verdict } from '../../../contract/result.ts'
@@ -69,8 +69,8 @@ const page = statement<PageValues, ResultRow>(
 )
 
 /**
- * At most `limit` results of a monitor after a place, newest first by (slot, location). The order is that
- * of the rows' own key, so rows that come meanwhile make no other come twice or be left out.
+ * At most `limit` results of a monitor after a place, newest first by (slot, location). This is the order of
+ * the key, so rows inserted meanwhile neither repeat nor skip others.
  */
 export async function listResults(connection: Connection, ask: ResultsAsk): Promise<ResultRow[]> {
   return page(
@@ -87,8 +87,8 @@ export async function listResults(connection: Connection, ask: ResultsAsk): Prom
   )
 }
 
-/** What is kept of a result beside its numbers, as results-intake wrote it. */
-export interface KeptDetail {
+/** The stored details of a result in addition to its numbers, as results/intake.ts wrote them. */
+export interface StoredDetail {
   failures?: { code: string; message: string; details?: Record<string, unknown> }[]
   observed?: Record<string, unknown>
   attempts?: Record<string, unknown>[]
@@ -96,15 +96,15 @@ export interface KeptDetail {
 }
 
 /** A row with its detail. */
-export interface WholeResultRow extends ResultRow {
-  detail: KeptDetail | null
-  /** Files of it that have not come are not awaited any more. */
+export interface DetailedResultRow extends ResultRow {
+  detail: StoredDetail | null
+  /** Missing artifacts are not awaited any more. */
   filesOverdue: boolean
 }
 
 const { artifactAwaitedMs } = RUN_BOUNDS
 
-const ofSlot = statement<[string, string, Date], WholeResultRow>(
+const ofSlot = statement<[string, string, Date], DetailedResultRow>(
   'check-results-slot',
   `select ${ROW}, r.detail,
      r.received_at < clock_timestamp() - interval '${artifactAwaitedMs} milliseconds' as "filesOverdue"
@@ -118,11 +118,11 @@ export async function readResultsOfSlot(
   accountId: string,
   monitorId: string,
   slotMs: number,
-): Promise<WholeResultRow[]> {
+): Promise<DetailedResultRow[]> {
   return ofSlot(connection, monitorId, accountId, new Date(slotMs))
 }
 
-/** A monitor and how it is in each location where it stands. */
+/** A monitor and its state in each of its locations. */
 export interface StatusRow {
   id: string
   name: string
@@ -131,13 +131,13 @@ export interface StatusRow {
   locations: {
     locationId: string
     location: string
-    /** It was reported to have no agent, and still has none. */
+    /** The location was reported to have no agent, and still has none. */
     unattended: boolean
     /** The newest verdict about the target; null where there is none. */
     verdict: TargetVerdict | null
     slotMs: number | null
     sinceMs: number | null
-    /** The newest slot where it comes after that and says nothing about the target. */
+    /** The newest slot, if it is later and says nothing about the target. */
     silence: {
       verdict: OwnVerdict
       missedReason: MissedReason | null
@@ -149,22 +149,22 @@ export interface StatusRow {
   }[]
 }
 
-/** The hours before it can be told of by rollups. */
+/** End of the hours that have rollups. */
 const ROLLED = `(select coalesce(max(until_hour), '-infinity') from rollups_done)`
 /** Rows of the placement `p`, and its rolled up hours. */
 const ROWS = 'results r where r.location_id = p.location_id and r.monitor_id = p.monitor_id'
 const HOURS = 'rollups u where u.location_id = p.location_id and u.monitor_id = p.monitor_id'
 const ABOUT_TARGET = `r.verdict in ('passed', 'degraded', 'failed')`
-/** How often the hour `u` has the verdict `n`, and how often another one about the target. */
+/** The counts of the verdict `n` in the hour `u`, and of other verdicts about the target. */
 const ALIKE = `case n.verdict when 'passed' then u.passed when 'degraded' then u.degraded
   else u.failed end`
 const OTHERS = `u.passed + u.degraded + u.failed - ${ALIKE}`
 const IN_HOUR = `r.slot >= h.hour and r.slot < h.hour + interval '1 hour'`
 
 /**
- * The newest slot of the placement `p` with a verdict about the target, and since when it has had that.
- * Rows are looked through as far as no rollup tells of them; from there the hour in which it happened is
- * found among the rollups, and only its rows are looked through. Slots about us are passed over.
+ * The newest slot of the placement `p` with a verdict about the target, and the first slot with that verdict.
+ * Rows without rollups are searched one by one; before them, rollups give the hour, whose rows are searched.
+ * Slots about us are skipped.
  */
 const NEWEST = `select n.verdict, n.slot, f.slot as since
   from (select * from (
@@ -196,7 +196,7 @@ const NEWEST = `select n.verdict, n.slot, f.slot as since
        and r.slot >= ${ROLLED}),
     n.slot) as slot) f`
 
-/** The newest slot of the placement `p` where it comes after `s` and is about us, and the first such. */
+/** The newest slot of the placement `p` if it is later than `s` and about us, and the first such slot. */
 const SILENCE = `select jsonb_build_object('verdict', r.verdict, 'missedReason', r.missed_reason,
     'needed', r.needed, 'failureCode', r.failure_code,
     'slotMs', (extract(epoch from r.slot) * 1000)::bigint,
@@ -240,7 +240,7 @@ const statuses = statement<[string, string, string, number], StatusRow & { creat
 
 const STATUSES_AT_ONCE = 500
 
-/** The states of all monitors of an account, newest monitors first; read in parts of bounded time. */
+/** The states of all monitors of an account, newest monitors first; read in bounded parts. */
 export async function listStatuses(
   connection: Connection,
   accountId: string,
@@ -257,7 +257,7 @@ export async function listStatuses(
   return all
 }
 
-/** The values of a statement that begin a page: before everything, or after a place. */
+/** The values of a statement that start a page: at the beginning, or after a place. */
 function startOf(after: Place | undefined): [instant: string, id: string] {
   return after === undefined
     ? ['infinity', 'ffffffff-ffff-ffff-ffff-ffffffffffff']

@@ -1,18 +1,18 @@
-// Statements on slots whose results an agent lost for want of room, as it says in spans.
+// Statements on slots whose results an agent dropped because its spool was full, reported as spans.
 import { PROTOCOL_BOUNDS } from '../../../contract/protocol/agent-protocol.ts'
 import { slotAtOrAfterSql } from '../../../database/expected-slots.ts'
 import { statement, type Connection } from '../../../database/statement.ts'
 
 const SLOTS_MAX = PROTOCOL_BOUNDS.droppedSlotsPerBatchMax
 
-/** What is filled in where nobody reported, and says less than the agent. */
-const LESS_TELLING = `('no-agent', 'agent-lost', 'not-delivered', 'no-capable-agent')`
+/** Filled-in reasons that the agent's report replaces. */
+const LESS_SPECIFIC = `('no-agent', 'agent-lost', 'not-delivered', 'no-capable-agent')`
 
 type Values = [string, string, string, string[], number[], number[], number, number]
 
 const fill = statement<Values, { monitorId: string; slotMs: number }>(
   'dropped-fill',
-  // A series is made as a whole, whatever limit stands above it: it is bounded itself.
+  // A series is generated as a whole regardless of an outer limit, so it is bounded itself.
   `with slots as (
      select distinct monitor_id, slot_ms from (
        select e.monitor_id, s.slot_ms
@@ -32,7 +32,7 @@ const fill = statement<Values, { monitorId: string; slotMs: number }>(
    from slots order by monitor_id, slot_ms
    on conflict (location_id, monitor_id, slot) do update set
      missed_reason = excluded.missed_reason, needed = null, agent_id = excluded.agent_id
-   where r.filled and r.missed_reason in ${LESS_TELLING}
+   where r.filled and r.missed_reason in ${LESS_SPECIFIC}
    returning r.monitor_id as "monitorId",
      (extract(epoch from r.slot) * 1000)::bigint as "slotMs"`,
 )

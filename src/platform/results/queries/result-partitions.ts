@@ -4,9 +4,9 @@ import type { Database } from '../../../database/database.ts'
 import { statement, type Connection } from '../../../database/statement.ts'
 
 const DAY_MS = 86_400_000
-/** The advisory lock that whoever changes partitions holds; any constant that nobody else uses. */
+/** Key of the advisory lock for changing partitions; an otherwise unused constant. */
 const LOCK = 0x70_61_72_74
-/** Changing partitions waits behind statements on `results`, and they behind it: not for long. */
+/** Changing partitions and statements on `results` block each other; this limits the wait. */
 const LOCK_WAIT_MS = 2_000
 
 /** The start of the day of an instant. */
@@ -74,7 +74,7 @@ function partitionSql(day: number): string {
 export async function dropPartitions(database: Database, beforeMs: number): Promise<number> {
   const old = (await list(database)).filter(({ name }) => dayOf(name) + DAY_MS <= beforeMs)
   for (const { name, isPending } of old) {
-    // Not in a transaction: PostgreSQL detaches concurrently in two of its own.
+    // Not in a transaction: PostgreSQL uses two of its own for detaching concurrently.
     const how = isPending ? 'finalize' : 'concurrently'
     await database.query(`alter table results detach partition ${name} ${how}`)
   }

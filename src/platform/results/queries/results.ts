@@ -70,9 +70,8 @@ const insert = statement<Insert, { recorded: number; others: number[] | null }>(
 )
 
 /**
- * Records what is expected and not known yet; a real result replaces a missed one, and whatever is
- * reported replaces what was filled in. Answers with the places, counted from 0, of those that changed
- * nothing. No slot may occur twice.
+ * Records results of expected slots that have none. A real result replaces a missed one, and a reported one
+ * replaces a filled-in one. Returns the indexes of those that changed nothing. No slot may occur twice.
  */
 export async function insertResults(
   tx: Connection,
@@ -100,7 +99,7 @@ export async function insertResults(
   return row?.others ?? []
 }
 
-/** An array literal of values that need no quotes: numbers, GUIDs, our own words. */
+/** An array literal of values that need no quotes: numbers, GUIDs, our own enum values. */
 function plainArray(values: readonly (string | number | null)[]): string {
   let text = '{'
   for (let index = 0; index < values.length; index++) {
@@ -140,7 +139,7 @@ const classify = statement<[string, string, string], Unrecorded>(
    order by g.at`,
 )
 
-/** Says of slots that insertResults left alone why it did. */
+/** Why insertResults did not record these slots. */
 export async function whyUnrecorded(
   tx: Connection,
   locationId: string,
@@ -154,7 +153,7 @@ export interface AwaitedRun {
   monitorId: string
   /** It has its result; what the platform filled in is none. */
   finished: boolean
-  /** Who has it; null while nobody does. */
+  /** The agent that has it; null while none does. */
   agentId: string | null
   cancelAsked: boolean
 }
@@ -178,8 +177,8 @@ export async function lockRunsOf(
 
 const markDue = statement<[string, string, string], never>(
   'results-rollups-due',
-  // The share lock is held until the results are committed: whoever moves until_hour waits for them,
-  // and the touched row of an hour that is due already makes its reckoner wait as well.
+  // The share lock is held until the results are committed: a transaction that moves until_hour waits for
+  // them, and so does one that computes the rollup of a touched hour that is already due.
   `with done as (select until_hour from rollups_done for share)
    insert into rollups_due as d (location_id, monitor_id, hour)
    select distinct $1::uuid, g.monitor_id, h.hour

@@ -1,7 +1,7 @@
-// Statements that drop what nobody needs any more, beside the partitions of results.
+// Statements that delete expired rows other than the partitions of results.
 import { statement, type Connection } from '../../../database/statement.ts'
 
-/** How many rows one statement deletes at most, so that no lock is held for long. */
+/** Maximum number of rows that a statement deletes, so that no lock is held for long. */
 const AT_ONCE = 5_000
 
 const dropRollups = statement<[number, number], { n: number }>(
@@ -24,7 +24,7 @@ const dropEras = statement<[number, number], { n: number }>(
 
 const dropMonitors = statement<[number, number], { n: number }>(
   'retention-monitors',
-  // With their placements. Who asked for runs may look at these for as long as they are kept.
+  // With their placements. Runs on demand stay readable until the end of their retention.
   `with gone as (
      delete from monitors where id = any (array(
        select id from monitors m where deleted_at < to_timestamp($1::bigint / 1000::float8)

@@ -3,10 +3,10 @@
 import type { SlotUnderWay } from '../../../contract/protocol/run-progress.ts'
 import { statement, type Connection } from '../../../database/statement.ts'
 
-/** What an agent has said counts for so long: two syncs, and the silence after which it is lost. */
+/** How long a report of an agent is valid: two syncs, and the heartbeat timeout. */
 const SAID_S = 60
 
-/** Agents that are there, or leave and finish what they have; each slot with what they say of it. */
+/** Slots that present or leaving agents report as running, with their progress. */
 const SAID = `select a.location_id, a.id as agent_id, a.last_seen_at, said.one,
     (said.one->>'monitorId')::uuid as monitor_id, (said.one->>'slot')::float8 as slot_ms
   from agents a cross join lateral jsonb_array_elements(a.queues->'scripted'->'slots') said(one)
@@ -33,8 +33,8 @@ const lose = statement<[number, number], never>(
 )
 
 /**
- * Slots that were filled in and run as their agents say are `under-way`; those of which nobody has said so for
- * `graceMs`, nor reported, are lost with their agents, or not delivered by those that are still there.
+ * Marks filled-in slots that agents report as running as `under-way`. Those without a report for `graceMs`
+ * become `agent-lost`, or `not-delivered` if the agent is still there.
  */
 export async function sortUnderWay(
   tx: Connection,
@@ -48,7 +48,7 @@ export async function sortUnderWay(
 export interface UnderWayRow {
   location: string
   agentId: string
-  /** When its agent was heard of last, with these words or the same. */
+  /** When its agent last reported this. */
   saidAt: Date
   said: SlotUnderWay
 }

@@ -1,4 +1,4 @@
-// Statements of the sweep, which gives every expected slot that nobody reported a row of its own.
+// Statements of the sweep, which inserts a row for every expected slot without a report.
 import { slotAtOrAfterSql, slotsBetweenSql } from '../../../database/expected-slots.ts'
 import { statement, type Connection } from '../../../database/statement.ts'
 
@@ -14,8 +14,8 @@ const begin = statement<[number], never>(
 )
 
 /**
- * How far slots were swept. The row stays locked until the transaction ends, so that only one sweeps.
- * The first sweep begins where the first slot was expected, or at `startMs` when none is.
+ * The end of the swept span. The row stays locked until the transaction ends, so that only one process
+ * sweeps. The first sweep begins at the first expected slot, or at `startMs` when there is none.
  */
 export async function beginSweep(tx: Connection, startMs: number): Promise<number> {
   const [found] = await lock(tx)
@@ -24,7 +24,7 @@ export async function beginSweep(tx: Connection, startMs: number): Promise<numbe
   return (await lock(tx))[0]?.sweptUntilMs ?? startMs
 }
 
-/** A stretch of time to be swept, [fromMs, untilMs); nothing before `floorMs` is kept. */
+/** A span to be swept, [fromMs, untilMs); rows before `floorMs` are not retained. */
 export interface SweepWindow {
   fromMs: number
   untilMs: number
@@ -32,7 +32,7 @@ export interface SweepWindow {
 }
 
 /**
- * Eras with slots that are due in the window [$1, $2), where none before $3 is kept. A slot is due at
+ * Eras with slots that are due in the window [$1, $2), rows before $3 being expired. A slot is due at
  * its instant; one that lies before its era was written down is due when that happened.
  */
 const DUE_ERAS = `select e.location_id, e.monitor_id, e.every_ms, e.offset_ms, l.account_id, w.lo, w.hi
@@ -60,7 +60,7 @@ export async function countDueSlots(tx: Connection, window: SweepWindow): Promis
 export interface MissingSlots {
   locationId: string
   accountId: string
-  /** The epoch that holds at these slots; null when no agent had ever reported until then. */
+  /** The epoch of these slots; null when no agent had ever reported until then. */
   epoch: number | null
   needs: string[]
   monitorIds: string[]
@@ -69,8 +69,8 @@ export interface MissingSlots {
 
 const find = statement<[number, number, number], MissingSlots>(
   'sweep-missing',
-  // The limit keeps the look at `results` a look into its index, slot by slot: there is no other quick way
-  // to a few slots of a day's partition.
+  // The limit makes PostgreSQL look up `results` by its index, slot by slot, which is the only fast plan for a
+  // few slots of a day's partition.
   `select e.location_id as "locationId", e.account_id as "accountId", o.epoch,
      coalesce(p.needs, array[m.check_type], '{}') as needs,
      array_agg(e.monitor_id::text) as "monitorIds", array_agg(s.slot_ms::float8) as "slotsMs"
@@ -84,7 +84,7 @@ const find = statement<[number, number, number], MissingSlots>(
      (select one.epoch from location_epochs one
       where one.location_id = e.location_id and one.from_ms <= s.slot_ms
       order by one.epoch desc limit 1),
-     -- Old epochs are forgotten: the oldest that is left tells of all times before it but the first.
+     -- Old epochs are deleted: the oldest remaining one stands for all before it, except the first.
      (select nullif(min(one.epoch), 1) from location_epochs one
       where one.location_id = e.location_id)) as epoch) o on true
    left join placements p on p.location_id = e.location_id and p.monitor_id = e.monitor_id
@@ -100,13 +100,13 @@ export async function findMissingSlots(
   return find(tx, window.fromMs, window.untilMs, window.floorMs)
 }
 
-/** An agent that was in a location in an epoch. */
+/** An agent of a location in an epoch. */
 export interface SweptMember {
   id: string
   abilities: string[]
-  /** Since when it has been there without a break; null when it is not there. Milliseconds. */
+  /** Since when it has been live without a break; null when it is not live. Milliseconds. */
   liveSinceMs: number | null
-  /** When it was heard last, where it is there: one that was killed counts as live for a while. */
+  /** Its last heartbeat, if it is live: a killed agent counts as live until the timeout. */
   lastSeenMs: number | null
 }
 
@@ -120,7 +120,7 @@ const members = statement<[string, number], SweptMember>(
    where e.location_id = $1 and e.epoch = $2`,
 )
 
-/** Who was in a location in an epoch. */
+/** The agents of a location in an epoch. */
 export async function readMembers(
   tx: Connection,
   locationId: string,
@@ -145,7 +145,7 @@ const fill = statement<Fill, { filled: number }>(
    ) select count(*)::int as filled from filled`,
 )
 
-/** Fills slots in; those that were reported in the meantime are left as they are. How many were filled. */
+/** Fills slots in, except those that were reported in the meantime; returns how many were filled. */
 export async function fillMissed(
   tx: Connection,
   { locationId, accountId, monitorIds, slotsMs }: MissingSlots,
@@ -161,7 +161,7 @@ const advance = statement<[number, number, number], never>(
      expected_total = expected_total + $2::bigint, recorded_total = recorded_total + $3::bigint`,
 )
 
-/** The window is swept. */
+/** Records that the window is swept. */
 export async function advanceSweep(
   tx: Connection,
   { untilMs, expected, recorded }: { untilMs: number; expected: number; recorded: number },
@@ -174,7 +174,7 @@ const pulse = statement<[], { sinceMs: number }>(
   `select (extract(epoch from since) * 1000)::bigint as "sinceMs" from platform_pulse`,
 )
 
-/** Since when agents could report without a pause; undefined when nobody says. */
+/** Since when agents could report without a pause; undefined when unknown. */
 export async function readPulseSince(connection: Connection): Promise<number | undefined> {
   return (await pulse(connection))[0]?.sinceMs
 }

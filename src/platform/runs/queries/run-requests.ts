@@ -111,7 +111,7 @@ export async function insertRun(tx: Connection, run: NewRun): Promise<string | u
   return (await insert(tx, id, accountId, monitorId, locationId, askedBy, openMax))[0]?.json
 }
 
-/** Which run, of whom; where its monitor is named it has to be that one's. */
+/** A run of an account and, if given, of this monitor. */
 export interface RunAddress {
   id: string
   accountId: string
@@ -134,7 +134,7 @@ const cancel = statement<[string, string | null, string], { id: string }>(
 )
 
 /**
- * Cancels a run: at once when nobody has it, else its agent is notified. Does nothing when it is finished or
+ * Cancels a run: at once when no agent has it, else its agent is notified. Does nothing when it is finished or
  * being cancelled.
  */
 export async function cancelRun(connection: Connection, run: RunAddress): Promise<void> {
@@ -148,7 +148,7 @@ export interface RunRow {
   cancelAsked: boolean
   locationId: string
   result: WireResult | null
-  /** The newest that its agent said while it has it. */
+  /** The newest progress that its agent reported. */
   progress: Omit<ProgressWire, 'run'> | null
   progressAt: Date | null
   /** Files of it that have not come are not awaited any more. */

@@ -1,11 +1,11 @@
-// Statements on runs that somebody asked for: asked, handed to one agent, finished once.
+// Statements on runs on demand: requested, handed to one agent, finished once.
 //
-//   queued ──told──▶ sent ──begun──▶ running ──result──▶ finished
+//   queued ──sync──▶ sent ──begun──▶ running ──result──▶ finished
 //     ▲               │                 │                   ▲
 //     └── agent lost ─┴─────────────────┘      cancelled or missed in time
 //
-// Every change is announced on `vedette_runs` by a trigger; what agents have to hear of is announced on
-// `vedette_agents` with the location's id, as everything else for them.
+// A trigger announces every change on `vedette_runs`. Changes for agents are announced on `vedette_agents`
+// with the id of the location, like all other news for them.
 import type { SyncRequest, WireResult } from '../../../contract/protocol/agent-protocol.ts'
 import type { ProgressWire } from '../../../contract/protocol/run-progress.ts'
 import { statement, type Connection } from '../../../database/statement.ts'
@@ -17,16 +17,16 @@ export const RUNS_CHANNEL = 'vedette_runs'
 export interface OpenRun {
   id: string
   monitorId: string
-  /** The monitor's definition as it holds, encrypted. */
+  /** The effective definition of the monitor, encrypted. */
   effective: string
-  /** What it takes to run it, in the words of placements.needs. */
+  /** Abilities that an agent needs to run it, as in placements.needs. */
   needs: string[]
   state: 'queued' | 'sent' | 'running'
-  /** The agent that it was reported to; null: it is to be given to the monitor's owner. */
+  /** The agent that it was sent to; null: it goes to the monitor's owner. */
   agentId: string | null
-  /** That agent has named it among its runs, so that it need not be reported again. */
+  /** The agent has confirmed it, so it need not be sent again. */
   taken: boolean
-  /** Somebody wants it cancelled; never so while it is queued. */
+  /** Its cancellation was requested; never true while it is queued. */
   cancelAsked: boolean
 }
 
@@ -41,7 +41,7 @@ const open = statement<[string], OpenRun>(
    order by r.created_at, r.id`,
 )
 
-/** What has to be handed to agents of a location or is with one, oldest first. */
+/** Open runs of a location, oldest first. */
 export function openRunsFor(connection: Connection, locationId: string): Promise<OpenRun[]> {
   return open(connection, locationId)
 }
@@ -53,8 +53,8 @@ const take = statement<[string, string, string[]], { id: string }>(
    where location_id = $1 and id = any ($3::uuid[]) and state = 'queued' returning id`,
 )
 
-/** Gives queued runs to an agent; the ids of those that nobody else was given meanwhile. */
-export async function takeRuns(
+/** Assigns queued runs to an agent; returns the ids of those that no other agent got first. */
+export async function assignRuns(
   connection: Connection,
   to: { locationId: string; agentId: string },
   ids: string[],
@@ -81,8 +81,8 @@ const note = statement<[string, string, string[], string[]], { id: string }>(
 )
 
 /**
- * Notes what an agent says of its runs. Answers with those that it should not have: finished without
- * it, given to another agent, or unknown here; they are to be cancelled.
+ * Records the states that an agent reports of its runs. Returns the runs that it must cancel: finished
+ * without it, assigned to another agent, or unknown here.
  */
 export async function noteRunStates(
   connection: Connection,
@@ -106,7 +106,7 @@ const noteHow = statement<[string, string, string, string[], string[]], never>(
        where a.location_id = $1 and a.id = $2 and a.instance = $3)`,
 )
 
-/** Notes how far runs are that an agent has; what it says of others is left alone. */
+/** Records the progress of an agent's runs; reports about other runs are ignored. */
 export async function noteProgress(
   connection: Connection,
   from: { locationId: string; id: string; instance: string },
@@ -115,11 +115,11 @@ export async function noteProgress(
   if (said.length === 0) return
   const { locationId, id, instance } = from
   const runs = said.map(({ run }) => run)
-  const words = said.map((one) => {
+  const texts = said.map((one) => {
     const { run: _, ...progress } = one
     return JSON.stringify(progress)
   })
-  await noteHow(connection, locationId, id, instance, runs, words)
+  await noteHow(connection, locationId, id, instance, runs, texts)
 }
 
 const handBack = statement<[string, string], never>(
@@ -135,8 +135,8 @@ const handBack = statement<[string, string], never>(
 )
 
 /**
- * Lets others have the runs of an agent that was lost or has restarted; those to be cancelled are over,
- * since nobody else will say so.
+ * Requeues the runs of an agent that was lost or has restarted. Runs with a requested cancellation end,
+ * since no agent will report it.
  */
 export async function handBackRuns(
   connection: Connection,
@@ -145,7 +145,7 @@ export async function handBackRuns(
   await handBack(connection, from.locationId, from.agentId)
 }
 
-/** What became of a result of a run. */
+/** Outcome of recording a result of a run. */
 export type RunOutcome = 'recorded' | 'known' | 'unknown'
 
 /** A result with the run that it answers. */
@@ -176,9 +176,8 @@ const finish = statement<
 )
 
 /**
- * Finishes runs by their results, in the order given. A run keeps its first result; one that the
- * platform had given up takes the result all the same. `unknown`: the location has no such run of that
- * monitor.
+ * Finishes runs by their results, in the order given. The first result of a run counts; it also replaces
+ * the verdict of a run that the platform had given up. `unknown`: the location has no such run of that monitor.
  */
 export async function finishRuns(
   connection: Connection,

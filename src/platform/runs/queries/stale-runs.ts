@@ -1,29 +1,28 @@
-// Statements that keep runs from staying open for ever: agents that are gone, runs that nobody takes,
-// monitors that were deleted.
+// Statements that end stale runs: their agent is gone, no agent accepts them, or their monitor was deleted.
 import type { MissedReason } from '../../../contract/result.ts'
 import { RUN_BOUNDS } from '../../../contract/api/run.ts'
 import { statement, type Connection } from '../../../database/statement.ts'
 
-/** An agent that said goodbye has this long to finish and deliver what it had. */
+/** Time for a leaving agent to finish and deliver its runs. */
 const LEFT_MS = 60_000
-/** An agent that was asked to cancel a run has this long when it never named the run, or did. */
+/** Time for an agent to cancel a run, by whether it has accepted the run. */
 const CANCEL_UNTAKEN_MS = 30_000
 const CANCEL_TAKEN_MS = 600_000
 
-/** After the platform was away, agents have this long to be back before it is said what nobody can run. */
+/** After a pause of the platform, agents have this long to return before runs count as impossible. */
 const AGENTS_BACK_MS = 30_000
 
 const { takenWithinMs, openMsMax } = RUN_BOUNDS
 
 const ago = (ms: number) => `clock_timestamp() - interval '${ms} milliseconds'`
 
-/** Whether the agent of the run `r` is gone for good; an agent that nobody knows never was. */
+/** Whether the agent of the run `r` is gone for good; an unknown agent counts as gone. */
 const GONE = `not exists (select from agents a
      where a.location_id = r.location_id and a.id = r.agent_id and (a.state = 'live' or (a.state = 'left' and a.last_seen_at > ${ago(LEFT_MS)})))`
 
 /**
- * Whether nobody will take the run `r`: its location has live agents, and none of them can run it. One that
- * can and went a moment ago may be starting anew.
+ * Whether no agent will accept the run `r`: its location has live agents, and none of them can run it. A
+ * capable one that has just gone may be restarting.
  */
 const HOPELESS = `coalesce((select since from platform_pulse) < ${ago(AGENTS_BACK_MS)}, true)
    and exists (select from agents a where a.location_id = r.location_id and a.state = 'live')
@@ -43,7 +42,7 @@ const handBack = statement<[], { id: string }>(
    select id from lost where (select count(*) from told) > 0`,
 )
 
-/** Lets others have the runs of agents that are gone, and notifies them. */
+/** Requeues the runs of agents that are gone, and notifies the others. */
 export async function handBackLostRuns(connection: Connection): Promise<void> {
   await handBack(connection)
 }
@@ -59,16 +58,16 @@ const cancelled = statement<[], never>(
      or exists (select from monitors m where m.id = r.monitor_id and m.deleted_at is not null))`,
 )
 
-/** Ends runs that are to be cancelled and whose agent will not say so, and those of deleted monitors. */
+/** Ends cancelled runs whose agent will not report it, and runs of deleted monitors. */
 export async function endCancelledRuns(connection: Connection): Promise<void> {
   await cancelled(connection)
 }
 
-/** A run that nobody took in time or can take at all, or that was taken and never reported. */
+/** A run that no agent accepted in time or can run, or that was accepted and never reported. */
 export interface OverdueRun {
   id: string
   needs: string[]
-  /** What each live agent of its location can do. */
+  /** The abilities of each live agent of its location. */
   abilities: string[][]
   /** Whether any agent ever reported from its location. */
   attended: boolean
@@ -79,7 +78,7 @@ const overdue = statement<[], Omit<OverdueRun, 'abilities'> & { abilities: strin
   `select r.id, coalesce(p.needs, array[m.check_type]) as needs,
      (select jsonb_agg(to_jsonb(a.abilities)) from agents a
       where a.location_id = r.location_id and a.state = 'live') as abilities,
-     -- Agents that are long gone are forgotten; that there was an epoch is not.
+     -- Agents that are long gone are deleted; the number of the epoch is not.
      l.epoch > 0 or exists (select from agents a where a.location_id = l.id) as attended
    from runs r join monitors m on m.id = r.monitor_id
    join private_locations l on l.id = r.location_id
@@ -92,7 +91,7 @@ const overdue = statement<[], Omit<OverdueRun, 'abilities'> & { abilities: strin
    limit 1000`,
 )
 
-/** Runs whose time is over, the platform's own absence not counted, and those that nobody will take. */
+/** Runs that timed out, pauses of the platform not counted, and runs that no agent will accept. */
 export async function overdueRuns(connection: Connection): Promise<OverdueRun[]> {
   return (await overdue(connection)).map((row) => ({ ...row, abilities: row.abilities ?? [] }))
 }
@@ -104,7 +103,7 @@ const miss = statement<[string, string, string | null], never>(
    where id = $1 and state <> 'finished'`,
 )
 
-/** Gives a run up; a result that comes all the same replaces that. */
+/** Records a run as missed; a later result replaces that. */
 export async function missRun(
   connection: Connection,
   id: string,
@@ -121,7 +120,7 @@ const drop = statement<[number], never>(
      limit 10000)`,
 )
 
-/** Drops runs that were finished longer than `keptMs` ago. */
-export async function dropOldRuns(connection: Connection, keptMs: number): Promise<void> {
-  await drop(connection, keptMs)
+/** Drops runs that were finished longer than `retentionMs` ago. */
+export async function dropOldRuns(connection: Connection, retentionMs: number): Promise<void> {
+  await drop(connection, retentionMs)
 }

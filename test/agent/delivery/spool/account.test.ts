@@ -1,11 +1,11 @@
-// The account of a spool over a restart: what an earlier run left is counted, and what of it is damaged is
-// counted in results where a frame's head still says how many they were.
+// The account of a spool over a restart: results of an earlier run are counted. Damaged ones are counted in
+// results where a frame's head still has their number.
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, test } from 'vitest'
 import { createAgentCipher } from '../../../../src/agent/delivery/spool/agent-cipher.ts'
 import { FILE_HEAD_BYTES, FRAME_HEAD_BYTES } from '../../../../src/agent/delivery/spool/frame.ts'
-import type { Kept } from '../../../../src/agent/delivery/stored-results.ts'
+import type { StoredResults } from '../../../../src/agent/delivery/stored-results.ts'
 import { openSpool, type Spool } from '../../../../src/agent/delivery/spool/spool.ts'
 import { collectingLog } from '../../../support/collecting-log.ts'
 import { temporaryFolder } from '../../../support/temporary-folder.ts'
@@ -15,14 +15,14 @@ afterEach(async () => {
   for (const spool of spools.splice(0)) await spool.close()
 })
 
-async function opened(folder: string, kept: Kept[] = []): Promise<Spool> {
+async function opened(folder: string, stored: StoredResults[] = []): Promise<Spool> {
   const spool = await openSpool({
     folder,
     cipher: createAgentCipher('pl_0123456789abcdef'),
     bytesMax: 1e9,
     log: collectingLog().log,
     isHeld: () => true,
-    onKept: (one) => kept.push(one),
+    onStored: (one) => stored.push(one),
   })
   spools.push(spool)
   return spool
@@ -31,13 +31,13 @@ async function opened(folder: string, kept: Kept[] = []): Promise<Spool> {
 /** A spool of three frames with two results each; the first of them is delivered where `done` says so. */
 async function left(done = false) {
   const folder = temporaryFolder()
-  const kept: Kept[] = []
-  const spool = await opened(folder, kept)
+  const stored: StoredResults[] = []
+  const spool = await opened(folder, stored)
   for (let frame = 0; frame < 3; frame++) {
     const first = spool.append(`{"result":${2 * frame}}`)
     await Promise.all([first, spool.append(`{"result":${2 * frame + 1}}`, true)])
   }
-  if (done) await spool.forget(kept.slice(0, 1))
+  if (done) await spool.forget(stored.slice(0, 1))
   await spool.close()
   const name = (ending: string) => readdirSync(folder).find((one) => one.endsWith(ending)) ?? ''
   const bytes = readFileSync(join(folder, name('.seg')))
@@ -45,14 +45,14 @@ async function left(done = false) {
   return { folder, name: name('.seg'), bytes, frameBytes }
 }
 
-/** What is left of it when it is opened again with other bytes. */
+/** The spool, opened again with other bytes. */
 async function reopened({ folder, name }: { folder: string; name: string }, bytes: Buffer) {
   writeFileSync(join(folder, name), bytes)
   const { found, waiting, lost, damagedPlaces } = await opened(folder)
   return { found, waiting, damaged: lost.damaged, places: damagedPlaces }
 }
 
-test('what an earlier run left is counted as found', async () => {
+test('results of an earlier run are counted as found', async () => {
   const before = await left()
   const whole = { found: 6, waiting: 6, damaged: 0, places: 0 }
   expect(await reopened(before, before.bytes)).toEqual(whole)

@@ -1,5 +1,5 @@
-// What an agent keeps under its own name: folders taken in turn, ids that last, files that only its key
-// opens, and an agent that runs where nothing can be kept.
+// An agent's folder: folders acquired in turn, ids that last, files that only its key decrypts, and an agent that
+// runs without a folder.
 import {
   chmodSync,
   mkdirSync,
@@ -52,7 +52,7 @@ describe('folders', () => {
     expect((await opened(dataDir)).id).toBe(first.id)
   })
 
-  test('only the user of the agent can look inside', async () => {
+  test('only the user of the agent can read it', async () => {
     const { path = '' } = await opened(join(temporaryFolder(), 'not/there/yet'))
     const modes = ['.', '..', '../..', 'id'].map((name) => statSync(join(path, name)).mode & 0o777)
     expect(modes).toEqual([0o700, 0o700, 0o711, 0o600])
@@ -88,11 +88,11 @@ describe('folders', () => {
     const id = () => readFileSync(join(folder.path ?? '', 'id'), 'utf8')
     await untilHolds(() => expect(id()).toBe(`${folder.id}\n`))
     await untilHolds(() => expect(folder.isHeld()).toBe(true))
-    await folder.keep('monitors', Buffer.from('x'))
-    expect((await folder.kept('monitors'))?.toString()).toBe('x')
+    await folder.store('monitors', Buffer.from('x'))
+    expect((await folder.read('monitors'))?.toString()).toBe('x')
   })
 
-  test('one that another agent took is told', async () => {
+  test('one that another agent acquired is reported', async () => {
     const dataDir = temporaryFolder()
     const lost = new Promise<string>((resolve) => {
       void opened(dataDir, API_KEY, () => resolve('lost'))
@@ -128,26 +128,26 @@ describe('without DATA_DIR', () => {
   })
 })
 
-test('where nothing can be written the agent gets an id all the same, and the reason', async () => {
+test('without a writable folder the agent still gets an id, and the reason', async () => {
   const file = join(temporaryFolder(), 'file')
   writeFileSync(file, '')
   const [first, second] = [await opened(file), await opened(file)]
   expect(first.path).toBeUndefined()
   expect(first.problem).toContain(file)
   expect(first.id).not.toBe(second.id)
-  expect(await first.kept('monitors')).toBeUndefined()
-  await expect(first.keep('monitors', Buffer.from('x'))).rejects.toThrow(file)
+  expect(await first.read('monitors')).toBeUndefined()
+  await expect(first.store('monitors', Buffer.from('x'))).rejects.toThrow(file)
 })
 
-describe('a kept file', () => {
+describe('a stored file', () => {
   test('is there after a restart, and is not readable on disk', async () => {
     const dataDir = temporaryFolder()
     const first = await opened(dataDir)
-    await first.keep('monitors', Buffer.from('older'))
-    await first.keep('monitors', Buffer.from('the password is tulip'))
+    await first.store('monitors', Buffer.from('older'))
+    await first.store('monitors', Buffer.from('the password is tulip'))
     first.close()
     const second = await opened(dataDir)
-    expect((await second.kept('monitors'))?.toString()).toBe('the password is tulip')
+    expect((await second.read('monitors'))?.toString()).toBe('the password is tulip')
     const bytes = readFileSync(join(second.path ?? '', 'monitors'))
     expect(bytes.includes('tulip')).toBe(false)
     expect(statSync(join(second.path ?? '', 'monitors')).mode & 0o777).toBe(0o600)
@@ -158,8 +158,8 @@ describe('a kept file', () => {
     async function* pieces() {
       for (const piece of ['the password ', 'is ', 'tulip']) yield Buffer.from(piece)
     }
-    await folder.keep('monitors', pieces())
-    expect((await folder.kept('monitors'))?.toString()).toBe('the password is tulip')
+    await folder.store('monitors', pieces())
+    expect((await folder.read('monitors'))?.toString()).toBe('the password is tulip')
     const bytes = readFileSync(join(folder.path ?? '', 'monitors'))
     expect(bytes.includes('tulip')).toBe(false)
   })
@@ -167,11 +167,11 @@ describe('a kept file', () => {
   test('is not opened by another key, under another name, or when one byte differs', async () => {
     const dataDir = temporaryFolder()
     const first = await opened(dataDir)
-    await first.keep('monitors', Buffer.from('x'))
+    await first.store('monitors', Buffer.from('x'))
     const file = join(first.path ?? '', 'monitors')
     const bytes = readFileSync(file)
     writeFileSync(join(first.path ?? '', 'other'), bytes)
-    expect(await first.kept('other')).toBeUndefined()
+    expect(await first.read('other')).toBeUndefined()
     expect(createAgentCipher('pl_another_key').decrypt(bytes, 'monitors')).toBeUndefined()
     for (let at = 0; at < bytes.length; at++) {
       const changed = Buffer.from(bytes)

@@ -1,5 +1,5 @@
-// A process that writes a spool is killed again and again, in the middle of whatever it does: what it had
-// said to be safe is there, unless it had begun to forget it, and nothing stops the next one.
+// A process that writes a spool is killed again and again, at any point. Results that it reported as safe are
+// there, unless it had begun to forget them, and the next process works.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
@@ -15,23 +15,28 @@ const writer = fileURLToPath(
   new URL('../../../support/agent/delivery/spool-writer.ts', import.meta.url),
 )
 
-interface Told {
+interface Reported {
   safe: Set<number>
   done: Set<number>
   other: string[]
 }
 
-/** Runs the process until it has said so many lines, then kills it. */
-async function killAfter(lines: number, folder: string, first: number, told: Told): Promise<void> {
+/** Runs the process until it has written so many lines, then kills it. */
+async function killAfter(
+  lines: number,
+  folder: string,
+  first: number,
+  reported: Reported,
+): Promise<void> {
   const args = [writer, folder, String(first)]
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
   const closed = once(child, 'close')
   let count = 0
   createInterface({ input: child.stdout }).on('line', (line) => {
-    const [word, number] = line.split(' ')
-    if (word === 'safe') told.safe.add(Number(number))
-    else if (word === 'done') told.done.add(Number(number))
-    else told.other.push(line)
+    const [code, number] = line.split(' ')
+    if (code === 'safe') reported.safe.add(Number(number))
+    else if (code === 'done') reported.done.add(Number(number))
+    else reported.other.push(line)
     if (++count === lines) child.kill('SIGKILL')
   })
   await closed
@@ -44,11 +49,11 @@ async function numbersOn(folder: string): Promise<{ numbers: number[]; lost: num
     bytesMax: 64 * 1024 * 1024,
     log: collectingLog().log,
     isHeld: () => true,
-    onKept: () => undefined,
+    onStored: () => undefined,
   })
   const numbers: number[] = []
-  for (let kept = await spool.next(); kept !== undefined; kept = await spool.next()) {
-    numbers.push(...kept.entries.map((entry) => (JSON.parse(entry) as { number: number }).number))
+  for (let stored = await spool.next(); stored !== undefined; stored = await spool.next()) {
+    numbers.push(...stored.entries.map((entry) => (JSON.parse(entry) as { number: number }).number))
   }
   const { damaged, full, memory } = spool.lost
   await spool.close()
@@ -57,15 +62,17 @@ async function numbersOn(folder: string): Promise<{ numbers: number[]; lost: num
 
 test('nothing that was safe is lost, nothing is there twice', async () => {
   const folder = temporaryFolder()
-  const told: Told = { safe: new Set(), done: new Set(), other: [] }
+  const reported: Reported = { safe: new Set(), done: new Set(), other: [] }
   for (let kill = 0; kill < KILLS; kill++) {
-    await killAfter(1 + ((kill * 37) % 211), folder, kill * 100_000, told)
+    await killAfter(1 + ((kill * 37) % 211), folder, kill * 100_000, reported)
     const { numbers, lost } = await numbersOn(folder)
     const there = new Set(numbers)
-    expect([...told.safe].filter((one) => !there.has(one) && !told.done.has(one))).toEqual([])
+    expect([...reported.safe].filter((one) => !there.has(one) && !reported.done.has(one))).toEqual(
+      [],
+    )
     expect([there.size, lost]).toEqual([numbers.length, 0])
   }
-  expect(told.safe.size).toBeGreaterThan(500)
-  expect(told.done.size).toBeGreaterThan(100)
-  expect(told.other).toEqual([])
+  expect(reported.safe.size).toBeGreaterThan(500)
+  expect(reported.done.size).toBeGreaterThan(100)
+  expect(reported.other).toEqual([])
 })

@@ -1,12 +1,12 @@
-// The spool on real files: what was safe is there after a restart, oldest first; what is forgotten is not;
-// damage costs the frames that it hits; a disk that fails costs safety and no result.
+// The spool on real files: safe results are there after a restart, oldest first; forgotten ones are not. Damage
+// costs the frames that it hits; a disk that fails costs safety and no result.
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { array, assert, asyncProperty, nat, record, uint8Array } from 'fast-check'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { createAgentCipher } from '../../../../src/agent/delivery/spool/agent-cipher.ts'
-import type { Kept } from '../../../../src/agent/delivery/stored-results.ts'
+import type { StoredResults } from '../../../../src/agent/delivery/stored-results.ts'
 import {
   openSpool,
   type Spool,
@@ -24,7 +24,7 @@ afterEach(async () => {
 })
 
 async function opened(folder: string, changes: Partial<SpoolOptions> = {}) {
-  const kept: Kept[] = []
+  const stored: StoredResults[] = []
   const { log, lines } = collectingLog()
   const spool = await openSpool({
     folder,
@@ -32,11 +32,11 @@ async function opened(folder: string, changes: Partial<SpoolOptions> = {}) {
     bytesMax: 64 * MIB,
     log,
     isHeld: () => true,
-    onKept: (one) => kept.push(one),
+    onStored: (one) => stored.push(one),
     ...changes,
   })
   spools.push(spool)
-  return { spool, kept, lines, folder }
+  return { spool, stored, lines, folder }
 }
 
 /** Appends each entry as a frame of its own. */
@@ -44,17 +44,17 @@ async function append(spool: Spool, ...entries: string[]): Promise<void> {
   for (const entry of entries) await spool.append(entry, true)
 }
 
-/** Everything that lies on disk, read back and forgotten. */
+/** Everything on disk, read back and forgotten. */
 async function readAll(spool: Spool): Promise<string[]> {
   const entries: string[] = []
-  for (let kept = await spool.next(); kept !== undefined; kept = await spool.next()) {
-    entries.push(...kept.entries)
-    await spool.forget([kept])
+  for (let stored = await spool.next(); stored !== undefined; stored = await spool.next()) {
+    entries.push(...stored.entries)
+    await spool.forget([stored])
   }
   return entries
 }
 
-/** As after a kill: the files are as they are, nobody closes anything. */
+/** As after a kill: the files stay open. */
 function segments(folder: string): string[] {
   return readdirSync(folder).filter((name) => name.endsWith('.seg'))
 }
@@ -62,8 +62,8 @@ function segments(folder: string): string[] {
 const numbered = (count: number, from = 0) =>
   Array.from({ length: count }, (_, at) => `{"number":${from + at}}`)
 
-describe('what is safe', () => {
-  test('is there after a restart, in its order, whoever was killed in between', async () => {
+describe('a safe result', () => {
+  test('is there after a restart, in its order, no matter which process was killed in between', async () => {
     const { spool, folder } = await opened(temporaryFolder())
     await append(spool, ...numbered(5))
     const again = await opened(folder)
@@ -73,11 +73,11 @@ describe('what is safe', () => {
     expect(readdirSync(folder).filter((name) => name.endsWith('.done'))).toEqual([])
   })
 
-  test('takes one write for what comes together', async () => {
-    const { spool, kept } = await opened(temporaryFolder())
+  test('uses one write for results that come together', async () => {
+    const { spool, stored } = await opened(temporaryFolder())
     await Promise.all(numbered(400).map((entry) => spool.append(entry)))
-    expect(kept.map(({ entries }) => entries.length)).toEqual([400])
-    expect(kept[0]?.entries).toEqual(numbered(400))
+    expect(stored.map(({ entries }) => entries.length)).toEqual([400])
+    expect(stored[0]?.entries).toEqual(numbered(400))
   })
 
   test('cannot be read on disk', async () => {
@@ -89,9 +89,9 @@ describe('what is safe', () => {
   })
 
   test('is not sent again when it was forgotten, before or after a restart', async () => {
-    const { spool, kept, folder } = await opened(temporaryFolder())
+    const { spool, stored, folder } = await opened(temporaryFolder())
     await append(spool, ...numbered(6))
-    await spool.forget(kept.filter((_, at) => at !== 1 && at !== 4))
+    await spool.forget(stored.filter((_, at) => at !== 1 && at !== 4))
     const again = await opened(folder)
     expect(again.spool.waiting).toBe(2)
     const one = await again.spool.next()
@@ -101,23 +101,23 @@ describe('what is safe', () => {
   })
 
   test('is read back when it is given back, while newer results come', async () => {
-    const { spool, kept } = await opened(temporaryFolder())
+    const { spool, stored } = await opened(temporaryFolder())
     await append(spool, ...numbered(3))
     expect(await spool.next()).toBeUndefined()
-    for (const one of kept.slice(0, 2)) expect(spool.giveBack(one)).toBe(true)
+    for (const one of stored.slice(0, 2)) expect(spool.giveBack(one)).toBe(true)
     const first = await spool.next()
     await append(spool, ...numbered(1, 3))
     if (first !== undefined) spool.giveBack(first)
     expect(await readAll(spool)).toEqual([...numbered(1, 1), ...numbered(1, 0)])
     expect(spool.waiting).toBe(2)
-    await spool.forget(kept.slice(2))
+    await spool.forget(stored.slice(2))
     expect(spool.waiting).toBe(0)
   })
 
   test('leaves nothing behind when all of it is forgotten', async () => {
-    const { spool, kept, folder } = await opened(temporaryFolder())
+    const { spool, stored, folder } = await opened(temporaryFolder())
     await append(spool, ...numbered(3))
-    await spool.forget(kept)
+    await spool.forget(stored)
     await spool.close()
     expect(readdirSync(folder)).toEqual([])
   })
@@ -127,10 +127,10 @@ describe('the bound', () => {
   const big = (number: number) => `{"number":${number},"noise":"${noise(number)}"}`
 
   test('drops the oldest results, and counts them', async () => {
-    const { spool, kept, lines, folder } = await opened(temporaryFolder(), { bytesMax: MIB })
+    const { spool, stored, lines, folder } = await opened(temporaryFolder(), { bytesMax: MIB })
     for (let number = 0; number < 60; number++) {
       await append(spool, big(number))
-      const one = kept.at(-1)
+      const one = stored.at(-1)
       if (one !== undefined) spool.giveBack(one)
       expect(spool.bytes()).toBeLessThanOrEqual(MIB)
     }
@@ -143,11 +143,11 @@ describe('the bound', () => {
     expect(segments(folder).length).toBeLessThan(10)
   })
 
-  test('does not count what is held in memory until it is given back', async () => {
-    const { spool, kept } = await opened(temporaryFolder(), { bytesMax: MIB })
+  test('does not count results that are held in memory until they are given back', async () => {
+    const { spool, stored } = await opened(temporaryFolder(), { bytesMax: MIB })
     for (let number = 0; number < 60; number++) await append(spool, big(number))
     expect([spool.lost.full, spool.waiting]).toEqual([0, 60])
-    for (const one of kept) expect(spool.giveBack(one)).toBe(true)
+    for (const one of stored) expect(spool.giveBack(one)).toBe(true)
     const left = await readAll(spool)
     expect(spool.lost.full + left.length).toBe(60)
     expect(spool.waiting).toBe(0)
@@ -195,7 +195,7 @@ describe('damage', () => {
     }
   })
 
-  test('by a cut at any byte costs what was behind it', async () => {
+  test('by a cut at any byte costs the frames after it', async () => {
     const { bytes } = await aSpool()
     const frames: number[] = []
     for (let at = 0; at <= bytes.length; at++) {
@@ -232,10 +232,10 @@ describe('damage', () => {
     )
   })
 
-  test('of the notes of what is done costs a second delivery, not a result', async () => {
-    const { spool, kept, folder } = await opened(temporaryFolder())
+  test('of the notes of delivered frames costs a second delivery, not a result', async () => {
+    const { spool, stored, folder } = await opened(temporaryFolder())
     await append(spool, ...numbered(4))
-    await spool.forget(kept.slice(0, 2))
+    await spool.forget(stored.slice(0, 2))
     const notes = readdirSync(folder).find((name) => name.endsWith('.done')) ?? ''
     const bytes = readFileSync(join(folder, notes))
     for (let at = 0; at < bytes.length; at++) {
@@ -248,9 +248,9 @@ describe('damage', () => {
   })
 
   test('while it runs is counted in results', async () => {
-    const { spool, kept, lines, folder } = await opened(temporaryFolder())
+    const { spool, stored, lines, folder } = await opened(temporaryFolder())
     await append(spool, ...numbered(4))
-    for (const one of kept) spool.giveBack(one)
+    for (const one of stored) spool.giveBack(one)
     const file = join(folder, segments(folder)[0] ?? '')
     const bytes = readFileSync(file)
     bytes[bytes.length - 1] = (bytes.at(-1) ?? 0) ^ 1
@@ -273,7 +273,7 @@ describe('damage', () => {
     expect(lines.join()).toContain('left alone')
   })
 
-  test('what another key encrypted is not read, and is counted', async () => {
+  test('data under another key is not read, and is counted', async () => {
     const { folder } = await aSpool()
     const other = await opened(folder, { cipher: createAgentCipher('pl_another_key') })
     expect(await readAll(other.spool)).toEqual([])
@@ -299,7 +299,7 @@ describe('a disk that fails', () => {
       const write = file.write.bind(file) as (...given: unknown[]) => Promise<unknown>
       const failed = async (...given: unknown[]) => {
         if (state.error === undefined) return write(...given)
-        // A full disk takes a part.
+        // A full disk writes a part.
         await write(given[0], given[1], 3, given[3])
         throw Object.assign(new Error(state.error), { code: state.error })
       }
@@ -309,82 +309,82 @@ describe('a disk that fails', () => {
   }
 
   test.each(['ENOSPC', 'EIO', 'EROFS'])(
-    '%s costs no result, is told once, and passes',
+    '%s costs no result, is logged once, and passes',
     async (code) => {
       vi.useFakeTimers({ toFake: ['Date'] })
       const { state, openFile } = failing()
       const recovered = vi.fn<() => void>()
-      const { spool, kept, lines, folder } = await opened(temporaryFolder(), {
+      const { spool, stored, lines, folder } = await opened(temporaryFolder(), {
         openFile,
         onRecovered: recovered,
       })
       await append(spool, ...numbered(2))
       state.error = code
       const unsafe = [...numbered(3, 2)].map((entry) => spool.append(entry, true))
-      await expect.poll(() => kept).toHaveLength(5)
-      expect(kept.slice(2).map((one) => spool.giveBack(one))).toEqual([false, false, false])
+      await expect.poll(() => stored).toHaveLength(5)
+      expect(stored.slice(2).map((one) => spool.giveBack(one))).toEqual([false, false, false])
       expect([spool.problem, lines.length]).toEqual([code, 1])
       state.error = undefined
       vi.setSystemTime(Date.now() + 5000)
       await append(spool, ...numbered(1, 5))
       expect([spool.problem, recovered.mock.calls.length]).toEqual([undefined, 1])
-      for (const one of kept.slice(2, 5)) expect(await spool.rescue(one)).toBe(true)
+      for (const one of stored.slice(2, 5)) expect(await spool.rescue(one)).toBe(true)
       await Promise.all(unsafe)
       const again = await opened(folder)
       expect((await readAll(again.spool)).toSorted()).toEqual(numbered(6))
       expect([again.spool.damagedPlaces, again.spool.lost.damaged]).toEqual([0, 0])
-      await spool.forget(kept)
+      await spool.forget(stored)
       expect(spool.waiting).toBe(0)
     },
   )
 
-  test('for good gives up what does not fit in memory, told to whoever waits for it', async () => {
-    const { spool, kept } = await opened(join(temporaryFolder(), 'x'), { folder: undefined })
+  test('for good gives up what does not fit in memory, reported to the caller that waits', async () => {
+    const { spool, stored } = await opened(join(temporaryFolder(), 'x'), { folder: undefined })
     const waits = spool.append('{}', true)
-    await expect.poll(() => kept).toHaveLength(1)
-    if (kept[0] !== undefined) spool.drop(kept[0])
+    await expect.poll(() => stored).toHaveLength(1)
+    if (stored[0] !== undefined) spool.drop(stored[0])
     await expect(waits).rejects.toThrow('no room')
     expect([spool.lost.memory, spool.waiting]).toEqual([1, 0])
   })
 
-  test('a folder that cannot be made is told, and everything is in memory', async () => {
+  test('a folder that cannot be created is reported, and everything is in memory', async () => {
     const file = join(temporaryFolder(), 'file')
     writeFileSync(file, '')
-    const { spool, kept } = await opened(join(file, 'spool'))
+    const { spool, stored } = await opened(join(file, 'spool'))
     expect(spool.problem).toContain('file')
     const safe = spool.append('{}', true)
-    await expect.poll(() => kept).toHaveLength(1)
-    await spool.forget(kept)
+    await expect.poll(() => stored).toHaveLength(1)
+    await spool.forget(stored)
     await safe
     expect(spool.waiting).toBe(0)
   })
 
-  test('a folder that is removed is made again, and what is held is written anew', async () => {
-    const { spool, kept, folder } = await opened(join(temporaryFolder(), 'spool'))
+  test('a folder that is removed is created again, and held results are written again', async () => {
+    const { spool, stored, folder } = await opened(join(temporaryFolder(), 'spool'))
     await append(spool, ...numbered(2))
     rmSync(folder, { recursive: true })
     await append(spool, ...numbered(1, 2))
-    expect(kept.map((one) => spool.giveBack(one))).toEqual([false, false, true])
-    for (const one of kept.slice(0, 2)) expect(await spool.rescue(one)).toBe(true)
+    expect(stored.map((one) => spool.giveBack(one))).toEqual([false, false, true])
+    for (const one of stored.slice(0, 2)) expect(await spool.rescue(one)).toBe(true)
     expect((await readAll((await opened(folder)).spool)).toSorted()).toEqual(numbered(3))
   })
 
-  test('nothing is written while the folder is somebody else’s', async () => {
+  test('nothing is written while another agent owns the folder', async () => {
     let isHeld = true
-    const { spool, kept, folder } = await opened(temporaryFolder(), { isHeld: () => isHeld })
+    const { spool, stored, folder } = await opened(temporaryFolder(), { isHeld: () => isHeld })
     await append(spool, ...numbered(1))
     isHeld = false
     void spool.append('{"number":1}', true)
-    await expect.poll(() => kept).toHaveLength(2)
+    await expect.poll(() => stored).toHaveLength(2)
     expect((await readAll((await opened(folder)).spool)).length).toBe(1)
-    await spool.forget(kept.slice(1))
+    await spool.forget(stored.slice(1))
   })
 })
 
 test('a great spool is read a file at a time', async () => {
-  const { spool, kept, folder } = await opened(temporaryFolder(), { bytesMax: MIB })
+  const { spool, stored, folder } = await opened(temporaryFolder(), { bytesMax: MIB })
   for (let number = 0; number < 24; number++) await append(spool, `"${noise(number)}"`)
-  for (const one of kept) spool.giveBack(one)
+  for (const one of stored) spool.giveBack(one)
   await spool.close()
   expect(segments(folder).length).toBeGreaterThan(3)
   const again = await opened(folder, { bytesMax: MIB })

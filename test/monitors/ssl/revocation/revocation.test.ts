@@ -8,7 +8,7 @@ import type { Revocation } from '../../../../src/monitors/ssl/revocation/revocat
 import type { KeyPair } from '../../../support/network/certificates.ts'
 import { testContext } from '../../../support/monitors/monitor-context.ts'
 import { missing } from '../../../support/needs.ts'
-import { createPki, type LocalAuthority, type OcspWish } from '../../../support/network/pki.ts'
+import { createPki, type LocalAuthority, type OcspOptions } from '../../../support/network/pki.ts'
 import { codesOf, runSsl, type SslOptions } from '../../../support/monitors/ssl/ssl-runs.ts'
 import { startStopwatch } from '../../../support/stopwatch.ts'
 import { listening, type TestServer } from '../../../support/test-server.ts'
@@ -42,13 +42,13 @@ const newPath = (kind: string) => `/${kind}/${++paths}`
 /** Answers as the authority's OCSP responder would. */
 function respond(
   path: string,
-  wish: OcspWish = {},
+  answerOptions: OcspOptions = {},
   authority: LocalAuthority = intermediate,
 ): void {
   answers.set(path, (request, response) => {
     const chunks: Buffer[] = []
     request.on('data', (chunk: Buffer) => chunks.push(chunk))
-    request.on('end', () => response.end(authority.ocsp(Buffer.concat(chunks), wish)))
+    request.on('end', () => response.end(authority.ocsp(Buffer.concat(chunks), answerOptions)))
   })
 }
 
@@ -82,12 +82,12 @@ describe.skipIf(missing('openssl') !== undefined)('OCSP, asked for', () => {
   const delegated = () =>
     intermediate.issue({ subject: '/CN=responder', extensions: ['extendedKeyUsage=OCSPSigning'] })
 
-  test.each<[string, () => OcspWish, 'issuer' | 'delegated']>([
+  test.each<[string, () => OcspOptions, 'issuer' | 'delegated']>([
     ['by the issuer itself', () => ({}), 'issuer'],
     ['by a responder that it authorised', () => ({ responder: delegated() }), 'delegated'],
-  ])('good, signed %s', async (_, wish, signer) => {
+  ])('good, signed %s', async (_, answerOptions, signer) => {
     const path = newPath('ocsp')
-    respond(path, wish())
+    respond(path, answerOptions())
     const { codes, revocation, connection } = await look(pki.issue({ extensions: [ocspAt(path)] }))
     expect(codes).toEqual([])
     expect(revocation).toMatchObject({
@@ -121,7 +121,7 @@ describe.skipIf(missing('openssl') !== undefined)('OCSP, asked for', () => {
 
   test('unknown, and the list knows', async () => {
     const [path, list] = [newPath('ocsp'), newPath('crl')]
-    // Asked of another authority's index, which has never heard of it.
+    // Asked of another authority's index, which does not contain it.
     respond(path, {}, intermediate.as(intermediate.pair))
     serve(list, () => intermediate.list())
     const pair = pki.issue({ extensions: [ocspAt(path), listAt(list)] })

@@ -1,5 +1,5 @@
-// Aim: the API's documents are valid, say what the API does, need no internet, and tell the old one from
-// the present one.
+// Aim: the API's documents are valid, say what the API does, need no internet, and distinguish the frozen
+// document from the present one.
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -29,7 +29,7 @@ async function lint(document: object): Promise<string[]> {
   const file = join(temporaryFolder(), 'openapi.json')
   writeFileSync(file, JSON.stringify(document))
   const linter = fileURLToPath(new URL('../../../../node_modules/.bin/redocly', import.meta.url))
-  // Nothing leaves this machine: no usage figures, no question for a newer version.
+  // Nothing leaves this machine: no usage figures, no check for a newer version.
   const env = { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' }
   const child = spawn(linter, ['lint', '--format=json', file], {
     env,
@@ -54,7 +54,7 @@ describe('/openapi.json', () => {
     expect(await lint(untitled)).toHaveLength(1)
   })
 
-  test('declares 501 where this version does not do what is asked', () => {
+  test('declares 501 where this version does not support an operation', () => {
     const refusing = Object.values(api.document.paths).flatMap((methods) =>
       Object.values(methods as Loose).filter((one: Loose) => '501' in one.responses),
     )
@@ -125,7 +125,7 @@ describe('/openapi.json', () => {
     expect(new Set(names).size).toBe(names.length)
   })
 
-  test('costs no body when it is known', async () => {
+  test('answers 304 without a body when it is known', async () => {
     const first = await fetch(`${api.url}/openapi.json`)
     await first.text()
     const tag = first.headers.get('etag') ?? ''
@@ -169,7 +169,7 @@ describe('/docs', () => {
     expect(response.headers.get('content-security-policy')).toContain("default-src 'none'")
   })
 
-  test('shows what stands in backticks as code, and sets bounds apart from meanings', async () => {
+  test('shows text in backticks as code, and bounds separate from meanings', async () => {
     const html = await (await fetch(`${api.url}/docs`)).text()
     expect(html).not.toContain('`')
     expect(html).toContain('<code>locations</code> (public regions)')
@@ -178,7 +178,7 @@ describe('/docs', () => {
 })
 
 describe('/agent/v1/openapi.json', () => {
-  test('is valid OpenAPI 3.1, passes the linter, and is behind no key', async () => {
+  test('is valid OpenAPI 3.1, passes the linter, and needs no key', async () => {
     const agents = await startAgentsApi(database())
     expect(await problems(agents.document)).toEqual([])
     expect(await lint(agents.document)).toEqual([])

@@ -85,7 +85,7 @@ test('an agent that counts as lost after 30 s waits less than that', () => {
   for (const { windowS } of Object.values(AGENT_POLICIES)) expect(windowS).toBeLessThan(30)
 })
 
-test('windows of keys that do not call any more are forgotten', () => {
+test('windows of keys that do not call any more are deleted', () => {
   const rates = new AgentRates(policies, () => nowMs)
   const key = (n: number) => ({ id: `key ${n}`, agents: 0 }) as never
   for (let n = 0; n < 30_000; n++) {

@@ -14,7 +14,7 @@ import {
 } from '../../../support/platform/public-api.ts'
 
 const INCIDENTS = '/v1/status-pages/incidents'
-/** So long that no window ends while a test runs, but at one moment of the day. */
+/** So long that no window ends during a test, except at one moment of the day. */
 const windowS = 86_400
 
 describe.each(DATABASE_SERVERS)('on $name', (server) => {
@@ -80,7 +80,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(answers.filter(({ status }) => status === 429)).toHaveLength(requests - granted.length)
   })
 
-  test('permits that another process has ahead are waited for', async () => {
+  test('a process waits for permits that another process holds ahead', async () => {
     const policy = { name: 'default', limit: 600, windowS }
     const source = windowsOf(database().database)
     const other = await source.take({ scope: 'ahead', ...policy, wanted: 1, ahead: 30 })
@@ -176,7 +176,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     }
     expect(await spend(new RateLimiter(source))).toBe(3)
     expect(await spend(new RateLimiter(source))).toBe(0)
-    // As if the window that is used up had been yesterday's.
+    // Moves the exhausted window to yesterday.
     await database().database.query(
       'update rate_windows set starts_ms = starts_ms - $1, ends_ms = ends_ms - $1',
       [windowS * 1000],
@@ -198,7 +198,7 @@ describe('answers', () => {
   })
   afterAll(() => api.close())
 
-  test('report what is left, and 429 says when to come again', async () => {
+  test('report the remaining quota, and 429 the time to retry', async () => {
     const left: string[] = []
     for (let asked = 0; asked < 3; asked++) {
       const { headers } = await client.call('GET', INCIDENTS)
@@ -219,7 +219,7 @@ describe('answers', () => {
       windowSeconds: windowS,
       resetSeconds,
     })
-    // Another key of the same account has a count of its own.
+    // Another key of the same account has its own count.
     const { accountId } = client
     const other = await addClient(api, database().database, { accountId })
     expect((await other.call('GET', INCIDENTS)).status).toBe(200)
@@ -242,7 +242,7 @@ describe('answers', () => {
     expect(await guess({ 'x-forwarded-for': '192.0.2.10' }, 0)).toBe(401)
   })
 
-  test('routes with limits of their own are counted under their own names', () => {
+  test('routes with their own limits are counted under their own names', () => {
     const policy = CUSTOM_POLICIES['alert-notifications']
     const headers = rateHeaders({ allowed: true, policy, remaining: 4, resetS: 10 })
     expect(headers).toMatchObject({

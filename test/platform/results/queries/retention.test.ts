@@ -1,5 +1,5 @@
-// Aim: partitions are there for every day on which something may be recorded, however many processes make
-// them at once; what is too old goes, and only that, also when something reads or a process died meanwhile.
+// Aim: partitions exist for every day that may get results, also when several processes create them at once. Only
+// expired rows are dropped, also with concurrent readers or after a process died.
 import { beforeEach, describe, expect, test } from 'vitest'
 import { retain } from '../../../../src/platform/results/retention.ts'
 import { accountOf } from '../../../../src/platform/results/queries/accounting.ts'
@@ -40,7 +40,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
 
   const days = async () => (await partitionDays(database)).map((day) => partitionName(day))
 
-  test('many that start at once make each partition once', async () => {
+  test('processes that start at once create each partition once', async () => {
     const from = NOW - 10 * DAY_MS
     const made = await Promise.all(
       Array.from({ length: 8 }, () => ensurePartitions(database, from, NOW + 2 * DAY_MS)),
@@ -52,7 +52,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect((await days())[0]).toBe('results_20260228')
   })
 
-  test('a day’s partition takes what belongs to it, to the last millisecond', async () => {
+  test('a day’s partition contains its slots, to the last millisecond', async () => {
     await ensurePartitions(database, NOW, NOW)
     const here = await addLocation(database)
     const day = startOfDay(NOW)
@@ -61,7 +61,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     await expect(insertRow(database, here, day + DAY_MS)).rejects.toThrow('no partition')
   })
 
-  test('days go by: the old are dropped while statements read, the new are there', async () => {
+  test('as days pass, old partitions are dropped while statements read, and new ones exist', async () => {
     const here = await addLocation(database)
     await retainAt(NOW)
     for (let day = -5; day <= 0; day++) await insertRow(database, here, NOW + day * DAY_MS)
@@ -76,7 +76,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect((await read())[0]?.n).toBe(3)
   })
 
-  test('goes on where another died in the middle', async () => {
+  test('continues after another process died in the middle', async () => {
     await ensurePartitions(database, NOW - 8 * DAY_MS, NOW)
     const [oldest, next] = await days()
     await database.query(`alter table results detach partition ${oldest} concurrently`)
@@ -88,7 +88,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(tables).toEqual([])
   })
 
-  test('a reader that does not end keeps nobody from recording', async () => {
+  test('a reader that does not end does not block recording', async () => {
     await ensurePartitions(database, NOW - 8 * DAY_MS, NOW)
     const here = await addLocation(database)
     const { promise: hold, resolve: letGo } = Promise.withResolvers<void>()
@@ -107,7 +107,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(await days()).toHaveLength(6)
   })
 
-  test('drops what nobody needs any more beside results, and the account does without', async () => {
+  test('drops expired rows other than results, and the account works without them', async () => {
     const here = await addLocation(database)
     const old = NOW - 20 * DAY_MS
     const monitor = await addMonitor(database, here, { fromMs: old, untilMs: old + DAY_MS })
@@ -124,7 +124,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(account.locations).toMatchObject([{ expected: 6, recorded: 5, missing: 1 }])
   })
 
-  test('forgets deleted monitors with the last of their results, but none that has runs', async () => {
+  test('deletes removed monitors with the last of their results, but none that has runs', async () => {
     const here = await addLocation(database)
     const made = await Promise.all(
       ['deleted long ago', 'with a run', 'deleted lately', 'there'].map(() =>

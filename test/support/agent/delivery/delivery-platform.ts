@@ -1,4 +1,4 @@
-// A platform for tests of delivery: takes batches over real HTTP, and answers as it is told.
+// A platform for tests of delivery: receives batches over real HTTP, with configurable answers.
 import { createHash } from 'node:crypto'
 import { request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
@@ -9,14 +9,14 @@ import type { WireResult } from '../../../../src/contract/protocol/agent-protoco
 import type { DeliveryLink } from '../../../../src/agent/delivery/link.ts'
 import { startHttpServer } from '../../test-server.ts'
 
-/** A batch as it came. */
+/** A received batch. */
 export interface ReceivedBatch {
   results: WireResult[]
   agentId: string
   packed: boolean
 }
 
-/** An answer: a status with a body, or what to do with the connection. */
+/** An answer: a status with a body, or an action on the connection. */
 export interface Reply {
   status?: number
   body?: string
@@ -27,19 +27,19 @@ export interface Reply {
   after?: Promise<unknown>
 }
 
-/** What it says to a batch it likes. */
+/** The answer to an accepted batch. */
 export function recorded(batch: ReceivedBatch, refused: object[] = []): Reply {
   const count = batch.results.length - refused.length
   return { status: 200, body: JSON.stringify({ recorded: count, known: 0, refused }) }
 }
 
-/** An error as the platform says it. */
+/** An error in the platform's format. */
 export function refusal(statusCode: number, headers?: Record<string, string>): Reply {
   const body = JSON.stringify({ statusCode, error: 'x', message: `no: ${statusCode}` })
   return { status: statusCode, body, ...(headers === undefined ? {} : { headers }) }
 }
 
-/** An artifact as it came. */
+/** A received artifact. */
 export interface ReceivedArtifact {
   path: string
   bytes: number
@@ -47,7 +47,7 @@ export interface ReceivedArtifact {
   headers: IncomingMessage['headers']
 }
 
-/** Starts it. `reply` may be exchanged at any time. */
+/** Starts the platform. `reply` can be replaced at any time. */
 export async function startDeliveryPlatform() {
   const batches: ReceivedBatch[] = []
   const artifacts: ReceivedArtifact[] = []
@@ -56,7 +56,7 @@ export async function startDeliveryPlatform() {
     artifacts,
     reply: (batch: ReceivedBatch): Reply => recorded(batch),
     replyToArtifact: (_artifact: ReceivedArtifact): Reply => ({ status: 201, body: '{}' }),
-    /** Every result that came in a batch that was answered 200, by monitor and slot. */
+    /** Every result of the batches that were answered 200, by monitor and slot. */
     has: new Map<string, number>(),
   }
   const server = await startHttpServer((request, response) => {
@@ -118,7 +118,7 @@ function send(response: ServerResponse, reply: Reply): void {
   else response.write(body.slice(0, 5), () => response.destroy())
 }
 
-/** The shortest way there. */
+/** The most direct link. */
 export function linkTo(origin: string): DeliveryLink {
   return {
     request: ({ method, path, headers = {}, body, bytes, signal }) =>

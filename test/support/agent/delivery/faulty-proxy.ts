@@ -1,5 +1,5 @@
-// Stands between agents and a platform, and does to their requests what networks and proxies do: errors,
-// answers that break off, silence, slowness.
+// A proxy between agents and a platform that fails as networks and proxies do: errors, truncated, missing and slow
+// answers.
 import {
   createServer,
   request as send,
@@ -13,29 +13,29 @@ import type { AddressInfo } from 'node:net'
 export type Fault =
   /** Answered here; the platform never sees it. */
   | { kind: 'status'; status: number; headers?: Record<string, string>; body?: string }
-  /** The platform gets it, and the answer breaks off after so many bytes. */
+  /** The platform gets the request; the answer is cut off after so many bytes. */
   | { kind: 'truncate'; bytes: number }
-  /** The platform gets it, and its answer is lost with the connection. */
+  /** The platform gets the request; its answer is lost with the connection. */
   | { kind: 'lose' }
-  /** Nothing comes back, and the connection stays as if it were well. */
-  | { kind: 'silence' }
+  /** No answer; the connection stays open. */
+  | { kind: 'no-answer' }
   /** The connection is reset before the platform sees anything. */
   | { kind: 'reset' }
   /** The answer is another text with status 200. */
   | { kind: 'garbage'; body: string }
-  /** The answer comes at no more than so many bytes in a second. */
+  /** The answer has a limited rate. */
   | { kind: 'slow'; bytesPerSecond: number }
-  /** After so many bytes of the answer nothing comes any more, and the connection stays as if it were well. */
+  /** The answer stops after so many bytes; the connection stays open. */
   | { kind: 'half-open'; bytes: number }
 
-/** A proxy that can be told what to do wrong. */
+/** A proxy with configurable faults. */
 export interface FaultyProxy {
   url: string
   /** Decides for every request from now on; undefined lets it through. */
   fault: (request: IncomingMessage) => Fault | undefined
-  /** Requests that came, faults that were made. */
+  /** Received requests and injected faults. */
   readonly counts: { requests: number; faults: number }
-  /** Whether nothing passes any more, on any connection, while all of them stay as if they were well. */
+  /** Whether nothing passes on any connection while all of them stay open. */
   isDead: boolean
   close(): void
 }
@@ -45,7 +45,7 @@ export async function startFaultyProxy(target: () => string): Promise<FaultyProx
   const counts = { requests: 0, faults: 0 }
   const server: Server = createServer((request, response) => {
     counts.requests++
-    const fault: Fault | undefined = proxy.isDead ? { kind: 'silence' } : proxy.fault(request)
+    const fault: Fault | undefined = proxy.isDead ? { kind: 'no-answer' } : proxy.fault(request)
     if (fault !== undefined) counts.faults++
     answer({ request, response, target: target(), isDead: () => proxy.isDead }, fault)
   })
@@ -79,7 +79,7 @@ function answer(passage: Passage, fault: Fault | undefined): void {
     return
   }
   switch (fault.kind) {
-    case 'silence':
+    case 'no-answer':
       request.resume()
       return
     case 'reset':
@@ -123,7 +123,7 @@ function forward(passage: Passage, fault: ForwardedFault | undefined): void {
   request.pipe(onward)
 }
 
-/** Passes so many bytes of an answer on; then the connection ends, or goes on in silence. */
+/** Forwards so many bytes of an answer; then the connection ends, or stays open without data. */
 function cutShort(
   answered: IncomingMessage,
   { request, response }: Passage,
@@ -143,7 +143,7 @@ function cutShort(
 
 const TRICKLE_MS = 100
 
-/** Passes an answer on as a slow line does, which takes no more from the other side than it can pass on. */
+/** Forwards an answer at a limited rate, with backpressure. */
 function trickle(answered: IncomingMessage, { response, isDead }: Passage, bytesPerSecond: number) {
   const share = Math.max(1, Math.round((bytesPerSecond * TRICKLE_MS) / 1000))
   let isOver = false

@@ -1,4 +1,4 @@
-// Delivery put together for tests: a platform over HTTP, a folder, results of one monitor.
+// A complete delivery for tests: a platform over HTTP, a folder, results of one monitor.
 import { join } from 'node:path'
 import { afterEach } from 'vitest'
 import {
@@ -36,7 +36,7 @@ export interface Started {
   lines: string[]
   /** As facts() says. */
   facts: () => Record<string, number>
-  /** Ends it and gives the folder back, as at the end of a process. */
+  /** Stops it and releases the folder, as at the end of a process. */
   end: (flushMs?: number) => Promise<void>
 }
 
@@ -84,7 +84,7 @@ export const slotOf = (number: number) => 1_700_000_000_000 + number * 1000
 export const result = (number: number, changes: Partial<Result> = {}) =>
   aResult({ monitorId: MONITOR, slot: slotOf(number), ...changes })
 
-/** Delivers results with numbers; resolves when all are safe. */
+/** Delivers results with numbers; resolves when all are stored. */
 export async function deliver(delivery: Delivery, from: number, count: number): Promise<void> {
   await Promise.all(Array.from({ length: count }, (_, at) => delivery.deliver(result(from + at))))
 }
@@ -96,7 +96,7 @@ export function missing(platform: Platform, count: number): number[] {
   )
 }
 
-/** Keeps trying at once, as an agent does whose sync works. */
+/** Retries at once, like an agent whose sync works. */
 export function hurried(delivery: Delivery): void {
   const timer = setInterval(() => delivery.hurry(), 5)
   cleanUps.push(() => clearInterval(timer))

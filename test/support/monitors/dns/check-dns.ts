@@ -1,16 +1,16 @@
-// Runs one DNS monitor as its definition says, for tests that look at what comes of it.
+// Runs one DNS monitor for tests of its observation.
 import type { DnsObserved } from '../../../../src/monitors/dns/run.ts'
 import { createDns, dns } from '../../../../src/monitors/dns/index.ts'
 import type { SystemServers } from '../../../../src/network/dns/name-servers.ts'
 import { deadlineAfter, testContext, type ContextOptions } from '../monitor-context.ts'
 
-/** Where a query goes when it names no server. */
+/** The server of queries that name none. */
 export function systemServers(ports: readonly number[], attempts = 2): SystemServers {
   const servers = ports.map((port) => ({ address: '127.0.0.1', port }))
   return { servers, timeoutMs: 5000, attempts }
 }
 
-/** Asks; `more` adds to the definition. Its deadline holds. */
+/** Runs the check within its deadline; `more` adds to the definition. */
 export async function checkDns(
   request: object,
   more: object = {},
@@ -26,7 +26,7 @@ export async function checkDns(
     ...more,
   })
   const signal = options.signal ?? deadlineAfter(type.deadlineMs(monitor))
-  const seen = await type.prepare(monitor)(testContext({ ...contextOptions, signal }))
-  const observed = seen.observed as unknown as DnsObserved
-  return { ...seen, observed, codes: seen.failures.map(({ code }) => code) }
+  const observation = await type.prepare(monitor)(testContext({ ...contextOptions, signal }))
+  const observed = observation.observed as unknown as DnsObserved
+  return { ...observation, observed, codes: observation.failures.map(({ code }) => code) }
 }

@@ -1,8 +1,8 @@
-// DNS messages with one question, byte by byte, for tests of what reads them.
+// DNS messages with one question, byte by byte, for tests of their decoders.
 import { encodeDnsName } from '../../../../src/contract/dns/name.ts'
 import { encodeQuery, readAnswer, type DnsRecord } from '../../../../src/network/dns/message.ts'
 
-/** The name that is asked for. */
+/** The queried name. */
 export const NAME = 'a.test'
 
 /** A query for a type of NAME, with its id. */
@@ -41,7 +41,7 @@ export function record(type: number, data: Buffer, ttl = 60): Buffer {
   return Buffer.concat([head, data])
 }
 
-/** What the decoder makes of one record with this data; a string says why it is refused. */
+/** The decoder's result for one record with this data; a string is the reason of a refusal. */
 export function decoded(type: number, data: Buffer, ttl?: number): DnsRecord | string {
   const reading = readAnswer(response(type, record(type, data, ttl), [1, 0, 0]), queryFor(type))
   if (reading.kind === 'answer') return reading.message.Answer[0] as DnsRecord

@@ -1,10 +1,10 @@
-// A real name server on a UDP port of loopback, as small as tests need it: it answers from a table, with an
-// error, or not at all, and counts what it was asked.
+// A minimal real name server on a UDP port of loopback: it answers from a table, with an error, or not at all, and
+// records its queries.
 import { createSocket, type RemoteInfo } from 'node:dgram'
 import { once } from 'node:events'
 import { isIPv6 } from 'node:net'
 
-/** Name → its addresses (none means no such record), the name of an error, or silence. */
+/** Name → its addresses (none means no such record), the name of an error, or no answer. */
 export type Zone = Record<string, string[] | 'SERVFAIL' | 'REFUSED' | 'silent'>
 
 export interface DnsServer extends AsyncDisposable {
@@ -16,7 +16,7 @@ export interface DnsServer extends AsyncDisposable {
 
 const RCODES = { SERVFAIL: 2, NXDOMAIN: 3, REFUSED: 5 }
 
-/** Starts the server; names that are not in the zone are as its `*` says, or do not exist. */
+/** Starts the server; names outside the zone are answered by its `*`, or do not exist. */
 export async function startDnsServer(
   zone: Zone,
   { host = '127.0.0.1', port = 0 } = {},

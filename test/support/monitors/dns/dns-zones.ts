@@ -1,4 +1,4 @@
-// The zones that tests of DNS monitors ask for, on an unbound and, as far as it can, on a dnsmasq.
+// The zones of tests of DNS monitors, on an unbound and, as far as possible, on a dnsmasq.
 import type { KeyPair } from '../../network/certificates.ts'
 import { startDnsmasq, startUnbound, type NameServer, type Unbound } from './name-servers.ts'
 import { signedZone } from './signed-zone.ts'
@@ -73,7 +73,7 @@ export async function startZoneServers(pair: KeyPair): Promise<ZoneServers> {
   return { unbound, dnsmasq }
 }
 
-/** Stops both, where they run. */
+/** Stops the running ones. */
 export async function stopZoneServers(servers: ZoneServers | undefined): Promise<void> {
   await servers?.unbound[Symbol.asyncDispose]()
   await servers?.dnsmasq[Symbol.asyncDispose]()

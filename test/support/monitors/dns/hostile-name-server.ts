@@ -1,10 +1,10 @@
-// A name server on one free port of UDP and TCP that answers as badly as a test wants.
+// A name server on one free port of UDP and TCP with arbitrary wrong answers.
 import { createSocket, type RemoteInfo } from 'node:dgram'
 import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
 import packet, { type Packet } from 'dns-packet'
 
-/** What the server does with a query. Absent: nothing, for ever. */
+/** The answer to a query. Without it the server never answers. */
 export interface Misdeeds {
   udp?: (query: Buffer, send: (datagram: Buffer) => void, peer: RemoteInfo) => void
   tcp?: (query: Buffer, socket: Socket) => void
@@ -12,11 +12,11 @@ export interface Misdeeds {
 
 export interface HostileNameServer extends AsyncDisposable {
   port: number
-  /** Queries that came, as they were. */
+  /** Received queries, as bytes. */
   queries: Buffer[]
-  /** Connections that stand now. */
+  /** Number of open connections. */
   open(): number
-  /** Resolves when the first query or connection has come. */
+  /** Resolves at the first query or connection. */
   reached: Promise<void>
 }
 
@@ -57,7 +57,7 @@ export async function startHostileNameServer(misdeeds: Misdeeds): Promise<Hostil
   }
 }
 
-/** One port for both, which somebody else may hold for the other protocol. */
+/** One port for both protocols; another process may use it for one of them. */
 async function bindBoth(
   udp: ReturnType<typeof createSocket>,
   tcp: ReturnType<typeof createServer>,
@@ -78,7 +78,7 @@ async function bindBoth(
   }
 }
 
-/** A right answer to the query: one address, or what `more` says. */
+/** A correct answer to the query: one address, or `more`. */
 export function rightAnswer(query: Buffer, more: Packet & { rcode?: number } = {}): Buffer {
   const { id = 0, questions = [] } = packet.decode(query)
   const { rcode = 0, flags = 0, ...rest } = more
@@ -107,25 +107,25 @@ export function withWord(message: Buffer, at: number, change: (word: number) => 
   return copy
 }
 
-/** Answers every datagram like this. */
+/** Answers every datagram with this function. */
 export function overUdp(answer: (query: Buffer) => Buffer | Buffer[]): Misdeeds {
   return { udp: (query, send) => [answer(query)].flat().forEach((one) => send(one)) }
 }
 
-/** Answers every query on a connection like this. */
+/** Answers every query on a connection with this function. */
 export function overTcp(answer: (query: Buffer) => Buffer): Misdeeds {
   return { tcp: (query, socket) => void socket.write(framed(answer(query))) }
 }
 
-/** Cuts the message and puts these bytes behind. */
+/** Truncates the message and appends these bytes. */
 export function withTail(message: Buffer, end: number, ...bytes: number[]): Buffer {
   return Buffer.concat([message.subarray(0, end), Buffer.from(bytes)])
 }
 
-/** Where the answer section of `rightAnswer` begins for www.zone.example. */
+/** Offset of the answer section of `rightAnswer` for www.zone.example. */
 export const ANSWER_AT = 12 + 18 + 4
 
-/** A port of loopback on which nobody listens. */
+/** A port of loopback without a listener. */
 export async function closedPort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')

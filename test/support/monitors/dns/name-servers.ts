@@ -1,5 +1,5 @@
-// Debian's name servers on free ports of loopback, with zones of ours: unbound (UDP, TCP, TLS, HTTPS,
-// validation) and dnsmasq.
+// Debian's name servers on free ports of loopback, with test zones: unbound (UDP, TCP, TLS, HTTPS, validation) and
+// dnsmasq.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { Resolver } from 'node:dns/promises'
@@ -15,7 +15,7 @@ export interface NameServer extends AsyncDisposable {
   port: number
 }
 
-/** A zone as its file, and the key or digest from which it is trusted. */
+/** A zone file, and the key or digest of its trust anchor. */
 export interface Zone {
   name: string
   text: string
@@ -65,12 +65,12 @@ remote-control:
   control-enable: no
 ${zones.map(authZone).join('')}`
   writeFileSync(join(folder, 'unbound.conf'), configuration)
-  const words = ['-d', '-c', join(folder, 'unbound.conf')]
-  const server = await startServer('unbound', words, port, folder)
+  const args = ['-d', '-c', join(folder, 'unbound.conf')]
+  const server = await startServer('unbound', args, port, folder)
   return { ...server, tlsPort, httpsPort }
 }
 
-/** A zone that is to be trusted is answered as one that was asked for and validated; others as one's own. */
+/** A zone with a trust anchor is answered as a validated remote zone, others as local ones. */
 function authZone({ name, trustAnchor }: Zone): string {
   const isOwn = trustAnchor === undefined
   return `auth-zone:
@@ -95,11 +95,11 @@ export async function startDnsmasq(lines: readonly string[]): Promise<NameServer
 
 async function startServer(
   program: string,
-  words: string[],
+  args: string[],
   port: number,
   folder: string,
 ): Promise<NameServer> {
-  const child = spawn(program, words, { stdio: ['ignore', 'ignore', 'pipe'] })
+  const child = spawn(program, args, { stdio: ['ignore', 'ignore', 'pipe'] })
   let complaint = ''
   child.stderr.on(
     'data',
@@ -122,7 +122,7 @@ async function startServer(
   }
 }
 
-/** Whether some answer comes from the port, of whatever kind. */
+/** Whether the port gives any answer. */
 async function speaks(port: number, signal: AbortSignal): Promise<boolean> {
   while (!signal.aborted) {
     const resolver = new Resolver({ timeout: 100, tries: 1 })
@@ -132,7 +132,7 @@ async function speaks(port: number, signal: AbortSignal): Promise<boolean> {
       (error: NodeJS.ErrnoException) => error.code,
     )
     if (code !== 'ECONNREFUSED' && code !== 'ETIMEOUT') return true
-    // The kernel refuses at once while nothing listens.
+    // Without a listener the kernel refuses at once.
     await new Promise((resolve) => setTimeout(resolve, 10))
   }
   return false

@@ -1,4 +1,4 @@
-// Runs gRPC monitors against raw servers in tests, and sees to it that no connection is left behind.
+// Runs gRPC monitors against raw servers in tests, and checks that no connection remains open.
 import type { Socket } from 'node:net'
 import { codes, runGrpc, type Options } from './grpc-run.ts'
 import { eventually } from '../../eventually.ts'
@@ -8,10 +8,10 @@ import { startRawServer, type TestServer } from '../../test-server.ts'
 
 export const HEALTH = { mode: 'HEALTH' }
 
-/** What a run against a server may take. */
+/** Deadline of a run against a server. */
 export const DEADLINE_MS = 400
 
-/** Runs against a raw server; sees to it that nothing is left. */
+/** Runs against a raw server; checks that no connection remains. */
 export async function against(behave: Behaviour, config: Options = HEALTH) {
   const sockets: Socket[] = []
   await using server = await startRawServer((socket) => {
@@ -29,7 +29,7 @@ export async function against(behave: Behaviour, config: Options = HEALTH) {
   return { observation, tookMs, code: codes(observation)[0] }
 }
 
-/** Waits for the end of the connections, of which a server that does not read would not hear. */
+/** Waits for the end of the connections. Reads them: a paused socket would not report its end. */
 export async function closed(server: TestServer, sockets: readonly Socket[]): Promise<void> {
   for (const socket of sockets) socket.resume()
   await eventually(() => server.open() === 0)

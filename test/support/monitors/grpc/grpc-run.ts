@@ -9,12 +9,12 @@ import { deadlineAfter, testContext } from '../monitor-context.ts'
 export type Options = Record<string, unknown>
 export type GrpcObservation = Observation & { observed: GrpcObserved }
 
-/** What a test says about a run. */
+/** Options of a run. */
 export interface GrpcOrder {
   port: number
   /** Fields of `grpcConfig`; TLS is off. */
   config: Options
-  /** Fields of `grpcConfig` as variables bring them, which the schema has not seen. */
+  /** Fields of `grpcConfig` from variables, not validated by the schema. */
   brought?: Options
   /** Other fields of the request. */
   request?: Options | undefined
@@ -45,5 +45,5 @@ export async function runGrpc(order: GrpcOrder): Promise<GrpcObservation> {
   return observation as GrpcObservation
 }
 
-/** The codes of what went wrong. */
+/** The codes of the failures. */
 export const codes = ({ failures }: Observation) => failures.map(({ code }) => code)

@@ -1,5 +1,5 @@
-// Real gRPC servers of tests, made of @grpc/grpc-js: a shop that echoes, greets, counts and stalls; health;
-// and server reflection of either version.
+// Real gRPC servers for tests, built on @grpc/grpc-js: a shop that echoes, greets, counts and stalls; health; and
+// server reflection of either version.
 import { fileURLToPath } from 'node:url'
 import {
   Metadata,
@@ -19,14 +19,14 @@ import protobuf from 'protobufjs'
 export interface GrpcServer extends AsyncDisposable {
   port: number
   /** Metadata and `:authority` of the newest call of the shop. */
-  seen(): { metadata: Record<string, unknown>; authority: string; deadlineMs: number }
+  latestCall(): { metadata: Record<string, unknown>; authority: string; deadlineMs: number }
   close(): Promise<void>
 }
 
-/** What a server offers. */
+/** Options of a server. */
 export interface GrpcOptions {
   tls?: { cert: string; key: string; clientCa?: string }
-  /** Versions of server reflection; both of them without a wish. */
+  /** Versions of server reflection; default: both. */
   reflection?: readonly ('v1' | 'v1alpha')[]
   /** Service → its state as a number, empty for the whole server. */
   health?: Readonly<Record<string, number>>
@@ -53,7 +53,7 @@ interface Question {
   name: string
   count: number
   status: status
-  words: string
+  reason: string
   bytes: number
 }
 
@@ -62,12 +62,12 @@ type Unary<I> = (call: ServerUnaryCall<I, unknown>, done: sendUnaryData<unknown>
 /** Starts a server on a free port of loopback. */
 export async function startGrpcServer(options: GrpcOptions = {}): Promise<GrpcServer> {
   const server = new Server()
-  let seen = { metadata: {}, authority: '', deadlineMs: 0 }
+  let latestCall = { metadata: {}, authority: '', deadlineMs: 0 }
   const note = (
     call: ServerUnaryCall<unknown, unknown> | ServerWritableStream<unknown, unknown>,
   ) => {
     const deadlineMs = Number(call.getDeadline()) - Date.now()
-    seen = { metadata: call.metadata.getMap(), authority: call.getHost(), deadlineMs }
+    latestCall = { metadata: call.metadata.getMap(), authority: call.getHost(), deadlineMs }
   }
   const shop = shopThat(note)
   server.addService(serviceOf(definition, 'shop.v1.Shop'), shop)
@@ -86,7 +86,7 @@ export async function startGrpcServer(options: GrpcOptions = {}): Promise<GrpcSe
     server.forceShutdown()
     return Promise.resolve()
   }
-  return { port, seen: () => seen, close, [Symbol.asyncDispose]: close }
+  return { port, latestCall: () => latestCall, close, [Symbol.asyncDispose]: close }
 }
 
 function serviceOf(from: typeof definition, name: string) {
@@ -119,22 +119,22 @@ function shopThat(
   }
   const greet: Unary<Question> = (call, done) => {
     note(call)
-    const { name, status: code, words, bytes } = call.request
+    const { name, status: code, reason, bytes } = call.request
     const sent = new Metadata()
     sent.set('x-served-by', 'shop')
     sent.set('x-trace-bin', Buffer.from([0, 1, 2, 255]))
     call.sendMetadata(sent)
     const trailer = new Metadata()
     trailer.set('x-cost', '7')
-    if (code !== status.OK) done({ code, details: words, metadata: trailer })
+    if (code !== status.OK) done({ code, details: reason, metadata: trailer })
     else done(null, { text: `hello ${name}`, padding: Buffer.alloc(bytes, 'x') }, trailer)
   }
   const count = (call: ServerWritableStream<Question, unknown>) => {
     note(call)
-    const { count: wanted, status: code, words } = call.request
+    const { count: wanted, status: code, reason } = call.request
     for (let index = 0; index < wanted; index++) call.write({ text: `number ${index}`, index })
     if (code === status.OK) call.end()
-    else call.emit('error', { code, details: words })
+    else call.emit('error', { code, details: reason })
   }
   const nothing = () => undefined
   return {

@@ -1,21 +1,21 @@
-// A gRPC server that answers with any bytes: for reflection that says what no honest server would, or says it
-// in pieces. Made of node:http2; descriptors are written by protobufjs.
+// A gRPC server with arbitrary answers: for invalid or fragmented reflection. Built on node:http2; descriptors are
+// encoded by protobufjs.
 import { createServer, type ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 import { once } from 'node:events'
 import descriptor from 'protobufjs/ext/descriptor/index.js'
 import { message } from './http2-frames.ts'
 
-/** What a call is answered with. */
+/** The answer to a call. */
 export interface StubAnswer {
-  /** Each with its head. */
+  /** Each with its prefix of five bytes. */
   messages?: Buffer[]
   status?: number
-  words?: string
+  reason?: string
   headers?: Record<string, string>
 }
 
-/** Path → the answer to a request. Paths that are missing are UNIMPLEMENTED. */
+/** Path → the answer to a request. Missing paths are UNIMPLEMENTED. */
 export type StubCalls = Record<string, (request: Buffer) => StubAnswer>
 
 export interface Stub extends AsyncDisposable {
@@ -50,10 +50,10 @@ export async function startGrpcStub(calls: StubCalls): Promise<Stub> {
 }
 
 function respond(stream: ServerHttp2Stream, answer: StubAnswer): void {
-  const { messages = [], status = 0, words = '', headers = {} } = answer
+  const { messages = [], status = 0, reason = '', headers = {} } = answer
   stream.respond({ 'content-type': 'application/grpc', ...headers }, { waitForTrailers: true })
   stream.on('wantTrailers', () =>
-    stream.sendTrailers({ 'grpc-status': String(status), 'grpc-message': words }),
+    stream.sendTrailers({ 'grpc-status': String(status), 'grpc-message': reason }),
   )
   stream.end(Buffer.concat(messages))
 }
@@ -84,7 +84,7 @@ export function errorAnswer(code: number): StubAnswer {
   return { messages: [message(field(7, Buffer.from([8, code])))] }
 }
 
-/** What a request of reflection asks for: the number of its field, and the name. */
+/** The query of a reflection request: the number of its field, and the name. */
 export function questionOf(request: Buffer): { by: number; name: string } {
   return { by: (request[0] ?? 0) >> 3, name: request.subarray(2).toString() }
 }

@@ -1,5 +1,4 @@
-// Frames of HTTP/2 by hand (RFC 9113), for servers that break its rules, and what such servers do with a
-// connection.
+// Hand-made frames of HTTP/2 (RFC 9113) for servers that violate the protocol, and behaviours of such servers.
 import type { Socket } from 'node:net'
 import type { Behaviour } from '../tcp-servers.ts'
 
@@ -89,7 +88,7 @@ export function message(bytes: Uint8Array, flag = 0, length = bytes.length): Buf
   return Buffer.concat([Buffer.from([flag]), uint32(length), bytes])
 }
 
-/** Says these frames when the client's request is there, and then listens. */
+/** Sends these frames after the client's request, then only reads. */
 export const answering =
   (...frames: Buffer[]): Behaviour =>
   (socket) => {
@@ -97,7 +96,7 @@ export const answering =
     onRequest(socket, () => socket.write(Buffer.concat(frames)))
   }
 
-/** Says the frames over and over, as fast as they are read. */
+/** Sends the frames repeatedly, as fast as they are read. */
 export const repeating =
   (first: readonly Buffer[], ...frames: Buffer[]): Behaviour =>
   (socket) => {
@@ -115,18 +114,18 @@ export const repeating =
 
 /** Waits for the HEADERS frame of the first request. */
 export function onRequest(socket: Socket, then: () => void): void {
-  let seen = Buffer.alloc(0)
-  let told = false
+  let received = Buffer.alloc(0)
+  let isDone = false
   socket.on('data', (chunk: Buffer) => {
-    if (told) return
-    seen = Buffer.concat([seen, chunk])
+    if (isDone) return
+    received = Buffer.concat([received, chunk])
     // The preface has 24 bytes; then come frames.
     let at = 24
-    while (at + 9 <= seen.length) {
-      const type = seen[at + 3]
-      at += 9 + seen.readUIntBE(at, 3)
+    while (at + 9 <= received.length) {
+      const type = received[at + 3]
+      at += 9 + received.readUIntBE(at, 3)
       if (type !== FRAME.headers) continue
-      told = true
+      isDone = true
       then()
       return
     }

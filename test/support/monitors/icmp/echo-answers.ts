@@ -1,4 +1,4 @@
-// Answers echo requests of loopback in the kernel's place, rightly and in every wrong way. As a program it
+// Answers echo requests of loopback in place of the kernel, correctly and in every wrong way. As a program it
 // runs one ICMP monitor against itself: `node echo-answers.ts <name of the answers> <monitor as JSON>`, in a
 // namespace whose kernel ignores echoes.
 import { randomBytes } from 'node:crypto'
@@ -11,7 +11,7 @@ import {
 } from '../../../../src/network/native/native-socket.ts'
 import { watch } from '../../../../src/network/native/readiness.ts'
 import { POLL } from '../../../../src/network/native/socket-options.ts'
-import { icmpMonitor, type IcmpWish } from './icmp-process.ts'
+import { icmpMonitor, type IcmpOptions } from './icmp-process.ts'
 import { testContext } from '../monitor-context.ts'
 
 /** A request, and the means to answer it. */
@@ -41,7 +41,7 @@ function objection({ packet }: Request, type: number, code: number, bytes: numbe
 }
 
 const BARE = HEADER_BYTES + 8
-let held: Buffer | undefined
+let first: Buffer | undefined
 
 /** Ways to answer. */
 export const ANSWERS = {
@@ -51,10 +51,10 @@ export const ANSWERS = {
     send(reply)
   },
   swapped: ({ reply, count, send }) => {
-    if (count % 2 === 0) held = reply
+    if (count % 2 === 0) first = reply
     else {
       send(reply)
-      if (held !== undefined) send(held)
+      if (first !== undefined) send(first)
     }
   },
   'a byte changed': ({ reply, send }) => send(changed(reply, reply.length - 1)),
@@ -140,8 +140,10 @@ function answer(native: Native, how: Answers): void {
 }
 
 if (process.argv[1] === new URL(import.meta.url).pathname) {
-  const [how = 'right', wish = '{}'] = process.argv.slice(2)
+  const [how = 'right', monitorJson = '{}'] = process.argv.slice(2)
   answer(await loadNative(), how as Answers)
-  const observation = await icmp.prepare(icmpMonitor(JSON.parse(wish) as IcmpWish))(testContext())
+  const observation = await icmp.prepare(icmpMonitor(JSON.parse(monitorJson) as IcmpOptions))(
+    testContext(),
+  )
   process.stdout.write(JSON.stringify(observation), () => process.exit(0))
 }

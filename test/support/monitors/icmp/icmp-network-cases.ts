@@ -1,15 +1,15 @@
-// What a network can do to echoes, how to make it do so, and what an ICMP monitor says about each.
+// Network conditions for echoes, their set-up, and the expected observation of an ICMP monitor.
 import type { Place, RoutedNetwork } from '../../network/routed-network.ts'
 
 type Family = 'v4' | 'v6'
-/** One thing that can happen to echoes. */
+/** One network condition. */
 export interface NetworkCase {
   what: string
   family: Family
-  /** Whom to send to; the target where it is left out. */
+  /** The destination; default: the target. */
   to?: (network: RoutedNetwork) => string
   request?: Record<string, unknown>
-  /** How the network is changed before, and back. */
+  /** Changes the network; returns the undo function. */
   breaks?: [place: Place, command: string]
   fixes?: string
   codes: string[]
@@ -26,12 +26,12 @@ const EXPIRED = ['ICMP_TTL_EXCEEDED', 'ICMP_PACKET_LOSS']
 const SMALL_MTU = 'ip link set far mtu 1400'
 const reject = (what: string, type: string, code: string) =>
   `nft 'table inet t { chain c { type filter hook input priority 0; ${what} reject with ${type} type ${code}; }; }'`
-/** Takes a firewall down again. */
+/** Removes a firewall. */
 export const NO_FIREWALL = `nft delete table inet t`
 const drop = (what: string) =>
   `nft 'table inet t { chain c { type filter hook input priority 0; ${what} drop; }; }'`
 
-/** Every one that is told apart. */
+/** Every distinguished condition. */
 export const NETWORK_CASES: NetworkCase[] = [
   { what: 'a target behind a router answers', family: 'v4', codes: [], loss: 0 },
   { what: 'so does one of IPv6', family: 'v6', codes: [], loss: 0 },

@@ -1,5 +1,5 @@
-// Runs ICMP monitors in a process of its own, so that it can stand in another network or be somebody else.
-// As a program: `node icmp-process.ts <monitors as JSON>` runs them side by side and prints what came of it.
+// Runs ICMP monitors in a separate process, which can have another network or user.
+// As a program: `node icmp-process.ts <monitors as JSON>` runs them concurrently and prints their observations.
 import { execFile } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 import { promisify } from 'node:util'
@@ -7,8 +7,8 @@ import { icmp } from '../../../../src/monitors/icmp/index.ts'
 import type { Observation } from '../../../../src/contract/observation.ts'
 import { testContext } from '../monitor-context.ts'
 
-/** Everything of an ICMP monitor that a test cares about. */
-export interface IcmpWish {
+/** The fields of an ICMP monitor that tests set. */
+export interface IcmpOptions {
   request: Record<string, unknown>
   shouldFail?: boolean
   degradedPacketLossThreshold?: number
@@ -16,8 +16,8 @@ export interface IcmpWish {
 }
 
 /** A monitor as the schema makes it. */
-export function icmpMonitor(wish: IcmpWish): unknown {
-  return icmp.schema.parse({ id: 'one', name: 'one', checkType: 'ICMP', ...wish })
+export function icmpMonitor(one: IcmpOptions): unknown {
+  return icmp.schema.parse({ id: 'one', name: 'one', checkType: 'ICMP', ...one })
 }
 
 const run = promisify(execFile)
@@ -25,7 +25,7 @@ const run = promisify(execFile)
 /** Runs the monitors in a process behind the prefix (a namespace, another user). */
 export async function observeElsewhere(
   prefix: readonly string[],
-  options: readonly IcmpWish[],
+  options: readonly IcmpOptions[],
 ): Promise<Observation[]> {
   const file = new URL(import.meta.url).pathname
   const [program, ...args] = [...prefix, process.execPath, file, JSON.stringify(options)]
@@ -39,9 +39,9 @@ export function openSockets(): number {
 }
 
 if (process.argv[1] === new URL(import.meta.url).pathname) {
-  const options = JSON.parse(process.argv[2] ?? '[]') as IcmpWish[]
+  const options = JSON.parse(process.argv[2] ?? '[]') as IcmpOptions[]
   const observations = await Promise.all(
-    options.map((wish) => icmp.prepare(icmpMonitor(wish))(testContext())),
+    options.map((one) => icmp.prepare(icmpMonitor(one))(testContext())),
   )
   process.stdout.write(JSON.stringify(observations))
 }

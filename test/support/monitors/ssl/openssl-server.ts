@@ -1,5 +1,5 @@
-// A TLS server of the openssl command, for what Node's own server does differently from most: it tells the
-// client by an alert when it does not like its certificate.
+// A TLS server of the openssl command, where Node's own server differs from most: it sends the client an alert when
+// it rejects its certificate.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { KeyPair } from '../../network/certificates.ts'
 
-/** Starts `openssl s_server` with a status page over HTTP. `options` are more of its words. */
+/** Starts `openssl s_server` with a status page over HTTP. `options` are more arguments. */
 export async function startOpensslServer(
   pair: KeyPair,
   ca: string,
@@ -17,8 +17,8 @@ export async function startOpensslServer(
   writeFileSync(join(folder, 'cert.pem'), pair.cert)
   writeFileSync(join(folder, 'key.pem'), pair.key)
   writeFileSync(join(folder, 'ca.pem'), ca)
-  const words = 's_server -accept 127.0.0.1:0 -cert cert.pem -key key.pem -CAfile ca.pem -www'
-  const child = spawn('openssl', [...words.split(' '), ...options], {
+  const args = 's_server -accept 127.0.0.1:0 -cert cert.pem -key key.pem -CAfile ca.pem -www'
+  const child = spawn('openssl', [...args.split(' '), ...options], {
     cwd: folder,
     stdio: ['ignore', 'pipe', 'ignore'],
   })

@@ -8,10 +8,10 @@ import type { Observation } from '../../../../src/contract/observation.ts'
 import { ssl } from '../../../../src/monitors/ssl/index.ts'
 import type { TlsOptions } from 'node:tls'
 
-/** What a run is made of, beyond the defaults. */
+/** Overrides of the defaults of a run. */
 export interface SslOptions {
   sslConfig?: Record<string, unknown>
-  /** Fields of the request beside it. */
+  /** Other fields of the request. */
   request?: Record<string, unknown>
   /** Fields of the monitor. */
   settings?: Record<string, unknown>
@@ -42,7 +42,7 @@ export function codesOf({ failures }: Observation): string[] {
   return failures.map(({ code }) => code)
 }
 
-/** Starts a server that speaks every version of TLS, unless the options say less. */
+/** Starts a server with every version of TLS, unless the options restrict them. */
 export function startTlsServer(pair: KeyPair, options: TlsOptions = {}): Promise<TestServer> {
   const lenient = { minVersion: 'TLSv1', ciphers: 'DEFAULT:@SECLEVEL=0' } as const
   return startTls({ ...lenient, ...pair, ...options }, (socket) => void socket.resume())

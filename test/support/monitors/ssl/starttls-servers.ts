@@ -1,10 +1,10 @@
-// Servers that begin in the clear and change to TLS when they are asked in their protocol.
+// Servers that begin in plain text and switch to TLS by the STARTTLS of their protocol.
 import type { Socket } from 'node:net'
 import { TLSSocket, type TlsOptions } from 'node:tls'
 import type { StartTlsProtocol } from '../../../../src/monitors/ssl/definition.ts'
 import { startRawServer, type TestServer } from '../../test-server.ts'
 
-/** What a server says to each thing it hears; the last answer starts TLS. */
+/** The answers of a server to each message; the last one starts TLS. */
 export interface Script {
   greeting?: string
   exchanges: [expect: Buffer | RegExp, answer: string | Buffer][]
@@ -12,7 +12,7 @@ export interface Script {
 
 const LDAP_OK = Buffer.from('300c02010178070a010004000400', 'hex')
 
-/** How honest servers of each protocol go. They take a bare line feed, which is all that some clients send. */
+/** The dialogue of correct servers of each protocol. They accept a bare line feed, as some clients send it. */
 export const SCRIPTS: Record<StartTlsProtocol, Script> = {
   SMTP: {
     greeting: '220-mail.test\r\n220 ready\r\n',
@@ -38,19 +38,19 @@ export const SCRIPTS: Record<StartTlsProtocol, Script> = {
   },
 }
 
-/** Follows the script, then speaks TLS; falls silent where it hears something else. */
+/** Follows the script, then speaks TLS; answers nothing to an unexpected message. */
 export function startScripted(script: Script, tls: TlsOptions, apart = false): Promise<TestServer> {
   return startRawServer((socket) => {
     const left = [...script.exchanges]
-    let heard = Buffer.alloc(0)
+    let received = Buffer.alloc(0)
     const onData = (chunk: Buffer) => {
-      heard = Buffer.concat([heard, chunk])
+      received = Buffer.concat([received, chunk])
       const [expected, answer] = left[0] as [Buffer | RegExp, string | Buffer]
       const fits = Buffer.isBuffer(expected)
-        ? expected.equals(heard)
-        : expected.test(heard.toString('latin1'))
+        ? expected.equals(received)
+        : expected.test(received.toString('latin1'))
       if (!fits) return
-      heard = Buffer.alloc(0)
+      received = Buffer.alloc(0)
       left.shift()
       if (left.length === 0) socket.off('data', onData)
       say(socket, answer, apart, () => {
@@ -64,7 +64,7 @@ export function startScripted(script: Script, tls: TlsOptions, apart = false): P
   })
 }
 
-/** All at once, or byte by byte, each in a packet of its own. */
+/** Writes all at once, or byte by byte in separate packets. */
 function say(socket: Socket, text: string | Buffer, apart: boolean, done: () => void): void {
   const bytes = Buffer.from(text as string)
   if (!apart) {

@@ -1,5 +1,5 @@
-// A WebSocket server of RFC 6455 that can also break its rules. It shares no code with the monitor; Node's own
-// client is the oracle for its good behaviour.
+// A WebSocket server of RFC 6455 that can also violate it. It shares no code with the monitor; Node's own client is
+// the oracle for its correct behaviour.
 import { createHash } from 'node:crypto'
 import { createServer as createHttpServer, type IncomingMessage } from 'node:http'
 import { createServer as createHttpsServer, type ServerOptions } from 'node:https'
@@ -7,7 +7,7 @@ import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { listening, type TestServer } from '../../test-server.ts'
 
-/** A client, as the server sees it. */
+/** The server's side of a connection. */
 export interface Peer {
   request: IncomingMessage
   socket: Duplex
@@ -18,9 +18,9 @@ export interface Peer {
   close(code?: number, reason?: string): void
 }
 
-/** What a server does; without a word of its own it behaves well: answers pings and closes. */
+/** Behaviour of a server; by default it answers pings and closes. */
 export interface Behaviour {
-  /** Header lines of the answer beyond the usual ones, or over them; null leaves one out. */
+  /** Header lines that add to the usual ones or override them; null omits one. */
   headers?(request: IncomingMessage): Record<string, string | null>
   onOpen?(peer: Peer): void
   onMessage?(peer: Peer, text: string): void
@@ -118,34 +118,38 @@ function onFrame(behaviour: Behaviour, peer: Peer, opcode: number, payload: Buff
 function readFrames(
   socket: Duplex | Socket,
   early: Buffer,
-  take: (opcode: number, payload: Buffer) => void,
+  accept: (opcode: number, payload: Buffer) => void,
 ): void {
-  let held = Buffer.alloc(0)
+  let buffered = Buffer.alloc(0)
   const onData = (chunk: Buffer) => {
-    held = Buffer.concat([held, chunk])
+    buffered = Buffer.concat([buffered, chunk])
     for (;;) {
-      const frame = firstFrame(held)
+      const frame = firstFrame(buffered)
       if (frame === undefined) return
-      held = held.subarray(frame.bytes)
-      take(frame.opcode, frame.payload)
+      buffered = buffered.subarray(frame.bytes)
+      accept(frame.opcode, frame.payload)
     }
   }
   onData(early)
   socket.on('data', onData)
 }
 
-function firstFrame(held: Buffer) {
-  if (held.length < 2) return undefined
-  const short = (held[1] as number) & 0x7f
-  if (((held[1] as number) & 0x80) === 0) throw new Error('a client must mask its frames')
+function firstFrame(buffered: Buffer) {
+  if (buffered.length < 2) return undefined
+  const short = (buffered[1] as number) & 0x7f
+  if (((buffered[1] as number) & 0x80) === 0) throw new Error('a client must mask its frames')
   const at = short === 126 ? 4 : short === 127 ? 10 : 2
-  if (held.length < at + 4) return undefined
+  if (buffered.length < at + 4) return undefined
   const length =
-    short === 126 ? held.readUInt16BE(2) : short === 127 ? Number(held.readBigUInt64BE(2)) : short
+    short === 126
+      ? buffered.readUInt16BE(2)
+      : short === 127
+        ? Number(buffered.readBigUInt64BE(2))
+        : short
   const bytes = at + 4 + length
-  if (held.length < bytes) return undefined
-  const mask = held.subarray(at, at + 4)
-  const payload = Buffer.from(held.subarray(at + 4, bytes))
+  if (buffered.length < bytes) return undefined
+  const mask = buffered.subarray(at, at + 4)
+  const payload = Buffer.from(buffered.subarray(at + 4, bytes))
   for (let i = 0; i < length; i++) payload[i] = (payload[i] as number) ^ (mask[i & 3] as number)
-  return { opcode: (held[0] as number) & 0x0f, payload, bytes }
+  return { opcode: (buffered[0] as number) & 0x0f, payload, bytes }
 }

@@ -1,5 +1,5 @@
-// An account with monitors in locations whose results are recorded by hand, and webhook receivers that do
-// what a test tells them.
+// An account with monitors in locations whose results a test records, and webhook receivers with configurable
+// answers.
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { WireResult } from '../../../../src/contract/protocol/agent-protocol.ts'
@@ -9,16 +9,16 @@ import { createCipher } from '../../../../src/platform/secrets/cipher.ts'
 import type { Database } from '../../../../src/database/database.ts'
 import { startHttpServer, type TestServer } from '../../test-server.ts'
 
-/** Under it the public API of tests encrypts as well. */
+/** The public API of tests encrypts with it as well. */
 export const CIPHER = createCipher('a secret that only tests know')
 
-/** A time that tests move. */
+/** A clock that tests move. */
 export interface SetClock {
   nowMs: number
   now(): number
 }
 
-/** What a test logs, by level. */
+/** Log messages of a test, by level. */
 export interface LoggedLines {
   lines: string[]
   log: never
@@ -49,24 +49,24 @@ export interface GivenRun {
   onDemand?: string
 }
 
-/** The account and what can be done with it. */
+/** The account and its operations. */
 export interface AlertedAccount {
   accountId: string
   clock: SetClock
   logged: LoggedLines
   alerting: Alerting
   addLocation(name?: string): Promise<string>
-  /** Adds a monitor in locations; `fields` stand in its definition. */
+  /** Adds a monitor in locations; `fields` go into its definition. */
   addMonitor(locationIds: string[], fields?: object): Promise<string>
   setMonitor(id: string, fields: { muted?: boolean; activated?: boolean }): Promise<void>
   record(...runs: GivenRun[]): Promise<void>
-  /** Does the background jobs that alerting has, once. */
+  /** Runs the background jobs of alerting once. */
   runBackgroundJobs(): Promise<void>
-  /** Kinds of notifications in their order, with their payload. */
+  /** Kinds of notifications in order, with their payload. */
   notifications(): Promise<{ kind: string; state: string; payload: Payload; channel: number }[]>
 }
 
-/** Makes alerting for an account of `database`, whose results are kept in one partition. */
+/** Creates alerting for an account of `database`, with all results in one partition. */
 export async function createAlertedAccount(
   database: Database,
   accountId: string,
@@ -179,7 +179,7 @@ async function record(
   })
 }
 
-/** A webhook as it arrived. */
+/** A received webhook. */
 export interface Arrived {
   method: string
   url: string
@@ -191,11 +191,11 @@ export interface Arrived {
 export interface Receiver extends TestServer {
   url: string
   arrived: Arrived[]
-  /** Resolves when `count` have arrived in all. */
+  /** Resolves when `count` have arrived in total. */
   waitFor(count: number): Promise<Arrived[]>
 }
 
-/** Starts a receiver; `answer` says what it does with the n-th request, from 0. Default: 204. */
+/** Starts a receiver; `answer` gives the answer to the n-th request, from 0. Default: 204. */
 export async function startReceiver(
   answer: (response: ServerResponse, n: number, arrived: Arrived) => void = (response) =>
     void response.writeHead(204).end(),

@@ -1,5 +1,5 @@
-// The outbox of an account: notifications that a test puts in, senders as processes have them, and
-// receivers that do what the test tells them.
+// The outbox of an account: notifications that a test adds, senders as in real processes, and receivers with
+// configurable answers.
 import { randomUUID } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
 import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest'
@@ -20,7 +20,7 @@ export interface OutboxRow {
   message: string | null
 }
 
-/** What a test says of a notification; the rest is filled in. */
+/** Fields of a notification that a test sets; the rest has defaults. */
 export type GivenPayload = Partial<AlertPayload>
 
 /** The outbox, with a fresh account for each test. */
@@ -29,10 +29,10 @@ export interface TestOutbox {
   client: () => ApiClient
   /** Closed after the test. */
   opened: AsyncDisposable[]
-  /** Starts to send as a process does; three tries, hardly a pause between them, unless told otherwise. */
+  /** Starts a sender as a process does; by default three tries with a minimal pause. */
   start: (more?: Partial<OutboxOptions>) => void
   receiver: (...answer: Parameters<typeof startReceiver>) => Promise<Receiver>
-  /** Makes a channel; answers with its id. */
+  /** Makes a channel; returns its id. */
   channel: (config: object) => Promise<number>
   /** Puts notifications of one topic into the outbox. */
   post: (
@@ -42,11 +42,11 @@ export interface TestOutbox {
   ) => Promise<void>
   /** The rows of the account, oldest first. */
   rows: () => Promise<OutboxRow[]>
-  /** Resolves when nothing of the account waits any more. */
+  /** Resolves when no notification of the account waits. */
   settled: () => Promise<OutboxRow[]>
 }
 
-/** Answers with these statuses in turn, and with the last of them from then on. */
+/** Answers with these statuses in turn, then always with the last one. */
 export const statuses =
   (...codes: number[]) =>
   (response: ServerResponse, n: number) =>

@@ -1,4 +1,4 @@
-// Both APIs on a store of files, and what brings files to one and takes them from the other.
+// Both APIs on a store of files: one to upload files, the other to download them.
 import { existsSync, readdirSync } from 'node:fs'
 import { afterAll, beforeAll } from 'vitest'
 import type { ArtifactStore } from '../../../../src/platform/artifacts/store.ts'
@@ -16,7 +16,7 @@ import type { useDatabase } from '../../database/database.ts'
 import { addLocation, addMonitor, type LocationRow } from '../monitor-rows.ts'
 import { addClient, startPublicApi, type ApiClient, type PublicApi } from '../public-api.ts'
 
-/** What all files of a test need. */
+/** Common parts of the files of a test. */
 export interface ArtifactScene {
   client: ApiClient
   location: LocationRow
@@ -25,7 +25,7 @@ export interface ArtifactScene {
   owner: string
 }
 
-/** Names of all files below a folder, which need not be there. */
+/** Names of all files below a folder, which may be missing. */
 export const filesBelow = (folder: string): string[] =>
   existsSync(folder)
     ? readdirSync(folder, { recursive: true, encoding: 'utf8', withFileTypes: true })
@@ -33,7 +33,7 @@ export const filesBelow = (folder: string): string[] =>
         .map((one) => one.name)
     : []
 
-/** Starts both APIs on a store, and gives what brings files. */
+/** Starts both APIs on a store; returns the uploader. */
 export function useArtifactApis(
   database: ReturnType<typeof useDatabase>,
   make: () => ArtifactStore,
@@ -45,7 +45,7 @@ export function useArtifactApis(
   beforeAll(async () => {
     store = make()
     server = await startArtifactServer(db(), store)
-    const operations = artifactOperations({ database: db(), store, keptMs: 86_400_000 })
+    const operations = artifactOperations({ database: db(), store, retentionMs: 86_400_000 })
     api = await startPublicApi(db(), { operations, defaultLimit: { limit: 1e6, windowS: 60 } })
   })
   afterAll(() => Promise.all([server.close(), api.close()]))

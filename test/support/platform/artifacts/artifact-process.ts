@@ -1,5 +1,5 @@
-// The artifacts' call in a process of its own, to be killed and weighed: DATABASE_URL, and FOLDER or S3 (JSON
-// of a bucket) from the environment; prints its port.
+// The artifacts' call in a separate process, to be killed and measured: DATABASE_URL, and FOLDER or S3 (JSON of a
+// bucket) from the environment; prints its port.
 import {
   createArtifactBucket,
   type BucketOptions,

@@ -1,4 +1,4 @@
-// The artifacts' call of the agents' API on a real port, with agents that bring files well and badly.
+// The artifacts' call of the agents' API on a real port, with agents that upload files correctly and incorrectly.
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { type ClientRequest, request, type Server } from 'node:http'
@@ -74,18 +74,18 @@ export async function addLocationKey(database: Database, locationId: string): Pr
   return secret
 }
 
-/** A file to bring. */
+/** A file to upload. */
 export interface Upload {
   port: number
   secret: string
   owner: string
   name: string
   body: Buffer | Readable
-  /** null takes one away. */
+  /** null removes one. */
   headers?: Record<string, string | null>
 }
 
-/** What the platform said. */
+/** The answer of the platform. */
 export interface UploadAnswer {
   status: number
   // oxlint-disable-next-line typescript/no-explicit-any -- looked into only
@@ -97,7 +97,7 @@ export function digestOf(bytes: Buffer): string {
   return `sha-256=:${createHash('sha256').update(bytes).digest('base64')}:`
 }
 
-/** Begins to bring a file; the head is sent, the body is the caller's. */
+/** Begins an upload: sends the head, leaves the body to the caller. */
 export function beginUpload(upload: Omit<Upload, 'body'>): {
   outgoing: ClientRequest
   answer: Promise<UploadAnswer>
@@ -131,7 +131,7 @@ export function beginUpload(upload: Omit<Upload, 'body'>): {
   return { outgoing, answer }
 }
 
-/** Brings a file. A Buffer is announced with its length and digest. */
+/** Uploads a file. A Buffer is announced with its length and digest. */
 export function bring(upload: Upload): Promise<UploadAnswer> {
   const { body, headers } = upload
   const announced = Buffer.isBuffer(body)

@@ -1,5 +1,5 @@
-// A small service that speaks as much of S3 as artifacts need, and checks each signature by its own
-// reading of Signature Version 4 (AWS documentation, "Signature Version 4 signing process").
+// A small service with the part of S3 that artifacts need. It checks each signature with an independent
+// implementation of Signature Version 4 (AWS documentation, "Signature Version 4 signing process").
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import { once } from 'node:events'
 import { createReadStream, createWriteStream } from 'node:fs'
@@ -17,7 +17,7 @@ export interface S3Server {
   region: string
   accessKeyId: string
   secretAccessKey: string
-  /** Keys of what is kept. */
+  /** Keys of the stored objects. */
   keys: () => string[]
   /** Answers every request with this status from now on. */
   failWith: (status: number | undefined) => void
@@ -27,9 +27,9 @@ export interface S3Server {
 const hex = (text: string | Buffer) => createHash('sha256').update(text).digest('hex')
 const hmac = (key: string | Buffer, text: string) => createHmac('sha256', key).update(text).digest()
 
-/** Starts a service with one bucket, which keeps what it is given in `folder`. */
+/** Starts a service with one bucket, stored in `folder`. */
 export async function startS3Server(folder: string): Promise<S3Server> {
-  const kept = new Map<string, string>()
+  const files = new Map<string, string>()
   const identity = {
     bucket: 'artifacts',
     region: 'eu-test-1',
@@ -47,16 +47,16 @@ export async function startS3Server(folder: string): Promise<S3Server> {
     if (problem !== undefined) return refuse(response, 403, problem)
     const key = decodeURIComponent(request.url ?? '')
     if (!key.startsWith(`/${identity.bucket}/`)) return refuse(response, 404, 'NoSuchBucket')
-    const file = kept.get(key)
+    const file = files.get(key)
     if (request.method === 'PUT') {
       const path = join(folder, String(count++))
-      const code = await take(request, path)
+      const code = await storeBody(request, path)
       if (code !== undefined) return refuse(response, 400, code)
-      kept.set(key, path)
+      files.set(key, path)
       return response.end()
     }
     if (request.method === 'DELETE') {
-      kept.delete(key)
+      files.delete(key)
       if (file !== undefined) await rm(file)
       return response.writeHead(204).end()
     }
@@ -75,7 +75,7 @@ export async function startS3Server(folder: string): Promise<S3Server> {
   return {
     ...identity,
     url: `http://127.0.0.1:${port}`,
-    keys: () => [...kept.keys()],
+    keys: () => [...files.keys()],
     failWith: (status) => {
       failure = status
     },
@@ -91,8 +91,8 @@ function refuse(response: ServerResponse, status: number, code: string): void {
   response.end(`<?xml version="1.0"?><Error><Code>${code}</Code></Error>`)
 }
 
-/** Writes a body down when it is as signed; else the code of the error. */
-async function take(request: IncomingMessage, path: string): Promise<string | undefined> {
+/** Stores a body that matches its signature; otherwise returns the code of the error. */
+async function storeBody(request: IncomingMessage, path: string): Promise<string | undefined> {
   if (request.headers['content-length'] === undefined) return 'MissingContentLength'
   const hash = createHash('sha256')
   const hashing = new Transform({
@@ -119,7 +119,7 @@ async function take(request: IncomingMessage, path: string): Promise<string | un
 const AUTHORIZATION =
   /^AWS4-HMAC-SHA256 Credential=([^/]+)\/(\d{8})\/([^/]+)\/s3\/aws4_request, ?SignedHeaders=([^,]+), ?Signature=([0-9a-f]{64})$/
 
-/** What is wrong with the signature of a request. */
+/** The error in the signature of a request. */
 function signatureProblem(
   request: IncomingMessage,
   identity: { accessKeyId: string; secretAccessKey: string; region: string },

@@ -1,4 +1,4 @@
-// Runs on demand for tests: a monitor with an agent, what the agent says and hears, and who asks.
+// Runs on demand for tests: a monitor with an agent, the agent's messages, and a client.
 import { afterAll, beforeAll, expect } from 'vitest'
 import type { Monitor } from '../../../../src/contract/monitor.ts'
 import { createRuns, type Runs } from '../../../../src/platform/runs/routes.ts'
@@ -9,7 +9,7 @@ import type { useDatabase } from '../../database/database.ts'
 import { addAgent, addLocation, addMonitor, type LocationRow } from '../monitor-rows.ts'
 import { addClient, startPublicApi, type ApiClient, type PublicApi } from '../public-api.ts'
 
-/** A monitor in a location with an agent, and who asks for its runs. */
+/** A monitor in a location with an agent, and the client that requests its runs. */
 export interface RunScene {
   client: ApiClient
   location: LocationRow
@@ -23,7 +23,7 @@ export function useRuns(database: ReturnType<typeof useDatabase>) {
   let runs: Runs
   let api: PublicApi
   let listening: Promise<void>
-  const told: string[] = []
+  const notified: string[] = []
   const waiting = new Set<() => void>()
   const stop = new AbortController()
 
@@ -31,22 +31,24 @@ export function useRuns(database: ReturnType<typeof useDatabase>) {
     const { database: db, url } = database()
     runs = createRuns({
       database: db,
-      keptMs: 86_400_000,
+      retentionMs: 86_400_000,
       capable: (needs, abilities) => needs.every((one) => abilities.includes(one)),
       neededText: (needs) => needs.join(', '),
     })
     const ready = Promise.withResolvers<void>()
-    const hearing = listen({
+    const notifications = listen({
       address: { url },
       channel: 'vedette_agents',
       signal: stop.signal,
       onNews(locationId) {
         if (locationId === undefined) ready.resolve()
-        else told.push(locationId)
+        else notified.push(locationId)
         for (const one of waiting) one()
       },
     })
-    listening = Promise.all([runs.listen({ url }, stop.signal), hearing]).then(() => undefined)
+    listening = Promise.all([runs.listen({ url }, stop.signal), notifications]).then(
+      () => undefined,
+    )
     await ready.promise
     api = await startPublicApi(db, {
       operations: runs.operations,
@@ -60,11 +62,11 @@ export function useRuns(database: ReturnType<typeof useDatabase>) {
   })
 
   const db = () => database().database
-  /** Resolves when agents of the location were told something. */
-  const heard = (locationId: string) =>
+  /** Resolves when agents of the location were notified. */
+  const whenNotified = (locationId: string) =>
     new Promise<void>((resolve) => {
       const look = () => {
-        if (!told.includes(locationId)) return
+        if (!notified.includes(locationId)) return
         waiting.delete(look)
         resolve()
       }
@@ -88,7 +90,7 @@ export function useRuns(database: ReturnType<typeof useDatabase>) {
     expect(status).toBe(201)
     return body.runs[0].id as string
   }
-  /** What the agent hears when it syncs. */
+  /** The runs that the agent receives when it syncs. */
   const sync = (
     { location, agentId }: RunScene,
     said: { run: string; state: 'waiting' | 'running' }[] = [],
@@ -121,9 +123,9 @@ export function useRuns(database: ReturnType<typeof useDatabase>) {
   return {
     api: () => api,
     db,
-    heard,
-    /** Forgets what agents were told so far. */
-    forgetTold: () => (told.length = 0),
+    whenNotified,
+    /** Forgets the notifications so far. */
+    forgetNotified: () => (notified.length = 0),
     scene,
     ask,
     sync,
