@@ -55,14 +55,20 @@ export interface ValueRule {
   targets?: readonly string[]
 }
 
+/** What a delay of the agent's own may do to a source: stretch its time, or cut it short. */
+export type DelayEffect = 'stretched' | 'cut-short'
+
 /** Rules of one source of a monitor type. */
 export interface SourceRule extends ValueRule {
+  /** Absent: nothing. */
+  delay?: DelayEffect
   /** Content of `property`; `none` means that it must be empty. `header` and `metadata` are names. */
   property: 'none' | 'json-path' | 'regex' | 'header' | 'metadata'
 }
 
 /** A source of several values, of which `property` names one. */
 export interface PropertiesRule {
+  delay?: DelayEffect
   properties: Readonly<Record<string, ValueRule>>
 }
 

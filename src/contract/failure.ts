@@ -243,8 +243,8 @@ export interface Failure {
 }
 
 /** Whether the failure is about the target or about this agent; a code that is in no table is about the target. */
-export function aboutWhom({ code }: Failure, own: FailureTable = {}): About {
-  return (own[code] ?? (FAILURES as FailureTable)[code])?.about ?? 'target'
+export function aboutIn(table: FailureTable, { code }: Failure): About {
+  return table[code]?.about ?? 'target'
 }
 
 /**

@@ -15,7 +15,7 @@ export const API_SOURCES = {
   JSON_BODY: { comparisons: COMPARISONS, property: 'json-path' },
   HEADERS: { comparisons: COMPARISONS, property: 'header' },
   TEXT_BODY: { comparisons: COMPARISONS, property: 'regex' },
-  RESPONSE_TIME: { comparisons: COMPARISONS, property: 'none', numeric: true },
+  RESPONSE_TIME: { delay: 'stretched', comparisons: COMPARISONS, property: 'none', numeric: true },
 } as const satisfies SourceRules
 
 const BEGINS_WITH_VARIABLE = /^\{\{\s*[A-Za-z_][A-Za-z0-9_]*\s*\}\}/

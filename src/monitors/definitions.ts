@@ -1,7 +1,7 @@
 // Every type of monitor as data, whether this agent can run it or not. The tables by type, code and metric
 // are merged from the definitions. The only file of monitors that the platform imports.
 import type { About, Failure, FailureKind } from '../contract/failure.ts'
-import { FAILURES as SHARED_FAILURES } from '../contract/failure.ts'
+import { aboutIn, FAILURES as SHARED_FAILURES } from '../contract/failure.ts'
 import { Monitor } from '../contract/monitor.ts'
 import { objections, type Objection, valueAt } from '../contract/schema/explain.ts'
 import type { TypeDefinition } from '../contract/type/definition.ts'
@@ -65,8 +65,8 @@ export const METRICS: ReadonlyMap<string, string> = new Map(
 )
 
 /** Whether the failure is about the target or about this agent; a code of a later version is about the target. */
-export function aboutWhom({ code }: Failure): About {
-  return FAILURES[code]?.about ?? 'target'
+export function aboutWhom(failed: Failure): About {
+  return aboutIn(FAILURES, failed)
 }
 
 /** Error text of an unknown monitor type, or undefined. */

@@ -1,4 +1,4 @@
-// The one table of monitor types. A new type is its file, one line here, and its test.
+// Registry of the monitor types that this code can run; their definitions are in definitions.ts.
 import { api } from './api/index.ts'
 import { browser } from './browser/index.ts'
 import { dns } from './dns/index.ts'

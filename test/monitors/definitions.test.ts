@@ -13,7 +13,7 @@ import {
 } from '../../src/monitors/definitions.ts'
 import { FAILURES } from '../../src/contract/failure.ts'
 import type { Monitor } from '../../src/contract/monitor.ts'
-import { DEFAULT_RUNTIME, MANIFESTS } from '../../src/contract/versions.ts'
+import { DEFAULT_RUNTIME, LIMITS, MANIFESTS } from '../../src/contract/versions.ts'
 import { definitionOf, type Fields } from '../support/definitions.ts'
 
 const schemaOf = (checkType: string) => DEFINITIONS.get(checkType)?.schema as z.ZodType
@@ -30,8 +30,12 @@ describe('types', () => {
     expect(DEFINITIONS.get('toString')?.schema).toBeUndefined()
   })
 
-  test('share no failure code, no path and no help text of a metric', () => {
+  test('share no failure code, no limit, no path and no help text of a metric', () => {
     const all = [...DEFINITIONS.values()]
+    const limits = [LIMITS, ...all.map((one) => one.limits ?? {})].flatMap((some) =>
+      Object.keys(some),
+    )
+    expect(limits).toEqual([...new Set(limits)])
     const owners = [FAILURES, ...all.map(({ failures = {} }) => failures)]
     const codes = owners.flatMap((table) => Object.keys(table))
     expect(codes).toEqual([...new Set(codes)])

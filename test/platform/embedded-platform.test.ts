@@ -80,7 +80,7 @@ describe('the folder', () => {
     const second = await startVedette(['platform'], { DATA_DIR: dataDir, PORT: '0' }).ended
     expect(second).toMatchObject({ code: 2 })
     expect(second.stderr).toMatch(
-      new RegExp(`is in use: process ${platform.pid} on .* DATABASE_URL\n$`),
+      new RegExp(`is in use: locked by process ${platform.pid} on .* DATABASE_URL\n$`),
     )
     expect(await readiness(platform.url)).toEqual({ status: 200, reasons: [] })
   })

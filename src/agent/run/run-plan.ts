@@ -110,7 +110,7 @@ export function createPlanner(
   }
 }
 
-// A schema or deadline that throws is a fault of its type; it must not end the agent.
+// A type whose schema, plan or deadline throws has a fault; it must not end the agent.
 function madeOrBroken(make: () => RunPlan): RunPlan {
   try {
     return make()

@@ -2,7 +2,8 @@
 // none about the target.
 import { failure, type Failure } from '../../contract/failure.ts'
 import type { Verdict } from '../../contract/result.ts'
-import { aboutWhom, FAILURES } from '../../monitors/definitions.ts'
+import type { DelayEffect } from '../../contract/assertion.ts'
+import { aboutWhom, DEFINITIONS, FAILURES } from '../../monitors/definitions.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import type { Observation } from '../../contract/observation.ts'
 
@@ -28,8 +29,15 @@ export function verdictOf(failures: readonly Failure[], degraded: boolean): Verd
   return degraded ? 'degraded' : 'passed'
 }
 
-/** Sources of assertions whose value is a time. */
-const TIME_SOURCES: ReadonlySet<unknown> = new Set(['RESPONSE_TIME', 'LATENCY'])
+/** Sources of assertions by what our own delay may do to them. */
+const sourcesWith = (effect: DelayEffect): ReadonlySet<unknown> =>
+  new Set(
+    [...DEFINITIONS.values()].flatMap(({ sources = {} }) =>
+      Object.keys(sources).filter((name) => sources[name]?.delay === effect),
+    ),
+  )
+const STRETCHED = sourcesWith('stretched')
+const CUT_SHORT = sourcesWith('cut-short')
 
 /** Whether the attempt would probably have ended better without our delay. */
 export function isMadeByDelay(
@@ -63,7 +71,7 @@ function isByDelay(failed: Failure, times: AttemptTimes): boolean {
   const { code, details = {} } = failed
   if (code === 'RESPONSE_TIME_ABOVE_MAX')
     return Number(details['responseTimeMs']) - times.delayMs <= Number(details['maxMs'])
-  if (code === 'ASSERTION_FAILED' && TIME_SOURCES.has(details['source']))
+  if (code === 'ASSERTION_FAILED' && STRETCHED.has(details['source']))
     return isAssertedTimeByDelay(details, times.delayMs)
   return isTimed(failed) && isCutShort(times)
 }
@@ -79,8 +87,7 @@ function isAssertedTimeByDelay(details: Record<string, unknown>, delayMs: number
 function isTimed({ code, details = {} }: Failure): boolean {
   const timed = FAILURES[code]?.timed
   if (timed !== undefined) return timed === true || timed(details)
-  // A TCP answer counts as whole after a while without more.
-  return code === 'ASSERTION_FAILED' && details['source'] === 'RESPONSE_DATA'
+  return code === 'ASSERTION_FAILED' && CUT_SHORT.has(details['source'])
 }
 
 /** Whether the target had noticeably less time than its deadline allows. */

@@ -1,10 +1,9 @@
 // Browser monitors in the public wire form: a Playwright script in a browser.
 import * as z from 'zod'
 import { monitorSchema } from '../../contract/monitor.ts'
-import { scriptedFields } from '../../contract/script-fields.ts'
+import { scriptRequirements, scriptedFields } from '../../contract/script-fields.ts'
 import { defineType } from '../../contract/type/definition.ts'
 import { SCRIPT_METRICS } from '../../contract/type/metrics.ts'
-import { scriptRequirements } from '../../contract/script-fields.ts'
 
 export const BrowserMonitor = monitorSchema(
   'BROWSER',

@@ -26,7 +26,7 @@ export const DNS_LIMITS = {
 
 export const DNS_SOURCES = {
   RESPONSE_CODE: { comparisons: COMPARISONS, property: 'none' },
-  RESPONSE_TIME: { comparisons: COMPARISONS, property: 'none', numeric: true },
+  RESPONSE_TIME: { delay: 'stretched', comparisons: COMPARISONS, property: 'none', numeric: true },
   TEXT_ANSWER: { comparisons: COMPARISONS, property: 'regex' },
   JSON_ANSWER: { comparisons: COMPARISONS, property: 'json-path' },
 } as const satisfies SourceRules

@@ -2,7 +2,7 @@
 // mappings of gRPC's documents; and the problems of a malformed answer.
 import { GRPC_FAILURES, type GrpcCode } from './definition.ts'
 import type { IncomingHttpHeaders } from 'node:http2'
-import { aboutWhom, failure, type Failure } from '../../contract/failure.ts'
+import { aboutIn, failure, type Failure, FAILURES } from '../../contract/failure.ts'
 import { isGrpc, type Answer } from './call.ts'
 import { decodedMessage, STATUS, statusOfHttp, statusOfReset } from './status.ts'
 
@@ -67,6 +67,8 @@ function endingOfHttp(httpStatus: number, headers: IncomingHttpHeaders): Ending 
   return { code, message: '', origin: 'client', failed }
 }
 
+const ALL_FAILURES = { ...FAILURES, ...GRPC_FAILURES }
+
 const CONCLUDED: Partial<Record<string, number>> = {
   CONNECTION_CLOSED: STATUS.UNAVAILABLE,
   CONNECTION_RESET: STATUS.UNAVAILABLE,
@@ -85,7 +87,7 @@ const CONCLUDED: Partial<Record<string, number>> = {
  */
 export function statusOfFailure(failed: Failure): number | undefined {
   const { code, details } = failed
-  if (aboutWhom(failed, GRPC_FAILURES) === 'agent') return undefined
+  if (aboutIn(ALL_FAILURES, failed) === 'agent') return undefined
   if (code.startsWith('TIMEOUT_')) return STATUS.DEADLINE_EXCEEDED
   if (code === 'HTTP2_STREAM_RESET') return statusOfReset(String(details?.['errorCode']))
   if (/^(DNS|CONNECT|TLS)_/.test(code)) return STATUS.UNAVAILABLE

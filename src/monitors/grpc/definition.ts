@@ -32,7 +32,7 @@ export const GRPC_LIMITS = {
 } as const
 
 export const GRPC_SOURCES = {
-  RESPONSE_TIME: { comparisons: NUMERIC, property: 'none', numeric: true },
+  RESPONSE_TIME: { delay: 'stretched', comparisons: NUMERIC, property: 'none', numeric: true },
   GRPC_STATUS_CODE: { comparisons: NUMERIC, property: 'none', numeric: true, range: [0, 16] },
   GRPC_HEALTHCHECK_STATUS: {
     comparisons: ['EQUALS', 'NOT_EQUALS'],

@@ -25,7 +25,10 @@ export const ICMP_LIMITS = {
 
 export const ICMP_SOURCES = {
   /** Round-trip times of the echoes that came back, in milliseconds. */
-  LATENCY: { properties: { avg: latency, min: latency, max: latency, stdDev: latency } },
+  LATENCY: {
+    delay: 'stretched',
+    properties: { avg: latency, min: latency, max: latency, stdDev: latency },
+  },
   JSON_RESPONSE: { comparisons: WITHOUT_KEYS, property: 'json-path' },
 } as const satisfies SourceRules
 

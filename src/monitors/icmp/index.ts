@@ -1,6 +1,12 @@
 // ICMP monitor: loss and round trips of echoes, and the errors of lost ones.
 import { toMicroseconds } from '../../contract/schema/duration.ts'
-import { aboutWhom, failure, type Failure, type FailureCode } from '../../contract/failure.ts'
+import {
+  aboutIn,
+  failure,
+  type Failure,
+  type FailureCode,
+  FAILURES,
+} from '../../contract/failure.ts'
 import {
   icmpRunMs,
   icmpDefinition,
@@ -178,7 +184,7 @@ function tooBusy(deadlineMs: number): Failure {
 function agentFailures(echoes: readonly { error?: { own?: Failure } }[]): Failure[] {
   const own = echoes
     .map(({ error }) => error?.own)
-    .find((one) => one !== undefined && aboutWhom(one) === 'agent')
+    .find((one) => one !== undefined && aboutIn(FAILURES, one) === 'agent')
   return own === undefined ? [] : [own]
 }
 

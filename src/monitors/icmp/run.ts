@@ -2,7 +2,7 @@
 // the replies.
 import type { Echo, EchoOwner, EchoSettings } from './echo-socket.ts'
 import type { EchoExchange } from './exchange.ts'
-import { aboutWhom } from '../../contract/failure.ts'
+import { aboutIn, FAILURES } from '../../contract/failure.ts'
 import type { SocketAddress } from '../../network/native/socket-address.ts'
 
 /** Echoes to send. */
@@ -149,7 +149,7 @@ export class EchoRun implements EchoOwner {
     if (echo.state === 'answered') {
       if (echo.index < this.#highest) this.#outOfOrder++
       else this.#highest = echo.index
-    } else if (echo.error?.own !== undefined && aboutWhom(echo.error.own) === 'agent') {
+    } else if (echo.error?.own !== undefined && aboutIn(FAILURES, echo.error.own) === 'agent') {
       // More echoes would show nothing about the target.
       this.#unsettled = 0
     }

@@ -1,10 +1,9 @@
 // Multistep monitors in the public wire form: a Playwright script of several requests, without a browser.
 import type * as z from 'zod'
 import { monitorSchema } from '../../contract/monitor.ts'
-import { scriptedFields } from '../../contract/script-fields.ts'
+import { scriptRequirements, scriptedFields } from '../../contract/script-fields.ts'
 import { defineType } from '../../contract/type/definition.ts'
 import { SCRIPT_METRICS } from '../../contract/type/metrics.ts'
-import { scriptRequirements } from '../../contract/script-fields.ts'
 
 /** Runtimes that came before there were multistep monitors. */
 const TOO_OLD: ReadonlySet<unknown> = new Set(['2022.10', '2023.02'])

@@ -73,7 +73,7 @@ export const SSL_SOURCES = {
       ocspStatus: { comparisons: SAME, targets: ['good', 'revoked', 'unknown'] },
     },
   },
-  RESPONSE_TIME: { comparisons: NUMERIC, property: 'none', numeric: true },
+  RESPONSE_TIME: { delay: 'stretched', comparisons: NUMERIC, property: 'none', numeric: true },
   JSON_RESPONSE: { comparisons: WITHOUT_KEYS, property: 'json-path' },
   TEXT_RESPONSE: { comparisons: TEXTUAL, property: 'regex' },
 } as const satisfies SourceRules

@@ -1,5 +1,5 @@
 // Probe of one address of an SSL monitor: the handshake, and the checks that follow it.
-import { aboutWhom, failure, type Failure } from '../../contract/failure.ts'
+import { aboutIn, failure, type Failure, FAILURES } from '../../contract/failure.ts'
 import type { X509Certificate } from 'node:crypto'
 import type { SecurityBaseline, SslCode } from './definition.ts'
 import { evaluateAssertions } from '../assertions/assertions.ts'
@@ -241,7 +241,7 @@ function revocationFailures({ config }: SslPlan, revocation: Revocation | undefi
     if (answer?.status !== 'unavailable' || answer.code === undefined) continue
     // A query that the agent may not make shows nothing about the target.
     const failed: Failure = { code: answer.code, message: answer.why }
-    if (aboutWhom(failed) === 'agent') return [failed]
+    if (aboutIn(FAILURES, failed) === 'agent') return [failed]
   }
   const why = answers.find((answer) => answer?.status === 'unavailable')
   const because = why?.status === 'unavailable' ? why.why : NO_SOURCE.why

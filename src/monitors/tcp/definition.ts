@@ -15,8 +15,8 @@ export const TCP_LIMITS = {
 } as const
 
 export const TCP_SOURCES = {
-  RESPONSE_DATA: { comparisons: TEXTUAL, property: 'regex' },
-  RESPONSE_TIME: { comparisons: TEXTUAL, property: 'none', numeric: true },
+  RESPONSE_DATA: { delay: 'cut-short', comparisons: TEXTUAL, property: 'regex' },
+  RESPONSE_TIME: { delay: 'stretched', comparisons: TEXTUAL, property: 'none', numeric: true },
 } as const satisfies SourceRules
 
 const pattern = z

@@ -33,7 +33,10 @@ export const TRACEROUTE_LIMITS = {
 
 export const TRACEROUTE_SOURCES = {
   /** Round-trip times of the last hop, in milliseconds. */
-  RESPONSE_TIME: { properties: { avg: time, min: time, max: time, stdDev: time } },
+  RESPONSE_TIME: {
+    delay: 'stretched',
+    properties: { avg: time, min: time, max: time, stdDev: time },
+  },
   HOP_COUNT: { comparisons: COUNTED, property: 'none', numeric: true },
   PACKET_LOSS: { comparisons: COUNTED, property: 'none', numeric: true, range: [0, 100] },
 } as const satisfies SourceRules

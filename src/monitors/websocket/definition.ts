@@ -19,9 +19,15 @@ export const WEBSOCKET_SOURCES = {
   HEADERS: { comparisons: COMPARISONS, property: 'header' },
   MESSAGE: { comparisons: TEXTUAL, property: 'regex' },
   JSON_MESSAGE: { comparisons: COMPARISONS, property: 'json-path' },
-  RESPONSE_TIME: { comparisons: NUMERIC, property: 'none', numeric: true },
-  PING_TIME: { comparisons: NUMERIC, property: 'none', numeric: true },
-  CLOSE_CODE: { comparisons: NUMERIC, property: 'none', numeric: true, range: [1000, 4999] },
+  RESPONSE_TIME: { delay: 'stretched', comparisons: NUMERIC, property: 'none', numeric: true },
+  PING_TIME: { delay: 'stretched', comparisons: NUMERIC, property: 'none', numeric: true },
+  CLOSE_CODE: {
+    delay: 'cut-short',
+    comparisons: NUMERIC,
+    property: 'none',
+    numeric: true,
+    range: [1000, 4999],
+  },
 } as const satisfies SourceRules
 
 /** Limits of WEBSOCKET monitors alone. */
@@ -36,9 +42,8 @@ export const WEBSOCKET_LIMITS = {
 
 const URL_CHARACTERS_MAX = 2048
 
-/** Error text of an invalid WebSocket address, or undefined. A variable is known at the run only. */
+/** Error text of an invalid WebSocket address, or undefined. */
 function urlProblem(text: string): string | undefined {
-  if (text.startsWith('{{')) return undefined
   if (!URL.canParse(text)) return 'not a URL; write it whole, like wss://example.com/path'
   const { protocol, hash } = new URL(text)
   if (protocol !== 'ws:' && protocol !== 'wss:') {

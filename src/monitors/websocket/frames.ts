@@ -1,6 +1,7 @@
 // Frames of RFC 6455, section 5: read from a stream of bytes in linear time, and written masked.
 import { randomBytes } from 'node:crypto'
-import { targetFailure } from '../../network/target-failure.ts'
+import { bodyBudget } from '../../network/http/body-budget.ts'
+import { TargetFailure, targetFailure } from '../../network/target-failure.ts'
 import { WEBSOCKET_LIMITS, type WebSocketCode } from './definition.ts'
 
 export const OPCODE = { continuation: 0, text: 1, binary: 2, close: 8, ping: 9, pong: 10 } as const
@@ -17,35 +18,48 @@ const HEAD_BYTES_MAX = 10
 const CONTROL_BYTES_MAX = 125
 const KNOWN: ReadonlySet<number> = new Set(Object.values(OPCODE))
 
-/** Splits a stream into frames in linear time, for any chunk sizes. */
+/**
+ * Splits a stream into frames in linear time, for any chunk sizes. Memory of payloads is reserved as they arrive.
+ */
 export class FrameReader {
+  /** Payloads of messages are dropped, and count against no limit. */
+  discardsMessages = false
   readonly #head = Buffer.alloc(HEAD_BYTES_MAX)
   #headBytes = 0
-  #payload: Buffer | undefined
-  #payloadBytes = 0
+  #missingBytes: number | undefined
+  #parts: Buffer[] = []
   #bytes = 0
   #frames = 0
+  #reservedBytes = 0
 
-  /** Adds a chunk; throws TargetFailure WEBSOCKET_PROTOCOL or WEBSOCKET_TOO_LARGE. */
-  push(chunk: Buffer): Frame[] {
-    const frames: Frame[] = []
-    let at = 0
-    while (at < chunk.length) {
-      if (this.#payload === undefined) {
-        this.#head[this.#headBytes++] = chunk[at++] as number
-        if (this.#headBytes < this.#headLength()) continue
-        this.#payload = Buffer.alloc(this.#begin())
-      }
-      const part = chunk.subarray(at, at + this.#payload.length - this.#payloadBytes)
-      part.copy(this.#payload, this.#payloadBytes)
-      this.#payloadBytes += part.length
-      at += part.length
-      if (this.#payloadBytes === this.#payload.length) frames.push(this.#end(this.#payload))
-    }
-    return frames
+  /** Releases the reserved memory. */
+  release(): void {
+    bodyBudget.release(this.#reservedBytes)
+    this.#reservedBytes = 0
+    this.#parts = []
   }
 
-  /** Bytes of the head, as far as known. */
+  /**
+   * Yields each frame as soon as it is complete; throws TargetFailure WEBSOCKET_PROTOCOL, WEBSOCKET_TOO_LARGE or
+   * RESOURCES_EXHAUSTED.
+   */
+  *push(chunk: Buffer): Generator<Frame> {
+    let at = 0
+    while (at < chunk.length) {
+      if (this.#missingBytes === undefined) {
+        this.#head[this.#headBytes++] = chunk[at++] as number
+        if (this.#headBytes < this.#headLength()) continue
+        this.#missingBytes = this.#begin()
+      }
+      const part = chunk.subarray(at, at + this.#missingBytes)
+      this.#missingBytes -= part.length
+      at += part.length
+      this.#store(part)
+      if (this.#missingBytes === 0) yield this.#end()
+    }
+  }
+
+  /** Bytes of the head, as far as they can be known. */
   #headLength(): number {
     if (this.#headBytes < 2) return 2
     const length = (this.#head[1] as number) & 0x7f
@@ -63,13 +77,7 @@ export class FrameReader {
     if (opcode >= OPCODE.close && (length > CONTROL_BYTES_MAX || first < 0x80)) {
       throw broken('sent a control frame that is split or longer than 125 bytes')
     }
-    this.#bytes += length
-    this.#frames++
-    const { webSocketBytesMax: bytesMax, webSocketFramesMax: framesMax } = WEBSOCKET_LIMITS
-    if (this.#bytes > bytesMax || this.#frames > framesMax) {
-      const message = `the target sent more than ${bytesMax} bytes or ${framesMax} frames`
-      throw targetFailure<WebSocketCode>('WEBSOCKET_TOO_LARGE', message, { bytesMax, framesMax })
-    }
+    if (!this.#isDiscarded) this.#account(length)
     return length
   }
 
@@ -83,13 +91,39 @@ export class FrameReader {
     return length
   }
 
-  #end(payload: Buffer): Frame {
+  #account(length: number): void {
+    this.#bytes += length
+    this.#frames++
+    const { webSocketBytesMax: bytesMax, webSocketFramesMax: framesMax } = WEBSOCKET_LIMITS
+    if (this.#bytes <= bytesMax && this.#frames <= framesMax) return
+    const message = `the target sent more than ${bytesMax} bytes or ${framesMax} frames`
+    throw targetFailure<WebSocketCode>('WEBSOCKET_TOO_LARGE', message, { bytesMax, framesMax })
+  }
+
+  get #isDiscarded(): boolean {
+    return this.discardsMessages && ((this.#head[0] as number) & 0x0f) < OPCODE.close
+  }
+
+  #store(part: Buffer): void {
+    if (part.length === 0 || this.#isDiscarded) return
+    if (!bodyBudget.reserve(part.length)) throw new TargetFailure(bodyBudget.exceeded())
+    this.#reservedBytes += part.length
+    this.#parts.push(part)
+  }
+
+  #end(): Frame {
     const [first] = this.#head as unknown as [number]
-    this.#payload = undefined
-    this.#payloadBytes = 0
+    const payload = joined(this.#parts)
+    this.#parts = []
+    this.#missingBytes = undefined
     this.#headBytes = 0
     return { isLast: first >= 0x80, opcode: first & 0x0f, payload }
   }
+}
+
+/** The parts as one buffer, without a copy where there is only one. */
+export function joined(parts: readonly Buffer[]): Buffer {
+  return parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts)
 }
 
 /** A whole frame as a client sends it, masked by fresh random bytes (5.3). */

@@ -7,7 +7,7 @@ import { type Context, defineMonitor } from '../monitor.ts'
 import { isDegraded, tooSlow } from '../thresholds.ts'
 import { type WebSocketCode, webSocketDefinition, type WebSocketMonitor } from './definition.ts'
 import { makePlan, type Plan } from './plan.ts'
-import { type Probe, probeWebSocket, shownMessage, textOf } from './probe.ts'
+import { type Probe, probeWebSocket, shownMessage, textOf, throwIfCancelled } from './probe.ts'
 import { webSocketSamples } from './samples.ts'
 
 /** Failures that `shouldFail` expects: the target does not open a WebSocket. */
@@ -42,6 +42,7 @@ async function runWebSocket(
   const failures = [...probe.failures]
   if (probe.statusCode !== undefined && failures.length === 0) {
     failures.push(...(await assertionFailures(plan, probe, context.signal)))
+    throwIfCancelled(context.signal)
     const slow = tooSlow(responseTimeMs, monitor)
     if (slow !== undefined) failures.push(slow)
   }
@@ -50,7 +51,9 @@ async function runWebSocket(
     : failures
   const observed = observedOf(plan, probe)
   // Without an answer to the handshake there is no time to evaluate.
-  if (probe.statusCode === undefined) return { observed, failures: left }
+  if (probe.statusCode === undefined || probe.failures.length > 0) {
+    return { observed, failures: left }
+  }
   return {
     observed,
     failures: left,
@@ -67,7 +70,13 @@ function assertionFailures(
   const text = () => (message === undefined ? '' : textOf(message))
   const sources: AssertionSources = {
     STATUS_CODE: { kind: 'value', value: () => statusCode },
-    HEADERS: { kind: 'header', value: (name) => headers?.[name.toLowerCase()]?.toString() },
+    HEADERS: {
+      kind: 'header',
+      value: (name) => {
+        const value = headers?.[name.toLowerCase()]
+        return Array.isArray(value) ? value.join(', ') : value
+      },
+    },
     MESSAGE: { kind: 'text', text },
     JSON_MESSAGE: { kind: 'json', text },
     RESPONSE_TIME: { kind: 'value', value: () => phases.totalMs },

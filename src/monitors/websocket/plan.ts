@@ -22,8 +22,8 @@ export interface Plan {
   skipSSL: boolean
   tls: TlsSettings | undefined
   assertions: readonly Assertion[]
-  /** Any status is accepted: an assertion checks it. */
-  assertsStatus: boolean
+  /** Whether a refusal is a failure. Else an assertion checks its status, and nothing needs a WebSocket. */
+  needsOpen: boolean
 }
 
 /** Plan of the monitor, or the failure that prevents its run. */
@@ -34,19 +34,20 @@ export function makePlan({ request }: WebSocketMonitor): Plan | Failure {
     request.assertions.some(({ source }) => sources.includes(source))
   const target = targetOf(request)
   const expect = request.expect ?? undefined
+  const reads = expect !== undefined || asserts('MESSAGE', 'JSON_MESSAGE')
   return {
     target,
     shownUrl: target.shownUrl.replace(/^http/, 'ws'),
     subprotocols: request.subprotocols,
     message: request.message ?? undefined,
     expect,
-    reads: expect !== undefined || asserts('MESSAGE', 'JSON_MESSAGE'),
+    reads,
     ping: request.ping,
     family: request.ipFamily,
     skipSSL: request.skipSSL,
     tls: request.tls,
     assertions: request.assertions,
-    assertsStatus: asserts('STATUS_CODE'),
+    needsOpen: !asserts('STATUS_CODE') || reads || asserts('PING_TIME', 'CLOSE_CODE'),
   }
 }
 

@@ -5,7 +5,7 @@ import type { Socket } from 'node:net'
 import type { Failure } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { peerPlace } from '../../network/connect-errors.ts'
-import { DeadlineReached } from '../../network/deadline.ts'
+import { DeadlineReached, isDeadline } from '../../network/deadline.ts'
 import type { Family, Progress } from '../../network/dial.ts'
 import { type Answer, exchange } from '../../network/http/exchange.ts'
 import { emptyBody, releaseBody } from '../../network/http/body.ts'
@@ -15,7 +15,7 @@ import { endOfMatch } from '../assertions/assertions.ts'
 import { excerptOf } from '../assertions/comparison.ts'
 import type { Context } from '../monitor.ts'
 import type { WebSocketCode } from './definition.ts'
-import { Link, type Message } from './link.ts'
+import { type Message, WebSocketConnection } from './connection.ts'
 import type { Plan } from './plan.ts'
 
 /**
@@ -68,18 +68,18 @@ export async function probeWebSocket(plan: Plan, context: Context): Promise<Prob
   const probe: Probe = { phases: { totalMs: 0 }, messages: 0, failures: [] }
   const startedAt = performance.now()
   const running: Running = { plan, context, probe, progress: { phase: 'dns' } }
-  let link: Link | undefined
+  let open: WebSocketConnection | undefined
   try {
     const { socket, where } = await connect(running)
-    link = await open(running, socket, where)
-    if (link !== undefined) await converse(running, link)
+    open = await shakeHands(running, socket, where)
+    if (open !== undefined) await converse(running, open)
   } catch (error) {
     probe.failures.push(failureOf(error, running.progress))
+    probe.phases.totalMs = performance.now() - startedAt
   } finally {
-    link?.destroy()
+    open?.destroy()
   }
-  if (link !== undefined) noteClosing(probe, link)
-  probe.phases.totalMs ||= performance.now() - startedAt
+  if (open !== undefined) noteClosing(probe, open)
   return probe
 }
 
@@ -117,11 +117,11 @@ function sumOf({ dnsMs = 0, connectMs = 0, proxyMs = 0, tlsMs = 0, ...later }: P
 }
 
 /** The opening handshake (RFC 6455, 4.1); undefined where its status is not 101 and an assertion speaks of it. */
-async function open(
+async function shakeHands(
   { plan, context, probe, progress }: Running,
   socket: Socket,
   where: string,
-): Promise<Link | undefined> {
+): Promise<WebSocketConnection | undefined> {
   const { target } = plan
   const { signal } = context
   const key = randomBytes(16).toString('base64')
@@ -142,10 +142,14 @@ async function open(
   const response = answer.response as IncomingMessage
   probe.statusCode = response.statusCode as number
   probe.headers = response.headers
-  probe.phases.handshakeMs = answer.firstByteMs ?? 0
+  probe.phases.handshakeMs = (answer.firstByteMs ?? 0) + (answer.downloadMs ?? 0)
   probe.phases.totalMs = sumOf(probe.phases)
   if (answer.upgradedHead === undefined) {
-    if (plan.assertsStatus) return undefined
+    if (response.statusCode === 101) {
+      const message = `${where} switched protocols without the headers Connection and Upgrade`
+      throw targetFailure<WebSocketCode>('WEBSOCKET_HANDSHAKE', message)
+    }
+    if (!plan.needsOpen) return undefined
     const message = `${where} answered the handshake with ${response.statusCode}, not with 101`
     throw targetFailure<WebSocketCode>('WEBSOCKET_REFUSED', message, {
       statusCode: response.statusCode,
@@ -158,7 +162,7 @@ async function open(
   }
   const { 'sec-websocket-protocol': subprotocol } = response.headers
   if (subprotocol !== undefined) probe.subprotocol = subprotocol
-  return new Link(socket, answer.upgradedHead, where, signal)
+  return new WebSocketConnection(socket, answer.upgradedHead, where, signal)
 }
 
 const GUID = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11'
@@ -184,38 +188,49 @@ function handshakeProblem(
   return undefined
 }
 
-async function converse(running: Running, link: Link): Promise<void> {
+async function converse(running: Running, open: WebSocketConnection): Promise<void> {
   const { plan, probe, progress } = running
   progress.phase = 'download'
   const openedAt = performance.now()
-  if (plan.message !== undefined) link.send(plan.message)
+  if (plan.message !== undefined) open.send(plan.message)
   if (plan.reads) {
-    await readExpected(running, link)
-    probe.phases.messageMs = performance.now() - openedAt
+    const { receivedAt } = await readExpected(running, open)
+    // It may have come together with the handshake.
+    probe.phases.messageMs = Math.max(0, receivedAt - openedAt)
     probe.phases.totalMs = sumOf(probe.phases)
   }
+  open.discardMessages()
   if (plan.ping) {
     const sentAt = performance.now()
-    await orTimedOut('WEBSOCKET_PING', 'the ping was not answered', link.ping())
-    probe.phases.pingMs = performance.now() - sentAt
+    const pongAt = await orTimedOut('WEBSOCKET_PING', 'the ping was not answered', open.ping())
+    probe.phases.pingMs = pongAt - sentAt
   }
-  await link.close()
+  try {
+    await open.close()
+  } catch (error) {
+    // A target that has not answered our close by the deadline has done all that was asked of it.
+    if (!(error instanceof DeadlineReached)) throw error
+  }
 }
 
 /** Reads until a message matches; without a pattern the first one does. */
-async function readExpected({ plan, context, probe }: Running, link: Link): Promise<void> {
+async function readExpected(
+  { plan, context, probe }: Running,
+  open: WebSocketConnection,
+): Promise<Message> {
   const { expect } = plan
   const what = () =>
     probe.message === undefined
       ? 'no message came'
       : `no message matched ${expect ?? ''}; the last was ${excerptOf(textOf(probe.message), 200)}`
   for (;;) {
-    const message = await orTimedOut('WEBSOCKET_EXPECT', what, link.next())
+    const message = await orTimedOut('WEBSOCKET_EXPECT', what, open.next())
     probe.message = message
-    if (expect === undefined) return
+    if (expect === undefined) return message
     const end = await endOfMatch(expect, textOf(message), context.signal)
+    throwIfCancelled(context.signal)
     if (typeof end !== 'number') throw new TargetFailure(end)
-    if (end >= 0) return
+    if (end >= 0) return message
   }
 }
 
@@ -236,6 +251,11 @@ async function orTimedOut<T>(
   }
 }
 
+/** What ran meanwhile reports a cancellation as a failure; a monitor rejects. */
+export function throwIfCancelled(signal: AbortSignal): void {
+  if (signal.aborted && !isDeadline(signal)) throw signal.reason
+}
+
 /** A message as text; bytes that are not UTF-8 become replacement characters. */
 export function textOf({ payload }: Message): string {
   return payload.toString('utf8')
@@ -249,7 +269,7 @@ export function shownMessage(message: Message) {
   return { type, data, bytes: payload.length, truncated: payload.length > shown.length }
 }
 
-function noteClosing(probe: Probe, { messages, closing }: Link): void {
+function noteClosing(probe: Probe, { messages, closing }: WebSocketConnection): void {
   probe.messages = messages
   if (closing?.code !== undefined) probe.closeCode = closing.code
   if (closing !== undefined && closing.reason !== '') probe.closeReason = closing.reason

@@ -144,7 +144,7 @@ class Exchange {
     if (outgoing.headers.some((name, at) => at % 2 === 0 && /^upgrade$/i.test(name))) {
       this.#firstByte()
       answer.response = response
-      answer.firstByteMs = this.#firstByteAt - (this.#sentAt || this.#firstByteAt)
+      answer.firstByteMs = Math.max(0, this.#firstByteAt - (this.#sentAt || this.#firstByteAt))
       if (options.keepsUpgraded === true) answer.upgradedHead = head
       this.#settle()
     } else {

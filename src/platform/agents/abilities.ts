@@ -2,6 +2,7 @@
 import type { AgentFacts } from '../../contract/protocol/agent-protocol.ts'
 import { RUNTIMES } from '../../contract/runtimes.ts'
 import { type Manifest, manifestFor, MANIFESTS } from '../../contract/versions.ts'
+import { DEFINITIONS } from '../../monitors/definitions.ts'
 import { abilityNames } from './assignment.ts'
 import { ApiError } from '../http/errors.ts'
 
@@ -24,7 +25,8 @@ export function manifestOf({ version }: AgentFacts): Manifest {
 export function abilitiesOf(agent: AgentFacts, manifest: Manifest): string[] {
   const types = new Set(manifest.images[agent.image] ?? manifest.checkTypes)
   // A type that no version has yet is for the agent to know.
-  const isAble = (type: string) => types.has(type) || !RELEASED_TYPES.has(type)
+  const isAble = (type: string) =>
+    types.has(type) || (DEFINITIONS.has(type) && !RELEASED_TYPES.has(type))
   const engines = new Set(manifest.engines)
   const names = abilityNames({
     checkTypes: agent.checkTypes.filter(isAble),

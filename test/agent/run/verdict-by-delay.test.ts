@@ -11,6 +11,7 @@ const timedOut = (code: string, details = {}) => failure<string>(code, 'x', deta
 
 test.each([
   [asserted('RESPONSE_TIME', 'LESS_THAN', '600'), true],
+  [asserted('PING_TIME', 'LESS_THAN', '600'), true],
   [asserted('LATENCY', 'LESS_THAN', '600'), true],
   [asserted('RESPONSE_TIME', 'LESS_THAN', '800'), false],
   [asserted('RESPONSE_TIME', 'GREATER_THAN', '100'), false],

@@ -65,13 +65,13 @@ test('secrets come from the environment, and a monitor with a missing one is not
   const wants = (name: string) => `if (process.env.${name} !== 'value-1') throw new Error('bad')`
   const complete = await add('Complete', { runtimeId, script: wants('ACCOUNT_TOKEN') })
   const environmentVariables = [secret('OWN_TOKEN', 'kept-2')]
-  const incomplete = await add('Lacking', { runtimeId, environmentVariables })
+  const incomplete = await add('Incomplete', { runtimeId, environmentVariables })
   const file = join(temporaryFolder(), 'secrets.env')
   writeFileSync(file, 'ACCOUNT_TOKEN=value-1\n')
   const { code, stdout, stderr } = await migrate(['--env-file', file, '--apply'])
   expect({ code, stderr }).toEqual({ code: 1, stderr: '' })
-  expect(stdout).toMatch(/agrees +Told +MULTI_STEP +passed .*passed/)
-  expect(stdout).toMatch(/not run +Lacking/)
+  expect(stdout).toMatch(/agrees +Complete +MULTI_STEP +passed .*passed/)
+  expect(stdout).toMatch(/not run +Incomplete/)
   expect(stdout).toContain('set OWN_TOKEN or OWN_TOKEN_FILE in the environment')
   expect(stdout).not.toContain('value-1')
   expect([await ownOf(complete), await ownOf(incomplete)]).toEqual(['2026.04', '2024.09'])

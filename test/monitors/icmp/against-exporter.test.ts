@@ -2,7 +2,7 @@
 // family and hop limit. Facts that only one column shows have no metric in the exporter.
 import { execFileSync } from 'node:child_process'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { aboutWhom } from '../../../src/contract/failure.ts'
+import { aboutWhom } from '../../../src/monitors/definitions.ts'
 import { icmp } from '../../../src/monitors/icmp/index.ts'
 import type { Sample } from '../../../src/contract/observation.ts'
 import { startExporter, type Exporter } from '../../support/monitors/blackbox-exporter.ts'

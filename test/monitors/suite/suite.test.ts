@@ -3,7 +3,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { aboutWhom } from '../../../src/contract/failure.ts'
+import { aboutWhom } from '../../../src/monitors/definitions.ts'
 import { MONITOR_TYPES } from '../../../src/monitors/registry.ts'
 import { DeadlineReached } from '../../../src/network/deadline.ts'
 import { freePort } from '../../support/network/nginx.ts'

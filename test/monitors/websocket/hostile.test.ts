@@ -2,6 +2,7 @@
 // with bounded memory.
 import { describe, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/contract/versions.ts'
+import { bodyBudget } from '../../../src/network/http/body-budget.ts'
 import { WEBSOCKET_LIMITS } from '../../../src/monitors/websocket/definition.ts'
 import { FrameReader, OPCODE } from '../../../src/monitors/websocket/frames.ts'
 import { websocket } from '../../../src/monitors/websocket/index.ts'
@@ -119,9 +120,9 @@ describe('what ends too early or never', () => {
     expect(failures[0]).toMatchObject({ code: 'WEBSOCKET_CLOSED', details: { closeCode: null } })
   })
 
-  test('an end of the connection', async () => {
+  test('an end of the connection without a close frame', async () => {
     const { codes } = await against(onOpen(({ socket }) => void socket.end()))
-    expect(codes).toEqual(['WEBSOCKET_CLOSED'])
+    expect(codes).toEqual(['CONNECTION_CLOSED'])
   })
 
   test('an expected message that never comes', async () => {
@@ -161,12 +162,50 @@ describe('what ends too early or never', () => {
     expect((await against(behaviour, { expect: null }, 300)).codes).toEqual(['WEBSOCKET_PING'])
   })
 
-  test('a close without an answer costs a second and no verdict', async () => {
+  test.each([5000, 300])('a close without an answer costs no verdict in %i ms', async (maxMs) => {
     const behaviour: Behaviour = { onControl: (_, opcode) => opcode !== OPCODE.close }
-    const { codes, observed } = await against(behaviour, { expect: null })
+    const { codes, observed } = await against(behaviour, { expect: null }, maxMs)
     expect(codes).toEqual([])
     expect(observed).not.toHaveProperty('closeCode')
   })
+})
+
+describe('several frames in one segment are taken in their order', () => {
+  test('what follows a close frame is ignored', async () => {
+    const close = frameOf(0x88, Buffer.from([0x03, 0xf3]))
+    const { codes, failures } = await against(
+      onOpen(({ socket }) => void socket.write(Buffer.concat([close, frameOf(0xc1, 'x')]))),
+    )
+    expect(codes).toEqual(['WEBSOCKET_CLOSED'])
+    expect(failures[0]?.details).toEqual({ closeCode: 1011 })
+  })
+
+  test('the expected message counts before a rule that is broken behind it, which is named too', async () => {
+    const { codes, observed } = await against(
+      onOpen(
+        ({ socket }) => void socket.write(Buffer.concat([frameOf(0x81, 'x'), frameOf(0xc1, 'y')])),
+      ),
+      { expect: 'x' },
+    )
+    expect(codes).toEqual(['WEBSOCKET_PROTOCOL'])
+    expect(observed['message']).toMatchObject({ data: 'x' })
+  })
+})
+
+test('a feed that nobody reads may be as long as it likes', async () => {
+  const { codes, observed } = await against(
+    onOpen((peer) => {
+      for (let n = 0; n < 6; n++) peer.send('a'.repeat(1_000_000))
+    }),
+    { expect: null },
+  )
+  expect([codes, observed['messages']]).toEqual([[], 6])
+})
+
+test('after a run no memory is reserved', async () => {
+  const before = bodyBudget.usedBytes
+  await against({ onMessage: (peer, text) => peer.send(text) }, { message: 'x', expect: 'x' })
+  expect(bodyBudget.usedBytes).toBe(before)
 })
 
 test('a cancelled run rejects at once and lets go of the connection', async () => {
@@ -195,7 +234,7 @@ test('frames are the same however the stream is cut', () => {
     frameOf(0x89, ''),
     frameOf(0x80, Buffer.alloc(70_000, 9)),
   ])
-  const whole = new FrameReader().push(stream)
+  const whole = [...new FrameReader().push(stream)]
   expect(whole.map(({ opcode, payload }) => [opcode, payload.length])).toEqual([
     [1, 5],
     [2, 300],

@@ -209,6 +209,16 @@ describe('assertions', () => {
   })
 })
 
+test('a status that an assertion expects does not excuse a message that is missing', async () => {
+  await using server = await startWebSocketServer({}, { refuse: 404 })
+  const { codes } = await run({
+    url: `ws://${server.authority}/`,
+    expect: 'x',
+    assertions: [assertion('STATUS_CODE', 'NOT_EQUALS', '503')],
+  })
+  expect(codes).toEqual(['WEBSOCKET_REFUSED'])
+})
+
 describe('a target that does not open one', () => {
   test.each([403, 426, 503])('refuses with %i', async (status) => {
     await using server = await startWebSocketServer({}, { refuse: status })
@@ -231,6 +241,8 @@ describe('a target that does not open one', () => {
   test.each<[string, Record<string, string | null>]>([
     ['a wrong accept', { 'Sec-WebSocket-Accept': 'AAAA' }],
     ['no accept', { 'Sec-WebSocket-Accept': null }],
+    ['no Connection', { Connection: null }],
+    ['no Upgrade', { Upgrade: null }],
     ['another protocol', { Upgrade: 'h2c' }],
     ['an extension', { 'Sec-WebSocket-Extensions': 'permessage-deflate' }],
     ['a subprotocol that nobody offered', { 'Sec-WebSocket-Protocol': 'chat' }],

@@ -5,12 +5,14 @@ import type { Socket } from 'node:net'
 import { connectionFailure } from '../../network/connect-errors.ts'
 import { TargetFailure, targetFailure } from '../../network/target-failure.ts'
 import { WEBSOCKET_LIMITS, type WebSocketCode } from './definition.ts'
-import { broken, type Frame, FrameReader, maskedFrame, OPCODE } from './frames.ts'
+import { broken, type Frame, FrameReader, joined, maskedFrame, OPCODE } from './frames.ts'
 
 /** A whole message of the target. */
 export interface Message {
   type: 'text' | 'binary'
   payload: Buffer
+  /** By performance.now(). */
+  receivedAt: number
 }
 
 /** How the target closed; without a code where its frame had none (RFC 6455, 7.1.5). */
@@ -20,7 +22,7 @@ export interface Closing {
 }
 
 /** One reader waits at a time. All waits reject with the signal's reason once it is aborted. */
-export class Link {
+export class WebSocketConnection {
   /** Received messages, including those already read. */
   messages = 0
   /** The close frame of the target. */
@@ -34,6 +36,7 @@ export class Link {
   #error: TargetFailure | undefined
   #isEnded = false
   #awaitedPong: Buffer | undefined
+  #pongAt = 0
   #wake: (() => void) | undefined
 
   /** Becomes the owner of a paused socket; `head` was received with the handshake. `where` names the target. */
@@ -48,37 +51,52 @@ export class Link {
     socket.resume()
   }
 
-  /** Sends a message of text. */
+  /** Sends a message of text, unless the target has closed. */
   send(text: string): void {
-    this.#write(OPCODE.text, Buffer.from(text))
+    if (!this.#isOver()) this.#write(OPCODE.text, Buffer.from(text))
   }
 
-  /** The next message. Rejects with WEBSOCKET_CLOSED, WEBSOCKET_PROTOCOL, WEBSOCKET_TOO_LARGE, CONNECTION_…. */
+  /**
+   * The next message. Rejects with WEBSOCKET_CLOSED, WEBSOCKET_PROTOCOL, WEBSOCKET_TOO_LARGE, RESOURCES_EXHAUSTED,
+   * CONNECTION_….
+   */
   async next(): Promise<Message> {
     await this.#until(() => this.#unread.length > 0)
     return this.#unread.shift() as Message
   }
 
-  /** Sends a ping and waits for its answer; rejects like `next`. */
-  async ping(): Promise<void> {
-    const payload = randomBytes(8)
-    this.#awaitedPong = payload
-    this.#write(OPCODE.ping, payload)
-    await this.#until(() => this.#awaitedPong === undefined)
+  /** From now on messages are counted and dropped. */
+  discardMessages(): void {
+    this.#reader.discardsMessages = true
   }
 
-  /** Closes with 1000 and waits a moment for the target's own close. Rejects with the signal's reason alone. */
+  /** Sends a ping and waits for its answer; the time of the answer, by performance.now(). Rejects like `next`. */
+  async ping(): Promise<number> {
+    const payload = randomBytes(8)
+    this.#awaitedPong = payload
+    if (!this.#isOver()) this.#write(OPCODE.ping, payload)
+    await this.#until(() => this.#awaitedPong === undefined)
+    return this.#pongAt
+  }
+
+  /**
+   * Closes with 1000 and waits a moment for the target's own close. Rejects with WEBSOCKET_PROTOCOL where the target
+   * broke a rule meanwhile, and with the signal's reason.
+   */
   async close(): Promise<void> {
-    if (this.closing === undefined && !this.#isOver()) {
+    if (!this.#isOver()) {
       this.#write(OPCODE.close, Buffer.from([0x03, 0xe8]))
       await this.#sleep(WEBSOCKET_LIMITS.webSocketCloseMsMax, () => this.closing !== undefined)
     }
+    // A connection that breaks while both sides close fails nothing.
+    if (this.#error?.failure.code.startsWith('WEBSOCKET_') === true) throw this.#error
   }
 
-  /** Closes the socket. */
+  /** Closes the socket and releases what was read. */
   destroy(): void {
     this.#signal.removeEventListener('abort', this.#notify)
     this.#socket.off('data', this.#onData).destroy()
+    this.#reader.release()
   }
 
   async #until(isThere: () => boolean): Promise<void> {
@@ -109,10 +127,13 @@ export class Link {
   }
 
   #closed(): TargetFailure {
-    const { code, reason = '' } = this.closing ?? {}
-    const said = this.closing === undefined ? 'without a close frame' : `with ${code ?? 'no code'}`
+    if (this.closing === undefined) {
+      const message = `${this.#where} ended the connection without closing the WebSocket`
+      return targetFailure('CONNECTION_CLOSED', message)
+    }
+    const { code, reason } = this.closing
     const why = reason === '' ? '' : `: ${reason}`
-    const message = `${this.#where} closed the WebSocket ${said}${why}`
+    const message = `${this.#where} closed the WebSocket with ${code ?? 'no code'}${why}`
     return targetFailure<WebSocketCode>('WEBSOCKET_CLOSED', message, { closeCode: code ?? null })
   }
 
@@ -125,7 +146,11 @@ export class Link {
   readonly #onData = (chunk: Buffer) => {
     if (this.#isOver()) return
     try {
-      for (const frame of this.#reader.push(chunk)) this.#onFrame(frame)
+      for (const frame of this.#reader.push(chunk)) {
+        this.#onFrame(frame)
+        // What follows a close frame is ignored (RFC 6455, 5.5.1).
+        if (this.closing !== undefined) break
+      }
     } catch (error) {
       this.#error = error as TargetFailure
       this.#socket.destroy()
@@ -145,11 +170,11 @@ export class Link {
 
   #onFrame(frame: Frame): void {
     const { opcode, payload } = frame
-    // Data after a close frame is ignored (5.5.1).
-    if (this.closing !== undefined) return
     if (opcode === OPCODE.ping) this.#write(OPCODE.pong, payload)
     else if (opcode === OPCODE.pong) {
-      if (this.#awaitedPong?.equals(payload)) this.#awaitedPong = undefined
+      if (this.#awaitedPong?.equals(payload) !== true) return
+      this.#awaitedPong = undefined
+      this.#pongAt = performance.now()
     } else if (opcode === OPCODE.close) {
       this.closing = closingOf(payload)
       this.#write(OPCODE.close, payload.subarray(0, 2))
@@ -163,12 +188,13 @@ export class Link {
     this.#parts ??= { opcode, payloads: [] }
     this.#parts.payloads.push(payload)
     if (!isLast) return
-    const whole = Buffer.concat(this.#parts.payloads)
+    const whole = joined(this.#parts.payloads)
     const type = this.#parts.opcode === OPCODE.text ? 'text' : 'binary'
     this.#parts = undefined
     if (type === 'text' && !isUtf8(whole)) throw broken('sent a text that is not UTF-8')
     this.messages++
-    this.#unread.push({ type, payload: whole })
+    if (this.#reader.discardsMessages) return
+    this.#unread.push({ type, payload: whole, receivedAt: performance.now() })
   }
 }
 
