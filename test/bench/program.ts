@@ -2,7 +2,8 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { dirname } from 'node:path'
-import { answers, freePort } from '../support/network/nginx.ts'
+import { freePort } from '../support/network/free-port.ts'
+import { answers } from '../support/network/nginx.ts'
 import type { LoadResult } from './load-check.ts'
 import { LOGS_RESULTS, onResultLine } from './result-lines.ts'
 

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { missing } from '../support/needs.ts'
-import { freePort } from '../support/network/nginx.ts'
+import { freePort } from '../support/network/free-port.ts'
 import { startPlatform, type StartedPlatform } from '../support/platform/platform-process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 

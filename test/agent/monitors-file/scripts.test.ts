@@ -64,7 +64,7 @@ describe('a script by its path', () => {
 test.each([
   ['an empty file', '    setupScriptPath: empty.js', 'empty.js: the file is empty'],
   ['a script that is not there', '    setupScriptPath: nowhere.js', 'nowhere.js'],
-  ['a snippet', '    tearDownSnippetId: 7', 'no snippets'],
+  ['a snippet', '    tearDownSnippetId: 7', 'snippets are not supported'],
 ])('%s is a problem', async (_, lines, expected) => {
   file('empty.js', ' \n')
   const found = await problems(monitor(lines))

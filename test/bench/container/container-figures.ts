@@ -2,7 +2,8 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { engine } from '../../support/container/container-engine.ts'
-import { answers, freePort } from '../../support/network/nginx.ts'
+import { freePort } from '../../support/network/free-port.ts'
+import { answers } from '../../support/network/nginx.ts'
 
 const run = promisify(execFile)
 

@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest'
 import { aboutWhom } from '../../../src/monitors/definitions.ts'
 import { MONITOR_TYPES } from '../../../src/monitors/registry.ts'
 import { DeadlineReached } from '../../../src/network/deadline.ts'
-import { freePort } from '../../support/network/nginx.ts'
+import { freePort } from '../../support/network/free-port.ts'
 import { testContext } from '../../support/monitors/monitor-context.ts'
 import { runFolder, suiteHost, suiteProject } from '../../support/suites/suite-runs.ts'
 

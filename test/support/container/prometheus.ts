@@ -5,7 +5,8 @@ import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse, stringify } from 'yaml'
-import { answers, freePort } from '../network/nginx.ts'
+import { freePort } from '../network/free-port.ts'
+import { answers } from '../network/nginx.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 
 const SETTINGS = join(import.meta.dirname, '../../../docker/prometheus.yml')

@@ -2,7 +2,7 @@
 // package's and Debian's. Runs in vitest's own process, separate from the tests.
 import { chmodSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
-import { type AddressInfo, createServer as createTcpServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestProject } from 'vitest/node'
@@ -16,6 +16,7 @@ import { PostgresProcess } from '../../../src/database/embedded/process.ts'
 import { choosePostgresUser } from '../../../src/database/embedded/user.ts'
 import { openDatabase } from '../../../src/database/database.ts'
 import { migrate } from '../../../src/database/migrate.ts'
+import { freePort } from '../network/free-port.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -156,18 +157,6 @@ export function debianMajors(): number[] {
   } catch {
     return []
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createTcpServer()
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve)
-  })
-  const { port } = server.address() as AddressInfo
-  await new Promise((resolve) => {
-    server.close(resolve)
-  })
-  return port
 }
 
 async function listen(server: Server): Promise<string> {

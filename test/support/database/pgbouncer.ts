@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { freePort } from '../network/nginx.ts'
+import { freePort } from '../network/free-port.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 
 /** A running pooler. */

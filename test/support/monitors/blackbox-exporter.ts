@@ -6,7 +6,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { Agent, get } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { answers, freePort } from '../network/nginx.ts'
+import { freePort } from '../network/free-port.ts'
+import { answers } from '../network/nginx.ts'
 
 /** A running exporter. */
 export interface Exporter {

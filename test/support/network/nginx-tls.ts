@@ -3,7 +3,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { KeyPair } from './certificates.ts'
-import { freePort, type Nginx, startNginx } from './nginx.ts'
+import { freePort } from './free-port.ts'
+import { type Nginx, startNginx } from './nginx.ts'
 
 /** Starts it; `version` as nginx names it, `TLSv1.3`. */
 export async function startTlsNginx(

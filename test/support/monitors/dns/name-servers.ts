@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { KeyPair } from '../../network/certificates.ts'
-import { freePort } from '../../network/nginx.ts'
+import { freePort } from '../../network/free-port.ts'
 
 /** A running name server. */
 export interface NameServer extends AsyncDisposable {
