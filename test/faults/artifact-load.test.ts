@@ -92,7 +92,9 @@ test('a file over the limit is left out, with its name and size', async () => {
   const { result, artifacts } = await scene.finished(monitorId, await scene.ask(monitorId))
   const bytes = 151 * MEBIBYTE
   expect(result?.observed?.['artifactsLeftOut']).toEqual([
-    expect.stringContaining(`it has ${bytes} bytes, more than the limit of ${LIMITS.artifactBytesMax}`),
+    expect.stringContaining(
+      `it has ${bytes} bytes, more than the limit of ${LIMITS.artifactBytesMax}`,
+    ),
   ])
   expect(JSON.stringify(result?.observed)).toContain('of-151')
   expect(artifacts.filter((one) => one.name.startsWith('of-151'))).toEqual([])
