@@ -1,6 +1,7 @@
 // Prometheus samples of a DNS observation, under blackbox_exporter's names where it has them.
 import type { DnsObserved } from './run.ts'
 import type { Sample } from '../../contract/observation.ts'
+import { connectionSamples } from '../metrics/connection-samples.ts'
 import { tlsSamples } from '../metrics/tls-samples.ts'
 
 /** The samples of one observation, as `observed` of a DNS monitor has it. */
@@ -12,17 +13,7 @@ export function dnsSamples(observed: Record<string, unknown>): Sample[] {
     { name: 'probe_dns_authority_rrs', value: counts?.authorities ?? 0 },
     { name: 'probe_dns_additional_rrs', value: counts?.additionals ?? 0 },
   ]
-  if (family !== undefined) {
-    samples.push({ name: 'probe_ip_protocol', value: family === 'IPv6' ? 6 : 4 })
-  }
-  if (phases !== undefined) {
-    samples.push({ name: 'probe_dns_lookup_time_seconds', value: (phases.dnsMs ?? 0) / 1000 })
-    for (const [name, ms] of Object.entries(phases) as [string, number][]) {
-      if (name === 'totalMs') continue
-      const labels = { phase: PHASES[name] ?? name }
-      samples.push({ name: 'probe_dns_duration_seconds', value: ms / 1000, labels })
-    }
-  }
+  samples.push(...connectionSamples('probe_dns_duration_seconds', { family, phases }, PHASES))
   const serial = recordType === 'SOA' ? serialOf(response) : undefined
   if (serial !== undefined) samples.push({ name: 'probe_dns_serial', value: serial })
   if (tls !== undefined) samples.push(...tlsSamples(tls))

@@ -1,6 +1,7 @@
 // Prometheus samples of an SSL observation, under blackbox_exporter's names where it has them.
 import { isIP } from 'node:net'
 import type { Sample } from '../../contract/observation.ts'
+import { connectionSamples } from '../metrics/connection-samples.ts'
 import type { ConnectionFacts, SslProbe } from './report.ts'
 
 const PHASES: Record<string, string> = {
@@ -18,18 +19,8 @@ const OCSP: Record<string, number> = { good: 0, revoked: 1, unknown: 2 }
 export function sslSamples(observed: Record<string, unknown>): Sample[] {
   const { phases, family, connection, certificate, chain } = observed as Partial<SslProbe>
   const samples: Sample[] = []
-  if (family !== undefined) {
-    samples.push({ name: 'probe_ip_protocol', value: family === 'IPv6' ? 6 : 4 })
-  }
-  if (phases !== undefined) {
-    samples.push({ name: 'probe_dns_lookup_time_seconds', value: (phases.dnsMs ?? 0) / 1000 })
-    for (const [name, ms] of Object.entries(phases)) {
-      const phase = PHASES[name]
-      if (phase === undefined) continue
-      samples.push({ name: 'probe_ssl_duration_seconds', value: ms / 1000, labels: { phase } })
-    }
-  }
-  if (connection !== undefined) samples.push(...connectionSamples(connection))
+  samples.push(...connectionSamples('probe_ssl_duration_seconds', { family, phases }, PHASES))
+  if (connection !== undefined) samples.push(...handshakeSamples(connection))
   if (certificate === undefined || chain === undefined) return samples
   const seconds = (iso: string) => Date.parse(iso) / 1000
   samples.push(
@@ -54,7 +45,7 @@ function goName(name: string): string {
   return name.split(', ').toReversed().join(',')
 }
 
-function connectionSamples(facts: ConnectionFacts): Sample[] {
+function handshakeSamples(facts: ConnectionFacts): Sample[] {
   const yes = (is: boolean) => (is ? 1 : 0)
   const samples: Sample[] = [
     {

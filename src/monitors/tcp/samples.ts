@@ -1,5 +1,6 @@
 // Prometheus samples of a TCP observation, under blackbox_exporter's names where it has them.
 import type { Sample } from '../../contract/observation.ts'
+import { connectionSamples } from '../metrics/connection-samples.ts'
 import type { Probe } from './connection.ts'
 import { tlsSamples } from '../metrics/tls-samples.ts'
 
@@ -9,17 +10,7 @@ export function tcpSamples(observed: Record<string, unknown>): Sample[] {
   const samples: Sample[] = [
     { name: 'probe_failed_due_to_regex', value: failedDueToRegex === true ? 1 : 0 },
   ]
-  if (family !== undefined) {
-    samples.push({ name: 'probe_ip_protocol', value: family === 'IPv6' ? 6 : 4 })
-  }
-  if (phases !== undefined) {
-    samples.push({ name: 'probe_dns_lookup_time_seconds', value: (phases.dnsMs ?? 0) / 1000 })
-    for (const [name, ms] of Object.entries(phases)) {
-      if (name === 'totalMs') continue
-      const labels = { phase: PHASES[name] ?? name }
-      samples.push({ name: 'probe_tcp_duration_seconds', value: ms / 1000, labels })
-    }
-  }
+  samples.push(...connectionSamples('probe_tcp_duration_seconds', { family, phases }, PHASES))
   if (tls !== undefined) samples.push(...tlsSamples(tls))
   return samples
 }

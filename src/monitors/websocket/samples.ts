@@ -1,5 +1,6 @@
 // Prometheus samples of a WebSocket observation.
 import type { Sample } from '../../contract/observation.ts'
+import { connectionSamples } from '../metrics/connection-samples.ts'
 import { tlsSamples } from '../metrics/tls-samples.ts'
 import type { Probe } from './probe.ts'
 
@@ -21,20 +22,6 @@ export function webSocketSamples(observed: Record<string, unknown>): Sample[] {
     { name: 'probe_websocket_messages', value: messages },
     { name: 'probe_websocket_ssl', value: tls === undefined ? 0 : 1 },
   ]
-  if (family !== undefined) {
-    samples.push({ name: 'probe_ip_protocol', value: family === 'IPv6' ? 6 : 4 })
-  }
-  if (phases !== undefined) {
-    samples.push({ name: 'probe_dns_lookup_time_seconds', value: (phases.dnsMs ?? 0) / 1000 })
-    for (const [name, ms] of Object.entries(phases)) {
-      const phase = PHASES[name]
-      if (phase === undefined) continue
-      samples.push({
-        name: 'probe_websocket_duration_seconds',
-        value: ms / 1000,
-        labels: { phase },
-      })
-    }
-  }
+  samples.push(...connectionSamples('probe_websocket_duration_seconds', { family, phases }, PHASES))
   return tls === undefined ? samples : [...samples, ...tlsSamples(tls)]
 }
