@@ -1,7 +1,7 @@
 // URL and API monitors in the public wire form.
 import * as z from 'zod'
 import { assertionsSchema, COMPARISONS, NUMERIC, type SourceRules } from './assertion.ts'
-import { monitorSchema, Pair, responseTimes } from './monitor.ts'
+import { BasicAuth, monitorSchema, Pair, responseTimes } from './monitor.ts'
 import { counted } from './schema/amounts.ts'
 import { NoSnippet, ScriptDependencies, ScriptPath, ScriptText } from './script-fields.ts'
 import { TlsSettings } from './tls.ts'
@@ -70,10 +70,7 @@ export const ApiRequest = z.strictObject({
   bodyType: z.enum(['JSON', 'FORM', 'RAW', 'GRAPHQL', 'NONE']).default('NONE'),
   headers: z.array(Pair).max(200).default([]),
   queryParameters: z.array(Pair).max(200).default([]),
-  basicAuth: z
-    .strictObject({ username: z.string().default(''), password: z.string().default('') })
-    .nullable()
-    .optional(),
+  basicAuth: BasicAuth,
   assertions: assertionsSchema(API_SOURCES),
 })
 export type ApiRequest = z.infer<typeof ApiRequest>

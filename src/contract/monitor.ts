@@ -36,6 +36,12 @@ export const Pair = z.strictObject({
   locked: z.boolean().default(false),
 })
 
+/** Credentials of Basic authentication (RFC 7617); empty ones are none. */
+export const BasicAuth = z
+  .strictObject({ username: z.string().default(''), password: z.string().default('') })
+  .nullable()
+  .optional()
+
 /** The incident that an alert of the monitor opens. */
 export const TriggerIncident = z.strictObject({
   serviceId: z.union([z.guid(), Reference]),

@@ -3,7 +3,14 @@
 import * as z from 'zod'
 import { type Assertion, assertionsSchema } from '../assertion.ts'
 import { API_SOURCES, scriptFields } from '../http-monitor.ts'
-import { AlertSettings, commonFields, type Monitor, Pair, type Variable } from '../monitor.ts'
+import {
+  BasicAuth,
+  AlertSettings,
+  commonFields,
+  type Monitor,
+  Pair,
+  type Variable,
+} from '../monitor.ts'
 import { RetryStrategy } from '../retry.ts'
 import { NoSnippet, ScriptText } from '../script-fields.ts'
 import { LIMITS } from '../versions.ts'
@@ -16,10 +23,7 @@ const ApiCheckDefaults = z.strictObject({
   url: z.string().max(2048).default(''),
   headers: pairs,
   queryParameters: pairs,
-  basicAuth: z
-    .strictObject({ username: z.string().default(''), password: z.string().default('') })
-    .nullable()
-    .optional(),
+  basicAuth: BasicAuth,
   assertions: assertionsSchema(API_SOURCES),
 })
 export type ApiCheckDefaults = z.infer<typeof ApiCheckDefaults>

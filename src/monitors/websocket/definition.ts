@@ -8,7 +8,7 @@ import {
   type SourceRules,
 } from '../../contract/assertion.ts'
 import type { FailureTable } from '../../contract/failure.ts'
-import { monitorSchema, Pair, responseTimes } from '../../contract/monitor.ts'
+import { BasicAuth, monitorSchema, Pair, responseTimes } from '../../contract/monitor.ts'
 import { regexProblem } from '../../contract/schema/regex.ts'
 import { TlsSettings } from '../../contract/tls.ts'
 import { defineType } from '../../contract/type/definition.ts'
@@ -70,10 +70,7 @@ export const WebSocketRequest = z
   .strictObject({
     url: checkedBy(urlProblem),
     headers: z.array(Pair).max(200).default([]),
-    basicAuth: z
-      .strictObject({ username: z.string().default(''), password: z.string().default('') })
-      .nullable()
-      .optional(),
+    basicAuth: BasicAuth,
     /** Offered in this order; the target picks one, or none. */
     subprotocols: z
       .array(z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,255}$/, 'must be a token of HTTP'))
