@@ -55,7 +55,7 @@ export async function withFileBundles<T>(
 
 function localPathOf(monitor: Monitor): string | undefined {
   const { codeBundlePath } = monitor as { codeBundlePath?: unknown }
-  if (monitor.checkType !== 'PLAYWRIGHT' || typeof codeBundlePath !== 'string') return undefined
+  if (typeof codeBundlePath !== 'string') return undefined
   return namesBundle(codeBundlePath) ? undefined : codeBundlePath
 }
 

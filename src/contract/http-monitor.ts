@@ -3,6 +3,7 @@ import * as z from 'zod'
 import { assertionsSchema, COMPARISONS, NUMERIC, type SourceRules } from './assertion.ts'
 import { BasicAuth, monitorSchema, Pair, responseTimes } from './monitor.ts'
 import { counted } from './schema/amounts.ts'
+import { checkedText } from './schema/text.ts'
 import { NoSnippet, ScriptDependencies, ScriptPath, ScriptText } from './script-fields.ts'
 import { TlsSettings } from './tls.ts'
 
@@ -20,19 +21,11 @@ export const API_SOURCES = {
 
 const BEGINS_WITH_VARIABLE = /^\{\{\s*[A-Za-z_][A-Za-z0-9_]*\s*\}\}/
 
-const urlWhere = (problemOf: (text: string) => string | undefined) =>
-  z
-    .string()
-    .min(1)
-    .max(2048)
-    .superRefine((text, context) => {
-      const message = problemOf(text)
-      if (message !== undefined) context.addIssue({ code: 'custom', message })
-    })
-
-const url = urlWhere(urlProblem)
+const url = checkedText(urlProblem)
 /** A variable at its beginning may get its value from a set-up script. */
-const openUrl = urlWhere((text) => (BEGINS_WITH_VARIABLE.test(text) ? undefined : urlProblem(text)))
+const openUrl = checkedText((text) =>
+  BEGINS_WITH_VARIABLE.test(text) ? undefined : urlProblem(text),
+)
 
 /** Error text of an invalid address of an HTTP check, or undefined. */
 export function urlProblem(text: string): string | undefined {

@@ -2,6 +2,7 @@
 // are merged from the definitions. The only file of monitors that the platform imports.
 import type { About, Failure, FailureKind } from '../contract/failure.ts'
 import { aboutIn, FAILURES as SHARED_FAILURES } from '../contract/failure.ts'
+import { type CheckGroup, inherit } from '../contract/api/check-group.ts'
 import { Monitor } from '../contract/monitor.ts'
 import { objections, type Objection, valueAt } from '../contract/schema/explain.ts'
 import type { TypeDefinition } from '../contract/type/definition.ts'
@@ -110,6 +111,13 @@ export function readDefinition(
   )
   if (problems.length > 0) return { ok: false, problems }
   return { ok: true, definition: Monitor.parse(written) }
+}
+
+/** The monitor as it holds in its group, if it has one; see `inherit`. Neither is changed. */
+export function effectiveMonitor(monitor: Monitor, group: CheckGroup | undefined): Monitor {
+  const own = group === undefined ? monitor : inherit(monitor, group)
+  const isRetried = DEFINITIONS.get(own.checkType)?.isNeverRetried !== true
+  return isRetried || own.retryStrategy === null ? own : { ...own, retryStrategy: null }
 }
 
 /**

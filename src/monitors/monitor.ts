@@ -1,6 +1,7 @@
 // Interface of all monitor types. A monitor only observes: a refused connection is data, not an exception;
 // an exception is a fault of the agent.
 import type * as z from 'zod'
+import type { Failure } from '../contract/failure.ts'
 import type { Observation, Sample } from '../contract/observation.ts'
 import type { TypeDefinition } from '../contract/type/definition.ts'
 import type { Dialler } from '../network/dial.ts'
@@ -18,6 +19,11 @@ export interface Context {
 
 /** One attempt of a prepared monitor. */
 export type Run<C extends Context = Context> = (context: C) => Promise<Observation>
+
+/** The attempt of a monitor that cannot be prepared: it fails with this failure and uses no network. */
+export function failing(failure: Failure): Run {
+  return () => Promise.resolve({ observed: {}, failures: [failure] })
+}
 
 /** A monitor type: its definition, its run, and the metrics of its observations. */
 export interface MonitorType<M, C extends Context> {

@@ -8,6 +8,14 @@ interface Meaning {
   sentence: string
 }
 
+/** No connection to the target; a missing name is not one of them, as it may be a typing error. */
+export const NOT_CONNECTED: readonly FailureCode[] = [
+  'CONNECT_REFUSED',
+  'CONNECT_UNREACHABLE',
+  'CONNECT_FAILED',
+  'TIMEOUT_CONNECT',
+]
+
 const OUT_OF: Record<string, string> = {
   EMFILE: 'file descriptors',
   ENFILE: 'file descriptors of the whole system',

@@ -2,10 +2,9 @@
 // shorthands, defaults, id, TLS files, variables, schema.
 import { createHash } from 'node:crypto'
 import type * as z from 'zod'
-import { CHECK_TYPES, typeProblem } from '../../monitors/definitions.ts'
+import { CHECK_TYPES, effectiveMonitor, typeProblem } from '../../monitors/definitions.ts'
 import {
   type CheckGroup,
-  effectiveMonitor,
   groupVariables,
   inheritanceProblem,
 } from '../../contract/api/check-group.ts'

@@ -1,8 +1,8 @@
 // Migration source: the scripted monitors of a platform, through its public API.
 import * as z from 'zod'
 import { AccountVariable } from '../../contract/api/account-variable.ts'
-import { needsOf } from '../../monitors/definitions.ts'
-import { CheckGroup, effectiveMonitor } from '../../contract/api/check-group.ts'
+import { effectiveMonitor, needsOf } from '../../monitors/definitions.ts'
+import { CheckGroup } from '../../contract/api/check-group.ts'
 import { SECRET_MASK } from '../../contract/api/resource.ts'
 import { Monitor, type Variable } from '../../contract/monitor.ts'
 import type { Environment } from '../../process/env.ts'

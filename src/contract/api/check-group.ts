@@ -74,16 +74,8 @@ export type CheckGroup = z.infer<typeof CheckGroup>
  *   `runParallel`, `retryStrategy` and alert settings that are set, stand instead of the monitor's.
  * - It is activated where both are and muted where either is; it has the tags and alert channels of both.
  * - Variables, runtime, scripts and request defaults of API monitors apply after its own.
- * - Check suites and heartbeats are never retried, by neither setting.
  */
-export function effectiveMonitor(monitor: Monitor, group: CheckGroup | undefined): Monitor {
-  const { checkType } = monitor
-  const own = group === undefined ? monitor : inherit(monitor, group)
-  const isRetried = checkType !== 'PLAYWRIGHT' && checkType !== 'HEARTBEAT'
-  return isRetried || own.retryStrategy === null ? own : { ...own, retryStrategy: null }
-}
-
-function inherit(monitor: Monitor, group: CheckGroup): Monitor {
+export function inherit(monitor: Monitor, group: CheckGroup): Monitor {
   const { locations, privateLocations } = group
   return {
     ...monitor,

@@ -4,3 +4,11 @@
 export function toMicroseconds(ms: number): number {
   return Math.round(ms * 1000) / 1000
 }
+
+/** Rounds every duration of `phases` to whole microseconds. */
+export function roundPhases(phases: object): void {
+  const durations = phases as Record<string, number | undefined>
+  for (const [name, ms] of Object.entries(durations)) {
+    if (ms !== undefined) durations[name] = toMicroseconds(ms)
+  }
+}

@@ -1,4 +1,5 @@
-// Text of people, measured in characters as JSON Schema and PostgreSQL measure it, not in UTF-16 units.
+// Texts of definitions. Those of people are measured in characters as JSON Schema and PostgreSQL measure them, not in
+// UTF-16 units.
 import * as z from 'zod'
 
 /** Whether `value` has at most `charactersMax` Unicode characters. */
@@ -29,4 +30,21 @@ export function optionalText(charactersMax: number) {
       error: `must have at most ${charactersMax} characters`,
     })
     .meta({ maxLength: charactersMax })
+}
+
+/** Longest address or regular expression. */
+const CHECKED_CHARACTERS_MAX = 2048
+
+/**
+ * An address, a regular expression or alike: not empty; `problemOf` returns the error text of an invalid one.
+ */
+export function checkedText(problemOf: (text: string) => string | undefined) {
+  return z
+    .string()
+    .min(1)
+    .max(CHECKED_CHARACTERS_MAX)
+    .superRefine((given, context) => {
+      const message = problemOf(given)
+      if (message !== undefined) context.addIssue({ code: 'custom', message })
+    })
 }

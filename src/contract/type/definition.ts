@@ -16,6 +16,9 @@ export interface AnalyticsDefinition {
   unmeasured?: readonly string[]
 }
 
+/** User code of a run: the whole run is a program, or scripts run before and after its request. */
+export type UserCode = 'program' | 'scripts'
+
 /** A type of monitor. */
 export interface TypeDefinition {
   checkType: string
@@ -33,6 +36,10 @@ export interface TypeDefinition {
   metrics: MetricHelp
   /** Limits of this type alone, each with its unit in its name. */
   limits?: Readonly<Record<string, number>>
+  /** What user code a run of the monitor is or has; absent: none. */
+  userCode?(monitor: Readonly<Record<string, unknown>>): UserCode | undefined
+  /** Runs are never repeated, whatever monitor and group say. */
+  isNeverRetried?: true
   /** Requirements in addition to the type, like `runtime:2026.04`. */
   requirements?(monitor: Readonly<Record<string, unknown>>): string[]
   /** The most important observations for people, each a few characters. */

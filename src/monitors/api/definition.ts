@@ -11,6 +11,7 @@ export const apiDefinition = defineType({
   example: { request: { url: 'https://example.com/', method: 'GET' } },
   sources: API_SOURCES,
   metrics: HTTP_METRICS,
+  userCode: (monitor) => (scriptFields(monitor).length > 0 ? 'scripts' : undefined),
   requirements: (monitor) => (scriptFields(monitor).length > 0 ? scriptRequirements(monitor) : []),
   summary: httpSummary,
   analytics: {

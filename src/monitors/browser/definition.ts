@@ -28,6 +28,7 @@ export const browserDefinition = defineType({
   schema: BrowserMonitor,
   example: { script: "await page.goto('https://example.com/')" },
   metrics: SCRIPT_METRICS,
+  userCode: () => 'program',
   requirements: scriptRequirements,
   analytics: { paths: ['browser-checks'], unmeasured: ['TTFB', 'FCP', 'LCP', 'CLS', 'TBT'] },
 })

@@ -1,13 +1,14 @@
 // DNS monitor: whether the server answers, with which records, and how fast.
+import { NOT_CONNECTED } from '../../network/connect-errors.ts'
 import { dnsDefinition, type DnsCode, type DnsMonitor } from './definition.ts'
 import { failure, type Failure, type FailureCode } from '../../contract/failure.ts'
-import { toMicroseconds } from '../../contract/schema/duration.ts'
+import { roundPhases } from '../../contract/schema/duration.ts'
 import { evaluateAssertions, type AssertionSources } from '../assertions/assertions.ts'
 import { answerJson, answerText } from './answer.ts'
 import type { DnsMessage } from '../../network/dns/message.ts'
 import { type DnsPlan, makeDnsPlan } from './plan.ts'
 import { probeDns } from './probe.ts'
-import type { DnsObserved, DnsRun } from './run.ts'
+import type { DnsRun } from './run.ts'
 import { dnsSamples } from './samples.ts'
 import { defineMonitor, type AnyMonitorType, type Context } from '../monitor.ts'
 import type { Observation } from '../../contract/observation.ts'
@@ -23,10 +24,7 @@ import { isDegraded, tooSlow } from '../thresholds.ts'
 /** Failures that count as a pass with `shouldFail`: no answer, or an error. */
 const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<string> = new Set<FailureCode | DnsCode>([
   'DNS_RESPONSE_CODE',
-  'CONNECT_REFUSED',
-  'CONNECT_UNREACHABLE',
-  'CONNECT_FAILED',
-  'TIMEOUT_CONNECT',
+  ...NOT_CONNECTED,
   'TIMEOUT_FIRST_BYTE',
 ])
 
@@ -62,7 +60,7 @@ async function runDns(
   const responseTimeMs = observed.phases.totalMs
   if (message !== undefined) failures = await evaluate(plan, message, responseTimeMs, context)
   if (shouldFail) failures = failures.filter(({ code }) => !EXPECTED_BY_SHOULD_FAIL.has(code))
-  round(observed)
+  roundPhases(observed.phases)
   const observation = { observed: { ...observed }, failures }
   // Without an answer there is no response time.
   if (message === undefined) return observation
@@ -103,10 +101,4 @@ function wrongCode({ Status, Edns }: DnsMessage): Failure {
       ...(errors.length === 0 ? {} : { extendedErrors: errors }),
     },
   )
-}
-
-function round({ phases }: DnsObserved): void {
-  for (const name of Object.keys(phases) as (keyof typeof phases)[]) {
-    phases[name] = toMicroseconds(phases[name] as number)
-  }
 }

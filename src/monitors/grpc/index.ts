@@ -1,4 +1,5 @@
 // gRPC monitor: whether a server is healthy, or a method answers as expected, and how fast.
+import { roundPhases } from '../../contract/schema/duration.ts'
 import { failure, type Failure } from '../../contract/failure.ts'
 import {
   GRPC_HEALTH_STATES,
@@ -8,13 +9,13 @@ import {
 } from './definition.ts'
 import { evaluateAssertions, type AssertionSources } from '../assertions/assertions.ts'
 import { metadataValue } from './metadata.ts'
-import { roundPhases, type GrpcObserved } from './observed.ts'
+import type { GrpcObserved } from './observed.ts'
 import { deadlineMsOf, type Plan, prepareGrpc } from './plan.ts'
 import { probeGrpc, type Probe } from './probe.ts'
 import { grpcSamples } from './samples.ts'
 import { STATUS } from './status.ts'
 import { isDeadline } from '../../network/deadline.ts'
-import { defineMonitor, type Context } from '../monitor.ts'
+import { defineMonitor, failing, type Context } from '../monitor.ts'
 import type { Observation } from '../../contract/observation.ts'
 import { isDegraded, tooSlow } from '../thresholds.ts'
 
@@ -25,7 +26,7 @@ export const grpc = defineMonitor<GrpcMonitor>({
     const prepared = prepareGrpc(monitor)
     return 'plan' in prepared
       ? (context) => runGrpc(monitor, prepared.plan, context)
-      : () => Promise.resolve({ observed: {}, failures: [prepared.failure] })
+      : failing(prepared.failure)
   },
   samples: (observed) => grpcSamples(observed),
   deadlineMs: deadlineMsOf,

@@ -1,5 +1,4 @@
 // Observation of a gRPC check: plain JSON for results and dashboards.
-import { toMicroseconds } from '../../contract/schema/duration.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import type { Family } from '../../network/dial.ts'
 import type { HealthState } from './health.ts'
@@ -54,14 +53,6 @@ export interface GrpcObserved {
     /** The beginning of the answer as JSON; of a stream, the list of its messages. */
     body?: string
     bodyTruncated?: boolean
-  }
-}
-
-/** Rounds the phases at the end. */
-export function roundPhases(phases: Phases): void {
-  for (const phase of Object.keys(phases) as (keyof Phases)[]) {
-    const ms = phases[phase]
-    if (ms !== undefined) phases[phase] = toMicroseconds(ms)
   }
 }
 

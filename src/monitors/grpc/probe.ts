@@ -3,7 +3,7 @@
 import type { GrpcCode } from './definition.ts'
 import type { Failure } from '../../contract/failure.ts'
 import { peerPlace } from '../../network/connect-errors.ts'
-import type { Progress } from '../../network/dial.ts'
+import { noteConnection, type Progress } from '../../network/dial.ts'
 import { endingOf, statusOfFailure, type Ending } from './answer.ts'
 import { call, type Answer, type CallOrder } from './call.ts'
 import { HEALTH_PATH, healthRequest } from './health.ts'
@@ -124,11 +124,7 @@ async function open({ plan, context, probe, progress }: Running): Promise<Link> 
   const { observed } = probe
   const { host, port, family } = plan
   const connection = await dial.connect({ host, port, family }, progress, signal)
-  observed.address = connection.address
-  observed.family = connection.family
-  observed.phases.dnsMs = connection.dnsMs
-  observed.phases.connectMs = connection.connectMs
-  if (connection.proxyMs !== undefined) observed.phases.proxyMs = connection.proxyMs
+  noteConnection(observed, connection)
   const peer = peerPlace(plan, connection)
   if (!plan.tls) return openLink(connection.socket, peer, signal)
   const handshake = { serverName: host, settings: plan.tlsSettings, where: peer, alpn: ['h2'] }

@@ -43,4 +43,5 @@ export const heartbeatDefinition = defineType({
   schema: HeartbeatMonitor,
   example: { heartbeat: { period: 1, periodUnit: 'hours', grace: 0, graceUnit: 'days' } },
   metrics: {},
+  isNeverRetried: true,
 })

@@ -1,5 +1,5 @@
 // Observation of an HTTP check: plain JSON for results and dashboards.
-import { toMicroseconds } from '../../contract/schema/duration.ts'
+import { roundPhases } from '../../contract/schema/duration.ts'
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { LIMITS } from '../../contract/versions.ts'
 import type { Family } from '../../network/dial.ts'
@@ -46,7 +46,7 @@ export function observedOf(route: Route, trip: Trip, showBody: boolean): HttpObs
     redirects: hops.length - 1,
     hops,
   }
-  for (const hop of hops) round(hop.phases)
+  for (const hop of hops) roundPhases(hop.phases)
   if (last.address !== undefined) observed.address = last.address
   if (last.family !== undefined) observed.family = last.family
   if (peer !== undefined) observed.tls = peer
@@ -101,16 +101,8 @@ function sum(hops: readonly Hop[], totalMs: number): Phases {
       if (own !== undefined) phases[phase] = (phases[phase] ?? 0) + own
     }
   }
-  round(phases)
+  roundPhases(phases)
   return phases
-}
-
-function round(phases: Phases): void {
-  for (const phase of SUMMED) {
-    const own = phases[phase]
-    if (own !== undefined) phases[phase] = toMicroseconds(own)
-  }
-  phases.totalMs = toMicroseconds(phases.totalMs)
 }
 
 const TEXT =

@@ -5,7 +5,7 @@ import type { TlsSettings } from '../../contract/tls.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { peerPlace } from '../../network/connect-errors.ts'
 import { createCookies, type Cookies } from '../../network/http/cookie-jar.ts'
-import type { Connection, Family, Progress } from '../../network/dial.ts'
+import { type Connection, type Family, noteConnection, type Progress } from '../../network/dial.ts'
 import { emptyBody, releaseBody } from '../../network/http/body.ts'
 import { exchange, type Answer, type Outgoing } from '../../network/http/exchange.ts'
 import type { HttpTarget } from '../../network/http/target.ts'
@@ -160,19 +160,14 @@ async function connect(
   progress: Progress,
 ): Promise<Connection> {
   const { host, port, secure } = target
-  const { phases } = hop
   const endpoint = { host, port, family: route.family, address: pinned, forward: !secure }
   const connection = await dial.connect(endpoint, progress, signal)
-  hop.address = connection.address
-  hop.family = connection.family
-  phases.dnsMs = connection.dnsMs
-  phases.connectMs = connection.connectMs
-  if (connection.proxyMs !== undefined) phases.proxyMs = connection.proxyMs
+  noteConnection(hop, connection)
   if (!secure) return connection
   const where = peerPlace(target, connection)
   const handshake = { serverName: host, settings: route.tls, where, alpn: ['http/1.1'] }
   const secured = await dial.secure(connection.socket, handshake, progress, signal)
-  phases.tlsMs = secured.tlsMs
+  hop.phases.tlsMs = secured.tlsMs
   trip.peer = secured.peer
   if (secured.peer.failure !== undefined) {
     hop.tlsError = secured.peer.error as string

@@ -23,6 +23,7 @@ export const multistepDefinition = defineType({
   schema: MultistepMonitor,
   example: { script: "await request.get('https://example.com/')" },
   metrics: SCRIPT_METRICS,
+  userCode: () => 'program',
   requirements: scriptRequirements,
   analytics: { paths: ['multistep-checks'] },
 })

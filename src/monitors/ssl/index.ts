@@ -1,5 +1,6 @@
 // SSL monitor: the TLS handshake of a server, its verification and its quality.
-import { toMicroseconds } from '../../contract/schema/duration.ts'
+import { NOT_CONNECTED } from '../../network/connect-errors.ts'
+import { roundPhases } from '../../contract/schema/duration.ts'
 import { failure, type Failure, type FailureCode } from '../../contract/failure.ts'
 import { sslDefinition, type SslMonitor, SSL_LIMITS, type SslCode } from './definition.ts'
 import { LIMITS } from '../../contract/versions.ts'
@@ -15,10 +16,7 @@ import { isDegraded, tooSlow } from '../thresholds.ts'
 
 /** Failures that count as a pass with `shouldFail`: no connection, no handshake, no trusted certificate. */
 const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<string> = new Set<FailureCode | SslCode>([
-  'CONNECT_REFUSED',
-  'CONNECT_UNREACHABLE',
-  'CONNECT_FAILED',
-  'TIMEOUT_CONNECT',
+  ...NOT_CONNECTED,
   'STARTTLS_REFUSED',
   'TLS_PROTOCOL',
   'TLS_NOT_SPOKEN',
@@ -72,10 +70,7 @@ function certificateProblem({ request }: SslMonitor): Failure | undefined {
 
 /** Adds the evaluation of the response time, and removes the failures that `shouldFail` expects. */
 function finish(monitor: SslMonitor, probe: SslProbe): void {
-  const { phases } = probe
-  for (const name of Object.keys(phases) as (keyof typeof phases)[]) {
-    phases[name] = toMicroseconds(phases[name] ?? 0)
-  }
+  roundPhases(probe.phases)
   if (monitor.shouldFail) {
     probe.failures = probe.failures.filter(({ code }) => !EXPECTED_BY_SHOULD_FAIL.has(code))
   }

@@ -42,6 +42,8 @@ export const suiteDefinition = defineType({
     probe_suite_duration_seconds: 'Time that the tests of a check suite took, as Playwright says.',
     probe_suite_tests: 'Tests of a check suite, by what they came to.',
   },
+  userCode: () => 'program',
+  isNeverRetried: true,
   requirements: (monitor) => {
     const { engine = 'node', engineVersion } = monitor as unknown as SuiteMonitor
     const chosen = chooseEngine(engine, engineVersion)

@@ -2,6 +2,7 @@
 import * as z from 'zod'
 import { assertionsSchema, TEXTUAL, type SourceRules } from '../../contract/assertion.ts'
 import { monitorSchema, responseTimes } from '../../contract/monitor.ts'
+import { checkedText } from '../../contract/schema/text.ts'
 import { regexProblem } from '../../contract/schema/regex.ts'
 import { TlsSettings } from '../../contract/tls.ts'
 import { defineType } from '../../contract/type/definition.ts'
@@ -19,19 +20,10 @@ export const TCP_SOURCES = {
   RESPONSE_TIME: { delay: 'stretched', comparisons: TEXTUAL, property: 'none', numeric: true },
 } as const satisfies SourceRules
 
-const pattern = z
-  .string()
-  .min(1)
-  .max(2048)
-  .superRefine((text, context) => {
-    const problem = regexProblem(text)
-    if (problem !== undefined) context.addIssue({ code: 'custom', message: problem })
-  })
-
 /** One step of a dialogue: wait for a pattern, send a text, or change to TLS. */
 const Step = z.union(
   [
-    z.strictObject({ expect: pattern }),
+    z.strictObject({ expect: checkedText(regexProblem) }),
     z.strictObject({ send: z.string().min(1).max(65_536) }),
     z.strictObject({ startTls: z.literal(true) }),
   ],

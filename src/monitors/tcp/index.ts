@@ -1,5 +1,7 @@
 // TCP monitor: whether the port answers, with the expected data, and how fast.
-import type { Failure, FailureCode } from '../../contract/failure.ts'
+import { NOT_CONNECTED } from '../../network/connect-errors.ts'
+import type { Failure } from '../../contract/failure.ts'
+import { roundPhases } from '../../contract/schema/duration.ts'
 import { tcpDefinition, type TcpMonitor } from './definition.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { defineMonitor, type Context } from '../monitor.ts'
@@ -12,12 +14,7 @@ import { tcpSamples } from './samples.ts'
 import { isDegraded, tooSlow } from '../thresholds.ts'
 
 /** Failures that count as a pass with `shouldFail`; not a missing name, which may be a typing error. */
-const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<string> = new Set<FailureCode>([
-  'CONNECT_REFUSED',
-  'CONNECT_UNREACHABLE',
-  'CONNECT_FAILED',
-  'TIMEOUT_CONNECT',
-])
+const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<string> = new Set(NOT_CONNECTED)
 
 /** The TCP type of monitor. */
 export const tcp = defineMonitor({
@@ -40,6 +37,7 @@ async function runTcp(monitor: TcpMonitor, plan: Plan, context: Context): Promis
 
 /** Adds the evaluation of the response time, and removes the failures that `shouldFail` expects. */
 function evaluate(monitor: TcpMonitor, probe: Probe): void {
+  roundPhases(probe.phases)
   if (monitor.shouldFail) {
     probe.failures = probe.failures.filter(({ code }) => !EXPECTED_BY_SHOULD_FAIL.has(code))
   }

@@ -2,7 +2,7 @@
 import { TCP_LIMITS } from './definition.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { evaluateAssertions, type AssertionSources } from '../assertions/assertions.ts'
-import type { Endpoint, Progress } from '../../network/dial.ts'
+import { type Endpoint, noteConnection, type Progress } from '../../network/dial.ts'
 import type { Context } from '../monitor.ts'
 import { failureOf, targetFailure } from '../../network/target-failure.ts'
 import { peerOf, secure, send, type Probe, type Running } from './connection.ts'
@@ -30,7 +30,6 @@ export async function probeTcp(
   let running: Running | undefined
   try {
     const connection = await context.dial.connect(endpoint, progress, context.signal)
-    const { socket, address, family, dnsMs, connectMs, proxyMs } = connection
     running = {
       plan,
       context,
@@ -39,14 +38,10 @@ export async function probeTcp(
       startedAt,
       sentAt: startedAt,
       connection,
-      socket,
+      socket: connection.socket,
       received: undefined,
     }
-    probe.address = address
-    probe.family = family
-    probe.phases.dnsMs = dnsMs
-    probe.phases.connectMs = connectMs
-    if (proxyMs !== undefined) probe.phases.proxyMs = proxyMs
+    noteConnection(probe, connection)
     if (plan.tlsFirst) await secure(running)
     await converse(running)
   } catch (error) {

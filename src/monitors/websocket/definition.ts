@@ -9,6 +9,7 @@ import {
 } from '../../contract/assertion.ts'
 import type { FailureTable } from '../../contract/failure.ts'
 import { BasicAuth, monitorSchema, Pair, responseTimes } from '../../contract/monitor.ts'
+import { checkedText } from '../../contract/schema/text.ts'
 import { regexProblem } from '../../contract/schema/regex.ts'
 import { TlsSettings } from '../../contract/tls.ts'
 import { defineType } from '../../contract/type/definition.ts'
@@ -40,8 +41,6 @@ export const WEBSOCKET_LIMITS = {
   webSocketCloseMsMax: 1000,
 } as const
 
-const URL_CHARACTERS_MAX = 2048
-
 /** Error text of an invalid WebSocket address, or undefined. */
 function urlProblem(text: string): string | undefined {
   if (!URL.canParse(text)) return 'not a URL; write it whole, like wss://example.com/path'
@@ -52,23 +51,13 @@ function urlProblem(text: string): string | undefined {
   return hash === '' ? undefined : 'has a fragment, which WebSocket addresses cannot have'
 }
 
-const checkedBy = (problemOf: (text: string) => string | undefined) =>
-  z
-    .string()
-    .min(1)
-    .max(URL_CHARACTERS_MAX)
-    .superRefine((text, context) => {
-      const message = problemOf(text)
-      if (message !== undefined) context.addIssue({ code: 'custom', message })
-    })
-
 /** Headers of the handshake that the monitor makes itself. */
 const OWN_HEADERS = /^(connection|upgrade|host|sec-websocket-.*)$/i
 
 /** The request of a WebSocket monitor. */
 export const WebSocketRequest = z
   .strictObject({
-    url: checkedBy(urlProblem),
+    url: checkedText(urlProblem),
     headers: z.array(Pair).max(200).default([]),
     basicAuth: BasicAuth,
     /** Offered in this order; the target picks one, or none. */
@@ -79,7 +68,7 @@ export const WebSocketRequest = z
     /** Text to send once the connection is open. */
     message: z.string().max(1_048_576).nullable().optional(),
     /** Regular expression: messages are read until one matches. */
-    expect: checkedBy(regexProblem).nullable().optional(),
+    expect: checkedText(regexProblem).nullable().optional(),
     /** Whether a ping is sent and its answer awaited. */
     ping: z.boolean().default(true),
     ipFamily: z.enum(['IPv4', 'IPv6']).default('IPv4'),

@@ -1,9 +1,10 @@
 // WebSocket monitor: whether the target opens a WebSocket, with the expected answer, and how fast.
+import { NOT_CONNECTED } from '../../network/connect-errors.ts'
 import type { Failure, FailureCode } from '../../contract/failure.ts'
 import type { Observation } from '../../contract/observation.ts'
-import { toMicroseconds } from '../../contract/schema/duration.ts'
+import { roundPhases } from '../../contract/schema/duration.ts'
 import { type AssertionSources, evaluateAssertions } from '../assertions/assertions.ts'
-import { type Context, defineMonitor } from '../monitor.ts'
+import { type Context, defineMonitor, failing } from '../monitor.ts'
 import { isDegraded, tooSlow } from '../thresholds.ts'
 import { type WebSocketCode, webSocketDefinition, type WebSocketMonitor } from './definition.ts'
 import { makePlan, type Plan } from './plan.ts'
@@ -13,10 +14,7 @@ import { webSocketSamples } from './samples.ts'
 /** Failures that `shouldFail` expects: the target does not open a WebSocket. */
 const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<string> = new Set<FailureCode | WebSocketCode>([
   'WEBSOCKET_REFUSED',
-  'CONNECT_REFUSED',
-  'CONNECT_UNREACHABLE',
-  'CONNECT_FAILED',
-  'TIMEOUT_CONNECT',
+  ...NOT_CONNECTED,
 ])
 
 /** The WebSocket type of monitor. */
@@ -24,9 +22,7 @@ export const websocket = defineMonitor({
   definition: webSocketDefinition,
   prepare(monitor: WebSocketMonitor) {
     const plan = makePlan(monitor)
-    return 'code' in plan
-      ? () => Promise.resolve({ observed: {}, failures: [plan] })
-      : (context) => runWebSocket(monitor, plan, context)
+    return 'code' in plan ? failing(plan) : (context) => runWebSocket(monitor, plan, context)
   },
   samples: webSocketSamples,
   deadlineMs: (monitor) => monitor.maxResponseTime,
@@ -87,13 +83,11 @@ function assertionFailures(
 }
 
 function observedOf({ shownUrl }: Plan, probe: Probe): Record<string, unknown> {
-  const { failures: _, message, headers, phases, ...facts } = probe
+  const { failures: _, message, headers, ...facts } = probe
+  roundPhases(facts.phases)
   return {
     url: shownUrl,
     ...facts,
-    phases: Object.fromEntries(
-      Object.entries(phases).map(([name, ms]) => [name, toMicroseconds(ms as number)]),
-    ),
     ...(headers !== undefined && { response: { headers } }),
     ...(message !== undefined && { message: shownMessage(message) }),
   }

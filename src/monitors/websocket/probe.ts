@@ -6,7 +6,7 @@ import type { Failure } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { peerPlace } from '../../network/connect-errors.ts'
 import { DeadlineReached, isDeadline } from '../../network/deadline.ts'
-import type { Family, Progress } from '../../network/dial.ts'
+import { type Family, noteConnection, type Progress } from '../../network/dial.ts'
 import { type Answer, exchange } from '../../network/http/exchange.ts'
 import { emptyBody, releaseBody } from '../../network/http/body.ts'
 import { failureOf, TargetFailure, targetFailure } from '../../network/target-failure.ts'
@@ -86,22 +86,17 @@ export async function probeWebSocket(plan: Plan, context: Context): Promise<Prob
 async function connect({ plan, context, probe, progress }: Running) {
   const { target, family } = plan
   const { dial, signal } = context
-  const { phases } = probe
   const connection = await dial.connect(
     { host: target.host, port: target.port, family },
     progress,
     signal,
   )
-  probe.address = connection.address
-  probe.family = connection.family
-  phases.dnsMs = connection.dnsMs
-  phases.connectMs = connection.connectMs
-  if (connection.proxyMs !== undefined) phases.proxyMs = connection.proxyMs
+  noteConnection(probe, connection)
   const where = peerPlace(target, connection)
   if (!target.secure) return { socket: connection.socket, where }
   const handshake = { serverName: target.host, settings: plan.tls, where, alpn: ['http/1.1'] }
   const secured = await dial.secure(connection.socket, handshake, progress, signal)
-  phases.tlsMs = secured.tlsMs
+  probe.phases.tlsMs = secured.tlsMs
   probe.tls = secured.peer
   if (secured.peer.failure !== undefined && !plan.skipSSL) {
     secured.socket.destroy()

@@ -1,11 +1,7 @@
 // Effective form of a definition: the settings of its group applied, its locations, its slots in each of them,
 // and the abilities that an agent needs.
-import { type DefinedType, needsOf } from '../../monitors/definitions.ts'
-import {
-  type CheckGroup,
-  effectiveMonitor,
-  inheritanceProblem,
-} from '../../contract/api/check-group.ts'
+import { type DefinedType, effectiveMonitor, needsOf } from '../../monitors/definitions.ts'
+import { type CheckGroup, inheritanceProblem } from '../../contract/api/check-group.ts'
 import type { Monitor } from '../../contract/monitor.ts'
 import { slotsOf, turnsOf } from '../../contract/timetable.ts'
 import type { WantedPlacement } from './queries/placements.ts'

@@ -91,10 +91,8 @@ function bundleProblem(path: string, bundles: ReadonlySet<string>): string | und
 
 /** Path of a suite's project; undefined for other types. */
 function pathOf(definition: Readonly<Definition>): string | undefined {
-  const { checkType, codeBundlePath } = definition
-  return checkType === 'PLAYWRIGHT' && typeof codeBundlePath === 'string'
-    ? codeBundlePath
-    : undefined
+  const { codeBundlePath } = definition
+  return typeof codeBundlePath === 'string' ? codeBundlePath : undefined
 }
 
 function serviceOf(definition: Readonly<Definition>): string | undefined {

@@ -111,9 +111,8 @@ function shown({ name, activated, muted, tags }: Monitor) {
 
 /** The code bundle of the platform that a definition names; undefined where it names none. */
 function bundleOf(definition: Readonly<Definition>): string | undefined {
-  const { checkType, codeBundlePath } = definition
-  if (checkType !== 'PLAYWRIGHT' || typeof codeBundlePath !== 'string') return undefined
-  return bundleHash(codeBundlePath)
+  const { codeBundlePath } = definition
+  return typeof codeBundlePath === 'string' ? bundleHash(codeBundlePath) : undefined
 }
 
 /** Deletes monitors and removes them from their locations; returns the ids of the existing ones. */

@@ -2,12 +2,8 @@
 // must be true of any two by property.
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { DEFINITIONS } from '../../../src/monitors/definitions.ts'
-import {
-  CheckGroup,
-  effectiveMonitor,
-  inheritanceProblem,
-} from '../../../src/contract/api/check-group.ts'
+import { DEFINITIONS, effectiveMonitor } from '../../../src/monitors/definitions.ts'
+import { CheckGroup, inheritanceProblem } from '../../../src/contract/api/check-group.ts'
 import type { Monitor } from '../../../src/contract/monitor.ts'
 import { definitionOf, type Fields } from '../../support/definitions.ts'
 
