@@ -8,6 +8,7 @@ import { PassThrough } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
 import { pack, type Pack } from 'tar-stream'
+import { LEFT_OUT } from '../suites/source.ts'
 
 /** A packed folder. */
 export interface PackedBundle {
@@ -25,19 +26,6 @@ export class BundlePackError extends Error {
     this.name = 'BundlePackError'
   }
 }
-
-/** Folders that the run of a suite creates again or does not need. */
-const LEFT_OUT: ReadonlySet<string> = new Set([
-  'node_modules',
-  '.git',
-  '.hg',
-  '.svn',
-  'test-results',
-  'playwright-report',
-  'blob-report',
-  '.DS_Store',
-  '.env',
-])
 
 /** Limits of a folder. */
 export interface PackBounds {

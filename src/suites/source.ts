@@ -19,8 +19,8 @@ export interface PlacedProject {
 
 const BUNDLE = 'bundle:'
 
-/** What others make of a project again: packages, history, results. As it is left out of bundles. */
-const LEFT_OUT: ReadonlySet<string> = new Set([
+/** What a run makes again or does not need: packages, history, results. Bundles are packed without it, too. */
+export const LEFT_OUT: ReadonlySet<string> = new Set([
   'node_modules',
   '.git',
   '.hg',

@@ -1,114 +1,49 @@
 // Aim: results become alerts and incidents exactly once, on every PostgreSQL, with any number of recording
 // processes and any concurrent changes of incidents, services and monitors.
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { resultId } from '../../../src/platform/results/schema.ts'
-import {
-  createAlertedAccount,
-  type AlertedAccount,
-  type GivenRun,
-} from '../../support/platform/alerts/alerted-account.ts'
-import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
-import {
-  addClient,
-  startPublicApi,
-  type ApiClient,
-  type Loose,
-  type PublicApi,
-} from '../../support/platform/public-api.ts'
-
-const MINUTE = 60_000
-const START = Date.UTC(2026, 5, 1)
-const INCIDENTS = '/v1/status-pages/incidents'
-const SERVICES = '/v1/status-pages/services'
+import { INCIDENTS, MINUTE, SERVICES, START, useShop } from '../../support/platform/alerts/shop.ts'
+import { DATABASE_SERVERS } from '../../support/database/database.ts'
 
 describe.each(DATABASE_SERVERS)('on $name', (server) => {
-  const database = useDatabase(server)
-  let api: PublicApi
-  let client: ApiClient
-  let account: AlertedAccount
-  let location: string
-  let service: { id: string }
-
-  beforeAll(async () => {
-    api = await startPublicApi(database().database, { defaultLimit: { limit: 1e8, windowS: 60 } })
-  })
-  afterAll(() => api.close())
-  beforeEach(async () => {
-    client = await addClient(api, database().database)
-    const options = { publicUrl: 'https://vedette.example.com/' }
-    account = await createAlertedAccount(database().database, client.accountId, options)
-    account.clock.nowMs = START
-    location = await account.addLocation()
-    service = (await client.call('POST', SERVICES, { body: { name: 'Shop' } })).body
-    await addChannel({ autoSubscribe: true })
-  })
-
-  const addChannel = async (fields: object = {}): Promise<{ id: number }> => {
-    const config = { name: 'on call', url: 'http://127.0.0.1:1/' }
-    const body = { type: 'WEBHOOK', config, ...fields }
-    return (await client.call('POST', '/v1/alert-channels', { body })).body
-  }
-  const trigger = (fields: object = {}) => ({
-    triggerIncident: {
-      serviceId: service.id,
-      severity: 'MAJOR',
-      name: 'The shop is down',
-      description: 'We look into it.',
-      notifySubscribers: false,
-      ...fields,
-    },
-  })
-  const run = (monitorId: string, minute: number, verdict: GivenRun['verdict']): GivenRun => ({
-    monitorId,
-    locationId: location,
-    slot: START + minute * MINUTE,
-    verdict,
-    ...(verdict === 'failed' && {
-      failures: [{ code: 'CONNECT_REFUSED', message: 'the target refused' }],
-    }),
-  })
-  const kinds = async () => (await account.notifications()).map(({ kind }) => kind)
-  const incidents = async (): Promise<Loose[]> => (await client.call('GET', INCIDENTS)).body.entries
-  const states = () =>
-    database().database.query('select * from alert_states where account_id = $1', [
-      account.accountId,
-    ])
+  const shop = useShop(server)
+  const { addChannel, trigger, run, kinds, incidents, states } = shop
 
   test('a listed notification names the result that it reports', async () => {
-    const id = await account.addMonitor([location])
-    await account.record(run(id, 1, 'failed'))
-    const { body } = await client.call('GET', '/v1/alert-notifications')
+    const id = await shop.account.addMonitor([shop.location])
+    await shop.account.record(run(id, 1, 'failed'))
+    const { body } = await shop.client.call('GET', '/v1/alert-notifications')
     const slotMs = START + MINUTE
-    const checkResultId = resultId({ locationId: location, monitorId: id, slotMs })
+    const checkResultId = resultId({ locationId: shop.location, monitorId: id, slotMs })
     expect(body).toMatchObject([{ checkId: id, checkType: 'URL', checkResultId }])
   })
 
   test('a failure opens an incident and a recovery resolves it, and each is reported once', async () => {
-    const id = await account.addMonitor([location], trigger())
-    await account.record(run(id, 1, 'failed'))
+    const id = await shop.account.addMonitor([shop.location], trigger())
+    await shop.account.record(run(id, 1, 'failed'))
     const [open, ...none] = await incidents()
     expect(none).toEqual([])
     expect(open).toMatchObject({
       name: 'The shop is down',
       severity: 'MAJOR',
-      services: [service],
+      services: [shop.service],
       lastUpdateStatus: 'INVESTIGATING',
       incidentUpdates: [{ description: 'We look into it.', status: 'INVESTIGATING' }],
     })
-    await account.record(run(id, 2, 'failed'), run(id, 3, 'passed'))
+    await shop.account.record(run(id, 2, 'failed'), run(id, 3, 'passed'))
     const [resolved] = await incidents()
     expect(resolved.lastUpdateStatus).toBe('RESOLVED')
     expect(resolved.incidentUpdates).toHaveLength(2)
     expect(await kinds()).toEqual(['alert.failure', 'alert.recovery'])
     expect(await states()).toEqual([])
-    const [failure, recovery] = await account.notifications()
+    const [failure, recovery] = await shop.account.notifications()
     expect(failure?.payload).toMatchObject({
       type: 'alert.failure',
       title: 'Shop is failing',
       monitor: { id, name: 'Shop', checkType: 'URL', tags: ['shop', 'web'], group: null },
       alert: { since: new Date(START + MINUTE).toISOString() },
-      locations: [{ id: location, name: 'north' }],
+      locations: [{ id: shop.location, name: 'north' }],
       run: {
         verdict: 'failed',
         failures: [{ code: 'CONNECT_REFUSED', message: 'the target refused' }],
@@ -130,40 +65,42 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
         runBasedEscalation: { failedRunThreshold: 2 },
       }
       const own = { useGlobalAlertSettings: false, alertSettings, ...trigger() }
-      const id = await account.addMonitor([location], own)
-      await account.record(run(id, 1, verdict), run(id, 2, verdict))
+      const id = await shop.account.addMonitor([shop.location], own)
+      await shop.account.record(run(id, 1, verdict), run(id, 2, verdict))
       expect(await states()).toEqual([])
-      await account.record(run(id, 3, 'failed'), run(id, 4, verdict), run(id, 5, 'failed'))
+      await shop.account.record(run(id, 3, 'failed'), run(id, 4, verdict), run(id, 5, 'failed'))
       expect(await kinds()).toEqual(['alert.failure'])
-      await account.record(run(id, 6, verdict))
+      await shop.account.record(run(id, 6, verdict))
       expect(await incidents()).toMatchObject([{ lastUpdateStatus: 'INVESTIGATING' }])
     },
   )
 
   test('late results and runs on demand do not change alerts', async () => {
-    const id = await account.addMonitor([location], trigger())
-    await account.record({ ...run(id, 1, 'failed'), late: true })
-    await account.record({ ...run(id, 2, 'failed'), onDemand: randomUUID() })
+    const id = await shop.account.addMonitor([shop.location], trigger())
+    await shop.account.record({ ...run(id, 1, 'failed'), late: true })
+    await shop.account.record({ ...run(id, 2, 'failed'), onDemand: randomUUID() })
     expect(await kinds()).toEqual([])
   })
 
   test('a slot older than a recorded one is ignored', async () => {
-    const id = await account.addMonitor([location], trigger())
-    await account.record(run(id, 5, 'passed'))
-    await account.record(run(id, 4, 'failed'))
+    const id = await shop.account.addMonitor([shop.location], trigger())
+    await shop.account.record(run(id, 5, 'passed'))
+    await shop.account.record(run(id, 4, 'failed'))
     expect(await kinds()).toEqual([])
-    await account.record(run(id, 6, 'failed'))
+    await shop.account.record(run(id, 6, 'failed'))
     expect(await kinds()).toEqual(['alert.failure'])
   })
 
   test('passed results cost one statement', async () => {
-    const ids = await Promise.all(Array.from({ length: 5 }, () => account.addMonitor([location])))
+    const ids = await Promise.all(
+      Array.from({ length: 5 }, () => shop.account.addMonitor([shop.location])),
+    )
     const statements: unknown[] = []
-    await account.alerting.onRecorded(
+    await shop.account.alerting.onRecorded(
       { query: async (text) => (statements.push(text), []) },
       {
-        accountId: account.accountId,
-        locationId: location,
+        accountId: shop.account.accountId,
+        locationId: shop.location,
         agentId: randomUUID(),
         results: ids.map((id) => ({
           late: false,
@@ -174,14 +111,14 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(statements).toHaveLength(1)
   })
 
-  test('the settings of the account apply to monitors without their own', async () => {
+  test('the settings of the shop.account apply to monitors without their own', async () => {
     const settings = { runBasedEscalation: { failedRunThreshold: 3 } }
-    const put = await client.call('PUT', '/v1/alert-settings', { body: settings })
+    const put = await shop.client.call('PUT', '/v1/alert-settings', { body: settings })
     expect(put.body).toMatchObject({ ...settings, reminders: { amount: 0, interval: 5 } })
-    const id = await account.addMonitor([location])
-    await account.record(run(id, 1, 'failed'), run(id, 2, 'failed'))
+    const id = await shop.account.addMonitor([shop.location])
+    await shop.account.record(run(id, 1, 'failed'), run(id, 2, 'failed'))
     expect(await kinds()).toEqual([])
-    await account.record(run(id, 3, 'failed'))
+    await shop.account.record(run(id, 3, 'failed'))
     expect(await kinds()).toEqual(['alert.failure'])
   })
 
@@ -192,12 +129,12 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       reminders: { amount: 1, interval: 10 },
     }
     const own = { useGlobalAlertSettings: false, alertSettings, ...trigger() }
-    const id = await account.addMonitor([location], own)
+    const id = await shop.account.addMonitor([shop.location], own)
     const everybody = async (minute: number) => {
-      account.clock.nowMs = START + minute * MINUTE
-      await Promise.all(Array.from({ length: 4 }, () => account.runBackgroundJobs()))
+      shop.account.clock.nowMs = START + minute * MINUTE
+      await Promise.all(Array.from({ length: 4 }, () => shop.account.runBackgroundJobs()))
     }
-    await account.record(run(id, 0, 'failed'))
+    await shop.account.record(run(id, 0, 'failed'))
     await everybody(4)
     expect(await kinds()).toEqual([])
     await everybody(5)
@@ -207,56 +144,59 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     await everybody(15)
     await everybody(40)
     expect(await kinds()).toEqual(['alert.failure', 'alert.reminder'])
-    const [, reminder] = await account.notifications()
+    const [, reminder] = await shop.account.notifications()
     expect(reminder?.payload).toMatchObject({ alert: { reminder: 1 }, run: { verdict: 'failed' } })
   })
 
   test('many processes that record at once alert once', async () => {
     const ids = await Promise.all(
-      Array.from({ length: 3 }, () => account.addMonitor([location], trigger())),
+      Array.from({ length: 3 }, () => shop.account.addMonitor([shop.location], trigger())),
     )
     const batches = Array.from({ length: 8 }, (_, n) =>
       ids.map((id) => run(id, n + 1, 'failed')).toSorted(() => Math.random() - 0.5),
     )
-    await Promise.all(batches.map((batch) => account.record(...batch)))
+    await Promise.all(batches.map((batch) => shop.account.record(...batch)))
     expect(await kinds()).toEqual(['alert.failure', 'alert.failure', 'alert.failure'])
     expect(await incidents()).toHaveLength(3)
-    await Promise.all(ids.map((id) => account.record(run(id, 20, 'passed'))))
+    await Promise.all(ids.map((id) => shop.account.record(run(id, 20, 'passed'))))
     expect(await states()).toEqual([])
     const all = await incidents()
     expect(all.map(({ lastUpdateStatus }) => lastUpdateStatus)).toEqual(Array(3).fill('RESOLVED'))
   })
 
   test('a passed run that another process recorded at the same moment is found soon after', async () => {
-    const id = await account.addMonitor([location], trigger())
-    await account.record(run(id, 1, 'failed'))
+    const id = await shop.account.addMonitor([shop.location], trigger())
+    await shop.account.record(run(id, 1, 'failed'))
     // As if its process had read states before this one was committed.
-    await database().database.query(
+    await shop.database().database.query(
       `insert into results (location_id, monitor_id, slot, account_id, verdict, started_at,
          duration_ms, attempts, received_at)
        values ($1, $2, $3, $4, 'passed', $3, 12, 1, $3)`,
-      [location, id, new Date(START + 2 * MINUTE), account.accountId],
+      [shop.location, id, new Date(START + 2 * MINUTE), shop.account.accountId],
     )
-    account.clock.nowMs = START + 11_000
-    await account.runBackgroundJobs()
+    shop.account.clock.nowMs = START + 11_000
+    await shop.account.runBackgroundJobs()
     expect(await kinds()).toEqual(['alert.failure', 'alert.recovery'])
   })
 
   test('an incident that a user resolved, edited or deleted is not changed', async () => {
     const ids = await Promise.all(
       Array.from({ length: 3 }, (_, n) =>
-        account.addMonitor([location], trigger({ name: `outage ${n}` })),
+        shop.account.addMonitor([shop.location], trigger({ name: `outage ${n}` })),
       ),
     )
-    for (const id of ids) await account.record(run(id, 1, 'failed'))
+    for (const id of ids) await shop.account.record(run(id, 1, 'failed'))
     const named = new Map((await incidents()).map((one) => [one.name, one.id as string]))
     const of = (n: number) => `${INCIDENTS}/${named.get(`outage ${n}`)}`
     const resolve = { description: 'We fixed it.', status: 'RESOLVED' }
-    await client.call('POST', `${of(0)}/incident-updates`, { body: resolve })
-    await client.call('PATCH', of(1), { body: { name: 'Renamed', severity: 'MINOR' } })
-    await client.call('DELETE', of(2))
-    for (const id of ids) await account.record(run(id, 2, 'failed'), run(id, 3, 'passed'))
-    const [first, second] = [await client.call('GET', of(0)), await client.call('GET', of(1))]
+    await shop.client.call('POST', `${of(0)}/incident-updates`, { body: resolve })
+    await shop.client.call('PATCH', of(1), { body: { name: 'Renamed', severity: 'MINOR' } })
+    await shop.client.call('DELETE', of(2))
+    for (const id of ids) await shop.account.record(run(id, 2, 'failed'), run(id, 3, 'passed'))
+    const [first, second] = [
+      await shop.client.call('GET', of(0)),
+      await shop.client.call('GET', of(1)),
+    ]
     expect(first.body.incidentUpdates).toHaveLength(2)
     expect(second.body).toMatchObject({
       name: 'Renamed',
@@ -271,30 +211,37 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   })
 
   test.each([
-    ['gone', async () => void (await client.call('DELETE', `${SERVICES}/${service.id}`)), {}],
+    [
+      'gone',
+      async () => void (await shop.client.call('DELETE', `${SERVICES}/${shop.service.id}`)),
+      {},
+    ],
     ['of another account', async () => undefined, { serviceId: randomUUID() }],
     ['only a reference of a deployment', async () => undefined, { serviceId: { ref: 'x' } }],
-  ])('the alert is sent without an incident when the service is %s', async (_, prepare, fields) => {
-    const id = await account.addMonitor([location], trigger(fields))
-    await prepare()
-    await account.record(run(id, 1, 'failed'))
-    expect(await incidents()).toEqual([])
-    expect(await kinds()).toEqual(['alert.failure'])
-    expect(account.logged.lines).toContain(
-      'warn: an alert opens no incident: its service is not there',
-    )
-  })
+  ])(
+    'the alert is sent without an incident when the shop.service is %s',
+    async (_, prepare, fields) => {
+      const id = await shop.account.addMonitor([shop.location], trigger(fields))
+      await prepare()
+      await shop.account.record(run(id, 1, 'failed'))
+      expect(await incidents()).toEqual([])
+      expect(await kinds()).toEqual(['alert.failure'])
+      expect(shop.account.logged.lines).toContain(
+        'warn: an alert opens no incident: its shop.service is not there',
+      )
+    },
+  )
 
   test('muted, nothing is sent and no incident opened; a recovery still resolves', async () => {
-    const id = await account.addMonitor([location], trigger())
-    await account.setMonitor(id, { muted: true })
-    await account.record(run(id, 1, 'failed'))
+    const id = await shop.account.addMonitor([shop.location], trigger())
+    await shop.account.setMonitor(id, { muted: true })
+    await shop.account.record(run(id, 1, 'failed'))
     expect([await kinds(), await incidents()]).toEqual([[], []])
-    await account.setMonitor(id, { muted: false })
-    await account.record(run(id, 2, 'failed'))
+    await shop.account.setMonitor(id, { muted: false })
+    await shop.account.record(run(id, 2, 'failed'))
     expect(await kinds()).toEqual(['alert.failure'])
-    await account.setMonitor(id, { muted: true })
-    await account.record(run(id, 3, 'passed'))
+    await shop.account.setMonitor(id, { muted: true })
+    await shop.account.record(run(id, 3, 'passed'))
     expect(await kinds()).toEqual(['alert.failure'])
     expect(await incidents()).toMatchObject([{ lastUpdateStatus: 'RESOLVED' }])
   })
@@ -302,16 +249,16 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   test.each(['activated = false', 'deleted_at = clock_timestamp()'])(
     'a monitor with %s ends its alert quietly and its incident with a sentence',
     async (change) => {
-      const id = await account.addMonitor([location], trigger())
-      await account.record(run(id, 1, 'failed'))
-      await database().database.query(`update monitors set ${change} where id = $1`, [id])
-      await account.runBackgroundJobs()
+      const id = await shop.account.addMonitor([shop.location], trigger())
+      await shop.account.record(run(id, 1, 'failed'))
+      await shop.database().database.query(`update monitors set ${change} where id = $1`, [id])
+      await shop.account.runBackgroundJobs()
       expect(await kinds()).toEqual(['alert.failure'])
       const [incident] = await incidents()
       expect(incident.lastUpdateStatus).toBe('RESOLVED')
       expect(incident.incidentUpdates[0].description).toContain('switched off or deleted')
       expect(await states()).toEqual([])
-      await account.record(run(id, 2, 'failed'))
+      await shop.account.record(run(id, 2, 'failed'))
       expect(await states()).toEqual([])
     },
   )
@@ -323,11 +270,16 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       alertChannelId: id,
       activated: id !== other.id,
     }))
-    const id = await account.addMonitor([location], { alertChannelSubscriptions: subscribed })
-    await account.record(run(id, 1, 'degraded'))
-    await account.record(run(id, 2, 'failed'))
-    await account.record(run(id, 3, 'passed'))
-    const notified = (await account.notifications()).map(({ kind, channel }) => [channel, kind])
+    const id = await shop.account.addMonitor([shop.location], {
+      alertChannelSubscriptions: subscribed,
+    })
+    await shop.account.record(run(id, 1, 'degraded'))
+    await shop.account.record(run(id, 2, 'failed'))
+    await shop.account.record(run(id, 3, 'passed'))
+    const notified = (await shop.account.notifications()).map(({ kind, channel }) => [
+      channel,
+      kind,
+    ])
     expect(notified).toEqual([
       [slow.id, 'alert.degraded'],
       [one.id, 'alert.failure'],
@@ -336,30 +288,33 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   })
 
   test('a monitor whose only channel was deleted is reported through the default ones', async () => {
-    const [first] = (await client.call('GET', '/v1/alert-channels')).body
+    const [first] = (await shop.client.call('GET', '/v1/alert-channels')).body
     const channel = await addChannel()
     const alertChannelSubscriptions = [{ alertChannelId: channel.id, activated: true }]
-    const id = await account.addMonitor([location], { alertChannelSubscriptions })
-    await client.call('DELETE', `/v1/alert-channels/${channel.id}`)
-    await account.record(run(id, 1, 'failed'))
-    expect(await account.notifications()).toMatchObject([{ channel: first.id }])
+    const id = await shop.account.addMonitor([shop.location], { alertChannelSubscriptions })
+    await shop.client.call('DELETE', `/v1/alert-channels/${channel.id}`)
+    await shop.account.record(run(id, 1, 'failed'))
+    expect(await shop.account.notifications()).toMatchObject([{ channel: first.id }])
   })
 
   test('a channel may name monitors itself', async () => {
-    const id = await account.addMonitor([location])
+    const id = await shop.account.addMonitor([shop.location])
     const subscriptions = [{ checkId: id, activated: true }]
     const channel = await addChannel({ subscriptions })
-    await account.record(run(id, 1, 'failed'))
-    expect(await account.notifications()).toMatchObject([{ channel: channel.id }])
+    await shop.account.record(run(id, 1, 'failed'))
+    expect(await shop.account.notifications()).toMatchObject([{ channel: channel.id }])
   })
 
   test('a failed recording rolls its notifications back', async () => {
-    const id = await account.addMonitor([location], trigger())
-    const recording = database().database.transaction(async (tx) => {
+    const id = await shop.account.addMonitor([shop.location], trigger())
+    const recording = shop.database().database.transaction(async (tx) => {
       const result = { ...run(id, 1, 'failed'), startedAt: START, durationMs: 1, attempts: 1 }
-      const { accountId } = account
-      const recorded = { accountId, locationId: location, agentId: randomUUID() }
-      await account.alerting.onRecorded(tx, { ...recorded, results: [{ late: false, result }] })
+      const { accountId } = shop.account
+      const recorded = { accountId, locationId: shop.location, agentId: randomUUID() }
+      await shop.account.alerting.onRecorded(tx, {
+        ...recorded,
+        results: [{ late: false, result }],
+      })
       throw new Error('the disk is full')
     })
     await expect(recording).rejects.toThrow('the disk is full')
