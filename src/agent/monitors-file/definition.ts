@@ -8,13 +8,14 @@ import {
   groupVariables,
   inheritanceProblem,
 } from '../../contract/api/check-group.ts'
-import { objections, valueAt, type Objection } from '../../contract/schema/explain.ts'
+import { objections } from '../../contract/schema/explain.ts'
 import { setsVariables } from '../../contract/http-monitor.ts'
 import { Monitor, type Variable } from '../../contract/monitor.ts'
 import { substitute, substituteOwn, type Lookup } from '../../contract/variables.ts'
 import { nearest } from '../../process/nearest.ts'
 import type { FileGroups } from './groups.ts'
-import { got, withoutSecrets, type Findings, type Path } from './problems.ts'
+import { got, type Findings, type Path } from './problems.ts'
+import { type CheckedDefinition, reportObjection } from './objections.ts'
 import { readScripts } from './scripts.ts'
 import { expandShorthands, isFields, type Fields } from './shorthands.ts'
 import { TLS_FILES, type TlsFiles } from './variables.ts'
@@ -53,16 +54,11 @@ export interface FileContext {
 }
 
 /** A definition on its way. */
-interface Draft {
-  raw: Fields
-  path: Path
-  /** In the wire form, with defaults and id; variables still as written. */
-  fields: Fields
+interface Draft extends CheckedDefinition {
   type: KnownType
   /** What may set variables of the request before it is sent. */
   setUp?: string | undefined
   lookup: Lookup
-  secrets: string[]
 }
 
 /** The monitor, or undefined when something is wrong with it; findings say what. */
@@ -270,7 +266,7 @@ function isSound(draft: Draft, around: FileContext): boolean {
   if (!parsed.success) {
     const all = objections(parsed.error, type.schema, filled.value)
     const sure = all.filter(({ path }) => !unknownAt.includes(path.join('.')))
-    for (const objection of sure) report(objection, draft, around)
+    for (const objection of sure) reportObjection(objection, draft, around)
     if (sure.length > 0 || (around.purpose === 'run' && draft.setUp === undefined)) return false
   }
   warn(draft, around)
@@ -332,61 +328,6 @@ function settleNumbers(
     settled = true
   }
   return settled
-}
-
-function report(objection: Objection, draft: Draft, around: FileContext): void {
-  const { raw, path, fields, secrets } = draft
-  const local = asWritten(objection, raw, around.defaultsAsWritten)
-  if (local === undefined) return
-  const { root, place } = local
-  const full = root === raw ? [...path, ...place] : ['defaults', ...place]
-  const value = objection.kind === 'value' ? got(full, valueAt(root, place)) : ''
-  // Of a line that was cut into fields, the field that is meant.
-  const field = place.length < objection.path.length && objection.message.startsWith('must ')
-  const subject = field ? `its ${String(objection.path.at(-1))} ` : ''
-  const message = withoutSecrets(`${subject}${fixOf(objection, fields)}${value}`, secrets)
-  around.findings.push({ path: full, message, atKey: objection.kind === 'unknown-key' })
-}
-
-/** Where the user wrote what the schema objects to; undefined when that has been said already. */
-function asWritten({ path: wire, kind }: Objection, raw: Fields, defaults: Fields) {
-  const isEmptyPlace = kind === 'missing'
-  let place = [...wire]
-  if (place[0] === 'checkType') place[0] = 'type'
-  const fromDefaults =
-    !reaches(raw, place) && reaches(defaults, place) && !(place.length === 1 && place[0] === 'name')
-  const root = fromDefaults ? defaults : raw
-  const [top, list, index] = place
-  if (top === 'request' && list === 'assertions' && typeof index === 'number') {
-    const line = valueAt(root, place.slice(0, 3))
-    // A line that could not be read at all has been reported; its place is empty.
-    if (line !== undefined && place.length === 3 && isEmptyPlace) return undefined
-    if (typeof line === 'string') place = place.slice(0, 3)
-  }
-  if (top === 'request' && list === 'tls' && typeof index === 'string') {
-    const fileKey = `${index}File`
-    if (valueAt(root, ['request', 'tls', fileKey]) !== undefined) place[2] = fileKey
-  }
-  return { root, place }
-}
-
-/** Whether the first two steps of the path exist. */
-function reaches(fields: Fields, place: readonly (string | number)[]): boolean {
-  return valueAt(fields, place.slice(0, place[0] === 'request' ? 2 : 1)) !== undefined
-}
-
-function fixOf(objection: Objection, fields: Fields): string {
-  const { kind, path, message, candidates = [] } = objection
-  if (kind !== 'unknown-key') {
-    const given = valueAt(fields, path)
-    const choice = typeof given === 'string' && candidates.length > 1
-    const near = choice ? nearest(given, candidates) : undefined
-    return near === undefined ? message : `${message}; did you mean ${near}?`
-  }
-  const shorthands = path.length === 1 ? ['type', 'every', 'group'] : []
-  if (path.at(-2) === 'tls') shorthands.push(...Object.keys(TLS_FILES))
-  const meant = nearest(String(path.at(-1)), [...candidates, ...shorthands])
-  return meant === undefined ? message : `unknown key; did you mean ${meant}?`
 }
 
 function warn({ fields, path }: Draft, { warnings }: FileContext): void {

@@ -4,13 +4,9 @@ import { resolve } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { DEFINITIONS } from '../../monitors/definitions.ts'
 import { secretWarnings } from '../../contract/definition-secrets.ts'
-import { isLocationName, LOCATION_NAME_RULE } from '../../contract/schema/location-name.ts'
 import type { Monitor, Variable } from '../../contract/monitor.ts'
-import { substitute } from '../../contract/variables.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import type { Environment } from '../../process/env.ts'
-import { nearest } from '../../process/nearest.ts'
-import { proxyProblem } from '../../network/proxy/proxy.ts'
 import {
   readDefinition,
   slugOf,
@@ -30,9 +26,16 @@ import {
   type Path,
   type Problem,
 } from './problems.ts'
-import { expandShorthands, isFields, type Fields } from './shorthands.ts'
+import { isFields, type Fields } from './shorthands.ts'
 import { readText } from './text.ts'
-import { createTlsFiles, type FileVariables, readVariables } from './variables.ts'
+import {
+  defaultsOf,
+  locationOf,
+  privateLocationsOf,
+  proxyOf,
+  reportUnknownKeys,
+} from './top-fields.ts'
+import { createTlsFiles, readVariables } from './variables.ts'
 import { parseYaml, type ParsedYaml } from './yaml.ts'
 
 /** What a good file says. */
@@ -53,17 +56,6 @@ export interface LoadedFile {
 export type ReadFile = { files: string[] } & (
   { ok: true; file: LoadedFile } | { ok: false; problems: Problem[] }
 )
-
-const KEYS = [
-  'location',
-  'privateLocations',
-  'proxyUrl',
-  'variables',
-  'secrets',
-  'defaults',
-  'groups',
-  'monitors',
-]
 
 const LOOKS_LIKE =
   'write a list of monitors, like\n' +
@@ -195,12 +187,7 @@ interface Reading extends Order {
 
 async function readFields(top: Fields, reading: Reading) {
   const { findings, warnings, types, purpose } = reading
-  for (const key of Object.keys(top)) {
-    if (KEYS.includes(key)) continue
-    const meant = nearest(key, KEYS)
-    const fix = meant === undefined ? `known here: ${KEYS.join(', ')}` : `did you mean ${meant}?`
-    findings.push({ path: [key], message: `unknown key; ${fix}`, atKey: true })
-  }
+  reportUnknownKeys(top, findings)
   const given = await readVariables(top, reading.env, reading.variables, findings)
   const location = locationOf(top, findings)
   const privateLocations = privateLocationsOf(top, findings)
@@ -295,62 +282,6 @@ function sameId(raw: unknown, index: number, first: number) {
   const what = key === 'id' ? 'is also the id of' : 'gives the same id as'
   const message = `${what} ${formatPath(other)}; give one of them another id${value}`
   return { path, message, other }
-}
-
-function locationOf(top: Fields, findings: Findings): string | undefined {
-  const path = ['location']
-  const location = top['location']
-  if (location === undefined || location === null) return undefined
-  if (typeof location === 'string' && isLocationName(location)) return location
-  const message = `must be ${LOCATION_NAME_RULE}, like berlin-office${got(path, location)}`
-  findings.push({ path, message })
-  return undefined
-}
-
-function privateLocationsOf(top: Fields, findings: Findings): string[] {
-  const given = top['privateLocations']
-  if (given === undefined || given === null) return []
-  const path = ['privateLocations']
-  if (Array.isArray(given) && given.every((one) => typeof one === 'string' && one !== '')) {
-    return given as string[]
-  }
-  const message = 'must be a list of slug names of private locations, like [berlin-office]'
-  findings.push({ path, message: `${message}${got(path, given)}` })
-  return []
-}
-
-function proxyOf(
-  top: Fields,
-  { variables, unusable }: FileVariables,
-  findings: Findings,
-): string | undefined {
-  const path = ['proxyUrl']
-  const given = top['proxyUrl']
-  if (given === undefined || given === null) return undefined
-  const lookup = (name: string) => variables.find(({ key }) => key === name)?.value
-  const { value, unknown } = substitute(given, lookup)
-  for (const name of unknown) {
-    if (!unusable.has(name)) findings.push({ path, message: `the variable ${name} is not defined` })
-  }
-  if (unknown.length > 0) return undefined
-  const problem = typeof value === 'string' ? proxyProblem(value) : 'must be a URL, as a text'
-  if (problem === undefined) return value as string
-  findings.push({ path, message: problem })
-  return undefined
-}
-
-function defaultsOf(top: Fields, findings: Findings): Fields {
-  const given = top['defaults']
-  if (given === undefined || given === null) return {}
-  if (!isFields(given)) {
-    findings.push({ path: ['defaults'], message: 'must be a mapping of fields for every monitor' })
-    return {}
-  }
-  for (const key of ['id', 'name'].filter((one) => Object.hasOwn(given, one))) {
-    const message = 'belongs to one monitor only, and cannot be a default'
-    findings.push({ path: ['defaults', key], message, atKey: true })
-  }
-  return expandShorthands(given, ['defaults'], findings)
 }
 
 interface Places {

@@ -1,0 +1,77 @@
+// What a schema objects to in a definition, as a problem of the file: at the place that the user wrote, with the fix.
+import { type Objection, valueAt } from '../../contract/schema/explain.ts'
+import { nearest } from '../../process/nearest.ts'
+import { got, withoutSecrets, type Findings, type Path } from './problems.ts'
+import type { Fields } from './shorthands.ts'
+import { TLS_FILES } from './variables.ts'
+
+/** A definition as it was written and as it is checked. */
+export interface CheckedDefinition {
+  /** As the user wrote it. */
+  raw: Fields
+  /** Of the definition in the file. */
+  path: Path
+  /** In the wire form, with defaults and id; variables still as written. */
+  fields: Fields
+  /** Values that no message may show. */
+  secrets: readonly string[]
+}
+
+/** Adds a finding for the objection, unless that has been reported already. */
+export function reportObjection(
+  objection: Objection,
+  { raw, path, fields, secrets }: CheckedDefinition,
+  { defaultsAsWritten, findings }: { defaultsAsWritten: Fields; findings: Findings },
+): void {
+  const local = asWritten(objection, raw, defaultsAsWritten)
+  if (local === undefined) return
+  const { root, place } = local
+  const full = root === raw ? [...path, ...place] : ['defaults', ...place]
+  const value = objection.kind === 'value' ? got(full, valueAt(root, place)) : ''
+  // Of a line that was cut into fields, the field that is meant.
+  const field = place.length < objection.path.length && objection.message.startsWith('must ')
+  const subject = field ? `its ${String(objection.path.at(-1))} ` : ''
+  const message = withoutSecrets(`${subject}${fixOf(objection, fields)}${value}`, secrets)
+  findings.push({ path: full, message, atKey: objection.kind === 'unknown-key' })
+}
+
+/** Where the user wrote what the schema objects to; undefined when that has been said already. */
+function asWritten({ path: wire, kind }: Objection, raw: Fields, defaults: Fields) {
+  const isEmptyPlace = kind === 'missing'
+  let place = [...wire]
+  if (place[0] === 'checkType') place[0] = 'type'
+  const fromDefaults =
+    !reaches(raw, place) && reaches(defaults, place) && !(place.length === 1 && place[0] === 'name')
+  const root = fromDefaults ? defaults : raw
+  const [top, list, index] = place
+  if (top === 'request' && list === 'assertions' && typeof index === 'number') {
+    const line = valueAt(root, place.slice(0, 3))
+    // A line that could not be read at all has been reported; its place is empty.
+    if (line !== undefined && place.length === 3 && isEmptyPlace) return undefined
+    if (typeof line === 'string') place = place.slice(0, 3)
+  }
+  if (top === 'request' && list === 'tls' && typeof index === 'string') {
+    const fileKey = `${index}File`
+    if (valueAt(root, ['request', 'tls', fileKey]) !== undefined) place[2] = fileKey
+  }
+  return { root, place }
+}
+
+/** Whether the first two steps of the path exist. */
+function reaches(fields: Fields, place: readonly (string | number)[]): boolean {
+  return valueAt(fields, place.slice(0, place[0] === 'request' ? 2 : 1)) !== undefined
+}
+
+function fixOf(objection: Objection, fields: Fields): string {
+  const { kind, path, message, candidates = [] } = objection
+  if (kind !== 'unknown-key') {
+    const given = valueAt(fields, path)
+    const choice = typeof given === 'string' && candidates.length > 1
+    const near = choice ? nearest(given, candidates) : undefined
+    return near === undefined ? message : `${message}; did you mean ${near}?`
+  }
+  const shorthands = path.length === 1 ? ['type', 'every', 'group'] : []
+  if (path.at(-2) === 'tls') shorthands.push(...Object.keys(TLS_FILES))
+  const meant = nearest(String(path.at(-1)), [...candidates, ...shorthands])
+  return meant === undefined ? message : `unknown key; did you mean ${meant}?`
+}
