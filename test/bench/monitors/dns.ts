@@ -8,6 +8,7 @@ import { createAuthority } from '../../support/network/certificates.ts'
 import { startUnbound } from '../../support/monitors/dns/name-servers.ts'
 import { cpuMsOf, median } from '../process-figures.ts'
 import { markdownTable } from '../table.ts'
+import type { Resources } from './contender.ts'
 
 const ROUNDS = 5
 const CHECKS = 3000
@@ -86,12 +87,6 @@ async function exporterCpuMs(
   }
   await Promise.all(Array.from({ length: CONCURRENCY }, worker))
   return cpuMsOf(exporter.pid) - before
-}
-
-interface Resources {
-  memoryMiB: number
-  heapMiB: number
-  descriptors: number
 }
 
 function shown({ memoryMiB, heapMiB, descriptors }: Resources): string {

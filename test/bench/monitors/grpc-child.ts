@@ -1,18 +1,8 @@
 // One contender of the bench `grpc`, in a separate process: runs `count` checks of a port with a fixed concurrency
-// and prints their cost. `node grpc-child.ts <kind> <port> <count>`; `soak` prints memory and descriptors after a
-// tenth of the checks and at the end.
-import { readdirSync } from 'node:fs'
+// and prints their cost. `node grpc-child.ts <kind> <port> <count>`; `soak` prints memory and descriptors.
 import { connect } from 'node:http2'
-import { tmpdir } from 'node:os'
-import { createClock } from '../../../src/agent/schedule/clock.ts'
-import { createRunner } from '../../../src/agent/run/runner.ts'
-import { Monitor } from '../../../src/contract/monitor.ts'
-import { MONITOR_TYPES } from '../../../src/monitors/registry.ts'
-import { plainContext } from '../plain-context.ts'
-import { memoryMiBOf } from '../process-figures.ts'
+import { cpuCostMs, type Once, soak, throughRunner } from './contender.ts'
 
-const CONCURRENCY = 8
-const WARM_UP = 500
 const EMPTY_MESSAGE = Buffer.alloc(5)
 
 /** The minimal health check in Node: a fresh connection, one stream, its answer thrown away. */
@@ -37,40 +27,23 @@ function bareHttp2(port: number): Promise<void> {
   })
 }
 
-/** The agent's whole path from a job to a scrubbed result. */
-function throughRunner(port: number, grpcConfig: Record<string, unknown>): () => Promise<void> {
-  const runner = createRunner({
-    types: MONITOR_TYPES,
-    clock: createClock(),
-    workRoot: tmpdir(),
-    scrubHeaders: [],
-  })
+/** The agent's whole path. */
+function ours(port: number, grpcConfig: Record<string, unknown>): Once {
   const request = { url: '127.0.0.1', port, grpcConfig: { tls: false, ...grpcConfig } }
-  const monitor = Monitor.parse({ id: 'bench', name: 'bench', checkType: 'GRPC', request })
-  const locationContext = {
-    location: 'bench',
-    variables: [],
-    dial: plainContext().dial,
-    secrets: [],
-  }
-  const { signal } = new AbortController()
-  return async () => {
-    const result = await runner.run({ monitor, slot: Date.now() }, locationContext, signal)
-    if (result.verdict !== 'passed') throw new Error(JSON.stringify(result.failures))
-  }
+  return throughRunner({ checkType: 'GRPC', request })
 }
 
-function contender(kind: string, port: number): () => Promise<void> {
+function contender(kind: string, port: number): Once {
   const call = { method: 'shop.v1.Shop/Greet', message: '{"name": "Ann"}' }
   switch (kind) {
     case 'bare':
       return () => bareHttp2(port)
     case 'health':
     case 'soak':
-      return throughRunner(port, { mode: 'HEALTH' })
+      return ours(port, { mode: 'HEALTH' })
     case 'call':
     case 'soak-call':
-      return throughRunner(port, call)
+      return ours(port, call)
     default:
       throw new Error(`no contender ${kind}`)
   }
@@ -79,30 +52,5 @@ function contender(kind: string, port: number): () => Promise<void> {
 const [kind = '', port = '0', count = '0'] = process.argv.slice(2)
 const once = contender(kind, Number(port))
 
-async function runMany(many: number): Promise<void> {
-  let left = many
-  const worker = async () => {
-    while (left-- > 0) await once()
-  }
-  await Promise.all(Array.from({ length: CONCURRENCY }, worker))
-}
-
-function figures(): { mebibytes: number; descriptors: number } {
-  return {
-    mebibytes: memoryMiBOf(process.pid).now,
-    descriptors: readdirSync('/proc/self/fd').length,
-  }
-}
-
-await runMany(WARM_UP)
-if (kind.startsWith('soak')) {
-  await runMany(Number(count) / 10)
-  const early = figures()
-  await runMany(Number(count) * 0.9)
-  process.stdout.write(JSON.stringify({ early, late: figures() }))
-} else {
-  const before = process.cpuUsage()
-  await runMany(Number(count))
-  const { user, system } = process.cpuUsage(before)
-  process.stdout.write(`${(user + system) / 1000}\n`)
-}
+const figures = kind.startsWith('soak') ? soak(once, Number(count)) : cpuCostMs(once, Number(count))
+process.stdout.write(JSON.stringify(await figures))

@@ -6,6 +6,7 @@ import { type Exporter, startExporter } from '../../support/monitors/blackbox-ex
 import { startGrpcServer } from '../../support/monitors/grpc/grpc-server.ts'
 import { cpuMsOf, median } from '../process-figures.ts'
 import { markdownTable } from '../table.ts'
+import type { Resources } from './contender.ts'
 
 const ROUNDS = 3
 const CHECKS = 2000
@@ -52,16 +53,13 @@ export async function benchGrpc(): Promise<void> {
   const head = ['contender', 'checks per CPU-second', 'of the bare loop', 'of the exporter']
   process.stdout.write(`${markdownTable([head, ...rows])}\n\n`)
   await exporter.close()
-  const { early, late } = JSON.parse(await ask('soak', SOAK)) as Record<
-    'early' | 'late',
-    { mebibytes: number; descriptors: number }
-  >
+  const [early, late] = JSON.parse(await ask('soak', SOAK)) as [Resources, Resources]
   await server.close()
   process.stdout.write(
     `${markdownTable([
       ['health checks', 'resident MiB', 'descriptors'],
-      [SOAK / 10, Math.round(early.mebibytes), early.descriptors],
-      [SOAK, Math.round(late.mebibytes), late.descriptors],
+      [SOAK / 10, early.memoryMiB, early.descriptors],
+      [SOAK, late.memoryMiB, late.descriptors],
     ])}\n`,
   )
 }

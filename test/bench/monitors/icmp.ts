@@ -6,6 +6,7 @@ import { promisify } from 'node:util'
 import { type Exporter, startExporter } from '../../support/monitors/blackbox-exporter.ts'
 import { cpuMsOf, median } from '../process-figures.ts'
 import { markdownTable } from '../table.ts'
+import type { Resources } from './contender.ts'
 
 const ROUNDS = 5
 const ECHOES = 5000
@@ -51,11 +52,6 @@ export async function benchIcmp(): Promise<void> {
   process.stdout.write(
     `${SOAK_RUNS.toLocaleString('en')} runs: ${resourcesText(before)} after the first tenth, ${resourcesText(after)} at the end\n`,
   )
-}
-
-interface Resources {
-  memoryMiB: number
-  descriptors: number
 }
 
 function resourcesText(resourcesNow: Resources | undefined): string {

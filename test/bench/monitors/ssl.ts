@@ -11,6 +11,7 @@ import { startTlsNginx } from '../../support/network/nginx-tls.ts'
 import { createPki } from '../../support/network/pki.ts'
 import { cpuMsOf, median } from '../process-figures.ts'
 import { markdownTable } from '../table.ts'
+import type { Resources } from './contender.ts'
 
 const ROUNDS = 3
 const CHECKS = 2000
@@ -76,11 +77,6 @@ async function exporterCpuMs(exporter: Exporter, port: number): Promise<number> 
   }
   await Promise.all(Array.from({ length: CONCURRENCY }, worker))
   return cpuMsOf(exporter.pid) - before
-}
-
-interface Resources {
-  memoryMiB: number
-  descriptors: number
 }
 
 async function soak(port: number, caFile: string): Promise<string> {

@@ -6,6 +6,7 @@ import { createHopChain, SERVER, type HopChain } from '../../support/monitors/ho
 import { startMonitorProcess } from '../../support/monitors/monitor-process.ts'
 import { median } from '../process-figures.ts'
 import { markdownTable } from '../table.ts'
+import type { Resources } from './contender.ts'
 
 const ROUNDS = 5
 const TRACES = 1000
@@ -82,12 +83,6 @@ function peerCpuMs(chain: HopChain, flags: string): number {
     (sum, [, minutes, seconds]) => sum + Number(minutes) * 60_000 + Number(seconds) * 1000,
     0,
   )
-}
-
-interface Resources {
-  memoryMiB: number
-  heapMiB: number
-  descriptors: number
 }
 
 function shown({ memoryMiB, heapMiB, descriptors }: Resources): string {
