@@ -10,7 +10,7 @@ import { artifactOwner } from '../../contract/protocol/agent-protocol.ts'
 import type { Artifact, Result } from '../../contract/result.ts'
 import type { Log } from '../../process/log.ts'
 import { SALT_BYTES, TAG_BYTES, type AgentCipher } from './spool/agent-cipher.ts'
-import { diskMessage } from './spool/disk-message.ts'
+import { diskMessage } from './spool/disk.ts'
 
 /** A file that waits to be sent. */
 export interface WaitingArtifact extends Artifact {

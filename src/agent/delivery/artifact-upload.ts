@@ -8,11 +8,12 @@ import {
   MESSAGE_CHARS_MAX,
   outcomeOfError,
   textOf,
+  waitBefore,
+  type DeliveryAction,
 } from './batch-sender.ts'
 import { createCondition } from '../platform/condition.ts'
-import { waitBefore, type DeliveryAction } from './actions.ts'
-import type { DeliveryLink } from './link.ts'
-import { count, type DeliveryTally } from './tally.ts'
+import type { DeliveryLink } from './sink.ts'
+import { count, type DeliveryTally } from './metrics.ts'
 
 export interface ArtifactUploadOptions {
   spool: ArtifactSpool

@@ -2,9 +2,8 @@
 // reports to the spool which results it may forget.
 import type { Log } from '../../process/log.ts'
 import { createCondition, type Condition } from '../platform/condition.ts'
-import type { BatchOutcome } from './batch-sender.ts'
-import { waitBefore } from './actions.ts'
-import { count, type DeliveryTally } from './tally.ts'
+import { type BatchOutcome, waitBefore } from './batch-sender.ts'
+import { count, type DeliveryTally } from './metrics.ts'
 import type { StoredResults } from './stored-results.ts'
 
 /** Results to be delivered as one batch, with the spool that stores them. */

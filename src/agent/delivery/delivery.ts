@@ -11,12 +11,17 @@ import type { Delivery, DeliveryOptions } from './sink.ts'
 import { createCondition } from '../platform/condition.ts'
 import { DeliveryQueue, type Batch } from './delivery-queue.ts'
 import { DroppedSpans } from './dropped-spans.ts'
-import { createDeliveryMetrics } from './metrics.ts'
-import { count, createComplaints, createTally, type Complain, type DeliveryTally } from './tally.ts'
+import {
+  createDeliveryMetrics,
+  count,
+  createComplaints,
+  createTally,
+  type Complain,
+  type DeliveryTally,
+} from './metrics.ts'
 import { RECENT_BOUNDS, RecentResults } from './recent-results.ts'
 import type { FileStaging } from '../sink.ts'
-import { createSpoolAdoption, spoolName } from './spool/adoption.ts'
-import { InheritedSpools } from './spool/inherited-spools.ts'
+import { createSpoolAdoption, spoolName, InheritedSpools } from './spool/adoption.ts'
 import type { StoredResults, Loss } from './stored-results.ts'
 import { openSpool, type Spool } from './spool/spool.ts'
 import { createFullness, wireText } from './wire-result.ts'

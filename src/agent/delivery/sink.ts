@@ -2,10 +2,11 @@
 import type { Result } from '../../contract/result.ts'
 import type { Log } from '../../process/log.ts'
 import type { AgentFolder } from './spool/agent-folder.ts'
-import type { DeliveryLink } from './link.ts'
 import type { RecentBounds } from './recent-results.ts'
 import type { FileStaging, ResultSink } from '../sink.ts'
 import type { OpenFile } from './spool/segment.ts'
+import type { IncomingHttpHeaders } from 'node:http'
+import type { Readable } from 'node:stream'
 
 /** The platform's latest settings of delivery. */
 export interface DeliverySettings {
@@ -47,4 +48,20 @@ export interface Delivery extends ResultSink {
   warnings(): string[]
   /** Prometheus text format 0.0.4. */
   metricsText(): Promise<string>
+}
+
+/** A call. */
+export interface DeliveryAsk {
+  method: 'POST' | 'PUT'
+  path: string
+  headers?: Record<string, string>
+  body: Buffer | Readable
+  bytes?: number
+  deadlineMs: number
+  signal: AbortSignal
+}
+
+/** Sends calls; rejects with an error that has a `code` when there is no usable answer. */
+export interface DeliveryLink {
+  request(ask: DeliveryAsk): Promise<{ status: number; headers: IncomingHttpHeaders; body: Buffer }>
 }

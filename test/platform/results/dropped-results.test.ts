@@ -2,7 +2,7 @@
 // whether its process was started anew meanwhile or the slots had been filled in for another reason.
 import { randomBytes } from 'node:crypto'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import type { DeliveryLink } from '../../../src/agent/delivery/link.ts'
+import type { DeliveryLink } from '../../../src/agent/delivery/sink.ts'
 import { createPlatformLink } from '../../../src/agent/platform/link.ts'
 import { sweep } from '../../../src/platform/results/sweep.ts'
 import { accountOf } from '../../../src/platform/results/queries/accounting.ts'

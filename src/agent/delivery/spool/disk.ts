@@ -47,3 +47,17 @@ export class SpoolDisk {
     this.#log.warn({ places, results }, message)
   }
 }
+
+const FULL = new Set(['ENOSPC', 'EDQUOT'])
+
+/** Text like `the disk is full`. */
+export function diskMessage(error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException
+  if (isDiskFull(error)) return 'the disk is full'
+  return `it could not be kept on disk (${code ?? message})`
+}
+
+/** Whether the disk, or the user's quota, is full. */
+export function isDiskFull(error: unknown): boolean {
+  return FULL.has((error as NodeJS.ErrnoException).code ?? '')
+}

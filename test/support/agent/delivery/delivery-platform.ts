@@ -6,7 +6,7 @@ import { buffer } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 import { gunzipSync } from 'node:zlib'
 import type { WireResult } from '../../../../src/contract/protocol/agent-protocol.ts'
-import type { DeliveryLink } from '../../../../src/agent/delivery/link.ts'
+import type { DeliveryLink } from '../../../../src/agent/delivery/sink.ts'
 import { startHttpServer } from '../../test-server.ts'
 
 /** A received batch. */

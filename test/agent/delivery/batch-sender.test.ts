@@ -6,7 +6,7 @@ import {
   HOLD_MS_MAX,
   RETRY_AFTER_MS_MAX,
   waitBefore,
-} from '../../../src/agent/delivery/actions.ts'
+} from '../../../src/agent/delivery/batch-sender.ts'
 
 describe('the action', () => {
   test.each([
