@@ -24,6 +24,7 @@ import type { LocationContext } from './run/run-plan.ts'
 import { createRunner } from './run/runner.ts'
 import { createRunningTimetable, timingOf } from './schedule/running-timetable.ts'
 import type { RunningTimetable } from './schedule/running-timetable.ts'
+import { PendingResults } from './pending-results.ts'
 import type { ResultSink } from './sink.ts'
 import type { SlotLedger } from './schedule/slot-ledger.ts'
 import type { AgentReport, Change, MonitorSource, Snapshot } from './source.ts'
@@ -96,10 +97,8 @@ class RunningAgent implements Agent {
   #proxyUrl: string | undefined
   #refused: string | undefined
   #health: Served | undefined
-  #undelivered = 0
-  #sinkFails = false
+  readonly #pending: PendingResults
   #drained: Promise<void> | undefined
-  #allDelivered: (() => void) | undefined
   #endStopped!: (exitCode: number) => void
   #exitCode = 0
   #onRunsChanged: (() => void) | undefined
@@ -121,6 +120,9 @@ class RunningAgent implements Agent {
       },
       (registry) =>
         [options.source, options.faults].forEach((one) => one?.registerMetrics?.(registry)),
+    )
+    this.#pending = new PendingResults(options.sink, options.log, () =>
+      this.#metrics.deliveryFailed(),
     )
     this.#queues = this.#makeQueues()
     this.#timetable = createRunningTimetable<Watch>(clock, {
@@ -258,7 +260,7 @@ class RunningAgent implements Agent {
   }
 
   #onResult(result: Result): void {
-    const { sink, types, log } = this.#options
+    const { types } = this.#options
     this.#network.saw(result)
     if (this.#leaving.get(result.monitorId)?.running === undefined) {
       this.#leaving.delete(result.monitorId)
@@ -268,25 +270,7 @@ class RunningAgent implements Agent {
       const samples = isEmpty ? [] : (types.get(result.checkType)?.samples(result.observed) ?? [])
       this.#monitorMetrics.record(result, samples)
     }
-    this.#undelivered++
-    const settled = (error?: unknown) => {
-      this.#undelivered--
-      if (error !== undefined) this.#metrics.deliveryFailed()
-      const fails = error !== undefined
-      // Logged once, not for every result of a long outage.
-      if (fails && !this.#sinkFails) log.error({ err: error }, 'results cannot be delivered')
-      if (!fails && this.#sinkFails) log.info('results can be delivered again')
-      this.#sinkFails = fails
-      if (this.#undelivered === 0) this.#allDelivered?.()
-    }
-    try {
-      sink.deliver(result).then(
-        () => settled(),
-        (error: unknown) => settled(error ?? new Error('refused without a reason')),
-      )
-    } catch (error) {
-      settled(error)
-    }
+    this.#pending.deliver(result)
   }
 
   async #drain(): Promise<void> {
@@ -303,10 +287,11 @@ class RunningAgent implements Agent {
     this.#stopping.abort()
     this.#timetable.stop()
     this.#network.stop()
-    await this.#delivered()
+    await this.#pending.settled(DELIVERY_MS_MAX)
     await this.#options.sink.flush?.(DELIVERY_MS_MAX)
     await this.#health?.close(HEALTH_CLOSE_MS)
-    if (this.#undelivered > 0) log.error({ results: this.#undelivered }, 'results are lost')
+    const results = this.#pending.count
+    if (results > 0) log.error({ results }, 'results are lost')
     log.info('stopped')
     this.#endStopped(this.#exitCode)
   }
@@ -346,17 +331,6 @@ class RunningAgent implements Agent {
     }
   }
 
-  #delivered(): Promise<void> {
-    if (this.#undelivered === 0) return Promise.resolve()
-    return new Promise((resolve) => {
-      const timer = setTimeout(resolve, DELIVERY_MS_MAX)
-      this.#allDelivered = () => {
-        clearTimeout(timer)
-        resolve()
-      }
-    })
-  }
-
   #onClockJump(jump: ClockJump): void {
     this.#metrics.clockJumped()
     this.#options.log.warn({ byMs: jump.byMs }, jumpText(jump))
@@ -380,7 +354,7 @@ class RunningAgent implements Agent {
         monitors: this.#timetable.size(),
         queues: this.#queues.state(),
         slots: this.#queues.counts(),
-        undelivered: this.#undelivered,
+        undelivered: this.#pending.count,
         network: this.#network.facts(),
         ...sandboxFacts(scripts?.layers?.()),
         ...source.state?.().facts,

@@ -1,6 +1,6 @@
-// One attempt of a job: runs the monitor, aborts it at its deadline or when cancelled, and abandons it when it does
-// not end.
-import { failure } from '../../contract/failure.ts'
+// One attempt of a job: runs the monitor, aborts it at its deadline or when cancelled, abandons it when it does not end,
+// and repeats it where the delay of our own event loop would decide its verdict.
+import { failure, type Failure, type FailureCode } from '../../contract/failure.ts'
 import type { Artifact } from '../../contract/result.ts'
 import type { Dialler } from '../../network/dial.ts'
 import { DeadlineReached } from '../../network/deadline.ts'
@@ -11,6 +11,9 @@ import type { RunSource, ScriptContext } from '../../scripts/context.ts'
 import type { RunProgress, ScriptHost } from '../../scripts/host.ts'
 import type { HeaderListener } from '../../scripts/playwright/observed-headers.ts'
 import { createWorkFolder, type FileCare, type WorkFolder } from './work-folder.ts'
+import { isMadeByDelay, withoutVerdict } from './verdict.ts'
+import { loopDelay } from './loop-delay.ts'
+import type { Fault } from '../../process/faults/fault.ts'
 
 /** What to run. */
 export interface AttemptOrder {
@@ -205,4 +208,53 @@ async function withArtifacts(
   // A folder that cannot be removed costs disk space, not the result.
   await folder.remove().catch(() => undefined)
   return { observation, artifacts, leftOut, abandoned }
+}
+
+/**
+ * Starts an attempt. Where the delay of our event loop would make it degraded or failed, it is repeated at once,
+ * within the same attempt. Where the delay would decide again, it ends with AGENT_OVERLOADED.
+ */
+export function startUndelayed(order: AttemptOrder): RunningAttempt {
+  const { monitor, deadlineMs } = order
+  let running: RunningAttempt
+  let isCancelled = false
+
+  const once = async () => {
+    const loop = loopDelay.watch()
+    const beganMs = performance.now()
+    running = startAttempt({ ...order, delayMs: () => loop.delayMs() })
+    const outcome = await running.outcome
+    const times = { elapsedMs: performance.now() - beganMs, deadlineMs, delayMs: loop.delayMs() }
+    loop.end()
+    return { outcome, times, isByDelay: isMadeByDelay(outcome.observation, monitor, times) }
+  }
+  const twice = async () => {
+    const first = await once()
+    const { outcome, times, isByDelay } = first.isByDelay && !isCancelled ? await once() : first
+    return isByDelay
+      ? { ...outcome, observation: withoutVerdict(outcome.observation, times) }
+      : outcome
+  }
+  return {
+    outcome: twice(),
+    cancel(reason) {
+      isCancelled = true
+      running.cancel(reason)
+    },
+  }
+}
+
+/** Codes of defects in the agent, whatever the target and the settings are. */
+const OWN_FAULTS: ReadonlySet<string> = new Set<FailureCode>(['INTERNAL', 'DEADLINE_IGNORED'])
+
+/** The fault behind a failure; undefined where it concerns the target, the settings or the machine. */
+export function ownFault(failed: Failure, checkType: string): Fault | undefined {
+  const { code, message, details } = failed
+  if (!OWN_FAULTS.has(code)) return undefined
+  const [, type = code, text = message] = /^(\w*Error): (.*)$/s.exec(message) ?? []
+  const stack = details?.['stack']
+  // Without a stack only the check type leads to the place.
+  return typeof stack === 'string'
+    ? { type, message: text, stack }
+    : { type, message: `${text} (${checkType})` }
 }

@@ -1,6 +1,6 @@
 // Scrubs the values of sensitive names out of the output of user code: console, errors, quoted source. A header is
 // recognized there by its name alone.
-import { NAMED_VALUE_CHARS_MAX } from '../../contract/definition-secrets.ts'
+import { NAMED_VALUE_CHARS_MAX, definitionSecrets } from '../../contract/definition-secrets.ts'
 import { SecretSet } from '../../contract/secret-set.ts'
 import { namedValues } from '../redaction/byte-scrubber.ts'
 import {
@@ -11,6 +11,7 @@ import {
   withTexts,
 } from '../redaction/scrub.ts'
 import { joined, type Span } from '../redaction/secret-finder.ts'
+import type { Variable } from '../../contract/monitor.ts'
 
 const COLOUR = String.raw`\u001B\[[\d;]*m`
 const GAP = String.raw`(?:[ \t\r\n]|${COLOUR}){0,40}`
@@ -141,4 +142,22 @@ function unescaped(value: string): string {
   } catch {
     return value
   }
+}
+
+/**
+ * A scrubber for the secrets in what attempts did not disclose: by the names of headers and fields, and the values
+ * that secret variables were given. Undefined where there is none.
+ */
+export function undisclosedScrubber(
+  undisclosed: readonly Record<string, unknown>[],
+  scrubber: Scrubber,
+  variables: readonly Variable[],
+): Scrubber | undefined {
+  const hidden = new Set(variables.filter((one) => one.secret || one.locked).map((one) => one.key))
+  const found = undisclosed.flatMap((one) =>
+    definitionSecrets(one, (name) => hidden.has(name) || scrubber.isSensitive(name)),
+  )
+  return found.length === 0
+    ? undefined
+    : createScrubber({ secrets: found }, (name) => scrubber.isSensitive(name))
 }

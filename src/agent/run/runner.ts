@@ -1,7 +1,6 @@
 // Runner: turns a job into its result, with deadline, retries, verdict and scrubbing.
 import { toMicroseconds } from '../../contract/schema/duration.ts'
-import type { Failure } from '../../contract/failure.ts'
-import { failure } from '../../contract/failure.ts'
+import { type Failure, failure } from '../../contract/failure.ts'
 import type { Job } from '../../contract/job.ts'
 import { sensitiveNames } from '../../contract/protocol/sensitive-name.ts'
 import type { Attempt, Result, Verdict } from '../../contract/result.ts'
@@ -12,19 +11,22 @@ import type { AnyMonitorType } from '../../monitors/monitor.ts'
 import type { RunSource } from '../../scripts/context.ts'
 import type { RunProgress, ScriptHost } from '../../scripts/host.ts'
 import type { HeaderListener } from '../../scripts/playwright/observed-headers.ts'
-import { startAttempt, type AttemptOutcome, type RunningAttempt } from './attempt.ts'
+import {
+  startAttempt,
+  type AttemptOutcome,
+  type RunningAttempt,
+  startUndelayed,
+  ownFault,
+} from './attempt.ts'
 import type { Clock } from '../schedule/clock.ts'
-import { ownFault } from './own-fault.ts'
 import { isProgram, queueClassOf } from '../schedule/queue-class.ts'
-import { NamedTexts } from './named-texts.ts'
+import { NamedTexts, undisclosedScrubber } from './named-texts.ts'
 import type { ProgressBoard, ProgressReporter } from './progress-board.ts'
 import { createPlanner, type RunPlan, type LocationContext } from './run-plan.ts'
 import type { Scrubber } from '../redaction/scrub.ts'
 import { scrubFiles } from '../redaction/scrub-files.ts'
 import { wakeScrubThread } from '../redaction/scrub-thread.ts'
 import type { FileStaging } from '../sink.ts'
-import { startUndelayed } from './undelayed-attempt.ts'
-import { undisclosedScrubber } from './undisclosed-secrets.ts'
 import type { FileCare } from './work-folder.ts'
 
 /** A job under way. */

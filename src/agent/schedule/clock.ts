@@ -2,7 +2,7 @@
 // set, and can stand still while the machine sleeps; slots must neither come twice nor wait for hours because of it.
 import { uptime } from 'node:os'
 import type { Instant } from '../../contract/job.ts'
-import { createThreadMeter } from '../run/thread-time.ts'
+import { openSync, readSync } from 'node:fs'
 
 /** The followed clock differs from ours by more than drift and measuring explain. */
 export interface ClockJump {
@@ -159,4 +159,33 @@ export function jumpText({ byMs, isStep }: ClockJump): string {
   if (byMs > 0) return 'the clock went forward, or the machine slept'
   if (isStep) return 'the platform’s clock was set back, and so is ours'
   return 'the clock was set back; the timetable slows down until it fits'
+}
+
+/** The numbers of the file are below 2^64. */
+const SCHEDSTAT_BYTES_MAX = 64
+
+/**
+ * Makes a meter of this thread: the time that it ran, and that it waited for a processor. Milliseconds, from
+ * an arbitrary moment on. Where the system does not count the waiting, it is left out.
+ */
+export function createThreadMeter(): () => number {
+  const buffer = Buffer.alloc(SCHEDSTAT_BYTES_MAX)
+  let file: number
+  try {
+    file = openSync('/proc/thread-self/schedstat', 'r')
+  } catch {
+    return ranMs
+  }
+  return () => {
+    const text = buffer.toString('latin1', 0, readSync(file, buffer, 0, buffer.length, 0))
+    const [ranNs, waitedNs] = text.split(' ').map(Number)
+    // Without the account of the scheduler both are 0.
+    if (ranNs === undefined || waitedNs === undefined || ranNs === 0) return ranMs()
+    return (ranNs + waitedNs) / 1e6
+  }
+}
+
+function ranMs(): number {
+  const { user, system } = process.threadCpuUsage()
+  return (user + system) / 1000
 }

@@ -8,7 +8,7 @@ import type { MissedReason, Result } from '../../contract/result.ts'
 import type { Clock } from './clock.ts'
 import { queueClassOf, type QueueClass } from './queue-class.ts'
 import type { AgentMetrics, SlotCounts } from '../metrics.ts'
-import { type PassedSlots, rowsOf } from './passed-slots.ts'
+import { emptyResult, type PassedSlots, rowsOf } from './passed-slots.ts'
 import type { LocationContext } from '../run/run-plan.ts'
 import type { Run, Runner } from '../run/runner.ts'
 import { createStartPace } from './start-pace.ts'
@@ -376,19 +376,9 @@ class Queues implements JobQueues {
   }
 
   #emptyResult({ monitor }: Watch, slot: Instant): Omit<Result, 'verdict'> {
-    return {
-      monitorId: monitor.id,
-      monitorName: monitor.name,
-      checkType: monitor.checkType,
-      location: this.#settings.locationContext().location,
-      slot,
-      startedAt: Math.round(this.#settings.clock.now()),
-      durationMs: 0,
-      attempts: [],
-      observed: {},
-      failures: [],
-      artifacts: [],
-    }
+    const { locationContext, clock } = this.#settings
+    const { location } = locationContext()
+    return emptyResult(monitor, { location, slot, nowMs: clock.now() })
   }
 
   #whenIdle(): void {

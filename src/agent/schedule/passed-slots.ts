@@ -1,5 +1,8 @@
-// Slots that passed without being started: the newest ones get a row, the others are only counted.
+// Slots that passed without being started: the newest ones get a row, the others are only counted. And what a result
+// holds where nothing ran.
 import type { Instant } from '../../contract/job.ts'
+import type { Monitor } from '../../contract/monitor.ts'
+import type { Result } from '../../contract/result.ts'
 import { slotAtOrAfter, slotsBetween, type Slots } from '../../contract/timetable.ts'
 import type { SkipReason } from './skip-reason.ts'
 
@@ -25,4 +28,24 @@ export function rowsOf({ slots, from, to, reason }: PassedSlots): {
   const rows = Math.min(count, reason === 'restarted' ? RESTARTED_ROWS_MAX : SKIPPED_ROWS_MAX)
   const first = slotAtOrAfter(slots, to) - rows * slots.everyMs
   return { count, rows: Array.from({ length: rows }, (_, row) => first + row * slots.everyMs) }
+}
+
+/** The result of a slot, or of a run on demand, in which nothing ran. */
+export function emptyResult(
+  monitor: Monitor,
+  place: { location: string; slot: Instant; nowMs: Instant },
+): Omit<Result, 'verdict'> {
+  return {
+    monitorId: monitor.id,
+    monitorName: monitor.name,
+    checkType: monitor.checkType,
+    location: place.location,
+    slot: place.slot,
+    startedAt: Math.round(place.nowMs),
+    durationMs: 0,
+    attempts: [],
+    observed: {},
+    failures: [],
+    artifacts: [],
+  }
 }

@@ -8,10 +8,9 @@ import { answerJson, answerText } from './answer.ts'
 import type { DnsMessage } from '../../network/dns/message.ts'
 import { type DnsPlan, makeDnsPlan } from './plan.ts'
 import { probeDns } from './probe.ts'
-import type { DnsRun } from './run.ts'
-import { dnsSamples } from './samples.ts'
+import type { DnsRun, DnsObserved } from './run.ts'
 import { defineMonitor, type AnyMonitorType, type Context } from '../monitor.ts'
-import type { Observation } from '../../contract/observation.ts'
+import type { Observation, Sample } from '../../contract/observation.ts'
 import {
   createNameServers,
   systemNameServers,
@@ -20,6 +19,8 @@ import {
   type SystemServers,
 } from '../../network/dns/name-servers.ts'
 import { isDegraded, tooSlow } from '../thresholds.ts'
+import { connectionSamples } from '../metrics/connection-samples.ts'
+import { tlsSamples } from '../metrics/tls-samples.ts'
 
 /** Failures that count as a pass with `shouldFail`: no answer, or an error. */
 const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<string> = new Set<FailureCode | DnsCode>([
@@ -101,4 +102,34 @@ function wrongCode({ Status, Edns }: DnsMessage): Failure {
       ...(errors.length === 0 ? {} : { extendedErrors: errors }),
     },
   )
+}
+
+/** The samples of one observation, as `observed` of a DNS monitor has it. */
+export function dnsSamples(observed: Record<string, unknown>): Sample[] {
+  const { recordType, family, phases, counts, response, tls } = observed as unknown as DnsObserved
+  const samples: Sample[] = [
+    { name: 'probe_dns_query_succeeded', value: response === undefined ? 0 : 1 },
+    { name: 'probe_dns_answer_rrs', value: counts?.answers ?? 0 },
+    { name: 'probe_dns_authority_rrs', value: counts?.authorities ?? 0 },
+    { name: 'probe_dns_additional_rrs', value: counts?.additionals ?? 0 },
+  ]
+  samples.push(...connectionSamples('probe_dns_duration_seconds', { family, phases }, PHASES))
+  const serial = recordType === 'SOA' ? serialOf(response) : undefined
+  if (serial !== undefined) samples.push({ name: 'probe_dns_serial', value: serial })
+  if (tls !== undefined) samples.push(...tlsSamples(tls))
+  return samples
+}
+
+function serialOf(response: DnsObserved['response']): number | undefined {
+  const serial = response?.Answer.find(({ type }) => type === 'SOA')?.fields?.['serial']
+  return typeof serial === 'number' ? serial : undefined
+}
+
+const PHASES: Record<string, string> = {
+  dnsMs: 'resolve',
+  connectMs: 'connect',
+  proxyMs: 'proxy',
+  tlsMs: 'tls',
+  truncatedMs: 'truncated',
+  requestMs: 'request',
 }

@@ -5,13 +5,14 @@ import { roundPhases } from '../../contract/schema/duration.ts'
 import { tcpDefinition, type TcpMonitor } from './definition.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { defineMonitor, type Context } from '../monitor.ts'
-import type { Observation } from '../../contract/observation.ts'
+import type { Observation, Sample } from '../../contract/observation.ts'
 import { failureOf } from '../../network/target-failure.ts'
 import { makePlan, type Plan } from './plan.ts'
 import type { Probe } from './connection.ts'
 import { probeTcp } from './probe.ts'
-import { tcpSamples } from './samples.ts'
 import { isDegraded, tooSlow } from '../thresholds.ts'
+import { connectionSamples } from '../metrics/connection-samples.ts'
+import { tlsSamples } from '../metrics/tls-samples.ts'
 
 /** Failures that count as a pass with `shouldFail`; not a missing name, which may be a typing error. */
 const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<string> = new Set(NOT_CONNECTED)
@@ -112,4 +113,24 @@ function worstOf(probes: readonly Probe[]): Probe {
     failed ??
     probes.reduce((one, other) => (other.phases.totalMs > one.phases.totalMs ? other : one))
   )
+}
+
+/** The samples of one observation, as `observed` of a TCP monitor has it. */
+export function tcpSamples(observed: Record<string, unknown>): Sample[] {
+  const { phases, family, tls, failedDueToRegex } = observed as Partial<Probe>
+  const samples: Sample[] = [
+    { name: 'probe_failed_due_to_regex', value: failedDueToRegex === true ? 1 : 0 },
+  ]
+  samples.push(...connectionSamples('probe_tcp_duration_seconds', { family, phases }, PHASES))
+  if (tls !== undefined) samples.push(...tlsSamples(tls))
+  return samples
+}
+
+const PHASES: Record<string, string> = {
+  dnsMs: 'resolve',
+  connectMs: 'connect',
+  proxyMs: 'proxy',
+  tlsMs: 'tls',
+  firstByteMs: 'processing',
+  downloadMs: 'transfer',
 }

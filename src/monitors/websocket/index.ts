@@ -1,7 +1,7 @@
 // WebSocket monitor: whether the target opens a WebSocket, with the expected answer, and how fast.
 import { NOT_CONNECTED } from '../../network/connect-errors.ts'
 import type { Failure, FailureCode } from '../../contract/failure.ts'
-import type { Observation } from '../../contract/observation.ts'
+import type { Observation, Sample } from '../../contract/observation.ts'
 import { roundPhases } from '../../contract/schema/duration.ts'
 import { type AssertionSources, evaluateAssertions } from '../assertions/assertions.ts'
 import { type Context, defineMonitor, failing } from '../monitor.ts'
@@ -9,7 +9,8 @@ import { isDegraded, tooSlow } from '../thresholds.ts'
 import { type WebSocketCode, webSocketDefinition, type WebSocketMonitor } from './definition.ts'
 import { makePlan, type Plan } from './plan.ts'
 import { type Probe, probeWebSocket, shownMessage, textOf, throwIfCancelled } from './probe.ts'
-import { webSocketSamples } from './samples.ts'
+import { connectionSamples } from '../metrics/connection-samples.ts'
+import { tlsSamples } from '../metrics/tls-samples.ts'
 
 /** Failures that `shouldFail` expects: the target does not open a WebSocket. */
 const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<string> = new Set<FailureCode | WebSocketCode>([
@@ -91,4 +92,26 @@ function observedOf({ shownUrl }: Plan, probe: Probe): Record<string, unknown> {
     ...(headers !== undefined && { response: { headers } }),
     ...(message !== undefined && { message: shownMessage(message) }),
   }
+}
+
+const PHASES: Readonly<Record<string, string>> = {
+  dnsMs: 'resolve',
+  connectMs: 'connect',
+  proxyMs: 'proxy',
+  tlsMs: 'tls',
+  handshakeMs: 'handshake',
+  messageMs: 'message',
+  pingMs: 'ping',
+}
+
+/** The samples of one observation, as `observed` of a WebSocket monitor has it. */
+export function webSocketSamples(observed: Record<string, unknown>): Sample[] {
+  const { phases, family, statusCode = 0, messages = 0, tls } = observed as Partial<Probe>
+  const samples: Sample[] = [
+    { name: 'probe_websocket_status_code', value: statusCode },
+    { name: 'probe_websocket_messages', value: messages },
+    { name: 'probe_websocket_ssl', value: tls === undefined ? 0 : 1 },
+  ]
+  samples.push(...connectionSamples('probe_websocket_duration_seconds', { family, phases }, PHASES))
+  return tls === undefined ? samples : [...samples, ...tlsSamples(tls)]
 }

@@ -2,7 +2,7 @@
 // invalid settings, or a missing requirement of the machine.
 import { describe, expect, test } from 'vitest'
 import { createClock } from '../../../src/agent/schedule/clock.ts'
-import { ownFault } from '../../../src/agent/run/own-fault.ts'
+import { ownFault } from '../../../src/agent/run/attempt.ts'
 import { createRunner } from '../../../src/agent/run/runner.ts'
 import { failure, FAILURES, type FailureCode } from '../../../src/contract/failure.ts'
 import type { Fault } from '../../../src/process/faults/fault.ts'
