@@ -42,7 +42,7 @@ describe('the runner', () => {
       {
         type: 'TypeError',
         message: 'x is not a function',
-        stack: expect.stringContaining('own-fault.test.ts') as string,
+        stack: expect.stringContaining('attempt-faults.test.ts') as string,
       },
     ])
   })

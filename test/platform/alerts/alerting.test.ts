@@ -111,7 +111,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(statements).toHaveLength(1)
   })
 
-  test('the settings of the shop.account apply to monitors without their own', async () => {
+  test('the settings of the account apply to monitors without their own', async () => {
     const settings = { runBasedEscalation: { failedRunThreshold: 3 } }
     const put = await shop.client.call('PUT', '/v1/alert-settings', { body: settings })
     expect(put.body).toMatchObject({ ...settings, reminders: { amount: 0, interval: 5 } })
@@ -218,19 +218,16 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     ],
     ['of another account', async () => undefined, { serviceId: randomUUID() }],
     ['only a reference of a deployment', async () => undefined, { serviceId: { ref: 'x' } }],
-  ])(
-    'the alert is sent without an incident when the shop.service is %s',
-    async (_, prepare, fields) => {
-      const id = await shop.account.addMonitor([shop.location], trigger(fields))
-      await prepare()
-      await shop.account.record(run(id, 1, 'failed'))
-      expect(await incidents()).toEqual([])
-      expect(await kinds()).toEqual(['alert.failure'])
-      expect(shop.account.logged.lines).toContain(
-        'warn: an alert opens no incident: its shop.service is not there',
-      )
-    },
-  )
+  ])('the alert is sent without an incident when the service is %s', async (_, prepare, fields) => {
+    const id = await shop.account.addMonitor([shop.location], trigger(fields))
+    await prepare()
+    await shop.account.record(run(id, 1, 'failed'))
+    expect(await incidents()).toEqual([])
+    expect(await kinds()).toEqual(['alert.failure'])
+    expect(shop.account.logged.lines).toContain(
+      'warn: an alert opens no incident: its service is not there',
+    )
+  })
 
   test('muted, nothing is sent and no incident opened; a recovery still resolves', async () => {
     const id = await shop.account.addMonitor([shop.location], trigger())

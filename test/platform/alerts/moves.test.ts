@@ -59,7 +59,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(rows.map(({ at }) => at.getTime() - START)).toEqual([3 * MINUTE + 12, 4 * MINUTE + 12])
   })
 
-  describe('a shop.location without an agent', () => {
+  describe('a location without an agent', () => {
     let south: string
     beforeEach(async () => {
       south = await shop.account.addLocation('south')
