@@ -8,7 +8,7 @@ import { answerJson, answerText } from './answer.ts'
 import type { DnsMessage } from '../../network/dns/message.ts'
 import { type DnsPlan, makeDnsPlan } from './plan.ts'
 import { probeDns } from './probe.ts'
-import type { DnsRun, DnsObserved } from './run.ts'
+import type { DnsRun, DnsObserved } from './observed.ts'
 import { defineMonitor, type AnyMonitorType, type Context } from '../monitor.ts'
 import type { Observation, Sample } from '../../contract/observation.ts'
 import {
