@@ -1,5 +1,5 @@
 // Runs one DNS monitor for tests of its observation.
-import type { DnsObserved } from '../../../../src/monitors/dns/run.ts'
+import type { DnsObserved } from '../../../../src/monitors/dns/observed.ts'
 import { createDns, dns } from '../../../../src/monitors/dns/index.ts'
 import type { SystemServers } from '../../../../src/network/dns/name-servers.ts'
 import { deadlineAfter, testContext, type ContextOptions } from '../monitor-context.ts'
