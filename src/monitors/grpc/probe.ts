@@ -1,24 +1,30 @@
 // One gRPC check from dialling to the status: the connection, the types if needed, the call, and the evaluation
 // of its answer.
 import type { GrpcCode } from './definition.ts'
+import type { DescMethod, FileRegistry } from '@bufbuild/protobuf'
 import type { Failure } from '../../contract/failure.ts'
 import { peerPlace } from '../../network/connect-errors.ts'
 import { noteConnection, type Progress } from '../../network/dial.ts'
 import { endingOf, statusOfFailure, type Ending } from './answer.ts'
 import { call, type Answer, type CallOrder } from './call.ts'
-import { HEALTH_PATH, healthRequest } from './health.ts'
+import {
+  HEALTH_PATH,
+  healthRequest,
+  readHealth,
+  readMessages,
+  refuseCardinality,
+  unpackAll,
+} from './reading.ts'
 import { openLink, type Link } from './link.ts'
 import { methodIn, requestBytes } from './method.ts'
 import { metadataOf } from './metadata.ts'
 import { excerpt, type GrpcObserved } from './observed.ts'
 import type { Plan } from './plan.ts'
-import { readHealth, readMessages, refuseCardinality, unpackAll } from './reading.ts'
 import { reflect } from './reflection.ts'
 import { statusName } from './status.ts'
 import type { Context } from '../monitor.ts'
-import type { MethodSchema, Schema } from './protobuf/schema.ts'
-import { SchemaProblem } from './protobuf/schema.ts'
-import { schemaOfText } from './protobuf/text.ts'
+import { registryOfText } from './protobuf/text.ts'
+import { SchemaProblem } from './protobuf/types.ts'
 import { failureOf, TargetFailure, targetFailure } from '../../network/target-failure.ts'
 
 /** Facts of a check, in addition to its observation. */
@@ -43,7 +49,7 @@ interface Running {
 /** The call of a check, with what is needed to read its answer. */
 interface Prepared {
   order: CallOrder
-  method?: { schema: Schema; method: MethodSchema }
+  method?: { registry: FileRegistry; method: DescMethod }
 }
 
 /**
@@ -88,12 +94,12 @@ async function knownBefore(plan: Plan): Promise<Prepared | undefined> {
     return { order: { headers: { ':path': HEALTH_PATH }, message: healthRequest(health ?? '') } }
   }
   if (definition === 'REFLECTION') return undefined
-  return preparedFor(plan, await schemaOfPlan(plan))
+  return preparedFor(plan, await registryOfPlan(plan))
 }
 
-async function schemaOfPlan({ protoContent }: Plan): Promise<Schema> {
+async function registryOfPlan({ protoContent }: Plan): Promise<FileRegistry> {
   try {
-    return await schemaOfText(protoContent)
+    return await registryOfText(protoContent)
   } catch (error) {
     if (!(error instanceof SchemaProblem)) throw error
     const { line, message } = error
@@ -107,14 +113,18 @@ async function schemaOfPlan({ protoContent }: Plan): Promise<Schema> {
   }
 }
 
-function preparedFor(plan: Plan, schema: Schema): Prepared {
+function preparedFor(plan: Plan, registry: FileRegistry): Prepared {
   const { method: name, definition, message, messagesMax } = plan
-  const method = methodIn(schema, name ?? { service: '', method: '' }, definition)
-  const enough = method.serverStreaming ? messagesMax : undefined
-  const bytes = requestBytes(message, method, schema)
+  const method = methodIn(registry, name ?? { service: '', method: '' }, definition)
+  const enough = method.proto.serverStreaming ? messagesMax : undefined
+  const bytes = requestBytes(message, method, registry)
   return {
-    order: { headers: { ':path': method.path }, message: bytes, enough },
-    method: { schema, method },
+    order: {
+      headers: { ':path': `/${method.parent.typeName}/${method.name}` },
+      message: bytes,
+      enough,
+    },
+    method: { registry, method },
   }
 }
 
@@ -170,7 +180,7 @@ async function converse(running: Running, link: Link, known: Prepared | undefine
       return
     }
     probe.answer = answer
-    if (method?.method.serverStreaming !== true) refuseCardinality(answer, ending)
+    if (method?.method.proto.serverStreaming !== true) refuseCardinality(answer, ending)
     if (method === undefined) await takeHealth(probe, answer)
     else await takeMessages(running, link, answer, method)
     show(probe)
@@ -187,15 +197,15 @@ function headersNow({ plan, startedAt }: Running) {
 
 async function prepareByReflection(running: Running, link: Link): Promise<Prepared> {
   const { plan } = running
-  return preparedFor(plan, await schemaByReflection(running, link, plan.anyTypes))
+  return preparedFor(plan, await registryByReflection(running, link, plan.anyTypes))
 }
 
 /** The types of the service, and further ones. */
-async function schemaByReflection(
+async function registryByReflection(
   running: Running,
   link: Link,
   further: Iterable<string>,
-): Promise<Schema> {
+): Promise<FileRegistry> {
   const { plan, probe, progress } = running
   const { observed } = probe
   const { service = '' } = plan.method ?? {}
@@ -203,9 +213,9 @@ async function schemaByReflection(
   try {
     const order = { service, further }
     const reflected = await reflect(link, order, headersNow(running), progress)
-    const { schema, version, files, bytes } = reflected
+    const { registry, version, files, bytes } = reflected
     observed.reflection = { version, files, bytes }
-    return schema
+    return registry
   } finally {
     const tookMs = performance.now() - beganAt
     observed.phases.reflectionMs = (observed.phases.reflectionMs ?? 0) + tookMs
@@ -246,19 +256,19 @@ async function takeMessages(
   running: Running,
   link: Link,
   answer: Answer,
-  { schema, method }: NonNullable<Prepared['method']>,
+  { registry, method }: NonNullable<Prepared['method']>,
 ): Promise<void> {
   const { plan, probe, context } = running
   const messages = await unpackAll(answer)
-  let read = await readMessages(messages, method.output, schema, context.signal)
+  let read = await readMessages(messages, method.output, registry, context.signal)
   if (read.unknown.size > 0 && plan.definition === 'REFLECTION') {
     const further = [...plan.anyTypes, ...read.unknown].slice(0, FURTHER_TYPES_MAX)
-    const larger = await schemaByReflection(running, link, further)
-    const output = larger.messages.get(method.output.fullName) ?? method.output
+    const larger = await registryByReflection(running, link, further)
+    const output = larger.getMessage(method.output.typeName) ?? method.output
     read = await readMessages(messages, output, larger, context.signal)
   }
   const { texts } = read
-  probe.json = method.serverStreaming ? `[${texts.join(',')}]` : (texts[0] ?? '')
+  probe.json = method.proto.serverStreaming ? `[${texts.join(',')}]` : (texts[0] ?? '')
 }
 
 function show({ observed, json }: Probe): void {

@@ -1,16 +1,21 @@
 // Reads the messages of an answer: decompresses them, decodes them by their types, and converts them to JSON.
-import { GRPC_LIMITS, type GrpcCode } from './definition.ts'
+import { GRPC_LIMITS, type GrpcCode, GRPC_HEALTH_STATES } from './definition.ts'
+import type { DescMessage, FileRegistry } from '@bufbuild/protobuf'
 import { setImmediate as turn } from 'node:timers/promises'
 import { failure } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import type { Ending } from './answer.ts'
 import type { Answer } from './call.ts'
 import { unpacked } from './frames.ts'
-import { healthState, type HealthState } from './health.ts'
 import { STATUS } from './status.ts'
-import { createDecoder, TooManyValues } from './protobuf/decode.ts'
-import type { MessageSchema, Schema } from './protobuf/schema.ts'
-import { ProtobufMalformed } from './protobuf/wire.ts'
+import { createDecoder } from './protobuf/decode.ts'
+import {
+  ProtobufMalformed,
+  TooManyValues,
+  readFields,
+  readUntrusted,
+  textField,
+} from './protobuf/wire.ts'
 import { TargetFailure, targetFailure } from '../../network/target-failure.ts'
 
 function encodingOf({ headers }: Answer): string {
@@ -58,7 +63,7 @@ export async function unpackAll(answer: Answer): Promise<Buffer[]> {
 /** Longest time of reading before other work has its turn. */
 const TURN_MS_MAX = 10
 
-/** JSON texts of messages, and the types within an Any that the schema does not define. */
+/** JSON texts of messages, and the types within an Any that the registry does not have. */
 export interface Read {
   texts: string[]
   unknown: Set<string>
@@ -67,18 +72,18 @@ export interface Read {
 /** Converts the messages to JSON. Rejects with TargetFailure, or the signal's reason. */
 export async function readMessages(
   messages: readonly Buffer[],
-  type: MessageSchema,
-  schema: Schema,
+  type: DescMessage,
+  registry: FileRegistry,
   signal: AbortSignal,
 ): Promise<Read> {
-  const decoder = createDecoder(schema, GRPC_LIMITS.grpcValuesMax)
+  const decoder = createDecoder(registry, GRPC_LIMITS.grpcValuesMax)
   const texts: string[] = []
   let since = performance.now()
   for (const message of messages) {
     try {
       texts.push(JSON.stringify(decoder.decode(message, type)))
     } catch (error) {
-      throw asFailure(error, type.fullName)
+      throw asFailure(error, type.typeName)
     }
     if (performance.now() - since < TURN_MS_MAX) continue
     await turn()
@@ -100,4 +105,25 @@ function asFailure(error: unknown, type: string): unknown {
   }
   if (!(error instanceof ProtobufMalformed)) return error
   return malformed(`a message of the answer is no ${type}: ${error.message}`)
+}
+
+/** The path of the call. */
+export const HEALTH_PATH = '/grpc.health.v1.Health/Check'
+
+export type HealthState = (typeof GRPC_HEALTH_STATES)[number]
+
+/** The request for a service, empty for the whole server. */
+export function healthRequest(service: string): Uint8Array {
+  return service === '' ? new Uint8Array() : textField(1, service)
+}
+
+/** The state in an answer. Throws ProtobufMalformed for invalid bytes. */
+export function healthState(bytes: Buffer): HealthState {
+  return readUntrusted(() => {
+    let number = 0
+    readFields(bytes, { 1: (reader) => (number = reader.int32()) })
+    const state = GRPC_HEALTH_STATES[number]
+    if (state === undefined) throw new Error(`${number} is no state of health`)
+    return state
+  })
 }

@@ -1,6 +1,8 @@
 // Requests a server's types by server reflection (grpc/doc/server-reflection.md), v1 or else v1alpha. Every
 // check requests the files, so that none is out of date; compiled schemas are cached by the files' hash.
 import { GRPC_LIMITS, type GrpcCode } from './definition.ts'
+import { fromBinary, type FileRegistry } from '@bufbuild/protobuf'
+import { FileDescriptorProtoSchema, type FileDescriptorProto } from '@bufbuild/protobuf/wkt'
 import { hash } from 'node:crypto'
 import type { OutgoingHttpHeaders } from 'node:http2'
 import type { Progress } from '../../network/dial.ts'
@@ -11,10 +13,8 @@ import type { Link } from './link.ts'
 import { STATUS, statusName } from './status.ts'
 import { LeastRecentlyUsed } from '../../network/least-recently-used.ts'
 import { nearNames } from './near-names.ts'
-import { readFile, type FileDescriptor } from './protobuf/descriptors.ts'
-import { schemaOfFiles } from './protobuf/files.ts'
-import { compiledSchemas, SchemaProblem, type Schema } from './protobuf/schema.ts'
-import { ProtobufMalformed, readFields, WIRE, WireWriter } from './protobuf/wire.ts'
+import { cachedRegistries, registryOf, SchemaProblem } from './protobuf/types.ts'
+import { ProtobufMalformed, readFields, readUntrusted, textField } from './protobuf/wire.ts'
 import { TargetFailure, targetFailure } from '../../network/target-failure.ts'
 
 export const REFLECTION_VERSIONS = ['v1', 'v1alpha'] as const
@@ -22,7 +22,7 @@ export type ReflectionVersion = (typeof REFLECTION_VERSIONS)[number]
 
 /** Result of reflection. */
 export interface Reflected {
-  schema: Schema
+  registry: FileRegistry
   version: ReflectionVersion
   files: number
   bytes: number
@@ -71,30 +71,31 @@ async function gather(
 ): Promise<Reflected> {
   const first = await ask(dialogue, ASK.symbol, service)
   if (first.error !== undefined) await refuse(dialogue, service, first.error)
-  const raw = new Map<string, Buffer>()
-  const files = new Map<string, FileDescriptor>()
+  const files: Files = new Map()
   let bytes = 0
   const add = (found: readonly Buffer[]) => {
-    for (const one of found) {
-      const file = readFile(one)
-      if (files.has(file.name)) continue
-      bytes += one.length
-      files.set(file.name, file)
-      raw.set(file.name, one)
-    }
-    if (files.size > GRPC_LIMITS.grpcDescriptorFilesMax) {
-      throw invalid(`it has more than ${GRPC_LIMITS.grpcDescriptorFilesMax} files`)
-    }
-    if (bytes > GRPC_LIMITS.grpcDescriptorBytesMax) {
-      throw invalid(`it has more than ${GRPC_LIMITS.grpcDescriptorBytesMax} bytes`)
+    for (const raw of found) {
+      const name = nameOf(raw)
+      if (files.has(name)) continue
+      bytes += raw.length
+      if (files.size === GRPC_LIMITS.grpcDescriptorFilesMax) {
+        throw invalid(`it has more than ${GRPC_LIMITS.grpcDescriptorFilesMax} files`)
+      }
+      if (bytes > GRPC_LIMITS.grpcDescriptorBytesMax) {
+        throw invalid(`it has more than ${GRPC_LIMITS.grpcDescriptorBytesMax} bytes`)
+      }
+      files.set(name, {
+        raw,
+        file: readUntrusted(() => fromBinary(FileDescriptorProtoSchema, raw)),
+      })
     }
   }
   try {
     add(first.files)
     for (const name of further) add((await ask(dialogue, ASK.symbol, name)).files)
     await addDependencies(dialogue, files, add)
-    const schema = compiled(files, raw)
-    return { schema, version: dialogue.version, files: files.size, bytes }
+    const registry = compiled(files)
+    return { registry, version: dialogue.version, files: files.size, bytes }
   } catch (error) {
     if (error instanceof ProtobufMalformed || error instanceof SchemaProblem) {
       throw invalid(error.message)
@@ -103,16 +104,25 @@ async function gather(
   }
 }
 
+/** Files by name. */
+type Files = Map<string, { raw: Buffer; file: FileDescriptorProto }>
+
+function nameOf(file: Buffer): string {
+  let name = ''
+  readUntrusted(() => readFields(file, { 1: (reader) => (name = reader.string()) }))
+  return name
+}
+
 /** Requests imported files until none is missing. A file that the server does not have may be unused. */
 async function addDependencies(
   dialogue: Dialogue,
-  files: ReadonlyMap<string, FileDescriptor>,
+  files: Files,
   add: (found: readonly Buffer[]) => void,
 ): Promise<void> {
   const asked = new Set<string>()
   for (;;) {
     const wanted = [...files.values()]
-      .flatMap(({ dependencies }) => dependencies)
+      .flatMap(({ file }) => file.dependency)
       .find((name) => !files.has(name) && !asked.has(name))
     if (wanted === undefined) return
     asked.add(wanted)
@@ -121,19 +131,16 @@ async function addDependencies(
   }
 }
 
-function compiled(
-  files: ReadonlyMap<string, FileDescriptor>,
-  raw: ReadonlyMap<string, Buffer>,
-): Schema {
-  const parts = [...raw.keys()].sort().map((name) => raw.get(name) as Buffer)
+function compiled(files: Files): FileRegistry {
+  const parts = [...files.keys()].sort().map((name) => files.get(name)?.raw ?? Buffer.alloc(0))
   const lengths = parts.map(({ length }) => length).join(' ')
   const key = `files ${lengths} ${hash('sha256', Buffer.concat(parts))}`
-  const known = compiledSchemas.get(key)
+  const known = cachedRegistries.get(key)
   if (known !== undefined) return known
-  const schema = schemaOfFiles([...files.values()])
+  const registry = registryOf([...files.values()].map(({ file }) => file))
   const bytes = parts.reduce((sum, { length }) => sum + length, 0)
-  compiledSchemas.set(key, schema, bytes)
-  return schema
+  cachedRegistries.set(key, registry, bytes)
+  return registry
 }
 
 function invalid(why: string): TargetFailure {
@@ -180,11 +187,8 @@ interface Dialogue {
 /** Sends one request in its own call. */
 async function ask(dialogue: Dialogue, field: number, value: string): Promise<Reply> {
   const { link, headers, version, progress } = dialogue
-  const writer = new WireWriter()
-  writer.tag(field, WIRE.bytes)
-  writer.text(value)
   const path = `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`
-  const order = { headers: { ...headers, ':path': path }, message: writer.written }
+  const order = { headers: { ...headers, ':path': path }, message: textField(field, value) }
   const { answer, release } = await call(link, order, progress)
   try {
     const { code, message, failed } = endingOf(answer)
@@ -194,7 +198,8 @@ async function ask(dialogue: Dialogue, field: number, value: string): Promise<Re
     const [first] = answer.messages
     if (first === undefined) throw invalid('it does not answer')
     const encoding = String(answer.headers?.['grpc-encoding'] ?? 'identity')
-    return readReply(await unpacked(first, encoding))
+    const bytes = await unpacked(first, encoding)
+    return readUntrusted(() => readReply(bytes))
   } catch (error) {
     throw error instanceof ProtobufMalformed ? invalid(error.message) : error
   } finally {
@@ -219,13 +224,13 @@ function readReply(bytes: Buffer): Reply {
     6: (reader) =>
       readFields(reader.bytes(), {
         1: (inner) =>
-          readFields(inner.bytes(), { 1: (service) => reply.services.push(service.text()) }),
+          readFields(inner.bytes(), { 1: (service) => reply.services.push(service.string()) }),
       }),
     7(reader) {
       const error = { code: 0, message: '' }
       readFields(reader.bytes(), {
         1: (inner) => (error.code = inner.int32()),
-        2: (inner) => (error.message = inner.text()),
+        2: (inner) => (error.message = inner.string()),
       })
       reply.error = error
     },

@@ -172,7 +172,7 @@ describe('types', () => {
     })
     const seen = await ask(stub.port)
     expect(seen.observed.response?.body).toBe('{"any":{"@type":"type.test/c.O","x":9,"list":[]}}')
-    const sent = '{"any":{"@type":"type.test/c.O","x":5,"list":[3]}}'
+    const sent = '{"any":{"@type":"type.googleapis.com/c.O","x":5,"list":[3]}}'
     const echoed = await ask(stub.port, { message: sent })
     expect(codes(echoed)).toEqual([])
     expect(echoed.observed.response?.body).toBe(sent)
@@ -180,11 +180,13 @@ describe('types', () => {
 
   test('of proto2, proto3 and editions differ in what is shown when it is not set', async () => {
     const implicit = { fieldPresence: 2 }
+    const edition2023 = 1000
     const file = (name: string, syntax: string, more: Options = {}) =>
       fileOf({
         name: `${name}.proto`,
         package: 'a',
         syntax,
+        ...(syntax === 'editions' && { edition: edition2023 }),
         ...more,
         messageType: [
           {
@@ -219,6 +221,25 @@ describe('types', () => {
 describe('reflection that is broken', () => {
   let endless = 0
   const service = { name: 'S', method: [{ name: 'Ask', inputType: '.a.M', outputType: '.a.M' }] }
+  const holding = (name: string, held: string) => ({
+    name,
+    field: [fieldOf('m', 1, MESSAGE, { typeName: held })],
+  })
+  const linked = (name: string, own: string, held: string, services: Options[] = []) =>
+    fileOf({
+      name,
+      package: own.split('.')[1],
+      messageType: [holding('M', held)],
+      service: services,
+    })
+  const chain = fileOf({
+    name: 'chain',
+    package: 'a',
+    messageType: Array.from({ length: 20_000 }, (_, at) =>
+      holding(at === 0 ? 'M' : `M${at}`, at === 19_999 ? '.a.M' : `.a.M${at + 1}`),
+    ),
+    service: [service],
+  })
   test.each<[string, (request: Buffer) => StubAnswer, string]>([
     ['noise', () => ({ messages: [message(Buffer.alloc(50, 0xff))] }), 'GRPC_SCHEMA_INVALID'],
     ['files that are none', () => filesAnswer(Buffer.alloc(50, 0xff)), 'GRPC_SCHEMA_INVALID'],
@@ -239,6 +260,17 @@ describe('reflection that is broken', () => {
             service: [service],
           }),
         ),
+      'GRPC_SCHEMA_INVALID',
+    ],
+    [
+      'types of two files in a circle',
+      () => filesAnswer(linked('x', '.a.M', '.b.M', [service]), linked('y', '.b.M', '.a.M')),
+      'GRPC_SCHEMA_INVALID',
+    ],
+    ['types within types without end', () => filesAnswer(chain), 'GRPC_SCHEMA_INVALID'],
+    [
+      'a package of a thousand parts',
+      () => filesAnswer(fileOf({ name: 'x', package: 'a.'.repeat(1000) + 'a' })),
       'GRPC_SCHEMA_INVALID',
     ],
     ['no answer', () => ({}), 'GRPC_SCHEMA_INVALID'],

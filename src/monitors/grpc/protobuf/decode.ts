@@ -1,33 +1,44 @@
-// From the wire format to JSON values as ProtoJSON spells them (protobuf.dev/programming-guides/json):
-// 64-bit numbers as texts, bytes as base64, enums by name, well-known types in their own forms.
-import { WIRE_KINDS, type FieldSchema, type MessageSchema, type Schema } from './schema.ts'
+// From the wire format to JSON values as ProtoJSON spells them (protobuf.dev/programming-guides/json): 64-bit
+// numbers as texts, bytes as base64, enums by name, well-known types in their own forms. Not by the library's
+// fromBinary and toJson: they have no bound on the number of values, refuse an Any of an unknown type, and print a
+// float 0.1 as 0.10000000149011612.
 import {
-  DEPTH_MAX,
-  ProtobufMalformed,
-  signedText,
-  unsignedText,
-  WIRE,
-  WireReader,
-  zigzagText,
-} from './wire.ts'
-import { hasOwnForm, readableForm, type JsonObject, type JsonValue } from './well-known.ts'
+  create,
+  ScalarType,
+  toJson,
+  type DescEnum,
+  type DescExtension,
+  type DescField,
+  type DescMessage,
+  type FileRegistry,
+} from '@bufbuild/protobuf'
+import { BinaryReader, WireType } from '@bufbuild/protobuf/wire'
+import {
+  DurationSchema,
+  FeatureSet_FieldPresence,
+  FieldMaskSchema,
+  hasCustomJsonRepresentation,
+  isWrapperDesc,
+  TimestampSchema,
+} from '@bufbuild/protobuf/wkt'
+import { readUntrusted, TooManyValues } from './wire.ts'
 
-/** A valid answer with more values than the limit. */
-export class TooManyValues extends Error {
-  constructor(valuesMax: number) {
-    super(`the answer has more than ${valuesMax} values`)
-    this.name = 'TooManyValues'
-  }
+/** A value as JSON has it. */
+export type JsonValue = string | number | boolean | null | JsonValue[] | JsonObject
+export interface JsonObject {
+  [name: string]: JsonValue
 }
+
+/** Messages within messages; the bound that Protocol Buffers' own parsers have. */
+const DEPTH_MAX = 100
 
 /** Shared state of one decoding. */
 interface Decoding {
-  reader: WireReader
-  /** For what is in an Any. */
-  schema: Schema
+  /** For extensions, and for what is in an Any. */
+  registry: FileRegistry
   valuesLeft: number
   valuesMax: number
-  /** Receives the names of types in an Any that the schema does not define. */
+  /** Receives the names of types in an Any that the registry does not have. */
   unknown: Set<string>
 }
 
@@ -37,35 +48,24 @@ export interface Decoder {
    * Decodes a message. Fields without presence are always included, with their default values; others only
    * when set. Unknown fields are skipped. Throws ProtobufMalformed or TooManyValues.
    */
-  decode(bytes: Buffer, message: MessageSchema): JsonValue
-  /** Names of types in an Any that the schema does not define. */
+  decode(bytes: Uint8Array, type: DescMessage): JsonValue
+  /** Names of types in an Any that the registry does not have. */
   unknown: Set<string>
 }
 
 /** Makes a decoder. Long names count as several values, since the resulting JSON is bounded. */
-export function createDecoder(schema: Schema, valuesMax: number): Decoder {
+export function createDecoder(registry: FileRegistry, valuesMax: number): Decoder {
   const unknown = new Set<string>()
-  const decoding: Decoding = {
-    reader: new WireReader(Buffer.alloc(0)),
-    schema,
-    valuesLeft: valuesMax,
-    valuesMax,
-    unknown,
-  }
+  const decoding: Decoding = { registry, valuesLeft: valuesMax, valuesMax, unknown }
   return {
     unknown,
-    decode(bytes, message) {
-      decoding.reader = new WireReader(bytes)
-      return readMessage(decoding, message, 0, undefined)
-    },
+    decode: (bytes, type) =>
+      readUntrusted(() => readMessage(decoding, new BinaryReader(bytes), type, 0)),
   }
 }
 
-interface Values {
-  byField: Map<FieldSchema, JsonValue>
-  /** Of each oneof the field that was set last. */
-  chosen: Map<string, FieldSchema>
-}
+type Field = DescField | DescExtension
+type Values = Map<Field, JsonValue>
 
 function spend(decoding: Decoding, values: number): void {
   decoding.valuesLeft -= values
@@ -77,178 +77,195 @@ function costOf(name: string): number {
   return 1 + (name.length >> 6)
 }
 
-/** Reads to the end of the entered message, or to the tag that ends a group. */
+/** Fields of a type by number, ascending. */
+const layouts = new WeakMap<DescMessage, ReadonlyMap<number, DescField>>()
+
+function layoutOf(type: DescMessage): ReadonlyMap<number, DescField> {
+  const known = layouts.get(type)
+  if (known !== undefined) return known
+  const sorted = type.fields.toSorted((a, b) => a.number - b.number)
+  const layout = new Map(sorted.map((field) => [field.number, field]))
+  layouts.set(type, layout)
+  return layout
+}
+
+/** Reads to the end of the reader, or to the tag that ends a group. */
 function readMessage(
   decoding: Decoding,
-  message: MessageSchema,
+  reader: BinaryReader,
+  type: DescMessage,
   depth: number,
-  groupEnd: number | undefined,
+  group?: number,
 ): JsonValue {
-  const values = readValues(decoding, message, depth, groupEnd)
-  if (message.fullName === 'google.protobuf.Any') return readAny(decoding, message, values, depth)
-  const json = toObject(decoding, message, values)
-  const form = readableForm(message.fullName, json)
+  if (depth > DEPTH_MAX) throw new Error('nested too deep')
+  const layout = layoutOf(type)
+  const values: Values = new Map()
+  /** Of each oneof the field that was set last. */
+  const chosen = new Map<unknown, Field>()
+  for (;;) {
+    // A group has an end tag, and is truncated without it.
+    if (group === undefined && reader.pos >= reader.len) break
+    const [number, wireType] = reader.tag()
+    if (wireType === WireType.EndGroup && number === group) break
+    const field = layout.get(number) ?? decoding.registry.getExtensionFor(type, number)
+    if (field === undefined || !accepts(field, wireType)) {
+      reader.skip(wireType, number, DEPTH_MAX - depth)
+      continue
+    }
+    if (field.oneof !== undefined) {
+      const before = chosen.get(field.oneof)
+      if (before !== undefined) values.delete(before)
+      chosen.set(field.oneof, field)
+    }
+    readField(decoding, reader, field, wireType, values, depth)
+  }
+  const json = toObject(decoding, layout, values)
+  if (type.typeName === 'google.protobuf.Any') return readAny(decoding, json, depth)
+  const form = ownForm(type, json)
   return form === undefined ? json : form
 }
 
-function readValues(
-  decoding: Decoding,
-  message: MessageSchema,
-  depth: number,
-  groupEnd: number | undefined,
-): Values {
-  if (depth > DEPTH_MAX) throw new ProtobufMalformed('nested too deep')
-  const { reader } = decoding
-  const values: Values = { byField: new Map(), chosen: new Map() }
-  const isGroup = groupEnd !== undefined
-  for (;;) {
-    // A group has an end tag, and is truncated without it.
-    if (!isGroup && reader.isAtEnd) break
-    const tag = reader.tag()
-    if (tag === groupEnd) break
-    const field = message.byNumber.get(tag >>> 3)
-    if (field === undefined) {
-      reader.pass(tag)
-      continue
-    }
-    readField(decoding, field, tag, values, depth)
+/** A list of numbers may be packed or not, whatever its definition. */
+function accepts(field: Field, wireType: WireType): boolean {
+  const wanted = wireTypeOf(field)
+  if (wireType === wanted) return true
+  const canBePacked = wanted !== WireType.LengthDelimited && wanted !== WireType.StartGroup
+  return field.fieldKind === 'list' && canBePacked && wireType === WireType.LengthDelimited
+}
+
+function wireTypeOf(field: Field): WireType {
+  if (field.fieldKind === 'map') return WireType.LengthDelimited
+  if (field.message !== undefined) {
+    return field.delimitedEncoding ? WireType.StartGroup : WireType.LengthDelimited
   }
-  return values
+  return field.scalar === undefined ? WireType.Varint : SCALARS[field.scalar].wireType
 }
 
 function readField(
   decoding: Decoding,
-  field: FieldSchema,
-  tag: number,
+  reader: BinaryReader,
+  field: Field,
+  wireType: WireType,
   values: Values,
   depth: number,
 ): void {
-  const { reader } = decoding
-  const kind = tag & 7
-  const wanted = WIRE_KINDS[field.kind]
-  if (field.repeated) {
-    const list = listOf(values, field)
-    if (kind === WIRE.bytes && wanted !== WIRE.bytes && wanted !== WIRE.groupStart) {
-      readPacked(decoding, field, list)
-    } else if (kind === wanted) list.push(readValue(decoding, field, tag, depth))
-    else reader.pass(tag)
+  if (field.fieldKind === 'map') {
+    const map = (values.get(field) ?? Object.create(null)) as JsonObject
+    values.set(field, map)
+    readEntry(decoding, new BinaryReader(reader.bytes()), field, map, depth)
     return
   }
-  if (kind !== wanted) {
-    reader.pass(tag)
+  const group = wireType === WireType.StartGroup ? field.number : undefined
+  if (field.fieldKind !== 'list') {
+    values.set(field, readValue(decoding, reader, field, depth, group))
     return
   }
-  if (field.oneof !== undefined) choose(values, field, field.oneof)
-  values.byField.set(field, readValue(decoding, field, tag, depth))
+  const list = (values.get(field) ?? []) as JsonValue[]
+  values.set(field, list)
+  if (wireType === wireTypeOf(field)) {
+    list.push(readValue(decoding, reader, field, depth, group))
+    return
+  }
+  const packed = new BinaryReader(reader.bytes())
+  while (packed.pos < packed.len) list.push(readValue(decoding, packed, field, depth))
 }
 
-/** Of a oneof the last received field counts. */
-function choose(values: Values, field: FieldSchema, oneof: string): void {
-  const before = values.chosen.get(oneof)
-  if (before !== undefined) values.byField.delete(before)
-  values.chosen.set(oneof, field)
-}
-
-function listOf(values: Values, field: FieldSchema): JsonValue[] {
-  const known = values.byField.get(field)
-  if (known !== undefined) return known as JsonValue[]
-  const list: JsonValue[] = []
-  values.byField.set(field, list)
-  return list
-}
-
-function readPacked(decoding: Decoding, field: FieldSchema, list: JsonValue[]): void {
-  const { reader } = decoding
-  const outer = reader.enter()
-  while (!reader.isAtEnd) list.push(readValue(decoding, field, 0, 0))
-  reader.leave(outer)
-}
-
-function readValue(decoding: Decoding, field: FieldSchema, tag: number, depth: number): JsonValue {
+function readEntry(
+  decoding: Decoding,
+  reader: BinaryReader,
+  field: Field & { fieldKind: 'map' },
+  map: JsonObject,
+  depth: number,
+): void {
   spend(decoding, 1)
-  const { reader } = decoding
-  switch (field.kind) {
-    case 'message': {
-      const outer = reader.enter()
-      const value = readMessage(decoding, field.message as MessageSchema, depth + 1, undefined)
-      reader.leave(outer)
-      return value
-    }
-    case 'group':
-      return readMessage(decoding, field.message as MessageSchema, depth + 1, tag + 1)
-    case 'enum':
-      return readEnum(decoding, field)
-    case 'string':
-      return reader.text()
-    case 'bytes':
-      return reader.bytes().toString('base64')
-    case 'bool': {
-      const { low, high } = reader.varint()
-      return low !== 0 || high !== 0
-    }
-    case 'double':
-      return floating(reader.double())
-    case 'float':
-      return floating(shortestFloat(reader.float()))
-    case 'int32':
-    case 'int64':
-    case 'uint32':
-    case 'uint64':
-    case 'sint32':
-    case 'sint64':
-    case 'fixed32':
-    case 'fixed64':
-    case 'sfixed32':
-    case 'sfixed64':
-    default:
-      return readInteger(reader, field.kind)
+  const keyType = SCALARS[field.mapKey]
+  let key = keyType.zero
+  let value: JsonValue | undefined
+  while (reader.pos < reader.len) {
+    const [number, wireType] = reader.tag()
+    if (number === 1 && wireType === keyType.wireType) {
+      key = keyType.read(reader)
+    } else if (number === 2 && wireType === entryWireType(field)) {
+      value = readValue(decoding, reader, field, depth)
+    } else reader.skip(wireType, number, DEPTH_MAX - depth)
   }
+  map[key as string] = value ?? emptyValue(decoding, field, depth)
 }
 
-type IntegerKind = Exclude<
-  FieldSchema['kind'],
-  'message' | 'group' | 'enum' | 'string' | 'bytes' | 'bool' | 'double' | 'float'
->
-
-function readInteger(reader: WireReader, kind: IntegerKind): JsonValue {
-  switch (kind) {
-    case 'int32':
-      return reader.int32()
-    case 'uint32':
-      return reader.varint().low
-    case 'sint32': {
-      const { low } = reader.varint()
-      return (low >>> 1) ^ -(low & 1)
-    }
-    case 'fixed32':
-      return reader.fixed32()
-    case 'sfixed32':
-      return reader.fixed32() | 0
-    case 'int64':
-      return signedText(reader.varint())
-    case 'uint64':
-      return unsignedText(reader.varint())
-    case 'sint64':
-      return zigzagText(reader.varint())
-    case 'fixed64':
-      return unsignedText(reader.fixed64())
-    case 'sfixed64':
-      return signedText(reader.fixed64())
-    default:
-      throw new ProtobufMalformed(`a field of type ${kind as string}`)
-  }
+function entryWireType({ message, scalar }: Field): WireType {
+  if (message !== undefined) return WireType.LengthDelimited
+  return scalar === undefined ? WireType.Varint : SCALARS[scalar].wireType
 }
 
-function readEnum(decoding: Decoding, field: FieldSchema): JsonValue {
-  const value = enumValue(field, decoding.reader.int32())
+/** The value of an entry that has none. */
+function emptyValue(decoding: Decoding, field: Field, depth: number): JsonValue {
+  if (field.message === undefined) return zeroOf(field)
+  return readMessage(decoding, new BinaryReader(new Uint8Array()), field.message, depth + 1)
+}
+
+function readValue(
+  decoding: Decoding,
+  reader: BinaryReader,
+  field: Field,
+  depth: number,
+  group?: number,
+): JsonValue {
+  spend(decoding, 1)
+  if (field.message !== undefined) {
+    const inner = group === undefined ? new BinaryReader(reader.bytes()) : reader
+    return readMessage(decoding, inner, field.message, depth + 1, group)
+  }
+  if (field.scalar !== undefined) return SCALARS[field.scalar].read(reader)
+  const value = enumValue(field.enum, reader.int32())
   if (typeof value === 'string') spend(decoding, costOf(value))
   return value
 }
 
-function enumValue(field: FieldSchema, number: number): JsonValue {
-  const type = field.enum
-  if (type?.fullName === 'google.protobuf.NullValue') return null
-  return type?.names.get(number) ?? number
+function enumValue(type: DescEnum | undefined, number: number): JsonValue {
+  if (type?.typeName === 'google.protobuf.NullValue') return null
+  return type?.value[number]?.jsonName ?? number
+}
+
+interface Scalar {
+  wireType: WireType
+  read: (reader: BinaryReader) => JsonValue
+  zero: JsonValue
+}
+
+const { Varint, Bit32, Bit64, LengthDelimited } = WireType
+
+function numeric(wireType: WireType, read: (reader: BinaryReader) => number): Scalar {
+  return { wireType, read, zero: 0 }
+}
+
+function long(wireType: WireType, read: (reader: BinaryReader) => unknown): Scalar {
+  return { wireType, read: (reader) => String(read(reader)), zero: '0' }
+}
+
+const SCALARS: Readonly<Record<ScalarType, Scalar>> = {
+  [ScalarType.DOUBLE]: { ...numeric(Bit64, Number), read: (reader) => floating(reader.double()) },
+  [ScalarType.FLOAT]: {
+    ...numeric(Bit32, Number),
+    read: (reader) => floating(shortestFloat(reader.float())),
+  },
+  [ScalarType.INT32]: numeric(Varint, (reader) => reader.int32()),
+  [ScalarType.UINT32]: numeric(Varint, (reader) => reader.uint32()),
+  [ScalarType.SINT32]: numeric(Varint, (reader) => reader.sint32()),
+  [ScalarType.FIXED32]: numeric(Bit32, (reader) => reader.fixed32()),
+  [ScalarType.SFIXED32]: numeric(Bit32, (reader) => reader.sfixed32()),
+  [ScalarType.INT64]: long(Varint, (reader) => reader.int64()),
+  [ScalarType.UINT64]: long(Varint, (reader) => reader.uint64()),
+  [ScalarType.SINT64]: long(Varint, (reader) => reader.sint64()),
+  [ScalarType.FIXED64]: long(Bit64, (reader) => reader.fixed64()),
+  [ScalarType.SFIXED64]: long(Bit64, (reader) => reader.sfixed64()),
+  [ScalarType.BOOL]: { wireType: Varint, read: (reader) => reader.bool(), zero: false },
+  [ScalarType.STRING]: { wireType: LengthDelimited, read: (reader) => reader.string(), zero: '' },
+  [ScalarType.BYTES]: { wireType: LengthDelimited, read: base64, zero: '' },
+}
+
+function base64(reader: BinaryReader): string {
+  const { buffer, byteOffset, length } = reader.bytes()
+  return Buffer.from(buffer, byteOffset, length).toString('base64')
 }
 
 /** JSON has no NaN and no infinities; ProtoJSON writes their names. */
@@ -267,101 +284,90 @@ function shortestFloat(value: number): number {
   return Number(value.toPrecision(9))
 }
 
-function toObject(decoding: Decoding, message: MessageSchema, values: Values): JsonObject {
+function toObject(
+  decoding: Decoding,
+  layout: ReadonlyMap<number, DescField>,
+  values: Values,
+): JsonObject {
   // Without a prototype: a field may be called __proto__.
   const object = Object.create(null) as JsonObject
-  for (const field of message.fields) {
+  for (const field of layout.values()) {
     spend(decoding, costOf(field.jsonName))
-    const value = values.byField.get(field)
-    if (value === undefined) {
-      const defaultValue = defaultOf(field)
-      if (defaultValue !== undefined) object[field.jsonName] = defaultValue
-    } else
-      object[field.jsonName] = isMap(field) ? mapOf(decoding, field, value as JsonValue[]) : value
+    const value = values.has(field) ? values.get(field) : defaultOf(field)
+    if (value !== undefined) object[field.jsonName] = value
+  }
+  for (const [field, value] of values) {
+    if (field.kind !== 'extension') continue
+    spend(decoding, costOf(field.jsonName))
+    object[field.jsonName] = value
   }
   return object
 }
 
-/** Whether the field is a map: a list of entries on the wire. */
-export function isMap(field: FieldSchema): boolean {
-  return field.repeated && field.message?.mapEntry === true
-}
-
-function mapOf(decoding: Decoding, field: FieldSchema, entries: JsonValue[]): JsonValue {
-  const map = Object.create(null) as JsonObject
-  const value = field.message?.byNumber.get(2)
-  for (const entry of entries as JsonObject[]) {
-    // A message without any field set may be left out of an entry.
-    map[entry['key'] as string] = entry['value'] ?? emptyValue(decoding, value)
-  }
-  return map
-}
-
-function emptyValue(decoding: Decoding, value: FieldSchema | undefined): JsonValue {
-  if (value?.message === undefined) return null
-  const { message } = value
-  const reader = new WireReader(Buffer.alloc(0))
-  const inner = { ...decoding, reader }
-  const json = readMessage(inner, message, 0, undefined)
-  decoding.valuesLeft = inner.valuesLeft
-  return json
-}
-
 /** Shown value of a field that is not on the wire; undefined for none. */
-function defaultOf(field: FieldSchema): JsonValue | undefined {
-  if (field.repeated) return isMap(field) ? (Object.create(null) as JsonObject) : []
-  if (field.presence) return undefined
-  switch (field.kind) {
-    case 'message':
-    case 'group':
-      return undefined
-    case 'enum':
-      return enumValue(field, 0)
-    case 'string':
-    case 'bytes':
-      return ''
-    case 'bool':
-      return false
-    case 'int64':
-    case 'uint64':
-    case 'sint64':
-    case 'fixed64':
-    case 'sfixed64':
-      return '0'
-    case 'int32':
-    case 'uint32':
-    case 'sint32':
-    case 'fixed32':
-    case 'sfixed32':
-    case 'double':
-    case 'float':
-    default:
-      return 0
-  }
+function defaultOf(field: DescField): JsonValue | undefined {
+  if (field.fieldKind === 'list') return []
+  if (field.fieldKind === 'map') return Object.create(null) as JsonObject
+  return field.presence === FeatureSet_FieldPresence.IMPLICIT ? zeroOf(field) : undefined
+}
+
+function zeroOf(field: Field): JsonValue {
+  return field.scalar === undefined ? enumValue(field.enum, 0) : SCALARS[field.scalar].zero
 }
 
 /** An Any of a known type shows its message; another one its bytes, as base64. */
-function readAny(
-  decoding: Decoding,
-  message: MessageSchema,
-  values: Values,
-  depth: number,
-): JsonValue {
-  const any = toObject(decoding, message, values)
+function readAny(decoding: Decoding, any: JsonObject, depth: number): JsonValue {
   const typeUrl = any['typeUrl'] ?? ''
   const value = any['value'] ?? ''
   if (typeof typeUrl !== 'string' || typeof value !== 'string') return any
-  const fullName = typeUrl.slice(typeUrl.lastIndexOf('/') + 1)
-  const inner = decoding.schema.messages.get(fullName)
-  if (inner === undefined) {
-    if (/^[\w.]{1,500}$/.test(fullName)) decoding.unknown.add(fullName)
+  const typeName = typeUrl.slice(typeUrl.lastIndexOf('/') + 1)
+  const type = decoding.registry.getMessage(typeName)
+  if (type === undefined) {
+    if (/^[\w.]{1,500}$/.test(typeName)) decoding.unknown.add(typeName)
     return typeUrl === '' ? {} : { '@type': typeUrl, value }
   }
-  const reader = new WireReader(Buffer.from(value, 'base64'))
-  const nested = { ...decoding, reader }
-  const json = readMessage(nested, inner, depth + 1, undefined)
-  decoding.valuesLeft = nested.valuesLeft
+  const reader = new BinaryReader(Buffer.from(value, 'base64'))
+  const json = readMessage(decoding, reader, type, depth + 1)
   const isPlain = typeof json === 'object' && json !== null && !Array.isArray(json)
-  if (isPlain && !hasOwnForm(fullName)) return { '@type': typeUrl, ...json }
+  if (isPlain && !hasOwnForm(type)) return { '@type': typeUrl, ...json }
   return { '@type': typeUrl, value: json }
+}
+
+/** Whether, in an Any, the value of this type stands in a field `value` of its own. */
+function hasOwnForm(type: DescMessage): boolean {
+  return type.typeName === 'google.protobuf.Empty' || hasCustomJsonRepresentation(type)
+}
+
+/** The form of a well-known type; undefined for other types, and for fields that make no sense. */
+function ownForm(type: DescMessage, fields: JsonObject): JsonValue | undefined {
+  if (isWrapperDesc(type)) return fields['value']
+  switch (type.typeName) {
+    case 'google.protobuf.Struct':
+      return fields['fields']
+    case 'google.protobuf.ListValue':
+      return fields['values']
+    case 'google.protobuf.Value':
+      return Object.values(fields)[0] ?? null
+    case 'google.protobuf.Timestamp':
+    case 'google.protobuf.Duration':
+    case 'google.protobuf.FieldMask':
+      return libraryForm(type.typeName, fields)
+    default:
+      return undefined
+  }
+}
+
+function libraryForm(typeName: string, fields: JsonObject): JsonValue | undefined {
+  const { seconds, nanos, paths } = fields as { seconds: string; nanos: number; paths: string[] }
+  try {
+    if (typeName === 'google.protobuf.FieldMask') {
+      return toJson(FieldMaskSchema, create(FieldMaskSchema, { paths }))
+    }
+    const time = { seconds: BigInt(seconds), nanos }
+    return typeName === 'google.protobuf.Timestamp'
+      ? toJson(TimestampSchema, create(TimestampSchema, time))
+      : toJson(DurationSchema, create(DurationSchema, time))
+  } catch {
+    return undefined
+  }
 }

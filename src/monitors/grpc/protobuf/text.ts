@@ -1,35 +1,35 @@
-// Compiles the text of a .proto file to a schema. The parser, protobufjs, is loaded when the first monitor
-// needs it; everything after parsing is our code, and no code is generated.
-import type * as Protobuf from 'protobufjs'
+// Compiles the text of a .proto file to a registry. The parser, protobufjs, is loaded when the first monitor
+// needs it. Not by its `toDescriptor`, which gives relative names of types and knows no edition but 2023.
+import { create, type FileRegistry, type MessageInitShape } from '@bufbuild/protobuf'
 import {
-  addField,
-  compiledSchemas,
-  emptyMessage,
-  emptySchema,
-  jsonNameOf,
-  SchemaProblem,
-  settle,
-  type FieldKind,
-  type FieldSchema,
-  type MessageSchema,
-  type Schema,
-} from './schema.ts'
+  type DescriptorProtoSchema,
+  FeatureSet_FieldPresence as Presence,
+  FieldDescriptorProto_Label as Label,
+  FieldDescriptorProto_Type as Type,
+  FileDescriptorProtoSchema,
+  type EnumDescriptorProtoSchema,
+  type FieldDescriptorProtoSchema,
+  type FileDescriptorProto,
+  type ServiceDescriptorProtoSchema,
+} from '@bufbuild/protobuf/wkt'
 import { hash } from 'node:crypto'
+import type * as Protobuf from 'protobufjs'
+import { cachedRegistries, registryOf, SchemaProblem } from './types.ts'
 
 type Parser = typeof Protobuf
 
-/** The schema of a text. Rejects with SchemaProblem when it does not parse or a name has no meaning. */
-export async function schemaOfText(text: string): Promise<Schema> {
+/** The types of a text. Rejects with SchemaProblem when it does not parse or a name has no meaning. */
+export async function registryOfText(text: string): Promise<FileRegistry> {
   const key = `text ${hash('sha256', text)}`
-  const known = compiledSchemas.get(key)
+  const known = cachedRegistries.get(key)
   if (known !== undefined) return known
   const { default: parser } = (await import('protobufjs')) as unknown as { default: Parser }
-  const schema = compile(parser, text)
-  compiledSchemas.set(key, schema, text.length)
-  return schema
+  const registry = compile(parser, text)
+  cachedRegistries.set(key, registry, text.length)
+  return registry
 }
 
-function compile(parser: Parser, text: string): Schema {
+function compile(parser: Parser, text: string): FileRegistry {
   const root = new parser.Root()
   let unknownImports: string[]
   try {
@@ -46,7 +46,7 @@ function compile(parser: Parser, text: string): Schema {
   } catch (error) {
     throw nameProblem(error as Error, text, unknownImports)
   }
-  return settle(schemaOfRoot(parser, root))
+  return registryOf(filesOf(parser, root))
 }
 
 /** Adds the well-known files; gives the others, which matter only when something of them is used. */
@@ -118,114 +118,145 @@ function contains(line: string, symbol: string): boolean {
   return false
 }
 
-function schemaOfRoot(parser: Parser, root: Protobuf.Root): Schema {
-  const schema = emptySchema()
-  const types: Protobuf.Type[] = []
-  const services: Protobuf.Service[] = []
-  const visit = (namespace: Protobuf.NamespaceBase) => {
-    for (const one of namespace.nestedArray) {
-      if (one instanceof parser.Type) {
-        types.push(one)
-        const fullName = bare(one.fullName)
-        schema.messages.set(fullName, emptyMessage(fullName))
-      } else if (one instanceof parser.Enum) declareEnum(schema, one)
-      else if (one instanceof parser.Service) services.push(one)
-      if (one instanceof parser.Namespace) visit(one)
-    }
+/** One file for each package. */
+function filesOf(parser: Parser, root: Protobuf.Root): FileDescriptorProto[] {
+  const files: FileDescriptorProto[] = []
+  const waiting: Protobuf.NamespaceBase[] = [root]
+  for (let space = waiting.pop(); space !== undefined; space = waiting.pop()) {
+    const { nestedArray: nested } = space
+    const file = create(FileDescriptorProtoSchema, {
+      name: space.fullName,
+      package: space.fullName.slice(1),
+      syntax: 'proto3',
+      service: nested.filter((one) => one instanceof parser.Service).map(serviceOf),
+      ...partsOf(parser, nested),
+    })
+    files.push(file)
+    const isPackage = (one: Protobuf.ReflectionObject) =>
+      one instanceof parser.Namespace &&
+      !(one instanceof parser.Type || one instanceof parser.Service)
+    waiting.push(...(nested.filter(isPackage) as Protobuf.Namespace[]))
   }
-  visit(root)
-  for (const type of types) define(parser, schema, type)
-  for (const service of services) serve(schema, service)
-  return schema
+  return files
 }
 
-function bare(fullName: string): string {
-  return fullName.startsWith('.') ? fullName.slice(1) : fullName
-}
-
-function declareEnum(schema: Schema, type: Protobuf.Enum): void {
-  const fullName = bare(type.fullName)
-  const numbers = new Map(Object.entries(type.values))
-  const names = new Map<number, string>()
-  for (const [name, number] of numbers) if (!names.has(number)) names.set(number, name)
-  schema.enums.set(fullName, { fullName, names, numbers })
-}
-
-function define(parser: Parser, schema: Schema, type: Protobuf.Type): void {
-  const message = schema.messages.get(bare(type.fullName)) as MessageSchema
-  for (const field of type.fieldsArray) {
-    const made = fieldOf(schema, field)
-    if (field instanceof parser.MapField) {
-      made.message = entryOf(schema, field)
-      made.repeated = true
-      made.kind = 'message'
-      made.packed = false
-    }
-    addField(message, made)
+function partsOf(parser: Parser, nested: readonly Protobuf.ReflectionObject[]) {
+  return {
+    messageType: nested
+      .filter((one) => one instanceof parser.Type)
+      .map((type) => messageOf(parser, type)),
+    enumType: nested.filter((one) => one instanceof parser.Enum).map(enumOf),
+    extension: nested
+      .filter((one) => one instanceof parser.Field)
+      .map((field) => ({ ...fieldOf(parser, field), extendee: extendeeOf(field) })),
   }
 }
 
-function fieldOf(schema: Schema, field: Protobuf.Field): FieldSchema {
-  // An extension stands in the extended message under its full name, with a dot before it.
-  const isExtension = field.declaringField !== null && field.declaringField !== undefined
-  const name = isExtension ? `[${bare(field.name)}]` : field.name
-  const { message, enum: type, kind } = kindOf(schema, field)
-  const isMessage = kind === 'message' || kind === 'group'
-  const isOptional = field.options?.['proto3_optional'] === true
-  const given = field.options?.['json_name'] as unknown
-  const made: FieldSchema = {
+function extendeeOf({ extensionField }: Protobuf.Field): string {
+  return extensionField?.parent?.fullName ?? ''
+}
+
+function messageOf(
+  parser: Parser,
+  type: Protobuf.Type,
+): MessageInitShape<typeof DescriptorProtoSchema> {
+  const { messageType, ...parts } = partsOf(parser, type.nestedArray)
+  // Of fields, those of other types that extend this one are left out.
+  const fields = type.fieldsArray.filter((field) => !field.declaringField)
+  const maps = fields.filter((field) => field.map)
+  return {
+    name: type.name,
+    ...parts,
+    nestedType: [...messageType, ...maps.map((field) => entryOf(parser, field))],
+    oneofDecl: type.oneofsArray.map(({ name }) => ({ name })),
+    field: fields.map((field) => ({ ...fieldOf(parser, field), ...partOf(field, type) })),
+  }
+}
+
+function partOf({ partOf: oneof, options }: Protobuf.Field, type: Protobuf.Type) {
+  // An optional field of proto3 is alone in a oneof of the parser's.
+  const proto3Optional = options?.['proto3_optional'] === true
+  if (oneof === null || proto3Optional) return { proto3Optional }
+  return { oneofIndex: type.oneofsArray.indexOf(oneof) }
+}
+
+/** Names of map entries, which no type of a text can have. */
+const entryName = ({ id }: Protobuf.Field) => `${id}_entry`
+
+function entryOf(
+  parser: Parser,
+  field: Protobuf.Field,
+): MessageInitShape<typeof DescriptorProtoSchema> {
+  const { keyType } = field as unknown as Protobuf.MapField
+  const key = { name: 'key', number: 1, label: Label.OPTIONAL, type: scalarOf(keyType) }
+  const value = { name: 'value', number: 2, label: Label.OPTIONAL, ...typeOf(parser, field) }
+  return { name: entryName(field), field: [key, value], options: { mapEntry: true } }
+}
+
+function scalarOf(name: string): Type {
+  return Type[name.toUpperCase() as keyof typeof Type]
+}
+
+function typeOf(parser: Parser, field: Protobuf.Field) {
+  const { resolvedType } = field
+  if (resolvedType === null) return { type: scalarOf(field.type) }
+  const type =
+    resolvedType instanceof parser.Enum
+      ? Type.ENUM
+      : field.delimited && !field.map
+        ? Type.GROUP
+        : Type.MESSAGE
+  return { type, typeName: resolvedType.fullName }
+}
+
+function fieldOf(
+  parser: Parser,
+  field: Protobuf.Field,
+): MessageInitShape<typeof FieldDescriptorProtoSchema> {
+  const jsonName = field.options?.['json_name'] as unknown
+  return {
+    name: field.name,
     number: field.id,
-    name,
-    jsonName: typeof given === 'string' ? given : isExtension ? name : jsonNameOf(name),
-    kind,
-    repeated: field.repeated,
-    packed: field.repeated && !isMessage && kind !== 'string' && kind !== 'bytes' && field.packed,
-    presence: !field.repeated && (isMessage || isExtension || field.hasPresence),
-    required: field.required,
-    message,
-    enum: type,
+    label:
+      field.repeated || field.map
+        ? Label.REPEATED
+        : field.required
+          ? Label.REQUIRED
+          : Label.OPTIONAL,
+    ...(field.map
+      ? { type: Type.MESSAGE, typeName: `${field.parent?.fullName}.${entryName(field)}` }
+      : typeOf(parser, field)),
+    ...(typeof jsonName === 'string' && { jsonName }),
+    // Syntax and edition of each file have been applied by the parser.
+    options: {
+      packed: field.packed,
+      features: { fieldPresence: field.hasPresence ? Presence.EXPLICIT : Presence.IMPLICIT },
+    },
   }
-  if (field.partOf !== null && !isOptional) made.oneof = field.partOf.name
-  return made
 }
 
-function kindOf(
-  schema: Schema,
-  field: Pick<Protobuf.Field, 'type' | 'resolvedType'>,
-): Pick<FieldSchema, 'kind' | 'message' | 'enum'> {
-  const resolved = field.resolvedType
-  if (resolved === null) return { kind: field.type as FieldKind }
-  const fullName = bare(resolved.fullName)
-  const type = schema.enums.get(fullName)
-  if (type !== undefined) return { kind: 'enum', enum: type }
-  const kind = (field as { delimited?: boolean }).delimited === true ? 'group' : 'message'
-  return { kind, message: schema.messages.get(fullName) }
+function enumOf({
+  name,
+  values,
+}: Protobuf.Enum): MessageInitShape<typeof EnumDescriptorProtoSchema> {
+  return {
+    name,
+    value: Object.entries(values).map(([value, number]) => ({ name: value, number })),
+  }
 }
 
-function entryOf(schema: Schema, field: Protobuf.MapField): MessageSchema {
-  const entry = emptyMessage(`${bare(field.parent?.fullName ?? '')}.${field.name} entry`, true)
-  const part = { repeated: false, packed: false, presence: false, required: false }
-  const key = field.keyType as FieldKind
-  addField(entry, { ...part, number: 1, name: 'key', jsonName: 'key', kind: key })
-  const value = kindOf(schema, field)
-  const kind = value.kind === 'group' ? 'message' : value.kind
-  addField(entry, { ...part, ...value, number: 2, name: 'value', jsonName: 'value', kind })
-  return entry
-}
-
-function serve(schema: Schema, service: Protobuf.Service): void {
-  const fullName = bare(service.fullName)
-  const methods = service.methodsArray.map((method) => {
-    const { name, requestStream, responseStream, resolvedRequestType, resolvedResponseType } =
-      method
-    const input = schema.messages.get(bare(resolvedRequestType?.fullName ?? ''))
-    const output = schema.messages.get(bare(resolvedResponseType?.fullName ?? ''))
-    if (input === undefined || output === undefined) {
-      throw new SchemaProblem(`the types of ${fullName}/${name} are not messages`)
-    }
-    const path = `/${fullName}/${name}`
-    const [clientStreaming, serverStreaming] = [requestStream === true, responseStream === true]
-    return [name, { name, path, input, output, clientStreaming, serverStreaming }] as const
-  })
-  schema.services.set(fullName, new Map(methods))
+function serviceOf({
+  name,
+  methodsArray,
+}: Protobuf.Service): MessageInitShape<typeof ServiceDescriptorProtoSchema> {
+  return {
+    name,
+    method: methodsArray.map((method) => ({
+      name: method.name,
+      inputType: method.resolvedRequestType?.fullName ?? '',
+      outputType: method.resolvedResponseType?.fullName ?? '',
+      clientStreaming: method.requestStream === true,
+      serverStreaming: method.responseStream === true,
+    })),
+  }
 }

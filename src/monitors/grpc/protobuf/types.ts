@@ -1,0 +1,206 @@
+// Registry of message types, from the descriptors of a server's reflection or of a .proto text. Plain data; no
+// code is made from them. Descriptors of a server are untrusted.
+import {
+  clearField,
+  create,
+  createFileRegistry,
+  isFieldSet,
+  type FileRegistry,
+} from '@bufbuild/protobuf'
+import { protoCamelCase } from '@bufbuild/protobuf/reflect'
+import {
+  FieldDescriptorProtoSchema,
+  FileDescriptorSetSchema,
+  type DescriptorProto,
+  type FieldDescriptorProto,
+  type FileDescriptorProto,
+} from '@bufbuild/protobuf/wkt'
+
+/** Unusable types: an undefined name, or an invalid definition. */
+export class SchemaProblem extends Error {
+  /** Where in a text it is, from 1, when it is known. */
+  readonly line: number | undefined
+
+  constructor(message: string, line?: number) {
+    super(message)
+    this.name = 'SchemaProblem'
+    this.line = line
+  }
+}
+
+/**
+ * The registry of some files. Missing imports matter only when a type of them is used. Throws SchemaProblem.
+ */
+export function registryOf(files: readonly FileDescriptorProto[]): FileRegistry {
+  const defined: Defined = new Map()
+  for (const file of files) {
+    checkScope(file.package)
+    for (const { name } of file.enumType) defined.set(within(file.package, name), file)
+    for (const { message, fullName } of messagesOf(file)) {
+      defined.set(fullName, file)
+      for (const { name } of message.enumType) defined.set(within(fullName, name), file)
+    }
+  }
+  const needed = new Map(files.map((file) => [file, prepare(file, defined)]))
+  try {
+    const set = create(FileDescriptorSetSchema, { file: neededFirst(needed) })
+    const registry = createFileRegistry(set)
+    checkTypes(registry)
+    return registry
+  } catch (error) {
+    throw new SchemaProblem((error as Error).message || 'a type is defined nowhere')
+  }
+}
+
+/** Full names of messages and enums, with their files. */
+type Defined = Map<string, FileDescriptorProto>
+
+function within(scope: string, name: string): string {
+  return scope === '' ? name : `${scope}.${name}`
+}
+
+/** Bounds of a full name, within which every scope of it is looked at. */
+const NAME_CHARS_MAX = 512
+const NAME_PARTS_MAX = 32
+
+function checkScope(scope: string): void {
+  if (scope.length <= NAME_CHARS_MAX && scope.split('.').length <= NAME_PARTS_MAX) return
+  throw new SchemaProblem('the name of a type is too long')
+}
+
+function* messagesOf(file: FileDescriptorProto) {
+  const waiting = file.messageType.map((message) => ({ message, scope: file.package }))
+  for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+    const { message, scope } = next
+    const fullName = within(scope, message.name)
+    checkScope(fullName)
+    yield { message, fullName }
+    for (const nested of message.nestedType) waiting.push({ message: nested, scope: fullName })
+  }
+}
+
+/** Completes the names of types and fields, and removes what cannot be used. Returns the files of its types. */
+function prepare(file: FileDescriptorProto, defined: Defined): Set<FileDescriptorProto> {
+  const needed = new Set<FileDescriptorProto>()
+  const resolve = (name: string, scope: string) => {
+    const fullName = resolved(defined, name, scope)
+    const definer = defined.get(fullName)
+    if (definer !== undefined) needed.add(definer)
+    return fullName
+  }
+  // An extension of a message of another file, such as an option, is of no use without it.
+  const usable = (extensions: FieldDescriptorProto[], scope: string) => {
+    for (const one of extensions) one.extendee = resolve(one.extendee, scope)
+    return extensions.filter(({ extendee }) => defined.has(extendee))
+  }
+  const prepareAll = (fields: FieldDescriptorProto[], scope: string) => {
+    for (const field of fields) {
+      prepareField(field, scope)
+      if (field.typeName !== '') field.typeName = resolve(field.typeName, scope)
+    }
+  }
+  file.extension = usable(file.extension, file.package)
+  prepareAll(file.extension, file.package)
+  for (const { message, fullName } of messagesOf(file)) {
+    checkMapEntry(message)
+    message.extension = usable(message.extension, fullName)
+    prepareAll([...message.extension, ...message.field], fullName)
+  }
+  for (const { method: methods } of file.service) {
+    for (const method of methods) {
+      method.inputType = resolve(method.inputType, file.package)
+      method.outputType = resolve(method.outputType, file.package)
+    }
+  }
+  return needed
+}
+
+function prepareField(field: FieldDescriptorProto, scope: string): void {
+  // The library reads a type that it does not know as none.
+  if (!isFieldSet(field, FieldDescriptorProtoSchema.field.type) || field.number < 1) {
+    throw new SchemaProblem(`the field ${within(scope, field.name)} has no valid type or number`)
+  }
+  if (field.jsonName === '') field.jsonName = protoCamelCase(field.name)
+  // JSON has no place for default values, and the library looks through all values of an enum for one.
+  clearField(field, FieldDescriptorProtoSchema.field.defaultValue)
+}
+
+/**
+ * The full name of a type. One without a leading dot, as some servers send it, is looked for from the innermost
+ * scope outwards.
+ */
+function resolved(defined: Defined, name: string, from: string): string {
+  if (name.startsWith('.')) return name.slice(1)
+  for (let scope = from; ; scope = scope.slice(0, Math.max(0, scope.lastIndexOf('.')))) {
+    const fullName = within(scope, name)
+    if (scope === '' || defined.has(fullName)) return fullName
+  }
+}
+
+function checkMapEntry({ name, field, options }: DescriptorProto): void {
+  if (options?.mapEntry !== true || field.length === 2) return
+  throw new SchemaProblem(`the map entry ${name} has ${field.length} fields`)
+}
+
+/** The files in the order of their types; some servers send incomplete lists of imports. */
+function neededFirst(
+  needed: ReadonlyMap<FileDescriptorProto, ReadonlySet<FileDescriptorProto>>,
+): FileDescriptorProto[] {
+  const sorted: FileDescriptorProto[] = []
+  const entered = new Set<FileDescriptorProto>()
+  const add = (file: FileDescriptorProto) => {
+    if (entered.has(file)) return
+    entered.add(file)
+    for (const other of needed.get(file) ?? []) add(other)
+    // The library finds names in all files before this one.
+    file.dependency = []
+    sorted.push(file)
+  }
+  for (const file of needed.keys()) add(file)
+  return sorted
+}
+
+function checkTypes(registry: FileRegistry): void {
+  for (const type of registry) {
+    if (type.kind !== 'enum') continue
+    if (type.values.length === 0) throw new Error(`${type.typeName} has no values`)
+    // An unknown number is shown as it is; the library looks for it in the whole list otherwise.
+    ;(type as { open: boolean }).open = true
+  }
+}
+
+/**
+ * Bytes of descriptors and texts whose registries are cached. A registry needs about ten times as much; one larger
+ * than a quarter of the bound is compiled each time.
+ */
+const CACHED_BYTES_MAX = 4_194_304
+
+/** Registries by the hash of their source, so that none can be out of date. */
+class RegistryCache {
+  readonly #cached = new Map<string, { registry: FileRegistry; bytes: number }>()
+  #bytes = 0
+
+  /** The registry, which becomes the most recently used one. */
+  get(key: string): FileRegistry | undefined {
+    const found = this.#cached.get(key)
+    if (found === undefined) return undefined
+    this.#cached.delete(key)
+    this.#cached.set(key, found)
+    return found.registry
+  }
+
+  /** Caches the registry with the size of its source; evicts the oldest ones. */
+  set(key: string, registry: FileRegistry, bytes: number): void {
+    if (bytes > CACHED_BYTES_MAX / 4 || this.#cached.has(key)) return
+    this.#cached.set(key, { registry, bytes })
+    this.#bytes += bytes
+    for (const [oldest, { bytes: freed }] of this.#cached) {
+      if (this.#bytes <= CACHED_BYTES_MAX) return
+      this.#cached.delete(oldest)
+      this.#bytes -= freed
+    }
+  }
+}
+
+/** The registries of this process. */
+export const cachedRegistries = new RegistryCache()
