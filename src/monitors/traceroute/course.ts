@@ -4,7 +4,14 @@
 // A flow is a sequence of packets with the same addresses and ports, so that load-balancing routers send
 // all of them the same way. UDP and ICMP use one flow with many probes in flight. The kernel allows a TCP
 // flow one connection at a time, so each round of TCP probes is a flow of its own.
-import type { Refusal } from './answers.ts'
+
+/** Why a packet was not delivered, as reported by a router or the target. */
+export interface Refusal {
+  /** Text: `host unreachable`. */
+  name: string
+  /** As traceroute(8) prints it: `!H`. */
+  mark: string
+}
 
 /** An answer to one probe. */
 export interface Answer {
@@ -23,10 +30,6 @@ export interface Probe {
   /** Index of the probe among the flow's probes to this hop, from 0; -1 for the far probe. */
   readonly round: number
   readonly sentAtMs: number
-  /** Expected router, if known when the probe was sent. */
-  router?: string
-  /** Whether the router's answer budget was used up: a missing answer is then no loss. */
-  isOverBudget: boolean
   /** `withdrawn`: not sent, or sent again in another size; it does not count. */
   state: 'under-way' | 'answered' | 'unanswered' | 'withdrawn'
   answer?: Answer
@@ -132,7 +135,6 @@ export class TraceCourse {
         ...ask,
         flow: index,
         sentAtMs: nowMs,
-        isOverBudget: false,
         state: 'under-way',
       }
       this.probes.push(probe)
@@ -203,14 +205,6 @@ export class TraceCourse {
       if (state === 'under-way') wakeAtMs = Math.min(wakeAtMs, sentAtMs + waitMs)
     }
     return wakeAtMs
-  }
-
-  /** Address that answered at the distance, if known. */
-  addressAt(ttl: number): string | undefined {
-    const near = Math.min(ttl, this.end)
-    return this.probes.find(
-      ({ ttl: asked, round, answer }) => round >= 0 && asked === near && answer !== undefined,
-    )?.answer?.from
   }
 
   /** Whether the target has answered. */

@@ -5,13 +5,12 @@ import { openIcmpSocket } from '../../network/native/icmp-socket.ts'
 import { SystemCallError } from '../../network/native/libc.ts'
 import type { Native, NativeSocket, Received } from '../../network/native/native-socket.ts'
 import { watch, type Watch } from '../../network/native/readiness.ts'
-import { createSctpMarks } from './sctp-packets.ts'
+import { createSctpMarks, createMarks, HEADER_BYTES, MARK_BYTES, type Marks } from './marks.ts'
 import type { SocketAddress } from '../../network/native/socket-address.ts'
 import { ERROR_ORIGIN, OPTION, PATH_MTU, POLL } from '../../network/native/socket-options.ts'
 import { bindSourcePort } from '../../network/native/source-port.ts'
 import { targetFailure } from '../../network/target-failure.ts'
 import type { Probe } from './course.ts'
-import { createMarks, HEADER_BYTES, MARK_BYTES, type Marks } from './marks.ts'
 import {
   answerOf,
   roundTripMs,

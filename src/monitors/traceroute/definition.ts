@@ -24,7 +24,6 @@ export const TRACEROUTE_LIMITS = {
   /** Remembered paths, to detect changes. */
   tracePathsMax: 100_000,
   /** Routers whose answers are counted. */
-  routersMax: 20_000,
   /** Names of addresses that are remembered. */
   reverseNamesMax: 20_000,
   /** Look-ups of names of addresses under way at a time. */

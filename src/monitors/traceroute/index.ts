@@ -3,28 +3,30 @@
 import { toMicroseconds } from '../../contract/schema/duration.ts'
 import { failure, type Failure } from '../../contract/failure.ts'
 import { type TracerouteCode, tracerouteDefinition, type TracerouteMonitor } from './definition.ts'
-import { createAnswerBudget } from './answer-budget.ts'
 import { connectFailure, placeOf } from '../../network/connect-errors.ts'
 import { familyOf } from '../../network/ip-address.ts'
 import { SystemCallError } from '../../network/native/libc.ts'
 import { DeadlineReached, isDeadline } from '../../network/deadline.ts'
 import { defineMonitor, type Context } from '../monitor.ts'
-import type { Observation } from '../../contract/observation.ts'
+import type { Observation, Sample } from '../../contract/observation.ts'
 import { createReverseNames } from './reverse-names.ts'
 import { failureOf } from '../../network/target-failure.ts'
-import { reportHops, type Hop, type HopReport } from './hops.ts'
-import { observationOf, type TraceObserved } from './observed.ts'
-import { openerOf } from './open.ts'
-import { createPathMemory, type PathChange } from './path.ts'
+import {
+  reportHops,
+  type Hop,
+  type HopReport,
+  observationOf,
+  type TraceObserved,
+  createPathMemory,
+  type PathChange,
+} from './report.ts'
+import { openerOf, runTrace, type Traced } from './trace.ts'
 import { makeTracePlan, type TracePlan } from './plan.ts'
-import { tracerouteSamples } from './samples.ts'
-import { runTrace, type Traced, type TraceSettings } from './trace.ts'
 import { evaluateTrace } from './verdict.ts'
 
 /** Longest wait for names at the end of a trace. */
 const NAMES_WAIT_MS = 200
 
-const budget = createAnswerBudget()
 const paths = createPathMemory()
 const names = createReverseNames()
 
@@ -59,7 +61,7 @@ async function runTraceroute(
   const key = `${monitor.id} ${address} ${protocol}`
   let traced: Traced
   try {
-    traced = await trace(plan, address, key, signal)
+    traced = await trace(plan, address, signal)
   } catch (error) {
     return { observed: { ...where }, failures: [traceFailure(error, where)] }
   }
@@ -83,57 +85,11 @@ async function runTraceroute(
   return evaluateTrace(monitor, observed, { report, failure: traced.failure }, signal)
 }
 
-async function trace(
-  plan: TracePlan,
-  address: string,
-  key: string,
-  signal: AbortSignal,
-): Promise<Traced> {
-  const open = await openerOf(plan, address)
-  const before = paths.last(key)
-  const settings: TraceSettings = {
-    plan,
-    address,
-    open,
-    onHop: (hop) => {
-      if (plan.ptrLookup) names.ask(hop)
-    },
-    routerAt: (ttl) =>
-      before?.reached === true && ttl >= before.path.length ? address : before?.path[ttl - 1],
-    budget,
+async function trace(plan: TracePlan, address: string, signal: AbortSignal): Promise<Traced> {
+  const onHop = (hop: string) => {
+    if (plan.ptrLookup) names.ask(hop)
   }
-  const traced = await runTrace(settings, signal)
-  if (!isTargetOverBudget(traced)) return traced
-  // The target's answer budget was used up by other traces.
-  const isTime = await pause(
-    budget.waitMs(address, plan.course.probesPerHop, performance.now()),
-    signal,
-  )
-  // A missing answer proves nothing yet: without time for a second trace this one timed out.
-  return isTime ? runTrace(settings, signal) : { ...traced, end: 'timeout' }
-}
-
-/** Whether the target did not answer while its answer budget was used up. */
-function isTargetOverBudget({ course, end }: Traced): boolean {
-  const isSilent = end === 'unknown-hops' || end === 'max-hops'
-  return isSilent && course.probes.some(({ round, isOverBudget }) => round < 0 && isOverBudget)
-}
-
-/** Waits; false when the deadline came first. Rejects with the signal's reason when it is aborted otherwise. */
-function pause(waitMs: number, signal: AbortSignal): Promise<boolean> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => {
-      clearTimeout(timer)
-      if (isDeadline(signal)) resolve(false)
-      else reject(signal.reason as Error)
-    }
-    const timer = setTimeout(() => {
-      signal.removeEventListener('abort', onAbort)
-      resolve(true)
-    }, waitMs)
-    if (signal.aborted) onAbort()
-    else signal.addEventListener('abort', onAbort, { once: true })
-  })
+  return runTrace({ plan, address, open: await openerOf(plan, address), onHop }, signal)
 }
 
 /** Failure of a trace that could not start: the agent's system, the deadline, or a network error. */
@@ -172,5 +128,36 @@ function comparePaths(
   { path }: HopReport,
 ): PathChange | undefined {
   if (end === 'not-sent') return undefined
-  return paths.compare(key, { path, reached: course.isReached })
+  return paths.compare(key, path, course.isReached)
 }
+
+/** Prometheus samples, under the names of Grafana's synthetic monitoring agent where it has them. */
+function tracerouteSamples(observed: Record<string, unknown>): Sample[] {
+  const facts = observed as Partial<TraceObserved>
+  const samples: Sample[] = []
+  if (facts.phases?.dnsMs !== undefined) {
+    samples.push({ name: 'probe_dns_lookup_time_seconds', value: facts.phases.dnsMs / 1000 })
+  }
+  if (facts.family !== undefined) {
+    samples.push({ name: 'probe_ip_protocol', value: facts.family === 'IPv6' ? 6 : 4 })
+  }
+  if (facts.hops === undefined) return samples
+  samples.push(
+    { name: 'probe_traceroute_total_hops', value: facts.hopCount ?? 0 },
+    { name: 'probe_traceroute_route_hash', value: Number.parseInt(facts.pathHash ?? '0', 16) },
+    { name: 'probe_traceroute_packet_loss_percent', value: facts.lossPercent ?? 100 },
+    { name: 'probe_traceroute_target_loss_percent', value: facts.targetLossPercent ?? 100 },
+    { name: 'probe_traceroute_reached', value: facts.reached === true ? 1 : 0 },
+    { name: 'probe_traceroute_route_changed', value: facts.pathChanged === true ? 1 : 0 },
+  )
+  for (const [statistic, ms] of Object.entries(facts.responseTime ?? {})) {
+    const labels = { statistic: STATISTICS[statistic] ?? statistic }
+    samples.push({ name: 'probe_traceroute_duration_seconds', value: ms / 1000, labels })
+  }
+  if (facts.mtu !== undefined) {
+    samples.push({ name: 'probe_traceroute_mtu_bytes', value: facts.mtu.bytes })
+  }
+  return samples
+}
+
+const STATISTICS: Record<string, string> = { stdDev: 'stddev' }

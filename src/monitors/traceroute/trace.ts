@@ -1,13 +1,18 @@
 // One trace from its first probe to its end: connects the course, which chooses the next probe, with the
 // sockets that send it.
 import type { Failure } from '../../contract/failure.ts'
-import type { AnswerBudget } from './answer-budget.ts'
 import { connectFailure, placeOf } from '../../network/connect-errors.ts'
-import { SystemCallError } from '../../network/native/libc.ts'
+import { SystemCallError, LibcUnavailable } from '../../network/native/libc.ts'
 import { isDeadline } from '../../network/deadline.ts'
 import { TraceCourse, type Answer, type Probe } from './course.ts'
 import type { TracePlan } from './plan.ts'
 import type { Prober, ProbeListener, UntimedAnswer } from './prober.ts'
+import type { TracerouteCode } from './definition.ts'
+import { familyOf } from '../../network/ip-address.ts'
+import { loadNative, type Native } from '../../network/native/native-socket.ts'
+import { targetFailure } from '../../network/target-failure.ts'
+import { openConnectionProber } from './connections.ts'
+import { openDatagramProber } from './datagrams.ts'
 
 /** Why a trace is over. */
 export type TraceEnd =
@@ -52,9 +57,6 @@ export interface TraceSettings {
   open: OpenProber
   /** Called with every address that answers. */
   onHop: (address: string) => void
-  /** Router that answered at this distance in an earlier trace. */
-  routerAt: (ttl: number) => string | undefined
-  budget: AnswerBudget
 }
 
 /** Time until a router reports an unreachable host: three ARP or ND requests, a second each. */
@@ -133,10 +135,7 @@ class Trace implements ProbeListener {
 
   onAnswer(probe: Probe, answer: Answer): void {
     this.#course.answer(probe, answer)
-    const { onHop, budget } = this.#settings
-    onHop(answer.from)
-    const isError = answer.kind !== 'target' || answer.refusal !== undefined
-    if (isError && probe.router !== answer.from) budget.spend(answer.from, performance.now())
+    this.#settings.onHop(answer.from)
     this.#advance()
   }
 
@@ -184,7 +183,6 @@ class Trace implements ProbeListener {
     for (let nowMs = performance.now(); ; nowMs = performance.now()) {
       const probe = this.#course.nextProbe(nowMs)
       if (probe === undefined) return true
-      this.#charge(probe, nowMs)
       try {
         if (!prober.send(probe)) {
           if (this.#again++ < AGAIN_MAX) this.#course.withdraw(probe)
@@ -196,17 +194,6 @@ class Trace implements ProbeListener {
       }
       this.#lastSentMs = nowMs
     }
-  }
-
-  /** Charges the probe to the answer budget of its router, if known. */
-  #charge(probe: Probe, nowMs: number): void {
-    const { address, budget, routerAt, plan } = this.#settings
-    const expectedRouter = () => this.#course.addressAt(probe.ttl) ?? routerAt(probe.ttl)
-    const router = probe.round < 0 ? address : expectedRouter()
-    // The target's own answer is a rate-limited error only for UDP.
-    if (router === undefined || (router === address && plan.protocol !== 'UDP')) return
-    probe.router = router
-    probe.isOverBudget = !budget.spend(router, nowMs)
   }
 
   /** Ends the trace when the agent's own system refuses to send; neither hop nor target is the cause. */
@@ -243,5 +230,37 @@ class Trace implements ProbeListener {
     const traced: Traced = { course: this.#course, end, sourcePort, mtus: this.#mtus }
     if (failure !== undefined) traced.failure = failure
     this.#onEnd(traced)
+  }
+}
+
+/**
+ * Returns the function that opens the sockets of a trace to the address, a literal. Rejects with a TargetFailure
+ * (TRACE_UNSUPPORTED) where this system cannot trace.
+ */
+export async function openerOf(plan: TracePlan, address: string): Promise<OpenProber> {
+  const native = await load()
+  const { protocol, port, sourcePort, packetBytes } = plan
+  const family = familyOf(address)
+  const flow = { family, address, port, sourcePort }
+  switch (protocol) {
+    case 'TCP':
+      return (listener) => openConnectionProber(native, flow, listener)
+    case 'UDP':
+    case 'ICMP':
+    case 'SCTP':
+    default:
+      return (listener) => openDatagramProber(native, { ...flow, protocol, packetBytes }, listener)
+  }
+}
+
+async function load(): Promise<Native> {
+  try {
+    return await loadNative()
+  } catch (error) {
+    if (!(error instanceof LibcUnavailable)) throw error
+    throw targetFailure<TracerouteCode>(
+      'TRACE_UNSUPPORTED',
+      `this system cannot trace: ${error.message}`,
+    )
   }
 }

@@ -5,8 +5,7 @@ import { evaluateAssertions, type AssertionSources } from '../assertions/asserti
 import type { Latency } from '../../network/native/round-trips.ts'
 import type { Observation } from '../../contract/observation.ts'
 import { isDegraded, tooSlow } from '../thresholds.ts'
-import type { Hop, HopReport } from './hops.ts'
-import type { TraceObserved } from './observed.ts'
+import type { Hop, HopReport, TraceObserved } from './report.ts'
 
 /** Inputs of the verdict, in addition to the observation. */
 export interface TraceFindings {

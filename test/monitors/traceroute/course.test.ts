@@ -9,7 +9,7 @@ import {
   type CourseSettings,
   type Probe,
 } from '../../../src/monitors/traceroute/course.ts'
-import { reportHops } from '../../../src/monitors/traceroute/hops.ts'
+import { reportHops } from '../../../src/monitors/traceroute/report.ts'
 
 /** Fate of a probe: its answer, no answer, or an answer that names no probe. */
 type Fate = Answer | 'unanswered' | 'unattributed'
@@ -226,14 +226,4 @@ test('answers that do not say to what are believed when only one probe is under 
   const { hops } = reportHops(course)
   expect(hops.map(({ address }) => address)).toEqual(['r1', 'r2', 'r3', 'r4', 'target'])
   expect(hops.map(({ lossPercent }) => lossPercent)).toEqual([0, 0, 0, 0, 0])
-})
-
-test('a router without an answer budget causes no loss', () => {
-  const course = new TraceCourse(settingsOf({}))
-  play(course, (probe) => {
-    probe.isOverBudget = probe.ttl === 2
-    return chain(4, { 2: 'unanswered' })(probe)
-  })
-  expect(reportHops(course).hops[1]).toMatchObject({ address: null, sent: 0, lossPercent: 0 })
-  expect(reportHops(course).lossPercent).toBe(0)
 })

@@ -2,8 +2,8 @@
 // one, all of a flow have the same checksum, and no ICMP message is without a meaning.
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { createSctpMarks, crc32c } from '../../../src/monitors/traceroute/sctp-packets.ts'
-import { icmpMeaning } from '../../../src/monitors/traceroute/answers.ts'
+import { createSctpMarks, crc32c } from '../../../src/monitors/traceroute/marks.ts'
+import { icmpMeaning } from '../../../src/monitors/traceroute/prober.ts'
 import { createMarks, HEADER_BYTES, type Marks } from '../../../src/monitors/traceroute/marks.ts'
 
 const FAMILIES = ['IPv4', 'IPv6'] as const

@@ -11,7 +11,7 @@ import type { Observation } from '../../../src/contract/observation.ts'
 import { watchedNow } from '../../../src/network/native/readiness.ts'
 import { METRICS } from '../../../src/monitors/definitions.ts'
 import type { TracerouteMonitor } from '../../../src/monitors/traceroute/definition.ts'
-import type { TraceObserved } from '../../../src/monitors/traceroute/observed.ts'
+import type { TraceObserved } from '../../../src/monitors/traceroute/report.ts'
 import { evaluateTrace } from '../../../src/monitors/traceroute/verdict.ts'
 import { traceroute } from '../../../src/monitors/traceroute/index.ts'
 import {

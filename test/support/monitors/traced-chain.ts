@@ -1,5 +1,5 @@
 // A chain of networks with a process on its client that traces, and one on its server that listens.
-import type { TraceObserved } from '../../../src/monitors/traceroute/observed.ts'
+import type { TraceObserved } from '../../../src/monitors/traceroute/report.ts'
 import { createHopChain, SERVER, type Family, type HopChain, type Host } from './hop-chain.ts'
 import {
   startMonitorProcess,
