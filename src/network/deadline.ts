@@ -1,4 +1,4 @@
-// Distinguishes the deadline of an attempt from its cancellation, by the reason of the signal.
+// Deadlines, distinguished from the cancellation of a run by the reason of the signal.
 
 /** The runner's abort reason for an attempt whose deadline has passed. */
 export class DeadlineReached extends Error {
@@ -14,4 +14,23 @@ export class DeadlineReached extends Error {
 /** Whether the signal was aborted by the deadline, and not by a cancellation of the run. */
 export function isDeadline(signal: AbortSignal): boolean {
   return signal.reason instanceof DeadlineReached
+}
+
+/** Runs with a signal that is aborted after so many milliseconds, or together with the given one. */
+export async function withDeadline<T>(
+  signal: AbortSignal,
+  ms: number,
+  run: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const controller = new AbortController()
+  const onAbort = () => controller.abort(signal.reason)
+  const timer = setTimeout(() => controller.abort(new DeadlineReached(ms)), ms)
+  signal.addEventListener('abort', onAbort)
+  if (signal.aborted) onAbort()
+  try {
+    return await run(controller.signal)
+  } finally {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', onAbort)
+  }
 }

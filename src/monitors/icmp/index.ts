@@ -24,12 +24,12 @@ import {
   pingObservationOf,
   type IcmpObserved,
   type PingObservation,
+  icmpSamples,
 } from './observed.ts'
 import { EchoRun } from './run.ts'
-import { icmpSamples } from './samples.ts'
 import { familyOf, literalOf } from '../../network/ip-address.ts'
 import { LibcUnavailable } from '../../network/native/libc.ts'
-import { DeadlineReached } from '../../network/deadline.ts'
+import { withDeadline, DeadlineReached } from '../../network/deadline.ts'
 import { defineMonitor, type Context } from '../monitor.ts'
 import type { Observation } from '../../contract/observation.ts'
 import { unmapped } from '../../network/native/socket-address.ts'
@@ -85,20 +85,9 @@ async function lookUp({ request }: IcmpMonitor, context: Context): Promise<strin
   const { hostname, ipFamily } = request
   const { dial, signal } = context
   if (literalOf(hostname) !== undefined) return dial.resolve(hostname, ipFamily, signal)
-  const limit = new AbortController()
-  const onAbort = () => limit.abort(signal.reason)
-  const timer = setTimeout(
-    () => limit.abort(new DeadlineReached(ICMP_LIMITS.icmpLookupMs)),
-    ICMP_LIMITS.icmpLookupMs,
+  return withDeadline(signal, ICMP_LIMITS.icmpLookupMs, (limited) =>
+    dial.resolve(hostname, ipFamily, limited),
   )
-  signal.addEventListener('abort', onAbort, { once: true })
-  if (signal.aborted) onAbort()
-  try {
-    return await dial.resolve(hostname, ipFamily, limit.signal)
-  } finally {
-    clearTimeout(timer)
-    signal.removeEventListener('abort', onAbort)
-  }
 }
 
 /** Outcome of the echoes to one address. */

@@ -1,5 +1,4 @@
-// Connection up to the finished TLS handshake: dial, STARTTLS if the protocol has it, handshake. All phases have
-// one clock, so that a stalled server is a timeout of that phase.
+// Connection up to the finished TLS handshake: dial, STARTTLS if the protocol has it, handshake.
 import type { Failure } from '../../contract/failure.ts'
 import { connectionFailure, peerPlace } from '../../network/connect-errors.ts'
 import type {
@@ -8,12 +7,17 @@ import type {
   Handshake,
   Progress,
   SecureConnection,
+  Family,
 } from '../../network/dial.ts'
-import { DeadlineReached } from '../../network/deadline.ts'
-import { type Context } from '../monitor.ts'
-import type { SslPlan } from './plan.ts'
+import { withDeadline } from '../../network/deadline.ts'
+import type { Context } from '../monitor.ts'
 import { startTls } from './starttls.ts'
 import { TargetFailure } from '../../network/target-failure.ts'
+import { domainToASCII } from 'node:url'
+import { isIP } from 'node:net'
+import type { Assertion } from '../../contract/assertion.ts'
+import type { SslConfig, SslMonitor } from './definition.ts'
+import type { TlsSettings } from '../../contract/tls.ts'
 
 /** Milliseconds. `totalMs` ends with the handshake: later lookups are not the server's time. */
 export interface SslPhases {
@@ -26,62 +30,13 @@ export interface SslPhases {
   revocationMs?: number
 }
 
-/** A clock that aborts its signal at the deadline, or together with the run. */
-export class PhaseClock {
-  readonly #controller = new AbortController()
-  readonly #outer: AbortSignal
-  readonly #startedAt = performance.now()
-  readonly #totalMs: number
-  #timer: NodeJS.Timeout | undefined
-  /** Name of the phase, for the failure at the deadline. */
-  #limitMs = 0
-
-  /** `totalMs`: time for all phases together. */
-  constructor(outer: AbortSignal, totalMs: number) {
-    this.#outer = outer
-    this.#totalMs = totalMs
-    if (outer.aborted) this.#onAbort()
-    outer.addEventListener('abort', this.#onAbort)
-    this.#wind(totalMs, totalMs)
-  }
-
-  get signal(): AbortSignal {
-    return this.#controller.signal
-  }
-
-  /** Limits the next phase, within the rest of the total. */
-  limit(ms: number): void {
-    if (ms < this.#leftMs()) this.#wind(ms, ms)
-  }
-
-  /** Restores the rest of the total. */
-  unlimit(): void {
-    if (this.#limitMs !== this.#totalMs) this.#wind(this.#leftMs(), this.#totalMs)
-  }
-
-  /** Stops the clock; must be called in any case. */
-  stop(): void {
-    clearTimeout(this.#timer)
-    this.#outer.removeEventListener('abort', this.#onAbort)
-  }
-
-  #leftMs(): number {
-    return this.#totalMs - (performance.now() - this.#startedAt)
-  }
-
-  #wind(ms: number, limitMs: number): void {
-    clearTimeout(this.#timer)
-    this.#limitMs = limitMs
-    this.#timer = setTimeout(this.#onTime, Math.max(0, ms))
-  }
-
-  readonly #onTime = () => {
-    this.#controller.abort(new DeadlineReached(this.#limitMs))
-  }
-
-  readonly #onAbort = () => {
-    this.#controller.abort(this.#outer.reason)
-  }
+/** An attempt to reach a server; `progress` and `phases` are written while it runs. */
+export interface Attempt {
+  plan: SslPlan
+  endpoint: Endpoint
+  context: Context
+  progress: Progress
+  phases: SslPhases
 }
 
 /** A finished handshake. The caller destroys the socket. */
@@ -93,19 +48,13 @@ export interface Reached {
 
 /** Connects, with STARTTLS if the protocol begins in plaintext. The caller destroys the socket. */
 export async function reachTls(
-  plan: SslPlan,
-  endpoint: Endpoint,
-  context: Context,
-  progress: Progress,
+  { plan, endpoint, context, progress, phases }: Attempt,
   signal: AbortSignal,
-  phases?: SslPhases,
 ): Promise<{ connection: Connection; where: string }> {
   const connection = await context.dial.connect(endpoint, progress, signal)
-  if (phases !== undefined) {
-    phases.dnsMs = connection.dnsMs
-    phases.connectMs = connection.connectMs
-    if (connection.proxyMs !== undefined) phases.proxyMs = connection.proxyMs
-  }
+  phases.dnsMs = connection.dnsMs
+  phases.connectMs = connection.connectMs
+  if (connection.proxyMs !== undefined) phases.proxyMs = connection.proxyMs
   const where = peerPlace(endpoint, connection)
   const protocol = plan.config.startTls
   if (protocol === undefined) return { connection, where }
@@ -116,7 +65,7 @@ export async function reachTls(
     connection.socket.destroy()
     throw error
   } finally {
-    if (phases !== undefined) phases.startTlsMs = performance.now() - startedAt
+    phases.startTlsMs = performance.now() - startedAt
   }
   return { connection, where }
 }
@@ -126,19 +75,15 @@ export async function reachTls(
  * with all versions and ciphers. Rejects like the dialler.
  */
 export async function handshakeWithFallback(
-  plan: SslPlan,
-  endpoint: Endpoint,
-  context: Context,
-  progress: Progress,
-  clock: PhaseClock,
-  phases: SslPhases,
+  attempt: Attempt,
+  signal: AbortSignal,
 ): Promise<Reached> {
   try {
-    return await shakeOnce(plan, endpoint, context, progress, clock, phases, 'old')
+    return await shakeOnce(attempt, signal, 'old')
   } catch (error) {
     if (!(error instanceof TargetFailure) || error.failure.code !== 'TLS_PROTOCOL') throw error
     try {
-      return await shakeOnce(plan, endpoint, context, progress, clock, phases, 'anything')
+      return await shakeOnce(attempt, signal, 'anything')
     } catch (second) {
       // The error of an ordinary client is the one that users search for.
       throw second instanceof TargetFailure ? error : second
@@ -147,29 +92,18 @@ export async function handshakeWithFallback(
 }
 
 async function shakeOnce(
-  plan: SslPlan,
-  endpoint: Endpoint,
-  context: Context,
-  progress: Progress,
-  clock: PhaseClock,
-  phases: SslPhases,
+  attempt: Attempt,
+  signal: AbortSignal,
   offer: 'old' | 'anything',
 ): Promise<Reached> {
-  const { handshakeTimeoutMs } = plan.config
-  const { connection, where } = await reachTls(
-    plan,
-    endpoint,
-    context,
-    progress,
-    clock.signal,
-    phases,
-  )
+  const { plan, context, progress, phases } = attempt
+  const { connection, where } = await reachTls(attempt, signal)
   const handshake: Handshake = { serverName: plan.name, settings: plan.tls, where, offer }
   if (plan.alpn !== undefined) handshake.alpn = plan.alpn
-  clock.limit(handshakeTimeoutMs)
   const { socket } = connection
-  const secure = await context.dial.secure(socket, handshake, progress, clock.signal)
-  clock.unlimit()
+  const secure = await withDeadline(signal, plan.config.handshakeTimeoutMs, (limited) =>
+    context.dial.secure(socket, handshake, progress, limited),
+  )
   secure.socket.once('close', () => socket.destroy())
   phases.tlsMs = secure.tlsMs
   return { connection, secure, where }
@@ -206,4 +140,46 @@ export function serverRefusal(
     signal.addEventListener('abort', onEnd)
     socket.on('session', onEnd).on('data', onEnd).on('close', onEnd).on('error', onError)
   })
+}
+
+/** A definition, ready to be run. */
+export interface SslPlan {
+  host: string
+  port: number
+  family: Family
+  /** Name for SNI and verification, in its ASCII form. */
+  name: string
+  config: SslConfig
+  /** Without `serverName`; see `name`. */
+  tls: TlsSettings | undefined
+  alpn: string[] | undefined
+  assertions: readonly Assertion[]
+  maxResponseTime: number
+}
+
+const ALPN_OF_HTTPS = ['h2', 'http/1.1']
+
+/** Common plan of all attempts of a monitor. */
+export function makePlan({ request, maxResponseTime }: SslMonitor): SslPlan {
+  const { sslConfig: config, tls } = request
+  const { hostname, port, alpnProtocols } = config
+  const { serverName, ...rest } = tls ?? {}
+  const offered = alpnProtocols ?? (port === 443 ? ALPN_OF_HTTPS : [])
+  return {
+    host: hostname,
+    port,
+    family: config.ipFamily,
+    name: asciiName(config.serverName ?? serverName ?? hostname),
+    config,
+    tls: Object.keys(rest).length === 0 ? undefined : rest,
+    alpn: offered.length === 0 ? undefined : offered,
+    assertions: request.assertions,
+    maxResponseTime,
+  }
+}
+
+/** Certificates contain names in ASCII form, without a dot at the end (RFC 9525, 6.3). */
+function asciiName(name: string): string {
+  const bare = name.replace(/^\[|\]$|\.$/g, '')
+  return isIP(bare) === 0 ? domainToASCII(bare) || bare : bare
 }

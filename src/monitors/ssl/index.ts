@@ -5,14 +5,15 @@ import { failure, type Failure, type FailureCode } from '../../contract/failure.
 import { sslDefinition, type SslMonitor, SSL_LIMITS, type SslCode } from './definition.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { defineMonitor, type Context } from '../monitor.ts'
-import type { Observation } from '../../contract/observation.ts'
-import { makePlan, type SslPlan } from './plan.ts'
+import type { Observation, Sample } from '../../contract/observation.ts'
+import { makePlan, type SslPlan } from './connection.ts'
 import { probeSsl } from './probe.ts'
-import { categoryOf, type SslProbe } from './report.ts'
-import { sslSamples } from './samples.ts'
+import { categoryOf, type SslProbe, type ConnectionFacts } from './report.ts'
 import { VERSIONS_MS_MAX } from './versions.ts'
 import { failureOf } from '../../network/target-failure.ts'
 import { isDegraded, tooSlow } from '../thresholds.ts'
+import { isIP } from 'node:net'
+import { connectionSamples } from '../metrics/connection-samples.ts'
 
 /** Failures that count as a pass with `shouldFail`: no connection, no handshake, no trusted certificate. */
 const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<string> = new Set<FailureCode | SslCode>([
@@ -165,4 +166,65 @@ function worstOf(probes: readonly SslProbe[]): SslProbe {
     probes.find(({ degradedBy }) => degradedBy !== undefined) ??
     probes.reduce((one, other) => (other.phases.totalMs > one.phases.totalMs ? other : one))
   )
+}
+
+const PHASES: Record<string, string> = {
+  dnsMs: 'resolve',
+  connectMs: 'connect',
+  proxyMs: 'proxy',
+  startTlsMs: 'starttls',
+  tlsMs: 'tls',
+  revocationMs: 'revocation',
+}
+
+const OCSP: Record<string, number> = { good: 0, revoked: 1, unknown: 2 }
+
+/** The samples of one observation, as `observed` of an SSL monitor has it. */
+export function sslSamples(observed: Record<string, unknown>): Sample[] {
+  const { phases, family, connection, certificate, chain } = observed as Partial<SslProbe>
+  const samples: Sample[] = []
+  samples.push(...connectionSamples('probe_ssl_duration_seconds', { family, phases }, PHASES))
+  if (connection !== undefined) samples.push(...handshakeSamples(connection))
+  if (certificate === undefined || chain === undefined) return samples
+  const seconds = (iso: string) => Date.parse(iso) / 1000
+  samples.push(
+    { name: 'probe_ssl_earliest_cert_expiry', value: seconds(chain.earliestExpiry) },
+    { name: 'probe_ssl_cert_days_left', value: certificate.daysUntilExpiry },
+  )
+  const labels = {
+    fingerprint_sha256: certificate.fingerprintSha256,
+    subject: goName(certificate.subject),
+    issuer: goName(certificate.issuer),
+    subjectalternative: certificate.sans.filter((name) => isIP(name) === 0).join(','),
+  }
+  samples.push({ name: 'probe_ssl_last_chain_info', value: 1, labels })
+  if (connection?.chainTrusted !== true) return samples
+  const value = seconds(chain.builtExpiry)
+  samples.push({ name: 'probe_ssl_last_chain_expiry_timestamp_seconds', value })
+  return samples
+}
+
+/** The order and commas of Go's names: `CN=a,O=b`. */
+function goName(name: string): string {
+  return name.split(', ').toReversed().join(',')
+}
+
+function handshakeSamples(facts: ConnectionFacts): Sample[] {
+  const yes = (is: boolean) => (is ? 1 : 0)
+  const samples: Sample[] = [
+    {
+      name: 'probe_tls_version_info',
+      value: 1,
+      labels: { version: facts.tlsVersion.replace(/^(TLS|SSL)/, '$1 ') },
+    },
+    { name: 'probe_tls_cipher_info', value: 1, labels: { cipher: facts.cipherSuite } },
+    { name: 'probe_ssl_chain_trusted', value: yes(facts.chainTrusted) },
+    { name: 'probe_ssl_hostname_verified', value: yes(facts.hostnameVerified) },
+    { name: 'probe_ssl_ocsp_stapled', value: yes(facts.ocspStapled) },
+  ]
+  const status = facts.ocspStatus
+  if (status !== undefined) {
+    samples.push({ name: 'probe_ssl_ocsp_status', value: OCSP[status] as number })
+  }
+  return samples
 }

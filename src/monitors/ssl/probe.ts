@@ -4,8 +4,8 @@ import type { X509Certificate } from 'node:crypto'
 import type { SecurityBaseline, SslCode } from './definition.ts'
 import { evaluateAssertions } from '../assertions/assertions.ts'
 import type { Endpoint, Progress } from '../../network/dial.ts'
-import { isDeadline } from '../../network/deadline.ts'
-import { type Context } from '../monitor.ts'
+import { isDeadline, withDeadline } from '../../network/deadline.ts'
+import type { Context } from '../monitor.ts'
 import {
   hasRevocationSource,
   type Revocation,
@@ -14,8 +14,7 @@ import {
 } from './revocation/revocation.ts'
 import { type BaselineOutcome, evaluateBaseline, type Measured } from './baseline.ts'
 import { type Chain, chainOf } from './chain.ts'
-import { PhaseClock, type Reached, serverRefusal, handshakeWithFallback } from './connection.ts'
-import type { SslPlan } from './plan.ts'
+import { type Reached, serverRefusal, handshakeWithFallback, type SslPlan } from './connection.ts'
 import {
   addTimestamps,
   categoryOf,
@@ -23,8 +22,8 @@ import {
   type ConnectionFacts,
   report,
   type SslProbe,
+  sourcesOf,
 } from './report.ts'
-import { sourcesOf } from './sources.ts'
 import { offeredVersions } from './versions.ts'
 import { failureOf } from '../../network/target-failure.ts'
 import { altNames } from '../../network/tls/facts.ts'
@@ -74,10 +73,12 @@ async function handshake(
 ): Promise<ReportInputs | undefined> {
   const startedAt = performance.now()
   const progress: Progress = { phase: 'dns' }
-  const clock = new PhaseClock(context.signal, plan.maxResponseTime)
+  const attempt = { plan, endpoint, context, progress, phases: probe.phases }
   let reached: Reached | undefined
   try {
-    reached = await handshakeWithFallback(plan, endpoint, context, progress, clock, probe.phases)
+    reached = await withDeadline(context.signal, plan.maxResponseTime, (signal) =>
+      handshakeWithFallback(attempt, signal),
+    )
     probe.phases.totalMs = performance.now() - startedAt
     const { secure, connection } = reached
     probe.address = connection.address
@@ -93,7 +94,6 @@ async function handshake(
     probe.failures.push(failureOf(error, progress))
     return undefined
   } finally {
-    clock.stop()
     reached?.secure.socket.destroy()
     reached?.connection.socket.destroy()
   }

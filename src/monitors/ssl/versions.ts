@@ -4,11 +4,11 @@ import { randomBytes } from 'node:crypto'
 import { isIP } from 'node:net'
 import { TLS_VERSIONS } from './definition.ts'
 import { type SignedTimestamp, timestampList } from '../../network/tls/certificate-structure.ts'
-import type { Endpoint } from '../../network/dial.ts'
+import type { Endpoint, Progress } from '../../network/dial.ts'
 import type { Context } from '../monitor.ts'
 import type { TlsVersion } from './baseline.ts'
-import { PhaseClock, reachTls } from './connection.ts'
-import type { SslPlan } from './plan.ts'
+import { withDeadline } from '../../network/deadline.ts'
+import { reachTls, type SslPlan } from './connection.ts'
 import { isFailure } from '../../network/target-failure.ts'
 import { Received } from '../../network/tcp-received.ts'
 
@@ -39,21 +39,16 @@ export async function offeredVersions(
   context: Context,
 ): Promise<OfferedVersions> {
   const found: OfferedVersions = { versions: [], undecided: [], timestamps: [] }
-  const clock = new PhaseClock(context.signal, VERSIONS_MS_MAX)
-  try {
-    const answers = await Promise.all(
-      TLS_VERSIONS.map((version) => ask(plan, endpoint, context, clock.signal, version)),
-    )
-    for (const [at, answer] of answers.entries()) {
-      const version = TLS_VERSIONS[at] as TlsVersion
-      if (answer === undefined) found.undecided.push(version)
-      else if (answer !== 'refused') {
-        found.versions.push(version)
-        if (answer.timestamps !== undefined) found.timestamps = answer.timestamps
-      }
+  const answers = await withDeadline(context.signal, VERSIONS_MS_MAX, (signal) =>
+    Promise.all(TLS_VERSIONS.map((version) => ask(plan, endpoint, context, signal, version))),
+  )
+  for (const [at, answer] of answers.entries()) {
+    const version = TLS_VERSIONS[at] as TlsVersion
+    if (answer === undefined) found.undecided.push(version)
+    else if (answer !== 'refused') {
+      found.versions.push(version)
+      if (answer.timestamps !== undefined) found.timestamps = answer.timestamps
     }
-  } finally {
-    clock.stop()
   }
   return found
 }
@@ -70,7 +65,9 @@ async function ask(
   let received: Received | undefined
   let destroy = () => {}
   try {
-    const reached = await reachTls(plan, endpoint, context, { phase: 'dns' }, signal)
+    const progress: Progress = { phase: 'dns' }
+    const phases = { totalMs: 0 }
+    const reached = await reachTls({ plan, endpoint, context, progress, phases }, signal)
     const { socket } = reached.connection
     destroy = () => socket.destroy()
     received = new Received(reached.where, signal)
