@@ -3,23 +3,23 @@
 import { OpenAPIHono } from '@hono/zod-openapi'
 import type { Log } from '../process/log.ts'
 import type { Database } from '../database/database.ts'
-import { type DefinedAgentOperation, mountAgentOperations } from './http/agent-operation.ts'
+import type { DefinedAgentOperation } from './http/agent-operation.ts'
 import { AgentRates } from './http/rate-limit/agent-rates.ts'
-import { answerFaults } from './http/answer-faults.ts'
+import { answerFaults, createOutageLog, type LogOutage } from './http/answer-faults.ts'
 import { artifactOperation } from './artifacts/intake.ts'
 import type { ArtifactStore } from './artifacts/store.ts'
 import { agentBundleOperation } from './code-bundles/routes.ts'
 import { createClientAddress } from './http/client-address.ts'
-import { windowsOf } from './http/rate-limit/database-windows.ts'
+import { windowsOf } from './http/rate-limit/queries.ts'
 import { faultIntakeOperation } from './faults/routes.ts'
 import { FixedPathRouter } from './http/fixed-path-router.ts'
 import { PendingCalls } from './agents/pending-calls.ts'
-import { KeyRing, type KeySource } from './http/key-ring.ts'
-import { createLocationAuth, type KnownLocationKey } from './http/location-auth.ts'
+import { KeyRing, type KeySource, type KnownLocationKey } from './http/key-ring.ts'
+import { mount } from './http/operation.ts'
+import { createLocationAuth } from './http/auth.ts'
 import { LocationNews } from './private-locations/news.ts'
 import type { AgentRegistry } from './agents/agent-registry.ts'
 import { serveAgentDocument } from './http/docs/openapi.ts'
-import { createOutageLog, type LogOutage } from './http/outage-log.ts'
 import type { PlatformClock } from '../database/platform-clock.ts'
 import { presenceOperation } from './agents/presence-operation.ts'
 import { RateLimiter } from './http/rate-limit/rate-limit.ts'
@@ -91,12 +91,12 @@ export function createAgentsApp(options: AgentsAppOptions): AgentsApp {
     keys,
     limiter: new RateLimiter(windowsOf(database)),
     clientAddress: createClientAddress(options.trustedProxies ?? []),
+    rates: options.rates ?? new AgentRates(),
   })
   const news = new LocationNews()
   const pendingCalls = new PendingCalls()
   const operations = callsOf(options, { news, pendingCalls })
-  const rates = options.rates ?? new AgentRates()
-  mountAgentOperations(app, { auth, operations, rates, now: () => clock.now() })
+  mount(app, { auth, operations, now: () => clock.now() })
   serveAgentDocument(app, options.publicUrl)
   answerFaults(app, { log, logOutage: options.logOutage ?? createOutageLog(log) })
   return {

@@ -6,33 +6,30 @@ import { DEFAULT_POLICY, type RatePolicy } from '../contract/api/rate-policy.ts'
 import type { Database } from '../database/database.ts'
 import { accountVariableOperations } from './variables/routes.ts'
 import { accountOperations, type AccountSource } from './accounts/routes.ts'
-import { rateHeadersOf } from './http/authenticator.ts'
 import { analyticsOperations } from './analytics/routes.ts'
 import { alertChannelOperations } from './alerts/routes.ts'
 import { alertSettingsOperations } from './alerts/settings.ts'
-import { answerFaults } from './http/answer-faults.ts'
+import { answerFaults, createOutageLog, type LogOutage } from './http/answer-faults.ts'
 import { applyOperations } from './apply/routes.ts'
-import type { KnownKey } from './http/auth.ts'
+import { createAuth } from './http/auth.ts'
 import { checkGroupOperations } from './groups/routes.ts'
 import { checkOperations } from './checks/routes.ts'
 import { checkResultOperations } from './results/routes.ts'
 import { checkStatusOperations } from './results/statuses.ts'
 import { createClientAddress } from './http/client-address.ts'
-import { windowsOf } from './http/rate-limit/database-windows.ts'
+import { windowsOf } from './http/rate-limit/queries.ts'
 import { faultOperations } from './faults/routes.ts'
 import { FixedPathRouter } from './http/fixed-path-router.ts'
-import { createAuth } from './http/auth-middleware.ts'
 import type { NoticeOptions } from './incidents/notices.ts'
 import { incidentUpdateOperations } from './incidents/updates.ts'
 import { incidentOperations } from './incidents/routes.ts'
-import { KeyRing, type KeySource } from './http/key-ring.ts'
+import { KeyRing, type KeySource, type KnownKey } from './http/key-ring.ts'
 import { locationKeyOperations } from './private-locations/keys.ts'
 import { locationMetricsOperations } from './private-locations/metrics.ts'
 import { insteadOf } from './http/docs/not-implemented.ts'
 import { serveDocuments } from './http/docs/openapi.ts'
 import { type DefinedOperation, mount } from './http/operation.ts'
 import type { PlatformClock } from '../database/platform-clock.ts'
-import { createOutageLog, type LogOutage } from './http/outage-log.ts'
 import { privateLocationOperations } from './private-locations/routes.ts'
 import { RateLimiter } from './http/rate-limit/rate-limit.ts'
 import { RESULTS_MS } from './results/retention.ts'
@@ -116,7 +113,7 @@ export function createApp(options: AppOptions): App {
     ...faultOperations(database),
     ...(options.operations ?? []),
   ]
-  mount(app, auth, operations, rateHeadersOf)
+  mount(app, { auth, operations, now: () => options.clock.now() })
   serveDocuments(app, options.publicUrl)
   const logOutage = options.logOutage ?? createOutageLog(log)
   answerFaults(app, { log, logOutage, insteadOf })

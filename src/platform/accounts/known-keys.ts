@@ -3,9 +3,7 @@ import type { Log } from '../../process/log.ts'
 import { findActiveKey, touchApiKeys } from './queries/api-keys.ts'
 import type { Database } from '../../database/database.ts'
 import { findLocationKey, touchLocationKeys } from '../../database/known-location-keys.ts'
-import type { KnownKey } from '../http/auth.ts'
-import type { HashedKey, KeySource } from '../http/key-ring.ts'
-import type { KnownLocationKey } from '../http/location-auth.ts'
+import type { HashedKey, KeySource, KnownKey, KnownLocationKey } from '../http/key-ring.ts'
 
 const TOUCH_MS = 10_000
 /** Keys that are noted at once; the others are noted when they are used again. */

@@ -21,7 +21,8 @@ import { notFound } from '../http/errors.ts'
 import type { PendingCalls } from './pending-calls.ts'
 import type { LocationNews, NewsWatch } from '../private-locations/news.ts'
 import { type AgentRegistry, superseded } from './agent-registry.ts'
-import { checked } from '../http/operation.ts'
+import type { Answer } from '../http/operation.ts'
+import { checked } from '../http/request.ts'
 import type { PlatformClock } from '../../database/platform-clock.ts'
 import { type HandOutRuns, RunNews, type RunsReport, REPORT_AGAIN_MS } from '../runs/news.ts'
 import type { Cipher } from '../secrets/cipher.ts'
@@ -107,7 +108,7 @@ class Sync {
     this.#runs = new RunNews(options)
   }
 
-  async answer({ c, key, receivedAt }: AgentCall<Record<string, never>>): Promise<Response> {
+  async answer({ c, key, receivedAt }: AgentCall<Record<string, never>>): Promise<Answer> {
     const request = checked(SyncRequest, await readJson(c, BODY_BOUNDS))
     const manifest = manifestOf(request.agent)
     const { agent, queues, networkProblem } = request
@@ -140,7 +141,7 @@ class Sync {
   }
 
   /** Answers when there is news or it is time. The watch has begun: no change is missed. */
-  async #hold(call: Call, watch: NewsWatch, signal: AbortSignal): Promise<Response> {
+  async #hold(call: Call, watch: NewsWatch, signal: AbortSignal): Promise<Answer> {
     const { said, request } = call
     const entered = await this.#enter(call)
     const runsAsk = {
@@ -197,7 +198,7 @@ class Sync {
     call: Call,
     standing: AgentStanding,
     { runs, hasChanges }: { runs: RunsReport; hasChanges: boolean },
-  ): Promise<Response> {
+  ): Promise<Answer> {
     const { cipher, clock, pendingCalls } = this.#options
     const head: AnswerHead = {
       receivedAt: call.receivedAt,
@@ -230,7 +231,7 @@ class Sync {
     { said, request, accountId, packed }: Call,
     head: AnswerHead,
     headers: Record<string, string>,
-  ): Promise<Response> {
+  ): Promise<Answer> {
     const { database, cipher, clock, readVariables } = this.#options
     const { locationId, id: agentId, instance } = said
     const now = () => clock.now()

@@ -12,7 +12,7 @@ import {
   type NotificationRow,
 } from './queries/notification-listing.ts'
 import type { Database } from '../../database/database.ts'
-import { unixSeconds } from '../http/instants.ts'
+import { unixSeconds } from '../http/parameters.ts'
 import { offsetOf, pagedAnswer, pagedParameters } from '../http/listing.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { booleanParameter, channelIdParameter } from '../http/parameters.ts'

@@ -32,7 +32,7 @@ import {
 } from './queries/analytics.ts'
 import type { Database } from '../../database/database.ts'
 import { notFound, ApiError } from '../http/errors.ts'
-import { unixSeconds, namesParameter } from '../http/instants.ts'
+import { unixSeconds, namesParameter } from '../http/parameters.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
 

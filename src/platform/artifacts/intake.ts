@@ -24,7 +24,7 @@ import {
 import { arrivingBytes, type Expected, tooLarge, UNREAD } from '../http/arriving-bytes.ts'
 import { type ArtifactFacts, type ArtifactStore, ArtifactStoreError } from './store.ts'
 import { ApiError, notFound } from '../http/errors.ts'
-import type { KnownLocationKey } from '../http/location-auth.ts'
+import type { KnownLocationKey } from '../http/key-ring.ts'
 
 /** What taking files needs. */
 export interface ArtifactIntake {

@@ -10,7 +10,7 @@ import { createArtifactFolder } from './folder.ts'
 import { type ArtifactStore, ArtifactStoreError, type ByteRange } from './store.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
 import { notFound, ApiError } from '../http/errors.ts'
-import { type Answer, defineOperation, type DefinedOperation } from '../http/operation.ts'
+import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
 
 /** What serving and removing files needs. */
@@ -56,16 +56,12 @@ export function artifactOperations({ database, store }: ArtifactsOptions): Defin
         const one = await findArtifact(database, key.accountId, artifactId)
         if (one === undefined) throw notFound('artifact')
         if (isKnown(header('if-none-match'), one)) {
-          return whole(new Response(null, { status: 304, headers: { ETag: tagOf(one) } }))
+          return new Response(null, { status: 304, headers: { ETag: tagOf(one) } })
         }
-        return whole(await download(store, one, rangeOf(header('range'), one.bytes)))
+        return await download(store, one, rangeOf(header('range'), one.bytes))
       },
     }),
   ]
-}
-
-function whole(response: Response): Answer {
-  return { status: 200, response }
 }
 
 async function download(

@@ -122,10 +122,9 @@ function get(parts: BundleParts): DefinedOperation {
     async answer({ key: { accountId }, params: { sha256 }, isHead }) {
       const one = await findBundle(parts.database, { accountId, sha256 })
       if (one === undefined) throw notFound('code bundle')
-      const response = isHead
+      return isHead
         ? new Response(null, { headers: headersOf(one, sha256) })
         : await download(parts, one, { sha256, end: turns() })
-      return { status: 200, response }
     },
   })
 }

@@ -1,18 +1,14 @@
 // A call of the agents' API: its name, its request, its answer and its handler. This description also yields
 // the route and the call's part of the OpenAPI document.
-import type { OpenAPIHono, RouteConfig } from '@hono/zod-openapi'
+import type { RouteConfig } from '@hono/zod-openapi'
 import type { Context } from 'hono'
 import * as z from 'zod'
 import { PROBLEM_SCHEMAS, type ErrorStatus } from '../../contract/schema/problem.ts'
 import type { AgentCallKind } from '../../contract/api/rate-policy.ts'
-import type { AgentRates } from './rate-limit/agent-rates.ts'
-import { notFound } from './errors.ts'
-import type { KnownLocationKey, LocationAuth } from './location-auth.ts'
-import { checkTarget } from './operation.ts'
-
-type Fields = Record<string, z.ZodType>
-type NoFields = Record<string, never>
-type Values<F extends Fields> = z.output<z.ZodObject<F>>
+import type { KnownLocationKey } from './key-ring.ts'
+import type { Answer, Mountable, NoFields, Values } from './operation.ts'
+import type { Fields } from './operation-document.ts'
+import { readParams } from './request.ts'
 
 /** The request of a call; the handler reads its body. */
 export interface AgentCall<P extends Fields> {
@@ -44,15 +40,12 @@ export interface AgentOperation<P extends Fields> {
   /** Errors in addition to those that every call has, and what each means. */
   errors?: Partial<Record<ErrorStatus, string>>
   /** Answers; throws ApiError. */
-  answer(asked: AgentCall<P>): Promise<Response>
+  answer(asked: AgentCall<P>): Promise<Answer>
 }
 
 /** A call whose types are known and then forgotten, so that a list can hold them all. */
-export interface DefinedAgentOperation {
-  readonly route: RouteConfig
+export interface DefinedAgentOperation extends Mountable<KnownLocationKey> {
   readonly kind: AgentCallKind
-  readonly isSlashed: boolean
-  run(c: Context, key: KnownLocationKey, receivedAt: number): Promise<Response>
 }
 
 /** Defines a call from its description. */
@@ -60,31 +53,22 @@ export function defineAgentOperation<P extends Fields = NoFields>(
   operation: AgentOperation<P>,
 ): DefinedAgentOperation {
   const params = operation.params && z.object(operation.params)
+  const path = operation.path.replaceAll(/\{(\w+)\}/g, ':$1')
   return {
     route: routeOf(operation),
     kind: operation.kind,
-    isSlashed: operation.isSlashed === true,
-    async run(c, key, receivedAt) {
-      const given = params?.safeParse(c.req.param())
-      if (given?.success === false) throw notFound('resource')
-      return operation.answer({ c, key, params: (given?.data ?? {}) as Values<P>, receivedAt })
-    },
+    paths: operation.isSlashed === true ? [path, `${path}/`] : [path],
+    run: async (c, key, receivedAt) =>
+      operation.answer({ c, key, params: readParams(c, params) as Values<P>, receivedAt }),
   }
 }
 
 /** 200 with the text of a JSON body; `headers` are added. */
 export function agentJson(
-  text: string | Uint8Array<ArrayBuffer>,
+  json: string | Uint8Array<ArrayBuffer>,
   headers: Record<string, string> = {},
-): Response {
-  return new Response(text, {
-    status: 200,
-    headers: {
-      'Content-Type': 'application/json; charset=utf-8',
-      'Cache-Control': 'no-store',
-      ...headers,
-    },
-  })
+): Answer {
+  return { status: 200, json, headers }
 }
 
 const MEANINGS: Partial<Record<ErrorStatus, string>> = {
@@ -133,32 +117,5 @@ function routeOf(
       }),
     },
     responses,
-  }
-}
-
-/** Puts calls into the app: into its router and into its document. `now`: the platform's clock. */
-export function mountAgentOperations(
-  app: OpenAPIHono,
-  parts: {
-    auth: LocationAuth
-    operations: readonly DefinedAgentOperation[]
-    now: () => number
-    rates: AgentRates
-  },
-): void {
-  const { auth, operations, now, rates } = parts
-  for (const operation of operations) {
-    const { route } = operation
-    app.openAPIRegistry.registerPath(route)
-    const path = route.path.replaceAll(/\{(\w+)\}/g, ':$1')
-    const paths = operation.isSlashed ? [path, `${path}/`] : [path]
-    app.on(route.method, paths, async (c) => {
-      const receivedAt = now()
-      checkTarget(c)
-      const admitted = auth(c)
-      const key = admitted instanceof Promise ? await admitted : admitted
-      rates.take(key, operation.kind)
-      return operation.run(c, key, receivedAt)
-    })
   }
 }

@@ -1,12 +1,12 @@
-// Answers failed requests with the error body of the contract, in every app of the platform.
+// Answers failed requests with the error body of the contract, in every app of the platform, and logs outages of
+// the database: one line per period, regardless of the number of failed requests.
 import type { OpenAPIHono } from '@hono/zod-openapi'
 import { HTTPException } from 'hono/http-exception'
 import type { Log } from '../../process/log.ts'
 import { databaseFailure } from '../../database/database-failure.ts'
-import { rateHeadersOf } from './authenticator.ts'
+import { rateHeadersOf } from './rate-limit/rate-limit.ts'
 import { answerError, ApiError, unavailable } from './errors.ts'
-import { checkTarget } from './operation.ts'
-import type { LogOutage } from './outage-log.ts'
+import { checkTarget } from './request.ts'
 
 /** What answers to failed requests need. */
 export interface FaultParts {
@@ -41,4 +41,25 @@ function knownError(error: Error): ApiError | undefined {
   return kind === 'unavailable' || kind === 'timeout' || kind === 'conflict'
     ? unavailable()
     : undefined
+}
+
+/** At most one line in this time. */
+const QUIET_MS = 60_000
+
+/** Logs the error of a statement that failed because the database did not answer. */
+export type LogOutage = (error: unknown) => void
+
+/** Makes the log of outages; `now` in milliseconds. */
+export function createOutageLog(log: Pick<Log, 'warn'>, now = () => performance.now()): LogOutage {
+  let loggedAtMs = -Infinity
+  let failures = 0
+  return (error) => {
+    failures++
+    if (now() - loggedAtMs < QUIET_MS) return
+    // Where in the code it was noticed says nothing about the database.
+    const reason = error instanceof Error ? error.message : String(error)
+    log.warn({ reason, failures }, 'the database did not answer; requests get 503 until it does')
+    loggedAtMs = now()
+    failures = 0
+  }
 }

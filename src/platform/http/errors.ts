@@ -1,5 +1,7 @@
 // Turns any error into the error body of the public API, without revealing more of it.
+import { FAILED_AUTHENTICATION } from '../../contract/api/rate-policy.ts'
 import { problem, type ErrorStatus } from '../../contract/schema/problem.ts'
+import type { RateVerdict } from './rate-limit/rate-limit.ts'
 
 /** An error that a request is answered with, in the format of the public contract. */
 export class ApiError extends Error {
@@ -31,6 +33,26 @@ export function unauthorized(message: string): ApiError {
 /** 404 for a thing that does not exist or belongs to another account. */
 export function notFound(what: string): ApiError {
   return new ApiError(404, `No such ${what}`)
+}
+
+/** 429 for a request that is over its limit; `headers` are added. */
+export function tooMany(verdict: RateVerdict, headers: Record<string, string> = {}): ApiError {
+  const { policy, resetS } = verdict
+  const what = policy === FAILED_AUTHENTICATION ? 'failed authentications' : 'requests'
+  return new ApiError(
+    429,
+    `Rate limit of ${policy.limit} ${what} in ${policy.windowS} seconds is used up`,
+    {
+      attributes: {
+        policy: policy.name,
+        limit: policy.limit,
+        remaining: 0,
+        windowSeconds: policy.windowS,
+        resetSeconds: resetS,
+      },
+      headers: { 'Retry-After': String(resetS), ...headers },
+    },
+  )
 }
 
 /** 503: the database is away; it says when to come again. */

@@ -1,11 +1,28 @@
 // Keys that were good a moment ago, so that most requests need no look-up, and none outlives its
 // revocation.
 import { timingSafeEqual } from 'node:crypto'
+import type { Role } from '../../contract/api/account.ts'
 
 /** What every kind of key has; its secret is known by its SHA-256 only. */
 export interface HashedKey {
   id: string
   hash: Buffer
+}
+
+/** A key of the public API as the platform knows it. */
+export interface KnownKey extends HashedKey {
+  name: string
+  accountId: string
+  role: Role
+}
+
+/** A key of a location as the platform knows it. */
+export interface KnownLocationKey extends HashedKey {
+  locationId: string
+  accountId: string
+  slugName: string
+  /** Live agents of the location, as of when the key was looked up. */
+  agents: number
 }
 
 /** The key of a request, not verified. */

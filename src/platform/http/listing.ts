@@ -1,6 +1,6 @@
 // What all listings with cursors have in common: their parameters, their page, and how a page is written.
 import * as z from 'zod'
-import { decodeCursor, encodeCursor, type Listing, type Place } from '../../database/cursor.ts'
+import { decodeCursor, encodeCursor, type Listing, type Place } from '../../database/page.ts'
 
 const LIMIT_MAX = 100
 const LIMIT_DEFAULT = 20
@@ -63,7 +63,7 @@ export function pagedAnswer(query: PagedQuery, entries: readonly unknown[], tota
   const first = offsetOf(query)
   const range = entries.length === 0 ? '*' : `${first}-${first + entries.length - 1}`
   const json = JSON.stringify(entries)
-  return { status: 200 as const, json, contentRange: `${range}/${total}` }
+  return { status: 200 as const, json, headers: { 'Content-Range': `${range}/${total}` } }
 }
 
 /** The schema of a page of `entry`. */

@@ -1,4 +1,4 @@
-// Parameters of paths that many operations share.
+// Parameters of paths and queries that many operations share.
 import { z } from '@hono/zod-openapi'
 
 /** The GUID of a thing in the path, in lower case. */
@@ -56,4 +56,29 @@ export function numberParameter(what: string) {
     .regex(/^\d{1,15}$/)
     .transform(Number)
     .openapi({ type: 'integer', minimum: 1, description: `Id of the ${what}` })
+}
+
+/** Seconds since the Unix epoch in a query; becomes milliseconds. */
+export function unixSeconds(description: string) {
+  return z
+    .string()
+    .regex(/^\d{1,11}$/, { error: 'must be whole seconds since the Unix epoch' })
+    .transform((text) => Number(text) * 1000)
+    .optional()
+    .openapi({ type: 'integer', minimum: 0, description })
+}
+
+/** Items of `names` with commas between them, once or several times; becomes the list of those given. */
+export function namesParameter<Name extends string>(names: readonly Name[], description: string) {
+  const known: ReadonlySet<string> = new Set(names)
+  return z
+    .union([z.string(), z.array(z.string())])
+    .transform((texts, context) => {
+      const given = [...new Set([texts].flat().join(',').split(','))]
+      if (given.every((one): one is Name => known.has(one))) return given
+      context.addIssue({ code: 'custom', message: `must be some of ${names.join(', ')}` })
+      return z.NEVER
+    })
+    .optional()
+    .openapi({ type: 'string', description: `${description}: some of ${names.join(', ')}` })
 }

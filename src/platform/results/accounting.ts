@@ -6,7 +6,7 @@ import { type Verdict, VERDICTS } from '../../contract/result.ts'
 import { accountOf, type LocationAccount, readSweptSpan } from './queries/accounting.ts'
 import type { Database } from '../../database/database.ts'
 import { ApiError } from '../http/errors.ts'
-import { unixSeconds } from '../http/instants.ts'
+import { unixSeconds } from '../http/parameters.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 
 const HOUR_MS = 3_600_000

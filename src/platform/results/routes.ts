@@ -25,7 +25,7 @@ import {
 import type { Database } from '../../database/database.ts'
 import { withArtifacts } from '../artifacts/views.ts'
 import { notFound } from '../http/errors.ts'
-import { unixSeconds, namesParameter } from '../http/instants.ts'
+import { unixSeconds, namesParameter } from '../http/parameters.ts'
 import { offsetOf, pagedParameters, pageJson, pageOf, pageParameters } from '../http/listing.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { booleanParameter, idParameter } from '../http/parameters.ts'

@@ -1,10 +1,9 @@
 // Aim: keys are looked up rarely, and a pending look-up never restores a revoked key.
 import { hash as digest } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import type { Credentials, KnownKey } from '../../../src/platform/http/auth.ts'
-import { KeyRing } from '../../../src/platform/http/key-ring.ts'
+import { KeyRing, type KnownKey } from '../../../src/platform/http/key-ring.ts'
 
-const credentials: Credentials = { hash: digest('sha256', 'secret', 'base64'), accountId: 'a' }
+const credentials = { hash: digest('sha256', 'secret', 'base64') }
 const key: KnownKey = {
   id: 'k',
   name: 'k',

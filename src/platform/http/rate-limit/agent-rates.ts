@@ -6,10 +6,9 @@ import {
   AGENTS_SPARE,
   type RatePolicy,
 } from '../../../contract/api/rate-policy.ts'
-import { tooMany } from '../authenticator.ts'
 import { UNREAD } from '../arriving-bytes.ts'
-import type { ApiError } from '../errors.ts'
-import type { KnownLocationKey } from '../location-auth.ts'
+import type { KnownLocationKey } from '../key-ring.ts'
+import { tooMany, type ApiError } from '../errors.ts'
 
 interface Window {
   endsAt: number

@@ -1,4 +1,5 @@
 // Fixed windows in which requests are counted, shared by all processes of the platform.
+import type { Database } from '../../../database/database.ts'
 import { statement } from '../../../database/statement.ts'
 
 /** Permits ahead are returned within this time, far longer than needed, so that a stall does no harm. */
@@ -27,6 +28,13 @@ export interface Grant {
   leftMs: number
   /** Until no process returns permits to this window; 0 when none has any ahead. */
   returnsMs: number
+}
+
+/** Where permits come from. */
+export interface WindowSource {
+  take(ask: PermitRequest): Promise<Grant>
+  /** Returns permits of the window that starts at `startsMs`. */
+  giveBack(permits: { scope: string; startsMs: number; unused: number }): Promise<void>
 }
 
 interface Row extends Record<string, unknown> {
@@ -70,7 +78,7 @@ const take = statement<[string, number, number, number, number], Row>(
 )
 
 /** Acquires permits of a window. Over all processes they never exceed `limit`. */
-export async function acquirePermits(
+async function acquirePermits(
   connection: Parameters<typeof take>[0],
   { scope, limit, windowS, wanted, ahead }: PermitRequest,
 ): Promise<Grant> {
@@ -91,7 +99,7 @@ const giveBack = statement<[string, number, number], Record<string, unknown>>(
 )
 
 /** Returns permits that were not used; does nothing once their window has ended. */
-export async function returnPermits(
+async function returnPermits(
   connection: Parameters<typeof giveBack>[0],
   { scope, startsMs, unused }: { scope: string; startsMs: number; unused: number },
 ): Promise<void> {
@@ -105,6 +113,24 @@ const sweep = statement<[], Record<string, unknown>>(
 )
 
 /** Drops windows that ended more than an hour ago. */
-export async function sweepWindows(connection: Parameters<typeof sweep>[0]): Promise<void> {
+async function sweepWindows(connection: Parameters<typeof sweep>[0]): Promise<void> {
   await sweep(connection)
+}
+
+const SWEEP_MS = 600_000
+
+/** Windows of the database; now and then those that ended long ago are dropped. */
+export function windowsOf(database: Database): WindowSource {
+  let sweptAt = -Infinity
+  return {
+    take(ask) {
+      if (performance.now() - sweptAt > SWEEP_MS) {
+        sweptAt = performance.now()
+        // Windows that are not deleted now are deleted the next time.
+        sweepWindows(database).catch(() => {})
+      }
+      return acquirePermits(database, ask)
+    },
+    giveBack: (permits) => returnPermits(database, permits),
+  }
 }

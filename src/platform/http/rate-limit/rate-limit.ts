@@ -2,15 +2,9 @@
 // come while a process asks for permits wait, and are asked for together. A scope with many requests gets some
 // permits ahead, which spare each of them a round trip; those that are not used at once are returned.
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Context } from 'hono'
 import type { RatePolicy } from '../../../contract/api/rate-policy.ts'
-import type { Grant, PermitRequest } from './queries.ts'
-
-/** Where permits come from. */
-export interface WindowSource {
-  take(ask: PermitRequest): Promise<Grant>
-  /** Returns permits of the window that starts at `startsMs`. */
-  giveBack(permits: { scope: string; startsMs: number; unused: number }): Promise<void>
-}
+import type { WindowSource } from './queries.ts'
 
 /** Outcome of one request. */
 export interface RateVerdict {
@@ -234,4 +228,17 @@ export function rateHeaders(verdict: RateVerdict): Record<string, string> {
     'RateLimit-Remaining': remaining,
     'RateLimit-Reset': resetS,
   }
+}
+
+const RATE = 'rate'
+
+/** Notes how a request was counted, for its headers. */
+export function noteRate(c: Context, verdict: RateVerdict): void {
+  c.set(RATE, verdict)
+}
+
+/** The RateLimit headers of a request that was counted; none before that. */
+export function rateHeadersOf(c: Context): Record<string, string> {
+  const verdict = c.get(RATE) as RateVerdict | undefined
+  return verdict === undefined ? {} : rateHeaders(verdict)
 }

@@ -1,5 +1,5 @@
 // Statements that read results: pages for a monitor, one result, and the newest result of each placement.
-import { instantOf, type Place } from '../../../database/cursor.ts'
+import { instantOf, type Place } from '../../../database/page.ts'
 import type { CheckType } from '../../../monitors/definitions.ts'
 import type { MissedReason, OwnVerdict, TargetVerdict, Verdict } from '../../../contract/result.ts'
 import { RUN_BOUNDS } from '../../../contract/api/run.ts'

@@ -2,7 +2,7 @@
 // and clients receive their remaining quota.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { CUSTOM_POLICIES } from '../../../../src/contract/api/rate-policy.ts'
-import { windowsOf } from '../../../../src/platform/http/rate-limit/database-windows.ts'
+import { windowsOf } from '../../../../src/platform/http/rate-limit/queries.ts'
 import { RateLimiter, rateHeaders } from '../../../../src/platform/http/rate-limit/rate-limit.ts'
 import { DATABASE_SERVERS, useDatabase } from '../../../support/database/database.ts'
 import { untilHolds } from '../../../support/eventually.ts'

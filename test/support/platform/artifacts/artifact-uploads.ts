@@ -5,16 +5,16 @@ import { type ClientRequest, request, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
 import { OpenAPIHono } from '@hono/zod-openapi'
-import { mountAgentOperations } from '../../../../src/platform/http/agent-operation.ts'
+import { mount } from '../../../../src/platform/http/operation.ts'
 import { AgentRates } from '../../../../src/platform/http/rate-limit/agent-rates.ts'
 import { answerFaults } from '../../../../src/platform/http/answer-faults.ts'
 import { artifactOperation } from '../../../../src/platform/artifacts/intake.ts'
 import type { ArtifactStore } from '../../../../src/platform/artifacts/store.ts'
 import { createClientAddress } from '../../../../src/platform/http/client-address.ts'
-import { windowsOf } from '../../../../src/platform/http/rate-limit/database-windows.ts'
+import { windowsOf } from '../../../../src/platform/http/rate-limit/queries.ts'
 import { createHttpServer } from '../../../../src/platform/http/http-server.ts'
 import { KeyRing } from '../../../../src/platform/http/key-ring.ts'
-import { createLocationAuth } from '../../../../src/platform/http/location-auth.ts'
+import { createLocationAuth } from '../../../../src/platform/http/auth.ts'
 import { RateLimiter } from '../../../../src/platform/http/rate-limit/rate-limit.ts'
 import type { Database } from '../../../../src/database/database.ts'
 import { findLocationKey } from '../../../../src/database/known-location-keys.ts'
@@ -43,9 +43,10 @@ export async function startArtifactServer(
     }),
     limiter: new RateLimiter(windowsOf(database)),
     clientAddress: createClientAddress([]),
+    rates: new AgentRates(),
   })
   const operations = [artifactOperation({ database, store, log: { warn: () => {} } })]
-  mountAgentOperations(app, { auth, operations, now: Date.now, rates: new AgentRates() })
+  mount(app, { auth, operations, now: Date.now })
   const faults: unknown[] = []
   const log = { error: (fault: unknown) => void faults.push(fault) }
   answerFaults(app, { log, logOutage: () => {} })

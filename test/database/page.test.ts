@@ -1,7 +1,7 @@
 // Aim: a cursor decodes to exactly the place it was made from, and foreign text is rejected.
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { decodeCursor, encodeCursor, instantOf } from '../../src/database/cursor.ts'
+import { decodeCursor, encodeCursor, instantOf } from '../../src/database/page.ts'
 
 const place = fc.record({
   createdUs: fc.bigInt({ min: 0n, max: 253_402_300_799_999_999n }),
