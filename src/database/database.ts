@@ -41,17 +41,20 @@ export interface DatabaseOptions {
   onLost?: (error: Error) => void
 }
 
-/** One statement: its text, and a name if the server should prepare it. */
-export interface Statement {
+/** One statement: its text, a name if the server should prepare it, and the values of its parameters. */
+export interface Statement<Row extends object = Record<string, unknown>> {
   text: string
   name?: string
+  values?: readonly unknown[]
+  /** For the type only: what it answers with. */
+  readonly row?: Row
 }
 
 /** Whatever runs statements: the database itself, or one transaction on it. */
 export interface Queryable {
   /** The rows. Throws what `databaseFailure` sorts. */
   query<Row extends object = Record<string, unknown>>(
-    statement: string | Statement,
+    statement: string | Statement<Row>,
     values?: readonly unknown[],
   ): Promise<Row[]>
 }
@@ -190,8 +193,8 @@ class PooledDatabase implements Database {
   }
 
   query<Row extends object>(
-    statement: string | Statement,
-    values: readonly unknown[] = [],
+    statement: string | Statement<Row>,
+    values: readonly unknown[] = valuesOf(statement),
   ): Promise<Row[]> {
     // By callbacks: this is the way of every statement outside transactions, and each promise on it
     // would cost a share of what the statement itself costs.
@@ -243,7 +246,7 @@ class PooledDatabase implements Database {
     const client = await this.#connect()
     const limitMs = options.statementTimeoutMs ?? this.#statementTimeoutMs
     const tx: Queryable = {
-      query: (statement, values = []) => run(client, statement, values, limitMs),
+      query: (statement, values = valuesOf(statement)) => run(client, statement, values, limitMs),
     }
     try {
       await client.query(begin(options))
@@ -322,7 +325,7 @@ type Done<Row extends object> = (error: Error | null | undefined, result: { rows
 
 /** The driver copies a configuration property by property, but uses an existing query object as it is. */
 function queryOf<Row extends object>(
-  statement: string | Statement,
+  statement: string | Statement<object>,
   values: readonly unknown[],
   done: Done<Row>,
 ): Query<Row> {
@@ -331,7 +334,11 @@ function queryOf<Row extends object>(
   return Object.assign(query, { name: statement.name })
 }
 
-function configOf(statement: string | Statement, values: readonly unknown[]): QueryConfig {
+function valuesOf(statement: string | Statement<object>): readonly unknown[] {
+  return typeof statement === 'string' ? [] : (statement.values ?? [])
+}
+
+function configOf(statement: string | Statement<object>, values: readonly unknown[]): QueryConfig {
   const { text, name } = typeof statement === 'string' ? { text: statement } : statement
   // Without values the simple protocol is used, which allows several statements in one text.
   if (values.length === 0) return { text, ...(name !== undefined && { name }) }
@@ -342,7 +349,7 @@ function configOf(statement: string | Statement, values: readonly unknown[]): Qu
 
 async function run<Row extends object>(
   client: ClientBase,
-  statement: string | Statement,
+  statement: string | Statement<object>,
   values: readonly unknown[],
   limitMs: number,
 ): Promise<Row[]> {

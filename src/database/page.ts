@@ -1,6 +1,6 @@
 // One page of a listing in one statement, newest first by (created, id), and the place after its end as a cursor.
 // The place names the order's own key, not a row, so it stays valid even when its row is deleted.
-import { statement, type Connection } from './statement.ts'
+import type { Queryable } from './database.ts'
 
 /** A place in a listing ordered newest first by (created, id). */
 export interface Place {
@@ -83,7 +83,7 @@ interface PageParts {
 
 /** Reads a page of at most `limit` entries of `owner`, after `after`. */
 export type PageStatement = (
-  connection: Connection,
+  connection: Queryable,
   ask: { owner: string; limit: number; after: Place | undefined },
 ) => Promise<PageText>
 
@@ -98,9 +98,9 @@ export function pageStatement(parts: PageParts): PageStatement {
       ? '0'
       : `coalesce(sum(${bytes.of}) over (order by i.created_at desc, i.id desc
           rows between unbounded preceding and 1 preceding), 0)`
-  const run = statement<[string, string, string, number], Row>(
-    parts.name,
-    `with found as (
+  const statement = {
+    name: parts.name,
+    text: `with found as (
        select i.*, row_number() over (order by i.created_at desc, i.id desc) as n,
          ${before} as bytes_before
        from (select * from ${parts.from}
@@ -115,15 +115,14 @@ export function pageStatement(parts: PageParts): PageStatement {
        (select (extract(epoch from z.created_at) * 1000000)::bigint || '/' || z.id
         from shown z order by z.n desc limit 1) as last
      from shown i`,
-  )
+  }
   return async (connection, { owner, limit, after }) => {
-    const [row] = await run(
-      connection,
+    const [row] = await connection.query<Row>(statement, [
       owner,
       after === undefined ? 'infinity' : instantOf(after),
       after?.id ?? 'ffffffff-ffff-ffff-ffff-ffffffffffff',
       limit,
-    )
+    ])
     if (row === undefined) throw new Error('a page has one row')
     return {
       entries: row.entries,

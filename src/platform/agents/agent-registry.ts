@@ -9,7 +9,7 @@ import {
   type HeartbeatBounds,
   writeAgent,
 } from './queries/agents.ts'
-import type { Database } from '../../database/database.ts'
+import type { Database, Queryable } from '../../database/database.ts'
 import {
   announceNews,
   beginEpoch,
@@ -18,7 +18,6 @@ import {
   lockLocation,
 } from './queries/location-epochs.ts'
 import { handBackRuns } from '../runs/queries/runs.ts'
-import type { Connection } from '../../database/statement.ts'
 import { notFound, ApiError } from '../http/errors.ts'
 
 /** The platform's own pause after which heartbeat timeouts restart, and the heartbeat timeout of agents. */
@@ -106,7 +105,7 @@ export class AgentRegistry {
 
   #change<T>(
     locationId: string,
-    work: (tx: Connection, location: LockedLocation & { id: string }) => Promise<T>,
+    work: (tx: Queryable, location: LockedLocation & { id: string }) => Promise<T>,
   ): Promise<T> {
     return this.#database.transaction(async (tx) => {
       const location = await lockLocation(tx, locationId)
@@ -116,7 +115,7 @@ export class AgentRegistry {
   }
 
   async #begin(
-    tx: Connection,
+    tx: Queryable,
     location: LockedLocation & { id: string },
     { fromMs, ...cause }: EpochCause & { fromMs: number },
   ): Promise<void> {

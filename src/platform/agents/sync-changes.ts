@@ -1,17 +1,16 @@
 // Changes for an agent since its last answer, read from one snapshot of the database.
 import type { SyncAnswer } from '../../contract/protocol/agent-protocol.ts'
 import { type AgentStanding, agentStanding } from './queries/agents.ts'
-import type { Database } from '../../database/database.ts'
+import type { Database, Queryable } from '../../database/database.ts'
 import { readEpochs } from './queries/location-epochs.ts'
 import { placementsSince } from '../checks/queries/placement-changes.ts'
-import type { Connection } from '../../database/statement.ts'
 import { notFound } from '../http/errors.ts'
 import { handOver, type SyncedState, wasGone } from './handover.ts'
 import type { AnswerChanges } from './sync-answer.ts'
 
 /** Variables of an account, known to all its monitors. */
 export type ReadVariables = (
-  connection: Connection,
+  connection: Queryable,
   accountId: string,
 ) => Promise<NonNullable<SyncAnswer['changes']>['variables']>
 
@@ -66,7 +65,7 @@ export function readChanges(database: Database, ask: ChangesAsk): Promise<ReadCh
   })
 }
 
-async function read(tx: Connection, ask: ChangesAsk): Promise<ReadChanges> {
+async function read(tx: Queryable, ask: ChangesAsk): Promise<ReadChanges> {
   const { locationId, agentId, nowMs } = ask
   const standing = await agentStanding(tx, locationId, agentId)
   if (standing === undefined) throw notFound('agent')

@@ -9,7 +9,7 @@ import {
   type NewNotification,
 } from './queries/alert-notifications.ts'
 import type { AlertedMonitor } from './queries/states.ts'
-import type { Connection } from '../../database/statement.ts'
+import type { Queryable } from '../../database/database.ts'
 import type { NoticeOptions } from '../incidents/notices.ts'
 import { linkTo } from '../incidents/payload-links.ts'
 
@@ -70,7 +70,7 @@ export function channelsOf(
 
 /** Puts the notifications into the outbox. */
 export async function queueAlerts(
-  tx: Connection,
+  tx: Queryable,
   all: readonly AlertToSend[],
   options: NoticeOptions,
 ): Promise<void> {

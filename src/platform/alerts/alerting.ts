@@ -20,8 +20,7 @@ import {
   type AlertStateRow,
   type RecordedRun,
 } from './queries/states.ts'
-import type { Database } from '../../database/database.ts'
-import type { Connection } from '../../database/statement.ts'
+import type { Database, Queryable } from '../../database/database.ts'
 import { initialState, moveAlerts, type Move, type MoveOptions, type ReportedRun } from './moves.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
 import { locationNoticesJob } from './location-notices.ts'
@@ -73,7 +72,7 @@ export function createAlerting(options: AlertingOptions): Alerting {
   }
 }
 
-async function onRecorded(tx: Connection, recorded: Recorded, options: MoveOptions): Promise<void> {
+async function onRecorded(tx: Queryable, recorded: Recorded, options: MoveOptions): Promise<void> {
   const { accountId, locationId } = recorded
   const { all, bad } = aboutTargets(recorded)
   if (all.size === 0) return
@@ -171,7 +170,7 @@ function alertsJob(database: Database, options: MoveOptions): BackgroundJob {
     everyMs: 3_000,
     timeoutMs: 60_000,
     async run(signal) {
-      const again = async (lock: (tx: Connection) => Promise<AlertStateRow[]>) => {
+      const again = async (lock: (tx: Queryable) => Promise<AlertStateRow[]>) => {
         let moved = AT_ONCE_MAX
         while (moved === AT_ONCE_MAX && !signal.aborted) {
           moved = await database.transaction(async (tx) => {
@@ -187,7 +186,7 @@ function alertsJob(database: Database, options: MoveOptions): BackgroundJob {
   }
 }
 
-async function withNewerRuns(tx: Connection, rows: readonly AlertStateRow[]): Promise<Move[]> {
+async function withNewerRuns(tx: Queryable, rows: readonly AlertStateRow[]): Promise<Move[]> {
   const last = rows.flatMap(({ monitorId, state }) =>
     Object.entries(state.locations).map(([locationId, { slot }]) => ({
       monitorId,

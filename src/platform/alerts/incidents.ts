@@ -13,14 +13,14 @@ import {
   setIncidentServices,
 } from '../incidents/queries/incidents.ts'
 import { insertIncidentUpdate, readTurns } from '../incidents/queries/updates.ts'
-import type { Connection } from '../../database/statement.ts'
+import type { Queryable } from '../../database/database.ts'
 import { courseOf } from '../incidents/course.ts'
 import { updateFieldsOf, writeCourse } from '../incidents/updates.ts'
 import { notifyOfUpdate, type NoticeOptions } from '../incidents/notices.ts'
 
 /** What both steps need. */
 export interface IncidentContext extends NoticeOptions {
-  tx: Connection
+  tx: Queryable
   accountId: string
   log: Log
 }

@@ -14,8 +14,7 @@ import {
   type NewNotification,
 } from './queries/alert-notifications.ts'
 import { hurryAlertStates } from './queries/states.ts'
-import type { Database } from '../../database/database.ts'
-import type { Connection } from '../../database/statement.ts'
+import type { Database, Queryable } from '../../database/database.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
 import type { NoticeOptions } from '../incidents/notices.ts'
 import { linkTo } from '../incidents/payload-links.ts'
@@ -105,7 +104,7 @@ const TITLES = {
     `Location ${name} has no agent: the last one stopped reporting`,
 }
 
-async function notify(tx: Connection, payload: LocationPayload): Promise<void> {
+async function notify(tx: Queryable, payload: LocationPayload): Promise<void> {
   const { accountId, location } = payload
   const channels = await readChannelChoices(tx, accountId)
   const all: NewNotification[] = channels

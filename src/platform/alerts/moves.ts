@@ -21,7 +21,7 @@ import {
   type AlertStateChange,
   type AlertStateRow,
 } from './queries/states.ts'
-import type { Connection } from '../../database/statement.ts'
+import type { Queryable } from '../../database/database.ts'
 import { openAlertIncident, resolveAlertIncident, UNWATCHED_DESCRIPTION } from './incidents.ts'
 import { queueAlerts, type AlertToSend } from './alert-queue.ts'
 import type { NoticeOptions } from '../incidents/notices.ts'
@@ -52,7 +52,7 @@ const RECOVERED_DESCRIPTION = 'The monitor that opened this incident has recover
 
 /** Moves states. The moves name different monitors. */
 export async function moveAlerts(
-  tx: Connection,
+  tx: Queryable,
   moves: readonly Move[],
   options: MoveOptions,
 ): Promise<void> {
@@ -90,7 +90,7 @@ export async function moveAlerts(
 
 /** Ends the state of an unwatched monitor: closes its incident and sends no alert. */
 async function endUnwatched(
-  tx: Connection,
+  tx: Queryable,
   row: AlertStateRow,
   options: MoveOptions,
 ): Promise<void> {
@@ -124,7 +124,7 @@ interface Moved {
   toSend: AlertToSend[]
 }
 
-async function moveOne(tx: Connection, one: OneMove, options: MoveOptions): Promise<Moved> {
+async function moveOne(tx: Queryable, one: OneMove, options: MoveOptions): Promise<Moved> {
   const { move, rules } = one
   const now = options.now()
   const toSend: AlertToSend[] = []
@@ -158,7 +158,7 @@ function endOf({ startedAt, durationMs }: BadRun): number {
 
 /** Opens or resolves the incident of an alert; returns the id of its incident afterwards. */
 async function followIncident(
-  tx: Connection,
+  tx: Queryable,
   one: OneMove & { event: AlertEvent; incidentId: string | null },
   options: MoveOptions,
 ): Promise<string | null> {
@@ -198,7 +198,7 @@ function rulesOf(
 }
 
 /** The settings of a monitor: its own, or those of its account, which are read once. */
-function accountSettings(tx: Connection) {
+function accountSettings(tx: Queryable) {
   const known = new Map<string, AlertSettings | undefined>()
   return async (
     accountId: string,

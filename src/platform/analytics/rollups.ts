@@ -1,8 +1,7 @@
 // Rolls up hours that are over and swept, and those that late results changed since.
-import type { Database } from '../../database/database.ts'
+import type { Database, Queryable } from '../../database/database.ts'
 import { readSweptSpan } from '../results/queries/accounting.ts'
 import { lockRollupsDone, makeHourDue, rollUpDue } from './queries/rollups.ts'
-import type { Connection } from '../../database/statement.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
 
 const HOUR_MS = 3_600_000
@@ -34,7 +33,7 @@ export async function rollUp(database: Database, signal: AbortSignal): Promise<v
 }
 
 /** Makes the next hour due when it is over and swept; whether it was. */
-async function endOneHour(tx: Connection): Promise<boolean> {
+async function endOneHour(tx: Queryable): Promise<boolean> {
   const hourMs = await lockRollupsDone(tx)
   if (hourMs === undefined) return false
   const swept = await readSweptSpan(tx)

@@ -6,7 +6,7 @@ import type { Monitor } from '../../contract/monitor.ts'
 import { channelsAmong } from '../alerts/queries/channels.ts'
 import { bundlesAmong } from '../code-bundles/queries.ts'
 import { servicesAmong } from '../services/queries.ts'
-import type { Connection } from '../../database/statement.ts'
+import type { Queryable } from '../../database/database.ts'
 import type { DraftProblem } from '../http/draft-problem.ts'
 import type { Definition } from './encrypted-monitor.ts'
 
@@ -22,7 +22,7 @@ const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
 /** Looks up the references of unchecked definitions. */
 export async function readNamedThings(
-  connection: Connection,
+  connection: Queryable,
   accountId: string,
   definitions: Iterable<Readonly<Definition>>,
 ): Promise<NamedThings> {

@@ -1,5 +1,6 @@
 // Statements on groups of monitors. Definitions are encrypted before they come here.
-import { statement, type Connection } from '../../database/statement.ts'
+import { raw, sql } from '../../database/sql.ts'
+import type { Queryable } from '../../database/database.ts'
 
 /** A group. */
 export interface CheckGroupRow {
@@ -15,67 +16,62 @@ export interface CheckGroupRow {
 
 const COLUMNS = 'id, name, definition, file_name, file_key, created_at, updated_at'
 
-type ListedValues = [accountId: string, names: readonly string[] | null]
-
 const LISTED =
   'from check_groups where account_id = $1 and ($2::text[] is null or name = any ($2::text[]))'
 
-const list = statement<[...ListedValues, limit: number, offset: number], CheckGroupRow>(
-  'check-groups-list',
-  `select ${COLUMNS} ${LISTED}
+const list = {
+  name: 'check-groups-list',
+  text: `select ${COLUMNS} ${LISTED}
    order by id desc limit $3::int offset $4::bigint`,
-)
+}
 
 /** Groups of an account, newest first; with `names` only those. */
 export function listCheckGroups(
-  connection: Connection,
+  connection: Queryable,
   ask: { accountId: string; names: readonly string[] | null; limit: number; offset: number },
 ): Promise<CheckGroupRow[]> {
-  return list(connection, ask.accountId, ask.names, ask.limit, ask.offset)
+  return connection.query<CheckGroupRow>(list, [ask.accountId, ask.names, ask.limit, ask.offset])
 }
 
-const countListed = statement<ListedValues, { count: number }>(
-  'check-groups-list-count',
-  `select count(*)::int as count ${LISTED}`,
-)
+const countListed = {
+  name: 'check-groups-list-count',
+  text: `select count(*)::int as count ${LISTED}`,
+}
 
 /** How many groups of the account have one of these names; null counts all. */
 export async function countListedGroups(
-  connection: Connection,
+  connection: Queryable,
   accountId: string,
   names: readonly string[] | null,
 ): Promise<number> {
-  return (await countListed(connection, accountId, names))[0]?.count ?? 0
+  return (await connection.query<{ count: number }>(countListed, [accountId, names]))[0]?.count ?? 0
 }
-
-const readSome = statement<[string, number[]], CheckGroupRow>(
-  'check-groups-read',
-  `select ${COLUMNS} from check_groups where account_id = $1 and id = any ($2::bigint[])`,
-)
 
 /** The groups of the account that have one of these ids. */
 export function readCheckGroups(
-  connection: Connection,
+  connection: Queryable,
   accountId: string,
   ids: readonly number[],
 ): Promise<CheckGroupRow[]> {
-  return readSome(connection, accountId, [...ids])
+  return connection.query(sql<CheckGroupRow>('check-groups-read')`
+      select ${raw(COLUMNS)} from check_groups where account_id = ${accountId} and id = any (${[...ids]}::bigint[])`)
 }
 
 /** Groups that came from the file of this name. */
-export const checkGroupsOfFile = statement<[accountId: string, fileName: string], CheckGroupRow>(
-  'check-groups-of-file',
-  `select ${COLUMNS} from check_groups where account_id = $1 and file_name = $2 order by file_key`,
-)
-
-const count = statement<[string], { count: number }>(
-  'check-groups-count',
-  'select count(*)::int as count from check_groups where account_id = $1',
-)
+export function checkGroupsOfFile(
+  connection: Queryable,
+  accountId: string,
+  fileName: string,
+): Promise<CheckGroupRow[]> {
+  return connection.query(sql<CheckGroupRow>('check-groups-of-file')`
+    select ${raw(COLUMNS)} from check_groups where account_id = ${accountId} and file_name = ${fileName} order by file_key`)
+}
 
 /** How many groups the account has. */
-export async function countCheckGroups(connection: Connection, accountId: string): Promise<number> {
-  return (await count(connection, accountId))[0]?.count ?? 0
+export async function countCheckGroups(connection: Queryable, accountId: string): Promise<number> {
+  const [row] = await connection.query(sql<{ count: number }>('check-groups-count')`
+      select count(*)::int as count from check_groups where account_id = ${accountId}`)
+  return row?.count ?? 0
 }
 
 /** Fields of a group. */
@@ -87,62 +83,50 @@ export interface CheckGroupFields {
   fileKey: string | null
 }
 
-const insert = statement<[string, string], CheckGroupRow>(
-  'check-groups-insert',
-  // In their order, so that a listing shows them as they were given.
-  `insert into check_groups (account_id, name, definition, location_ids, file_name, file_key)
-   select $1, x.name, x.definition, x."locationIds", x."fileName", x."fileKey"
-   from jsonb_to_recordset($2::jsonb) as x (place int, name text, definition text,
-     "locationIds" uuid[], "fileName" text, "fileKey" text)
-   order by x.place
-   returning ${COLUMNS}`,
-)
-
 /** Adds groups. */
 export async function insertCheckGroups(
-  tx: Connection,
+  tx: Queryable,
   accountId: string,
   groups: readonly CheckGroupFields[],
 ): Promise<CheckGroupRow[]> {
   if (groups.length === 0) return []
   const rows = groups.map((group, place) => ({ ...group, place }))
-  return insert(tx, accountId, JSON.stringify(rows))
+  return tx.query(sql<CheckGroupRow>('check-groups-insert')`
+      insert into check_groups (account_id, name, definition, location_ids, file_name, file_key)
+      select ${accountId}, x.name, x.definition, x."locationIds", x."fileName", x."fileKey"
+      from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) as x (place int, name text, definition text,
+        "locationIds" uuid[], "fileName" text, "fileKey" text)
+      order by x.place
+      returning ${raw(COLUMNS)}`)
 }
-
-const change = statement<[string, string], CheckGroupRow>(
-  'check-groups-change',
-  `update check_groups g set name = x.name, definition = x.definition,
-     location_ids = x."locationIds", updated_at = clock_timestamp()
-   from jsonb_to_recordset($2::jsonb) as x (id bigint, name text, definition text,
-     "locationIds" uuid[])
-   where g.id = x.id and g.account_id = $1
-   returning ${COLUMNS.replaceAll(/\w+/g, 'g.$&')}`,
-)
 
 /** Replaces those groups that the account has; which file they came from stays. */
 export async function changeCheckGroups(
-  tx: Connection,
+  tx: Queryable,
   accountId: string,
   groups: readonly (Pick<CheckGroupFields, 'name' | 'definition' | 'locationIds'> & {
     id: number
   })[],
 ): Promise<CheckGroupRow[]> {
   if (groups.length === 0) return []
-  return change(tx, accountId, JSON.stringify(groups))
+  return tx.query(sql<CheckGroupRow>('check-groups-change')`
+      update check_groups g set name = x.name, definition = x.definition,
+        location_ids = x."locationIds", updated_at = clock_timestamp()
+      from jsonb_to_recordset(${JSON.stringify(groups)}::jsonb) as x (id bigint, name text, definition text,
+        "locationIds" uuid[])
+      where g.id = x.id and g.account_id = ${accountId}
+      returning ${raw(COLUMNS.replaceAll(/\w+/g, 'g.$&'))}`)
 }
-
-const remove = statement<[string, number[]], { id: number }>(
-  'check-groups-delete',
-  `delete from check_groups g where account_id = $1 and id = any ($2::bigint[])
-     and not exists (select from monitors m where m.group_id = g.id and m.deleted_at is null)
-   returning id`,
-)
 
 /** Deletes groups that have no members and answers with their ids. */
 export async function deleteCheckGroups(
-  tx: Connection,
+  tx: Queryable,
   accountId: string,
   ids: readonly number[],
 ): Promise<number[]> {
-  return (await remove(tx, accountId, [...ids])).map((row) => row.id)
+  const rows = await tx.query(sql<{ id: number }>('check-groups-delete')`
+      delete from check_groups g where account_id = ${accountId} and id = any (${[...ids]}::bigint[])
+        and not exists (select from monitors m where m.group_id = g.id and m.deleted_at is null)
+      returning id`)
+  return rows.map((row) => row.id)
 }

@@ -5,7 +5,7 @@ import type { IncidentPayload } from '../../contract/api/alert-payload.ts'
 import { readChannelChoices } from '../alerts/queries/channels.ts'
 import { insertNotifications } from '../alerts/queries/alert-notifications.ts'
 import { readIncident } from './queries/incidents.ts'
-import type { Connection } from '../../database/statement.ts'
+import type { Queryable } from '../../database/database.ts'
 import { linkTo, type LinkOptions } from './payload-links.ts'
 
 /** Options of notices, in addition to the transaction. */
@@ -19,7 +19,7 @@ export interface NoticeOptions extends LinkOptions {
  * written.
  */
 export async function notifyOfUpdate(
-  tx: Connection,
+  tx: Queryable,
   of: { accountId: string; incidentId: string; updateJson: string },
   options: NoticeOptions,
 ): Promise<void> {

@@ -8,7 +8,7 @@ import {
   type WireResult,
 } from '../../contract/protocol/agent-protocol.ts'
 import { checkResult, firstFailureCode } from '../../contract/protocol/wire-result.ts'
-import type { Database } from '../../database/database.ts'
+import type { Database, Queryable } from '../../database/database.ts'
 import { fillDropped } from './queries/dropped-slots.ts'
 import {
   type AwaitedRun,
@@ -18,7 +18,6 @@ import {
   type ResultColumns,
   whyUnrecorded,
 } from './queries/results.ts'
-import type { Connection } from '../../database/statement.ts'
 import type { OnRecorded } from './recorded.ts'
 
 /** A batch of an agent, its envelope checked. */
@@ -131,7 +130,7 @@ interface Outcome {
 }
 
 async function recordScheduled(
-  tx: Connection,
+  tx: Queryable,
   { key, agentId, nowMs }: ResultsBatch,
   candidates: Candidate[],
 ): Promise<Outcome> {
@@ -162,7 +161,7 @@ export async function recordDropped(database: Database, batch: DroppedBatch): Pr
 }
 
 async function fillSpans(
-  tx: Connection,
+  tx: Queryable,
   { key, agentId, dropped, nowMs, retentionMs }: DroppedBatch,
 ): Promise<void> {
   const slots = await fillDropped(tx, { ...key, agentId }, dropped, {
@@ -187,7 +186,7 @@ const UNRECORDED = {
 } as const
 
 async function explain(
-  tx: Connection,
+  tx: Queryable,
   locationId: string,
   left: Candidate[],
 ): Promise<Omit<Outcome, 'recorded'>> {
@@ -235,7 +234,7 @@ function toMicroseconds(ms: number): number {
 
 /** Results of runs on demand are stored with these runs, not as slots. */
 async function recordOnDemand(
-  tx: Connection,
+  tx: Queryable,
   { key, agentId }: ResultsBatch,
   candidates: Candidate[],
 ): Promise<Outcome> {
@@ -260,7 +259,7 @@ function isGivenUp(run: AwaitedRun, agentId: string, { result }: Candidate): boo
 }
 
 async function notify(
-  tx: Connection,
+  tx: Queryable,
   { key, agentId, nowMs, onRecorded }: ResultsBatch,
   recorded: Candidate[],
 ): Promise<void> {

@@ -1,7 +1,7 @@
 // Notification about recorded results in the same transaction: alerts and runs on demand follow from them, all
 // or nothing.
 import type { WireResult } from '../../contract/protocol/agent-protocol.ts'
-import type { Connection } from '../../database/statement.ts'
+import type { Queryable } from '../../database/database.ts'
 
 /** A result that was recorded just now. */
 export interface RecordedResult {
@@ -19,4 +19,4 @@ export interface Recorded {
 }
 
 /** Called in the transaction that records; its errors roll the recording back. */
-export type OnRecorded = (tx: Connection, recorded: Recorded) => Promise<void>
+export type OnRecorded = (tx: Queryable, recorded: Recorded) => Promise<void>

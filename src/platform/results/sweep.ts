@@ -1,11 +1,10 @@
 // The sweep: unreported slots become `missed` with a reason, so that every expected slot has
 // exactly one row. Later reports still replace them.
 import type { MissedReason } from '../../contract/result.ts'
-import type { Database } from '../../database/database.ts'
+import type { Database, Queryable } from '../../database/database.ts'
 import { markRollupsDue } from './queries/results.ts'
 import { startOfDay } from './queries/result-partitions.ts'
 import { sortUnderWay } from './queries/slots-under-way.ts'
-import type { Connection } from '../../database/statement.ts'
 import {
   advanceSweep,
   beginSweep,
@@ -81,7 +80,7 @@ export async function sweep(parts: SweepParts, signal: AbortSignal): Promise<Swe
 }
 
 async function sweepOnce(
-  tx: Connection,
+  tx: Queryable,
   { now, retentionMs, graceMs = SWEEP_GRACE_MS }: SweepParts,
   windowMs: number,
 ): Promise<Swept & { isLast: boolean }> {
@@ -110,7 +109,7 @@ async function sweepOnce(
 }
 
 async function fillWindow(
-  tx: Connection,
+  tx: Queryable,
   window: SweepWindow,
 ): Promise<{ missing: number; filled: number }> {
   const groups = await findMissingSlots(tx, window)
@@ -136,7 +135,7 @@ interface Reasoned {
 }
 
 /** The reason depends on the owner of the slots and on whether that agent has been there since. */
-async function sortByReason(tx: Connection, slots: MissingSlots): Promise<Reasoned[]> {
+async function sortByReason(tx: Queryable, slots: MissingSlots): Promise<Reasoned[]> {
   const { locationId, epoch, needs, monitorIds, slotsMs } = slots
   if (epoch === null) return [{ reason: 'no-agent', slots }]
   const members = await readMembers(tx, locationId, epoch)
@@ -173,7 +172,7 @@ function pick(slots: MissingSlots, places: readonly number[]): MissingSlots {
 
 /** The first slot of a monitor may lie hours back, in an hour that was rolled up. */
 async function markPastHours(
-  tx: Connection,
+  tx: Queryable,
   { fromMs }: SweepWindow,
   { locationId, monitorIds, slotsMs }: MissingSlots,
 ): Promise<void> {

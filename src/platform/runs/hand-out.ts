@@ -3,7 +3,7 @@
 import type { SyncAnswer, SyncRequest } from '../../contract/protocol/agent-protocol.ts'
 import type { Monitor } from '../../contract/monitor.ts'
 import { noteRunStates, openRunsFor, assignRuns } from './queries/runs.ts'
-import type { Connection } from '../../database/statement.ts'
+import type { Queryable } from '../../database/database.ts'
 
 /** The syncing agent, and functions that handing out runs needs. */
 export interface RunHandOut {
@@ -24,7 +24,7 @@ export interface RunHandOut {
  * the agent confirms it.
  */
 export async function handOutRuns(
-  connection: Connection,
+  connection: Queryable,
   { locationId, agentId, said, leaving, ownerOf, open }: RunHandOut,
 ): Promise<Pick<SyncAnswer, 'runs' | 'cancel'>> {
   const leftovers = await noteRunStates(connection, { locationId, agentId }, said)

@@ -2,9 +2,8 @@
 // a moment ago is reported again only with an answer that is due anyway.
 import type { SyncAnswer } from '../../contract/protocol/agent-protocol.ts'
 import type { AgentStanding } from '../agents/queries/agents.ts'
-import type { Database } from '../../database/database.ts'
+import type { Database, Queryable } from '../../database/database.ts'
 import { type EpochMember, readEpochs } from '../agents/queries/location-epochs.ts'
-import type { Connection } from '../../database/statement.ts'
 import { createAssignment } from '../agents/assignment.ts'
 import type { RunHandOut } from './hand-out.ts'
 import { openDefinition } from '../checks/encrypted-monitor.ts'
@@ -14,7 +13,7 @@ import type { Cipher } from '../secrets/cipher.ts'
 export type RunsToReport = Pick<SyncAnswer, 'runs' | 'cancel'>
 
 /** Hands out the runs on demand of a location. */
-export type HandOutRuns = (connection: Connection, ask: RunHandOut) => Promise<RunsToReport>
+export type HandOutRuns = (connection: Queryable, ask: RunHandOut) => Promise<RunsToReport>
 
 /** Runs on demand to report to one agent. */
 export interface RunsReport {

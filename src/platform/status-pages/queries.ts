@@ -2,7 +2,8 @@
 import { EMAIL_UNSENT } from '../../contract/unwatched.ts'
 import { dayJson, dayOrNullJson, serviceJson, textJson } from '../../database/json-text.ts'
 import { pageStatement } from '../../database/page.ts'
-import { statement, type Connection } from '../../database/statement.ts'
+import { raw, sql } from '../../database/sql.ts'
+import type { Queryable } from '../../database/database.ts'
 
 const look = (name: string) => `',"${name}":' || coalesce((i.looks -> '${name}')::text, 'null')`
 
@@ -41,18 +42,15 @@ export const listStatusPages = pageStatement({
   json: PAGE_JSON,
 })
 
-const read = statement<[string, string], { json: string }>(
-  'status-page-read',
-  `select ${PAGE_JSON} as json from status_pages i where i.id = $1 and i.account_id = $2`,
-)
-
 /** A status page of the account as JSON text. */
 export async function readStatusPage(
-  connection: Connection,
+  connection: Queryable,
   accountId: string,
   id: string,
 ): Promise<string | undefined> {
-  return (await read(connection, id, accountId))[0]?.json
+  const rows = await connection.query(sql<{ json: string }>('status-page-read')`
+      select ${raw(PAGE_JSON)} as json from status_pages i where i.id = ${id} and i.account_id = ${accountId}`)
+  return rows[0]?.json
 }
 
 /** The fields of a page, without its cards. */
@@ -67,18 +65,18 @@ export interface PageFields {
 
 type PageValues = [string, string, string, string, string | null, string]
 
-const insert = statement<PageValues, { id: string }>(
-  'status-page-insert',
-  `insert into status_pages (id, account_id, name, url, custom_domain, looks)
+const insert = {
+  name: 'status-page-insert',
+  text: `insert into status_pages (id, account_id, name, url, custom_domain, looks)
    values ($1, $2, $3, $4, $5, $6) returning id`,
-)
+}
 
-const change = statement<PageValues, { id: string }>(
-  'status-page-change',
-  `update status_pages set name = $3, url = $4, custom_domain = $5, looks = $6,
+const change = {
+  name: 'status-page-change',
+  text: `update status_pages set name = $3, url = $4, custom_domain = $5, looks = $6,
      version = version + 1, updated_at = clock_timestamp()
    where id = $1 and account_id = $2 returning id`,
-)
+}
 
 function values(page: PageFields): PageValues {
   const { id, accountId, name, url, customDomain, looks } = page
@@ -86,32 +84,19 @@ function values(page: PageFields): PageValues {
 }
 
 /** Adds a page. A used address or domain is a failure of kind `unique`. */
-export async function insertStatusPage(connection: Connection, page: PageFields): Promise<void> {
-  await insert(connection, ...values(page))
+export async function insertStatusPage(connection: Queryable, page: PageFields): Promise<void> {
+  await connection.query<{ id: string }>(insert, values(page))
 }
 
 /** Replaces a page's own fields; false when the account has none of that id. */
-export async function changeStatusPage(connection: Connection, page: PageFields): Promise<boolean> {
-  return (await change(connection, ...values(page))).length === 1
+export async function changeStatusPage(connection: Queryable, page: PageFields): Promise<boolean> {
+  return (await connection.query<{ id: string }>(change, values(page))).length === 1
 }
 
-const clearCards = statement<[string], { id: string }>(
-  'status-page-cards-clear',
-  'delete from status_page_cards where status_page_id = $1 returning id',
-)
-
-const insertCards = statement<[string, string[], string[]], { id: string }>(
-  'status-page-cards-insert',
-  `insert into status_page_cards (id, status_page_id, position, name)
-   select card.id, $1, card.position, card.name
-   from unnest($2::uuid[], $3::text[]) with ordinality card (id, name, position)
-   returning id`,
-)
-
 // Locked, so that no service is deleted between the check and the link.
-const linkServices = statement<[string, string[], string[]], { service_id: string }>(
-  'status-page-cards-link',
-  `with present as (
+const linkServices = {
+  name: 'status-page-cards-link',
+  text: `with present as (
      select id from services
      where id = any ($3::uuid[]) and account_id = $1 and deleted_at is null
      order by id for share
@@ -122,7 +107,7 @@ const linkServices = statement<[string, string[], string[]], { service_id: strin
    join present s on s.id = wanted.service_id
    on conflict do nothing
    returning service_id`,
-)
+}
 
 /** A card of a page, each of its services named once. */
 export interface Card {
@@ -133,41 +118,37 @@ export interface Card {
 
 /** Makes `cards` the cards of a page. Answers with the services that the account does not have. */
 export async function setCards(
-  connection: Connection,
+  connection: Queryable,
   page: { id: string; accountId: string },
   cards: Card[],
 ): Promise<string[]> {
-  await clearCards(connection, page.id)
+  await connection.query(sql('status-page-cards-clear')`
+      delete from status_page_cards where status_page_id = ${page.id} returning id`)
   const ids = cards.map((card) => card.id)
-  await insertCards(
-    connection,
-    page.id,
-    ids,
-    cards.map((card) => card.name),
-  )
+  await connection.query(sql('status-page-cards-insert')`
+      insert into status_page_cards (id, status_page_id, position, name)
+      select card.id, ${page.id}, card.position, card.name
+      from unnest(${ids}::uuid[], ${cards.map((card) => card.name)}::text[]) with ordinality card (id, name, position)
+      returning id`)
   const links = cards.flatMap((card) => card.serviceIds.map((service) => [card.id, service]))
-  const linked = await linkServices(
-    connection,
+  const linked = await connection.query<{ service_id: string }>(linkServices, [
     page.accountId,
     links.map(([card]) => card ?? ''),
     links.map(([, service]) => service ?? ''),
-  )
+  ])
   const found = new Set(linked.map((row) => row.service_id))
   return [...new Set(links.map(([, service]) => service ?? ''))].filter((id) => !found.has(id))
 }
 
-const remove = statement<[string, string], { id: string }>(
-  'status-page-delete',
-  'delete from status_pages where id = $1 and account_id = $2 returning id',
-)
-
 /** Deletes a page with its cards and subscriptions; false when the account has none of that id. */
 export async function deleteStatusPage(
-  connection: Connection,
+  connection: Queryable,
   accountId: string,
   id: string,
 ): Promise<boolean> {
-  return (await remove(connection, id, accountId)).length === 1
+  const rows = await connection.query(sql<{ id: string }>('status-page-delete')`
+      delete from status_pages where id = ${id} and account_id = ${accountId} returning id`)
+  return rows.length === 1
 }
 
 const SUBSCRIPTION_JSON = `'{"id":"' || i.id || '","statusPageId":"' || i.status_page_id
@@ -179,31 +160,25 @@ const SUBSCRIPTION_JSON = `'{"id":"' || i.id || '","statusPageId":"' || i.status
 
 /** The subscriptions to a page as a JSON array; whose page it is must be known before. */
 export async function listSubscriptions(
-  connection: Connection,
+  connection: Queryable,
   statusPageId: string,
 ): Promise<string> {
-  return (await subscriptions(connection, statusPageId))[0]?.json ?? '[]'
+  const [row] = await connection.query(sql<{ json: string }>('subscriptions-list')`
+      select '[' || coalesce(string_agg(${raw(SUBSCRIPTION_JSON)}, ',' order by i.created_at desc, i.id desc), '')
+        || ']' as json
+      from status_page_subscriptions i where i.status_page_id = ${statusPageId}`)
+  return row?.json ?? '[]'
 }
-
-const subscriptions = statement<[string], { json: string }>(
-  'subscriptions-list',
-  `select '[' || coalesce(string_agg(${SUBSCRIPTION_JSON}, ',' order by i.created_at desc, i.id desc), '')
-     || ']' as json
-   from status_page_subscriptions i where i.status_page_id = $1`,
-)
-
-const unsubscribe = statement<[string, string, string], { id: string }>(
-  'subscription-delete',
-  `delete from status_page_subscriptions i using status_pages page
-   where i.id = $1 and i.status_page_id = $2 and page.id = i.status_page_id
-     and page.account_id = $3
-   returning i.id`,
-)
 
 /** Ends a subscription; false when the page has none of that id. */
 export async function deleteSubscription(
-  connection: Connection,
+  connection: Queryable,
   of: { accountId: string; pageId: string; id: string },
 ): Promise<boolean> {
-  return (await unsubscribe(connection, of.id, of.pageId, of.accountId)).length === 1
+  const rows = await connection.query(sql<{ id: string }>('subscription-delete')`
+      delete from status_page_subscriptions i using status_pages page
+      where i.id = ${of.id} and i.status_page_id = ${of.pageId} and page.id = i.status_page_id
+        and page.account_id = ${of.accountId}
+      returning i.id`)
+  return rows.length === 1
 }

@@ -1,5 +1,6 @@
 // Statements on variables of accounts. Values are encrypted before they come here.
-import { statement, type Connection } from '../../database/statement.ts'
+import { raw, sql } from '../../database/sql.ts'
+import type { Queryable } from '../../database/database.ts'
 
 /** A variable of all monitors of an account. */
 export interface AccountVariableRow {
@@ -15,47 +16,37 @@ export interface AccountVariableRow {
 
 const COLUMNS = 'key, value, locked, secret, file_name, created_at, updated_at'
 
-const list = statement<[string, number, number], AccountVariableRow>(
-  'account-variables-list',
-  `select ${COLUMNS} from account_variables where account_id = $1
-   order by key collate "C" limit $2::int offset $3::bigint`,
-)
-
 /** Variables of an account in the order of their keys. */
 export function listAccountVariables(
-  connection: Connection,
+  connection: Queryable,
   accountId: string,
   limit: number,
   offset = 0,
 ): Promise<AccountVariableRow[]> {
-  return list(connection, accountId, limit, offset)
+  return connection.query(sql<AccountVariableRow>('account-variables-list')`
+      select ${raw(COLUMNS)} from account_variables where account_id = ${accountId}
+      order by key collate "C" limit ${limit}::int offset ${offset}::bigint`)
 }
-
-const read = statement<[string, string], AccountVariableRow>(
-  'account-variable-read',
-  `select ${COLUMNS} from account_variables where account_id = $1 and key = $2`,
-)
 
 /** A variable of the account. */
 export async function readAccountVariable(
-  connection: Connection,
+  connection: Queryable,
   accountId: string,
   key: string,
 ): Promise<AccountVariableRow | undefined> {
-  return (await read(connection, accountId, key))[0]
+  const rows = await connection.query(sql<AccountVariableRow>('account-variable-read')`
+      select ${raw(COLUMNS)} from account_variables where account_id = ${accountId} and key = ${key}`)
+  return rows[0]
 }
-
-const count = statement<[string], { count: number }>(
-  'account-variables-count',
-  'select count(*)::int as count from account_variables where account_id = $1',
-)
 
 /** How many variables the account has. */
 export async function countAccountVariables(
-  connection: Connection,
+  connection: Queryable,
   accountId: string,
 ): Promise<number> {
-  return (await count(connection, accountId))[0]?.count ?? 0
+  const [row] = await connection.query(sql<{ count: number }>('account-variables-count')`
+      select count(*)::int as count from account_variables where account_id = ${accountId}`)
+  return row?.count ?? 0
 }
 
 /** Fields of a variable. */
@@ -67,37 +58,31 @@ export interface AccountVariableFields {
   fileName: string | null
 }
 
-const write = statement<[string, string], { key: string }>(
-  'account-variables-write',
-  `insert into account_variables (account_id, key, value, locked, secret, file_name)
-   select $1, x.key, x.value, x.locked, x.secret, x."fileName"
-   from jsonb_to_recordset($2::jsonb) as x (key text, value text, locked boolean,
-     secret boolean, "fileName" text)
-   on conflict (account_id, key) do update set value = excluded.value,
-     locked = excluded.locked, secret = excluded.secret, file_name = excluded.file_name,
-     updated_at = clock_timestamp()
-   returning key`,
-)
-
 /** Adds variables, or replaces those that are there. */
 export async function writeAccountVariables(
-  tx: Connection,
+  tx: Queryable,
   accountId: string,
   variables: readonly AccountVariableFields[],
 ): Promise<void> {
-  if (variables.length > 0) await write(tx, accountId, JSON.stringify(variables))
+  if (variables.length > 0)
+    await tx.query(sql('account-variables-write')`
+      insert into account_variables (account_id, key, value, locked, secret, file_name)
+      select ${accountId}, x.key, x.value, x.locked, x.secret, x."fileName"
+      from jsonb_to_recordset(${JSON.stringify(variables)}::jsonb) as x (key text, value text, locked boolean,
+        secret boolean, "fileName" text)
+      on conflict (account_id, key) do update set value = excluded.value,
+        locked = excluded.locked, secret = excluded.secret, file_name = excluded.file_name,
+        updated_at = clock_timestamp()
+      returning key`)
 }
-
-const remove = statement<[string, string[]], { key: string }>(
-  'account-variables-delete',
-  'delete from account_variables where account_id = $1 and key = any ($2::text[]) returning key',
-)
 
 /** Deletes variables and answers with the keys of those that were there. */
 export async function deleteAccountVariables(
-  tx: Connection,
+  tx: Queryable,
   accountId: string,
   keys: readonly string[],
 ): Promise<string[]> {
-  return (await remove(tx, accountId, [...keys])).map((row) => row.key)
+  const rows = await tx.query(sql<{ key: string }>('account-variables-delete')`
+      delete from account_variables where account_id = ${accountId} and key = any (${[...keys]}::text[]) returning key`)
+  return rows.map((row) => row.key)
 }

@@ -68,8 +68,8 @@ async function sameQuery(order: ServerOrder): Promise<Server> {
 async function pageQuery(order: ServerOrder) {
   let caught: { text: string; name: string; values: unknown[] } | undefined
   const connection = {
-    async query(statement: string | Statement, values: readonly unknown[] = []) {
-      const { text, name = '' } = statement as Statement
+    async query(statement: string | Statement<object>, values: readonly unknown[] = []) {
+      const { text, name = '' } = statement as Statement<object>
       caught = { text, name, values: [...values] }
       return [{ entries: '', length: 0, more: false, last: null }] as never
     },

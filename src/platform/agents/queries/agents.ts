@@ -1,6 +1,7 @@
 // Statements on agents: when each reported last, and which are in a location now. Changes require the
 // location's lock; see platform/agents/agent-registry.ts.
-import { statement, type Connection } from '../../../database/statement.ts'
+import { raw, sql } from '../../../database/sql.ts'
+import type { Queryable } from '../../../database/database.ts'
 
 /** The channel on which a location's id is announced when its agents have news to fetch. */
 export const AGENTS_CHANNEL = 'vedette_agents'
@@ -27,12 +28,9 @@ const ITS_LOCATION = `join private_locations l on l.id = a.location_id
 const networkSince = (problem: string, before: string) => `case when ${problem} is not null
   then coalesce(${before}.network_problem_since, clock_timestamp()) end`
 
-const touch = statement<
-  [string, string, string, readonly string[], string, string, string | null],
-  AgentStanding
->(
-  'agent-touch',
-  `with seen as (
+const touch = {
+  name: 'agent-touch',
+  text: `with seen as (
      update agents set last_seen_at = clock_timestamp(), queues = $5::jsonb,
        network_problem = $7, network_problem_since = ${networkSince('$7::text', 'agents')}
      where location_id = $1 and id = $2 and instance = $3 and abilities = $4::text[]
@@ -40,7 +38,7 @@ const touch = statement<
      returning *
    )
    select ${STANDING} from seen a ${ITS_LOCATION}`,
-)
+}
 
 /** Report of an agent on itself with each call. */
 export interface AgentSaying {
@@ -60,42 +58,36 @@ export interface AgentSaying {
  * no agent with this id, instance, abilities and state is known.
  */
 export async function touchAgent(
-  connection: Connection,
+  connection: Queryable,
   said: AgentSaying,
   state: 'live' | 'left',
 ): Promise<AgentStanding | undefined> {
   const { locationId, id, instance, abilities, networkProblem = null } = said
   const queues = JSON.stringify(said.queues)
   const args = [locationId, id, instance, abilities, queues, state, networkProblem] as const
-  return (await touch(connection, ...args))[0]
+  return (await connection.query<AgentStanding>(touch, args))[0]
 }
-
-const note = statement<[string, string, string], { id: string }>(
-  'agent-note',
-  `update agents set last_seen_at = clock_timestamp()
-   where location_id = $1 and id = $2 and instance = $3 and state = 'live' returning id`,
-)
 
 /** Records a heartbeat of a live agent and changes nothing else; true when the agent is live. */
 export async function noteAgent(
-  connection: Connection,
+  connection: Queryable,
   { locationId, id, instance }: Pick<AgentSaying, 'locationId' | 'id' | 'instance'>,
 ): Promise<boolean> {
-  return (await note(connection, locationId, id, instance)).length > 0
+  const rows = await connection.query(sql<{ id: string }>('agent-note')`
+      update agents set last_seen_at = clock_timestamp()
+      where location_id = ${locationId} and id = ${id} and instance = ${instance} and state = 'live' returning id`)
+  return rows.length > 0
 }
-
-const stand = statement<[string, string], AgentStanding>(
-  'agent-standing',
-  `select ${STANDING} from agents a ${ITS_LOCATION} where a.location_id = $1 and a.id = $2`,
-)
 
 /** State of an agent; undefined when it never reported there. */
 export async function agentStanding(
-  connection: Connection,
+  connection: Queryable,
   locationId: string,
   id: string,
 ): Promise<AgentStanding | undefined> {
-  return (await stand(connection, locationId, id))[0]
+  const rows = await connection.query(sql<AgentStanding>('agent-standing')`
+      select ${raw(STANDING)} from agents a ${raw(ITS_LOCATION)} where a.location_id = ${locationId} and a.id = ${id}`)
+  return rows[0]
 }
 
 /** A known agent. */
@@ -106,29 +98,23 @@ export interface AgentRow {
   state: 'live' | 'left' | 'lost'
 }
 
-const find = statement<[string, string], AgentRow>(
-  'agent-find',
-  `select instance, former_instances, abilities, state from agents
-   where location_id = $1 and id = $2`,
-)
-
 /** Reads a known agent. */
 export async function findAgent(
-  tx: Connection,
+  tx: Queryable,
   locationId: string,
   id: string,
 ): Promise<AgentRow | undefined> {
-  return (await find(tx, locationId, id))[0]
+  const rows = await tx.query(sql<AgentRow>('agent-find')`
+      select instance, former_instances, abilities, state from agents
+      where location_id = ${locationId} and id = ${id}`)
+  return rows[0]
 }
 
 const FORMER_MAX = 16
 
-const write = statement<
-  [string, string, string, string, string, readonly string[], string, string, string | null],
-  never
->(
-  'agent-write',
-  `insert into agents as a
+const write = {
+  name: 'agent-write',
+  text: `insert into agents as a
      (location_id, id, instance, version, image, abilities, queues, state, network_problem,
        network_problem_since)
    values ($1, $2, $3, $4, $5, $6::text[], $7::jsonb, $8, $9,
@@ -143,17 +129,17 @@ const write = statement<
      network_problem = excluded.network_problem,
      network_problem_since = ${networkSince('excluded.network_problem', 'a')},
      last_seen_at = clock_timestamp()`,
-)
+}
 
 /** Records what an agent reports and its state: live, or left just now. */
 export async function writeAgent(
-  tx: Connection,
+  tx: Queryable,
   said: AgentSaying,
   state: 'live' | 'left',
 ): Promise<void> {
   const { locationId, id, instance, version, image, abilities, networkProblem = null } = said
   const facts = [locationId, id, instance, version, image, abilities] as const
-  await write(tx, ...facts, JSON.stringify(said.queues), state, networkProblem)
+  await tx.query(write, [...facts, JSON.stringify(said.queues), state, networkProblem])
 }
 
 /** The timeout counts from the platform's start at the earliest: before it, no agent could report. */
@@ -161,10 +147,10 @@ const SILENT = `state = 'live' and exists (
   select from platform_pulse p where p.last > clock_timestamp() - make_interval(secs => $1)
     and greatest(agents.last_seen_at, p.since) < clock_timestamp() - make_interval(secs => $2))`
 
-const silent = statement<[number, number], { location_id: string }>(
-  'agents-silent',
-  `select distinct location_id from agents where ${SILENT}`,
-)
+const silent = {
+  name: 'agents-silent',
+  text: `select distinct location_id from agents where ${SILENT}`,
+}
 
 /** Seconds after which the platform itself counts as paused, and an agent as lost. */
 export interface HeartbeatBounds {
@@ -174,49 +160,45 @@ export interface HeartbeatBounds {
 
 /** Locations with agents whose heartbeat timed out. */
 export async function unresponsiveLocations(
-  connection: Connection,
+  connection: Queryable,
   { pauseS, timeoutS }: HeartbeatBounds,
 ): Promise<string[]> {
-  return (await silent(connection, pauseS, timeoutS)).map((row) => row.location_id)
+  return (await connection.query<{ location_id: string }>(silent, [pauseS, timeoutS])).map(
+    (row) => row.location_id,
+  )
 }
 
-const lose = statement<[number, number, string], { id: string }>(
-  'agents-lose',
-  `update agents set state = 'lost' where location_id = $3 and ${SILENT} returning id`,
-)
+const lose = {
+  name: 'agents-lose',
+  text: `update agents set state = 'lost' where location_id = $3 and ${SILENT} returning id`,
+}
 
 /** Marks the agents of a location whose heartbeat timed out as lost; returns their ids. */
 export async function loseAgents(
-  tx: Connection,
+  tx: Queryable,
   locationId: string,
   { pauseS, timeoutS }: HeartbeatBounds,
 ): Promise<string[]> {
-  return (await lose(tx, pauseS, timeoutS, locationId)).map((row) => row.id)
+  return (await tx.query<{ id: string }>(lose, [pauseS, timeoutS, locationId])).map((row) => row.id)
 }
-
-const count = statement<[], { state: AgentStanding['state']; agents: number }>(
-  'agents-count',
-  `select state, count(*)::int as agents from agents group by state`,
-)
 
 /** The number of agents in each state. */
-export async function countAgents(connection: Connection): Promise<Record<string, number>> {
-  const rows = await count(connection)
+export async function countAgents(connection: Queryable): Promise<Record<string, number>> {
+  const rows = await connection.query(sql<{ state: AgentStanding['state']; agents: number }>(
+    'agents-count',
+  )`
+      select state, count(*)::int as agents from agents group by state`)
   return Object.fromEntries(rows.map(({ state, agents }) => [state, agents]))
 }
-
-const forget = statement<[number], never>(
-  'agents-forget',
-  `delete from agents a
-   where state <> 'live' and last_seen_at < clock_timestamp() - make_interval(days => $1)
-     and exists (select from agents later where later.location_id = a.location_id
-       and (later.last_seen_at, later.id) > (a.last_seen_at, a.id))`,
-)
 
 /**
  * Drops agents not seen for `days`, except the last one of each location: a location whose agent stopped
  * reporting is distinguished from one that never had any.
  */
-export async function forgetAgents(connection: Connection, days: number): Promise<void> {
-  await forget(connection, days)
+export async function forgetAgents(connection: Queryable, days: number): Promise<void> {
+  await connection.query(sql('agents-forget')`
+      delete from agents a
+      where state <> 'live' and last_seen_at < clock_timestamp() - make_interval(days => ${days})
+        and exists (select from agents later where later.location_id = a.location_id
+          and (later.last_seen_at, later.id) > (a.last_seen_at, a.id))`)
 }

@@ -1,6 +1,7 @@
 // Statements on epochs: the agents of a location, from a slot on. Written under the lock of the location.
 import { AGENTS_CHANNEL } from './agents.ts'
-import { statement, type Connection } from '../../../database/statement.ts'
+import { raw, sql } from '../../../database/sql.ts'
+import type { Queryable } from '../../../database/database.ts'
 
 /** An agent of an epoch. */
 export interface EpochMember {
@@ -31,23 +32,6 @@ export interface Epoch {
   cause: EpochCause
 }
 
-const lock = statement<[string], { id: string }>(
-  'location-lock',
-  `select id from private_locations where id = $1 for no key update`,
-)
-
-const readPresent = statement<
-  [string],
-  { now: number; from_ms: number | null; epoch: number; members: EpochMember[] | null }
->(
-  'location-present',
-  `select ceil(extract(epoch from clock_timestamp()) * 1000)::bigint as now, l.epoch, e.from_ms,
-     e.members
-   from private_locations l
-   left join location_epochs e on e.location_id = l.id and e.epoch = l.epoch
-   where l.id = $1`,
-)
-
 /** A locked location, with the database's time and its newest epoch. */
 export interface LockedLocation {
   nowMs: number
@@ -59,109 +43,99 @@ export interface LockedLocation {
 
 /** Locks a location until the transaction ends; undefined when it does not exist. */
 export async function lockLocation(
-  tx: Connection,
+  tx: Queryable,
   locationId: string,
 ): Promise<LockedLocation | undefined> {
-  if ((await lock(tx, locationId)).length === 0) return undefined
-  const [row] = await readPresent(tx, locationId)
+  const rows = await tx.query(sql<{ id: string }>('location-lock')`
+      select id from private_locations where id = ${locationId} for no key update`)
+  if (rows.length === 0) return undefined
+  const [row] = await tx.query(sql<{
+    now: number
+    from_ms: number | null
+    epoch: number
+    members: EpochMember[] | null
+  }>('location-present')`
+      select ceil(extract(epoch from clock_timestamp()) * 1000)::bigint as now, l.epoch, e.from_ms,
+        e.members
+      from private_locations l
+      left join location_epochs e on e.location_id = l.id and e.epoch = l.epoch
+      where l.id = ${locationId}`)
   if (row === undefined) return undefined
   const fromMs = row.from_ms ?? -Infinity
   return { nowMs: row.now, epoch: row.epoch, fromMs, members: row.members ?? [] }
 }
 
-const begin = statement<[string, number, number, string], { members: EpochMember[] }>(
-  'epoch-begin',
-  `insert into location_epochs (location_id, epoch, from_ms, members, cause)
-   select $1, $2, $3, coalesce((select jsonb_agg(
-     jsonb_build_object('id', id, 'version', version, 'abilities', abilities) order by id)
-     from agents where location_id = $1 and state = 'live'), '[]'), $4::jsonb
-   returning members`,
-)
-
-const point = statement<[string, number, boolean], never>(
-  'epoch-point',
-  `update private_locations set epoch = $2,
-     absent_since = case when $3 then null
-       when exists (select from placements where location_id = $1 and until_ms is null)
-       then coalesce(absent_since, clock_timestamp()) end
-   where id = $1`,
-)
-
-const announce = statement<[string], never>(
-  'location-announce',
-  `select pg_notify('${AGENTS_CHANNEL}', $1::text)::text as told`,
-)
-
 /** Begins an epoch with the agents that are live, and notifies them all at the commit. */
 export async function beginEpoch(
-  tx: Connection,
+  tx: Queryable,
   locationId: string,
   next: Omit<Epoch, 'members'>,
 ): Promise<EpochMember[]> {
   const { epoch, fromMs, cause } = next
-  const [row] = await begin(tx, locationId, epoch, fromMs, JSON.stringify(cause))
+  const [row] = await tx.query(sql<{ members: EpochMember[] }>('epoch-begin')`
+      insert into location_epochs (location_id, epoch, from_ms, members, cause)
+      select ${locationId}, ${epoch}, ${fromMs}, coalesce((select jsonb_agg(
+        jsonb_build_object('id', id, 'version', version, 'abilities', abilities) order by id)
+        from agents where location_id = ${locationId} and state = 'live'), '[]'), ${JSON.stringify(cause)}::jsonb
+      returning members`)
   const members = row?.members ?? []
-  await point(tx, locationId, epoch, members.length > 0)
+  await tx.query(sql('epoch-point')`
+      update private_locations set epoch = ${epoch},
+        absent_since = case when ${members.length > 0} then null
+          when exists (select from placements where location_id = ${locationId} and until_ms is null)
+          then coalesce(absent_since, clock_timestamp()) end
+      where id = ${locationId}`)
   await announceNews(tx, locationId)
   return members
 }
 
 /** Notifies the agents of a location when the transaction commits. */
-export async function announceNews(tx: Connection, locationId: string): Promise<void> {
-  await announce(tx, locationId)
+export async function announceNews(tx: Queryable, locationId: string): Promise<void> {
+  await tx.query(sql('location-announce')`
+      select pg_notify('${raw(AGENTS_CHANNEL)}', ${locationId}::text)::text as told`)
 }
-
-const read = statement<
-  [string, number, number],
-  { epoch: number; from_ms: number; members: EpochMember[]; cause: EpochCause }
->(
-  'epochs-read',
-  `select epoch, from_ms, members, cause from location_epochs
-   where location_id = $1 and (epoch >= $2 or epoch >= coalesce((
-     select max(epoch) from location_epochs where location_id = $1 and from_ms <= $3), 0))
-   order by epoch`,
-)
 
 /**
  * The epochs of a location since `epoch` or since the one valid at `sinceMs`, whichever is older; oldest first.
  */
 export async function readEpochs(
-  connection: Connection,
+  connection: Queryable,
   locationId: string,
   since: { epoch: number; sinceMs: number },
 ): Promise<Epoch[]> {
-  const rows = await read(connection, locationId, since.epoch, Math.floor(since.sinceMs))
+  const rows = await connection.query(sql<{
+    epoch: number
+    from_ms: number
+    members: EpochMember[]
+    cause: EpochCause
+  }>('epochs-read')`
+      select epoch, from_ms, members, cause from location_epochs
+      where location_id = ${locationId} and (epoch >= ${since.epoch} or epoch >= coalesce((
+        select max(epoch) from location_epochs where location_id = ${locationId} and from_ms <= ${Math.floor(since.sinceMs)}), 0))
+      order by epoch`)
   return rows.map(({ from_ms: fromMs, ...row }) => ({ ...row, fromMs }))
 }
 
-const forget = statement<[number], never>(
-  'epochs-forget',
-  `delete from location_epochs e using location_epochs next
-   where next.location_id = e.location_id and next.epoch = e.epoch + 1
-     and next.from_ms < least(
-       (extract(epoch from clock_timestamp()) * 1000)::bigint - $1::bigint,
-       coalesce((select swept_until_ms from accounting), 0))`,
-)
-
 /** Drops epochs that ended more than `retentionMs` ago, once their slots are accounted for. */
-export async function forgetEpochs(connection: Connection, retentionMs: number): Promise<void> {
-  await forget(connection, retentionMs)
+export async function forgetEpochs(connection: Queryable, retentionMs: number): Promise<void> {
+  await connection.query(sql('epochs-forget')`
+      delete from location_epochs e using location_epochs next
+      where next.location_id = e.location_id and next.epoch = e.epoch + 1
+        and next.from_ms < least(
+          (extract(epoch from clock_timestamp()) * 1000)::bigint - ${retentionMs}::bigint,
+          coalesce((select swept_until_ms from accounting), 0))`)
 }
 
-// A location counts as absent when it has placements and no live agent.
-const mark = statement<[], never>(
-  'locations-mark-absent',
-  `update private_locations l set absent_since = case when x.absent then clock_timestamp() end
-   from (
-     select id, not exists (select from agents a where a.location_id = o.id and a.state = 'live')
-       and exists (select from placements p where p.location_id = o.id and p.until_ms is null)
-       as absent
-     from private_locations o
-   ) x
-   where x.id = l.id and x.absent <> (l.absent_since is not null)`,
-)
-
 /** Updates `absent_since` where monitors were added to or removed from a location without agents. */
-export async function markAbsences(connection: Connection): Promise<void> {
-  await mark(connection)
+export async function markAbsences(connection: Queryable): Promise<void> {
+  // A location counts as absent when it has placements and no live agent.
+  await connection.query(sql('locations-mark-absent')`
+      update private_locations l set absent_since = case when x.absent then clock_timestamp() end
+      from (
+        select id, not exists (select from agents a where a.location_id = o.id and a.state = 'live')
+          and exists (select from placements p where p.location_id = o.id and p.until_ms is null)
+          as absent
+        from private_locations o
+      ) x
+      where x.id = l.id and x.absent <> (l.absent_since is not null)`)
 }

@@ -1,7 +1,8 @@
 // Statements on notifications through alert channels: the outbox of webhooks and its history.
 import { randomUUID } from 'node:crypto'
 import type { Payload } from '../../../contract/api/alert-payload.ts'
-import { statement, type Connection } from '../../../database/statement.ts'
+import { raw, sql } from '../../../database/sql.ts'
+import type { Queryable } from '../../../database/database.ts'
 
 function instantText(column: string): string {
   return `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
@@ -19,13 +20,9 @@ export interface NewNotification {
   happenedAt?: number
 }
 
-const insert = statement<
-  [string[], string[], number[], (string | null)[], string[], string[], string[], string[]],
-  never
->(
-  'alert-notifications-insert',
-  // The share lock prevents the deletion of the channel; deleted channels are left out.
-  `with channels as (
+const insert = {
+  name: 'alert-notifications-insert',
+  text: `with channels as (
      select id from alert_channels where id = any ($3::bigint[]) order by id for key share)
    insert into alert_notifications
      (id, account_id, channel_id, monitor_id, topic, kind, payload, happened_at, state, next_at)
@@ -36,16 +33,15 @@ const insert = statement<
      one (id, account_id, channel_id, monitor_id, topic, kind, payload, happened_at, place)
    join channels c on c.id = one.channel_id
    order by one.place`,
-)
+}
 
 /** Puts notifications into the outbox; they are sent once the transaction is committed. */
 export async function insertNotifications(
-  tx: Connection,
+  tx: Queryable,
   all: readonly NewNotification[],
 ): Promise<void> {
   if (all.length === 0) return
-  await insert(
-    tx,
+  await tx.query(insert, [
     all.map(() => randomUUID()),
     all.map((one) => one.accountId),
     all.map((one) => one.channelId),
@@ -54,7 +50,7 @@ export async function insertNotifications(
     all.map((one) => one.payload.type),
     all.map((one) => JSON.stringify(one.payload)),
     all.map((one) => new Date(one.happenedAt ?? one.payload.at).toISOString()),
-  )
+  ])
 }
 
 /** A notification that is due. */
@@ -81,61 +77,6 @@ const standsFor = (one: string, other: string) =>
    and ${other}.seq < ${one}.seq
    and ${other}.alert_since = ${one}.alert_since`
 
-const claim = statement<[number, number, number[], number, number, string], DueNotification>(
-  'alert-notifications-claim',
-  // One of a topic at a time: the oldest that no earlier one blocks. A failure whose recovery waits too is
-  // merged into the recovery, unless the failure is being sent: then the recovery follows it.
-  `with heads as (
-     select distinct on (n.channel_id, n.topic) n.id, n.channel_id, n.next_at
-     from alert_notifications n
-     where n.state = 'waiting' and n.next_at <= clock_timestamp()
-       and n.channel_id <> all ($3::bigint[])
-       and not exists (select from alert_notifications o where ${sameTopic('n', 'o')}
-         and (o.leased_until > clock_timestamp() or (o.seq < n.seq
-           and coalesce(o.held_until, 'infinity') > clock_timestamp()
-           and not (${standsFor('n', 'o')}))))
-       and not exists (select from alert_notifications r
-         where ${sameTopic('n', 'r')} and ${standsFor('r', 'n')})
-     order by n.channel_id, n.topic, n.seq
-   ), placed as (
-     select id, row_number() over (partition by channel_id order by next_at) as place from heads
-   ), due as (
-     -- More than this process claims: other processes may claim some of them.
-     select id from placed where place <= $4::int order by place limit 4 * $1::int
-   ), mine as (
-     select n.id, n.channel_id, n.topic, n.seq, n.kind, n.alert_since
-     from alert_notifications n join due on due.id = n.id
-     where n.state = 'waiting' and n.next_at <= clock_timestamp()
-     order by n.seq limit $1::int for update of n skip locked
-   ), merged as (
-     update alert_notifications o set state = 'merged', message = 'merged into ' || m.id,
-       next_at = null, finished_at = clock_timestamp()
-     from mine m
-     where ${sameTopic('m', 'o')} and ${standsFor('m', 'o')}
-       and coalesce(o.leased_until, '-infinity') <= clock_timestamp()
-     returning o.id, o.kind, o.payload, m.id as recovery_id
-   )
-   update alert_notifications n set attempts = n.attempts + 1,
-     next_at = clock_timestamp() + make_interval(secs => $2::double precision / 1000),
-     leased_until = clock_timestamp() + make_interval(secs => $2::double precision / 1000),
-     held_until = coalesce(n.held_until,
-       clock_timestamp() + make_interval(secs => $5::double precision / 1000)),
-     payload = n.payload
-       || case when f.id is null then '{}' else jsonb_build_object(
-         'title', n.payload #>> '{monitor,name}' || ' failed and has recovered',
-         'failure', jsonb_build_object('id', f.id, 'at', f.payload -> 'at',
-           'locations', f.payload -> 'locations', 'run', f.payload -> 'run')) end
-       || case when n.happened_at < $6::timestamptz then '{"late": true}' else '{}' end::jsonb
-   from mine m join alert_channels c on c.id = m.channel_id
-   left join merged f on f.recovery_id = m.id and f.kind = 'alert.failure'
-   where n.id = m.id
-     -- Not while another process sends one that it would replace.
-     and not exists (select from alert_notifications o where ${sameTopic('m', 'o')}
-       and ${standsFor('m', 'o')} and o.id not in (select id from merged))
-   returning n.id, n.channel_id as "channelId", n.payload, n.attempts::int, n.refusals::int,
-     c.config`,
-)
-
 /** Limits and conditions for claiming notifications. */
 export interface Claim {
   rowsMax: number
@@ -152,12 +93,61 @@ export interface Claim {
 
 /** Claims due notifications for `leaseMs`. */
 export async function claimNotifications(
-  connection: Connection,
+  connection: Queryable,
   ask: Claim,
 ): Promise<DueNotification[]> {
   const lateBefore = new Date(ask.lateBefore).toISOString()
   const { rowsMax, leaseMs, busy, perChannelMax, blockMs } = ask
-  return claim(connection, rowsMax, leaseMs, busy, perChannelMax, blockMs, lateBefore)
+  return connection.query(sql<DueNotification>('alert-notifications-claim')`
+      with heads as (
+        select distinct on (n.channel_id, n.topic) n.id, n.channel_id, n.next_at
+        from alert_notifications n
+        where n.state = 'waiting' and n.next_at <= clock_timestamp()
+          and n.channel_id <> all (${busy}::bigint[])
+          and not exists (select from alert_notifications o where ${raw(sameTopic('n', 'o'))}
+            and (o.leased_until > clock_timestamp() or (o.seq < n.seq
+              and coalesce(o.held_until, 'infinity') > clock_timestamp()
+              and not (${raw(standsFor('n', 'o'))}))))
+          and not exists (select from alert_notifications r
+            where ${raw(sameTopic('n', 'r'))} and ${raw(standsFor('r', 'n'))})
+        order by n.channel_id, n.topic, n.seq
+      ), placed as (
+        select id, row_number() over (partition by channel_id order by next_at) as place from heads
+      ), due as (
+        -- More than this process claims: other processes may claim some of them.
+        select id from placed where place <= ${perChannelMax}::int order by place limit 4 * ${rowsMax}::int
+      ), mine as (
+        select n.id, n.channel_id, n.topic, n.seq, n.kind, n.alert_since
+        from alert_notifications n join due on due.id = n.id
+        where n.state = 'waiting' and n.next_at <= clock_timestamp()
+        order by n.seq limit ${rowsMax}::int for update of n skip locked
+      ), merged as (
+        update alert_notifications o set state = 'merged', message = 'merged into ' || m.id,
+          next_at = null, finished_at = clock_timestamp()
+        from mine m
+        where ${raw(sameTopic('m', 'o'))} and ${raw(standsFor('m', 'o'))}
+          and coalesce(o.leased_until, '-infinity') <= clock_timestamp()
+        returning o.id, o.kind, o.payload, m.id as recovery_id
+      )
+      update alert_notifications n set attempts = n.attempts + 1,
+        next_at = clock_timestamp() + make_interval(secs => ${leaseMs}::double precision / 1000),
+        leased_until = clock_timestamp() + make_interval(secs => ${leaseMs}::double precision / 1000),
+        held_until = coalesce(n.held_until,
+          clock_timestamp() + make_interval(secs => ${blockMs}::double precision / 1000)),
+        payload = n.payload
+          || case when f.id is null then '{}' else jsonb_build_object(
+            'title', n.payload #>> '{monitor,name}' || ' failed and has recovered',
+            'failure', jsonb_build_object('id', f.id, 'at', f.payload -> 'at',
+              'locations', f.payload -> 'locations', 'run', f.payload -> 'run')) end
+          || case when n.happened_at < ${lateBefore}::timestamptz then '{"late": true}' else '{}' end::jsonb
+      from mine m join alert_channels c on c.id = m.channel_id
+      left join merged f on f.recovery_id = m.id and f.kind = 'alert.failure'
+      where n.id = m.id
+        -- Not while another process sends one that it would replace.
+        and not exists (select from alert_notifications o where ${raw(sameTopic('m', 'o'))}
+          and ${raw(standsFor('m', 'o'))} and o.id not in (select id from merged))
+      returning n.id, n.channel_id as "channelId", n.payload, n.attempts::int, n.refusals::int,
+        c.config`)
 }
 
 /** Outcome of an attempt. */
@@ -172,62 +162,40 @@ export interface Outcome {
   refusals: number
 }
 
-const note = statement<
-  [string, string, number | null, number | null, string | null, number],
-  never
->(
-  'alert-notification-note',
-  `update alert_notifications set state = $2, status = $4, message = $5, refusals = $6,
-     leased_until = null,
-     next_at = clock_timestamp() + make_interval(secs => $3::double precision / 1000),
-     finished_at = case when $2 = 'waiting' then null else clock_timestamp() end
-   where id = $1 and state = 'waiting'`,
-)
-
 /** Records the outcome of an attempt. */
-export async function noteOutcome(connection: Connection, outcome: Outcome): Promise<void> {
-  await note(
-    connection,
-    outcome.id,
-    outcome.state,
-    outcome.againMs,
-    outcome.status,
-    outcome.message,
-    outcome.refusals,
-  )
+export async function noteOutcome(connection: Queryable, outcome: Outcome): Promise<void> {
+  await connection.query(sql('alert-notification-note')`
+      update alert_notifications set state = ${outcome.state}, status = ${outcome.status}, message = ${outcome.message}, refusals = ${outcome.refusals},
+        leased_until = null,
+        next_at = clock_timestamp() + make_interval(secs => ${outcome.againMs}::double precision / 1000),
+        finished_at = case when ${outcome.state} = 'waiting' then null else clock_timestamp() end
+      where id = ${outcome.id} and state = 'waiting'`)
 }
-
-const giveUp = statement<[number, string], never>(
-  'alert-notifications-give-up',
-  `update alert_notifications set state = 'failed', message = $2, next_at = null,
-     finished_at = clock_timestamp()
-   where channel_id = $1 and state = 'waiting'`,
-)
 
 /** Marks all waiting notifications of a channel as failed. */
 export async function giveUpWaiting(
-  connection: Connection,
+  connection: Queryable,
   channelId: number,
   message: string,
 ): Promise<void> {
-  await giveUp(connection, channelId, message)
+  await connection.query(sql('alert-notifications-give-up')`
+      update alert_notifications set state = 'failed', message = ${message}, next_at = null,
+        finished_at = clock_timestamp()
+      where channel_id = ${channelId} and state = 'waiting'`)
 }
-
-const drop = statement<[number, number], { id: string }>(
-  'alert-notifications-drop',
-  `delete from alert_notifications where id in (
-     select id from alert_notifications
-     where finished_at < clock_timestamp() - make_interval(days => $1::int) limit $2::int)
-   returning id`,
-)
 
 /** Deletes notifications that were finished `days` ago; returns their number, at most `rowsMax`. */
 export async function dropNotifications(
-  connection: Connection,
+  connection: Queryable,
   days: number,
   rowsMax: number,
 ): Promise<number> {
-  return (await drop(connection, days, rowsMax)).length
+  const rows = await connection.query(sql<{ id: string }>('alert-notifications-drop')`
+      delete from alert_notifications where id in (
+        select id from alert_notifications
+        where finished_at < clock_timestamp() - make_interval(days => ${days}::int) limit ${rowsMax}::int)
+      returning id`)
+  return rows.length
 }
 
 /** A location as notices report it. */
@@ -244,29 +212,21 @@ const locationColumns = `l.id, l.account_id as "accountId", l.name, l.slug_name 
   l.absent_since as since,
   (select max(a.last_seen_at) from agents a where a.location_id = l.id) as "lastSeenAt"`
 
-const unattended = statement<[number], LocationRow>(
-  'locations-unattended',
-  `update private_locations l set absence_told_at = clock_timestamp()
-   where l.absence_told_at is null
-     and l.absent_since <= clock_timestamp() - make_interval(secs => $1::double precision / 1000)
-   returning ${locationColumns}`,
-)
-
 /** Marks locations without an agent for `absentMs` as reported; returns those that were not yet. */
-export async function markUnattended(tx: Connection, absentMs: number): Promise<LocationRow[]> {
-  return unattended(tx, absentMs)
+export async function markUnattended(tx: Queryable, absentMs: number): Promise<LocationRow[]> {
+  return tx.query(sql<LocationRow>('locations-unattended')`
+      update private_locations l set absence_told_at = clock_timestamp()
+      where l.absence_told_at is null
+        and l.absent_since <= clock_timestamp() - make_interval(secs => ${absentMs}::double precision / 1000)
+      returning ${raw(locationColumns)}`)
 }
 
-const attended = statement<[], LocationRow>(
-  'locations-attended',
-  `update private_locations l set absence_told_at = null
-   where l.absence_told_at is not null and l.absent_since is null
-   returning ${locationColumns}`,
-)
-
 /** Clears the report of locations that have an agent again; returns them. */
-export async function clearUnattended(tx: Connection): Promise<LocationRow[]> {
-  return attended(tx)
+export async function clearUnattended(tx: Queryable): Promise<LocationRow[]> {
+  return tx.query(sql<LocationRow>('locations-attended')`
+      update private_locations l set absence_told_at = null
+      where l.absence_told_at is not null and l.absent_since is null
+      returning ${raw(locationColumns)}`)
 }
 
 /** A location whose agents report that their own network does not work. */
@@ -284,52 +244,42 @@ const networkColumns = `l.id, l.account_id as "accountId", l.name, l.slug_name a
      from agents a where a.location_id = l.id and a.state = 'live' and a.network_problem is not null
   ) as agents`
 
-const networkLost = statement<[number], NetworkLossRow>(
-  'locations-network-lost',
-  `update private_locations l set network_problem_told_at = clock_timestamp()
-   where l.network_problem_told_at is null
-     and l.id in (select a.location_id from agents a
-       where a.network_problem is not null and a.state = 'live' and a.network_problem_since
-         <= clock_timestamp() - make_interval(secs => $1::double precision / 1000))
-   returning ${networkColumns}`,
-)
-
 /**
  * Marks locations with a live agent whose network has not worked for `standingMs` as reported; returns those
  * that were not yet.
  */
 export async function markNetworkLost(
-  tx: Connection,
+  tx: Queryable,
   standingMs: number,
 ): Promise<NetworkLossRow[]> {
-  return networkLost(tx, standingMs)
+  return tx.query(sql<NetworkLossRow>('locations-network-lost')`
+      update private_locations l set network_problem_told_at = clock_timestamp()
+      where l.network_problem_told_at is null
+        and l.id in (select a.location_id from agents a
+          where a.network_problem is not null and a.state = 'live' and a.network_problem_since
+            <= clock_timestamp() - make_interval(secs => ${standingMs}::double precision / 1000))
+      returning ${raw(networkColumns)}`)
 }
-
-const networkBack = statement<[], NetworkLossRow>(
-  'locations-network-back',
-  `update private_locations l set network_problem_told_at = null
-   where l.network_problem_told_at is not null
-     and exists (select from agents a where a.location_id = l.id and a.state = 'live')
-     and not exists (select from agents a where a.location_id = l.id and a.state = 'live'
-       and a.network_problem is not null)
-   returning ${networkColumns}`,
-)
 
 /** Clears the report of locations whose live agents all have a working network again; returns them. */
-export async function clearNetworkLost(tx: Connection): Promise<NetworkLossRow[]> {
-  return networkBack(tx)
+export async function clearNetworkLost(tx: Queryable): Promise<NetworkLossRow[]> {
+  return tx.query(sql<NetworkLossRow>('locations-network-back')`
+      update private_locations l set network_problem_told_at = null
+      where l.network_problem_told_at is not null
+        and exists (select from agents a where a.location_id = l.id and a.state = 'live')
+        and not exists (select from agents a where a.location_id = l.id and a.state = 'live'
+          and a.network_problem is not null)
+      returning ${raw(networkColumns)}`)
 }
-
-const named = statement<[string[]], { id: string; name: string; slugName: string }>(
-  'locations-named',
-  `select id, name, slug_name as "slugName" from private_locations where id = any ($1::uuid[])`,
-)
 
 /** The names of locations, by id. */
 export async function readLocationNames(
-  connection: Connection,
+  connection: Queryable,
   ids: string[],
 ): Promise<Map<string, { id: string; name: string; slugName: string }>> {
-  const rows = await named(connection, ids)
+  const rows = await connection.query(sql<{ id: string; name: string; slugName: string }>(
+    'locations-named',
+  )`
+      select id, name, slug_name as "slugName" from private_locations where id = any (${ids}::uuid[])`)
   return new Map(rows.map((row) => [row.id, row]))
 }

@@ -1,5 +1,5 @@
 // Statements that list the notifications of channels, sent or waiting.
-import { statement, type Connection } from '../../../database/statement.ts'
+import type { Queryable } from '../../../database/database.ts'
 
 /** A notification as it is listed. */
 export interface NotificationRow {
@@ -35,21 +35,18 @@ const LISTED = `from alert_notifications n
      and ($4::timestamptz is null or n.created_at < $4::timestamptz)
      and ($5::boolean is null or (n.state = 'failed') = $5::boolean)`
 
-const list = statement<[...FilterValues, limit: number, offset: number], NotificationRow>(
-  'alert-notifications-list',
-  `select n.id, n.channel_id as "channelId", c.type as "channelType", n.monitor_id as "monitorId",
+const list = {
+  name: 'alert-notifications-list',
+  text: `select n.id, n.channel_id as "channelId", c.type as "channelType", n.monitor_id as "monitorId",
      n.kind, n.state, n.attempts, n.status, n.message, n.next_at as "nextAt", n.payload,
      n.created_at as "createdAt", n.finished_at as "finishedAt"
    from (select n.* ${LISTED}
      order by n.created_at desc, n.id desc limit $6::int offset $7::bigint) n
    join alert_channels c on c.id = n.channel_id
    order by n.created_at desc, n.id desc`,
-)
+}
 
-const count = statement<FilterValues, { count: number }>(
-  'alert-notifications-count',
-  `select count(*)::int as count ${LISTED}`,
-)
+const count = { name: 'alert-notifications-count', text: `select count(*)::int as count ${LISTED}` }
 
 function valuesOf(filters: NotificationFilters): FilterValues {
   const { accountId, channelId, from, to, hasFailed } = filters
@@ -58,17 +55,17 @@ function valuesOf(filters: NotificationFilters): FilterValues {
 
 /** Notifications of an account, newest first. */
 export function listNotifications(
-  connection: Connection,
+  connection: Queryable,
   filters: NotificationFilters,
   { limit, offset }: { limit: number; offset: number },
 ): Promise<NotificationRow[]> {
-  return list(connection, ...valuesOf(filters), limit, offset)
+  return connection.query<NotificationRow>(list, [...valuesOf(filters), limit, offset])
 }
 
 /** How many notifications of an account pass the filters. */
 export async function countNotifications(
-  connection: Connection,
+  connection: Queryable,
   filters: NotificationFilters,
 ): Promise<number> {
-  return (await count(connection, ...valuesOf(filters)))[0]?.count ?? 0
+  return (await connection.query<{ count: number }>(count, valuesOf(filters)))[0]?.count ?? 0
 }

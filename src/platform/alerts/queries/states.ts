@@ -3,7 +3,8 @@
 import type { AlertState } from '../../../contract/api/alert.ts'
 import type { BadRun } from '../../../contract/api/alert-payload.ts'
 import { UNATTENDED } from '../../private-locations/queries/locations.ts'
-import { statement, type Connection } from '../../../database/statement.ts'
+import { raw, sql } from '../../../database/sql.ts'
+import type { Queryable } from '../../../database/database.ts'
 
 /** A row of alert_states. */
 export interface AlertStateRow {
@@ -17,68 +18,59 @@ export interface AlertStateRow {
 const columns = `s.monitor_id as "monitorId", s.account_id as "accountId", s.state,
   s.last_bad as "lastBad", s.incident_id as "incidentId"`
 
-const lock = statement<[string[]], AlertStateRow>(
-  'alert-states-lock',
-  `select ${columns} from alert_states s where s.monitor_id = any ($1::uuid[])
+const lock = {
+  name: 'alert-states-lock',
+  text: `select ${columns} from alert_states s where s.monitor_id = any ($1::uuid[])
    order by s.monitor_id for update`,
-)
+}
 
 /** The states that there are of these monitors, locked for the rest of the transaction. */
 export async function lockAlertStates(
-  tx: Connection,
+  tx: Queryable,
   monitorIds: string[],
 ): Promise<AlertStateRow[]> {
-  return lock(tx, monitorIds)
+  return tx.query<AlertStateRow>(lock, [monitorIds])
 }
-
-const begin = statement<[string, string[], string], { id: string }>(
-  'alert-states-begin',
-  `insert into alert_states (monitor_id, account_id, state)
-   select m.id, m.account_id, $3::jsonb from monitors m
-   where m.account_id = $1 and m.id = any ($2::uuid[])
-   order by m.id on conflict (monitor_id) do nothing returning monitor_id as id`,
-)
 
 /**
  * Creates states for monitors without one, and locks them. Waits for another process that does the same;
  * `begun` are the states created here.
  */
 export async function beginAlertStates(
-  tx: Connection,
+  tx: Queryable,
   { accountId, monitorIds, fresh }: { accountId: string; monitorIds: string[]; fresh: AlertState },
 ): Promise<{ rows: AlertStateRow[]; begun: Set<string> }> {
-  const made = await begin(tx, accountId, monitorIds, JSON.stringify(fresh))
-  return { rows: await lock(tx, monitorIds), begun: new Set(made.map(({ id }) => id)) }
+  const made = await tx.query(sql<{ id: string }>('alert-states-begin')`
+      insert into alert_states (monitor_id, account_id, state)
+      select m.id, m.account_id, ${JSON.stringify(fresh)}::jsonb from monitors m
+      where m.account_id = ${accountId} and m.id = any (${monitorIds}::uuid[])
+      order by m.id on conflict (monitor_id) do nothing returning monitor_id as id`)
+  return {
+    rows: await tx.query<AlertStateRow>(lock, [monitorIds]),
+    begun: new Set(made.map(({ id }) => id)),
+  }
 }
-
-const lockDue = statement<[string, number], AlertStateRow>(
-  'alert-states-lock-due',
-  `select ${columns} from alert_states s where s.due_at <= $1::timestamptz
-   order by s.due_at limit $2::int for update skip locked`,
-)
 
 /** States that are due by time, locked; without those that another process has locked. */
 export async function lockDueAlertStates(
-  tx: Connection,
+  tx: Queryable,
   now: number,
   rowsMax: number,
 ): Promise<AlertStateRow[]> {
-  return lockDue(tx, new Date(now).toISOString(), rowsMax)
+  return tx.query(sql<AlertStateRow>('alert-states-lock-due')`
+      select ${raw(columns)} from alert_states s where s.due_at <= ${new Date(now).toISOString()}::timestamptz
+      order by s.due_at limit ${rowsMax}::int for update skip locked`)
 }
-
-const lockEnded = statement<[number], AlertStateRow>(
-  'alert-states-lock-ended',
-  `select ${columns} from alert_states s join monitors m on m.id = s.monitor_id
-   where m.deleted_at is not null or not m.activated
-   limit $1::int for update of s skip locked`,
-)
 
 /** States of monitors that are deleted or switched off, locked. */
 export async function lockEndedAlertStates(
-  tx: Connection,
+  tx: Queryable,
   rowsMax: number,
 ): Promise<AlertStateRow[]> {
-  return lockEnded(tx, rowsMax)
+  return tx.query(sql<AlertStateRow>('alert-states-lock-ended')`
+      select ${raw(columns)} from alert_states s join monitors m on m.id = s.monitor_id
+      where m.deleted_at is not null or not m.activated
+      limit ${rowsMax}::int for update of s skip locked`)
 }
 
 /** The new values of a state. */
@@ -87,95 +79,65 @@ export interface AlertStateChange extends AlertStateRow {
   dueAt: number | null
 }
 
-const save = statement<
-  [string[], string[], (string | null)[], (string | null)[], (string | null)[]],
-  never
->(
-  'alert-states-save',
-  `update alert_states s set state = one.state, last_bad = one.last_bad, due_at = one.due_at,
-     incident_id = one.incident_id, updated_at = clock_timestamp()
-   from unnest($1::uuid[], $2::jsonb[], $3::jsonb[], $4::timestamptz[], $5::uuid[])
-     one (monitor_id, state, last_bad, due_at, incident_id)
-   where s.monitor_id = one.monitor_id`,
-)
-
 /** Stores locked states. */
 export async function saveAlertStates(
-  tx: Connection,
+  tx: Queryable,
   changes: readonly AlertStateChange[],
 ): Promise<void> {
   if (changes.length === 0) return
-  await save(
-    tx,
-    changes.map((one) => one.monitorId),
-    changes.map((one) => JSON.stringify(one.state)),
-    changes.map((one) => (one.lastBad === null ? null : JSON.stringify(one.lastBad))),
-    changes.map((one) => (one.dueAt === null ? null : new Date(one.dueAt).toISOString())),
-    changes.map((one) => one.incidentId),
-  )
+  await tx.query(sql('alert-states-save')`
+      update alert_states s set state = one.state, last_bad = one.last_bad, due_at = one.due_at,
+        incident_id = one.incident_id, updated_at = clock_timestamp()
+      from unnest(${changes.map((one) => one.monitorId)}::uuid[], ${changes.map((one) => JSON.stringify(one.state))}::jsonb[], ${changes.map((one) => (one.lastBad === null ? null : JSON.stringify(one.lastBad)))}::jsonb[], ${changes.map((one) => (one.dueAt === null ? null : new Date(one.dueAt).toISOString()))}::timestamptz[], ${changes.map((one) => one.incidentId)}::uuid[])
+        one (monitor_id, state, last_bad, due_at, incident_id)
+      where s.monitor_id = one.monitor_id`)
 }
-
-const remove = statement<[string[], (number | null)[]], never>(
-  'alert-states-delete',
-  `with gone as (select * from unnest($1::uuid[], $2::bigint[]) g (monitor_id, slot_ms)),
-     ends as (insert into alert_ends (monitor_id, slot_ms)
-       select monitor_id, slot_ms from gone where slot_ms is not null
-       on conflict (monitor_id) do update set slot_ms = excluded.slot_ms)
-   delete from alert_states where monitor_id in (select monitor_id from gone)`,
-)
 
 /**
  * Deletes locked states of monitors that are well or no longer watched; stores the slots that ended their
  * alerts.
  */
 export async function deleteAlertStates(
-  tx: Connection,
+  tx: Queryable,
   states: readonly { monitorId: string; endedSlot: number | null }[],
 ): Promise<void> {
   if (states.length === 0) return
-  await remove(
-    tx,
-    states.map(({ monitorId }) => monitorId),
-    states.map(({ endedSlot }) => endedSlot),
-  )
+  await tx.query(sql('alert-states-delete')`
+      with gone as (select * from unnest(${states.map(({ monitorId }) => monitorId)}::uuid[], ${states.map(({ endedSlot }) => endedSlot)}::bigint[]) g (monitor_id, slot_ms)),
+        ends as (insert into alert_ends (monitor_id, slot_ms)
+          select monitor_id, slot_ms from gone where slot_ms is not null
+          on conflict (monitor_id) do update set slot_ms = excluded.slot_ms)
+      delete from alert_states where monitor_id in (select monitor_id from gone)`)
 }
-
-const ends = statement<[string[]], { monitorId: string; slot: number }>(
-  'alert-ends-read',
-  `select monitor_id as "monitorId", slot_ms as slot from alert_ends
-   where monitor_id = any ($1::uuid[])`,
-)
 
 /**
  * The slots that ended the last alerts of monitors. Call it once their states are locked, not in the same statement:
  * another process may have ended one while this one waited for the lock.
  */
 export async function readAlertEnds(
-  tx: Connection,
+  tx: Queryable,
   monitorIds: string[],
 ): Promise<Map<string, number>> {
-  const rows = await ends(tx, monitorIds)
+  const rows = await tx.query(sql<{ monitorId: string; slot: number }>('alert-ends-read')`
+      select monitor_id as "monitorId", slot_ms as slot from alert_ends
+      where monitor_id = any (${monitorIds}::uuid[])`)
   return new Map(rows.map(({ monitorId, slot }) => [monitorId, slot]))
 }
 
-const hurry = statement<[string[], string], never>(
-  'alert-states-hurry',
-  // Locked in the order in which recording locks them.
-  `with here as (
-     select s.monitor_id from alert_states s
-     where s.monitor_id in (select p.monitor_id from placements p
-       where p.location_id = any ($1::uuid[]) and p.until_ms is null)
-     order by s.monitor_id for update)
-   update alert_states s set due_at = $2::timestamptz from here where s.monitor_id = here.monitor_id`,
-)
-
 /** Makes the states of the monitors in these locations due. */
 export async function hurryAlertStates(
-  tx: Connection,
+  tx: Queryable,
   locationIds: string[],
   now: number,
 ): Promise<void> {
-  if (locationIds.length > 0) await hurry(tx, locationIds, new Date(now).toISOString())
+  if (locationIds.length > 0)
+    await tx.query(sql('alert-states-hurry')`
+      with here as (
+        select s.monitor_id from alert_states s
+        where s.monitor_id in (select p.monitor_id from placements p
+          where p.location_id = any (${locationIds}::uuid[]) and p.until_ms is null)
+        order by s.monitor_id for update)
+      update alert_states s set due_at = ${new Date(now).toISOString()}::timestamptz from here where s.monitor_id = here.monitor_id`)
 }
 
 /** A monitor as alerts need it. */
@@ -201,51 +163,40 @@ const placed = (condition: string) =>
      where p.monitor_id = m.id and p.until_ms is null and ${condition}
      order by p.location_id)::text[]`
 
-const monitors = statement<[string[]], AlertedMonitor>(
-  'alert-monitors',
-  `select m.id, m.account_id as "accountId", m.name, m.check_type as "checkType", m.muted, m.tags,
-     m.group_id as "groupId", g.name as "groupName", m.effective,
-     ${placed(`not ${UNATTENDED}`)} as locations, ${placed(UNATTENDED)} as unattended
-   from monitors m left join check_groups g on g.id = m.group_id
-   where m.id = any ($1::uuid[]) and m.deleted_at is null and m.activated`,
-)
-
 /** Those of the monitors that are watched. */
 export async function readAlertedMonitors(
-  connection: Connection,
+  connection: Queryable,
   monitorIds: string[],
 ): Promise<AlertedMonitor[]> {
-  return monitorIds.length === 0 ? [] : monitors(connection, monitorIds)
+  return monitorIds.length === 0
+    ? []
+    : connection.query(sql<AlertedMonitor>('alert-monitors')`
+      select m.id, m.account_id as "accountId", m.name, m.check_type as "checkType", m.muted, m.tags,
+        m.group_id as "groupId", g.name as "groupName", m.effective,
+        ${raw(placed(`not ${UNATTENDED}`))} as locations, ${raw(placed(UNATTENDED))} as unattended
+      from monitors m left join check_groups g on g.id = m.group_id
+      where m.id = any (${monitorIds}::uuid[]) and m.deleted_at is null and m.activated`)
 }
-
-const newest = statement<[string, string[], string[]], { monitorId: string; slot: number }>(
-  'alert-newest-others',
-  `with given as (select * from unnest($2::uuid[], $3::timestamptz[]) g (monitor_id, slot)),
-     first as (select monitor_id, min(slot) as slot from given group by monitor_id)
-   select f.monitor_id as "monitorId", (extract(epoch from r.slot) * 1000)::bigint as slot
-   from first f cross join lateral (
-     select r.slot from results r
-     where r.location_id = $1 and r.monitor_id = f.monitor_id and r.slot > f.slot
-       and r.verdict in ('passed', 'degraded', 'failed')
-       and not exists (select from given g where g.monitor_id = r.monitor_id and g.slot = r.slot)
-     order by r.slot desc limit 1) r`,
-)
 
 /**
  * For each of the given runs' monitors the newest slot of the location that was recorded with a verdict
  * about the target before: runs that come after it are news, those before it are not.
  */
 export async function newestOtherSlots(
-  tx: Connection,
+  tx: Queryable,
   locationId: string,
   given: readonly { monitorId: string; slot: number }[],
 ): Promise<Map<string, number>> {
-  const rows = await newest(
-    tx,
-    locationId,
-    given.map((one) => one.monitorId),
-    given.map((one) => new Date(one.slot).toISOString()),
-  )
+  const rows = await tx.query(sql<{ monitorId: string; slot: number }>('alert-newest-others')`
+      with given as (select * from unnest(${given.map((one) => one.monitorId)}::uuid[], ${given.map((one) => new Date(one.slot).toISOString())}::timestamptz[]) g (monitor_id, slot)),
+        first as (select monitor_id, min(slot) as slot from given group by monitor_id)
+      select f.monitor_id as "monitorId", (extract(epoch from r.slot) * 1000)::bigint as slot
+      from first f cross join lateral (
+        select r.slot from results r
+        where r.location_id = ${locationId} and r.monitor_id = f.monitor_id and r.slot > f.slot
+          and r.verdict in ('passed', 'degraded', 'failed')
+          and not exists (select from given g where g.monitor_id = r.monitor_id and g.slot = r.slot)
+        order by r.slot desc limit 1) r`)
   return new Map(rows.map((row) => [row.monitorId, row.slot]))
 }
 
@@ -261,39 +212,29 @@ export interface RecordedRun {
   failureCode: string | null
 }
 
-const newer = statement<[string[], string[], string[], number], RecordedRun>(
-  'alert-newer-runs',
-  `select r.monitor_id as "monitorId", r.location_id as "locationId",
-     (extract(epoch from r.slot) * 1000)::bigint as slot, r.verdict,
-     (extract(epoch from r.started_at) * 1000)::bigint as "startedAt",
-     r.duration_ms as "durationMs", r.response_time_ms as "responseTimeMs",
-     r.failure_code as "failureCode"
-   from unnest($1::uuid[], $2::uuid[], $3::timestamptz[]) last (monitor_id, location_id, slot)
-   cross join lateral (
-     select * from results r
-     where r.location_id = last.location_id and r.monitor_id = last.monitor_id
-       and r.slot > last.slot and r.verdict in ('passed', 'degraded', 'failed')
-       and r.received_at <= r.started_at
-         + make_interval(secs => (r.duration_ms + $4::double precision) / 1000)
-     order by r.slot limit 20) r
-   order by r.slot`,
-)
-
 /**
  * Runs that were recorded in time and not evaluated, because another process recorded them while a state
  * began. In the order of slots.
  */
 export async function newerRuns(
-  tx: Connection,
+  tx: Queryable,
   last: readonly { monitorId: string; locationId: string; slot: number }[],
   lateAfterMs: number,
 ): Promise<RecordedRun[]> {
   if (last.length === 0) return []
-  return newer(
-    tx,
-    last.map((one) => one.monitorId),
-    last.map((one) => one.locationId),
-    last.map((one) => new Date(one.slot).toISOString()),
-    lateAfterMs,
-  )
+  return tx.query(sql<RecordedRun>('alert-newer-runs')`
+      select r.monitor_id as "monitorId", r.location_id as "locationId",
+        (extract(epoch from r.slot) * 1000)::bigint as slot, r.verdict,
+        (extract(epoch from r.started_at) * 1000)::bigint as "startedAt",
+        r.duration_ms as "durationMs", r.response_time_ms as "responseTimeMs",
+        r.failure_code as "failureCode"
+      from unnest(${last.map((one) => one.monitorId)}::uuid[], ${last.map((one) => one.locationId)}::uuid[], ${last.map((one) => new Date(one.slot).toISOString())}::timestamptz[]) last (monitor_id, location_id, slot)
+      cross join lateral (
+        select * from results r
+        where r.location_id = last.location_id and r.monitor_id = last.monitor_id
+          and r.slot > last.slot and r.verdict in ('passed', 'degraded', 'failed')
+          and r.received_at <= r.started_at
+            + make_interval(secs => (r.duration_ms + ${lateAfterMs}::double precision) / 1000)
+        order by r.slot limit 20) r
+      order by r.slot`)
 }

@@ -3,7 +3,8 @@ import type { CheckType } from '../../../monitors/definitions.ts'
 import type { ResponseHistogram } from '../response-histogram.ts'
 import type { Verdict } from '../../../contract/result.ts'
 import { COUNTED, countHoursSql, HOUR_COUNTS } from './rollups.ts'
-import { statement, type Connection } from '../../../database/statement.ts'
+import { raw, sql } from '../../../database/sql.ts'
+import type { Queryable } from '../../../database/database.ts'
 
 const HOUR_MS = 3_600_000
 
@@ -17,19 +18,16 @@ export interface MonitorFacts {
   tags: string[]
 }
 
-const readFacts = statement<[string, string], MonitorFacts>(
-  'analytics-monitor',
-  `select id, name, check_type as "checkType", activated, muted, tags from monitors
-   where id = $1 and account_id = $2 and deleted_at is null`,
-)
-
 /** A monitor of the account; undefined when it has none of that id. */
 export async function readMonitorFacts(
-  connection: Connection,
+  connection: Queryable,
   accountId: string,
   id: string,
 ): Promise<MonitorFacts | undefined> {
-  return (await readFacts(connection, id, accountId))[0]
+  const rows = await connection.query(sql<MonitorFacts>('analytics-monitor')`
+      select id, name, check_type as "checkType", activated, muted, tags from monitors
+      where id = ${id} and account_id = ${accountId} and deleted_at is null`)
+  return rows[0]
 }
 
 /** An hour of a monitor in a location, or the part of it that was asked for. */
@@ -46,16 +44,9 @@ const SHOWN = `location_id as "locationId", hour, passed, degraded, failed, erro
   response_time_ms_sum as "timeMsSum", response_time_ms_min as "timeMsMin",
   response_time_ms_max as "timeMsMax", response_times as times`
 
-const rolledUp = statement<[string, number, number, Date[]], HourCounts>(
-  'analytics-rollups',
-  `select ${SHOWN} from rollups
-   where monitor_id = $1 and hour >= to_timestamp($2::bigint / 1000::float8)
-     and hour < to_timestamp($3::bigint / 1000::float8) and hour <> all ($4::timestamptz[])`,
-)
-
-const fromRows = statement<[string, number[], number[]], HourCounts>(
-  'analytics-rows',
-  `select ${SHOWN} from (
+const fromRows = {
+  name: 'analytics-rows',
+  text: `select ${SHOWN} from (
      select location_id, hour, ${HOUR_COUNTS} from (${countHoursSql(
        `select r.* from unnest($2::float8[], $3::float8[]) g(from_ms, to_ms)
         cross join lateral (select ${COUNTED} from results r where r.monitor_id = $1
@@ -63,15 +54,7 @@ const fromRows = statement<[string, number[], number[]], HourCounts>(
           and r.slot < to_timestamp(g.to_ms / 1000) offset 0) r`,
      )}) hours
    ) shown`,
-)
-
-const open = statement<[string, number, number], { untilHour: Date | null; due: Date[] }>(
-  'analytics-open',
-  `select (select until_hour from rollups_done) as "untilHour", array(
-     select distinct hour from rollups_due where monitor_id = $1
-       and hour >= to_timestamp($2::bigint / 1000::float8)
-       and hour < to_timestamp($3::bigint / 1000::float8) order by hour) as due`,
-)
+}
 
 /** A stretch of time, [fromMs, toMs). */
 export interface Span {
@@ -84,13 +67,17 @@ export interface Span {
  * in a transaction of isolation `repeatable read`, so that nothing is counted twice or not at all.
  */
 export async function readHours(
-  tx: Connection,
+  tx: Queryable,
   monitorId: string,
   { fromMs, toMs }: Span,
 ): Promise<HourCounts[]> {
   const wholeFrom = Math.ceil(fromMs / HOUR_MS) * HOUR_MS
   const wholeTo = Math.floor(toMs / HOUR_MS) * HOUR_MS
-  const [state] = await open(tx, monitorId, wholeFrom, wholeTo)
+  const [state] = await tx.query(sql<{ untilHour: Date | null; due: Date[] }>('analytics-open')`
+      select (select until_hour from rollups_done) as "untilHour", array(
+        select distinct hour from rollups_due where monitor_id = ${monitorId}
+          and hour >= to_timestamp(${wholeFrom}::bigint / 1000::float8)
+          and hour < to_timestamp(${wholeTo}::bigint / 1000::float8) order by hour) as due`)
   const rolledTo = Math.max(wholeFrom, Math.min(wholeTo, state?.untilHour?.getTime() ?? 0))
   const due = state?.due ?? []
   const spans = spansAround({ fromMs, toMs }, { fromMs: wholeFrom, toMs: rolledTo })
@@ -98,14 +85,16 @@ export async function readHours(
     const at = hour.getTime()
     if (at < rolledTo) spans.push({ fromMs: at, toMs: at + HOUR_MS })
   }
-  const hours = await rolledUp(tx, monitorId, wholeFrom, rolledTo, due)
+  const hours = await tx.query(sql<HourCounts>('analytics-rollups')`
+      select ${raw(SHOWN)} from rollups
+      where monitor_id = ${monitorId} and hour >= to_timestamp(${wholeFrom}::bigint / 1000::float8)
+        and hour < to_timestamp(${rolledTo}::bigint / 1000::float8) and hour <> all (${due}::timestamptz[])`)
   if (spans.length === 0) return hours
-  const rest = await fromRows(
-    tx,
+  const rest = await tx.query<HourCounts>(fromRows, [
     monitorId,
     spans.map((one) => one.fromMs),
     spans.map((one) => one.toMs),
-  )
+  ])
   return [...hours, ...rest]
 }
 
@@ -118,16 +107,12 @@ function spansAround(all: Span, inner: Span): Span[] {
   ].filter((one) => one.fromMs < one.toMs)
 }
 
-const slugs = statement<[string], { id: string; slugName: string }>(
-  'analytics-locations',
-  'select id, slug_name as "slugName" from private_locations where account_id = $1',
-)
-
 /** The account's locations by id: their slugs. */
 export async function readSlugs(
-  connection: Connection,
+  connection: Queryable,
   accountId: string,
 ): Promise<Map<string, string>> {
-  const rows = await slugs(connection, accountId)
+  const rows = await connection.query(sql<{ id: string; slugName: string }>('analytics-locations')`
+      select id, slug_name as "slugName" from private_locations where account_id = ${accountId}`)
   return new Map(rows.map(({ id, slugName }) => [id, slugName]))
 }

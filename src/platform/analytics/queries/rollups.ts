@@ -1,60 +1,39 @@
 // Statements of rollups: an hour of a monitor in a location as counts, which outlive the rows.
 import { classSql } from '../response-histogram.ts'
 import { VERDICTS } from '../../../contract/result.ts'
-import { statement, type Connection } from '../../../database/statement.ts'
+import { sql } from '../../../database/sql.ts'
+import type { Queryable } from '../../../database/database.ts'
 
-const lockDone = statement<[], { untilHour: Date }>(
-  'rollups-lock',
-  'select until_hour as "untilHour" from rollups_done for update',
-)
-
-const begin = statement<[], never>(
-  'rollups-begin',
-  // The hour in which the first slot was expected; without any there is nothing to do yet.
-  `insert into rollups_done (until_hour)
-   select date_trunc('hour', to_timestamp(min(from_ms) / 1000::float8), 'UTC') from expectations
-   having min(from_ms) is not null on conflict do nothing`,
-)
+const lockDone = {
+  name: 'rollups-lock',
+  text: 'select until_hour as "untilHour" from rollups_done for update',
+}
 
 /**
  * The instant before which hours have been rolled up or are due. The row stays locked until the transaction
  * ends: recording of late results and rollups wait for each other. Undefined before the first expected slot.
  */
-export async function lockRollupsDone(tx: Connection): Promise<number | undefined> {
-  const [found] = await lockDone(tx)
+export async function lockRollupsDone(tx: Queryable): Promise<number | undefined> {
+  const [found] = await tx.query<{ untilHour: Date }>(lockDone)
   if (found !== undefined) return found.untilHour.getTime()
-  await begin(tx)
-  return (await lockDone(tx))[0]?.untilHour.getTime()
+  await tx.query(sql('rollups-begin')`
+      insert into rollups_done (until_hour)
+      select date_trunc('hour', to_timestamp(min(from_ms) / 1000::float8), 'UTC') from expectations
+      having min(from_ms) is not null on conflict do nothing`)
+  return (await tx.query<{ untilHour: Date }>(lockDone))[0]?.untilHour.getTime()
 }
-
-const makeDue = statement<[number, number], never>(
-  'rollups-make-due',
-  `insert into rollups_due (location_id, monitor_id, hour)
-   select distinct location_id, monitor_id, to_timestamp($1::bigint / 1000::float8)
-   from expectations
-   where from_ms < $2::bigint and (until_ms is null or until_ms > $1::bigint)
-   on conflict do nothing`,
-)
-
-const moveDone = statement<[number], never>(
-  'rollups-move-done',
-  'update rollups_done set until_hour = to_timestamp($1::bigint / 1000::float8)',
-)
 
 /** Makes the hour that starts at `hourMs` due for everything that was expected in it. */
-export async function makeHourDue(tx: Connection, hourMs: number): Promise<void> {
-  await makeDue(tx, hourMs, hourMs + 3_600_000)
-  await moveDone(tx, hourMs + 3_600_000)
+export async function makeHourDue(tx: Queryable, hourMs: number): Promise<void> {
+  await tx.query(sql('rollups-make-due')`
+      insert into rollups_due (location_id, monitor_id, hour)
+      select distinct location_id, monitor_id, to_timestamp(${hourMs}::bigint / 1000::float8)
+      from expectations
+      where from_ms < ${hourMs + 3_600_000}::bigint and (until_ms is null or until_ms > ${hourMs}::bigint)
+      on conflict do nothing`)
+  await tx.query(sql('rollups-move-done')`
+      update rollups_done set until_hour = to_timestamp(${hourMs + 3_600_000}::bigint / 1000::float8)`)
 }
-
-const claimDue = statement<[number], { location_id: string; monitor_id: string; hour: Date }>(
-  'rollups-take-due',
-  `delete from rollups_due d using (
-     select location_id, monitor_id, hour from rollups_due
-     order by location_id, monitor_id, hour limit $1 for update skip locked) o
-   where d.location_id = o.location_id and d.monitor_id = o.monitor_id and d.hour = o.hour
-   returning d.location_id, d.monitor_id, d.hour`,
-)
 
 const VERDICT_COUNTS = VERDICTS.map((verdict) => {
   return `count(*) filter (where verdict = '${verdict}') as ${verdict}`
@@ -92,10 +71,9 @@ export function countHoursSql(rows: string): string {
     ) classes group by 1, 2, 3`
 }
 
-const compute = statement<[string[], string[], Date[]], never>(
-  'rollups-compute',
-  // The offset makes PostgreSQL read the rows of an hour by the index of the day's partition.
-  `insert into rollups (location_id, monitor_id, hour, account_id, ${HOUR_COUNTS})
+const compute = {
+  name: 'rollups-compute',
+  text: `insert into rollups (location_id, monitor_id, hour, account_id, ${HOUR_COUNTS})
    ${countHoursSql(`select r.* from unnest($1::uuid[], $2::uuid[], $3::timestamptz[])
        d(location_id, monitor_id, hour)
      cross join lateral (select ${COUNTED} from results r
@@ -105,17 +83,23 @@ const compute = statement<[string[], string[], Date[]], never>(
      ${HOUR_COUNTS.split(', ')
        .map((column) => `${column} = excluded.${column}`)
        .join(', ')}`,
-)
+}
 
 /** Rolls up some of the hours that are due, at most `limit`, and answers with how many. */
-export async function rollUpDue(tx: Connection, limit: number): Promise<number> {
-  const due = await claimDue(tx, limit)
+export async function rollUpDue(tx: Queryable, limit: number): Promise<number> {
+  const due = await tx.query(sql<{ location_id: string; monitor_id: string; hour: Date }>(
+    'rollups-take-due',
+  )`
+      delete from rollups_due d using (
+        select location_id, monitor_id, hour from rollups_due
+        order by location_id, monitor_id, hour limit ${limit} for update skip locked) o
+      where d.location_id = o.location_id and d.monitor_id = o.monitor_id and d.hour = o.hour
+      returning d.location_id, d.monitor_id, d.hour`)
   if (due.length === 0) return 0
-  await compute(
-    tx,
+  await tx.query(compute, [
     due.map((one) => one.location_id),
     due.map((one) => one.monitor_id),
     due.map((one) => one.hour),
-  )
+  ])
   return due.length
 }

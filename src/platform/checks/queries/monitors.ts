@@ -1,6 +1,7 @@
 // Statements on monitors. Definitions are encrypted before they come here.
 import type { CheckType } from '../../../monitors/definitions.ts'
-import { statement, type Connection } from '../../../database/statement.ts'
+import { raw, sql } from '../../../database/sql.ts'
+import type { Queryable } from '../../../database/database.ts'
 
 /** A monitor that is not deleted. */
 export interface MonitorRow {
@@ -52,16 +53,13 @@ const LISTED = `from monitors
      and ($6::text is null or name = $6::text)
      and ($7::uuid[] is null or id = any ($7::uuid[]))`
 
-const list = statement<[...FilterValues, limit: number, offset: number], MonitorRow>(
-  'monitors-list',
-  `select ${COLUMNS} ${LISTED}
+const list = {
+  name: 'monitors-list',
+  text: `select ${COLUMNS} ${LISTED}
    order by created_at desc, id desc limit $8::int offset $9::bigint`,
-)
+}
 
-const countListed = statement<FilterValues, { count: number }>(
-  'monitors-list-count',
-  `select count(*)::int as count ${LISTED}`,
-)
+const countListed = { name: 'monitors-list-count', text: `select count(*)::int as count ${LISTED}` }
 
 function valuesOf(
   accountId: string,
@@ -72,58 +70,59 @@ function valuesOf(
 
 /** Monitors of an account, newest first. */
 export function listMonitors(
-  connection: Connection,
+  connection: Queryable,
   ask: { accountId: string; limit: number; offset: number; filters: MonitorFilters },
 ): Promise<MonitorRow[]> {
   const { accountId, limit, offset, filters } = ask
-  return list(connection, ...valuesOf(accountId, filters), limit, offset)
+  return connection.query<MonitorRow>(list, [...valuesOf(accountId, filters), limit, offset])
 }
 
 /** How many monitors of an account pass the filters. */
 export async function countListedMonitors(
-  connection: Connection,
+  connection: Queryable,
   accountId: string,
   filters: MonitorFilters,
 ): Promise<number> {
-  return (await countListed(connection, ...valuesOf(accountId, filters)))[0]?.count ?? 0
+  return (
+    (await connection.query<{ count: number }>(countListed, valuesOf(accountId, filters)))[0]
+      ?.count ?? 0
+  )
 }
-
-const read = statement<[string, string], MonitorRow>(
-  'monitor-read',
-  `select ${COLUMNS} from monitors where id = $1 and account_id = $2 and deleted_at is null`,
-)
 
 /** A monitor of the account. */
 export async function readMonitor(
-  connection: Connection,
+  connection: Queryable,
   accountId: string,
   id: string,
 ): Promise<MonitorRow | undefined> {
-  return (await read(connection, id, accountId))[0]
+  const rows = await connection.query(sql<MonitorRow>('monitor-read')`
+      select ${raw(COLUMNS)} from monitors where id = ${id} and account_id = ${accountId} and deleted_at is null`)
+  return rows[0]
 }
 
 /** Monitors of groups. */
-export const monitorsOfGroups = statement<[groupIds: number[]], MonitorRow>(
-  'monitors-of-groups',
-  `select ${COLUMNS} from monitors
-   where group_id = any ($1::bigint[]) and deleted_at is null order by id`,
-)
+export function monitorsOfGroups(connection: Queryable, groupIds: number[]): Promise<MonitorRow[]> {
+  return connection.query(sql<MonitorRow>('monitors-of-groups')`
+    select ${raw(COLUMNS)} from monitors
+    where group_id = any (${groupIds}::bigint[]) and deleted_at is null order by id`)
+}
 
 /** Monitors that came from the file of this name. */
-export const monitorsOfFile = statement<[accountId: string, fileName: string], MonitorRow>(
-  'monitors-of-file',
-  `select ${COLUMNS} from monitors
-   where account_id = $1 and file_name = $2 and deleted_at is null order by file_key`,
-)
-
-const count = statement<[string], { count: number }>(
-  'monitors-count',
-  'select count(*)::int as count from monitors where account_id = $1 and deleted_at is null',
-)
+export function monitorsOfFile(
+  connection: Queryable,
+  accountId: string,
+  fileName: string,
+): Promise<MonitorRow[]> {
+  return connection.query(sql<MonitorRow>('monitors-of-file')`
+    select ${raw(COLUMNS)} from monitors
+    where account_id = ${accountId} and file_name = ${fileName} and deleted_at is null order by file_key`)
+}
 
 /** How many monitors the account has. */
-export async function countMonitors(connection: Connection, accountId: string): Promise<number> {
-  return (await count(connection, accountId))[0]?.count ?? 0
+export async function countMonitors(connection: Queryable, accountId: string): Promise<number> {
+  const [row] = await connection.query(sql<{ count: number }>('monitors-count')`
+      select count(*)::int as count from monitors where account_id = ${accountId} and deleted_at is null`)
+  return row?.count ?? 0
 }
 
 /** Fields of a monitor. */
@@ -144,56 +143,49 @@ export interface MonitorFields {
   fileKey: string | null
 }
 
-const write = statement<[string, string], { id: string }>(
-  'monitors-write',
-  `insert into monitors (id, account_id, check_type, name, activated, muted, tags, group_id,
-     definition, effective, location_ids, bundle, file_name, file_key)
-   select x.id, $1, x."checkType", x.name, x.activated, x.muted, x.tags, x."groupId",
-     x.definition, x.effective, x."locationIds", decode(x.bundle, 'hex'), x."fileName", x."fileKey"
-   from jsonb_to_recordset($2::jsonb) as x (id uuid, "checkType" text, name text,
-     activated boolean, muted boolean, tags text[], "groupId" bigint, definition text,
-     effective text, "locationIds" uuid[], bundle text, "fileName" text, "fileKey" text)
-   on conflict (id) do update set name = excluded.name, activated = excluded.activated,
-     muted = excluded.muted, tags = excluded.tags, group_id = excluded.group_id,
-     definition = excluded.definition, effective = excluded.effective,
-     location_ids = excluded.location_ids, bundle = excluded.bundle,
-     former_bundle = case when monitors.bundle is distinct from excluded.bundle
-       then monitors.bundle else monitors.former_bundle end,
-     former_bundle_at = case when monitors.bundle is distinct from excluded.bundle
-       then clock_timestamp() else monitors.former_bundle_at end, file_name = excluded.file_name,
-     file_key = excluded.file_key, updated_at = clock_timestamp()
-   returning id`,
-)
-
 const MONITORS_AT_ONCE = 1_000
 
 /** Adds monitors, or replaces those that are there; all of them belong to the account, or are new. */
 export async function writeMonitors(
-  tx: Connection,
+  tx: Queryable,
   accountId: string,
   monitors: readonly MonitorFields[],
 ): Promise<void> {
   for (let start = 0; start < monitors.length; start += MONITORS_AT_ONCE) {
     const some = monitors.slice(start, start + MONITORS_AT_ONCE)
-    await write(tx, accountId, JSON.stringify(some))
+    await tx.query(sql('monitors-write')`
+        insert into monitors (id, account_id, check_type, name, activated, muted, tags, group_id,
+          definition, effective, location_ids, bundle, file_name, file_key)
+        select x.id, ${accountId}, x."checkType", x.name, x.activated, x.muted, x.tags, x."groupId",
+          x.definition, x.effective, x."locationIds", decode(x.bundle, 'hex'), x."fileName", x."fileKey"
+        from jsonb_to_recordset(${JSON.stringify(some)}::jsonb) as x (id uuid, "checkType" text, name text,
+          activated boolean, muted boolean, tags text[], "groupId" bigint, definition text,
+          effective text, "locationIds" uuid[], bundle text, "fileName" text, "fileKey" text)
+        on conflict (id) do update set name = excluded.name, activated = excluded.activated,
+          muted = excluded.muted, tags = excluded.tags, group_id = excluded.group_id,
+          definition = excluded.definition, effective = excluded.effective,
+          location_ids = excluded.location_ids, bundle = excluded.bundle,
+          former_bundle = case when monitors.bundle is distinct from excluded.bundle
+            then monitors.bundle else monitors.former_bundle end,
+          former_bundle_at = case when monitors.bundle is distinct from excluded.bundle
+            then clock_timestamp() else monitors.former_bundle_at end, file_name = excluded.file_name,
+          file_key = excluded.file_key, updated_at = clock_timestamp()
+        returning id`)
   }
 }
-
-const remove = statement<[string, string[]], { id: string }>(
-  'monitors-delete',
-  `update monitors set deleted_at = clock_timestamp(), group_id = null,
-     definition = '', effective = '', location_ids = '{}'
-   where account_id = $1 and id = any ($2::uuid[]) and deleted_at is null returning id`,
-)
 
 /**
  * Deletes monitors, their definitions with the secrets in them included, and answers with the ids of
  * those that were there. Their results stay until retention drops them.
  */
 export async function deleteMonitors(
-  tx: Connection,
+  tx: Queryable,
   accountId: string,
   ids: readonly string[],
 ): Promise<string[]> {
-  return (await remove(tx, accountId, [...ids])).map((row) => row.id)
+  const rows = await tx.query(sql<{ id: string }>('monitors-delete')`
+      update monitors set deleted_at = clock_timestamp(), group_id = null,
+        definition = '', effective = '', location_ids = '{}'
+      where account_id = ${accountId} and id = any (${[...ids]}::uuid[]) and deleted_at is null returning id`)
+  return rows.map((row) => row.id)
 }

@@ -2,7 +2,8 @@
 // which the expected slots of any past span follow.
 import { slotAtOrAfter, slotAtOrBefore, type Slots } from '../../../contract/timetable.ts'
 import { AGENTS_CHANNEL } from '../../agents/queries/agents.ts'
-import { statement, type Connection } from '../../../database/statement.ts'
+import { raw, sql } from '../../../database/sql.ts'
+import type { Queryable } from '../../../database/database.ts'
 
 /** A location in which a monitor is to run. */
 export interface WantedPlacement {
@@ -50,25 +51,22 @@ interface Changes {
 
 const PLACEMENTS_AT_ONCE = 5_000
 
-const readCurrent = statement<[string[]], PlacementRow>(
-  'placements-current',
-  `select location_id, monitor_id, needs, every_ms, offset_ms, from_ms, until_ms
-   from placements where monitor_id = any ($1::uuid[])`,
-)
-
 /**
  * Makes `wanted` the locations of each monitor from `nowMs` on, and notifies their agents. Placements get the
  * next revision of their location, even where only the definition changed. No slot is expected before agents
  * can have received the change. The transaction must hold the account (`lockAccount`).
  */
 export async function place(
-  tx: Connection,
+  tx: Queryable,
   ask: { accountId: string; nowMs: number; monitors: readonly Placing[] },
 ): Promise<void> {
   const { accountId, monitors } = ask
   if (monitors.length === 0) return
   const ids = monitors.map((one) => one.monitorId)
-  const current = Map.groupBy(await readCurrent(tx, ids), (row) => row.monitor_id)
+  const rows = await tx.query(sql<PlacementRow>('placements-current')`
+      select location_id, monitor_id, needs, every_ms, offset_ms, from_ms, until_ms
+      from placements where monitor_id = any (${ids}::uuid[])`)
+  const current = Map.groupBy(rows, (row) => row.monitor_id)
   const changes: Changes = { placements: [], closed: [], opened: [] }
   // Slots are whole milliseconds: one that lies before now has passed.
   const nowMs = Math.ceil(ask.nowMs)
@@ -142,83 +140,63 @@ function settle(
   }
 }
 
-const lockLocations = statement<[string, string[]], { id: string }>(
-  'locations-lock',
-  `select id from private_locations where account_id = $1 and id = any ($2::uuid[])
-   order by id for no key update`,
-)
-
-const raise = statement<[string[]], { id: string; revision: number }>(
-  'locations-raise',
-  `update private_locations set revision = revision + 1 where id = any ($1::uuid[])
-   returning id, revision, pg_notify('${AGENTS_CHANNEL}', id::text)::text as told`,
-)
-
 /**
  * Locks locations for the rest of the transaction in the order of their ids, raises their revisions, and
  * notifies their agents at the commit. Returns the new revisions of the account's own locations.
  */
 export async function raiseRevisions(
-  tx: Connection,
+  tx: Queryable,
   accountId: string,
   locationIds: readonly string[],
 ): Promise<Map<string, number>> {
   if (locationIds.length === 0) return new Map()
-  const locked = await lockLocations(tx, accountId, [...locationIds])
-  const raised = await raise(
-    tx,
-    locked.map((row) => row.id),
-  )
+  const locked = await tx.query(sql<{ id: string }>('locations-lock')`
+      select id from private_locations where account_id = ${accountId} and id = any (${[...locationIds]}::uuid[])
+      order by id for no key update`)
+  const raised = await tx.query(sql<{ id: string; revision: number }>('locations-raise')`
+      update private_locations set revision = revision + 1 where id = any (${locked.map((row) => row.id)}::uuid[])
+      returning id, revision, pg_notify('${raw(AGENTS_CHANNEL)}', id::text)::text as told`)
   return new Map(raised.map((row) => [row.id, row.revision]))
 }
 
 const COLUMNS = `"locationId" uuid, "monitorId" uuid, revision bigint, needs text[],
   "everyMs" bigint, "offsetMs" bigint, "fromMs" bigint, "untilMs" bigint`
 
-const writePlacements = statement<[string], never>(
-  'placements-write',
-  `insert into placements
-     (location_id, monitor_id, revision, needs, every_ms, offset_ms, from_ms, until_ms)
-   select x."locationId", x."monitorId", x.revision, x.needs, x."everyMs", x."offsetMs",
-     x."fromMs", x."untilMs"
-   from jsonb_to_recordset($1::jsonb) as x (${COLUMNS})
-   on conflict (location_id, monitor_id) do update set revision = excluded.revision,
-     needs = excluded.needs, every_ms = excluded.every_ms, offset_ms = excluded.offset_ms,
-     from_ms = excluded.from_ms, until_ms = excluded.until_ms`,
-)
-
-// An era that would be empty is deleted.
-const closeEras = statement<[string], never>(
-  'expectations-close',
-  `with closing as (
-     select * from jsonb_to_recordset($1::jsonb)
-       as x ("locationId" uuid, "monitorId" uuid, "atMs" bigint)
-   ), gone as (
-     delete from expectations e using closing c
-     where e.location_id = c."locationId" and e.monitor_id = c."monitorId"
-       and e.until_ms is null and e.from_ms >= c."atMs"
-   )
-   update expectations e set until_ms = c."atMs" from closing c
-   where e.location_id = c."locationId" and e.monitor_id = c."monitorId"
-     and e.until_ms is null and e.from_ms < c."atMs"`,
-)
-
-const openEras = statement<[string], never>(
-  'expectations-open',
-  `insert into expectations (location_id, monitor_id, from_ms, every_ms, offset_ms)
-   select x."locationId", x."monitorId", x."fromMs", x."everyMs", x."offsetMs"
-   from jsonb_to_recordset($1::jsonb) as x (${COLUMNS})`,
-)
-
 async function write(
-  tx: Connection,
+  tx: Queryable,
   { placements, closed, opened }: Changes,
   revisions: ReadonlyMap<string, number>,
 ): Promise<void> {
   const stamped = placements.map((one) => ({ ...one, revision: revisions.get(one.locationId) }))
-  for (const some of parts(stamped)) await writePlacements(tx, JSON.stringify(some))
-  for (const some of parts(closed)) await closeEras(tx, JSON.stringify(some))
-  for (const some of parts(opened)) await openEras(tx, JSON.stringify(some))
+  for (const some of parts(stamped))
+    await tx.query(sql('placements-write')`
+      insert into placements
+        (location_id, monitor_id, revision, needs, every_ms, offset_ms, from_ms, until_ms)
+      select x."locationId", x."monitorId", x.revision, x.needs, x."everyMs", x."offsetMs",
+        x."fromMs", x."untilMs"
+      from jsonb_to_recordset(${JSON.stringify(some)}::jsonb) as x (${raw(COLUMNS)})
+      on conflict (location_id, monitor_id) do update set revision = excluded.revision,
+        needs = excluded.needs, every_ms = excluded.every_ms, offset_ms = excluded.offset_ms,
+        from_ms = excluded.from_ms, until_ms = excluded.until_ms`)
+  for (const some of parts(closed))
+    // An era that would be empty is deleted.
+    await tx.query(sql('expectations-close')`
+      with closing as (
+        select * from jsonb_to_recordset(${JSON.stringify(some)}::jsonb)
+          as x ("locationId" uuid, "monitorId" uuid, "atMs" bigint)
+      ), gone as (
+        delete from expectations e using closing c
+        where e.location_id = c."locationId" and e.monitor_id = c."monitorId"
+          and e.until_ms is null and e.from_ms >= c."atMs"
+      )
+      update expectations e set until_ms = c."atMs" from closing c
+      where e.location_id = c."locationId" and e.monitor_id = c."monitorId"
+        and e.until_ms is null and e.from_ms < c."atMs"`)
+  for (const some of parts(opened))
+    await tx.query(sql('expectations-open')`
+      insert into expectations (location_id, monitor_id, from_ms, every_ms, offset_ms)
+      select x."locationId", x."monitorId", x."fromMs", x."everyMs", x."offsetMs"
+      from jsonb_to_recordset(${JSON.stringify(some)}::jsonb) as x (${raw(COLUMNS)})`)
 }
 
 function* parts<T>(all: readonly T[]): Generator<T[]> {

@@ -1,6 +1,6 @@
 // Fixed windows in which requests are counted, shared by all processes of the platform.
-import type { Database } from '../../../database/database.ts'
-import { statement } from '../../../database/statement.ts'
+import type { Database, Queryable } from '../../../database/database.ts'
+import { sql } from '../../../database/sql.ts'
 
 /** Permits ahead are returned within this time, far longer than needed, so that a stall does no harm. */
 const RETURN_MS_MAX = 1_000
@@ -53,9 +53,9 @@ const FROM_NEW = granted('$2::int')
 const FROM_KEPT = granted('greatest(0, $2::int - w.used)')
 
 // The window is the database's: processes with different clocks still share it.
-const take = statement<[string, number, number, number, number], Row>(
-  'rate-window-take',
-  `with clock as (
+const take = {
+  name: 'rate-window-take',
+  text: `with clock as (
      select floor(extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms,
        $3::bigint * 1000 as window_ms
    ), span as (select now_ms - now_ms % window_ms as starts_ms, now_ms, window_ms from clock)
@@ -75,14 +75,14 @@ const take = statement<[string, number, number, number, number], Row>(
        else w.returns_by_ms end
    returning granted, used, starts_ms, (ends_ms - (select now_ms from span))::int as left_ms,
      greatest(0, returns_by_ms - (select now_ms from span))::int as returns_ms`,
-)
+}
 
 /** Acquires permits of a window. Over all processes they never exceed `limit`. */
 async function acquirePermits(
-  connection: Parameters<typeof take>[0],
+  connection: Queryable,
   { scope, limit, windowS, wanted, ahead }: PermitRequest,
 ): Promise<Grant> {
-  const [row] = await take(connection, scope, limit, windowS, wanted, ahead)
+  const [row] = await connection.query<Row>(take, [scope, limit, windowS, wanted, ahead])
   if (row === undefined) throw new Error('the window gave no answer')
   return {
     granted: row.granted,
@@ -93,28 +93,21 @@ async function acquirePermits(
   }
 }
 
-const giveBack = statement<[string, number, number], Record<string, unknown>>(
-  'rate-window-return',
-  'update rate_windows set used = used - $3 where scope = $1 and starts_ms = $2',
-)
-
 /** Returns permits that were not used; does nothing once their window has ended. */
 async function returnPermits(
-  connection: Parameters<typeof giveBack>[0],
+  connection: Queryable,
   { scope, startsMs, unused }: { scope: string; startsMs: number; unused: number },
 ): Promise<void> {
-  await giveBack(connection, scope, startsMs, unused)
+  await connection.query(sql('rate-window-return')`
+    update rate_windows set used = used - ${unused}
+    where scope = ${scope} and starts_ms = ${startsMs}`)
 }
 
-const sweep = statement<[], Record<string, unknown>>(
-  'rate-windows-sweep',
-  `delete from rate_windows
-   where ends_ms < extract(epoch from clock_timestamp()) * 1000 - 3600000`,
-)
-
 /** Drops windows that ended more than an hour ago. */
-async function sweepWindows(connection: Parameters<typeof sweep>[0]): Promise<void> {
-  await sweep(connection)
+async function sweepWindows(connection: Queryable): Promise<void> {
+  await connection.query(sql('rate-windows-sweep')`
+      delete from rate_windows
+      where ends_ms < extract(epoch from clock_timestamp()) * 1000 - 3600000`)
 }
 
 const SWEEP_MS = 600_000

@@ -1,5 +1,6 @@
 // Statements on private locations. The URL of the proxy is passed encrypted.
-import { statement, type Connection } from '../../../database/statement.ts'
+import { raw, sql } from '../../../database/sql.ts'
+import type { Queryable } from '../../../database/database.ts'
 
 /** SQL: whether the location `l` was reported to have no agent, and still has none. */
 export const UNATTENDED = '(l.absent_since is not null and l.absence_told_at is not null)'
@@ -44,40 +45,36 @@ const COLUMNS = `l.id, l.name, l.slug_name, l.icon, l.proxy_url, l.created_at, l
   (select max(a.last_seen_at) from agents a where a.location_id = l.id) as last_seen_at`
 
 /** Locations of an account, oldest first. */
-export const listPrivateLocations = statement<
-  [accountId: string, limit: number],
-  PrivateLocationRow
->(
-  'private-locations-list',
-  `select ${COLUMNS} from private_locations l where l.account_id = $1
-   order by l.created_at, l.id limit $2::int`,
-)
-
-const read = statement<[string, string], PrivateLocationRow>(
-  'private-location-read',
-  `select ${COLUMNS} from private_locations l where l.id = $1 and l.account_id = $2`,
-)
+export function listPrivateLocations(
+  connection: Queryable,
+  accountId: string,
+  limit: number,
+): Promise<PrivateLocationRow[]> {
+  return connection.query(sql<PrivateLocationRow>('private-locations-list')`
+    select ${raw(COLUMNS)} from private_locations l where l.account_id = ${accountId}
+    order by l.created_at, l.id limit ${limit}::int`)
+}
 
 /** A location of the account. */
 export async function readPrivateLocation(
-  connection: Connection,
+  connection: Queryable,
   accountId: string,
   id: string,
 ): Promise<PrivateLocationRow | undefined> {
-  return (await read(connection, id, accountId))[0]
+  const rows = await connection.query(sql<PrivateLocationRow>('private-location-read')`
+      select ${raw(COLUMNS)} from private_locations l where l.id = ${id} and l.account_id = ${accountId}`)
+  return rows[0]
 }
-
-const slugs = statement<[string], { id: string; slug_name: string }>(
-  'private-locations-slugs',
-  'select id, slug_name from private_locations where account_id = $1',
-)
 
 /** Slug name → id of every location of an account. */
 export async function locationIdsBySlug(
-  connection: Connection,
+  connection: Queryable,
   accountId: string,
 ): Promise<Map<string, string>> {
-  const rows = await slugs(connection, accountId)
+  const rows = await connection.query(sql<{ id: string; slug_name: string }>(
+    'private-locations-slugs',
+  )`
+      select id, slug_name from private_locations where account_id = ${accountId}`)
   return new Map(rows.map((row) => [row.slug_name, row.id]))
 }
 
@@ -90,64 +87,51 @@ export interface PrivateLocationFields {
   proxyUrl: string | null
 }
 
-const insert = statement<[string, string, string, string, string, string | null], { id: string }>(
-  'private-location-insert',
-  `insert into private_locations (id, account_id, name, slug_name, icon, proxy_url)
-   values ($1, $2, $3, $4, $5, $6) returning id`,
-)
-
 /** Adds a location. A used slug is a duplicate of `private_locations_slug_taken`. */
 export async function insertPrivateLocation(
-  tx: Connection,
+  tx: Queryable,
   { id, accountId, name, icon, proxyUrl }: PrivateLocationFields,
   slugName: string,
 ): Promise<void> {
-  await insert(tx, id, accountId, name, slugName, icon, proxyUrl)
+  await tx.query(sql('private-location-insert')`
+      insert into private_locations (id, account_id, name, slug_name, icon, proxy_url)
+      values (${id}, ${accountId}, ${name}, ${slugName}, ${icon}, ${proxyUrl}) returning id`)
 }
-
-const change = statement<[string, string, string, string, string | null], { id: string }>(
-  'private-location-change',
-  `update private_locations set name = $3, icon = $4, proxy_url = $5,
-     updated_at = clock_timestamp()
-   where id = $1 and account_id = $2 returning id`,
-)
 
 /** Replaces a location's fields; false when the account has none of that id. */
 export async function changePrivateLocation(
-  tx: Connection,
+  tx: Queryable,
   { id, accountId, name, icon, proxyUrl }: PrivateLocationFields,
 ): Promise<boolean> {
-  return (await change(tx, id, accountId, name, icon, proxyUrl)).length === 1
+  const rows = await tx.query(sql<{ id: string }>('private-location-change')`
+      update private_locations set name = ${name}, icon = ${icon}, proxy_url = ${proxyUrl},
+        updated_at = clock_timestamp()
+      where id = ${id} and account_id = ${accountId} returning id`)
+  return rows.length === 1
 }
-
-const users = statement<[string, string], { monitors: number; groups: number }>(
-  'private-location-users',
-  `select
-     (select count(*)::int from monitors where account_id = $1 and deleted_at is null
-       and location_ids @> array[$2::uuid]) as monitors,
-     (select count(*)::int from check_groups where account_id = $1
-       and location_ids @> array[$2::uuid]) as groups`,
-)
 
 /** How many monitors and groups name a location. */
 export async function usersOfLocation(
-  tx: Connection,
+  tx: Queryable,
   accountId: string,
   id: string,
 ): Promise<{ monitors: number; groups: number }> {
-  return (await users(tx, accountId, id))[0] ?? { monitors: 0, groups: 0 }
+  const [row] = await tx.query(sql<{ monitors: number; groups: number }>('private-location-users')`
+      select
+        (select count(*)::int from monitors where account_id = ${accountId} and deleted_at is null
+          and location_ids @> array[${id}::uuid]) as monitors,
+        (select count(*)::int from check_groups where account_id = ${accountId}
+          and location_ids @> array[${id}::uuid]) as groups`)
+  return row ?? { monitors: 0, groups: 0 }
 }
-
-const remove = statement<[string, string], { id: string }>(
-  'private-location-delete',
-  'delete from private_locations where id = $1 and account_id = $2 returning id',
-)
 
 /** Deletes a location with its keys and agents; false when the account has none of that id. */
 export async function deletePrivateLocation(
-  tx: Connection,
+  tx: Queryable,
   accountId: string,
   id: string,
 ): Promise<boolean> {
-  return (await remove(tx, id, accountId)).length === 1
+  const rows = await tx.query(sql<{ id: string }>('private-location-delete')`
+      delete from private_locations where id = ${id} and account_id = ${accountId} returning id`)
+  return rows.length === 1
 }

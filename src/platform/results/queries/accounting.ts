@@ -2,7 +2,8 @@
 // are counted separately, so that their equality is a proof.
 import { VERDICTS, type Verdict } from '../../../contract/result.ts'
 import { slotMsSql, slotsBetweenSql } from '../../../database/expected-slots.ts'
-import { statement, type Connection } from '../../../database/statement.ts'
+import { sql } from '../../../database/sql.ts'
+import type { Queryable } from '../../../database/database.ts'
 
 /** The span that is accounted for. Instants in milliseconds. */
 export interface SweptSpan {
@@ -15,25 +16,18 @@ export interface SweptSpan {
   recordedTotal: number
 }
 
-const readSpan = statement<[], SweptSpan>(
-  'accounting-span',
-  `select kept_from_ms as "keptFromMs", swept_until_ms as "sweptUntilMs",
-     expected_total as "expectedTotal", recorded_total as "recordedTotal" from accounting`,
-)
-
 /** The span that is accounted for; undefined before the first sweep. */
-export async function readSweptSpan(connection: Connection): Promise<SweptSpan | undefined> {
-  return (await readSpan(connection))[0]
+export async function readSweptSpan(connection: Queryable): Promise<SweptSpan | undefined> {
+  const rows = await connection.query(sql<SweptSpan>('accounting-span')`
+      select kept_from_ms as "keptFromMs", swept_until_ms as "sweptUntilMs",
+        expected_total as "expectedTotal", recorded_total as "recordedTotal" from accounting`)
+  return rows[0]
 }
 
-const endAccountBefore = statement<[number], never>(
-  'accounting-keep-from',
-  `update accounting set kept_from_ms = greatest(kept_from_ms, $1::bigint)`,
-)
-
 /** Ends the account of slots before the instant, whose rows are about to be dropped. */
-export async function forgetSlotsBefore(connection: Connection, instantMs: number): Promise<void> {
-  await endAccountBefore(connection, instantMs)
+export async function forgetSlotsBefore(connection: Queryable, instantMs: number): Promise<void> {
+  await connection.query(sql('accounting-keep-from')`
+      update accounting set kept_from_ms = greatest(kept_from_ms, ${instantMs}::bigint)`)
 }
 
 /** The account of one location. */
@@ -58,12 +52,9 @@ export interface Account {
   locations: LocationAccount[]
 }
 
-const countExpected = statement<
-  [number, number, number, string | null],
-  { locationId: string; slugName: string; expected: number }
->(
-  'accounting-expected',
-  `select l.id as "locationId", l.slug_name as "slugName", coalesce(sum(n.slots), 0)::bigint as expected
+const countExpected = {
+  name: 'accounting-expected',
+  text: `select l.id as "locationId", l.slug_name as "slugName", coalesce(sum(n.slots), 0)::bigint as expected
    from private_locations l
    left join expectations e on e.location_id = l.id and e.opened_ms < $3::bigint
      and e.from_ms < $2::bigint and (e.until_ms is null or e.until_ms > $1::bigint)
@@ -72,21 +63,11 @@ const countExpected = statement<
    left join lateral (select ${slotsBetweenSql('e', 'w.from_ms', 'w.to_ms')} as slots) n on true
    where $4::uuid is null or l.account_id = $4::uuid
    group by l.id, l.slug_name order by l.slug_name, l.id`,
-)
+}
 
-const countRows = statement<
-  [number, number, number, string | null],
-  {
-    locationId: string
-    verdict: Verdict
-    reason: string | null
-    recorded: number
-    unexpected: number
-  }
->(
-  'accounting-recorded',
-  // An era that was opened after the sweep is not accounted for yet; its first row may exist.
-  `select r.location_id as "locationId", r.verdict, r.missed_reason as reason,
+const countRows = {
+  name: 'accounting-recorded',
+  text: `select r.location_id as "locationId", r.verdict, r.missed_reason as reason,
      count(*) filter (where e.opened_ms < $3::bigint) as recorded,
      count(*) filter (where e.opened_ms is null) as unexpected
    from results r
@@ -97,14 +78,14 @@ const countRows = statement<
      and r.slot < to_timestamp($2::bigint / 1000::float8)
      and ($4::uuid is null or r.account_id = $4::uuid)
    group by 1, 2, 3`,
-)
+}
 
 /**
  * The account of every location, or of those of one account, for the part of [fromMs, toMs) that was swept and
  * is retained. Needs a transaction of isolation `repeatable read`, so that both counts see the same rows.
  */
 export async function accountOf(
-  tx: Connection,
+  tx: Queryable,
   ask: { fromMs: number; toMs: number; accountId?: string },
 ): Promise<Account> {
   const span = await readSweptSpan(tx)
@@ -112,9 +93,20 @@ export async function accountOf(
   const toMs = Math.max(fromMs, Math.min(ask.toMs, span?.sweptUntilMs ?? 0))
   const accountId = ask.accountId ?? null
   const values = [fromMs, toMs, span?.sweptUntilMs ?? 0, accountId] as const
-  const locations = (await countExpected(tx, ...values)).map((row) => emptyAccount(row))
+  const locations = (
+    await tx.query<{ locationId: string; slugName: string; expected: number }>(
+      countExpected,
+      values,
+    )
+  ).map((row) => emptyAccount(row))
   const byId = new Map(locations.map((one) => [one.locationId, one]))
-  for (const row of await countRows(tx, ...values)) {
+  for (const row of await tx.query<{
+    locationId: string
+    verdict: Verdict
+    reason: string | null
+    recorded: number
+    unexpected: number
+  }>(countRows, values)) {
     const location = byId.get(row.locationId)
     // A deleted location has no expected slots any more.
     if (location === undefined) continue

@@ -4,7 +4,8 @@ import type { CheckType } from '../../../monitors/definitions.ts'
 import type { MissedReason, OwnVerdict, TargetVerdict, Verdict } from '../../../contract/result.ts'
 import { RUN_BOUNDS } from '../../../contract/api/run.ts'
 import { UNATTENDED } from '../../private-locations/queries/locations.ts'
-import { statement, type Connection } from '../../../database/statement.ts'
+import { raw, sql } from '../../../database/sql.ts'
+import type { Queryable } from '../../../database/database.ts'
 
 /** A row of `results` as it is listed. */
 export interface ResultRow {
@@ -44,37 +45,23 @@ export interface ResultsAsk {
   after: Place | undefined
 }
 
-type PageValues = [
-  monitorId: string,
-  accountId: string,
-  from: Date,
-  to: Date,
-  location: string | null,
-  verdicts: readonly string[] | null,
-  afterSlot: string,
-  afterLocation: string,
-  limit: number,
-  offset: number,
-]
-
-const page = statement<PageValues, ResultRow>(
-  'check-results-page',
-  `select ${ROW} from results r left join private_locations l on l.id = r.location_id
+const page = {
+  name: 'check-results-page',
+  text: `select ${ROW} from results r left join private_locations l on l.id = r.location_id
    where r.monitor_id = $1 and r.account_id = $2 and r.slot >= $3::timestamptz
      and r.slot < $4::timestamptz and r.slot <= $7::timestamptz
      and ($5::text is null or l.slug_name = $5::text)
      and ($6::text[] is null or r.verdict = any ($6::text[]))
      and (r.slot, r.location_id) < ($7::timestamptz, $8::uuid)
    order by r.slot desc, r.location_id desc limit $9::int offset $10::bigint`,
-)
+}
 
 /**
  * At most `limit` results of a monitor after a place, newest first by (slot, location). This is the order of
  * the key, so rows inserted meanwhile neither repeat nor skip others.
  */
-export async function listResults(connection: Connection, ask: ResultsAsk): Promise<ResultRow[]> {
-  return page(
-    connection,
+export async function listResults(connection: Queryable, ask: ResultsAsk): Promise<ResultRow[]> {
+  return connection.query<ResultRow>(page, [
     ask.monitorId,
     ask.accountId,
     new Date(ask.fromMs),
@@ -84,7 +71,7 @@ export async function listResults(connection: Connection, ask: ResultsAsk): Prom
     ...startOf(ask.after),
     ask.limit,
     ask.offset,
-  )
+  ])
 }
 
 /** The stored details of a result in addition to its numbers, as results/intake.ts wrote them. */
@@ -104,22 +91,18 @@ export interface DetailedResultRow extends ResultRow {
 
 const { artifactAwaitedMs } = RUN_BOUNDS
 
-const ofSlot = statement<[string, string, Date], DetailedResultRow>(
-  'check-results-slot',
-  `select ${ROW}, r.detail,
-     r.received_at < clock_timestamp() - interval '${artifactAwaitedMs} milliseconds' as "filesOverdue"
-   from results r left join private_locations l on l.id = r.location_id
-   where r.monitor_id = $1 and r.account_id = $2 and r.slot = $3`,
-)
-
 /** The results of a monitor's slot, one for each location. */
 export async function readResultsOfSlot(
-  connection: Connection,
+  connection: Queryable,
   accountId: string,
   monitorId: string,
   slotMs: number,
 ): Promise<DetailedResultRow[]> {
-  return ofSlot(connection, monitorId, accountId, new Date(slotMs))
+  return connection.query(sql<DetailedResultRow>('check-results-slot')`
+      select ${raw(ROW)}, r.detail,
+        r.received_at < clock_timestamp() - interval '${raw(artifactAwaitedMs)} milliseconds' as "filesOverdue"
+      from results r left join private_locations l on l.id = r.location_id
+      where r.monitor_id = ${monitorId} and r.account_id = ${accountId} and r.slot = ${new Date(slotMs)}`)
 }
 
 /** A monitor and its state in each of its locations. */
@@ -215,41 +198,39 @@ const STATUS = `select m.id, m.name, m.check_type as "checkType", m.activated,
       left join lateral (${SILENCE}) q on true
       where p.monitor_id = m.id and p.until_ms is null), '[]') as locations`
 
-const one = statement<[string, string], StatusRow>(
-  'check-status',
-  `${STATUS} from monitors m where m.id = $1 and m.account_id = $2 and m.deleted_at is null`,
-)
-
 /** The state of a monitor; undefined when the account has none of that id. */
 export async function readStatus(
-  connection: Connection,
+  connection: Queryable,
   accountId: string,
   id: string,
 ): Promise<StatusRow | undefined> {
-  return (await one(connection, id, accountId))[0]
+  const rows = await connection.query(sql<StatusRow>('check-status')`
+      ${raw(STATUS)} from monitors m where m.id = ${id} and m.account_id = ${accountId} and m.deleted_at is null`)
+  return rows[0]
 }
 
-const statuses = statement<[string, string, string, number], StatusRow & { createdUs: string }>(
-  'check-statuses-page',
-  `${STATUS}, (extract(epoch from m.created_at) * 1000000)::bigint::text as "createdUs"
+const statuses = {
+  name: 'check-statuses-page',
+  text: `${STATUS}, (extract(epoch from m.created_at) * 1000000)::bigint::text as "createdUs"
    from (select * from monitors
      where account_id = $1 and deleted_at is null and (created_at, id) < ($2::timestamptz, $3::uuid)
      order by created_at desc, id desc limit $4) m
    order by m.created_at desc, m.id desc`,
-)
+}
 
 const STATUSES_AT_ONCE = 500
 
 /** The states of all monitors of an account, newest monitors first; read in bounded parts. */
-export async function listStatuses(
-  connection: Connection,
-  accountId: string,
-): Promise<StatusRow[]> {
+export async function listStatuses(connection: Queryable, accountId: string): Promise<StatusRow[]> {
   const all: StatusRow[] = []
   let after: Place | undefined
   let found: (StatusRow & { createdUs: string })[]
   do {
-    found = await statuses(connection, accountId, ...startOf(after), STATUSES_AT_ONCE)
+    found = await connection.query<StatusRow & { createdUs: string }>(statuses, [
+      accountId,
+      ...startOf(after),
+      STATUSES_AT_ONCE,
+    ])
     all.push(...found)
     const last = found.at(-1)
     if (last !== undefined) after = { createdUs: BigInt(last.createdUs), id: last.id }

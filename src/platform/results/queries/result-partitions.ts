@@ -1,7 +1,7 @@
 // The partitions of `results`, one for each day (UTC): made ahead of time, and dropped as a whole, which
 // costs nothing, when retention ends.
-import type { Database } from '../../../database/database.ts'
-import { statement, type Connection } from '../../../database/statement.ts'
+import type { Database, Queryable } from '../../../database/database.ts'
+import { sql } from '../../../database/sql.ts'
 
 const DAY_MS = 86_400_000
 /** Key of the advisory lock for changing partitions; an otherwise unused constant. */
@@ -19,16 +19,18 @@ export function partitionName(dayMs: number): string {
   return `results_${new Date(dayMs).toISOString().slice(0, 10).replaceAll('-', '')}`
 }
 
-const list = statement<[], { name: string; isPending: boolean }>(
-  'result-partitions',
-  `select c.relname as name, i.inhdetachpending as "isPending"
+const list = {
+  name: 'result-partitions',
+  text: `select c.relname as name, i.inhdetachpending as "isPending"
    from pg_inherits i join pg_class c on c.oid = i.inhrelid
    where i.inhparent = 'results'::regclass order by c.relname`,
-)
+}
 
 /** Starts of the days that have a partition, oldest first. */
-export async function partitionDays(connection: Connection): Promise<number[]> {
-  return (await list(connection)).map(({ name }) => dayOf(name))
+export async function partitionDays(connection: Queryable): Promise<number[]> {
+  return (await connection.query<{ name: string; isPending: boolean }>(list)).map(({ name }) =>
+    dayOf(name),
+  )
 }
 
 function dayOf(name: string): number {
@@ -47,7 +49,7 @@ export async function ensurePartitions(
 ): Promise<number[]> {
   const wanted: number[] = []
   for (let day = startOfDay(fromMs); day <= toMs; day += DAY_MS) wanted.push(day)
-  const missing = async (connection: Connection) => {
+  const missing = async (connection: Queryable) => {
     const there = new Set(await partitionDays(connection))
     return wanted.filter((day) => !there.has(day))
   }
@@ -72,7 +74,9 @@ function partitionSql(day: number): string {
  * dropped now, because a long statement reads it, is dropped the next time.
  */
 export async function dropPartitions(database: Database, beforeMs: number): Promise<number> {
-  const old = (await list(database)).filter(({ name }) => dayOf(name) + DAY_MS <= beforeMs)
+  const old = (await database.query<{ name: string; isPending: boolean }>(list)).filter(
+    ({ name }) => dayOf(name) + DAY_MS <= beforeMs,
+  )
   for (const { name, isPending } of old) {
     // Not in a transaction: PostgreSQL uses two of its own for detaching concurrently.
     const how = isPending ? 'finalize' : 'concurrently'
@@ -82,17 +86,13 @@ export async function dropPartitions(database: Database, beforeMs: number): Prom
   return old.length
 }
 
-const loose = statement<[], { name: string }>(
-  'result-partitions-detached',
-  `select c.relname as name from pg_class c
-   where c.relkind = 'r' and c.relname ~ '^results_[0-9]{8}$' and c.relnamespace = (
-       select relnamespace from pg_class where oid = 'results'::regclass)
-     and not exists (select from pg_inherits i where i.inhrelid = c.oid)`,
-)
-
 /** Partitions that were detached and not dropped, perhaps by a process that died in between. */
 async function detached(database: Database, beforeMs: number): Promise<string[]> {
-  const rows = await loose(database)
+  const rows = await database.query(sql<{ name: string }>('result-partitions-detached')`
+      select c.relname as name from pg_class c
+      where c.relkind = 'r' and c.relname ~ '^results_[0-9]{8}$' and c.relnamespace = (
+          select relnamespace from pg_class where oid = 'results'::regclass)
+        and not exists (select from pg_inherits i where i.inhrelid = c.oid)`)
   return rows.map(({ name }) => name).filter((name) => dayOf(name) + DAY_MS <= beforeMs)
 }
 

@@ -1,5 +1,6 @@
 // Statements that record results: one row for each slot, the first real result wins.
-import { statement, type Connection } from '../../../database/statement.ts'
+import { sql } from '../../../database/sql.ts'
+import type { Queryable } from '../../../database/database.ts'
 
 /** Results to be recorded, column by column, in the order of a batch. */
 export interface ResultColumns {
@@ -23,17 +24,9 @@ const ERA = `from expectations e
     and e.from_ms <= g.slot_ms and (e.until_ms is null or g.slot_ms < e.until_ms)
     and (g.slot_ms - e.offset_ms) % e.every_ms = 0`
 
-type Insert = readonly [
-  locationId: string,
-  accountId: string,
-  agentId: string,
-  count: number,
-  ...columns: string[],
-]
-
-const insert = statement<Insert, { recorded: number; others: number[] | null }>(
-  'results-insert',
-  `with given as materialized (
+const insert = {
+  name: 'results-insert',
+  text: `with given as materialized (
      select * from unnest($5::uuid[], $6::bigint[], $7::text[], $8::text[], $9::float8[],
        $10::real[], $11::real[], $12::smallint[], $13::text[], $14::text[], $15::real[])
      with ordinality as g(monitor_id, slot_ms, verdict, missed_reason, started_ms, duration_ms,
@@ -67,19 +60,18 @@ const insert = statement<Insert, { recorded: number; others: number[] | null }>(
            and recorded.slot = to_timestamp(g.slot_ms / 1000::float8)))
      end as others
    from recorded`,
-)
+}
 
 /**
  * Records results of expected slots that have none. A real result replaces a missed one, and a reported one
  * replaces a filled-in one. Returns the indexes of those that changed nothing. No slot may occur twice.
  */
 export async function insertResults(
-  tx: Connection,
+  tx: Queryable,
   whose: { locationId: string; accountId: string; agentId: string },
   columns: ResultColumns,
 ): Promise<number[]> {
-  const [row] = await insert(
-    tx,
+  const [row] = await tx.query<{ recorded: number; others: number[] | null }>(insert, [
     whose.locationId,
     whose.accountId,
     whose.agentId,
@@ -95,7 +87,7 @@ export async function insertResults(
     textArray(columns.failureCodes),
     textArray(columns.details),
     plainArray(columns.clockUncertaintiesMs),
-  )
+  ])
   return row?.others ?? []
 }
 
@@ -128,24 +120,28 @@ export interface Unrecorded {
   reason: 'known' | 'monitor-unknown' | 'slot-unknown'
 }
 
-const classify = statement<[string, string, string], Unrecorded>(
-  'results-unrecorded',
-  `select g.at::int - 1 as at, case
+const classify = {
+  name: 'results-unrecorded',
+  text: `select g.at::int - 1 as at, case
        when exists (select ${ERA}) then 'known'
        when exists (select from expectations e
          where e.location_id = $1::uuid and e.monitor_id = g.monitor_id) then 'slot-unknown'
        else 'monitor-unknown' end as reason
    from unnest($2::uuid[], $3::bigint[]) with ordinality as g(monitor_id, slot_ms, at)
    order by g.at`,
-)
+}
 
 /** Why insertResults did not record these slots. */
 export async function whyUnrecorded(
-  tx: Connection,
+  tx: Queryable,
   locationId: string,
   slots: { monitorIds: string[]; slotsMs: number[] },
 ): Promise<Unrecorded[]> {
-  return classify(tx, locationId, plainArray(slots.monitorIds), plainArray(slots.slotsMs))
+  return tx.query<Unrecorded>(classify, [
+    locationId,
+    plainArray(slots.monitorIds),
+    plainArray(slots.slotsMs),
+  ])
 }
 
 /** A run on demand as results of it find it. */
@@ -158,43 +154,33 @@ export interface AwaitedRun {
   cancelAsked: boolean
 }
 
-const lockRuns = statement<[string, string], AwaitedRun & { id: string }>(
-  'results-runs',
-  `select id, monitor_id as "monitorId", state = 'finished' and not filled as finished,
-     agent_id as "agentId", cancel_asked_at is not null as "cancelAsked" from runs
-   where location_id = $1 and id = any ($2::uuid[]) order by id for update`,
-)
-
 /** The runs on demand of a location among `ids`, locked, so that two results of one come in turn. */
 export async function lockRunsOf(
-  tx: Connection,
+  tx: Queryable,
   locationId: string,
   ids: readonly string[],
 ): Promise<Map<string, AwaitedRun>> {
-  const rows = await lockRuns(tx, locationId, plainArray(ids))
+  const rows = await tx.query(sql<AwaitedRun & { id: string }>('results-runs')`
+      select id, monitor_id as "monitorId", state = 'finished' and not filled as finished,
+        agent_id as "agentId", cancel_asked_at is not null as "cancelAsked" from runs
+      where location_id = ${locationId} and id = any (${plainArray(ids)}::uuid[]) order by id for update`)
   return new Map(rows.map(({ id, ...run }) => [id, run]))
 }
 
-const markDue = statement<[string, string, string], never>(
-  'results-rollups-due',
-  // The share lock is held until the results are committed: a transaction that moves until_hour waits for
-  // them, and so does one that computes the rollup of a touched hour that is already due.
-  `with done as (select until_hour from rollups_done for share)
-   insert into rollups_due as d (location_id, monitor_id, hour)
-   select distinct $1::uuid, g.monitor_id, h.hour
-   from unnest($2::uuid[], $3::bigint[]) as g(monitor_id, slot_ms),
-     lateral (select date_trunc('hour', to_timestamp(g.slot_ms / 1000::float8), 'UTC') as hour) h,
-     done
-   where h.hour < done.until_hour
-   order by g.monitor_id, h.hour
-   on conflict (location_id, monitor_id, hour) do update set hour = excluded.hour`,
-)
-
 /** Asks for new rollups of the hours of slots, as far as these hours have been rolled up. */
 export async function markRollupsDue(
-  tx: Connection,
+  tx: Queryable,
   locationId: string,
   slots: { monitorIds: string[]; slotsMs: number[] },
 ): Promise<void> {
-  await markDue(tx, locationId, plainArray(slots.monitorIds), plainArray(slots.slotsMs))
+  await tx.query(sql('results-rollups-due')`
+      with done as (select until_hour from rollups_done for share)
+      insert into rollups_due as d (location_id, monitor_id, hour)
+      select distinct ${locationId}::uuid, g.monitor_id, h.hour
+      from unnest(${plainArray(slots.monitorIds)}::uuid[], ${plainArray(slots.slotsMs)}::bigint[]) as g(monitor_id, slot_ms),
+        lateral (select date_trunc('hour', to_timestamp(g.slot_ms / 1000::float8), 'UTC') as hour) h,
+        done
+      where h.hour < done.until_hour
+      order by g.monitor_id, h.hour
+      on conflict (location_id, monitor_id, hour) do update set hour = excluded.hour`)
 }

@@ -1,7 +1,8 @@
 // Statements on slots that agents say they run at present, as each sync says anew: a suite takes up to an hour,
 // and a slot is swept minutes after its instant.
 import type { SlotUnderWay } from '../../../contract/protocol/run-progress.ts'
-import { statement, type Connection } from '../../../database/statement.ts'
+import { raw, sql } from '../../../database/sql.ts'
+import type { Queryable } from '../../../database/database.ts'
 
 /** How long a report of an agent is valid: two syncs, and the heartbeat timeout. */
 const SAID_S = 60
@@ -13,35 +14,27 @@ const SAID = `select a.location_id, a.id as agent_id, a.last_seen_at, said.one,
   where a.state <> 'lost' and a.last_seen_at > clock_timestamp() - make_interval(secs => ${SAID_S})
     and jsonb_typeof(a.queues->'scripted'->'slots') = 'array'`
 
-const keep = statement<[number], never>(
-  'under-way-keep',
-  `update results r set missed_reason = 'under-way', needed = null, agent_id = s.agent_id,
-     received_at = to_timestamp($1::float8 / 1000)
-   from (${SAID}) s
-   where r.location_id = s.location_id and r.monitor_id = s.monitor_id
-     and r.slot = to_timestamp(s.slot_ms / 1000) and r.filled`,
-)
-
-const lose = statement<[number, number], never>(
-  'under-way-lose',
-  `update results r set agent_id = null, missed_reason = case when exists (
-       select from agents a where a.location_id = r.location_id and a.id = r.agent_id
-         and a.state = 'live' and a.live_since <= r.slot and a.last_seen_at > r.received_at)
-     then 'not-delivered' else 'agent-lost' end
-   where missed_reason = 'under-way' and filled
-     and received_at < to_timestamp(($1::float8 - $2::float8) / 1000)`,
-)
-
 /**
  * Marks filled-in slots that agents report as running as `under-way`. Those without a report for `graceMs`
  * become `agent-lost`, or `not-delivered` if the agent is still there.
  */
 export async function sortUnderWay(
-  tx: Connection,
+  tx: Queryable,
   { nowMs, graceMs }: { nowMs: number; graceMs: number },
 ): Promise<void> {
-  await keep(tx, nowMs)
-  await lose(tx, nowMs, graceMs)
+  await tx.query(sql('under-way-keep')`
+      update results r set missed_reason = 'under-way', needed = null, agent_id = s.agent_id,
+        received_at = to_timestamp(${nowMs}::float8 / 1000)
+      from (${raw(SAID)}) s
+      where r.location_id = s.location_id and r.monitor_id = s.monitor_id
+        and r.slot = to_timestamp(s.slot_ms / 1000) and r.filled`)
+  await tx.query(sql('under-way-lose')`
+      update results r set agent_id = null, missed_reason = case when exists (
+          select from agents a where a.location_id = r.location_id and a.id = r.agent_id
+            and a.state = 'live' and a.live_since <= r.slot and a.last_seen_at > r.received_at)
+        then 'not-delivered' else 'agent-lost' end
+      where missed_reason = 'under-way' and filled
+        and received_at < to_timestamp((${nowMs}::float8 - ${graceMs}::float8) / 1000)`)
 }
 
 /** A slot of a monitor that runs. */
@@ -53,19 +46,15 @@ export interface UnderWayRow {
   said: SlotUnderWay
 }
 
-const list = statement<[string, string], UnderWayRow>(
-  'under-way-list',
-  `select l.slug_name as location, s.agent_id as "agentId", s.last_seen_at as "saidAt", s.one as said
-   from (${SAID}) s join private_locations l on l.id = s.location_id
-   where l.account_id = $1 and s.monitor_id = $2
-   order by l.slug_name, s.slot_ms limit 100`,
-)
-
 /** Scheduled runs of a monitor that are under way, by location. */
 export function slotsUnderWay(
-  connection: Connection,
+  connection: Queryable,
   accountId: string,
   monitorId: string,
 ): Promise<UnderWayRow[]> {
-  return list(connection, accountId, monitorId)
+  return connection.query(sql<UnderWayRow>('under-way-list')`
+      select l.slug_name as location, s.agent_id as "agentId", s.last_seen_at as "saidAt", s.one as said
+      from (${raw(SAID)}) s join private_locations l on l.id = s.location_id
+      where l.account_id = ${accountId} and s.monitor_id = ${monitorId}
+      order by l.slug_name, s.slot_ms limit 100`)
 }

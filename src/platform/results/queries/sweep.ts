@@ -1,27 +1,24 @@
 // Statements of the sweep, which inserts a row for every expected slot without a report.
 import { slotAtOrAfterSql, slotsBetweenSql } from '../../../database/expected-slots.ts'
-import { statement, type Connection } from '../../../database/statement.ts'
+import { sql } from '../../../database/sql.ts'
+import type { Queryable } from '../../../database/database.ts'
 
-const lock = statement<[], { sweptUntilMs: number }>(
-  'sweep-lock',
-  'select swept_until_ms as "sweptUntilMs" from accounting for update',
-)
-
-const begin = statement<[number], never>(
-  'sweep-begin',
-  `insert into accounting (swept_until_ms)
-   select least($1::bigint, min(from_ms)) from expectations on conflict do nothing`,
-)
+const lock = {
+  name: 'sweep-lock',
+  text: 'select swept_until_ms as "sweptUntilMs" from accounting for update',
+}
 
 /**
  * The end of the swept span. The row stays locked until the transaction ends, so that only one process
  * sweeps. The first sweep begins at the first expected slot, or at `startMs` when there is none.
  */
-export async function beginSweep(tx: Connection, startMs: number): Promise<number> {
-  const [found] = await lock(tx)
+export async function beginSweep(tx: Queryable, startMs: number): Promise<number> {
+  const [found] = await tx.query<{ sweptUntilMs: number }>(lock)
   if (found !== undefined) return found.sweptUntilMs
-  await begin(tx, startMs)
-  return (await lock(tx))[0]?.sweptUntilMs ?? startMs
+  await tx.query(sql('sweep-begin')`
+      insert into accounting (swept_until_ms)
+      select least(${startMs}::bigint, min(from_ms)) from expectations on conflict do nothing`)
+  return (await tx.query<{ sweptUntilMs: number }>(lock))[0]?.sweptUntilMs ?? startMs
 }
 
 /** A span to be swept, [fromMs, untilMs); rows before `floorMs` are not retained. */
@@ -45,15 +42,18 @@ const DUE_ERAS = `select e.location_id, e.monitor_id, e.every_ms, e.offset_ms, l
     and (e.until_ms is null or e.until_ms > $1::bigint or e.opened_ms >= $1::bigint)
     and w.lo < w.hi`
 
-const count = statement<[number, number, number], { slots: number }>(
-  'sweep-expected',
-  `select coalesce(sum(${slotsBetweenSql('e', 'e.lo', 'e.hi')}), 0)::bigint as slots
+const count = {
+  name: 'sweep-expected',
+  text: `select coalesce(sum(${slotsBetweenSql('e', 'e.lo', 'e.hi')}), 0)::bigint as slots
    from (${DUE_ERAS}) e`,
-)
+}
 
 /** How many slots are due in the window. */
-export async function countDueSlots(tx: Connection, window: SweepWindow): Promise<number> {
-  return (await count(tx, window.fromMs, window.untilMs, window.floorMs))[0]?.slots ?? 0
+export async function countDueSlots(tx: Queryable, window: SweepWindow): Promise<number> {
+  return (
+    (await tx.query<{ slots: number }>(count, [window.fromMs, window.untilMs, window.floorMs]))[0]
+      ?.slots ?? 0
+  )
 }
 
 /** Slots without a row that are missed for the same reason. */
@@ -67,11 +67,9 @@ export interface MissingSlots {
   slotsMs: number[]
 }
 
-const find = statement<[number, number, number], MissingSlots>(
-  'sweep-missing',
-  // The limit makes PostgreSQL look up `results` by its index, slot by slot, which is the only fast plan for a
-  // few slots of a day's partition.
-  `select e.location_id as "locationId", e.account_id as "accountId", o.epoch,
+const find = {
+  name: 'sweep-missing',
+  text: `select e.location_id as "locationId", e.account_id as "accountId", o.epoch,
      coalesce(p.needs, array[m.check_type], '{}') as needs,
      array_agg(e.monitor_id::text) as "monitorIds", array_agg(s.slot_ms::float8) as "slotsMs"
    from (${DUE_ERAS}) e
@@ -90,14 +88,14 @@ const find = statement<[number, number, number], MissingSlots>(
    left join placements p on p.location_id = e.location_id and p.monitor_id = e.monitor_id
    where r.there is null
    group by 1, 2, 3, 4`,
-)
+}
 
 /** Slots due in the window that have no row. */
 export async function findMissingSlots(
-  tx: Connection,
+  tx: Queryable,
   window: SweepWindow,
 ): Promise<MissingSlots[]> {
-  return find(tx, window.fromMs, window.untilMs, window.floorMs)
+  return tx.query<MissingSlots>(find, [window.fromMs, window.untilMs, window.floorMs])
 }
 
 /** An agent of a location in an epoch. */
@@ -110,71 +108,54 @@ export interface SweptMember {
   lastSeenMs: number | null
 }
 
-const members = statement<[string, number], SweptMember>(
-  'sweep-members',
-  `select m.id, m.abilities, (extract(epoch from a.live_since) * 1000)::bigint as "liveSinceMs",
-     (extract(epoch from a.last_seen_at) * 1000)::bigint as "lastSeenMs"
-   from location_epochs e
-   cross join lateral jsonb_to_recordset(e.members) m(id text, abilities text[])
-   left join agents a on a.location_id = e.location_id and a.id::text = m.id and a.state = 'live'
-   where e.location_id = $1 and e.epoch = $2`,
-)
-
 /** The agents of a location in an epoch. */
 export async function readMembers(
-  tx: Connection,
+  tx: Queryable,
   locationId: string,
   epoch: number,
 ): Promise<SweptMember[]> {
-  return members(tx, locationId, epoch)
+  return tx.query(sql<SweptMember>('sweep-members')`
+      select m.id, m.abilities, (extract(epoch from a.live_since) * 1000)::bigint as "liveSinceMs",
+        (extract(epoch from a.last_seen_at) * 1000)::bigint as "lastSeenMs"
+      from location_epochs e
+      cross join lateral jsonb_to_recordset(e.members) m(id text, abilities text[])
+      left join agents a on a.location_id = e.location_id and a.id::text = m.id and a.state = 'live'
+      where e.location_id = ${locationId} and e.epoch = ${epoch}`)
 }
-
-type Fill = [string, string, string, string | null, string[], number[]]
-
-const fill = statement<Fill, { filled: number }>(
-  'sweep-fill',
-  `with filled as (
-     insert into results (location_id, account_id, monitor_id, slot, verdict, missed_reason, needed,
-       filled, started_at, duration_ms, attempts)
-     select $1::uuid, $2::uuid, g.monitor_id, to_timestamp(g.slot_ms / 1000), 'missed', $3::text,
-       $4::text, true, to_timestamp(g.slot_ms / 1000), 0, 0
-     from unnest($5::uuid[], $6::float8[]) g(monitor_id, slot_ms)
-     order by g.monitor_id, g.slot_ms
-     on conflict (location_id, monitor_id, slot) do nothing
-     returning 1
-   ) select count(*)::int as filled from filled`,
-)
 
 /** Fills slots in, except those that were reported in the meantime; returns how many were filled. */
 export async function fillMissed(
-  tx: Connection,
+  tx: Queryable,
   { locationId, accountId, monitorIds, slotsMs }: MissingSlots,
   { reason, needed }: { reason: string; needed?: string },
 ): Promise<number> {
-  const rows = await fill(tx, locationId, accountId, reason, needed ?? null, monitorIds, slotsMs)
+  const rows = await tx.query(sql<{ filled: number }>('sweep-fill')`
+      with filled as (
+        insert into results (location_id, account_id, monitor_id, slot, verdict, missed_reason, needed,
+          filled, started_at, duration_ms, attempts)
+        select ${locationId}::uuid, ${accountId}::uuid, g.monitor_id, to_timestamp(g.slot_ms / 1000), 'missed', ${reason}::text,
+          ${needed ?? null}::text, true, to_timestamp(g.slot_ms / 1000), 0, 0
+        from unnest(${monitorIds}::uuid[], ${slotsMs}::float8[]) g(monitor_id, slot_ms)
+        order by g.monitor_id, g.slot_ms
+        on conflict (location_id, monitor_id, slot) do nothing
+        returning 1
+      ) select count(*)::int as filled from filled`)
   return rows[0]?.filled ?? 0
 }
 
-const advance = statement<[number, number, number], never>(
-  'sweep-advance',
-  `update accounting set swept_until_ms = $1::bigint,
-     expected_total = expected_total + $2::bigint, recorded_total = recorded_total + $3::bigint`,
-)
-
 /** Records that the window is swept. */
 export async function advanceSweep(
-  tx: Connection,
+  tx: Queryable,
   { untilMs, expected, recorded }: { untilMs: number; expected: number; recorded: number },
 ): Promise<void> {
-  await advance(tx, untilMs, expected, recorded)
+  await tx.query(sql('sweep-advance')`
+      update accounting set swept_until_ms = ${untilMs}::bigint,
+        expected_total = expected_total + ${expected}::bigint, recorded_total = recorded_total + ${recorded}::bigint`)
 }
 
-const pulse = statement<[], { sinceMs: number }>(
-  'sweep-pulse',
-  `select (extract(epoch from since) * 1000)::bigint as "sinceMs" from platform_pulse`,
-)
-
 /** Since when agents could report without a pause; undefined when unknown. */
-export async function readPulseSince(connection: Connection): Promise<number | undefined> {
-  return (await pulse(connection))[0]?.sinceMs
+export async function readPulseSince(connection: Queryable): Promise<number | undefined> {
+  const rows = await connection.query(sql<{ sinceMs: number }>('sweep-pulse')`
+      select (extract(epoch from since) * 1000)::bigint as "sinceMs" from platform_pulse`)
+  return rows[0]?.sinceMs
 }

@@ -8,7 +8,8 @@
 // with the id of the location, like all other news for them.
 import type { SyncRequest, WireResult } from '../../../contract/protocol/agent-protocol.ts'
 import type { ProgressWire } from '../../../contract/protocol/run-progress.ts'
-import { statement, type Connection } from '../../../database/statement.ts'
+import { sql } from '../../../database/sql.ts'
+import type { Queryable } from '../../../database/database.ts'
 
 /** Announces each run that changed, by its id. */
 export const RUNS_CHANNEL = 'vedette_runs'
@@ -30,85 +31,64 @@ export interface OpenRun {
   cancelAsked: boolean
 }
 
-const open = statement<[string], OpenRun>(
-  'runs-open',
-  `select r.id, r.monitor_id as "monitorId", m.effective,
-     coalesce(p.needs, array[m.check_type]) as needs, r.state, r.agent_id as "agentId",
-     r.taken_at is not null as taken, r.cancel_asked_at is not null as "cancelAsked"
-   from runs r join monitors m on m.id = r.monitor_id
-   left join placements p on p.location_id = r.location_id and p.monitor_id = r.monitor_id
-   where r.location_id = $1 and r.state <> 'finished' and m.deleted_at is null
-   order by r.created_at, r.id`,
-)
-
 /** Open runs of a location, oldest first. */
-export function openRunsFor(connection: Connection, locationId: string): Promise<OpenRun[]> {
-  return open(connection, locationId)
+export function openRunsFor(connection: Queryable, locationId: string): Promise<OpenRun[]> {
+  return connection.query(sql<OpenRun>('runs-open')`
+      select r.id, r.monitor_id as "monitorId", m.effective,
+        coalesce(p.needs, array[m.check_type]) as needs, r.state, r.agent_id as "agentId",
+        r.taken_at is not null as taken, r.cancel_asked_at is not null as "cancelAsked"
+      from runs r join monitors m on m.id = r.monitor_id
+      left join placements p on p.location_id = r.location_id and p.monitor_id = r.monitor_id
+      where r.location_id = ${locationId} and r.state <> 'finished' and m.deleted_at is null
+      order by r.created_at, r.id`)
 }
-
-const take = statement<[string, string, string[]], { id: string }>(
-  'runs-take',
-  `update runs set state = 'sent', agent_id = $2, taken_at = null, progress = null,
-     progress_at = null
-   where location_id = $1 and id = any ($3::uuid[]) and state = 'queued' returning id`,
-)
 
 /** Assigns queued runs to an agent; returns the ids of those that no other agent got first. */
 export async function assignRuns(
-  connection: Connection,
+  connection: Queryable,
   to: { locationId: string; agentId: string },
   ids: string[],
 ): Promise<string[]> {
   if (ids.length === 0) return []
-  return (await take(connection, to.locationId, to.agentId, ids)).map(({ id }) => id)
+  const rows = await connection.query(sql<{ id: string }>('runs-take')`
+      update runs set state = 'sent', agent_id = ${to.agentId}, taken_at = null, progress = null,
+        progress_at = null
+      where location_id = ${to.locationId} and id = any (${ids}::uuid[]) and state = 'queued' returning id`)
+  return rows.map(({ id }) => id)
 }
-
-const note = statement<[string, string, string[], string[]], { id: string }>(
-  'runs-note',
-  `with said as (
-     select * from unnest($3::uuid[], $4::text[]) as one (id, state)
-   ), changed as (
-     update runs r set agent_id = $2, taken_at = coalesce(r.taken_at, clock_timestamp()),
-       state = case when r.state = 'running' then r.state else said.state end
-     from said
-     where r.id = said.id and r.location_id = $1 and (
-       (r.state in ('sent', 'running') and r.agent_id = $2
-         and (r.taken_at is null or (r.state = 'sent' and said.state = 'running')))
-       or r.state = 'queued')
-   )
-   select said.id from said left join runs r on r.id = said.id and r.location_id = $1
-   where r.id is null or r.state = 'finished' or (r.state <> 'queued' and r.agent_id <> $2)`,
-)
 
 /**
  * Records the states that an agent reports of its runs. Returns the runs that it must cancel: finished
  * without it, assigned to another agent, or unknown here.
  */
 export async function noteRunStates(
-  connection: Connection,
+  connection: Queryable,
   from: { locationId: string; agentId: string },
   said: SyncRequest['runs'],
 ): Promise<string[]> {
   if (said.length === 0) return []
   const states = said.map(({ state }) => (state === 'running' ? 'running' : 'sent'))
   const ids = said.map(({ run }) => run)
-  const leftovers = await note(connection, from.locationId, from.agentId, ids, states)
+  const leftovers = await connection.query(sql<{ id: string }>('runs-note')`
+      with said as (
+        select * from unnest(${ids}::uuid[], ${states}::text[]) as one (id, state)
+      ), changed as (
+        update runs r set agent_id = ${from.agentId}, taken_at = coalesce(r.taken_at, clock_timestamp()),
+          state = case when r.state = 'running' then r.state else said.state end
+        from said
+        where r.id = said.id and r.location_id = ${from.locationId} and (
+          (r.state in ('sent', 'running') and r.agent_id = ${from.agentId}
+            and (r.taken_at is null or (r.state = 'sent' and said.state = 'running')))
+          or r.state = 'queued')
+      )
+      select said.id from said left join runs r on r.id = said.id and r.location_id = ${from.locationId}
+      where r.id is null or r.state = 'finished' or (r.state <> 'queued' and r.agent_id <> ${from.agentId})`)
   return leftovers.map(({ id }) => id)
 }
 
-const noteHow = statement<[string, string, string, string[], string[]], never>(
-  'runs-progress',
-  `update runs r set progress = said.progress, progress_at = clock_timestamp()
-   from unnest($4::uuid[], $5::jsonb[]) as said (id, progress)
-   where r.id = said.id and r.location_id = $1 and r.agent_id = $2
-     and r.state in ('sent', 'running') and r.progress is distinct from said.progress
-     and exists (select from agents a
-       where a.location_id = $1 and a.id = $2 and a.instance = $3)`,
-)
-
 /** Records the progress of an agent's runs; reports about other runs are ignored. */
 export async function noteProgress(
-  connection: Connection,
+  connection: Queryable,
   from: { locationId: string; id: string; instance: string },
   said: readonly ProgressWire[],
 ): Promise<void> {
@@ -119,30 +99,32 @@ export async function noteProgress(
     const { run: _, ...progress } = one
     return JSON.stringify(progress)
   })
-  await noteHow(connection, locationId, id, instance, runs, texts)
+  await connection.query(sql('runs-progress')`
+      update runs r set progress = said.progress, progress_at = clock_timestamp()
+      from unnest(${runs}::uuid[], ${texts}::jsonb[]) as said (id, progress)
+      where r.id = said.id and r.location_id = ${locationId} and r.agent_id = ${id}
+        and r.state in ('sent', 'running') and r.progress is distinct from said.progress
+        and exists (select from agents a
+          where a.location_id = ${locationId} and a.id = ${id} and a.instance = ${instance})`)
 }
-
-const handBack = statement<[string, string], never>(
-  'runs-hand-back',
-  `update runs set taken_at = null,
-     state = case when cancel_asked_at is null then 'queued' else 'finished' end,
-     agent_id = case when cancel_asked_at is not null then agent_id end,
-     queued_at = case when cancel_asked_at is null then clock_timestamp() else queued_at end,
-     verdict = case when cancel_asked_at is not null then 'cancelled' end,
-     finished_at = case when cancel_asked_at is not null then clock_timestamp() end,
-     filled = cancel_asked_at is not null
-   where location_id = $1 and agent_id = $2 and state in ('sent', 'running')`,
-)
 
 /**
  * Requeues the runs of an agent that was lost or has restarted. Runs with a requested cancellation end,
  * since no agent will report it.
  */
 export async function handBackRuns(
-  connection: Connection,
+  connection: Queryable,
   from: { locationId: string; agentId: string },
 ): Promise<void> {
-  await handBack(connection, from.locationId, from.agentId)
+  await connection.query(sql('runs-hand-back')`
+      update runs set taken_at = null,
+        state = case when cancel_asked_at is null then 'queued' else 'finished' end,
+        agent_id = case when cancel_asked_at is not null then agent_id end,
+        queued_at = case when cancel_asked_at is null then clock_timestamp() else queued_at end,
+        verdict = case when cancel_asked_at is not null then 'cancelled' end,
+        finished_at = case when cancel_asked_at is not null then clock_timestamp() end,
+        filled = cancel_asked_at is not null
+      where location_id = ${from.locationId} and agent_id = ${from.agentId} and state in ('sent', 'running')`)
 }
 
 /** Outcome of recording a result of a run. */
@@ -156,12 +138,9 @@ const FINISH_ROWS = `select one.*, r.id is not null as exists
        with ordinality as one (id, monitor_id, verdict, missed_reason, result, place)
      left join runs r on r.id = one.id and r.location_id = $1 and r.monitor_id = one.monitor_id`
 
-const finish = statement<
-  [string, string, string[], string[], string[], (string | null)[], string[]],
-  { outcome: RunOutcome }
->(
-  'runs-finish',
-  `with said as (${FINISH_ROWS}), first as (
+const finish = {
+  name: 'runs-finish',
+  text: `with said as (${FINISH_ROWS}), first as (
      select distinct on (id) * from said where exists order by id, place
    ), changed as (
      update runs r set state = 'finished', agent_id = $2, finished_at = clock_timestamp(),
@@ -173,20 +152,19 @@ const finish = statement<
    select case when place in (select place from changed) then 'recorded'
      when exists then 'known' else 'unknown' end as outcome
    from said order by place`,
-)
+}
 
 /**
  * Finishes runs by their results, in the order given. The first result of a run counts; it also replaces
  * the verdict of a run that the platform had given up. `unknown`: the location has no such run of that monitor.
  */
 export async function finishRuns(
-  connection: Connection,
+  connection: Queryable,
   from: { locationId: string; agentId: string },
   results: readonly RunResult[],
 ): Promise<RunOutcome[]> {
   if (results.length === 0) return []
-  const rows = await finish(
-    connection,
+  const rows = await connection.query<{ outcome: RunOutcome }>(finish, [
     from.locationId,
     from.agentId,
     results.map(({ onDemand }) => onDemand),
@@ -194,6 +172,6 @@ export async function finishRuns(
     results.map(({ verdict }) => verdict),
     results.map(({ missedReason }) => missedReason ?? null),
     results.map((result) => JSON.stringify(result)),
-  )
+  ])
   return rows.map(({ outcome }) => outcome)
 }

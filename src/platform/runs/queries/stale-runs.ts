@@ -1,7 +1,8 @@
 // Statements that end stale runs: their agent is gone, no agent accepts them, or their monitor was deleted.
 import type { MissedReason } from '../../../contract/result.ts'
 import { RUN_BOUNDS } from '../../../contract/api/run.ts'
-import { statement, type Connection } from '../../../database/statement.ts'
+import { raw, sql } from '../../../database/sql.ts'
+import type { Queryable } from '../../../database/database.ts'
 
 /** Time for a leaving agent to finish and deliver its runs. */
 const LEFT_MS = 60_000
@@ -30,37 +31,29 @@ const HOPELESS = `coalesce((select since from platform_pulse) < ${ago(AGENTS_BAC
      and (a.state = 'live' or a.last_seen_at > ${ago(takenWithinMs)})
      and a.abilities @> coalesce(p.needs, array[m.check_type]))`
 
-const handBack = statement<[], { id: string }>(
-  'runs-hand-back-lost',
-  `with lost as (
-     update runs r set state = 'queued', agent_id = null, taken_at = null,
-       queued_at = clock_timestamp()
-     where r.state in ('sent', 'running') and r.cancel_asked_at is null and ${GONE}
-     returning r.id, r.location_id
-   ), told as (select pg_notify('vedette_agents', location_id::text)
-     from (select distinct location_id from lost) l)
-   select id from lost where (select count(*) from told) > 0`,
-)
-
 /** Requeues the runs of agents that are gone, and notifies the others. */
-export async function handBackLostRuns(connection: Connection): Promise<void> {
-  await handBack(connection)
+export async function handBackLostRuns(connection: Queryable): Promise<void> {
+  await connection.query(sql('runs-hand-back-lost')`
+      with lost as (
+        update runs r set state = 'queued', agent_id = null, taken_at = null,
+          queued_at = clock_timestamp()
+        where r.state in ('sent', 'running') and r.cancel_asked_at is null and ${raw(GONE)}
+        returning r.id, r.location_id
+      ), told as (select pg_notify('vedette_agents', location_id::text)
+        from (select distinct location_id from lost) l)
+      select id from lost where (select count(*) from told) > 0`)
 }
 
-const cancelled = statement<[], never>(
-  'runs-end-cancelled',
-  `update runs r set state = 'finished', verdict = 'cancelled', finished_at = clock_timestamp(),
-     filled = true
-   where r.state <> 'finished' and (
-     (r.cancel_asked_at is not null and (${GONE}
-       or (r.taken_at is null and r.cancel_asked_at < ${ago(CANCEL_UNTAKEN_MS)})
-       or r.cancel_asked_at < ${ago(CANCEL_TAKEN_MS)}))
-     or exists (select from monitors m where m.id = r.monitor_id and m.deleted_at is not null))`,
-)
-
 /** Ends cancelled runs whose agent will not report it, and runs of deleted monitors. */
-export async function endCancelledRuns(connection: Connection): Promise<void> {
-  await cancelled(connection)
+export async function endCancelledRuns(connection: Queryable): Promise<void> {
+  await connection.query(sql('runs-end-cancelled')`
+      update runs r set state = 'finished', verdict = 'cancelled', finished_at = clock_timestamp(),
+        filled = true
+      where r.state <> 'finished' and (
+        (r.cancel_asked_at is not null and (${raw(GONE)}
+          or (r.taken_at is null and r.cancel_asked_at < ${raw(ago(CANCEL_UNTAKEN_MS))})
+          or r.cancel_asked_at < ${raw(ago(CANCEL_TAKEN_MS))}))
+        or exists (select from monitors m where m.id = r.monitor_id and m.deleted_at is not null))`)
 }
 
 /** A run that no agent accepted in time or can run, or that was accepted and never reported. */
@@ -73,54 +66,45 @@ export interface OverdueRun {
   attended: boolean
 }
 
-const overdue = statement<[], Omit<OverdueRun, 'abilities'> & { abilities: string[][] | null }>(
-  'runs-overdue',
-  `select r.id, coalesce(p.needs, array[m.check_type]) as needs,
-     (select jsonb_agg(to_jsonb(a.abilities)) from agents a
-      where a.location_id = r.location_id and a.state = 'live') as abilities,
-     -- Agents that are long gone are deleted; the number of the epoch is not.
-     l.epoch > 0 or exists (select from agents a where a.location_id = l.id) as attended
-   from runs r join monitors m on m.id = r.monitor_id
-   join private_locations l on l.id = r.location_id
-   left join placements p on p.location_id = r.location_id and p.monitor_id = r.monitor_id
-   where r.state <> 'finished' and (
-     (r.taken_at is null
-       and greatest(r.queued_at, (select since from platform_pulse)) < ${ago(takenWithinMs)})
-     or r.queued_at < ${ago(openMsMax)}
-     or (r.state = 'queued' and ${HOPELESS}))
-   limit 1000`,
-)
-
 /** Runs that timed out, pauses of the platform not counted, and runs that no agent will accept. */
-export async function overdueRuns(connection: Connection): Promise<OverdueRun[]> {
-  return (await overdue(connection)).map((row) => ({ ...row, abilities: row.abilities ?? [] }))
+export async function overdueRuns(connection: Queryable): Promise<OverdueRun[]> {
+  const rows = await connection.query(sql<
+    Omit<OverdueRun, 'abilities'> & { abilities: string[][] | null }
+  >('runs-overdue')`
+      select r.id, coalesce(p.needs, array[m.check_type]) as needs,
+        (select jsonb_agg(to_jsonb(a.abilities)) from agents a
+         where a.location_id = r.location_id and a.state = 'live') as abilities,
+        -- Agents that are long gone are deleted; the number of the epoch is not.
+        l.epoch > 0 or exists (select from agents a where a.location_id = l.id) as attended
+      from runs r join monitors m on m.id = r.monitor_id
+      join private_locations l on l.id = r.location_id
+      left join placements p on p.location_id = r.location_id and p.monitor_id = r.monitor_id
+      where r.state <> 'finished' and (
+        (r.taken_at is null
+          and greatest(r.queued_at, (select since from platform_pulse)) < ${raw(ago(takenWithinMs))})
+        or r.queued_at < ${raw(ago(openMsMax))}
+        or (r.state = 'queued' and ${raw(HOPELESS)}))
+      limit 1000`)
+  return rows.map((row) => ({ ...row, abilities: row.abilities ?? [] }))
 }
-
-const miss = statement<[string, string, string | null], never>(
-  'run-miss',
-  `update runs set state = 'finished', verdict = 'missed', missed_reason = $2, needed = $3,
-     finished_at = clock_timestamp(), filled = true
-   where id = $1 and state <> 'finished'`,
-)
 
 /** Records a run as missed; a later result replaces that. */
 export async function missRun(
-  connection: Connection,
+  connection: Queryable,
   id: string,
   why: { reason: MissedReason; needed: string | null },
 ): Promise<void> {
-  await miss(connection, id, why.reason, why.needed)
+  await connection.query(sql('run-miss')`
+      update runs set state = 'finished', verdict = 'missed', missed_reason = ${why.reason}, needed = ${why.needed},
+        finished_at = clock_timestamp(), filled = true
+      where id = ${id} and state <> 'finished'`)
 }
 
-const drop = statement<[number], never>(
-  'runs-drop',
-  `delete from runs where id in (
-     select id from runs where state = 'finished'
-       and finished_at < clock_timestamp() - make_interval(secs => $1::double precision / 1000)
-     limit 10000)`,
-)
-
 /** Drops runs that were finished longer than `retentionMs` ago. */
-export async function dropOldRuns(connection: Connection, retentionMs: number): Promise<void> {
-  await drop(connection, retentionMs)
+export async function dropOldRuns(connection: Queryable, retentionMs: number): Promise<void> {
+  await connection.query(sql('runs-drop')`
+      delete from runs where id in (
+        select id from runs where state = 'finished'
+          and finished_at < clock_timestamp() - make_interval(secs => ${retentionMs}::double precision / 1000)
+        limit 10000)`)
 }
