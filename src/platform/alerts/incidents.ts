@@ -9,10 +9,11 @@ import type { Log } from '../../process/log.ts'
 import {
   deleteIncident,
   insertIncident,
+  insertIncidentUpdate,
   lockIncident,
+  readTurns,
   setIncidentServices,
-} from '../incidents/queries/incidents.ts'
-import { insertIncidentUpdate, readTurns } from '../incidents/queries/updates.ts'
+} from '../incidents/queries.ts'
 import type { Queryable } from '../../database/database.ts'
 import { courseOf } from '../incidents/course.ts'
 import { updateFieldsOf, writeCourse } from '../incidents/updates.ts'

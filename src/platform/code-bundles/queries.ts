@@ -1,7 +1,7 @@
 // Statements on code bundles. A row is written before the first byte is stored, and deleted after the last byte
 // is removed, so that leftovers of a crash are known.
 import { BUNDLE_BOUNDS } from '../../contract/api/code-bundle.ts'
-import { instantJson } from '../../database/json-text.ts'
+import { instantText } from '../../database/row-json.ts'
 import { pageStatement } from '../../database/page.ts'
 import { raw, sql } from '../../database/sql.ts'
 import type { Queryable } from '../../database/database.ts'
@@ -28,8 +28,8 @@ export const listBundles = pageStatement({
   name: 'bundles-page',
   from: 'code_bundles',
   where: `account_id = $1::uuid and state = 'stored'`,
-  json: `'{"sha256":"' || encode(i.sha256, 'hex') || '","bytes":' || i.bytes
-    || ',"checks":' || ${NAMED} || ',"createdAt":' || ${instantJson('i.created_at')} || '}'`,
+  columns: `encode(i.sha256, 'hex') as sha256, i.bytes, ${NAMED} as checks,
+    ${instantText('i.created_at')} as "createdAt"`,
 })
 
 /** A bundle of the account. */

@@ -4,7 +4,7 @@ import type { Incident, IncidentUpdate } from '../../contract/api/incident.ts'
 import type { IncidentPayload } from '../../contract/api/alert-payload.ts'
 import { readChannelChoices } from '../alerts/queries/channels.ts'
 import { insertNotifications } from '../alerts/queries/alert-notifications.ts'
-import { readIncident } from './queries/incidents.ts'
+import { readIncident } from './queries.ts'
 import type { Queryable } from '../../database/database.ts'
 import { linkTo, type LinkOptions } from './payload-links.ts'
 

@@ -13,12 +13,12 @@ import {
   changeIncident,
   deleteIncident,
   insertIncident,
+  insertIncidentUpdate,
   listIncidents,
   lockIncident,
   readIncident,
   setIncidentServices,
-} from './queries/incidents.ts'
-import { insertIncidentUpdate } from './queries/updates.ts'
+} from './queries.ts'
 import { notFound } from '../http/errors.ts'
 import { notifyOfUpdate, type NoticeOptions } from './notices.ts'
 import { updateFieldsOf, writeCourse } from './updates.ts'

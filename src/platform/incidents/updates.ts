@@ -11,11 +11,12 @@ import {
   deleteIncidentUpdate,
   insertIncidentUpdate,
   listIncidentUpdates,
+  lockIncident,
   readIncidentUpdate,
   readTurns,
+  setIncidentCourse,
   type UpdateFields,
-} from './queries/updates.ts'
-import { lockIncident, setIncidentCourse } from './queries/incidents.ts'
+} from './queries.ts'
 import { notFound, ApiError } from '../http/errors.ts'
 import { notifyOfUpdate, type NoticeOptions } from './notices.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'

@@ -1,15 +1,23 @@
 // Statements on services.
-import { serviceJson } from '../../database/json-text.ts'
+import { dayText, rowJson } from '../../database/row-json.ts'
 import { pageStatement } from '../../database/page.ts'
 import { raw, sql } from '../../database/sql.ts'
 import type { Queryable } from '../../database/database.ts'
+
+/** The columns of the row `s` as the public contract has a service. */
+export function serviceColumns(s: string): string {
+  return `${s}.name, ${s}.id, ${s}.account_id as "accountId", ${dayText(`${s}.created_at`)} as created_at,
+    ${dayText(`${s}.updated_at`)} as updated_at`
+}
+
+const SERVICE = raw(`${rowJson(serviceColumns('s'))}::text`)
 
 /** The services of an account. */
 export const listServices = pageStatement({
   name: 'services-page',
   from: 'services',
   where: 'account_id = $1::uuid and deleted_at is null',
-  json: serviceJson('i'),
+  columns: serviceColumns('i'),
 })
 
 /** A service of the account as JSON text. */
@@ -19,7 +27,7 @@ export async function readService(
   id: string,
 ): Promise<string | undefined> {
   const rows = await connection.query(sql<{ json: string }>('service-read')`
-      select ${raw(serviceJson('s'))} as json from services s
+      select ${SERVICE} as json from services s
       where s.id = ${id} and s.account_id = ${accountId} and s.deleted_at is null`)
   return rows[0]?.json
 }
@@ -43,7 +51,7 @@ export async function insertService(
 ): Promise<string> {
   const [row] = await connection.query(sql<{ json: string }>('service-insert')`
       insert into services as s (id, account_id, name) values (${service.id}, ${service.accountId}, ${service.name})
-      returning ${raw(serviceJson('s'))} as json`)
+      returning ${SERVICE} as json`)
   return row?.json ?? ''
 }
 
@@ -55,7 +63,7 @@ export async function renameService(
   const rows = await connection.query(sql<{ json: string }>('service-rename')`
       update services s set name = ${service.name}, updated_at = clock_timestamp()
       where s.id = ${service.id} and s.account_id = ${service.accountId} and s.deleted_at is null
-      returning ${raw(serviceJson('s'))} as json`)
+      returning ${SERVICE} as json`)
   return rows[0]?.json
 }
 

@@ -1,11 +1,10 @@
 // Statements on status pages with their cards, and on who subscribed to them.
 import { EMAIL_UNSENT } from '../../contract/unwatched.ts'
-import { dayJson, dayOrNullJson, serviceJson, textJson } from '../../database/json-text.ts'
+import { dayText, rowJson, rowsJson } from '../../database/row-json.ts'
+import { serviceColumns } from '../services/queries.ts'
 import { pageStatement } from '../../database/page.ts'
 import { raw, sql } from '../../database/sql.ts'
 import type { Queryable } from '../../database/database.ts'
-
-const look = (name: string) => `',"${name}":' || coalesce((i.looks -> '${name}')::text, 'null')`
 
 const LOOKS = [
   'description',
@@ -17,29 +16,26 @@ const LOOKS = [
   'defaultTheme',
 ]
 
-const CARD_JSON = `'{"id":"' || card.id || '","name":' || ${textJson('card.name')}
-  || ',"services":[' || coalesce((
-    select string_agg(${serviceJson('s')}, ',' order by link.position)
-    from status_page_card_services link join services s on s.id = link.service_id
-    where link.card_id = card.id), '')
-  || '],"created_at":' || ${dayJson('card.created_at')} || ',"updated_at":null}'`
+const SERVICES_JSON = rowsJson(`select ${serviceColumns('s')}
+  from status_page_card_services link join services s on s.id = link.service_id
+  where link.card_id = card.id order by link.position`)
 
-const PAGE_JSON = `'{"id":"' || i.id || '","accountId":"' || i.account_id
-  || '","name":' || ${textJson('i.name')} || ',"url":' || ${textJson('i.url')}
-  || ',"customDomain":' || coalesce(${textJson('i.custom_domain')}, 'null')
-  || ${LOOKS.map(look).join(' || ')}
-  || ',"isPrivate":false,"version":' || i.version || ',"cards":[' || coalesce((
-    select string_agg(${CARD_JSON}, ',' order by card.position)
-    from status_page_cards card where card.status_page_id = i.id), '')
-  || '],"created_at":' || ${dayJson('i.created_at')}
-  || ',"updated_at":' || ${dayOrNullJson('i.updated_at')} || '}'`
+const CARDS_JSON = rowsJson(`select card.id, card.name, ${SERVICES_JSON} as services,
+    ${dayText('card.created_at')} as created_at, null as updated_at
+  from status_page_cards card where card.status_page_id = i.id order by card.position`)
+
+const PAGE_COLUMNS = `i.id, i.account_id as "accountId", i.name, i.url,
+  i.custom_domain as "customDomain",
+  ${LOOKS.map((name) => `(i.looks -> '${name}')::json as "${name}"`).join(', ')},
+  false as "isPrivate", i.version, ${CARDS_JSON} as cards,
+  ${dayText('i.created_at')} as created_at, ${dayText('i.updated_at')} as updated_at`
 
 /** The status pages of an account. */
 export const listStatusPages = pageStatement({
   name: 'status-pages-page',
   from: 'status_pages',
   where: 'account_id = $1::uuid',
-  json: PAGE_JSON,
+  columns: PAGE_COLUMNS,
 })
 
 /** A status page of the account as JSON text. */
@@ -49,7 +45,7 @@ export async function readStatusPage(
   id: string,
 ): Promise<string | undefined> {
   const rows = await connection.query(sql<{ json: string }>('status-page-read')`
-      select ${raw(PAGE_JSON)} as json from status_pages i where i.id = ${id} and i.account_id = ${accountId}`)
+      select ${raw(rowJson(PAGE_COLUMNS))}::text as json from status_pages i where i.id = ${id} and i.account_id = ${accountId}`)
   return rows[0]?.json
 }
 
@@ -63,34 +59,22 @@ export interface PageFields {
   looks: Record<string, unknown>
 }
 
-type PageValues = [string, string, string, string, string | null, string]
-
-const insert = {
-  name: 'status-page-insert',
-  text: `insert into status_pages (id, account_id, name, url, custom_domain, looks)
-   values ($1, $2, $3, $4, $5, $6) returning id`,
-}
-
-const change = {
-  name: 'status-page-change',
-  text: `update status_pages set name = $3, url = $4, custom_domain = $5, looks = $6,
-     version = version + 1, updated_at = clock_timestamp()
-   where id = $1 and account_id = $2 returning id`,
-}
-
-function values(page: PageFields): PageValues {
-  const { id, accountId, name, url, customDomain, looks } = page
-  return [id, accountId, name, url, customDomain, JSON.stringify(looks)]
-}
-
 /** Adds a page. A used address or domain is a failure of kind `unique`. */
 export async function insertStatusPage(connection: Queryable, page: PageFields): Promise<void> {
-  await connection.query<{ id: string }>(insert, values(page))
+  const { id, accountId, name, url, customDomain, looks } = page
+  await connection.query(sql('status-page-insert')`
+    insert into status_pages (id, account_id, name, url, custom_domain, looks)
+    values (${id}, ${accountId}, ${name}, ${url}, ${customDomain}, ${JSON.stringify(looks)})`)
 }
 
 /** Replaces a page's own fields; false when the account has none of that id. */
 export async function changeStatusPage(connection: Queryable, page: PageFields): Promise<boolean> {
-  return (await connection.query<{ id: string }>(change, values(page))).length === 1
+  const { id, accountId, name, url, customDomain, looks } = page
+  const rows = await connection.query(sql('status-page-change')`
+    update status_pages set name = ${name}, url = ${url}, custom_domain = ${customDomain},
+      looks = ${JSON.stringify(looks)}, version = version + 1, updated_at = clock_timestamp()
+    where id = ${id} and account_id = ${accountId} returning id`)
+  return rows.length === 1
 }
 
 // Locked, so that no service is deleted between the check and the link.
@@ -151,12 +135,13 @@ export async function deleteStatusPage(
   return rows.length === 1
 }
 
-const SUBSCRIPTION_JSON = `'{"id":"' || i.id || '","statusPageId":"' || i.status_page_id
-  || '","type":"EMAIL","address":' || ${textJson('i.email')} || ',"email":' || ${textJson('i.email')}
-  || ',"status":"' || case when i.verified then 'VERIFIED' else 'PENDING' end
-  || '","verified":' || i.verified
-  || ',"created_at":' || ${dayJson('i.created_at')} || ',"updated_at":' || ${dayJson('i.created_at')}
-  || ',"warning":${JSON.stringify(EMAIL_UNSENT).replaceAll("'", "''")}}'`
+const SUBSCRIPTIONS_JSON = rowsJson(`select i.id, i.status_page_id as "statusPageId",
+    'EMAIL' as type, i.email as address, i.email,
+    case when i.verified then 'VERIFIED' else 'PENDING' end as status, i.verified,
+    ${dayText('i.created_at')} as created_at, ${dayText('i.created_at')} as updated_at,
+    '${EMAIL_UNSENT.replaceAll("'", "''")}' as warning
+  from status_page_subscriptions i where i.status_page_id = page.id
+  order by i.created_at desc, i.id desc`)
 
 /** The subscriptions to a page as a JSON array; whose page it is must be known before. */
 export async function listSubscriptions(
@@ -164,9 +149,8 @@ export async function listSubscriptions(
   statusPageId: string,
 ): Promise<string> {
   const [row] = await connection.query(sql<{ json: string }>('subscriptions-list')`
-      select '[' || coalesce(string_agg(${raw(SUBSCRIPTION_JSON)}, ',' order by i.created_at desc, i.id desc), '')
-        || ']' as json
-      from status_page_subscriptions i where i.status_page_id = ${statusPageId}`)
+      select ${raw(SUBSCRIPTIONS_JSON)}::text as json from status_pages page
+      where page.id = ${statusPageId}`)
   return row?.json ?? '[]'
 }
 

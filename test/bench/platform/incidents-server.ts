@@ -11,7 +11,7 @@ import { createCipher } from '../../../src/platform/secrets/cipher.ts'
 import { readAccount } from '../../../src/platform/accounts/queries/accounts.ts'
 import { findActiveKey } from '../../../src/platform/accounts/queries/api-keys.ts'
 import { openDatabase, type Statement } from '../../../src/database/database.ts'
-import { listIncidents } from '../../../src/platform/incidents/queries/incidents.ts'
+import { listIncidents } from '../../../src/platform/incidents/queries.ts'
 
 /** The kind of server, and its database. */
 export interface ServerOrder {

@@ -2,27 +2,21 @@
 import { PROTOCOL_BOUNDS, type WireResult } from '../../../contract/protocol/agent-protocol.ts'
 import { type Run, RUN_BOUNDS } from '../../../contract/api/run.ts'
 import type { ProgressWire } from '../../../contract/protocol/run-progress.ts'
-import { instantJson, textJson } from '../../../database/json-text.ts'
+import { instantText, rowJson } from '../../../database/row-json.ts'
 import { pageStatement } from '../../../database/page.ts'
 import { raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 
-/** A run from the row `r` as JSON text. */
-function runJson(r: string): string {
-  const orNull = (json: string) => `coalesce(${json}, 'null')`
-  return `'{"id":"' || ${r}.id || '","checkId":"' || ${r}.monitor_id
-    || (select '","checkName":' || ${textJson('m.name')} || ',"checkType":"' || m.check_type
-        from monitors m where m.id = ${r}.monitor_id)
-    || (select '","location":' || ${textJson('l.slug_name')}
-        from private_locations l where l.id = ${r}.location_id)
-    || ',"state":"' || ${r}.state
-    || '","verdict":' || ${orNull(textJson(`${r}.verdict`))}
-    || ',"missedReason":' || ${orNull(textJson(`${r}.missed_reason`))}
-    || ',"needed":' || ${orNull(textJson(`${r}.needed`))}
-    || ',"cancelRequested":' || (${r}.cancel_asked_at is not null)
-    || ',"askedBy":' || ${textJson(`${r}.asked_by`)}
-    || ',"createdAt":' || ${instantJson(`${r}.created_at`)}
-    || ',"finishedAt":' || ${orNull(instantJson(`${r}.finished_at`))} || '}'`
+/** The columns of the row `r` as the public contract has a run. */
+function runColumns(r: string): string {
+  return `${r}.id, ${r}.monitor_id as "checkId",
+    (select m.name from monitors m where m.id = ${r}.monitor_id) as "checkName",
+    (select m.check_type from monitors m where m.id = ${r}.monitor_id) as "checkType",
+    (select l.slug_name from private_locations l where l.id = ${r}.location_id) as location,
+    ${r}.state, ${r}.verdict, ${r}.missed_reason as "missedReason", ${r}.needed,
+    ${r}.cancel_asked_at is not null as "cancelRequested", ${r}.asked_by as "askedBy",
+    ${instantText(`${r}.created_at`)} as "createdAt",
+    ${instantText(`${r}.finished_at`)} as "finishedAt"`
 }
 
 /** The runs of a monitor. */
@@ -30,7 +24,7 @@ export const listRuns = pageStatement({
   name: 'runs-page',
   from: 'runs',
   where: 'monitor_id = $1::uuid',
-  json: runJson('i'),
+  columns: runColumns('i'),
 })
 
 /** Whether the account has or had the monitor. */
@@ -96,7 +90,7 @@ export async function insertRun(tx: Queryable, run: NewRun): Promise<string | un
         where (select count(*) from runs where location_id = ${locationId} and state <> 'finished') < ${openMax}
         returning r.*
       ), told as (select pg_notify('vedette_agents', location_id::text) from asked)
-      select ${raw(runJson('a'))} as json from asked a, told`)
+      select ${raw(rowJson(runColumns('a')))}::text as json from asked a, told`)
   return rows[0]?.json
 }
 
@@ -145,7 +139,7 @@ const { artifactAwaitedMs } = RUN_BOUNDS
 /** A run of the account. */
 export async function readRun(connection: Queryable, run: RunAddress): Promise<RunRow | undefined> {
   const rows = await connection.query(sql<RunRow>('runs-read')`
-      select ${raw(runJson('r'))} as json, r.state, r.cancel_asked_at is not null as "cancelAsked",
+      select ${raw(rowJson(runColumns('r')))}::text as json, r.state, r.cancel_asked_at is not null as "cancelAsked",
         r.location_id as "locationId", r.result,
         case when r.state in ('sent', 'running') then r.progress end as progress,
         case when r.state in ('sent', 'running') then r.progress_at end as "progressAt",

@@ -1,0 +1,220 @@
+// Statements on incidents, the services that they name, and their updates. Changes of updates require the lock on the
+// incident.
+import { API_BOUNDS } from '../../contract/api/bounds.ts'
+import type { IncidentSeverity, IncidentStatus } from '../../contract/api/incident.ts'
+import type { Queryable } from '../../database/database.ts'
+import { pageStatement } from '../../database/page.ts'
+import { dayText, instantText, rowJson, rowsJson } from '../../database/row-json.ts'
+import { raw, sql } from '../../database/sql.ts'
+import { serviceColumns } from '../services/queries.ts'
+import type { Course, Turn } from './course.ts'
+
+const { updatesShownMax, pageTextBytesMax } = API_BOUNDS
+
+/** An update from the row `u`; it has no status where it leaves that of the incident. */
+const UPDATE_JSON = `json_strip_nulls(${rowJson(`u.description, u.status,
+  ${instantText('u.public_at')} as "publicIncidentUpdateDate",
+  u.notify_subscribers as "notifySubscribers", u.id, ${dayText('u.created_at')} as created_at`)})`
+
+/** The latest updates of the incident `i`, newest first. */
+const UPDATES_JSON = `(select coalesce(json_agg(latest.update), '[]') from (
+  select ${UPDATE_JSON} as update from incident_updates u where u.incident_id = i.id
+  order by u.public_at desc, u.seq desc limit ${updatesShownMax}) latest)`
+
+const SERVICES_JSON = rowsJson(`select ${serviceColumns('s')}
+  from incident_services link join services s on s.id = link.service_id
+  where link.incident_id = i.id order by link.position`)
+
+/** The columns of the row `i` as the public contract has an incident. */
+const INCIDENT_COLUMNS = `i.name, i.severity, i.id, ${SERVICES_JSON} as services,
+  ${UPDATES_JSON} as "incidentUpdates", i.last_update_status as "lastUpdateStatus",
+  i.duration_s as duration, ${dayText('i.created_at')} as created_at,
+  ${dayText('i.updated_at')} as updated_at`
+
+/** The incidents of an account. */
+export const listIncidents = pageStatement({
+  name: 'incidents-page',
+  from: 'incidents',
+  where: 'account_id = $1::uuid',
+  columns: INCIDENT_COLUMNS,
+  bytes: { of: 'i.update_bytes', max: pageTextBytesMax },
+})
+
+/** An incident of the account as JSON text. */
+export async function readIncident(
+  connection: Queryable,
+  accountId: string,
+  id: string,
+): Promise<string | undefined> {
+  const rows = await connection.query(sql<{ json: string }>('incident-read')`
+      select ${raw(rowJson(INCIDENT_COLUMNS))}::text as json from incidents i
+      where i.id = ${id} and i.account_id = ${accountId}`)
+  return rows[0]?.json
+}
+
+/** Adds an incident that has no services and no updates yet. */
+export async function insertIncident(
+  connection: Queryable,
+  incident: { id: string; accountId: string; name: string; severity: IncidentSeverity },
+): Promise<void> {
+  await connection.query(sql('incident-insert')`
+      insert into incidents (id, account_id, name, severity, last_update_status)
+      values (${incident.id}, ${incident.accountId}, ${incident.name}, ${incident.severity}, 'INVESTIGATING') returning id`)
+}
+
+/** Locks an incident of the account for the rest of the transaction; false when it does not exist. */
+export async function lockIncident(
+  connection: Queryable,
+  accountId: string,
+  id: string,
+): Promise<boolean> {
+  const rows = await connection.query(sql<{ id: string }>('incident-lock')`
+      select id from incidents where id = ${id} and account_id = ${accountId} for update`)
+  return rows.length === 1
+}
+
+/** Changes the given fields of an incident. */
+export async function changeIncident(
+  connection: Queryable,
+  id: string,
+  fields: { name?: string | undefined; severity?: IncidentSeverity | undefined },
+): Promise<void> {
+  await connection.query(sql('incident-change')`
+      update incidents set name = coalesce(${fields.name ?? null}, name), severity = coalesce(${fields.severity ?? null}, severity),
+        updated_at = clock_timestamp()
+      where id = ${id} returning id`)
+}
+
+/** Deletes an incident with its updates; false when the account has none of that id. */
+export async function deleteIncident(
+  connection: Queryable,
+  accountId: string,
+  id: string,
+): Promise<boolean> {
+  const rows = await connection.query(sql<{ id: string }>('incident-delete')`
+      delete from incidents where id = ${id} and account_id = ${accountId} returning id`)
+  return rows.length === 1
+}
+
+/**
+ * Makes `serviceIds`, each named once, the services of an incident. Answers with those that the account
+ * does not have; when there are any the transaction is to be given up.
+ */
+export async function setIncidentServices(
+  connection: Queryable,
+  incident: { id: string; accountId: string },
+  serviceIds: string[],
+): Promise<string[]> {
+  await connection.query(sql('incident-services-unlink')`
+      delete from incident_services where incident_id = ${incident.id} and service_id <> all (${serviceIds}::uuid[])
+      returning service_id`)
+  // A deleted service may stay where it is, but cannot be added.
+  const linked = await connection.query(sql<{ service_id: string }>('incident-services-link')`
+      insert into incident_services (incident_id, service_id, position)
+      select ${incident.id}, s.id, wanted.position
+      from unnest(${serviceIds}::uuid[]) with ordinality wanted (id, position)
+      join services s on s.id = wanted.id and s.account_id = ${incident.accountId}
+      where s.deleted_at is null
+        or exists (select from incident_services was where was.incident_id = ${incident.id}
+          and was.service_id = s.id)
+      on conflict (incident_id, service_id) do update set position = excluded.position
+      returning service_id`)
+  const found = new Set(linked.map((row) => row.service_id))
+  return serviceIds.filter((id) => !found.has(id))
+}
+
+/** Stores the course of an incident. */
+export async function setIncidentCourse(
+  connection: Queryable,
+  id: string,
+  course: Course,
+): Promise<void> {
+  await connection.query(sql('incident-course')`
+      update incidents set last_update_status = ${course.lastUpdateStatus}, duration_s = ${course.durationS}, updated_at = clock_timestamp(),
+        update_bytes = (select coalesce(sum(octet_length(description)), 0) from incident_updates
+          where incident_id = ${id})
+      where id = ${id} returning id`)
+}
+
+/** The latest updates of an incident, newest first, as JSON text; undefined without the incident. */
+export async function listIncidentUpdates(
+  connection: Queryable,
+  accountId: string,
+  incidentId: string,
+): Promise<string | undefined> {
+  const rows = await connection.query(sql<{ json: string }>('incident-updates-list')`
+      select ${raw(UPDATES_JSON)}::text as json
+      from incidents i where i.id = ${incidentId} and i.account_id = ${accountId}`)
+  return rows[0]?.json
+}
+
+/** One update as JSON text. */
+export async function readIncidentUpdate(
+  connection: Queryable,
+  of: { accountId: string; incidentId: string; id: string },
+): Promise<string | undefined> {
+  const rows = await connection.query(sql<{ json: string }>('incident-update-read')`
+      select ${raw(UPDATE_JSON)}::text as json
+      from incident_updates u join incidents i on i.id = u.incident_id
+      where u.id = ${of.id} and i.id = ${of.incidentId} and i.account_id = ${of.accountId}`)
+  return rows[0]?.json
+}
+
+/** Fields of an update. */
+export interface UpdateFields {
+  description: string
+  status: IncidentStatus | undefined
+  /** ISO 8601; undefined: now. */
+  publicAt: string | undefined
+  notifySubscribers: boolean
+}
+
+/** Adds an update and answers with it as JSON text. */
+export async function insertIncidentUpdate(
+  connection: Queryable,
+  { id, incidentId }: { id: string; incidentId: string },
+  { description, status, publicAt, notifySubscribers }: UpdateFields,
+): Promise<string> {
+  const [row] = await connection.query(sql<{ json: string }>('incident-update-insert')`
+      insert into incident_updates as u
+        (id, incident_id, description, status, public_at, notify_subscribers)
+      values (${id}, ${incidentId}, ${description}, ${status ?? null},
+        coalesce(${publicAt ?? null}::timestamptz, clock_timestamp()), ${notifySubscribers})
+      returning ${raw(UPDATE_JSON)}::text as json`)
+  return row?.json ?? ''
+}
+
+/** Replaces an update; without a public date it stays unchanged. Undefined when it does not exist. */
+export async function changeIncidentUpdate(
+  connection: Queryable,
+  { id, incidentId }: { id: string; incidentId: string },
+  { description, status, publicAt, notifySubscribers }: UpdateFields,
+): Promise<string | undefined> {
+  const [row] = await connection.query(sql<{ json: string }>('incident-update-change')`
+      update incident_updates u set description = ${description}, status = ${status ?? null},
+        public_at = coalesce(${publicAt ?? null}::timestamptz, public_at),
+        notify_subscribers = ${notifySubscribers}
+      where u.id = ${id} and u.incident_id = ${incidentId}
+      returning ${raw(UPDATE_JSON)}::text as json`)
+  return row?.json
+}
+
+/** Deletes an update; false when the incident has none of that id. */
+export async function deleteIncidentUpdate(
+  connection: Queryable,
+  of: { id: string; incidentId: string },
+): Promise<boolean> {
+  const rows = await connection.query(sql<{ id: string }>('incident-update-delete')`
+      delete from incident_updates where id = ${of.id} and incident_id = ${of.incidentId} returning id`)
+  return rows.length === 1
+}
+
+/** The turns of an incident in the order that courseOf wants. */
+export async function readTurns(connection: Queryable, incidentId: string): Promise<Turn[]> {
+  const rows = await connection.query(sql<{ at: string; status: IncidentStatus | null }>(
+    'incident-updates-turns',
+  )`
+      select (floor(extract(epoch from public_at) * 1000))::bigint::text as at, status
+      from incident_updates where incident_id = ${incidentId} order by public_at, seq`)
+  return rows.map((row) => ({ at: Number(row.at), status: row.status }))
+}
