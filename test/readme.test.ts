@@ -19,9 +19,9 @@ import { MONITOR_TYPES } from '../src/monitors/registry.ts'
 import { temporaryFolder } from './support/temporary-folder.ts'
 
 const root = new URL('..', import.meta.url).pathname
-/** Path → text of the README and of every manual page next to the code. */
+/** Path → text of the README and of every page next to code and tests. */
 const pages = new Map(
-  ['README.md', ...globSync('src/**/README.md', { cwd: root })].map((path) => [
+  ['README.md', 'test/README.md', ...globSync('src/**/README.md', { cwd: root })].map((path) => [
     path,
     readFileSync(join(root, path), 'utf8'),
   ]),

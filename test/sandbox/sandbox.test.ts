@@ -1,13 +1,13 @@
 // Aim: a run gets what its order says and reports how it ended; ways to end are distinct; and where
 // the sandbox cannot be had, nothing runs unless the operator wants it to.
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { sandboxFailure } from '../../src/sandbox/failure.ts'
 import { DeadlineReached } from '../../src/network/deadline.ts'
-import { processesWith, startStandIn } from '../support/sandbox/stand-in.ts'
+import { parentWithCommand, processesWith, startStandIn } from '../support/sandbox/stand-in.ts'
 import { sandboxed } from '../support/sandbox/sandboxed.ts'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
@@ -197,35 +197,7 @@ describe('when one who watches dies', () => {
     expect(existsSync(folder)).toBe(false)
     await standIn.kill()
   })
-
-  // The agent waits for its end for 20 s.
-  test('a supervisor that hangs is ended with its run, some time after', async () => {
-    const stop = new AbortController()
-    const end = await sandboxed({
-      ...shell('echo $$; sleep 1000'),
-      ask: { signal: 'SIGTERM', to: 'group', graceMs: 100 },
-      signal: stop.signal,
-      onOutput(chunk) {
-        process.kill(parentWithCommand(Number(chunk.toString()), 'supervisor.ts'), 'SIGSTOP')
-        stop.abort()
-      },
-    })
-    expect(end).toMatchObject({ outcome: 'sandbox-failed', leftBehind: 0 })
-    expect(end.problem).toBe(
-      'the supervisor died with SIGKILL: it did not end within 20 s of when it should have',
-    )
-    expect(processesWith(end.folder)).toEqual([])
-  })
 })
-
-/** The nearest process above that runs this program. */
-function parentWithCommand(pid: number, program: string): number {
-  for (let at = pid; at > 1;) {
-    if (readFileSync(`/proc/${at}/cmdline`, 'latin1').includes(program)) return at
-    at = Number(/^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${at}/status`, 'latin1'))?.[1])
-  }
-  throw new Error(`nobody above runs ${program}`)
-}
 
 describe('where the system does not let the supervisor be asked, as in a sandbox', () => {
   const project = dirname(dirname(import.meta.dirname))

@@ -10,9 +10,8 @@ import { examine } from '../../support/agent/doctor-process.ts'
 import { FAKE_KEY, json, startFakePlatform } from '../../support/agent/fake-platform.ts'
 import { withoutEchoes } from '../../support/needs.ts'
 import { startVedette } from '../../support/platform/platform-process.ts'
-import { unresponsive } from '../../support/monitors/tcp-servers.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
-import { startHttpServer, startRawServer } from '../../support/test-server.ts'
+import { startHttpServer } from '../../support/test-server.ts'
 
 const authority = createAuthority()
 const PASSWORD = 'planted-proxy-password'
@@ -74,17 +73,6 @@ describe('when all that is needed works', () => {
 })
 
 describe('the platform', () => {
-  test('is unresponsive: the probe ends in time', async () => {
-    await using server = await startRawServer(unresponsive)
-    const said = await examine({ env: agentOf(`http://${server.authority}`) })
-    expect(said.code).toBe(1)
-    expect(said.found('platform')).toMatchObject({
-      standing: 'broken',
-      facts: { code: 'TIMEOUT' },
-      fix: expect.stringContaining('PLATFORM_URL') as string,
-    })
-  })
-
   test.each([
     ['of no location', 'unknown', /does not accept API_KEY/],
     ['that was revoked', 'revoked', /revoked/],
@@ -203,14 +191,6 @@ describe('the proxy', () => {
     expect(said.stdout).not.toContain(PASSWORD)
   })
 
-  test('never answers: the probe ends in time and blames the proxy', async () => {
-    await using platform = await startFakePlatform(authority.issue())
-    await using proxy = await startConnectProxy({ unresponsive: true })
-    const env = { ...agentOf(platform.url), HTTPS_PROXY: `http://${proxy.authority}` }
-    const said = await examine({ env })
-    expect([said.code, said.found('proxy')?.standing]).toEqual([1, 'broken'])
-  })
-
   test('is not used when NO_PROXY names the platform', async () => {
     await using platform = await startFakePlatform()
     const env = {
@@ -292,14 +272,6 @@ describe('the health port', () => {
       standing: 'broken',
       fix: expect.stringContaining(`AGENT_HEALTH_PORT=${other.port + 1}`) as string,
     })
-  })
-
-  test('is in use by a program that never answers: the probe ends in time', async () => {
-    await using platform = await startFakePlatform()
-    await using other = await startRawServer(unresponsive)
-    const env = { ...agentOf(platform.url), AGENT_HEALTH_PORT: String(other.port) }
-    const said = await examine({ env })
-    expect(said.found('health-port')?.standing).toBe('broken')
   })
 })
 

@@ -169,12 +169,6 @@ describe('the browser', () => {
     })
   })
 
-  test('hangs: the probe ends in time', async () => {
-    const said = await examine({ env: { ...onFile, CHROMIUM_PATH: program('exec sleep 60') } })
-    expect([said.code, browser(said)?.standing]).toEqual([1, 'broken'])
-    expect(browser(said)?.facts).toMatchObject({ outcome: 'out-of-time' })
-  })
-
   test.for([
     ['the user of the tests', []],
     ['a user without any right', asNobody],

@@ -52,7 +52,7 @@ const SERVERS: [string, Zone, string][] = [
   ['fails with everything', { '*': 'SERVFAIL' }, 'about the name'],
 ]
 
-describe.each(SERVERS)('a server that %s', (_, zone, expected) => {
+describe.concurrent.each(SERVERS)('a server that %s', (_, zone, expected) => {
   const isOurs = expected === 'RESOLVER_UNREACHABLE'
 
   test('for a monitor that has to resolve a name', async () => {
@@ -106,7 +106,7 @@ test('a second server that answers is enough', async () => {
   )
 })
 
-describe('at the deadline, while the name is still looked up', () => {
+describe.concurrent('at the deadline, while the name is still looked up', () => {
   const patient = join(folder, 'patient.conf')
   writeFileSync(patient, 'options timeout:30 attempts:1\n')
 

@@ -13,8 +13,13 @@ export interface DatabaseServer {
 
 const EMBEDDED: DatabaseServer = { name: 'the embedded PostgreSQL', key: 'embedded' }
 
-/** Always the embedded one, and the other if it exists; in CI it must exist. */
-export const DATABASE_SERVERS: readonly DatabaseServer[] = [EMBEDDED, ...others()]
+/** The servers of this tier: the embedded one, in the full tier `other` alone or `both`. In CI it must exist. */
+export const DATABASE_SERVERS: readonly DatabaseServer[] = servers(process.env['TEST_DATABASES'])
+
+function servers(wanted = 'embedded'): DatabaseServer[] {
+  if (wanted === 'embedded') return [EMBEDDED]
+  return wanted === 'both' ? [EMBEDDED, ...others()] : others()
+}
 
 function others(): DatabaseServer[] {
   if (process.env['TEST_DATABASE_URL'] !== undefined) {

@@ -149,3 +149,12 @@ function of(pid: string, name: string): string {
     return ''
   }
 }
+
+/** The nearest process above that runs this program. */
+export function parentWithCommand(pid: number, program: string): number {
+  for (let at = pid; at > 1;) {
+    if (readFileSync(`/proc/${at}/cmdline`, 'latin1').includes(program)) return at
+    at = Number(/^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${at}/status`, 'latin1'))?.[1])
+  }
+  throw new Error(`nobody above runs ${program}`)
+}

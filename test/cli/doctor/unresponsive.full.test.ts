@@ -1,0 +1,57 @@
+// Aim: a part that never answers costs `vedette doctor` its time limit and no more, and is named.
+import { chmodSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { examine } from '../../support/agent/doctor-process.ts'
+import { FAKE_KEY, startFakePlatform } from '../../support/agent/fake-platform.ts'
+import { unresponsive } from '../../support/monitors/tcp-servers.ts'
+import { startConnectProxy } from '../../support/network/connect-proxy.ts'
+import { temporaryFolder } from '../../support/temporary-folder.ts'
+import { startRawServer } from '../../support/test-server.ts'
+
+const agentOf = (url: string) => ({ PLATFORM_URL: url, API_KEY: FAKE_KEY })
+
+describe.concurrent('unresponsive', () => {
+  test('is the platform', async () => {
+    await using server = await startRawServer(unresponsive)
+    const said = await examine({ env: agentOf(`http://${server.authority}`) })
+    expect(said.code).toBe(1)
+    expect(said.found('platform')).toMatchObject({
+      standing: 'broken',
+      facts: { code: 'TIMEOUT' },
+      fix: expect.stringContaining('PLATFORM_URL') as string,
+    })
+  })
+
+  test('is the proxy', async () => {
+    await using platform = await startFakePlatform()
+    await using proxy = await startConnectProxy({ unresponsive: true })
+    const env = {
+      ...agentOf(platform.url.replace('http:', 'https:')),
+      HTTPS_PROXY: `http://${proxy.authority}`,
+    }
+    const said = await examine({ env })
+    expect([said.code, said.found('proxy')?.standing]).toEqual([1, 'broken'])
+  })
+
+  test('is the program on the health port', async () => {
+    await using platform = await startFakePlatform()
+    await using other = await startRawServer(unresponsive)
+    const env = { ...agentOf(platform.url), AGENT_HEALTH_PORT: String(other.port) }
+    const said = await examine({ env })
+    expect(said.found('health-port')?.standing).toBe('broken')
+  })
+
+  test('is the browser', async () => {
+    const folder = temporaryFolder()
+    const browser = join(folder, 'browser')
+    writeFileSync(browser, '#!/bin/sh\nexec sleep 60\n')
+    chmodSync(browser, 0o755)
+    const monitors = join(folder, 'monitors.yaml')
+    const monitor = '{ name: a, type: URL, every: 1h, request: { url: "http://127.0.0.1:9/" } }'
+    writeFileSync(monitors, `monitors:\n  - ${monitor}\n`)
+    const said = await examine({ env: { MONITORS_FILE: monitors, CHROMIUM_PATH: browser } })
+    expect([said.code, said.found('browser')?.standing]).toEqual([1, 'broken'])
+    expect(said.found('browser')?.facts).toMatchObject({ outcome: 'out-of-time' })
+  })
+})
