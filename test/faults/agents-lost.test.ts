@@ -1,55 +1,22 @@
 // Agents that are killed, restarted one after the other, disconnected and reconnected: every slot has exactly one
 // row, a lost agent's monitors soon run elsewhere, and a rolling restart misses nothing.
-import { afterEach, describe, expect, test } from 'vitest'
-import { DATABASE_SERVERS } from '../support/database/database.ts'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { eventually } from '../support/eventually.ts'
-import { faultsOf, Fleet, type FleetLocation } from '../support/faults/fleet.ts'
+import { faultsOf, type Fleet, fleetOf } from '../support/faults/fleet.ts'
 import { missing } from '../support/needs.ts'
 import {
   createNetworkNamespace,
   type NetworkNamespace,
 } from '../support/network/network-namespace.ts'
 
-const cleanUps: (() => unknown)[] = []
-afterEach(async () => {
-  for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp()
-})
-
-const [server] = DATABASE_SERVERS.toReversed()
-
-async function fleetWith(...names: string[]) {
-  if (server === undefined) throw new Error('there is always a database')
-  // Agents in other networks must reach the platform.
-  const fleet = await Fleet.create(server, { HOST: '0.0.0.0' })
-  cleanUps.push(() => fleet.close())
-  await fleet.startPlatform()
-  const location = await fleet.createLocation('cellar')
-  const agents = names.map((name) => started(fleet, location, name))
-  await fleet.agents(names.length)
-  return { fleet, location, agents }
-}
-
-/** Number of monitors with a verdict about the target in a slot at or after `since`. */
-async function monitorsWithRowsSince(fleet: Fleet, since: number): Promise<number> {
-  const [row] = await fleet.database.query<{ n: number }>(
-    `select count(distinct monitor_id)::int as n from results
-     where slot >= to_timestamp($1::float8 / 1000) and verdict = 'passed'`,
-    [since],
-  )
-  return row?.n ?? 0
-}
-
-const started = (fleet: Fleet, location: FleetLocation, name: string, prefix?: readonly string[]) =>
-  fleet.startAgent({ location, name, ...(prefix === undefined ? {} : { prefix }) })
-
 describe('killed', () => {
   test('repeatedly, one agent leaves no slot without a row', async () => {
-    const { fleet, location } = await fleetWith()
+    const { fleet, location } = await fleetOf([])
     const ids = await fleet.createMonitors(20, 2, ['cellar'])
     for (let round = 0; round < 8; round++) {
-      const agent = started(fleet, location, 'one')
+      const agent = fleet.startAgent({ location, name: 'one' })
       const since = Date.now()
-      await eventually(async () => (await monitorsWithRowsSince(fleet, since)) >= ids.length / 2)
+      await eventually(() => fleet.havePassed(since, ids.length / 2))
       agent.child.kill('SIGKILL')
       await agent.ended
     }
@@ -64,7 +31,7 @@ describe('killed', () => {
   })
 
   test('one of two: within 35 s its monitors run on the other', async () => {
-    const { fleet, agents } = await fleetWith('one', 'two')
+    const { fleet, agents } = await fleetOf(['one', 'two'])
     const ids = await fleet.createMonitors(40, 5, ['cellar'])
     const [one, two] = agents
     await eventually(() => sharedByTwo(fleet))
@@ -103,7 +70,7 @@ async function ranOnOne(fleet: Fleet, since: number, count: number): Promise<boo
 
 describe('a rolling restart', () => {
   test('of two agents misses no slot', async () => {
-    const { fleet, location, agents } = await fleetWith('one', 'two')
+    const { fleet, location, agents } = await fleetOf(['one', 'two'])
     await fleet.createMonitors(30, 2, ['cellar'])
     await eventually(() => sharedByTwo(fleet))
     const from = Date.now()
@@ -111,7 +78,7 @@ describe('a rolling restart', () => {
       for (const [at, name] of ['one', 'two'].entries()) {
         agents[at]?.child.kill('SIGTERM')
         expect(await agents[at]?.ended).toMatchObject({ code: 0 })
-        const again = started(fleet, location, name)
+        const again = fleet.startAgent({ location, name })
         agents[at] = again
         const since = Date.now()
         await again.line(({ msg }) => msg === 'agent started')
@@ -134,15 +101,14 @@ describe('cut off', () => {
     const lacking =
       process.getuid?.() === 0 ? missing('ip') : 'needs root, to make network namespaces'
     skip(lacking !== undefined, lacking)
-    const { fleet, location } = await fleetWith()
-    const platform = fleet.platforms[0]
-    if (platform === undefined) throw new Error('one was started')
+    // Agents in other networks must reach the platform.
+    const { fleet, platform, location } = await fleetOf([], { HOST: '0.0.0.0' })
     const namespaces: NetworkNamespace[] = []
-    cleanUps.push(() => namespaces.forEach((one) => one.remove()))
+    onTestFinished(() => namespaces.forEach((one) => one.remove()))
     const join = (name: string) => {
       const namespace = createNetworkNamespace()
       namespaces.push(namespace)
-      cleanUps.push(fleet.target.alsoIn(namespace.prefix))
+      onTestFinished(fleet.target.alsoIn(namespace.prefix))
       const port = new URL(platform.url).port
       const agent = fleet.startAgent({
         location,
@@ -155,7 +121,7 @@ describe('cut off', () => {
     const members = ['a', 'b', 'c', 'd', 'e'].map(join)
     await fleet.agents(5)
     const ids = await fleet.createMonitors(50, 2, ['cellar'])
-    await eventually(async () => (await monitorsWithRowsSince(fleet, 0)) === ids.length)
+    await eventually(() => fleet.havePassed(0, ids.length))
     members[1]?.namespace.cut()
     members[2]?.namespace.cut()
     await fleet.agents(3)
@@ -165,7 +131,7 @@ describe('cut off', () => {
     members[2]?.namespace.heal()
     await fleet.agents(4)
     const since = Date.now()
-    await eventually(async () => (await monitorsWithRowsSince(fleet, since)) === ids.length)
+    await eventually(() => fleet.havePassed(since, ids.length))
     const account = await fleet.account()
     // Disconnected agents continued and delivered after the reconnection.
     expect(faultsOf(account)).toEqual({})

@@ -4,19 +4,16 @@ import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { LIMITS } from '../../src/contract/versions.ts'
-import { DATABASE_SERVERS } from '../support/database/database.ts'
 import { eventually } from '../support/eventually.ts'
 import { faultsOf } from '../support/faults/fleet.ts'
 import { ScriptFleet } from '../support/scripts/script-fleet.ts'
 
 const MEBIBYTE = 1_048_576
 const SPOOL_BYTES_MAX = 180 * MEBIBYTE
-const [server] = DATABASE_SERVERS.toReversed()
 let scene: ScriptFleet
 
 beforeAll(async () => {
-  if (server === undefined) throw new Error('there is always a database')
-  scene = await ScriptFleet.start(server, { env: { SPOOL_BYTES_MAX: String(SPOOL_BYTES_MAX) } })
+  scene = await ScriptFleet.start({ env: { SPOOL_BYTES_MAX: String(SPOOL_BYTES_MAX) } })
 })
 afterAll(() => scene.close(), 60_000)
 

@@ -2,7 +2,6 @@
 // second, nothing of it runs after five, and the recorded part arrives as `cancelled`.
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import type { RunDetail } from '../../src/contract/api/run.ts'
-import { DATABASE_SERVERS } from '../support/database/database.ts'
 import { startVedette } from '../support/platform/platform-process.ts'
 import { ScriptFleet } from '../support/scripts/script-fleet.ts'
 import { startHttpServer, type TestServer } from '../support/test-server.ts'
@@ -12,14 +11,12 @@ const GONE_MS_MAX = 5_000
 /** Existing files are prepared after that, which is slow on a busy machine. */
 const ENDED_MS_MAX = 15_000
 
-const [server] = DATABASE_SERVERS.toReversed()
 let scene: ScriptFleet
 let site: TestServer
 /** Time of the last request of each path; milliseconds since the Unix epoch. */
 const visits = new Map<string, number>()
 
 beforeAll(async () => {
-  if (server === undefined) throw new Error('there is always a database')
   site = await startHttpServer((request, response) => {
     const path = request.url ?? ''
     visits.set(path, Date.now())
@@ -27,7 +24,7 @@ beforeAll(async () => {
     response.setHeader('content-type', 'text/html')
     response.end('<h1>Shop</h1>')
   })
-  scene = await ScriptFleet.start(server)
+  scene = await ScriptFleet.start()
 })
 afterEach(() => {
   scene.proxy.hold = () => undefined

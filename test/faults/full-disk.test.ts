@@ -5,7 +5,6 @@ import { readdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { RunDetail } from '../../src/contract/api/run.ts'
-import { DATABASE_SERVERS } from '../support/database/database.ts'
 import { eventually } from '../support/eventually.ts'
 import { faultsOf } from '../support/faults/fleet.ts'
 import { ScriptFleet } from '../support/scripts/script-fleet.ts'
@@ -16,16 +15,14 @@ const FILE_BYTES = 20 * MEBIBYTE
 /** Space for one file of a run, not for a second one of its size. */
 const FREE_BYTES = 30 * MEBIBYTE
 const isRoot = process.getuid?.() === 0
-const [server] = DATABASE_SERVERS.toReversed()
 let scene: ScriptFleet
 let disk: string
 
 beforeAll(async () => {
-  if (server === undefined) throw new Error('there is always a database')
   if (!isRoot) return
   disk = temporaryFolder()
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=96m,mode=755', 'tmpfs', disk])
-  scene = await ScriptFleet.start(server, { env: { DATA_DIR: disk } })
+  scene = await ScriptFleet.start({ env: { DATA_DIR: disk } })
   // The first run stores compiled code, which later ones share.
   const script = `require('@playwright/test').test('nothing', () => {})`
   const first = await scene.monitor('MULTI_STEP', { script })

@@ -3,39 +3,14 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, describe, expect, test } from 'vitest'
-import { DATABASE_SERVERS } from '../support/database/database.ts'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { eventually } from '../support/eventually.ts'
-import { faultsOf, Fleet } from '../support/faults/fleet.ts'
+import { faultsOf, fleetOf } from '../support/faults/fleet.ts'
 import { missing } from '../support/needs.ts'
 import { mountSmallDisk } from '../support/small-disk.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
-const cleanUps: (() => unknown)[] = []
-afterEach(async () => {
-  for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp()
-})
-
-const [server] = DATABASE_SERVERS.toReversed()
 const LIBFAKETIME = `/usr/lib/${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}-linux-gnu/faketime/libfaketime.so.1`
-
-async function fleet() {
-  if (server === undefined) throw new Error('there is always a database')
-  const made = await Fleet.create(server)
-  cleanUps.push(() => made.close())
-  await made.startPlatform()
-  return { made, location: await made.createLocation('cellar') }
-}
-
-/** Whether this many monitors have passed in slots since then. */
-async function havePassed(of: Fleet, since: number, monitors: number): Promise<boolean> {
-  const [row] = await of.database.query<{ n: number }>(
-    `select count(distinct monitor_id)::int as n from results
-     where slot >= to_timestamp($1::float8 / 1000) and verdict = 'passed'`,
-    [since],
-  )
-  return row?.n === monitors
-}
 
 describe('the clock of an agent’s machine', () => {
   test('is wrong by hours and jumps forth and back: slots keep to the platform’s time', async ({
@@ -43,7 +18,7 @@ describe('the clock of an agent’s machine', () => {
   }) => {
     const lacking = missing('faketime')
     skip(lacking !== undefined, lacking)
-    const { made, location } = await fleet()
+    const { fleet: made, location } = await fleetOf([])
     const offset = join(temporaryFolder(), 'offset')
     const set = (seconds: string) => writeFileSync(offset, seconds)
     set('-86400')
@@ -63,7 +38,7 @@ describe('the clock of an agent’s machine', () => {
     for (const seconds of ['+7200', '-7200', '+0', '+3', '-3', '-86400']) {
       const since = Date.now()
       set(seconds)
-      await eventually(() => havePassed(made, since + 1000, ids.length), {
+      await eventually(() => made.havePassed(since + 1000, ids.length), {
         what: `slots at ${seconds}`,
       })
     }
@@ -81,13 +56,13 @@ describe('the disk of an agent', () => {
     skip,
   }) => {
     skip(process.getuid?.() !== 0, 'needs root, to mount a small disk')
-    const { made, location } = await fleet()
+    const { fleet: made, location } = await fleetOf([])
     const { folder: disk, remove } = mountSmallDisk('size=1m')
-    cleanUps.push(remove)
+    onTestFinished(remove)
     const agent = made.startAgent({ location, name: 'one', env: { DATA_DIR: disk } })
     await made.agents(1)
     const ids = await made.createMonitors(40, 1, ['cellar'])
-    await eventually(() => havePassed(made, 0, ids.length))
+    await eventually(() => made.havePassed(0, ids.length))
     const [platform] = made.platforms
     if (platform === undefined) throw new Error('one runs')
     await made.endPlatform(platform, 'SIGKILL')
@@ -97,11 +72,11 @@ describe('the disk of an agent', () => {
     } catch {
       // It is full now.
     }
-    const before = total(made)
-    await eventually(() => total(made) > before + 2000)
+    const before = made.requests()
+    await eventually(() => made.requests() > before + 2000)
     const since = Date.now()
     await made.startPlatform()
-    await eventually(() => havePassed(made, since, ids.length))
+    await eventually(() => made.havePassed(since, ids.length))
     const account = await made.account()
     expect(account).toMatchObject({ missing: 0, unexpected: 0 })
     agent.child.kill('SIGTERM')
@@ -113,9 +88,9 @@ test('a disk that can only be read at the start is used when it can be written',
   skip,
 }) => {
   skip(process.getuid?.() !== 0, 'needs root, to mount a small disk')
-  const { made, location } = await fleet()
+  const { fleet: made, location } = await fleetOf([])
   const { folder: disk, remove } = mountSmallDisk('ro,size=16m')
-  cleanUps.push(remove)
+  onTestFinished(remove)
   const [platform] = made.platforms
   const start = () => {
     const at = { location, name: 'one', env: { DATA_DIR: disk }, platformUrl: platform?.url ?? '' }
@@ -129,11 +104,11 @@ test('a disk that can only be read at the start is used when it can be written',
   }
   await made.agents(1)
   const ids = await made.createMonitors(20, 1, ['cellar'])
-  await eventually(() => havePassed(made, 0, ids.length))
+  await eventually(() => made.havePassed(0, ids.length))
   expect(await isInMemory()).toBe(true)
   if (platform !== undefined) await made.endPlatform(platform, 'SIGKILL')
-  const before = total(made)
-  await eventually(() => total(made) > before + 5 * ids.length)
+  const before = made.requests()
+  await eventually(() => made.requests() > before + 5 * ids.length)
   execFileSync('mount', ['-o', 'remount,rw', disk])
   await eventually(async () => !(await isInMemory()), { what: 'results on disk' })
   // The cache of monitors is written some seconds later.
@@ -144,7 +119,7 @@ test('a disk that can only be read at the start is used when it can be written',
   const since = Date.now()
   await again.line(({ msg }) => msg === 'agent started')
   await made.startPlatform()
-  await eventually(() => havePassed(made, since, ids.length))
+  await eventually(() => made.havePassed(since, ids.length))
   const account = await made.account()
   expect(account).toMatchObject({ missing: 0, unexpected: 0 })
   const missed = account.byVerdict['missed'] ?? 0
@@ -152,9 +127,3 @@ test('a disk that can only be read at the start is used when it can be written',
   expect(missed).toBeLessThanOrEqual(ids.length * 5)
   expect(account.byVerdict['passed']).toBe(account.expected - missed)
 })
-
-function total(of: Fleet): number {
-  let sum = 0
-  for (const count of of.target.requests.values()) sum += count
-  return sum
-}

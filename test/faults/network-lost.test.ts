@@ -1,43 +1,30 @@
 // An agent whose own name server is gone: its monitors are errored without any alert, and the owners of the location
 // are notified once at the beginning and once at the end.
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, expect, test } from 'vitest'
-import { DATABASE_SERVERS } from '../support/database/database.ts'
+import { expect, onTestFinished, test } from 'vitest'
 import { startDnsServer } from '../support/monitors/dns/dns-server.ts'
 import { eventually } from '../support/eventually.ts'
-import { Fleet } from '../support/faults/fleet.ts'
+import { fleetOf } from '../support/faults/fleet.ts'
 import { missing } from '../support/needs.ts'
 import { createNetworkNamespace } from '../support/network/network-namespace.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const cannotRun = process.getuid?.() === 0 ? missing('ip') : 'needs root, for network namespaces'
 
-const cleanUps: (() => unknown)[] = []
-afterEach(async () => {
-  for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp()
-})
-
-const [server] = DATABASE_SERVERS.toReversed()
 const MONITORS = 20
 
 test.skipIf(cannotRun !== undefined)(
   `twenty monitors of a location without a name server are one notice, and one when it is back ${cannotRun ?? ''}`,
   async () => {
-    if (server === undefined) throw new Error('there is always a database')
-    const fleet = await Fleet.create(server, { HOST: '0.0.0.0' })
-    cleanUps.push(() => fleet.close())
-    const platform = await fleet.startPlatform()
-    const location = await fleet.createLocation('cellar')
+    const { fleet, platform, location } = await fleetOf([], { HOST: '0.0.0.0' })
     const { id: alertChannelId } = await fleet.api<{ id: number }>('POST', '/v1/alert-channels', {
       type: 'WEBHOOK',
       config: { url: 'http://127.0.0.1:1/' },
     })
     const network = createNetworkNamespace()
-    cleanUps.push(() => network.remove())
-    const folder = mkdtempSync(join(tmpdir(), 'vedette-network-'))
-    cleanUps.push(() => rmSync(folder, { recursive: true, force: true }))
-    const conf = join(folder, 'resolv.conf')
+    onTestFinished(() => network.remove())
+    const conf = join(temporaryFolder(), 'resolv.conf')
     writeFileSync(conf, `nameserver ${network.hostAddress}\n`)
     const bind = `mount --bind ${conf} /etc/resolv.conf && exec "$@"`
     await fleet.createMonitors(MONITORS, 10, ['cellar'], {

@@ -6,7 +6,6 @@ import { buffer } from 'node:stream/consumers'
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { ZipFile } from 'yazl'
-import { DATABASE_SERVERS } from '../support/database/database.ts'
 import { eventually } from '../support/eventually.ts'
 import { forbidden, type Leak, leaksIn, SPELLINGS_CODE } from '../support/agent/planted-secrets.ts'
 import { startVedette } from '../support/platform/platform-process.ts'
@@ -29,20 +28,18 @@ const ON_THE_WIRE = {
   password: 'b4sic-passw0rd-in-url',
 }
 
-const [server] = DATABASE_SERVERS.toReversed()
 let scene: ScriptFleet
 let site: TestServer
 let needles: string[]
 
 beforeAll(async () => {
-  if (server === undefined) throw new Error('there is always a database')
   site = await startHttpServer((request, response) => {
     response.setHeader('set-cookie', `session=${ON_THE_WIRE.cookie}; Path=/; HttpOnly`)
     response.setHeader('x-api-key', ON_THE_WIRE.key)
     response.setHeader('content-type', 'text/html')
     response.end(`<h1>Shop</h1><p>${String(request.headers['x-echo'])}</p>`)
   })
-  scene = await ScriptFleet.start(server, { recordsBodies: true, env: { JOB_CONCURRENCY: '2' } })
+  scene = await ScriptFleet.start({ recordsBodies: true, env: { JOB_CONCURRENCY: '2' } })
   const secrets = [...Object.values(VARIABLES), ...Object.values(ON_THE_WIRE)]
   const lines = LINES.split('\n').slice(1, 3)
   needles = [...secrets.flatMap(forbidden), ...lines, scene.location.key]

@@ -1,18 +1,11 @@
 // `vedette run` and `vedette cancel` with a real agent whose monitor waits for a target that never answers: the
 // cancellation reaches the run within a second, by the recorded times of platform and agent.
-import { afterEach, expect, test } from 'vitest'
-import { DATABASE_SERVERS } from '../support/database/database.ts'
+import { expect, onTestFinished, test } from 'vitest'
 import { eventually } from '../support/eventually.ts'
-import { Fleet } from '../support/faults/fleet.ts'
+import { type Fleet, fleetOf } from '../support/faults/fleet.ts'
 import { startVedette } from '../support/platform/platform-process.ts'
 import { startRawServer } from '../support/test-server.ts'
 
-const cleanUps: (() => unknown)[] = []
-afterEach(async () => {
-  for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp()
-})
-
-const [server] = DATABASE_SERVERS.toReversed()
 const ROUNDS = 3
 const REACHED_MS_MAX = 1000
 
@@ -37,15 +30,9 @@ async function newestRun(fleet: Fleet): Promise<RunRow | undefined> {
 
 /** A platform with an agent, and a monitor whose target never answers. */
 async function waitingMonitor(): Promise<{ fleet: Fleet; id: string }> {
-  if (server === undefined) throw new Error('there is always a database')
-  const fleet = await Fleet.create(server)
-  cleanUps.push(() => fleet.close())
-  await fleet.startPlatform()
+  const { fleet } = await fleetOf(['one'])
   const unresponsive = await startRawServer(() => {})
-  cleanUps.push(() => unresponsive.close())
-  const location = await fleet.createLocation('cellar')
-  fleet.startAgent({ location, name: 'one' })
-  await fleet.agents(1)
+  onTestFinished(() => unresponsive.close())
   const [id = ''] = await fleet.createMonitors(1, 10, ['cellar'], {
     activated: false,
     maxResponseTime: 45_000,
@@ -79,7 +66,7 @@ test.each([
 
 test('Ctrl-C ends `vedette run` before an unresponsive platform was asked for a run', async () => {
   const unresponsive = await startRawServer(() => {})
-  cleanUps.push(() => unresponsive.close())
+  onTestFinished(() => unresponsive.close())
   const asks = unresponsive.connection()
   const running = startVedette(['run', 'Shop'], {
     PLATFORM_URL: `http://${unresponsive.authority}`,

@@ -7,10 +7,16 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { onTestFinished } from 'vitest'
 import type { Database } from '../../../src/database/database.ts'
 import { launchAgentProcess, type AgentProcess } from '../agent/agent-process.ts'
 import type { RunningServer } from '../database/database-servers.ts'
-import { createTestDatabase, type DatabaseServer, type TestDatabase } from '../database/database.ts'
+import {
+  createTestDatabase,
+  DATABASE_SERVERS,
+  type DatabaseServer,
+  type TestDatabase,
+} from '../database/database.ts'
 import { eventually } from '../eventually.ts'
 import { startPlatform, type StartedPlatform } from '../platform/platform-process.ts'
 
@@ -62,16 +68,16 @@ export class Fleet {
       SECRETS_KEY: randomBytes(32).toString('hex'),
       ACCOUNT_ID: this.#accountId,
       ADMIN_API_KEY: this.#apiKey,
-      ACCOUNTING_GRACE_SECONDS: '15',
+      ACCOUNTING_GRACE_SECONDS: '5',
       RATE_LIMIT: '1000000',
       ...env,
     }
   }
 
-  /** Makes a database and a target to watch; starts no process. */
+  /** Makes a database, on Debian's PostgreSQL where there is one, and a target to watch; starts no process. */
   static async create(
-    server: DatabaseServer | RunningServer,
     env: Record<string, string> = {},
+    server: DatabaseServer | RunningServer | undefined = DATABASE_SERVERS.at(-1),
   ): Promise<Fleet> {
     const [made, folder, target] = await Promise.all([
       createTestDatabase(server),
@@ -197,6 +203,21 @@ export class Fleet {
     return accountIn(this.database, until, waitMs)
   }
 
+  /** Whether this many monitors have passed in slots at or after this instant. */
+  async havePassed(since: number, monitors: number): Promise<boolean> {
+    const [row] = await this.database.query<{ n: number }>(
+      `select count(distinct monitor_id)::int as n from results
+       where slot >= to_timestamp($1::float8 / 1000) and verdict = 'passed'`,
+      [since],
+    )
+    return row !== undefined && row.n >= monitors
+  }
+
+  /** Number of requests that the target has received. */
+  requests(): number {
+    return [...this.target.requests.values()].reduce((sum, count) => sum + count, 0)
+  }
+
   async close(): Promise<void> {
     for (const agent of this.#agents) agent.child.kill('SIGKILL')
     await Promise.all(this.#agents.map((agent) => agent.ended))
@@ -206,6 +227,26 @@ export class Fleet {
     await this.#made.drop()
     await rm(this.#folder, { recursive: true, force: true })
   }
+}
+
+/** A fleet of one test, with a running platform, a location, and a live agent of each name. */
+export async function fleetOf(
+  names: readonly string[],
+  env: Record<string, string> = {},
+  server?: RunningServer,
+): Promise<{
+  fleet: Fleet
+  platform: StartedPlatform
+  location: FleetLocation
+  agents: AgentProcess[]
+}> {
+  const fleet = await Fleet.create(env, server)
+  onTestFinished(() => fleet.close())
+  const platform = await fleet.startPlatform()
+  const location = await fleet.createLocation('cellar')
+  const agents = names.map((name) => fleet.startAgent({ location, name }))
+  await fleet.agents(names.length)
+  return { fleet, platform, location, agents }
 }
 
 /** Counts over all slots before an instant. */

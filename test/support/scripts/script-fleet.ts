@@ -17,7 +17,6 @@ import { type DefinedType, definitionOf } from '../../../src/monitors/definition
 import type { RunDetail } from '../../../src/contract/api/run.ts'
 import { INSTALLED_FILE, toolFolder } from '../../../src/scripts/toolchains.ts'
 import type { AgentProcess } from '../agent/agent-process.ts'
-import type { DatabaseServer } from '../database/database.ts'
 import { eventually } from '../eventually.ts'
 import { Fleet, type FleetLocation } from '../faults/fleet.ts'
 import { type RecordingProxy, startRecordingProxy } from '../agent/recording-proxy.ts'
@@ -90,11 +89,11 @@ export class ScriptFleet {
   }
 
   /** Starts all of it; resolves when the agent is live. */
-  static async start(
-    server: DatabaseServer,
-    { env = {}, recordsBodies = false }: ScriptFleetOptions = {},
-  ): Promise<ScriptFleet> {
-    const fleet = await Fleet.create(server)
+  static async start({
+    env = {},
+    recordsBodies = false,
+  }: ScriptFleetOptions = {}): Promise<ScriptFleet> {
+    const fleet = await Fleet.create()
     await fleet.startPlatform()
     const proxy = await startRecordingProxy(() => fleet.platforms[0]?.url ?? '', { recordsBodies })
     const location = await fleet.createLocation('cellar')
