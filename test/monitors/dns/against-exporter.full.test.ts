@@ -5,11 +5,7 @@ import { dns } from '../../../src/monitors/dns/index.ts'
 import { type Exporter, startExporter } from '../../support/monitors/blackbox-exporter.ts'
 import { createAuthority } from '../../support/network/certificates.ts'
 import { checkDns } from '../../support/monitors/dns/check-dns.ts'
-import {
-  startZoneServers,
-  stopZoneServers,
-  type ZoneServers,
-} from '../../support/monitors/dns/dns-zones.ts'
+import { startZoneServers } from '../../support/monitors/dns/dns-zones.ts'
 import {
   type HostileNameServer,
   overUdp,
@@ -19,8 +15,9 @@ import {
 } from '../../support/monitors/dns/hostile-name-server.ts'
 import { missing } from '../../support/needs.ts'
 
-const why = missing('unbound', 'dnsmasq', 'openssl', 'prometheus-blackbox-exporter')
 const authority = createAuthority()
+const servers = await startZoneServers(authority)
+const why = servers.why ?? missing('prometheus-blackbox-exporter')
 const ANY_CODE = [{ source: 'RESPONSE_CODE', comparison: 'EQUALS', target: 'NXDOMAIN' }]
 
 interface Case {
@@ -130,7 +127,6 @@ const cases: Record<string, Case> = {
 
 const slug = (name: string) => name.replaceAll(/[^a-z]+/gi, '_')
 
-let servers: ZoneServers
 let exporter: Exporter
 let spoofing: HostileNameServer
 let garbled: HostileNameServer
@@ -138,7 +134,6 @@ let silent: HostileNameServer
 
 beforeAll(async () => {
   if (why !== undefined) return
-  servers = await startZoneServers(authority.issue())
   spoofing = await startHostileNameServer(
     overUdp((query) => [withWord(rightAnswer(query), 0, (id) => id ^ 1), rightAnswer(query)]),
   )
@@ -156,7 +151,6 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await exporter?.close()
-  await stopZoneServers(servers)
   for (const server of [spoofing, garbled, silent]) await server?.[Symbol.asyncDispose]()
 })
 

@@ -1,33 +1,15 @@
 // Aim: a DNS check reports the answers of real name servers, over every protocol and for every type, with its
 // flags, sections and times.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { DnsRecord } from '../../../src/network/dns/message.ts'
 import { createAuthority } from '../../support/network/certificates.ts'
-import { checkDns } from '../../support/monitors/dns/check-dns.ts'
-import {
-  startZoneServers,
-  stopZoneServers,
-  type ZoneServers,
-} from '../../support/monitors/dns/dns-zones.ts'
+import { at, checkDns } from '../../support/monitors/dns/check-dns.ts'
+import { startZoneServers } from '../../support/monitors/dns/dns-zones.ts'
 import { fixedResolver } from '../../support/monitors/monitor-context.ts'
-import type { NameServer, Unbound } from '../../support/monitors/dns/name-servers.ts'
-import { missing } from '../../support/needs.ts'
 
-const why = missing('unbound', 'dnsmasq', 'openssl')
 const authority = createAuthority()
-let servers: ZoneServers | undefined
-let unbound: Unbound
-let dnsmasq: NameServer
+const { why, unbound, dnsmasq } = await startZoneServers(authority)
 
-beforeAll(async () => {
-  if (why !== undefined) return
-  servers = await startZoneServers(authority.issue())
-  ;({ unbound, dnsmasq } = servers)
-})
-
-afterAll(() => stopZoneServers(servers))
-
-const at = (port: number) => ({ nameServer: '127.0.0.1', port })
 const datas = (records: DnsRecord[] = []) => records.map(({ data }) => data).toSorted()
 const ca = { tls: { ca: authority.ca } }
 

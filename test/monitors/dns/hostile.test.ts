@@ -3,7 +3,7 @@
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { describe, expect, test } from 'vitest'
-import { checkDns } from '../../support/monitors/dns/check-dns.ts'
+import { at, checkDns } from '../../support/monitors/dns/check-dns.ts'
 import {
   ANSWER_AT,
   framed,
@@ -17,8 +17,6 @@ import {
 
 const TC = 0x0200
 const QR = 0x8000
-const at = (port: number) => ({ nameServer: '127.0.0.1', port })
-
 describe('datagrams that are no answer are ignored and counted, and waiting goes on', () => {
   test.each<[string, (query: Buffer) => Buffer]>([
     ['another id', (query) => withWord(rightAnswer(query), 0, (id) => id + 1)],

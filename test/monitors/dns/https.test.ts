@@ -6,7 +6,7 @@ import { createServer as createHttpsServer } from 'node:https'
 import { createServer as createTlsServer } from 'node:tls'
 import { describe, expect, test } from 'vitest'
 import { createAuthority } from '../../support/network/certificates.ts'
-import { checkDns } from '../../support/monitors/dns/check-dns.ts'
+import { at, checkDns } from '../../support/monitors/dns/check-dns.ts'
 import {
   ANSWER_AT,
   rightAnswer,
@@ -15,8 +15,6 @@ import {
 } from '../../support/monitors/dns/hostile-name-server.ts'
 import { startStopwatch } from '../../support/stopwatch.ts'
 import { listening } from '../../support/test-server.ts'
-
-const at = (port: number) => ({ nameServer: '127.0.0.1', port })
 
 const authority = createAuthority()
 const pair = authority.issue()

@@ -3,10 +3,9 @@
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { describe, expect, test } from 'vitest'
-import { checkDns, systemServers } from '../../support/monitors/dns/check-dns.ts'
+import { at, checkDns, systemServers } from '../../support/monitors/dns/check-dns.ts'
 import { startConnectProxy } from '../../support/network/connect-proxy.ts'
 import {
-  closedPort,
   framed,
   overTcp,
   overUdp,
@@ -16,8 +15,7 @@ import {
   type Misdeeds,
 } from '../../support/monitors/dns/hostile-name-server.ts'
 import { fixedResolver } from '../../support/monitors/monitor-context.ts'
-
-const at = (port: number) => ({ nameServer: '127.0.0.1', port })
+import { freePort } from '../../support/network/free-port.ts'
 
 describe('no answer', () => {
   test('a query that is lost is sent again, on the same socket, with the same id', async () => {
@@ -135,7 +133,7 @@ describe('connections', () => {
   })
 
   test('nobody there', async () => {
-    const port = await closedPort()
+    const port = await freePort()
     for (const protocol of ['UDP', 'TCP']) {
       expect((await checkDns({ protocol, ...at(port) })).codes).toEqual(['CONNECT_REFUSED'])
     }

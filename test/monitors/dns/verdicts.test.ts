@@ -1,32 +1,11 @@
 // Aim: a DNS check evaluates an answer by its code and by assertions, gives it as metrics, and asks the system's
 // servers as the system would.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { dns } from '../../../src/monitors/dns/index.ts'
-import { createAuthority } from '../../support/network/certificates.ts'
-import { checkDns, systemServers } from '../../support/monitors/dns/check-dns.ts'
-import {
-  startZoneServers,
-  stopZoneServers,
-  type ZoneServers,
-} from '../../support/monitors/dns/dns-zones.ts'
-import type { NameServer, Unbound } from '../../support/monitors/dns/name-servers.ts'
-import { missing } from '../../support/needs.ts'
+import { at, checkDns, systemServers } from '../../support/monitors/dns/check-dns.ts'
+import { startZoneServers } from '../../support/monitors/dns/dns-zones.ts'
 
-const why = missing('unbound', 'dnsmasq', 'openssl')
-const authority = createAuthority()
-let servers: ZoneServers | undefined
-let unbound: Unbound
-let dnsmasq: NameServer
-
-beforeAll(async () => {
-  if (why !== undefined) return
-  servers = await startZoneServers(authority.issue())
-  ;({ unbound, dnsmasq } = servers)
-})
-
-afterAll(() => stopZoneServers(servers))
-
-const at = (port: number) => ({ nameServer: '127.0.0.1', port })
+const { why, unbound, dnsmasq } = await startZoneServers()
 
 type Expectation = [source: string, comparison: string, target?: string, property?: string]
 const assertion = ([source, comparison, target = '', property = '']: Expectation) => ({

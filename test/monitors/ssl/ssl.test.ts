@@ -1,7 +1,7 @@
 // Aim: an SSL monitor lets go at once at every stage, blames a silent server's phase, probes every address, and
 // its assertions, thresholds and metrics say what its report says.
 import { once } from 'node:events'
-import { connect, createServer } from 'node:net'
+import { connect } from 'node:net'
 import { afterAll, describe, expect, test } from 'vitest'
 import type { Resolver } from '../../../src/network/dns/resolver.ts'
 import { ssl } from '../../../src/monitors/ssl/index.ts'
@@ -24,24 +24,16 @@ import {
   type Behaviour,
 } from '../../support/monitors/tcp-servers.ts'
 import { startRawServer } from '../../support/test-server.ts'
+import { freePort } from '../../support/network/free-port.ts'
 
 const pki = createPki()
 const { ca } = pki
 const pair = pki.issue()
 afterAll(() => pki[Symbol.dispose]())
 
-async function closedPort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  server.close()
-  await once(server, 'close')
-  return port
-}
-
 describe('what goes wrong before a handshake is done', () => {
   test('a port that refuses', async () => {
-    const observation = await runSsl(await closedPort())
+    const observation = await runSsl(await freePort())
     expect(codesOf(observation)).toEqual(['CONNECT_REFUSED'])
     expect(observation.observed).toMatchObject({ errorCategory: 'connect', phases: {} })
     expect(observation.responseTimeMs).toBeUndefined()
@@ -91,7 +83,7 @@ describe('what goes wrong before a handshake is done', () => {
 
   test('shouldFail takes what cannot be trusted for a pass', async () => {
     const settings = { shouldFail: true }
-    expect(codesOf(await runSsl(await closedPort(), { settings }))).toEqual([])
+    expect(codesOf(await runSsl(await freePort(), { settings }))).toEqual([])
     await using server = await startTlsServer(pki.stranger().issue())
     expect(codesOf(await runSsl(server.port, { ca, settings }))).toEqual([])
   })

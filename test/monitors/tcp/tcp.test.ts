@@ -2,7 +2,6 @@
 // no connection behind, and lets go at once when it is cancelled.
 import { TCP_LIMITS } from '../../../src/monitors/tcp/definition.ts'
 import { once } from 'node:events'
-import { createServer } from 'node:net'
 import { describe, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/contract/versions.ts'
 import type { Context } from '../../../src/monitors/monitor.ts'
@@ -27,6 +26,7 @@ import {
   type Behaviour,
 } from '../../support/monitors/tcp-servers.ts'
 import { startRawServer } from '../../support/test-server.ts'
+import { freePort } from '../../support/network/free-port.ts'
 
 type Options = Record<string, unknown>
 
@@ -55,15 +55,6 @@ const assert = (comparison: string, target = '', property = '') => ({
   property,
 })
 
-async function closedPort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  server.close()
-  await once(server, 'close')
-  return port
-}
-
 describe('connecting', () => {
   test('a port that answers', async () => {
     await using server = await startRawServer(unresponsive)
@@ -86,7 +77,7 @@ describe('connecting', () => {
   })
 
   test('a port that refuses', async () => {
-    expect(codes(await run({ port: await closedPort() }))).toEqual(['CONNECT_REFUSED'])
+    expect(codes(await run({ port: await freePort() }))).toEqual(['CONNECT_REFUSED'])
   })
 
   test('an address that the policy forbids', async () => {
@@ -102,7 +93,7 @@ describe('connecting', () => {
 
   test('shouldFail: a refused connection is what was wanted, a wrong answer is not', async () => {
     const shouldFail = { shouldFail: true }
-    expect(codes(await run({ port: await closedPort() }, shouldFail))).toEqual([])
+    expect(codes(await run({ port: await freePort() }, shouldFail))).toEqual([])
     await using server = await startRawServer(saying('hello'))
     const request = { port: server.port, assertions: [assert('EQUALS', 'bye')] }
     expect(codes(await run(request, shouldFail))).toEqual(['ASSERTION_FAILED'])
@@ -326,7 +317,7 @@ describe('every address', () => {
   test('no more of them than the limit are dialled', async () => {
     const many = Array.from({ length: LIMITS.addressesMax + 3 }, (_, at) => `127.0.0.${at + 1}`)
     const context = testContext({ resolver: fixedResolver({ 'many.test': many }) })
-    const request = { hostname: 'many.test', port: await closedPort(), allAddresses: true }
+    const request = { hostname: 'many.test', port: await freePort(), allAddresses: true }
     const { failures, observed } = await run(request, {}, context)
     expect(failures).toHaveLength(LIMITS.addressesMax)
     expect(observed['addressesLeftOut']).toBe(3)

@@ -10,8 +10,8 @@ import { createResolver } from '../../../src/network/dns/resolver.ts'
 import { TargetFailure } from '../../../src/network/target-failure.ts'
 import { checkDns, systemServers } from '../../support/monitors/dns/check-dns.ts'
 import { startDnsServer, type DnsServer, type Zone } from '../../support/monitors/dns/dns-server.ts'
-import { closedPort } from '../../support/monitors/dns/hostile-name-server.ts'
 import { eventually } from '../../support/eventually.ts'
+import { freePort } from '../../support/network/free-port.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'vedette-name-servers-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -73,7 +73,7 @@ describe.concurrent.each(SERVERS)('a server that %s', (_, zone, expected) => {
 })
 
 test('a server that does not run is an error of our own', async () => {
-  const port = await closedPort()
+  const port = await freePort()
   const resolver = resolverOf([`127.0.0.1:${port}`])
   expect(await codeOf(resolver.resolve('www.zone.example', 'IPv4', never))).toBe(
     'RESOLVER_UNREACHABLE',
@@ -83,7 +83,7 @@ test('a server that does not run is an error of our own', async () => {
 test.each([{ shouldFail: true }, { protocol: 'TCP' }])(
   'no DNS monitor without a named server passes or fails by it: %o',
   async ({ shouldFail = false, ...request }) => {
-    const system = systemServers([await closedPort(), await closedPort()])
+    const system = systemServers([await freePort(), await freePort()])
     const { codes } = await checkDns(request, { shouldFail }, { system })
     expect(codes).toEqual(['RESOLVER_UNREACHABLE'])
   },
@@ -93,14 +93,14 @@ test('the server of a DNS monitor is its target', async () => {
   await using server = await startDnsServer({ '*': 'REFUSED' })
   const named = (port: number) => checkDns({ nameServer: '127.0.0.1', port })
   expect((await named(portOf(server))).codes).toEqual(['DNS_RESPONSE_CODE'])
-  expect((await named(await closedPort())).codes).toEqual(['CONNECT_REFUSED'])
+  expect((await named(await freePort())).codes).toEqual(['CONNECT_REFUSED'])
   await using unresponsive = await startDnsServer({ '*': 'silent' })
   expect((await named(portOf(unresponsive))).codes).toEqual(['TIMEOUT_FIRST_BYTE'])
 })
 
 test('a second server that answers is enough', async () => {
   await using second = await startDnsServer({ 'www.zone.example': 'silent' })
-  const resolver = resolverOf([`127.0.0.1:${await closedPort()}`, second.authority])
+  const resolver = resolverOf([`127.0.0.1:${await freePort()}`, second.authority])
   expect(await codeOf(resolver.resolve('www.zone.example', 'IPv4', never))).toBe(
     'DNS_SERVER_FAILED',
   )

@@ -10,6 +10,9 @@ export function systemServers(ports: readonly number[], attempts = 2): SystemSer
   return { servers, timeoutMs: 5000, attempts }
 }
 
+/** The request's fields for a server on this port of loopback. */
+export const at = (port: number) => ({ nameServer: '127.0.0.1', port })
+
 /** Runs the check within its deadline; `more` adds to the definition. */
 export async function checkDns(
   request: object,

@@ -1,5 +1,7 @@
 // The zones of tests of DNS monitors, on an unbound and, as far as possible, on a dnsmasq.
-import type { KeyPair } from '../../network/certificates.ts'
+import { afterAll } from 'vitest'
+import { missing } from '../../needs.ts'
+import { createAuthority } from '../../network/certificates.ts'
 import { startDnsmasq, startUnbound, type NameServer, type Unbound } from './name-servers.ts'
 import { signedZone } from './signed-zone.ts'
 
@@ -44,21 +46,26 @@ $ORIGIN 8.b.d.0.1.0.0.2.ip6.arpa.
 1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0 300 IN PTR www.zone.example.
 `
 
-/** Both servers. */
+/** Both servers, and why there are none: then every test of the file is skipped. */
 export interface ZoneServers {
+  why: string | undefined
   unbound: Unbound
   dnsmasq: NameServer
 }
 
-/** Starts both; `pair` is for the encrypted protocols of unbound. */
-export async function startZoneServers(pair: KeyPair): Promise<ZoneServers> {
+/** Starts both for a test file; `authority` issues the certificate of unbound. */
+export async function startZoneServers(
+  authority: ReturnType<typeof createAuthority> = createAuthority(),
+): Promise<ZoneServers> {
+  const why = missing('unbound', 'dnsmasq', 'openssl')
+  if (why !== undefined) return { why } as ZoneServers
   const zones = [
     { name: 'zone.example', text: ZONE },
     { name: '2.0.192.in-addr.arpa', text: REVERSE },
     { name: '8.b.d.0.1.0.0.2.ip6.arpa', text: REVERSE6 },
     signedZone('signed.example', { www: '192.0.2.30', forged: '192.0.2.31' }),
   ]
-  const unbound = await startUnbound(zones, pair)
+  const unbound = await startUnbound(zones, authority.issue())
   const dnsmasq = await startDnsmasq([
     'host-record=www.zone.example,192.0.2.10,2001:db8::1',
     'mx-host=zone.example,mail.zone.example,10',
@@ -70,11 +77,6 @@ export async function startZoneServers(pair: KeyPair): Promise<ZoneServers> {
     'dns-rr=odd.zone.example,65300,abcdef',
     'address=/gone.example/',
   ])
-  return { unbound, dnsmasq }
-}
-
-/** Stops the running ones. */
-export async function stopZoneServers(servers: ZoneServers | undefined): Promise<void> {
-  await servers?.unbound[Symbol.asyncDispose]()
-  await servers?.dnsmasq[Symbol.asyncDispose]()
+  afterAll(() => Promise.all([unbound, dnsmasq].map((one) => one[Symbol.asyncDispose]())))
+  return { why, unbound, dnsmasq }
 }

@@ -124,13 +124,3 @@ export function withTail(message: Buffer, end: number, ...bytes: number[]): Buff
 
 /** Offset of the answer section of `rightAnswer` for www.zone.example. */
 export const ANSWER_AT = 12 + 18 + 4
-
-/** A port of loopback without a listener. */
-export async function closedPort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  server.close()
-  await once(server, 'close')
-  return port
-}
