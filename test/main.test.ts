@@ -88,9 +88,12 @@ describe('the path in the file that MONITORS_FILE_FILE names', () => {
     expect(stdout).toContain(expected)
   })
 
-  test('is used by start', async () => {
-    const path = await madeFile('path.txt', `${await monitors()}\n`)
-    const env = { MONITORS_FILE_FILE: path, ...(await ofItsOwn()) }
+  test('is used by start, as are other settings in files', async () => {
+    const env = {
+      MONITORS_FILE_FILE: await madeFile('path.txt', `${await monitors()}\n`),
+      LOG_RESULTS_FILE: await madeFile('which.txt', 'changes\n'),
+      ...(await ofItsOwn()),
+    }
     const started = startVedette(['start'], env)
     await started.line(/"monitorName":"mine"/)
     started.kill('SIGTERM')
@@ -109,18 +112,6 @@ describe('the path in the file that MONITORS_FILE_FILE names', () => {
     const { code, stderr } = await startVedette([command], env).ended
     expect([code, stderr.includes('MONITORS_FILE_FILE')]).toEqual([2, true])
   })
-})
-
-test('LOG_RESULTS_FILE says what start logs, as it does for the agent', async () => {
-  const env = {
-    MONITORS_FILE: await monitors(),
-    LOG_RESULTS_FILE: await madeFile('which.txt', 'changes\n'),
-    ...(await ofItsOwn()),
-  }
-  const started = startVedette(['start'], env)
-  await started.line(/"msg":"agent started"/)
-  started.kill('SIGTERM')
-  expect(await started.ended).toMatchObject({ code: 0, stderr: '' })
 })
 
 test.each(['SIGINT', 'SIGTERM'] as const)('npm start ends by a %s to npm alone', async (signal) => {

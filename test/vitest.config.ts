@@ -53,7 +53,7 @@ export default defineConfig({
       ...(hasOtherServer
         ? [project('other-database', 2, onBothServers, { env: { TEST_DATABASES: 'other' } })]
         : []),
-      // They count every slot, and slots need a machine that keeps up.
+      // They count every slot, and slots need a machine that keeps up. They wait more than they work.
       project('faults', 3, ['test/faults/**/*.test.ts'], {
         env: { TEST_DATABASES: 'both' },
         maxWorkers: 3,
