@@ -6,30 +6,20 @@ import { Variable } from '../../src/contract/monitor.ts'
 import { LIMITS } from '../../src/contract/versions.ts'
 
 const MOST = 'x'.repeat(LIMITS.secretCharactersMax)
+const PARAMETER = ['queryParameters', 0, 'value']
+const TARGET = ['assertions', 0, 'target']
 const request = (fields: object) => ({ checkType: 'API', request: fields })
 
 describe('a secret over the limit', () => {
-  test.each<[string, (value: string) => Record<string, unknown>, (string | number)[]]>([
-    ['password', (password) => request({ basicAuth: { password } }), ['basicAuth', 'password']],
-    [
-      'header',
-      (value) => request({ headers: [{ key: 'Authorization', value }] }),
-      ['headers', 0, 'value'],
-    ],
-    [
-      'locked parameter',
-      (value) => request({ queryParameters: [{ key: 'q', value, locked: true }] }),
-      ['queryParameters', 0, 'value'],
-    ],
-    [
-      'expected header',
-      (target) => request({ assertions: [{ property: 'set-cookie', target }] }),
-      ['assertions', 0, 'target'],
-    ],
-    ['password in a URL', (one) => request({ url: `http://u:${one}@a.test/` }), ['url']],
-  ])('is found as a %s', (_, definition, path) => {
-    expect(secretsProblem(definition(MOST))).toBeUndefined()
-    const problem = secretsProblem(definition(`${MOST}x`))
+  test.each<[string, (value: string) => object, (string | number)[]]>([
+    ['password', (password) => ({ basicAuth: { password } }), ['basicAuth', 'password']],
+    ['header', (value) => ({ headers: [{ key: 'Cookie', value }] }), ['headers', 0, 'value']],
+    ['parameter', (value) => ({ queryParameters: [{ value, locked: true }] }), PARAMETER],
+    ['expected header', (target) => ({ assertions: [{ property: 'set-cookie', target }] }), TARGET],
+    ['password in a URL', (one) => ({ url: `http://u:${one}@a.test/` }), ['url']],
+  ])('is found as a %s', (_, fields, path) => {
+    expect(secretsProblem(request(fields(MOST)))).toBeUndefined()
+    const problem = secretsProblem(request(fields(`${MOST}x`)))
     expect(problem?.path).toEqual(['request', ...path])
     expect(problem?.message).not.toContain('xxx')
   })

@@ -1,31 +1,26 @@
 // Aim: URL and API monitors take what the public contract takes, with its defaults, and refuse the
 // rest at the right place.
-import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { ApiMonitor, UrlMonitor } from '../../src/contract/http-monitor.ts'
+import { createAuthority } from '../support/network/certificates.ts'
 
 const url = 'http://example.com/'
 
-function pathsOf(checkType: 'URL' | 'API', request: Record<string, unknown>): string[] {
-  const schema = checkType === 'URL' ? UrlMonitor : ApiMonitor
-  const parsed = schema.safeParse({ id: 'a', name: 'A', checkType, request: { url, ...request } })
-  return (parsed.error?.issues ?? []).map((one) => one.path.join('.'))
+/** The places of the problems of a monitor with this request and these fields. */
+function pathsOf(checkType: 'URL' | 'API', request: object, fields: object = {}): string[] {
+  const [schema, method] = checkType === 'URL' ? [UrlMonitor] : [ApiMonitor, { method: 'GET' }]
+  const whole = { id: 'a', name: 'A', checkType, request: { url, ...method, ...request } }
+  const { error } = schema.safeParse({ ...whole, ...fields })
+  return (error?.issues ?? []).map((one) => one.path.join('.'))
 }
 
-function assertion(source: string, comparison: string, more: Record<string, unknown> = {}) {
+function asserts(source: string, comparison: string, more: Record<string, unknown> = {}) {
   return { assertions: [{ source, comparison, ...more }] }
 }
 
 test('the least API request gets every default', () => {
-  const monitor = ApiMonitor.parse({
-    id: 'a',
-    name: 'A',
-    checkType: 'API',
-    request: { url, method: 'POST' },
-  })
+  const request = { url, method: 'POST' }
+  const monitor = ApiMonitor.parse({ id: 'a', name: 'A', checkType: 'API', request })
   expect(monitor).toMatchObject({ degradedResponseTime: 5000, maxResponseTime: 20_000 })
   expect(monitor.request).toEqual({
     url,
@@ -43,124 +38,68 @@ test('the least API request gets every default', () => {
 })
 
 describe('requests that are accepted', () => {
+  test.each(['GET', 'POST', 'PUT', 'HEAD', 'DELETE', 'PATCH', 'OPTIONS'])('%s', (method) => {
+    expect(pathsOf('API', { method })).toEqual([])
+  })
+
+  test.each(['JSON', 'FORM', 'RAW', 'GRAPHQL', 'NONE'])('a body of type %s', (bodyType) => {
+    expect(pathsOf('API', { method: 'POST', body: 'x', bodyType })).toEqual([])
+  })
+
+  const date = { property: 'date', target: 'x', regex: '(.*) GMT' }
+  const parts = {
+    headers: [{ key: 'a', value: 'b', locked: true }],
+    queryParameters: [{ key: 'a' }],
+    basicAuth: { username: 'u', password: 'p' },
+  }
   test.each<[string, 'URL' | 'API', Record<string, unknown>]>([
     ['an address of 2,048 characters', 'URL', { url: url.padEnd(2048, 'x') }],
     ['IPv6 without verification', 'URL', { ipFamily: 'IPv6', skipSSL: true }],
-    ...['GET', 'POST', 'PUT', 'HEAD', 'DELETE', 'PATCH', 'OPTIONS'].map(
-      (method) => [`method ${method}`, 'API', { method }] as [string, 'API', { method: string }],
-    ),
-    ...['JSON', 'FORM', 'RAW', 'GRAPHQL', 'NONE'].map(
-      (bodyType) =>
-        [`a body of type ${bodyType}`, 'API', { method: 'POST', body: 'x', bodyType }] as [
-          string,
-          'API',
-          Record<string, unknown>,
-        ],
-    ),
-    [
-      'headers and query in the wire form',
-      'API',
-      {
-        method: 'GET',
-        headers: [{ key: 'a', value: 'b', locked: true }],
-        queryParameters: [{ key: 'a' }],
-        basicAuth: { username: 'u', password: 'p' },
-      },
-    ],
-    ['a status asserted by number', 'URL', assertion('STATUS_CODE', 'EQUALS', { target: 200 })],
-    ['a list of status codes', 'API', { method: 'GET', ...assertion('STATUS_CODE', 'NOT_EMPTY') }],
-    [
-      'a header asserted by a part of it',
-      'API',
-      {
-        method: 'GET',
-        ...assertion('HEADERS', 'EQUALS', { property: 'date', target: 'x', regex: '(.*) GMT' }),
-      },
-    ],
+    ['headers and query in the wire form', 'API', parts],
+    ['a status asserted by number', 'URL', asserts('STATUS_CODE', 'EQUALS', { target: 200 })],
+    ['a list of status codes', 'API', asserts('STATUS_CODE', 'NOT_EMPTY')],
+    ['a header asserted by a part of it', 'API', asserts('HEADERS', 'EQUALS', date)],
   ])('%s', (_, checkType, request) => {
     expect(pathsOf(checkType, request)).toEqual([])
   })
 })
 
 describe('requests that are refused', () => {
+  const versions = { minVersion: 'TLSv1.3', maxVersion: 'TLSv1.2' }
+  const notEmpty = (property: string) => asserts('TEXT_BODY', 'NOT_EMPTY', { property })
+  const notNull = (property: string) => asserts('JSON_BODY', 'NOT_NULL', { property })
+  const status = (comparison: string, target: string) =>
+    asserts('STATUS_CODE', comparison, { target })
   test.each<[string, 'URL' | 'API', Record<string, unknown>, string]>([
-    ['an address of 2,049 characters', 'URL', { url: url.padEnd(2049, 'x') }, 'request.url'],
-    ['an address without a scheme', 'URL', { url: 'example.com' }, 'request.url'],
-    ['another scheme', 'URL', { url: 'ftp://example.com' }, 'request.url'],
-    ['a method other than GET', 'URL', { method: 'POST' }, 'request.method'],
-    ['headers on a URL monitor', 'URL', { headers: [] }, 'request'],
-    ['no method on an API monitor', 'API', {}, 'request.method'],
-    ['an unknown method', 'API', { method: 'TRACE' }, 'request.method'],
-    ['an unknown type of body', 'API', { method: 'GET', bodyType: 'XML' }, 'request.bodyType'],
-    [
-      'a header without a name',
-      'API',
-      { method: 'GET', headers: [{ value: 'x' }] },
-      'request.headers.0.key',
-    ],
-    ['an unknown IP family', 'URL', { ipFamily: 'IPv5' }, 'request.ipFamily'],
-    [
-      'a source that URL monitors do not have',
-      'URL',
-      assertion('JSON_BODY', 'NOT_NULL'),
-      'request.assertions.0.source',
-    ],
-    [
-      'a comparison that URL monitors do not have',
-      'URL',
-      assertion('STATUS_CODE', 'CONTAINS', { target: '2' }),
-      'request.assertions.0.comparison',
-    ],
-    [
-      'a status that is no number',
-      'URL',
-      assertion('STATUS_CODE', 'EQUALS', { target: 'ok' }),
-      'request.assertions.0.target',
-    ],
-    [
-      'a bad regular expression',
-      'API',
-      { method: 'GET', ...assertion('TEXT_BODY', 'NOT_EMPTY', { property: '(' }) },
-      'request.assertions.0.property',
-    ],
-    [
-      'a bad JSONPath',
-      'API',
-      { method: 'GET', ...assertion('JSON_BODY', 'NOT_NULL', { property: '$.[' }) },
-      'request.assertions.0.property',
-    ],
-    ['a certificate that is none', 'URL', { tls: { ca: 'x' } }, 'request.tls.ca'],
-    ['an unknown TLS setting', 'URL', { tls: { cert: 'x' } }, 'request.tls'],
-    [
-      'TLS versions the wrong way round',
-      'URL',
-      { tls: { minVersion: 'TLSv1.3', maxVersion: 'TLSv1.2' } },
-      'request.tls.minVersion',
-    ],
+    ['an address of 2,049 characters', 'URL', { url: url.padEnd(2049, 'x') }, 'url'],
+    ['an address without a scheme', 'URL', { url: 'example.com' }, 'url'],
+    ['another scheme', 'URL', { url: 'ftp://example.com' }, 'url'],
+    ['a method other than GET', 'URL', { method: 'POST' }, 'method'],
+    ['headers on a URL monitor', 'URL', { headers: [] }, ''],
+    ['no method on an API monitor', 'API', { method: undefined }, 'method'],
+    ['an unknown method', 'API', { method: 'TRACE' }, 'method'],
+    ['an unknown type of body', 'API', { bodyType: 'XML' }, 'bodyType'],
+    ['a header without a name', 'API', { headers: [{ value: 'x' }] }, 'headers.0.key'],
+    ['an unknown IP family', 'URL', { ipFamily: 'IPv5' }, 'ipFamily'],
+    ['a source of API monitors', 'URL', notNull('$.a'), 'assertions.0.source'],
+    ['a comparison of API monitors', 'URL', status('CONTAINS', '2'), 'assertions.0.comparison'],
+    ['a status that is no number', 'URL', status('EQUALS', 'ok'), 'assertions.0.target'],
+    ['a bad regular expression', 'API', notEmpty('('), 'assertions.0.property'],
+    ['a bad JSONPath', 'API', notNull('$.['), 'assertions.0.property'],
+    ['a certificate that is none', 'URL', { tls: { ca: 'x' } }, 'tls.ca'],
+    ['an unknown TLS setting', 'URL', { tls: { cert: 'x' } }, 'tls'],
+    ['TLS versions the wrong way round', 'URL', { tls: versions }, 'tls.minVersion'],
   ])('%s', (_, checkType, request, path) => {
-    expect(pathsOf(checkType, request)).toEqual([path])
+    expect(pathsOf(checkType, request)).toEqual([path === '' ? 'request' : `request.${path}`])
   })
 })
 
 describe('scripts', () => {
-  const wrong = (more: Record<string, unknown>, request: Record<string, unknown> = {}) => {
-    const fields = {
-      id: 'a',
-      name: 'A',
-      checkType: 'API',
-      request: { url, method: 'GET', ...request },
-    }
-    return (ApiMonitor.safeParse({ ...fields, ...more }).error?.issues ?? []).map((one) =>
-      one.path.join('.'),
-    )
-  }
+  const wrong = (fields: object, request: object = {}) => pathsOf('API', request, fields)
   const file = { path: 'a/b.ts', content: '1' }
+  const whole = { setupScriptPath: 'a/s.ts', setupScriptDependencies: [file] }
   test.each<[string, Record<string, unknown>, string[]]>([
-    [
-      'with path and files',
-      { localSetupScript: '1', setupScriptPath: 'a/s.ts', setupScriptDependencies: [file] },
-      [],
-    ],
+    ['with path and files', { localSetupScript: '1', ...whole }, []],
     ['that are not there', { localSetupScript: null, tearDownScriptPath: '' }, []],
     ['without their text', { setupScriptPath: 's.ts' }, ['setupScriptPath']],
     ['by snippet', { setupSnippetId: 7, tearDownSnippetId: null }, ['setupSnippetId']],
@@ -185,55 +124,32 @@ describe('scripts', () => {
 })
 
 describe('certificates and keys', () => {
-  let folder: string
-  const read = (name: string) => readFileSync(join(folder, name), 'utf8')
+  const authority = createAuthority()
+  const passphrase = 'secret'
+  const [pair, other, locked] = [{}, {}, { passphrase }].map((options) => {
+    const { cert, key } = authority.issue(options)
+    return { certificate: cert, privateKey: key }
+  }) as [Pair, Pair, Pair]
 
-  beforeAll(() => {
-    folder = mkdtempSync(join(tmpdir(), 'vedette-tls-'))
-    for (const name of ['a', 'b']) {
-      execFileSync(
-        'openssl',
-        `req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=${name} -keyout ${name}.key -out ${name}.crt`.split(
-          ' ',
-        ),
-        { cwd: folder, stdio: 'ignore' },
-      )
-    }
-    execFileSync('openssl', 'ec -in a.key -aes256 -passout pass:secret -out a.enc'.split(' '), {
-      cwd: folder,
-      stdio: 'ignore',
-    })
-  })
-  afterAll(() => rmSync(folder, { recursive: true }))
-
-  const tls = (settings: Record<string, string>) => pathsOf('URL', { tls: settings })
-
-  test('a pair that belongs together is accepted', () => {
-    expect(
-      tls({ ca: read('b.crt'), certificate: read('a.crt'), privateKey: read('a.key') }),
-    ).toEqual([])
-  })
-
-  test('an encrypted key is accepted with its passphrase only', () => {
-    const pair = { certificate: read('a.crt'), privateKey: read('a.enc') }
-    expect(tls({ ...pair, passphrase: 'secret' })).toEqual([])
-    expect(tls({ ...pair, passphrase: 'wrong' })).toEqual(['request.tls.privateKey'])
-    expect(tls(pair)).toEqual(['request.tls.privateKey'])
-  })
-
-  test('the key of another certificate is refused', () => {
-    expect(tls({ certificate: read('a.crt'), privateKey: read('b.key') })).toEqual([
-      'request.tls.privateKey',
-    ])
-  })
-
-  test('a certificate without its key, and a key without its certificate, are refused', () => {
-    expect(tls({ certificate: read('a.crt') })).toEqual(['request.tls.certificate'])
-    expect(tls({ privateKey: read('a.key') })).toEqual(['request.tls.privateKey'])
-  })
-
-  test('a damaged certificate is refused', () => {
-    const damaged = read('a.crt').replace(/\n[A-Za-z0-9+/]{10}/, '\nAAAAAAAAAA')
-    expect(tls({ ca: damaged })).toEqual(['request.tls.ca'])
+  test.each<[string, object, string[]]>([
+    ['a pair that belongs together', { ...pair, ca: authority.ca }, []],
+    ['an encrypted key with its passphrase', { ...locked, passphrase }, []],
+    ['an encrypted key with another', { ...locked, passphrase: 'wrong' }, ['privateKey']],
+    ['an encrypted key without one', locked, ['privateKey']],
+    ['the key of another certificate', { ...pair, privateKey: other.privateKey }, ['privateKey']],
+    ['a certificate without its key', { certificate: pair.certificate }, ['certificate']],
+    ['a key without its certificate', { privateKey: pair.privateKey }, ['privateKey']],
+    ['a damaged certificate', { ca: damaged(authority.ca) }, ['ca']],
+  ])('%s', (_, tls, wrong) => {
+    expect(pathsOf('URL', { tls })).toEqual(wrong.map((one) => `request.tls.${one}`))
   })
 })
+
+interface Pair {
+  certificate: string
+  privateKey: string
+}
+
+function damaged(pem: string): string {
+  return pem.replace(/\n[A-Za-z0-9+/]{10}/, '\nAAAAAAAAAA')
+}

@@ -34,23 +34,14 @@ describe('interval', () => {
 })
 
 describe('slots', () => {
-  test('are evenly spaced, in whole milliseconds', () => {
+  test('lie on n × every + offset, in whole milliseconds', () => {
     fc.assert(
       fc.property(timing, instant, (given, from) => {
         const slots = slotsOf(given)
         const first = slotAtOrAfter(slots, from)
-        const second = slotAtOrAfter(slots, first + 1)
-        expect(Number.isInteger(first)).toBe(true)
-        expect(second - first).toBe(slots.everyMs)
-      }),
-    )
-  })
-
-  test('lie on n × every + offset', () => {
-    fc.assert(
-      fc.property(timing, instant, (given, from) => {
-        const slots = slotsOf(given)
-        expect((slotAtOrAfter(slots, from) - slots.offsetMs) % slots.everyMs).toBe(0)
+        expect((first - slots.offsetMs) % slots.everyMs).toBe(0)
+        expect(slotAtOrAfter(slots, first + 1) - first).toBe(slots.everyMs)
+        expect(Number.isInteger(slots.offsetMs)).toBe(true)
         expect(slots.offsetMs).toBeGreaterThanOrEqual(0)
         expect(slots.offsetMs).toBeLessThan(slots.everyMs)
       }),
@@ -96,14 +87,14 @@ describe('offsets', () => {
     expect(offsetMs({ id: 'shop-front', frequency: 10 })).toBe(OFFSET_OF_SHOP_FRONT)
   })
 
-  test('are uniform: ten thousand ids fill ten parts of the interval alike', () => {
+  test('are uniform: a thousand ids fill ten parts of the interval alike', () => {
     const parts = Array.from({ length: 10 }, () => 0)
-    for (let n = 0; n < 10_000; n++) {
+    for (let n = 0; n < 1000; n++) {
       const part = Math.floor(offsetMs({ id: `monitor-${n}`, frequency: 1 }) / 6000)
       parts[part] = (parts[part] ?? 0) + 1
     }
     // Chi-square with 9 degrees of freedom stays below 27.9 but for one time in a thousand.
-    const chi = parts.reduce((total, count) => total + (count - 1000) ** 2 / 1000, 0)
+    const chi = parts.reduce((total, count) => total + (count - 100) ** 2 / 100, 0)
     expect(chi).toBeLessThan(27.9)
   })
 })

@@ -63,177 +63,70 @@ const SHARE = (percentage: number, more: object = {}) => ({
   parallelRunFailureThreshold: { enabled: true, percentage },
   ...more,
 })
-const parallel = (locations = ['a', 'b']) => ({ parallel: true, locations })
+const PLAIN = rulesFor()
+const parallel = (settings: object = {}) => rulesFor(settings, { parallel: true })
+const remind = (amount: number) => rulesFor(REMINDERS(amount))
+const runs = (threshold: number) => rulesFor(RUNS(threshold))
 
 describe('stories', () => {
   test.each<[string, string, AlertRules, string]>([
-    [
-      'the first failed run alerts, the next passed one recovers',
-      'a1f a2f a3p',
-      rulesFor(),
-      '1:failure 3:recovery',
-    ],
-    ['passed runs notify nobody', 'a1p a2p b3p', rulesFor(), ''],
-    [
-      'three runs in a row are needed',
-      'a1f a2f a3p a4f a5f a6f a7p',
-      rulesFor(RUNS(3)),
-      '6:failure 7:recovery',
-    ],
-    [
-      'where locations take turns their failed runs add up',
-      'a1f b2f',
-      rulesFor(RUNS(2)),
-      '2:failure',
-    ],
-    [
-      'a passed run elsewhere hides no failing location',
-      'a1p b2f a3p b4f a5p b6p',
-      rulesFor(RUNS(2)),
-      '4:failure 6:recovery',
-    ],
-    [
-      'in parallel one slot in two locations is one run',
-      'a1f b1f a2f',
-      rulesFor(RUNS(2), parallel()),
-      '2:failure',
-    ],
-    ['half of two locations is one', 'a1f', rulesFor(SHARE(50), parallel()), '1:failure'],
-    [
-      'more than half of two locations is both',
-      'a1f b1p a2f b2f a3p',
-      rulesFor(SHARE(60), parallel()),
-      '2:failure 3:recovery',
-    ],
-    [
-      'every needed location has to fail often enough',
-      'a1f b1p a2f b2f a3f b3f',
-      rulesFor(SHARE(100, RUNS(2)), parallel()),
-      '3:failure',
-    ],
-    [
-      'the share does not count where locations take turns',
-      'a1f',
-      rulesFor(SHARE(100)),
-      '1:failure',
-    ],
-    [
-      'it recovers when too few locations fail',
-      'a1f b1f a2p b2f',
-      rulesFor(SHARE(100), parallel()),
-      '1:failure 2:recovery',
-    ],
-    [
-      'by time it alerts when the time has passed, not before',
-      'a1f a2f a3f @5 @6 a7p',
-      rulesFor(TIME),
-      '6:failure 7:recovery',
-    ],
-    [
-      'by time a recovery in between begins anew',
-      'a1f a5p a6f @10 @11',
-      rulesFor(TIME),
-      '11:failure',
-    ],
+    ['a failed run alerts, a passed one recovers', 'a1f a2f a3p', PLAIN, '1:failure 3:recovery'],
+    ['passed runs notify nobody', 'a1p a2p b3p', PLAIN, ''],
+    ['three runs in a row', 'a1f a2f a3p a4f a5f a6f a7p', runs(3), '6:failure 7:recovery'],
+    ['failed runs of two locations add up', 'a1f b2f', runs(2), '2:failure'],
+    ['a passed run hides no other', 'a1p b2f a3p b4f a5p b6p', runs(2), '4:failure 6:recovery'],
+    ['in parallel one slot is one run', 'a1f b1f a2f', parallel(RUNS(2)), '2:failure'],
+    ['half of two locations is one', 'a1f', parallel(SHARE(50)), '1:failure'],
+    ['60 % of two is both', 'a1f b1p a2f b2f a3p', parallel(SHARE(60)), '2:failure 3:recovery'],
+    ['each fails enough', 'a1f b1p a2f b2f a3f b3f', parallel(SHARE(100, RUNS(2))), '3:failure'],
+    ['no share where locations take turns', 'a1f', rulesFor(SHARE(100)), '1:failure'],
+    ['recovery if too few fail', 'a1f b1f a2p b2f', parallel(SHARE(100)), '1:failure 2:recovery'],
+    ['by time, not before', 'a1f a2f a3f @5 @6 a7p', rulesFor(TIME), '6:failure 7:recovery'],
+    ['by time, a recovery begins anew', 'a1f a5p a6f @10 @11', rulesFor(TIME), '11:failure'],
     ['by time a run may come first', 'a1f a7f', rulesFor(TIME), '7:failure'],
     [
-      'reminders come as often as wanted',
+      'two reminders',
       'a1f @5 @6 @11 @16 @21 a22p',
-      rulesFor(REMINDERS(2)),
+      remind(2),
       '1:failure 6:reminder 11:reminder 22:recovery',
     ],
+    ['more', 'a1f @6 @11 @16', remind(100_000), '1:failure 6:reminder 11:reminder 16:reminder'],
+    ['late reminders come once', 'a1f @60 @61 @65', remind(5), '1:failure 60:reminder 65:reminder'],
+    ['a failing run brings a reminder', 'a1f a6f', remind(1), '1:failure 6:reminder'],
+    ['degraded and its end, once each', 'a1d a2d a3p', PLAIN, '1:degraded 3:degraded-recovery'],
+    ['degraded, then failed', 'a1d a2f a3p', PLAIN, '1:degraded 2:failure 3:recovery'],
     [
-      'reminders without end',
-      'a1f @6 @11 @16',
-      rulesFor(REMINDERS(100_000)),
-      '1:failure 6:reminder 11:reminder 16:reminder',
-    ],
-    [
-      'reminders that were slept through come once',
-      'a1f @60 @61 @65',
-      rulesFor(REMINDERS(5)),
-      '1:failure 60:reminder 65:reminder',
-    ],
-    [
-      'a failing run may bring the reminder',
-      'a1f a6f',
-      rulesFor(REMINDERS(1)),
-      '1:failure 6:reminder',
-    ],
-    [
-      'degraded is notified once, and so is its end',
-      'a1d a2d a3p',
-      rulesFor(),
-      '1:degraded 3:degraded-recovery',
-    ],
-    [
-      'degraded that fails is a failure, and recovers as one',
-      'a1d a2f a3p',
-      rulesFor(),
-      '1:degraded 2:failure 3:recovery',
-    ],
-    [
-      'degraded after a failure recovers, and is degraded',
+      'failed, then degraded',
       'a1f a2d a3p',
-      rulesFor(),
+      PLAIN,
       '1:failure 2:recovery 2:degraded 3:degraded-recovery',
     ],
+    ['a short failure does not end degraded', 'a1d a2f a3d', runs(2), '1:degraded'],
+    ['a degraded run ends a row of failed ones', 'a1f a2d a3f', runs(2), '2:degraded'],
+    ['an older slot changes nothing', 'a2f a1p a3p a2f', PLAIN, '2:failure 3:recovery'],
+    ['the same slot twice counts once', 'a1f a1f', runs(2), ''],
+    ['muted, no notification is sent', 'muted a1f a2p', remind(5), ''],
+    ['unmuted while failing', 'muted a1f @6 unmuted a7f a8p', remind(5), '7:failure 8:recovery'],
+    ['a quiet end', 'a1f muted a2p unmuted a3f', PLAIN, '1:failure 2:(recovery 3:failure'],
+    ['muted reminders rest', 'a1f muted @6 unmuted a7f @12', remind(1), '1:failure 12:reminder'],
+    ['muted, degraded is not notified', 'muted a1d unmuted a2d', PLAIN, '2:degraded'],
+    ['a removed location does not fail', 'a1p b2f -b a3p', PLAIN, '2:failure 3:recovery'],
+    ['a location where the monitor does not stand says nothing', 'c1f', PLAIN, ''],
+    ['an older failure', 'a1f a2f a3p b1f b2f b3p', parallel(), '1:failure 3:recovery'],
     [
-      'a failure too short to alert does not end being degraded',
-      'a1d a2f a3d',
-      rulesFor(RUNS(2)),
-      '1:degraded',
-    ],
-    ['a degraded run ends a row of failed ones', 'a1f a2d a3f', rulesFor(RUNS(2)), '2:degraded'],
-    ['an older slot changes nothing', 'a2f a1p a3p a2f', rulesFor(), '2:failure 3:recovery'],
-    ['the same slot twice counts once', 'a1f a1f', rulesFor(RUNS(2)), ''],
-    ['muted, no notification is sent', 'muted a1f a2p', rulesFor(REMINDERS(5)), ''],
-    [
-      'unmuted while failing, the next run sends the notification',
-      'muted a1f @6 unmuted a7f a8p',
-      rulesFor(REMINDERS(5)),
-      '7:failure 8:recovery',
-    ],
-    [
-      'muted after the notification, its end is quiet',
-      'a1f muted a2p unmuted a3f',
-      rulesFor(),
-      '1:failure 2:(recovery 3:failure',
-    ],
-    [
-      'muted, reminders rest; unmuted they go on',
-      'a1f muted @6 unmuted a7f @12',
-      rulesFor(REMINDERS(1)),
-      '1:failure 12:reminder',
-    ],
-    ['muted, degraded is not notified', 'muted a1d unmuted a2d', rulesFor(), '2:degraded'],
-    [
-      'a location that the monitor left does not keep it failing',
-      'a1p b2f -b a3p',
-      rulesFor(),
-      '2:failure 3:recovery',
-    ],
-    ['a location where the monitor does not stand says nothing', 'c1f', rulesFor(), ''],
-    [
-      'the same past from another location opens nothing again',
-      'a1f a2f a3p b1f b2f b3p',
-      rulesFor({}, parallel()),
-      '1:failure 3:recovery',
-    ],
-    [
-      'a failed run of the slot that ended the alert opens nothing, the next one does',
+      'the slot that ended it opens nothing',
       'a1f a3p b3f b4f b5p',
-      rulesFor({}, parallel()),
+      parallel(),
       '1:failure 3:recovery 4:failure 5:recovery',
     ],
-    ['a degraded past opens nothing', 'a1f a3p b2d b3p', rulesFor(), '1:failure 3:recovery'],
+    ['a degraded past opens nothing', 'a1f a3p b2d b3p', PLAIN, '1:failure 3:recovery'],
     [
-      'no two alerts have the same first slot, even where an older slot ends one',
+      'no two begin with one slot',
       'b8f a12f b9p b11f b13f b14p',
-      rulesFor(SHARE(100), parallel()),
+      parallel(SHARE(100)),
       '12:failure 9:recovery 13:failure 14:recovery',
     ],
-  ])('%s', (_sentence, script, rules, expected) => {
+  ])('%s', (_, script, rules, expected) => {
     expect(story(script, rules)).toBe(expected)
   })
 })
@@ -252,7 +145,7 @@ test('what is due is due when time alone changes something', () => {
 })
 
 describe('whatever comes', () => {
-  const runs = fc.array(
+  const anyRuns = fc.array(
     fc.record({
       location: fc.constantFrom('a', 'b', 'c'),
       slot: fc.integer({ min: 1, max: 40 }).map((n) => n * MINUTE),
@@ -293,7 +186,7 @@ describe('whatever comes', () => {
 
   test('failure and recovery take turns, and reminders stand between them', () => {
     fc.assert(
-      fc.property(runs, rules, fc.array(fc.boolean()), (all, by, muted) => {
+      fc.property(anyRuns, rules, fc.array(fc.boolean()), (all, by, muted) => {
         let open = false
         const outOfTurn = play(all, by, (index) => muted[index] ?? false).filter(({ kind }) => {
           const before = open
@@ -309,7 +202,7 @@ describe('whatever comes', () => {
 
   test('degraded and its end take turns, unless a failure comes between', () => {
     fc.assert(
-      fc.property(runs, rules, (all, by) => {
+      fc.property(anyRuns, rules, (all, by) => {
         let notified = false
         const outOfTurn = play(all, by, () => false).filter(({ kind }) => {
           const before = notified
@@ -324,7 +217,7 @@ describe('whatever comes', () => {
 
   test('runs that come again, any of them at any later time, change nothing', () => {
     fc.assert(
-      fc.property(runs, rules, fc.array(fc.nat(), { maxLength: 60 }), (all, by, picks) => {
+      fc.property(anyRuns, rules, fc.array(fc.nat(), { maxLength: 60 }), (all, by, picks) => {
         const again = all.flatMap((run, index) => {
           const pick = picks[index]
           const earlier = pick === undefined ? undefined : all[pick % (index + 1)]

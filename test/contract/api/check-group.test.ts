@@ -37,109 +37,62 @@ const retry = { type: 'FIXED', baseBackoffSeconds: 1, maxRetries: 3 }
 const variable = (key: string, value: string) => ({ key, value, locked: false, secret: false })
 const alerts = { escalationType: 'TIME_BASED' }
 
+const once = { type: 'NO_RETRIES' }
+const [A1, A2, B3] = [variable('A', '1'), variable('A', '2'), variable('B', '3')]
+const channel = (alertChannelId: number, activated: boolean) => ({ alertChannelId, activated })
+
 describe('what holds', () => {
+  test.each<[field: string, own: unknown, group: unknown, effective: unknown]>([
+    ['activated', true, false, false],
+    ['activated', false, true, false],
+    ['muted', false, true, true],
+    ['muted', true, false, true],
+    ['tags', ['a', 'b'], ['b', 'c'], ['a', 'b', 'c']],
+    ['privateLocations', ['a'], ['b', 'c'], ['b', 'c']],
+    ['privateLocations', ['a'], [], ['a']],
+    ['runParallel', true, false, false],
+    ['runParallel', true, null, true],
+    ['retryStrategy', null, retry, retry],
+    ['retryStrategy', retry, once, once],
+    ['retryStrategy', retry, null, retry],
+    ['retryStrategy', retry, 'FALLBACK', retry],
+    ['runtimeId', '2026.04', '2025.04', '2026.04'],
+    ['runtimeId', null, '2025.04', '2025.04'],
+    ['environmentVariables', [A1], [A2, B3], [A1, B3]],
+    [
+      'alertChannelSubscriptions',
+      [channel(1, false)],
+      [channel(1, true), channel(2, true)],
+      [channel(1, false), channel(2, true)],
+    ],
+  ])('of %s: %j in a group with %j is %j', (field, own, group, effective) => {
+    expect(holds({ [field]: own }, { [field]: group })).toMatchObject({ [field]: effective })
+  })
+
+  const account = { useGlobalAlertSettings: true }
+  const ownAlerts = { useGlobalAlertSettings: false, alertSettings: alerts }
+  const unset = { useGlobalAlertSettings: null, alertSettings: null }
+  const url = 'https://a.test'
   test.each<[string, Fields, Fields, Fields]>([
-    ['switched off by the group', {}, { activated: false }, { activated: false }],
-    ['switched off by itself', { activated: false }, {}, { activated: false }],
-    ['muted by the group', {}, { muted: true }, { muted: true }],
-    ['muted by itself', { muted: true }, { muted: false }, { muted: true }],
-    [
-      'tags of both, each once',
-      { tags: ['a', 'b'] },
-      { tags: ['b', 'c'] },
-      { tags: ['a', 'b', 'c'] },
-    ],
-    [
-      'private locations of the group',
-      { privateLocations: ['a'] },
-      { privateLocations: ['b', 'c'] },
-      { privateLocations: ['b', 'c'] },
-    ],
-    [
-      'own private locations where the group has none',
-      { privateLocations: ['a'] },
-      { privateLocations: [] },
-      { privateLocations: ['a'] },
-    ],
     [
       'public and private locations each for itself',
       { locations: ['x'], privateLocations: ['a'] },
       { locations: ['y'], privateLocations: null },
       { locations: ['y'], privateLocations: ['a'] },
     ],
+    ['alert settings of the group', account, { alertSettings: alerts }, ownAlerts],
     [
-      'the group’s order not to run in parallel',
-      { runParallel: true },
-      { runParallel: false },
-      { runParallel: false },
+      'those of the account',
+      ownAlerts,
+      { ...account, alertSettings: alerts },
+      { ...account, alertSettings: null },
     ],
-    ['own way of running', { runParallel: true }, { runParallel: null }, { runParallel: true }],
-    [
-      'retries of the group',
-      { retryStrategy: null },
-      { retryStrategy: retry },
-      { retryStrategy: retry },
-    ],
-    [
-      'no retries by order of the group',
-      { retryStrategy: retry },
-      { retryStrategy: { type: 'NO_RETRIES' } },
-      { retryStrategy: { type: 'NO_RETRIES' } },
-    ],
-    ['own retries', { retryStrategy: retry }, { retryStrategy: null }, { retryStrategy: retry }],
-    [
-      'own retries by order of the group',
-      { retryStrategy: retry },
-      { retryStrategy: 'FALLBACK' },
-      { retryStrategy: retry },
-    ],
-    [
-      'alert settings of the group',
-      { useGlobalAlertSettings: true },
-      { alertSettings: alerts },
-      { useGlobalAlertSettings: false, alertSettings: alerts },
-    ],
-    [
-      'the account’s alert settings by order of the group',
-      { useGlobalAlertSettings: false, alertSettings: alerts },
-      { useGlobalAlertSettings: true, alertSettings: alerts },
-      { useGlobalAlertSettings: true, alertSettings: null },
-    ],
-    [
-      'own alert settings',
-      { useGlobalAlertSettings: false, alertSettings: alerts },
-      { useGlobalAlertSettings: null, alertSettings: null },
-      { useGlobalAlertSettings: false, alertSettings: alerts },
-    ],
-    ['own runtime', { runtimeId: '2026.04' }, { runtimeId: '2025.04' }, { runtimeId: '2026.04' }],
-    ['the group’s runtime', {}, { runtimeId: '2025.04' }, { runtimeId: '2025.04' }],
-    [
-      'own variables, then those of the group that it has not',
-      { environmentVariables: [variable('A', '1')] },
-      { environmentVariables: [variable('A', '2'), variable('B', '3')] },
-      { environmentVariables: [variable('A', '1'), variable('B', '3')] },
-    ],
+    ['own alert settings', ownAlerts, unset, ownAlerts],
     [
       'the group’s address as a variable',
       {},
-      { apiCheckDefaults: { url: 'https://a.test' } },
-      { environmentVariables: [variable('GROUP_BASE_URL', 'https://a.test')] },
-    ],
-    [
-      'alert channels of both, its own say first',
-      { alertChannelSubscriptions: [{ alertChannelId: 1, activated: false }] },
-      {
-        alertChannelSubscriptions: [
-          { alertChannelId: 1, activated: true },
-          { alertChannelId: 2, activated: true },
-        ],
-      },
-      {
-        alertChannelSubscriptions: [
-          { alertChannelId: 1, activated: false },
-          { alertChannelId: 2, activated: true },
-        ],
-      },
+      { apiCheckDefaults: { url } },
+      { environmentVariables: [variable('GROUP_BASE_URL', url)] },
     ],
   ])('%s', (_, own, group, expected) => {
     expect(holds(own, group)).toMatchObject(expected)

@@ -98,22 +98,7 @@ describe('mistakes', () => {
   })
 
   test('any text at all is read or refused', () => {
-    const part = fc.constantFrom(
-      '$',
-      '.',
-      '..',
-      '[',
-      ']',
-      '?',
-      '(',
-      ')',
-      '@',
-      '*',
-      `'`,
-      '1',
-      ':',
-      'a',
-    )
+    const part = fc.constantFrom(...`$ . .. [ ] ? ( ) @ * ' 1 : a`.split(' '))
     fc.assert(
       fc.property(fc.array(fc.oneof(part, fc.string())), (parts) => {
         const problem = jsonPathProblem(parts.join(''))

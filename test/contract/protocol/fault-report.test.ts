@@ -10,6 +10,7 @@ import {
 
 const read = (text: string) => readEnvelope(Buffer.from(text))
 const event = '{"message":"x"}'
+const TOO_MANY = `{}\n${`{"type":"event"}\n${event}\n`.repeat(FAULT_BOUNDS.envelopeItemsMax + 1)}`
 
 describe('an envelope', () => {
   test.each([
@@ -41,10 +42,7 @@ describe('an envelope', () => {
     ['a length that is no number', `{}\n{"type":"event","length":"15"}\n${event}\n`],
     ['an event that is no JSON', '{}\n{"type":"event"}\nx\n'],
     ['an event that is no object', '{}\n{"type":"event"}\n[1]\n'],
-    [
-      'too many items',
-      `{}\n${`{"type":"event"}\n${event}\n`.repeat(FAULT_BOUNDS.envelopeItemsMax + 1)}`,
-    ],
+    ['too many items', TOO_MANY],
   ])('is refused: %s', (_, text) => {
     expect(() => read(text)).toThrow(SyntaxError)
   })
