@@ -1,11 +1,10 @@
 // Aim: folders are created with their parents, and an impossible folder is an error at once, also where the system
 // reports an existing parent as missing.
 import { statSync, writeFileSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { makeFolder, makeFolderSync } from '../../src/process/make-folder.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const MAKERS = [
   ['waiting', makeFolder],
@@ -14,13 +13,13 @@ const MAKERS = [
 
 describe.each(MAKERS)('a folder made %s', (_, make) => {
   test('is created with its parents, each with the mode', async () => {
-    const root = await temporaryFolder()
+    const root = temporaryFolder()
     await make(join(root, 'a', 'b'), 0o700)
     for (const name of ['a', 'a/b']) expect(statSync(join(root, name)).mode & 0o777).toBe(0o700)
   })
 
   test('may exist', async () => {
-    const root = await temporaryFolder()
+    const root = temporaryFolder()
     await expect(make(root, 0o700)).resolves.toBeUndefined()
   })
 
@@ -29,15 +28,9 @@ describe.each(MAKERS)('a folder made %s', (_, make) => {
   })
 
   test('cannot be where a file is, or below one', async () => {
-    const file = join(await temporaryFolder(), 'file')
+    const file = join(temporaryFolder(), 'file')
     writeFileSync(file, '')
     await expect(make(file, 0o700)).rejects.toMatchObject({ code: 'EEXIST' })
     await expect(make(join(file, 'a'), 0o700)).rejects.toMatchObject({ code: 'ENOTDIR' })
   })
 })
-
-async function temporaryFolder(): Promise<string> {
-  const root = await mkdtemp(join(tmpdir(), 'vedette-folder-'))
-  onTestFinished(() => rm(root, { recursive: true }))
-  return root
-}

@@ -1,51 +1,36 @@
 // Aim: a replaced file keeps its owner, its mode and the links to it; if it cannot be replaced, it is unchanged and
 // no leftover exists next to it.
-import {
-  chmodSync,
-  chownSync,
-  lstatSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
+import * as fs from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { replaceFile } from '../../src/process/replace-file.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
-function fileIn(folder: string): string {
-  const path = join(folder, 'monitors.yaml')
-  writeFileSync(path, 'old')
-  return path
-}
-
 test('owner and mode stay, and a symbolic link leads to the new text', async () => {
   const folder = temporaryFolder()
-  const path = fileIn(folder)
-  chmodSync(path, 0o640)
+  const path = join(folder, 'monitors.yaml')
+  fs.writeFileSync(path, 'old')
+  fs.chmodSync(path, 0o640)
   const owner = process.getuid?.() === 0 ? 4321 : (process.getuid?.() ?? 0)
-  if (owner === 4321) chownSync(path, owner, owner)
+  if (owner === 4321) fs.chownSync(path, owner, owner)
   const link = join(temporaryFolder(), 'link.yaml')
-  symlinkSync(path, link)
+  fs.symlinkSync(path, link)
   await replaceFile(link, 'new')
-  expect(lstatSync(link).isSymbolicLink()).toBe(true)
-  const { uid, mode } = statSync(path)
-  expect({ uid, mode: mode & 0o7777, text: readFileSync(path, 'utf8') }).toEqual({
+  expect(fs.lstatSync(link).isSymbolicLink()).toBe(true)
+  const { uid, mode } = fs.statSync(path)
+  expect({ uid, mode: mode & 0o7777, text: fs.readFileSync(path, 'utf8') }).toEqual({
     uid: owner,
     mode: 0o640,
     text: 'new',
   })
-  expect(readdirSync(folder)).toEqual(['monitors.yaml'])
+  expect(fs.readdirSync(folder)).toEqual(['monitors.yaml'])
 })
 
 test('a path that cannot be replaced is unchanged', async () => {
   const folder = temporaryFolder()
   const path = join(folder, 'monitors.yaml')
   // Nothing can be renamed onto a folder.
-  mkdirSync(path)
+  fs.mkdirSync(path)
   await expect(replaceFile(path, 'new')).rejects.toMatchObject({ code: 'EISDIR' })
-  expect(readdirSync(folder)).toEqual(['monitors.yaml'])
+  expect(fs.readdirSync(folder)).toEqual(['monitors.yaml'])
 })

@@ -37,46 +37,32 @@ const caught = (work: () => unknown): unknown => {
   }
 }
 
-test.each([
-  ['plain text of it', (one: string) => new Error(`the check of ${one} failed`)],
-  ['a URL', (one: string) => new Error(`GET https://user:${one}@host.example/${one}?q=${one}`)],
-  [
-    'quotes',
-    (one: string) => new Error(`the header 'x-api-key: ${one}' and "${one}" and \`${one}\``),
-  ],
-  ['quotes that do not close', (one: string) => new Error(`it's ${one} "or ${one}`)],
-  ['assignments', (one: string) => new Error(`API_KEY=${one};{"password":${one}}`)],
-  ['what JSON.parse says', (one: string) => caught(() => JSON.parse(`${one} {`))],
-  ['what URL says', (one: string) => caught(() => new URL(`//${one}`))],
-  ['what Headers say', (one: string) => caught(() => new Headers({ [`${one}\n`]: one }))],
-  ['a cause', (one: string) => new Error('outer', { cause: new Error(one, { cause: one }) })],
-  ['its name', (one: string) => Object.assign(new Error('x'), { name: one })],
-  ['further fields', (one: string) => Object.assign(new Error('x'), { [one]: one, code: one })],
-  ['no error at all', (one: string) => one],
-  ['an object', (one: string) => ({ [one]: one, message: one })],
+test.each<[string, (one: string) => unknown]>([
+  ['plain text of it', (one) => new Error(`the check of ${one} failed`)],
+  ['a URL', (one) => new Error(`GET https://user:${one}@host.example/${one}?q=${one}`)],
+  ['quotes', (one) => new Error(`the header 'x-api-key: ${one}' and "${one}" and \`${one}\``)],
+  ['quotes that do not close', (one) => new Error(`it's ${one} "or ${one}`)],
+  ['assignments', (one) => new Error(`API_KEY=${one};{"password":${one}}`)],
+  ['what JSON.parse says', (one) => caught(() => JSON.parse(`${one} {`))],
+  ['what URL says', (one) => caught(() => new URL(`//${one}`))],
+  ['what Headers say', (one) => caught(() => new Headers({ [`${one}\n`]: one }))],
+  ['a cause', (one) => new Error('outer', { cause: new Error(one, { cause: one }) })],
+  ['its name', (one) => Object.assign(new Error('x'), { name: one })],
+  ['further fields', (one) => Object.assign(new Error('x'), { [one]: one, code: one })],
+  ['no error at all', (one) => one],
+  ['an object', (one) => ({ [one]: one, message: one })],
   [
     'lines that look like places',
-    (one: string) => new Error(`x\n    at ${one} (node:${one}:1:1)\n    at f (/${one}/x.js:1:1)`),
+    (one) => new Error(`x\n    at ${one} (node:${one}:1:1)\n    at f (/${one}/x.js:1:1)`),
   ],
   [
     'a stack that somebody wrote',
-    (one: string) =>
-      Object.assign(new Error('x'), {
-        stack: `Error: ${one}\n    at ${one} (node:fs:1:1)\n    at ${one} (file:///${one}:1:1)`,
-      }),
+    (one) => Object.assign(new Error('x'), { stack: `Error: ${one}\n    at ${one} (${one}:1:1)` }),
   ],
-  [
-    'the name of a function',
-    (one: string) => caught(() => ({ [one]: () => new Error('x') })[one]?.()),
-  ],
+  ['a function', (one) => caught(() => ({ [one]: () => new Error('x') })[one]?.())],
 ])('no secret leaves in %s', async (_, make) => {
-  const texts = await Promise.all(
-    PLANTED.map(async (secret) => ({
-      secret,
-      text: JSON.stringify(await exceptionsOf(make(secret))),
-    })),
-  )
-  for (const { secret, text } of texts) {
+  for (const secret of PLANTED) {
+    const text = JSON.stringify(await exceptionsOf(make(secret)))
     const parts = secret
       .split(/[^A-Za-z0-9_]/)
       .filter((part) => part.length > 4 || /\d{2}/.test(part))

@@ -14,90 +14,78 @@ import {
 } from '../../../src/process/faults/reports.ts'
 import { createFaultSending } from '../../../src/process/faults/sending.ts'
 import { pauseMsOf } from '../../../src/process/faults/sentry-envelope.ts'
+import { eventually } from '../../support/eventually.ts'
 import { startStopwatch } from '../../support/stopwatch.ts'
 
 interface Recorder extends FaultReceiver {
   events: FaultEvent[]
-  /** Resolves when so many have arrived. */
-  came(count: number): Promise<void>
   answer: (() => Promise<ReceiverAnswer>) | undefined
 }
 
 function recorder(): Recorder {
-  const waiters = new Set<() => void>()
   const made: Recorder = {
     events: [],
     answer: undefined,
     take(event) {
       made.events.push(event)
-      for (const look of waiters) look()
       return made.answer?.() ?? Promise.resolve({ status: 200, headers: {} })
     },
-    came: (count) =>
-      new Promise((resolve) => {
-        const look = () => made.events.length >= count && resolve()
-        waiters.add(look)
-        look()
-      }),
   }
   return made
 }
+
+/** Resolves with the list when it has so many. */
+const counted = <T>(list: T[], count: number) =>
+  eventually(() => list.length >= count && list, { everyMs: 2 })
 
 const host = { release: 'vedette-agent@8.4.0', secrets: [] }
 
 function sendingTo(receiver: FaultReceiver) {
   const clock = { nowMs: 0 }
   const outcomes: string[] = []
-  const waiters = new Set<() => void>()
-  const sending = createFaultSending(
-    { ...host, open: () => Promise.resolve(receiver), now: () => clock.nowMs },
-    (outcome) => {
-      outcomes.push(outcome)
-      for (const look of waiters) look()
-    },
-  )
-  const counted = (count: number) =>
-    new Promise<string[]>((resolve) => {
-      const look = () => outcomes.length >= count && resolve(outcomes)
-      waiters.add(look)
-      look()
-    })
-  return { sending, clock, outcomes, counted }
+  const options = { ...host, open: () => Promise.resolve(receiver), now: () => clock.nowMs }
+  const sending = createFaultSending(options, (outcome) => outcomes.push(outcome))
+  return { sending, clock, outcomes }
 }
 
 /** Faults that differ by their messages. */
 const fault = (text: string) => ({ type: 'Error', message: text })
-const letters = 'abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz'
-  .split('')
-  .map((a, n) => a + a.repeat(n))
+const letters = Array.from({ length: 52 }, (_, n) =>
+  'abcdefghijklmnopqrstuvwxyz'.charAt(n % 26).repeat(n + 1),
+)
 
 describe('sending', () => {
   test('the same fault is sent once an hour, numbers in it apart', async () => {
     const receiver = recorder()
-    const { sending, clock, counted } = sendingTo(receiver)
+    const { sending, clock, outcomes } = sendingTo(receiver)
     for (const number of [1, 22, 333]) sending.send(fault(`row ${number} is bad`))
-    expect((await counted(3)).toSorted()).toEqual(['repeated', 'repeated', 'sent'])
+    expect((await counted(outcomes, 3)).toSorted()).toEqual(['repeated', 'repeated', 'sent'])
     clock.nowMs += 3_600_000
     sending.send(fault('row 4 is bad'))
-    await counted(4)
+    await counted(outcomes, 4)
     expect(receiver.events).toHaveLength(2)
   })
 
   test('errors of one place are the same', async () => {
     const receiver = recorder()
-    const { sending, counted } = sendingTo(receiver)
+    const { sending, outcomes } = sendingTo(receiver)
     for (const text of ['one', 'two']) sending.send(new Error(text))
-    expect((await counted(2)).toSorted()).toEqual(['repeated', 'sent'])
+    expect((await counted(outcomes, 2)).toSorted()).toEqual(['repeated', 'sent'])
   })
 
   test('ten are sent at once, then one in six seconds', async () => {
-    const { sending, clock, counted } = sendingTo(recorder())
+    const { sending, clock, outcomes } = sendingTo(recorder())
     for (const text of letters.slice(0, 15)) sending.send(fault(text))
-    const first = await counted(15)
+    const first = await counted(outcomes, 15)
     expect(first.filter((one) => one === 'limited')).toHaveLength(5)
     clock.nowMs += 12_000
     for (const text of letters.slice(15, 19)) sending.send(fault(text))
-    expect((await counted(19)).slice(15).toSorted()).toEqual(['limited', 'limited', 'sent', 'sent'])
+    expect((await counted(outcomes, 19)).slice(15).toSorted()).toEqual([
+      'limited',
+      'limited',
+      'sent',
+      'sent',
+    ])
   })
 
   test('a hanging receiver fills a bounded queue', async () => {
@@ -108,7 +96,7 @@ describe('sending', () => {
       clock.nowMs += 6000
       sending.send(fault(text))
     }
-    await receiver.came(1)
+    await counted(receiver.events, 1)
     expect(receiver.events).toHaveLength(1)
     expect(outcomes.filter((one) => one === 'overflow').length).toBeGreaterThan(10)
   })
@@ -121,33 +109,35 @@ describe('sending', () => {
     async (_, answer) => {
       const receiver = recorder()
       receiver.answer = answer
-      const { sending, counted } = sendingTo(receiver)
+      const { sending, outcomes } = sendingTo(receiver)
       sending.send(fault('a'))
-      expect(await counted(1)).toEqual(['failed'])
+      expect(await counted(outcomes, 1)).toEqual(['failed'])
       receiver.answer = undefined
       await Promise.resolve()
       sending.send(fault('a'))
-      expect(await counted(2)).toEqual(['failed', 'sent'])
+      expect(await counted(outcomes, 2)).toEqual(['failed', 'sent'])
     },
   )
 
   test('after 429 nothing is sent until its end', async () => {
     const receiver = recorder()
     receiver.answer = () => Promise.resolve({ status: 429, headers: { 'retry-after': '30' } })
-    const { sending, clock, counted } = sendingTo(receiver)
+    const { sending, clock, outcomes } = sendingTo(receiver)
     sending.send(fault('a'))
-    await counted(1)
+    await counted(outcomes, 1)
     receiver.answer = undefined
     clock.nowMs = 29_999
     sending.send(fault('b'))
     await sending.sendLast(fault('c'), 1000)
-    expect(await counted(3)).toEqual(['failed', 'limited', 'limited'])
+    expect(await counted(outcomes, 3)).toEqual(['failed', 'limited', 'limited'])
     clock.nowMs = 30_000
     sending.send(fault('b'))
-    expect(await counted(4)).toEqual(['failed', 'limited', 'limited', 'sent'])
+    expect(await counted(outcomes, 4)).toEqual(['failed', 'limited', 'limited', 'sent'])
     expect(receiver.events).toHaveLength(2)
   })
 })
+
+const LIMITS = 'x-sentry-rate-limits'
 
 describe('the pause that a receiver requests', () => {
   const now = Date.parse('2026-11-21T12:00:00Z')
@@ -160,22 +150,12 @@ describe('the pause that a receiver requests', () => {
     ['a date that has gone', 429, { 'retry-after': 'Sat, 21 Nov 2026 11:00:00 GMT' }, 0],
     ['Retry-After that is no time', 429, { 'retry-after': 'soon' }, 60_000],
     ['a day at most', 429, { 'retry-after': '99999999' }, 86_400_000],
-    ['a limit for all', 429, { 'x-sentry-rate-limits': '60::organization' }, 60_000],
-    [
-      'a limit for errors',
-      200,
-      { 'x-sentry-rate-limits': '5:transaction:key, 9:error;security:key:why' },
-      9000,
-    ],
-    ['the longest of those', 429, { 'x-sentry-rate-limits': '5::key,2.5:error:key' }, 5000],
-    [
-      'a limit for other things',
-      429,
-      { 'x-sentry-rate-limits': '60:transaction:key', 'retry-after': '60' },
-      0,
-    ],
-    ['a limit without a time', 429, { 'x-sentry-rate-limits': ':error:key' }, 0],
-    ['a limit that is no number', 429, { 'x-sentry-rate-limits': 'x:error:key' }, 60_000],
+    ['a limit for all', 429, { [LIMITS]: '60::organization' }, 60_000],
+    ['a limit for errors', 200, { [LIMITS]: '5:transaction:key, 9:error;security:key:why' }, 9000],
+    ['the longest of those', 429, { [LIMITS]: '5::key,2.5:error:key' }, 5000],
+    ['a limit for others', 429, { [LIMITS]: '60:transaction:key', 'retry-after': '60' }, 0],
+    ['a limit without a time', 429, { [LIMITS]: ':error:key' }, 0],
+    ['a limit that is no number', 429, { [LIMITS]: 'x:error:key' }, 60_000],
   ])('%s', (_, status, headers, pauseMs) => {
     expect(pauseMsOf({ status, headers }, now)).toBe(pauseMs)
   })
@@ -198,7 +178,7 @@ describe('reports', () => {
     reports.logged(error)
     reports.report(error)
     reports.report(fault('another'))
-    await receiver.came(2)
+    await counted(receiver.events, 2)
     expect(receiver.events.map(({ level }) => level)).toEqual(['fatal', 'error'])
     expect(await metrics(reports)).toContain('vedette_fault_reports_total{outcome="sent"} ')
   })
@@ -211,7 +191,7 @@ describe('reports', () => {
     const reports = reportsTo(() => Promise.resolve(receiver))
     reports.logged(error)
     reports.logged(Object.assign(new Error('bad'), { code: 'ERR_INVALID_ARG_TYPE' }))
-    await receiver.came(1)
+    await counted(receiver.events, 1)
     expect(receiver.events.map(({ exception }) => exception.values[0]?.value)).toEqual(['bad'])
   })
 
@@ -232,6 +212,6 @@ describe('reports', () => {
     expect(await metrics(reports)).toContain('vedette_fault_reports_total{outcome="failed"} 1')
     isOpen = true
     reports.report(fault('y'))
-    await receiver.came(1)
+    await counted(receiver.events, 1)
   })
 })
