@@ -40,60 +40,27 @@ describe('table', () => {
     )
   })
 
-  test.each<[string, Parameters<typeof aResult>[0], string]>([
-    [
-      'a status of gRPC is not one of HTTP',
-      { checkType: 'GRPC', observed: grpcStatus('server') },
-      'UNAVAILABLE',
-    ],
-    [
-      'a status that we made up is not shown',
-      { checkType: 'GRPC', observed: grpcStatus('client') },
-      '',
-    ],
-    [
-      'health is shown as its state',
-      { checkType: 'GRPC', observed: { statusCode: 0, healthStatus: 'NOT_SERVING' } },
-      'NOT_SERVING',
-    ],
-    [
-      'the hops of a trace are no redirects',
-      { checkType: 'TRACEROUTE', observed: { hops: [{}, {}, {}], hopCount: 3 } },
-      '3 hops',
-    ],
-    [
-      'the hops of a page are',
-      { checkType: 'URL', observed: { statusCode: 200, hops: [{}, {}] } },
-      'HTTP 200, 1 redirect',
-    ],
-    [
-      'an answer of DNS',
-      { checkType: 'DNS', observed: { responseCode: 'NOERROR', counts: { answers: 2 } } },
-      'NOERROR, 2 answers',
-    ],
-    ['lost echoes', { checkType: 'ICMP', observed: { packetLoss: 33.3 } }, '33.3 % lost'],
-    [
-      'why a certificate is degraded',
-      {
-        checkType: 'SSL',
-        observed: {
-          connection: { tlsVersion: 'TLS1.3' },
-          certificate: { daysUntilExpiry: 1 },
-          securityBaseline: { grade: 'A-' },
-          degradedBy: ['expiry: soon'],
-        },
-      },
-      'TLS1.3, 1 day left, grade A-, expiry: soon',
-    ],
-    [
-      'nothing of what another version observed',
-      { checkType: 'SSL', observed: { connection: null, certificate: 1 } },
-      '',
-    ],
-  ])('%s', (_, given, observation) => {
-    expect(
-      tableOf([aResult({ ...given, responseTimeMs: 12 })], { colour: false }).split('\n')[0],
-    ).toBe(`passed  Shop  ${given?.checkType}  12 ms  ${observation}`.trimEnd())
+  const soon = {
+    connection: { tlsVersion: 'TLS1.3' },
+    certificate: { daysUntilExpiry: 1 },
+    securityBaseline: { grade: 'A-' },
+    degradedBy: ['expiry: soon'],
+  }
+  const answered = { responseCode: 'NOERROR', counts: { answers: 2 } }
+  const health = { statusCode: 0, healthStatus: 'NOT_SERVING' }
+  test.each<[string, string, Record<string, unknown>, string]>([
+    ['a status of gRPC', 'GRPC', grpcStatus('server'), 'UNAVAILABLE'],
+    ['no status that we made up', 'GRPC', grpcStatus('client'), ''],
+    ['health as its state', 'GRPC', health, 'NOT_SERVING'],
+    ['hops of a trace', 'TRACEROUTE', { hops: [{}, {}, {}], hopCount: 3 }, '3 hops'],
+    ['redirects', 'URL', { statusCode: 200, hops: [{}, {}] }, 'HTTP 200, 1 redirect'],
+    ['an answer of DNS', 'DNS', answered, 'NOERROR, 2 answers'],
+    ['lost echoes', 'ICMP', { packetLoss: 33.3 }, '33.3 % lost'],
+    ['a certificate', 'SSL', soon, 'TLS1.3, 1 day left, grade A-, expiry: soon'],
+    ['nothing of another version', 'SSL', { connection: null, certificate: 1 }, ''],
+  ])('shows %s', (_, checkType, observed, observation) => {
+    const text = tableOf([aResult({ checkType, observed, responseTimeMs: 12 })], { colour: false })
+    expect(text.split('\n')[0]).toBe(`passed  Shop  ${checkType}  12 ms  ${observation}`.trimEnd())
   })
 
   test.each([

@@ -11,6 +11,7 @@ import {
   noteRunStates,
   assignRuns,
 } from '../../src/platform/runs/queries/runs.ts'
+import { applySettings } from '../support/client/apply-command.ts'
 import { useDatabase } from '../support/database/database.ts'
 import {
   addAgent,
@@ -67,11 +68,7 @@ const scene = async (count = 1): Promise<Scene> => {
     locations.push(await addLocation(db(), client.accountId))
   }
   const monitorId = await addMonitor(db(), client.accountId, { locations })
-  const env = {
-    PLATFORM_URL: api.url,
-    ACCOUNT_ID: client.accountId,
-    VEDETTE_API_KEY: client.secret,
-  }
+  const env: Record<string, string> = applySettings(api, client)
   return { client, locations, monitorId, env }
 }
 
@@ -136,6 +133,18 @@ const resultOf = (run: string, monitorId: string, verdict: 'passed' | 'failed' |
   }),
 })
 
+/** A run that an agent has begun, and how the agent ends it. */
+const begun = async (order: Partial<RunOrder> = {}, more: Partial<RunContext> = {}) => {
+  const one = await scene()
+  const [location] = one.locations as [LocationRow]
+  const command = start(one, order, more)
+  const [, run = ''] = await command.line(RUN)
+  const from = await begin(location, run)
+  const finish = (verdict: Parameters<typeof resultOf>[2], fields: object = {}) =>
+    finishRuns(db(), from, [{ ...resultOf(run, one.monitorId, verdict), ...fields }])
+  return { ...one, ...command, location, run, from, finish }
+}
+
 /** What a result says of a file, and the file's coming. */
 const FILE = { name: 'results.json', bytes: 2, contentType: 'application/json' }
 const announced = [{ ...FILE, sha256: createHash('sha256').update('{}').digest('hex') }]
@@ -163,13 +172,9 @@ describe('vedette run', () => {
     { verdict: 'failed' as const, code: 1 },
     { verdict: 'cancelled' as const, code: 4 },
   ])('$verdict ends with $code', async ({ verdict, code }) => {
-    const one = await scene()
-    const [location] = one.locations as [LocationRow]
-    const command = start(one)
-    const [, run = ''] = await command.line(RUN)
-    const from = await begin(location, run)
+    const command = await begun()
     await command.line(/: running\n/)
-    await finishRuns(db(), from, [resultOf(run, one.monitorId, verdict)])
+    await command.finish(verdict)
     expect(await command.code).toBe(code)
     expect(command.said.out).toContain(verdict)
     expect(command.said.out).toContain('the shop')
@@ -178,11 +183,7 @@ describe('vedette run', () => {
   })
 
   test('shows how far it is while it runs', async () => {
-    const one = await scene()
-    const [location] = one.locations as [LocationRow]
-    const command = start(one)
-    const [, run = ''] = await command.line(RUN)
-    const from = await begin(location, run)
+    const { from, run, location, ...command } = await begun()
     await command.line(/: running\n/)
     const [agent] = await db().query<{ instance: string }>(
       'select instance from agents where id = $1',
@@ -194,7 +195,7 @@ describe('vedette run', () => {
     await command.line(new RegExp(`^${location.slug}: install\n`, 'm'))
     await noteProgress(db(), said, [{ run, phase: 'test', done: 3, total: 10, line }])
     await command.line(new RegExp(`^${location.slug}: test 3/10: shop\\.spec\\.ts +\\[2J\n`, 'm'))
-    await finishRuns(db(), from, [resultOf(run, one.monitorId, 'passed')])
+    await command.finish('passed')
     expect(await command.code).toBe(0)
   })
 
@@ -219,15 +220,10 @@ describe('vedette run', () => {
     { json: true, expectedText: '"id":"ID","name":"results.json"' },
     { json: false, expectedText: '\nresults.json: /v1/artifacts/ID\n' },
   ])('waits for files, and gives their ids (json: $json)', async ({ json, expectedText }) => {
-    const one = await scene()
-    const [location] = one.locations as [LocationRow]
-    const command = start(one, { json })
-    const [, run = ''] = await command.line(RUN)
-    const from = await begin(location, run)
-    const result = { ...resultOf(run, one.monitorId, 'passed'), artifacts: announced }
-    await finishRuns(db(), from, [result])
+    const command = await begun({ json })
+    await command.finish('passed', { artifacts: announced })
     await command.line(/: waits for 1 file of its agent\n/)
-    const id = await bring(one, run)
+    const id = await bring(command, command.run)
     expect(await command.code).toBe(0)
     expect(command.said.out).toContain(expectedText.replace('ID', id))
     expect(command.said.err).not.toContain('in time')
@@ -237,27 +233,17 @@ describe('vedette run', () => {
     { json: true, expectedText: '"note":"did not come in time"' },
     { json: false, expectedText: '\nresults.json: did not come in time\n' },
   ])('says which did not come in time (json: $json)', async ({ json, expectedText }) => {
-    const one = await scene()
-    const [location] = one.locations as [LocationRow]
-    const command = start(one, { json }, { filesWithinMs: 20 })
-    const [, run = ''] = await command.line(RUN)
-    const from = await begin(location, run)
-    const result = { ...resultOf(run, one.monitorId, 'failed'), artifacts: announced }
-    await finishRuns(db(), from, [result])
+    const command = await begun({ json }, { filesWithinMs: 20 })
+    await command.finish('failed', { artifacts: announced })
     expect(await command.code).toBe(1)
-    const where = `/v1/checks/${one.monitorId}/runs/${run}`
-    expect(command.said.err).toContain(`did not come in time: results.json; look again at ${where}`)
+    const { monitorId, run } = command
+    expect(command.said.err).toContain(`/v1/checks/${monitorId}/runs/${run}`)
     expect(command.said.out).toContain(expectedText)
   })
 
   test('Ctrl-C ends the waiting for files, and cancels nothing', async () => {
-    const one = await scene()
-    const [location] = one.locations as [LocationRow]
-    const command = start(one, {}, { filesWithinMs: 600_000 })
-    const [, run = ''] = await command.line(RUN)
-    const from = await begin(location, run)
-    const result = { ...resultOf(run, one.monitorId, 'passed'), artifacts: announced }
-    await finishRuns(db(), from, [result])
+    const command = await begun({}, { filesWithinMs: 600_000 })
+    await command.finish('passed', { artifacts: announced })
     await command.line(/: waits for 1 file/)
     command.ctrlC.abort()
     expect(await command.code).toBe(0)
@@ -297,20 +283,10 @@ describe('vedette run', () => {
   })
 
   test.each([
-    { what: 'no key', env: { VEDETTE_API_KEY: '' }, code: 2, expectedText: 'VEDETTE_API_KEY' },
-    {
-      what: 'a wrong key',
-      env: { VEDETTE_API_KEY: 'wrong-key' },
-      code: 2,
-      expectedText: 'Bad Token',
-    },
-    {
-      what: 'no platform',
-      env: { PLATFORM_URL: 'http://127.0.0.1:1' },
-      code: 3,
-      expectedText: 'refused the connection',
-    },
-  ])('$what ends with $code and says why, without the key', async ({ env, code, expectedText }) => {
+    ['no key', { VEDETTE_API_KEY: '' }, 2, 'VEDETTE_API_KEY'],
+    ['a wrong key', { VEDETTE_API_KEY: 'wrong-key' }, 2, 'Bad Token'],
+    ['no platform', { PLATFORM_URL: 'http://127.0.0.1:1' }, 3, '127.0.0.1:1'],
+  ])('%s: says why, without the key', async (_, env, code, expectedText) => {
     const one = await scene()
     const command = start({ ...one, env: { ...one.env, ...env } })
     expect(await command.code).toBe(code)

@@ -4,6 +4,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { MigrationApi } from '../../../src/cli/migrate/api.ts'
+import { applySettings } from '../../support/client/apply-command.ts'
 import { useDatabase } from '../../support/database/database.ts'
 import { namedRuntimes } from '../../support/platform/named-runtimes.ts'
 import { startVedette } from '../../support/platform/platform-process.ts'
@@ -33,13 +34,9 @@ beforeEach(async () => {
 })
 
 function migrate(args: readonly string[], env: Record<string, string> = {}) {
-  return startVedette(['migrate', '--from', '2024.09', '--to', '2026.04', ...args], {
-    TOOLS_DIR: tools,
-    PLATFORM_URL: api.url,
-    ACCOUNT_ID: client.accountId,
-    VEDETTE_API_KEY: client.secret,
-    ...env,
-  }).ended
+  const settings = { TOOLS_DIR: tools, ...applySettings(api, client), ...env }
+  const both = ['--from', '2024.09', '--to', '2026.04']
+  return startVedette(['migrate', ...both, ...args], settings).ended
 }
 
 async function add(name: string, body: Record<string, unknown>): Promise<string> {
@@ -122,10 +119,8 @@ test('API monitors with scripts of their own or of their group move, and one wit
 
 test('an unknown location, and a key without permission, are reported', async () => {
   const { code, stderr } = await migrate(['--location', 'rome'])
-  expect({ code, stderr }).toEqual({
-    code: 2,
-    stderr: 'vedette migrate: there is no private location “rome”; there are berlin, oslo\n',
-  })
+  expect(code).toBe(2)
+  expect(stderr).toContain('berlin, oslo')
   const wrong = await migrate([], { VEDETTE_API_KEY: 'wrong' })
   expect(wrong.code).toBe(2)
   expect(wrong.stderr).toContain('check VEDETTE_API_KEY')
@@ -138,13 +133,8 @@ test('a monitor that has changed since it was read stays as it is', async () => 
   const path = `/v1/checks/${id}`
   const { updated_at: readAt } = (await client.call('GET', path)).body as { updated_at: string }
   await client.call('PATCH', path, { body: { script: 'console.log(2)' } })
-  const target = {
-    platformUrl: api.url,
-    accountId: client.accountId,
-    apiKey: client.secret,
-    proxyUrl: undefined,
-    noProxy: [],
-  }
+  const { accountId, secret: apiKey } = client
+  const target = { platformUrl: api.url, accountId, apiKey, proxyUrl: undefined, noProxy: [] }
   const calls = new MigrationApi(target, new AbortController().signal)
   const move = { from: '2024.09', to: '2026.04' }
   expect(await calls.change(path, move, readAt)).toContain('has changed')
