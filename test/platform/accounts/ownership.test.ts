@@ -7,6 +7,7 @@ import { startAgentsApi, TEST_CIPHER, type AgentsApi } from '../../support/platf
 import { useDatabase } from '../../support/database/database.ts'
 import { FakeAgent } from '../../support/platform/fake-agent.ts'
 import { addLocation, placeMonitors, type TestLocation } from '../../support/platform/locations.ts'
+import { type Random, randomFrom } from '../../support/random.ts'
 
 const use = useDatabase()
 let apis: [AgentsApi, AgentsApi]
@@ -15,30 +16,21 @@ beforeAll(async () => {
 })
 afterAll(() => Promise.all(apis.map((api) => api.close())))
 
-/** The same numbers in each run. */
-function createRandom(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
-    return state / 2 ** 32
-  }
-}
-
 /** A simulated location. */
 class History {
   readonly live: FakeAgent[] = []
   readonly gone: FakeAgent[] = []
   readonly #left = new Set<FakeAgent>()
   readonly #location: TestLocation
-  readonly #random: () => number
+  readonly #random: Random
 
-  constructor(location: TestLocation, random: () => number) {
+  constructor(location: TestLocation, random: Random) {
     this.#location = location
     this.#random = random
   }
 
   #any<T>(list: readonly T[]): T {
-    return list[Math.floor(this.#random() * list.length)] as T
+    return list[this.#random.below(list.length)] as T
   }
 
   get #api(): AgentsApi {
@@ -46,17 +38,17 @@ class History {
   }
 
   async step(): Promise<string> {
-    const dice = this.#random()
-    if (this.live.length === 0 || (dice < 0.35 && this.live.length < 6)) return this.#join()
+    const dice = this.#random.below(100)
+    if (this.live.length === 0 || (dice < 35 && this.live.length < 6)) return this.#join()
     const one = this.#any(this.live)
-    if (dice < 0.5) {
+    if (dice < 50) {
       await one.leave(this.#api)
       this.#remove(one)
       this.#left.add(one)
       return 'leave'
     }
-    if (dice < 0.7) return this.#lose(one)
-    if (dice < 0.8) {
+    if (dice < 70) return this.#lose(one)
+    if (dice < 80) {
       one.restart()
       one.monitors.clear()
       await one.sync(this.#api)
@@ -67,10 +59,11 @@ class History {
   }
 
   async #join(): Promise<string> {
-    const back = this.#random() < 0.4 ? this.gone.pop() : undefined
+    const back = this.#random.below(100) < 40 ? this.gone.pop() : undefined
     const one = back ?? new FakeAgent(this.#location.secret)
     // It may have been restarted meanwhile, or only been cut off.
-    if (back !== undefined && (this.#left.delete(back) || this.#random() < 0.5)) back.restart()
+    if (back !== undefined && (this.#left.delete(back) || this.#random.below(2) === 0))
+      back.restart()
     this.live.push(one)
     await one.sync(this.#api)
     return back === undefined ? 'join' : 'rejoin'
@@ -110,12 +103,13 @@ function ownersAt(agents: readonly FakeAgent[], id: string, instant: number): Fa
 
 test.each([1, 2, 3, 4])('history %i', async (seed) => {
   const location = await addLocation(use().database)
+  const where = { database: use().database, cipher: TEST_CIPHER }
   const ids = await placeMonitors(
-    { database: use().database, cipher: TEST_CIPHER },
+    where,
     location,
     Array.from({ length: 25 }, () => ({})),
   )
-  const history = new History(location, createRandom(seed))
+  const history = new History(location, randomFrom(seed))
   const happened: string[] = []
   for (let step = 0; step < 30; step++) {
     happened.push(await history.step())
@@ -124,12 +118,8 @@ test.each([1, 2, 3, 4])('history %i', async (seed) => {
     await history.syncAll()
     const now = Date.now()
     const expected = history.live.length === 0 ? 0 : 1
-    for (const ahead of [
-      10,
-      PROTOCOL_BOUNDS.handOverMs / 2,
-      PROTOCOL_BOUNDS.handOverMs + 50,
-      1e6,
-    ]) {
+    const { handOverMs } = PROTOCOL_BOUNDS
+    for (const ahead of [10, handOverMs / 2, handOverMs + 50, 1e6]) {
       const counts = ids.map((id) => ownersAt(history.live, id, now + ahead).length)
       const wrong = counts.filter((count) => count !== expected)
       expect(wrong, `${ahead} ms after ${happened.join(', ')}`).toEqual([])

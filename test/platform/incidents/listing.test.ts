@@ -43,10 +43,8 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     let nextId: string | null = null
     do {
       const cursor: string = nextId === null ? '' : `&nextId=${nextId}`
-      const { status, body } = await client.call<Page>(
-        'GET',
-        `${INCIDENTS}?limit=${limit}${cursor}`,
-      )
+      const path = `${INCIDENTS}?limit=${limit}${cursor}`
+      const { status, body } = await client.call<Page>('GET', path)
       expect(status).toBe(200)
       expect(body.length).toBe(body.entries.length)
       expect(body.length).toBeLessThanOrEqual(limit)
@@ -70,39 +68,20 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   test('nextId is null when the last page is full', async () => {
     const client = await addClient(api, database().database)
     await insert(client.accountId, Array<string>(20).fill('2026-01-01T00:00:00Z'))
-    expect((await client.call<Page>('GET', INCIDENTS)).body).toMatchObject({
-      length: 20,
-      nextId: null,
-    })
+    const { body } = await client.call<Page>('GET', INCIDENTS)
+    expect(body).toMatchObject({ length: 20, nextId: null })
   })
 
+  const limits = "0 101 -1 1.5 ten 1e1 99999999999999999999 %F0%28 '1'".split(' ')
+  const cursors = ['', 'x', '%00', 'A'.repeat(34), '_'.repeat(34)]
   test.each([
-    'limit=0',
-    'limit=101',
-    'limit=-1',
-    'limit=1.5',
-    'limit=ten',
-    'limit=',
-    'limit=1e1',
-    'limit=99999999999999999999',
-    'limit=1&limit=2',
-    'nextId=',
-    'nextId=x',
-    'nextId=%00',
-    `nextId=${'A'.repeat(34)}`,
-    `nextId=${'_'.repeat(34)}`,
-    'limit=%F0%28',
-    "limit='1'",
-    'other=1',
-    'a&b=&=c',
-  ])('refuses %s', async (query) => {
+    ...['', ...limits].map((one) => [`limit=${one}`, 400]),
+    ...cursors.map((one) => [`nextId=${one}`, 400]),
+    ...['limit=1&limit=2', 'other=1', 'a&b=&=c'].map((one) => [one, 400]),
+    ...['limit=1', 'limit=100', 'limit=007', ''].map((one) => [one, 200]),
+  ])('%s is answered with %s', async (query, status) => {
     const client = await addClient(api, database().database)
-    expect((await client.call('GET', `${INCIDENTS}?${query}`)).status).toBe(400)
-  })
-
-  test.each(['limit=1', 'limit=100', 'limit=007', ''])('accepts %s', async (query) => {
-    const client = await addClient(api, database().database)
-    expect((await client.call('GET', `${INCIDENTS}?${query}`)).status).toBe(200)
+    expect((await client.call('GET', `${INCIDENTS}?${query}`)).status).toBe(status)
   })
 
   test('the order is newest first to the microsecond, and by id within it', async () => {
@@ -131,10 +110,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     const client = await addClient(api, database().database)
     const { accountId } = client
     // Many share an instant, so that the id decides the order.
-    const created = Array.from(
-      { length: 400 },
-      (_, n) => `2026-01-01T00:00:00.${String(n % 7).padStart(6, '0')}Z`,
-    )
+    const created = Array.from({ length: 400 }, (_, n) => `2026-01-01T00:00:00.00000${n % 7}Z`)
     const lasting = new Set(await insert(accountId, created))
     const passing = await insert(accountId, created.slice(0, 200))
     const stop = new AbortController()
@@ -164,10 +140,8 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   test('a page with very much text ends early and leads on', async () => {
     const client = await addClient(api, database().database)
     const ids = await insert(client.accountId, ['2026-01-03Z', '2026-01-02Z', '2026-01-01Z'])
-    await database().database.query(
-      'update incidents set update_bytes = 5000000 where id = any ($1)',
-      [ids],
-    )
+    const enlarge = 'update incidents set update_bytes = 5000000 where id = any ($1)'
+    await database().database.query(enlarge, [ids])
     const { body } = await client.call<Page>('GET', INCIDENTS)
     expect(body.length).toBe(2)
     expect(await walk(client, 20)).toEqual(ids)

@@ -28,16 +28,15 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   })
   afterAll(() => api.close())
 
+  const bodyOf = (first: object = {}, more: object = {}) => ({
+    name: 'Down',
+    severity: 'MAJOR',
+    services: [service],
+    incidentUpdates: [{ description: 'Looking', status: 'INVESTIGATING', ...first }],
+    ...more,
+  })
   const open = async (first: object = {}, more: object = {}) => {
-    const { status, body } = await client.call('POST', INCIDENTS, {
-      body: {
-        name: 'Down',
-        severity: 'MAJOR',
-        services: [service],
-        incidentUpdates: [{ description: 'Looking', status: 'INVESTIGATING', ...first }],
-        ...more,
-      },
-    })
+    const { status, body } = await client.call('POST', INCIDENTS, { body: bodyOf(first, more) })
     expect(status).toBe(201)
     return body
   }
@@ -90,19 +89,14 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   test('updates are listed newest first, at most the latest 100', async () => {
     const incident = await open()
     for (let number = 1; number <= 104; number++) {
-      await post(incident, {
-        description: `${number}`,
-        publicIncidentUpdateDate: `2026-01-01T00:00:00Z`,
-      })
+      const publicIncidentUpdateDate = '2026-01-01T00:00:00Z'
+      await post(incident, { description: `${number}`, publicIncidentUpdateDate })
     }
     const { body } = await client.call('GET', `${INCIDENTS}/${incident.id}/incident-updates`)
     expect(body).toHaveLength(100)
     // All with one public date: the order of creation decides.
-    expect(body.slice(1, 4).map((one: { description: string }) => one.description)).toEqual([
-      '104',
-      '103',
-      '102',
-    ])
+    const texts = body.slice(1, 4).map((one: { description: string }) => one.description)
+    expect(texts).toEqual(['104', '103', '102'])
     expect(await read(incident)).toHaveProperty('incidentUpdates', body)
   })
 
@@ -110,15 +104,10 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     const incident = await open({ publicIncidentUpdateDate: '2026-02-01T00:00:00Z' })
     const [update] = incident.incidentUpdates
     const path = `${INCIDENTS}/${incident.id}/incident-updates/${update.id}`
-    const { body } = await client.call('PUT', path, {
-      body: {
-        ...update,
-        publicIncidentUpdateDate: undefined,
-        description: 'Better',
-        status: 'RESOLVED',
-      },
-    })
-    expect(body).toEqual({ ...update, description: 'Better', status: 'RESOLVED' })
+    const wanted = { ...update, description: 'Better', status: 'RESOLVED' }
+    const dateless = { ...wanted, publicIncidentUpdateDate: undefined }
+    const { body } = await client.call('PUT', path, { body: dateless })
+    expect(body).toEqual(wanted)
     expect(await read(incident)).toMatchObject({ lastUpdateStatus: 'RESOLVED', duration: null })
   })
 
@@ -175,34 +164,18 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       await stranger.call('DELETE', one),
       await stranger.call('GET', `${path}/incident-updates`),
       await stranger.call('GET', `${SERVICES}/${service.id}`),
-      await stranger.call('POST', INCIDENTS, {
-        body: {
-          name: 'x',
-          severity: 'MINOR',
-          services: [service],
-          incidentUpdates: [{ description: 'x' }],
-        },
-      }),
+      await stranger.call('POST', INCIDENTS, { body: bodyOf() }),
     ]
     expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 404))
-    expect((await stranger.call('GET', INCIDENTS)).body).toEqual({
-      length: 0,
-      entries: [],
-      nextId: null,
-    })
+    const nothing = { length: 0, entries: [], nextId: null }
+    expect((await stranger.call('GET', INCIDENTS)).body).toEqual(nothing)
     expect(await read(incident)).toEqual(incident)
   })
 
   test('an incident that names a missing service leaves nothing behind', async () => {
     const before = (await client.call('GET', `${INCIDENTS}?limit=100`)).body
-    const { status } = await client.call('POST', INCIDENTS, {
-      body: {
-        name: 'x',
-        severity: 'MINOR',
-        services: [service, { id: NOBODY }],
-        incidentUpdates: [{ description: 'x' }],
-      },
-    })
+    const body = bodyOf({}, { services: [service, { id: NOBODY }] })
+    const { status } = await client.call('POST', INCIDENTS, { body })
     expect(status).toBe(404)
     expect((await client.call('GET', `${INCIDENTS}?limit=100`)).body).toEqual(before)
   })
@@ -285,12 +258,8 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     const subscriptions = [{ type: 'EMAIL', config: { address: 'a@example.org' } }]
     const body = { subscriptions, autoVerify: true }
     const refused = await client.call('POST', `${path}/bulk`, { body })
-    expect(refused.status).toBe(501)
-    expect(refused.body).toEqual({
-      statusCode: 501,
-      error: 'Not Implemented',
-      message: EMAIL_UNSENT,
-    })
+    const refusal = { statusCode: 501, error: 'Not Implemented', message: EMAIL_UNSENT }
+    expect([refused.status, refused.body]).toEqual([501, refusal])
     expect((await client.call('GET', path)).body.length).toBe(0)
     const id = randomUUID()
     await database().database.query(
