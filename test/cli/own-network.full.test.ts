@@ -1,8 +1,7 @@
 // Aim: on a machine without a network, or without responsive name servers, no monitor of any type reports a failure of
 // its target; the agent logs one warning, and one line when it is over.
 import { spawn } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
@@ -12,6 +11,7 @@ import { startDnsServer, type Zone } from '../support/monitors/dns/dns-server.ts
 import { eventually } from '../support/eventually.ts'
 import { missing } from '../support/needs.ts'
 import { createNetworkNamespace } from '../support/network/network-namespace.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const cannotRun = process.getuid?.() === 0 ? missing('ip') : 'needs root, for network namespaces'
 const program = fileURLToPath(new URL('../../src/launch.js', import.meta.url))
@@ -22,13 +22,12 @@ afterEach(async () => {
 })
 
 function temporaryFile(name: string, content: string): string {
-  const folder = mkdtempSync(join(tmpdir(), 'vedette-network-'))
-  cleanUps.push(() => rmSync(folder, { recursive: true, force: true }))
-  const path = join(folder, name)
+  const path = join(temporaryFolder(), name)
   writeFileSync(path, content)
   return path
 }
 
+const plain = { mode: 'HEALTH', tls: false }
 /** Every type of uptime monitor, of one host. */
 const monitorsOf = (host: string) => [
   { name: 'URL', type: 'URL', request: { url: `http://${host}/` } },
@@ -36,11 +35,7 @@ const monitorsOf = (host: string) => [
   { name: 'TCP', type: 'TCP', request: { hostname: host, port: 80 } },
   { name: 'TCP closed', type: 'TCP', shouldFail: true, request: { hostname: host, port: 80 } },
   { name: 'SSL', type: 'SSL', every: '1m', request: { sslConfig: { hostname: host } } },
-  {
-    name: 'GRPC',
-    type: 'GRPC',
-    request: { url: host, port: 80, grpcConfig: { mode: 'HEALTH', tls: false } },
-  },
+  { name: 'GRPC', type: 'GRPC', request: { url: host, port: 80, grpcConfig: plain } },
   { name: 'ICMP', type: 'ICMP', request: { hostname: host, pingCount: 1 } },
   ...['TCP', 'UDP', 'ICMP'].map((protocol) => ({
     name: `TRACEROUTE ${protocol}`,
@@ -75,10 +70,7 @@ async function check(prefix: readonly string[], monitors: readonly object[], env
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   const lines = (await text(child.stdout)).trim().split('\n')
-  const results = lines.map(
-    (line) =>
-      JSON.parse(line) as { monitorName: string; verdict: string; failures: { code: string }[] },
-  )
+  const results = lines.map((line) => JSON.parse(line) as CheckedResult)
   return Object.fromEntries(
     results.map(({ monitorName, verdict, failures }) => [
       monitorName,
@@ -87,22 +79,20 @@ async function check(prefix: readonly string[], monitors: readonly object[], env
   )
 }
 
-interface LoggedResult {
+interface CheckedResult {
+  monitorName: string
   verdict: string
+  failures: { code: string }[]
 }
 
 const allOf = (monitors: readonly { name: string }[], ...said: string[]) =>
   Object.fromEntries(monitors.map(({ name }) => [name, said]))
 
 /** A command prefix that makes this the machine's resolv.conf. */
-const withResolvConf = (path: string) => [
-  'unshare',
-  '-m',
-  'sh',
-  '-c',
-  `mount --bind ${path} /etc/resolv.conf && exec "$@"`,
-  'sh',
-]
+const withResolvConf = (path: string) => {
+  const bind = `mount --bind ${path} /etc/resolv.conf && exec "$@"`
+  return ['unshare', '-m', 'sh', '-c', bind, 'sh']
+}
 
 /** A network of its own whose resolv.conf names a server on our side of the cable. */
 function networkWithResolver() {
@@ -125,11 +115,8 @@ describe.skipIf(cannotRun !== undefined)(
 
     test('with an address and no route, nothing is said either', async () => {
       const { network, prefix: withResolver } = networkWithResolver()
-      const monitors = [
-        ...monitorsOf('192.0.2.1'),
-        ...dnsMonitors,
-        namedServer(network.hostAddress),
-      ]
+      const others = [...dnsMonitors, namedServer(network.hostAddress)]
+      const monitors = [...monitorsOf('192.0.2.1'), ...others]
       const bare = [...withResolver, 'sh', '-c', 'ip route flush table main && exec "$@"', 'sh']
       expect(await check(bare, monitors)).toEqual(allOf(monitors, ...ERRORED))
     })
@@ -184,11 +171,8 @@ describe.skipIf(cannotRun !== undefined)(
 
     test('fails with everything, that is about the names', async () => {
       const { network, prefix } = networkWithResolver()
-      const server = await startDnsServer(
-        { '*': 'SERVFAIL' },
-        { host: network.hostAddress, port: 53 },
-      )
-      await using _server = server
+      const zone: Zone = { '*': 'SERVFAIL' }
+      await using _server = await startDnsServer(zone, { host: network.hostAddress, port: 53 })
       const [url, , tcp] = byName
       expect(await check(prefix, [url, tcp, dnsMonitors[0]] as object[])).toEqual({
         URL: ['failed', 'DNS_SERVER_FAILED'],
@@ -205,8 +189,7 @@ describe.skipIf(cannotRun !== undefined)(
         request: { hostname: 'www.zone.example', port: 9 },
       }))
       const file = temporaryFile('monitors.yaml', asYaml(monitors))
-      const env = { MONITORS_FILE: file, DATA_DIR: mkdtempSync(join(tmpdir(), 'vedette-data-')) }
-      cleanUps.push(() => rmSync(env.DATA_DIR, { recursive: true, force: true }))
+      const env = { MONITORS_FILE: file, DATA_DIR: temporaryFolder() }
       const agent = launchAgentProcess({ ...env, AGENT_HEALTH_PORT: '8081' }, prefix)
       cleanUps.push(async () => {
         agent.child.kill('SIGTERM')
@@ -222,7 +205,7 @@ describe.skipIf(cannotRun !== undefined)(
         warnings: [expect.stringContaining('RESOLVER_UNREACHABLE')],
       })
       expect(await ask('/health')).toMatchObject({ network: { problem: 'RESOLVER_UNREACHABLE' } })
-      const results = () => agent.lines.flatMap(({ result }) => (result as LoggedResult) ?? [])
+      const results = () => agent.lines.flatMap(({ result }) => (result as CheckedResult) ?? [])
       const verdicts = () => results().map(({ verdict }) => verdict)
       const count = (verdict: string) => verdicts().filter((one) => one === verdict).length
       await eventually(() => count('errored') >= monitors.length)
@@ -233,9 +216,8 @@ describe.skipIf(cannotRun !== undefined)(
       expect(await ask('/-/readiness')).toMatchObject({ status: 'ready', warnings: [] })
       expect(await ask('/health')).toMatchObject({ network: null })
       await eventually(() => count('failed') > 0)
-      expect(agent.lines.filter(({ problem }) => problem === 'RESOLVER_UNREACHABLE')).toHaveLength(
-        1,
-      )
+      const warnings = agent.lines.filter(({ problem }) => problem === 'RESOLVER_UNREACHABLE')
+      expect(warnings).toHaveLength(1)
     })
   },
 )

@@ -1,46 +1,42 @@
 // Aim: `vedette start` is a complete installation in one process: its monitors are on the platform, its agent delivers
 // results, a second start continues with the data of the first, and changes of the monitors file are applied.
-import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
 import { eventually } from '../support/eventually.ts'
 import { processesWith, startVedette } from '../support/platform/platform-process.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const cleanUps: (() => unknown)[] = []
 afterEach(async () => {
   for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp()
 })
 
-async function ownFolder(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'vedette-start-'))
-  cleanUps.push(() => rm(folder, { recursive: true, force: true }))
-  return folder
-}
+const ANY_PORT = { PORT: '0', AGENT_HEALTH_PORT: '0' }
 
 /** Starts everything in `folder` and waits until it is ready; calls its API with the stored key. */
 async function start(folder: string, env: Record<string, string> = {}) {
-  const started = startVedette(['start'], {
-    DATA_DIR: folder,
-    PORT: '0',
-    AGENT_HEALTH_PORT: '0',
-    ...env,
-  })
+  const started = startVedette(['start'], { DATA_DIR: folder, ...ANY_PORT, ...env })
   cleanUps.push(() => started.kill('SIGKILL'))
   const [, url = ''] = await started.line(/"url":"([^"]+)"[^\n]*"msg":"everything started"/)
   const { accountId, adminApiKey } = JSON.parse(
     await readFile(join(folder, 'credentials.json'), 'utf8'),
   ) as Record<string, string>
   const get = async <T>(path: string): Promise<T> => {
-    const response = await fetch(url + path, {
-      headers: {
-        authorization: `Bearer ${adminApiKey}`,
-        'x-service-account': accountId ?? '',
-      },
-    })
-    return (await response.json()) as T
+    const account = { 'x-service-account': accountId ?? '' }
+    const headers = { authorization: `Bearer ${adminApiKey}`, ...account }
+    return (await (await fetch(url + path, { headers })).json()) as T
   }
   return { started, get, accountId }
+}
+
+interface ResultPage {
+  length: number
+  entries: { verdict: string }[]
+}
+
+interface BundlePage {
+  entries: { sha256: string; checks: number }[]
 }
 
 interface Named {
@@ -52,16 +48,14 @@ const namesOf = (checks: Named[]) => checks.map(({ name }) => name).toSorted()
 const listed = '/v1/checks?limit=100'
 
 test('the examples are watched, a second start continues, and no process is left', async () => {
-  const folder = await ownFolder()
+  const folder = temporaryFolder()
   const first = await start(folder)
   const checks = await first.get<Named[]>(listed)
   expect(checks.length).toBeGreaterThan(5)
   const [, name = ''] = await first.started.line(/"msg":"([^"]+): passed"/)
   const found = checks.find((one) => one.name === name)
   const results = await eventually(async () => {
-    const page = await first.get<{ length: number; entries: { verdict: string }[] }>(
-      `/v2/check-results/${found?.id}`,
-    )
+    const page = await first.get<ResultPage>(`/v2/check-results/${found?.id}`)
     return page.length > 0 && page
   })
   expect(results.entries[0]).toMatchObject({ verdict: 'passed' })
@@ -83,7 +77,7 @@ test('the examples are watched, a second start continues, and no process is left
 })
 
 test('a changed monitors file is applied if it is valid, and else changes nothing', async () => {
-  const folder = await ownFolder()
+  const folder = temporaryFolder()
   const file = join(folder, 'monitors.yaml')
   const monitor = (id: string) =>
     `  - {id: ${id}, name: ${id}, type: TCP, every: 10s, request: {hostname: 127.0.0.1, port: 9}}\n`
@@ -102,7 +96,7 @@ test('a changed monitors file is applied if it is valid, and else changes nothin
 })
 
 test('projects of suites are uploaded from the folder of the file, also after a change', async () => {
-  const folder = await ownFolder()
+  const folder = temporaryFolder()
   const file = join(folder, 'monitors.yaml')
   for (const name of ['shop', 'till']) {
     await mkdir(join(folder, name))
@@ -123,9 +117,7 @@ test('projects of suites are uploaded from the folder of the file, also after a 
   const till = (await named()) ?? ''
   expect(till).toMatch(/^bundle:[0-9a-f]{64}$/)
   expect(till).not.toBe(shop)
-  const { entries } = await get<{ entries: { sha256: string; checks: number }[] }>(
-    '/v1/code-bundles',
-  )
+  const { entries } = await get<BundlePage>('/v1/code-bundles')
   expect(entries.map(({ sha256, checks }) => [`bundle:${sha256}`, checks])).toEqual([
     [till, 1],
     [shop, 0],
@@ -139,15 +131,14 @@ test('projects of suites are uploaded from the folder of the file, also after a 
 })
 
 test('its database may be killed: it logs lines without stacks, and recovers', async () => {
-  const folder = await ownFolder()
+  const folder = temporaryFolder()
   // As on a terminal, where the platform logs only warnings and errors.
   const { started, get } = await start(folder, { LOG_LEVEL: 'INFO' })
   const file = join(folder, 'postgres', 'data', 'postmaster.pid')
   const [pid = ''] = (await readFile(file, 'utf8')).split('\n')
   process.kill(Number(pid), 'SIGKILL')
-  const asked = eventually(
-    async () => (await get<{ statusCode?: number }>(listed)).statusCode === 503,
-  )
+  const isDown = async () => (await get<{ statusCode?: number }>(listed)).statusCode === 503
+  const asked = eventually(isDown)
   await started.line(/PostgreSQL ended; starting it again/)
   await asked
   await started.line(/"level":"warn"[^\n]*PostgreSQL is running again/)
@@ -164,7 +155,7 @@ test('its database may be killed: it logs lines without stacks, and recovers', a
 })
 
 test('on one address alone the agent reaches the platform', async () => {
-  const { started, get } = await start(await ownFolder(), { HOST: '127.0.0.2' })
+  const { started, get } = await start(temporaryFolder(), { HOST: '127.0.0.2' })
   expect((await get<Named[]>(listed)).length).toBeGreaterThan(5)
   await started.line(/: passed"/)
   started.kill('SIGTERM')
@@ -172,15 +163,12 @@ test('on one address alone the agent reaches the platform', async () => {
 })
 
 test('without the key of an existing account it says what to do', async () => {
-  const folder = await ownFolder()
+  const folder = temporaryFolder()
   const { started } = await start(folder)
   started.kill('SIGTERM')
   await started.ended
   await rm(join(folder, 'credentials.json'))
-  const { code, stderr } = await startVedette(['start'], {
-    DATA_DIR: folder,
-    PORT: '0',
-    AGENT_HEALTH_PORT: '0',
-  }).ended
+  const again = startVedette(['start'], { DATA_DIR: folder, ...ANY_PORT })
+  const { code, stderr } = await again.ended
   expect([code, stderr]).toEqual([2, expect.stringContaining('ADMIN_API_KEY')])
 })

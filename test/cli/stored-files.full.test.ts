@@ -16,10 +16,8 @@ test('`vedette check --output` stores the files of each monitor in its folder', 
   writeFileSync(path, JSON.stringify({ monitors }))
   const output = join(temporaryFolder(), 'output')
   const env = { TOOLS_DIR: scriptTools(), TMPDIR: temporaryFolder() }
-  const { code, stdout, stderr } = await startVedette(
-    ['check', path, '--json', '--output', output],
-    env,
-  ).ended
+  const args = ['check', path, '--json', '--output', output]
+  const { code, stdout, stderr } = await startVedette(args, env).ended
   expect(code).toBe(1)
   const result = JSON.parse(stdout) as { artifacts: { name: string }[] }
   const names = result.artifacts.map(({ name }) => name)

@@ -81,11 +81,8 @@ test.each([
   // As npm starts it, with the flags of its first line.
   const program = fileURLToPath(new URL('../../src/launch.js', import.meta.url))
   const env = { ...process.env, PATH: `${dirname(process.execPath)}:/usr/bin:/bin` }
-  const { status, stderr } = spawnSync(
-    program,
-    ['test', temporaryFolder(), option, '/nonexistent/file'],
-    { env, encoding: 'utf8' },
-  )
+  const args = ['test', temporaryFolder(), option, '/nonexistent/file']
+  const { status, stderr } = spawnSync(program, args, { env, encoding: 'utf8' })
   expect(stderr).toMatch(message)
   expect(status).toBe(2)
 })

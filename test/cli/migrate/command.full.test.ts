@@ -147,11 +147,7 @@ test.each<[string, string[], string]>([
   ['no runtime is named', [], '--from is missing'],
   ['there is no such runtime', ['--from', '2019.01', '--to', '2026.04'], 'there is no such'],
   ['both are the same', ['--from', '2026.04', '--to', '2026.04'], 'are both 2026.04'],
-  [
-    'a location is named in addition to a file',
-    [...BOTH, 'a.yaml', '--location', 'x'],
-    '--location',
-  ],
+  ['a location is named next to a file', [...BOTH, 'a.yaml', '--location', 'x'], '--location'],
   ['there is no file', [...BOTH, '/nowhere.yaml'], 'does not exist'],
   ['no platform is named', BOTH, 'ACCOUNT_ID is not set'],
 ])('where %s, it ends with 2', async (_, args, message) => {

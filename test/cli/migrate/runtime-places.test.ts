@@ -6,6 +6,9 @@ import { findRuntimes, withRuntimes } from '../../../src/cli/migrate/runtime-pla
 
 const MOVE = { from: '2024.09', to: '2026.04' }
 
+const G = 'groups: { g: { runtimeId: "2024.09" } }\n'
+const BASE = 'y: &b { runtimeId: "2024.09" }\n'
+
 /** Changes the runtime of the first monitor of the file. */
 function changed(text: string): string | undefined {
   const found = findRuntimes(text)(0)
@@ -23,22 +26,13 @@ test.each([
   ['behind other characters', 'monitors:\n  - { name: "Ä 🚀 é", runtimeId: "2024.09" }\n'],
   ['in the defaults', 'defaults: { runtimeId: "2024.09" }\nmonitors:\n  - name: A\n'],
   ['in its group', 'groups:\n  g: { runtimeId: "2024.09" }\nmonitors:\n  - { group: g }\n'],
-  [
-    'in its group, since its own is null',
-    'defaults: { runtimeId: "x" }\ngroups: { g: { runtimeId: "2024.09" } }\nmonitors: [{ group: g, runtimeId: ~ }]',
-  ],
-  [
-    'in the group that the defaults name',
-    'defaults: { group: g }\ngroups: { g: { runtimeId: "2024.09" } }\nmonitors: [{ name: A }]',
-  ],
+  ['in its group, since its own is null', `${G}monitors: [{ group: g, runtimeId: ~ }]`],
+  ['in the group of the defaults', `defaults: { group: g }\n${G}monitors: [{ name: A }]`],
   ['with an anchor', 'monitors:\n  - runtimeId: &old "2024.09"\n  - runtimeId: *old\n'],
-  [
-    'in a mapping that is merged',
-    'x: &base { runtimeId: "2024.09" }\nmonitors:\n  - { <<: *base, name: A }\n',
-  ],
+  ['in a mapping that is merged', `${BASE}monitors:\n  - { <<: *b, name: A }\n`],
   [
     'in the first of several that are merged',
-    'x: &a { tags: [] }\ny: &b { runtimeId: "2024.09" }\nz: &c { runtimeId: "x" }\nmonitors:\n  - { <<: [*a, *b, *c] }\n',
+    `x: &a { tags: [] }\n${BASE}z: &c { runtimeId: "x" }\nmonitors:\n  - { <<: [*a, *b, *c] }\n`,
   ],
 ])('%s', (_, text) => {
   expect(text.split('2024.09')).toHaveLength(2)
@@ -49,10 +43,7 @@ test.each([
 
 test.each([
   ['none is named', 'monitors:\n  - name: A\n'],
-  [
-    'all that could name one name null',
-    'groups: { g: {} }\nmonitors:\n  - { group: g, runtimeId: ~ }\n',
-  ],
+  ['all name null', 'groups: { g: {} }\nmonitors:\n  - { group: g, runtimeId: ~ }\n'],
 ])('where %s, nothing is found', (_, text) => expect(findRuntimes(text)(0)).toBeUndefined())
 
 test('monitors of one group are found in one place, with its line', () => {
