@@ -9,7 +9,6 @@ import { LIMITS } from '../contract/versions.ts'
 import type { SandboxLimits } from '../sandbox/request.ts'
 import { sandboxFailure } from '../sandbox/failure.ts'
 import { CHROMIUM_ADVICE, findChromium, findProgram } from './chromium.ts'
-import { compiledCode } from './playwright/compiled-code.ts'
 import { isDeadline } from '../network/deadline.ts'
 import type { Observation } from '../contract/observation.ts'
 import type { ScriptContext } from './context.ts'
@@ -84,11 +83,7 @@ async function runOn(
   const decoders = { stdout: new StringDecoder(), stderr: new StringDecoder() }
   const sandbox = await host.sandbox()
   const readable = [runtime.folder, await realpath(modules), await realpath(runtime.node)]
-  const engine = { program: runtime.node, isBun: false, modules }
-  const { cacheFolder } = host
   const { signal } = context
-  const order = { sandbox, cacheFolder, folder, readable, limits: BOUNDS, signal }
-  const compiled = await compiledCode({ ...engine, ...order })
   context.progress?.({ phase: 'test' })
   const run = await runPlaywright(
     {
@@ -99,12 +94,11 @@ async function runOn(
       command: runtime.node,
       args: project.args,
       environment: {
-        ...compiled.environment,
         ...scriptEnvironment(monitor, context),
         ...project.environment,
         ...headerEnvironment(context.headers),
       },
-      readable: [...readable, ...compiled.readable],
+      readable,
       limits: BOUNDS,
       browser,
       onEvent(event, report) {
