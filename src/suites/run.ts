@@ -123,13 +123,13 @@ async function goThrough(
     engine,
     programs,
     owner: monitor.id,
+    variables: context.variables ?? {},
     environment,
     limits: LIMITS_OF_SUITES,
     onOutput(chunk) {
       watcher.onOutput?.(chunk)
       context.progress?.({ phase: 'install', line: lastLine(chunk) })
     },
-    onCutShort: (note) => course.notes.push(note),
     signal,
   })
   if ('code' in packages) return void course.failures.push(packages)

@@ -1,7 +1,7 @@
 // Gets the packages of a suite's project into the folder of a run: from the cache, from where the project stands,
 // or by the package manager of its lock file, in the sandbox like the tests themselves.
 import { lstat, opendir, readdir, stat } from 'node:fs/promises'
-import { dirname, join, relative } from 'node:path'
+import { basename, dirname, join, relative } from 'node:path'
 import { failure, type Failure } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import type { Sandbox, SandboxEnd } from '../../sandbox/sandbox.ts'
@@ -9,24 +9,22 @@ import type { SandboxLimits } from '../../sandbox/request.ts'
 import { sandboxFailure } from '../../sandbox/failure.ts'
 import type { Dialler } from '../../network/dial.ts'
 import { extraAuthorities } from '../../network/tls/extra-authorities.ts'
-import { installComplaint } from './install-complaint.ts'
-import { staleLock } from './install-lock.ts'
-import { installWasAt, LastLine } from './install-stage.ts'
+import { installComplaint, staleLock } from './install-complaint.ts'
 import { isOutOfReach, isReachable } from '../../sandbox/reachable.ts'
 import { blockedNotes } from '../../sandbox/egress/refused-connections.ts'
 import type { ScriptHost } from '../../scripts/host.ts'
 import * as dependencies from './dependencies.ts'
 import type { CachedPackages } from './dependencies.ts'
-import { packagesPlan } from './packages-plan.ts'
+import { packagesKey, projectFiles, SHARED_ENVIRONMENT } from './packages-key.ts'
 import {
   folderOf,
   foldersUpward,
+  LOCK_FILES,
   packagesOf,
   type ProjectPackages,
   SYSTEM_PROGRAMS,
 } from './packages.ts'
 import type { PlacedProject } from '../source.ts'
-import { type InstallPlace, openStage } from './stage.ts'
 import { SUITE_SETTINGS } from '../verdict.ts'
 import type { InstalledTool } from '../../scripts/toolchains.ts'
 import type { CachedTree } from '../../scripts/tree-cache.ts'
@@ -47,25 +45,21 @@ export interface InstallOrder {
   engine: InstalledTool
   /** Folders with programs of that engine. */
   programs: readonly string[]
-  /** Whose packages these are, where the project's own scripts take part in installing them. */
+  /** Whose packages these are, where suites do not share them. */
   owner: string
+  /** Variables of the suite, and those that all runs have. */
+  variables: Readonly<Record<string, string>>
   environment: Readonly<Record<string, string>>
   limits: SandboxLimits
   onOutput(chunk: Buffer): void
-  /** Called with a sentence about its stage when the signal ended it. */
-  onCutShort(note: string): void
   signal: AbortSignal
 }
 
 /** Packages are in place. */
 export interface InstalledPackages {
   how: 'kept' | 'installed' | 'brought' | 'none'
-  /** What installed them, when it was run. */
-  command?: string
   /** Folders outside of the run's that it must be able to read. */
   readable: string[]
-  /** Cache key of the packages. */
-  key?: string
   /** Why they are not cached. */
   note?: string
 }
@@ -80,88 +74,54 @@ export async function installPackages(order: InstallOrder): Promise<InstalledPac
   const isLoose = installCommand === undefined && packages?.lockFiles.length === 0 && isBrought
   if (command === '' || isLoose) return bring(order, isBrought)
   const cache = dependencies.packagesCache(host.cacheFolder)
-  const plan = await packagesPlan({
+  const { key, files } = await packagesKey({
     folder: project.folder,
     packages,
     installCommand: command,
+    isOwnCommand: installCommand !== undefined,
     workingDir,
     engine: engine.name,
     owner,
-    isOwnCommand: installCommand !== undefined,
-    environment: order.environment,
+    variables: order.variables,
   })
-  const { key } = plan
   const place = async (tree: CachedTree<CachedPackages>) => {
     const isLinked = (await mayStayOutside(engine)) && (await isReachable(tree.folder))
     return dependencies.placePackages({ tree, project: project.folder, isLinked, signal })
   }
-  const installed = await cache.find(key)
-  if (installed !== undefined) return { how: 'kept', readable: await place(installed), key }
-  const alsoMade = makesMore.get(key)
-  const staged = alsoMade === undefined ? plan.files : undefined
-  const at = await placeFor(order, staged)
-  const environment = staged === undefined ? order.environment : plan.environment
-  const install = { ...order, environment }
-  let made: string | undefined
-  try {
-    const changed = await installAt(install, command, packages, at)
-    if ('code' in changed) return changed
-    made = changed[0] ?? alsoMade
-    if (made === undefined) {
-      const tree = await dependencies.storePackages(cache, key, at.project)
-      if (tree === undefined) {
-        return failure('INSTALL_FAILED', 'the packages are larger than the cache may be')
-      }
-      return { how: 'installed', command, readable: await place(tree), key }
-    }
-  } finally {
-    await at.remove()
-  }
-  if (staged !== undefined) {
-    rememberMaking(key, made)
-    return installPackages(order)
-  }
-  const note = `packages are not cached: the installation has also made ${made}`
-  return { how: 'installed', command, readable: [], note }
-}
-
-/** What suites share is installed out of reach of the rest of the project, what is one's own in the project. */
-async function placeFor(
-  { folder, project }: InstallOrder,
-  staged: ReadonlyMap<string, Buffer> | undefined,
-): Promise<InstallPlace> {
-  if (staged !== undefined) return openStage(folder, project.folder, staged)
-  return { folder, project: project.folder, remove: () => Promise.resolve() }
-}
-
-/**
- * Packages that make other files, too, by their key, with one of these: what is there already may decide on that, so
- * they are installed in each project itself.
- */
-const makesMore = new Map<string, string>()
-const MAKES_MORE_MAX = 1_000
-
-function rememberMaking(key: string, made: string): void {
-  const [oldest] = makesMore.keys()
-  if (oldest !== undefined && makesMore.size >= MAKES_MORE_MAX) makesMore.delete(oldest)
-  makesMore.set(key, made)
-}
-
-/** The files outside of packages that the installation has made or changed. */
-async function installAt(
-  order: InstallOrder,
-  command: string,
-  packages: ProjectPackages | undefined,
-  at: InstallPlace,
-): Promise<readonly string[] | Failure> {
-  const before = await stampsOf(at.project)
-  const failed = await runInstall(order, command, packages, at)
+  const cached = await cache.find(key)
+  if (cached !== undefined) return { how: 'kept', readable: await place(cached) }
+  const environment = files === undefined ? SHARED_ENVIRONMENT : order.environment
+  const failed = await runInstall({ ...order, environment }, command, packages)
   if (failed !== undefined) return failed
   // A link in its place would lead the agent to where the installation may not go itself.
-  if (!(await lstat(at.project)).isDirectory()) {
+  if (!(await lstat(project.folder)).isDirectory()) {
     return failure('INSTALL_FAILED', `${command} has replaced the folder of the project`)
   }
-  return changedFiles(before, await stampsOf(at.project))
+  const made = files && (await madeFile(files, project.folder))
+  if (made !== undefined) {
+    const note = `packages are not cached: the installation has also made ${made}`
+    return { how: 'installed', readable: [], note }
+  }
+  const tree = await dependencies.storePackages(cache, key, project.folder)
+  if (tree === undefined) {
+    return failure('INSTALL_FAILED', 'the packages are larger than the cache may be')
+  }
+  return { how: 'installed', readable: await place(tree) }
+}
+
+/** Files that package managers write next to packages, and write again; and lock files. */
+const OF_YARN: ReadonlySet<string> = new Set(['install-state.gz', 'build-state.yml'])
+
+/** A file that the installation made or changed: a cache of packages alone would lack it. */
+async function madeFile(
+  before: ReadonlyMap<string, string>,
+  folder: string,
+): Promise<string | undefined> {
+  for (const [path, hash] of await projectFiles(folder)) {
+    const name = basename(path)
+    if (before.get(path) !== hash && !LOCK_FILES.has(name) && !OF_YARN.has(name)) return path
+  }
+  return undefined
 }
 
 /**
@@ -223,14 +183,11 @@ async function runInstall(
   order: InstallOrder,
   command: string,
   packages: ProjectPackages | undefined,
-  at: InstallPlace,
 ): Promise<Failure | undefined> {
-  const { sandbox, project, workingDir, installCommand, environment, signal } = order
-  const isOwn = installCommand !== undefined
-  const own = join(project.folder, workingDir)
-  const cwd = isOwn || packages === undefined ? own : packages.folder
-  const lastLine = new LastLine()
-  const found = await programsFor(order, isOwn ? undefined : packages)
+  const { sandbox, folder, project, workingDir, installCommand, environment, signal } = order
+  const own = installCommand !== undefined || packages === undefined
+  const cwd = own ? join(project.folder, workingDir) : packages.folder
+  const found = await programsFor(order, installCommand === undefined ? packages : undefined)
   if ('code' in found) return found
   const egress = await openEgress(sandbox, order.dial, ({ environment: proxied }) => ({
     ...proxied,
@@ -242,34 +199,27 @@ async function runInstall(
       {
         command: '/bin/sh',
         args: ['-c', command],
-        folder: at.folder,
-        cwd: join(at.project, relative(project.folder, cwd)),
+        folder,
+        cwd,
         ...found,
         environment: {
-          ...(await extraAuthorities(join(at.folder, '.vedette'))),
+          ...(await extraAuthorities(join(folder, '.vedette'))),
           ...(await managersEnvironment(packages)),
           ...environment,
         },
         limits: { ...order.limits, wallMs: LIMITS.suiteInstallMsMax },
         ask: { signal: 'SIGTERM', to: 'group', graceMs: 1_500 },
         ...egress.order,
-        onOutput(chunk) {
-          lastLine.add(chunk)
-          order.onOutput(chunk)
-        },
+        onOutput: (chunk) => order.onOutput(chunk),
       },
       signal,
     )
     const end = await ended
-    const what = `the installation (${command})`
-    const cut = signal.aborted ? undefined : sandboxFailure(end, what, SUITE_SETTINGS)
-    if (signal.aborted || cut !== undefined) {
-      const wasAt = await installWasAt(join(at.folder, 'home'), lastLine.text)
-      if (cut === undefined) order.onCutShort(`${what} was ended before its end; ${wasAt}`)
-      signal.throwIfAborted()
-      return cut && cutShort(cut, wasAt)
-    }
-    if (end.exitCode === 0) return undefined
+    signal.throwIfAborted()
+    const cut = sandboxFailure(end, `the installation (${command})`, SUITE_SETTINGS)
+    // It says nothing about what the suite watches.
+    if (cut?.code === 'TIMEOUT_RUN') return { ...cut, code: 'INSTALL_FAILED' }
+    if (cut !== undefined || end.exitCode === 0) return cut
     const refused = [
       ...egress.refusals.map((one) => `${one.host}: ${one.failure.message}`),
       ...blockedNotes(end.blocked),
@@ -278,12 +228,6 @@ async function runInstall(
   } finally {
     await egress.close()
   }
-}
-
-/** It says nothing about what the suite watches. */
-function cutShort(cut: Failure, wasAt: string): Failure {
-  const code = cut.code === 'TIMEOUT_RUN' ? 'INSTALL_FAILED' : cut.code
-  return { ...cut, code, message: `${cut.message}; ${wasAt}` }
 }
 
 function failedWith(
@@ -359,34 +303,4 @@ async function programsFor(
   if (otherFolder !== undefined) return { ...own, programs: [...node, otherFolder] }
   const message = `the project needs ${tool}, which is not there; run: vedette engine install ${manager}`
   return failure('PACKAGE_TOOL_MISSING', message, { tool, manager })
-}
-
-/** Files that package managers write next to packages, and write again. */
-const OF_TOOLS =
-  /(?:^|\/)(?:package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.yaml|yarn\.lock|bun\.lockb?|\.yarn\/install-state\.gz|\.yarn\/build-state\.yml)$/
-
-/** Path → size and time of every file of the project itself. */
-async function stampsOf(folder: string): Promise<Map<string, string>> {
-  const stamps = new Map<string, string>()
-  const waiting = ['']
-  for (let inside = waiting.pop(); inside !== undefined; inside = waiting.pop()) {
-    for await (const entry of await opendir(join(folder, inside))) {
-      const path = join(inside, entry.name)
-      if (entry.name === 'node_modules' || OF_TOOLS.test(path)) continue
-      if (entry.isDirectory()) waiting.push(path)
-      else {
-        const { size, mtimeMs } = await lstat(join(folder, path))
-        stamps.set(path, `${size} ${mtimeMs}`)
-      }
-    }
-  }
-  return stamps
-}
-
-/** The files that were made or changed. */
-function changedFiles(
-  before: ReadonlyMap<string, string>,
-  after: ReadonlyMap<string, string>,
-): string[] {
-  return [...after].filter(([path, stamp]) => before.get(path) !== stamp).map(([path]) => path)
 }

@@ -1,5 +1,6 @@
 // Aim: packages come from a registry once, and from the cache after that; a run can change what it got, and never
 // the cache; what decides on packages makes another entry, and what nobody uses any more goes.
+import { execFile } from 'node:child_process'
 import {
   chmodSync,
   existsSync,
@@ -10,6 +11,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { TreeCache } from '../../../src/scripts/tree-cache.ts'
 import { suiteCommand, argumentsOf } from '../../../src/suites/command.ts'
@@ -19,19 +21,10 @@ import { temporaryFolder } from '../../support/temporary-folder.ts'
 
 let registry: NpmRegistry
 
-/** Keeps what an installation shows to the packages that it installs. */
-const LOOK = `const { readdirSync, writeFileSync } = require('node:fs')
-const list = (path) => { try { return readdirSync(path).sort() } catch ({ code }) { return code } }
-const { INIT_CWD, SHOP, STEERS, PUPPETEER_SKIP_DOWNLOAD } = process.env
-const files = [INIT_CWD, INIT_CWD + '/shop', INIT_CWD + '/../../project'].map(list)
-const seen = { files, variables: [SHOP, STEERS, PUPPETEER_SKIP_DOWNLOAD] }
-writeFileSync('index.js', 'module.exports = ' + JSON.stringify(JSON.stringify(seen)))
-`
-
 beforeAll(async () => {
   registry = await startNpmRegistry([
     { name: 'pens', version: '1.0.0', files: { 'index.js': 'module.exports = "ink"\n' } },
-    { name: 'nosy', version: '1.0.0', files: { 'look.js': LOOK }, postinstall: 'node look.js' },
+    { name: 'scripted', version: '1.0.0', files: {}, postinstall: 'echo > index.js' },
     {
       name: 'builder',
       version: '1.0.0',
@@ -56,15 +49,27 @@ function project(more: Record<string, string> = {}): string {
   )
 }
 
+const LOADS = { testCommand: `node -p "require('scripted'); 'loaded'" >&2; exit 1` }
+
+async function lockedProject(name: string): Promise<string> {
+  const manifest = { private: true, dependencies: { [name]: '1.0.0' } }
+  const folder = project({ 'package.json': JSON.stringify(manifest) })
+  const npm = promisify(execFile)
+  await npm('npm', ['install', '--package-lock-only'], { cwd: folder, env: registry.env })
+  return folder
+}
+
 const entries = () => readdirSync(join(host.cacheFolder, 'packages'))
 // It says what it got, and then tries to spoil it for the next one.
 const testCommand = `node -p "'got ' + require('pens')" >&2; echo 'module.exports = "mud"' > node_modules/pens/index.js; exit 1`
 
 describe('packages', () => {
-  test('are installed once, kept, and out of reach of runs', async () => {
-    const first = await runFolder(host, project(), { testCommand })
+  test('without scripts are installed once for all suites, and out of reach of runs', async () => {
+    const folder = await lockedProject('pens')
+    const first = await runFolder(host, folder, { id: 'one', testCommand })
     expect(first.observed).toMatchObject({ packages: 'installed' })
-    const second = await runFolder(host, project({ 'a.spec.ts': '// new' }), { testCommand })
+    writeFileSync(join(folder, 'a.spec.ts'), '// new')
+    const second = await runFolder(host, folder, { id: 'two', testCommand })
     expect(second.observed).toMatchObject({ packages: 'kept' })
     for (const run of [first, second]) {
       expect(run.failures[0]?.details?.['output']).toContain('got ink')
@@ -82,21 +87,22 @@ describe('packages', () => {
     expect(entries()).toHaveLength(before + 2)
   })
 
-  test('that suites share are installed from what decides on them alone', async () => {
-    const text = JSON.stringify({ private: true, dependencies: { nosy: '1.0.0' } })
-    const own = `registry=http://${registry.server.authority}/\n; $STEERS\n`
-    const files = { 'package.json': text, '.npmrc': own, 'a.spec.ts': '', 'shop/.npmrc': 'cache=.' }
-    const variables = { SHOP: 'a', STEERS: 'b', PUPPETEER_SKIP_DOWNLOAD: '1' }
-    const options = { testCommand: `node -p "require('nosy')" >&2; exit 1` }
-    const first = await runFolder(host, project(files), options, { variables })
-    const seen = { files: [['.npmrc', 'node_modules', 'package.json'], 'ENOENT', 'EACCES'] }
-    const known = { ...seen, variables: [null, 'b', '1'] }
-    expect(first.failures[0]?.details?.['output']).toContain(JSON.stringify(known))
-    const other = project({ ...files, 'a.spec.ts': 'other' })
-    const second = await runFolder(host, other, options, {
-      variables: { ...variables, SHOP: 'c' },
-    })
-    expect(second.observed).toMatchObject({ packages: 'kept' })
+  test('with scripts are those of one suite, and of its project as it is', async () => {
+    const folder = await lockedProject('scripted')
+    const run = async (id: string) => (await runFolder(host, folder, { id, ...LOADS })).observed
+    expect(await run('one')).toMatchObject({ packages: 'installed' })
+    expect(await run('one')).toMatchObject({ packages: 'kept' })
+    expect(await run('two')).toMatchObject({ packages: 'installed' })
+    writeFileSync(join(folder, 'schema.txt'), '')
+    expect(await run('one')).toMatchObject({ packages: 'installed' })
+  })
+
+  test('that are shared run no script, whatever a lock file says', async () => {
+    const folder = await lockedProject('scripted')
+    const path = join(folder, 'package-lock.json')
+    writeFileSync(path, readFileSync(path, 'utf8').replace(/,\s*"hasInstallScript": true/, ''))
+    const run = await runFolder(host, folder, LOADS)
+    expect(run.failures[0]?.details?.['output']).toContain('MODULE_NOT_FOUND')
   })
 
   test('are a run’s own where one of them makes other files', async () => {
@@ -126,8 +132,10 @@ describe('packages', () => {
   })
 
   test('are copied to runs that cannot come to where they are kept', async () => {
+    const folder = project()
+    await runFolder(host, folder, { testCommand })
     chmodSync(host.cacheFolder, 0o700)
-    const run = await runFolder(host, project(), { testCommand })
+    const run = await runFolder(host, folder, { testCommand })
     chmodSync(host.cacheFolder, 0o755)
     expect(run.observed).toMatchObject({ packages: 'kept' })
     expect(run.failures[0]?.details?.['output']).toContain('got ink')

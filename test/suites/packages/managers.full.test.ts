@@ -1,14 +1,12 @@
 // Aim: every package manager whose lock file a project may have installs exactly that, inside of the sandbox;
 // runs get the packages from the cache after that; a manager that is not there is named.
-import { EventEmitter } from 'node:events'
 import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { toolFolder } from '../../../src/scripts/toolchains.ts'
 import { type NpmRegistry, startNpmRegistry } from '../../support/suites/npm-registry.ts'
 import { packageManager, runManager } from '../../support/suites/package-managers.ts'
 import { runFolder, suiteHost, suiteProject } from '../../support/suites/suite-runs.ts'
-import { startHttpServer } from '../../support/test-server.ts'
 import { INSTALL_MS_MAX } from '../../support/scripts/toolchains.ts'
 
 let registry: NpmRegistry
@@ -38,14 +36,6 @@ beforeAll(async () => {
     // The same file in two packages is one file with two names in pnpm's store.
     { name: 'nib', version: '1.0.0', files: { 'index.js': 'module.exports = "blue"\n' } },
     { name: 'paper', version: '1.0.0', files: { 'index.js': '' } },
-    {
-      name: 'slow',
-      version: '1.0.0',
-      files: {
-        'wait.js': `setInterval(() => require('node:http').get('http://${site.authority}/'), 100)`,
-      },
-      postinstall: 'node wait.js',
-    },
   ])
   for (const name of Object.keys(MANAGERS)) {
     const tool = await packageManager(name)
@@ -55,16 +45,7 @@ beforeAll(async () => {
     symlinkSync(tool.folder, own)
   }
 }, INSTALL_MS_MAX)
-afterAll(async () => {
-  await registry.server.close()
-  await site.close()
-})
-
-/** A package manager may report a script after it has started it; by so many requests of the script it has. */
-const REQUESTS_UNTIL_REPORTED = 20
-/** Accepts every request and answers none; emits an event for each. */
-const asked = new EventEmitter()
-const site = await startHttpServer(() => asked.emit('asked'))
+afterAll(() => registry.server.close())
 
 const manifest = (more: Record<string, unknown> = {}) =>
   JSON.stringify({
@@ -135,32 +116,6 @@ describe.each(Object.keys(MANAGERS))('%s', (name) => {
     const again = await runFolder(host, folder, { testCommand })
     expect(again.failures[0]?.details?.['output']).toContain('got blue blue')
   })
-})
-
-test.each([
-  // It writes into its log when it comes to it, on a busy machine after seconds.
-  [
-    'npm@11',
-    {},
-    /it was (?:running postinstall of slow@1\.0\.0 \(node wait\.js\)|fetching: .*slow)/,
-  ],
-  ['pnpm@10', { pnpm: { onlyBuiltDependencies: ['slow'] } }, /it was at: .*slow postinstall/],
-  ['yarn@1', {}, 'it was at: [4/4] Building fresh packages...'],
-  ['yarn@3', {}, /it was at: .*slow@npm:1\.0\.0.* must be built/],
-])('what %s was at when it was cancelled stands in the result', async (name, more, expected) => {
-  const folder = await lockedProject(name, { dependencies: { slow: '1.0.0' }, ...more })
-  const cancelling = new AbortController()
-  let count = 0
-  const onAsked = () => {
-    if (++count === REQUESTS_UNTIL_REPORTED) cancelling.abort(new Error('cancelled'))
-  }
-  asked.on('asked', onAsked)
-  onTestFinished(() => void asked.off('asked', onAsked))
-  const { signal } = cancelling
-  const { observed } = await runFolder(host, folder, { testCommand }, { signal })
-  const [note = ''] = observed['notes'] as string[]
-  expect(note).toMatch(/^the installation \(\w+ .*\) was ended before its end; /)
-  expect(note).toMatch(expected)
 })
 
 test.each([
