@@ -37,7 +37,6 @@ module.exports = function watchHeaders(source, report) {
     }
   }
   watchClients(see)
-  if (globalThis.Bun !== undefined) attempt(() => require('./header-watch-bun.cjs')(see, attempt))
   return see
 }
 

@@ -14,13 +14,11 @@ export interface HeaderListener {
   saw(name: string, value: string): void
 }
 
-const WATCHES: readonly string[] = ['header-watch.cjs', 'header-watch-bun.cjs']
+const WATCH = fileURLToPath(new URL('./header-watch.cjs', import.meta.url))
 
 /** Copies the watch to where our programs in the run's folder load it from. */
 export async function copyHeaderWatch(ownFolder: string): Promise<void> {
-  for (const name of WATCHES) {
-    await copyFile(fileURLToPath(new URL(`./${name}`, import.meta.url)), join(ownFolder, name))
-  }
+  await copyFile(WATCH, join(ownFolder, 'header-watch.cjs'))
 }
 
 /** The variable that makes them watch. */
