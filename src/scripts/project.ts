@@ -1,7 +1,7 @@
 // Lays a script out as the small project that it is: the script and what it imports at their paths, the
 // packages of its runtime, and a configuration for Playwright that the monitor's own settings go into.
 import { copyFile, mkdir, symlink, writeFile } from 'node:fs/promises'
-import { dirname, join, posix } from 'node:path'
+import { basename, dirname, join, posix } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { copyHeaderWatch } from './playwright/observed-headers.ts'
 import { targetFailure } from '../network/target-failure.ts'
@@ -25,8 +25,9 @@ export interface ScriptProject {
   environment: Record<string, string>
 }
 
-const PRELOAD = fileURLToPath(new URL('./playwright/script-preload.cjs', import.meta.url))
-const LAUNCHES = fileURLToPath(new URL('./playwright/browser-launches.cjs', import.meta.url))
+const PRELOAD = ['script-preload.cjs', 'page-watch.cjs', 'browser-launches.cjs'].map((name) =>
+  fileURLToPath(new URL(`./playwright/${name}`, import.meta.url)),
+)
 const PLAIN = fileURLToPath(new URL('./plain.cjs', import.meta.url))
 const TEST_PACKAGE = '@playwright/test'
 
@@ -51,11 +52,11 @@ export async function layOutScript(
     await mkdir(dirname(at), { recursive: true })
     await writeFile(at, content)
   }
-  const preload = join(own, 'preload.cjs')
-  await copyFile(PRELOAD, preload)
-  await copyFile(LAUNCHES, join(own, 'browser-launches.cjs'))
-  await copyHeaderWatch(own)
-  const environment = { NODE_OPTIONS: `--require "${preload}"` }
+  const preload = join(own, 'node_modules')
+  await mkdir(preload)
+  for (const path of PRELOAD) await copyFile(path, join(preload, basename(path)))
+  await copyHeaderWatch(preload)
+  const environment = { NODE_OPTIONS: `--require "${preload}/script-preload.cjs"` }
   if (!isTest) {
     await copyFile(PLAIN, join(own, 'plain.cjs'))
     const args = [join(own, 'plain.cjs'), join(project, name)]
@@ -132,5 +133,9 @@ function configurationOf({ playwrightConfig }: Script, at: Layout): string {
     },
   }
   const match = `new RegExp(${JSON.stringify(`/${escaped(at.name)}$`)})`
-  return `module.exports = { ...${JSON.stringify(settings)}, testMatch: ${match} }\n`
+  const own = use as { proxy?: unknown; launchOptions?: { proxy?: unknown } } | null | undefined
+  const hasProxy = (own?.proxy ?? own?.launchOptions?.proxy) != null
+  // Otherwise that of the run would replace it.
+  const head = hasProxy ? 'delete process.env.VEDETTE_PROXY\n' : ''
+  return `${head}module.exports = { ...${JSON.stringify(settings)}, testMatch: ${match} }\n`
 }

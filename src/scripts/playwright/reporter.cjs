@@ -11,8 +11,10 @@ const BODY_BYTES_MAX = 1048576
 /** Categories of steps that are reported; the rest is internal to Playwright. */
 const SHOWN_STEPS = new Set(['test.step', 'pw:api', 'expect', 'hook'])
 
-/** What Playwright of the older runtimes makes of a call that script-preload.cjs stands in. */
-const HOOKED = 'proxy.<anonymous>'
+/** Its own calls are no steps of a test. */
+const PAGE_WATCH = path.join(__dirname, 'node_modules/page-watch.cjs')
+/** Of script-preload.cjs, which stands between a script and Playwright. */
+const OWN_FRAMES = /\n +at .*\/\.vedette\/node_modules\/.*/g
 
 class VedetteReporter {
   constructor() {
@@ -71,15 +73,14 @@ class VedetteReporter {
     if (!SHOWN_STEPS.has(step.category)) return
     // Calls inside of a step of the user belong to it; calls inside of calls say nothing new.
     if (step.parent !== undefined && step.parent.category !== 'test.step') return
-    // Older versions name a call after who makes it: our own ones have no name, and new contexts that of our hook.
-    if (step.category === 'pw:api' && step.title === '') return
+    if (step.location?.file === PAGE_WATCH) return
     let depth = 0
     for (let above = step.parent; above !== undefined; above = above.parent) depth++
     this.write({
       event: 'step',
       id: test.id,
       retry: result.retry,
-      title: text(step.title === HOOKED ? 'newContext' : step.title),
+      title: text(step.title),
       category: step.category,
       depth,
       at: +step.startTime,
@@ -127,7 +128,7 @@ class VedetteReporter {
   errorOf({ message, value, stack, snippet, location }) {
     return {
       message: text(message ?? String(value ?? 'unknown error')),
-      ...(stack === undefined ? {} : { stack: text(stack) }),
+      ...(stack === undefined ? {} : { stack: text(stack.replace(OWN_FRAMES, '')) }),
       ...(snippet === undefined ? {} : { snippet: text(snippet) }),
       ...(location === undefined
         ? {}
