@@ -40,3 +40,11 @@ export interface RunProgress {
   /** The newest line of it. */
   line?: string
 }
+
+/** The bundle is unavailable; the message says why, and what to do where that is known. */
+export class BundleUnavailableError extends Error {
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.name = 'BundleUnavailableError'
+  }
+}

@@ -1,8 +1,9 @@
 // Observation of a browser or multistep monitor: steps, console, pages with their errors and vitals,
 // network entries; bounded, so that a script of any kind makes a result that can be sent.
 import { toMicroseconds } from '../contract/schema/duration.ts'
+import { type ConsoleLine, ScriptConsole } from './console.ts'
 import type { PageEvent } from './playwright/page-events.ts'
-import type { PlaywrightEvent, RunError } from './playwright/events.ts'
+import type { RunError } from './playwright/events.ts'
 import type { PlaywrightReport, TestStep } from './playwright/report.ts'
 import type { PlaywrightRun } from './playwright/run.ts'
 import {
@@ -18,13 +19,6 @@ export interface ScriptTest {
   durationMs: number
   steps: TestStep[]
   errors: RunError[]
-}
-
-/** A line that the script or a page wrote. */
-export interface ConsoleLine {
-  /** `stdout` or `stderr` of the script; what the browser calls it for a page. */
-  type: string
-  text: string
 }
 
 /** A page that the script opened. */
@@ -57,20 +51,16 @@ export interface ScriptObserved {
 }
 
 const NETWORK_MAX = 500
-const CONSOLE_MAX = 300
 const PAGES_MAX = 50
 const PER_PAGE_MAX = 100
 const STEPS_MAX = 300
 const TEXT_CHARS_MAX = 2000
-/** Of a line that does not end. */
-const LINE_CHARS_MAX = 65_536
 
 /** Gathers what happens into an observation. */
 export class ScriptWatch {
-  readonly #console: ConsoleLine[] = []
+  readonly console = new ScriptConsole()
   readonly #network: ScriptObserved['network'] = []
   readonly #pages = new Map<number, ScriptPage>()
-  readonly #begun = { stdout: '', stderr: '' }
   #leftOut = 0
   /** The error that ended a plain script. */
   scriptError: (PageEvent & { event: 'script-error' }) | undefined
@@ -105,44 +95,20 @@ export class ScriptWatch {
     }
   }
 
-  /** Records what the script writes to its console. */
-  addRun(event: PlaywrightEvent): void {
-    if (event.event === 'output') this.addOutput(event.text, event.stream)
-  }
-
-  /** Pieces may begin and end anywhere: a line is recorded when it is complete. */
-  addOutput(text: string, type: 'stdout' | 'stderr'): void {
-    const lines = (this.#begun[type] + text).split('\n')
-    this.#begun[type] = lines.pop() ?? ''
-    for (const line of lines) this.#line(line, type)
-    if (this.#begun[type].length > LINE_CHARS_MAX) this.#endLine(type)
-  }
-
-  #endLine(type: 'stdout' | 'stderr'): void {
-    this.#line(this.#begun[type], type)
-    this.#begun[type] = ''
-  }
-
-  #line(line: string, type: 'stdout' | 'stderr'): void {
-    if (line === '') return
-    this.#addBounded(this.#console, { type, text: line.slice(0, TEXT_CHARS_MAX) }, CONSOLE_MAX)
-  }
-
   observed(
     about: Pick<ScriptObserved, 'runtime'> & Partial<ScriptObserved>,
     { report, end, refusals }: PlaywrightRun,
   ): ScriptObserved {
-    this.#endLine('stdout')
-    this.#endLine('stderr')
+    this.console.end()
     const { cpuMs, peakMemoryBytes, processesMax } = end.usage
     const { playwrightVersion } = report
-    const leftOut = this.#leftOut + report.leftOut
+    const leftOut = this.#leftOut + this.console.leftOut + report.leftOut
     const refused = refusedConnections(refusals, end.blocked)
     return {
       ...about,
       ...(playwrightVersion === undefined ? {} : { playwright: playwrightVersion }),
       tests: report.tests.flatMap(scriptTests),
-      console: this.#console,
+      console: this.console.lines,
       pages: [...this.#pages.values()],
       network: this.#network,
       usage: { cpuMs, peakMemoryBytes, processesMax },

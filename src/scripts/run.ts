@@ -3,7 +3,6 @@
 import { constants } from 'node:fs'
 import { open, realpath } from 'node:fs/promises'
 import { join } from 'node:path'
-import { StringDecoder } from 'node:string_decoder'
 import type { Failure } from '../contract/failure.ts'
 import { LIMITS } from '../contract/versions.ts'
 import type { SandboxLimits } from '../sandbox/request.ts'
@@ -11,13 +10,12 @@ import { sandboxFailure } from '../sandbox/failure.ts'
 import { CHROMIUM_ADVICE, findChromium, findProgram } from './chromium.ts'
 import { isDeadline } from '../network/deadline.ts'
 import type { Observation } from '../contract/observation.ts'
-import type { ScriptContext } from './context.ts'
+import { type NamedMonitor, type ScriptContext, scriptEnvironment } from './context.ts'
 import { parsePageEvent } from './playwright/page-events.ts'
 import { findPlaywrightCore } from './playwright/browsers.ts'
-import { reportProgress } from './playwright/progress.ts'
+import { reportProgress } from './playwright/report.ts'
 import { runPlaywright, type PlaywrightRun } from './playwright/run.ts'
 import { blockedNotes } from '../sandbox/egress/refused-connections.ts'
-import { type NamedMonitor, scriptEnvironment } from './environment.ts'
 import type { ScriptHost } from './host.ts'
 import { fitObserved, type ScriptObserved, ScriptWatch } from './observed.ts'
 import { layOutScript, type Script, type ScriptProject } from './project.ts'
@@ -80,7 +78,6 @@ async function runOn(
   const { modules } = runtime
   const project = await layOutScript(monitor, { folder, modules, hasVideo })
   const watch = new ScriptWatch()
-  const decoders = { stdout: new StringDecoder(), stderr: new StringDecoder() }
   const sandbox = await host.sandbox()
   const readable = [runtime.folder, await realpath(modules), await realpath(runtime.node)]
   const { signal } = context
@@ -102,7 +99,7 @@ async function runOn(
       limits: BOUNDS,
       browser,
       onEvent(event, report) {
-        watch.addRun(event)
+        if (event.event === 'output') watch.console.add(event.text, event.stream)
         reportProgress(event, report, context)
       },
       onOther(line) {
@@ -112,7 +109,7 @@ async function runOn(
       },
       onOutput(chunk, stream) {
         // A test's output comes with its events.
-        if (!project.isTest) watch.addOutput(decoders[stream].write(chunk), stream)
+        if (!project.isTest) watch.console.add(chunk, stream)
       },
     },
     signal,

@@ -5,7 +5,12 @@ import { extname, join, relative, sep } from 'node:path'
 import type { Readable } from 'node:stream'
 import type { RunAttachment } from '../scripts/playwright/events.ts'
 import { playwrightJunit } from '../scripts/playwright/junit.ts'
-import type { PlaywrightReport, TestAttempt, TestReport } from '../scripts/playwright/report.ts'
+import {
+  byUrgency,
+  type PlaywrightReport,
+  type TestAttempt,
+  type TestReport,
+} from '../scripts/playwright/report.ts'
 import { leadsInside } from '../sandbox/untrusted-files.ts'
 
 /** Where the files are, and where they go. */
@@ -66,8 +71,6 @@ function withNames(report: PlaywrightReport, named: Named): Record<string, unkno
   return { ...report, tests }
 }
 
-const URGENCY = ['unexpected', undefined, 'flaky', 'expected', 'skipped']
-
 /** What tests attached, moved to its name; what belongs to failures comes first. */
 async function moveAttachments(
   { folder, report, withoutSecrets }: SuiteFiles,
@@ -76,11 +79,8 @@ async function moveAttachments(
 ): Promise<Map<RunAttachment, string>> {
   const named = new Map<RunAttachment, string>()
   const inside = await realpath(folder)
-  const tests = report.tests.toSorted(
-    (a, b) => URGENCY.indexOf(a.outcome) - URGENCY.indexOf(b.outcome),
-  )
   let left = 0
-  for (const test of tests) {
+  for (const test of byUrgency(report.tests)) {
     for (const attempt of test.attempts) {
       for (const attachment of attempt.attachments) {
         if (named.size >= ATTACHED_MAX) {

@@ -1,6 +1,11 @@
 // Observation of a suite's run for its result: every test, with as much detail as fits; the artifact `results.json`
 // has all of it.
-import type { PlaywrightReport, TestAttempt, TestReport } from '../scripts/playwright/report.ts'
+import {
+  byUrgency,
+  type PlaywrightReport,
+  type TestAttempt,
+  type TestReport,
+} from '../scripts/playwright/report.ts'
 
 /** Bytes of JSON; what is sent with a result has its bound. */
 const OBSERVED_BYTES_MAX = 160_000
@@ -34,8 +39,10 @@ export function observedTests(report: PlaywrightReport): Record<string, unknown>
     errors: report.errors.slice(0, 10).map(({ message }) => message.slice(0, MESSAGE_CHARS_MAX)),
     ...(leftOut === 0 ? {} : { leftOut }),
   }
+  // Where not all fit, failed tests are kept.
+  const inOrder = report.tests.length > 50 ? byUrgency(report.tests) : report.tests
   for (const detail of LEVELS) {
-    const tests = inOrder(report.tests).slice(0, detail.testsMax)
+    const tests = inOrder.slice(0, detail.testsMax)
     const shown = tests.map((test) => shownTest(test, detail))
     if (Buffer.byteLength(JSON.stringify(shown)) > OBSERVED_BYTES_MAX && detail !== LEVELS.at(-1))
       continue
@@ -43,14 +50,6 @@ export function observedTests(report: PlaywrightReport): Record<string, unknown>
     return { ...facts, tests: shown, ...(isWhole ? {} : { shortened: 'see results.json' }) }
   }
   return facts
-}
-
-const ORDER = ['unexpected', undefined, 'flaky', 'expected', 'skipped']
-
-/** Where not all fit, failed tests are kept. */
-function inOrder(tests: readonly TestReport[]): TestReport[] {
-  if (tests.length <= 50) return [...tests]
-  return tests.toSorted((a, b) => ORDER.indexOf(a.outcome) - ORDER.indexOf(b.outcome))
 }
 
 function shownTest(test: TestReport, detail: Detail): Record<string, unknown> {

@@ -1,21 +1,22 @@
 // One run of a check suite: project, engine, packages, tests, results. Whatever happens, what was recorded
 // until then is reported.
 import { join, normalize } from 'node:path'
-import { access } from 'node:fs/promises'
 import { failure, type Failure } from '../contract/failure.ts'
 import { LIMITS } from '../contract/versions.ts'
 import type { SandboxLimits } from '../sandbox/request.ts'
 import { lateMessage } from '../sandbox/failure.ts'
 import { findChromium, findProgram } from '../scripts/chromium.ts'
 import type { Observation } from '../contract/observation.ts'
-import type { ScriptContext } from '../scripts/context.ts'
+import { type NamedMonitor, type ScriptContext, scriptEnvironment } from '../scripts/context.ts'
 import { findPlaywrightCore } from '../scripts/playwright/browsers.ts'
 import type { PlaywrightEvent } from '../scripts/playwright/events.ts'
-import { reportProgress } from '../scripts/playwright/progress.ts'
-import type { PlaywrightReport, PlaywrightReportBuilder } from '../scripts/playwright/report.ts'
+import {
+  type PlaywrightReport,
+  type PlaywrightReportBuilder,
+  reportProgress,
+} from '../scripts/playwright/report.ts'
 import { type PlaywrightRun, runPlaywright } from '../scripts/playwright/run.ts'
 import { blockedNotes } from '../sandbox/egress/refused-connections.ts'
-import { type NamedMonitor, scriptEnvironment } from '../scripts/environment.ts'
 import { removeTree } from '../sandbox/remove-tree.ts'
 import type { ScriptHost } from '../scripts/host.ts'
 import { headerEnvironment, receiveHeader } from '../scripts/playwright/observed-headers.ts'
@@ -25,7 +26,7 @@ import { type EngineOptions, suiteEngine } from './engine.ts'
 import { attachSuiteFiles } from './files.ts'
 import { type InstalledPackages, installPackages } from './packages/install.ts'
 import { observedTests } from './observed.ts'
-import { foldersUpward } from './packages/packages.ts'
+import { exists, foldersUpward } from './packages/packages.ts'
 import { type PlacedProject, placeProject } from './source.ts'
 import { suiteVerdict } from './verdict.ts'
 import { type InstalledTool, toolFix } from '../scripts/toolchains.ts'
@@ -158,9 +159,6 @@ async function workingDirOf(
   return failure('BUNDLE_INVALID', `workingDir ${inside} is no folder of the project`)
 }
 
-const yes = () => true
-const no = () => false
-
 async function engineFor(
   monitor: Suite,
   folders: readonly string[],
@@ -263,7 +261,7 @@ const NO_VIDEO = 'videos are left out: the machine of the agent has no ffmpeg'
 async function cliOf(cwd: string): Promise<string | undefined> {
   for (const folder of foldersUpward('/', cwd)) {
     const path = join(folder, 'node_modules/@playwright/test/cli.js')
-    if (await access(path).then(yes, no)) return path
+    if (await exists(path)) return path
   }
   return undefined
 }

@@ -4,10 +4,9 @@ import { mkdir, stat } from 'node:fs/promises'
 import { dirname, isAbsolute, join } from 'node:path'
 import { LIMITS } from '../contract/versions.ts'
 import { failure, type Failure } from '../contract/failure.ts'
-import { BundleUnavailableError } from './bundle-unavailable.ts'
 import { BundleError, unpackBundle } from './bundle-unpack.ts'
 import { copyTree, CopyTooLargeError, leadsOut } from './packages/copy-tree.ts'
-import type { ScriptHost } from '../scripts/host.ts'
+import { BundleUnavailableError, type ScriptHost } from '../scripts/host.ts'
 
 /** A project that is in place. */
 export interface PlacedProject {

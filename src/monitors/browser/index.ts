@@ -1,21 +1,14 @@
 // Browser monitors: a Playwright script in Chromium.
 import { browserDefinition, type BrowserMonitor } from './definition.ts'
-import { LIMITS } from '../../contract/versions.ts'
 import { defineMonitor } from '../monitor.ts'
 import type { ScriptContext } from '../../scripts/context.ts'
-import { SCRIPT_END_MS_MAX } from '../../scripts/bounds.ts'
-import { scriptSamples } from '../../scripts/samples.ts'
+import { scriptRun, scriptType } from '../../scripts/monitor.ts'
 
 /** Browser monitors. */
 export const browser = defineMonitor<BrowserMonitor, ScriptContext>({
+  ...scriptType,
   definition: browserDefinition,
-  prepare: (monitor) => async (context) => {
-    const { runScript } = await import('../../scripts/run.ts')
-    return runScript(monitor, context, { withBrowser: true, notes: unheeded(monitor) })
-  },
-  samples: scriptSamples,
-  deadlineMs: () => LIMITS.scriptMsMax,
-  overrunMsMax: SCRIPT_END_MS_MAX,
+  prepare: (monitor) => scriptRun(monitor, { withBrowser: true, notes: unheeded(monitor) }),
 })
 
 /** Notices about settings that a run does not support. */

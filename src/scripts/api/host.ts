@@ -7,7 +7,6 @@ import { fileURLToPath } from 'node:url'
 import type { ApiMonitor } from '../../contract/http-monitor.ts'
 import { failure, type Failure } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
-import { ScriptConsole } from './observed.ts'
 import {
   parseScriptMessage,
   type ScriptError,
@@ -18,8 +17,8 @@ import type { SandboxLimits } from '../../sandbox/request.ts'
 import type { Sandbox, SandboxEnd } from '../../sandbox/sandbox.ts'
 import { sandboxFailure } from '../../sandbox/failure.ts'
 import { DeadlineReached, isDeadline } from '../../network/deadline.ts'
-import type { ScriptContext } from '../context.ts'
-import { scriptEnvironment } from '../environment.ts'
+import { ScriptConsole } from '../console.ts'
+import { type ScriptContext, scriptEnvironment } from '../context.ts'
 import { pathInside } from '../project.ts'
 import type { ScriptRuntime } from '../runtime.ts'
 import { copyHeaderWatch, headerEnvironment } from '../playwright/observed-headers.ts'
@@ -37,6 +36,7 @@ const PROGRAM = fileURLToPath(new URL('./api-script.cjs', import.meta.url))
 /** A process whose scripts are done has nothing to put in order. */
 const ASK = { signal: 'SIGTERM', to: 'leader', graceMs: 250 } as const
 const END_MS_MAX = 1_000
+const CONSOLE_CHARS_MAX = 65_536
 
 const LIMITS_OF_SCRIPTS: Omit<SandboxLimits, 'wallMs' | 'cpuMs'> = {
   memoryBytes: LIMITS.apiScriptMemoryBytesMax,
@@ -112,7 +112,7 @@ interface Waiting {
 
 /** A process that runs scripts. */
 export class ApiScriptHost {
-  readonly console = new ScriptConsole()
+  readonly console = new ScriptConsole(CONSOLE_CHARS_MAX)
   /** How it ended; undefined while it runs. */
   end: SandboxEnd | undefined
   readonly #egress: Egress

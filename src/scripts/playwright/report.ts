@@ -1,5 +1,6 @@
 // Report of a run of Playwright: every test with its attempts, steps, errors and attachments, gathered from
 // events and bounded, so that a suite of any size makes a result that can be sent.
+import type { ScriptContext } from '../context.ts'
 import type {
   AttemptStatus,
   PlaywrightEvent,
@@ -225,4 +226,35 @@ export class PlaywrightReportBuilder {
     if (list.length < most) list.push(one)
     else this.#leftOut++
   }
+}
+
+const URGENCY = ['unexpected', undefined, 'flaky', 'expected', 'skipped']
+
+/** Failed tests first, for lists that do not hold all. */
+export function byUrgency(tests: readonly TestReport[]): TestReport[] {
+  return tests.toSorted((a, b) => URGENCY.indexOf(a.outcome) - URGENCY.indexOf(b.outcome))
+}
+
+const LINE_CHARS_MAX = 200
+
+/** Reports the progress when the event changes it. */
+export function reportProgress(
+  event: PlaywrightEvent,
+  report: PlaywrightReportBuilder,
+  context: ScriptContext,
+): void {
+  if (context.progress === undefined) return
+  const line = lineOf(event, report)
+  if (line === undefined && event.event !== 'begin') return
+  context.progress({
+    phase: 'test',
+    ...report.progress(),
+    ...(line === undefined ? {} : { line: line.slice(0, LINE_CHARS_MAX) }),
+  })
+}
+
+/** The test that has begun or ended, or the error; undefined for other events. */
+function lineOf(event: PlaywrightEvent, report: PlaywrightReportBuilder): string | undefined {
+  if (event.event === 'error') return event.error.message.split('\n')[0]
+  return event.event === 'start' || event.event === 'end' ? report.nameOf(event.id) : undefined
 }

@@ -159,7 +159,8 @@ function isProgram(path: string): Promise<boolean> {
   )
 }
 
-function exists(path: string): Promise<boolean> {
+/** Whether something is there. */
+export function exists(path: string): Promise<boolean> {
   return access(path).then(
     () => true,
     () => false,

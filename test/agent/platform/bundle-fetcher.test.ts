@@ -9,7 +9,7 @@ import {
   createBundleFetcher,
   type BundleFetcher,
 } from '../../../src/agent/platform/bundle-fetcher.ts'
-import { BundleUnavailableError } from '../../../src/suites/bundle-unavailable.ts'
+import { BundleUnavailableError } from '../../../src/scripts/host.ts'
 import { KEY, linkTo, opened } from '../../support/agent/platform-links.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 import { startHttpServer } from '../../support/test-server.ts'

@@ -1,6 +1,25 @@
-// Prometheus samples of a browser or multistep monitor's observation.
-import type { Sample } from '../contract/observation.ts'
+// What browser and multistep monitors have in common: their run, their limits, and their Prometheus samples.
+import type { Observation, Sample } from '../contract/observation.ts'
+import { LIMITS } from '../contract/versions.ts'
+import type { ScriptContext } from './context.ts'
 import type { ScriptObserved } from './observed.ts'
+import type { ScriptMonitor, ScriptOptions } from './run.ts'
+
+/** The type of a monitor whose script is a monitor in itself, apart from its definition. */
+export const scriptType = {
+  samples: scriptSamples,
+  deadlineMs: () => LIMITS.scriptMsMax,
+  /** From the request to end until its last file is read: Playwright's grace, and what comes after. */
+  overrunMsMax: 12_000,
+}
+
+/** Runs the script; the code for it is loaded at the first such run. */
+export function scriptRun(monitor: ScriptMonitor, options: ScriptOptions) {
+  return async (context: ScriptContext): Promise<Observation> => {
+    const { runScript } = await import('./run.ts')
+    return runScript(monitor, context, options)
+  }
+}
 
 const VITALS = ['ttfbMs', 'fcpMs', 'lcpMs', 'inpMs', 'tbtMs', 'loadMs'] as const
 

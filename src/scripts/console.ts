@@ -1,0 +1,53 @@
+// Console of user code: what its processes write, line by line, as far as there is room for it.
+import type { OutputStream } from '../sandbox/run.ts'
+
+/** A line that the script or a page wrote. */
+export interface ConsoleLine {
+  /** `stdout` or `stderr` of the script; what the browser calls it for a page. */
+  type: string
+  text: string
+}
+
+const LINES_MAX = 300
+const LINE_CHARS_MAX = 2000
+
+/** Gathers lines of at most so many characters in all; pieces may begin and end anywhere. */
+export class ScriptConsole {
+  readonly lines: ConsoleLine[] = []
+  /** Lines that were too many. */
+  leftOut = 0
+  #room: number
+  readonly #begun: Record<OutputStream, string> = { stdout: '', stderr: '' }
+  readonly #decoders = { stdout: new TextDecoder(), stderr: new TextDecoder() }
+
+  constructor(charsMax = Infinity) {
+    this.#room = charsMax
+  }
+
+  add(chunk: Buffer | string, type: OutputStream): void {
+    const piece =
+      typeof chunk === 'string' ? chunk : this.#decoders[type].decode(chunk, { stream: true })
+    const lines = (this.#begun[type] + piece).split('\n')
+    this.#begun[type] = (lines.pop() ?? '').slice(0, LINE_CHARS_MAX)
+    for (const line of lines) this.#addLine(type, line)
+  }
+
+  /** Takes lines that have no end. */
+  end(): void {
+    for (const type of ['stdout', 'stderr'] as const) {
+      this.#addLine(type, this.#begun[type])
+      this.#begun[type] = ''
+    }
+  }
+
+  #addLine(type: OutputStream, line: string): void {
+    if (line === '') return
+    const text = line.slice(0, Math.min(LINE_CHARS_MAX, this.#room))
+    if (this.lines.length >= LINES_MAX || text === '') {
+      this.leftOut++
+      return
+    }
+    this.#room -= text.length
+    this.lines.push({ type, text })
+  }
+}
