@@ -6,7 +6,7 @@ import type { MethodName } from '../../contract/grpc-text.ts'
 import type { Definition } from './plan.ts'
 import { nearNames } from './near-names.ts'
 import { MessageProblem, encodeMessage } from './protobuf/encode.ts'
-import { SchemaProblem } from './protobuf/types.ts'
+import { SchemaProblem } from './protobuf/registry.ts'
 import { TargetFailure, targetFailure } from '../../network/target-failure.ts'
 
 /** The method, if it can be called. Throws TargetFailure: GRPC_METHOD_NOT_FOUND, GRPC_METHOD_UNDEFINED, …_UNSUPPORTED. */

@@ -24,7 +24,7 @@ import { reflect } from './reflection.ts'
 import { statusName } from './status.ts'
 import type { Context } from '../monitor.ts'
 import { registryOfText } from './protobuf/text.ts'
-import { SchemaProblem } from './protobuf/types.ts'
+import { SchemaProblem } from './protobuf/registry.ts'
 import { failureOf, TargetFailure, targetFailure } from '../../network/target-failure.ts'
 
 /** Facts of a check, in addition to its observation. */

@@ -13,7 +13,7 @@ import type { Link } from './link.ts'
 import { STATUS, statusName } from './status.ts'
 import { LeastRecentlyUsed } from '../../network/least-recently-used.ts'
 import { nearNames } from './near-names.ts'
-import { cachedRegistries, registryOf, SchemaProblem } from './protobuf/types.ts'
+import { cachedRegistries, registryOf, SchemaProblem } from './protobuf/registry.ts'
 import { ProtobufMalformed, readFields, readUntrusted, textField } from './protobuf/wire.ts'
 import { TargetFailure, targetFailure } from '../../network/target-failure.ts'
 

@@ -41,7 +41,7 @@ function startMoved() {
       underWay += found.length
       if (underWay === 0 && number > wanted) idle.resolve()
     }
-    return found as never
+    return found
   }
   start({
     againMs: spreadOut,

@@ -13,7 +13,7 @@ import {
 import { hasCustomJsonRepresentation } from '@bufbuild/protobuf/wkt'
 import { parseExactJson } from '../../../contract/exact-json.ts'
 import { nearNames } from '../near-names.ts'
-import { SchemaProblem } from './types.ts'
+import { SchemaProblem } from './registry.ts'
 
 /** A request that is not JSON, or does not fit the type of the method. */
 export class MessageProblem extends Error {

@@ -14,7 +14,7 @@ import {
 } from '@bufbuild/protobuf/wkt'
 import { hash } from 'node:crypto'
 import type * as Protobuf from 'protobufjs'
-import { cachedRegistries, registryOf, SchemaProblem } from './types.ts'
+import { cachedRegistries, registryOf, SchemaProblem } from './registry.ts'
 
 type Parser = typeof Protobuf
 

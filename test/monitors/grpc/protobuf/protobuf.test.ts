@@ -10,7 +10,7 @@ import { healthState } from '../../../../src/monitors/grpc/reading.ts'
 import { createDecoder } from '../../../../src/monitors/grpc/protobuf/decode.ts'
 import { encodeMessage, MessageProblem } from '../../../../src/monitors/grpc/protobuf/encode.ts'
 import { registryOfText } from '../../../../src/monitors/grpc/protobuf/text.ts'
-import { registryOf, SchemaProblem } from '../../../../src/monitors/grpc/protobuf/types.ts'
+import { registryOf, SchemaProblem } from '../../../../src/monitors/grpc/protobuf/registry.ts'
 import {
   ProtobufMalformed,
   readUntrusted,
