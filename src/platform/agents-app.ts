@@ -12,7 +12,6 @@ import { agentBundleOperation } from './code-bundles/routes.ts'
 import { createClientAddress } from './http/client-address.ts'
 import { windowsOf } from './http/rate-limit/queries.ts'
 import { faultIntakeOperation } from './faults/routes.ts'
-import { FixedPathRouter } from './http/fixed-path-router.ts'
 import { PendingCalls } from './agents/pending-calls.ts'
 import { KeyRing, type KeySource, type KnownLocationKey } from './http/key-ring.ts'
 import { mount } from './http/operation.ts'
@@ -84,7 +83,7 @@ const AGENT_CALL = /^https?:\/\/[^/]*\/agent\/v1\//
 /** Makes the app; it opens nothing and starts nothing. */
 export function createAgentsApp(options: AgentsAppOptions): AgentsApp {
   const { database, clock, log } = options
-  const app = new OpenAPIHono({ router: new FixedPathRouter() })
+  const app = new OpenAPIHono()
   const keys = new KeyRing(options.locationKeys)
   const auth = createLocationAuth({
     database,

@@ -19,7 +19,6 @@ import { checkStatusOperations } from './results/statuses.ts'
 import { createClientAddress } from './http/client-address.ts'
 import { windowsOf } from './http/rate-limit/queries.ts'
 import { faultOperations } from './faults/routes.ts'
-import { FixedPathRouter } from './http/fixed-path-router.ts'
 import type { NoticeOptions } from './incidents/notices.ts'
 import { incidentUpdateOperations } from './incidents/updates.ts'
 import { incidentOperations } from './incidents/routes.ts'
@@ -72,7 +71,7 @@ export interface App {
 /** Makes the app; it opens nothing and starts nothing. */
 export function createApp(options: AppOptions): App {
   const { database, log } = options
-  const app = new OpenAPIHono({ router: new FixedPathRouter() })
+  const app = new OpenAPIHono()
   const keys = new KeyRing(options.keys)
   const limiter = new RateLimiter(windowsOf(database))
   const defaultPolicy: RatePolicy = { ...DEFAULT_POLICY, ...options.defaultLimit }

@@ -100,7 +100,7 @@ export function defineOperation<
   }
 }
 
-/** With it no two paths can be confused, so that Hono matches all of them by one expression. */
+/** No fixed part of a path looks like it. */
 const GUID_LIKE = '[0-9A-Fa-f-]{36}'
 
 function routedPath(path: string, looks: Partial<Record<string, string>>): string {
