@@ -25,10 +25,15 @@ import type { PlatformDatabase } from './open-database.ts'
 import { createOutageLog } from './http/answer-faults.ts'
 import { createPlatformClock, type PlatformClock } from '../database/platform-clock.ts'
 import { presenceJobs } from './agents/presence.ts'
-import { createRecording } from './recording.ts'
 import { handOutRuns } from './runs/hand-out.ts'
 import { createRuns } from './runs/routes.ts'
 import type { Cipher } from './secrets/cipher.ts'
+import { readSweptSpan } from './results/queries/accounting.ts'
+import type { Database } from '../database/database.ts'
+import { prepareResults, retentionJob } from './results/retention.ts'
+import { createResultsMetrics, registerAccount, type ResultsMetrics } from './results/metrics.ts'
+import { rollupsJob } from './analytics/rollups.ts'
+import { sweepJob } from './results/sweep.ts'
 
 /** Dependencies of the assembly. */
 export interface AssemblyParts {
@@ -192,5 +197,41 @@ async function followClock(clock: PlatformClock, log: Log, signal: AbortSignal):
     await clock.follow().catch((error: unknown) => {
       log.debug({ err: error }, 'the clock was not compared with the database’s')
     })
+  }
+}
+
+/** Dependencies of recording. */
+interface RecordingParts {
+  database: Database
+  /** Milliseconds on the platform's clock. */
+  now: () => number
+  registry: Registry
+  resultsMs: number
+  rollupsMs: number
+  /** How long agents have to deliver before a slot counts as missed. */
+  graceMs: number
+}
+
+/** Recording as the platform wires it. */
+interface Recording {
+  backgroundJobs: BackgroundJob[]
+  /** For `resultsOperation`. */
+  metrics: ResultsMetrics
+  /** To be called at the start, before agents are answered. Rejects when the database does not answer. */
+  prepare(): Promise<void>
+}
+
+/** Makes it; starts nothing. */
+function createRecording(parts: RecordingParts): Recording {
+  const { database, now, registry, resultsMs, graceMs } = parts
+  registerAccount(registry, () => readSweptSpan(database))
+  return {
+    backgroundJobs: [
+      sweepJob({ database, now, retentionMs: resultsMs, graceMs }),
+      rollupsJob(database),
+      retentionJob(parts),
+    ],
+    metrics: createResultsMetrics(registry),
+    prepare: () => prepareResults(parts),
   }
 }

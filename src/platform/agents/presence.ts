@@ -1,9 +1,8 @@
 // The background jobs that track presence: the platform's own pulse, unresponsive agents, locations without
 // agents, and the retention of agents and epochs.
-import { unresponsiveLocations, forgetAgents } from './queries/agents.ts'
+import { beatPulse, forgetAgents, unresponsiveLocations } from './queries/agents.ts'
 import type { Database } from '../../database/database.ts'
 import { forgetEpochs, markAbsences } from './queries/location-epochs.ts'
-import { beatPulse } from '../../database/platform-pulse.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
 import { type AgentRegistry, HEARTBEAT_BOUNDS } from './agent-registry.ts'
 

@@ -1,7 +1,12 @@
 // POST /agent/v1/sync: an agent reports its presence and state, and receives its changes.
 // Without changes the call waits for some.
 import PQueue from 'p-queue'
-import { PROTOCOL_BOUNDS, SyncAnswer, SyncRequest } from '../../contract/protocol/agent-protocol.ts'
+import {
+  PROTOCOL_BOUNDS,
+  SyncAnswer,
+  SyncRequest,
+  type AgentFacts,
+} from '../../contract/protocol/agent-protocol.ts'
 import {
   type AgentSaying,
   type AgentStanding,
@@ -9,7 +14,6 @@ import {
   touchAgent,
 } from './queries/agents.ts'
 import type { Database } from '../../database/database.ts'
-import { abilitiesOf, manifestOf } from './abilities.ts'
 import {
   type AgentCall,
   agentJson,
@@ -17,7 +21,7 @@ import {
   type DefinedAgentOperation,
 } from '../http/agent-operation.ts'
 import { readJson } from '../http/body.ts'
-import { notFound } from '../http/errors.ts'
+import { notFound, ApiError } from '../http/errors.ts'
 import type { PendingCalls } from './pending-calls.ts'
 import type { LocationNews, NewsWatch } from '../private-locations/news.ts'
 import { type AgentRegistry, superseded } from './agent-registry.ts'
@@ -28,6 +32,10 @@ import { type HandOutRuns, RunNews, type RunsReport, REPORT_AGAIN_MS } from '../
 import type { Cipher } from '../secrets/cipher.ts'
 import { type AnswerHead, bodyOf, shortAnswer, writeAnswer } from './sync-answer.ts'
 import { readChanges, type ReadVariables, tokenOf } from './sync-changes.ts'
+import { RUNTIMES } from '../../contract/runtimes.ts'
+import { type Manifest, manifestFor, MANIFESTS } from '../../contract/versions.ts'
+import { DEFINITIONS } from '../../monitors/definitions.ts'
+import { abilityNames } from './assignment.ts'
 
 /** What syncs need. */
 export interface SyncOptions {
@@ -247,4 +255,34 @@ class Sync {
     const coding = packed && isLarge ? { 'Content-Encoding': 'gzip' } : {}
     return agentJson(body, { ...headers, ...coding })
   }
+}
+
+/** Types of monitors that a version has had. */
+const RELEASED_TYPES = new Set(MANIFESTS.flatMap(({ checkTypes }) => checkTypes))
+
+/** The manifest of an agent's version. Throws 403 for one before the first milestone. */
+function manifestOf({ version }: AgentFacts): Manifest {
+  const manifest = manifestFor(version)
+  if (manifest !== undefined) return manifest
+  const first = MANIFESTS[0]?.version
+  throw new ApiError(403, `Agent ${version} is too old: this platform needs ${first} or newer`)
+}
+
+/**
+ * The abilities of an agent, in the format of needs and in a fixed order, so that equal ones are equal. An
+ * image that the manifest does not name may have everything that its version has. A manifest says which
+ * runtimes an image brings along; older ones can be installed next to them, and what is installed counts.
+ */
+function abilitiesOf(agent: AgentFacts, manifest: Manifest): string[] {
+  const types = new Set(manifest.images[agent.image] ?? manifest.checkTypes)
+  // A type that no version has yet is for the agent to know.
+  const isAble = (type: string) =>
+    types.has(type) || (DEFINITIONS.has(type) && !RELEASED_TYPES.has(type))
+  const engines = new Set(manifest.engines)
+  const names = abilityNames({
+    checkTypes: agent.checkTypes.filter(isAble),
+    engines: agent.engines.filter((engine) => engines.has(engine)),
+    runtimes: agent.runtimes.filter((runtime) => RUNTIMES.has(runtime)),
+  })
+  return [...new Set(names)].toSorted()
 }

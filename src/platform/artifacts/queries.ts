@@ -75,14 +75,6 @@ export async function settleArtifact(
   return rows.length > 0
 }
 
-const refuse = {
-  name: 'artifact-refuse',
-  text: `insert into artifacts (id, account_id, location_id, owner_key, name, state, content_type,
-     stored_as, bytes, refusal)
-   values ($1, $2, $3, $4, $5, 'refused', $6, '', $7, $8)
-   on conflict (location_id, owner_key, name) where state <> 'arriving' do nothing`,
-}
-
 /** Notes that a file was refused, for readers of its result; a file that is here stays. */
 export async function noteRefused(
   connection: Queryable,
@@ -91,9 +83,12 @@ export async function noteRefused(
 ): Promise<void> {
   const { id, accountId, locationId, ownerKey, name, contentType } = one
   const { refusal, bytes } = why
-  await connection.query(refuse, [
-    ...([id, accountId, locationId, ownerKey, name, contentType, bytes, refusal] as const),
-  ])
+  await connection.query(sql('artifact-refuse')`
+      insert into artifacts (id, account_id, location_id, owner_key, name, state, content_type,
+        stored_as, bytes, refusal)
+      values (${id}, ${accountId}, ${locationId}, ${ownerKey}, ${name}, 'refused', ${contentType}, '',
+        ${bytes}, ${refusal})
+      on conflict (location_id, owner_key, name) where state <> 'arriving' do nothing`)
 }
 
 /** Deletes the rows of files whose bytes are removed. */

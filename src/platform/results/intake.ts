@@ -9,8 +9,8 @@ import {
 } from '../../contract/protocol/agent-protocol.ts'
 import { checkResult, firstFailureCode } from '../../contract/protocol/wire-result.ts'
 import type { Database, Queryable } from '../../database/database.ts'
-import { fillDropped } from './queries/dropped-slots.ts'
 import {
+  fillDropped,
   type AwaitedRun,
   insertResults,
   lockRunsOf,

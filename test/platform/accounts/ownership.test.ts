@@ -2,7 +2,7 @@
 // one owner at every instant, whichever process an agent calls and however rarely it does.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { PROTOCOL_BOUNDS } from '../../../src/contract/protocol/agent-protocol.ts'
-import { beatPulse } from '../../../src/database/platform-pulse.ts'
+import { beatPulse } from '../../../src/platform/agents/queries/agents.ts'
 import { startAgentsApi, TEST_CIPHER, type AgentsApi } from '../../support/platform/agents-api.ts'
 import { useDatabase } from '../../support/database/database.ts'
 import { FakeAgent } from '../../support/platform/fake-agent.ts'

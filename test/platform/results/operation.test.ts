@@ -7,7 +7,7 @@ import {
   PROTOCOL_BOUNDS,
   type ResultsAnswer,
 } from '../../../src/contract/protocol/agent-protocol.ts'
-import { createRefusalLog } from '../../../src/platform/results/refusal-log.ts'
+import { createRefusalLog } from '../../../src/platform/results/operation.ts'
 import { ensurePartitions } from '../../../src/platform/results/queries/result-partitions.ts'
 import { type AgentsApi, startAgentsApi } from '../../support/platform/agents-api.ts'
 import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'

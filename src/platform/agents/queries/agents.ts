@@ -24,22 +24,6 @@ const STANDING = `a.state, a.instance, l.revision, l.epoch, l.slug_name, l.proxy
 const ITS_LOCATION = `join private_locations l on l.id = a.location_id
   left join location_epochs e on e.location_id = l.id and e.epoch = l.epoch`
 
-/** Sets the instant since when an agent's network does not work; clears it when the network works again. */
-const networkSince = (problem: string, before: string) => `case when ${problem} is not null
-  then coalesce(${before}.network_problem_since, clock_timestamp()) end`
-
-const touch = {
-  name: 'agent-touch',
-  text: `with seen as (
-     update agents set last_seen_at = clock_timestamp(), queues = $5::jsonb,
-       network_problem = $7, network_problem_since = ${networkSince('$7::text', 'agents')}
-     where location_id = $1 and id = $2 and instance = $3 and abilities = $4::text[]
-       and state = $6
-     returning *
-   )
-   select ${STANDING} from seen a ${ITS_LOCATION}`,
-}
-
 /** Report of an agent on itself with each call. */
 export interface AgentSaying {
   locationId: string
@@ -63,9 +47,18 @@ export async function touchAgent(
   state: 'live' | 'left',
 ): Promise<AgentStanding | undefined> {
   const { locationId, id, instance, abilities, networkProblem = null } = said
-  const queues = JSON.stringify(said.queues)
-  const args = [locationId, id, instance, abilities, queues, state, networkProblem] as const
-  return (await connection.query<AgentStanding>(touch, args))[0]
+  const [row] = await connection.query(sql<AgentStanding>('agent-touch')`
+      with seen as (
+        update agents set last_seen_at = clock_timestamp(),
+          queues = ${JSON.stringify(said.queues)}::jsonb, network_problem = ${networkProblem}::text,
+          network_problem_since = case when ${networkProblem}::text is not null
+            then coalesce(network_problem_since, clock_timestamp()) end
+        where location_id = ${locationId} and id = ${id} and instance = ${instance}
+          and abilities = ${abilities}::text[] and state = ${state}
+        returning *
+      )
+      select ${raw(STANDING)} from seen a ${raw(ITS_LOCATION)}`)
+  return row
 }
 
 /** Records a heartbeat of a live agent and changes nothing else; true when the agent is live. */
@@ -112,25 +105,6 @@ export async function findAgent(
 
 const FORMER_MAX = 16
 
-const write = {
-  name: 'agent-write',
-  text: `insert into agents as a
-     (location_id, id, instance, version, image, abilities, queues, state, network_problem,
-       network_problem_since)
-   values ($1, $2, $3, $4, $5, $6::text[], $7::jsonb, $8, $9,
-     case when $9::text is not null then clock_timestamp() end)
-   on conflict (location_id, id) do update set
-     former_instances = case when a.instance = excluded.instance then a.former_instances
-       else (array[a.instance] || a.former_instances)[1:${FORMER_MAX}] end,
-     instance = excluded.instance, version = excluded.version, image = excluded.image,
-     abilities = excluded.abilities, queues = excluded.queues, state = excluded.state,
-     live_since = case when a.state = 'live' and a.instance = excluded.instance
-       then a.live_since else clock_timestamp() end,
-     network_problem = excluded.network_problem,
-     network_problem_since = ${networkSince('excluded.network_problem', 'a')},
-     last_seen_at = clock_timestamp()`,
-}
-
 /** Records what an agent reports and its state: live, or left just now. */
 export async function writeAgent(
   tx: Queryable,
@@ -138,8 +112,24 @@ export async function writeAgent(
   state: 'live' | 'left',
 ): Promise<void> {
   const { locationId, id, instance, version, image, abilities, networkProblem = null } = said
-  const facts = [locationId, id, instance, version, image, abilities] as const
-  await tx.query(write, [...facts, JSON.stringify(said.queues), state, networkProblem])
+  await tx.query(sql('agent-write')`
+      insert into agents as a
+        (location_id, id, instance, version, image, abilities, queues, state, network_problem,
+          network_problem_since)
+      values (${locationId}, ${id}, ${instance}, ${version}, ${image}, ${abilities}::text[],
+        ${JSON.stringify(said.queues)}::jsonb, ${state}, ${networkProblem}::text,
+        case when ${networkProblem}::text is not null then clock_timestamp() end)
+      on conflict (location_id, id) do update set
+        former_instances = case when a.instance = excluded.instance then a.former_instances
+          else (array[a.instance] || a.former_instances)[1:${raw(FORMER_MAX)}] end,
+        instance = excluded.instance, version = excluded.version, image = excluded.image,
+        abilities = excluded.abilities, queues = excluded.queues, state = excluded.state,
+        live_since = case when a.state = 'live' and a.instance = excluded.instance
+          then a.live_since else clock_timestamp() end,
+        network_problem = excluded.network_problem,
+        network_problem_since = case when excluded.network_problem is not null
+          then coalesce(a.network_problem_since, clock_timestamp()) end,
+        last_seen_at = clock_timestamp()`)
 }
 
 /** The timeout counts from the platform's start at the earliest: before it, no agent could report. */
@@ -201,4 +191,14 @@ export async function forgetAgents(connection: Queryable, days: number): Promise
       where state <> 'live' and last_seen_at < clock_timestamp() - make_interval(days => ${days})
         and exists (select from agents later where later.location_id = a.location_id
           and (later.last_seen_at, later.id) > (a.last_seen_at, a.id))`)
+}
+
+/** Heartbeat of a platform process; after a pause of more than `pauseS` seconds a new period begins. */
+export async function beatPulse(connection: Queryable, pauseS: number): Promise<void> {
+  await connection.query(sql('platform-beat')`
+      insert into platform_pulse as p (since, last) values (clock_timestamp(), clock_timestamp())
+      on conflict (one) do update set last = clock_timestamp(),
+        since = case when p.last < clock_timestamp() - make_interval(secs => ${pauseS})
+          then clock_timestamp() else p.since end
+      returning since`)
 }

@@ -68,43 +68,6 @@ export async function readChannel(
   return rows[0]
 }
 
-type Written = [
-  string,
-  string,
-  boolean,
-  boolean,
-  boolean,
-  boolean,
-  number,
-  boolean,
-  boolean,
-  string,
-]
-
-/** Parameters of both statements after the account. */
-function valuesOf(fields: ChannelFields): Written {
-  return [
-    fields.name,
-    fields.config,
-    fields.sendRecovery,
-    fields.sendFailure,
-    fields.sendDegraded,
-    fields.sslExpiry,
-    fields.sslExpiryDays,
-    fields.sendNotices,
-    fields.isDefault,
-    JSON.stringify(fields.subscriptions),
-  ]
-}
-
-const insert = {
-  name: 'alert-channel-insert',
-  text: `insert into alert_channels as c (account_id, type, name, config, send_recovery, send_failure,
-     send_degraded, ssl_expiry, ssl_expiry_days, send_notices, is_default, subscriptions)
-   values ($1, 'WEBHOOK', $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::jsonb)
-   returning ${columns}`,
-}
-
 /** Adds a channel unless the account has `channelsMax` of them. To be called in a transaction. */
 export async function insertChannel(
   tx: Queryable,
@@ -115,16 +78,14 @@ export async function insertChannel(
   await lockAccount(tx, accountId)
   const [there] = await tx.query<{ count: number }>(count, [accountId])
   if ((there?.count ?? 0) >= channelsMax) return undefined
-  return (await tx.query<ChannelRow>(insert, [accountId, ...valuesOf(fields)]))[0]
-}
-
-const change = {
-  name: 'alert-channel-change',
-  text: `update alert_channels c set name = $2, config = $3, send_recovery = $4, send_failure = $5,
-     send_degraded = $6, ssl_expiry = $7, ssl_expiry_days = $8, send_notices = $9,
-     is_default = $10, subscriptions = $11::jsonb, paused_at = null,
-     updated_at = clock_timestamp()
-   where c.account_id = $1 and c.id = $12 returning ${columns}`,
+  const [row] = await tx.query(sql<ChannelRow>('alert-channel-insert')`
+      insert into alert_channels as c (account_id, type, name, config, send_recovery, send_failure,
+        send_degraded, ssl_expiry, ssl_expiry_days, send_notices, is_default, subscriptions)
+      values (${accountId}, 'WEBHOOK', ${fields.name}, ${fields.config}, ${fields.sendRecovery},
+        ${fields.sendFailure}, ${fields.sendDegraded}, ${fields.sslExpiry}, ${fields.sslExpiryDays},
+        ${fields.sendNotices}, ${fields.isDefault}, ${JSON.stringify(fields.subscriptions)}::jsonb)
+      returning ${raw(columns)}`)
+  return row
 }
 
 /** Replaces a channel and ends its pause; undefined when it does not exist. */
@@ -133,7 +94,16 @@ export async function changeChannel(
   { accountId, id }: { accountId: string; id: number },
   fields: ChannelFields,
 ): Promise<ChannelRow | undefined> {
-  return (await connection.query<ChannelRow>(change, [accountId, ...valuesOf(fields), id]))[0]
+  const [row] = await connection.query(sql<ChannelRow>('alert-channel-change')`
+      update alert_channels c set name = ${fields.name}, config = ${fields.config},
+        send_recovery = ${fields.sendRecovery}, send_failure = ${fields.sendFailure},
+        send_degraded = ${fields.sendDegraded}, ssl_expiry = ${fields.sslExpiry},
+        ssl_expiry_days = ${fields.sslExpiryDays}, send_notices = ${fields.sendNotices},
+        is_default = ${fields.isDefault},
+        subscriptions = ${JSON.stringify(fields.subscriptions)}::jsonb, paused_at = null,
+        updated_at = clock_timestamp()
+      where c.account_id = ${accountId} and c.id = ${id} returning ${raw(columns)}`)
+  return row
 }
 
 /** Those of `ids` that are channels of the account. */
