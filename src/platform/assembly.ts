@@ -29,9 +29,8 @@ import { handOutRuns } from './runs/hand-out.ts'
 import { createRuns } from './runs/routes.ts'
 import type { Cipher } from './secrets/cipher.ts'
 import { readSweptSpan } from './results/queries/accounting.ts'
-import type { Database } from '../database/database.ts'
 import { prepareResults, retentionJob } from './results/retention.ts'
-import { createResultsMetrics, registerAccount, type ResultsMetrics } from './results/metrics.ts'
+import { createResultsMetrics, registerAccount } from './results/metrics.ts'
 import { rollupsJob } from './analytics/rollups.ts'
 import { sweepJob } from './results/sweep.ts'
 
@@ -71,7 +70,7 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
   const keys = createKnownKeys(database, log)
   const locationKeys = createKnownLocationKeys(database, log)
   const httpOptions = httpOptionsOf(config, log)
-  const { runs, alerting, recording, artifacts, ...more } = await createWorkingParts(parts, clock)
+  const { runs, alerting, artifacts, ...more } = await createWorkingParts(parts, clock)
   const people = createApp({
     database,
     keys,
@@ -102,7 +101,7 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
     agentRegistry,
     // Called in this order in the transaction that records results.
     onRecorded: [alerting.onRecorded, runs.onRecorded],
-    resultsMetrics: recording.metrics,
+    resultsMetrics: createResultsMetrics(registry),
     resultsMs: config.resultsMs,
     artifacts: artifacts.store,
     handOutRuns,
@@ -163,31 +162,28 @@ async function listenToNews(
 async function createWorkingParts(parts: AssemblyParts, clock: PlatformClock) {
   const { config, log, open, cipher, registry } = parts
   const { database } = open
-  const {
-    resultsMs,
-    rollupsMs,
-    accountingGraceMs: graceMs,
-    artifactsRetentionMs: retentionMs,
-  } = config
-  const { publicUrl } = config
+  const { resultsMs, rollupsMs, accountingGraceMs: graceMs, publicUrl } = config
+  const retentionMs = config.artifactsRetentionMs
   // Whole milliseconds, as instants are in the database.
   const now = () => Math.floor(clock.now())
   const runs = createRuns({ database, retentionMs: RUNS_RETENTION_MS, capable, neededText })
   const artifacts = { database, store: createArtifactStore(config), retentionMs }
   const alerting = createAlerting({ database, cipher, clock, log, publicUrl })
-  const kept = { resultsMs, rollupsMs, graceMs }
-  const recording = createRecording({ database, now, registry, ...kept })
-  await recording.prepare()
+  const retention = { database, now, resultsMs, rollupsMs }
+  registerAccount(registry, () => readSweptSpan(database))
+  await prepareResults(retention)
   const backgroundJobs: BackgroundJob[] = [
     locationSampling(database),
-    ...recording.backgroundJobs,
+    sweepJob({ database, now, retentionMs: resultsMs, graceMs }),
+    rollupsJob(database),
+    retentionJob(retention),
     ...alerting.backgroundJobs,
     ...runs.backgroundJobs,
     artifactRetention(artifacts),
     bundleRetention(artifacts),
     faultRetention(database),
   ]
-  return { runs, artifacts, alerting, recording, backgroundJobs }
+  return { runs, artifacts, alerting, backgroundJobs }
 }
 
 async function followClock(clock: PlatformClock, log: Log, signal: AbortSignal): Promise<void> {
@@ -197,41 +193,5 @@ async function followClock(clock: PlatformClock, log: Log, signal: AbortSignal):
     await clock.follow().catch((error: unknown) => {
       log.debug({ err: error }, 'the clock was not compared with the database’s')
     })
-  }
-}
-
-/** Dependencies of recording. */
-interface RecordingParts {
-  database: Database
-  /** Milliseconds on the platform's clock. */
-  now: () => number
-  registry: Registry
-  resultsMs: number
-  rollupsMs: number
-  /** How long agents have to deliver before a slot counts as missed. */
-  graceMs: number
-}
-
-/** Recording as the platform wires it. */
-interface Recording {
-  backgroundJobs: BackgroundJob[]
-  /** For `resultsOperation`. */
-  metrics: ResultsMetrics
-  /** To be called at the start, before agents are answered. Rejects when the database does not answer. */
-  prepare(): Promise<void>
-}
-
-/** Makes it; starts nothing. */
-function createRecording(parts: RecordingParts): Recording {
-  const { database, now, registry, resultsMs, graceMs } = parts
-  registerAccount(registry, () => readSweptSpan(database))
-  return {
-    backgroundJobs: [
-      sweepJob({ database, now, retentionMs: resultsMs, graceMs }),
-      rollupsJob(database),
-      retentionJob(parts),
-    ],
-    metrics: createResultsMetrics(registry),
-    prepare: () => prepareResults(parts),
   }
 }

@@ -12,7 +12,7 @@ import {
   type DefinedAgentOperation,
 } from '../http/agent-operation.ts'
 import { readJson } from '../http/body.ts'
-import { checked } from '../http/request.ts'
+import { checked } from '../http/operation.ts'
 
 const BODY_BOUNDS = { bodyBytesMax: PROGRESS_BOUNDS.callBytesMax, bodyMs: 15_000, jsonDepthMax: 4 }
 

@@ -6,9 +6,8 @@ import * as z from 'zod'
 import { PROBLEM_SCHEMAS, type ErrorStatus } from '../../contract/schema/problem.ts'
 import type { AgentCallKind } from '../../contract/api/rate-policy.ts'
 import type { KnownLocationKey } from './key-ring.ts'
-import type { Answer, Mountable, NoFields, Values } from './operation.ts'
+import { readParams, type Answer, type Mountable, type NoFields, type Values } from './operation.ts'
 import type { Fields } from './operation-document.ts'
-import { readParams } from './request.ts'
 
 /** The request of a call; the handler reads its body. */
 export interface AgentCall<P extends Fields> {

@@ -6,7 +6,7 @@ import type { Log } from '../../process/log.ts'
 import { databaseFailure } from '../../database/database-failure.ts'
 import { rateHeadersOf } from './rate-limit/rate-limit.ts'
 import { answerError, ApiError, unavailable } from './errors.ts'
-import { checkTarget } from './request.ts'
+import { checkTarget } from './operation.ts'
 
 /** What answers to failed requests need. */
 export interface FaultParts {
