@@ -2,7 +2,7 @@
 // check requests the files, so that none is out of date; compiled schemas are cached by the files' hash.
 import { GRPC_LIMITS, type GrpcCode } from './definition.ts'
 import { fromBinary, type FileRegistry } from '@bufbuild/protobuf'
-import { FileDescriptorProtoSchema, type FileDescriptorProto } from '@bufbuild/protobuf/wkt'
+import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt'
 import { hash } from 'node:crypto'
 import type { OutgoingHttpHeaders } from 'node:http2'
 import type { Progress } from '../../network/dial.ts'
@@ -75,7 +75,7 @@ async function gather(
   let bytes = 0
   const add = (found: readonly Buffer[]) => {
     for (const raw of found) {
-      const name = nameOf(raw)
+      const { name, dependencies } = headOf(raw)
       if (files.has(name)) continue
       bytes += raw.length
       if (files.size === GRPC_LIMITS.grpcDescriptorFilesMax) {
@@ -84,10 +84,7 @@ async function gather(
       if (bytes > GRPC_LIMITS.grpcDescriptorBytesMax) {
         throw invalid(`it has more than ${GRPC_LIMITS.grpcDescriptorBytesMax} bytes`)
       }
-      files.set(name, {
-        raw,
-        file: readUntrusted(() => fromBinary(FileDescriptorProtoSchema, raw)),
-      })
+      files.set(name, { raw, dependencies })
     }
   }
   try {
@@ -105,12 +102,18 @@ async function gather(
 }
 
 /** Files by name. */
-type Files = Map<string, { raw: Buffer; file: FileDescriptorProto }>
+type Files = Map<string, { raw: Buffer; dependencies: string[] }>
 
-function nameOf(file: Buffer): string {
-  let name = ''
-  readUntrusted(() => readFields(file, { 1: (reader) => (name = reader.string()) }))
-  return name
+/** What is needed of a file before its types: most are compiled already. */
+function headOf(file: Buffer): { name: string; dependencies: string[] } {
+  const head = { name: '', dependencies: [] as string[] }
+  readUntrusted(() =>
+    readFields(file, {
+      1: (reader) => (head.name = reader.string()),
+      3: (reader) => head.dependencies.push(reader.string()),
+    }),
+  )
+  return head
 }
 
 /** Requests imported files until none is missing. A file that the server does not have may be unused. */
@@ -122,7 +125,7 @@ async function addDependencies(
   const asked = new Set<string>()
   for (;;) {
     const wanted = [...files.values()]
-      .flatMap(({ file }) => file.dependency)
+      .flatMap(({ dependencies }) => dependencies)
       .find((name) => !files.has(name) && !asked.has(name))
     if (wanted === undefined) return
     asked.add(wanted)
@@ -137,7 +140,9 @@ function compiled(files: Files): FileRegistry {
   const key = `files ${lengths} ${hash('sha256', Buffer.concat(parts))}`
   const known = cachedRegistries.get(key)
   if (known !== undefined) return known
-  const registry = registryOf([...files.values()].map(({ file }) => file))
+  const registry = registryOf(
+    parts.map((raw) => readUntrusted(() => fromBinary(FileDescriptorProtoSchema, raw))),
+  )
   const bytes = parts.reduce((sum, { length }) => sum + length, 0)
   cachedRegistries.set(key, registry, bytes)
   return registry
