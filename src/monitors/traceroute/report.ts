@@ -286,10 +286,17 @@ export function createPathMemory(max: number = TRACEROUTE_LIMITS.tracePathsMax):
 }
 
 /** Whether a hop that answered both times has another address, or a target reached both times another distance. */
-function differs([wasReached, ...before]: string[], [isReached, ...now]: string[]): boolean {
-  const areReached = wasReached === 'true' && isReached === 'true'
-  if (areReached && before.length !== now.length) return true
-  const isOther = (address: string, other: string | undefined) =>
-    address !== SILENT && other !== undefined && other !== SILENT && address !== other
-  return before.some((address, at) => isOther(address, now[at]))
+function differs(one: string[], other: string[]): boolean {
+  const [before, now] = [certainHops(one), certainHops(other)]
+  if (before.isWhole && now.isWhole && before.hops.length !== now.hops.length) return true
+  const isOther = (address: string, at: number) =>
+    ![SILENT, address, undefined].includes(now.hops[at]) && address !== SILENT
+  return before.hops.some(isOther)
+}
+
+/** The hops whose distance is certain: behind one without an answer the target may be nearer. */
+function certainHops([isReached, ...hops]: string[]) {
+  if (isReached !== 'true') return { hops, isWhole: false }
+  const isWhole = hops.at(-2) !== SILENT
+  return { hops: isWhole ? hops : hops.slice(0, -1), isWhole }
 }

@@ -42,7 +42,8 @@ describe('changes', () => {
     ['a target that fell silent', 'a b t', REACHED, 'a b * *', false, false],
     ['a target that speaks again', 'a b', false, 'a b t', REACHED, false],
     ['another way to a target that is not reached', 'a b', false, 'a c', false, true],
-    ['a nearer target', 'a * * t', REACHED, 'a b t', REACHED, true],
+    ['a target that turns out to be nearer', 'a * * t', REACHED, 'a b t', REACHED, false],
+    ['two distances in doubt', 'a * t', REACHED, 'a * * t', REACHED, false],
   ])('%s', (_, before, wasReached, now, reached, changed) => {
     const memory = createPathMemory()
     expect(memory.compare('m', path(before), wasReached)).toBeUndefined()
