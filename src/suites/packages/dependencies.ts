@@ -39,13 +39,13 @@ export async function packageFolders(folder: string): Promise<string[]> {
   return found.sort()
 }
 
-/** Moves the packages that a run has installed out of its project into the cache. */
+/** Moves the packages that a run has installed in these folders of its project into the cache. */
 export async function storePackages(
   cache: TreeCache<CachedPackages>,
   key: string,
   project: string,
+  folders: string[],
 ): Promise<CachedTree<CachedPackages> | undefined> {
-  const folders = await packageFolders(project)
   return cache.store(key, async (content) => {
     let [bytes, standsAlone] = [0, true]
     for (const path of folders) {

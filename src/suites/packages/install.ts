@@ -1,6 +1,6 @@
 // Gets the packages of a suite's project into the folder of a run: from the cache, from where the project stands,
 // or by the package manager of its lock file, in the sandbox like the tests themselves.
-import { lstat, opendir, readdir, stat } from 'node:fs/promises'
+import { lstat, opendir, readdir, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join, relative } from 'node:path'
 import { failure, type Failure } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
@@ -90,7 +90,10 @@ export async function installPackages(order: InstallOrder): Promise<InstalledPac
   }
   const cached = await cache.find(key)
   if (cached !== undefined) return { how: 'kept', readable: await place(cached) }
-  const environment = files === undefined ? SHARED_ENVIRONMENT : order.environment
+  const isShared = files === undefined
+  // The project's own could be a link, or hold what others are to get.
+  if (isShared) await rm(join(project.folder, 'node_modules'), { recursive: true, force: true })
+  const environment = isShared ? SHARED_ENVIRONMENT : order.environment
   const failed = await runInstall({ ...order, environment }, command, packages)
   if (failed !== undefined) return failed
   // A link in its place would lead the agent to where the installation may not go itself.
@@ -102,7 +105,9 @@ export async function installPackages(order: InstallOrder): Promise<InstalledPac
     const note = `packages are not cached: the installation has also made ${made}`
     return { how: 'installed', readable: [], note }
   }
-  const tree = await dependencies.storePackages(cache, key, project.folder)
+  const found = await dependencies.packageFolders(project.folder)
+  const stored = isShared ? found.filter((one) => one === 'node_modules') : found
+  const tree = await dependencies.storePackages(cache, key, project.folder, stored)
   if (tree === undefined) {
     return failure('INSTALL_FAILED', 'the packages are larger than the cache may be')
   }

@@ -72,16 +72,25 @@ async function sharedFiles(
   const files = new Map<string, string>()
   for (const name of [lockFile, 'package.json', '.npmrc']) {
     const text = (await readUntrusted(join(folder, name), FILE_BYTES_MAX)) ?? ''
-    if (!(SHAREABLE[name] ?? isShareableLock)(text)) return undefined
+    if (!isShareable(name, text)) return undefined
     files.set(name, createHash('sha256').update(text).digest('hex'))
   }
   return files
 }
 
+function isShareable(name: string, text: string): boolean {
+  try {
+    return (SHAREABLE[name] ?? isShareableLock)(text)
+  } catch {
+    // No JSON, or other JSON than that of npm.
+    return false
+  }
+}
+
 const SHAREABLE: Readonly<Record<string, (text: string) => boolean>> = {
   'package.json': (text) => {
-    const { scripts = {} } = parsedObject(text) as { scripts?: object }
-    return text !== '' && !LIFE_CYCLE.some((one) => Object.hasOwn(scripts, one))
+    const { scripts = {} } = JSON.parse(text) as { scripts?: object }
+    return !LIFE_CYCLE.some((one) => Object.hasOwn(scripts, one))
   },
   '.npmrc': (text) => text.split('\n').every((line) => REGISTRY_LINE.test(line)),
 }
@@ -95,22 +104,16 @@ interface LockedPackage {
 
 /** Every package comes from a registry, with its hash, and none runs a script. */
 function isShareableLock(text: string): boolean {
-  const { packages } = parsedObject(text) as { packages?: Record<string, LockedPackage> }
-  if (packages === undefined) return false
+  const { packages } = JSON.parse(text) as { packages: Record<string, LockedPackage> }
   return Object.entries(packages).every(([path, one]) => path === '' || isFromRegistry(one))
 }
 
-function parsedObject(text: string): object {
-  try {
-    return (JSON.parse(text) as object | null) ?? {}
-  } catch {
-    return {}
-  }
-}
+/** Systems for which a package is not installed here. */
+const OTHERS: ReadonlySet<unknown> = new Set(['darwin', 'win32'])
 
 function isFromRegistry({ resolved, integrity, hasInstallScript, os }: LockedPackage): boolean {
   if (typeof integrity !== 'string' || !/^https?:/.test(String(resolved))) return false
-  const isForOthers = Array.isArray(os) && !os.includes(process.platform)
+  const isForOthers = Array.isArray(os) && os.length > 0 && os.every((one) => OTHERS.has(one))
   return hasInstallScript !== true || isForOthers
 }
 

@@ -7,6 +7,8 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  rmSync,
+  symlinkSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs'
@@ -95,6 +97,24 @@ describe('packages', () => {
     expect(await run('two')).toMatchObject({ packages: 'installed' })
     writeFileSync(join(folder, 'schema.txt'), '')
     expect(await run('one')).toMatchObject({ packages: 'installed' })
+  })
+
+  test('that are shared hold nothing that a project brought', async () => {
+    const folder = await lockedProject('pens')
+    const settings = `; brought\n${readFileSync(join(folder, '.npmrc'), 'utf8')}`
+    writeFileSync(join(folder, '.npmrc'), settings)
+    mkdirSync(join(folder, 'shop/node_modules/pens'), { recursive: true })
+    symlinkSync('shop', join(folder, 'node_modules'))
+    const bundle = join(temporaryFolder(), 'shop.tar.gz')
+    await promisify(execFile)('tar', ['-czf', bundle, '-C', folder, '.'])
+    const first = await runFolder(host, bundle, { id: 'one', testCommand })
+    expect(first.observed).toMatchObject({ packages: 'installed' })
+    rmSync(join(folder, 'shop'), { recursive: true })
+    const options = { id: 'two', testCommand: `ls; ${testCommand}` }
+    const { observed, failures } = await runFolder(host, folder, options)
+    expect(observed).toMatchObject({ packages: 'kept' })
+    expect(failures[0]?.details?.['output']).toMatch(/got ink/)
+    expect(observed['output']).not.toContain('shop')
   })
 
   test('that are shared run no script, whatever a lock file says', async () => {

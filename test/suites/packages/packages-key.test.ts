@@ -19,6 +19,7 @@ const FROM_REGISTRY = {
   resolved: 'https://registry.npmjs.org/a/-/a-1.0.0.tgz',
   integrity: 'sha512-a',
 }
+const SCRIPTED = { ...FROM_REGISTRY, hasInstallScript: true }
 const lockOf = (...packages: object[]) =>
   JSON.stringify({
     lockfileVersion: 3,
@@ -53,10 +54,7 @@ describe('suites share', () => {
       'settings that name registries',
       { files: { '.npmrc': '; ours\n@a:registry=http://a/\n//a/:_authToken=b' } },
     ],
-    [
-      'a script for another system',
-      withLock({ ...FROM_REGISTRY, hasInstallScript: true, os: ['darwin'] }),
-    ],
+    ['a script for another system', withLock({ ...SCRIPTED, os: ['darwin'] })],
     [
       'scripts that installing does not run',
       withManifest({ scripts: { test: 'playwright test' } }),
@@ -90,7 +88,11 @@ describe('a suite has for itself', () => {
     ],
     ['a life-cycle script', withManifest({ scripts: { postinstall: 'node build.js' } })],
     ['a manifest that cannot be read', { files: { 'package.json': '' } }],
-    ['a package with a script', withLock({ ...FROM_REGISTRY, hasInstallScript: true })],
+    ['a manifest of other JSON', { files: { 'package.json': '{"scripts":null}' } }],
+    ['a lock file of other JSON', { files: { 'package-lock.json': '{"packages":{"a":null}}' } }],
+    ['a package with a script', withLock(SCRIPTED)],
+    ['one for all systems but one', withLock({ ...SCRIPTED, os: ['!win32'] })],
+    ['one for any system', withLock({ ...SCRIPTED, os: ['any'] })],
     ['a package of a workspace', withLock({ resolved: 'parts/a', link: true })],
     ['a package in the project', withLock({ ...FROM_REGISTRY, resolved: 'file:a.tgz' })],
     ['a package without a hash', withLock({ resolved: FROM_REGISTRY.resolved })],
