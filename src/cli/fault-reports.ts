@@ -19,7 +19,7 @@ const NO_AGENT = '00000000-0000-4000-8000-000000000000'
 
 /** The fault reports of an agent; undefined when they are switched off or there is no receiver. */
 export function agentFaults(
-  { config, secrets }: ConfigReading,
+  { config }: Pick<ConfigReading, 'config'>,
   platform?: FaultsPlatform,
 ): FaultReports | undefined {
   if (!config.externalObservability) return undefined
@@ -27,13 +27,12 @@ export function agentFaults(
   const dsn = config.sentryDsn === undefined ? undefined : parseDsn(config.sentryDsn)
   const release = `vedette-agent@${VERSION}`
   if (dsn !== undefined) {
-    return createFaultReports({ release, secrets, open: () => posterTo(dsn, route) })
+    return createFaultReports({ release, open: () => posterTo(dsn, route) })
   }
   if (platform === undefined) return undefined
   const agentId = () => platform.agentId() ?? NO_AGENT
   return createFaultReports({
     release,
-    secrets,
     async open() {
       const { createPlatformPoster } = await import('../agent/platform/envelope-poster.ts')
       return createPlatformPoster(platform, route, agentId)

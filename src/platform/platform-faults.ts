@@ -18,7 +18,7 @@ export type PosterTo = (
  * undefined while it is not open.
  */
 export function platformFaults(
-  { config, secrets }: PlatformConfigReading,
+  { config }: Pick<PlatformConfigReading, 'config'>,
   posterTo: PosterTo,
   database: () => Connection | undefined,
 ): FaultReports | undefined {
@@ -27,7 +27,6 @@ export function platformFaults(
   const dsn = sentryDsn === undefined ? undefined : parseDsn(sentryDsn)
   return createFaultReports({
     release: `vedette-platform@${VERSION}`,
-    secrets,
     open: () =>
       dsn === undefined ? databaseReceiver(database) : posterTo(dsn, { proxyUrl, noProxy }),
   })

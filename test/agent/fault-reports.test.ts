@@ -97,7 +97,7 @@ async function watched(env: Record<string, string> = {}): Promise<Watched> {
 }
 
 /** Modules that report faults; the first fault loads them. */
-const REPORTERS = /\/(faults\/(sending|event|program-tokens|sentry-envelope)|envelope-poster)\.ts$/
+const REPORTERS = /\/(faults\/(sending|event|sentry-envelope)|envelope-poster)\.ts$/
 
 function expectNothingPlanted(at: EnvelopeReceiver, { secrets }: Watched): void {
   const bytes = at.bytes()
@@ -148,9 +148,7 @@ describe('a fault that ends the agent', () => {
       release: `vedette-agent@${VERSION}`,
       exception: { values: [{ type: 'Error' }, { type: 'TypeError' }] },
     })
-    expect(event.exception.values[1]?.value).toBe(
-      'Cannot read properties of undefined (reading …) …',
-    )
+    expect(event.exception.values[1]?.value).toBe('')
     expect(event.exception.values[1]?.stacktrace?.frames.at(-1)).toMatchObject({
       filename: 'test/support/watched-process.ts',
     })
@@ -183,7 +181,7 @@ test('reports go through the proxy, with an authority of one’s own', async () 
   const at = await receiver(authority.issue())
   const proxy = await startConnectProxy({ credentials: 'user:p@ss' })
   open.push(proxy)
-  const event = await eventOf(new Error('x'), { release: 'vedette-agent@8.4.0', secrets: [] })
+  const event = eventOf(new Error('x'), 'vedette-agent@8.4.0')
   const dsn = parseDsn(at.dsn) as SentryDsn
   const way = { proxyUrl: `http://user:p%40ss@${proxy.authority}`, ca: authority.ca }
   const through = await createDsnPoster(dsn, way).take(event, 20_000)

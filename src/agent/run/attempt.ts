@@ -1,6 +1,6 @@
 // One attempt of a job: runs the monitor, aborts it at its deadline or when cancelled, abandons it when it does not end,
 // and repeats it where the delay of our own event loop would decide its verdict.
-import { failure, type Failure, type FailureCode } from '../../contract/failure.ts'
+import { failure, FAILURES, type Failure, type FailureCode } from '../../contract/failure.ts'
 import type { Artifact } from '../../contract/result.ts'
 import type { Dialler } from '../../network/dial.ts'
 import { DeadlineReached } from '../../network/deadline.ts'
@@ -13,7 +13,7 @@ import type { HeaderListener } from '../../scripts/playwright/observed-headers.t
 import { createWorkFolder, type FileCare, type WorkFolder } from './work-folder.ts'
 import { isMadeByDelay, withoutVerdict } from './verdict.ts'
 import { loopDelay } from './loop-delay.ts'
-import type { Fault } from '../../process/faults/fault.ts'
+import { Fault, placesOf } from '../../process/faults/fault.ts'
 
 /** What to run. */
 export interface AttemptOrder {
@@ -248,13 +248,14 @@ export function startUndelayed(order: AttemptOrder): RunningAttempt {
 const OWN_FAULTS: ReadonlySet<string> = new Set<FailureCode>(['INTERNAL', 'DEADLINE_IGNORED'])
 
 /** The fault behind a failure; undefined where it concerns the target, the settings or the machine. */
-export function ownFault(failed: Failure, checkType: string): Fault | undefined {
-  const { code, message, details } = failed
+export function ownFault(
+  { code, message, details }: Failure,
+  checkType: string,
+): Fault | undefined {
   if (!OWN_FAULTS.has(code)) return undefined
-  const [, type = code, text = message] = /^(\w*Error): (.*)$/s.exec(message) ?? []
+  const [, type = code, rest = message] = /^(\w{0,35}Error): (.*)$/s.exec(message) ?? []
   const stack = details?.['stack']
-  // Without a stack only the check type leads to the place.
-  return typeof stack === 'string'
-    ? { type, message: text, stack }
-    : { type, message: `${text} (${checkType})` }
+  const at = typeof stack === 'string' ? placesOf({ message: rest, stack }) : []
+  const text = `${FAILURES[code as FailureCode].meaning} (${checkType})`
+  return new Fault(type, at, { code, text })
 }

@@ -6,7 +6,7 @@ import { failure, type Failure } from '../../contract/failure.ts'
 import { setsVariables } from '../../contract/http-monitor.ts'
 import type { Monitor, Variable } from '../../contract/monitor.ts'
 import { SecretSet } from '../../contract/secret-set.ts'
-import { shownFault } from '../../process/faults/uncaught.ts'
+import { shownFault } from '../../process/faults/fault.ts'
 import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
 import { substituteOwn } from '../../contract/variables.ts'
 import type { Dialler } from '../../network/dial.ts'
@@ -117,8 +117,9 @@ function madeOrBroken(make: () => RunPlan): RunPlan {
   } catch (error) {
     // The message may quote a secret, and secrets are not known yet.
     const { class: name, at } = shownFault(error)
-    const stack = at.map((one) => `    at ${one}`).join('\n')
-    const problem = failure('INTERNAL', `${name}: the settings could not be read`, { stack })
+    const message = `${name}: the settings could not be read`
+    const stack = [message, ...at.map((one) => `    at ${one}`)].join('\n')
+    const problem = failure('INTERNAL', message, { stack })
     return { scrub: createScrubber({}), problems: [problem] }
   }
 }

@@ -62,7 +62,9 @@ export const FaultPlace = z
 export const FaultReport = z.object({
   level: z.string().meta({ description: '`fatal` ended the process', example: 'error' }),
   type: z.string().meta({ example: 'TypeError' }),
-  message: z.string().meta({ description: 'The fixed text of it; values are left out' }),
+  message: z
+    .string()
+    .meta({ description: 'Its fixed text or its code; what else its message says is left out' }),
   stack: z.array(FaultPlace).meta({ description: 'Where it happened, the nearest place first' }),
   release: z.string().meta({ example: 'vedette-agent@8.4.0' }),
   os: z.string().meta({ example: 'Linux 6.12.41 x64' }),

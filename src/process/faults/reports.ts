@@ -20,8 +20,6 @@ export interface FaultReports {
 export interface FaultReportsOptions {
   /** The part of the program, and its version: `vedette-agent@8.4.0`. */
   release: string
-  /** Texts that are removed from every message. */
-  secrets: readonly string[]
   /** Opens the way to the receiver; called with the first fault. */
   open(): Promise<FaultReceiver>
 }

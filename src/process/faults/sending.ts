@@ -1,7 +1,7 @@
 // Sends faults, once each and not too many, one after the other. What cannot be sent is counted and
 // forgotten: nothing waits for it, and nothing fails by it.
-import type { FaultOutcome, FaultReceiver } from './fault.ts'
-import { eventOf, type EventContext } from './event.ts'
+import { Fault, shownFault, type FaultOutcome, type FaultReceiver } from './fault.ts'
+import { eventOf } from './event.ts'
 import { pauseMsOf } from './sentry-envelope.ts'
 
 /** Sends reported faults, or drops them. */
@@ -12,7 +12,8 @@ export interface FaultSending {
 }
 
 /** What sending needs; times are for tests. */
-export interface FaultSendingOptions extends EventContext {
+export interface FaultSendingOptions {
+  release: string
   /** Opens the way to the receiver. */
   open(): Promise<FaultReceiver>
   now?: () => number
@@ -89,7 +90,7 @@ class Sending implements FaultSending {
   ): Promise<FaultOutcome> {
     try {
       if (this.#now() < this.#pausedUntilMs) return 'limited'
-      const event = await eventOf(fault, this.#options, isFatal)
+      const event = eventOf(fault, this.#options.release, isFatal)
       this.#receiver ??= await this.#options.open()
       const answer = await this.#receiver.take(event, endsAtMs - performance.now())
       const pauseMs = pauseMsOf(answer)
@@ -126,19 +127,8 @@ class Sending implements FaultSending {
   }
 }
 
-const MARK_CHARACTERS_MAX = 1000
-
-/**
- * Fingerprint of a fault: its kind and the nearest stack frames; without frames, its message without numbers.
- * Cheap, since a fault may happen a thousand times a second.
- */
-function markOf(fault: unknown): string {
-  try {
-    const { type, name, message, stack } = fault as Record<string, unknown>
-    const places = typeof stack === 'string' ? (stack.match(/^\s+at .*$/gm) ?? []).slice(0, 3) : []
-    const parts = places.length > 0 ? places : [String(message).replaceAll(/\d+/g, '')]
-    return [String(name ?? type), ...parts].join('\n').slice(0, MARK_CHARACTERS_MAX)
-  } catch {
-    return typeof fault
-  }
+/** Fingerprint of a fault: its kind and the nearest places; without places, its text. */
+function markOf(thrown: unknown): string {
+  const { class: name, code, text, at } = thrown instanceof Fault ? thrown : shownFault(thrown)
+  return [name, code, ...(at.length > 0 ? at.slice(0, 3) : [text])].join('\n')
 }

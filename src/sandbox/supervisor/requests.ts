@@ -1,6 +1,6 @@
 // Answers of the supervisor to system calls that the kernel asks it about: connecting, forking, signalling.
 import { readFileSync } from 'node:fs'
-import { faultText } from '../../process/faults/fault-text.ts'
+import { faultText } from '../../process/faults/fault.ts'
 import type { SupervisorRequest, SupervisorReport } from '../request.ts'
 import { architectureOf, EAGAIN, EPERM, type SystemCall } from '../../network/native/syscalls.ts'
 import { createNetworkPolicy } from '../../network/network-policy.ts'

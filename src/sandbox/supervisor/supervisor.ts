@@ -7,7 +7,7 @@ import { flushCompileCache } from 'node:module'
 import { createInterface } from 'node:readline'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { faultText } from '../../process/faults/fault-text.ts'
+import { faultText } from '../../process/faults/fault.ts'
 import { durationText } from '../../contract/schema/amounts.ts'
 import type {
   SandboxOutcome,

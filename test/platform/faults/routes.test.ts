@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { FAULT_BOUNDS } from '../../../src/contract/protocol/fault-report.ts'
 import { eventOf } from '../../../src/process/faults/event.ts'
+import { Fault } from '../../../src/process/faults/fault.ts'
 import { envelopeOf } from '../../../src/process/faults/sentry-envelope.ts'
 import { faultRetention } from '../../../src/platform/faults/routes.ts'
 import { storePlatformFault } from '../../../src/platform/faults/queries.ts'
@@ -17,11 +18,10 @@ import {
 } from '../../support/platform/public-api.ts'
 
 const ENVELOPE = 'application/x-sentry-envelope'
-const host = { release: 'vedette-agent@8.4.0', secrets: [] }
 
 /** The envelope of a fault from an agent. */
-const envelope = async (message: string) =>
-  envelopeOf(await eventOf({ type: 'TypeError', message }, host), '8.4.0')
+const envelope = (text: string) =>
+  envelopeOf(eventOf(new Fault('TypeError', [], { text }), 'vedette-agent@8.4.0'), '8.4.0')
 /** One of another program, with the minimum of the protocol. */
 const plain = (message: string) =>
   Buffer.from(
@@ -61,7 +61,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
 
   test('a fault is stored, and shown with its agent', async () => {
     const agent = randomUUID()
-    const { status, body } = await post(agent, await envelope('Invalid URL'))
+    const { status, body } = await post(agent, envelope('Invalid URL'))
     expect([status, body.id]).toEqual([200, expect.stringMatching(/^[0-9a-f]{32}$/)])
     expect(await listed(`?agentId=${agent}`)).toEqual([
       {

@@ -1,16 +1,16 @@
-// Aim: the report of a fault contains its fixed text and its places in the program, and no data of the program,
-// for any error.
+// Aim: the report of a fault contains its class, its code, its fixed text and its places in the program, and no data of
+// the program, for any error.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { arch } from 'node:os'
 import { pathToFileURL } from 'node:url'
 import { expect, test } from 'vitest'
-import type { EventException } from '../../../src/process/faults/fault.ts'
+import { Fault, type EventException } from '../../../src/process/faults/fault.ts'
 import { eventOf } from '../../../src/process/faults/event.ts'
-import { tokensIn } from '../../../src/process/faults/program-tokens.ts'
+import { pauseMsOf } from '../../../src/process/faults/sentry-envelope.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
-const host = { release: 'vedette-agent@8.4.0', secrets: ['monitor'] }
+const RELEASE = 'vedette-agent@8.4.0'
 // No part of them may stand in this program, or a test could not fail by it: they are made of pieces.
 const PLANTED = [
   ['hunt', 'er2'],
@@ -24,9 +24,8 @@ const PLANTED = [
   ['4111 1111', ' 1111 1111'],
 ].map((pieces) => pieces.join(''))
 
-async function exceptionsOf(thrown: unknown, folder?: string): Promise<EventException[]> {
-  const event = await eventOf(thrown, folder === undefined ? host : { ...host, folder })
-  return event.exception.values
+function exceptionsOf(thrown: unknown): EventException[] {
+  return eventOf(thrown, RELEASE).exception.values
 }
 
 const caught = (work: () => unknown): unknown => {
@@ -60,9 +59,9 @@ test.each<[string, (one: string) => unknown]>([
     (one) => Object.assign(new Error('x'), { stack: `Error: ${one}\n    at ${one} (${one}:1:1)` }),
   ],
   ['a function', (one) => caught(() => ({ [one]: () => new Error('x') })[one]?.())],
-])('no secret leaves in %s', async (_, make) => {
+])('no secret leaves in %s', (_, make) => {
   for (const secret of PLANTED) {
-    const text = JSON.stringify(await exceptionsOf(make(secret)))
+    const text = JSON.stringify(exceptionsOf(make(secret)))
     const parts = secret
       .split(/[^A-Za-z0-9_]/)
       .filter((part) => part.length > 4 || /\d{2}/.test(part))
@@ -70,48 +69,41 @@ test.each<[string, (one: string) => unknown]>([
   }
 })
 
-test('the fixed text of a message is kept', async () => {
-  const [one] = await exceptionsOf(caught(() => (undefined as unknown as { body: string }).body))
-  expect(one).toMatchObject({
-    type: 'TypeError',
-    value: 'Cannot read properties of undefined (reading body)',
-    mechanism: { handled: true },
-  })
-  const [other] = await exceptionsOf(new Error('connect ECONNREFUSED 192.0.2.9:5432'))
-  expect(other?.value).toBe('connect ECONNREFUSED …')
+test('a message is left out; a code and a fixed text are kept', () => {
+  const [one] = exceptionsOf(caught(() => (undefined as unknown as { body: string }).body))
+  expect(one).toMatchObject({ type: 'TypeError', value: '', mechanism: { handled: true } })
+  const refused = Object.assign(new Error('connect 192.0.2.9'), { code: 'ECONNREFUSED' })
+  expect(exceptionsOf(refused)).toMatchObject([{ type: 'Error', value: 'ECONNREFUSED' }])
+  const fault = new Fault('RangeError', [], { code: 'INTERNAL', text: 'a fault of the agent' })
+  expect(exceptionsOf(fault)).toMatchObject([{ type: 'RangeError', value: 'a fault of the agent' }])
 })
 
-test('a known secret is removed, although it is a token of the program', async () => {
-  expect((await exceptionsOf(new Error('the monitor failed')))[0]?.value).toBe('the … failed')
-})
-
-test('causes precede their effects', async () => {
-  const values = await exceptionsOf(new Error('outer', { cause: new TypeError('inner') }))
+test('causes precede their effects', () => {
+  const values = exceptionsOf(new Error('outer', { cause: new TypeError('inner') }))
   expect(values.map(({ type }) => type)).toEqual(['TypeError', 'Error'])
 })
 
-test('circular causes end', async () => {
+test('circular causes end', () => {
   const one = new Error('one')
   one.cause = one
-  expect(await exceptionsOf(one)).toHaveLength(3)
+  expect(exceptionsOf(one)).toHaveLength(3)
 })
 
-test('an error whose fields throw is reported as an Error', async () => {
+test('an error whose fields throw is reported as an Error', () => {
   const bad = new Error('x')
   Object.defineProperty(bad, 'message', {
     get() {
       throw new Error('no')
     },
   })
-  expect(await exceptionsOf(bad)).toMatchObject([{ type: 'Error' }])
+  expect(exceptionsOf(bad)).toMatchObject([{ type: 'Error' }])
 })
 
-test('places are relative to the program, with function and line, the nearest last', async () => {
-  const [one] = await exceptionsOf(caught(() => tokensIn(undefined as never)))
+test('places are relative to the program, with the line, the nearest last', () => {
+  const [one] = exceptionsOf(caught(() => pauseMsOf(undefined as never)))
   const frames = one?.stacktrace?.frames ?? []
   expect(frames.at(-1)).toEqual({
-    function: 'bare',
-    filename: 'src/process/faults/program-tokens.ts',
+    filename: 'src/process/faults/sentry-envelope.ts',
     lineno: expect.any(Number) as number,
     in_app: true,
   })
@@ -125,14 +117,14 @@ test('a file outside of the program is not named', async () => {
   const { fail } = (await import(/* @vite-ignore */ pathToFileURL(file).href)) as {
     fail: () => void
   }
-  const text = JSON.stringify(await exceptionsOf(caught(fail)))
+  const text = JSON.stringify(exceptionsOf(caught(fail)))
   expect(text).not.toContain('quokka')
 })
 
-test('the rest describes the runtime', async () => {
-  const { contexts, release, platform, level } = await eventOf(new Error('x'), host, true)
+test('the rest describes the runtime', () => {
+  const { contexts, release, platform, level } = eventOf(new Error('x'), RELEASE, true)
   expect({ release, platform, level }).toEqual({
-    release: 'vedette-agent@8.4.0',
+    release: RELEASE,
     platform: 'node',
     level: 'fatal',
   })

@@ -2,10 +2,11 @@
 // blocks the program.
 import { Registry } from 'prom-client'
 import { describe, expect, test } from 'vitest'
-import type {
-  FaultEvent,
-  FaultReceiver,
-  ReceiverAnswer,
+import {
+  Fault,
+  type FaultEvent,
+  type FaultReceiver,
+  type ReceiverAnswer,
 } from '../../../src/process/faults/fault.ts'
 import {
   createFaultReports,
@@ -38,7 +39,7 @@ function recorder(): Recorder {
 const counted = <T>(list: T[], count: number) =>
   eventually(() => list.length >= count && list, { everyMs: 2 })
 
-const host = { release: 'vedette-agent@8.4.0', secrets: [] }
+const host = { release: 'vedette-agent@8.4.0' }
 
 function sendingTo(receiver: FaultReceiver) {
   const clock = { nowMs: 0 }
@@ -48,20 +49,20 @@ function sendingTo(receiver: FaultReceiver) {
   return { sending, clock, outcomes }
 }
 
-/** Faults that differ by their messages. */
-const fault = (text: string) => ({ type: 'Error', message: text })
+/** Faults that differ by their texts. */
+const fault = (text: string) => new Fault('Error', [], { text })
 const letters = Array.from({ length: 52 }, (_, n) =>
   'abcdefghijklmnopqrstuvwxyz'.charAt(n % 26).repeat(n + 1),
 )
 
 describe('sending', () => {
-  test('the same fault is sent once an hour, numbers in it apart', async () => {
+  test('the same fault is sent once an hour', async () => {
     const receiver = recorder()
     const { sending, clock, outcomes } = sendingTo(receiver)
-    for (const number of [1, 22, 333]) sending.send(fault(`row ${number} is bad`))
+    for (let times = 0; times < 3; times++) sending.send(fault('a row is bad'))
     expect((await counted(outcomes, 3)).toSorted()).toEqual(['repeated', 'repeated', 'sent'])
     clock.nowMs += 3_600_000
-    sending.send(fault('row 4 is bad'))
+    sending.send(fault('a row is bad'))
     await counted(outcomes, 4)
     expect(receiver.events).toHaveLength(2)
   })
@@ -192,7 +193,9 @@ describe('reports', () => {
     reports.logged(error)
     reports.logged(Object.assign(new Error('bad'), { code: 'ERR_INVALID_ARG_TYPE' }))
     await counted(receiver.events, 1)
-    expect(receiver.events.map(({ exception }) => exception.values[0]?.value)).toEqual(['bad'])
+    expect(receiver.events.map(({ exception }) => exception.values[0]?.value)).toEqual([
+      'ERR_INVALID_ARG_TYPE',
+    ])
   })
 
   test('the last report times out', async () => {

@@ -1,8 +1,9 @@
 // Aim: the text of an uncaught fault contains class, code and places, and never the message, which may quote a
 // secret.
 import { spawnSync } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { shownFault } from '../../../src/process/faults/uncaught.ts'
+import { faultText, shownFault } from '../../../src/process/faults/fault.ts'
 
 const SECRET = 'correct-horse-battery'
 const source = (path: string) =>
@@ -52,4 +53,24 @@ test.each(
 
 test('the places of a fault are shown', () => {
   expect(shownFault(new TypeError('x')).at[0]).toMatch(/uncaught\.test\.ts:\d+:\d+$/)
+})
+
+test('the text of a fault in the sandbox has its class and places', () => {
+  const text = faultText(new RangeError(`${SECRET}\n    at ${SECRET} (file:///${SECRET}:1:1)`))
+  expect(text).toMatch(/^RangeError\n {4}at .*uncaught\.test\.ts:\d+:\d+/)
+  expect(text).not.toContain(SECRET)
+  expect(faultText(SECRET)).toBe('string\n')
+})
+
+test('a supervisor that cannot parse its launch request shows nothing of it', () => {
+  const supervisor = fileURLToPath(
+    new URL('../../../src/sandbox/supervisor/supervisor.ts', import.meta.url),
+  )
+  const input = `{"environment":{"TOKEN":${SECRET}}}\n`
+  // Input, output and error, and those of the run.
+  const stdio = Array.from({ length: 7 }, () => 'pipe' as const)
+  const options = { input, stdio, encoding: 'utf8', timeout: 60_000 } as const
+  const { status, stderr } = spawnSync(process.execPath, [supervisor], options)
+  expect([status, stderr.split('\n')[0]]).toEqual([1, 'SyntaxError'])
+  expect(stderr).not.toContain(SECRET)
 })
