@@ -49,6 +49,22 @@ function hextets(text: string): number[] {
   })
 }
 
+/** The sixteen bytes at `at` in the short form (RFC 5952): a mapped IPv4 address keeps its dots. */
+export function ipv6Text(bytes: Buffer, at = 0): string {
+  const groups = Array.from({ length: 8 }, (_, index) => bytes.readUInt16BE(at + 2 * index))
+  const isMapped = groups[5] === 0xffff && groups.slice(0, 5).every((group) => group === 0)
+  if (isMapped) return `::ffff:${bytes.subarray(at + 12, at + 16).join('.')}`
+  let [start, longest] = [0, 1]
+  for (let from = 0; from < 8; from++) {
+    let run = 0
+    while (from + run < 8 && groups[from + run] === 0) run++
+    if (run > longest) [start, longest] = [from, run]
+  }
+  const hex = groups.map((group) => group.toString(16))
+  if (longest < 2) return hex.join(':')
+  return `${hex.slice(0, start).join(':')}::${hex.slice(start + longest).join(':')}`
+}
+
 // A name whose last label starts with a letter cannot be an address in any spelling.
 const PLAIN_NAME = /^([a-z0-9_-]+\.)*[a-z_][a-z0-9_-]*\.?$/i
 // Characters that end the host of a URL, or that its parser drops.

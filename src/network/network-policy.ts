@@ -1,5 +1,6 @@
 // Network policy: the addresses that the agent may dial. The agent runs in a private network, so a monitor must not
-// reach a cloud's metadata service or a network that the operator has blocked.
+// reach a cloud's metadata service or a network that the operator has blocked. The arithmetic is our own: `ipaddr.js`
+// takes twice the time of a check, `net.BlockList` three times, and neither knows addresses that carry IPv4 ones.
 import { isIP } from 'node:net'
 import { ipv4Word, ipv6Words, type Words } from './ip-address.ts'
 import { targetFailure } from './target-failure.ts'

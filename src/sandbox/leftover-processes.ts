@@ -2,8 +2,7 @@
 // processes.
 import { lstatSync, readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
-import { USERS_MAX } from './users.ts'
-import { holdUser, userLocksFolder } from './user-locks.ts'
+import { holdUser, userLocksFolder, USERS_MAX } from './users.ts'
 
 const ROUNDS_MAX = 40
 const PAUSE_MS = 50

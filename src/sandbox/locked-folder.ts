@@ -4,7 +4,7 @@ import { closeSync, constants, fstatSync, openSync, chmodSync, statSync } from '
 import { mkdtemp, readdir, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { errno, libcFunction } from '../network/native/syscalls.ts'
+import { EAGAIN, lockDescriptor } from '../network/native/syscalls.ts'
 import { removeTree } from './remove-tree.ts'
 
 /** Follows the prefix in the name of a folder that can be locked. Folders without it are never removed. */
@@ -13,12 +13,6 @@ const ATTEMPTS_MAX = 5
 /** A supervisor that outlived its agent removes the folder at the same time. */
 const REMOVE_MS_MAX = 10_000
 const AGAIN_MS = 200
-// sys/file.h, and asm-generic/errno.h.
-const LOCK_EX = 2
-const LOCK_NB = 4
-const EWOULDBLOCK = 11
-
-const flock = libcFunction('int flock(int, int)')
 
 /** A folder of this process. */
 export interface LockedFolder {
@@ -104,16 +98,16 @@ async function removeSurely(path: string): Promise<void> {
 function lockOf(path: string): (() => void) | 'taken' | 'impossible' {
   const fd = opened(path)
   if (fd === undefined) return 'taken'
-  if (flock(fd, LOCK_EX | LOCK_NB) === 0) {
+  const problem = lockDescriptor(fd)
+  if (problem === 0) {
     // Between its making and its locking another process may have found it unlocked.
     if (statSync(path, { throwIfNoEntry: false })?.ino === fstatSync(fd).ino)
       return () => closeSync(fd)
     closeSync(fd)
     return 'taken'
   }
-  const problem = errno()
   closeSync(fd)
-  return problem === EWOULDBLOCK ? 'taken' : 'impossible'
+  return problem === EAGAIN ? 'taken' : 'impossible'
 }
 
 /** Undefined where it is gone, no folder, or another user's. */

@@ -1,4 +1,4 @@
-// Changes the owner of a folder that user code has filled to the agent: its files are the agent's, no other user may
+// Changes the owner of folders: to the user of a run, and back to the agent after user code has filled one. Then its files are the agent's, no other user may
 // write to them, and all but files, folders and links is removed.
 import { chmod, lchown, lstat, opendir, readlink, rm } from 'node:fs/promises'
 import { dirname, isAbsolute, join, normalize } from 'node:path'
@@ -68,4 +68,17 @@ async function leadsOut(folder: string, path: string): Promise<boolean> {
 
 function isRoot(): boolean {
   return process.getuid?.() === 0
+}
+
+/**
+ * Makes the user the owner of the folder and all that is in it, links themselves included and what they
+ * lead to not. A file that has another name elsewhere stays as it is: it is not the run's alone.
+ */
+export async function giveTree(folder: string, userId: number): Promise<void> {
+  for await (const entry of await opendir(folder)) {
+    const path = join(folder, entry.name)
+    if (entry.isDirectory()) await giveTree(path, userId)
+    else if ((await lstat(path)).nlink === 1) await lchown(path, userId, userId)
+  }
+  await lchown(folder, userId, userId)
 }

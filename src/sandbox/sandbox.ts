@@ -3,7 +3,6 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { LIMITS } from '../contract/versions.ts'
-import { sandboxEnvironment, RUN_FOLDERS } from './environment.ts'
 import type {
   StopRequest,
   SandboxLimits,
@@ -15,8 +14,8 @@ import type { Sandbox, SandboxEnd, SandboxRequest } from './run.ts'
 import { SandboxUsers } from './users.ts'
 import { SandboxWatch } from './watch.ts'
 import { memoryOfRuns } from './container-memory.ts'
-import { concealProcess } from './supervisor/conceal-process.ts'
-import { giveTree } from './give-tree.ts'
+import { prctl, PR_SET_DUMPABLE } from '../network/native/syscalls.ts'
+import { giveTree } from './own-tree.ts'
 import { DeadlineReached, isDeadline } from '../network/deadline.ts'
 import { SpareSupervisor } from './supervisor/spare.ts'
 
@@ -34,7 +33,8 @@ const ASK: StopRequest = { signal: 'SIGTERM', to: 'leader', graceMs: 3_000 }
 
 /** Makes the sandbox of an agent. From now on other processes of its user may not look into this one. */
 export function createSandbox(settings: SandboxSettings): Sandbox {
-  concealProcess()
+  // Processes of the same user could otherwise read its environment, its memory and its open files in /proc.
+  prctl(PR_SET_DUMPABLE, 0)
   const users = new SandboxUsers(settings.firstUserId)
   const supervisors = new SpareSupervisor()
   const begin = async (order: SandboxRequest, signal: AbortSignal): Promise<SandboxEnd> => {
@@ -101,6 +101,38 @@ function supervisorRequest(
     ask: order.ask ?? ASK,
     network: isProxied ? { ...network, proxyPort: proxy.port } : network,
     isolation,
+  }
+}
+
+/** Folders with programs of the system; the agent's own PATH is not passed on. */
+const SYSTEM_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
+
+/** Folders that every run has below its own; they are made before it starts. */
+const RUN_FOLDERS: readonly string[] = ['home', 'tmp']
+
+/**
+ * The variables of a run in `folder`: a home and a temporary folder of its own, and what the order names,
+ * which wins. `programs` are folders to look for programs in, before those of the system.
+ */
+function sandboxEnvironment(
+  folder: string,
+  wanted: Readonly<Record<string, string>>,
+  programs: readonly string[] = [],
+): Record<string, string> {
+  const home = join(folder, 'home')
+  const temporary = join(folder, 'tmp')
+  return {
+    PATH: [...programs, SYSTEM_PATH].join(':'),
+    HOME: home,
+    TMPDIR: temporary,
+    XDG_CONFIG_HOME: join(home, '.config'),
+    XDG_CACHE_HOME: join(home, '.cache'),
+    XDG_RUNTIME_DIR: temporary,
+    LANG: 'C.UTF-8',
+    TZ: 'UTC',
+    // Datagram sockets are not given, so names are asked for over TCP: resolv.conf(5), and c-ares.
+    RES_OPTIONS: 'use-vc',
+    ...wanted,
   }
 }
 

@@ -1,7 +1,17 @@
 // Users for runs: each run has a user of its own for as long as it runs, so that the kernel keeps the processes and
 // files of runs and of the agent apart.
-import { readdirSync, readFileSync, statSync } from 'node:fs'
-import { holdUser, userLocksFolder } from './user-locks.ts'
+import {
+  closeSync,
+  constants,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  statSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { EAGAIN, effectiveCapabilities, lockDescriptor } from '../network/native/syscalls.ts'
 
 /** Runs at one time that can have a user of their own. */
 export const USERS_MAX = 256
@@ -60,8 +70,7 @@ export class SandboxUsers {
 }
 
 function missingCapabilities(): string[] {
-  const status = readFileSync('/proc/self/status', 'latin1')
-  const effective = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)/m.exec(status)?.[1] ?? '0'}`)
+  const effective = effectiveCapabilities()
   return Object.entries(NEEDED)
     .filter(([, bit]) => ((effective >> BigInt(bit)) & 1n) === 0n)
     .map(([name]) => name)
@@ -79,4 +88,42 @@ export function usersOfProcesses(): Set<number> {
     }
   }
   return users
+}
+
+// Agents of one machine share no user: each user id has a lock on its own file, which the kernel releases when the
+// process dies, whatever the cause.
+
+const NAME = 'vedette-users'
+
+/** Where agents of one machine meet: the first of them that can be had. */
+const LOCK_ROOTS: readonly string[] = ['/run', '/dev/shm', tmpdir()]
+
+/**
+ * A folder for locks that root alone may enter, since any process that can open a lock can hold it; made where there is
+ * none. Undefined where no place allows one: then agents share nothing either.
+ */
+export function userLocksFolder(roots: readonly string[] = LOCK_ROOTS): string | undefined {
+  for (const root of roots) {
+    const folder = join(root, NAME)
+    try {
+      mkdirSync(folder, { mode: 0o700 })
+    } catch {
+      // It is there already, or cannot be made.
+    }
+    const found = lstatSync(folder, { throwIfNoEntry: false })
+    if (found?.isDirectory() !== true || found.uid !== 0 || (found.mode & 0o077) !== 0) continue
+    return folder
+  }
+  return undefined
+}
+
+/** Locks a user; returns its release, or undefined where another process has the lock. Throws when the disk does. */
+export function holdUser(folder: string, userId: number): (() => void) | undefined {
+  const flags = constants.O_RDONLY | constants.O_CREAT | constants.O_NOFOLLOW
+  const file = openSync(join(folder, String(userId)), flags, 0o600)
+  const problem = lockDescriptor(file)
+  if (problem === 0) return () => closeSync(file)
+  closeSync(file)
+  if (problem === EAGAIN) return undefined
+  throw new Error(`the user ${userId} cannot be locked in ${folder}: error ${problem}`)
 }

@@ -6,10 +6,7 @@ import type { PageEvent } from './playwright/page-events.ts'
 import type { RunError } from './playwright/events.ts'
 import type { PlaywrightReport, TestStep } from './playwright/report.ts'
 import type { PlaywrightRun } from './playwright/run.ts'
-import {
-  type RefusedConnection,
-  refusedConnections,
-} from '../sandbox/egress/refused-connections.ts'
+import { type RefusedConnection, refusedConnections } from '../sandbox/egress/egress.ts'
 
 /** One test of a script. */
 export interface ScriptTest {

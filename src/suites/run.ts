@@ -16,7 +16,7 @@ import {
   reportProgress,
 } from '../scripts/playwright/report.ts'
 import { type PlaywrightRun, runPlaywright } from '../scripts/playwright/run.ts'
-import { blockedNotes } from '../sandbox/egress/refused-connections.ts'
+import { blockedNotes } from '../sandbox/egress/egress.ts'
 import { removeTree } from '../sandbox/remove-tree.ts'
 import type { ScriptHost } from '../scripts/host.ts'
 import { headerEnvironment, receiveHeader } from '../scripts/playwright/observed-headers.ts'

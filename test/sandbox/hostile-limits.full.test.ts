@@ -84,48 +84,6 @@ setInterval(() => { const fd = fs.openSync('f', 'w'); fs.unlinkSync('f'); fs.wri
     outcome: 'out-of-disk',
   },
   {
-    does: 'fills the disk with files that are mapped alone',
-    request: () => ({
-      ...node(
-        `const fs = require('node:fs')
-const map = require(process.argv[1] + '/koffi').load(null)
-  .func('void *mmap(void *, size_t, int, int, int, int64_t)')
-const data = Buffer.alloc(4e6, 1)
-setInterval(() => {
-  const fd = fs.openSync('f', 'w+')
-  fs.writeSync(fd, data); fs.unlinkSync('f')
-  map(null, 4e6, 1, 1, fd, 0) // PROT_READ, MAP_SHARED
-  fs.closeSync(fd)
-}, 5)`,
-        MODULES,
-      ),
-      readable: [MODULES],
-    }),
-    outcome: 'out-of-disk',
-  },
-  {
-    does: 'fills the disk with files that wait in a socket',
-    request: () => ({
-      command: process.execPath,
-      args: [
-        '--input-type=module',
-        '-e',
-        `import { closeSync, openSync, unlinkSync, writeSync } from 'node:fs'
-import { descriptorPair, sendDescriptor } from '${PROJECT}src/network/native/descriptor-passing.ts'
-const [ours] = descriptorPair()
-const data = Buffer.alloc(4e6, 1)
-setInterval(() => {
-  const fd = openSync('f', 'w+')
-  writeSync(fd, data); unlinkSync('f')
-  sendDescriptor(ours, Buffer.from('x'), fd)
-  closeSync(fd)
-}, 20)`,
-      ],
-      readable: ['node_modules', 'src', 'package.json'].map((name) => join(PROJECT, name)),
-    }),
-    outcome: 'out-of-disk',
-  },
-  {
     does: 'writes one endless file',
     request: () => shell('exec head -c 1000000000 /dev/zero > f'),
     outcome: 'out-of-disk',
@@ -147,14 +105,6 @@ setInterval(() => {
     request: () => ({
       ...shell('while :; do sh -c "i=0; while [ \\$i -lt 20000 ]; do i=\\$((i+1)); done"; done'),
       limits: { cpuMs: 1000 },
-    }),
-    outcome: 'out-of-cpu',
-  },
-  {
-    does: 'computes without end in children that the system forgets',
-    request: () => ({
-      ...perl(`$SIG{CHLD} = 'IGNORE'; while (1) { child(50); waitpid(-1, 0) }`),
-      limits: { cpuMs: 2000 },
     }),
     outcome: 'out-of-cpu',
   },

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, test } from 'vitest'
-import { userLocksFolder } from '../../src/sandbox/user-locks.ts'
+import { userLocksFolder } from '../../src/sandbox/users.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const TAKER = fileURLToPath(new URL('../support/sandbox/acquire-users.ts', import.meta.url))

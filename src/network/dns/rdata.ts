@@ -2,7 +2,8 @@
 import { DNS_TYPE_NUMBERS, dnsTypeName } from '../../contract/dns/record-type.ts'
 import type { DnsReader } from './reader.ts'
 import { readService } from './service.ts'
-import { base32Hex, ipv6Text, quoted, readableText } from './text.ts'
+import { ipv6Text } from '../ip-address.ts'
+import { base32Hex, quoted, readableText } from './text.ts'
 
 /** The data of one record. */
 export interface RecordData {

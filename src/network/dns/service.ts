@@ -1,6 +1,7 @@
 // The data of SVCB and HTTPS records (RFC 9460).
 import { MalformedMessage, type DnsReader } from './reader.ts'
-import { ipv6Text, quoted, readableText } from './text.ts'
+import { ipv6Text } from '../ip-address.ts'
+import { quoted, readableText } from './text.ts'
 
 /** Reads one record up to the reader's end, as `RecordData` of rdata.ts. Throws MalformedMessage. */
 export function readService(reader: DnsReader): { data: string; fields: Record<string, unknown> } {
@@ -56,7 +57,10 @@ function parameterOf(key: number, value: Buffer): Parameter {
         chunks(value, 4, name).map((one) => one.join('.')),
       )
     case 'ipv6hint':
-      return list(name, chunks(value, 16, name).map(ipv6Text))
+      return list(
+        name,
+        chunks(value, 16, name).map((one) => ipv6Text(one)),
+      )
     case 'ech':
       return { name, shown: value.toString('base64'), text: value.toString('base64') }
     default:

@@ -28,23 +28,6 @@ export function quoted(text: string): string {
   return `"${text.replaceAll('"', '\\"')}"`
 }
 
-/** The short form of 16 bytes (RFC 5952). */
-export function ipv6Text(bytes: Buffer): string {
-  const groups: number[] = []
-  for (let at = 0; at < 16; at += 2) groups.push(bytes.readUInt16BE(at))
-  const isMapped = groups[5] === 0xffff && groups.slice(0, 5).every((group) => group === 0)
-  if (isMapped) return `::ffff:${bytes.subarray(12).join('.')}`
-  let [start, longest] = [0, 1]
-  for (let at = 0; at < 8; at++) {
-    let run = 0
-    while (at + run < 8 && groups[at + run] === 0) run++
-    if (run > longest) [start, longest] = [at, run]
-  }
-  const hex = groups.map((group) => group.toString(16))
-  if (longest < 2) return hex.join(':')
-  return `${hex.slice(0, start).join(':')}::${hex.slice(start + longest).join(':')}`
-}
-
 const BASE32_HEX = '0123456789ABCDEFGHIJKLMNOPQRSTUV'
 
 /** RFC 4648, 7, without padding. */

@@ -1,5 +1,5 @@
 // Addresses in the kernel's form (struct sockaddr_in and sockaddr_in6) and back.
-import { ipv4Word, ipv6Words } from '../ip-address.ts'
+import { ipv4Word, ipv6Text, ipv6Words } from '../ip-address.ts'
 import { AF_INET, AF_INET6 } from './socket-options.ts'
 
 /** An address and a port, also in the kernel's form. */
@@ -67,19 +67,4 @@ export function readAddress(bytes: Buffer, at: number): string | undefined {
 /** The port of the address at `at`. */
 export function readPort(bytes: Buffer, at: number): number {
   return bytes.readUInt16BE(at + 2)
-}
-
-/** The sixteen bytes at `at` as RFC 5952 writes them: the first longest run of zeros, if longer than one, is `::`. */
-export function ipv6Text(bytes: Buffer, at: number): string {
-  const parts = Array.from({ length: 8 }, (_, index) => bytes.readUInt16BE(at + 2 * index))
-  let [start, length] = [-1, 1]
-  for (let from = 0; from < 8; from++) {
-    let to = from
-    while (to < 8 && parts[to] === 0) to++
-    if (to - from > length) [start, length] = [from, to - from]
-    if (to > from) from = to
-  }
-  const text = (some: readonly number[]) => some.map((part) => part.toString(16)).join(':')
-  if (start < 0) return text(parts)
-  return `${text(parts.slice(0, start))}::${text(parts.slice(start + length))}`
 }

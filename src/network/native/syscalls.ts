@@ -1,5 +1,6 @@
 // System calls of Linux for the sandbox of user code, which Node does not offer: numbers and structures are
 // those of the kernel's uapi headers, for x86-64 and arm64.
+import { readFileSync } from 'node:fs'
 import koffi from 'koffi'
 
 /** Numbers of system calls on x86-64 and arm64; -1 where there is none (asm/unistd_64.h, asm-generic/unistd.h). */
@@ -168,6 +169,22 @@ export function statusFlags(fd: number): number {
 /** Sets the status flags. */
 export function setStatusFlags(fd: number, flags: number): void {
   fcntl3(fd, F_SETFL, flags)
+}
+
+// sys/file.h
+const LOCK_EX = 2
+const LOCK_NB = 4
+const flock = libc.func('int flock(int, int)')
+
+/** Locks an open file or folder (flock(2)): 0, EAGAIN where another process has the lock, or another error number. */
+export function lockDescriptor(fd: number): number {
+  return flock(fd, LOCK_EX | LOCK_NB) === 0 ? 0 : errno()
+}
+
+/** Effective capabilities of this process, one bit each (linux/capability.h). */
+export function effectiveCapabilities(): bigint {
+  const status = readFileSync('/proc/self/status', 'latin1')
+  return BigInt(`0x${/^CapEff:\s*([0-9a-f]+)/m.exec(status)?.[1] ?? '0'}`)
 }
 
 /** `LANDLOCK_CREATE_RULESET_VERSION`: the version of Landlock, 0 without it (linux/landlock.h). */

@@ -1,4 +1,4 @@
-// Disk usage of a run: the files below its folder, open files without a name, and hidden ones. Counting is expensive,
+// Disk usage of a run: the files below its folder, and open files without a name. Counting is expensive,
 // so it is done when the limit may have been reached since last time, and now and then.
 import {
   type Dirent,
@@ -12,7 +12,6 @@ import {
 import { join } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'
 import { asUser } from './as-user.ts'
-import { HiddenFiles } from './hidden.ts'
 import type { ProcessFacts } from './processes.ts'
 
 /** What an empty file counts, so that there is a bound on their number, too. */
@@ -29,8 +28,6 @@ export class SupervisorDisk {
   readonly #folder: string
   readonly #limitBytes: number
   readonly #userId: number | undefined
-  readonly #hidden: HiddenFiles
-  readonly #usedBefore: number
   #countedAt = -Infinity
   #bytes = 0
   #used = 0
@@ -39,8 +36,6 @@ export class SupervisorDisk {
     this.#folder = folder
     this.#limitBytes = limitBytes
     this.#userId = userId
-    this.#hidden = new HiddenFiles(userId)
-    this.#usedBefore = usedOfMachine(folder)
   }
 
   /** Whether the run may use much more than at the last count. */
@@ -56,11 +51,7 @@ export class SupervisorDisk {
     // Before counting: what comes meanwhile counts for the next time.
     this.#used = usedOfMachine(this.#folder)
     const unlinked = unlinkedBytes(all, this.#userId)
-    const counted = await countBelow(this.#folder, unlinked, this.#limitBytes)
-    const missed = this.#used - this.#usedBefore - counted
-    const mayBeTooMuch =
-      Number.isFinite(missed) && missed > 0 && counted + missed > this.#limitBytes
-    this.#bytes = counted + (mayBeTooMuch ? this.#hidden.count(all, missed) : 0)
+    this.#bytes = await countBelow(this.#folder, unlinked, this.#limitBytes)
     return this.#bytes
   }
 }

@@ -3,16 +3,13 @@ import { readFileSync } from 'node:fs'
 import { asUser } from './as-user.ts'
 import type { SandboxLimits, SandboxOutcome, SandboxUsage } from '../request.ts'
 import { RankedSessions } from './priority.ts'
-import { SpentTime } from './cpu.ts'
 import { SupervisorDisk } from './disk.ts'
-import type { Descendants, ProcessFacts } from './processes.ts'
+import { factsOf, TICK_MS, type Descendants, type ProcessFacts } from './processes.ts'
 
 const LOOK_EVERY_MS = 100
 /** The same while less than half of the memory is in use: a program needs time to fill the rest. */
 const CALM_LOOK_EVERY_MS = 250
 const CALM_SHARE = 0.5
-/** Looks come that much earlier or later: who knew of them could hide what it uses. */
-const IRREGULAR_SHARE = 0.25
 const DISK_EVERY_MS = 500
 /** Refused forks after which the code counts as one that never stops. */
 const REFUSED_MAX = 100
@@ -30,7 +27,8 @@ export class Meter {
   readonly #usage = { cpuMs: 0, peakMemoryBytes: 0, processesMax: 0, diskBytes: 0 }
   readonly #memory: Memory
   readonly #sessions: RankedSessions
-  #cpu: SpentTime | undefined
+  /** Processor time before the run began, the sandbox's own. */
+  #cpuBeforeMs = 0
   #timer: NodeJS.Timeout | undefined
   #diskTimer: NodeJS.Timeout | undefined
   #isOn = false
@@ -58,7 +56,7 @@ export class Meter {
 
   /** Begins; what was used until now is the sandbox's own. */
   start(): void {
-    this.#cpu = new SpentTime(this.#countProcesses())
+    this.#cpuBeforeMs = processorMs(this.#countProcesses())
     this.#isOn = true
     this.#later()
     this.#diskLater()
@@ -95,13 +93,11 @@ export class Meter {
   look(): void {
     const all = this.#countProcesses()
     const usage = this.#usage
-    const { knownMs, estimatedMs } = this.#cpu?.look(all) ?? { knownMs: 0, estimatedMs: 0 }
-    const isTooLong = estimatedMs > this.#limits.cpuMs
-    usage.cpuMs = Math.max(usage.cpuMs, isTooLong ? estimatedMs : knownMs)
+    usage.cpuMs = Math.max(usage.cpuMs, processorMs(all) - this.#cpuBeforeMs)
     const memoryBytes = this.#memory.of(all, this.#userId)
     this.#memoryBytes = memoryBytes
     usage.peakMemoryBytes = Math.max(usage.peakMemoryBytes, memoryBytes)
-    if (isTooLong) this.#exceed('out-of-cpu')
+    if (usage.cpuMs > this.#limits.cpuMs) this.#exceed('out-of-cpu')
     else if (memoryBytes > this.#limits.memoryBytes) this.#exceed('out-of-memory')
     else if (all.length > this.#limits.processes * OVERSHOOT) this.#exceed('too-many-processes')
   }
@@ -124,8 +120,7 @@ export class Meter {
 
   #later(): void {
     const isCalm = this.#memoryBytes < this.#limits.memoryBytes * CALM_SHARE
-    const irregular = 1 + IRREGULAR_SHARE * (2 * Math.random() - 1)
-    const everyMs = irregular * (isCalm ? CALM_LOOK_EVERY_MS : LOOK_EVERY_MS)
+    const everyMs = isCalm ? CALM_LOOK_EVERY_MS : LOOK_EVERY_MS
     this.#timer = setTimeout(() => {
       this.look()
       if (this.#isOn) this.#later()
@@ -146,6 +141,15 @@ export class Meter {
     this.stop()
     this.#exceeded(outcome)
   }
+}
+
+/**
+ * Processor time of the processes, and of ended children that were waited for (proc(5), stat). The kernel forgets
+ * children of a process that ignores SIGCHLD: RLIMIT_CPU limits each of those alone.
+ */
+function processorMs(all: readonly ProcessFacts[]): number {
+  const own = factsOf(process.pid)?.childTicks ?? 0
+  return all.reduce((sum, one) => sum + one.ownTicks + one.childTicks, own) * TICK_MS
 }
 
 /** How much of the limit may be missed by not looking closely. */

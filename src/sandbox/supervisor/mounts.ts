@@ -1,8 +1,8 @@
 // Mount namespace of one run, for a project below a folder that the run's user may not pass, such as the home of
 // root: the closed folder is covered by an empty one, and what the run needs below it is mounted at its own path.
-import { closeSync, mkdirSync, openSync, readFileSync, realpathSync, statSync } from 'node:fs'
+import { closeSync, mkdirSync, openSync, realpathSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { errno, libcFunction } from '../../network/native/syscalls.ts'
+import { effectiveCapabilities, errno, libcFunction } from '../../network/native/syscalls.ts'
 
 // Of linux/sched.h, linux/mount.h and linux/capability.h.
 const CLONE_NEWNS = 0x20000
@@ -22,9 +22,7 @@ const mountPath = libcFunction(
 
 /** Whether this process has the right to mount (CAP_SYS_ADMIN). */
 export function mayMount(): boolean {
-  const status = readFileSync('/proc/self/status', 'latin1')
-  const effective = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)/m.exec(status)?.[1] ?? '0'}`)
-  return ((effective >> CAP_SYS_ADMIN) & 1n) === 1n
+  return ((effectiveCapabilities() >> CAP_SYS_ADMIN) & 1n) === 1n
 }
 
 /**

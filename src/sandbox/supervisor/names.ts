@@ -2,7 +2,7 @@
 // asks over TCP; many name servers speak UDP only, so its connections end here and are asked on from here.
 import { createSocket } from 'node:dgram'
 import { createServer, connect, isIPv6, type AddressInfo, type Server, type Socket } from 'node:net'
-import { namedAddresses } from './dns-addresses.ts'
+import { ipv6Text } from '../../network/ip-address.ts'
 
 const DNS_PORT = 53
 const CONNECTIONS_MAX = 64
@@ -159,4 +159,59 @@ function askStream(server: string, port: number, question: Buffer): Promise<Buff
     socket.on('connect', () => socket.write(framed(question)))
     eachMessage(socket, done)
   })
+}
+
+// The supervisor starts with every run and stays small: it reads names and addresses itself (RFC 1035, 4.1; RFC 3596).
+const HEADER_BYTES = 12
+const POINTER = 0xc0
+const LABEL_BYTES_MAX = 63
+const [A, AAAA] = [1, 28]
+const PLAIN_NAME = /^[\w-]+(?:\.[\w-]+)*$/
+
+/** What was asked for and its addresses. */
+export interface NamedAddresses {
+  name: string
+  addresses: string[]
+}
+
+/** Reads the answer; undefined where it is none that can be read, or the name is of a rare kind. */
+export function namedAddresses(answer: Buffer): NamedAddresses | undefined {
+  try {
+    if (answer.readUInt16BE(4) !== 1) return undefined
+    const labels: string[] = []
+    let at = HEADER_BYTES
+    for (let length = answer.readUInt8(at); length > 0; length = answer.readUInt8(at)) {
+      if (length > LABEL_BYTES_MAX) return undefined
+      labels.push(answer.toString('latin1', at + 1, at + 1 + length))
+      at += length + 1
+    }
+    const name = labels.join('.').toLowerCase()
+    return PLAIN_NAME.test(name) ? { name, addresses: addressesAfter(answer, at + 5) } : undefined
+  } catch {
+    // Shorter than it says of itself.
+    return undefined
+  }
+}
+
+function addressesAfter(answer: Buffer, start: number): string[] {
+  const found: string[] = []
+  let at = start
+  for (let left = answer.readUInt16BE(6); left > 0; left--) {
+    at = afterName(answer, at)
+    const [type, length] = [answer.readUInt16BE(at), answer.readUInt16BE(at + 8)]
+    at += 10
+    if (type === A && length === 4) found.push(answer.subarray(at, at + 4).join('.'))
+    else if (type === AAAA && length === 16) found.push(ipv6Text(answer, at))
+    at += length
+  }
+  return found
+}
+
+function afterName(answer: Buffer, start: number): number {
+  for (let at = start; ;) {
+    const length = answer.readUInt8(at)
+    if (length >= POINTER) return at + 2
+    at += length + 1
+    if (length === 0) return at
+  }
 }

@@ -20,10 +20,8 @@ import {
   statusFlags,
 } from '../../network/native/syscalls.ts'
 import { asUser } from './as-user.ts'
-import { groupsOf } from './dns-addresses.ts'
-import { ipv6Words } from '../../network/ip-address.ts'
+import { ipv6Text, ipv6Words } from '../../network/ip-address.ts'
 import type { NetworkPolicy } from '../../network/network-policy.ts'
-import { ipv6Text, unmapped } from '../../network/native/socket-address.ts'
 import type { Answer, Listener, Question } from './listener.ts'
 import type { NameRelay } from './names.ts'
 import type { Connecting, RunSockets } from './sockets.ts'
@@ -93,21 +91,14 @@ function evaluate(address: Buffer, context: AnswerContext): Answer | undefined {
   if (denial === undefined) return undefined
   const name = context.names.relay.nameOf(text)
   const named = name === undefined ? {} : { name }
-  context.blocked({ address: canonical(text, address), port, network: denial.network, ...named })
+  context.blocked({ address: text, port, network: denial.network, ...named })
   return { error: EACCES }
 }
 
 function literal(family: number, address: Buffer): string | undefined {
   if (family === AF_INET && address.length >= 16) return address.subarray(4, 8).join('.')
   if (family !== AF_INET6 || address.length < 24) return undefined
-  return groupsOf(address, 8)
-}
-
-/** The usual text form: RFC 5952, with an IPv4 address that is written as one of IPv6 in its own way. */
-function canonical(text: string, address: Buffer): string {
-  if (!text.includes(':')) return text
-  const mapped = unmapped(text)
-  return mapped === text ? ipv6Text(address, 8) : `::ffff:${mapped}`
+  return ipv6Text(address, 8)
 }
 
 /** The system's name servers, which may stand where monitors must not go, as in Google's cloud. */

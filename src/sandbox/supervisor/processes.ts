@@ -15,14 +15,10 @@ export interface ProcessFacts {
   session: number
   /** It has ended, all of its threads, and nobody has waited for it. */
   isZombie: boolean
-  /** It is on a processor, or waits for one. */
-  isRunning: boolean
   /** Processor time of its own, in ticks. */
   ownTicks: number
   /** That of its children which have ended and were waited for. */
   childTicks: number
-  /** When it began, in ticks since the system did; distinguishes it from another process with its number. */
-  startTick: number
 }
 
 const wait4 = libcFunction('int wait4(int, void *, int, void *)')
@@ -51,13 +47,11 @@ export function factsOf(pid: number): ProcessFacts | undefined {
     pid,
     // The first thread may have ended alone.
     isZombie: (fields[0] === 'Z' || fields[0] === 'X') && field(17) <= 1,
-    isRunning: fields[0] === 'R',
     parent: field(1),
     group: field(2),
     session: field(3),
     ownTicks: field(11) + field(12),
     childTicks: field(13) + field(14),
-    startTick: field(19),
   }
 }
 

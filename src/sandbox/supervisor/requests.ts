@@ -1,5 +1,5 @@
 // Answers of the supervisor to system calls that the kernel asks it about: connecting, forking, signalling.
-import { readFileSync } from 'node:fs'
+import { closeSync, openSync, readFileSync, readSync, writeSync } from 'node:fs'
 import { faultText } from '../../process/faults/fault.ts'
 import type { SupervisorRequest, SupervisorReport } from '../request.ts'
 import { architectureOf, EAGAIN, EPERM, type SystemCall } from '../../network/native/syscalls.ts'
@@ -8,7 +8,6 @@ import { Listener, type Answer, type Question } from './listener.ts'
 import type { Meter } from './meter.ts'
 import { NameRelay } from './names.ts'
 import { asUser } from './as-user.ts'
-import { makeRestartable } from './restarts.ts'
 import { answerConnect, nameServers, type AnswerContext } from './network.ts'
 import type { Descendants } from './processes.ts'
 import { MadeSockets, processOf, DuplicatedSockets } from './sockets.ts'
@@ -108,5 +107,37 @@ function isNested(thread: number): boolean {
     return /^NSpid:\t\d+\t\d/m.test(status)
   } catch {
     return false
+  }
+}
+
+// A thread that waits for the supervisor's answer is interrupted by a signal that it handles: the kernel restarts the
+// call where the handler was set with SA_RESTART, and else a fork fails, which no shell expects. So handlers of SIGCHLD,
+// the signal that comes with forking, are always set with that flag.
+
+/** struct sigaction of the kernel (asm/signal.h), the same on x86-64 and arm64: handler, flags, restorer, mask. */
+const FLAGS_AT = 8
+const HEAD_BYTES = 16
+const SA_RESTART = 0x10000000n
+/** SIG_DFL and SIG_IGN: nothing is interrupted. */
+const NO_HANDLERS: ReadonlySet<bigint> = new Set([0n, 1n])
+
+/** Adds the flag to what the caller of rt_sigaction(2) is about to set; never throws. */
+function makeRestartable({ thread, arguments: given }: Question): void {
+  const at = given[1] ?? 0n
+  if (at === 0n) return
+  try {
+    const memory = openSync(`/proc/${thread}/mem`, 'r+')
+    try {
+      const head = Buffer.alloc(HEAD_BYTES)
+      if (readSync(memory, head, 0, HEAD_BYTES, at) !== HEAD_BYTES) return
+      const flags = head.readBigUInt64LE(FLAGS_AT)
+      if (NO_HANDLERS.has(head.readBigUInt64LE(0)) || (flags & SA_RESTART) !== 0n) return
+      head.writeBigUInt64LE(flags | SA_RESTART, FLAGS_AT)
+      writeSync(memory, head, FLAGS_AT, HEAD_BYTES - FLAGS_AT, Number(at) + FLAGS_AT)
+    } finally {
+      closeSync(memory)
+    }
+  } catch {
+    // It has ended, or may not be written to: then it is as it was.
   }
 }

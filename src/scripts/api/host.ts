@@ -24,10 +24,11 @@ import type { ScriptRuntime } from '../runtime.ts'
 import { copyHeaderWatch, headerEnvironment } from '../playwright/observed-headers.ts'
 import { TargetFailure } from '../../network/target-failure.ts'
 import {
+  openEgress,
   refusedConnections,
+  type Egress,
   type RefusedConnection,
-} from '../../sandbox/egress/refused-connections.ts'
-import { openEgress, type Egress } from '../../sandbox/egress/egress.ts'
+} from '../../sandbox/egress/egress.ts'
 
 /** The moments at which an API monitor has scripts. */
 export type ScriptStep = 'set-up' | 'tear-down'

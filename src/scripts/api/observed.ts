@@ -1,6 +1,6 @@
 // Observation of the scripts of an API monitor, as results report it.
 import type { SandboxUsage } from '../../sandbox/request.ts'
-import type { RefusedConnection } from '../../sandbox/egress/refused-connections.ts'
+import type { RefusedConnection } from '../../sandbox/egress/egress.ts'
 import type { ConsoleLine } from '../console.ts'
 
 /** A script that ran. */

@@ -11,7 +11,6 @@ import type { Dialler } from '../../network/dial.ts'
 import { extraAuthorities } from '../../network/tls/extra-authorities.ts'
 import { installComplaint, staleLock } from './install-complaint.ts'
 import { isOutOfReach, isReachable } from '../../sandbox/reachable.ts'
-import { blockedNotes } from '../../sandbox/egress/refused-connections.ts'
 import type { ScriptHost } from '../../scripts/host.ts'
 import * as dependencies from './dependencies.ts'
 import type { CachedPackages } from './dependencies.ts'
@@ -28,7 +27,7 @@ import type { PlacedProject } from '../source.ts'
 import { SUITE_SETTINGS } from '../verdict.ts'
 import type { InstalledTool } from '../../scripts/toolchains.ts'
 import type { CachedTree } from '../../scripts/tree-cache.ts'
-import { openEgress } from '../../sandbox/egress/egress.ts'
+import { blockedNotes, openEgress } from '../../sandbox/egress/egress.ts'
 
 /** What is to be installed, and with what. */
 export interface InstallOrder {

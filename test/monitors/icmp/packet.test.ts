@@ -127,7 +127,7 @@ describe('addresses', () => {
     ['::', '::'],
     ['fe80::1%3', 'fe80::1%3'],
     ['fe80::1%eth9', 'fe80::1%7'],
-    ['::ffff:192.0.2.1', '::ffff:c000:201'],
+    ['::ffff:c000:201', '::ffff:192.0.2.1'],
     ['1:2:3:4:5:6:7::', '1:2:3:4:5:6:7:0'],
   ])('%s becomes %s', (literal, canonical) => {
     const address = socketAddress(literal, 4711, () => 7)
