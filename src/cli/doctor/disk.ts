@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { AgentConfig } from '../../agent/config.ts'
 import type { Finding } from './finding.ts'
-import type { Fixes } from './fixes.ts'
+import { FIXES } from './fixes.ts'
 
 /** Below this number, folders of runs and files of the agent hardly fit. */
 const INODES_MIN = 1000
@@ -20,7 +20,7 @@ type DiskConfig = Pick<
 >
 
 /** Probes DATA_DIR, or the folder for temporary files without it. */
-export async function probeDisk(config: DiskConfig, fixes: Fixes): Promise<Finding[]> {
+export async function probeDisk(config: DiskConfig): Promise<Finding[]> {
   const folder = config.dataDir ?? tmpdir()
   const there = await nearest(folder)
   const problem = await writeProblem(there, folder)
@@ -29,12 +29,12 @@ export async function probeDisk(config: DiskConfig, fixes: Fixes): Promise<Findi
   if (problem !== undefined) {
     const { code, path } = problem
     const says = `${path} cannot be written to: ${WRITE_PROBLEMS[code] ?? code} (${code})`
-    const fix = await fixOf(code, path, config, fixes)
+    const fix = await fixOf(code, path, config)
     return [{ id: 'disk', standing: 'broken', says, fix, facts: { ...facts, problem: code } }]
   }
   const isMade = there !== folder
   const says = `${folder} ${isMade ? 'can be made' : 'can be written to'}, ${roomText(room)}`
-  const recommendation = recommendationOf(config, room, fixes)
+  const recommendation = recommendationOf(config, room)
   if (recommendation === undefined) return [{ id: 'disk', standing: 'works', says, facts }]
   const [why, fix] = recommendation
   return [{ id: 'disk', standing: 'warning', says: `${says}: ${why}`, fix, facts }]
@@ -60,7 +60,6 @@ function roomText({ freeBytes, freeInodes }: Room): string {
 function recommendationOf(
   { dataDir, spoolBytesMax, monitorsFile, platformUrl }: DiskConfig,
   { freeBytes, freeInodes = Infinity }: Room,
-  fixes: Fixes,
 ): [why: string, fix: string] | undefined {
   if (freeInodes < INODES_MIN)
     return ['hardly any file can be made', 'remove files, or use a larger volume']
@@ -68,12 +67,12 @@ function recommendationOf(
   if (freeBytes < spoolBytesMax) {
     const why = `results wait here while the platform is away, up to ${Math.ceil(spoolBytesMax / MIB)} MiB (SPOOL_BYTES_MAX)`
     const fits = Math.max(1, Math.floor(freeBytes / 2 / MIB))
-    return [why, fixes.variable('SPOOL_BYTES_MAX', `${fits}MiB`)]
+    return [why, FIXES.variable('SPOOL_BYTES_MAX', `${fits}MiB`)]
   }
   if (dataDir !== undefined) return undefined
   return [
     'results that wait for the platform are stored among temporary files',
-    fixes.variable('DATA_DIR', '/var/lib/vedette'),
+    FIXES.variable('DATA_DIR', '/var/lib/vedette'),
   ]
 }
 
@@ -133,19 +132,14 @@ async function writeIn(folder: string): Promise<string | undefined> {
   }
 }
 
-async function fixOf(
-  code: string,
-  path: string,
-  { dataDir }: DiskConfig,
-  fixes: Fixes,
-): Promise<string> {
+async function fixOf(code: string, path: string, { dataDir }: DiskConfig): Promise<string> {
   if (code === 'ENOSPC' || code === 'EDQUOT')
     return `free some room in ${path}, or use a larger volume`
   if (code === 'EACCES' || code === 'EPERM') {
     // Root without these capabilities is the wrong user.
-    return process.getuid?.() === 0 ? fixes.user() : fixes.owner(path, await isInMemory(path))
+    return process.getuid?.() === 0 ? FIXES.user : FIXES.owner(path, await isInMemory(path))
   }
-  return fixes.volume(dataDir ?? path)
+  return FIXES.volume(dataDir ?? path)
 }
 
 /** Of statfs(2). */

@@ -14,7 +14,7 @@ import { probeBrowser, probeSandbox } from './sandbox.ts'
 import { probeDisk } from './disk.ts'
 import { type Finding, type Probe, runProbes } from './finding.ts'
 import { probeHealthPort } from './health-port.ts'
-import { type Fixes, fixesFor, placeOf } from './fixes.ts'
+import { FIXES, placeOf } from './fixes.ts'
 import { probeIcmp, probeTraceroute } from './packets.ts'
 import { probePlatform } from './platform.ts'
 import { probeNameServers } from './name-servers.ts'
@@ -58,7 +58,6 @@ function waitShortlyForNames(): void {
 
 async function probesOf(reading: ConfigReading): Promise<Probe[]> {
   const { config } = reading
-  const fixes = fixesFor(placeOf(env))
   const tools = openToolchains(config.toolsDir)
   const [engines, runtimes] = await Promise.all([
     tools.installed('engine'),
@@ -66,29 +65,26 @@ async function probesOf(reading: ConfigReading): Promise<Probe[]> {
   ])
   const runsCode = engines.length + runtimes.length > 0
   return [
-    { id: 'settings', run: () => probeSettings(reading, fixes) },
-    { id: 'platform', run: (signal) => probePlatform(config, fixes, signal) },
-    { id: 'dns', run: (signal) => probeNameServers({ config, fixes, signal }) },
-    { id: 'disk', run: () => probeDisk(config, fixes) },
-    { id: 'health-port', run: (signal) => probeHealthPort(config.healthPort, fixes, signal) },
-    { id: 'icmp', run: (signal) => probeIcmp(fixes, signal) },
-    { id: 'traceroute', run: (signal) => probeTraceroute(fixes, signal) },
-    { id: 'sandbox', run: (signal) => probeSandbox({ config, runsCode, fixes, signal }) },
-    { id: 'browser', run: (signal) => probeBrowser({ config, runsCode, fixes, signal }) },
+    { id: 'settings', run: () => probeSettings(reading) },
+    { id: 'platform', run: (signal) => probePlatform(config, signal) },
+    { id: 'dns', run: (signal) => probeNameServers({ config, signal }) },
+    { id: 'disk', run: () => probeDisk(config) },
+    { id: 'health-port', run: (signal) => probeHealthPort(config.healthPort, signal) },
+    { id: 'icmp', run: (signal) => probeIcmp(signal) },
+    { id: 'traceroute', run: (signal) => probeTraceroute(signal) },
+    { id: 'sandbox', run: (signal) => probeSandbox({ config, runsCode, signal }) },
+    { id: 'browser', run: (signal) => probeBrowser({ config, runsCode, signal }) },
     { id: 'engines', run: (signal) => probeTools('engine', tools, config, signal) },
     { id: 'runtimes', run: (signal) => probeTools('runtime', tools, config, signal) },
   ]
 }
 
-async function probeSettings(
-  { config, problems, warnings }: ConfigReading,
-  fixes: Fixes,
-): Promise<Finding[]> {
+async function probeSettings({ config, problems, warnings }: ConfigReading): Promise<Finding[]> {
   const { monitorsFile, platformUrl } = config
   const [first] = problems
   if (first !== undefined) {
     const says = problems.map(({ message }) => message).join('; ')
-    const fix = fixes.variable(first.variable, '…')
+    const fix = FIXES.variable(first.variable, '…')
     return [{ id: 'settings', standing: 'broken', says, fix }]
   }
   const messages = warnings.map(({ message }) => `; ${message}`).join('')

@@ -1,4 +1,4 @@
-// Fixes as lines to copy, in the form of the environment: `docker run`, a Kubernetes pod, or a shell.
+// Fixes of `vedette doctor`, and where it runs. A fix is one line that holds for Docker, Kubernetes and a machine.
 import { existsSync } from 'node:fs'
 import type { Environment } from '../../process/env.ts'
 
@@ -16,84 +16,25 @@ export function placeOf(env: Environment): Place {
   return isContainer ? 'container' : 'machine'
 }
 
-/** Lines that fix a problem. */
-export interface Fixes {
-  /** Sets an environment variable. */
-  variable(name: string, value: string): string
-  /** Sets a kernel parameter of the network namespace. */
-  sysctl(name: string, value: string): string
-  /** Provides a writable volume. */
-  volume(folder: string): string
+const OWNER = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
+const quoted = (value: string) => (/^[\w./:@-]+$/.test(value) ? value : `"${value}"`)
+
+/** The fixes that more than one probe or case needs. */
+export const FIXES = {
+  variable: (name: string, value: string) => `set ${name}=${quoted(value)}`,
+  /** A kernel parameter of the network namespace. */
+  sysctl: (name: string, value: string) =>
+    `set ${name}=${quoted(value)}  (docker run --sysctl, sysctls of the pod, or sysctl -w on the host)`,
+  volume: (folder: string) =>
+    `mount a volume on ${folder}, or set DATA_DIR to a folder that this user may write to`,
   /** Makes the user of this process the owner of a folder; a tmpfs is new with each container. */
-  owner(folder: string, inMemory: boolean): string
-  /** Allows the system calls of the sandbox; undefined where no seccomp profile applies. */
-  seccomp(): string | undefined
-  /** Runs the agent as a user other than root. */
-  user(): string
-  /** Trusts an authority. */
-  authority(): string
-  /** Sets other name servers. */
-  nameServers(): string
-  /** Provides a network or a route. */
-  network(): string
-}
-
-const CA = '/etc/vedette/ca.pem'
-/** The user of our images. */
-const USER_ID = 10_001
-const NAME_SERVER = '<name server>'
-
-/** The lines for a place. */
-export function fixesFor(place: Place): Fixes {
-  const [uid, gid] = [process.getuid?.() ?? 0, process.getgid?.() ?? 0]
-  const user = `${uid}:${gid}`
-  const quoted = (value: string) => (/^[\w./:@-]+$/.test(value) ? value : `"${value}"`)
-  switch (place) {
-    case 'kubernetes':
-      return {
-        variable: (name, value) => `env: [{ name: ${name}, value: "${value}" }]`,
-        sysctl: (name, value) =>
-          `securityContext: { sysctls: [{ name: ${name}, value: "${value}" }] }  (of the pod)`,
-        volume: (folder) =>
-          `volumeMounts: [{ name: data, mountPath: ${folder} }]  and  volumes: [{ name: data, emptyDir: {} }]`,
-        owner: () => `securityContext: { fsGroup: ${gid} }  (of the pod)`,
-        seccomp: () =>
-          'securityContext: { seccompProfile: { type: Localhost, localhostProfile: <docker/seccomp.json on the node> } }',
-        user: () => `securityContext: { runAsUser: ${USER_ID}, runAsNonRoot: true }`,
-        authority: () =>
-          `env: [{ name: NODE_EXTRA_CA_CERTS, value: ${CA} }]  with a ConfigMap mounted at /etc/vedette`,
-        nameServers: () =>
-          `dnsPolicy: None  and  dnsConfig: { nameservers: ["${NAME_SERVER}"] }  (of the pod)`,
-        network: () => 'kubectl describe pod  (why it has no network)',
-      }
-    case 'container':
-      return {
-        variable: (name, value) => `docker run -e ${name}=${quoted(value)} …`,
-        sysctl: (name, value) =>
-          `docker run --sysctl ${name}=${quoted(value)} …  (with --network host: sysctl -w on the host)`,
-        volume: (folder) => `docker run -v vedette:${folder} …`,
-        owner: (folder, inMemory) =>
-          inMemory
-            ? `docker run --tmpfs ${folder}:uid=${uid},gid=${gid},mode=0751 …`
-            : `chown -R ${user} <the folder that is mounted on ${folder}>`,
-        seccomp: () => 'docker run --security-opt seccomp=docker/seccomp.json …',
-        user: () => `docker run --user ${USER_ID} …`,
-        authority: () => `docker run -v "$PWD/ca.pem:${CA}:ro" -e NODE_EXTRA_CA_CERTS=${CA} …`,
-        nameServers: () => `docker run --dns ${NAME_SERVER} …`,
-        network: () => 'docker run --network <one that leads to them> …',
-      }
-    case 'machine':
-    default:
-      return {
-        variable: (name, value) => `export ${name}=${quoted(value)}`,
-        sysctl: (name, value) => `sysctl -w ${name}=${quoted(value)}`,
-        volume: () => 'export DATA_DIR=<a folder that this user may write to>',
-        owner: (folder) => `chown -R ${user} ${folder}`,
-        seccomp: () => undefined,
-        user: () => 'sudo -u <a user other than root> vedette agent',
-        authority: () => 'export NODE_EXTRA_CA_CERTS=<the file with its authority, PEM>',
-        nameServers: () => `nameserver ${NAME_SERVER}  (in /etc/resolv.conf)`,
-        network: () => 'ip route add default via <router>',
-      }
-  }
-}
+  owner: (folder: string, inMemory: boolean) =>
+    inMemory
+      ? `mount ${folder} with uid=${OWNER.uid},gid=${OWNER.gid},mode=0751`
+      : `chown -R ${OWNER.uid}:${OWNER.gid} ${folder}  (in a container: the folder that is mounted there)`,
+  user: 'run the agent as another user  (docker run --user 10001, or runAsUser: 10001)',
+  authority: 'set NODE_EXTRA_CA_CERTS to a file with its authority (PEM)',
+  nameServers:
+    'set other name servers  (docker run --dns, dnsConfig of the pod, or /etc/resolv.conf)',
+  network: 'lead it to them  (docker run --network, or a route: ip route add default via <router>)',
+} as const

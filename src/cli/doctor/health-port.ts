@@ -2,17 +2,13 @@
 import { get } from 'node:http'
 import { createServer } from 'node:net'
 import type { Finding } from './finding.ts'
-import type { Fixes } from './fixes.ts'
+import { FIXES } from './fixes.ts'
 
 const ANSWER_MS = 3000
 const ANSWER_CHARS_MAX = 65_536
 
 /** Probes the port: free, in use by an agent, or by another program. */
-export async function probeHealthPort(
-  port: number,
-  fixes: Fixes,
-  signal: AbortSignal,
-): Promise<Finding[]> {
+export async function probeHealthPort(port: number, signal: AbortSignal): Promise<Finding[]> {
   if (port === 0) return [{ id: 'health-port', standing: 'works', says: 'any free one' }]
   const problem = await listenProblem(port)
   if (problem === undefined) {
@@ -23,7 +19,7 @@ export async function probeHealthPort(
   const free = port < 1024 ? 8081 : port + 1
   const says =
     problem === 'EADDRINUSE' ? `another program has port ${port}` : `port ${port}: ${problem}`
-  const fix = fixes.variable('AGENT_HEALTH_PORT', String(free))
+  const fix = FIXES.variable('AGENT_HEALTH_PORT', String(free))
   return [{ id: 'health-port', standing: 'broken', says, fix, facts: { port, problem } }]
 }
 

@@ -8,12 +8,11 @@ import type { AgentConfig } from '../../agent/config.ts'
 import { DNS_PORTS } from '../../contract/dns/ports.ts'
 import { parseResolvConf, RESOLV_CONF, type ResolvConf } from '../../network/dns/resolv-conf.ts'
 import type { Finding } from './finding.ts'
-import type { Fixes } from './fixes.ts'
+import { FIXES } from './fixes.ts'
 
 /** Options of the probe. */
 export interface NameServersOptions {
   config: Pick<AgentConfig, 'platformUrl'>
-  fixes: Fixes
   signal: AbortSignal
   /** Replaces resolv.conf; a server is `address` or `address:port`. */
   resolv?: Pick<ResolvConf, 'servers' | 'search' | 'ndots'>
@@ -48,7 +47,7 @@ export async function probeNameServers(options: NameServersOptions): Promise<Fin
     return [{ id: 'dns', standing: 'works', says, facts }]
   }
   const isOff = failing.every(({ problem }) => problem === NO_ROUTE)
-  const fix = isOff ? options.fixes.network() : options.fixes.nameServers()
+  const fix = isOff ? FIXES.network : FIXES.nameServers
   if (failing.length === asked.length)
     return [{ id: 'dns', standing: 'broken', says: problems, fix, facts }]
   return [{ id: 'dns', standing: 'warning', says: `${problems}; the others answer`, fix, facts }]

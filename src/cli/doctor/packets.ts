@@ -12,7 +12,7 @@ import { createNetworkPolicy } from '../../network/network-policy.ts'
 import { createResolver } from '../../network/dns/resolver.ts'
 import { traceroute } from '../../monitors/traceroute/index.ts'
 import type { Finding } from './finding.ts'
-import type { Fixes } from './fixes.ts'
+import { FIXES } from './fixes.ts'
 
 const LOOPBACK = { IPv4: '127.0.0.1', IPv6: '::1' } as const
 const NAMED = { id: 'doctor', name: 'doctor' }
@@ -20,7 +20,7 @@ const FAMILIES = ['IPv4', 'IPv6'] as const
 const TRACED = ['TCP', 'UDP', 'ICMP'] as const
 
 /** Probes ICMP echoes over IPv4 and IPv6, and raw sockets. */
-export async function probeIcmp(fixes: Fixes, signal: AbortSignal): Promise<Finding[]> {
+export async function probeIcmp(signal: AbortSignal): Promise<Finding[]> {
   const [raw, ...observations] = await Promise.all([
     rawSockets(),
     ...FAMILIES.map(async (ipFamily) => {
@@ -30,14 +30,14 @@ export async function probeIcmp(fixes: Fixes, signal: AbortSignal): Promise<Find
   ])
   const [over4, over6] = observations.map(({ failures }) => failures[0])
   const facts = { socket: observations[0]?.observed['socket'], raw, IPv6: over6 === undefined }
-  if (over4 !== undefined) return [refused('icmp', over4.code, [over4], fixes, facts)]
+  if (over4 !== undefined) return [refused('icmp', over4.code, [over4], facts)]
   const sockets = facts.socket === 'raw' ? 'raw sockets' : 'datagram sockets'
   const also = over6 === undefined ? '; IPv6, too' : `; not over IPv6 (${over6.code})`
   return [{ id: 'icmp', standing: 'works', says: `IPv4 by ${sockets}${also}`, facts }]
 }
 
 /** Probes traceroutes with TCP, UDP and ICMP. */
-export async function probeTraceroute(fixes: Fixes, signal: AbortSignal): Promise<Finding[]> {
+export async function probeTraceroute(signal: AbortSignal): Promise<Finding[]> {
   const traced = await Promise.all(
     TRACED.map(async (protocol) => {
       const request = {
@@ -61,7 +61,7 @@ export async function probeTraceroute(fixes: Fixes, signal: AbortSignal): Promis
   }
   if (bad.length > 0) {
     const codes = bad.map(({ protocol, failure }) => `${protocol}: ${failure?.code}`).join(', ')
-    return [refused('traceroute', codes, failures, fixes, facts)]
+    return [refused('traceroute', codes, failures, facts)]
   }
   const sctp =
     raw === true ? 'TCP, UDP, ICMP and SCTP' : 'TCP, UDP and ICMP; SCTP needs raw sockets'
@@ -72,14 +72,13 @@ function refused(
   id: 'icmp' | 'traceroute',
   codes: string,
   failures: readonly Failure[],
-  fixes: Fixes,
   facts: Record<string, unknown>,
 ): Finding {
   const isForbidden = failures.some(({ code }) => code === 'ICMP_NOT_PERMITTED')
   const range = failures.find(({ details }) => details?.['pingGroupRange'] !== undefined)?.details
   const now =
     range === undefined ? '' : `, ping_group_range is "${String(range['pingGroupRange'])}"`
-  const fix = fixes.sysctl('net.ipv4.ping_group_range', '0 2147483647')
+  const fix = FIXES.sysctl('net.ipv4.ping_group_range', '0 2147483647')
   return {
     id,
     standing: 'broken',

@@ -10,7 +10,7 @@ import { refusalOf } from '../../agent/platform/sync/call.ts'
 import { PresenceAnswer } from '../../contract/protocol/agent-protocol.ts'
 import type { Finding } from './finding.ts'
 import { clockFinding } from './clock.ts'
-import type { Fixes } from './fixes.ts'
+import { FIXES } from './fixes.ts'
 
 const DEADLINE_MS = 8000
 const CONNECT_MS = 6000
@@ -23,14 +23,13 @@ type PlatformConfig = Pick<
 /** Probes platform, proxy, TLS and clock. `authorityFile`: the value of NODE_EXTRA_CA_CERTS. */
 export async function probePlatform(
   config: PlatformConfig,
-  fixes: Fixes,
   signal: AbortSignal,
   authorityFile = process.env['NODE_EXTRA_CA_CERTS'],
 ): Promise<Finding[]> {
   const authority = await aboutAuthorities(authorityFile)
   const { monitorsFile, apiKey, platformUrl } = config
   if (monitorsFile !== undefined || apiKey === undefined || platformUrl === undefined) {
-    const tls = authority.problem === undefined ? [] : [badAuthorities(authority.problem, fixes)]
+    const tls = authority.problem === undefined ? [] : [badAuthorities(authority.problem)]
     const isFile = monitorsFile !== undefined
     const why = isFile ? 'not used: MONITORS_FILE names the monitors' : 'not asked: see settings'
     return [unused('platform', why), ...tls]
@@ -45,15 +44,10 @@ export async function probePlatform(
   }
   try {
     const answer = await ask({ ...config, apiKey, platformUrl }, signal)
-    return [
-      aboutAnswer(answer, url, fixes),
-      proxyWorks(facts),
-      tlsWorks(facts, fixes),
-      clockFinding(answer),
-    ]
+    return [aboutAnswer(answer, url), proxyWorks(facts), tlsWorks(facts), clockFinding(answer)]
   } catch (error) {
     if (!(error instanceof LinkError)) throw error
-    return aboutError(error, facts, fixes)
+    return aboutError(error, facts)
   }
 }
 
@@ -79,7 +73,7 @@ async function ask(
   }
 }
 
-function aboutAnswer(answer: LinkAnswer, { origin }: URL, fixes: Fixes): Finding {
+function aboutAnswer(answer: LinkAnswer, { origin }: URL): Finding {
   const { status } = answer
   const ms = Math.round(answer.answeredAtMs - answer.sentAtMs)
   const facts = { url: origin, status, ms }
@@ -93,14 +87,14 @@ function aboutAnswer(answer: LinkAnswer, { origin }: URL, fixes: Fixes): Finding
   }
   if (status === 200) {
     const says = `what answers at ${origin} is no platform`
-    return { id: 'platform', standing: 'broken', says, fix: platformFix(fixes), facts }
+    return { id: 'platform', standing: 'broken', says, fix: PLATFORM_FIX, facts }
   }
   const refusal = refusalOf(answer)
   const says =
     refusal.kind === 'failed'
       ? withoutAdvice(refusal.problem.message)
       : 'API_KEY was revoked on the platform'
-  return { id: 'platform', standing: 'broken', says, fix: statusFix(status, fixes), facts }
+  return { id: 'platform', standing: 'broken', says, fix: statusFix(status), facts }
 }
 
 /** The sentence without its advice: a finding has the advice in `fix`. */
@@ -116,16 +110,16 @@ function isPresence(body: Buffer): boolean {
   }
 }
 
-const platformFix = (fixes: Fixes) => fixes.variable('PLATFORM_URL', 'https://<the platform>')
+const PLATFORM_FIX = FIXES.variable('PLATFORM_URL', 'https://<the platform>')
 
-function statusFix(status: number, fixes: Fixes): string {
+function statusFix(status: number): string {
   if (status === 401) {
     const where = 'POST /v1/private-locations/<id>/keys on the platform makes one'
-    return `${fixes.variable('API_KEY', 'pl_…')}  (${where})`
+    return `${FIXES.variable('API_KEY', 'pl_…')}  (${where})`
   }
   if (status === 426) return `use the image of the platform’s version`
   if (status >= 500) return 'look into the log of the platform, and of the proxies before it'
-  return platformFix(fixes)
+  return PLATFORM_FIX
 }
 
 interface ConnectionFacts {
@@ -137,7 +131,7 @@ interface ConnectionFacts {
   authority: Authorities
 }
 
-function aboutError(error: LinkError, facts: ConnectionFacts, fixes: Fixes): Finding[] {
+function aboutError(error: LinkError, facts: ConnectionFacts): Finding[] {
   const { proxy, url } = facts
   const says = withoutAdvice(error.message)
   const code = (error.cause as NodeJS.ErrnoException | undefined)?.code
@@ -145,7 +139,7 @@ function aboutError(error: LinkError, facts: ConnectionFacts, fixes: Fixes): Fin
   const clock = unused('clock', 'not compared: the platform did not answer')
   const isOfProxy = error.message.startsWith('the proxy ')
   if (error.code === 'PROXY' || isOfProxy) {
-    const fix = error.code === 'TLS' ? fixes.authority() : proxyFix(error, fixes)
+    const fix = error.code === 'TLS' ? FIXES.authority : proxyFix(error)
     return [
       { id: 'platform', standing: 'broken', says: 'not reached: see proxy' },
       { id: 'proxy', standing: 'broken', says, fix, facts: { proxy, ...codes } },
@@ -159,37 +153,37 @@ function aboutError(error: LinkError, facts: ConnectionFacts, fixes: Fixes): Fin
     facts: { url: url.origin, ...codes },
   }
   if (error.code === 'TLS') {
-    const tls = { id: 'tls', standing: 'broken', says, fix: tlsFix(error, url, fixes) } as const
+    const tls = { id: 'tls', standing: 'broken', says, fix: tlsFix(error, url) } as const
     return [{ ...platform, says: 'not reached: see TLS' }, proxyWorks(facts), tls, clock]
   }
-  platform.fix = error.code === 'REDIRECTED' ? platformFix(fixes) : connectionFix(url, says, fixes)
+  platform.fix = error.code === 'REDIRECTED' ? PLATFORM_FIX : connectionFix(url, says)
   return [platform, ...(proxy === undefined ? [proxyWorks(facts)] : []), clock]
 }
 
-function proxyFix(error: LinkError, fixes: Fixes): string {
+function proxyFix(error: LinkError): string {
   const address = error.message.includes('(407)')
     ? 'http://<user>:<password>@<host>:<port>'
     : 'http://<host>:<port>'
-  return fixes.variable('HTTPS_PROXY', address)
+  return FIXES.variable('HTTPS_PROXY', address)
 }
 
-function tlsFix(error: LinkError, url: URL, fixes: Fixes): string {
+function tlsFix(error: LinkError, url: URL): string {
   const { message } = error
-  if (message.includes('NODE_EXTRA_CA_CERTS')) return fixes.authority()
+  if (message.includes('NODE_EXTRA_CA_CERTS')) return FIXES.authority
   if (message.includes('does not speak TLS')) {
-    return fixes.variable('PLATFORM_URL', `http://${url.host}`)
+    return FIXES.variable('PLATFORM_URL', `http://${url.host}`)
   }
-  if (message.includes('other names')) return platformFix(fixes)
+  if (message.includes('other names')) return PLATFORM_FIX
   return 'renew the platform’s certificate, or set this machine’s clock'
 }
 
-function connectionFix({ hostname, port, protocol }: URL, says: string, fixes: Fixes): string {
+function connectionFix({ hostname, port, protocol }: URL, says: string): string {
   if (says.includes('cannot be resolved')) {
-    return `${fixes.nameServers()}  (or a PLATFORM_URL that they know)`
+    return `${FIXES.nameServers}  (or a PLATFORM_URL that they know)`
   }
   const portText = port === '' ? (protocol === 'https:' ? '443' : '80') : port
   const access = `let this machine reach ${hostname} port ${portText}, by HTTPS_PROXY where there is a proxy`
-  return `${platformFix(fixes)}  (or ${access})`
+  return `${PLATFORM_FIX}  (or ${access})`
 }
 
 function proxyWorks({ proxy, hasProxy }: ConnectionFacts): Finding {
@@ -198,8 +192,8 @@ function proxyWorks({ proxy, hasProxy }: ConnectionFacts): Finding {
   return unused('proxy', hasProxy ? 'not used: NO_PROXY names the platform’s host' : 'none is set')
 }
 
-function tlsWorks({ url, authority }: ConnectionFacts, fixes: Fixes): Finding {
-  if (authority.problem !== undefined) return badAuthorities(authority.problem, fixes)
+function tlsWorks({ url, authority }: ConnectionFacts): Finding {
+  if (authority.problem !== undefined) return badAuthorities(authority.problem)
   if (url.protocol !== 'https:') return unused('tls', 'not used: PLATFORM_URL begins with http://')
   const also =
     authority.count === undefined ? '' : `; ${authority.count} more by NODE_EXTRA_CA_CERTS`
@@ -207,9 +201,9 @@ function tlsWorks({ url, authority }: ConnectionFacts, fixes: Fixes): Finding {
   return { id: 'tls', standing: 'works', says }
 }
 
-function badAuthorities(problem: string, fixes: Fixes): Finding {
+function badAuthorities(problem: string): Finding {
   const says = `NODE_EXTRA_CA_CERTS ${problem}`
-  return { id: 'tls', standing: 'broken', says, fix: fixes.authority() }
+  return { id: 'tls', standing: 'broken', says, fix: FIXES.authority }
 }
 
 function unused(id: Finding['id'], says: string): Finding {

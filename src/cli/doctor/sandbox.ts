@@ -10,7 +10,7 @@ import { CHROMIUM_ADVICE, findChromium, readableFor } from '../../scripts/chromi
 import { makeLockedFolder } from '../../sandbox/locked-folder.ts'
 import { removeTree } from '../../sandbox/remove-tree.ts'
 import type { Finding } from './finding.ts'
-import type { Fixes } from './fixes.ts'
+import { FIXES } from './fixes.ts'
 
 type SandboxConfig = Pick<
   AgentConfig,
@@ -20,7 +20,6 @@ type SandboxConfig = Pick<
 /** Context of both probes. */
 export interface SandboxContext {
   config: SandboxConfig
-  fixes: Fixes
   /** An engine or a runtime is installed. */
   runsCode: boolean
   signal: AbortSignal
@@ -53,7 +52,6 @@ async function rootOf({ workRoot, dataDir }: SandboxConfig): Promise<string> {
 export async function probeSandbox({
   config,
   runsCode,
-  fixes,
   signal,
 }: SandboxContext): Promise<Finding[]> {
   if (!runsCode)
@@ -69,7 +67,7 @@ export async function probeSandbox({
       const isRefused = config.scriptIsolation === 'require' || layers === undefined
       const standing = needs.length > 0 && isRefused ? 'broken' : 'warning'
       const says = layers === undefined ? `could not be tried: ${missing.what}` : missing.what
-      const fix = fixOf(missing, fixes)
+      const fix = fixOf(missing)
       return [{ id: 'sandbox', standing, says, ...(fix !== undefined && { fix }), facts }]
     }
     return [{ id: 'sandbox', standing: 'works', says: layerText(facts), facts }]
@@ -78,16 +76,15 @@ export async function probeSandbox({
   }
 }
 
-/** The fix as a line for the place where it is to be written, if known. */
-function fixOf({ what, fix }: MissingRequirement, fixes: Fixes): string | undefined {
-  if (fix === undefined) return rootFix(what, fixes)
+function fixOf({ what, fix }: MissingRequirement): string | undefined {
+  if (fix === undefined) return rootFix(what)
   if (fix.includes('ptrace_scope')) return 'sysctl -w kernel.yama.ptrace_scope=1  (on the host)'
-  return fix.includes('seccomp=') ? (fixes.seccomp() ?? fix) : fix
+  return fix
 }
 
 /** Root without its capabilities may not switch to the users that code runs as. */
-function rootFix(problem: string, fixes: Fixes): string | undefined {
-  return problem.includes('as root without') ? fixes.user() : undefined
+function rootFix(problem: string): string | undefined {
+  return problem.includes('as root without') ? FIXES.user : undefined
 }
 
 function layerText(facts: { ownUser?: boolean; landlock?: number; network?: boolean }): string {
@@ -130,7 +127,7 @@ const BROWSER_ARGS = [
 
 /** Probes the browser: found, starts, shows a page. */
 export async function probeBrowser(context: SandboxContext): Promise<Finding[]> {
-  const { config, runsCode, fixes } = context
+  const { config, runsCode } = context
   const { chromiumPath, image } = config
   const found = await findChromium(chromiumPath)
   if (found !== undefined && (runsCode || chromiumPath !== undefined))
@@ -142,7 +139,7 @@ export async function probeBrowser(context: SandboxContext): Promise<Finding[]> 
         id: 'browser',
         standing: 'broken',
         says,
-        fix: fixes.variable('CHROMIUM_PATH', '/usr/bin/chromium'),
+        fix: FIXES.variable('CHROMIUM_PATH', '/usr/bin/chromium'),
       },
     ]
   }
@@ -157,10 +154,7 @@ export async function probeBrowser(context: SandboxContext): Promise<Finding[]> 
   return [{ id: 'browser', standing: 'warning', says, fix: CHROMIUM_ADVICE }]
 }
 
-async function started(
-  chromium: string,
-  { config, fixes, signal }: SandboxContext,
-): Promise<Finding> {
+async function started(chromium: string, { config, signal }: SandboxContext): Promise<Finding> {
   const sandbox = ownSandbox(config)
   const { path: folder, release } = await makeLockedFolder(await rootOf(config), 'doctor-')
   try {
@@ -188,7 +182,7 @@ async function started(
     }
     if (outcome === 'sandbox-failed') {
       const why = problem ?? 'it could not be started'
-      const fix = rootFix(why, fixes)
+      const fix = rootFix(why)
       const says = `${chromium} could not be tried: ${why}`
       return { id: 'browser', standing: 'broken', says, ...(fix !== undefined && { fix }), facts }
     }

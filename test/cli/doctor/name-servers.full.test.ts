@@ -4,7 +4,6 @@ import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, test } from 'vitest'
-import { fixesFor } from '../../../src/cli/doctor/fixes.ts'
 import { probeNameServers } from '../../../src/cli/doctor/name-servers.ts'
 import { startDnsServer, type Zone } from '../../support/monitors/dns/dns-server.ts'
 import { examine } from '../../support/agent/doctor-process.ts'
@@ -30,7 +29,6 @@ describe('name servers', () => {
   ) =>
     probeNameServers({
       config: { platformUrl },
-      fixes: fixesFor('container'),
       signal,
       resolv: { servers, search, ndots: 1 },
     })
