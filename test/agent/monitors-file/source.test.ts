@@ -2,7 +2,7 @@
 // bad file never takes away what runs, and what has not changed stays the same object.
 import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import {
   createFileSource,
   type FileSource,
@@ -16,7 +16,6 @@ import { createFilesFolder } from '../../support/agent/monitors-files.ts'
 const TYPES = [...MONITOR_TYPES.keys()].join(', ')
 
 const files = createFilesFolder()
-afterAll(files.remove)
 
 let folder: string
 let path: string
@@ -68,20 +67,23 @@ async function nextSnapshot(): Promise<Snapshot> {
 
 const namesOf = (snapshot: Snapshot) => snapshot.monitors.map((one) => one.name)
 
+/** Follows a file with monitor A, whose first snapshot has come. */
+async function followA() {
+  writeFileSync(path, text('A'))
+  follow()
+  return nextSnapshot()
+}
+
 describe('a change is noticed', () => {
   test('when the file is written again', async () => {
-    writeFileSync(path, text('A'))
-    follow()
-    expect(namesOf(await nextSnapshot())).toEqual(['A'])
+    expect(namesOf(await followA())).toEqual(['A'])
     const later = nextSnapshot()
     writeFileSync(path, text('A', 'B'))
     expect(namesOf(await later)).toEqual(['A', 'B'])
   })
 
   test('when another file is renamed over it, as editors do', async () => {
-    writeFileSync(path, text('A'))
-    follow()
-    await nextSnapshot()
+    await followA()
     const later = nextSnapshot()
     writeFileSync(`${path}~`, text('B'))
     renameSync(`${path}~`, path)
@@ -107,9 +109,7 @@ describe('a change is noticed', () => {
   })
 
   test('when it happened before anybody asked for the next', async () => {
-    writeFileSync(path, text('A'))
-    follow()
-    await nextSnapshot()
+    await followA()
     writeFileSync(path, text('B'))
     expect(namesOf(await nextSnapshot())).toEqual(['B'])
   })
@@ -126,9 +126,7 @@ describe('a change is noticed', () => {
   })
 
   test('on reload, even when nothing has changed', async () => {
-    writeFileSync(path, text('A'))
-    follow()
-    await nextSnapshot()
+    await followA()
     source.reload()
     expect(namesOf(await nextSnapshot())).toEqual(['A'])
   })
@@ -136,9 +134,7 @@ describe('a change is noticed', () => {
 
 describe('a bad file', () => {
   test('is refused with its problems, and a valid one after it is accepted', async () => {
-    writeFileSync(path, text('A'))
-    follow()
-    const first = await nextSnapshot()
+    const first = await followA()
     const later = next()
     writeFileSync(path, 'monitors:\n  - {name: A, typ: URL}\n')
     expect(await later).toEqual({
@@ -152,9 +148,7 @@ describe('a bad file', () => {
   })
 
   test('is refused when it vanishes, and accepted when it returns unchanged', async () => {
-    writeFileSync(path, text('A'))
-    follow()
-    await nextSnapshot()
+    await followA()
     let later = next()
     rmSync(path)
     expect(await later).toMatchObject({ kind: 'refused' })
@@ -194,9 +188,7 @@ describe('an unchanged monitor', () => {
   })
 
   test('is not reported: other files in the folder, and the time of the file', async () => {
-    writeFileSync(path, text('A'))
-    follow()
-    await nextSnapshot()
+    await followA()
     const later = nextSnapshot()
     writeFileSync(join(folder, 'other'), 'x')
     writeFileSync(path, text('B'))
@@ -224,9 +216,7 @@ test('a change between the first read and the start of the watch is noticed', as
 })
 
 test('stop ends it, also while it waits', async () => {
-  writeFileSync(path, text('A'))
-  follow()
-  await nextSnapshot()
+  await followA()
   const waiting = changes.next()
   stop.abort()
   expect(await waiting).toMatchObject({ done: true })

@@ -1,16 +1,16 @@
 // Writes monitors files into a temporary folder and reads them with the real types of monitor.
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { formatProblem } from '../../../src/agent/monitors-file/problems.ts'
 import { readMonitorsFile, type LoadedFile } from '../../../src/agent/monitors-file/file.ts'
 import { MONITOR_TYPES } from '../../../src/monitors/registry.ts'
+import { temporaryFolder } from '../temporary-folder.ts'
 
 type Environment = Record<string, string>
 
-/** A folder for monitors files; remove it when done. */
+/** A folder for monitors files. */
 export function createFilesFolder() {
-  const folder = mkdtempSync(join(tmpdir(), 'vedette-file-'))
+  const folder = temporaryFolder()
   let count = 0
   const write = (content: string | Uint8Array, name = `${count++}.yaml`): string => {
     const path = join(folder, name)
@@ -20,7 +20,6 @@ export function createFilesFolder() {
   return {
     folder,
     write,
-    remove: () => rmSync(folder, { recursive: true }),
     /** Reads a file that must be valid. */
     load: async (content: string, env: Environment = {}): Promise<LoadedFile> => {
       const read = await readMonitorsFile(write(content), env, MONITOR_TYPES)
