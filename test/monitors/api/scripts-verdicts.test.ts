@@ -41,10 +41,7 @@ describe('verdicts', () => {
   test('assertions are evaluated although the tear-down script fails', async () => {
     const assertions = [{ source: 'STATUS_CODE', comparison: 'EQUALS', target: '201' }]
     const { codes } = await run('', `throw new Error('x')`, { request: { assertions } })
-    expect(codes.toSorted((a, b) => (a < b ? -1 : 1))).toEqual([
-      'ASSERTION_FAILED',
-      'SCRIPT_FAILED',
-    ])
+    expect(new Set(codes)).toEqual(new Set(['ASSERTION_FAILED', 'SCRIPT_FAILED']))
   })
 
   test('retries repeat scripts and request together', async () => {
@@ -60,11 +57,7 @@ describe('verdicts', () => {
   test.each<[string, CheckOptions, string]>([
     ['an agent that runs no code', { host: undefined }, 'SCRIPT_UNSUPPORTED'],
     ['a runtime that is not installed', { more: { runtimeId: '2025.04' } }, 'RUNTIME_MISSING'],
-    [
-      'no runtime at all, and only a tear-down script',
-      { host: testScriptHost({ tools: temporaryFolder() }) },
-      'RUNTIME_MISSING',
-    ],
+    ['no runtime', { host: testScriptHost({ tools: temporaryFolder() }) }, 'RUNTIME_MISSING'],
   ])('nothing is sent by %s', async (_, options, code) => {
     const { verdict, codes, received } = await run('', '1', options)
     expect([verdict, codes, received]).toEqual(['errored', [code], []])

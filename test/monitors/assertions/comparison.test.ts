@@ -59,14 +59,8 @@ describe('long integers', () => {
 
 describe('assertions on a body', () => {
   const evaluate = (text: string, one: Partial<Assertion>) => {
-    const assertion: Assertion = {
-      source: 'JSON_BODY',
-      property: '$.id',
-      comparison: 'EQUALS',
-      target: '',
-      regex: null,
-      ...one,
-    }
+    const defaults = { source: 'JSON_BODY', property: '$.id', target: '', regex: null } as const
+    const assertion: Assertion = { ...defaults, comparison: 'EQUALS', ...one }
     const json = { kind: 'json', text: () => text } as const
     return evaluateAssertions([assertion], { JSON_BODY: json }, new AbortController().signal)
   }

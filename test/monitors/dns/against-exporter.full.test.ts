@@ -27,7 +27,7 @@ interface Case {
   query: string
   type: string
   /** Whom to ask; unbound without it. */
-  at?: 'dnsmasq' | 'tls' | 'closed' | 'spoofing' | 'garbled' | 'silent'
+  at?: 'unbound' | 'dnsmasq' | 'tls' | 'closed' | 'spoofing' | 'garbled' | 'silent'
   passes: boolean
   /** What the exporter says, where it is something else. */
   exporterPasses?: boolean
@@ -35,72 +35,48 @@ interface Case {
   differs?: Record<string, unknown>
 }
 
-const rcodes = 'valid_rcodes: [NXDOMAIN]'
-const insecure =
-  'dns_over_tls: true, transport_protocol: tcp, tls_config: { insecure_skip_verify: true }'
+const theirCodes = 'valid_rcodes: [NXDOMAIN]'
+const theirTls = 'dns_over_tls: true, transport_protocol: tcp'
+const insecure = `${theirTls}, tls_config: { insecure_skip_verify: true }`
+const www = { query: 'www.zone.example', type: 'A', passes: true }
+const zone = (type: string) => ({ query: 'zone.example', type, passes: true })
+const nameless = { theirs: theirCodes, ours: { assertions: ANY_CODE } }
 const cases: Record<string, Case> = {
-  addresses: { query: 'www.zone.example', type: 'A', passes: true },
-  'an IPv6 address': { query: 'www.zone.example', type: 'AAAA', passes: true },
-  'an alias and what it leads to': { query: 'alias.zone.example', type: 'A', passes: true },
-  'mail servers': { query: 'zone.example', type: 'MX', passes: true },
-  'name servers': { query: 'zone.example', type: 'NS', passes: true },
-  'a text': { query: 'zone.example', type: 'TXT', passes: true },
-  'a service': { query: '_sip._tcp.zone.example', type: 'SRV', passes: true },
-  'a web service': { query: 'zone.example', type: 'HTTPS', passes: true },
-  'who may issue certificates': { query: 'zone.example', type: 'CAA', passes: true },
+  addresses: www,
+  'an IPv6 address': { ...www, type: 'AAAA' },
+  'an alias and what it leads to': { ...www, query: 'alias.zone.example' },
+  'mail servers': zone('MX'),
+  'name servers': zone('NS'),
+  'a text': zone('TXT'),
+  'a service': { ...zone('SRV'), query: '_sip._tcp.zone.example' },
+  'a web service': zone('HTTPS'),
+  'who may issue certificates': zone('CAA'),
   'a reverse name': { query: '10.2.0.192.in-addr.arpa', type: 'PTR', passes: true },
-  'the serial number of a zone': { query: 'zone.example', type: 'SOA', passes: true },
-  'no record of the type': { query: 'www.zone.example', type: 'MX', passes: true },
+  'the serial number of a zone': zone('SOA'),
+  'no record of the type': { ...www, type: 'MX' },
   'a name that does not exist': { query: 'no.zone.example', type: 'A', passes: false },
-  'a name that must not exist': {
-    query: 'no.zone.example',
-    type: 'A',
-    theirs: rcodes,
-    ours: { assertions: ANY_CODE },
-    passes: true,
-  },
-  'a name that exists and must not': {
-    query: 'www.zone.example',
-    type: 'A',
-    theirs: rcodes,
-    ours: { assertions: ANY_CODE },
-    passes: false,
-  },
-  'over TCP': {
-    query: 'www.zone.example',
-    type: 'A',
-    theirs: 'transport_protocol: tcp',
-    ours: { protocol: 'TCP' },
-    passes: true,
-  },
-  'over TLS': {
-    query: 'www.zone.example',
-    type: 'A',
-    theirs: insecure,
-    ours: { protocol: 'DOT', skipSSL: true },
-    at: 'tls',
-    passes: true,
-  },
+  'a name that must not exist': { ...www, query: 'no.zone.example', ...nameless },
+  'a name that exists and must not': { ...www, ...nameless, passes: false },
+  'over TCP': { ...www, theirs: 'transport_protocol: tcp', ours: { protocol: 'TCP' } },
+  'over TLS': { ...www, theirs: insecure, ours: { protocol: 'DOT', skipSSL: true }, at: 'tls' },
   'over TLS, with a certificate that does not verify': {
-    query: 'www.zone.example',
-    type: 'A',
-    theirs: 'dns_over_tls: true, transport_protocol: tcp',
+    ...www,
+    theirs: theirTls,
     ours: { protocol: 'DOT' },
     at: 'tls',
     passes: false,
   },
   'a referral, without recursion': {
+    ...www,
     query: 'host.below.zone.example',
-    type: 'A',
     theirs: 'recursion_desired: false',
     ours: { recursionDesired: false },
-    passes: true,
   },
-  'what validates': { query: 'www.signed.example', type: 'A', passes: true },
+  'what validates': { ...www, query: 'www.signed.example' },
   'what does not validate': { query: 'forged.signed.example', type: 'A', passes: false },
   'a server that refuses': { query: 'elsewhere.test', type: 'A', at: 'dnsmasq', passes: false },
-  'nobody there': { query: 'zone.example', type: 'A', at: 'closed', passes: false },
-  'a server that is silent': { query: 'www.zone.example', type: 'A', at: 'silent', passes: false },
+  'nobody there': { ...www, at: 'closed', passes: false },
+  'a server that is silent': { ...www, at: 'silent', passes: false },
   // Weaker: the exporter takes the part that came for the whole.
   'an answer that is too large for UDP': {
     query: 'big.zone.example',
@@ -108,16 +84,10 @@ const cases: Record<string, Case> = {
     passes: true,
     differs: { probe_dns_answer_rrs: 0 },
   },
-  'a spoofed answer before the right one': {
-    query: 'www.zone.example',
-    type: 'A',
-    at: 'spoofing',
-    passes: true,
-  },
+  'a spoofed answer before the right one': { ...www, at: 'spoofing' },
   // Weaker: the exporter does not mind that eight of nine records are missing.
   'an answer that is not whole': {
-    query: 'www.zone.example',
-    type: 'A',
+    ...www,
     at: 'garbled',
     passes: false,
     exporterPasses: true,
@@ -163,38 +133,22 @@ const COMPARED = [
   'probe_ip_protocol',
 ]
 
-function portOf(where: Case['at']): number {
-  switch (where) {
-    case 'dnsmasq':
-      return servers.dnsmasq.port
-    case 'tls':
-      return servers.unbound.tlsPort
-    case 'closed':
-      return 1
-    case 'spoofing':
-      return spoofing.port
-    case 'garbled':
-      return garbled.port
-    case 'silent':
-      return silent.port
-    case undefined:
-    default:
-      return servers.unbound.port
-  }
-}
+const portOf = (where: Case['at'] = 'unbound') =>
+  ({
+    unbound: servers.unbound.port,
+    dnsmasq: servers.dnsmasq.port,
+    tls: servers.unbound.tlsPort,
+    closed: 1,
+    spoofing: spoofing.port,
+    garbled: garbled.port,
+    silent: silent.port,
+  })[where]
 
 describe.skipIf(why !== undefined)(`compared with blackbox_exporter ${why ?? ''}`, () => {
   test.each(Object.entries(cases))('%s', async (name, options) => {
-    const {
-      query,
-      type: recordType,
-      ours,
-      at,
-      passes,
-      exporterPasses = passes,
-      differs = {},
-    } = options
-    const port = portOf(at)
+    const { query, type: recordType, ours, passes, differs = {} } = options
+    const { exporterPasses = passes } = options
+    const port = portOf(options.at)
     const theirs = await exporter.measure(slug(name), `127.0.0.1:${port}`)
     const request = { query, recordType, nameServer: '127.0.0.1', port, ...ours }
     const { codes, observed } = await checkDns(request)

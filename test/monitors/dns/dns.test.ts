@@ -13,6 +13,9 @@ const { why, unbound, dnsmasq } = await startZoneServers(authority)
 const datas = (records: DnsRecord[] = []) => records.map(({ data }) => data).toSorted()
 const ca = { tls: { ca: authority.ca } }
 
+const SOA = 'ns1.zone.example. admin.zone.example. 2026112101 7200 3600 1209600 60'
+const ask = (request: object) => checkDns({ ...at(unbound.port), ...request })
+
 describe.skipIf(why !== undefined)(`unbound ${why ?? ''}`, () => {
   test.each<[string, string, string, string[]]>([
     ['addresses', 'www.zone.example', 'A', ['192.0.2.10', '192.0.2.9']],
@@ -22,12 +25,7 @@ describe.skipIf(why !== undefined)(`unbound ${why ?? ''}`, () => {
     ['name servers', 'zone.example', 'NS', ['ns1.zone.example.', 'ns2.zone.example.']],
     ['a text', 'zone.example', 'TXT', ['v=spf1 -all']],
     ['a text in two strings', 'two.zone.example', 'TXT', ['one two']],
-    [
-      'the start of authority',
-      'zone.example',
-      'SOA',
-      ['ns1.zone.example. admin.zone.example. 2026112101 7200 3600 1209600 60'],
-    ],
+    ['the start of authority', 'zone.example', 'SOA', [SOA]],
     ['a web service', 'zone.example', 'HTTPS', ['1 . alpn=h2,h3 ipv4hint=192.0.2.7']],
     ['a service', '_sip._tcp.zone.example', 'SRV', ['1 2 5060 mail.zone.example.']],
     ['who may issue certificates', 'zone.example', 'CAA', ['0 issue "ca.example"']],
@@ -40,18 +38,16 @@ describe.skipIf(why !== undefined)(`unbound ${why ?? ''}`, () => {
     ['a dot at the end', 'www.zone.example.', 'AAAA', ['2001:db8::1']],
     ['capital letters', 'WWW.Zone.Example', 'AAAA', ['2001:db8::1']],
   ])('%s', async (_, query, recordType, expected) => {
-    const { failures, observed } = await checkDns({ query, recordType, ...at(unbound.port) })
+    const { failures, observed } = await ask({ query, recordType })
     expect(failures).toEqual([])
     expect(datas(observed.response?.Answer)).toEqual(expected.toSorted())
   })
 
   test('everything that is seen', async () => {
-    const result = await checkDns({ recordType: 'AAAA', ...at(unbound.port) })
-    expect(result).toMatchObject({
-      failures: [],
-      degraded: false,
-      responseTimeMs: expect.any(Number),
-    })
+    const result = await ask({ recordType: 'AAAA' })
+    const flags = { AA: true, TC: false, RD: true, RA: true, AD: false, CD: false }
+    const responseTimeMs = expect.any(Number) as number
+    expect(result).toMatchObject({ failures: [], degraded: false, responseTimeMs })
     expect(result.observed).toEqual({
       query: 'www.zone.example',
       recordType: 'AAAA',
@@ -65,12 +61,7 @@ describe.skipIf(why !== undefined)(`unbound ${why ?? ''}`, () => {
       bytes: expect.any(Number),
       response: {
         Status: 'NOERROR',
-        AA: true,
-        TC: false,
-        RD: true,
-        RA: true,
-        AD: false,
-        CD: false,
+        ...flags,
         Question: [{ name: 'www.zone.example.', type: 'AAAA' }],
         Answer: [{ name: 'www.zone.example.', type: 'AAAA', TTL: 300, data: '2001:db8::1' }],
         Authority: [],
@@ -82,11 +73,7 @@ describe.skipIf(why !== undefined)(`unbound ${why ?? ''}`, () => {
   })
 
   test('records of all sections are distinguished', async () => {
-    const { observed } = await checkDns({
-      query: 'host.below.zone.example',
-      recursionDesired: false,
-      ...at(unbound.port),
-    })
+    const { observed } = await ask({ query: 'host.below.zone.example', recursionDesired: false })
     expect(observed.counts).toEqual({ answers: 0, authorities: 1, additionals: 2 })
     expect(observed.response).toMatchObject({
       AA: false,
@@ -109,11 +96,7 @@ describe.skipIf(why !== undefined)(`unbound ${why ?? ''}`, () => {
   })
 
   test('an answer that is too large for UDP comes over TCP', async () => {
-    const { failures, observed } = await checkDns({
-      query: 'big.zone.example',
-      recordType: 'TXT',
-      ...at(unbound.port),
-    })
+    const { failures, observed } = await ask({ query: 'big.zone.example', recordType: 'TXT' })
     expect(failures).toEqual([])
     expect(observed).toMatchObject({ truncated: true, protocol: 'TCP', counts: { answers: 40 } })
     expect(Object.keys(observed.phases)).toContain('truncatedMs')
@@ -121,12 +104,7 @@ describe.skipIf(why !== undefined)(`unbound ${why ?? ''}`, () => {
   })
 
   test('a larger datagram spares the way over TCP', async () => {
-    const { observed } = await checkDns({
-      query: 'alias.zone.example',
-      recordType: 'A',
-      ednsBytes: 0,
-      ...at(unbound.port),
-    })
+    const { observed } = await ask({ query: 'alias.zone.example', recordType: 'A', ednsBytes: 0 })
     expect(observed).toMatchObject({ protocol: 'UDP' })
     expect(observed.response).not.toHaveProperty('Edns')
   })
@@ -143,45 +121,40 @@ describe.skipIf(why !== undefined)(`unbound ${why ?? ''}`, () => {
   })
 
   test('what validates is reported as such, and what does not by its reason', async () => {
-    const good = await checkDns({ query: 'www.signed.example', ...at(unbound.port) })
+    const good = await ask({ query: 'www.signed.example' })
     expect(good.codes).toEqual([])
     expect(good.observed.response).toMatchObject({ AD: true })
     expect(good.observed.counts?.answers).toBe(1)
-    const forged = { query: 'forged.signed.example', ...at(unbound.port) }
-    const bad = await checkDns(forged)
+    const forged = { query: 'forged.signed.example' }
+    const bad = await ask(forged)
     expect(bad.codes).toEqual(['DNS_RESPONSE_CODE'])
     expect(bad.failures[0]).toMatchObject({
       message: expect.stringContaining('DNSSEC Bogus') as string,
       details: { responseCode: 'SERVFAIL', extendedErrors: [{ code: 6, name: 'DNSSEC Bogus' }] },
     })
-    const unchecked = await checkDns({ ...forged, checkingDisabled: true })
+    const unchecked = await ask({ ...forged, checkingDisabled: true })
     expect(unchecked.codes).toEqual([])
     expect(unchecked.observed.response).toMatchObject({ CD: true, AD: false })
   })
 
   test('the DO bit brings signatures', async () => {
-    const { observed } = await checkDns({
-      query: 'www.signed.example',
-      dnssecOk: true,
-      ...at(unbound.port),
-    })
+    const { observed } = await ask({ query: 'www.signed.example', dnssecOk: true })
     expect(observed.response).toMatchObject({ AD: true, Edns: { dnssecOk: true } })
     const signature = observed.response?.Answer.find(({ type }) => type === 'RRSIG')
     expect(signature?.fields).toMatchObject({ typeCovered: 'A', signer: 'signed.example.' })
   })
 
   test('the server says who it is', async () => {
-    const { observed } = await checkDns({ nsid: true, ...at(unbound.port) })
+    const { observed } = await ask({ nsid: true })
     expect(observed.response?.Edns?.nsid).toBe('test-server')
-    const chaos = { query: 'id.server', recordType: 'TXT', recordClass: 'CH', ...at(unbound.port) }
-    const answer = await checkDns(chaos)
+    const answer = await ask({ query: 'id.server', recordType: 'TXT', recordClass: 'CH' })
     expect(answer.observed.response?.Answer).toEqual([
       { name: 'id.server.', type: 'TXT', class: 'CH', TTL: 0, data: 'unbound of a test' },
     ])
   })
 
   test('recursion is asked for or not', async () => {
-    const { observed } = await checkDns({ recursionDesired: false, ...at(unbound.port) })
+    const { observed } = await ask({ recursionDesired: false })
     expect(observed.response).toMatchObject({ RD: false })
   })
 
@@ -205,12 +178,7 @@ describe.skipIf(why !== undefined)(`dnsmasq ${why ?? ''}`, () => {
   test.each<[string, string, string, string[]]>([
     ['an address', 'www.zone.example', 'A', ['192.0.2.10']],
     ['an IPv6 address', 'www.zone.example', 'AAAA', ['2001:db8::1']],
-    [
-      'an alias and what it leads to',
-      'alias.zone.example',
-      'A',
-      ['192.0.2.10', 'www.zone.example.'],
-    ],
+    ['an alias', 'alias.zone.example', 'A', ['192.0.2.10', 'www.zone.example.']],
     ['a mail server', 'zone.example', 'MX', ['10 mail.zone.example.']],
     ['a text', 'zone.example', 'TXT', ['v=spf1 -all']],
     ['a service', '_sip._tcp.zone.example', 'SRV', ['1 2 5060 mail.zone.example.']],
@@ -226,7 +194,10 @@ describe.skipIf(why !== undefined)(`dnsmasq ${why ?? ''}`, () => {
   })
 
   test('a name that it will not look up', async () => {
-    const { codes, observed } = await checkDns({ query: 'x.elsewhere.test', ...at(dnsmasq.port) })
+    const { codes, observed } = await checkDns({
+      query: 'x.elsewhere.test',
+      ...at(dnsmasq.port),
+    })
     expect(codes).toEqual(['DNS_RESPONSE_CODE'])
     expect(observed.responseCode).toBe('REFUSED')
   })

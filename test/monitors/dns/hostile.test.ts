@@ -18,16 +18,19 @@ import {
 const TC = 0x0200
 const QR = 0x8000
 describe('datagrams that are no answer are ignored and counted, and waiting goes on', () => {
+  /** The right answer with another 16-bit number at this place. */
+  const altered = (place: number, change: (word: number) => number) => (query: Buffer) =>
+    withWord(rightAnswer(query), place, change)
   test.each<[string, (query: Buffer) => Buffer]>([
-    ['another id', (query) => withWord(rightAnswer(query), 0, (id) => id + 1)],
-    ['a query', (query) => withWord(rightAnswer(query), 2, (flags) => flags & ~QR)],
+    ['another id', altered(0, (id) => id + 1)],
+    ['a query', altered(2, (flags) => flags & ~QR)],
     ['the query itself', (query) => query],
-    ['another operation', (query) => withWord(rightAnswer(query), 2, (flags) => flags | 0x2800)],
-    ['another name', (query) => withWord(rightAnswer(query), 13, (uint16) => uint16 ^ 1)],
-    ['another type', (query) => withWord(rightAnswer(query), ANSWER_AT - 4, () => 28)],
-    ['another class', (query) => withWord(rightAnswer(query), ANSWER_AT - 2, () => 3)],
-    ['two questions', (query) => withWord(rightAnswer(query), 4, () => 2)],
-    ['no question', (query) => withWord(rightAnswer(query), 4, () => 0)],
+    ['another operation', altered(2, (flags) => flags | 0x2800)],
+    ['another name', altered(13, (letters) => letters ^ 1)],
+    ['another type', altered(ANSWER_AT - 4, () => 28)],
+    ['another class', altered(ANSWER_AT - 2, () => 3)],
+    ['two questions', altered(4, () => 2)],
+    ['no question', altered(4, () => 0)],
     ['nothing', () => Buffer.alloc(0)],
     ['half a header', (query) => rightAnswer(query).subarray(0, 7)],
     ['half a question', (query) => rightAnswer(query).subarray(0, 20)],
@@ -81,45 +84,28 @@ describe('datagrams that are no answer are ignored and counted, and waiting goes
 })
 
 describe('answers that cannot be read are refused at once', () => {
+  /** The right answer with these bytes in place of its records, or of its end. */
+  const tail =
+    (bytes: number[], place = ANSWER_AT) =>
+    (query: Buffer) =>
+      withTail(rightAnswer(query), place, ...bytes)
+  const count = (place: number, number: number) => (query: Buffer) =>
+    withWord(rightAnswer(query), place, () => number)
+  const long = Array.from({ length: 130 }, () => [1, 97]).flat()
   test.each<[string, (query: Buffer) => Buffer]>([
-    [
-      'a name that points to itself',
-      (query) => withTail(rightAnswer(query), ANSWER_AT, 0xc0, ANSWER_AT),
-    ],
-    [
-      'two names that point to each other',
-      (query) =>
-        withTail(rightAnswer(query), ANSWER_AT, 1, 97, 0xc0, ANSWER_AT + 2, 0xc0, ANSWER_AT),
-    ],
-    ['a name that points forwards', (query) => withTail(rightAnswer(query), ANSWER_AT, 0xc0, 200)],
-    [
-      'a name that points into the header',
-      (query) => withTail(rightAnswer(query), ANSWER_AT, 0xc0, 2),
-    ],
-    ['half a pointer', (query) => withTail(rightAnswer(query), ANSWER_AT, 0xc0)],
-    [
-      'a label of a type that does not exist',
-      (query) => withTail(rightAnswer(query), ANSWER_AT, 0x80, 0),
-    ],
-    ['a label beyond the end', (query) => withTail(rightAnswer(query), ANSWER_AT, 63, 97)],
-    [
-      'a name of more than 255 bytes',
-      (query) =>
-        withTail(
-          rightAnswer(query),
-          ANSWER_AT,
-          ...Array.from({ length: 130 }, () => [1, 97]).flat(),
-          0,
-        ),
-    ],
-    ['more records than there are', (query) => withWord(rightAnswer(query), 6, () => 2)],
-    [
-      '65,535 records that are not there',
-      (query) => withWord(rightAnswer(query), 10, () => 0xffff),
-    ],
-    ['data beyond the end', (query) => withWord(rightAnswer(query), ANSWER_AT + 26, () => 400)],
-    ['an address of three bytes', (query) => withTail(rightAnswer(query), -6, 0, 3, 1, 2, 3)],
-    ['an address of five bytes', (query) => withTail(rightAnswer(query), -6, 0, 5, 1, 2, 3, 4, 5)],
+    ['a name that points to itself', tail([0xc0, ANSWER_AT])],
+    ['names that point to each other', tail([1, 97, 0xc0, ANSWER_AT + 2, 0xc0, ANSWER_AT])],
+    ['a name that points forwards', tail([0xc0, 200])],
+    ['a name that points into the header', tail([0xc0, 2])],
+    ['half a pointer', tail([0xc0])],
+    ['a label of a type that does not exist', tail([0x80, 0])],
+    ['a label beyond the end', tail([63, 97])],
+    ['a name of more than 255 bytes', tail([...long, 0])],
+    ['more records than there are', count(6, 2)],
+    ['65,535 records that are not there', count(10, 0xffff)],
+    ['data beyond the end', count(ANSWER_AT + 26, 400)],
+    ['an address of three bytes', tail([0, 3, 1, 2, 3], -6)],
+    ['an address of five bytes', tail([0, 5, 1, 2, 3, 4, 5], -6)],
     ['the header alone, with counts', (query) => rightAnswer(query).subarray(0, ANSWER_AT)],
   ])('%s', async (_, wrong) => {
     await using server = await startHostileNameServer({ ...overUdp(wrong), ...overTcp(wrong) })
@@ -173,9 +159,7 @@ describe('truncation', () => {
 
 describe('EDNS', () => {
   const formerr = (query: Buffer) =>
-    query.readUInt16BE(10) === 0
-      ? rightAnswer(query)
-      : rightAnswer(query, { rcode: 1, answers: [] })
+    rightAnswer(query, query.readUInt16BE(10) === 0 ? {} : { rcode: 1, answers: [] })
 
   test('a server that does not know it is asked again without it', async () => {
     await using server = await startHostileNameServer(overUdp(formerr))

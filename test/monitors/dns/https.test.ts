@@ -27,23 +27,16 @@ describe('DNS over HTTPS', () => {
     body: (query: Buffer) => Buffer
   }
   const dnsMessage = 'application/dns-message'
+  const right = (query: Buffer) => rightAnswer(query)
   const cases: [string, Page, string[]][] = [
-    ['a right answer', { body: (query) => rightAnswer(query) }, []],
-    [
-      'a type with parameters',
-      { type: `${dnsMessage}; x=y`, body: (query) => rightAnswer(query) },
-      [],
-    ],
-    ['another type', { type: 'text/html', body: (query) => rightAnswer(query) }, ['DNS_HTTP']],
+    ['a right answer', { body: right }, []],
+    ['a type with parameters', { type: `${dnsMessage}; x=y`, body: right }, []],
+    ['another type', { type: 'text/html', body: right }, ['DNS_HTTP']],
     ['an error', { status: 503, body: () => Buffer.from('busy') }, ['DNS_HTTP']],
     ['a redirect', { status: 302, body: () => Buffer.alloc(0) }, ['DNS_HTTP']],
     ['no message', { body: () => Buffer.alloc(0) }, ['DNS_MISMATCH']],
     ['too large a message', { body: () => Buffer.alloc(1_000_000) }, ['DNS_HTTP']],
-    [
-      'garbage',
-      { body: (query) => withTail(rightAnswer(query), ANSWER_AT, 0xc0) },
-      ['DNS_MALFORMED'],
-    ],
+    ['garbage', { body: (query) => withTail(right(query), ANSWER_AT, 0xc0) }, ['DNS_MALFORMED']],
   ]
 
   function answer({ status = 200, type = dnsMessage, body }: Page) {

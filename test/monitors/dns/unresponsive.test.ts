@@ -23,10 +23,8 @@ describe('no answer', () => {
     await using server = await startHostileNameServer({
       udp: (query, send) => void (lost++ > 0 && send(rightAnswer(query))),
     })
-    const { codes, observed, degraded } = await checkDns(at(server.port), {
-      maxResponseTime: 900,
-      degradedResponseTime: 100,
-    })
+    const limits = { maxResponseTime: 900, degradedResponseTime: 100 }
+    const { codes, observed, degraded } = await checkDns(at(server.port), limits)
     expect(codes).toEqual([])
     expect(degraded).toBe(true)
     expect(observed.udp).toMatchObject({ sent: 2 })
@@ -97,39 +95,23 @@ describe('no answer', () => {
 })
 
 describe('connections', () => {
+  const half = (query: Buffer) => framed(rightAnswer(query)).subarray(0, 30)
+  const altered = (place: number, change: (word: number) => number) =>
+    overTcp((query) => withWord(rightAnswer(query), place, change))
   test.each<[string, Misdeeds, string]>([
     ['the end at once', { tcp: (_, socket) => void socket.end() }, 'CONNECTION_CLOSED'],
-    [
-      'the end within the length',
-      { tcp: (_, s) => void s.end(Buffer.from([0])) },
-      'CONNECTION_CLOSED',
-    ],
-    [
-      'the end within the answer',
-      { tcp: (query, s) => void s.end(framed(rightAnswer(query)).subarray(0, 30)) },
-      'CONNECTION_CLOSED',
-    ],
+    ['half a length', { tcp: (_, s) => void s.end(Buffer.from([0])) }, 'CONNECTION_CLOSED'],
+    ['half an answer', { tcp: (query, s) => void s.end(half(query)) }, 'CONNECTION_CLOSED'],
     ['a reset', { tcp: (_, socket) => socket.resetAndDestroy() }, 'CONNECTION_RESET'],
     ['an empty message', { tcp: (_, s) => void s.write(Buffer.alloc(2)) }, 'DNS_MISMATCH'],
-    [
-      'another id',
-      overTcp((query) => withWord(rightAnswer(query), 0, (id) => id + 1)),
-      'DNS_MISMATCH',
-    ],
-    [
-      'another name',
-      overTcp((query) => withWord(rightAnswer(query), 13, (w) => w ^ 1)),
-      'DNS_MISMATCH',
-    ],
+    ['another id', altered(0, (id) => id + 1), 'DNS_MISMATCH'],
+    ['another name', altered(13, (letters) => letters ^ 1), 'DNS_MISMATCH'],
     ['no answer', {}, 'TIMEOUT_FIRST_BYTE'],
     ['a beginning', { tcp: (_, s) => void s.write(Buffer.from([1, 0, 0])) }, 'TIMEOUT_DOWNLOAD'],
   ])('%s', async (_, misdeeds, code) => {
     await using server = await startHostileNameServer(misdeeds)
-    const { codes } = await checkDns(
-      { protocol: 'TCP', ...at(server.port) },
-      { maxResponseTime: 150 },
-    )
-    expect(codes).toEqual([code])
+    const request = { protocol: 'TCP', ...at(server.port) }
+    expect((await checkDns(request, { maxResponseTime: 150 })).codes).toEqual([code])
   })
 
   test('nobody there', async () => {

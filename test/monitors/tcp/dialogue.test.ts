@@ -1,9 +1,8 @@
 // Aim: a dialogue goes step by step, says which step failed and why, and changes to TLS in the middle.
 import { describe, expect, test } from 'vitest'
-import type { Observation } from '../../../src/contract/observation.ts'
 import { tcp } from '../../../src/monitors/tcp/index.ts'
 import { createAuthority } from '../../support/network/certificates.ts'
-import { deadlineAfter, testContext } from '../../support/monitors/monitor-context.ts'
+import { checkMonitor } from '../../support/monitors/check-monitor.ts'
 import {
   closing,
   resetting,
@@ -14,16 +13,8 @@ import {
 } from '../../support/monitors/tcp-servers.ts'
 import { startRawServer } from '../../support/test-server.ts'
 
-async function run(request: Record<string, unknown>, maxResponseTime = 3000): Promise<Observation> {
-  const monitor = tcp.schema.parse({
-    id: 'm',
-    name: 'm',
-    checkType: 'TCP',
-    request: { hostname: '127.0.0.1', ...request },
-    maxResponseTime,
-  })
-  return tcp.prepare(monitor)(testContext({ signal: deadlineAfter(maxResponseTime) }))
-}
+const run = (request: object, maxResponseTime = 3000) =>
+  checkMonitor(tcp, { hostname: '127.0.0.1', ...request }, { maxResponseTime })
 
 const authority = createAuthority()
 
@@ -54,10 +45,8 @@ describe('STARTTLS with a mail server', () => {
     expect(observed['dialogue']).toMatchObject(
       STARTTLS.map((_, at) => ({ step: at + 1, passed: true })),
     )
-    expect(observed).toMatchObject({
-      tls: { verified: true },
-      phases: { tlsMs: expect.any(Number) },
-    })
+    const phases = { tlsMs: expect.any(Number) as number }
+    expect(observed).toMatchObject({ tls: { verified: true }, phases })
   })
 
   test('a bad certificate ends it there', async () => {
@@ -69,44 +58,27 @@ describe('STARTTLS with a mail server', () => {
 
   test('two of them are refused', () => {
     const dialogue = [{ startTls: true }, { startTls: true }]
-    const monitor = {
-      id: 'm',
-      name: 'm',
-      checkType: 'TCP',
-      request: { hostname: 'a', port: 1, dialogue },
-    }
+    const request = { hostname: 'a', port: 1, dialogue }
+    const monitor = { id: 'm', name: 'm', checkType: 'TCP', request }
     expect(tcp.schema.safeParse(monitor).success).toBe(false)
   })
 })
 
 describe('a step that fails', () => {
+  const ready = [{ expect: '^220' }]
+  const twice = [{ expect: '220' }, { expect: '220' }]
+  const bomb = `${'a'.repeat(60)}!`
   test.each<[string, Behaviour, object[], string]>([
-    ['the wrong greeting, then nothing', saying('500 no\r\n'), [{ expect: '^220' }], 'TCP_EXPECT'],
-    [
-      'the wrong greeting, then the end',
-      (socket) => socket.end('500 no'),
-      [{ expect: '^220' }],
-      'TCP_EXPECT',
-    ],
-    ['no greeting', unresponsive, [{ expect: '^220' }], 'TIMEOUT_FIRST_BYTE'],
-    ['the end', closing, [{ expect: '^220' }], 'CONNECTION_CLOSED'],
-    ['a reset', resetting, [{ send: 'x' }, { expect: '^220' }], 'CONNECTION_RESET'],
-    [
-      'what an earlier step used up does not come again',
-      saying('220 a\r\n'),
-      [{ expect: '220' }, { expect: '220' }],
-      'TCP_EXPECT',
-    ],
-    [
-      'a regex bomb',
-      saying(`${'a'.repeat(60)}!`),
-      [{ expect: '(a+)+$' }],
-      'ASSERTION_REGEX_TIMEOUT',
-    ],
+    ['the wrong greeting, then nothing', saying('500 no\r\n'), ready, 'TCP_EXPECT'],
+    ['the wrong greeting, then the end', (socket) => socket.end('500 no'), ready, 'TCP_EXPECT'],
+    ['no greeting', unresponsive, ready, 'TIMEOUT_FIRST_BYTE'],
+    ['the end', closing, ready, 'CONNECTION_CLOSED'],
+    ['a reset', resetting, [{ send: 'x' }, ...ready], 'CONNECTION_RESET'],
+    ['what an earlier step used up', saying('220 a\r\n'), twice, 'TCP_EXPECT'],
+    ['a regex bomb', saying(bomb), [{ expect: '(a+)+$' }], 'ASSERTION_REGEX_TIMEOUT'],
   ])('%s', async (_, behaviour, dialogue, code) => {
     await using server = await startRawServer(behaviour)
-    const { failures } = await run({ port: server.port, dialogue }, 700)
-    expect(failures.map((one) => one.code)).toEqual([code])
+    expect((await run({ port: server.port, dialogue }, 700)).codes).toEqual([code])
   })
 
   test('reports the step, the pattern and the received text, also to Prometheus', async () => {

@@ -41,10 +41,8 @@ describe('redirects', () => {
   })
 
   test('ten are followed, eleven are too many', async () => {
-    const routes = Object.fromEntries(
-      Array.from({ length: 11 }, (_, n) => [`/${n + 1}`, to(`/${n}`)]),
-    )
-    await using server = await serve(routes)
+    const routes = Array.from({ length: 11 }, (_, n) => [`/${n + 1}`, to(`/${n}`)] as const)
+    await using server = await serve(Object.fromEntries(routes))
     const ten = await checkUrl(`http://${server.authority}/10`)
     expect([ten.codes, ten.observed.redirects]).toEqual([[], 10])
     const eleven = await checkUrl(`http://${server.authority}/11`)
@@ -55,19 +53,15 @@ describe('redirects', () => {
   test('are the answer where they are not followed', async () => {
     await using server = await serve({ '/': to('/a') })
     const result = await checkUrl(`http://${server.authority}/`, { followRedirects: false })
-    expect([result.codes, result.observed.statusCode, result.observed.redirects]).toEqual([
-      [],
-      302,
-      0,
-    ])
+    expect(result.codes).toEqual([])
+    expect(result.observed).toMatchObject({ statusCode: 302, redirects: 0 })
   })
 
   test('carry the cookies that they set', async () => {
     let cookie: string | undefined
+    const cookies = ['a=1; Path=/', 'b=2; Path=/other', 'c=3; Domain=evil.test']
     await using server = await serve({
-      '/': to('/next', {
-        'set-cookie': ['a=1; Path=/', 'b=2; Path=/other', 'c=3; Domain=evil.test'],
-      }),
+      '/': to('/next', { 'set-cookie': cookies }),
       '/next': (request, response) => {
         cookie = request.headers.cookie
         response.end()

@@ -5,8 +5,10 @@ import { LIMITS } from '../../../src/contract/versions.ts'
 import { bodyBudget } from '../../../src/network/http/body-budget.ts'
 import { WEBSOCKET_LIMITS } from '../../../src/monitors/websocket/definition.ts'
 import { FrameReader, OPCODE } from '../../../src/monitors/websocket/frames.ts'
-import { websocket } from '../../../src/monitors/websocket/index.ts'
-import { deadlineAfter, testContext } from '../../support/monitors/monitor-context.ts'
+import {
+  against as againstServer,
+  checkWebSocket,
+} from '../../support/monitors/websocket/check-websocket.ts'
 import {
   type Behaviour,
   frameOf,
@@ -15,25 +17,17 @@ import {
 } from '../../support/monitors/websocket/websocket-server.ts'
 import { startStopwatch } from '../../support/stopwatch.ts'
 
-async function against(
-  behaviour: Behaviour,
-  request: Record<string, unknown> = {},
-  maxResponseTime = 5000,
-) {
-  await using server = await startWebSocketServer(behaviour)
-  const monitor = websocket.schema.parse({
-    id: 'm',
-    name: 'm',
-    checkType: 'WEBSOCKET',
-    request: { url: `ws://${server.authority}/`, expect: 'never', ...request },
-    maxResponseTime,
-  })
-  const signal = deadlineAfter(maxResponseTime)
-  const { failures, observed } = await websocket.prepare(monitor)(testContext({ signal }))
-  return { codes: failures.map(({ code }) => code), failures, observed }
-}
+const against = (behaviour: Behaviour, request: object = {}, maxResponseTime = 5000) =>
+  againstServer(behaviour, { expect: 'never', ...request }, { maxResponseTime })
 
 const onOpen = (act: (peer: Peer) => void): Behaviour => ({ onOpen: act })
+/** Sends so many messages of a megabyte. */
+const sending = (count: number) =>
+  onOpen((peer) => {
+    for (let n = 0; n < count; n++) peer.send('a'.repeat(1_000_000))
+  })
+const inOneSegment = (...frames: Buffer[]) =>
+  onOpen(({ socket }) => void socket.write(Buffer.concat(frames)))
 
 describe('broken rules', () => {
   test.each<[string, (peer: Peer) => void]>([
@@ -43,18 +37,9 @@ describe('broken rules', () => {
     ['an unknown control type', (peer) => peer.frame(0x8b, 'x')],
     ['a split ping', (peer) => peer.frame(0x09, 'x')],
     ['a long ping', (peer) => peer.frame(0x89, 'x'.repeat(126))],
-    [
-      'a length in more bytes than needed',
-      (peer) => peer.frame(0x81, Buffer.from([0, 1, 0x61]), 126),
-    ],
+    ['a length in needless bytes', (peer) => peer.frame(0x81, Buffer.from([0, 1, 0x61]), 126)],
     ['a continuation of nothing', (peer) => peer.frame(0x80, 'x')],
-    [
-      'a message within a message',
-      (peer) => {
-        peer.frame(0x01, 'x')
-        peer.frame(0x81, 'y')
-      },
-    ],
+    ['a message within a message', (peer) => [0x01, 0x81].forEach((head) => peer.frame(head, 'x'))],
     ['a text that is not UTF-8', (peer) => peer.frame(0x81, Buffer.from([0xc3, 0x28]))],
     ['a close frame of one byte', (peer) => peer.frame(0x88, 'x')],
     ['a close code that no frame may carry', (peer) => peer.close(1006)],
@@ -66,11 +51,8 @@ describe('broken rules', () => {
 
   test('a character that is split between frames breaks none', async () => {
     const euro = Buffer.from('€')
-    const { codes } = await against(
-      onOpen((peer) => peer.send(euro.subarray(0, 1), euro.subarray(1))),
-      { expect: '€' },
-    )
-    expect(codes).toEqual([])
+    const split = onOpen((peer) => peer.send(euro.subarray(0, 1), euro.subarray(1)))
+    expect((await against(split, { expect: '€' })).codes).toEqual([])
   })
 })
 
@@ -83,12 +65,7 @@ describe('too much', () => {
   })
 
   test('messages without end', async () => {
-    const { codes } = await against(
-      onOpen((peer) => {
-        for (let n = 0; n < 5; n++) peer.send('a'.repeat(1_000_000))
-      }),
-    )
-    expect(codes).toEqual(['WEBSOCKET_TOO_LARGE'])
+    expect((await against(sending(5))).codes).toEqual(['WEBSOCKET_TOO_LARGE'])
   })
 
   test('empty frames without end', async () => {
@@ -100,10 +77,8 @@ describe('too much', () => {
   })
 
   test('a head without end', async () => {
-    const { codes } = await against({
-      headers: () => ({ 'X-Long': 'x'.repeat(LIMITS.headerBytesMax) }),
-    })
-    expect(codes).toEqual(['HTTP_HEADERS_TOO_LARGE'])
+    const headers = () => ({ 'X-Long': 'x'.repeat(LIMITS.headerBytesMax) })
+    expect((await against({ headers })).codes).toEqual(['HTTP_HEADERS_TOO_LARGE'])
   })
 })
 
@@ -126,25 +101,15 @@ describe('what ends too early or never', () => {
   })
 
   test('an expected message that never comes', async () => {
-    const { codes, failures } = await against(
-      onOpen((peer) => peer.send('other')),
-      {},
-      300,
-    )
+    const other = onOpen((peer) => peer.send('other'))
+    const { codes, failures } = await against(other, {}, 300)
     expect(codes).toEqual(['WEBSOCKET_EXPECT'])
     expect(failures[0]?.message).toContain('other')
   })
 
   test('a message whose last frame never comes', async () => {
-    expect(
-      (
-        await against(
-          onOpen((peer) => peer.frame(0x01, 'x')),
-          {},
-          300,
-        )
-      ).codes,
-    ).toEqual(['WEBSOCKET_EXPECT'])
+    const open = onOpen((peer) => peer.frame(0x01, 'x'))
+    expect((await against(open, {}, 300)).codes).toEqual(['WEBSOCKET_EXPECT'])
   })
 
   test('a ping without an answer', async () => {
@@ -173,32 +138,21 @@ describe('what ends too early or never', () => {
 describe('several frames in one segment are taken in their order', () => {
   test('what follows a close frame is ignored', async () => {
     const close = frameOf(0x88, Buffer.from([0x03, 0xf3]))
-    const { codes, failures } = await against(
-      onOpen(({ socket }) => void socket.write(Buffer.concat([close, frameOf(0xc1, 'x')]))),
-    )
+    const { codes, failures } = await against(inOneSegment(close, frameOf(0xc1, 'x')))
     expect(codes).toEqual(['WEBSOCKET_CLOSED'])
     expect(failures[0]?.details).toEqual({ closeCode: 1011 })
   })
 
   test('the expected message counts before a rule that is broken behind it, which is named too', async () => {
-    const { codes, observed } = await against(
-      onOpen(
-        ({ socket }) => void socket.write(Buffer.concat([frameOf(0x81, 'x'), frameOf(0xc1, 'y')])),
-      ),
-      { expect: 'x' },
-    )
+    const both = inOneSegment(frameOf(0x81, 'x'), frameOf(0xc1, 'y'))
+    const { codes, observed } = await against(both, { expect: 'x' })
     expect(codes).toEqual(['WEBSOCKET_PROTOCOL'])
     expect(observed['message']).toMatchObject({ data: 'x' })
   })
 })
 
 test('a feed that nobody reads may be as long as it likes', async () => {
-  const { codes, observed } = await against(
-    onOpen((peer) => {
-      for (let n = 0; n < 6; n++) peer.send('a'.repeat(1_000_000))
-    }),
-    { expect: null },
-  )
+  const { codes, observed } = await against(sending(6), { expect: null })
   expect([codes, observed['messages']]).toEqual([[], 6])
 })
 
@@ -211,14 +165,13 @@ test('after a run no memory is reserved', async () => {
 test('a cancelled run rejects at once and lets go of the connection', async () => {
   const opened = Promise.withResolvers<Peer>()
   await using server = await startWebSocketServer(onOpen(opened.resolve))
-  const monitor = websocket.schema.parse({
-    id: 'm',
-    name: 'm',
-    checkType: 'WEBSOCKET',
-    request: { url: `ws://${server.authority}/`, expect: 'never' },
-  })
   const controller = new AbortController()
-  const running = websocket.prepare(monitor)(testContext({ signal: controller.signal }))
+  const { signal } = controller
+  const running = checkWebSocket(
+    { url: `ws://${server.authority}/`, expect: 'never' },
+    {},
+    { signal },
+  )
   await opened.promise
   const elapsed = startStopwatch()
   controller.abort(new Error('cancelled'))

@@ -2,35 +2,15 @@
 // deadline, and leaves no connection behind.
 import { describe, expect, test } from 'vitest'
 import { DEFINITIONS, METRICS } from '../../../src/monitors/definitions.ts'
-import type { Context } from '../../../src/monitors/monitor.ts'
 import { websocket } from '../../../src/monitors/websocket/index.ts'
 import { createAuthority } from '../../support/network/certificates.ts'
 import { startConnectProxy } from '../../support/network/connect-proxy.ts'
 import { startHttpServer, startRawServer } from '../../support/test-server.ts'
-import { deadlineAfter, testContext } from '../../support/monitors/monitor-context.ts'
+import { against, checkWebSocket } from '../../support/monitors/websocket/check-websocket.ts'
 import {
   type Behaviour,
   startWebSocketServer,
 } from '../../support/monitors/websocket/websocket-server.ts'
-
-type Options = Record<string, unknown>
-
-const monitorOf = (request: Options, settings: Options = {}) =>
-  websocket.schema.parse({ id: 'm', name: 'm', checkType: 'WEBSOCKET', request, ...settings })
-
-async function run(request: Options, settings: Options = {}, context: Partial<Context> = {}) {
-  const monitor = monitorOf(request, settings)
-  const signal = deadlineAfter(websocket.deadlineMs(monitor))
-  const result = await websocket.prepare(monitor)({ ...testContext({ signal }), ...context })
-  return { ...result, codes: result.failures.map(({ code }) => code) }
-}
-
-/** Runs against a server of this behaviour. */
-async function against(behaviour: Behaviour, request: Options = {}, settings: Options = {}) {
-  await using server = await startWebSocketServer(behaviour)
-  const outcome = await run({ url: `ws://${server.authority}/`, ...request }, settings)
-  return { ...outcome, open: server.open() }
-}
 
 const echo: Behaviour = { onMessage: (peer, text) => peer.send(text) }
 const assertion = (source: string, comparison: string, target: string, property = '') => ({
@@ -59,17 +39,11 @@ describe('a target that behaves', () => {
   test('passes, with its phases, its ping and its close', async () => {
     const { observed, codes, responseTimeMs } = await against({})
     expect(codes).toEqual([])
-    expect(observed).toMatchObject({
-      address: '127.0.0.1',
-      family: 'IPv4',
-      statusCode: 101,
-      messages: 0,
-      closeCode: 1000,
-    })
+    const own = { statusCode: 101, messages: 0, closeCode: 1000 }
+    expect(observed).toMatchObject({ address: '127.0.0.1', family: 'IPv4', ...own })
     const { phases } = observed as { phases: Record<string, number> }
-    expect(Object.keys(phases).toSorted()).toEqual(
-      ['connectMs', 'dnsMs', 'handshakeMs', 'pingMs', 'totalMs'].toSorted(),
-    )
+    const names = ['connectMs', 'dnsMs', 'handshakeMs', 'pingMs', 'totalMs']
+    expect(Object.keys(phases).toSorted()).toEqual(names)
     expect(responseTimeMs).toBeCloseTo(phases['totalMs'] as number, 2)
   })
 
@@ -108,27 +82,18 @@ describe('a target that behaves', () => {
     ['one frame', (text: string) => [text]],
     ['three frames', (text: string) => [text.slice(0, 2), '', text.slice(2)]],
   ])('answers a message in %s', async (_, parts) => {
+    const data = '{"ok": true}'
+    const assertions = [assertion('JSON_MESSAGE', 'EQUALS', 'true', '$.ok')]
     const { observed, codes } = await against(
       { onMessage: (peer, text) => peer.send(...parts(text)) },
-      {
-        message: '{"ok": true}',
-        assertions: [assertion('JSON_MESSAGE', 'EQUALS', 'true', '$.ok')],
-      },
+      { message: data, assertions },
     )
     expect(codes).toEqual([])
-    expect(observed['message']).toEqual({
-      type: 'text',
-      data: '{"ok": true}',
-      bytes: 12,
-      truncated: false,
-    })
+    expect(observed['message']).toEqual({ type: 'text', data, bytes: 12, truncated: false })
   })
 
   test.each([125, 126, 65_535, 65_536, 1_000_000])('answers %i bytes', async (bytes) => {
-    const { observed, codes } = await against(echo, {
-      message: 'a'.repeat(bytes),
-      expect: '^a+$',
-    })
+    const { observed, codes } = await against(echo, { message: 'a'.repeat(bytes), expect: '^a+$' })
     expect(codes).toEqual([])
     expect(observed['message']).toMatchObject({ bytes, truncated: bytes > 4096 })
   })
@@ -176,7 +141,7 @@ describe('a target that behaves', () => {
 
   test('no connection is left', async () => {
     await using server = await startWebSocketServer(echo)
-    await run({ url: `ws://${server.authority}/`, message: 'x', expect: 'x' })
+    await checkWebSocket({ url: `ws://${server.authority}/`, message: 'x', expect: 'x' })
     await expect.poll(() => server.open()).toBe(0)
   })
 })
@@ -198,7 +163,7 @@ describe('assertions', () => {
 
   test('on the status of a refusal', async () => {
     await using server = await startWebSocketServer({}, { refuse: 401 })
-    const { codes, observed } = await run({
+    const { codes, observed } = await checkWebSocket({
       url: `ws://${server.authority}/`,
       assertions: [
         assertion('STATUS_CODE', 'EQUALS', '401'),
@@ -211,7 +176,7 @@ describe('assertions', () => {
 
 test('a status that an assertion expects does not excuse a message that is missing', async () => {
   await using server = await startWebSocketServer({}, { refuse: 404 })
-  const { codes } = await run({
+  const { codes } = await checkWebSocket({
     url: `ws://${server.authority}/`,
     expect: 'x',
     assertions: [assertion('STATUS_CODE', 'NOT_EQUALS', '503')],
@@ -222,19 +187,22 @@ test('a status that an assertion expects does not excuse a message that is missi
 describe('a target that does not open one', () => {
   test.each([403, 426, 503])('refuses with %i', async (status) => {
     await using server = await startWebSocketServer({}, { refuse: status })
-    const { codes, observed } = await run({ url: `ws://${server.authority}/` })
+    const { codes, observed } = await checkWebSocket({ url: `ws://${server.authority}/` })
     expect([codes, observed['statusCode']]).toEqual([['WEBSOCKET_REFUSED'], status])
   })
 
   test('a web server without WebSockets', async () => {
     await using server = await startHttpServer((_, response) => response.end('hello'))
-    const { codes } = await run({ url: `ws://${server.authority}/` })
+    const { codes } = await checkWebSocket({ url: `ws://${server.authority}/` })
     expect(codes).toEqual(['WEBSOCKET_REFUSED'])
   })
 
   test('shouldFail expects it', async () => {
     await using server = await startWebSocketServer({}, { refuse: 403 })
-    const { codes } = await run({ url: `ws://${server.authority}/` }, { shouldFail: true })
+    const { codes } = await checkWebSocket(
+      { url: `ws://${server.authority}/` },
+      { shouldFail: true },
+    )
     expect(codes).toEqual([])
   })
 
@@ -252,12 +220,17 @@ describe('a target that does not open one', () => {
 
   test('no HTTP at all', async () => {
     await using server = await startRawServer((socket) => socket.end('SSH-2.0-x\r\n'))
-    expect((await run({ url: `ws://${server.authority}/` })).codes).toEqual(['HTTP_MALFORMED'])
+    expect((await checkWebSocket({ url: `ws://${server.authority}/` })).codes).toEqual([
+      'HTTP_MALFORMED',
+    ])
   })
 
   test('no answer', async () => {
     await using server = await startRawServer(() => {})
-    const { codes } = await run({ url: `ws://${server.authority}/` }, { maxResponseTime: 200 })
+    const { codes } = await checkWebSocket(
+      { url: `ws://${server.authority}/` },
+      { maxResponseTime: 200 },
+    )
     expect(codes).toEqual(['TIMEOUT_FIRST_BYTE'])
   })
 })
@@ -269,70 +242,54 @@ describe('TLS and proxies', () => {
   test('wss verifies the certificate, and its facts are there', async () => {
     await using server = await startWebSocketServer(echo, { tls: authority.issue() })
     const url = `wss://localhost:${server.port}/`
-    const good = await run({ url, tls, message: 'x', expect: 'x' })
+    const good = await checkWebSocket({ url, tls, message: 'x', expect: 'x' })
     expect(good.codes).toEqual([])
     expect(good.observed).toMatchObject({ tls: { protocol: 'TLSv1.3' } })
-    expect((await run({ url })).codes).toEqual(['TLS_UNTRUSTED'])
-    expect((await run({ url, skipSSL: true })).codes).toEqual([])
+    expect((await checkWebSocket({ url })).codes).toEqual(['TLS_UNTRUSTED'])
+    expect((await checkWebSocket({ url, skipSSL: true })).codes).toEqual([])
   })
 
   test('the tunnel of a proxy carries it', async () => {
     await using server = await startWebSocketServer(echo)
     await using proxy = await startConnectProxy()
-    const context = testContext({ proxyUrl: `http://127.0.0.1:${proxy.port}` })
-    const { codes, observed } = await run(
+    const { codes, observed } = await checkWebSocket(
       { url: `ws://127.0.0.1:${server.port}/`, message: 'x', expect: 'x' },
       {},
-      { dial: context.dial },
+      { proxyUrl: `http://127.0.0.1:${proxy.port}` },
     )
     expect(codes).toEqual([])
     expect(observed['phases']).toHaveProperty('proxyMs')
   })
 
   test('the network policy holds', async () => {
-    const { dial } = testContext({ blocked: ['127.0.0.0/8'] })
-    const { codes } = await run({ url: 'ws://127.0.0.1:9/' }, {}, { dial })
+    const options = { blocked: ['127.0.0.0/8'] }
+    const { codes } = await checkWebSocket({ url: 'ws://127.0.0.1:9/' }, {}, options)
     expect(codes).toEqual(['ADDRESS_BLOCKED'])
   })
 })
 
 describe('settings', () => {
-  test.each<[string, Options, string]>([
-    ['another scheme', { url: 'https://a.test/' }, 'request.url'],
-    ['no URL', { url: 'a.test' }, 'request.url'],
-    ['a fragment', { url: 'ws://a.test/#x' }, 'request.url'],
-    [
-      'a header of the handshake',
-      { url: 'ws://a.test/', headers: [{ key: 'Sec-WebSocket-Protocol', value: 'a' }] },
-      'request.headers.0.key',
-    ],
-    [
-      'a subprotocol twice',
-      { url: 'ws://a.test/', subprotocols: ['a', 'a'] },
-      'request.subprotocols',
-    ],
-    ['no token', { url: 'ws://a.test/', subprotocols: ['a b'] }, 'request.subprotocols.0'],
-    ['a broken expression', { url: 'ws://a.test/', expect: '(' }, 'request.expect'],
-    [
-      'PING_TIME without a ping',
-      { url: 'ws://a.test/', ping: false, assertions: [assertion('PING_TIME', 'LESS_THAN', '1')] },
-      'request.assertions.0.source',
-    ],
-  ])('%s is refused at its place', (_, request, path) => {
-    const parsed = websocket.schema.safeParse({
-      id: 'm',
-      name: 'm',
-      checkType: 'WEBSOCKET',
-      request,
-    })
-    expect(parsed.error?.issues.map((issue) => issue.path.join('.'))).toEqual([path])
+  const headers = [{ key: 'Sec-WebSocket-Protocol', value: 'a' }]
+  const noPing = { ping: false, assertions: [assertion('PING_TIME', 'LESS_THAN', '1')] }
+  test.each<[string, object, string]>([
+    ['another scheme', { url: 'https://a.test/' }, 'url'],
+    ['no URL', { url: 'a.test' }, 'url'],
+    ['a fragment', { url: 'ws://a.test/#x' }, 'url'],
+    ['a header of the handshake', { headers }, 'headers.0.key'],
+    ['a subprotocol twice', { subprotocols: ['a', 'a'] }, 'subprotocols'],
+    ['no token', { subprotocols: ['a b'] }, 'subprotocols.0'],
+    ['a broken expression', { expect: '(' }, 'expect'],
+    ['PING_TIME without a ping', noPing, 'assertions.0.source'],
+  ])('%s is refused at its place', (_, fields, path) => {
+    const request = { url: 'ws://a.test/', ...fields }
+    const monitor = { id: 'm', name: 'm', checkType: 'WEBSOCKET', request }
+    const { error } = websocket.schema.safeParse(monitor)
+    expect(error?.issues.map((issue) => issue.path.join('.'))).toEqual([`request.${path}`])
   })
 
   test('a header that cannot be sent is ours', async () => {
-    const { codes } = await run({
-      url: 'ws://127.0.0.1:9/',
-      headers: [{ key: 'X-A', value: 'a\nb' }],
-    })
+    const bad = [{ key: 'X-A', value: 'a\nb' }]
+    const { codes } = await checkWebSocket({ url: 'ws://127.0.0.1:9/', headers: bad })
     expect(codes).toEqual(['SETTINGS_INVALID'])
   })
 })

@@ -6,18 +6,22 @@ import { DNS_TYPE_NUMBERS } from '../../../src/contract/dns/record-type.ts'
 import { encodeQuery } from '../../../src/network/dns/message.ts'
 import { decoded } from '../../support/monitors/dns/dns-messages.ts'
 
+const ascii = (text: string) => Buffer.from(text)
+const string = (text: string) => Buffer.concat([Buffer.from([text.length]), ascii(text)])
+const join = (...parts: Buffer[]) => Buffer.concat(parts)
+const hex = (text: string) => Buffer.from(text.replaceAll(' ', ''), 'hex')
+const wire = (name: string) => encodeDnsName(name) as Buffer
+const service = (...parts: Buffer[]) => join(hex('0001'), wire('.'), ...parts)
+const TIMES = hex('00000001 00000002 00000003 00000004 ffffffff')
+const SERIAL = { serial: 1, minimum: 4_294_967_295 }
+const SIP = { priority: 1, weight: 2, port: 5060, target: 's.test.' }
+const PORT = { mandatory: ['alpn', 'port'], alpn: ['h2'], port: 443 }
+
 describe('the query', () => {
   test('is read by another decoder', () => {
-    const query = encodeQuery({
-      name: encodeDnsName('Www.Example.') as Buffer,
-      type: 16,
-      class: 3,
-      recursionDesired: false,
-      checkingDisabled: true,
-      dnssecOk: true,
-      ednsBytes: 4096,
-      nsid: true,
-    })
+    const flags = { recursionDesired: false, checkingDisabled: true, dnssecOk: true, nsid: true }
+    const name = wire('Www.Example.')
+    const query = encodeQuery({ name, type: 16, class: 3, ednsBytes: 4096, ...flags })
     expect(packet.decode(query)).toMatchObject({
       type: 'query',
       opcode: 'QUERY',
@@ -32,16 +36,8 @@ describe('the query', () => {
   })
 
   test('has no EDNS where none is wanted', () => {
-    const query = encodeQuery({
-      name: encodeDnsName('.') as Buffer,
-      type: 2,
-      class: 1,
-      recursionDesired: true,
-      checkingDisabled: false,
-      dnssecOk: false,
-      ednsBytes: 0,
-      nsid: false,
-    })
+    const flags = { recursionDesired: true, checkingDisabled: false, dnssecOk: false, nsid: false }
+    const query = encodeQuery({ name: wire('.'), type: 2, class: 1, ednsBytes: 0, ...flags })
     expect(packet.decode(query)).toMatchObject({
       flag_rd: true,
       questions: [{ name: '.', type: 'NS', class: 'IN' }],
@@ -49,11 +45,6 @@ describe('the query', () => {
     })
   })
 })
-
-const ascii = (text: string) => Buffer.from(text)
-const string = (text: string) => Buffer.concat([Buffer.from([text.length]), ascii(text)])
-const hex = (text: string) => Buffer.from(text.replaceAll(' ', ''), 'hex')
-const wire = (name: string) => encodeDnsName(name) as Buffer
 
 describe('the data of each type', () => {
   // The texts are those that dig prints, texts without their quotes.
@@ -70,62 +61,38 @@ describe('the data of each type', () => {
     ['PTR', wire('b\\.c\\032d\\255.test'), 'b\\.c\\032d\\255.test.'],
     ['MX', hex('000a c00c'), '10 a.test.', { preference: 10, exchange: 'a.test.' }],
     ['TXT', string('v=spf1 "x"'), 'v=spf1 "x"'],
-    ['TXT', Buffer.concat([string('a '), string('b')]), 'a b', { strings: ['a ', 'b'] }],
+    ['TXT', join(string('a '), string('b')), 'a b', { strings: ['a ', 'b'] }],
     ['TXT', string(''), ''],
     ['TXT', hex('04 c3a9 0041'), '\\195\\169\\000A'],
     ['TXT', hex('03 c3a9 41'), 'éA'],
     ['SPF', string('v=spf1'), 'v=spf1'],
-    ['HINFO', Buffer.concat([string('PC "1"'), string('X')]), '"PC \\"1\\"" "X"'],
-    ['RP', Buffer.concat([wire('m.test'), wire('.')]), 'm.test. .'],
-    ['AFSDB', Buffer.concat([hex('0001'), wire('h.test')]), '1 h.test.'],
+    ['HINFO', join(string('PC "1"'), string('X')), '"PC \\"1\\"" "X"'],
+    ['RP', join(wire('m.test'), wire('.')), 'm.test. .'],
+    ['AFSDB', join(hex('0001'), wire('h.test')), '1 h.test.'],
     [
       'SOA',
-      Buffer.concat([
-        wire('n.test'),
-        wire('m.test'),
-        hex('00000001 00000002 00000003 00000004 ffffffff'),
-      ]),
+      join(wire('n.test'), wire('m.test'), TIMES),
       'n.test. m.test. 1 2 3 4 4294967295',
-      { serial: 1, minimum: 4_294_967_295 },
+      SERIAL,
     ],
-    [
-      'SRV',
-      Buffer.concat([hex('0001 0002 13c4'), wire('s.test')]),
-      '1 2 5060 s.test.',
-      { priority: 1, weight: 2, port: 5060, target: 's.test.' },
-    ],
+    ['SRV', join(hex('0001 0002 13c4'), wire('s.test')), '1 2 5060 s.test.', SIP],
     [
       'NAPTR',
-      Buffer.concat([
-        hex('0001 0002'),
-        string('s'),
-        string('SIP+D2U'),
-        string(''),
-        wire('_sip.test'),
-      ]),
+      join(hex('0001 0002'), string('s'), string('SIP+D2U'), string(''), wire('_sip.test')),
       '1 2 "s" "SIP+D2U" "" _sip.test.',
     ],
-    [
-      'CAA',
-      Buffer.concat([hex('80'), string('issue'), ascii(';')]),
-      '128 issue ";"',
-      { flags: 128 },
-    ],
-    ['URI', Buffer.concat([hex('0001 0002'), ascii('https://a/')]), '1 2 "https://a/"'],
+    ['CAA', join(hex('80'), string('issue'), ascii(';')), '128 issue ";"', { flags: 128 }],
+    ['URI', join(hex('0001 0002'), ascii('https://a/')), '1 2 "https://a/"'],
     ['DS', hex('ebc0 0d 02 abcdef'), '60352 13 2 ABCDEF'],
     ['CDS', hex('0000 00 00 00'), '0 0 0 00'],
     ['DNSKEY', hex('0101 03 0d 010203'), '257 3 13 AQID', { flags: 257 }],
     ['CDNSKEY', hex('0000 03 00 00'), '0 3 0 AA=='],
     [
       'RRSIG',
-      Buffer.concat([hex('0001 0d 02 0000003c 65000000 64000000 ebc0'), wire('test'), hex('ff')]),
+      join(hex('0001 0d 02 0000003c 65000000 64000000 ebc0'), wire('test'), hex('ff')),
       'A 13 2 60 20230912060656 20230302014640 60352 test. /w==',
     ],
-    [
-      'NSEC',
-      Buffer.concat([wire('b.test'), hex('0006 400000000003 0101 40')]),
-      'b.test. A RRSIG NSEC CAA',
-    ],
+    ['NSEC', join(wire('b.test'), hex('0006 400000000003 0101 40')), 'b.test. A RRSIG NSEC CAA'],
     ['NSEC3', hex('01 00 0000 02 abcd 03 010203 0001 40'), '1 0 0 ABCD 04106 A'],
     ['NSEC3PARAM', hex('01 00 000a 00'), '1 0 10 -'],
     ['TLSA', hex('03 01 01 abcdef'), '3 1 1 ABCDEF'],
@@ -135,38 +102,21 @@ describe('the data of each type', () => {
     ['ZONEMD', hex('00000001 01 01 abcd'), '1 1 1 ABCD'],
     [
       'SVCB',
-      Buffer.concat([
-        hex('0001'),
-        wire('.'),
-        hex('0000 0004 00010003 0001 0003 026832 0003 0002 01bb'),
-      ]),
+      service(hex('0000 0004 00010003 0001 0003 026832 0003 0002 01bb')),
       '1 . mandatory=alpn,port alpn=h2 port=443',
-      {
-        priority: 1,
-        target: '.',
-        params: { mandatory: ['alpn', 'port'], alpn: ['h2'], port: 443 },
-      },
+      { priority: 1, target: '.', params: PORT },
     ],
     [
       'HTTPS',
-      Buffer.concat([
-        hex('0001'),
-        wire('.'),
-        hex('0002 0000 0004 0004 c0000201 0006 0010'),
-        Buffer.alloc(16),
-      ]),
+      service(hex('0002 0000 0004 0004 c0000201 0006 0010'), Buffer.alloc(16)),
       '1 . no-default-alpn ipv4hint=192.0.2.1 ipv6hint=::',
     ],
     [
       'HTTPS',
-      Buffer.concat([
-        hex('0001'),
-        wire('.'),
-        hex('0005 0003 010203 0007 0002 2f71 029a 0001 61 029b 0000'),
-      ]),
+      service(hex('0005 0003 010203 0007 0002 2f71 029a 0001 61 029b 0000')),
       '1 . ech=AQID dohpath="/q" key666="a" key667',
     ],
-    ['HTTPS', Buffer.concat([hex('0000'), wire('c.test')]), '0 c.test.', { priority: 0 }],
+    ['HTTPS', join(hex('0000'), wire('c.test')), '0 c.test.', { priority: 0 }],
   ]
   test.each(rows)('%s %$', (type, data, text, fields) => {
     const number = DNS_TYPE_NUMBERS[type] as number
@@ -196,25 +146,13 @@ describe('the data of each type', () => {
     ['an address too long', 'A', hex('c000020101')],
     ['a text beyond its end', 'TXT', hex('05 6161')],
     ['a text of nothing', 'TXT', hex('')],
-    ['a start of authority cut off', 'SOA', Buffer.concat([wire('a'), wire('b'), hex('00000001')])],
-    [
-      'parameters out of order',
-      'SVCB',
-      Buffer.concat([hex('0001'), wire('.'), hex('0003000201bb 00010000')]),
-    ],
-    [
-      'a parameter twice',
-      'SVCB',
-      Buffer.concat([hex('0001'), wire('.'), hex('0003000201bb 0003000201bb')]),
-    ],
-    ['a port of one byte', 'SVCB', Buffer.concat([hex('0001'), wire('.'), hex('0003 0001 01')])],
-    ['half an address', 'HTTPS', Buffer.concat([hex('0001'), wire('.'), hex('0004 0002 c000')])],
-    [
-      'a protocol beyond its list',
-      'HTTPS',
-      Buffer.concat([hex('0001'), wire('.'), hex('0001 0002 0968')]),
-    ],
-    ['a bitmap beyond its end', 'NSEC', Buffer.concat([wire('b'), hex('0009 40')])],
+    ['a start of authority cut off', 'SOA', join(wire('a'), wire('b'), hex('00000001'))],
+    ['out of order', 'SVCB', service(hex('0003000201bb 00010000'))],
+    ['one twice', 'SVCB', service(hex('0003000201bb 0003000201bb'))],
+    ['a port of one byte', 'SVCB', service(hex('0003 0001 01'))],
+    ['half an address', 'HTTPS', service(hex('0004 0002 c000'))],
+    ['beyond its list', 'HTTPS', service(hex('0001 0002 0968'))],
+    ['a bitmap beyond its end', 'NSEC', join(wire('b'), hex('0009 40'))],
     ['a name that leads to its own record', 'CNAME', hex('c024')],
   ])('refused: %s', (_, type, data) => {
     expect(typeof decoded(DNS_TYPE_NUMBERS[type] as number, data)).toBe('string')

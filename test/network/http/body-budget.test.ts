@@ -5,21 +5,15 @@ import { LIMITS } from '../../../src/contract/versions.ts'
 import { api } from '../../../src/monitors/api/index.ts'
 import { bodyBudget } from '../../../src/network/http/body-budget.ts'
 import { DeadlineReached } from '../../../src/network/deadline.ts'
-import { testContext } from '../../support/monitors/monitor-context.ts'
+import { checkMonitor, codesOf } from '../../support/monitors/check-monitor.ts'
 import { startHttpServer } from '../../support/test-server.ts'
 
 const BYTES = 100_000
 
-async function check(address: string, signal = new AbortController().signal) {
+function check(address: string, signal = new AbortController().signal) {
   const assertion = { source: 'TEXT_BODY', comparison: 'CONTAINS', target: 'xx' }
-  const monitor = api.schema.parse({
-    id: 'm',
-    name: 'm',
-    checkType: 'API',
-    request: { method: 'GET', url: address, assertions: [assertion] },
-  })
-  const { failures } = await api.prepare(monitor)(testContext({ signal }))
-  return failures.map(({ code }) => code)
+  const request = { method: 'GET', url: address, assertions: [assertion] }
+  return codesOf(checkMonitor(api, request, {}, { signal }))
 }
 
 const startTarget = () => startHttpServer((_, response) => response.end('x'.repeat(BYTES)))

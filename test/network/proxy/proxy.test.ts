@@ -2,13 +2,13 @@
 // denied target; and failures of the proxy are not failures of the target.
 import { describe, expect, test } from 'vitest'
 import type { FailureCode } from '../../../src/contract/failure.ts'
-import type { HttpObserved } from '../../../src/monitors/http/observed.ts'
 import { proxyProblem } from '../../../src/network/proxy/proxy.ts'
 import { failureOf } from '../../../src/network/target-failure.ts'
 import { tcp } from '../../../src/monitors/tcp/index.ts'
-import { url } from '../../../src/monitors/url/index.ts'
 import { createAuthority } from '../../support/network/certificates.ts'
 import { startConnectProxy } from '../../support/network/connect-proxy.ts'
+import { checkMonitor } from '../../support/monitors/check-monitor.ts'
+import { checkUrl } from '../../support/monitors/check-url.ts'
 import {
   deadlineAfter,
   fixedResolver,
@@ -20,17 +20,15 @@ import { startHttpServer, startHttpsServer, startRawServer } from '../../support
 const authority = createAuthority()
 const pair = authority.issue()
 
-async function check(address: string, options: ContextOptions, request: object = {}) {
-  const monitor = url.schema.parse({
-    id: 'm',
-    name: 'm',
-    checkType: 'URL',
-    request: { url: address, tls: { ca: authority.ca }, ...request },
-  })
-  const observation = await url.prepare(monitor)(testContext(options))
-  const observed = observation.observed as unknown as HttpObserved
-  return { ...observation, observed, codes: observation.failures.map((one) => one.code) }
-}
+const check = (address: string, options: ContextOptions, request: object = {}) =>
+  checkUrl(address, { tls: { ca: authority.ca }, ...request }, {}, options)
+
+/** The codes of a check through `proxy`. */
+const codesBy = async (
+  proxy: { authority: string },
+  address = 'https://127.0.0.1:9/',
+  options = {},
+) => (await check(address, { proxyUrl: `http://${proxy.authority}`, ...options })).codes
 
 const startTarget = () => startHttpsServer(pair, (_, response) => response.end('ok'))
 
@@ -81,25 +79,20 @@ describe('tunnels', () => {
     ['hangs up', '', 'PROXY_REFUSED'],
   ])('a proxy that %s', async (_, answer, code) => {
     await using proxy = await startConnectProxy({ answer })
-    const observation = await check('https://127.0.0.1:9/', {
-      proxyUrl: `http://${proxy.authority}`,
-    })
-    expect(observation.codes).toEqual([code])
+    expect(await codesBy(proxy)).toEqual([code])
   })
 
   test('a proxy that does not run', async () => {
     const proxy = await startConnectProxy()
     await proxy.close()
-    const observation = await check('https://127.0.0.1:9/', {
-      proxyUrl: `http://${proxy.authority}`,
-    })
-    expect(observation.codes).toEqual(['PROXY_UNREACHABLE'])
+    expect(await codesBy(proxy)).toEqual(['PROXY_UNREACHABLE'])
   })
 
   test('a proxy that never answers', async () => {
     await using proxy = await startConnectProxy({ unresponsive: true })
-    const options = { proxyUrl: `http://${proxy.authority}`, signal: deadlineAfter(60) }
-    expect((await check('https://127.0.0.1:9/', options)).codes).toEqual(['TIMEOUT_PROXY'])
+    expect(await codesBy(proxy, undefined, { signal: deadlineAfter(60) })).toEqual([
+      'TIMEOUT_PROXY',
+    ])
   })
 
   test.each(['http', 'https'])('a proxy whose name cannot be resolved, for %s', async (scheme) => {
@@ -138,18 +131,10 @@ describe('a failure of a target behind the proxy', () => {
   test('and for TCP', async () => {
     await using target = await startRawServer((socket) => socket.end())
     await using proxy = await startConnectProxy()
-    const monitor = tcp.schema.parse({
-      id: 'm',
-      name: 'm',
-      checkType: 'TCP',
-      request: {
-        hostname: '127.0.0.1',
-        port: target.port,
-        assertions: [{ source: 'RESPONSE_DATA', comparison: 'CONTAINS', target: 'x' }],
-      },
-    })
+    const assertions = [{ source: 'RESPONSE_DATA', comparison: 'CONTAINS', target: 'x' }]
+    const request = { hostname: '127.0.0.1', port: target.port, assertions }
     const proxyUrl = `http://localhost:${proxy.port}`
-    const { failures } = await tcp.prepare(monitor)(testContext({ proxyUrl }))
+    const { failures } = await checkMonitor(tcp, request, {}, { proxyUrl })
     expect(failures[0]?.code).toBe('CONNECTION_CLOSED')
     expect(failures[0]?.message).toContain(`127.0.0.1:${target.port} (through the proxy localhost)`)
   })
@@ -173,10 +158,7 @@ describe('plain HTTP', () => {
 
   test('with the wrong credentials is the proxy’s refusal, not the target’s status', async () => {
     await using proxy = await startConnectProxy({ credentials: 'me:secret' })
-    const observation = await check('http://127.0.0.1:9/', {
-      proxyUrl: `http://${proxy.authority}`,
-    })
-    expect(observation.codes).toEqual(['PROXY_AUTHENTICATION'])
+    expect(await codesBy(proxy, 'http://127.0.0.1:9/')).toEqual(['PROXY_AUTHENTICATION'])
   })
 })
 
@@ -191,23 +173,18 @@ describe('the network policy', () => {
   ])('denies %s before the proxy gets a request', async (host) => {
     await using proxy = await startConnectProxy()
     const resolver = fixedResolver({ 'rebound.test': ['10.0.0.1', '169.254.169.254'] })
-    const options = { proxyUrl: `http://${proxy.authority}`, resolver: { ...resolver } }
     for (const scheme of ['http', 'https']) {
-      const observation = await check(`${scheme}://${host}/`, options)
-      expect(observation.codes).toEqual(['ADDRESS_BLOCKED'])
+      expect(await codesBy(proxy, `${scheme}://${host}/`, { resolver })).toEqual([
+        'ADDRESS_BLOCKED',
+      ])
     }
     expect(proxy.requestLines).toEqual([])
   })
 
   test('is no failure of the target when our own name servers are unresponsive', async () => {
     await using proxy = await startConnectProxy()
-    const options = {
-      proxyUrl: `http://${proxy.authority}`,
-      resolver: fixedResolver({}),
-      signal: deadlineAfter(30),
-    }
-    const observation = await check('https://inside.test/', options)
-    expect(observation.codes).toEqual(['POLICY_UNDECIDED'])
+    const options = { resolver: fixedResolver({}), signal: deadlineAfter(30) }
+    expect(await codesBy(proxy, 'https://inside.test/', options)).toEqual(['POLICY_UNDECIDED'])
     expect(proxy.requestLines).toEqual([])
   })
 
@@ -216,9 +193,8 @@ describe('the network policy', () => {
     await using proxy = await startConnectProxy({ names: { 'inside.test': '127.0.0.1' } })
     const resolver = { resolve: () => Promise.reject(new Error('no such name')) }
     const options = { proxyUrl: `http://${proxy.authority}`, resolver }
-    const observation = await check(`https://inside.test:${target.port}/`, options, {
-      skipSSL: true,
-    })
+    const address = `https://inside.test:${target.port}/`
+    const observation = await check(address, options, { skipSSL: true })
     expect(observation.codes).toEqual([])
     expect(observation.observed.tls?.error).toBe('HOSTNAME_MISMATCH')
   })

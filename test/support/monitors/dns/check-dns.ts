@@ -2,7 +2,8 @@
 import type { DnsObserved } from '../../../../src/monitors/dns/observed.ts'
 import { createDns, dns } from '../../../../src/monitors/dns/index.ts'
 import type { SystemServers } from '../../../../src/network/dns/name-servers.ts'
-import { deadlineAfter, testContext, type ContextOptions } from '../monitor-context.ts'
+import { checkMonitor } from '../check-monitor.ts'
+import type { ContextOptions } from '../monitor-context.ts'
 
 /** The server of queries that name none. */
 export function systemServers(ports: readonly number[], attempts = 2): SystemServers {
@@ -21,15 +22,7 @@ export async function checkDns(
 ) {
   const { system, ...contextOptions } = options
   const type = system === undefined ? dns : createDns(() => system)
-  const monitor = type.schema.parse({
-    id: 'm',
-    name: 'm',
-    checkType: 'DNS',
-    request: { query: 'www.zone.example', recordType: 'A', ...request },
-    ...more,
-  })
-  const signal = options.signal ?? deadlineAfter(type.deadlineMs(monitor))
-  const observation = await type.prepare(monitor)(testContext({ ...contextOptions, signal }))
-  const observed = observation.observed as unknown as DnsObserved
-  return { ...observation, observed, codes: observation.failures.map(({ code }) => code) }
+  const whole = { query: 'www.zone.example', recordType: 'A', ...request }
+  const observation = await checkMonitor(type, whole, more, contextOptions)
+  return { ...observation, observed: observation.observed as unknown as DnsObserved }
 }
