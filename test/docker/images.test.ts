@@ -24,7 +24,7 @@ const PLATFORM = new Set([
 ])
 
 const SPECIFIER =
-  /(?:^import |^} from |^import .* from |^export .* from |import\(|new URL\()\s*'([^']+)'/gm
+  /(?:^import |^} from |^import .* from |^export .* from |import\(| load\(|new URL\()\s*'([^']+)'/gm
 const TYPES_ALONE = /^(?:import|export) type [^;]*? from '[^']+'$/gms
 
 /** Modules that `entries` load, statically or later: our files, and names of packages. */

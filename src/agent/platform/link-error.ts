@@ -40,6 +40,9 @@ export function routeText({ platform, proxy }: Route): string {
   return proxy === undefined ? platform : `${platform} (through the proxy ${proxy})`
 }
 
+/** undici's code of a connection that did not stand in time. */
+const LATE = 'UND_ERR_CONNECT_TIMEOUT'
+
 /** Errors of sockets before there is an answer; the sentence continues "the platform <url> …". */
 const SOCKET_SENTENCES: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'refused the connection; check that it runs, and the port',
@@ -50,6 +53,8 @@ const SOCKET_SENTENCES: Readonly<Record<string, string>> = {
   ETIMEDOUT: 'does not answer; a firewall may drop the packets',
   ECONNRESET: 'closed the connection before it answered',
   EPIPE: 'closed the connection before it answered',
+  UND_ERR_SOCKET: 'closed the connection before it answered',
+  [LATE]: 'makes no connection in time',
 }
 
 const UNTRUSTED = /^(DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_\w+)$/
@@ -63,12 +68,15 @@ export function linkErrorFrom(error: unknown, route: Route): LinkError {
   const where = `the platform ${routeText(route)}`
   const tls = tlsSentence(code, message)
   if (tls !== undefined) return new LinkError('TLS', `${where} ${tls}`, error)
-  if (code.startsWith('HPE_')) {
+  if (code === 'HPE' || code === 'UND_ERR_HEADERS_OVERFLOW') {
     const sentence = 'does not answer in HTTP; check that the address and port are the platform’s'
     return new LinkError('NOT_UNDERSTOOD', `${where} ${sentence}`, error)
   }
   const sentence = SOCKET_SENTENCES[code] ?? `cannot be reached: ${firstLine(message)}`
-  return new LinkError(code === 'ETIMEDOUT' ? 'TIMEOUT' : 'UNREACHABLE', `${where} ${sentence}`)
+  return new LinkError(
+    code === 'ETIMEDOUT' || code === LATE ? 'TIMEOUT' : 'UNREACHABLE',
+    `${where} ${sentence}`,
+  )
 }
 
 /** What is wrong with a peer's TLS and what to do, or undefined when the error is of another kind. */
@@ -115,12 +123,16 @@ export function proxyErrorFrom(error: unknown, route: Route): LinkError {
   const tls = tlsSentence(code, message)
   if (tls !== undefined) return new LinkError('TLS', `${where} ${tls}`, error)
   const sentence = SOCKET_SENTENCES[code] ?? `cannot be reached: ${firstLine(message)}`
-  return new LinkError('PROXY', `${where} ${sentence}`)
+  return new LinkError(code === LATE ? 'TIMEOUT' : 'PROXY', `${where} ${sentence}`)
 }
 
 function systemError(error: unknown): { code: string; message: string } {
   if (!(error instanceof Error)) return { code: '', message: String(error) }
-  return { code: (error as NodeJS.ErrnoException).code ?? '', message: error.message }
+  // Of AbortSignal.timeout; its code is a number.
+  if (error.name === 'TimeoutError') return { code: LATE, message: error.message }
+  const { code, name, message } = error as NodeJS.ErrnoException
+  // undici gives the errors of its parser no code.
+  return { code: code ?? (name === 'HTTPParserError' ? 'HPE' : ''), message }
 }
 
 // OpenSSL's messages go on with file and line numbers.

@@ -1,21 +1,29 @@
 // The HTTP client of the agent for its platform: with the location's key, through a proxy where one is set.
 // Connections are reused, every call has a deadline, every answer a bound. No network policy applies.
-import {
-  Agent as HttpAgent,
-  request as httpRequest,
-  type ClientRequest,
-  type IncomingHttpHeaders,
-  type IncomingMessage,
-} from 'node:http'
-import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
-import { isIP, type Socket } from 'node:net'
-import { pipeline, type Readable } from 'node:stream'
+import type { IncomingHttpHeaders } from 'node:http'
+import type { Readable } from 'node:stream'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { brotliDecompress, gunzip } from 'node:zlib'
+import type { Dispatcher } from 'undici'
 import { VERSION } from '../../contract/versions.ts'
-import { watchPace, type AnswerPace, type AnswerPaceBounds } from '../delivery/answer-pace.ts'
 import { LinkError, linkErrorFrom, proxyErrorFrom, routeText, type Route } from './link-error.ts'
-import { bareHost, portOf, proxyFor, TunnelAgent, type PlatformProxy } from './proxy.ts'
+import {
+  directConnector,
+  proxyConnector,
+  proxyFor,
+  tunnelConnector,
+  type PlatformProxy,
+} from './proxy.ts'
+import { Pool, request, type Connector } from './undici.ts'
+
+/** How slowly an answer may come, from its first byte on. */
+export interface AnswerPaceBounds {
+  /** Idle timeout: time without a byte. */
+  idleMs: number
+  /** Time until its last byte. */
+  wholeMs: number
+}
 
 /** A call to the platform. */
 export interface LinkRequest {
@@ -77,6 +85,7 @@ const CONNECT_MS = 10_000
 const ANSWER_BYTES_MAX = 1024 * 1024
 /** Sync, deliveries and artifacts go at the same time. */
 const CONNECTIONS_MAX = 8
+const IDLE_CONNECTION_MS = 60_000
 
 /** Creates the client; connects to nothing yet. */
 export function createPlatformLink(options: LinkOptions): PlatformLink {
@@ -87,20 +96,36 @@ class Link implements PlatformLink {
   readonly #url: URL
   readonly #proxy: PlatformProxy | undefined
   readonly #route: Route
-  readonly #agent: HttpAgent
+  readonly #pool: InstanceType<typeof Pool>
   readonly #connectMs: number
   readonly #headers: Record<string, string>
+  /** Before the path of each request. */
+  readonly #base: string
+  /** Connections so far. */
+  #opened = 0
 
   constructor(options: LinkOptions) {
     this.#url = new URL(options.platformUrl)
     this.#proxy = proxyFor(this.#url, options.proxyUrl, options.noProxy ?? [])
-    const { protocol, host } = this.#url
+    const { protocol, host, origin, pathname } = this.#url
     this.#route = { platform: `${protocol}//${host}`, proxy: this.#proxy?.shown }
     this.#connectMs = options.connectMs ?? CONNECT_MS
-    this.#agent = this.#makeAgent(options.ca)
+    const connect = this.#connector(options.ca)
+    this.#pool = new Pool(origin, {
+      connections: CONNECTIONS_MAX,
+      keepAliveTimeout: IDLE_CONNECTION_MS,
+      connect: (target, callback) => {
+        this.#opened++
+        connect(target, callback)
+      },
+    })
+    const authorization = this.#isForwarded ? this.#proxy?.authorization : undefined
+    // A proxy that forwards plain HTTP receives the whole address (RFC 9112, 3.2.2).
+    this.#base = `${this.#isForwarded ? origin : ''}${pathname.replace(/\/$/, '')}`
     this.#headers = {
       host,
       ...(options.apiKey !== undefined && { authorization: `Bearer ${options.apiKey}` }),
+      ...(authorization !== undefined && { 'proxy-authorization': authorization }),
       'user-agent': `Vedette/${VERSION}`,
       'accept-encoding': 'gzip, br',
     }
@@ -121,49 +146,18 @@ class Link implements PlatformLink {
   }
 
   close(): void {
-    this.#agent.destroy()
+    void this.#pool.destroy()
   }
 
-  #makeAgent(ca: string | undefined): HttpAgent {
-    const trust = ca === undefined ? {} : { ca }
-    const pool = { keepAlive: true, maxSockets: CONNECTIONS_MAX, scheduling: 'lifo' as const }
-    const proxy = this.#proxy
-    if (this.#url.protocol === 'https:') {
-      if (proxy === undefined) return new HttpsAgent({ ...pool, ...trust })
-      const { connectMs, route } = { connectMs: this.#connectMs, route: this.#route }
-      return new TunnelAgent({ ...pool, ...trust, proxy, route, connectMs })
-    }
-    return proxy?.secure === true ? new HttpsAgent({ ...pool, ...trust }) : new HttpAgent(pool)
+  get #isForwarded(): boolean {
+    return this.#proxy !== undefined && this.#url.protocol === 'http:'
   }
 
-  #open(ask: LinkRequest): ClientRequest {
-    const { method, body, bytes } = ask
-    const length = Buffer.isBuffer(body) ? body.length : bytes
-    const path = `${this.#url.pathname.replace(/\/$/, '')}${ask.path}`
-    const headers = {
-      ...this.#headers,
-      ...ask.headers,
-      ...(length === undefined ? {} : { 'content-length': String(length) }),
-    }
-    const proxy = this.#proxy
-    const shared = { method, agent: this.#agent }
-    if (this.#url.protocol === 'https:') {
-      const to = { host: bareHost(this.#url), port: portOf(this.#url), path }
-      return httpsRequest({ ...shared, ...to, headers })
-    }
-    if (proxy === undefined) {
-      const to = { host: bareHost(this.#url), port: portOf(this.#url), path }
-      return httpRequest({ ...shared, ...to, headers })
-    }
-    // Plain HTTP is forwarded by a proxy, which receives the whole address (RFC 9112, 3.2.2).
-    const credentials =
-      proxy.authorization === undefined ? {} : { 'proxy-authorization': proxy.authorization }
-    const to = { host: proxy.host, port: proxy.port, path: `http://${this.#url.host}${path}` }
-    const forward = { ...shared, ...to, headers: { ...headers, ...credentials } }
-    // Node.js takes the name for TLS from the Host header unless it is given; an address has none.
-    return proxy.secure
-      ? httpsRequest({ ...forward, servername: isIP(proxy.host) === 0 ? proxy.host : '' })
-      : httpRequest(forward)
+  #connector(ca: string | undefined): Connector {
+    const options = { ca, connectMs: this.#connectMs }
+    if (this.#proxy === undefined) return directConnector(options)
+    if (this.#isForwarded) return proxyConnector(this.#proxy, options)
+    return tunnelConnector(this.#proxy, this.#route, options)
   }
 
   /** One try; undefined when a reused connection was dead and a new one may work. */
@@ -173,96 +167,94 @@ class Link implements PlatformLink {
     isLast: boolean,
   ): Promise<LinkAnswer | undefined> {
     if (ask.signal.aborted) throw aborted()
-    const request = this.#open(ask)
-    let cutBy: LinkError | undefined
-    const cut = (error: LinkError) => {
-      cutBy ??= error
-      request.destroy(error)
-    }
-    const onAbort = () => cut(aborted())
-    const onLate = (ms: number) => cut(this.#late(ms))
-    const late = setTimeout(() => onLate(ask.deadlineMs), endsAtMs - performance.now())
-    let pace: AnswerPace | undefined
-    let hasBegun = false
+    const { method, path, body, bytes, pace, deadlineMs } = ask
+    const cut = new AbortController()
+    const onAbort = () => cut.abort(aborted())
+    const onLate = (ms: number) => cut.abort(this.#late(ms))
+    let late = setTimeout(onLate, endsAtMs - performance.now(), deadlineMs)
     ask.signal.addEventListener('abort', onAbort)
-    request.on('socket', (socket) => this.#watchConnecting(request, socket, cut))
+    const openedBefore = this.#opened
+    let response: Dispatcher.ResponseData | undefined
     try {
-      const { response, ...times } = await begun(request, ask.body)
-      hasBegun = true
-      if (ask.pace !== undefined) {
+      let sentAtMs = performance.now()
+      const onRequestSent = () => void (sentAtMs = performance.now())
+      const dispatch: Dispatcher['dispatch'] = (options, handler) =>
+        this.#pool.dispatch(options, Object.assign(handler, { onRequestSent }))
+      response = await request.call(
+        { dispatch },
+        {
+          method,
+          path: `${this.#base}${path}`,
+          headers: {
+            ...this.#headers,
+            ...ask.headers,
+            ...(bytes !== undefined && { 'content-length': String(bytes) }),
+          },
+          body: body ?? null,
+          headersTimeout: 0,
+          bodyTimeout: pace?.idleMs ?? 0,
+          signal: cut.signal,
+        },
+      )
+      const answeredAtMs = performance.now()
+      if (pace !== undefined) {
         clearTimeout(late)
-        pace = watchPace(ask.pace, onLate)
+        late = setTimeout(onLate, pace.wholeMs, pace.wholeMs)
       }
-      const body = await this.#receive(response, ask, pace)
-      return { status: response.statusCode ?? 0, headers: response.headers, body, ...times }
+      const { statusCode: status, headers } = response
+      return { status, headers, body: await this.#receive(response, ask), sentAtMs, answeredAtMs }
     } catch (error) {
-      request.destroy()
-      if (cutBy !== undefined) throw cutBy
-      if (hasBegun) throw error
-      if (!isLast && isStale(request, error)) return undefined
-      throw this.#wayError(error)
+      if (error instanceof LinkError || response !== undefined) throw error
+      if (!isLast && this.#opened === openedBefore && isStale(error)) return undefined
+      throw this.#isForwarded
+        ? proxyErrorFrom(error, this.#route)
+        : linkErrorFrom(error, this.#route)
     } finally {
       clearTimeout(late)
-      pace?.end()
       ask.signal.removeEventListener('abort', onAbort)
-      // The answer came before the whole body was sent: the rest is not needed.
-      if (!request.writableFinished) request.destroy()
     }
-  }
-
-  #watchConnecting(request: ClientRequest, socket: Socket, cut: (error: LinkError) => void): void {
-    if (request.reusedSocket || !socket.connecting) return
-    const ready = 'encrypted' in socket ? 'secureConnect' : 'connect'
-    const timer = setTimeout(() => {
-      const text = `${this.#where()} makes no connection within ${this.#connectMs / 1000} s`
-      cut(new LinkError('TIMEOUT', text))
-    }, this.#connectMs)
-    const settle = () => {
-      clearTimeout(timer)
-      socket.off(ready, settle)
-      socket.off('close', settle)
-    }
-    socket.on(ready, settle)
-    socket.on('close', settle)
   }
 
   async #receive(
-    response: IncomingMessage,
-    { answerBytesMax: bytesMax = ANSWER_BYTES_MAX, consume }: LinkRequest,
-    pace: AnswerPace | undefined,
+    { statusCode, headers, body }: Dispatcher.ResponseData,
+    { answerBytesMax: bytesMax = ANSWER_BYTES_MAX, consume, pace }: LinkRequest,
   ): Promise<Buffer> {
-    const pieces = this.#pieces(response, bytesMax, pace)
-    if (consume !== undefined && response.statusCode === 200) {
+    const pieces = this.#pieces(body, bytesMax, pace)
+    if (consume !== undefined && statusCode === 200) {
       await consume(pieces)
-      if (!response.complete) response.destroy()
+      body.destroy()
       return Buffer.alloc(0)
     }
     const chunks: Buffer[] = []
     for await (const chunk of pieces) chunks.push(chunk)
-    return this.#unpacked(Buffer.concat(chunks), response, bytesMax)
+    // undici frees the connection only now, and the next call would open another.
+    await nextTurn()
+    return this.#unpacked(Buffer.concat(chunks), headers, bytesMax)
   }
 
   async *#pieces(
-    response: IncomingMessage,
+    body: Readable,
     bytesMax: number,
-    pace: AnswerPace | undefined,
+    pace: AnswerPaceBounds | undefined,
   ): AsyncGenerator<Buffer, void, undefined> {
     let bytes = 0
     try {
-      for await (const chunk of response as AsyncIterable<Buffer>) {
+      for await (const chunk of body as AsyncIterable<Buffer>) {
         bytes += chunk.length
-        pace?.came()
         if (bytes > bytesMax) throw this.#tooLarge(bytesMax)
         yield chunk
       }
     } catch (error) {
       if (error instanceof LinkError) throw error
+      if (pace !== undefined && codeOf(error) === 'UND_ERR_BODY_TIMEOUT') {
+        throw this.#late(pace.idleMs)
+      }
       throw new LinkError('TRUNCATED', `the answer of ${this.#where()} ended too early`, error)
     }
   }
 
-  async #unpacked(body: Buffer, response: IncomingMessage, bytesMax: number): Promise<Buffer> {
-    const packing = (response.headers['content-encoding'] ?? 'identity').trim().toLowerCase()
+  async #unpacked(body: Buffer, headers: IncomingHttpHeaders, bytesMax: number): Promise<Buffer> {
+    const packing = (headers['content-encoding'] ?? 'identity').trim().toLowerCase()
     if (packing === 'identity' || body.length === 0) return body
     const unpack = UNPACKERS[packing]
     const text = `the answer of ${this.#where()} cannot be unpacked`
@@ -303,39 +295,15 @@ class Link implements PlatformLink {
     const text = `the answer of ${this.#where()} is larger than ${bytesMax} bytes`
     return new LinkError('TOO_LARGE', text)
   }
-
-  /** On a way where the socket leads to the proxy, its errors are the proxy's. */
-  #wayError(error: unknown): LinkError {
-    const forwarded = this.#proxy !== undefined && this.#url.protocol === 'http:'
-    return forwarded ? proxyErrorFrom(error, this.#route) : linkErrorFrom(error, this.#route)
-  }
-}
-
-interface Begun {
-  response: IncomingMessage
-  sentAtMs: number
-  answeredAtMs: number
-}
-
-/** Sends the request; resolves when its answer begins. */
-function begun(request: ClientRequest, body: Buffer | Readable | undefined): Promise<Begun> {
-  return new Promise((resolve, reject) => {
-    let sentAtMs = performance.now()
-    request.on('finish', () => (sentAtMs = performance.now()))
-    // Stays for good: an upload that is cut for its answer fails after the answer has begun.
-    request.on('error', reject)
-    request.on('response', (response) =>
-      resolve({ response, sentAtMs, answeredAtMs: performance.now() }),
-    )
-    if (body === undefined || Buffer.isBuffer(body)) request.end(body)
-    else pipeline(body, request, () => {})
-  })
 }
 
 /** The other side had closed the connection while it was idle, which says nothing about the platform. */
-function isStale(request: ClientRequest, error: unknown): boolean {
-  const { code } = error as NodeJS.ErrnoException
-  return request.reusedSocket && (code === 'ECONNRESET' || code === 'EPIPE')
+function isStale(error: unknown): boolean {
+  return ['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'].includes(codeOf(error) ?? '')
+}
+
+function codeOf(error: unknown): string | undefined {
+  return (error as NodeJS.ErrnoException).code
 }
 
 const UNPACKERS: Readonly<

@@ -1,12 +1,10 @@
-// The proxy between agent and platform: whether one is used, and connections through it. By hand, since
-// what Node.js reads from the environment itself knows neither NAME_FILE nor networks in NO_PROXY.
-import { Agent as HttpsAgent, type AgentOptions } from 'node:https'
-import { BlockList, connect, isIP, type Socket } from 'node:net'
-import { connect as connectTls } from 'node:tls'
-import type { Duplex } from 'node:stream'
-import { callbackify } from 'node:util'
+// The proxy between agent and platform: whether one is used, and connections through it. undici's ProxyAgent knows
+// no networks in NO_PROXY, and its errors do not tell the proxy from the platform.
+import { BlockList, isIP, type Socket } from 'node:net'
+import { callbackify, promisify } from 'node:util'
 import { askForTunnel } from '../../network/proxy/tunnel.ts'
-import { LinkError, proxyErrorFrom, type Route } from './link-error.ts'
+import { proxyErrorFrom, type Route } from './link-error.ts'
+import { buildConnector, type Connector } from './undici.ts'
 
 /** The parts of a proxy's address. */
 export interface PlatformProxy {
@@ -77,84 +75,48 @@ function isInNetwork(host: string, network: string): boolean {
   return list.check(host, family === 4 ? 'ipv4' : 'ipv6')
 }
 
-/** What a connection through a proxy needs besides the proxy. */
-export interface TunnelOptions extends AgentOptions {
-  proxy: PlatformProxy
-  route: Route
+/** How connections are made: with other authorities than those of Node.js, and within which time. */
+export interface ConnectOptions {
+  ca: string | undefined
   connectMs: number
 }
 
-/** Keeps connections to an https:// platform, each through a tunnel of the proxy. */
-export class TunnelAgent extends HttpsAgent {
-  readonly #tunnel: TunnelOptions
-
-  constructor(options: TunnelOptions) {
-    const { proxy: _, route: __, connectMs: ___, ...rest } = options
-    super(rest)
-    this.#tunnel = options
-  }
-
-  override createConnection(
-    options: Parameters<HttpsAgent['createConnection']>[0],
-    callback?: (error: Error | null, socket: Duplex) => void,
-  ): undefined {
-    const target = { host: String(options.host), port: Number(options.port) }
-    const tunnelled = callbackify(async () => {
-      const socket = await openTunnel(this.#tunnel, target)
-      return super.createConnection({ ...options, socket } as never) as Duplex
-    })
-    tunnelled(callback as (error: Error | null, socket: Duplex) => void)
-    return undefined
-  }
+/** Connects to the platform itself. */
+export function directConnector({ ca, connectMs: timeout }: ConnectOptions): Connector {
+  return buildConnector({ allowH2: false, timeout, ...(ca !== undefined && { ca }) })
 }
 
-async function openTunnel(
-  { proxy, route, connectMs, ca }: TunnelOptions,
-  target: { host: string; port: number },
-): Promise<Socket> {
-  const message = `the proxy ${proxy.shown} to the platform ${route.platform} does not answer in time`
-  const signal = AbortSignal.timeout(connectMs)
-  try {
-    const socket = await reach(proxy, ca, signal)
-    await askForTunnel(socket, target, proxy.authorization, signal)
+/** Connects to the proxy, for plain HTTP that it forwards. */
+export function proxyConnector(proxy: PlatformProxy, options: ConnectOptions): Connector {
+  const connect = directConnector(options)
+  const { host: hostname, port, secure } = proxy
+  const target = { hostname, port: String(port), protocol: secure ? 'https:' : 'http:' }
+  // Its own name for TLS, which undici would take from the Host header; an address has none.
+  const servername = isIP(hostname) === 0 ? hostname : ''
+  return (_, callback) => connect({ ...target, host: hostname, servername }, callback)
+}
+
+/** Connects to an https:// platform through a tunnel of the proxy. */
+export function tunnelConnector(
+  proxy: PlatformProxy,
+  route: Route,
+  options: ConnectOptions,
+): Connector {
+  const toProxy = promisify(proxyConnector(proxy, options))
+  const toPlatform = directConnector(options)
+  const tunnel = async (target: Parameters<Connector>[0]): Promise<Socket> => {
+    const signal = AbortSignal.timeout(options.connectMs)
+    const socket = (await toProxy(target)) as Socket
+    const to = { host: target.hostname, port: Number(target.port || 443) }
+    await askForTunnel(socket, to, proxy.authorization, signal)
     return socket
-  } catch (error) {
-    throw signal.aborted ? new LinkError('TIMEOUT', message) : proxyErrorFrom(error, route)
   }
-}
-
-function reach(
-  { host, port, secure }: PlatformProxy,
-  ca: AgentOptions['ca'],
-  signal: AbortSignal,
-): Promise<Socket> {
-  const servername = isIP(host) === 0 ? { servername: host } : {}
-  const socket = secure
-    ? connectTls({ host, port, ...servername, ...(ca === undefined ? {} : { ca }) })
-    : connect({ host, port })
-  return new Promise((resolve, reject) => {
-    const settle = () => {
-      signal.removeEventListener('abort', onAbort)
-      socket.off('error', onError)
-    }
-    const onError = (error: Error) => {
-      settle()
-      reject(error)
-    }
-    const onAbort = () => {
-      settle()
-      socket.destroy()
-      reject(signal.reason as Error)
-    }
-    socket.once(secure ? 'secureConnect' : 'connect', () => {
-      settle()
-      // Between two steps there is no other listener, and an error without one ends the process.
-      socket.on('error', () => {})
-      resolve(socket)
+  const open = callbackify(tunnel)
+  return (target, callback) =>
+    open(target, (error, httpSocket) => {
+      if (error === null) toPlatform({ ...target, httpSocket }, callback)
+      else callback(proxyErrorFrom(error, route), null)
     })
-    socket.on('error', onError)
-    signal.addEventListener('abort', onAbort)
-  })
 }
 
 /** The host of a URL without the brackets of IPv6. */
