@@ -2,14 +2,13 @@
 // runs, bounded. Several agents may share the folder.
 import { createHash, randomUUID } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { mkdir, open, rename, rm, utimes } from 'node:fs/promises'
+import { mkdir, open, readdir, rename, rm, stat, utimes } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import PQueue from 'p-queue'
 import { LIMITS } from '../../contract/versions.ts'
 import { BundleUnavailableError } from '../../scripts/host.ts'
-import { makeRoom } from './bundle-room.ts'
 import { LinkError } from './link-error.ts'
 import type { LinkAnswer, PlatformLink } from './link.ts'
 import { createSyncWait, retryAfterMs } from './sync/wait.ts'
@@ -220,4 +219,37 @@ function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return Promise.race([work, cut.promise]).finally(() =>
     signal.removeEventListener('abort', onAbort),
   )
+}
+
+/** A bundle that was used within this time may still be in use, and always stays. */
+const IN_USE_MS = 600_000
+/** A file of an interrupted download. */
+const PART_MS_MAX = 7_200_000
+
+interface CachedBundle {
+  path: string
+  bytes: number
+  usedAt: number
+}
+
+/** Removes files until those that stay have at most `bytesMax` bytes. Never rejects. */
+async function makeRoom(folder: string, bytesMax: number, now = Date.now()): Promise<void> {
+  const names = await readdir(folder).catch(() => [])
+  const bundles: CachedBundle[] = []
+  for (const name of names) {
+    const path = join(folder, name)
+    const found = await stat(path).catch(() => undefined)
+    if (found?.isFile() !== true) continue
+    if (name.endsWith('.part')) {
+      if (now - found.mtimeMs > PART_MS_MAX) await rm(path, { force: true }).catch(() => undefined)
+    } else if (name.endsWith('.tar.gz')) {
+      bundles.push({ path, bytes: found.size, usedAt: found.mtimeMs })
+    }
+  }
+  let bytes = bundles.reduce((sum, one) => sum + one.bytes, 0)
+  for (const one of bundles.toSorted((a, b) => a.usedAt - b.usedAt)) {
+    if (bytes <= bytesMax || now - one.usedAt < IN_USE_MS) return
+    await rm(one.path, { force: true }).catch(() => undefined)
+    bytes -= one.bytes
+  }
 }

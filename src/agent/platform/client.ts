@@ -13,7 +13,7 @@ import {
 } from './sync/stored-monitors.ts'
 import type { PlatformLink } from './link.ts'
 import { startProgressReporting } from '../run/progress-reporting.ts'
-import { createPlatformTimeFollower, type PlatformTimeFollower } from './time-follower.ts'
+import { createPlatformTimeFollower, type PlatformTimeFollower } from './time.ts'
 import type { AgentReport, Change, Leaving, MonitorSource, SourceState } from '../source.ts'
 import { MalformedAnswerError, monitorOf, readDefinition, type ReadAnswer } from './sync/answer.ts'
 import { malformed, sync, type SyncOutcome } from './sync/call.ts'

@@ -10,7 +10,7 @@ import { findSegments, segmentName } from './folder.ts'
 import { openFrame, readFrames, type Frame } from './frame.ts'
 import { SpoolDisk } from './disk.ts'
 import { SpoolSegment, type OpenFile, type SegmentPlace } from './segment.ts'
-import { within } from '../../platform/within.ts'
+import { within } from '../../platform/condition.ts'
 
 /** What a spool needs. */
 export interface SpoolOptions {

@@ -5,7 +5,6 @@ import { SyncAnswer } from '../../../contract/protocol/agent-protocol.ts'
 import { objections } from '../../../contract/schema/explain.ts'
 import { Monitor, Variable } from '../../../contract/monitor.ts'
 import { EVERY_MS_MIN } from '../../../contract/timetable.ts'
-import { parseAnswer } from '../answer-text.ts'
 import type { Assignment } from '../../source.ts'
 
 /** An answer, but for the definitions in it, which are read one by one. */
@@ -27,9 +26,9 @@ export type ReadChanges = NonNullable<ReadAnswer['changes']>
 /** The answer is not what the protocol says; the message says where. */
 export class MalformedAnswerError extends Error {}
 
-/** Reads the answer; rejects with MalformedAnswerError. */
-export async function readSyncAnswer(body: Buffer): Promise<ReadAnswer> {
-  return answerOf(await jsonOf(body))
+/** Reads the answer; throws MalformedAnswerError. */
+export function readSyncAnswer(body: Buffer): ReadAnswer {
+  return answerOf(jsonOf(body))
 }
 
 /** Reads an answer that is parsed already; throws MalformedAnswerError. */
@@ -40,9 +39,9 @@ export function answerOf(value: unknown): ReadAnswer {
   throw new MalformedAnswerError(`${first?.path.join('.') ?? ''}: ${first?.message ?? 'no object'}`)
 }
 
-async function jsonOf(body: Buffer): Promise<unknown> {
+function jsonOf(body: Buffer): unknown {
   try {
-    return await parseAnswer(body)
+    return JSON.parse(body.toString()) as unknown
   } catch {
     throw new MalformedAnswerError('it is not JSON')
   }

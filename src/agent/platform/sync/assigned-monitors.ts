@@ -1,10 +1,10 @@
 // The monitors that the platform assigned to this agent. Changes apply as a whole or not at all; only changed
 // definitions are read, in slices, so that ten thousand do not block the event loop.
 import { hash } from 'node:crypto'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Instant } from '../../../contract/job.ts'
 import type { Monitor } from '../../../contract/monitor.ts'
 import { LIMITS } from '../../../contract/versions.ts'
-import { inSlices } from '../in-slices.ts'
 import type { Assignment } from '../../source.ts'
 import { MalformedAnswerError, monitorOf, readEntry, type ReadChanges } from './answer.ts'
 
@@ -54,5 +54,19 @@ export function createAssignedMonitors(): AssignedMonitors {
     },
     monitors: () => [...current.values()].map(({ monitor }) => monitor),
     assignments: () => current,
+  }
+}
+
+/** How long one slice may block the event loop. */
+const SLICE_MS = 10
+
+/** Processes each, and yields to the event loop in between. */
+async function inSlices<T>(all: Iterable<T>, each: (one: T) => void): Promise<void> {
+  let endsAtMs = performance.now() + SLICE_MS
+  for (const one of all) {
+    each(one)
+    if (performance.now() < endsAtMs) continue
+    await nextTurn()
+    endsAtMs = performance.now() + SLICE_MS
   }
 }

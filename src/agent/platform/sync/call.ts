@@ -4,7 +4,6 @@ import { gzip } from 'node:zlib'
 import type { SyncRequest } from '../../../contract/protocol/agent-protocol.ts'
 import type { LinkAnswer, PlatformLink } from '../link.ts'
 import { LinkError } from '../link-error.ts'
-import { startPresenceBeats } from '../presence-beats.ts'
 import { MalformedAnswerError, readSyncAnswer, type ReadAnswer } from './answer.ts'
 import type { SyncProblem } from './state.ts'
 import { retryAfterMs } from './wait.ts'
@@ -53,7 +52,7 @@ export async function sync(
       answerBytesMax: ANSWER_BYTES_MAX,
       signal,
     })
-    if (answer.status === 200) return await answered(answer)
+    if (answer.status === 200) return answered(answer)
     return refusalOf(answer)
   } catch (error) {
     if (!(error instanceof LinkError)) throw error
@@ -65,9 +64,9 @@ export async function sync(
   }
 }
 
-async function answered(link: LinkAnswer): Promise<SyncOutcome> {
+function answered(link: LinkAnswer): SyncOutcome {
   try {
-    return { kind: 'answered', answer: await readSyncAnswer(link.body), link }
+    return { kind: 'answered', answer: readSyncAnswer(link.body), link }
   } catch (error) {
     if (!(error instanceof MalformedAnswerError)) throw error
     return failed(malformed(error))
@@ -126,5 +125,40 @@ function errorIn(body: Buffer): { message?: string; reason?: unknown } {
       : { reason }
   } catch {
     return {}
+  }
+}
+
+/** From one heartbeat to the next; three fit into the heartbeat timeout of the platform. */
+const BEAT_MS = 8_000
+/** After the platform's hold, when its answer is due. */
+const AFTER_HOLD_MS = 2_000
+
+/**
+ * Sends heartbeats during a long sync, such as an answer with all monitors on a slow line: otherwise the agent would
+ * count as lost. Starts after some seconds; the returned function ends it. Never throws.
+ */
+function startPresenceBeats(
+  link: PlatformLink,
+  { agent: { id, instance }, waitMs }: Pick<SyncRequest, 'agent' | 'waitMs'>,
+): () => void {
+  const ended = new AbortController()
+  const body = Buffer.from(JSON.stringify({ agentId: id, instance }))
+  const beat = () => {
+    timer = setTimeout(beat, BEAT_MS)
+    const asked = link.request({
+      method: 'POST',
+      path: '/agent/v1/presence',
+      headers: { 'content-type': 'application/json' },
+      body,
+      deadlineMs: BEAT_MS,
+      signal: ended.signal,
+    })
+    // The sync itself reports the problem.
+    asked.catch(() => undefined)
+  }
+  let timer = setTimeout(beat, Math.max(BEAT_MS, waitMs + AFTER_HOLD_MS))
+  return () => {
+    clearTimeout(timer)
+    ended.abort()
   }
 }

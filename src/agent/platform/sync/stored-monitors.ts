@@ -3,7 +3,6 @@
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Log } from '../../../process/log.ts'
-import { parseAnswer } from '../answer-text.ts'
 import type { AssignedMonitor } from './assigned-monitors.ts'
 import type { StoredTime } from '../../schedule/stored-clock.ts'
 import { answerOf, type ReadAnswer } from './answer.ts'
@@ -100,7 +99,7 @@ export function createStoredMonitors(folder: FileStore, log: Log): StoredMonitor
     },
     async read() {
       const bytes = await folder.read(NAME).catch(() => undefined)
-      const stored = bytes === undefined ? undefined : await parsed(bytes)
+      const stored = bytes === undefined ? undefined : parsed(bytes)
       if (stored === undefined && (await isThere(folder))) {
         log.warn(
           'what was kept of the monitors cannot be read, or is of another key; it is ignored',
@@ -130,9 +129,9 @@ async function* textOf(what: Parameters<StoredMonitors['now']>[0]): AsyncGenerat
   yield Buffer.from(`${text}]}}`)
 }
 
-async function parsed(bytes: Buffer): Promise<RestoredMonitors | undefined> {
+function parsed(bytes: Buffer): RestoredMonitors | undefined {
   try {
-    const value = (await parseAnswer(bytes)) as Partial<Record<keyof StoredTime, unknown>>
+    const value = JSON.parse(bytes.toString()) as Partial<Record<keyof StoredTime, unknown>>
     const { keptAt, aheadMs, bootId, sinceBootMs } = value
     const numberOf = (one: unknown) => (typeof one === 'number' ? one : 0)
     const time = {
