@@ -238,7 +238,8 @@ export interface ConfigOrigin {
 /** Reads and checks all settings of the agent. */
 export function readAgentConfig(origin: ConfigOrigin): ConfigReading {
   const reading = readEnvironment(VARIABLE_TABLE, origin.env, origin.readText)
-  const { values, given, warnings } = reading
+  const { values, given } = reading
+  const warnings: EnvironmentProblem[] = []
   const bad = new Set(reading.problems.map(({ variable }) => variable))
   const problems = [...reading.problems, ...sourceProblems(values, bad)]
   if (given.has('MONITORS_FILE') && given.has('API_KEY')) {

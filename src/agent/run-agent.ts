@@ -2,7 +2,6 @@
 import { EXIT_CONFIGURATION } from '../process/command-line.ts'
 import type { Log } from '../process/log.ts'
 import { ListenError } from '../process/serve.ts'
-import { collectStartGarbage } from '../process/start-garbage.ts'
 import { onSignals } from '../process/signals.ts'
 import { VERSION } from '../contract/versions.ts'
 import { areEchoesForbidden, echoFix, echoRights } from '../network/native/echo-permission.ts'
@@ -51,7 +50,8 @@ export async function runAgent(options: RunAgentOptions): Promise<number> {
     // Where there is nothing to read again, SIGHUP shall not end the agent either.
     reload: () => options.reload?.(),
   })
-  collectStartGarbage()
+  // Compiling the modules leaves some 15 MiB of garbage, which a process that does little would keep for long.
+  globalThis.gc?.({ type: 'major', execution: 'sync', flavor: 'last-resort' })
   for (const { message } of reading.warnings) log.warn(message)
   const rights = echoRights()
   if (areEchoesForbidden(rights)) {

@@ -214,19 +214,18 @@ export interface PlatformConfig {
   noProxy: readonly string[]
 }
 
-/** Settings or their problems, and warnings. */
+/** Settings, or their problems. */
 export interface PlatformConfigReading {
   config: PlatformConfig
   /** Not empty: do not start. */
   problems: EnvironmentProblem[]
-  warnings: EnvironmentProblem[]
   /** Values that no log line may show. */
   secrets: string[]
 }
 
 /** Reads and checks all settings of the platform. */
 export function readPlatformConfig(env: Environment, readText?: ReadText): PlatformConfigReading {
-  const { values, problems, warnings } = readEnvironment(VARIABLE_TABLE, env, readText)
+  const { values, problems } = readEnvironment(VARIABLE_TABLE, env, readText)
   const config: PlatformConfig = {
     databaseUrl: values.DATABASE_URL,
     connectionsMax: values.DATABASE_CONNECTIONS,
@@ -254,7 +253,7 @@ export function readPlatformConfig(env: Environment, readText?: ReadText): Platf
     proxyUrl: values.HTTPS_PROXY ?? values.HTTP_PROXY,
     noProxy: values.NO_PROXY,
   }
-  return { config, problems, warnings, secrets: secretsOf(config) }
+  return { config, problems, secrets: secretsOf(config) }
 }
 
 type BucketValues = Pick<

@@ -61,7 +61,6 @@ export async function runPlatform(context: CommandContext): Promise<number> {
   const log = platformLog(reading, context, faults)
   // The watcher of the embedded PostgreSQL ends it when this process is gone.
   endOnUncaught(log, faults)
-  for (const { message } of reading.warnings) log.warn(message)
   platform = createPlatform({
     config: reading.config,
     log,

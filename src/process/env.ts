@@ -2,7 +2,6 @@
 // made too. All problems are found at once; a setting may come from a file, as container platforms
 // hand out secrets.
 import { readFileSync } from 'node:fs'
-import { nearVariables } from './near-variables.ts'
 
 /** A parsed text: a value, or its problem. */
 export type Parsed<T> = { value: T } | { allowed: string; fix: string }
@@ -46,8 +45,6 @@ export interface EnvironmentProblem {
 export interface Reading<T extends VariableTable> {
   values: Values<T>
   problems: EnvironmentProblem[]
-  /** Worth a line in the log, but no reason to stop. */
-  warnings: EnvironmentProblem[]
   /** Names of variables that were set, directly or by file. */
   given: ReadonlySet<string>
 }
@@ -73,19 +70,7 @@ export function readEnvironment<const T extends VariableTable>(
     if ('problem' in read) problems.push({ variable: name, message: read.problem })
     else if (read.given) given.add(name)
   }
-  const warnings = nearVariables(env, knownNames(table)).map(({ name, meant }) => ({
-    variable: name,
-    message: `${name} is no variable of this program and has no effect; did you mean ${meant}?`,
-  }))
-  return { values: values as Values<T>, problems, warnings, given }
-}
-
-function knownNames(table: VariableTable): string[] {
-  return Object.entries(table).flatMap(([name, variable]) => [
-    name,
-    ...(variable.fromFile === false ? [] : [`${name}_FILE`]),
-    ...(variable.alsoAs ?? []),
-  ])
+  return { values: values as Values<T>, problems, given }
 }
 
 type Read = { value: unknown; given: boolean } | { problem: string }

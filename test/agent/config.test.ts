@@ -137,11 +137,6 @@ test('a key and an address are all that is needed, too', () => {
   })
 })
 
-test('a name that is nearly right is warned of', () => {
-  const { warnings } = read({ ...FILE, JOB_CONCURENCY: '3' })
-  expect(warnings[0]?.message).toContain('did you mean JOB_CONCURRENCY?')
-})
-
 test('a key in addition to a file has no effect, and a warning says so', () => {
   const { warnings } = read({ ...FILE, API_KEY: 'pl_1234567890' })
   expect(warnings.map(({ variable }) => variable)).toEqual(['API_KEY'])

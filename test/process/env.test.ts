@@ -141,25 +141,6 @@ describe('problems', () => {
   })
 })
 
-describe('names similar to ours', () => {
-  test.each([
-    ['a letter left out', 'APP_TOKN', 'APP_TOKEN'],
-    ['letters swapped', 'APP_TOEKN', 'APP_TOKEN'],
-    ['an underscore left out', 'APPTOKEN', 'APP_TOKEN'],
-    ['lower case', 'app_token', 'APP_TOKEN'],
-    ['a file', 'APP_TOKENS_FILE', 'APP_TOKEN_FILE'],
-  ])('%s gives a warning', (_, name, meant) => {
-    const { warnings } = read({ [name]: 'x' })
-    expect(warnings.map(({ variable }) => variable)).toEqual([name])
-    expect(warnings[0]?.message).toContain(`did you mean ${meant}?`)
-  })
-
-  test('unrelated names do not', () => {
-    const env = { PATH: '/bin', HOME: '/', APP_OTHER_THING: 'x', app_url: 'https://x' }
-    expect(read(env).warnings).toEqual([])
-  })
-})
-
 test('documentation has a row for each variable, with its default', () => {
   expect(variableTexts(TABLE).slice(0, 3)).toEqual([
     { name: 'APP_PORT', default: '80', meaning: 'port' },
