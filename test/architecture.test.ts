@@ -2,12 +2,11 @@
 // names, and a test for every registered monitor.
 import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { dirname, join, relative, resolve } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { MONITOR_TYPES } from '../src/monitors/registry.ts'
 import { MAY_IMPORT } from './import-table.ts'
+import { temporaryFile } from './support/temporary-folder.ts'
 
 const root = resolve(import.meta.dirname, '..')
 
@@ -186,13 +185,11 @@ describe('size', () => {
     expect(oversized('src', 'test')).toEqual([])
   })
 
-  test('the linter does measure', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'vedette-size-'))
+  test('the linter does measure', () => {
     const lines = (count: number) => 'console.log(1)\n'.repeat(count)
-    await writeFile(join(folder, 'long.ts'), `export function f() {\n${lines(70)}}\n${lines(400)}`)
+    const long = temporaryFile('long.ts', `export function f() {\n${lines(70)}}\n${lines(400)}`)
     const config = join(root, '.oxlintrc.json')
-    expect(oversized('-c', config, folder)).toHaveLength(2)
-    await rm(folder, { recursive: true })
+    expect(oversized('-c', config, dirname(long))).toHaveLength(2)
   })
 })
 

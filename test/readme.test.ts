@@ -1,8 +1,6 @@
 // The README must match the code: its tables of failure codes and variables are those of the code, its monitors files
 // are valid, and the commands that it names exist.
 import { existsSync, globSync, readFileSync, realpathSync } from 'node:fs'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { VARIABLES } from '../src/agent/config.ts'
@@ -16,7 +14,7 @@ import { postgresFolder } from '../src/database/embedded/folder.ts'
 import { TLS_METRICS } from '../src/contract/type/metrics.ts'
 import { DEFINITIONS } from '../src/monitors/definitions.ts'
 import { MONITOR_TYPES } from '../src/monitors/registry.ts'
-import { temporaryFolder } from './support/temporary-folder.ts'
+import { temporaryFile, temporaryFolder } from './support/temporary-folder.ts'
 
 const root = new URL('..', import.meta.url).pathname
 /** Path → text of the README and of every page next to code and tests. */
@@ -173,12 +171,9 @@ describe('monitors files', () => {
   test.each(blocks.map((yaml, index) => [index + 1, yaml]))(
     'number %i is valid',
     async (_, yaml) => {
-      const folder = await mkdtemp(join(tmpdir(), 'vedette-readme-'))
-      const file = join(folder, 'monitors.yaml')
-      await writeFile(file, yaml)
+      const file = temporaryFile('monitors.yaml', yaml)
       const env = { API_TOKEN: 'secret-token', PROXY_PASSWORD: 'secret-password' }
       const read = await readMonitorsFile(file, env, MONITOR_TYPES)
-      await rm(folder, { recursive: true })
       expect(read).toMatchObject({ ok: true })
     },
   )

@@ -9,10 +9,10 @@ import type { Result } from '../../src/contract/result.ts'
 import {
   launchAgentProcess,
   startAgentProcess,
-  temporaryFile,
   type AgentProcess,
   type StartedAgent,
 } from '../support/agent/agent-process.ts'
+import { temporaryFile } from '../support/temporary-folder.ts'
 
 const cleanUps: (() => unknown)[] = []
 afterEach(async () => {
@@ -49,9 +49,7 @@ async function monitorsFile(url: string, count = 3): Promise<string> {
     (_, n) =>
       `  - {id: m${n}, name: monitor ${n}, type: URL, every: 1d, maxResponseTime: 30000, request: {url: "${url}"}}`,
   )
-  const file = await temporaryFile('monitors.yaml', `monitors:\n${monitors.join('\n')}\n`)
-  cleanUps.push(() => file.remove())
-  return file.path
+  return temporaryFile('monitors.yaml', `monitors:\n${monitors.join('\n')}\n`)
 }
 
 async function start(env: Record<string, string>): Promise<StartedAgent> {

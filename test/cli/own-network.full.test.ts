@@ -1,8 +1,6 @@
 // Aim: on a machine without a network, or without responsive name servers, no monitor of any type reports a failure of
 // its target; the agent logs one warning, and one line when it is over.
 import { spawn } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, test } from 'vitest'
@@ -11,7 +9,7 @@ import { startDnsServer, type Zone } from '../support/monitors/dns/dns-server.ts
 import { eventually } from '../support/eventually.ts'
 import { missing } from '../support/needs.ts'
 import { createNetworkNamespace } from '../support/network/network-namespace.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFile, temporaryFolder } from '../support/temporary-folder.ts'
 
 const cannotRun = process.getuid?.() === 0 ? missing('ip') : 'needs root, for network namespaces'
 const program = fileURLToPath(new URL('../../src/launch.js', import.meta.url))
@@ -20,12 +18,6 @@ const cleanUps: (() => unknown)[] = []
 afterEach(async () => {
   for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp()
 })
-
-function temporaryFile(name: string, content: string): string {
-  const path = join(temporaryFolder(), name)
-  writeFileSync(path, content)
-  return path
-}
 
 const plain = { mode: 'HEALTH', tls: false }
 /** Every type of uptime monitor, of one host. */

@@ -1,6 +1,6 @@
 // The chart of the agent must render like docker/kubernetes, by Helm itself. The schema knows every value; the objects
 // are valid for Kubernetes and fit the program, with any switch; a wrong value is refused with a clear message.
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { parse, parseAllDocuments, stringify } from 'yaml'
@@ -13,7 +13,7 @@ import {
 } from '../support/container/cluster-tools.ts'
 import { expectToFit, readSettings, type Pod } from '../support/container/deployed-agent.ts'
 import { strangeIn } from '../support/container/kubernetes-types.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFile } from '../support/temporary-folder.ts'
 import { INSTALL_MS_MAX } from '../support/scripts/toolchains.ts'
 
 const folder = join(import.meta.dirname, '../../docker/helm/vedette-agent')
@@ -35,8 +35,7 @@ beforeAll(async () => {
 
 /** Output of `helm template` with these values over those of the chart. */
 async function template(given: Loose): Promise<string> {
-  const file = join(temporaryFolder(), 'values.yaml')
-  writeFileSync(file, stringify(given))
+  const file = temporaryFile('values.yaml', stringify(given))
   return tools.helm('template', 'edge', folder, '--namespace', 'vedette', '--values', file)
 }
 

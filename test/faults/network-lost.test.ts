@@ -1,14 +1,12 @@
 // An agent whose own name server is gone: its monitors are errored without any alert, and the owners of the location
 // are notified once at the beginning and once at the end.
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { startDnsServer } from '../support/monitors/dns/dns-server.ts'
 import { eventually } from '../support/eventually.ts'
 import { fleetOf } from '../support/faults/fleet.ts'
 import { missing } from '../support/needs.ts'
 import { createNetworkNamespace } from '../support/network/network-namespace.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFile } from '../support/temporary-folder.ts'
 
 const cannotRun = process.getuid?.() === 0 ? missing('ip') : 'needs root, for network namespaces'
 
@@ -24,8 +22,7 @@ test.skipIf(cannotRun !== undefined)(
     })
     const network = createNetworkNamespace()
     onTestFinished(() => network.remove())
-    const conf = join(temporaryFolder(), 'resolv.conf')
-    writeFileSync(conf, `nameserver ${network.hostAddress}\n`)
+    const conf = temporaryFile('resolv.conf', `nameserver ${network.hostAddress}\n`)
     const bind = `mount --bind ${conf} /etc/resolv.conf && exec "$@"`
     await fleet.createMonitors(MONITORS, 10, ['cellar'], {
       request: { url: `http://www.zone.example:${new URL(fleet.target.url).port}/` },

@@ -1,6 +1,4 @@
 // Settings come from variables or files; all problems are reported at once, and no secret with it.
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import {
   problemText,
@@ -18,15 +16,9 @@ import {
   wholeNumber,
   nameList,
 } from '../../src/process/settings.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFile, temporaryFolder } from '../support/temporary-folder.ts'
 
 const folder = temporaryFolder()
-
-function file(name: string, text: string): string {
-  const path = join(folder, name)
-  writeFileSync(path, text)
-  return path
-}
 
 const TABLE = {
   APP_PORT: wholeNumber({ meaning: 'port', otherwise: 80, min: 0, max: 65_535 }),
@@ -86,8 +78,8 @@ describe('values', () => {
 describe('files', () => {
   test('a value from a file loses only its final newline', () => {
     const env = {
-      APP_TOKEN_FILE: file('token', 't_one\n'),
-      APP_NAMES_FILE: file('names', 'a\nb\n'),
+      APP_TOKEN_FILE: temporaryFile('token', 't_one\n'),
+      APP_NAMES_FILE: temporaryFile('names', 'a\nb\n'),
     }
     expect(read(env).values).toMatchObject({ APP_TOKEN: 't_one', APP_NAMES: ['a', 'b'] })
   })
@@ -95,10 +87,10 @@ describe('files', () => {
   test.each<[string, Environment, string[]]>([
     ['a missing one', { APP_TOKEN_FILE: '/nope' }, ['APP_TOKEN_FILE', '/nope', 'no such file']],
     ['a folder', { APP_TOKEN_FILE: folder }, ['APP_TOKEN_FILE', 'folder']],
-    ['an empty one', { APP_TOKEN_FILE: file('empty', '\n') }, ['APP_TOKEN_FILE', 'empty']],
+    ['an empty one', { APP_TOKEN_FILE: temporaryFile('empty', '\n') }, ['APP_TOKEN_FILE', 'empty']],
     [
       'both ways at once',
-      { APP_TOKEN: 't_a', APP_TOKEN_FILE: file('both', 't_b') },
+      { APP_TOKEN: 't_a', APP_TOKEN_FILE: temporaryFile('both', 't_b') },
       ['APP_TOKEN and APP_TOKEN_FILE', 'keep one'],
     ],
   ])('%s is a problem', (_, env, parts) => {
@@ -133,7 +125,7 @@ describe('problems', () => {
 
   test('never show a secret, wherever it came from', () => {
     const env = { APP_TOKEN: 'hunter2' }
-    const fromFile = { APP_TOKEN_FILE: file('secret', 'hunter2') }
+    const fromFile = { APP_TOKEN_FILE: temporaryFile('secret', 'hunter2') }
     for (const { problems } of [read(env), read(fromFile)]) {
       expect(problems).toHaveLength(1)
       expect(problemText(problems)).not.toContain('hunter2')

@@ -1,10 +1,10 @@
 // Aim: folders are created with their parents, and an impossible folder is an error at once, also where the system
 // reports an existing parent as missing.
-import { statSync, writeFileSync } from 'node:fs'
+import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { makeFolder, makeFolderSync } from '../../src/process/make-folder.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFile, temporaryFolder } from '../support/temporary-folder.ts'
 
 const MAKERS = [
   ['waiting', makeFolder],
@@ -28,8 +28,7 @@ describe.each(MAKERS)('a folder made %s', (_, make) => {
   })
 
   test('cannot be where a file is, or below one', async () => {
-    const file = join(temporaryFolder(), 'file')
-    writeFileSync(file, '')
+    const file = temporaryFile('file', '')
     await expect(make(file, 0o700)).rejects.toMatchObject({ code: 'EEXIST' })
     await expect(make(join(file, 'a'), 0o700)).rejects.toMatchObject({ code: 'ENOTDIR' })
   })

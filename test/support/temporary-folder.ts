@@ -1,5 +1,5 @@
 // Folders that are removed at the end of the test file. Other users may enter them, as PostgreSQL's user must.
-import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll } from 'vitest'
@@ -17,4 +17,12 @@ export function temporaryFolder(): string {
   made.push(folder)
   chmodSync(folder, 0o755)
   return folder
+}
+
+/** Makes a file in a folder of its own; returns its path. */
+export function temporaryFile(name: string, content: string | Uint8Array, mode = 0o644): string {
+  const path = join(temporaryFolder(), name)
+  writeFileSync(path, content)
+  chmodSync(path, mode)
+  return path
 }

@@ -1,6 +1,6 @@
 // Aim: what scrubbing needs of memory does not grow with the size of a file, nor with the files in a zip.
 import { execFile } from 'node:child_process'
-import { createWriteStream, readFileSync, writeFileSync } from 'node:fs'
+import { createWriteStream, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
@@ -11,7 +11,7 @@ import { openPromise } from 'yauzl'
 import { ZipFile } from 'yazl'
 import { createScrubber, SCRUBBED } from '../../../src/agent/redaction/scrub.ts'
 import { scrubFiles } from '../../../src/agent/redaction/scrub-files.ts'
-import { temporaryFolder } from '../../support/temporary-folder.ts'
+import { temporaryFile, temporaryFolder } from '../../support/temporary-folder.ts'
 
 const SECRET = 'pä55"w/ord&9'
 
@@ -28,8 +28,7 @@ test('a zip of many small files', async () => {
 import { scrubFiles } from '${source}/scrub-files.ts'
 const scrubber = createScrubber({ secrets: [process.argv[3]] })
 if ((await scrubFiles([process.argv[2]], scrubber)).size === 0) console.log(process.resourceUsage().maxRSS)`
-  const main = join(temporaryFolder(), 'scrub.mts')
-  writeFileSync(main, program)
+  const main = temporaryFile('scrub.mts', program)
   const { stdout } = await promisify(execFile)(process.execPath, [main, path, SECRET])
   expect(Number(stdout)).toBeGreaterThan(0)
   expect(Number(stdout)).toBeLessThan(350 * 1024)

@@ -1,6 +1,6 @@
 // Aim: `vedette doctor` reports the state of the connection to the platform, the settings and the health port, with
 // the fix; it ends in time even if a peer is unresponsive, shows no secret, and does not disturb a running agent.
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { startAgentProcess } from '../../support/agent/agent-process.ts'
@@ -10,7 +10,7 @@ import { examine } from '../../support/agent/doctor-process.ts'
 import { FAKE_KEY, json, startFakePlatform } from '../../support/agent/fake-platform.ts'
 import { withoutEchoes } from '../../support/needs.ts'
 import { startVedette } from '../../support/platform/platform-process.ts'
-import { temporaryFolder } from '../../support/temporary-folder.ts'
+import { temporaryFile, temporaryFolder } from '../../support/temporary-folder.ts'
 import { startHttpServer } from '../../support/test-server.ts'
 
 const authority = createAuthority()
@@ -22,15 +22,8 @@ const BROKEN_HERE = noEchoes === undefined ? [] : ['icmp', 'traceroute']
 /** Settings of an agent of this platform. */
 const agentOf = (url: string) => ({ PLATFORM_URL: url, API_KEY: FAKE_KEY })
 
-function fileIn(folder: string, name: string, text: string): string {
-  const path = join(folder, name)
-  writeFileSync(path, text)
-  return path
-}
-
 const monitorsFile = (url = 'http://127.0.0.1:9/') =>
-  fileIn(
-    temporaryFolder(),
+  temporaryFile(
     'monitors.yaml',
     `monitors:\n  - { name: a, type: URL, every: 1h, request: { url: "${url}" } }\n`,
   )
@@ -144,14 +137,14 @@ describe('TLS', () => {
 
   test('with that fix it works', async () => {
     await using platform = await startFakePlatform(authority.issue())
-    const NODE_EXTRA_CA_CERTS = fileIn(temporaryFolder(), 'ca.pem', authority.ca)
+    const NODE_EXTRA_CA_CERTS = temporaryFile('ca.pem', authority.ca)
     const said = await examine({ env: { ...agentOf(platform.url), NODE_EXTRA_CA_CERTS } })
     expect([said.broken, said.found('tls')?.standing]).toEqual([BROKEN_HERE, 'works'])
   })
 
   test('with a file of authorities without a certificate: reported, although Node.js ignores it', async () => {
     await using platform = await startFakePlatform()
-    const NODE_EXTRA_CA_CERTS = fileIn(temporaryFolder(), 'ca.pem', 'none\n')
+    const NODE_EXTRA_CA_CERTS = temporaryFile('ca.pem', 'none\n')
     const said = await examine({ env: { ...agentOf(platform.url), NODE_EXTRA_CA_CERTS } })
     expect([said.code, said.found('tls')?.standing]).toEqual([1, 'broken'])
   })
@@ -225,7 +218,7 @@ describe('settings', () => {
   })
 
   test('with an invalid monitors file: the fix is the command that names each problem', async () => {
-    const path = fileIn(temporaryFolder(), 'monitors.yaml', 'monitors: [{ name: a }]\n')
+    const path = temporaryFile('monitors.yaml', 'monitors: [{ name: a }]\n')
     const said = await examine({ env: { MONITORS_FILE: path } })
     expect(said.code).toBe(1)
     expect(said.found('settings')).toMatchObject({

@@ -14,7 +14,7 @@ import { missing } from '../../support/needs.ts'
 import { createNetworkNamespace } from '../../support/network/network-namespace.ts'
 import { startVedette } from '../../support/platform/platform-process.ts'
 import { mountSmallDisk } from '../../support/small-disk.ts'
-import { temporaryFolder } from '../../support/temporary-folder.ts'
+import { temporaryFile, temporaryFolder } from '../../support/temporary-folder.ts'
 
 const cleanUps: (() => void)[] = []
 afterEach(() => {
@@ -25,19 +25,14 @@ const isRoot = process.getuid?.() === 0
 /** Tests that do not run as root are unprivileged already. */
 const asNobody = isRoot ? AS_NOBODY : []
 
-const monitors = join(temporaryFolder(), 'monitors.yaml')
-writeFileSync(
-  monitors,
+const monitors = temporaryFile(
+  'monitors.yaml',
   'monitors:\n  - { name: a, type: URL, every: 1h, request: { url: "http://127.0.0.1:9/" } }\n',
 )
 const onFile = { MONITORS_FILE: monitors }
 
-function program(text: string, mode = 0o755): string {
-  const path = join(temporaryFolder(), 'program')
-  writeFileSync(path, `#!/bin/sh\n${text}\n`)
-  chmodSync(path, mode)
-  return path
-}
+const program = (text: string, mode = 0o755) =>
+  temporaryFile('program', `#!/bin/sh\n${text}\n`, mode)
 
 describe('the disk', () => {
   const config = {

@@ -1,15 +1,13 @@
 // Aim: `vedette doctor` reports the state of the system's name servers, however they fail, and in time.
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { afterEach, describe, expect, test } from 'vitest'
 import { probeNameServers } from '../../../src/cli/doctor/name-servers.ts'
 import { startDnsServer, type Zone } from '../../support/monitors/dns/dns-server.ts'
 import { examine } from '../../support/agent/doctor-process.ts'
 import { FAKE_KEY } from '../../support/agent/fake-platform.ts'
 import { createNetworkNamespace } from '../../support/network/network-namespace.ts'
-import { temporaryFolder } from '../../support/temporary-folder.ts'
+import { temporaryFile } from '../../support/temporary-folder.ts'
 
 const cleanUps: (() => void)[] = []
 afterEach(() => {
@@ -91,8 +89,7 @@ describe('name servers', () => {
 
   test('without a route to those of the system: reported as such', async ({ skip }) => {
     skip(!isRoot, 'needs root, to take the network away')
-    const conf = join(temporaryFolder(), 'resolv.conf')
-    writeFileSync(conf, 'nameserver 192.0.2.53\nnameserver 2001:db8::53\n')
+    const conf = temporaryFile('resolv.conf', 'nameserver 192.0.2.53\nnameserver 2001:db8::53\n')
     const bind = `mount --bind ${conf} /etc/resolv.conf && exec "$@"`
     const prefix = ['unshare', '-n', '-m', 'sh', '-c', bind, 'sh']
     const said = await examine({ env: { VEDETTE_IMAGE: 'agent' }, prefix })
@@ -107,9 +104,8 @@ describe('name servers', () => {
     skip(!isRoot, 'needs root, to give it name servers of its own')
     const network = createNetworkNamespace()
     cleanUps.push(() => network.remove())
-    const conf = join(temporaryFolder(), 'resolv.conf')
-    writeFileSync(
-      conf,
+    const conf = temporaryFile(
+      'resolv.conf',
       `nameserver ${network.hostAddress}\nsearch a.test b.test\noptions ndots:5\n`,
     )
     const unresponsive = createSocket('udp4').bind(53, network.hostAddress)

@@ -1,12 +1,10 @@
 // Aim: a part that never answers costs `vedette doctor` its time limit and no more, and is named.
-import { chmodSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { examine } from '../../support/agent/doctor-process.ts'
 import { FAKE_KEY, startFakePlatform } from '../../support/agent/fake-platform.ts'
 import { unresponsive } from '../../support/monitors/tcp-servers.ts'
 import { startConnectProxy } from '../../support/network/connect-proxy.ts'
-import { temporaryFolder } from '../../support/temporary-folder.ts'
+import { temporaryFile } from '../../support/temporary-folder.ts'
 import { startRawServer } from '../../support/test-server.ts'
 
 const agentOf = (url: string) => ({ PLATFORM_URL: url, API_KEY: FAKE_KEY })
@@ -43,13 +41,9 @@ describe.concurrent('unresponsive', () => {
   })
 
   test('is the browser', async () => {
-    const folder = temporaryFolder()
-    const browser = join(folder, 'browser')
-    writeFileSync(browser, '#!/bin/sh\nexec sleep 60\n')
-    chmodSync(browser, 0o755)
-    const monitors = join(folder, 'monitors.yaml')
+    const browser = temporaryFile('browser', '#!/bin/sh\nexec sleep 60\n', 0o755)
     const monitor = '{ name: a, type: URL, every: 1h, request: { url: "http://127.0.0.1:9/" } }'
-    writeFileSync(monitors, `monitors:\n  - ${monitor}\n`)
+    const monitors = temporaryFile('monitors.yaml', `monitors:\n  - ${monitor}\n`)
     const said = await examine({ env: { MONITORS_FILE: monitors, CHROMIUM_PATH: browser } })
     expect([said.code, said.found('browser')?.standing]).toEqual([1, 'broken'])
     expect(said.found('browser')?.facts).toMatchObject({ outcome: 'out-of-time' })

@@ -1,6 +1,6 @@
 // Aim: `vedette migrate` changes nothing without --apply, and with it only the places whose monitors agree; it reports
 // invalid arguments, and leaves nothing behind when it is interrupted.
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { RUNTIMES } from '../../../src/contract/runtimes.ts'
@@ -10,7 +10,7 @@ import { namedRuntimes } from '../../support/platform/named-runtimes.ts'
 import { type RegistryPackage, startNpmRegistry } from '../../support/suites/npm-registry.ts'
 import { startVedette } from '../../support/platform/platform-process.ts'
 import { processesIn } from '../../support/processes-in.ts'
-import { temporaryFolder } from '../../support/temporary-folder.ts'
+import { temporaryFile, temporaryFolder } from '../../support/temporary-folder.ts'
 import { startHttpServer } from '../../support/test-server.ts'
 
 const tools = namedRuntimes('2024.09', '2026.04')
@@ -20,11 +20,7 @@ function start(args: readonly string[], env: Record<string, string> = {}) {
   return startVedette(['migrate', ...args], { TOOLS_DIR: tools, ...env })
 }
 
-function fileWith(...lines: string[]): string {
-  const path = join(temporaryFolder(), 'monitors.yaml')
-  writeFileSync(path, lines.join('\n'))
-  return path
-}
+const fileWith = (...lines: string[]) => temporaryFile('monitors.yaml', lines.join('\n'))
 
 const multistep = (name: string, script: string, more = '') =>
   `  - { name: ${name}, type: MULTI_STEP, every: 10m${more}, script: "${script}" }`

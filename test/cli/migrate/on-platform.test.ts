@@ -1,7 +1,5 @@
 // Aim: `vedette migrate` without a file compares the monitors of a platform and changes them by its public API:
 // of one location, with secrets from the environment, groups only as a whole, and nothing that was changed since.
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { MigrationApi } from '../../../src/cli/migrate/api.ts'
 import { applySettings } from '../../support/client/apply-command.ts'
@@ -14,7 +12,7 @@ import {
   type ApiClient,
   type PublicApi,
 } from '../../support/platform/public-api.ts'
-import { temporaryFolder } from '../../support/temporary-folder.ts'
+import { temporaryFile } from '../../support/temporary-folder.ts'
 import { startHttpServer } from '../../support/test-server.ts'
 
 const tools = namedRuntimes('2024.09', '2026.04')
@@ -63,8 +61,7 @@ test('secrets come from the environment, and a monitor with a missing one is not
   const complete = await add('Complete', { runtimeId, script: wants('ACCOUNT_TOKEN') })
   const environmentVariables = [secret('OWN_TOKEN', 'kept-2')]
   const incomplete = await add('Incomplete', { runtimeId, environmentVariables })
-  const file = join(temporaryFolder(), 'secrets.env')
-  writeFileSync(file, 'ACCOUNT_TOKEN=value-1\n')
+  const file = temporaryFile('secrets.env', 'ACCOUNT_TOKEN=value-1\n')
   const { code, stdout, stderr } = await migrate(['--env-file', file, '--apply'])
   expect({ code, stderr }).toEqual({ code: 1, stderr: '' })
   expect(stdout).toMatch(/agrees +Complete +MULTI_STEP +passed .*passed/)

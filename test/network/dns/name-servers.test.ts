@@ -1,9 +1,6 @@
 // Aim: unresponsive name servers are an error of our own, for every kind of monitor and of failure; a missing answer
 // for one name is a failure of that name if the servers answer others.
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { DeadlineReached } from '../../../src/network/deadline.ts'
 import { createNameServers } from '../../../src/network/dns/name-servers.ts'
 import { createResolver } from '../../../src/network/dns/resolver.ts'
@@ -12,12 +9,10 @@ import { checkDns, systemServers } from '../../support/monitors/dns/check-dns.ts
 import { startDnsServer, type DnsServer, type Zone } from '../../support/monitors/dns/dns-server.ts'
 import { eventually } from '../../support/eventually.ts'
 import { freePort } from '../../support/network/free-port.ts'
+import { temporaryFile } from '../../support/temporary-folder.ts'
 
-const folder = mkdtempSync(join(tmpdir(), 'vedette-name-servers-'))
-afterAll(() => rmSync(folder, { recursive: true }))
 // One try of a second, so that the resolver itself gives up.
-const resolvConf = join(folder, 'resolv.conf')
-writeFileSync(resolvConf, 'options timeout:1 attempts:1\n')
+const resolvConf = temporaryFile('resolv.conf', 'options timeout:1 attempts:1\n')
 
 const never = new AbortController().signal
 
@@ -107,8 +102,7 @@ test('a second server that answers is enough', async () => {
 })
 
 describe.concurrent('at the deadline, while the name is still looked up', () => {
-  const patient = join(folder, 'patient.conf')
-  writeFileSync(patient, 'options timeout:30 attempts:1\n')
+  const patient = temporaryFile('patient.conf', 'options timeout:30 attempts:1\n')
 
   test('unresponsive servers are an error of our own, and known at once the next time', async () => {
     await using server = await startDnsServer({ '*': 'silent' })

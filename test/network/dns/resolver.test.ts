@@ -1,20 +1,16 @@
 // Aim: names are resolved according to the system's files, with real queries to a real server, and each kind of
 // failure has its code.
 import { rmSync, utimesSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import type { Family } from '../../../src/network/dial.ts'
 import { createResolver } from '../../../src/network/dns/resolver.ts'
 import { TargetFailure } from '../../../src/network/target-failure.ts'
 import { watchedFile } from '../../../src/network/watched-file.ts'
 import { startDnsServer, type Zone } from '../../support/monitors/dns/dns-server.ts'
-import { temporaryFolder } from '../../support/temporary-folder.ts'
+import { temporaryFile } from '../../support/temporary-folder.ts'
 
-const folder = temporaryFolder()
-
-const hostsFile = join(folder, 'hosts')
-writeFileSync(
-  hostsFile,
+const hostsFile = temporaryFile(
+  'hosts',
   '192.0.2.7 Box.example box # a comment\n::7 box\n192.0.2.8 box\nnonsense here\n',
 )
 
@@ -31,8 +27,7 @@ const ZONE: Zone = {
 
 async function resolve(host: string, family: Family = 'IPv4', conf = '', signal?: AbortSignal) {
   await using server = await startDnsServer(ZONE)
-  const resolvConf = join(folder, `resolv-${Math.random()}.conf`)
-  writeFileSync(resolvConf, `options timeout:1 attempts:1\n${conf}`)
+  const resolvConf = temporaryFile('resolv.conf', `options timeout:1 attempts:1\n${conf}`)
   const servers = [server.authority]
   const resolver = createResolver({ useOsResolver: false, hostsFile, resolvConf, servers })
   const addresses = await resolver
@@ -110,10 +105,9 @@ test('the system resolver knows the same names', async () => {
 })
 
 test('a changed file is read again, after a second at the earliest', () => {
-  const path = join(folder, 'watched')
+  const path = temporaryFile('watched', 'one')
   let nowMs = 0
   let reads = 0
-  writeFileSync(path, 'one')
   const read = watchedFile(
     path,
     (text) => (reads++, text),

@@ -1,9 +1,6 @@
 // The real program as a separate process: started on a monitors file, read by its log, ended by signals.
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 
@@ -73,15 +70,4 @@ export function launchAgentProcess(
       look()
     })
   return { child, lines, line, ended }
-}
-
-/** A file in a separate folder. */
-export async function temporaryFile(
-  name: string,
-  text: string,
-): Promise<{ path: string; remove(): Promise<void> }> {
-  const folder = await mkdtemp(join(tmpdir(), 'vedette-'))
-  const path = join(folder, name)
-  await writeFile(path, text)
-  return { path, remove: () => rm(folder, { recursive: true, force: true }) }
 }
