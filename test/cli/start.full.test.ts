@@ -2,9 +2,9 @@
 // results, a second start continues with the data of the first, and changes of the monitors file are applied.
 import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterEach, expect, test } from 'vitest'
+import { afterEach, describe, expect, test } from 'vitest'
 import { eventually } from '../support/eventually.ts'
-import { processesWith, startVedette } from '../support/platform/platform-process.ts'
+import { processesWith, startScript, startVedette } from '../support/platform/platform-process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const cleanUps: (() => unknown)[] = []
@@ -171,4 +171,41 @@ test('without the key of an existing account it says what to do', async () => {
   const again = startVedette(['start'], { DATA_DIR: folder, ...ANY_PORT })
   const { code, stderr } = await again.ended
   expect([code, stderr]).toEqual([2, expect.stringContaining('ADMIN_API_KEY')])
+})
+
+describe('with one monitor, whose address does not answer,', () => {
+  const settings = async () => {
+    const folder = temporaryFolder()
+    const file = join(folder, 'mine.yaml')
+    await writeFile(
+      file,
+      'monitors: [{id: mine, name: mine, type: TCP, request: {hostname: 127.0.0.1, port: 9}}]\n',
+    )
+    return { file, env: { DATA_DIR: join(folder, 'data'), ...ANY_PORT } }
+  }
+
+  test('it takes settings from the files that variables name', async () => {
+    const { file, env } = await settings()
+    const [path, which] = [`${file}.path`, `${file}.which`]
+    await writeFile(path, `${file}\n`)
+    await writeFile(which, 'changes\n')
+    const files = { MONITORS_FILE_FILE: path, LOG_RESULTS_FILE: which }
+    const started = startVedette(['start'], { ...files, ...env })
+    await started.line(/"monitorName":"mine"/)
+    started.kill('SIGTERM')
+    expect(await started.ended).toMatchObject({ code: 0, stderr: '' })
+  })
+
+  test.each(['SIGINT', 'SIGTERM'] as const)(
+    'npm start ends by a %s to npm alone',
+    async (signal) => {
+      const { file, env } = await settings()
+      const started = startScript('start', { MONITORS_FILE: file, ...env })
+      await started.line(/"msg":"agent started"/)
+      started.kill(signal)
+      // Output is at its end when the last process that holds it has ended.
+      const { stdout } = await started.ended
+      expect(stdout).toContain('"msg":"platform stopped"')
+    },
+  )
 })
