@@ -8,7 +8,7 @@ import { RUN_PREFIX } from './run/work-folder.ts'
 /** Where runs of this agent have their folders. */
 export interface LeftoverPlaces {
   workRoot: string
-  /** Of packages. */
+  /** Of packages and compiled code. */
   cacheFolder: string
   /** SCRIPT_USER_ID: the first of the users of runs. */
   firstUserId: number

@@ -105,6 +105,8 @@ const currentLimits = z.strictObject({
   suiteProjectFilesMax: z.int().positive(),
   /** Cached packages for the next runs of suites. */
   packagesCacheBytesMax: z.int().positive(),
+  /** Of what engines make of the code of packages. */
+  compiledCacheBytesMax: z.int().positive(),
   /** Since they were used the last time. */
   packagesCacheAgeMsMax: z.int().positive(),
 })

@@ -80,6 +80,8 @@ export interface SandboxRun {
 export interface Sandbox {
   /** No run goes ahead whose connections are not all evaluated by the supervisor. */
   readonly alwaysHoldsNetwork: boolean
+  /** The users that runs may have. */
+  readonly userIds: readonly number[]
   /**
    * Starts a run. When the signal is aborted, the command is asked to end, and killed after its grace:
    * the outcome is `out-of-time` where the signal's reason is a deadline, else `cancelled`.

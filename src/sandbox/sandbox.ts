@@ -48,6 +48,7 @@ export function createSandbox(settings: SandboxSettings): Sandbox {
   }
   return {
     alwaysHoldsNetwork: settings.isolation === 'require',
+    userIds: users.all(),
     run: (order, signal) => ({
       ended: begin(order, signal).catch((error: unknown) =>
         neverBegan(order, (error as Error).message),

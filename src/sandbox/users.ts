@@ -31,6 +31,12 @@ export class SandboxUsers {
     this.#roots = roots
   }
 
+  /** The users that it may hand out; the agent's own where there are none. */
+  all(): number[] {
+    const own = process.getuid?.() ?? 0
+    return own === 0 ? Array.from({ length: USERS_MAX }, (_, at) => this.#first + at) : [own]
+  }
+
   /**
    * A user that nobody else has; undefined where the agent may not change users. Throws when the agent is
    * root without the rights of root, since code must never run as root, or all users are in use.

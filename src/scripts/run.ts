@@ -8,6 +8,7 @@ import { LIMITS } from '../contract/versions.ts'
 import type { SandboxLimits } from '../sandbox/request.ts'
 import { sandboxFailure } from '../sandbox/failure.ts'
 import { CHROMIUM_ADVICE, findChromium, findProgram } from './chromium.ts'
+import { compiledCode } from './playwright/compiled-code.ts'
 import { isDeadline } from '../network/deadline.ts'
 import type { Observation } from '../contract/observation.ts'
 import { type NamedMonitor, type ScriptContext, scriptEnvironment } from './context.ts'
@@ -80,7 +81,11 @@ async function runOn(
   const watch = new ScriptWatch()
   const sandbox = await host.sandbox()
   const readable = [runtime.folder, await realpath(modules), await realpath(runtime.node)]
+  const engine = { program: runtime.node, isBun: false, modules }
+  const { cacheFolder } = host
   const { signal } = context
+  const order = { sandbox, cacheFolder, folder, readable, limits: BOUNDS, signal }
+  const compiled = await compiledCode({ ...engine, ...order })
   context.progress?.({ phase: 'test' })
   const run = await runPlaywright(
     {
@@ -91,11 +96,12 @@ async function runOn(
       command: runtime.node,
       args: project.args,
       environment: {
+        ...compiled.environment,
         ...scriptEnvironment(monitor, context),
         ...project.environment,
         ...headerEnvironment(context.headers),
       },
-      readable,
+      readable: [...readable, ...compiled.readable],
       limits: BOUNDS,
       browser,
       onEvent(event, report) {

@@ -1,11 +1,12 @@
 // One run of a check suite: project, engine, packages, tests, results. Whatever happens, what was recorded
 // until then is reported.
-import { join, normalize } from 'node:path'
+import { dirname, join, normalize } from 'node:path'
 import { failure, type Failure } from '../contract/failure.ts'
 import { LIMITS } from '../contract/versions.ts'
 import type { SandboxLimits } from '../sandbox/request.ts'
 import { lateMessage } from '../sandbox/failure.ts'
 import { findChromium, findProgram } from '../scripts/chromium.ts'
+import { type CompiledCode, compiledCode } from '../scripts/playwright/compiled-code.ts'
 import type { Observation } from '../contract/observation.ts'
 import { type NamedMonitor, type ScriptContext, scriptEnvironment } from '../scripts/context.ts'
 import { findPlaywrightCore } from '../scripts/playwright/browsers.ts'
@@ -208,6 +209,8 @@ async function runTests(
   let asksWithoutSandbox = false
   await wrapConfigs(project.folder, cwd, join(folder, '.vedette'), monitor.testCommand)
   const htmlFolder = join(folder, '.vedette', 'html')
+  const cli = await cliOf(cwd)
+  const compiled = await compiledFor(stage, cli, host, signal)
   context.progress?.({ phase: 'test' })
   const run = await runPlaywright(
     {
@@ -215,9 +218,9 @@ async function runTests(
       dial: context.dial,
       folder,
       cwd,
-      ...suiteCommand(monitor.testCommand, engine, await cliOf(cwd)),
+      ...suiteCommand(monitor.testCommand, engine, cli),
       programs,
-      readable: [engine.folder, ...packages.readable],
+      readable: [engine.folder, ...packages.readable, ...compiled.readable],
       environment: {
         PLAYWRIGHT_HTML_OUTPUT_DIR: htmlFolder,
         PLAYWRIGHT_HTML_REPORT: htmlFolder,
@@ -226,6 +229,7 @@ async function runTests(
         ...(hasVideo ? {} : { VEDETTE_VIDEO: '0' }),
         // Tests run what the project brings; npx downloads no other package.
         npm_config_yes: 'false',
+        ...compiled.environment,
         ...stage.environment,
         ...headerEnvironment(context.headers),
       },
@@ -245,6 +249,27 @@ async function runTests(
   if (isVideoMissing) course.notes.push(NO_VIDEO)
   if (asksWithoutSandbox) course.notes.push(NOTE_SANDBOX_ON)
   await conclude(run, { folder, htmlFolder }, context, course)
+}
+
+async function compiledFor(
+  { folder, engine, packages }: Stage,
+  cli: string | undefined,
+  host: ScriptHost,
+  signal: AbortSignal,
+): Promise<CompiledCode> {
+  if (cli === undefined) return { environment: {}, readable: [] }
+  return compiledCode({
+    sandbox: await host.sandbox(),
+    cacheFolder: host.cacheFolder,
+    folder,
+    modules: dirname(dirname(dirname(cli))),
+    program: engine.program,
+    isBun: engine.name.startsWith('bun@'),
+    packagesKey: packages.key,
+    readable: [engine.folder, ...packages.readable],
+    limits: LIMITS_OF_SUITES,
+    signal,
+  })
 }
 
 function notBrought({ testCommand }: Suite, missing: string): Failure {

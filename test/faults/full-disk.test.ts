@@ -23,6 +23,10 @@ beforeAll(async () => {
   disk = temporaryFolder()
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=96m,mode=755', 'tmpfs', disk])
   scene = await ScriptFleet.start({ env: { DATA_DIR: disk } })
+  // The first run stores compiled code, which later ones share.
+  const script = `require('@playwright/test').test('nothing', () => {})`
+  const first = await scene.monitor('MULTI_STEP', { script })
+  await scene.finished(first, await scene.ask(first))
 })
 afterAll(async () => {
   if (!isRoot) return

@@ -59,6 +59,8 @@ export interface InstalledPackages {
   how: 'kept' | 'installed' | 'brought' | 'none'
   /** Folders outside of the run's that it must be able to read. */
   readable: string[]
+  /** What they are cached by. */
+  key?: string
   /** Why they are not cached. */
   note?: string
 }
@@ -88,7 +90,7 @@ export async function installPackages(order: InstallOrder): Promise<InstalledPac
     return dependencies.placePackages({ tree, project: project.folder, isLinked, signal })
   }
   const cached = await cache.find(key)
-  if (cached !== undefined) return { how: 'kept', readable: await place(cached) }
+  if (cached !== undefined) return { how: 'kept', readable: await place(cached), key }
   const isShared = files === undefined
   // The project's own could be a link, or hold what others are to get.
   if (isShared) await rm(join(project.folder, 'node_modules'), { recursive: true, force: true })
@@ -110,7 +112,7 @@ export async function installPackages(order: InstallOrder): Promise<InstalledPac
   if (tree === undefined) {
     return failure('INSTALL_FAILED', 'the packages are larger than the cache may be')
   }
-  return { how: 'installed', readable: await place(tree) }
+  return { how: 'installed', readable: await place(tree), key }
 }
 
 /** Files that package managers write next to packages, and write again; and lock files. */

@@ -92,7 +92,7 @@ async function compare(engine: string, host: SuiteHost, missed: string[]) {
     const pair = [await runBare(engine, host), await runOurs(engine, host)] as const
     checkOutcomes(pair[0].outcomes)
     deepStrictEqual(pair[1].outcomes, pair[0].outcomes)
-    // Packages are cached from the second run on.
+    // Packages and compiled code are cached from the second run on.
     if (round === 0) continue
     bare.push(pair[0])
     ours.push(pair[1])

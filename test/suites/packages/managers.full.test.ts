@@ -10,6 +10,8 @@ import { runFolder, suiteHost, suiteProject } from '../../support/suites/suite-r
 import { INSTALL_MS_MAX } from '../../support/scripts/toolchains.ts'
 
 let registry: NpmRegistry
+/** Bun keeps what it makes of files from 50 kB on. */
+const LARGE = `module.exports = '${'a'.repeat(60_000)}'\n`
 const host = suiteHost()
 
 /** Manager → what writes its lock file. */
@@ -33,6 +35,13 @@ beforeAll(async () => {
       dependencies: { ink: '1.0.0' },
     },
     { name: 'ink', version: '1.0.0', files: { 'index.js': 'module.exports = "blue"\n' } },
+    {
+      name: '@playwright/test',
+      version: '1.58.0',
+      files: { 'cli.js': `require('playwright')\n` },
+      dependencies: { playwright: '1.58.0' },
+    },
+    { name: 'playwright', version: '1.58.0', files: { 'index.js': LARGE } },
     // The same file in two packages is one file with two names in pnpm's store.
     { name: 'nib', version: '1.0.0', files: { 'index.js': 'module.exports = "blue"\n' } },
     { name: 'paper', version: '1.0.0', files: { 'index.js': '' } },
@@ -117,6 +126,19 @@ describe.each(Object.keys(MANAGERS))('%s', (name) => {
     expect(again.failures[0]?.details?.['output']).toContain('got blue blue')
   })
 })
+
+test.each(['npm@11', 'pnpm@10', 'bun@1.3'])(
+  'what Bun makes of Playwright is kept with the packages of %s',
+  async (name) => {
+    const folder = await lockedProject(name, { dependencies: { '@playwright/test': '1.58.0' } })
+    const command = 'cd "$BUN_RUNTIME_TRANSPILER_CACHE_PATH" && echo has *.pile && exit 1'
+    const options = { testCommand: command, engine: 'bun', engineVersion: '1.3' }
+    await runFolder(host, folder, options)
+    const { failures, observed } = await runFolder(host, folder, options)
+    expect(observed).toMatchObject({ packages: 'kept' })
+    expect(failures[0]?.details?.['output']).toMatch(/has \w+\.pile$/)
+  },
+)
 
 test.each([
   ['pnpm-lock.yaml', `lockfileVersion: '6.0'\n`, 'pnpm@8'],

@@ -1,6 +1,7 @@
 // The ScriptHost of tests: the sandbox, the system's Chromium, and a runtime made of this project's own Node.js and
 // development packages, without an installation.
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { createSandbox } from '../../../src/sandbox/sandbox.ts'
@@ -29,6 +30,8 @@ export function testScriptHost(
     blocked?: string[]
     chromiumPath?: string
     isolation?: ScriptIsolation
+    /** A separate compile cache: tests neither share it nor wait for it. */
+    compilesAnew?: boolean
   } = {},
 ): ScriptHost {
   const tools = recommendations.tools ?? runtimeFolder()
@@ -39,6 +42,7 @@ export function testScriptHost(
     firstUserId: 40_000 + (process.pid % 80) * 256,
   })
   const cacheFolder = join(temporaryFolder(), 'cache')
+  if (recommendations.compilesAnew !== true) shareCompiledCode(cacheFolder)
   return {
     sandbox: () => Promise.resolve(sandbox),
     tools: openToolchains(tools),
@@ -46,4 +50,11 @@ export function testScriptHost(
     cacheFolder,
     close: () => sandbox.close(),
   }
+}
+
+function shareCompiledCode(cacheFolder: string): void {
+  const shared = join(tmpdir(), `vedette-test-compiled-${process.getuid?.()}`)
+  for (const folder of [shared, cacheFolder]) mkdirSync(folder, { recursive: true })
+  const own = join(cacheFolder, 'compiled')
+  if (!existsSync(own)) symlinkSync(shared, own)
 }

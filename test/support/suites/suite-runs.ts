@@ -40,7 +40,9 @@ function playwrightModules(): string {
 }
 
 /** A host with Node 24, this project's own, as an engine. */
-export function suiteHost(options: { blocked?: string[] } = {}): ScriptHost {
+export function suiteHost(
+  options: { blocked?: string[]; compilesAnew?: boolean } = {},
+): ScriptHost {
   const tools = join(temporaryFolder(), 'tools')
   const own = toolFolder(tools, 'engine', 'node@24')
   mkdirSync(own, { recursive: true })
