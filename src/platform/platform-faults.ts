@@ -4,7 +4,7 @@ import { VERSION } from '../contract/versions.ts'
 import type { FaultEvent, FaultReceiver } from '../process/faults/fault.ts'
 import { createFaultReports, type FaultReports } from '../process/faults/reports.ts'
 import { parseDsn, type SentryDsn } from '../process/faults/sentry-dsn.ts'
-import type { Connection } from '../database/statement.ts'
+import type { Queryable } from '../database/database.ts'
 import type { PlatformConfigReading } from './config.ts'
 
 /** Creates the sender to an external receiver; given, since the platform has no HTTP client. */
@@ -20,7 +20,7 @@ export type PosterTo = (
 export function platformFaults(
   { config }: Pick<PlatformConfigReading, 'config'>,
   posterTo: PosterTo,
-  database: () => Connection | undefined,
+  database: () => Queryable | undefined,
 ): FaultReports | undefined {
   const { externalObservability, sentryDsn, proxyUrl, noProxy } = config
   if (!externalObservability) return undefined
@@ -32,7 +32,7 @@ export function platformFaults(
   })
 }
 
-async function databaseReceiver(database: () => Connection | undefined): Promise<FaultReceiver> {
+async function databaseReceiver(database: () => Queryable | undefined): Promise<FaultReceiver> {
   const { storePlatformFault } = await import('./faults/queries.ts')
   return {
     async take(event: FaultEvent) {
