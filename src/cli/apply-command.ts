@@ -1,5 +1,5 @@
 // `vedette apply`: applies a monitors file to a platform.
-import { APPLY_VARIABLES } from '../agent/platform/sync/apply-config.ts'
+import { APPLY_VARIABLES } from '../client/config.ts'
 import type { ApplyOrder } from '../client/apply.ts'
 import { readMonitorsFilePath } from '../agent/config.ts'
 import { type Arguments, type Command, EXIT_CONFIGURATION } from '../process/command-line.ts'

@@ -1,5 +1,5 @@
 // `vedette run` and `vedette cancel`: run a monitor of a platform now, or cancel a run.
-import { APPLY_VARIABLES } from '../agent/platform/sync/apply-config.ts'
+import { APPLY_VARIABLES } from '../client/config.ts'
 import { type Arguments, type Command, EXIT_CONFIGURATION } from '../process/command-line.ts'
 import { environmentHelp } from '../process/environment-help.ts'
 import { isForPeople, mayColour } from '../process/log.ts'

@@ -2,9 +2,9 @@
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import { APPLY_BOUNDS, ApplyAnswer, type ApplyRequest } from '../contract/api/apply.ts'
-import type { ApplyTarget } from '../agent/platform/sync/apply-config.ts'
+import type { ApplyTarget } from './config.ts'
 import { LinkError } from '../agent/platform/link-error.ts'
-import { callPublicApi, type PublicAnswer } from '../agent/platform/public-call.ts'
+import { callPublicApi, type PublicAnswer } from './public-call.ts'
 
 /** Why there is no answer, in a sentence for people. */
 export class ApplyError extends Error {

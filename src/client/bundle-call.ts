@@ -3,9 +3,9 @@ import { createReadStream } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FileBundle } from './apply-bundles.ts'
 import { ApplyError, refusal } from './apply-call.ts'
-import type { ApplyTarget } from '../agent/platform/sync/apply-config.ts'
+import type { ApplyTarget } from './config.ts'
 import { LinkError } from '../agent/platform/link-error.ts'
-import { callPublicApi, type PublicAnswer, type PublicCall } from '../agent/platform/public-call.ts'
+import { callPublicApi, type PublicAnswer, type PublicCall } from './public-call.ts'
 
 const PATH = '/v1/code-bundles'
 const ASK_MS = 30_000

@@ -1,7 +1,7 @@
 // The files of a run on demand: agents upload them after the result, so the command waits a little.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ArtifactView, RunDetail } from '../contract/api/run.ts'
-import { PlatformRunError, type PlatformRuns } from '../agent/platform/runs.ts'
+import { PlatformRunError, type PlatformRuns } from './platform-runs.ts'
 
 /** Time to wait for the files of a result. */
 export const FILES_WITHIN_MS = 15_000

@@ -1,10 +1,10 @@
 // Calls of `vedette migrate` to the public API of a platform: reads whole lists and changes one field.
 import * as z from 'zod'
-import type { ApplyTarget } from '../../agent/platform/sync/apply-config.ts'
+import type { ApplyTarget } from '../../client/config.ts'
 import { ApplyError, refusal } from '../../client/apply-call.ts'
 import { LinkError } from '../../agent/platform/link-error.ts'
 import { MigrationError, type Move } from './migration.ts'
-import { callPublicApi, type PublicCall } from '../../agent/platform/public-call.ts'
+import { callPublicApi, type PublicCall } from '../../client/public-call.ts'
 
 const CALL_MS = 30_000
 const PAGE = 100

@@ -1,5 +1,5 @@
 // `vedette migrate`: tries scripts on another runtime, and moves those with the same outcome.
-import { APPLY_VARIABLES, readApplyTarget } from '../../agent/platform/sync/apply-config.ts'
+import { APPLY_VARIABLES, readApplyTarget } from '../../client/config.ts'
 import { createClock } from '../../agent/schedule/clock.ts'
 import type { AgentConfig } from '../../agent/config.ts'
 import { migrationOfFile } from './file.ts'

@@ -1,16 +1,10 @@
 // The calls of `vedette run` and `vedette cancel`: find a monitor, start a run, follow it, cancel it.
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as z from 'zod'
-import {
-  type Run,
-  RUN_BOUNDS,
-  RunDetail,
-  RunsAsked,
-  type RunState,
-} from '../../contract/api/run.ts'
-import type { ShownProgress } from '../../contract/protocol/run-progress.ts'
-import type { ApplyTarget } from './sync/apply-config.ts'
-import { LinkError } from './link-error.ts'
+import { type Run, RUN_BOUNDS, RunDetail, RunsAsked, type RunState } from '../contract/api/run.ts'
+import type { ShownProgress } from '../contract/protocol/run-progress.ts'
+import type { ApplyTarget } from './config.ts'
+import { LinkError } from '../agent/platform/link-error.ts'
 import { callPublicApi, type PublicAnswer, type PublicCall } from './public-call.ts'
 
 /** Why a call failed, in a sentence for people. */

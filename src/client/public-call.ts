@@ -1,8 +1,8 @@
 // One call of the platform's public API, as commands make them: for an account, with its key, on a
 // connection of its own.
 import type { Readable } from 'node:stream'
-import type { ApplyTarget } from './sync/apply-config.ts'
-import { createPlatformLink } from './link.ts'
+import type { ApplyTarget } from './config.ts'
+import { createPlatformLink } from '../agent/platform/link.ts'
 
 /** A request. */
 export interface PublicCall {

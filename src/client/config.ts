@@ -6,9 +6,9 @@ import {
   type ReadText,
   type VariableText,
   variableTexts,
-} from '../../../process/env.ts'
-import { anyText, urlSetting, nameList } from '../../../process/settings.ts'
-import { VARIABLE_TABLE } from '../../config.ts'
+} from '../process/env.ts'
+import { anyText, urlSetting, nameList } from '../process/settings.ts'
+import { VARIABLE_TABLE } from '../agent/config.ts'
 
 const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
