@@ -21,7 +21,13 @@ import {
   type RecordedRun,
 } from './queries/states.ts'
 import type { Database, Queryable } from '../../database/database.ts'
-import { initialState, moveAlerts, type Move, type MoveOptions, type ReportedRun } from './moves.ts'
+import {
+  initialState,
+  moveAlerts,
+  type Move,
+  type MoveOptions,
+  type ReportedRun,
+} from './transitions.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
 import { locationNoticesJob } from './location-notices.ts'
 import type { PlatformClock } from '../../database/platform-clock.ts'

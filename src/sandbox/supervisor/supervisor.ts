@@ -34,7 +34,7 @@ import { launchRequest } from '../launcher/launch-request.ts'
 import { removeTree } from '../remove-tree.ts'
 import { Meter } from './meter.ts'
 import { endAll, Descendants } from './processes.ts'
-import { answerQuestions } from './requests.ts'
+import { answerQuestions } from './system-calls.ts'
 import { mayDuplicateSockets } from './sockets.ts'
 
 /** Descriptors that the agent opened for the run: standard input, output, error, and messages. */

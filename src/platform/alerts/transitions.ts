@@ -22,7 +22,11 @@ import {
   type AlertStateRow,
 } from './queries/states.ts'
 import type { Queryable } from '../../database/database.ts'
-import { openAlertIncident, resolveAlertIncident, UNWATCHED_DESCRIPTION } from './incidents.ts'
+import {
+  openAlertIncident,
+  resolveAlertIncident,
+  UNWATCHED_DESCRIPTION,
+} from './triggered-incidents.ts'
 import { queueAlerts, type AlertToSend } from './alert-queue.ts'
 import type { NoticeOptions } from '../incidents/notices.ts'
 import { openDefinition } from '../checks/encrypted-monitor.ts'
