@@ -1,5 +1,5 @@
-// Changes the owner of folders: to the user of a run, and back to the agent after user code has filled one. Then its files are the agent's, no other user may
-// write to them, and all but files, folders and links is removed.
+// Changes the owner of a tree: to the user of a run, and back to the agent after user code has filled it. What comes
+// back is only files, folders and links, and no other user may write to them.
 import { chmod, lchown, lstat, opendir, readlink, rm } from 'node:fs/promises'
 import { dirname, isAbsolute, join, normalize } from 'node:path'
 

@@ -79,7 +79,7 @@ export interface SandboxRun {
 /** Runs user code. */
 export interface Sandbox {
   /** No run goes ahead whose connections are not all evaluated by the supervisor. */
-  readonly alwaysHoldsNetwork: boolean
+  readonly alwaysEnforcesNetwork: boolean
   /** The users that runs may have. */
   readonly userIds: readonly number[]
   /**

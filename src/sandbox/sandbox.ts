@@ -47,7 +47,7 @@ export function createSandbox(settings: SandboxSettings): Sandbox {
     }
   }
   return {
-    alwaysHoldsNetwork: settings.isolation === 'require',
+    alwaysEnforcesNetwork: settings.isolation === 'require',
     userIds: users.all(),
     run: (order, signal) => ({
       ended: begin(order, signal).catch((error: unknown) =>

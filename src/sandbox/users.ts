@@ -83,7 +83,7 @@ function missingCapabilities(): string[] {
 }
 
 /** The users of all processes of this machine. */
-export function usersOfProcesses(): Set<number> {
+function usersOfProcesses(): Set<number> {
   const users = new Set<number>()
   for (const name of readdirSync('/proc')) {
     if (!/^\d+$/.test(name)) continue

@@ -12,7 +12,7 @@ const ALL = { ownUser: true, landlock: 7, network: true }
 /** A sandbox in which a run ends like this. */
 function sandboxWith(end: Partial<SandboxEnd>, said = ''): Sandbox {
   const ended = Promise.resolve({ tail: { stdout: said, stderr: '' }, ...end } as SandboxEnd)
-  return { alwaysHoldsNetwork: false, userIds: [], run: () => ({ ended }), close: () => {} }
+  return { alwaysEnforcesNetwork: false, userIds: [], run: () => ({ ended }), close: () => {} }
 }
 
 test.each<[string, Sandbox, boolean, RegExp[]]>([

@@ -119,7 +119,6 @@ async function send(artifact: WaitingArtifact, options: ArtifactUploadOptions): 
       path: `/agent/v1/artifacts/${encodeURIComponent(owner)}/${encodeURIComponent(name)}`,
       headers: {
         'content-type': contentType,
-        'content-length': String(bytes),
         // RFC 9530
         'content-digest': `sha-256=:${digest}:`,
       },

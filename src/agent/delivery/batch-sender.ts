@@ -23,7 +23,7 @@ interface StatusRow {
 }
 
 /** The first matching row applies. */
-export const STATUS_ACTIONS: readonly StatusRow[] = [
+const STATUS_ACTIONS: readonly StatusRow[] = [
   { from: 200, to: 299, action: 'done' },
   { from: 300, to: 399, action: 'hold' },
   { from: 400, to: 400, action: 'halve' },
@@ -53,8 +53,8 @@ export function actionForError(code: string): DeliveryAction {
   return code === 'REDIRECTED' ? 'hold' : 'retry'
 }
 
-export const RETRY_MS_MIN = 1000
-export const RETRY_MS_MAX = 30_000
+const RETRY_MS_MIN = 1000
+const RETRY_MS_MAX = 30_000
 export const HOLD_MS_MAX = 60_000
 /** Upper bound of Retry-After. */
 export const RETRY_AFTER_MS_MAX = 300_000

@@ -1,4 +1,4 @@
-// Waits: a condition variable with one waiter, and a deadline for work that cannot be aborted.
+// A condition variable with one waiter.
 
 /** A notification without a waiter is remembered. */
 export interface Condition {
@@ -30,21 +30,5 @@ export function createCondition(): Condition {
         }
       })
     },
-  }
-}
-
-/**
- * The promise's outcome, or a rejection when it takes longer than `ms`, such as a write to a disk that hangs. A later
- * outcome is ignored.
- */
-export async function within<T>(promise: Promise<T>, ms: number): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`the disk took longer than ${ms} ms`)), ms)
-  })
-  try {
-    return await Promise.race([promise, late])
-  } finally {
-    clearTimeout(timer)
   }
 }

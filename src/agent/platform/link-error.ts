@@ -80,7 +80,7 @@ export function linkErrorFrom(error: unknown, route: Route): LinkError {
 }
 
 /** What is wrong with a peer's TLS and what to do, or undefined when the error is of another kind. */
-export function tlsSentence(code: string, message: string): string | undefined {
+function tlsSentence(code: string, message: string): string | undefined {
   if (UNTRUSTED.test(code)) {
     return (
       `has a certificate that is not trusted (${code}); ` +

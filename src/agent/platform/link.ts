@@ -204,6 +204,8 @@ class Link implements PlatformLink {
       const { statusCode: status, headers } = response
       return { status, headers, body: await this.#receive(response, ask), sentAtMs, answeredAtMs }
     } catch (error) {
+      // A body that nobody reads to its end would occupy its connection for good; destroyed early, it errors.
+      response?.body.on('error', () => undefined).destroy()
       if (error instanceof LinkError || response !== undefined) throw error
       if (!isLast && this.#opened === openedBefore && isStale(error)) return undefined
       throw this.#isForwarded
@@ -222,7 +224,7 @@ class Link implements PlatformLink {
     const pieces = this.#pieces(body, bytesMax, pace)
     if (consume !== undefined && statusCode === 200) {
       await consume(pieces)
-      body.destroy()
+      body.on('error', () => undefined).destroy()
       return Buffer.alloc(0)
     }
     const chunks: Buffer[] = []

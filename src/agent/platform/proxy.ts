@@ -120,7 +120,7 @@ export function tunnelConnector(
 }
 
 /** The host of a URL without the brackets of IPv6. */
-export function bareHost(url: URL): string {
+function bareHost(url: URL): string {
   return url.hostname.replace(/^\[|\]$/g, '')
 }
 

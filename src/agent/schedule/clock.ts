@@ -168,7 +168,7 @@ const SCHEDSTAT_BYTES_MAX = 64
  * Makes a meter of this thread: the time that it ran, and that it waited for a processor. Milliseconds, from
  * an arbitrary moment on. Where the system does not count the waiting, it is left out.
  */
-export function createThreadMeter(): () => number {
+function createThreadMeter(): () => number {
   const buffer = Buffer.alloc(SCHEDSTAT_BYTES_MAX)
   let file: number
   try {

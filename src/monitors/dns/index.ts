@@ -105,7 +105,7 @@ function wrongCode({ Status, Edns }: DnsMessage): Failure {
 }
 
 /** The samples of one observation, as `observed` of a DNS monitor has it. */
-export function dnsSamples(observed: Record<string, unknown>): Sample[] {
+function dnsSamples(observed: Record<string, unknown>): Sample[] {
   const { recordType, family, phases, counts, response, tls } = observed as unknown as DnsObserved
   const samples: Sample[] = [
     { name: 'probe_dns_query_succeeded', value: response === undefined ? 0 : 1 },

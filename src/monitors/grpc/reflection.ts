@@ -123,14 +123,14 @@ async function addDependencies(
   add: (found: readonly Buffer[]) => void,
 ): Promise<void> {
   const asked = new Set<string>()
-  for (;;) {
-    const wanted = [...files.values()]
-      .flatMap(({ dependencies }) => dependencies)
-      .find((name) => !files.has(name) && !asked.has(name))
-    if (wanted === undefined) return
-    asked.add(wanted)
-    if (asked.size > GRPC_LIMITS.grpcDescriptorFilesMax) return
-    add((await ask(dialogue, ASK.file, wanted)).files)
+  // A map also iterates over what is added meanwhile, in its order.
+  for (const { dependencies } of files.values()) {
+    for (const wanted of dependencies) {
+      if (files.has(wanted) || asked.has(wanted)) continue
+      asked.add(wanted)
+      if (asked.size > GRPC_LIMITS.grpcDescriptorFilesMax) return
+      add((await ask(dialogue, ASK.file, wanted)).files)
+    }
   }
 }
 

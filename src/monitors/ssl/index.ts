@@ -180,7 +180,7 @@ const PHASES: Record<string, string> = {
 const OCSP: Record<string, number> = { good: 0, revoked: 1, unknown: 2 }
 
 /** The samples of one observation, as `observed` of an SSL monitor has it. */
-export function sslSamples(observed: Record<string, unknown>): Sample[] {
+function sslSamples(observed: Record<string, unknown>): Sample[] {
   const { phases, family, connection, certificate, chain } = observed as Partial<SslProbe>
   const samples: Sample[] = []
   samples.push(...connectionSamples('probe_ssl_duration_seconds', { family, phases }, PHASES))

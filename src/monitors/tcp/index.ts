@@ -116,7 +116,7 @@ function worstOf(probes: readonly Probe[]): Probe {
 }
 
 /** The samples of one observation, as `observed` of a TCP monitor has it. */
-export function tcpSamples(observed: Record<string, unknown>): Sample[] {
+function tcpSamples(observed: Record<string, unknown>): Sample[] {
   const { phases, family, tls, failedDueToRegex } = observed as Partial<Probe>
   const samples: Sample[] = [
     { name: 'probe_failed_due_to_regex', value: failedDueToRegex === true ? 1 : 0 },

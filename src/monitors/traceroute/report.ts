@@ -56,7 +56,7 @@ export function reportHops(course: TraceCourse): HopReport {
   const answered = counted.filter(isAnswered)
   const report: HopReport = {
     hops,
-    path: pathOf(counted.filter(isAnswered), last, course),
+    path: pathOf(answered, last, course),
     targetLossPercent: 100,
     lossPercent: percentLost(counted.length, answered.length),
   }

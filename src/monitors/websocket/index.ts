@@ -105,7 +105,7 @@ const PHASES: Readonly<Record<string, string>> = {
 }
 
 /** The samples of one observation, as `observed` of a WebSocket monitor has it. */
-export function webSocketSamples(observed: Record<string, unknown>): Sample[] {
+function webSocketSamples(observed: Record<string, unknown>): Sample[] {
   const { phases, family, statusCode = 0, messages = 0, tls } = observed as Partial<Probe>
   const samples: Sample[] = [
     { name: 'probe_websocket_status_code', value: statusCode },

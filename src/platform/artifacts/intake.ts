@@ -21,9 +21,9 @@ import {
   defineAgentOperation,
   type DefinedAgentOperation,
 } from '../http/agent-operation.ts'
-import { arrivingBytes, type Expected, tooLarge, UNREAD } from '../http/arriving-bytes.ts'
+import { arrivingBytes, type Expected } from '../http/arriving-bytes.ts'
 import { type ArtifactFacts, type ArtifactStore, ArtifactStoreError } from './store.ts'
-import { ApiError, notFound } from '../http/errors.ts'
+import { ApiError, UNREAD, notFound, tooLarge } from '../http/errors.ts'
 import type { KnownLocationKey } from '../http/key-ring.ts'
 
 /** What taking files needs. */
@@ -153,7 +153,7 @@ async function receive(intake: ArtifactIntake, upload: Upload): Promise<Artifact
   if (known?.state === 'stored') return again(upload, known.sha256)
   if (facts.bytes !== undefined && facts.bytes > expected.bytesMax) {
     await refuse(intake, upload)
-    throw tooLarge(expected.bytesMax)
+    throw tooLarge(expected.bytesMax, 'An artifact')
   }
   const { artifactsPerResultMax: max } = PROTOCOL_BOUNDS
   if ((await countArtifacts(database, locationId, ownerKey)) >= max + 1) {

@@ -1,8 +1,7 @@
 // Check of an uploaded code bundle: whether its beginning is that of a tar.gz. The agent checks the rest when it
 // unpacks the bundle.
 import { constants, createGunzip } from 'node:zlib'
-import { UNREAD } from '../http/arriving-bytes.ts'
-import { ApiError } from '../http/errors.ts'
+import { ApiError, UNREAD } from '../http/errors.ts'
 
 /** Number of checked bytes at the beginning: enough for a gzip header with extra fields. */
 const HEAD_BYTES = 64 * 1024

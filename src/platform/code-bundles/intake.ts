@@ -14,10 +14,10 @@ import {
 } from './queries.ts'
 import type { Database } from '../../database/database.ts'
 import { isDuplicate, isUnavailable } from '../../database/database-failure.ts'
-import { arrivingBytes, type Expected, tooLarge, UNREAD } from '../http/arriving-bytes.ts'
+import { arrivingBytes, type Expected } from '../http/arriving-bytes.ts'
 import { type ArtifactStore, ArtifactStoreError } from '../artifacts/store.ts'
 import { BUNDLE_HEAD } from './head.ts'
-import { ApiError } from '../http/errors.ts'
+import { ApiError, UNREAD, tooLarge } from '../http/errors.ts'
 
 /** What taking bundles needs. */
 export interface BundleParts {

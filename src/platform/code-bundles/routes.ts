@@ -15,11 +15,10 @@ import {
   type StoredBundle,
 } from './queries.ts'
 import { defineAgentOperation, type DefinedAgentOperation } from '../http/agent-operation.ts'
-import { UNREAD } from '../http/arriving-bytes.ts'
 import { ArtifactStoreError } from '../artifacts/store.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
 import { type BundleParts, receiveBundle, removeBundle, storeAway } from './intake.ts'
-import { notFound, ApiError } from '../http/errors.ts'
+import { ApiError, UNREAD, notFound } from '../http/errors.ts'
 import { pageJson, pageOf, pageParameters } from '../http/listing.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 

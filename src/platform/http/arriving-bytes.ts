@@ -2,7 +2,7 @@
 // too much or sends something else than it announced.
 import { createHash } from 'node:crypto'
 import { PROTOCOL_BOUNDS } from '../../contract/protocol/agent-protocol.ts'
-import { ApiError } from './errors.ts'
+import { ApiError, tooLarge, UNREAD } from './errors.ts'
 
 /** Expected properties of a file. */
 export interface Expected {
@@ -20,14 +20,6 @@ const ARTIFACT_LABELS = { thing: 'An artifact', announcedBy: 'Content-Digest ann
 const PACE_BYTES = 64 * 1024
 /** …in this time. */
 export const PACE_MS = 10_000
-
-/** Closes the connection after an answer that was given before the body was read to its end. */
-export const UNREAD = { headers: { Connection: 'close' } }
-
-/** 413 for a file that is too large. */
-export function tooLarge(bytesMax: number, thing = ARTIFACT_LABELS.thing): ApiError {
-  return new ApiError(413, `${thing} must have at most ${bytesMax} bytes`, UNREAD)
-}
 
 function tooSlow(must: string): ApiError {
   return new ApiError(408, `The body must ${must}`, UNREAD)

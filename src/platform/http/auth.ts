@@ -28,7 +28,7 @@ function limited(c: Context, verdict: RateVerdict): ApiError {
 }
 
 /** The credentials of a request and the key that they were accepted as. */
-interface Admitted<Key, Given> {
+interface Authenticated<Key, Given> {
   key: Key
   credentials: Given
 }
@@ -41,7 +41,7 @@ function createAuthenticator<Key extends HashedKey, Given extends KeyCredentials
   { keys, limiter, clientAddress }: AuthParts<Key>,
   read: (c: Context) => Given,
   refusalOf: (credentials: Given) => ApiError | Promise<ApiError>,
-): (c: Context) => Admitted<Key, Given> | Promise<Admitted<Key, Given>> {
+): (c: Context) => Authenticated<Key, Given> | Promise<Authenticated<Key, Given>> {
   const refuse = async (c: Context, error: unknown): Promise<never> => {
     const verdict = await limiter.take(`address:${clientAddress(c)}`, FAILED_AUTHENTICATION)
     if (!verdict.allowed) throw limited(c, verdict)
@@ -78,10 +78,10 @@ export function createAuth(
   parts: AuthParts<KnownKey> & { policyOf: (operation: DefinedOperation) => RatePolicy },
 ): Auth<KnownKey, DefinedOperation> {
   const { limiter, policyOf } = parts
-  const admit = createAuthenticator(parts, readCredentials, () => unauthorized('Bad Token'))
+  const authenticate = createAuthenticator(parts, readCredentials, () => unauthorized('Bad Token'))
   const count = (
     c: Context,
-    { key, credentials }: Admitted<KnownKey, Credentials>,
+    { key, credentials }: Authenticated<KnownKey, Credentials>,
     operation: DefinedOperation,
   ) => {
     const policy = policyOf(operation)
@@ -93,15 +93,15 @@ export function createAuth(
         throw new ApiError(403, 'This key has no access to the account')
       }
       if (allows(key.role, operation.action)) return key
-      throw new ApiError(403, `The role of this key, ${key.role}, does not allow this`)
+      throw new ApiError(403, `The API key role ${key.role} is not permitted to do this`)
     }
     return verdict instanceof Promise ? verdict.then(decide) : decide(verdict)
   }
   return (c, operation) => {
-    const admitted = admit(c)
-    return admitted instanceof Promise
-      ? admitted.then((one) => count(c, one, operation))
-      : count(c, admitted, operation)
+    const authenticated = authenticate(c)
+    return authenticated instanceof Promise
+      ? authenticated.then((one) => count(c, one, operation))
+      : count(c, authenticated, operation)
   }
 }
 
@@ -118,7 +118,7 @@ export function createLocationAuth(
   parts: AuthParts<KnownLocationKey> & { database: Database; rates: AgentRates },
 ): Auth<KnownLocationKey, DefinedAgentOperation> {
   const { database, rates } = parts
-  const admit = createAuthenticator(parts, readAgentKey, async ({ hash }) => {
+  const authenticate = createAuthenticator(parts, readAgentKey, async ({ hash }) => {
     const row = await findLocationKey(database, Buffer.from(hash, 'base64'))
     const reason = row?.revoked === true ? 'revoked' : 'unknown'
     const error = REFUSALS[reason]
@@ -132,16 +132,17 @@ export function createLocationAuth(
     return key
   }
   return (c, operation) => {
-    const admitted = admit(c)
-    return admitted instanceof Promise
-      ? admitted.then(({ key }) => count(key, operation))
-      : count(admitted.key, operation)
+    const authenticated = authenticate(c)
+    return authenticated instanceof Promise
+      ? authenticated.then(({ key }) => count(key, operation))
+      : count(authenticated.key, operation)
   }
 }
 
 const BEARER = /^bearer +([\x21-\x7e]+) *$/i
 const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
-const SENTRY_KEY = /^sentry +(?:.*, *)?sentry_key=([\x21-\x2b\x2d-\x7e]+)/i
+const SENTRY = /^sentry /i
+const SENTRY_KEY = /(?:^sentry|,) *sentry_key=([\x21-\x2b\x2d-\x7e]+)/i
 
 /** Credentials of a request to the public API, well-formed but not verified. */
 interface Credentials extends KeyCredentials {
@@ -157,8 +158,9 @@ function readBearer(c: Context): KeyCredentials {
 
 /** As `readBearer`; without that header it reads the key where Sentry's protocol has it, X-Sentry-Auth. */
 function readAgentKey(c: Context): KeyCredentials {
-  const isBearer = c.req.header('authorization') !== undefined
-  const secret = isBearer ? undefined : SENTRY_KEY.exec(c.req.header('x-sentry-auth') ?? '')?.[1]
+  const sentry = c.req.header('x-sentry-auth') ?? ''
+  if (c.req.header('authorization') !== undefined || !SENTRY.test(sentry)) return readBearer(c)
+  const secret = SENTRY_KEY.exec(sentry)?.[1]
   return secret === undefined ? readBearer(c) : credentialsOf(secret)
 }
 

@@ -4,10 +4,9 @@ import { gunzip } from 'node:zlib'
 import type { Context } from 'hono'
 import { API_BOUNDS } from '../../contract/api/bounds.ts'
 import { parseExactJson } from '../../contract/exact-json.ts'
-import { ApiError } from './errors.ts'
+import { ApiError, tooLarge, UNREAD } from './errors.ts'
 
 /** Closes the connection after an answer that was given before the body was read to its end. */
-const UNREAD = { headers: { Connection: 'close' } }
 
 const JSON_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?;?\s*$/i
 
@@ -29,7 +28,7 @@ export async function readJson(c: Context, bounds: BodyBounds = API_BOUNDS): Pro
     throw new ApiError(415, `The body ${allowed}`, UNREAD)
   }
   const announced = Number(c.req.header('content-length') ?? 0)
-  if (announced > bodyBytesMax) throw tooLarge(bodyBytesMax)
+  if (announced > bodyBytesMax) throw tooLarge(bodyBytesMax, 'The body')
   const bytes = await readBytes(c, bounds)
   const value = parse(isPacked ? await unpacked(bytes, bodyBytesMax) : bytes)
   checkValue(value, bounds.jsonDepthMax)
@@ -52,12 +51,10 @@ async function unpacked(bytes: Buffer, maxOutputLength: number): Promise<Buffer>
     return await unpack(bytes, { maxOutputLength })
   } catch (error) {
     const isLarge = (error as { code?: unknown }).code === 'ERR_BUFFER_TOO_LARGE'
-    throw isLarge ? tooLarge(maxOutputLength) : new ApiError(400, 'The body is not gzip')
+    throw isLarge
+      ? tooLarge(maxOutputLength, 'The body')
+      : new ApiError(400, 'The body is not gzip')
   }
-}
-
-function tooLarge(bodyBytesMax: number): ApiError {
-  return new ApiError(413, `The body must have at most ${bodyBytesMax} bytes`, UNREAD)
 }
 
 /** The bytes of a body. Throws ApiError: 413 past `bodyBytesMax`, 408 past `bodyMs`, 400 when it is cut off. */
@@ -79,7 +76,7 @@ export async function readBytes(
       const { done, value } = await Promise.race([reader.read(), late])
       if (done) return Buffer.concat(chunks, bytes)
       bytes += value.byteLength
-      if (bytes > bounds.bodyBytesMax) throw tooLarge(bounds.bodyBytesMax)
+      if (bytes > bounds.bodyBytesMax) throw tooLarge(bounds.bodyBytesMax, 'The body')
       chunks.push(value)
     }
   } catch (error) {

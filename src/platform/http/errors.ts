@@ -55,6 +55,14 @@ export function tooMany(verdict: RateVerdict, headers: Record<string, string> = 
   )
 }
 
+/** Closes the connection after an answer that was given before the body was read to its end. */
+export const UNREAD = { headers: { Connection: 'close' } }
+
+/** 413 for a thing that is too large, such as `An artifact`. */
+export function tooLarge(bytesMax: number, thing: string): ApiError {
+  return new ApiError(413, `${thing} must have at most ${bytesMax} bytes`, UNREAD)
+}
+
 /** 503: the database is away; it says when to come again. */
 export function unavailable(): ApiError {
   return new ApiError(503, 'The database is not available at the moment', {

@@ -124,8 +124,8 @@ export function mount<Key, Mounted extends Mountable<Key>>(
     app.openAPIRegistry.registerPath(operation.route)
     app.on(operation.route.method, operation.paths, async (c) => {
       const receivedAt = now()
-      const admitted = auth(c, operation)
-      const key = admitted instanceof Promise ? await admitted : admitted
+      const known = auth(c, operation)
+      const key = known instanceof Promise ? await known : known
       checkTarget(c)
       return respond(c, await operation.run(c, key, receivedAt))
     })

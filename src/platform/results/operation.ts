@@ -72,7 +72,7 @@ export function resultsOperation(parts: ResultsOperationParts): DefinedAgentOper
 }
 
 /** A batch as it was sent. Throws ApiError. */
-export async function readBatch(c: Context): Promise<z.infer<typeof Envelope>> {
+async function readBatch(c: Context): Promise<z.infer<typeof Envelope>> {
   if (!/^application\/json\b/i.test(c.req.header('content-type') ?? '')) {
     throw new ApiError(415, 'The body must be application/json')
   }

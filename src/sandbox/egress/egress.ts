@@ -26,7 +26,7 @@ export async function openEgress(
   dial: Dialler,
   variablesOf: (proxy: RunProxy) => Record<string, string> = ({ environment }) => environment,
 ): Promise<Egress> {
-  if (sandbox.alwaysHoldsNetwork && !dial.isProxied) return STRAIGHT
+  if (sandbox.alwaysEnforcesNetwork && !dial.isProxied) return STRAIGHT
   const proxy = await openRunProxy(dial)
   const when = dial.isProxied ? 'always' : 'unenforced'
   return {

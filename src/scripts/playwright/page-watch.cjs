@@ -7,7 +7,7 @@ const watchHeaders = require('./header-watch.cjs')
 
 const TEXT_CHARS_MAX = 4096
 const URL_CHARS_MAX = 2048
-/** Of each kind, in one process; what comes after is left out, and the last one says so. */
+/** Of each kind, in one process; what comes after is left out, and the last one says so. Not of headers. */
 const EVENTS_MAX = 2000
 
 const counts = new Map()
@@ -22,11 +22,13 @@ const seeHeader = watchHeaders(process.env.VEDETTE_HEADERS, (name, value) =>
 /** Follows a browser context by its events. */
 async function watchContext(context) {
   const statuses = new WeakMap()
-  context.on('request', (request) => seeAll(Object.entries(request.headers())))
   context.on('response', (response) => {
     statuses.set(response.request(), response.status())
-    void seeExchange(response)
   })
+  if (process.env.VEDETTE_HEADERS !== undefined) {
+    context.on('request', (request) => seeAll(Object.entries(request.headers())))
+    context.on('response', (response) => void seeExchange(response))
+  }
   context.on('requestfinished', (request) => writeRequest(request, statuses.get(request)))
   context.on('requestfailed', (request) =>
     writeRequest(request, statuses.get(request), request.failure()?.errorText ?? 'failed'),
@@ -173,10 +175,11 @@ function address(url) {
 function write(event) {
   const count = (counts.get(event.event) ?? 0) + 1
   counts.set(event.event, count)
-  if (count > EVENTS_MAX) return
+  // Header values have a bound of their own: one that is left out would not be scrubbed.
+  if (count > EVENTS_MAX && event.event !== 'header') return
   attempt(() => {
     file ??= openSync(process.env.VEDETTE_EVENTS, 'a')
-    const last = count === EVENTS_MAX ? { more: true } : {}
+    const last = count === EVENTS_MAX && event.event !== 'header' ? { more: true } : {}
     appendFileSync(file, `${JSON.stringify({ ...event, ...last })}\n`)
   })
 }

@@ -57,7 +57,8 @@ async function watchedContext(create, ...given) {
 
 function withProxy(options) {
   const proxy = process.env.VEDETTE_PROXY
-  return proxy === undefined ? options : { proxy: JSON.parse(proxy), ...options }
+  if (proxy === undefined || options?.proxy !== undefined) return options
+  return { ...options, proxy: JSON.parse(proxy) }
 }
 
 /** The request context, of which each request is reported. */

@@ -30,7 +30,8 @@ module.exports = function wrap(loaded) {
   }
   // An invalid configuration is left for Playwright itself to report.
   if (config === null || typeof config !== 'object') return config
-  const use = { ...DEFAULT_USE, ...proxy(), ...config.use }
+  const use = { ...DEFAULT_USE, ...config.use }
+  use.proxy ??= proxy()
   const projects = Array.isArray(config.projects) ? config.projects.map(withTrace) : undefined
   return {
     ...config,
@@ -61,7 +62,7 @@ function traceOn(trace) {
 
 function proxy() {
   const given = process.env.VEDETTE_PROXY
-  return given === undefined ? {} : { proxy: JSON.parse(given) }
+  return given === undefined ? undefined : JSON.parse(given)
 }
 
 /** The project's own reporters, and the HTML report; its folder is given by Playwright's own variable. */

@@ -115,7 +115,7 @@ export async function installPackages(order: InstallOrder): Promise<InstalledPac
   return { how: 'installed', readable: await place(tree), key }
 }
 
-/** Files that package managers write next to packages, and write again; and lock files. */
+/** Files that Yarn writes next to packages, and writes again. */
 const OF_YARN: ReadonlySet<string> = new Set(['install-state.gz', 'build-state.yml'])
 
 /** A file that the installation made or changed: a cache of packages alone would lack it. */

@@ -6,7 +6,7 @@ import { opendir, readlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { readUntrusted } from '../../sandbox/untrusted-files.ts'
-import type { ProjectPackages } from './packages.ts'
+import { exists, type ProjectPackages } from './packages.ts'
 
 /** Inputs of the packages of a project. */
 export interface PackagesOptions {
@@ -71,8 +71,11 @@ async function sharedFiles(
   if (Object.keys(variables).some((name) => STEERING.test(name))) return undefined
   const files = new Map<string, string>()
   for (const name of [lockFile, 'package.json', '.npmrc']) {
-    const text = (await readUntrusted(join(folder, name), FILE_BYTES_MAX)) ?? ''
-    if (!isShareable(name, text)) return undefined
+    const path = join(folder, name)
+    // What is there and cannot be read may say anything.
+    const text =
+      (await readUntrusted(path, FILE_BYTES_MAX)) ?? ((await exists(path)) ? undefined : '')
+    if (text === undefined || !isShareable(name, text)) return undefined
     files.set(name, createHash('sha256').update(text).digest('hex'))
   }
   return files

@@ -42,6 +42,21 @@ function trickling(bytes: number, everyMs: number, isEnding = true): Promise<Tes
   })
 }
 
+test('an answer that nobody reads occupies no connection', async () => {
+  const { authority: at } = await opened(
+    startHttpServer((request, response) =>
+      response.end(request.url === '/large' ? Buffer.alloc(1_000_000) : 'small'),
+    ),
+  )
+  const link = linkTo(`http://${at}`)
+  const consume = () => Promise.reject(new Error('the disk is full'))
+  // More than there are connections.
+  for (let call = 0; call < 10; call++) {
+    await expect(link.request(anAsk({ path: '/large', consume }))).rejects.toThrow('disk is full')
+  }
+  expect((await link.request(anAsk({ path: '/small' }))).body.toString()).toBe('small')
+})
+
 describe('an answer that comes slowly', () => {
   test('may last while its bytes keep coming', async () => {
     const { authority: at } = await opened(trickling(12, 50))

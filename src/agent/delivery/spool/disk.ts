@@ -61,3 +61,19 @@ export function diskMessage(error: unknown): string {
 export function isDiskFull(error: unknown): boolean {
   return FULL.has((error as NodeJS.ErrnoException).code ?? '')
 }
+
+/**
+ * The promise's outcome, or a rejection when it takes longer than `ms`, such as a write to a disk that hangs. A later
+ * outcome is ignored.
+ */
+export async function within<T>(promise: Promise<T>, ms: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`the disk took longer than ${ms} ms`)), ms)
+  })
+  try {
+    return await Promise.race([promise, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}

@@ -8,9 +8,8 @@ import type { DroppedSpans } from '../dropped-spans.ts'
 import { type StoredResults, type Loss, createGathering, type Gathered } from '../stored-results.ts'
 import { findSegments, segmentName } from './folder.ts'
 import { openFrame, readFrames, type Frame } from './frame.ts'
-import { SpoolDisk } from './disk.ts'
+import { SpoolDisk, within } from './disk.ts'
 import { SpoolSegment, type OpenFile, type SegmentPlace } from './segment.ts'
-import { within } from '../../platform/condition.ts'
 
 /** What a spool needs. */
 export interface SpoolOptions {

@@ -1,5 +1,5 @@
 // The monitors that the platform assigned to this agent. Changes apply as a whole or not at all; only changed
-// definitions are read, in slices, so that ten thousand do not block the event loop.
+// definitions are read, in slices, so that checking ten thousand does not block the event loop.
 import { hash } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Instant } from '../../../contract/job.ts'

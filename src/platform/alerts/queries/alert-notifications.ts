@@ -1,12 +1,9 @@
 // Statements on notifications through alert channels: the outbox of webhooks and its history.
 import { randomUUID } from 'node:crypto'
 import type { Payload } from '../../../contract/api/alert-payload.ts'
+import { instantText } from '../../../database/row-json.ts'
 import { raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
-
-function instantText(column: string): string {
-  return `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
-}
 
 /** A notification to send through one channel. */
 export interface NewNotification {

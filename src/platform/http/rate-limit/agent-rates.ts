@@ -6,9 +6,8 @@ import {
   AGENTS_SPARE,
   type RatePolicy,
 } from '../../../contract/api/rate-policy.ts'
-import { UNREAD } from '../arriving-bytes.ts'
 import type { KnownLocationKey } from '../key-ring.ts'
-import { tooMany, type ApiError } from '../errors.ts'
+import { UNREAD, tooMany, type ApiError } from '../errors.ts'
 
 interface Window {
   endsAt: number

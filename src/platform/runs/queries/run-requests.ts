@@ -5,6 +5,7 @@ import type { ProgressWire } from '../../../contract/protocol/run-progress.ts'
 import { instantText, rowJson } from '../../../database/row-json.ts'
 import { pageStatement } from '../../../database/page.ts'
 import { raw, sql } from '../../../database/sql.ts'
+import { AGENTS_CHANNEL } from '../../agents/queries/agents.ts'
 import type { Queryable } from '../../../database/database.ts'
 
 /** The columns of the row `r` as the public contract has a run. */
@@ -89,7 +90,7 @@ export async function insertRun(tx: Queryable, run: NewRun): Promise<string | un
         select ${id}, ${accountId}, ${monitorId}, ${locationId}, 'queued', ${askedBy}
         where (select count(*) from runs where location_id = ${locationId} and state <> 'finished') < ${openMax}
         returning r.*
-      ), told as (select pg_notify('vedette_agents', location_id::text) from asked)
+      ), told as (select pg_notify('${raw(AGENTS_CHANNEL)}', location_id::text) from asked)
       select ${raw(rowJson(runColumns('a')))}::text as json from asked a, told`)
   return rows[0]?.json
 }
@@ -116,7 +117,7 @@ export async function cancelRun(connection: Queryable, run: RunAddress): Promise
           and state <> 'finished'
           and cancel_asked_at is null
         returning id, location_id
-      ), told as (select pg_notify('vedette_agents', location_id::text) from changed)
+      ), told as (select pg_notify('${raw(AGENTS_CHANNEL)}', location_id::text) from changed)
       select id from changed, told`)
 }
 

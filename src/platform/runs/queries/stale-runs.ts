@@ -2,6 +2,7 @@
 import type { MissedReason } from '../../../contract/result.ts'
 import { RUN_BOUNDS } from '../../../contract/api/run.ts'
 import { raw, sql } from '../../../database/sql.ts'
+import { AGENTS_CHANNEL } from '../../agents/queries/agents.ts'
 import type { Queryable } from '../../../database/database.ts'
 
 /** Time for a leaving agent to finish and deliver its runs. */
@@ -39,7 +40,7 @@ export async function handBackLostRuns(connection: Queryable): Promise<void> {
           queued_at = clock_timestamp()
         where r.state in ('sent', 'running') and r.cancel_asked_at is null and ${raw(GONE)}
         returning r.id, r.location_id
-      ), told as (select pg_notify('vedette_agents', location_id::text)
+      ), told as (select pg_notify('${raw(AGENTS_CHANNEL)}', location_id::text)
         from (select distinct location_id from lost) l)
       select id from lost where (select count(*) from told) > 0`)
 }

@@ -1,7 +1,6 @@
 // Runs ICMP monitors in a separate process, which can have another network or user.
 // As a program: `node icmp-process.ts <monitors as JSON>` runs them concurrently and prints their observations.
 import { execFile } from 'node:child_process'
-import { readdirSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { icmp } from '../../../../src/monitors/icmp/index.ts'
 import type { Observation } from '../../../../src/contract/observation.ts'
@@ -31,11 +30,6 @@ export async function observeElsewhere(
   const [program, ...args] = [...prefix, process.execPath, file, JSON.stringify(options)]
   const { stdout } = await run(program, args, { maxBuffer: 64 * 1024 * 1024 })
   return JSON.parse(stdout) as Observation[]
-}
-
-/** Sockets that this process has open. */
-export function openSockets(): number {
-  return readdirSync('/proc/self/fd').length
 }
 
 if (process.argv[1] === new URL(import.meta.url).pathname) {
