@@ -27,6 +27,9 @@ test.skipIf(cannotRun !== undefined)(
     await fleet.createMonitors(MONITORS, 10, ['cellar'], {
       request: { url: `http://www.zone.example:${new URL(fleet.target.url).port}/` },
       alertChannelSubscriptions: [{ alertChannelId, activated: true }],
+      // A busy machine delays the target, too.
+      degradedResponseTime: 20_000,
+      maxResponseTime: 20_000,
     })
     fleet.startAgent({
       location,
