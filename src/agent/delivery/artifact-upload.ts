@@ -1,4 +1,5 @@
 // Sends files of results, one at a time, each after its result, by the same table as results.
+import type { LogRepeated } from '../../process/repeated-log.ts'
 import { Readable } from 'node:stream'
 import type { Log } from '../../process/log.ts'
 import type { ArtifactSpool, WaitingArtifact } from './artifact-spool.ts'
@@ -20,7 +21,8 @@ export interface ArtifactUploadOptions {
   link: DeliveryLink
   tally: DeliveryTally
   log: Log
-  complain: (key: string, facts: Record<string, unknown>, message: string) => void
+  /** Warns of what the platform refuses. */
+  warn: LogRepeated
   /** When the oldest undelivered result came; files of later results wait. */
   oldestResultAt: () => number
   signal: AbortSignal
@@ -54,7 +56,7 @@ interface Outcome {
 
 /** Starts to send waiting files. */
 export function startArtifactUpload(options: ArtifactUploadOptions): ArtifactUpload {
-  const { spool, tally, complain, signal, oldestResultAt } = options
+  const { spool, tally, warn, signal, oldestResultAt } = options
   const condition = createCondition()
   const tries = new Map<string, number>()
   let inARow = 0
@@ -84,13 +86,13 @@ export function startArtifactUpload(options: ArtifactUploadOptions): ArtifactUpl
         inARow = 0
         tally.bytesSent += bytes
       } else {
-        complain(`file ${code}`, { owner, name, reason: message }, 'a file of a result is given up')
+        warn(`file ${code}`, { owner, name, reason: message }, 'a file of a result is given up')
       }
       return spool.forget(artifact)
     }
     tries.set(id, times)
     spool.postpone(artifact)
-    complain(`file ${code}`, { owner, name, reason: message }, 'a file cannot be sent; it is kept')
+    warn(`file ${code}`, { owner, name, reason: message }, 'a file cannot be sent; it is kept')
     const ms = waitBefore({ action, failures: ++inARow, retryAfter, nowMs: Date.now() })
     return condition.wait(ms)
   }

@@ -1,5 +1,6 @@
 // Delivers batches one after the other: sends, retries, halves a refused batch until the culprit is alone, and
 // reports to the spool which results it may forget.
+import type { LogRepeated } from '../../process/repeated-log.ts'
 import type { Log } from '../../process/log.ts'
 import { createCondition, type Condition } from '../platform/condition.ts'
 import { type BatchOutcome, waitBefore } from './batch-sender.ts'
@@ -19,7 +20,8 @@ export interface DeliveryQueueOptions {
   send(entries: readonly string[], signal: AbortSignal): Promise<BatchOutcome>
   tally: DeliveryTally
   log: Log
-  complain: (key: string, facts: Record<string, unknown>, message: string) => void
+  /** Warns of what the platform refuses. */
+  warn: LogRepeated
   signal: AbortSignal
 }
 
@@ -34,7 +36,7 @@ const DROPS_IN_A_ROW_MAX = 10
 /** One batch in flight at a time. */
 export class DeliveryQueue {
   /** Why the last batch was not delivered. */
-  problem: { word: string; message: string; action: string } | undefined
+  problem: { code: string; message: string; action: string } | undefined
   /** Settles when the queue has ended. */
   readonly ended: Promise<void>
   readonly #options: DeliveryQueueOptions
@@ -113,7 +115,7 @@ export class DeliveryQueue {
   }
 
   async #onDone(piece: Piece, { answer }: BatchOutcome): Promise<void> {
-    const { tally, complain, log } = this.#options
+    const { tally, warn, log } = this.#options
     if (this.problem !== undefined) log.info('results are delivered again')
     this.problem = undefined
     this.#inARow = 0
@@ -122,19 +124,19 @@ export class DeliveryQueue {
     for (const { index, code, message } of refused) {
       count(tally.refused, code)
       const facts = { code, reason: message, ...nameOf(piece.entries[index]?.text) }
-      complain(`refused ${code}`, facts, 'the platform refused a result')
+      warn(`refused ${code}`, facts, 'the platform refused a result')
     }
     tally.delivered += piece.entries.length - refused.length
     await this.#settle(piece)
   }
 
   async #drop(piece: Piece, outcome: BatchOutcome): Promise<void> {
-    const { tally, complain } = this.#options
+    const { tally, warn } = this.#options
     const { code, message } = outcome
     this.#dropsInARow++
     count(tally.refused, `HTTP_${code}`)
     const facts = { status: code, reason: message, ...nameOf(piece.entries[0]?.text) }
-    complain(`dropped ${code}`, facts, 'a result is given up: the platform refuses its batch')
+    warn(`dropped ${code}`, facts, 'a result is given up: the platform refuses its batch')
     await this.#settle(piece)
   }
 
@@ -160,10 +162,10 @@ export class DeliveryQueue {
     const { code, message, retryAfter } = outcome
     this.failures++
     this.#inARow++
-    if (this.problem?.word !== code) {
+    if (this.problem?.code !== code) {
       log.warn({ outcome: code, reason: message }, 'results cannot be delivered; they are kept')
     }
-    this.problem = { word: code, message, action }
+    this.problem = { code, message, action }
     const failures = this.#inARow
     const ms = waitBefore({ action, failures, retryAfter, nowMs: Date.now() })
     this.#isWaiting = true

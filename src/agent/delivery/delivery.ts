@@ -1,5 +1,6 @@
 // The sink of an agent with a platform: every result goes to the spool, then out in batches. Fresh results have a
 // queue of their own, so that they do not wait behind hours of older ones.
+import { createRepeatedLog, type LogRepeated } from '../../process/repeated-log.ts'
 import { join } from 'node:path'
 import { PROTOCOL_BOUNDS } from '../../contract/protocol/agent-protocol.ts'
 import type { Result } from '../../contract/result.ts'
@@ -11,14 +12,7 @@ import type { Delivery, DeliveryOptions } from './sink.ts'
 import { createCondition } from '../platform/condition.ts'
 import { DeliveryQueue, type Batch } from './delivery-queue.ts'
 import { DroppedSpans } from './dropped-spans.ts'
-import {
-  createDeliveryMetrics,
-  count,
-  createComplaints,
-  createTally,
-  type Complain,
-  type DeliveryTally,
-} from './metrics.ts'
+import { createDeliveryMetrics, count, createTally, type DeliveryTally } from './metrics.ts'
 import { RECENT_BOUNDS, RecentResults } from './recent-results.ts'
 import type { FileStaging } from '../sink.ts'
 import { createSpoolAdoption, spoolName, InheritedSpools } from './spool/adoption.ts'
@@ -109,7 +103,7 @@ class RunningDelivery implements Delivery {
       ...(openFile === undefined ? {} : { openFile }),
     })
     const send = createBatchSender(link, this.#options.agentId ?? (() => folder.id), this.#dropped)
-    const complain = createComplaints(log)
+    const warn = createRepeatedLog(log)
     const createQueue = (next: () => Promise<Batch | undefined>) =>
       new DeliveryQueue({
         next,
@@ -120,13 +114,13 @@ class RunningDelivery implements Delivery {
         },
         tally: this.#tally,
         log,
-        complain,
+        warn,
         signal: this.#stop.signal,
       })
     this.#freshQueue = createQueue(() => this.#nextFresh())
     this.#oldQueue = createQueue(() => this.#nextOld())
-    await this.#openInherited(complain)
-    folder.onAvailable(() => void this.#moveToDisk(complain))
+    await this.#openInherited(warn)
+    folder.onAvailable(() => void this.#moveToDisk(warn))
     this.#stop.signal.addEventListener('abort', () => {
       this.#fresh.notify()
       this.#old.notify()
@@ -142,22 +136,22 @@ class RunningDelivery implements Delivery {
     return Promise.all([safe, committed]).then(() => this.#upload?.notify())
   }
 
-  async #openInherited(complain: Complain): Promise<void> {
+  async #openInherited(warn: LogRepeated): Promise<void> {
     await this.#inherited.openOwn()
-    await this.#openArtifacts(complain)
+    await this.#openArtifacts(warn)
     this.#old.notify()
   }
 
   /** The folder became available. */
-  async #moveToDisk(complain: Complain): Promise<void> {
+  async #moveToDisk(warn: LogRepeated): Promise<void> {
     const { path, cipher } = this.#options.folder
     if (path === undefined || this.#flushed !== undefined) return
     await this.#dropped.load()
     await this.#spool.moveTo(join(path, spoolName(cipher.fingerprint)))
-    await this.#openInherited(complain)
+    await this.#openInherited(warn)
   }
 
-  async #openArtifacts(complain: Complain): Promise<void> {
+  async #openArtifacts(warn: LogRepeated): Promise<void> {
     const { folder, spoolBytesMax, log, link } = this.#options
     if (folder.path === undefined) return
     const { path } = folder
@@ -181,7 +175,7 @@ class RunningDelivery implements Delivery {
       link,
       tally,
       log,
-      complain,
+      warn,
       oldestResultAt,
       signal,
     })
@@ -384,7 +378,7 @@ class RunningDelivery implements Delivery {
       ...(disk === undefined ? [] : [`results are kept in memory, not on disk: ${disk}`]),
       ...(problem === undefined
         ? []
-        : [`results cannot be delivered: ${problem.word} ${problem.message}`]),
+        : [`results cannot be delivered: ${problem.code} ${problem.message}`]),
     ]
   }
 

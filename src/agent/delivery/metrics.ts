@@ -2,7 +2,6 @@
 // lost.
 import { Counter, Gauge, Registry } from 'prom-client'
 import type { Loss } from './stored-results.ts'
-import type { Log } from '../../process/log.ts'
 
 /** Counts; a plain object, so that it costs nothing where there are many. */
 export interface DeliveryTally {
@@ -35,27 +34,6 @@ export function count(counts: Map<string, number>, key: string, by = 1): void {
   // Codes of later platforms are counted separately, up to a bound.
   const known = counts.has(key) || counts.size < 50 ? key : 'other'
   counts.set(known, (counts.get(known) ?? 0) + by)
-}
-
-/** How often the same complaint is logged. */
-const COMPLAINT_MS = 60_000
-
-/** Logs a complaint; `key` identifies its kind. */
-export type Complain = (key: string, facts: Record<string, unknown>, message: string) => void
-
-/** Makes a logger of complaints: each key at most once a minute, with how many there were. */
-export function createComplaints(log: Log): Complain {
-  const last = new Map<string, { at: number; unsaid: number }>()
-  return (key, facts, message) => {
-    const now = performance.now()
-    const known = last.get(key) ?? { at: -Infinity, unsaid: 0 }
-    if (last.size < 100 || last.has(key)) last.set(key, known)
-    known.unsaid++
-    if (now - known.at < COMPLAINT_MS) return
-    log.warn({ ...facts, times: known.unsaid }, message)
-    known.at = now
-    known.unsaid = 0
-  }
 }
 
 /** Values that each scrape reads. */

@@ -3,6 +3,7 @@
 import type { OpenAPIHono } from '@hono/zod-openapi'
 import { HTTPException } from 'hono/http-exception'
 import type { Log } from '../../process/log.ts'
+import { createRepeatedLog } from '../../process/repeated-log.ts'
 import { databaseFailure } from '../../database/database-failure.ts'
 import { rateHeadersOf } from './rate-limit/rate-limit.ts'
 import { answerError, ApiError, unavailable } from './errors.ts'
@@ -43,23 +44,15 @@ function knownError(error: Error): ApiError | undefined {
     : undefined
 }
 
-/** At most one line in this time. */
-const QUIET_MS = 60_000
-
 /** Logs the error of a statement that failed because the database did not answer. */
 export type LogOutage = (error: unknown) => void
 
-/** Makes the log of outages; `now` in milliseconds. */
-export function createOutageLog(log: Pick<Log, 'warn'>, now = () => performance.now()): LogOutage {
-  let loggedAtMs = -Infinity
-  let failures = 0
+/** Makes the log of outages. */
+export function createOutageLog(log: Pick<Log, 'warn'>): LogOutage {
+  const warn = createRepeatedLog(log)
   return (error) => {
-    failures++
-    if (now() - loggedAtMs < QUIET_MS) return
     // Where in the code it was noticed says nothing about the database.
     const reason = error instanceof Error ? error.message : String(error)
-    log.warn({ reason, failures }, 'the database did not answer; requests get 503 until it does')
-    loggedAtMs = now()
-    failures = 0
+    warn('outage', { reason }, 'the database did not answer; requests get 503 until it does')
   }
 }

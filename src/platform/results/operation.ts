@@ -1,4 +1,5 @@
 // POST /agent/v1/results: receives a batch and decompresses it within its bounds.
+import { createRepeatedLog } from '../../process/repeated-log.ts'
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
 import type { Context } from 'hono'
@@ -39,7 +40,7 @@ const Envelope = ResultsRequest.extend({ results: z.array(z.unknown()) })
 /** The call by which agents deliver. */
 export function resultsOperation(parts: ResultsOperationParts): DefinedAgentOperation {
   const { database, metrics, retentionMs, onRecorded } = parts
-  const logRefusals = createRefusalLog(parts.log)
+  const warn = createRepeatedLog(parts.log)
   return defineAgentOperation({
     operationId: 'postAgentV1Results',
     summary: 'Deliver results',
@@ -65,7 +66,11 @@ export function resultsOperation(parts: ResultsOperationParts): DefinedAgentOper
       const answer = await recordResults(database, { ...from, results, onRecorded })
       await recordDropped(database, { ...from, dropped })
       metrics.answered(answer)
-      logRefusals({ locationId: key.locationId, agentId }, answer.refused)
+      for (const [code, some] of Map.groupBy(answer.refused, (one) => one.code)) {
+        const facts = { locationId: key.locationId, agentId, code, message: some[0]?.message ?? '' }
+        const kind = `${key.locationId} ${agentId} ${code}`
+        warn(kind, facts, 'results were refused', some.length)
+      }
       return agentJson(JSON.stringify(answer))
     },
   })
@@ -107,40 +112,5 @@ function parse(bytes: Buffer): unknown {
     return JSON.parse(bytes.toString('utf8'))
   } catch {
     throw new ApiError(400, 'The body is not JSON')
-  }
-}
-
-/** At most one line in this time for each agent and code. */
-const QUIET_MS = 60_000
-/** Agents and codes that are remembered; beyond, all are forgotten and may speak again. */
-const REMEMBERED_MAX = 10_000
-
-/** Sender of a refused result. */
-interface RefusedOf {
-  locationId: string
-  agentId: string
-}
-
-/** Logs refusals of one batch. */
-type LogRefusals = (of: RefusedOf, refused: ResultsAnswer['refused']) => void
-
-/** Makes the log of refusals; `now` in milliseconds. */
-export function createRefusalLog(
-  log: Pick<Log, 'warn'>,
-  now = () => performance.now(),
-): LogRefusals {
-  const logged = new Map<string, { at: number; since: number }>()
-  return ({ locationId, agentId }, refused) => {
-    for (const [code, some] of Map.groupBy(refused, (one) => one.code)) {
-      const key = `${locationId} ${agentId} ${code}`
-      const before = logged.get(key)
-      const isQuiet = before !== undefined && now() - before.at < QUIET_MS
-      const since = (before?.since ?? 0) + some.length
-      if (!isQuiet && logged.size >= REMEMBERED_MAX) logged.clear()
-      logged.set(key, isQuiet ? { at: before.at, since } : { at: now(), since: 0 })
-      if (isQuiet) continue
-      const message = some[0]?.message ?? ''
-      log.warn({ locationId, agentId, code, count: since, message }, 'results were refused')
-    }
   }
 }

@@ -7,7 +7,6 @@ import {
   PROTOCOL_BOUNDS,
   type ResultsAnswer,
 } from '../../../src/contract/protocol/agent-protocol.ts'
-import { createRefusalLog } from '../../../src/platform/results/operation.ts'
 import { ensurePartitions } from '../../../src/platform/results/queries/result-partitions.ts'
 import { type AgentsApi, startAgentsApi } from '../../support/platform/agents-api.ts'
 import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
@@ -101,23 +100,4 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       body: { recorded: 1, refused: [{ index: 1, code: 'MALFORMED' }] },
     })
   })
-})
-
-test('the log has a line a minute for each agent and code', () => {
-  const lines: object[] = []
-  let now = 0
-  const notify = createRefusalLog(
-    { warn: (line: object) => void lines.push(line) } as never,
-    () => now,
-  )
-  const refused = [{ index: 0, code: 'MALFORMED' as const, message: 'x' }]
-  const of = { locationId: 'l', agentId: 'a' }
-  for (let n = 0; n < 50; n++) notify(of, refused)
-  notify({ ...of, agentId: 'b' }, refused)
-  notify(of, [{ index: 0, code: 'TOO_OLD', message: 'y' }])
-  expect(lines).toHaveLength(3)
-  now = 60_000
-  notify(of, refused)
-  expect(lines).toHaveLength(4)
-  expect(lines.at(-1)).toMatchObject({ code: 'MALFORMED', count: 50 })
 })
