@@ -100,12 +100,7 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
     test.each(CASES)(
       '$protocol over $family: unresponsive hops end it',
       async ({ family, protocol }) => {
-        on.route(
-          'r3',
-          family,
-          `add blackhole ${SERVER[family]}`,
-          `delete blackhole ${SERVER[family]}`,
-        )
+        on.blackhole(family)
         const options = { maxUnknownHops: 5 }
         const { facts, codes, message } = await on.trace(family, protocol, options)
         expect(codes).toEqual(['DESTINATION_UNREACHED'])
@@ -172,12 +167,7 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
   test.each(CASES)(
     '$protocol over $family lets go when cancelled',
     async ({ family, protocol }) => {
-      on.route(
-        'r3',
-        family,
-        `add blackhole ${SERVER[family]}`,
-        `delete blackhole ${SERVER[family]}`,
-      )
+      on.blackhole(family)
       const before = await on.client.descriptors()
       for (const cancelMs of [0, 20, 300, 2500]) {
         const ran = await on.trace(family, protocol, { maxUnknownHops: 3 }, {}, { cancelMs })
@@ -189,7 +179,7 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
   )
 
   test.each(PROTOCOLS)('%s reports its result so far when time runs out', async (protocol) => {
-    on.route('r3', 'IPv4', `add blackhole ${SERVER.IPv4}`, `delete blackhole ${SERVER.IPv4}`)
+    on.blackhole('IPv4')
     const ran = await on.trace('IPv4', protocol, {}, {}, { deadlineMs: 500 })
     expect(ran.codes).toEqual(['TIMEOUT_TRACE'])
     expect(ran.facts).toMatchObject({ end: 'timeout', reached: false, hopCount: 2 })

@@ -46,6 +46,8 @@ export interface TracedChain extends AsyncDisposable {
   firewall(host: Host, hook: 'input' | 'output' | 'forward', ...rules: string[]): void
   /** `ip route` with `args` on the host, undone by `restore` with `back`. */
   route(host: Host, family: Family, args: string, back: string): void
+  /** Drops what goes to the target on the last router, until `restore`. */
+  blackhole(family: Family): void
   /** Undoes all changes. */
   restore(): void
 }
@@ -85,6 +87,10 @@ export async function createTracedChain(): Promise<TracedChain> {
     route(host, family, args, back) {
       chain.route(host, family, ...args.split(' '))
       undo.push(() => chain.route(host, family, ...back.split(' ')))
+    },
+    blackhole(family) {
+      const route = `blackhole ${SERVER[family]}`
+      traced.route('r3', family, `add ${route}`, `delete ${route}`)
     },
     restore() {
       for (const back of undo.splice(0).toReversed()) back()
