@@ -44,7 +44,7 @@ const resultLogOf = ({ logResults }: AgentConfig, log: Log): ResultLogOptions =>
 })
 
 /** Runs the agent on a monitors file until a stop signal; resolves with the exit code. */
-export async function runOnFile(reading: ConfigReading, file: FileToRun): Promise<number> {
+async function runOnFile(reading: ConfigReading, file: FileToRun): Promise<number> {
   const { config } = reading
   const faults = agentFaults(reading)
   const writer = createLineWriter({

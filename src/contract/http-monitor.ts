@@ -48,12 +48,12 @@ const shared = {
 }
 
 /** The request of a URL monitor. */
-export const UrlRequest = z.strictObject({
+const UrlRequest = z.strictObject({
   ...shared,
   method: z.literal('GET').default('GET'),
   assertions: assertionsSchema(URL_SOURCES),
 })
-export type UrlRequest = z.infer<typeof UrlRequest>
+type UrlRequest = z.infer<typeof UrlRequest>
 
 /** The request of an API monitor. */
 export const ApiRequest = z.strictObject({

@@ -129,7 +129,7 @@ interface Timed {
 }
 
 /** With frequency 0 the offset is the interval in seconds; refuse what has no slots. */
-export function timingProblem(monitor: Timed): { path: string[]; message: string } | undefined {
+function timingProblem(monitor: Timed): { path: string[]; message: string } | undefined {
   const { frequency, frequencyOffset } = monitor
   if (frequency !== 0) return undefined
   if (frequencyOffset !== undefined && frequencyOffset <= 59) return undefined

@@ -3,7 +3,7 @@ import * as z from 'zod'
 import type { Failure, FailureCode } from './failure.ts'
 import { LIMITS } from './versions.ts'
 
-export const RETRY_TYPES = ['FIXED', 'LINEAR', 'EXPONENTIAL', 'SINGLE_RETRY', 'NO_RETRIES'] as const
+const RETRY_TYPES = ['FIXED', 'LINEAR', 'EXPONENTIAL', 'SINGLE_RETRY', 'NO_RETRIES'] as const
 
 /** How often and how fast a failing run is retried. Null and `NO_RETRIES` mean never. */
 export const RetryStrategy = z.strictObject({
@@ -21,7 +21,7 @@ export const RetryStrategy = z.strictObject({
 export type RetryStrategy = z.infer<typeof RetryStrategy>
 
 /** Failures that count as NETWORK_ERROR: the network failed, not the application behind it. */
-export const NETWORK_FAILURES: ReadonlySet<string> = new Set<FailureCode>([
+const NETWORK_FAILURES: ReadonlySet<string> = new Set<FailureCode>([
   'DNS_NOT_FOUND',
   'DNS_NO_ADDRESS',
   'DNS_SERVER_FAILED',

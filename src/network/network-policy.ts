@@ -18,7 +18,7 @@ export interface NetworkPolicy {
 }
 
 /** Link-local networks and the metadata services of the large clouds. */
-export const DENIED_BY_DEFAULT: readonly string[] = [
+const DENIED_BY_DEFAULT: readonly string[] = [
   '169.254.0.0/16',
   'fe80::/10',
   'fd00:ec2::254',

@@ -6,7 +6,7 @@ import { prettyLine } from './pretty-line.ts'
 export type Log = Logger
 
 /** Least important first. */
-export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const
+const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const
 export type LogLevel = (typeof LOG_LEVELS)[number]
 
 /** Output of finished lines. */

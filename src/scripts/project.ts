@@ -93,7 +93,7 @@ const IMPORTED = new RegExp(
  * Whether a script is for the test runner: it, or what it imports, uses the package of tests, and for
  * more than `expect`.
  */
-export function definesTests({ script, dependencies }: Script): boolean {
+function definesTests({ script, dependencies }: Script): boolean {
   if ((dependencies ?? []).some(({ content }) => content.includes(TEST_PACKAGE))) return true
   if (!script.includes(TEST_PACKAGE)) return false
   const imported = IMPORTED.exec(script)
@@ -112,7 +112,7 @@ interface Layout {
 }
 
 /** Files of the run's results, in its folder. */
-export const RESULTS_FOLDER = 'results'
+const RESULTS_FOLDER = 'results'
 
 function configurationOf({ playwrightConfig }: Script, at: Layout): string {
   const { use, timeout, expect } = playwrightConfig ?? {}

@@ -221,7 +221,7 @@ export class ArtifactSpool {
 }
 
 /** A stored file is damaged. */
-export class ArtifactDamagedError extends Error {
+class ArtifactDamagedError extends Error {
   readonly code = 'DAMAGED'
 
   constructor() {

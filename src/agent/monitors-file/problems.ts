@@ -97,7 +97,7 @@ const SECRET_KEY = /pass|secret|token|private|credential|authorization|cookie|ap
 const SECRET_PARENT = new Set(['headers', 'basicAuth', 'variables', 'environmentVariables', 'tls'])
 
 /** Whether the value at `path` must not be shown. */
-export function isSecretPath(path: Path): boolean {
+function isSecretPath(path: Path): boolean {
   return path.some(
     (key) => typeof key === 'string' && (SECRET_PARENT.has(key) || SECRET_KEY.test(key)),
   )

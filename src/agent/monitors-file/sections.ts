@@ -4,7 +4,7 @@
  * Length from which a section is ended at the next item. UTF-16 units. Small, so that the tree of a
  * section is garbage before it is old: measured, 64 Ki take a third longer and twice the memory.
  */
-export const SECTION_CHARS = 4096
+const SECTION_CHARS = 4096
 
 /** A part of the text that is YAML by itself. */
 export interface Section {

@@ -95,7 +95,7 @@ const comparisons: ReadonlySet<string> = new Set(COMPARISONS)
  * The first comparison that stands alone and unquoted divides the line. Property and target need quotes only where
  * they contain a comparison or begin or end with blanks.
  */
-export function assertionOf(line: string): Fields | string {
+function assertionOf(line: string): Fields | string {
   const tokens = tokensOf(line.trim())
   const source = tokens[0]?.text ?? ''
   const at = tokens.findIndex(({ text }, index) => index > 0 && comparisons.has(text))

@@ -41,7 +41,7 @@ export interface PlatformSourceOptions {
 }
 
 /** The exit code of an agent whose key can never work again. */
-export const EXIT_REFUSED = 3
+const EXIT_REFUSED = 3
 
 const HOLD_MS = 20_000
 /** Time without an answer until the monitors on disk are used. */

@@ -62,7 +62,7 @@ export interface RunningAttempt {
 }
 
 /** Reason of a cancelled run. */
-export class RunCancelled extends Error {
+class RunCancelled extends Error {
   constructor(reason: string) {
     super(reason)
     this.name = 'RunCancelled'

@@ -34,7 +34,7 @@ export function nextLocationContext(
 }
 
 /** Whether two lists of variables are equal. */
-export function sameVariables(a: readonly Variable[], b: readonly Variable[]): boolean {
+function sameVariables(a: readonly Variable[], b: readonly Variable[]): boolean {
   return a === b || JSON.stringify(a) === JSON.stringify(b)
 }
 

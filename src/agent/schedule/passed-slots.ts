@@ -17,7 +17,7 @@ export interface PassedSlots {
 /** Rows for slots of one monitor that were skipped together; all are counted. */
 export const SKIPPED_ROWS_MAX = 10
 /** Rows for slots that passed while an agent on a monitors file was not running; all are counted. */
-export const RESTARTED_ROWS_MAX = 100
+const RESTARTED_ROWS_MAX = 100
 
 /** Number of slots, and the newest of them, which get rows. */
 export function rowsOf({ slots, from, to, reason }: PassedSlots): {

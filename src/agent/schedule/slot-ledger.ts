@@ -44,7 +44,7 @@ export interface SlotLedger {
 }
 
 /** Agents that run the same file below one DATA_DIR. */
-export const LEDGERS_MAX = 256
+const LEDGERS_MAX = 256
 /** Growth after which the file is compacted, once it has also reached four times its compacted size. */
 const COMPACT_BYTES_MIN = 1024 * 1024
 const FILE = 'slots'

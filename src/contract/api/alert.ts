@@ -52,13 +52,7 @@ export interface AlertState {
 }
 
 /** Kinds of alert notification. */
-export const ALERT_KINDS = [
-  'failure',
-  'reminder',
-  'recovery',
-  'degraded',
-  'degraded-recovery',
-] as const
+const ALERT_KINDS = ['failure', 'reminder', 'recovery', 'degraded', 'degraded-recovery'] as const
 export type AlertKind = (typeof ALERT_KINDS)[number]
 
 /** One notification to send. */

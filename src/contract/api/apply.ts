@@ -18,10 +18,10 @@ export const APPLY_BOUNDS = {
 } as const
 
 /** Kinds of resources in a file, as a plan names them. */
-export const APPLY_KINDS = ['group', 'monitor', 'variable'] as const
+const APPLY_KINDS = ['group', 'monitor', 'variable'] as const
 export type ApplyKind = (typeof APPLY_KINDS)[number]
 
-export const APPLY_ACTIONS = ['create', 'update', 'delete', 'unchanged'] as const
+const APPLY_ACTIONS = ['create', 'update', 'delete', 'unchanged'] as const
 export type ApplyAction = (typeof APPLY_ACTIONS)[number]
 
 const key = z.string().min(1).max(APPLY_BOUNDS.keyCharactersMax)
@@ -30,8 +30,8 @@ const key = z.string().min(1).max(APPLY_BOUNDS.keyCharactersMax)
 const definition = z.record(z.string(), z.unknown())
 
 /** A group of a file; its key is what the file's monitors name it by. */
-export const AppliedGroup = z.strictObject({ key, definition })
-export type AppliedGroup = z.infer<typeof AppliedGroup>
+const AppliedGroup = z.strictObject({ key, definition })
+type AppliedGroup = z.infer<typeof AppliedGroup>
 
 /** A monitor of a file; its key is its id there and stays its name across applies. */
 export const AppliedMonitor = z.strictObject({

@@ -7,7 +7,7 @@ export const INCIDENT_STATUSES = ['INVESTIGATING', 'IDENTIFIED', 'MONITORING', '
 export const IncidentStatus = z.enum(INCIDENT_STATUSES)
 export type IncidentStatus = z.infer<typeof IncidentStatus>
 
-export const INCIDENT_SEVERITIES = ['CRITICAL', 'MAJOR', 'MEDIUM', 'MINOR'] as const
+const INCIDENT_SEVERITIES = ['CRITICAL', 'MAJOR', 'MEDIUM', 'MINOR'] as const
 export const IncidentSeverity = z.enum(INCIDENT_SEVERITIES)
 export type IncidentSeverity = z.infer<typeof IncidentSeverity>
 

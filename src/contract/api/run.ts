@@ -26,7 +26,7 @@ export const RUN_BOUNDS = {
 } as const
 
 /** Why the platform did not store a file. */
-export const ARTIFACT_REFUSALS = ['TOO_LARGE'] as const
+const ARTIFACT_REFUSALS = ['TOO_LARGE'] as const
 export type ArtifactRefusal = (typeof ARTIFACT_REFUSALS)[number]
 
 /** A file of a result: stored, refused, awaited or abandoned. */

@@ -68,7 +68,7 @@ export class JsonPathError extends Error {
 }
 
 /** Whether the query can find one node at most (RFC 9535, section 2.3.5.1). */
-export function isSingular(query: Query): boolean {
+function isSingular(query: Query): boolean {
   return query.segments.every(
     ({ descendant, selectors }) =>
       !descendant && selectors.length === 1 && /^(name|index)$/.test(selectors[0]?.kind ?? ''),

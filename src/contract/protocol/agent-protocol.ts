@@ -172,7 +172,7 @@ const FailureWire = z.object({
 })
 
 /** Announcement of a result's artifact. */
-export const ArtifactWire = z.object({
+const ArtifactWire = z.object({
   name: z.string().min(1).max(255),
   bytes: z.int().min(0),
   sha256: z.string().regex(/^[0-9a-f]{64}$/),
@@ -222,7 +222,7 @@ export const ResultsRequest = z.object({
 })
 
 /** Why a result was not recorded. None of them is worth sending again. */
-export const REFUSAL_CODES = [
+const REFUSAL_CODES = [
   'MALFORMED',
   'TOO_LARGE',
   'MONITOR_UNKNOWN',

@@ -54,7 +54,7 @@ const SentryEvent = z.object({
 })
 
 /** A place in the program. */
-export const FaultPlace = z
+const FaultPlace = z
   .object({ function: z.string().nullable(), file: z.string(), line: z.int().nullable() })
   .meta({ id: 'FaultPlace' })
 

@@ -24,7 +24,7 @@ export const DNS_LIMITS = {
   dnsShownCharactersMax: 16_384,
 } as const
 
-export const DNS_SOURCES = {
+const DNS_SOURCES = {
   RESPONSE_CODE: { comparisons: COMPARISONS, property: 'none' },
   RESPONSE_TIME: { delay: 'stretched', comparisons: COMPARISONS, property: 'none', numeric: true },
   TEXT_ANSWER: { comparisons: COMPARISONS, property: 'regex' },

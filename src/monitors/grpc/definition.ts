@@ -31,7 +31,7 @@ export const GRPC_LIMITS = {
   grpcDescriptorBytesMax: 1_048_576,
 } as const
 
-export const GRPC_SOURCES = {
+const GRPC_SOURCES = {
   RESPONSE_TIME: { delay: 'stretched', comparisons: NUMERIC, property: 'none', numeric: true },
   GRPC_STATUS_CODE: { comparisons: NUMERIC, property: 'none', numeric: true, range: [0, 16] },
   GRPC_HEALTHCHECK_STATUS: {

@@ -17,7 +17,7 @@ import { cachedRegistries, registryOf, SchemaProblem } from './protobuf/registry
 import { ProtobufMalformed, readFields, readUntrusted, textField } from './protobuf/wire.ts'
 import { TargetFailure, targetFailure } from '../../network/target-failure.ts'
 
-export const REFLECTION_VERSIONS = ['v1', 'v1alpha'] as const
+const REFLECTION_VERSIONS = ['v1', 'v1alpha'] as const
 export type ReflectionVersion = (typeof REFLECTION_VERSIONS)[number]
 
 /** Result of reflection. */

@@ -2,7 +2,7 @@
 // (grpc/doc/http-grpc-status-mapping.md) and errors of HTTP/2 (grpc/doc/PROTOCOL-HTTP2.md).
 
 /** The names of the status codes; the place is the number. */
-export const STATUS_NAMES = [
+const STATUS_NAMES = [
   'OK',
   'CANCELLED',
   'UNKNOWN',

@@ -34,8 +34,8 @@ export const Heartbeat = z
   })
 export type Heartbeat = z.infer<typeof Heartbeat>
 
-export const HeartbeatMonitor = monitorSchema('HEARTBEAT', { heartbeat: Heartbeat })
-export type HeartbeatMonitor = z.infer<typeof HeartbeatMonitor>
+const HeartbeatMonitor = monitorSchema('HEARTBEAT', { heartbeat: Heartbeat })
+type HeartbeatMonitor = z.infer<typeof HeartbeatMonitor>
 
 export const heartbeatDefinition = defineType({
   checkType: 'HEARTBEAT',

@@ -23,7 +23,7 @@ export const ICMP_LIMITS = {
   icmpSocketsMax: 64,
 } as const
 
-export const ICMP_SOURCES = {
+const ICMP_SOURCES = {
   /** Round-trip times of the echoes that came back, in milliseconds. */
   LATENCY: {
     delay: 'stretched',

@@ -44,7 +44,7 @@ export const SSL_LIMITS = {
   crlsBytesMax: 33_554_432,
 } as const
 
-export const SSL_SOURCES = {
+const SSL_SOURCES = {
   /** The server's own certificate. */
   CERTIFICATE: {
     properties: {
@@ -117,7 +117,7 @@ export const SecurityBaseline = z.strictObject({
 export type SecurityBaseline = z.infer<typeof SecurityBaseline>
 
 /** Protocols that begin in plaintext and upgrade to TLS, with the port of each. */
-export const STARTTLS_PORTS = {
+const STARTTLS_PORTS = {
   SMTP: 587,
   IMAP: 143,
   POP3: 110,
@@ -173,7 +173,7 @@ const SslConfig = z.preprocess((given) => {
 export type SslConfig = z.infer<typeof sslFields>
 
 /** The request of an SSL monitor. */
-export const SslRequest = z
+const SslRequest = z
   .strictObject({
     sslConfig: SslConfig,
     /** The client certificate to show, by its id on the platform. */
@@ -188,7 +188,7 @@ export const SslRequest = z
     const message = 'is missing; clientCertificateMode explicit needs it, or tls.certificate'
     context.addIssue({ code: 'custom', path: ['sslClientCertificateId'], message })
   })
-export type SslRequest = z.infer<typeof SslRequest>
+type SslRequest = z.infer<typeof SslRequest>
 
 export const SslMonitor = monitorSchema(
   'SSL',

@@ -30,7 +30,7 @@ export const TRACEROUTE_LIMITS = {
   reverseLookupsMax: 256,
 } as const
 
-export const TRACEROUTE_SOURCES = {
+const TRACEROUTE_SOURCES = {
   /** Round-trip times of the last hop, in milliseconds. */
   RESPONSE_TIME: {
     delay: 'stretched',

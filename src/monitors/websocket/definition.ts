@@ -15,7 +15,7 @@ import { TlsSettings } from '../../contract/tls.ts'
 import { defineType } from '../../contract/type/definition.ts'
 import { ADDRESS_METRICS, TLS_METRICS } from '../../contract/type/metrics.ts'
 
-export const WEBSOCKET_SOURCES = {
+const WEBSOCKET_SOURCES = {
   STATUS_CODE: { comparisons: NUMERIC, property: 'none', numeric: true },
   HEADERS: { comparisons: COMPARISONS, property: 'header' },
   MESSAGE: { comparisons: TEXTUAL, property: 'regex' },

@@ -4,7 +4,7 @@ import { failure, type Failure } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
 
 /** A budget of bytes to reserve and release. */
-export class BodyBudget {
+class BodyBudget {
   readonly #bytesMax: number
   #usedBytes = 0
 

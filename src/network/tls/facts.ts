@@ -154,7 +154,7 @@ function chainOf({ key, leaf, sent }: PeerCertificates): Chain {
 }
 
 /** Facts of one certificate. */
-export function certificateFacts(one: X509Certificate): CertificateFacts {
+function certificateFacts(one: X509Certificate): CertificateFacts {
   const names = altNames(one.subjectAltName)
   const facts: CertificateFacts = {
     subject: oneLine(one.subject),

@@ -53,7 +53,7 @@ export class AgentRegistry {
    * Admits an agent: a new one, or one that returned, restarted, or changed its abilities. Throws 409 when
    * another process uses its id now, 403 when the location is full.
    */
-  async admit(said: AgentSaying): Promise<void> {
+  async register(said: AgentSaying): Promise<void> {
     await this.#change(said.locationId, async (tx, location) => {
       const known = await findAgent(tx, said.locationId, said.id)
       refuseFormer(known, said)
@@ -72,7 +72,7 @@ export class AgentRegistry {
     })
   }
 
-  /** Records that an agent leaves; idempotent. Throws 409 like `admit`. */
+  /** Records that an agent leaves; idempotent. Throws 409 like `register`. */
   async leave(said: AgentSaying, { atMs, notStarted }: Leaving): Promise<void> {
     await this.#change(said.locationId, async (tx, location) => {
       const known = await findAgent(tx, said.locationId, said.id)
@@ -144,7 +144,7 @@ export function superseded(agentId: string): ApiError {
   )
 }
 
-/** The cause of the epoch that admitting the agent begins; undefined: it begins none. */
+/** The cause of the epoch that registering the agent begins; undefined: it begins none. */
 function causeOf(
   known: AgentRow | undefined,
   { id, abilities }: AgentSaying,

@@ -166,7 +166,7 @@ class Sync {
       const runs = await this.#runs.read(runsAsk, standing)
       const hasChanges =
         standing.state === 'live' && tokenOf(standing, said.instance) !== request.have
-      // A lost agent calls again at once, and is admitted again.
+      // A lost agent calls again at once, and is registered again.
       const isNews = hasChanges || runs.isNews || standing.state === 'lost'
       if (isNews) return this.#respond(call, standing, { runs, hasChanges })
       if (runs.reported.runs.length + runs.reported.cancel.length > 0) {
@@ -194,7 +194,7 @@ class Sync {
     } else {
       const known = await touchAgent(database, said, 'live')
       if (known !== undefined) return { standing: known, isNews: false }
-      await agentRegistry.admit(said)
+      await agentRegistry.register(said)
     }
     const standing = await read()
     if (standing === undefined) throw notFound('location')

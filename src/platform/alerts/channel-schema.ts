@@ -126,7 +126,7 @@ const flags = {
 }
 
 /** The types of channels that the platform can send through. */
-export const CHANNEL_TYPES = ['WEBHOOK'] as const
+const CHANNEL_TYPES = ['WEBHOOK'] as const
 
 /** What makes or replaces a channel. */
 export const AlertChannelInput = z

@@ -20,10 +20,10 @@ import type { NoticeOptions } from '../incidents/notices.ts'
 import { linkTo } from '../incidents/payload-links.ts'
 
 /** Time without an agent after which a location is reported. */
-export const ABSENT_MS = 600_000
+const ABSENT_MS = 600_000
 
 /** Time without a working network after which an agent's location is reported. */
-export const NETWORK_LOST_MS = 30_000
+const NETWORK_LOST_MS = 30_000
 
 /** Makes the background job that sends the notices. */
 export function locationNoticesJob(database: Database, options: NoticeOptions): BackgroundJob {

@@ -197,7 +197,7 @@ function retryAfterMs(text: string | undefined, now: number): number {
 }
 
 /** The request of a notification; undefined when its variables break the address. */
-export function webhookPost(
+function webhookPost(
   { id, payload }: Pick<DueNotification, 'id' | 'payload'>,
   config: WebhookConfig,
   now: number,

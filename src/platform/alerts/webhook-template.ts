@@ -2,7 +2,7 @@
 import type { Payload } from '../../contract/api/alert-payload.ts'
 
 /** Every variable and its meaning. */
-export const WEBHOOK_VARIABLES = {
+const WEBHOOK_VARIABLES = {
   ALERT_TITLE: 'one sentence that says what happened',
   ALERT_TYPE: 'ALERT_FAILURE, ALERT_FAILURE_REMAIN, ALERT_RECOVERY, ALERT_DEGRADED, …',
   CHECK_ID: 'id of the monitor',

@@ -5,7 +5,7 @@
 /** How far a quantile may be off, as a part of its value. */
 export const RELATIVE_ERROR = 0.02
 /** Class i contains the times in (GROWTH^(i-1), GROWTH^i] milliseconds. */
-export const GROWTH = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)
+const GROWTH = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)
 /** Shorter times count as this. */
 export const SHORTEST_MS = 0.01
 

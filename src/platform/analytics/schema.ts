@@ -35,17 +35,7 @@ export const QUICK_RANGES = [
 export type QuickRange = (typeof QUICK_RANGES)[number]
 
 /** What may be made of response times. */
-export const AGGREGATIONS = [
-  'avg',
-  'min',
-  'max',
-  'sum',
-  'median',
-  'p50',
-  'p90',
-  'p95',
-  'p99',
-] as const
+const AGGREGATIONS = ['avg', 'min', 'max', 'sum', 'median', 'p50', 'p90', 'p95', 'p99'] as const
 type Aggregation = (typeof AGGREGATIONS)[number]
 
 /** A figure: its unit, its aggregation, its display name, and its computation from the totals. */

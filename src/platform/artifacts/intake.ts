@@ -53,7 +53,7 @@ const SLOT_OWNER = new RegExp(`^(${GUID})\\.(0|[1-9]\\d{0,15})$`)
 const RUN_OWNER = new RegExp(`^${GUID}$`)
 
 /** Whether a file may be called that: one name, no path, nothing that a terminal obeys. */
-export function isArtifactName(name: string): boolean {
+function isArtifactName(name: string): boolean {
   return (
     name.isWellFormed() &&
     Buffer.byteLength(name) <= NAME_BYTES_MAX &&

@@ -39,7 +39,7 @@ export interface SettledCheck extends StoredCheck {
 }
 
 /** Time-out of a statement of a large change. */
-export const CHANGE_STATEMENT_MS = 60_000
+const CHANGE_STATEMENT_MS = 60_000
 
 /** Runs `work` in a transaction that locks the account against other changes of its monitors. */
 export function changing<T>(

@@ -13,7 +13,7 @@ const CHECKSUM = { from: 148, until: 156 } as const
 export const BUNDLE_HEAD = { bytes: HEAD_BYTES, check: checkBundleHead } as const
 
 /** Throws ApiError 400 unless the bytes begin a non-empty tar.gz. */
-export async function checkBundleHead(head: Uint8Array): Promise<void> {
+async function checkBundleHead(head: Uint8Array): Promise<void> {
   if (head.byteLength === 0) throw refused('it is empty')
   if (head[0] !== 0x1f || head[1] !== 0x8b) throw refused('it does not begin as gzip does')
   const block = await firstBlock(head)

@@ -14,7 +14,7 @@ const PATH = '/v1/private-locations/{id}/keys'
 const ACTIVE_MAX = 2
 
 /** Makes a key of 256 random bits for agents. */
-export function makeLocationKey(): string {
+function makeLocationKey(): string {
   return `pl_${randomBytes(32).toString('base64url')}`
 }
 

@@ -12,7 +12,7 @@ const REGION_LIKE =
   /^(?:us(?:-gov)?|eu|ap|sa|af|me|ca|cn|il|mx)-(?:central|(?:north|south)?(?:east|west)?)-\d/i
 
 /** A location's name in definitions; it never changes. */
-export const SlugName = z
+const SlugName = z
   .string()
   .regex(SLUG, { error: 'must be 1 to 30 letters, digits and dashes', abort: true })
   .refine((slug) => !REGION_LIKE.test(slug), {
@@ -64,7 +64,7 @@ export const PrivateLocationChange = z
 const maskedKey = z.string().meta({ example: '...6a1e' })
 
 /** A key as it is shown after it was made. */
-export const LocationKey = z
+const LocationKey = z
   .object({ id: guid(), maskedKey, created_at: timestamps.created_at })
   .meta({ id: 'PrivateLocationKey' })
 
@@ -78,7 +78,7 @@ export const NewLocationKey = z
   })
   .meta({ id: 'NewPrivateLocationKey' })
 
-export const AGENT_STATUSES = ['never-reported', 'reporting', 'stopped-reporting'] as const
+const AGENT_STATUSES = ['never-reported', 'reporting', 'stopped-reporting'] as const
 export type AgentStatus = (typeof AGENT_STATUSES)[number]
 
 const seen = timestamps.created_at.meta({ description: 'When it called last' })

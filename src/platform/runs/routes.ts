@@ -90,8 +90,8 @@ async function endStale(options: RunsOptions, signal: AbortSignal): Promise<void
   await handBackLostRuns(database)
   for (const { id, needs, abilities, attended } of await overdueRuns(database)) {
     if (signal.aborted) return
-    const lacking = abilities.length > 0 && !abilities.some((one) => capable(needs, one))
-    const why = lacking
+    const isMissing = abilities.length > 0 && !abilities.some((one) => capable(needs, one))
+    const why = isMissing
       ? { reason: 'no-capable-agent' as const, needed: neededText(needs) }
       : { reason: attended ? ('agent-lost' as const) : ('no-agent' as const), needed: null }
     await missRun(database, id, why)

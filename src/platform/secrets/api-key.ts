@@ -3,7 +3,7 @@ import { hash as digest, randomBytes } from 'node:crypto'
 import { API_BOUNDS } from '../../contract/api/bounds.ts'
 
 /** Given keys have to be as hard to guess as they can be expected to be. */
-export const KEY_CHARACTERS_MIN = 24
+const KEY_CHARACTERS_MIN = 24
 const SUFFIX_CHARACTERS = 4
 
 /** Makes a key of 256 random bits. */

@@ -8,7 +8,7 @@ const guid = () => z.guid().meta({ format: 'uuid' })
 const date = () => z.iso.date().meta({ format: 'date', example: '2026-02-25' })
 const { nameCharactersMax, cardsPerPageMax, servicesPerCardMax } = API_BOUNDS
 
-export const DEFAULT_THEMES = ['LIGHT', 'DARK', 'AUTO'] as const
+const DEFAULT_THEMES = ['LIGHT', 'DARK', 'AUTO'] as const
 
 /** A link that a browser may follow: http and https only, so that no page carries a script in it. */
 const link = () =>
@@ -38,7 +38,7 @@ const hostname = () =>
     .meta({ maxLength: 253 })
 
 /** A group of services on a page. */
-export const StatusPageCard = z
+const StatusPageCard = z
   .object({
     id: guid(),
     name: z.string(),

@@ -20,8 +20,8 @@ const ADDITION_BYTES = 24 // struct seccomp_notif_addfd
 const CONTINUE = 1
 const EFD_FLAGS = 0o2004000 // EFD_CLOEXEC | EFD_NONBLOCK
 
-export const POLLIN = 1
-export const POLLOUT = 4
+const POLLIN = 1
+const POLLOUT = 4
 const POLLHUP = 16
 
 /** A thread of the run that waits in a system call. */

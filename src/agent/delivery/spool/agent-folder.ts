@@ -52,7 +52,7 @@ export interface AgentFolderOptions {
 }
 
 /** Agents that share a DATA_DIR. */
-export const AGENT_FOLDERS_MAX = 256
+const AGENT_FOLDERS_MAX = 256
 const LOCK = 'lock'
 /** Between attempts to reacquire a folder that was removed. */
 const REACQUIRE_MS = 5000

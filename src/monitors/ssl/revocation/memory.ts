@@ -17,7 +17,7 @@ const ANSWERS_MAX = 5000
 const PROBLEM_AGE_MS_MAX = 60_000
 
 /** Answers and lists that were fetched through one dialler. */
-export class RevocationMemory<A> {
+class RevocationMemory<A> {
   /** Answers by their request, problems included. */
   readonly #answers = new LeastRecentlyUsed<string, Cached<A>>(ANSWERS_MAX)
   readonly #lists = new Map<string, Cached<RevocationList>>()

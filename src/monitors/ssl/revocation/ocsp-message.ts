@@ -69,7 +69,7 @@ const SKEW_MS = 300_000
 const AGE_MS_MAX = 7 * 86_400_000
 
 /** Reasons of a revocation by their number (RFC 5280, 5.3.1). */
-export const REVOCATION_REASONS = [
+const REVOCATION_REASONS = [
   'unspecified',
   'keyCompromise',
   'cACompromise',

@@ -92,7 +92,7 @@ export async function beginEpoch(
 /** Notifies the agents of a location when the transaction commits. */
 export async function announceNews(tx: Queryable, locationId: string): Promise<void> {
   await tx.query(sql('location-announce')`
-      select pg_notify('${raw(AGENTS_CHANNEL)}', ${locationId}::text)::text as told`)
+      select pg_notify('${raw(AGENTS_CHANNEL)}', ${locationId}::text)::text as notified`)
 }
 
 /**

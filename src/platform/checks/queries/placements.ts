@@ -155,7 +155,7 @@ export async function raiseRevisions(
       order by id for no key update`)
   const raised = await tx.query(sql<{ id: string; revision: number }>('locations-raise')`
       update private_locations set revision = revision + 1 where id = any (${locked.map((row) => row.id)}::uuid[])
-      returning id, revision, pg_notify('${raw(AGENTS_CHANNEL)}', id::text)::text as told`)
+      returning id, revision, pg_notify('${raw(AGENTS_CHANNEL)}', id::text)::text as notified`)
   return new Map(raised.map((row) => [row.id, row.revision]))
 }
 

@@ -184,14 +184,14 @@ const SILENCE = `select jsonb_build_object('verdict', r.verdict, 'missedReason',
     'needed', r.needed, 'failureCode', r.failure_code,
     'slotMs', (extract(epoch from r.slot) * 1000)::bigint,
     'sinceMs', (select (extract(epoch from min(r.slot)) * 1000)::bigint from ${ROWS}
-      and r.slot > coalesce(s.slot, '-infinity'))) as told
+      and r.slot > coalesce(s.slot, '-infinity'))) as reported
   from (select * from ${ROWS} order by r.slot desc limit 1) r
   where r.slot > coalesce(s.slot, '-infinity')`
 
 const STATUS = `select m.id, m.name, m.check_type as "checkType", m.activated,
     coalesce((select jsonb_agg(jsonb_build_object('locationId', p.location_id, 'location', l.slug_name,
         'unattended', ${UNATTENDED}, 'verdict', s.verdict, 'slotMs', (extract(epoch from s.slot) * 1000)::bigint,
-        'sinceMs', (extract(epoch from s.since) * 1000)::bigint, 'silence', q.told)
+        'sinceMs', (extract(epoch from s.since) * 1000)::bigint, 'silence', q.reported)
         order by l.slug_name)
       from placements p join private_locations l on l.id = p.location_id
       left join lateral (${NEWEST}) s on true

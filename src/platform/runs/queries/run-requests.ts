@@ -90,8 +90,8 @@ export async function insertRun(tx: Queryable, run: NewRun): Promise<string | un
         select ${id}, ${accountId}, ${monitorId}, ${locationId}, 'queued', ${askedBy}
         where (select count(*) from runs where location_id = ${locationId} and state <> 'finished') < ${openMax}
         returning r.*
-      ), told as (select pg_notify('${raw(AGENTS_CHANNEL)}', location_id::text) from asked)
-      select ${raw(rowJson(runColumns('a')))}::text as json from asked a, told`)
+      ), notified as (select pg_notify('${raw(AGENTS_CHANNEL)}', location_id::text) from asked)
+      select ${raw(rowJson(runColumns('a')))}::text as json from asked a, notified`)
   return rows[0]?.json
 }
 
@@ -117,8 +117,8 @@ export async function cancelRun(connection: Queryable, run: RunAddress): Promise
           and state <> 'finished'
           and cancel_asked_at is null
         returning id, location_id
-      ), told as (select pg_notify('${raw(AGENTS_CHANNEL)}', location_id::text) from changed)
-      select id from changed, told`)
+      ), notified as (select pg_notify('${raw(AGENTS_CHANNEL)}', location_id::text) from changed)
+      select id from changed, notified`)
 }
 
 /** A run as it is read: its public part as text, and its result as the agent sent it. */

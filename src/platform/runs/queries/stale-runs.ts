@@ -40,9 +40,9 @@ export async function handBackLostRuns(connection: Queryable): Promise<void> {
           queued_at = clock_timestamp()
         where r.state in ('sent', 'running') and r.cancel_asked_at is null and ${raw(GONE)}
         returning r.id, r.location_id
-      ), told as (select pg_notify('${raw(AGENTS_CHANNEL)}', location_id::text)
+      ), notified as (select pg_notify('${raw(AGENTS_CHANNEL)}', location_id::text)
         from (select distinct location_id from lost) l)
-      select id from lost where (select count(*) from told) > 0`)
+      select id from lost where (select count(*) from notified) > 0`)
 }
 
 /** Ends cancelled runs whose agent will not report it, and runs of deleted monitors. */
