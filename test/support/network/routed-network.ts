@@ -76,13 +76,17 @@ function lay(run: RoutedNetwork['run'], names: Record<Place, string>): void {
   // allowance of its sender, and the router would then suppress the errors of missing and prohibiting routes.
   const unlimited = 'net.ipv4.icmp_ratemask=0 net.ipv6.icmp.ratelimit=0'
   run('target', `sysctl -qw ${unlimited}`)
-  // A router also needs seconds to find that a neighbour is missing.
+  // A router also needs seconds to find that a neighbour is missing. With one short try it would miss the target, too,
+  // where that is slow to answer: it knows the target from the beginning.
   run(
     'router',
     `sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
      sysctl -qw ${unlimited}
      sysctl -qw net.ipv4.neigh.far.mcast_solicit=1 net.ipv4.neigh.far.retrans_time_ms=50
-     sysctl -qw net.ipv6.neigh.far.mcast_solicit=1 net.ipv6.neigh.far.retrans_time_ms=50`,
+     sysctl -qw net.ipv6.neigh.far.mcast_solicit=1 net.ipv6.neigh.far.retrans_time_ms=50
+     address=$(ip -n ${names.target} -o link show far | sed 's/.*ether \\([0-9a-f:]*\\).*/\\1/')
+     ip neigh replace 10.2.0.2 lladdr $address dev far nud permanent
+     ip neigh replace fd02::2 lladdr $address dev far nud permanent`,
   )
 }
 
