@@ -19,6 +19,11 @@ export interface FailureKind {
 
 export type FailureTable = Readonly<Record<string, FailureKind>>
 
+/** A failure of the watched target. */
+export const aboutTarget = (meaning: string): FailureKind => ({ about: 'target', meaning })
+/** A failure of the agent or its settings. */
+export const aboutAgent = (meaning: string): FailureKind => ({ about: 'agent', meaning })
+
 /** Failure codes shared by monitor types. Codes of one type are in its definition. */
 export const FAILURES = {
   DNS_NOT_FOUND: { about: 'target', meaning: 'the name does not exist (NXDOMAIN)' },

@@ -1,9 +1,10 @@
-// A bounded cache that evicts the least recently used entry.
+// A bounded cache that evicts the least recently used entries.
 
-/** Stores at most `max` entries. */
+/** Stores entries of at most `max` weight together; each weighs 1 unless said otherwise. */
 export class LeastRecentlyUsed<K, V> {
-  readonly #entries = new Map<K, V>()
+  readonly #entries = new Map<K, { value: V; weight: number }>()
   readonly #max: number
+  #weight = 0
 
   constructor(max: number) {
     this.#max = max
@@ -11,23 +12,27 @@ export class LeastRecentlyUsed<K, V> {
 
   /** The value, which becomes the most recently used one. */
   get(key: K): V | undefined {
-    const value = this.#entries.get(key)
-    if (value === undefined) return undefined
+    const entry = this.#entries.get(key)
+    if (entry === undefined) return undefined
     this.#entries.delete(key)
-    this.#entries.set(key, value)
-    return value
+    this.#entries.set(key, entry)
+    return entry.value
   }
 
-  /** Sets the value and evicts the oldest entry when there are too many. */
-  set(key: K, value: V): void {
-    this.#entries.delete(key)
-    this.#entries.set(key, value)
-    if (this.#entries.size <= this.#max) return
-    this.#entries.delete(this.#entries.keys().next().value as K)
+  /** Sets the value and evicts the oldest entries while all together are too heavy. */
+  set(key: K, value: V, weight = 1): void {
+    this.delete(key)
+    this.#entries.set(key, { value, weight })
+    this.#weight += weight
+    for (const oldest of this.#entries.keys()) {
+      if (this.#weight <= this.#max) return
+      this.delete(oldest)
+    }
   }
 
   /** Removes the entry. */
   delete(key: K): void {
+    this.#weight -= this.#entries.get(key)?.weight ?? 0
     this.#entries.delete(key)
   }
 }

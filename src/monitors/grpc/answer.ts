@@ -1,10 +1,38 @@
 // Evaluation of the answer to a call: its status, from the server or, where the server gave none, by the
-// mappings of gRPC's documents; and the problems of a malformed answer.
+// mappings of gRPC's documents (grpc/doc/http-grpc-status-mapping.md, PROTOCOL-HTTP2.md); and the problems of a
+// malformed answer.
 import { GRPC_FAILURES, type GrpcCode } from './definition.ts'
 import type { IncomingHttpHeaders } from 'node:http2'
 import { aboutIn, failure, type Failure, FAILURES } from '../../contract/failure.ts'
 import { isGrpc, type Answer } from './call.ts'
-import { decodedMessage, STATUS, statusOfHttp, statusOfReset } from './status.ts'
+
+/** The status codes by name, in the order of their numbers. */
+export const STATUS = {
+  OK: 0,
+  CANCELLED: 1,
+  UNKNOWN: 2,
+  INVALID_ARGUMENT: 3,
+  DEADLINE_EXCEEDED: 4,
+  NOT_FOUND: 5,
+  ALREADY_EXISTS: 6,
+  PERMISSION_DENIED: 7,
+  RESOURCE_EXHAUSTED: 8,
+  FAILED_PRECONDITION: 9,
+  ABORTED: 10,
+  OUT_OF_RANGE: 11,
+  UNIMPLEMENTED: 12,
+  INTERNAL: 13,
+  UNAVAILABLE: 14,
+  DATA_LOSS: 15,
+  UNAUTHENTICATED: 16,
+} as const
+
+const STATUS_NAMES = Object.keys(STATUS)
+
+/** The name of a status code; an undefined one counts as UNKNOWN. */
+export function statusName(code: number): string {
+  return STATUS_NAMES[code] ?? 'UNKNOWN'
+}
 
 /** How a call ended. */
 export interface Ending {
@@ -26,7 +54,7 @@ export function endingOf(answer: Answer): Ending {
   if (headers !== undefined && (!isGrpc(headers) || (status === undefined && httpStatus !== 200))) {
     return endingOfHttp(httpStatus, headers)
   }
-  if (failed !== undefined) return concluded(failed)
+  if (failed !== undefined) return derived(statusOfFailure(failed) ?? STATUS.UNKNOWN, failed)
   if (cutShort) return { code: STATUS.OK, message: '', origin: 'client' }
   if (status === undefined) return malformed('the answer ends without a status', STATUS.INTERNAL)
   const text = String(status)
@@ -37,34 +65,25 @@ export function endingOf(answer: Answer): Ending {
   return { code: Number(text), message, origin: 'server' }
 }
 
+/** An ending without a status of the server. */
+function derived(code: number, failed: Failure): Ending {
+  return { code, message: '', origin: 'client', failed }
+}
+
 function malformed(message: string, code: number): Ending {
-  return {
-    code,
-    message: '',
-    origin: 'client',
-    failed: failure<GrpcCode>('GRPC_MALFORMED', message),
-  }
+  return derived(code, failure<GrpcCode>('GRPC_MALFORMED', message))
 }
 
 function endingOfHttp(httpStatus: number, headers: IncomingHttpHeaders): Ending {
-  const code = statusOfHttp(httpStatus)
   const contentType = (headers['content-type'] ?? '').slice(0, 100)
   const server = String(headers['server'] ?? '').slice(0, 100)
-  const who = server === '' ? '' : ` by ${server}`
-  const details = { httpStatus, contentType, server }
-  const failed =
+  const who = server === '' ? 'the answer' : `the answer by ${server}`
+  const [code, message]: [GrpcCode, string] =
     httpStatus === 200
-      ? failure<GrpcCode>(
-          'GRPC_NOT_SPOKEN',
-          `the answer${who} is not gRPC: its content type is ${contentType || 'missing'}`,
-          details,
-        )
-      : failure<GrpcCode>(
-          'GRPC_HTTP_STATUS',
-          `the answer${who} is the HTTP status ${httpStatus} instead of gRPC`,
-          details,
-        )
-  return { code, message: '', origin: 'client', failed }
+      ? ['GRPC_NOT_SPOKEN', `${who} is not gRPC: its content type is ${contentType || 'missing'}`]
+      : ['GRPC_HTTP_STATUS', `${who} is the HTTP status ${httpStatus} instead of gRPC`]
+  const details = { httpStatus, contentType, server }
+  return derived(statusOfHttp(httpStatus), failure<GrpcCode>(code, message, details))
 }
 
 const ALL_FAILURES = { ...FAILURES, ...GRPC_FAILURES }
@@ -94,7 +113,39 @@ export function statusOfFailure(failed: Failure): number | undefined {
   return CONCLUDED[code]
 }
 
-function concluded(failed: Failure): Ending {
-  const code = statusOfFailure(failed) ?? STATUS.UNKNOWN
-  return { code, message: '', origin: 'client', failed }
+const BY_HTTP: Readonly<Record<number, number>> = {
+  400: STATUS.INTERNAL,
+  401: STATUS.UNAUTHENTICATED,
+  403: STATUS.PERMISSION_DENIED,
+  404: STATUS.UNIMPLEMENTED,
+  429: STATUS.UNAVAILABLE,
+  502: STATUS.UNAVAILABLE,
+  503: STATUS.UNAVAILABLE,
+  504: STATUS.UNAVAILABLE,
+}
+
+/** The status code of a plain HTTP answer. */
+function statusOfHttp(httpStatus: number): number {
+  return BY_HTTP[httpStatus] ?? STATUS.UNKNOWN
+}
+
+const BY_HTTP2: Readonly<Record<string, number>> = {
+  REFUSED_STREAM: STATUS.UNAVAILABLE,
+  CANCEL: STATUS.CANCELLED,
+  ENHANCE_YOUR_CALM: STATUS.RESOURCE_EXHAUSTED,
+  INADEQUATE_SECURITY: STATUS.PERMISSION_DENIED,
+}
+
+/** The status code of a stream reset with the error of this name. */
+function statusOfReset(errorCode: string): number {
+  return BY_HTTP2[errorCode] ?? STATUS.INTERNAL
+}
+
+/** A grpc-message as text: percent-encoded UTF-8. Invalid encoding stays as received. */
+function decodedMessage(value: string): string {
+  if (!value.includes('%')) return value
+  const bytes = value.replaceAll(/%([0-9a-f]{2})/gi, (_, hex: string) =>
+    String.fromCharCode(Number.parseInt(hex, 16)),
+  )
+  return Buffer.from(bytes, 'latin1').toString('utf8')
 }

@@ -12,7 +12,7 @@ import { monitorSchema, Pair, responseTimes } from '../../contract/monitor.ts'
 import { TlsSettings } from '../../contract/tls.ts'
 import { defineType } from '../../contract/type/definition.ts'
 import { ADDRESS_METRICS, TLS_METRICS } from '../../contract/type/metrics.ts'
-import type { FailureTable } from '../../contract/failure.ts'
+import { aboutAgent, aboutTarget, type FailureTable } from '../../contract/failure.ts'
 
 /** States of grpc.health.v1 by the number that assertions compare with. */
 export const GRPC_HEALTH_STATES = ['UNKNOWN', 'SERVING', 'NOT_SERVING', 'SERVICE_UNKNOWN'] as const
@@ -46,72 +46,57 @@ const GRPC_SOURCES = {
 
 const largeText = z.string().max(1_048_576)
 
-const GrpcConfig = z
-  .strictObject({
-    mode: z.enum(['BEHAVIOR', 'HEALTH']).default('BEHAVIOR'),
-    tls: z.boolean().default(true),
-    metadata: z.array(Pair).max(200).default([]),
-    /** Source of the types of a method; REFLECTION by default. Not with HEALTH. */
-    serviceDefinition: z.enum(['REFLECTION', 'PROTO_FILE']).optional(),
-    /** `package.Service/Method`. Not with HEALTH. */
-    method: z.string().max(1024).optional(),
-    /** Text of the .proto file, with PROTO_FILE. */
-    protoContent: largeText.optional(),
-    /** The request as JSON. */
-    message: largeText.optional(),
-    /** With HEALTH: the service to ask for; empty for the server as a whole. */
-    service: z.string().max(1024).optional(),
-    /**
-     * Ours: with a server-streaming method, the number of messages after which the call is cancelled and
-     * counts as OK.
-     */
-    messagesMax: z.int().min(1).max(GRPC_LIMITS.grpcMessagesMax).optional(),
-  })
-  .superRefine((config, context) => {
-    for (const [field, message] of modeProblems(config)) {
-      context.addIssue({ code: 'custom', path: [field], message })
-    }
-    for (const [path, message] of textProblems(config)) {
-      context.addIssue({ code: 'custom', path, message })
-    }
-  })
+const grpcFields = z.strictObject({
+  mode: z.enum(['BEHAVIOR', 'HEALTH']).default('BEHAVIOR'),
+  tls: z.boolean().default(true),
+  metadata: z.array(Pair).max(200).default([]),
+  /** Source of the types of a method; REFLECTION by default. Not with HEALTH. */
+  serviceDefinition: z.enum(['REFLECTION', 'PROTO_FILE']).optional(),
+  /** `package.Service/Method`. Not with HEALTH. */
+  method: z.string().max(1024).optional(),
+  /** Text of the .proto file, with PROTO_FILE. */
+  protoContent: largeText.optional(),
+  /** The request as JSON. */
+  message: largeText.optional(),
+  /** With HEALTH: the service to ask for; empty for the server as a whole. */
+  service: z.string().max(1024).optional(),
+  /**
+   * Ours: with a server-streaming method, the number of messages after which the call is cancelled and
+   * counts as OK.
+   */
+  messagesMax: z.int().min(1).max(GRPC_LIMITS.grpcMessagesMax).optional(),
+})
+type GrpcFields = z.infer<typeof grpcFields>
 
-interface ModeFields {
-  mode: 'BEHAVIOR' | 'HEALTH'
-  serviceDefinition?: 'REFLECTION' | 'PROTO_FILE' | undefined
-  method?: string | undefined
-  protoContent?: string | undefined
-  service?: string | undefined
-  messagesMax?: number | undefined
-}
+const GrpcConfig = grpcFields.superRefine((config, context) => {
+  for (const [path, message] of [...modeProblems(config), ...textProblems(config)]) {
+    context.addIssue({ code: 'custom', path, message })
+  }
+})
 
-/** Field → error text of its presence or absence. */
-function* modeProblems(config: ModeFields): Generator<[string, string]> {
+/** Place and error text. */
+type Problem = [path: (string | number)[], message: string]
+
+/** Fields that the mode needs and does not have, or has and does not know. */
+function* modeProblems(config: GrpcFields): Generator<Problem> {
   const { mode, serviceDefinition, method = '', protoContent = '', service = '' } = config
   if (mode === 'HEALTH') {
-    if (config.messagesMax !== undefined) yield ['messagesMax', 'belongs to mode BEHAVIOR']
-    if (method !== '') yield ['method', 'belongs to mode BEHAVIOR; HEALTH calls its own method']
+    if (config.messagesMax !== undefined) yield [['messagesMax'], 'belongs to mode BEHAVIOR']
+    if (method !== '') yield [['method'], 'belongs to mode BEHAVIOR; HEALTH calls its own method']
     if (serviceDefinition !== undefined) {
-      yield ['serviceDefinition', 'belongs to mode BEHAVIOR; HEALTH needs no definition']
+      yield [['serviceDefinition'], 'belongs to mode BEHAVIOR; HEALTH needs no definition']
     }
     return
   }
-  if (method === '') yield ['method', 'is missing; mode BEHAVIOR calls a method']
-  if (service !== '') yield ['service', 'belongs to mode HEALTH; name the service in method']
+  if (method === '') yield [['method'], 'is missing; mode BEHAVIOR calls a method']
+  if (service !== '') yield [['service'], 'belongs to mode HEALTH; name the service in method']
   if (serviceDefinition === 'PROTO_FILE' && protoContent.trim() === '') {
-    yield ['protoContent', 'is missing; with PROTO_FILE it holds the text of the .proto file']
+    yield [['protoContent'], 'is missing; with PROTO_FILE it holds the text of the .proto file']
   }
 }
 
-interface TextFields {
-  method?: string | undefined
-  message?: string | undefined
-  metadata: readonly { key: string; value: string }[]
-}
-
-/** Place and reason of a text that cannot be sent. Values of variables are known at the run only. */
-function* textProblems(config: TextFields): Generator<[(string | number)[], string]> {
-  const { method = '', message = '', metadata } = config
+/** Texts that cannot be sent. Values of variables are known at the run only. */
+function* textProblems({ method = '', message = '', metadata }: GrpcFields): Generator<Problem> {
   const isKnown = (text: string) => !text.includes('{{')
   if (method !== '' && isKnown(method) && grpcMethodName(method) === undefined) {
     yield [['method'], 'is no method; write package.Service/Method']
@@ -173,60 +158,34 @@ export const GrpcMonitor = monitorSchema('GRPC', {
 export type GrpcMonitor = z.infer<typeof GrpcMonitor>
 
 export const GRPC_FAILURES = {
-  HTTP2_NOT_SPOKEN: { about: 'target', meaning: 'the target does not speak HTTP/2 on this port' },
-  HTTP2_PROTOCOL: { about: 'target', meaning: 'the target broke the rules of HTTP/2' },
-  HTTP2_GOAWAY: {
-    about: 'target',
-    meaning: 'the target shut the connection down before it had answered (GOAWAY)',
-  },
-  HTTP2_STREAM_RESET: { about: 'target', meaning: 'the target reset the call (RST_STREAM)' },
-  GRPC_STATUS: { about: 'target', meaning: 'the call ended with a status other than OK' },
-  GRPC_NOT_SERVING: { about: 'target', meaning: 'the state of health is not SERVING' },
-  GRPC_SERVICE_NOT_FOUND: {
-    about: 'target',
-    meaning: 'the health service does not know the service (NOT_FOUND)',
-  },
-  GRPC_HTTP_STATUS: {
-    about: 'target',
-    meaning: 'a proxy or web server answered with an HTTP status instead of gRPC',
-  },
-  GRPC_NOT_SPOKEN: { about: 'target', meaning: 'the answer is of another content type than gRPC' },
-  GRPC_MALFORMED: { about: 'target', meaning: 'the answer is not valid gRPC' },
-  GRPC_UNDECODABLE: {
-    about: 'target',
-    meaning:
-      'the answer is not in the compression that it claims, or in one that was not asked for',
-  },
-  GRPC_MESSAGE_TOO_LARGE: {
-    about: 'target',
-    meaning: 'a message of the answer is larger than the limit',
-  },
-  GRPC_STREAM_TOO_LARGE: {
-    about: 'target',
-    meaning: 'the answer has more messages or bytes than the limits',
-  },
-  GRPC_REFLECTION_UNAVAILABLE: {
-    about: 'target',
-    meaning: 'the server offers no server reflection',
-  },
-  GRPC_SCHEMA_INVALID: {
-    about: 'target',
-    meaning: 'what server reflection says about the types cannot be used',
-  },
-  GRPC_METHOD_NOT_FOUND: { about: 'target', meaning: 'the server has no such service or method' },
-  GRPC_METHOD_UNDEFINED: {
-    about: 'agent',
-    meaning: 'the proto text has no such service or method',
-  },
-  GRPC_METHOD_UNSUPPORTED: {
-    about: 'agent',
-    meaning: 'the method takes a stream of requests, which monitors do not send',
-  },
-  GRPC_PROTO_INVALID: { about: 'agent', meaning: 'the proto text does not parse, or lacks types' },
-  GRPC_MESSAGE_INVALID: {
-    about: 'agent',
-    meaning: 'the request is not JSON, or does not fit the type of the method',
-  },
+  HTTP2_NOT_SPOKEN: aboutTarget('the target does not speak HTTP/2 on this port'),
+  HTTP2_PROTOCOL: aboutTarget('the target broke the rules of HTTP/2'),
+  HTTP2_GOAWAY: aboutTarget('the target shut the connection down before it had answered (GOAWAY)'),
+  HTTP2_STREAM_RESET: aboutTarget('the target reset the call (RST_STREAM)'),
+  GRPC_STATUS: aboutTarget('the call ended with a status other than OK'),
+  GRPC_NOT_SERVING: aboutTarget('the state of health is not SERVING'),
+  GRPC_SERVICE_NOT_FOUND: aboutTarget('the health service does not know the service (NOT_FOUND)'),
+  GRPC_HTTP_STATUS: aboutTarget(
+    'a proxy or web server answered with an HTTP status instead of gRPC',
+  ),
+  GRPC_NOT_SPOKEN: aboutTarget('the answer is of another content type than gRPC'),
+  GRPC_MALFORMED: aboutTarget('the answer is not valid gRPC'),
+  GRPC_UNDECODABLE: aboutTarget(
+    'the answer is not in the compression that it claims, or in one that was not asked for',
+  ),
+  GRPC_MESSAGE_TOO_LARGE: aboutTarget('a message of the answer is larger than the limit'),
+  GRPC_STREAM_TOO_LARGE: aboutTarget('the answer has more messages or bytes than the limits'),
+  GRPC_REFLECTION_UNAVAILABLE: aboutTarget('the server offers no server reflection'),
+  GRPC_SCHEMA_INVALID: aboutTarget('what server reflection says about the types cannot be used'),
+  GRPC_METHOD_NOT_FOUND: aboutTarget('the server has no such service or method'),
+  GRPC_METHOD_UNDEFINED: aboutAgent('the proto text has no such service or method'),
+  GRPC_METHOD_UNSUPPORTED: aboutAgent(
+    'the method takes a stream of requests, which monitors do not send',
+  ),
+  GRPC_PROTO_INVALID: aboutAgent('the proto text does not parse, or lacks types'),
+  GRPC_MESSAGE_INVALID: aboutAgent(
+    'the request is not JSON, or does not fit the type of the method',
+  ),
 } as const satisfies FailureTable
 
 /** A failure code of GRPC monitors alone. */

@@ -2,8 +2,7 @@
 // (grpc/doc/PROTOCOL-HTTP2.md, "Length-Prefixed-Message"). Bounded while it is read.
 import { GRPC_LIMITS, type GrpcCode } from './definition.ts'
 import { promisify } from 'node:util'
-import { gunzip, gunzipSync, inflate, inflateSync } from 'node:zlib'
-import { failure } from '../../contract/failure.ts'
+import { gunzip, inflate } from 'node:zlib'
 import { LIMITS } from '../../contract/versions.ts'
 import { bodyBudget } from '../../network/http/body-budget.ts'
 import { TargetFailure, targetFailure } from '../../network/target-failure.ts'
@@ -18,21 +17,18 @@ export interface PackedMessage {
 
 /** One message, ready to be sent. */
 export function framed(message: Uint8Array): Buffer {
-  const frame = Buffer.allocUnsafe(HEAD_BYTES + message.length)
-  frame[0] = 0
-  frame.writeUInt32BE(message.length, 1)
-  frame.set(message, HEAD_BYTES)
-  return frame
+  const head = Buffer.alloc(HEAD_BYTES)
+  head.writeUInt32BE(message.length, 1)
+  return Buffer.concat([head, message])
 }
 
 /** Collects the messages of a call. Methods throw TargetFailure. */
 export class MessageReader {
-  #head: Buffer | undefined
+  readonly #head = Buffer.alloc(HEAD_BYTES)
   #headBytes = 0
-  /** The rest of the message that is being read. */
+  /** The rest of the message that is being read; undefined before its head is complete. */
+  #missing: number | undefined
   #parts: Buffer[] = []
-  #missing = -1
-  #compressed = false
   /** Received bytes. */
   bytes = 0
 
@@ -41,25 +37,24 @@ export class MessageReader {
     const whole: PackedMessage[] = []
     this.#account(chunk.length)
     let at = 0
-    while (at < chunk.length || this.#missing === 0) {
-      if (this.#missing === -1) at = this.#readHead(chunk, at)
-      if (this.#missing === -1) break
+    while (at < chunk.length) {
+      if (this.#missing === undefined) {
+        this.#head[this.#headBytes++] = chunk[at++] as number
+        if (this.#headBytes < HEAD_BYTES) continue
+        this.#missing = this.#begin()
+      }
       const part = chunk.subarray(at, at + this.#missing)
       at += part.length
       this.#missing -= part.length
       this.#parts.push(part)
-      if (this.#missing > 0) break
-      const bytes = this.#parts.length === 1 ? part : Buffer.concat(this.#parts)
-      whole.push({ compressed: this.#compressed, bytes })
-      this.#parts = []
-      this.#missing = -1
+      if (this.#missing === 0) whole.push(this.#end())
     }
     return whole
   }
 
   /** Whether the received bytes are complete messages. */
   get isComplete(): boolean {
-    return this.#missing === -1 && this.#headBytes === 0
+    return this.#headBytes === 0
   }
 
   /** Releases the reserved memory. */
@@ -78,52 +73,44 @@ export class MessageReader {
     throw targetFailure<GrpcCode>('GRPC_STREAM_TOO_LARGE', message, { limitBytes })
   }
 
-  #readHead(chunk: Buffer, at: number): number {
-    let head = chunk
-    let from = at
-    if (this.#headBytes > 0 || chunk.length - at < HEAD_BYTES) {
-      this.#head ??= Buffer.alloc(HEAD_BYTES)
-      const copied = chunk.copy(this.#head, this.#headBytes, at)
-      this.#headBytes += copied
-      if (this.#headBytes < HEAD_BYTES) return at + copied
-      head = this.#head
-      from = 0
-      at += copied
-      this.#headBytes = 0
-    } else at += HEAD_BYTES
-    this.#begin(head[from] as number, head.readUInt32BE(from + 1))
-    return at
-  }
-
-  #begin(flag: number, length: number): void {
+  /** Checks the head; the length of the message. */
+  #begin(): number {
+    const flag = this.#head[0] as number
     if (flag > 1) {
       const message = `the answer is not valid gRPC: a message begins with the byte ${flag}`
       throw targetFailure<GrpcCode>('GRPC_MALFORMED', message)
     }
-    refuseLarge(length)
-    this.#compressed = flag === 1
-    this.#missing = length
+    const bytes = this.#head.readUInt32BE(1)
+    const limitBytes = GRPC_LIMITS.grpcMessageBytesMax
+    if (bytes <= limitBytes) return bytes
+    const message = `a message of the answer has ${bytes} bytes; at most ${limitBytes} are read`
+    throw targetFailure<GrpcCode>('GRPC_MESSAGE_TOO_LARGE', message, { bytes, limitBytes })
+  }
+
+  #end(): PackedMessage {
+    const [only] = this.#parts
+    const bytes = this.#parts.length === 1 ? (only as Buffer) : Buffer.concat(this.#parts)
+    this.#parts = []
+    this.#missing = undefined
+    this.#headBytes = 0
+    return { compressed: this.#head[0] === 1, bytes }
   }
 }
-
-function refuseLarge(bytes: number): void {
-  const limitBytes = GRPC_LIMITS.grpcMessageBytesMax
-  if (bytes <= limitBytes) return
-  const message = `a message of the answer has ${bytes} bytes; at most ${limitBytes} are read`
-  throw targetFailure<GrpcCode>('GRPC_MESSAGE_TOO_LARGE', message, { bytes, limitBytes })
-}
-
-/** Larger messages are decompressed asynchronously. */
-const UNPACKED_INLINE_BYTES_MAX = 4096
 
 /** Compressions announced for answers. */
 export const ACCEPTED_ENCODINGS = 'identity,deflate,gzip'
 
+type Codec = (bytes: Buffer, options: { maxOutputLength: number }) => Promise<Buffer>
+const CODECS: Readonly<Record<string, Codec>> = {
+  gzip: promisify(gunzip),
+  deflate: promisify(inflate),
+}
+
 /** The bytes of a message, decompressed by `grpc-encoding`. Rejects with TargetFailure. */
-export function unpacked(
+export async function unpacked(
   { compressed, bytes }: PackedMessage,
   encoding: string,
-): Buffer | Promise<Buffer> {
+): Promise<Buffer> {
   if (!compressed) return bytes
   const codec = CODECS[encoding]
   if (codec === undefined) {
@@ -131,36 +118,15 @@ export function unpacked(
     const message = `the answer is compressed in a way that was not asked for: ${what}`
     throw targetFailure<GrpcCode>('GRPC_UNDECODABLE', message, { encoding })
   }
-  const options = { maxOutputLength: GRPC_LIMITS.grpcMessageBytesMax }
-  if (bytes.length > UNPACKED_INLINE_BYTES_MAX) {
-    return codec.later(bytes, options).catch((error: unknown) => refuse(error, encoding))
-  }
-  try {
-    return codec.now(bytes, options)
-  } catch (error) {
-    return refuse(error, encoding)
-  }
-}
-
-const CODECS: Readonly<
-  Record<
-    string,
-    {
-      now(bytes: Buffer, options: { maxOutputLength: number }): Buffer
-      later(bytes: Buffer, options: { maxOutputLength: number }): Promise<Buffer>
-    }
-  >
-> = {
-  gzip: { now: gunzipSync, later: promisify(gunzip) },
-  deflate: { now: inflateSync, later: promisify(inflate) },
-}
-
-function refuse(error: unknown, encoding: string): never {
   const limitBytes = GRPC_LIMITS.grpcMessageBytesMax
-  if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') {
-    const message = `a message of the answer has more than ${limitBytes} bytes, unpacked`
-    throw targetFailure<GrpcCode>('GRPC_MESSAGE_TOO_LARGE', message, { limitBytes })
+  try {
+    return await codec(bytes, { maxOutputLength: limitBytes })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') {
+      const message = `a message of the answer has more than ${limitBytes} bytes, unpacked`
+      throw targetFailure<GrpcCode>('GRPC_MESSAGE_TOO_LARGE', message, { limitBytes })
+    }
+    const message = `a message of the answer is not the ${encoding} that it claims to be`
+    throw targetFailure<GrpcCode>('GRPC_UNDECODABLE', message, { encoding })
   }
-  const message = `a message of the answer is not the ${encoding} that it claims to be`
-  throw new TargetFailure(failure<GrpcCode>('GRPC_UNDECODABLE', message, { encoding }))
 }

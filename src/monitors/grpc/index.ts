@@ -8,12 +8,10 @@ import {
   type GrpcMonitor,
 } from './definition.ts'
 import { evaluateAssertions, type AssertionSources } from '../assertions/assertions.ts'
-import { metadataValue } from './metadata.ts'
 import { grpcSamples, type GrpcObserved } from './observed.ts'
-import { deadlineMsOf, type Plan, prepareGrpc } from './plan.ts'
+import { deadlineMsOf, makePlan, type Plan } from './plan.ts'
 import { probeGrpc, type Probe } from './probe.ts'
-import { STATUS } from './status.ts'
-import { isDeadline } from '../../network/deadline.ts'
+import { STATUS } from './answer.ts'
 import { defineMonitor, failing, type Context } from '../monitor.ts'
 import type { Observation } from '../../contract/observation.ts'
 import { isDegraded, tooSlow } from '../thresholds.ts'
@@ -22,10 +20,8 @@ import { isDegraded, tooSlow } from '../thresholds.ts'
 export const grpc = defineMonitor<GrpcMonitor>({
   definition: grpcDefinition,
   prepare(monitor) {
-    const prepared = prepareGrpc(monitor)
-    return 'plan' in prepared
-      ? (context) => runGrpc(monitor, prepared.plan, context)
-      : failing(prepared.failure)
+    const plan = makePlan(monitor)
+    return 'code' in plan ? failing(plan) : (context) => runGrpc(monitor, plan, context)
   },
   samples: (observed) => grpcSamples(observed),
   deadlineMs: deadlineMsOf,
@@ -42,18 +38,11 @@ async function runGrpc(monitor: GrpcMonitor, plan: Plan, context: Context): Prom
   failures.push(...statusFailures(monitor, plan, observed))
   const slow = tooSlow(responseTimeMs, monitor)
   if (slow !== undefined) failures.push(slow)
-  if (plan.assertions.length > 0) {
-    const { signal } = context
-    const sources = sourcesOf(probe, responseTimeMs)
-    failures.push(...(await evaluateAssertions(plan.assertions, sources, signal)))
-    if (signal.aborted && !isDeadline(signal)) throw signal.reason
-  }
-  return {
-    observed: shown,
-    failures,
-    responseTimeMs,
-    degraded: isDegraded(responseTimeMs, monitor),
-  }
+  const { assertions } = plan.request
+  const sources = sourcesOf(probe, responseTimeMs)
+  failures.push(...(await evaluateAssertions(assertions, sources, context.signal)))
+  const degraded = isDegraded(responseTimeMs, monitor)
+  return { observed: shown, failures, responseTimeMs, degraded }
 }
 
 /** Reflection is the monitor's own need and does not count as the service's time. */
@@ -63,14 +52,15 @@ function responseTime({ phases }: GrpcObserved): number {
 
 /** Failures of the status and of the health state, if no assertion is made about them. */
 function statusFailures(
-  { shouldFail }: GrpcMonitor,
-  { assertsStatus, assertsHealth, health }: Plan,
+  { shouldFail, request }: GrpcMonitor,
+  { health }: Plan,
   observed: GrpcObserved,
 ): Failure[] {
   const { statusCode = STATUS.UNKNOWN, status, statusMessage = '', healthStatus } = observed
   if (shouldFail) return []
+  const asserts = (source: string) => request.assertions.some((one) => one.source === source)
   if (statusCode !== STATUS.OK) {
-    if (assertsStatus) return []
+    if (asserts('GRPC_STATUS_CODE')) return []
     const suffix = statusMessage === '' ? '' : `: ${statusMessage}`
     const details = { statusCode, status, statusMessage }
     if (health !== undefined && statusCode === STATUS.NOT_FOUND) {
@@ -79,7 +69,8 @@ function statusFailures(
     }
     return [failure<GrpcCode>('GRPC_STATUS', `the call ended with ${status}${suffix}`, details)]
   }
-  if (health === undefined || assertsHealth || healthStatus === 'SERVING') return []
+  if (health === undefined || healthStatus === 'SERVING') return []
+  if (asserts('GRPC_HEALTHCHECK_STATUS')) return []
   const message = `the state of health is ${healthStatus}`
   return [failure<GrpcCode>('GRPC_NOT_SERVING', message, { healthStatus })]
 }
@@ -99,7 +90,11 @@ function sourcesOf({ observed, answer, json }: Probe, responseTimeMs: number): A
     TEXT_BODY: { kind: 'text', text },
     GRPC_METADATA: {
       kind: 'header',
-      value: (name) => metadataValue(name, [answer?.headers, answer?.trailers]),
+      value(name) {
+        const key = name.toLowerCase()
+        const value = answer?.headers?.[key] ?? answer?.trailers?.[key]
+        return Array.isArray(value) ? value.join(', ') : value
+      },
     },
   }
 }

@@ -1,19 +1,20 @@
 // Finds the method that a monitor calls, in the types of reflection or of the given text.
 import type { GrpcCode } from './definition.ts'
 import type { DescMethod, FileRegistry } from '@bufbuild/protobuf'
-import { failure } from '../../contract/failure.ts'
 import type { MethodName } from '../../contract/grpc-text.ts'
-import type { Definition } from './plan.ts'
 import { nearNames } from './near-names.ts'
 import { MessageProblem, encodeMessage } from './protobuf/encode.ts'
 import { SchemaProblem } from './protobuf/registry.ts'
-import { TargetFailure, targetFailure } from '../../network/target-failure.ts'
+import { type TargetFailure, targetFailure } from '../../network/target-failure.ts'
 
-/** The method, if it can be called. Throws TargetFailure: GRPC_METHOD_NOT_FOUND, GRPC_METHOD_UNDEFINED, …_UNSUPPORTED. */
-export function methodIn(registry: FileRegistry, name: MethodName, from: Definition): DescMethod {
+/**
+ * The method, if it can be called. `isText`: the types are from a proto text. Throws TargetFailure:
+ * GRPC_METHOD_NOT_FOUND, GRPC_METHOD_UNDEFINED, GRPC_METHOD_UNSUPPORTED.
+ */
+export function methodIn(registry: FileRegistry, name: MethodName, isText: boolean): DescMethod {
   const methods = registry.getService(name.service)?.methods
   const method = methods?.find((one) => one.name === name.method)
-  if (method === undefined) throw missing(registry, name, from)
+  if (method === undefined) throw missing(registry, name, isText)
   if (!method.proto.clientStreaming) return method
   const kind = method.proto.serverStreaming ? 'a bidirectional stream' : 'a stream of requests'
   const message = `${name.service}/${name.method} takes ${kind}; monitors call unary and server-streaming methods`
@@ -23,7 +24,7 @@ export function methodIn(registry: FileRegistry, name: MethodName, from: Definit
 function missing(
   registry: FileRegistry,
   { service, method }: MethodName,
-  from: Definition,
+  isText: boolean,
 ): TargetFailure {
   const methods = registry.getService(service)?.methods
   const what = methods === undefined ? `service ${service}` : `method ${method} in ${service}`
@@ -31,7 +32,7 @@ function missing(
   const near = nearNames(methods === undefined ? service : method, known).join(', ')
   const fix = near === '' ? 'there are none' : `did you mean ${near}?`
   // A name missing in a proto text is a fault of the settings; one missing on the server, of the target.
-  return from === 'PROTO_FILE'
+  return isText
     ? targetFailure<GrpcCode>('GRPC_METHOD_UNDEFINED', `the proto text has no ${what}; ${fix}`, {
         near,
       })
@@ -61,6 +62,6 @@ export function requestBytes(
     }
     if (!(error instanceof MessageProblem)) throw error
     const details = { path: error.path, type: method.input.typeName }
-    throw new TargetFailure(failure<GrpcCode>('GRPC_MESSAGE_INVALID', error.message, details))
+    throw targetFailure<GrpcCode>('GRPC_MESSAGE_INVALID', error.message, details)
   }
 }

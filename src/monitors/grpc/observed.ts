@@ -2,7 +2,7 @@
 import { LIMITS } from '../../contract/versions.ts'
 import type { Family } from '../../network/dial.ts'
 import type { HealthState } from './reading.ts'
-import type { Metadata } from './metadata.ts'
+import type { IncomingHttpHeaders } from 'node:http2'
 import type { ReflectionVersion } from './reflection.ts'
 import type { PeerFacts } from '../../network/tls/facts.ts'
 import { GRPC_HEALTH_STATES } from './definition.ts'
@@ -59,15 +59,35 @@ export interface GrpcObserved {
   }
 }
 
+/** Metadata of an answer: a list if a name occurs more than once. Values of names that end in -bin are base64. */
+type Metadata = Record<string, string | string[]>
+
+/** Headers that belong to the call itself rather than to its metadata. */
+const OF_THE_CALL: ReadonlySet<string> = new Set([
+  ':status',
+  'grpc-status',
+  'grpc-message',
+  'grpc-encoding',
+  'grpc-accept-encoding',
+  'accept-encoding',
+])
+
+/** Metadata of a section of headers or trailers, without the protocol's own fields. */
+export function metadataOf(headers: IncomingHttpHeaders = {}): Metadata {
+  const metadata = Object.create(null) as Metadata
+  for (const [name, value] of Object.entries(headers)) {
+    if (value !== undefined && !OF_THE_CALL.has(name)) metadata[name] = value
+  }
+  return metadata
+}
+
 /** The beginning of the JSON, and whether there is more. */
 export function excerpt(json: string): { body: string; bodyTruncated: boolean } {
   const max = LIMITS.bodyExcerptBytesMax
-  if (json.length * 3 <= max) return { body: json, bodyTruncated: false }
   const bytes = Buffer.from(json.slice(0, max))
-  const bodyTruncated = json.length > max || bytes.length > max
-  if (!bodyTruncated) return { body: json, bodyTruncated }
+  if (json.length <= max && bytes.length <= max) return { body: json, bodyTruncated: false }
   // Remove a character truncated by the limit.
-  return { body: bytes.toString('utf8', 0, max).replace(/\uFFFD$/, ''), bodyTruncated }
+  return { body: bytes.toString('utf8', 0, max).replace(/\uFFFD$/, ''), bodyTruncated: true }
 }
 
 /** The samples of one observation. */

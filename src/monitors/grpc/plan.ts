@@ -1,29 +1,19 @@
 // Plan of a gRPC monitor, computed once for all its runs.
 import type { OutgoingHttpHeaders } from 'node:http2'
-import type { Assertion } from '../../contract/assertion.ts'
-import type { Failure } from '../../contract/failure.ts'
-import { failure } from '../../contract/failure.ts'
+import { failure, type Failure } from '../../contract/failure.ts'
 import type { GrpcMonitor, GrpcRequest } from './definition.ts'
-import { grpcMethodName, type MethodName } from '../../contract/grpc-text.ts'
-import type { TlsSettings } from '../../contract/tls.ts'
+import { grpcMethodName, metadataProblem, type MethodName } from '../../contract/grpc-text.ts'
 import { VERSION } from '../../contract/versions.ts'
 import { placeOf } from '../../network/connect-errors.ts'
-import type { Family } from '../../network/dial.ts'
+import type { Endpoint } from '../../network/dial.ts'
 import { ACCEPTED_ENCODINGS } from './frames.ts'
-import { headersOf } from './metadata.ts'
 
-/** Source of the types of a method. */
-export type Definition = 'REFLECTION' | 'PROTO_FILE'
+type Entry = GrpcRequest['grpcConfig']['metadata'][number]
 
 /** A definition, ready to be run. */
 export interface Plan {
-  host: string
-  port: number
-  family: Family
-  /** Speak TLS. */
-  tls: boolean
-  tlsSettings: TlsSettings | undefined
-  skipSSL: boolean
+  endpoint: Endpoint
+  request: GrpcRequest
   /** All headers of a call except path and timeout. */
   headers: OutgoingHttpHeaders
   /** Timeout of an attempt. Milliseconds. */
@@ -32,21 +22,9 @@ export interface Plan {
   health: string | undefined
   /** With mode BEHAVIOR. */
   method: MethodName | undefined
-  definition: Definition
-  protoContent: string
-  /** The request as JSON. */
-  message: string
   /** Types that the request puts into an Any. */
   anyTypes: readonly string[]
-  messagesMax: number | undefined
-  assertions: readonly Assertion[]
-  /** Whether an assertion says what the status, and the state of health, should be. */
-  assertsStatus: boolean
-  assertsHealth: boolean
 }
-
-/** Plan of a definition, or the failure that prevents its run. */
-export type Prepared = { plan: Plan } | { failure: Failure }
 
 /** Deadline of an attempt: that of the call, or the failing response time. Milliseconds. */
 export function deadlineMsOf(monitor: GrpcMonitor): number {
@@ -54,47 +32,62 @@ export function deadlineMsOf(monitor: GrpcMonitor): number {
 }
 
 /** Common plan of all attempts of a monitor, or the failure that prevents them. */
-export function prepareGrpc(monitor: GrpcMonitor): Prepared {
+export function makePlan(monitor: GrpcMonitor): Plan | Failure {
   const { request } = monitor
-  const { grpcConfig: config, assertions } = request
-  const metadata = headersOf(config.metadata)
-  if ('failure' in metadata) return metadata
-  const method = config.mode === 'HEALTH' ? undefined : methodName(config.method ?? '')
-  if (method !== undefined && 'code' in method) return { failure: method }
-  const asserts = (source: string) => assertions.some((one) => one.source === source)
-  const plan: Plan = {
-    host: request.url,
-    port: request.port,
-    family: request.ipFamily,
-    tls: config.tls,
-    tlsSettings: request.tls,
-    skipSSL: request.skipSSL,
-    headers: { ...baseHeaders(request), ...metadata.headers },
-    deadlineMs: deadlineMsOf(monitor),
-    health: config.mode === 'HEALTH' ? (config.service ?? '') : undefined,
-    method,
-    definition: config.serviceDefinition ?? 'REFLECTION',
-    protoContent: config.protoContent ?? '',
-    message: config.message ?? '',
-    anyTypes: anyTypesOf(config.message ?? ''),
-    messagesMax: config.messagesMax,
-    assertions,
-    assertsStatus: asserts('GRPC_STATUS_CODE'),
-    assertsHealth: asserts('GRPC_HEALTHCHECK_STATUS'),
+  const { mode, metadata, method: name = '', message = '', service = '' } = request.grpcConfig
+  const invalid = metadataFailure(metadata)
+  if (invalid !== undefined) return invalid
+  const isHealth = mode === 'HEALTH'
+  const method = isHealth ? undefined : grpcMethodName(name)
+  if (!isHealth && method === undefined) {
+    const problem = `${JSON.stringify(name)} is no method; write package.Service/Method`
+    return failure('SETTINGS_INVALID', problem, { method: name })
   }
-  return { plan }
+  return {
+    endpoint: { host: request.url, port: request.port, family: request.ipFamily },
+    request,
+    headers: headersOf(request),
+    deadlineMs: deadlineMsOf(monitor),
+    health: isHealth ? service : undefined,
+    method,
+    anyTypes: anyTypesOf(message),
+  }
 }
 
-function baseHeaders(request: GrpcRequest): OutgoingHttpHeaders {
+/** Why metadata cannot be sent; undefined where it can. Shows no value. */
+function metadataFailure(metadata: readonly Entry[]): Failure | undefined {
+  for (const { key, value } of metadata) {
+    const problem = metadataProblem(key.toLowerCase(), value)
+    if (problem === undefined) continue
+    const message = `the metadata entry ${JSON.stringify(key)} ${problem}`
+    return failure('SETTINGS_INVALID', message, { metadata: key })
+  }
+  return undefined
+}
+
+function headersOf({ grpcConfig, authority, url, port }: GrpcRequest): OutgoingHttpHeaders {
+  // Without a prototype: a name may be __proto__.
+  const metadata = Object.create(null) as Record<string, string[]>
+  for (const { key, value } of grpcConfig.metadata) {
+    const name = key.toLowerCase()
+    const sent = name.endsWith('-bin') ? unpadded(value) : value.trim()
+    metadata[name] = [...(metadata[name] ?? []), sent]
+  }
   return {
     ':method': 'POST',
-    ':scheme': request.grpcConfig.tls ? 'https' : 'http',
-    ':authority': request.authority ?? placeOf(request.url, request.port),
+    ':scheme': grpcConfig.tls ? 'https' : 'http',
+    ':authority': authority ?? placeOf(url, port),
     te: 'trailers',
     'content-type': 'application/grpc',
     'user-agent': `Vedette/${VERSION}`,
     'grpc-accept-encoding': ACCEPTED_ENCODINGS,
+    ...metadata,
   }
+}
+
+/** Bytes as the protocol has them: the usual base64, without padding. */
+function unpadded(value: string): string {
+  return value.replaceAll('-', '+').replaceAll('_', '/').replace(/=+$/, '')
 }
 
 /** Types of a request, at most. */
@@ -109,11 +102,4 @@ function anyTypesOf(message: string): string[] {
     if (found.size === ANY_TYPES_MAX) break
   }
   return [...found]
-}
-
-function methodName(text: string): MethodName | Failure {
-  const name = grpcMethodName(text)
-  if (name !== undefined) return name
-  const message = `${JSON.stringify(text)} is no method; write package.Service/Method`
-  return failure('SETTINGS_INVALID', message, { method: text })
 }

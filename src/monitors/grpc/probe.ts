@@ -5,26 +5,25 @@ import type { DescMethod, FileRegistry } from '@bufbuild/protobuf'
 import type { Failure } from '../../contract/failure.ts'
 import { peerPlace } from '../../network/connect-errors.ts'
 import { noteConnection, type Progress } from '../../network/dial.ts'
-import { endingOf, statusOfFailure, type Ending } from './answer.ts'
-import { call, type Answer, type CallOrder } from './call.ts'
+import { endingOf, statusName, statusOfFailure, type Ending } from './answer.ts'
+import { call, Link, type Answer, type CallOrder } from './call.ts'
 import {
   HEALTH_PATH,
   healthRequest,
-  readHealth,
+  healthState,
   readMessages,
   refuseCardinality,
   unpackAll,
 } from './reading.ts'
-import { openLink, type Link } from './link.ts'
 import { methodIn, requestBytes } from './method.ts'
-import { metadataOf } from './metadata.ts'
-import { excerpt, type GrpcObserved } from './observed.ts'
+import { excerpt, type GrpcObserved, metadataOf } from './observed.ts'
 import type { Plan } from './plan.ts'
 import { reflect } from './reflection.ts'
-import { statusName } from './status.ts'
 import type { Context } from '../monitor.ts'
+import { speakTls } from '../probe.ts'
 import { registryOfText } from './protobuf/text.ts'
 import { SchemaProblem } from './protobuf/registry.ts'
+import type { MethodName } from '../../contract/grpc-text.ts'
 import { failureOf, TargetFailure, targetFailure } from '../../network/target-failure.ts'
 
 /** Facts of a check, in addition to its observation. */
@@ -57,8 +56,8 @@ interface Prepared {
  * run is cancelled. No socket is left in either case.
  */
 export async function probeGrpc(plan: Plan, context: Context): Promise<Probe> {
-  const { health, method, port } = plan
-  const observed: GrpcObserved = { port, mode: 'HEALTH', phases: { totalMs: 0 } }
+  const { health, method, endpoint } = plan
+  const observed: GrpcObserved = { port: endpoint.port, mode: 'HEALTH', phases: { totalMs: 0 } }
   if (health !== undefined) observed.service = health
   if (method !== undefined) {
     observed.mode = 'BEHAVIOR'
@@ -89,15 +88,20 @@ export async function probeGrpc(plan: Plan, context: Context): Promise<Probe> {
 
 /** The call, if it does not depend on the target. */
 async function knownBefore(plan: Plan): Promise<Prepared | undefined> {
-  const { health, method: name, definition } = plan
-  if (health !== undefined || name === undefined) {
-    return { order: { headers: { ':path': HEALTH_PATH }, message: healthRequest(health ?? '') } }
+  const { method, request } = plan
+  if (method === undefined) {
+    const message = healthRequest(plan.health ?? '')
+    return { order: { headers: { ':path': HEALTH_PATH }, message } }
   }
-  if (definition === 'REFLECTION') return undefined
-  return preparedFor(plan, await registryOfPlan(plan))
+  if (!isByText(plan)) return undefined
+  return preparedFor(plan, method, await registryOfPlan(request.grpcConfig.protoContent ?? ''))
 }
 
-async function registryOfPlan({ protoContent }: Plan): Promise<FileRegistry> {
+function isByText({ request }: Plan): boolean {
+  return request.grpcConfig.serviceDefinition === 'PROTO_FILE'
+}
+
+async function registryOfPlan(protoContent: string): Promise<FileRegistry> {
   try {
     return await registryOfText(protoContent)
   } catch (error) {
@@ -105,24 +109,19 @@ async function registryOfPlan({ protoContent }: Plan): Promise<FileRegistry> {
     const { line, message } = error
     const where = line === undefined ? '' : ` (line ${line})`
     const details = line === undefined ? {} : { line }
-    throw targetFailure<GrpcCode>(
-      'GRPC_PROTO_INVALID',
-      `the proto text: ${message}${where}`,
-      details,
-    )
+    const problem = `the proto text: ${message}${where}`
+    throw targetFailure<GrpcCode>('GRPC_PROTO_INVALID', problem, details)
   }
 }
 
-function preparedFor(plan: Plan, registry: FileRegistry): Prepared {
-  const { method: name, definition, message, messagesMax } = plan
-  const method = methodIn(registry, name ?? { service: '', method: '' }, definition)
-  const enough = method.proto.serverStreaming ? messagesMax : undefined
-  const bytes = requestBytes(message, method, registry)
+function preparedFor(plan: Plan, name: MethodName, registry: FileRegistry): Prepared {
+  const { message = '', messagesMax } = plan.request.grpcConfig
+  const method = methodIn(registry, name, isByText(plan))
   return {
     order: {
       headers: { ':path': `/${method.parent.typeName}/${method.name}` },
-      message: bytes,
-      enough,
+      message: requestBytes(message, method, registry),
+      enough: method.proto.serverStreaming ? messagesMax : undefined,
     },
     method: { registry, method },
   }
@@ -132,24 +131,25 @@ function preparedFor(plan: Plan, registry: FileRegistry): Prepared {
 async function open({ plan, context, probe, progress }: Running): Promise<Link> {
   const { dial, signal } = context
   const { observed } = probe
-  const { host, port, family } = plan
-  const connection = await dial.connect({ host, port, family }, progress, signal)
+  const { endpoint, request } = plan
+  const connection = await dial.connect(endpoint, progress, signal)
   noteConnection(observed, connection)
-  const peer = peerPlace(plan, connection)
-  if (!plan.tls) return openLink(connection.socket, peer, signal)
-  const handshake = { serverName: host, settings: plan.tlsSettings, where: peer, alpn: ['h2'] }
+  const peer = peerPlace(endpoint, connection)
   const plain = connection.socket
-  const secured = await dial
-    .secure(plain, handshake, progress, signal)
-    .catch((error: unknown) => refuseAlpn(error, peer))
-  const { socket, tlsMs, peer: facts } = secured
-  socket.once('close', () => plain.destroy())
-  observed.phases.tlsMs = tlsMs
-  observed.tls = facts
-  const problem = plan.skipSSL ? undefined : facts.failure
-  if (problem === undefined && facts.alpn === 'h2') return openLink(socket, peer, signal)
+  if (!request.grpcConfig.tls) return new Link(plain, peer, signal)
+  const handshake = {
+    serverName: endpoint.host,
+    settings: request.tls,
+    where: peer,
+    alpn: ['h2'],
+    skipSSL: request.skipSSL,
+  }
+  const socket = await speakTls(plain, handshake, context, progress, observed).catch(
+    (error: unknown) => refuseAlpn(error, peer),
+  )
+  if (observed.tls?.alpn === 'h2') return new Link(socket, peer, signal)
   socket.destroy()
-  throw problem === undefined ? noHttp2(peer) : new TargetFailure(problem)
+  throw noHttp2(peer)
 }
 
 function noHttp2(where: string): TargetFailure {
@@ -164,9 +164,9 @@ function refuseAlpn(error: unknown, peer: string): never {
 }
 
 async function converse(running: Running, link: Link, known: Prepared | undefined): Promise<void> {
-  const { probe, progress } = running
+  const { plan, probe, progress, startedAt } = running
   const { order, method } = known ?? (await prepareByReflection(running, link))
-  const headers = { ...headersNow(running), ...order.headers }
+  const headers = { ...headersNow(plan, startedAt), ...order.headers }
   const { answer, release } = await call(link, { ...order, headers }, progress)
   try {
     const { phases } = probe.observed
@@ -181,38 +181,39 @@ async function converse(running: Running, link: Link, known: Prepared | undefine
     }
     probe.answer = answer
     if (method?.method.proto.serverStreaming !== true) refuseCardinality(answer, ending)
-    if (method === undefined) await takeHealth(probe, answer)
-    else await takeMessages(running, link, answer, method)
+    const messages = await unpackAll(answer)
+    if (method === undefined) takeHealth(probe, messages)
+    else await takeMessages(running, link, messages, method)
     show(probe)
   } finally {
     release()
   }
 }
 
+async function prepareByReflection(running: Running, link: Link): Promise<Prepared> {
+  const { plan } = running
+  const method = plan.method as MethodName
+  return preparedFor(plan, method, await registryByReflection(running, link, method, plan.anyTypes))
+}
+
 /** The headers with the remaining time, for all hops of the call. */
-function headersNow({ plan, startedAt }: Running) {
+function headersNow(plan: Plan, startedAt: number) {
   const leftMs = Math.max(1, Math.round(plan.deadlineMs - (performance.now() - startedAt)))
   return { ...plan.headers, 'grpc-timeout': `${leftMs}m` }
 }
 
-async function prepareByReflection(running: Running, link: Link): Promise<Prepared> {
-  const { plan } = running
-  return preparedFor(plan, await registryByReflection(running, link, plan.anyTypes))
-}
-
-/** The types of the service, and further ones. */
+/** The types of the method's service, and further ones. */
 async function registryByReflection(
-  running: Running,
+  { plan, probe, progress, startedAt }: Running,
   link: Link,
+  { service }: MethodName,
   further: Iterable<string>,
 ): Promise<FileRegistry> {
-  const { plan, probe, progress } = running
   const { observed } = probe
-  const { service = '' } = plan.method ?? {}
   const beganAt = performance.now()
   try {
-    const order = { service, further }
-    const reflected = await reflect(link, order, headersNow(running), progress)
+    const headers = headersNow(plan, startedAt)
+    const reflected = await reflect(link, { service, further }, headers, progress)
     const { registry, version, files, bytes } = reflected
     observed.reflection = { version, files, bytes }
     return registry
@@ -242,11 +243,11 @@ function describe(observed: GrpcObserved, { headers, trailers, messages, bytes }
   if (typeof encoding === 'string') observed.response.encoding = encoding
 }
 
-async function takeHealth(probe: Probe, answer: Answer): Promise<void> {
-  const state = await readHealth(answer)
-  if (state === undefined) return
-  probe.observed.healthStatus = state
-  probe.json = JSON.stringify({ status: state })
+function takeHealth(probe: Probe, [message]: readonly Buffer[]): void {
+  if (message === undefined) return
+  const status = healthState(message)
+  probe.observed.healthStatus = status
+  probe.json = JSON.stringify({ status })
 }
 
 /** Requested types within an Any, at most; more are shown as bytes. */
@@ -255,15 +256,14 @@ const FURTHER_TYPES_MAX = 16
 async function takeMessages(
   running: Running,
   link: Link,
-  answer: Answer,
+  messages: readonly Buffer[],
   { registry, method }: NonNullable<Prepared['method']>,
 ): Promise<void> {
   const { plan, probe, context } = running
-  const messages = await unpackAll(answer)
   let read = await readMessages(messages, method.output, registry, context.signal)
-  if (read.unknown.size > 0 && plan.definition === 'REFLECTION') {
+  if (read.unknown.size > 0 && plan.method !== undefined && !isByText(plan)) {
     const further = [...plan.anyTypes, ...read.unknown].slice(0, FURTHER_TYPES_MAX)
-    const larger = await registryByReflection(running, link, further)
+    const larger = await registryByReflection(running, link, plan.method, further)
     const output = larger.getMessage(method.output.typeName) ?? method.output
     read = await readMessages(messages, output, larger, context.signal)
   }

@@ -2,12 +2,10 @@
 import { GRPC_LIMITS, type GrpcCode, GRPC_HEALTH_STATES } from './definition.ts'
 import type { DescMessage, FileRegistry } from '@bufbuild/protobuf'
 import { setImmediate as turn } from 'node:timers/promises'
-import { failure } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
-import type { Ending } from './answer.ts'
+import { type Ending, STATUS } from './answer.ts'
 import type { Answer } from './call.ts'
 import { unpacked } from './frames.ts'
-import { STATUS } from './status.ts'
 import { createDecoder } from './protobuf/decode.ts'
 import {
   ProtobufMalformed,
@@ -16,10 +14,24 @@ import {
   readUntrusted,
   textField,
 } from './protobuf/wire.ts'
-import { TargetFailure, targetFailure } from '../../network/target-failure.ts'
+import { type TargetFailure, targetFailure } from '../../network/target-failure.ts'
 
-function encodingOf({ headers }: Answer): string {
-  return String(headers?.['grpc-encoding'] ?? 'identity')
+/** The messages of an answer, decompressed. Rejects with TargetFailure. */
+export async function unpackAll({ headers, messages }: Answer): Promise<Buffer[]> {
+  const encoding = String(headers?.['grpc-encoding'] ?? 'identity')
+  const all: Buffer[] = []
+  let bytes = 0
+  for (const message of messages) {
+    const one = await unpacked(message, encoding)
+    bytes += one.length
+    const limitBytes = LIMITS.unpackedBytesMax
+    if (bytes > limitBytes) {
+      const problem = `the answer has more than ${limitBytes} bytes, unpacked`
+      throw targetFailure<GrpcCode>('GRPC_STREAM_TOO_LARGE', problem, { limitBytes })
+    }
+    all.push(one)
+  }
+  return all
 }
 
 /**
@@ -33,31 +45,6 @@ export function refuseCardinality({ messages }: Answer, { code }: Ending): void 
 
 function malformed(what: string): TargetFailure {
   return targetFailure<GrpcCode>('GRPC_MALFORMED', what)
-}
-
-/** The state of health in an answer; undefined in one without a message. Rejects with TargetFailure. */
-export async function readHealth(answer: Answer): Promise<HealthState | undefined> {
-  const [message] = answer.messages
-  if (message === undefined) return undefined
-  try {
-    return healthState(await unpacked(message, encodingOf(answer)))
-  } catch (error) {
-    throw asFailure(error, 'grpc.health.v1.HealthCheckResponse')
-  }
-}
-
-/** The messages of an answer, decompressed. Rejects with TargetFailure. */
-export async function unpackAll(answer: Answer): Promise<Buffer[]> {
-  const encoding = encodingOf(answer)
-  const all: Buffer[] = []
-  let bytes = 0
-  for (const message of answer.messages) {
-    const one = message.compressed ? await unpacked(message, encoding) : message.bytes
-    bytes += one.length
-    if (bytes > LIMITS.unpackedBytesMax) throw tooLarge()
-    all.push(one)
-  }
-  return all
 }
 
 /** Longest time of reading before other work has its turn. */
@@ -80,11 +67,7 @@ export async function readMessages(
   const texts: string[] = []
   let since = performance.now()
   for (const message of messages) {
-    try {
-      texts.push(JSON.stringify(decoder.decode(message, type)))
-    } catch (error) {
-      throw asFailure(error, type.typeName)
-    }
+    texts.push(asType(type.typeName, () => JSON.stringify(decoder.decode(message, type))))
     if (performance.now() - since < TURN_MS_MAX) continue
     await turn()
     signal.throwIfAborted()
@@ -93,18 +76,17 @@ export async function readMessages(
   return { texts, unknown: decoder.unknown }
 }
 
-function tooLarge(): TargetFailure {
-  const limitBytes = LIMITS.unpackedBytesMax
-  const message = `the answer has more than ${limitBytes} bytes, unpacked`
-  return targetFailure<GrpcCode>('GRPC_STREAM_TOO_LARGE', message, { limitBytes })
-}
-
-function asFailure(error: unknown, type: string): unknown {
-  if (error instanceof TooManyValues) {
-    return new TargetFailure(failure<GrpcCode>('GRPC_MESSAGE_TOO_LARGE', error.message))
+/** Result of reading a message of this type. Throws TargetFailure. */
+function asType<T>(typeName: string, read: () => T): T {
+  try {
+    return read()
+  } catch (error) {
+    if (error instanceof TooManyValues) {
+      throw targetFailure<GrpcCode>('GRPC_MESSAGE_TOO_LARGE', error.message)
+    }
+    if (!(error instanceof ProtobufMalformed)) throw error
+    throw malformed(`a message of the answer is no ${typeName}: ${error.message}`)
   }
-  if (!(error instanceof ProtobufMalformed)) return error
-  return malformed(`a message of the answer is no ${type}: ${error.message}`)
 }
 
 /** The path of the call. */
@@ -117,13 +99,15 @@ export function healthRequest(service: string): Uint8Array {
   return service === '' ? new Uint8Array() : textField(1, service)
 }
 
-/** The state in an answer. Throws ProtobufMalformed for invalid bytes. */
+/** The state in an answer. Throws TargetFailure. */
 export function healthState(bytes: Buffer): HealthState {
-  return readUntrusted(() => {
-    let number = 0
-    readFields(bytes, { 1: (reader) => (number = reader.int32()) })
-    const state = GRPC_HEALTH_STATES[number]
-    if (state === undefined) throw new Error(`${number} is no state of health`)
-    return state
-  })
+  return asType('grpc.health.v1.HealthCheckResponse', () =>
+    readUntrusted(() => {
+      let number = 0
+      readFields(bytes, { 1: (reader) => (number = reader.int32()) })
+      const state = GRPC_HEALTH_STATES[number]
+      if (state === undefined) throw new Error(`${number} is no state of health`)
+      return state
+    }),
+  )
 }

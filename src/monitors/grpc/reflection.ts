@@ -3,22 +3,17 @@
 import { GRPC_LIMITS, type GrpcCode } from './definition.ts'
 import { fromBinary, type FileRegistry } from '@bufbuild/protobuf'
 import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt'
-import { hash } from 'node:crypto'
 import type { OutgoingHttpHeaders } from 'node:http2'
 import type { Progress } from '../../network/dial.ts'
-import { endingOf } from './answer.ts'
-import { call } from './call.ts'
-import { unpacked } from './frames.ts'
-import type { Link } from './link.ts'
-import { STATUS, statusName } from './status.ts'
-import { LeastRecentlyUsed } from '../../network/least-recently-used.ts'
+import { endingOf, STATUS, statusName } from './answer.ts'
+import { call, type Link } from './call.ts'
 import { nearNames } from './near-names.ts'
-import { cachedRegistries, registryOf, SchemaProblem } from './protobuf/registry.ts'
+import { unpackAll } from './reading.ts'
+import { cachedRegistry, registryOf, SchemaProblem } from './protobuf/registry.ts'
 import { ProtobufMalformed, readFields, readUntrusted, textField } from './protobuf/wire.ts'
 import { TargetFailure, targetFailure } from '../../network/target-failure.ts'
 
-const REFLECTION_VERSIONS = ['v1', 'v1alpha'] as const
-export type ReflectionVersion = (typeof REFLECTION_VERSIONS)[number]
+export type ReflectionVersion = 'v1' | 'v1alpha'
 
 /** Result of reflection. */
 export interface Reflected {
@@ -27,10 +22,6 @@ export interface Reflected {
   files: number
   bytes: number
 }
-
-/** Servers whose reflection version is cached, as the first one to try. */
-const SERVERS_MAX = 10_000
-const versions = new LeastRecentlyUsed<string, ReflectionVersion>(SERVERS_MAX)
 
 /**
  * The types of a service and all that they use; further types, such as those within an Any, where the server
@@ -44,12 +35,9 @@ export async function reflect(
   headers: OutgoingHttpHeaders,
   progress: Progress,
 ): Promise<Reflected> {
-  const first = versions.get(link.peer) ?? 'v1'
-  for (const version of first === 'v1' ? REFLECTION_VERSIONS : REFLECTION_VERSIONS.toReversed()) {
+  for (const version of ['v1', 'v1alpha'] as const) {
     try {
-      const reflected = await gather({ link, headers, version, progress }, service, further)
-      if (version !== first) versions.set(link.peer, version)
-      return reflected
+      return await gather({ link, headers, version, progress }, service, further)
     } catch (error) {
       if (!(error instanceof NotOffered)) throw error
     }
@@ -91,7 +79,7 @@ async function gather(
     add(first.files)
     for (const name of further) add((await ask(dialogue, ASK.symbol, name)).files)
     await addDependencies(dialogue, files, add)
-    const registry = compiled(files)
+    const registry = await compiled(files)
     return { registry, version: dialogue.version, files: files.size, bytes }
   } catch (error) {
     if (error instanceof ProtobufMalformed || error instanceof SchemaProblem) {
@@ -134,18 +122,13 @@ async function addDependencies(
   }
 }
 
-function compiled(files: Files): FileRegistry {
-  const parts = [...files.keys()].sort().map((name) => files.get(name)?.raw ?? Buffer.alloc(0))
-  const lengths = parts.map(({ length }) => length).join(' ')
-  const key = `files ${lengths} ${hash('sha256', Buffer.concat(parts))}`
-  const known = cachedRegistries.get(key)
-  if (known !== undefined) return known
-  const registry = registryOf(
-    parts.map((raw) => readUntrusted(() => fromBinary(FileDescriptorProtoSchema, raw))),
+function compiled(files: Files): Promise<FileRegistry> {
+  const parts = [...files]
+    .sort(([one], [other]) => (one < other ? -1 : 1))
+    .map(([, { raw }]) => raw)
+  return cachedRegistry('files', parts, () =>
+    registryOf(parts.map((raw) => readUntrusted(() => fromBinary(FileDescriptorProtoSchema, raw)))),
   )
-  const bytes = parts.reduce((sum, { length }) => sum + length, 0)
-  cachedRegistries.set(key, registry, bytes)
-  return registry
 }
 
 function invalid(why: string): TargetFailure {
@@ -168,10 +151,7 @@ async function refuse(dialogue: Dialogue, service: string, error: ReflectionErro
   throw targetFailure<GrpcCode>(
     'GRPC_METHOD_NOT_FOUND',
     `the server knows no service ${service}; ${fix}`,
-    {
-      service,
-      near,
-    },
+    { service, near },
   )
 }
 
@@ -200,11 +180,9 @@ async function ask(dialogue: Dialogue, field: number, value: string): Promise<Re
     if (failed !== undefined) throw new TargetFailure(failed)
     if (code === STATUS.UNIMPLEMENTED) throw new NotOffered()
     if (code !== STATUS.OK) throw refused(code, message)
-    const [first] = answer.messages
-    if (first === undefined) throw invalid('it does not answer')
-    const encoding = String(answer.headers?.['grpc-encoding'] ?? 'identity')
-    const bytes = await unpacked(first, encoding)
-    return readUntrusted(() => readReply(bytes))
+    const [reply] = await unpackAll(answer)
+    if (reply === undefined) throw invalid('it does not answer')
+    return readUntrusted(() => readReply(reply))
   } catch (error) {
     throw error instanceof ProtobufMalformed ? invalid(error.message) : error
   } finally {

@@ -1,19 +1,13 @@
 // Security baseline: requirements of a server in addition to a valid chain, and the resulting grade.
 import { type BaselineSeverity, type SecurityBaseline, TLS_VERSIONS } from './definition.ts'
-import type { ChainCertificate } from './chain.ts'
+import type { Chain, ChainCertificate } from './chain.ts'
 
 export type TlsVersion = (typeof TLS_VERSIONS)[number]
 
 /** Measurements that the baseline evaluates. */
 export interface Measured {
-  tlsVersion: string
-  /** All versions that the server accepts, if probed. */
-  versions?: readonly string[] | undefined
-  cipherSuite: string
-  /** The chain as built; a trusted authority at its end is not evaluated. */
-  built: readonly ChainCertificate[]
-  anchored: boolean
-  mustStaple: boolean
+  connection: { tlsVersion: string; versions?: readonly string[]; cipherSuite: string }
+  chain: Chain
   /** A stapled OCSP response that says so. */
   stapledGood: boolean
   timestamps: number
@@ -61,7 +55,8 @@ export function evaluateBaseline(baseline: SecurityBaseline, measured: Measured)
 type Rule = (baseline: SecurityBaseline, measured: Measured) => string | undefined
 
 const RULES: Record<BaselineRule, Rule> = {
-  minTLSVersion: ({ minTLSVersion }, measured) => tooOld(measured, minTLSVersion.value),
+  minTLSVersion: ({ minTLSVersion }, { connection: { tlsVersion, versions = [] } }) =>
+    tooOld([tlsVersion, ...versions], minTLSVersion.value),
   minKeySizeBits: ({ minKeySizeBits }, measured) => tooSmall(measured, minKeySizeBits.value),
   weakSignatureAlgorithm: (_, measured) => {
     const weak = evaluated(measured).find(({ signatureAlgorithm }) =>
@@ -69,18 +64,20 @@ const RULES: Record<BaselineRule, Rule> = {
     )
     return weak && `${weak.subject || 'the certificate'} is signed with ${weak.signatureAlgorithm}`
   },
-  weakCipherSuite: (_, { cipherSuite }) =>
+  weakCipherSuite: (_, { connection: { cipherSuite } }) =>
     WEAK_CIPHER.test(cipherSuite) ? `the cipher suite is ${cipherSuite}` : undefined,
-  knownBadCA: (_, { built }) => {
-    const bad = built.flatMap(({ subject, issuer }) => [subject, issuer]).find(isKnownBad)
+  knownBadCA: (_, { chain }) => {
+    const bad = chain.shown.built
+      .flatMap(({ subject, issuer }) => [subject, issuer])
+      .find((name) => KNOWN_BAD.some((pattern) => pattern.test(name)))
     return bad && `the chain holds an authority that browsers have thrown out: ${bad}`
   },
-  recommendedTLSVersion: ({ recommendedTLSVersion: { value } }, { tlsVersion }) =>
-    tooOld({ tlsVersion }, value),
+  recommendedTLSVersion: ({ recommendedTLSVersion: { value } }, { connection }) =>
+    tooOld([connection.tlsVersion], value),
   recommendedKeySizeBits: ({ recommendedKeySizeBits }, measured) =>
     tooSmall(measured, recommendedKeySizeBits.value),
-  ocspMustStapleRespected: (_, { mustStaple, stapledGood }) =>
-    mustStaple && !stapledGood
+  ocspMustStapleRespected: (_, { chain, stapledGood }) =>
+    chain.certificate.mustStaple && !stapledGood
       ? 'the certificate demands an OCSP staple (must-staple), and no good one came'
       : undefined,
   sctPresent: (_, { timestamps }) =>
@@ -88,21 +85,16 @@ const RULES: Record<BaselineRule, Rule> = {
 }
 
 /** The server's and the intermediate certificates, without that of the authority. */
-function evaluated({ built, anchored }: Measured): readonly ChainCertificate[] {
+function evaluated({ chain }: Measured): readonly ChainCertificate[] {
+  const { built, anchored } = chain.shown
   return anchored && built.length > 1 ? built.slice(0, -1) : built
 }
 
-function tooOld(
-  { tlsVersion, versions = [] }: Pick<Measured, 'tlsVersion' | 'versions'>,
-  least: TlsVersion,
-): string | undefined {
+function tooOld(accepted: readonly string[], least: TlsVersion): string | undefined {
   const order = (version: string) => (TLS_VERSIONS as readonly string[]).indexOf(version)
-  const oldest = [tlsVersion, ...versions].reduce((one, other) =>
-    order(other) < order(one) ? other : one,
-  )
-  return order(oldest) < order(least)
-    ? `${oldest} is accepted; at least ${least} is wanted`
-    : undefined
+  const [oldest = ''] = accepted.toSorted((one, other) => order(one) - order(other))
+  if (order(oldest) >= order(least)) return undefined
+  return `${oldest} is accepted; at least ${least} is wanted`
 }
 
 function tooSmall(measured: Measured, bits: number): string | undefined {
@@ -144,7 +136,3 @@ const KNOWN_BAD: readonly RegExp[] = [
   /\bO=Komodia\b/i,
   /\bCN=Qaznet Trust Network\b/i,
 ]
-
-function isKnownBad(name: string): boolean {
-  return KNOWN_BAD.some((pattern) => pattern.test(name))
-}

@@ -12,62 +12,13 @@ import type { PeerCertificates } from '../../network/tls/peer-certificates.ts'
 import { altNames, oneLine } from '../../network/tls/facts.ts'
 import { type TrustAnchors, trustAnchors } from '../../network/tls/trust-anchors.ts'
 
-/** One certificate of a chain. Times are ISO 8601 in UTC, hashes and numbers lower-case hex. */
-export interface ChainCertificate {
-  subject: string
-  issuer: string
-  validFrom: string
-  validTo: string
-  serialNumber: string
-  fingerprintSha256: string
-  /** `RSA`, `ECDSA`, `Ed25519`, `Ed448`, `DSA`, or OpenSSL's name. */
-  keyAlgorithm: string
-  keySizeBits?: number
-  /** Name of an elliptic curve. */
-  curve?: string
-  signatureAlgorithm: string
-  selfSigned: boolean
-  isCA: boolean
-}
-
+export type ChainCertificate = ReturnType<typeof chainCertificate>
 /** The server's own certificate. */
-export interface ServerCertificate extends ChainCertificate {
-  subjectCN?: string
-  issuerCN?: string
-  issuerFingerprintSha256?: string
-  /** Names and addresses of the certificate; of very many only the first. */
-  sans: string[]
-  sansTotal: number
-  mustStaple: boolean
-  ocspResponders: string[]
-  crlDistributionPoints: string[]
-}
-
-/** The chain as results show it. */
-export interface ShownChain {
-  /** In the server's order. */
-  sent: ChainCertificate[]
-  /** From the server's certificate upwards, as far as issuers are known. */
-  built: ChainCertificate[]
-  /** The last of `built` is an authority that we trust; dates and uses are another matter. */
-  anchored: boolean
-  /** Irregularities of the sent chain. */
-  issues: string[]
-  /** Earliest expiry in `sent` and `built`, as blackbox_exporter reports it. */
-  earliestExpiry: string
-  builtExpiry: string
-}
-
+export type ServerCertificate = ReturnType<typeof serverCertificate>
 /** Facts that do not depend on the handshake. */
-export interface Chain extends Pick<ShownChain, 'built' | 'anchored'> {
-  certificate: ServerCertificate
-  shown: ShownChain
-  structure: CertificateStructure | undefined
-  /** Subject of the revocation lookup; undefined if the issuer is unknown. */
-  subject: Subject | undefined
-  /** First end of `built` without the authority's own certificate, which is trusted by itself. Milliseconds. */
-  earliestExpiry: number
-}
+export type Chain = ReturnType<typeof makeChain>
+/** The chain as results show it. */
+export type ShownChain = Chain['shown']
 
 const LENGTH_MAX = 16
 
@@ -84,7 +35,7 @@ export function chainOf(certificates: PeerCertificates, settings: TlsSettings | 
   return chain
 }
 
-function makeChain(sent: readonly X509Certificate[], anchors: TrustAnchors): Chain {
+function makeChain(sent: readonly X509Certificate[], anchors: TrustAnchors) {
   const leaf = sent[0] as X509Certificate
   const { built, anchored } = build(sent, anchors)
   const issuer = built[1]
@@ -94,21 +45,31 @@ function makeChain(sent: readonly X509Certificate[], anchors: TrustAnchors): Cha
     Math.min(...ones.map((one) => one.validToDate.getTime()))
   const own = anchored && built.length > 1 ? built.slice(0, -1) : built
   const isAskable = issuer !== undefined && structure !== undefined && issuerStructure !== undefined
-  const shown: ShownChain = {
-    sent: sent.map(chainCertificate),
-    built: built.map(chainCertificate),
-    anchored,
-    issues: issuesOf(sent, built, anchored),
-    earliestExpiry: new Date(ends(sent)).toISOString(),
-    builtExpiry: new Date(ends(built)).toISOString(),
-  }
+  const subject: Subject | undefined = isAskable
+    ? { certificate: structure, issuer, issuerStructure }
+    : undefined
+  const names = altNames(leaf.subjectAltName)
   return {
-    certificate: serverCertificate(leaf, issuer, structure),
-    shown,
-    built: shown.built,
-    anchored,
+    certificate: serverCertificate(leaf, names, issuer, structure),
+    /** All names and addresses of the certificate. */
+    names,
+    shown: {
+      /** In the server's order. */
+      sent: sent.map(chainCertificate),
+      /** From the server's certificate upwards, as far as issuers are known. */
+      built: built.map(chainCertificate),
+      /** The last of `built` is an authority that we trust; dates and uses are another matter. */
+      anchored,
+      /** Irregularities of the sent chain. */
+      issues: issuesOf(sent, built, anchored),
+      /** Earliest expiry in `sent`, as blackbox_exporter reports it. */
+      earliestExpiry: new Date(ends(sent)).toISOString(),
+      builtExpiry: new Date(ends(built)).toISOString(),
+    },
     structure,
-    subject: isAskable ? { certificate: structure, issuer, issuerStructure } : undefined,
+    /** Subject of the revocation lookup; undefined if the issuer is unknown. */
+    subject,
+    /** First end of `built` without the authority's own certificate, which is trusted by itself. Milliseconds. */
     earliestExpiry: ends(own),
   }
 }
@@ -158,53 +119,57 @@ function issuesOf(
   anchored: boolean,
 ): string[] {
   const issues: string[] = []
+  const prints = built.map(({ fingerprint256 }) => fingerprint256)
   const last = built.at(-1) as X509Certificate
   if (!anchored && !isSelfSigned(last)) {
     issues.push(`incomplete: the certificate of ${oneLine(last.issuer)} is missing`)
   }
-  const used = sent.filter((one) =>
-    built.some((other) => other.fingerprint256 === one.fingerprint256),
-  )
-  if (used.length < sent.length) issues.push('certificates that do not belong to the chain')
-  const order = used.map((one) =>
-    built.findIndex((other) => other.fingerprint256 === one.fingerprint256),
-  )
-  if (order.some((place, at) => at > 0 && place < (order[at - 1] as number))) {
+  /** The places in the built chain of those that are sent. */
+  const places = sent
+    .map(({ fingerprint256 }) => prints.indexOf(fingerprint256))
+    .filter((place) => place >= 0)
+  if (places.length < sent.length) issues.push('certificates that do not belong to the chain')
+  if (places.some((place, at) => at > 0 && place < (places[at - 1] as number))) {
     issues.push('out of order')
   }
-  if (new Set(sent.map((one) => one.fingerprint256)).size < sent.length) {
+  if (new Set(sent.map(({ fingerprint256 }) => fingerprint256)).size < sent.length) {
     issues.push('a certificate is sent twice')
   }
-  if (anchored && sent.length > 1 && used.includes(sent.find(isSame(last)) ?? last)) {
-    if (sent.some(isSame(last))) issues.push('the authority’s own certificate is sent')
+  if (anchored && sent.length > 1 && places.includes(built.length - 1)) {
+    issues.push('the authority’s own certificate is sent')
   }
   return issues
 }
 
-function isSame(one: X509Certificate): (other: X509Certificate) => boolean {
-  return (other) => other.fingerprint256 === one.fingerprint256
-}
-
 function serverCertificate(
   leaf: X509Certificate,
+  names: readonly string[],
   issuer: X509Certificate | undefined,
   structure: CertificateStructure | undefined,
-): ServerCertificate {
-  const sans = altNames(leaf.subjectAltName)
-  const facts: ServerCertificate = {
-    ...chainCertificate(leaf),
-    sans: sans.slice(0, LIMITS.altNamesMax),
-    sansTotal: sans.length,
+) {
+  const own = chainCertificate(leaf)
+  const issuerPrint = issuer === undefined ? undefined : fingerprintOf(issuer)
+  return {
+    ...own,
+    ...definedOf({
+      subjectCN: commonName(leaf.subject),
+      issuerCN: commonName(leaf.issuer),
+      issuerFingerprintSha256: issuerPrint ?? (own.selfSigned ? own.fingerprintSha256 : undefined),
+    }),
+    /** Of very many only the first. */
+    sans: names.slice(0, LIMITS.altNamesMax),
+    sansTotal: names.length,
     mustStaple: structure?.mustStaple ?? false,
     ocspResponders: structure?.ocspUrls ?? [],
     crlDistributionPoints: structure?.crlUrls ?? [],
   }
-  const [subjectCN, issuerCN] = [commonName(leaf.subject), commonName(leaf.issuer)]
-  if (subjectCN !== undefined) facts.subjectCN = subjectCN
-  if (issuerCN !== undefined) facts.issuerCN = issuerCN
-  if (issuer !== undefined) facts.issuerFingerprintSha256 = fingerprintOf(issuer)
-  else if (facts.selfSigned) facts.issuerFingerprintSha256 = facts.fingerprintSha256
-  return facts
+}
+
+/** The fields that have a value. */
+function definedOf<T extends object>(fields: T): { [K in keyof T]?: NonNullable<T[K]> } {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
+    [K in keyof T]?: NonNullable<T[K]>
+  }
 }
 
 function commonName(name: string | undefined): string | undefined {
@@ -215,7 +180,8 @@ function fingerprintOf(one: X509Certificate): string {
   return one.fingerprint256.replaceAll(':', '').toLowerCase()
 }
 
-function chainCertificate(one: X509Certificate): ChainCertificate {
+/** One certificate of a chain. Times are ISO 8601 in UTC, hashes and numbers lower-case hex. */
+function chainCertificate(one: X509Certificate) {
   return {
     subject: oneLine(one.subject),
     issuer: oneLine(one.issuer),
@@ -241,18 +207,18 @@ const KEY_NAMES: Record<string, string> = {
 
 const CURVE_BITS: Record<string, number> = { ed25519: 256, ed448: 456 }
 
-function keyOf(
-  one: X509Certificate,
-): Pick<ChainCertificate, 'keyAlgorithm' | 'keySizeBits' | 'curve'> {
+/** `keyAlgorithm` is `RSA`, `ECDSA`, `Ed25519`, `Ed448`, `DSA`, or OpenSSL's name. */
+function keyOf(one: X509Certificate): {
+  keyAlgorithm: string
+  keySizeBits?: number
+  curve?: string
+} {
   try {
     const { asymmetricKeyType: type = 'unknown', asymmetricKeyDetails } = one.publicKey
     const { modulusLength, namedCurve } = asymmetricKeyDetails ?? {}
-    const bits = modulusLength ?? CURVE_BITS[type] ?? curveBits(namedCurve)
-    return {
-      keyAlgorithm: KEY_NAMES[type] ?? type,
-      ...(bits === undefined ? {} : { keySizeBits: bits }),
-      ...(namedCurve === undefined ? {} : { curve: namedCurve }),
-    }
+    const keySizeBits = modulusLength ?? CURVE_BITS[type] ?? curveBits(namedCurve)
+    const keyAlgorithm = KEY_NAMES[type] ?? type
+    return { keyAlgorithm, ...definedOf({ keySizeBits, curve: namedCurve }) }
   } catch {
     // The other facts do not depend on a key that this OpenSSL cannot read.
     return { keyAlgorithm: 'unknown' }

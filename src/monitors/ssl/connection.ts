@@ -1,13 +1,14 @@
 // Connection up to the finished TLS handshake: dial, STARTTLS if the protocol has it, handshake.
 import type { Failure } from '../../contract/failure.ts'
 import { connectionFailure, peerPlace } from '../../network/connect-errors.ts'
-import type {
-  Connection,
-  Endpoint,
-  Handshake,
-  Progress,
-  SecureConnection,
-  Family,
+import {
+  type Connection,
+  type Endpoint,
+  type Family,
+  type Handshake,
+  noteConnection,
+  type Progress,
+  type SecureConnection,
 } from '../../network/dial.ts'
 import { withDeadline } from '../../network/deadline.ts'
 import type { Context } from '../monitor.ts'
@@ -15,9 +16,7 @@ import { startTls } from './starttls.ts'
 import { TargetFailure } from '../../network/target-failure.ts'
 import { domainToASCII } from 'node:url'
 import { isIP } from 'node:net'
-import type { Assertion } from '../../contract/assertion.ts'
-import type { SslConfig, SslMonitor } from './definition.ts'
-import type { TlsSettings } from '../../contract/tls.ts'
+import type { SslMonitor } from './definition.ts'
 
 /** Milliseconds. `totalMs` ends with the handshake: later lookups are not the server's time. */
 export interface SslPhases {
@@ -30,13 +29,13 @@ export interface SslPhases {
   revocationMs?: number
 }
 
-/** An attempt to reach a server; `progress` and `phases` are written while it runs. */
+/** An attempt to reach a server; `progress` and `facts` are written while it runs. */
 export interface Attempt {
   plan: SslPlan
   endpoint: Endpoint
   context: Context
   progress: Progress
-  phases: SslPhases
+  facts: { address?: string; family?: Family; phases: SslPhases }
 }
 
 /** A finished handshake. The caller destroys the socket. */
@@ -48,13 +47,11 @@ export interface Reached {
 
 /** Connects, with STARTTLS if the protocol begins in plaintext. The caller destroys the socket. */
 export async function reachTls(
-  { plan, endpoint, context, progress, phases }: Attempt,
+  { plan, endpoint, context, progress, facts }: Attempt,
   signal: AbortSignal,
 ): Promise<{ connection: Connection; where: string }> {
   const connection = await context.dial.connect(endpoint, progress, signal)
-  phases.dnsMs = connection.dnsMs
-  phases.connectMs = connection.connectMs
-  if (connection.proxyMs !== undefined) phases.proxyMs = connection.proxyMs
+  noteConnection(facts, connection)
   const where = peerPlace(endpoint, connection)
   const protocol = plan.config.startTls
   if (protocol === undefined) return { connection, where }
@@ -65,7 +62,7 @@ export async function reachTls(
     connection.socket.destroy()
     throw error
   } finally {
-    phases.startTlsMs = performance.now() - startedAt
+    facts.phases.startTlsMs = performance.now() - startedAt
   }
   return { connection, where }
 }
@@ -96,7 +93,7 @@ async function shakeOnce(
   signal: AbortSignal,
   offer: 'old' | 'anything',
 ): Promise<Reached> {
-  const { plan, context, progress, phases } = attempt
+  const { plan, context, progress, facts } = attempt
   const { connection, where } = await reachTls(attempt, signal)
   const handshake: Handshake = { serverName: plan.name, settings: plan.tls, where, offer }
   if (plan.alpn !== undefined) handshake.alpn = plan.alpn
@@ -105,7 +102,7 @@ async function shakeOnce(
     context.dial.secure(socket, handshake, progress, limited),
   )
   secure.socket.once('close', () => socket.destroy())
-  phases.tlsMs = secure.tlsMs
+  facts.phases.tlsMs = secure.tlsMs
   return { connection, secure, where }
 }
 
@@ -142,35 +139,23 @@ export function serverRefusal(
   })
 }
 
-/** A definition, ready to be run. */
-export interface SslPlan {
-  host: string
-  port: number
-  family: Family
-  /** Name for SNI and verification, in its ASCII form. */
-  name: string
-  config: SslConfig
-  /** Without `serverName`; see `name`. */
-  tls: TlsSettings | undefined
-  alpn: string[] | undefined
-  assertions: readonly Assertion[]
-  maxResponseTime: number
-}
-
 const ALPN_OF_HTTPS = ['h2', 'http/1.1']
 
+/** A definition, ready to be run. */
+export type SslPlan = ReturnType<typeof makePlan>
+
 /** Common plan of all attempts of a monitor. */
-export function makePlan({ request, maxResponseTime }: SslMonitor): SslPlan {
+export function makePlan({ request, maxResponseTime }: SslMonitor) {
   const { sslConfig: config, tls } = request
   const { hostname, port, alpnProtocols } = config
   const { serverName, ...rest } = tls ?? {}
   const offered = alpnProtocols ?? (port === 443 ? ALPN_OF_HTTPS : [])
   return {
-    host: hostname,
-    port,
-    family: config.ipFamily,
+    endpoint: { host: hostname, port, family: config.ipFamily },
+    /** Name for SNI and verification, in its ASCII form. */
     name: asciiName(config.serverName ?? serverName ?? hostname),
     config,
+    /** Without `serverName`; see `name`. */
     tls: Object.keys(rest).length === 0 ? undefined : rest,
     alpn: offered.length === 0 ? undefined : offered,
     assertions: request.assertions,

@@ -15,7 +15,7 @@ import { TlsSettings } from '../../contract/tls.ts'
 import { defineType, partOf } from '../../contract/type/definition.ts'
 import { counted } from '../../contract/schema/amounts.ts'
 import { ADDRESS_METRICS, TLS_METRICS } from '../../contract/type/metrics.ts'
-import type { FailureTable } from '../../contract/failure.ts'
+import { aboutAgent, aboutTarget, type FailureTable } from '../../contract/failure.ts'
 
 /** Versions of TLS as the wire names them, oldest first. */
 export const TLS_VERSIONS = ['TLS1.0', 'TLS1.1', 'TLS1.2', 'TLS1.3'] as const
@@ -82,22 +82,21 @@ const SEVERITIES = ['fail', 'degrade', 'ignore'] as const
 /** Effect of a violated rule on the verdict. */
 export type BaselineSeverity = (typeof SEVERITIES)[number]
 
+const severityField = (severity: BaselineSeverity) => z.enum(SEVERITIES).default(severity)
 const rule = (severity: BaselineSeverity) =>
-  z.strictObject({ severity: z.enum(SEVERITIES).default(severity) }).prefault({})
-
-const versionRule = (value: (typeof TLS_VERSIONS)[number], severity: BaselineSeverity) =>
+  z.strictObject({ severity: severityField(severity) }).prefault({})
+const versionRule = (version: (typeof TLS_VERSIONS)[number], severity: BaselineSeverity) =>
   z
     .strictObject({
-      value: z.enum(TLS_VERSIONS).default(value),
-      severity: z.enum(SEVERITIES).default(severity),
+      value: z.enum(TLS_VERSIONS).default(version),
+      severity: severityField(severity),
     })
     .prefault({})
-
 const keySizeRule = (bits: number, severity: BaselineSeverity) =>
   z
     .strictObject({
       value: z.int().min(1024).max(16_384).default(bits),
-      severity: z.enum(SEVERITIES).default(severity),
+      severity: severityField(severity),
     })
     .prefault({})
 
@@ -198,23 +197,17 @@ export const SslMonitor = monitorSchema(
 export type SslMonitor = z.infer<typeof SslMonitor>
 
 const FAILURES = {
-  TLS_BASELINE: {
-    about: 'target',
-    meaning: 'the target falls short of the monitor’s security baseline',
-  },
+  TLS_BASELINE: aboutTarget('the target falls short of the monitor’s security baseline'),
   TLS_REVOCATION_UNKNOWN: {
-    about: 'target',
-    meaning: 'nobody could tell whether the certificate is revoked, and the monitor insists on it',
+    ...aboutTarget(
+      'nobody could tell whether the certificate is revoked, and the monitor insists on it',
+    ),
     timed: true,
   },
-  STARTTLS_REFUSED: {
-    about: 'target',
-    meaning: 'the target does not offer STARTTLS, or refused it',
-  },
-  CLIENT_CERTIFICATE_UNKNOWN: {
-    about: 'agent',
-    meaning: 'the client certificate that the monitor names is not known to this agent',
-  },
+  STARTTLS_REFUSED: aboutTarget('the target does not offer STARTTLS, or refused it'),
+  CLIENT_CERTIFICATE_UNKNOWN: aboutAgent(
+    'the client certificate that the monitor names is not known to this agent',
+  ),
 } as const satisfies FailureTable
 
 /** A failure code of SSL monitors alone. */

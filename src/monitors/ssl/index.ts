@@ -1,6 +1,5 @@
 // SSL monitor: the TLS handshake of a server, its verification and its quality.
 import { NOT_CONNECTED } from '../../network/connect-errors.ts'
-import { roundPhases } from '../../contract/schema/duration.ts'
 import { failure, type Failure, type FailureCode } from '../../contract/failure.ts'
 import { sslDefinition, type SslMonitor, SSL_LIMITS, type SslCode } from './definition.ts'
 import { LIMITS } from '../../contract/versions.ts'
@@ -10,8 +9,7 @@ import { makePlan, type SslPlan } from './connection.ts'
 import { probeSsl } from './probe.ts'
 import { categoryOf, type SslProbe, type ConnectionFacts } from './report.ts'
 import { VERSIONS_MS_MAX } from './versions.ts'
-import { failureOf } from '../../network/target-failure.ts'
-import { isDegraded, tooSlow } from '../thresholds.ts'
+import { checkAddresses, verdictOn } from '../probe.ts'
 import { isIP } from 'node:net'
 import { connectionSamples } from '../metrics/connection-samples.ts'
 
@@ -52,13 +50,30 @@ export const ssl = defineMonitor({
 })
 
 async function runSsl(monitor: SslMonitor, plan: SslPlan, context: Context): Promise<Observation> {
-  const { host, port, family } = plan
+  const { endpoint, config } = plan
   const unknown = certificateProblem(monitor)
-  if (unknown !== undefined) return { observed: { hostname: host, port }, failures: [unknown] }
-  if (monitor.request.sslConfig.allAddresses) return probeAll(monitor, plan, context)
-  const probe = await probeSsl(plan, { host, port, family }, context)
-  finish(monitor, probe)
-  return observationOf(monitor, plan, probe)
+  if (unknown !== undefined) {
+    const { host, port } = endpoint
+    return { observed: { hostname: host, port }, failures: [unknown] }
+  }
+  const observe = (probe: SslProbe) => observationOf(monitor, plan, probe)
+  if (!config.allAddresses) {
+    return observe(await probeSsl(plan, endpoint, context, performance.now()))
+  }
+  return checkAddresses<SslProbe>(endpoint, context, {
+    probe: (one, startedAt) => probeSsl(plan, one, context, startedAt),
+    observe,
+    facts: ({ failures, connection, certificate }) => ({
+      errorCategory: categoryOf(failures),
+      tlsVersion: connection?.tlsVersion,
+      fingerprintSha256: certificate?.fingerprintSha256,
+      daysUntilExpiry: certificate?.daysUntilExpiry,
+    }),
+    summary(probes) {
+      const prints = probes.flatMap(({ certificate }) => certificate?.fingerprintSha256 ?? [])
+      return { sameCertificate: new Set(prints).size <= 1 }
+    },
+  })
 }
 
 /** Certificates on the platform are not sent to agents; `tls` can contain one instead. */
@@ -69,103 +84,25 @@ function certificateProblem({ request }: SslMonitor): Failure | undefined {
   return failure<SslCode>('CLIENT_CERTIFICATE_UNKNOWN', message, { id })
 }
 
-/** Adds the evaluation of the response time, and removes the failures that `shouldFail` expects. */
-function finish(monitor: SslMonitor, probe: SslProbe): void {
-  roundPhases(probe.phases)
-  if (monitor.shouldFail) {
-    probe.failures = probe.failures.filter(({ code }) => !EXPECTED_BY_SHOULD_FAIL.has(code))
-  }
-  if (probe.connection === undefined || probe.failures.length > 0) return
-  const slow = tooSlow(probe.phases.totalMs, monitor)
-  if (slow !== undefined) probe.failures.push(slow)
-}
-
 function observationOf(monitor: SslMonitor, plan: SslPlan, probe: SslProbe): Observation {
   const { failures, ...facts } = probe
+  const { host, port } = plan.endpoint
   const { startTls } = plan.config
-  const observed: Record<string, unknown> = {
-    hostname: plan.host,
-    port: plan.port,
-    serverName: plan.name,
-    ...(startTls === undefined ? {} : { startTls }),
-    ...facts,
+  const errorCategory = categoryOf(failures)
+  const verdict = verdictOn(monitor, probe, EXPECTED_BY_SHOULD_FAIL, probe.connection !== undefined)
+  return {
+    observed: {
+      hostname: host,
+      port,
+      serverName: plan.name,
+      ...(startTls !== undefined && { startTls }),
+      ...(errorCategory !== undefined && { errorCategory }),
+      ...facts,
+    },
+    ...verdict,
+    ...(probe.degradedBy !== undefined &&
+      verdict.responseTimeMs !== undefined && { degraded: true }),
   }
-  // Without a handshake there is no response time.
-  if (probe.connection === undefined) return { observed, failures }
-  const responseTimeMs = probe.phases.totalMs
-  const degraded = probe.degradedBy !== undefined || isDegraded(responseTimeMs, monitor)
-  return { observed, failures, responseTimeMs, degraded }
-}
-
-/** Probes every address of the name. The slowest counts, and each failed one fails the check. */
-async function probeAll(
-  monitor: SslMonitor,
-  plan: SslPlan,
-  context: Context,
-): Promise<Observation> {
-  const { host, port, family } = plan
-  const startedAt = performance.now()
-  let addresses: string[]
-  try {
-    addresses = await context.dial.resolve(host, family, context.signal)
-  } catch (error) {
-    const failures = [failureOf(error, { phase: 'dns' })]
-    const errorCategory = categoryOf(failures)
-    const phases = { totalMs: performance.now() - startedAt }
-    return { observed: { hostname: host, port, errorCategory, phases }, failures }
-  }
-  const dnsMs = performance.now() - startedAt
-  const probes = await Promise.all(
-    addresses.slice(0, LIMITS.addressesMax).map(async (address) => {
-      const probe = await probeSsl(plan, { host, port, family, address }, context)
-      probe.address ??= address
-      probe.phases.dnsMs = dnsMs
-      probe.phases.totalMs += dnsMs
-      finish(monitor, probe)
-      return probe
-    }),
-  )
-  return summaryOf(monitor, plan, probes, addresses.length)
-}
-
-function summaryOf(
-  monitor: SslMonitor,
-  plan: SslPlan,
-  probes: readonly SslProbe[],
-  found: number,
-): Observation {
-  const observation = observationOf(monitor, plan, worstOf(probes))
-  const { observed } = observation
-  observed['addresses'] = probes.map((probe) => ({
-    address: probe.address,
-    errorCategory: probe.errorCategory,
-    phases: probe.phases,
-    tlsVersion: probe.connection?.tlsVersion,
-    fingerprintSha256: probe.certificate?.fingerprintSha256,
-    daysUntilExpiry: probe.certificate?.daysUntilExpiry,
-    failures: probe.failures,
-  }))
-  const prints = new Set(probes.flatMap(({ certificate }) => certificate?.fingerprintSha256 ?? []))
-  observed['sameCertificate'] = prints.size <= 1
-  if (found > probes.length) observed['addressesLeftOut'] = found - probes.length
-  const failures = probes.flatMap(({ address, failures: own }): Failure[] =>
-    own.map((one) => ({ ...one, details: { ...one.details, address } })),
-  )
-  const connected = probes.filter(({ connection }) => connection !== undefined)
-  if (connected.length === 0) return { ...observation, failures }
-  const responseTimeMs = Math.max(...connected.map(({ phases }) => phases.totalMs))
-  const degraded =
-    probes.some(({ degradedBy }) => degradedBy !== undefined) || isDegraded(responseTimeMs, monitor)
-  return { ...observation, failures, responseTimeMs, degraded }
-}
-
-/** The shown probe: the first failed one, else the first degraded one, else the slowest. */
-function worstOf(probes: readonly SslProbe[]): SslProbe {
-  return (
-    probes.find(({ failures }) => failures.length > 0) ??
-    probes.find(({ degradedBy }) => degradedBy !== undefined) ??
-    probes.reduce((one, other) => (other.phases.totalMs > one.phases.totalMs ? other : one))
-  )
 }
 
 const PHASES: Record<string, string> = {

@@ -1,7 +1,6 @@
 // Probe of one address of an SSL monitor: the handshake, and the checks that follow it.
 import { aboutIn, failure, type Failure, FAILURES } from '../../contract/failure.ts'
-import type { X509Certificate } from 'node:crypto'
-import type { SecurityBaseline, SslCode } from './definition.ts'
+import type { SslCode } from './definition.ts'
 import { evaluateAssertions } from '../assertions/assertions.ts'
 import type { Endpoint, Progress } from '../../network/dial.ts'
 import { isDeadline, withDeadline } from '../../network/deadline.ts'
@@ -12,12 +11,11 @@ import {
   revocationOf,
   type SourceAnswer,
 } from './revocation/revocation.ts'
-import { type BaselineOutcome, evaluateBaseline, type Measured } from './baseline.ts'
+import { evaluateBaseline } from './baseline.ts'
 import { type Chain, chainOf } from './chain.ts'
 import { type Reached, serverRefusal, handshakeWithFallback, type SslPlan } from './connection.ts'
 import {
   addTimestamps,
-  categoryOf,
   certificateFailures,
   type ConnectionFacts,
   report,
@@ -26,14 +24,12 @@ import {
 } from './report.ts'
 import { offeredVersions } from './versions.ts'
 import { failureOf } from '../../network/target-failure.ts'
-import { altNames } from '../../network/tls/facts.ts'
 
 const DAY_MS = 86_400_000
 
-/** Inputs of the report. */
+/** What the checks after the handshake need of it. */
 interface ReportInputs {
   chain: Chain | undefined
-  leaf: X509Certificate | undefined
   staple: Buffer | undefined
 }
 
@@ -45,9 +41,10 @@ export async function probeSsl(
   plan: SslPlan,
   endpoint: Endpoint,
   context: Context,
+  startedAt: number,
 ): Promise<SslProbe> {
   const probe: SslProbe = { phases: { totalMs: 0 }, failures: [] }
-  const shown = await handshake(plan, endpoint, context, probe)
+  const shown = await handshake(plan, endpoint, context, probe, startedAt)
   if (shown !== undefined) {
     const now = Date.now()
     probe.failures.push(...certificateFailures(probe, plan, now))
@@ -55,12 +52,9 @@ export async function probeSsl(
     evaluate(plan, probe, shown, now)
   }
   if (plan.assertions.length > 0 && probe.connection !== undefined) {
-    const names = () => altNames(shown?.leaf?.subjectAltName)
-    const sources = sourcesOf(probe, names)
+    const sources = sourcesOf(probe, shown?.chain?.names ?? [])
     probe.failures.push(...(await evaluateAssertions(plan.assertions, sources, context.signal)))
   }
-  const category = categoryOf(probe.failures)
-  if (category !== undefined) probe.errorCategory = category
   return probe
 }
 
@@ -70,25 +64,22 @@ async function handshake(
   endpoint: Endpoint,
   context: Context,
   probe: SslProbe,
+  startedAt: number,
 ): Promise<ReportInputs | undefined> {
-  const startedAt = performance.now()
   const progress: Progress = { phase: 'dns' }
-  const attempt = { plan, endpoint, context, progress, phases: probe.phases }
+  const attempt = { plan, endpoint, context, progress, facts: probe }
   let reached: Reached | undefined
   try {
     reached = await withDeadline(context.signal, plan.maxResponseTime, (signal) =>
       handshakeWithFallback(attempt, signal),
     )
     probe.phases.totalMs = performance.now() - startedAt
-    const { secure, connection } = reached
-    probe.address = connection.address
-    probe.family = connection.family
-    const { certificates, staple } = secure
+    const { certificates, staple } = reached.secure
     const chain = certificates === undefined ? undefined : chainOf(certificates, plan.tls)
     report(probe, plan, reached, chain, Date.now())
     const refusal = await serverRefusal(reached, context.signal)
     if (refusal !== undefined) probe.failures.push(refusal)
-    return { chain, leaf: certificates?.leaf, staple }
+    return { chain, staple }
   } catch (error) {
     probe.phases.totalMs = performance.now() - startedAt
     probe.failures.push(failureOf(error, progress))
@@ -115,8 +106,8 @@ async function runFollowUpChecks(
       subject: chain.subject,
       staple,
       settings: plan.config.revocation,
-      trusted: chain.anchored,
-      family: plan.family,
+      trusted: chain.shown.anchored,
+      family: plan.endpoint.family,
       dial: context.dial,
       signal: context.signal,
     }
@@ -178,25 +169,6 @@ function evaluate(plan: SslPlan, probe: SslProbe, { chain }: ReportInputs, now: 
   if (degradedBy.length > 0) probe.degradedBy = degradedBy
 }
 
-interface Evaluated {
-  baseline: SecurityBaseline
-  inputs: string
-  outcome: BaselineOutcome
-}
-
-const evaluated = new WeakMap<Chain, Evaluated>()
-
-/** The outcome, cached while the inputs are unchanged. */
-function outcomeOf(baseline: SecurityBaseline, chain: Chain, measured: Measured): BaselineOutcome {
-  const { tlsVersion, versions = [], cipherSuite, stapledGood, timestamps } = measured
-  const inputs = `${tlsVersion} ${versions.join()} ${cipherSuite} ${stapledGood} ${timestamps}`
-  const known = evaluated.get(chain)
-  if (known?.baseline === baseline && known.inputs === inputs) return known.outcome
-  const outcome = evaluateBaseline(baseline, measured)
-  evaluated.set(chain, { baseline, inputs, outcome })
-  return outcome
-}
-
 /** Adds violated rules to the failures or to the reasons for degradation. */
 function applyBaseline(
   { config }: SslPlan,
@@ -209,13 +181,9 @@ function applyBaseline(
     probe.securityBaseline = { verdict: 'skipped' }
     return
   }
-  const outcome = outcomeOf(config.securityBaseline, chain, {
-    tlsVersion: connection.tlsVersion,
-    versions: connection.versions,
-    cipherSuite: connection.cipherSuite,
-    built: chain.built,
-    anchored: chain.anchored,
-    mustStaple: chain.certificate.mustStaple,
+  const outcome = evaluateBaseline(config.securityBaseline, {
+    connection,
+    chain,
     stapledGood: revocation?.staple?.status === 'good',
     timestamps: probe.timestamps?.length ?? 0,
   })

@@ -41,7 +41,6 @@ export interface ConnectionFacts {
 export interface SslProbe {
   address?: string
   family?: Family
-  errorCategory?: ErrorCategory
   phases: SslPhases
   connection?: ConnectionFacts
   certificate?: ServerCertificate & { daysUntilExpiry: number }
@@ -67,7 +66,7 @@ const VERSION_NAMES: Record<string, string> = {
 /** Adds the facts of a finished handshake to the probe. */
 export function report(
   probe: SslProbe,
-  plan: SslPlan,
+  { name: wanted }: SslPlan,
   { secure, connection }: Reached,
   chain: Chain | undefined,
   now: number,
@@ -77,7 +76,7 @@ export function report(
   const facts: ConnectionFacts = {
     tlsVersion: VERSION_NAMES[peer.protocol] ?? peer.protocol,
     cipherSuite: peer.cipher,
-    hostnameVerified: leaf !== undefined && isFor(leaf, plan.name),
+    hostnameVerified: leaf !== undefined && isFor(leaf, wanted),
     chainTrusted: leaf !== undefined && peer.chainTrusted,
     ocspStapled: peer.ocspStapled,
   }
@@ -106,19 +105,8 @@ export function addTimestamps(
   for (const one of timestamps) probe.timestamps?.push({ source, ...one })
 }
 
-/** Cached verification of a certificate against its last name, which rarely changes. */
-const checked = new WeakMap<X509Certificate, { name: string; holds: boolean }>()
-
-function isFor(leaf: X509Certificate, name: string): boolean {
-  const known = checked.get(leaf)
-  if (known?.name === name) return known.holds
-  const holds = checkName(leaf, name)
-  checked.set(leaf, { name, holds })
-  return holds
-}
-
 /** By names in the certificate alone, never by its common name, wildcards as whole labels (RFC 9525, 6.3). */
-function checkName(leaf: X509Certificate, name: string): boolean {
+function isFor(leaf: X509Certificate, name: string): boolean {
   if (isIP(name) !== 0) return leaf.checkIP(name) !== undefined
   return leaf.checkHost(name, { subject: 'never', partialWildcards: false }) !== undefined
 }
@@ -210,11 +198,11 @@ export function categoryOf(failures: readonly Failure[]): ErrorCategory | undefi
 }
 
 /** The sources of one probe; the report is serialized only if an assertion uses it. */
-export function sourcesOf(probe: SslProbe, allNames: () => string[]): AssertionSources {
+export function sourcesOf(probe: SslProbe, allNames: readonly string[]): AssertionSources {
   let text: string | undefined
   const shown = () => (text ??= JSON.stringify({ ...probe, failures: undefined }))
   const certificate = (name: string, target: string): unknown => {
-    if (name === 'sans') return allNames()
+    if (name === 'sans') return allNames
     return inSpellingOf(target, name, valueIn(probe.certificate, name))
   }
   return {

@@ -64,20 +64,19 @@ export async function startTls(
   progress.phase = 'startTls'
   const received = new Received(where, signal)
   received.attach(socket)
+  const refused = (what: string, answer: Buffer) => {
+    const actual = readableBytes(answer.subarray(0, 200)).slice(0, 200)
+    const message = `asked by ${protocol} for TLS, ${where} ${what}: “${actual}”`
+    return targetFailure<SslCode>('STARTTLS_REFUSED', message, { where, protocol, actual })
+  }
   let used = 0
   try {
     for (const { say, evaluate } of STEPS[protocol]) {
       if (say !== undefined) socket.write(say(socket))
-      used += await answerTo(evaluate, received, used, where, protocol)
+      used += await answerTo(evaluate, received, used, where, refused)
       // Plaintext sent ahead must not be read as data under TLS.
-      if (received.bytes > used) {
-        throw refused(
-          where,
-          protocol,
-          'sent more than its answer',
-          received.content().subarray(used),
-        )
-      }
+      const ahead = received.content().subarray(used)
+      if (ahead.length > 0) throw refused('sent more than its answer', ahead)
     }
   } finally {
     received.close()
@@ -90,16 +89,15 @@ async function answerTo(
   received: Received,
   from: number,
   where: string,
-  protocol: StartTlsProtocol,
+  refused: (what: string, answer: Buffer) => TargetFailure,
 ): Promise<number> {
   for (;;) {
-    const answer = received.bytes === from ? Buffer.alloc(0) : received.content().subarray(from)
+    const answer = received.content().subarray(from)
     const evaluated = answer.length === 0 ? 'more' : evaluate(answer)
-    if (evaluated === 'refused') throw refused(where, protocol, 'refuses it', answer)
+    if (evaluated === 'refused') throw refused('refuses it', answer)
     if (evaluated !== 'more') return evaluated.bytes
-    if (answer.length > SSL_LIMITS.startTlsBytesMax) {
-      throw refused(where, protocol, 'sends more than is read', answer)
-    }
+    if (answer.length > SSL_LIMITS.startTlsBytesMax)
+      throw refused('sends more than is read', answer)
     const { ended } = received
     if (typeof ended === 'object') throw new TargetFailure(ended)
     if (ended === 'closed') {
@@ -108,17 +106,6 @@ async function answerTo(
     }
     await received.more()
   }
-}
-
-function refused(
-  where: string,
-  protocol: StartTlsProtocol,
-  what: string,
-  answer: Buffer,
-): TargetFailure {
-  const actual = readableBytes(answer.subarray(0, 200)).slice(0, 200)
-  const message = `asked by ${protocol} for TLS, ${where} ${what}: “${actual}”`
-  return targetFailure<SslCode>('STARTTLS_REFUSED', message, { where, protocol, actual })
 }
 
 /** A reply of SMTP or FTP: lines with a code, a blank after it in the last one (RFC 5321, 4.2.1). */

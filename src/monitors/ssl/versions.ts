@@ -66,8 +66,8 @@ async function ask(
   let destroy = () => {}
   try {
     const progress: Progress = { phase: 'dns' }
-    const phases = { totalMs: 0 }
-    const reached = await reachTls({ plan, endpoint, context, progress, phases }, signal)
+    const facts = { phases: { totalMs: 0 } }
+    const reached = await reachTls({ plan, endpoint, context, progress, facts }, signal)
     const { socket } = reached.connection
     destroy = () => socket.destroy()
     received = new Received(reached.where, signal)

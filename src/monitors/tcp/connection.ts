@@ -1,13 +1,42 @@
-// TCP connection of a running check: its facts so far, and the steps that change it.
+// Plan of a TCP check, its connection with the facts so far, and the steps that change it.
 import type { Socket } from 'node:net'
 import type { Failure } from '../../contract/failure.ts'
-import { connectionFailure, peerPlace } from '../../network/connect-errors.ts'
-import type { Connection, Family, Progress } from '../../network/dial.ts'
+import { connectionFailure } from '../../network/connect-errors.ts'
+import type { Family, Progress } from '../../network/dial.ts'
 import type { Context } from '../monitor.ts'
+import { speakTls } from '../probe.ts'
 import { TargetFailure } from '../../network/target-failure.ts'
-import type { Plan } from './plan.ts'
+import type { TcpMonitor } from './definition.ts'
 import type { Received } from '../../network/tcp-received.ts'
 import type { PeerFacts } from '../../network/tls/facts.ts'
+
+/** A definition, ready to be run. */
+export type Plan = ReturnType<typeof makePlan>
+
+/** Common plan of all attempts of a monitor. */
+export function makePlan({ request, maxResponseTime }: TcpMonitor) {
+  const { hostname, url, port, ipFamily: family, tls, dialogue } = request
+  const text = request.data ?? request.body ?? ''
+  const dataAssertions = request.assertions.filter(({ source }) => source === 'RESPONSE_DATA')
+  return {
+    request,
+    endpoint: { host: hostname ?? url ?? '', port, family },
+    data: text === '' ? undefined : Buffer.from(text),
+    /** TLS from the first byte. */
+    tlsFirst: tls !== false && !dialogue.some((step) => 'startTls' in step),
+    tls: typeof tls === 'object' ? tls : undefined,
+    /** Those about RESPONSE_DATA: without any, no answer is awaited. */
+    dataAssertions,
+    /**
+     * Whether data that satisfies the assertions still does so with any data after it, so that reading may
+     * stop. The answer `1` satisfies `LESS_THAN 10` and `EQUALS 1`, until its next byte.
+     */
+    settlesEarly: dataAssertions.every(
+      ({ comparison }) => comparison === 'CONTAINS' || comparison === 'NOT_EMPTY',
+    ),
+    maxResponseTime,
+  }
+}
 
 /** Outcome of a step of a dialogue. A sent text is not shown: it may be a password. */
 export interface StepOutcome {
@@ -43,7 +72,7 @@ export interface Probe {
   dialogue?: StepOutcome[]
   failures: Failure[]
   /** A pattern of an assertion or of the dialogue did not match. */
-  failedDueToRegex: boolean
+  failedDueToRegex?: true
 }
 
 /** A running probe. */
@@ -55,35 +84,21 @@ export interface Running {
   startedAt: number
   /** When the request was sent. */
   sentAt: number
-  /** As it was dialled. */
-  connection: Connection
+  /** The peer, for messages. */
+  where: string
   socket: Socket
-  received: Received | undefined
-}
-
-/** The peer of an established connection, for messages. */
-export function peerOf({ connection, plan }: Running): string {
-  return peerPlace(plan, connection)
+  /** Absent where no answer is awaited. */
+  received?: Received
 }
 
 /** Upgrades the connection to TLS; rejects when a certificate that must verify does not. */
 export async function secure(running: Running): Promise<void> {
-  const { plan, context, probe, progress } = running
-  const handshake = { serverName: plan.host, settings: plan.tlsSettings, where: peerOf(running) }
-  running.received?.detach()
-  const plain = running.socket
-  const { socket, tlsMs, peer } = await context.dial.secure(
-    plain,
-    handshake,
-    progress,
-    context.signal,
-  )
-  socket.once('close', () => plain.destroy())
-  running.socket = socket
-  probe.phases.tlsMs = tlsMs
-  probe.tls = peer
-  if (peer.failure !== undefined && !plan.skipSSL) throw new TargetFailure(peer.failure)
-  running.received?.attach(socket)
+  const { plan, context, probe, progress, where, received } = running
+  const { skipSSL } = plan.request
+  const handshake = { serverName: plan.endpoint.host, settings: plan.tls, where, skipSSL }
+  received?.detach()
+  running.socket = await speakTls(running.socket, handshake, context, progress, probe)
+  received?.attach(running.socket)
 }
 
 /** Sends and waits until the system has accepted all data. Rejects with CONNECTION_… or the signal's reason. */
@@ -100,5 +115,5 @@ export async function send(running: Running, data: Buffer): Promise<void> {
   signal.removeEventListener('abort', onAbort)
   signal.throwIfAborted()
   if (error === null || error === undefined) return
-  throw new TargetFailure(connectionFailure(error, peerOf(running)))
+  throw new TargetFailure(connectionFailure(error, running.where))
 }

@@ -7,7 +7,7 @@ import { regexProblem } from '../../contract/schema/regex.ts'
 import { TlsSettings } from '../../contract/tls.ts'
 import { defineType } from '../../contract/type/definition.ts'
 import { ADDRESS_METRICS, TLS_METRICS } from '../../contract/type/metrics.ts'
-import type { FailureTable } from '../../contract/failure.ts'
+import { aboutTarget, type FailureTable } from '../../contract/failure.ts'
 
 /** Limits of TCP monitors alone. */
 export const TCP_LIMITS = {
@@ -80,11 +80,7 @@ export const TcpMonitor = monitorSchema('TCP', {
 export type TcpMonitor = z.infer<typeof TcpMonitor>
 
 const FAILURES = {
-  TCP_EXPECT: {
-    about: 'target',
-    meaning: 'the target did not send what was expected',
-    timed: true,
-  },
+  TCP_EXPECT: { ...aboutTarget('the target did not send what was expected'), timed: true },
 } as const satisfies FailureTable
 
 /** A failure code of TCP monitors alone. */

@@ -1,12 +1,13 @@
 // A scripted exchange with a TCP target: expect, send and start TLS, step by step, each timed.
-import type { TcpCode } from './definition.ts'
 import { excerptOf } from '../assertions/comparison.ts'
 import { endOfMatch } from '../assertions/assertions.ts'
 import { DeadlineReached } from '../../network/deadline.ts'
 import { TargetFailure, targetFailure } from '../../network/target-failure.ts'
-import type { Step } from './plan.ts'
-import { peerOf, secure, send, type Running, type StepOutcome } from './connection.ts'
+import type { TcpCode, TcpRequest } from './definition.ts'
+import { secure, send, type Running, type StepOutcome } from './connection.ts'
 import type { Received } from '../../network/tcp-received.ts'
+
+type Step = TcpRequest['dialogue'][number]
 
 /** Progress of the dialogue. */
 interface Place {
@@ -23,15 +24,10 @@ export async function runDialogue(running: Running): Promise<void> {
   const outcomes: StepOutcome[] = []
   running.probe.dialogue = outcomes
   const place: Place = { step: 0, consumed: 0 }
-  for (const step of running.plan.dialogue) {
+  for (const step of running.plan.request.dialogue) {
     place.step++
     const startedAt = performance.now()
-    const outcome: StepOutcome = {
-      ...described(step),
-      step: place.step,
-      passed: false,
-      durationMs: 0,
-    }
+    const outcome = { ...described(step), step: place.step, passed: false, durationMs: 0 }
     outcomes.push(outcome)
     try {
       await runStep(running, step, place)
@@ -110,8 +106,7 @@ function unexpected(
   { step }: Place,
 ): TargetFailure {
   const details = { step, pattern }
-  const where = peerOf(running)
-  const { probe, received } = running
+  const { probe, received, where } = running
   const ended = received?.ended
   if (typeof ended === 'object' && unread === '') {
     return new TargetFailure({ ...ended, message: `step ${step}: ${ended.message}`, details })

@@ -2,12 +2,12 @@
 import { TCP_LIMITS } from './definition.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { evaluateAssertions, type AssertionSources } from '../assertions/assertions.ts'
+import { peerPlace } from '../../network/connect-errors.ts'
 import { type Endpoint, noteConnection, type Progress } from '../../network/dial.ts'
 import type { Context } from '../monitor.ts'
 import { failureOf, targetFailure } from '../../network/target-failure.ts'
-import { peerOf, secure, send, type Probe, type Running } from './connection.ts'
+import { type Plan, secure, send, type Probe, type Running } from './connection.ts'
 import { runDialogue } from './dialogue.ts'
-import type { Plan } from './plan.ts'
 import { readableBytes, Received } from '../../network/tcp-received.ts'
 
 /** Time before the deadline that is left to the runner. */
@@ -26,22 +26,14 @@ export async function probeTcp(
   startedAt = performance.now(),
 ): Promise<Probe> {
   const progress: Progress = { phase: 'dns' }
-  const probe: Probe = { phases: { totalMs: 0 }, failures: [], failedDueToRegex: false }
+  const probe: Probe = { phases: { totalMs: 0 }, failures: [] }
   let running: Running | undefined
   try {
     const connection = await context.dial.connect(endpoint, progress, context.signal)
-    running = {
-      plan,
-      context,
-      probe,
-      progress,
-      startedAt,
-      sentAt: startedAt,
-      connection,
-      socket: connection.socket,
-      received: undefined,
-    }
     noteConnection(probe, connection)
+    const { socket } = connection
+    const where = peerPlace(endpoint, connection)
+    running = { plan, context, probe, progress, startedAt, sentAt: startedAt, where, socket }
     if (plan.tlsFirst) await secure(running)
     await converse(running)
   } catch (error) {
@@ -54,10 +46,11 @@ export async function probeTcp(
 }
 
 async function converse(running: Running): Promise<void> {
-  const { plan, context, probe, progress, socket } = running
-  const reads = plan.dataAssertions.length > 0 || plan.dialogue.length > 0
+  const { plan, context, probe, progress, socket, where } = running
+  const { dialogue } = plan.request
+  const reads = plan.dataAssertions.length > 0 || dialogue.length > 0
   if (reads) {
-    running.received = new Received(peerOf(running), context.signal)
+    running.received = new Received(where, context.signal)
     running.received.attach(socket)
   }
   running.sentAt = performance.now()
@@ -67,7 +60,7 @@ async function converse(running: Running): Promise<void> {
     await send(running, plan.data)
     running.sentAt = performance.now()
   }
-  if (plan.dialogue.length > 0) await runDialogue(running)
+  if (dialogue.length > 0) await runDialogue(running)
   const { received } = running
   if (received === undefined || plan.dataAssertions.length === 0) {
     probe.phases.totalMs = performance.now() - running.startedAt
@@ -132,18 +125,17 @@ function sourcesOf({ received, probe }: Running): AssertionSources {
 
 async function evaluateAnswer(running: Running): Promise<void> {
   const { plan, context, probe, received } = running
-  if (plan.assertions.length === 0) return
-  const failures = await evaluateAssertions(plan.assertions, sourcesOf(running), context.signal)
+  const { assertions } = plan.request
+  if (assertions.length === 0) return
+  const failures = await evaluateAssertions(assertions, sourcesOf(running), context.signal)
   const missed = failures.filter(({ details }) => details?.['source'] === 'RESPONSE_DATA')
-  probe.failedDueToRegex ||= missed.some(({ details }) => details?.['property'] !== '')
+  if (missed.some(({ details }) => details?.['property'] !== '')) probe.failedDueToRegex = true
   if (missed.length > 0 && received !== undefined) {
     // The cause of an incomplete answer comes before the failed assertions.
     if (typeof received.ended === 'object') probe.failures.push(received.ended)
     else if (received.ended === 'closed' && received.bytes === 0) {
-      throw targetFailure(
-        'CONNECTION_CLOSED',
-        `${peerOf(running)} closed the connection without an answer`,
-      )
+      const message = `${running.where} closed the connection without an answer`
+      throw targetFailure('CONNECTION_CLOSED', message)
     }
   }
   probe.failures.push(...failures)

@@ -7,7 +7,7 @@ import {
   TEXTUAL,
   type SourceRules,
 } from '../../contract/assertion.ts'
-import type { FailureTable } from '../../contract/failure.ts'
+import { aboutTarget, type FailureTable } from '../../contract/failure.ts'
 import { BasicAuth, monitorSchema, Pair, responseTimes } from '../../contract/monitor.ts'
 import { checkedText } from '../../contract/schema/text.ts'
 import { regexProblem } from '../../contract/schema/regex.ts'
@@ -104,29 +104,15 @@ export const WebSocketMonitor = monitorSchema('WEBSOCKET', {
 export type WebSocketMonitor = z.infer<typeof WebSocketMonitor>
 
 const FAILURES = {
-  WEBSOCKET_REFUSED: {
-    about: 'target',
-    meaning: 'the target answered the handshake with a status other than 101',
-  },
-  WEBSOCKET_HANDSHAKE: {
-    about: 'target',
-    meaning: 'the target switched protocols, and not to the WebSocket that was asked for',
-  },
-  WEBSOCKET_PROTOCOL: { about: 'target', meaning: 'the target broke the rules of RFC 6455' },
-  WEBSOCKET_TOO_LARGE: {
-    about: 'target',
-    meaning: 'the target sent more bytes or frames than the limits',
-  },
-  WEBSOCKET_EXPECT: {
-    about: 'target',
-    meaning: 'the expected message did not come',
-    timed: true,
-  },
-  WEBSOCKET_PING: { about: 'target', meaning: 'the target did not answer the ping', timed: true },
-  WEBSOCKET_CLOSED: {
-    about: 'target',
-    meaning: 'the target closed the WebSocket before the check was done',
-  },
+  WEBSOCKET_REFUSED: aboutTarget('the target answered the handshake with a status other than 101'),
+  WEBSOCKET_HANDSHAKE: aboutTarget(
+    'the target switched protocols, and not to the WebSocket that was asked for',
+  ),
+  WEBSOCKET_PROTOCOL: aboutTarget('the target broke the rules of RFC 6455'),
+  WEBSOCKET_TOO_LARGE: aboutTarget('the target sent more bytes or frames than the limits'),
+  WEBSOCKET_EXPECT: { ...aboutTarget('the expected message did not come'), timed: true },
+  WEBSOCKET_PING: { ...aboutTarget('the target did not answer the ping'), timed: true },
+  WEBSOCKET_CLOSED: aboutTarget('the target closed the WebSocket before the check was done'),
 } as const satisfies FailureTable
 
 /** A failure code of WEBSOCKET monitors alone. */

@@ -1,14 +1,12 @@
 // WebSocket monitor: whether the target opens a WebSocket, with the expected answer, and how fast.
 import { NOT_CONNECTED } from '../../network/connect-errors.ts'
-import type { Failure, FailureCode } from '../../contract/failure.ts'
+import type { FailureCode } from '../../contract/failure.ts'
 import type { Observation, Sample } from '../../contract/observation.ts'
-import { roundPhases } from '../../contract/schema/duration.ts'
 import { type AssertionSources, evaluateAssertions } from '../assertions/assertions.ts'
 import { type Context, defineMonitor, failing } from '../monitor.ts'
-import { isDegraded, tooSlow } from '../thresholds.ts'
+import { verdictOn } from '../probe.ts'
 import { type WebSocketCode, webSocketDefinition, type WebSocketMonitor } from './definition.ts'
-import { makePlan, type Plan } from './plan.ts'
-import { type Probe, probeWebSocket, shownMessage, textOf, throwIfCancelled } from './probe.ts'
+import { makePlan, type Plan, type Probe, probeWebSocket, shownMessage, textOf } from './probe.ts'
 import { connectionSamples } from '../metrics/connection-samples.ts'
 import { tlsSamples } from '../metrics/tls-samples.ts'
 
@@ -35,37 +33,28 @@ async function runWebSocket(
   context: Context,
 ): Promise<Observation> {
   const probe = await probeWebSocket(plan, context)
-  const responseTimeMs = probe.phases.totalMs
-  const failures = [...probe.failures]
-  if (probe.statusCode !== undefined && failures.length === 0) {
-    failures.push(...(await assertionFailures(plan, probe, context.signal)))
-    throwIfCancelled(context.signal)
-    const slow = tooSlow(responseTimeMs, monitor)
-    if (slow !== undefined) failures.push(slow)
-  }
-  const left = monitor.shouldFail
-    ? failures.filter(({ code }) => !EXPECTED_BY_SHOULD_FAIL.has(code))
-    : failures
-  const observed = observedOf(plan, probe)
   // Without an answer to the handshake there is no time to evaluate.
-  if (probe.statusCode === undefined || probe.failures.length > 0) {
-    return { observed, failures: left }
+  const hasAnswered = probe.statusCode !== undefined && probe.failures.length === 0
+  if (hasAnswered) {
+    const { assertions } = plan.request
+    const failures = await evaluateAssertions(assertions, sourcesOf(probe), context.signal)
+    probe.failures.push(...failures)
   }
+  const { failures: _, message, headers, ...facts } = probe
   return {
-    observed,
-    failures: left,
-    responseTimeMs,
-    degraded: isDegraded(responseTimeMs, monitor),
+    observed: {
+      url: plan.shownUrl,
+      ...facts,
+      ...(headers !== undefined && { response: { headers } }),
+      ...(message !== undefined && { message: shownMessage(message) }),
+    },
+    ...verdictOn(monitor, probe, EXPECTED_BY_SHOULD_FAIL, hasAnswered),
   }
 }
 
-function assertionFailures(
-  { assertions }: Plan,
-  { statusCode, headers, message, phases, closeCode }: Probe,
-  signal: AbortSignal,
-): Promise<Failure[]> {
+function sourcesOf({ statusCode, headers, message, phases, closeCode }: Probe): AssertionSources {
   const text = () => (message === undefined ? '' : textOf(message))
-  const sources: AssertionSources = {
+  return {
     STATUS_CODE: { kind: 'value', value: () => statusCode },
     HEADERS: {
       kind: 'header',
@@ -79,18 +68,6 @@ function assertionFailures(
     RESPONSE_TIME: { kind: 'value', value: () => phases.totalMs },
     PING_TIME: { kind: 'value', value: () => phases.pingMs },
     CLOSE_CODE: { kind: 'value', value: () => closeCode },
-  }
-  return evaluateAssertions(assertions, sources, signal)
-}
-
-function observedOf({ shownUrl }: Plan, probe: Probe): Record<string, unknown> {
-  const { failures: _, message, headers, ...facts } = probe
-  roundPhases(facts.phases)
-  return {
-    url: shownUrl,
-    ...facts,
-    ...(headers !== undefined && { response: { headers } }),
-    ...(message !== undefined && { message: shownMessage(message) }),
   }
 }
 

@@ -1,11 +1,11 @@
-// One attempt of a WebSocket monitor: connects, opens the WebSocket, exchanges messages, pings and closes.
+// Plan of a WebSocket monitor and one attempt: connects, opens the WebSocket, exchanges messages, pings and closes.
 import { createHash, randomBytes } from 'node:crypto'
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Failure } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { peerPlace } from '../../network/connect-errors.ts'
-import { DeadlineReached, isDeadline } from '../../network/deadline.ts'
+import { DeadlineReached } from '../../network/deadline.ts'
 import { type Family, noteConnection, type Progress } from '../../network/dial.ts'
 import { type Answer, exchange } from '../../network/http/exchange.ts'
 import { emptyBody, releaseBody } from '../../network/http/body.ts'
@@ -14,9 +14,44 @@ import type { PeerFacts } from '../../network/tls/facts.ts'
 import { endOfMatch } from '../assertions/assertions.ts'
 import { excerptOf } from '../assertions/comparison.ts'
 import type { Context } from '../monitor.ts'
-import type { WebSocketCode } from './definition.ts'
+import { speakTls } from '../probe.ts'
+import type { WebSocketCode, WebSocketMonitor, WebSocketRequest } from './definition.ts'
 import { type Message, WebSocketConnection } from './connection.ts'
-import type { Plan } from './plan.ts'
+import { headerProblem, headersOf, type HttpTarget, targetFor } from '../../network/http/target.ts'
+
+/** A definition, ready to be run. */
+export interface Plan {
+  request: WebSocketRequest
+  /** The handshake request, without its key, which each attempt generates. */
+  target: HttpTarget
+  /** With `ws:` or `wss:`, without credentials. */
+  shownUrl: string
+  /** Whether to wait for a message. */
+  reads: boolean
+  /** Whether a refusal is a failure. Else an assertion checks its status, and nothing needs a WebSocket. */
+  needsOpen: boolean
+}
+
+/** Common plan of all attempts of a monitor, or the failure that prevents its run. */
+export function makePlan({ request }: WebSocketMonitor): Plan | Failure {
+  const problem = headerProblem(request)
+  if (problem !== undefined) return problem
+  const { url, subprotocols, expect } = request
+  const asserts = (...sources: string[]) =>
+    request.assertions.some(({ source }) => sources.includes(source))
+  const headers = headersOf(request)
+  headers.push('Connection', 'Upgrade', 'Upgrade', 'websocket', 'Sec-WebSocket-Version', '13')
+  if (subprotocols.length > 0) headers.push('Sec-WebSocket-Protocol', subprotocols.join(', '))
+  const target = targetFor(new URL(url.replace(/^ws/i, 'http')), { method: 'GET', headers })
+  const reads = typeof expect === 'string' || asserts('MESSAGE', 'JSON_MESSAGE')
+  return {
+    request,
+    target,
+    shownUrl: target.shownUrl.replace(/^http/, 'ws'),
+    reads,
+    needsOpen: !asserts('STATUS_CODE') || reads || asserts('PING_TIME', 'CLOSE_CODE'),
+  }
+}
 
 /**
  * Milliseconds. `totalMs` is the sum up to the open WebSocket or the message that was awaited: what the target
@@ -84,25 +119,16 @@ export async function probeWebSocket(plan: Plan, context: Context): Promise<Prob
 }
 
 async function connect({ plan, context, probe, progress }: Running) {
-  const { target, family } = plan
+  const { target, request } = plan
   const { dial, signal } = context
-  const connection = await dial.connect(
-    { host: target.host, port: target.port, family },
-    progress,
-    signal,
-  )
+  const endpoint = { host: target.host, port: target.port, family: request.ipFamily }
+  const connection = await dial.connect(endpoint, progress, signal)
   noteConnection(probe, connection)
   const where = peerPlace(target, connection)
+  const { tls: settings, skipSSL } = request
   if (!target.secure) return { socket: connection.socket, where }
-  const handshake = { serverName: target.host, settings: plan.tls, where, alpn: ['http/1.1'] }
-  const secured = await dial.secure(connection.socket, handshake, progress, signal)
-  probe.phases.tlsMs = secured.tlsMs
-  probe.tls = secured.peer
-  if (secured.peer.failure !== undefined && !plan.skipSSL) {
-    secured.socket.destroy()
-    throw new TargetFailure(secured.peer.failure)
-  }
-  return { socket: secured.socket, where }
+  const handshake = { serverName: target.host, settings, where, alpn: ['http/1.1'], skipSSL }
+  return { socket: await speakTls(connection.socket, handshake, context, progress, probe), where }
 }
 
 /** Our own work between the phases is not the target's. */
@@ -121,12 +147,7 @@ async function shakeHands(
   const { signal } = context
   const key = randomBytes(16).toString('base64')
   const answer: Answer = { body: emptyBody() }
-  const options = {
-    where,
-    bufferBytes: 0,
-    isEnough: () => true,
-    keepsUpgraded: true,
-  }
+  const options = { where, bufferBytes: 0, isEnough: () => true, keepsUpgraded: true }
   const headers = [...target.sentHeaders, 'Sec-WebSocket-Key', key]
   const outgoing = { method: 'GET', path: target.path, headers, body: undefined }
   try {
@@ -145,12 +166,11 @@ async function shakeHands(
       throw targetFailure<WebSocketCode>('WEBSOCKET_HANDSHAKE', message)
     }
     if (!plan.needsOpen) return undefined
-    const message = `${where} answered the handshake with ${response.statusCode}, not with 101`
-    throw targetFailure<WebSocketCode>('WEBSOCKET_REFUSED', message, {
-      statusCode: response.statusCode,
-    })
+    const { statusCode } = response
+    const message = `${where} answered the handshake with ${statusCode}, not with 101`
+    throw targetFailure<WebSocketCode>('WEBSOCKET_REFUSED', message, { statusCode })
   }
-  const problem = handshakeProblem(response.headers, key, plan.subprotocols)
+  const problem = handshakeProblem(response.headers, key, plan.request.subprotocols)
   if (problem !== undefined) {
     socket.destroy()
     throw targetFailure<WebSocketCode>('WEBSOCKET_HANDSHAKE', `${where} ${problem}`)
@@ -187,7 +207,8 @@ async function converse(running: Running, open: WebSocketConnection): Promise<vo
   const { plan, probe, progress } = running
   progress.phase = 'download'
   const openedAt = performance.now()
-  if (plan.message !== undefined) open.send(plan.message)
+  const { message, ping } = plan.request
+  if (typeof message === 'string') open.send(message)
   if (plan.reads) {
     const { receivedAt } = await readExpected(running, open)
     // It may have come together with the handshake.
@@ -195,9 +216,13 @@ async function converse(running: Running, open: WebSocketConnection): Promise<vo
     probe.phases.totalMs = sumOf(probe.phases)
   }
   open.discardMessages()
-  if (plan.ping) {
+  if (ping) {
     const sentAt = performance.now()
-    const pongAt = await orTimedOut('WEBSOCKET_PING', 'the ping was not answered', open.ping())
+    const pongAt = await orTimedOut(
+      'WEBSOCKET_PING',
+      () => 'the ping was not answered',
+      open.ping(),
+    )
     probe.phases.pingMs = pongAt - sentAt
   }
   try {
@@ -213,7 +238,7 @@ async function readExpected(
   { plan, context, probe }: Running,
   open: WebSocketConnection,
 ): Promise<Message> {
-  const { expect } = plan
+  const { expect } = plan.request
   const what = () =>
     probe.message === undefined
       ? 'no message came'
@@ -221,9 +246,8 @@ async function readExpected(
   for (;;) {
     const message = await orTimedOut('WEBSOCKET_EXPECT', what, open.next())
     probe.message = message
-    if (expect === undefined) return message
+    if (typeof expect !== 'string') return message
     const end = await endOfMatch(expect, textOf(message), context.signal)
-    throwIfCancelled(context.signal)
     if (typeof end !== 'number') throw new TargetFailure(end)
     if (end >= 0) return message
   }
@@ -232,23 +256,16 @@ async function readExpected(
 /** A deadline that comes in this wait is this failure. */
 async function orTimedOut<T>(
   code: WebSocketCode,
-  what: string | (() => string),
+  what: () => string,
   wait: Promise<T>,
 ): Promise<T> {
   try {
     return await wait
   } catch (error) {
     if (!(error instanceof DeadlineReached)) throw error
-    const message = typeof what === 'string' ? what : what()
-    throw targetFailure<WebSocketCode>(code, `${message} within ${error.deadlineMs} ms`, {
-      deadlineMs: error.deadlineMs,
-    })
+    const { deadlineMs } = error
+    throw targetFailure<WebSocketCode>(code, `${what()} within ${deadlineMs} ms`, { deadlineMs })
   }
-}
-
-/** What ran meanwhile reports a cancellation as a failure; a monitor rejects. */
-export function throwIfCancelled(signal: AbortSignal): void {
-  if (signal.aborted && !isDeadline(signal)) throw signal.reason
 }
 
 /** A message as text; bytes that are not UTF-8 become replacement characters. */

@@ -28,22 +28,24 @@ const fieldOf = (name: string, number: number, type: number | undefined, more: O
   ...more,
 })
 
-/** a.S/Ask takes and gives a.M, which holds b.N of b.proto, which holds c.O of c.proto. */
-const A = fileOf({
-  name: 'a.proto',
-  package: 'a',
-  syntax: 'proto3',
+const service = { name: 'S', method: [{ name: 'Ask', inputType: '.a.M', outputType: '.a.M' }] }
+/** A file that defines a.M with these fields, and a.S/Ask, which takes and gives it. */
+const serviceFile = (fields: Options[], more: Options = {}) =>
+  fileOf({
+    name: 'a.proto',
+    package: 'a',
+    syntax: 'proto3',
+    messageType: [{ name: 'M', field: fields }],
+    service: [service],
+    ...more,
+  })
+const ofType = (name: string, number: number, typeName: string, more: Options = {}) =>
+  fieldOf(name, number, MESSAGE, { typeName, ...more })
+
+/** a.M holds b.N of b.proto, which holds c.O of c.proto. */
+const anyField = ofType('any', 2, '.google.protobuf.Any')
+const A = serviceFile([ofType('n', 1, '.b.N'), anyField], {
   dependency: ['b.proto', 'unused.proto'],
-  messageType: [
-    {
-      name: 'M',
-      field: [
-        fieldOf('n', 1, MESSAGE, { typeName: '.b.N' }),
-        fieldOf('any', 2, MESSAGE, { typeName: '.google.protobuf.Any' }),
-      ],
-    },
-  ],
-  service: [{ name: 'S', method: [{ name: 'Ask', inputType: '.a.M', outputType: '.a.M' }] }],
 })
 const ANY = fileOf({
   name: 'google/protobuf/any.proto',
@@ -56,16 +58,16 @@ const B = fileOf({
   package: 'b',
   syntax: 'proto3',
   dependency: ['c.proto', 'a.proto', 'google/protobuf/any.proto'],
-  messageType: [{ name: 'N', field: [fieldOf('o', 1, MESSAGE, { typeName: '.c.O' })] }],
+  messageType: [{ name: 'N', field: [ofType('o', 1, '.c.O')] }],
 })
-const C = fileOf({
-  name: 'c.proto',
-  package: 'c',
-  syntax: 'proto2',
-  messageType: [
-    { name: 'O', field: [fieldOf('x', 1, INT32), fieldOf('list', 2, INT32, { label: REPEATED })] },
-  ],
-})
+const fileC = (...fields: Options[]) =>
+  fileOf({
+    name: 'c.proto',
+    package: 'c',
+    syntax: 'proto2',
+    messageType: [{ name: 'O', field: fields }],
+  })
+const C = fileC(fieldOf('x', 1, INT32), fieldOf('list', 2, INT32, { label: REPEATED }))
 const FILES: Record<string, Buffer> = {
   'a.proto': A,
   'b.proto': B,
@@ -84,15 +86,14 @@ const piecemeal = (request: Buffer): StubAnswer => {
 /** {n: {o: {x: 7, list: [1, 2]}}} */
 const answered = { messages: [message(field(1, field(1, Buffer.from([8, 7, 16, 1, 16, 2]))))] }
 
-const ask = (port: number, config: Options = {}, settings: Options = {}) =>
-  runGrpc({ port, config: { method: 'a.S/Ask', ...config }, settings })
+const ask = (port: number, config: Options = {}) =>
+  runGrpc({ port, config: { method: 'a.S/Ask', ...config } })
+const start = (reflection: (request: Buffer) => StubAnswer, reply: StubAnswer = answered) =>
+  startGrpcStub({ [REFLECTION_PATH]: reflection, '/a.S/Ask': () => reply })
 
 describe('types', () => {
   test('come in several answers, in circles, and without what is not used', async () => {
-    await using stub = await startGrpcStub({
-      [REFLECTION_PATH]: piecemeal,
-      '/a.S/Ask': () => answered,
-    })
+    await using stub = await start(piecemeal)
     const observation = await ask(stub.port, { message: '{"n": {"o": {"x": 7}}}' })
     expect(codes(observation)).toEqual([])
     expect(observation.observed.response?.body).toBe('{"n":{"o":{"x":7,"list":[1,2]}}}')
@@ -107,10 +108,7 @@ describe('types', () => {
         headers: { 'grpc-encoding': 'gzip' },
       }
     }
-    await using stub = await startGrpcStub({
-      [REFLECTION_PATH]: packed,
-      '/a.S/Ask': () => answered,
-    })
+    await using stub = await start(packed)
     expect(codes(await ask(stub.port))).toEqual([])
   })
 
@@ -119,18 +117,9 @@ describe('types', () => {
     const changing = (request: Buffer) => {
       const { name } = questionOf(request)
       if (name !== 'c.proto') return piecemeal(request)
-      const changed = {
-        name: 'c.proto',
-        package: 'c',
-        syntax: 'proto2',
-        messageType: [{ name: 'O', field: [fieldOf(named, 1, INT32)] }],
-      }
-      return filesAnswer(fileOf(changed))
+      return filesAnswer(fileC(fieldOf(named, 1, INT32)))
     }
-    await using stub = await startGrpcStub({
-      [REFLECTION_PATH]: changing,
-      '/a.S/Ask': () => answered,
-    })
+    await using stub = await start(changing)
     for (const name of ['x', 'y', 'x']) {
       named = name
       const observation = await ask(stub.port)
@@ -146,24 +135,7 @@ describe('types', () => {
     await using stub = await startGrpcStub({
       [REFLECTION_PATH]: (request) => {
         const { by, name } = questionOf(request)
-        if (by === 4 && name === 'a.S')
-          return filesAnswer(
-            fileOf({
-              name: 'a2.proto',
-              package: 'a',
-              syntax: 'proto3',
-              messageType: [
-                {
-                  name: 'M',
-                  field: [fieldOf('any', 2, MESSAGE, { typeName: '.google.protobuf.Any' })],
-                },
-              ],
-              service: [
-                { name: 'S', method: [{ name: 'Ask', inputType: '.a.M', outputType: '.a.M' }] },
-              ],
-            }),
-            ANY,
-          )
+        if (by === 4 && name === 'a.S') return filesAnswer(serviceFile([anyField]), ANY)
         return by === 4 && name === 'c.O' ? filesAnswer(C) : NOT_FOUND
       },
       '/a.S/Ask': (request) => ({
@@ -179,116 +151,66 @@ describe('types', () => {
   })
 
   test('of proto2, proto3 and editions differ in what is shown when it is not set', async () => {
-    const implicit = { fieldPresence: 2 }
-    const edition2023 = 1000
-    const file = (name: string, syntax: string, more: Options = {}) =>
-      fileOf({
-        name: `${name}.proto`,
-        package: 'a',
-        syntax,
-        ...(syntax === 'editions' && { edition: edition2023 }),
-        ...more,
-        messageType: [
-          {
-            name: 'M',
-            field: [
-              fieldOf('x', 1, INT32),
-              fieldOf('y', 2, BOOL, {
-                proto3Optional: syntax === 'proto3',
-                ...(syntax === 'proto3' ? { oneofIndex: 0 } : {}),
-              }),
-            ],
-            oneofDecl: syntax === 'proto3' ? [{ name: '_y' }] : [],
-          },
-        ],
-        service: [{ name: 'S', method: [{ name: 'Ask', inputType: '.a.M', outputType: '.a.M' }] }],
-      })
-    const shown = async (descriptorFile: Buffer) => {
-      await using stub = await startGrpcStub({
-        [REFLECTION_PATH]: () => filesAnswer(descriptorFile),
-        '/a.S/Ask': () => ({ messages: [message(Buffer.alloc(0))] }),
+    const [x, y] = [fieldOf('x', 1, INT32), fieldOf('y', 2, BOOL)]
+    const shown = async (syntax: string, more: Options = {}) => {
+      const file = serviceFile([x, y], { syntax, ...more })
+      await using stub = await start(() => filesAnswer(file), {
+        messages: [message(Buffer.alloc(0))],
       })
       return (await ask(stub.port)).observed.response?.body
     }
-    expect(await shown(file('two', 'proto2'))).toBe('{}')
-    expect(await shown(file('three', 'proto3'))).toBe('{"x":0}')
-    expect(await shown(file('explicit', 'editions'))).toBe('{}')
-    const features = { options: { features: implicit } }
-    expect(await shown(file('implicit', 'editions', features))).toBe('{"x":0,"y":false}')
+    const optional = { ...y, proto3Optional: true, oneofIndex: 0 }
+    const messageType = [{ name: 'M', field: [x, optional], oneofDecl: [{ name: '_y' }] }]
+    expect(await shown('proto2')).toBe('{}')
+    expect(await shown('proto3', { messageType })).toBe('{"x":0}')
+    const edition = 1000 // 2023
+    expect(await shown('editions', { edition })).toBe('{}')
+    const options = { features: { fieldPresence: 2 } }
+    expect(await shown('editions', { edition, options })).toBe('{"x":0,"y":false}')
   })
 })
 
 describe('reflection that is broken', () => {
   let endless = 0
-  const service = { name: 'S', method: [{ name: 'Ask', inputType: '.a.M', outputType: '.a.M' }] }
-  const holding = (name: string, held: string) => ({
-    name,
-    field: [fieldOf('m', 1, MESSAGE, { typeName: held })],
-  })
-  const linked = (name: string, own: string, held: string, services: Options[] = []) =>
+  const withoutEnd = () =>
+    filesAnswer(fileOf({ name: `f${endless++}`, dependency: [`f${endless}`] }))
+  const linked = (name: string, held: string) =>
     fileOf({
       name,
-      package: own.split('.')[1],
-      messageType: [holding('M', held)],
-      service: services,
+      package: 'b',
+      syntax: 'proto3',
+      messageType: [{ name: 'M', field: [ofType('m', 1, held)] }],
     })
-  const chain = fileOf({
-    name: 'chain',
-    package: 'a',
-    messageType: Array.from({ length: 20_000 }, (_, at) =>
-      holding(at === 0 ? 'M' : `M${at}`, at === 19_999 ? '.a.M' : `.a.M${at + 1}`),
-    ),
-    service: [service],
+  const circle = () => filesAnswer(serviceFile([ofType('m', 1, '.b.M')]), linked('y', '.a.M'))
+  const chain = serviceFile([], {
+    messageType: Array.from({ length: 20_000 }, (_, at) => ({
+      name: at === 0 ? 'M' : `M${at}`,
+      field: [ofType('m', 1, at === 19_999 ? '.a.M' : `.a.M${at + 1}`)],
+    })),
   })
+  const deep = fileOf({ name: 'x', package: 'a.'.repeat(1000) + 'a' })
+  const answering = (bytes: Buffer) => () => ({ messages: [message(bytes)] })
+  const noise = Buffer.alloc(50, 0xff)
+  const huge = { messages: [message(Buffer.alloc(9), 0, 0xffffffff)] }
+  const typeless = serviceFile([fieldOf('f', 1, 99)])
+  const untyped = serviceFile([], { messageType: [] })
   test.each<[string, (request: Buffer) => StubAnswer, string]>([
-    ['noise', () => ({ messages: [message(Buffer.alloc(50, 0xff))] }), 'GRPC_SCHEMA_INVALID'],
-    ['files that are none', () => filesAnswer(Buffer.alloc(50, 0xff)), 'GRPC_SCHEMA_INVALID'],
+    ['noise', answering(noise), 'GRPC_SCHEMA_INVALID'],
+    ['files that are none', () => filesAnswer(noise), 'GRPC_SCHEMA_INVALID'],
     ['a type that is nowhere', () => filesAnswer(A), 'GRPC_SCHEMA_INVALID'],
-    [
-      'a service without its types',
-      () => filesAnswer(fileOf({ name: 'x', package: 'a', service: [service] })),
-      'GRPC_SCHEMA_INVALID',
-    ],
-    [
-      'a field of an unknown type',
-      () =>
-        filesAnswer(
-          fileOf({
-            name: 'x',
-            package: 'a',
-            messageType: [{ name: 'M', field: [fieldOf('f', 1, 99)] }],
-            service: [service],
-          }),
-        ),
-      'GRPC_SCHEMA_INVALID',
-    ],
-    [
-      'types of two files in a circle',
-      () => filesAnswer(linked('x', '.a.M', '.b.M', [service]), linked('y', '.b.M', '.a.M')),
-      'GRPC_SCHEMA_INVALID',
-    ],
+    ['a service without its types', () => filesAnswer(untyped), 'GRPC_SCHEMA_INVALID'],
+    ['a field of an unknown type', () => filesAnswer(typeless), 'GRPC_SCHEMA_INVALID'],
+    ['types of two files in a circle', circle, 'GRPC_SCHEMA_INVALID'],
     ['types within types without end', () => filesAnswer(chain), 'GRPC_SCHEMA_INVALID'],
-    [
-      'a package of a thousand parts',
-      () => filesAnswer(fileOf({ name: 'x', package: 'a.'.repeat(1000) + 'a' })),
-      'GRPC_SCHEMA_INVALID',
-    ],
+    ['a package of a thousand parts', () => filesAnswer(deep), 'GRPC_SCHEMA_INVALID'],
+    ['files without end', withoutEnd, 'GRPC_SCHEMA_INVALID'],
     ['no answer', () => ({}), 'GRPC_SCHEMA_INVALID'],
-    ['an empty answer', () => ({ messages: [message(Buffer.alloc(0))] }), 'GRPC_METHOD_NOT_FOUND'],
     ['an error', () => errorAnswer(7), 'GRPC_SCHEMA_INVALID'],
+    ['an empty answer', answering(Buffer.alloc(0)), 'GRPC_METHOD_NOT_FOUND'],
     ['nothing found', () => NOT_FOUND, 'GRPC_METHOD_NOT_FOUND'],
     ['credentials asked for', () => ({ status: 16, reason: 'who%3F' }), 'GRPC_STATUS'],
     ['a web page', () => ({ headers: { 'content-type': 'text/html' } }), 'GRPC_NOT_SPOKEN'],
-    [
-      'files without end',
-      () => filesAnswer(fileOf({ name: `f${endless++}`, dependency: [`f${endless}`] })),
-      'GRPC_SCHEMA_INVALID',
-    ],
-    [
-      'a message without end',
-      () => ({ messages: [message(Buffer.alloc(9), 0, 0xffffffff)] }),
-      'GRPC_MESSAGE_TOO_LARGE',
-    ],
+    ['a message without end', () => huge, 'GRPC_MESSAGE_TOO_LARGE'],
   ])('%s', async (_, reflection, code) => {
     await using stub = await startGrpcStub({ [REFLECTION_PATH]: reflection })
     const observation = await ask(stub.port)
@@ -297,39 +219,16 @@ describe('reflection that is broken', () => {
 
   test('many files are no more than the limit', async () => {
     endless = 0
-    await using stub = await startGrpcStub({
-      [REFLECTION_PATH]: () =>
-        filesAnswer(fileOf({ name: `f${endless++}`, dependency: [`f${endless}`] })),
-    })
+    await using stub = await start(withoutEnd)
     await ask(stub.port)
     expect(endless).toBeLessThanOrEqual(GRPC_LIMITS.grpcDescriptorFilesMax + 1)
   })
 
   test('names that are repeated make no answer without end', async () => {
-    const long = 'x'.repeat(60_000)
-    const file = fileOf({
-      name: 'long.proto',
-      package: 'a',
-      syntax: 'proto3',
-      messageType: [
-        {
-          name: 'M',
-          field: [
-            fieldOf(long, 1, INT32),
-            fieldOf('m', 2, MESSAGE, { typeName: '.a.M', label: REPEATED }),
-          ],
-        },
-      ],
-      service: [service],
-    })
-    await using stub = await startGrpcStub({
-      [REFLECTION_PATH]: () => filesAnswer(file),
-      '/a.S/Ask': () => ({
-        messages: [
-          message(Buffer.concat(Array.from({ length: 5000 }, () => Buffer.from([18, 0])))),
-        ],
-      }),
-    })
+    const again = ofType('m', 2, '.a.M', { label: REPEATED })
+    const file = serviceFile([fieldOf('x'.repeat(60_000), 1, INT32), again])
+    const many = Buffer.concat(Array.from({ length: 5000 }, () => Buffer.from([18, 0])))
+    await using stub = await start(() => filesAnswer(file), { messages: [message(many)] })
     expect(codes(await ask(stub.port))).toEqual(['GRPC_MESSAGE_TOO_LARGE'])
   })
 })

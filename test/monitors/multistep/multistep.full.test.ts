@@ -64,79 +64,40 @@ test('the progress of the tests is reported while they run', async () => {
   const script = `${HEAD}test('first', () => {})\ntest('second', () => {})`
   await run(script, {}, { progress: (at) => reported.push(at) })
   expect(reported[0]).toEqual({ phase: 'test' })
-  expect(reported).toContainEqual({
-    phase: 'test',
-    done: 0,
-    total: 2,
-    line: 'script.spec.ts › first',
-  })
-  expect(reported.at(-1)).toEqual({
-    phase: 'test',
-    done: 2,
-    total: 2,
-    line: 'script.spec.ts › second',
-  })
+  const at = (done: number, title: string) =>
+    ({ phase: 'test', done, total: 2, line: `script.spec.ts › ${title}` }) as const
+  expect(reported).toContainEqual(at(0, 'first'))
+  expect(reported.at(-1)).toEqual(at(2, 'second'))
 })
 
 describe('verdicts', () => {
-  test.each([
-    [
-      'an assertion that fails',
-      `${HEAD}test('a', () => { expect(1).toBe(2) })`,
-      ['SCRIPT_FAILED'],
-      { test: 'a', file: 'script.spec.ts', line: 2 },
-    ],
-    ['a syntax error', `${HEAD}test('a', () => {`, ['SCRIPT_INVALID'], undefined],
-    [
-      'an import that is not there',
-      `${HEAD}import 'no-such-package'`,
-      ['SCRIPT_INVALID'],
-      undefined,
-    ],
-    ['no test', `${HEAD}console.log(1)`, ['SCRIPT_INVALID'], undefined],
-    [
-      'an error in a hook',
-      `${HEAD}test.beforeAll(() => { throw new Error('no') })
-      test('a', () => {})`,
-      ['SCRIPT_FAILED'],
-      { test: 'a' },
-    ],
-    [
-      'a test that takes too long',
-      `${HEAD}test('a', async () => {
-      test.setTimeout(300)
-      await new Promise(() => {}) })`,
-      ['SCRIPT_FAILED'],
-      { test: 'a' },
-    ],
-    [
-      'a worker that kills itself',
-      `${HEAD}test('a', () => { process.kill(process.pid, 'SIGKILL') })`,
-      ['RUN_CRASHED'],
-      { test: 'a' },
-      'a signal ended the script (SIGKILL)',
-    ],
-    [
-      'all memory',
-      `${HEAD}test('a', () => {
-      const all = []; for (;;) all.push(Buffer.alloc(2 ** 24, 1)) })`,
-      ['RUN_OUT_OF_MEMORY'],
-      undefined,
-      'the limit is 2 GiB',
-    ],
-    [
-      'files without end',
-      `${HEAD}test('a', () => {
-      for (let at = 0; ; at++) require('node:fs').writeFileSync('f' + at, Buffer.alloc(2 ** 24)) })`,
-      ['RUN_OUT_OF_DISK'],
-      undefined,
-    ],
-    ['a skipped test', `${HEAD}test.skip('a', () => {})`, [], undefined],
-  ])('%s', async (_, script, wanted, details, excerpt = '') => {
+  const testing = (body: string) => `${HEAD}test('a', async () => { ${body} })`
+  const hook = `${HEAD}test.beforeAll(() => { throw new Error('no') })\ntest('a', () => {})`
+  const slow = testing('test.setTimeout(300); await new Promise(() => {})')
+  const dying = testing(`process.kill(process.pid, 'SIGKILL')`)
+  const hungry = testing('const all = []; for (;;) all.push(Buffer.alloc(2 ** 24, 1))')
+  const filling = testing(
+    `for (let at = 0; ; at++) require('node:fs').writeFileSync('f' + at, Buffer.alloc(2 ** 24))`,
+  )
+  const failing = testing('expect(1).toBe(2)')
+  const place = { test: 'a', file: 'script.spec.ts', line: 2 }
+  const killed = 'a signal ended the script (SIGKILL)'
+  test.each<[string, string, string[], object?, string?]>([
+    ['an assertion that fails', failing, ['SCRIPT_FAILED'], place],
+    ['a syntax error', `${HEAD}test('a', () => {`, ['SCRIPT_INVALID']],
+    ['an import that is not there', `${HEAD}import 'no-such-package'`, ['SCRIPT_INVALID']],
+    ['no test', `${HEAD}console.log(1)`, ['SCRIPT_INVALID']],
+    ['an error in a hook', hook, ['SCRIPT_FAILED'], { test: 'a' }],
+    ['a test that takes too long', slow, ['SCRIPT_FAILED'], { test: 'a' }],
+    ['a worker that kills itself', dying, ['RUN_CRASHED'], { test: 'a' }, killed],
+    ['all memory', hungry, ['RUN_OUT_OF_MEMORY'], {}, 'the limit is 2 GiB'],
+    ['files without end', filling, ['RUN_OUT_OF_DISK']],
+    ['a skipped test', `${HEAD}test.skip('a', () => {})`, []],
+  ])('%s', async (_, script, wanted, details = {}, excerpt = '') => {
     const { codes, failures } = await run(script)
     expect(codes).toEqual(wanted)
     expect(failures[0]?.message ?? '').toContain(excerpt)
-    expect(failures[0]?.details ?? {}).toMatchObject(details ?? {})
+    expect(failures[0]?.details ?? {}).toMatchObject(details)
   })
 
   test('a script that times out is distinguished from a cancelled one', async () => {
@@ -160,20 +121,12 @@ describe('verdicts', () => {
 
 describe('markCheckAsDegraded', () => {
   const MARK = `import { markCheckAsDegraded } from '@checkly/playwright-helpers'\n`
-  test.each([
-    ['of a check that passes', `markCheckAsDegraded('slow')`, [], true],
-    [
-      'of one whose soft assertions fail',
-      `expect.soft(1).toBe(2); markCheckAsDegraded('slow')`,
-      [],
-      true,
-    ],
-    [
-      'of one whose other assertions fail',
-      `markCheckAsDegraded('slow'); expect.soft(1).toBe(2); expect(1).toBe(2)`,
-      ['SCRIPT_FAILED', 'SCRIPT_FAILED'],
-      false,
-    ],
+  const mark = `markCheckAsDegraded('slow')`
+  const failed = ['SCRIPT_FAILED', 'SCRIPT_FAILED']
+  test.each<[string, string, string[], boolean]>([
+    ['of a check that passes', mark, [], true],
+    ['of one whose soft assertions fail', `expect.soft(1).toBe(2); ${mark}`, [], true],
+    ['of one that fails', `${mark}; expect.soft(1).toBe(2); expect(1).toBe(2)`, failed, false],
   ])('%s', async (_, body, wanted, degraded) => {
     const result = await run(`${HEAD}${MARK}test('a', () => { ${body} })`)
     expect(result.codes).toEqual(wanted)
@@ -182,10 +135,8 @@ describe('markCheckAsDegraded', () => {
   })
 
   test('soft assertions alone fail the check', async () => {
-    const { codes } = await run(
-      `${HEAD}test('a', () => { expect.soft(1).toBe(2); expect.soft(2).toBe(3) })`,
-    )
-    expect(codes).toEqual(['SCRIPT_FAILED', 'SCRIPT_FAILED'])
+    const body = 'expect.soft(1).toBe(2); expect.soft(2).toBe(3)'
+    expect((await run(`${HEAD}test('a', () => { ${body} })`)).codes).toEqual(failed)
   })
 })
 
@@ -204,11 +155,10 @@ describe('projects', () => {
   })
 
   test('settings of the monitor reach Playwright', async () => {
-    const { codes } = await run(
-      `${HEAD}test('a', async ({ request }) => { expect((await request.get('/api/items')).ok()).toBe(true) })`,
-      { playwrightConfig: { use: { baseURL: site.url } } },
-    )
-    expect(codes).toEqual([])
+    const body = `expect((await request.get('/api/items')).ok()).toBe(true)`
+    const playwrightConfig = { use: { baseURL: site.url } }
+    const script = `${HEAD}test('a', async ({ request }) => { ${body} })`
+    expect((await run(script, { playwrightConfig })).codes).toEqual([])
   })
 
   test.each(['../x.ts', 'a/../../x.ts'])('the path %s is refused', async (path) => {
@@ -217,53 +167,41 @@ describe('projects', () => {
   })
 
   test('braces in a script are its own', async () => {
-    const { codes } = await run(
-      `${HEAD}test('a', () => { expect('{{NAME}}').toContain('NA' + 'ME') })`,
-    )
-    expect(codes).toEqual([])
+    const body = `expect('{{NAME}}').toContain('NA' + 'ME')`
+    expect((await run(`${HEAD}test('a', () => { ${body} })`)).codes).toEqual([])
   })
 })
 
 describe('plain scripts', () => {
-  test.each([
-    ['one that is through', `console.log('done')`, [], undefined],
-    [
-      'an ES module',
-      `import { request } from 'playwright'
-      const api = await request.newContext()
-      console.log((await api.get('{site}/api/items')).status())
-      await api.dispose()`,
-      [],
-      undefined,
-    ],
-    ['an error', `Promise.reject(new Error('broken'))`, ['SCRIPT_FAILED'], 'broken'],
+  const module = `import { request } from 'playwright'
+    const api = await request.newContext()
+    console.log((await api.get('{site}/api/items')).status())
+    await api.dispose()`
+  const talkative = `void (async () => {
+    for (;;) await new Promise((wrote) => process.stdout.write('x'.repeat(2 ** 16), wrote))
+  })()`
+  const rejecting = `Promise.reject(new Error('broken'))`
+  test.each<[string, string, string[], string?]>([
+    ['one that is through', `console.log('done')`, []],
+    ['an ES module', module, []],
+    ['an error', rejecting, ['SCRIPT_FAILED'], 'broken'],
     ['an exit code', `process.exit(3)`, ['SCRIPT_FAILED'], 'the script ended with exit code 3'],
-    ['a syntax error', `const = 1`, ['SCRIPT_INVALID'], undefined],
-    ['an import that is not there', `require('no-such-package')`, ['SCRIPT_INVALID'], undefined],
-    ['JSON that is none', `JSON.parse('{')`, ['SCRIPT_FAILED'], undefined],
-    [
-      'output without end',
-      `void (async () => {
-        for (;;) await new Promise((wrote) => process.stdout.write('x'.repeat(2 ** 16), wrote))
-      })()`,
-      ['RUN_OUT_OF_OUTPUT'],
-      undefined,
-    ],
-    ['a signal', `process.kill(process.pid, 'SIGKILL')`, ['RUN_CRASHED'], undefined],
-  ])('%s', async (_, script, wanted, message) => {
+    ['a syntax error', `const = 1`, ['SCRIPT_INVALID']],
+    ['an import that is not there', `require('no-such-package')`, ['SCRIPT_INVALID']],
+    ['JSON that is none', `JSON.parse('{')`, ['SCRIPT_FAILED']],
+    ['output without end', talkative, ['RUN_OUT_OF_OUTPUT']],
+    ['a signal', `process.kill(process.pid, 'SIGKILL')`, ['RUN_CRASHED']],
+  ])('%s', async (_, script, wanted, message = '') => {
     const { codes, failures } = await run(script)
     expect(codes).toEqual(wanted)
-    expect(failures[0]?.message ?? '').toContain(message ?? '')
+    expect(failures[0]?.message ?? '').toContain(message)
   })
 })
 
+const install = 'vedette runtime install 2026.04'
+const noRuntime = testScriptHost({ tools: temporaryFolder() })
 test.each([
-  [
-    'a runtime that is not installed',
-    testScriptHost({ tools: temporaryFolder() }),
-    'RUNTIME_MISSING',
-    'vedette runtime install 2026.04',
-  ],
+  ['a runtime that is not installed', noRuntime, 'RUNTIME_MISSING', install],
   ['an agent without a script host', undefined, 'SCRIPT_UNSUPPORTED', 'this agent runs no scripts'],
 ])('%s is reported', async (_, lent, code, way) => {
   const { codes, failures } = await runScriptMonitor(multistep, { script: HEAD }, { host: lent })

@@ -1,13 +1,14 @@
 // Aim: a check suite runs as its own configuration says, in the sandbox; every way in which it can end is reported
 // apart, with whom it is about; and what was recorded is handed over, however it ends.
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { readdirSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { aboutWhom } from '../../../src/monitors/definitions.ts'
 import { MONITOR_TYPES } from '../../../src/monitors/registry.ts'
 import { DeadlineReached } from '../../../src/network/deadline.ts'
+import type { SuiteWatcher } from '../../../src/suites/run.ts'
 import { freePort } from '../../support/network/free-port.ts'
 import { testContext } from '../../support/monitors/monitor-context.ts'
+import { processesIn } from '../../support/processes-in.ts'
 import { runFolder, suiteHost, suiteProject } from '../../support/suites/suite-runs.ts'
 
 const HEAD = `import { test, expect } from '@playwright/test'\n`
@@ -22,6 +23,14 @@ const host = suiteHost()
 function project(spec: string, more: Record<string, string> = {}): string {
   const files = { 'package.json': MANIFEST, 'playwright.config.ts': FAST, 'a.spec.ts': spec }
   return suiteProject({ ...files, ...more })
+}
+
+interface Attempt {
+  steps: { title: string }[]
+  attachments: { file?: string }[]
+}
+interface Results {
+  tests: { title: string; attempts: Attempt[] }[]
 }
 
 const textOf = (file: Buffer | undefined) => file?.toString() ?? ''
@@ -46,12 +55,7 @@ describe('a suite that runs', () => {
       stats: { total: 5, expected: 2, flaky: 1, unexpected: 1, skipped: 1, unfinished: 0 },
       layers: { network: true },
     })
-    const results = JSON.parse(textOf(run.files['results.json'])) as {
-      tests: {
-        title: string
-        attempts: { steps: { title: string }[]; attachments: { file?: string }[] }[]
-      }[]
-    }
+    const results = JSON.parse(textOf(run.files['results.json'])) as Results
     expect(results.tests.map(({ title, attempts }) => [title, attempts.length])).toEqual([
       ['adds', 1],
       ['at the second go', 2],
@@ -155,36 +159,22 @@ describe('a suite that runs', () => {
 
   test('is degraded when a test passes only at the second go', async () => {
     const spec = `${HEAD}test('flaky', ({}, info) => expect(info.retry).toBe(1))`
-    const run = await runFolder(
-      host,
-      project(spec, { 'playwright.config.ts': 'export default { retries: 1 }' }),
-    )
+    const retrying = { 'playwright.config.ts': 'export default { retries: 1 }' }
+    const run = await runFolder(host, project(spec, retrying))
     expect(run).toMatchObject({ codes: [], degraded: true })
   })
 
-  test.each<[string, Record<string, string>, string]>([
-    [
-      'a CommonJS configuration',
-      { 'playwright.config.js': `module.exports = { retries: 0, metadata: {} }` },
-      'npx playwright test',
-    ],
-    [
-      'modules',
-      { 'package.json': '{"type":"module"}', 'playwright.config.mjs': FAST },
-      'npx playwright test',
-    ],
-    [
-      'a configuration that the command names',
-      { 'conf/pw.config.ts': `export default { retries: 0, testDir: '..' }` },
-      'npx playwright test -c conf/pw.config.ts',
-    ],
-    [
-      'a shell',
-      { 'playwright.config.ts': FAST },
-      'echo first && node node_modules/@playwright/test/cli.js test',
-    ],
-    ['tags', { 'playwright.config.ts': FAST }, "npx playwright test --grep '@smoke'"],
-  ])('runs with %s', async (_, files, testCommand) => {
+  const common = { 'playwright.config.js': `module.exports = { retries: 0, metadata: {} }` }
+  const modules = { 'package.json': '{"type":"module"}', 'playwright.config.mjs': FAST }
+  const apart = { 'conf/pw.config.ts': `export default { retries: 0, testDir: '..' }` }
+  const fast = { 'playwright.config.ts': FAST }
+  test.each<[string, Record<string, string>, string?]>([
+    ['a CommonJS configuration', common],
+    ['modules', modules],
+    ['a configuration that the command names', apart, 'npx playwright test -c conf/pw.config.ts'],
+    ['a shell', fast, 'echo first && node node_modules/@playwright/test/cli.js test'],
+    ['tags', fast, "npx playwright test --grep '@smoke'"],
+  ])('runs with %s', async (_, files, testCommand = 'npx playwright test') => {
     const folder = suiteProject({ 'package.json': MANIFEST, 'a.spec.ts': GOOD, ...files })
     const run = await runFolder(host, folder, { testCommand })
     expect(run.codes).toEqual([])
@@ -195,112 +185,49 @@ describe('a suite that runs', () => {
 })
 
 describe('failures are distinguished', () => {
-  const broken = project(`${HEAD}test('broken', () => {`)
-  test.each<
-    [string, () => Parameters<typeof runFolder>[1], Record<string, unknown>, string, string]
-  >([
-    ['a folder that is not there', () => '/nowhere/at/all', {}, 'BUNDLE_INVALID', 'agent'],
-    [
-      'a bundle without a platform',
-      () => `bundle:${'0'.repeat(64)}`,
-      {},
-      'BUNDLE_INVALID',
-      'agent',
-    ],
-    [
-      'a working folder outside',
-      () => project(GOOD),
-      { workingDir: '../..' },
-      'BUNDLE_INVALID',
-      'agent',
-    ],
-    [
-      'an engine that is not installed',
-      () => project(GOOD),
-      { engineVersion: '22' },
-      'ENGINE_MISSING',
-      'agent',
-    ],
+  const configured = (config: string, more: Record<string, string> = {}) =>
+    project(GOOD, { 'playwright.config.ts': config, ...more })
+  const setUp = { 'setup.ts': `export default () => { throw new Error('cannot log in') }` }
+  const failingSetUp = () => configured(`export default { globalSetup: './setup.ts' }`, setUp)
+  const neverEnding = () =>
+    project(`${HEAD}test('slow', () => new Promise(() => {}))`, {
+      'playwright.config.ts': 'export default { globalTimeout: 1500, retries: 0 }',
+    })
+  const good = () => project(GOOD)
+  const failingInstall = { installCommand: 'echo no registry; exit 3' }
+  const dying = () => project(`${HEAD}test('dies', () => process.exit(9))`)
+  const command = (testCommand: string) => ({ testCommand })
+  type Row = [
+    string,
+    () => Parameters<typeof runFolder>[1],
+    Record<string, unknown>,
+    string,
+    string?,
+  ]
+
+  test.each<Row>([
+    ['a folder that is not there', () => '/nowhere/at/all', {}, 'BUNDLE_INVALID'],
+    ['a bundle without a platform', () => `bundle:${'0'.repeat(64)}`, {}, 'BUNDLE_INVALID'],
+    ['a working folder outside', good, { workingDir: '../..' }, 'BUNDLE_INVALID'],
+    ['an engine that is not installed', good, { engineVersion: '22' }, 'ENGINE_MISSING'],
     [
       'a package manager that is not there',
       () => project(GOOD, { 'pnpm-lock.yaml': '' }),
       { engineVersion: '24' },
       'PACKAGE_TOOL_MISSING',
-      'agent',
     ],
-    [
-      'an installation that fails',
-      () => project(GOOD),
-      { installCommand: 'echo no registry; exit 3' },
-      'INSTALL_FAILED',
-      'agent',
-    ],
-    ['a test file that does not parse', () => broken, {}, 'SUITE_INVALID', 'agent'],
-    [
-      'a configuration that does not load',
-      () => project(GOOD, { 'playwright.config.ts': 'import "./nothing"' }),
-      {},
-      'SUITE_INVALID',
-      'agent',
-    ],
-    ['no test', () => project(HEAD), {}, 'NO_TESTS', 'agent'],
-    [
-      'no test of that name',
-      () => project(GOOD),
-      { testCommand: 'npx playwright test -g nothing' },
-      'NO_TESTS',
-      'agent',
-    ],
-    [
-      'tests that are all skipped',
-      () => project(`${HEAD}test.skip('a', () => {})`),
-      {},
-      'NO_TESTS',
-      'agent',
-    ],
-    [
-      'a command that runs no test',
-      () => project(GOOD),
-      { testCommand: 'true' },
-      'NO_TESTS',
-      'agent',
-    ],
-    [
-      'a command that is none',
-      () => project(GOOD),
-      { testCommand: 'no-such-program' },
-      'SUITE_INVALID',
-      'agent',
-    ],
-    [
-      'a set-up that fails',
-      () =>
-        project(GOOD, {
-          'playwright.config.ts': `export default { globalSetup: './setup.ts' }`,
-          'setup.ts': `export default () => { throw new Error('cannot log in') }`,
-        }),
-      {},
-      'SUITE_FAILED',
-      'target',
-    ],
-    [
-      'a globalTimeout',
-      () =>
-        project(`${HEAD}test('slow', () => new Promise(() => {}))`, {
-          'playwright.config.ts': 'export default { globalTimeout: 1500, retries: 0 }',
-        }),
-      {},
-      'TIMEOUT_RUN',
-      'target',
-    ],
-    [
-      'a worker that dies',
-      () => project(`${HEAD}test('dies', () => process.exit(9))`),
-      {},
-      'TESTS_FAILED',
-      'target',
-    ],
-  ])('%s', async (_, folder, options, code, about) => {
+    ['an installation that fails', good, failingInstall, 'INSTALL_FAILED'],
+    ['a test that does not parse', () => project(`${HEAD}test('', () => {`), {}, 'SUITE_INVALID'],
+    ['a broken configuration', () => configured('import "./nothing"'), {}, 'SUITE_INVALID'],
+    ['no test', () => project(HEAD), {}, 'NO_TESTS'],
+    ['no test of that name', good, command('npx playwright test -g nothing'), 'NO_TESTS'],
+    ['skipped tests alone', () => project(`${HEAD}test.skip('a', () => {})`), {}, 'NO_TESTS'],
+    ['a command that runs no test', good, command('true'), 'NO_TESTS'],
+    ['a command that is none', good, command('no-such-program'), 'SUITE_INVALID'],
+    ['a set-up that fails', failingSetUp, {}, 'SUITE_FAILED', 'target'],
+    ['a globalTimeout', neverEnding, {}, 'TIMEOUT_RUN', 'target'],
+    ['a worker that dies', dying, {}, 'TESTS_FAILED', 'target'],
+  ])('%s', async (_, folder, options, code, about = 'agent') => {
     const run = await runFolder(host, folder(), options)
     expect(run.codes).toContain(code)
     const whom = new Set(run.failures.map((one) => aboutWhom(one)))
@@ -329,21 +256,14 @@ describe('a run that is ended', () => {
   ])('%s, hands over what was recorded until then', async (_, reason) => {
     const stop = new AbortController()
     let askedAt = 0
-    const run = await runFolder(
-      host,
-      project(slow),
-      {},
-      {
-        signal: stop.signal,
-        watcher: {
-          onEvent(event) {
-            if (event.event !== 'output' || !event.text.includes('begun')) return
-            askedAt = performance.now()
-            stop.abort(reason)
-          },
-        },
+    const watcher: SuiteWatcher = {
+      onEvent(event) {
+        if (event.event !== 'output' || !event.text.includes('begun')) return
+        askedAt = performance.now()
+        stop.abort(reason)
       },
-    )
+    }
+    const run = await runFolder(host, project(slow), {}, { signal: stop.signal, watcher })
     expect(performance.now() - askedAt).toBeLessThan(5000)
     expect(run.observed).toMatchObject({
       stats: { total: 2, expected: 1, unfinished: 1 },
@@ -360,16 +280,9 @@ describe('a run that is ended', () => {
 
   test('while packages are installed, ends at once', async () => {
     const stop = new AbortController()
-    const ended = runFolder(
-      host,
-      project(GOOD),
-      { installCommand: 'echo begun; sleep 60' },
-      {
-        signal: stop.signal,
-        watcher: { onOutput: () => stop.abort(new DeadlineReached(1)) },
-      },
-    )
-    const run = await ended
+    const watcher = { onOutput: () => stop.abort(new DeadlineReached(1)) }
+    const command = { installCommand: 'echo begun; sleep 60' }
+    const run = await runFolder(host, project(GOOD), command, { signal: stop.signal, watcher })
     expect(run.codes).toEqual(['TIMEOUT_RUN'])
     expect(processesIn(run.folder)).toEqual([])
   })
@@ -386,15 +299,3 @@ test('a path of the machine is refused to what does not come from a file of moni
   const run = await runFolder(strict, project(GOOD))
   expect(run.codes).toEqual(['BUNDLE_INVALID'])
 })
-
-/** Processes that have the folder in their environment. */
-function processesIn(folder: string): string[] {
-  return readdirSync('/proc').filter((pid) => {
-    if (!/^\d+$/.test(pid) || !existsSync(join('/proc', pid, 'environ'))) return false
-    try {
-      return readFileSync(join('/proc', pid, 'environ'), 'latin1').includes(folder)
-    } catch {
-      return false
-    }
-  })
-}

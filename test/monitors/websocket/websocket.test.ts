@@ -1,11 +1,10 @@
 // Aim: a WebSocket check says exactly what the target did, from the handshake to its close, within its
 // deadline, and leaves no connection behind.
+import type { IncomingMessage } from 'node:http'
 import { describe, expect, test } from 'vitest'
-import { DEFINITIONS, METRICS } from '../../../src/monitors/definitions.ts'
 import { websocket } from '../../../src/monitors/websocket/index.ts'
 import { createAuthority } from '../../support/network/certificates.ts'
-import { startConnectProxy } from '../../support/network/connect-proxy.ts'
-import { startHttpServer, startRawServer } from '../../support/test-server.ts'
+import { startHttpServer, startRawServer, type TestServer } from '../../support/test-server.ts'
 import { against, checkWebSocket } from '../../support/monitors/websocket/check-websocket.ts'
 import {
   type Behaviour,
@@ -48,26 +47,21 @@ describe('a target that behaves', () => {
   })
 
   test('gets the request of RFC 6455', async () => {
-    let headers: NodeJS.Dict<string | string[]> = {}
-    let path = ''
+    let got: IncomingMessage | undefined
     const { codes } = await against(
-      {
-        onOpen({ request }) {
-          headers = request.headers
-          path = request.url ?? ''
-        },
-      },
+      { onOpen: ({ request }) => void (got = request) },
       { headers: [{ key: 'X-Mine', value: 'yes' }], basicAuth: { username: 'a', password: 'b' } },
     )
     expect(codes).toEqual([])
-    expect(path).toBe('/')
-    expect(headers).toMatchObject({
+    expect(got?.url).toBe('/')
+    expect(got?.headers).toMatchObject({
       'sec-websocket-version': '13',
       upgrade: 'websocket',
       'x-mine': 'yes',
       authorization: 'Basic YTpi',
     })
-    expect(Buffer.from(headers['sec-websocket-key'] as string, 'base64')).toHaveLength(16)
+    const key = got?.headers['sec-websocket-key'] ?? ''
+    expect(Buffer.from(key, 'base64')).toHaveLength(16)
   })
 
   test('picks a subprotocol that was offered', async () => {
@@ -162,48 +156,41 @@ describe('assertions', () => {
   })
 
   test('on the status of a refusal', async () => {
-    await using server = await startWebSocketServer({}, { refuse: 401 })
-    const { codes, observed } = await checkWebSocket({
-      url: `ws://${server.authority}/`,
-      assertions: [
-        assertion('STATUS_CODE', 'EQUALS', '401'),
-        assertion('HEADERS', 'EQUALS', 'because', 'x-why'),
-      ],
-    })
+    const assertions = [
+      assertion('STATUS_CODE', 'EQUALS', '401'),
+      assertion('HEADERS', 'EQUALS', 'because', 'x-why'),
+    ]
+    const { codes, observed } = await against({ refuse: 401 }, { assertions })
     expect([codes, observed['statusCode']]).toEqual([[], 401])
   })
-})
 
-test('a status that an assertion expects does not excuse a message that is missing', async () => {
-  await using server = await startWebSocketServer({}, { refuse: 404 })
-  const { codes } = await checkWebSocket({
-    url: `ws://${server.authority}/`,
-    expect: 'x',
-    assertions: [assertion('STATUS_CODE', 'NOT_EQUALS', '503')],
+  test('on a status do not excuse a message that is missing', async () => {
+    const assertions = [assertion('STATUS_CODE', 'NOT_EQUALS', '503')]
+    const { codes } = await against({ refuse: 404 }, { expect: 'x', assertions })
+    expect(codes).toEqual(['WEBSOCKET_REFUSED'])
   })
-  expect(codes).toEqual(['WEBSOCKET_REFUSED'])
 })
 
 describe('a target that does not open one', () => {
-  test.each([403, 426, 503])('refuses with %i', async (status) => {
-    await using server = await startWebSocketServer({}, { refuse: status })
-    const { codes, observed } = await checkWebSocket({ url: `ws://${server.authority}/` })
-    expect([codes, observed['statusCode']]).toEqual([['WEBSOCKET_REFUSED'], status])
+  const checkRaw = async (server: TestServer, maxResponseTime = 5000) => {
+    await using running = server
+    const url = `ws://${running.authority}/`
+    return (await checkWebSocket({ url }, { maxResponseTime })).codes
+  }
+
+  test('refuses, which shouldFail expects', async () => {
+    const { codes, observed } = await against({ refuse: 403 })
+    expect([codes, observed['statusCode']]).toEqual([['WEBSOCKET_REFUSED'], 403])
+    expect((await against({ refuse: 403 }, {}, { shouldFail: true })).codes).toEqual([])
   })
 
-  test('a web server without WebSockets', async () => {
-    await using server = await startHttpServer((_, response) => response.end('hello'))
-    const { codes } = await checkWebSocket({ url: `ws://${server.authority}/` })
-    expect(codes).toEqual(['WEBSOCKET_REFUSED'])
-  })
-
-  test('shouldFail expects it', async () => {
-    await using server = await startWebSocketServer({}, { refuse: 403 })
-    const { codes } = await checkWebSocket(
-      { url: `ws://${server.authority}/` },
-      { shouldFail: true },
-    )
-    expect(codes).toEqual([])
+  test('has a web server without WebSockets, no HTTP at all, or no answer', async () => {
+    const web = await startHttpServer((_, response) => response.end('hello'))
+    expect(await checkRaw(web)).toEqual(['WEBSOCKET_REFUSED'])
+    const ssh = await startRawServer((socket) => socket.end('SSH-2.0-x\r\n'))
+    expect(await checkRaw(ssh)).toEqual(['HTTP_MALFORMED'])
+    const silent = await startRawServer(() => {})
+    expect(await checkRaw(silent, 200)).toEqual(['TIMEOUT_FIRST_BYTE'])
   })
 
   test.each<[string, Record<string, string | null>]>([
@@ -217,55 +204,18 @@ describe('a target that does not open one', () => {
   ])('answers with %s', async (_, headers) => {
     expect((await against({ headers: () => headers })).codes).toEqual(['WEBSOCKET_HANDSHAKE'])
   })
-
-  test('no HTTP at all', async () => {
-    await using server = await startRawServer((socket) => socket.end('SSH-2.0-x\r\n'))
-    expect((await checkWebSocket({ url: `ws://${server.authority}/` })).codes).toEqual([
-      'HTTP_MALFORMED',
-    ])
-  })
-
-  test('no answer', async () => {
-    await using server = await startRawServer(() => {})
-    const { codes } = await checkWebSocket(
-      { url: `ws://${server.authority}/` },
-      { maxResponseTime: 200 },
-    )
-    expect(codes).toEqual(['TIMEOUT_FIRST_BYTE'])
-  })
 })
 
-describe('TLS and proxies', () => {
+test('wss verifies the certificate, and its facts are there', async () => {
   const authority = createAuthority()
   const tls = { ca: authority.ca }
-
-  test('wss verifies the certificate, and its facts are there', async () => {
-    await using server = await startWebSocketServer(echo, { tls: authority.issue() })
-    const url = `wss://localhost:${server.port}/`
-    const good = await checkWebSocket({ url, tls, message: 'x', expect: 'x' })
-    expect(good.codes).toEqual([])
-    expect(good.observed).toMatchObject({ tls: { protocol: 'TLSv1.3' } })
-    expect((await checkWebSocket({ url })).codes).toEqual(['TLS_UNTRUSTED'])
-    expect((await checkWebSocket({ url, skipSSL: true })).codes).toEqual([])
-  })
-
-  test('the tunnel of a proxy carries it', async () => {
-    await using server = await startWebSocketServer(echo)
-    await using proxy = await startConnectProxy()
-    const { codes, observed } = await checkWebSocket(
-      { url: `ws://127.0.0.1:${server.port}/`, message: 'x', expect: 'x' },
-      {},
-      { proxyUrl: `http://127.0.0.1:${proxy.port}` },
-    )
-    expect(codes).toEqual([])
-    expect(observed['phases']).toHaveProperty('proxyMs')
-  })
-
-  test('the network policy holds', async () => {
-    const options = { blocked: ['127.0.0.0/8'] }
-    const { codes } = await checkWebSocket({ url: 'ws://127.0.0.1:9/' }, {}, options)
-    expect(codes).toEqual(['ADDRESS_BLOCKED'])
-  })
+  await using server = await startWebSocketServer(echo, authority.issue())
+  const url = `wss://localhost:${server.port}/`
+  const good = await checkWebSocket({ url, tls, message: 'x', expect: 'x' })
+  expect(good.codes).toEqual([])
+  expect(good.observed).toMatchObject({ tls: { protocol: 'TLSv1.3' } })
+  expect((await checkWebSocket({ url })).codes).toEqual(['TLS_UNTRUSTED'])
+  expect((await checkWebSocket({ url, skipSSL: true })).codes).toEqual([])
 })
 
 describe('settings', () => {
@@ -292,12 +242,4 @@ describe('settings', () => {
     const { codes } = await checkWebSocket({ url: 'ws://127.0.0.1:9/', headers: bad })
     expect(codes).toEqual(['SETTINGS_INVALID'])
   })
-})
-
-test('metrics and the line for people come from the definition', async () => {
-  const { observed } = await against(echo, { message: 'x', expect: 'x' })
-  const names = websocket.samples(observed).map(({ name }) => name)
-  expect(names.filter((name) => !METRICS.has(name))).toEqual([])
-  expect(names).toContain('probe_websocket_duration_seconds')
-  expect(DEFINITIONS.get('WEBSOCKET')?.summary?.({ statusCode: 403 })).toEqual(['HTTP 403'])
 })

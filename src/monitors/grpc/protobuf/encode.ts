@@ -1,16 +1,16 @@
-// Encodes JSON (ProtoJSON: protobuf.dev/programming-guides/json) to the wire format. The library says which type
-// it refuses, not where, and quotes values, which may be secrets: the place is found by reading parts of the request.
+// Encodes JSON (ProtoJSON: protobuf.dev/programming-guides/json) to the wire format. The library does not say where a
+// value does not fit, and quotes it, although it may be a secret: so the place is noted, and the rule is said anew.
 import {
   fromJson,
   ScalarType,
   toBinary,
-  type DescExtension,
   type DescField,
   type DescMessage,
+  type DescOneof,
   type FileRegistry,
   type JsonValue,
 } from '@bufbuild/protobuf'
-import { hasCustomJsonRepresentation } from '@bufbuild/protobuf/wkt'
+import { isFieldError } from '@bufbuild/protobuf/reflect'
 import { parseExactJson } from '../../../contract/exact-json.ts'
 import { nearNames } from '../near-names.ts'
 import { SchemaProblem } from './registry.ts'
@@ -32,25 +32,13 @@ export class MessageProblem extends Error {
  * that the library cannot use.
  */
 export function encodeMessage(text: string, type: DescMessage, registry: FileRegistry): Uint8Array {
-  const json = parse(text)
-  const message = decoded(json, type, registry)
-  if (message === undefined) throw problemIn({ registry, depth: 0 }, type, json, '')
+  const message = messageOf(parse(text), type, registry)
   try {
     return toBinary(type, message)
   } catch (error) {
     // Of a required field: `cannot encode field p.M.a to binary: …`
     const [, path = ''] = /^cannot encode field \S*?(\w+) to/.exec((error as Error).message) ?? []
     throw new MessageProblem(path, 'is missing, and the type requires it')
-  }
-}
-
-function decoded(json: unknown, type: DescMessage, registry: FileRegistry) {
-  try {
-    return fromJson(type, json as JsonValue, { registry })
-  } catch (error) {
-    // The library goes through types within types by recursion.
-    if (error instanceof RangeError) throw new SchemaProblem('types refer to each other too deeply')
-    return undefined
   }
 }
 
@@ -71,100 +59,83 @@ function reasonOf({ message }: Error): string {
   return message.replace(/, (?:\.{3})?".*$/s, '')
 }
 
-interface Search {
-  registry: FileRegistry
-  depth: number
+function messageOf(json: unknown, type: DescMessage, registry: FileRegistry) {
+  try {
+    return fromJson(type, json as JsonValue, { registry })
+  } catch (error) {
+    // The library goes through types within types by recursion.
+    if (error instanceof RangeError) throw new SchemaProblem('types refer to each other too deeply')
+    throw problemOf(json, type, registry)
+  }
 }
 
-/** Messages within messages; the bound that Protocol Buffers' own parsers have. */
-const DEPTH_MAX = 100
-
-/** The problem of a value that does not fit the type. */
-function problemIn(search: Search, type: DescMessage, json: unknown, path: string): MessageProblem {
-  const { registry, depth } = search
-  if (depth > DEPTH_MAX) return new MessageProblem(path, 'is nested too deep')
-  const inner = { registry, depth: depth + 1 }
-  if (type.typeName === 'google.protobuf.Any') return problemInAny(inner, json, path)
-  if (hasCustomJsonRepresentation(type)) {
-    return new MessageProblem(path, `must be ${FORMS[type.name] ?? `a value of ${type.typeName}`}`)
+/** The problem of JSON that does not fit the type. */
+function problemOf(json: unknown, type: DescMessage, registry: FileRegistry): MessageProblem {
+  let place = ''
+  const noted = noting(json, '', (path) => (place = path)) as JsonValue
+  try {
+    fromJson(type, noted, { registry })
+  } catch (error) {
+    return new MessageProblem(place, ruleOf(error as Error, registry))
   }
-  if (!isObject(json)) return new MessageProblem(path, `must be an object (${type.typeName})`)
-  const fields = new Map<string, DescField>()
-  for (const field of type.fields) fields.set(field.name, field).set(field.jsonName, field)
-  const entries = Object.entries(json)
-  if (entries.length === 0) throw new SchemaProblem(`${type.typeName} cannot be written`)
-  const isGood = (parts: typeof entries) =>
-    decoded(Object.fromEntries(parts), type, registry) !== undefined
-  const [name, value] = firstBad(entries, isGood)
-  const where = joined(path, name)
-  const field = fields.get(name) ?? registry.getExtension(/^\[(.*)\]$/.exec(name)?.[1] ?? '')
-  if (field === undefined) {
-    const near = nearNames(
-      name,
-      type.fields.map(({ jsonName }) => jsonName),
-    ).join(', ')
-    const fix = near === '' ? 'it has no fields' : `did you mean ${near}?`
-    return new MessageProblem(where, `is no field of ${type.typeName}; ${fix}`)
-  }
-  if (isGood([[name, value]])) {
-    const rule = 'cannot be given together with those before it: it is the same field or oneof'
-    return new MessageProblem(where, rule)
-  }
-  return problemInField(inner, field, value, where, (part) => isGood([[name, part]]))
+  return new MessageProblem('', 'does not fit the type')
 }
 
-/** The first part with which the parts up to it are not good any more. */
-function firstBad<T>(parts: T[], isGood: (parts: T[]) => boolean): T {
-  let [good, bad] = [0, parts.length]
-  while (bad - good > 1) {
-    const middle = (good + bad) >> 1
-    if (isGood(parts.slice(0, middle))) good = middle
-    else bad = middle
-  }
-  return parts[good] as T
+/** The same JSON, of which `onRead` gets the path of each value that is read: the last one is that of the error. */
+function noting(json: unknown, path: string, onRead: (path: string) => void): unknown {
+  if (typeof json !== 'object' || json === null) return json
+  const isList = Array.isArray(json)
+  return new Proxy(json, {
+    get(target, key) {
+      const value = Reflect.get(target, key) as unknown
+      if (typeof key === 'symbol' || !Object.hasOwn(target, key)) return value
+      if (isList && key === 'length') return value
+      onRead(pathOf(target, path, key))
+      return noting(value, pathOf(target, path, key), onRead)
+    },
+  })
 }
 
-function problemInField(
-  search: Search,
-  field: DescField | DescExtension,
-  value: unknown,
-  path: string,
-  isGood: (value: unknown) => boolean,
-): MessageProblem {
-  if (field.fieldKind === 'list') {
-    if (!Array.isArray(value)) return new MessageProblem(path, 'must be a list')
-    const [at, item] = firstBad([...value.entries()], (parts) =>
-      isGood(parts.map(([, part]) => part as unknown)),
-    )
-    return problemInValue(search, field, item, `${path}[${at}]`)
+function pathOf(target: object, path: string, key: string): string {
+  if (Array.isArray(target)) return `${path}[${key}]`
+  // The library copies the fields of an Any before it looks at them.
+  if (key !== '@type' && Object.hasOwn(target, '@type')) return path
+  return path === '' ? key : `${path}.${key}`
+}
+
+/** What is wrong, without the value. */
+function ruleOf({ message, cause }: Error, registry: FileRegistry): string {
+  if (isFieldError(cause)) return fieldRule(cause.field(), cause.message)
+  if (message.includes('recursion')) return 'is nested too deep'
+  if (message.includes('"@type"')) return 'has no "@type"'
+  if (message.endsWith('type registry')) return 'names a type that is not known'
+  const [, typeName = ''] = /^cannot decode (?:message |enum )?([\w.]+)/.exec(message) ?? []
+  const key = /key "(.*)" is unknown$/s.exec(message)?.[1]
+  if (key !== undefined) {
+    const names = registry.getMessage(typeName)?.fields.map(({ jsonName }) => jsonName) ?? []
+    const near = nearNames(key, names).join(', ')
+    const fix = near === '' ? 'it has none' : `did you mean ${near}?`
+    return `${typeName} has no field ${key}; ${fix}`
   }
+  const values = registry.getEnum(typeName)?.values
+  if (values === undefined) return `must be ${FORMS[typeName] ?? `an object (${typeName})`}`
+  const given = /"(.*)"$/s.exec(message)?.[1] ?? ''
+  const names = values.map(({ name }) => name)
+  return `must be a value of ${typeName}, like ${nearNames(given, names).join(', ')}`
+}
+
+function fieldRule(field: DescField | DescOneof, message: string): string {
+  if (field.kind === 'oneof' || message === 'set multiple times') {
+    return 'cannot be given together with those before it: it is the same field or oneof'
+  }
+  const scalar = field.scalar as ScalarType
+  const type = field.message?.typeName ?? field.enum?.typeName ?? nameOf(scalar)
+  if (field.fieldKind === 'list')
+    return `must be a list of ${type}, without null (${String(field)})`
   if (field.fieldKind === 'map') {
-    if (!isObject(value)) return new MessageProblem(path, 'must be an object: it is a map')
-    const [key, item] = firstBad(Object.entries(value), (parts) =>
-      isGood(Object.fromEntries(parts)),
-    )
-    const where = `${path}[${JSON.stringify(key)}]`
-    if (field.scalar === undefined) return problemInValue(search, field, item, where)
-    const types = `a key of type ${nameOf(field.mapKey)} and a value of type ${nameOf(field.scalar)}`
-    return new MessageProblem(where, `must have ${types}`)
+    return `must be an object with keys of type ${nameOf(field.mapKey)} and values of ${type} (${String(field)})`
   }
-  return problemInValue(search, field, value, path)
-}
-
-function problemInValue(
-  search: Search,
-  field: DescField | DescExtension,
-  value: unknown,
-  path: string,
-): MessageProblem {
-  if (value === null) return new MessageProblem(path, 'must not be null')
-  if (field.message !== undefined) return problemIn(search, field.message, value, path)
-  if (field.enum !== undefined) {
-    const names = field.enum.values.map(({ name }) => name)
-    const near = nearNames(typeof value === 'string' ? value : '', names).join(', ')
-    return new MessageProblem(path, `must be a value of ${field.enum.typeName}, like ${near}`)
-  }
-  return new MessageProblem(path, `must be of type ${nameOf(field.scalar)}`)
+  return `must be of type ${type} (${String(field)})`
 }
 
 function nameOf(scalar: ScalarType): string {
@@ -173,32 +144,9 @@ function nameOf(scalar: ScalarType): string {
 
 /** Forms of the well-known types, for messages. */
 const FORMS: Readonly<Record<string, string>> = {
-  Timestamp: 'a time like "2026-01-31T12:00:00.5Z"',
-  Duration: 'a duration like "1.5s"',
-  FieldMask: 'field names like "user.displayName,photo"',
-  Struct: 'an object',
-  ListValue: 'a list',
-}
-
-/** `{"@type": "…/package.Message", …its fields}`, or its own form in `value`. */
-function problemInAny(search: Search, json: unknown, path: string): MessageProblem {
-  if (!isObject(json)) return new MessageProblem(path, 'must be an object with "@type"')
-  const { '@type': typeUrl, ...rest } = json
-  if (typeof typeUrl !== 'string') return new MessageProblem(joined(path, '@type'), 'is missing')
-  const typeName = typeUrl.slice(typeUrl.lastIndexOf('/') + 1)
-  const type = search.registry.getMessage(typeName)
-  if (type === undefined) {
-    const problem = `names a type that is not known: ${typeName}`
-    return new MessageProblem(joined(path, '@type'), problem)
-  }
-  const value = hasCustomJsonRepresentation(type) ? rest['value'] : rest
-  return problemIn(search, type, value, path)
-}
-
-function joined(path: string, name: string): string {
-  return path === '' ? name : `${path}.${name}`
-}
-
-function isObject(json: unknown): json is Record<string, unknown> {
-  return typeof json === 'object' && json !== null && !Array.isArray(json)
+  'google.protobuf.Timestamp': 'a time like "2026-01-31T12:00:00.5Z"',
+  'google.protobuf.Duration': 'a duration like "1.5s"',
+  'google.protobuf.FieldMask': 'field names like "user.displayName,photo"',
+  'google.protobuf.Struct': 'an object',
+  'google.protobuf.ListValue': 'a list',
 }

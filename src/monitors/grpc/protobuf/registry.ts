@@ -15,6 +15,8 @@ import {
   type FieldDescriptorProto,
   type FileDescriptorProto,
 } from '@bufbuild/protobuf/wkt'
+import { hash } from 'node:crypto'
+import { LeastRecentlyUsed } from '../../../network/least-recently-used.ts'
 
 /** Unusable types: an undefined name, or an invalid definition. */
 export class SchemaProblem extends Error {
@@ -169,38 +171,23 @@ function checkTypes(registry: FileRegistry): void {
   }
 }
 
-/**
- * Bytes of descriptors and texts whose registries are cached. A registry needs about ten times as much; one larger
- * than a quarter of the bound is compiled each time.
- */
+/** Bytes of descriptors and texts whose registries are cached; a registry needs about ten times as much. */
 const CACHED_BYTES_MAX = 4_194_304
 
-/** Registries by the hash of their source, so that none can be out of date. */
-class RegistryCache {
-  readonly #cached = new Map<string, { registry: FileRegistry; bytes: number }>()
-  #bytes = 0
+const registries = new LeastRecentlyUsed<string, FileRegistry>(CACHED_BYTES_MAX)
 
-  /** The registry, which becomes the most recently used one. */
-  get(key: string): FileRegistry | undefined {
-    const found = this.#cached.get(key)
-    if (found === undefined) return undefined
-    this.#cached.delete(key)
-    this.#cached.set(key, found)
-    return found.registry
-  }
-
-  /** Caches the registry with the size of its source; evicts the oldest ones. */
-  set(key: string, registry: FileRegistry, bytes: number): void {
-    if (bytes > CACHED_BYTES_MAX / 4 || this.#cached.has(key)) return
-    this.#cached.set(key, { registry, bytes })
-    this.#bytes += bytes
-    for (const [oldest, { bytes: freed }] of this.#cached) {
-      if (this.#bytes <= CACHED_BYTES_MAX) return
-      this.#cached.delete(oldest)
-      this.#bytes -= freed
-    }
-  }
+/** The registry of this source; cached by its hash, so that none can be out of date. */
+export async function cachedRegistry(
+  kind: 'files' | 'text',
+  source: readonly Uint8Array[],
+  compile: () => FileRegistry | Promise<FileRegistry>,
+): Promise<FileRegistry> {
+  const whole = Buffer.concat(source)
+  const lengths = source.map(({ length }) => length).join(' ')
+  const key = `${kind} ${lengths} ${hash('sha256', whole)}`
+  const known = registries.get(key)
+  if (known !== undefined) return known
+  const registry = await compile()
+  registries.set(key, registry, whole.length)
+  return registry
 }
-
-/** The registries of this process. */
-export const cachedRegistries = new RegistryCache()

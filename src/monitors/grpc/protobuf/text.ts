@@ -12,21 +12,17 @@ import {
   type FileDescriptorProto,
   type ServiceDescriptorProtoSchema,
 } from '@bufbuild/protobuf/wkt'
-import { hash } from 'node:crypto'
 import type * as Protobuf from 'protobufjs'
-import { cachedRegistries, registryOf, SchemaProblem } from './registry.ts'
+import { cachedRegistry, registryOf, SchemaProblem } from './registry.ts'
 
 type Parser = typeof Protobuf
 
 /** The types of a text. Rejects with SchemaProblem when it does not parse or a name has no meaning. */
-export async function registryOfText(text: string): Promise<FileRegistry> {
-  const key = `text ${hash('sha256', text)}`
-  const known = cachedRegistries.get(key)
-  if (known !== undefined) return known
-  const { default: parser } = (await import('protobufjs')) as unknown as { default: Parser }
-  const registry = compile(parser, text)
-  cachedRegistries.set(key, registry, text.length)
-  return registry
+export function registryOfText(text: string): Promise<FileRegistry> {
+  return cachedRegistry('text', [Buffer.from(text)], async () => {
+    const { default: parser } = (await import('protobufjs')) as unknown as { default: Parser }
+    return compile(parser, text)
+  })
 }
 
 function compile(parser: Parser, text: string): FileRegistry {
@@ -44,7 +40,7 @@ function compile(parser: Parser, text: string): FileRegistry {
   try {
     root.resolveAll()
   } catch (error) {
-    throw nameProblem(error as Error, text, unknownImports)
+    throw nameProblem(error as Error, unknownImports)
   }
   return registryOf(filesOf(parser, root))
 }
@@ -52,25 +48,12 @@ function compile(parser: Parser, text: string): FileRegistry {
 /** Adds the well-known files; gives the others, which matter only when something of them is used. */
 function addImports(parser: Parser, root: Protobuf.Root, files: readonly string[]): string[] {
   const unknown: string[] = []
-  for (const file of files) {
+  for (const file of new Set(files)) {
     const known = parser.common.get(file)
     if (known?.nested === undefined) unknown.push(file)
-    else if (root.lookup(wellKnownIn(known)) === null) root.addJSON(known.nested)
+    else root.addJSON(known.nested)
   }
   return unknown
-}
-
-/** The first name that a bundled file defines; shows whether the file has been added. */
-function wellKnownIn(file: Protobuf.INamespace): string {
-  let path = ''
-  let inner: Protobuf.INamespace | undefined = file
-  while (inner?.nested !== undefined) {
-    const [name, next] = Object.entries(inner.nested)[0] ?? []
-    if (name === undefined) break
-    path += `.${name}`
-    inner = next as Protobuf.INamespace
-  }
-  return path
 }
 
 function parseProblem(error: Error, text: string): SchemaProblem {
@@ -80,42 +63,17 @@ function parseProblem(error: Error, text: string): SchemaProblem {
   const last = text.trimEnd().split('\n').length
   // The parser trips over what is not there when the text ends within something.
   if (error instanceof TypeError) return new SchemaProblem('the text ends too early', last)
-  return new SchemaProblem(message, lineOfQuoted(error.message, text))
+  return new SchemaProblem(message)
 }
 
-/** `duplicate name 'a' in Type M`: the last place where the name or number stands. */
-function lineOfQuoted(message: string, text: string): number | undefined {
-  const name = /'([^']+)'/.exec(message)?.[1]
-  if (name !== undefined) return linesOf(name, text).at(-1)
-  const id = /\bid (\d+)/.exec(message)?.[1]
-  return id === undefined ? undefined : linesOf(`= ${id}`, text).at(-1)
-}
-
-function nameProblem(error: Error, text: string, unknownImports: readonly string[]): SchemaProblem {
+function nameProblem(error: Error, unknownImports: readonly string[]): SchemaProblem {
   const name = /no such (?:Type or Enum|type|enum)[^:']*(?:: |')([\w.]+)/i.exec(error.message)?.[1]
   if (name === undefined) return new SchemaProblem(error.message)
   const missing =
     unknownImports.length === 0
       ? ''
       : `; of the imports only google/protobuf/… is known here, not ${unknownImports.join(', ')}: put their text in`
-  return new SchemaProblem(`the type ${name} is defined nowhere${missing}`, linesOf(name, text)[0])
-}
-
-/** The lines, from 1, that contain the symbol outside of comments. */
-function linesOf(symbol: string, text: string): number[] {
-  // An unterminated comment extends to the end of the text, so that no position is scanned twice.
-  const code = text
-    .replaceAll(/\/\*[\s\S]*?(?:\*\/|$)/g, (comment) => comment.replaceAll(/[^\n]/g, ' '))
-    .replaceAll(/\/\/[^\n]*/g, '')
-  const found = code.split('\n').map((line, at) => (contains(line, symbol) ? at + 1 : 0))
-  return found.filter((line) => line > 0)
-}
-
-function contains(line: string, symbol: string): boolean {
-  for (let at = line.indexOf(symbol); at !== -1; at = line.indexOf(symbol, at + 1)) {
-    if (!/\w/.test(line[at - 1] ?? '') && !/\w/.test(line[at + symbol.length] ?? '')) return true
-  }
-  return false
+  return new SchemaProblem(`the type ${name} is defined nowhere${missing}`)
 }
 
 /** One file for each package. */

@@ -1,6 +1,5 @@
 // Certificate revocation lists (RFC 5280, 5): parsed in place, so that a list needs no more memory than its
 // bytes, and searched in slices, so that the event loop is not blocked.
-import type { X509Certificate } from 'node:crypto'
 import { setImmediate as turn } from 'node:timers/promises'
 import {
   type CertificateStructure,
@@ -11,7 +10,6 @@ import {
   bitsOf,
   contentOf,
   contextTag,
-  DerFault,
   type Element,
   elementAt,
   Elements,
@@ -20,31 +18,16 @@ import {
   timeOf,
   wholeElement,
 } from '../../../network/tls/der.ts'
-import { type Problem, reasonOf } from './ocsp-message.ts'
-import { isSignedBy } from './signed-bytes.ts'
+import { reasonOf, type Subject } from './ocsp-message.ts'
+import { isSignedBy, Unusable } from './signed-bytes.ts'
 
 /** A list of which only the syntax has been validated. */
-export interface RevocationList {
-  bytes: Buffer
-  signed: Buffer
-  algorithm: Element
-  signature: Buffer
-  issuerName: Buffer
-  /** Milliseconds since 1970. */
-  thisUpdate: number
-  nextUpdate: number | undefined
-  /** The entries; undefined if none is revoked. */
-  entries: Element | undefined
-  /** Scope of the list, if restricted. */
-  scope: Scope
-}
+export type RevocationList = ReturnType<typeof readRevocationList>
 
 interface Scope {
   urls: string[]
-  authoritiesOnly: boolean
-  /** Contains entries of other issuers, of some reasons only, or of attribute certificates only. */
-  partial: boolean
-  delta: boolean
+  /** Holds changes only, or entries of authorities, of other issuers, of some reasons or of attributes only. */
+  isPartial: boolean
 }
 
 /** A certificate's entry in a list. */
@@ -57,17 +40,7 @@ const EXTENSION = { deltaIndicator: '2.5.29.27', reason: '2.5.29.21', scope: '2.
 /** Entries searched before the event loop gets a turn. */
 const SLICE = 5000
 const SKEW_MS = 300_000
-const EVERYTHING: Scope = { urls: [], authoritiesOnly: false, partial: false, delta: false }
-
-/** Reads a list, DER or PEM. Never throws. */
-export function readRevocationList(given: Buffer): RevocationList | Problem {
-  try {
-    return listOf(derOf(given))
-  } catch (error) {
-    if (error instanceof DerFault) return { problem: `not a revocation list: ${error.message}` }
-    throw error
-  }
-}
+const EVERYTHING: Scope = { urls: [], isPartial: false }
 
 function derOf(given: Buffer): Buffer {
   if (given[0] === TAG.SEQUENCE) return given
@@ -76,7 +49,9 @@ function derOf(given: Buffer): Buffer {
   return found === null ? given : Buffer.from(found[1] as string, 'base64')
 }
 
-function listOf(bytes: Buffer): RevocationList {
+/** Reads a list, DER or PEM. Throws DerFault. */
+export function readRevocationList(given: Buffer) {
+  const bytes = derOf(given)
   const parts = new Elements(wholeElement(bytes, TAG.SEQUENCE))
   const body = parts.next(TAG.SEQUENCE)
   const algorithm = parts.next(TAG.SEQUENCE)
@@ -90,27 +65,27 @@ function listOf(bytes: Buffer): RevocationList {
   const nextUpdate = hasNext ? timeOf(inner.next()) : undefined
   const entries = inner.optional(TAG.SEQUENCE)
   const wrapped = inner.optional(contextTag(0))
-  const scope =
-    wrapped === undefined ? EVERYTHING : scopeOf(new Elements(wrapped).next(TAG.SEQUENCE))
   return {
     bytes,
     signed: encodingOf(body),
     algorithm,
     signature,
     issuerName,
+    /** Milliseconds since 1970. */
     thisUpdate,
     nextUpdate,
+    /** Undefined if none is revoked. */
     entries,
-    scope,
+    scope: wrapped === undefined ? EVERYTHING : scopeOf(new Elements(wrapped).next(TAG.SEQUENCE)),
   }
 }
 
 /** IssuingDistributionPoint (RFC 5280, 5.2.5). */
 function scopeOf(sequence: Element): Scope {
   const extensions = extensionsOf(sequence)
-  const delta = extensions.has(EXTENSION.deltaIndicator)
+  const isDelta = extensions.has(EXTENSION.deltaIndicator)
   const value = extensions.get(EXTENSION.scope)
-  if (value === undefined) return { ...EVERYTHING, delta }
+  if (value === undefined) return { urls: [], isPartial: isDelta }
   const parts = new Elements(wholeElement(value, TAG.SEQUENCE))
   const point = parts.optional(contextTag(0))
   const isSet = (tag: number) => {
@@ -118,82 +93,64 @@ function scopeOf(sequence: Element): Scope {
     return element !== undefined && contentOf(element).some((byte) => byte !== 0)
   }
   isSet(1) // user certificates only, as asked for
-  const authoritiesOnly = isSet(2)
-  const someReasons = parts.optional(contextTag(3, false)) !== undefined
-  const indirect = isSet(4)
-  const attributesOnly = isSet(5)
+  // Authorities only, some reasons only, other issuers' entries, attribute certificates only.
+  const restrictions = [2, 3, 4, 5].map(isSet)
   return {
     urls: point === undefined ? [] : urlsOfPoint(point),
-    authoritiesOnly,
-    partial: someReasons || indirect || attributesOnly,
-    delta,
+    isPartial: isDelta || restrictions.includes(true),
   }
 }
 
-/**
- * Why the list does not apply to the certificate at `now` (milliseconds), or undefined: another issuer or
- * scope, out of date, or not signed by the issuer. Never rejects.
- */
-export async function listProblem(
+/** Rejects with Unusable unless the list is complete, valid at `now` (milliseconds) and signed by the issuer. */
+export async function verifyList(
   list: RevocationList,
-  certificate: CertificateStructure,
-  issuer: X509Certificate,
+  { certificate, issuer }: Subject,
   now: number,
-): Promise<Problem | undefined> {
-  const { scope, thisUpdate, nextUpdate } = list
+): Promise<void> {
+  const { scope, thisUpdate, nextUpdate, algorithm, signed, signature } = list
   if (!list.issuerName.equals(certificate.issuerName)) {
-    return { problem: 'the list is of another issuer' }
+    throw new Unusable('the list is of another issuer')
   }
-  if (scope.delta || scope.partial || scope.authoritiesOnly) {
-    return { problem: 'the list is about other certificates, or holds only a part' }
+  if (scope.isPartial) {
+    throw new Unusable('the list is about other certificates, or holds only a part')
   }
-  if (scope.urls.length > 0 && !scope.urls.some((url) => certificate.crlUrls.includes(url))) {
-    return { problem: 'the list is for another distribution point' }
-  }
-  if (thisUpdate > now + SKEW_MS) return { problem: 'the list is of the future' }
+  if (thisUpdate > now + SKEW_MS) throw new Unusable('the list is of the future')
   if (nextUpdate !== undefined && nextUpdate + SKEW_MS < now) {
-    return {
-      problem: `the list is stale: it was valid until ${new Date(nextUpdate).toISOString()}`,
-    }
+    const until = new Date(nextUpdate).toISOString()
+    throw new Unusable(`the list is stale: it was valid until ${until}`)
   }
-  try {
-    const holds = await isSignedBy(list.algorithm, list.signed, list.signature, issuer.publicKey)
-    return holds ? undefined : { problem: 'the list is not signed by the issuer' }
-  } catch {
-    return { problem: 'the list is signed in a way that cannot be read' }
-  }
+  if (await isSignedBy(algorithm, signed, signature, issuer.publicKey)) return
+  throw new Unusable('the list is not signed by the issuer')
 }
 
-/**
- * The certificate's entry; undefined for none. Rejects with the signal's reason. A malformed entry ends the
- * search with a problem.
- */
+/** Throws Unusable where the list is not for the distribution point that the certificate names. */
+export function checkScope({ scope }: RevocationList, { crlUrls }: CertificateStructure): void {
+  if (scope.urls.length === 0 || scope.urls.some((url) => crlUrls.includes(url))) return
+  throw new Unusable('the list is for another distribution point')
+}
+
+/** The certificate's entry; undefined for none. Rejects with DerFault, or the signal's reason. */
 export async function findRevoked(
   { entries }: RevocationList,
   { serial }: CertificateStructure,
   signal: AbortSignal,
-): Promise<Revoked | Problem | undefined> {
+): Promise<Revoked | undefined> {
   if (entries === undefined) return undefined
   const { bytes, end } = entries
   let at = entries.start
-  try {
-    for (let looked = 1; at < end; looked++) {
-      const entry = elementAt(bytes, at, end)
-      const number = elementAt(bytes, entry.start, entry.end)
-      if (
-        number.end - number.start === serial.length &&
-        bytes.compare(serial, 0, serial.length, number.start, number.end) === 0
-      ) {
-        return revokedOf(entry)
-      }
-      at = entry.end
-      if (looked % SLICE !== 0) continue
-      await turn()
-      signal.throwIfAborted()
+  for (let looked = 1; at < end; looked++) {
+    const entry = elementAt(bytes, at, end)
+    const number = elementAt(bytes, entry.start, entry.end)
+    if (
+      number.end - number.start === serial.length &&
+      bytes.compare(serial, 0, serial.length, number.start, number.end) === 0
+    ) {
+      return revokedOf(entry)
     }
-  } catch (error) {
-    if (error instanceof DerFault) return { problem: `a broken revocation list: ${error.message}` }
-    throw error
+    at = entry.end
+    if (looked % SLICE !== 0) continue
+    await turn()
+    signal.throwIfAborted()
   }
   return undefined
 }

@@ -13,7 +13,6 @@ import {
   contentOf,
   contextTag,
   derElement,
-  DerFault,
   derOid,
   type Element,
   Elements,
@@ -25,7 +24,7 @@ import {
   timeOf,
   wholeElement,
 } from '../../../network/tls/der.ts'
-import { hashName, isSignedBy } from './signed-bytes.ts'
+import { hashName, isSignedBy, Unusable } from './signed-bytes.ts'
 
 /** The certificate and its issuer. */
 export interface Subject {
@@ -49,11 +48,6 @@ export interface OcspAnswer {
   nonce?: 'repeated' | 'absent'
   /** Signed certificate timestamps of the answer. */
   timestamps?: SignedTimestamp[]
-}
-
-/** Why there is no valid answer. */
-export interface Problem {
-  problem: string
 }
 
 const BASIC = '1.3.6.1.5.5.7.48.1.1'
@@ -103,24 +97,6 @@ export function ocspRequest(subject: Subject, nonce?: Buffer): Buffer {
   return derElement(TAG.SEQUENCE, derElement(TAG.SEQUENCE, ...parts))
 }
 
-/**
- * Reads the status of the certificate at `now` (milliseconds), or why the response is invalid: not the
- * form, another certificate, not signed by the issuer or one that it authorised, out of date. Never rejects.
- */
-export async function readOcspResponse(
-  response: Buffer,
-  subject: Subject,
-  now: number,
-  nonce?: Buffer,
-): Promise<OcspAnswer | Problem> {
-  try {
-    return await evaluated(response, subject, now, nonce)
-  } catch (error) {
-    if (error instanceof DerFault) return { problem: `not an OCSP response: ${error.message}` }
-    throw error
-  }
-}
-
 const STATUSES: Record<number, string> = {
   1: 'malformedRequest',
   2: 'internalError',
@@ -129,46 +105,40 @@ const STATUSES: Record<number, string> = {
   6: 'unauthorized',
 }
 
-interface Basic {
-  signed: Buffer
-  responder: Element
-  producedAt: number
-  singles: Element[]
-  extensions: Map<string, Buffer>
-  algorithm: Element
-  signature: Buffer
-  certificates: Element[]
-}
+type Basic = ReturnType<typeof basicOf>
 
-async function evaluated(
+/**
+ * Reads the status of the certificate at `now` (milliseconds). Rejects with DerFault, or with Unusable: another
+ * certificate, not signed by the issuer or one that it authorised, out of date.
+ */
+export async function readOcspResponse(
   response: Buffer,
   subject: Subject,
   now: number,
-  nonce: Buffer | undefined,
-): Promise<OcspAnswer | Problem> {
+  nonce?: Buffer,
+): Promise<OcspAnswer> {
   const outer = new Elements(wholeElement(response, TAG.SEQUENCE))
   const status = smallInteger(outer.next(TAG.ENUMERATED))
-  if (status !== 0)
-    return { problem: `the responder says ${STATUSES[status] ?? `error ${status}`}` }
+  if (status !== 0) {
+    throw new Unusable(`the responder says ${STATUSES[status] ?? `error ${status}`}`)
+  }
   const wrapped = new Elements(new Elements(outer.next(contextTag(0))).next(TAG.SEQUENCE))
-  if (oidOf(wrapped.next()) !== BASIC) return { problem: 'an OCSP response of an unknown kind' }
+  if (oidOf(wrapped.next()) !== BASIC) throw new Unusable('an OCSP response of an unknown kind')
   const basic = basicOf(contentOf(wrapped.next(TAG.OCTET_STRING)))
   const single = basic.singles.find((one) => isAbout(new Elements(one).next(TAG.SEQUENCE), subject))
-  if (single === undefined) return { problem: 'the answer is about another certificate' }
+  if (single === undefined) throw new Unusable('the answer is about another certificate')
   const signer = await signerOf(basic, subject, now)
-  if (signer === undefined) {
-    return { problem: 'the answer is not signed by the issuer, nor by one that it authorised' }
-  }
   const sent = nonceIn(basic)
   if (nonce !== undefined && sent !== undefined && !sent.equals(nonce)) {
-    return { problem: 'nonce mismatch: the response answers another request' }
+    throw new Unusable('nonce mismatch: the response answers another request')
   }
   const answer = answerOf(single, basic, signer)
   if (nonce !== undefined) answer.nonce = sent === undefined ? 'absent' : 'repeated'
-  return timeProblem(answer, now) ?? answer
+  checkTimes(answer, now)
+  return answer
 }
 
-function basicOf(bytes: Buffer): Basic {
+function basicOf(bytes: Buffer) {
   const parts = new Elements(wholeElement(bytes, TAG.SEQUENCE))
   const data = parts.next(TAG.SEQUENCE)
   const algorithm = parts.next(TAG.SEQUENCE)
@@ -211,19 +181,19 @@ function isAbout(id: Element, { certificate, issuerStructure }: Subject): boolea
   )
 }
 
-/** The signer (RFC 6960, 4.2.2.2): the issuer, or the holder of a delegated OCSP certificate. */
+/** The signer (RFC 6960, 4.2.2.2): the issuer, or the holder of a delegated OCSP certificate. Rejects with Unusable. */
 async function signerOf(
   { algorithm, signed, signature, certificates }: Basic,
   { issuer }: Subject,
   now: number,
-): Promise<OcspAnswer['signer'] | undefined> {
+): Promise<OcspAnswer['signer']> {
   if (await isSignedBy(algorithm, signed, signature, issuer.publicKey)) return 'issuer'
   for (const one of certificates.slice(0, SIGNERS_MAX)) {
     const candidate = parsed(encodingOf(one))
     if (candidate === undefined || !isAuthorised(candidate, issuer, now)) continue
     if (await isSignedBy(algorithm, signed, signature, candidate.publicKey)) return 'delegated'
   }
-  return undefined
+  throw new Unusable('the answer is not signed by the issuer, nor by one that it authorised')
 }
 
 function parsed(der: Buffer): X509Certificate | undefined {
@@ -277,13 +247,13 @@ function answerOf(single: Element, basic: Basic, signer: OcspAnswer['signer']): 
   return answer
 }
 
-function timeProblem(answer: OcspAnswer, now: number): Problem | undefined {
+function checkTimes(answer: OcspAnswer, now: number): void {
   const thisUpdate = Date.parse(answer.thisUpdate)
-  if (thisUpdate > now + SKEW_MS) return { problem: `the answer is of ${answer.thisUpdate}` }
+  if (thisUpdate > now + SKEW_MS) throw new Unusable(`the answer is of ${answer.thisUpdate}`)
   const until =
     answer.nextUpdate === undefined ? thisUpdate + AGE_MS_MAX : Date.parse(answer.nextUpdate)
-  if (until + SKEW_MS >= now) return undefined
-  return { problem: `the answer is stale: it was valid until ${iso(until)}` }
+  if (until + SKEW_MS < now)
+    throw new Unusable(`the answer is stale: it was valid until ${iso(until)}`)
 }
 
 /** A reason of a revocation by its name. */

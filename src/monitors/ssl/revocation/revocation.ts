@@ -4,16 +4,18 @@ import { SSL_LIMITS } from '../definition.ts'
 import { randomBytes } from 'node:crypto'
 import type { SslConfig } from '../definition.ts'
 import type { Dialler, Family } from '../../../network/dial.ts'
-import {
-  type OcspAnswer,
-  ocspRequest,
-  type Problem,
-  readOcspResponse,
-  type Subject,
-} from './ocsp-message.ts'
+import { type OcspAnswer, ocspRequest, readOcspResponse, type Subject } from './ocsp-message.ts'
 import { plainFetch } from '../../../network/http/plain-fetch.ts'
-import { findRevoked, listProblem, readRevocationList, type RevocationList } from './list.ts'
-import { memoryOf } from './memory.ts'
+import {
+  checkScope,
+  findRevoked,
+  readRevocationList,
+  type RevocationList,
+  verifyList,
+} from './list.ts'
+import { SharedResults } from './shared-results.ts'
+import { Unusable } from './signed-bytes.ts'
+import { DerFault } from '../../../network/tls/der.ts'
 import { TargetFailure } from '../../../network/target-failure.ts'
 
 /** Answer of one source, or why there is none. */
@@ -48,7 +50,7 @@ export interface RevocationQuery {
   subject: Subject
   staple: Buffer | undefined
   settings: SslConfig['revocation']
-  /** Nothing is fetched for a certificate without a trusted issuer: it could name any address. */
+  /** Whether the chain leads to a trusted authority. */
   trusted: boolean
   family: Family
   dial: Dialler
@@ -57,6 +59,7 @@ export interface RevocationQuery {
 
 /** OCSP gets half of the time, so that a list can still be read when the responder does not answer. */
 const ASK_MS_MAX = SSL_LIMITS.revocationMsMax / 2
+/** Nothing is fetched for a certificate without a trusted issuer: it could name any address. */
 const UNTRUSTED: SourceAnswer = {
   status: 'unavailable',
   why: 'the chain leads to no trusted authority',
@@ -71,20 +74,19 @@ export function hasRevocationSource({ staple, settings, subject }: RevocationQue
 
 /** Asks the sources in order until one has an answer. Rejects with the signal's reason. */
 export async function revocationOf(asking: RevocationQuery): Promise<Revocation> {
-  const { settings, subject, trusted, staple } = asking
+  const { settings, subject, staple } = asking
   const { ocspUrls, crlUrls } = subject.certificate
   const found: Revocation = { status: 'unavailable' }
   if (staple !== undefined) {
-    const answer = await readOcspResponse(staple, subject, Date.now())
-    found.staple = sourceAnswerOf(answer)
+    found.staple = await readOcspResponse(staple, subject, Date.now()).catch(unavailable)
     if (isSettled(found, 'staple')) return found
   }
   if (settings.ocsp && ocspUrls.length > 0) {
-    found.ocsp = trusted ? await askResponders(asking, ocspUrls) : UNTRUSTED
+    found.ocsp = await askInOrder(asking, ocspUrls, askResponder)
     if (isSettled(found, 'ocsp')) return found
   }
   if (settings.crl && crlUrls.length > 0) {
-    found.crl = trusted ? await readLists(asking, crlUrls) : UNTRUSTED
+    found.crl = await askInOrder(asking, crlUrls, lookUp)
     isSettled(found, 'crl')
   }
   return found
@@ -102,140 +104,111 @@ function isSettled(found: Revocation, source: 'staple' | 'ocsp' | 'crl'): boolea
   return true
 }
 
-function sourceAnswerOf(answer: OcspAnswer | Problem, url?: string): SourceAnswer {
-  const where = url === undefined ? {} : { url }
-  if ('problem' in answer) return { status: 'unavailable', why: answer.problem, ...where }
-  return { ...answer, ...where }
-}
-
-async function askResponders(
-  asking: RevocationQuery,
-  urls: readonly string[],
-): Promise<SourceAnswer> {
-  const memory = memoryOf<SourceAnswer>(asking.dial)
-  const { subject, signal } = asking
-  const { fingerprint256 } = subject.issuer
-  let answer: SourceAnswer | undefined
-  const used = urls.slice(0, SOURCES_MAX)
-  for (const url of used) {
-    const key = `ocsp ${fingerprint256} ${subject.certificate.serialHex} ${url}`
-    answer = memory.answer(key, Date.now())
-    if (answer === undefined) {
-      try {
-        answer = await memory.asking.get(key, signal, (shared) =>
-          askResponder(asking, url, ASK_MS_MAX / used.length, shared),
-        )
-      } catch (error) {
-        answer = unavailable(error, url)
-      }
-      memory.cacheAnswer(key, answer, Date.now(), holdsUntil(answer))
-    }
-    if (answer.status !== 'unavailable') return answer
-  }
-  return answer as SourceAnswer
-}
-
 /** Addresses tried of a certificate; an authority names one or two. */
 const SOURCES_MAX = 2
+/** Cached answers, some hundred bytes each. */
+const ANSWERS_MAX = 5000
+/** Time after which a failed source is asked again. */
+const PROBLEM_AGE_MS_MAX = 60_000
 
-async function askResponder(
-  { subject, family, dial }: RevocationQuery,
-  url: string,
-  timeoutMs: number,
+interface Caches {
+  answers: SharedResults<SourceAnswer>
+  lists: SharedResults<RevocationList>
+}
+
+/** By dialler: another egress may lead to other answers. */
+const caches = new WeakMap<Dialler, Caches>()
+
+function cachesOf(dial: Dialler): Caches {
+  const known = caches.get(dial)
+  if (known !== undefined) return known
+  const made: Caches = {
+    answers: new SharedResults(ANSWERS_MAX, (answer) => ({ until: endOf(answer) })),
+    lists: new SharedResults(SSL_LIMITS.crlsBytesMax, ({ bytes, nextUpdate = Infinity }) => ({
+      until: Math.min(nextUpdate, Date.now() + SSL_LIMITS.revocationAgeMsMax),
+      weight: bytes.length,
+    })),
+  }
+  caches.set(dial, made)
+  return made
+}
+
+/** When the source is to be asked again. Milliseconds since 1970. */
+function endOf(answer: SourceAnswer): number {
+  if (answer.status === 'unavailable') return Date.now() + PROBLEM_AGE_MS_MAX
+  const end = answer.nextUpdate === undefined ? Infinity : Date.parse(answer.nextUpdate)
+  return Math.min(end, Date.now() + SSL_LIMITS.revocationAgeMsMax)
+}
+
+/** Asks one source. Rejects with what `unavailable` takes, or the signal's reason. */
+type Ask = (
+  asking: RevocationQuery,
+  fetched: { url: string; timeoutMs: number; family: Family },
   signal: AbortSignal,
+) => Promise<SourceAnswer>
+
+/** The first answer of the sources at the addresses, else the last problem. */
+async function askInOrder(
+  asking: RevocationQuery,
+  urls: readonly string[],
+  ask: Ask,
 ): Promise<SourceAnswer> {
-  const nonce = randomBytes(16)
-  const response = await plainFetch(
-    {
-      url,
-      body: { bytes: ocspRequest(subject, nonce), type: 'application/ocsp-request' },
-      bytesMax: SSL_LIMITS.ocspBytesMax,
-      timeoutMs,
-      family,
-    },
-    dial,
-    signal,
-  )
-  return sourceAnswerOf(await readOcspResponse(response, subject, Date.now(), nonce), url)
-}
-
-function holdsUntil(answer: SourceAnswer): number | undefined {
-  if (answer.status === 'unavailable') return undefined
-  // An answer without an end is valid for now; the cache has its own bound.
-  return answer.nextUpdate === undefined ? Infinity : Date.parse(answer.nextUpdate)
-}
-
-async function readLists(asking: RevocationQuery, urls: readonly string[]): Promise<SourceAnswer> {
-  const memory = memoryOf<SourceAnswer>(asking.dial)
-  const { subject } = asking
-  let answer: SourceAnswer | undefined
+  if (!asking.trusted) return UNTRUSTED
+  const { subject, dial, signal, family } = asking
   const used = urls.slice(0, SOURCES_MAX)
+  const timeoutMs = ASK_MS_MAX / used.length
+  let answer = UNTRUSTED
   for (const url of used) {
-    const key = `crl ${subject.issuer.fingerprint256} ${subject.certificate.serialHex} ${url}`
-    answer = memory.answer(key, Date.now())
-    if (answer === undefined) {
-      try {
-        answer = await lookUp(asking, url, ASK_MS_MAX / used.length)
-      } catch (error) {
-        answer = unavailable(error, url)
-      }
-      memory.cacheAnswer(key, answer, Date.now(), holdsUntil(answer))
-    }
-    if (answer.status !== 'unavailable') return answer
+    const key = `${subject.issuer.fingerprint256} ${subject.certificate.serialHex} ${url}`
+    answer = await cachesOf(dial).answers.get(key, signal, (shared) =>
+      ask(asking, { url, timeoutMs, family }, shared).catch((error: unknown) => ({
+        ...unavailable(error),
+        url,
+      })),
+    )
+    if (answer.status !== 'unavailable') break
   }
-  return answer as SourceAnswer
+  return answer
 }
 
-async function lookUp(
-  { subject, family, dial, signal }: RevocationQuery,
-  url: string,
-  timeoutMs: number,
-): Promise<SourceAnswer> {
-  const memory = memoryOf(dial)
-  const cached = memory.list(url, Date.now())
-  const read = (shared: AbortSignal) => readList(url, timeoutMs, family, dial, shared)
-  const list = cached ?? (await memory.reading.get(url, signal, read))
-  if ('problem' in list) return { status: 'unavailable', why: list.problem, url }
-  const problem = await listProblem(list, subject.certificate, subject.issuer, Date.now())
-  signal.throwIfAborted()
-  if (problem !== undefined) return { status: 'unavailable', why: problem.problem, url }
-  // Only after validation: it was fetched over plain HTTP.
-  if (cached === undefined) memory.cacheList(url, list, Date.now())
+const askResponder: Ask = async ({ subject, dial }, fetched, signal) => {
+  const nonce = randomBytes(16)
+  const body = { bytes: ocspRequest(subject, nonce), type: 'application/ocsp-request' }
+  const order = { ...fetched, body, bytesMax: SSL_LIMITS.ocspBytesMax }
+  const response = await plainFetch(order, dial, signal)
+  const answer = await readOcspResponse(response, subject, Date.now(), nonce)
+  return { ...answer, url: fetched.url }
+}
+
+const lookUp: Ask = async ({ subject, dial }, fetched, signal) => {
+  const { url } = fetched
+  const key = `${subject.issuer.fingerprint256} ${url}`
+  const list = await cachesOf(dial).lists.get(key, signal, async (shared) => {
+    const order = { ...fetched, bytesMax: SSL_LIMITS.crlBytesMax }
+    const read = readRevocationList(await plainFetch(order, dial, shared))
+    // Before it is cached: it was fetched over plain HTTP.
+    await verifyList(read, subject, Date.now())
+    return read
+  })
+  checkScope(list, subject.certificate)
   const entry = await findRevoked(list, subject.certificate, signal)
-  if (entry !== undefined && 'problem' in entry) {
-    return { status: 'unavailable', why: entry.problem, url }
-  }
   // An entry that a delta list removes; complete lists have no such entry.
   const revoked = entry !== undefined && entry.reason !== 'removeFromCRL'
+  const { thisUpdate, nextUpdate } = list
   return {
     status: revoked ? 'revoked' : 'good',
     url,
-    thisUpdate: new Date(list.thisUpdate).toISOString(),
-    ...(list.nextUpdate === undefined
-      ? {}
-      : { nextUpdate: new Date(list.nextUpdate).toISOString() }),
+    thisUpdate: new Date(thisUpdate).toISOString(),
+    ...(nextUpdate !== undefined && { nextUpdate: new Date(nextUpdate).toISOString() }),
     ...entry,
   }
 }
 
-async function readList(
-  url: string,
-  timeoutMs: number,
-  family: Family,
-  dial: Dialler,
-  signal: AbortSignal,
-): Promise<RevocationList | Problem> {
-  const bytes = await plainFetch(
-    { url, bytesMax: SSL_LIMITS.crlBytesMax, timeoutMs, family },
-    dial,
-    signal,
-  )
-  return readRevocationList(bytes)
-}
-
-/** Turns a fetch error into an answer; rethrows the reason of a cancelled run. */
-function unavailable(error: unknown, url: string): SourceAnswer {
-  if (!(error instanceof TargetFailure)) throw error
-  const { failure } = error
-  return { status: 'unavailable', why: failure.message, code: failure.code, url }
+/** Turns the error of a source into an answer; rethrows the reason of a cancelled run. */
+function unavailable(error: unknown): SourceAnswer & { status: 'unavailable' } {
+  if (error instanceof TargetFailure) {
+    return { status: 'unavailable', why: error.failure.message, code: error.failure.code }
+  }
+  if (!(error instanceof Unusable || error instanceof DerFault)) throw error
+  return { status: 'unavailable', why: error.message }
 }

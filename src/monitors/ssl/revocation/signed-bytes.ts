@@ -8,6 +8,9 @@ import {
   smallInteger,
 } from '../../../network/tls/der.ts'
 
+/** Why an answer or a list says nothing: about another certificate, out of date, not signed by the issuer… */
+export class Unusable extends Error {}
+
 const HASHES: Record<string, string> = {
   '1.3.14.3.2.26': 'sha1',
   '2.16.840.1.101.3.4.2.1': 'sha256',

@@ -1,4 +1,4 @@
-// Real gRPC servers for tests, built on @grpc/grpc-js: a shop that echoes, greets, counts and stalls; health; and
+// Real gRPC servers for tests, built on @grpc/grpc-js: a shop that echoes, greets and counts; health; and
 // server reflection of either version.
 import { fileURLToPath } from 'node:url'
 import {
@@ -54,7 +54,6 @@ interface Question {
   count: number
   status: status
   reason: string
-  bytes: number
 }
 
 type Unary<I> = (call: ServerUnaryCall<I, unknown>, done: sendUnaryData<unknown>) => void
@@ -119,7 +118,7 @@ function shopThat(
   }
   const greet: Unary<Question> = (call, done) => {
     note(call)
-    const { name, status: code, reason, bytes } = call.request
+    const { name, status: code, reason } = call.request
     const sent = new Metadata()
     sent.set('x-served-by', 'shop')
     sent.set('x-trace-bin', Buffer.from([0, 1, 2, 255]))
@@ -127,7 +126,7 @@ function shopThat(
     const trailer = new Metadata()
     trailer.set('x-cost', '7')
     if (code !== status.OK) done({ code, details: reason, metadata: trailer })
-    else done(null, { text: `hello ${name}`, padding: Buffer.alloc(bytes, 'x') }, trailer)
+    else done(null, { text: `hello ${name}` }, trailer)
   }
   const count = (call: ServerWritableStream<Question, unknown>) => {
     note(call)
@@ -136,15 +135,7 @@ function shopThat(
     if (code === status.OK) call.end()
     else call.emit('error', { code, details: reason })
   }
-  const nothing = () => undefined
-  return {
-    Echo: echo,
-    Greet: greet,
-    Count: count,
-    Collect: nothing,
-    Talk: nothing,
-    Stall: (call: ServerUnaryCall<unknown, unknown>) => note(call),
-  }
+  return { Echo: echo, Greet: greet, Count: count }
 }
 
 function healthThat(states: Readonly<Record<string, number>>): Unary<{ service: string }> {

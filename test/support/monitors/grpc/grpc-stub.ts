@@ -1,9 +1,9 @@
 // A gRPC server with arbitrary answers: for invalid or fragmented reflection. Built on node:http2; descriptors are
 // encoded by protobufjs.
 import { createServer, type ServerHttp2Stream } from 'node:http2'
-import type { Socket } from 'node:net'
-import { once } from 'node:events'
+import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import descriptor from 'protobufjs/ext/descriptor/index.js'
+import { listening, type TestServer } from '../../test-server.ts'
 import { message } from './http2-frames.ts'
 
 /** The answer to a call. */
@@ -18,14 +18,9 @@ export interface StubAnswer {
 /** Path → the answer to a request. Missing paths are UNIMPLEMENTED. */
 export type StubCalls = Record<string, (request: Buffer) => StubAnswer>
 
-export interface Stub extends AsyncDisposable {
-  port: number
-}
-
 /** Starts a server on a free port of loopback. */
-export async function startGrpcStub(calls: StubCalls): Promise<Stub> {
-  const sockets = new Set<Socket>()
-  const server = createServer().on('connection', (socket: Socket) => sockets.add(socket))
+export function startGrpcStub(calls: StubCalls): Promise<TestServer> {
+  const server = createServer()
   server.on('stream', (stream, headers) => {
     const parts: Buffer[] = []
     stream.on('data', (part: Buffer) => parts.push(part))
@@ -36,17 +31,7 @@ export async function startGrpcStub(calls: StubCalls): Promise<Stub> {
       respond(stream, answer)
     })
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  return {
-    port,
-    async [Symbol.asyncDispose]() {
-      for (const socket of sockets) socket.destroy()
-      server.close()
-      await once(server, 'close')
-    },
-  }
+  return listening(server)
 }
 
 function respond(stream: ServerHttp2Stream, answer: StubAnswer): void {
@@ -65,13 +50,7 @@ export function fileOf(file: Record<string, unknown>): Buffer {
 
 /** Bytes under the number of a field. */
 export function field(number: number, bytes: Uint8Array): Buffer {
-  const { length } = bytes
-  const size =
-    length < 128
-      ? [length]
-      : [(length & 127) | 128, ((length >> 7) & 127) | (length > 16383 ? 128 : 0)]
-  if (length > 16383) size.push(length >> 14)
-  return Buffer.concat([Buffer.from([number * 8 + 2, ...size]), bytes])
+  return Buffer.from(new BinaryWriter().tag(number, WireType.LengthDelimited).bytes(bytes).finish())
 }
 
 /** The answer of reflection with these files. */

@@ -28,17 +28,19 @@ export interface Behaviour {
   onControl?(peer: Peer, opcode: number, payload: Buffer): boolean | void
   /** Bytes that go out together with the answer to the handshake. */
   head?: Buffer
+  /** A status instead of 101. */
+  refuse?: number
 }
 
-/** Starts a server on port 0. A status other than 101 is given with `refuse`. */
+/** Starts a server on port 0. */
 export function startWebSocketServer(
   behaviour: Behaviour = {},
-  options: { tls?: ServerOptions; refuse?: number } = {},
+  tls?: ServerOptions,
 ): Promise<TestServer> {
-  const server = options.tls === undefined ? createHttpServer() : createHttpsServer(options.tls)
+  const server = tls === undefined ? createHttpServer() : createHttpsServer(tls)
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, early: Buffer) => {
-    if (options.refuse !== undefined) {
-      socket.end(`HTTP/1.1 ${options.refuse} No\r\nX-Why: because\r\nContent-Length: 0\r\n\r\n`)
+    if (behaviour.refuse !== undefined) {
+      socket.end(`HTTP/1.1 ${behaviour.refuse} No\r\nX-Why: because\r\nContent-Length: 0\r\n\r\n`)
       return
     }
     socket.on('error', () => {})

@@ -1,0 +1,133 @@
+// What types of monitors that connect to addresses have in common: TLS, the verdict on a probe, and the check of
+// every address of a name.
+import type { Socket } from 'node:net'
+import type { TLSSocket } from 'node:tls'
+import type { Failure } from '../contract/failure.ts'
+import type { Observation } from '../contract/observation.ts'
+import { roundPhases } from '../contract/schema/duration.ts'
+import { LIMITS } from '../contract/versions.ts'
+import type { Endpoint, Family, Handshake, Progress } from '../network/dial.ts'
+import { failureOf, TargetFailure } from '../network/target-failure.ts'
+import type { PeerFacts } from '../network/tls/facts.ts'
+import type { Context } from './monitor.ts'
+import { isDegraded, type Thresholds, tooSlow } from './thresholds.ts'
+
+/** What a probe of one address shows; each type adds to it. */
+export interface Probed {
+  address?: string
+  family?: Family
+  phases: { dnsMs?: number; totalMs: number }
+  failures: Failure[]
+}
+
+/**
+ * The verdict on a probe: without the failures that `shouldFail` expects, and with one for a time above the maximum.
+ * Without an answer there is no response time. Rounds the phases.
+ */
+export function verdictOn(
+  monitor: Thresholds & { shouldFail: boolean },
+  { phases, failures: all }: Probed,
+  expected: ReadonlySet<string>,
+  hasAnswered: boolean,
+): Omit<Observation, 'observed'> {
+  roundPhases(phases)
+  const failures = monitor.shouldFail ? all.filter(({ code }) => !expected.has(code)) : all
+  if (!hasAnswered) return { failures }
+  const responseTimeMs = phases.totalMs
+  const slow = failures.length === 0 ? tooSlow(responseTimeMs, monitor) : undefined
+  return {
+    failures: slow === undefined ? failures : [slow],
+    responseTimeMs,
+    degraded: isDegraded(responseTimeMs, monitor),
+  }
+}
+
+/**
+ * TLS on an open connection, noted in the facts. Rejects like the dialler, and with the failure of a certificate
+ * that must verify and does not.
+ */
+export async function speakTls(
+  plain: Socket,
+  handshake: Handshake & { skipSSL: boolean },
+  { dial, signal }: Context,
+  progress: Progress,
+  facts: { tls?: PeerFacts; phases: { tlsMs?: number } },
+): Promise<TLSSocket> {
+  const { socket, tlsMs, peer } = await dial.secure(plain, handshake, progress, signal)
+  socket.once('close', () => plain.destroy())
+  facts.phases.tlsMs = tlsMs
+  facts.tls = peer
+  if (peer.failure === undefined || handshake.skipSSL) return socket
+  socket.destroy()
+  throw new TargetFailure(peer.failure)
+}
+
+/** How a type checks one address. */
+export interface AddressCheck<P extends Probed> {
+  /** Times count from `startedAt`. */
+  probe: (endpoint: Endpoint, startedAt: number) => Promise<P>
+  observe: (probe: P | Probed) => Observation
+  /** What the list of addresses shows of one, in addition to its phases and failures. */
+  facts?: (probe: P) => object
+  /** What the observation shows of all of them. */
+  summary?: (probes: readonly P[]) => object
+}
+
+/** Checks every address of the name. The slowest counts, and each failed one fails the check. */
+export async function checkAddresses<P extends Probed>(
+  endpoint: Endpoint,
+  { dial, signal }: Context,
+  { probe, observe, facts, summary }: AddressCheck<P>,
+): Promise<Observation> {
+  const startedAt = performance.now()
+  let addresses: string[]
+  try {
+    addresses = await dial.resolve(endpoint.host, endpoint.family, signal)
+  } catch (error) {
+    const failures = [failureOf(error, { phase: 'dns' })]
+    return observe({ phases: { totalMs: performance.now() - startedAt }, failures })
+  }
+  const dnsMs = performance.now() - startedAt
+  const checks = await Promise.all(
+    addresses.slice(0, LIMITS.addressesMax).map(async (address) => {
+      const probed = await probe({ ...endpoint, address }, startedAt)
+      probed.address ??= address
+      probed.phases.dnsMs = dnsMs
+      return { address: probed.address, probed, ...observe(probed) }
+    }),
+  )
+  const times = checks.flatMap(({ responseTimeMs }) => responseTimeMs ?? [])
+  const leftOut = addresses.length - checks.length
+  return {
+    observed: {
+      ...shownOf(checks).observed,
+      addresses: checks.map(({ address, probed, failures }) => ({
+        address,
+        phases: probed.phases,
+        failures,
+        ...facts?.(probed),
+      })),
+      ...summary?.(checks.map(({ probed }) => probed)),
+      ...(leftOut > 0 && { addressesLeftOut: leftOut }),
+    },
+    failures: checks.flatMap(({ address, failures }) =>
+      failures.map((one) => ({ ...one, details: { ...one.details, address } })),
+    ),
+    ...(times.length > 0 && {
+      responseTimeMs: Math.max(...times),
+      degraded: checks.some(({ degraded }) => degraded === true),
+    }),
+  }
+}
+
+/** The first failed one, else the slowest of the degraded ones, else the slowest. */
+function shownOf<O extends Observation>(checks: readonly O[]): O {
+  const failed = checks.find(({ failures }) => failures.length > 0)
+  const degraded = checks.filter((one) => one.degraded === true)
+  return (
+    failed ??
+    (degraded.length > 0 ? degraded : checks).reduce((one, other) =>
+      (other.responseTimeMs ?? 0) > (one.responseTimeMs ?? 0) ? other : one,
+    )
+  )
+}
