@@ -86,7 +86,7 @@ function sourcesOf(trip: Trip) {
     JSON_BODY: { kind: 'json', text },
     TEXT_BODY: { kind: 'text', text },
     HEADERS: {
-      kind: 'header',
+      kind: 'value',
       value: (name: string) => {
         const value = response?.headers[name.toLowerCase()]
         return Array.isArray(value) ? value.join(', ') : value

@@ -221,7 +221,7 @@ function firstOfEachCode(failures: readonly Failure[]): Failure[] {
 function sourcesOf(observed: IcmpObserved): AssertionSources {
   return {
     LATENCY: {
-      kind: 'property',
+      kind: 'value',
       value: (name) => observed.latency?.[name as keyof IcmpObserved['latency']],
     },
     JSON_RESPONSE: { kind: 'json', text: () => JSON.stringify(observed) },

@@ -55,7 +55,7 @@ async function failedAssertions(
   if (assertions.length === 0) return []
   const sources: AssertionSources = {
     RESPONSE_TIME: {
-      kind: 'property',
+      kind: 'value',
       value: (name) => responseTime?.[name as keyof Latency],
     },
     HOP_COUNT: { kind: 'value', value: () => observed.hopCount },

@@ -68,7 +68,7 @@ function assertionFailures(
   const sources: AssertionSources = {
     STATUS_CODE: { kind: 'value', value: () => statusCode },
     HEADERS: {
-      kind: 'header',
+      kind: 'value',
       value: (name) => {
         const value = headers?.[name.toLowerCase()]
         return Array.isArray(value) ? value.join(', ') : value
