@@ -39,27 +39,16 @@ export interface MonitorType<M, C extends Context> {
 }
 
 /** A type of monitor without its settings' type, so that one table can hold them all. */
-export interface AnyMonitorType {
+export interface AnyMonitorType extends Omit<MonitorType<unknown, Context>, 'definition'> {
   checkType: string
   schema: z.ZodType
-  prepare(monitor: unknown): Run
-  samples(observed: Record<string, unknown>): Sample[]
-  deadlineMs(monitor: unknown): number
-  overrunMsMax?: number
 }
 
-/** Ties a definition to its run and then forgets the type. */
-export function defineMonitor<M, C extends Context = Context>(
-  type: MonitorType<M, C>,
-): AnyMonitorType {
-  const { checkType, schema } = type.definition
-  return {
-    checkType,
-    schema,
-    // The runner passes only what `schema` has parsed, and lends all that any type needs.
-    prepare: (monitor) => type.prepare(monitor as M) as Run,
-    samples: (observed) => type.samples(observed),
-    deadlineMs: (monitor) => type.deadlineMs(monitor as M),
-    ...(type.overrunMsMax === undefined ? {} : { overrunMsMax: type.overrunMsMax }),
-  }
+/** Ties a definition to its run and then forgets the type: the runner passes only what `schema` has parsed. */
+export function defineMonitor<M, C extends Context = Context>({
+  definition: { checkType, schema },
+  ...type
+}: MonitorType<M, C>): AnyMonitorType {
+  // The runner lends all that any type needs.
+  return { ...(type as unknown as Omit<AnyMonitorType, 'checkType'>), checkType, schema }
 }

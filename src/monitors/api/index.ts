@@ -5,8 +5,7 @@ import { LIMITS } from '../../contract/versions.ts'
 import { apiDefinition } from './definition.ts'
 import { prepareApi } from './plan.ts'
 import { checkHttp } from '../http/check.ts'
-import type { HttpObserved } from '../http/observed.ts'
-import { httpSamples } from '../http/samples.ts'
+import { httpSamples } from '../http/observed.ts'
 import type { ScriptContext } from '../../scripts/context.ts'
 import { defineMonitor } from '../monitor.ts'
 
@@ -32,8 +31,7 @@ export const api = defineMonitor<ApiMonitor, ScriptContext>({
       ? (context) => checkHttp(prepared.plan, context)
       : () => Promise.resolve({ observed: {}, failures: [prepared.failure] })
   },
-  samples: (observed) =>
-    observed['hops'] === undefined ? [] : httpSamples(observed as unknown as HttpObserved),
+  samples: httpSamples,
   deadlineMs,
   overrunMsMax: 5_000,
 })

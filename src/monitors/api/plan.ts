@@ -1,8 +1,7 @@
 // Plan of an API monitor: the request as it is sent, and the evaluation of its answer.
 import type { ApiMonitor, ApiRequest } from '../../contract/http-monitor.ts'
 import type { Failure } from '../../contract/failure.ts'
-import { LIMITS } from '../../contract/versions.ts'
-import type { HttpPlan } from '../http/check.ts'
+import { httpPlan, type HttpPlan } from '../http/check.ts'
 import {
   headerProblem,
   headersOf,
@@ -17,27 +16,9 @@ export type PreparedApi = { plan: HttpPlan } | { failure: Failure }
 /** Makes the definition ready to run. */
 export function prepareApi(monitor: ApiMonitor): PreparedApi {
   const problem = headerProblem(monitor.request)
-  return problem === undefined ? { plan: makePlan(monitor) } : { failure: problem }
-}
-
-function makePlan(monitor: ApiMonitor): HttpPlan {
-  const { request } = monitor
-  const looksIntoBody = request.assertions.some(
-    ({ source }) => source === 'JSON_BODY' || source === 'TEXT_BODY',
-  )
-  return {
-    first: targetOf(request),
-    family: request.ipFamily,
-    followRedirects: request.followRedirects,
-    skipSSL: request.skipSSL,
-    tls: request.tls,
-    allAddresses: request.allAddresses,
-    bufferBytes: looksIntoBody ? LIMITS.unpackedBytesMax : LIMITS.bodyExcerptBytesMax,
-    assertions: request.assertions,
-    shouldFail: monitor.shouldFail,
-    thresholds: monitor,
-    showBody: true,
-  }
+  return problem === undefined
+    ? { plan: httpPlan(monitor, targetOf(monitor.request), true) }
+    : { failure: problem }
 }
 
 const CONTENT_TYPES = {

@@ -1,21 +1,23 @@
 // Answer of an API monitor in a tear-down script: the form passed to the script, and the changes applied from its
 // result.
-import type { IncomingHttpHeaders } from 'node:http'
-import { toMicroseconds } from '../../contract/schema/duration.ts'
+import { roundPhases } from '../../contract/schema/duration.ts'
 import { grouped } from '../../scripts/api/request.ts'
 import type { Pairs, ScriptResponse, TearDownDone } from '../../scripts/api/messages.ts'
-import { bodyText } from '../http/observed.ts'
-import type { Phases, Trip } from '../http/trip.ts'
+import { bodyText, phasesOf } from '../http/observed.ts'
+import type { Trip } from '../http/trip.ts'
 
 /** The answer as a script is shown it; its body is cut where all would be larger than `bytesMax` as JSON. */
 export function shownResponse(trip: Trip, bytesMax: number): ScriptResponse {
   const { response } = trip.answer
   const text = response === undefined ? '' : bodyText(trip)
+  const headers = Object.entries(response?.headers ?? {}).flatMap(([name, value = []]) =>
+    [value].flat().map((one): Pairs[number] => [name, one]),
+  )
   const shown: ScriptResponse = {
     statusCode: response?.statusCode ?? 0,
     statusText: response?.statusMessage ?? '',
     body: text,
-    headers: response === undefined ? {} : headersOf(response.headers),
+    headers: grouped(headers),
     ...timesOf(trip),
   }
   const room = bytesMax - Buffer.byteLength(JSON.stringify({ ...shown, body: '' }))
@@ -32,36 +34,18 @@ function beginning(text: string, bytesMax: number): string {
   return cut.toWellFormed()
 }
 
-function headersOf(headers: IncomingHttpHeaders): Record<string, string | string[]> {
-  const pairs = Object.entries(headers).flatMap(([name, value]) =>
-    [value ?? []].flat().map((one): Pairs[number] => [name, one]),
-  )
-  return grouped(pairs)
-}
-
 /** Under the names that Node's clients for HTTP have given them. */
-function timesOf({ hops, totalMs }: Trip): Pick<ScriptResponse, 'timings' | 'timingPhases'> {
-  const sum = (name: keyof Phases) => hops.reduce((all, { phases }) => all + (phases[name] ?? 0), 0)
-  const dns = sum('dnsMs')
-  const tcp = sum('connectMs') + sum('proxyMs')
-  const tls = sum('tlsMs')
-  const firstByte = sum('sendMs') + sum('firstByteMs')
-  const download = sum('downloadMs')
+function timesOf(trip: Trip): Pick<ScriptResponse, 'timings' | 'timingPhases'> {
+  const phases = phasesOf(trip)
+  const { dnsMs: dns = 0, tlsMs: tls = 0, downloadMs: download = 0, totalMs: total } = phases
+  const tcp = (phases.connectMs ?? 0) + (phases.proxyMs ?? 0)
+  const firstByte = (phases.sendMs ?? 0) + (phases.firstByteMs ?? 0)
   const connect = dns + tcp + tls
-  return {
-    timings: rounded({
-      socket: 0,
-      lookup: dns,
-      connect,
-      response: connect + firstByte,
-      end: totalMs,
-    }),
-    timingPhases: rounded({ wait: 0, dns, tcp, tls, firstByte, download, total: totalMs }),
-  }
-}
-
-function rounded(times: Record<string, number>): Record<string, number> {
-  return Object.fromEntries(Object.entries(times).map(([name, ms]) => [name, toMicroseconds(ms)]))
+  const timings = { socket: 0, lookup: dns, connect, response: connect + firstByte, end: total }
+  const timingPhases = { wait: 0, dns, tcp, tls, firstByte, download, total }
+  roundPhases(timings)
+  roundPhases(timingPhases)
+  return { timings, timingPhases }
 }
 
 /** Makes of the answer what the script made of it: assertions and people see that. */

@@ -21,9 +21,9 @@ import type {
   SetUpDone,
   TearDownDone,
 } from '../../scripts/api/messages.ts'
-import { DeadlineReached } from '../../network/deadline.ts'
-import { checkHttp } from '../http/check.ts'
-import type { Trip } from '../http/trip.ts'
+import { withDeadline } from '../../network/deadline.ts'
+import { checkHttp, evaluateTrip } from '../http/check.ts'
+import { travel, type Trip } from '../http/trip.ts'
 import type { Observation } from '../../contract/observation.ts'
 import type { ScriptContext } from '../../scripts/context.ts'
 import { scriptRuntime, type ScriptRuntime } from '../../scripts/runtime.ts'
@@ -78,20 +78,16 @@ class ScriptedRun {
       const isOwn = request === this.#monitor.request
       throw new TargetFailure(isOwn ? prepared.failure : badRequestFailure(prepared.failure))
     }
-    const bound = new RequestBound(this.#context.signal, this.#monitor.maxResponseTime)
     const { plan } = prepared
-    if (has(this.#monitor.localTearDownScript)) {
-      plan.bufferBytes = LIMITS.unpackedBytesMax
-      plan.afterwards = (trip) => {
-        bound.lift()
-        return this.#tearDown(request, trip)
-      }
-    }
-    try {
-      return await checkHttp(plan, { ...this.#context, signal: bound.signal })
-    } finally {
-      bound.lift()
-    }
+    const { signal } = this.#context
+    const { maxResponseTime, localTearDownScript } = this.#monitor
+    /** The time of the request alone, within that of the whole run. */
+    const inTime = <T>(go: (context: ScriptContext) => Promise<T>) =>
+      withDeadline(signal, maxResponseTime, (limited) => go({ ...this.#context, signal: limited }))
+    if (!has(localTearDownScript)) return inTime((context) => checkHttp(plan, context))
+    plan.bufferBytes = LIMITS.unpackedBytesMax
+    const trip = await inTime((context) => travel(plan, context))
+    return evaluateTrip(plan, trip, signal, () => this.#tearDown(request, trip))
   }
 
   /** Ends the script process and completes the report. */
@@ -207,29 +203,5 @@ function namedValues({ request, variables }: SetUpDone): Record<string, unknown>
     headers: listed(request.headers),
     queryParameters: listed(request.queryParameters),
     variables: listed(Object.entries(variables)),
-  }
-}
-
-/** Timeout of the request alone, within that of the whole run. */
-class RequestBound {
-  readonly #stop = new AbortController()
-  readonly #outer: AbortSignal
-  readonly #timer: NodeJS.Timeout
-  readonly #onAbort = () => this.#stop.abort(this.#outer.reason)
-
-  constructor(outer: AbortSignal, ms: number) {
-    this.#outer = outer
-    this.#timer = setTimeout(() => this.#stop.abort(new DeadlineReached(ms)), ms)
-    outer.addEventListener('abort', this.#onAbort, { once: true })
-    if (outer.aborted) this.#onAbort()
-  }
-
-  get signal(): AbortSignal {
-    return this.#stop.signal
-  }
-
-  /** Stops the timeout after the request; the run can still be cancelled. */
-  lift(): void {
-    clearTimeout(this.#timer)
   }
 }

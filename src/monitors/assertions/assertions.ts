@@ -4,29 +4,26 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { TARGETLESS, type Assertion } from '../../contract/assertion.ts'
 import { failure, type Failure } from '../../contract/failure.ts'
 import { compileJsonPath, StepsExceeded } from '../../contract/json-path/json-path.ts'
-import { evaluateInThread, type ThreadOutcome } from './evaluation-thread.ts'
+import { evaluationThread, type ThreadOutcome } from './evaluation-thread.ts'
 import { evaluate, type Material } from './evaluate.ts'
-import { regexStepsMax } from './regex-cost.ts'
 import type { Actual } from './comparison.ts'
 
-/** Source of the value of an assertion. Its functions are called at most once, by the first assertion. */
+/** Source of the value of an assertion. */
 export type AssertionSource =
-  | { kind: 'value'; value: () => unknown }
-  /** A JSON text; `property` is a JSONPath, empty for the whole document. */
-  | { kind: 'json'; text: () => string }
-  /** A text; `property` is a regex whose first group (or whole match) is used, empty for the whole text. */
-  | { kind: 'text'; text: () => string }
-  /** `property` is the name. */
-  | { kind: 'header'; value: (name: string) => string | undefined }
   /**
-   * `property` names one of several values; `target` is passed for values with several spellings. `order`
-   * gives all values, lowest first, if they are compared by their order.
+   * One value, or several of which `property` names one; `target` is passed for values with several spellings.
+   * `order` gives all values, lowest first, if they are compared by their order.
    */
   | {
-      kind: 'property'
-      value: (name: string, target: string) => unknown
-      order?: (name: string) => readonly string[] | undefined
+      kind: 'value'
+      value: (property: string, target: string) => unknown
+      order?: (property: string) => readonly string[] | undefined
     }
+  /**
+   * A text, which is asked for at most once. `property` is a JSONPath for JSON, or a regex whose first group (or
+   * whole match) is used for others; empty for the whole.
+   */
+  | { kind: 'json' | 'text'; text: () => string }
 
 /** Sources by name. */
 export type AssertionSources = Readonly<Record<string, AssertionSource>>
@@ -61,7 +58,8 @@ export async function evaluateAssertions(
     const material = materialOf(assertion, sources[assertion.source], materials)
     // Most are evaluated in place: no promise for those, this is the hot path.
     const inline = isTimeUp ? undefined : evaluateInline(assertion, material)
-    const outcome = inline ?? (await evaluateInThread(assertion, material as Material, signal))
+    const outcome =
+      inline ?? (await evaluationThread.evaluate(assertion, material as Material, signal))
     const failed = failureOf(index, assertion, outcome)
     if (failed !== undefined) failures.push(failed)
     if (inline === undefined && signal.aborted) break
@@ -92,7 +90,8 @@ export async function endOfMatch(
   }
   const material: Material = { kind: 'text', text }
   const outcome =
-    evaluateInline(assertion, material) ?? (await evaluateInThread(assertion, material, signal))
+    evaluateInline(assertion, material) ??
+    (await evaluationThread.evaluate(assertion, material, signal))
   if ('failure' in outcome) return outcome.failure
   const { evaluation } = outcome
   return evaluation.holds ? (evaluation.end ?? -1) : -1
@@ -104,21 +103,15 @@ function materialOf(
   known: Map<string, Material>,
 ): Material | undefined {
   if (source === undefined) return undefined
-  const { property, target } = assertion
-  if (source.kind === 'header') return { kind: 'value', value: source.value(property) }
-  if (source.kind === 'property') {
+  if (source.kind === 'value') {
+    const { property, target } = assertion
     const value = source.value(property, target) as Actual
     const order = source.order?.(property)
-    return order === undefined ? { kind: 'value', value } : { kind: 'value', value, order }
+    return { kind: 'value', value, ...(order !== undefined && { order }) }
   }
-  const already = known.get(assertion.source)
-  if (already !== undefined) return already
-  const made: Material =
-    source.kind === 'value'
-      ? { kind: 'value', value: source.value() as Actual }
-      : { kind: source.kind, text: source.text() }
-  known.set(assertion.source, made)
-  return made
+  const material = known.get(assertion.source) ?? { kind: source.kind, text: source.text() }
+  known.set(assertion.source, material)
+  return material
 }
 
 /** Outcome of a cheap assertion; undefined for one that belongs in the thread. */
@@ -158,6 +151,22 @@ function isCheap({ property, regex }: Assertion, material: Material): boolean {
 function isCheapRegex(pattern: string | null, characters: number): boolean {
   if (pattern === null || pattern === '') return true
   return regexStepsMax(pattern, characters) <= REGEX_STEPS_INLINE_MAX
+}
+
+/**
+ * Tells regular expressions that are certainly cheap from those that might not be, without understanding them:
+ * an upper bound for the steps that a backtracking engine takes to search `pattern` in a text of
+ * `characters`; Infinity if this simple estimate does not apply.
+ *
+ * Without lookaround, references and repeated groups, each unbounded repetition multiplies the work by
+ * the length of the text, each choice by two. Escaped and bracketed signs are counted as if they
+ * meant something, which only makes the bound larger.
+ */
+export function regexStepsMax(pattern: string, characters: number): number {
+  if (/\(\?[=!<]|\\[1-9k]|\)[*+{]/.test(pattern)) return Infinity
+  const repetitions = pattern.match(/[*+{]/g)?.length ?? 0
+  const choices = pattern.match(/[|?]/g)?.length ?? 0
+  return pattern.length * (characters + 1) ** (repetitions + 1) * 2 ** choices
 }
 
 function isCheapPath(path: string): boolean {

@@ -22,37 +22,35 @@ export type Actual = Json | undefined
  * - IS_EMPTY: `""`, `[]`, `{}`, null and missing. IS_NULL: null and missing.
  */
 export function holds(comparison: Comparison, actual: Actual, target: string): boolean {
-  switch (comparison) {
-    case 'EQUALS':
-      return equals(actual, target)
-    case 'NOT_EQUALS':
-      return !equals(actual, target)
-    case 'GREATER_THAN':
-      return compareNumbers(actual, target, (difference) => difference > 0)
-    case 'LESS_THAN':
-      return compareNumbers(actual, target, (difference) => difference < 0)
-    case 'CONTAINS':
-      return contains(actual, target)
-    case 'NOT_CONTAINS':
-      return !contains(actual, target)
-    case 'HAS_KEY':
-      return hasKey(actual, target)
-    case 'NOT_HAS_KEY':
-      return !hasKey(actual, target)
-    case 'HAS_VALUE':
-      return hasValue(actual, target)
-    case 'NOT_HAS_VALUE':
-      return !hasValue(actual, target)
-    case 'IS_EMPTY':
-      return isEmpty(actual)
-    case 'NOT_EMPTY':
-      return !isEmpty(actual)
-    case 'IS_NULL':
-      return actual === undefined || actual === null
-    case 'NOT_NULL':
-    default:
-      return actual !== undefined && actual !== null
-  }
+  return TESTS[comparison](actual, target)
+}
+
+type Test = (actual: Actual, target: string) => boolean
+
+const not =
+  (test: Test): Test =>
+  (actual, target) =>
+    !test(actual, target)
+
+const TESTS: Readonly<Record<Comparison, Test>> = {
+  EQUALS: equals,
+  NOT_EQUALS: not(equals),
+  GREATER_THAN: (actual, target) => compareNumbers(actual, target, (difference) => difference > 0),
+  LESS_THAN: (actual, target) => compareNumbers(actual, target, (difference) => difference < 0),
+  CONTAINS: contains,
+  NOT_CONTAINS: not(contains),
+  HAS_KEY: hasKey,
+  NOT_HAS_KEY: not(hasKey),
+  HAS_VALUE: hasValue,
+  NOT_HAS_VALUE: not(hasValue),
+  IS_EMPTY: isEmpty,
+  NOT_EMPTY: not(isEmpty),
+  IS_NULL: isNull,
+  NOT_NULL: not(isNull),
+}
+
+function isNull(actual: Actual): boolean {
+  return actual === undefined || actual === null
 }
 
 function equals(actual: Actual, target: string): boolean {
@@ -159,42 +157,28 @@ export function textOf(actual: Json): string {
 
 /** The value as JSON, cut at `charactersMax`; costs no more than that, however large the value is. */
 export function excerptOf(actual: Actual, charactersMax: number): string {
-  const written = new Excerpt(charactersMax)
-  written.value(actual)
-  const { text } = written
-  return text.length > charactersMax ? `${text.slice(0, charactersMax - 1)}…` : text
-}
-
-class Excerpt {
-  readonly #charactersMax: number
-  text = ''
-
-  constructor(charactersMax: number) {
-    this.#charactersMax = charactersMax
-  }
-
-  value(value: Actual): void {
-    if (value === undefined) this.text += 'nothing'
-    else if (typeof value === 'string') {
-      this.text += JSON.stringify(value.slice(0, this.#charactersMax))
-    } else if (Array.isArray(value)) {
-      this.#list('[]', value, (one) => this.value(one))
-    } else if (isObject(value)) {
-      this.#list('{}', Object.keys(value), (key) => {
-        this.value(key)
-        this.text += ':'
-        this.value(value[key])
-      })
-    } else this.text += String(value)
-  }
-
-  #list<T>(brackets: string, items: readonly T[], write: (item: T) => void): void {
-    this.text += brackets[0]
+  let text = ''
+  const list = <T>(brackets: string, items: readonly T[], write: (item: T) => void) => {
+    text += brackets[0]
     for (const [place, item] of items.entries()) {
-      if (this.text.length > this.#charactersMax) return
-      if (place > 0) this.text += ','
+      if (text.length > charactersMax) return
+      if (place > 0) text += ','
       write(item)
     }
-    this.text += brackets[1]
+    text += brackets[1]
   }
+  const write = (value: Actual): void => {
+    if (value === undefined) text += 'nothing'
+    else if (typeof value === 'string') text += JSON.stringify(value.slice(0, charactersMax))
+    else if (Array.isArray(value)) list('[]', value, write)
+    else if (isObject(value)) {
+      list('{}', Object.keys(value), (key) => {
+        write(key)
+        text += ':'
+        write(value[key])
+      })
+    } else text += String(value)
+  }
+  write(actual)
+  return text.length > charactersMax ? `${text.slice(0, charactersMax - 1)}…` : text
 }

@@ -1,5 +1,5 @@
-// The line in front of the worker thread that evaluates expensive assertions: one at a time, in order,
-// each with its own time; a thread that overstays is ended and a new one is started when needed.
+// The worker thread that evaluates expensive assertions: one at a time, in order, each with its own time; a
+// thread that overstays is ended and a new one is started when needed.
 import { Worker } from 'node:worker_threads'
 import type { Assertion } from '../../contract/assertion.ts'
 import { failure, type Failure } from '../../contract/failure.ts'
@@ -8,14 +8,8 @@ import type { EvaluationReply, EvaluationRequest } from './evaluation-worker.ts'
 import type { Evaluation, Material } from './evaluate.ts'
 import { isDeadline } from '../../network/deadline.ts'
 
-/** How the thread's work ended: with a evaluation, or with the reason why there is none. */
+/** How the thread's work ended: with an evaluation, or with the reason why there is none. */
 export type ThreadOutcome = { evaluation: Evaluation } | { failure: Failure }
-
-interface Waiting {
-  assertion: Assertion
-  material: Material
-  settle(outcome: ThreadOutcome): void
-}
 
 /** Idle time after which the thread is ended. */
 const REST_MS_MAX = 30_000
@@ -23,78 +17,64 @@ const REST_MS_MAX = 30_000
 /** For the thread to start and to receive the text; only a machine in great distress needs as long. */
 const AWAKE_MS_MAX = 10_000
 
-/** The line and its thread; exported for tests, everybody else calls `evaluateInThread`. */
+/** The thread and the line in front of it; exported for tests, everybody else uses `evaluationThread`. */
 export class EvaluationThread {
   readonly #awakeMsMax: number
-  readonly #line: Waiting[] = []
-  #current: Waiting | undefined
+  /** Assertions in the line, with the one that is evaluated. */
+  #pending = 0
+  #last: Promise<unknown> = Promise.resolve()
   #worker: Worker | undefined
+  /** What the worker has received last. */
   #sent: Material | undefined
-  #timer: NodeJS.Timeout | undefined
-  #id = 0
+  #restTimer: NodeJS.Timeout | undefined
 
   constructor(awakeMsMax = AWAKE_MS_MAX) {
     this.#awakeMsMax = awakeMsMax
   }
 
-  /** Evaluators in the thread; never rejects, and ends at once when the signal is aborted. */
-  evaluate(assertion: Assertion, material: Material, signal: AbortSignal): Promise<ThreadOutcome> {
-    if (signal.aborted) return Promise.resolve({ failure: abortedFailure(signal) })
-    if (this.#line.length >= LIMITS.assertionsWaitingMax) {
-      const message = `${this.#line.length} expensive assertions are waiting already`
-      return Promise.resolve({ failure: failure('ASSERTION_QUEUE_FULL', message) })
+  /**
+   * Evaluates an assertion, which may take LIMITS.regexMs and LIMITS.assertionHeapMiBMax. Never rejects, and
+   * ends at once when the signal is aborted. The failure is ASSERTION_REGEX_TIMEOUT, RESOURCES_EXHAUSTED (the
+   * thread was not ready in time), ASSERTION_QUEUE_FULL, ASSERTION_INVALID (memory), or CANCELLED.
+   */
+  async evaluate(
+    assertion: Assertion,
+    material: Material,
+    signal: AbortSignal,
+  ): Promise<ThreadOutcome> {
+    if (signal.aborted) return { failure: abortedFailure(signal) }
+    if (this.#pending > LIMITS.assertionsWaitingMax) {
+      const message = `${this.#pending} expensive assertions are waiting already`
+      return { failure: failure('ASSERTION_QUEUE_FULL', message) }
     }
-    return new Promise((resolve) => {
-      const leave = () => {
-        const place = this.#line.indexOf(one)
-        if (place >= 0) this.#line.splice(place, 1)
-        // The running evaluation continues to the end of its time; its result is discarded.
-        resolve({ failure: abortedFailure(signal) })
-      }
-      const one: Waiting = {
-        assertion,
-        material,
-        settle: (outcome) => {
-          signal.removeEventListener('abort', leave)
-          resolve(outcome)
-        },
-      }
-      signal.addEventListener('abort', leave, { once: true })
-      this.#line.push(one)
-      this.#next()
-    })
+    this.#pending++
+    const leaving = Promise.withResolvers<ThreadOutcome>()
+    const leave = () => leaving.resolve({ failure: abortedFailure(signal) })
+    signal.addEventListener('abort', leave, { once: true })
+    const turn = this.#last
+      .then(() => (signal.aborted ? leaving.promise : this.#run(assertion, material)))
+      .catch((error: unknown): ThreadOutcome => ({ failure: invalid(reasonOf(error)) }))
+    this.#last = turn
+    // A running evaluation continues to the end of its time; its result is discarded.
+    const outcome = await Promise.race([turn, leaving.promise])
+    signal.removeEventListener('abort', leave)
+    this.#pending--
+    return outcome
   }
 
-  #next(): void {
-    if (this.#current !== undefined) return
-    const one = this.#line.shift()
-    if (one === undefined) {
-      this.#rest()
-      return
-    }
-    clearTimeout(this.#timer)
-    this.#current = one
+  async #run(assertion: Assertion, material: Material): Promise<ThreadOutcome> {
+    clearTimeout(this.#restTimer)
     const worker = (this.#worker ??= this.#start())
     worker.ref()
-    const request: EvaluationRequest = {
-      id: ++this.#id,
-      assertion: one.assertion,
-      material: one.material === this.#sent ? undefined : one.material,
-    }
-    this.#sent = one.material
-    this.#expireIn(this.#awakeMsMax, notAwake(this.#awakeMsMax))
-    worker.postMessage(request, [])
-  }
-
-  /** Idle: does not keep the process alive, and ends after the idle time. */
-  #rest(): void {
-    this.#worker?.unref()
-    this.#timer = setTimeout(() => {
-      const worker = this.#worker
-      this.#worker = undefined
-      this.#sent = undefined
-      void worker?.terminate()
-    }, REST_MS_MAX).unref()
+    const outcome = await this.#ask(worker, {
+      assertion,
+      material: material === this.#sent ? undefined : material,
+    })
+    this.#sent = material
+    // Idle, it does not keep the process alive, and ends after a while.
+    worker.unref()
+    this.#restTimer = setTimeout(() => this.#stop(), REST_MS_MAX).unref()
+    return outcome
   }
 
   #start(): Worker {
@@ -107,49 +87,49 @@ export class EvaluationThread {
         maxYoungGenerationSizeMb: 32,
       },
     })
-    worker.on('message', (reply: EvaluationReply) => this.#onReply(worker, reply))
-    worker.on('error', (error) => this.#lose(worker, reasonOf(error)))
-    worker.on('exit', () => this.#lose(worker, 'its thread ended'))
-    return worker
+    const forget = () => {
+      if (worker === this.#worker) this.#worker = undefined
+    }
+    return worker.on('error', forget).on('exit', forget)
   }
 
-  #onReply(worker: Worker, reply: EvaluationReply): void {
-    if (worker !== this.#worker || reply.id !== this.#id) return
-    if ('started' in reply) this.#expireIn(LIMITS.regexMs, tooSlow())
-    else if ('evaluation' in reply) this.#finish({ evaluation: reply.evaluation })
-    else if (reply.tooExpensive) this.#finish({ failure: tooExpensive(reply.fault) })
-    else this.#finish({ failure: invalid(reply.fault) })
-  }
-
-  #lose(worker: Worker, reason: string): void {
-    if (worker !== this.#worker) return
-    this.#worker = undefined
-    this.#finish({ failure: invalid(reason) })
-  }
-
-  #expireIn(ms: number, failed: Failure): void {
-    clearTimeout(this.#timer)
-    const id = this.#id
-    this.#timer = setTimeout(() => {
-      // Where our own loop was late, the answer may be there already: let it in first.
-      setImmediate(() => setImmediate(() => this.#expire(id, failed)))
-    }, ms)
-  }
-
-  #expire(id: number, failed: Failure): void {
-    if (this.#current === undefined || id !== this.#id) return
+  #stop(): void {
     const worker = this.#worker
     this.#worker = undefined
     void worker?.terminate()
-    this.#finish({ failure: failed })
   }
 
-  #finish(outcome: ThreadOutcome): void {
-    clearTimeout(this.#timer)
-    const one = this.#current
-    this.#current = undefined
-    one?.settle(outcome)
-    this.#next()
+  #ask(worker: Worker, request: EvaluationRequest): Promise<ThreadOutcome> {
+    const asking = Promise.withResolvers<ThreadOutcome>()
+    const fail = (failed: Failure) => asking.resolve({ failure: failed })
+    let timer: NodeJS.Timeout | undefined
+    const expireIn = (ms: number, failed: Failure) => {
+      clearTimeout(timer)
+      const own = setTimeout(() => {
+        // Where our own loop was late, the answer may be there already: let it in first.
+        setImmediate(() => setImmediate(() => timer === own && expire(failed)))
+      }, ms)
+      timer = own
+    }
+    const expire = (failed: Failure) => {
+      this.#stop()
+      fail(failed)
+    }
+    const onReply = (reply: EvaluationReply) => {
+      if ('started' in reply) expireIn(LIMITS.regexMs, tooSlow())
+      else if ('evaluation' in reply) asking.resolve(reply)
+      else fail(reply.tooExpensive ? tooExpensive(reply.fault) : invalid(reply.fault))
+    }
+    const onError = (error: unknown) => fail(invalid(reasonOf(error)))
+    const onExit = () => fail(invalid('its thread ended'))
+    worker.on('message', onReply).on('error', onError).on('exit', onExit)
+    expireIn(this.#awakeMsMax, notAwake(this.#awakeMsMax))
+    worker.postMessage(request, [])
+    return asking.promise.finally(() => {
+      clearTimeout(timer)
+      timer = undefined
+      worker.off('message', onReply).off('error', onError).off('exit', onExit)
+    })
   }
 }
 
@@ -183,17 +163,5 @@ function abortedFailure(signal: AbortSignal): Failure {
     : failure('CANCELLED', 'was cancelled')
 }
 
-const thread = new EvaluationThread()
-
-/**
- * Evaluates an assertion in the worker thread, where it may take LIMITS.regexMs and
- * LIMITS.assertionHeapMiBMax. Never rejects: the failure is ASSERTION_REGEX_TIMEOUT,
- * RESOURCES_EXHAUSTED (the thread was not ready in time), ASSERTION_QUEUE_FULL, ASSERTION_INVALID (memory), or CANCELLED.
- */
-export function evaluateInThread(
-  assertion: Assertion,
-  material: Material,
-  signal: AbortSignal,
-): Promise<ThreadOutcome> {
-  return thread.evaluate(assertion, material, signal)
-}
+/** The thread of this process. */
+export const evaluationThread = new EvaluationThread()

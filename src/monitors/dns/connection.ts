@@ -1,14 +1,42 @@
 // One DNS query on its own connection: dials, starts TLS if the protocol has it, queries, closes.
-import type { DnsCode } from './definition.ts'
-import { peerPlace, placeOf } from '../../network/connect-errors.ts'
-import type { Connection, Endpoint } from '../../network/dial.ts'
+import { addAbortSignal } from 'node:stream'
+import type { Socket } from 'node:net'
+import type { DnsCode, DnsRequest } from './definition.ts'
+import { connectionFailure, peerPlace, placeOf } from '../../network/connect-errors.ts'
+import type { Connection, Endpoint, Progress } from '../../network/dial.ts'
 import { askOverHttps, DOH_ALPN } from './https.ts'
 import { readAnswer, type DnsMessage } from '../../network/dns/message.ts'
-import { noteServer, type DnsFound, type DnsRun } from './observed.ts'
-import { askOnStream } from './stream.ts'
+import { noteServer, type DnsObserved } from './observed.ts'
+import type { NameServers, SystemServers } from '../../network/dns/name-servers.ts'
 import { malformedAnswer, type DnsServer } from '../../network/dns/udp.ts'
 import { literalOf } from '../../network/ip-address.ts'
 import { TargetFailure, targetFailure } from '../../network/target-failure.ts'
+import type { Context } from '../monitor.ts'
+
+/** A definition, ready to be run. */
+export interface DnsPlan {
+  request: DnsRequest
+  maxResponseTime: number
+  port: number
+  /** The queries, each with id 0. The one without EDNS is for servers that do not know it. */
+  query: Buffer
+  plainQuery: Buffer | undefined
+}
+
+/** A running query. */
+export interface DnsRun {
+  plan: DnsPlan
+  context: Context
+  system: SystemServers & { nameServers: NameServers }
+  observed: DnsObserved
+  progress: Progress
+}
+
+/** An answer and its size. */
+export interface DnsFound {
+  message: DnsMessage
+  bytes: number
+}
 
 /**
  * Queries one server, by default the definition's, by its name. Rejects with TargetFailure
@@ -21,11 +49,12 @@ export async function askByConnection(
 ): Promise<DnsFound> {
   const { plan, context, observed, progress } = running
   const { signal, dial } = context
+  const { nameServer, protocol, ipFamily: family } = plan.request
   const port = server?.port ?? plan.port
-  const host = plan.nameServer ?? server?.address ?? ''
+  const host = nameServer ?? server?.address ?? ''
   if (server !== undefined) noteServer(observed, server)
-  observed.protocol = plan.protocol === 'UDP' ? 'TCP' : plan.protocol
-  const endpoint: Endpoint = { host, port, family: plan.family, address: server?.address }
+  observed.protocol = protocol === 'UDP' ? 'TCP' : protocol
+  const endpoint: Endpoint = { host, port, family, address: server?.address }
   const connection = await dial.connect(endpoint, progress, signal)
   if (server === undefined) {
     noteServer(observed, { address: connection.address, port })
@@ -38,11 +67,11 @@ export async function askByConnection(
   try {
     const socket = await secured(running, connection, where)
     const startedAt = performance.now()
-    const order = { where, query, authority: authorityOf(host, port), path: plan.dohPath }
+    const order = { where, query, authority: authorityOf(host, port), path: plan.request.dohPath }
     const bytes =
       'secure' in socket
         ? await askOverHttps({ socket: socket.secure, ...order }, progress, signal)
-        : await askOnStream({ socket: socket.plain, ...order }, progress, signal)
+        : await askOnStream(socket.plain, query, where, progress, signal)
     observed.phases.requestMs = performance.now() - startedAt
     return { message: answerIn(bytes, query, where), bytes: bytes.length }
   } finally {
@@ -58,23 +87,52 @@ function authorityOf(host: string, port: number): string {
 /** Starts TLS if the protocol has it; rejects when a certificate that must verify does not. */
 async function secured(running: DnsRun, { socket }: Connection, where: string) {
   const { plan, context, observed, progress } = running
-  const { protocol } = plan
+  const { protocol, nameServer, tls: settings, skipSSL } = plan.request
   if (protocol !== 'DOT' && protocol !== 'DOH') return { plain: socket }
-  const handshake = {
-    serverName: plan.nameServer ?? '',
-    settings: plan.tls,
-    where,
-    alpn: protocol === 'DOH' ? DOH_ALPN : ['dot'],
-  }
+  const alpn = protocol === 'DOH' ? DOH_ALPN : ['dot']
+  const handshake = { serverName: nameServer ?? '', settings, where, alpn }
   const secure = await context.dial.secure(socket, handshake, progress, context.signal)
   secure.socket.once('close', () => socket.destroy())
   observed.phases.tlsMs = secure.tlsMs
   observed.tls = secure.peer
-  if (secure.peer.failure !== undefined && !plan.skipSSL) {
+  if (secure.peer.failure !== undefined && !skipSSL) {
     secure.socket.destroy()
     throw new TargetFailure(secure.peer.failure)
   }
   return protocol === 'DOH' ? { secure: secure.socket } : { plain: secure.socket }
+}
+
+/**
+ * Sends the query and reads one message, each behind two bytes of its length (RFC 1035, 4.2.2; RFC 7858).
+ * Destroys the socket.
+ */
+async function askOnStream(
+  socket: Socket,
+  query: Buffer,
+  where: string,
+  progress: Progress,
+  signal: AbortSignal,
+): Promise<Buffer> {
+  addAbortSignal(signal, socket)
+  progress.phase = 'firstByte'
+  const length = Buffer.alloc(2)
+  length.writeUInt16BE(query.length)
+  socket.write(Buffer.concat([length, query]))
+  let received = Buffer.alloc(0)
+  try {
+    for await (const chunk of socket) {
+      progress.phase = 'download'
+      received = Buffer.concat([received, chunk as Buffer])
+      if (received.length < 2) continue
+      const end = 2 + received.readUInt16BE(0)
+      if (received.length >= end) return received.subarray(2, end)
+    }
+  } catch (error) {
+    signal.throwIfAborted()
+    throw new TargetFailure(connectionFailure(error as NodeJS.ErrnoException, where))
+  }
+  const reason = received.length === 0 ? 'without an answer' : 'within its answer'
+  throw targetFailure('CONNECTION_CLOSED', `${where} closed the connection ${reason}`, { where })
 }
 
 /** The answer, on a connection on which nothing else may arrive. */
@@ -85,20 +143,15 @@ function answerIn(bytes: Buffer, query: Buffer, where: string): DnsMessage {
       return reading.message
     case 'malformed':
       throw malformedAnswer(where, reading.reason)
-    case 'truncated':
-      throw targetFailure<DnsCode>(
-        'DNS_TRUNCATED',
-        `the answer of ${where} is cut off, over TCP as well`,
-        {
-          where,
-        },
-      )
+    case 'truncated': {
+      const message = `the answer of ${where} is cut off, over TCP as well`
+      throw targetFailure<DnsCode>('DNS_TRUNCATED', message, { where })
+    }
     case 'other':
-    default:
-      throw targetFailure<DnsCode>(
-        'DNS_MISMATCH',
-        `what ${where} sent is no answer to the query: ${reading.reason}`,
-        { where, reason: reading.reason },
-      )
+    default: {
+      const { reason } = reading
+      const message = `what ${where} sent is no answer to the query: ${reason}`
+      throw targetFailure<DnsCode>('DNS_MISMATCH', message, { where, reason })
+    }
   }
 }

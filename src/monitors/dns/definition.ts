@@ -45,73 +45,63 @@ const EDNS_BYTES_MAX = 65_535
 /** Size that is nowhere fragmented (DNS flag day 2020). */
 const EDNS_BYTES = 1232
 
+const fields = z.strictObject({
+  /** An absolute name; for PTR also an address, whose name under in-addr.arpa or ip6.arpa is asked for. */
+  query: z.string().min(1).max(QUERY_CHARACTERS_MAX),
+  recordType,
+  /** Name or address of the server to ask; the system's own without it. */
+  nameServer: z.string().min(1).max(100).nullable().optional(),
+  /** See DNS_PORTS. */
+  port: z.int().min(1).max(65_535).optional(),
+  /**
+   * UDP retries over TCP if an answer is truncated. Ours: DOT (DNS over TLS, RFC 7858) and DOH (DNS over
+   * HTTPS, RFC 8484).
+   */
+  protocol: z.enum(['UDP', 'TCP', 'DOT', 'DOH']).default('UDP'),
+  assertions: assertionsSchema(DNS_SOURCES),
+  /** Ours: CH for information about the server itself, like version.bind. */
+  recordClass: z.enum(['IN', 'CH', 'HS']).default('IN'),
+  /** Ours: the RD bit; false asks a server for its own data only. */
+  recursionDesired: z.boolean().default(true),
+  /** Ours: the DO bit, which asks for signatures (RFC 3225). */
+  dnssecOk: z.boolean().default(false),
+  /** Ours: the CD bit, which also asks a resolver for answers that do not validate (RFC 4035). */
+  checkingDisabled: z.boolean().default(false),
+  /** Ours: the largest datagram that is offered by EDNS; 0 asks without EDNS. */
+  ednsBytes: z.int().min(0).max(EDNS_BYTES_MAX).default(EDNS_BYTES),
+  /** Ours: ask the server for its identifier (RFC 5001). */
+  nsid: z.boolean().default(false),
+  /** Ours: UDP attempts for each server; by default `attempts` of resolv.conf, else 2. */
+  attempts: z.int().min(1).max(5).optional(),
+  /** Ours: which addresses of a server's name to ask. */
+  ipFamily: z.enum(['IPv4', 'IPv6']).default('IPv4'),
+  /** Ours: of DOT and DOH. */
+  tls: TlsSettings.optional(),
+  /** Ours: continue when the certificate does not verify. */
+  skipSSL: z.boolean().default(false),
+  /** Ours: path of the DOH query. */
+  dohPath: z
+    .string()
+    .max(2048)
+    .regex(/^\/[\u0021-\u007e]*$/, 'must be a path, like /dns-query')
+    .default('/dns-query'),
+})
+type Fields = z.infer<typeof fields>
+
 /** The request of a DNS monitor. NOERROR is required, unless an assertion on RESPONSE_CODE says otherwise. */
-export const DnsRequest = z
-  .strictObject({
-    /** An absolute name; for PTR also an address, whose name under in-addr.arpa or ip6.arpa is asked for. */
-    query: z.string().min(1).max(QUERY_CHARACTERS_MAX),
-    recordType,
-    /** Name or address of the server to ask; the system's own without it. */
-    nameServer: z.string().min(1).max(100).nullable().optional(),
-    /** See DNS_PORTS. */
-    port: z.int().min(1).max(65_535).optional(),
-    /**
-     * UDP retries over TCP if an answer is truncated. Ours: DOT (DNS over TLS, RFC 7858) and DOH (DNS over
-     * HTTPS, RFC 8484).
-     */
-    protocol: z.enum(['UDP', 'TCP', 'DOT', 'DOH']).default('UDP'),
-    assertions: assertionsSchema(DNS_SOURCES),
-    /** Ours: CH for information about the server itself, like version.bind. */
-    recordClass: z.enum(['IN', 'CH', 'HS']).default('IN'),
-    /** Ours: the RD bit; false asks a server for its own data only. */
-    recursionDesired: z.boolean().default(true),
-    /** Ours: the DO bit, which asks for signatures (RFC 3225). */
-    dnssecOk: z.boolean().default(false),
-    /** Ours: the CD bit, which also asks a resolver for answers that do not validate (RFC 4035). */
-    checkingDisabled: z.boolean().default(false),
-    /** Ours: the largest datagram that is offered by EDNS; 0 asks without EDNS. */
-    ednsBytes: z.int().min(0).max(EDNS_BYTES_MAX).default(EDNS_BYTES),
-    /** Ours: ask the server for its identifier (RFC 5001). */
-    nsid: z.boolean().default(false),
-    /** Ours: UDP attempts for each server; by default `attempts` of resolv.conf, else 2. */
-    attempts: z.int().min(1).max(5).optional(),
-    /** Ours: which addresses of a server's name to ask. */
-    ipFamily: z.enum(['IPv4', 'IPv6']).default('IPv4'),
-    /** Ours: of DOT and DOH. */
-    tls: TlsSettings.optional(),
-    /** Ours: continue when the certificate does not verify. */
-    skipSSL: z.boolean().default(false),
-    /** Ours: path of the DOH query. */
-    dohPath: z
-      .string()
-      .max(2048)
-      .regex(/^\/[\u0021-\u007e]*$/, 'must be a path, like /dns-query')
-      .default('/dns-query'),
-  })
+export const DnsRequest = fields
   .superRefine((request, context) => {
     for (const problem of problemsOf(request)) context.addIssue({ code: 'custom', ...problem })
   })
   .overwrite((request) => ({ ...request, port: request.port ?? DNS_PORTS[request.protocol] }))
 export type DnsRequest = z.infer<typeof DnsRequest>
 
-interface Wished {
-  query: string
-  recordType: string
-  nameServer?: string | null | undefined
-  port?: number | undefined
-  protocol: keyof typeof DNS_PORTS
-  dnssecOk: boolean
-  nsid: boolean
-  ednsBytes: number
-  assertions: readonly Assertion[]
-}
-
 interface Problem {
   path: (string | number)[]
   message: string
 }
 
-function* problemsOf(request: Wished): Generator<Problem> {
+function* problemsOf(request: Fields): Generator<Problem> {
   yield* rcodeProblems(request.assertions)
   const { protocol, port, ednsBytes } = request
   const nameServer = request.nameServer ?? undefined
@@ -157,7 +147,7 @@ function isHost(text: string): boolean {
 }
 
 /** The query name of a request. */
-export function dnsQueryName({ query, recordType: type }: Wished): string {
+export function dnsQueryName({ query, recordType: type }: Fields): string {
   return (type === 'PTR' ? reverseName(query) : undefined) ?? query
 }
 

@@ -1,13 +1,7 @@
 // DNS query over HTTPS (RFC 8484): one POST on an established TLS connection, over HTTP/2 if the server
 // supports it, else HTTP/1.1.
 import type { DnsCode } from './definition.ts'
-import {
-  connect,
-  constants,
-  type ClientHttp2Session,
-  type IncomingHttpHeaders,
-  type IncomingHttpStatusHeader,
-} from 'node:http2'
+import { connect, type IncomingHttpHeaders, type IncomingHttpStatusHeader } from 'node:http2'
 import type { TLSSocket } from 'node:tls'
 import { connectionFailure } from '../../network/connect-errors.ts'
 import type { Progress } from '../../network/dial.ts'
@@ -35,9 +29,9 @@ export interface HttpsOrder {
 }
 
 interface HttpAnswer {
-  status: number
-  contentType: string
-  /** At most one byte more than the largest message. */
+  status: number | undefined
+  contentType: string | undefined
+  /** More than the largest message where the body is larger. */
   body: Buffer
 }
 
@@ -52,20 +46,19 @@ export async function askOverHttps(
 ): Promise<Buffer> {
   progress.phase = 'firstByte'
   const ask = order.socket.alpnProtocol === 'h2' ? askByHttp2 : askByHttp1
-  const { status, contentType, body } = await ask(order, progress, signal)
+  const { status, contentType = '', body } = await ask(order, progress, signal)
   const { where } = order
+  const refuse = (what: string, details: object) =>
+    targetFailure<DnsCode>('DNS_HTTP', `${where} answered ${what}`, { where, ...details })
   if (status !== 200) {
-    const message = `${where} answered the query with status ${status} instead of 200`
-    throw targetFailure<DnsCode>('DNS_HTTP', message, { where, statusCode: status })
+    throw refuse(`the query with status ${status} instead of 200`, { statusCode: status })
   }
   if (contentType.split(';')[0]?.trim().toLowerCase() !== MEDIA_TYPE) {
     const shown = contentType.slice(0, 100)
-    const message = `${where} answered with ${shown || 'no type'} instead of ${MEDIA_TYPE}`
-    throw targetFailure<DnsCode>('DNS_HTTP', message, { where, contentType: shown })
+    throw refuse(`with ${shown || 'no type'} instead of ${MEDIA_TYPE}`, { contentType: shown })
   }
   if (body.length > MESSAGE_BYTES_MAX) {
-    const message = `${where} answered with more than ${MESSAGE_BYTES_MAX} bytes`
-    throw targetFailure<DnsCode>('DNS_HTTP', message, { where })
+    throw refuse(`with more than ${MESSAGE_BYTES_MAX} bytes`, {})
   }
   return body
 }
@@ -88,90 +81,57 @@ async function askByHttp1(
       signal,
     })
     const { response, body } = answer
-    return {
-      status: response?.statusCode ?? 0,
-      contentType: response?.headers['content-type'] ?? '',
-      body: Buffer.concat(body.chunks),
-    }
+    const contentType = response?.headers['content-type']
+    return { status: response?.statusCode, contentType, body: Buffer.concat(body.chunks) }
   } finally {
     releaseBody(answer.body)
   }
 }
 
-function askByHttp2(
-  order: HttpsOrder,
+async function askByHttp2(
+  { socket, where, authority, path, query }: HttpsOrder,
   progress: Progress,
   signal: AbortSignal,
 ): Promise<HttpAnswer> {
-  return new Promise((resolve, reject) => {
-    const { socket, where, authority } = order
-    if (signal.aborted) {
-      socket.destroy()
-      reject(signal.reason as Error)
-      return
-    }
-    const session = connect(`https://${authority}`, {
-      createConnection: () => socket,
-      settings: { enablePush: false },
-      maxHeaderListPairs: 64,
-    })
-    const settle = (error: unknown, answer?: HttpAnswer) => {
-      signal.removeEventListener('abort', onAbort)
-      session.destroy()
-      socket.destroy()
-      if (answer === undefined) reject(error)
-      else resolve(answer)
-    }
-    const onAbort = () => settle(signal.reason)
-    signal.addEventListener('abort', onAbort)
-    session.on('error', (error: NodeJS.ErrnoException) => settle(http2Failure(error, where)))
-    session.on('close', () => {
-      settle(targetFailure('CONNECTION_CLOSED', `${where} closed the connection`, { where }))
-    })
-    exchangeByHttp2(session, order, progress, settle)
+  const session = connect(`https://${authority}`, {
+    createConnection: () => socket,
+    settings: { enablePush: false },
+    maxHeaderListPairs: 64,
   })
-}
-
-function exchangeByHttp2(
-  session: ClientHttp2Session,
-  { authority, path, query, where }: HttpsOrder,
-  progress: Progress,
-  settle: (error: unknown, answer?: HttpAnswer) => void,
-): void {
-  const stream = session.request({
-    [constants.HTTP2_HEADER_METHOD]: 'POST',
-    [constants.HTTP2_HEADER_SCHEME]: 'https',
-    [constants.HTTP2_HEADER_AUTHORITY]: authority,
-    [constants.HTTP2_HEADER_PATH]: path,
-    accept: MEDIA_TYPE,
-    'content-type': MEDIA_TYPE,
-    'content-length': String(query.length),
-  })
-  let head: (IncomingHttpHeaders & IncomingHttpStatusHeader) | undefined
-  const chunks: Buffer[] = []
-  let bytes = 0
-  const finish = () => {
-    if (head === undefined) {
-      settle(targetFailure('CONNECTION_CLOSED', `${where} gave no answer`, { where }))
-      return
+  // The stream fails with the same error.
+  session.on('error', () => undefined)
+  const heads: (IncomingHttpHeaders & IncomingHttpStatusHeader)[] = []
+  let body = Buffer.alloc(0)
+  try {
+    const stream = session.request(
+      {
+        ':method': 'POST',
+        ':path': path,
+        accept: MEDIA_TYPE,
+        'content-type': MEDIA_TYPE,
+        'content-length': String(query.length),
+      },
+      { signal },
+    )
+    stream.on('response', (headers) => heads.push(headers))
+    stream.end(query)
+    for await (const chunk of stream) {
+      progress.phase = 'download'
+      body = Buffer.concat([body, chunk as Buffer])
+      if (body.length > MESSAGE_BYTES_MAX) break
     }
-    const body = Buffer.concat(chunks).subarray(0, MESSAGE_BYTES_MAX + 1)
-    settle(undefined, {
-      status: head[':status'] ?? 0,
-      contentType: head['content-type'] ?? '',
-      body,
-    })
+  } catch (error) {
+    signal.throwIfAborted()
+    throw http2Failure(error as NodeJS.ErrnoException, where)
+  } finally {
+    session.destroy()
+    socket.destroy()
   }
-  stream.on('response', (headers) => (head = headers))
-  stream.on('data', (chunk: Buffer) => {
-    progress.phase = 'download'
-    chunks.push(chunk)
-    bytes += chunk.length
-    if (bytes > MESSAGE_BYTES_MAX) finish()
-  })
-  stream.on('end', finish)
-  stream.on('error', (error: NodeJS.ErrnoException) => settle(http2Failure(error, where)))
-  stream.end(query)
+  const [head] = heads
+  if (head === undefined) {
+    throw targetFailure('CONNECTION_CLOSED', `${where} gave no answer`, { where })
+  }
+  return { status: head[':status'], contentType: head['content-type'], body }
 }
 
 /** Errors of HTTP/2 itself (a reset stream, a broken frame), and those of the connection under it. */

@@ -1,14 +1,13 @@
 // DNS monitor: whether the server answers, with which records, and how fast.
 import { NOT_CONNECTED } from '../../network/connect-errors.ts'
-import { dnsDefinition, type DnsCode, type DnsMonitor } from './definition.ts'
+import { dnsDefinition, type DnsCode, type DnsMonitor, type DnsRequest } from './definition.ts'
 import { failure, type Failure, type FailureCode } from '../../contract/failure.ts'
 import { roundPhases } from '../../contract/schema/duration.ts'
 import { evaluateAssertions, type AssertionSources } from '../assertions/assertions.ts'
-import { answerJson, answerText } from './answer.ts'
+import { answerJson, answerText, type DnsObserved } from './observed.ts'
 import type { DnsMessage } from '../../network/dns/message.ts'
-import { type DnsPlan, makeDnsPlan } from './plan.ts'
-import { probeDns } from './probe.ts'
-import type { DnsRun, DnsObserved } from './observed.ts'
+import type { DnsPlan, DnsRun } from './connection.ts'
+import { makeDnsPlan, probeDns } from './probe.ts'
 import { defineMonitor, type AnyMonitorType, type Context } from '../monitor.ts'
 import type { Observation, Sample } from '../../contract/observation.ts'
 import {
@@ -54,13 +53,14 @@ async function runDns(
   system: DnsRun['system'],
   context: Context,
 ): Promise<Observation> {
-  const { request, shouldFail } = monitor
-  const probe = await probeDns(plan, request.query, system, context)
+  const probe = await probeDns(plan, system, context)
   const { observed, message } = probe
   let failures = probe.failure === undefined ? [] : [probe.failure]
   const responseTimeMs = observed.phases.totalMs
-  if (message !== undefined) failures = await evaluate(plan, message, responseTimeMs, context)
-  if (shouldFail) failures = failures.filter(({ code }) => !EXPECTED_BY_SHOULD_FAIL.has(code))
+  if (message !== undefined)
+    failures = await evaluate(monitor.request, message, responseTimeMs, context)
+  if (monitor.shouldFail)
+    failures = failures.filter(({ code }) => !EXPECTED_BY_SHOULD_FAIL.has(code))
   roundPhases(observed.phases)
   const observation = { observed: { ...observed }, failures }
   // Without an answer there is no response time.
@@ -73,12 +73,13 @@ async function runDns(
 }
 
 async function evaluate(
-  { assertions, assertsCode }: DnsPlan,
+  { assertions }: DnsRequest,
   message: DnsMessage,
   responseTimeMs: number,
   context: Context,
 ): Promise<Failure[]> {
   const failures: Failure[] = []
+  const assertsCode = assertions.some(({ source }) => source === 'RESPONSE_CODE')
   if (!assertsCode && message.Status !== 'NOERROR') failures.push(wrongCode(message))
   if (assertions.length === 0) return failures
   const sources: AssertionSources = {
@@ -91,17 +92,14 @@ async function evaluate(
 }
 
 function wrongCode({ Status, Edns }: DnsMessage): Failure {
-  const errors = Edns?.extendedErrors ?? []
-  const why = errors.map(({ code, name, text }) => [`${code} ${name}`.trim(), text].join(': '))
-  const because = why.length === 0 ? '' : ` (${why.join('; ').replace(/: $/, '')})`
-  return failure<DnsCode>(
-    'DNS_RESPONSE_CODE',
-    `the response code is ${Status}, not NOERROR${because}`,
-    {
-      responseCode: Status,
-      ...(errors.length === 0 ? {} : { extendedErrors: errors }),
-    },
+  const extendedErrors = Edns?.extendedErrors ?? []
+  const details = { responseCode: Status, ...(extendedErrors.length > 0 && { extendedErrors }) }
+  const why = extendedErrors.map(({ code, name, text }) =>
+    [`${code} ${name}`.trim(), text].filter((part) => part !== '').join(': '),
   )
+  const because = why.length === 0 ? '' : ` (${why.join('; ')})`
+  const message = `the response code is ${Status}, not NOERROR${because}`
+  return failure<DnsCode>('DNS_RESPONSE_CODE', message, details)
 }
 
 /** The samples of one observation, as `observed` of a DNS monitor has it. */

@@ -1,27 +1,10 @@
-// Running DNS query: its facts so far, as results show them.
-import type { Family, Progress } from '../../network/dial.ts'
-import type { SectionCounts } from './answer.ts'
-import type { DnsMessage } from '../../network/dns/message.ts'
-import type { DnsPlan, DnsProtocol } from './plan.ts'
+// Facts of a DNS query as results show them, and the forms of its answer for assertions.
+import { DNS_LIMITS, type DnsRequest } from './definition.ts'
+import type { Family } from '../../network/dial.ts'
+import type { DnsMessage, DnsRecord } from '../../network/dns/message.ts'
 import type { DnsServer, UdpTally } from '../../network/dns/udp.ts'
 import { familyOf } from '../../network/ip-address.ts'
-import type { Context } from '../monitor.ts'
-import type { NameServers, SystemServers } from '../../network/dns/name-servers.ts'
 import type { PeerFacts } from '../../network/tls/facts.ts'
-
-/** Milliseconds. */
-export interface DnsPhases {
-  /** Lookup of the server's name. */
-  dnsMs?: number
-  connectMs?: number
-  proxyMs?: number
-  tlsMs?: number
-  /** Over UDP, until the truncated answer. */
-  truncatedMs?: number
-  /** From the query to the whole answer. */
-  requestMs?: number
-  totalMs: number
-}
 
 /** The observation of a DNS monitor. */
 export interface DnsObserved {
@@ -32,7 +15,7 @@ export interface DnsObserved {
   family?: Family
   port: number
   /** Protocol of the answer; TCP also after a truncated answer over UDP. */
-  protocol: DnsProtocol
+  protocol: DnsRequest['protocol']
   /** The answer over UDP was truncated, and requested again over TCP. */
   truncated?: true
   /** The server does not support EDNS, and was asked again without it. */
@@ -40,28 +23,26 @@ export interface DnsObserved {
   /** Datagrams of UDP. */
   udp?: UdpTally
   responseCode?: string
-  counts?: SectionCounts
+  /** Number of records of each section. */
+  counts?: { answers: number; authorities: number; additionals: number }
   /** Of the answer. */
   bytes?: number
   /** The document of JSON_ANSWER; of a large one the beginning, and `leftOut`. */
   response?: DnsMessage & { leftOut?: number }
-  phases: DnsPhases
+  /** Milliseconds. */
+  phases: {
+    /** Lookup of the server's name. */
+    dnsMs?: number
+    connectMs?: number
+    proxyMs?: number
+    tlsMs?: number
+    /** Over UDP, until the truncated answer. */
+    truncatedMs?: number
+    /** From the query to the whole answer. */
+    requestMs?: number
+    totalMs: number
+  }
   tls?: PeerFacts
-}
-
-/** A running query. */
-export interface DnsRun {
-  plan: DnsPlan
-  context: Context
-  system: SystemServers & { nameServers: NameServers }
-  observed: DnsObserved
-  progress: Progress
-}
-
-/** An answer and the query that it belongs to. */
-export interface DnsFound {
-  message: DnsMessage
-  bytes: number
 }
 
 /** Records the current server of the query. */
@@ -69,4 +50,64 @@ export function noteServer(observed: DnsObserved, { address, port }: DnsServer):
   observed.address = address
   observed.family = familyOf(address)
   observed.port = port
+}
+
+/** Records the answer. */
+export function noteAnswer(observed: DnsObserved, message: DnsMessage, bytes: number): void {
+  const { Status, Answer, Authority, Additional } = message
+  observed.responseCode = Status
+  observed.counts = {
+    answers: Answer.length,
+    authorities: Authority.length,
+    additionals: Additional.length,
+  }
+  observed.bytes = bytes
+  observed.response = shownMessage(message)
+}
+
+const SECTIONS = ['Answer', 'Authority', 'Additional'] as const
+
+/** The message for a result: of a large one the beginning, and the number of omitted records. */
+function shownMessage(message: DnsMessage): DnsMessage & { leftOut?: number } {
+  let left = DNS_LIMITS.dnsShownCharactersMax
+  let leftOut = 0
+  const shown = { ...message }
+  for (const section of SECTIONS) {
+    shown[section] = message[section].filter(({ name, data, fields }) => {
+      // The fields repeat the data.
+      left -= name.length + data.length * (fields === undefined ? 1 : 2) + 40
+      return left >= 0
+    })
+    leftOut += message[section].length - shown[section].length
+  }
+  return leftOut === 0 ? message : { ...shown, leftOut }
+}
+
+/** Value of TEXT_ANSWER: the data of each record of the answer, a line each. */
+export function answerText({ Answer }: DnsMessage): string {
+  return inNaturalOrder(Answer)
+    .map(({ data }) => data)
+    .join('\n')
+}
+
+/** Value of JSON_ANSWER. */
+export function answerJson(message: DnsMessage): string {
+  return JSON.stringify({ ...message, Answer: inNaturalOrder(message.Answer) })
+}
+
+let collator: Intl.Collator | undefined
+
+/**
+ * Sorts the records of each set by their data, numbers by their value: many servers rotate them. The order
+ * of the sets stays, so that a chain of aliases can be followed.
+ */
+function inNaturalOrder(records: readonly DnsRecord[]): readonly DnsRecord[] {
+  if (records.length < 2) return records
+  collator ??= new Intl.Collator('en', { numeric: true })
+  const { compare } = collator
+  const sets = Map.groupBy(
+    records,
+    (record) => `${record.type} ${record.class ?? ''} ${record.name.toLowerCase()}`,
+  )
+  return [...sets.values()].flatMap((set) => set.toSorted((a, b) => compare(a.data, b.data)))
 }

@@ -1,16 +1,37 @@
 // One DNS query from the lookup of its server to the answer, over any protocol, with its duration.
 import { randomInt } from 'node:crypto'
+import { DNS_PORTS } from '../../contract/dns/ports.ts'
+import { encodeDnsName } from '../../contract/dns/name.ts'
+import { dnsTypeName, dnsTypeNumber } from '../../contract/dns/record-type.ts'
 import type { Failure } from '../../contract/failure.ts'
-import { countsOf, shownMessage } from './answer.ts'
-import { askByConnection } from './connection.ts'
-import type { DnsMessage } from '../../network/dns/message.ts'
-import type { DnsPlan } from './plan.ts'
-import { noteServer, type DnsFound, type DnsObserved, type DnsRun } from './observed.ts'
+import { askByConnection, type DnsFound, type DnsPlan, type DnsRun } from './connection.ts'
+import { dnsQueryName, type DnsMonitor } from './definition.ts'
+import { noteAnswer, noteServer, type DnsObserved } from './observed.ts'
+import { withDeadline } from '../../network/deadline.ts'
+import { DNS_CLASSES } from '../../network/dns/codes.ts'
+import { encodeQuery, type DnsMessage } from '../../network/dns/message.ts'
 import { askOverUdp, type DnsServer, type UdpTally } from '../../network/dns/udp.ts'
 import { familyOf, literalOf } from '../../network/ip-address.ts'
-import { DeadlineReached } from '../../network/deadline.ts'
 import { type Context } from '../monitor.ts'
 import { failureOf, isFailure, TargetFailure } from '../../network/target-failure.ts'
+
+/** Common plan of all attempts of a monitor. */
+export function makeDnsPlan({ request, maxResponseTime }: DnsMonitor): DnsPlan {
+  const name = encodeDnsName(dnsQueryName(request))
+  // The schema has refused such a name.
+  if (typeof name === 'string') throw new Error(`the query ${name}`)
+  const type = dnsTypeNumber(request.recordType)
+  const question = { ...request, name, type, class: DNS_CLASSES[request.recordClass] }
+  // A definition that uses EDNS must not get an answer without it.
+  const canDoWithout = request.ednsBytes > 0 && !request.dnssecOk && !request.nsid
+  return {
+    request,
+    maxResponseTime,
+    port: request.port ?? DNS_PORTS[request.protocol],
+    query: encodeQuery(question),
+    plainQuery: canDoWithout ? encodeQuery({ ...question, ednsBytes: 0 }) : undefined,
+  }
+}
 
 /** Outcome of a query. */
 export interface DnsProbe {
@@ -26,24 +47,21 @@ export interface DnsProbe {
  */
 export async function probeDns(
   plan: DnsPlan,
-  query: string,
   system: DnsRun['system'],
   context: Context,
 ): Promise<DnsProbe> {
   const startedAt = performance.now()
-  const { recordType, port, protocol } = plan
+  const { port, request } = plan
+  const { query, protocol } = request
+  const recordType = dnsTypeName(dnsTypeNumber(request.recordType))
   const observed: DnsObserved = { query, recordType, port, protocol, phases: { totalMs: 0 } }
   const running: DnsRun = { plan, context, system, observed, progress: { phase: 'dns' } }
   const probe: DnsProbe = { observed }
   try {
     const peers = await peersOf(running)
-    const isSystem = plan.nameServer === undefined
-    const found = await (isSystem ? askSystem : askThem)(running, peers)
-    const { message } = found
-    observed.responseCode = message.Status
-    observed.counts = countsOf(message)
-    observed.bytes = found.bytes
-    observed.response = shownMessage(message)
+    const isSystem = usesSystem(plan)
+    const { message, bytes } = await (isSystem ? askSystem : askThem)(running, peers)
+    noteAnswer(observed, message, bytes)
     if (isSystem && passesOver(message)) await rejectIfOurs(running, startedAt)
     probe.message = message
   } catch (error) {
@@ -53,19 +71,23 @@ export async function probeDns(
   return probe
 }
 
+function usesSystem({ request }: DnsPlan): boolean {
+  return typeof request.nameServer !== 'string'
+}
+
 /** Servers to ask: addresses permitted by the network policy, or one to be dialled by its name. */
 type Peers = readonly DnsServer[] | 'by name'
 
 /** Connections are dialled by name: the location's proxy may resolve names that the agent cannot. */
 async function peersOf({ plan, context, system, observed }: DnsRun): Promise<Peers> {
-  const { nameServer, port, family, protocol } = plan
+  const { nameServer, ipFamily, protocol } = plan.request
   const { signal, dial } = context
-  if (nameServer === undefined) return permitted(system.servers, context)
+  if (typeof nameServer !== 'string') return permitted(system.servers, context)
   if (protocol !== 'UDP') return 'by name'
   const startedAt = performance.now()
-  const [address = ''] = await dial.resolve(nameServer, family, signal)
+  const [address = ''] = await dial.resolve(nameServer, ipFamily, signal)
   if (literalOf(nameServer) === undefined) observed.phases.dnsMs = performance.now() - startedAt
-  return [{ address, port }]
+  return [{ address, port: plan.port }]
 }
 
 /** Servers permitted by the policy; rejects with the refusal of the first if none is. */
@@ -112,7 +134,7 @@ function refusesEdns({ Status, Edns }: DnsMessage): boolean {
 }
 
 function ask(running: DnsRun, peers: Peers, template: Buffer): Promise<DnsFound> {
-  const { protocol } = running.plan
+  const { protocol } = running.plan.request
   const query = Buffer.from(template)
   if (protocol !== 'DOH') query.writeUInt16BE(randomInt(65_536), 0)
   if (peers === 'by name') return askByConnection(running, undefined, query)
@@ -133,7 +155,7 @@ async function askByDatagrams(
   query: Buffer,
 ): Promise<DnsFound> {
   const { plan, context, system, observed, progress } = running
-  const attempts = plan.attempts ?? (plan.nameServer === undefined ? system.attempts : 2)
+  const attempts = plan.request.attempts ?? (usesSystem(plan) ? system.attempts : 2)
   // All attempts end before the deadline; with the default of 5 s hardly any would.
   const shareMs = plan.maxResponseTime / (servers.length * attempts)
   observed.udp ??= { sent: 0, ignored: 0, passedOver: [] }
@@ -161,42 +183,27 @@ async function askByConnections(
   servers: readonly DnsServer[],
   query: Buffer,
 ): Promise<DnsFound> {
+  const { context, plan, system } = running
+  const shareMs = Math.min(system.timeoutMs, plan.maxResponseTime / servers.length)
   let poor: DnsFound | undefined
   let failed: unknown
   for (const [at, server] of servers.entries()) {
     const isLast = at === servers.length - 1
-    const share = isLast ? undefined : shareOf(running, servers.length)
-    const context = share === undefined ? running.context : { ...running.context, ...share }
+    const askOne = (signal: AbortSignal) =>
+      askByConnection({ ...running, context: { ...context, signal } }, server, query)
     try {
-      const found = await askByConnection({ ...running, context }, server, query)
+      const found = await (isLast
+        ? askOne(context.signal)
+        : withDeadline(context.signal, shareMs, askOne))
       if (isLast || !passesOver(found.message)) return found
       poor ??= found
     } catch (error) {
-      if (!isFailure(error) || running.context.signal.aborted) throw error
+      if (!isFailure(error) || context.signal.aborted) throw error
       failed ??= error
-    } finally {
-      share?.end()
     }
   }
   if (poor === undefined) throw failed
   return poor
-}
-
-/** Share of the time for one of several servers; `end` must be called. */
-function shareOf({ context, plan, system }: DnsRun, servers: number) {
-  const { signal } = context
-  const controller = new AbortController()
-  const ms = Math.min(system.timeoutMs, plan.maxResponseTime / servers)
-  const timer = setTimeout(() => controller.abort(new DeadlineReached(ms)), ms)
-  const onAbort = () => controller.abort(signal.reason)
-  signal.addEventListener('abort', onAbort)
-  return {
-    signal: controller.signal,
-    end() {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', onAbort)
-    },
-  }
 }
 
 /** Adds the packets received instead of an answer to a timeout. */

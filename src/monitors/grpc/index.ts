@@ -89,7 +89,7 @@ function sourcesOf({ observed, answer, json }: Probe, responseTimeMs: number): A
     GRPC_RESPONSE: { kind: 'json', text },
     TEXT_BODY: { kind: 'text', text },
     GRPC_METADATA: {
-      kind: 'header',
+      kind: 'value',
       value(name) {
         const key = name.toLowerCase()
         const value = answer?.headers?.[key] ?? answer?.trailers?.[key]

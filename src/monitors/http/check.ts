@@ -1,12 +1,14 @@
 // Common part of URL and API monitors: makes the request, evaluates the response, builds the observation.
 import { failure, type Failure } from '../../contract/failure.ts'
 import type { Assertion } from '../../contract/assertion.ts'
+import type { ApiMonitor, UrlMonitor } from '../../contract/http-monitor.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { evaluateAssertions } from '../assertions/assertions.ts'
 import type { Context } from '../monitor.ts'
 import type { Observation } from '../../contract/observation.ts'
 import { isDeadline } from '../../network/deadline.ts'
 import { releaseBody } from '../../network/http/body.ts'
+import type { HttpTarget } from '../../network/http/target.ts'
 import { bodyText, observedOf, type HttpObserved } from './observed.ts'
 import { failureOf } from '../../network/target-failure.ts'
 import { isDegraded, tooSlow, type Thresholds } from '../thresholds.ts'
@@ -21,8 +23,32 @@ export interface HttpPlan extends Route {
   thresholds: Thresholds
   /** Whether passed checks also show the beginning of the body. */
   showBody: boolean
-  /** Called before the evaluation with the answer or its failure, and may change the answer. Never rejects. */
-  afterwards?(trip: Trip): Promise<Failure[]>
+}
+
+/** The plan of a definition whose first request is `first`. */
+export function httpPlan(
+  monitor: UrlMonitor | ApiMonitor,
+  first: HttpTarget,
+  showBody: boolean,
+): HttpPlan {
+  const { request, shouldFail } = monitor
+  const { ipFamily: family, followRedirects, skipSSL, tls, allAddresses, assertions } = request
+  const looksIntoBody = assertions.some(
+    ({ source }) => source === 'JSON_BODY' || source === 'TEXT_BODY',
+  )
+  return {
+    first,
+    family,
+    followRedirects,
+    skipSSL,
+    tls,
+    allAddresses,
+    bufferBytes: looksIntoBody ? LIMITS.unpackedBytesMax : LIMITS.bodyExcerptBytesMax,
+    assertions,
+    shouldFail,
+    thresholds: monitor,
+    showBody,
+  }
 }
 
 /** Runs one check. Rejects with the signal's reason when the run is cancelled. */
@@ -32,35 +58,29 @@ export async function checkHttp(plan: HttpPlan, context: Context): Promise<Obser
   return evaluateTrip(plan, trip, context.signal)
 }
 
-/** Evaluates the trip: failures, degradation, observation. Ends its body. */
-async function evaluateTrip(plan: HttpPlan, trip: Trip, signal: AbortSignal): Promise<Observation> {
-  try {
-    return await observationOf(plan, trip, signal)
-  } finally {
-    releaseBody(trip.answer.body)
-  }
-}
-
-async function observationOf(
+/**
+ * Evaluates the trip: failures, degradation, observation. Ends its body. Before that `afterwards` may change the
+ * answer; a failed request takes precedence over the failures that it returns.
+ */
+export async function evaluateTrip(
   plan: HttpPlan,
   trip: Trip,
   signal: AbortSignal,
+  afterwards?: () => Promise<Failure[]>,
 ): Promise<Observation> {
-  const whole = trip.failed === undefined
-  const after = plan.afterwards === undefined ? [] : await plan.afterwards(trip)
-  const failures = whole ? await evaluateAnswer(plan, trip, signal) : [trip.failed as Failure]
-  // A failed request takes precedence over its consequences.
-  if (whole) failures.push(...after)
-  const showBody = plan.showBody || failures.length > 0
-  const observation: Observation = {
-    observed: observedOf(plan, trip, showBody) as unknown as Record<string, unknown>,
-    failures,
+  try {
+    const after = (await afterwards?.()) ?? []
+    const whole = trip.failed === undefined
+    const failures = whole
+      ? [...(await evaluateAnswer(plan, trip, signal)), ...after]
+      : [trip.failed as Failure]
+    const observed = { ...observedOf(plan, trip, plan.showBody || failures.length > 0) }
+    if (!whole) return { observed, failures }
+    const degraded = isDegraded(trip.totalMs, plan.thresholds)
+    return { observed, failures, responseTimeMs: trip.totalMs, degraded }
+  } finally {
+    releaseBody(trip.answer.body)
   }
-  if (whole) {
-    observation.responseTimeMs = trip.totalMs
-    observation.degraded = isDegraded(trip.totalMs, plan.thresholds)
-  }
-  return observation
 }
 
 async function evaluateAnswer(plan: HttpPlan, trip: Trip, signal: AbortSignal): Promise<Failure[]> {
@@ -86,22 +106,13 @@ function sourcesOf(trip: Trip) {
     JSON_BODY: { kind: 'json', text },
     TEXT_BODY: { kind: 'text', text },
     HEADERS: {
-      kind: 'header',
+      kind: 'value',
       value: (name: string) => {
         const value = response?.headers[name.toLowerCase()]
         return Array.isArray(value) ? value.join(', ') : value
       },
     },
   } as const
-}
-
-/** Outcome of one address in a check that probes all. */
-interface AddressOutcome {
-  address: string
-  statusCode?: number
-  totalMs: number
-  /** Codes of the failures. */
-  failures: string[]
 }
 
 /** Probes every address at once. The check fails when one does, and is as slow as the slowest. */
@@ -120,50 +131,49 @@ async function checkAllAddresses(plan: HttpPlan, context: Context): Promise<Obse
   const probes = await Promise.all(
     probed.map((address) => probeAddress(plan, context, address, dnsMs)),
   )
-  const slowest = Math.max(...probes.map((one) => one.observation.responseTimeMs ?? 0))
+  const slowest = Math.max(...probes.map(({ responseTimeMs }) => responseTimeMs ?? 0))
   // The shown probe: the first failed one, or else the first.
-  const shown = (probes.find((one) => one.observation.failures.length > 0) ?? probes[0]) as Probe
-  const result: Observation = {
+  const shown = (probes.find(({ failures }) => failures.length > 0) ?? probes[0]) as AddressProbe
+  return {
     observed: {
-      ...shown.observation.observed,
-      addresses: probes.map((one) => one.outcome),
+      ...shown.observed,
+      addresses: probes.map(outcomeOf),
       addressesLeftOut: addresses.length - probed.length,
     },
-    failures: probes.flatMap(({ observation, outcome }) =>
-      observation.failures.map((one) => withAddress(one, outcome.address)),
+    failures: probes.flatMap(({ failures, address }) =>
+      failures.map((one) => withAddress(one, address)),
     ),
-    degraded: probes.some((one) => one.observation.degraded === true),
+    degraded: probes.some(({ degraded }) => degraded === true),
+    ...(slowest > 0 && { responseTimeMs: slowest }),
   }
-  if (slowest > 0) result.responseTimeMs = slowest
-  return result
 }
 
-interface Probe {
-  observation: Observation
-  outcome: AddressOutcome
-}
+type AddressProbe = Observation & { address: string }
 
 async function probeAddress(
   plan: HttpPlan,
   context: Context,
   address: string,
   dnsMs: number,
-): Promise<Probe> {
+): Promise<AddressProbe> {
   const trip = await travel(plan, context, address)
   const first = trip.hops[0]
   // All of them waited for the same lookup.
   if (first?.phases.dnsMs !== undefined) first.phases.dnsMs = dnsMs
   if (first !== undefined) first.phases.totalMs += dnsMs
   trip.totalMs += dnsMs
-  const observation = await evaluateTrip(plan, trip, context.signal)
-  const { statusCode, phases } = observation.observed as unknown as HttpObserved
-  const outcome: AddressOutcome = {
+  return { address, ...(await evaluateTrip(plan, trip, context.signal)) }
+}
+
+/** The probe of one address, in the result of all. */
+function outcomeOf({ address, observed, failures }: AddressProbe) {
+  const { statusCode, phases } = observed as unknown as HttpObserved
+  return {
     address,
     totalMs: phases.totalMs,
-    failures: observation.failures.map((one) => one.code),
+    failures: failures.map(({ code }) => code),
+    ...(statusCode !== undefined && { statusCode }),
   }
-  if (statusCode !== undefined) outcome.statusCode = statusCode
-  return { observation, outcome }
 }
 
 function withAddress(failed: Failure, address: string): Failure {

@@ -1,10 +1,12 @@
-// Observation of an HTTP check: plain JSON for results and dashboards.
+// Observation of an HTTP check: plain JSON for results and dashboards, and its metrics.
 import { roundPhases } from '../../contract/schema/duration.ts'
+import type { Sample } from '../../contract/observation.ts'
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { LIMITS } from '../../contract/versions.ts'
 import type { Family } from '../../network/dial.ts'
 import type { Hop, Phases, Route, Trip } from './trip.ts'
 import type { PeerFacts } from '../../network/tls/facts.ts'
+import { tlsSamples } from '../metrics/tls-samples.ts'
 
 /** The observation of a URL or API monitor. Milliseconds to the microsecond. */
 export interface HttpObserved {
@@ -39,14 +41,16 @@ export interface HttpObserved {
 export function observedOf(route: Route, trip: Trip, showBody: boolean): HttpObserved {
   const { hops, answer, peer } = trip
   const last = hops.at(-1) as Hop
+  const phases = phasesOf(trip)
+  roundPhases(phases)
+  for (const hop of hops) roundPhases(hop.phases)
   const observed: HttpObserved = {
     url: route.first.shownUrl,
     method: route.first.method,
-    phases: sum(hops, trip.totalMs),
+    phases,
     redirects: hops.length - 1,
     hops,
   }
-  for (const hop of hops) roundPhases(hop.phases)
   if (last.address !== undefined) observed.address = last.address
   if (last.family !== undefined) observed.family = last.family
   if (peer !== undefined) observed.tls = peer
@@ -76,33 +80,22 @@ function responseOf(response: IncomingMessage, trip: Trip, showBody: boolean) {
   if (showBody && hasText && isText(headers['content-type'])) {
     const whole = changedText === undefined ? body.unpackedBytes : changedText.length
     shown.bodyTruncated = whole > LIMITS.bodyExcerptBytesMax
-    const text = textOf(trip, LIMITS.bodyExcerptBytesMax)
+    const text = bodyText(trip, LIMITS.bodyExcerptBytesMax)
     // Remove a character truncated by the limit.
     shown.body = shown.bodyTruncated ? text.replace(/\uFFFD$/, '') : text
   }
   return shown
 }
 
-const SUMMED = [
-  'dnsMs',
-  'connectMs',
-  'proxyMs',
-  'tlsMs',
-  'sendMs',
-  'firstByteMs',
-  'downloadMs',
-] as const
-
-function sum(hops: readonly Hop[], totalMs: number): Phases {
-  const phases: Phases = { totalMs }
+/** The sums of all hops' phases, and the time from start to end. */
+export function phasesOf({ hops, totalMs }: Trip): Phases {
+  const phases: Phases = { totalMs: 0 }
   for (const hop of hops) {
-    for (const phase of SUMMED) {
-      const own = hop.phases[phase]
-      if (own !== undefined) phases[phase] = (phases[phase] ?? 0) + own
+    for (const [phase, ms] of Object.entries(hop.phases) as [keyof Phases, number][]) {
+      phases[phase] = (phases[phase] ?? 0) + ms
     }
   }
-  roundPhases(phases)
-  return phases
+  return { ...phases, totalMs }
 }
 
 const TEXT =
@@ -113,12 +106,8 @@ function isText(contentType: string | undefined): boolean {
   return contentType === undefined || TEXT.test(contentType)
 }
 
-/** The whole buffered body as text, in the charset that it names, UTF-8 otherwise. */
-export function bodyText(trip: Trip): string {
-  return textOf(trip, Number.POSITIVE_INFINITY)
-}
-
-function textOf(trip: Trip, bytesMax: number): string {
+/** The buffered body, or its beginning, as text in the charset that it names, UTF-8 otherwise. */
+export function bodyText(trip: Trip, bytesMax = Infinity): string {
   const { body, changedText } = trip.answer
   if (changedText !== undefined) return changedText.slice(0, bytesMax)
   const { chunks } = body
@@ -135,4 +124,43 @@ function textOf(trip: Trip, bytesMax: number): string {
   }
   const text = bytes.toString()
   return text.startsWith('\uFEFF') ? text.slice(1) : text
+}
+
+/** Metrics of one observation under blackbox_exporter's names; none for a run without a request. */
+export function httpSamples(facts: Record<string, unknown>): Sample[] {
+  const observed = facts as unknown as Partial<HttpObserved>
+  const { hops, phases, statusCode, redirects = 0, response, tls } = observed
+  if (hops === undefined || phases === undefined) return []
+  const isSecure = hops.at(-1)?.url.startsWith('https:') === true
+  const duration = (phase: string, valueMs: number | undefined): Sample => ({
+    name: 'probe_http_duration_seconds',
+    value: (valueMs ?? 0) / 1000,
+    labels: { phase },
+  })
+  const samples: Sample[] = [
+    { name: 'probe_http_status_code', value: statusCode ?? 0 },
+    { name: 'probe_http_redirects', value: redirects },
+    { name: 'probe_http_ssl', value: tls !== undefined && isSecure ? 1 : 0 },
+    { name: 'probe_dns_lookup_time_seconds', value: (phases.dnsMs ?? 0) / 1000 },
+    duration('resolve', phases.dnsMs),
+    duration('connect', (phases.connectMs ?? 0) + (phases.proxyMs ?? 0)),
+    duration('tls', phases.tlsMs),
+    duration('processing', (phases.sendMs ?? 0) + (phases.firstByteMs ?? 0)),
+    duration('transfer', phases.downloadMs),
+  ]
+  if (observed.family !== undefined) {
+    samples.push({ name: 'probe_ip_protocol', value: observed.family === 'IPv4' ? 4 : 6 })
+  }
+  if (observed.httpVersion !== undefined) {
+    samples.push({ name: 'probe_http_version', value: Number(observed.httpVersion) })
+  }
+  if (response !== undefined) {
+    // The exporter says -1 where the length is not known.
+    samples.push(
+      { name: 'probe_http_content_length', value: response.contentLength ?? -1 },
+      { name: 'probe_http_uncompressed_body_length', value: response.unpackedBytes },
+    )
+  }
+  if (tls !== undefined) samples.push(...tlsSamples(tls))
+  return samples
 }

@@ -1,6 +1,8 @@
 // One ICMP socket and its outstanding echoes: writes and sends requests, and matches each received packet
 // with its echo.
+import { aboutIn, FAILURES } from '../../contract/failure.ts'
 import type { IcmpSocket } from '../../network/native/icmp-socket.ts'
+import type { IcmpRequest } from './definition.ts'
 import { icmpErrorOf, localError, type IcmpError } from './errors.ts'
 import { freshToken, hasToken, isIntact, isReply, readEcho } from './packet.ts'
 import { ICMP_HEADER_BYTES, TOKEN_BYTES, unwrapIpv4, writeRequest } from './packet.ts'
@@ -14,12 +16,7 @@ import {
 } from '../../network/native/socket-options.ts'
 
 /** How echoes are sent. */
-export interface EchoSettings {
-  payloadBytes: number
-  /** Undefined for the system default. */
-  ttl: number | undefined
-  dontFragment: boolean
-}
+export type EchoSettings = Pick<IcmpRequest, 'payloadBytes' | 'ttl' | 'dontFragment'>
 
 /** One echo, from before it is sent until its run has ended. Times are those of performance.now(). */
 export interface Echo {
@@ -52,10 +49,20 @@ export interface Echo {
 export interface EchoOwner {
   /** The first reply, or an error that ends the wait. */
   settled(echo: Echo): void
-  /** Another reply to an echo that has been answered. */
-  duplicate(echo: Echo): void
-  /** A reply after its time-out. */
-  late(echo: Echo): void
+  /** Replies beyond the first one to an echo. */
+  duplicates: number
+  /** Replies received after their timeout: they count as lost. */
+  late: number
+}
+
+/** An echo that is still to be sent. */
+export function unsentEcho(echo: Pick<Echo, 'to' | 'settings' | 'index' | 'run'>): Echo {
+  return { ...echo, state: 'unsent', sequence: 0, high: 0, low: 0, sentAtMs: 0 }
+}
+
+/** An echo that the agent itself could not send proves nothing about the target. */
+export function wasTried({ error }: Echo): boolean {
+  return error?.own === undefined || aboutIn(FAILURES, error.own) === 'target'
 }
 
 /** Outcome of an attempt to send. */
@@ -145,7 +152,7 @@ export class EchoSocket {
       const errno = socket.send(packet, echo.to)
       if (errno === 0) {
         this.#remember(echo)
-        const stampMs = this.#readErrors() ?? Number.NaN
+        const { stampMs = Number.NaN } = this.#readErrors()
         // The kernel's stamp, unless it is another packet's, or the clock was set in between.
         const delayMs = stampMs - clockMs
         const isOurs = delayMs >= 0 && delayMs <= performance.now() - beforeMs
@@ -153,7 +160,7 @@ export class EchoSocket {
         return 'sent'
       }
       if (BUSY.has(errno)) return 'busy'
-      const mtu = this.#readLocalMtu(echo)
+      const { mtu } = this.#readErrors(echo.to.address)
       if (tries < SEND_TRIES) continue
       echo.state = 'refused'
       echo.error = localError(errno, echo.to.address, errno === EMSGSIZE ? mtu : undefined)
@@ -245,8 +252,8 @@ export class EchoSocket {
     if (echo === undefined || reply.identifier !== this.#icmp.identifier) return
     if (!hasToken(reply.payload, echo.high, echo.low)) return
     const { run } = echo
-    if (echo.state === 'answered') return run.duplicate(echo)
-    if (echo.state === 'lost') return run.late(echo)
+    if (echo.state === 'answered') return void run.duplicates++
+    if (echo.state === 'lost') return void run.late++
     const isFirst = echo.state === 'waiting'
     if (isFirst) this.#release(echo)
     echo.state = 'answered'
@@ -258,29 +265,19 @@ export class EchoSocket {
     if (isFirst) run.settled(echo)
   }
 
-  /** Empties the error queue; returns the newest timestamp of a sent packet. */
-  #readErrors(): number | undefined {
-    let stampMs: number | undefined
+  /** Empties the error queue; returns the newest timestamp of a sent packet, and the MTU that our own system reports. */
+  #readErrors(to?: string): { stampMs?: number; mtu?: number } {
+    const found: { stampMs?: number; mtu?: number } = {}
     for (let count = 0; count < PACKETS_PER_READ_MAX; count++) {
       const entry = this.#icmp.socket.receiveError()
       if (entry === undefined) break
-      if (entry.error?.origin === ERROR_ORIGIN.timestamp) stampMs = entry.kernelMs
+      const { error, from, kernelMs } = entry
+      if (error?.origin === ERROR_ORIGIN.timestamp && kernelMs !== undefined)
+        found.stampMs = kernelMs
+      else if (error?.origin === ERROR_ORIGIN.local && from === to) found.mtu = error.info
       else this.#readError(entry)
     }
-    return stampMs
-  }
-
-  /** Empties the error queue after a packet could not be sent; returns the reported MTU. */
-  #readLocalMtu({ to }: Echo): number | undefined {
-    let mtu: number | undefined
-    for (let count = 0; count < PACKETS_PER_READ_MAX; count++) {
-      const entry = this.#icmp.socket.receiveError()
-      if (entry === undefined) break
-      const { error, from } = entry
-      if (error?.origin === ERROR_ORIGIN.local && from === to.address) mtu = error.info
-      else this.#readError(entry)
-    }
-    return mtu
+    return found
   }
 
   #readError({ bytes, from, error }: Received): void {

@@ -12,39 +12,16 @@ import { watch, type Watch } from '../../network/native/readiness.ts'
 import { POLL } from '../../network/native/socket-options.ts'
 import { TargetFailure } from '../../network/target-failure.ts'
 
-/** Sends echoes and receives their replies. */
-export interface EchoExchange {
-  /**
-   * Sends the echo now, or as soon as the send rate allows. Its run is notified of the outcome, possibly
-   * before this returns.
-   */
-  send(echo: Echo): void
-  /** Reads all received packets. */
-  drain(): void
-  /** Marks these echoes as timed out. */
-  lose(echoes: readonly Echo[]): void
-  /** Removes these echoes. */
-  forget(echoes: readonly Echo[]): void
-  readonly native: Native
-  /** Kind of socket; undefined before the first echo. */
-  mode(): 'datagram' | 'raw' | undefined
-}
-
 const exchanges = new Map<Family, Promise<EchoExchange>>()
 
 /** The exchange of a family, made at first use. Rejects with LibcUnavailable. */
 export function echoExchange(family: Family): Promise<EchoExchange> {
   let exchange = exchanges.get(family)
   if (exchange === undefined) {
-    exchange = loadNative().then((native) => createEchoExchange(native, family))
+    exchange = loadNative().then((native) => new EchoExchange(native, family))
     exchanges.set(family, exchange)
   }
   return exchange
-}
-
-/** Makes a separate exchange. */
-export function createEchoExchange(native: Native, family: Family): EchoExchange {
-  return new Exchange(native, family)
 }
 
 /** Echoes per burst and interval of the bursts, so that no packet queue overflows. */
@@ -66,7 +43,8 @@ interface Member {
   watch: Watch
 }
 
-class Exchange implements EchoExchange {
+/** Sends echoes and receives their replies. */
+export class EchoExchange {
   readonly native: Native
   readonly #family: Family
   readonly #members: Member[] = []
@@ -85,10 +63,12 @@ class Exchange implements EchoExchange {
     this.#family = family
   }
 
-  mode(): 'datagram' | 'raw' | undefined {
+  /** Kind of socket; undefined before the first echo. */
+  get mode(): 'datagram' | 'raw' | undefined {
     return this.#members[0]?.socket.mode
   }
 
+  /** Sends the echo now or as soon as the send rate allows; its run is notified, possibly before this returns. */
   send(echo: Echo): void {
     clearTimeout(this.#idleTimer)
     this.#idleTimer = undefined
@@ -179,6 +159,7 @@ class Exchange implements EchoExchange {
     })
   }
 
+  /** Reads all received packets. */
   drain(): void {
     for (const { socket } of this.#members) if (socket.waiting > 0) socket.drain()
     this.#wait()
@@ -200,11 +181,13 @@ class Exchange implements EchoExchange {
     }, GATHER_MS)
   }
 
+  /** Marks these echoes as timed out. */
   lose(echoes: readonly Echo[]): void {
     for (const echo of echoes) echo.socket?.lose(echo)
     this.#wait()
   }
 
+  /** Removes the echoes of an ended run. */
   forget(echoes: readonly Echo[]): void {
     for (const echo of echoes) {
       if (echo.state === 'unsent') this.#queue.delete(echo)

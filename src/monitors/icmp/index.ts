@@ -1,12 +1,6 @@
 // ICMP monitor: loss and round trips of echoes, and the errors of lost ones.
 import { toMicroseconds } from '../../contract/schema/duration.ts'
-import {
-  aboutIn,
-  failure,
-  type Failure,
-  type FailureCode,
-  FAILURES,
-} from '../../contract/failure.ts'
+import { failure, type Failure } from '../../contract/failure.ts'
 import {
   icmpRunMs,
   icmpDefinition,
@@ -16,35 +10,24 @@ import {
 } from './definition.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { evaluateAssertions, type AssertionSources } from '../assertions/assertions.ts'
-import type { Progress } from '../../network/dial.ts'
+import { wasTried, type Echo } from './echo-socket.ts'
 import { errorFailure } from './errors.ts'
 import { echoExchange, type EchoExchange } from './exchange.ts'
 import {
-  emptyObservation,
-  pingObservationOf,
-  type IcmpObserved,
-  type PingObservation,
+  countErrors,
+  emptyObserved,
   icmpSamples,
+  observedOf,
+  type IcmpObserved,
 } from './observed.ts'
 import { EchoRun } from './run.ts'
-import { familyOf, literalOf } from '../../network/ip-address.ts'
+import { familyOf } from '../../network/ip-address.ts'
 import { LibcUnavailable } from '../../network/native/libc.ts'
 import { withDeadline, DeadlineReached } from '../../network/deadline.ts'
 import { defineMonitor, type Context } from '../monitor.ts'
 import type { Observation } from '../../contract/observation.ts'
 import { unmapped } from '../../network/native/socket-address.ts'
 import { failureOf, targetFailure } from '../../network/target-failure.ts'
-
-/** Failures that count as a pass with `shouldFail`; not a missing name, which may be a typing error. */
-const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<string> = new Set<FailureCode | IcmpCode>([
-  'ICMP_PACKET_LOSS',
-  'ICMP_UNREACHABLE',
-  'ICMP_PROHIBITED',
-  'ICMP_TTL_EXCEEDED',
-  'ICMP_TOO_LARGE',
-  'ICMP_REJECTED',
-  'CONNECT_UNREACHABLE',
-])
 
 /** The ICMP type of monitor. */
 export const icmp = defineMonitor({
@@ -62,78 +45,74 @@ async function runIcmp(monitor: IcmpMonitor, context: Context): Promise<Observat
     addresses = await lookUp(monitor, context)
   } catch (error) {
     const failed = failureOf(error, { phase: 'dns' })
-    const { observed } = emptyObservation(request)
-    observed.dnsResolutionTime = toMicroseconds(performance.now() - startedAt)
-    return { observed: { ...observed }, failures: [failed] }
+    const dnsResolutionTime = toMicroseconds(performance.now() - startedAt)
+    return { observed: { ...emptyObserved(request), dnsResolutionTime }, failures: [failed] }
   }
-  const resolvedAt = performance.now()
-  const asked = request.allAddresses
-    ? addresses.slice(0, LIMITS.addressesMax)
-    : addresses.slice(0, 1)
-  const lookedUp = { resolvedAt, dnsMs: resolvedAt - startedAt }
-  const evaluated = await Promise.all(
+  const dnsResolutionTime = toMicroseconds(performance.now() - startedAt)
+  const asked = addresses.slice(0, request.allAddresses ? LIMITS.addressesMax : 1)
+  const probes = await Promise.all(
     // An IPv6 socket cannot send IPv4 echoes.
-    asked.map((address) => probe(monitor, unmapped(address), context, lookedUp)),
+    asked.map((address) => {
+      const resolvedIp = unmapped(address)
+      return probe(monitor, { ...emptyObserved(request), dnsResolutionTime, resolvedIp }, context)
+    }),
   )
   return request.allAddresses
-    ? summaryOf(monitor, evaluated, addresses.length)
-    : observationOf(monitor, evaluated[0] as Evaluated)
+    ? summaryOf(monitor, probes, addresses.length)
+    : observationOf(monitor, probes[0] as Probe)
 }
 
 /** Resolves the name within its own timeout, so that a slow name server does not delay the echoes. */
-async function lookUp({ request }: IcmpMonitor, context: Context): Promise<string[]> {
+function lookUp({ request }: IcmpMonitor, { dial, signal }: Context): Promise<string[]> {
   const { hostname, ipFamily } = request
-  const { dial, signal } = context
-  if (literalOf(hostname) !== undefined) return dial.resolve(hostname, ipFamily, signal)
   return withDeadline(signal, ICMP_LIMITS.icmpLookupMs, (limited) =>
     dial.resolve(hostname, ipFamily, limited),
   )
 }
 
 /** Outcome of the echoes to one address. */
-interface Evaluated {
-  ping: PingObservation
+interface Probe {
+  observed: IcmpObserved
   failures: Failure[]
   degraded: boolean
 }
 
+/** Sends the echoes to the address, and adds what came back to what is known before. */
 async function probe(
   monitor: IcmpMonitor,
-  address: string,
-  context: Context,
-  { resolvedAt, dnsMs }: { resolvedAt: number; dnsMs: number },
-): Promise<Evaluated> {
+  known: IcmpObserved & { resolvedIp: string },
+  { signal }: Context,
+): Promise<Probe> {
+  const resolvedAt = performance.now()
   const { request } = monitor
-  const cut: Failure[] = []
-  let ping: PingObservation = emptyObservation(request)
+  const { resolvedIp: address } = known
+  const failures: Failure[] = []
+  let observed: IcmpObserved = known
   try {
     const exchange = await exchangeFor(address)
-    const run = startRun(monitor, address, exchange, context)
+    const run = new EchoRun(exchange, exchange.native.address(address, 0), request, signal)
     try {
       await run.done
     } catch (error) {
       // The deadline leaves time for everything: only an agent that is too busy to send reaches it.
       if (!(error instanceof DeadlineReached)) throw error
-      cut.push(tooBusy(error.deadlineMs))
+      failures.push(tooBusy(error.deadlineMs))
     }
-    const { tally } = run
-    ping = pingObservationOf(request, address, tally)
-    const mode = exchange.mode()
-    if (mode !== undefined) ping.observed.socket = mode
-    if (tally.firstSentAtMs !== undefined) {
-      ping.observed.setupTime = toMicroseconds(Math.max(0, tally.firstSentAtMs - resolvedAt))
+    const { echoes } = run
+    observed = observedOf(known, address, run)
+    if (exchange.mode !== undefined) observed.socket = exchange.mode
+    const [first] = echoes
+    if (first?.socket !== undefined) {
+      observed.setupTime = toMicroseconds(Math.max(0, first.sentAtMs - resolvedAt))
     }
-    cut.push(...agentFailures(tally.echoes))
+    const own = echoes.find((echo) => !wasTried(echo))?.error?.own
+    if (own !== undefined) failures.push(own)
+    if (failures.length === 0) return await evaluate(monitor, observed, echoes, signal)
   } catch (error) {
-    cut.push(failureOf(error, PROGRESS))
+    failures.push(failureOf(error, { phase: 'firstByte' }))
   }
-  ping.observed.resolvedIp = address
-  ping.observed.dnsResolutionTime = toMicroseconds(dnsMs)
-  if (cut.length > 0) return { ping, failures: cut, degraded: false }
-  return evaluate(monitor, ping, context.signal)
+  return { observed, failures, degraded: false }
 }
-
-const PROGRESS: Progress = { phase: 'firstByte' }
 
 async function exchangeFor(address: string): Promise<EchoExchange> {
   try {
@@ -147,68 +126,47 @@ async function exchangeFor(address: string): Promise<EchoExchange> {
   }
 }
 
-function startRun(
-  { request }: IcmpMonitor,
-  address: string,
-  exchange: EchoExchange,
-  { signal }: Context,
-): EchoRun {
-  const { pingCount, intervalMs, timeoutMs, payloadBytes, ttl, dontFragment } = request
-  const order = {
-    to: exchange.native.address(address, 0),
-    count: pingCount,
-    intervalMs,
-    timeoutMs,
-    settings: { payloadBytes, ttl, dontFragment },
-  }
-  return new EchoRun(exchange, order, signal)
-}
-
 function tooBusy(deadlineMs: number): Failure {
   const message = `the echoes could not all be sent and awaited within ${deadlineMs} ms: this agent is too busy`
   return failure('RESOURCES_EXHAUSTED', message, { deadlineMs })
 }
 
-/** Failures of the agent itself that prevented sending, each once. */
-function agentFailures(echoes: readonly { error?: { own?: Failure } }[]): Failure[] {
-  const own = echoes
-    .map(({ error }) => error?.own)
-    .find((one) => one !== undefined && aboutIn(FAILURES, one) === 'agent')
-  return own === undefined ? [] : [own]
-}
-
 async function evaluate(
   monitor: IcmpMonitor,
-  ping: PingObservation,
+  observed: IcmpObserved,
+  echoes: readonly Echo[],
   signal: AbortSignal,
-): Promise<Evaluated> {
+): Promise<Probe> {
   const { request, maxPacketLossThreshold, degradedPacketLossThreshold } = monitor
-  const { observed, dropped } = ping
   const loss = observed.packetLoss ?? 0
   const isFailed = loss >= maxPacketLossThreshold
   const degraded = loss >= degradedPacketLossThreshold
+  const dropped = echoes.filter((echo) => echo.dropped === true).length
   if (dropped > 0 && (isFailed || degraded)) {
     const message = `${dropped} echoes may have come back and been dropped: this agent’s receive buffers were full; net.core.rmem_max says how large they may be`
-    return { ping, failures: [failure('RESOURCES_EXHAUSTED', message)], degraded: false }
+    return { observed, failures: [failure('RESOURCES_EXHAUSTED', message)], degraded: false }
   }
-  const failures = isFailed ? lossFailures(monitor, ping) : []
+  const failures = isFailed && !monitor.shouldFail ? lossFailures(monitor, observed, echoes) : []
   if (request.assertions.length > 0) {
     failures.push(...(await evaluateAssertions(request.assertions, sourcesOf(observed), signal)))
   }
-  return { ping, failures, degraded }
+  return { observed, failures, degraded }
 }
 
-function lossFailures(monitor: IcmpMonitor, { observed, errors }: PingObservation): Failure[] {
-  if (monitor.shouldFail) return []
-  const { packetsSent, packetsReceived, packetLoss = 0, resolvedIp = '', corrupted } = observed
+function lossFailures(
+  { maxPacketLossThreshold: maxLoss }: IcmpMonitor,
+  { packetsSent, packetsReceived, packetLoss = 0, resolvedIp = '', corrupted }: IcmpObserved,
+  echoes: readonly Echo[],
+): Failure[] {
   const lost = packetsSent - packetsReceived
   const damaged = corrupted === 0 ? '' : `, of which ${corrupted} came back changed`
   const percent = `${Math.round(packetLoss * 10) / 10} %`
-  const maxLoss = monitor.maxPacketLossThreshold
   const message = `${lost} of ${packetsSent} echoes to ${resolvedIp} are lost (${percent})${damaged}; the limit is ${maxLoss} %`
   return [
     ...firstOfEachCode(
-      errors.map(({ error, count }) => errorFailure(error, resolvedIp, count, packetsSent)),
+      countErrors(echoes).map(({ error, count }) =>
+        errorFailure(error, resolvedIp, count, packetsSent),
+      ),
     ),
     failure<IcmpCode>('ICMP_PACKET_LOSS', message, { address: resolvedIp, packetLoss, maxLoss }),
   ]
@@ -221,49 +179,46 @@ function firstOfEachCode(failures: readonly Failure[]): Failure[] {
 function sourcesOf(observed: IcmpObserved): AssertionSources {
   return {
     LATENCY: {
-      kind: 'property',
+      kind: 'value',
       value: (name) => observed.latency?.[name as keyof IcmpObserved['latency']],
     },
     JSON_RESPONSE: { kind: 'json', text: () => JSON.stringify(observed) },
   }
 }
 
-function observationOf(monitor: IcmpMonitor, { ping, failures, degraded }: Evaluated): Observation {
-  const { observed } = ping
-  const counted = monitor.shouldFail
-    ? failures.filter(({ code }) => !EXPECTED_BY_SHOULD_FAIL.has(code))
-    : failures
-  const observation: Observation = { observed: { ...observed }, failures: counted }
+function observationOf(
+  { shouldFail }: IcmpMonitor,
+  { observed, failures, degraded }: Probe,
+): Observation {
+  const observation: Observation = { observed: { ...observed }, failures }
   if (observed.latency !== undefined) observation.responseTimeMs = observed.latency.avg
-  if (!monitor.shouldFail) observation.degraded = degraded
+  if (!shouldFail) observation.degraded = degraded
   return observation
 }
 
 /** Combines all addresses: the worst observation, with a list of all. */
-function summaryOf(
-  monitor: IcmpMonitor,
-  evaluated: readonly Evaluated[],
-  found: number,
-): Observation {
-  const worst = evaluated.reduce((one, other) => (badness(other) > badness(one) ? other : one))
-  const observation = observationOf(monitor, worst)
-  const failures = evaluated.flatMap(({ ping, failures: own }) =>
-    own.map((one) => ({ ...one, details: { ...one.details, address: ping.observed.resolvedIp } })),
-  )
-  const all = observationOf(monitor, { ...worst, failures })
-  observation.failures = all.failures
-  observation.degraded = !monitor.shouldFail && evaluated.some(({ degraded }) => degraded)
-  observation.observed['addresses'] = evaluated.map(({ ping, failures: own }) => ({
-    address: ping.observed.resolvedIp,
-    packetLoss: ping.observed.packetLoss,
-    latency: ping.observed.latency,
-    failures: own,
+function summaryOf(monitor: IcmpMonitor, probes: readonly Probe[], found: number): Observation {
+  const worst = probes.reduce((one, other) => (badness(other) > badness(one) ? other : one))
+  const observation = observationOf(monitor, {
+    observed: worst.observed,
+    failures: probes.flatMap(({ observed, failures }) =>
+      failures.map((one) => ({
+        ...one,
+        details: { ...one.details, address: observed.resolvedIp },
+      })),
+    ),
+    degraded: probes.some(({ degraded }) => degraded),
+  })
+  observation.observed['addresses'] = probes.map(({ observed, failures }) => ({
+    address: observed.resolvedIp,
+    packetLoss: observed.packetLoss,
+    latency: observed.latency,
+    failures,
   }))
-  if (found > evaluated.length) observation.observed['addressesLeftOut'] = found - evaluated.length
+  if (found > probes.length) observation.observed['addressesLeftOut'] = found - probes.length
   return observation
 }
 
-function badness({ ping, failures }: Evaluated): number {
-  const { packetLoss = 100, latency } = ping.observed
+function badness({ observed: { packetLoss = 100, latency }, failures }: Probe): number {
   return failures.length * 1e9 + packetLoss * 1e6 + (latency?.avg ?? 0)
 }

@@ -2,10 +2,10 @@
 import { toMicroseconds } from '../../contract/schema/duration.ts'
 import type { IcmpRequest } from './definition.ts'
 import type { Family } from '../../network/dial.ts'
-import { sameError, type IcmpError } from './errors.ts'
-import type { Echo } from './echo-socket.ts'
+import type { IcmpError } from './errors.ts'
+import { wasTried, type Echo } from './echo-socket.ts'
 import { ICMP_HEADER_BYTES } from './packet.ts'
-import type { EchoTally } from './run.ts'
+import type { EchoRun } from './run.ts'
 import {
   jitterOf,
   latencyOf,
@@ -31,14 +31,6 @@ export interface PingResult {
   from?: string
 }
 
-/** Number of equal errors. */
-export interface CountedError {
-  error: string
-  count: number
-  from?: string
-  mtu?: number
-}
-
 /** The observation; without echoes only the facts known before the first one. */
 export interface IcmpObserved {
   hostname: string
@@ -59,7 +51,8 @@ export interface IcmpObserved {
   outOfOrder: number
   corrupted: number
   late: number
-  errors: CountedError[]
+  /** Equal errors, counted. */
+  errors: { error: string; count: number; from?: string; mtu?: number }[]
   /** From the resolved name to the first echo. */
   setupTime?: number
   /** Kind of socket. */
@@ -67,28 +60,10 @@ export interface IcmpObserved {
   pingResults: PingResult[]
 }
 
-/** An error and the number of echoes lost to it. */
-export interface ErrorCount {
-  error: IcmpError
-  count: number
-}
-
-/** Outcome of the echoes to one address, with the data that the evaluation needs. */
-export interface PingObservation {
-  observed: IcmpObserved
-  errors: ErrorCount[]
-  /** Echoes missing because the agent's socket buffer was full. */
-  dropped: number
-}
-
 /** The result before anything has been sent. */
-export function emptyObservation({
-  hostname,
-  ipFamily,
-  pingCount,
-  payloadBytes,
-}: IcmpRequest): PingObservation {
-  const observed: IcmpObserved = {
+export function emptyObserved(request: IcmpRequest): IcmpObserved {
+  const { hostname, ipFamily, pingCount, payloadBytes } = request
+  return {
     hostname,
     ipFamily,
     pingCount,
@@ -102,56 +77,44 @@ export function emptyObservation({
     errors: [],
     pingResults: [],
   }
-  return { observed, errors: [], dropped: 0 }
 }
 
-/** The result of the echoes to `address`. */
-export function pingObservationOf(
-  request: IcmpRequest,
-  address: string,
-  tally: EchoTally,
-): PingObservation {
-  const ping = emptyObservation(request)
-  const { observed } = ping
-  observed.resolvedIp = address
-  observed.ipFamily = familyOf(address)
-  observed.duplicates = tally.duplicates
-  observed.outOfOrder = tally.outOfOrder
-  observed.late = tally.late
-  const type = observed.ipFamily === 'IPv6' ? REPLY_IPV6 : REPLY_IPV4
-  const rttsMs: number[] = []
-  for (const echo of tally.echoes) {
-    if (!isSettled(echo)) continue
-    observed.pingResults.push(pingResult(echo, type))
-    // An echo that the agent's own system did not send proves nothing about the target.
-    if (!wasTried(echo)) continue
-    observed.packetsSent++
-    if (isBack(echo) && echo.rttMs !== undefined) rttsMs.push(echo.rttMs)
-    if (echo.corrupted === true) observed.corrupted++
-    if (echo.dropped === true) ping.dropped++
-    if (echo.error !== undefined && echo.state !== 'answered') countError(ping.errors, echo.error)
+/** The result of the echoes to `address`, added to what was known before them. */
+export function observedOf(known: IcmpObserved, address: string, run: EchoRun): IcmpObserved {
+  const { duplicates, outOfOrder, late } = run
+  const ipFamily = familyOf(address)
+  // Outstanding echoes of an aborted run are left out.
+  const settled = run.echoes.filter(({ state }) => state !== 'unsent' && state !== 'waiting')
+  const tried = settled.filter(wasTried)
+  const rttsMs = tried.filter(isBack).flatMap(({ rttMs }) => rttMs ?? [])
+  const observed: IcmpObserved = {
+    ...known,
+    ipFamily,
+    packetsSent: tried.length,
+    packetsReceived: rttsMs.length,
+    duplicates,
+    outOfOrder,
+    late,
+    corrupted: tried.filter(({ corrupted }) => corrupted === true).length,
+    errors: countErrors(tried).map(({ error: { name, from, mtu }, count }) => ({
+      error: name,
+      count,
+      ...(from !== undefined && { from }),
+      ...(mtu !== undefined && { mtu }),
+    })),
+    pingResults: settled.map((echo) => pingResult(echo, REPLY_TYPES[ipFamily])),
   }
-  observed.packetsReceived = rttsMs.length
-  if (observed.packetsSent > 0) {
-    const lost = observed.packetsSent - observed.packetsReceived
-    observed.packetLoss = toMicroseconds((lost / observed.packetsSent) * 100)
+  if (tried.length > 0) {
+    observed.packetLoss = toMicroseconds(((tried.length - rttsMs.length) / tried.length) * 100)
   }
-  addFigures(observed, rttsMs)
-  observed.errors = ping.errors.map(({ error, count }) => countedError(error, count))
-  return ping
+  const latency = latencyOf(rttsMs)
+  if (latency !== undefined) observed.latency = roundedLatency(latency)
+  const jitter = jitterOf(rttsMs)
+  if (jitter !== undefined) observed.jitter = toMicroseconds(jitter)
+  return observed
 }
 
-const REPLY_IPV4 = 0
-const REPLY_IPV6 = 129
-
-/** Outstanding echoes of an aborted run are left out. */
-function isSettled({ state }: Echo): boolean {
-  return state !== 'unsent' && state !== 'waiting'
-}
-
-function wasTried({ error }: Echo): boolean {
-  return error?.own === undefined || error.own.code === 'CONNECT_UNREACHABLE'
-}
+const REPLY_TYPES = { IPv4: 0, IPv6: 129 } as const
 
 function isBack({ state, corrupted }: Echo): boolean {
   return state === 'answered' && corrupted !== true
@@ -175,57 +138,59 @@ function pingResult(echo: Echo, replyType: number): PingResult {
   return result
 }
 
-function countError(errors: ErrorCount[], error: IcmpError): void {
-  const known = errors.find((one) => sameError(one.error, error))
-  if (known === undefined) errors.push({ error, count: 1 })
-  else known.count++
-}
-
-function countedError({ name, from, mtu }: IcmpError, count: number): CountedError {
-  const counted: CountedError = { error: name, count }
-  if (from !== undefined) counted.from = from
-  if (mtu !== undefined) counted.mtu = mtu
-  return counted
-}
-
-function addFigures(observed: IcmpObserved, rttsMs: readonly number[]): void {
-  const latency = latencyOf(rttsMs)
-  if (latency === undefined) return
-  observed.latency = roundedLatency(latency)
-  const jitter = jitterOf(rttsMs)
-  if (jitter !== undefined) observed.jitter = toMicroseconds(jitter)
+/** Each error with the number of echoes lost to it: the same objection, said by the same. */
+export function countErrors(echoes: readonly Echo[]): { error: IcmpError; count: number }[] {
+  const errors = echoes.flatMap(({ error, state }) =>
+    error === undefined || state === 'answered' ? [] : error,
+  )
+  const groups = Map.groupBy(errors, ({ name, from, mtu }) => `${name} ${from} ${mtu}`)
+  return [...groups.values()].map((group) => ({
+    error: group[0] as IcmpError,
+    count: group.length,
+  }))
 }
 
 /** The samples of one observation, as `observed` of an ICMP monitor has it. */
 export function icmpSamples(observed: Record<string, unknown>): Sample[] {
   const facts = observed as Partial<IcmpObserved>
-  const samples: Sample[] = []
-  const add = (name: string, value: number | undefined, labels?: Record<string, string>) => {
-    if (value === undefined) return
-    samples.push(labels === undefined ? { name, value } : { name, value, labels })
-  }
   const { dnsResolutionTime, setupTime, latency, packetsSent = 0, packetsReceived = 0 } = facts
-  if (facts.resolvedIp !== undefined) add('probe_ip_protocol', facts.ipFamily === 'IPv6' ? 6 : 4)
-  add('probe_dns_lookup_time_seconds', seconds(dnsResolutionTime))
   const phases = { resolve: dnsResolutionTime, setup: setupTime, rtt: latency?.avg }
-  for (const [phase, ms] of Object.entries(phases)) {
-    add('probe_icmp_duration_seconds', seconds(ms), { phase })
+  const times = {
+    probe_dns_lookup_time_seconds: dnsResolutionTime,
+    probe_icmp_rtt_min_seconds: latency?.min,
+    probe_icmp_rtt_max_seconds: latency?.max,
+    probe_icmp_rtt_stddev_seconds: latency?.stdDev,
+    probe_icmp_jitter_seconds: facts.jitter,
   }
-  add('probe_icmp_packets_sent_count', packetsSent)
-  add('probe_icmp_packets_received_count', packetsReceived)
-  if (packetsSent > 0) add('probe_icmp_packet_loss_ratio', 1 - packetsReceived / packetsSent)
-  add('probe_icmp_rtt_min_seconds', seconds(latency?.min))
-  add('probe_icmp_rtt_max_seconds', seconds(latency?.max))
-  add('probe_icmp_rtt_stddev_seconds', seconds(latency?.stdDev))
-  add('probe_icmp_jitter_seconds', seconds(facts.jitter))
-  add('probe_icmp_duplicates_count', facts.duplicates)
-  add('probe_icmp_out_of_order_count', facts.outOfOrder)
-  add('probe_icmp_corrupted_count', facts.corrupted)
-  const newest = facts.pingResults?.findLast(({ success }) => success)
-  add('probe_icmp_reply_hop_limit', newest?.ttl)
-  return samples
+  const numbers = {
+    probe_ip_protocol:
+      facts.resolvedIp === undefined ? undefined : IP_VERSIONS[facts.ipFamily ?? 'IPv4'],
+    probe_icmp_packets_sent_count: packetsSent,
+    probe_icmp_packets_received_count: packetsReceived,
+    probe_icmp_packet_loss_ratio: packetsSent > 0 ? 1 - packetsReceived / packetsSent : undefined,
+    probe_icmp_duplicates_count: facts.duplicates,
+    probe_icmp_out_of_order_count: facts.outOfOrder,
+    probe_icmp_corrupted_count: facts.corrupted,
+    probe_icmp_reply_hop_limit: facts.pingResults?.findLast(({ success }) => success)?.ttl,
+  }
+  return [
+    ...Object.entries(numbers).flatMap(([name, value]) => sample(name, value)),
+    ...Object.entries(times).flatMap(([name, ms]) => sample(name, ms, 1000)),
+    ...Object.entries(phases).flatMap(([phase, ms]) =>
+      sample('probe_icmp_duration_seconds', ms, 1000, { phase }),
+    ),
+  ]
 }
 
-function seconds(ms: number | undefined): number | undefined {
-  return ms === undefined ? undefined : ms / 1000
+const IP_VERSIONS = { IPv4: 4, IPv6: 6 } as const
+
+/** One sample, or none for a value that is not known. */
+function sample(
+  name: string,
+  value: number | undefined,
+  divisor = 1,
+  labels?: Record<string, string>,
+): Sample[] {
+  if (value === undefined) return []
+  return [{ name, value: value / divisor, ...(labels !== undefined && { labels }) }]
 }

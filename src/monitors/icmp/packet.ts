@@ -1,6 +1,6 @@
 // Echo requests and what comes back for them (RFC 792, RFC 4443). The payload begins with eight random bytes
 // by which a reply is known to be ours, and goes on with bytes that must come back as they were.
-import { randomFillSync } from 'node:crypto'
+import { randomFillSync, randomInt } from 'node:crypto'
 import type { Family } from '../../network/dial.ts'
 import { internetChecksum } from '../../network/native/internet-checksum.ts'
 
@@ -103,17 +103,7 @@ export function unwrapIpv4(packet: Buffer): { message: Buffer; ttl: number } | u
   return { message: packet.subarray(headerBytes), ttl: packet.readUInt8(8) }
 }
 
-const tokens = new Uint32Array(1024)
-let tokensUsed = tokens.length
-
-/** Two random halves of a token; asking the system for each echo alone would cost more than sending it. */
+/** Two random halves of a token. */
 export function freshToken(): { high: number; low: number } {
-  if (tokensUsed >= tokens.length) {
-    randomFillSync(tokens)
-    tokensUsed = 0
-  }
-  const high = tokens[tokensUsed] as number
-  const low = tokens[tokensUsed + 1] as number
-  tokensUsed += 2
-  return { high, low }
+  return { high: randomInt(2 ** 32), low: randomInt(2 ** 32) }
 }

@@ -206,9 +206,9 @@ export function sourcesOf(probe: SslProbe, allNames: readonly string[]): Asserti
     return inSpellingOf(target, name, valueIn(probe.certificate, name))
   }
   return {
-    CERTIFICATE: { kind: 'property', value: certificate },
+    CERTIFICATE: { kind: 'value', value: certificate },
     CONNECTION: {
-      kind: 'property',
+      kind: 'value',
       value: (name) => valueIn(probe.connection, name),
       order: (name) => (name === 'tlsVersion' ? TLS_VERSIONS : undefined),
     },

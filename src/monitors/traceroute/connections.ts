@@ -1,7 +1,6 @@
 // TCP probes: each is the first packet of a connection, with a time to live that ends at its hop. Every flow
 // has one socket and one port. The kernel separates the answers to earlier attempts of a port by their
 // sequence numbers.
-import type { Family } from '../../network/dial.ts'
 import { SystemCallError } from '../../network/native/libc.ts'
 import type { Native, NativeSocket } from '../../network/native/native-socket.ts'
 import { watch, type Watch } from '../../network/native/readiness.ts'
@@ -11,21 +10,11 @@ import { bindSourcePort } from '../../network/native/source-port.ts'
 import type { Probe } from './course.ts'
 import {
   answerOf,
-  roundTripMs,
   type Prober,
   type ProbeListener,
+  type ProbeSettings,
   type UntimedAnswer,
 } from './prober.ts'
-
-/** Settings of the TCP probes. */
-export interface ConnectionSettings {
-  family: Family
-  /** A literal. */
-  address: string
-  port: number
-  /** Port of the first flow; the other flows use the ports that follow. */
-  sourcePort: number
-}
 
 const ERRNO = { EADDRNOTAVAIL: 99, ECONNRESET: 104, ECONNREFUSED: 111 } as const
 /** Other ports to try when a connection from this port to the target exists. */
@@ -41,28 +30,17 @@ interface Flow {
   watch: Watch
   port: number
   probe: Probe | undefined
-  /** When the probe was sent, by the kernel's clock. */
-  clockMs: number
 }
 
 /** Opens no socket before the first probe. */
-export function openConnectionProber(
-  native: Native,
-  settings: ConnectionSettings,
-  listener: ProbeListener,
-): Prober {
-  return new ConnectionProber(native, settings, listener)
-}
-
-class ConnectionProber implements Prober {
+export class ConnectionProber implements Prober {
   readonly #native: Native
-  readonly #settings: ConnectionSettings
+  readonly #settings: ProbeSettings
   readonly #listener: ProbeListener
   readonly #target: SocketAddress
   readonly #flows = new Map<number, Flow>()
-  #isClosed = false
 
-  constructor(native: Native, settings: ConnectionSettings, listener: ProbeListener) {
+  constructor(native: Native, settings: ProbeSettings, listener: ProbeListener) {
     this.#native = native
     this.#settings = settings
     this.#listener = listener
@@ -74,39 +52,31 @@ class ConnectionProber implements Prober {
   }
 
   send(probe: Probe): boolean {
+    const { flow: index } = probe
+    let flow = this.#flows.get(index) ?? this.#open(index, this.#settings.sourcePort + index)
     for (let tries = 0; ; tries++) {
       try {
-        this.#connect(probe)
+        this.#connect(flow, probe)
         return true
       } catch (error) {
         const isTaken = error instanceof SystemCallError && error.errno === ERRNO.EADDRNOTAVAIL
         if (!isTaken || tries >= PORTS_MAX) throw error
         // Another process has a connection from this port to this target.
-        const flow = this.#flows.get(probe.flow)
-        if (flow === undefined) throw error
-        this.#flows.delete(probe.flow)
-        const next = this.#open(probe.flow, flow.port + 1)
-        closeFlow(flow)
-        this.#flows.set(probe.flow, next)
+        this.#close(index)
+        flow = this.#open(index, flow.port + 1)
       }
     }
   }
 
-  #connect(probe: Probe): void {
-    let flow = this.#flows.get(probe.flow)
-    if (flow === undefined) {
-      flow = this.#open(probe.flow, this.#settings.sourcePort + probe.flow)
-      this.#flows.set(probe.flow, flow)
-    } else if (flow.probe !== undefined) {
-      flow.socket.disconnect()
-    }
+  #connect(flow: Flow, probe: Probe): void {
     const { socket } = flow
+    if (flow.probe !== undefined) socket.disconnect()
     while (socket.receiveError() !== undefined) {
       // Discard the errors of an abandoned attempt.
     }
     socket.setOption(this.#settings.family === 'IPv6' ? OPTION.ttl6 : OPTION.ttl4, probe.ttl)
     flow.probe = probe
-    flow.clockMs = this.#native.clockMs()
+    probe.clockMs = this.#native.clockMs()
     const isDone = socket.connect(this.#target)
     flow.watch.resume()
     if (isDone) this.#look(flow)
@@ -120,12 +90,10 @@ class ConnectionProber implements Prober {
       socket.setOption(family === 'IPv6' ? OPTION.errors6 : OPTION.errors4, 1)
       if (family === 'IPv6') socket.setOption(OPTION.autoFlowLabel6, 0)
       const port = bindSourcePort(this.#native, socket, wanted)
-      const onReady = () => {
-        const flow = this.#flows.get(index)
-        if (flow !== undefined) this.#look(flow)
-      }
-      const one = watch(this.#native.libc, socket.fd, POLL.out, onReady)
-      return { socket, watch: one, port, probe: undefined, clockMs: 0 }
+      const watching = watch(this.#native.libc, socket.fd, POLL.out, () => this.#look(flow))
+      const flow: Flow = { socket, watch: watching, port, probe: undefined }
+      this.#flows.set(index, flow)
+      return flow
     } catch (error) {
       socket.close()
       throw error
@@ -139,46 +107,36 @@ class ConnectionProber implements Prober {
   /** Reads the result of the flow's attempt. */
   #look(flow: Flow): void {
     const { socket } = flow
+    const { address: from } = this.#target
     for (let entry = socket.receiveError(); entry; entry = socket.receiveError()) {
       const { error, kernelMs } = entry
       if (error === undefined || error.origin === ERROR_ORIGIN.local) continue
-      const untimed = answerOf(this.#settings.family, error, this.#target.address)
-      if (untimed !== undefined) return this.#answered(flow, untimed, kernelMs)
+      const answer = answerOf(this.#settings.family, error, from)
+      if (answer !== undefined) return this.#answered(flow, answer, kernelMs)
     }
     const [errno = 0] = socket.getOption(OPTION.error)
     const info = socket.getOption(OPTION.tcpInfo, TCP_INFO.bytes)
     const state = (info[TCP_INFO.state] ?? 0) & 0xff
     // Some targets close or reset a connection at once: it was established all the same.
     const stood = state === STATES.established || state === STATES.closeWait
-    if (stood || errno === ERRNO.ECONNRESET) return this.#connected(flow, info)
+    if (stood || errno === ERRNO.ECONNRESET) {
+      const rttMs = (info[TCP_INFO.rttMicroseconds] ?? 0) / 1000
+      const answer: UntimedAnswer = { kind: 'target', from, portState: 'open' }
+      return this.#answered(flow, rttMs > 0 ? { ...answer, rttMs } : answer)
+    }
     // The event belongs to the attempt before this one.
     if (state === STATES.synSent) return
     if (errno === ERRNO.ECONNREFUSED) {
-      const untimed: UntimedAnswer = {
-        kind: 'target',
-        from: this.#target.address,
-        portState: 'closed',
-      }
-      return this.#answered(flow, untimed, undefined)
+      return this.#answered(flow, { kind: 'target', from, portState: 'closed' })
     }
     // The attempt failed without an ICMP error: the probe expires after its wait.
     this.#rest(flow)
   }
 
-  #connected(flow: Flow, info: readonly number[]): void {
+  #answered(flow: Flow, answer: UntimedAnswer, kernelMs?: number): void {
     const { probe } = flow
-    const rttMs = (info[TCP_INFO.rttMicroseconds] ?? 0) / 1000
-    const untimed: UntimedAnswer = { kind: 'target', from: this.#target.address, portState: 'open' }
-    if (rttMs === 0 || probe === undefined) return this.#answered(flow, untimed, undefined)
     this.#rest(flow)
-    this.#listener.onAnswer(probe, { ...untimed, rttMs })
-  }
-
-  #answered(flow: Flow, untimed: UntimedAnswer, kernelMs: number | undefined): void {
-    const { probe, clockMs } = flow
-    this.#rest(flow)
-    if (probe === undefined) return
-    this.#listener.onAnswer(probe, { ...untimed, rttMs: roundTripMs(probe, clockMs, kernelMs) })
+    if (probe !== undefined) this.#listener.onAnswer(probe, answer, kernelMs)
   }
 
   /** Disconnects; poll would report a socket without a connection as ready again and again. */
@@ -188,16 +146,16 @@ class ConnectionProber implements Prober {
     flow.probe = undefined
   }
 
-  close(): void {
-    if (this.#isClosed) return
-    this.#isClosed = true
-    for (const flow of this.#flows.values()) closeFlow(flow)
-    this.#flows.clear()
+  #close(index: number): void {
+    const flow = this.#flows.get(index)
+    if (flow === undefined) return
+    this.#flows.delete(index)
+    flow.socket.disconnect()
+    flow.watch.close()
+    flow.socket.close()
   }
-}
 
-function closeFlow({ socket, watch: one }: Flow): void {
-  socket.disconnect()
-  one.close()
-  socket.close()
+  close(): void {
+    for (const index of this.#flows.keys()) this.#close(index)
+  }
 }

@@ -5,13 +5,10 @@
 // all of them the same way. UDP and ICMP use one flow with many probes in flight. The kernel allows a TCP
 // flow one connection at a time, so each round of TCP probes is a flow of its own.
 
+import type { IcmpMeaning } from '../../network/native/icmp-meaning.ts'
+
 /** Why a packet was not delivered, as reported by a router or the target. */
-export interface Refusal {
-  /** Text: `host unreachable`. */
-  name: string
-  /** As traceroute(8) prints it: `!H`. */
-  mark: string
-}
+export type Refusal = Pick<IcmpMeaning, 'name' | 'mark'>
 
 /** An answer to one probe. */
 export interface Answer {
@@ -30,6 +27,8 @@ export interface Probe {
   /** Index of the probe among the flow's probes to this hop, from 0; -1 for the far probe. */
   readonly round: number
   readonly sentAtMs: number
+  /** When it was sent, by the kernel's clock; set by its sender. */
+  clockMs: number
   /** `withdrawn`: not sent, or sent again in another size; it does not count. */
   state: 'under-way' | 'answered' | 'unanswered' | 'withdrawn'
   answer?: Answer
@@ -97,9 +96,12 @@ export class TraceCourse {
   /** Whether the far probe, with the largest time to live, is still to be sent. */
   #far: boolean
   #farProbe: Probe | undefined
-  #answered = 0
-  #isReached = false
-  #isRefused = false
+  /** The farthest distance at which a router answered; 0 for none. */
+  farthest = 0
+  /** Whether the target has answered. */
+  isReached = false
+  /** Whether an ICMP error ended the path. */
+  isRefused = false
   /** Whether an answer arrived that names no probe. */
   #isDoubtful = false
   readonly #unattributed = new Set<Probe>()
@@ -135,6 +137,7 @@ export class TraceCourse {
         ...ask,
         flow: index,
         sentAtMs: nowMs,
+        clockMs: 0,
         state: 'under-way',
       }
       this.probes.push(probe)
@@ -153,12 +156,12 @@ export class TraceCourse {
     probe.answer = answer
     this.#slowestMs = Math.max(this.#slowestMs, answer.rttMs)
     const flow = this.#flows[probe.flow] as Flow
-    if (answer.kind === 'target') this.#isReached = true
-    if (answer.kind === 'refused') this.#isRefused = true
+    if (answer.kind === 'target') this.isReached = true
+    if (answer.kind === 'refused') this.isRefused = true
     // An answer to the far probe shows no distance.
     if (probe.round < 0) return
     if (answer.kind === 'hop') {
-      this.#answered = Math.max(this.#answered, probe.ttl)
+      this.farthest = Math.max(this.farthest, probe.ttl)
       this.#noteCircle(answer.from)
     } else {
       flow.end = Math.min(flow.end, probe.ttl)
@@ -207,21 +210,6 @@ export class TraceCourse {
     return wakeAtMs
   }
 
-  /** Whether the target has answered. */
-  get isReached(): boolean {
-    return this.#isReached
-  }
-
-  /** Whether an ICMP error ended the path. */
-  get isRefused(): boolean {
-    return this.#isRefused
-  }
-
-  /** The farthest distance at which a router answered; 0 for none. */
-  get farthest(): number {
-    return this.#answered
-  }
-
   /** Whether the path is a routing loop. */
   get isCircle(): boolean {
     return this.#circleEnd < Infinity
@@ -264,9 +252,9 @@ export class TraceCourse {
   #limitOf(index: number): number {
     const { maxHops, unknownHopsMax } = this.#settings
     // Behind a refusal there are no more hops.
-    const unanswered = this.#isRefused ? Math.min(unknownHopsMax, ASKED_BEYOND) : unknownHopsMax
+    const unanswered = this.isRefused ? Math.min(unknownHopsMax, ASKED_BEYOND) : unknownHopsMax
     // The search for a target that has answered is not cut short.
-    const unknown = this.#isReached ? Infinity : this.#answered + unanswered
+    const unknown = this.isReached ? Infinity : this.farthest + unanswered
     return Math.min(maxHops, unknown, this.#circleEnd, this.endOf(index))
   }
 
@@ -295,7 +283,7 @@ export class TraceCourse {
   #isReady(index: number, ttl: number, round: number, nowMs: number): boolean {
     if (round === 0) return true
     // Hops behind the last answer are probed once: usually none of them answers.
-    if (this.end === Infinity && ttl > this.#answered + ASKED_BEYOND) return false
+    if (this.end === Infinity && ttl > this.farthest + ASKED_BEYOND) return false
     const last = this.probes.findLast((probe) => probe.flow === index && probe.ttl === ttl)
     if (last === undefined) return false
     const isUnderWay = last.state === 'under-way'

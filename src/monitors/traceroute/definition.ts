@@ -23,7 +23,6 @@ const time: ValueRule = { comparisons: NUMERIC, numeric: true }
 export const TRACEROUTE_LIMITS = {
   /** Remembered paths, to detect changes. */
   tracePathsMax: 100_000,
-  /** Routers whose answers are counted. */
   /** Names of addresses that are remembered. */
   reverseNamesMax: 20_000,
   /** Look-ups of names of addresses under way at a time. */
@@ -71,17 +70,15 @@ export const TracerouteRequest = z
     packetSize: z.int().min(PACKET_BYTES_MIN).max(65_535).optional(),
   })
   .superRefine(({ protocol, port, maxHops, maxUnknownHops = 0, packetSize }, context) => {
+    const refuse = (field: string, message: string) => {
+      context.addIssue({ code: 'custom', path: [field], message })
+    }
     if (packetSize !== undefined && protocol !== 'UDP' && protocol !== 'ICMP') {
-      const message = `only probes of UDP and ICMP have a size; leave it out with ${protocol}`
-      context.addIssue({ code: 'custom', path: ['packetSize'], message })
+      refuse('packetSize', `only probes of UDP and ICMP have a size; leave it out with ${protocol}`)
     }
-    if (protocol === 'ICMP' && port !== undefined) {
-      const message = 'ICMP has no ports; leave it out'
-      context.addIssue({ code: 'custom', path: ['port'], message })
-    }
+    if (protocol === 'ICMP' && port !== undefined) refuse('port', 'ICMP has no ports; leave it out')
     if (maxUnknownHops > maxHops) {
-      const message = `must be at most maxHops (${maxHops})`
-      context.addIssue({ code: 'custom', path: ['maxUnknownHops'], message })
+      refuse('maxUnknownHops', `must be at most maxHops (${maxHops})`)
     }
   })
 export type TracerouteRequest = z.infer<typeof TracerouteRequest>

@@ -1,7 +1,8 @@
-// Packets of UDP and ICMP probes, and the mark that identifies their answers: four bytes of the trace, two of
-// the probe, and the complements of both. All packets have the same checksum, so that no router assigns them
-// to different flows.
+// Packets of UDP, ICMP and SCTP probes, and how their answers are known: by a mark of twelve bytes, which holds
+// four bytes of the trace, two of the probe, and the complements of both, so that all packets have the same
+// checksum and no router assigns them to different flows. Every answer of SCTP contains the tag of its INIT.
 import { randomBytes, randomInt } from 'node:crypto'
+import type { Family } from '../../network/dial.ts'
 import { internetChecksum } from '../../network/native/internet-checksum.ts'
 
 /** Bytes of a header of UDP or of an ICMP echo. */
@@ -9,17 +10,13 @@ export const HEADER_BYTES = 8
 /** Bytes of the mark. */
 export const MARK_BYTES = 12
 
-/** Kind of the packets. */
-export interface MarkSettings {
-  protocol: 'UDP' | 'ICMP'
-  family: 'IPv4' | 'IPv6'
-  /** Whether the kernel leaves identifier and checksum of echoes to us; their replies carry IP headers. */
-  isRaw: boolean
-  /** Of echoes. */
-  identifier: number
+/** Answer of the target to a probe. */
+export interface Reply {
+  number: number
+  portState?: 'open' | 'closed'
 }
 
-/** Makes packets and identifies them. Probes have numbers from 1 to 65,535. */
+/** Makes the packets of one trace and identifies them. Probes have numbers from 1 to 65,535. */
 export interface Marks {
   /** Bytes passed to the kernel: without the UDP header, with the echo header. */
   packet(number: number, payloadBytes: number): Buffer
@@ -28,23 +25,14 @@ export interface Marks {
    * undefined if it belongs to another trace.
    */
   numberInError(bytes: Buffer): number | undefined
-  /** Number of the probe that the packet answers; undefined for none. */
-  numberInReply(packet: Buffer): number | undefined
-  /** Port state shown by the reply; undefined for none. */
-  portState(packet: Buffer): 'open' | 'closed' | undefined
+  /** Undefined for a packet that answers no probe. */
+  reply(packet: Buffer): Reply | undefined
 }
 
-const ECHO = { IPv4: 8, IPv6: 128 } as const
-const ECHO_REPLY = { IPv4: 0, IPv6: 129 } as const
-
-/** Makes the marks of one trace. */
-export function createMarks(settings: MarkSettings): Marks {
-  return settings.protocol === 'UDP' ? udpMarks() : echoMarks(settings)
-}
-
-function udpMarks(): Marks {
+export function udpMarks(): Marks {
   const secret = randomBytes(4)
-  const numberIn = (bytes: Buffer) => (bytes.length < MARK_BYTES ? 0 : readMark(bytes, 0, secret))
+  const numberInError = (bytes: Buffer) =>
+    bytes.length < MARK_BYTES ? 0 : readMark(bytes, 0, secret)
   return {
     packet(number, payloadBytes) {
       const packet = Buffer.alloc(payloadBytes)
@@ -52,13 +40,26 @@ function udpMarks(): Marks {
       packet.writeUInt16BE(number, 8)
       return packet
     },
-    numberInError: numberIn,
-    numberInReply: (bytes) => numberIn(bytes) || undefined,
-    portState: () => 'open',
+    numberInError,
+    reply(packet) {
+      const number = numberInError(packet) ?? 0
+      return number > 0 ? { number, portState: 'open' } : undefined
+    },
   }
 }
 
-function echoMarks({ family, isRaw, identifier }: MarkSettings): Marks {
+const ECHO = { IPv4: 8, IPv6: 128 } as const
+const ECHO_REPLY = { IPv4: 0, IPv6: 129 } as const
+
+/** Kind of the echoes. */
+export interface EchoKind {
+  family: Family
+  /** Whether the kernel leaves identifier and checksum to us; replies over IPv4 then carry IP headers. */
+  isRaw: boolean
+  identifier: number
+}
+
+export function echoMarks({ family, isRaw, identifier }: EchoKind): Marks {
   const secret = randomBytes(4)
   const hasIpHeader = isRaw && family === 'IPv4'
   return {
@@ -79,19 +80,22 @@ function echoMarks({ family, isRaw, identifier }: MarkSettings): Marks {
       if (bytes.length < HEADER_BYTES + MARK_BYTES) return bytes.readUInt16BE(6) || undefined
       return readMark(bytes, HEADER_BYTES, secret)
     },
-    numberInReply(packet) {
-      const bytes = hasIpHeader ? packet.subarray(((packet[0] ?? 0) & 15) * 4) : packet
+    reply(packet) {
+      const bytes = hasIpHeader ? withoutIpHeader(packet) : packet
       if (bytes.length < HEADER_BYTES + MARK_BYTES) return undefined
       if (bytes[0] !== ECHO_REPLY[family] || bytes[1] !== 0) return undefined
-      return readMark(bytes, HEADER_BYTES, secret)
+      const number = readMark(bytes, HEADER_BYTES, secret)
+      return number === undefined ? undefined : { number }
     },
-    portState: () => undefined,
   }
 }
 
+function withoutIpHeader(packet: Buffer): Buffer {
+  return packet.subarray(((packet[0] ?? 0) & 15) * 4)
+}
+
 function writeMark(packet: Buffer, at: number, secret: Buffer, number: number): void {
-  for (let index = 0; index < 4; index++) {
-    const byte = secret[index] as number
+  for (const [index, byte] of secret.entries()) {
     packet[at + index] = byte
     packet[at + 4 + index] = ~byte & 0xff
   }
@@ -103,9 +107,7 @@ function readMark(bytes: Buffer, at: number, secret: Buffer): number | undefined
   return ~bytes.readUInt16BE(at + 10) & 0xffff || undefined
 }
 
-// SCTP packets of a trace (RFC 9260): INIT and its answers. Every answer contains the tag of the INIT, which
-// identifies the probe.
-
+/** Types of chunks (RFC 9260). */
 const CHUNKS = { init: 1, initAck: 2, abort: 6 } as const
 /** The header that all chunks share, and an INIT without parameters. Bytes. */
 const SCTP_HEADER_BYTES = 12
@@ -115,25 +117,16 @@ const TAG_AT = SCTP_HEADER_BYTES + 4
 
 /** The ports of a flow. */
 export interface SctpFlow {
-  family: 'IPv4' | 'IPv6'
+  family: Family
   sourcePort: number
   port: number
 }
 
-/** Packets for a raw socket, and their answers. */
-export function createSctpMarks({ family, sourcePort, port }: SctpFlow): Marks {
+/** Packets for a raw socket, which has no checksum made by the kernel. */
+export function sctpMarks({ family, sourcePort, port }: SctpFlow): Marks {
   // A tag is never zero, and not guessable.
   const secret = randomInt(1, 0x10000)
   const numberOf = (tag: number) => (tag >>> 16 === secret ? tag & 0xffff : 0) || undefined
-  const answerIn = (packet: Buffer) => {
-    // Raw packets of IPv4 begin with their IP header.
-    const bytes = family === 'IPv4' ? packet.subarray(((packet[0] ?? 0) & 15) * 4) : packet
-    if (bytes.length < SCTP_HEADER_BYTES + 4) return undefined
-    if (bytes.readUInt16BE(0) !== port || bytes.readUInt16BE(2) !== sourcePort) return undefined
-    const chunk = bytes[SCTP_HEADER_BYTES]
-    if (chunk !== CHUNKS.initAck && chunk !== CHUNKS.abort) return undefined
-    return { number: numberOf(bytes.readUInt32BE(4)), isOpen: chunk === CHUNKS.initAck }
-  }
   return {
     packet(number) {
       const packet = Buffer.alloc(SCTP_HEADER_BYTES + INIT_BYTES)
@@ -155,9 +148,15 @@ export function createSctpMarks({ family, sourcePort, port }: SctpFlow): Marks {
       if (bytes.readUInt16BE(0) !== sourcePort || bytes.readUInt16BE(2) !== port) return undefined
       return bytes.length < TAG_AT + 4 ? 0 : numberOf(bytes.readUInt32BE(TAG_AT))
     },
-    numberInReply: (packet) => answerIn(packet)?.number,
-    portState(packet) {
-      return answerIn(packet)?.isOpen === true ? 'open' : 'closed'
+    reply(packet) {
+      const bytes = family === 'IPv4' ? withoutIpHeader(packet) : packet
+      if (bytes.length < SCTP_HEADER_BYTES + 4) return undefined
+      if (bytes.readUInt16BE(0) !== port || bytes.readUInt16BE(2) !== sourcePort) return undefined
+      const chunk = bytes[SCTP_HEADER_BYTES]
+      if (chunk !== CHUNKS.initAck && chunk !== CHUNKS.abort) return undefined
+      const number = numberOf(bytes.readUInt32BE(4))
+      const portState = chunk === CHUNKS.initAck ? 'open' : 'closed'
+      return number === undefined ? undefined : { number, portState }
     },
   }
 }

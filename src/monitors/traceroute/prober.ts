@@ -1,17 +1,31 @@
-// Interface between a trace and the senders of its probes, the same for all protocols; and the meaning of ICMP
-// errors for a probe, with the marks that traceroute(8) gave them (RFC 792, RFC 1812 5.2.7.1, RFC 4443).
-import type { Answer, Probe, Refusal } from './course.ts'
+// Interface between a trace and the senders of its probes, the same for all protocols.
+import type { Answer, Probe } from './course.ts'
+import type { TracerouteRequest } from './definition.ts'
 import type { Family } from '../../network/dial.ts'
 import type { PacketError } from '../../network/native/control-messages.ts'
+import { icmpMeaning } from '../../network/native/icmp-meaning.ts'
 
-/** An answer without its round trip. */
-export type UntimedAnswer = Omit<Answer, 'rttMs'>
+/** What to send, and where to. */
+export interface ProbeSettings {
+  protocol: TracerouteRequest['protocol']
+  family: Family
+  /** A literal. */
+  address: string
+  /** Of the target; 0 where the protocol has none. */
+  port: number
+  /** The port that packets come from (the identifier of ICMP echoes); of TCP, that of the first flow. */
+  sourcePort: number
+  /** Bytes of each packet with its headers; small ones where undefined. */
+  packetBytes: number | undefined
+}
+
+/** An answer; without `rttMs` its round trip follows from the times of probe and answer. */
+export type UntimedAnswer = Omit<Answer, 'rttMs'> & { rttMs?: number }
 
 /** Receiver of the answers. */
 export interface ProbeListener {
-  onAnswer(probe: Probe, answer: Answer): void
-  /** An answer that names no probe; `rttMs` is the round trip if it answers the given one. */
-  onUnattributed(untimed: UntimedAnswer, rttMs: (probe: Probe) => number): void
+  /** `probe` is undefined for an answer that names none; `kernelMs` is when the kernel received it. */
+  onAnswer(probe: Probe | undefined, answer: UntimedAnswer, kernelMs?: number): void
   /** The packet was too large for a link behind `from` (undefined: the agent's own system). Smaller ones follow. */
   onTooBig(probe: Probe, mtuBytes: number | undefined, from: string | undefined): void
 }
@@ -31,11 +45,9 @@ export interface Prober {
   close(): void
 }
 
-/**
- * Round trip of a probe in milliseconds, by the kernel's clock unless that clock was set in between.
- */
-export function roundTripMs(probe: Probe, clockMs: number, kernelMs: number | undefined): number {
-  const elapsedMs = performance.now() - probe.sentAtMs
+/** Round trip of a probe in milliseconds, by the kernel's clock unless that clock was set in between. */
+export function roundTripMs({ sentAtMs, clockMs }: Probe, kernelMs: number | undefined): number {
+  const elapsedMs = performance.now() - sentAtMs
   const betweenMs = (kernelMs ?? Infinity) - clockMs
   return betweenMs >= 0 && betweenMs <= elapsedMs ? betweenMs : elapsedMs
 }
@@ -46,93 +58,13 @@ export function answerOf(
   error: PacketError,
   target: string,
 ): UntimedAnswer | undefined {
-  const meaning = icmpMeaning(family, error.type, error.code)
+  const { kind, name, mark } = icmpMeaning(family, error.type, error.code)
   const from = error.offender ?? ''
-  switch (meaning.kind) {
-    case 'hop':
-      return { kind: 'hop', from }
-    case 'arrived':
-      // From any other address it is a firewall in front of the target.
-      return from === target
-        ? { kind: 'target', from, portState: 'closed', refusal: meaning.refusal }
-        : { kind: 'refused', from, refusal: meaning.refusal }
-    case 'refused':
-      return { kind: 'refused', from, refusal: meaning.refusal }
-    case 'too-big':
-    default:
-      return undefined
-  }
-}
-
-/** Meaning of one ICMP error for a probe. */
-export type IcmpMeaning =
-  /** A router on the way: the probe's time to live was over. */
-  | { kind: 'hop' }
-  /** The packet arrived at a closed port. Only the target itself can report this. */
-  | { kind: 'arrived'; refusal: Refusal }
-  /** The packet is larger than the next link and may not be fragmented. */
-  | { kind: 'too-big' }
-  | { kind: 'refused'; refusal: Refusal }
-
-const refusal = (name: string, mark: string): Refusal => ({ name, mark })
-
-const NETWORK = refusal('network unreachable', '!N')
-const HOST = refusal('host unreachable', '!H')
-const PROHIBITED = refusal('administratively prohibited', '!X')
-const PROTOCOL = refusal('protocol unreachable', '!P')
-const PORT = refusal('port unreachable', '!p')
-
-/** Codes of "destination unreachable" of ICMP for IPv4; those of arrival and size are not among them. */
-const UNREACHABLE_4: ReadonlyMap<number, Refusal> = new Map([
-  [0, NETWORK],
-  [1, HOST],
-  [5, refusal('source route failed', '!S')],
-  [6, refusal('network unknown', '!U')],
-  [7, refusal('host unknown', '!W')],
-  [8, refusal('source host isolated', '!I')],
-  [9, refusal('network administratively prohibited', '!A')],
-  [10, refusal('host administratively prohibited', '!Z')],
-  [11, refusal('network unreachable for this type of service', '!Q')],
-  [12, refusal('host unreachable for this type of service', '!T')],
-  [13, PROHIBITED],
-  [14, refusal('host precedence violation', '!V')],
-  [15, refusal('precedence cut-off in effect', '!C')],
-])
-
-/** Codes of "destination unreachable" of ICMPv6. */
-const UNREACHABLE_6: ReadonlyMap<number, Refusal> = new Map([
-  [0, NETWORK],
-  [1, PROHIBITED],
-  [2, refusal('beyond the scope of the source address', '!S')],
-  [3, HOST],
-  [5, refusal('source address failed the policy', '!X')],
-  [6, refusal('route rejected', '!X')],
-])
-
-/** The meaning of an ICMP error; every type and code has one. */
-export function icmpMeaning(family: Family, type: number, code: number): IcmpMeaning {
-  return family === 'IPv4' ? meaning4(type, code) : meaning6(type, code)
-}
-
-function meaning4(type: number, code: number): IcmpMeaning {
-  if (type === 11 && code === 0) return { kind: 'hop' }
-  if (type === 3 && code === 2) return { kind: 'arrived', refusal: PROTOCOL }
-  if (type === 3 && code === 3) return { kind: 'arrived', refusal: PORT }
-  if (type === 3 && code === 4) return { kind: 'too-big' }
-  const known = type === 3 ? UNREACHABLE_4.get(code) : undefined
-  return { kind: 'refused', refusal: known ?? other(type, code) }
-}
-
-function meaning6(type: number, code: number): IcmpMeaning {
-  if (type === 3 && code === 0) return { kind: 'hop' }
-  if (type === 1 && code === 4) return { kind: 'arrived', refusal: PORT }
-  // An unknown next header: the target has not this protocol (RFC 4443, 3.4).
-  if (type === 4 && code === 1) return { kind: 'arrived', refusal: PROTOCOL }
-  if (type === 2) return { kind: 'too-big' }
-  const known = type === 1 ? UNREACHABLE_6.get(code) : undefined
-  return { kind: 'refused', refusal: known ?? other(type, code) }
-}
-
-function other(type: number, code: number): Refusal {
-  return refusal(`ICMP type ${type} code ${code}`, `!<${type}-${code}>`)
+  const refusal = { name, mark }
+  if (kind === 'too-large') return undefined
+  if (kind === 'ttl-exceeded') return { kind: 'hop', from }
+  // From any other address it is a firewall in front of the target.
+  return kind === 'arrived' && from === target
+    ? { kind: 'target', from, portState: 'closed', refusal }
+    : { kind: 'refused', from, refusal }
 }

@@ -1,20 +1,9 @@
 // PTR lookups of hop addresses: run in the background, cached, and awaited only briefly. An unresponsive name
 // server delays the first run a moment, and later runs not at all.
+import { Resolver } from 'node:dns/promises'
+import { setTimeout as pause } from 'node:timers/promises'
 import { TRACEROUTE_LIMITS } from './definition.ts'
-import { Resolver as NameServers } from 'node:dns'
 import { LeastRecentlyUsed } from '../../network/least-recently-used.ts'
-
-export interface ReverseNames {
-  /** Begins to look the address up, unless its name is known; see `name`. Never throws. */
-  ask(address: string): void
-  /** The name, where it is known by now. */
-  name(address: string): string | undefined
-  /**
-   * Waits until all look-ups of these addresses have ended, but no longer than that, nor than until the
-   * signal is aborted. Never rejects.
-   */
-  settle(addresses: readonly string[], waitMs: number, signal: AbortSignal): Promise<void>
-}
 
 export interface ReverseNameSettings {
   /** Name servers instead of the system's: `address` or `address:port`. */
@@ -29,6 +18,8 @@ const NO_NAME_MS = 60_000
 const QUERY_MS = 1000
 /** How often the system's name servers are read again. */
 const SERVERS_MS = 30_000
+/** Codes of a server's answer that there is no name. */
+const NO_NAME: ReadonlySet<unknown> = new Set(['ENOTFOUND', 'ENODATA'])
 
 interface Entry {
   name: string | undefined
@@ -37,74 +28,72 @@ interface Entry {
   asking: Promise<void> | undefined
 }
 
-/** Makes an empty memory of names; the name servers are read at first use. */
-export function createReverseNames(settings: ReverseNameSettings = {}): ReverseNames {
-  const now = settings.now ?? (() => performance.now())
-  const entries = new LeastRecentlyUsed<string, Entry>(TRACEROUTE_LIMITS.reverseNamesMax)
-  let servers: NameServers | undefined
-  let serversUntilMs = 0
-  let asking = 0
-  const current = () => {
-    if (servers !== undefined && now() < serversUntilMs) return servers
-    servers = new NameServers({ timeout: QUERY_MS, tries: 1 })
-    if (settings.servers !== undefined) servers.setServers(settings.servers)
-    serversUntilMs = now() + SERVERS_MS
-    return servers
-  }
-  const lookUp = async (address: string, entry: Entry): Promise<void> => {
-    asking++
-    const names = await reverse(current(), address)
-    asking--
-    entry.asking = undefined
-    // An old name is better than none while the name server does not answer.
-    if (names !== 'silent') entry.name = names[0]
-    entry.untilMs = now() + (entry.name === undefined ? NO_NAME_MS : NAME_MS)
-  }
-  return {
-    ask(address) {
-      const known = entries.get(address)
-      if (known?.asking !== undefined || (known?.untilMs ?? 0) > now()) return
-      if (asking >= TRACEROUTE_LIMITS.reverseLookupsMax) return
-      const entry = known ?? { name: undefined, untilMs: 0, asking: undefined }
-      entries.set(address, entry)
-      entry.asking = lookUp(address, entry)
-    },
-    name: (address) => entries.get(address)?.name,
-    async settle(addresses, waitMs, signal) {
-      // An entry that is refreshed has its old name meanwhile.
-      const open = addresses.flatMap((address) => {
-        const entry = entries.get(address)
-        return entry?.asking !== undefined && entry.name === undefined ? [entry.asking] : []
-      })
-      if (open.length > 0) await within(Promise.all(open), waitMs, signal)
-    },
-  }
-}
+/** A memory of names, empty at first; the name servers are read at first use. */
+export class ReverseNames {
+  readonly #settings: ReverseNameSettings
+  readonly #entries = new LeastRecentlyUsed<string, Entry>(TRACEROUTE_LIMITS.reverseNamesMax)
+  #resolver: Resolver | undefined
+  #resolverUntilMs = 0
+  #asking = 0
 
-/** Names of the address; empty if there are none, `silent` without an answer. */
-function reverse(servers: NameServers, address: string): Promise<string[] | 'silent'> {
-  return new Promise((resolve) => {
+  constructor(settings: ReverseNameSettings = {}) {
+    this.#settings = settings
+  }
+
+  #now(): number {
+    return this.#settings.now?.() ?? performance.now()
+  }
+
+  /** Begins to look the address up, unless its name is known; see `name`. Never throws. */
+  ask(address: string): void {
+    const entry = this.#entries.get(address) ?? { name: undefined, untilMs: 0, asking: undefined }
+    if (entry.asking !== undefined || entry.untilMs > this.#now()) return
+    if (this.#asking >= TRACEROUTE_LIMITS.reverseLookupsMax) return
+    this.#entries.set(address, entry)
+    entry.asking = this.#lookUp(address, entry)
+  }
+
+  async #lookUp(address: string, entry: Entry): Promise<void> {
+    this.#asking++
     try {
-      servers.reverse(address.replace(/%.*/, ''), (error, names) => {
-        if (error === null) resolve(names)
-        else resolve(error.code === 'ENOTFOUND' || error.code === 'ENODATA' ? [] : 'silent')
-      })
-    } catch {
-      resolve([])
+      const names = await this.#servers().reverse(address.replace(/%.*/, ''))
+      entry.name = names[0]
+    } catch (error) {
+      // An old name is better than none while the name server does not answer.
+      if (NO_NAME.has((error as NodeJS.ErrnoException).code)) entry.name = undefined
     }
-  })
-}
+    this.#asking--
+    entry.asking = undefined
+    entry.untilMs = this.#now() + (entry.name === undefined ? NO_NAME_MS : NAME_MS)
+  }
 
-/** Waits for the work, but no longer than that, nor than until the signal is aborted. */
-function within(work: Promise<unknown>, waitMs: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const done = () => {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', done)
-      resolve()
+  #servers(): Resolver {
+    if (this.#resolver === undefined || this.#now() >= this.#resolverUntilMs) {
+      this.#resolver = new Resolver({ timeout: QUERY_MS, tries: 1 })
+      const { servers } = this.#settings
+      if (servers !== undefined) this.#resolver.setServers(servers)
+      this.#resolverUntilMs = this.#now() + SERVERS_MS
     }
-    const timer = setTimeout(done, signal.aborted ? 0 : waitMs)
-    signal.addEventListener('abort', done, { once: true })
-    void work.finally(done)
-  })
+    return this.#resolver
+  }
+
+  /** The name, where it is known by now. */
+  name(address: string): string | undefined {
+    return this.#entries.get(address)?.name
+  }
+
+  /**
+   * Waits until all look-ups of these addresses have ended, but no longer than that, nor than until the
+   * signal is aborted. Never rejects.
+   */
+  async settle(addresses: readonly string[], waitMs: number, signal: AbortSignal): Promise<void> {
+    // An entry that is refreshed has its old name meanwhile.
+    const open = addresses.flatMap((address) => {
+      const entry = this.#entries.get(address)
+      return entry?.name === undefined ? (entry?.asking ?? []) : []
+    })
+    if (open.length === 0) return
+    const waiting = pause(waitMs, undefined, { signal, ref: false })
+    await Promise.race([Promise.all(open), waiting.catch(() => undefined)])
+  }
 }

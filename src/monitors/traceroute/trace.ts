@@ -4,14 +4,18 @@ import type { Failure } from '../../contract/failure.ts'
 import { connectFailure, placeOf } from '../../network/connect-errors.ts'
 import { SystemCallError, LibcUnavailable } from '../../network/native/libc.ts'
 import { isDeadline } from '../../network/deadline.ts'
-import { TraceCourse, type Answer, type Probe } from './course.ts'
-import type { TracePlan } from './plan.ts'
-import type { Prober, ProbeListener, UntimedAnswer } from './prober.ts'
+import { TraceCourse, type CourseSettings, type Probe } from './course.ts'
+import {
+  roundTripMs,
+  type Prober,
+  type ProbeListener,
+  type ProbeSettings,
+  type UntimedAnswer,
+} from './prober.ts'
 import type { TracerouteCode } from './definition.ts'
-import { familyOf } from '../../network/ip-address.ts'
 import { loadNative, type Native } from '../../network/native/native-socket.ts'
 import { targetFailure } from '../../network/target-failure.ts'
-import { openConnectionProber } from './connections.ts'
+import { ConnectionProber } from './connections.ts'
 import { openDatagramProber } from './datagrams.ts'
 
 /** Why a trace is over. */
@@ -46,15 +50,10 @@ export interface Traced {
   failure?: Failure
 }
 
-/** Opens the sockets of a trace; throws a SystemCallError or a TargetFailure. */
-export type OpenProber = (listener: ProbeListener) => Prober
-
 /** Settings of one trace. */
 export interface TraceSettings {
-  plan: TracePlan
-  /** An IP address literal. */
-  address: string
-  open: OpenProber
+  probes: ProbeSettings
+  course: CourseSettings
   /** Called with every address that answers. */
   onHop: (address: string) => void
 }
@@ -68,38 +67,27 @@ const AGAIN_MAX = 200
 
 /**
  * Runs a trace. At the deadline it resolves with the result so far. Rejects with the signal's reason when
- * it is aborted otherwise, and with the error of opening the sockets. Closes its sockets in any case.
+ * it is aborted otherwise, with the error of opening the sockets, and with TargetFailure (TRACE_UNSUPPORTED)
+ * where this system cannot trace. Closes its sockets in any case.
  */
-export function runTrace(settings: TraceSettings, signal: AbortSignal): Promise<Traced> {
-  return new Promise((resolve, reject) => {
-    if (signal.aborted) {
-      reject(signal.reason as Error)
-      return
-    }
-    const trace = new Trace(settings, (traced) => {
-      signal.removeEventListener('abort', onAbort)
-      resolve(traced)
-    })
-    const onAbort = () => {
-      if (isDeadline(signal)) return trace.stop()
-      trace.close()
-      reject(signal.reason as Error)
-    }
-    signal.addEventListener('abort', onAbort, { once: true })
-    try {
-      trace.start()
-    } catch (error) {
-      signal.removeEventListener('abort', onAbort)
-      trace.close()
-      reject(error)
-    }
-  })
+export async function runTrace(settings: TraceSettings, signal: AbortSignal): Promise<Traced> {
+  const native = await load()
+  signal.throwIfAborted()
+  const trace = new Trace(settings)
+  const onAbort = () => trace.abort(signal)
+  signal.addEventListener('abort', onAbort, { once: true })
+  try {
+    return await trace.run(native)
+  } finally {
+    signal.removeEventListener('abort', onAbort)
+    trace.close()
+  }
 }
 
 class Trace implements ProbeListener {
   readonly #course: TraceCourse
   readonly #settings: TraceSettings
-  readonly #onEnd: (traced: Traced) => void
+  readonly #ending = Promise.withResolvers<Traced>()
   readonly #mtus: TracedMtu[] = []
   #prober: Prober | undefined
   #timer: NodeJS.Timeout | undefined
@@ -108,23 +96,28 @@ class Trace implements ProbeListener {
   #isClosed = false
   #isSending = false
 
-  constructor(settings: TraceSettings, onEnd: (traced: Traced) => void) {
+  constructor(settings: TraceSettings) {
     this.#settings = settings
-    this.#course = new TraceCourse(settings.plan.course)
-    this.#onEnd = onEnd
+    this.#course = new TraceCourse(settings.course)
   }
 
-  start(): void {
-    this.#prober = this.#settings.open(this)
+  run(native: Native): Promise<Traced> {
+    const { probes } = this.#settings
+    this.#prober =
+      probes.protocol === 'TCP'
+        ? new ConnectionProber(native, probes, this)
+        : openDatagramProber(native, probes, this)
     this.#advance()
+    return this.#ending.promise
   }
 
-  /** Ends the trace at the deadline. */
-  stop(): void {
+  abort(signal: AbortSignal): void {
+    if (!isDeadline(signal)) return this.#ending.reject(signal.reason)
     this.#isSending = true
     this.#prober?.look()
     // Probes in flight count as neither answered nor lost.
-    this.#end(this.#isIdle() ? this.#endWithoutAnswer() : 'timeout')
+    const isIdle = this.#course.wakeAtMs === Infinity && this.#lastSentMs > 0
+    this.#end(isIdle ? this.#endWithoutAnswer() : 'timeout')
   }
 
   close(): void {
@@ -133,16 +126,12 @@ class Trace implements ProbeListener {
     this.#prober?.close()
   }
 
-  onAnswer(probe: Probe, answer: Answer): void {
-    this.#course.answer(probe, answer)
+  onAnswer(named: Probe | undefined, answer: UntimedAnswer, kernelMs?: number): void {
+    const probe = named ?? this.#course.onlyProbe
+    if (probe === undefined) return this.#course.doubt()
+    this.#course.answer(probe, { ...answer, rttMs: answer.rttMs ?? roundTripMs(probe, kernelMs) })
     this.#settings.onHop(answer.from)
     this.#advance()
-  }
-
-  onUnattributed(untimed: UntimedAnswer, rttMs: (probe: Probe) => number): void {
-    const only = this.#course.onlyProbe
-    if (only === undefined) this.#course.doubt()
-    else this.onAnswer(only, { ...untimed, rttMs: rttMs(only) })
   }
 
   onTooBig(probe: Probe, bytes: number | undefined, from: string | undefined): void {
@@ -167,7 +156,7 @@ class Trace implements ProbeListener {
     const wakeAtMs = hasRoom ? this.#course.wakeAtMs : nowMs + NO_ROOM_WAIT_MS
     if (wakeAtMs < Infinity) return this.#wake(wakeAtMs - nowMs)
     const end = this.#endWithoutAnswer()
-    const isSilent = this.#course.farthest < this.#settings.plan.course.maxHops
+    const isSilent = this.#course.farthest < this.#settings.course.maxHops
     const lateMs = this.#lastSentMs + LATE_MS - nowMs
     const mayBeLate = (end === 'unknown-hops' || end === 'max-hops') && isSilent && lateMs > 0
     if (mayBeLate) this.#wake(lateMs)
@@ -200,9 +189,8 @@ class Trace implements ProbeListener {
   #refusedBySystem(probe: Probe, error: unknown): void {
     if (!(error instanceof SystemCallError)) throw error
     this.#course.withdraw(probe)
-    const { address, plan } = this.#settings
-    const place = plan.port === 0 ? address : placeOf(address, plan.port)
-    this.#end('not-sent', connectFailure(error, place))
+    const { address, port } = this.#settings.probes
+    this.#end('not-sent', connectFailure(error, port === 0 ? address : placeOf(address, port)))
   }
 
   #wake(inMs: number): void {
@@ -210,46 +198,25 @@ class Trace implements ProbeListener {
     this.#timer = setTimeout(() => this.#advance(), Math.max(0, Math.ceil(inMs)))
   }
 
-  #isIdle(): boolean {
-    return this.#course.wakeAtMs === Infinity && this.#lastSentMs > 0
-  }
-
   #endWithoutAnswer(): TraceEnd {
     const course = this.#course
     if (course.isReached) return 'reached'
     if (course.isRefused) return 'refused'
     if (course.isCircle) return 'circle'
-    const { maxHops, unknownHopsMax } = this.#settings.plan.course
+    const { maxHops, unknownHopsMax } = this.#settings.course
     return course.farthest + unknownHopsMax > maxHops ? 'max-hops' : 'unknown-hops'
   }
 
   #end(end: TraceEnd, failure?: Failure): void {
-    if (this.#isClosed) return
     const sourcePort = this.#prober?.sourcePort ?? 0
     this.close()
-    const traced: Traced = { course: this.#course, end, sourcePort, mtus: this.#mtus }
-    if (failure !== undefined) traced.failure = failure
-    this.#onEnd(traced)
-  }
-}
-
-/**
- * Returns the function that opens the sockets of a trace to the address, a literal. Rejects with a TargetFailure
- * (TRACE_UNSUPPORTED) where this system cannot trace.
- */
-export async function openerOf(plan: TracePlan, address: string): Promise<OpenProber> {
-  const native = await load()
-  const { protocol, port, sourcePort, packetBytes } = plan
-  const family = familyOf(address)
-  const flow = { family, address, port, sourcePort }
-  switch (protocol) {
-    case 'TCP':
-      return (listener) => openConnectionProber(native, flow, listener)
-    case 'UDP':
-    case 'ICMP':
-    case 'SCTP':
-    default:
-      return (listener) => openDatagramProber(native, { ...flow, protocol, packetBytes }, listener)
+    this.#ending.resolve({
+      course: this.#course,
+      end,
+      sourcePort,
+      mtus: this.#mtus,
+      ...(failure !== undefined && { failure }),
+    })
   }
 }
 
@@ -258,9 +225,7 @@ async function load(): Promise<Native> {
     return await loadNative()
   } catch (error) {
     if (!(error instanceof LibcUnavailable)) throw error
-    throw targetFailure<TracerouteCode>(
-      'TRACE_UNSUPPORTED',
-      `this system cannot trace: ${error.message}`,
-    )
+    const message = `this system cannot trace: ${error.message}`
+    throw targetFailure<TracerouteCode>('TRACE_UNSUPPORTED', message)
   }
 }

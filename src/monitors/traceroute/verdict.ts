@@ -5,14 +5,7 @@ import { evaluateAssertions, type AssertionSources } from '../assertions/asserti
 import type { Latency } from '../../network/native/round-trips.ts'
 import type { Observation } from '../../contract/observation.ts'
 import { isDegraded, tooSlow } from '../thresholds.ts'
-import type { Hop, HopReport, TraceObserved } from './report.ts'
-
-/** Inputs of the verdict, in addition to the observation. */
-export interface TraceFindings {
-  report: HopReport
-  /** Set when the agent's own system refused to send. */
-  failure: Failure | undefined
-}
+import type { Hop, Refuser, TraceObserved } from './report.ts'
 
 /** Failures that count as a pass with `shouldFail`. */
 const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<string> = new Set<FailureCode | TracerouteCode>([
@@ -21,23 +14,23 @@ const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<string> = new Set<FailureCode | Trace
   'TIMEOUT_TRACE',
 ])
 
-/** Evaluates the trace for the monitor. Never rejects. */
+/** Evaluates the trace for the monitor; `failed` is set when the agent's own system refused to send. Never rejects. */
 export async function evaluateTrace(
   monitor: TracerouteMonitor,
   observed: TraceObserved,
-  findings: TraceFindings,
+  { refuser, failed }: { refuser?: Refuser | undefined; failed?: Failure | undefined },
   signal: AbortSignal,
 ): Promise<Observation> {
-  const ending = findings.failure ?? endFailure(monitor, observed, findings.report)
-  const failures = ending === undefined ? [] : [ending]
-  failures.push(...(await failedAssertions(monitor, observed, signal)))
-  const expected = monitor.shouldFail ? EXPECTED_BY_SHOULD_FAIL : new Set<FailureCode>()
-  const counted = failures.filter(({ code }) => !expected.has(code))
-  const observation: Observation = { observed: { ...observed }, failures: counted }
+  const ending = failed ?? endFailure(monitor, observed, refuser)
+  const failures = [
+    ...(ending === undefined ? [] : [ending]),
+    ...(await failedAssertions(monitor, observed, signal)),
+  ].filter(({ code }) => !monitor.shouldFail || !EXPECTED_BY_SHOULD_FAIL.has(code))
+  const observation: Observation = { observed: { ...observed }, failures }
   const responseTimeMs = observed.responseTime?.avg
   if (responseTimeMs === undefined) return observation
   const slow = tooSlow(responseTimeMs, monitor)
-  if (slow !== undefined) counted.push(slow)
+  if (slow !== undefined) failures.push(slow)
   return { ...observation, responseTimeMs, degraded: isDegraded(responseTimeMs, monitor) }
 }
 
@@ -55,7 +48,7 @@ async function failedAssertions(
   if (assertions.length === 0) return []
   const sources: AssertionSources = {
     RESPONSE_TIME: {
-      kind: 'property',
+      kind: 'value',
       value: (name) => responseTime?.[name as keyof Latency],
     },
     HOP_COUNT: { kind: 'value', value: () => observed.hopCount },
@@ -68,28 +61,31 @@ async function failedAssertions(
 function endFailure(
   monitor: TracerouteMonitor,
   observed: TraceObserved,
-  report: HopReport,
+  refuser: Refuser | undefined,
 ): Failure | undefined {
-  if (observed.reached) return undefined
-  const { request } = monitor
+  const { address, end, hops, reached } = observed
+  if (reached) return undefined
   const target = targetOf(monitor, observed)
-  const last = observed.hops.findLast(({ address }) => address !== null)
-  const details: Record<string, unknown> = { address: observed.address, end: observed.end }
+  const last = hops.findLast((hop) => hop.address !== null)
+  const details: Record<string, unknown> = { address, end }
   if (last !== undefined) details['lastHop'] = { hop: last.hop, address: last.address }
-  if (report.refusal !== undefined) details['refusal'] = report.refusal
+  if (refuser !== undefined) {
+    const { from, name, mark } = refuser
+    details['refusal'] = { from, refusal: { name, mark } }
+  }
   const answered = last === undefined ? 'no hop answered' : `hop ${placeOf(last)} answered last`
-  if (observed.end === 'timeout') {
-    const message = `the trace to ${target} did not end within ${request.timeout} s; ${answered}`
+  if (end === 'timeout') {
+    const { timeout } = monitor.request
+    const message = `the trace to ${target} did not end within ${timeout} s; ${answered}`
     return failure<TracerouteCode>('TIMEOUT_TRACE', message, details)
   }
   const why =
-    report.refusal === undefined
-      ? unansweredReason(monitor, observed)
-      : refusalReason(observed, report)
-  const whole = report.refusal === undefined ? `${why}; ${answered}` : why
+    refuser === undefined
+      ? `${unansweredReason(monitor, observed)}; ${answered}`
+      : refusalReason(observed, refuser)
   return failure<TracerouteCode>(
     'DESTINATION_UNREACHED',
-    `${target} was not reached: ${whole}`,
+    `${target} was not reached: ${why}`,
     details,
   )
 }
@@ -99,14 +95,13 @@ function placeOf({ hop, address }: Hop): string {
 }
 
 /** Names the refusing host and its ICMP error. */
-function refusalReason({ address, hops }: TraceObserved, { refusal }: HopReport): string {
-  const from = refusal?.from ?? ''
+function refusalReason({ address, hops }: TraceObserved, { from, name, mark }: Refuser): string {
   const known = hops.find((hop) => hop.address === from)
   const before = hops.findLast((hop) => hop.address !== null)
   const behind = before === undefined ? from : `${from}, behind hop ${placeOf(before)},`
   const at = known === undefined ? behind : `hop ${placeOf(known)}`
   const who = from === address ? 'the target itself' : at
-  return `${who} says “${refusal?.refusal.name}” (${refusal?.refusal.mark})`
+  return `${who} says “${name}” (${mark})`
 }
 
 /** Names why the trace ended without a refusal. */

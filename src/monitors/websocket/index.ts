@@ -57,7 +57,7 @@ function sourcesOf({ statusCode, headers, message, phases, closeCode }: Probe): 
   return {
     STATUS_CODE: { kind: 'value', value: () => statusCode },
     HEADERS: {
-      kind: 'header',
+      kind: 'value',
       value: (name) => {
         const value = headers?.[name.toLowerCase()]
         return Array.isArray(value) ? value.join(', ') : value

@@ -191,42 +191,27 @@ describe('redirects', () => {
 })
 
 describe('assertions', () => {
-  test.each([
-    ['EQUALS', '9007199254740993', ['ASSERTION_FAILED']],
-    ['EQUALS', '9007199254740992', []],
-    ['GREATER_THAN', '9007199254740991', []],
-  ])('on a long integer: %s %s', async (comparison, target, codes) => {
-    await using server = await startHttpServer((_, response) =>
-      response.end('{"id": 9007199254740992}'),
-    )
-    const assertions = [{ source: 'JSON_BODY', property: '$.id', comparison, target }]
-    const outcome = await check({ url: `http://${server.authority}/`, assertions })
-    expect(outcome.codes).toEqual(codes)
-    expect(JSON.parse(JSON.stringify(outcome.failures))).toEqual(outcome.failures)
-  })
-
-  const assertion = (source: string, property: string, comparison: string, target: string) => ({
-    source,
-    property,
-    comparison,
-    target,
-  })
+  const assertion = (line: string) => {
+    const [source, property, comparison, target] = line.split(' ')
+    return { source, property, comparison, target }
+  }
 
   test.each([
-    ['the status', assertion('STATUS_CODE', '', 'EQUALS', '200'), []],
-    ['JSON', assertion('JSON_BODY', '$.status', 'EQUALS', 'ok'), []],
-    ['the length of a list', assertion('JSON_BODY', '$.items.length', 'EQUALS', '3'), []],
-    ['wrong JSON', assertion('JSON_BODY', '$.status', 'EQUALS', 'no'), ['ASSERTION_FAILED']],
-    ['text', assertion('TEXT_BODY', '"status":"(\\w+)"', 'EQUALS', 'ok'), []],
-    ['a header in any case', assertion('HEADERS', 'Content-Type', 'CONTAINS', 'json'), []],
-    ['a repeated header', assertion('HEADERS', 'x-list', 'EQUALS', 'a, b'), []],
-    ['a missing header', assertion('HEADERS', 'x-none', 'IS_NULL', ''), []],
-    ['the time', assertion('RESPONSE_TIME', '', 'LESS_THAN', '10000'), []],
-    ['a time', assertion('RESPONSE_TIME', '', 'GREATER_THAN', '10000'), ['ASSERTION_FAILED']],
-  ])('on %s', async (_, one, codes) => {
+    ['STATUS_CODE  EQUALS 200', true],
+    ['JSON_BODY $.status EQUALS ok', true],
+    ['JSON_BODY $.items.length EQUALS 3', true],
+    ['JSON_BODY $.status EQUALS no', false],
+    ['TEXT_BODY "status":"(\\w+)" EQUALS ok', true],
+    ['HEADERS Content-Type CONTAINS json', true],
+    ['HEADERS x-list CONTAINS a,', true],
+    ['HEADERS x-none IS_NULL ', true],
+    ['RESPONSE_TIME  LESS_THAN 10000', true],
+    ['RESPONSE_TIME  GREATER_THAN 10000', false],
+  ])('%s', async (line, holds) => {
     await using server = await startEcho()
-    const outcome = await check({ url: `http://${server.authority}/`, assertions: [one] })
-    expect(outcome.codes).toEqual(codes)
+    const assertions = [assertion(line)]
+    const outcome = await check({ url: `http://${server.authority}/`, assertions })
+    expect(outcome.codes).toEqual(holds ? [] : ['ASSERTION_FAILED'])
   })
 
   test('see more of a body than is shown', async () => {
@@ -234,7 +219,7 @@ describe('assertions', () => {
     await using server = await startHttpServer((_, response) => response.end(body))
     const outcome = await check({
       url: `http://${server.authority}/`,
-      assertions: [assertion('TEXT_BODY', '', 'CONTAINS', 'needle')],
+      assertions: [assertion('TEXT_BODY  CONTAINS needle')],
     })
     expect(outcome.codes).toEqual([])
     const size = { bodyTruncated: true, unpackedBytes: body.length }

@@ -5,9 +5,12 @@ import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { COMPARISONS, type Assertion, type Comparison } from '../../../src/contract/assertion.ts'
 import { LIMITS } from '../../../src/contract/versions.ts'
-import { endOfMatch, evaluateAssertions } from '../../../src/monitors/assertions/assertions.ts'
+import {
+  endOfMatch,
+  evaluateAssertions,
+  regexStepsMax,
+} from '../../../src/monitors/assertions/assertions.ts'
 import { excerptOf, holds, type Actual } from '../../../src/monitors/assertions/comparison.ts'
-import { regexStepsMax } from '../../../src/monitors/assertions/regex-cost.ts'
 import { deadlineAfter } from '../../support/monitors/monitor-context.ts'
 import { startStopwatch } from '../../support/stopwatch.ts'
 
@@ -28,7 +31,7 @@ async function evaluate(text: string, ...assertions: Assertion[]) {
     {
       JSON_BODY: { kind: 'json', text: () => text },
       TEXT_BODY: { kind: 'text', text: () => text },
-      HEADERS: { kind: 'header', value: (name) => (name === 'x-text' ? text : undefined) },
+      HEADERS: { kind: 'value', value: (name) => (name === 'x-text' ? text : undefined) },
       STATUS_CODE: { kind: 'value', value: () => 200 },
     },
     signal,
@@ -304,6 +307,30 @@ describe('time', () => {
     expect(over?.code).toBe('ASSERTION_QUEUE_FULL')
     controller.abort(new Error('enough'))
     await Promise.all(line)
+  })
+})
+
+describe('hundreds, each cheap enough for the event loop,', () => {
+  const json = JSON.stringify(Array.from({ length: 18_000 }, (_, at) => ({ at })))
+  const sources = { JSON_BODY: { kind: 'json', text: () => json } } as const
+  const many = Array.from({ length: LIMITS.assertionsMax }, (_, at) =>
+    assertion('JSON_BODY', 'IS_EMPTY', { property: '$', regex: `none${at}` }),
+  )
+
+  test('do not hold it up together', async () => {
+    let turns = 0
+    const ticking = setInterval(() => turns++, 1)
+    const failures = await evaluateAssertions(many, sources, signal)
+    clearInterval(ticking)
+    expect(failures).toEqual([])
+    expect(turns).toBeGreaterThan(5)
+  })
+
+  test('do not pass in a run that is cancelled in between', async () => {
+    const controller = new AbortController()
+    setImmediate(() => controller.abort(new Error('enough')))
+    const failures = await evaluateAssertions(many, sources, controller.signal)
+    expect(failures.map(({ code }) => code)).toEqual(['CANCELLED'])
   })
 })
 

@@ -175,22 +175,11 @@ describe.skipIf(why !== undefined)(`unbound ${why ?? ''}`, () => {
 })
 
 describe.skipIf(why !== undefined)(`dnsmasq ${why ?? ''}`, () => {
-  test.each<[string, string, string, string[]]>([
-    ['an address', 'www.zone.example', 'A', ['192.0.2.10']],
-    ['an IPv6 address', 'www.zone.example', 'AAAA', ['2001:db8::1']],
-    ['an alias', 'alias.zone.example', 'A', ['192.0.2.10', 'www.zone.example.']],
-    ['a mail server', 'zone.example', 'MX', ['10 mail.zone.example.']],
-    ['a text', 'zone.example', 'TXT', ['v=spf1 -all']],
-    ['a service', '_sip._tcp.zone.example', 'SRV', ['1 2 5060 mail.zone.example.']],
-    ['the name of an address', '192.0.2.10', 'PTR', ['www.zone.example.']],
-    ['a type that nobody knows', 'odd.zone.example', 'TYPE65300', ['\\# 3 abcdef']],
-  ])('%s', async (_, query, recordType, expected) => {
-    for (const protocol of ['UDP', 'TCP']) {
-      const request = { query, recordType, protocol, ...at(dnsmasq.port) }
-      const { failures, observed } = await checkDns(request)
-      expect(failures).toEqual([])
-      expect(datas(observed.response?.Answer)).toEqual(expected.toSorted())
-    }
+  test.each(['UDP', 'TCP'])('a record that nobody knows over %s', async (protocol) => {
+    const request = { query: 'odd.zone.example', recordType: 'TYPE65300', protocol }
+    const { failures, observed } = await checkDns({ ...request, ...at(dnsmasq.port) })
+    expect(failures).toEqual([])
+    expect(datas(observed.response?.Answer)).toEqual(['\\# 3 abcdef'])
   })
 
   test('a name that it will not look up', async () => {

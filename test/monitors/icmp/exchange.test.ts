@@ -1,8 +1,8 @@
 // Aim: what all echoes share holds up: times survive a clock that is set, bursts are paced, buffers are never
 // asked to hold more than they can, what they drop is known to be ours, and refusals become data.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import type { Echo, EchoOwner, EchoSettings } from '../../../src/monitors/icmp/echo-socket.ts'
-import { createEchoExchange, type EchoExchange } from '../../../src/monitors/icmp/exchange.ts'
+import { unsentEcho, type Echo, type EchoSettings } from '../../../src/monitors/icmp/echo-socket.ts'
+import { EchoExchange } from '../../../src/monitors/icmp/exchange.ts'
 import { EchoRun } from '../../../src/monitors/icmp/run.ts'
 import { SystemCallError } from '../../../src/network/native/libc.ts'
 import {
@@ -15,6 +15,7 @@ import { eventually } from '../../support/eventually.ts'
 import { withoutEchoes } from '../../support/needs.ts'
 
 const real = await loadNative()
+const never = new AbortController().signal
 const HOUR_MS = 3_600_000
 const EPERM = 1
 const EMFILE = 24
@@ -56,22 +57,11 @@ const SMALL: EchoSettings = { payloadBytes: 56, ttl: undefined, dontFragment: fa
 
 function sendMany(exchange: EchoExchange, count: number, settings = SMALL) {
   const settled: Echo[] = []
-  const run: EchoOwner = {
-    settled: (echo) => settled.push(echo),
-    duplicate: () => undefined,
-    late: () => undefined,
-  }
-  const echoes = Array.from({ length: count }, (_, index): Echo => ({
-    to: real.address('127.0.0.1', 0),
-    settings,
-    index,
-    run,
-    state: 'unsent',
-    sequence: 0,
-    high: 0,
-    low: 0,
-    sentAtMs: 0,
-  }))
+  const run = { settled: (echo: Echo) => settled.push(echo), duplicates: 0, late: 0 }
+  const to = real.address('127.0.0.1', 0)
+  const echoes = Array.from({ length: count }, (_, index) =>
+    unsentEcho({ to, settings, index, run }),
+  )
   sent.push({ exchange, echoes })
   for (const echo of echoes) exchange.send(echo)
   return { echoes, settled }
@@ -99,7 +89,7 @@ describe('a clock that is set while an echo is under way', () => {
   ])('%s', async (_, atSendMs, atReadMs) => {
     let stepMs = 0
     const native = { ...real, clockMs: () => real.clockMs() + stepMs }
-    const exchange = createEchoExchange(native, 'IPv4')
+    const exchange = new EchoExchange(native, 'IPv4')
     await warm(exchange)
     stepMs = atSendMs
     const beganMs = performance.now()
@@ -119,7 +109,7 @@ describe('a clock that is set while an echo is under way', () => {
 describe('many at once', () => {
   test('are sent in bursts, through one socket, and none is lost', async () => {
     const native = withSockets(() => undefined)
-    const exchange = createEchoExchange(native, 'IPv4')
+    const exchange = new EchoExchange(native, 'IPv4')
     await warm(exchange)
     // However long it takes to send one, all are wished for at the same moment.
     const clock = vi.spyOn(performance, 'now').mockReturnValue(performance.now() + 10)
@@ -133,7 +123,7 @@ describe('many at once', () => {
 
   test('go through more sockets where buffers are small', async () => {
     const native = withSockets((socket) => limitBuffer(socket, 212_992))
-    const exchange = createEchoExchange(native, 'IPv4')
+    const exchange = new EchoExchange(native, 'IPv4')
     await warm(exchange)
     const { echoes, settled } = sendMany(exchange, 40, { ...SMALL, payloadBytes: 60_000 })
     await eventually(() => settled.length === 40)
@@ -150,7 +140,7 @@ describe('many at once', () => {
       socket.getOption = (option) =>
         option === OPTION.receiveBuffer ? [8_388_608] : getOption(option)
     })
-    const exchange = createEchoExchange(native, 'IPv4')
+    const exchange = new EchoExchange(native, 'IPv4')
     await warm(exchange)
     const { echoes } = sendMany(exchange, 60)
     exchange.drain()
@@ -161,7 +151,7 @@ describe('many at once', () => {
   })
 
   test('a loss that is not our own is none of those', async () => {
-    const exchange = createEchoExchange(real, 'IPv4')
+    const exchange = new EchoExchange(real, 'IPv4')
     await warm(exchange)
     const { echoes } = sendMany(exchange, 1)
     exchange.lose(echoes)
@@ -171,23 +161,17 @@ describe('many at once', () => {
 })
 
 test('a reply that came while this process was busy is not lost', async () => {
-  const exchange = createEchoExchange(real, 'IPv4')
+  const exchange = new EchoExchange(real, 'IPv4')
   await warm(exchange)
   // From here on timers have their turn before anybody looks for replies.
   await new Promise((resolve) => setImmediate(resolve))
-  const order = {
-    to: real.address('127.0.0.1', 0),
-    count: 1,
-    intervalMs: 10,
-    timeoutMs: 20,
-    settings: SMALL,
-  }
-  const run = new EchoRun(exchange, order, new AbortController().signal)
+  const order = { ...SMALL, pingCount: 1, intervalMs: 10, timeoutMs: 20 }
+  const run = new EchoRun(exchange, real.address('127.0.0.1', 0), order, never)
   const busyUntil = performance.now() + 100
   while (performance.now() < busyUntil);
   await run.done
-  expect(statesOf(run.tally.echoes)).toEqual({ answered: 1 })
-  expect(run.tally.echoes[0]?.rttMs).toBeLessThan(20)
+  expect(statesOf(run.echoes)).toEqual({ answered: 1 })
+  expect(run.echoes[0]?.rttMs).toBeLessThan(20)
 })
 
 describe('a system that refuses', () => {
@@ -200,7 +184,7 @@ describe('a system that refuses', () => {
         return real.open(kind)
       },
     }
-    const exchange = createEchoExchange(native, 'IPv4')
+    const exchange = new EchoExchange(native, 'IPv4')
     const { echoes, settled } = sendMany(exchange, 1)
     expect(settled).toHaveLength(1)
     expect(echoes[0]).toMatchObject({ state: 'refused', error: { code: 'RESOURCES_EXHAUSTED' } })
@@ -214,7 +198,7 @@ describe('a system that refuses', () => {
       const send = socket.send.bind(socket)
       socket.send = (packet, to) => (refusals-- > 0 ? ENOBUFS : send(packet, to))
     })
-    const exchange = createEchoExchange(native, 'IPv4')
+    const exchange = new EchoExchange(native, 'IPv4')
     const { settled } = sendMany(exchange, 1)
     await eventually(() => settled.length === 1)
     expect(settled[0]?.state).toBe('answered')
@@ -229,7 +213,7 @@ describe('a system that refuses', () => {
         setOption(option, value)
       }
     })
-    const exchange = createEchoExchange(native, 'IPv4')
+    const exchange = new EchoExchange(native, 'IPv4')
     await warm(exchange)
     const { echoes } = sendMany(exchange, 1, { ...SMALL, ttl: 3 })
     expect(echoes[0]).toMatchObject({ state: 'refused', error: { code: 'ADDRESS_BLOCKED' } })

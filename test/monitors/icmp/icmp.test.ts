@@ -11,8 +11,8 @@ import type { Context } from '../../../src/monitors/monitor.ts'
 import type { Observation } from '../../../src/contract/observation.ts'
 import { watchedNow } from '../../../src/network/native/readiness.ts'
 import { METRICS } from '../../../src/monitors/definitions.ts'
+import { definitionOf } from '../../support/definitions.ts'
 import { eventually } from '../../support/eventually.ts'
-import { icmpMonitor, type IcmpOptions } from '../../support/monitors/icmp/icmp-process.ts'
 import {
   deadlineAfter,
   fixedResolver,
@@ -26,7 +26,11 @@ import {
 import { startStopwatch } from '../../support/stopwatch.ts'
 import { execFileSync } from 'node:child_process'
 
-function observe(options: IcmpOptions, context: Context = testContext()): Promise<Observation> {
+type Options = Record<string, unknown>
+
+const icmpMonitor = (options: Options) => icmp.schema.parse(definitionOf('ICMP', options))
+
+function observe(options: Options, context: Context = testContext()): Promise<Observation> {
   return icmp.prepare(icmpMonitor(options))(context)
 }
 
@@ -101,19 +105,20 @@ describe('what is shown', () => {
     expect(observed).toMatchObject({ packetSize: payloadBytes + 8, packetsReceived: 4 })
   })
 
-  test('a name is looked up, and its first address is used', async () => {
-    const resolver = fixedResolver({ 'two.test': ['127.0.0.2', '127.0.0.3'] })
-    const options = { request: { ...HERE, hostname: 'two.test' } }
-    const { observed } = await observe(options, testContext({ resolver }))
-    expect(observed).toMatchObject({ hostname: 'two.test', resolvedIp: '127.0.0.2' })
-    expect(observed).not.toHaveProperty('addresses')
-  })
-
-  test('an address of IPv4 in the clothes of IPv6 is one of IPv4', async () => {
-    const options = { request: { ...HERE, hostname: '::ffff:127.0.0.1', ipFamily: 'IPv6' } }
-    const { observed, failures } = await observe(options)
+  test.each([
+    ['a name: its first address is used', 'two.test', 'IPv4', '127.0.0.2'],
+    // In the clothes of IPv6.
+    ['an address of IPv4 as one of IPv6', '::ffff:127.0.0.1', 'IPv6', '127.0.0.1'],
+  ])('%s', async (_, hostname, ipFamily, resolvedIp) => {
+    const resolver = fixedResolver({
+      'two.test': ['127.0.0.2', '127.0.0.3'],
+      '::ffff:127.0.0.1': ['::ffff:127.0.0.1'],
+    })
+    const options = { request: { ...HERE, hostname, ipFamily } }
+    const { observed, failures } = await observe(options, testContext({ resolver }))
     expect(failures).toEqual([])
-    expect(observed).toMatchObject({ resolvedIp: '127.0.0.1', ipFamily: 'IPv4' })
+    expect(observed).toMatchObject({ hostname, resolvedIp, ipFamily: 'IPv4' })
+    expect(observed).not.toHaveProperty('addresses')
   })
 
   test('all addresses, where they are asked for', async () => {
@@ -131,17 +136,21 @@ describe('what is shown', () => {
   test('samples, each with its meaning, and nothing invented when nothing was seen', async () => {
     const { observed } = await observe({ request: HERE })
     const samples = icmp.samples(observed)
-    const value = (name: string, phase?: string) =>
-      samples.find((one) => one.name === name && one.labels?.['phase'] === phase)?.value
-    expect(value('probe_ip_protocol')).toBe(4)
-    expect(value('probe_icmp_reply_hop_limit')).toBe(64)
-    expect(value('probe_icmp_packets_sent_count')).toBe(4)
-    expect(value('probe_icmp_packets_received_count')).toBe(4)
-    expect(value('probe_icmp_packet_loss_ratio')).toBe(0)
     const { latency } = observed as unknown as IcmpObserved
-    expect(value('probe_icmp_duration_seconds', 'rtt')).toBe((latency?.avg ?? 0) / 1000)
-    expect(value('probe_icmp_duration_seconds', 'resolve')).toBeGreaterThanOrEqual(0)
-    expect(value('probe_icmp_duration_seconds', 'setup')).toBeGreaterThanOrEqual(0)
+    const values = samples.map(({ name, value, labels }) => [
+      name + (labels?.['phase'] ?? ''),
+      value,
+    ])
+    expect(Object.fromEntries(values)).toMatchObject({
+      probe_ip_protocol: 4,
+      probe_icmp_reply_hop_limit: 64,
+      probe_icmp_packets_sent_count: 4,
+      probe_icmp_packets_received_count: 4,
+      probe_icmp_packet_loss_ratio: 0,
+      probe_icmp_duration_secondsrtt: (latency?.avg ?? 0) / 1000,
+      probe_icmp_duration_secondsresolve: expect.any(Number),
+      probe_icmp_duration_secondssetup: expect.any(Number),
+    })
     expect(samples.filter(({ name }) => !METRICS.has(name))).toEqual([])
     const none = await observe({ request: { ...HERE, hostname: '169.254.169.254' } })
     const names = icmp.samples(none.observed).map(({ name }) => name)
@@ -153,21 +162,19 @@ describe('what is shown', () => {
 describe('assertions', () => {
   beforeEach(({ skip }) => skip(noEchoes !== undefined, noEchoes))
 
-  const assertion = (source: string, property: string, comparison: string, target: string) => ({
-    request: { ...HERE, assertions: [{ source, property, comparison, target }] },
-  })
-
   test.each([
-    ['LATENCY', 'avg', 'LESS_THAN', '1000', []],
-    ['LATENCY', 'max', 'GREATER_THAN', '1000', ['ASSERTION_FAILED']],
-    ['LATENCY', 'min', 'GREATER_THAN', '0', []],
-    ['LATENCY', 'stdDev', 'LESS_THAN', '1000', []],
-    ['JSON_RESPONSE', '$.packetsReceived', 'EQUALS', '4', []],
-    ['JSON_RESPONSE', '$.pingResults[*].ttl', 'CONTAINS', '64', []],
-    ['JSON_RESPONSE', '$.dnsResolutionTime', 'LESS_THAN', '1000', []],
-    ['JSON_RESPONSE', '$.latency.max', 'LESS_THAN', '0', ['ASSERTION_FAILED']],
-  ])('%s %s %s %s', async (source, property, comparison, target, codes) => {
-    expect(codesOf(await observe(assertion(source, property, comparison, target)))).toEqual(codes)
+    ['LATENCY avg LESS_THAN 1000', []],
+    ['LATENCY max GREATER_THAN 1000', ['ASSERTION_FAILED']],
+    ['LATENCY min GREATER_THAN 0', []],
+    ['LATENCY stdDev LESS_THAN 1000', []],
+    ['JSON_RESPONSE $.packetsReceived EQUALS 4', []],
+    ['JSON_RESPONSE $.pingResults[*].ttl CONTAINS 64', []],
+    ['JSON_RESPONSE $.dnsResolutionTime LESS_THAN 1000', []],
+    ['JSON_RESPONSE $.latency.max LESS_THAN 0', ['ASSERTION_FAILED']],
+  ])('%s', async (line, codes) => {
+    const [source, property, comparison, target] = line.split(' ')
+    const assertions = [{ source, property, comparison, target }]
+    expect(codesOf(await observe({ request: { ...HERE, assertions } }))).toEqual(codes)
   })
 })
 
@@ -195,6 +202,12 @@ describe('bad input', () => {
     expect(codesOf(observation)[0]).toMatch(/^DNS_/)
   })
 })
+
+function aborted(): AbortController {
+  const controller = new AbortController()
+  controller.abort(new Error('cancelled'))
+  return controller
+}
 
 /** Sockets of this process. */
 function sockets(): number {
@@ -273,19 +286,17 @@ describe('letting go', () => {
     vi.useRealTimers()
   })
 
-  test('while the name is looked up', async () => {
-    const controller = new AbortController()
-    const context = testContext({ resolver: fixedResolver({}), signal: controller.signal })
-    const running = observe({ request: { ...HERE, hostname: 'slow.test' } }, context)
+  test.each([
+    ['while the name is looked up', 'slow.test', new AbortController()],
+    ['before it has begun', '127.0.0.1', aborted()],
+  ])('%s', async (_, hostname, controller) => {
+    const { signal } = controller
+    const context = testContext({ resolver: fixedResolver({}), signal })
+    const running = observe({ request: { ...HERE, hostname } }, context)
     const ownMs = startStopwatch()
     controller.abort(new Error('cancelled'))
     await expect(running).rejects.toThrow('cancelled')
     expect(ownMs()).toBeLessThan(50)
-  })
-
-  test('before it has begun', async () => {
-    const context = testContext({ signal: AbortSignal.abort(new Error('cancelled')) })
-    await expect(observe({ request: HERE }, context)).rejects.toThrow('cancelled')
   })
 
   test('a deadline during the look-up is a time-out of the look-up', async () => {

@@ -5,7 +5,7 @@ import type { IcmpObserved } from '../../../src/monitors/icmp/observed.ts'
 import type { Observation } from '../../../src/contract/observation.ts'
 import { eventually } from '../../support/eventually.ts'
 import { AS_NOBODY } from '../../support/as-nobody.ts'
-import { observeElsewhere, type IcmpOptions } from '../../support/monitors/icmp/icmp-process.ts'
+import { startMonitorProcess } from '../../support/monitors/monitor-process.ts'
 import {
   NETWORK_CASES,
   NO_FIREWALL,
@@ -24,6 +24,20 @@ beforeAll(() => {
 })
 afterAll(() => network?.remove())
 
+interface IcmpOptions {
+  request: Record<string, unknown>
+}
+
+/** Runs the monitors at once in a process behind the prefix (a namespace, another user). */
+async function observeElsewhere(
+  prefix: readonly string[],
+  options: readonly IcmpOptions[],
+): Promise<Observation[]> {
+  await using elsewhere = await startMonitorProcess(prefix)
+  const runs = await Promise.all(options.map((one) => elsewhere.run({ checkType: 'ICMP', ...one })))
+  return runs.flatMap(({ observation }) => observation ?? [])
+}
+
 type Kind = 'datagram' | 'raw'
 
 function optionsOf({ family, to, request }: NetworkCase): IcmpOptions {
@@ -32,8 +46,8 @@ function optionsOf({ family, to, request }: NetworkCase): IcmpOptions {
   return { request: { hostname, ipFamily, pingCount: 3, intervalMs: 20, ...request } }
 }
 
-function codesOf({ failures }: Observation | { failures: { code: string }[] }): string[] {
-  return failures.map(({ code }) => code)
+function codesOf(observation: Observation | undefined): string[] {
+  return (observation?.failures ?? []).map(({ code }) => code)
 }
 
 function observedOf(observation: Observation | undefined): IcmpObserved {
@@ -49,12 +63,13 @@ function prefixFor(kind: Kind): string[] {
 describe.skipIf(why !== undefined)(`in a network ${why ?? ''}`, () => {
   describe.each(['datagram', 'raw'] as const)('through a %s socket', (kind) => {
     test.each(NETWORK_CASES)('$family: $what', async (one) => {
-      const { breaks, fixes, codes, error, loss } = one
+      const { breaks = ['client', '', ''], codes, error, loss } = one
+      const [place, command, undo] = breaks
       const prefix = prefixFor(kind)
-      if (breaks !== undefined) network.run(...breaks)
+      network.run(place, command)
       try {
         const [observation] = await observeElsewhere(prefix, [optionsOf(one)])
-        expect(codesOf(observation ?? { failures: [] })).toEqual(codes)
+        expect(codesOf(observation)).toEqual(codes)
         const { packetLoss, errors, socket, packetsSent, packetsReceived, pingResults } =
           observedOf(observation)
         expect({ packetLoss, socket }).toEqual({ packetLoss: loss, socket: kind })
@@ -66,7 +81,7 @@ describe.skipIf(why !== undefined)(`in a network ${why ?? ''}`, () => {
         const ttls = pingResults.flatMap(({ success, ttl }) => (success ? [ttl] : []))
         expect(ttls).toEqual(Array(packetsReceived).fill(63))
       } finally {
-        if (breaks !== undefined && fixes !== undefined) network.run(breaks[0], fixes)
+        network.run(place, undo)
       }
     })
 
@@ -118,7 +133,7 @@ describe.skipIf(why !== undefined)(`in a network ${why ?? ''}`, () => {
       expect(packetsReceived).toBeLessThan(20)
       const successes = pingResults.map(({ success }) => success)
       expect(successes).toEqual(successes.toSorted((a, b) => Number(b) - Number(a)))
-      expect(codesOf(observation ?? { failures: [] })).toContain('ICMP_PACKET_LOSS')
+      expect(codesOf(observation)).toContain('ICMP_PACKET_LOSS')
     } finally {
       network.run('target', 'ip link set far up; ip route add default via 10.2.0.1')
     }
@@ -144,7 +159,7 @@ describe.skipIf(why !== undefined)(`in a network ${why ?? ''}`, () => {
       try {
         const request = { hostname: network.v4.target, pingCount: 50 }
         const [observation] = await observeElsewhere(prefix, [{ request }])
-        expect(codesOf(observation ?? { failures: [] })).toEqual(['ADDRESS_BLOCKED'])
+        expect(codesOf(observation)).toEqual(['ADDRESS_BLOCKED'])
         expect(observedOf(observation)).toMatchObject({ packetsSent: 0, packetsReceived: 0 })
         expect(observedOf(observation).packetLoss).toBeUndefined()
       } finally {
@@ -158,7 +173,7 @@ describe.skipIf(why !== undefined)(`in a network ${why ?? ''}`, () => {
     const prefix = [...network.prefix('client'), ...AS_NOBODY]
     const hostname = ipFamily === 'IPv6' ? network.v6.target : network.v4.target
     const [observation] = await observeElsewhere(prefix, [{ request: { hostname, ipFamily } }])
-    expect(codesOf(observation ?? { failures: [] })).toEqual(['ICMP_NOT_PERMITTED'])
+    expect(codesOf(observation)).toEqual(['ICMP_NOT_PERMITTED'])
     const message = observation?.failures[0]?.message
     expect(message).toContain('net.ipv4.ping_group_range="0 2147483647"')
     expect(message).toContain('it is "1 0", and the agent’s groups are 65534')

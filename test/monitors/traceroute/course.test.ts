@@ -9,7 +9,7 @@ import {
   type CourseSettings,
   type Probe,
 } from '../../../src/monitors/traceroute/course.ts'
-import { reportHops } from '../../../src/monitors/traceroute/report.ts'
+import { reportOf } from '../../../src/monitors/traceroute/report.ts'
 
 /** Fate of a probe: its answer, no answer, or an answer that names no probe. */
 type Fate = Answer | 'unanswered' | 'unattributed'
@@ -68,7 +68,7 @@ describe.each(BOTH)('with %s flow', (flows) => {
   test('every hop is asked three times, and the target not much more often', () => {
     const course = new TraceCourse(settingsOf({ flows }))
     play(course, chain(12))
-    const { hops, targetLossPercent } = reportHops(course)
+    const { hops, targetLossPercent } = reportOf(course).facts
     expect(hops.map(({ address }) => address)).toEqual([
       ...Array.from({ length: 11 }, (_, at) => `r${at + 1}`),
       'target',
@@ -94,7 +94,7 @@ describe.each(BOTH)('with %s flow', (flows) => {
         ? { kind: 'hop', from: `r${ttl}`, rttMs: 0.1 }
         : { kind: 'target', from: 'target', rttMs: 700 }
     play(course, slow)
-    const { hops } = reportHops(course)
+    const { hops } = reportOf(course).facts
     expect(hops).toHaveLength(3)
     expect(hops[2]).toMatchObject({ lossPercent: 0, responseTime: { avg: 700 } })
     expect(hops[2]?.sent).toBeLessThanOrEqual(8)
@@ -104,7 +104,7 @@ describe.each(BOTH)('with %s flow', (flows) => {
     const course = new TraceCourse(settingsOf({ flows, maxHops, unknownHopsMax: 1 }))
     play(course, chain(100))
     expect(course.isReached).toBe(false)
-    expect(reportHops(course).hops).toHaveLength(maxHops)
+    expect(reportOf(course).facts.hops).toHaveLength(maxHops)
     expect(Math.max(...course.probes.map(({ ttl }) => ttl))).toBe(maxHops)
   })
 
@@ -113,8 +113,9 @@ describe.each(BOTH)('with %s flow', (flows) => {
     const refusal = { name: 'host unreachable', mark: '!H' }
     const answer: Answer = { kind: 'refused', from: 'r3', rttMs: 1, refusal }
     play(course, ({ ttl }) => (ttl < 4 ? { kind: 'hop', from: `r${ttl}`, rttMs: 1 } : answer))
-    const { hops, path, refusal: reported } = reportHops(course)
-    expect(reported).toEqual({ from: 'r3', refusal })
+    const { facts, path, refuser } = reportOf(course)
+    const { hops } = facts
+    expect(refuser).toEqual({ from: 'r3', ...refusal })
     expect(hops.map(({ address }) => address)).toEqual(['r1', 'r2', 'r3'])
     expect(hops[2]?.refusal).toEqual(refusal)
     expect(path.slice(0, 3)).toEqual(['r1', 'r2', 'r3'])
@@ -125,7 +126,7 @@ describe.each(BOTH)('with %s flow', (flows) => {
     const course = new TraceCourse(settingsOf({ flows }))
     play(course, ({ ttl }) => ({ kind: 'hop', from: `r${ttl % 2}`, rttMs: 1 }))
     expect(course.isCircle).toBe(true)
-    expect(reportHops(course).hops.length).toBeLessThanOrEqual(9)
+    expect(reportOf(course).facts.hops.length).toBeLessThanOrEqual(9)
   })
 
   test('any network at all', () => {
@@ -152,7 +153,8 @@ describe.each(BOTH)('with %s flow', (flows) => {
         const course = new TraceCourse(settings)
         let asked = 0
         play(course, () => (asked++ < 3000 ? (fates.next().value as Fate) : 'unanswered'))
-        const { hops, path } = reportHops(course)
+        const { facts, path } = reportOf(course)
+        const { hops } = facts
         expect(path.length).toBeGreaterThanOrEqual(hops.length)
         expect(hops.length).toBeLessThanOrEqual(settings.maxHops)
         for (const { sent, received } of hops) expect(received).toBeLessThanOrEqual(sent)
@@ -197,7 +199,8 @@ describe('one flow', () => {
       // The first flow goes another way than the others.
       return { kind: 'hop', from: `${probe.flow === 0 ? 'a' : 'b'}${probe.ttl}`, rttMs: 1 }
     })
-    const { hops, path } = reportHops(course)
+    const { facts, path } = reportOf(course)
+    const { hops } = facts
     expect(path).toEqual(['a1', 'a2', 'a3', 'target'])
     expect(hops[1]).toMatchObject({ address: 'a2', otherAddresses: ['b2'], sent: 4, received: 3 })
   })
@@ -223,7 +226,7 @@ test('answers that do not say to what are believed when only one probe is under 
         ? 'unattributed'
         : { kind: 'hop', from: `r${ttl}`, rttMs: 1 },
   )
-  const { hops } = reportHops(course)
+  const { hops } = reportOf(course).facts
   expect(hops.map(({ address }) => address)).toEqual(['r1', 'r2', 'r3', 'r4', 'target'])
   expect(hops.map(({ lossPercent }) => lossPercent)).toEqual([0, 0, 0, 0, 0])
 })

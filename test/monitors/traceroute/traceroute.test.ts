@@ -60,6 +60,9 @@ async function run(
   }
 }
 
+const some = expect.any(Number) as number
+const TIMES = { min: some, avg: some, max: some, stdDev: some }
+
 const descriptors = () => readdirSync('/proc/self/fd').length
 
 describe('a target that is one hop away', () => {
@@ -74,7 +77,7 @@ describe('a target that is one hop away', () => {
       port: 33_434,
       address: LOOPBACK[ipFamily],
       family: ipFamily,
-      sourcePort: expect.any(Number),
+      sourcePort: some,
       reached: true,
       end: 'reached',
       portState: 'closed',
@@ -83,26 +86,17 @@ describe('a target that is one hop away', () => {
         {
           hop: 1,
           address: LOOPBACK[ipFamily],
-          sent: expect.any(Number),
-          received: expect.any(Number),
+          sent: some,
+          received: some,
           lossPercent: 0,
-          responseTime: {
-            min: expect.any(Number),
-            avg: expect.any(Number),
-            max: expect.any(Number),
-            stdDev: expect.any(Number),
-          },
+          responseTime: TIMES,
         },
       ],
-      responseTime: expect.any(Object),
+      responseTime: TIMES,
       targetLossPercent: 0,
       lossPercent: 0,
       pathHash: expect.stringMatching(/^[0-9a-f]{8}$/),
-      phases: {
-        dnsMs: expect.any(Number),
-        traceMs: expect.any(Number),
-        totalMs: expect.any(Number),
-      },
+      phases: { dnsMs: some, traceMs: some, totalMs: some },
     })
     expect(responseTimeMs).toBe(facts.responseTime?.avg)
     expect(degraded).toBe(false)
@@ -156,12 +150,6 @@ describe('a target that is one hop away', () => {
     // Four of each run; the server, which runs in this process, receives the last ones later.
     await expect.poll(() => connections).toBe(80)
   })
-
-  test('a name', async () => {
-    const context = { resolver: fixedResolver({ 'target.test': ['127.0.0.1'] }) }
-    const { facts } = await run({ url: 'target.test' }, {}, { dial: testContext(context).dial })
-    expect(facts).toMatchObject({ address: '127.0.0.1', reached: true })
-  })
 })
 
 describe('what comes out', () => {
@@ -174,31 +162,26 @@ describe('what comes out', () => {
     const monitor = parse({}, { degradedResponseTime, maxResponseTime }) as TracerouteMonitor
     const { facts } = await run({})
     const slow = { ...facts, responseTime: { min: 1, avg, max: 1000, stdDev: 1 } }
-    const report = { hops: [], path: [], targetLossPercent: 0, lossPercent: 0 }
-    const findings = { report, failure: undefined }
-    const evaluated = await evaluateTrace(monitor, slow, findings, new AbortController().signal)
+    const evaluated = await evaluateTrace(monitor, slow, {}, new AbortController().signal)
     expect(evaluated.failures.map(({ code }) => code)).toEqual(codes)
     expect(evaluated).toMatchObject({ degraded, responseTimeMs: avg })
   })
 
-  const assertion = (source: string, comparison: string, target: string, property = '') => ({
-    source,
-    comparison,
-    target,
-    property,
-  })
+  const assertion = (line: string) => {
+    const [source, comparison, target, property = ''] = line.split(' ')
+    return { source, comparison, target, property }
+  }
   test.each([
-    ['HOP_COUNT', 'EQUALS', '1', '', true],
-    ['HOP_COUNT', 'GREATER_THAN', '1', '', false],
-    ['PACKET_LOSS', 'EQUALS', '0', '', true],
-    ['PACKET_LOSS', 'GREATER_THAN', '0', '', false],
-    ['RESPONSE_TIME', 'LESS_THAN', '1000', 'avg', true],
-    ['RESPONSE_TIME', 'GREATER_THAN', '1000', 'max', false],
-    ['RESPONSE_TIME', 'LESS_THAN', '1000', 'min', true],
-    ['RESPONSE_TIME', 'GREATER_THAN', '1000', 'stdDev', false],
-  ])('%s %s %s %s', async (source, comparison, target, property, holds) => {
-    const assertions = [assertion(source, comparison, target, property)]
-    const { codes } = await run({ assertions })
+    ['HOP_COUNT EQUALS 1', true],
+    ['HOP_COUNT GREATER_THAN 1', false],
+    ['PACKET_LOSS EQUALS 0', true],
+    ['PACKET_LOSS GREATER_THAN 0', false],
+    ['RESPONSE_TIME LESS_THAN 1000 avg', true],
+    ['RESPONSE_TIME GREATER_THAN 1000 max', false],
+    ['RESPONSE_TIME LESS_THAN 1000 min', true],
+    ['RESPONSE_TIME GREATER_THAN 1000 stdDev', false],
+  ])('%s', async (line, holds) => {
+    const { codes } = await run({ assertions: [assertion(line)] })
     expect(codes).toEqual(holds ? [] : ['ASSERTION_FAILED'])
   })
 
@@ -206,11 +189,12 @@ describe('what comes out', () => {
     const socket = createSocket('udp4').bind(0, '127.0.0.1')
     await once(socket, 'listening')
     const { port } = socket.address()
-    const assertions = [
-      assertion('RESPONSE_TIME', 'LESS_THAN', '1000', 'avg'),
-      assertion('PACKET_LOSS', 'EQUALS', '100'),
-      assertion('HOP_COUNT', 'GREATER_THAN', '0'),
+    const lines = [
+      'RESPONSE_TIME LESS_THAN 1000 avg',
+      'PACKET_LOSS EQUALS 100',
+      'HOP_COUNT GREATER_THAN 0',
     ]
+    const assertions = lines.map(assertion)
     const { codes, failures } = await run({ port, timeout: 1, maxHops: 1, assertions })
     socket.close()
     expect(codes).toEqual(['DESTINATION_UNREACHED', 'ASSERTION_FAILED'])
@@ -221,14 +205,16 @@ describe('what comes out', () => {
     const { observed, facts } = await run({})
     const samples = traceroute.samples(observed)
     expect(samples.map(({ name }) => name).filter((name) => !METRICS.has(name))).toEqual([])
-    const value = (name: string) => samples.find((sample) => sample.name === name)?.value
-    expect(value('probe_traceroute_total_hops')).toBe(1)
-    expect(value('probe_traceroute_route_hash')).toBe(Number.parseInt(facts.pathHash, 16))
-    expect(value('probe_traceroute_packet_loss_percent')).toBe(0)
-    expect(value('probe_traceroute_target_loss_percent')).toBe(0)
-    expect(value('probe_traceroute_reached')).toBe(1)
-    expect(value('probe_traceroute_route_changed')).toBe(0)
-    expect(value('probe_ip_protocol')).toBe(4)
+    const values = Object.fromEntries(samples.map(({ name, value }) => [name, value]))
+    expect(values).toMatchObject({
+      probe_traceroute_total_hops: 1,
+      probe_traceroute_route_hash: Number.parseInt(facts.pathHash, 16),
+      probe_traceroute_packet_loss_percent: 0,
+      probe_traceroute_target_loss_percent: 0,
+      probe_traceroute_reached: 1,
+      probe_traceroute_route_changed: 0,
+      probe_ip_protocol: 4,
+    })
     const times = samples.filter(({ name }) => name === 'probe_traceroute_duration_seconds')
     expect(times.map(({ labels }) => labels?.['statistic'])).toEqual([
       'min',
@@ -249,26 +235,19 @@ describe('what comes out', () => {
 describe('what is refused', () => {
   test('an address that the policy forbids, as literal and as name', async () => {
     const { dial } = testContext({ blocked: ['127.0.0.0/8'] })
-    for (const url of ['127.0.0.1', '0x7f000001', 'localhost']) {
+    for (const url of ['127.0.0.1', '0x7f000001', 'localhost', '169.254.169.254']) {
       const { codes, facts } = await run({ url }, {}, { dial })
       expect(codes).toEqual(['ADDRESS_BLOCKED'])
       expect(facts).toEqual({ protocol: 'UDP', port: 33_434 })
     }
   })
 
-  test('the metadata service', async () => {
-    expect((await run({ url: '169.254.169.254' })).codes).toEqual(['ADDRESS_BLOCKED'])
-  })
-
   test.each([
-    ['a port of ICMP', { protocol: 'ICMP', port: 7 }],
     ['port 0', { port: 0 }],
     ['a size of TCP probes', { protocol: 'TCP', packetSize: 1500 }],
     ['a size without room for the mark', { packetSize: 63 }],
     ['no probes', { probesPerHop: 0 }],
     ['eleven probes a hop', { probesPerHop: 11 }],
-    ['more unknown hops than hops', { maxHops: 3, maxUnknownHops: 4 }],
-    ['a protocol that there is not', { protocol: 'QUIC' }],
     ['an unknown field', { probes: 3 }],
   ])('%s', (_, request) => {
     const parsed = traceroute.schema.safeParse(definition(request))

@@ -32,11 +32,11 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
     const REJECTS = [
       ['host unreachable', 'icmp', 'host-unreachable', '!H'],
       ['network unreachable', 'icmp', 'net-unreachable', '!N'],
-      ['administratively prohibited', 'icmp', 'admin-prohibited', '!X'],
-      ['host administratively prohibited', 'icmp', 'host-prohibited', '!Z'],
-      ['host unreachable', 'icmpv6', 'addr-unreachable', '!H'],
-      ['network unreachable', 'icmpv6', 'no-route', '!N'],
-      ['administratively prohibited', 'icmpv6', 'admin-prohibited', '!X'],
+      ['communication prohibited', 'icmp', 'admin-prohibited', '!X'],
+      ['host prohibited', 'icmp', 'host-prohibited', '!Z'],
+      ['address unreachable', 'icmpv6', 'addr-unreachable', '!H'],
+      ['no route to destination', 'icmpv6', 'no-route', '!N'],
+      ['communication prohibited', 'icmpv6', 'admin-prohibited', '!X'],
     ] as const
 
     test.each(REJECTS)('%s (%s %s)', async (name, kind, type, mark) => {
@@ -62,7 +62,7 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
       for (const { family, protocol } of CASES) {
         const { codes, message, facts } = await on.trace(family, protocol)
         expect(codes).toEqual(['DESTINATION_UNREACHED'])
-        expect(message).toContain('the target itself says “administratively prohibited”')
+        expect(message).toContain('the target itself says “communication prohibited”')
         expect(addressesOf(facts).slice(0, 3)).toEqual(WAY[family].slice(0, 3))
       }
     })

@@ -3,6 +3,8 @@
 import { createSocket, type RemoteInfo } from 'node:dgram'
 import { once } from 'node:events'
 import { isIPv6 } from 'node:net'
+import packet, { type Answer } from 'dns-packet'
+import { rightAnswer } from './hostile-name-server.ts'
 
 /** Name → its addresses (none means no such record), the name of an error, or no answer. */
 export type Zone = Record<string, string[] | 'SERVFAIL' | 'REFUSED' | 'silent'>
@@ -24,24 +26,17 @@ export async function startDnsServer(
   const socket = createSocket('udp4')
   const asked: string[] = []
   socket.on('message', (query: Buffer, peer: RemoteInfo) => {
-    const { name, end } = questionOf(query)
+    const [question] = packet.decode(query).questions ?? []
+    const asIs = question?.name ?? '.'
+    const name = asIs === '.' ? '' : asIs.toLowerCase()
     asked.push(name)
-    const type = query.readUInt16BE(end - 4)
     const entry = zone[name] ?? zone['*'] ?? 'NXDOMAIN'
     if (entry === 'silent') return
-    const wanted = type === 28
-    const addresses = Array.isArray(entry) ? entry.filter((one) => isIPv6(one) === wanted) : []
-    const header = Buffer.alloc(12)
-    query.copy(header, 0, 0, 2)
-    header.writeUInt16BE(0x8180 | (Array.isArray(entry) ? 0 : RCODES[entry]), 2)
-    header.writeUInt16BE(1, 4)
-    header.writeUInt16BE(addresses.length, 6)
-    const records = addresses.map((address) => record(address, type))
-    socket.send(
-      Buffer.concat([header, query.subarray(12, end), ...records]),
-      peer.port,
-      peer.address,
-    )
+    const wanted = (address: string) => question?.type === (isIPv6(address) ? 'AAAA' : 'A')
+    const answer = Array.isArray(entry)
+      ? { answers: entry.filter(wanted).map((data) => recordOf(asIs, data)) }
+      : { answers: [], rcode: RCODES[entry] }
+    socket.send(rightAnswer(query, answer), peer.port, peer.address)
   })
   socket.bind(port, host)
   await once(socket, 'listening')
@@ -55,34 +50,6 @@ export async function startDnsServer(
   }
 }
 
-function questionOf(query: Buffer): { name: string; end: number } {
-  const labels: string[] = []
-  let at = 12
-  for (let length = query[at] as number; length > 0; length = query[at] as number) {
-    labels.push(query.toString('latin1', at + 1, at + 1 + length).toLowerCase())
-    at += length + 1
-  }
-  return { name: labels.join('.'), end: at + 5 }
-}
-
-function record(address: string, type: number): Buffer {
-  const bytes = isIPv6(address) ? ipv6Bytes(address) : Buffer.from(address.split('.').map(Number))
-  const head = Buffer.alloc(12)
-  head.writeUInt16BE(0xc00c, 0)
-  head.writeUInt16BE(type, 2)
-  head.writeUInt16BE(1, 4)
-  head.writeUInt32BE(60, 6)
-  head.writeUInt16BE(bytes.length, 10)
-  return Buffer.concat([head, bytes])
-}
-
-function ipv6Bytes(address: string): Buffer {
-  const [front = '', back = ''] = address.split('::').map((half) =>
-    half
-      .split(':')
-      .filter((part) => part !== '')
-      .map((part) => part.padStart(4, '0'))
-      .join(''),
-  )
-  return Buffer.from(front + '0'.repeat(32 - front.length - back.length) + back, 'hex')
+function recordOf(name: string, data: string): Answer {
+  return { type: isIPv6(data) ? 'AAAA' : 'A', name, ttl: 60, data }
 }

@@ -11,7 +11,7 @@ import {
 } from '../../../../src/network/native/native-socket.ts'
 import { watch } from '../../../../src/network/native/readiness.ts'
 import { POLL } from '../../../../src/network/native/socket-options.ts'
-import { icmpMonitor, type IcmpOptions } from './icmp-process.ts'
+import { definitionOf, type Fields } from '../../definitions.ts'
 import { testContext } from '../monitor-context.ts'
 
 /** A request, and the means to answer it. */
@@ -142,8 +142,7 @@ function answer(native: Native, how: Answers): void {
 if (process.argv[1] === new URL(import.meta.url).pathname) {
   const [how = 'right', monitorJson = '{}'] = process.argv.slice(2)
   answer(await loadNative(), how as Answers)
-  const observation = await icmp.prepare(icmpMonitor(JSON.parse(monitorJson) as IcmpOptions))(
-    testContext(),
-  )
+  const monitor = icmp.schema.parse(definitionOf('ICMP', JSON.parse(monitorJson) as Fields))
+  const observation = await icmp.prepare(monitor)(testContext())
   process.stdout.write(JSON.stringify(observation), () => process.exit(0))
 }

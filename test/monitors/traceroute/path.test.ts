@@ -1,12 +1,7 @@
 // Aim: the hash of a path is the same everywhere and for ever, and a path counts as changed exactly when
 // something that answered before answers elsewhere or otherwise.
 import { describe, expect, test } from 'vitest'
-import {
-  createPathMemory,
-  loopsOf,
-  pathHash,
-  shownPath,
-} from '../../../src/monitors/traceroute/report.ts'
+import { loopsOf, pathHash, PathMemory, shownPath } from '../../../src/monitors/traceroute/path.ts'
 
 /** `a * b`, as a path. */
 const path = (text: string) =>
@@ -45,7 +40,7 @@ describe('changes', () => {
     ['a target that turns out to be nearer', 'a * * t', REACHED, 'a b t', REACHED, false],
     ['two distances in doubt', 'a * t', REACHED, 'a * * t', REACHED, false],
   ])('%s', (_, before, wasReached, now, reached, changed) => {
-    const memory = createPathMemory()
+    const memory = new PathMemory()
     expect(memory.compare('m', path(before), wasReached)).toBeUndefined()
     const change = memory.compare('m', path(now), reached)
     expect(change?.pathChanged).toBe(changed)
@@ -53,7 +48,7 @@ describe('changes', () => {
   })
 
   test('monitors are kept apart, and the oldest is forgotten', () => {
-    const memory = createPathMemory(2)
+    const memory = new PathMemory(2)
     for (const key of ['one', 'two', 'three']) memory.compare(key, path(key), false)
     expect(memory.compare('one', path('other'), false)).toBeUndefined()
     expect(memory.compare('three', path('other'), false)?.pathChanged).toBe(true)
