@@ -44,15 +44,6 @@ describe('manifests', () => {
     expect(MANIFESTS.map((one) => one.version)).toEqual(milestones)
   })
 
-  test.each([
-    ['6.3.0', undefined],
-    ['6.3.1', '6.3.1'],
-    ['7.0.2', '7.0.0'],
-    ['8.10.0', '8.4.0'],
-  ])('an agent of version %s is checked against the manifest of %s', (version, milestone) => {
-    expect(manifestFor(version)?.version).toBe(milestone)
-  })
-
   test('artifacts may be 75 MB before 6.3.2 and 150 MB since', () => {
     const megabytes = MANIFESTS.map((one) => one.limits.artifactBytesMax / 1024 / 1024)
     expect(megabytes).toEqual([75, 150, 150, 150, 150, 150])

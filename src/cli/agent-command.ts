@@ -60,7 +60,7 @@ async function runOnFile(reading: ConfigReading, file: FileToRun): Promise<numbe
     ...file,
     env,
     types: MONITOR_TYPES,
-    location: (named) => named ?? config.location,
+    location: config.location,
     onWarnings: (warnings) => warnings.forEach((one) => log.warn(formatProblem(one))),
   })
   const resultLog = createResultLog(resultLogOf(config, log))

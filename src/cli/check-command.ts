@@ -89,7 +89,7 @@ async function runRound(
   file: LoadedFile,
   { monitors, json, output }: CheckRunOptions,
 ): Promise<{ results: Result[]; code: number }> {
-  const snapshot = snapshotOf(file, file.location ?? config.location)
+  const snapshot = snapshotOf(file, config.location)
   const scripts = scriptHost(config)
   const workFolders = new Set<string>()
   const clock = createClock()

@@ -1,5 +1,6 @@
 // `vedette engine` and `vedette runtime`: install the programs that user code runs on, with npm.
 import { execFile } from 'node:child_process'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { installTool } from '../scripts/tool-install.ts'
 import {
@@ -74,22 +75,16 @@ export async function installHere(
     write(`${name} is installed in ${present.folder}\n`)
     return 0
   }
-  const stop = new AbortController()
+  const [stop, done] = [new AbortController(), new AbortController()]
   const offSignals = onSignals({ stop: () => stop.abort() })
-  const progress = startProgress(name)
+  const { folder } = toolchains
+  let draft: string | undefined
+  const shown = showProgress(name, () => draft, done.signal)
+  const order = { kind, name, folder, env, signal: stop.signal }
   try {
-    const { folder } = toolchains
-    const { signal } = stop
-    const order = {
-      kind,
-      name,
-      folder,
-      env,
-      signal,
-      onDraft: (draft: string) => progress.watch(draft),
-    }
-    const outcome = await installTool(order)
-    progress.end()
+    const installed = installTool({ ...order, onDraft: (path) => (draft = path) })
+    const outcome = await installed.finally(() => done.abort())
+    await shown
     if ('problem' in outcome) {
       const isFixed = env['VEDETTE_IMAGE'] !== undefined && NO_WRITING.test(outcome.problem)
       const also = isFixed ? fixInImages(kind, name) : ''
@@ -103,7 +98,7 @@ export async function installHere(
     return 0
   } catch (error) {
     if (!stop.signal.aborted) throw error
-    progress.end()
+    await shown
     stderr.write(`${name} was not installed: interrupted\n`)
     return 130
   } finally {
@@ -122,44 +117,33 @@ function fixInImages(kind: ToolKind, name: string): string {
 
 const PROGRESS_MS = 1000
 
-/** Shows the size on disk in one line on a terminal; elsewhere prints one line at the start. */
-function startProgress(name: string) {
-  const since = performance.now()
+/** Shows time and size on disk in one line on a terminal, until `end` is aborted; elsewhere prints one line. */
+async function showProgress(
+  name: string,
+  folder: () => string | undefined,
+  end: AbortSignal,
+): Promise<void> {
   if (!stderr.isTTY) {
     stderr.write(`installing ${name} …\n`)
-    return { watch: () => undefined, end: () => undefined }
+    return
   }
-  let folder: string | undefined
-  let measuring = false
-  const show = async () => {
-    if (measuring) return
-    measuring = true
-    const size = folder === undefined ? undefined : await megabytesOf(folder)
-    measuring = false
+  const since = performance.now()
+  while (!end.aborted) {
+    await sleep(PROGRESS_MS, undefined, { signal: end }).catch(() => {})
+    const amount = await amountIn(folder(), end)
     const seconds = Math.round((performance.now() - since) / 1000)
-    const amount = size === undefined ? '' : `, ${size} MB on disk`
-    if (timer.hasRef()) stderr.write(`\r\u001B[Kinstalling ${name}: ${seconds} s${amount}`)
+    if (!end.aborted) stderr.write(`\r\u001B[Kinstalling ${name}: ${seconds} s${amount}`)
   }
-  const timer = setInterval(() => void show(), PROGRESS_MS)
-  return {
-    watch: (path: string) => {
-      folder = path
-    },
-    end: () => {
-      clearInterval(timer)
-      timer.unref()
-      stderr.write('\r\u001B[K')
-    },
-  }
+  stderr.write('\r\u001B[K')
 }
 
-async function megabytesOf(folder: string): Promise<number | undefined> {
+async function amountIn(folder: string | undefined, signal: AbortSignal): Promise<string> {
   try {
-    const { stdout: text } = await run('du', ['-sm', folder], { timeout: 5000 })
-    return Number.parseInt(text)
+    const { stdout: text } = await run('du', ['-sm', folder ?? ''], { timeout: 5000, signal })
+    return `, ${Number.parseInt(text)} MB on disk`
   } catch {
-    // The folder is being moved, or there is no du: only the time is shown.
-    return undefined
+    // There is no folder yet, it is being moved, or there is no du: only the time is shown.
+    return ''
   }
 }
 

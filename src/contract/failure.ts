@@ -20,214 +20,122 @@ export interface FailureKind {
 export type FailureTable = Readonly<Record<string, FailureKind>>
 
 /** A failure of the watched target. */
-export const aboutTarget = (meaning: string): FailureKind => ({ about: 'target', meaning })
+export const aboutTarget = (meaning: string, timed?: FailureKind['timed']): FailureKind => ({
+  about: 'target',
+  meaning,
+  ...(timed && { timed }),
+})
 /** A failure of the agent or its settings. */
 export const aboutAgent = (meaning: string): FailureKind => ({ about: 'agent', meaning })
 
 /** Failure codes shared by monitor types. Codes of one type are in its definition. */
 export const FAILURES = {
-  DNS_NOT_FOUND: { about: 'target', meaning: 'the name does not exist (NXDOMAIN)' },
-  DNS_NO_ADDRESS: {
-    about: 'target',
-    meaning: 'the name exists but has no address of the asked family',
-  },
-  DNS_SERVER_FAILED: {
-    about: 'target',
-    meaning: 'the name server answered with an error, or not at all',
-    timed: ({ reason }) => reason === 'ETIMEOUT',
-  },
-  RESOLVER_UNREACHABLE: {
-    about: 'agent',
-    meaning: 'none of the name servers of the agent’s system answers anything',
-  },
-  NETWORK_UNREACHABLE: {
-    about: 'agent',
-    meaning: 'the agent’s machine has no network: no address but the loopback’s, or no route',
-  },
-  CONNECT_REFUSED: { about: 'target', meaning: 'the target refused the connection' },
-  CONNECT_UNREACHABLE: { about: 'target', meaning: 'no route to the target host or network' },
-  CONNECT_FAILED: { about: 'target', meaning: 'the connection failed for another reason' },
-  CONNECTION_RESET: { about: 'target', meaning: 'the target reset the connection' },
-  CONNECTION_CLOSED: {
-    about: 'target',
-    meaning: 'the target closed the connection before it had answered',
-  },
-  TIMEOUT_DNS: {
-    about: 'target',
-    meaning: 'time ran out while the name was looked up',
-    timed: true,
-  },
-  TIMEOUT_CONNECT: { about: 'target', meaning: 'time ran out while connecting', timed: true },
-  TIMEOUT_PROXY: {
-    about: 'target',
-    meaning: 'time ran out while the proxy made the tunnel',
-    timed: true,
-  },
-  TIMEOUT_STARTTLS: {
-    about: 'target',
-    meaning: 'time ran out while TLS was asked for by STARTTLS',
-    timed: true,
-  },
-  TIMEOUT_TLS: { about: 'target', meaning: 'time ran out in the TLS handshake', timed: true },
-  TIMEOUT_SEND: {
-    about: 'target',
-    meaning: 'time ran out while the request was sent',
-    timed: true,
-  },
-  TIMEOUT_FIRST_BYTE: {
-    about: 'target',
-    meaning: 'time ran out waiting for the first byte of the answer',
-    timed: true,
-  },
-  TIMEOUT_DOWNLOAD: {
-    about: 'target',
-    meaning: 'time ran out while the answer was read',
-    timed: true,
-  },
-  PROXY_UNREACHABLE: { about: 'agent', meaning: 'the location’s proxy could not be reached' },
-  PROXY_REFUSED: { about: 'agent', meaning: 'the location’s proxy refused to make the connection' },
-  PROXY_AUTHENTICATION: { about: 'agent', meaning: 'the location’s proxy wants other credentials' },
-  TLS_EXPIRED: { about: 'target', meaning: 'a certificate of the chain has expired' },
-  TLS_NOT_YET_VALID: { about: 'target', meaning: 'a certificate of the chain is not valid yet' },
-  TLS_HOSTNAME_MISMATCH: { about: 'target', meaning: 'the certificate is for another host name' },
-  TLS_SELF_SIGNED: { about: 'target', meaning: 'the certificate is signed by itself' },
-  TLS_UNTRUSTED: {
-    about: 'target',
-    meaning: 'the chain does not lead to a trusted certificate authority',
-  },
-  TLS_REVOKED: { about: 'target', meaning: 'the certificate has been revoked' },
-  TLS_CERTIFICATE_INVALID: {
-    about: 'target',
-    meaning: 'the certificate was refused for another reason',
-  },
-  TLS_CLIENT_CERTIFICATE: {
-    about: 'target',
-    meaning: 'the target wants a client certificate, or refused ours',
-  },
-  TLS_PROTOCOL: {
-    about: 'target',
-    meaning: 'no TLS version or cipher in common, or a handshake alert',
-  },
-  TLS_NOT_SPOKEN: { about: 'target', meaning: 'the target does not speak TLS on this port' },
-  HTTP_STATUS: { about: 'target', meaning: 'the status code is 400 or above' },
-  HTTP_MALFORMED: { about: 'target', meaning: 'the answer is not valid HTTP' },
-  HTTP_HEADERS_TOO_LARGE: {
-    about: 'target',
-    meaning: 'the header section is larger than the limit',
-  },
-  HTTP_BODY_TOO_LARGE: { about: 'target', meaning: 'the body is larger than the limit' },
-  HTTP_UNPACKED_TOO_LARGE: {
-    about: 'target',
-    meaning: 'the body, unpacked, is larger than the limit',
-  },
-  HTTP_BODY_INCOMPLETE: {
-    about: 'target',
-    meaning: 'the connection ended before the whole body had come',
-  },
-  HTTP_BODY_UNDECODABLE: {
-    about: 'target',
-    meaning: 'the body is not in the encoding that it claims',
-  },
-  HTTP_REDIRECT_LIMIT: { about: 'target', meaning: 'more redirects than the limit' },
-  HTTP_REDIRECT_INVALID: { about: 'target', meaning: 'a redirect without a usable Location' },
-  TCP_DATA_TOO_LARGE: { about: 'target', meaning: 'the target sent more than the limit' },
-  DNS_MALFORMED: { about: 'target', meaning: 'the answer is not a valid DNS message' },
-  ICMP_NOT_PERMITTED: {
-    about: 'agent',
-    meaning: 'the agent’s system gives it no ICMP socket; the message says what to allow',
-  },
-  ASSERTION_FAILED: { about: 'target', meaning: 'an assertion does not hold' },
-  ASSERTION_REGEX_TIMEOUT: {
-    about: 'agent',
-    meaning: 'a regular expression took longer than the limit',
-  },
-  ASSERTION_QUEUE_FULL: {
-    about: 'agent',
-    meaning: 'too many expensive assertions wait for their turn',
-  },
-  ASSERTION_INVALID: { about: 'agent', meaning: 'an assertion cannot be evaluated' },
-  RESPONSE_TIME_ABOVE_MAX: {
-    about: 'target',
-    meaning: 'the response time is above maxResponseTime',
-  },
-  ADDRESS_BLOCKED: {
-    about: 'agent',
-    meaning: 'the agent’s network policy, or its system’s firewall, forbids this address',
-  },
-  POLICY_UNDECIDED: {
-    about: 'agent',
-    meaning: 'time ran out before the network policy was decided on',
-  },
-  SETTINGS_INVALID: { about: 'agent', meaning: 'the monitor’s settings are not valid' },
-  VARIABLE_UNKNOWN: { about: 'agent', meaning: 'the monitor uses a variable that is not defined' },
-  CHECK_TYPE_UNSUPPORTED: { about: 'agent', meaning: 'this agent cannot run this type of monitor' },
-  SCRIPT_UNSUPPORTED: { about: 'agent', meaning: 'this agent runs no code of monitors' },
-  SCRIPT_FAILED: {
-    about: 'target',
-    meaning: 'a test of the script failed, or the script ended with an error',
-  },
-  SCRIPT_INVALID: {
-    about: 'agent',
-    meaning: 'the script cannot be begun: it does not parse, lacks an import, or defines no test',
-  },
-  RUNTIME_MISSING: {
-    about: 'agent',
-    meaning: 'the runtime of the script is not installed; the message says how to install it',
-  },
-  BROWSER_MISSING: {
-    about: 'agent',
-    meaning: 'the agent’s system has no Chromium; the message says how to install it',
-  },
-  TESTS_FAILED: { about: 'target', meaning: 'tests of a check suite failed' },
-  SUITE_FAILED: {
-    about: 'target',
-    meaning: 'a check suite failed outside of its tests, as in its set-up',
-  },
-  SUITE_INVALID: {
-    about: 'agent',
-    meaning: 'a check suite cannot be loaded: its configuration, its tests or its command',
-  },
-  NO_TESTS: { about: 'agent', meaning: 'a check suite has no test to run, or skips them all' },
-  BUNDLE_INVALID: { about: 'agent', meaning: 'the project of a check suite cannot be read' },
-  ENGINE_MISSING: { about: 'agent', meaning: 'the engine of a check suite is not installed' },
-  PACKAGE_TOOL_MISSING: {
-    about: 'agent',
-    meaning: 'the package manager that a check suite needs is not installed',
-  },
-  INSTALL_FAILED: {
-    about: 'agent',
-    meaning: 'the packages of a check suite could not be installed',
-  },
-  TIMEOUT_RUN: { about: 'target', meaning: 'time ran out while user code ran' },
-  RUN_OUT_OF_CPU: { about: 'agent', meaning: 'user code used more processor time than it may' },
-  RUN_OUT_OF_MEMORY: { about: 'agent', meaning: 'user code used more memory than it may' },
-  RUN_OUT_OF_DISK: { about: 'agent', meaning: 'user code wrote more files than it may' },
-  RUN_OUT_OF_OUTPUT: { about: 'agent', meaning: 'user code wrote more output than it may' },
-  RUN_OUT_OF_PROCESSES: {
-    about: 'agent',
-    meaning: 'user code had more processes at a time than it may',
-  },
-  RUN_CRASHED: { about: 'agent', meaning: 'user code was ended by a signal' },
-  SANDBOX_FAILED: {
-    about: 'agent',
-    meaning: 'the agent’s system cannot hold user code as it must',
-  },
-  DATA_DIR_UNWRITABLE: {
-    about: 'agent',
-    meaning: 'the agent cannot write below DATA_DIR, where the run has its folder',
-  },
-  RESOURCES_EXHAUSTED: {
-    about: 'agent',
-    meaning: 'the agent is out of descriptors, ports, buffers, memory or processor time',
-  },
-  AGENT_OVERLOADED: {
-    about: 'agent',
-    meaning: 'the agent’s own delay, in the repeated attempt as well, would decide the verdict',
-  },
-  DEADLINE_IGNORED: { about: 'agent', meaning: 'the run did not end when its deadline came' },
-  CANCELLED: { about: 'agent', meaning: 'the run was cancelled' },
-  INTERNAL: { about: 'agent', meaning: 'a fault in the agent itself' },
-} as const satisfies FailureTable
+  DNS_NOT_FOUND: aboutTarget('the name does not exist (NXDOMAIN)'),
+  DNS_NO_ADDRESS: aboutTarget('the name exists but has no address of the asked family'),
+  DNS_SERVER_FAILED: aboutTarget(
+    'the name server answered with an error, or not at all',
+    ({ reason }) => reason === 'ETIMEOUT',
+  ),
+  RESOLVER_UNREACHABLE: aboutAgent(
+    'none of the name servers of the agent’s system answers anything',
+  ),
+  NETWORK_UNREACHABLE: aboutAgent(
+    'the agent’s machine has no network: no address but the loopback’s, or no route',
+  ),
+  CONNECT_REFUSED: aboutTarget('the target refused the connection'),
+  CONNECT_UNREACHABLE: aboutTarget('no route to the target host or network'),
+  CONNECT_FAILED: aboutTarget('the connection failed for another reason'),
+  CONNECTION_RESET: aboutTarget('the target reset the connection'),
+  CONNECTION_CLOSED: aboutTarget('the target closed the connection before it had answered'),
+  TIMEOUT_DNS: aboutTarget('time ran out while the name was looked up', true),
+  TIMEOUT_CONNECT: aboutTarget('time ran out while connecting', true),
+  TIMEOUT_PROXY: aboutTarget('time ran out while the proxy made the tunnel', true),
+  TIMEOUT_STARTTLS: aboutTarget('time ran out while TLS was asked for by STARTTLS', true),
+  TIMEOUT_TLS: aboutTarget('time ran out in the TLS handshake', true),
+  TIMEOUT_SEND: aboutTarget('time ran out while the request was sent', true),
+  TIMEOUT_FIRST_BYTE: aboutTarget('time ran out waiting for the first byte of the answer', true),
+  TIMEOUT_DOWNLOAD: aboutTarget('time ran out while the answer was read', true),
+  PROXY_UNREACHABLE: aboutAgent('the location’s proxy could not be reached'),
+  PROXY_REFUSED: aboutAgent('the location’s proxy refused to make the connection'),
+  PROXY_AUTHENTICATION: aboutAgent('the location’s proxy wants other credentials'),
+  TLS_EXPIRED: aboutTarget('a certificate of the chain has expired'),
+  TLS_NOT_YET_VALID: aboutTarget('a certificate of the chain is not valid yet'),
+  TLS_HOSTNAME_MISMATCH: aboutTarget('the certificate is for another host name'),
+  TLS_SELF_SIGNED: aboutTarget('the certificate is signed by itself'),
+  TLS_UNTRUSTED: aboutTarget('the chain does not lead to a trusted certificate authority'),
+  TLS_REVOKED: aboutTarget('the certificate has been revoked'),
+  TLS_CERTIFICATE_INVALID: aboutTarget('the certificate was refused for another reason'),
+  TLS_CLIENT_CERTIFICATE: aboutTarget('the target wants a client certificate, or refused ours'),
+  TLS_PROTOCOL: aboutTarget('no TLS version or cipher in common, or a handshake alert'),
+  TLS_NOT_SPOKEN: aboutTarget('the target does not speak TLS on this port'),
+  HTTP_STATUS: aboutTarget('the status code is 400 or above'),
+  HTTP_MALFORMED: aboutTarget('the answer is not valid HTTP'),
+  HTTP_HEADERS_TOO_LARGE: aboutTarget('the header section is larger than the limit'),
+  HTTP_BODY_TOO_LARGE: aboutTarget('the body is larger than the limit'),
+  HTTP_UNPACKED_TOO_LARGE: aboutTarget('the body, unpacked, is larger than the limit'),
+  HTTP_BODY_INCOMPLETE: aboutTarget('the connection ended before the whole body had come'),
+  HTTP_BODY_UNDECODABLE: aboutTarget('the body is not in the encoding that it claims'),
+  HTTP_REDIRECT_LIMIT: aboutTarget('more redirects than the limit'),
+  HTTP_REDIRECT_INVALID: aboutTarget('a redirect without a usable Location'),
+  TCP_DATA_TOO_LARGE: aboutTarget('the target sent more than the limit'),
+  DNS_MALFORMED: aboutTarget('the answer is not a valid DNS message'),
+  ICMP_NOT_PERMITTED: aboutAgent(
+    'the agent’s system gives it no ICMP socket; the message says what to allow',
+  ),
+  ASSERTION_FAILED: aboutTarget('an assertion does not hold'),
+  ASSERTION_REGEX_TIMEOUT: aboutAgent('a regular expression took longer than the limit'),
+  ASSERTION_QUEUE_FULL: aboutAgent('too many expensive assertions wait for their turn'),
+  ASSERTION_INVALID: aboutAgent('an assertion cannot be evaluated'),
+  RESPONSE_TIME_ABOVE_MAX: aboutTarget('the response time is above maxResponseTime'),
+  ADDRESS_BLOCKED: aboutAgent(
+    'the agent’s network policy, or its system’s firewall, forbids this address',
+  ),
+  POLICY_UNDECIDED: aboutAgent('time ran out before the network policy was decided on'),
+  SETTINGS_INVALID: aboutAgent('the monitor’s settings are not valid'),
+  VARIABLE_UNKNOWN: aboutAgent('the monitor uses a variable that is not defined'),
+  CHECK_TYPE_UNSUPPORTED: aboutAgent('this agent cannot run this type of monitor'),
+  SCRIPT_UNSUPPORTED: aboutAgent('this agent runs no code of monitors'),
+  SCRIPT_FAILED: aboutTarget('a test of the script failed, or the script ended with an error'),
+  SCRIPT_INVALID: aboutAgent(
+    'the script cannot be begun: it does not parse, lacks an import, or defines no test',
+  ),
+  RUNTIME_MISSING: aboutAgent(
+    'the runtime of the script is not installed; the message says how to install it',
+  ),
+  BROWSER_MISSING: aboutAgent(
+    'the agent’s system has no Chromium; the message says how to install it',
+  ),
+  TESTS_FAILED: aboutTarget('tests of a check suite failed'),
+  SUITE_FAILED: aboutTarget('a check suite failed outside of its tests, as in its set-up'),
+  SUITE_INVALID: aboutAgent(
+    'a check suite cannot be loaded: its configuration, its tests or its command',
+  ),
+  NO_TESTS: aboutAgent('a check suite has no test to run, or skips them all'),
+  BUNDLE_INVALID: aboutAgent('the project of a check suite cannot be read'),
+  ENGINE_MISSING: aboutAgent('the engine of a check suite is not installed'),
+  PACKAGE_TOOL_MISSING: aboutAgent('the package manager that a check suite needs is not installed'),
+  INSTALL_FAILED: aboutAgent('the packages of a check suite could not be installed'),
+  TIMEOUT_RUN: aboutTarget('time ran out while user code ran'),
+  RUN_OUT_OF_CPU: aboutAgent('user code used more processor time than it may'),
+  RUN_OUT_OF_MEMORY: aboutAgent('user code used more memory than it may'),
+  RUN_OUT_OF_DISK: aboutAgent('user code wrote more files than it may'),
+  RUN_OUT_OF_OUTPUT: aboutAgent('user code wrote more output than it may'),
+  RUN_OUT_OF_PROCESSES: aboutAgent('user code had more processes at a time than it may'),
+  RUN_CRASHED: aboutAgent('user code was ended by a signal'),
+  SANDBOX_FAILED: aboutAgent('the agent’s system cannot hold user code as it must'),
+  DATA_DIR_UNWRITABLE: aboutAgent(
+    'the agent cannot write below DATA_DIR, where the run has its folder',
+  ),
+  RESOURCES_EXHAUSTED: aboutAgent(
+    'the agent is out of descriptors, ports, buffers, memory or processor time',
+  ),
+  AGENT_OVERLOADED: aboutAgent(
+    'the agent’s own delay, in the repeated attempt as well, would decide the verdict',
+  ),
+  DEADLINE_IGNORED: aboutAgent('the run did not end when its deadline came'),
+  CANCELLED: aboutAgent('the run was cancelled'),
+  INTERNAL: aboutAgent('a fault in the agent itself'),
+} satisfies FailureTable
 
 export type FailureCode = keyof typeof FAILURES
 

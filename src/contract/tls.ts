@@ -10,41 +10,27 @@ const VERSIONS = ['TLSv1', 'TLSv1.1', 'TLSv1.2', 'TLSv1.3'] as const
 const PEM_CERTIFICATE =
   /-----BEGIN (?:TRUSTED )?CERTIFICATE-----[^-]*-----END (?:TRUSTED )?CERTIFICATE-----/g
 
+const Fields = z.strictObject({
+  /** Certificate authorities to trust instead of the built-in ones. */
+  ca: pem('one or more certificates', /-----BEGIN (TRUSTED )?CERTIFICATE-----/).optional(),
+  /** Client certificate with its chain, leaf first. */
+  certificate: pem('one or more certificates', /-----BEGIN CERTIFICATE-----/).optional(),
+  privateKey: pem('a private key', /-----BEGIN [A-Z ]*PRIVATE KEY-----/).optional(),
+  passphrase: z.string().optional(),
+  /** Name sent in the handshake and checked against the certificate, instead of the host. */
+  serverName: z.string().min(1).max(253).optional(),
+  minVersion: z.enum(VERSIONS).optional(),
+  maxVersion: z.enum(VERSIONS).optional(),
+})
+
 /** How to speak TLS with the target. All fields are optional. */
-export const TlsSettings = z
-  .strictObject({
-    /** Certificate authorities to trust instead of the built-in ones. */
-    ca: pem('one or more certificates', /-----BEGIN (TRUSTED )?CERTIFICATE-----/).optional(),
-    /** Client certificate with its chain, leaf first. */
-    certificate: pem('one or more certificates', /-----BEGIN CERTIFICATE-----/).optional(),
-    privateKey: pem('a private key', /-----BEGIN [A-Z ]*PRIVATE KEY-----/).optional(),
-    passphrase: z.string().optional(),
-    /** Name sent in the handshake and checked against the certificate, instead of the host. */
-    serverName: z.string().min(1).max(253).optional(),
-    minVersion: z.enum(VERSIONS).optional(),
-    maxVersion: z.enum(VERSIONS).optional(),
-  })
-  .superRefine((settings, context) => {
-    for (const problem of tlsProblems(settings)) context.addIssue({ code: 'custom', ...problem })
-  })
+export const TlsSettings = Fields.superRefine((settings, context) => {
+  for (const problem of tlsProblems(settings)) context.addIssue({ code: 'custom', ...problem })
+})
 export type TlsSettings = z.infer<typeof TlsSettings>
 
-interface Settings {
-  ca?: string | undefined
-  certificate?: string | undefined
-  privateKey?: string | undefined
-  passphrase?: string | undefined
-  minVersion?: (typeof VERSIONS)[number] | undefined
-  maxVersion?: (typeof VERSIONS)[number] | undefined
-}
-
-interface Problem {
-  path: string[]
-  message: string
-}
-
 // Validated here rather than in the first handshake, whose OpenSSL message would reach the user.
-function* tlsProblems(settings: Settings): Generator<Problem> {
+function* tlsProblems(settings: z.infer<typeof Fields>) {
   const { ca, certificate, privateKey, minVersion, maxVersion } = settings
   if (minVersion !== undefined && maxVersion !== undefined) {
     if (VERSIONS.indexOf(minVersion) > VERSIONS.indexOf(maxVersion)) {

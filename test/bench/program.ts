@@ -2,10 +2,10 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { dirname } from 'node:path'
+import { createInterface } from 'node:readline'
 import { freePort } from '../support/network/free-port.ts'
 import { answers } from '../support/network/nginx.ts'
 import type { LoadResult } from './load-check.ts'
-import { LOGS_RESULTS, onResultLine } from './result-lines.ts'
 
 /** A process of the program that is ready. */
 export interface RunningProgram {
@@ -36,13 +36,19 @@ export async function startProgram(
     env: {
       PATH: `${dirname(process.execPath)}:${process.env['PATH']}`,
       [portName]: String(port),
-      ...(onResult && LOGS_RESULTS),
+      ...(onResult && { LOG_RESULTS: 'all', LOG_LEVEL: 'INFO' }),
       ...(profiles && { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${profiles}` }),
       ...env,
     },
     stdio: ['ignore', onResult ? 'pipe' : 'ignore', 'inherit'],
   })
-  if (onResult && child.stdout) onResultLine(child.stdout, onResult)
+  if (onResult && child.stdout) {
+    createInterface({ input: child.stdout }).on('line', (line) => {
+      if (!line.includes('"result":')) return
+      const { result } = JSON.parse(line) as { result?: LoadResult }
+      if (result !== undefined) onResult(result)
+    })
+  }
   const exited = once(child, 'exit')
   const kill = () => void child.kill()
   process.once('exit', kill)

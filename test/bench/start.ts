@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { median, memoryMiBOf } from './process-figures.ts'
-import { type RunningProgram, startProgram } from './program.ts'
+import { startProgram } from './program.ts'
 import { markdownTable } from './table.ts'
 
 const STARTS = 10
@@ -21,7 +21,7 @@ export async function benchStart(): Promise<void> {
   let memory = { now: 0, peak: 0 }
   for (let start = 0; start < STARTS; start++) {
     const began = performance.now()
-    const agent = await startAgent(file)
+    const agent = await startProgram('agent', 'AGENT_HEALTH_PORT', { MONITORS_FILE: file })
     readyMs.push(performance.now() - began)
     if (start === STARTS - 1) {
       await new Promise((resolve) => setTimeout(resolve, IDLE_MS))
@@ -37,9 +37,4 @@ export async function benchStart(): Promise<void> {
     ['idle memory', `${memory.now.toFixed(0)} MiB (peak ${memory.peak.toFixed(0)} MiB)`],
   ]
   process.stdout.write(`${markdownTable(rows)}\n`)
-}
-
-/** Starts `vedette agent` on a monitors file; resolves when it is ready, rejects after 20 s. */
-export function startAgent(file: string): Promise<RunningProgram> {
-  return startProgram('agent', 'AGENT_HEALTH_PORT', { MONITORS_FILE: file })
 }

@@ -1,23 +1,15 @@
 // Aim: on a machine without a network, or without responsive name servers, no monitor of any type reports a failure of
 // its target; the agent logs one warning, and one line when it is over.
-import { spawn } from 'node:child_process'
-import { text } from 'node:stream/consumers'
-import { fileURLToPath } from 'node:url'
-import { afterEach, describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { launchAgentProcess } from '../support/agent/agent-process.ts'
 import { startDnsServer, type Zone } from '../support/monitors/dns/dns-server.ts'
 import { eventually } from '../support/eventually.ts'
 import { missing } from '../support/needs.ts'
-import { createNetworkNamespace } from '../support/network/network-namespace.ts'
+import { startVedette } from '../support/platform/platform-process.ts'
+import { createNetworkNamespace, withResolvConf } from '../support/network/network-namespace.ts'
 import { temporaryFile, temporaryFolder } from '../support/temporary-folder.ts'
 
 const cannotRun = process.getuid?.() === 0 ? missing('ip') : 'needs root, for network namespaces'
-const program = fileURLToPath(new URL('../../src/launch.js', import.meta.url))
-
-const cleanUps: (() => unknown)[] = []
-afterEach(async () => {
-  for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp()
-})
 
 const plain = { mode: 'HEALTH', tls: false }
 /** Every type of uptime monitor, of one host. */
@@ -56,13 +48,11 @@ const asYaml = (monitors: readonly object[]) =>
 /** The failures by the name of the monitor, as `vedette check` reports them behind the prefix. */
 async function check(prefix: readonly string[], monitors: readonly object[], env = {}) {
   const file = temporaryFile('monitors.yaml', asYaml(monitors))
-  const [command, ...rest] = [...prefix, process.execPath, program, 'check', file, '--json']
-  const child = spawn(command, rest, {
-    env: { PATH: process.env['PATH'], ...env },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  const lines = (await text(child.stdout)).trim().split('\n')
-  const results = lines.map((line) => JSON.parse(line) as CheckedResult)
+  const { stdout } = await startVedette(['check', file, '--json'], env, prefix).ended
+  const results = stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as CheckedResult)
   return Object.fromEntries(
     results.map(({ monitorName, verdict, failures }) => [
       monitorName,
@@ -80,17 +70,11 @@ interface CheckedResult {
 const allOf = (monitors: readonly { name: string }[], ...said: string[]) =>
   Object.fromEntries(monitors.map(({ name }) => [name, said]))
 
-/** A command prefix that makes this the machine's resolv.conf. */
-const withResolvConf = (path: string) => {
-  const bind = `mount --bind ${path} /etc/resolv.conf && exec "$@"`
-  return ['unshare', '-m', 'sh', '-c', bind, 'sh']
-}
-
 /** A network of its own whose resolv.conf names a server on our side of the cable. */
 function networkWithResolver() {
   const network = createNetworkNamespace()
-  cleanUps.push(() => network.remove())
-  const conf = temporaryFile('resolv.conf', `nameserver ${network.hostAddress}\n`)
+  onTestFinished(() => network.remove())
+  const conf = `nameserver ${network.hostAddress}\n`
   return { network, prefix: [...network.prefix, ...withResolvConf(conf)] }
 }
 
@@ -183,7 +167,7 @@ describe.skipIf(cannotRun !== undefined)(
       const file = temporaryFile('monitors.yaml', asYaml(monitors))
       const env = { MONITORS_FILE: file, DATA_DIR: temporaryFolder() }
       const agent = launchAgentProcess({ ...env, AGENT_HEALTH_PORT: '8081' }, prefix)
-      cleanUps.push(async () => {
+      onTestFinished(async () => {
         agent.child.kill('SIGTERM')
         await agent.ended
       })

@@ -2,22 +2,17 @@
 // results, a second start continues with the data of the first, and changes of the monitors file are applied.
 import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterEach, describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { eventually } from '../support/eventually.ts'
 import { processesWith, startScript, startVedette } from '../support/platform/platform-process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
-
-const cleanUps: (() => unknown)[] = []
-afterEach(async () => {
-  for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp()
-})
 
 const ANY_PORT = { PORT: '0', AGENT_HEALTH_PORT: '0' }
 
 /** Starts everything in `folder` and waits until it is ready; calls its API with the stored key. */
 async function start(folder: string, env: Record<string, string> = {}) {
   const started = startVedette(['start'], { DATA_DIR: folder, ...ANY_PORT, ...env })
-  cleanUps.push(() => started.kill('SIGKILL'))
+  onTestFinished(() => started.kill('SIGKILL'))
   const [, url = ''] = await started.line(/"url":"([^"]+)"[^\n]*"msg":"everything started"/)
   const { accountId, adminApiKey } = JSON.parse(
     await readFile(join(folder, 'credentials.json'), 'utf8'),

@@ -6,11 +6,11 @@ import {
   agentIn,
   type GivingPlatform,
   platformFor,
+  refuseResults,
   watching,
 } from '../support/container/contained-agent.ts'
 import { createVolume, engine } from '../support/container/container-engine.ts'
 import { eventually } from '../support/eventually.ts'
-import { json } from '../support/agent/fake-platform.ts'
 import { needImages } from '../support/container/images.ts'
 import type { Contained } from '../support/container/contained.ts'
 
@@ -20,14 +20,6 @@ const MEBIBYTE = 1024 * 1024
 const ITSELF = ['health', '-/liveness', '-/readiness'].map(
   (path) => `http://127.0.0.1:8081/${path}`,
 )
-
-function refuseResults(platform: GivingPlatform): void {
-  platform.misbehave((request, response) => {
-    if (request.url?.endsWith('/results') !== true) return false
-    json(response, { statusCode: 503, message: 'away' }, 503)
-    return true
-  })
-}
 
 /** No slot has two results. */
 function expectOnce(platform: GivingPlatform): void {

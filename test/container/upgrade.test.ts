@@ -9,11 +9,11 @@ import {
   agentIn,
   type GivingPlatform,
   platformFor,
+  refuseResults,
   watching,
 } from '../support/container/contained-agent.ts'
 import { createVolume } from '../support/container/container-engine.ts'
 import { eventually } from '../support/eventually.ts'
-import { json } from '../support/agent/fake-platform.ts'
 import { needImages } from '../support/container/images.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
@@ -23,15 +23,6 @@ const EARLIER = join(import.meta.dirname, '../fixtures/kept-by-earlier')
 const EARLIER_ID = 'cc56ce5f-df0a-43f5-a1c6-d46ff295cce7'
 /** When the fixture was made. */
 const MADE_BEFORE = Date.parse('2026-11-22T03:32:00Z')
-
-/** From now on the platform rejects results. */
-function refuseResults(platform: GivingPlatform): void {
-  platform.misbehave((request, response) => {
-    if (request.url?.endsWith('/results') !== true) return false
-    json(response, { statusCode: 503, message: 'away' }, 503)
-    return true
-  })
-}
 
 /** From now on the platform answers nothing at all. */
 function stopAnswering(platform: GivingPlatform): void {

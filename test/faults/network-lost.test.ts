@@ -5,8 +5,7 @@ import { startDnsServer } from '../support/monitors/dns/dns-server.ts'
 import { eventually } from '../support/eventually.ts'
 import { fleetOf } from '../support/faults/fleet.ts'
 import { missing } from '../support/needs.ts'
-import { createNetworkNamespace } from '../support/network/network-namespace.ts'
-import { temporaryFile } from '../support/temporary-folder.ts'
+import { createNetworkNamespace, withResolvConf } from '../support/network/network-namespace.ts'
 
 const cannotRun = process.getuid?.() === 0 ? missing('ip') : 'needs root, for network namespaces'
 
@@ -22,8 +21,6 @@ test.skipIf(cannotRun !== undefined)(
     })
     const network = createNetworkNamespace()
     onTestFinished(() => network.remove())
-    const conf = temporaryFile('resolv.conf', `nameserver ${network.hostAddress}\n`)
-    const bind = `mount --bind ${conf} /etc/resolv.conf && exec "$@"`
     await fleet.createMonitors(MONITORS, 10, ['cellar'], {
       request: { url: `http://www.zone.example:${new URL(fleet.target.url).port}/` },
       alertChannelSubscriptions: [{ alertChannelId, activated: true }],
@@ -35,7 +32,7 @@ test.skipIf(cannotRun !== undefined)(
       location,
       name: 'one',
       platformUrl: `http://${network.hostAddress}:${new URL(platform.url).port}`,
-      prefix: [...network.prefix, 'unshare', '-m', 'sh', '-c', bind, 'sh'],
+      prefix: [...network.prefix, ...withResolvConf(`nameserver ${network.hostAddress}\n`)],
     })
     const notices = async () =>
       (

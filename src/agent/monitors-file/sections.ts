@@ -15,15 +15,16 @@ export interface Section {
   items: boolean
 }
 
-interface Line {
-  at: number
-  next: number
-  number: number
-  /** Blanks before the first other character; -1 when there is none, or only a comment. */
-  depth: number
-  /** Begins an item of a block list. */
-  dash: boolean
-}
+/** A pattern at the beginning of a line. Not by `^`, which takes more characters for line ends than YAML does. */
+const atLine = (pattern: string, flags = '') => new RegExp(`(?<![^\\n])${pattern}`, flags)
+
+const EMPTY_LINES = String.raw`(?: *(?:#[^\n]*)?\r?\n)*`
+const HEAD = new RegExp(String.raw`^${EMPTY_LINES}(?:---[ \t]*\r?\n)?`)
+const TOP_LIST = new RegExp(String.raw`^${EMPTY_LINES}-\s`)
+const KEY = atLine(String.raw`monitors:[ \t]*(?:#[^\n]*)?\r?\n`)
+const FIRST_ITEM = new RegExp(String.raw`^${EMPTY_LINES}( *)-\s`)
+/** Begins or ends a document, or is a directive. */
+const MARKER = atLine(String.raw`(?:---|\.\.\.|%)`)
 
 /**
  * Cuts a text of the usual shape (a block list at the top or under `monitors:`) between items of that
@@ -31,84 +32,48 @@ interface Line {
  * whatever stands before it. Undefined when the text has another shape.
  */
 export function sectionsOf(text: string): Section[] | undefined {
-  const start = startOfList(text)
-  if (start === undefined) return undefined
-  const cuts: Line[] = []
-  let depth = -1
-  let from = start.at
-  let end: Line = { at: text.length, next: text.length, number: 0, depth: 0, dash: false }
-  for (const line of linesOf(text, start.at, start.number)) {
-    if (line.depth < 0) continue
-    if (isMarker(text, line)) return undefined
-    if (depth < 0) {
-      if (!line.dash) return undefined
-      depth = line.depth
-    }
-    if (line.depth < depth || (line.depth === depth && !line.dash)) {
-      // Only another key of the mapping at the top may follow the list.
-      if (line.depth !== 0 || !start.underKey) return undefined
-      end = line
-      break
-    }
-    if (line.dash && line.depth === depth && line.at - from >= SECTION_CHARS) {
-      cuts.push(line)
-      from = line.at
-    }
+  const head = HEAD.exec(text)?.[0].length ?? 0
+  const body = text.slice(head)
+  const isTopList = TOP_LIST.test(body)
+  const key = isTopList ? null : KEY.exec(body)
+  if (MARKER.test(body) || (!isTopList && key === null)) return undefined
+  const start = head + (key === null ? 0 : key.index + key[0].length)
+  const rest = text.slice(start)
+  const depth = FIRST_ITEM.exec(rest)?.[1]?.length
+  if (depth === undefined) return undefined
+  // Not empty, not deeper than the list, and no item.
+  const after = atLine(
+    String.raw`(?! *(?:#|\r?\n|$))(?! {${depth + 1}})(?! {${depth}}-(?:\s|$))[^]`,
+  ).exec(rest)
+  // Only another key of the mapping at the top may follow the list.
+  if (after !== null && (isTopList || after[0] === ' ')) return undefined
+  const end = after === null ? text.length : start + after.index
+  return [around(text, start, end), ...listsOf(text, start, end, depth)]
+}
+
+/** Empty lines in place of the list keep the line numbers of what follows it. */
+function around(text: string, start: number, end: number): Section {
+  const gap = end === text.length ? '' : '\n'.repeat(linesIn(text.slice(start, end)))
+  return { text: text.slice(0, start) + gap + text.slice(end), linesBefore: 0, items: false }
+}
+
+function listsOf(text: string, start: number, end: number, depth: number): Section[] {
+  const lists: Section[] = []
+  let from = start
+  let linesBefore = linesIn(text.slice(0, start))
+  const add = (until: number) => {
+    const part = text.slice(from, until)
+    lists.push({ text: part, linesBefore, items: true })
+    linesBefore += linesIn(part)
+    from = until
   }
-  if (depth < 0 || tailHasMarker(text, end)) return undefined
-  return assemble(text, start, cuts, end)
-}
-
-function assemble(text: string, start: Line, cuts: Line[], end: Line): Section[] {
-  const begins = [start, ...cuts]
-  const lists = begins.map((begin, index) => ({
-    text: text.slice(begin.at, begins[index + 1]?.at ?? end.at),
-    linesBefore: begin.number,
-    items: true,
-  }))
-  // Empty lines in place of the list keep the line numbers of what follows it.
-  const gap = end.at === text.length ? '' : '\n'.repeat(end.number - start.number)
-  const around = `${text.slice(0, start.at)}${gap}${text.slice(end.at)}`
-  return [{ text: around, linesBefore: 0, items: false }, ...lists]
-}
-
-function startOfList(text: string): (Line & { underKey: boolean }) | undefined {
-  let empty = true
-  for (const line of linesOf(text, 0, 0)) {
-    if (line.depth < 0) continue
-    const content = text.slice(line.at, Math.min(line.next, line.at + 256))
-    if (empty && /^---\s*$/.test(content)) continue
-    if (isMarker(text, line)) return undefined
-    if (empty && line.dash) return line.depth === 0 ? { ...line, underKey: false } : undefined
-    empty = false
-    if (/^monitors:[ \t]*(?:#.*)?\r?\n/.test(content)) {
-      return { ...line, at: line.next, number: line.number + 1, underKey: true }
-    }
+  for (const { index } of text.slice(start, end).matchAll(atLine(` {${depth}}-(?=\\s)`, 'g'))) {
+    if (start + index - from >= SECTION_CHARS) add(start + index)
   }
-  return undefined
+  add(end)
+  return lists
 }
 
-function tailHasMarker(text: string, end: Line): boolean {
-  for (const line of linesOf(text, end.at, end.number)) {
-    if (line.depth === 0 && isMarker(text, line)) return true
-  }
-  return false
-}
-
-/** Begins or ends a document, or is a directive. */
-function isMarker(text: string, line: Line): boolean {
-  return line.depth === 0 && /^(?:---|\.\.\.|%)/.test(text.slice(line.at, line.at + 3))
-}
-
-function* linesOf(text: string, from: number, number: number): Generator<Line> {
-  for (let at = from; at < text.length; number++) {
-    const next = text.indexOf('\n', at) + 1 || text.length
-    let first = at
-    while (text[first] === ' ') first++
-    const char = first < next ? text[first] : undefined
-    const blank = char === undefined || char === '\n' || char === '\r' || char === '#'
-    const dash = char === '-' && /\s/.test(text[first + 1] ?? '\n')
-    yield { at, next, number, depth: blank ? -1 : first - at, dash }
-    at = next
-  }
+function linesIn(text: string): number {
+  return text.split('\n').length - 1
 }

@@ -1,5 +1,6 @@
 // Monitors file as a source: follows the file on disk and yields each new set of monitors. An invalid new file is
 // refused, and the monitors before it stay in force.
+import { addAbortListener } from 'node:events'
 import { watch, type FSWatcher } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
@@ -18,8 +19,8 @@ export interface FileSourceOptions {
   types: ReadonlyMap<string, AnyMonitorType>
   /** Known to the file in addition to its own. */
   variables?: readonly Variable[]
-  /** The location's name, from the one in the file, if any. */
-  location(named: string | undefined): string
+  /** Used if the file names no location. */
+  location: string
   /** Receives the warnings about an accepted file. */
   onWarnings?(warnings: readonly Problem[]): void
   /** How often the file is checked where the system reports no changes, as on network file systems. */
@@ -56,14 +57,12 @@ export function createFileSource(options: FileSourceOptions): FileSource {
       let last: Snapshot | undefined
       const unwatch = watchFolder(options, wake)
       try {
-        for (;;) {
-          if (stop.aborted) return
+        while (!stop.aborted) {
           const change = await changeFrom(version.read, last, options)
           if (change.kind === 'monitors') last = change.snapshot
           yield change
           await nextVersion(wake, version, stop)
-          if (stop.aborted) return
-          version = await readWhole(options)
+          if (!stop.aborted) version = await readWhole(options)
         }
       } finally {
         unwatch()
@@ -106,14 +105,14 @@ async function changeFrom(
   if (!read.ok) return { kind: 'refused', reason: read.problems.map(formatProblem).join('\n') }
   const { file } = read
   if (file.warnings.length > 0) options.onWarnings?.(file.warnings)
-  const snapshot = snapshotOf(file, options.location(file.location))
+  const snapshot = snapshotOf(file, options.location)
   if (last !== undefined) await reuseUnchanged(snapshot.monitors as Monitor[], last.monitors)
   return { kind: 'monitors', snapshot }
 }
 
-/** Snapshot of a file for a location. */
-export function snapshotOf(file: LoadedFile, location: string): Snapshot {
-  const { variables, monitors, proxyUrl } = file
+/** Snapshot of a file; `otherwise` is its location if it names none. */
+export function snapshotOf(file: LoadedFile, otherwise: string): Snapshot {
+  const { location = otherwise, variables, monitors, proxyUrl } = file
   return { location, variables, monitors, ...(proxyUrl === undefined ? {} : { proxyUrl }) }
 }
 
@@ -167,25 +166,24 @@ function watcherOf(folder: string, wake: Wake): FSWatcher | undefined {
   }
 }
 
-type Why = 'look' | 'reload' | 'stop'
-
 interface Wake {
   /** Wakes the waiting call, or the next one. */
-  now(why: Why): void
+  now(why: 'look' | 'reload'): void
   /** Wakes once no further change comes for a while. */
   soon(): void
   /** Cancels `soon`. */
   calm(): void
-  next(stop: AbortSignal): Promise<Why>
+  /** Resolves with why it was woken; undefined: stopped. */
+  next(stop: AbortSignal): Promise<'look' | 'reload' | undefined>
 }
 
 function createWake(): Wake {
-  let pending: Why | undefined
-  let waiting: ((why: Why) => void) | undefined
+  let pending: 'look' | 'reload' | undefined
+  let resume = () => {}
   let settle: NodeJS.Timeout | undefined
-  const now = (why: Why) => {
-    if (waiting === undefined) pending = pending === 'reload' ? pending : why
-    else waiting(why)
+  const now: Wake['now'] = (why) => {
+    if (pending !== 'reload') pending = why
+    resume()
   }
   return {
     now,
@@ -195,22 +193,13 @@ function createWake(): Wake {
     },
     calm: () => clearTimeout(settle),
     async next(stop) {
-      if (stop.aborted) return 'stop'
-      if (pending !== undefined) {
-        const why = pending
-        pending = undefined
-        return why
-      }
-      return new Promise((resolveWait) => {
-        const stopped = () => finish('stop')
-        const finish = (why: Why) => {
-          stop.removeEventListener('abort', stopped)
-          waiting = undefined
-          resolveWait(why)
-        }
-        stop.addEventListener('abort', stopped)
-        waiting = finish
-      })
+      const woken = Promise.withResolvers<void>()
+      resume = woken.resolve
+      using _listener = addAbortListener(stop, () => woken.resolve())
+      if (pending === undefined) await woken.promise
+      const why = stop.aborted ? undefined : pending
+      pending = undefined
+      return why
     },
   }
 }

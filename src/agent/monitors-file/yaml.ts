@@ -284,15 +284,9 @@ const SYNTAX: Record<ErrorCode, string> = {
 }
 
 function positionAt(section: Section, offset: number): Position {
-  let line = 1
-  let start = 0
-  for (;;) {
-    const end = section.text.indexOf('\n', start)
-    if (end < 0 || end >= offset) break
-    start = end + 1
-    line++
-  }
-  return { line: section.linesBefore + line, column: Math.max(1, offset - start + 1) }
+  const before = section.text.slice(0, Math.max(0, offset))
+  const line = section.linesBefore + before.split('\n').length
+  return { line, column: before.length - before.lastIndexOf('\n') }
 }
 
 /** Finds places by reading sections again; keeps the last one, as problems come in order. */

@@ -1,4 +1,5 @@
 // Findings of `vedette doctor`, and probes, which run concurrently within a deadline.
+import { setTimeout as sleep } from 'node:timers/promises'
 
 /** Labels of all probed things, in the order of the report. */
 export const PROBED = {
@@ -32,9 +33,9 @@ export interface Finding {
   /** A short sentence. */
   says: string
   /** The line that fixes it. */
-  fix?: string
+  fix?: string | undefined
   /** For machines. */
-  facts?: Record<string, unknown>
+  facts?: Record<string, unknown> | undefined
 }
 
 /** A check of this machine, with one or more findings. */
@@ -42,7 +43,7 @@ export interface Probe {
   /** The finding's id; the first one when the probe itself fails. */
   id: Probed
   /** Ends soon after the signal is aborted. */
-  run(signal: AbortSignal): Promise<Finding[]>
+  run: (signal: AbortSignal) => Promise<Finding[]>
 }
 
 /**
@@ -54,48 +55,25 @@ export async function runProbes(
   deadlineMs: number,
   signal: AbortSignal,
 ): Promise<Finding[]> {
-  const limit = new AbortController()
-  const late = Promise.withResolvers<void>()
-  const onAbort = () => {
-    limit.abort(signal.reason)
-    late.resolve()
-  }
-  const timer = setTimeout(() => limit.abort(new Error(lateMessage(deadlineMs))), deadlineMs)
+  const isLate = `not done within ${deadlineMs / 1000} s`
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(deadlineMs)])
+  const done = new AbortController()
+  const given = { signal: AbortSignal.any([signal, done.signal]) }
   // A probe that ignores the signal is not waited for.
-  const lastTimer = setTimeout(() => late.resolve(), deadlineMs + GRACE_MS)
-  signal.addEventListener('abort', onAbort, { once: true })
-  if (signal.aborted) onAbort()
-  try {
-    const found = probes.map((probe) =>
-      Promise.race([
-        runProbe(probe, limit.signal),
-        late.promise.then(() => [failed(probe.id, lateMessage(deadlineMs))]),
-      ]),
-    )
-    const ids = Object.keys(PROBED)
-    return (await Promise.all(found))
-      .flat()
-      .toSorted((one, other) => ids.indexOf(one.id) - ids.indexOf(other.id))
-  } finally {
-    clearTimeout(timer)
-    clearTimeout(lastTimer)
-    signal.removeEventListener('abort', onAbort)
-  }
+  const late = sleep(deadlineMs + GRACE_MS, undefined, given).catch(() => {})
+  const found = await Promise.all(
+    probes.map(({ id, run }) => {
+      const failed = (says: string): Finding[] => [{ id, standing: 'broken', says }]
+      const findings = run(limit).catch(({ message }: Error) =>
+        failed(limit.aborted ? isLate : `could not be looked at: ${message}`),
+      )
+      return Promise.race([findings, late.then(() => failed(isLate))])
+    }),
+  )
+  done.abort()
+  const ids = Object.keys(PROBED)
+  return found.flat().toSorted((one, other) => ids.indexOf(one.id) - ids.indexOf(other.id))
 }
 
 /** Time for the probes to end after the deadline. */
 const GRACE_MS = 1500
-
-const lateMessage = (deadlineMs: number) => `not done within ${deadlineMs / 1000} s`
-
-function failed(id: Probed, says: string): Finding {
-  return { id, standing: 'broken', says }
-}
-
-async function runProbe(probe: Probe, signal: AbortSignal): Promise<Finding[]> {
-  try {
-    return await probe.run(signal)
-  } catch (error) {
-    return [failed(probe.id, `could not be looked at: ${(error as Error).message}`)]
-  }
-}

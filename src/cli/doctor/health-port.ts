@@ -1,11 +1,11 @@
 // Probes the health port: whether it is free, or which program listens on it.
-import { get } from 'node:http'
 import { createServer } from 'node:net'
+import * as z from 'zod'
 import type { Finding } from './finding.ts'
 import { FIXES } from './fixes.ts'
 
 const ANSWER_MS = 3000
-const ANSWER_CHARS_MAX = 65_536
+const ANSWER_BYTES_MAX = 65_536
 
 /** Probes the port: free, in use by an agent, or by another program. */
 export async function probeHealthPort(port: number, signal: AbortSignal): Promise<Finding[]> {
@@ -40,42 +40,25 @@ function listenProblem(port: number): Promise<string | undefined> {
   })
 }
 
-interface Readiness {
-  status: string
-  reasons: string[]
-}
+const Readiness = z.object({
+  status: z.enum(['ready', 'not ready']),
+  reasons: z.array(z.string()),
+})
+type Readiness = z.infer<typeof Readiness>
 
 /** The readiness of an agent on the port; undefined if no agent answers. */
-function askReadiness(port: number, signal: AbortSignal): Promise<Readiness | undefined> {
-  return new Promise((resolve) => {
-    const options = {
-      port,
-      host: '127.0.0.1',
-      path: '/-/readiness',
-      timeout: ANSWER_MS,
-      agent: false,
-    }
-    const request = get({ ...options, signal }, (response) => {
-      let text = ''
-      response.setEncoding('utf8')
-      response.on('data', (chunk: string) => {
-        text += chunk
-        if (text.length > ANSWER_CHARS_MAX) request.destroy()
-      })
-      response.on('close', () => resolve(readinessIn(text)))
-      response.on('error', () => resolve(undefined))
-    })
-    const timer = setTimeout(() => request.destroy(), ANSWER_MS)
-    request.on('close', () => clearTimeout(timer))
-    request.on('error', () => resolve(undefined))
-  })
-}
-
-function readinessIn(text: string): Readiness | undefined {
+async function askReadiness(port: number, signal: AbortSignal): Promise<Readiness | undefined> {
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_MS)])
   try {
-    const { status, reasons } = JSON.parse(text) as Partial<Readiness>
-    const isAgents = (status === 'ready' || status === 'not ready') && Array.isArray(reasons)
-    return isAgents ? { status, reasons: reasons.map(String) } : undefined
+    const { body } = await fetch(`http://127.0.0.1:${port}/-/readiness`, { signal: limit })
+    const pieces: Uint8Array[] = []
+    let bytes = 0
+    for await (const piece of body ?? []) {
+      pieces.push(piece as Uint8Array)
+      bytes += (piece as Uint8Array).length
+      if (bytes > ANSWER_BYTES_MAX) return undefined
+    }
+    return Readiness.parse(JSON.parse(Buffer.concat(pieces).toString()))
   } catch {
     return undefined
   }

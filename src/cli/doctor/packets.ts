@@ -40,13 +40,8 @@ export async function probeIcmp(signal: AbortSignal): Promise<Finding[]> {
 export async function probeTraceroute(signal: AbortSignal): Promise<Finding[]> {
   const traced = await Promise.all(
     TRACED.map(async (protocol) => {
-      const request = {
-        url: LOOPBACK.IPv4,
-        protocol,
-        ptrLookup: false,
-        probesPerHop: 1,
-        timeout: 5,
-      }
+      const own = { probesPerHop: 1, timeout: 5, ptrLookup: false }
+      const request = { url: LOOPBACK.IPv4, protocol, ...own }
       const monitor = TracerouteMonitor.parse({ ...NAMED, checkType: 'TRACEROUTE', request })
       const { failures } = await run(traceroute, monitor, signal)
       return { protocol, failure: failures[0] }
@@ -78,16 +73,12 @@ function refused(
   const range = failures.find(({ details }) => details?.['pingGroupRange'] !== undefined)?.details
   const now =
     range === undefined ? '' : `, ping_group_range is "${String(range['pingGroupRange'])}"`
-  const fix = FIXES.sysctl('net.ipv4.ping_group_range', '0 2147483647')
-  return {
-    id,
-    standing: 'broken',
-    says: isForbidden
-      ? `this system lets this user send no echoes (${codes}${now})`
-      : (failures[0]?.message ?? codes),
-    ...(isForbidden && { fix }),
-    facts,
+  if (!isForbidden) {
+    return { id, standing: 'broken', says: failures[0]?.message ?? codes, facts }
   }
+  const says = `this system lets this user send no echoes (${codes}${now})`
+  const fix = FIXES.sysctl('net.ipv4.ping_group_range', '0 2147483647')
+  return { id, standing: 'broken', says, fix, facts }
 }
 
 /** Runs a monitor against the loopback, regardless of BLOCKED_NETWORKS. */

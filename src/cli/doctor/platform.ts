@@ -9,7 +9,6 @@ import { proxyFor } from '../../agent/platform/proxy.ts'
 import { refusalOf } from '../../agent/platform/sync/call.ts'
 import { PresenceAnswer } from '../../contract/protocol/agent-protocol.ts'
 import type { Finding } from './finding.ts'
-import { clockFinding } from './clock.ts'
 import { FIXES } from './fixes.ts'
 
 const DEADLINE_MS = 8000
@@ -20,13 +19,12 @@ type PlatformConfig = Pick<
   'monitorsFile' | 'apiKey' | 'platformUrl' | 'platformProxyUrl' | 'noProxy'
 >
 
-/** Probes platform, proxy, TLS and clock. `authorityFile`: the value of NODE_EXTRA_CA_CERTS. */
+/** Probes platform, proxy, TLS and clock. */
 export async function probePlatform(
   config: PlatformConfig,
   signal: AbortSignal,
-  authorityFile = process.env['NODE_EXTRA_CA_CERTS'],
 ): Promise<Finding[]> {
-  const authority = await aboutAuthorities(authorityFile)
+  const authority = await aboutAuthorities()
   const { monitorsFile, apiKey, platformUrl } = config
   if (monitorsFile !== undefined || apiKey === undefined || platformUrl === undefined) {
     const tls = authority.problem === undefined ? [] : [badAuthorities(authority.problem)]
@@ -219,7 +217,8 @@ interface Authorities {
 const CERTIFICATES = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g
 
 /** Checks the file: Node.js skips an invalid one with a warning that few people see. */
-async function aboutAuthorities(file: string | undefined): Promise<Authorities> {
+async function aboutAuthorities(): Promise<Authorities> {
+  const file = process.env['NODE_EXTRA_CA_CERTS']
   if (file === undefined || file === '') return {}
   try {
     const found = (await readFile(file, 'latin1')).match(CERTIFICATES) ?? []
@@ -229,4 +228,32 @@ async function aboutAuthorities(file: string | undefined): Promise<Authorities> 
   } catch (error) {
     return { problem: `cannot be used: ${(error as Error).message}` }
   }
+}
+
+/** A larger offset affects certificates and logs; slots follow the platform's clock anyway. */
+const OFF_MS_MAX = 5000
+
+/**
+ * Compares this machine's clock with the platform's, by the Date of an answer, which has a resolution of 1 s. The
+ * offset lies between two bounds; the one nearer to zero counts.
+ */
+function clockFinding({ headers, sentAtMs, answeredAtMs }: LinkAnswer): Finding {
+  const date = Date.parse(headers.date ?? '')
+  if (Number.isNaN(date)) {
+    return unused('clock', 'not compared: the answer has no Date')
+  }
+  const wallAt = (monotonicMs: number) => Date.now() - (performance.now() - monotonicMs)
+  // Bounds of the platform's clock minus this machine's.
+  const [least, most] = [date - wallAt(answeredAtMs), date + 1000 - wallAt(sentAtMs)]
+  const offMs = least > 0 ? least : Math.min(0, most)
+  const facts = { leastMs: Math.round(least), mostMs: Math.round(most) }
+  const within = Math.ceil(Math.max(Math.abs(least), Math.abs(most)) / 1000)
+  if (Math.abs(offMs) <= OFF_MS_MAX) {
+    const says = `within ${within} s of the platform’s`
+    return { id: 'clock', standing: 'works', says, facts }
+  }
+  const side = offMs > 0 ? 'behind' : 'ahead of'
+  const says = `${Math.round(Math.abs(offMs) / 1000)} s ${side} the platform’s`
+  const fix = 'timedatectl set-ntp true  (on the host: containers have its clock)'
+  return { id: 'clock', standing: 'warning', says, fix, facts }
 }

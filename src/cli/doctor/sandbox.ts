@@ -68,7 +68,7 @@ export async function probeSandbox({
       const standing = needs.length > 0 && isRefused ? 'broken' : 'warning'
       const says = layers === undefined ? `could not be tried: ${missing.what}` : missing.what
       const fix = fixOf(missing)
-      return [{ id: 'sandbox', standing, says, ...(fix !== undefined && { fix }), facts }]
+      return [{ id: 'sandbox', standing, says, fix, facts }]
     }
     return [{ id: 'sandbox', standing: 'works', says: layerText(facts), facts }]
   } finally {
@@ -134,14 +134,8 @@ export async function probeBrowser(context: SandboxContext): Promise<Finding[]> 
     return [await started(found, context)]
   if (chromiumPath !== undefined) {
     const says = `there is no program at ${chromiumPath} (CHROMIUM_PATH)`
-    return [
-      {
-        id: 'browser',
-        standing: 'broken',
-        says,
-        fix: FIXES.variable('CHROMIUM_PATH', '/usr/bin/chromium'),
-      },
-    ]
+    const fix = FIXES.variable('CHROMIUM_PATH', '/usr/bin/chromium')
+    return [{ id: 'browser', standing: 'broken', says, fix }]
   }
   if (found !== undefined) {
     return [{ id: 'browser', standing: 'absent', says: `${found}, which nothing here uses` }]
@@ -173,18 +167,13 @@ async function started(chromium: string, { config, signal }: SandboxContext): Pr
     const version = /^.*\d+\.\d+\.\d+.*$/m.exec(tail.stdout)?.[0].trim().slice(0, 100)
     const facts = { path: chromium, version, outcome, exitCode }
     if (tail.stdout.includes(PAGE_TEXT)) {
-      return {
-        id: 'browser',
-        standing: 'works',
-        says: `${chromium}: ${version ?? 'of no version'}`,
-        facts,
-      }
+      const says = `${chromium}: ${version ?? 'of no version'}`
+      return { id: 'browser', standing: 'works', says, facts }
     }
     if (outcome === 'sandbox-failed') {
       const why = problem ?? 'it could not be started'
-      const fix = rootFix(why)
       const says = `${chromium} could not be tried: ${why}`
-      return { id: 'browser', standing: 'broken', says, ...(fix !== undefined && { fix }), facts }
+      return { id: 'browser', standing: 'broken', says, fix: rootFix(why), facts }
     }
     const last = tail.stderr.trim().split('\n').at(-1)?.slice(0, 200)
     const why = outcome === 'exited' ? `exit code ${exitCode}` : outcome

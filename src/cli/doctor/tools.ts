@@ -23,7 +23,13 @@ export async function probeTools(
   const { id, for: use, example } = LABELS[kind]
   const found = await Promise.all(knownTools(kind).map((name) => tools.find(kind, name)))
   const installed = found.filter((one) => one !== undefined)
-  if (installed.length === 0) return [noneOf(id, use, `vedette ${kind} install ${example}`, config)]
+  if (installed.length === 0) {
+    const says =
+      config.image === 'agent'
+        ? `none installed, so no ${use}: vedette ${kind} install ${example}`
+        : `not in this image, which runs no ${use}; vedette/agent does`
+    return [{ id, standing: 'absent', says }]
+  }
   const started = await Promise.all(
     installed.map(async ({ name, program }) => ({ name, ...(await versionOf(program, signal)) })),
   )
@@ -38,22 +44,6 @@ export async function probeTools(
   const names = started.map(({ name, version }) => `${name} (${version})`).join(', ')
   const also = managers.length === 0 ? '' : `; ${managers.join(', ')}`
   return [{ id, standing: 'works', says: `${names}${also}`, facts }]
-}
-
-function noneOf(
-  id: 'engines' | 'runtimes',
-  use: string,
-  install: string,
-  { image }: Pick<AgentConfig, 'image'>,
-): Finding {
-  if (image !== 'agent') {
-    return {
-      id,
-      standing: 'absent',
-      says: `not in this image, which runs no ${use}; vedette/agent does`,
-    }
-  }
-  return { id, standing: 'absent', says: `none installed, so no ${use}: ${install}` }
 }
 
 async function versionOf(

@@ -46,53 +46,33 @@ function malformed(message: string): CheckedResult {
   return { code: 'MALFORMED', message: shown }
 }
 
+/** Fields of a short result, each with its check. */
+const SHORT_FIELDS: Readonly<Record<string, (value: unknown) => boolean>> = {
+  monitorId: (value) => typeof value === 'string' && GUID.test(value),
+  slot: (value) => isNumberTo(value, INSTANT_MAX) && Number.isSafeInteger(value),
+  verdict: (value) => VERDICT_SET.has(value),
+  startedAt: (value) => isNumberTo(value, INSTANT_MAX),
+  durationMs: (value) => isNumberTo(value, DAY_MS),
+  attempts: (value) => isNumberTo(value, 100) && Number.isInteger(value),
+  clockUncertaintyMs: (value) => isNumberTo(value, DAY_MS),
+  responseTimeMs: (value) => isNumberTo(value, DAY_MS),
+  missedReason: (value) => REASON_SET.has(value),
+}
+const REQUIRED = ['monitorId', 'slot', 'verdict', 'startedAt', 'durationMs', 'attempts'] as const
+
 /** Whether `value` is a result with known numbers and enum values only; checks every field. */
 function isShort(value: unknown): value is WireResult {
   if (typeof value !== 'object' || value === null) return false
-  let missed = false
-  let reason = false
-  let found = 0
-  for (const key of Object.keys(value)) {
-    const one = (value as Record<string, unknown>)[key]
-    switch (key) {
-      case 'monitorId':
-        if (typeof one !== 'string' || !GUID.test(one)) return false
-        found++
-        break
-      case 'slot':
-        if (!isNumberTo(one, INSTANT_MAX) || !Number.isSafeInteger(one)) return false
-        found++
-        break
-      case 'verdict':
-        if (!VERDICT_SET.has(one)) return false
-        missed = one === 'missed'
-        found++
-        break
-      case 'startedAt':
-        if (!isNumberTo(one, INSTANT_MAX)) return false
-        found++
-        break
-      case 'durationMs':
-        if (!isNumberTo(one, DAY_MS)) return false
-        found++
-        break
-      case 'clockUncertaintyMs':
-      case 'responseTimeMs':
-        if (!isNumberTo(one, DAY_MS)) return false
-        break
-      case 'attempts':
-        if (!isNumberTo(one, 100) || !Number.isInteger(one)) return false
-        found++
-        break
-      case 'missedReason':
-        if (!REASON_SET.has(one)) return false
-        reason = true
-        break
-      default:
-        return false
-    }
+  const fields = value as Partial<WireResult>
+  for (const key of Object.keys(fields)) {
+    const isGood = Object.hasOwn(SHORT_FIELDS, key) ? SHORT_FIELDS[key] : undefined
+    if (isGood?.(fields[key as keyof WireResult]) !== true) return false
   }
-  return found === 6 && missed === reason
+  const isMissed = fields.verdict === 'missed'
+  return (
+    REQUIRED.every((key) => fields[key] !== undefined) &&
+    isMissed === (fields.missedReason !== undefined)
+  )
 }
 
 function isNumberTo(value: unknown, max: number): value is number {

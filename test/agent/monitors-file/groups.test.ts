@@ -1,11 +1,7 @@
 // Aim: monitors of a file run as their groups make them, without any platform; what is wrong with a group
 // is reported once and with its place; types that this agent cannot run stay refused.
 import { describe, expect, test } from 'vitest'
-import { createFilesFolder } from '../../support/agent/monitors-files.ts'
-import { MONITOR_TYPES } from '../../../src/monitors/registry.ts'
-
-/** The types that this code can run, as messages list them. */
-const TYPES = [...MONITOR_TYPES.keys()].join(', ')
+import { createFilesFolder, TYPES } from '../../support/agent/monitors-files.ts'
 
 const files = createFilesFolder()
 

@@ -13,12 +13,10 @@ import { MONITOR_TYPES } from '../../../src/monitors/registry.ts'
 import {
   apiAssertion,
   createFilesFolder,
+  TYPES,
   urlMonitor,
   urlRequest,
 } from '../../support/agent/monitors-files.ts'
-
-/** The types that this code can run, as messages list them. */
-const TYPES = [...MONITOR_TYPES.keys()].join(', ')
 
 const { folder, write, load, problems } = createFilesFolder()
 

@@ -3,15 +3,13 @@ import { describe, expect, test } from 'vitest'
 import {
   apiAssertion,
   createFilesFolder,
+  TYPES,
   urlMonitor,
   urlRequest,
 } from '../../support/agent/monitors-files.ts'
 import { readMonitorsFile } from '../../../src/agent/monitors-file/file.ts'
 import { countedProblems } from '../../../src/agent/monitors-file/problems.ts'
 import { MONITOR_TYPES } from '../../../src/monitors/registry.ts'
-
-/** The types that this code can run, as messages list them. */
-const TYPES = [...MONITOR_TYPES.keys()].join(', ')
 
 const { problems, write } = createFilesFolder()
 

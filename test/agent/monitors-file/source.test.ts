@@ -10,10 +10,7 @@ import {
 } from '../../../src/agent/monitors-file/source.ts'
 import type { Change, Snapshot } from '../../../src/agent/source.ts'
 import { MONITOR_TYPES } from '../../../src/monitors/registry.ts'
-import { createFilesFolder } from '../../support/agent/monitors-files.ts'
-
-/** The types that this code can run, as messages list them. */
-const TYPES = [...MONITOR_TYPES.keys()].join(', ')
+import { createFilesFolder, TYPES } from '../../support/agent/monitors-files.ts'
 
 const files = createFilesFolder()
 
@@ -43,7 +40,7 @@ function follow(options: Partial<FileSourceOptions> = {}) {
     path,
     env: {},
     types: MONITOR_TYPES,
-    location: (named) => named ?? 'local',
+    location: 'local',
     pollMs: NEVER_MS,
     ...options,
   })
@@ -198,7 +195,7 @@ describe('an unchanged monitor', () => {
 
 test('a file that has been read already is not read again', async () => {
   writeFileSync(path, text('A'))
-  follow({ location: () => 'lab' })
+  follow({ location: 'lab' })
   const first = await source.read()
   if (!first.ok) throw new Error('the file is good')
   const snapshot = await nextSnapshot()

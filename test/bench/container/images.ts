@@ -1,17 +1,16 @@
 // Requirements of the agent's images, for sizing memory and CPU: the time from `docker run` to
 // ready, the idle state, and one kind of work at a time.
-import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Verdict } from '../../../src/contract/result.ts'
 import { type Image, tagOf } from '../../support/container/images.ts'
 import { startNginx } from '../../support/network/nginx.ts'
 import { startBenchContainer } from './container-figures.ts'
 import { checkRuns } from '../load-check.ts'
 import { growth, scrape } from '../metrics-text.ts'
-import { servePackages } from '../suites/packed-packages.ts'
 import { median } from '../process-figures.ts'
-import { makeSuite, openShop } from '../suites/suite-project.ts'
+import { makeSuiteBed } from '../suites/suite-project.ts'
 import { markdownTable } from '../table.ts'
 
 const STARTS = 7
@@ -30,27 +29,23 @@ interface Work {
 
 /** Prints start and idle figures of both images, then CPU and memory by kind of work. */
 export async function benchImages(): Promise<void> {
-  const folder = await mkdtemp(join(tmpdir(), 'vedette-bench-'))
-  await chmod(folder, 0o755)
+  const bed = await makeSuiteBed()
+  const { folder } = bed
   const file = join(folder, 'monitors.yaml')
   const rows = [['image', `ready (median of ${STARTS})`, 'slowest', 'idle MiB']]
   await writeFile(file, asFile([closedPort]))
   for (const image of ['agent-uptime', 'agent'] as const) rows.push(await startRow(image, folder))
   process.stdout.write(`${markdownTable(rows)}\n\n`)
-  const [nginx, shop, packages] = [await startNginx(), await openShop(), await servePackages()]
-  await mkdir(join(folder, 'shop-tests'))
-  await makeSuite(join(folder, 'shop-tests'), packages.url)
-  packages.close()
+  const nginx = await startNginx()
   const table = [
     ['work', 'results a minute', 'mCore', 'CPU-s a result', 'MiB at the end', 'MiB peak'],
   ]
-  for (const work of works(nginx.url, shop.url)) {
+  for (const work of works(nginx.url, bed.shop)) {
     await writeFile(file, asFile(work.monitors))
     table.push(await workRow(work, folder))
   }
   await nginx.close()
-  shop.close()
-  await rm(folder, { recursive: true })
+  await bed.close()
   process.stdout.write(`${markdownTable(table)}\n`)
 }
 
@@ -65,7 +60,7 @@ async function startRow(image: Image, folder: string): Promise<string[]> {
   for (let start = 0; start < STARTS; start++) {
     const container = await startBenchContainer(tagOf(image), { folder })
     readyMs.push(container.readyMs)
-    if (start === STARTS - 1) idleMiB = (await container.usageUntil(pause(IDLE_MS))).memoryMiB
+    if (start === STARTS - 1) idleMiB = (await container.usageUntil(sleep(IDLE_MS))).memoryMiB
     await container.close()
   }
   const [middle, slowest] = [median(readyMs), Math.max(...readyMs)]
@@ -79,9 +74,9 @@ async function workRow(
   await writeFile(join(folder, 'monitors.yaml'), asFile(monitors))
   const env = { JOB_CONCURRENCY: '1' }
   const container = await startBenchContainer(tagOf(image), { folder, env, isOnHost: true })
-  await pause(WARM_UP_MS)
+  await sleep(WARM_UP_MS)
   const before = await scrape(container.url)
-  const usage = await container.usageUntil(pause(MEASURED_MS))
+  const usage = await container.usageUntil(sleep(MEASURED_MS))
   const after = await scrape(container.url)
   await container.close()
   checkRuns(before, after, verdict, 1)
@@ -157,5 +152,3 @@ const { test, expect } = require('@playwright/test')
 test('five requests', async ({ request }) => {
   for (let n = 0; n < 5; n++) expect((await request.get('${shop}/api/items?n=' + n)).status()).toBe(200)
 })`
-
-const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))

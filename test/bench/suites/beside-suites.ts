@@ -1,14 +1,13 @@
 // Whether user code starves uptime monitors: one agent with several hundred URL monitors every 10 s, while two
 // suites run all the time. Lateness is from a slot's instant to the start of its first attempt, suites included.
-import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { startNginx } from '../../support/network/nginx.ts'
 import { checkLoad, type LoadResult } from '../load-check.ts'
 import { bucketGrowth, quantile, scrape } from '../metrics-text.ts'
-import { servePackages } from './packed-packages.ts'
 import { startProgram } from '../program.ts'
-import { makeSuite, openShop } from './suite-project.ts'
+import { BENCH_TOOLS, makeSuiteBed } from './suite-project.ts'
 import { markdownTable } from '../table.ts'
 
 const MONITORS = 600
@@ -22,36 +21,31 @@ const P99_SECONDS_MAX = 0.05
 
 /** Prints lateness and missed slots of URL monitors; fails where the 99th percentile is above its limit. */
 export async function benchUptimeWithSuites(): Promise<void> {
-  const folder = await mkdtemp(join(tmpdir(), 'vedette-bench-'))
-  await chmod(folder, 0o755)
-  const [nginx, shop, packages] = [await startNginx(), await openShop(), await servePackages()]
-  const project = join(folder, 'shop-tests')
-  await mkdir(project)
-  await makeSuite(project, packages.url)
-  packages.close()
+  const bed = await makeSuiteBed()
+  const { folder, shop } = bed
+  const nginx = await startNginx()
   const file = join(folder, 'monitors.yaml')
-  await writeFile(file, `monitors:\n${monitors(nginx.url, shop.url).join('\n')}\n`)
+  await writeFile(file, `monitors:\n${monitors(nginx.url, shop).join('\n')}\n`)
   const settings = {
     MONITORS_FILE: file,
     JOB_CONCURRENCY: '2',
     DATA_DIR: join(folder, 'data'),
-    TOOLS_DIR: process.env['TOOLS_DIR'] ?? join(tmpdir(), 'vedette-tools'),
+    TOOLS_DIR: BENCH_TOOLS,
   }
   let results: LoadResult[] = []
   const agent = await startProgram('agent', 'AGENT_HEALTH_PORT', settings, undefined, (result) =>
     results.push(result),
   )
-  await pause(WARM_UP_MS)
+  await sleep(WARM_UP_MS)
   const before = await scrape(agent.url)
   results = []
-  await pause(MEASURED_MS)
+  await sleep(MEASURED_MS)
   const after = await scrape(agent.url)
   const measured = results
   results = []
   await agent.close()
   await nginx.close()
-  shop.close()
-  await rm(folder, { recursive: true })
+  await bed.close()
   // Suites are due more often than they can run, so that two always do.
   const ran = measured.filter(
     ({ checkType, verdict }) => checkType === 'URL' || verdict !== 'missed',
@@ -95,8 +89,4 @@ function printFigures(before: string, after: string, ran: readonly LoadResult[])
   if (all > 0 && within >= 0.99 * all) return
   process.stderr.write(`missed: only ${within} of ${all} runs began within ${P99_SECONDS_MAX} s\n`)
   process.exitCode = 1
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms))
 }

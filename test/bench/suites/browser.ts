@@ -11,7 +11,7 @@ import { Descendants } from '../../../src/sandbox/supervisor/processes.ts'
 import { bareBrowsers, bareHome, bareUser, giveToBare } from './bare-user.ts'
 import { type SandboxRunner, startSandboxRunner } from './sandbox-runs.ts'
 import { median } from '../process-figures.ts'
-import { openShop } from './suite-project.ts'
+import { BENCH_TOOLS, openShop } from './suite-project.ts'
 import { markdownTable } from '../table.ts'
 
 const RUNTIME = '2026.04'
@@ -75,8 +75,7 @@ export async function benchBrowser(): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'vedette-bench-'))
   // Runs have users of their own, which need access.
   await chmod(folder, 0o755)
-  const tools = process.env['TOOLS_DIR'] ?? join(tmpdir(), 'vedette-tools')
-  const found = await openToolchains(tools).find('runtime', RUNTIME)
+  const found = await openToolchains(BENCH_TOOLS).find('runtime', RUNTIME)
   if (found === undefined) throw new Error(`the bench needs: vedette runtime install ${RUNTIME}`)
   const shop = await openShop()
   const host = {
@@ -86,7 +85,7 @@ export async function benchBrowser(): Promise<void> {
     browsers: await bareBrowsers(folder, join(found.folder, 'node_modules/playwright-core')),
     home: await bareHome(folder),
     shop: shop.url,
-    runner: startSandboxRunner(folder, tools),
+    runner: startSandboxRunner(folder, BENCH_TOOLS),
   }
   const missed: string[] = []
   const rows: (string | number)[][] = []

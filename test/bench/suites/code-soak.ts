@@ -1,14 +1,12 @@
 // Leftovers of many runs of user code: suites, browser and multistep monitors, two at a time, in one agent; then
 // its processes, descriptors, memory and folders, and those of the runs' users.
-import { chmod, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Descendants } from '../../../src/sandbox/supervisor/processes.ts'
 import { type SandboxRunner, startSandboxRunner } from './sandbox-runs.ts'
-import { servePackages } from './packed-packages.ts'
 import { memoryMiBOf } from '../process-figures.ts'
-import { makeSuite, openShop } from './suite-project.ts'
+import { BENCH_TOOLS, makeSuiteBed } from './suite-project.ts'
 import { markdownTable } from '../table.ts'
 
 const RUNS = Number(process.env['BENCH_RUNS'] ?? 500)
@@ -33,23 +31,17 @@ export interface Resources {
 
 /** Prints the resources after a tenth of the runs and after all; fails where something is left over. */
 export async function benchCodeSoak(): Promise<void> {
-  const folder = await mkdtemp(join(tmpdir(), 'vedette-bench-'))
-  await chmod(folder, 0o755)
-  const tools = process.env['TOOLS_DIR'] ?? join(tmpdir(), 'vedette-tools')
-  const [shop, packages] = [await openShop(), await servePackages()]
-  const project = join(folder, 'shop-tests')
-  await mkdir(project)
-  await makeSuite(project, packages.url)
+  const bed = await makeSuiteBed()
+  const { folder, project } = bed
   await onlyOneTest(project)
-  const kinds = definitions(project, shop.url, packages.url)
-  const runner = startSandboxRunner(folder, tools)
+  const kinds = definitions(project, bed.shop, bed.registry)
+  const runner = startSandboxRunner(folder, BENCH_TOOLS)
   await runMany(runner, kinds, Math.ceil(RUNS / 10))
   const first = await resourcesNow(runner, folder)
   await runMany(runner, kinds, RUNS - Math.ceil(RUNS / 10))
   const last = await resourcesNow(runner, folder)
   await runner.close()
-  for (const one of [shop, packages]) one.close()
-  await rm(folder, { recursive: true })
+  await bed.close()
   const row = (name: string, one: Resources) => [name, ...Object.values(one).map(String)]
   const head = ['', 'MiB', 'descriptors', 'processes', 'of users of runs', 'files', 'cached']
   const rows = [row('after the first tenth', first), row(`after ${RUNS} runs`, last)]

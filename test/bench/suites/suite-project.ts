@@ -1,11 +1,13 @@
 // The suite of the bench: ten ordinary tests against a shop on loopback, with fixtures of worker and test scope and
 // two workers. One test passes only on retry, one always fails.
 import { execFile } from 'node:child_process'
-import { mkdir, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
+import { servePackages } from './packed-packages.ts'
 
 const run = promisify(execFile)
 const PLAYWRIGHT = '1.58.2'
@@ -180,8 +182,44 @@ test('fails', async ({ shop }) => {
 })
 `
 
+/** Folder of the engines and runtimes of benches. */
+export const BENCH_TOOLS = process.env['TOOLS_DIR'] ?? join(tmpdir(), 'vedette-tools')
+
+/** What benches of suites need. */
+export interface SuiteBed {
+  /** A folder that the users of runs may enter. */
+  folder: string
+  /** The project below it. */
+  project: string
+  /** Address of the shop. */
+  shop: string
+  /** Address of the registry with the project's packages. */
+  registry: string
+  close(): Promise<void>
+}
+
+/** Starts the shop and the registry, and writes the project. */
+export async function makeSuiteBed(): Promise<SuiteBed> {
+  const folder = await mkdtemp(join(tmpdir(), 'vedette-bench-'))
+  await chmod(folder, 0o755)
+  const [shop, packages] = [await openShop(), await servePackages()]
+  const project = join(folder, 'shop-tests')
+  await makeSuite(project, packages.url)
+  return {
+    folder,
+    project,
+    shop: shop.url,
+    registry: packages.url,
+    async close() {
+      shop.close()
+      packages.close()
+      await rm(folder, { recursive: true })
+    },
+  }
+}
+
 /** Writes the project with its lock file and packages, which npm fetches from that registry. */
-export async function makeSuite(folder: string, registry: string): Promise<void> {
+async function makeSuite(folder: string, registry: string): Promise<void> {
   const files: Record<string, string> = {
     'package.json': JSON.stringify({
       name: 'shop-tests',

@@ -1,8 +1,7 @@
 // A real suite, run by Vedette and bare, in turn on the same engine, machine and site: outcomes of each test, total
 // time, and time to the first test. The first run fills the caches and is not counted.
 import { spawn } from 'node:child_process'
-import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { deepStrictEqual } from 'node:assert/strict'
 import { findProgram } from '../../../src/scripts/chromium.ts'
@@ -10,9 +9,8 @@ import { prctl, PR_SET_CHILD_SUBREAPER } from '../../../src/network/native/sysca
 import { Descendants, factsOf } from '../../../src/sandbox/supervisor/processes.ts'
 import { openToolchains } from '../../../src/scripts/toolchains.ts'
 import { type SandboxRunner, startSandboxRunner } from './sandbox-runs.ts'
-import { servePackages } from './packed-packages.ts'
 import { median } from '../process-figures.ts'
-import { checkOutcomes, makeSuite, openShop, reportOf } from './suite-project.ts'
+import { BENCH_TOOLS, checkOutcomes, makeSuiteBed, reportOf } from './suite-project.ts'
 import { bareBrowsers, bareHome, bareUser, giveToBare } from './bare-user.ts'
 import { markdownTable } from '../table.ts'
 
@@ -33,7 +31,6 @@ interface Timed {
 
 interface SuiteHost {
   project: string
-  tools: string
   browsers: string
   shop: string
   registry: string
@@ -46,27 +43,19 @@ interface SuiteHost {
 
 /** Prints both sides by engine; fails when Vedette's run takes too long or has other outcomes. */
 export async function benchSuites(): Promise<void> {
-  const folder = await mkdtemp(join(tmpdir(), 'vedette-bench-'))
-  // Runs have users of their own, which need access.
-  await chmod(folder, 0o755)
-  const tools = process.env['TOOLS_DIR'] ?? join(tmpdir(), 'vedette-tools')
-  const shop = await openShop()
-  const project = join(folder, 'shop-tests')
-  await mkdir(project)
-  const packages = await servePackages()
-  await makeSuite(project, packages.url)
+  const bed = await makeSuiteBed()
+  const { folder, project, shop, registry } = bed
   await giveToBare(project)
-  const runner = startSandboxRunner(folder, tools)
+  const runner = startSandboxRunner(folder, BENCH_TOOLS)
   prctl(PR_SET_CHILD_SUBREAPER, 1)
   const orphans = new Descendants(() => runner.pid)
   const hasVideo = (await findProgram('ffmpeg')) !== undefined
   const browsers = await bareBrowsers(folder, join(project, 'node_modules/playwright-core'))
   const host = {
     project,
-    tools,
     browsers,
-    shop: shop.url,
-    registry: packages.url,
+    shop,
+    registry,
     hasVideo,
     runner,
     orphans,
@@ -76,9 +65,7 @@ export async function benchSuites(): Promise<void> {
   const missed: string[] = []
   for (const engine of ENGINES) rows.push(await compare(engine, host, missed))
   await runner.close()
-  shop.close()
-  packages.close()
-  await rm(folder, { recursive: true })
+  await bed.close()
   const head = ['engine', 'bare', 'Vedette', 'of bare', 'first test, bare', 'Vedette', 'later by']
   process.stdout.write(`${markdownTable([head, ...rows])}\n`)
   process.stdout.write(hasVideo ? '' : 'without videos: there is no ffmpeg\n')
@@ -127,11 +114,11 @@ function show(which: string, [bare, ours]: readonly [Timed, Timed]): void {
 }
 
 async function runBare(engine: string, host: SuiteHost): Promise<Timed> {
-  const { project, tools, browsers } = host
+  const { project, browsers } = host
   for (const name of ['test-results', 'playwright-report']) {
     await rm(join(project, name), { recursive: true, force: true })
   }
-  const found = await openToolchains(tools).find('engine', engine)
+  const found = await openToolchains(BENCH_TOOLS).find('engine', engine)
   if (found === undefined) throw new Error(`the bench needs: vedette engine install ${engine}`)
   const isBun = engine.startsWith('bun')
   const command = isBun ? found.program : 'npx'

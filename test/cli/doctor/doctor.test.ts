@@ -3,10 +3,11 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { doctorJson } from '../../../src/cli/doctor/report.ts'
 import { startAgentProcess } from '../../support/agent/agent-process.ts'
 import { createAuthority } from '../../support/network/certificates.ts'
 import { startConnectProxy } from '../../support/network/connect-proxy.ts'
-import { examine } from '../../support/agent/doctor-process.ts'
+import { agentOf, examine, onFile } from '../../support/agent/doctor-process.ts'
 import { FAKE_KEY, json, startFakePlatform } from '../../support/agent/fake-platform.ts'
 import { withoutEchoes } from '../../support/needs.ts'
 import { startVedette } from '../../support/platform/platform-process.ts'
@@ -18,15 +19,6 @@ const PASSWORD = 'planted-proxy-password'
 const noEchoes = withoutEchoes()
 /** Expected broken findings with valid settings. */
 const BROKEN_HERE = noEchoes === undefined ? [] : ['icmp', 'traceroute']
-
-/** Settings of an agent of this platform. */
-const agentOf = (url: string) => ({ PLATFORM_URL: url, API_KEY: FAKE_KEY })
-
-const monitorsFile = (url = 'http://127.0.0.1:9/') =>
-  temporaryFile(
-    'monitors.yaml',
-    `monitors:\n  - { name: a, type: URL, every: 1h, request: { url: "${url}" } }\n`,
-  )
 
 describe('when all that is needed works', () => {
   test('it reports that, with one call that registers no agent, and leaves nothing behind', async ({
@@ -55,7 +47,7 @@ describe('when all that is needed works', () => {
   })
 
   test('a part that the image does not have is absent, not broken', async () => {
-    const env = { MONITORS_FILE: monitorsFile(), VEDETTE_IMAGE: 'agent-uptime' }
+    const env = { ...onFile(), VEDETTE_IMAGE: 'agent-uptime' }
     const said = await examine({ env })
     expect(said.broken).toEqual(BROKEN_HERE)
     for (const id of ['engines', 'runtimes', 'sandbox', 'browser', 'platform'] as const) {
@@ -271,4 +263,19 @@ describe('the health port', () => {
 test('the help names the exit codes', async () => {
   const { stdout } = await startVedette(['doctor', '--help'], {}).ended
   expect(stdout).toMatch(/Exit code 0: all that is needed works; 1: .*; 2: /)
+})
+
+test('a finding has its earlier names in addition to the new ones', () => {
+  const head = { version: '8.4.0', image: 'agent', userId: 0, place: 'machine' } as const
+  const said = doctorJson(head, [
+    { id: 'sandbox', standing: 'broken', says: 'no', fix: 'a line' },
+    { id: 'disk', standing: 'works', says: 'all' },
+  ])
+  const { findings } = JSON.parse(said) as {
+    findings: { id: string; formerId?: string; mend?: string }[]
+  }
+  expect(findings.map(({ id, formerId, mend }) => [id, formerId, mend])).toEqual([
+    ['sandbox', 'cage', 'a line'],
+    ['disk', undefined, undefined],
+  ])
 })

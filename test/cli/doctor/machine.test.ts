@@ -4,11 +4,11 @@ import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { probeDisk } from '../../../src/cli/doctor/disk.ts'
 import { runProbes } from '../../../src/cli/doctor/finding.ts'
 import { AS_NOBODY } from '../../support/as-nobody.ts'
-import { examine, type Examined } from '../../support/agent/doctor-process.ts'
+import { examine, type Examined, onFile } from '../../support/agent/doctor-process.ts'
 import { eventually } from '../../support/eventually.ts'
 import { missing } from '../../support/needs.ts'
 import { createNetworkNamespace } from '../../support/network/network-namespace.ts'
@@ -16,20 +16,9 @@ import { startVedette } from '../../support/platform/platform-process.ts'
 import { mountSmallDisk } from '../../support/small-disk.ts'
 import { temporaryFile, temporaryFolder } from '../../support/temporary-folder.ts'
 
-const cleanUps: (() => void)[] = []
-afterEach(() => {
-  for (const cleanUp of cleanUps.splice(0)) cleanUp()
-})
-
 const isRoot = process.getuid?.() === 0
 /** Tests that do not run as root are unprivileged already. */
 const asNobody = isRoot ? AS_NOBODY : []
-
-const monitors = temporaryFile(
-  'monitors.yaml',
-  'monitors:\n  - { name: a, type: URL, every: 1h, request: { url: "http://127.0.0.1:9/" } }\n',
-)
-const onFile = { MONITORS_FILE: monitors }
 
 const program = (text: string, mode = 0o755) =>
   temporaryFile('program', `#!/bin/sh\n${text}\n`, mode)
@@ -44,14 +33,14 @@ describe('the disk', () => {
 
   function smallDisk(options: string): string {
     const { folder: disk, remove } = mountSmallDisk(options)
-    cleanUps.push(remove)
+    onTestFinished(remove)
     return disk
   }
 
   test('of another user: the fix changes the owner', async () => {
     const folder = temporaryFolder()
     chmodSync(folder, 0o555)
-    const said = await examine({ env: { ...onFile, DATA_DIR: folder }, prefix: asNobody })
+    const said = await examine({ env: { ...onFile(), DATA_DIR: folder }, prefix: asNobody })
     expect(said.code).toBe(1)
     expect(said.found('disk')).toMatchObject({
       standing: 'broken',
@@ -62,7 +51,7 @@ describe('the disk', () => {
 
   test('in memory and of another user: the fix is the mount option', async ({ skip }) => {
     skip(!isRoot, 'needs root, to mount it')
-    const env = { ...onFile, DATA_DIR: smallDisk('mode=755,size=16m'), VEDETTE_IMAGE: 'agent' }
+    const env = { ...onFile(), DATA_DIR: smallDisk('mode=755,size=16m'), VEDETTE_IMAGE: 'agent' }
     const said = await examine({ env, prefix: asNobody })
     expect(said.found('disk')).toMatchObject({ standing: 'broken', facts: { problem: 'EACCES' } })
     expect(said.found('disk')?.fix).toMatch(/uid=65534,gid=65534,/)
@@ -72,7 +61,7 @@ describe('the disk', () => {
     const folder = temporaryFolder()
     chmodSync(folder, 0o777)
     mkdirSync(join(folder, 'agents'), { mode: 0o500 })
-    const said = await examine({ env: { ...onFile, DATA_DIR: folder }, prefix: asNobody })
+    const said = await examine({ env: { ...onFile(), DATA_DIR: folder }, prefix: asNobody })
     expect(said.found('disk')?.says).toContain(join(folder, 'agents'))
     expect(said.code).toBe(1)
   })
@@ -114,9 +103,9 @@ describe('ICMP', () => {
   test('forbidden to an unprivileged user: the fix is the kernel parameter', async ({ skip }) => {
     skip(!isRoot, 'needs root, to make a network in which it is forbidden')
     const network = createNetworkNamespace()
-    cleanUps.push(() => network.remove())
+    onTestFinished(() => network.remove())
     const prefix = [...network.prefix, ...AS_NOBODY]
-    const said = await examine({ env: onFile, prefix })
+    const said = await examine({ env: onFile(), prefix })
     const fix = expect.stringContaining('net.ipv4.ping_group_range="0 2147483647"') as string
     expect(said.code).toBe(1)
     expect(said.found('icmp')).toMatchObject({ standing: 'broken', fix })
@@ -130,10 +119,10 @@ describe('ICMP', () => {
   test('allowed by that parameter, without privileges', async ({ skip }) => {
     skip(!isRoot, 'needs root, to make a network in which it is allowed')
     const network = createNetworkNamespace()
-    cleanUps.push(() => network.remove())
+    onTestFinished(() => network.remove())
     const allow = 'sysctl -qw net.ipv4.ping_group_range="0 2147483647"'
     execFileSync(network.prefix[0] ?? '', [...network.prefix.slice(1), 'sh', '-c', allow])
-    const said = await examine({ env: onFile, prefix: [...network.prefix, ...AS_NOBODY] })
+    const said = await examine({ env: onFile(), prefix: [...network.prefix, ...AS_NOBODY] })
     expect(said.found('icmp')).toMatchObject({
       standing: 'works',
       facts: { socket: 'datagram', raw: 'EPERM' },
@@ -151,7 +140,7 @@ describe('the browser', () => {
     ['ends at once', () => program('echo no libnss3.so >&2; exit 127'), /127.*libnss3/],
     ['shows nothing', () => program('echo Chromium 1.2.3'), /does not start/],
   ])('that CHROMIUM_PATH names %s', async (_, path, says) => {
-    const said = await examine({ env: { ...onFile, CHROMIUM_PATH: path() } })
+    const said = await examine({ env: { ...onFile(), CHROMIUM_PATH: path() } })
     expect(said.code).toBe(1)
     expect(browser(said)).toMatchObject({
       standing: 'broken',
@@ -168,7 +157,7 @@ describe('the browser', () => {
     skip(why !== undefined, why)
     const folder = temporaryFolder()
     chmodSync(folder, 0o777)
-    const env = { ...onFile, CHROMIUM_PATH: '/usr/bin/chromium', DATA_DIR: folder }
+    const env = { ...onFile(), CHROMIUM_PATH: '/usr/bin/chromium', DATA_DIR: folder }
     const said = await examine({ env, prefix })
     expect(browser(said)).toMatchObject({
       standing: 'works',
@@ -180,7 +169,7 @@ describe('the browser', () => {
 
 test('interrupted, it ends at once and leaves no process', async () => {
   const folder = temporaryFolder()
-  const env = { ...onFile, DATA_DIR: folder, CHROMIUM_PATH: program('exec sleep 60') }
+  const env = { ...onFile(), DATA_DIR: folder, CHROMIUM_PATH: program('exec sleep 60') }
   const doctor = startVedette(['doctor'], { AGENT_HEALTH_PORT: '0', ...env })
   await eventually(() => readdirSync(folder).length > 0)
   doctor.kill('SIGINT')
@@ -200,7 +189,7 @@ describe('engines and the sandbox', () => {
   }
 
   test('one that starts: its version is shown, and the sandbox is probed', async () => {
-    const env = { ...onFile, TOOLS_DIR: tools('echo v24.9.9') }
+    const env = { ...onFile(), TOOLS_DIR: tools('echo v24.9.9') }
     const said = await examine({ env })
     expect(said.found('engines')).toMatchObject({ standing: 'works' })
     expect(said.found('engines')?.says).toContain('node@24 (24.9.9)')
@@ -208,7 +197,7 @@ describe('engines and the sandbox', () => {
   })
 
   test('one that does not start: the fix installs it again', async () => {
-    const said = await examine({ env: { ...onFile, TOOLS_DIR: tools('exit 9') } })
+    const said = await examine({ env: { ...onFile(), TOOLS_DIR: tools('exit 9') } })
     expect(said.code).toBe(1)
     expect(said.found('engines')).toMatchObject({
       standing: 'broken',
@@ -219,7 +208,7 @@ describe('engines and the sandbox', () => {
   test('root without its capabilities: the fix is another user', async ({ skip }) => {
     skip(!isRoot, 'needs root')
     const prefix = ['setpriv', '--inh-caps=-all', '--bounding-set=-all']
-    const said = await examine({ env: { ...onFile, TOOLS_DIR: tools('echo v24.9.9') }, prefix })
+    const said = await examine({ env: { ...onFile(), TOOLS_DIR: tools('echo v24.9.9') }, prefix })
     expect(said.code).toBe(1)
     expect(said.found('sandbox')).toMatchObject({
       standing: 'broken',
@@ -230,8 +219,8 @@ describe('engines and the sandbox', () => {
   test('folders of runs in which no program starts: the fix is exec', async ({ skip }) => {
     skip(!isRoot, 'needs root, to mount a disk')
     const { folder: disk, remove } = mountSmallDisk('noexec,size=16m,mode=755')
-    cleanUps.push(remove)
-    const env = { ...onFile, TOOLS_DIR: tools('echo v24.9.9'), DATA_DIR: disk }
+    onTestFinished(remove)
+    const env = { ...onFile(), TOOLS_DIR: tools('echo v24.9.9'), DATA_DIR: disk }
     const said = await examine({ env })
     expect(said.found('sandbox')).toMatchObject({
       standing: 'warning',

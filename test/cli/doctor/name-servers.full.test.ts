@@ -1,18 +1,11 @@
 // Aim: `vedette doctor` reports the state of the system's name servers, however they fail, and in time.
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
-import { afterEach, describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { probeNameServers } from '../../../src/cli/doctor/name-servers.ts'
 import { startDnsServer, type Zone } from '../../support/monitors/dns/dns-server.ts'
-import { examine } from '../../support/agent/doctor-process.ts'
-import { FAKE_KEY } from '../../support/agent/fake-platform.ts'
-import { createNetworkNamespace } from '../../support/network/network-namespace.ts'
-import { temporaryFile } from '../../support/temporary-folder.ts'
-
-const cleanUps: (() => void)[] = []
-afterEach(() => {
-  for (const cleanUp of cleanUps.splice(0)) cleanUp()
-})
+import { agentOf, examine } from '../../support/agent/doctor-process.ts'
+import { createNetworkNamespace, withResolvConf } from '../../support/network/network-namespace.ts'
 
 const isRoot = process.getuid?.() === 0
 
@@ -89,9 +82,8 @@ describe('name servers', () => {
 
   test('without a route to those of the system: reported as such', async ({ skip }) => {
     skip(!isRoot, 'needs root, to take the network away')
-    const conf = temporaryFile('resolv.conf', 'nameserver 192.0.2.53\nnameserver 2001:db8::53\n')
-    const bind = `mount --bind ${conf} /etc/resolv.conf && exec "$@"`
-    const prefix = ['unshare', '-n', '-m', 'sh', '-c', bind, 'sh']
+    const servers = 'nameserver 192.0.2.53\nnameserver 2001:db8::53\n'
+    const prefix = ['unshare', '-n', ...withResolvConf(servers)]
     const said = await examine({ env: { VEDETTE_IMAGE: 'agent' }, prefix })
     expect(said.found('dns')).toMatchObject({
       standing: 'broken',
@@ -103,18 +95,13 @@ describe('name servers', () => {
   test('those of the system are unresponsive: the command still ends in time', async ({ skip }) => {
     skip(!isRoot, 'needs root, to give it name servers of its own')
     const network = createNetworkNamespace()
-    cleanUps.push(() => network.remove())
-    const conf = temporaryFile(
-      'resolv.conf',
-      `nameserver ${network.hostAddress}\nsearch a.test b.test\noptions ndots:5\n`,
-    )
+    onTestFinished(() => network.remove())
+    const conf = `nameserver ${network.hostAddress}\nsearch a.test b.test\noptions ndots:5\n`
     const unresponsive = createSocket('udp4').bind(53, network.hostAddress)
-    cleanUps.push(() => unresponsive.close())
+    onTestFinished(() => void unresponsive.close())
     await once(unresponsive, 'listening')
-    const bind = `mount --bind ${conf} /etc/resolv.conf && exec "$@"`
-    const prefix = [...network.prefix, 'unshare', '-m', 'sh', '-c', bind, 'sh']
-    const env = { PLATFORM_URL: 'https://platform.test', API_KEY: FAKE_KEY }
-    const said = await examine({ env, prefix })
+    const prefix = [...network.prefix, ...withResolvConf(conf)]
+    const said = await examine({ env: agentOf('https://platform.test'), prefix })
     expect(said.code).toBe(1)
     expect(said.found('dns')?.standing).toBe('broken')
     expect(said.found('platform')?.standing).toBe('broken')

@@ -3,14 +3,11 @@
 import { execFileSync } from 'node:child_process'
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { examine } from '../../support/agent/doctor-process.ts'
-import { FAKE_KEY } from '../../support/agent/fake-platform.ts'
+import { agentOf, examine } from '../../support/agent/doctor-process.ts'
 import { missing } from '../../support/needs.ts'
-import { createNetworkNamespace } from '../../support/network/network-namespace.ts'
-import { temporaryFolder } from '../../support/temporary-folder.ts'
+import { createNetworkNamespace, withResolvConf } from '../../support/network/network-namespace.ts'
+import { temporaryFile } from '../../support/temporary-folder.ts'
 
 const why = process.getuid?.() === 0 ? missing('chromium', 'ip', 'nft') : 'needs root'
 
@@ -37,23 +34,13 @@ test.skipIf(why !== undefined)(`it sends to those alone ${why ?? ''}`, async () 
   const mute = createSocket('udp4').bind(53, hostAddress)
   try {
     await once(mute, 'listening')
-    const folder = temporaryFolder()
-    const [conf, ruleset] = [join(folder, 'resolv.conf'), join(folder, 'rules')]
-    writeFileSync(conf, `nameserver ${hostAddress}\n`)
-    writeFileSync(ruleset, rules(hostAddress))
+    const ruleset = temporaryFile('rules', rules(hostAddress))
     // A default route, so that unexpected packets leave and are counted.
     inside('ip', 'route', 'add', 'default', 'via', hostAddress)
     inside('nft', '-f', ruleset)
-    const bind = `mount --bind ${conf} /etc/resolv.conf && exec "$@"`
-    const env = {
-      PLATFORM_URL: `http://${hostAddress}:8443`,
-      API_KEY: FAKE_KEY,
-      CHROMIUM_PATH: '/usr/bin/chromium',
-    }
-    const said = await examine({
-      env,
-      prefix: [...prefix, 'unshare', '-m', 'sh', '-c', bind, 'sh'],
-    })
+    const env = { ...agentOf(`http://${hostAddress}:8443`), CHROMIUM_PATH: '/usr/bin/chromium' }
+    const withServer = withResolvConf(`nameserver ${hostAddress}\n`)
+    const said = await examine({ env, prefix: [...prefix, ...withServer] })
     expect(said.found('browser')?.standing).toBe('works')
     const counted = (name: string) =>
       Number(/packets (\d+)/.exec(inside('nft', 'list', 'counter', 'inet', 'watch', name))?.[1])

@@ -1,13 +1,11 @@
 // Aim: a part that never answers costs `vedette doctor` its time limit and no more, and is named.
 import { describe, expect, test } from 'vitest'
-import { examine } from '../../support/agent/doctor-process.ts'
-import { FAKE_KEY, startFakePlatform } from '../../support/agent/fake-platform.ts'
+import { agentOf, examine, onFile } from '../../support/agent/doctor-process.ts'
+import { startFakePlatform } from '../../support/agent/fake-platform.ts'
 import { unresponsive } from '../../support/monitors/tcp-servers.ts'
 import { startConnectProxy } from '../../support/network/connect-proxy.ts'
 import { temporaryFile } from '../../support/temporary-folder.ts'
 import { startRawServer } from '../../support/test-server.ts'
-
-const agentOf = (url: string) => ({ PLATFORM_URL: url, API_KEY: FAKE_KEY })
 
 describe.concurrent('unresponsive', () => {
   test('is the platform', async () => {
@@ -42,9 +40,7 @@ describe.concurrent('unresponsive', () => {
 
   test('is the browser', async () => {
     const browser = temporaryFile('browser', '#!/bin/sh\nexec sleep 60\n', 0o755)
-    const monitor = '{ name: a, type: URL, every: 1h, request: { url: "http://127.0.0.1:9/" } }'
-    const monitors = temporaryFile('monitors.yaml', `monitors:\n  - ${monitor}\n`)
-    const said = await examine({ env: { MONITORS_FILE: monitors, CHROMIUM_PATH: browser } })
+    const said = await examine({ env: { ...onFile(), CHROMIUM_PATH: browser } })
     expect([said.code, said.found('browser')?.standing]).toEqual([1, 'broken'])
     expect(said.found('browser')?.facts).toMatchObject({ outcome: 'out-of-time' })
   })

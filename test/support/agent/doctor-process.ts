@@ -1,10 +1,9 @@
 // The real `vedette doctor` as a separate process, on settings of a test.
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import type { Finding, Probed } from '../../../src/cli/doctor/finding.ts'
-import { temporaryFolder } from '../temporary-folder.ts'
+import { startVedette } from '../platform/platform-process.ts'
+import { temporaryFile, temporaryFolder } from '../temporary-folder.ts'
+import { FAKE_KEY } from './fake-platform.ts'
 
 /** The outcome of a doctor run. */
 export interface Examined {
@@ -27,30 +26,23 @@ export interface Examination {
   args?: readonly string[]
 }
 
-const LAUNCH = fileURLToPath(new URL('../../../src/launch.js', import.meta.url))
+/** Settings of an agent of this platform. */
+export const agentOf = (url: string) => ({ PLATFORM_URL: url, API_KEY: FAKE_KEY })
+
+/** Settings of an agent on a file with one monitor, whose target does not answer. */
+export const onFile = () => ({
+  MONITORS_FILE: temporaryFile(
+    'monitors.yaml',
+    'monitors:\n  - { name: a, type: URL, every: 1h, request: { url: "http://127.0.0.1:9/" } }\n',
+  ),
+})
 
 /** Runs the doctor to its end; by default with an empty DATA_DIR and without tools. */
-export async function examine({
-  env,
-  prefix = [],
-  args = ['--json'],
-}: Examination): Promise<Examined> {
+export async function examine({ env, prefix, args = ['--json'] }: Examination): Promise<Examined> {
   const folder = temporaryFolder()
-  const command = [...prefix, process.execPath, LAUNCH, 'doctor', ...args]
-  const child = spawn(command[0] ?? '', command.slice(1), {
-    env: {
-      PATH: process.env['PATH'],
-      AGENT_HEALTH_PORT: '0',
-      DATA_DIR: folder,
-      TOOLS_DIR: join(folder, 'tools'),
-      ...env,
-    },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  let [stdout, stderr] = ['', '']
-  child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()))
-  child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()))
-  const [code] = (await once(child, 'close')) as [number | null]
+  const given = { DATA_DIR: folder, TOOLS_DIR: join(folder, 'tools'), AGENT_HEALTH_PORT: '0' }
+  const doctor = startVedette(['doctor', ...args], { HOME: undefined, ...given, ...env }, prefix)
+  const { code, stdout, stderr } = await doctor.ended
   const isJson = stdout.startsWith('{')
   const report = isJson
     ? (JSON.parse(stdout) as { works: boolean; findings: Finding[] })

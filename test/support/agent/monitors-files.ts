@@ -8,6 +8,9 @@ import { temporaryFolder } from '../temporary-folder.ts'
 
 type Environment = Record<string, string>
 
+/** The types that this code can run, as messages list them. */
+export const TYPES = [...MONITOR_TYPES.keys()].join(', ')
+
 /** A folder for monitors files. */
 export function createFilesFolder() {
   const folder = temporaryFolder()

@@ -6,7 +6,7 @@ import type { KeyPair } from '../network/certificates.ts'
 import { type Contained, type ContainerOptions, startContainer } from './contained.ts'
 import { createNetwork, type ContainerNetwork } from './container-engine.ts'
 import { aMonitor } from '../agent/fake-monitors.ts'
-import { FAKE_KEY, type FakePlatform, startFakePlatform } from '../agent/fake-platform.ts'
+import { FAKE_KEY, type FakePlatform, json, startFakePlatform } from '../agent/fake-platform.ts'
 import { startHttpServer } from '../test-server.ts'
 
 const closing: (() => unknown)[] = []
@@ -105,4 +105,13 @@ export async function unanswered(host: string): Promise<UnansweringSite> {
       for (const response of waiting) response.end('ok')
     },
   }
+}
+
+/** From now on the platform rejects results. */
+export function refuseResults(platform: GivingPlatform): void {
+  platform.misbehave((request, response) => {
+    if (request.url?.endsWith('/results') !== true) return false
+    json(response, { statusCode: 503, message: 'away' }, 503)
+    return true
+  })
 }

@@ -1,6 +1,7 @@
 // Separate networks for processes of a test, connected to this one by a link that can be cut.
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
+import { temporaryFile } from '../temporary-folder.ts'
 
 /** A network namespace with one link to ours. */
 export interface NetworkNamespace {
@@ -46,4 +47,11 @@ export function createNetworkNamespace(): NetworkNamespace {
       ip('netns', 'delete', name)
     },
   }
+}
+
+/** Prefix of a command line, to run it with this text as the system's resolv.conf; needs root. */
+export function withResolvConf(text: string): string[] {
+  const path = temporaryFile('resolv.conf', text)
+  const bind = `mount --bind ${path} /etc/resolv.conf && exec "$@"`
+  return ['unshare', '-m', 'sh', '-c', bind, 'sh']
 }

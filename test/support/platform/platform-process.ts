@@ -32,13 +32,15 @@ export interface VedetteProcess {
   readonly ended: Promise<Ended>
 }
 
-/** Starts the program; variables with `undefined` are not set. */
+/** Starts the program, its command line behind the prefix; variables with `undefined` are not set. */
 export function startVedette(
   args: readonly string[],
   env: Record<string, string | undefined>,
+  prefix: readonly string[] = [],
 ): VedetteProcess {
   const { PATH, HOME } = process.env
-  const child = spawn(process.execPath, [LAUNCH, ...args], {
+  const [command = '', ...rest] = [...prefix, process.execPath, LAUNCH, ...args]
+  const child = spawn(command, rest, {
     env: { PATH, HOME, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
