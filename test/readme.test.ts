@@ -19,10 +19,9 @@ import { temporaryFile, temporaryFolder } from './support/temporary-folder.ts'
 const root = new URL('..', import.meta.url).pathname
 /** Path → text of the README and of every page next to code and tests. */
 const pages = new Map(
-  ['README.md', ...globSync('{src,test,docker}/**/README.md', { cwd: root })].map((path) => [
-    path,
-    readFileSync(join(root, path), 'utf8'),
-  ]),
+  ['README.md', 'SECURITY.md', ...globSync('{src,test,docker}/**/README.md', { cwd: root })].map(
+    (path) => [path, readFileSync(join(root, path), 'utf8')],
+  ),
 )
 const page = (path: string) => pages.get(path) ?? ''
 
