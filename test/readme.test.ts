@@ -1,5 +1,5 @@
-// The README must match the code: its tables of failure codes and variables are those of the code, its monitors files
-// are valid, and the commands that it names exist.
+// The README and the manual pages must match the code: their tables of failure codes and variables are those of the code,
+// their monitors files are valid, and each page has a readable length.
 import { existsSync, globSync, readFileSync, realpathSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -19,16 +19,14 @@ import { temporaryFile, temporaryFolder } from './support/temporary-folder.ts'
 const root = new URL('..', import.meta.url).pathname
 /** Path → text of the README and of every page next to code and tests. */
 const pages = new Map(
-  ['README.md', 'test/README.md', ...globSync('src/**/README.md', { cwd: root })].map((path) => [
-    path,
-    readFileSync(join(root, path), 'utf8'),
-  ]),
+  ['README.md', 'SECURITY.md', ...globSync('{src,test,docker}/**/README.md', { cwd: root })].map(
+    (path) => [path, readFileSync(join(root, path), 'utf8')],
+  ),
 )
 const page = (path: string) => pages.get(path) ?? ''
-const readme = page('README.md')
 
 /** Rows of the first table behind `heading`, cells trimmed. */
-function tableUnder(heading: string, text = readme): string[][] {
+function tableUnder(heading: string, text: string): string[][] {
   const from = text.indexOf(heading)
   expect(from, `the page has ${heading}`).toBeGreaterThan(-1)
   const table = /(?:^\|.*\|\n)+/m.exec(text.slice(from))?.[0] ?? ''
@@ -47,8 +45,22 @@ function tableUnder(heading: string, text = readme): string[][] {
 const codesOf = (table: FailureTable) =>
   Object.entries(table).map(([code, { about, meaning }]) => [`\`${code}\``, about, meaning])
 
+test('the README has at most 250 lines, every other page at most 300', () => {
+  const tooLong = [...pages].filter(
+    ([path, text]) => text.split('\n').length > (path === 'README.md' ? 250 : 300),
+  )
+  expect(tooLong.map(([path]) => path)).toEqual([])
+})
+
+test('the README runs the image as the page about containers does', () => {
+  const [command = ''] = /^docker run -d (?:[^\n]*\\\n)*[^\n]*$/m.exec(page('README.md')) ?? []
+  expect(command).not.toBe('')
+  expect(page('docker/README.md')).toContain(command)
+})
+
 test('the shared failure codes are those of the code', () => {
-  expect(tableUnder('Every failure has a stable `code`')).toEqual(codesOf(FAILURES))
+  const text = page('src/monitors/README.md')
+  expect(tableUnder('Every failure has a stable `code`', text)).toEqual(codesOf(FAILURES))
 })
 
 describe.each([...DEFINITIONS.values()])('the page of $checkType monitors', (definition) => {
@@ -67,16 +79,12 @@ describe.each([...DEFINITIONS.values()])('the page of $checkType monitors', (def
   })
 })
 
-/** Folder of a type, by the name of its registered path: `suite` is PLAYWRIGHT. */
+/** Path of a type's page: the folder of PLAYWRIGHT is `suite`. */
 function pageOf(checkType: string): string {
-  const folder = [...pages.keys()].find(
-    (path) =>
-      path.startsWith('src/monitors/') &&
-      readFileSync(join(root, path, '../definition.ts'), 'utf8').includes(
-        `checkType: '${checkType}'`,
-      ),
+  const definition = globSync('src/monitors/*/definition.ts', { cwd: root }).find((path) =>
+    readFileSync(join(root, path), 'utf8').includes(`checkType: '${checkType}'`),
   )
-  return folder ?? ''
+  return join(dirname(definition ?? ''), 'README.md')
 }
 
 /** Texts of other types' pages that a page links to. */
@@ -111,16 +119,15 @@ function headingsOf(text: string): string[] {
 }
 
 test('the variables and their defaults are those of the code', () => {
-  const rows = tableUnder('## Configuration').map(([name, fallback]) => [name, fallback])
+  const table = tableUnder('## Configuration', page('src/agent/README.md'))
+  const rows = table.map(([name, fallback]) => [name, fallback])
   const expected = VARIABLES.map(({ name, default: fallback }) => [`\`${name}\``, fallback])
   expect(rows).toEqual(expected)
 })
 
 test('so are those of the platform', () => {
-  const rows = tableUnder('### Configuration of the platform').map(([name, fallback]) => [
-    name,
-    fallback,
-  ])
+  const table = tableUnder('## Configuration of the platform', page('src/platform/README.md'))
+  const rows = table.map(([name, fallback]) => [name, fallback])
   const expected = PLATFORM_VARIABLES.map(({ name, default: unset }) => [`\`${name}\``, unset])
   expect(rows).toEqual(expected)
 })
@@ -144,7 +151,8 @@ test('what a run of code may use is what the limits say', () => {
   const { scriptMsMax, apiScriptMsMax, suiteInstallMsMax, suiteMsMax, suiteCpuMsMax } = LIMITS
   const { scriptMemoryBytesMax, apiScriptMemoryBytesMax, suiteMemoryBytesMax } = LIMITS
   const suite = [durationText(suiteCpuMsMax), ...shared('suite', suiteMemoryBytesMax)]
-  expect(tableUnder('What one run may use').map((row) => row.slice(1))).toEqual([
+  const table = tableUnder('What one run may use', page('src/sandbox/README.md'))
+  expect(table.map((row) => row.slice(1))).toEqual([
     [
       durationText(scriptMsMax),
       durationText(2 * scriptMsMax),
@@ -182,5 +190,5 @@ describe('monitors files', () => {
 test('the backup of the embedded database asks where its socket is', () => {
   const folder = temporaryFolder()
   const socketFolder = relative(realpathSync(folder), postgresFolder(folder).run)
-  expect(readme).toContain(`pg_dump -h "$PWD/data/${socketFolder}" `)
+  expect(page('src/platform/README.md')).toContain(`pg_dump -h "$PWD/data/${socketFolder}" `)
 })

@@ -19,7 +19,7 @@ const why = missing('docker-compose')
 beforeEach(({ skip }) => skip(why !== undefined, why))
 
 const root = join(import.meta.dirname, '../..')
-const readme = readFileSync(join(root, 'README.md'), 'utf8')
+const readme = readFileSync(join(root, 'docker/README.md'), 'utf8')
 
 const POSTGRES = `
 set -eu

@@ -14,7 +14,8 @@ import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const run = promisify(execFile)
 needImages('agent-uptime', 'platform')
-const readme = readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8')
+const page = (path: string) => readFileSync(join(import.meta.dirname, '../..', path), 'utf8')
+const manual = page('docker/README.md')
 
 const MONITORS = `monitors:
   - { name: Itself, type: URL, every: 5s, request: { url: 'http://127.0.0.1:8081/health' } }
@@ -23,14 +24,14 @@ const MONITORS = `monitors:
 
 /** The chapter of a heading, up to the next one of its level. */
 function chapter(heading: string): string {
-  const from = readme.indexOf(`\n## ${heading}\n`)
-  expect(from, `README has ${heading}`).toBeGreaterThan(-1)
-  return readme.slice(from, readme.indexOf('\n## ', from + 1))
+  const from = manual.indexOf(`\n## ${heading}\n`)
+  expect(from, `the page has ${heading}`).toBeGreaterThan(-1)
+  return manual.slice(from, manual.indexOf('\n## ', from + 1))
 }
 
 const container = chapter('Run it in a container')
 
-/** The only match in the README's text. */
+/** The only match in the page's text. */
 function only(pattern: RegExp, text = container): string {
   const found = [...text.matchAll(new RegExp(pattern, 'gm'))]
   expect([pattern, found.length]).toEqual([pattern, 1])
@@ -53,7 +54,7 @@ function userFolder() {
   return { line }
 }
 
-/** Runs the README's `docker run`; `change` applies a replacement that the README describes. */
+/** Runs the page's `docker run`; `change` applies a replacement that the page describes. */
 async function runAsSaid(change: (line: string) => string) {
   const name = `vedette-test-${randomUUID()}`
   names.push(name)
@@ -76,7 +77,7 @@ async function answer(url: string) {
   return { status: response?.status, text: await response?.text() }
 }
 
-describe('docker run as the README says', () => {
+describe('docker run as the page says', () => {
   test('watches the monitors of the file, shows its log, and runs commands', async () => {
     const { name, line } = await runAsSaid((said) => said)
     const port = (await line(`docker port ${name} 8081`)).stdout.trim()
@@ -126,7 +127,7 @@ describe('docker run as the README says', () => {
 })
 
 describe('in an image', () => {
-  const rows = [...chapter('Commands').matchAll(/^\| `vedette ([a-z]+(?: [a-z]+)?)/gm)]
+  const rows = [...page('src/cli/README.md').matchAll(/^\| `vedette ([a-z]+(?: [a-z]+)?)/gm)]
   const commands = rows.map(([, args = '']) => args.split(' '))
 
   test.each(['agent-uptime', 'platform'] as const)(

@@ -11,7 +11,7 @@ const run = promisify(execFile)
 const IMAGES: Image[] = ['agent-uptime', 'agent', 'agent-migrate', 'platform']
 needImages(...IMAGES)
 
-const readme = readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8')
+const readme = readFileSync(join(import.meta.dirname, '../../docker/README.md'), 'utf8')
 
 /** Megabytes beyond the base, by tag. */
 const said = new Map(

@@ -12,7 +12,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const ACCOUNT = '7a4e2f60-9d5c-4a43-8f0e-6b1de1c8a001'
 const ADMIN = 'a'.repeat(64)
-const readme = readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8')
+const readme = readFileSync(join(import.meta.dirname, '../../docker/README.md'), 'utf8')
 const [, said = ''] =
   /^# A private location, a key[^\n]*\n([^]*?)deploy agent\n/m.exec(readme) ?? []
 
