@@ -13,6 +13,7 @@ const read = (path: string) => readFileSync(join(folder, path), 'utf8')
 
 interface Service {
   image: string
+  profiles?: string[]
   command?: string[]
   entrypoint?: string[]
   environment?: Record<string, string>
@@ -26,7 +27,9 @@ interface Service {
   depends_on?: Record<string, object>
 }
 
-const compose = parse(read('compose.yaml'), { merge: true }) as {
+/** The file as it is read where no variable is set. */
+const defaults = read('compose.yaml').replaceAll(/\$\{\w+:-([^}]+)\}/g, '$1')
+const compose = parse(defaults, { merge: true }) as {
   services: Record<string, Service>
   volumes: Record<string, null>
   secrets: Record<string, { file: string }>
@@ -41,6 +44,16 @@ const prometheus = parse(read('prometheus.yml')) as {
     static_configs?: { targets: string[] }[]
   }[]
 }
+
+test('every image may be another one, and only the dashboards need a profile', () => {
+  const images = [...read('compose.yaml').matchAll(/^ +image: (.*)$/gm)].map(([, image]) => image)
+  expect(images.filter((image) => !/^\$\{\w+:-.+\}$/.test(image ?? ''))).toEqual([])
+  const profiles = services.flatMap(([name, one]) => (one.profiles ?? []).map((p) => [name, p]))
+  expect(profiles).toEqual([
+    ['prometheus', 'dashboards'],
+    ['grafana', 'dashboards'],
+  ])
+})
 
 describe.each(ours)('the service %s', (_, service) => {
   const settings = () => {

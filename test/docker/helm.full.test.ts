@@ -94,6 +94,12 @@ describe('values', () => {
     ['no agent that could have a queue', { keda: { minReplicaCount: 0 } }, 'got 0, want 1'],
     ['a volume that the chart has itself', { volumes: [{ name: 'data' }] }, "'/volumes/0/name'"],
     ['too little time to drain', { drainSeconds: 270 }, 'must be at least 290'],
+    ['a digest that is none', { image: { digest: 'sha256:1' } }, "'/image/digest'"],
+    [
+      'a label that selects the pods',
+      { podLabels: { 'app.kubernetes.io/name': 'x' } },
+      "'app.kubernetes.io/name'",
+    ],
   ])('are refused with %s', async (_, given, expectedText) => {
     expect(await refusal({ ...GIVEN, ...given })).toContain(expectedText)
   })
@@ -125,6 +131,57 @@ const EVERYTHING = {
   volumes: [{ name: 'authorities', configMap: { name: 'vedette-authorities' } }],
   volumeMounts: [{ name: 'authorities', mountPath: '/etc/vedette', readOnly: true }],
 }
+
+const DIGEST = `sha256:${'0123456789abcdef'.repeat(4)}`
+const SECRET_VALUE = { valueFrom: { secretKeyRef: { name: 'a', key: 'b' } } }
+const ADVANCED = {
+  image: { digest: DIGEST },
+  nameOverride: 'berlin',
+  env: { API_KEY_PREVIOUS: SECRET_VALUE },
+  envFrom: [{ secretRef: { name: 'vedette-secrets' } }],
+  priorityClassName: 'high',
+  serviceAccount: { name: 'watcher' },
+  topologySpreadConstraints: [],
+  strategy: { type: 'Recreate' },
+  disruptionBudget: { minAvailable: '50%' },
+  keda: { enabled: true, fallback: { replicas: 3 } },
+  extraManifests: [
+    { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: '{{ .Release.Name }}-more' } },
+  ],
+}
+
+describe('advanced values', () => {
+  test('stand where Kubernetes expects them', async () => {
+    const objects = await release(ADVANCED)
+    const pod = podOf(objects)
+    expect(pod).toMatchObject({ priorityClassName: 'high', serviceAccountName: 'watcher' })
+    expect(pod).not.toHaveProperty('topologySpreadConstraints')
+    expect(pod.containers[0]).toMatchObject({
+      image: `vedette/agent-uptime@${DIGEST}`,
+      env: expect.arrayContaining([{ name: 'API_KEY_PREVIOUS', ...SECRET_VALUE }]),
+      envFrom: ADVANCED.envFrom,
+    })
+    expect(kindOf(objects, 'Deployment')).toMatchObject({
+      metadata: { name: 'berlin' },
+      spec: { strategy: { type: 'Recreate' } },
+    })
+    expect(kindOf(objects, 'PodDisruptionBudget')).toMatchObject({
+      metadata: { name: 'berlin' },
+      spec: { minAvailable: '50%' },
+    })
+    expect(kindOf(objects, 'PodDisruptionBudget')).not.toHaveProperty('spec.maxUnavailable')
+    expect(kindOf(objects, 'ScaledObject')).toMatchObject({
+      spec: { scaleTargetRef: { name: 'berlin' }, fallback: { failureThreshold: 4, replicas: 3 } },
+    })
+    expect(kindOf(objects, 'ConfigMap')).toMatchObject({ metadata: { name: 'edge-more' } })
+  })
+
+  test('spread over what is given', async () => {
+    const constraint = { maxSkew: 2, topologyKey: 'rack', whenUnsatisfiable: 'DoNotSchedule' }
+    const given = { topologySpreadConstraints: [constraint] }
+    expect(podOf(await release(given))).toMatchObject(given)
+  })
+})
 
 describe('a release', () => {
   test.each([

@@ -1,0 +1,3 @@
+{{- define "vedette-agent.name" -}}
+{{ .Values.nameOverride | default .Release.Name }}
+{{- end }}
