@@ -8,7 +8,6 @@ import { watch, type Watch } from '../../network/native/readiness.ts'
 import { createSctpMarks, createMarks, HEADER_BYTES, MARK_BYTES, type Marks } from './marks.ts'
 import type { SocketAddress } from '../../network/native/socket-address.ts'
 import { ERROR_ORIGIN, OPTION, PATH_MTU, POLL } from '../../network/native/socket-options.ts'
-import { bindSourcePort } from '../../network/native/source-port.ts'
 import { targetFailure } from '../../network/target-failure.ts'
 import type { Probe } from './course.ts'
 import {
@@ -74,7 +73,7 @@ export function openDatagramProber(
   const marks = createMarks({ protocol, family, identifier: 0, isRaw: false })
   let port: number
   try {
-    port = bindSourcePort(native, socket, sourcePort)
+    port = socket.bindPort(sourcePort)
   } catch (error) {
     socket.close()
     throw error
