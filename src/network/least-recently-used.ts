@@ -9,7 +9,6 @@ export class LeastRecentlyUsed<K, V> {
     this.#max = max
   }
 
-  /** The value, which becomes the most recently used one. */
   get(key: K): V | undefined {
     const value = this.#entries.get(key)
     if (value === undefined) return undefined
@@ -26,7 +25,6 @@ export class LeastRecentlyUsed<K, V> {
     this.#entries.delete(this.#entries.keys().next().value as K)
   }
 
-  /** Removes the entry. */
   delete(key: K): void {
     this.#entries.delete(key)
   }
