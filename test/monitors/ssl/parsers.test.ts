@@ -22,7 +22,7 @@ import {
 } from '../../../src/monitors/ssl/revocation/list.ts'
 import { clientHello, readServerHello } from '../../../src/monitors/ssl/versions.ts'
 import { missing } from '../../support/needs.ts'
-import { createPki } from '../../support/network/pki.ts'
+import { createPki } from '../../support/network/certificates.ts'
 
 const pki = createPki()
 afterAll(() => pki[Symbol.dispose]())

@@ -12,7 +12,7 @@ import {
 } from '../../support/monitors/monitor-context.ts'
 import { missing } from '../../support/needs.ts'
 import { startOpensslServer } from '../../support/monitors/ssl/openssl-server.ts'
-import { createPki } from '../../support/network/pki.ts'
+import { createPki } from '../../support/network/certificates.ts'
 import { codesOf, runSsl, startTlsServer } from '../../support/monitors/ssl/ssl-runs.ts'
 import { SCRIPTS, startScripted } from '../../support/monitors/ssl/starttls-servers.ts'
 import { startStopwatch } from '../../support/stopwatch.ts'
