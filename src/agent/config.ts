@@ -238,11 +238,11 @@ export interface ConfigOrigin {
 /** Reads and checks all settings of the agent. */
 export function readAgentConfig(origin: ConfigOrigin): ConfigReading {
   const reading = readEnvironment(VARIABLE_TABLE, origin.env, origin.readText)
-  const { values, given } = reading
+  const { values } = reading
   const warnings: EnvironmentProblem[] = []
   const bad = new Set(reading.problems.map(({ variable }) => variable))
   const problems = [...reading.problems, ...sourceProblems(values, bad)]
-  if (given.has('MONITORS_FILE') && given.has('API_KEY')) {
+  if (values.MONITORS_FILE !== undefined && values.API_KEY !== undefined) {
     warnings.push({
       variable: 'API_KEY',
       message: 'MONITORS_FILE and API_KEY are both set; the monitors file is used, the key is not',

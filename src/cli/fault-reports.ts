@@ -1,9 +1,8 @@
-// The receiver of fault reports: that of SENTRY_DSN, or the platform, or none. Without a receiver nothing is
-// created; the code that sends is loaded with the first fault.
+// The receiver of fault reports: that of SENTRY_DSN, or the platform, or none. Without a receiver nothing is created.
 import type { ConfigReading } from '../agent/config.ts'
 import { VERSION } from '../contract/versions.ts'
 import type { FaultReceiver } from '../process/faults/fault.ts'
-import { createFaultReports, type FaultReports } from '../process/faults/reports.ts'
+import { FaultReports } from '../process/faults/reports.ts'
 import { parseDsn, type SentryDsn } from '../process/faults/sentry-dsn.ts'
 
 /** The platform of an agent. */
@@ -27,11 +26,11 @@ export function agentFaults(
   const dsn = config.sentryDsn === undefined ? undefined : parseDsn(config.sentryDsn)
   const release = `vedette-agent@${VERSION}`
   if (dsn !== undefined) {
-    return createFaultReports({ release, open: () => posterTo(dsn, route) })
+    return new FaultReports({ release, open: () => posterTo(dsn, route) })
   }
   if (platform === undefined) return undefined
   const agentId = () => platform.agentId() ?? NO_AGENT
-  return createFaultReports({
+  return new FaultReports({
     release,
     async open() {
       const { createPlatformPoster } = await import('../agent/platform/envelope-poster.ts')

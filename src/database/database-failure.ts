@@ -19,7 +19,6 @@ export type DatabaseFailureKind =
   | 'value'
   | 'other'
 
-/** A failed statement. */
 export interface DatabaseFailure {
   kind: DatabaseFailureKind
   /** SQLSTATE (PostgreSQL manual, appendix A), code of the operating system, or UNKNOWN. */

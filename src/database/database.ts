@@ -59,7 +59,6 @@ export interface Queryable {
   ): Promise<Row[]>
 }
 
-/** How to run a transaction. */
 export interface TransactionOptions {
   isolation?: 'read committed' | 'repeatable read' | 'serializable'
   readOnly?: boolean
@@ -69,7 +68,6 @@ export interface TransactionOptions {
   statementTimeoutMs?: number
 }
 
-/** A database that is open. */
 export interface Database extends Queryable {
   /**
    * Runs `work` in one transaction and commits it, or rolls back when `work` throws. When the connection is
@@ -144,7 +142,6 @@ export function openDatabase(options: DatabaseOptions): Database {
   return new PooledDatabase(pool, sockets, statementTimeoutMs, options.idleMs ?? IDLE_TIMEOUT_MS)
 }
 
-/** Settings of a new session. */
 async function setUp(client: ClientBase, statementTimeoutMs: number): Promise<void> {
   const settings: Record<string, string> = {
     TimeZone: 'UTC',

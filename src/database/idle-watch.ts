@@ -21,12 +21,10 @@ export class IdleWatch {
     this.#waiting.set(client, performance.now())
   }
 
-  /** The answer has arrived. */
   end(client: PoolClient): void {
     this.#waiting.delete(client)
   }
 
-  /** Ends the timer. */
   close(): void {
     clearInterval(this.#timer)
   }

@@ -5,7 +5,6 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from 'pg'
 import { clientConfig, type Database, type DatabaseAddress } from './database.ts'
 
-/** What to listen to. */
 export interface ListenOptions {
   address: DatabaseAddress
   /** Names that need no quoting. */
@@ -22,7 +21,6 @@ export interface ListenOptions {
 
 const AGAIN_MS = 500
 const HEARTBEAT_MS = 10_000
-/** Time-out of an answer. */
 const ANSWER_MS_MAX = 2_000
 
 /** Listens until the signal fires; resolves then, and never rejects. */

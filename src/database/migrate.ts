@@ -6,7 +6,6 @@ import { DatabaseError } from 'pg'
 import { type Database, type Queryable } from './database.ts'
 import { isUnavailable } from './database-failure.ts'
 
-/** One numbered file of SQL. */
 export interface Migration {
   number: number
   sql: string

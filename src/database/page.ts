@@ -71,7 +71,6 @@ interface Row extends Record<string, unknown> {
 }
 
 interface PageParts {
-  /** Name of the prepared statement. */
   name: string
   /** Table and condition; `$1` is whose listing it is. */
   from: string

@@ -11,7 +11,6 @@ export function rowsJson(query: string): string {
   return `(select coalesce(json_agg(entry), '[]') from (${query}) entry)`
 }
 
-/** A day in UTC. */
 export function dayText(column: string): string {
   return `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD')`
 }

@@ -2,7 +2,6 @@
 // statement once a connection, by its name.
 import type { Statement } from './database.ts'
 
-/** A static part of a statement's text. */
 class Fragment {
   readonly text: string
 

@@ -26,7 +26,6 @@ const OUT_OF: Record<string, string> = {
 
 const unreachable = (sentence: string): Meaning => ({ code: 'CONNECT_UNREACHABLE', sentence })
 
-/** Meaning of errors while connecting. */
 const CONNECTING: Record<string, Meaning> = {
   ECONNREFUSED: { code: 'CONNECT_REFUSED', sentence: 'refused the connection' },
   EHOSTUNREACH: unreachable('cannot be reached: no route to the host'),
@@ -54,7 +53,6 @@ function meaningOf(reason: string, where: string): Meaning | undefined {
   return reason === 'EPERM' ? FORBIDDEN : CONNECTING[reason]
 }
 
-/** Meaning of errors at any time. */
 const ALWAYS: Record<string, Meaning> = {
   ECONNRESET: { code: 'CONNECTION_RESET', sentence: 'reset the connection' },
   ECONNABORTED: { code: 'CONNECTION_RESET', sentence: 'aborted the connection' },
@@ -77,13 +75,18 @@ export function connectFailure(error: NodeJS.ErrnoException, where: string): Fai
   return failure(meaning.code, `${where} ${meaning.sentence}`, details)
 }
 
+/** The failure for errors that say that our own system is out of something; undefined for others. */
+export function exhausted(reason: string, details?: Record<string, unknown>): Failure | undefined {
+  const resource = OUT_OF[reason]
+  if (resource === undefined) return undefined
+  return failure('RESOURCES_EXHAUSTED', `this agent is out of ${resource} (${reason})`, details)
+}
+
 /** The failure for an error on an open connection, including TLS alerts. */
 export function connectionFailure(error: NodeJS.ErrnoException, where: string): Failure {
   const reason = error.code ?? ''
-  const resource = OUT_OF[reason]
-  if (resource !== undefined) {
-    return failure('RESOURCES_EXHAUSTED', `this agent is out of ${resource} (${reason})`, { where })
-  }
+  const own = exhausted(reason, { where })
+  if (own !== undefined) return own
   if (reason.startsWith('ERR_SSL_')) {
     return failure(handshakeCode(reason), `TLS with ${where} failed: ${plain(error)}`, {
       where,

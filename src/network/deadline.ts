@@ -34,3 +34,13 @@ export async function withDeadline<T>(
     signal.removeEventListener('abort', onAbort)
   }
 }
+
+/** Settles as the work does, or rejects with the signal's reason as soon as it is aborted; the work goes on. */
+export function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => reject(signal.reason as Error)
+    signal.addEventListener('abort', onAbort)
+    if (signal.aborted) onAbort()
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
+  })
+}

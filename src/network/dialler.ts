@@ -1,10 +1,10 @@
 // Dialler, the only egress: resolves a name, checks its addresses against the network policy, connects (through the
 // location's proxy, if any), and performs TLS handshakes.
-import type { Connection, Dialler, Endpoint, Progress } from './dial.ts'
-import { familyOf, literalOf } from './ip-address.ts'
+import type { Dialler } from './dial.ts'
+import { literalOf } from './ip-address.ts'
 import { permit, type NetworkPolicy } from './network-policy.ts'
-import { openSocket } from './open-socket.ts'
-import { createProxy, type Proxy } from './proxy/proxy.ts'
+import { connectTo } from './open-socket.ts'
+import { createProxy } from './proxy/proxy.ts'
 import type { Resolver } from './dns/resolver.ts'
 import { shakeHands } from './tls/handshake.ts'
 
@@ -30,46 +30,16 @@ export function createDialler(settings: DiallerSettings): Dialler {
       return addresses
     },
     connect(endpoint, progress, signal) {
-      return proxy === undefined
-        ? connectDirectly(settings, endpoint, progress, signal)
-        : connectThrough(proxy, endpoint, progress, signal)
+      if (proxy !== undefined) return proxy(endpoint, progress, signal)
+      const { host, port, family } = endpoint
+      const destination = {
+        literal: endpoint.address ?? literalOf(host),
+        lookUp: async () => (await resolver.resolve(host, family, signal))[0],
+        check: (address: string) => permit(policy, address, host),
+        port,
+      }
+      return connectTo(destination, progress, signal)
     },
     secure: shakeHands,
   }
-}
-
-async function connectDirectly(
-  { policy, resolver }: DiallerSettings,
-  endpoint: Endpoint,
-  progress: Progress,
-  signal: AbortSignal,
-): Promise<Connection> {
-  const { host, port, family } = endpoint
-  progress.phase = 'dns'
-  const startedAt = performance.now()
-  const literal = endpoint.address ?? literalOf(host)
-  const address = literal ?? (await resolver.resolve(host, family, signal))[0]
-  permit(policy, address, host)
-  const resolvedAt = performance.now()
-  progress.phase = 'connect'
-  const socket = await openSocket(address, port, signal)
-  return {
-    socket,
-    address,
-    family: familyOf(address),
-    dnsMs: literal === undefined ? resolvedAt - startedAt : 0,
-    connectMs: performance.now() - resolvedAt,
-  }
-}
-
-function connectThrough(
-  proxy: Proxy,
-  endpoint: Endpoint,
-  progress: Progress,
-  signal: AbortSignal,
-): Promise<Connection> {
-  // A forward proxy resolves the name itself; a fixed address needs a tunnel.
-  return endpoint.forward === true && endpoint.address === undefined
-    ? proxy.forward(endpoint, progress, signal)
-    : proxy.tunnel(endpoint, progress, signal)
 }

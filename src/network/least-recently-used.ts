@@ -10,7 +10,6 @@ export class LeastRecentlyUsed<K, V> {
     this.#max = max
   }
 
-  /** The value, which becomes the most recently used one. */
   get(key: K): V | undefined {
     const entry = this.#entries.get(key)
     if (entry === undefined) return undefined
@@ -30,7 +29,6 @@ export class LeastRecentlyUsed<K, V> {
     }
   }
 
-  /** Removes the entry. */
   delete(key: K): void {
     this.#weight -= this.#entries.get(key)?.weight ?? 0
     this.#entries.delete(key)

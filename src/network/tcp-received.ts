@@ -43,7 +43,6 @@ export class Received {
     socket?.off('error', this.#onError).pause()
   }
 
-  /** Stops listening to everything. */
   close(): void {
     this.detach()
     this.#signal.removeEventListener('abort', this.#notify)

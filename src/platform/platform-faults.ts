@@ -2,7 +2,7 @@
 import { reportOf } from '../contract/protocol/fault-report.ts'
 import { VERSION } from '../contract/versions.ts'
 import type { FaultEvent, FaultReceiver } from '../process/faults/fault.ts'
-import { createFaultReports, type FaultReports } from '../process/faults/reports.ts'
+import { FaultReports } from '../process/faults/reports.ts'
 import { parseDsn, type SentryDsn } from '../process/faults/sentry-dsn.ts'
 import type { Queryable } from '../database/database.ts'
 import type { PlatformConfigReading } from './config.ts'
@@ -25,7 +25,7 @@ export function platformFaults(
   const { externalObservability, sentryDsn, proxyUrl, noProxy } = config
   if (!externalObservability) return undefined
   const dsn = sentryDsn === undefined ? undefined : parseDsn(sentryDsn)
-  return createFaultReports({
+  return new FaultReports({
     release: `vedette-platform@${VERSION}`,
     open: () =>
       dsn === undefined ? databaseReceiver(database) : posterTo(dsn, { proxyUrl, noProxy }),

@@ -13,16 +13,13 @@ interface Option {
   help: string
 }
 
-/** Arguments of a command. */
 export interface Arguments {
   positionals: string[]
-  /** Value of an option. */
   value(name: string): string | undefined
   /** Whether a switch was given. */
   on(name: string): boolean
 }
 
-/** One command of the program. */
 export interface Command {
   name: string
   /** One line for the overview. */

@@ -6,7 +6,6 @@ import { readFileSync } from 'node:fs'
 /** A parsed text: a value, or its problem. */
 export type Parsed<T> = { value: T } | { allowed: string; fix: string }
 
-/** One environment variable. */
 export interface Variable<T> {
   /** One line for help: its effect. */
   meaning: string
@@ -25,7 +24,6 @@ export interface Variable<T> {
   otherwise: T
 }
 
-/** Name → variable. */
 export type VariableTable = Readonly<Record<string, Variable<unknown>>>
 
 /** The values of a table, by the same names. */
@@ -45,8 +43,6 @@ export interface EnvironmentProblem {
 export interface Reading<T extends VariableTable> {
   values: Values<T>
   problems: EnvironmentProblem[]
-  /** Names of variables that were set, directly or by file. */
-  given: ReadonlySet<string>
 }
 
 /** Reads files named by NAME_FILE; throws what node:fs throws. */
@@ -62,18 +58,16 @@ export function readEnvironment<const T extends VariableTable>(
   readText: ReadText = (path) => readFileSync(path, 'utf8'),
 ): Reading<T> {
   const problems: EnvironmentProblem[] = []
-  const given = new Set<string>()
   const values: Record<string, unknown> = {}
   for (const [name, variable] of Object.entries(table)) {
     const read = valueOf(name, variable, env, readText)
-    values[name] = 'value' in read ? read.value : variable.otherwise
     if ('problem' in read) problems.push({ variable: name, message: read.problem })
-    else if (read.given) given.add(name)
+    values[name] = 'value' in read ? read.value : variable.otherwise
   }
-  return { values: values as Values<T>, problems, given }
+  return { values: values as Values<T>, problems }
 }
 
-type Read = { value: unknown; given: boolean } | { problem: string }
+type Read = { value: unknown } | { problem: string }
 
 function valueOf(
   name: string,
@@ -87,7 +81,7 @@ function valueOf(
     return { problem: `${spelling} and ${name}_FILE are both set; keep one of them` }
   }
   if (path !== '') return fromFile(name, path, variable, readText)
-  if (spelling === undefined) return { value: variable.otherwise, given: false }
+  if (spelling === undefined) return { value: variable.otherwise }
   return parsed(spelling, env[spelling] ?? '', variable)
 }
 
@@ -124,7 +118,7 @@ function parsed(
   lead = `${name} is`,
 ): Read {
   const result = variable.parse(text.trim())
-  if ('value' in result) return { value: result.value, given: true }
+  if ('value' in result) return result
   const value = variable.secret === true ? '"***"' : shown(text)
   return { problem: `${lead} ${value}: must be ${result.allowed}; ${result.fix}` }
 }

@@ -23,13 +23,11 @@ export interface LockHolder extends ProcessIdentity {
   token: string
 }
 
-/** An acquired lock. */
 export interface FolderLock {
   /** Gives it back. Safe to call twice. */
   release(): void
 }
 
-/** Another process holds the lock. */
 export class FolderLockedError extends Error {
   readonly code = 'LOCKED'
   readonly holder: LockHolder
@@ -41,7 +39,6 @@ export class FolderLockedError extends Error {
   }
 }
 
-/** How often a holder renews its file. */
 const RENEW_MS = 1000
 /** A holder in another container that renews nothing for this long has ended. */
 const RESPONSE_TIMEOUT_MS = 5000

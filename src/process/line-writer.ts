@@ -3,7 +3,6 @@
 // output blocks the whole process when it is a full pipe.
 import { constants, fstatSync, openSync, write as writeTo, writeSync } from 'node:fs'
 
-/** Writes finished lines. */
 export interface LineWriter {
   write(line: string): void
   /** Number of lines dropped so far because the reader stalled. */
@@ -12,7 +11,6 @@ export interface LineWriter {
   onWritten(written: () => void): void
 }
 
-/** How to write. */
 export interface LineWriterOptions {
   fd: number
   /** Maximum number of lines that wait for the reader; more are dropped. */

@@ -9,7 +9,6 @@ export type Log = Logger
 const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const
 export type LogLevel = (typeof LOG_LEVELS)[number]
 
-/** Output of finished lines. */
 export interface LineSink {
   write(line: string): void
 }
@@ -21,12 +20,9 @@ const ERROR_LEVEL = pino.levels.values['error'] ?? 50
 /** Logged when lines fit again. */
 export const DROPPED = 'lines of the log were dropped: nobody read them'
 
-/** How to log. */
 export interface LogOptions {
   level: LogLevel
-  /** Readable lines instead of JSON. */
   pretty: boolean
-  /** Colours in readable lines. */
   colour?: boolean
   /** Standard output by default. */
   destination?: LineSink
@@ -92,7 +88,6 @@ function scrubbedLine(line: string, scrubText: (text: string) => string): string
   }
 }
 
-/** Intercepts calls of the log. */
 function errorHookOf(onError: (error: unknown) => void): LogFnHook {
   return function logMethod(args, method, level) {
     const [fields] = args as unknown[]

@@ -11,7 +11,6 @@ export interface ProcessIdentity {
   space: string
 }
 
-/** The identity of this process. */
 export function ownIdentity(): ProcessIdentity {
   return { pid: process.pid, startedTicks: startedTicks(process.pid) ?? '', space: ownSpace() }
 }

@@ -22,7 +22,6 @@ export interface ServeOptions {
   keepAliveTimeoutMs?: number
 }
 
-/** A server that listens. */
 export interface Served {
   port: number
   /** For clients on this machine, `http://127.0.0.1:8081`. */

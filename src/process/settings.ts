@@ -9,6 +9,7 @@ interface About {
   meaning: string
   /** The default in documentation, unless `otherwise` is clear enough. */
   shownDefault?: string
+  unit?: string
   secret?: boolean
   alsoAs?: readonly string[]
   fromFile?: boolean
@@ -19,18 +20,16 @@ function variable<T>(about: About, otherwise: T, parse: (text: string) => Parsed
   return { ...about, shownDefault, otherwise, parse }
 }
 
-/** A whole number within bounds. */
 export function wholeNumber(
-  about: About & { otherwise: number; min: number; max: number; unit?: string },
+  about: About & { otherwise: number; min: number; max: number },
 ): Variable<number> {
-  const { min, max, otherwise, unit, ...rest } = about
-  const allowed = `a whole number from ${min} to ${max}`
-  const made = variable(rest, otherwise, (text) => {
+  const { min, max, otherwise, ...rest } = about
+  return variable(rest, otherwise, (text) => {
     const value = /^[+-]?\d+$/.test(text) ? Number(text) : Number.NaN
     if (value >= min && value <= max) return { value }
+    const allowed = `a whole number from ${min} to ${max}`
     return { allowed, fix: `without it ${otherwise} holds` }
   })
-  return unit === undefined ? made : { ...made, unit }
 }
 
 /** One of several names, in any case. The table gives the value of each name. */
@@ -48,17 +47,10 @@ export function oneOf<T>(
 
 /** How much is logged; `LOG` is an alias of info. */
 export function leastLevel(): Variable<LogLevel> {
-  const level = (value: LogLevel) => value
-  return oneOf({
+  return oneOf<LogLevel>({
     meaning: 'Least important lines that are logged: DEBUG, INFO (or LOG), WARN, ERROR',
-    otherwise: level('info'),
-    names: {
-      DEBUG: level('debug'),
-      LOG: level('info'),
-      INFO: level('info'),
-      WARN: level('warn'),
-      ERROR: level('error'),
-    },
+    otherwise: 'info',
+    names: { DEBUG: 'debug', LOG: 'info', INFO: 'info', WARN: 'warn', ERROR: 'error' },
   })
 }
 
@@ -134,7 +126,7 @@ export function byteCount(
   about: About & { otherwise: number; min: number; max: number },
 ): Variable<number> {
   const { otherwise, min, max, ...rest } = about
-  const made = variable(rest, otherwise, (text) => {
+  return variable({ ...rest, unit: 'bytes' }, otherwise, (text) => {
     const match = /^(\d+(?:\.\d+)?)\s*([A-Za-z]*)$/.exec(text)
     const factor = BYTE_UNITS[match?.[2]?.toLowerCase() ?? '']
     const value = match === null || factor === undefined ? Number.NaN : Number(match[1]) * factor
@@ -144,7 +136,6 @@ export function byteCount(
       fix: 'write it plainly or with a unit, like 256MiB (kB MB GB TB, KiB MiB GiB TiB)',
     }
   })
-  return { ...made, unit: 'bytes' }
 }
 
 /** Any text that `problem` finds nothing wrong with. */

@@ -14,7 +14,6 @@ export interface SignalActions {
   exit?: (code: number) => void
 }
 
-/** Source of signals: `process`, or a stub. */
 export interface SignalSource {
   on(signal: NodeJS.Signals, listener: () => void): unknown
   off(signal: NodeJS.Signals, listener: () => void): unknown

@@ -5,7 +5,6 @@ import { NAMED_VALUE_CHARS_MAX } from '../../contract/definition-secrets.ts'
 import { echoedSecrets, type Finder, SCRUBBED } from './scrub.ts'
 import { joined, SecretFinder, type Span } from './secret-finder.ts'
 
-/** Rules of the search. */
 export interface ByteRules {
   isSensitive(name: string): boolean
   finder: Finder
@@ -76,7 +75,6 @@ const VALUE_FIRST = new RegExp(
  */
 const SOURCE = /^process\.env\b[\w.[\]'"]*[,;]?$|^[[({]+$|\) => [[({]?$/
 
-/** A value with its name. */
 export interface NamedValue extends Span {
   name: string
   value: string
@@ -151,7 +149,6 @@ export class ByteScrubber {
       : this.#give(this.#pending.length - overlapBytes)
   }
 
-  /** Returns the rest. */
   end(): Buffer {
     return this.#give(this.#pending.length)
   }

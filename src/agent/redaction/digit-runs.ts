@@ -24,13 +24,34 @@ const [ZERO, X] = [code('0'), code('x')]
 const SEPARATORS = new Uint8Array(256)
 for (const one of Buffer.from(' :-,;.\n\r\t\\%')) SEPARATORS[one] = 1
 
-/** What may stand within a run of base64, but for the indentation of its lines. */
-const IN_BASE64 = SIX_BITS.map((value, byte) =>
-  Number(value !== BREAK || byte === LF || byte === CR),
-)
-const IN_HEX = FOUR_BITS.map((value, byte) =>
-  Number(value !== BREAK || SEPARATORS[byte] === 1 || (byte | 0x20) === X),
-)
+/** A way to write bytes as digits. */
+export interface Digits {
+  bitsPerDigit: 4 | 6
+  /** Byte → value of the digit. */
+  values: Uint8Array
+  /** 1 for what may stand within a run, but for the indentation of its lines. */
+  within: Uint8Array
+  /** Shorter runs are those of others. Bytes. */
+  bytesMin: number
+}
+
+export const BASE64: Digits = {
+  bitsPerDigit: 6,
+  values: SIX_BITS,
+  within: SIX_BITS.map((value, byte) => Number(value !== BREAK || byte === LF || byte === CR)),
+  bytesMin: 1,
+}
+
+/** Shorter hexadecimal is hashes and colours. */
+export const HEXADECIMAL: Digits = {
+  bitsPerDigit: 4,
+  values: FOUR_BITS,
+  within: FOUR_BITS.map((value, byte) =>
+    Number(value !== BREAK || SEPARATORS[byte] === 1 || (byte | 0x20) === X),
+  ),
+  bytesMin: 5,
+}
+
 const IS_ASCII_TEXT = new Uint8Array(256).fill(1, 32, 127)
 for (const one of [0, TAB, LF, CR]) IS_ASCII_TEXT[one] = 1
 
@@ -100,56 +121,43 @@ function stretchIn(
   return -1
 }
 
-/** Calls `onRun` for each run of base64 of at least `min` letters, over the ends of lines with their indentation. */
-export function base64Runs(bytes: Uint8Array, min: number, onRun: (run: Run) => void): void {
+/** Calls `onRun` for each run of at least `min` digits, over separators and the ends of lines with their indentation. */
+export function digitRuns(
+  bytes: Uint8Array,
+  digits: Digits,
+  min: number,
+  onRun: (run: Run) => void,
+): void {
+  const { values, within } = digits
   const step = Math.min(min, LINE_CHARS_MIN)
   const { length } = bytes
-  let at = stretchIn(bytes, IN_BASE64, step, 0, length)
+  let at = stretchIn(bytes, within, step, 0, length)
   while (at >= 0) {
     const from = at
     let count = 0
     let isIndented = false
     for (; at < length; at++) {
       const byte = bytes[at] as number
-      if (SIX_BITS[byte] !== BREAK) {
+      if (values[byte] !== BREAK) {
         count++
         isIndented = false
-      } else if (byte === LF || byte === CR) isIndented = true
+      } else if (within[byte] === 1) isIndented = true
       else if (!isIndented || (byte !== SPACE && byte !== TAB)) break
     }
-    if (count >= min) onRun(runOf(bytes, SIX_BITS, from, at, count))
-    at = stretchIn(bytes, IN_BASE64, step, at, length)
+    if (count >= min) onRun(runOf(bytes, values, from, at, count))
+    at = stretchIn(bytes, within, step, at, length)
   }
 }
 
-/** How far base64 or hexadecimal reaches from the beginning or the end of the bytes. */
-export function digitsAtEnd(bytes: Uint8Array, bitsPerDigit: number, isStart: boolean): number {
-  const table = bitsPerDigit === 4 ? IN_HEX : IN_BASE64
+/** How far digits reach from the beginning or the end of the bytes. */
+export function digitsAtEnd(bytes: Uint8Array, { within }: Digits, isStart: boolean): number {
   const { length } = bytes
   let count = 0
-  while (count < length && table[bytes[isStart ? count : length - 1 - count] as number] === 1)
+  while (count < length && within[bytes[isStart ? count : length - 1 - count] as number] === 1)
     count++
   return count
 }
 
-/** Calls `onRun` for each run of at least `min` hexadecimal digits, with what dumps write between them. */
-export function hexRuns(bytes: Uint8Array, min: number, onRun: (run: Run) => void): void {
-  const { length } = bytes
-  let at = stretchIn(bytes, IN_HEX, min, 0, length)
-  while (at >= 0) {
-    const from = at
-    let count = 0
-    for (; at < length; at++) {
-      const byte = bytes[at] as number
-      if (FOUR_BITS[byte] !== BREAK) count++
-      else if (IN_HEX[byte] !== 1) break
-    }
-    if (count >= min) onRun(runOf(bytes, FOUR_BITS, from, at, count))
-    at = stretchIn(bytes, IN_HEX, min, at, length)
-  }
-}
-
-/** The digits of a table between two places. */
 function runOf(bytes: Uint8Array, table: Uint8Array, from: number, to: number, count: number): Run {
   const run: Run = { values: new Uint8Array(count), at: new Uint32Array(count), length: 0 }
   for (let at = from; at < to; at++) {
@@ -163,35 +171,22 @@ function runOf(bytes: Uint8Array, table: Uint8Array, from: number, to: number, c
   return run
 }
 
-/** The bytes of base64 from its letter at `phase` on, into `target`; gives their number. */
-export function decodeBase64(run: Run, phase: number, target: Uint8Array): number {
-  const { values, length } = run
+/** The bytes of a run from its digit at `phase` on, into `target`; gives their number. */
+export function decodeRun(
+  { values, length }: Run,
+  { bitsPerDigit }: Digits,
+  phase: number,
+  target: Uint8Array,
+): number {
   let count = 0
-  let at = phase
-  for (; at + 3 < length; at += 4) {
-    const bits =
-      ((values[at] as number) << 18) |
-      ((values[at + 1] as number) << 12) |
-      ((values[at + 2] as number) << 6) |
-      (values[at + 3] as number)
-    target[count++] = bits >> 16
-    target[count++] = bits >> 8
-    target[count++] = bits
-  }
-  if (at + 1 < length) {
-    target[count++] = ((values[at] as number) << 2) | ((values[at + 1] as number) >> 4)
-  }
-  if (at + 2 < length) {
-    target[count++] = ((values[at + 1] as number) << 4) | ((values[at + 2] as number) >> 2)
-  }
-  return count
-}
-
-/** The bytes of hexadecimal from its digit at `phase` on, into `target`; gives their number. */
-export function decodeHex({ values, length }: Run, phase: number, target: Uint8Array): number {
-  let count = 0
-  for (let at = phase; at + 1 < length; at += 2) {
-    target[count++] = ((values[at] as number) << 4) | (values[at + 1] as number)
+  let pending = 0
+  let bits = 0
+  for (let at = phase; at < length; at++) {
+    pending = (pending << bitsPerDigit) | (values[at] as number)
+    bits += bitsPerDigit
+    if (bits < 8) continue
+    bits -= 8
+    target[count++] = pending >> bits
   }
   return count
 }

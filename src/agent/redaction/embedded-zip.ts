@@ -1,11 +1,10 @@
 // Playwright's HTML report is one page that carries its data as a zip in base64: found, taken out, scrubbed and
 // put back, while the page around it is scrubbed as the text that it is.
 import { createReadStream, createWriteStream } from 'node:fs'
-import { appendFile, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { type ScrubPass, scrubbing, type Standing } from './scrub-pass.ts'
+import { recoded, type ScrubPass, scrubbing, type Standing, writingTo } from './scrub-pass.ts'
 
 /** What comes before the base64. */
 export const EMBEDDED_ZIP = 'data:application/zip;base64,'
@@ -60,29 +59,10 @@ export async function scrubEmbeddedZip(
     [createReadStream(zip), recoded(3, encode)],
     [createReadStream(path, { start: to }), scrubbing(pass)],
   ] as const
-  if (draft !== undefined) await writeFile(draft, '')
   for (const [source, step] of parts) {
-    await pipeline(source, step, async (pieces: AsyncIterable<Buffer>) => {
-      for await (const piece of pieces) if (draft !== undefined) await appendFile(draft, piece)
-    })
+    await pipeline(source, step, writingTo(draft, 'a'))
   }
 }
 
 const decode = (piece: Buffer) => Buffer.from(piece.toString('latin1'), 'base64')
 const encode = (piece: Buffer) => Buffer.from(piece.toString('base64'))
-
-/** Recodes pieces whose lengths are multiples of `unit`, which is what base64 can be cut at. */
-function recoded(unit: number, recode: (piece: Buffer) => Buffer): Transform {
-  let buffered: Buffer = Buffer.alloc(0)
-  return new Transform({
-    transform(piece: Buffer, _, done) {
-      const all = Buffer.concat([buffered, piece])
-      const whole = all.length - (all.length % unit)
-      buffered = all.subarray(whole)
-      done(null, recode(all.subarray(0, whole)))
-    },
-    flush(done) {
-      done(null, recode(buffered))
-    },
-  })
-}

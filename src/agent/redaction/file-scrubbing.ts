@@ -4,23 +4,23 @@ import { createHash } from 'node:crypto'
 import { createReadStream, createWriteStream } from 'node:fs'
 import { copyFile, mkdtemp, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGunzip, createGzip } from 'node:zlib'
 import { findEmbeddedZip, scrubEmbeddedZip } from './embedded-zip.ts'
 import { type FileKind, kindOfFile } from './file-kind.ts'
 import {
   bounded,
-  type ScrubbedZip,
+  damaged,
   type ScrubPass,
   scrubbing,
   type Standing,
   UnreadableFile,
+  writingTo,
 } from './scrub-pass.ts'
 import { scrubZip } from './zip-scrubbing.ts'
 
 /** Levels of nested archives; Playwright's reports have two. */
-export const DEPTH_MAX = 3
+const DEPTH_MAX = 3
 
 /**
  * Scrubs a file in place. Rejects with UnreadableFile when it is damaged, too deep or too large, or with
@@ -29,42 +29,25 @@ export const DEPTH_MAX = 3
 export async function scrubFile(path: string, pass: ScrubPass, depth = 0): Promise<void> {
   const kind = await kindOfFile(path)
   if (kind === 'media') return
-  if (kind === 'zip') {
-    await scrubZipOnce(path, pass, depth)
-    return
-  }
-  await scrubOfKind(path, kind, pass, depth)
-}
-
-/** The same zip again, such as a trace in a report, is as it was scrubbed the first time. */
-async function scrubZipOnce(path: string, pass: ScrubPass, depth: number): Promise<void> {
+  if (kind !== 'zip') return scrubOfKind(path, kind, pass, depth)
+  // The same zip again, such as a trace in a report, is as it was scrubbed the first time.
   const hash = createHash('sha256')
   await pipeline(createReadStream(path), hash)
   const sha256 = hash.digest('hex')
-  const first = depth === 0 ? await pass.zips.get(sha256) : pass.done.get(sha256)
-  if (first !== undefined) {
-    if (first.isTouched) pass.onTouch?.()
-    if (pass.writes) await copyFile(first.path, path)
+  const known = pass.done.get(sha256)
+  if (known !== undefined) {
+    if (known.isTouched) pass.onTouch?.()
+    if (pass.writes) await copyFile(known.path, path)
     return
   }
-  const scrubbed = scrubNewZip(path, pass, depth)
-  if (depth > 0) {
-    await scrubbed
-    return
-  }
-  pass.zips.set(sha256, scrubbed)
-  // Inner files are removed when the outer ones are done.
-  pass.done.set(sha256, await scrubbed)
-}
-
-async function scrubNewZip(path: string, pass: ScrubPass, depth: number): Promise<ScrubbedZip> {
   let isTouched = false
   const onTouch = () => {
     isTouched = true
     pass.onTouch?.()
   }
   await scrubOfKind(path, 'zip', { ...pass, onTouch }, depth)
-  return { path, isTouched }
+  // Inner files are removed when the outer ones are done.
+  if (depth === 0) pass.done.set(sha256, { path, isTouched })
 }
 
 async function scrubOfKind(
@@ -97,18 +80,16 @@ async function scrubInto(
   if (kind !== 'bytes' && standing.depth >= DEPTH_MAX) {
     throw new UnreadableFile('its archives are nested too deeply')
   }
-  // There may be text between the files of a zip and in the header of a gzip too.
-  if (kind !== 'bytes' && !pass.writes)
-    await pipeline(createReadStream(path), scrubbing(pass), nowhere())
-  if (kind === 'zip') return scrubZip(path, draft, pass, standing)
-  if (kind === 'gzip') return scrubGzip(path, draft, pass, standing)
-  const zip = await findEmbeddedZip(path)
-  if (zip !== undefined) {
-    await scrubEmbeddedZip(path, draft, zip, pass, standing)
-    return
+  const asBytes = () => pipeline(createReadStream(path), scrubbing(pass), writingTo(draft))
+  if (kind === 'bytes') {
+    const zip = await findEmbeddedZip(path)
+    return zip === undefined ? asBytes() : scrubEmbeddedZip(path, draft, zip, pass, standing)
   }
-  const target = draft === undefined ? nowhere() : createWriteStream(draft)
-  await pipeline([createReadStream(path), scrubbing(pass), target])
+  // There may be text between the files of a zip and in the header of a gzip too.
+  if (!pass.writes) await asBytes()
+  return kind === 'zip'
+    ? scrubZip(path, draft, pass, standing)
+    : scrubGzip(path, draft, pass, standing)
 }
 
 async function scrubGzip(
@@ -118,23 +99,13 @@ async function scrubGzip(
   { folder, scrubInner }: Standing,
 ): Promise<void> {
   const inner = join(await folder(), 'unpacked')
-  try {
-    const steps = [createReadStream(path), createGunzip(), bounded(pass), createWriteStream(inner)]
-    await pipeline(steps)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code?.startsWith('Z_') !== true) throw error
-    throw new UnreadableFile(`it is damaged (${(error as Error).message})`)
-  }
+  const packed = createReadStream(path)
+  await pipeline(packed, createGunzip(), bounded(pass), createWriteStream(inner)).catch(
+    (error: unknown) => {
+      throw damaged(error)
+    },
+  )
   await scrubInner(inner)
   if (draft === undefined) return
   await pipeline(createReadStream(inner), createGzip(), createWriteStream(draft))
-}
-
-function nowhere(): Transform {
-  const drain = new Transform({
-    transform(_piece, _encoding, done) {
-      done()
-    },
-  })
-  return drain.resume()
 }

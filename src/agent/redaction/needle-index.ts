@@ -36,14 +36,6 @@ interface Search {
   onMatch: OnNeedle
 }
 
-/** The text needs more comparisons than a search may make. The message says nothing about text or needles. */
-export class SearchTooCostly extends Error {
-  constructor() {
-    super('the search for secrets exceeds its bound')
-    this.name = 'SearchTooCostly'
-  }
-}
-
 /** Index over needles; equal ones count once. */
 export class NeedleIndex {
   /** Bytes of the shortest and the longest needle; 0 where there is none. */
@@ -55,12 +47,10 @@ export class NeedleIndex {
   /** Needle → the longest other needle that it begins with, or -1. */
   readonly #inner: Int32Array
   readonly #open: Uint8Array
-  /** Hash of three bytes → first group, group → next group of this hash; 0 is none. */
-  readonly #heads: Uint32Array
-  readonly #next: Uint32Array
-  /** Group → its three bytes, its first needle. */
-  readonly #keys: Uint32Array
-  readonly #firsts: Uint32Array
+  /** Three bytes as a number → their first needle, and the one after their last. */
+  readonly #groups = new Map<number, [first: number, end: number]>()
+  /** Hash of three bytes → 1 where a needle may begin with them: most places of a text are passed over by it. */
+  readonly #mayBegin: Uint8Array
   readonly #shift: number
 
   constructor(needles: Iterable<Needle>) {
@@ -80,11 +70,14 @@ export class NeedleIndex {
     this.#inner = this.#innerNeedles(sorted)
     const bits = Math.min(16, Math.max(8, Math.ceil(Math.log2(sorted.length * 4 + 1))))
     this.#shift = 32 - bits
-    this.#heads = new Uint32Array(2 ** bits)
-    this.#next = new Uint32Array(sorted.length + 2)
-    this.#keys = new Uint32Array(sorted.length + 2)
-    this.#firsts = new Uint32Array(sorted.length + 2)
-    this.#group(sorted.length)
+    this.#mayBegin = new Uint8Array(2 ** bits)
+    for (let at = 0; at < sorted.length; at++) {
+      const key = this.#bytes.readUIntBE(this.#starts[at] as number, 3)
+      const group = this.#groups.get(key)
+      if (group === undefined) this.#groups.set(key, [at, at + 1])
+      else group[1] = at + 1
+      this.#mayBegin[hashOf(key, this.#shift)] = 1
+    }
   }
 
   #innerNeedles(sorted: readonly string[]): Int32Array {
@@ -102,53 +95,39 @@ export class NeedleIndex {
     return inner
   }
 
-  #group(count: number): void {
-    let group = 0
-    for (let at = 0; at < count; at++) {
-      const from = this.#starts[at] as number
-      const key = this.#bytes.readUIntBE(from, 3)
-      if (group > 0 && this.#keys[group] === key) continue
-      group++
-      this.#keys[group] = key
-      this.#firsts[group] = at
-      const hash = Math.imul(key, MULTIPLIER) >>> this.#shift
-      this.#next[group] = this.#heads[hash] as number
-      this.#heads[hash] = group
-    }
-    this.#firsts[group + 1] = count
-  }
-
   /**
    * Calls `onMatch` with the range of the longest needle at each position that one begins at, from left to right.
-   * Throws SearchTooCostly.
+   * Throws where the text needs more comparisons than a search may make; the message says nothing about the text.
    */
   find(
     text: Uint8Array,
     onMatch: OnNeedle,
     { isCut = false, length = text.length }: FindOptions = {},
   ): void {
-    const heads = this.#heads
+    const mayBegin = this.#mayBegin
     const shift = this.#shift
     const last = length - NEEDLE_BYTES_MIN
     let work = WORK_MIN + WORK_PER_BYTE * length
     let key = ((text[0] ?? 0) << 8) | (text[1] ?? 0)
     for (let at = 0; at <= last; at++) {
       key = ((key << 8) | (text[at + 2] as number)) & 0xff_ff_ff
-      let group = heads[Math.imul(key, MULTIPLIER) >>> shift] as number
-      while (group !== 0 && this.#keys[group] !== key) group = this.#next[group] as number
-      if (group === 0) continue
+      if (mayBegin[hashOf(key, shift)] === 0) continue
+      const group = this.#groups.get(key)
+      if (group === undefined) continue
       work -= this.#lookUp({ text, end: length, isCut, onMatch }, at, group)
-      if (work < 0) throw new SearchTooCostly()
+      if (work < 0) throw new Error('the search for secrets exceeds its bound')
     }
   }
 
   /** Binary search among the needles of a group that never compares a byte of the text twice from one side. */
-  #lookUp({ text, end, isCut, onMatch }: Search, at: number, group: number): number {
+  #lookUp(
+    { text, end, isCut, onMatch }: Search,
+    at: number,
+    [first, none]: readonly [number, number],
+  ): number {
     const bytes = this.#bytes
     const starts = this.#starts
-    let low = this.#firsts[group] as number
-    let high = this.#firsts[group + 1] as number
-    const [first, none] = [low, high]
+    let [low, high] = [first, none]
     if (high - low === 1 && !this.#endsAlike(text, at, end, isCut, low)) return 1
     let lowSame = NEEDLE_BYTES_MIN
     let highSame = NEEDLE_BYTES_MIN
@@ -212,5 +191,7 @@ function inOrder(needles: Iterable<Needle>): [string[], number[]] {
   return [sorted, open]
 }
 
-/** Of multiplicative hashing (Knuth, TAOCP 6.4). */
-const MULTIPLIER = 0x9e_37_79_b1
+/** Multiplicative hashing (Knuth, TAOCP 6.4). */
+function hashOf(key: number, shift: number): number {
+  return Math.imul(key, 0x9e_37_79_b1) >>> shift
+}

@@ -1,7 +1,7 @@
 // Thread that scrubs the files of one attempt: first it searches all of them for the values of sensitive headers,
 // then it rewrites each without these and without the known secrets.
 import { statSync } from 'node:fs'
-import { parentPort } from 'node:worker_threads'
+import { parentPort, workerData } from 'node:worker_threads'
 import { SecretSet } from '../../contract/secret-set.ts'
 import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
 import { byteRules } from './byte-scrubber.ts'
@@ -9,7 +9,7 @@ import { diskMessage, isDiskFull } from '../delivery/spool/disk.ts'
 import { scrubFile } from './file-scrubbing.ts'
 import { type ScrubPass, UnreadableFile } from './scrub-pass.ts'
 
-/** Request to the thread. */
+/** Request to the thread, as its `workerData`. */
 export interface ScrubFilesOrder {
   paths: readonly string[]
   secrets: readonly string[]
@@ -20,10 +20,8 @@ export interface ScrubFilesOrder {
 /** Path → why the file must be left out. */
 type Problems = Record<string, string>
 
-/** The outcome. */
 export interface ScrubFilesReply {
   problems: Problems
-  /** Values of sensitive headers. */
   found: string[]
 }
 
@@ -39,7 +37,6 @@ async function scrubAll(order: ScrubFilesOrder): Promise<ScrubFilesReply> {
   const passOf = (secrets: Iterable<string>, writes: boolean): ScrubPass => ({
     rules: byteRules(secrets, isSensitive),
     budget: { unpackedBytes: order.unpackedBytesMax },
-    zips: new Map(),
     done: new Map(),
     writes,
   })
@@ -49,11 +46,11 @@ async function scrubAll(order: ScrubFilesOrder): Promise<ScrubFilesReply> {
     scrubFile(path, { ...look, onSecret, onTouch: () => touched.add(path) }),
   )
   const write = passOf([...order.secrets, ...found], true)
-  let dirty = paths
   // The value of a header may stand anywhere; where there is none, most files are clean already.
-  if (found.size === 0) {
-    dirty = paths.filter((path) => touched.has(path))
-    reuseClean(look, write)
+  const isWhole = found.size > 0
+  const dirty = paths.filter((path) => isWhole || touched.has(path))
+  for (const [sha256, zip] of look.done) {
+    if (!isWhole && !zip.isTouched) write.done.set(sha256, zip)
   }
   await goThrough(dirty, problems, (path) => scrubFile(path, write))
   return { problems, found: [...found] }
@@ -85,15 +82,6 @@ async function goThrough(
   await Promise.all(Array.from({ length: AT_ONCE }, drainQueue))
 }
 
-/** Zips without secrets need not be searched again where they are nested in others. */
-function reuseClean(look: ScrubPass, write: ScrubPass): void {
-  for (const [sha256, one] of look.done) {
-    if (one.isTouched) continue
-    write.done.set(sha256, one)
-    write.zips.set(sha256, Promise.resolve(one))
-  }
-}
-
 function reasonOf(error: unknown, path: string): string {
   if (error instanceof UnreadableFile) return `it could not be scrubbed: ${error.message}`
   if (isDiskFull(error)) {
@@ -103,6 +91,4 @@ function reasonOf(error: unknown, path: string): string {
   return `it could not be scrubbed (${(error as NodeJS.ErrnoException).code ?? 'INTERNAL'})`
 }
 
-parentPort?.once('message', (order: ScrubFilesOrder) => {
-  void scrubAll(order).then((reply) => parentPort?.postMessage(reply, []))
-})
+parentPort?.postMessage(await scrubAll(workerData as ScrubFilesOrder), [])

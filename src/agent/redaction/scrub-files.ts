@@ -1,10 +1,11 @@
 // Takes secrets out of the files of a run before they go anywhere. In a thread of its own, so that a trace of
 // a hundred megabytes delays no other check.
 import { stat } from 'node:fs/promises'
+import { Worker } from 'node:worker_threads'
 import { LIMITS } from '../../contract/versions.ts'
+import { COMPILE_CACHE } from '../../process/compile-cache.ts'
 import type { Scrubber } from './scrub.ts'
 import type { ScrubFilesOrder, ScrubFilesReply } from './scrub-files-worker.ts'
-import { acquireScrubThread } from './scrub-thread.ts'
 import { CUT_FILES_BYTES_MAX, CUT_REASON } from '../run/work-folder.ts'
 
 /** How far scrubbing the files of one attempt may go. */
@@ -36,12 +37,21 @@ export async function scrubFiles(
   bounds: ScrubBounds = DEFAULT_BOUNDS,
   onFound?: (values: readonly string[]) => void,
 ): Promise<ReadonlyMap<string, string>> {
+  const { settings } = scrubber
   const isCut = () => cut?.aborted === true
-  const whole = isCut() ? undefined : await scrubAll(paths, scrubber, { bounds, cut, onFound })
+  const scrubAll = async (some: readonly string[], within: ScrubBounds, until?: AbortSignal) => {
+    if (some.length === 0) return new Map<string, string>()
+    const { timeoutMs, unpackedBytesMax } = within
+    const outcome = await inThread({ ...settings, paths: some, unpackedBytesMax }, timeoutMs, until)
+    if (typeof outcome === 'string') return new Map(some.map((path) => [path, outcome] as const))
+    onFound?.(outcome.found)
+    return new Map(Object.entries(outcome.problems))
+  }
+  const whole = isCut() ? undefined : await scrubAll(paths, bounds, cut)
   if (whole !== undefined && !isCut()) return whole
   const quick = await quicklyHad(paths)
   const late = paths.filter((path) => !quick.includes(path))
-  const done = await scrubAll(quick, scrubber, { bounds: CUT_BOUNDS, onFound })
+  const done = await scrubAll(quick, CUT_BOUNDS)
   return new Map([...done, ...late.map((path) => [path, CUT_REASON] as const)])
 }
 
@@ -59,62 +69,45 @@ async function quicklyHad(paths: readonly string[]): Promise<string[]> {
 
 const sizeOf = ({ size }: { size: number }) => size
 
-interface ScrubAround {
-  bounds: ScrubBounds
-  cut?: AbortSignal | undefined
-  onFound: ((values: readonly string[]) => void) | undefined
-}
-
-async function scrubAll(
-  paths: readonly string[],
-  scrubber: Pick<Scrubber, 'settings'>,
-  { bounds, cut, onFound }: ScrubAround,
-): Promise<ReadonlyMap<string, string>> {
-  if (paths.length === 0) return new Map()
-  const { secrets, headers } = scrubber.settings
-  const order: ScrubFilesOrder = {
-    paths,
-    secrets,
-    headers,
-    unpackedBytesMax: bounds.unpackedBytesMax,
-  }
-  // Where there are too many threads already, none begins.
-  const outcome = await inThread(order, bounds.timeoutMs, cut).catch(
-    (error: NodeJS.ErrnoException) => `it could not be scrubbed (${error.code ?? error.name})`,
-  )
-  if (typeof outcome === 'string') return new Map(paths.map((path) => [path, outcome]))
-  onFound?.(outcome.found)
-  return new Map(Object.entries(outcome.problems))
-}
+/** Heap of the thread, which buffers chunks and no large files. */
+const HEAP_MIB_MAX = 256
 
 /** The thread's reply, or why there is none. */
-function inThread(
+async function inThread(
   order: ScrubFilesOrder,
   timeoutMs: number,
   cut: AbortSignal | undefined,
 ): Promise<ScrubFilesReply | string> {
-  return new Promise((resolve) => {
-    const worker = acquireScrubThread()
-    let isOver = false
-    const end = (outcome: ScrubFilesReply | string) => {
-      if (isOver) return
-      isOver = true
-      clearTimeout(timer)
-      cut?.removeEventListener('abort', onCut)
-      // Not before it has ended: it may be about to put a file into its place.
-      void worker.terminate().then(() => resolve(outcome))
-    }
-    const onCut = () => end(CUT_REASON)
-    cut?.addEventListener('abort', onCut, { once: true })
-    const timer = setTimeout(() => {
-      end(`it could not be scrubbed within ${timeoutMs / 1000} s`)
-    }, timeoutMs)
-    worker.once('message', (reply: ScrubFilesReply) => end(reply))
-    // What went wrong may quote a secret.
-    worker.once('error', (error: NodeJS.ErrnoException) =>
-      end(`it could not be scrubbed (${error.code ?? error.name})`),
-    )
-    worker.once('exit', () => end('it could not be scrubbed (its thread ended)'))
-    worker.postMessage(order, [])
-  })
+  const { promise, resolve } = Promise.withResolvers<ScrubFilesReply | string>()
+  // What went wrong may quote a secret.
+  const fail = (error: NodeJS.ErrnoException) =>
+    resolve(`it could not be scrubbed (${error.code ?? error.name})`)
+  let worker: Worker
+  try {
+    worker = new Worker(new URL('./scrub-files-worker.ts', import.meta.url), {
+      workerData: order,
+      env: { NODE_COMPILE_CACHE: COMPILE_CACHE },
+      name: 'scrub-files',
+      resourceLimits: { maxOldGenerationSizeMb: HEAP_MIB_MAX, maxYoungGenerationSizeMb: 32 },
+    })
+  } catch (error) {
+    // Where there are too many threads already, none begins.
+    fail(error as NodeJS.ErrnoException)
+    return promise
+  }
+  const onCut = () => resolve(CUT_REASON)
+  cut?.addEventListener('abort', onCut)
+  const timer = setTimeout(
+    () => resolve(`it could not be scrubbed within ${timeoutMs / 1000} s`),
+    timeoutMs,
+  )
+  worker.once('message', resolve)
+  worker.once('error', fail)
+  worker.once('exit', () => resolve('it could not be scrubbed (its thread ended)'))
+  const outcome = await promise
+  clearTimeout(timer)
+  cut?.removeEventListener('abort', onCut)
+  // It may be about to put a file into its place.
+  await worker.terminate()
+  return outcome
 }

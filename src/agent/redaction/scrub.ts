@@ -19,11 +19,9 @@ export interface Scrubber {
   readonly settings: { readonly secrets: readonly string[]; readonly headers: readonly string[] }
 }
 
-/** What a scrubber knows. */
 export interface ScrubSettings {
   /** Secret values; those under 3 characters are ignored. */
   secrets?: Iterable<string>
-  /** Further names of headers. */
   headers?: readonly string[]
 }
 

@@ -3,11 +3,12 @@
 import { ESCAPE_ROUNDS_MAX, needlesOf } from './known-secrets.ts'
 import { CUT_BYTES_MIN, type Needle, NeedleIndex } from './needle-index.ts'
 import {
-  base64Runs,
-  decodeBase64,
-  decodeHex,
+  BASE64,
+  decodeRun,
+  type Digits,
+  digitRuns,
   digitsAtEnd,
-  hexRuns,
+  HEXADECIMAL,
   isBinary,
   type Run,
   textsIn,
@@ -41,8 +42,6 @@ export function joined(spans: Iterable<Span>): Span[] {
 const BACKSLASH = 0x5c
 const LETTER_X = 0x78
 
-/** Shorter hexadecimal is the hashes and colours of others. Bytes. */
-const HEX_BYTES_MIN = 5
 /** Less ASCII in a row stands in any bytes by chance, and holds nothing that is encoded. */
 const TEXT_CHARS_MIN = 6
 /** Base64 in base64 in base64. */
@@ -62,32 +61,6 @@ interface Ends {
 const NO_ENDS: Ends = { start: false, end: false }
 
 type OnMatch = (from: number, to: number) => void
-
-/** Base64 and hexadecimal: how runs of digits become bytes. */
-interface Digits {
-  runs: typeof base64Runs
-  decode: typeof decodeBase64
-  bitsPerDigit: number
-  phases: number
-  bytesMin: number
-  /** Those alone that an escape may have taken a digit of. */
-  isAfterEscape?: boolean
-}
-
-const BASE64: Digits = {
-  runs: base64Runs,
-  decode: decodeBase64,
-  bitsPerDigit: 6,
-  phases: 4,
-  bytesMin: 1,
-}
-const HEXADECIMAL: Digits = {
-  runs: hexRuns,
-  decode: decodeHex,
-  bitsPerDigit: 4,
-  phases: 2,
-  bytesMin: HEX_BYTES_MIN,
-}
 
 /** Finds secrets in bytes of UTF-8, and of whatever else. */
 export class SecretFinder {
@@ -111,7 +84,7 @@ export class SecretFinder {
 
   /**
    * Where secrets stand, in order, without overlaps; `isCut` says that the bytes may begin or end within one. An end
-   * beyond the bytes means all that follows. Throws SearchTooCostly.
+   * beyond the bytes means all that follows. Throws where the search is too costly.
    */
   spans(bytes: Uint8Array, isCut = false): Span[] {
     if (this.#index.longest === 0) return []
@@ -156,8 +129,7 @@ export class SecretFinder {
     for (const digits of [BASE64, HEXADECIMAL]) {
       this.#digits(last, ends, digits, depth, onMatch)
       // What an escape took along stands as it was written only before it was decoded.
-      if (last !== view)
-        this.#digits(view, ends, { ...digits, isAfterEscape: true }, depth, onMatch)
+      if (last !== view) this.#digits(view, ends, digits, depth, onMatch, isEscaped)
     }
   }
 
@@ -196,42 +168,46 @@ export class SecretFinder {
     )
   }
 
-  #digits(view: View, ends: Ends, digits: Digits, depth: number, onMatch: OnMatch): void {
-    const { bitsPerDigit, bytesMin, isAfterEscape = false } = digits
+  /** `isWanted`: whether to look into a run that begins there. */
+  #digits(
+    view: View,
+    ends: Ends,
+    digits: Digits,
+    depth: number,
+    onMatch: OnMatch,
+    isWanted: (bytes: Uint8Array, at: number) => boolean = () => true,
+  ): void {
+    const { bitsPerDigit, bytesMin } = digits
     const digitsFor = (bytes: number) => Math.ceil((8 * bytes) / bitsPerDigit)
     // Of base64, a line may hold a secret without all of its first and last byte.
     const shortest = this.#index.shortest - (bitsPerDigit === 6 ? 2 : 0)
     const min = digitsFor(Math.max(shortest, bytesMin))
     const { length } = view.bytes
-    digits.runs(view.bytes, min, (run) => {
-      if (isAfterEscape && !isEscaped(view.bytes, run.at[0] as number)) return
+    digitRuns(view.bytes, digits, min, (run) => {
+      if (!isWanted(view.bytes, run.at[0] as number)) return
       this.#inRun(run, view, endsOfRun(run, view, ends), digits, depth, onMatch)
     })
     // At the ends of a cut text, less than a secret is enough.
     const cutMin = Math.min(min, digitsFor(CUT_BYTES_MIN))
     for (const name of ['start', 'end'] as const) {
       if (!ends[name] || cutMin === min) continue
-      const count = digitsAtEnd(view.bytes, bitsPerDigit, name === 'start')
+      const count = digitsAtEnd(view.bytes, digits, name === 'start')
       const part = name === 'start' ? partOf(view, 0, count) : partOf(view, length - count, length)
-      digits.runs(part.bytes, cutMin, (run) => {
+      digitRuns(part.bytes, digits, cutMin, (run) => {
         const own = endsOfRun(run, part, { ...NO_ENDS, [name]: true })
         if (own[name] && run.length < min) this.#inRun(run, part, own, digits, depth, onMatch)
       })
     }
   }
 
-  #inRun(
-    run: Run,
-    view: View,
-    ends: Ends,
-    { decode, bitsPerDigit, phases, bytesMin }: Digits,
-    depth: number,
-    onMatch: OnMatch,
-  ): void {
+  #inRun(run: Run, view: View, ends: Ends, digits: Digits, depth: number, onMatch: OnMatch): void {
+    const { bitsPerDigit, bytesMin } = digits
     if (bitsPerDigit === 6) this.#lines(run, view, onMatch)
+    // After so many digits the bytes begin with a digit again.
+    const phases = bitsPerDigit === 6 ? 4 : 2
     const target = new Uint8Array(run.length)
     for (let phase = 0; phase < phases; phase++) {
-      const length = decode(run, phase, target)
+      const length = decodeRun(run, digits, phase, target)
       let decoded: View | undefined
       const look = () =>
         (decoded ??= decodedView(view, run, phase, bitsPerDigit, target.subarray(0, length)))

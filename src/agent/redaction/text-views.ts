@@ -16,7 +16,6 @@ export function plainView(bytes: Uint8Array): View {
   return { bytes, start: (at) => at, end: (at) => at + 1 }
 }
 
-/** A part of a view. */
 export function partOf(view: View, from: number, to: number): View {
   return {
     bytes: view.bytes.subarray(from, to),
@@ -74,84 +73,47 @@ export function mayBeEscaped({ bytes }: View): boolean {
 const IS_SPECIAL = new Uint8Array(256)
 for (const one of [PERCENT, BACKSLASH, AMPERSAND, CR]) IS_SPECIAL[one] = 1
 
-/** Bytes of a view that is being made; what is not decoded is copied in pieces. */
 class Draft {
   readonly bytes: Uint8Array
   readonly #source: View
-  /**
-   * Piece → where it begins here, and the range that it was made from. An end of 0 marks a copy: each of its bytes
-   * stands for itself.
-   */
-  #pieces = new Uint32Array(3 * 64)
-  #count = 0
+  /** Where each byte begins and ends in the source. */
+  readonly #starts: Uint32Array
+  readonly #ends: Uint32Array
   length = 0
 
   constructor(source: View) {
+    const { length } = source.bytes
     this.#source = source
-    this.bytes = new Uint8Array(source.bytes.length)
+    this.bytes = new Uint8Array(length)
+    this.#starts = new Uint32Array(length)
+    this.#ends = new Uint32Array(length)
   }
 
   /** Adds bytes of the source as they are. */
   copy(from: number, to: number): void {
-    if (to <= from) return
-    this.#piece(from, 0)
-    if (to - from > 32) this.bytes.set(this.#source.bytes.subarray(from, to), this.length)
-    else
-      for (let at = from; at < to; at++)
-        this.bytes[this.length + at - from] = this.#source.bytes[at] as number
-    this.length += to - from
+    for (let at = from; at < to; at++) {
+      this.bytes[this.length] = this.#source.bytes[at] as number
+      this.#starts[this.length] = at
+      this.#ends[this.length++] = at + 1
+    }
   }
 
   /** Adds a byte that was made from a range of the source. */
   add(byte: number, from: number, to: number): void {
     // One end of a line, however it is written.
     const isEnd = byte === LF && this.length > 0 && this.bytes[this.length - 1] === CR
-    const last = 3 * this.#count - 3
-    if (isEnd && this.#pieces[last] === this.length - 1) {
-      this.length--
-      this.#count--
-      this.add(byte, this.#pieces[last + 1] as number, to)
-      return
-    }
-    this.#piece(from, to)
-    this.bytes[this.length++] = byte
-  }
-
-  #piece(from: number, to: number): void {
-    const at = 3 * this.#count++
-    if (at === this.#pieces.length) {
-      const more = new Uint32Array(2 * at)
-      more.set(this.#pieces)
-      this.#pieces = more
-    }
-    this.#pieces[at] = this.length
-    this.#pieces[at + 1] = from
-    this.#pieces[at + 2] = to
+    const at = isEnd ? this.length - 1 : this.length++
+    this.bytes[at] = byte
+    if (!isEnd) this.#starts[at] = from
+    this.#ends[at] = to
   }
 
   view(): View {
     return {
       bytes: this.bytes.subarray(0, this.length),
-      start: (at) => {
-        const { begin, from, to } = this.#pieceAt(at)
-        return this.#source.start(to === 0 ? from + at - begin : from)
-      },
-      end: (at) => {
-        const { begin, from, to } = this.#pieceAt(at)
-        return this.#source.end(to === 0 ? from + at - begin : to - 1)
-      },
+      start: (at) => this.#source.start(this.#starts[at] as number),
+      end: (at) => this.#source.end((this.#ends[at] as number) - 1),
     }
-  }
-
-  #pieceAt(at: number) {
-    let [low, high] = [0, this.#count - 1]
-    while (low < high) {
-      const middle = (low + high + 1) >>> 1
-      if ((this.#pieces[3 * middle] as number) <= at) low = middle
-      else high = middle - 1
-    }
-    const [begin = 0, from = 0, to = 0] = this.#pieces.subarray(3 * low, 3 * low + 3)
-    return { begin, from, to }
   }
 }
 

@@ -1,9 +1,8 @@
 // Writes a zip anew, each of its files scrubbed on the way; one file at a time, small ones in memory.
-import { createHash } from 'node:crypto'
 import { createWriteStream } from 'node:fs'
 import { readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { pipeline as connected, type Readable } from 'node:stream'
+import type { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 import { inflateRawSync } from 'node:zlib'
@@ -12,9 +11,15 @@ import { ZipFile as ZipWriter } from 'yazl'
 import { ByteScrubber } from './byte-scrubber.ts'
 import { EMBEDDED_ZIP } from './embedded-zip.ts'
 import { kindOf } from './file-kind.ts'
-import { bounded, type ScrubPass, spend, type Standing, UnreadableFile } from './scrub-pass.ts'
+import {
+  bounded,
+  damaged,
+  type ScrubPass,
+  spend,
+  type Standing,
+  UnreadableFile,
+} from './scrub-pass.ts'
 
-/** Files of one zip. */
 const ENTRIES_MAX = 50_000
 /** Zips up to this size are read in one go, of which there are a few at a time. */
 const READ_WHOLE_BYTES_MAX = 8 * 1024 * 1024
@@ -112,16 +117,11 @@ async function cleanContent(
     if (kind === 'media') return small
     if (kind === 'closed') return leftOut('it is packed in a way that is not looked into', pass)
     if (kind === 'bytes' && !small.includes(EMBEDDED_ZIP)) return scrubbed(small, pass)
-    const known = kind === 'zip' ? pass.done.get(sha256Of(small)) : undefined
-    if (known?.isTouched === true) pass.onTouch?.()
-    if (known !== undefined) return known.path
   }
   const path = await file()
   if (small === undefined) {
     const packed = await reader.openReadStreamPromise(entry)
-    // The reader receives the errors of either end.
-    const content = connected(packed, bounded(pass), () => undefined)
-    await pipeline(content, createWriteStream(path))
+    await pipeline(packed, bounded(pass), createWriteStream(path))
   } else await writeFile(path, small)
   return scrubInner(path).then(
     () => path,
@@ -163,17 +163,7 @@ function leftOut(why: string, pass: ScrubPass): Buffer {
   return Buffer.from(`This file is left out: ${why}.\n`)
 }
 
-const sha256Of = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex')
-
 function scrubbed(bytes: Buffer, pass: ScrubPass): Buffer {
   const scrubber = new ByteScrubber(pass.rules, pass)
   return Buffer.concat([scrubber.write(bytes), scrubber.end()])
-}
-
-/** What yauzl and zlib say of a bad zip, as what it means for us. */
-function damaged(error: unknown): unknown {
-  if (error instanceof UnreadableFile || !(error instanceof Error)) return error
-  const { code } = error as NodeJS.ErrnoException
-  const isOfSystem = code !== undefined && !code.startsWith('Z_')
-  return isOfSystem ? error : new UnreadableFile(`it is damaged (${error.message})`)
 }

@@ -25,7 +25,6 @@ import type { ProgressBoard, ProgressReporter } from './progress-board.ts'
 import { createPlanner, type RunPlan, type LocationContext } from './run-plan.ts'
 import type { Scrubber } from '../redaction/scrub.ts'
 import { scrubFiles } from '../redaction/scrub-files.ts'
-import { wakeScrubThread } from '../redaction/scrub-thread.ts'
 import type { FileStaging } from '../sink.ts'
 import type { FileCare } from './work-folder.ts'
 
@@ -201,7 +200,6 @@ function careOf(
 ): FileCare {
   return {
     files,
-    onFiles: wakeScrubThread,
     scrub(paths, cut) {
       const { secrets, headers } = known.settings
       const settings = { headers, secrets: [...secrets, ...(named?.secrets() ?? [])] }

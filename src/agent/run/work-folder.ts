@@ -55,8 +55,6 @@ export interface FileCare {
   /** Stores them; without it only their names are recorded. */
   files?: FileStaging | undefined
   scrub: ScrubFiles
-  /** Called when there will be something to scrub. */
-  onFiles?: () => void
   /** Scrubs secrets out of names. */
   clean?: (text: string) => string
 }
@@ -72,7 +70,6 @@ export function createWorkFolder(root: string, care: FileCare, all?: Set<string>
     },
     isMade: () => made !== undefined,
     attach(path) {
-      if (attached.length === 0) care.onFiles?.()
       if (attached.length < ARTIFACTS_MAX) attached.push(path)
     },
     async artifacts(cut) {

@@ -11,22 +11,9 @@ import { POSTGRES_ROLE, postgresFolder, type PostgresFolder, prepareFolder } fro
 import { endLeftover, PostgresProcess, type PostgresRun } from './process.ts'
 import { choosePostgresUser } from './user.ts'
 
-/** A supervised PostgreSQL: it is restarted when it ends. */
-export interface EmbeddedPostgres {
-  address: DatabaseAddress
-  /** Number of its main process; undefined between two runs. */
-  readonly pid: number | undefined
-  /** Runs after the first. */
-  readonly restarts: number
-  /** Ends it and gives its folder back. Safe to call twice. */
-  stop(): Promise<void>
-}
-
-/** What to start. */
 export interface EmbeddedPostgresOptions {
   dataDir: string
   log: Log
-  /** Gives up the start. */
   signal?: AbortSignal
   /** Another process has locked the folder: nothing may be written any more, and the process should end. */
   onLockLost?: () => void
@@ -64,7 +51,7 @@ export async function startEmbeddedPostgres(
     await prepareFolder(folder, user, binaries)
     await endLeftover(folder, log)
     const run: PostgresRun = { binaries, user, folder, log }
-    const supervised = new SupervisedPostgres(run, lock)
+    const supervised = new EmbeddedPostgres(run, lock)
     await supervised.start(options.signal ?? new AbortController().signal)
     log.info({ folder: folder.root, user: user.name }, 'embedded PostgreSQL is running')
     return supervised
@@ -103,7 +90,8 @@ function folderError(what: string, cause: unknown): EmbeddedPostgresError {
   return new EmbeddedPostgresError(kind, `${what}: ${message}`, { cause })
 }
 
-class SupervisedPostgres implements EmbeddedPostgres {
+/** A supervised PostgreSQL: it is restarted when it ends. */
+export class EmbeddedPostgres {
   readonly address: DatabaseAddress
   readonly #run: PostgresRun
   readonly #lock: FolderLock
@@ -111,6 +99,7 @@ class SupervisedPostgres implements EmbeddedPostgres {
   #process: PostgresProcess | undefined
   #watch: Promise<void> = Promise.resolve()
   #stopped: Promise<void> | undefined
+  /** Runs after the first. */
   restarts = 0
 
   constructor(run: PostgresRun, lock: FolderLock) {
@@ -119,6 +108,7 @@ class SupervisedPostgres implements EmbeddedPostgres {
     this.#lock = lock
   }
 
+  /** Number of its main process; undefined between two runs. */
   get pid(): number | undefined {
     return this.#process?.end === undefined ? this.#process?.pid : undefined
   }
@@ -182,6 +172,7 @@ class SupervisedPostgres implements EmbeddedPostgres {
     }
   }
 
+  /** Ends it and gives its folder back. Safe to call twice. */
   stop(): Promise<void> {
     this.#stopped ??= this.#stop()
     return this.#stopped

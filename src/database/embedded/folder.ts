@@ -119,23 +119,13 @@ function checkVersion({ data, root }: PostgresFolder, { major }: PostgresBinarie
 function initialise(
   data: string,
   root: string,
-  { ids, prefix }: PostgresUser,
+  { ids }: PostgresUser,
   { initdb, major }: PostgresBinaries,
 ): Promise<void> {
   const locale = ['--encoding=UTF8', '--locale=C']
   if (major >= 17) locale.push('--locale-provider=builtin', '--builtin-locale=C.UTF-8')
-  const commandLine = [
-    ...prefix,
-    initdb,
-    '-D',
-    data,
-    '-U',
-    POSTGRES_ROLE,
-    '--auth=trust',
-    ...locale,
-  ]
-  const [command = '', ...args] = commandLine
-  const child = spawn(command, args, {
+  const args = ['-D', data, '-U', POSTGRES_ROLE, '--auth=trust', ...locale]
+  const child = spawn(initdb, args, {
     ...ids,
     cwd: root,
     env: { PATH: process.env['PATH'], LC_ALL: 'C' },

@@ -14,7 +14,6 @@ import { POSTGRES_ROLE, type PostgresFolder } from './folder.ts'
 import { PostgresLog } from './log.ts'
 import type { PostgresUser } from './user.ts'
 
-/** Options of a run. */
 export interface PostgresRun {
   binaries: PostgresBinaries
   user: PostgresUser
@@ -26,7 +25,6 @@ export interface PostgresRun {
   settings?: Readonly<Record<string, string>>
 }
 
-/** How a run ended. */
 export interface PostgresEnd {
   code: number | null
   signal: NodeJS.Signals | null
@@ -71,7 +69,6 @@ const POLL_MS = 20
 const FAST_STOP_MS = 20_000
 const IMMEDIATE_STOP_MS = 5000
 
-/** A PostgreSQL that was started. */
 export class PostgresProcess {
   readonly #child: ChildProcess
   readonly #log: PostgresLog
@@ -84,7 +81,7 @@ export class PostgresProcess {
     const named = port === undefined ? {} : { port: String(port) }
     const settings = { ...SETTINGS, unix_socket_directories: folder.run, ...named, ...others }
     const options = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
-    const args = [...user.prefix, binaries.postgres, '-D', folder.data, ...options]
+    const args = [binaries.postgres, '-D', folder.data, ...options]
     this.#socket = { socketFolder: folder.run, ...(port === undefined ? {} : { port }) }
     this.#log = new PostgresLog(log)
     this.#child = spawn('/bin/sh', ['-c', WATCHED, 'vedette', ...args], {
@@ -121,7 +118,6 @@ export class PostgresProcess {
     return this.#end
   }
 
-  /** The last error message before it ended. */
   get finalMessage(): string {
     return this.#log.finalMessage
   }
@@ -184,17 +180,17 @@ async function createDatabase(probe: Database, name: string): Promise<void> {
   if (found.length === 0) await probe.query(`create database "${name}"`)
 }
 
-/** How long a PostgreSQL that was left behind gets to end. */
-const LEFTOVER_MS = 30_000
+/** Its watcher is most likely at work already. */
+const WATCHER_MS = 1000
 const LEFTOVER_POLL_MS = 10
 /**
- * Signals and their delays: a fast shutdown, an immediate shutdown, and at last SIGKILL. None loses acknowledged
+ * How long each signal is given: a fast shutdown, an immediate shutdown, and at last SIGKILL. None loses acknowledged
  * writes; after the last two the write-ahead log is replayed.
  */
 const LEFTOVER_SIGNALS = [
-  { afterMs: 1000, signal: 'SIGINT' },
-  { afterMs: 8000, signal: 'SIGQUIT' },
-  { afterMs: 15_000, signal: 'SIGKILL' },
+  ['SIGINT', 7000],
+  ['SIGQUIT', 7000],
+  ['SIGKILL', 15_000],
 ] as const
 
 /**
@@ -204,7 +200,7 @@ const LEFTOVER_SIGNALS = [
 export async function endLeftover(folder: PostgresFolder, log: Log): Promise<void> {
   const file = join(folder.data, 'postmaster.pid')
   const pid = firstNumber(file)
-  if (pid !== undefined) await ended(pid, folder, log)
+  if (pid !== undefined) await endProcess(pid, folder, log)
   // These name a process too, and PostgreSQL would mistake another process of that number for itself, or a
   // zombie, as in a container without init.
   rmSync(file, { force: true })
@@ -213,25 +209,24 @@ export async function endLeftover(folder: PostgresFolder, log: Log): Promise<voi
   }
 }
 
-async function ended(pid: number, folder: PostgresFolder, log: Log): Promise<void> {
-  const signals = [...LEFTOVER_SIGNALS]
-  const start = performance.now()
-  while (isPostgresOn(pid, folder.data)) {
-    const waitedMs = performance.now() - start
-    // At first its watcher is most likely at work already.
-    const [next] = signals
-    if (next !== undefined && waitedMs > next.afterMs) {
-      signals.shift()
-      const { signal } = next
-      log.warn({ pid, signal }, 'a PostgreSQL from an earlier run is still there; ending it')
-      sendSignal(pid, signal)
-    }
-    if (waitedMs > LEFTOVER_MS) {
-      const message = `a PostgreSQL from an earlier run (process ${pid}) does not end; end it by hand`
-      throw new EmbeddedPostgresError('START', message)
-    }
+async function endProcess(pid: number, { data }: PostgresFolder, log: Log): Promise<void> {
+  if (await hasEnded(pid, data, WATCHER_MS)) return
+  for (const [signal, waitMs] of LEFTOVER_SIGNALS) {
+    log.warn({ pid, signal }, 'a PostgreSQL from an earlier run is still there; ending it')
+    sendSignal(pid, signal)
+    if (await hasEnded(pid, data, waitMs)) return
+  }
+  const message = `a PostgreSQL from an earlier run (process ${pid}) does not end; end it by hand`
+  throw new EmbeddedPostgresError('START', message)
+}
+
+async function hasEnded(pid: number, data: string, waitMs: number): Promise<boolean> {
+  const deadline = performance.now() + waitMs
+  while (isPostgresOn(pid, data)) {
+    if (performance.now() > deadline) return false
     await sleep(LEFTOVER_POLL_MS)
   }
+  return true
 }
 
 function sendSignal(pid: number, signal: NodeJS.Signals): void {

@@ -11,10 +11,9 @@ import { makeDnsPlan, probeDns } from './probe.ts'
 import { defineMonitor, type AnyMonitorType, type Context } from '../monitor.ts'
 import type { Observation, Sample } from '../../contract/observation.ts'
 import {
-  createNameServers,
   systemNameServers,
   systemServers,
-  type NameServers,
+  NameServers,
   type SystemServers,
 } from '../../network/dns/name-servers.ts'
 import { isDegraded, tooSlow } from '../thresholds.ts'
@@ -31,7 +30,7 @@ const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<string> = new Set<FailureCode | DnsCo
 /** Makes the DNS monitor type with these system name servers. */
 export function createDns(
   system: () => SystemServers,
-  nameServers: NameServers = createNameServers(system),
+  nameServers = new NameServers(system),
 ): AnyMonitorType {
   return defineMonitor({
     definition: dnsDefinition,

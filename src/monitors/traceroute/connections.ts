@@ -6,7 +6,6 @@ import type { Native, NativeSocket } from '../../network/native/native-socket.ts
 import { watch, type Watch } from '../../network/native/readiness.ts'
 import type { SocketAddress } from '../../network/native/socket-address.ts'
 import { ERROR_ORIGIN, OPTION, POLL } from '../../network/native/socket-options.ts'
-import { bindSourcePort } from '../../network/native/source-port.ts'
 import type { Probe } from './course.ts'
 import {
   answerOf,
@@ -89,7 +88,7 @@ export class ConnectionProber implements Prober {
       socket.setOption(OPTION.timestamps, 1)
       socket.setOption(family === 'IPv6' ? OPTION.errors6 : OPTION.errors4, 1)
       if (family === 'IPv6') socket.setOption(OPTION.autoFlowLabel6, 0)
-      const port = bindSourcePort(this.#native, socket, wanted)
+      const port = socket.bindPort(wanted)
       const watching = watch(this.#native.libc, socket.fd, POLL.out, () => this.#look(flow))
       const flow: Flow = { socket, watch: watching, port, probe: undefined }
       this.#flows.set(index, flow)

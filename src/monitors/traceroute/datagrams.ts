@@ -7,7 +7,6 @@ import { watch, type Watch } from '../../network/native/readiness.ts'
 import { echoMarks, HEADER_BYTES, MARK_BYTES, sctpMarks, udpMarks, type Marks } from './marks.ts'
 import type { SocketAddress } from '../../network/native/socket-address.ts'
 import { ERROR_ORIGIN, OPTION, PATH_MTU, POLL } from '../../network/native/socket-options.ts'
-import { bindSourcePort } from '../../network/native/source-port.ts'
 import { targetFailure } from '../../network/target-failure.ts'
 import type { Probe } from './course.ts'
 import {
@@ -127,7 +126,7 @@ class DatagramProber implements Prober {
     this.#headersBytes = IP_BYTES[family] + HEADER_BYTES
     this.#payloadBytes =
       packetBytes === undefined ? PAYLOAD_BYTES : packetBytes - this.#headersBytes
-    this.sourcePort = opened.sourcePort ?? bindSourcePort(native, socket, settings.sourcePort)
+    this.sourcePort = opened.sourcePort ?? socket.bindPort(settings.sourcePort)
     this.#setUp()
     this.#watch = watch(native.libc, socket.fd, POLL.in, () => this.look())
   }

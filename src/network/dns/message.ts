@@ -22,7 +22,6 @@ const CD = 0x0010
 /** In the TTL of OPT (RFC 3225). */
 const DO = 0x8000
 
-/** A query. */
 export interface DnsQuestion {
   /** Wire form. */
   name: Buffer
@@ -86,7 +85,6 @@ export interface Edns {
   extendedErrors?: { code: number; name: string; text: string }[]
   /** Identifier of the server. */
   nsid?: string
-  /** Numbers of further options. */
   otherOptions?: number[]
 }
 
@@ -146,25 +144,18 @@ function strangeness(bytes: Buffer, query: Buffer): string | undefined {
   return questions === 1 && hasQuestionOf(bytes, query) ? undefined : 'it has another question'
 }
 
-/** Compares bytes, capital letters as small ones: lengths of labels are below both. */
+/** Names are the same in capital and small letters. */
 function hasQuestionOf(bytes: Buffer, query: Buffer): boolean {
-  let at = HEADER_BYTES
-  for (;;) {
-    const byte = query[at] as number
-    if (fold(bytes[at]) !== fold(byte)) return false
-    at++
-    if (byte === 0) break
-    for (const end = at + byte; at < end; at++) {
-      if (fold(bytes[at]) !== fold(query[at])) return false
-    }
-  }
-  for (const end = at + 4; at < end; at++) if (bytes[at] !== query[at]) return false
-  return true
+  let nameEnd = HEADER_BYTES
+  while (query[nameEnd] !== 0) nameEnd += (query[nameEnd] as number) + 1
+  nameEnd++
+  const nameOf = (message: Buffer) =>
+    message.toString('latin1', HEADER_BYTES, nameEnd).replaceAll(/[A-Z]/g, toSmall)
+  const restOf = (message: Buffer) => message.subarray(nameEnd, nameEnd + 4)
+  return nameOf(bytes) === nameOf(query) && restOf(bytes).equals(restOf(query))
 }
 
-function fold(byte: number | undefined): number | undefined {
-  return byte !== undefined && byte >= 0x41 && byte <= 0x5a ? byte + 0x20 : byte
-}
+const toSmall = (letter: string) => letter.toLowerCase()
 
 function decode(bytes: Buffer): DnsMessage {
   const flags = bytes.readUInt16BE(2)
@@ -199,7 +190,6 @@ function readQuestion(reader: DnsReader): DnsMessage['Question'][number] {
   return number === DNS_CLASSES.IN ? asked : { ...asked, class: className(number) }
 }
 
-/** Data of the OPT record. */
 interface Extended {
   rcode: number
   edns?: Edns

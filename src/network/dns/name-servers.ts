@@ -4,7 +4,7 @@ import { randomInt } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { failure, type Failure, type FailureCode } from '../../contract/failure.ts'
 import { DNS_PORTS } from '../../contract/dns/ports.ts'
-import { DeadlineReached, isDeadline } from '../deadline.ts'
+import { DeadlineReached, isDeadline, untilAborted } from '../deadline.ts'
 import { encodeQuery, type DnsMessage } from './message.ts'
 import { askOverUdp, type DnsServer } from './udp.ts'
 import { cutOffFailure, isCutOff } from '../own-network.ts'
@@ -15,21 +15,6 @@ import { watchedFile } from '../watched-file.ts'
 /** The system's name servers of resolv.conf, with their ports. */
 export type SystemServers = Pick<ResolvConf, 'timeoutMs' | 'attempts'> & {
   servers: readonly DnsServer[]
-}
-
-export interface NameServers {
-  /** Records that a server gave any answer but REFUSED. */
-  noteAnswer(): void
-  /**
-   * Runs a question to the servers. If it gets no answer and the servers are unresponsive, rejects with TargetFailure
-   * (RESOLVER_UNREACHABLE, NETWORK_UNREACHABLE) instead of the question's own reason.
-   */
-  ask<T>(question: () => Promise<T>, signal: AbortSignal): Promise<T>
-  /**
-   * Undefined when a server has answered anything since `sinceMs` (performance.now()), or does so now: they
-   * are asked for the root. Rejects with the signal's reason when it is aborted, but not by a deadline.
-   */
-  problem(sinceMs: number, signal: AbortSignal): Promise<Failure | undefined>
 }
 
 /** After this time without an answer, the root is queried in addition. */
@@ -70,12 +55,7 @@ const NO_ANSWER: ReadonlySet<string> = new Set<FailureCode>([
   'TIMEOUT_CONNECT',
 ])
 
-/** Creates the state of these servers; sends nothing yet. */
-export function createNameServers(system: () => Pick<SystemServers, 'servers'>): NameServers {
-  return new AskedServers(system)
-}
-
-class AskedServers implements NameServers {
+export class NameServers {
   readonly #system: () => Pick<SystemServers, 'servers'>
   #answeredMs = Number.NEGATIVE_INFINITY
   /** Time of the last query for the root, and the latest time at which the servers were unresponsive. */
@@ -89,11 +69,16 @@ class AskedServers implements NameServers {
     this.#system = system
   }
 
+  /** Records that a server gave any answer but REFUSED. */
   noteAnswer(): void {
     if (this.#isAskedInVain()) this.#unresponsiveMs = performance.now()
     this.#answeredMs = performance.now()
   }
 
+  /**
+   * Runs a question to the servers. If it gets no answer and the servers are unresponsive, rejects with TargetFailure
+   * (RESOLVER_UNREACHABLE, NETWORK_UNREACHABLE) instead of the question's own reason.
+   */
   async ask<T>(question: () => Promise<T>, signal: AbortSignal): Promise<T> {
     const sinceMs = performance.now()
     const wasUnresponsive = this.#isUnresponsive(sinceMs)
@@ -112,10 +97,14 @@ class AskedServers implements NameServers {
     }
   }
 
+  /**
+   * Undefined when a server has answered anything since `sinceMs` (performance.now()), or does so now: they
+   * are asked for the root. Rejects with the signal's reason when it is aborted, but not by a deadline.
+   */
   async problem(sinceMs: number, signal: AbortSignal): Promise<Failure | undefined> {
     if (isCutOff()) return cutOffFailure()
     if (this.#answeredMs >= sinceMs) return undefined
-    await orAborted(this.#askForRoot(), signal)
+    await untilAborted(this.#askForRoot(), signal).catch(() => undefined)
     // An answer may have arrived and not been read yet.
     await nextTurn()
     if (signal.aborted && !isDeadline(signal)) throw signal.reason
@@ -194,16 +183,6 @@ function because(problem: Failure, error: unknown): TargetFailure {
   return new TargetFailure({ ...problem, details: { ...details, ...problem.details, reason } })
 }
 
-/** Resolves with the work, or as soon as the signal is aborted. */
-async function orAborted(work: Promise<void>, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return
-  const { promise, resolve } = Promise.withResolvers<void>()
-  const onAbort = () => resolve()
-  signal.addEventListener('abort', onAbort)
-  await Promise.race([work, promise])
-  signal.removeEventListener('abort', onAbort)
-}
-
 /** The current servers of resolv.conf. */
 export const systemServers = watchedFile(RESOLV_CONF, (text): SystemServers => {
   const { servers, timeoutMs, attempts } = parseResolvConf(text)
@@ -215,4 +194,4 @@ export const systemServers = watchedFile(RESOLV_CONF, (text): SystemServers => {
 })
 
 /** The state that all monitors of this process share. */
-export const systemNameServers = createNameServers(systemServers)
+export const systemNameServers = new NameServers(systemServers)

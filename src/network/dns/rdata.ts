@@ -5,7 +5,6 @@ import { readService } from './service.ts'
 import { ipv6Text } from '../ip-address.ts'
 import { base32Hex, quoted, readableText } from './text.ts'
 
-/** The data of one record. */
 export interface RecordData {
   data: string
   fields?: Record<string, unknown>
@@ -68,12 +67,6 @@ const CAA: Parse = (reader) => {
   return { data: `${flags} ${tag} ${quoted(value)}`, fields: { flags, tag, value } }
 }
 
-const HINFO: Parse = (reader) => {
-  const cpu = readableText(reader.characterString())
-  const os = readableText(reader.characterString())
-  return { data: `${quoted(cpu)} ${quoted(os)}`, fields: { cpu, os } }
-}
-
 const NAPTR: Parse = (reader) => {
   const order = reader.u16()
   const preference = reader.u16()
@@ -84,12 +77,6 @@ const NAPTR: Parse = (reader) => {
     data: `${order} ${preference} ${texts} ${replacement}`,
     fields: { order, preference, flags, service, regexp, replacement },
   }
-}
-
-const URI: Parse = (reader) => {
-  const [priority, weight] = [reader.u16(), reader.u16()]
-  const target = readableText(reader.rest())
-  return { data: `${priority} ${weight} ${quoted(target)}`, fields: { priority, weight, target } }
 }
 
 const DS: Parse = (reader) =>
@@ -160,9 +147,7 @@ const BY_NAME: Readonly<Record<string, Parse>> = {
   SOA,
   TXT,
   CAA,
-  HINFO,
   NAPTR,
-  URI,
   DS,
   DNSKEY,
   RRSIG,
@@ -175,8 +160,6 @@ const BY_NAME: Readonly<Record<string, Parse>> = {
   PTR: name,
   DNAME: name,
   MX: (reader) => of({ preference: reader.u16(), exchange: reader.name() }),
-  AFSDB: (reader) => of({ subtype: reader.u16(), hostname: reader.name() }),
-  RP: (reader) => of({ mailbox: reader.name(), text: reader.name() }),
   SRV: (reader) =>
     of({
       priority: reader.u16(),
@@ -184,20 +167,6 @@ const BY_NAME: Readonly<Record<string, Parse>> = {
       port: reader.u16(),
       target: reader.name(),
     }),
-  SSHFP: (reader) =>
-    of({ algorithm: reader.u8(), fingerprintType: reader.u8(), fingerprint: hexOf(reader) }),
-  ZONEMD: (reader) =>
-    of({
-      serial: reader.u32(),
-      scheme: reader.u8(),
-      hashAlgorithm: reader.u8(),
-      digest: hexOf(reader),
-    }),
-  OPENPGPKEY: (reader) => ({ data: reader.rest().toString('base64') }),
-  SPF: TXT,
-  SMIMEA: TLSA,
-  CDS: DS,
-  CDNSKEY: DNSKEY,
   SVCB: readService,
   HTTPS: readService,
 }

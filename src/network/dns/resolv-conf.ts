@@ -2,7 +2,6 @@
 import { isIP } from 'node:net'
 import { LIMITS } from '../../contract/versions.ts'
 
-/** Path of the file. */
 export const RESOLV_CONF = '/etc/resolv.conf'
 
 /** The settings in use, with the limits and defaults of the manual page. */

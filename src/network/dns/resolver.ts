@@ -4,9 +4,10 @@ import { lookup, Resolver as StubResolver } from 'node:dns'
 import { isIP } from 'node:net'
 import { DNS_PORTS } from '../../contract/dns/ports.ts'
 import type { FailureCode } from '../../contract/failure.ts'
+import { untilAborted } from '../deadline.ts'
 import type { Family } from '../dial.ts'
 import { literalOf, nameOf } from '../ip-address.ts'
-import { createNameServers, systemNameServers, type NameServers } from './name-servers.ts'
+import { NameServers, systemNameServers } from './name-servers.ts'
 import { parseResolvConf, RESOLV_CONF, type ResolvConf } from './resolv-conf.ts'
 import { targetFailure } from '../target-failure.ts'
 import { watchedFile } from '../watched-file.ts'
@@ -20,7 +21,6 @@ export interface Resolver {
   resolve(host: string, family: Family, signal: AbortSignal): Promise<Addresses>
 }
 
-/** At least one address. */
 export type Addresses = [string, ...string[]]
 
 export interface ResolverSettings {
@@ -46,6 +46,7 @@ export function createResolver(settings: ResolverSettings): Resolver {
       if (name === undefined) throw dnsFailure('EBADNAME', host, family)
       const local = knownAddresses(name, family, hosts())
       if (local !== undefined) return local
+      // The query itself ends by its own time-outs.
       return known.ask(() => untilAborted(ask(name, family), signal), signal)
     },
   }
@@ -88,7 +89,7 @@ function knownServers(servers: readonly string[] | undefined): NameServers {
     const { hostname, port } = new URL(`dns://${one}`)
     return { address: hostname.replace(/^\[|\]$/g, ''), port: Number(port) || DNS_PORTS.UDP }
   })
-  return createNameServers(() => ({ servers: all }))
+  return new NameServers(() => ({ servers: all }))
 }
 
 /** With getaddrinfo, only a success and ENOTFOUND prove that a server has answered. */
@@ -181,14 +182,5 @@ function dnsFailure(reason: string, host: string, family: Family) {
     host,
     family,
     reason,
-  })
-}
-
-/** Rejects at once when aborted; the query itself ends by its own time-outs, and its result is ignored. */
-function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => reject(signal.reason as Error)
-    signal.addEventListener('abort', onAbort, { once: true })
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
   })
 }

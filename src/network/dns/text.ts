@@ -7,7 +7,6 @@ export function decimalEscape(byte: number): string {
 
 /** UTF-8 text as it is; in other bytes, non-printable ones are escaped. */
 export function readableText(bytes: Buffer): string {
-  if (isPrintable(bytes)) return bytes.toString('latin1')
   const text = bytes.toString()
   // oxlint-disable-next-line no-control-regex
   if (!text.includes('\uFFFD') && !/[\u0000-\u001f\u007f-\u009f]/.test(text)) return text
@@ -16,11 +15,6 @@ export function readableText(bytes: Buffer): string {
     escaped += byte < 0x20 || byte >= 0x7f ? decimalEscape(byte) : String.fromCharCode(byte)
   }
   return escaped
-}
-
-function isPrintable(bytes: Buffer): boolean {
-  for (const byte of bytes) if (byte < 0x20 || byte >= 0x7f) return false
-  return true
 }
 
 /** The text in double quotes, with quotes in it escaped. */

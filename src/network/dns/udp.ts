@@ -15,7 +15,6 @@ export interface DnsServer {
   port: number
 }
 
-/** The query, and its retries. */
 export interface UdpQueryOptions {
   /** At least one, in the order in which they are asked. */
   servers: readonly DnsServer[]
@@ -31,7 +30,6 @@ export interface UdpQueryOptions {
 
 /** Counts of datagrams; correct also for a cancelled query. */
 export interface UdpTally {
-  /** Datagrams sent. */
   sent: number
   /** Received datagrams that were no answer to the query. */
   ignored: number
@@ -41,7 +39,6 @@ export interface UdpTally {
   passedOver: { address: string; reason: string }[]
 }
 
-/** The final answer. */
 export interface UdpAnswer {
   server: DnsServer
   bytes: number

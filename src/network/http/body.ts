@@ -14,7 +14,6 @@ import { failure, type Failure } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { bodyBudget } from './body-budget.ts'
 
-/** The state of a body so far. */
 export interface Body {
   /** Bytes received, before unpacking. */
   bytes: number
@@ -29,7 +28,6 @@ export interface Body {
   released: boolean
 }
 
-/** A body without any bytes yet. */
 export function emptyBody(): Body {
   return {
     bytes: 0,

@@ -3,7 +3,6 @@ import type { CookieJar } from 'tough-cookie'
 
 /** Carries cookies across the redirects of one run. */
 export interface Cookies {
-  /** Stores the cookies of an answer. */
   store(setCookie: readonly string[], url: string): Promise<void>
   /** The Cookie header for a URL; undefined when there is none. */
   headerFor(url: string): string | undefined

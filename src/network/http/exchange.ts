@@ -9,7 +9,6 @@ import type { Progress } from '../dial.ts'
 import { readBody, type Body } from './body.ts'
 import { TargetFailure } from '../target-failure.ts'
 
-/** The request. */
 export interface Outgoing {
   method: string
   /** Origin form, or absolute form to a proxy. */
@@ -46,7 +45,6 @@ export interface ExchangeOptions {
   keepsUpgraded?: boolean
 }
 
-/** The parts of an exchange. */
 export interface ExchangeParts {
   socket: Socket
   outgoing: Outgoing

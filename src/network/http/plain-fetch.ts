@@ -1,6 +1,6 @@
 // Fetches OCSP responses and revocation lists over plain HTTP. Their addresses come from certificates, so they go
 // through the dialler and its policy like all others.
-import { DeadlineReached } from '../deadline.ts'
+import { DeadlineReached, withDeadline } from '../deadline.ts'
 import { placeOf } from '../connect-errors.ts'
 import type { Connection, Dialler, Family, Progress } from '../dial.ts'
 import { emptyBody, releaseBody } from './body.ts'
@@ -8,7 +8,6 @@ import { type Answer, exchange } from './exchange.ts'
 import { type HttpTarget, targetFor } from './target.ts'
 import { TargetFailure, targetFailure } from '../target-failure.ts'
 
-/** A request. */
 export interface Fetch {
   url: string
   /** Sent by POST, with this type of content; a GET without. */
@@ -31,20 +30,12 @@ export async function plainFetch(
   signal: AbortSignal,
 ): Promise<Buffer> {
   signal.throwIfAborted()
-  const controller = new AbortController()
-  const onAbort = () => controller.abort(signal.reason)
-  signal.addEventListener('abort', onAbort)
-  const late = new DeadlineReached(wanted.timeoutMs)
-  const timer = setTimeout(() => controller.abort(late), wanted.timeoutMs)
+  const { timeoutMs } = wanted
   try {
-    return await follow(wanted, dial, controller.signal)
+    return await withDeadline(signal, timeoutMs, (limit) => follow(wanted, dial, limit))
   } catch (error) {
-    if (error !== late) throw error
-    const message = `no answer within ${wanted.timeoutMs} ms`
-    throw targetFailure('TIMEOUT_DOWNLOAD', message, { timeoutMs: wanted.timeoutMs })
-  } finally {
-    clearTimeout(timer)
-    signal.removeEventListener('abort', onAbort)
+    if (!(error instanceof DeadlineReached) || error === signal.reason) throw error
+    throw targetFailure('TIMEOUT_DOWNLOAD', `no answer within ${timeoutMs} ms`, { timeoutMs })
   }
 }
 

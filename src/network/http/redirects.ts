@@ -6,7 +6,6 @@ import { targetFailure } from '../target-failure.ts'
 
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
 
-/** Whether the status code is a redirect. */
 export function isRedirect(statusCode: number): boolean {
   return REDIRECTS.has(statusCode)
 }

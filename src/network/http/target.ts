@@ -87,7 +87,6 @@ export function bareUrl(url: URL): string {
   return bare.href
 }
 
-/** The lower-case names of a list of headers. */
 export function namesOf(headers: readonly string[]): Set<string> {
   return new Set(headers.filter((_, at) => at % 2 === 0).map((name) => name.toLowerCase()))
 }

@@ -16,7 +16,6 @@ const EVERYBODY = '0 2147483647'
 /** A bit of the capabilities (capabilities(7)). */
 const NET_RAW = 13n
 
-/** Reads the permissions of this process. */
 export function echoRights(): EchoRights {
   const capabilities = /^CapEff:\s*([0-9a-f]+)$/m.exec(read(STATUS_FILE) ?? '')?.[1]
   const groups = [...new Set([process.getegid?.() ?? 0, ...(process.getgroups?.() ?? [])])]

@@ -1,15 +1,14 @@
 // A socket that speaks ICMP: a datagram socket, which needs no privilege where net.ipv4.ping_group_range
 // allows it, else a raw one, which needs CAP_NET_RAW.
 import { randomInt } from 'node:crypto'
+import { exhausted } from '../connect-errors.ts'
 import type { Family } from '../dial.ts'
 import { echoFix, echoRights } from './echo-permission.ts'
 import { SystemCallError } from './libc.ts'
 import type { Native, NativeSocket } from './native-socket.ts'
 import { OPTION } from './socket-options.ts'
-import { bindSourcePort } from './source-port.ts'
-import { targetFailure, type TargetFailure } from '../target-failure.ts'
+import { TargetFailure, targetFailure } from '../target-failure.ts'
 
-/** A socket that speaks ICMP. */
 export interface IcmpSocket {
   socket: NativeSocket
   /**
@@ -50,7 +49,6 @@ export function openIcmpSocket(native: Native, family: Family, wanted?: number):
   throw notPermitted(family, refusals)
 }
 
-/** Why each kind of socket was refused. */
 type Refusals = Partial<Record<IcmpSocket['mode'], string>>
 
 /** Errors for a missing permission or an unsupported protocol: another kind of socket may work. */
@@ -68,7 +66,7 @@ function identify(
   wanted: number | undefined,
 ): number {
   // The port of a datagram socket is the identifier of its echoes.
-  if (mode === 'datagram') return bindSourcePort(native, socket, wanted)
+  if (mode === 'datagram') return socket.bindPort(wanted)
   const identifier = wanted ?? randomInt(1, 0x10000)
   filter(native, socket, identifier)
   return identifier
@@ -99,10 +97,9 @@ function filter(native: Native, socket: NativeSocket, identifier: number): void 
           [BPF_EQUAL, 0, 1, identifier],
         ]
   program.push([BPF_RETURN, 0, 0, WHOLE_PACKET], [BPF_RETURN, 0, 0, 0])
-  const memory = native.libc.allocate(16 + 8 * program.length)
-  const { bytes, address } = memory
+  const bytes = Buffer.alloc(16 + 8 * program.length)
   bytes.writeUInt16LE(program.length, 0)
-  bytes.writeBigUInt64LE(address + 16n, 8)
+  bytes.writeBigUInt64LE(native.libc.addressOf(bytes) + 16n, 8)
   for (const [index, [code, ifTrue, ifFalse, operand]] of program.entries()) {
     const at = 16 + 8 * index
     bytes.writeUInt16LE(code, at)
@@ -110,26 +107,13 @@ function filter(native: Native, socket: NativeSocket, identifier: number): void 
     bytes.writeUInt8(ifFalse, at + 3)
     bytes.writeUInt32LE(operand, at + 4)
   }
-  try {
-    // The kernel copies the program; koffi wants a Buffer, and this one points to memory that stays.
-    socket.setOptionBytes(OPTION.attachFilter, bytes.subarray(0, 16))
-  } finally {
-    native.libc.free(memory)
-  }
-}
-
-const OUT_OF: Record<string, string> = {
-  EMFILE: 'file descriptors',
-  ENFILE: 'file descriptors of the whole system',
-  ENOBUFS: 'network buffers',
-  ENOMEM: 'memory',
+  // The kernel copies the program, which stands behind its header.
+  socket.setOptionBytes(OPTION.attachFilter, bytes.subarray(0, 16))
 }
 
 function openFailure({ code, message }: SystemCallError, family: Family): TargetFailure {
-  const resource = OUT_OF[code]
-  if (resource !== undefined) {
-    return targetFailure('RESOURCES_EXHAUSTED', `this agent is out of ${resource} (${code})`)
-  }
+  const own = exhausted(code)
+  if (own !== undefined) return new TargetFailure(own)
   if (code === 'EAFNOSUPPORT') {
     return targetFailure('CONNECT_UNREACHABLE', `this agent’s system has no ${family}`, { family })
   }

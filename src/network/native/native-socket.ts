@@ -3,7 +3,7 @@
 // error queue.
 import { readControl, readTimespec, type ControlFacts } from './control-messages.ts'
 import type { Family } from '../dial.ts'
-import { SystemCallError, loadLibc, type Libc, type NativeMemory } from './libc.ts'
+import { SystemCallError, loadLibc, type Libc } from './libc.ts'
 import {
   ADDRESS_BYTES_MAX,
   readAddress,
@@ -25,7 +25,6 @@ import {
   type SocketOption,
 } from './socket-options.ts'
 
-/** The kind of a socket. */
 export interface SocketKind {
   family: Family
   type: keyof typeof SOCKET_TYPES
@@ -72,63 +71,55 @@ function createNative(libc: Libc): Native {
   }
 }
 
-/** The size of the largest packet. */
 const PACKET_BYTES_MAX = 65_536
 const CONTROL_BYTES = 512
 
 /** The only receive buffer: packets are processed one after the other. */
-interface Inbox {
-  /** Length of the packet, or minus the number of the error. */
-  receive(fd: number, flags: number): number
-  /** The packet received last. */
-  last(length: number): Received
-  clockMs(): number
-}
+type Inbox = ReturnType<typeof createInbox>
 
 /** Places in the inbox' memory: msghdr, iovec, timespec, address, control messages, packet. */
 const AT = { header: 0, vector: 64, time: 96, name: 128, control: 192, packet: 1024 } as const
 
-function createInbox(libc: Libc): Inbox {
-  const memory = libc.allocate(AT.packet + PACKET_BYTES_MAX)
-  const { address, bytes, view } = memory
-  pointTo(memory, AT.header, AT.name)
-  pointTo(memory, AT.header + 16, AT.vector)
-  view.setBigUint64(AT.header + 24, 1n, true)
-  pointTo(memory, AT.header + 32, AT.control)
-  pointTo(memory, AT.vector, AT.packet)
-  view.setBigUint64(AT.vector + 8, BigInt(PACKET_BYTES_MAX), true)
+function createInbox(libc: Libc) {
+  const bytes = Buffer.alloc(AT.packet + PACKET_BYTES_MAX)
+  const start = libc.addressOf(bytes)
+  const pointTo = (from: number, to: number) => bytes.writeBigUInt64LE(start + BigInt(to), from)
+  pointTo(AT.header, AT.name)
+  pointTo(AT.header + 16, AT.vector)
+  bytes.writeBigUInt64LE(1n, AT.header + 24)
+  pointTo(AT.header + 32, AT.control)
+  pointTo(AT.vector, AT.packet)
+  bytes.writeBigUInt64LE(BigInt(PACKET_BYTES_MAX), AT.vector + 8)
   const control = bytes.subarray(AT.control, AT.control + CONTROL_BYTES)
   const name = bytes.subarray(AT.name, AT.name + ADDRESS_BYTES_MAX)
   const epochSeconds = Math.floor(Date.now() / 1000)
-  const header = address + BigInt(AT.header)
-  const time = address + BigInt(AT.time)
+  const header = start + BigInt(AT.header)
+  const time = start + BigInt(AT.time)
   return {
-    receive(fd, flags) {
-      view.setUint32(AT.header + 8, ADDRESS_BYTES_MAX, true)
-      view.setUint32(AT.header + 40, CONTROL_BYTES, true)
+    /** Length of the packet, or minus the number of the error. */
+    receive(fd: number, flags: number): number {
+      bytes.writeUInt32LE(ADDRESS_BYTES_MAX, AT.header + 8)
+      bytes.writeUInt32LE(CONTROL_BYTES, AT.header + 40)
       // An error without an address must not show that of the previous packet.
-      view.setUint16(AT.name, 0, true)
+      bytes.writeUInt16LE(0, AT.name)
       const length = libc.recvmsg(fd, header, flags | MSG_DONTWAIT)
       return length >= 0 ? length : -libc.errno()
     },
-    last(length) {
-      const facts = readControl(control, view.getUint32(AT.header + 40, true), epochSeconds)
+    /** The packet received last. */
+    last(length: number): Received {
+      const facts = readControl(control, bytes.readUInt32LE(AT.header + 40), epochSeconds)
       const received = facts as Received
       received.bytes = bytes.subarray(AT.packet, AT.packet + length)
       received.from = readAddress(name, 0) ?? ''
       received.port = readPort(name, 0)
-      received.truncated = (view.getUint32(AT.header + 48, true) & MSG_TRUNC) !== 0
+      received.truncated = (bytes.readUInt32LE(AT.header + 48) & MSG_TRUNC) !== 0
       return received
     },
-    clockMs() {
+    clockMs(): number {
       libc.clock_gettime(0, time)
       return readTimespec(bytes, AT.time, epochSeconds)
     },
   }
-}
-
-function pointTo({ address, view }: NativeMemory, from: number, to: number): void {
-  view.setBigUint64(from, address + BigInt(to), true)
 }
 
 const EAGAIN = 11
@@ -137,6 +128,9 @@ const EINPROGRESS = 115
 const NOWHERE = Buffer.alloc(16)
 /** Errors of earlier packets that one call may come upon before it does its own work. */
 const PENDING_MAX = 8
+
+/** Ports to try from the wanted one on; further apart than those of one trace, so that two do not overlap again. */
+const PORT_STEPS = Array.from({ length: 16 }, (_, at) => 11 * at)
 
 /** A socket of our own. */
 export class NativeSocket {
@@ -180,6 +174,25 @@ export class NativeSocket {
 
   bind({ bytes }: SocketAddress): void {
     this.#checked('bind', this.#libc.bind(this.fd, bytes, bytes.length))
+  }
+
+  /**
+   * Binds to the wanted port or one near it, else to one that the system chooses; returns the port. Routers with
+   * several paths to a target choose one by addresses and ports: with the same port on every run it stays the same.
+   */
+  bindPort(wanted?: number): number {
+    const anywhere = this.family === 'IPv6' ? '::' : '0.0.0.0'
+    const near = wanted === undefined ? [] : PORT_STEPS.map((step) => wanted + step)
+    for (const port of near) {
+      try {
+        this.bind(socketAddress(anywhere, port))
+        return port
+      } catch (error) {
+        if (!(error instanceof SystemCallError) || error.code !== 'EADDRINUSE') throw error
+      }
+    }
+    this.bind(socketAddress(anywhere, 0))
+    return this.localAddress().port
   }
 
   /** Begins to connect; true when that is done at once. Throws a SystemCallError where it is refused. */

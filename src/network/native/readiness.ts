@@ -1,5 +1,5 @@
 // Polls all native sockets at once, in one thread of Node's pool, and only while at least one is watched.
-import { type Libc, type NativeMemory } from './libc.ts'
+import type { Libc } from './libc.ts'
 import { POLL } from './socket-options.ts'
 
 /** A watched descriptor. */
@@ -26,7 +26,6 @@ export function watch(
   return poller.watch({ fd, events, onReady, active: true, inRound: 0 })
 }
 
-/** Number of sockets watched now. */
 export function watchedNow(): number {
   return poller?.active ?? 0
 }
@@ -57,7 +56,8 @@ class Poller {
   readonly #condition: number
   #round = 0
   #waited: Entry[] = []
-  #memory: NativeMemory
+  /** The round's descriptors, in the form of poll(2); the condition comes first. */
+  #polled = Buffer.alloc(64 * POLLFD_BYTES)
   #isPolling = false
   #isBegun = false
   #isSignalled = false
@@ -65,7 +65,6 @@ class Poller {
   constructor(libc: Libc) {
     this.#libc = libc
     this.#condition = libc.eventfd(0, EFD_FLAGS)
-    this.#memory = libc.allocate(64 * POLLFD_BYTES)
     // Node waits for its pool when it exits.
     process.once('exit', () => this.#signal())
   }
@@ -135,7 +134,7 @@ class Poller {
     this.#write()
     try {
       this.#isPolling = true
-      this.#libc.poll.async(this.#memory.address, count + 1, ROUND_MS_MAX, () => this.#ended())
+      this.#libc.poll.async(this.#polled, count + 1, ROUND_MS_MAX, () => this.#ended())
     } catch {
       // The binding limits the number of concurrent calls.
       this.#isPolling = false
@@ -143,18 +142,12 @@ class Poller {
     }
   }
 
-  /** The round's descriptors, in the form of poll(2); the condition comes first. */
   #write(): void {
     const bytes = (this.#waited.length + 1) * POLLFD_BYTES
-    if (bytes > this.#memory.bytes.length) {
-      this.#libc.free(this.#memory)
-      this.#memory = this.#libc.allocate(2 * bytes)
-    }
-    const { view } = this.#memory
+    if (bytes > this.#polled.length) this.#polled = Buffer.alloc(2 * bytes)
     const put = (index: number, fd: number, events: number) => {
-      view.setInt32(index * POLLFD_BYTES, fd, true)
-      view.setInt16(index * POLLFD_BYTES + 4, events, true)
-      view.setInt16(index * POLLFD_BYTES + 6, 0, true)
+      this.#polled.writeInt32LE(fd, index * POLLFD_BYTES)
+      this.#polled.writeInt32LE(events, index * POLLFD_BYTES + 4)
     }
     put(0, this.#condition, POLL.in)
     for (const [index, entry] of this.#waited.entries()) {
@@ -170,11 +163,10 @@ class Poller {
       this.#libc.read(this.#condition, Buffer.alloc(8), 8)
     }
     this.#begin()
-    const { view } = this.#memory
     const ready = this.#waited
       .map((entry, index) => ({
         entry,
-        events: view.getInt16((index + 1) * POLLFD_BYTES + 6, true),
+        events: this.#polled.readInt16LE((index + 1) * POLLFD_BYTES + 6),
       }))
       .filter(({ events }) => events !== 0)
     for (const { entry, events } of ready) {

@@ -1,7 +1,6 @@
 // Figures of round trips: of a run of echoes, of the hops of a trace.
 import { toMicroseconds } from '../../contract/schema/duration.ts'
 
-/** Round-trip times, in milliseconds. */
 export interface Latency {
   avg: number
   min: number

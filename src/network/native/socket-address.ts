@@ -64,7 +64,6 @@ export function readAddress(bytes: Buffer, at: number): string | undefined {
   return scope === 0 ? text : `${text}%${scope}`
 }
 
-/** The port of the address at `at`. */
 export function readPort(bytes: Buffer, at: number): number {
   return bytes.readUInt16BE(at + 2)
 }

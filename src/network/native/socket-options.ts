@@ -1,6 +1,5 @@
 // Numbers of Linux' socket interface that are the same on x64 and arm64, glibc and musl.
 
-/** Families of addresses. */
 export const AF_INET = 2
 export const AF_INET6 = 10
 
@@ -64,12 +63,10 @@ export const PATH_MTU = {
 /** Flags of SO_TIMESTAMPING: software time stamps of packets sent and received, without their bytes. */
 export const TIMESTAMPING = (1 << 1) | (1 << 3) | (1 << 4) | (1 << 11)
 
-/** Flags of recvmsg. */
 export const MSG_DONTWAIT = 0x40
 export const MSG_ERRQUEUE = 0x2000
 export const MSG_TRUNC = 0x20
 
-/** Events of poll. */
 export const POLL = { in: 1, out: 4, error: 8, hangUp: 16, invalid: 32 } as const
 
 /** Origin of an error (SO_EE_ORIGIN_…). */

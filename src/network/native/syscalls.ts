@@ -123,7 +123,6 @@ const prctl5 = libc.func(
 )
 const fcntl3 = libc.func('fcntl', 'int', ['int', 'int', 'long'])
 
-/** The number of the last call's error. */
 export function errno(): number {
   return koffi.errno()
 }
@@ -166,7 +165,6 @@ export function statusFlags(fd: number): number {
   return Number(fcntl3(fd, F_GETFL, 0))
 }
 
-/** Sets the status flags. */
 export function setStatusFlags(fd: number, flags: number): void {
   fcntl3(fd, F_SETFL, flags)
 }
@@ -217,10 +215,8 @@ export function addressOf(buffer: Buffer): bigint {
   return koffi.address(buffer)
 }
 
-/** A function of the C library. */
 export type NativeFunction = ReturnType<typeof libc.func>
 
-/** A function of the C library by its prototype. */
 export function libcFunction(prototype: string): NativeFunction {
   return libc.func(prototype)
 }

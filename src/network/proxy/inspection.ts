@@ -3,7 +3,7 @@
 import type { Endpoint } from '../dial.ts'
 import { literalOf, nameOf } from '../ip-address.ts'
 import { LeastRecentlyUsed } from '../least-recently-used.ts'
-import { DeadlineReached } from '../deadline.ts'
+import { DeadlineReached, untilAborted } from '../deadline.ts'
 import { permit, type NetworkPolicy } from '../network-policy.ts'
 import type { Resolver } from '../dns/resolver.ts'
 import { targetFailure } from '../target-failure.ts'
@@ -23,7 +23,6 @@ const METADATA_NAMES: ReadonlyMap<string, string> = new Map([
 /** Number of names with an incomplete look-up that are cached. */
 const REMEMBERED_MAX = 1000
 
-/** Settings of an inspection. */
 export interface InspectionSettings {
   policy: NetworkPolicy
   resolver: Resolver
@@ -59,7 +58,10 @@ export function createInspection(settings: InspectionSettings) {
     const name = nameOf(host) ?? host
     const metadata = METADATA_NAMES.get(name.replace(/\.$/, ''))
     if (metadata !== undefined) permit(policy, metadata, host)
-    const { addresses } = await untilAborted(lookUp(name), host, signal)
+    // The look-up goes on, so that the next check finds its outcome.
+    const { addresses } = await untilAborted(lookUp(name), signal).catch((reason: unknown) => {
+      throw undecided(reason, host)
+    })
     for (const one of addresses) permit(policy, one, host)
   }
 }
@@ -89,25 +91,13 @@ function sharedLookUps({ resolver, lookUpMs = 2000, rememberMs = 60_000 }: Inspe
 
 /** Looks up both families: the proxy may use either. Never rejects. */
 async function lookUpBoth(resolver: Resolver, name: string, lookUpMs: number): Promise<LookUp> {
-  const limit = new AbortController()
-  const timer = setTimeout(() => limit.abort(new Error('the look-up took too long')), lookUpMs)
-  timer.unref()
+  const limit = AbortSignal.timeout(lookUpMs)
   const answers = await Promise.allSettled([
-    resolver.resolve(name, 'IPv4', limit.signal),
-    resolver.resolve(name, 'IPv6', limit.signal),
+    resolver.resolve(name, 'IPv4', limit),
+    resolver.resolve(name, 'IPv6', limit),
   ])
-  clearTimeout(timer)
   const addresses = answers.flatMap((one) => (one.status === 'fulfilled' ? one.value : []))
-  return { addresses, complete: addresses.length > 0 && !limit.signal.aborted }
-}
-
-/** Stops waiting when aborted; the look-up continues, so that the next check finds its outcome. */
-function untilAborted(work: Promise<LookUp>, host: string, signal: AbortSignal): Promise<LookUp> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => reject(undecided(signal.reason, host))
-    signal.addEventListener('abort', onAbort, { once: true })
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
-  })
+  return { addresses, complete: addresses.length > 0 && !limit.aborted }
 }
 
 /** Slow name servers of our own say nothing about the target. */

@@ -1,24 +1,17 @@
 // The location's proxy: tunnels by CONNECT for TLS and TCP, forwarding for plain HTTP. Targets of
 // the proxy are checked against the network policy as far as we can resolve them.
 import type { Socket } from 'node:net'
-import type { Connection, Endpoint, Progress } from '../dial.ts'
+import type { Connection, Dialler, Progress } from '../dial.ts'
 import { basic } from '../http/target.ts'
-import { familyOf, literalOf } from '../ip-address.ts'
+import { literalOf } from '../ip-address.ts'
 import { DeadlineReached } from '../deadline.ts'
 import type { NetworkPolicy } from '../network-policy.ts'
-import { openSocket } from '../open-socket.ts'
+import { connectTo } from '../open-socket.ts'
 import { createInspection } from './inspection.ts'
 import { askForTunnel } from './tunnel.ts'
 import type { Resolver } from '../dns/resolver.ts'
 import { TargetFailure, targetFailure } from '../target-failure.ts'
 import { shakeHands } from '../tls/handshake.ts'
-
-export interface Proxy {
-  /** A connection to the endpoint through the proxy. */
-  tunnel(endpoint: Endpoint, progress: Progress, signal: AbortSignal): Promise<Connection>
-  /** A connection to the proxy itself, for requests in absolute form. */
-  forward(endpoint: Endpoint, progress: Progress, signal: AbortSignal): Promise<Connection>
-}
 
 /** The problem of the text as `proxyUrl`, or undefined. Never shows the text: it may contain a password. */
 export function proxyProblem(text: string): string | undefined {
@@ -45,34 +38,27 @@ interface Location {
   authorization: string | undefined
 }
 
-/** Makes the proxy of `proxyUrl`; throws a TypeError when that is not usable. */
+/** Connects to endpoints through the proxy of `proxyUrl`; throws a TypeError when that is not usable. */
 export function createProxy(
   proxyUrl: string,
   { policy, resolver }: { policy: NetworkPolicy; resolver: Resolver },
-): Proxy {
+): Dialler['connect'] {
   const location = locationOf(proxyUrl)
+  const { authorization } = location
   const inspect = createInspection({ policy, resolver })
-  return {
-    async tunnel(endpoint, progress, signal) {
-      await inspect(endpoint, signal)
-      const connection = await reach(location, resolver, progress, signal)
-      progress.phase = 'proxy'
-      const startedAt = performance.now()
-      const socket = await speakTls(location, connection.socket, signal)
-      const target = { host: endpoint.address ?? endpoint.host, port: endpoint.port }
-      await askForTunnel(socket, target, location.authorization, signal)
-      return { ...connection, socket, proxyMs: performance.now() - startedAt }
-    },
-    async forward(endpoint, progress, signal) {
-      await inspect(endpoint, signal)
-      const connection = await reach(location, resolver, progress, signal)
-      const forward = { authorization: location.authorization }
-      if (!location.secure) return { ...connection, forward }
-      progress.phase = 'proxy'
-      const startedAt = performance.now()
-      const socket = await speakTls(location, connection.socket, signal)
-      return { ...connection, socket, forward, proxyMs: performance.now() - startedAt }
-    },
+  return async (endpoint, progress, signal) => {
+    await inspect(endpoint, signal)
+    const connection = await reach(location, resolver, progress, signal)
+    // A forward proxy resolves the name itself; a fixed address needs a tunnel.
+    const isForward = endpoint.forward === true && endpoint.address === undefined
+    if (isForward && !location.secure) return { ...connection, forward: { authorization } }
+    progress.phase = 'proxy'
+    const startedAt = performance.now()
+    const socket = await speakTls(location, connection.socket, signal)
+    const target = { host: endpoint.address ?? endpoint.host, port: endpoint.port }
+    if (!isForward) await askForTunnel(socket, target, authorization, signal)
+    const proxyMs = performance.now() - startedAt
+    return { ...connection, socket, proxyMs, ...(isForward && { forward: { authorization } }) }
   }
 }
 
@@ -97,23 +83,13 @@ async function reach(
   progress: Progress,
   signal: AbortSignal,
 ): Promise<Connection> {
+  const destination = {
+    literal: literalOf(host),
+    lookUp: () => proxyAddress(resolver, host, signal),
+    port,
+  }
   try {
-    progress.phase = 'dns'
-    const startedAt = performance.now()
-    const literal = literalOf(host)
-    const address = literal ?? (await proxyAddress(resolver, host, signal))
-    const resolvedAt = performance.now()
-    progress.phase = 'connect'
-    const socket = await openSocket(address, port, signal)
-    const connectMs = performance.now() - resolvedAt
-    return {
-      socket,
-      address,
-      family: familyOf(address),
-      proxyHost: host,
-      dnsMs: literal === undefined ? resolvedAt - startedAt : 0,
-      connectMs,
-    }
+    return { ...(await connectTo(destination, progress, signal)), proxyHost: host }
   } catch (error) {
     throw proxyFault(error)
   }

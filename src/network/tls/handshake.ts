@@ -104,27 +104,10 @@ function connectOptions(socket: Socket, name: string, handshake: Handshake): Con
 // Creating a context takes a millisecond; one with its own authorities needs some 100 KB.
 const CONTEXTS_MAX = 100
 const contexts = new LeastRecentlyUsed<string, SecureContext>(CONTEXTS_MAX)
-/** Cache keys by settings and offer: a key contains whole bundles of authorities and is built once. */
-const keys = new WeakMap<TlsSettings, Partial<Record<Offer, string>>>()
-const NONE: TlsSettings = {}
 
-function keyOf(settings: TlsSettings, offer: Offer): string {
-  let own = keys.get(settings)
-  if (own === undefined) {
-    own = {}
-    keys.set(settings, own)
-  }
-  let key = own[offer]
-  if (key === undefined) {
-    const { serverName: _, ...rest } = settings
-    key = `${offer} ${JSON.stringify(rest)}`
-    own[offer] = key
-  }
-  return key
-}
-
-function secureContextFor(settings = NONE, offer: Offer = 'safe'): SecureContext {
-  const key = keyOf(settings, offer)
+function secureContextFor(settings: TlsSettings = {}, offer: Offer = 'safe'): SecureContext {
+  const { serverName: _, ...rest } = settings
+  const key = `${offer} ${JSON.stringify(rest)}`
   let context = contexts.get(key)
   if (context === undefined) {
     context = makeContext(settings, offer)
@@ -159,7 +142,7 @@ function makeContext(settings: TlsSettings, offer: Offer): SecureContext {
   const { ca, certificate, privateKey, passphrase, minVersion, maxVersion } = settings
   const old = minVersion === 'TLSv1' || minVersion === 'TLSv1.1'
   const safe = offer === 'safe'
-  const given: SecureContextOptions = {
+  const options: SecureContextOptions = {
     ca,
     cert: certificate,
     key: privateKey,
@@ -172,13 +155,9 @@ function makeContext(settings: TlsSettings, offer: Offer): SecureContext {
     secureOptions: safe ? undefined : constants.SSL_OP_LEGACY_SERVER_CONNECT,
   }
   try {
-    return createSecureContext(withoutUndefined(given))
+    return createSecureContext(options)
   } catch (error) {
     const { reason, message } = error as Error & { reason?: string }
     throw targetFailure('SETTINGS_INVALID', `the TLS settings cannot be used: ${reason ?? message}`)
   }
-}
-
-function withoutUndefined<T extends object>(value: T): T {
-  return Object.fromEntries(Object.entries(value).filter(([, one]) => one !== undefined)) as T
 }

@@ -6,7 +6,6 @@ import type { DetailedPeerCertificate, TLSSocket } from 'node:tls'
 import { contextTag, DerFault, elementAt, Elements, encodingOf, TAG } from './der.ts'
 import { LeastRecentlyUsed } from '../least-recently-used.ts'
 
-/** A peer's certificates. */
 export interface PeerCertificates {
   /** The same for the same certificates. */
   key: string

@@ -30,30 +30,17 @@ export function trustAnchors(settings: TlsSettings | undefined): TrustAnchors {
   return known
 }
 
-/** Stores PEM texts and parses a certificate at first use: a process trusts hundreds and uses few. */
+/** Stores PEM texts and parses a certificate at its use: a process trusts hundreds and uses few. */
 function anchorsOf(pems: readonly string[]): TrustAnchors {
-  const bySubject = new Map<string, string[]>()
-  for (const pem of pems) {
-    const body = pem.replace(/-----[^-]+-----/g, '')
-    const structure = readCertificate(Buffer.from(body, 'base64'))
-    if (structure === undefined) continue
-    const subject = structure.subjectName.toString('latin1')
-    const known = bySubject.get(subject)
-    if (known === undefined) bySubject.set(subject, [pem])
-    else known.push(pem)
-  }
-  const parsed = new Map<string, X509Certificate[]>()
+  const bySubject = Map.groupBy(pems, subjectOf)
   return {
-    named(subject) {
-      const key = subject.toString('latin1')
-      let certificates = parsed.get(key)
-      if (certificates === undefined) {
-        const found = bySubject.get(key)
-        if (found === undefined) return []
-        certificates = found.map((pem) => new X509Certificate(pem))
-        parsed.set(key, certificates)
-      }
-      return certificates
-    },
+    named: (subject) =>
+      (bySubject.get(subject.toString('latin1')) ?? []).map((pem) => new X509Certificate(pem)),
   }
+}
+
+/** The DER form of the subject; undefined when the certificate cannot be read. */
+function subjectOf(pem: string): string | undefined {
+  const body = pem.replace(/-----[^-]+-----/g, '')
+  return readCertificate(Buffer.from(body, 'base64'))?.subjectName.toString('latin1')
 }

@@ -14,7 +14,6 @@ import {
 } from './fault.ts'
 
 const CAUSES_MAX = 3
-/** Folder of the program. */
 const PROGRAM = fileURLToPath(new URL('../../..', import.meta.url))
 
 /** Makes the event of a thrown value or of a fault. `release`: the part of the program, and its version. */

@@ -50,7 +50,6 @@ export function faultText(thrown: unknown): string {
   return [title, ...at.map((one) => `    at ${one}`), ''].join('\n')
 }
 
-/** Outcomes of a fault's report. */
 export const FAULT_OUTCOMES = ['sent', 'failed', 'repeated', 'limited', 'overflow'] as const
 export type FaultOutcome = (typeof FAULT_OUTCOMES)[number]
 
@@ -62,7 +61,6 @@ export interface EventFrame {
   in_app: boolean
 }
 
-/** One error. */
 export interface EventException {
   type: string
   value: string
@@ -94,7 +92,6 @@ export interface ReceiverAnswer {
   headers: Readonly<Record<string, string | string[] | undefined>>
 }
 
-/** Receives events. */
 export interface FaultReceiver {
   /** Rejects when there is no answer in time. */
   take(event: FaultEvent, deadlineMs: number): Promise<ReceiverAnswer>

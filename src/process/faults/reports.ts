@@ -1,20 +1,15 @@
-// Reports of faults of the program itself, for its operator. The rest of the implementation is loaded with
-// the first fault; without a receiver, no reporter is created.
+// Reports of faults of the program itself, for its operator: once each and not too many, one after the other. What
+// cannot be sent is counted and forgotten: nothing waits for it, and nothing fails by it.
 import { Counter, type Registry } from 'prom-client'
-import { FAULT_OUTCOMES, type FaultOutcome, type FaultReceiver } from './fault.ts'
-import type { FaultSending } from './sending.ts'
-
-/** Reports faults. No method throws, rejects or blocks. */
-export interface FaultReports {
-  /** Reports a fault, once for each error. */
-  report(fault: unknown): void
-  /** Reports a logged error, unless it is an operational error, which has a code. */
-  logged(error: unknown): void
-  /** Reports the fault that ends the process; resolves within FATAL_MS. */
-  last(fault: unknown): Promise<void>
-  /** Registers the count of outcomes. */
-  registerMetrics(registry: Registry): void
-}
+import { eventOf } from './event.ts'
+import {
+  Fault,
+  FAULT_OUTCOMES,
+  shownFault,
+  type FaultOutcome,
+  type FaultReceiver,
+} from './fault.ts'
+import { pauseMsOf } from './sentry-envelope.ts'
 
 /** Receiver and release of fault reports. */
 export interface FaultReportsOptions {
@@ -22,47 +17,66 @@ export interface FaultReportsOptions {
   release: string
   /** Opens the way to the receiver; called with the first fault. */
   open(): Promise<FaultReceiver>
+  /** Monotonic milliseconds. */
+  now?: () => number
 }
 
 /** Time for the last report of a process. */
 export const FATAL_MS = 2000
-/** Faults that wait for the modules loaded with the first one. */
+const DEADLINE_MS = 10_000
 const WAITING_MAX = 30
+/** The same fault is sent again after this time. */
+const REPEATED_MS = 3_600_000
+const KNOWN_MAX = 200
+/** So many at once, then one in `TURN_MS`. */
+const BURST = 10
+const TURN_MS = 6000
 
-/** Creates the reporter. It loads, opens and sends nothing yet. */
-export function createFaultReports(options: FaultReportsOptions): FaultReports {
-  return new Reports(options)
-}
-
-class Reports implements FaultReports {
+/** Reports faults. No method throws, rejects or blocks; a new one opens and sends nothing yet. */
+export class FaultReports {
   readonly #options: FaultReportsOptions
+  readonly #now: () => number
   readonly #reported = new WeakSet<object>()
   readonly #counts = new Map<FaultOutcome, number>(FAULT_OUTCOMES.map((one) => [one, 0]))
-  #sending: Promise<FaultSending | undefined> | undefined
-  #waiting = 0
+  readonly #waiting: { fault: unknown; mark: string }[] = []
+  /** Fingerprint of a fault → when it was last accepted for sending. */
+  readonly #known = new Map<string, number>()
+  #receiver: FaultReceiver | undefined
+  #isSending = false
+  #pausedUntilMs = 0
+  #turns = BURST
+  #turnsAtMs: number
 
   constructor(options: FaultReportsOptions) {
     this.#options = options
+    this.#now = options.now ?? (() => performance.now())
+    this.#turnsAtMs = this.#now()
   }
 
+  /** Reports a fault, once for each error. */
   report(fault: unknown): void {
     if (!this.#isNew(fault)) return
-    if (this.#waiting >= WAITING_MAX) return this.#count('overflow')
-    this.#waiting++
-    void this.#sendLoaded(fault)
+    const mark = markOf(fault)
+    const dropped = this.#reasonToDrop(mark)
+    if (dropped !== undefined) return this.#count(dropped)
+    this.#remember(mark)
+    this.#waiting.push({ fault, mark })
+    if (!this.#isSending) void this.#sendWaiting()
   }
 
+  /** Reports a logged error, unless it is an operational error, which has a code. */
   logged(error: unknown): void {
     const code = error instanceof Error ? (error as { code?: unknown }).code : ''
     if (typeof code !== 'string' || !OPERATION.test(code)) this.report(error)
   }
 
+  /** Reports the fault that ends the process, past all that waits; resolves within FATAL_MS. */
   async last(fault: unknown): Promise<void> {
     this.#isNew(fault)
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, FATAL_MS)))
-    const sent = this.#load().then((sending) => sending?.sendLast(fault, FATAL_MS))
-    await Promise.race([sent.catch(() => undefined), late])
+    const sent = this.#send(fault, true, FATAL_MS).then((outcome) => this.#count(outcome))
+    await Promise.race([sent, late])
     clearTimeout(timer)
   }
 
@@ -81,10 +95,32 @@ class Reports implements FaultReports {
     registry.registerMetric(counter)
   }
 
-  async #sendLoaded(fault: unknown): Promise<void> {
-    const sending = await this.#load()
-    this.#waiting--
-    sending?.send(fault)
+  async #sendWaiting(): Promise<void> {
+    this.#isSending = true
+    for (;;) {
+      const next = this.#waiting.shift()
+      if (next === undefined) break
+      const outcome = await this.#send(next.fault, false, DEADLINE_MS)
+      // A fault that did not arrive may be sent when it happens again.
+      if (outcome !== 'sent') this.#known.delete(next.mark)
+      this.#count(outcome)
+    }
+    this.#isSending = false
+  }
+
+  async #send(fault: unknown, isFatal: boolean, deadlineMs: number): Promise<FaultOutcome> {
+    const endsAtMs = performance.now() + deadlineMs
+    try {
+      if (this.#now() < this.#pausedUntilMs) return 'limited'
+      const event = eventOf(fault, this.#options.release, isFatal)
+      this.#receiver ??= await this.#options.open()
+      const answer = await this.#receiver.take(event, endsAtMs - performance.now())
+      const pauseMs = pauseMsOf(answer)
+      if (pauseMs > 0) this.#pausedUntilMs = this.#now() + pauseMs
+      return answer.status >= 200 && answer.status < 300 ? 'sent' : 'failed'
+    } catch {
+      return 'failed'
+    }
   }
 
   /** The same error can arrive several times: thrown, logged, uncaught. */
@@ -95,21 +131,40 @@ class Reports implements FaultReports {
     return true
   }
 
-  #load(): Promise<FaultSending | undefined> {
-    const load = async () => {
-      const { createFaultSending } = await import('./sending.ts')
-      return createFaultSending(this.#options, (outcome) => this.#count(outcome))
-    }
-    this.#sending ??= load().catch(() => {
-      this.#count('failed')
-      return undefined
-    })
-    return this.#sending
+  #reasonToDrop(mark: string): FaultOutcome | undefined {
+    const now = this.#now()
+    const sentAtMs = this.#known.get(mark)
+    if (sentAtMs !== undefined && now - sentAtMs < REPEATED_MS) return 'repeated'
+    if (now < this.#pausedUntilMs) return 'limited'
+    if (this.#waiting.length >= WAITING_MAX) return 'overflow'
+    return this.#acquireTurn(now) ? undefined : 'limited'
+  }
+
+  #acquireTurn(now: number): boolean {
+    const come = Math.floor((now - this.#turnsAtMs) / TURN_MS)
+    this.#turns = Math.min(BURST, this.#turns + come)
+    this.#turnsAtMs += come * TURN_MS
+    if (this.#turns === 0) return false
+    this.#turns--
+    return true
+  }
+
+  #remember(mark: string): void {
+    this.#known.delete(mark)
+    this.#known.set(mark, this.#now())
+    const [oldest] = this.#known.keys()
+    if (this.#known.size > KNOWN_MAX && oldest !== undefined) this.#known.delete(oldest)
   }
 
   #count(outcome: FaultOutcome): void {
     this.#counts.set(outcome, (this.#counts.get(outcome) ?? 0) + 1)
   }
+}
+
+/** Fingerprint of a fault: its kind and the nearest places; without places, its text. */
+function markOf(thrown: unknown): string {
+  const { class: name, code, text, at } = thrown instanceof Fault ? thrown : shownFault(thrown)
+  return [name, code, ...(at.length > 0 ? at.slice(0, 3) : [text])].join('\n')
 }
 
 /** Codes of errors that were foreseen: of the system, and our own. Those of Node's ERR_ are mistakes. */

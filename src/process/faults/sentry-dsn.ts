@@ -1,6 +1,5 @@
 // Sentry's DSN: an address that contains the receiver, the project and the key of fault reports.
 
-/** A parsed DSN. */
 export interface SentryDsn {
   /** Base address of the receiver, without a final slash. */
   baseUrl: string

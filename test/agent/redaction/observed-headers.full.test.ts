@@ -1,5 +1,5 @@
 // Aim: values of sensitive headers that user code sent or received appear in no output of its run, not even without
-// their names, with any client and without a recorded trace; ordinary text stays.
+// their names, with any client and without a recorded trace, however long, many or odd they are; ordinary text stays.
 import { once } from 'node:events'
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http2'
@@ -24,9 +24,11 @@ const SESSION = 'c2Vzc2lvbg-40be72'
 const KEY = 'a2V5-9917aa04'
 const ALL = [TOKEN, SESSION, KEY]
 
+let hostile: string[] = []
 /** A shop that hands out a token and a session, and wants a key. */
 const site = await startHttpServer((request, response) => {
-  response.setHeader('set-cookie', [`sid=${SESSION}; Path=/; HttpOnly`, 'state=deleted; Path=/'])
+  const usual = [`sid=${SESSION}; Path=/; HttpOnly`, 'state=deleted; Path=/']
+  response.setHeader('set-cookie', request.url === '/hostile' ? hostile : usual)
   response.setHeader('content-type', request.url === '/' ? 'text/html' : 'application/json')
   response.end(request.url === '/' ? '<h1>shop</h1>' : JSON.stringify([TOKEN, KEY]))
 })
@@ -211,4 +213,35 @@ describe('a suite, though its own requests are in no trace,', () => {
   ])('with %s', async (_, body, first) => {
     expect(leakedFrom(await runSuite(body, first))).toEqual([])
   })
+})
+
+const COOKIES: Record<string, string[]> = {
+  'one of 8 KiB': [`sid=${'k7Qz-x9_'.repeat(1024)}`],
+  'marks of regular expressions': [
+    String.raw`a=(((((((((((((([[[[x+)*+)*?{1,9}`,
+    String.raw`b=\\(?<n>.*)+$|^\k<n>[^]{99999}`,
+    `c=${'(a+)+'.repeat(300)}`,
+  ],
+  'one hundred with one beginning': Array.from(
+    { length: 100 },
+    (_, at) => `s${at}=session_${'a'.repeat(40)}${1000 + at}`,
+  ),
+}
+
+const SHOW_COOKIES = `(async () => {
+  const answer = await fetch('${url}/hostile')
+  const all = answer.headers.getSetCookie().map((one) => one.slice(one.indexOf('=') + 1))
+  for (const one of all) console.log('a cookie <' + one + '> was set')
+  throw new Error('no order in <' + all.at(-1) + '>')
+})()`
+
+test.each(Object.entries(COOKIES))('cookies: %s', { timeout: 60_000 }, async (_, given) => {
+  hostile = given
+  const { result, text } = await run('MULTI_STEP', { script: SHOW_COOKIES })
+  expect(result.verdict).toBe('failed')
+  // A long message is cut, with what follows the cookie.
+  expect(text).toContain(`no order in <${SCRUBBED}`)
+  const values = given.map((one) => one.slice(one.indexOf('=') + 1))
+  const left = values.filter((one) => text.includes(JSON.stringify(one.slice(0, 24)).slice(1, -1)))
+  expect(left).toEqual([])
 })

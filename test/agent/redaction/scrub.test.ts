@@ -3,7 +3,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createScrubber, SCRUBBED } from '../../../src/agent/redaction/scrub.ts'
-import { startStopwatch } from '../../support/stopwatch.ts'
 
 const SECRET = 'p@ss w/ö"rd&<+\'%=\\n'
 const scrubber = createScrubber({ secrets: [SECRET] })
@@ -15,46 +14,8 @@ const html = (text: string) =>
     .replaceAll('>', '&gt;')
     .replaceAll('"', '&quot;')
     .replaceAll("'", '&#39;')
-const base64 = (text: string) => Buffer.from(text).toString('base64')
-const lowerHex = (text: string) =>
-  text.replaceAll(/%[0-9A-F]{2}/g, (escape) => escape.toLowerCase())
 
 describe('a secret value', () => {
-  test.each<[string, string]>([
-    ['plain', SECRET],
-    ['percent-encoded', encodeURIComponent(SECRET)],
-    ['percent-encoded in lower case', lowerHex(encodeURIComponent(SECRET))],
-    ['percent-encoded as a whole URL', encodeURI(SECRET).replaceAll('%25', '%')],
-    ['as a form field', new URLSearchParams({ a: SECRET }).toString().slice(2)],
-    ['percent-encoded twice', encodeURIComponent(encodeURIComponent(SECRET))],
-    ['in JSON', JSON.stringify(SECRET).slice(1, -1)],
-    ['in JSON in JSON', JSON.stringify(JSON.stringify(SECRET)).slice(3, -3)],
-    ['in JSON with escaped letters', JSON.stringify(SECRET).slice(1, -1).replace('ö', '\\u00f6')],
-    ['in HTML', html(SECRET)],
-    ['in base64', base64(SECRET)],
-    ['in base64url', Buffer.from(SECRET).toString('base64url')],
-    ['in base64 in a URL', encodeURIComponent(base64(SECRET))],
-  ])('is found %s', (_, written) => {
-    const clean = scrubber.text(`before ${written} after`)
-    expect(clean).toContain(SCRUBBED)
-    expect(clean.startsWith('before ')).toBe(true)
-    expect(clean.endsWith(' after')).toBe(true)
-    expect(clean).not.toContain(written)
-  })
-
-  test('is found in the base64 of any text that holds it', () => {
-    const secret = 'correct-horse'
-    const one = createScrubber({ secrets: [secret] })
-    for (const before of ['', 'u:', 'user:', 'admin:', 'x', 'yy', 'zzz']) {
-      for (const after of ['', '!', '@@', 'end']) {
-        const clean = one.text(base64(`${before}${secret}${after}`))
-        const left = Buffer.from(clean.replaceAll(SCRUBBED, ' '), 'base64').toString()
-        expect([before, after, clean.includes(SCRUBBED)]).toEqual([before, after, true])
-        expect(left).not.toContain('correct')
-      }
-    }
-  })
-
   test('of any kind is found in every encoding', () => {
     const value = fc.string({ unit: 'grapheme', minLength: 3, maxLength: 30 })
     fc.assert(
@@ -80,12 +41,6 @@ describe('a secret value', () => {
     expect(both.text('x secret-and-more y')).toBe(`x ${SCRUBBED} y`)
   })
 
-  test('that a limit cut through leaves no beginning', () => {
-    const one = createScrubber({ secrets: ['correct-horse-battery'] })
-    const body = `${'.'.repeat(600)}correct-hor`
-    expect(one.text(body)).toBe(`${'.'.repeat(600)}${SCRUBBED}`)
-  })
-
   test('is found over the lines of a private key, however they end', () => {
     const key = '-----BEGIN PRIVATE KEY-----\nMIIE+a/b\n-----END PRIVATE KEY-----'
     const one = createScrubber({ secrets: [key] })
@@ -96,11 +51,6 @@ describe('a secret value', () => {
 
   test('shorter than three characters is left alone', () => {
     expect(createScrubber({ secrets: ['ab', ''] }).text('cab')).toBe('cab')
-  })
-
-  test('with the marks of regular expressions is matched literally', () => {
-    const one = createScrubber({ secrets: ['a.c*(d)[e]'] })
-    expect(one.text('a.c*(d)[e] abc')).toBe(`${SCRUBBED} abc`)
   })
 })
 
@@ -197,11 +147,4 @@ describe('a text without a secret', () => {
     const given = { err: new Error('odd'), buffer: Buffer.from('x') }
     expect(scrubber.value(given)).toBe(given)
   })
-})
-
-test('a long text with many near misses is scrubbed in no time', () => {
-  const one = createScrubber({ secrets: [`${'a'.repeat(50)}b`, '((((((((((x', '\\\\\\\\x\\\\\\"'] })
-  const ownMs = startStopwatch()
-  one.text('a'.repeat(100_000) + '('.repeat(100_000) + '\\'.repeat(20_000))
-  expect(ownMs()).toBeLessThan(2000)
 })

@@ -3,10 +3,9 @@
 import { afterAll, describe, expect, test } from 'vitest'
 import type { TlsOptions } from 'node:tls'
 import type { SslProbe } from '../../../src/monitors/ssl/report.ts'
-import type { KeyPair } from '../../support/network/certificates.ts'
+import { createPki, type IssueOptions, type KeyPair } from '../../support/network/certificates.ts'
 import { missing } from '../../support/needs.ts'
 import { startOpensslServer } from '../../support/monitors/ssl/openssl-server.ts'
-import { createPki, type IssueOptions } from '../../support/network/pki.ts'
 import { codesOf, runSsl, startTlsServer } from '../../support/monitors/ssl/ssl-runs.ts'
 
 const pki = createPki()

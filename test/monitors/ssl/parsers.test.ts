@@ -23,7 +23,7 @@ import { Unusable } from '../../../src/monitors/ssl/revocation/signed-bytes.ts'
 import { DerFault } from '../../../src/network/tls/der.ts'
 import { clientHello, readServerHello } from '../../../src/monitors/ssl/versions.ts'
 import { missing } from '../../support/needs.ts'
-import { createPki } from '../../support/network/pki.ts'
+import { createPki } from '../../support/network/certificates.ts'
 
 const pki = createPki()
 afterAll(() => pki[Symbol.dispose]())

@@ -11,8 +11,8 @@ import {
   testContext,
 } from '../../support/monitors/monitor-context.ts'
 import { missing } from '../../support/needs.ts'
+import { createPki } from '../../support/network/certificates.ts'
 import { startOpensslServer } from '../../support/monitors/ssl/openssl-server.ts'
-import { createPki } from '../../support/network/pki.ts'
 import {
   codesOf,
   runSsl,

@@ -8,7 +8,7 @@ import { ssl } from '../../../src/monitors/ssl/index.ts'
 import { openDatabase } from '../../../src/database/database.ts'
 import { debianMajors, startServer } from '../../support/database/database-servers.ts'
 import { missing } from '../../support/needs.ts'
-import { createPki } from '../../support/network/pki.ts'
+import { createPki } from '../../support/network/certificates.ts'
 import { codesOf, runSsl } from '../../support/monitors/ssl/ssl-runs.ts'
 import { type Script, SCRIPTS, startScripted } from '../../support/monitors/ssl/starttls-servers.ts'
 import {

@@ -2,7 +2,7 @@
 // for one name is a failure of that name if the servers answer others.
 import { describe, expect, test } from 'vitest'
 import { DeadlineReached } from '../../../src/network/deadline.ts'
-import { createNameServers } from '../../../src/network/dns/name-servers.ts'
+import { NameServers } from '../../../src/network/dns/name-servers.ts'
 import { createResolver } from '../../../src/network/dns/resolver.ts'
 import { TargetFailure } from '../../../src/network/target-failure.ts'
 import { checkDns, systemServers } from '../../support/monitors/dns/check-dns.ts'
@@ -164,7 +164,7 @@ test('concurrent questions share one query for the root', async () => {
 
 test('an answer to another question meanwhile counts', async () => {
   await using server = await startDnsServer({ '*': 'REFUSED' })
-  const servers = createNameServers(() => ({
+  const servers = new NameServers(() => ({
     servers: [{ address: '127.0.0.1', port: portOf(server) }],
   }))
   const sinceMs = performance.now()

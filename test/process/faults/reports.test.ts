@@ -8,12 +8,7 @@ import {
   type FaultReceiver,
   type ReceiverAnswer,
 } from '../../../src/process/faults/fault.ts'
-import {
-  createFaultReports,
-  FATAL_MS,
-  type FaultReports,
-} from '../../../src/process/faults/reports.ts'
-import { createFaultSending } from '../../../src/process/faults/sending.ts'
+import { FATAL_MS, FaultReports } from '../../../src/process/faults/reports.ts'
 import { pauseMsOf } from '../../../src/process/faults/sentry-envelope.ts'
 import { eventually } from '../../support/eventually.ts'
 import { startStopwatch } from '../../support/stopwatch.ts'
@@ -35,106 +30,101 @@ function recorder(): Recorder {
   return made
 }
 
-/** Resolves with the list when it has so many. */
-const counted = <T>(list: T[], count: number) =>
-  eventually(() => list.length >= count && list, { everyMs: 2 })
-
-const host = { release: 'vedette-agent@8.4.0' }
-
-function sendingTo(receiver: FaultReceiver) {
-  const clock = { nowMs: 0 }
-  const outcomes: string[] = []
-  const options = { ...host, open: () => Promise.resolve(receiver), now: () => clock.nowMs }
-  const sending = createFaultSending(options, (outcome) => outcomes.push(outcome))
-  return { sending, clock, outcomes }
-}
-
 /** Faults that differ by their texts. */
 const fault = (text: string) => new Fault('Error', [], { text })
-const letters = Array.from({ length: 52 }, (_, n) =>
-  'abcdefghijklmnopqrstuvwxyz'.charAt(n % 26).repeat(n + 1),
-)
+
+function reportsTo(open: () => Promise<FaultReceiver>) {
+  const clock = { nowMs: 0 }
+  const options = { release: 'vedette-agent@8.4.0', open, now: () => clock.nowMs }
+  const reports = new FaultReports(options)
+  const registry = new Registry()
+  reports.registerMetrics(registry)
+  const report = (...texts: string[]) => {
+    for (const text of texts) reports.report(fault(text))
+  }
+  /** Resolves with the outcomes when there are so many. */
+  const outcomes = (total: number) =>
+    eventually(
+      async () => {
+        const [metric] = await registry.getMetricsAsJSON()
+        const some = (metric?.values ?? []).filter(({ value }) => value > 0)
+        const counts = some.map(({ labels, value }) => [labels['outcome'], value] as const)
+        return counts.reduce((sum, [, count]) => sum + count, 0) >= total && new Map(counts)
+      },
+      { everyMs: 2 },
+    ).then((counts): unknown => Object.fromEntries(counts))
+  return { reports, report, clock, outcomes }
+}
+
+const sendingTo = (receiver: FaultReceiver) => reportsTo(() => Promise.resolve(receiver))
+const numbered = (from: number, to: number) =>
+  Array.from({ length: to - from }, (_, at) => `fault ${from + at}`)
 
 describe('sending', () => {
   test('the same fault is sent once an hour', async () => {
-    const receiver = recorder()
-    const { sending, clock, outcomes } = sendingTo(receiver)
-    for (let times = 0; times < 3; times++) sending.send(fault('a row is bad'))
-    expect((await counted(outcomes, 3)).toSorted()).toEqual(['repeated', 'repeated', 'sent'])
+    const { report, clock, outcomes } = sendingTo(recorder())
+    report('a row is bad', 'a row is bad', 'a row is bad')
+    expect(await outcomes(3)).toEqual({ repeated: 2, sent: 1 })
     clock.nowMs += 3_600_000
-    sending.send(fault('a row is bad'))
-    await counted(outcomes, 4)
-    expect(receiver.events).toHaveLength(2)
+    report('a row is bad')
+    expect(await outcomes(4)).toEqual({ repeated: 2, sent: 2 })
   })
 
   test('errors of one place are the same', async () => {
-    const receiver = recorder()
-    const { sending, outcomes } = sendingTo(receiver)
-    for (const text of ['one', 'two']) sending.send(new Error(text))
-    expect((await counted(outcomes, 2)).toSorted()).toEqual(['repeated', 'sent'])
+    const { reports, outcomes } = sendingTo(recorder())
+    for (const text of ['one', 'two']) reports.report(new Error(text))
+    expect(await outcomes(2)).toEqual({ repeated: 1, sent: 1 })
   })
 
   test('ten are sent at once, then one in six seconds', async () => {
-    const { sending, clock, outcomes } = sendingTo(recorder())
-    for (const text of letters.slice(0, 15)) sending.send(fault(text))
-    const first = await counted(outcomes, 15)
-    expect(first.filter((one) => one === 'limited')).toHaveLength(5)
+    const { report, clock, outcomes } = sendingTo(recorder())
+    report(...numbered(0, 15))
+    expect(await outcomes(15)).toEqual({ sent: 10, limited: 5 })
     clock.nowMs += 12_000
-    for (const text of letters.slice(15, 19)) sending.send(fault(text))
-    expect((await counted(outcomes, 19)).slice(15).toSorted()).toEqual([
-      'limited',
-      'limited',
-      'sent',
-      'sent',
-    ])
+    report(...numbered(15, 19))
+    expect(await outcomes(19)).toEqual({ sent: 12, limited: 7 })
   })
 
   test('a hanging receiver fills a bounded queue', async () => {
     const receiver = recorder()
     receiver.answer = () => new Promise(() => {})
-    const { sending, clock, outcomes } = sendingTo(receiver)
-    for (const text of letters.slice(0, 45)) {
+    const { report, clock, outcomes } = sendingTo(receiver)
+    for (const text of numbered(0, 45)) {
       clock.nowMs += 6000
-      sending.send(fault(text))
+      report(text)
     }
-    await counted(receiver.events, 1)
+    expect(await outcomes(14)).toEqual({ overflow: 14 })
     expect(receiver.events).toHaveLength(1)
-    expect(outcomes.filter((one) => one === 'overflow').length).toBeGreaterThan(10)
   })
 
   test.each([
     ['refuses it', () => Promise.resolve({ status: 503, headers: {} })],
     ['breaks off', () => Promise.reject(new Error('broken'))],
-  ])(
-    'what a receiver does not take since it %s is tried when it happens again',
-    async (_, answer) => {
-      const receiver = recorder()
-      receiver.answer = answer
-      const { sending, outcomes } = sendingTo(receiver)
-      sending.send(fault('a'))
-      expect(await counted(outcomes, 1)).toEqual(['failed'])
-      receiver.answer = undefined
-      await Promise.resolve()
-      sending.send(fault('a'))
-      expect(await counted(outcomes, 2)).toEqual(['failed', 'sent'])
-    },
-  )
+  ])('a fault is sent when it happens again, if its receiver %s', async (_, answer) => {
+    const receiver = recorder()
+    receiver.answer = answer
+    const { report, outcomes } = sendingTo(receiver)
+    report('a')
+    expect(await outcomes(1)).toEqual({ failed: 1 })
+    receiver.answer = undefined
+    report('a')
+    expect(await outcomes(2)).toEqual({ failed: 1, sent: 1 })
+  })
 
   test('after 429 nothing is sent until its end', async () => {
     const receiver = recorder()
     receiver.answer = () => Promise.resolve({ status: 429, headers: { 'retry-after': '30' } })
-    const { sending, clock, outcomes } = sendingTo(receiver)
-    sending.send(fault('a'))
-    await counted(outcomes, 1)
+    const { reports, report, clock, outcomes } = sendingTo(receiver)
+    report('a')
+    expect(await outcomes(1)).toEqual({ failed: 1 })
     receiver.answer = undefined
     clock.nowMs = 29_999
-    sending.send(fault('b'))
-    await sending.sendLast(fault('c'), 1000)
-    expect(await counted(outcomes, 3)).toEqual(['failed', 'limited', 'limited'])
+    report('b')
+    await reports.last(fault('c'))
+    expect(await outcomes(3)).toEqual({ failed: 1, limited: 2 })
     clock.nowMs = 30_000
-    sending.send(fault('b'))
-    expect(await counted(outcomes, 4)).toEqual(['failed', 'limited', 'limited', 'sent'])
-    expect(receiver.events).toHaveLength(2)
+    report('b')
+    expect(await outcomes(4)).toEqual({ failed: 1, limited: 2, sent: 1 })
   })
 })
 
@@ -162,59 +152,45 @@ describe('the pause that a receiver requests', () => {
   })
 })
 
-describe('reports', () => {
-  const reportsTo = (open: () => Promise<FaultReceiver>): FaultReports =>
-    createFaultReports({ ...host, open })
-  const metrics = async (reports: FaultReports) => {
-    const registry = new Registry()
-    reports.registerMetrics(registry)
-    return registry.metrics()
-  }
+test('an error that is logged several times is reported once', async () => {
+  const receiver = recorder()
+  const { reports, report, outcomes } = sendingTo(receiver)
+  const error = new Error('x')
+  await reports.last(error)
+  reports.logged(error)
+  reports.report(error)
+  report('another')
+  expect(await outcomes(2)).toEqual({ sent: 2 })
+  expect(receiver.events.map(({ level }) => level)).toEqual(['fatal', 'error'])
+})
 
-  test('an error that is logged several times is reported once', async () => {
-    const receiver = recorder()
-    const reports = reportsTo(() => Promise.resolve(receiver))
-    const error = new Error('x')
-    await reports.last(error)
-    reports.logged(error)
-    reports.report(error)
-    reports.report(fault('another'))
-    await counted(receiver.events, 2)
-    expect(receiver.events.map(({ level }) => level)).toEqual(['fatal', 'error'])
-    expect(await metrics(reports)).toContain('vedette_fault_reports_total{outcome="sent"} ')
-  })
+test.each([
+  ['the system’s', Object.assign(new Error('no space'), { code: 'ENOSPC' })],
+  ['our own', Object.assign(new Error('no answer'), { code: 'UNREACHABLE' })],
+])('logged operational errors are not reported: %s', async (_, error) => {
+  const receiver = recorder()
+  const { reports, outcomes } = sendingTo(receiver)
+  reports.logged(error)
+  reports.logged(Object.assign(new Error('bad'), { code: 'ERR_INVALID_ARG_TYPE' }))
+  expect(await outcomes(1)).toEqual({ sent: 1 })
+  expect(receiver.events[0]?.exception.values[0]?.value).toBe('ERR_INVALID_ARG_TYPE')
+})
 
-  test.each([
-    ['the system’s', Object.assign(new Error('no space'), { code: 'ENOSPC' })],
-    ['our own', Object.assign(new Error('no answer'), { code: 'UNREACHABLE' })],
-  ])('logged operational errors are not reported: %s', async (_, error) => {
-    const receiver = recorder()
-    const reports = reportsTo(() => Promise.resolve(receiver))
-    reports.logged(error)
-    reports.logged(Object.assign(new Error('bad'), { code: 'ERR_INVALID_ARG_TYPE' }))
-    await counted(receiver.events, 1)
-    expect(receiver.events.map(({ exception }) => exception.values[0]?.value)).toEqual([
-      'ERR_INVALID_ARG_TYPE',
-    ])
-  })
+test('the last report times out', async () => {
+  const { reports } = reportsTo(() => new Promise(() => {}))
+  const ownMs = startStopwatch()
+  await reports.last(new Error('x'))
+  expect(ownMs()).toBeLessThan(FATAL_MS + 1500)
+})
 
-  test('the last report times out', async () => {
-    const reports = reportsTo(() => new Promise(() => {}))
-    const ownMs = startStopwatch()
-    await reports.last(new Error('x'))
-    expect(ownMs()).toBeLessThan(FATAL_MS + 1500)
-  })
-
-  test('a failed connection is counted, and opened again for the next', async () => {
-    const receiver = recorder()
-    let isOpen = false
-    const reports = reportsTo(() =>
-      isOpen ? Promise.resolve(receiver) : Promise.reject(new Error('not yet')),
-    )
-    await reports.last(new Error('x'))
-    expect(await metrics(reports)).toContain('vedette_fault_reports_total{outcome="failed"} 1')
-    isOpen = true
-    reports.report(fault('y'))
-    await counted(receiver.events, 1)
-  })
+test('a failed connection is counted, and opened again for the next', async () => {
+  let isOpen = false
+  const { reports, report, outcomes } = reportsTo(() =>
+    isOpen ? Promise.resolve(recorder()) : Promise.reject(new Error('not yet')),
+  )
+  await reports.last(new Error('x'))
+  expect(await outcomes(1)).toEqual({ failed: 1 })
+  isOpen = true
+  report('y')
+  expect(await outcomes(2)).toEqual({ failed: 1, sent: 1 })
 })
