@@ -13,7 +13,6 @@ import { createClientAddress } from './http/client-address.ts'
 import { windowsOf } from './http/rate-limit/queries.ts'
 import { faultIntakeOperation } from './faults/routes.ts'
 import { PendingCalls } from './agents/pending-calls.ts'
-import { KeyRing, type KeySource, type KnownLocationKey } from './http/key-ring.ts'
 import { mount } from './http/operation.ts'
 import { createLocationAuth } from './http/auth.ts'
 import { LocationNews } from './private-locations/news.ts'
@@ -39,7 +38,6 @@ export interface AgentsAppOptions {
   log: Log
   /** Called when the database does not answer; by default it writes to the log. */
   logOutage?: LogOutage
-  locationKeys: KeySource<KnownLocationKey>
   agentRegistry: AgentRegistry
   /** Called with results in the transaction that records them, in this order. */
   onRecorded: readonly OnRecorded[]
@@ -73,21 +71,12 @@ export interface AgentsApp {
   syncsWaiting(): number
 }
 
-/** Whether a request's URL is one of this app's. */
-export function isAgentCall(url: string): boolean {
-  return AGENT_CALL.test(url)
-}
-
-const AGENT_CALL = /^https?:\/\/[^/]*\/agent\/v1\//
-
 /** Makes the app; it opens nothing and starts nothing. */
 export function createAgentsApp(options: AgentsAppOptions): AgentsApp {
   const { database, clock, log } = options
   const app = new OpenAPIHono()
-  const keys = new KeyRing(options.locationKeys)
-  const auth = createLocationAuth({
+  const { auth, keys } = createLocationAuth({
     database,
-    keys,
     limiter: new RateLimiter(windowsOf(database)),
     clientAddress: createClientAddress(options.trustedProxies ?? []),
     rates: options.rates ?? new AgentRates(),

@@ -5,13 +5,14 @@ import type { Logger } from 'pino'
 import { DEFAULT_POLICY, type RatePolicy } from '../contract/api/rate-policy.ts'
 import type { Database } from '../database/database.ts'
 import { accountVariableOperations } from './variables/routes.ts'
-import { accountOperations, type AccountSource } from './accounts/routes.ts'
+import { accountOperations, runtimeOperations } from './accounts/routes.ts'
+import { findActiveKey } from './accounts/queries/api-keys.ts'
 import { analyticsOperations } from './analytics/routes.ts'
 import { alertChannelOperations } from './alerts/routes.ts'
 import { alertSettingsOperations } from './alerts/settings.ts'
 import { answerFaults, createOutageLog, type LogOutage } from './http/answer-faults.ts'
 import { applyOperations } from './apply/routes.ts'
-import { createAuth } from './http/auth.ts'
+import { createAuth, KeyRing } from './http/auth.ts'
 import { checkGroupOperations } from './groups/routes.ts'
 import { checkOperations } from './checks/routes.ts'
 import { checkResultOperations } from './results/routes.ts'
@@ -22,7 +23,6 @@ import { faultOperations } from './faults/routes.ts'
 import type { NoticeOptions } from './incidents/notices.ts'
 import { incidentUpdateOperations } from './incidents/updates.ts'
 import { incidentOperations } from './incidents/routes.ts'
-import { KeyRing, type KeySource, type KnownKey } from './http/key-ring.ts'
 import { locationKeyOperations } from './private-locations/keys.ts'
 import { locationMetricsOperations } from './private-locations/metrics.ts'
 import { insteadOf } from './http/docs/not-implemented.ts'
@@ -32,7 +32,6 @@ import type { PlatformClock } from '../database/platform-clock.ts'
 import { privateLocationOperations } from './private-locations/routes.ts'
 import { RateLimiter } from './http/rate-limit/rate-limit.ts'
 import { RESULTS_MS } from './results/retention.ts'
-import { runtimeOperations } from './accounts/runtimes.ts'
 import type { Cipher } from './secrets/cipher.ts'
 import { serviceOperations } from './services/routes.ts'
 import { accountingOperations } from './results/accounting.ts'
@@ -41,8 +40,6 @@ import { statusPageOperations } from './status-pages/routes.ts'
 /** What the app is made of. */
 export interface AppOptions {
   database: Database
-  keys: KeySource<KnownKey>
-  accounts: AccountSource
   /** Encrypts secrets that the database stores. */
   cipher: Cipher
   clock: Pick<PlatformClock, 'now'>
@@ -72,7 +69,7 @@ export interface App {
 export function createApp(options: AppOptions): App {
   const { database, log } = options
   const app = new OpenAPIHono()
-  const keys = new KeyRing(options.keys)
+  const keys = new KeyRing((hash) => findActiveKey(database, hash))
   const limiter = new RateLimiter(windowsOf(database))
   const defaultPolicy: RatePolicy = { ...DEFAULT_POLICY, ...options.defaultLimit }
   const auth = createAuth({
@@ -99,7 +96,7 @@ export function createApp(options: AppOptions): App {
     ...incidentUpdateOperations(database, noticeOptions),
     ...serviceOperations(database),
     ...statusPageOperations(database),
-    ...accountOperations(options.accounts),
+    ...accountOperations(database),
     ...runtimeOperations(),
     ...checkResultOperations(database),
     ...checkStatusOperations(database),

@@ -3,12 +3,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Registry } from 'prom-client'
 import type { Log } from '../process/log.ts'
-import { readAccount } from './accounts/queries/accounts.ts'
 import { AGENTS_CHANNEL, countAgents } from './agents/queries/agents.ts'
 import { KEYS_CHANNEL } from './accounts/queries/api-keys.ts'
 import { listen } from '../database/listen.ts'
 import { createAgentMetrics } from './agents/metrics.ts'
-import { createAgentsApp, isAgentCall } from './agents-app.ts'
+import { createAgentsApp } from './agents-app.ts'
 import { openAccountVariables } from './variables/routes.ts'
 import { createAlerting } from './alerts/alerting.ts'
 import { createApp } from './app.ts'
@@ -17,7 +16,6 @@ import { type BackgroundJob, runBackgroundJobs } from './jobs/background-jobs.ts
 import { bundleOperations, bundleRetention } from './code-bundles/routes.ts'
 import type { PlatformConfig } from './config.ts'
 import { capable, neededText } from './agents/assignment.ts'
-import { createKnownKeys, createKnownLocationKeys } from './accounts/known-keys.ts'
 import { faultRetention } from './faults/routes.ts'
 import { locationSampling } from './private-locations/metrics.ts'
 import { AgentRegistry } from './agents/agent-registry.ts'
@@ -52,29 +50,25 @@ export interface Assembly {
   work(signal: AbortSignal): Promise<void>
   /** Answers the waiting calls; from now on no call waits for long. */
   drain(): void
-  /** Releases the remaining resources; to be called when no request is under way. Never rejects. */
-  close(): Promise<void>
 }
 
+/** The URL of a call of the agents' API. */
+const AGENT_CALL = /^https?:\/\/[^/]*\/agent\/v1\//
 /** How often the platform's clock is compared with the database's. */
 const FOLLOW_MS = 10_000
 /** Retention of finished runs on demand. */
 const RUNS_RETENTION_MS = 30 * 86_400_000
 
-/** Puts the parts together; `close` ends timers. Rejects when the database does not answer. */
+/** Puts the parts together. Rejects when the database does not answer. */
 export async function assemble(parts: AssemblyParts): Promise<Assembly> {
   const { config, log, open, cipher, registry } = parts
   const { database } = open
   const clock = createPlatformClock(database)
   await clock.follow()
-  const keys = createKnownKeys(database, log)
-  const locationKeys = createKnownLocationKeys(database, log)
   const httpOptions = httpOptionsOf(config, log)
   const { runs, alerting, artifacts, ...more } = await createWorkingParts(parts, clock)
   const people = createApp({
     database,
-    keys,
-    accounts: { find: (id) => readAccount(database, id) },
     cipher,
     clock,
     log,
@@ -97,7 +91,6 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
     cipher,
     clock,
     log,
-    locationKeys,
     agentRegistry,
     // Called in this order in the transaction that records results.
     onRecorded: [alerting.onRecorded, runs.onRecorded],
@@ -111,7 +104,7 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
   const backgroundJobs = [...presenceJobs(database, agentRegistry), ...more.backgroundJobs]
   return {
     answer: (request, env) =>
-      (isAgentCall(request.url) ? agents.app : people.app).fetch(request, env as never),
+      (AGENT_CALL.test(request.url) ? agents.app : people.app).fetch(request, env as never),
     async work(signal) {
       await Promise.all([
         listenToNews(open, { people, agents }, signal),
@@ -124,10 +117,6 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
     drain() {
       agents.drain()
       runs.drain()
-    },
-    async close() {
-      for (const one of [keys, locationKeys]) one.close()
-      await Promise.all([keys.flush(), locationKeys.flush()])
     },
   }
 }

@@ -204,7 +204,6 @@ class RunningPlatform implements Platform {
     this.#stopping.abort(new Error('the platform is stopping'))
     await Promise.all(this.#served.map((one) => one.close(deadlineMs)))
     await this.#working
-    await this.#assembly?.close()
     await this.#database?.close()
   }
 }

@@ -1,5 +1,6 @@
 // Accounts, keys and roles of keys.
 import * as z from 'zod'
+import { guid } from './resource.ts'
 
 export const ROLES = ['Admin', 'Read & Write', 'Read & Run', 'Read Only'] as const
 /** Role of a key: Admin permits everything, the others what their names say. */
@@ -19,8 +20,6 @@ const ACTIONS: Record<Role, ReadonlySet<Action>> = {
 export function allows(role: Role, action: Action): boolean {
   return ACTIONS[role].has(action)
 }
-
-const guid = () => z.guid().meta({ format: 'uuid' })
 
 /** An account as it is read. */
 export const Account = z

@@ -1,6 +1,7 @@
 // Status page incidents with their services and updates in the public API: bodies of requests and responses.
 import * as z from 'zod'
 import { API_BOUNDS } from './bounds.ts'
+import { day, guid, ignored, READ_ONLY } from './resource.ts'
 import { text } from '../schema/text.ts'
 
 export const INCIDENT_STATUSES = ['INVESTIGATING', 'IDENTIFIED', 'MONITORING', 'RESOLVED'] as const
@@ -11,10 +12,6 @@ const INCIDENT_SEVERITIES = ['CRITICAL', 'MAJOR', 'MEDIUM', 'MINOR'] as const
 export const IncidentSeverity = z.enum(INCIDENT_SEVERITIES)
 export type IncidentSeverity = z.infer<typeof IncidentSeverity>
 
-const guid = () => z.guid().meta({ format: 'uuid' })
-const date = (description: string) =>
-  z.iso.date().meta({ description, format: 'date', example: '2026-02-25' })
-
 const { nameCharactersMax, descriptionCharactersMax, servicesPerIncidentMax } = API_BOUNDS
 
 /** A service of an account; incidents name the services they affect. */
@@ -23,8 +20,8 @@ export const Service = z
     name: z.string(),
     id: guid(),
     accountId: guid(),
-    created_at: date('Day of creation, UTC'),
-    updated_at: date('Day of the last change, UTC').nullable().optional(),
+    created_at: day('Day of creation, UTC'),
+    updated_at: day('Day of the last change, UTC').nullable().optional(),
   })
   .meta({ id: 'StatusPageService' })
 export type Service = z.infer<typeof Service>
@@ -40,7 +37,7 @@ export const IncidentUpdate = z
       .meta({ format: 'date-time', example: '2026-02-25T10:00:00.000Z' }),
     notifySubscribers: z.boolean().optional().meta({ default: false }),
     id: guid(),
-    created_at: date('Day of creation, UTC'),
+    created_at: day('Day of creation, UTC'),
   })
   .meta({ id: 'StatusPageIncidentUpdate' })
 export type IncidentUpdate = z.infer<typeof IncidentUpdate>
@@ -60,21 +57,14 @@ export const Incident = z
       description:
         'Whole seconds from the first update to the resolved update that closed the incident, by public dates; null while it is open and when its first update closed it',
     }),
-    created_at: date('Day of creation, UTC'),
-    updated_at: date('Day of the last change, UTC').optional(),
+    created_at: day('Day of creation, UTC'),
+    updated_at: day('Day of the last change, UTC').optional(),
   })
   .meta({ id: 'StatusPageIncident' })
 export type Incident = z.infer<typeof Incident>
 
 /** RFC 3339 writes four digits of a year, and an offset may lead past them. */
 const LAST_INSTANT_MS = Date.parse('9999-12-31T23:59:59.999Z')
-
-/** Fields of the read model that a write may carry along without effect. */
-const readOnly = {
-  id: z.unknown().optional(),
-  created_at: z.unknown().optional(),
-  updated_at: z.unknown().optional(),
-}
 
 /** Body that creates or replaces an update. */
 export const IncidentUpdateInput = z
@@ -92,7 +82,7 @@ export const IncidentUpdateInput = z
       .optional()
       .meta({ format: 'date-time', description: 'Default: the time of the request' }),
     notifySubscribers: z.boolean().default(false),
-    ...readOnly,
+    ...READ_ONLY,
   })
   .meta({ id: 'StatusPageIncidentUpdateInput' })
 export type IncidentUpdateInput = z.infer<typeof IncidentUpdateInput>
@@ -103,8 +93,7 @@ export const ServiceReference = z
     id: guid(),
     name: z.string().optional(),
     accountId: guid().optional(),
-    created_at: z.unknown().optional(),
-    updated_at: z.unknown().optional(),
+    ...ignored('created_at', 'updated_at'),
   })
   .meta({ id: 'StatusPageServiceReference' })
 export type ServiceReference = z.infer<typeof ServiceReference>
@@ -115,17 +104,14 @@ const written = {
   services: z.array(ServiceReference).min(1).max(servicesPerIncidentMax),
 }
 
-const computed = {
-  duration: z.unknown().optional(),
-  lastUpdateStatus: z.unknown().optional(),
-}
+const computed = ignored('duration', 'lastUpdateStatus')
 
 /** Body that opens an incident, with exactly one first update. */
 export const IncidentInput = z
   .strictObject({
     ...written,
     incidentUpdates: z.array(IncidentUpdateInput).min(1).max(1),
-    ...readOnly,
+    ...READ_ONLY,
     ...computed,
   })
   .meta({
@@ -139,7 +125,7 @@ export const IncidentInput = z
   })
 export type IncidentInput = z.infer<typeof IncidentInput>
 
-const unwritten = { incidentUpdates: z.unknown().optional(), ...readOnly, ...computed }
+const unwritten = { ...ignored('incidentUpdates'), ...READ_ONLY, ...computed }
 
 /** Body that replaces an incident's own fields; its updates have their own operations. */
 export const IncidentReplacement = z
@@ -149,21 +135,12 @@ export type IncidentReplacement = z.infer<typeof IncidentReplacement>
 
 /** Body that changes some of an incident's own fields. */
 export const IncidentPatch = z
-  .strictObject({
-    name: written.name.optional(),
-    severity: written.severity.optional(),
-    services: written.services.optional(),
-    ...unwritten,
-  })
+  .strictObject({ ...z.object(written).partial().shape, ...unwritten })
   .meta({ id: 'StatusPageIncidentPatch' })
 export type IncidentPatch = z.infer<typeof IncidentPatch>
 
 /** Body that creates or replaces a service. */
 export const ServiceInput = z
-  .strictObject({
-    name: text(nameCharactersMax),
-    accountId: z.unknown().optional(),
-    ...readOnly,
-  })
+  .strictObject({ name: text(nameCharactersMax), ...ignored('accountId'), ...READ_ONLY })
   .meta({ id: 'StatusPageServiceInput', example: { name: 'Sign-in' } })
 export type ServiceInput = z.infer<typeof ServiceInput>

@@ -4,12 +4,23 @@ import * as z from 'zod'
 /** Placeholder of secret values in responses; written back it stands for the stored value. */
 export const SECRET_MASK = '********'
 
-/** Fields of the read model that a write may carry along without effect. */
-export const READ_ONLY = {
-  id: z.unknown().optional(),
-  created_at: z.unknown().optional(),
-  updated_at: z.unknown().optional(),
-} as const
+/** Fields that a write may carry along without effect. */
+export function ignored<Name extends string>(
+  ...names: Name[]
+): Record<Name, z.ZodOptional<z.ZodUnknown>> {
+  const fields = names.map((name) => [name, z.unknown().optional()])
+  return Object.fromEntries(fields) as Record<Name, z.ZodOptional<z.ZodUnknown>>
+}
+
+/** Those of the read model of every resource. */
+export const READ_ONLY = ignored('id', 'created_at', 'updated_at')
+
+/** An id. */
+export const guid = () => z.guid().meta({ format: 'uuid' })
+
+/** A day in UTC. */
+export const day = (description: string) =>
+  z.iso.date().meta({ description, format: 'date', example: '2026-02-25' })
 
 const instant = (description: string) =>
   z.iso.datetime({ offset: true }).meta({

@@ -1,10 +1,10 @@
 // Runs on demand and the files of results in the public API.
 import * as z from 'zod'
+import { guid } from './resource.ts'
 import { PROTOCOL_BOUNDS } from '../protocol/agent-protocol.ts'
 import { MISSED_REASONS, VERDICTS } from '../result.ts'
 import { ShownProgress } from '../protocol/run-progress.ts'
 
-const guid = () => z.guid().meta({ format: 'uuid' })
 const instant = (description: string) =>
   z.iso.datetime().meta({ description, format: 'date-time', example: '2026-02-25T10:00:00.000Z' })
 

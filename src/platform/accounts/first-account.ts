@@ -1,14 +1,6 @@
 // The account that a platform starts with, and the Admin key that opens it.
 import { randomUUID } from 'node:crypto'
-import {
-  chmodSync,
-  closeSync,
-  fsyncSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  writeSync,
-} from 'node:fs'
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { makeFolderSync } from '../../process/make-folder.ts'
 import { createAccount, listAccounts } from './queries/accounts.ts'
@@ -110,15 +102,10 @@ export function storeCredentials(folder: string, credentials: Credentials): stri
   makeFolderSync(folder, 0o755)
   const path = join(folder, 'credentials.json')
   const draft = `${path}.new`
-  const file = openSync(draft, 'w', 0o600)
-  try {
-    // An existing draft has its own mode.
-    chmodSync(draft, 0o600)
-    writeSync(file, `${JSON.stringify(credentials, null, 2)}\n`)
-    fsyncSync(file)
-  } finally {
-    closeSync(file)
-  }
+  // An existing draft has its own mode.
+  rmSync(draft, { force: true })
+  const text = `${JSON.stringify(credentials, null, 2)}\n`
+  writeFileSync(draft, text, { mode: 0o600, flag: 'wx', flush: true })
   const other = accountIn(path)
   if (other !== undefined && other !== credentials.accountId) {
     renameSync(path, join(folder, `credentials-${other}.json`))

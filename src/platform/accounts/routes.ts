@@ -1,50 +1,43 @@
-// The account that a key belongs to, and the key itself as a user: what clients ask for first.
-import { Account, User } from '../../contract/api/account.ts'
+// What clients ask for first: the account that a key belongs to, the key itself as a user, and the runtimes that
+// scripts can ask for.
+import * as z from 'zod'
+import { Account, Runtime, User } from '../../contract/api/account.ts'
+import { RUNTIMES } from '../../contract/runtimes.ts'
+import { MANIFESTS } from '../../contract/versions.ts'
+import type { Database } from '../../database/database.ts'
 import { notFound } from '../http/errors.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
-import { CURRENT_RUNTIME } from './runtimes.ts'
+import { readAccount } from './queries/accounts.ts'
 
-/** Where the names of accounts are. */
-export interface AccountSource {
-  /** The account with this id, or undefined. */
-  find(id: string): Promise<{ id: string; name: string } | undefined>
-}
+/** The runtime of the newest agent. */
+const CURRENT_RUNTIME: string = MANIFESTS.at(-1)?.runtimes[0] ?? ''
 
 /** The operations on accounts and users. */
-export function accountOperations(accounts: AccountSource): DefinedOperation[] {
+export function accountOperations(database: Database): DefinedOperation[] {
   const answers = { status: 200 as const, schema: Account, description: 'The account' }
   const read = async (id: string): Promise<{ status: 200; json: string }> => {
-    const account = await accounts.find(id)
+    const account = await readAccount(database, id)
     if (account === undefined) throw notFound('account')
     const { name } = account
-    const whole: Account = {
-      id,
-      name,
-      runtimeId: CURRENT_RUNTIME,
-      plan: 'SELF_HOSTED',
-      features: [],
-    }
+    const plan = 'SELF_HOSTED'
+    const whole: Account = { id, name, runtimeId: CURRENT_RUNTIME, plan, features: [] }
     return { status: 200, json: JSON.stringify(whole) }
   }
   return [
     defineOperation({
-      operationId: 'getV1AccountsMe',
       tag: 'Accounts',
       summary: 'Read the account of the key',
       method: 'get',
       path: '/v1/accounts/me',
-      action: 'read',
       answers,
       answer: ({ key }) => read(key.accountId),
     }),
     defineOperation({
-      operationId: 'getNextAccountsId',
       tag: 'Accounts',
       summary: 'Read an account',
       method: 'get',
       path: '/next/accounts/{id}',
-      action: 'read',
       params: { id: idParameter('account') },
       answers,
       async answer({ key, params }) {
@@ -53,17 +46,54 @@ export function accountOperations(accounts: AccountSource): DefinedOperation[] {
       },
     }),
     defineOperation({
-      operationId: 'getNextUsersMe',
       tag: 'Accounts',
       summary: 'Read who is asking',
       description: 'A key stands for a service user of its own.',
       method: 'get',
       path: '/next/users/me',
-      action: 'read',
       answers: { status: 200, schema: User, description: 'The user' },
       async answer({ key: { id, name, role, accountId } }) {
         return { status: 200, json: JSON.stringify({ id, name, role, accountId }) }
       },
+    }),
+  ]
+}
+
+/** The runtimes, newest first, from the manifests in versions/. */
+function runtimes(): Runtime[] {
+  const names = new Set(MANIFESTS.flatMap((manifest) => manifest.runtimes))
+  return [...names]
+    .sort()
+    .toReversed()
+    .map((name) => {
+      const isCurrent = name === CURRENT_RUNTIME
+      const { node, packages, optionalPackages } = RUNTIMES.get(name) ?? {}
+      const last = MANIFESTS.findLastIndex((manifest) => manifest.runtimes.includes(name))
+      return {
+        name,
+        stage: isCurrent ? 'CURRENT' : 'DEPRECATED',
+        ...(node === undefined ? {} : { nodeJsVersion: node }),
+        multiStepSupport: true,
+        default: isCurrent,
+        description: isCurrent
+          ? 'Comes with agents of the present version'
+          : `Came with agents before ${MANIFESTS[last + 1]?.version}; later ones run it where it is installed: vedette runtime install ${name}`,
+        dependencies: { ...packages, ...optionalPackages },
+      }
+    })
+}
+
+/** The operation that lists runtimes. */
+export function runtimeOperations(): DefinedOperation[] {
+  const json = JSON.stringify(runtimes())
+  return [
+    defineOperation({
+      tag: 'Runtimes',
+      summary: 'List runtimes',
+      method: 'get',
+      path: '/v1/runtimes',
+      answers: { status: 200, schema: z.array(Runtime), description: 'The runtimes' },
+      answer: async () => ({ status: 200, json }),
     }),
   ]
 }

@@ -77,7 +77,6 @@ interface Call {
 export function syncOperation(options: SyncOptions): DefinedAgentOperation {
   const sync = new Sync(options)
   return defineAgentOperation({
-    operationId: 'postAgentV1Sync',
     summary: 'Report the state of an agent, and receive its changes',
     description:
       'Waits for up to waitMs while there are no changes. An agent that does not call for 30 seconds counts as lost. A second call of an agent ends its first.',

@@ -51,7 +51,6 @@ export function alertChannelOperations(database: Database, cipher: Cipher): Defi
 function lists(database: Database, cipher: Cipher): DefinedOperation[] {
   return [
     defineOperation({
-      operationId: 'getV1Alertchannels',
       tag: TAG,
       summary: 'List alert channels',
       description: 'Oldest first.',
@@ -77,7 +76,6 @@ function lists(database: Database, cipher: Cipher): DefinedOperation[] {
       },
     }),
     defineOperation({
-      operationId: 'getV1AlertchannelsId',
       tag: TAG,
       summary: 'Read an alert channel',
       method: 'get',
@@ -95,7 +93,6 @@ function lists(database: Database, cipher: Cipher): DefinedOperation[] {
 function writes(database: Database, cipher: Cipher): DefinedOperation[] {
   return [
     defineOperation({
-      operationId: 'postV1Alertchannels',
       tag: TAG,
       summary: 'Create an alert channel',
       description: 'The secret that signs webhooks is shown in this answer when it was made here.',
@@ -123,7 +120,6 @@ function writes(database: Database, cipher: Cipher): DefinedOperation[] {
       },
     }),
     defineOperation({
-      operationId: 'putV1AlertchannelsId',
       tag: TAG,
       summary: 'Replace an alert channel',
       description: `${MASK} in place of a secret keeps it. A channel that was paused sends again.`,
@@ -149,7 +145,6 @@ function writes(database: Database, cipher: Cipher): DefinedOperation[] {
 
 function subscribing(database: Database, cipher: Cipher): DefinedOperation {
   return defineOperation({
-    operationId: 'putV1AlertchannelsIdSubscriptions',
     tag: TAG,
     summary: 'Set the monitors and groups that an alert channel reports',
     description: 'A list replaces all subscriptions, an object sets that one alone.',
@@ -195,7 +190,6 @@ async function subscribe(
 
 function remove(database: Database): DefinedOperation {
   return defineOperation({
-    operationId: 'deleteV1AlertchannelsId',
     tag: TAG,
     summary: 'Delete an alert channel',
     description: 'What waits to be sent through it is not sent any more.',

@@ -28,7 +28,6 @@ const answers = {
 export function alertSettingsOperations(database: Database): DefinedOperation[] {
   return [
     defineOperation({
-      operationId: 'getV1Alertsettings',
       tag: 'Alert Settings',
       summary: 'Read how the account is alerted',
       description: 'It holds for monitors with useGlobalAlertSettings.',
@@ -42,7 +41,6 @@ export function alertSettingsOperations(database: Database): DefinedOperation[] 
       },
     }),
     defineOperation({
-      operationId: 'putV1Alertsettings',
       tag: 'Alert Settings',
       summary: 'Replace how the account is alerted',
       description: 'Alerts that are open follow it from their next run or reminder on.',
@@ -62,7 +60,6 @@ export function alertSettingsOperations(database: Database): DefinedOperation[] 
 
 function listing(database: Database): DefinedOperation {
   return defineOperation({
-    operationId: 'getV1Alertnotifications',
     tag: 'Alert Notifications',
     summary: 'List the notifications of alert channels',
     description: 'Newest first, with their outcome. Retained for 30 days after they were finished.',

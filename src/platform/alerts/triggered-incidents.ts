@@ -2,22 +2,20 @@
 // resolved, changed or deleted one in the meantime.
 import { randomUUID } from 'node:crypto'
 import { API_BOUNDS } from '../../contract/api/bounds.ts'
-import type { IncidentUpdateInput } from '../../contract/api/incident.ts'
 import type { TriggerIncident } from '../../contract/monitor.ts'
 import { fits } from '../../contract/schema/text.ts'
 import type { Log } from '../../process/log.ts'
 import {
   deleteIncident,
   insertIncident,
-  insertIncidentUpdate,
   lockIncident,
   readTurns,
   setIncidentServices,
 } from '../incidents/queries.ts'
 import type { Queryable } from '../../database/database.ts'
 import { courseOf } from '../incidents/course.ts'
-import { updateFieldsOf, writeCourse } from '../incidents/updates.ts'
-import { notifyOfUpdate, type NoticeOptions } from '../incidents/notices.ts'
+import { postUpdate } from '../incidents/updates.ts'
+import type { NoticeOptions } from '../incidents/notices.ts'
 
 /** What both steps need. */
 export interface IncidentContext extends NoticeOptions {
@@ -50,7 +48,8 @@ export async function openAlertIncident(
       const description = /\S/.test(trigger.description)
         ? cut(trigger.description, API_BOUNDS.descriptionCharactersMax)
         : 'We are investigating this incident.'
-      await post(context, id, { description, status: 'INVESTIGATING', notifySubscribers })
+      const update = { description, status: 'INVESTIGATING' as const, notifySubscribers }
+      await postUpdate(tx, { accountId, incidentId: id }, update, context)
       return id
     }
     await deleteIncident(tx, accountId, id)
@@ -76,21 +75,7 @@ export async function resolveAlertIncident(
     log.warn({ incident: incidentId }, 'an incident is full of updates and cannot be resolved')
     return
   }
-  await post(context, incidentId, { ...update, status: 'RESOLVED' })
-}
-
-async function post(
-  context: IncidentContext,
-  incidentId: string,
-  update: IncidentUpdateInput,
-): Promise<void> {
-  const { tx, accountId } = context
-  const of = { id: randomUUID(), incidentId }
-  const json = await insertIncidentUpdate(tx, of, updateFieldsOf(update))
-  await writeCourse(tx, incidentId)
-  if (update.notifySubscribers) {
-    await notifyOfUpdate(tx, { accountId, incidentId, updateJson: json }, context)
-  }
+  await postUpdate(tx, { accountId, incidentId }, { ...update, status: 'RESOLVED' }, context)
 }
 
 function cut(value: string, charactersMax: number): string {

@@ -91,7 +91,6 @@ export function analyticsOperations(parts: AnalyticsParts): DefinedOperation[] {
 
 function ofType(parts: AnalyticsParts, checkType: CheckType, path: string): DefinedOperation {
   return defineOperation({
-    operationId: `getV1Analytics${path.replace('-', '')}Id`,
     tag: 'Analytics',
     summary: `Availability and response times of a check of type ${checkType}`,
     description:
@@ -113,7 +112,6 @@ function ofType(parts: AnalyticsParts, checkType: CheckType, path: string): Defi
 
 function ofSeveral({ database, now, resultsMs }: AnalyticsParts): DefinedOperation {
   return defineOperation({
-    operationId: 'postV1AnalyticsChecks',
     tag: 'Analytics',
     summary: 'Availability and response times of several checks',
     description: 'Checks that the account does not have are left out.',
@@ -145,7 +143,6 @@ function ofSeveral({ database, now, resultsMs }: AnalyticsParts): DefinedOperati
 
 function metricsListing(): DefinedOperation {
   return defineOperation({
-    operationId: 'getV1AnalyticsMetrics',
     tag: 'Analytics',
     summary: 'List the figures that analytics have',
     method: 'get',

@@ -7,7 +7,6 @@ import {
   type ApplyProblem,
   type ApplyRequest,
 } from '../../contract/api/apply.ts'
-import type { DefinedType } from '../../monitors/definitions.ts'
 import type { CheckGroup } from '../../contract/api/check-group.ts'
 import { API_BOUNDS } from '../../contract/api/bounds.ts'
 import { type AccountVariableRow, listAccountVariables } from '../variables/queries.ts'
@@ -15,30 +14,15 @@ import { checkGroupsOfFile } from '../groups/queries.ts'
 import type { Queryable } from '../../database/database.ts'
 import { monitorsOfFile, type MonitorRow } from '../checks/queries/monitors.ts'
 import type { DraftProblem } from '../http/draft-problem.ts'
-import { type MonitorParts, readCheckContext } from '../checks/writing.ts'
-import { groupDefinition } from '../groups/writing.ts'
+import {
+  type MonitorParts,
+  readCheckContext,
+  storedCheck,
+  type StoredCheck,
+} from '../checks/writing.ts'
+import type { CheckContext } from '../checks/effective.ts'
 import { type NamedThings, readNamedThings } from '../checks/named-things.ts'
 import { type Definition, decrypt } from '../checks/encrypted-monitor.ts'
-
-/** A monitor that the file brought before. */
-export interface AppliedBefore {
-  row: MonitorRow
-  checkType: DefinedType
-  definition: Definition
-}
-
-/** A group that the file brought before. */
-export interface GroupBefore {
-  id: number
-  name: string
-  definition: Definition
-}
-
-/** A variable of the account with its value. */
-export interface VariableBefore {
-  row: AccountVariableRow
-  value: string
-}
 
 /** All that a plan is made from. */
 export interface ApplyContext {
@@ -46,15 +30,13 @@ export interface ApplyContext {
   parts: MonitorParts
   accountId: string
   request: ApplyRequest
-  monitors: ReadonlyMap<string, AppliedBefore>
-  groups: ReadonlyMap<string, GroupBefore>
-  variables: ReadonlyMap<string, VariableBefore>
+  /** Monitors and groups that the file brought before, by their keys in it. */
+  monitors: ReadonlyMap<string, StoredCheck & { row: MonitorRow }>
+  groups: ReadonlyMap<string, { id: number; name: string; definition: Definition }>
+  /** All variables of the account, with their values. */
+  variables: ReadonlyMap<string, { row: AccountVariableRow; value: string }>
   /** Groups of the call join it under the ids that they have, or a negative one until they have one. */
-  checkContext: {
-    locations: ReadonlyMap<string, string>
-    groups: Map<number, CheckGroup>
-    variables: Map<string, string>
-  }
+  checkContext: CheckContext & { groups: Map<number, CheckGroup>; variables: Map<string, string> }
   /** Services, alert channels and code bundles that the file may name. */
   things: NamedThings
   problems: ApplyProblem[]
@@ -78,10 +60,9 @@ export async function readApplyContext(
   const announced = request.dryRun ? (request.bundles ?? []) : []
   const things = { ...there, bundles: new Set([...there.bundles, ...announced]) }
   const groups = await checkGroupsOfFile(tx, accountId, request.name)
-  const monitors = new Map<string, AppliedBefore>()
+  const monitors = new Map<string, StoredCheck & { row: MonitorRow }>()
   for (const [index, row] of (await monitorsOfFile(tx, accountId, request.name)).entries()) {
-    const definition = decrypt(cipher, row.definition)
-    monitors.set(row.file_key ?? '', { row, checkType: row.check_type as DefinedType, definition })
+    monitors.set(row.file_key ?? '', { ...storedCheck(cipher, row), row })
     await breathe(tx, index)
   }
   return {
@@ -95,7 +76,7 @@ export async function readApplyContext(
     groups: new Map(
       groups.map((row) => [
         row.file_key ?? '',
-        { id: row.id, name: row.name, definition: groupDefinition(cipher, row) },
+        { id: row.id, name: row.name, definition: decrypt(cipher, row.definition) },
       ]),
     ),
     variables: new Map(

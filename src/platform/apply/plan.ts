@@ -9,11 +9,11 @@ import type { Queryable } from '../../database/database.ts'
 import { monitorsOfGroups, type MonitorRow } from '../checks/queries/monitors.ts'
 import { type ApplyContext, breathe, object, objectToTwins } from './context.ts'
 import { draftAnyCheck, draftGroup } from '../checks/draft.ts'
-import { differsFromStored, resettled, type SettledCheck } from '../checks/writing.ts'
-import { differences } from '../checks/differences.ts'
+import { differences, differsFromStored, resettled, type SettledCheck } from '../checks/writing.ts'
 import { effectiveCheck, locationProblems } from '../checks/effective.ts'
 import { missingThings } from '../checks/named-things.ts'
 import { asStored, type Definition } from '../checks/encrypted-monitor.ts'
+import type { AccountVariableFields } from '../variables/queries.ts'
 
 /** A group to be added or changed; `id` is negative until it has one. */
 export interface GroupToWrite {
@@ -29,20 +29,12 @@ export interface MonitorToWrite {
   line: PlannedChange | undefined
 }
 
-/** A variable to be written. */
-export interface VariableToWrite {
-  key: string
-  value: string
-  locked: boolean
-  secret: boolean
-}
-
 /** A plan and all that is needed to carry it out. */
 export interface ApplyPlan {
   lines: PlannedChange[]
   groups: GroupToWrite[]
   monitors: MonitorToWrite[]
-  variables: VariableToWrite[]
+  variables: Omit<AccountVariableFields, 'fileName'>[]
   gone: { groups: number[]; monitors: string[]; variables: string[] }
   /** Where the file's monitors are to be, by their ids. */
   groupOf: Map<string, number | null>
@@ -160,7 +152,7 @@ function planMonitor(
   if (!draft.ok) return object(context, of, draft.problems)
   const definition = asStored(draft.definition)
   const check = {
-    id: before?.row.id ?? randomUUID(),
+    id: before?.id ?? randomUUID(),
     checkType: draft.checkType,
     definition,
     file: { name: context.request.name, key },
@@ -171,7 +163,7 @@ function planMonitor(
   const changes = before === undefined ? [] : differences(before.definition, definition)
   const { name } = settled.effective
   const line: PlannedChange = { ...lineOf(before, changes), ...of, name, changes }
-  if (before !== undefined) line.id = before.row.id
+  if (before !== undefined) line.id = before.id
   if (isUnwatched) line.warning = HEARTBEAT_UNWATCHED
   if (applied !== undefined && !isSameType) replaceType(plan, applied.row, line)
   plan.lines.push(line)

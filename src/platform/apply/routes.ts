@@ -18,14 +18,12 @@ const BODY_MS = 60_000
 export function applyOperations(parts: MonitorParts): DefinedOperation[] {
   return [
     defineOperation({
-      operationId: 'postV1Apply',
       tag: 'Apply',
       summary: 'Make a file of checks true',
       description:
         'Adds and changes what the file holds, and with `prune` deletes what the same file held before and holds no more. All or nothing; the same call again changes nothing. The body may be packed by gzip.',
       method: 'post',
       path: '/v1/apply',
-      action: 'write',
       body: ApplyRequest,
       bodyBounds: { bodyBytesMax: APPLY_BOUNDS.bodyBytesMax, bodyMs: BODY_MS, gzip: true },
       answers: { status: 200, schema: ApplyAnswer, description: 'The plan, or the problems' },

@@ -24,7 +24,7 @@ import {
 import { arrivingBytes, type Expected } from '../http/arriving-bytes.ts'
 import { type ArtifactFacts, type ArtifactStore, ArtifactStoreError } from './store.ts'
 import { ApiError, UNREAD, notFound, tooLarge } from '../http/errors.ts'
-import type { KnownLocationKey } from '../http/key-ring.ts'
+import type { KnownLocationKey } from '../http/keys.ts'
 
 /** What taking files needs. */
 export interface ArtifactIntake {
@@ -80,7 +80,6 @@ const params = {
 export function artifactOperation(intake: ArtifactIntake): DefinedAgentOperation {
   let uploads = 0
   return defineAgentOperation({
-    operationId: 'putArtifact',
     summary: 'Upload an artifact of a result',
     description:
       'Streamed. The same file again is answered like the first time. How large it may be depends on the agent’s version in User-Agent (`Vedette/<version>`).',

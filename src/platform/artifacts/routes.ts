@@ -37,7 +37,6 @@ export function createArtifactStore({
 export function artifactOperations({ database, store }: ArtifactsOptions): DefinedOperation[] {
   return [
     defineOperation({
-      operationId: 'getV1ArtifactsArtifactid',
       tag: 'Artifacts',
       summary: 'Download a file of a result',
       description: 'Supports Range and If-None-Match.',

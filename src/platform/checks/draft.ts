@@ -8,7 +8,7 @@ import {
   definitionOf,
   typeProblem,
 } from '../../monitors/definitions.ts'
-import { CheckGroup } from '../../contract/api/check-group.ts'
+import { CheckGroup, groupVariables } from '../../contract/api/check-group.ts'
 import { type Lookup, substituteOwn } from '../../contract/variables.ts'
 import { type DraftProblem, problemsOf } from '../http/draft-problem.ts'
 import type { CheckContext } from './effective.ts'
@@ -95,12 +95,8 @@ function lookupFor(
 ): Lookup {
   const { groupId } = definition
   const group = typeof groupId === 'number' ? groups.get(groupId) : undefined
-  const baseUrl = { key: 'GROUP_BASE_URL', value: group?.apiCheckDefaults?.url ?? '' }
-  const near = [
-    ...listOf(definition['environmentVariables']),
-    ...(group?.environmentVariables ?? []),
-    ...(baseUrl.value === '' ? [] : [baseUrl]),
-  ] as { key?: unknown; value?: unknown }[]
+  const own = listOf(definition['environmentVariables']) as { key?: unknown; value?: unknown }[]
+  const near = [...own, ...(group === undefined ? [] : groupVariables(group))]
   return (name) => {
     const found = near.find((one) => one?.key === name)?.value
     return typeof found === 'string' ? found : variables.get(name)
@@ -111,8 +107,7 @@ function listOf(value: unknown): unknown[] {
   return Array.isArray(value) ? value : []
 }
 
-function parsed(schema: z.ZodType | undefined, value: Definition): Draft {
-  if (schema === undefined) return refused(['checkType'], 'is not known')
+function parsed(schema: z.ZodType, value: Definition): Draft {
   const result = schema.safeParse(value)
   if (result.success) return { ok: true, definition: result.data as Definition }
   return { ok: false, problems: problemsOf(result.error, schema, value) }

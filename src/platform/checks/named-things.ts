@@ -36,16 +36,14 @@ export async function readNamedThings(
     const bundle = bundleHash(pathOf(one) ?? '')
     if (bundle !== undefined) bundles.add(bundle)
   }
+  const among = async <T>(
+    find: (on: Queryable, of: string, named: T[]) => Promise<T[]>,
+    named: ReadonlySet<T>,
+  ) => new Set(named.size === 0 ? [] : await find(connection, accountId, [...named]))
   return {
-    services: new Set(
-      services.size === 0 ? [] : await servicesAmong(connection, accountId, [...services]),
-    ),
-    channels: new Set(
-      channels.size === 0 ? [] : await channelsAmong(connection, accountId, [...channels]),
-    ),
-    bundles: new Set(
-      bundles.size === 0 ? [] : await bundlesAmong(connection, accountId, [...bundles]),
-    ),
+    services: await among(servicesAmong, services),
+    channels: await among(channelsAmong, channels),
+    bundles: await among(bundlesAmong, bundles),
   }
 }
 

@@ -6,13 +6,7 @@ import { Check, CheckFields, checkInput } from './schema.ts'
 import { HEARTBEAT_UNWATCHED } from '../../contract/unwatched.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import type { Queryable } from '../../database/database.ts'
-import {
-  countListedMonitors,
-  countMonitors,
-  listMonitors,
-  readMonitor,
-  type MonitorRow,
-} from './queries/monitors.ts'
+import { countMonitors, listMonitors, readMonitor, type MonitorRow } from './queries/monitors.ts'
 import { draftCheck } from './draft.ts'
 import { clientCheck } from './client-definition.ts'
 import { problemText } from '../http/draft-problem.ts'
@@ -27,202 +21,139 @@ import {
 } from './writing.ts'
 import { effectiveCheck } from './effective.ts'
 import { CHECK_STATES, idsInState } from '../results/statuses.ts'
-import { notFound, ApiError } from '../http/errors.ts'
-import { offsetOf, pagedAnswer, pagedParameters } from '../http/listing.ts'
+import { ApiError } from '../http/errors.ts'
+import { offsetOf } from '../http/listing.ts'
 import { maskSecrets } from './masked-secrets.ts'
 import { missingThings, readNamedThings } from './named-things.ts'
-import { defineOperation, type DefinedOperation } from '../http/operation.ts'
+import type { DefinedOperation } from '../http/operation.ts'
 import { assignQuery, booleanParameter, idParameter, textsParameter } from '../http/parameters.ts'
+import { Resource } from '../http/resource.ts'
 import { type Definition, decrypt } from './encrypted-monitor.ts'
 import type { Cipher } from '../secrets/cipher.ts'
 
-const TAG = 'Checks'
 const PATH = '/v1/checks'
-const ONE = `${PATH}/{id}`
-const params = { id: idParameter('check') }
-const answers = { status: 200 as const, schema: Check, description: 'The check' }
+const kind = { tag: 'Checks', one: { id: idParameter('check') }, what: 'check', schema: Check }
+const checks = new Resource({ ...kind, path: PATH })
 const applyGroupSettings = booleanParameter('Checks as they hold with the settings of their group')
 const PLACES =
   'It runs in the private locations that it or its group names; `locations` (public regions) are kept and do not exist on a platform of your own. Fields of other types are accepted and dropped; a null list is empty.'
 
+const filters = {
+  tag: textsParameter('Only checks with at least one of these tags'),
+  groupId: z
+    .string()
+    .regex(/^\d{1,15}$/, 'must be the number of a group')
+    .transform(Number)
+    .optional()
+    .openapi({ type: 'integer', description: 'Only checks of this group' }),
+  checkType: z.enum(DEFINED_TYPES).optional().openapi({ description: 'Only checks of a type' }),
+  search: z.string().min(1).optional().openapi({ description: 'Part of the name' }),
+  name: z.string().min(1).optional().openapi({ description: 'The whole name, exactly' }),
+  status: z.enum(CHECK_STATES).optional().openapi({
+    description:
+      'Only checks in this state: `failing` has failures or errors, `degraded` neither, `passing` passed',
+  }),
+}
+
 /** The operations on monitors. */
 export function checkOperations(parts: MonitorParts): DefinedOperation[] {
   return [
-    list(parts),
+    ...reads(parts),
     ...DEFINED_TYPES.flatMap((checkType) => ofType(parts, checkType)),
-    read(parts),
     ...changes(parts),
-    remove(parts),
   ]
 }
 
-function list({ database, cipher }: MonitorParts): DefinedOperation {
-  return defineOperation({
-    operationId: 'getV1Checks',
-    tag: TAG,
-    summary: 'List checks',
-    description: 'Newest first.',
-    method: 'get',
-    path: PATH,
-    action: 'read',
-    query: {
-      ...pagedParameters(),
-      tag: textsParameter('Only checks with at least one of these tags'),
-      groupId: z
-        .string()
-        .regex(/^\d{1,15}$/, 'must be the number of a group')
-        .transform(Number)
-        .optional()
-        .openapi({ type: 'integer', description: 'Only checks of this group' }),
-      checkType: z.enum(DEFINED_TYPES).optional().openapi({ description: 'Only checks of a type' }),
-      search: z.string().min(1).optional().openapi({ description: 'Part of the name' }),
-      name: z.string().min(1).optional().openapi({ description: 'The whole name, exactly' }),
-      status: z.enum(CHECK_STATES).optional().openapi({
-        description:
-          'Only checks in this state: `failing` has failures or errors, `degraded` neither, `passing` passed',
-      }),
-      applyGroupSettings,
-    },
-    lists: ['tag'],
-    answers: {
-      status: 200,
-      schema: z.array(Check),
-      description: 'A page of checks',
-      hasContentRange: true,
-    },
-    async answer({ key: { accountId }, query }) {
-      const { limit, tag: tags = null, groupId = null, checkType = null } = query
-      const { search = null, name = null } = query
-      const ids =
-        query.status === undefined ? null : await idsInState(database, accountId, query.status)
-      const filters = { tags, groupId, checkType, search, name, ids }
-      const rows = await listMonitors(database, {
-        accountId,
-        limit,
-        offset: offsetOf(query),
-        filters,
-      })
-      const total = await countListedMonitors(database, accountId, filters)
-      return pagedAnswer(
-        query,
-        rows.map((row) => wireForm(cipher, row, query.applyGroupSettings)),
-        total,
-      )
-    },
-  })
+function reads({ database, cipher }: MonitorParts): DefinedOperation[] {
+  return [
+    checks.numberedPages(
+      {
+        summary: 'List checks',
+        description: 'Newest first.',
+        query: { ...filters, applyGroupSettings },
+        lists: ['tag'],
+      },
+      async ({ accountId, query }) => {
+        const { limit, tag: tags = null, groupId = null, checkType = null, status } = query
+        const { search = null, name = null } = query
+        const ids = status === undefined ? null : await idsInState(database, accountId, status)
+        const { rows, total } = await listMonitors(database, {
+          accountId,
+          limit,
+          offset: offsetOf(query),
+          filters: { tags, groupId, checkType, search, name, ids },
+        })
+        const entries = rows.map((row) => wireForm(cipher, row, query.applyGroupSettings))
+        return { entries, total }
+      },
+    ),
+    checks.read(
+      { summary: 'Read a check', query: { applyGroupSettings } },
+      async ({ accountId, id, query }) => {
+        const row = await readMonitor(database, accountId, id)
+        return row && JSON.stringify(wireForm(cipher, row, query.applyGroupSettings))
+      },
+    ),
+  ]
 }
 
 function ofType(parts: MonitorParts, checkType: DefinedType): DefinedOperation[] {
-  const part = definitionOf(checkType).path
+  const ofThisType = new Resource({ ...kind, path: `${PATH}/${definitionOf(checkType).path}` })
   const common = {
-    tag: TAG,
-    action: 'write' as const,
+    query: assignQuery,
     body: CheckFields,
     bodyShown: checkInput(checkType),
     conflict: 'The account has as many checks as it may have',
   }
   return [
-    defineOperation({
-      ...common,
-      operationId: `postV1Checks${capitalized(part)}`,
-      summary: `Create a check of type ${checkType}`,
-      description: PLACES,
-      method: 'post',
-      path: `${PATH}/${part}`,
-      ...(checkType === 'HEARTBEAT' && { notImplemented: HEARTBEAT_UNWATCHED }),
-      query: assignQuery,
-      answers: { ...answers, status: 201 },
-      answer: async ({ key: { accountId }, body }) => ({
-        status: 201,
-        json: await create(parts, accountId, checkType, body),
-      }),
-    }),
-    defineOperation({
-      ...common,
-      operationId: `putV1Checks${capitalized(part)}Id`,
-      summary: `Replace a check of type ${checkType}`,
-      description: `${PLACES} A secret value that is sent back masked stays unchanged.`,
-      method: 'put',
-      path: `${PATH}/${part}/{id}`,
-      params,
-      query: assignQuery,
-      answers,
-      answer: ({ key: { accountId }, params: { id }, body }) =>
-        replace(parts, { accountId, id, checkType }, () => body),
-    }),
+    ofThisType.create(
+      {
+        ...common,
+        summary: `Create a check of type ${checkType}`,
+        description: PLACES,
+        ...(checkType === 'HEARTBEAT' && { notImplemented: HEARTBEAT_UNWATCHED }),
+      },
+      ({ accountId, body }) => create(parts, accountId, checkType, body),
+    ),
+    ofThisType.replace(
+      {
+        ...common,
+        summary: `Replace a check of type ${checkType}`,
+        description: `${PLACES} A secret value that is sent back masked stays unchanged.`,
+      },
+      ({ accountId, id, body }) => replace(parts, { accountId, id, checkType }, () => body),
+    ),
   ]
-}
-
-function read({ database, cipher }: MonitorParts): DefinedOperation {
-  return defineOperation({
-    operationId: 'getV1ChecksId',
-    tag: TAG,
-    summary: 'Read a check',
-    method: 'get',
-    path: ONE,
-    action: 'read',
-    params,
-    query: { applyGroupSettings },
-    answers,
-    async answer({ key, params: { id }, query }) {
-      const row = await readMonitor(database, key.accountId, id)
-      if (row === undefined) throw notFound('check')
-      const shown = wireForm(cipher, row, query.applyGroupSettings)
-      return { status: 200, json: JSON.stringify(shown) }
-    },
-  })
 }
 
 function changes(parts: MonitorParts): DefinedOperation[] {
-  const common = {
-    tag: TAG,
-    path: ONE,
-    action: 'write' as const,
-    params,
-    body: CheckFields,
-    answers,
-  }
   return [
-    defineOperation({
-      ...common,
-      operationId: 'putV1ChecksId',
-      summary: 'Replace a check of any type',
-      method: 'put',
-      query: assignQuery,
-      answer: ({ key: { accountId }, params: { id }, body }) =>
-        replace(parts, { accountId, id }, () => body),
-    }),
-    defineOperation({
-      ...common,
-      operationId: 'patchV1ChecksId',
-      summary: 'Change some fields of a check',
-      description: 'A field that is given is replaced as a whole, `request` too.',
-      method: 'patch',
-      answer: ({ key: { accountId }, params: { id }, body }) =>
+    checks.replace(
+      { summary: 'Replace a check of any type', query: assignQuery, body: CheckFields },
+      ({ accountId, id, body }) => replace(parts, { accountId, id }, () => body),
+    ),
+    checks.change(
+      {
+        summary: 'Change some fields of a check',
+        description: 'A field that is given is replaced as a whole, `request` too.',
+        body: CheckFields,
+      },
+      ({ accountId, id, body }) =>
         replace(parts, { accountId, id }, (stored) => ({ ...stored, ...body })),
-    }),
+    ),
+    checks.remove(
+      {
+        summary: 'Delete a check',
+        description: 'Its results stay until their retention ends.',
+      },
+      async ({ accountId, id }) => {
+        const gone = await changing(parts, accountId, (tx) =>
+          removeChecks(tx, parts, accountId, [id]),
+        )
+        return gone.length > 0
+      },
+    ),
   ]
-}
-
-function remove(parts: MonitorParts): DefinedOperation {
-  return defineOperation({
-    operationId: 'deleteV1ChecksId',
-    tag: TAG,
-    summary: 'Delete a check',
-    description: 'Its results stay until their retention ends.',
-    method: 'delete',
-    path: ONE,
-    action: 'write',
-    params,
-    answers: { status: 204, description: 'The check is deleted' },
-    async answer({ key: { accountId }, params: { id } }) {
-      const gone = await changing(parts, accountId, (tx) =>
-        removeChecks(tx, parts, accountId, [id]),
-      )
-      if (gone.length === 0) throw notFound('check')
-      return { status: 204 }
-    },
-  })
 }
 
 async function create(
@@ -232,42 +163,37 @@ async function create(
   body: Definition,
 ): Promise<string> {
   if (checkType === 'HEARTBEAT') throw new ApiError(501, HEARTBEAT_UNWATCHED)
-  const id = randomUUID()
-  const row = await changing(parts, accountId, async (tx) => {
+  return changing(parts, accountId, async (tx) => {
     if ((await countMonitors(tx, accountId)) >= LIMITS.monitorsMax) {
       throw new ApiError(409, `An account has at most ${LIMITS.monitorsMax} checks; delete some`)
     }
-    const check = { id, checkType, definition: {}, file: null }
-    await draftAndSave(tx, parts, { accountId, check, body })
-    return readMonitor(tx, accountId, id)
+    const check = { id: randomUUID(), checkType, definition: {}, file: null }
+    return draftAndSave(tx, parts, { accountId, check, body })
   })
-  return row === undefined ? '' : JSON.stringify(wireForm(parts.cipher, row))
 }
 
-async function replace(
+/** Replaces a check by `bodyOf` what is stored; undefined where there is none, or one of another type. */
+function replace(
   parts: MonitorParts,
   of: { accountId: string; id: string; checkType?: DefinedType },
   bodyOf: (stored: Definition) => Definition,
-): Promise<{ status: 200; json: string }> {
+): Promise<string | undefined> {
   const { accountId, id } = of
-  const row = await changing(parts, accountId, async (tx) => {
+  return changing(parts, accountId, async (tx) => {
     const before = await readMonitor(tx, accountId, id)
     const isOther = of.checkType !== undefined && before?.check_type !== of.checkType
-    if (before === undefined || isOther) throw notFound('check')
+    if (before === undefined || isOther) return undefined
     const check = storedCheck(parts.cipher, before)
-    const body = bodyOf(check.definition)
-    await draftAndSave(tx, parts, { accountId, check, body })
-    return readMonitor(tx, accountId, id)
+    return draftAndSave(tx, parts, { accountId, check, body: bodyOf(check.definition) })
   })
-  return { status: 200, json: row === undefined ? '' : JSON.stringify(wireForm(parts.cipher, row)) }
 }
 
-/** Stores `body` as the definition of a new or existing check. */
+/** Stores `body` as the definition of a new or existing check, and answers with it. */
 async function draftAndSave(
   tx: Queryable,
   parts: MonitorParts,
   { accountId, check, body: sent }: { accountId: string; check: StoredCheck; body: Definition },
-): Promise<void> {
+): Promise<string> {
   const body = clientCheck(sent, definitionOf(check.checkType).schema)
   const { groupId } = body
   const groupIds = typeof groupId === 'number' && Number.isSafeInteger(groupId) ? [groupId] : []
@@ -281,10 +207,12 @@ async function draftAndSave(
   const problems = 'problems' in settled ? [...settled.problems, ...missing] : missing
   if ('problems' in settled || problems.length > 0) throw new ApiError(400, problemText(problems))
   await saveChecks(tx, parts, accountId, [{ ...drafted, settled }])
+  const row = await readMonitor(tx, accountId, check.id)
+  return row === undefined ? '' : JSON.stringify(wireForm(parts.cipher, row))
 }
 
 /** A monitor in the API: its own definition, or the effective one with its group; secret values masked. */
-export function wireForm(cipher: Cipher, row: MonitorRow, withGroup = false): Definition {
+function wireForm(cipher: Cipher, row: MonitorRow, withGroup = false): Definition {
   return {
     ...maskSecrets(decrypt(cipher, withGroup ? row.effective : row.definition)),
     id: row.id,
@@ -292,8 +220,4 @@ export function wireForm(cipher: Cipher, row: MonitorRow, withGroup = false): De
     updated_at: row.updated_at?.toISOString() ?? null,
     ...(row.check_type === 'HEARTBEAT' && { warning: HEARTBEAT_UNWATCHED }),
   }
-}
-
-function capitalized(name: string): string {
-  return `${name[0]?.toUpperCase()}${name.slice(1)}`
 }

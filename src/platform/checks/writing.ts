@@ -11,7 +11,6 @@ import { deleteMonitors, writeMonitors, type MonitorRow } from './queries/monito
 import { place, type Placing } from './queries/placements.ts'
 import { listAccountVariables } from '../variables/queries.ts'
 import { locationIdsBySlug } from '../private-locations/queries/locations.ts'
-import { differences } from './differences.ts'
 import { type EffectiveCheck, effectiveCheck, type CheckContext } from './effective.ts'
 import type { PlatformClock } from '../../database/platform-clock.ts'
 import { asStored, type Definition, decrypt, encryptDefinition } from './encrypted-monitor.ts'
@@ -170,4 +169,31 @@ export function resettled(
     if (differsFromStored(cipher, row, settled)) changed.push({ ...check, settled })
   }
   return { changed }
+}
+
+const PLACES_MAX = 50
+
+/**
+ * The places at which `after` differs from `before`, like `request.url`; the first 50 of them. Never values:
+ * they may be secret.
+ */
+export function differences(before: unknown, after: unknown): string[] {
+  const places: string[] = []
+  compare(before, after, '', places)
+  return places.slice(0, PLACES_MAX)
+}
+
+function compare(before: unknown, after: unknown, at: string, places: string[]): void {
+  if (before === after || places.length > PLACES_MAX) return
+  if (!isOpen(before) || !isOpen(after) || Array.isArray(before) !== Array.isArray(after)) {
+    places.push(at)
+    return
+  }
+  for (const key of new Set([...Object.keys(before), ...Object.keys(after)])) {
+    compare(before[key], after[key], at === '' ? key : `${at}.${key}`, places)
+  }
+}
+
+function isOpen(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null
 }

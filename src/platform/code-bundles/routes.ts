@@ -19,12 +19,9 @@ import { ArtifactStoreError } from '../artifacts/store.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
 import { type BundleParts, receiveBundle, removeBundle, storeAway } from './intake.ts'
 import { ApiError, UNREAD, notFound } from '../http/errors.ts'
-import { pageJson, pageOf, pageParameters } from '../http/listing.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
+import { Resource } from '../http/resource.ts'
 
-const TAG = 'Code Bundles'
-const PATH = '/v1/code-bundles'
-const ONE = `${PATH}/{sha256}`
 const CONTENT_TYPE = 'application/gzip'
 /** Maximum number of concurrent uploads, of concurrent downloads by clients, and of those by agents. */
 const UPLOADS_MAX = 16
@@ -34,27 +31,60 @@ const BUSY_MESSAGE = 'Too many code bundles are being transferred at the moment'
 const params = {
   sha256: BundleHash.meta({ description: 'SHA-256 of the bundle, hex in lower case' }),
 }
-const looks = { sha256: '[0-9a-f]{64}' }
 const bytesSchema = z.string().meta({ format: 'binary' })
+const kind = {
+  tag: 'Code Bundles',
+  path: '/v1/code-bundles',
+  one: params,
+  looks: { sha256: '[0-9a-f]{64}' },
+  what: 'code bundle',
+  schema: CodeBundle,
+}
+const bundles = new Resource(kind)
+const { tag, looks } = kind
+const onOne = { tag, path: `${kind.path}/{sha256}`, params, looks }
 
 /** The operations of the public API on code bundles. */
 export function bundleOperations(parts: BundleParts): DefinedOperation[] {
-  return [put(parts), list(parts), get(parts), remove(parts)]
+  const { database } = parts
+  return [
+    put(parts),
+    bundles.pages(
+      {
+        summary: 'List code bundles',
+        description: 'Newest first.',
+        listing: 'code-bundles',
+        id: 'CodeBundlesPage',
+      },
+      database,
+      listBundles,
+    ),
+    get(parts),
+    bundles.remove(
+      { summary: 'Delete a code bundle', conflict: 'A check names it' },
+      async (address) => {
+        const one = await database.transaction(async (tx) => {
+          // Meanwhile no check can be changed to name it.
+          await lockAccount(tx, address.accountId)
+          return hideUnnamedBundle(tx, address)
+        })
+        if (one === undefined) return false
+        if (one.named) throw new ApiError(409, 'Checks name this code bundle; change them first')
+        await removeBundle(parts, one)
+        return true
+      },
+    ),
+  ]
 }
 
 function put(parts: BundleParts): DefinedOperation {
   const turns = createTurns(UPLOADS_MAX, 'Too many code bundles arrive at the moment')
   return defineOperation({
-    operationId: 'putV1CodebundlesSha256',
-    tag: TAG,
+    ...onOne,
     summary: 'Upload a code bundle',
     description:
       'The project of a check suite as a tar.gz, streamed; a check names it as `codeBundlePath: "bundle:<sha256>"`. The same bundle again changes nothing. Bundles that no check has named for a week are dropped.',
     method: 'put',
-    path: ONE,
-    action: 'write',
-    params,
-    looks,
     upload: {
       contentType: CONTENT_TYPE,
       bytesMax: BUNDLE_BOUNDS.bytesMax,
@@ -79,39 +109,13 @@ function put(parts: BundleParts): DefinedOperation {
   })
 }
 
-function list({ database }: BundleParts): DefinedOperation {
-  return defineOperation({
-    operationId: 'getV1Codebundles',
-    tag: TAG,
-    summary: 'List code bundles',
-    method: 'get',
-    path: PATH,
-    action: 'read',
-    query: pageParameters('code-bundles'),
-    answers: {
-      status: 200,
-      schema: pageOf(CodeBundle, 'CodeBundlesPage'),
-      description: 'A page of bundles, newest first',
-    },
-    async answer({ key: { accountId: owner }, query: { limit, nextId: after } }) {
-      const page = await listBundles(database, { owner, limit, after })
-      return { status: 200, json: pageJson('code-bundles', page) }
-    },
-  })
-}
-
 function get(parts: BundleParts): DefinedOperation {
   const turns = createTurns(DOWNLOADS_MAX, BUSY_MESSAGE)
   return defineOperation({
-    operationId: 'getV1CodebundlesSha256',
-    tag: TAG,
+    ...onOne,
     summary: 'Download a code bundle',
     description: 'HEAD shows whether it exists.',
     method: 'get',
-    path: ONE,
-    action: 'read',
-    params,
-    looks,
     answers: {
       status: 200,
       schema: bytesSchema,
@@ -128,37 +132,10 @@ function get(parts: BundleParts): DefinedOperation {
   })
 }
 
-function remove(parts: BundleParts): DefinedOperation {
-  return defineOperation({
-    operationId: 'deleteV1CodebundlesSha256',
-    tag: TAG,
-    summary: 'Delete a code bundle',
-    method: 'delete',
-    path: ONE,
-    action: 'write',
-    params,
-    looks,
-    answers: { status: 204, description: 'The bundle is deleted' },
-    conflict: 'A check names it',
-    async answer({ key: { accountId }, params: { sha256 } }) {
-      const one = await parts.database.transaction(async (tx) => {
-        // Meanwhile no check can be changed to name it.
-        await lockAccount(tx, accountId)
-        return hideUnnamedBundle(tx, { accountId, sha256 })
-      })
-      if (one === undefined) throw notFound('code bundle')
-      if (one.named) throw new ApiError(409, 'Checks name this code bundle; change them first')
-      await removeBundle(parts, one)
-      return { status: 204 }
-    },
-  })
-}
-
 /** The call by which agents fetch bundles. */
 export function agentBundleOperation(parts: BundleParts): DefinedAgentOperation {
   const turns = createTurns(DOWNLOADS_MAX, BUSY_MESSAGE)
   return defineAgentOperation({
-    operationId: 'getAgentV1BundlesSha256',
     summary: 'Fetch the code bundle of a check suite',
     description:
       'Only bundles that a check of the key’s location names, or named within the last two hours. Streamed, as a whole.',

@@ -35,7 +35,6 @@ export function faultIntakeOperation({
   log: Pick<Log, 'warn'>
 }): DefinedAgentOperation {
   return defineAgentOperation({
-    operationId: 'postAgentV1ApiAgentEnvelope',
     summary: 'Report faults of an agent itself',
     description:
       'An envelope of Sentry’s protocol: what its DSN `https://<key of the location>@<platform>/agent/v1/<id of the agent>` stands for, so the key may come in `X-Sentry-Auth`, too. Of its events the error, its stack, release, operating system and engine are kept, the same fault once; other items are passed over.',
@@ -88,7 +87,6 @@ export function faultOperations(database: Database): DefinedOperation[] {
 
 function ofLocation(database: Database): DefinedOperation {
   return defineOperation({
-    operationId: 'getV1PrivatelocationsIdErrors',
     tag: 'Private Locations',
     summary: 'List the faults of a private location’s agents',
     description: `Faults of the agents themselves, not of what they check: at most ${FAULT_BOUNDS.perAgentMax} of an agent and ${FAULT_BOUNDS.perLocationMax} of a location, the one that was seen last first, for ${FAULT_BOUNDS.retentionMs / 86_400_000} days.`,
@@ -116,7 +114,6 @@ function ofLocation(database: Database): DefinedOperation {
 
 function ofPlatform(database: Database): DefinedOperation {
   return defineOperation({
-    operationId: 'getV1PlatformErrors',
     tag: 'Platform',
     summary: 'List the faults of the platform itself',
     description: `At most ${FAULT_BOUNDS.perAgentMax}, the one that was seen last first.`,

@@ -25,26 +25,20 @@ const list = {
    order by id desc limit $3::int offset $4::bigint`,
 }
 
-/** Groups of an account, newest first; with `names` only those. */
-export function listCheckGroups(
-  connection: Queryable,
-  ask: { accountId: string; names: readonly string[] | null; limit: number; offset: number },
-): Promise<CheckGroupRow[]> {
-  return connection.query<CheckGroupRow>(list, [ask.accountId, ask.names, ask.limit, ask.offset])
-}
-
 const countListed = {
   name: 'check-groups-list-count',
   text: `select count(*)::int as count ${LISTED}`,
 }
 
-/** How many groups of the account have one of these names; null counts all. */
-export async function countListedGroups(
+/** Groups of an account, with `names` only those, newest first: a part of them, and how many there are. */
+export async function listCheckGroups(
   connection: Queryable,
-  accountId: string,
-  names: readonly string[] | null,
-): Promise<number> {
-  return (await connection.query<{ count: number }>(countListed, [accountId, names]))[0]?.count ?? 0
+  ask: { accountId: string; names: readonly string[] | null; limit: number; offset: number },
+): Promise<{ rows: CheckGroupRow[]; total: number }> {
+  const values = [ask.accountId, ask.names]
+  const rows = await connection.query<CheckGroupRow>(list, [...values, ask.limit, ask.offset])
+  const [counted] = await connection.query<{ count: number }>(countListed, values)
+  return { rows, total: counted?.count ?? 0 }
 }
 
 /** The groups of the account that have one of these ids. */

@@ -7,7 +7,7 @@ import { readCheckContext, resettled, saveChecks, type MonitorParts } from '../c
 import { locationProblems, type CheckContext } from '../checks/effective.ts'
 import { ApiError } from '../http/errors.ts'
 import { problemText } from '../http/draft-problem.ts'
-import { type Definition, decrypt, encryptDefinition } from '../checks/encrypted-monitor.ts'
+import { type Definition, encryptDefinition } from '../checks/encrypted-monitor.ts'
 import type { Cipher } from '../secrets/cipher.ts'
 
 /** A checked definition of a group. */
@@ -97,9 +97,4 @@ function groupFields(
     definition: encryptDefinition(cipher, definition),
     locationIds: slugs.map((slug) => locations.get(slug) ?? ''),
   }
-}
-
-/** The definition of a group's row. */
-export function groupDefinition(cipher: Cipher, row: CheckGroupRow): Definition {
-  return decrypt(cipher, row.definition)
 }

@@ -3,11 +3,11 @@
 import type { RouteConfig } from '@hono/zod-openapi'
 import type { Context } from 'hono'
 import * as z from 'zod'
-import { PROBLEM_SCHEMAS, type ErrorStatus } from '../../contract/schema/problem.ts'
+import type { ErrorStatus } from '../../contract/schema/problem.ts'
 import type { AgentCallKind } from '../../contract/api/rate-policy.ts'
-import type { KnownLocationKey } from './key-ring.ts'
+import type { KnownLocationKey } from './keys.ts'
 import { readParams, type Answer, type Mountable, type NoFields, type Values } from './operation.ts'
-import type { Fields } from './operation-document.ts'
+import { type Fields, problemContent, routeOf } from './operation-document.ts'
 
 /** The request of a call; the handler reads its body. */
 export interface AgentCall<P extends Fields> {
@@ -20,7 +20,6 @@ export interface AgentCall<P extends Fields> {
 
 /** The definition of a call. */
 export interface AgentOperation<P extends Fields> {
-  operationId: string
   summary: string
   description?: string
   method: 'get' | 'post' | 'put'
@@ -54,7 +53,7 @@ export function defineAgentOperation<P extends Fields = NoFields>(
   const params = operation.params && z.object(operation.params)
   const path = operation.path.replaceAll(/\{(\w+)\}/g, ':$1')
   return {
-    route: routeOf(operation),
+    route: agentRouteOf(operation),
     kind: operation.kind,
     paths: operation.isSlashed === true ? [path, `${path}/`] : [path],
     run: async (c, key, receivedAt) =>
@@ -79,42 +78,16 @@ const MEANINGS: Partial<Record<ErrorStatus, string>> = {
   503: 'The database is not available, or the platform is stopping',
 }
 
-function routeOf(
-  operation: Omit<AgentOperation<Fields>, 'answer' | 'kind' | 'isSlashed'>,
-): RouteConfig {
-  const { method, path, operationId, summary, description, params, headers, body } = operation
-  const meanings = { ...MEANINGS, ...operation.errors }
+function agentRouteOf(operation: Omit<AgentOperation<Fields>, 'answer'>): RouteConfig {
+  const { answers, errors } = operation
+  const { schema, description, contentType = 'application/json' } = answers
   const responses: RouteConfig['responses'] = {
-    200: {
-      description: operation.answers.description,
-      content: {
-        [operation.answers.contentType ?? 'application/json']: { schema: operation.answers.schema },
-      },
-    },
+    200: { description, content: { [contentType]: { schema } } },
   }
-  for (const [status, meaning] of Object.entries(meanings)) {
-    const schema = PROBLEM_SCHEMAS.get(Number(status) as ErrorStatus) as z.ZodType
-    responses[status] = { description: meaning, content: { 'application/json': { schema } } }
+  for (const [status, meaning] of Object.entries({ ...MEANINGS, ...errors })) {
+    const content = problemContent(Number(status) as ErrorStatus)
+    responses[status] = { description: meaning, content }
   }
-  return {
-    method,
-    path,
-    operationId,
-    tags: ['Agents'],
-    summary,
-    ...(description !== undefined && { description }),
-    security: [{ bearer: [] }],
-    request: {
-      ...(headers && { headers: z.object(headers) }),
-      ...(params && { params: z.object(params) }),
-      ...(body && {
-        body: {
-          required: true,
-          ...(body.description !== undefined && { description: body.description }),
-          content: { [body.contentType]: { schema: body.schema } },
-        },
-      }),
-    },
-    responses,
-  }
+  const headers = operation.headers && z.object(operation.headers)
+  return routeOf({ ...operation, tag: 'Agents', headers, responses })
 }

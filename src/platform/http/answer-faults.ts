@@ -14,14 +14,14 @@ export interface FaultParts {
   log: Pick<Log, 'error'>
   logOutage: LogOutage
   /** What to use instead of an operation that the app does not have, for 501; undefined: 404. */
-  insteadOf?: (method: string, path: string) => string | undefined
+  insteadOf?: (path: string) => string | undefined
 }
 
 /** Answers unknown routes and whatever is thrown; faults of ours and of the database are logged. */
 export function answerFaults(app: OpenAPIHono, { log, logOutage, insteadOf }: FaultParts): void {
   app.notFound((c) => {
     checkTarget(c)
-    const instead = insteadOf?.(c.req.method, c.req.path)
+    const instead = insteadOf?.(c.req.path)
     if (instead !== undefined) return answerError(new ApiError(501, instead), {})
     return answerError(new ApiError(404, 'No such route'), {})
   })

@@ -1,5 +1,6 @@
-// Auth middleware of both APIs: credentials, authentication and rate limit; authorization in the public API.
-import { hash as digest } from 'node:crypto'
+// Auth middleware of both APIs: credentials, keys that were good a moment ago, authentication and rate limit;
+// authorization in the public API.
+import { hash as digest, timingSafeEqual } from 'node:crypto'
 import type { Context } from 'hono'
 import { allows } from '../../contract/api/account.ts'
 import { API_BOUNDS } from '../../contract/api/bounds.ts'
@@ -10,13 +11,83 @@ import { findLocationKey } from '../../database/known-location-keys.ts'
 import type { DefinedAgentOperation } from './agent-operation.ts'
 import type { ClientAddress } from './client-address.ts'
 import { ApiError, tooMany, unauthorized } from './errors.ts'
-import type { HashedKey, KeyCredentials, KeyRing, KnownKey, KnownLocationKey } from './key-ring.ts'
+import type { FindKey, HashedKey, KeyCredentials, KnownKey, KnownLocationKey } from './keys.ts'
 import type { Auth, DefinedOperation } from './operation.ts'
 import type { AgentRates } from './rate-limit/agent-rates.ts'
 import { noteRate, type RateLimiter, type RateVerdict } from './rate-limit/rate-limit.ts'
 
+interface Remembered<Key> {
+  key: Key
+  freshUntil: number
+}
+
+const FRESH_MS = 5_000
+const REMEMBERED_MAX = 10_000
+
+/** Remembers keys for a few seconds, so that most requests need no look-up. */
+export class KeyRing<Key extends HashedKey> {
+  readonly #find: FindKey<Key>
+  readonly #remembered = new Map<string, Remembered<Key>>()
+  readonly #asking = new Map<string, Promise<Key | undefined>>()
+  #generation = 0
+
+  constructor(find: FindKey<Key>) {
+    this.#find = find
+  }
+
+  /** The key of these credentials when it is fresh in memory. */
+  recall(credentials: KeyCredentials): Key | undefined {
+    // Only hashes are compared here: the duration reveals nothing about a key.
+    const found = this.#remembered.get(credentials.hash)
+    return found !== undefined && performance.now() < found.freshUntil ? found.key : undefined
+  }
+
+  /** Whether the key was good before, though it has to be looked up again. */
+  isKnown(credentials: KeyCredentials): boolean {
+    return this.#remembered.has(credentials.hash)
+  }
+
+  /** Looks up the key of these credentials; undefined when it is not accepted. Rejects when the look-up does. */
+  async find(credentials: KeyCredentials): Promise<Key | undefined> {
+    const { hash } = credentials
+    const asked = this.#asking.get(hash)
+    if (asked !== undefined) return asked
+    const asking: Promise<Key | undefined> = this.#ask(hash).finally(() => {
+      if (this.#asking.get(hash) === asking) this.#asking.delete(hash)
+    })
+    this.#asking.set(hash, asking)
+    return asking
+  }
+
+  /** Makes every key be looked up again: one was revoked or changed, or we may have missed it. */
+  forget(): void {
+    this.#generation++
+    this.#asking.clear()
+    for (const one of this.#remembered.values()) one.freshUntil = 0
+  }
+
+  async #ask(hash: string): Promise<Key | undefined> {
+    const generation = this.#generation
+    const bytes = Buffer.from(hash, 'base64')
+    const key = await this.#find(bytes)
+    if (key === undefined || !timingSafeEqual(key.hash, bytes)) {
+      this.#remembered.delete(hash)
+      return undefined
+    }
+    // An answer from before a revocation must not be remembered after it.
+    const freshUntil = generation === this.#generation ? performance.now() + FRESH_MS : 0
+    this.#remembered.delete(hash)
+    this.#remembered.set(hash, { key, freshUntil })
+    if (this.#remembered.size > REMEMBERED_MAX) {
+      const oldest = this.#remembered.keys().next().value
+      if (oldest !== undefined) this.#remembered.delete(oldest)
+    }
+    return key
+  }
+}
+
 /** Dependencies of both middlewares. */
-export interface AuthParts<Key extends HashedKey> {
+interface AuthParts<Key extends HashedKey> {
   keys: KeyRing<Key>
   limiter: RateLimiter
   clientAddress: ClientAddress
@@ -34,37 +105,35 @@ interface Authenticated<Key, Given> {
 }
 
 /**
- * Creates an authenticator, synchronous for remembered keys. It throws 401 for a key that is not accepted, and 429
- * for an address with too many failures unless its key was good before.
+ * Creates an authenticator. It throws 401 for a key that is not accepted, and 429 for an address with too many
+ * failures unless its key was good before.
  */
 function createAuthenticator<Key extends HashedKey, Given extends KeyCredentials>(
   { keys, limiter, clientAddress }: AuthParts<Key>,
   read: (c: Context) => Given,
   refusalOf: (credentials: Given) => ApiError | Promise<ApiError>,
-): (c: Context) => Authenticated<Key, Given> | Promise<Authenticated<Key, Given>> {
-  const refuse = async (c: Context, error: unknown): Promise<never> => {
-    const verdict = await limiter.take(`address:${clientAddress(c)}`, FAILED_AUTHENTICATION)
-    if (!verdict.allowed) throw limited(c, verdict)
-    noteRate(c, verdict)
-    throw error
-  }
-  const lookUp = async (c: Context, credentials: Given) => {
-    const isKnown = keys.isKnown(credentials)
-    const spent = isKnown ? undefined : limiter.exhausted(`address:${clientAddress(c)}`)
+): (c: Context) => Promise<Authenticated<Key, Given>> {
+  const scopeOf = (c: Context) => `address:${clientAddress(c)}`
+  const authenticate = async (c: Context) => {
+    const credentials = read(c)
+    const known = keys.recall(credentials)
+    if (known !== undefined) return { key: known, credentials }
+    const spent = keys.isKnown(credentials) ? undefined : limiter.exhausted(scopeOf(c))
     if (spent !== undefined) throw limited(c, spent)
     const key = await keys.find(credentials)
-    if (key !== undefined) return { key, credentials }
-    return refuse(c, await refusalOf(credentials))
+    if (key === undefined) throw await refusalOf(credentials)
+    return { key, credentials }
   }
-  return (c) => {
-    let credentials: Given
+  return async (c) => {
     try {
-      credentials = read(c)
+      return await authenticate(c)
     } catch (error) {
-      return refuse(c, error)
+      if (!(error instanceof ApiError) || error.status !== 401) throw error
+      const verdict = await limiter.take(scopeOf(c), FAILED_AUTHENTICATION)
+      if (!verdict.allowed) throw limited(c, verdict)
+      noteRate(c, verdict)
+      throw error
     }
-    const key = keys.recall(credentials)
-    return key === undefined ? lookUp(c, credentials) : { key, credentials }
   }
 }
 
@@ -79,29 +148,17 @@ export function createAuth(
 ): Auth<KnownKey, DefinedOperation> {
   const { limiter, policyOf } = parts
   const authenticate = createAuthenticator(parts, readCredentials, () => unauthorized('Bad Token'))
-  const count = (
-    c: Context,
-    { key, credentials }: Authenticated<KnownKey, Credentials>,
-    operation: DefinedOperation,
-  ) => {
+  return async (c, operation) => {
+    const { key, credentials } = await authenticate(c)
     const policy = policyOf(operation)
-    const verdict = limiter.take(`key:${key.id}:${policy.name}`, policy)
-    const decide = (one: RateVerdict): KnownKey => {
-      if (!one.allowed) throw limited(c, one)
-      noteRate(c, one)
-      if (key.accountId !== credentials.accountId) {
-        throw new ApiError(403, 'This key has no access to the account')
-      }
-      if (allows(key.role, operation.action)) return key
-      throw new ApiError(403, `The API key role ${key.role} is not permitted to do this`)
+    const verdict = await limiter.take(`key:${key.id}:${policy.name}`, policy)
+    if (!verdict.allowed) throw limited(c, verdict)
+    noteRate(c, verdict)
+    if (key.accountId !== credentials.accountId) {
+      throw new ApiError(403, 'This key has no access to the account')
     }
-    return verdict instanceof Promise ? verdict.then(decide) : decide(verdict)
-  }
-  return (c, operation) => {
-    const authenticated = authenticate(c)
-    return authenticated instanceof Promise
-      ? authenticated.then((one) => count(c, one, operation))
-      : count(c, authenticated, operation)
+    if (allows(key.role, operation.action)) return key
+    throw new ApiError(403, `The API key role ${key.role} is not permitted to do this`)
   }
 }
 
@@ -115,10 +172,14 @@ const REFUSALS: Record<KeyRefusal, string> = {
  * that is not accepted, and 429 as above and for a key with too many calls.
  */
 export function createLocationAuth(
-  parts: AuthParts<KnownLocationKey> & { database: Database; rates: AgentRates },
-): Auth<KnownLocationKey, DefinedAgentOperation> {
+  parts: Omit<AuthParts<KnownLocationKey>, 'keys'> & { database: Database; rates: AgentRates },
+): { auth: Auth<KnownLocationKey, DefinedAgentOperation>; keys: KeyRing<KnownLocationKey> } {
   const { database, rates } = parts
-  const authenticate = createAuthenticator(parts, readAgentKey, async ({ hash }) => {
+  const keys = new KeyRing<KnownLocationKey>(async (hash) => {
+    const row = await findLocationKey(database, hash)
+    return row?.revoked === false ? row : undefined
+  })
+  const authenticate = createAuthenticator({ ...parts, keys }, readAgentKey, async ({ hash }) => {
     const row = await findLocationKey(database, Buffer.from(hash, 'base64'))
     const reason = row?.revoked === true ? 'revoked' : 'unknown'
     const error = REFUSALS[reason]
@@ -127,16 +188,12 @@ export function createLocationAuth(
       headers: { 'WWW-Authenticate': `Bearer error="invalid_token", error_description="${error}"` },
     })
   })
-  const count = (key: KnownLocationKey, { kind }: DefinedAgentOperation) => {
+  const auth: Auth<KnownLocationKey, DefinedAgentOperation> = async (c, { kind }) => {
+    const { key } = await authenticate(c)
     rates.take(key, kind)
     return key
   }
-  return (c, operation) => {
-    const authenticated = authenticate(c)
-    return authenticated instanceof Promise
-      ? authenticated.then(({ key }) => count(key, operation))
-      : count(authenticated.key, operation)
-  }
+  return { auth, keys }
 }
 
 const BEARER = /^bearer +([\x21-\x7e]+) *$/i

@@ -6,8 +6,6 @@ import { API_BOUNDS } from '../../contract/api/bounds.ts'
 import { parseExactJson } from '../../contract/exact-json.ts'
 import { ApiError, tooLarge, UNREAD } from './errors.ts'
 
-/** Closes the connection after an answer that was given before the body was read to its end. */
-
 const JSON_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?;?\s*$/i
 
 /**
@@ -60,32 +58,76 @@ async function unpacked(bytes: Buffer, maxOutputLength: number): Promise<Buffer>
 /** The bytes of a body. Throws ApiError: 413 past `bodyBytesMax`, 408 past `bodyMs`, 400 when it is cut off. */
 export async function readBytes(
   c: Context,
-  bounds: Pick<BodyBounds, 'bodyBytesMax' | 'bodyMs'>,
+  { bodyBytesMax, bodyMs }: Pick<BodyBounds, 'bodyBytesMax' | 'bodyMs'>,
 ): Promise<Buffer> {
-  const reader = c.req.raw.body?.getReader()
-  if (reader === undefined) return Buffer.alloc(0)
   const chunks: Uint8Array[] = []
   let bytes = 0
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_resolve, reject) => {
-    const error = new ApiError(408, `The body must arrive within ${bounds.bodyMs} ms`, UNREAD)
-    timer = setTimeout(() => reject(error), bounds.bodyMs)
-  })
+  for await (const chunk of paced(c.req.raw.body, { bytes: Infinity, ms: bodyMs })) {
+    bytes += chunk.byteLength
+    if (bytes > bodyBytesMax) throw tooLarge(bodyBytesMax, 'The body')
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks, bytes)
+}
+
+/** How much of a body has to arrive in which time, again and again. */
+export interface Pace {
+  bytes: number
+  ms: number
+}
+
+/** Reads a body; the time of the consumer does not count as the sender's. Throws ApiError 408 and 400. */
+export async function* paced(
+  body: ReadableStream<Uint8Array> | null,
+  pace: Pace,
+): AsyncGenerator<Uint8Array> {
+  if (body === null) return
+  const reader = body.getReader()
+  let ended = false
+  let leftMs = pace.ms
+  let bytes = 0
   try {
     for (;;) {
-      const { done, value } = await Promise.race([reader.read(), late])
-      if (done) return Buffer.concat(chunks, bytes)
+      const begin = performance.now()
+      const { done, value } = await inTime(reader, leftMs, pace)
+      ended = done
+      if (done) return
+      leftMs -= performance.now() - begin
       bytes += value.byteLength
-      if (bytes > bounds.bodyBytesMax) throw tooLarge(bounds.bodyBytesMax, 'The body')
-      chunks.push(value)
+      if (bytes >= pace.bytes) {
+        bytes = 0
+        leftMs = pace.ms
+      }
+      yield value
     }
-  } catch (error) {
+  } finally {
     // The rest of the body ends with the connection; waiting for it is not needed.
-    reader.cancel().catch(() => {})
+    if (!ended) reader.cancel().catch(() => {})
+  }
+}
+
+async function inTime(
+  reader: ReadableStreamDefaultReader<Uint8Array>,
+  withinMs: number,
+  { bytes, ms }: Pace,
+) {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(tooSlow(ms, bytes)), Math.max(0, withinMs))
+  })
+  try {
+    return await Promise.race([reader.read(), late])
+  } catch (error) {
     throw error instanceof ApiError ? error : new ApiError(400, 'The body ended early', UNREAD)
   } finally {
     clearTimeout(timer)
   }
+}
+
+/** 408 for a body of which `bytes` have not arrived in time; without a number, all of it. */
+export function tooSlow(ms: number, bytes = Infinity): ApiError {
+  const must = bytes === Infinity ? `arrive within ${ms} ms` : `bring ${bytes} bytes in ${ms} ms`
+  return new ApiError(408, `The body must ${must}`, UNREAD)
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })

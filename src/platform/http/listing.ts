@@ -1,6 +1,6 @@
 // What all listings with cursors have in common: their parameters, their page, and how a page is written.
 import * as z from 'zod'
-import { decodeCursor, encodeCursor, type Listing, type Place } from '../../database/page.ts'
+import { decodeCursor, encodeCursor, type Listing, type PageText } from '../../database/page.ts'
 
 const LIMIT_MAX = 100
 const LIMIT_DEFAULT = 20
@@ -48,7 +48,7 @@ export function pagedParameters() {
 }
 
 /** Parameters of such a listing. */
-interface PagedQuery {
+export interface PagedQuery {
   limit: number
   page: number
 }
@@ -79,15 +79,8 @@ export function pageOf(entry: z.ZodType, id: string) {
     .meta({ id })
 }
 
-/** A page as the store gives it: entries as JSON text, and the place after the last when more follow. */
-export interface Page {
-  entries: string
-  length: number
-  next: Place | undefined
-}
-
 /** The body of a page. */
-export function pageJson(listing: Listing, page: Page): string {
+export function pageJson(listing: Listing, page: PageText): string {
   const nextId = page.next === undefined ? 'null' : `"${encodeCursor(listing, page.next)}"`
   return `{"length":${page.length},"entries":[${page.entries}],"nextId":${nextId}}`
 }

@@ -1,4 +1,4 @@
-// The OpenAPI document's part of an operation of the public API.
+// The OpenAPI documents' part of an operation of either API.
 import type { RouteConfig } from '@hono/zod-openapi'
 import * as z from 'zod'
 import { API_BOUNDS } from '../../contract/api/bounds.ts'
@@ -11,7 +11,6 @@ export type Fields = Record<string, z.ZodType>
 
 /** What the document says about an operation of the public API; the same fields validate its requests. */
 export interface OperationDescription<P extends Fields, Q extends Fields, B extends z.ZodType> {
-  operationId: string
   tag: string
   summary: string
   description?: string
@@ -46,15 +45,12 @@ export interface OperationDescription<P extends Fields, Q extends Fields, B exte
   notImplemented?: string
 }
 
-const ALWAYS: readonly ErrorStatus[] = [400, 401, 403, 404, 429, 431, 500, 503]
-
-const MEANINGS: Partial<Record<ErrorStatus, string>> = {
+/** Errors that every operation has. */
+const ALWAYS: Partial<Record<ErrorStatus, string>> = {
   400: 'The URL, a parameter or the body is not as declared',
   401: 'The key or the account header is missing or not accepted',
   403: 'The key belongs to another account, or its role does not allow this',
   404: 'There is no such thing in this account',
-  408: 'The body came too slowly',
-  415: 'The body is not application/json',
   429: 'The rate limit is used up; Retry-After says when it is not',
   431: `The headers have more than ${API_BOUNDS.headerBytesMax} bytes together`,
   500: 'Something failed inside',
@@ -90,78 +86,107 @@ const accountHeader = z.object({
   }),
 })
 
-function meaningOf(
-  status: ErrorStatus,
-  { conflict = '', notImplemented = '' }: { conflict?: string; notImplemented?: string },
-  bytesMax: number,
-): string {
-  if (status === 409) return conflict
-  if (status === 501) return notImplemented
-  return status === 413 ? `The body is larger than ${bytesMax} bytes` : (MEANINGS[status] ?? '')
+/** What the document says about a call of either API. */
+interface CallDescription {
+  method: 'get' | 'post' | 'put' | 'patch' | 'delete'
+  path: string
+  tag: string
+  summary: string
+  description?: string | undefined
+  headers?: z.ZodObject | undefined
+  params?: Fields | undefined
+  query?: Fields | undefined
+  body?: { contentType: string; schema: z.ZodType; description?: string } | undefined
+  responses: RouteConfig['responses']
 }
 
-/** What the document says about an operation of the public API. */
-export function routeOf(operation: OperationDescription<Fields, Fields, z.ZodType>): RouteConfig {
-  const { upload } = operation
-  const bodyBytesMax =
-    upload?.bytesMax ?? operation.bodyBounds?.bodyBytesMax ?? API_BOUNDS.bodyBytesMax
-  const { method, path, operationId, tag, summary, description, params, query, body } = operation
-  const policy = operation.policy ?? DEFAULT_POLICY
-  const shown = operation.bodyShown ?? body
-  const limit = `Rate limit: ${policy.limit} requests per ${policy.windowS} seconds.`
-  const errors: ErrorStatus[] = [...ALWAYS]
-  if (body !== undefined) errors.push(408, 413, 415)
-  if (upload !== undefined) errors.push(408, 413)
-  if (operation.conflict !== undefined) errors.push(409)
-  if (operation.notImplemented !== undefined) errors.push(501)
-  const {
-    status,
-    schema,
-    description: meaning,
-    contentType,
-    hasContentRange,
-    also,
-  } = operation.answers
-  const responses: RouteConfig['responses'] = {
-    [status]: {
-      description: meaning,
-      headers: headersOf(status, hasContentRange) as never,
-      ...(schema && { content: { [contentType ?? 'application/json']: { schema } } }),
-    },
-  }
-  for (const [other, errorText] of Object.entries(also ?? {})) {
-    responses[other] = { description: errorText, headers: headersOf(Number(other)) as never }
-  }
-  for (const one of errors.sort((a, b) => a - b)) {
-    responses[one] = {
-      description: meaningOf(one, operation, bodyBytesMax),
-      headers: headersOf(one) as never,
-      content: { 'application/json': { schema: PROBLEM_SCHEMAS.get(one) as z.ZodType } },
-    }
-  }
+/** The document's part of a call. Its `operationId` follows from method and path: `getV1ChecksId`. */
+export function routeOf(call: CallDescription): RouteConfig {
+  const { method, path, tag, summary, description, headers, params, query, body } = call
+  const names = path.split('/').map((part) => capitalized(part.replaceAll(/\W/g, '').toLowerCase()))
   return {
     method,
     path,
-    operationId,
+    operationId: `${method}${names.join('')}`,
     tags: [tag],
     summary,
-    description: description === undefined ? limit : `${description} ${limit}`,
+    ...(description !== undefined && { description }),
     security: [{ bearer: [] }],
     request: {
-      headers: accountHeader,
+      ...(headers && { headers }),
       ...(params && { params: z.object(params) }),
       ...(query && { query: z.object(query) }),
-      ...(upload && {
+      ...(body && {
         body: {
           required: true,
-          description: upload.description,
-          content: { [upload.contentType]: { schema: z.string().meta({ format: 'binary' }) } },
+          ...(body.description !== undefined && { description: body.description }),
+          content: { [body.contentType]: { schema: body.schema } },
         },
       }),
-      ...(shown && {
-        body: { required: true, content: { 'application/json': { schema: shown } } },
-      }),
     },
-    responses,
+    responses: call.responses,
   }
+}
+
+function capitalized(name: string): string {
+  return `${name.slice(0, 1).toUpperCase()}${name.slice(1)}`
+}
+
+/** The body of every error with this status, for a route. */
+export function problemContent(status: ErrorStatus) {
+  return { 'application/json': { schema: PROBLEM_SCHEMAS.get(status) as z.ZodType } }
+}
+
+/** What the document says about an operation of the public API. */
+export function publicRouteOf(
+  operation: OperationDescription<Fields, Fields, z.ZodType>,
+): RouteConfig {
+  const { description, upload, answers, policy = DEFAULT_POLICY } = operation
+  const schema = operation.bodyShown ?? operation.body
+  const limit = `Rate limit: ${policy.limit} requests per ${policy.windowS} seconds.`
+  const body = schema && { contentType: 'application/json', schema }
+  const bytes = upload && { ...upload, schema: z.string().meta({ format: 'binary' }) }
+  return routeOf({
+    ...operation,
+    description: description === undefined ? limit : `${description} ${limit}`,
+    headers: accountHeader,
+    body: bytes ?? body,
+    responses: {
+      [answers.status]: {
+        description: answers.description,
+        headers: headersOf(answers.status, answers.hasContentRange) as never,
+        ...(answers.schema && {
+          content: { [answers.contentType ?? 'application/json']: { schema: answers.schema } },
+        }),
+      },
+      ...otherAnswers(operation),
+    },
+  })
+}
+
+function otherAnswers(
+  operation: OperationDescription<Fields, Fields, z.ZodType>,
+): RouteConfig['responses'] {
+  const { body, upload, bodyBounds = {}, conflict, notImplemented, answers } = operation
+  const bytesMax = upload?.bytesMax ?? bodyBounds.bodyBytesMax ?? API_BOUNDS.bodyBytesMax
+  const errors: Partial<Record<ErrorStatus, string>> = {
+    ...ALWAYS,
+    ...((body ?? upload) && {
+      408: 'The body came too slowly',
+      413: `The body is larger than ${bytesMax} bytes`,
+    }),
+    ...(body && { 415: 'The body is not application/json' }),
+    ...(conflict !== undefined && { 409: conflict }),
+    ...(notImplemented !== undefined && { 501: notImplemented }),
+  }
+  const responses: RouteConfig['responses'] = {}
+  for (const [status, description] of Object.entries(answers.also ?? {})) {
+    responses[status] = { description, headers: headersOf(Number(status)) as never }
+  }
+  for (const [text, description] of Object.entries(errors)) {
+    const status = Number(text) as ErrorStatus
+    const headers = headersOf(status) as never
+    responses[status] = { description, headers, content: problemContent(status) }
+  }
+  return responses
 }

@@ -7,8 +7,8 @@ import type { Action } from '../../contract/api/account.ts'
 import { API_BOUNDS } from '../../contract/api/bounds.ts'
 import { DEFAULT_POLICY, type RatePolicy } from '../../contract/api/rate-policy.ts'
 import { type BodyBounds, readJson } from './body.ts'
-import type { KnownKey } from './key-ring.ts'
-import { routeOf, type Fields, type OperationDescription } from './operation-document.ts'
+import type { KnownKey } from './keys.ts'
+import { publicRouteOf, type Fields, type OperationDescription } from './operation-document.ts'
 import { rateHeadersOf } from './rate-limit/rate-limit.ts'
 import { nearest } from '../../process/nearest.ts'
 import { problemsOf, problemText } from './draft-problem.ts'
@@ -17,9 +17,7 @@ import { ApiError, notFound } from './errors.ts'
 /** No fields at all. */
 export type NoFields = Record<string, never>
 /** The values of validated fields. */
-export type Values<F extends Fields | undefined> = F extends Fields
-  ? z.output<z.ZodObject<F>>
-  : object
+export type Values<F extends Fields> = F extends NoFields ? object : z.output<z.ZodObject<F>>
 
 /** The validated request of an operation of the public API. */
 export interface Asked<P extends Fields, Q extends Fields, B extends z.ZodType> {
@@ -51,7 +49,8 @@ export interface Operation<
   Q extends Fields,
   B extends z.ZodType,
 > extends OperationDescription<P, Q, B> {
-  action: Action
+  /** What the role of the key has to permit; by default `read` for GET, otherwise `write`. */
+  action?: Action
   /** Pattern of a parameter for the router: an expression without groups or slashes. */
   looks?: Partial<Record<keyof P & string, string>>
   /** Query parameters that may be given several times, as `name` or `name[]`; each becomes an array. */
@@ -84,8 +83,8 @@ export function defineOperation<
   const params = operation.params && z.object(operation.params)
   const bounds: BodyBounds = { ...API_BOUNDS, ...operation.bodyBounds }
   return {
-    route: routeOf(operation),
-    action: operation.action,
+    route: publicRouteOf(operation),
+    action: operation.action ?? (operation.method === 'get' ? 'read' : 'write'),
     policy: operation.policy ?? DEFAULT_POLICY,
     paths: [routedPath(operation.path, operation.looks ?? {})],
     async run(c, key) {
@@ -112,7 +111,7 @@ function routedPath(path: string, looks: Partial<Record<string, string>>): strin
 }
 
 /** Auth middleware: the key of a request that may run the operation. Throws 401, 403 and 429. */
-export type Auth<Key, Mounted> = (c: Context, operation: Mounted) => Key | Promise<Key>
+export type Auth<Key, Mounted> = (c: Context, operation: Mounted) => Promise<Key>
 
 /** Puts operations into the app: into its router and into its document. `now`: the platform's clock. */
 export function mount<Key, Mounted extends Mountable<Key>>(
@@ -124,8 +123,7 @@ export function mount<Key, Mounted extends Mountable<Key>>(
     app.openAPIRegistry.registerPath(operation.route)
     app.on(operation.route.method, operation.paths, async (c) => {
       const receivedAt = now()
-      const known = auth(c, operation)
-      const key = known instanceof Promise ? await known : known
+      const key = await auth(c, operation)
       checkTarget(c)
       return respond(c, await operation.run(c, key, receivedAt))
     })
@@ -164,13 +162,7 @@ export function readParams(c: Context, schema: z.ZodType | undefined): unknown {
   return result.data
 }
 
-const SHORT_QUERY_CHARACTERS = 16
-const SHORT_QUERIES_MAX = 100
-
-/**
- * Reads the query of requests by `schema`. Short queries that were good, such as `limit=20`, are
- * remembered: most clients send the same one again and again.
- */
+/** Reads the query of requests by `shape`; the parameters of `repeatable` become lists. */
 function queryReader(
   shape: Record<string, z.ZodType>,
   repeatable: readonly string[],
@@ -178,17 +170,10 @@ function queryReader(
   const schema = z.object(shape)
   const names = new Set(Object.keys(shape))
   const lists = new Set(repeatable)
-  const remembered = new Map<string, unknown>()
   return (c) => {
     const start = c.req.url.indexOf('?')
     const text = start === -1 ? '' : c.req.url.slice(start + 1)
-    const known = remembered.get(text)
-    if (known !== undefined) return known
-    const query = Object.freeze(checked(schema, valuesOf(text, names, lists)))
-    if (text.length <= SHORT_QUERY_CHARACTERS && remembered.size < SHORT_QUERIES_MAX) {
-      remembered.set(text, query)
-    }
-    return query
+    return checked(schema, valuesOf(text, names, lists))
   }
 }
 

@@ -1,7 +1,11 @@
 // Statements on incidents, the services that they name, and their updates. Changes of updates require the lock on the
 // incident.
 import { API_BOUNDS } from '../../contract/api/bounds.ts'
-import type { IncidentSeverity, IncidentStatus } from '../../contract/api/incident.ts'
+import type {
+  IncidentSeverity,
+  IncidentStatus,
+  IncidentUpdateInput,
+} from '../../contract/api/incident.ts'
 import type { Queryable } from '../../database/database.ts'
 import { pageStatement } from '../../database/page.ts'
 import { dayText, instantText, rowJson, rowsJson } from '../../database/row-json.ts'
@@ -160,26 +164,22 @@ export async function readIncidentUpdate(
   return rows[0]?.json
 }
 
-/** Fields of an update. */
-export interface UpdateFields {
-  description: string
-  status: IncidentStatus | undefined
-  /** ISO 8601; undefined: now. */
-  publicAt: string | undefined
-  notifySubscribers: boolean
+/** An instant as PostgreSQL reads it to the millisecond; null: none is given. */
+function instant(text: string | undefined): string | null {
+  return text === undefined ? null : new Date(text).toISOString()
 }
 
-/** Adds an update and answers with it as JSON text. */
+/** Adds an update, by default with the present as its public date, and answers with it as JSON text. */
 export async function insertIncidentUpdate(
   connection: Queryable,
   { id, incidentId }: { id: string; incidentId: string },
-  { description, status, publicAt, notifySubscribers }: UpdateFields,
+  { description, status, publicIncidentUpdateDate, notifySubscribers }: IncidentUpdateInput,
 ): Promise<string> {
   const [row] = await connection.query(sql<{ json: string }>('incident-update-insert')`
       insert into incident_updates as u
         (id, incident_id, description, status, public_at, notify_subscribers)
       values (${id}, ${incidentId}, ${description}, ${status ?? null},
-        coalesce(${publicAt ?? null}::timestamptz, clock_timestamp()), ${notifySubscribers})
+        coalesce(${instant(publicIncidentUpdateDate)}::timestamptz, clock_timestamp()), ${notifySubscribers})
       returning ${raw(UPDATE_JSON)}::text as json`)
   return row?.json ?? ''
 }
@@ -188,11 +188,11 @@ export async function insertIncidentUpdate(
 export async function changeIncidentUpdate(
   connection: Queryable,
   { id, incidentId }: { id: string; incidentId: string },
-  { description, status, publicAt, notifySubscribers }: UpdateFields,
+  { description, status, publicIncidentUpdateDate, notifySubscribers }: IncidentUpdateInput,
 ): Promise<string | undefined> {
   const [row] = await connection.query(sql<{ json: string }>('incident-update-change')`
       update incident_updates u set description = ${description}, status = ${status ?? null},
-        public_at = coalesce(${publicAt ?? null}::timestamptz, public_at),
+        public_at = coalesce(${instant(publicIncidentUpdateDate)}::timestamptz, public_at),
         notify_subscribers = ${notifySubscribers}
       where u.id = ${id} and u.incident_id = ${incidentId}
       returning ${raw(UPDATE_JSON)}::text as json`)

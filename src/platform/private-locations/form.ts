@@ -1,57 +1,59 @@
-// A private location as it is read, with the reports of its agents.
-import type { AgentStatus, PrivateLocation, RunningAgents } from './schema.ts'
+// A private location as it is read, with the reports of its agents. The password of its proxy is stored and never
+// shown.
+import { SECRET_MASK } from '../../contract/api/resource.ts'
+import type { PrivateLocation, RunningAgents } from './schema.ts'
 import { compareVersions, VERSION } from '../../contract/versions.ts'
-import type { PrivateLocationRow, RunningAgentText } from './queries/locations.ts'
-import { maskedProxy } from './proxy.ts'
+import type { PrivateLocationRow } from './queries/locations.ts'
 import type { Cipher } from '../secrets/cipher.ts'
 
 /** The read model of a location. */
 export function locationForm(
   cipher: Cipher,
-  row: PrivateLocationRow,
+  { proxyUrl, agents, ...location }: PrivateLocationRow,
   { versions }: { versions: boolean },
 ): PrivateLocation {
-  const running = runningAgents(row.agents)
+  const absent = location.lastSeen === null ? 'never-reported' : 'stopped-reporting'
+  const runningAgents = byVersion(agents)
   return {
-    id: row.id,
-    name: row.name,
-    slugName: row.slug_name,
-    icon: row.icon,
-    proxyUrl: row.proxy_url === null ? null : maskedProxy(cipher.decrypt(row.proxy_url)),
-    keys: row.keys.map((key) => ({
-      id: key.id,
-      maskedKey: `...${key.suffix}`,
-      created_at: new Date(key.created_at).toISOString(),
-    })),
-    lastSeen: row.last_seen_at?.toISOString() ?? null,
-    agentCount: row.agents.length,
-    agentStatus: statusOf(row),
-    ...(versions && {
-      minAgentVersion: running[0]?.version ?? null,
-      runningAgents: running,
-    }),
-    created_at: row.created_at.toISOString(),
-    updated_at: row.updated_at?.toISOString() ?? null,
+    ...location,
+    proxyUrl: proxyUrl === null ? null : maskedProxy(cipher.decrypt(proxyUrl)),
+    agentCount: agents.length,
+    agentStatus: agents.length > 0 ? 'reporting' : absent,
+    ...(versions && { minAgentVersion: runningAgents[0]?.version ?? null, runningAgents }),
   }
 }
 
-function statusOf({ agents, last_seen_at: lastSeen }: PrivateLocationRow): AgentStatus {
-  if (agents.length > 0) return 'reporting'
-  return lastSeen === null ? 'never-reported' : 'stopped-reporting'
-}
-
 /** Agents by version, the oldest version first. */
-function runningAgents(agents: readonly RunningAgentText[]): RunningAgents[] {
-  const byVersion = Map.groupBy(agents, (agent) => agent.version)
-  return [...byVersion]
+function byVersion(agents: PrivateLocationRow['agents']): RunningAgents[] {
+  return [...Map.groupBy(agents, (agent) => agent.version)]
     .map(([version, some]) => ({
       version,
       isOutdated: compareVersions(version, VERSION) < 0,
       count: some.length,
-      agents: some.map((agent) => ({
-        id: agent.id,
-        lastSeenAt: new Date(agent.last_seen_at).toISOString(),
-      })),
+      agents: some.map(({ id, lastSeenAt }) => ({ id, lastSeenAt })),
     }))
     .toSorted((a, b) => compareVersions(a.version, b.version))
+}
+
+/** The URL with a mask in place of its password. */
+function maskedProxy(url: string): string {
+  const parsed = new URL(url)
+  return parsed.password === '' ? url : withPassword(parsed, SECRET_MASK)
+}
+
+/**
+ * The URL with its mask replaced by the stored password; undefined without a stored password for the same
+ * address.
+ */
+export function unmaskedProxy(url: string, stored: string | undefined): string | undefined {
+  const parsed = new URL(url)
+  if (parsed.password !== SECRET_MASK) return url
+  const isSame = stored !== undefined && maskedProxy(stored) === withPassword(parsed, SECRET_MASK)
+  return isSame ? stored : undefined
+}
+
+function withPassword(url: URL, password: string): string {
+  const copy = new URL(url)
+  copy.password = password
+  return copy.href
 }

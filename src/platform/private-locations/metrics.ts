@@ -37,13 +37,11 @@ function unixTime(description: string) {
 export function locationMetricsOperations({ database, clock }: MonitorParts): DefinedOperation[] {
   return [
     defineOperation({
-      operationId: 'getV1PrivatelocationsIdMetrics',
       tag: 'Private Locations',
       summary: 'Read how much waited in a private location',
       description: `One sample a minute while agents report; kept for ${RETENTION_DAYS} days.`,
       method: 'get',
       path: '/v1/private-locations/{id}/metrics',
-      action: 'read',
       policy: CUSTOM_POLICIES['private-location-metrics'],
       params: { id: idParameter('private location') },
       query: {

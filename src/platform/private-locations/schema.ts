@@ -1,10 +1,8 @@
 // Private locations in the public API: their agents, their keys, and how many runs wait.
 import * as z from 'zod'
 import { API_BOUNDS } from '../../contract/api/bounds.ts'
-import { READ_ONLY, SECRET_MASK, timestamps } from '../../contract/api/resource.ts'
+import { guid, ignored, READ_ONLY, SECRET_MASK, timestamps } from '../../contract/api/resource.ts'
 import { text } from '../../contract/schema/text.ts'
-
-const guid = () => z.guid().meta({ format: 'uuid' })
 
 const SLUG = /^[A-Za-z0-9-]{1,30}$/
 /** Names of public regions, which a private location must not have. */
@@ -52,34 +50,26 @@ export const PrivateLocationChange = z
     ...changeable,
     slugName: z.string().optional().meta({ description: 'Only as it is: it never changes' }),
     ...READ_ONLY,
-    keys: z.unknown().optional(),
-    lastSeen: z.unknown().optional(),
-    agentCount: z.unknown().optional(),
-    agentStatus: z.unknown().optional(),
-    minAgentVersion: z.unknown().optional(),
-    runningAgents: z.unknown().optional(),
+    ...ignored('keys', 'lastSeen', 'agentCount', 'agentStatus', 'minAgentVersion', 'runningAgents'),
   })
   .meta({ id: 'PrivateLocationChange' })
 
-const maskedKey = z.string().meta({ example: '...6a1e' })
-
 /** A key as it is shown after it was made. */
 const LocationKey = z
-  .object({ id: guid(), maskedKey, created_at: timestamps.created_at })
+  .object({
+    id: guid(),
+    maskedKey: z.string().meta({ example: '...6a1e' }),
+    created_at: timestamps.created_at,
+  })
   .meta({ id: 'PrivateLocationKey' })
 
 /** A key as it is shown once. */
 export const NewLocationKey = z
   .object({
-    id: guid(),
+    ...LocationKey.shape,
     rawKey: z.string().meta({ description: 'For API_KEY of agents; shown only now' }),
-    maskedKey,
-    created_at: timestamps.created_at,
   })
   .meta({ id: 'NewPrivateLocationKey' })
-
-const AGENT_STATUSES = ['never-reported', 'reporting', 'stopped-reporting'] as const
-export type AgentStatus = (typeof AGENT_STATUSES)[number]
 
 const seen = timestamps.created_at.meta({ description: 'When it called last' })
 
@@ -105,7 +95,7 @@ export const PrivateLocation = z
     keys: z.array(LocationKey),
     lastSeen: seen.nullable(),
     agentCount: z.int().meta({ description: 'Agents that report now' }),
-    agentStatus: z.enum(AGENT_STATUSES),
+    agentStatus: z.enum(['never-reported', 'reporting', 'stopped-reporting']),
     minAgentVersion: z
       .string()
       .nullable()

@@ -17,7 +17,6 @@ const STATEMENT_MS = 60_000
 export function accountingOperations(database: Database): DefinedOperation[] {
   return [
     defineOperation({
-      operationId: 'getV1Accounting',
       tag: 'Accounting',
       summary: 'Account for every slot',
       description:

@@ -42,7 +42,6 @@ export function resultsOperation(parts: ResultsOperationParts): DefinedAgentOper
   const { database, metrics, retentionMs, onRecorded } = parts
   const warn = createRepeatedLog(parts.log)
   return defineAgentOperation({
-    operationId: 'postAgentV1Results',
     summary: 'Deliver results',
     description:
       'Idempotent by (monitor, slot): the first real result stays, and any replaces a slot that was filled in as missed, such as those of `dropped`. Each result is checked alone.',

@@ -70,7 +70,6 @@ const SLOTS = 'One for each slot that was due in a location: a result, or `misse
 function firstVersion(database: Database): DefinedOperation {
   return defineOperation({
     ...common,
-    operationId: 'getV1CheckresultsCheckid',
     summary: 'List results of a monitor, by pages',
     description: `${SLOTS} Later pages take longer: prefer /v2/check-results.`,
     path: PATH,
@@ -94,7 +93,6 @@ function firstVersion(database: Database): DefinedOperation {
 function secondVersion(database: Database): DefinedOperation {
   return defineOperation({
     ...common,
-    operationId: 'getV2CheckresultsCheckid',
     summary: 'List results of a monitor',
     description: SLOTS,
     path: '/v2/check-results/{checkId}',
@@ -164,7 +162,6 @@ function placeOf({ slot, locationId }: ResultRow): { createdUs: bigint; id: stri
 function oneResult(database: Database): DefinedOperation {
   return defineOperation({
     ...common,
-    operationId: 'getV1CheckresultsCheckidResultid',
     summary: 'Read a result with all its stored details',
     path: `${PATH}/{resultId}`,
     params: { checkId: idParameter('monitor'), resultId: idParameter('result') },

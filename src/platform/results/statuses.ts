@@ -16,7 +16,6 @@ const PATH = '/v1/check-statuses'
 export function checkStatusOperations(database: Database): DefinedOperation[] {
   return [
     defineOperation({
-      operationId: 'getV1Checkstatuses',
       tag: TAG,
       summary: 'List the present state of monitors',
       method: 'get',
@@ -33,7 +32,6 @@ export function checkStatusOperations(database: Database): DefinedOperation[] {
       },
     }),
     defineOperation({
-      operationId: 'getV1CheckstatusesCheckid',
       tag: TAG,
       summary: 'Read the present state of a monitor',
       method: 'get',

@@ -47,7 +47,6 @@ export function runOperations(database: Database, watch: RunWatch): DefinedOpera
 
 function ask(database: Database): DefinedOperation {
   return defineOperation({
-    operationId: 'postV1ChecksCheckidRuns',
     tag: TAG,
     summary: 'Run a check now',
     description:
@@ -102,7 +101,6 @@ function choose(known: readonly RunnableIn[], asked: readonly string[] | undefin
 
 function list(database: Database): DefinedOperation {
   return defineOperation({
-    operationId: 'getV1ChecksCheckidRuns',
     tag: TAG,
     summary: 'List the runs on demand of a check',
     method: 'get',
@@ -155,7 +153,6 @@ const waiting = {
 
 function read(database: Database, watch: RunWatch): DefinedOperation {
   return defineOperation({
-    operationId: 'getV1ChecksCheckidRunsRunid',
     tag: TAG,
     summary: 'Read a run, or wait until it changes',
     description:
@@ -229,7 +226,6 @@ function cancels(database: Database): DefinedOperation[] {
   return [
     defineOperation({
       ...common,
-      operationId: 'postV1ChecksCheckidRunsRunidCancel',
       summary: 'Cancel a run of a check',
       path: `${ONE}/cancel`,
       params,
@@ -238,7 +234,6 @@ function cancels(database: Database): DefinedOperation[] {
     }),
     defineOperation({
       ...common,
-      operationId: 'postV1RunsRunidCancel',
       summary: 'Cancel a run by its id alone',
       path: '/v1/runs/{runId}/cancel',
       params: { runId: params.runId },

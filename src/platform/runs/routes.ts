@@ -101,7 +101,6 @@ async function endStale(options: RunsOptions, signal: AbortSignal): Promise<void
 /** The operation on what runs at present. */
 function underWayOperation(database: Database): DefinedOperation {
   return defineOperation({
-    operationId: 'getV1ChecksCheckidUnderway',
     tag: 'Check Runs',
     summary: 'List the scheduled runs of a check that are under way',
     description:

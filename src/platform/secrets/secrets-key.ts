@@ -4,8 +4,11 @@ import { randomBytes } from 'node:crypto'
 import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { makeFolderSync } from '../../process/make-folder.ts'
-import type { Database, Queryable } from '../../database/database.ts'
+import type { Database } from '../../database/database.ts'
 import { createCipher, type Cipher } from './cipher.ts'
+
+/** The lock under which one of several first starts leaves its mark. */
+const LOCK = 0x76_65_64_73
 
 /** A given key has to be as hard to guess as it can be expected to be. */
 export const SECRETS_KEY_CHARACTERS_MIN = 32
@@ -33,11 +36,13 @@ export interface SecretsKeyOptions {
  */
 export function ensureCipher(database: Database, options: SecretsKeyOptions): Promise<Cipher> {
   return database.transaction(async (tx) => {
-    await lockSecretsKey(tx)
-    const known = await readFingerprint(tx)
+    await tx.query(`select pg_advisory_xact_lock(${LOCK})`)
+    const [known] = await tx.query<{ fingerprint: Buffer }>('select fingerprint from secrets_key')
     const cipher = createCipher(keyOf(options, known !== undefined))
-    if (known === undefined) await writeFingerprint(tx, cipher.fingerprint)
-    else if (!known.equals(cipher.fingerprint)) throw otherKey(options)
+    const { fingerprint } = cipher
+    if (known === undefined) {
+      await tx.query('insert into secrets_key (fingerprint) values ($1)', [fingerprint])
+    } else if (!known.fingerprint.equals(fingerprint)) throw otherKey(options)
     return cipher
   })
 }
@@ -101,23 +106,4 @@ function makeKey(dataDir: string, path: string): string {
 
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
-}
-
-/** The lock under which one of several first starts leaves its mark. */
-const LOCK = 0x76_65_64_73
-
-/** Locks the fingerprint for the rest of the transaction. */
-async function lockSecretsKey(tx: Queryable): Promise<void> {
-  await tx.query(`select pg_advisory_xact_lock(${LOCK})`)
-}
-
-/** The stored fingerprint of the key, or undefined. */
-async function readFingerprint(tx: Queryable): Promise<Buffer | undefined> {
-  const [row] = await tx.query<{ fingerprint: Buffer }>('select fingerprint from secrets_key')
-  return row?.fingerprint
-}
-
-/** Remembers the fingerprint of the key. */
-async function writeFingerprint(tx: Queryable, fingerprint: Buffer): Promise<void> {
-  await tx.query('insert into secrets_key (fingerprint) values ($1)', [fingerprint])
 }

@@ -59,12 +59,14 @@ export interface PageFields {
   looks: Record<string, unknown>
 }
 
-/** Adds a page. A used address or domain is a failure of kind `unique`. */
-export async function insertStatusPage(connection: Queryable, page: PageFields): Promise<void> {
+/** Adds a page; true. A used address or domain is a failure of kind `unique`. */
+export async function insertStatusPage(connection: Queryable, page: PageFields): Promise<boolean> {
   const { id, accountId, name, url, customDomain, looks } = page
-  await connection.query(sql('status-page-insert')`
+  const rows = await connection.query(sql('status-page-insert')`
     insert into status_pages (id, account_id, name, url, custom_domain, looks)
-    values (${id}, ${accountId}, ${name}, ${url}, ${customDomain}, ${JSON.stringify(looks)})`)
+    values (${id}, ${accountId}, ${name}, ${url}, ${customDomain}, ${JSON.stringify(looks)})
+    returning id`)
+  return rows.length === 1
 }
 
 /** Replaces a page's own fields; false when the account has none of that id. */

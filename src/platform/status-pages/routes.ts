@@ -23,151 +23,88 @@ import {
   type PageFields,
 } from './queries.ts'
 import { notFound, ApiError } from '../http/errors.ts'
-import { pageJson, pageOf, pageParameters } from '../http/listing.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
+import { Resource } from '../http/resource.ts'
 
-const TAG = 'Status Pages'
-const PATH = '/v1/status-pages'
-const ONE = `${PATH}/{statusPageId}`
+const tag = 'Status Pages'
 const params = { statusPageId: idParameter('status page') }
+const PATH = '/v1/status-pages'
+const SUBSCRIPTIONS = `${PATH}/{statusPageId}/subscriptions`
 const TAKEN = 'Another status page has this url or custom domain'
+
+const pages = new Resource({
+  tag,
+  path: PATH,
+  one: params,
+  what: 'status page',
+  schema: StatusPage,
+})
+const subscriptions = new Resource({
+  tag,
+  path: SUBSCRIPTIONS,
+  of: params,
+  one: { ...params, subscriptionId: idParameter('subscription') },
+  what: 'subscription',
+  schema: Subscription,
+})
 
 /** The operations on status pages and on subscriptions to them. */
 export function statusPageOperations(database: Database): DefinedOperation[] {
+  return [...pageOperations(database), ...subscriptionOperations(database)]
+}
+
+function pageOperations(database: Database): DefinedOperation[] {
   return [
-    ...reads(database),
-    ...writes(database),
-    remove(database),
-    listOfSubscriptions(database),
-    ...subscriptionWrites(database),
+    pages.pages(
+      {
+        summary: 'List status pages',
+        description: 'Newest first.',
+        listing: 'status-pages',
+        id: 'StatusPagesPage',
+      },
+      database,
+      listStatusPages,
+    ),
+    pages.read({ summary: 'Read a status page' }, ({ accountId, statusPageId }) =>
+      readStatusPage(database, accountId, statusPageId),
+    ),
+    pages.create(
+      { summary: 'Create a status page', body: StatusPageInput, conflict: TAKEN },
+      async ({ accountId, body }) => {
+        const page = pageFields(randomUUID(), accountId, body)
+        return (await written(database, page, body, (tx) => insertStatusPage(tx, page))) ?? ''
+      },
+    ),
+    pages.replace(
+      { summary: 'Replace a status page', body: StatusPageInput, conflict: TAKEN },
+      ({ accountId, statusPageId, body }) => {
+        const page = pageFields(statusPageId, accountId, body)
+        return written(database, page, body, (tx) => changeStatusPage(tx, page))
+      },
+    ),
+    pages.remove(
+      { summary: 'Delete a status page with its subscriptions' },
+      ({ accountId, statusPageId }) => deleteStatusPage(database, accountId, statusPageId),
+    ),
   ]
 }
 
-function reads(database: Database): DefinedOperation[] {
+function subscriptionOperations(database: Database): DefinedOperation[] {
   return [
-    defineOperation({
-      operationId: 'getV1Statuspages',
-      tag: TAG,
-      summary: 'List status pages',
-      method: 'get',
-      path: PATH,
-      action: 'read',
-      query: pageParameters('status-pages'),
-      answers: {
-        status: 200,
-        schema: pageOf(StatusPage, 'StatusPagesPage'),
-        description: 'A page of status pages, newest first',
+    subscriptions.list(
+      { summary: 'List subscriptions to a status page', description: 'Newest first.' },
+      async ({ accountId, statusPageId }) => {
+        const page = await readStatusPage(database, accountId, statusPageId)
+        if (page === undefined) throw notFound('status page')
+        return listSubscriptions(database, statusPageId)
       },
-      async answer({ key, query: { limit, nextId: after } }) {
-        const page = await listStatusPages(database, { owner: key.accountId, limit, after })
-        return { status: 200, json: pageJson('status-pages', page) }
-      },
-    }),
+    ),
     defineOperation({
-      operationId: 'getV1StatuspagesStatuspageid',
-      tag: TAG,
-      summary: 'Read a status page',
-      method: 'get',
-      path: ONE,
-      action: 'read',
-      params,
-      answers: { status: 200, schema: StatusPage, description: 'The status page' },
-      async answer({ key, params: { statusPageId } }) {
-        const json = await readStatusPage(database, key.accountId, statusPageId)
-        if (json === undefined) throw notFound('status page')
-        return { status: 200, json }
-      },
-    }),
-  ]
-}
-
-function writes(database: Database): DefinedOperation[] {
-  const common = { tag: TAG, action: 'write' as const, body: StatusPageInput, conflict: TAKEN }
-  return [
-    defineOperation({
-      ...common,
-      operationId: 'postV1Statuspages',
-      summary: 'Create a status page',
-      method: 'post',
-      path: PATH,
-      answers: { status: 201, schema: StatusPage, description: 'The status page' },
-      async answer({ key, body }) {
-        const page = pageFields(randomUUID(), key.accountId, body)
-        const json = await written(database, page, body, async (tx) => {
-          await insertStatusPage(tx, page)
-        })
-        return { status: 201, json }
-      },
-    }),
-    defineOperation({
-      ...common,
-      operationId: 'putV1StatuspagesStatuspageid',
-      summary: 'Replace a status page',
-      method: 'put',
-      path: ONE,
-      params,
-      answers: { status: 200, schema: StatusPage, description: 'The status page' },
-      async answer({ key, params: { statusPageId }, body }) {
-        const page = pageFields(statusPageId, key.accountId, body)
-        const json = await written(database, page, body, async (tx) => {
-          if (!(await changeStatusPage(tx, page))) throw notFound('status page')
-        })
-        return { status: 200, json }
-      },
-    }),
-  ]
-}
-
-function remove(database: Database): DefinedOperation {
-  return defineOperation({
-    operationId: 'deleteV1StatuspagesStatuspageid',
-    tag: TAG,
-    summary: 'Delete a status page with its subscriptions',
-    method: 'delete',
-    path: ONE,
-    action: 'write',
-    params,
-    answers: { status: 204, description: 'The status page is deleted' },
-    async answer({ key, params: { statusPageId } }) {
-      const deleted = await deleteStatusPage(database, key.accountId, statusPageId)
-      if (!deleted) throw notFound('status page')
-      return { status: 204 }
-    },
-  })
-}
-
-function listOfSubscriptions(database: Database): DefinedOperation {
-  return defineOperation({
-    operationId: 'getV1StatuspagesStatuspageidSubscriptions',
-    tag: TAG,
-    summary: 'List subscriptions to a status page',
-    method: 'get',
-    path: `${ONE}/subscriptions`,
-    action: 'read',
-    params,
-    answers: {
-      status: 200,
-      schema: z.array(Subscription),
-      description: 'All subscriptions, newest first',
-    },
-    async answer({ key, params: { statusPageId } }) {
-      await checkPage(database, key.accountId, statusPageId)
-      return { status: 200, json: await listSubscriptions(database, statusPageId) }
-    },
-  })
-}
-
-function subscriptionWrites(database: Database): DefinedOperation[] {
-  const subscription = { ...params, subscriptionId: idParameter('subscription') }
-  return [
-    defineOperation({
-      operationId: 'postV1StatuspagesStatuspageidSubscriptionsBulk',
-      tag: TAG,
+      tag,
       summary: 'Subscribe addresses to a status page',
       method: 'post',
-      path: `${ONE}/subscriptions/bulk`,
-      action: 'write',
+      path: `${SUBSCRIPTIONS}/bulk`,
       params,
       body: z.unknown(),
       bodyShown: SubscriptionsInput,
@@ -177,27 +114,12 @@ function subscriptionWrites(database: Database): DefinedOperation[] {
         throw new ApiError(501, EMAIL_UNSENT)
       },
     }),
-    defineOperation({
-      operationId: 'deleteV1StatuspagesStatuspageidSubscriptionsSubscriptionid',
-      tag: TAG,
-      summary: 'End a subscription',
-      method: 'delete',
-      path: `${ONE}/subscriptions/{subscriptionId}`,
-      action: 'write',
-      params: subscription,
-      answers: { status: 204, description: 'The subscription is ended' },
-      async answer({ key: { accountId }, params: { statusPageId: pageId, subscriptionId: id } }) {
-        const deleted = await deleteSubscription(database, { accountId, pageId, id })
-        if (!deleted) throw notFound('subscription')
-        return { status: 204 }
-      },
-    }),
+    subscriptions.remove(
+      { summary: 'End a subscription' },
+      ({ accountId, statusPageId: pageId, subscriptionId: id }) =>
+        deleteSubscription(database, { accountId, pageId, id }),
+    ),
   ]
-}
-
-async function checkPage(database: Database, accountId: string, id: string): Promise<void> {
-  const json = await readStatusPage(database, accountId, id)
-  if (json === undefined) throw notFound('status page')
 }
 
 function pageFields(id: string, accountId: string, body: StatusPageInput): PageFields {
@@ -208,13 +130,13 @@ function pageFields(id: string, accountId: string, body: StatusPageInput): PageF
   return { id, accountId, name, url, customDomain, looks }
 }
 
-/** Writes the page by `write` and its cards, all or nothing, and answers with it. */
+/** Writes the page by `write` and its cards, all or nothing; undefined where `write` finds no page. */
 async function written(
   database: Database,
   page: PageFields,
   body: StatusPageInput,
-  write: (tx: Queryable) => Promise<void>,
-): Promise<string> {
+  write: (tx: Queryable) => Promise<boolean>,
+): Promise<string | undefined> {
   const cards = body.cards.map((card) => ({
     id: randomUUID(),
     name: card.name,
@@ -222,10 +144,10 @@ async function written(
   }))
   try {
     return await database.transaction(async (tx) => {
-      await write(tx)
+      if (!(await write(tx))) return undefined
       const missing = await setCards(tx, page, cards)
       if (missing[0] !== undefined) throw notFound(`service: ${missing[0]}`)
-      return (await readStatusPage(tx, page.accountId, page.id)) ?? ''
+      return readStatusPage(tx, page.accountId, page.id)
     })
   } catch (error) {
     if (isDuplicate(error, 'status_pages_url_taken')) {

@@ -2,13 +2,16 @@
 import * as z from 'zod'
 import { API_BOUNDS } from '../../contract/api/bounds.ts'
 import { Service, ServiceReference } from '../../contract/api/incident.ts'
+import { day, guid, ignored, READ_ONLY } from '../../contract/api/resource.ts'
 import { optionalText, text } from '../../contract/schema/text.ts'
 
-const guid = () => z.guid().meta({ format: 'uuid' })
-const date = () => z.iso.date().meta({ format: 'date', example: '2026-02-25' })
 const { nameCharactersMax, cardsPerPageMax, servicesPerCardMax } = API_BOUNDS
 
-const DEFAULT_THEMES = ['LIGHT', 'DARK', 'AUTO'] as const
+const DefaultTheme = z.enum(['LIGHT', 'DARK', 'AUTO'])
+const days = {
+  created_at: day('Day of creation, UTC'),
+  updated_at: day('Day of the last change, UTC').nullable().optional(),
+}
 
 /** A link that a browser may follow: http and https only, so that no page carries a script in it. */
 const link = () =>
@@ -43,8 +46,7 @@ const StatusPageCard = z
     id: guid(),
     name: z.string(),
     services: z.array(Service),
-    created_at: date(),
-    updated_at: date().nullable().optional(),
+    ...days,
   })
   .meta({ id: 'StatusPageCard' })
 
@@ -56,7 +58,7 @@ const looks = {
   logoDark: link().nullable().default(null),
   redirectTo: link().nullable().default(null),
   favicon: link().nullable().default(null),
-  defaultTheme: z.enum(DEFAULT_THEMES).default('AUTO'),
+  defaultTheme: DefaultTheme.default('AUTO'),
 }
 
 /** A status page as it is read. */
@@ -73,24 +75,18 @@ export const StatusPage = z
     logoDark: z.string().nullable(),
     redirectTo: z.string().nullable(),
     favicon: z.string().nullable(),
-    defaultTheme: z.enum(DEFAULT_THEMES),
+    defaultTheme: DefaultTheme,
     isPrivate: z.boolean(),
     version: z.int(),
     cards: z.array(StatusPageCard),
-    created_at: date(),
-    updated_at: date().nullable().optional(),
+    ...days,
   })
   .meta({ id: 'StatusPage' })
-export type StatusPage = z.infer<typeof StatusPage>
-
-const unwritten = z.unknown().optional()
 
 const CardInput = z.strictObject({
   name: text(nameCharactersMax),
   services: z.array(ServiceReference).max(servicesPerCardMax).default([]),
-  id: unwritten,
-  created_at: unwritten,
-  updated_at: unwritten,
+  ...READ_ONLY,
 })
 
 /** Input of a status page. `url` is its address on this platform, stored in lower case. */
@@ -106,15 +102,8 @@ export const StatusPageInput = z
       .transform((value) => value.toLowerCase()),
     cards: z.array(CardInput).max(cardsPerPageMax),
     ...looks,
-    version: unwritten,
-    id: unwritten,
-    accountId: unwritten,
-    isPrivate: unwritten,
-    keys: unwritten,
-    incidents: unwritten,
-    projectBindings: unwritten,
-    created_at: unwritten,
-    updated_at: unwritten,
+    ...READ_ONLY,
+    ...ignored('version', 'accountId', 'isPrivate', 'keys', 'incidents', 'projectBindings'),
   })
   .meta({
     id: 'StatusPageInput',
@@ -138,8 +127,8 @@ export const Subscription = z
     status: SubscriptionStatus,
     email: z.string().meta({ description: 'The same as `address`' }),
     verified: z.boolean().meta({ description: 'Whether `status` is VERIFIED' }),
-    created_at: date(),
-    updated_at: date(),
+    created_at: days.created_at,
+    updated_at: days.created_at,
     warning: z.string().meta({ description: 'Why nothing is sent to the address' }),
   })
   .meta({ id: 'StatusPageSubscription' })

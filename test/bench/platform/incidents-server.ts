@@ -8,8 +8,6 @@ import { Pool } from 'pg'
 import { createApp } from '../../../src/platform/app.ts'
 import { createHttpServer } from '../../../src/platform/http/http-server.ts'
 import { createCipher } from '../../../src/platform/secrets/cipher.ts'
-import { readAccount } from '../../../src/platform/accounts/queries/accounts.ts'
-import { findActiveKey } from '../../../src/platform/accounts/queries/api-keys.ts'
 import { openDatabase, type Statement } from '../../../src/database/database.ts'
 import { listIncidents } from '../../../src/platform/incidents/queries.ts'
 
@@ -32,13 +30,6 @@ function platform(order: ServerOrder): Server {
   })
   const { app } = createApp({
     database,
-    keys: {
-      async find(hash) {
-        const key = await findActiveKey(database, hash)
-        return key && { ...key, accountId: key.account_id }
-      },
-    },
-    accounts: { find: (id) => readAccount(database, id) },
     cipher: createCipher('what is encrypted here is of no worth'),
     clock: Date,
     log: { error: console.error, warn: console.error },

@@ -5,7 +5,6 @@ import { createLog } from '../../../src/process/log.ts'
 import { createAgentMetrics } from '../../../src/platform/agents/metrics.ts'
 import { createAgentsApp } from '../../../src/platform/agents-app.ts'
 import { createHttpServer } from '../../../src/platform/http/http-server.ts'
-import { createKnownLocationKeys } from '../../../src/platform/accounts/known-keys.ts'
 import { AgentRegistry } from '../../../src/platform/agents/agent-registry.ts'
 import { createPlatformClock } from '../../../src/database/platform-clock.ts'
 import { createResultsMetrics } from '../../../src/platform/results/metrics.ts'
@@ -28,7 +27,6 @@ function serve({ databaseUrl }: IngestOrder): void {
     onRecorded: [],
     cipher: createCipher('bench'),
     clock: createPlatformClock(database),
-    locationKeys: createKnownLocationKeys(database, log),
     resultsMetrics: createResultsMetrics(registry),
     agentRegistry: new AgentRegistry(
       database,

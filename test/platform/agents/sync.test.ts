@@ -11,11 +11,11 @@ import { useDatabase } from '../../support/database/database.ts'
 import { FakeAgent } from '../../support/platform/fake-agent.ts'
 import {
   addLocation,
-  addLocationKey,
   changeAssignment,
   placeMonitors,
   type TestLocation,
 } from '../../support/platform/locations.ts'
+import { addLocationKey } from '../../support/platform/monitor-rows.ts'
 
 const use = useDatabase()
 let api: AgentsApi

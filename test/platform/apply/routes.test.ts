@@ -1,34 +1,29 @@
 // Aim: a file of monitors is applied as a whole or not at all; the same file again changes nothing, and only
 // things that the file itself created are pruned.
 import { gzipSync } from 'node:zlib'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { HEARTBEAT_UNWATCHED } from '../../../src/contract/unwatched.ts'
 import { openDefinition } from '../../../src/platform/checks/encrypted-monitor.ts'
 import { createCipher } from '../../../src/platform/secrets/cipher.ts'
 import type { Database, Queryable } from '../../../src/database/database.ts'
-import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
+import { DATABASE_SERVERS } from '../../support/database/database.ts'
 import { HEARTBEAT_BODY, storeHeartbeat } from '../../support/platform/stored-heartbeat.ts'
 import { makeLocation } from '../../support/platform/named-locations.ts'
 import {
   addClient,
   startPublicApi,
+  usePublicApi,
   type ApiClient,
   type Loose,
-  type PublicApi,
 } from '../../support/platform/public-api.ts'
 
 const cipher = createCipher('a secret of these tests')
 const FILE_OF_10_000 = { seconds: 30 }
 
 describe.each(DATABASE_SERVERS)('on $name', (server) => {
-  const database = useDatabase(server)
-  let api: PublicApi
+  const { database, api } = usePublicApi({ cipher }, server)
   let client: ApiClient
 
-  beforeAll(async () => {
-    api = await startPublicApi(database().database, { cipher })
-  })
-  afterAll(() => api.close())
   beforeEach(async () => {
     client = await addClient(api, database().database)
     for (const slugName of ['north', 'south']) await makeLocation(client, slugName)

@@ -13,14 +13,13 @@ import { addAccount } from '../../support/platform/public-api.ts'
 import { artifactsOf } from '../../../src/platform/artifacts/queries.ts'
 import { memoryMiBOf } from '../../bench/process-figures.ts'
 import {
-  addLocationKey,
   beginUpload,
   bring,
   digestOf,
   zeros,
 } from '../../support/platform/artifacts/artifact-uploads.ts'
 import { useDatabase } from '../../support/database/database.ts'
-import { addLocation, addMonitor } from '../../support/platform/monitor-rows.ts'
+import { addLocation, addLocationKey, addMonitor } from '../../support/platform/monitor-rows.ts'
 import { startS3Server } from '../../support/platform/artifacts/s3-server.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
@@ -53,7 +52,7 @@ const scene = async () => {
   const accountId = await addAccount(db())
   const location = await addLocation(db(), accountId)
   const monitorId = await addMonitor(db(), accountId, { locations: [location] })
-  const secret = await addLocationKey(db(), location.id)
+  const { secret } = await addLocationKey(db(), location.id)
   return { location, secret, owner: `${monitorId}.1760000000000`, name: 'a.zip' }
 }
 

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import { arrivingBytes, PACE_MS } from '../../../src/platform/http/arriving-bytes.ts'
+import { arrivingBytes, PACE } from '../../../src/platform/http/arriving-bytes.ts'
 import { createArtifactBucket } from '../../../src/platform/artifacts/bucket.ts'
 import { createArtifactFolder } from '../../../src/platform/artifacts/folder.ts'
 import { ArtifactStoreError } from '../../../src/platform/artifacts/store.ts'
@@ -118,7 +118,7 @@ test('a slow sender times out', async () => {
     })
     const bytes = arrivingBytes(body, { bytesMax: 10, sha256: Buffer.alloc(32) }).next()
     const failure = bytes.catch((error: unknown) => error)
-    await vi.advanceTimersByTimeAsync(PACE_MS + 1)
+    await vi.advanceTimersByTimeAsync(PACE.ms + 1)
     expect(await failure).toMatchObject({ status: 408 })
   } finally {
     vi.useRealTimers()

@@ -1,35 +1,24 @@
 // Aim: the CLI `checkly` lists, filters and shows checks with their states, results and figures.
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { beforeAll, beforeEach, expect, test } from 'vitest'
 import { ensurePartitions } from '../../../src/platform/results/queries/result-partitions.ts'
 import { checkly, installChecklyCli } from '../../support/platform/checkly-cli.ts'
-import { useDatabase } from '../../support/database/database.ts'
 import { makeLocation } from '../../support/platform/named-locations.ts'
 import { addMonitor, slotOf, wireResult } from '../../support/platform/placed-monitors.ts'
-import {
-  addClient,
-  startPublicApi,
-  type ApiClient,
-  type Loose,
-  type PublicApi,
-} from '../../support/platform/public-api.ts'
+import { type Loose, usePublicApi } from '../../support/platform/public-api.ts'
 import { report } from '../../support/platform/recorded-results.ts'
 
 const DAY_MS = 86_400_000
 const NOW = Math.floor(Date.now() / 10_000) * 10_000
 const CHECKS = 12
 
-const use = useDatabase()
+const { database: use, api, client } = usePublicApi()
 const lacking = await installChecklyCli()
-let api: PublicApi
-let client: ApiClient
 let shop: string
 let channelId: number
 
 beforeAll(async () => {
   const { database } = use()
   await ensurePartitions(database, NOW - DAY_MS, NOW + DAY_MS)
-  api = await startPublicApi(database)
-  client = await addClient(api, database)
   await makeLocation(client, 'north')
   for (let n = 0; n < CHECKS; n++) {
     const body = {
@@ -48,7 +37,6 @@ beforeAll(async () => {
   channelId = channel.body.id
   await recordFailure()
 })
-afterAll(() => api.close())
 beforeEach((context) => {
   if (lacking !== undefined) context.skip(lacking)
 })

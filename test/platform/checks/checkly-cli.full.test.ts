@@ -1,24 +1,14 @@
 // Aim: an existing third-party client, the CLI `checkly`, works against the API unchanged.
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, beforeEach, expect, test } from 'vitest'
 import { checkly, installChecklyCli } from '../../support/platform/checkly-cli.ts'
-import { useDatabase } from '../../support/database/database.ts'
-import {
-  addClient,
-  startPublicApi,
-  type ApiClient,
-  type PublicApi,
-} from '../../support/platform/public-api.ts'
+import { usePublicApi } from '../../support/platform/public-api.ts'
 
-const database = useDatabase()
+const { api, client } = usePublicApi()
 const lacking = await installChecklyCli()
-let api: PublicApi
-let client: ApiClient
 let pageId: string
 
 beforeAll(async () => {
-  api = await startPublicApi(database().database)
-  client = await addClient(api, database().database)
   const service = (
     await client.call('POST', '/v1/status-pages/services', { body: { name: 'Web' } })
   ).body
@@ -29,7 +19,9 @@ beforeAll(async () => {
   }
   pageId = (await client.call('POST', '/v1/status-pages', { body })).body.id
 })
-afterAll(() => api.close())
+beforeEach((context) => {
+  if (lacking !== undefined) context.skip(lacking)
+})
 
 const run = (...args: string[]) =>
   checkly({ url: api.url, secret: client.secret, accountId: client.accountId }, args)
@@ -39,76 +31,69 @@ const json = async (...args: string[]) => {
   return JSON.parse(done.stdout)
 }
 
-describe('checkly', () => {
-  test('whoami', async (context) => {
-    if (lacking !== undefined) context.skip(lacking)
-    const { exitCode, stdout } = await run('whoami')
-    expect(stdout).toContain(`account "Acme" (${client.accountId}) as the Admin key`)
-    expect(exitCode).toBe(0)
-  })
+test('whoami', async () => {
+  const { exitCode, stdout } = await run('whoami')
+  expect(stdout).toContain(`account "Acme" (${client.accountId}) as the Admin key`)
+  expect(exitCode).toBe(0)
+})
 
-  test('status-pages list and get', async (context) => {
-    if (lacking !== undefined) context.skip(lacking)
-    const list = await run('status-pages', 'list')
-    expect(list).toMatchObject({ exitCode: 0 })
-    expect(list.stdout).toContain('Acme')
-    const get = await json('status-pages', 'get', pageId, '--output', 'json')
-    expect(get).toMatchObject({ id: pageId, cards: [{ services: [{ name: 'Web' }] }] })
-  })
+test('status-pages list and get', async () => {
+  const list = await run('status-pages', 'list')
+  expect(list).toMatchObject({ exitCode: 0 })
+  expect(list.stdout).toContain('Acme')
+  const get = await json('status-pages', 'get', pageId, '--output', 'json')
+  expect(get).toMatchObject({ id: pageId, cards: [{ services: [{ name: 'Web' }] }] })
+})
 
-  test('incidents create, list, update and resolve', async (context) => {
-    if (lacking !== undefined) context.skip(lacking)
-    const created = await json(
-      'incidents',
-      'create',
-      '--status-page-id',
-      pageId,
-      '--title',
-      'Slow',
-      '--severity',
-      'major',
-      '--force',
-      '--output',
-      'json',
-    )
-    const { id } = created
-    const listed = await json('incidents', 'list', '--status', 'open', '--output', 'json')
-    expect(JSON.stringify(listed)).toContain(id)
-    const update = await run(
-      'incidents',
-      'update',
-      id,
-      '--message',
-      'Found it',
-      '--status',
-      'identified',
-      '--severity',
-      'critical',
-      '--force',
-    )
-    expect(update).toMatchObject({ exitCode: 0 })
-    const incident = (await client.call('GET', `/v1/status-pages/incidents/${id}`)).body
-    expect(incident).toMatchObject({ severity: 'CRITICAL', lastUpdateStatus: 'IDENTIFIED' })
-    const resolve = await run('incidents', 'resolve', id, '--force')
-    expect(resolve).toMatchObject({ exitCode: 0 })
-    const after = (await client.call('GET', `/v1/status-pages/incidents/${id}`)).body
-    expect(after).toMatchObject({ lastUpdateStatus: 'RESOLVED', duration: expect.any(Number) })
-    expect(after.incidentUpdates[0].description).toBe('Incident resolved.')
-  })
+test('incidents create, list, update and resolve', async () => {
+  const created = await json(
+    'incidents',
+    'create',
+    '--status-page-id',
+    pageId,
+    '--title',
+    'Slow',
+    '--severity',
+    'major',
+    '--force',
+    '--output',
+    'json',
+  )
+  const { id } = created
+  const listed = await json('incidents', 'list', '--status', 'open', '--output', 'json')
+  expect(JSON.stringify(listed)).toContain(id)
+  const update = await run(
+    'incidents',
+    'update',
+    id,
+    '--message',
+    'Found it',
+    '--status',
+    'identified',
+    '--severity',
+    'critical',
+    '--force',
+  )
+  expect(update).toMatchObject({ exitCode: 0 })
+  const incident = (await client.call('GET', `/v1/status-pages/incidents/${id}`)).body
+  expect(incident).toMatchObject({ severity: 'CRITICAL', lastUpdateStatus: 'IDENTIFIED' })
+  const resolve = await run('incidents', 'resolve', id, '--force')
+  expect(resolve).toMatchObject({ exitCode: 0 })
+  const after = (await client.call('GET', `/v1/status-pages/incidents/${id}`)).body
+  expect(after).toMatchObject({ lastUpdateStatus: 'RESOLVED', duration: expect.any(Number) })
+  expect(after.incidentUpdates[0].description).toBe('Incident resolved.')
+})
 
-  test('api', async (context) => {
-    if (lacking !== undefined) context.skip(lacking)
-    const page = await json('api', '/v1/status-pages/incidents?limit=1')
-    expect(page).toHaveProperty('entries')
-  })
+test('api', async () => {
+  const page = await json('api', '/v1/status-pages/incidents?limit=1')
+  expect(page).toHaveProperty('entries')
+})
 
-  test('a wrong key is reported as such', async (context) => {
-    if (lacking !== undefined) context.skip(lacking)
-    const done = await checkly({ url: api.url, secret: 'wrong', accountId: client.accountId }, [
-      'incidents',
-      'list',
-    ])
-    expect(done.exitCode).toBe(1)
-    expect(done.stdout + done.stderr).toContain('Authentication failed')
-  })
+test('a wrong key is reported as such', async () => {
+  const done = await checkly({ url: api.url, secret: 'wrong', accountId: client.accountId }, [
+    'incidents',
+    'list',
+  ])
+  expect(done.exitCode).toBe(1)
+  expect(done.stdout + done.stderr).toContain('Authentication failed')
 })

@@ -1,18 +1,11 @@
 // Aim: definitions as clients of the public API send them are created, read, replaced and deleted; fields without
 // meaning for their type are not stored, and unknown keys are refused.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { DEFINITIONS } from '../../../src/monitors/definitions.ts'
 import { clientCheck } from '../../../src/platform/checks/client-definition.ts'
-import { useDatabase } from '../../support/database/database.ts'
 import { storeHeartbeat } from '../../support/platform/stored-heartbeat.ts'
 import { makeLocation } from '../../support/platform/named-locations.ts'
-import {
-  addClient,
-  startPublicApi,
-  type ApiClient,
-  type Loose,
-  type PublicApi,
-} from '../../support/platform/public-api.ts'
+import { type Loose, UNLIMITED, usePublicApi } from '../../support/platform/public-api.ts'
 import { SDK_CHECKS, SDK_GROUPS } from '../../support/platform/sdk-bodies.ts'
 import { createCipher } from '../../../src/platform/secrets/cipher.ts'
 
@@ -21,19 +14,8 @@ const cipher = createCipher('a secret of these tests')
 const FOREIGN =
   /"(createdAt|updatedAt|sslCheck|heartbeat|sslCertificates|edit|order|arrayIndex|arraySelector)":/
 
-const database = useDatabase()
-let api: PublicApi
-let client: ApiClient
-
-beforeAll(async () => {
-  api = await startPublicApi(database().database, {
-    cipher,
-    defaultLimit: { limit: 1e8, windowS: 60 },
-  })
-  client = await addClient(api, database().database)
-  await makeLocation(client, 'north')
-})
-afterAll(() => api.close())
+const { database, client } = usePublicApi({ cipher, defaultLimit: UNLIMITED })
+beforeAll(() => makeLocation(client, 'north'))
 
 const answered = async (status: number, method: string, path: string, body?: object) => {
   const answer = await client.call(method, path, body === undefined ? {} : { body })

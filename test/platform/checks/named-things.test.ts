@@ -1,21 +1,18 @@
 // Aim: services and alert channels that monitors and groups newly name must exist in their own account, on every
 // way of writing; a later deletion does not change the definition.
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { useDatabase } from '../../support/database/database.ts'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { makeLocation } from '../../support/platform/named-locations.ts'
 import {
   addClient,
-  startPublicApi,
   type ApiClient,
   type Loose,
-  type PublicApi,
+  usePublicApi,
 } from '../../support/platform/public-api.ts'
 
-const database = useDatabase()
+const { database, api } = usePublicApi()
 const NOBODY = randomUUID()
 const NO_CHANNEL = 123_456_789
-let api: PublicApi
 let client: ApiClient
 let serviceId: string
 let channelId: number
@@ -45,10 +42,6 @@ const check = (more: object = {}) => ({
   ...more,
 })
 
-beforeAll(async () => {
-  api = await startPublicApi(database().database)
-})
-afterAll(() => api.close())
 beforeEach(async () => {
   client = await addClient(api, database().database)
   await makeLocation(client, 'north')

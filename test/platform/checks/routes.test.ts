@@ -1,39 +1,31 @@
 // Aim: monitors of every type are written and read in the public wire form, are placed in their private locations,
 // inherit from their groups, and show no secret; each answer fits the document.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { slotsOf, turnsOf } from '../../../src/contract/timetable.ts'
 import { LIMITS } from '../../../src/contract/versions.ts'
 import { openDefinition } from '../../../src/platform/checks/encrypted-monitor.ts'
 import { createCipher } from '../../../src/platform/secrets/cipher.ts'
 import { CHECK_BODIES } from '../../support/platform/check-bodies.ts'
-import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
+import { DATABASE_SERVERS } from '../../support/database/database.ts'
 import { makeLocation } from '../../support/platform/named-locations.ts'
 import {
   addClient,
-  startPublicApi,
-  type ApiClient,
   type Loose,
-  type PublicApi,
+  UNLIMITED,
+  usePublicApi,
 } from '../../support/platform/public-api.ts'
 
 const cipher = createCipher('a secret of these tests')
 const NOBODY = '00000000-0000-4000-8000-000000000000'
 
 describe.each(DATABASE_SERVERS)('on $name', (server) => {
-  const database = useDatabase(server)
-  let api: PublicApi
-  let client: ApiClient
+  const options = { cipher, defaultLimit: UNLIMITED }
+  const { database, api, client } = usePublicApi(options, server)
 
   beforeAll(async () => {
-    api = await startPublicApi(database().database, {
-      cipher,
-      defaultLimit: { limit: 1e8, windowS: 60 },
-    })
-    client = await addClient(api, database().database)
     await makeLocation(client, 'north')
     await makeLocation(client, 'south')
   })
-  afterAll(() => api.close())
 
   const url = (more: object = {}) => ({
     name: 'Shop',

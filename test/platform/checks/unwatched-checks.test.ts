@@ -1,30 +1,17 @@
 // Aim: a check that no agent runs never looks as if it passed, and none is created that could never run.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { CHECK_UNPLACED, HEARTBEAT_UNWATCHED } from '../../../src/contract/unwatched.ts'
 import { createCipher } from '../../../src/platform/secrets/cipher.ts'
-import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
+import { DATABASE_SERVERS } from '../../support/database/database.ts'
 import { HEARTBEAT_BODY, storeHeartbeat } from '../../support/platform/stored-heartbeat.ts'
 import { makeLocation } from '../../support/platform/named-locations.ts'
-import {
-  addClient,
-  startPublicApi,
-  type ApiClient,
-  type PublicApi,
-} from '../../support/platform/public-api.ts'
+import { addClient, usePublicApi } from '../../support/platform/public-api.ts'
 
 const cipher = createCipher('a secret of these tests')
 
 describe.each(DATABASE_SERVERS)('on $name', (server) => {
-  const database = useDatabase(server)
-  let api: PublicApi
-  let client: ApiClient
-
-  beforeAll(async () => {
-    api = await startPublicApi(database().database, { cipher })
-    client = await addClient(api, database().database)
-    await makeLocation(client, 'north')
-  })
-  afterAll(() => api.close())
+  const { database, api, client } = usePublicApi({ cipher }, server)
+  beforeAll(() => makeLocation(client, 'north'))
 
   test('no heartbeat check is created', async () => {
     const refused = await client.call('POST', '/v1/checks/heartbeat', { body: HEARTBEAT_BODY })

@@ -1,21 +1,11 @@
 // Aim: a client that pages with `limit` and `page` reads in Content-Range where it is and how much there is.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { useDatabase } from '../../support/database/database.ts'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { makeLocation } from '../../support/platform/named-locations.ts'
-import {
-  addClient,
-  startPublicApi,
-  type ApiClient,
-  type PublicApi,
-} from '../../support/platform/public-api.ts'
+import { usePublicApi } from '../../support/platform/public-api.ts'
 
-const database = useDatabase()
-let api: PublicApi
-let client: ApiClient
+const { client } = usePublicApi()
 
 beforeAll(async () => {
-  api = await startPublicApi(database().database)
-  client = await addClient(api, database().database)
   await makeLocation(client, 'north')
   const privateLocations = ['north']
   for (let n = 0; n < 12; n++) {
@@ -27,7 +17,6 @@ beforeAll(async () => {
     await add('/v1/variables', { key, value: '1' })
   }
 })
-afterAll(() => api.close())
 
 async function add(path: string, body: object) {
   const { status, text } = await client.call('POST', path, { body })

@@ -1,13 +1,13 @@
 // Aim: a client that reads all pages of incidents sees every lasting one exactly once and newest first, despite
 // concurrent inserts and deletes; parameters are as documented.
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
+import { describe, expect, test } from 'vitest'
+import { DATABASE_SERVERS } from '../../support/database/database.ts'
 import {
   addClient,
-  startPublicApi,
+  UNLIMITED,
+  usePublicApi,
   type ApiClient,
-  type PublicApi,
 } from '../../support/platform/public-api.ts'
 
 const INCIDENTS = '/v1/status-pages/incidents'
@@ -19,13 +19,7 @@ interface Page {
 }
 
 describe.each(DATABASE_SERVERS)('on $name', (server) => {
-  const database = useDatabase(server)
-  let api: PublicApi
-
-  beforeAll(async () => {
-    api = await startPublicApi(database().database, { defaultLimit: { limit: 1e6, windowS: 60 } })
-  })
-  afterAll(() => api.close())
+  const { database, api } = usePublicApi({ defaultLimit: UNLIMITED }, server)
 
   /** Inserts incidents by SQL: `created` are ISO texts with microseconds. */
   const insert = async (accountId: string, created: string[]) => {

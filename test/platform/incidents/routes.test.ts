@@ -1,32 +1,22 @@
 // Aim: incidents, their updates, services and status pages behave as the contract says, on every
 // PostgreSQL that we promise; each answer fits the document.
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { EMAIL_UNSENT } from '../../../src/contract/unwatched.ts'
-import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
-import {
-  addClient,
-  startPublicApi,
-  type ApiClient,
-  type PublicApi,
-} from '../../support/platform/public-api.ts'
+import { DATABASE_SERVERS } from '../../support/database/database.ts'
+import { addClient, usePublicApi } from '../../support/platform/public-api.ts'
 
 const INCIDENTS = '/v1/status-pages/incidents'
 const SERVICES = '/v1/status-pages/services'
 const NOBODY = '00000000-0000-4000-8000-000000000000'
 
 describe.each(DATABASE_SERVERS)('on $name', (server) => {
-  const database = useDatabase(server)
-  let api: PublicApi
-  let client: ApiClient
+  const { database, api, client } = usePublicApi({}, server)
   let service: { id: string; name: string; accountId: string }
 
   beforeAll(async () => {
-    api = await startPublicApi(database().database)
-    client = await addClient(api, database().database)
     service = (await client.call('POST', SERVICES, { body: { name: 'Web' } })).body
   })
-  afterAll(() => api.close())
 
   const bodyOf = (first: object = {}, more: object = {}) => ({
     name: 'Down',

@@ -1,30 +1,17 @@
 // Aim: private locations, their keys, their agents' reports and the variables of an account behave as
 // the contract says, and show no secret.
 import { createHash, randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { locationSampling } from '../../../src/platform/private-locations/metrics.ts'
 import { VERSION } from '../../../src/contract/versions.ts'
-import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
-import {
-  addClient,
-  startPublicApi,
-  type ApiClient,
-  type PublicApi,
-} from '../../support/platform/public-api.ts'
+import { DATABASE_SERVERS } from '../../support/database/database.ts'
+import { addClient, usePublicApi } from '../../support/platform/public-api.ts'
 
 const LOCATIONS = '/v1/private-locations'
 const NOBODY = '00000000-0000-4000-8000-000000000000'
 
 describe.each(DATABASE_SERVERS)('on $name', (server) => {
-  const database = useDatabase(server)
-  let api: PublicApi
-  let client: ApiClient
-
-  beforeAll(async () => {
-    api = await startPublicApi(database().database)
-    client = await addClient(api, database().database)
-  })
-  afterAll(() => api.close())
+  const { database, api, client } = usePublicApi({}, server)
 
   let made = 0
   const add = async (more: object = {}) => {

@@ -1,29 +1,15 @@
 // Aim: a status page never shows a deleted service, also when the page is written while the service is being
 // deleted: the second transaction waits for the first and sees its changes.
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { Queryable } from '../../../src/database/database.ts'
 import { deleteService } from '../../../src/platform/services/queries.ts'
 import { insertStatusPage, setCards } from '../../../src/platform/status-pages/queries.ts'
-import { useDatabase } from '../../support/database/database.ts'
 import { untilHolds } from '../../support/eventually.ts'
-import {
-  addClient,
-  startPublicApi,
-  type ApiClient,
-  type PublicApi,
-} from '../../support/platform/public-api.ts'
+import { usePublicApi } from '../../support/platform/public-api.ts'
 
 const SERVICES = '/v1/status-pages/services'
-const use = useDatabase()
-let api: PublicApi
-let client: ApiClient
-
-beforeAll(async () => {
-  api = await startPublicApi(use().database)
-  client = await addClient(api, use().database)
-})
-afterAll(() => api.close())
+const { database: use, client } = usePublicApi()
 
 const makeService = async () =>
   (await client.call<{ id: string }>('POST', SERVICES, { body: { name: 'Web' } })).body.id

@@ -11,7 +11,6 @@ import {
   createAgentsApp,
 } from '../../../src/platform/agents-app.ts'
 import { createHttpServer } from '../../../src/platform/http/http-server.ts'
-import { createKnownLocationKeys } from '../../../src/platform/accounts/known-keys.ts'
 import { AgentRegistry } from '../../../src/platform/agents/agent-registry.ts'
 import { createPlatformClock } from '../../../src/database/platform-clock.ts'
 import { createCipher, type Cipher } from '../../../src/platform/secrets/cipher.ts'
@@ -51,7 +50,6 @@ export async function startAgentsApi(
   })
   const clock = createPlatformClock(database)
   await clock.follow()
-  const locationKeys = createKnownLocationKeys(database, log)
   const registry = new Registry()
   const news = createAgentMetrics(registry, {
     syncsWaiting: () => agents.syncsWaiting(),
@@ -63,7 +61,6 @@ export async function startAgentsApi(
     cipher: TEST_CIPHER,
     clock,
     log,
-    locationKeys,
     agentRegistry,
     onRecorded: [],
     ...options,
@@ -102,7 +99,6 @@ export async function startAgentsApi(
       server.closeAllConnections()
       server.close()
       await Promise.all([once(server, 'close'), ...listeners])
-      locationKeys.close()
       if (faults.length > 0) throw new Error(`the app had faults: ${faults.join('')}`)
     },
   }

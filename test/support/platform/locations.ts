@@ -1,9 +1,10 @@
 // Locations with keys and monitors, written directly into the database, without the public API.
-import { createHash, randomBytes, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { slotsOf } from '../../../src/contract/timetable.ts'
 import type { Cipher } from '../../../src/platform/secrets/cipher.ts'
 import type { Database, Queryable } from '../../../src/database/database.ts'
 import { announceNews, lockLocation } from '../../../src/platform/agents/queries/location-epochs.ts'
+import { addLocationKey } from './monitor-rows.ts'
 import { addAccount } from './public-api.ts'
 
 /** A location and a key of it. */
@@ -29,20 +30,6 @@ export async function addLocation(
   )
   const key = await addLocationKey(database, id)
   return { id, accountId: account, slugName, ...key }
-}
-
-/** Makes another key for a location. */
-export async function addLocationKey(
-  database: Database,
-  locationId: string,
-): Promise<{ keyId: string; secret: string }> {
-  const secret = `pl_${randomBytes(32).toString('base64url')}`
-  const keyId = randomUUID()
-  await database.query(
-    `insert into location_keys (id, location_id, hash, suffix) values ($1, $2, $3, $4)`,
-    [keyId, locationId, createHash('sha256').update(secret).digest(), secret.slice(-4)],
-  )
-  return { keyId, secret }
 }
 
 /** A monitor to assign. */

@@ -1,5 +1,5 @@
-// Rows of locations, monitors and agents, written by SQL, as preconditions of tests.
-import { randomUUID } from 'node:crypto'
+// Rows of locations, their keys, monitors and agents, written by SQL, as preconditions of tests.
+import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import type { Database } from '../../../src/database/database.ts'
 
 /** A location with its slug name. */
@@ -17,6 +17,20 @@ export async function addLocation(database: Database, accountId: string): Promis
     [id, accountId, slug],
   )
   return { id, slug }
+}
+
+/** Adds a key of a location. */
+export async function addLocationKey(
+  database: Database,
+  locationId: string,
+): Promise<{ keyId: string; secret: string }> {
+  const secret = `pl_${randomBytes(32).toString('base64url')}`
+  const keyId = randomUUID()
+  await database.query(
+    `insert into location_keys (id, location_id, hash, suffix) values ($1, $2, $3, $4)`,
+    [keyId, locationId, createHash('sha256').update(secret).digest(), secret.slice(-4)],
+  )
+  return { keyId, secret }
 }
 
 /** Options of a monitor's rows. */

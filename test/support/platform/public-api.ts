@@ -4,13 +4,15 @@ import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll } from 'vitest'
 import type { Role } from '../../../src/contract/api/account.ts'
 import { createApp, type App, type AppOptions } from '../../../src/platform/app.ts'
 import { createHttpServer } from '../../../src/platform/http/http-server.ts'
 import { createCipher } from '../../../src/platform/secrets/cipher.ts'
-import { createAccount, readAccount } from '../../../src/platform/accounts/queries/accounts.ts'
-import { createApiKey, findActiveKey } from '../../../src/platform/accounts/queries/api-keys.ts'
+import { createAccount } from '../../../src/platform/accounts/queries/accounts.ts'
+import { createApiKey } from '../../../src/platform/accounts/queries/api-keys.ts'
 import type { Database } from '../../../src/database/database.ts'
+import { type DatabaseServer, useDatabase } from '../database/database.ts'
 import { checkAgainst, type ApiDocument, type CheckAnswer } from './api-document.ts'
 
 /** A body whose shape the test knows. */
@@ -52,6 +54,22 @@ export interface PublicApi {
   close(): Promise<void>
 }
 
+/** The API for a file or a `describe`, on a database of its own, and an Admin client of a new account. */
+export function usePublicApi(options: Partial<AppOptions> = {}, server?: DatabaseServer) {
+  const database = useDatabase(server)
+  const api = {} as PublicApi
+  const client = {} as ApiClient
+  beforeAll(async () => {
+    Object.assign(api, await startPublicApi(database().database, options))
+    Object.assign(client, await addClient(api, database().database))
+  })
+  afterAll(() => api.close())
+  return { database, api, client }
+}
+
+/** So many requests that no test reaches the limit. */
+export const UNLIMITED = { limit: 1e8, windowS: 60 }
+
 /** Starts the API on `database`; many may run on one. */
 export async function startPublicApi(
   database: Database,
@@ -60,13 +78,6 @@ export async function startPublicApi(
   const faults: unknown[] = []
   const app = createApp({
     database,
-    keys: {
-      async find(hash) {
-        const key = await findActiveKey(database, hash)
-        return key && { ...key, accountId: key.account_id }
-      },
-    },
-    accounts: { find: (id) => readAccount(database, id) },
     cipher: createCipher('a secret that only tests know'),
     clock: { now: () => Date.now() },
     log: { error: (fault: unknown) => void faults.push(fault), warn: () => {} },

@@ -63,8 +63,17 @@ const check = {
 /** The common structure of uptime monitors. */
 const monitor = { ...common, alertSettings, created_at: ZERO_DATE, updated_at: ZERO_DATE }
 
+type Body = Record<string, unknown>
+
+const url = 'https://example.org/'
+const uptime = (checkType: string, request: object, more: object = {}): [string, Body] => [
+  checkType.toLowerCase(),
+  { ...monitor, checkType, request, ...more },
+]
+const alone = { runtimeId: null }
+
 /** The last part of the path under /v1/checks, and a body without its name and locations. */
-export const SDK_CHECKS: [part: string, body: Record<string, unknown>][] = [
+export const SDK_CHECKS: [part: string, body: Body][] = [
   [
     'api',
     {
@@ -73,85 +82,47 @@ export const SDK_CHECKS: [part: string, body: Record<string, unknown>][] = [
       request: {
         ...httpRequest,
         method: 'GET',
-        url: 'https://example.org/',
+        url,
         assertions: [assertion('STATUS_CODE', 'EQUALS', '200')],
       },
     },
   ],
   ['browser', { ...check, checkType: 'BROWSER', script: 'await page.goto("https://x.test/")' }],
   ['multistep', { ...check, checkType: 'MULTI_STEP', script: 'test("x", async () => {})' }],
-  [
-    'url',
+  uptime('URL', {
+    ...httpRequest,
+    method: 'GET',
+    url,
+    assertions: [assertion('STATUS_CODE', 'LESS_THAN', '400')],
+  }),
+  uptime(
+    'TCP',
     {
-      ...monitor,
-      checkType: 'URL',
-      request: {
-        ...httpRequest,
-        method: 'GET',
-        url: 'https://example.org/',
-        assertions: [assertion('STATUS_CODE', 'LESS_THAN', '400')],
-      },
+      hostname: 'example.org',
+      port: 25,
+      assertions: [assertion('RESPONSE_TIME', 'LESS_THAN', '500')],
     },
-  ],
-  [
-    'tcp',
+    alone,
+  ),
+  uptime('DNS', { recordType: 'A', query: 'example.org', assertions: null }),
+  uptime('ICMP', { hostname: 'example.org', pingCount: null, assertions: null }),
+  uptime(
+    'GRPC',
     {
-      ...monitor,
-      checkType: 'TCP',
-      runtimeId: null,
-      request: {
-        hostname: 'example.org',
-        port: 25,
-        assertions: [assertion('RESPONSE_TIME', 'LESS_THAN', '500')],
-      },
+      url: 'example.org',
+      port: 50_051,
+      skipSSL: false,
+      grpcConfig: { mode: 'HEALTH', tls: false },
+      assertions: [assertion('GRPC_STATUS_CODE', 'EQUALS', '0')],
     },
-  ],
-  [
-    'dns',
-    {
-      ...monitor,
-      checkType: 'DNS',
-      request: { recordType: 'A', query: 'example.org', assertions: null },
-    },
-  ],
-  [
-    'icmp',
-    {
-      ...monitor,
-      checkType: 'ICMP',
-      request: { hostname: 'example.org', pingCount: null, assertions: null },
-    },
-  ],
-  [
-    'grpc',
-    {
-      ...monitor,
-      checkType: 'GRPC',
-      runtimeId: null,
-      request: {
-        url: 'example.org',
-        port: 50_051,
-        skipSSL: false,
-        grpcConfig: { mode: 'HEALTH', tls: false },
-        assertions: [assertion('GRPC_STATUS_CODE', 'EQUALS', '0')],
-      },
-    },
-  ],
-  [
-    'traceroute',
-    { ...monitor, checkType: 'TRACEROUTE', runtimeId: null, request: { url: 'example.org' } },
-  ],
-  [
-    'ssl',
-    {
-      ...monitor,
-      checkType: 'SSL',
-      runtimeId: null,
-      request: {
-        sslConfig: { hostname: 'example.org', serverName: null, skipChainValidation: false },
-      },
-    },
-  ],
+    alone,
+  ),
+  uptime('TRACEROUTE', { url: 'example.org' }, alone),
+  uptime(
+    'SSL',
+    { sslConfig: { hostname: 'example.org', serverName: null, skipChainValidation: false } },
+    alone,
+  ),
   [
     'playwright',
     {
@@ -171,58 +142,48 @@ export const SDK_CHECKS: [part: string, body: Record<string, unknown>][] = [
   ],
 ]
 
+const basicAuth = { username: '', password: '' }
+const group = {
+  activated: true,
+  muted: false,
+  runParallel: false,
+  tags: null,
+  locations: [],
+  concurrency: 3,
+  apiCheckDefaults: { url: '', basicAuth },
+  environmentVariables: null,
+  useGlobalAlertSettings: false,
+  alertSettings,
+  createdAt: ZERO_DATE,
+  updatedAt: ZERO_DATE,
+  runtimeId: null,
+  privateLocations: [],
+  retryStrategy: null,
+}
+
 /** A group without its name, as the first and the second version of the resource have it. */
-export const SDK_GROUPS: [version: string, body: Record<string, unknown>][] = [
-  [
-    'v1',
-    {
-      activated: true,
-      muted: false,
-      runParallel: false,
-      tags: null,
-      locations: [],
-      concurrency: 3,
-      apiCheckDefaults: { url: '', basicAuth: { username: '', password: '' } },
-      environmentVariables: null,
-      useGlobalAlertSettings: false,
-      alertSettings,
-      createdAt: ZERO_DATE,
-      updatedAt: ZERO_DATE,
-      runtimeId: null,
-      privateLocations: [],
-      retryStrategy: null,
-      doubleCheck: false,
-    },
-  ],
+export const SDK_GROUPS: [version: string, body: Body][] = [
+  ['v1', { ...group, doubleCheck: false }],
   [
     'v2',
     {
-      activated: true,
-      muted: false,
+      ...group,
       runParallel: null,
-      tags: null,
-      locations: [],
-      concurrency: 3,
       apiCheckDefaults: {
-        url: 'https://example.org/',
+        url,
         headers: null,
         queryParameters: null,
         assertions: [assertion('STATUS_CODE', 'EQUALS', '200')],
-        basicAuth: { username: '', password: '' },
+        basicAuth,
       },
       browserCheckDefaults: '',
-      environmentVariables: null,
       useGlobalAlertSettings: null,
       alertSettings: null,
       setupSnippetId: null,
       tearDownSnippetId: null,
       localSetupScript: null,
       localTearDownScript: null,
-      runtimeId: null,
-      privateLocations: [],
       retryStrategy: 'FALLBACK',
-      createdAt: ZERO_DATE,
-      updatedAt: ZERO_DATE,
     },
   ],
 ]

@@ -1,6 +1,8 @@
 // Keys of the public API. The database knows a key by its hash alone.
 import type { Role } from '../../../contract/api/account.ts'
+import { sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
+import type { KnownKey } from '../../http/keys.ts'
 
 /** A key as people may see it. */
 export interface ApiKeyRow {
@@ -12,15 +14,6 @@ export interface ApiKeyRow {
   created_at: Date
   last_used_at: Date | null
   revoked_at: Date | null
-}
-
-/** A key that may be used. */
-export interface ActiveKey {
-  id: string
-  account_id: string
-  name: string
-  role: Role
-  hash: Buffer
 }
 
 /** Fields of a new key. */
@@ -60,19 +53,19 @@ export async function ensureApiKey(database: Queryable, key: NewApiKey): Promise
   return row as ApiKeyRow
 }
 
-/** The key with this hash, unless it was revoked. */
+/** The key with this hash, unless it was revoked. Notes that it was used, at most once a minute. */
 export async function findActiveKey(
   database: Queryable,
   hash: Buffer,
-): Promise<ActiveKey | undefined> {
-  const [row] = await database.query<ActiveKey>(
-    {
-      name: 'find-active-key',
-      text: `select id, account_id, name, role, hash from api_keys
-             where hash = $1 and revoked_at is null`,
-    },
-    [hash],
-  )
+): Promise<KnownKey | undefined> {
+  const [row] = await database.query(sql<KnownKey>('api-key-find')`
+    with used as (
+      update api_keys set last_used_at = now()
+      where hash = ${hash} and revoked_at is null
+        and (last_used_at is null or last_used_at < now() - interval '1 minute')
+    )
+    select id, account_id as "accountId", name, role, hash from api_keys
+    where hash = ${hash} and revoked_at is null`)
   return row
 }
 
@@ -103,14 +96,4 @@ export async function revokeApiKey(
     [id],
   )
   return row
-}
-
-/** Notes that keys were used, each at most once a minute, so that a busy key costs no writes. */
-export async function touchApiKeys(database: Queryable, ids: readonly string[]): Promise<void> {
-  await database.query(
-    `update api_keys set last_used_at = now()
-     where id = any($1::uuid[])
-       and (last_used_at is null or last_used_at < now() - interval '1 minute')`,
-    [ids],
-  )
 }

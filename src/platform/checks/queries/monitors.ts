@@ -34,16 +34,6 @@ export interface MonitorFilters {
   ids: readonly string[] | null
 }
 
-type FilterValues = [
-  accountId: string,
-  tags: readonly string[] | null,
-  groupId: number | null,
-  checkType: CheckType | null,
-  search: string | null,
-  name: string | null,
-  ids: readonly string[] | null,
-]
-
 const LISTED = `from monitors
    where account_id = $1 and deleted_at is null
      and ($2::text[] is null or tags && $2::text[])
@@ -61,32 +51,16 @@ const list = {
 
 const countListed = { name: 'monitors-list-count', text: `select count(*)::int as count ${LISTED}` }
 
-function valuesOf(
-  accountId: string,
-  { tags, groupId, checkType, search, name, ids }: MonitorFilters,
-): FilterValues {
-  return [accountId, tags, groupId, checkType, search, name, ids]
-}
-
-/** Monitors of an account, newest first. */
-export function listMonitors(
+/** Monitors of an account that pass the filters, newest first: a part of them, and how many there are. */
+export async function listMonitors(
   connection: Queryable,
   ask: { accountId: string; limit: number; offset: number; filters: MonitorFilters },
-): Promise<MonitorRow[]> {
-  const { accountId, limit, offset, filters } = ask
-  return connection.query<MonitorRow>(list, [...valuesOf(accountId, filters), limit, offset])
-}
-
-/** How many monitors of an account pass the filters. */
-export async function countListedMonitors(
-  connection: Queryable,
-  accountId: string,
-  filters: MonitorFilters,
-): Promise<number> {
-  return (
-    (await connection.query<{ count: number }>(countListed, valuesOf(accountId, filters)))[0]
-      ?.count ?? 0
-  )
+): Promise<{ rows: MonitorRow[]; total: number }> {
+  const { tags, groupId, checkType, search, name, ids } = ask.filters
+  const values = [ask.accountId, tags, groupId, checkType, search, name, ids]
+  const rows = await connection.query<MonitorRow>(list, [...values, ask.limit, ask.offset])
+  const [counted] = await connection.query<{ count: number }>(countListed, values)
+  return { rows, total: counted?.count ?? 0 }
 }
 
 /** A monitor of the account. */

@@ -20,23 +20,11 @@ export interface Placing {
   wanted: readonly WantedPlacement[]
 }
 
-interface PlacementRow {
-  location_id: string
-  monitor_id: string
-  needs: string[]
-  every_ms: number
-  offset_ms: number
-  from_ms: number
-  until_ms: number | null
-}
-
-/** A new placement, before the revision of its location is known. */
-interface Placement {
+/** A placement without its revision, which only its location knows. */
+interface Placement extends Slots {
   locationId: string
   monitorId: string
   needs: readonly string[]
-  everyMs: number
-  offsetMs: number
   fromMs: number
   untilMs: number | null
 }
@@ -63,10 +51,11 @@ export async function place(
   const { accountId, monitors } = ask
   if (monitors.length === 0) return
   const ids = monitors.map((one) => one.monitorId)
-  const rows = await tx.query(sql<PlacementRow>('placements-current')`
-      select location_id, monitor_id, needs, every_ms, offset_ms, from_ms, until_ms
+  const rows = await tx.query(sql<Placement>('placements-current')`
+      select location_id as "locationId", monitor_id as "monitorId", needs, every_ms as "everyMs",
+        offset_ms as "offsetMs", from_ms as "fromMs", until_ms as "untilMs"
       from placements where monitor_id = any (${ids}::uuid[])`)
-  const current = Map.groupBy(rows, (row) => row.monitor_id)
+  const current = Map.groupBy(rows, (row) => row.monitorId)
   const changes: Changes = { placements: [], closed: [], opened: [] }
   // Slots are whole milliseconds: one that lies before now has passed.
   const nowMs = Math.ceil(ask.nowMs)
@@ -94,32 +83,29 @@ function firstExpectedMs(slots: Slots, nowMs: number): number {
 
 function compare(
   { monitorId, wanted }: Placing,
-  rows: readonly PlacementRow[],
+  rows: readonly Placement[],
   nowMs: number,
   changes: Changes,
 ): void {
-  const left = new Map(rows.map((row) => [row.location_id, row]))
+  const left = new Map(rows.map((row) => [row.locationId, row]))
   for (const want of wanted) {
     const row = left.get(want.locationId)
     left.delete(want.locationId)
     settle(monitorId, want, row, nowMs, changes)
   }
   for (const row of left.values()) {
-    if (row.until_ms !== null) continue
+    if (row.untilMs !== null) continue
     // Clocks of several processes may differ by a little; an era never ends before it began.
-    const atMs = Math.max(nowMs, row.from_ms)
-    const { location_id: locationId, needs, every_ms: everyMs, offset_ms: offsetMs } = row
-    const fromMs = row.from_ms
-    changes.closed.push({ locationId, monitorId, atMs })
-    const its = { locationId, monitorId, needs, everyMs, offsetMs, fromMs, untilMs: atMs }
-    changes.placements.push(its)
+    const atMs = Math.max(nowMs, row.fromMs)
+    changes.closed.push({ locationId: row.locationId, monitorId, atMs })
+    changes.placements.push({ ...row, untilMs: atMs })
   }
 }
 
 function settle(
   monitorId: string,
   { locationId, slots, needs }: WantedPlacement,
-  row: PlacementRow | undefined,
+  row: Placement | undefined,
   nowMs: number,
   changes: Changes,
 ): void {
@@ -128,13 +114,13 @@ function settle(
     changes.placements.push(placement)
     return placement
   }
-  if (row === undefined || row.until_ms !== null) {
+  if (row === undefined || row.untilMs !== null) {
     const fromMs = firstExpectedMs(slots, nowMs)
-    changes.opened.push(to(Math.max(fromMs, row?.until_ms ?? fromMs)))
-  } else if (row.every_ms === slots.everyMs && row.offset_ms === slots.offsetMs) {
-    to(row.from_ms)
+    changes.opened.push(to(Math.max(fromMs, row?.untilMs ?? fromMs)))
+  } else if (row.everyMs === slots.everyMs && row.offsetMs === slots.offsetMs) {
+    to(row.fromMs)
   } else {
-    const atMs = Math.max(nowMs, row.from_ms)
+    const atMs = Math.max(nowMs, row.fromMs)
     changes.closed.push({ locationId, monitorId, atMs })
     changes.opened.push(to(Math.max(atMs, nowMs + CHANGE_DELAY_MS)))
   }

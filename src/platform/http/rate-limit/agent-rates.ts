@@ -6,7 +6,7 @@ import {
   AGENTS_SPARE,
   type RatePolicy,
 } from '../../../contract/api/rate-policy.ts'
-import type { KnownLocationKey } from '../key-ring.ts'
+import type { KnownLocationKey } from '../keys.ts'
 import { UNREAD, tooMany, type ApiError } from '../errors.ts'
 
 interface Window {

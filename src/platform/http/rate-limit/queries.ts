@@ -1,5 +1,5 @@
 // Fixed windows in which requests are counted, shared by all processes of the platform.
-import type { Database, Queryable } from '../../../database/database.ts'
+import type { Database } from '../../../database/database.ts'
 import { sql } from '../../../database/sql.ts'
 
 /** Permits ahead are returned within this time, far longer than needed, so that a stall does no harm. */
@@ -33,16 +33,8 @@ export interface Grant {
 /** Where permits come from. */
 export interface WindowSource {
   take(ask: PermitRequest): Promise<Grant>
-  /** Returns permits of the window that starts at `startsMs`. */
+  /** Returns permits of the window that starts at `startsMs`; does nothing once it has ended. */
   giveBack(permits: { scope: string; startsMs: number; unused: number }): Promise<void>
-}
-
-interface Row extends Record<string, unknown> {
-  granted: number
-  used: number
-  starts_ms: number
-  left_ms: number
-  returns_ms: number
 }
 
 /** Permits out of `free` ones: the requested ones, and some ahead while more than half of the limit is free. */
@@ -52,7 +44,8 @@ const granted = (free: string) =>
 const FROM_NEW = granted('$2::int')
 const FROM_KEPT = granted('greatest(0, $2::int - w.used)')
 
-// The window is the database's: processes with different clocks still share it.
+// The window is the database's: processes with different clocks still share it. Over all of them the permits never
+// exceed the limit.
 const take = {
   name: 'rate-window-take',
   text: `with clock as (
@@ -73,57 +66,35 @@ const take = {
      returns_by_ms = case when excluded.starts_ms > w.starts_ms then excluded.returns_by_ms
        when ${FROM_KEPT} > $4 then (select now_ms from span) + ${RETURN_MS_MAX}
        else w.returns_by_ms end
-   returning granted, used, starts_ms, (ends_ms - (select now_ms from span))::int as left_ms,
-     greatest(0, returns_by_ms - (select now_ms from span))::int as returns_ms`,
-}
-
-/** Acquires permits of a window. Over all processes they never exceed `limit`. */
-async function acquirePermits(
-  connection: Queryable,
-  { scope, limit, windowS, wanted, ahead }: PermitRequest,
-): Promise<Grant> {
-  const [row] = await connection.query<Row>(take, [scope, limit, windowS, wanted, ahead])
-  if (row === undefined) throw new Error('the window gave no answer')
-  return {
-    granted: row.granted,
-    used: row.used,
-    startsMs: row.starts_ms,
-    leftMs: row.left_ms,
-    returnsMs: row.returns_ms,
-  }
-}
-
-/** Returns permits that were not used; does nothing once their window has ended. */
-async function returnPermits(
-  connection: Queryable,
-  { scope, startsMs, unused }: { scope: string; startsMs: number; unused: number },
-): Promise<void> {
-  await connection.query(sql('rate-window-return')`
-    update rate_windows set used = used - ${unused}
-    where scope = ${scope} and starts_ms = ${startsMs}`)
-}
-
-/** Drops windows that ended more than an hour ago. */
-async function sweepWindows(connection: Queryable): Promise<void> {
-  await connection.query(sql('rate-windows-sweep')`
-      delete from rate_windows
-      where ends_ms < extract(epoch from clock_timestamp()) * 1000 - 3600000`)
+   returning granted, used, starts_ms as "startsMs",
+     (ends_ms - (select now_ms from span))::int as "leftMs",
+     greatest(0, returns_by_ms - (select now_ms from span))::int as "returnsMs"`,
 }
 
 const SWEEP_MS = 600_000
 
-/** Windows of the database; now and then those that ended long ago are dropped. */
+/** Windows of the database; now and then those that ended more than an hour ago are dropped. */
 export function windowsOf(database: Database): WindowSource {
   let sweptAt = -Infinity
+  const sweep = async () => {
+    if (performance.now() - sweptAt <= SWEEP_MS) return
+    sweptAt = performance.now()
+    await database.query(sql('rate-windows-sweep')`
+      delete from rate_windows
+      where ends_ms < extract(epoch from clock_timestamp()) * 1000 - 3600000`)
+  }
   return {
-    take(ask) {
-      if (performance.now() - sweptAt > SWEEP_MS) {
-        sweptAt = performance.now()
-        // Windows that are not deleted now are deleted the next time.
-        sweepWindows(database).catch(() => {})
-      }
-      return acquirePermits(database, ask)
+    async take({ scope, limit, windowS, wanted, ahead }) {
+      // Windows that are not deleted now are deleted the next time.
+      sweep().catch(() => {})
+      const [grant] = await database.query<Grant>(take, [scope, limit, windowS, wanted, ahead])
+      if (grant === undefined) throw new Error('the window gave no answer')
+      return grant
     },
-    giveBack: (permits) => returnPermits(database, permits),
+    async giveBack({ scope, startsMs, unused }) {
+      await database.query(sql('rate-window-return')`
+        update rate_windows set used = used - ${unused}
+        where scope = ${scope} and starts_ms = ${startsMs}`)
+    },
   }
 }

@@ -64,7 +64,7 @@ export class RateLimiter {
    * Counts one request of `scope`. Answers at once while the process has a permit ahead or knows that the
    * window is used up, else after asking the source. Rejects when the source does.
    */
-  take(scope: string, policy: RatePolicy): RateVerdict | Promise<RateVerdict> {
+  async take(scope: string, policy: RatePolicy): Promise<RateVerdict> {
     const window = this.#windows.get(scope) ?? this.#open(scope, policy)
     const now = performance.now()
     if (now < window.endsAt) {
@@ -195,38 +195,15 @@ function resetOf({ endsBy }: Window, now: number): number {
   return Math.max(1, Math.ceil((endsBy - now) / 1000))
 }
 
-interface PolicyText {
-  policy: string
-  start: string
-  limit: string
-}
-
-const textByPolicy = new WeakMap<RatePolicy, PolicyText>()
-
-function policyTextOf(policy: RatePolicy): PolicyText {
-  const known = textByPolicy.get(policy)
-  if (known !== undefined) return known
-  const { name, limit, windowS } = policy
-  const texts = {
-    policy: `"${name}";q=${limit};w=${windowS}`,
-    start: `"${name}";r=`,
-    limit: String(limit),
-  }
-  textByPolicy.set(policy, texts)
-  return texts
-}
-
 /** The headers with the client's remaining quota (draft-ietf-httpapi-ratelimit-headers). */
-export function rateHeaders(verdict: RateVerdict): Record<string, string> {
-  const texts = policyTextOf(verdict.policy)
-  const remaining = String(verdict.remaining)
-  const resetS = String(verdict.resetS)
+export function rateHeaders({ policy, remaining, resetS }: RateVerdict): Record<string, string> {
+  const { name, limit, windowS } = policy
   return {
-    'RateLimit-Policy': texts.policy,
-    RateLimit: `${texts.start}${remaining};t=${resetS}`,
-    'RateLimit-Limit': texts.limit,
-    'RateLimit-Remaining': remaining,
-    'RateLimit-Reset': resetS,
+    'RateLimit-Policy': `"${name}";q=${limit};w=${windowS}`,
+    RateLimit: `"${name}";r=${remaining};t=${resetS}`,
+    'RateLimit-Limit': String(limit),
+    'RateLimit-Remaining': String(remaining),
+    'RateLimit-Reset': String(resetS),
   }
 }
 

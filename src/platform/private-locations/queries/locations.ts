@@ -1,48 +1,33 @@
 // Statements on private locations. The URL of the proxy is passed encrypted.
+import { instantText } from '../../../database/row-json.ts'
 import { raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
+import type { PrivateLocation } from '../schema.ts'
 
 /** SQL: whether the location `l` was reported to have no agent, and still has none. */
 export const UNATTENDED = '(l.absent_since is not null and l.absence_told_at is not null)'
 
-/** A key that agents of a location may use. */
-export interface LocationKeyText {
-  id: string
-  suffix: string
-  created_at: string
-}
-
-/** An agent that reports. */
-export interface RunningAgentText {
-  id: string
-  version: string
-  last_seen_at: string
-}
-
 /** A location with its keys and agents. */
-export interface PrivateLocationRow {
-  id: string
-  name: string
-  slug_name: string
-  icon: string
-  proxy_url: string | null
-  created_at: Date
-  updated_at: Date | null
-  keys: LocationKeyText[]
+export interface PrivateLocationRow extends Pick<
+  PrivateLocation,
+  'id' | 'name' | 'slugName' | 'icon' | 'keys' | 'lastSeen' | 'created_at' | 'updated_at'
+> {
+  /** Encrypted. */
+  proxyUrl: string | null
   /** Agents that are live, oldest id first. */
-  agents: RunningAgentText[]
-  /** When any agent called last; null when none ever was. */
-  last_seen_at: Date | null
+  agents: { id: string; version: string; lastSeenAt: string }[]
 }
 
-const COLUMNS = `l.id, l.name, l.slug_name, l.icon, l.proxy_url, l.created_at, l.updated_at,
-  coalesce((select jsonb_agg(jsonb_build_object('id', k.id, 'suffix', k.suffix,
-      'created_at', k.created_at) order by k.created_at, k.id)
+const COLUMNS = `l.id, l.name, l.slug_name as "slugName", l.icon, l.proxy_url as "proxyUrl",
+  ${instantText('l.created_at')} as created_at, ${instantText('l.updated_at')} as updated_at,
+  coalesce((select jsonb_agg(jsonb_build_object('id', k.id, 'maskedKey', '...' || k.suffix,
+      'created_at', ${instantText('k.created_at')}) order by k.created_at, k.id)
     from location_keys k where k.location_id = l.id and k.revoked_at is null), '[]') as keys,
   coalesce((select jsonb_agg(jsonb_build_object('id', a.id, 'version', a.version,
-      'last_seen_at', a.last_seen_at) order by a.id)
+      'lastSeenAt', ${instantText('a.last_seen_at')}) order by a.id)
     from agents a where a.location_id = l.id and a.state = 'live'), '[]') as agents,
-  (select max(a.last_seen_at) from agents a where a.location_id = l.id) as last_seen_at`
+  (select ${instantText('max(a.last_seen_at)')} from agents a
+    where a.location_id = l.id) as "lastSeen"`
 
 /** Locations of an account, oldest first. */
 export function listPrivateLocations(

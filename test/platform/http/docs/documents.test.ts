@@ -6,18 +6,12 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Validator } from '@seriousme/openapi-schema-validator'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { startAgentsApi } from '../../../support/platform/agents-api.ts'
-import { useDatabase } from '../../../support/database/database.ts'
-import { startPublicApi, type Loose, type PublicApi } from '../../../support/platform/public-api.ts'
+import { type Loose, usePublicApi } from '../../../support/platform/public-api.ts'
 import { temporaryFolder } from '../../../support/temporary-folder.ts'
 
-const database = useDatabase()
-let api: PublicApi
-beforeAll(async () => {
-  api = await startPublicApi(database().database)
-})
-afterAll(() => api.close())
+const { database, api } = usePublicApi()
 
 const problems = async (document: object) => {
   const { valid, errors } = await new Validator().validate({ ...structuredClone(document) })

@@ -1,6 +1,6 @@
 // Aim: never more requests than the limit are accepted in a window, over all processes on one database,
 // and clients receive their remaining quota.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { CUSTOM_POLICIES } from '../../../../src/contract/api/rate-policy.ts'
 import { windowsOf } from '../../../../src/platform/http/rate-limit/queries.ts'
 import { RateLimiter, rateHeaders } from '../../../../src/platform/http/rate-limit/rate-limit.ts'
@@ -9,7 +9,7 @@ import { untilHolds } from '../../../support/eventually.ts'
 import {
   addClient,
   startPublicApi,
-  type ApiClient,
+  usePublicApi,
   type PublicApi,
 } from '../../../support/platform/public-api.ts'
 
@@ -17,8 +17,33 @@ const INCIDENTS = '/v1/status-pages/incidents'
 /** So long that no window ends during a test, except at one moment of the day. */
 const windowS = 86_400
 
+/** Asks the process of this number; the status of its answer. */
+type Get = (number: number) => Promise<number>
+
 describe.each(DATABASE_SERVERS)('on $name', (server) => {
   const database = useDatabase(server)
+
+  /** Asks processes on one database by `work`; answers with how many requests were granted, the others got 429. */
+  const countGranted = async (
+    processes: number,
+    limit: number,
+    work: (get: Get) => Promise<number[]>,
+  ) => {
+    const { database: open } = database()
+    const defaultLimit = { limit, windowS }
+    const starting = Array.from({ length: processes }, () => startPublicApi(open, { defaultLimit }))
+    const apis = await Promise.all(starting)
+    const { secret, accountId } = await addClient(apis[0] as PublicApi, open)
+    const headers = { authorization: `Bearer ${secret}`, 'x-service-account': accountId }
+    const statuses = await work(async (number) => {
+      const { url } = apis[number % processes] as PublicApi
+      return (await fetch(`${url}${INCIDENTS}?limit=1`, { headers })).status
+    })
+    await Promise.all(apis.map((api) => api.close()))
+    const granted = statuses.filter((status) => status === 200).length
+    expect(statuses.filter((status) => status === 429)).toHaveLength(statuses.length - granted)
+    return granted
+  }
 
   test.each([
     [1, 'one process', 600],
@@ -26,31 +51,17 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     [3, 'three processes', 600],
     [3, 'three processes with a small limit', 10],
   ])('%i: %s accept exactly the limit', async (processes, _sentence, limit) => {
-    const defaultLimit = { limit, windowS }
-    const apis = await Promise.all(
-      Array.from({ length: processes }, () =>
-        startPublicApi(database().database, { defaultLimit }),
-      ),
-    )
-    const first = apis[0] as PublicApi
-    const client = await addClient(first, database().database)
-    const headers = {
-      authorization: `Bearer ${client.secret}`,
-      'x-service-account': client.accountId,
-    }
-    let accepted = 0
-    let refused = 0
-    const work = async (api: PublicApi) => {
-      for (let asked = 0; asked < Math.ceil((limit * 1.2) / processes / 4) + 10; asked++) {
-        const { status } = await fetch(`${api.url}${INCIDENTS}?limit=1`, { headers })
-        if (status === 200) accepted++
-        else if (status === 429) refused++
+    const clients = 4 * processes
+    const requests = Math.ceil((limit * 1.2) / clients) + 10
+    const granted = await countGranted(processes, limit, async (get) => {
+      const statuses: number[] = []
+      const work = async (number: number) => {
+        for (let asked = 0; asked < requests; asked++) statuses.push(await get(number))
       }
-    }
-    await Promise.all(apis.flatMap((api) => [work(api), work(api), work(api), work(api)]))
-    await Promise.all(apis.map((api) => api.close()))
-    expect(refused).toBeGreaterThan(0)
-    expect(accepted).toBe(limit)
+      await Promise.all(Array.from({ length: clients }, (_, number) => work(number)))
+      return statuses
+    })
+    expect(granted).toBe(limit)
   })
 
   test.each([
@@ -58,26 +69,10 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     ['300 with a limit of a million', 300, 1_000_000, 1],
     ['150 on three processes with a limit of 60', 150, 60, 3],
   ])('requests at once: %s', async (_title, requests, limit, processes) => {
-    const defaultLimit = { limit, windowS }
-    const apis = await Promise.all(
-      Array.from({ length: processes }, () =>
-        startPublicApi(database().database, { defaultLimit }),
-      ),
+    const granted = await countGranted(processes, limit, (get) =>
+      Promise.all(Array.from({ length: requests }, (_, number) => get(number))),
     )
-    const client = await addClient(apis[0] as PublicApi, database().database)
-    const headers = {
-      authorization: `Bearer ${client.secret}`,
-      'x-service-account': client.accountId,
-    }
-    const answers = await Promise.all(
-      Array.from({ length: requests }, (_, number) =>
-        fetch(`${apis[number % processes]?.url}${INCIDENTS}?limit=1`, { headers }),
-      ),
-    )
-    await Promise.all(apis.map((api) => api.close()))
-    const granted = answers.filter(({ status }) => status === 200)
-    expect(granted).toHaveLength(Math.min(requests, limit))
-    expect(answers.filter(({ status }) => status === 429)).toHaveLength(requests - granted.length)
+    expect(granted).toBe(Math.min(requests, limit))
   })
 
   test('a process waits for permits that another process holds ahead', async () => {
@@ -186,17 +181,10 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
 })
 
 describe('answers', () => {
-  const database = useDatabase()
-  let api: PublicApi
-  let client: ApiClient
-  beforeAll(async () => {
-    api = await startPublicApi(database().database, {
-      defaultLimit: { limit: 3, windowS },
-      trustedProxies: ['127.0.0.0/8'],
-    })
-    client = await addClient(api, database().database)
+  const { database, api, client } = usePublicApi({
+    defaultLimit: { limit: 3, windowS },
+    trustedProxies: ['127.0.0.0/8'],
   })
-  afterAll(() => api.close())
 
   test('report the remaining quota, and 429 the time to retry', async () => {
     const left: string[] = []

@@ -5,7 +5,6 @@ import type { ArtifactStore } from '../../../../src/platform/artifacts/store.ts'
 import { artifactOperations } from '../../../../src/platform/artifacts/routes.ts'
 import { artifactsOf } from '../../../../src/platform/artifacts/queries.ts'
 import {
-  addLocationKey,
   beginUpload,
   bring,
   startArtifactServer,
@@ -13,7 +12,7 @@ import {
   type Upload,
 } from './artifact-uploads.ts'
 import type { useDatabase } from '../../database/database.ts'
-import { addLocation, addMonitor, type LocationRow } from '../monitor-rows.ts'
+import { addLocation, addLocationKey, addMonitor, type LocationRow } from '../monitor-rows.ts'
 import { addClient, startPublicApi, type ApiClient, type PublicApi } from '../public-api.ts'
 
 /** Common parts of the files of a test. */
@@ -53,7 +52,7 @@ export function useArtifactApis(
     const client = await addClient(api, db())
     const location = await addLocation(db(), client.accountId)
     const monitorId = await addMonitor(db(), client.accountId, { locations: [location] })
-    const secret = await addLocationKey(db(), location.id)
+    const { secret } = await addLocationKey(db(), location.id)
     return { client, location, monitorId, secret, owner: `${monitorId}.1760000000000` }
   }
   const put = (one: ArtifactScene, more: Partial<Upload> & Pick<Upload, 'body'>) =>

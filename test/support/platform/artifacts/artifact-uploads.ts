@@ -1,5 +1,5 @@
 // The artifacts' call of the agents' API on a real port, with agents that upload files correctly and incorrectly.
-import { createHash, randomBytes, randomUUID } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { type ClientRequest, request, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -13,11 +13,9 @@ import type { ArtifactStore } from '../../../../src/platform/artifacts/store.ts'
 import { createClientAddress } from '../../../../src/platform/http/client-address.ts'
 import { windowsOf } from '../../../../src/platform/http/rate-limit/queries.ts'
 import { createHttpServer } from '../../../../src/platform/http/http-server.ts'
-import { KeyRing } from '../../../../src/platform/http/key-ring.ts'
 import { createLocationAuth } from '../../../../src/platform/http/auth.ts'
 import { RateLimiter } from '../../../../src/platform/http/rate-limit/rate-limit.ts'
 import type { Database } from '../../../../src/database/database.ts'
-import { findLocationKey } from '../../../../src/database/known-location-keys.ts'
 
 /** The call, listening. */
 export interface ArtifactServer {
@@ -31,16 +29,8 @@ export async function startArtifactServer(
   store: ArtifactStore,
 ): Promise<ArtifactServer> {
   const app = new OpenAPIHono()
-  const auth = createLocationAuth({
+  const { auth } = createLocationAuth({
     database,
-    keys: new KeyRing({
-      async find(hash) {
-        const row = await findLocationKey(database, hash)
-        if (row === undefined || row.revoked) return undefined
-        const { id, location_id: locationId, account_id: accountId, slug_name: slugName } = row
-        return { id, locationId, accountId, slugName, hash: row.hash, agents: row.agents }
-      },
-    }),
     limiter: new RateLimiter(windowsOf(database)),
     clientAddress: createClientAddress([]),
     rates: new AgentRates(),
@@ -62,17 +52,6 @@ export async function startArtifactServer(
       if (faults.length > 0) throw new AggregateError(faults, 'the app had faults')
     },
   }
-}
-
-/** Makes a key for a location. */
-export async function addLocationKey(database: Database, locationId: string): Promise<string> {
-  const secret = `pl_${randomBytes(32).toString('base64url')}`
-  const hash = createHash('sha256').update(secret).digest()
-  await database.query(
-    `insert into location_keys (id, location_id, hash, suffix) values ($1, $2, $3, $4)`,
-    [randomUUID(), locationId, hash, secret.slice(-4)],
-  )
-  return secret
 }
 
 /** A file to upload. */

@@ -1,7 +1,8 @@
 // Aim: keys are looked up rarely, and a pending look-up never restores a revoked key.
 import { hash as digest } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { KeyRing, type KnownKey } from '../../../src/platform/http/key-ring.ts'
+import { KeyRing } from '../../../src/platform/http/auth.ts'
+import type { KnownKey } from '../../../src/platform/http/keys.ts'
 
 const credentials = { hash: digest('sha256', 'secret', 'base64') }
 const key: KnownKey = {
@@ -15,9 +16,7 @@ const key: KnownKey = {
 /** A key ring whose look-ups are answered by the test. */
 function ringByHand() {
   const asked: ((found: KnownKey | undefined) => void)[] = []
-  const ring = new KeyRing<KnownKey>({
-    find: () => new Promise((resolve) => asked.push(resolve)),
-  })
+  const ring = new KeyRing<KnownKey>(() => new Promise((resolve) => asked.push(resolve)))
   return { ring, asked }
 }
 
