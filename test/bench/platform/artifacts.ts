@@ -10,14 +10,10 @@ import { fileURLToPath } from 'node:url'
 import { LIMITS } from '../../../src/contract/versions.ts'
 import { createAccount } from '../../../src/platform/accounts/queries/accounts.ts'
 import { type Database, openDatabase } from '../../../src/database/database.ts'
-import {
-  addLocationKey,
-  bring,
-  type Upload,
-  zeros,
-} from '../../support/platform/artifacts/artifact-uploads.ts'
+import { bring, type Upload, zeros } from '../../support/platform/artifacts/artifact-uploads.ts'
 import { startServer } from '../../support/database/database-servers.ts'
-import { addLocation, addMonitor } from '../../support/platform/monitor-rows.ts'
+import { addLocation } from '../../support/platform/locations.ts'
+import { addMonitor } from '../../support/platform/monitor-rows.ts'
 import { startS3Server } from '../../support/platform/artifacts/s3-server.ts'
 import { cpuMsOf, memoryMiBOf } from '../process-figures.ts'
 import { markdownTable } from '../table.ts'
@@ -64,9 +60,9 @@ async function weigh(database: Database, env: Record<string, string>): Promise<s
   const pid = child.pid ?? 0
   const accountId = randomUUID()
   await createAccount(database, { id: accountId, name: 'bench' })
-  const location = await addLocation(database, accountId)
+  const location = await addLocation(database, { accountId })
   const monitorId = await addMonitor(database, accountId, { locations: [location] })
-  const secret = await addLocationKey(database, location.id)
+  const { secret } = location
   const to = { port, secret, owner: `${monitorId}.${SLOT}` }
   await store({ ...to, name: 'warm', body: randomBytes(1_000_000) })
   const before = { cpuMs: cpuMsOf(pid), memory: memoryMiBOf(pid).now, at: performance.now() }

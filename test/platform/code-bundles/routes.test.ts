@@ -14,9 +14,8 @@ import type { ArtifactStore } from '../../../src/platform/artifacts/store.ts'
 import { bundleOperations, bundleRetention } from '../../../src/platform/code-bundles/routes.ts'
 import { startAgentsApi, type AgentsApi } from '../../support/platform/agents-api.ts'
 import { filesBelow } from '../../support/platform/artifacts/artifact-apis.ts'
-import { addLocationKey } from '../../support/platform/artifacts/artifact-uploads.ts'
 import { useDatabase } from '../../support/database/database.ts'
-import { addLocation, type LocationRow } from '../../support/platform/monitor-rows.ts'
+import { addLocation, type TestLocation } from '../../support/platform/locations.ts'
 import {
   addClient,
   startPublicApi,
@@ -93,10 +92,10 @@ describe.each(STORES)('in $name', ({ make, stored }) => {
     fetch(`${agents.url}/agent/v1/bundles/${sha256}`, {
       headers: { authorization: `Bearer ${key}` },
     })
-  const suite = (codeBundlePath: string, location: LocationRow, more: object = {}) => ({
+  const suite = (codeBundlePath: string, location: TestLocation, more: object = {}) => ({
     name: 'the shop',
     codeBundlePath,
-    privateLocations: [location.slug],
+    privateLocations: [location.slugName],
     ...more,
   })
   const retention = (unusedMs: number) => bundleRetention({ database: db(), store }, unusedMs)
@@ -209,9 +208,8 @@ describe.each(STORES)('in $name', ({ make, stored }) => {
     const scene = async () => {
       const body = await packed(5_000)
       await put(body)
-      const location = await addLocation(db(), client.accountId)
-      const key = await addLocationKey(db(), location.id)
-      return { body, sha256: hashOf(body), location, key }
+      const location = await addLocation(db(), client)
+      return { body, sha256: hashOf(body), location, key: location.secret }
     }
 
     test.each([
@@ -232,14 +230,9 @@ describe.each(STORES)('in $name', ({ make, stored }) => {
 
     test('lets only the agents of its location download its bundle', async () => {
       const { body, sha256, location, key } = await scene()
-      const elsewhere = await addLocation(db(), client.accountId)
-      const [other, stranger] = [
-        await addLocationKey(db(), elsewhere.id),
-        await addLocationKey(
-          db(),
-          (await addLocation(db(), (await addClient(api, db())).accountId)).id,
-        ),
-      ]
+      const elsewhere = await addLocation(db(), client)
+      const abroad = await addLocation(db(), await addClient(api, db()))
+      const [other, stranger] = [elsewhere.secret, abroad.secret]
       expect((await fetchAs(key, sha256)).status).toBe(404)
       const made = await client.call('POST', '/v1/checks/playwright', {
         body: suite(bundlePath(sha256), location),

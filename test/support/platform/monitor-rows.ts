@@ -1,27 +1,10 @@
-// Rows of locations, monitors and agents, written by SQL, as preconditions of tests.
+// Rows of monitors and agents, written by SQL, as preconditions of tests.
 import { randomUUID } from 'node:crypto'
 import type { Database } from '../../../src/database/database.ts'
 
-/** A location with its slug name. */
-export interface LocationRow {
-  id: string
-  slug: string
-}
-
-/** Adds a location. */
-export async function addLocation(database: Database, accountId: string): Promise<LocationRow> {
-  const id = randomUUID()
-  const slug = `loc-${id.slice(0, 8)}`
-  await database.query(
-    `insert into private_locations (id, account_id, name, slug_name) values ($1, $2, $3, $3)`,
-    [id, accountId, slug],
-  )
-  return { id, slug }
-}
-
 /** Options of a monitor's rows. */
 export interface MonitorRowOptions {
-  locations: readonly LocationRow[]
+  locations: readonly { id: string }[]
   activated?: boolean
   needs?: string[]
   /** The text of `effective`. */

@@ -4,6 +4,7 @@ import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll } from 'vitest'
 import type { Role } from '../../../src/contract/api/account.ts'
 import { createApp, type App, type AppOptions } from '../../../src/platform/app.ts'
 import { createHttpServer } from '../../../src/platform/http/http-server.ts'
@@ -87,6 +88,24 @@ export async function startPublicApi(
       await close(server)
       if (faults.length > 0) throw new AggregateError(faults.map(faultOf), 'the app had faults')
     },
+  }
+}
+
+/** The API for the tests of a file or of a `describe`, without rate limits. */
+export function usePublicApi(
+  database: () => { database: Database },
+  options: () => Partial<AppOptions> = () => ({}),
+) {
+  let api: PublicApi
+  beforeAll(async () => {
+    const defaultLimit = { limit: 1e8, windowS: 60 }
+    api = await startPublicApi(database().database, { defaultLimit, ...options() })
+  })
+  afterAll(() => api.close())
+  return {
+    api: () => api,
+    addClient: (of: { accountId?: string; role?: Role } = {}) =>
+      addClient(api, database().database, of),
   }
 }
 

@@ -1,5 +1,5 @@
 // The artifacts' call of the agents' API on a real port, with agents that upload files correctly and incorrectly.
-import { createHash, randomBytes, randomUUID } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { type ClientRequest, request, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -62,17 +62,6 @@ export async function startArtifactServer(
       if (faults.length > 0) throw new AggregateError(faults, 'the app had faults')
     },
   }
-}
-
-/** Makes a key for a location. */
-export async function addLocationKey(database: Database, locationId: string): Promise<string> {
-  const secret = `pl_${randomBytes(32).toString('base64url')}`
-  const hash = createHash('sha256').update(secret).digest()
-  await database.query(
-    `insert into location_keys (id, location_id, hash, suffix) values ($1, $2, $3, $4)`,
-    [randomUUID(), locationId, hash, secret.slice(-4)],
-  )
-  return secret
 }
 
 /** A file to upload. */
