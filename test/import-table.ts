@@ -42,7 +42,7 @@ export const MAY_IMPORT: Readonly<Record<string, string>> = {
   'platform/*': RESOURCE,
   'platform/http': PLATFORM,
   'platform/secrets': PLATFORM,
-  'platform/agents': `${RESOURCE} platform/private-locations platform/runs`,
+  'platform/agents': `${RESOURCE} platform/runs platform/variables`,
   'platform/alerts': `${RESOURCE} platform/checks platform/incidents platform/results`,
   'platform/apply': `${RESOURCE} platform/checks platform/groups platform/variables`,
   'platform/checks': `${RESOURCE} platform/results`,

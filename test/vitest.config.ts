@@ -14,7 +14,7 @@ const textOf = (path: string) => readFileSync(`${root}/${path}`, 'utf8')
 /** What makes a file need a process of its own: support, modules that reach the system, changed globals. */
 const REACHES_OUT = /from '[^']*\/support\/|from 'node:(?!crypto|path|util|zlib)|\bprocess\b|\bvi\./
 const pure = quick.filter((path) => !REACHES_OUT.test(textOf(path)))
-const onBothServers = quick.filter((path) => textOf(path).includes('each(DATABASE_SERVERS)'))
+const onBothServers = quick.filter((path) => textOf(path).includes('(DATABASE_SERVERS'))
 const hasOtherServer =
   debianMajors().length > 0 || (process.env['TEST_DATABASE_URL'] ?? process.env['CI']) !== undefined
 

@@ -17,7 +17,7 @@ import { paint } from '../process/pretty-line.ts'
 import { onSignals } from '../process/signals.ts'
 import { readPlatformConfig, type PlatformConfigReading } from '../platform/config.ts'
 import type { Credentials } from '../platform/accounts/first-account.ts'
-import { createPlatform, type Platform } from '../platform/platform.ts'
+import { Platform } from '../platform/platform.ts'
 import { platformFaults } from '../platform/platform-faults.ts'
 import { knownFault } from '../platform/run-platform.ts'
 import { runOnPlatform } from './agent-command.ts'
@@ -58,7 +58,7 @@ export async function runEverything(file: FileToRun): Promise<number> {
   const faults = platformFaults(settings.platform, posterTo, () => platform?.database())
   const log = logOf(settings.platform, faults)
   let made: Credentials | undefined
-  platform = createPlatform({
+  platform = new Platform({
     config: settings.platform.config,
     log,
     faults,

@@ -15,7 +15,7 @@ import { faultIntakeOperation } from './faults/routes.ts'
 import { PendingCalls } from './agents/pending-calls.ts'
 import { mount } from './http/operation.ts'
 import { createLocationAuth } from './http/auth.ts'
-import { LocationNews } from './private-locations/news.ts'
+import { News } from '../database/news.ts'
 import type { AgentRegistry } from './agents/agent-registry.ts'
 import { serveAgentDocument } from './http/docs/openapi.ts'
 import type { PlatformClock } from '../database/platform-clock.ts'
@@ -25,10 +25,8 @@ import type { OnRecorded } from './results/recorded.ts'
 import type { ResultsMetrics } from './results/metrics.ts'
 import { resultsOperation } from './results/operation.ts'
 import { RESULTS_MS } from './results/retention.ts'
-import type { HandOutRuns } from './runs/news.ts'
 import type { Cipher } from './secrets/cipher.ts'
 import { syncOperation } from './agents/sync.ts'
-import type { ReadVariables } from './agents/sync-changes.ts'
 
 /** What the app is made of. */
 export interface AgentsAppOptions {
@@ -47,10 +45,6 @@ export interface AgentsAppOptions {
   resultsMs?: number
   /** Store of artifacts and code bundles; without it there are none. */
   artifacts?: ArtifactStore
-  /** Hands out runs on demand; without it there are none. */
-  handOutRuns?: HandOutRuns
-  /** Reads the variables of an account; without it there are none. */
-  readVariables?: ReadVariables
   /** Rate limits of agents; default AGENT_POLICIES. */
   rates?: AgentRates
   /** Addresses or networks whose X-Forwarded-For is trusted. */
@@ -81,7 +75,7 @@ export function createAgentsApp(options: AgentsAppOptions): AgentsApp {
     clientAddress: createClientAddress(options.trustedProxies ?? []),
     rates: options.rates ?? new AgentRates(),
   })
-  const news = new LocationNews()
+  const news = new News()
   const pendingCalls = new PendingCalls()
   const operations = callsOf(options, { news, pendingCalls })
   mount(app, { auth, operations, now: () => clock.now() })
@@ -99,21 +93,11 @@ export function createAgentsApp(options: AgentsAppOptions): AgentsApp {
 /** Every call of agents. */
 function callsOf(
   options: AgentsAppOptions,
-  waiting: { news: LocationNews; pendingCalls: PendingCalls },
+  waiting: { news: News; pendingCalls: PendingCalls },
 ): DefinedAgentOperation[] {
   const { database, cipher, clock, log, agentRegistry, artifacts: store } = options
-  const handOutRuns = options.handOutRuns ?? (async () => ({ runs: [], cancel: [] }))
-  const readVariables = options.readVariables ?? (async () => [])
   return [
-    syncOperation({
-      database,
-      cipher,
-      clock,
-      agentRegistry,
-      handOutRuns,
-      readVariables,
-      ...waiting,
-    }),
+    syncOperation({ database, cipher, clock, agentRegistry, ...waiting }),
     presenceOperation(database),
     faultIntakeOperation({ database, log }),
     resultsOperation({

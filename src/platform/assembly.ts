@@ -8,14 +8,12 @@ import { KEYS_CHANNEL } from './accounts/queries/api-keys.ts'
 import { listen } from '../database/listen.ts'
 import { createAgentMetrics } from './agents/metrics.ts'
 import { createAgentsApp } from './agents-app.ts'
-import { openAccountVariables } from './variables/routes.ts'
 import { createAlerting } from './alerts/alerting.ts'
 import { createApp } from './app.ts'
 import { artifactOperations, artifactRetention, createArtifactStore } from './artifacts/routes.ts'
 import { type BackgroundJob, runBackgroundJobs } from './jobs/background-jobs.ts'
 import { bundleOperations, bundleRetention } from './code-bundles/routes.ts'
 import type { PlatformConfig } from './config.ts'
-import { capable, neededText } from './agents/assignment.ts'
 import { faultRetention } from './faults/routes.ts'
 import { locationSampling } from './private-locations/metrics.ts'
 import { AgentRegistry } from './agents/agent-registry.ts'
@@ -23,7 +21,6 @@ import type { PlatformDatabase } from './open-database.ts'
 import { createOutageLog } from './http/answer-faults.ts'
 import { createPlatformClock, type PlatformClock } from '../database/platform-clock.ts'
 import { presenceJobs } from './agents/presence.ts'
-import { handOutRuns } from './runs/hand-out.ts'
 import { createRuns } from './runs/routes.ts'
 import type { Cipher } from './secrets/cipher.ts'
 import { readSweptSpan } from './results/queries/accounting.ts'
@@ -56,8 +53,6 @@ export interface Assembly {
 const AGENT_CALL = /^https?:\/\/[^/]*\/agent\/v1\//
 /** How often the platform's clock is compared with the database's. */
 const FOLLOW_MS = 10_000
-/** Retention of finished runs on demand. */
-const RUNS_RETENTION_MS = 30 * 86_400_000
 
 /** Puts the parts together. Rejects when the database does not answer. */
 export async function assemble(parts: AssemblyParts): Promise<Assembly> {
@@ -97,8 +92,6 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
     resultsMetrics: createResultsMetrics(registry),
     resultsMs: config.resultsMs,
     artifacts: artifacts.store,
-    handOutRuns,
-    readVariables: (tx, accountId) => openAccountVariables(tx, cipher, accountId),
     ...httpOptions,
   })
   const backgroundJobs = [...presenceJobs(database, agentRegistry), ...more.backgroundJobs]
@@ -155,7 +148,7 @@ async function createWorkingParts(parts: AssemblyParts, clock: PlatformClock) {
   const retentionMs = config.artifactsRetentionMs
   // Whole milliseconds, as instants are in the database.
   const now = () => Math.floor(clock.now())
-  const runs = createRuns({ database, retentionMs: RUNS_RETENTION_MS, capable, neededText })
+  const runs = createRuns(database)
   const artifacts = { database, store: createArtifactStore(config), retentionMs }
   const alerting = createAlerting({ database, cipher, clock, log, publicUrl })
   const retention = { database, now, resultsMs, rollupsMs }

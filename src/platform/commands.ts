@@ -1,10 +1,9 @@
 // The platform's commands as the command line shows them.
 import { ROLES } from '../contract/api/account.ts'
-import { type Arguments, type Command, EXIT_CONFIGURATION } from '../process/command-line.ts'
+import { type Command, EXIT_CONFIGURATION } from '../process/command-line.ts'
 import { environmentHelp } from '../process/environment-help.ts'
 import { loadPart } from '../process/load-part.ts'
 import { VARIABLES } from './config.ts'
-import type { KeysRequest } from './keys-command.ts'
 import type { CommandContext } from './run-platform.ts'
 
 /** `vedette platform` and `vedette keys`. */
@@ -55,37 +54,11 @@ function keysCommand(context: CommandContext): Command {
       ['vedette keys revoke 7d0b…', 'ends one, by its id'],
     ],
     async run(args) {
-      const request = requestOf(args)
-      if (typeof request !== 'string') {
-        const part = await loadPart('the platform', () => import('./keys-command.ts'))
-        return part === undefined ? EXIT_CONFIGURATION : part.runKeys(request, context)
-      }
-      context.stderr.write(`vedette keys: ${request}\nTry: vedette keys --help\n`)
-      return EXIT_CONFIGURATION
-    },
-  }
-}
-
-/** The request, or a message about its problem. */
-function requestOf(args: Arguments): KeysRequest | string {
-  const [action, id] = args.positionals
-  const accountId = args.value('account')
-  const isExtra = id !== undefined && action !== 'revoke'
-  if (isExtra) return `unexpected argument ${JSON.stringify(id)}`
-  switch (action) {
-    case 'create': {
+      const [action, id] = args.positionals
       const [name, role] = [args.value('name'), args.value('role')]
-      if (name === undefined) return 'create needs --name <name>'
-      if (role === undefined) return `create needs --role <role>: ${ROLES.join(', ')}`
-      return { action, name, role, accountId }
-    }
-    case 'list':
-      return { action, accountId }
-    case 'revoke':
-      return id === undefined ? 'revoke needs the id of a key' : { action, id }
-    case undefined:
-      return 'say what to do: create, list or revoke'
-    default:
-      return `there is no ${JSON.stringify(action)}; there are create, list and revoke`
+      const request = { action, id, name, role, accountId: args.value('account') }
+      const part = await loadPart('the platform', () => import('./keys-command.ts'))
+      return part === undefined ? EXIT_CONFIGURATION : part.runKeys(request, context)
+    },
   }
 }

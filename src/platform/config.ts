@@ -8,7 +8,6 @@ import {
   type VariableText,
   variableTexts,
 } from '../process/env.ts'
-import type { LogLevel } from '../process/log.ts'
 import {
   anyText,
   FAULT_REPORT_VARIABLES,
@@ -181,38 +180,7 @@ function bucketProblem(text: string): { allowed: string; fix: string } | undefin
 export const VARIABLES: readonly VariableText[] = variableTexts(VARIABLE_TABLE)
 
 /** The platform's settings, checked. */
-export interface PlatformConfig {
-  /** Undefined: embedded. */
-  databaseUrl: string | undefined
-  connectionsMax: number
-  databaseWaitMs: number
-  dataDir: string
-  /** Undefined: the one in `dataDir`. */
-  secretsKey: string | undefined
-  port: number
-  hostname: string | undefined
-  /** Undefined: on `port`. */
-  metricsPort: number | undefined
-  publicUrl: string | undefined
-  trustedProxies: readonly string[]
-  requestsPerMinute: number
-  accountId: string | undefined
-  adminApiKey: string | undefined
-  resultsMs: number
-  accountingGraceMs: number
-  rollupsMs: number
-  artifactsRetentionMs: number
-  /** Undefined: a folder in `dataDir`. */
-  artifactBucket: BucketOptions | undefined
-  drainMs: number
-  drainDelayMs: number
-  logLevel: LogLevel
-  externalObservability: boolean
-  sentryDsn: string | undefined
-  /** To `sentryDsn`. */
-  proxyUrl: string | undefined
-  noProxy: readonly string[]
-}
+export type PlatformConfig = ReturnType<typeof configOf>
 
 /** Settings, or their problems. */
 export interface PlatformConfigReading {
@@ -226,7 +194,15 @@ export interface PlatformConfigReading {
 /** Reads and checks all settings of the platform. */
 export function readPlatformConfig(env: Environment, readText?: ReadText): PlatformConfigReading {
   const { values, problems } = readEnvironment(VARIABLE_TABLE, env, readText)
-  const config: PlatformConfig = {
+  const config = configOf(values, bucketOf(values, problems))
+  return { config, problems, secrets: secretsOf(config) }
+}
+
+type PlatformValues = Values<typeof VARIABLE_TABLE>
+
+/** Settings by their names in the code; those without a default may be undefined. */
+function configOf(values: PlatformValues, artifactBucket: BucketOptions | undefined) {
+  return {
     databaseUrl: values.DATABASE_URL,
     connectionsMax: values.DATABASE_CONNECTIONS,
     databaseWaitMs: values.DATABASE_WAIT_SECONDS * 1000,
@@ -244,50 +220,42 @@ export function readPlatformConfig(env: Environment, readText?: ReadText): Platf
     accountingGraceMs: values.ACCOUNTING_GRACE_SECONDS * 1000,
     rollupsMs: values.ROLLUPS_RETENTION_DAYS * DAY_MS,
     artifactsRetentionMs: values.ARTIFACTS_RETENTION_DAYS * DAY_MS,
-    artifactBucket: bucketOf(values, problems),
+    artifactBucket,
     drainMs: values.DRAIN_SECONDS * 1000,
     drainDelayMs: values.DRAIN_DELAY_SECONDS * 1000,
     logLevel: values.LOG_LEVEL,
     externalObservability: values.EXTERNAL_OBSERVABILITY,
     sentryDsn: values.SENTRY_DSN,
+    /** To `sentryDsn`. */
     proxyUrl: values.HTTPS_PROXY ?? values.HTTP_PROXY,
     noProxy: values.NO_PROXY,
   }
-  return { config, problems, secrets: secretsOf(config) }
 }
 
-type BucketValues = Pick<
-  Values<typeof VARIABLE_TABLE>,
-  | 'ARTIFACTS_S3_URL'
-  | 'ARTIFACTS_S3_BUCKET'
-  | 'ARTIFACTS_S3_REGION'
-  | 'ARTIFACTS_S3_ACCESS_KEY_ID'
-  | 'ARTIFACTS_S3_SECRET_ACCESS_KEY'
->
-
 /** The configured bucket; adds a problem for each missing setting. */
-function bucketOf(values: BucketValues, problems: EnvironmentProblem[]): BucketOptions | undefined {
+function bucketOf(
+  values: PlatformValues,
+  problems: EnvironmentProblem[],
+): BucketOptions | undefined {
+  const url = values.ARTIFACTS_S3_URL ?? ''
+  const bucket = values.ARTIFACTS_S3_BUCKET ?? ''
+  const accessKeyId = values.ARTIFACTS_S3_ACCESS_KEY_ID ?? ''
+  const secretAccessKey = values.ARTIFACTS_S3_SECRET_ACCESS_KEY ?? ''
   const needed = {
-    ARTIFACTS_S3_URL: values.ARTIFACTS_S3_URL,
-    ARTIFACTS_S3_BUCKET: values.ARTIFACTS_S3_BUCKET,
-    ARTIFACTS_S3_ACCESS_KEY_ID: values.ARTIFACTS_S3_ACCESS_KEY_ID,
-    ARTIFACTS_S3_SECRET_ACCESS_KEY: values.ARTIFACTS_S3_SECRET_ACCESS_KEY,
+    ARTIFACTS_S3_URL: url,
+    ARTIFACTS_S3_BUCKET: bucket,
+    ARTIFACTS_S3_ACCESS_KEY_ID: accessKeyId,
+    ARTIFACTS_S3_SECRET_ACCESS_KEY: secretAccessKey,
   }
-  const names = Object.entries(needed)
-  const given = names.find(([, value]) => value !== undefined)
+  const given = Object.entries(needed).find(([, value]) => value !== '')
   if (given === undefined) return undefined
-  for (const [variable] of names.filter(([, value]) => value === undefined)) {
+  for (const [variable, value] of Object.entries(needed)) {
     // A setting that is given and no good is complained of already.
-    if (problems.some((one) => one.variable === variable)) continue
+    if (value !== '' || problems.some((one) => one.variable === variable)) continue
     problems.push({ variable, message: `${variable} is not set, and ${given[0]} is: set both` })
   }
-  return {
-    url: needed.ARTIFACTS_S3_URL ?? '',
-    bucket: needed.ARTIFACTS_S3_BUCKET ?? '',
-    region: values.ARTIFACTS_S3_REGION ?? 'us-east-1',
-    accessKeyId: needed.ARTIFACTS_S3_ACCESS_KEY_ID ?? '',
-    secretAccessKey: needed.ARTIFACTS_S3_SECRET_ACCESS_KEY ?? '',
-  }
+  const region = values.ARTIFACTS_S3_REGION ?? 'us-east-1'
+  return { url, bucket, region, accessKeyId, secretAccessKey }
 }
 
 function secretsOf(config: PlatformConfig): string[] {

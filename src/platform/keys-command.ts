@@ -18,11 +18,14 @@ import { EmbeddedPostgresError } from '../database/embedded/embedded-postgres-er
 import { openPlatformDatabase } from './open-database.ts'
 import { type CommandContext, knownFault, platformLog } from './run-platform.ts'
 
-/** The request. */
-export type KeysRequest =
-  | { action: 'create'; name: string; role: string; accountId: string | undefined }
-  | { action: 'list'; accountId: string | undefined }
-  | { action: 'revoke'; id: string }
+/** What is asked for, as it was typed. */
+export interface KeysRequest {
+  action: string | undefined
+  id?: string | undefined
+  name?: string | undefined
+  role?: string | undefined
+  accountId?: string | undefined
+}
 
 const KEYS_SHOWN_MAX = 1000
 const NAME_CHARACTERS_MAX = 255
@@ -47,10 +50,10 @@ export async function runKeys(
   // Only errors: the output may be read by a script.
   reading.config.logLevel = 'error'
   try {
-    checkRequest(request)
+    const work = workOf(request, reading.config.accountId)
     const opened = await reach(reading.config, platformLog(reading, context))
     try {
-      stdout.write(await answer(opened.database, request, reading.config.accountId))
+      stdout.write(await work(opened.database))
       return 0
     } finally {
       await opened.close()
@@ -58,7 +61,7 @@ export async function runKeys(
   } catch (error) {
     const fault =
       error instanceof RequestError
-        ? { message: error.message, exitCode: EXIT_CONFIGURATION }
+        ? { message: `${error.message}\nTry: vedette keys --help`, exitCode: EXIT_CONFIGURATION }
         : knownFault(error)
     if (fault === undefined) throw error
     stderr.write(`vedette keys: ${fault.message}\n`)
@@ -66,16 +69,44 @@ export async function runKeys(
   }
 }
 
-function checkRequest(request: KeysRequest): void {
-  if (request.action === 'create') {
-    const { name, role } = request
-    if (name.trim() === '' || name.length > NAME_CHARACTERS_MAX) {
-      throw new RequestError(`--name must have 1 to ${NAME_CHARACTERS_MAX} characters`)
-    }
-    roleOf(role)
+/** What to do, and answer with, once the database is open. Throws RequestError. */
+function workOf(
+  { action, id, name, role, accountId }: KeysRequest,
+  configured: string | undefined,
+): (database: Database) => Promise<string> {
+  if (id !== undefined && action !== 'revoke') {
+    throw new RequestError(`unexpected argument ${JSON.stringify(id)}`)
   }
-  if (request.action === 'revoke' && !GUID.test(request.id)) {
-    throw new RequestError(`${JSON.stringify(request.id)} is no id of a key; see vedette keys list`)
+  const account = accountId ?? configured
+  switch (action) {
+    case 'create': {
+      if (name === undefined) throw new RequestError('create needs --name <name>')
+      if (name.trim() === '' || name.length > NAME_CHARACTERS_MAX) {
+        throw new RequestError(`--name must have 1 to ${NAME_CHARACTERS_MAX} characters`)
+      }
+      const key = { name: name.trim(), role: roleOf(role ?? '') }
+      return (database) => create(database, key, account)
+    }
+    case 'list':
+      return async (database) =>
+        table(
+          await listApiKeys(database, {
+            ...(account && { accountId: account }),
+            limit: KEYS_SHOWN_MAX,
+          }),
+        )
+    case 'revoke':
+      if (id === undefined) throw new RequestError('revoke needs the id of a key')
+      if (!GUID.test(id)) {
+        throw new RequestError(`${JSON.stringify(id)} is no id of a key; see vedette keys list`)
+      }
+      return (database) => revoke(database, id)
+    case undefined:
+      throw new RequestError('say what to do: create, list or revoke')
+    default:
+      throw new RequestError(
+        `there is no ${JSON.stringify(action)}; there are create, list and revoke`,
+      )
   }
 }
 
@@ -113,37 +144,14 @@ async function reach(
   return { database, close: () => database.close() }
 }
 
-async function answer(
-  database: Database,
-  request: KeysRequest,
-  configured: string | undefined,
-): Promise<string> {
-  if (request.action === 'create') return create(database, request, configured)
-  if (request.action === 'list') {
-    const { accountId = configured } = request
-    return table(
-      await listApiKeys(database, { ...(accountId && { accountId }), limit: KEYS_SHOWN_MAX }),
-    )
-  }
-  const row = await revokeApiKey(database, request.id)
-  if (row === undefined) throw new RequestError(`there is no key ${request.id}`)
-  return `revoked ${row.id} (${row.name}, …${row.suffix})\n`
-}
-
 async function create(
   database: Database,
-  request: KeysRequest & { action: 'create' },
-  configured: string | undefined,
+  { name, role }: { name: string; role: Role },
+  wanted: string | undefined,
 ): Promise<string> {
-  const accountId = await accountOf(database, request.accountId ?? configured)
+  const accountId = await accountOf(database, wanted)
   const key = makeKey()
-  const role = roleOf(request.role)
-  const row = await createApiKey(database, {
-    accountId,
-    name: request.name.trim(),
-    role,
-    ...tracesOf(key),
-  })
+  const row = await createApiKey(database, { accountId, name, role, ...tracesOf(key) })
   return [
     'The key is shown only now:',
     `  key      ${key}`,
@@ -152,6 +160,12 @@ async function create(
     `  role     ${role}`,
     '',
   ].join('\n')
+}
+
+async function revoke(database: Database, id: string): Promise<string> {
+  const row = await revokeApiKey(database, id)
+  if (row === undefined) throw new RequestError(`there is no key ${id}`)
+  return `revoked ${row.id} (${row.name}, …${row.suffix})\n`
 }
 
 async function accountOf(database: Database, wanted: string | undefined): Promise<string> {
@@ -182,14 +196,8 @@ function table(rows: readonly ApiKeyRow[]): string {
     day(row.last_used_at),
     row.revoked_at === null ? 'active' : `revoked ${day(row.revoked_at)}`,
   ])
-  const widths = head.map((_, at) => Math.max(...[head, ...lines].map((line) => line[at]!.length)))
-  return [head, ...lines]
-    .map(
-      (line) =>
-        `${line
-          .map((cell, at) => cell.padEnd(widths[at]!))
-          .join('  ')
-          .trimEnd()}\n`,
-    )
-    .join('')
+  const all = [head, ...lines]
+  const widths = head.map((_, at) => Math.max(...all.map((line) => line[at]!.length)))
+  const lineOf = (line: string[]) => line.map((cell, at) => cell.padEnd(widths[at]!)).join('  ')
+  return all.map((line) => `${lineOf(line).trimEnd()}\n`).join('')
 }

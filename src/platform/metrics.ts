@@ -67,7 +67,7 @@ function registerStates(registry: Registry, sources: MetricSources): void {
     name: 'vedette_database_connections',
     help: 'Connections to the database by state, and what waits for one.',
     labelNames: ['state'],
-    registers: [],
+    registers: [registry],
     collect() {
       for (const [state, count] of Object.entries(sources.connections())) {
         connections.set({ state }, count)
@@ -77,11 +77,9 @@ function registerStates(registry: Registry, sources: MetricSources): void {
   const restarts: Gauge = new Gauge({
     name: 'vedette_embedded_postgres_restarts',
     help: 'Times the embedded PostgreSQL died and was started again.',
-    registers: [],
+    registers: [registry],
     collect() {
       restarts.set(sources.postgresRestarts())
     },
   })
-  registry.registerMetric(connections)
-  registry.registerMetric(restarts)
 }

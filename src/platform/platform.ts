@@ -1,5 +1,6 @@
 // Life cycle of the platform: listen, open the database, answer, drain. It answers 503 before the database is
 // open.
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Hono } from 'hono'
 import { VERSION } from '../contract/versions.ts'
 import type { FaultReports } from '../process/faults/reports.ts'
@@ -26,30 +27,8 @@ export interface PlatformOptions {
   onCredentials: (credentials: Credentials, path: string | undefined) => void
 }
 
-/** A created platform that is not started yet. */
-export interface Platform {
-  /**
-   * Resolves when requests are answered, or when it is stopped meanwhile. Rejects with ListenError,
-   * EmbeddedPostgresError, MigrationError, CredentialsError or a failure of the database, after releasing
-   * all resources.
-   */
-  start(): Promise<void>
-  /** Drains; readiness fails in the same tick. Resolves like `stopped`. */
-  stop(): Promise<void>
-  /** Resolves when everything has ended. */
-  readonly stopped: Promise<void>
-  /** The address it listens on; undefined before. */
-  url(): string | undefined
-  /** Undefined before it is open. */
-  database(): Database | undefined
-}
-
-/** Makes a platform. */
-export function createPlatform(options: PlatformOptions): Platform {
-  return new RunningPlatform(options)
-}
-
-class RunningPlatform implements Platform {
+/** The platform of a process; it is not started when it is made. */
+export class Platform {
   readonly #options: PlatformOptions
   readonly #stopping = new AbortController()
   readonly #metrics: PlatformMetrics
@@ -72,18 +51,26 @@ class RunningPlatform implements Platform {
     options.faults?.registerMetrics(this.#metrics.registry)
   }
 
+  /** Resolves when everything has ended. */
   get stopped(): Promise<void> {
     return this.#ended.promise
   }
 
+  /** The address it listens on; undefined before. */
   url(): string | undefined {
     return this.#served[0]?.url
   }
 
+  /** Undefined before it is open. */
   database(): Database | undefined {
     return this.#assembly === undefined ? undefined : this.#database?.database
   }
 
+  /**
+   * Resolves when requests are answered, or when it is stopped meanwhile. Rejects with ListenError,
+   * EmbeddedPostgresError, MigrationError, CredentialsError or a failure of the database, after releasing
+   * all resources.
+   */
   start(): Promise<void> {
     this.#starting ??= this.#start().catch(async (error: unknown) => {
       if (this.#stopping.signal.aborted) return
@@ -178,6 +165,7 @@ class RunningPlatform implements Platform {
     if (first.made !== undefined) onCredentials(first.made, path)
   }
 
+  /** Drains; readiness fails in the same tick. Resolves like `stopped`. */
   stop(): Promise<void> {
     this.#phase = 'draining'
     this.#assembly?.drain()
@@ -188,9 +176,7 @@ class RunningPlatform implements Platform {
   async #drain(): Promise<void> {
     const { config, log } = this.#options
     if (this.#assembly !== undefined && config.drainDelayMs > 0) {
-      await new Promise((resolve) => {
-        setTimeout(resolve, config.drainDelayMs)
-      })
+      await sleep(config.drainDelayMs)
     }
     this.#stopping.abort(new Error('the platform is stopping'))
     await this.#starting?.catch(() => undefined)

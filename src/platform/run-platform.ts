@@ -13,7 +13,7 @@ import { type PlatformConfigReading, readPlatformConfig } from './config.ts'
 import { EmbeddedPostgresError } from '../database/embedded/embedded-postgres-error.ts'
 import { type Credentials, CredentialsError } from './accounts/first-account.ts'
 import { reasonOf } from './open-database.ts'
-import { createPlatform, type Platform } from './platform.ts'
+import { Platform } from './platform.ts'
 import { platformFaults, type PosterTo } from './platform-faults.ts'
 import { SecretsKeyError } from './secrets/secrets-key.ts'
 
@@ -61,7 +61,7 @@ export async function runPlatform(context: CommandContext): Promise<number> {
   const log = platformLog(reading, context, faults)
   // The watcher of the embedded PostgreSQL ends it when this process is gone.
   endOnUncaught(log, faults)
-  platform = createPlatform({
+  platform = new Platform({
     config: reading.config,
     log,
     faults,

@@ -13,12 +13,8 @@ import {
 } from '../../src/platform/runs/queries/runs.ts'
 import { applySettings } from '../support/client/apply-command.ts'
 import { useDatabase } from '../support/database/database.ts'
-import {
-  addAgent,
-  addLocation,
-  addMonitor,
-  type LocationRow,
-} from '../support/platform/monitor-rows.ts'
+import { addLocation, type TestLocation } from '../support/platform/locations.ts'
+import { addAgent, addMonitor } from '../support/platform/monitor-rows.ts'
 import { startVedette } from '../support/platform/platform-process.ts'
 import {
   addClient,
@@ -35,12 +31,7 @@ let api: PublicApi
 let listening: Promise<void>
 
 beforeAll(async () => {
-  runs = createRuns({
-    database: db(),
-    retentionMs: 86_400_000,
-    capable: () => true,
-    neededText: () => '',
-  })
+  runs = createRuns(db())
   listening = runs.listen({ url: database().url }, stop.signal)
   api = await startPublicApi(db(), {
     operations: runs.operations,
@@ -56,16 +47,16 @@ afterAll(async () => {
 
 interface Scene {
   client: ApiClient
-  locations: LocationRow[]
+  locations: TestLocation[]
   monitorId: string
   env: Record<string, string>
 }
 
 const scene = async (count = 1): Promise<Scene> => {
   const client = await addClient(api, db(), { role: 'Read & Run' })
-  const locations: LocationRow[] = []
+  const locations: TestLocation[] = []
   for (let left = count; left > 0; left--) {
-    locations.push(await addLocation(db(), client.accountId))
+    locations.push(await addLocation(db(), client))
   }
   const monitorId = await addMonitor(db(), client.accountId, { locations })
   const env: Record<string, string> = applySettings(api, client)
@@ -113,7 +104,7 @@ const start = (
 }
 
 /** Does an agent's part: takes the run and begins it. */
-const begin = async (location: LocationRow, run: string) => {
+const begin = async (location: TestLocation, run: string) => {
   const from = { locationId: location.id, agentId: await addAgent(db(), location.id) }
   await assignRuns(db(), from, [run])
   await noteRunStates(db(), from, [{ run, state: 'running' }])
@@ -136,7 +127,7 @@ const resultOf = (run: string, monitorId: string, verdict: 'passed' | 'failed' |
 /** A run that an agent has begun, and how the agent ends it. */
 const begun = async (order: Partial<RunOrder> = {}, more: Partial<RunContext> = {}) => {
   const one = await scene()
-  const [location] = one.locations as [LocationRow]
+  const [location] = one.locations as [TestLocation]
   const command = start(one, order, more)
   const [, run = ''] = await command.line(RUN)
   const from = await begin(location, run)
@@ -150,7 +141,7 @@ const FILE = { name: 'results.json', bytes: 2, contentType: 'application/json' }
 const announced = [{ ...FILE, sha256: createHash('sha256').update('{}').digest('hex') }]
 const bring = async ({ client, locations }: Scene, run: string) => {
   const id = randomUUID()
-  const [location] = locations as [LocationRow]
+  const [location] = locations as [TestLocation]
   await noteArriving(db(), {
     id,
     accountId: client.accountId,
@@ -192,16 +183,18 @@ describe('vedette run', () => {
     const said = { ...from, id: from.agentId, instance: agent?.instance ?? '' }
     const line = 'shop.spec.ts \u001B[2J'
     await noteProgress(db(), said, [{ run, phase: 'install' }])
-    await command.line(new RegExp(`^${location.slug}: install\n`, 'm'))
+    await command.line(new RegExp(`^${location.slugName}: install\n`, 'm'))
     await noteProgress(db(), said, [{ run, phase: 'test', done: 3, total: 10, line }])
-    await command.line(new RegExp(`^${location.slug}: test 3/10: shop\\.spec\\.ts +\\[2J\n`, 'm'))
+    await command.line(
+      new RegExp(`^${location.slugName}: test 3/10: shop\\.spec\\.ts +\\[2J\n`, 'm'),
+    )
     await command.finish('passed')
     expect(await command.code).toBe(0)
   })
 
   test('says what it waits for, again and again, until it runs', async () => {
     const one = await scene()
-    const [location] = one.locations as [LocationRow]
+    const [location] = one.locations as [TestLocation]
     const command = start(one, {}, { waitingEveryMs: 20 })
     const [, run = ''] = await command.line(RUN)
     await command.line(/: queued, waits for an agent to take it \(\d+ s\)\n/)
@@ -255,7 +248,7 @@ describe('vedette run', () => {
     const asked = start(one, { wait: false })
     expect(await asked.code).toBe(0)
     expect(asked.said.out.trim().split('\n')).toHaveLength(2)
-    const location = one.locations[1]?.slug ?? ''
+    const location = one.locations[1]?.slugName ?? ''
     const named = start(one, { wait: false, json: true, location })
     expect(await named.code).toBe(0)
     expect(JSON.parse(named.said.out)).toMatchObject({ location, state: 'queued' })
@@ -273,7 +266,7 @@ describe('vedette run', () => {
 
   test('a platform that holds no answers any more is asked on', async () => {
     const one = await scene()
-    const [location] = one.locations as [LocationRow]
+    const [location] = one.locations as [TestLocation]
     const command = start(one)
     const [, run = ''] = await command.line(RUN)
     runs.drain()
@@ -301,7 +294,7 @@ describe('vedette run', () => {
       named = await scene()
       const { accountId } = named.client
       const owner = await addClient(api, db(), { accountId })
-      const privateLocations = named.locations.map(({ slug }) => slug)
+      const privateLocations = named.locations.map(({ slugName }) => slugName)
       const others = Array.from({ length: 101 }, (_, n) => `Shop ${n}`)
       for (const name of ['Shop', 'Cart', 'Cart', ...others]) {
         const body = { name, privateLocations, request: { url: 'https://example.org/' } }
@@ -343,7 +336,7 @@ describe('vedette run', () => {
 describe('vedette cancel', () => {
   test('says what became of the run', async () => {
     const one = await scene()
-    const [location] = one.locations as [LocationRow]
+    const [location] = one.locations as [TestLocation]
     const asked = start(one, { wait: false })
     await asked.code
     const run = asked.said.out.trim()

@@ -47,6 +47,8 @@ function postmaster(dataDir: string): number {
 
 const postgresOn = (dataDir: string) => processesWith('-D', join(dataDir, 'postgres/data'))
 
+const READY = { status: 200, reasons: [] }
+
 async function readiness(url: string): Promise<{ status: number; reasons: string[] }> {
   const answer = await fetch(`${url}/-/readiness`)
   const { reasons } = (await answer.json()) as { reasons: string[] }
@@ -82,7 +84,7 @@ describe('the folder', () => {
     expect(second.stderr).toMatch(
       new RegExp(`is in use: locked by process ${platform.pid} on .* DATABASE_URL\n$`),
     )
-    expect(await readiness(platform.url)).toEqual({ status: 200, reasons: [] })
+    expect(await readiness(platform.url)).toEqual(READY)
   })
 
   test('of another major version is refused and not changed', async () => {
@@ -93,7 +95,7 @@ describe('the folder', () => {
     expect(ended).toMatchObject({ code: 2 })
     expect(ended.stderr).toContain('was made by PostgreSQL 14')
     writeFileSync(file, version)
-    expect(await readiness((await start(dataDir)).url)).toEqual({ status: 200, reasons: [] })
+    expect(await readiness((await start(dataDir)).url)).toEqual(READY)
   })
 
   test('is used although unrelated processes have the ids of dead ones in its files', async () => {
@@ -110,7 +112,7 @@ describe('the folder', () => {
       if (process.getuid?.() === 0) chownSync(file, uid, gid)
     }
     const platform = await start(dataDir)
-    expect(await readiness(platform.url)).toEqual({ status: 200, reasons: [] })
+    expect(await readiness(platform.url)).toEqual(READY)
     expect(stranger.kill()).toBe(true)
   })
 
@@ -122,7 +124,7 @@ describe('the folder', () => {
     killed.kill('SIGKILL')
     await killed.ended
     expect(existsSync(join(fresh, 'postgres/data'))).toBe(false)
-    expect(await readiness((await start(fresh)).url)).toEqual({ status: 200, reasons: [] })
+    expect(await readiness((await start(fresh)).url)).toEqual(READY)
   })
 })
 
@@ -145,10 +147,8 @@ describe('on SIGTERM', () => {
     const platform = await start(dataDir, { DRAIN_DELAY_SECONDS: '1' })
     platform.kill('SIGTERM')
     await platform.line(/stop signal received/)
-    expect(await readiness(platform.url)).toEqual({
-      status: 503,
-      reasons: ['the platform is stopping'],
-    })
+    const reasons = ['the platform is stopping']
+    expect(await readiness(platform.url)).toEqual({ status: 503, reasons })
     expect((await fetch(`${platform.url}/-/liveness`)).status).toBe(200)
     expect((await listNames(platform.url, storedCredentials(dataDir))).counts.size).toBe(0)
     expect((await platform.ended).code).toBe(0)
@@ -216,6 +216,6 @@ describe('kill -9', () => {
     expect(next.stdout).toContain('from an earlier run')
     expect(postmaster(dataDir)).not.toBe(left)
     expect(postgresOn(dataDir)).not.toContain(left)
-    expect(await readiness(next.url)).toEqual({ status: 200, reasons: [] })
+    expect(await readiness(next.url)).toEqual(READY)
   })
 })

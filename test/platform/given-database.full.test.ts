@@ -166,57 +166,43 @@ describe.skipIf(cannotPool !== undefined)(`PgBouncer ${cannotPool ?? ''}`, () =>
   })
 })
 
+const NOWHERE = { DATABASE_URL: 'postgresql://a:s3cret-value@127.0.0.1:1/a', PORT: '0' }
+
 test('a platform that waits for its database ends on a signal', async () => {
-  const waiting = startVedette(['platform'], {
-    DATABASE_URL: 'postgresql://a@127.0.0.1:1/a',
-    PORT: '0',
-  })
+  const waiting = startVedette(['platform'], NOWHERE)
   await waiting.line(/the database does not answer/)
   waiting.kill('SIGTERM')
   expect((await waiting.ended).code).toBe(0)
 })
 
 test('after the wait it ends with 1 and shows no password', async () => {
-  const ended = await startVedette(['platform'], {
-    DATABASE_URL: 'postgresql://a:s3cret-value@127.0.0.1:1/a',
-    DATABASE_WAIT_SECONDS: '0',
-    PORT: '0',
-  }).ended
+  const env = { ...NOWHERE, DATABASE_WAIT_SECONDS: '0' }
+  const ended = await startVedette(['platform'], env).ended
   expect(ended.code).toBe(1)
   expect(ended.stderr).toMatch(/^vedette: the database does not answer: .*ECONNREFUSED/)
   expect(ended.stdout + ended.stderr).not.toContain('s3cret-value')
 })
 
 test('all problems of the settings are reported at once', async () => {
-  const ended = await startVedette(['platform'], {
+  const env = {
     DATABASE_URL: 'mysql://a:s3cret-value@b/c',
     PORT: '99999',
     ADMIN_API_KEY: 'short',
     ACCOUNT_ID: 'me',
     TRUSTED_PROXIES: '10.0.0.0/8, nonsense',
     LOG_LEVEL: 'loud',
-  }).ended
+  }
+  const ended = await startVedette(['platform'], env).ended
   expect(ended).toMatchObject({ code: 2, stdout: '' })
-  const names = [
-    'DATABASE_URL',
-    'PORT',
-    'ADMIN_API_KEY',
-    'ACCOUNT_ID',
-    'TRUSTED_PROXIES',
-    'LOG_LEVEL',
-  ]
-  for (const name of names) expect(ended.stderr).toContain(`  ${name} is `)
+  for (const name of Object.keys(env)) expect(ended.stderr).toContain(`  ${name} is `)
   expect(ended.stderr).toContain('6 problems')
   expect(ended.stderr).not.toMatch(/s3cret-value|short/)
 })
 
 test('a port in use is named', async () => {
   await using taken = await startRawServer(() => undefined)
-  const ended = await startVedette(['platform'], {
-    DATABASE_URL: 'postgresql://a@127.0.0.1:1/a',
-    PORT: String(taken.port),
-    HOST: '127.0.0.1',
-  }).ended
+  const env = { ...NOWHERE, PORT: String(taken.port), HOST: '127.0.0.1' }
+  const ended = await startVedette(['platform'], env).ended
   expect(ended.code).toBe(2)
   expect(ended.stderr).toContain('set PORT to a free port')
 })

@@ -6,7 +6,6 @@ import {
   type AgentSaying,
   findAgent,
   loseAgents,
-  type HeartbeatBounds,
   writeAgent,
 } from './queries/agents.ts'
 import type { Database, Queryable } from '../../database/database.ts'
@@ -19,12 +18,6 @@ import {
 } from './queries/location-epochs.ts'
 import { handBackRuns } from '../runs/queries/runs.ts'
 import { notFound, ApiError } from '../http/errors.ts'
-
-/** The platform's own pause after which heartbeat timeouts restart, and the heartbeat timeout of agents. */
-export const HEARTBEAT_BOUNDS: HeartbeatBounds = {
-  pauseS: 5,
-  timeoutS: PROTOCOL_BOUNDS.agentTimeoutMs / 1000,
-}
 
 /** Receives each epoch that this process began, and the number of agents it gave up. */
 export interface AgentRegistryListener {
@@ -92,7 +85,7 @@ export class AgentRegistry {
   /** Gives up the agents of a location whose heartbeat timed out. */
   async loseUnresponsive(locationId: string): Promise<void> {
     const ids = await this.#change(locationId, async (tx, location) => {
-      const gone = await loseAgents(tx, locationId, HEARTBEAT_BOUNDS)
+      const gone = await loseAgents(tx, locationId)
       if (gone.length === 0) return gone
       for (const agentId of gone) await handBackRuns(tx, { locationId, agentId })
       const { nowMs } = location
@@ -105,18 +98,18 @@ export class AgentRegistry {
 
   #change<T>(
     locationId: string,
-    work: (tx: Queryable, location: LockedLocation & { id: string }) => Promise<T>,
+    work: (tx: Queryable, location: LockedLocation) => Promise<T>,
   ): Promise<T> {
     return this.#database.transaction(async (tx) => {
       const location = await lockLocation(tx, locationId)
       if (location === undefined) throw notFound('location')
-      return work(tx, { ...location, id: locationId })
+      return work(tx, location)
     })
   }
 
   async #begin(
     tx: Queryable,
-    location: LockedLocation & { id: string },
+    location: LockedLocation,
     { fromMs, ...cause }: EpochCause & { fromMs: number },
   ): Promise<void> {
     await beginEpoch(tx, location.id, {

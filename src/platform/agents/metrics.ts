@@ -29,14 +29,14 @@ export function createAgentMetrics(
   const waitingSyncs: Gauge = new Gauge({
     name: 'vedette_syncs_held',
     help: 'Calls of agents that wait for news.',
-    registers: [],
+    registers,
     collect: () => waitingSyncs.set(sources.syncsWaiting()),
   })
   const agents: Gauge<'state'> = new Gauge({
     name: 'vedette_agents',
     help: 'Agents of all locations by state, as the database knows them.',
     labelNames: ['state'],
-    registers: [],
+    registers,
     async collect() {
       agents.reset()
       // Without the database the number is unknown: no sample is better than an old one.
@@ -45,8 +45,6 @@ export function createAgentMetrics(
     },
   })
   for (const cause of ['join', 'leave', 'lost', 'change']) epochs.inc({ cause }, 0)
-  registry.registerMetric(waitingSyncs)
-  registry.registerMetric(agents)
   return {
     began: (cause) => epochs.inc({ cause }),
     lost: (count) => lost.inc(count),

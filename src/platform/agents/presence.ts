@@ -4,11 +4,8 @@ import { beatPulse, forgetAgents, unresponsiveLocations } from './queries/agents
 import type { Database } from '../../database/database.ts'
 import { forgetEpochs, markAbsences } from './queries/location-epochs.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
-import { type AgentRegistry, HEARTBEAT_BOUNDS } from './agent-registry.ts'
+import type { AgentRegistry } from './agent-registry.ts'
 
-const PRESENCE_MS = 1_000
-const ABSENCE_MS = 10_000
-const FORGET_MS = 3_600_000
 const AGENTS_KEPT_DAYS = 30
 const EPOCHS_KEPT_MS = 86_400_000
 
@@ -17,12 +14,12 @@ export function presenceJobs(database: Database, agents: AgentRegistry): Backgro
   return [
     {
       name: 'presence',
-      everyMs: PRESENCE_MS,
+      everyMs: 1_000,
       timeoutMs: 10_000,
       async run(signal) {
         // The pulse comes first: after a pause, heartbeat timeouts restart before any agent counts as lost.
-        await beatPulse(database, HEARTBEAT_BOUNDS.pauseS)
-        for (const locationId of await unresponsiveLocations(database, HEARTBEAT_BOUNDS)) {
+        await beatPulse(database)
+        for (const locationId of await unresponsiveLocations(database)) {
           if (signal.aborted) return
           await agents.loseUnresponsive(locationId)
         }
@@ -30,13 +27,13 @@ export function presenceJobs(database: Database, agents: AgentRegistry): Backgro
     },
     {
       name: 'absences',
-      everyMs: ABSENCE_MS,
+      everyMs: 10_000,
       timeoutMs: 30_000,
       run: () => markAbsences(database),
     },
     {
       name: 'presence-history',
-      everyMs: FORGET_MS,
+      everyMs: 3_600_000,
       timeoutMs: 60_000,
       async run() {
         await forgetAgents(database, AGENTS_KEPT_DAYS)

@@ -1,18 +1,13 @@
 // Changes for an agent since its last answer, read from one snapshot of the database.
-import type { SyncAnswer } from '../../contract/protocol/agent-protocol.ts'
 import { type AgentStanding, agentStanding } from './queries/agents.ts'
 import type { Database, Queryable } from '../../database/database.ts'
 import { readEpochs } from './queries/location-epochs.ts'
 import { placementsSince } from '../checks/queries/placement-changes.ts'
 import { notFound } from '../http/errors.ts'
 import { handOver, type SyncedState, wasGone } from './handover.ts'
+import type { Cipher } from '../secrets/cipher.ts'
+import { openAccountVariables } from '../variables/routes.ts'
 import type { AnswerChanges } from './sync-answer.ts'
-
-/** Variables of an account, known to all its monitors. */
-export type ReadVariables = (
-  connection: Queryable,
-  accountId: string,
-) => Promise<NonNullable<SyncAnswer['changes']>['variables']>
 
 /** Who asks, and from where on. */
 export interface ChangesAsk {
@@ -23,7 +18,6 @@ export interface ChangesAsk {
   /** `have` of the request. */
   have: string | null
   nowMs: number
-  readVariables: ReadVariables
 }
 
 /** The changes, and the token of the state that they lead to. */
@@ -58,14 +52,17 @@ function syncedStateOf(
 }
 
 /** Reads the changes to report to an agent. Throws 404 when it does not exist. */
-export function readChanges(database: Database, ask: ChangesAsk): Promise<ReadChanges> {
-  return database.transaction((tx) => read(tx, ask), {
+export function readChanges(
+  { database, cipher }: { database: Database; cipher: Cipher },
+  ask: ChangesAsk,
+): Promise<ReadChanges> {
+  return database.transaction((tx) => read(tx, cipher, ask), {
     isolation: 'repeatable read',
     readOnly: true,
   })
 }
 
-async function read(tx: Queryable, ask: ChangesAsk): Promise<ReadChanges> {
+async function read(tx: Queryable, cipher: Cipher, ask: ChangesAsk): Promise<ReadChanges> {
   const { locationId, agentId, nowMs } = ask
   const standing = await agentStanding(tx, locationId, agentId)
   if (standing === undefined) throw notFound('agent')
@@ -83,7 +80,7 @@ async function read(tx: Queryable, ask: ChangesAsk): Promise<ReadChanges> {
     revision: synced?.revision ?? -1,
     all: synced?.epoch !== standing.epoch,
   })
-  const variables = await ask.readVariables(tx, ask.accountId)
+  const variables = await openAccountVariables(tx, cipher, ask.accountId)
   const handOverAnswer = handOver({ agentId, synced, epochs, placements, nowMs })
   return {
     changes: { whole: synced === undefined, variables, ...handOverAnswer },

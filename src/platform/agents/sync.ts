@@ -23,14 +23,14 @@ import {
 import { readJson } from '../http/body.ts'
 import { notFound, ApiError } from '../http/errors.ts'
 import type { PendingCalls } from './pending-calls.ts'
-import type { LocationNews, NewsWatch } from '../private-locations/news.ts'
+import type { News, NewsWatch } from '../../database/news.ts'
 import { type AgentRegistry, superseded } from './agent-registry.ts'
 import { checked, type Answer } from '../http/operation.ts'
 import type { PlatformClock } from '../../database/platform-clock.ts'
-import { type HandOutRuns, RunNews, type RunsReport, REPORT_AGAIN_MS } from '../runs/news.ts'
+import { REPORT_AGAIN_MS, RunHandOut, type RunsToReport } from '../runs/hand-out.ts'
 import type { Cipher } from '../secrets/cipher.ts'
 import { type AnswerHead, bodyOf, shortAnswer, writeAnswer } from './sync-answer.ts'
-import { readChanges, type ReadVariables, tokenOf } from './sync-changes.ts'
+import { readChanges, tokenOf } from './sync-changes.ts'
 import { RUNTIMES } from '../../contract/runtimes.ts'
 import { type Manifest, manifestFor, MANIFESTS } from '../../contract/versions.ts'
 import { DEFINITIONS } from '../../monitors/definitions.ts'
@@ -42,10 +42,8 @@ export interface SyncOptions {
   cipher: Cipher
   clock: PlatformClock
   agentRegistry: AgentRegistry
-  news: LocationNews
+  news: News
   pendingCalls: PendingCalls
-  handOutRuns: HandOutRuns
-  readVariables: ReadVariables
 }
 
 const BODY_BOUNDS = {
@@ -107,11 +105,11 @@ export function syncOperation(options: SyncOptions): DefinedAgentOperation {
 class Sync {
   readonly #options: SyncOptions
   readonly #large = new PQueue({ concurrency: LARGE_AT_ONCE })
-  readonly #runs: RunNews
+  readonly #runs: RunHandOut
 
   constructor(options: SyncOptions) {
     this.#options = options
-    this.#runs = new RunNews(options)
+    this.#runs = new RunHandOut(options)
   }
 
   async answer({ c, key, receivedAt }: AgentCall<Record<string, never>>): Promise<Answer> {
@@ -168,12 +166,13 @@ class Sync {
       // A lost agent calls again at once, and is registered again.
       const isNews = hasChanges || runs.isNews || standing.state === 'lost'
       if (isNews) return this.#respond(call, standing, { runs, hasChanges })
-      if (runs.reported.runs.length + runs.reported.cancel.length > 0) {
-        until = Math.min(until, performance.now() + REPORT_AGAIN_MS)
-      }
       const leftMs = until - performance.now()
-      const isOver = leftMs <= 0 || signal.aborted || !(await watch.wait(leftMs, signal))
-      if (isOver) return this.#respond(call, standing, { runs, hasChanges })
+      if (leftMs <= 0 || signal.aborted) return this.#respond(call, standing, { runs, hasChanges })
+      // What the agent does not confirm becomes news again.
+      const hasRuns = runs.runs.length + runs.cancel.length > 0
+      const waitMs = hasRuns ? Math.min(leftMs, REPORT_AGAIN_MS + 1) : leftMs
+      const hadNews = await watch.wait(waitMs, signal)
+      if (!hadNews && !hasRuns) return this.#respond(call, standing, { runs, hasChanges })
       const now = await agentStanding(this.#options.database, said.locationId, said.id)
       if (now === undefined) throw notFound('location')
       standing = now
@@ -183,27 +182,23 @@ class Sync {
   /** Records that the agent is there or leaves. `isNews`: the answer must be sent at once. */
   async #enter({ said, request }: Call): Promise<{ standing: AgentStanding; isNews: boolean }> {
     const { database, agentRegistry, clock } = this.#options
-    const read = () => agentStanding(database, said.locationId, said.id)
-    if (request.state === 'leaving') {
-      // Its runs on demand stay with it for as long as it says that it finishes them.
-      const known = await touchAgent(database, said, 'left')
-      if (known !== undefined) return { standing: known, isNews: false }
+    const isLeaving = request.state === 'leaving'
+    // Runs on demand of a leaving agent stay with it for as long as it says that it finishes them.
+    const known = await touchAgent(database, said, isLeaving ? 'left' : 'live')
+    if (known !== undefined) return { standing: known, isNews: false }
+    if (isLeaving) {
       const { leftAt = clock.now(), notStarted = [] } = request
       await agentRegistry.leave(said, { atMs: leftAt, notStarted })
-    } else {
-      const known = await touchAgent(database, said, 'live')
-      if (known !== undefined) return { standing: known, isNews: false }
-      await agentRegistry.register(said)
-    }
-    const standing = await read()
+    } else await agentRegistry.register(said)
+    const standing = await agentStanding(database, said.locationId, said.id)
     if (standing === undefined) throw notFound('location')
-    return { standing, isNews: request.state === 'leaving' }
+    return { standing, isNews: isLeaving }
   }
 
   async #respond(
     call: Call,
     standing: AgentStanding,
-    { runs, hasChanges }: { runs: RunsReport; hasChanges: boolean },
+    { runs: { runs, cancel }, hasChanges }: { runs: RunsToReport; hasChanges: boolean },
   ): Promise<Answer> {
     const { cipher, clock, pendingCalls } = this.#options
     const head: AnswerHead = {
@@ -215,15 +210,14 @@ class Sync {
         proxyUrl: standing.proxy_url === null ? null : cipher.decrypt(standing.proxy_url),
       },
       revision: tokenOf(standing, call.said.instance),
-      runs: runs.reported.runs,
-      cancel: runs.reported.cancel,
+      runs,
+      cancel,
       settings: {
         fullPassedEveryMs: FULL_PASSED_EVERY_MS,
         artifactBytesMax: call.artifactBytesMax,
       },
       peers: standing.peers,
     }
-    runs.note()
     // So that agents turn to another process.
     const headers: Record<string, string> = pendingCalls.isDraining ? { Connection: 'close' } : {}
     if (!hasChanges) {
@@ -238,11 +232,11 @@ class Sync {
     head: AnswerHead,
     headers: Record<string, string>,
   ): Promise<Answer> {
-    const { database, cipher, clock, readVariables } = this.#options
+    const { database, cipher, clock } = this.#options
     const { locationId, id: agentId, instance } = said
     const now = () => clock.now()
-    const ask = { accountId, locationId, agentId, instance, have: request.have, readVariables }
-    const { changes, token } = await readChanges(database, { ...ask, nowMs: now() })
+    const ask = { accountId, locationId, agentId, instance, have: request.have }
+    const { changes, token } = await readChanges(this.#options, { ...ask, nowMs: now() })
     const isLarge = changes.set.length >= LARGE_MONITORS
     const write = () => {
       const parts = { database, cipher, locationId, now }

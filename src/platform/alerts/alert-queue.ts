@@ -63,8 +63,8 @@ export function channelsOf(
     // A deleted channel counts as never named, so that the monitor is not left without channels.
     if (there.has(alertChannelId)) named.set(alertChannelId, activated)
   }
-  const open = channels.filter(({ isPaused }) => !isPaused)
-  if (named.size === 0) return open.filter(({ isDefault }) => isDefault)
+  const open = channels.filter(({ pausedAt }) => pausedAt === null)
+  if (named.size === 0) return open.filter(({ autoSubscribe }) => autoSubscribe)
   return open.filter(({ id }) => named.get(id) === true)
 }
 
@@ -99,16 +99,9 @@ export async function queueAlerts(
   await insertNotifications(tx, notifications)
 }
 
-function withoutAgents(locations: readonly LocationName[]): string {
-  if (locations.length === 0) return ''
-  return ` (no agent in ${locations.map(({ name }) => name).join(', ')})`
-}
-
-type Names = Awaited<ReturnType<typeof readLocationNames>>
-
 function payloadOf(
   { monitor, event, run, incidentId }: AlertToSend,
-  names: Names,
+  names: ReadonlyMap<string, LocationName>,
   options: NoticeOptions,
 ): AlertPayload {
   const { id, name, checkType, tags, groupId, groupName, accountId } = monitor
@@ -116,13 +109,12 @@ function payloadOf(
   const { kind, since, reminder } = event
   const named = (place: string) => names.get(place) ?? { id: place, name: place, slugName: '' }
   const unattended = monitor.unattended.map(named)
-  const incident =
-    incidentId === null ? null : linkTo(options, `/v1/status-pages/incidents/${incidentId}`)
+  const without = unattended.map((place) => place.name).join(', ')
   return {
     type: `alert.${kind}`,
     at: new Date(options.now()).toISOString(),
     accountId,
-    title: TITLES[kind](name) + withoutAgents(unattended),
+    title: TITLES[kind](name) + (without && ` (no agent in ${without})`),
     monitor: {
       id,
       name,
@@ -138,7 +130,7 @@ function payloadOf(
     links: {
       monitor: linkTo(options, `/v1/checks/${id}`),
       results: linkTo(options, `/v1/check-results/${id}`),
-      incident,
+      incident: incidentId && linkTo(options, `/v1/status-pages/incidents/${incidentId}`),
     },
   }
 }

@@ -18,16 +18,9 @@ import {
   newestOtherSlots,
   readAlertEnds,
   type AlertStateRow,
-  type RecordedRun,
 } from './queries/states.ts'
 import type { Database, Queryable } from '../../database/database.ts'
-import {
-  initialState,
-  moveAlerts,
-  type Move,
-  type MoveOptions,
-  type ReportedRun,
-} from './transitions.ts'
+import { moveAlerts, type Move, type MoveOptions, type ReportedRun } from './transitions.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
 import { locationNoticesJob } from './location-notices.ts'
 import type { PlatformClock } from '../../database/platform-clock.ts'
@@ -64,53 +57,38 @@ const DROPPED_AT_ONCE_MAX = 5_000
 /** Makes the alerting of a platform process. */
 export function createAlerting(options: AlertingOptions): Alerting {
   const { database, cipher, log, clock, publicUrl } = options
-  const now = () => clock.now()
-  const moveOptions: MoveOptions = { cipher, log, now, publicUrl }
-  const outbox = { database, cipher, log, now, ...options.outbox }
+  const parts = { database, cipher, log, publicUrl, now: () => clock.now() }
   return {
-    onRecorded: (tx, recorded) => onRecorded(tx, recorded, moveOptions),
+    onRecorded: (tx, recorded) => onRecorded(tx, recorded, parts),
     backgroundJobs: [
-      alertsJob(database, moveOptions),
-      locationNoticesJob(database, moveOptions),
+      alertsJob(database, parts),
+      locationNoticesJob(database, parts),
       notificationsJob(database),
     ],
-    send: (signal) => sendWebhooks(outbox, signal),
+    send: (signal) => sendWebhooks({ ...parts, ...options.outbox }, signal),
   }
 }
 
+type RunsOf = (monitorId: string) => ReportedRun[]
+
 async function onRecorded(tx: Queryable, recorded: Recorded, options: MoveOptions): Promise<void> {
-  const { accountId, locationId } = recorded
-  const { all, bad } = aboutTargets(recorded)
-  if (all.size === 0) return
+  const { locationId, results } = recorded
+  const byMonitor = Map.groupBy(results.filter(counts), ({ result }) => result.monitorId)
+  if (byMonitor.size === 0) return
   // Most batches end here: all their monitors are well.
-  const rows = await lockAlertStates(tx, [...all].toSorted())
-  for (const { monitorId } of rows) bad.delete(monitorId)
-  if (rows.length === 0 && bad.size === 0) return
-  const runs = runsByMonitor(recorded, new Set([...bad, ...rows.map((row) => row.monitorId)]))
-  const moves: Move[] = rows.map((row) => ({ row, runs: runs.get(row.monitorId) ?? [] }))
-  if (bad.size > 0) {
-    const monitorIds = [...bad].toSorted()
-    const begun = await beginAlertStates(tx, {
-      accountId,
-      monitorIds,
-      fresh: freshAlertState(),
-    })
-    const given = monitorIds.flatMap((monitorId) =>
-      (runs.get(monitorId) ?? []).map(({ run }) => ({ monitorId, slot: run.slot })),
-    )
-    const newest = await newestOtherSlots(tx, locationId, given)
-    const ends = await readAlertEnds(tx, [...begun.begun])
-    for (const row of begun.rows) {
-      const own = { row, runs: runs.get(row.monitorId) ?? [] }
-      if (!begun.begun.has(row.monitorId)) moves.push(own)
-      else {
-        const newestSlot = newest.get(row.monitorId)
-        const endedSlot = ends.get(row.monitorId) ?? null
-        const state = initialState({ locationId, newestSlot, endedSlot })
-        const againAt = options.now() + LOOK_AGAIN_MS
-        moves.push({ ...own, row: { ...row, state }, againAt })
-      }
-    }
+  const rows = await lockAlertStates(tx, [...byMonitor.keys()].toSorted())
+  const locked = new Set(rows.map(({ monitorId }) => monitorId))
+  const begin = [...byMonitor]
+    .filter(([id, some]) => !locked.has(id) && some.some((one) => one.result.verdict !== 'passed'))
+    .map(([id]) => id)
+  /** In the order of their slots. */
+  const runsOf: RunsOf = (monitorId) =>
+    (byMonitor.get(monitorId) ?? [])
+      .map(({ result }) => reportedRun(locationId, result))
+      .sort((a, b) => a.run.slot - b.run.slot)
+  const moves: Move[] = rows.map((row) => ({ row, runs: runsOf(row.monitorId) }))
+  if (begin.length > 0) {
+    moves.push(...(await beginStates(tx, recorded, { begin, runsOf, now: options.now() })))
   }
   await moveAlerts(tx, moves, options)
 }
@@ -120,38 +98,37 @@ function counts({ result, late }: RecordedResult): boolean {
   return !late && result.onDemand === undefined && isAboutTarget(result.verdict)
 }
 
-/** The monitors with verdicts about the target, and those of them that did not always pass. */
-function aboutTargets({ results }: Recorded): { all: Set<string>; bad: Set<string> } {
-  const all = new Set<string>()
-  const bad = new Set<string>()
-  for (const one of results) {
-    if (!counts(one)) continue
-    all.add(one.result.monitorId)
-    if (one.result.verdict !== 'passed') bad.add(one.result.monitorId)
-  }
-  return { all, bad }
+/** Moves of monitors without a state, or whose state another process has just begun. */
+async function beginStates(
+  tx: Queryable,
+  { accountId, locationId }: Recorded,
+  { begin, runsOf, now }: { begin: string[]; runsOf: RunsOf; now: number },
+): Promise<Move[]> {
+  const { rows, begun } = await beginAlertStates(tx, accountId, begin.toSorted())
+  const given = begin.flatMap((monitorId) =>
+    runsOf(monitorId).map(({ run }) => ({ monitorId, slot: run.slot })),
+  )
+  const newest = await newestOtherSlots(tx, locationId, given)
+  const ends = await readAlertEnds(tx, [...begun])
+  return rows.map((row) => {
+    const { monitorId } = row
+    const runs = runsOf(monitorId)
+    if (!begun.has(monitorId)) return { row, runs }
+    const state = { ...freshAlertState(), endedSlot: ends.get(monitorId) ?? null }
+    const slot = newest.get(monitorId)
+    if (slot !== undefined) {
+      state.locations[locationId] = { slot, verdict: 'passed', runs: 0, since: null }
+    }
+    return { row: { ...row, state }, runs, againAt: now + LOOK_AGAIN_MS }
+  })
 }
 
-/** The runs of the wanted monitors that may move alerts, in the order of their slots. */
-function runsByMonitor(
-  { locationId, results }: Recorded,
-  wanted: ReadonlySet<string>,
-): Map<string, ReportedRun[]> {
-  const runs = new Map<string, ReportedRun[]>()
-  for (const one of results) {
-    const { result } = one
-    if (!wanted.has(result.monitorId) || !counts(one)) continue
-    const run = reportedRun(locationId, result)
-    const all = runs.get(result.monitorId)
-    if (all === undefined) runs.set(result.monitorId, [run])
-    else all.push(run)
-  }
-  for (const all of runs.values()) all.sort((a, b) => a.run.slot - b.run.slot)
-  return runs
+type RunFields = Pick<WireResult, 'slot' | 'verdict' | 'startedAt' | 'durationMs' | 'failures'> & {
+  responseTimeMs?: number | null | undefined
 }
 
-function reportedRun(location: string, result: WireResult): ReportedRun {
-  const { slot, startedAt, durationMs, responseTimeMs, failures } = result
+function reportedRun(location: string, result: RunFields): ReportedRun {
+  const { slot, startedAt, durationMs, responseTimeMs = null, failures = [] } = result
   const verdict = result.verdict as ReportedRun['run']['verdict']
   return {
     run: { location, slot, verdict },
@@ -161,8 +138,8 @@ function reportedRun(location: string, result: WireResult): ReportedRun {
       verdict,
       startedAt: new Date(startedAt).toISOString(),
       durationMs,
-      responseTimeMs: responseTimeMs ?? null,
-      failures: (failures ?? []).slice(0, NOTIFIED_FAILURES_MAX).map(({ code, message }) => ({
+      responseTimeMs,
+      failures: failures.slice(0, NOTIFIED_FAILURES_MAX).map(({ code, message }) => ({
         code,
         message: message.slice(0, NOTIFIED_MESSAGE_CHARACTERS_MAX).toWellFormed(),
       })),
@@ -170,24 +147,32 @@ function reportedRun(location: string, result: WireResult): ReportedRun {
   }
 }
 
+/** Repeats `work` while it does as much as it may at once. */
+async function untilDone(
+  atOnceMax: number,
+  signal: AbortSignal,
+  work: () => Promise<number>,
+): Promise<void> {
+  let done = atOnceMax
+  while (done === atOnceMax && !signal.aborted) done = await work()
+}
+
 function alertsJob(database: Database, options: MoveOptions): BackgroundJob {
+  const moveLocked = (lock: (tx: Queryable) => Promise<AlertStateRow[]>) => () =>
+    database.transaction(async (tx) => {
+      const rows = await lock(tx)
+      await moveAlerts(tx, await withNewerRuns(tx, rows), options)
+      return rows.length
+    })
+  const moveDue = moveLocked((tx) => lockDueAlertStates(tx, options.now(), AT_ONCE_MAX))
+  const moveEnded = moveLocked((tx) => lockEndedAlertStates(tx, AT_ONCE_MAX))
   return {
     name: 'alerts',
     everyMs: 3_000,
     timeoutMs: 60_000,
     async run(signal) {
-      const again = async (lock: (tx: Queryable) => Promise<AlertStateRow[]>) => {
-        let moved = AT_ONCE_MAX
-        while (moved === AT_ONCE_MAX && !signal.aborted) {
-          moved = await database.transaction(async (tx) => {
-            const rows = await lock(tx)
-            await moveAlerts(tx, await withNewerRuns(tx, rows), options)
-            return rows.length
-          })
-        }
-      }
-      await again((tx) => lockDueAlertStates(tx, options.now(), AT_ONCE_MAX))
-      await again((tx) => lockEndedAlertStates(tx, AT_ONCE_MAX))
+      await untilDone(AT_ONCE_MAX, signal, moveDue)
+      await untilDone(AT_ONCE_MAX, signal, moveEnded)
     },
   }
 }
@@ -202,24 +187,13 @@ async function withNewerRuns(tx: Queryable, rows: readonly AlertStateRow[]): Pro
   )
   const newer = await newerRuns(tx, last, PROTOCOL_BOUNDS.lateAfterMs)
   const byMonitor = Map.groupBy(newer, ({ monitorId }) => monitorId)
-  return rows.map((row) => ({ row, runs: (byMonitor.get(row.monitorId) ?? []).map(recordedRun) }))
-}
-
-function recordedRun(row: RecordedRun): ReportedRun {
-  const { locationId, slot, verdict, startedAt, durationMs, responseTimeMs, failureCode } = row
-  const failures = failureCode === null ? [] : [{ code: failureCode, message: '' }]
-  return {
-    run: { location: locationId, slot, verdict },
-    facts: {
-      location: locationId,
-      slot: new Date(slot).toISOString(),
-      verdict,
-      startedAt: new Date(startedAt).toISOString(),
-      durationMs,
-      responseTimeMs,
-      failures,
-    },
-  }
+  return rows.map((row) => ({
+    row,
+    runs: (byMonitor.get(row.monitorId) ?? []).map(({ locationId, failureCode, ...run }) => {
+      const failures = failureCode === null ? [] : [{ code: failureCode, message: '' }]
+      return reportedRun(locationId, { ...run, failures })
+    }),
+  }))
 }
 
 function notificationsJob(database: Database): BackgroundJob {
@@ -227,11 +201,9 @@ function notificationsJob(database: Database): BackgroundJob {
     name: 'alert-notifications-kept',
     everyMs: 3_600_000,
     timeoutMs: 120_000,
-    async run(signal) {
-      let dropped = DROPPED_AT_ONCE_MAX
-      while (dropped === DROPPED_AT_ONCE_MAX && !signal.aborted) {
-        dropped = await dropNotifications(database, RETENTION_DAYS, DROPPED_AT_ONCE_MAX)
-      }
-    },
+    run: (signal) =>
+      untilDone(DROPPED_AT_ONCE_MAX, signal, () =>
+        dropNotifications(database, RETENTION_DAYS, DROPPED_AT_ONCE_MAX),
+      ),
   }
 }

@@ -105,12 +105,7 @@ function writes(database: Database, cipher: Cipher): DefinedOperation[] {
       async answer({ key: { accountId }, body }) {
         const { config, made } = completed(body.config, undefined)
         const row = await database.transaction((tx) =>
-          insertChannel(
-            tx,
-            accountId,
-            fieldsOf(body, config, cipher),
-            ALERT_BOUNDS.channelsPerAccountMax,
-          ),
+          insertChannel(tx, accountId, fieldsOf(body, config, cipher)),
         )
         if (row === undefined) {
           const most = ALERT_BOUNDS.channelsPerAccountMax
@@ -246,19 +241,7 @@ function maskedNothing(place: string): ApiError {
 }
 
 function fieldsOf(body: AlertChannelInput, config: WebhookConfig, cipher: Cipher): ChannelFields {
-  const { sendRecovery, sendFailure, sendDegraded, sslExpiry, sendNotices } = body
-  return {
-    name: config.name,
-    config: cipher.encrypt(JSON.stringify(config)),
-    sendRecovery,
-    sendFailure,
-    sendDegraded,
-    sslExpiry,
-    sslExpiryDays: body.sslExpiryThreshold,
-    sendNotices,
-    isDefault: body.autoSubscribe,
-    subscriptions: body.subscriptions,
-  }
+  return { ...body, name: config.name, config: cipher.encrypt(JSON.stringify(config)) }
 }
 
 const isSensitive = createNameTest()
@@ -277,35 +260,24 @@ function found(row: ChannelRow | undefined, cipher: Cipher): { status: 200; json
 }
 
 /** A channel as it is read; `secret` is shown instead of the mask. */
-function shown(row: ChannelRow, cipher: Cipher, secret: string = MASK): AlertChannel {
-  const config = opened(row, cipher)
+function shown(row: ChannelRow, cipher: Cipher, secret: string = MASK) {
+  const { name, url, method, template = null, webhookType = null, ...config } = opened(row, cipher)
   return {
-    id: row.id,
-    type: 'WEBHOOK',
+    ...row,
     config: {
-      name: config.name,
-      url: config.url,
-      method: config.method,
-      template: config.template ?? null,
+      name,
+      url,
+      method,
+      template,
+      webhookType,
       headers: masked(config.headers),
       queryParameters: masked(config.queryParameters),
       webhookSecret: secret,
-      webhookType: config.webhookType ?? null,
     },
-    sendRecovery: row.sendRecovery,
-    sendFailure: row.sendFailure,
-    sendDegraded: row.sendDegraded,
-    sslExpiry: row.sslExpiry,
-    sslExpiryThreshold: row.sslExpiryDays,
-    autoSubscribe: row.isDefault,
-    sendNotices: row.sendNotices,
-    subscriptions: row.subscriptions.map(({ checkId, groupId, activated }) => ({
-      checkId: checkId ?? null,
-      groupId: groupId ?? null,
+    subscriptions: row.subscriptions.map(({ checkId = null, groupId = null, activated }) => ({
+      checkId,
+      groupId,
       activated,
     })),
-    pausedAt: row.pausedAt?.toISOString() ?? null,
-    created_at: row.createdAt.toISOString(),
-    updated_at: row.updatedAt?.toISOString() ?? null,
   }
 }

@@ -6,16 +6,11 @@ import { resultId } from '../results/schema.ts'
 import { AlertSettings } from '../../contract/monitor.ts'
 import { CUSTOM_POLICIES } from '../../contract/api/rate-policy.ts'
 import { readAlertSettings, writeAlertSettings } from './queries/channels.ts'
-import {
-  countNotifications,
-  listNotifications,
-  type NotificationRow,
-} from './queries/notification-listing.ts'
+import { listNotifications } from './queries/alert-notifications.ts'
 import type { Database } from '../../database/database.ts'
-import { unixSeconds } from '../http/parameters.ts'
 import { offsetOf, pagedAnswer, pagedParameters } from '../http/listing.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
-import { booleanParameter, channelIdParameter } from '../http/parameters.ts'
+import { booleanParameter, channelIdParameter, unixSeconds } from '../http/parameters.ts'
 
 const PATH = '/v1/alert-settings'
 const answers = {
@@ -89,49 +84,19 @@ function listing(database: Database): DefinedOperation {
         hasFailed: query.hasFailures ?? null,
       }
       const ask = { limit: query.limit, offset: offsetOf(query) }
-      const rows = await listNotifications(database, filters, ask)
-      return pagedAnswer(query, rows.map(shown), await countNotifications(database, filters))
+      const { entries, total } = await listNotifications(database, filters, ask)
+      return pagedAnswer(query, entries.map(withResult), total)
     },
   })
 }
 
-const STATUSES = {
-  waiting: 'IN_PROGRESS',
-  sent: 'SUCCESS',
-  merged: 'SUCCESS',
-  failed: 'FAILURE',
-} as const
-
-/** The result that an alert reports, if it is about a run. */
-function resultOf({ monitorId, payload }: NotificationRow) {
-  const { monitor, run } = payload as Partial<AlertPayload>
-  if (monitorId === null || !monitor || !run) return {}
+/** The notification with the result that it reports, if it is about a run. */
+function withResult(one: AlertNotification): AlertNotification {
+  const { monitor, run } = one.payload as Partial<AlertPayload>
+  if (one.checkId === null || !monitor || !run) return one
   const slotMs = Date.parse(run.slot)
-  const checkResultId = resultId({ locationId: run.location, monitorId, slotMs })
-  return { checkType: monitor.checkType, checkResultId }
-}
-
-function shown(row: NotificationRow): AlertNotification {
-  const created = row.createdAt.toISOString()
-  const finishedAt = row.finishedAt?.toISOString() ?? null
-  return {
-    id: row.id,
-    alertChannelId: row.channelId,
-    checkId: row.monitorId,
-    ...resultOf(row),
-    type: row.channelType,
-    event: row.kind,
-    status: STATUSES[row.state],
-    state: row.state,
-    attempts: row.attempts,
-    httpStatus: row.status,
-    notificationResult: row.message,
-    nextAttemptAt: row.nextAt?.toISOString() ?? null,
-    payload: row.payload,
-    timestamp: finishedAt ?? created,
-    created_at: created,
-    finishedAt,
-  }
+  const checkResultId = resultId({ locationId: run.location, monitorId: one.checkId, slotMs })
+  return { ...one, checkType: monitor.checkType, checkResultId }
 }
 
 /** Settings with every default filled in. */

@@ -2,11 +2,9 @@
 // notifications. Everything runs in the caller's transaction, with the rows of the states locked.
 import {
   alertRulesOf,
-  freshAlertState,
   stepAlert,
   type AlertEvent,
   type AlertRules,
-  type AlertState,
   type TargetRun,
 } from '../../contract/api/alert.ts'
 import type { BadRun } from '../../contract/api/alert-payload.ts'
@@ -26,6 +24,7 @@ import {
   openAlertIncident,
   resolveAlertIncident,
   UNWATCHED_DESCRIPTION,
+  type IncidentContext,
 } from './triggered-incidents.ts'
 import { queueAlerts, type AlertToSend } from './alert-queue.ts'
 import type { NoticeOptions } from '../incidents/notices.ts'
@@ -61,18 +60,15 @@ export async function moveAlerts(
   options: MoveOptions,
 ): Promise<void> {
   if (moves.length === 0) return
-  const monitors = await readAlertedMonitors(
-    tx,
-    moves.map(({ row }) => row.monitorId),
-  )
-  const byId = new Map(monitors.map((one) => [one.id, one]))
+  const ids = moves.map(({ row }) => row.monitorId)
+  const monitors = new Map((await readAlertedMonitors(tx, ids)).map((one) => [one.id, one]))
   const settingsOf = accountSettings(tx)
   const changes: AlertStateChange[] = []
   const gone: { monitorId: string; endedSlot: number | null }[] = []
   const toSend: AlertToSend[] = []
   for (const move of moves) {
     const { row } = move
-    const monitor = byId.get(row.monitorId)
+    const monitor = monitors.get(row.monitorId)
     const definition = monitor && opened(monitor, options)
     if (monitor === undefined) {
       await endUnwatched(tx, row, options)
@@ -80,7 +76,9 @@ export async function moveAlerts(
     } else if (definition === undefined || !isWatched(monitor, move)) {
       changes.push({ ...row, dueAt: null })
     } else {
-      const rules = rulesOf(monitor, definition, await settingsOf(row.accountId, definition))
+      const { locations, muted } = monitor
+      const facts = { parallel: definition.runParallel, locations, muted }
+      const rules = alertRulesOf(await settingsOf(row.accountId, definition), facts)
       const moved = await moveOne(tx, { move, monitor, definition, rules }, options)
       toSend.push(...moved.toSend)
       if (moved.isWell) gone.push({ ...row, endedSlot: moved.change.state.endedSlot })
@@ -95,13 +93,12 @@ export async function moveAlerts(
 /** Ends the state of an unwatched monitor: closes its incident and sends no alert. */
 async function endUnwatched(
   tx: Queryable,
-  row: AlertStateRow,
+  { accountId, incidentId }: AlertStateRow,
   options: MoveOptions,
 ): Promise<void> {
-  if (row.incidentId === null) return
+  if (incidentId === null) return
   const update = { description: UNWATCHED_DESCRIPTION, notifySubscribers: false }
-  const context = { ...options, tx, accountId: row.accountId }
-  await resolveAlertIncident(context, row.incidentId, update)
+  await resolveAlertIncident({ ...options, tx, accountId }, incidentId, update)
 }
 
 /**
@@ -121,39 +118,34 @@ interface OneMove {
   rules: AlertRules
 }
 
-interface Moved {
-  change: AlertStateChange
-  /** The state need not be stored. */
-  isWell: boolean
-  toSend: AlertToSend[]
-}
-
-async function moveOne(tx: Queryable, one: OneMove, options: MoveOptions): Promise<Moved> {
-  const { move, rules } = one
+/** Steps through the runs of a move; `isWell`: the state need not be stored. */
+async function moveOne(
+  tx: Queryable,
+  { move, monitor, definition, rules }: OneMove,
+  options: MoveOptions,
+): Promise<{ change: AlertStateChange; isWell: boolean; toSend: AlertToSend[] }> {
   const now = options.now()
+  const context = { ...options, tx, accountId: monitor.accountId }
   const toSend: AlertToSend[] = []
   let { state, lastBad, incidentId } = move.row
-  let step = stepAlert(state, now, rules, move.runs[0]?.run)
-  for (let index = 0; ;) {
-    const came = move.runs[index]
+  let isWell = false
+  let dueAt: number | null = null
+  for (const came of move.runs.length > 0 ? move.runs : [undefined]) {
+    const step = stepAlert(state, now, rules, came?.run)
     if (came !== undefined && came.run.verdict !== 'passed') lastBad = came.facts
     for (const event of step.events) {
       const before = incidentId
-      incidentId = await followIncident(tx, { ...one, event, incidentId }, options)
-      const run = event.kind.endsWith('recovery') ? came?.facts : lastBad
+      incidentId = await followIncident(context, { event, incidentId, monitor, definition })
+      const run = (event.kind.endsWith('recovery') ? came?.facts : lastBad) ?? null
       const happenedAt = came === undefined ? now : Math.min(now, endOf(came.facts))
-      const notice = { event, run: run ?? null, incidentId: incidentId ?? before, happenedAt }
-      if (!event.quiet) toSend.push({ ...notice, monitor: one.monitor, definition: one.definition })
+      const notice = { event, run, incidentId: incidentId ?? before, happenedAt }
+      if (!event.quiet) toSend.push({ ...notice, monitor, definition })
     }
-    ;({ state } = step)
-    index++
-    if (index >= move.runs.length) break
-    step = stepAlert(state, now, rules, move.runs[index]?.run)
+    ;({ state, dueAt, well: isWell } = step)
   }
-  const due = Math.min(step.dueAt ?? Infinity, move.againAt ?? Infinity)
-  const dueAt = due === Infinity ? null : due
-  const change = { ...move.row, state, lastBad, incidentId, dueAt }
-  return { change, isWell: step.well, toSend }
+  const due = Math.min(dueAt ?? Infinity, move.againAt ?? Infinity)
+  const change = { ...move.row, state, lastBad, incidentId, dueAt: due === Infinity ? null : due }
+  return { change, isWell, toSend }
 }
 
 function endOf({ startedAt, durationMs }: BadRun): number {
@@ -162,13 +154,11 @@ function endOf({ startedAt, durationMs }: BadRun): number {
 
 /** Opens or resolves the incident of an alert; returns the id of its incident afterwards. */
 async function followIncident(
-  tx: Queryable,
-  one: OneMove & { event: AlertEvent; incidentId: string | null },
-  options: MoveOptions,
+  context: IncidentContext,
+  one: Pick<OneMove, 'monitor' | 'definition'> & { event: AlertEvent; incidentId: string | null },
 ): Promise<string | null> {
   const { event, incidentId, monitor, definition } = one
   const trigger = definition.triggerIncident
-  const context = { ...options, tx, accountId: monitor.accountId }
   if (event.kind === 'failure' && incidentId === null && trigger !== null) {
     return openAlertIncident(context, monitor, trigger)
   }
@@ -185,49 +175,18 @@ function opened(monitor: AlertedMonitor, { cipher, log }: MoveOptions): Monitor 
   try {
     return openDefinition(cipher, monitor.effective)
   } catch (error) {
-    log.error(
-      { err: error, monitor: monitor.id },
-      'monitor definition cannot be decrypted; its alerts are not sent',
-    )
+    const message = 'monitor definition cannot be decrypted; its alerts are not sent'
+    log.error({ err: error, monitor: monitor.id }, message)
     return undefined
   }
-}
-
-function rulesOf(
-  { locations, muted }: AlertedMonitor,
-  definition: Monitor,
-  settings: AlertSettings | null | undefined,
-): AlertRules {
-  return alertRulesOf(settings, { parallel: definition.runParallel, locations, muted })
 }
 
 /** The settings of a monitor: its own, or those of its account, which are read once. */
 function accountSettings(tx: Queryable) {
   const known = new Map<string, AlertSettings | undefined>()
-  return async (
-    accountId: string,
-    definition: Monitor,
-  ): Promise<AlertSettings | null | undefined> => {
+  return async (accountId: string, definition: Monitor) => {
     if (!definition.useGlobalAlertSettings) return definition.alertSettings
     if (!known.has(accountId)) known.set(accountId, await readAlertSettings(tx, accountId))
     return known.get(accountId)
   }
-}
-
-/** Facts about a monitor when its state begins. */
-export interface InitialFacts {
-  locationId: string
-  /** A later slot of the location that is already recorded. */
-  newestSlot: number | undefined
-  /** The slot that ended the monitor's last alert. */
-  endedSlot: number | null
-}
-
-/** The state that a monitor begins with. */
-export function initialState({ locationId, newestSlot, endedSlot }: InitialFacts): AlertState {
-  const state = { ...freshAlertState(), endedSlot }
-  if (newestSlot !== undefined) {
-    state.locations[locationId] = { slot: newestSlot, verdict: 'passed', runs: 0, since: null }
-  }
-  return state
 }

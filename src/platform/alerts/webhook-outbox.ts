@@ -11,7 +11,6 @@ import {
   giveUpWaiting,
   noteOutcome,
   type DueNotification,
-  type Outcome,
 } from './queries/alert-notifications.ts'
 import type { Database } from '../../database/database.ts'
 import { isUnavailable } from '../../database/database-failure.ts'
@@ -21,7 +20,7 @@ import { postWebhook, type WebhookAnswer, type WebhookPost } from './webhook.ts'
 
 /** Options of the outbox. */
 export interface OutboxOptions {
-  database: Database
+  database: Pick<Database, 'query' | 'transaction'>
   cipher: Cipher
   log: Log
   now: () => number
@@ -53,140 +52,116 @@ export function spreadOut(attempt: number): number | undefined {
  * duration of an attempt. Never rejects.
  */
 export async function sendWebhooks(options: OutboxOptions, signal: AbortSignal): Promise<void> {
-  await new Outbox(options, signal).run()
-}
-
-class Outbox {
-  readonly #options: OutboxOptions
-  readonly #stop: AbortSignal
+  const { log, restMs = REST_MS } = options
   /** Channel of each notification that is under way. */
-  readonly #underWay = new Map<Promise<void>, number>()
-  #wake = Promise.withResolvers<void>()
-
-  constructor(options: OutboxOptions, stop: AbortSignal) {
-    this.#options = options
-    this.#stop = stop
-  }
-
-  async run(): Promise<void> {
-    while (!this.#stop.aborted) {
-      const claimed = await this.#claim()
-      if (claimed > 0 && this.#underWay.size < AT_ONCE_MAX) continue
-      await this.#rest()
-    }
-    await Promise.all(this.#underWay.keys())
-  }
-
-  /** Waits until a sent notification has ended, or for `restMs`. */
-  async #rest(): Promise<void> {
-    this.#wake = Promise.withResolvers<void>()
-    const rested = new AbortController()
-    const signal = AbortSignal.any([this.#stop, rested.signal])
-    const rest = sleep(this.#options.restMs ?? REST_MS, undefined, { signal })
-    await Promise.race([rest.catch(() => undefined), this.#wake.promise])
-    rested.abort()
-  }
-
-  /** Claims due notifications and begins to send them; returns their number. */
-  async #claim(): Promise<number> {
-    const { database, log, now } = this.#options
-    const counts = new Map<number, number>()
-    for (const channel of this.#underWay.values()) {
-      counts.set(channel, (counts.get(channel) ?? 0) + 1)
-    }
-    const busy = [...counts].filter(([, n]) => n >= PER_CHANNEL_MAX).map(([channel]) => channel)
-    try {
-      const due = await claimNotifications(database, {
-        rowsMax: AT_ONCE_MAX - this.#underWay.size,
-        leaseMs: LEASE_MS,
-        blockMs: ALERT_BOUNDS.blockMs,
-        perChannelMax: PER_CHANNEL_MAX,
-        busy,
-        lateBefore: now() - ALERT_BOUNDS.lateAfterS * 1000,
-      })
-      for (const one of due) this.#begin(one)
-      return due.length
-    } catch (error) {
-      const level = isUnavailable(error) ? 'debug' : 'error'
-      log[level]({ err: error }, 'the outbox cannot be read; webhooks wait')
-      return 0
-    }
-  }
-
-  #begin(due: DueNotification): void {
-    const sending = this.#send(due)
+  const underWay = new Map<Promise<void>, number>()
+  const begin = (due: DueNotification) => {
+    const sending = sendOne(due, options)
       .catch((error: unknown) => {
         // Its lease runs out and it is sent again, under the same webhook-id.
         const why = isUnavailable(error) ? { reason: (error as Error).message } : { err: error }
-        this.#options.log.warn({ ...why, notification: due.id }, 'a webhook is retried')
+        log.warn({ ...why, notification: due.id }, 'a webhook is retried')
       })
-      .finally(() => {
-        this.#underWay.delete(sending)
-        this.#wake.resolve()
-      })
-    this.#underWay.set(sending, due.channelId)
+      .finally(() => underWay.delete(sending))
+    underWay.set(sending, due.channelId)
   }
+  while (!signal.aborted) {
+    const due = await claim(options, [...underWay.values()])
+    for (const one of due) begin(one)
+    if (due.length > 0 && underWay.size < AT_ONCE_MAX) continue
+    // Until a sent notification has ended, or for `restMs`.
+    const rested = new AbortController()
+    const rest = sleep(restMs, undefined, { signal: AbortSignal.any([signal, rested.signal]) })
+    await Promise.race([rest.catch(() => undefined), ...underWay.keys()])
+    rested.abort()
+  }
+  await Promise.all(underWay.keys())
+}
 
-  async #send(due: DueNotification): Promise<void> {
-    const { database, now } = this.#options
-    const config = this.#open(due)
-    if (config === undefined) {
-      const message = 'the channel was encrypted under another SECRETS_KEY'
-      const { id, refusals } = due
-      const none = { id, refusals, againMs: null, status: null }
-      await noteOutcome(database, { ...none, state: 'failed', message })
-      return
-    }
-    const post = webhookPost(due, config, now())
-    const answer: WebhookAnswer =
-      post === undefined
-        ? { problem: 'its variables make the address an invalid one' }
-        : await postWebhook(post, AbortSignal.timeout(LEASE_MS))
-    await this.#note(database, due, answer)
+/** Claims due notifications; `channels` are those of the notifications under way. */
+async function claim(
+  { database, log, now }: OutboxOptions,
+  channels: readonly number[],
+): Promise<DueNotification[]> {
+  const busy = [...Map.groupBy(channels, (channel) => channel)]
+    .filter(([, some]) => some.length >= PER_CHANNEL_MAX)
+    .map(([channel]) => channel)
+  try {
+    return await claimNotifications(database, {
+      rowsMax: AT_ONCE_MAX - channels.length,
+      leaseMs: LEASE_MS,
+      blockMs: ALERT_BOUNDS.blockMs,
+      perChannelMax: PER_CHANNEL_MAX,
+      busy,
+      lateBefore: now() - ALERT_BOUNDS.lateAfterS * 1000,
+    })
+  } catch (error) {
+    const level = isUnavailable(error) ? 'debug' : 'error'
+    log[level]({ err: error }, 'the outbox cannot be read; webhooks wait')
+    return []
   }
+}
 
-  #open(due: DueNotification): WebhookConfig | undefined {
-    try {
-      return JSON.parse(this.#options.cipher.decrypt(due.config)) as WebhookConfig
-    } catch (error) {
-      if (!(error instanceof DecryptionError)) throw error
-      this.#options.log.error(
-        { err: error, channel: due.channelId },
-        'channel configuration cannot be decrypted',
-      )
-      return undefined
-    }
+async function sendOne(due: DueNotification, options: OutboxOptions): Promise<void> {
+  const { database, now } = options
+  const config = opened(due, options)
+  if (config === undefined) {
+    const message = 'the channel was encrypted under another SECRETS_KEY'
+    const { id, refusals } = due
+    const none = { id, refusals, againMs: null, status: null }
+    await noteOutcome(database, { ...none, state: 'failed', message })
+    return
   }
+  const post = webhookPost(due, config, now())
+  const answer: WebhookAnswer =
+    post === undefined
+      ? { problem: 'its variables make the address an invalid one' }
+      : await postWebhook(post, AbortSignal.timeout(LEASE_MS))
+  await note(due, answer, options)
+}
 
-  async #note(database: Database, due: DueNotification, answer: WebhookAnswer): Promise<void> {
-    const status = 'status' in answer ? answer.status : null
-    const isRefusal = status !== null && REFUSALS.includes(status)
-    const refusals = due.refusals + Number(isRefusal)
-    const outcome = { id: due.id, status, againMs: null, message: null, refusals }
-    if (status !== null && status >= 200 && status < 300) {
-      await noteOutcome(database, { ...outcome, state: 'sent' })
-      return
-    }
-    const message = 'problem' in answer ? answer.problem : `the receiver answered ${status}`
-    const isLastRefusal = isRefusal && refusals >= ALERT_BOUNDS.refusalsMax
-    if (isLastRefusal && status === 410) {
-      await database.transaction(async (tx) => {
-        await noteOutcome(tx, { ...outcome, state: 'failed', message })
-        await pauseChannel(tx, due.channelId)
-        await giveUpWaiting(tx, due.channelId, 'the channel is paused')
-      })
-      return
-    }
-    const next = isLastRefusal ? { state: 'failed' as const } : this.#again(due, answer)
-    await noteOutcome(database, { ...outcome, message, ...next })
+function opened(
+  { config, channelId }: DueNotification,
+  { cipher, log }: OutboxOptions,
+): WebhookConfig | undefined {
+  try {
+    return JSON.parse(cipher.decrypt(config)) as WebhookConfig
+  } catch (error) {
+    if (!(error instanceof DecryptionError)) throw error
+    const message = 'channel configuration cannot be decrypted'
+    log.error({ err: error, channel: channelId }, message)
+    return undefined
   }
+}
 
-  #again(due: DueNotification, answer: WebhookAnswer): Pick<Outcome, 'state' | 'againMs'> {
-    const againMs = (this.#options.againMs ?? spreadOut)(due.attempts)
-    if (againMs === undefined) return { state: 'failed', againMs: null }
-    const asked = 'status' in answer ? retryAfterMs(answer.retryAfter, this.#options.now()) : 0
-    return { state: 'waiting', againMs: Math.max(againMs, asked) }
+async function note(
+  due: DueNotification,
+  answer: WebhookAnswer,
+  { database, now, againMs: waitAfter = spreadOut }: OutboxOptions,
+): Promise<void> {
+  const status = 'status' in answer ? answer.status : null
+  const isRefusal = status !== null && REFUSALS.includes(status)
+  const refusals = due.refusals + Number(isRefusal)
+  const outcome = { id: due.id, status, againMs: null, message: null, refusals }
+  if (status !== null && status >= 200 && status < 300) {
+    await noteOutcome(database, { ...outcome, state: 'sent' })
+    return
   }
+  const message = 'problem' in answer ? answer.problem : `the receiver answered ${status}`
+  const isLastRefusal = isRefusal && refusals >= ALERT_BOUNDS.refusalsMax
+  const againMs = isLastRefusal ? undefined : waitAfter(due.attempts)
+  if (againMs !== undefined) {
+    const asked = 'status' in answer ? retryAfterMs(answer.retryAfter, now()) : 0
+    const again = { state: 'waiting', againMs: Math.max(againMs, asked) } as const
+    await noteOutcome(database, { ...outcome, ...again, message })
+    return
+  }
+  await database.transaction(async (tx) => {
+    await noteOutcome(tx, { ...outcome, state: 'failed', message })
+    if (!isLastRefusal || status !== 410) return
+    await pauseChannel(tx, due.channelId)
+    await giveUpWaiting(tx, due.channelId, 'the channel is paused')
+  })
 }
 
 /** Milliseconds that Retry-After (RFC 9110, 10.2.3) asks for, in its bounds. */

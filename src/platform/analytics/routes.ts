@@ -16,11 +16,13 @@ import {
   noTotals,
   QUICK_HOURS,
   QUICK_RANGES,
+  SUMMARY_AGGREGATIONS,
   type QuickRange,
   type Totals,
   unmeasuredOf,
 } from './schema.ts'
 import { type CheckType, DEFINITIONS } from '../../monitors/definitions.ts'
+import { VERDICTS } from '../../contract/result.ts'
 import { CUSTOM_POLICIES } from '../../contract/api/rate-policy.ts'
 import {
   type HourCounts,
@@ -50,7 +52,11 @@ const STEPS_MS = { hour: HOUR_MS, day: 24 * HOUR_MS } as const
 /** Maximum number of steps in an answer, over all locations. */
 const STEPS_MAX = 24 * 31 + 1
 const DAYS_MAX = 400
-const STATEMENT_MS = 30_000
+const SNAPSHOT = {
+  isolation: 'repeatable read',
+  readOnly: true,
+  statementTimeoutMs: 30_000,
+} as const
 
 const query = {
   quickRange: z.enum(QUICK_RANGES).optional().openapi({
@@ -124,18 +130,15 @@ function ofSeveral({ database, now, resultsMs }: AnalyticsParts): DefinedOperati
     answers: { status: 200, schema: z.array(AnalyticsSummary), description: 'The figures' },
     async answer({ key: { accountId }, query: asked, body }) {
       const span = spanOf(asked, now(), resultsMs)
-      const all = await database.transaction(
-        async (tx) => {
-          const found: AnalyticsSummary[] = []
-          for (const id of new Set(body.checkIds.map((one) => one.toLowerCase()))) {
-            const facts = await readMonitorFacts(tx, accountId, id)
-            if (facts === undefined) continue
-            found.push(summaryOf(facts, await readHours(tx, id, span)))
-          }
-          return found
-        },
-        { isolation: 'repeatable read', readOnly: true, statementTimeoutMs: STATEMENT_MS },
-      )
+      const all = await database.transaction(async (tx) => {
+        const found: AnalyticsSummary[] = []
+        for (const id of new Set(body.checkIds.map((one) => one.toLowerCase()))) {
+          const facts = await readMonitorFacts(tx, accountId, id)
+          if (facts === undefined) continue
+          found.push(summaryOf(facts, await readHours(tx, id, span)))
+        }
+        return found
+      }, SNAPSHOT)
       return { status: 200, json: JSON.stringify(all) }
     },
   })
@@ -163,18 +166,16 @@ function metricsListing(): DefinedOperation {
 
 function summaryOf({ id, checkType }: MonitorFacts, hours: HourCounts[]): AnalyticsSummary {
   const totals = noTotals()
-  for (const hour of hours) addTotals(totals, { ...hour, counts: hour })
-  const { availability, avg, p50, p95, p99 } = figuresOf(totals)
-  const base = { checkId: id, checkType, availability }
-  return DEFINITIONS.get(checkType)?.analytics?.isLatency
-    ? { ...base, latency_avg: avg, latency_p50: p50, latency_p95: p95, latency_p99: p99 }
-    : {
-        ...base,
-        responseTime_avg: avg,
-        responseTime_p50: p50,
-        responseTime_p95: p95,
-        responseTime_p99: p99,
-      }
+  for (const hour of hours) addTotals(totals, hour)
+  const figures = figuresOf(totals)
+  const name = DEFINITIONS.get(checkType)?.analytics?.isLatency ? 'latency' : 'responseTime'
+  const times = SUMMARY_AGGREGATIONS.map((of) => [`${name}_${of}`, figures[of]] as const)
+  return {
+    checkId: id,
+    checkType,
+    availability: figures.availability,
+    ...Object.fromEntries(times),
+  }
 }
 
 async function analyse(
@@ -185,47 +186,41 @@ async function analyse(
   asked: Query,
 ): Promise<Analytics> {
   const span = spanOf(asked, now(), resultsMs)
-  return database.transaction(
-    async (tx) => {
-      const facts = await readMonitorFacts(tx, accountId, id)
-      if (facts?.checkType !== checkType) throw notFound('monitor')
-      const hours = await readHours(tx, id, span)
-      const slugs = await readSlugs(tx, accountId)
-      const groups =
-        asked.groupBy === undefined
-          ? new Map([[null, hours]])
-          : Map.groupBy(hours, ({ locationId }) => slugs.get(locationId) ?? locationId)
-      const known = metricsOf(checkType)
-      const names = asked.metrics ?? [...known.keys()]
-      const metrics = names.flatMap((name): [string, Metric][] => {
-        const metric = known.get(name)
-        return metric === undefined ? [] : [[name, metric]]
-      })
-      const interval = intervalOf(asked)
-      const { id: checkId, ...shown } = facts
-      return {
-        checkId,
-        ...shown,
-        checkType,
-        from: new Date(span.fromMs).toISOString(),
-        to: new Date(span.toMs).toISOString(),
-        series: [...groups]
-          .toSorted(([a], [b]) => ((a ?? '') < (b ?? '') ? -1 : 1))
-          .map(([location, some]) => ({
-            location,
-            runLocation: location,
-            data: stepsOf(some, span, interval).map((step) => shownStep(step, metrics)),
-          })),
-        metadata: Object.fromEntries(
-          metrics.map(([name, { unit, aggregation, label }]) => [
-            name,
-            { unit, aggregation, label },
-          ]),
-        ),
-      }
-    },
-    { isolation: 'repeatable read', readOnly: true, statementTimeoutMs: STATEMENT_MS },
-  )
+  return database.transaction(async (tx) => {
+    const facts = await readMonitorFacts(tx, accountId, id)
+    if (facts?.checkType !== checkType) throw notFound('monitor')
+    const hours = await readHours(tx, id, span)
+    const slugs = await readSlugs(tx, accountId)
+    const groups =
+      asked.groupBy === undefined
+        ? new Map([[null, hours]])
+        : Map.groupBy(hours, ({ locationId }) => slugs.get(locationId) ?? locationId)
+    const known = metricsOf(checkType)
+    const names = asked.metrics ?? [...known.keys()]
+    const metrics = names.flatMap((name): [string, Metric][] => {
+      const metric = known.get(name)
+      return metric === undefined ? [] : [[name, metric]]
+    })
+    const interval = intervalOf(asked)
+    const { id: checkId, ...shown } = facts
+    return {
+      checkId,
+      ...shown,
+      checkType,
+      from: new Date(span.fromMs).toISOString(),
+      to: new Date(span.toMs).toISOString(),
+      series: [...groups]
+        .toSorted(([a], [b]) => ((a ?? '') < (b ?? '') ? -1 : 1))
+        .map(([location, some]) => ({
+          location,
+          runLocation: location,
+          data: stepsOf(some, span, interval).map((step) => shownStep(step, metrics)),
+        })),
+      metadata: Object.fromEntries(
+        metrics.map(([name, { unit, aggregation, label }]) => [name, { unit, aggregation, label }]),
+      ),
+    }
+  }, SNAPSHOT)
 }
 
 /** The steps that are asked for. Throws 400 where they are asked for twice. */
@@ -295,18 +290,21 @@ function stepsOf(hours: HourCounts[], span: Span, interval: Query['interval']): 
   for (const hour of hours) {
     const index = interval === undefined ? 0 : Math.floor((hour.hour.getTime() - start) / stepMs)
     const step = steps[Math.max(0, index)]
-    if (step !== undefined) addTotals(step.totals, { ...hour, counts: hour })
+    if (step !== undefined) addTotals(step.totals, hour)
   }
   return steps
 }
 
 function shownStep({ fromMs, toMs, totals }: Step, metrics: readonly [string, Metric][]) {
   const all = figuresOf(totals)
-  const { counts } = totals
+  const counts = VERDICTS.map((verdict) => [verdict, totals[verdict]] as const)
   return {
     from: new Date(fromMs).toISOString(),
     to: new Date(toMs).toISOString(),
-    counts: { total: Object.values(counts).reduce((sum, one) => sum + one, 0), ...counts },
+    counts: {
+      total: counts.reduce((sum, [, one]) => sum + one, 0),
+      ...Object.fromEntries(counts),
+    },
     ...Object.fromEntries(metrics.map(([name, { of }]) => [name, all[of]])),
   }
 }

@@ -71,9 +71,8 @@ export function unmeasuredOf(checkType: CheckType): string[] {
   )
 }
 
-/** What figures are made of; sums of such totals are totals of the whole. */
-export interface Totals {
-  counts: Record<Verdict, number>
+/** What figures are made of: slots by verdict, and times. Sums of such totals are totals of the whole. */
+export interface Totals extends Record<Verdict, number> {
   timeMsSum: number
   timeMsMin: number | null
   timeMsMax: number | null
@@ -83,18 +82,13 @@ export interface Totals {
 /** Totals of nothing. */
 export function noTotals(): Totals {
   const counts = Object.fromEntries(VERDICTS.map((verdict) => [verdict, 0]))
-  return {
-    counts: counts as Record<Verdict, number>,
-    timeMsSum: 0,
-    timeMsMin: null,
-    timeMsMax: null,
-    times: {},
-  }
+  const times = { timeMsSum: 0, timeMsMin: null, timeMsMax: null, times: {} }
+  return { ...(counts as Record<Verdict, number>), ...times }
 }
 
 /** Adds `more` to `into`. */
 export function addTotals(into: Totals, more: Totals): void {
-  for (const verdict of VERDICTS) into.counts[verdict] += more.counts[verdict]
+  for (const verdict of VERDICTS) into[verdict] += more[verdict]
   into.timeMsSum += more.timeMsSum
   if (more.timeMsMin !== null) {
     into.timeMsMin = Math.min(into.timeMsMin ?? Infinity, more.timeMsMin)
@@ -105,7 +99,7 @@ export function addTotals(into: Totals, more: Totals): void {
 
 /** All figures of some totals; null where there is nothing to say. */
 export function figuresOf(totals: Totals): Record<Metric['of'], number | null> {
-  const { passed, degraded, failed } = totals.counts
+  const { passed, degraded, failed } = totals
   const about = passed + degraded + failed
   const times = countOf(totals.times)
   const [p50 = null, p90 = null, p95 = null, p99 = null] = quantilesOf(
@@ -141,20 +135,15 @@ const count = z.int().min(0)
 
 const Counts = z.object({
   total: count,
-  passed: count,
-  degraded: count,
-  failed: count,
-  errored: count,
-  cancelled: count,
-  missed: count,
+  ...(Object.fromEntries(VERDICTS.map((verdict) => [verdict, count])) as object),
 })
 
-/** Figures under the own names of response times. */
-const OWN_FIGURES = Object.fromEntries(
-  ANALYTICS_TYPES.flatMap((type) => analyticsOf(type)?.time ?? []).flatMap(({ name }) =>
-    AGGREGATIONS.map((aggregation) => [`${name}_${aggregation}`, figure]),
-  ),
-)
+/** Figures of response times under a name. */
+function figuresNamed(name: string, aggregations: readonly string[] = AGGREGATIONS): object {
+  return Object.fromEntries(aggregations.map((one) => [`${name}_${one}`, figure]))
+}
+
+const OWN_NAMES = ANALYTICS_TYPES.flatMap((type) => analyticsOf(type)?.time?.name ?? [])
 
 const Figures = z
   .object({
@@ -165,18 +154,12 @@ const Figures = z
       description:
         'Percent: (passed + degraded) / (passed + degraded + failed); null without any of them',
     }),
-    responseTime_avg: figure,
-    responseTime_min: figure,
-    responseTime_max: figure,
-    responseTime_sum: figure,
+    ...figuresNamed('responseTime'),
     responseTime_median: figure.meta({ description: 'The same as `responseTime_p50`' }),
     responseTime_p50: figure.meta({
       description: `Percentiles are exact within ${100 * RELATIVE_ERROR} percent of their value`,
     }),
-    responseTime_p90: figure,
-    responseTime_p95: figure,
-    responseTime_p99: figure,
-    ...(OWN_FIGURES as object),
+    ...(Object.assign({}, ...OWN_NAMES.map((name) => figuresNamed(name))) as object),
   })
   .meta({ id: 'AnalyticsFigures' })
 
@@ -216,7 +199,8 @@ export const AnalyticsAsk = z
   })
   .meta({ id: 'AnalyticsAsk' })
 
-const measured = z.number().nullable().optional()
+/** What the figures of several monitors have of response times. */
+export const SUMMARY_AGGREGATIONS = ['avg', 'p50', 'p95', 'p99'] as const
 
 /** The figures of one of several monitors. */
 export const AnalyticsSummary = z
@@ -224,14 +208,9 @@ export const AnalyticsSummary = z
     checkId: z.guid().meta({ format: 'uuid' }),
     checkType: z.enum(CHECK_TYPES),
     availability: z.number().nullable(),
-    responseTime_avg: measured,
-    responseTime_p50: measured,
-    responseTime_p95: measured,
-    responseTime_p99: measured,
-    latency_avg: measured.meta({ description: 'Of ICMP and traceroute, in place of responseTime' }),
-    latency_p50: measured,
-    latency_p95: measured,
-    latency_p99: measured,
+    ...figuresNamed('responseTime', SUMMARY_AGGREGATIONS),
+    ...figuresNamed('latency', SUMMARY_AGGREGATIONS),
+    latency_avg: figure.meta({ description: 'Of ICMP and traceroute, in place of responseTime' }),
   })
   .meta({ id: 'AnalyticsSummary' })
 export type AnalyticsSummary = z.infer<typeof AnalyticsSummary>

@@ -2,14 +2,8 @@
 // signature covers the SHA-256 that the agent announced: the service checks it once more.
 import { Agent as HttpAgent, type IncomingMessage, request as requestHttp } from 'node:http'
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
-import type { Readable } from 'node:stream'
 import { AwsV4Signer } from 'aws4fetch'
-import {
-  type ArtifactFacts,
-  type ArtifactStore,
-  ArtifactStoreError,
-  type ByteRange,
-} from './store.ts'
+import { type ArtifactStore, ArtifactStoreError } from './store.ts'
 
 /** Where a bucket is, and who we are there. */
 export interface BucketOptions {
@@ -29,11 +23,6 @@ const COMPLAINT_BYTES_MAX = 4096
 /** SHA-256 of nothing, the payload of requests without a body. */
 const NOTHING = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
 
-/** Stores artifacts in an existing bucket, whose lifecycle rule removes leftovers of past days. */
-export function createArtifactBucket(options: BucketOptions): ArtifactStore {
-  return new ArtifactBucket(options)
-}
-
 interface Send {
   method: 'PUT' | 'GET' | 'DELETE'
   key: string
@@ -41,52 +30,15 @@ interface Send {
   body?: AsyncIterable<Uint8Array>
 }
 
-class ArtifactBucket implements ArtifactStore {
-  readonly needsLength = true
-  readonly #options: BucketOptions
-  readonly #agent: HttpAgent
-  readonly #request: typeof requestHttp
-
-  constructor(options: BucketOptions) {
-    this.#options = options
-    const secure = new URL(options.url).protocol === 'https:'
-    const sockets = { keepAlive: true, maxSockets: SOCKETS_MAX }
-    this.#agent = secure ? new HttpsAgent(sockets) : new HttpAgent(sockets)
-    this.#request = secure ? requestHttps : requestHttp
-  }
-
-  async put(
-    key: string,
-    body: AsyncIterable<Uint8Array>,
-    { bytes, sha256, contentType }: ArtifactFacts,
-  ): Promise<void> {
-    const headers = {
-      'content-type': contentType,
-      'content-length': String(bytes ?? 0),
-      'x-amz-content-sha256': sha256.toString('hex'),
-    }
-    const answer = await this.#send({ method: 'PUT', key, headers, body })
-    answer.resume()
-  }
-
-  async get(key: string, range?: ByteRange): Promise<Readable | undefined> {
-    const headers = range && { range: `bytes=${range.first}-${range.last}` }
-    const answer = await this.#send({ method: 'GET', key, ...(headers && { headers }) })
-    if (answer.statusCode !== 404) return answer
-    answer.resume()
-    return undefined
-  }
-
-  async remove(key: string): Promise<void> {
-    const answer = await this.#send({ method: 'DELETE', key })
-    answer.resume()
-  }
-
-  async dropBefore(): Promise<void> {}
+/** Stores artifacts in an existing bucket, whose lifecycle rule removes leftovers of past days. */
+export function createArtifactBucket({ url, bucket, ...identity }: BucketOptions): ArtifactStore {
+  const isSecure = new URL(url).protocol === 'https:'
+  const sockets = { keepAlive: true, maxSockets: SOCKETS_MAX }
+  const agent = isSecure ? new HttpsAgent(sockets) : new HttpAgent(sockets)
+  const begin = isSecure ? requestHttps : requestHttp
 
   /** Sends a signed request; resolves with an answer that is good, or 404 where nothing was sent. */
-  async #send({ method, key, headers = {}, body }: Send): Promise<IncomingMessage> {
-    const { url, bucket, ...identity } = this.#options
+  const send = async ({ method, key, headers = {}, body }: Send): Promise<IncomingMessage> => {
     const signed = await new AwsV4Signer({
       ...identity,
       method,
@@ -94,10 +46,10 @@ class ArtifactBucket implements ArtifactStore {
       headers: { 'x-amz-content-sha256': NOTHING, ...headers },
       service: 's3',
     }).sign()
-    const request = this.#request(signed.url, {
+    const request = begin(signed.url, {
       method,
       headers: Object.fromEntries(signed.headers),
-      agent: this.#agent,
+      agent,
     })
     request.setTimeout(IDLE_TIMEOUT_MS, () => request.destroy(new Error('it does not answer')))
     const answered = new Promise<IncomingMessage>((resolve, reject) => {
@@ -112,13 +64,38 @@ class ArtifactBucket implements ArtifactStore {
       throw new ArtifactStoreError(`the bucket: ${(error as Error).message}`, { cause: error })
     })
     const { statusCode = 0 } = answer
-    const good = statusCode < 300 || (statusCode === 404 && method !== 'PUT')
-    if (!good) throw await complaint(answer)
+    const isGood = statusCode < 300 || (statusCode === 404 && method !== 'PUT')
+    if (!isGood) throw await complaint(answer)
     if (!request.writableFinished) {
       answer.destroy()
       throw new ArtifactStoreError('the bucket: it answered before it had the whole file')
     }
     return answer
+  }
+
+  return {
+    needsLength: true,
+    async put(key, body, { bytes, sha256, contentType }) {
+      const headers = {
+        'content-type': contentType,
+        'content-length': String(bytes ?? 0),
+        'x-amz-content-sha256': sha256.toString('hex'),
+      }
+      const answer = await send({ method: 'PUT', key, headers, body })
+      answer.resume()
+    },
+    async get(key, range) {
+      const headers = range && { range: `bytes=${range.first}-${range.last}` }
+      const answer = await send({ method: 'GET', key, ...(headers && { headers }) })
+      if (answer.statusCode !== 404) return answer
+      answer.resume()
+      return undefined
+    },
+    async remove(key) {
+      const answer = await send({ method: 'DELETE', key })
+      answer.resume()
+    },
+    async dropBefore() {},
   }
 }
 

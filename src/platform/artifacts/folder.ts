@@ -2,8 +2,7 @@
 // disk, so that a crash leaves no half file under a name that is served.
 import { type FileHandle, mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import type { Readable } from 'node:stream'
-import { type ArtifactStore, ArtifactStoreError, type ByteRange } from './store.ts'
+import { type ArtifactStore, ArtifactStoreError } from './store.ts'
 
 /** Writes to an open file, like `FileHandle`. Injected by tests to simulate a full disk. */
 export type WriteBytes = (file: FileHandle, bytes: Uint8Array) => Promise<void>
@@ -12,71 +11,55 @@ const DAY = /^\d{4}-\d{2}-\d{2}$/
 
 /** Stores artifacts below `root`, which is created with the first one. */
 export function createArtifactFolder(root: string, write: WriteBytes = writeAll): ArtifactStore {
-  return new ArtifactFolder(root, write)
-}
-
-class ArtifactFolder implements ArtifactStore {
-  readonly needsLength = false
-  readonly #root: string
-  readonly #write: WriteBytes
-
-  constructor(root: string, write: WriteBytes) {
-    this.#root = root
-    this.#write = write
-  }
-
-  async put(key: string, body: AsyncIterable<Uint8Array>): Promise<void> {
-    const path = join(this.#root, key)
-    const part = partOf(path)
-    try {
-      const folder = dirname(path)
-      const made = await guarded(mkdir(folder, { recursive: true, mode: 0o700 }))
-      await this.#fill(part, body)
-      await guarded(rename(part, path))
-      await guarded(syncFolder(folder))
-      if (made !== undefined) await guarded(syncFolder(this.#root))
-    } catch (error) {
-      await rm(part, { force: true }).catch(() => undefined)
-      throw error
-    }
-  }
-
-  async #fill(part: string, body: AsyncIterable<Uint8Array>): Promise<void> {
+  const fill = async (part: string, body: AsyncIterable<Uint8Array>) => {
     const file = await guarded(open(part, 'wx', 0o600))
     try {
-      for await (const bytes of body) {
-        await guarded(this.#write(file, bytes))
-      }
+      for await (const bytes of body) await guarded(write(file, bytes))
       await guarded(file.sync())
     } finally {
       await file.close().catch(() => undefined)
     }
   }
-
-  async get(key: string, range?: ByteRange): Promise<Readable | undefined> {
-    try {
-      const file = await open(join(this.#root, key), 'r')
-      return file.createReadStream(range && { start: range.first, end: range.last })
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-      throw failure(error)
-    }
-  }
-
-  async remove(key: string): Promise<void> {
-    const path = join(this.#root, key)
-    await guarded(rm(path, { force: true }))
-    await guarded(rm(partOf(path), { force: true }))
-  }
-
-  async dropBefore(day: string): Promise<void> {
-    const names = await readdir(this.#root).catch((error: NodeJS.ErrnoException) => {
-      if (error.code === 'ENOENT') return []
-      throw failure(error)
-    })
-    for (const name of names.filter((one) => DAY.test(one) && one < day)) {
-      await guarded(rm(join(this.#root, name), { recursive: true, force: true }))
-    }
+  return {
+    needsLength: false,
+    async put(key, body) {
+      const path = join(root, key)
+      const part = partOf(path)
+      try {
+        const folder = dirname(path)
+        const made = await guarded(mkdir(folder, { recursive: true, mode: 0o700 }))
+        await fill(part, body)
+        await guarded(rename(part, path))
+        await guarded(syncFolder(folder))
+        if (made !== undefined) await guarded(syncFolder(root))
+      } catch (error) {
+        await rm(part, { force: true }).catch(() => undefined)
+        throw error
+      }
+    },
+    async get(key, range) {
+      try {
+        const file = await open(join(root, key), 'r')
+        return file.createReadStream(range && { start: range.first, end: range.last })
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+        throw failure(error)
+      }
+    },
+    async remove(key) {
+      const path = join(root, key)
+      await guarded(rm(path, { force: true }))
+      await guarded(rm(partOf(path), { force: true }))
+    },
+    async dropBefore(day) {
+      const names = await readdir(root).catch((error: NodeJS.ErrnoException) => {
+        if (error.code === 'ENOENT') return []
+        throw failure(error)
+      })
+      for (const name of names.filter((one) => DAY.test(one) && one < day)) {
+        await guarded(rm(join(root, name), { recursive: true, force: true }))
+      }
+    },
   }
 }
 

@@ -14,7 +14,17 @@ const JSON_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?;?\s*
  * cannot be stored. Of duplicate keys the last one counts.
  */
 export async function readJson(c: Context, bounds: BodyBounds = API_BOUNDS): Promise<unknown> {
-  const { bodyBytesMax } = bounds
+  const value = parse(await readJsonBytes(c, bounds))
+  checkValue(value, bounds.jsonDepthMax)
+  return value
+}
+
+/** The bytes of a JSON body, decompressed. Throws like `readJson`, apart from what is wrong within the JSON. */
+export async function readJsonBytes(
+  c: Context,
+  bounds: Omit<BodyBounds, 'jsonDepthMax'>,
+): Promise<Buffer> {
+  const { bodyBytesMax, unpackedBytesMax = bodyBytesMax } = bounds
   const type = c.req.header('content-type') ?? ''
   if (!JSON_TYPE.test(type)) {
     throw new ApiError(415, 'The body must be application/json in UTF-8', UNREAD)
@@ -28,9 +38,7 @@ export async function readJson(c: Context, bounds: BodyBounds = API_BOUNDS): Pro
   const announced = Number(c.req.header('content-length') ?? 0)
   if (announced > bodyBytesMax) throw tooLarge(bodyBytesMax, 'The body')
   const bytes = await readBytes(c, bounds)
-  const value = parse(isPacked ? await unpacked(bytes, bodyBytesMax) : bytes)
-  checkValue(value, bounds.jsonDepthMax)
-  return value
+  return isPacked ? unpacked(bytes, unpackedBytesMax) : bytes
 }
 
 /** How far a body may go. */
@@ -38,8 +46,10 @@ export interface BodyBounds {
   bodyBytesMax: number
   bodyMs: number
   jsonDepthMax: number
-  /** Accepts gzip bodies; `bodyBytesMax` also limits their decompressed size. */
+  /** Accepts gzip bodies. */
   gzip?: boolean
+  /** Decompressed; `bodyBytesMax` by default. */
+  unpackedBytesMax?: number
 }
 
 const unpack = promisify(gunzip)

@@ -71,7 +71,11 @@ export class Resource<One extends Fields, Of extends Fields = NoFields> {
 
   /** A listing with a cursor. */
   pages(
-    { listing, id, ...more }: { summary: string; description?: string; listing: Listing; id: string },
+    {
+      listing,
+      id,
+      ...more
+    }: { summary: string; description?: string; listing: Listing; id: string },
     database: Database,
     read: PageStatement,
   ): DefinedOperation {

@@ -2,8 +2,7 @@
 // when they are first posted, never when they are edited.
 import type { Incident, IncidentUpdate } from '../../contract/api/incident.ts'
 import type { IncidentPayload } from '../../contract/api/alert-payload.ts'
-import { readChannelChoices } from '../alerts/queries/channels.ts'
-import { insertNotifications } from '../alerts/queries/alert-notifications.ts'
+import { insertNotices } from '../alerts/queries/alert-notifications.ts'
 import { readIncident } from './queries.ts'
 import type { Queryable } from '../../database/database.ts'
 import { linkTo, type LinkOptions } from './payload-links.ts'
@@ -24,22 +23,9 @@ export async function notifyOfUpdate(
   options: NoticeOptions,
 ): Promise<void> {
   const { accountId, incidentId } = of
-  const channels = await readChannelChoices(tx, accountId)
-  const wanted = channels.filter(({ sendNotices, isPaused }) => sendNotices && !isPaused)
-  if (wanted.length === 0) return
   const json = await readIncident(tx, accountId, incidentId)
   if (json === undefined) return
-  const payload = payloadOf(of, JSON.parse(json) as Incident, options)
-  await insertNotifications(
-    tx,
-    wanted.map(({ id }) => ({
-      accountId,
-      channelId: id,
-      monitorId: null,
-      topic: incidentId,
-      payload,
-    })),
-  )
+  await insertNotices(tx, payloadOf(of, JSON.parse(json) as Incident, options), incidentId)
 }
 
 function payloadOf(

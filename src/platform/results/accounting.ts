@@ -1,5 +1,4 @@
 // GET /v1/accounting: the proof that nothing was lost, doubled or forgotten.
-import type { SlotAccount as Answer } from '../../contract/protocol/slot-account.ts'
 import { SlotAccount } from '../../contract/protocol/slot-account.ts'
 import { CUSTOM_POLICIES } from '../../contract/api/rate-policy.ts'
 import { type Verdict, VERDICTS } from '../../contract/result.ts'
@@ -47,19 +46,15 @@ export function accountingOperations(database: Database): DefinedOperation[] {
           { isolation: 'repeatable read', readOnly: true, statementTimeoutMs: STATEMENT_MS },
         )
         const { fromMs, toMs, locations } = account
-        const answer: Answer = {
-          from: new Date(fromMs).toISOString(),
-          to: new Date(toMs).toISOString(),
-          ...sumOf(locations),
-          locations: locations.map(({ locationId: id, ...one }) => ({ id, ...one })),
-        }
+        const [from, to] = [new Date(fromMs), new Date(toMs)]
+        const answer = { from, to, ...sumOf(locations), locations }
         return { status: 200, json: JSON.stringify(answer) }
       },
     }),
   ]
 }
 
-function sumOf(locations: LocationAccount[]): Omit<Answer, 'from' | 'to' | 'locations'> {
+function sumOf(locations: LocationAccount[]): Omit<SlotAccount, 'from' | 'to' | 'locations'> {
   const of = (field: 'expected' | 'recorded' | 'missing' | 'unexpected') =>
     locations.reduce((sum, one) => sum + one[field], 0)
   const byVerdict = VERDICTS.map((verdict) => {

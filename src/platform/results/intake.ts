@@ -7,7 +7,7 @@ import {
   type ResultsAnswer,
   type WireResult,
 } from '../../contract/protocol/agent-protocol.ts'
-import { checkResult, firstFailureCode } from '../../contract/protocol/wire-result.ts'
+import { checkResult } from '../../contract/protocol/wire-result.ts'
 import type { Database, Queryable } from '../../database/database.ts'
 import {
   fillDropped,
@@ -15,7 +15,7 @@ import {
   insertResults,
   lockRunsOf,
   markRollupsDue,
-  type ResultColumns,
+  type MonitorSlot,
   whyUnrecorded,
 } from './queries/results.ts'
 import type { OnRecorded } from './recorded.ts'
@@ -135,13 +135,9 @@ async function recordScheduled(
   candidates: Candidate[],
 ): Promise<Outcome> {
   if (candidates.length === 0) return { recorded: [], known: 0, refused: [] }
-  const others = await insertResults(tx, { ...key, agentId }, columnsOf(candidates))
-  const unrecorded = new Set(others)
-  const recorded =
-    others.length === 0 ? candidates : candidates.filter((_, at) => !unrecorded.has(at))
-  const ofPastHours = recorded.filter(({ result }) => result.slot < startOfHour(nowMs))
-  if (ofPastHours.length > 0) await markRollupsDue(tx, key.locationId, slotsOf(ofPastHours))
-  if (others.length === 0) return { recorded, known: 0, refused: [] }
+  const unrecorded = new Set(await insertResults(tx, { ...key, agentId }, candidates))
+  const recorded = candidates.filter((_, at) => !unrecorded.has(at))
+  await markRollupsDue(tx, key.locationId, recorded.map(slotOf), nowMs)
   const left = candidates.filter((_, at) => unrecorded.has(at))
   return { recorded, ...(await explain(tx, key.locationId, left)) }
 }
@@ -155,29 +151,16 @@ export interface DroppedBatch extends Omit<ResultsBatch, 'results' | 'onRecorded
  * Fills the slots of the spans, in one transaction apart from that of any results: each takes its rows in one
  * order, so that they never wait for each other in a circle. The same spans may come again.
  */
-export async function recordDropped(database: Database, batch: DroppedBatch): Promise<void> {
-  if (batch.dropped.length === 0) return
-  await database.transaction((tx) => fillSpans(tx, batch))
-}
-
-async function fillSpans(
-  tx: Queryable,
+export async function recordDropped(
+  database: Database,
   { key, agentId, dropped, nowMs, retentionMs }: DroppedBatch,
 ): Promise<void> {
-  const slots = await fillDropped(tx, { ...key, agentId }, dropped, {
-    fromMs: Math.ceil(nowMs - retentionMs),
-    toMs: Math.floor(nowMs),
+  if (dropped.length === 0) return
+  const bounds = { fromMs: Math.ceil(nowMs - retentionMs), toMs: Math.floor(nowMs) }
+  await database.transaction(async (tx) => {
+    const slots = await fillDropped(tx, { ...key, agentId }, dropped, bounds)
+    await markRollupsDue(tx, key.locationId, slots, nowMs)
   })
-  const ofPastHours = slots.filter(({ slotMs }) => slotMs < startOfHour(nowMs))
-  if (ofPastHours.length === 0) return
-  await markRollupsDue(tx, key.locationId, {
-    monitorIds: ofPastHours.map(({ monitorId }) => monitorId),
-    slotsMs: ofPastHours.map(({ slotMs }) => slotMs),
-  })
-}
-
-function startOfHour(instantMs: number): number {
-  return instantMs - (instantMs % 3_600_000)
 }
 
 const UNRECORDED = {
@@ -192,7 +175,8 @@ async function explain(
 ): Promise<Omit<Outcome, 'recorded'>> {
   const refused: Refused[] = []
   let known = 0
-  for (const { at, reason } of await whyUnrecorded(tx, locationId, slotsOf(left))) {
+  if (left.length === 0) return { known, refused }
+  for (const { at, reason } of await whyUnrecorded(tx, locationId, left.map(slotOf))) {
     if (reason === 'known') {
       known++
       continue
@@ -203,33 +187,8 @@ async function explain(
   return { known, refused }
 }
 
-function slotsOf(candidates: Candidate[]): { monitorIds: string[]; slotsMs: number[] } {
-  return {
-    monitorIds: candidates.map(({ result }) => result.monitorId),
-    slotsMs: candidates.map(({ result }) => result.slot),
-  }
-}
-
-function columnsOf(candidates: Candidate[]): ResultColumns {
-  return {
-    ...slotsOf(candidates),
-    verdicts: candidates.map(({ result }) => result.verdict),
-    missedReasons: candidates.map(({ result }) => result.missedReason ?? null),
-    startedMs: candidates.map(({ result }) => Math.round(result.startedAt)),
-    clockUncertaintiesMs: candidates.map(({ result }) => result.clockUncertaintyMs ?? null),
-    durationsMs: candidates.map(({ result }) => toMicroseconds(result.durationMs)),
-    responseTimesMs: candidates.map(({ result: { responseTimeMs } }) =>
-      responseTimeMs === undefined ? null : toMicroseconds(responseTimeMs),
-    ),
-    attempts: candidates.map(({ result }) => result.attempts),
-    failureCodes: candidates.map(({ result }) => firstFailureCode(result)),
-    details: candidates.map(({ detail }) => detail),
-  }
-}
-
-/** As exact as anything is measured; less is below what a `real` can hold. */
-function toMicroseconds(ms: number): number {
-  return Math.round(ms * 1000) / 1000
+function slotOf({ result }: Candidate): MonitorSlot {
+  return { monitorId: result.monitorId, slotMs: result.slot }
 }
 
 /** Results of runs on demand are stored with these runs, not as slots. */

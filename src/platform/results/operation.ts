@@ -1,7 +1,5 @@
 // POST /agent/v1/results: receives a batch and decompresses it within its bounds.
 import { createRepeatedLog } from '../../process/repeated-log.ts'
-import { promisify } from 'node:util'
-import { gunzip } from 'node:zlib'
 import type { Context } from 'hono'
 import * as z from 'zod'
 import {
@@ -16,7 +14,7 @@ import {
   defineAgentOperation,
   type DefinedAgentOperation,
 } from '../http/agent-operation.ts'
-import { readBytes } from '../http/body.ts'
+import { readJsonBytes } from '../http/body.ts'
 import { ApiError } from '../http/errors.ts'
 import type { OnRecorded } from './recorded.ts'
 import { recordDropped, recordResults } from './intake.ts'
@@ -31,9 +29,13 @@ export interface ResultsOperationParts {
   onRecorded: readonly OnRecorded[]
 }
 
-const unzip = promisify(gunzip)
-const BODY_MS = 30_000
 const { batchBytesMax, batchUnpackedBytesMax, resultsPerBatchMax } = PROTOCOL_BOUNDS
+const BODY_BOUNDS = {
+  bodyBytesMax: batchBytesMax,
+  unpackedBytesMax: batchUnpackedBytesMax,
+  bodyMs: 30_000,
+  gzip: true,
+}
 /** As it is on the wire: `results` are looked at one by one, later. */
 const Envelope = ResultsRequest.extend({ results: z.array(z.unknown()) })
 
@@ -77,32 +79,12 @@ export function resultsOperation(parts: ResultsOperationParts): DefinedAgentOper
 
 /** A batch as it was sent. Throws ApiError. */
 async function readBatch(c: Context): Promise<z.infer<typeof Envelope>> {
-  if (!/^application\/json\b/i.test(c.req.header('content-type') ?? '')) {
-    throw new ApiError(415, 'The body must be application/json')
-  }
-  const coding = (c.req.header('content-encoding') ?? 'identity').toLowerCase()
-  if (coding !== 'identity' && coding !== 'gzip') {
-    throw new ApiError(415, 'The body must be packed with gzip or not at all')
-  }
-  const bytes = await readBytes(c, { bodyBytesMax: batchBytesMax, bodyMs: BODY_MS })
-  const request = Envelope.safeParse(parse(coding === 'gzip' ? await unpack(bytes) : bytes))
+  const request = Envelope.safeParse(parse(await readJsonBytes(c, BODY_BOUNDS)))
   if (!request.success) throw new ApiError(400, 'The body must have an agentId and results')
   if (request.data.results.length > resultsPerBatchMax) {
     throw new ApiError(413, `A batch must have at most ${resultsPerBatchMax} results`)
   }
   return { ...request.data, agentId: request.data.agentId.toLowerCase() }
-}
-
-async function unpack(bytes: Buffer): Promise<Buffer> {
-  try {
-    return await unzip(bytes, { maxOutputLength: batchUnpackedBytesMax })
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ERR_BUFFER_TOO_LARGE') {
-      throw new ApiError(400, 'The body is not gzip')
-    }
-    const message = `The batch must have at most ${batchUnpackedBytesMax} bytes unpacked`
-    throw new ApiError(413, message)
-  }
 }
 
 function parse(bytes: Buffer): unknown {

@@ -13,27 +13,22 @@ import {
 import { CHECK_TYPES } from '../../monitors/definitions.ts'
 import { CUSTOM_POLICIES } from '../../contract/api/rate-policy.ts'
 import { VERDICTS } from '../../contract/result.ts'
-import type { ArtifactView } from '../../contract/api/run.ts'
 import { type MonitorFacts, readMonitorFacts } from '../analytics/queries/analytics.ts'
 import { artifactsOf } from '../artifacts/queries.ts'
-import {
-  type DetailedResultRow,
-  listResults,
-  readResultsOfSlot,
-  type ResultRow,
-} from './queries/check-results.ts'
+import { listResults, readResultsOfSlot, type ResultRow } from './queries/check-results.ts'
 import type { Database } from '../../database/database.ts'
 import { withArtifacts } from '../artifacts/views.ts'
 import { notFound } from '../http/errors.ts'
-import { unixSeconds, namesParameter } from '../http/parameters.ts'
 import { offsetOf, pagedParameters, pageJson, pageOf, pageParameters } from '../http/listing.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
-import { booleanParameter, idParameter } from '../http/parameters.ts'
+import { booleanParameter, idParameter, namesParameter, unixSeconds } from '../http/parameters.ts'
 
 const TAG = 'Check Results'
 const PATH = '/v1/check-results/{checkId}'
 const LISTING = 'check-results'
 const policy = CUSTOM_POLICIES['check-results']
+/** The last instant that a Date can be. */
+const DATE_MS_MAX = 8.64e15
 /** Past every slot that can be recorded. */
 const TO_MS_MAX = Date.UTC(9999, 0)
 
@@ -170,11 +165,18 @@ function oneResult(database: Database): DefinedOperation {
       const facts = await factsOf(database, accountId, checkId)
       const rows = await readResultsOfSlot(database, accountId, checkId, slotOfResultId(id))
       for (const row of rows) {
-        const shown = shownResult(facts, row)
+        const { detail, filesOverdue, ...plain } = row
+        const shown = shownResult(facts, plain)
         if (shown.id !== id) continue
         const owner = artifactOwner({ monitorId: checkId.toLowerCase(), slot: row.slot.getTime() })
         const stored = await artifactsOf(database, row.locationId, owner)
-        return { status: 200, json: JSON.stringify({ ...shown, ...shownDetail(row, stored) }) }
+        const details = {
+          failures: detail?.failures ?? [],
+          observed: detail?.observed ?? null,
+          attemptResults: detail?.attempts ?? [],
+          artifacts: withArtifacts(detail?.artifacts ?? [], stored, filesOverdue),
+        }
+        return { status: 200, json: JSON.stringify({ ...shown, ...details }) }
       }
       throw notFound('result')
     },
@@ -182,45 +184,27 @@ function oneResult(database: Database): DefinedOperation {
 }
 
 function shownResult({ id: monitorId, name }: MonitorFacts, row: ResultRow): CheckResult {
-  const { verdict, locationId, slot } = row
-  const startedMs = row.startedAt.getTime()
+  const { locationId, durationMs, responseTimeMs, slot, startedAt, receivedAt, ...shown } = row
+  const { verdict, location } = shown
+  const stoppedMs = Math.min(startedAt.getTime() + durationMs, DATE_MS_MAX)
   return {
+    ...shown,
     id: resultId({ locationId, monitorId, slotMs: slot.getTime() }),
     checkId: monitorId,
     name,
     resultType: 'FINAL',
-    location: row.location,
-    runLocation: row.location,
+    runLocation: location,
     slot: slot.toISOString(),
-    startedAt: row.startedAt.toISOString(),
-    clockUncertaintyMs: row.clockUncertaintyMs,
-    stoppedAt: new Date(Math.min(startedMs + row.durationMs, 8.64e15)).toISOString(),
-    responseTime: Math.round(row.responseTimeMs ?? row.durationMs),
-    verdict,
-    missedReason: row.missedReason,
-    needed: row.needed,
+    startedAt: startedAt.toISOString(),
+    stoppedAt: new Date(stoppedMs).toISOString(),
+    responseTime: Math.round(responseTimeMs ?? durationMs),
     hasFailures: hasFailures(verdict),
     hasErrors: hasErrors(verdict),
     isDegraded: verdict === 'degraded',
     isCancelled: verdict === 'cancelled',
-    attempts: row.attempts,
-    failureCode: row.failureCode,
-    runBy: row.agentId,
-    receivedAt: row.receivedAt.toISOString(),
-    created_at: row.receivedAt.toISOString(),
+    receivedAt: receivedAt.toISOString(),
+    created_at: receivedAt.toISOString(),
     sequenceId: null,
     traceId: null,
-  }
-}
-
-function shownDetail(
-  { detail, filesOverdue }: DetailedResultRow,
-  stored: readonly ArtifactView[],
-): Pick<CheckResultDetail, 'failures' | 'observed' | 'attemptResults' | 'artifacts'> {
-  return {
-    failures: detail?.failures ?? [],
-    observed: detail?.observed ?? null,
-    attemptResults: detail?.attempts ?? [],
-    artifacts: withArtifacts(detail?.artifacts ?? [], stored, filesOverdue),
   }
 }

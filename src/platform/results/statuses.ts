@@ -3,7 +3,12 @@ import * as z from 'zod'
 import { CheckStatus, overallVerdict, resultId } from './schema.ts'
 import type { CheckStatus as Status } from './schema.ts'
 import { CHECK_UNPLACED, HEARTBEAT_UNWATCHED } from '../../contract/unwatched.ts'
-import { listStatuses, readStatus, type StatusRow } from './queries/check-results.ts'
+import {
+  listStatuses,
+  type LocationState,
+  readStatus,
+  type StatusRow,
+} from './queries/check-results.ts'
 import type { Database } from '../../database/database.ts'
 import { notFound } from '../http/errors.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
@@ -90,31 +95,12 @@ function statusOf({ id, name, checkType, activated, locations }: StatusRow): Sta
   }
 }
 
-function locationStatusOf(
-  monitorId: string,
-  one: StatusRow['locations'][number],
-): Status['locations'][number] {
-  const { locationId, location, unattended, verdict, slotMs, sinceMs, silence } = one
-  const idOf = (slot: number) => resultId({ locationId, monitorId, slotMs: slot })
+function locationStatusOf(monitorId: string, state: LocationState): Status['locations'][number] {
+  const { locationId, silence, ...shown } = state
+  const idOf = (slot: string) => resultId({ locationId, monitorId, slotMs: Date.parse(slot) })
   return {
-    location,
-    unattended,
-    verdict,
-    lastSlot: isoOf(slotMs),
-    since: isoOf(sinceMs),
-    lastCheckResultId: slotMs === null ? null : idOf(slotMs),
-    silence: silence && {
-      verdict: silence.verdict,
-      missedReason: silence.missedReason,
-      needed: silence.needed,
-      failureCode: silence.failureCode,
-      lastSlot: new Date(silence.slotMs).toISOString(),
-      since: new Date(silence.sinceMs).toISOString(),
-      lastCheckResultId: idOf(silence.slotMs),
-    },
+    ...shown,
+    lastCheckResultId: shown.lastSlot && idOf(shown.lastSlot),
+    silence: silence && { ...silence, lastCheckResultId: idOf(silence.lastSlot) },
   }
-}
-
-function isoOf(instantMs: number | null): string | null {
-  return instantMs === null ? null : new Date(instantMs).toISOString()
 }

@@ -2,7 +2,7 @@
 // exactly one row. Later reports still replace them.
 import type { MissedReason } from '../../contract/result.ts'
 import type { Database, Queryable } from '../../database/database.ts'
-import { markRollupsDue } from './queries/results.ts'
+import { markRollupsDue, type MonitorSlot } from './queries/results.ts'
 import { startOfDay } from './queries/result-partitions.ts'
 import { sortUnderWay } from './queries/slots-under-way.ts'
 import {
@@ -116,42 +116,41 @@ async function fillWindow(
   let filled = 0
   for (const group of groups) {
     for (const { slots, ...why } of await sortByReason(tx, group)) {
-      filled += await fillMissed(tx, slots, why)
+      filled += await fillMissed(tx, { ...group, slots }, why)
     }
-    await markPastHours(tx, window, group)
+    // The first slot of a monitor may lie hours back, in an hour that was rolled up.
+    await markRollupsDue(tx, group.locationId, group.slots, window.fromMs)
   }
   return { missing: countOf(groups), filled }
 }
 
 function countOf(groups: MissingSlots[]): number {
-  return groups.reduce((sum, { slotsMs }) => sum + slotsMs.length, 0)
+  return groups.reduce((sum, { slots }) => sum + slots.length, 0)
 }
 
 /** Slots that are missed for one reason. */
 interface Reasoned {
   reason: MissedReason
   needed?: string
-  slots: MissingSlots
+  slots: MonitorSlot[]
 }
 
 /** The reason depends on the owner of the slots and on whether that agent has been there since. */
-async function sortByReason(tx: Queryable, slots: MissingSlots): Promise<Reasoned[]> {
-  const { locationId, epoch, needs, monitorIds, slotsMs } = slots
+async function sortByReason(tx: Queryable, group: MissingSlots): Promise<Reasoned[]> {
+  const { locationId, epoch, needs, slots } = group
   if (epoch === null) return [{ reason: 'no-agent', slots }]
   const members = await readMembers(tx, locationId, epoch)
   const assignment = createAssignment(members)
-  const owners = new Map<string, SweptMember | undefined>()
-  for (const monitorId of new Set(monitorIds)) {
-    const owner = assignment.owner(monitorId, needs)
-    if (owner === undefined && members.length > 0) {
-      return [{ reason: 'no-capable-agent', needed: neededText(needs), slots }]
-    }
-    owners.set(monitorId, owner)
-  }
-  const byReason = Map.groupBy(monitorIds.keys(), (at) =>
-    wasThere(owners.get(monitorIds[at] ?? ''), slotsMs[at] ?? 0) ? 'not-delivered' : 'agent-lost',
+  const owners = new Map(
+    slots.map(({ monitorId }) => [monitorId, assignment.owner(monitorId, needs)]),
   )
-  return [...byReason].map(([reason, places]) => ({ reason, slots: pick(slots, places) }))
+  if (members.length > 0 && [...owners.values()].includes(undefined)) {
+    return [{ reason: 'no-capable-agent', needed: neededText(needs), slots }]
+  }
+  const byReason = Map.groupBy(slots, ({ monitorId, slotMs }) =>
+    wasThere(owners.get(monitorId), slotMs) ? 'not-delivered' : 'agent-lost',
+  )
+  return [...byReason].map(([reason, some]) => ({ reason, slots: some }))
 }
 
 /** Whether the agent was there at the slot, and long enough after it to deliver. */
@@ -159,28 +158,4 @@ function wasThere(owner: SweptMember | undefined, slotMs: number): boolean {
   const { liveSinceMs = null, lastSeenMs = null } = owner ?? {}
   if (liveSinceMs === null || lastSeenMs === null) return false
   return liveSinceMs <= slotMs && slotMs + DELIVERED_WITHIN_MS <= lastSeenMs
-}
-
-function pick(slots: MissingSlots, places: readonly number[]): MissingSlots {
-  const { monitorIds, slotsMs } = slots
-  return {
-    ...slots,
-    monitorIds: places.map((at) => monitorIds[at] ?? ''),
-    slotsMs: places.map((at) => slotsMs[at] ?? 0),
-  }
-}
-
-/** The first slot of a monitor may lie hours back, in an hour that was rolled up. */
-async function markPastHours(
-  tx: Queryable,
-  { fromMs }: SweepWindow,
-  { locationId, monitorIds, slotsMs }: MissingSlots,
-): Promise<void> {
-  const hourMs = fromMs - (fromMs % 3_600_000)
-  const past = slotsMs.flatMap((slot, at) => (slot < hourMs ? [at] : []))
-  if (past.length === 0) return
-  await markRollupsDue(tx, locationId, {
-    monitorIds: past.map((at) => monitorIds[at] ?? ''),
-    slotsMs: past.map((at) => slotsMs[at] ?? 0),
-  })
 }

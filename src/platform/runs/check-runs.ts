@@ -15,6 +15,7 @@ import {
 } from '../../contract/api/run.ts'
 import { artifactsOf } from '../artifacts/queries.ts'
 import type { Database } from '../../database/database.ts'
+import type { News } from '../../database/news.ts'
 import {
   cancelRun,
   insertRun,
@@ -31,7 +32,6 @@ import { notFound, ApiError } from '../http/errors.ts'
 import { pageJson, pageOf, pageParameters } from '../http/listing.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
-import type { RunWatch } from './watch.ts'
 
 const TAG = 'Check Runs'
 const PATH = '/v1/checks/{checkId}/runs'
@@ -40,9 +40,13 @@ const checkId = idParameter('check')
 const params = { checkId, runId: idParameter('run') }
 const answers = { status: 200 as const, schema: RunDetailSchema, description: 'The run' }
 
-/** The operations on runs on demand. */
-export function runOperations(database: Database, watch: RunWatch): DefinedOperation[] {
-  return [ask(database), list(database), read(database, watch), ...cancels(database)]
+/** The operations on runs on demand. No request waits once `draining` has fired. */
+export function runOperations(
+  database: Database,
+  news: News,
+  draining: AbortSignal,
+): DefinedOperation[] {
+  return [ask(database), list(database), read(database, news, draining), ...cancels(database)]
 }
 
 function ask(database: Database): DefinedOperation {
@@ -121,17 +125,13 @@ function list(database: Database): DefinedOperation {
   })
 }
 
+const WAIT_ERROR = `must be a whole number up to ${RUN_BOUNDS.waitMsMax}`
 const waiting = {
   waitMs: z
     .string()
-    .regex(/^\d{1,5}$/, {
-      error: `must be a whole number up to ${RUN_BOUNDS.waitMsMax}`,
-      abort: true,
-    })
+    .regex(/^\d{1,5}$/, { error: WAIT_ERROR, abort: true })
     .transform(Number)
-    .refine((ms) => ms <= RUN_BOUNDS.waitMsMax, {
-      error: `must be a whole number up to ${RUN_BOUNDS.waitMsMax}`,
-    })
+    .refine((ms) => ms <= RUN_BOUNDS.waitMsMax, { error: WAIT_ERROR })
     .default(0)
     .openapi({
       type: 'integer',
@@ -151,7 +151,7 @@ const waiting = {
   }),
 }
 
-function read(database: Database, watch: RunWatch): DefinedOperation {
+function read(database: Database, news: News, draining: AbortSignal): DefinedOperation {
   return defineOperation({
     tag: TAG,
     summary: 'Read a run, or wait until it changes',
@@ -164,7 +164,12 @@ function read(database: Database, watch: RunWatch): DefinedOperation {
     query: waiting,
     answers,
     async answer({ key: { accountId }, params: { checkId: monitorId, runId: id }, query }) {
-      const row = await follow(database, watch, { id, monitorId, accountId }, query)
+      const run = { id, monitorId, accountId }
+      const watch = news.watch(id)
+      const row = await follow(database, run, {
+        ...query,
+        changed: (ms) => watch.wait(ms, draining),
+      }).finally(() => watch.end())
       if (row === undefined) throw notFound('run')
       return { status: 200, json: await detailJson(database, id, row) }
     },
@@ -175,33 +180,28 @@ interface Wait {
   waitMs: number
   knownState?: RunState | undefined
   knownProgress?: string | undefined
+  /** Resolves with true when something happened since it was asked last, with false in time. */
+  changed: (withinMs: number) => Promise<boolean>
 }
 
 /** Reads a run, if need be again and again, until it is in another state or the time is over. */
 async function follow(
   database: Database,
-  watch: RunWatch,
   run: RunAddress,
-  { waitMs, knownState, knownProgress }: Wait,
+  { waitMs, knownState, knownProgress, changed }: Wait,
 ): Promise<RunRow | undefined> {
-  if (waitMs === 0) return readRun(database, run)
   const until = performance.now() + waitMs
-  const news = watch.follow(run.id)
-  try {
-    let row = await readRun(database, run)
-    const known = knownState ?? row?.state
-    const cancelKnown = row?.cancelAsked
-    while (row !== undefined && row.state !== 'finished') {
-      if (row.state !== known || row.cancelAsked !== cancelKnown) break
-      if (knownProgress !== undefined && progressAt(row) !== knownProgress) break
-      const leftMs = until - performance.now()
-      if (leftMs <= 0 || !(await news.changed(leftMs))) break
-      row = await readRun(database, run)
-    }
-    return row
-  } finally {
-    news.over()
+  let row = await readRun(database, run)
+  const known = knownState ?? row?.state
+  const cancelKnown = row?.cancelAsked
+  while (row !== undefined && row.state !== 'finished') {
+    if (row.state !== known || row.cancelAsked !== cancelKnown) break
+    if (knownProgress !== undefined && progressAt(row) !== knownProgress) break
+    const leftMs = until - performance.now()
+    if (leftMs <= 0 || !(await changed(leftMs))) break
+    row = await readRun(database, run)
   }
+  return row
 }
 
 function progressAt({ progressAt: at }: RunRow): string {

@@ -2,19 +2,30 @@
 // those that it must end. Each run is with one agent at a time.
 import type { SyncAnswer, SyncRequest } from '../../contract/protocol/agent-protocol.ts'
 import type { Monitor } from '../../contract/monitor.ts'
+import type { AgentStanding } from '../agents/queries/agents.ts'
+import type { Database, Queryable } from '../../database/database.ts'
+import { readEpochs } from '../agents/queries/location-epochs.ts'
+import { type Assignment, createAssignment, type Member } from '../agents/assignment.ts'
+import { openDefinition } from '../checks/encrypted-monitor.ts'
+import type { Cipher } from '../secrets/cipher.ts'
 import { noteRunStates, openRunsFor, assignRuns } from './queries/runs.ts'
-import type { Queryable } from '../../database/database.ts'
 
-/** The syncing agent, and functions that handing out runs needs. */
-export interface RunHandOut {
+/** The agent that syncs. */
+export interface RunsAsk {
   locationId: string
   agentId: string
   /** `runs` of its request. */
   said: SyncRequest['runs']
   /** A leaving agent finishes its runs and receives no more. */
   leaving: boolean
-  /** Which agent a monitor's present slot belongs to; undefined when no live one can run it. */
-  ownerOf: (monitorId: string, needs: readonly string[]) => string | undefined
+}
+
+/** `runs` and `cancel` of an answer. */
+export type RunsToReport = Pick<SyncAnswer, 'runs' | 'cancel'>
+
+/** What handing out needs: who owns which monitor at present, and the definitions. */
+export interface RunFacts {
+  readAssignment: () => Promise<Assignment<Member>>
   /** Opens an encrypted definition. */
   open: (effective: string) => Monitor
 }
@@ -25,16 +36,19 @@ export interface RunHandOut {
  */
 export async function handOutRuns(
   connection: Queryable,
-  { locationId, agentId, said, leaving, ownerOf, open }: RunHandOut,
-): Promise<Pick<SyncAnswer, 'runs' | 'cancel'>> {
-  const leftovers = await noteRunStates(connection, { locationId, agentId }, said)
+  { locationId, agentId, said, leaving }: RunsAsk,
+  { readAssignment, open }: RunFacts,
+): Promise<RunsToReport> {
+  const to = { locationId, agentId }
+  const leftovers = await noteRunStates(connection, to, said)
   const all = await openRunsFor(connection, locationId)
-  if (all.length === 0) return { runs: [], cancel: leftovers }
-  const free = all.filter(
-    (one) => one.agentId === null && !leaving && ownerOf(one.monitorId, one.needs) === agentId,
+  const queued = leaving ? [] : all.filter((one) => one.agentId === null)
+  const assignment = queued.length > 0 ? await readAssignment() : undefined
+  const free = queued.filter(
+    ({ monitorId, needs }) => assignment?.owner(monitorId, needs)?.id === agentId,
   )
   const ids = free.map(({ id }) => id)
-  const given = new Set(await assignRuns(connection, { locationId, agentId }, ids))
+  const given = new Set(await assignRuns(connection, to, ids))
   const mine = all.filter((one) => one.agentId === agentId)
   const handedOut = [
     ...mine.filter((one) => !one.taken && !one.cancelAsked),
@@ -43,5 +57,50 @@ export async function handOutRuns(
   return {
     runs: handedOut.map(({ id, effective }) => ({ run: id, monitor: open(effective) })),
     cancel: [...leftovers, ...mine.filter((one) => one.cancelAsked).map(({ id }) => id)],
+  }
+}
+
+/** A run that was reported is not reported again before this, but with an answer that is due anyway. */
+export const REPORT_AGAIN_MS = 1_000
+const REMEMBERED_MAX = 10_000
+
+/** Runs on demand to report to one agent. */
+export interface RunsReport extends RunsToReport {
+  /** At least one of them was not reported lately. They count as reported from now on. */
+  isNews: boolean
+}
+
+/** Hands out runs to the agents that sync with this process. */
+export class RunHandOut {
+  readonly #parts: { database: Database; cipher: Cipher }
+  /** `<agent> <run>` → until when it counts as reported. */
+  readonly #reported = new Map<string, number>()
+
+  constructor(parts: { database: Database; cipher: Cipher }) {
+    this.#parts = parts
+  }
+
+  /** Reads the runs to report to the agent. */
+  async read(ask: RunsAsk, { epoch }: Pick<AgentStanding, 'epoch'>): Promise<RunsReport> {
+    const { database, cipher } = this.#parts
+    const { runs, cancel } = await handOutRuns(database, ask, {
+      async readAssignment() {
+        const since = { epoch, sinceMs: Number.MAX_SAFE_INTEGER }
+        const [current] = await readEpochs(database, ask.locationId, since)
+        return createAssignment(current?.members ?? [])
+      },
+      open: (effective) => openDefinition(cipher, effective),
+    })
+    const keys = [
+      ...runs.map(({ run }) => `${ask.agentId} ${run}`),
+      ...cancel.map((run) => `${ask.agentId} cancel ${run}`),
+    ]
+    const now = performance.now()
+    const isNews = keys.some((key) => (this.#reported.get(key) ?? 0) < now)
+    if (isNews) {
+      if (this.#reported.size + keys.length > REMEMBERED_MAX) this.#reported.clear()
+      for (const key of keys) this.#reported.set(key, now + REPORT_AGAIN_MS)
+    }
+    return { runs, cancel, isNews }
   }
 }

@@ -3,6 +3,8 @@
 import { finishRuns, RUNS_CHANNEL, type RunResult } from './queries/runs.ts'
 import type { Database, DatabaseAddress } from '../../database/database.ts'
 import { listen } from '../../database/listen.ts'
+import { News } from '../../database/news.ts'
+import { capable, neededText } from '../agents/assignment.ts'
 import {
   dropOldRuns,
   endCancelledRuns,
@@ -14,24 +16,12 @@ import { runOperations } from './check-runs.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
 import { type DefinedOperation, defineOperation } from '../http/operation.ts'
 import type { OnRecorded } from '../results/recorded.ts'
-import { createRunWatch } from './watch.ts'
 import { z } from '@hono/zod-openapi'
 import { ShownUnderWay } from '../../contract/protocol/run-progress.ts'
 import { knowsMonitor } from './queries/run-requests.ts'
 import { slotsUnderWay, type UnderWayRow } from '../results/queries/slots-under-way.ts'
 import { notFound } from '../http/errors.ts'
 import { idParameter } from '../http/parameters.ts'
-
-/** Options of runs on demand. */
-export interface RunsOptions {
-  database: Database
-  /** Retention of finished runs. */
-  retentionMs: number
-  /** Whether an agent with these abilities can run a monitor with these needs. */
-  capable: (needs: readonly string[], abilities: readonly string[]) => boolean
-  /** Needs as text for messages. */
-  neededText: (needs: readonly string[]) => string
-}
 
 /** Runs on demand of one platform process. */
 export interface Runs {
@@ -46,15 +36,15 @@ export interface Runs {
   listen(address: DatabaseAddress, signal: AbortSignal): Promise<void>
 }
 
-const STALE_EVERY_MS = 5_000
-const OLD_EVERY_MS = 3_600_000
+/** Retention of finished runs. */
+const RETENTION_MS = 30 * 86_400_000
 
 /** Makes them; starts nothing. */
-export function createRuns(options: RunsOptions): Runs {
-  const { database, retentionMs } = options
-  const watch = createRunWatch()
+export function createRuns(database: Database): Runs {
+  const news = new News()
+  const draining = new AbortController()
   return {
-    operations: [...runOperations(database, watch), underWayOperation(database)],
+    operations: [...runOperations(database, news, draining.signal), underWayOperation(database)],
     async onRecorded(tx, { locationId, agentId, results }) {
       const asked = results.map(({ result }) => result).filter(isOnDemand)
       await finishRuns(tx, { locationId, agentId }, asked)
@@ -62,20 +52,20 @@ export function createRuns(options: RunsOptions): Runs {
     backgroundJobs: [
       {
         name: 'runs-stale',
-        everyMs: STALE_EVERY_MS,
+        everyMs: 5_000,
         timeoutMs: 60_000,
-        run: (signal) => endStale(options, signal),
+        run: (signal) => endStale(database, signal),
       },
       {
         name: 'runs-old',
-        everyMs: OLD_EVERY_MS,
+        everyMs: 3_600_000,
         timeoutMs: 60_000,
-        run: () => dropOldRuns(database, retentionMs),
+        run: () => dropOldRuns(database, RETENTION_MS),
       },
     ],
-    drain: () => watch.close(),
+    drain: () => draining.abort(),
     listen: (address, signal) =>
-      listen({ address, channel: RUNS_CHANNEL, onNews: (runId) => watch.notify(runId), signal }),
+      listen({ address, channel: RUNS_CHANNEL, onNews: (runId) => news.notify(runId), signal }),
   }
 }
 
@@ -84,8 +74,7 @@ function isOnDemand(result: { onDemand?: string | undefined }): result is RunRes
 }
 
 /** Cancelled runs first: they must not be given to another agent. */
-async function endStale(options: RunsOptions, signal: AbortSignal): Promise<void> {
-  const { database, capable, neededText } = options
+async function endStale(database: Database, signal: AbortSignal): Promise<void> {
   await endCancelledRuns(database)
   await handBackLostRuns(database)
   for (const { id, needs, abilities, attended } of await overdueRuns(database)) {

@@ -71,7 +71,7 @@ class History {
 
   async #lose(one: FakeAgent): Promise<string> {
     const { database } = use()
-    await beatPulse(database, 5)
+    await beatPulse(database)
     await database.query(`update platform_pulse set since = now() - interval '1 hour'`)
     await database.query(
       `update agents set last_seen_at = last_seen_at - interval '1 hour'

@@ -3,10 +3,13 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { PROTOCOL_BOUNDS } from '../../../src/contract/protocol/agent-protocol.ts'
-import { doOnce } from '../../../src/platform/jobs/background-jobs.ts'
-import { presenceJobs } from '../../../src/platform/agents/presence.ts'
-import { createLog } from '../../../src/process/log.ts'
-import { startAgentsApi, TEST_CIPHER, type AgentsApi } from '../../support/platform/agents-api.ts'
+import {
+  runPresence,
+  silence,
+  startAgentsApi,
+  TEST_CIPHER,
+  type AgentsApi,
+} from '../../support/platform/agents-api.ts'
 import { useDatabase } from '../../support/database/database.ts'
 import { FakeAgent } from '../../support/platform/fake-agent.ts'
 import {
@@ -17,7 +20,6 @@ import {
 } from '../../support/platform/locations.ts'
 
 const { handOverMs } = PROTOCOL_BOUNDS
-const log = createLog({ level: 'error', pretty: true })
 const use = useDatabase()
 let api: AgentsApi
 let other: AgentsApi
@@ -31,12 +33,16 @@ beforeAll(async () => {
 afterAll(() => Promise.all([api.close(), other.close()]))
 beforeEach(async () => {
   location = await addLocation(use().database)
-  ids = await placeMonitors(
+  ids = await place(60)
+})
+
+/** Places monitors in the location; by default any agent can run them. */
+const place = (count: number, monitor: { checkType?: string } = {}) =>
+  placeMonitors(
     { database: use().database, cipher: TEST_CIPHER },
     location,
-    Array.from({ length: 60 }, () => ({})),
+    Array.from({ length: count }, () => monitor),
   )
-})
 
 const agent = (facts: ConstructorParameters<typeof FakeAgent>[1] = {}) =>
   new FakeAgent(location.secret, facts)
@@ -62,30 +68,14 @@ async function settle(): Promise<void> {
 
 /** As after `seconds` without a call of these agents, without a pause of the platform. */
 async function unresponsive(seconds: number, ...agents: FakeAgent[]): Promise<void> {
-  const { database } = use()
-  await database.query(
+  await use().database.query(
     `insert into platform_pulse (since, last) values (now() - interval '1 day', clock_timestamp())
      on conflict (one) do update set since = excluded.since, last = excluded.last`,
   )
-  await database.query(
-    `update agents set last_seen_at = clock_timestamp() - make_interval(secs => $3)
-     where location_id = $1 and id = any ($2::uuid[])`,
-    [location.id, agents.map(({ facts }) => facts.id), seconds],
-  )
+  await silence(use(), location.id, seconds, ...agents)
 }
 
-/** Runs the background jobs of presence once. */
-async function presence(): Promise<void> {
-  const backgroundJobs = presenceJobs(use().database, api.agentRegistry)
-  await use().database.query(`update chores set ran_at = '-infinity'`)
-  for (const backgroundJob of backgroundJobs) {
-    await doOnce(backgroundJob, {
-      database: use().database,
-      log,
-      signal: new AbortController().signal,
-    })
-  }
-}
+const presence = () => runPresence(use(), api)
 
 const state = async (one: FakeAgent) => {
   const rows = await use().database.query<{ state: string }>(
@@ -143,11 +133,7 @@ describe('join', () => {
     const [first, second] = [agent(), agent()]
     await first.sync(api)
     await second.sync(api)
-    const added = await placeMonitors(
-      { database: use().database, cipher: TEST_CIPHER },
-      location,
-      Array.from({ length: 20 }, () => ({})),
-    )
+    const added = await place(20)
     await first.sync(api)
     await second.sync(api)
     for (const id of added) {
@@ -342,11 +328,7 @@ describe('restart', () => {
   })
 
   test('with another version: monitors move by its new abilities', async () => {
-    await placeMonitors(
-      { database: use().database, cipher: TEST_CIPHER },
-      location,
-      Array.from({ length: 20 }, () => ({ checkType: 'DNS' })),
-    )
+    await place(20, { checkType: 'DNS' })
     const [first, second] = await twoAgents()
     expect(first.monitors.size + second.monitors.size).toBe(80)
     first.restart({ version: '6.3.2', checkTypes: ['TCP'] })

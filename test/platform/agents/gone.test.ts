@@ -1,17 +1,19 @@
 // Aim: data of an agent that is gone is retained as long as needed: its runs while it finishes them, its last
 // heartbeat, and the epochs of slots that are not accounted for.
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { createLog } from '../../../src/process/log.ts'
-import { doOnce } from '../../../src/platform/jobs/background-jobs.ts'
-import { presenceJobs } from '../../../src/platform/agents/presence.ts'
 import { handBackLostRuns } from '../../../src/platform/runs/queries/stale-runs.ts'
-import { startAgentsApi, TEST_CIPHER, type AgentsApi } from '../../support/platform/agents-api.ts'
+import {
+  runPresence,
+  silence,
+  startAgentsApi,
+  TEST_CIPHER,
+  type AgentsApi,
+} from '../../support/platform/agents-api.ts'
 import { useDatabase } from '../../support/database/database.ts'
 import { FakeAgent } from '../../support/platform/fake-agent.ts'
 import { addLocation, placeMonitors, type TestLocation } from '../../support/platform/locations.ts'
 
 const DAY_S = 86_400
-const log = createLog({ level: 'error', pretty: true })
 const use = useDatabase()
 const db = () => use().database
 let api: AgentsApi
@@ -24,23 +26,8 @@ beforeEach(async () => {
   location = await addLocation(db())
 })
 
-/** Sets the last call of an agent to `seconds` ago. */
-async function unresponsive(seconds: number, { facts }: FakeAgent): Promise<void> {
-  await db().query(
-    `update agents set last_seen_at = clock_timestamp() - make_interval(secs => $3)
-     where location_id = $1 and id = $2`,
-    [location.id, facts.id, seconds],
-  )
-}
-
-/** Runs the background jobs of presence once. */
-async function presence(): Promise<void> {
-  await db().query(`update chores set ran_at = '-infinity'`)
-  const { signal } = new AbortController()
-  for (const backgroundJob of presenceJobs(db(), api.agentRegistry)) {
-    await doOnce(backgroundJob, { database: db(), log, signal })
-  }
-}
+const unresponsive = (seconds: number, agent: FakeAgent) =>
+  silence(use(), location.id, seconds, agent)
 
 /** An agent that joined and left. */
 async function goneAgent(): Promise<FakeAgent> {
@@ -75,7 +62,7 @@ test('after a month they are deleted, except the last one of a location', async 
   const [first, second] = [await goneAgent(), await goneAgent()]
   await unresponsive(40 * DAY_S, first)
   await unresponsive(31 * DAY_S, second)
-  await presence()
+  await runPresence(use(), api)
   // Without it the location would be reported to have no agent that ever reported.
   expect(await db().query('select id from agents where location_id = $1', [location.id])).toEqual([
     { id: second.facts.id },
@@ -89,7 +76,7 @@ test('epochs are deleted once their slots are swept, except the current one', as
     [location.id],
   )
   const kinds = async () => {
-    await presence()
+    await runPresence(use(), api)
     return db().query(
       `select cause->>'kind' as kind from location_epochs where location_id = $1 order by epoch`,
       [location.id],

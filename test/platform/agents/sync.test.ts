@@ -125,13 +125,8 @@ describe('the answer of a sync', () => {
   test('without gzip it is sent uncompressed', async () => {
     await place(some(20))
     const agent = new FakeAgent(location.secret)
-    const request = { agent: agent.facts, state: 'running', have: null, runs: [], waitMs: 0 }
-    const queue = { waiting: 0, running: 0, free: 1 }
-    const { headers, answer } = await agent.send(
-      api,
-      { ...request, queues: { uptime: queue, scripted: queue } },
-      { headers: { 'accept-encoding': 'identity' } },
-    )
+    const plain = { headers: { 'accept-encoding': 'identity' } }
+    const { headers, answer } = await agent.send(api, agent.request(), plain)
     expect(headers.get('content-encoding')).toBeNull()
     expect(answer?.changes?.set).toHaveLength(20)
   })
@@ -167,19 +162,8 @@ describe('a waiting sync', () => {
     expect((await agent.sync(api)).status).toBe(200)
     expect((await first).status).toBe(200)
     const leave = new AbortController()
-    const queue = { waiting: 0, running: 0, free: 1 }
-    const gone = agent.send(
-      api,
-      {
-        agent: agent.facts,
-        state: 'running',
-        have: agent.have,
-        runs: [],
-        waitMs: 20_000,
-        queues: { uptime: queue, scripted: queue },
-      },
-      { signal: leave.signal },
-    )
+    const waiting = { ...agent.request(), waitMs: 20_000 }
+    const gone = agent.send(api, waiting, { signal: leave.signal })
     await expect.poll(() => api.agents.syncsWaiting()).toBe(1)
     leave.abort()
     await expect(gone).rejects.toThrow(/abort/)
@@ -319,27 +303,16 @@ describe('abilities of an agent', () => {
 })
 
 describe('invalid requests', () => {
-  const good = () => ({
-    agent: new FakeAgent('').facts,
-    state: 'running',
-    have: null,
-    runs: [],
-    queues: {
-      uptime: { waiting: 0, running: 0, free: 1 },
-      scripted: { waiting: 0, running: 0, free: 1 },
-    },
-    waitMs: 0,
-  })
+  const good = (facts: object = {}) => {
+    const request = new FakeAgent('').request()
+    return { ...request, agent: { ...request.agent, ...facts } }
+  }
   const rows: [string, () => unknown, number][] = [
     ['nothing', () => '', 400],
     ['no JSON', () => '{', 400],
     ['another shape', () => [], 400],
-    ['an id that is none', () => ({ ...good(), agent: { ...good().agent, id: 'x' } }), 400],
-    [
-      'a version that is none',
-      () => ({ ...good(), agent: { ...good().agent, version: '8' } }),
-      400,
-    ],
+    ['an id that is none', () => good({ id: 'x' }), 400],
+    ['a version that is none', () => good({ version: '8' }), 400],
     ['a hold without end', () => ({ ...good(), waitMs: 1e9 }), 400],
     [
       'a wait longer than the database can count',
@@ -376,22 +349,10 @@ test('a large report of a leaving agent is compressed, and accepted', async () =
   const agent = new FakeAgent(location.secret)
   await agent.sync(api)
   const link = createPlatformLink({ platformUrl: api.url, apiKey: location.secret })
-  const queue = { waiting: 0, running: 0, free: 10 }
+  const notStarted = Array.from({ length: 2_000 }, () => ({ monitorId: randomUUID(), slot: 5 }))
+  const report = { state: 'leaving', leftAt: Date.now(), notStarted } as const
   try {
-    const said = await sync(
-      link,
-      {
-        agent: agent.facts,
-        state: 'leaving',
-        leftAt: Date.now(),
-        notStarted: Array.from({ length: 2_000 }, () => ({ monitorId: randomUUID(), slot: 5 })),
-        have: agent.have,
-        runs: [],
-        queues: { uptime: queue, scripted: queue },
-        waitMs: 0,
-      },
-      AbortSignal.timeout(10_000),
-    )
+    const said = await sync(link, { ...agent.request(), ...report }, AbortSignal.timeout(10_000))
     expect(said).toMatchObject({ kind: 'answered', answer: { peers: 0 } })
   } finally {
     link.close()

@@ -2,28 +2,20 @@
 // and an unusable channel is refused with the reason.
 import { randomUUID } from 'node:crypto'
 import PQueue from 'p-queue'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { ALERT_BOUNDS, MASK } from '../../../src/platform/alerts/channel-schema.ts'
 import { CONNECTIONS_MAX } from '../../../src/database/database.ts'
 import { CIPHER } from '../../support/platform/alerts/alerted-account.ts'
 import { useDatabase } from '../../support/database/database.ts'
-import {
-  addClient,
-  startPublicApi,
-  type ApiClient,
-  type PublicApi,
-} from '../../support/platform/public-api.ts'
+import { servePublicApi, type ApiClient } from '../../support/platform/public-api.ts'
 
 const CHANNELS = '/v1/alert-channels'
 const database = useDatabase()
-let api: PublicApi
+const { addClient } = servePublicApi(database)
 let client: ApiClient
-
 beforeAll(async () => {
-  api = await startPublicApi(database().database, { defaultLimit: { limit: 1e8, windowS: 60 } })
-  client = await addClient(api, database().database)
+  client = await addClient()
 })
-afterAll(() => api.close())
 
 const input = (config: object = {}, fields: object = {}) => ({
   type: 'WEBHOOK',
@@ -126,14 +118,14 @@ test('secrets are masked, encrypted, and unchanged where the mask is sent back',
 
 test('another account sees nothing of it, and a key that only reads changes nothing', async () => {
   const { body } = await create()
-  const other = await addClient(api, database().database)
+  const other = await addClient()
   const path = `${CHANNELS}/${body.id}`
   expect((await other.call('GET', path)).status).toBe(404)
   expect((await other.call('PUT', path, { body: input() })).status).toBe(404)
   expect((await other.call('DELETE', path)).status).toBe(404)
   expect((await other.call('GET', CHANNELS)).body).toEqual([])
   const { accountId } = client
-  const reader = await addClient(api, database().database, { accountId, role: 'Read Only' })
+  const reader = await addClient({ accountId, role: 'Read Only' })
   expect((await reader.call('GET', path)).status).toBe(200)
   expect((await reader.call('DELETE', path)).status).toBe(403)
 })
@@ -180,7 +172,7 @@ describe('refused', () => {
 })
 
 test('an account has a bounded number of channels', async () => {
-  const other = await addClient(api, database().database)
+  const other = await addClient()
   const most = ALERT_BOUNDS.channelsPerAccountMax
   // Several at a time, and fewer than there are connections: all at once wait for one of them, and on a busy
   // machine for longer than anybody may, which is 503 and says nothing about the bound.
@@ -207,7 +199,7 @@ test('settings are those of the contract until they are set', async () => {
 })
 
 test('notifications are listed in pages, at most five times in ten seconds', async () => {
-  const other = await addClient(api, database().database)
+  const other = await addClient()
   const channel = (await other.call('POST', CHANNELS, { body: input() })).body
   const service = (await other.call('POST', '/v1/status-pages/services', { body: { name: 'x' } }))
     .body

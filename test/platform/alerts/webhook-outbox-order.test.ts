@@ -46,14 +46,7 @@ function startMoved() {
   start({
     againMs: spreadOut,
     now: () => nowMs,
-    database: {
-      query,
-      transaction: (...given) => real.transaction(...given),
-      fullDiskReason: () => real.fullDiskReason(),
-      connections: () => real.connections(),
-      markReceived: () => real.markReceived(),
-      close: () => real.close(),
-    },
+    database: { query, transaction: (...given) => real.transaction(...given) },
   })
   const rest = async () => {
     wanted = asked
@@ -119,12 +112,19 @@ test('newer ones wait for a minute when the first fails (500), which is retried'
   expect(await settled()).toMatchObject([{ title: 'a', state: 'sent' }, {}, {}])
 })
 
-test('a newer one waits for an attempt of the first, however long that has failed', async () => {
-  let answer: (() => void) | undefined
+/** Answers the request number `held` when it is told to, and others at once. */
+async function receiverHolding(held: number, others: (n: number) => number = () => 204) {
+  const answer = Promise.withResolvers<number>()
   const to = await receiver((response, n) => {
-    if (n === 1) answer = () => void response.writeHead(204).end()
-    else response.writeHead(n === 0 ? 500 : 204).end()
+    const end = (status: number) => void response.writeHead(status).end()
+    if (n === held) void answer.promise.then(end)
+    else end(others(n))
   })
+  return { to, answer: answer.resolve }
+}
+
+test('a newer one waits for an attempt of the first, however long that has failed', async () => {
+  const { to, answer } = await receiverHolding(1, (n) => (n === 0 ? 500 : 204))
   const [id, topic] = [await channel({ url: to.url }), randomUUID()]
   await post(id, ['a'], topic)
   start({ againMs: spreadOut })
@@ -137,7 +137,7 @@ test('a newer one waits for an attempt of the first, however long that has faile
   // All due notifications are claimed before later ones.
   await post(id, ['other'])
   await to.waitFor(3)
-  answer?.()
+  answer(204)
   await settled()
   expect(to.arrived.map((one) => bodyOf(one).title)).toEqual(['a', 'a', 'other', 'b'])
 })
@@ -200,12 +200,7 @@ describe('a failure and its recovery', () => {
     [204, false],
     [500, true],
   ])('are merged only when the attempt that is under way fails (%i)', async (status, isMerged) => {
-    let answer: (() => void) | undefined
-    const to = await receiver((response, n) => {
-      const end = (code: number) => void response.writeHead(code).end()
-      if (n === 0) answer = () => end(status)
-      else end(204)
-    })
+    const { to, answer } = await receiverHolding(0)
     const [id, topic] = [await channel({ url: to.url }), randomUUID()]
     await post(id, [failure()], topic)
     start({ againMs: spreadOut })
@@ -214,7 +209,7 @@ describe('a failure and its recovery', () => {
     // All other due notifications have been claimed before later ones.
     await post(id, ['other'])
     await to.waitFor(2)
-    answer?.()
+    answer(status)
     await settled()
     const arrived = to.arrived.map((one) => bodyOf(one))
     expect(arrived.map(({ title }) => title)).toEqual([

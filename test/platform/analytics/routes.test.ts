@@ -1,15 +1,15 @@
 // Aim: analytics give the same as a plain computation on all results, for hours that are rolled up or not, changed
 // by late results, or only partly in the span.
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { WireResult } from '../../../src/contract/protocol/agent-protocol.ts'
 import { RELATIVE_ERROR } from '../../../src/platform/analytics/response-histogram.ts'
 import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
+import { type TestLocation } from '../../support/platform/locations.ts'
 import {
   addMonitor,
   type PlacedMonitor,
+  resultAt,
   slotOf,
-  type TestLocation,
-  wireResult,
 } from '../../support/platform/placed-monitors.ts'
 import {
   addClient,
@@ -25,222 +25,207 @@ const DAY_MS = 24 * HOUR_MS
 const NOW = Math.floor(Date.now() / HOUR_MS) * HOUR_MS + 1_234_000
 const VERDICTS = ['passed', 'passed', 'passed', 'degraded', 'failed', 'errored', 'missed'] as const
 
-describe.each(DATABASE_SERVERS)('on $name', (server) => {
-  const use = useDatabase(server)
-  let api: PublicApi
-  let client: ApiClient
-  let locations: TestLocation[]
-  let monitor: PlacedMonitor
-  const sent: (WireResult & { slug: string })[] = []
-  const random = randomFrom(7)
+const use = useDatabase(DATABASE_SERVERS[0])
+let api: PublicApi
+let client: ApiClient
+let locations: TestLocation[]
+let monitor: PlacedMonitor
+const sent: (WireResult & { slug: string })[] = []
+const random = randomFrom(7)
 
-  beforeAll(async () => {
-    const { database } = use()
-    const started = await startResultsApi(database, { nowMs: NOW, days: 4 })
-    ;({ api, client } = started)
-    locations = [started.office, started.plant]
-    for (const at of locations) {
-      monitor = await addMonitor(database, at, {
-        fromMs: NOW - 2 * DAY_MS,
-        everyMs: 60_000,
-        ...(monitor !== undefined && { monitorId: monitor.monitorId }),
-      })
-    }
-    for (const at of locations) await send(at, slots(0, 2 * 1440 - 1, random))
-    await rolledUp()
-  })
-  afterAll(() => api.close())
-  // A separate key for each test: analytics have a low rate limit.
-  beforeEach(async () => {
-    client = await addClient(api, use().database, { accountId: client.accountId })
-  })
+beforeAll(async () => {
+  const { database } = use()
+  const started = await startResultsApi(database, { nowMs: NOW, days: 4 })
+  ;({ api, client } = started)
+  locations = [started.office, started.plant]
+  const timing = { fromMs: NOW - 2 * DAY_MS, everyMs: 60_000 }
+  monitor = await addMonitor(database, started.office, timing)
+  await addMonitor(database, started.plant, { ...timing, ...monitor })
+  for (const at of locations) await send(at, slots(0, 2 * 1440 - 1, random))
+  await rolledUp()
+})
+afterAll(() => api.close())
+// A separate key for each test: analytics have a low rate limit.
+beforeEach(async () => {
+  client = await addClient(api, use().database, { accountId: client.accountId })
+})
 
-  /** Records most of the slots numbered [from, to). */
-  const slots = (from: number, to: number, among: Random) =>
-    Array.from({ length: to - from }, (_, n) => from + n).filter(() => among.below(10) > 0)
+/** Records most of the slots numbered [from, to). */
+const slots = (from: number, to: number, among: Random) =>
+  Array.from({ length: to - from }, (_, n) => from + n).filter(() => among.below(10) > 0)
 
-  const send = async (at: TestLocation, numbers: number[]) => {
-    const results = numbers.map((n) => aResult(monitor, n, random))
-    for (let start = 0; start < results.length; start += 1000) {
-      const batch = results.slice(start, start + 1000)
-      const reported = { at, results: batch, nowMs: NOW, retentionMs: 3 * DAY_MS }
-      const answer = await report(use().database, reported)
-      expect(answer.refused).toEqual([])
-      expect(answer.recorded).toBe(batch.length)
-    }
-    sent.push(...results.map((one) => ({ ...one, slug: at.slugName })))
+const send = async (at: TestLocation, numbers: number[]) => {
+  const results = numbers.map((n) => aResult(monitor, n, random))
+  for (let start = 0; start < results.length; start += 1000) {
+    const batch = results.slice(start, start + 1000)
+    const reported = { at, results: batch, nowMs: NOW, retentionMs: 3 * DAY_MS }
+    const answer = await report(use().database, reported)
+    expect(answer.refused).toEqual([])
+    expect(answer.recorded).toBe(batch.length)
   }
+  sent.push(...results.map((one) => ({ ...one, slug: at.slugName })))
+}
 
-  const rolledUp = () => rollUpUntil(use().database, NOW - 120_000)
+const rolledUp = () => rollUpUntil(use().database, NOW - 120_000)
 
-  const ask = async (queryString: string): Promise<Loose> => {
-    const path = `/v1/analytics/url-monitors/${monitor.monitorId}?${queryString}`
-    const { status, text, body } = await client.call('GET', path)
-    expect([status, status === 200 ? '' : text]).toEqual([200, ''])
-    return body
+const ask = async (queryString: string): Promise<Loose> => {
+  const path = `/v1/analytics/url-monitors/${monitor.monitorId}?${queryString}`
+  const { status, text, body } = await client.call('GET', path)
+  expect([status, status === 200 ? '' : text]).toEqual([200, ''])
+  return body
+}
+
+const holds = (data: Loose, slug: string | null) => {
+  const from = Date.parse(data.from)
+  const to = Date.parse(data.to)
+  const some = sent.filter(
+    (one) => one.slot >= from && one.slot < to && (slug === null || one.slug === slug),
+  )
+  expect(data).toMatchObject(plainly(some))
+  const all = some.flatMap(({ responseTimeMs }) => responseTimeMs ?? [])
+  const times = all.toSorted((a, b) => a - b)
+  expect(data.responseTime_median).toBe(data.responseTime_p50)
+  for (const percent of [50, 95, 99]) {
+    const exact = times[Math.max(1, Math.ceil((percent / 100) * times.length)) - 1]
+    const shown = data[`responseTime_p${percent}`]
+    if (exact === undefined) expect(shown).toBeNull()
+    else expect(Math.abs(shown - exact) / exact).toBeLessThan(RELATIVE_ERROR * 1.01)
   }
+}
 
-  const holds = (data: Loose, slug: string | null) => {
-    const from = Date.parse(data.from)
-    const to = Date.parse(data.to)
-    const some = sent.filter(
-      (one) => one.slot >= from && one.slot < to && (slug === null || one.slug === slug),
-    )
-    expect(data).toMatchObject(plainly(some))
-    const all = some.flatMap(({ responseTimeMs }) => responseTimeMs ?? [])
-    const times = all.toSorted((a, b) => a - b)
-    for (const percent of [50, 95, 99]) {
-      const exact = times[Math.max(1, Math.ceil((percent / 100) * times.length)) - 1]
-      const shown = data[`responseTime_p${percent}`]
-      if (exact === undefined) expect(shown).toBeNull()
-      else expect(Math.abs(shown - exact) / exact).toBeLessThan(RELATIVE_ERROR * 1.01)
+const spans: [string, string][] = [
+  ['the last day', 'quickRange=last24Hours'],
+  ['by default', ''],
+  ['everything', 'quickRange=last7Days'],
+  ['by hours', 'quickRange=last24Hours&interval=hour'],
+  ['by days and location', 'quickRange=last7Days&interval=day&groupBy=location'],
+  ['by location', 'groupBy=location'],
+  ['whole hours', `from=${seconds(-30, 0)}&to=${seconds(-3, 0)}`],
+  ['cut hours', `from=${seconds(-30, 777)}&to=${seconds(-3, 1234)}&interval=hour`],
+  ['within an hour', `from=${seconds(-3, 100)}&to=${seconds(-3, 2000)}`],
+  ['over the newest hours', `from=${seconds(-2, 1)}&interval=hour`],
+]
+
+/** Compares every figure with the plain computation; returns the number of results. */
+const compare = async (queryString: string) => {
+  const { series, checkId } = await ask(queryString)
+  expect(checkId).toBe(monitor.monitorId)
+  let total = 0
+  for (const { location, data } of series) {
+    for (const one of data) {
+      holds(one, location)
+      total += one.counts.total
     }
   }
+  return total
+}
 
-  const spans: [string, string][] = [
-    ['the last day', 'quickRange=last24Hours'],
-    ['by default', ''],
-    ['everything', 'quickRange=last7Days'],
-    ['by hours', 'quickRange=last24Hours&interval=hour'],
-    ['by days and location', 'quickRange=last7Days&interval=day&groupBy=location'],
-    ['by location', 'groupBy=location'],
-    ['whole hours', `from=${seconds(-30, 0)}&to=${seconds(-3, 0)}`],
-    ['cut hours', `from=${seconds(-30, 777)}&to=${seconds(-3, 1234)}&interval=hour`],
-    ['within an hour', `from=${seconds(-3, 100)}&to=${seconds(-3, 2000)}`],
-    ['over the newest hours', `from=${seconds(-2, 1)}&interval=hour`],
-  ]
+test.each(spans)('%s', async (_, queryString) => {
+  expect(await compare(queryString)).toBeGreaterThan(0)
+})
 
-  /** Compares every figure with the plain computation; returns the number of results. */
-  const compare = async (queryString: string) => {
-    const { series, checkId } = await ask(queryString)
-    expect(checkId).toBe(monitor.monitorId)
-    let total = 0
-    for (const { location, data } of series) {
-      for (const one of data) {
-        holds(one, location)
-        total += one.counts.total
-      }
-    }
-    return total
+test('after late results, before and after they are rolled up', async () => {
+  const [office] = locations
+  const known = new Set(sent.filter(({ slug }) => slug === 'office').map(({ slot }) => slot))
+  const late = Array.from({ length: 2 * 1440 - 1 }, (_, n) => n).filter(
+    (n) => !known.has(slotOf(monitor, n)),
+  )
+  await send(office as TestLocation, late)
+  const due = () => use().database.query('select from rollups_due')
+  expect((await due()).length).toBeGreaterThan(10)
+  for (const [, queryString] of spans) expect(await compare(queryString)).toBeGreaterThan(0)
+  await rolledUp()
+  expect(await due()).toHaveLength(0)
+  for (const [, queryString] of spans) expect(await compare(queryString)).toBeGreaterThan(0)
+})
+
+test('chosen figures only', async () => {
+  const { series, metadata } = await ask('metrics=availability,responseTime_p95')
+  expect(Object.keys(metadata)).toEqual(['availability', 'responseTime_p95'])
+  const names = ['from', 'to', 'counts', 'availability', 'responseTime_p95']
+  expect(Object.keys(series[0].data[0])).toEqual(names)
+})
+
+test('unmeasured figures are left out', async () => {
+  const queryString = 'metrics=availability,wait_avg,wait_stddev'
+  const { series, metadata } = await ask(queryString)
+  expect(metadata).toEqual({
+    availability: { unit: 'percentage', aggregation: 'avg', label: 'Availability' },
+  })
+  expect(Object.keys(series[0].data[0])).toEqual(['from', 'to', 'counts', 'availability'])
+})
+
+test('a type has its response time also under its own name', async () => {
+  const { database } = use()
+  const [office] = locations
+  const placing = { fromMs: NOW - DAY_MS, everyMs: 60_000, checkType: 'TCP' as const }
+  const tcp = await addMonitor(database, office as TestLocation, placing)
+  const results = [1, 2, 3].map((n) => aResult(tcp, n, randomFrom(3)))
+  await report(database, { at: office as TestLocation, results, nowMs: NOW })
+  for (const path of ['tcp-checks', 'tcp-monitors']) {
+    const asked = `/v1/analytics/${path}/${tcp.monitorId}?groupBy=runLocation&quickRange=last7Days`
+    const { body } = await client.call('GET', asked)
+    expect(body.series[0].runLocation).toBe('office')
+    const [data] = body.series[0].data
+    expect(data.counts.total).toBe(3)
+    expect(data.total_p90).toEqual(data.responseTime_p90)
+    expect(data).toHaveProperty('total_avg')
   }
+})
 
-  test.each(spans)('%s', async (_, queryString) => {
-    expect(await compare(queryString)).toBeGreaterThan(0)
-  })
+test('the listed figures of a type are those that it has', async () => {
+  const { body } = await client.call('GET', '/v1/analytics/metrics?checkType=URL')
+  const { metadata } = await ask('')
+  const names = (all: Loose[]) => all.map(({ name }) => name)
+  expect(names(body)).toEqual(Object.keys(metadata))
+  const { body: all } = await client.call('GET', '/v1/analytics/metrics')
+  expect(names(all)).toEqual(expect.arrayContaining([...names(body), 'total_avg']))
+  expect(new Set(names(all)).size).toBe(all.length)
+})
 
-  test('after late results, before and after they are rolled up', async () => {
-    const [office] = locations
-    const known = new Set(sent.filter(({ slug }) => slug === 'office').map(({ slot }) => slot))
-    const late = Array.from({ length: 2 * 1440 - 1 }, (_, n) => n).filter(
-      (n) => !known.has(slotOf(monitor, n)),
-    )
-    await send(office as TestLocation, late)
-    const due = () => use().database.query('select from rollups_due')
-    expect((await due()).length).toBeGreaterThan(10)
-    for (const [, queryString] of spans) expect(await compare(queryString)).toBeGreaterThan(0)
-    await rolledUp()
-    expect(await due()).toHaveLength(0)
-    for (const [, queryString] of spans) expect(await compare(queryString)).toBeGreaterThan(0)
-  })
+test('several checks in one request give the same as each alone', async () => {
+  const path = '/v1/analytics/checks?quickRange=last7Days'
+  const checkIds = [monitor.monitorId, '00000000-0000-4000-8000-000000000000']
+  const { status, body } = await client.call('POST', path, { body: { checkIds } })
+  expect([status, body.length]).toEqual([200, 1])
+  const alone = (await ask('quickRange=last7Days')).series[0].data[0]
+  const { checkId, checkType, ...figures } = body[0]
+  expect([checkId, checkType]).toEqual([monitor.monitorId, 'URL'])
+  expect(alone).toMatchObject(figures)
+  const stranger = await addClient(api, use().database)
+  expect((await stranger.call('POST', path, { body: { checkIds } })).body).toEqual([])
+})
 
-  test('chosen figures only', async () => {
-    const { series, metadata } = await ask('metrics=availability,responseTime_p95')
-    expect(Object.keys(metadata)).toEqual(['availability', 'responseTime_p95'])
-    const names = ['from', 'to', 'counts', 'availability', 'responseTime_p95']
-    expect(Object.keys(series[0].data[0])).toEqual(names)
-  })
+test('weeks and months begin and end with a day of UTC', async () => {
+  const spanOf = async (range: string) => {
+    const { from, to } = await ask(`quickRange=${range}`)
+    return { from: new Date(from), to: new Date(to) }
+  }
+  const [week, lastWeek] = [await spanOf('thisWeek'), await spanOf('lastWeek')]
+  const [month, lastMonth] = [await spanOf('thisMonth'), await spanOf('lastMonth')]
+  for (const { from } of [week, lastWeek, month, lastMonth]) {
+    expect(from.getTime() % DAY_MS).toBe(0)
+  }
+  expect([week.from.getUTCDay(), month.from.getUTCDate()]).toEqual([1, 1])
+  expect([week.to.getTime(), month.to.getTime()]).toEqual([NOW, NOW])
+  expect([lastWeek.to, lastMonth.to]).toEqual([week.from, month.from])
+  expect(week.from.getTime() - lastWeek.from.getTime()).toBe(7 * DAY_MS)
+  expect(lastMonth.from.getUTCDate()).toBe(1)
+})
 
-  test('sum and median of response times', async () => {
-    const { series } = await ask('metrics=responseTime_sum,responseTime_median')
-    const { series: all } = await ask('')
-    const [{ counts, ...figures }] = series[0].data
-    const [{ responseTime_avg: avg, responseTime_p50: p50 }] = all[0].data
-    expect(figures).toMatchObject({ responseTime_median: p50 })
-    expect(figures.responseTime_sum / counts.total).toBeLessThanOrEqual(avg * 1.001)
-    expect(figures.responseTime_sum).toBeGreaterThan(avg)
-  })
-
-  test('unmeasured figures are left out', async () => {
-    const queryString = 'metrics=availability,wait_avg,wait_stddev'
-    const { series, metadata } = await ask(queryString)
-    expect(metadata).toEqual({
-      availability: { unit: 'percentage', aggregation: 'avg', label: 'Availability' },
-    })
-    expect(Object.keys(series[0].data[0])).toEqual(['from', 'to', 'counts', 'availability'])
-  })
-
-  test('a type has its response time also under its own name', async () => {
-    const { database } = use()
-    const [office] = locations
-    const placing = { fromMs: NOW - DAY_MS, everyMs: 60_000, checkType: 'TCP' as const }
-    const tcp = await addMonitor(database, office as TestLocation, placing)
-    const results = [1, 2, 3].map((n) => aResult(tcp, n, randomFrom(3)))
-    await report(database, { at: office as TestLocation, results, nowMs: NOW })
-    for (const path of ['tcp-checks', 'tcp-monitors']) {
-      const asked = `/v1/analytics/${path}/${tcp.monitorId}?groupBy=runLocation&quickRange=last7Days`
-      const { body } = await client.call('GET', asked)
-      expect(body.series[0].runLocation).toBe('office')
-      const [data] = body.series[0].data
-      expect(data.counts.total).toBe(3)
-      expect(data.total_p90).toEqual(data.responseTime_p90)
-      expect(data).toHaveProperty('total_avg')
-    }
-  })
-
-  test('the listed figures of a type are those that it has', async () => {
-    const { body } = await client.call('GET', '/v1/analytics/metrics?checkType=URL')
-    const { metadata } = await ask('')
-    const names = (all: Loose[]) => all.map(({ name }) => name)
-    expect(names(body)).toEqual(Object.keys(metadata))
-    const { body: all } = await client.call('GET', '/v1/analytics/metrics')
-    expect(names(all)).toEqual(expect.arrayContaining([...names(body), 'total_avg']))
-    expect(new Set(names(all)).size).toBe(all.length)
-  })
-
-  test('several checks in one request give the same as each alone', async () => {
-    const path = '/v1/analytics/checks?quickRange=last7Days'
-    const checkIds = [monitor.monitorId, '00000000-0000-4000-8000-000000000000']
-    const { status, body } = await client.call('POST', path, { body: { checkIds } })
-    expect([status, body.length]).toEqual([200, 1])
-    const alone = (await ask('quickRange=last7Days')).series[0].data[0]
-    const { checkId, checkType, ...figures } = body[0]
-    expect([checkId, checkType]).toEqual([monitor.monitorId, 'URL'])
-    expect(alone).toMatchObject(figures)
-    const stranger = await addClient(api, use().database)
-    expect((await stranger.call('POST', path, { body: { checkIds } })).body).toEqual([])
-  })
-
-  test('weeks and months begin and end with a day of UTC', async () => {
-    const spanOf = async (range: string) => {
-      const { from, to } = await ask(`quickRange=${range}`)
-      return { from: new Date(from), to: new Date(to) }
-    }
-    const [week, lastWeek] = [await spanOf('thisWeek'), await spanOf('lastWeek')]
-    const [month, lastMonth] = [await spanOf('thisMonth'), await spanOf('lastMonth')]
-    for (const { from } of [week, lastWeek, month, lastMonth]) {
-      expect(from.getTime() % DAY_MS).toBe(0)
-    }
-    expect([week.from.getUTCDay(), month.from.getUTCDate()]).toEqual([1, 1])
-    expect([week.to.getTime(), month.to.getTime()]).toEqual([NOW, NOW])
-    expect([lastWeek.to, lastMonth.to]).toEqual([week.from, month.from])
-    expect(week.from.getTime() - lastWeek.from.getTime()).toBe(7 * DAY_MS)
-    expect(lastMonth.from.getUTCDate()).toBe(1)
-  })
-
-  test.each([
-    ['another type', 'tcp-monitors', '', 404],
-    ['a span and a quick one', 'url-monitors', 'quickRange=last7Days&from=1', 400],
-    ['a span that ends before it begins', 'url-monitors', 'from=20&to=10', 400],
-    ['too long a span', 'url-monitors', 'from=1', 400],
-    ['too many steps', 'url-monitors', `from=${seconds(-24 * 60, 0)}&interval=hour`, 400],
-    ['steps asked for twice', 'url-monitors', 'interval=hour&aggregationInterval=60', 400],
-    ['steps of another length', 'url-monitors', 'aggregationInterval=5', 400],
-    ['a filter of figures', 'url-monitors', 'filterByStatus=success', 400],
-    ['an unknown figure', 'url-monitors', 'metrics=availability,speed', 400],
-  ])('%s is refused', async (_, path, queryString, status) => {
-    const asked = `/v1/analytics/${path}/${monitor.monitorId}?${queryString}`
-    expect((await client.call('GET', asked)).status).toBe(status)
-  })
+test.each([
+  ['another type', 'tcp-monitors', '', 404],
+  ['a span and a quick one', 'url-monitors', 'quickRange=last7Days&from=1', 400],
+  ['a span that ends before it begins', 'url-monitors', 'from=20&to=10', 400],
+  ['too long a span', 'url-monitors', 'from=1', 400],
+  ['too many steps', 'url-monitors', `from=${seconds(-24 * 60, 0)}&interval=hour`, 400],
+  ['steps asked for twice', 'url-monitors', 'interval=hour&aggregationInterval=60', 400],
+  ['steps of another length', 'url-monitors', 'aggregationInterval=5', 400],
+  ['a filter of figures', 'url-monitors', 'filterByStatus=success', 400],
+  ['an unknown figure', 'url-monitors', 'metrics=availability,speed', 400],
+])('%s is refused', async (_, path, queryString, status) => {
+  const asked = `/v1/analytics/${path}/${monitor.monitorId}?${queryString}`
+  expect((await client.call('GET', asked)).status).toBe(status)
 })
 
 /** Seconds since the epoch, so many hours and seconds from the present hour. */
@@ -248,17 +233,11 @@ function seconds(hours: number, more: number): number {
   return Math.floor(NOW / HOUR_MS) * 3600 + hours * 3600 + more
 }
 
-function aResult(of: PlacedMonitor, n: number, random: Random): WireResult {
-  const verdict = VERDICTS[random.below(VERDICTS.length)] ?? 'passed'
+function aResult(of: PlacedMonitor, n: number, among: Random): WireResult {
+  const verdict = VERDICTS[among.below(VERDICTS.length)] ?? 'passed'
   const isAnswered = verdict !== 'missed' && verdict !== 'errored'
-  const { responseTimeMs, ...rest } = wireResult({
-    monitorId: of.monitorId,
-    slot: slotOf(of, n),
-    verdict,
-    ...(verdict === 'missed' && { missedReason: 'draining' as const }),
-  })
-  void responseTimeMs
-  return isAnswered ? { ...rest, responseTimeMs: 1 + random.below(2_000_000) / 1000 } : rest
+  const { responseTimeMs: _, ...rest } = resultAt(of, n, { verdict })
+  return isAnswered ? { ...rest, responseTimeMs: 1 + among.below(2_000_000) / 1000 } : rest
 }
 
 /** Counts, availability, mean, minimum and maximum, computed plainly. */
@@ -274,6 +253,7 @@ function plainly(some: WireResult[]) {
     counts: { total: some.length, ...counts },
     availability: about === 0 ? null : expect.closeTo(ratio, 3),
     responseTime_avg: times.length === 0 ? null : expect.closeTo(mean, 1),
+    responseTime_sum: times.length === 0 ? null : expect.closeTo(mean * times.length, 0),
     responseTime_min: times.length === 0 ? null : expect.closeTo(Math.min(...times), 1),
     responseTime_max: times.length === 0 ? null : expect.closeTo(Math.max(...times), 1),
   }

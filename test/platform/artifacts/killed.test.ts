@@ -19,7 +19,7 @@ import {
   zeros,
 } from '../../support/platform/artifacts/artifact-uploads.ts'
 import { useDatabase } from '../../support/database/database.ts'
-import { addLocation, addLocationKey, addMonitor } from '../../support/platform/monitor-rows.ts'
+import { addOwner } from '../../support/platform/artifacts/artifact-apis.ts'
 import { startS3Server } from '../../support/platform/artifacts/s3-server.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
@@ -48,13 +48,10 @@ const start = async (env: Record<string, string>) => {
   return { child, pid: child.pid ?? 0, port: Number(/port (\d+)/.exec(line.toString())?.[1]) }
 }
 
-const scene = async () => {
-  const accountId = await addAccount(db())
-  const location = await addLocation(db(), accountId)
-  const monitorId = await addMonitor(db(), accountId, { locations: [location] })
-  const { secret } = await addLocationKey(db(), location.id)
-  return { location, secret, owner: `${monitorId}.1760000000000`, name: 'a.zip' }
-}
+const scene = async () => ({
+  ...(await addOwner(db(), await addAccount(db()))),
+  name: 'a.zip',
+})
 
 test('a partial upload of a killed platform is not stored, and is uploaded again', async () => {
   const folder = temporaryFolder()

@@ -48,7 +48,7 @@ async function recordFailure(): Promise<void> {
     'select id from private_locations where account_id = $1',
     [client.accountId],
   )
-  const at = { accountId: client.accountId, locationId: row?.id ?? '', slugName: 'north' }
+  const at = { accountId: client.accountId, id: row?.id ?? '' }
   const placed = await addMonitor(database, at, { monitorId: shop, fromMs: NOW - 60_000 })
   const results = (['passed', 'failed'] as const).map((verdict, n) =>
     wireResult({ monitorId: shop, slot: slotOf(placed, n), verdict }),

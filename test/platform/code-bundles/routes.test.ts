@@ -1,6 +1,7 @@
 // Aim: a code bundle is stored whole under its hash or not at all, and once however often it is uploaded. Only
 // agents of locations that name it can download it, and it is removed when unused; in a folder and in a bucket.
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
+import { request } from 'node:http'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { gzipSync } from 'node:zlib'
@@ -14,21 +15,15 @@ import { bundleOperations, bundleRetention } from '../../../src/platform/code-bu
 import { startAgentsApi, type AgentsApi } from '../../support/platform/agents-api.ts'
 import { filesBelow } from '../../support/platform/artifacts/artifact-apis.ts'
 import { useDatabase } from '../../support/database/database.ts'
-import {
-  addLocation,
-  addLocationKey,
-  type LocationRow,
-} from '../../support/platform/monitor-rows.ts'
+import { addLocation, type TestLocation } from '../../support/platform/locations.ts'
 import {
   addClient,
   startPublicApi,
-  UNLIMITED,
   type ApiClient,
   type Loose,
   type PublicApi,
 } from '../../support/platform/public-api.ts'
 import { startS3Server, type S3Server } from '../../support/platform/artifacts/s3-server.ts'
-import { sendRaw } from '../../support/raw-http.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
 const MIB = 1024 * 1024
@@ -77,7 +72,7 @@ describe.each(STORES)('in $name', ({ make, stored }) => {
     store = make()
     const log = { warn: (fact: unknown) => void warned.push(fact) }
     const operations = bundleOperations({ database: db(), store, log })
-    api = await startPublicApi(db(), { operations, defaultLimit: UNLIMITED })
+    api = await startPublicApi(db(), { operations, defaultLimit: { limit: 1e6, windowS: 60 } })
     agents = await startAgentsApi(database(), { artifacts: store })
     client = await addClient(api, db())
   })
@@ -97,10 +92,10 @@ describe.each(STORES)('in $name', ({ make, stored }) => {
     fetch(`${agents.url}/agent/v1/bundles/${sha256}`, {
       headers: { authorization: `Bearer ${key}` },
     })
-  const suite = (codeBundlePath: string, location: LocationRow, more: object = {}) => ({
+  const suite = (codeBundlePath: string, location: TestLocation, more: object = {}) => ({
     name: 'the shop',
     codeBundlePath,
-    privateLocations: [location.slug],
+    privateLocations: [location.slugName],
     ...more,
   })
   const retention = (unusedMs: number) => bundleRetention({ database: db(), store }, unusedMs)
@@ -175,14 +170,22 @@ describe.each(STORES)('in $name', ({ make, stored }) => {
   )
 
   test('a bundle that is too large is refused by its length, before it is read', async () => {
-    const head = [
-      `PUT /v1/code-bundles/${'b'.repeat(64)} HTTP/1.1`,
-      'Host: x',
-      `Authorization: Bearer ${client.secret}`,
-      `X-Service-Account: ${client.accountId}`,
-      `Content-Length: ${150 * MIB + 1}`,
-    ]
-    const { status } = await sendRaw(`${head.join('\r\n')}\r\n\r\n`, { port: api.port })
+    const outgoing = request(`${api.url}/v1/code-bundles/${'b'.repeat(64)}`, {
+      method: 'PUT',
+      agent: false,
+      headers: {
+        authorization: `Bearer ${client.secret}`,
+        'x-service-account': client.accountId,
+        'content-type': 'application/gzip',
+        'content-length': String(150 * MIB + 1),
+      },
+    })
+    const status = await new Promise((resolve, reject) => {
+      outgoing.once('response', (incoming) => resolve(incoming.resume().statusCode))
+      outgoing.once('error', reject)
+      outgoing.flushHeaders()
+    })
+    outgoing.on('error', () => undefined).destroy()
     expect(status).toBe(413)
   })
 
@@ -205,9 +208,8 @@ describe.each(STORES)('in $name', ({ make, stored }) => {
     const scene = async () => {
       const body = await packed(5_000)
       await put(body)
-      const location = await addLocation(db(), client.accountId)
-      const { secret: key } = await addLocationKey(db(), location.id)
-      return { body, sha256: hashOf(body), location, key }
+      const location = await addLocation(db(), client)
+      return { body, sha256: hashOf(body), location, key: location.secret }
     }
 
     test.each([
@@ -228,13 +230,9 @@ describe.each(STORES)('in $name', ({ make, stored }) => {
 
     test('lets only the agents of its location download its bundle', async () => {
       const { body, sha256, location, key } = await scene()
-      const elsewhere = await addLocation(db(), client.accountId)
-      const { accountId } = await addClient(api, db())
-      const foreign = await addLocation(db(), accountId)
-      const others = [
-        await addLocationKey(db(), elsewhere.id),
-        await addLocationKey(db(), foreign.id),
-      ]
+      const elsewhere = await addLocation(db(), client)
+      const abroad = await addLocation(db(), await addClient(api, db()))
+      const [other, stranger] = [elsewhere.secret, abroad.secret]
       expect((await fetchAs(key, sha256)).status).toBe(404)
       const made = await client.call('POST', '/v1/checks/playwright', {
         body: suite(bundlePath(sha256), location),
@@ -245,7 +243,7 @@ describe.each(STORES)('in $name', ({ make, stored }) => {
       const documented = agents.document.paths['/agent/v1/bundles/{sha256}']?.['get'] as Loose
       expect(Object.keys(documented.responses['200'].content)).toEqual(['application/gzip'])
       expect(Buffer.from(await response.arrayBuffer()).equals(body)).toBe(true)
-      for (const { secret } of others) {
+      for (const secret of [other, stranger]) {
         const refused = await fetchAs(secret, sha256)
         expect([refused.status, ((await refused.json()) as { message: string }).message]).toEqual([
           404,

@@ -15,38 +15,49 @@ const log = createLog({ level: 'error', pretty: false, destination: { write: () 
 const never = new AbortController().signal
 const options = (signal = never) => ({ database: use().database, log, signal })
 let made = 0
-const backgroundJob = (
-  run: BackgroundJob['run'],
-  more: Partial<BackgroundJob> = {},
-): BackgroundJob => ({
+const jobOf = (run: BackgroundJob['run'], more: Partial<BackgroundJob> = {}): BackgroundJob => ({
   name: `background job ${made++}`,
   everyMs: 60_000,
-  timeoutMs: 10_000,
+  timeoutMs: 600_000,
   run,
   ...more,
 })
+/** A job that counts its runs. */
+const counting = (more: Partial<BackgroundJob> = {}) => {
+  const counted = { runs: 0 }
+  return Object.assign(
+    jobOf(async () => void counted.runs++, more),
+    { counted },
+  )
+}
+/** A job that runs until it is told to end or its signal fires, with the reason of that. */
+const lasting = (more: Partial<BackgroundJob> = {}) => {
+  const [begun, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<unknown>()]
+  const job = jobOf(async (signal) => {
+    begun.resolve()
+    signal.addEventListener('abort', () => ended.resolve(signal.reason))
+    await ended.promise
+  }, more)
+  return { job, begun: begun.promise, end: ended.resolve, reason: ended.promise }
+}
+const setLease = (name: string, from: string) =>
+  use().database.query(
+    `update chores set leased_until = clock_timestamp() + $2::interval where name = $1`,
+    [name, from],
+  )
 
 describe('a background job', () => {
   test('is run by one of several processes, once per period', async () => {
-    let done = 0
-    const one = backgroundJob(async () => void done++)
+    const [one, often] = [counting(), counting({ everyMs: 0 })]
     await Promise.all(Array.from({ length: 8 }, () => doOnce(one, options())))
-    await doOnce(one, options())
-    expect(done).toBe(1)
-  })
-
-  test('is run again in the next period', async () => {
-    let done = 0
-    const one = backgroundJob(async () => void done++, { everyMs: 0 })
-    await doOnce(one, options())
-    await doOnce(one, options())
-    expect(done).toBe(2)
+    for (const job of [one, often, often]) await doOnce(job, options())
+    expect([one.counted.runs, often.counted.runs]).toEqual([1, 2])
   })
 
   test('that failed is due again at once, and its failure is logged', async () => {
     let tries = 0
     const lines: string[] = []
-    const one = backgroundJob(async () => {
+    const one = jobOf(async () => {
       if (tries++ === 0) throw new Error('not this time')
     })
     const errorLog = createLog({
@@ -62,72 +73,36 @@ describe('a background job', () => {
   })
 
   test('is not started by another while its lease lasts, and is afterwards', async () => {
-    const begun = Promise.withResolvers<void>()
-    const finish = Promise.withResolvers<void>()
-    const one = backgroundJob(() => {
-      begun.resolve()
-      return finish.promise
-    })
-    const first = doOnce(one, options())
-    await begun.promise
-    let others = 0
-    const same = { ...one, run: async () => void others++ }
-    await doOnce(same, options())
-    expect(others).toBe(0)
-    // As after the death of the process with the lease.
-    await use().database.query(
-      `update chores set leased_until = clock_timestamp() - interval '1 s' where name = $1`,
-      [one.name],
-    )
-    await doOnce(same, options())
-    expect(others).toBe(1)
-    finish.resolve()
-    await first
-  })
-
-  test('continues soon after its process died, however long its time-out is', async () => {
-    const begun = Promise.withResolvers<void>()
-    const finish = Promise.withResolvers<void>()
-    const one = backgroundJob(
-      () => {
-        begun.resolve()
-        return finish.promise
-      },
-      { timeoutMs: 600_000 },
-    )
-    const working = doOnce(one, options())
-    await begun.promise
+    const { job, begun, end } = lasting()
+    const first = doOnce(job, options())
+    await begun
     const [row] = await use().database.query<{ seconds: number }>(
       `select extract(epoch from leased_until - clock_timestamp())::double precision as seconds
        from chores where name = $1`,
-      [one.name],
+      [job.name],
     )
+    // However long its time-out is.
     expect(row?.seconds).toBeLessThan(16)
-    finish.resolve()
-    await working
+    const same = counting({ name: job.name })
+    await doOnce(same, options())
+    expect(same.counted.runs).toBe(0)
+    // As after the death of the process with the lease.
+    await setLease(job.name, '-1 s')
+    await doOnce(same, options())
+    expect(same.counted.runs).toBe(1)
+    end(undefined)
+    await first
   })
 
   test('gets a signal when another process has its lease, and does not end that lease', async () => {
-    const reasons: unknown[] = []
-    const begun = Promise.withResolvers<void>()
-    const one = backgroundJob(
-      (signal) =>
-        new Promise((resolve) => {
-          begun.resolve()
-          signal.addEventListener('abort', () => resolve(void reasons.push(signal.reason)))
-        }),
-      { timeoutMs: 600_000 },
-    )
-    const working = doOnce(one, options())
-    await begun.promise
-    const { database } = use()
-    await database.query(`update chores set leased_until = now() + '1 h' where name = $1`, [
-      one.name,
-    ])
+    const { job, begun, reason } = lasting()
+    const working = doOnce(job, options())
+    await begun
+    await setLease(job.name, '1 h')
+    expect(await reason).toMatchObject({ message: expect.stringContaining('lease') })
     await working
-    expect(reasons).toHaveLength(1)
     const held = `select 1 from chores where name = $1 and leased_until > now() + '1 min'`
-    expect(await database.query(held, [one.name])).toHaveLength(1)
+    expect(await use().database.query(held, [job.name])).toHaveLength(1)
   })
 
   test('is renewed by its holder alone', async () => {
@@ -146,16 +121,9 @@ describe('a background job', () => {
   })
 
   test('gets a signal at its time-out', async () => {
-    const reasons: unknown[] = []
-    const one = backgroundJob(
-      (signal) =>
-        new Promise((resolve) => {
-          signal.addEventListener('abort', () => resolve(void reasons.push(signal.reason)))
-        }),
-      { timeoutMs: 50 },
-    )
-    await doOnce(one, options())
-    expect(reasons).toHaveLength(1)
+    const { job, reason } = lasting({ timeoutMs: 50 })
+    await doOnce(job, options())
+    expect(await reason).toMatchObject({ name: 'TimeoutError' })
   })
 })
 
@@ -163,7 +131,7 @@ test('background jobs run until the signal fires', async () => {
   const stop = new AbortController()
   const twice = Promise.withResolvers<void>()
   let done = 0
-  const one = backgroundJob(
+  const one = jobOf(
     async () => {
       if (++done === 2) twice.resolve()
     },

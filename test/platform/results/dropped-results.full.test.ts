@@ -50,11 +50,10 @@ async function droppedBy({ delivery }: Started): Promise<number> {
 test('are reported by the agent, for each of its processes', async () => {
   const { database } = use()
   const here = await addLocation(database)
-  const at = { locationId: here.id, accountId: here.accountId, slugName: here.slugName }
   const fromMs = Math.floor(Date.now() / 1000) * 1000 - 3_600_000
   const era = { fromMs, untilMs: fromMs + SLOTS * 1000, everyMs: 1000 }
   const monitors = await Promise.all(
-    [1, 2, 3].map((n) => addMonitor(database, at, { ...era, offsetMs: n })),
+    [1, 2, 3].map((n) => addMonitor(database, here, { ...era, offsetMs: n })),
   )
   const way = createPlatformLink({ platformUrl: api.url, apiKey: here.secret })
   let isAway = true
@@ -95,7 +94,7 @@ test('are reported by the agent, for each of its processes', async () => {
   expect(dropped).toBeGreaterThan(ofFirst + 100)
   const account = async () => {
     const { locations } = await accountOf(database, { fromMs: 0, toMs: Date.now() })
-    return locations.find(({ locationId }) => locationId === here.id)
+    return locations.find(({ id }) => id === here.id)
   }
   const expected = 3 * SLOTS
   const even = { expected, recorded: expected, missing: 0, unexpected: 0 }

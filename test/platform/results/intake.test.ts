@@ -1,7 +1,7 @@
 // Aim: each slot is recorded once, by the first real result. A wrong result alone is refused, with its code, and
 // does not affect others, also when the same batches arrive concurrently.
 import { randomUUID } from 'node:crypto'
-import { beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import {
   PROTOCOL_BOUNDS,
   type ResultsAnswer,
@@ -11,368 +11,325 @@ import type { OnRecorded, Recorded } from '../../../src/platform/results/recorde
 import { recordDropped } from '../../../src/platform/results/intake.ts'
 import { ensurePartitions } from '../../../src/platform/results/queries/result-partitions.ts'
 import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
+import { addLocation, type TestLocation } from '../../support/platform/locations.ts'
 import {
-  addLocation,
   addMonitor,
   type PlacedMonitor,
+  resultAt,
   slotOf,
-  type TestLocation,
-  wireResult,
 } from '../../support/platform/placed-monitors.ts'
-import { report } from '../../support/platform/recorded-results.ts'
+import { keyOf, report } from '../../support/platform/recorded-results.ts'
 
 const DAY_MS = 86_400_000
 const NOW = Math.floor(Date.now() / 10_000) * 10_000
 
-describe.each(DATABASE_SERVERS)('on $name', (server) => {
-  const use = useDatabase(server)
-  let here: TestLocation
-  let monitor: PlacedMonitor
+const use = useDatabase(DATABASE_SERVERS[0])
+let here: TestLocation
+let monitor: PlacedMonitor
 
-  beforeAll(async () => {
-    const { database } = use()
-    await ensurePartitions(database, NOW - 2 * DAY_MS, NOW + DAY_MS)
-    here = await addLocation(database)
-    monitor = await addMonitor(database, here, { fromMs: NOW - DAY_MS })
+beforeAll(async () => {
+  const { database } = use()
+  await ensurePartitions(database, NOW - 2 * DAY_MS, NOW + DAY_MS)
+  here = await addLocation(database)
+  monitor = await addMonitor(database, here, { fromMs: NOW - DAY_MS })
+})
+
+const record = (
+  results: unknown[],
+  more: { at?: TestLocation; onRecorded?: OnRecorded[]; agentId?: string } = {},
+): Promise<ResultsAnswer> =>
+  report(use().database, { at: here, results, nowMs: NOW, retentionMs: DAY_MS / 2, ...more })
+
+const rowsOf = (monitorId: string) =>
+  use().database.query(
+    `select *, (extract(epoch from slot) * 1000)::bigint as slot_ms
+     from results where monitor_id = $1 order by slot`,
+    [monitorId],
+  )
+
+const another = (placing = {}) =>
+  addMonitor(use().database, here, { fromMs: NOW - 3_600_000, ...placing })
+
+test('a batch is recorded, and onRecorded is called in the same transaction', async () => {
+  const one = await another()
+  const recordedBatches: Recorded[] = []
+  const slot = slotOf(one, 350)
+  const failed = resultAt(one, 350, {
+    monitorId: one.monitorId.toUpperCase(),
+    verdict: 'failed',
+    attempts: 2,
+    failures: [{ code: 'CONNECTION_REFUSED', message: 'refused by 127.0.0.1' }],
+    detail: { observed: { ip: '127.0.0.1' }, attempts: [{ verdict: 'failed' }] },
   })
-
-  const record = (
-    results: unknown[],
-    more: { at?: TestLocation; onRecorded?: OnRecorded[]; agentId?: string } = {},
-  ): Promise<ResultsAnswer> =>
-    report(use().database, { at: here, results, nowMs: NOW, retentionMs: DAY_MS / 2, ...more })
-
-  const rowsOf = (monitorId: string) =>
-    use().database.query(
-      `select *, (extract(epoch from slot) * 1000)::bigint as slot_ms
-       from results where monitor_id = $1 order by slot`,
-      [monitorId],
-    )
-
-  const another = (placing = {}) =>
-    addMonitor(use().database, here, { fromMs: NOW - 3_600_000, ...placing })
-
-  test('a batch is recorded, and onRecorded is called in the same transaction', async () => {
-    const one = await another()
-    const recordedBatches: Recorded[] = []
-    const slot = slotOf(one, 350)
-    const failed: WireResult = wireResult({
-      monitorId: one.monitorId.toUpperCase(),
-      slot,
+  const passed = resultAt(one, 0)
+  const missed = resultAt(one, 1, { verdict: 'missed' })
+  const agentId = randomUUID()
+  const answer = await record([failed, passed, missed], {
+    agentId,
+    onRecorded: [async (_, recorded) => void recordedBatches.push(recorded)],
+  })
+  expect(answer).toEqual({ recorded: 3, known: 0, refused: [] })
+  expect(recordedBatches).toHaveLength(1)
+  expect(recordedBatches[0]).toMatchObject({ accountId: here.accountId, agentId })
+  expect(recordedBatches[0]?.results.map(({ late }) => late)).toEqual([false, true, true])
+  expect(await rowsOf(one.monitorId)).toMatchObject([
+    { verdict: 'passed', detail: null, response_time_ms: 11.5, agent_id: agentId },
+    { verdict: 'missed', missed_reason: 'overloaded', filled: false },
+    {
+      slot_ms: slot,
       verdict: 'failed',
-      attempts: 2,
-      failures: [{ code: 'CONNECTION_REFUSED', message: 'refused by 127.0.0.1' }],
-      detail: { observed: { ip: '127.0.0.1' }, attempts: [{ verdict: 'failed' }] },
-    })
-    const passed = wireResult({ monitorId: one.monitorId, slot: slotOf(one, 0) })
-    const missed = wireResult({
-      monitorId: one.monitorId,
-      slot: slotOf(one, 1),
-      verdict: 'missed',
-      missedReason: 'overloaded',
-    })
-    const agentId = randomUUID()
-    const answer = await record([failed, passed, missed], {
-      agentId,
-      onRecorded: [async (_, recorded) => void recordedBatches.push(recorded)],
-    })
-    expect(answer).toEqual({ recorded: 3, known: 0, refused: [] })
-    expect(recordedBatches).toHaveLength(1)
-    expect(recordedBatches[0]).toMatchObject({ accountId: here.accountId, agentId })
-    expect(recordedBatches[0]?.results.map(({ late }) => late)).toEqual([false, true, true])
-    expect(await rowsOf(one.monitorId)).toMatchObject([
-      { verdict: 'passed', detail: null, response_time_ms: 11.5, agent_id: agentId },
-      { verdict: 'missed', missed_reason: 'overloaded', filled: false },
-      {
-        slot_ms: slot,
-        verdict: 'failed',
-        failure_code: 'CONNECTION_REFUSED',
-        detail: { observed: { ip: '127.0.0.1' }, failures: [{ message: 'refused by 127.0.0.1' }] },
-      },
-    ])
-  })
+      failure_code: 'CONNECTION_REFUSED',
+      detail: { observed: { ip: '127.0.0.1' }, failures: [{ message: 'refused by 127.0.0.1' }] },
+    },
+  ])
+})
 
-  test('a batch is rolled back when onRecorded fails', async () => {
-    const one = await another()
-    const refuse: OnRecorded = () => Promise.reject(new Error('no'))
-    const batch = [wireResult({ monitorId: one.monitorId, slot: slotOf(one, 0) })]
-    await expect(record(batch, { onRecorded: [refuse] })).rejects.toThrow('no')
-    expect(await rowsOf(one.monitorId)).toEqual([])
-  })
+test('a batch is rolled back when onRecorded fails', async () => {
+  const one = await another()
+  const refuse: OnRecorded = () => Promise.reject(new Error('no'))
+  const batch = [resultAt(one, 0)]
+  await expect(record(batch, { onRecorded: [refuse] })).rejects.toThrow('no')
+  expect(await rowsOf(one.monitorId)).toEqual([])
+})
 
-  const id = { monitorId: '', slot: 0 }
-  const refusals: [string, (of: PlacedMonitor) => unknown, string][] = [
-    ['no object', () => 'passed', 'MALFORMED'],
-    ['null', () => null, 'MALFORMED'],
-    ['an unknown verdict', (of) => ({ ...good(of), verdict: 'fine' }), 'MALFORMED'],
-    ['a slot that is no whole number', (of) => ({ ...good(of), slot: 1.5 }), 'MALFORMED'],
-    ['a negative duration', (of) => ({ ...good(of), durationMs: -1 }), 'MALFORMED'],
-    ['missed without a reason', (of) => ({ ...good(of), verdict: 'missed' }), 'MALFORMED'],
-    ['a missing field', (of) => ({ ...good(of), startedAt: undefined }), 'MALFORMED'],
-    ['nesting without end', (of) => ({ ...good(of), detail: nested(100_000) }), 'MALFORMED'],
-    ['ten megabytes', (of) => ({ ...good(of), detail: large(10_000_000) }), 'TOO_LARGE'],
-    ['no monitor at all', (of) => ({ ...good(of), monitorId: randomUUID() }), 'MONITOR_UNKNOWN'],
-    ['no slot of it', (of) => ({ ...good(of), slot: slotOf(of, 3) + 1 }), 'SLOT_UNKNOWN'],
-    ['before it was placed', (of) => ({ ...good(of), slot: slotOf(of, -1) }), 'SLOT_UNKNOWN'],
-    [
-      'that started before anybody could know of it',
-      (of) => ({ ...good(of), startedAt: 0 }),
-      'MALFORMED',
-    ],
-    ['that starts in another age', (of) => ({ ...good(of), startedAt: 8.64e15 }), 'MALFORMED'],
-    [
-      'missed for a reason that only the platform can know',
-      (of) => ({ ...good(of), verdict: 'missed', missedReason: 'no-capable-agent' }),
-      'MALFORMED',
-    ],
-    ['ten seconds ahead', (of) => ({ ...good(of), slot: NOW + 10_000 }), 'SLOT_AHEAD'],
-    ['far ahead', (of) => ({ ...good(of), slot: NOW + 70_000 }), 'SLOT_AHEAD'],
-    ['older than retention', (of) => ({ ...good(of), slot: NOW - DAY_MS }), 'TOO_OLD'],
-    ['a run of nobody', (of) => ({ ...good(of), onDemand: randomUUID() }), 'RUN_UNKNOWN'],
+const refusals: [string, (of: PlacedMonitor) => unknown, string][] = [
+  ['no object', () => 'passed', 'MALFORMED'],
+  ['null', () => null, 'MALFORMED'],
+  ['an unknown verdict', () => ({ verdict: 'fine' }), 'MALFORMED'],
+  ['a slot that is no whole number', () => ({ slot: 1.5 }), 'MALFORMED'],
+  ['a negative duration', () => ({ durationMs: -1 }), 'MALFORMED'],
+  ['missed without a reason', () => ({ verdict: 'missed' }), 'MALFORMED'],
+  ['a missing field', () => ({ startedAt: undefined }), 'MALFORMED'],
+  ['nesting without end', () => ({ detail: nested(100_000) }), 'MALFORMED'],
+  ['ten megabytes', () => ({ detail: large(10_000_000) }), 'TOO_LARGE'],
+  ['no monitor at all', () => ({ monitorId: randomUUID() }), 'MONITOR_UNKNOWN'],
+  ['no slot of it', (of) => ({ slot: slotOf(of, 3) + 1 }), 'SLOT_UNKNOWN'],
+  ['before it was placed', (of) => ({ slot: slotOf(of, -1) }), 'SLOT_UNKNOWN'],
+  ['that started before anybody could know of it', () => ({ startedAt: 0 }), 'MALFORMED'],
+  ['that starts in another age', () => ({ startedAt: 8.64e15 }), 'MALFORMED'],
+  [
+    'missed for a reason that only the platform can know',
+    () => ({ verdict: 'missed', missedReason: 'no-capable-agent' }),
+    'MALFORMED',
+  ],
+  ['ten seconds ahead', () => ({ slot: NOW + 10_000 }), 'SLOT_AHEAD'],
+  ['far ahead', () => ({ slot: NOW + 70_000 }), 'SLOT_AHEAD'],
+  ['older than retention', () => ({ slot: NOW - DAY_MS }), 'TOO_OLD'],
+  ['a run of nobody', () => ({ onDemand: randomUUID() }), 'RUN_UNKNOWN'],
+]
+const large = (bytes: number) => ({ observed: { body: 'x'.repeat(bytes) }, attempts: [] })
+
+test.each(refusals)('%s is refused, and its neighbours are recorded', async (_, make, code) => {
+  const one = await another()
+  const odd = make(one)
+  const result = typeof odd === 'object' && odd !== null ? { ...resultAt(one, 0), ...odd } : odd
+  const answer = await record([resultAt(one, 0), result, resultAt(one, 1)])
+  expect(answer).toMatchObject({ recorded: 2, known: 0, refused: [{ index: 1, code }] })
+  expect(await rowsOf(one.monitorId)).toHaveLength(2)
+})
+
+test('a monitor of another location is unknown, also in the same account', async () => {
+  const elsewhere = await addLocation(use().database, { accountId: here.accountId })
+  const batch = [resultAt(monitor, 8000)]
+  const answer = await record(batch, { at: elsewhere })
+  expect(answer).toMatchObject({ recorded: 0, refused: [{ index: 0, code: 'MONITOR_UNKNOWN' }] })
+})
+
+test('text that PostgreSQL cannot store is replaced, in keys as well', async () => {
+  const one = await another()
+  const text = 'a\0b\uD800c 😀 "\\u0000" \\'
+  const answer = await record([
+    resultAt(one, 0, {
+      verdict: 'failed',
+      failures: [{ code: 'X\0', message: text, details: { ['k\0']: text } }],
+    }),
+  ])
+  expect(answer.recorded).toBe(1)
+  const stored = 'a\uFFFDb\uFFFDc 😀 "\\u0000" \\'
+  expect(await rowsOf(one.monitorId)).toMatchObject([
+    {
+      failure_code: 'X\uFFFD',
+      detail: { failures: [{ message: stored, details: { 'k\uFFFD': stored } }] },
+    },
+  ])
+})
+
+test('numbers at their bounds are stored', async () => {
+  const one = await another()
+  const tiny = { durationMs: 1e-300, responseTimeMs: Number.MIN_VALUE }
+  const huge = { durationMs: 86_400_000, attempts: 100 }
+  const answer = await record([resultAt(one, 0, tiny), resultAt(one, 1, huge)])
+  expect(answer).toEqual({ recorded: 2, known: 0, refused: [] })
+})
+
+test('of a slot that occurs twice in a batch the first stays, but a missed one is replaced', async () => {
+  const one = await another()
+  const batch = [
+    resultAt(one, 0, { verdict: 'failed' }),
+    resultAt(one, 0),
+    resultAt(one, 1, { verdict: 'missed' }),
+    resultAt(one, 1),
   ]
-  const good = (of: PlacedMonitor) => wireResult({ ...id, ...of, slot: slotOf(of, 0) })
-  const large = (bytes: number) => ({ observed: { body: 'x'.repeat(bytes) }, attempts: [] })
+  expect(await record(batch)).toEqual({ recorded: 2, known: 2, refused: [] })
+  const verdicts = (await rowsOf(one.monitorId)).map(({ verdict }) => verdict)
+  expect(verdicts).toEqual(['failed', 'passed'])
+})
 
-  test.each(refusals)('%s is refused, and its neighbours are recorded', async (_, make, code) => {
-    const one = await another()
-    const slots = [0, 1].map((n) => wireResult({ monitorId: one.monitorId, slot: slotOf(one, n) }))
-    const answer = await record([slots[0], make({ ...one, fromMs: one.fromMs }), slots[1]])
-    expect(answer).toMatchObject({ recorded: 2, known: 0, refused: [{ index: 1, code }] })
-    expect(await rowsOf(one.monitorId)).toHaveLength(2)
+/** Rows of slots as the platform fills them in. */
+const fillIn = (of: PlacedMonitor, reasons: Record<number, string>) =>
+  use().database.query(
+    `insert into results (location_id, monitor_id, slot, account_id, verdict, missed_reason, needed,
+       filled, started_at, duration_ms, attempts)
+     select $1, $2, to_timestamp(s.ms / 1000), $3, 'missed', s.reason, 'x', true, now(), 0, 0
+     from unnest($4::float8[], $5::text[]) s(ms, reason)`,
+    [
+      here.id,
+      of.monitorId,
+      here.accountId,
+      Object.keys(reasons).map((n) => slotOf(of, Number(n))),
+      Object.values(reasons),
+    ],
+  )
+
+test('the first real result wins; it replaces a missed one, and anything replaces a filled-in one', async () => {
+  const one = await another()
+  const send = async (verdict: WireResult['verdict']) => {
+    const { recorded } = await record([resultAt(one, 0, { verdict })])
+    const [row] = await rowsOf(one.monitorId)
+    return [recorded, row?.['verdict'], row?.['missed_reason'], row?.['filled']]
+  }
+  await fillIn(one, { 0: 'agent-lost' })
+  expect(await send('missed')).toEqual([1, 'missed', 'overloaded', false])
+  expect(await send('missed')).toEqual([0, 'missed', 'overloaded', false])
+  expect(await send('errored')).toEqual([1, 'errored', null, false])
+  expect(await send('passed')).toEqual([0, 'errored', null, false])
+  expect(await send('missed')).toEqual([0, 'errored', null, false])
+})
+
+const drop = (dropped: { monitorId: string; from: number; to: number }[], agentId: string) =>
+  recordDropped(use().database, {
+    key: keyOf(here),
+    agentId,
+    dropped,
+    nowMs: NOW,
+    retentionMs: DAY_MS / 2,
   })
 
-  test('a monitor of another location is unknown, also in the same account', async () => {
-    const elsewhere = await addLocation(use().database, { accountId: here.accountId })
-    const batch = [wireResult({ monitorId: monitor.monitorId, slot: slotOf(monitor, 8000) })]
-    const answer = await record(batch, { at: elsewhere })
-    expect(answer).toMatchObject({ recorded: 0, refused: [{ index: 0, code: 'MONITOR_UNKNOWN' }] })
-  })
+test('slots of dropped results get that reason unless a result or a more precise reason exists', async () => {
+  const [one, other] = [await another(), await another()]
+  await record([resultAt(one, 2), resultAt(one, 3, { verdict: 'missed' })])
+  await fillIn(one, { 4: 'agent-lost', 5: 'under-way' })
+  const agentId = randomUUID()
+  const dropped = [
+    { monitorId: one.monitorId, from: slotOf(one, 1), to: slotOf(one, 4) + 1 },
+    { monitorId: one.monitorId, from: slotOf(one, 3), to: slotOf(one, 6) },
+    { monitorId: other.monitorId, from: 0, to: slotOf(other, 0) },
+    // Neither future slots nor expired ones, nor those of other locations.
+    { monitorId: other.monitorId, from: NOW + 1, to: 8.64e15 },
+    { monitorId: randomUUID(), from: 0, to: 8.64e15 },
+  ]
+  await Promise.all([1, 2, 3].map(() => drop(dropped, agentId)))
+  expect(await rowsOf(one.monitorId)).toMatchObject([
+    { slot_ms: slotOf(one, 1), missed_reason: 'spool-full', filled: true, agent_id: agentId },
+    { slot_ms: slotOf(one, 2), verdict: 'passed', missed_reason: null },
+    { slot_ms: slotOf(one, 3), missed_reason: 'overloaded', filled: false },
+    { slot_ms: slotOf(one, 4), missed_reason: 'spool-full', agent_id: agentId },
+    { slot_ms: slotOf(one, 5), missed_reason: 'under-way' },
+    { slot_ms: slotOf(one, 6), missed_reason: 'spool-full' },
+  ])
+  expect(await rowsOf(other.monitorId)).toHaveLength(1)
+  // A later result replaces it.
+  expect(await record([resultAt(one, 1)])).toMatchObject({ recorded: 1 })
+  expect((await rowsOf(one.monitorId))[0]).toMatchObject({ verdict: 'passed', filled: false })
+})
 
-  test('text that PostgreSQL cannot store is replaced, in keys as well', async () => {
-    const one = await another()
-    const text = 'a\0b\uD800c 😀 "\\u0000" \\'
-    const answer = await record([
-      wireResult({
-        monitorId: one.monitorId,
-        slot: slotOf(one, 0),
-        verdict: 'failed',
-        failures: [{ code: 'X\0', message: text, details: { ['k\0']: text } }],
-      }),
-    ])
-    expect(answer.recorded).toBe(1)
-    const stored = 'a\uFFFDb\uFFFDc 😀 "\\u0000" \\'
-    expect(await rowsOf(one.monitorId)).toMatchObject([
-      {
-        failure_code: 'X\uFFFD',
-        detail: { failures: [{ message: stored, details: { 'k\uFFFD': stored } }] },
-      },
-    ])
-  })
+test('of endless spans no more slots are filled than a batch may have', async () => {
+  const { monitorId } = await another({ fromMs: NOW - DAY_MS, everyMs: 1000 })
+  await drop([{ monitorId, from: 0, to: 8.64e15 }], randomUUID())
+  expect(await rowsOf(monitorId)).toHaveLength(PROTOCOL_BOUNDS.droppedSlotsPerBatchMax)
+})
 
-  test('numbers at their bounds are stored', async () => {
-    const one = await another()
-    const tiny = { durationMs: 1e-300, responseTimeMs: Number.MIN_VALUE }
-    const huge = { durationMs: 86_400_000, attempts: 100 }
-    const answer = await record([
-      wireResult({ monitorId: one.monitorId, slot: slotOf(one, 0), ...tiny }),
-      wireResult({ monitorId: one.monitorId, slot: slotOf(one, 1), ...huge }),
-    ])
-    expect(answer).toEqual({ recorded: 2, known: 0, refused: [] })
-  })
+test('many agents that replay the same batches at once record each slot once', async () => {
+  const monitors = await Promise.all(Array.from({ length: 10 }, () => another()))
+  const batch = monitors.flatMap((one) => Array.from({ length: 30 }, (_, n) => resultAt(one, n)))
+  const recordedBatches: string[] = []
+  const onRecorded: OnRecorded = async (_, { results }) => {
+    for (const { result } of results) recordedBatches.push(`${result.monitorId} ${result.slot}`)
+  }
+  const shuffled = Array.from({ length: 12 }, () =>
+    batch.toSorted(() => Math.random() - 0.5).slice(0, 200),
+  )
+  const answers = await Promise.all(
+    [...shuffled, batch].map((results) => record(results, { onRecorded: [onRecorded] })),
+  )
+  const recorded = answers.reduce((sum, one) => sum + one.recorded, 0)
+  const known = answers.reduce((sum, one) => sum + one.known, 0)
+  expect([recorded, known]).toEqual([300, 12 * 200])
+  expect(new Set(recordedBatches).size).toBe(300)
+  for (const { monitorId } of monitors) expect(await rowsOf(monitorId)).toHaveLength(30)
+})
 
-  test('of a slot that occurs twice in a batch the first stays, but a missed one is replaced', async () => {
-    const one = await another()
-    const at = (n: number, verdict: WireResult['verdict']) =>
-      wireResult({
-        monitorId: one.monitorId,
-        slot: slotOf(one, n),
-        verdict,
-        ...(verdict === 'missed' && { missedReason: 'draining' as const }),
-      })
-    const batch = [at(0, 'failed'), at(0, 'passed'), at(1, 'missed'), at(1, 'passed')]
-    expect(await record(batch)).toEqual({ recorded: 2, known: 2, refused: [] })
-    const verdicts = (await rowsOf(one.monitorId)).map(({ verdict }) => verdict)
-    expect(verdicts).toEqual(['failed', 'passed'])
-  })
+/** A run on demand that an agent has; returns its id. */
+const addRun = async ({ monitorId }: PlacedMonitor, agentId: string | null = null) => {
+  const id = randomUUID()
+  await use().database.query(
+    `insert into runs (id, account_id, monitor_id, location_id, state, asked_by, agent_id)
+     values ($1, $2, $3, $4, 'running', 'test', $5)`,
+    [id, here.accountId, monitorId, here.id, agentId],
+  )
+  return id
+}
 
-  test('the first real result wins; it replaces a missed one, and anything replaces a filled-in one', async () => {
-    const one = await another()
-    const send = async (verdict: WireResult['verdict']) => {
-      const missed = verdict === 'missed' && { missedReason: 'draining' as const }
-      const { recorded } = await record([
-        wireResult({ monitorId: one.monitorId, slot: slotOf(one, 0), verdict, ...missed }),
-      ])
-      const [row] = await rowsOf(one.monitorId)
-      return [recorded, row?.['verdict'], row?.['missed_reason'], row?.['filled']]
-    }
-    await use().database.query(
-      `insert into results (location_id, monitor_id, slot, account_id, verdict, missed_reason, needed,
-         filled, started_at, duration_ms, attempts)
-       values ($1, $2, to_timestamp($3::float8 / 1000), $4, 'missed', 'agent-lost', 'x', true, now(), 0, 0)`,
-      [here.locationId, one.monitorId, slotOf(one, 0), here.accountId],
+test('a run on demand is passed to onRecorded once and is not recorded as a slot', async () => {
+  const one = await another()
+  const onDemand = await addRun(one)
+  const result = resultAt(one, 0, { slot: NOW - 7, onDemand })
+  const finish: OnRecorded = async (tx, { results }) => {
+    expect(results.map(({ result: each }) => each.onDemand)).toEqual([onDemand])
+    await tx.query(
+      `update runs set state = 'finished', finished_at = now(), verdict = 'passed', result = '{}'
+       where id = $1`,
+      [onDemand],
     )
-    expect(await send('missed')).toEqual([1, 'missed', 'draining', false])
-    expect(await send('missed')).toEqual([0, 'missed', 'draining', false])
-    expect(await send('errored')).toEqual([1, 'errored', null, false])
-    expect(await send('passed')).toEqual([0, 'errored', null, false])
-    expect(await send('missed')).toEqual([0, 'errored', null, false])
-  })
+  }
+  const send = () => record([result], { onRecorded: [finish] })
+  const answers = await Promise.all([send(), send(), send()])
+  expect(answers.reduce((sum, { recorded }) => sum + recorded, 0)).toBe(1)
+  expect(await rowsOf(one.monitorId)).toEqual([])
+  const foreign = await record([{ ...result, monitorId: monitor.monitorId }])
+  expect(foreign.refused).toMatchObject([{ code: 'RUN_UNKNOWN' }])
+})
 
-  test('slots of dropped results get that reason unless a result or a more precise reason exists', async () => {
-    const { database } = use()
-    const [one, other] = [await another(), await another()]
-    const of = (n: number, verdict: WireResult['verdict']) =>
-      wireResult({
-        monitorId: one.monitorId,
-        slot: slotOf(one, n),
-        verdict,
-        ...(verdict === 'missed' && { missedReason: 'overloaded' as const }),
-      })
-    await record([of(2, 'passed'), of(3, 'missed')])
-    await database.query(
-      `insert into results (location_id, monitor_id, slot, account_id, verdict, missed_reason,
-         filled, started_at, duration_ms, attempts)
-       select $1, $2, to_timestamp(s.ms / 1000), $4, 'missed', s.reason, true, now(), 0, 0
-       from unnest($3::float8[], array['agent-lost', 'under-way']) s(ms, reason)`,
-      [here.locationId, one.monitorId, [slotOf(one, 4), slotOf(one, 5)], here.accountId],
-    )
-    const agentId = randomUUID()
-    const dropped = [
-      { monitorId: one.monitorId, from: slotOf(one, 1), to: slotOf(one, 4) + 1 },
-      { monitorId: one.monitorId, from: slotOf(one, 3), to: slotOf(one, 6) },
-      { monitorId: other.monitorId, from: 0, to: slotOf(other, 0) },
-      // Neither future slots nor expired ones, nor those of other locations.
-      { monitorId: other.monitorId, from: NOW + 1, to: 8.64e15 },
-      { monitorId: randomUUID(), from: 0, to: 8.64e15 },
-    ]
-    const notify = () =>
-      recordDropped(database, {
-        key: here,
-        agentId,
-        dropped,
-        nowMs: NOW,
-        retentionMs: DAY_MS / 2,
-      })
-    await Promise.all([notify(), notify(), notify()])
-    expect(await rowsOf(one.monitorId)).toMatchObject([
-      { slot_ms: slotOf(one, 1), missed_reason: 'spool-full', filled: true, agent_id: agentId },
-      { slot_ms: slotOf(one, 2), verdict: 'passed', missed_reason: null },
-      { slot_ms: slotOf(one, 3), missed_reason: 'overloaded', filled: false },
-      { slot_ms: slotOf(one, 4), missed_reason: 'spool-full', agent_id: agentId },
-      { slot_ms: slotOf(one, 5), missed_reason: 'under-way' },
-      { slot_ms: slotOf(one, 6), missed_reason: 'spool-full' },
-    ])
-    expect(await rowsOf(other.monitorId)).toHaveLength(1)
-    // A later result replaces it.
-    expect(await record([of(1, 'passed')])).toMatchObject({ recorded: 1 })
-    expect((await rowsOf(one.monitorId))[0]).toMatchObject({ verdict: 'passed', filled: false })
-  })
+test('a run that was reassigned is not cancelled by its former agent', async () => {
+  const one = await another()
+  const [former, present] = [randomUUID(), randomUUID()]
+  const onDemand = await addRun(one, present)
+  const send = async (verdict: WireResult['verdict'], agentId: string) =>
+    (await record([resultAt(one, 0, { onDemand, verdict })], { agentId })).recorded
+  expect(await send('cancelled', former)).toBe(0)
+  expect(await send('passed', former)).toBe(1)
+  expect(await send('cancelled', present)).toBe(1)
+  await use().database.query('update runs set cancel_asked_at = now() where id = $1', [onDemand])
+  expect(await send('cancelled', former)).toBe(1)
+})
 
-  test('of endless spans no more slots are filled than a batch may have', async () => {
-    const { database } = use()
-    const one = await another({ fromMs: NOW - DAY_MS, everyMs: 1000 })
-    await recordDropped(database, {
-      key: here,
-      agentId: randomUUID(),
-      dropped: [{ monitorId: one.monitorId, from: 0, to: 8.64e15 }],
-      nowMs: NOW,
-      retentionMs: DAY_MS / 2,
-    })
-    expect(await rowsOf(one.monitorId)).toHaveLength(PROTOCOL_BOUNDS.droppedSlotsPerBatchMax)
-  })
-
-  test('many agents that replay the same batches at once record each slot once', async () => {
-    const monitors = await Promise.all(Array.from({ length: 10 }, () => another()))
-    const batch = monitors.flatMap(({ monitorId, ...one }) =>
-      Array.from({ length: 30 }, (_, n) =>
-        wireResult({ monitorId, slot: slotOf({ monitorId, ...one }, n) }),
-      ),
-    )
-    const recordedBatches: string[] = []
-    const onRecorded: OnRecorded = async (_, { results }) => {
-      for (const { result } of results) recordedBatches.push(`${result.monitorId} ${result.slot}`)
-    }
-    const shuffled = Array.from({ length: 12 }, () =>
-      batch.toSorted(() => Math.random() - 0.5).slice(0, 200),
-    )
-    const answers = await Promise.all(
-      [...shuffled, batch].map((results) => record(results, { onRecorded: [onRecorded] })),
-    )
-    const recorded = answers.reduce((sum, one) => sum + one.recorded, 0)
-    const known = answers.reduce((sum, one) => sum + one.known, 0)
-    expect([recorded, known]).toEqual([300, 12 * 200])
-    expect(new Set(recordedBatches).size).toBe(300)
-    for (const { monitorId } of monitors) expect(await rowsOf(monitorId)).toHaveLength(30)
-  })
-
-  test('a run on demand is passed to onRecorded once and is not recorded as a slot', async () => {
-    const one = await another()
-    const [run] = await use().database.query<{ id: string }>(
-      `insert into runs (id, account_id, monitor_id, location_id, state, asked_by)
-       values (gen_random_uuid(), $1, $2, $3, 'sent', 'test') returning id`,
-      [here.accountId, one.monitorId, here.locationId],
-    )
-    const onDemand = run?.id ?? ''
-    const result = wireResult({ monitorId: one.monitorId, slot: NOW - 7, onDemand })
-    const finish: OnRecorded = async (tx, { results }) => {
-      expect(results.map(({ result: each }) => each.onDemand)).toEqual([onDemand])
-      await tx.query(
-        `update runs set state = 'finished', finished_at = now(), verdict = 'passed', result = '{}'
-         where id = $1`,
-        [onDemand],
-      )
-    }
-    const send = () => record([result], { onRecorded: [finish] })
-    const answers = await Promise.all([send(), send(), send()])
-    expect(answers.reduce((sum, { recorded }) => sum + recorded, 0)).toBe(1)
-    expect(await rowsOf(one.monitorId)).toEqual([])
-    const foreign = await record([{ ...result, monitorId: monitor.monitorId }])
-    expect(foreign.refused).toMatchObject([{ code: 'RUN_UNKNOWN' }])
-  })
-
-  test('a run that was reassigned is not cancelled by its former agent', async () => {
-    const one = await another()
-    const [former, present] = [randomUUID(), randomUUID()]
-    const [run] = await use().database.query<{ id: string }>(
-      `insert into runs (id, account_id, monitor_id, location_id, state, asked_by, agent_id)
-       values (gen_random_uuid(), $1, $2, $3, 'running', 'test', $4) returning id`,
-      [here.accountId, one.monitorId, here.locationId, present],
-    )
-    const onDemand = run?.id ?? ''
-    const { monitorId } = one
-    const ended = (verdict: WireResult['verdict']) =>
-      wireResult({ monitorId, slot: NOW - 7, onDemand, verdict })
-    const answers = [
-      await record([ended('cancelled')], { agentId: former }),
-      await record([ended('passed')], { agentId: former }),
-      await record([ended('cancelled')], { agentId: present }),
-    ]
-    expect(answers.map(({ recorded }) => recorded)).toEqual([0, 1, 1])
-    await use().database.query('update runs set cancel_asked_at = now() where id = $1', [onDemand])
-    const asked = await record([ended('cancelled')], { agentId: former })
-    expect(asked.recorded).toBe(1)
-  })
-
-  test('late results ask for new rollups of hours that were rolled up', async () => {
-    const { database } = use()
-    const one = await another()
-    const hour = new Date(Math.floor(NOW / 3_600_000) * 3_600_000)
-    await database.query(
-      `insert into rollups_done (until_hour) values ($1)
-       on conflict (one) do update set until_hour = $1`,
-      [hour],
-    )
-    await record(
-      [0, 1, 2, 355].map((n) => wireResult({ monitorId: one.monitorId, slot: slotOf(one, n) })),
-    )
-    const due = await database.query<{ hour: Date }>(
-      `select hour from rollups_due where monitor_id = $1`,
-      [one.monitorId],
-    )
-    const hours = [0, 1, 2, 355].map((n) => Math.floor(slotOf(one, n) / 3_600_000) * 3_600_000)
-    const past = [...new Set(hours)].filter((start) => start < hour.getTime())
-    expect(new Set(due.map((row) => row.hour.getTime()))).toEqual(new Set(past))
-  })
+test('late results ask for new rollups of hours that were rolled up', async () => {
+  const { database } = use()
+  const one = await another()
+  const hour = new Date(Math.floor(NOW / 3_600_000) * 3_600_000)
+  await database.query(
+    `insert into rollups_done (until_hour) values ($1)
+     on conflict (one) do update set until_hour = $1`,
+    [hour],
+  )
+  await record([0, 1, 2, 355].map((n) => resultAt(one, n)))
+  const due = await database.query<{ hour: Date }>(
+    `select hour from rollups_due where monitor_id = $1`,
+    [one.monitorId],
+  )
+  const hours = [0, 1, 2, 355].map((n) => Math.floor(slotOf(one, n) / 3_600_000) * 3_600_000)
+  const past = [...new Set(hours)].filter((start) => start < hour.getTime())
+  expect(new Set(due.map((row) => row.hour.getTime()))).toEqual(new Set(past))
 })
 
 function nested(levels: number): unknown {

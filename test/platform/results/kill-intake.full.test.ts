@@ -1,18 +1,14 @@
 // Aim: kill -9 of a platform in the middle of batches, again and again, loses no acknowledged result, records
 // none twice, and the account comes out even once agents have delivered the rest and the sweep has passed.
-import { createHash, randomBytes, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
 import type { ResultsAnswer, WireResult } from '../../../src/contract/protocol/agent-protocol.ts'
 import { sweep } from '../../../src/platform/results/sweep.ts'
 import { accountOf } from '../../../src/platform/results/queries/accounting.ts'
 import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
-import {
-  addLocation,
-  addMonitor,
-  slotOf,
-  wireResult,
-} from '../../support/platform/placed-monitors.ts'
+import { addLocation } from '../../support/platform/locations.ts'
+import { addMonitor, resultAt } from '../../support/platform/placed-monitors.ts'
 import { startPlatform } from '../../support/platform/platform-process.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
@@ -29,18 +25,13 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     const { database, url: databaseUrl } = use()
     const fromMs = Date.now() - 3_600_000
     const here = await addLocation(database)
-    const key = `pl_${randomBytes(24).toString('base64url')}`
-    await database.query(
-      `insert into location_keys (id, location_id, hash, suffix) values (gen_random_uuid(), $1, $2, $3)`,
-      [here.locationId, createHash('sha256').update(key).digest(), key.slice(-4)],
-    )
     const results: WireResult[] = []
     for (let n = 0; n < MONITORS; n++) {
       const one = await addMonitor(database, here, { fromMs, offsetMs: 7 * n })
       // Some are never reported: the sweep must find them.
       for (let slot = 0; slot < SLOTS; slot++) {
         if ((slot + n) % 10 > 0) {
-          results.push(wireResult({ monitorId: one.monitorId, slot: slotOf(one, slot) }))
+          results.push(resultAt(one, slot))
         }
       }
     }
@@ -55,7 +46,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       let answered = 0
       const sender = async () => {
         for (let batch = waiting.shift(); batch !== undefined; batch = waiting.shift()) {
-          const answer = await post(platform.url, key, batch)
+          const answer = await post(platform.url, here.secret, batch)
           if (answer === undefined) {
             counts.unanswered++
             waiting.push(batch)
@@ -78,18 +69,12 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     // Recorded results without an acknowledgement were known when they were sent again.
     const [rows] = await database.query<{ n: number }>(
       `select count(*)::int as n from results where not filled and location_id = $1`,
-      [here.locationId],
+      [here.id],
     )
     expect(rows?.n).toBe(results.length)
     await database.query('truncate platform_pulse')
-    const swept = await sweep(
-      {
-        database,
-        now: Date.now,
-        retentionMs: 30 * 86_400_000,
-      },
-      AbortSignal.timeout(60_000),
-    )
+    const parts = { database, now: Date.now, retentionMs: 30 * 86_400_000 }
+    const swept = await sweep(parts, AbortSignal.timeout(60_000))
     const { locations } = await accountOf(database, { fromMs: 0, toMs: swept.sweptUntilMs })
     const expected = locations[0]?.expected ?? 0
     expect(expected).toBeGreaterThan(MONITORS * SLOTS)

@@ -1,214 +1,198 @@
 // Aim: a run is assigned to one agent and ends exactly once, even when its agent is lost or no agent accepts it.
 import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { finishRuns, handBackRuns } from '../../../src/platform/runs/queries/runs.ts'
-import { type RunScene, useRuns } from '../../support/platform/runs/asked-runs.ts'
+import { neededText } from '../../../src/platform/agents/assignment.ts'
+import { handBackRuns } from '../../../src/platform/runs/queries/runs.ts'
+import { useRuns } from '../../support/platform/runs/asked-runs.ts'
 import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
 import { addAgent } from '../../support/platform/monitor-rows.ts'
 
-describe.each(DATABASE_SERVERS)('on $name', (server) => {
-  const { db, scene, ask, sync, resultOf, finish, stale, dropOld } = useRuns(useDatabase(server))
+const NEEDED = neededText(['URL'])
 
-  describe('an agent', () => {
-    test('receives a run until it confirms it, and its result is shown', async () => {
-      const one = await scene()
-      const id = await ask(one)
-      expect(await sync(one)).toEqual({
-        runs: [{ run: id, monitor: { name: 'the shop' } }],
-        cancel: [],
-      })
-      expect((await sync(one)).runs).toHaveLength(1)
-      expect((await sync(one, [{ run: id, state: 'waiting' }])).runs).toEqual([])
-      expect((await sync(one)).runs).toEqual([])
-      await sync(one, [{ run: id, state: 'running' }])
-      expect((await one.client.call('GET', `${one.path}/${id}`)).body.state).toBe('running')
-      const failures = [{ code: 'CONNECT_REFUSED', message: 'refused' }]
-      const artifacts = [
-        { name: 'trace.zip', bytes: 3, sha256: 'a'.repeat(64), contentType: 'application/zip' },
-      ]
-      const more = { verdict: 'failed' as const, failures, artifacts }
-      expect(await finish(one, resultOf(id, one, more) as never)).toEqual(['recorded'])
-      const { body } = await one.client.call('GET', `${one.path}/${id}`)
-      expect(body).toMatchObject({
-        state: 'finished',
-        verdict: 'failed',
-        result: { durationMs: 12.5, responseTimeMs: 11, attempts: 1, failures, observed: null },
-        artifacts: [{ name: 'trace.zip', state: 'awaited', id: null }],
-      })
-      expect((await sync(one)).cancel).toEqual([])
-      await db().query(`update runs set finished_at = now() - interval '25 h' where id = $1`, [id])
-      const { body: old } = await one.client.call('GET', `${one.path}/${id}`)
-      expect(old.artifacts).toMatchObject([{ name: 'trace.zip', state: 'missing', id: null }])
+const { db, scene, ask, sync, running, resultOf, finish, read, stale, dropOld } = useRuns(
+  useDatabase(DATABASE_SERVERS[0]),
+)
+
+describe('an agent', () => {
+  test('receives a run until it confirms it, and its result is shown', async () => {
+    const one = await scene()
+    const id = await ask(one)
+    expect(await sync(one)).toEqual({
+      runs: [{ run: id, monitor: { name: 'the shop' } }],
+      cancel: [],
     })
-
-    test('receives only its own runs, and none when it leaves', async () => {
-      const one = await scene()
-      await ask(one)
-      expect((await sync(one, [], { ownerOf: () => randomUUID() })).runs).toEqual([])
-      expect((await sync(one, [], { leaving: true })).runs).toEqual([])
-      expect((await sync(one)).runs).toHaveLength(1)
+    expect((await sync(one)).runs).toHaveLength(1)
+    expect((await sync(one, [{ run: id, state: 'waiting' }])).runs).toEqual([])
+    expect((await sync(one)).runs).toEqual([])
+    await sync(one, [{ run: id, state: 'running' }])
+    expect((await read(one, id)).state).toBe('running')
+    const failures = [{ code: 'CONNECT_REFUSED', message: 'refused' }]
+    const artifacts = [
+      { name: 'trace.zip', bytes: 3, sha256: 'a'.repeat(64), contentType: 'application/zip' },
+    ]
+    const more = { verdict: 'failed' as const, failures, artifacts }
+    expect(await finish(one, resultOf(id, one, more))).toEqual([1, 0, 0])
+    expect(await read(one, id)).toMatchObject({
+      state: 'finished',
+      verdict: 'failed',
+      result: { durationMs: 12.5, responseTimeMs: 11, attempts: 1, failures, observed: null },
+      artifacts: [{ name: 'trace.zip', state: 'awaited', id: null }],
     })
+    expect((await sync(one)).cancel).toEqual([])
+    await db().query(`update runs set finished_at = now() - interval '25 h' where id = $1`, [id])
+    expect((await read(one, id)).artifacts).toMatchObject([
+      { name: 'trace.zip', state: 'missing', id: null },
+    ])
+  })
 
-    test('receives a run alone of all that sync concurrently', async () => {
-      const one = await scene()
-      await ask(one)
-      const agents = await Promise.all(
-        Array.from({ length: 5 }, () => addAgent(db(), one.location.id)),
-      )
-      const answers = await Promise.all(
-        agents.map((agentId) => sync({ ...one, agentId }, [], { ownerOf: () => agentId })),
-      )
-      expect(answers.map((answer) => answer.runs.length).toSorted((a, b) => a - b)).toEqual([
-        0, 0, 0, 0, 1,
-      ])
-    })
+  test('receives only its own runs, and none when it leaves', async () => {
+    const one = await scene()
+    await ask(one)
+    expect((await sync(one, [], { owner: randomUUID() })).runs).toEqual([])
+    expect((await sync(one, [], { leaving: true })).runs).toEqual([])
+    expect((await sync(one)).runs).toHaveLength(1)
+  })
 
-    test('that was lost loses its run to another, and the first result stays', async () => {
-      const one = await scene()
-      const id = await ask(one)
-      await sync(one)
-      await sync(one, [{ run: id, state: 'running' }])
-      await db().query(`update agents set state = 'lost' where id = $1`, [one.agentId])
-      await stale()
-      const second = { ...one, agentId: await addAgent(db(), one.location.id) }
-      expect((await sync(second)).runs).toHaveLength(1)
-      // The first one is back and learns that the run is no longer its own.
-      expect((await sync(one, [{ run: id, state: 'running' }])).cancel).toEqual([id])
-      expect(await finish(one, resultOf(id, one))).toEqual(['recorded'])
-      const other = resultOf(id, one, { verdict: 'failed' })
-      expect(await finish(second, other)).toEqual(['known'])
-      expect((await one.client.call('GET', `${one.path}/${id}`)).body.verdict).toBe('passed')
-      expect((await sync(second, [{ run: id, state: 'running' }])).cancel).toEqual([id])
-    })
+  test('receives a run alone of all that sync concurrently', async () => {
+    const one = await scene()
+    await ask(one)
+    const agents = await Promise.all(
+      Array.from({ length: 5 }, () => addAgent(db(), one.location.id)),
+    )
+    const answers = await Promise.all(
+      agents.map((agentId) => sync({ ...one, agentId }, [], { owner: agentId })),
+    )
+    expect(answers.map((answer) => answer.runs.length).toSorted((a, b) => a - b)).toEqual([
+      0, 0, 0, 0, 1,
+    ])
+  })
 
-    test('that restarted receives its runs again; cancelled ones have ended', async () => {
-      const one = await scene()
-      const [again, cancelled] = [await ask(one), await ask(one)]
-      await sync(one)
-      await sync(
-        one,
-        [again, cancelled].map((run) => ({ run, state: 'running' as const })),
-      )
-      const path = `${one.path}/${cancelled}`
-      expect((await one.client.call('POST', `${path}/cancel`)).body.state).toBe('running')
-      await handBackRuns(db(), { locationId: one.location.id, agentId: one.agentId })
-      const { runs, cancel } = await sync(one)
-      expect([runs.map(({ run }) => run), cancel]).toEqual([[again], []])
-      expect((await one.client.call('GET', path)).body).toMatchObject({
-        state: 'finished',
-        verdict: 'cancelled',
-      })
-    })
+  test('that was lost loses its run to another, and the first result stays', async () => {
+    const { one, id } = await running()
+    await db().query(`update agents set state = 'lost' where id = $1`, [one.agentId])
+    await stale()
+    const second = { ...one, agentId: await addAgent(db(), one.location.id) }
+    expect((await sync(second)).runs).toHaveLength(1)
+    // The first one is back and learns that the run is no longer its own.
+    expect((await sync(one, [{ run: id, state: 'running' }])).cancel).toEqual([id])
+    expect(await finish(one, resultOf(id, one))).toEqual([1, 0, 0])
+    const other = resultOf(id, one, { verdict: 'failed' })
+    expect(await finish(second, other)).toEqual([0, 1, 0])
+    expect((await read(one, id)).verdict).toBe('passed')
+    expect((await sync(second, [{ run: id, state: 'running' }])).cancel).toEqual([id])
+  })
 
-    test('cannot finish runs of other locations or monitors', async () => {
-      const [one, other] = [await scene(), await scene()]
-      const id = await ask(one)
-      expect(await finish(other, resultOf(id, one))).toEqual(['unknown'])
-      expect(await finish(one, resultOf(id, other))).toEqual(['unknown'])
-      const twice = [resultOf(id, one), resultOf(id, one, { verdict: 'failed' })]
-      const from = { locationId: one.location.id, agentId: one.agentId }
-      expect(await finishRuns(db(), from, twice)).toEqual(['recorded', 'known'])
+  test('that restarted receives its runs again; cancelled ones have ended', async () => {
+    const one = await scene()
+    const [again, cancelled] = [await ask(one), await ask(one)]
+    await sync(one)
+    await sync(
+      one,
+      [again, cancelled].map((run) => ({ run, state: 'running' as const })),
+    )
+    const path = `${one.path}/${cancelled}`
+    expect((await one.client.call('POST', `${path}/cancel`)).body.state).toBe('running')
+    await handBackRuns(db(), { locationId: one.location.id, agentId: one.agentId })
+    const { runs, cancel } = await sync(one)
+    expect([runs.map(({ run }) => run), cancel]).toEqual([[again], []])
+    expect((await one.client.call('GET', path)).body).toMatchObject({
+      state: 'finished',
+      verdict: 'cancelled',
     })
   })
 
-  describe('a run that no agent accepts', () => {
-    const age = (id: string) =>
-      db().query(`update runs set queued_at = queued_at - interval '361 s' where id = $1`, [id])
-    const readRun = async (one: RunScene, id: string) =>
-      (await one.client.call('GET', `${one.path}/${id}`)).body
-
-    test('is missed after 6 minutes, not before', async () => {
-      const one = await scene()
-      const [old, young] = [await ask(one), await ask(one)]
-      await age(old)
-      await stale()
-      expect(await readRun(one, old)).toMatchObject({
-        state: 'finished',
-        verdict: 'missed',
-        missedReason: 'agent-lost',
-      })
-      expect((await readRun(one, young)).state).toBe('queued')
-    })
-
-    test('has that reason where there never was an agent', async () => {
-      const one = await scene()
-      const id = await ask(one)
-      await db().query('delete from agents where location_id = $1', [one.location.id])
-      await age(id)
-      await stale()
-      expect(await readRun(one, id)).toMatchObject({ missedReason: 'no-agent', needed: null })
-    })
-
-    test('names the needed abilities when the agents cannot run it', async () => {
-      const one = await scene()
-      const id = await ask(one)
-      await db().query(`update agents set abilities = '{TCP}' where id = $1`, [one.agentId])
-      await age(id)
-      await stale()
-      expect(await readRun(one, id)).toMatchObject({
-        missedReason: 'no-capable-agent',
-        needed: 'URL',
-      })
-    })
-
-    test('is missed at once when none of the live agents can run it', async () => {
-      const one = await scene()
-      await db().query(`update agents set abilities = '{TCP}' where id = $1`, [one.agentId])
-      const id = await ask(one)
-      await stale()
-      expect(await readRun(one, id)).toMatchObject({
-        state: 'finished',
-        missedReason: 'no-capable-agent',
-        needed: 'URL',
-      })
-    })
-
-    test('waits for a capable agent that has just gone, and for no other', async () => {
-      const one = await scene()
-      await db().query(`update agents set state = 'left' where id = $1`, [one.agentId])
-      await addAgent(db(), one.location.id, { abilities: ['TCP'] })
-      const id = await ask(one)
-      await stale()
-      expect(await readRun(one, id)).toMatchObject({ state: 'queued' })
-      await db().query(`update agents set last_seen_at = now() - interval '361 s' where id = $1`, [
-        one.agentId,
-      ])
-      await stale()
-      expect(await readRun(one, id)).toMatchObject({ missedReason: 'no-capable-agent' })
-    })
-
-    test('accepts a result that arrives later', async () => {
-      const one = await scene()
-      const id = await ask(one)
-      await age(id)
-      await stale()
-      expect(await finish(one, resultOf(id, one))).toEqual(['recorded'])
-      expect(await readRun(one, id)).toMatchObject({ verdict: 'passed', missedReason: null })
-      expect(await finish(one, resultOf(id, one))).toEqual(['known'])
-    })
-
-    test('of a deleted monitor is cancelled', async () => {
-      const one = await scene()
-      const id = await ask(one)
-      await db().query('update monitors set deleted_at = now() where id = $1', [one.monitorId])
-      expect((await sync(one)).runs).toEqual([])
-      await stale()
-      expect(await readRun(one, id)).toMatchObject({ verdict: 'cancelled' })
-    })
+  test('cannot finish runs of other locations or monitors', async () => {
+    const [one, other] = [await scene(), await scene()]
+    const id = await ask(one)
+    expect(await finish(other, resultOf(id, one))).toEqual([0, 0, 1])
+    expect(await finish(one, resultOf(id, other))).toEqual([0, 0, 1])
+    const twice = [resultOf(id, one), resultOf(id, one, { verdict: 'failed' })]
+    expect(await finish(one, ...twice)).toEqual([1, 1, 0])
   })
+})
 
-  test('finished runs are deleted after their retention', async () => {
+describe('a run that no agent accepts', () => {
+  const age = (id: string) =>
+    db().query(`update runs set queued_at = queued_at - interval '361 s' where id = $1`, [id])
+
+  test('is missed after 6 minutes, not before', async () => {
     const one = await scene()
     const [old, young] = [await ask(one), await ask(one)]
-    await finishRuns(db(), { locationId: one.location.id, agentId: one.agentId }, [
-      resultOf(old, one),
-      resultOf(young, one),
-    ])
-    await db().query(`update runs set finished_at = finished_at - interval '25 h' where id = $1`, [
-      old,
-    ])
-    await dropOld()
-    const { body } = await one.client.call('GET', one.path)
-    expect(body.entries.map(({ id }: { id: string }) => id)).toEqual([young])
+    await age(old)
+    await stale()
+    expect(await read(one, old)).toMatchObject({
+      state: 'finished',
+      verdict: 'missed',
+      missedReason: 'agent-lost',
+    })
+    expect((await read(one, young)).state).toBe('queued')
   })
+
+  test.each([
+    ['there never was an agent', 'delete from agents', 'no-agent', null],
+    ['agents cannot run it', `update agents set abilities = '{TCP}'`, 'no-capable-agent', NEEDED],
+  ])('has that reason where %s', async (_, change, missedReason, needed) => {
+    const one = await scene()
+    const id = await ask(one)
+    await db().query(`${change} where location_id = $1`, [one.location.id])
+    await age(id)
+    await stale()
+    expect(await read(one, id)).toMatchObject({ missedReason, needed })
+  })
+
+  test('is missed at once when none of the live agents can run it', async () => {
+    const one = await scene()
+    await db().query(`update agents set abilities = '{TCP}' where id = $1`, [one.agentId])
+    const id = await ask(one)
+    await stale()
+    expect(await read(one, id)).toMatchObject({
+      state: 'finished',
+      missedReason: 'no-capable-agent',
+      needed: NEEDED,
+    })
+  })
+
+  test('waits for a capable agent that has just gone, and for no other', async () => {
+    const one = await scene()
+    await db().query(`update agents set state = 'left' where id = $1`, [one.agentId])
+    await addAgent(db(), one.location.id, { abilities: ['TCP'] })
+    const id = await ask(one)
+    await stale()
+    expect(await read(one, id)).toMatchObject({ state: 'queued' })
+    await db().query(`update agents set last_seen_at = now() - interval '361 s' where id = $1`, [
+      one.agentId,
+    ])
+    await stale()
+    expect(await read(one, id)).toMatchObject({ missedReason: 'no-capable-agent' })
+  })
+
+  test('accepts a result that arrives later', async () => {
+    const one = await scene()
+    const id = await ask(one)
+    await age(id)
+    await stale()
+    expect(await finish(one, resultOf(id, one))).toEqual([1, 0, 0])
+    expect(await read(one, id)).toMatchObject({ verdict: 'passed', missedReason: null })
+    expect(await finish(one, resultOf(id, one))).toEqual([0, 1, 0])
+  })
+
+  test('of a deleted monitor is cancelled', async () => {
+    const one = await scene()
+    const id = await ask(one)
+    await db().query('update monitors set deleted_at = now() where id = $1', [one.monitorId])
+    expect((await sync(one)).runs).toEqual([])
+    await stale()
+    expect(await read(one, id)).toMatchObject({ verdict: 'cancelled' })
+  })
+})
+
+test('finished runs are deleted after their retention', async () => {
+  const one = await scene()
+  const [old, young] = [await ask(one), await ask(one)]
+  await finish(one, resultOf(old, one), resultOf(young, one))
+  const age = `update runs set finished_at = finished_at - interval '31 days' where id = $1`
+  await db().query(age, [old])
+  await dropOld()
+  const { body } = await one.client.call('GET', one.path)
+  expect(body.entries.map(({ id }: { id: string }) => id)).toEqual([young])
 })

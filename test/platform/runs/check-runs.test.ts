@@ -3,186 +3,167 @@ import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { useRuns } from '../../support/platform/runs/asked-runs.ts'
 import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
-import { addLocation, addMonitor } from '../../support/platform/monitor-rows.ts'
-import { addClient } from '../../support/platform/public-api.ts'
+import { addLocation } from '../../support/platform/locations.ts'
+import { addMonitor } from '../../support/platform/monitor-rows.ts'
 
-describe.each(DATABASE_SERVERS)('on $name', (server) => {
-  const { api, db, whenNotified, forgetNotified, scene, ask, sync, resultOf, finish, stale } =
-    useRuns(useDatabase(server))
+const runs = useRuns(useDatabase(DATABASE_SERVERS[0]))
+const { addClient, db, whenNotified, scene, ask, sync, running, resultOf, finish, read } = runs
 
-  describe('requesting', () => {
-    test('makes one run for each location, and notifies the agents of each', async () => {
-      const client = await addClient(api(), db())
-      const locations = [
-        await addLocation(db(), client.accountId),
-        await addLocation(db(), client.accountId),
-      ]
-      const id = await addMonitor(db(), client.accountId, { locations })
-      const { status, body } = await client.call('POST', `/v1/checks/${id}/runs`, { body: {} })
-      expect(status).toBe(201)
-      const slugs = body.runs.map((one: { location: string }) => one.location)
-      expect(slugs.toSorted()).toEqual(locations.map((one) => one.slug).toSorted())
-      expect(body.runs[0]).toMatchObject({
-        checkId: id,
-        checkName: 'the shop',
-        state: 'queued',
-        verdict: null,
-        askedBy: 'the Admin key',
-      })
-      await Promise.all(locations.map((one) => whenNotified(one.id)))
+describe('requesting', () => {
+  test('makes one run for each location, and notifies the agents of each', async () => {
+    const client = await addClient()
+    const locations = [await addLocation(db(), client), await addLocation(db(), client)]
+    const id = await addMonitor(db(), client.accountId, { locations })
+    const { status, body } = await client.call('POST', `/v1/checks/${id}/runs`, { body: {} })
+    expect(status).toBe(201)
+    const slugs = body.runs.map((one: { location: string }) => one.location)
+    expect(slugs.toSorted()).toEqual(locations.map((one) => one.slugName).toSorted())
+    expect(body.runs[0]).toMatchObject({
+      checkId: id,
+      checkName: 'the shop',
+      state: 'queued',
+      verdict: null,
+      askedBy: 'the Admin key',
     })
-
-    test('accepts named locations, and only those of the check', async () => {
-      const client = await addClient(api(), db())
-      const [one, two] = [
-        await addLocation(db(), client.accountId),
-        await addLocation(db(), client.accountId),
-      ]
-      const other = await addLocation(db(), client.accountId)
-      const id = await addMonitor(db(), client.accountId, { locations: [one, two] })
-      const path = `/v1/checks/${id}/runs`
-      const named = await client.call('POST', path, { body: { locations: [two.slug] } })
-      expect(named.body.runs.map((run: { location: string }) => run.location)).toEqual([two.slug])
-      const foreign = await client.call('POST', path, { body: { locations: [other.slug] } })
-      expect(foreign.status).toBe(400)
-      expect(foreign.body.message).toContain(other.slug)
-    })
-
-    test('runs deactivated checks, not deleted ones or those of other accounts', async () => {
-      const off = await scene({ activated: false })
-      expect(await ask(off)).toEqual(expect.any(String))
-      await db().query('update monitors set deleted_at = now() where id = $1', [off.monitorId])
-      expect((await off.client.call('POST', off.path, { body: {} })).status).toBe(404)
-      expect((await off.client.call('GET', off.path)).status).toBe(200)
-      const stranger = await addClient(api(), db())
-      expect((await stranger.call('POST', off.path, { body: {} })).status).toBe(404)
-      expect((await stranger.call('GET', off.path)).status).toBe(404)
-    })
-
-    test.each([
-      { role: 'Read Only' as const, status: 403 },
-      { role: 'Read & Run' as const, status: 201 },
-    ])('$role gets $status', async ({ role, status }) => {
-      const one = await scene()
-      const { accountId } = one.client
-      const client = await addClient(api(), db(), { accountId, role })
-      expect((await client.call('POST', one.path, { body: {} })).status).toBe(status)
-    })
-
-    test('is refused past the open runs that a location may have', async () => {
-      const one = await scene()
-      await db().query(
-        `insert into runs (id, account_id, monitor_id, location_id, state, asked_by)
-         select gen_random_uuid(), $1, $2, $3, 'queued', 'x' from generate_series(1, 999)`,
-        [one.client.accountId, one.monitorId, one.location.id],
-      )
-      const answers = await Promise.all(
-        Array.from({ length: 4 }, () => one.client.call('POST', one.path, { body: {} })),
-      )
-      expect(answers.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([
-        201, 409, 409, 409,
-      ])
-    })
-
-    test('lists the newest first', async () => {
-      const one = await scene()
-      const ids = [await ask(one), await ask(one), await ask(one)]
-      const { body } = await one.client.call('GET', `${one.path}?limit=2`)
-      expect(body.entries.map(({ id }: { id: string }) => id)).toEqual([ids[2], ids[1]])
-      const { body: rest } = await one.client.call('GET', `${one.path}?nextId=${body.nextId}`)
-      expect(rest.entries.map(({ id }: { id: string }) => id)).toEqual([ids[0]])
-    })
+    await Promise.all(locations.map((one) => whenNotified(one.id)))
   })
 
-  describe('following', () => {
-    const timed = async <T>(work: Promise<T>) => {
-      const begin = performance.now()
-      return { value: await work, ms: performance.now() - begin }
-    }
+  test('accepts named locations, and only those of the check', async () => {
+    const client = await addClient()
+    const [one, two] = [await addLocation(db(), client), await addLocation(db(), client)]
+    const other = await addLocation(db(), client)
+    const id = await addMonitor(db(), client.accountId, { locations: [one, two] })
+    const path = `/v1/checks/${id}/runs`
+    const named = await client.call('POST', path, { body: { locations: [two.slugName] } })
+    expect(named.body.runs.map((run: { location: string }) => run.location)).toEqual([two.slugName])
+    const foreign = await client.call('POST', path, { body: { locations: [other.slugName] } })
+    expect(foreign.status).toBe(400)
+    expect(foreign.body.message).toContain(other.slugName)
+  })
 
-    test('is answered by the change and not by time', async () => {
-      const one = await scene()
-      const id = await ask(one)
-      const following = timed(
-        one.client.call('GET', `${one.path}/${id}?waitMs=20000&knownState=queued`),
-      )
-      const [{ ms, value }] = await Promise.all([following, sync(one)])
-      expect(value.body.state).toBe('sent')
-      expect(ms).toBeLessThan(10_000)
-      const end = timed(one.client.call('GET', `${one.path}/${id}?waitMs=20000&knownState=sent`))
-      const [ended] = await Promise.all([end, finish(one, resultOf(id, one))])
-      expect(ended.value.body).toMatchObject({ state: 'finished', verdict: 'passed' })
-      expect(ended.ms).toBeLessThan(10_000)
-    })
+  test('runs deactivated checks, not deleted ones or those of other accounts', async () => {
+    const off = await scene({ activated: false })
+    expect(await ask(off)).toEqual(expect.any(String))
+    await db().query('update monitors set deleted_at = now() where id = $1', [off.monitorId])
+    expect((await off.client.call('POST', off.path, { body: {} })).status).toBe(404)
+    expect((await off.client.call('GET', off.path)).status).toBe(200)
+    const stranger = await addClient()
+    expect((await stranger.call('POST', off.path, { body: {} })).status).toBe(404)
+    expect((await stranger.call('GET', off.path)).status).toBe(404)
+  })
 
-    test('does not wait for a finished run or one with another known state', async () => {
-      const one = await scene()
-      const id = await ask(one)
-      const path = `${one.path}/${id}?waitMs=25000`
-      const other = await timed(one.client.call('GET', `${path}&knownState=running`))
-      expect(other.value.body.state).toBe('queued')
-      await finish(one, resultOf(id, one))
-      const done = await timed(one.client.call('GET', path))
-      expect(done.value.body.state).toBe('finished')
-      expect(other.ms + done.ms).toBeLessThan(10_000)
-    })
+  test.each([
+    { role: 'Read Only' as const, status: 403 },
+    { role: 'Read & Run' as const, status: 201 },
+  ])('$role gets $status', async ({ role, status }) => {
+    const one = await scene()
+    const { accountId } = one.client
+    const client = await addClient({ accountId, role })
+    expect((await client.call('POST', one.path, { body: {} })).status).toBe(status)
+  })
 
-    test.each(['waitMs=25001', 'waitMs=-1', 'waitMs=x', 'knownState=gone'])(
-      'refuses %s',
-      async (query) => {
-        const one = await scene()
-        const path = `${one.path}/${await ask(one)}?${query}`
-        expect((await one.client.call('GET', path)).status).toBe(400)
-      },
+  test('is refused past the open runs that a location may have', async () => {
+    const one = await scene()
+    await db().query(
+      `insert into runs (id, account_id, monitor_id, location_id, state, asked_by)
+       select gen_random_uuid(), $1, $2, $3, 'queued', 'x' from generate_series(1, 999)`,
+      [one.client.accountId, one.monitorId, one.location.id],
     )
+    const answers = await Promise.all(
+      Array.from({ length: 4 }, () => one.client.call('POST', one.path, { body: {} })),
+    )
+    expect(answers.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([
+      201, 409, 409, 409,
+    ])
   })
 
-  describe('cancelling', () => {
-    test('ends a run without an agent at once, and is idempotent', async () => {
-      const one = await scene()
-      const path = `${one.path}/${await ask(one)}`
-      for (const _ of [1, 2]) {
-        const { status, body } = await one.client.call('POST', `${path}/cancel`)
-        expect(status).toBe(200)
-        expect(body).toMatchObject({ state: 'finished', verdict: 'cancelled', result: null })
-      }
-      expect((await sync(one)).runs).toEqual([])
-    })
+  test('lists the newest first', async () => {
+    const one = await scene()
+    const ids = [await ask(one), await ask(one), await ask(one)]
+    const { body } = await one.client.call('GET', `${one.path}?limit=2`)
+    expect(body.entries.map(({ id }: { id: string }) => id)).toEqual([ids[2], ids[1]])
+    const { body: rest } = await one.client.call('GET', `${one.path}?nextId=${body.nextId}`)
+    expect(rest.entries.map(({ id }: { id: string }) => id)).toEqual([ids[0]])
+  })
+})
 
-    test('is sent to its agent until its result is there', async () => {
-      const one = await scene()
-      const id = await ask(one)
-      await sync(one)
-      await sync(one, [{ run: id, state: 'running' }])
-      forgetNotified()
-      const { body } = await one.client.call('POST', `${one.path}/${id}/cancel`)
-      expect(body).toMatchObject({ state: 'running', cancelRequested: true, verdict: null })
-      await whenNotified(one.location.id)
-      for (const _ of [1, 2]) {
-        expect((await sync(one, [{ run: id, state: 'running' }])).cancel).toEqual([id])
-      }
-      await finish(one, resultOf(id, one, { verdict: 'cancelled' }))
-      expect((await sync(one)).cancel).toEqual([])
-    })
+describe('following', () => {
+  test('is answered by the change and not by time', { timeout: 10_000 }, async () => {
+    const one = await scene()
+    const id = await ask(one)
+    const following = read(one, id, '?waitMs=20000&knownState=queued')
+    const [body] = await Promise.all([following, sync(one)])
+    expect(body.state).toBe('sent')
+    const end = read(one, id, '?waitMs=20000&knownState=sent')
+    const [ended] = await Promise.all([end, finish(one, resultOf(id, one))])
+    expect(ended).toMatchObject({ state: 'finished', verdict: 'passed' })
+  })
 
-    test('ends by itself when its agent is lost', async () => {
+  test(
+    'does not wait for a finished run or one with another known state',
+    { timeout: 10_000 },
+    async () => {
       const one = await scene()
       const id = await ask(one)
-      await sync(one, [])
-      await one.client.call('POST', `${one.path}/${id}/cancel`)
-      await db().query(`update agents set state = 'lost' where id = $1`, [one.agentId])
-      await stale()
-      expect((await one.client.call('GET', `${one.path}/${id}`)).body.verdict).toBe('cancelled')
-    })
+      const other = await read(one, id, '?waitMs=25000&knownState=running')
+      expect(other.state).toBe('queued')
+      await finish(one, resultOf(id, one))
+      expect((await read(one, id, '?waitMs=25000')).state).toBe('finished')
+    },
+  )
 
-    test('of a foreign or unknown run is refused', async () => {
-      const [one, other] = [await scene(), await scene()]
-      const id = await ask(one)
-      const foreign = await other.client.call('POST', `${other.path}/${id}/cancel`)
-      expect(foreign.status).toBe(404)
-      const unknown = await one.client.call('POST', `${one.path}/${randomUUID()}/cancel`)
-      expect(unknown.status).toBe(404)
-      expect((await sync(one)).runs).toHaveLength(1)
-    })
+  test.each(['waitMs=25001', 'waitMs=-1', 'waitMs=x', 'knownState=gone'])(
+    'refuses %s',
+    async (query) => {
+      const one = await scene()
+      const path = `${one.path}/${await ask(one)}?${query}`
+      expect((await one.client.call('GET', path)).status).toBe(400)
+    },
+  )
+})
+
+describe('cancelling', () => {
+  test('ends a run without an agent at once, and is idempotent', async () => {
+    const one = await scene()
+    const path = `${one.path}/${await ask(one)}`
+    for (const _ of [1, 2]) {
+      const { status, body } = await one.client.call('POST', `${path}/cancel`)
+      expect(status).toBe(200)
+      expect(body).toMatchObject({ state: 'finished', verdict: 'cancelled', result: null })
+    }
+    expect((await sync(one)).runs).toEqual([])
+  })
+
+  test('is sent to its agent until its result is there', async () => {
+    const { one, id } = await running()
+    runs.forgetNotified()
+    const { body } = await one.client.call('POST', `${one.path}/${id}/cancel`)
+    expect(body).toMatchObject({ state: 'running', cancelRequested: true, verdict: null })
+    await whenNotified(one.location.id)
+    for (const _ of [1, 2]) {
+      expect((await sync(one, [{ run: id, state: 'running' }])).cancel).toEqual([id])
+    }
+    await finish(one, resultOf(id, one, { verdict: 'cancelled' }))
+    expect((await sync(one)).cancel).toEqual([])
+  })
+
+  test('ends by itself when its agent is lost', async () => {
+    const one = await scene()
+    const id = await ask(one)
+    await sync(one, [])
+    await one.client.call('POST', `${one.path}/${id}/cancel`)
+    await db().query(`update agents set state = 'lost' where id = $1`, [one.agentId])
+    await runs.stale()
+    expect((await read(one, id)).verdict).toBe('cancelled')
+  })
+
+  test('of a foreign or unknown run is refused', async () => {
+    const [one, other] = [await scene(), await scene()]
+    const id = await ask(one)
+    const foreign = await other.client.call('POST', `${other.path}/${id}/cancel`)
+    expect(foreign.status).toBe(404)
+    const unknown = await one.client.call('POST', `${one.path}/${randomUUID()}/cancel`)
+    expect(unknown.status).toBe(404)
+    expect((await sync(one)).runs).toHaveLength(1)
   })
 })

@@ -18,7 +18,9 @@ import { AGENTS_CHANNEL, countAgents } from '../../../src/platform/agents/querie
 import { KEYS_CHANNEL } from '../../../src/platform/accounts/queries/api-keys.ts'
 import { listen } from '../../../src/database/listen.ts'
 import { type ApiDocument, checkAgainst, type CheckAnswer } from './api-document.ts'
+import { presenceJobs } from '../../../src/platform/agents/presence.ts'
 import type { TestDatabase } from '../database/database.ts'
+import type { FakeAgent } from './fake-agent.ts'
 
 /** Decrypts what tests encrypt. */
 export const TEST_CIPHER: Cipher = createCipher('a secret of tests')
@@ -102,4 +104,27 @@ export async function startAgentsApi(
       if (faults.length > 0) throw new Error(`the app had faults: ${faults.join('')}`)
     },
   }
+}
+
+/** Runs the background jobs of presence once. */
+export async function runPresence(
+  { database }: Pick<TestDatabase, 'database'>,
+  { agentRegistry }: AgentsApi,
+): Promise<void> {
+  const { signal } = new AbortController()
+  for (const job of presenceJobs(database, agentRegistry)) await job.run(signal)
+}
+
+/** Sets the last call of agents of a location to `seconds` ago. */
+export async function silence(
+  { database }: Pick<TestDatabase, 'database'>,
+  locationId: string,
+  seconds: number,
+  ...agents: FakeAgent[]
+): Promise<void> {
+  await database.query(
+    `update agents set last_seen_at = clock_timestamp() - make_interval(secs => $3)
+     where location_id = $1 and id = any ($2::uuid[])`,
+    [locationId, agents.map(({ facts }) => facts.id), seconds],
+  )
 }

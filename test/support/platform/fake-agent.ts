@@ -68,7 +68,7 @@ export class FakeAgent {
 
   /** Syncs once and applies the answer. `waitMs` is 0 unless the request has it. */
   async sync(api: AgentsEnd, request: Partial<SyncRequest> = {}): Promise<SyncedAnswer> {
-    const said = await this.send(api, { ...this.#request(), ...request })
+    const said = await this.send(api, { ...this.request(), ...request })
     if (said.answer !== undefined) this.#apply(said.answer)
     return said
   }
@@ -106,7 +106,8 @@ export class FakeAgent {
     }
   }
 
-  #request(): SyncRequest {
+  /** What it sends, without waiting. */
+  request(): SyncRequest {
     const queue = { waiting: 0, running: 0, free: 10 }
     return {
       agent: this.facts,

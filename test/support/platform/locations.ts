@@ -19,11 +19,11 @@ export interface TestLocation {
 /** Makes a location with one key, by default in a new account. */
 export async function addLocation(
   database: Database,
-  { accountId }: { accountId?: string } = {},
+  of: { accountId?: string; slugName?: string } = {},
 ): Promise<TestLocation> {
   const id = randomUUID()
-  const account = accountId ?? (await addAccount(database))
-  const slugName = `location-${id.slice(0, 8)}`
+  const account = of.accountId ?? (await addAccount(database))
+  const slugName = of.slugName ?? `location-${id.slice(0, 8)}`
   await database.query(
     `insert into private_locations (id, account_id, name, slug_name) values ($1, $2, $3, $3)`,
     [id, account, slugName],

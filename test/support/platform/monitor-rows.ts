@@ -1,23 +1,6 @@
-// Rows of locations, their keys, monitors and agents, written by SQL, as preconditions of tests.
+// Rows of keys, monitors and agents, written by SQL, as preconditions of tests.
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import type { Database } from '../../../src/database/database.ts'
-
-/** A location with its slug name. */
-export interface LocationRow {
-  id: string
-  slug: string
-}
-
-/** Adds a location. */
-export async function addLocation(database: Database, accountId: string): Promise<LocationRow> {
-  const id = randomUUID()
-  const slug = `loc-${id.slice(0, 8)}`
-  await database.query(
-    `insert into private_locations (id, account_id, name, slug_name) values ($1, $2, $3, $3)`,
-    [id, accountId, slug],
-  )
-  return { id, slug }
-}
 
 /** Adds a key of a location. */
 export async function addLocationKey(
@@ -35,7 +18,7 @@ export async function addLocationKey(
 
 /** Options of a monitor's rows. */
 export interface MonitorRowOptions {
-  locations: readonly LocationRow[]
+  locations: readonly { id: string }[]
   activated?: boolean
   needs?: string[]
   /** The text of `effective`. */

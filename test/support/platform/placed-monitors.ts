@@ -3,29 +3,10 @@ import { randomUUID } from 'node:crypto'
 import type { WireResult } from '../../../src/contract/protocol/agent-protocol.ts'
 import { type Slots, slotAtOrAfter } from '../../../src/contract/timetable.ts'
 import type { Database } from '../../../src/database/database.ts'
-import { addAccount } from './public-api.ts'
+import type { TestLocation } from './locations.ts'
 
-/** A location and the identity of its agents. */
-export interface TestLocation {
-  locationId: string
-  accountId: string
-  slugName: string
-}
-
-/** Makes a location, by default in a new account. */
-export async function addLocation(
-  database: Database,
-  { accountId, slugName }: { accountId?: string; slugName?: string } = {},
-): Promise<TestLocation> {
-  const account = accountId ?? (await addAccount(database))
-  const locationId = randomUUID()
-  const slug = slugName ?? `loc-${locationId.slice(0, 8)}`
-  await database.query(
-    `insert into private_locations (id, account_id, name, slug_name) values ($1, $2, $3, $3)`,
-    [locationId, account, slug],
-  )
-  return { locationId, accountId: account, slugName: slug }
-}
+/** Where a monitor is placed. */
+type Place = Pick<TestLocation, 'id' | 'accountId'>
 
 /** A monitor in a location. */
 export interface PlacedMonitor extends Slots {
@@ -46,7 +27,7 @@ export interface Placing extends Partial<Slots> {
 /** Makes a monitor in `location` from `fromMs` on; every 10 s by default. */
 export async function addMonitor(
   database: Database,
-  location: TestLocation,
+  location: Place,
   placing: Placing,
 ): Promise<PlacedMonitor> {
   const { fromMs, everyMs = 10_000, offsetMs = 0, checkType = 'URL' } = placing
@@ -61,7 +42,7 @@ export async function addMonitor(
        (location_id, monitor_id, revision, needs, every_ms, offset_ms, from_ms, until_ms)
      values ($1, $2, 1, $3, $4, $5, $6, $7) on conflict do nothing`,
     [
-      location.locationId,
+      location.id,
       monitorId,
       placing.needs ?? [checkType],
       everyMs,
@@ -77,7 +58,7 @@ export async function addMonitor(
 /** Opens an era of a monitor's timing. */
 export async function addEra(
   database: Database,
-  location: TestLocation,
+  location: Place,
   era: Placing & Slots & { monitorId: string },
 ): Promise<void> {
   await database.query(
@@ -85,7 +66,7 @@ export async function addEra(
        (location_id, monitor_id, from_ms, until_ms, every_ms, offset_ms, opened_ms)
      values ($1, $2, $3, $4, $5, $6, $7)`,
     [
-      location.locationId,
+      location.id,
       era.monitorId,
       era.fromMs,
       era.untilMs ?? null,
@@ -112,4 +93,15 @@ export function wireResult(changes: Partial<WireResult> & { monitorId: string; s
     ...changes,
   }
   return result
+}
+
+/** The result of the slot number `n` of a monitor; a missed one is `overloaded`. */
+export function resultAt(
+  monitor: PlacedMonitor,
+  n: number,
+  changes: Partial<WireResult> = {},
+): WireResult {
+  const missed = changes.verdict === 'missed' && { missedReason: 'overloaded' as const }
+  const slot = slotOf(monitor, n)
+  return wireResult({ monitorId: monitor.monitorId, slot, ...missed, ...changes })
 }

@@ -101,6 +101,23 @@ export async function startPublicApi(
   }
 }
 
+/** The API for the tests of a file or of a `describe`, on a database that is there, without rate limits. */
+export function servePublicApi(
+  database: () => { database: Database },
+  options: () => Partial<AppOptions> = () => ({}),
+) {
+  let api: PublicApi
+  beforeAll(async () => {
+    api = await startPublicApi(database().database, { defaultLimit: UNLIMITED, ...options() })
+  })
+  afterAll(() => api.close())
+  return {
+    api: () => api,
+    addClient: (of: { accountId?: string; role?: Role } = {}) =>
+      addClient(api, database().database, of),
+  }
+}
+
 function faultOf(logged: unknown): unknown {
   return (logged as { err?: unknown }).err ?? logged
 }

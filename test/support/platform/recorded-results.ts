@@ -7,14 +7,14 @@ import { recordResults } from '../../../src/platform/results/intake.ts'
 import { rollUp } from '../../../src/platform/analytics/rollups.ts'
 import type { Database } from '../../../src/database/database.ts'
 import { ensurePartitions } from '../../../src/platform/results/queries/result-partitions.ts'
-import { addLocation, type TestLocation } from './placed-monitors.ts'
+import { addLocation, type TestLocation } from './locations.ts'
 import { addClient, type ApiClient, type PublicApi, startPublicApi } from './public-api.ts'
 
 const DAY_MS = 86_400_000
 
 /** Results that agents of a location report at an instant. */
 export interface Report {
-  at: TestLocation
+  at: Pick<TestLocation, 'id' | 'accountId'>
   results: unknown[]
   nowMs: number
   /** Maximum age of accepted results; default a day. */
@@ -23,10 +23,15 @@ export interface Report {
   agentId?: string
 }
 
+/** A location as the platform knows it by its key. */
+export function keyOf({ id, accountId }: Report['at']) {
+  return { locationId: id, accountId }
+}
+
 /** Records results, by default of an unknown agent. */
 export function report(database: Database, given: Report): Promise<ResultsAnswer> {
   const { at, retentionMs = DAY_MS, onRecorded = [], agentId = randomUUID(), ...rest } = given
-  return recordResults(database, { key: at, agentId, retentionMs, onRecorded, ...rest })
+  return recordResults(database, { key: keyOf(at), agentId, retentionMs, onRecorded, ...rest })
 }
 
 /** Rolls up the hours before `sweptMs`, as if they had been swept. */

@@ -63,114 +63,88 @@ const check = {
 /** The common structure of uptime monitors. */
 const monitor = { ...common, alertSettings, created_at: ZERO_DATE, updated_at: ZERO_DATE }
 
-type Body = Record<string, unknown>
+const httpGet = (expected: ReturnType<typeof assertion>) => ({
+  ...httpRequest,
+  method: 'GET',
+  url: 'https://example.org/',
+  assertions: [expected],
+})
+const host = { hostname: 'example.org' }
+const isQuick = assertion('RESPONSE_TIME', 'LESS_THAN', '500')
+const isGood = assertion('GRPC_STATUS_CODE', 'EQUALS', '0')
+const grpcConfig = { mode: 'HEALTH', tls: false }
+const grpc = { url: 'example.org', port: 50_051, skipSSL: false, grpcConfig, assertions: [isGood] }
+const sslConfig = { ...host, serverName: null, skipChainValidation: false }
+const suite = {
+  environmentVariables: null,
+  cacheHash: '',
+  playwrightVersion: null,
+  testCommand: null,
+  installCommand: null,
+  browsers: [],
+  codeBundlePath: 'bundle.tar.gz',
+  workingDir: null,
+  engine: null,
+  engineVersion: null,
+}
 
-const url = 'https://example.org/'
-const uptime = (checkType: string, request: object, more: object = {}): [string, Body] => [
-  checkType.toLowerCase(),
-  { ...monitor, checkType, request, ...more },
-]
-const alone = { runtimeId: null }
+const checks: Record<string, object> = {
+  api: { ...check, request: httpGet(assertion('STATUS_CODE', 'EQUALS', '200')) },
+  browser: { ...check, script: 'await page.goto("https://x.test/")' },
+  multistep: { ...check, checkType: 'MULTI_STEP', script: 'test("x", async () => {})' },
+  url: { ...monitor, request: httpGet(assertion('STATUS_CODE', 'LESS_THAN', '400')) },
+  tcp: { ...monitor, runtimeId: null, request: { ...host, port: 25, assertions: [isQuick] } },
+  dns: { ...monitor, request: { recordType: 'A', query: 'example.org', assertions: null } },
+  icmp: { ...monitor, request: { ...host, pingCount: null, assertions: null } },
+  grpc: { ...monitor, runtimeId: null, request: grpc },
+  traceroute: { ...monitor, runtimeId: null, request: { url: 'example.org' } },
+  ssl: { ...monitor, runtimeId: null, request: { sslConfig } },
+  playwright: { ...monitor, ...suite },
+}
 
 /** The last part of the path under /v1/checks, and a body without its name and locations. */
-export const SDK_CHECKS: [part: string, body: Body][] = [
-  [
-    'api',
-    {
-      ...check,
-      checkType: 'API',
-      request: {
-        ...httpRequest,
-        method: 'GET',
-        url,
-        assertions: [assertion('STATUS_CODE', 'EQUALS', '200')],
-      },
-    },
+export const SDK_CHECKS = Object.entries(checks).map(
+  ([part, body]): [part: string, body: Record<string, unknown>] => [
+    part,
+    { checkType: part.toUpperCase(), ...body },
   ],
-  ['browser', { ...check, checkType: 'BROWSER', script: 'await page.goto("https://x.test/")' }],
-  ['multistep', { ...check, checkType: 'MULTI_STEP', script: 'test("x", async () => {})' }],
-  uptime('URL', {
-    ...httpRequest,
-    method: 'GET',
-    url,
-    assertions: [assertion('STATUS_CODE', 'LESS_THAN', '400')],
-  }),
-  uptime(
-    'TCP',
-    {
-      hostname: 'example.org',
-      port: 25,
-      assertions: [assertion('RESPONSE_TIME', 'LESS_THAN', '500')],
-    },
-    alone,
-  ),
-  uptime('DNS', { recordType: 'A', query: 'example.org', assertions: null }),
-  uptime('ICMP', { hostname: 'example.org', pingCount: null, assertions: null }),
-  uptime(
-    'GRPC',
-    {
-      url: 'example.org',
-      port: 50_051,
-      skipSSL: false,
-      grpcConfig: { mode: 'HEALTH', tls: false },
-      assertions: [assertion('GRPC_STATUS_CODE', 'EQUALS', '0')],
-    },
-    alone,
-  ),
-  uptime('TRACEROUTE', { url: 'example.org' }, alone),
-  uptime(
-    'SSL',
-    { sslConfig: { hostname: 'example.org', serverName: null, skipChainValidation: false } },
-    alone,
-  ),
-  [
-    'playwright',
-    {
-      ...monitor,
-      checkType: 'PLAYWRIGHT',
-      environmentVariables: null,
-      cacheHash: '',
-      playwrightVersion: null,
-      testCommand: null,
-      installCommand: null,
-      browsers: [],
-      codeBundlePath: 'bundle.tar.gz',
-      workingDir: null,
-      engine: null,
-      engineVersion: null,
-    },
-  ],
-]
+)
 
-const basicAuth = { username: '', password: '' }
 const group = {
   activated: true,
   muted: false,
-  runParallel: false,
   tags: null,
   locations: [],
   concurrency: 3,
-  apiCheckDefaults: { url: '', basicAuth },
   environmentVariables: null,
-  useGlobalAlertSettings: false,
-  alertSettings,
-  createdAt: ZERO_DATE,
-  updatedAt: ZERO_DATE,
   runtimeId: null,
   privateLocations: [],
-  retryStrategy: null,
+  createdAt: ZERO_DATE,
+  updatedAt: ZERO_DATE,
 }
+const basicAuth = { username: '', password: '' }
 
 /** A group without its name, as the first and the second version of the resource have it. */
-export const SDK_GROUPS: [version: string, body: Body][] = [
-  ['v1', { ...group, doubleCheck: false }],
+export const SDK_GROUPS: [version: string, body: Record<string, unknown>][] = [
+  [
+    'v1',
+    {
+      ...group,
+      runParallel: false,
+      apiCheckDefaults: { url: '', basicAuth },
+      useGlobalAlertSettings: false,
+      alertSettings,
+      retryStrategy: null,
+      doubleCheck: false,
+    },
+  ],
   [
     'v2',
     {
       ...group,
       runParallel: null,
       apiCheckDefaults: {
-        url,
+        url: 'https://example.org/',
         headers: null,
         queryParameters: null,
         assertions: [assertion('STATUS_CODE', 'EQUALS', '200')],

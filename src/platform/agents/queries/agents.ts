@@ -1,5 +1,6 @@
 // Statements on agents: when each reported last, and which are in a location now. Changes require the
 // location's lock; see platform/agents/agent-registry.ts.
+import { PROTOCOL_BOUNDS } from '../../../contract/protocol/agent-protocol.ts'
 import { raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 
@@ -132,51 +133,33 @@ export async function writeAgent(
         last_seen_at = clock_timestamp()`)
 }
 
-/** The timeout counts from the platform's start at the earliest: before it, no agent could report. */
-const SILENT = `state = 'live' and exists (
-  select from platform_pulse p where p.last > clock_timestamp() - make_interval(secs => $1)
-    and greatest(agents.last_seen_at, p.since) < clock_timestamp() - make_interval(secs => $2))`
+/** The platform counts as paused after this time without a pulse. */
+const PAUSED_SINCE = `clock_timestamp() - interval '5 seconds'`
 
-const silent = {
-  name: 'agents-silent',
-  text: `select distinct location_id from agents where ${SILENT}`,
-}
-
-/** Seconds after which the platform itself counts as paused, and an agent as lost. */
-export interface HeartbeatBounds {
-  pauseS: number
-  timeoutS: number
-}
+/** Whether the agent `a` timed out, at the earliest from the platform's start on: before it, no agent could report. */
+const SILENT = raw(`a.state = 'live' and exists (
+  select from platform_pulse p where p.last > ${PAUSED_SINCE}
+    and greatest(a.last_seen_at, p.since)
+      < clock_timestamp() - interval '${PROTOCOL_BOUNDS.agentTimeoutMs} milliseconds')`)
 
 /** Locations with agents whose heartbeat timed out. */
-export async function unresponsiveLocations(
-  connection: Queryable,
-  { pauseS, timeoutS }: HeartbeatBounds,
-): Promise<string[]> {
-  return (await connection.query<{ location_id: string }>(silent, [pauseS, timeoutS])).map(
-    (row) => row.location_id,
-  )
-}
-
-const lose = {
-  name: 'agents-lose',
-  text: `update agents set state = 'lost' where location_id = $3 and ${SILENT} returning id`,
+export async function unresponsiveLocations(connection: Queryable): Promise<string[]> {
+  const rows = await connection.query(sql<{ id: string }>('agents-silent')`
+      select distinct location_id as id from agents a where ${SILENT}`)
+  return rows.map(({ id }) => id)
 }
 
 /** Marks the agents of a location whose heartbeat timed out as lost; returns their ids. */
-export async function loseAgents(
-  tx: Queryable,
-  locationId: string,
-  { pauseS, timeoutS }: HeartbeatBounds,
-): Promise<string[]> {
-  return (await tx.query<{ id: string }>(lose, [pauseS, timeoutS, locationId])).map((row) => row.id)
+export async function loseAgents(tx: Queryable, locationId: string): Promise<string[]> {
+  const rows = await tx.query(sql<{ id: string }>('agents-lose')`
+      update agents a set state = 'lost' where location_id = ${locationId} and ${SILENT}
+      returning id`)
+  return rows.map(({ id }) => id)
 }
 
 /** The number of agents in each state. */
 export async function countAgents(connection: Queryable): Promise<Record<string, number>> {
-  const rows = await connection.query(sql<{ state: AgentStanding['state']; agents: number }>(
-    'agents-count',
-  )`
+  const rows = await connection.query(sql<{ state: string; agents: number }>('agents-count')`
       select state, count(*)::int as agents from agents group by state`)
   return Object.fromEntries(rows.map(({ state, agents }) => [state, agents]))
 }
@@ -193,12 +176,10 @@ export async function forgetAgents(connection: Queryable, days: number): Promise
           and (later.last_seen_at, later.id) > (a.last_seen_at, a.id))`)
 }
 
-/** Heartbeat of a platform process; after a pause of more than `pauseS` seconds a new period begins. */
-export async function beatPulse(connection: Queryable, pauseS: number): Promise<void> {
+/** Heartbeat of a platform process; after a pause a new period begins. */
+export async function beatPulse(connection: Queryable): Promise<void> {
   await connection.query(sql('platform-beat')`
       insert into platform_pulse as p (since, last) values (clock_timestamp(), clock_timestamp())
       on conflict (one) do update set last = clock_timestamp(),
-        since = case when p.last < clock_timestamp() - make_interval(secs => ${pauseS})
-          then clock_timestamp() else p.since end
-      returning since`)
+        since = case when p.last < ${raw(PAUSED_SINCE)} then clock_timestamp() else p.since end`)
 }

@@ -34,6 +34,7 @@ export interface Epoch {
 
 /** A locked location, with the database's time and its newest epoch. */
 export interface LockedLocation {
+  id: string
   nowMs: number
   epoch: number
   /** When the newest epoch begins or began; -Infinity before the first. */
@@ -46,23 +47,18 @@ export async function lockLocation(
   tx: Queryable,
   locationId: string,
 ): Promise<LockedLocation | undefined> {
-  const rows = await tx.query(sql<{ id: string }>('location-lock')`
-      select id from private_locations where id = ${locationId} for no key update`)
-  if (rows.length === 0) return undefined
-  const [row] = await tx.query(sql<{
-    now: number
-    from_ms: number | null
-    epoch: number
-    members: EpochMember[] | null
-  }>('location-present')`
-      select ceil(extract(epoch from clock_timestamp()) * 1000)::bigint as now, l.epoch, e.from_ms,
-        e.members
+  await tx.query(sql('location-lock')`
+      select from private_locations where id = ${locationId} for no key update`)
+  // Another statement, since another process may have begun an epoch while this one waited for the lock.
+  const [row] = await tx.query(sql<Omit<LockedLocation, 'fromMs'> & { fromMs: number | null }>(
+    'location-present',
+  )`
+      select l.id, ceil(extract(epoch from clock_timestamp()) * 1000)::bigint as "nowMs", l.epoch,
+        e.from_ms as "fromMs", coalesce(e.members, '[]') as members
       from private_locations l
       left join location_epochs e on e.location_id = l.id and e.epoch = l.epoch
       where l.id = ${locationId}`)
-  if (row === undefined) return undefined
-  const fromMs = row.from_ms ?? -Infinity
-  return { nowMs: row.now, epoch: row.epoch, fromMs, members: row.members ?? [] }
+  return row && { ...row, fromMs: row.fromMs ?? -Infinity }
 }
 
 /** Begins an epoch with the agents that are live, and notifies them all at the commit. */
@@ -70,7 +66,7 @@ export async function beginEpoch(
   tx: Queryable,
   locationId: string,
   next: Omit<Epoch, 'members'>,
-): Promise<EpochMember[]> {
+): Promise<void> {
   const { epoch, fromMs, cause } = next
   const [row] = await tx.query(sql<{ members: EpochMember[] }>('epoch-begin')`
       insert into location_epochs (location_id, epoch, from_ms, members, cause)
@@ -78,15 +74,14 @@ export async function beginEpoch(
         jsonb_build_object('id', id, 'version', version, 'abilities', abilities) order by id)
         from agents where location_id = ${locationId} and state = 'live'), '[]'), ${JSON.stringify(cause)}::jsonb
       returning members`)
-  const members = row?.members ?? []
+  const isEmpty = row?.members.length === 0
   await tx.query(sql('epoch-point')`
       update private_locations set epoch = ${epoch},
-        absent_since = case when ${members.length > 0} then null
+        absent_since = case when not ${isEmpty}::boolean then null
           when exists (select from placements where location_id = ${locationId} and until_ms is null)
           then coalesce(absent_since, clock_timestamp()) end
       where id = ${locationId}`)
   await announceNews(tx, locationId)
-  return members
 }
 
 /** Notifies the agents of a location when the transaction commits. */
@@ -103,17 +98,12 @@ export async function readEpochs(
   locationId: string,
   since: { epoch: number; sinceMs: number },
 ): Promise<Epoch[]> {
-  const rows = await connection.query(sql<{
-    epoch: number
-    from_ms: number
-    members: EpochMember[]
-    cause: EpochCause
-  }>('epochs-read')`
-      select epoch, from_ms, members, cause from location_epochs
+  return connection.query(sql<Epoch>('epochs-read')`
+      select epoch, from_ms as "fromMs", members, cause from location_epochs
       where location_id = ${locationId} and (epoch >= ${since.epoch} or epoch >= coalesce((
-        select max(epoch) from location_epochs where location_id = ${locationId} and from_ms <= ${Math.floor(since.sinceMs)}), 0))
+        select max(epoch) from location_epochs
+        where location_id = ${locationId} and from_ms <= ${Math.floor(since.sinceMs)}), 0))
       order by epoch`)
-  return rows.map(({ from_ms: fromMs, ...row }) => ({ ...row, fromMs }))
 }
 
 /** Drops epochs that ended more than `retentionMs` ago, once their slots are accounted for. */

@@ -1,9 +1,16 @@
 // Statements on notifications through alert channels: the outbox of webhooks and its history.
 import { randomUUID } from 'node:crypto'
-import type { Payload } from '../../../contract/api/alert-payload.ts'
-import { instantText } from '../../../database/row-json.ts'
+import type {
+  IncidentPayload,
+  LocationName,
+  LocationPayload,
+  Payload,
+} from '../../../contract/api/alert-payload.ts'
+import { instantText, rowsJson } from '../../../database/row-json.ts'
+import type { AlertNotification } from '../channel-schema.ts'
 import { raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
+import { readChannelChoices } from './channels.ts'
 
 /** A notification to send through one channel. */
 export interface NewNotification {
@@ -17,37 +24,33 @@ export interface NewNotification {
   happenedAt?: number
 }
 
-const insert = {
-  name: 'alert-notifications-insert',
-  text: `with channels as (
-     select id from alert_channels where id = any ($3::bigint[]) order by id for key share)
-   insert into alert_notifications
-     (id, account_id, channel_id, monitor_id, topic, kind, payload, happened_at, state, next_at)
-   select one.id, one.account_id, one.channel_id, one.monitor_id, one.topic, one.kind, one.payload,
-     one.happened_at, 'waiting', clock_timestamp()
-   from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::uuid[], $5::uuid[], $6::text[], $7::jsonb[],
-     $8::timestamptz[]) with ordinality
-     one (id, account_id, channel_id, monitor_id, topic, kind, payload, happened_at, place)
-   join channels c on c.id = one.channel_id
-   order by one.place`,
-}
-
 /** Puts notifications into the outbox; they are sent once the transaction is committed. */
 export async function insertNotifications(
   tx: Queryable,
   all: readonly NewNotification[],
 ): Promise<void> {
   if (all.length === 0) return
-  await tx.query(insert, [
-    all.map(() => randomUUID()),
-    all.map((one) => one.accountId),
-    all.map((one) => one.channelId),
-    all.map((one) => one.monitorId),
-    all.map((one) => one.topic),
-    all.map((one) => one.payload.type),
-    all.map((one) => JSON.stringify(one.payload)),
-    all.map((one) => new Date(one.happenedAt ?? one.payload.at).toISOString()),
-  ])
+  const rows = all.map(({ payload, happenedAt = payload.at, ...one }) => ({
+    ...one,
+    id: randomUUID(),
+    kind: payload.type,
+    payload,
+    happenedAt: new Date(happenedAt).toISOString(),
+  }))
+  await tx.query(sql('alert-notifications-insert')`
+      with given as materialized (select * from rows from (
+          jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) as (id uuid, "accountId" uuid,
+            "channelId" bigint, "monitorId" uuid, topic uuid, kind text, payload jsonb,
+            "happenedAt" timestamptz)) with ordinality
+          one (id, account_id, channel_id, monitor_id, topic, kind, payload, happened_at, place)),
+        channels as (
+          select id from alert_channels where id in (select channel_id from given)
+          order by id for key share)
+      insert into alert_notifications
+        (id, account_id, channel_id, monitor_id, topic, kind, payload, happened_at, state, next_at)
+      select g.id, g.account_id, g.channel_id, g.monitor_id, g.topic, g.kind, g.payload,
+        g.happened_at, 'waiting', clock_timestamp()
+      from given g join channels c on c.id = g.channel_id order by g.place`)
 }
 
 /** A notification that is due. */
@@ -195,88 +198,71 @@ export async function dropNotifications(
   return rows.length
 }
 
-/** A location as notices report it. */
-export interface LocationRow {
-  id: string
-  accountId: string
-  name: string
-  slugName: string
-  since: Date | null
-  lastSeenAt: Date | null
-}
-
-const locationColumns = `l.id, l.account_id as "accountId", l.name, l.slug_name as "slugName",
-  l.absent_since as since,
-  (select max(a.last_seen_at) from agents a where a.location_id = l.id) as "lastSeenAt"`
-
-/** Marks locations without an agent for `absentMs` as reported; returns those that were not yet. */
-export async function markUnattended(tx: Queryable, absentMs: number): Promise<LocationRow[]> {
-  return tx.query(sql<LocationRow>('locations-unattended')`
-      update private_locations l set absence_told_at = clock_timestamp()
-      where l.absence_told_at is null
-        and l.absent_since <= clock_timestamp() - make_interval(secs => ${absentMs}::double precision / 1000)
-      returning ${raw(locationColumns)}`)
-}
-
-/** Clears the report of locations that have an agent again; returns them. */
-export async function clearUnattended(tx: Queryable): Promise<LocationRow[]> {
-  return tx.query(sql<LocationRow>('locations-attended')`
-      update private_locations l set absence_told_at = null
-      where l.absence_told_at is not null and l.absent_since is null
-      returning ${raw(locationColumns)}`)
-}
-
-/** A location whose agents report that their own network does not work. */
-export interface NetworkLossRow extends LocationRow {
-  /** Empty when it works again. */
-  agents: { id: string; problem: string; since: string }[]
-}
-
-const networkColumns = `l.id, l.account_id as "accountId", l.name, l.slug_name as "slugName",
-  (select min(a.network_problem_since) from agents a
-     where a.location_id = l.id and a.state = 'live') as since,
-  (select max(a.last_seen_at) from agents a where a.location_id = l.id) as "lastSeenAt",
-  (select coalesce(jsonb_agg(jsonb_build_object('id', a.id, 'problem', a.network_problem,
-       'since', ${instantText('a.network_problem_since')}) order by a.network_problem_since, a.id), '[]')
-     from agents a where a.location_id = l.id and a.state = 'live' and a.network_problem is not null
-  ) as agents`
-
-/**
- * Marks locations with a live agent whose network has not worked for `standingMs` as reported; returns those
- * that were not yet.
- */
-export async function markNetworkLost(
+/** Puts a notice into the outbox, for each channel of its account that receives notices. */
+export async function insertNotices(
   tx: Queryable,
-  standingMs: number,
-): Promise<NetworkLossRow[]> {
-  return tx.query(sql<NetworkLossRow>('locations-network-lost')`
-      update private_locations l set network_problem_told_at = clock_timestamp()
-      where l.network_problem_told_at is null
-        and l.id in (select a.location_id from agents a
-          where a.network_problem is not null and a.state = 'live' and a.network_problem_since
-            <= clock_timestamp() - make_interval(secs => ${standingMs}::double precision / 1000))
-      returning ${raw(networkColumns)}`)
+  payload: IncidentPayload | LocationPayload,
+  topic: string,
+): Promise<void> {
+  const { accountId } = payload
+  const channels = await readChannelChoices(tx, accountId)
+  const wanted = channels.filter(({ sendNotices, pausedAt }) => sendNotices && pausedAt === null)
+  await insertNotifications(
+    tx,
+    wanted.map(({ id }) => ({ accountId, channelId: id, monitorId: null, topic, payload })),
+  )
 }
 
-/** Clears the report of locations whose live agents all have a working network again; returns them. */
-export async function clearNetworkLost(tx: Queryable): Promise<NetworkLossRow[]> {
-  return tx.query(sql<NetworkLossRow>('locations-network-back')`
-      update private_locations l set network_problem_told_at = null
-      where l.network_problem_told_at is not null
-        and exists (select from agents a where a.location_id = l.id and a.state = 'live')
-        and not exists (select from agents a where a.location_id = l.id and a.state = 'live'
-          and a.network_problem is not null)
-      returning ${raw(networkColumns)}`)
+/** The `asked` part of the notifications `listed`, as the public API spells them. */
+const LISTED = `select n.id, n.channel_id as "alertChannelId", n.monitor_id as "checkId", c.type,
+    n.kind as event, n.state, n.attempts, n.status as "httpStatus",
+    case n.state when 'waiting' then 'IN_PROGRESS' when 'failed' then 'FAILURE'
+      else 'SUCCESS' end as status,
+    n.message as "notificationResult", ${instantText('n.next_at')} as "nextAttemptAt", n.payload,
+    ${instantText('coalesce(n.finished_at, n.created_at)')} as timestamp,
+    ${instantText('n.created_at')} as created_at, ${instantText('n.finished_at')} as "finishedAt"
+  from alert_notifications n join alert_channels c on c.id = n.channel_id
+  where n.id in (select id from listed order by created_at desc, id desc
+    limit asked.rows offset asked.skipped)
+  order by n.created_at desc, n.id desc`
+
+/** Which notifications to list; null lets all pass. */
+export interface NotificationFilters {
+  accountId: string
+  channelId: number | null
+  from: Date | null
+  to: Date | null
+  hasFailed: boolean | null
+}
+
+/** A page of the notifications of an account, newest first, and how many there are in all. */
+export async function listNotifications(
+  connection: Queryable,
+  { accountId, channelId, from, to, hasFailed }: NotificationFilters,
+  { limit, offset }: { limit: number; offset: number },
+): Promise<{ entries: AlertNotification[]; total: number }> {
+  const [page] = await connection.query(sql<{ entries: AlertNotification[]; total: number }>(
+    'alert-notifications-list',
+  )`
+      with listed as materialized (
+        select n.id, n.created_at from alert_notifications n
+        where n.account_id = ${accountId}::uuid
+          and (${channelId}::bigint is null or n.channel_id = ${channelId}::bigint)
+          and (${from}::timestamptz is null or n.created_at >= ${from}::timestamptz)
+          and (${to}::timestamptz is null or n.created_at < ${to}::timestamptz)
+          and (${hasFailed}::boolean is null or (n.state = 'failed') = ${hasFailed}::boolean)
+      )
+      select (select count(*)::int from listed) as total, ${raw(rowsJson(LISTED))} as entries
+      from (select ${limit}::int as rows, ${offset}::bigint as skipped) asked`)
+  return page ?? { entries: [], total: 0 }
 }
 
 /** The names of locations, by id. */
 export async function readLocationNames(
   connection: Queryable,
   ids: string[],
-): Promise<Map<string, { id: string; name: string; slugName: string }>> {
-  const rows = await connection.query(sql<{ id: string; name: string; slugName: string }>(
-    'locations-named',
-  )`
+): Promise<Map<string, LocationName>> {
+  const rows = await connection.query(sql<LocationName>('locations-named')`
       select id, name, slug_name as "slugName" from private_locations where id = any (${ids}::uuid[])`)
   return new Map(rows.map((row) => [row.id, row]))
 }

@@ -1,40 +1,41 @@
 // Statements on alert channels and on how an account is alerted.
 import type { AlertSettings } from '../../../contract/monitor.ts'
-import type { Subscriptions } from '../channel-schema.ts'
+import { ALERT_BOUNDS, type AlertChannelInput, type Subscriptions } from '../channel-schema.ts'
 import { lockAccount } from '../../accounts/queries/accounts.ts'
 import { raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 
-/** Fields of a channel. */
-export interface ChannelFields {
+/** What is stored of a channel, by the names of the public API. */
+export type ChannelFields = Pick<
+  AlertChannelInput,
+  | 'sendRecovery'
+  | 'sendFailure'
+  | 'sendDegraded'
+  | 'sslExpiry'
+  | 'sslExpiryThreshold'
+  | 'autoSubscribe'
+  | 'sendNotices'
+  | 'subscriptions'
+> & {
   name: string
   /** Encrypted. */
   config: string
-  sendRecovery: boolean
-  sendFailure: boolean
-  sendDegraded: boolean
-  sslExpiry: boolean
-  sslExpiryDays: number
-  sendNotices: boolean
-  isDefault: boolean
-  subscriptions: Subscriptions
 }
 
 /** A channel. */
-export interface ChannelRow extends ChannelFields {
+export interface ChannelRow extends Omit<ChannelFields, 'name'> {
   id: number
-  accountId: string
+  type: 'WEBHOOK'
   pausedAt: Date | null
-  createdAt: Date
-  updatedAt: Date | null
+  created_at: Date
+  updated_at: Date | null
 }
 
-const columns = `c.id, c.account_id as "accountId", c.name, c.config,
-  c.send_recovery as "sendRecovery", c.send_failure as "sendFailure",
+const settings = `c.id, c.send_recovery as "sendRecovery", c.send_failure as "sendFailure",
   c.send_degraded as "sendDegraded", c.ssl_expiry as "sslExpiry",
-  c.ssl_expiry_days as "sslExpiryDays", c.send_notices as "sendNotices",
-  c.is_default as "isDefault", c.subscriptions, c.paused_at as "pausedAt",
-  c.created_at as "createdAt", c.updated_at as "updatedAt"`
+  c.ssl_expiry_days as "sslExpiryThreshold", c.is_default as "autoSubscribe",
+  c.send_notices as "sendNotices", c.subscriptions, c.paused_at as "pausedAt"`
+const columns = raw(`${settings}, c.type, c.config, c.created_at, c.updated_at`)
 
 /** Channels of an account, oldest first. */
 export async function listChannels(
@@ -43,18 +44,15 @@ export async function listChannels(
   { limit, offset }: { limit: number; offset: number },
 ): Promise<ChannelRow[]> {
   return connection.query(sql<ChannelRow>('alert-channels-list')`
-      select ${raw(columns)} from alert_channels c where c.account_id = ${accountId}
+      select ${columns} from alert_channels c where c.account_id = ${accountId}
       order by c.id limit ${limit}::int offset ${offset}::bigint`)
-}
-
-const count = {
-  name: 'alert-channels-count',
-  text: 'select count(*)::int as count from alert_channels where account_id = $1',
 }
 
 /** How many channels the account has. */
 export async function countChannels(connection: Queryable, accountId: string): Promise<number> {
-  return (await connection.query<{ count: number }>(count, [accountId]))[0]?.count ?? 0
+  const [row] = await connection.query(sql<{ count: number }>('alert-channels-count')`
+      select count(*)::int as count from alert_channels where account_id = ${accountId}`)
+  return row?.count ?? 0
 }
 
 /** A channel of the account. */
@@ -64,27 +62,26 @@ export async function readChannel(
   id: number,
 ): Promise<ChannelRow | undefined> {
   const rows = await connection.query(sql<ChannelRow>('alert-channel-read')`
-      select ${raw(columns)} from alert_channels c where c.account_id = ${accountId} and c.id = ${id}`)
+      select ${columns} from alert_channels c where c.account_id = ${accountId} and c.id = ${id}`)
   return rows[0]
 }
 
-/** Adds a channel unless the account has `channelsMax` of them. To be called in a transaction. */
+/** Adds a channel unless the account has as many as it may. To be called in a transaction. */
 export async function insertChannel(
   tx: Queryable,
   accountId: string,
   fields: ChannelFields,
-  channelsMax: number,
 ): Promise<ChannelRow | undefined> {
   await lockAccount(tx, accountId)
-  const [there] = await tx.query<{ count: number }>(count, [accountId])
-  if ((there?.count ?? 0) >= channelsMax) return undefined
+  if ((await countChannels(tx, accountId)) >= ALERT_BOUNDS.channelsPerAccountMax) return undefined
   const [row] = await tx.query(sql<ChannelRow>('alert-channel-insert')`
       insert into alert_channels as c (account_id, type, name, config, send_recovery, send_failure,
         send_degraded, ssl_expiry, ssl_expiry_days, send_notices, is_default, subscriptions)
       values (${accountId}, 'WEBHOOK', ${fields.name}, ${fields.config}, ${fields.sendRecovery},
-        ${fields.sendFailure}, ${fields.sendDegraded}, ${fields.sslExpiry}, ${fields.sslExpiryDays},
-        ${fields.sendNotices}, ${fields.isDefault}, ${JSON.stringify(fields.subscriptions)}::jsonb)
-      returning ${raw(columns)}`)
+        ${fields.sendFailure}, ${fields.sendDegraded}, ${fields.sslExpiry},
+        ${fields.sslExpiryThreshold}, ${fields.sendNotices}, ${fields.autoSubscribe},
+        ${JSON.stringify(fields.subscriptions)}::jsonb)
+      returning ${columns}`)
   return row
 }
 
@@ -98,11 +95,11 @@ export async function changeChannel(
       update alert_channels c set name = ${fields.name}, config = ${fields.config},
         send_recovery = ${fields.sendRecovery}, send_failure = ${fields.sendFailure},
         send_degraded = ${fields.sendDegraded}, ssl_expiry = ${fields.sslExpiry},
-        ssl_expiry_days = ${fields.sslExpiryDays}, send_notices = ${fields.sendNotices},
-        is_default = ${fields.isDefault},
+        ssl_expiry_days = ${fields.sslExpiryThreshold}, send_notices = ${fields.sendNotices},
+        is_default = ${fields.autoSubscribe},
         subscriptions = ${JSON.stringify(fields.subscriptions)}::jsonb, paused_at = null,
         updated_at = clock_timestamp()
-      where c.account_id = ${accountId} and c.id = ${id} returning ${raw(columns)}`)
+      where c.account_id = ${accountId} and c.id = ${id} returning ${columns}`)
   return row
 }
 
@@ -125,7 +122,7 @@ export async function setSubscriptions(
 ): Promise<ChannelRow | undefined> {
   const rows = await connection.query(sql<ChannelRow>('alert-channel-subscribe')`
       update alert_channels c set subscriptions = ${JSON.stringify(subscriptions)}::jsonb, updated_at = clock_timestamp()
-      where c.account_id = ${accountId} and c.id = ${id} returning ${raw(columns)}`)
+      where c.account_id = ${accountId} and c.id = ${id} returning ${columns}`)
   return rows[0]
 }
 
@@ -141,10 +138,7 @@ export async function deleteChannel(
 }
 
 /** A channel as the choice of receivers needs it. */
-export type ChannelChoice = Pick<
-  ChannelRow,
-  'id' | 'sendRecovery' | 'sendFailure' | 'sendDegraded' | 'sendNotices' | 'isDefault'
-> & { subscriptions: Subscriptions; isPaused: boolean }
+export type ChannelChoice = Omit<ChannelRow, 'type' | 'config' | 'created_at' | 'updated_at'>
 
 /** The channels of an account, also those that are paused. */
 export async function readChannelChoices(
@@ -152,10 +146,7 @@ export async function readChannelChoices(
   accountId: string,
 ): Promise<ChannelChoice[]> {
   return connection.query(sql<ChannelChoice>('alert-channels-choose')`
-      select id, send_recovery as "sendRecovery", send_failure as "sendFailure",
-        send_degraded as "sendDegraded", send_notices as "sendNotices", is_default as "isDefault",
-        subscriptions, paused_at is not null as "isPaused"
-      from alert_channels where account_id = ${accountId} order by id`)
+      select ${raw(settings)} from alert_channels c where c.account_id = ${accountId} order by c.id`)
 }
 
 /** Sends nothing through a channel until it is changed. */

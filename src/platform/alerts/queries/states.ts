@@ -1,6 +1,6 @@
 // Statements on alert states: rows of monitors that are not well. A process that changes a state holds the lock
 // on its row, so that two processes never alert twice.
-import type { AlertState } from '../../../contract/api/alert.ts'
+import { freshAlertState, type AlertState } from '../../../contract/api/alert.ts'
 import type { BadRun } from '../../../contract/api/alert-payload.ts'
 import { UNATTENDED } from '../../private-locations/queries/locations.ts'
 import { raw, sql } from '../../../database/sql.ts'
@@ -18,18 +18,14 @@ export interface AlertStateRow {
 const columns = `s.monitor_id as "monitorId", s.account_id as "accountId", s.state,
   s.last_bad as "lastBad", s.incident_id as "incidentId"`
 
-const lock = {
-  name: 'alert-states-lock',
-  text: `select ${columns} from alert_states s where s.monitor_id = any ($1::uuid[])
-   order by s.monitor_id for update`,
-}
-
 /** The states that there are of these monitors, locked for the rest of the transaction. */
 export async function lockAlertStates(
   tx: Queryable,
   monitorIds: string[],
 ): Promise<AlertStateRow[]> {
-  return tx.query<AlertStateRow>(lock, [monitorIds])
+  return tx.query(sql<AlertStateRow>('alert-states-lock')`
+      select ${raw(columns)} from alert_states s where s.monitor_id = any (${monitorIds}::uuid[])
+      order by s.monitor_id for update`)
 }
 
 /**
@@ -38,17 +34,16 @@ export async function lockAlertStates(
  */
 export async function beginAlertStates(
   tx: Queryable,
-  { accountId, monitorIds, fresh }: { accountId: string; monitorIds: string[]; fresh: AlertState },
+  accountId: string,
+  monitorIds: string[],
 ): Promise<{ rows: AlertStateRow[]; begun: Set<string> }> {
   const made = await tx.query(sql<{ id: string }>('alert-states-begin')`
       insert into alert_states (monitor_id, account_id, state)
-      select m.id, m.account_id, ${JSON.stringify(fresh)}::jsonb from monitors m
+      select m.id, m.account_id, ${JSON.stringify(freshAlertState())}::jsonb from monitors m
       where m.account_id = ${accountId} and m.id = any (${monitorIds}::uuid[])
       order by m.id on conflict (monitor_id) do nothing returning monitor_id as id`)
-  return {
-    rows: await tx.query<AlertStateRow>(lock, [monitorIds]),
-    begun: new Set(made.map(({ id }) => id)),
-  }
+  const rows = await lockAlertStates(tx, monitorIds)
+  return { rows, begun: new Set(made.map(({ id }) => id)) }
 }
 
 /** States that are due by time, locked; without those that another process has locked. */
@@ -86,11 +81,12 @@ export async function saveAlertStates(
 ): Promise<void> {
   if (changes.length === 0) return
   await tx.query(sql('alert-states-save')`
-      update alert_states s set state = one.state, last_bad = one.last_bad, due_at = one.due_at,
-        incident_id = one.incident_id, updated_at = clock_timestamp()
-      from unnest(${changes.map((one) => one.monitorId)}::uuid[], ${changes.map((one) => JSON.stringify(one.state))}::jsonb[], ${changes.map((one) => (one.lastBad === null ? null : JSON.stringify(one.lastBad)))}::jsonb[], ${changes.map((one) => (one.dueAt === null ? null : new Date(one.dueAt).toISOString()))}::timestamptz[], ${changes.map((one) => one.incidentId)}::uuid[])
-        one (monitor_id, state, last_bad, due_at, incident_id)
-      where s.monitor_id = one.monitor_id`)
+      update alert_states s set state = one.state, last_bad = one."lastBad",
+        due_at = to_timestamp(one."dueAt" / 1000), incident_id = one."incidentId",
+        updated_at = clock_timestamp()
+      from jsonb_to_recordset(${JSON.stringify(changes)}::jsonb) as one ("monitorId" uuid,
+        state jsonb, "lastBad" jsonb, "dueAt" float8, "incidentId" uuid)
+      where s.monitor_id = one."monitorId"`)
 }
 
 /**

@@ -1,7 +1,6 @@
 // Statements behind analytics: hours of one monitor, from rollups where there are any, else from rows.
 import type { CheckType } from '../../../monitors/definitions.ts'
-import type { ResponseHistogram } from '../response-histogram.ts'
-import type { Verdict } from '../../../contract/result.ts'
+import type { Totals } from '../schema.ts'
 import { COUNTED, countHoursSql, HOUR_COUNTS } from './rollups.ts'
 import { raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
@@ -31,19 +30,16 @@ export async function readMonitorFacts(
 }
 
 /** An hour of a monitor in a location, or the part of it that was asked for. */
-export interface HourCounts extends Record<Verdict, number> {
+export interface HourCounts extends Totals {
   locationId: string
   hour: Date
-  timeMsSum: number
-  timeMsMin: number | null
-  timeMsMax: number | null
-  times: ResponseHistogram
 }
 
 const SHOWN = `location_id as "locationId", hour, passed, degraded, failed, errored, cancelled, missed,
   response_time_ms_sum as "timeMsSum", response_time_ms_min as "timeMsMin",
   response_time_ms_max as "timeMsMax", response_times as times`
 
+/** Counts the rows of the monitor $1 in the spans from $2 to $3. */
 const fromRows = {
   name: 'analytics-rows',
   text: `select ${SHOWN} from (

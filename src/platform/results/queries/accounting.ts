@@ -1,8 +1,9 @@
 // The account of slots: the expected slots of a span, from the eras, and the recorded ones, from the rows. They
 // are counted separately, so that their equality is a proof.
+import type { SlotAccount } from '../../../contract/protocol/slot-account.ts'
 import { VERDICTS, type Verdict } from '../../../contract/result.ts'
 import { slotMsSql, slotsBetweenSql } from '../../../database/expected-slots.ts'
-import { sql } from '../../../database/sql.ts'
+import { raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 
 /** The span that is accounted for. Instants in milliseconds. */
@@ -30,20 +31,8 @@ export async function forgetSlotsBefore(connection: Queryable, instantMs: number
       update accounting set kept_from_ms = greatest(kept_from_ms, ${instantMs}::bigint)`)
 }
 
-/** The account of one location. */
-export interface LocationAccount {
-  locationId: string
-  slugName: string
-  expected: number
-  recorded: number
-  /** Expected slots without a row; must be none. */
-  missing: number
-  /** Rows that are no slot of any era; must be none. */
-  unexpected: number
-  byVerdict: Record<Verdict, number>
-  /** Of the missed ones. */
-  byReason: Record<string, number>
-}
+/** The account of one location, as the public API spells it. */
+export type LocationAccount = SlotAccount['locations'][number]
 
 /** An account, and the part of the span asked for that it covers. */
 export interface Account {
@@ -52,32 +41,12 @@ export interface Account {
   locations: LocationAccount[]
 }
 
-const countExpected = {
-  name: 'accounting-expected',
-  text: `select l.id as "locationId", l.slug_name as "slugName", coalesce(sum(n.slots), 0)::bigint as expected
-   from private_locations l
-   left join expectations e on e.location_id = l.id and e.opened_ms < $3::bigint
-     and e.from_ms < $2::bigint and (e.until_ms is null or e.until_ms > $1::bigint)
-   left join lateral (select greatest(e.from_ms, $1::bigint) as from_ms,
-     least(coalesce(e.until_ms, $2::bigint), $2::bigint) as to_ms) w on true
-   left join lateral (select ${slotsBetweenSql('e', 'w.from_ms', 'w.to_ms')} as slots) n on true
-   where $4::uuid is null or l.account_id = $4::uuid
-   group by l.id, l.slug_name order by l.slug_name, l.id`,
-}
-
-const countRows = {
-  name: 'accounting-recorded',
-  text: `select r.location_id as "locationId", r.verdict, r.missed_reason as reason,
-     count(*) filter (where e.opened_ms < $3::bigint) as recorded,
-     count(*) filter (where e.opened_ms is null) as unexpected
-   from results r
-   left join expectations e on e.location_id = r.location_id and e.monitor_id = r.monitor_id
-     and e.from_ms <= ${slotMsSql('r')} and (e.until_ms is null or ${slotMsSql('r')} < e.until_ms)
-     and (${slotMsSql('r')} - e.offset_ms) % e.every_ms = 0
-   where r.slot >= to_timestamp($1::bigint / 1000::float8)
-     and r.slot < to_timestamp($2::bigint / 1000::float8)
-     and ($4::uuid is null or r.account_id = $4::uuid)
-   group by 1, 2, 3`,
+interface RecordedRows {
+  locationId: string
+  verdict: Verdict
+  reason: string | null
+  recorded: number
+  unexpected: number
 }
 
 /**
@@ -89,49 +58,56 @@ export async function accountOf(
   ask: { fromMs: number; toMs: number; accountId?: string },
 ): Promise<Account> {
   const span = await readSweptSpan(tx)
-  const fromMs = Math.max(ask.fromMs, span?.keptFromMs ?? 0)
-  const toMs = Math.max(fromMs, Math.min(ask.toMs, span?.sweptUntilMs ?? 0))
+  const { keptFromMs = 0, sweptUntilMs = 0 } = span ?? {}
+  const fromMs = Math.max(ask.fromMs, keptFromMs)
+  const toMs = Math.max(fromMs, Math.min(ask.toMs, sweptUntilMs))
   const accountId = ask.accountId ?? null
-  const values = [fromMs, toMs, span?.sweptUntilMs ?? 0, accountId] as const
-  const locations = (
-    await tx.query<{ locationId: string; slugName: string; expected: number }>(
-      countExpected,
-      values,
-    )
-  ).map((row) => emptyAccount(row))
-  const byId = new Map(locations.map((one) => [one.locationId, one]))
-  for (const row of await tx.query<{
-    locationId: string
-    verdict: Verdict
-    reason: string | null
-    recorded: number
-    unexpected: number
-  }>(countRows, values)) {
-    const location = byId.get(row.locationId)
-    // A deleted location has no expected slots any more.
-    if (location === undefined) continue
-    location.recorded += row.recorded
-    location.missing -= row.recorded
-    location.unexpected += row.unexpected
-    location.byVerdict[row.verdict] += row.recorded
-    if (row.reason === null) continue
-    location.byReason[row.reason] = (location.byReason[row.reason] ?? 0) + row.recorded
-  }
+  const expected = await tx.query(sql<Pick<LocationAccount, 'id' | 'slugName' | 'expected'>>(
+    'accounting-expected',
+  )`
+      select l.id, l.slug_name as "slugName", coalesce(sum(n.slots), 0)::bigint as expected
+      from private_locations l
+      left join expectations e on e.location_id = l.id and e.opened_ms < ${sweptUntilMs}::bigint
+        and e.from_ms < ${toMs}::bigint and (e.until_ms is null or e.until_ms > ${fromMs}::bigint)
+      left join lateral (select greatest(e.from_ms, ${fromMs}::bigint) as from_ms,
+        least(coalesce(e.until_ms, ${toMs}::bigint), ${toMs}::bigint) as to_ms) w on true
+      left join lateral (
+        select ${raw(slotsBetweenSql('e', 'w.from_ms', 'w.to_ms'))} as slots) n on true
+      where ${accountId}::uuid is null or l.account_id = ${accountId}::uuid
+      group by l.id, l.slug_name order by l.slug_name, l.id`)
+  const recorded = await tx.query(sql<RecordedRows>('accounting-recorded')`
+      select r.location_id as "locationId", r.verdict, r.missed_reason as reason,
+        count(*) filter (where e.opened_ms < ${sweptUntilMs}::bigint) as recorded,
+        count(*) filter (where e.opened_ms is null) as unexpected
+      from results r
+      left join expectations e on e.location_id = r.location_id and e.monitor_id = r.monitor_id
+        and e.from_ms <= ${SLOT_MS} and (e.until_ms is null or ${SLOT_MS} < e.until_ms)
+        and (${SLOT_MS} - e.offset_ms) % e.every_ms = 0
+      where r.slot >= to_timestamp(${fromMs}::bigint / 1000::float8)
+        and r.slot < to_timestamp(${toMs}::bigint / 1000::float8)
+        and (${accountId}::uuid is null or r.account_id = ${accountId}::uuid)
+      group by 1, 2, 3`)
+  // Rows of deleted locations do not count: they have no expected slots any more.
+  const rowsOf = Map.groupBy(recorded, ({ locationId }) => locationId)
+  const locations = expected.map((one) => locationAccount(one, rowsOf.get(one.id) ?? []))
   return { fromMs, toMs, locations }
 }
 
-function emptyAccount(row: {
-  locationId: string
-  slugName: string
-  expected: number
-}): LocationAccount {
-  const byVerdict = Object.fromEntries(VERDICTS.map((verdict) => [verdict, 0]))
-  return {
-    ...row,
-    recorded: 0,
-    missing: row.expected,
-    unexpected: 0,
-    byVerdict: byVerdict as Record<Verdict, number>,
-    byReason: {},
+const SLOT_MS = raw(slotMsSql('r'))
+
+function locationAccount(
+  location: Pick<LocationAccount, 'id' | 'slugName' | 'expected'>,
+  rows: readonly RecordedRows[],
+): LocationAccount {
+  const byVerdict = Object.fromEntries(VERDICTS.map((one) => [one, 0])) as Record<Verdict, number>
+  const byReason: Record<string, number> = {}
+  let [recordedInAll, unexpected] = [0, 0]
+  for (const row of rows) {
+    recordedInAll += row.recorded
+    unexpected += row.unexpected
+    byVerdict[row.verdict] += row.recorded
+    if (row.reason !== null) byReason[row.reason] = (byReason[row.reason] ?? 0) + row.recorded
   }
+  const missing = location.expected - recordedInAll
+  return { ...location, recorded: recordedInAll, missing, unexpected, byVerdict, byReason }
 }

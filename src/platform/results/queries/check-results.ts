@@ -1,35 +1,40 @@
 // Statements that read results: pages for a monitor, one result, and the newest result of each placement.
 import { instantOf, type Place } from '../../../database/page.ts'
 import type { CheckType } from '../../../monitors/definitions.ts'
-import type { MissedReason, OwnVerdict, TargetVerdict, Verdict } from '../../../contract/result.ts'
+import type { Verdict } from '../../../contract/result.ts'
+import { instantText } from '../../../database/row-json.ts'
+import type { CheckResult, CheckStatus } from '../schema.ts'
 import { RUN_BOUNDS } from '../../../contract/api/run.ts'
 import { UNATTENDED } from '../../private-locations/queries/locations.ts'
 import { raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 
-/** A row of `results` as it is listed. */
-export interface ResultRow {
+/** A row of `results` as it is listed, as far as possible by the names of the public API. */
+export interface ResultRow extends Pick<
+  CheckResult,
+  | 'location'
+  | 'verdict'
+  | 'missedReason'
+  | 'needed'
+  | 'clockUncertaintyMs'
+  | 'attempts'
+  | 'failureCode'
+  | 'runBy'
+> {
   locationId: string
-  location: string
   slot: Date
-  verdict: Verdict
-  missedReason: MissedReason | null
-  needed: string | null
-  agentId: string | null
   startedAt: Date
-  clockUncertaintyMs: number | null
   durationMs: number
   responseTimeMs: number | null
-  attempts: number
-  failureCode: string | null
   receivedAt: Date
 }
 
-const ROW = `r.location_id as "locationId", coalesce(l.slug_name, r.location_id::text) as location, r.slot,
-  r.verdict, r.missed_reason as "missedReason", r.needed, r.agent_id as "agentId",
-  r.started_at as "startedAt", r.clock_uncertainty_ms as "clockUncertaintyMs", r.duration_ms as "durationMs",
+const ROW = raw(`r.location_id as "locationId",
+  coalesce(l.slug_name, r.location_id::text) as location, r.slot, r.verdict,
+  r.missed_reason as "missedReason", r.needed, r.agent_id as "runBy", r.started_at as "startedAt",
+  r.clock_uncertainty_ms as "clockUncertaintyMs", r.duration_ms as "durationMs",
   r.response_time_ms as "responseTimeMs", r.attempts, r.failure_code as "failureCode",
-  r.received_at as "receivedAt"`
+  r.received_at as "receivedAt"`)
 
 /** Which results of a monitor. Instants in milliseconds. */
 export interface ResultsAsk {
@@ -45,33 +50,23 @@ export interface ResultsAsk {
   after: Place | undefined
 }
 
-const page = {
-  name: 'check-results-page',
-  text: `select ${ROW} from results r left join private_locations l on l.id = r.location_id
-   where r.monitor_id = $1 and r.account_id = $2 and r.slot >= $3::timestamptz
-     and r.slot < $4::timestamptz and r.slot <= $7::timestamptz
-     and ($5::text is null or l.slug_name = $5::text)
-     and ($6::text[] is null or r.verdict = any ($6::text[]))
-     and (r.slot, r.location_id) < ($7::timestamptz, $8::uuid)
-   order by r.slot desc, r.location_id desc limit $9::int offset $10::bigint`,
-}
-
 /**
  * At most `limit` results of a monitor after a place, newest first by (slot, location). This is the order of
  * the key, so rows inserted meanwhile neither repeat nor skip others.
  */
 export async function listResults(connection: Queryable, ask: ResultsAsk): Promise<ResultRow[]> {
-  return connection.query<ResultRow>(page, [
-    ask.monitorId,
-    ask.accountId,
-    new Date(ask.fromMs),
-    new Date(ask.toMs),
-    ask.location ?? null,
-    ask.verdicts ?? null,
-    ...startOf(ask.after),
-    ask.limit,
-    ask.offset,
-  ])
+  const { location = null, verdicts = null } = ask
+  const [slot, id] = startOf(ask.after)
+  return connection.query(sql<ResultRow>('check-results-page')`
+      select ${ROW} from results r left join private_locations l on l.id = r.location_id
+      where r.monitor_id = ${ask.monitorId} and r.account_id = ${ask.accountId}
+        and r.slot >= ${new Date(ask.fromMs)}::timestamptz
+        and r.slot < ${new Date(ask.toMs)}::timestamptz and r.slot <= ${slot}::timestamptz
+        and (${location}::text is null or l.slug_name = ${location}::text)
+        and (${verdicts}::text[] is null or r.verdict = any (${verdicts}::text[]))
+        and (r.slot, r.location_id) < (${slot}::timestamptz, ${id}::uuid)
+      order by r.slot desc, r.location_id desc
+      limit ${ask.limit}::int offset ${ask.offset}::bigint`)
 }
 
 /** The stored details of a result in addition to its numbers, as results/intake.ts wrote them. */
@@ -99,7 +94,7 @@ export async function readResultsOfSlot(
   slotMs: number,
 ): Promise<DetailedResultRow[]> {
   return connection.query(sql<DetailedResultRow>('check-results-slot')`
-      select ${raw(ROW)}, r.detail,
+      select ${ROW}, r.detail,
         r.received_at < clock_timestamp() - interval '${raw(artifactAwaitedMs)} milliseconds' as "filesOverdue"
       from results r left join private_locations l on l.id = r.location_id
       where r.monitor_id = ${monitorId} and r.account_id = ${accountId} and r.slot = ${new Date(slotMs)}`)
@@ -111,25 +106,15 @@ export interface StatusRow {
   name: string
   checkType: CheckType
   activated: boolean
-  locations: {
-    locationId: string
-    location: string
-    /** The location was reported to have no agent, and still has none. */
-    unattended: boolean
-    /** The newest verdict about the target; null where there is none. */
-    verdict: TargetVerdict | null
-    slotMs: number | null
-    sinceMs: number | null
-    /** The newest slot, if it is later and says nothing about the target. */
-    silence: {
-      verdict: OwnVerdict
-      missedReason: MissedReason | null
-      needed: string | null
-      failureCode: string | null
-      slotMs: number
-      sinceMs: number
-    } | null
-  }[]
+  locations: LocationState[]
+}
+
+type LocationStatus = CheckStatus['locations'][number]
+
+/** The state in a location, as the public API has it but for the ids of results. */
+export interface LocationState extends Omit<LocationStatus, 'lastCheckResultId' | 'silence'> {
+  locationId: string
+  silence: Omit<NonNullable<LocationStatus['silence']>, 'lastCheckResultId'> | null
 }
 
 /** End of the hours that have rollups. */
@@ -182,16 +167,16 @@ const NEWEST = `select n.verdict, n.slot, f.slot as since
 /** The newest slot of the placement `p` if it is later than `s` and about us, and the first such slot. */
 const SILENCE = `select jsonb_build_object('verdict', r.verdict, 'missedReason', r.missed_reason,
     'needed', r.needed, 'failureCode', r.failure_code,
-    'slotMs', (extract(epoch from r.slot) * 1000)::bigint,
-    'sinceMs', (select (extract(epoch from min(r.slot)) * 1000)::bigint from ${ROWS}
+    'lastSlot', ${instantText('r.slot')},
+    'since', (select ${instantText('min(r.slot)')} from ${ROWS}
       and r.slot > coalesce(s.slot, '-infinity'))) as reported
   from (select * from ${ROWS} order by r.slot desc limit 1) r
   where r.slot > coalesce(s.slot, '-infinity')`
 
 const STATUS = `select m.id, m.name, m.check_type as "checkType", m.activated,
     coalesce((select jsonb_agg(jsonb_build_object('locationId', p.location_id, 'location', l.slug_name,
-        'unattended', ${UNATTENDED}, 'verdict', s.verdict, 'slotMs', (extract(epoch from s.slot) * 1000)::bigint,
-        'sinceMs', (extract(epoch from s.since) * 1000)::bigint, 'silence', q.reported)
+        'unattended', ${UNATTENDED}, 'verdict', s.verdict, 'lastSlot', ${instantText('s.slot')},
+        'since', ${instantText('s.since')}, 'silence', q.reported)
         order by l.slug_name)
       from placements p join private_locations l on l.id = p.location_id
       left join lateral (${NEWEST}) s on true
@@ -209,33 +194,27 @@ export async function readStatus(
   return rows[0]
 }
 
-const statuses = {
-  name: 'check-statuses-page',
-  text: `${STATUS}, (extract(epoch from m.created_at) * 1000000)::bigint::text as "createdUs"
-   from (select * from monitors
-     where account_id = $1 and deleted_at is null and (created_at, id) < ($2::timestamptz, $3::uuid)
-     order by created_at desc, id desc limit $4) m
-   order by m.created_at desc, m.id desc`,
-}
-
 const STATUSES_AT_ONCE = 500
 
 /** The states of all monitors of an account, newest monitors first; read in bounded parts. */
 export async function listStatuses(connection: Queryable, accountId: string): Promise<StatusRow[]> {
   const all: StatusRow[] = []
-  let after: Place | undefined
-  let found: (StatusRow & { createdUs: string })[]
-  do {
-    found = await connection.query<StatusRow & { createdUs: string }>(statuses, [
-      accountId,
-      ...startOf(after),
-      STATUSES_AT_ONCE,
-    ])
+  let [after, id] = startOf(undefined)
+  for (;;) {
+    const found = await connection.query(sql<StatusRow & { createdAt: string }>(
+      'check-statuses-page',
+    )`
+      ${raw(STATUS)}, m.created_at::text as "createdAt"
+      from (select * from monitors
+        where account_id = ${accountId} and deleted_at is null
+          and (created_at, id) < (${after}::timestamptz, ${id}::uuid)
+        order by created_at desc, id desc limit ${STATUSES_AT_ONCE}) m
+      order by m.created_at desc, m.id desc`)
     all.push(...found)
     const last = found.at(-1)
-    if (last !== undefined) after = { createdUs: BigInt(last.createdUs), id: last.id }
-  } while (found.length === STATUSES_AT_ONCE)
-  return all
+    if (last === undefined || found.length < STATUSES_AT_ONCE) return all
+    ;({ createdAt: after, id } = last)
+  }
 }
 
 /** The values of a statement that start a page: at the beginning, or after a place. */

@@ -1,67 +1,30 @@
 // Statements that record results: one row for each slot, the first real result wins.
 import { sql, raw } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
-import { PROTOCOL_BOUNDS } from '../../../contract/protocol/agent-protocol.ts'
+import {
+  type DroppedSpan,
+  PROTOCOL_BOUNDS,
+  type WireResult,
+} from '../../../contract/protocol/agent-protocol.ts'
+import { firstFailureCode } from '../../../contract/protocol/wire-result.ts'
 import { slotAtOrAfterSql } from '../../../database/expected-slots.ts'
 
-/** Results to be recorded, column by column, in the order of a batch. */
-export interface ResultColumns {
-  monitorIds: string[]
-  slotsMs: number[]
-  verdicts: string[]
-  missedReasons: (string | null)[]
-  startedMs: number[]
-  clockUncertaintiesMs: (number | null)[]
-  durationsMs: number[]
-  responseTimesMs: (number | null)[]
-  attempts: number[]
-  failureCodes: (string | null)[]
-  /** JSON text. */
-  details: (string | null)[]
+/** A slot of a monitor. */
+export interface MonitorSlot {
+  monitorId: string
+  slotMs: number
 }
 
-/** The era, in the location `$1`, of which the slot `g` is one. */
-const ERA = `from expectations e
-  where e.location_id = $1::uuid and e.monitor_id = g.monitor_id
-    and e.from_ms <= g.slot_ms and (e.until_ms is null or g.slot_ms < e.until_ms)
-    and (g.slot_ms - e.offset_ms) % e.every_ms = 0`
+/** Joined to the slots `g` of a location's eras `e`: the era of which `g` is a slot. */
+const ERA = raw(`e.monitor_id = g.monitor_id
+  and e.from_ms <= g.slot_ms and (e.until_ms is null or g.slot_ms < e.until_ms)
+  and (g.slot_ms - e.offset_ms) % e.every_ms = 0`)
 
-const insert = {
-  name: 'results-insert',
-  text: `with given as materialized (
-     select * from unnest($5::uuid[], $6::bigint[], $7::text[], $8::text[], $9::float8[],
-       $10::real[], $11::real[], $12::smallint[], $13::text[], $14::text[], $15::real[])
-     with ordinality as g(monitor_id, slot_ms, verdict, missed_reason, started_ms, duration_ms,
-       response_time_ms, attempts, failure_code, detail, clock_uncertainty_ms, at)
-   ), recorded as (
-     insert into results as r (location_id, monitor_id, slot, account_id, verdict, missed_reason,
-       agent_id, started_at, duration_ms, response_time_ms, attempts, failure_code, detail,
-       clock_uncertainty_ms)
-     select $1::uuid, g.monitor_id, to_timestamp(g.slot_ms / 1000::float8), $2::uuid, g.verdict,
-       g.missed_reason, $3::uuid, to_timestamp(g.started_ms / 1000), g.duration_ms,
-       g.response_time_ms, g.attempts, g.failure_code, g.detail::jsonb, g.clock_uncertainty_ms
-     from given g
-     where exists (select ${ERA})
-     -- In one order, so that two batches with the same slots never wait for each other in a circle.
-     order by g.monitor_id, g.slot_ms
-     on conflict (location_id, monitor_id, slot) do update set
-       verdict = excluded.verdict, missed_reason = excluded.missed_reason, needed = null,
-       filled = false, agent_id = excluded.agent_id, started_at = excluded.started_at,
-       duration_ms = excluded.duration_ms, response_time_ms = excluded.response_time_ms,
-       attempts = excluded.attempts, failure_code = excluded.failure_code,
-       detail = excluded.detail, clock_uncertainty_ms = excluded.clock_uncertainty_ms,
-       received_at = excluded.received_at
-     where r.verdict = 'missed' and (excluded.verdict <> 'missed' or r.filled)
-     returning r.monitor_id, r.slot
-   )
-   select count(*)::int as recorded,
-     case when count(*) < $4::int then (
-       select array_agg(g.at::int - 1 order by g.at) from given g
-       where not exists (select from recorded
-         where recorded.monitor_id = g.monitor_id
-           and recorded.slot = to_timestamp(g.slot_ms / 1000::float8)))
-     end as others
-   from recorded`,
+/** Where results come from. */
+export interface ResultsSource {
+  locationId: string
+  accountId: string
+  agentId: string
 }
 
 /**
@@ -70,31 +33,66 @@ const insert = {
  */
 export async function insertResults(
   tx: Queryable,
-  whose: { locationId: string; accountId: string; agentId: string },
-  columns: ResultColumns,
+  { locationId, accountId, agentId }: ResultsSource,
+  results: readonly { result: WireResult; detail: string | null }[],
 ): Promise<number[]> {
-  const [row] = await tx.query<{ recorded: number; others: number[] | null }>(insert, [
-    whose.locationId,
-    whose.accountId,
-    whose.agentId,
-    columns.monitorIds.length,
-    plainArray(columns.monitorIds),
-    plainArray(columns.slotsMs),
-    plainArray(columns.verdicts),
-    textArray(columns.missedReasons),
-    plainArray(columns.startedMs),
-    plainArray(columns.durationsMs),
-    plainArray(columns.responseTimesMs),
-    plainArray(columns.attempts),
-    textArray(columns.failureCodes),
-    textArray(columns.details),
-    plainArray(columns.clockUncertaintiesMs),
-  ])
+  const plain = (of: (result: WireResult) => string | number | undefined) =>
+    plainArray(results.map(({ result }) => of(result)))
+  const text = (of: (result: WireResult) => string | null | undefined) =>
+    textArray(results.map(({ result }) => of(result) ?? null))
+  const [row] = await tx.query(sql<{ others: number[] | null }>('results-insert')`
+      with given as materialized (
+        select * from unnest(${plain((one) => one.monitorId)}::uuid[],
+          ${plain((one) => one.slot)}::bigint[], ${plain((one) => one.verdict)}::text[],
+          ${text((one) => one.missedReason)}::text[],
+          ${plain((one) => Math.round(one.startedAt))}::float8[],
+          ${plain((one) => toMicroseconds(one.durationMs))}::real[],
+          ${plain((one) => toMicroseconds(one.responseTimeMs))}::real[],
+          ${plain((one) => one.attempts)}::smallint[],
+          ${text((one) => firstFailureCode(one))}::text[],
+          ${textArray(results.map(({ detail }) => detail))}::text[],
+          ${plain((one) => one.clockUncertaintyMs)}::real[])
+        with ordinality as g(monitor_id, slot_ms, verdict, missed_reason, started_ms, duration_ms,
+          response_time_ms, attempts, failure_code, detail, clock_uncertainty_ms, at)
+      ), recorded as (
+        insert into results as r (location_id, monitor_id, slot, account_id, verdict, missed_reason,
+          agent_id, started_at, duration_ms, response_time_ms, attempts, failure_code, detail,
+          clock_uncertainty_ms)
+        select ${locationId}::uuid, g.monitor_id, to_timestamp(g.slot_ms / 1000::float8),
+          ${accountId}::uuid, g.verdict, g.missed_reason, ${agentId}::uuid,
+          to_timestamp(g.started_ms / 1000), g.duration_ms, g.response_time_ms, g.attempts,
+          g.failure_code, g.detail::jsonb, g.clock_uncertainty_ms
+        from given g
+        where exists (select from expectations e where e.location_id = ${locationId}::uuid and ${ERA})
+        -- In one order, so that two batches with the same slots never wait for each other in a circle.
+        order by g.monitor_id, g.slot_ms
+        on conflict (location_id, monitor_id, slot) do update set
+          verdict = excluded.verdict, missed_reason = excluded.missed_reason, needed = null,
+          filled = false, agent_id = excluded.agent_id, started_at = excluded.started_at,
+          duration_ms = excluded.duration_ms, response_time_ms = excluded.response_time_ms,
+          attempts = excluded.attempts, failure_code = excluded.failure_code,
+          detail = excluded.detail, clock_uncertainty_ms = excluded.clock_uncertainty_ms,
+          received_at = excluded.received_at
+        where r.verdict = 'missed' and (excluded.verdict <> 'missed' or r.filled)
+        returning r.monitor_id, r.slot
+      )
+      select case when count(*) < ${results.length}::int then (
+          select array_agg(g.at::int - 1 order by g.at) from given g
+          where not exists (select from recorded
+            where recorded.monitor_id = g.monitor_id
+              and recorded.slot = to_timestamp(g.slot_ms / 1000::float8)))
+        end as others
+      from recorded`)
   return row?.others ?? []
 }
 
+/** As exact as anything is measured; less is below what a `real` can hold. */
+function toMicroseconds(ms: number | undefined): number | undefined {
+  return ms === undefined ? undefined : Math.round(ms * 1000) / 1000
+}
+
 /** An array literal of values that need no quotes: numbers, GUIDs, our own enum values. */
-function plainArray(values: readonly (string | number | null)[]): string {
+function plainArray(values: readonly (string | number | undefined)[]): string {
   let text = '{'
   for (let index = 0; index < values.length; index++) {
     if (index > 0) text += ','
@@ -122,28 +120,23 @@ export interface Unrecorded {
   reason: 'known' | 'monitor-unknown' | 'slot-unknown'
 }
 
-const classify = {
-  name: 'results-unrecorded',
-  text: `select g.at::int - 1 as at, case
-       when exists (select ${ERA}) then 'known'
-       when exists (select from expectations e
-         where e.location_id = $1::uuid and e.monitor_id = g.monitor_id) then 'slot-unknown'
-       else 'monitor-unknown' end as reason
-   from unnest($2::uuid[], $3::bigint[]) with ordinality as g(monitor_id, slot_ms, at)
-   order by g.at`,
-}
-
 /** Why insertResults did not record these slots. */
 export async function whyUnrecorded(
   tx: Queryable,
   locationId: string,
-  slots: { monitorIds: string[]; slotsMs: number[] },
+  slots: readonly MonitorSlot[],
 ): Promise<Unrecorded[]> {
-  return tx.query<Unrecorded>(classify, [
-    locationId,
-    plainArray(slots.monitorIds),
-    plainArray(slots.slotsMs),
-  ])
+  return tx.query(sql<Unrecorded>('results-unrecorded')`
+      select g.at::int - 1 as at, case
+          when exists (select from expectations e
+            where e.location_id = ${locationId}::uuid and ${ERA}) then 'known'
+          when exists (select from expectations e
+            where e.location_id = ${locationId}::uuid and e.monitor_id = g.monitor_id)
+          then 'slot-unknown' else 'monitor-unknown' end as reason
+      from unnest(${plainArray(slots.map(({ monitorId }) => monitorId))}::uuid[],
+        ${plainArray(slots.map(({ slotMs }) => slotMs))}::bigint[])
+        with ordinality as g(monitor_id, slot_ms, at)
+      order by g.at`)
 }
 
 /** A run on demand as results of it find it. */
@@ -169,17 +162,23 @@ export async function lockRunsOf(
   return new Map(rows.map(({ id, ...run }) => [id, run]))
 }
 
-/** Asks for new rollups of the hours of slots, as far as these hours have been rolled up. */
+const HOUR_MS = 3_600_000
+
+/** Asks for new rollups of the slots before the hour of `nowMs`, as far as their hours have been rolled up. */
 export async function markRollupsDue(
   tx: Queryable,
   locationId: string,
-  slots: { monitorIds: string[]; slotsMs: number[] },
+  slots: readonly MonitorSlot[],
+  nowMs: number,
 ): Promise<void> {
+  const past = slots.filter(({ slotMs }) => slotMs < nowMs - (nowMs % HOUR_MS))
+  if (past.length === 0) return
   await tx.query(sql('results-rollups-due')`
       with done as (select until_hour from rollups_done for share)
       insert into rollups_due as d (location_id, monitor_id, hour)
       select distinct ${locationId}::uuid, g.monitor_id, h.hour
-      from unnest(${plainArray(slots.monitorIds)}::uuid[], ${plainArray(slots.slotsMs)}::bigint[]) as g(monitor_id, slot_ms),
+      from unnest(${plainArray(past.map(({ monitorId }) => monitorId))}::uuid[],
+          ${plainArray(past.map(({ slotMs }) => slotMs))}::bigint[]) as g(monitor_id, slot_ms),
         lateral (select date_trunc('hour', to_timestamp(g.slot_ms / 1000::float8), 'UTC') as hour) h,
         done
       where h.hour < done.until_hour
@@ -199,15 +198,17 @@ const LESS_SPECIFIC = `('no-agent', 'agent-lost', 'not-delivered', 'no-capable-a
  */
 export async function fillDropped(
   tx: Queryable,
-  whose: { locationId: string; accountId: string; agentId: string },
-  spans: readonly { monitorId: string; from: number; to: number }[],
+  whose: ResultsSource,
+  spans: readonly DroppedSpan[],
   { fromMs, toMs }: { fromMs: number; toMs: number },
-): Promise<{ monitorId: string; slotMs: number }[]> {
-  return tx.query(sql<{ monitorId: string; slotMs: number }>('dropped-fill')`
+): Promise<MonitorSlot[]> {
+  return tx.query(sql<MonitorSlot>('dropped-fill')`
       with slots as (
         select distinct monitor_id, slot_ms from (
           select e.monitor_id, s.slot_ms
-          from unnest(${spans.map(({ monitorId }) => monitorId)}::uuid[], ${spans.map(({ from }) => from)}::bigint[], ${spans.map(({ to }) => to)}::bigint[]) g(monitor_id, from_ms, to_ms)
+          from unnest(${spans.map(({ monitorId }) => monitorId)}::uuid[],
+            ${spans.map(({ from }) => from)}::bigint[], ${spans.map(({ to }) => to)}::bigint[])
+            g(monitor_id, from_ms, to_ms)
           join expectations e on e.location_id = ${whose.locationId}::uuid and e.monitor_id = g.monitor_id
             and e.from_ms <= g.to_ms and (e.until_ms is null or e.until_ms > g.from_ms)
           cross join lateral (select greatest(e.from_ms, g.from_ms, ${fromMs}::bigint) as lo,

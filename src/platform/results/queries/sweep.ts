@@ -2,23 +2,22 @@
 import { slotAtOrAfterSql, slotsBetweenSql } from '../../../database/expected-slots.ts'
 import { sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
-
-const lock = {
-  name: 'sweep-lock',
-  text: 'select swept_until_ms as "sweptUntilMs" from accounting for update',
-}
+import type { MonitorSlot } from './results.ts'
 
 /**
  * The end of the swept span. The row stays locked until the transaction ends, so that only one process
  * sweeps. The first sweep begins at the first expected slot, or at `startMs` when there is none.
  */
 export async function beginSweep(tx: Queryable, startMs: number): Promise<number> {
-  const [found] = await tx.query<{ sweptUntilMs: number }>(lock)
+  const lock = () =>
+    tx.query(sql<{ sweptUntilMs: number }>('sweep-lock')`
+      select swept_until_ms as "sweptUntilMs" from accounting for update`)
+  const [found] = await lock()
   if (found !== undefined) return found.sweptUntilMs
   await tx.query(sql('sweep-begin')`
       insert into accounting (swept_until_ms)
       select least(${startMs}::bigint, min(from_ms)) from expectations on conflict do nothing`)
-  return (await tx.query<{ sweptUntilMs: number }>(lock))[0]?.sweptUntilMs ?? startMs
+  return (await lock())[0]?.sweptUntilMs ?? startMs
 }
 
 /** A span to be swept, [fromMs, untilMs); rows before `floorMs` are not retained. */
@@ -50,10 +49,12 @@ const count = {
 
 /** How many slots are due in the window. */
 export async function countDueSlots(tx: Queryable, window: SweepWindow): Promise<number> {
-  return (
-    (await tx.query<{ slots: number }>(count, [window.fromMs, window.untilMs, window.floorMs]))[0]
-      ?.slots ?? 0
-  )
+  const [row] = await tx.query<{ slots: number }>(count, valuesOf(window))
+  return row?.slots ?? 0
+}
+
+function valuesOf({ fromMs, untilMs, floorMs }: SweepWindow): number[] {
+  return [fromMs, untilMs, floorMs]
 }
 
 /** Slots without a row that are missed for the same reason. */
@@ -63,15 +64,14 @@ export interface MissingSlots {
   /** The epoch of these slots; null when no agent had ever reported until then. */
   epoch: number | null
   needs: string[]
-  monitorIds: string[]
-  slotsMs: number[]
+  slots: MonitorSlot[]
 }
 
 const find = {
   name: 'sweep-missing',
   text: `select e.location_id as "locationId", e.account_id as "accountId", o.epoch,
      coalesce(p.needs, array[m.check_type], '{}') as needs,
-     array_agg(e.monitor_id::text) as "monitorIds", array_agg(s.slot_ms::float8) as "slotsMs"
+     json_agg(json_build_object('monitorId', e.monitor_id, 'slotMs', s.slot_ms)) as slots
    from (${DUE_ERAS}) e
    left join monitors m on m.id = e.monitor_id
    cross join lateral generate_series(${slotAtOrAfterSql('e', 'e.lo')}, e.hi - 1, e.every_ms) s(slot_ms)
@@ -95,7 +95,7 @@ export async function findMissingSlots(
   tx: Queryable,
   window: SweepWindow,
 ): Promise<MissingSlots[]> {
-  return tx.query<MissingSlots>(find, [window.fromMs, window.untilMs, window.floorMs])
+  return tx.query<MissingSlots>(find, valuesOf(window))
 }
 
 /** An agent of a location in an epoch. */
@@ -126,16 +126,18 @@ export async function readMembers(
 /** Fills slots in, except those that were reported in the meantime; returns how many were filled. */
 export async function fillMissed(
   tx: Queryable,
-  { locationId, accountId, monitorIds, slotsMs }: MissingSlots,
+  { locationId, accountId, slots }: MissingSlots,
   { reason, needed }: { reason: string; needed?: string },
 ): Promise<number> {
   const rows = await tx.query(sql<{ filled: number }>('sweep-fill')`
       with filled as (
         insert into results (location_id, account_id, monitor_id, slot, verdict, missed_reason, needed,
           filled, started_at, duration_ms, attempts)
-        select ${locationId}::uuid, ${accountId}::uuid, g.monitor_id, to_timestamp(g.slot_ms / 1000), 'missed', ${reason}::text,
-          ${needed ?? null}::text, true, to_timestamp(g.slot_ms / 1000), 0, 0
-        from unnest(${monitorIds}::uuid[], ${slotsMs}::float8[]) g(monitor_id, slot_ms)
+        select ${locationId}::uuid, ${accountId}::uuid, g.monitor_id,
+          to_timestamp(g.slot_ms / 1000), 'missed', ${reason}::text, ${needed ?? null}::text, true,
+          to_timestamp(g.slot_ms / 1000), 0, 0
+        from json_to_recordset(${JSON.stringify(slots)}::json) s("monitorId" uuid, "slotMs" float8)
+        cross join lateral (select s."monitorId" as monitor_id, s."slotMs" as slot_ms) g
         order by g.monitor_id, g.slot_ms
         on conflict (location_id, monitor_id, slot) do nothing
         returning 1

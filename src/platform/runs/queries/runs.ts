@@ -127,51 +127,25 @@ export async function handBackRuns(
       where location_id = ${from.locationId} and agent_id = ${from.agentId} and state in ('sent', 'running')`)
 }
 
-/** Outcome of recording a result of a run. */
-export type RunOutcome = 'recorded' | 'known' | 'unknown'
-
 /** A result with the run that it answers. */
 export type RunResult = WireResult & { onDemand: string }
 
-const FINISH_ROWS = `select one.*, r.id is not null as exists
-     from unnest($3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::jsonb[])
-       with ordinality as one (id, monitor_id, verdict, missed_reason, result, place)
-     left join runs r on r.id = one.id and r.location_id = $1 and r.monitor_id = one.monitor_id`
-
-const finish = {
-  name: 'runs-finish',
-  text: `with said as (${FINISH_ROWS}), first as (
-     select distinct on (id) * from said where exists order by id, place
-   ), changed as (
-     update runs r set state = 'finished', agent_id = $2, finished_at = clock_timestamp(),
-       verdict = first.verdict, missed_reason = first.missed_reason, needed = null, filled = false,
-       result = first.result
-     from first where r.id = first.id and (r.state <> 'finished' or r.filled)
-     returning first.place
-   )
-   select case when place in (select place from changed) then 'recorded'
-     when exists then 'known' else 'unknown' end as outcome
-   from said order by place`,
-}
-
 /**
- * Finishes runs by their results, in the order given. The first result of a run counts; it also replaces
- * the verdict of a run that the platform had given up. `unknown`: the location has no such run of that monitor.
+ * Finishes runs of a location by their results, one for each run. The first result of a run counts; it also
+ * replaces the verdict of a run that the platform had given up.
  */
 export async function finishRuns(
   connection: Queryable,
   from: { locationId: string; agentId: string },
   results: readonly RunResult[],
-): Promise<RunOutcome[]> {
-  if (results.length === 0) return []
-  const rows = await connection.query<{ outcome: RunOutcome }>(finish, [
-    from.locationId,
-    from.agentId,
-    results.map(({ onDemand }) => onDemand),
-    results.map(({ monitorId }) => monitorId),
-    results.map(({ verdict }) => verdict),
-    results.map(({ missedReason }) => missedReason ?? null),
-    results.map((result) => JSON.stringify(result)),
-  ])
-  return rows.map(({ outcome }) => outcome)
+): Promise<void> {
+  if (results.length === 0) return
+  await connection.query(sql('runs-finish')`
+      update runs r set state = 'finished', agent_id = ${from.agentId},
+        finished_at = clock_timestamp(), verdict = one.result->>'verdict',
+        missed_reason = one.result->>'missedReason', needed = null, filled = false,
+        result = one.result
+      from jsonb_array_elements(${JSON.stringify(results)}::jsonb) one (result)
+      where r.id = (one.result->>'onDemand')::uuid and r.location_id = ${from.locationId}
+        and (r.state <> 'finished' or r.filled)`)
 }

@@ -2,13 +2,13 @@
 // configurable answers.
 import { randomUUID } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
-import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest'
+import { afterEach, beforeEach, expect } from 'vitest'
 import type { AlertPayload } from '../../../../src/contract/api/alert-payload.ts'
 import { sendWebhooks, type OutboxOptions } from '../../../../src/platform/alerts/webhook-outbox.ts'
 import { insertNotifications } from '../../../../src/platform/alerts/queries/alert-notifications.ts'
-import { rememberedLog, CIPHER, startReceiver, type Receiver } from './alerted-account.ts'
-import { useDatabase, type TestDatabase } from '../../database/database.ts'
-import { addClient, startPublicApi, type ApiClient, type PublicApi } from '../public-api.ts'
+import { rememberedLog, CIPHER, startReceiver } from './alerted-account.ts'
+import { useDatabase } from '../../database/database.ts'
+import { servePublicApi, type ApiClient } from '../public-api.ts'
 
 /** A row of the outbox. */
 export interface OutboxRow {
@@ -23,49 +23,22 @@ export interface OutboxRow {
 /** Fields of a notification that a test sets; the rest has defaults. */
 export type GivenPayload = Partial<AlertPayload>
 
-/** The outbox, with a fresh account for each test. */
-export interface TestOutbox {
-  database: () => TestDatabase
-  client: () => ApiClient
-  /** Closed after the test. */
-  opened: AsyncDisposable[]
-  /** Starts a sender as a process does; by default three tries with a minimal pause. */
-  start: (more?: Partial<OutboxOptions>) => void
-  receiver: (...answer: Parameters<typeof startReceiver>) => Promise<Receiver>
-  /** Makes a channel; returns its id. */
-  channel: (config: object) => Promise<number>
-  /** Puts notifications of one topic into the outbox. */
-  post: (
-    channelId: number,
-    titles: readonly (string | GivenPayload)[],
-    topic?: string,
-  ) => Promise<void>
-  /** The rows of the account, oldest first. */
-  rows: () => Promise<OutboxRow[]>
-  /** Resolves when no notification of the account waits. */
-  settled: () => Promise<OutboxRow[]>
-}
-
 /** Answers with these statuses in turn, then always with the last one. */
 export const statuses =
   (...codes: number[]) =>
   (response: ServerResponse, n: number) =>
     void response.writeHead(codes[Math.min(n, codes.length - 1)] ?? 500).end()
 
-/** An outbox for the tests of a file. */
-export function useOutbox(): TestOutbox {
+/** An outbox for the tests of a file, with a fresh account for each test. */
+export function useOutbox() {
   const database = useDatabase()
-  let api: PublicApi
+  const { addClient } = servePublicApi(database)
   let client: ApiClient
   let stopping = new AbortController()
   let sending: Promise<void>[] = []
   const opened: AsyncDisposable[] = []
-  beforeAll(async () => {
-    api = await startPublicApi(database().database, { defaultLimit: { limit: 1e8, windowS: 60 } })
-  })
-  afterAll(() => api.close())
   beforeEach(async () => {
-    client = await addClient(api, database().database)
+    client = await addClient()
   })
   afterEach(async () => {
     stopping.abort()
@@ -83,25 +56,33 @@ export function useOutbox(): TestOutbox {
   return {
     database,
     client: () => client,
+    /** Closed after the test. */
     opened,
-    start(more = {}) {
+    /** Starts a sender as a process does; by default three tries with a minimal pause. */
+    start: (more: Partial<OutboxOptions> = {}) => {
       const { log } = rememberedLog()
       const againMs = (attempt: number) => (attempt < 3 ? 10 : undefined)
       const options = { database: database().database, cipher: CIPHER, log, now: Date.now }
       sending.push(sendWebhooks({ ...options, againMs, restMs: 10, ...more }, stopping.signal))
     },
-    async receiver(...answer) {
+    receiver: async (...answer: Parameters<typeof startReceiver>) => {
       const one = await startReceiver(...answer)
       opened.push(one)
       return one
     },
-    async channel(config) {
+    /** Makes a channel; returns its id. */
+    channel: async (config: object) => {
       const body = { type: 'WEBHOOK', config: { name: 'x', webhookSecret: 'shh', ...config } }
       const made = await client.call('POST', '/v1/alert-channels', { body })
       expect([made.status, made.status === 201 ? '' : made.text]).toEqual([201, ''])
       return made.body.id as number
     },
-    post: (channelId, titles, topic = randomUUID()) =>
+    /** Puts notifications of one topic into the outbox. */
+    post: (
+      channelId: number,
+      titles: readonly (string | GivenPayload)[],
+      topic: string = randomUUID(),
+    ) =>
       insertNotifications(
         database().database,
         titles.map((given) => ({
@@ -112,8 +93,10 @@ export function useOutbox(): TestOutbox {
           payload: payloadOf(client.accountId, given),
         })),
       ),
+    /** The rows of the account, oldest first. */
     rows,
-    async settled() {
+    /** Resolves when no notification of the account waits. */
+    settled: async () => {
       for (;;) {
         const all = await rows()
         if (all.every(({ state }) => state !== 'waiting')) return all

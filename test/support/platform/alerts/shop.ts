@@ -1,14 +1,8 @@
 // An account with a web shop that is monitored: a location, a service, an alert channel, and a clock that stands.
-import { afterAll, beforeAll, beforeEach } from 'vitest'
+import { beforeEach } from 'vitest'
 import type { DatabaseServer } from '../../database/database.ts'
 import { useDatabase } from '../../database/database.ts'
-import {
-  addClient,
-  startPublicApi,
-  type ApiClient,
-  type Loose,
-  type PublicApi,
-} from '../public-api.ts'
+import { servePublicApi, type ApiClient, type Loose } from '../public-api.ts'
 import { createAlertedAccount, type AlertedAccount, type GivenRun } from './alerted-account.ts'
 
 export const MINUTE = 60_000
@@ -18,20 +12,16 @@ export const INCIDENTS = '/v1/status-pages/incidents'
 export const SERVICES = '/v1/status-pages/services'
 
 /** Gives every test of the suite an account of its own, on this PostgreSQL. */
-export function useShop(server: DatabaseServer) {
+export function useShop(server: DatabaseServer | undefined) {
   const database = useDatabase(server)
-  let api: PublicApi
+  const { addClient } = servePublicApi(database)
   let client: ApiClient
   let account: AlertedAccount
   let location: string
   let service: { id: string }
 
-  beforeAll(async () => {
-    api = await startPublicApi(database().database, { defaultLimit: { limit: 1e8, windowS: 60 } })
-  })
-  afterAll(() => api.close())
   beforeEach(async () => {
-    client = await addClient(api, database().database)
+    client = await addClient()
     const options = { publicUrl: 'https://vedette.example.com/' }
     account = await createAlertedAccount(database().database, client.accountId, options)
     account.clock.nowMs = START
@@ -72,15 +62,17 @@ export function useShop(server: DatabaseServer) {
     ])
   return {
     database,
+    /** Adds a monitor in the location. */
+    monitor: (fields: object = {}) => account.addMonitor([location], fields),
+    record: (...runs: GivenRun[]) => account.record(...runs),
+    notifications: () => account.notifications(),
+    runJobs: () => account.runBackgroundJobs(),
     addChannel,
     trigger,
     run,
     kinds,
     incidents,
     states,
-    get api() {
-      return api
-    },
     get client() {
       return client
     },

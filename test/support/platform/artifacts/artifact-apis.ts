@@ -12,17 +12,21 @@ import {
   type Upload,
 } from './artifact-uploads.ts'
 import type { useDatabase } from '../../database/database.ts'
-import { addLocation, addLocationKey, addMonitor, type LocationRow } from '../monitor-rows.ts'
-import { addClient, startPublicApi, type ApiClient, type PublicApi } from '../public-api.ts'
+import type { Database } from '../../../../src/database/database.ts'
+import { addLocation } from '../locations.ts'
+import { addMonitor } from '../monitor-rows.ts'
+import { servePublicApi, type ApiClient } from '../public-api.ts'
+
+/** A slot of a monitor that may have files, and a key of its location. */
+export async function addOwner(database: Database, accountId: string) {
+  const location = await addLocation(database, { accountId })
+  const monitorId = await addMonitor(database, accountId, { locations: [location] })
+  const { secret } = location
+  return { location, monitorId, secret, owner: `${monitorId}.1760000000000` }
+}
 
 /** Common parts of the files of a test. */
-export interface ArtifactScene {
-  client: ApiClient
-  location: LocationRow
-  monitorId: string
-  secret: string
-  owner: string
-}
+export type ArtifactScene = { client: ApiClient } & Awaited<ReturnType<typeof addOwner>>
 
 /** Names of all files below a folder, which may be missing. */
 export const filesBelow = (folder: string): string[] =>
@@ -39,21 +43,21 @@ export function useArtifactApis(
 ) {
   const db = () => database().database
   let server: ArtifactServer
-  let api: PublicApi
   let store: ArtifactStore
-  beforeAll(async () => {
+  const { api, addClient } = servePublicApi(database, () => {
     store = make()
-    server = await startArtifactServer(db(), store)
-    const operations = artifactOperations({ database: db(), store, retentionMs: 86_400_000 })
-    api = await startPublicApi(db(), { operations, defaultLimit: { limit: 1e6, windowS: 60 } })
+    return {
+      operations: artifactOperations({ database: db(), store, retentionMs: 86_400_000 }),
+      defaultLimit: { limit: 1e6, windowS: 60 },
+    }
   })
-  afterAll(() => Promise.all([server.close(), api.close()]))
+  beforeAll(async () => {
+    server = await startArtifactServer(db(), store)
+  })
+  afterAll(() => server.close())
   const scene = async (): Promise<ArtifactScene> => {
-    const client = await addClient(api, db())
-    const location = await addLocation(db(), client.accountId)
-    const monitorId = await addMonitor(db(), client.accountId, { locations: [location] })
-    const { secret } = await addLocationKey(db(), location.id)
-    return { client, location, monitorId, secret, owner: `${monitorId}.1760000000000` }
+    const client = await addClient()
+    return { client, ...(await addOwner(db(), client.accountId)) }
   }
   const put = (one: ArtifactScene, more: Partial<Upload> & Pick<Upload, 'body'>) =>
     bring({ port: server.port, secret: one.secret, owner: one.owner, name: 'a.zip', ...more })
@@ -61,7 +65,7 @@ export function useArtifactApis(
     beginUpload({ port: server.port, secret: one.secret, owner: one.owner, name: 'a.zip', headers })
   const listed = (one: ArtifactScene) => artifactsOf(db(), one.location.id, one.owner)
   const get = (one: ArtifactScene, id: string, headers: Record<string, string> = {}) =>
-    fetch(`${api.url}/v1/artifacts/${id}`, {
+    fetch(`${api().url}/v1/artifacts/${id}`, {
       headers: {
         authorization: `Bearer ${one.client.secret}`,
         'x-service-account': one.client.accountId,

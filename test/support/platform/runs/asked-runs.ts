@@ -4,15 +4,16 @@ import type { Monitor } from '../../../../src/contract/monitor.ts'
 import { createRuns, type Runs } from '../../../../src/platform/runs/routes.ts'
 import { handOutRuns } from '../../../../src/platform/runs/hand-out.ts'
 import { listen } from '../../../../src/database/listen.ts'
-import { finishRuns } from '../../../../src/platform/runs/queries/runs.ts'
 import type { useDatabase } from '../../database/database.ts'
-import { addAgent, addLocation, addMonitor, type LocationRow } from '../monitor-rows.ts'
-import { addClient, startPublicApi, type ApiClient, type PublicApi } from '../public-api.ts'
+import { addLocation, type TestLocation } from '../locations.ts'
+import { addAgent, addMonitor } from '../monitor-rows.ts'
+import { servePublicApi, type ApiClient } from '../public-api.ts'
+import { report } from '../recorded-results.ts'
 
 /** A monitor in a location with an agent, and the client that requests its runs. */
 export interface RunScene {
   client: ApiClient
-  location: LocationRow
+  location: TestLocation
   monitorId: string
   agentId: string
   path: string
@@ -20,63 +21,40 @@ export interface RunScene {
 
 /** Starts the API with the operations of runs; for a test file or a `describe`. */
 export function useRuns(database: ReturnType<typeof useDatabase>) {
+  const db = () => database().database
   let runs: Runs
-  let api: PublicApi
-  let listening: Promise<void>
+  const { addClient } = servePublicApi(database, () => {
+    runs = createRuns(db())
+    return { operations: runs.operations }
+  })
+  let listening: Promise<unknown>
+  /** Locations whose agents were notified. */
   const notified: string[] = []
-  const waiting = new Set<() => void>()
   const stop = new AbortController()
 
   beforeAll(async () => {
-    const { database: db, url } = database()
-    runs = createRuns({
-      database: db,
-      retentionMs: 86_400_000,
-      capable: (needs, abilities) => needs.every((one) => abilities.includes(one)),
-      neededText: (needs) => needs.join(', '),
-    })
+    const address = { url: database().url }
+    const { signal } = stop
     const ready = Promise.withResolvers<void>()
-    const notifications = listen({
-      address: { url },
-      channel: 'vedette_agents',
-      signal: stop.signal,
-      onNews(locationId) {
-        if (locationId === undefined) ready.resolve()
-        else notified.push(locationId)
-        for (const one of waiting) one()
-      },
-    })
-    listening = Promise.all([runs.listen({ url }, stop.signal), notifications]).then(
-      () => undefined,
-    )
+    const onNews = (id?: string) => {
+      if (id === undefined) ready.resolve()
+      else notified.push(id)
+    }
+    const notifications = listen({ address, channel: 'vedette_agents', signal, onNews })
+    listening = Promise.all([runs.listen(address, signal), notifications])
     await ready.promise
-    api = await startPublicApi(db, {
-      operations: runs.operations,
-      defaultLimit: { limit: 1e6, windowS: 60 },
-    })
   })
   afterAll(async () => {
     stop.abort()
     await listening
-    await api.close()
   })
 
-  const db = () => database().database
   /** Resolves when agents of the location were notified. */
-  const whenNotified = (locationId: string) =>
-    new Promise<void>((resolve) => {
-      const look = () => {
-        if (!notified.includes(locationId)) return
-        waiting.delete(look)
-        resolve()
-      }
-      waiting.add(look)
-      look()
-    })
+  const whenNotified = (locationId: string) => expect.poll(() => notified).toContain(locationId)
 
   const scene = async (options: { activated?: boolean } = {}): Promise<RunScene> => {
-    const client = await addClient(api, db())
-    const location = await addLocation(db(), client.accountId)
+    const client = await addClient()
+    const location = await addLocation(db(), client)
     const monitorId = await addMonitor(db(), client.accountId, {
       locations: [location],
       effective: JSON.stringify({ name: 'the shop' }),
@@ -90,21 +68,28 @@ export function useRuns(database: ReturnType<typeof useDatabase>) {
     expect(status).toBe(201)
     return body.runs[0].id as string
   }
-  /** The runs that the agent receives when it syncs. */
+  /** The runs that the agent receives when it syncs; by default all are its own. */
   const sync = (
     { location, agentId }: RunScene,
     said: { run: string; state: 'waiting' | 'running' }[] = [],
-    more: Partial<Parameters<typeof handOutRuns>[1]> = {},
+    { leaving = false, owner = agentId } = {},
   ) =>
-    handOutRuns(db(), {
-      locationId: location.id,
-      agentId,
-      said,
-      leaving: false,
-      ownerOf: () => agentId,
-      open: (effective) => JSON.parse(effective) as Monitor,
-      ...more,
-    })
+    handOutRuns(
+      db(),
+      { locationId: location.id, agentId, said, leaving },
+      {
+        readAssignment: async () => ({ owner: () => ({ id: owner, abilities: [] }) }),
+        open: (effective) => JSON.parse(effective) as Monitor,
+      },
+    )
+  /** A run that its agent has begun. */
+  const running = async () => {
+    const one = await scene()
+    const id = await ask(one)
+    await sync(one)
+    await sync(one, [{ run: id, state: 'running' }])
+    return { one, id }
+  }
   const resultOf = (run: string, { monitorId }: RunScene, more: object = {}) => ({
     monitorId,
     slot: 1_760_000_000_000,
@@ -116,12 +101,21 @@ export function useRuns(database: ReturnType<typeof useDatabase>) {
     attempts: 1,
     ...more,
   })
-  const finish = ({ location, agentId }: RunScene, result: ReturnType<typeof resultOf>) =>
-    finishRuns(db(), { locationId: location.id, agentId }, [result])
+  /** Delivers results of an agent; how many were recorded, known before, and refused. */
+  const finish = async ({ location, agentId }: RunScene, ...results: unknown[]) => {
+    const given = { at: location, agentId, results, nowMs: Date.now() }
+    const { recorded, known, refused } = await report(db(), {
+      ...given,
+      onRecorded: [runs.onRecorded],
+    })
+    return [recorded, known, refused.length]
+  }
+  const read = async ({ client, path }: RunScene, id: string, query = '') =>
+    (await client.call('GET', `${path}/${id}${query}`)).body
   const stale = () => runs.backgroundJobs[0]?.run(stop.signal)
   const dropOld = () => runs.backgroundJobs[1]?.run(stop.signal)
   return {
-    api: () => api,
+    addClient,
     db,
     whenNotified,
     /** Forgets the notifications so far. */
@@ -129,8 +123,10 @@ export function useRuns(database: ReturnType<typeof useDatabase>) {
     scene,
     ask,
     sync,
+    running,
     resultOf,
     finish,
+    read,
     stale,
     dropOld,
   }

@@ -1,45 +1,32 @@
-// Starts a platform, writes through it, kills it in the middle, and restarts it; in the end compares acknowledged
-// writes with stored ones.
+// Aim: kill -9 of a platform in the middle of writes, again and again: nothing that was acknowledged is lost,
+// nothing is there twice, and it starts again by itself.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type StartedPlatform, startPlatform } from './platform-process.ts'
+import { describe, expect, test } from 'vitest'
+import { DATABASE_SERVERS, useDatabase } from '../support/database/database.ts'
+import { type StartedPlatform, startPlatform } from '../support/platform/platform-process.ts'
 import {
   createIncident,
   createService,
   storedCredentials,
   listNames,
   type Writer,
-} from './written-incidents.ts'
+} from '../support/platform/written-incidents.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 /** Number of kills. */
-export const KILLS = 50
+const KILLS = 50
 
 const RATE_LIMIT = '10000000'
 const WRITERS = 4
 /** Acknowledged writes before a kill, so that others are in progress. */
 const WRITES_MAX = 24
 
-/** The state at the end. */
-export interface Aftermath {
-  /** Exit code of the last platform, which was stopped by a signal. */
-  exitCode: number | null
-  acknowledged: number
-  /** Interrupted by a kill; they may be stored or not. */
-  unanswered: number
-  /** Acknowledged but not stored. */
-  lost: string[]
-  doubled: string[]
-  updatesPerIncident: number[]
-}
-
 /** Invariants at the end; an incident and its update are stored together or not at all. */
-export const NOTHING_LOST = { exitCode: 0, lost: [], doubled: [], updatesPerIncident: [1] }
+const NOTHING_LOST = { exitCode: 0, lost: [], doubled: [], updatesPerIncident: [1] }
 
-/** Runs the whole sequence on the database that `env` names; `dataDir` has the credentials. */
-export async function killInTheMiddle(
-  env: Record<string, string>,
-  dataDir: string,
-): Promise<Aftermath> {
+/** Kills a platform on the database that `env` names again and again; `dataDir` has the credentials. */
+async function killInTheMiddle(env: Record<string, string>, dataDir: string) {
   const acknowledged: string[] = []
   let asked = 0
   let serviceId = ''
@@ -61,14 +48,14 @@ export async function killInTheMiddle(
   const platform = await startPlatform({ ...env, RATE_LIMIT })
   const { counts, updates } = await listNames(platform.url, storedCredentials(dataDir))
   platform.kill('SIGTERM')
-  return {
+  const aftermath = {
     exitCode: (await platform.ended).code,
-    acknowledged: acknowledged.length,
-    unanswered: asked - acknowledged.length,
     lost: acknowledged.filter((name) => !counts.has(name)),
     doubled: [...counts].filter(([, count]) => count !== 1).map(([name]) => name),
     updatesPerIncident: [...updates],
   }
+  // The unanswered were interrupted by a kill; they may be stored or not.
+  return { aftermath, acknowledged: acknowledged.length, unanswered: asked - acknowledged.length }
 }
 
 interface Round {
@@ -108,3 +95,28 @@ function killAll(platform: StartedPlatform, dataDir: string | undefined): void {
   }
   platform.kill('SIGKILL')
 }
+
+type Killed = Awaited<ReturnType<typeof killInTheMiddle>>
+
+function expectNothingLost({ aftermath, acknowledged, unanswered }: Killed): void {
+  expect(aftermath).toEqual(NOTHING_LOST)
+  expect(acknowledged).toBeGreaterThan(KILLS)
+  expect(unanswered).toBeGreaterThan(KILLS)
+}
+
+test('every second time its own PostgreSQL with it', { timeout: 600_000 }, async () => {
+  expect.hasAssertions()
+  const dataDir = temporaryFolder()
+  expectNothingLost(await killInTheMiddle({ DATA_DIR: dataDir }, dataDir))
+})
+
+describe.each(DATABASE_SERVERS.filter(({ key }) => key === 'other'))('on $name', (server) => {
+  const use = useDatabase(server, { migrated: false })
+
+  test('again and again', { timeout: 600_000 }, async () => {
+    expect.hasAssertions()
+    const dataDir = temporaryFolder()
+    const env = { DATA_DIR: dataDir, DATABASE_URL: use().url }
+    expectNothingLost(await killInTheMiddle(env, dataDir))
+  })
+})

@@ -1,6 +1,6 @@
-// Wakes calls that wait for a location when something there may have changed.
+// Wakes calls that wait for something, such as a run or a location, when it may have changed.
 
-/** One who waits for news of a location. */
+/** One who waits for news of one thing. */
 export interface NewsWatch {
   /**
    * Resolves with true at once when there was news since the last time this was called, else when there
@@ -11,20 +11,20 @@ export interface NewsWatch {
   end(): void
 }
 
-/** Who waits for news, by location. */
-export class LocationNews {
+/** Who waits for news, by the id of what they wait for. */
+export class News {
   readonly #watches = new Map<string, Set<() => void>>()
 
   /** Begins to watch: no notification from now on is missed. */
-  watch(locationId: string): NewsWatch {
+  watch(id: string): NewsWatch {
     let hasNews = false
     let wake: (() => void) | undefined
     const notify = () => {
       hasNews = true
       wake?.()
     }
-    const watches = this.#watches.get(locationId) ?? new Set()
-    this.#watches.set(locationId, watches.add(notify))
+    const watches = this.#watches.get(id) ?? new Set()
+    this.#watches.set(id, watches.add(notify))
     return {
       async wait(ms, signal) {
         if (!hasNews && !signal.aborted) {
@@ -46,17 +46,17 @@ export class LocationNews {
       },
       end: () => {
         watches.delete(notify)
-        if (watches.size === 0 && this.#watches.get(locationId) === watches) {
-          this.#watches.delete(locationId)
+        if (watches.size === 0 && this.#watches.get(id) === watches) {
+          this.#watches.delete(id)
         }
       },
     }
   }
 
-  /** There may be news in a location; without its id, in any. */
-  notify(locationId?: string): void {
-    if (locationId !== undefined) {
-      for (const notify of this.#watches.get(locationId) ?? []) notify()
+  /** There may be news of this id; without one, of any. */
+  notify(id?: string): void {
+    if (id !== undefined) {
+      for (const notify of this.#watches.get(id) ?? []) notify()
       return
     }
     for (const watches of this.#watches.values()) for (const notify of watches) notify()
