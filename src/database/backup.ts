@@ -5,7 +5,9 @@ import { rename, rm } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGunzip, createGzip } from 'node:zlib'
+import { DatabaseError } from 'pg'
 import * as z from 'zod'
+import { isUnavailable } from './database-failure.ts'
 import type { Database, Queryable } from './database.ts'
 
 /** A backup cannot be made or read; the message names the reason. */
@@ -278,11 +280,15 @@ function markerOf(line: string): { table: string } | { rows: number } | undefine
 
 async function insert(tx: Queryable, table: Table, batch: readonly string[]): Promise<void> {
   const columns = columnsOf(table)
-  await tx.query(
-    `insert into "${table.name}" (${columns}) overriding system value
-     select ${columns} from json_populate_recordset(null::"${table.name}", $1::json)`,
-    [`[${batch.join(',')}]`],
-  )
+  const text = `insert into "${table.name}" (${columns}) overriding system value
+    select ${columns} from json_populate_recordset(null::"${table.name}", $1::json)`
+  try {
+    await tx.query(text, [`[${batch.join(',')}]`])
+  } catch (error) {
+    if (!(error instanceof DatabaseError) || isUnavailable(error)) throw error
+    const message = `the backup is damaged: a row of ${table.name} is refused (${error.code})`
+    throw new BackupError(message, { cause: error })
+  }
 }
 
 async function restartIdentity(tx: Queryable, { name: table, identity }: Table): Promise<void> {
