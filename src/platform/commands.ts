@@ -1,14 +1,19 @@
 // The platform's commands as the command line shows them.
 import { ROLES } from '../contract/api/account.ts'
-import { type Command, EXIT_CONFIGURATION } from '../process/command-line.ts'
+import { type Arguments, type Command, EXIT_CONFIGURATION } from '../process/command-line.ts'
 import { environmentHelp } from '../process/environment-help.ts'
 import { loadPart } from '../process/load-part.ts'
 import { VARIABLES } from './config.ts'
 import type { CommandContext } from './run-platform.ts'
 
-/** `vedette platform` and `vedette keys`. */
+/** The commands that work on the platform's database. */
 export function platformCommands(context: CommandContext): Command[] {
-  return [platformCommand(context), keysCommand(context)]
+  return [
+    platformCommand(context),
+    keysCommand(context),
+    backupCommand(context),
+    restoreCommand(context),
+  ]
 }
 
 function platformCommand(context: CommandContext): Command {
@@ -61,4 +66,46 @@ function keysCommand(context: CommandContext): Command {
       return part === undefined ? EXIT_CONFIGURATION : part.runKeys(request, context)
     },
   }
+}
+
+function backupCommand(context: CommandContext): Command {
+  return {
+    name: 'backup',
+    summary: 'Write the platform’s database to a file, while the platform runs',
+    positionals: ['<file>'],
+    description:
+      'Writes all rows of the platform’s database (DATABASE_URL, or the embedded one in DATA_DIR) as they\n' +
+      'are at one instant. Secrets in it stay encrypted: back up SECRETS_KEY, or DATA_DIR/secrets.key, and\n' +
+      'the files of results apart from it.',
+    examples: [['vedette backup vedette.backup', 'makes or replaces the file']],
+    run: (args) => runFile('backup', args, context),
+  }
+}
+
+function restoreCommand(context: CommandContext): Command {
+  return {
+    name: 'restore',
+    summary: 'Restore a backup into an empty database',
+    positionals: ['<file>'],
+    description:
+      'Fills an empty database (DATABASE_URL, or the embedded one in DATA_DIR) with a backup of this or an\n' +
+      'earlier version: all of it or nothing. Before the first start, put the SECRETS_KEY of the backup into\n' +
+      'the environment, or secrets.key into DATA_DIR.',
+    examples: [['DATA_DIR=new vedette restore vedette.backup', 'restores into a new folder']],
+    run: (args) => runFile('restore', args, context),
+  }
+}
+
+async function runFile(
+  action: 'backup' | 'restore',
+  args: Arguments,
+  context: CommandContext,
+): Promise<number> {
+  const [path] = args.positionals
+  if (path === undefined) {
+    context.stderr.write(`vedette ${action}: name a file\nTry: vedette ${action} --help\n`)
+    return EXIT_CONFIGURATION
+  }
+  const part = await loadPart('the platform', () => import('./backup-command.ts'))
+  return part === undefined ? EXIT_CONFIGURATION : part.runBackup({ action, path }, context)
 }

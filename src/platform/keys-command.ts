@@ -10,12 +10,10 @@ import {
   listApiKeys,
   revokeApiKey,
 } from './accounts/queries/api-keys.ts'
-import { type Database, openDatabase } from '../database/database.ts'
+import type { Database } from '../database/database.ts'
 import { makeKey, tracesOf } from './secrets/api-key.ts'
-import { type PlatformConfig, readPlatformConfig } from './config.ts'
-import { embeddedAddress } from '../database/embedded/embedded-postgres.ts'
-import { EmbeddedPostgresError } from '../database/embedded/embedded-postgres-error.ts'
-import { openPlatformDatabase } from './open-database.ts'
+import { readPlatformConfig } from './config.ts'
+import { reachDatabase } from './open-database.ts'
 import { type CommandContext, knownFault, platformLog } from './run-platform.ts'
 
 /** What is asked for, as it was typed. */
@@ -51,7 +49,12 @@ export async function runKeys(
   reading.config.logLevel = 'error'
   try {
     const work = workOf(request, reading.config.accountId)
-    const opened = await reach(reading.config, platformLog(reading, context))
+    const choice = { ...reading.config, connectionsMax: CONNECTIONS_MAX, databaseWaitMs: WAIT_MS }
+    const opened = await reachDatabase(choice, {
+      applicationName: 'vedette keys',
+      log: platformLog(reading, context),
+      signal: new AbortController().signal,
+    })
     try {
       stdout.write(await work(opened.database))
       return 0
@@ -117,31 +120,6 @@ function roleOf(text: string): Role {
     throw new RequestError(`--role must be one of ${ROLES.map((one) => `"${one}"`).join(', ')}`)
   }
   return role
-}
-
-/** The platform's database: through its socket where it runs, and started for a moment where not. */
-async function reach(
-  config: PlatformConfig,
-  log: ReturnType<typeof platformLog>,
-): Promise<{ database: Database; close(): Promise<void> }> {
-  const choice = { ...config, connectionsMax: CONNECTIONS_MAX, databaseWaitMs: WAIT_MS }
-  const options = {
-    applicationName: 'vedette keys',
-    log,
-    signal: new AbortController().signal,
-  }
-  try {
-    return await openPlatformDatabase(choice, options)
-  } catch (error) {
-    const isRunning = error instanceof EmbeddedPostgresError && error.code === 'LOCKED'
-    if (!isRunning) throw error
-  }
-  const database = openDatabase({
-    address: embeddedAddress(config.dataDir),
-    applicationName: options.applicationName,
-    connectionsMax: CONNECTIONS_MAX,
-  })
-  return { database, close: () => database.close() }
 }
 
 async function create(

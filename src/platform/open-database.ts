@@ -8,11 +8,13 @@ import {
   clientConfig,
 } from '../database/database.ts'
 import { databaseFailure, isUnavailable } from '../database/database-failure.ts'
-import { migrate, MigrationError } from '../database/migrate.ts'
+import { migrate, type Migration, MigrationError } from '../database/migrate.ts'
 import {
+  embeddedAddress,
   type EmbeddedPostgres,
   startEmbeddedPostgres,
 } from '../database/embedded/embedded-postgres.ts'
+import { EmbeddedPostgresError } from '../database/embedded/embedded-postgres-error.ts'
 import { Client } from 'pg'
 
 /** Which database to open. */
@@ -40,6 +42,8 @@ export interface OpeningOptions {
   applicationName: string
   log: Log
   signal: AbortSignal
+  /** What to run; all by default. */
+  migrations?: readonly Migration[]
   /** Called with the reason for waiting. */
   onWaiting?: (reason: string) => void
   /** Called when another process has locked the folder of the embedded database. */
@@ -84,7 +88,7 @@ export async function openPlatformDatabase(
   try {
     const prepare = async () => {
       if (embedded === undefined) await requireSessions(address)
-      return migrate(database)
+      return migrate(database, options.migrations)
     }
     const numbers = await persistently(prepare, choice.databaseWaitMs, options)
     if (numbers.length > 0) log.info({ migrations: numbers }, 'the database was migrated')
@@ -93,6 +97,25 @@ export async function openPlatformDatabase(
     throw error
   }
   return { database, address, embedded, close }
+}
+
+/** The database of a platform for a command: through its socket where it runs, and started for a moment where not. */
+export async function reachDatabase(
+  choice: DatabaseChoice,
+  options: OpeningOptions,
+): Promise<{ database: Database; close(): Promise<void> }> {
+  try {
+    return await openPlatformDatabase(choice, options)
+  } catch (error) {
+    const isRunning = error instanceof EmbeddedPostgresError && error.code === 'LOCKED'
+    if (!isRunning) throw error
+  }
+  const database = openDatabase({
+    address: embeddedAddress(choice.dataDir),
+    applicationName: options.applicationName,
+    connectionsMax: choice.connectionsMax,
+  })
+  return { database, close: () => database.close() }
 }
 
 /** Retries with growing pauses while the database does not answer. */

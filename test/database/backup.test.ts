@@ -1,0 +1,123 @@
+// Aim: a backup holds every row as it was, restores as a whole or not at all, and says what is wrong with a file.
+import { readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { gunzipSync, gzipSync } from 'node:zlib'
+import { beforeAll, describe, expect, test } from 'vitest'
+import {
+  type BackupHeader,
+  BackupError,
+  openBackup,
+  restoreBackup,
+  writeBackup,
+} from '../../src/database/backup.ts'
+import type { Database } from '../../src/database/database.ts'
+import { ensurePartitions } from '../../src/platform/results/queries/result-partitions.ts'
+import { DATABASE_SERVERS, useDatabase } from '../support/database/database.ts'
+import { addClient, startPublicApi } from '../support/platform/public-api.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+
+describe.each(DATABASE_SERVERS)('on $name', (server) => {
+  const from = useDatabase(server)
+  const to = useDatabase(server)
+  const path = join(temporaryFolder(), 'vedette.backup')
+  let rows: number
+
+  beforeAll(async () => {
+    const { database } = from()
+    await ensurePartitions(database, Date.UTC(2026, 0, 1), Date.UTC(2026, 0, 2))
+    const api = await startPublicApi(database)
+    const client = await addClient(api, database)
+    const location = { name: 'Nørth "1"', slugName: 'north' }
+    await client.call('POST', '/v1/private-locations', { body: location })
+    const channel = { type: 'WEBHOOK', config: { name: 'a', url: 'http://127.0.0.1:1/' } }
+    await client.call('POST', '/v1/alert-channels', { body: channel })
+    const check = {
+      name: 'x\n\\"',
+      privateLocations: ['north'],
+      request: { url: 'https://a.example' },
+    }
+    const { body } = await client.call('POST', '/v1/checks/url', { body: check })
+    await database.query(
+      `insert into results (location_id, monitor_id, slot, account_id, verdict, started_at, duration_ms, attempts, detail)
+       select p.location_id, p.monitor_id, '2026-01-01T00:00:00.123Z', m.account_id, 'failed', '-infinity', 0.1, 1,
+         '{"big": 12345678901234567890.5, "text": "a\\u00e9\\n"}'
+       from placements p join monitors m on m.id = p.monitor_id where m.id = $1`,
+      [body.id],
+    )
+    await api.close()
+    rows = await writeBackup(database, path, '8.4.0')
+  })
+
+  test('restores every row as it was', async () => {
+    const backup = await openBackup(path)
+    expect(await restoreBackup(to().database, backup)).toBe(rows)
+    expect(await contents(to().database, backup.header)).toEqual(
+      await contents(from().database, backup.header),
+    )
+    const insert = `insert into alert_channels (account_id, type, name, config)
+      select account_id, type, name, config from alert_channels limit 1 returning id`
+    const ids = await to()
+      .database.query<{ id: number }>(insert)
+      .catch(() => undefined)
+    if (ids !== undefined) expect(ids[0]?.id).toBeGreaterThan(1)
+  })
+
+  test('nobody else may read the file, and nothing is left beside it', () => {
+    expect(statSync(path).mode & 0o777).toBe(0o600)
+  })
+
+  test.each<[string, (text: string) => string]>([
+    ['that ends early', (text) => text.slice(0, text.lastIndexOf('{"rows"'))],
+    ['without a row', (text) => text.replace(/\n\{"id":[^\n]*/, '')],
+    ['with an unknown table', (text) => text.replace('{"table":"monitors"}', '{"table":"x"}')],
+  ])('a file %s restores nothing', async (_, change) => {
+    const text = gunzipSync(readFileSync(path)).toString('utf8')
+    const damaged = join(temporaryFolder(), 'damaged')
+    writeFileSync(damaged, gzipSync(change(text)))
+    const backup = await openBackup(damaged)
+    const before = await contents(to().database, backup.header)
+    await expect(restoreBackup(to().database, backup)).rejects.toThrow(BackupError)
+    expect(await contents(to().database, backup.header)).toEqual(before)
+  })
+
+  test.each([
+    ['no gzip', Buffer.from('a dump')],
+    ['a cut file', () => readFileSync(path).subarray(0, 100)],
+    ['another program’s file', gzipSync('{"format":"other"}\n')],
+    ['a partition that is more than that', gzipSync(evilHeader())],
+  ])('%s is not opened', async (_, content) => {
+    const file = join(temporaryFolder(), 'file')
+    writeFileSync(file, typeof content === 'function' ? content() : content)
+    await expect(openBackup(file)).rejects.toThrow(BackupError)
+  })
+
+  test('a place that cannot be read or written is named', async () => {
+    const gone = join(temporaryFolder(), 'no', 'file')
+    await expect(openBackup(gone)).rejects.toThrow(BackupError)
+    await expect(writeBackup(from().database, gone, '8.4.0')).rejects.toThrow(BackupError)
+  })
+})
+
+function evilHeader(): string {
+  const bound = `DEFAULT; drop table accounts`
+  const header = {
+    format: 'vedette-backup-1',
+    version: '1',
+    createdAt: '',
+    migrations: 1,
+    tables: [],
+  }
+  return `${JSON.stringify({ ...header, partitions: [{ name: 'a', parent: 'results', bound }] })}\n`
+}
+
+/** Every row of every table as text, in one order. */
+async function contents(database: Database, { tables }: BackupHeader): Promise<unknown> {
+  const all: Record<string, unknown> = {}
+  for (const { name } of tables) {
+    const rows = await database.query<{ text: string }>(
+      `select t::text as text from "${name}" t order by 1`,
+    )
+    all[name] = rows.map(({ text }) => text)
+  }
+  return all
+}
