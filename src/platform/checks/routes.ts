@@ -3,7 +3,6 @@ import { randomUUID } from 'node:crypto'
 import * as z from 'zod'
 import { DEFINED_TYPES, type DefinedType, definitionOf } from '../../monitors/definitions.ts'
 import { Check, CheckFields, checkInput } from './schema.ts'
-import { HEARTBEAT_UNWATCHED } from '../../contract/unwatched.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import type { Queryable } from '../../database/database.ts'
 import {
@@ -119,7 +118,7 @@ function ofType(parts: MonitorParts, checkType: DefinedType): DefinedOperation[]
     action: 'write' as const,
     body: CheckFields,
     bodyShown: checkInput(checkType),
-    conflict: 'The account has as many checks as it may have',
+    conflict: 'The account has as many checks as it may have, or another has the pingToken',
   }
   return [
     defineOperation({
@@ -129,7 +128,6 @@ function ofType(parts: MonitorParts, checkType: DefinedType): DefinedOperation[]
       description: PLACES,
       method: 'post',
       path: `${PATH}/${part}`,
-      ...(checkType === 'HEARTBEAT' && { notImplemented: HEARTBEAT_UNWATCHED }),
       query: assignQuery,
       answers: { ...answers, status: 201 },
       answer: async ({ key: { accountId }, body }) => ({
@@ -231,7 +229,6 @@ async function create(
   checkType: DefinedType,
   body: Definition,
 ): Promise<string> {
-  if (checkType === 'HEARTBEAT') throw new ApiError(501, HEARTBEAT_UNWATCHED)
   const id = randomUUID()
   const row = await changing(parts, accountId, async (tx) => {
     if ((await countMonitors(tx, accountId)) >= LIMITS.monitorsMax) {
@@ -290,7 +287,6 @@ export function wireForm(cipher: Cipher, row: MonitorRow, withGroup = false): De
     id: row.id,
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at?.toISOString() ?? null,
-    ...(row.check_type === 'HEARTBEAT' && { warning: HEARTBEAT_UNWATCHED }),
   }
 }
 

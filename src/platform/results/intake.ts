@@ -7,7 +7,7 @@ import {
   type ResultsAnswer,
   type WireResult,
 } from '../../contract/protocol/agent-protocol.ts'
-import { checkResult, firstFailureCode } from '../../contract/protocol/wire-result.ts'
+import { checkResult } from '../../contract/protocol/wire-result.ts'
 import type { Database, Queryable } from '../../database/database.ts'
 import {
   fillDropped,
@@ -15,7 +15,7 @@ import {
   insertResults,
   lockRunsOf,
   markRollupsDue,
-  type ResultColumns,
+  resultColumns,
   whyUnrecorded,
 } from './queries/results.ts'
 import type { OnRecorded } from './recorded.ts'
@@ -135,7 +135,7 @@ async function recordScheduled(
   candidates: Candidate[],
 ): Promise<Outcome> {
   if (candidates.length === 0) return { recorded: [], known: 0, refused: [] }
-  const others = await insertResults(tx, { ...key, agentId }, columnsOf(candidates))
+  const others = await insertResults(tx, { ...key, agentId }, resultColumns(candidates))
   const unrecorded = new Set(others)
   const recorded =
     others.length === 0 ? candidates : candidates.filter((_, at) => !unrecorded.has(at))
@@ -208,28 +208,6 @@ function slotsOf(candidates: Candidate[]): { monitorIds: string[]; slotsMs: numb
     monitorIds: candidates.map(({ result }) => result.monitorId),
     slotsMs: candidates.map(({ result }) => result.slot),
   }
-}
-
-function columnsOf(candidates: Candidate[]): ResultColumns {
-  return {
-    ...slotsOf(candidates),
-    verdicts: candidates.map(({ result }) => result.verdict),
-    missedReasons: candidates.map(({ result }) => result.missedReason ?? null),
-    startedMs: candidates.map(({ result }) => Math.round(result.startedAt)),
-    clockUncertaintiesMs: candidates.map(({ result }) => result.clockUncertaintyMs ?? null),
-    durationsMs: candidates.map(({ result }) => toMicroseconds(result.durationMs)),
-    responseTimesMs: candidates.map(({ result: { responseTimeMs } }) =>
-      responseTimeMs === undefined ? null : toMicroseconds(responseTimeMs),
-    ),
-    attempts: candidates.map(({ result }) => result.attempts),
-    failureCodes: candidates.map(({ result }) => firstFailureCode(result)),
-    details: candidates.map(({ detail }) => detail),
-  }
-}
-
-/** As exact as anything is measured; less is below what a `real` can hold. */
-function toMicroseconds(ms: number): number {
-  return Math.round(ms * 1000) / 1000
 }
 
 /** Results of runs on demand are stored with these runs, not as slots. */

@@ -56,6 +56,7 @@ export function createRuns(options: RunsOptions): Runs {
   return {
     operations: [...runOperations(database, watch), underWayOperation(database)],
     async onRecorded(tx, { locationId, agentId, results }) {
+      if (agentId === null) return
       const asked = results.map(({ result }) => result).filter(isOnDemand)
       await finishRuns(tx, { locationId, agentId }, asked)
     },

@@ -1,7 +1,6 @@
 // Operations of the public document that this platform does not have, and what to use instead: one table,
 // asked when no route matches, so that a route that is added later comes first.
 import { TrieRouter } from 'hono/router/trie-router'
-import { HEARTBEAT_UNWATCHED } from '../../../contract/unwatched.ts'
 
 /** A sentence, and the operations that answer with it: methods, then a path. */
 type Entry = readonly [sentence: string, ...operations: string[]]
@@ -27,13 +26,6 @@ export const NOT_IMPLEMENTED: readonly Entry[] = [
     KEYS,
     'GET /v1/accounts/{accountId}/members',
     'DELETE,PATCH /v1/accounts/{accountId}/members/{userId}',
-  ],
-  [
-    HEARTBEAT_UNWATCHED,
-    'GET /v1/analytics/heartbeat-checks/{id}',
-    'GET /v1/checks/heartbeats/{checkId}/availability',
-    'GET /v1/checks/heartbeats/{checkId}/events',
-    'GET /v1/checks/heartbeats/{checkId}/events/{id}',
   ],
   [
     'There are no badges; use GET /v1/check-statuses/{checkId}',

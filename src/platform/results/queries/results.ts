@@ -1,7 +1,8 @@
 // Statements that record results: one row for each slot, the first real result wins.
 import { sql, raw } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
-import { PROTOCOL_BOUNDS } from '../../../contract/protocol/agent-protocol.ts'
+import { PROTOCOL_BOUNDS, type WireResult } from '../../../contract/protocol/agent-protocol.ts'
+import { firstFailureCode } from '../../../contract/protocol/wire-result.ts'
 import { slotAtOrAfterSql } from '../../../database/expected-slots.ts'
 
 /** Results to be recorded, column by column, in the order of a batch. */
@@ -18,6 +19,32 @@ export interface ResultColumns {
   failureCodes: (string | null)[]
   /** JSON text. */
   details: (string | null)[]
+}
+
+/** The columns of results in the order given; `detail` is JSON text. */
+export function resultColumns(
+  candidates: readonly { result: WireResult; detail: string | null }[],
+): ResultColumns {
+  return {
+    monitorIds: candidates.map(({ result }) => result.monitorId),
+    slotsMs: candidates.map(({ result }) => result.slot),
+    verdicts: candidates.map(({ result }) => result.verdict),
+    missedReasons: candidates.map(({ result }) => result.missedReason ?? null),
+    startedMs: candidates.map(({ result }) => Math.round(result.startedAt)),
+    clockUncertaintiesMs: candidates.map(({ result }) => result.clockUncertaintyMs ?? null),
+    durationsMs: candidates.map(({ result }) => toMicroseconds(result.durationMs)),
+    responseTimesMs: candidates.map(({ result: { responseTimeMs } }) =>
+      responseTimeMs === undefined ? null : toMicroseconds(responseTimeMs),
+    ),
+    attempts: candidates.map(({ result }) => result.attempts),
+    failureCodes: candidates.map(({ result }) => firstFailureCode(result)),
+    details: candidates.map(({ detail }) => detail),
+  }
+}
+
+/** As exact as anything is measured; less is below what a `real` can hold. */
+function toMicroseconds(ms: number): number {
+  return Math.round(ms * 1000) / 1000
 }
 
 /** The era, in the location `$1`, of which the slot `g` is one. */
@@ -70,7 +97,7 @@ const insert = {
  */
 export async function insertResults(
   tx: Queryable,
-  whose: { locationId: string; accountId: string; agentId: string },
+  whose: { locationId: string; accountId: string; agentId: string | null },
   columns: ResultColumns,
 ): Promise<number[]> {
   const [row] = await tx.query<{ recorded: number; others: number[] | null }>(insert, [
