@@ -139,7 +139,8 @@ function spanOf(
   query: { startTime?: number | undefined; endTime?: number | undefined },
   nowMs: number,
 ): Span {
-  const toMs = query.endTime ?? nowMs
+  // An event of this millisecond has happened.
+  const toMs = query.endTime ?? nowMs + 1
   return { fromMs: query.startTime ?? toMs - DAY_MS, toMs }
 }
 
@@ -168,7 +169,7 @@ async function statsOf(
   nowMs: number,
 ): Promise<z.input<typeof Stats>> {
   const last = (days: number) =>
-    availability(database, checkId, { fromMs: nowMs - days * DAY_MS, toMs: nowMs })
+    availability(database, checkId, { fromMs: nowMs - days * DAY_MS, toMs: nowMs + 1 })
   return { last24Hours: await last(1), last7Days: await last(7) }
 }
 

@@ -140,13 +140,13 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     await Promise.all([reportLate(parts()), reportLate(parts())])
     await reportLate(parts())
     expect(await states()).toEqual(['FAILING', 'RECEIVED'])
-    expect(await kinds()).toEqual(['ALERT_FAILURE'])
+    expect(await kinds()).toEqual(['alert.failure'])
     const status = `/v1/check-statuses/${check.id}`
     expect((await client.call('GET', status)).body).toMatchObject({ hasFailures: true })
     clock.nowMs += MINUTE
     await ping()
     expect(await states()).toEqual(['LATE', 'FAILING', 'RECEIVED'])
-    expect(await kinds()).toEqual(['ALERT_RECOVERY', 'ALERT_FAILURE'])
+    expect(await kinds()).toEqual(['alert.recovery', 'alert.failure'])
     expect((await client.call('GET', status)).body).toMatchObject({
       verdict: 'passed',
       hasFailures: false,
