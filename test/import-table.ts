@@ -48,6 +48,7 @@ export const MAY_IMPORT: Readonly<Record<string, string>> = {
   'platform/checks': `${RESOURCE} platform/results`,
   'platform/code-bundles': `${RESOURCE} platform/artifacts`,
   'platform/groups': `${RESOURCE} platform/checks`,
+  'platform/heartbeats': `${RESOURCE} platform/checks platform/results`,
   'platform/private-locations': `${RESOURCE} platform/checks`,
   'platform/results': `${RESOURCE} platform/agents platform/artifacts`,
   'platform/runs': `${RESOURCE} platform/agents platform/artifacts platform/checks platform/results`,

@@ -29,7 +29,7 @@ export interface PlanStyle {
   bundles?: readonly FileBundle[]
 }
 
-/** The plan: a line for each change and for each warning, and a line that counts them. */
+/** The plan: a line for each change, and a line that counts them. */
 export function planText({ plan }: ApplyAnswer, { colour, bundles = [] }: PlanStyle): string {
   const changes = plan.filter(({ action }) => action !== 'unchanged')
   const all = [
@@ -45,10 +45,7 @@ export function planText({ plan }: ApplyAnswer, { colour, bundles = [] }: PlanSt
     const line = `  ${sign} ${kind.padEnd(width)}  ${subject}`
     return colour ? `\u001B[${COLOURS[sign]}m${line}\u001B[0m` : line
   })
-  const warnings = plan.flatMap(({ key, warning }) =>
-    warning === undefined ? [] : [`  warning: ${shownName(key)}: ${shownName(warning)}`],
-  )
-  return [...lines, ...warnings, countsOf(plan), ''].join('\n')
+  return [...lines, countsOf(plan), ''].join('\n')
 }
 
 const HASH_CHARS = 12

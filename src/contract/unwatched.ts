@@ -1,10 +1,6 @@
 // Settings of definitions that this version accepts and does not support. The sentences are shown when such a
 // definition is created, read or reported.
 
-/** Of a check of type HEARTBEAT. */
-export const HEARTBEAT_UNWATCHED =
-  'This version does not watch heartbeat checks: it receives no pings and sends no alert when they stay away. Use a check of another type'
-
 /** Of an e-mail address that subscribes to a status page. */
 export const EMAIL_UNSENT =
   'This version sends no e-mail to subscribers. Use an alert channel of type WEBHOOK'

@@ -21,6 +21,8 @@ import { tracerouteDefinition } from './traceroute/definition.ts'
 import { urlDefinition } from './url/definition.ts'
 import { webSocketDefinition } from './websocket/definition.ts'
 
+export { type Heartbeat, heartbeatTiming } from './heartbeat/definition.ts'
+
 const ALL = [
   urlDefinition,
   apiDefinition,

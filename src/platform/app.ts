@@ -20,6 +20,7 @@ import { checkStatusOperations } from './results/statuses.ts'
 import { createClientAddress } from './http/client-address.ts'
 import { windowsOf } from './http/rate-limit/queries.ts'
 import { faultOperations } from './faults/routes.ts'
+import { heartbeatOperations } from './heartbeats/routes.ts'
 import type { NoticeOptions } from './incidents/notices.ts'
 import { incidentUpdateOperations } from './incidents/updates.ts'
 import { incidentOperations } from './incidents/routes.ts'
@@ -106,6 +107,7 @@ export function createApp(options: AppOptions): App {
       resultsMs: options.resultsMs ?? RESULTS_MS,
     }),
     ...accountingOperations(database),
+    ...heartbeatOperations({ database, now: () => options.clock.now() }),
     ...faultOperations(database),
     ...(options.operations ?? []),
   ]

@@ -20,6 +20,9 @@ import { AgentRegistry } from './agents/agent-registry.ts'
 import type { PlatformDatabase } from './open-database.ts'
 import { createOutageLog } from './http/answer-faults.ts'
 import { createPlatformClock, type PlatformClock } from '../database/platform-clock.ts'
+import { adoptHeartbeats } from './heartbeats/adopt.ts'
+import { watchDeadlines } from './heartbeats/lateness.ts'
+import { createPingApp, isPing } from './heartbeats/pings.ts'
 import { presenceJobs } from './agents/presence.ts'
 import { createRuns } from './runs/routes.ts'
 import type { Cipher } from './secrets/cipher.ts'
@@ -94,10 +97,20 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
     artifacts: artifacts.store,
     ...httpOptions,
   })
+  const heartbeats = {
+    database,
+    now: () => Math.floor(clock.now()),
+    onRecorded: [alerting.onRecorded],
+  }
+  await adoptHeartbeats(database, cipher, heartbeats.now())
+  const pings = createPingApp(heartbeats, { log, logOutage: httpOptions.logOutage })
   const backgroundJobs = [...presenceJobs(database, agentRegistry), ...more.backgroundJobs]
   return {
     answer: (request, env) =>
-      (AGENT_CALL.test(request.url) ? agents.app : people.app).fetch(request, env as never),
+      appOf(request.url, { people: people.app, agents: agents.app, pings }).fetch(
+        request,
+        env as never,
+      ),
     async work(signal) {
       await Promise.all([
         listenToNews(open, { people, agents }, signal),
@@ -105,6 +118,7 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
         runBackgroundJobs(backgroundJobs, { database, log, signal }),
         followClock(clock, log, signal),
         alerting.send(signal),
+        watchDeadlines(heartbeats, { log, signal }),
       ])
     },
     drain() {
@@ -114,7 +128,12 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
   }
 }
 
-/** HTTP options that both apps share. */
+function appOf<App>(url: string, apps: { people: App; agents: App; pings: App }): App {
+  if (AGENT_CALL.test(url)) return apps.agents
+  return isPing(url) ? apps.pings : apps.people
+}
+
+/** HTTP options that the apps share. */
 function httpOptionsOf({ trustedProxies, publicUrl }: PlatformConfig, log: Log) {
   const logOutage = createOutageLog(log)
   return { trustedProxies, logOutage, ...(publicUrl === undefined ? {} : { publicUrl }) }

@@ -74,8 +74,6 @@ export const PlannedChange = z.object({
   name: z.string(),
   /** Of an update the places that differ, like `request.url`. Never values: they may be secret. */
   changes: z.array(z.string()),
-  /** Why the platform does not watch a monitor. */
-  warning: z.string().optional(),
 })
 export type PlannedChange = z.infer<typeof PlannedChange>
 

@@ -7,6 +7,7 @@ export const ERROR_TEXTS = {
   401: 'Unauthorized',
   403: 'Forbidden',
   404: 'Not Found',
+  405: 'Method Not Allowed',
   408: 'Request Timeout',
   409: 'Conflict',
   413: 'Payload Too Large',

@@ -1,5 +1,6 @@
 // Heartbeat monitors in the public wire form: nothing is sent; the watched job pings the platform.
 import * as z from 'zod'
+import type { FailureTable } from '../../contract/failure.ts'
 import { monitorSchema } from '../../contract/monitor.ts'
 import { defineType } from '../../contract/type/definition.ts'
 
@@ -34,6 +35,22 @@ export const Heartbeat = z
   })
 export type Heartbeat = z.infer<typeof Heartbeat>
 
+/** Period and grace in milliseconds. */
+export function heartbeatTiming({ period, periodUnit, grace, graceUnit }: Heartbeat) {
+  return {
+    periodMs: Math.round(period * UNIT_SECONDS[periodUnit] * 1000),
+    graceMs: Math.round(grace * UNIT_SECONDS[graceUnit] * 1000),
+  }
+}
+
+const FAILURES = {
+  HEARTBEAT_MISSED: { about: 'target', meaning: 'no ping arrived within period and grace' },
+  HEARTBEAT_FAILED: {
+    about: 'target',
+    meaning: 'the job reported a failure, or an exit code other than 0',
+  },
+} as const satisfies FailureTable
+
 const HeartbeatMonitor = monitorSchema('HEARTBEAT', { heartbeat: Heartbeat })
 type HeartbeatMonitor = z.infer<typeof HeartbeatMonitor>
 
@@ -42,6 +59,8 @@ export const heartbeatDefinition = defineType({
   path: 'heartbeat',
   schema: HeartbeatMonitor,
   example: { heartbeat: { period: 1, periodUnit: 'hours', grace: 0, graceUnit: 'days' } },
+  failures: FAILURES,
   metrics: {},
+  analytics: { paths: ['heartbeat-checks'] },
   isNeverRetried: true,
 })

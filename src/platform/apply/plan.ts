@@ -4,7 +4,6 @@ import { API_BOUNDS } from '../../contract/api/bounds.ts'
 import type { AppliedMonitor, PlannedChange } from '../../contract/api/apply.ts'
 import type { CheckGroup } from '../../contract/api/check-group.ts'
 import { SECRET_MASK } from '../../contract/api/resource.ts'
-import { HEARTBEAT_UNWATCHED } from '../../contract/unwatched.ts'
 import type { Queryable } from '../../database/database.ts'
 import { monitorsOfGroups, type MonitorRow } from '../checks/queries/monitors.ts'
 import { type ApplyContext, breathe, object, objectToTwins } from './context.ts'
@@ -143,10 +142,6 @@ function planMonitor(
   const applied = context.monitors.get(key)
   const isSameType = applied?.checkType === given['checkType']
   const before = isSameType ? applied : undefined
-  const isUnwatched = given['checkType'] === 'HEARTBEAT'
-  if (isUnwatched && before === undefined) {
-    return object(context, of, [{ path: [], message: HEARTBEAT_UNWATCHED }])
-  }
   const draftContext = { stored: before?.definition, checkContext: context.checkContext }
   const draft = draftAnyCheck(given, draftContext)
   if (!draft.ok) return object(context, of, draft.problems)
@@ -164,7 +159,6 @@ function planMonitor(
   const { name } = settled.effective
   const line: PlannedChange = { ...lineOf(before, changes), ...of, name, changes }
   if (before !== undefined) line.id = before.id
-  if (isUnwatched) line.warning = HEARTBEAT_UNWATCHED
   if (applied !== undefined && !isSameType) replaceType(plan, applied.row, line)
   plan.lines.push(line)
   plan.groupOf.set(check.id, settled.groupId)

@@ -35,7 +35,7 @@ export function draftCheck(
   body: Readonly<Definition>,
   { stored, checkContext }: DraftContext,
 ): Draft {
-  const { id: _, created_at: _created, updated_at: _updated, warning: _warning, ...given } = body
+  const { id: _, created_at: _created, updated_at: _updated, ...given } = body
   const named = given['checkType']
   if (named !== undefined && named !== checkType) {
     return refused(['checkType'], `must be ${checkType} here; the type of a monitor never changes`)

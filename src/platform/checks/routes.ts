@@ -3,7 +3,6 @@ import { randomUUID } from 'node:crypto'
 import * as z from 'zod'
 import { DEFINED_TYPES, type DefinedType, definitionOf } from '../../monitors/definitions.ts'
 import { Check, CheckFields, checkInput } from './schema.ts'
-import { HEARTBEAT_UNWATCHED } from '../../contract/unwatched.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import type { Queryable } from '../../database/database.ts'
 import { countMonitors, listMonitors, readMonitor, type MonitorRow } from './queries/monitors.ts'
@@ -103,7 +102,7 @@ function ofType(parts: MonitorParts, checkType: DefinedType): DefinedOperation[]
     query: assignQuery,
     body: CheckFields,
     bodyShown: checkInput(checkType),
-    conflict: 'The account has as many checks as it may have',
+    conflict: 'The account has as many checks as it may have, or another has the pingToken',
   }
   return [
     ofThisType.create(
@@ -111,7 +110,6 @@ function ofType(parts: MonitorParts, checkType: DefinedType): DefinedOperation[]
         ...common,
         summary: `Create a check of type ${checkType}`,
         description: PLACES,
-        ...(checkType === 'HEARTBEAT' && { notImplemented: HEARTBEAT_UNWATCHED }),
       },
       ({ accountId, body }) => create(parts, accountId, checkType, body),
     ),
@@ -162,7 +160,6 @@ async function create(
   checkType: DefinedType,
   body: Definition,
 ): Promise<string> {
-  if (checkType === 'HEARTBEAT') throw new ApiError(501, HEARTBEAT_UNWATCHED)
   return changing(parts, accountId, async (tx) => {
     if ((await countMonitors(tx, accountId)) >= LIMITS.monitorsMax) {
       throw new ApiError(409, `An account has at most ${LIMITS.monitorsMax} checks; delete some`)
@@ -218,6 +215,5 @@ function wireForm(cipher: Cipher, row: MonitorRow, withGroup = false): Definitio
     id: row.id,
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at?.toISOString() ?? null,
-    ...(row.check_type === 'HEARTBEAT' && { warning: HEARTBEAT_UNWATCHED }),
   }
 }

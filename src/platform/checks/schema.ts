@@ -15,9 +15,6 @@ export const Check = z
     id: z.guid().meta({ format: 'uuid' }),
     checkType: z.enum(CHECK_TYPES),
     ...timestamps,
-    warning: z.string().optional().meta({
-      description: 'Why this version does not watch the check; absent where it does',
-    }),
   })
   .meta({
     id: 'Check',
@@ -32,7 +29,6 @@ export function checkInput(checkType: DefinedType): z.ZodType {
     .strictObject({
       ...shape,
       checkType: z.literal(checkType).optional(),
-      warning: z.unknown().optional(),
       ...READ_ONLY,
     })
     .meta({ id: `${path[0]?.toUpperCase()}${path.slice(1)}CheckInput` })

@@ -2,13 +2,14 @@
 import { API_BOUNDS } from '../../contract/api/bounds.ts'
 import type { CheckGroup } from '../../contract/api/check-group.ts'
 import { bundleHash } from '../../contract/api/code-bundle.ts'
-import type { DefinedType } from '../../monitors/definitions.ts'
+import type { DefinedType, Heartbeat } from '../../monitors/definitions.ts'
 import type { Monitor } from '../../contract/monitor.ts'
 import { lockAccount } from '../accounts/queries/accounts.ts'
 import { readCheckGroups } from '../groups/queries.ts'
 import type { Database, Queryable } from '../../database/database.ts'
 import { deleteMonitors, writeMonitors, type MonitorRow } from './queries/monitors.ts'
 import { place, type Placing } from './queries/placements.ts'
+import { forgetHeartbeats, watchHeartbeats } from '../heartbeats/queries/watch.ts'
 import { listAccountVariables } from '../variables/queries.ts'
 import { locationIdsBySlug } from '../private-locations/queries/locations.ts'
 import { type EffectiveCheck, effectiveCheck, type CheckContext } from './effective.ts'
@@ -96,11 +97,20 @@ export async function saveChecks(
       fileKey: file?.key ?? null,
     })),
   )
-  const monitors: Placing[] = checks.map(({ id, settled }) => ({
+  const pinged = checks.filter(({ checkType }) => checkType === 'HEARTBEAT')
+  const placed = checks.filter(({ checkType }) => checkType !== 'HEARTBEAT')
+  const monitors: Placing[] = placed.map(({ id, settled }) => ({
     monitorId: id,
     wanted: settled.wanted,
   }))
-  await place(tx, { accountId, nowMs: clock.now(), monitors })
+  const nowMs = Math.ceil(clock.now())
+  await place(tx, { accountId, nowMs, monitors })
+  const watched = pinged.map(({ id, settled: { effective } }) => ({
+    monitorId: id,
+    heartbeat: effective['heartbeat'] as Heartbeat,
+    isActive: effective.activated,
+  }))
+  await watchHeartbeats(tx, { accountId, nowMs }, watched)
 }
 
 /** What the database knows of a monitor without decrypting it. */
@@ -122,6 +132,7 @@ export async function removeChecks(
   ids: readonly string[],
 ): Promise<string[]> {
   const gone = await deleteMonitors(tx, accountId, ids)
+  await forgetHeartbeats(tx, gone)
   const monitors = gone.map((monitorId) => ({ monitorId, wanted: [] }))
   await place(tx, { accountId, nowMs: clock.now(), monitors })
   return gone

@@ -14,7 +14,8 @@ export interface RecordedResult {
 export interface Recorded {
   accountId: string
   locationId: string
-  agentId: string
+  /** Null where the platform itself made the results. */
+  agentId: string | null
   results: readonly RecordedResult[]
 }
 

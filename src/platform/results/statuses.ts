@@ -2,7 +2,7 @@
 import * as z from 'zod'
 import { CheckStatus, overallVerdict, resultId } from './schema.ts'
 import type { CheckStatus as Status } from './schema.ts'
-import { CHECK_UNPLACED, HEARTBEAT_UNWATCHED } from '../../contract/unwatched.ts'
+import { CHECK_UNPLACED } from '../../contract/unwatched.ts'
 import {
   listStatuses,
   type LocationState,
@@ -89,9 +89,7 @@ function statusOf({ id, name, checkType, activated, locations }: StatusRow): Sta
     hasErrors: isUnwatched || ownVerdicts.some((one) => one !== null),
     isDegraded: verdicts.includes('degraded'),
     locations: locations.map((one) => locationStatusOf(id, one)),
-    ...(isUnwatched && {
-      warning: checkType === 'HEARTBEAT' ? HEARTBEAT_UNWATCHED : CHECK_UNPLACED,
-    }),
+    ...(isUnwatched && { warning: CHECK_UNPLACED }),
   }
 }
 

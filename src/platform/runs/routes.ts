@@ -46,6 +46,7 @@ export function createRuns(database: Database): Runs {
   return {
     operations: [...runOperations(database, news, draining.signal), underWayOperation(database)],
     async onRecorded(tx, { locationId, agentId, results }) {
+      if (agentId === null) return
       const asked = results.map(({ result }) => result).filter(isOnDemand)
       await finishRuns(tx, { locationId, agentId }, asked)
     },

@@ -2,12 +2,10 @@
 // things that the file itself created are pruned.
 import { gzipSync } from 'node:zlib'
 import { beforeEach, describe, expect, test } from 'vitest'
-import { HEARTBEAT_UNWATCHED } from '../../../src/contract/unwatched.ts'
 import { openDefinition } from '../../../src/platform/checks/encrypted-monitor.ts'
 import { createCipher } from '../../../src/platform/secrets/cipher.ts'
 import type { Database, Queryable } from '../../../src/database/database.ts'
 import { DATABASE_SERVERS } from '../../support/database/database.ts'
-import { HEARTBEAT_BODY, storeHeartbeat } from '../../support/platform/stored-heartbeat.ts'
 import { makeLocation } from '../../support/platform/named-locations.ts'
 import {
   addClient,
@@ -91,20 +89,17 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(await rows()).toEqual(stored)
   })
 
-  test('no heartbeat check is created, and one of an earlier version comes with a warning', async () => {
-    const beat = { key: 'beat', definition: { ...HEARTBEAT_BODY, checkType: 'HEARTBEAT' } }
-    const refused = await apply([beat, monitor('a')])
-    expect(refused).toMatchObject({ applied: false, plan: [] })
-    expect(refused.problems).toEqual([
-      { kind: 'monitor', key: 'beat', path: [], message: HEARTBEAT_UNWATCHED },
-    ])
-    expect(await names()).toEqual([])
-    const file = { name: 'shop.yaml', key: 'beat' }
-    await storeHeartbeat({ database: database().database, cipher }, client.accountId, file)
-    const { applied, plan } = await apply([beat, monitor('a')])
-    expect([applied, ...short(plan)]).toEqual([true, 'unchanged monitor beat', 'create monitor a'])
-    expect(plan[0].warning).toBe(HEARTBEAT_UNWATCHED)
-    expect(plan[1]).not.toHaveProperty('warning')
+  test('a heartbeat keeps its ping token when the file is applied again', async () => {
+    const heartbeat = { period: 5, periodUnit: 'minutes', grace: 1, graceUnit: 'minutes' }
+    const definition = { name: 'nightly', checkType: 'HEARTBEAT', heartbeat }
+    const file = [{ key: 'beat', definition }]
+    expect(short((await apply(file)).plan)).toEqual(['create monitor beat'])
+    const tokens = async () =>
+      (await client.call('GET', '/v1/checks')).body.map((one: Loose) => one.heartbeat.pingToken)
+    const before = await tokens()
+    expect(before).toEqual([expect.stringMatching(/^[0-9a-f-]{36}$/)])
+    expect(short((await apply(file)).plan)).toEqual(['unchanged monitor beat'])
+    expect(await tokens()).toEqual(before)
   })
 
   test('what changed is named by its places, never by its values', async () => {

@@ -3,7 +3,6 @@
 import { beforeAll, expect, test } from 'vitest'
 import { DEFINITIONS } from '../../../src/monitors/definitions.ts'
 import { clientCheck } from '../../../src/platform/checks/client-definition.ts'
-import { storeHeartbeat } from '../../support/platform/stored-heartbeat.ts'
 import { makeLocation } from '../../support/platform/named-locations.ts'
 import { type Loose, UNLIMITED, usePublicApi } from '../../support/platform/public-api.ts'
 import { SDK_CHECKS, SDK_GROUPS } from '../../support/platform/sdk-bodies.ts'
@@ -14,7 +13,7 @@ const cipher = createCipher('a secret of these tests')
 const FOREIGN =
   /"(createdAt|updatedAt|sslCheck|heartbeat|sslCertificates|edit|order|arrayIndex|arraySelector)":/
 
-const { database, client } = usePublicApi({ cipher, defaultLimit: UNLIMITED })
+const { client } = usePublicApi({ cipher, defaultLimit: UNLIMITED })
 beforeAll(() => makeLocation(client, 'north'))
 
 const answered = async (status: number, method: string, path: string, body?: object) => {
@@ -169,9 +168,9 @@ test('a group has defaults of API checks, whether it sets any or not', async () 
 })
 
 test('an empty ping token leaves the stored one unchanged', async () => {
-  const parts = { database: database().database, cipher }
-  const path = `/v1/checks/${await storeHeartbeat(parts, client.accountId)}`
-  const before = await answered(200, 'GET', path)
+  const heartbeat = { period: 5, periodUnit: 'minutes', grace: 1, graceUnit: 'minutes' }
+  const before = await answered(201, 'POST', '/v1/checks/heartbeat', { name: 'nightly', heartbeat })
+  const path = `/v1/checks/${before.id}`
   const body = { ...before, heartbeat: { ...before.heartbeat, pingToken: '' } }
   expect((await answered(200, 'PUT', path, body)).heartbeat).toEqual(before.heartbeat)
 })

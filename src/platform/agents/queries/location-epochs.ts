@@ -125,7 +125,7 @@ export async function markAbsences(connection: Queryable): Promise<void> {
         select id, not exists (select from agents a where a.location_id = o.id and a.state = 'live')
           and exists (select from placements p where p.location_id = o.id and p.until_ms is null)
           as absent
-        from private_locations o
+        from private_locations o where not o.is_internal
       ) x
       where x.id = l.id and x.absent <> (l.absent_since is not null)`)
 }

@@ -1,6 +1,5 @@
 // Operations of the public document that this platform does not have, and what to use instead: one table,
 // asked when no route matches, so that a route that is added later comes first.
-import { HEARTBEAT_UNWATCHED } from '../../../contract/unwatched.ts'
 
 const RUN = 'run checks with POST /v1/checks/{id}/runs'
 const APPLY = 'apply a file of checks with `vedette apply`, or POST /v1/apply'
@@ -13,7 +12,6 @@ const INSTEAD: readonly (readonly [paths: string, sentence: string])[] = [
   ],
   ['v1/accounts/[^/]+/members', 'There are no members; make keys with a role with `vedette keys`'],
   ['(v1|next)/accounts', 'A key belongs to one account; use GET /v1/accounts/me'],
-  ['v1/(analytics/heartbeat-checks|checks/heartbeats)', HEARTBEAT_UNWATCHED],
   ['v1/badges', 'There are no badges; use GET /v1/check-statuses/{checkId}'],
   ['v1/check-alerts', 'There is no list of alerts; use GET /v1/alert-notifications'],
   ['v[12]/check-groups/[^/]+/checks', 'Read the checks of a group with GET /v1/checks?groupId='],

@@ -23,7 +23,7 @@ export async function insertLocationKey(
 ): Promise<Date | 'full' | 'absent'> {
   const { id, accountId, locationId, hash, suffix } = key
   const rows = await tx.query(sql<{ id: string }>('location-keys-lock')`
-      select id from private_locations where id = ${locationId} and account_id = ${accountId} for no key update`)
+      select id from private_locations where id = ${locationId} and account_id = ${accountId} and not is_internal for no key update`)
   if (rows.length === 0) return 'absent'
   const [row] = await tx.query(sql<{ created_at: Date }>('location-key-insert')`
       insert into location_keys (id, location_id, hash, suffix)

@@ -36,7 +36,7 @@ export function listPrivateLocations(
   limit: number,
 ): Promise<PrivateLocationRow[]> {
   return connection.query(sql<PrivateLocationRow>('private-locations-list')`
-    select ${raw(COLUMNS)} from private_locations l where l.account_id = ${accountId}
+    select ${raw(COLUMNS)} from private_locations l where l.account_id = ${accountId} and not l.is_internal
     order by l.created_at, l.id limit ${limit}::int`)
 }
 
@@ -47,7 +47,7 @@ export async function readPrivateLocation(
   id: string,
 ): Promise<PrivateLocationRow | undefined> {
   const rows = await connection.query(sql<PrivateLocationRow>('private-location-read')`
-      select ${raw(COLUMNS)} from private_locations l where l.id = ${id} and l.account_id = ${accountId}`)
+      select ${raw(COLUMNS)} from private_locations l where l.id = ${id} and l.account_id = ${accountId} and not l.is_internal`)
   return rows[0]
 }
 
@@ -59,7 +59,7 @@ export async function locationIdsBySlug(
   const rows = await connection.query(sql<{ id: string; slug_name: string }>(
     'private-locations-slugs',
   )`
-      select id, slug_name from private_locations where account_id = ${accountId}`)
+      select id, slug_name from private_locations where account_id = ${accountId} and not is_internal`)
   return new Map(rows.map((row) => [row.slug_name, row.id]))
 }
 
@@ -91,7 +91,7 @@ export async function changePrivateLocation(
   const rows = await tx.query(sql<{ id: string }>('private-location-change')`
       update private_locations set name = ${name}, icon = ${icon}, proxy_url = ${proxyUrl},
         updated_at = clock_timestamp()
-      where id = ${id} and account_id = ${accountId} returning id`)
+      where id = ${id} and account_id = ${accountId} and not is_internal returning id`)
   return rows.length === 1
 }
 
@@ -117,7 +117,8 @@ export async function deletePrivateLocation(
   id: string,
 ): Promise<boolean> {
   const rows = await tx.query(sql<{ id: string }>('private-location-delete')`
-      delete from private_locations where id = ${id} and account_id = ${accountId} returning id`)
+      delete from private_locations where id = ${id} and account_id = ${accountId} and not is_internal
+      returning id`)
   return rows.length === 1
 }
 

@@ -24,7 +24,8 @@ const ERA = raw(`e.monitor_id = g.monitor_id
 export interface ResultsSource {
   locationId: string
   accountId: string
-  agentId: string
+  /** Null where the platform itself made the results. */
+  agentId: string | null
 }
 
 /**
