@@ -192,7 +192,8 @@ export function createAuthority(): Authority {
     ca: ca.cert,
     issue: (options) =>
       inFolder((folder) => new LocalAuthority(folder, ca).issue({ ...usual, ...options })),
-    selfSigned: () => inFolder((folder) => selfSignedPair(folder, '/CN=localhost', 30, ofLocalhost)),
+    selfSigned: () =>
+      inFolder((folder) => selfSignedPair(folder, '/CN=localhost', 30, ofLocalhost)),
   }
 }
 
