@@ -1,4 +1,5 @@
 // One TCP connection to one address, or to that of a name.
+import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { connectFailure, placeOf } from './connect-errors.ts'
 import type { Connection, Progress } from './dial.ts'
@@ -11,46 +12,27 @@ const ignore = () => {}
  * Connects to a literal that the network policy has passed. Rejects with TargetFailure (CONNECT_…,
  * ADDRESS_BLOCKED by the system, RESOURCES_EXHAUSTED), or the signal's reason.
  */
-function openSocket(address: string, port: number, signal: AbortSignal): Promise<Socket> {
-  return new Promise((resolve, reject) => {
-    if (signal.aborted) {
-      reject(signal.reason as Error)
-      return
-    }
-    const socket = connect({ host: address, port, autoSelectFamily: false })
-    const settle = () => {
-      signal.removeEventListener('abort', onAbort)
-      socket.removeListener('connect', onConnect)
-      socket.removeListener('error', onError)
-      socket.on('error', ignore)
-    }
-    const onConnect = () => {
-      settle()
-      resolve(socket)
-    }
-    const onError = (error: NodeJS.ErrnoException) => {
-      settle()
-      socket.destroy()
-      reject(new TargetFailure(connectFailure(error, placeOf(address, port))))
-    }
-    const onAbort = () => {
-      settle()
-      socket.destroy()
-      reject(signal.reason as Error)
-    }
-    socket.on('connect', onConnect)
-    socket.on('error', onError)
-    signal.addEventListener('abort', onAbort)
-  })
+async function openSocket(address: string, port: number, signal: AbortSignal): Promise<Socket> {
+  signal.throwIfAborted()
+  const socket = connect({ host: address, port, autoSelectFamily: false })
+  socket.on('error', ignore)
+  try {
+    await once(socket, 'connect', { signal })
+    return socket
+  } catch (error) {
+    socket.destroy()
+    signal.throwIfAborted()
+    throw new TargetFailure(connectFailure(error as Error, placeOf(address, port)))
+  }
 }
 
 /** Where to connect to. */
 interface Destination {
   /** The address, where there is nothing to look up. */
   literal: string | undefined
-  lookUp(): Promise<string>
+  lookUp: () => Promise<string>
   /** Throws for an address that must not be dialled. */
-  check?(address: string): void
+  check?: (address: string) => void
   port: number
 }
 

@@ -97,7 +97,7 @@ async function watched(env: Record<string, string> = {}): Promise<Watched> {
 }
 
 /** Modules that report faults; the first fault loads them. */
-const REPORTERS = /\/(faults\/(sending|event|sentry-envelope)|envelope-poster)\.ts$/
+const REPORTERS = /\/(faults\/(event|sentry-envelope)|envelope-poster)\.ts$/
 
 function expectNothingPlanted(at: EnvelopeReceiver, { secrets }: Watched): void {
   const bytes = at.bytes()

@@ -35,7 +35,7 @@ async function failing(env: Record<string, string>) {
   const stored = await database.query<{ report: object; location_id: string | null }>(
     'delete from faults returning report, location_id',
   )
-  const loaded = readFileSync(log, 'utf8').match(/faults\/sending\.ts|envelope-poster\.ts/g) ?? []
+  const loaded = readFileSync(log, 'utf8').match(/faults\/event\.ts|envelope-poster\.ts/g) ?? []
   return { code, stored, loaded, url }
 }
 

@@ -1,6 +1,7 @@
 // TLS handshake on an open connection. Certificates are evaluated here, so that their facts are known even if they
 // are invalid; sessions are never resumed, so that every handshake is a full one.
 import { constants } from 'node:crypto'
+import { once } from 'node:events'
 import { isIP, type Socket } from 'node:net'
 import {
   connect as connectTls,
@@ -29,63 +30,42 @@ const noCertificate = () => ({}) as DetailedPeerCertificate
  * Performs the handshake on `socket`. Rejects with TargetFailure (TLS_…, CONNECTION_…, SETTINGS_INVALID when the
  * certificate and key of the settings do not fit), or the signal's reason; then the socket is destroyed.
  */
-export function shakeHands(
+export async function shakeHands(
   socket: Socket,
   handshake: Handshake,
   progress: Progress,
   signal: AbortSignal,
 ): Promise<SecureConnection> {
   progress.phase = 'tls'
-  return new Promise((resolve, reject) => {
-    const startedAt = performance.now()
-    const name = handshake.settings?.serverName ?? handshake.serverName
-    let secure: TLSSocket
-    try {
-      signal.throwIfAborted()
-      secure = connectTls(connectOptions(socket, name, handshake))
-      // Node reads the whole chain for `checkServerIdentity`, which would cost a sixth of a handshake and is not
-      // needed here.
-      secure.getPeerCertificate = noCertificate
-    } catch (error) {
-      socket.destroy()
-      reject(error)
-      return
-    }
-    let staple: Buffer | undefined
-    const where = () =>
-      handshake.where ?? placeOf(socket.remoteAddress ?? name, socket.remotePort ?? 0)
-    const settle = () => {
-      signal.removeEventListener('abort', onAbort)
-      secure.removeListener('secureConnect', onSecure)
-      secure.removeListener('error', onError)
-      secure.on('error', ignore)
-    }
-    const fail = (error: Error) => {
-      settle()
-      secure.destroy()
-      socket.destroy()
-      reject(error)
-    }
-    const onSecure = () => {
-      const tlsMs = performance.now() - startedAt
-      settle()
-      // Not deleted: that would make all that follows on the socket slow.
-      secure.getPeerCertificate = getPeerCertificate
-      const certificates = peerCertificates(secure, where())
-      const peer = peerFacts(secure, certificates, name, staple !== undefined)
-      resolve({ socket: secure, tlsMs, peer, certificates, staple })
-    }
-    const onError = (error: NodeJS.ErrnoException) => {
-      fail(new TargetFailure(connectionFailure(error, where())))
-    }
-    const onAbort = () => fail(signal.reason as Error)
+  const startedAt = performance.now()
+  const name = handshake.settings?.serverName ?? handshake.serverName
+  const where = handshake.where ?? placeOf(socket.remoteAddress ?? name, socket.remotePort ?? 0)
+  let secure: TLSSocket | undefined
+  let staple: Buffer | undefined
+  try {
+    signal.throwIfAborted()
+    secure = connectTls(connectOptions(socket, name, handshake))
+    // Node reads the whole chain for `checkServerIdentity`, which would cost a sixth of a handshake and is not
+    // needed here.
+    secure.getPeerCertificate = noCertificate
+    secure.on('error', ignore)
     secure.once('OCSPResponse', (response: Buffer | null) => {
       if (response !== null && response.length > 0) staple = response
     })
-    secure.on('secureConnect', onSecure)
-    secure.on('error', onError)
-    signal.addEventListener('abort', onAbort)
-  })
+    await once(secure, 'secureConnect', { signal })
+  } catch (error) {
+    secure?.destroy()
+    socket.destroy()
+    signal.throwIfAborted()
+    if (secure === undefined) throw error
+    throw new TargetFailure(connectionFailure(error as Error, where))
+  }
+  const tlsMs = performance.now() - startedAt
+  // Not deleted: that would make all that follows on the socket slow.
+  secure.getPeerCertificate = getPeerCertificate
+  const certificates = peerCertificates(secure, where)
+  const peer = peerFacts(secure, certificates, name, staple !== undefined)
+  return { socket: secure, tlsMs, peer, certificates, staple }
 }
 
 function connectOptions(socket: Socket, name: string, handshake: Handshake): ConnectionOptions {

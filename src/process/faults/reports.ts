@@ -1,7 +1,7 @@
 // Reports of faults of the program itself, for its operator: once each and not too many, one after the other. What
-// cannot be sent is counted and forgotten: nothing waits for it, and nothing fails by it.
+// cannot be sent is counted and forgotten: nothing waits for it, and nothing fails by it. The code that makes and
+// sends them is loaded with the first fault.
 import { Counter, type Registry } from 'prom-client'
-import { eventOf } from './event.ts'
 import {
   Fault,
   FAULT_OUTCOMES,
@@ -9,7 +9,6 @@ import {
   type FaultOutcome,
   type FaultReceiver,
 } from './fault.ts'
-import { pauseMsOf } from './sentry-envelope.ts'
 
 /** Receiver and release of fault reports. */
 export interface FaultReportsOptions {
@@ -112,6 +111,8 @@ export class FaultReports {
     const endsAtMs = performance.now() + deadlineMs
     try {
       if (this.#now() < this.#pausedUntilMs) return 'limited'
+      const { eventOf } = await import('./event.ts')
+      const { pauseMsOf } = await import('./sentry-envelope.ts')
       const event = eventOf(fault, this.#options.release, isFatal)
       this.#receiver ??= await this.#options.open()
       const answer = await this.#receiver.take(event, endsAtMs - performance.now())
