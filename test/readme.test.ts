@@ -4,7 +4,7 @@ import { existsSync, globSync, readFileSync, realpathSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { VARIABLES } from '../src/agent/config.ts'
-import { readMonitorsFile } from '../src/agent/monitors-file/file.ts'
+import { readFileToApply, readMonitorsFile } from '../src/agent/monitors-file/file.ts'
 import { FAILURES, type FailureTable } from '../src/contract/failure.ts'
 import { RUNTIMES } from '../src/contract/runtimes.ts'
 import { LIMITS } from '../src/contract/versions.ts'
@@ -181,7 +181,10 @@ describe('monitors files', () => {
     async (_, yaml) => {
       const file = temporaryFile('monitors.yaml', yaml)
       const env = { API_TOKEN: 'secret-token', PROXY_PASSWORD: 'secret-password' }
-      const read = await readMonitorsFile(file, env, MONITOR_TYPES)
+      const isPinged = yaml.includes('type: HEARTBEAT')
+      const read = isPinged
+        ? await readFileToApply(file, env)
+        : await readMonitorsFile(file, env, MONITOR_TYPES)
       expect(read).toMatchObject({ ok: true })
     },
   )

@@ -1,14 +1,12 @@
 // `vedette apply`: applies a monitors file to a platform.
 import { APPLY_VARIABLES } from '../client/config.ts'
-import type { ApplyOrder } from '../client/apply.ts'
 import { readMonitorsFilePath } from '../agent/config.ts'
 import { type Arguments, type Command, EXIT_CONFIGURATION } from '../process/command-line.ts'
 import { environmentHelp } from '../process/environment-help.ts'
-import { mayColour } from '../process/log.ts'
 import { onSignals } from '../process/signals.ts'
-import { refuse } from './settings.ts'
+import { CONTEXT, refuse } from './settings.ts'
 
-const { env, stdout, stderr } = process
+const { env, stderr } = process
 
 async function applyCommand(args: Arguments): Promise<number> {
   const named = args.positionals[0]
@@ -19,24 +17,18 @@ async function applyCommand(args: Arguments): Promise<number> {
     stderr.write('vedette apply: name a file of monitors, or set MONITORS_FILE\n')
     return EXIT_CONFIGURATION
   }
-  const name = args.value('name')
-  return applyUntilStopped({ path, name, prune: args.on('prune'), planOnly: args.on('plan') })
-}
-
-/** Ctrl-C aborts the call. */
-async function applyUntilStopped(order: ApplyOrder): Promise<number> {
+  const order = {
+    path,
+    name: args.value('name'),
+    prune: args.on('prune'),
+    planOnly: args.on('plan'),
+  }
   const stop = new AbortController()
   const offSignals = onSignals({ stop: () => stop.abort() })
   try {
     // Loaded only here: an agent must not carry it in its memory.
     const { runApply } = await import('../client/apply.ts')
-    return await runApply(order, {
-      env,
-      write: (text) => stdout.write(text),
-      complain: (text) => stderr.write(text),
-      colour: mayColour(stdout, env),
-      signal: stop.signal,
-    })
+    return await runApply(order, CONTEXT, stop.signal)
   } finally {
     offSignals()
   }

@@ -2,19 +2,13 @@
 import { APPLY_VARIABLES } from '../client/config.ts'
 import { type Arguments, type Command, EXIT_CONFIGURATION } from '../process/command-line.ts'
 import { environmentHelp } from '../process/environment-help.ts'
-import { isForPeople, mayColour } from '../process/log.ts'
+import { isForPeople } from '../process/log.ts'
 import { onInterrupt } from './interruption.ts'
+import { CONTEXT } from './settings.ts'
 
-const { env, stdout, stderr } = process
+const { stderr } = process
 
 const WAITING_EVERY_MS = 10_000
-
-const AROUND = {
-  env,
-  write: (text: string) => stdout.write(text),
-  complain: (text: string) => stderr.write(text),
-  colour: mayColour(stdout, env),
-}
 
 async function runCommand(args: Arguments): Promise<number> {
   const monitor = args.positionals[0]
@@ -31,7 +25,7 @@ async function runCommand(args: Arguments): Promise<number> {
   })
   try {
     const waitingEveryMs = isForPeople(stderr) ? WAITING_EVERY_MS : undefined
-    const code = await runNow(order, { ...AROUND, stop: interruption.signal, waitingEveryMs })
+    const code = await runNow(order, { ...CONTEXT, stop: interruption.signal, waitingEveryMs })
     return interruption.codeOr(code)
   } finally {
     interruption.over()
@@ -45,7 +39,7 @@ async function cancelCommand(args: Arguments): Promise<number> {
     return EXIT_CONFIGURATION
   }
   const { cancelNow } = await import('../client/run-now.ts')
-  return cancelNow(runId, AROUND)
+  return cancelNow(runId, CONTEXT)
 }
 
 /** `vedette run`. */

@@ -12,6 +12,14 @@ import { createResolver } from '../network/dns/resolver.ts'
 
 const { env, stdout, stderr } = process
 
+/** Environment and output of the commands on a platform. */
+export const CONTEXT = {
+  env,
+  write: (text: string) => void stdout.write(text),
+  complain: (text: string) => void stderr.write(text),
+  colour: mayColour(stdout, env),
+}
+
 /** Reads the settings; prints their problems and returns the exit code when they are invalid. */
 export function settings(changes: Environment = {}): ConfigReading | number {
   const reading = readAgentConfig({ env: { ...env, ...changes }, stdout })

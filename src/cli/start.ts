@@ -3,10 +3,10 @@
 import { readFileSync, watchFile, unwatchFile } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
-import { ApplyError } from '../client/apply-call.ts'
 import type { ApplyTarget } from '../client/config.ts'
-import type { ConfigReading } from '../agent/config.ts'
-import { readAgentConfig } from '../agent/config.ts'
+import { PlatformError } from '../client/command.ts'
+import { type ConfigReading, readAgentConfig } from '../agent/config.ts'
+import { type LoadedFile, readFileToApply } from '../agent/monitors-file/file.ts'
 import { formatProblem } from '../agent/monitors-file/problems.ts'
 import { VERSION } from '../contract/versions.ts'
 import { EXIT_CONFIGURATION } from '../process/command-line.ts'
@@ -16,7 +16,7 @@ import { createLog, isForPeople, type Log, mayColour } from '../process/log.ts'
 import { paint } from '../process/pretty-line.ts'
 import { onSignals } from '../process/signals.ts'
 import { readPlatformConfig, type PlatformConfigReading } from '../platform/config.ts'
-import type { Credentials } from '../platform/accounts/first-account.ts'
+import { type Credentials, CredentialsError } from '../platform/accounts/first-account.ts'
 import { Platform } from '../platform/platform.ts'
 import { platformFaults } from '../platform/platform-faults.ts'
 import { knownFault } from '../platform/run-platform.ts'
@@ -26,10 +26,7 @@ import {
   applyInstallation,
   ensureLocation,
   type InstallationOptions,
-  InstallationError,
   type LocalLocation,
-  type ReadInstallation,
-  readInstallation,
 } from './local-installation.ts'
 import { complain, type FileToRun } from './monitors-to-run.ts'
 import { refuse } from './settings.ts'
@@ -52,7 +49,7 @@ export async function runEverything(file: FileToRun): Promise<number> {
   const given = await withFreePorts(env)
   const settings = readSettings(given)
   if (typeof settings === 'number') return settings
-  const read = await readInstallation(file, env)
+  const read = await readFileToApply(file.path, env, file.variables)
   if (!read.ok) return complain(read)
   let platform: Platform | undefined
   const faults = platformFaults(settings.platform, posterTo, () => platform?.database())
@@ -76,7 +73,7 @@ export async function runEverything(file: FileToRun): Promise<number> {
     const url = platform.url()
     if (url === undefined) return 0
     const target = targetOf(url, made ?? credentialsFrom(settings.platform))
-    return await runLocalAgent({ target, settings, file, read, log, stop, offSignals })
+    return await runLocalAgent({ target, settings, file, loaded: read.file, log, stop, offSignals })
   } catch (error) {
     if (stop.signal.aborted) return 0
     const message = messageOf(error)
@@ -93,7 +90,7 @@ interface LocalAgentOptions {
   target: ApplyTarget
   settings: Settings
   file: FileToRun
-  read: ReadInstallation & { ok: true }
+  loaded: LoadedFile
   log: Log
   stop: AbortController
   /** Removes the signal handlers: the agent has its own. */
@@ -101,13 +98,13 @@ interface LocalAgentOptions {
 }
 
 async function runLocalAgent(options: LocalAgentOptions): Promise<number> {
-  const { target, settings, file, read, log, stop } = options
+  const { target, settings, file, loaded, log, stop } = options
   const { config } = settings.agent
-  const slugName = read.file.location ?? config.location
+  const slugName = loaded.location ?? config.location
   const dataDir = settings.platform.config.dataDir
   const location = await ensureLocation(target, slugName, dataDir)
   const installation = { target, path: file.path, slugName, signal: stop.signal }
-  const problems = await applyInstallation(read, installation)
+  const problems = await applyInstallation(loaded, installation)
   if (problems.length > 0) return complain({ problems })
   const { apiKey } = location
   const { platformUrl } = target
@@ -127,7 +124,7 @@ async function runLocalAgent(options: LocalAgentOptions): Promise<number> {
     void (applied = applied.then(() => applyChanged(file, installation, log)))
   watchFile(file.path, { interval: CHECK_INTERVAL_MS, persistent: false }, applyAgain)
   if (stop.signal.aborted) return 0
-  if (isForPeople(stdout)) stdout.write(screenOf({ target, location, dataDir, reading, read }))
+  if (isForPeople(stdout)) stdout.write(screenOf({ target, location, dataDir, reading, loaded }))
   else log.info({ version: VERSION, url: platformUrl, location: slugName }, 'everything started')
   // From here on the agent handles signals itself.
   const prepare = () => {
@@ -153,8 +150,8 @@ async function applyChanged(
   const { signal } = installation
   if (signal.aborted) return
   try {
-    const read = await readInstallation(file, env)
-    const problems = read.ok ? await applyInstallation(read, installation) : read.problems
+    const read = await readFileToApply(file.path, env, file.variables)
+    const problems = read.ok ? await applyInstallation(read.file, installation) : read.problems
     for (const one of problems) log.error(formatProblem(one))
     if (problems.length === 0) log.info({ file: file.path }, 'the monitors file was applied')
     else log.error('the monitors file cannot be used; what was there before goes on')
@@ -170,12 +167,14 @@ async function applyChanged(
 async function withFreePorts(given: Environment): Promise<Environment> {
   const chosen: Record<string, string | undefined> = { ...given }
   for (const [variable, port] of Object.entries(DEFAULT_PORTS)) {
-    const isChosen = [chosen[variable], chosen[`${variable}_FILE`]].some(
-      (one) => (one ?? '') !== '',
-    )
-    if (!isChosen && !(await isFree(Number(port)))) chosen[variable] = '0'
+    if (!isSet(given, variable) && !(await isFree(Number(port)))) chosen[variable] = '0'
   }
   return chosen
+}
+
+/** Whether the user has set the variable, or the file of its value. */
+function isSet(given: Environment, name: string): boolean {
+  return [given[name], given[`${name}_FILE`]].some((one) => (one ?? '') !== '')
 }
 
 function isFree(port: number): Promise<boolean> {
@@ -188,9 +187,6 @@ function isFree(port: number): Promise<boolean> {
 
 function readSettings(given: Environment): Settings | number {
   const platform = readPlatformConfig(given)
-  const isChosen = [given['LOG_RESULTS'], given['LOG_RESULTS_FILE']].some(
-    (one) => (one ?? '') !== '',
-  )
   const agent = readAgentConfig({
     env: {
       ...given,
@@ -200,7 +196,7 @@ function readSettings(given: Environment): Settings | number {
       API_KEY_FILE: undefined,
       PLATFORM_URL: 'http://127.0.0.1',
       PLATFORM_URL_FILE: undefined,
-      ...(isChosen ? {} : { LOG_RESULTS: 'all' }),
+      ...(isSet(given, 'LOG_RESULTS') ? {} : { LOG_RESULTS: 'all' }),
     },
     stdout,
   })
@@ -212,9 +208,8 @@ function readSettings(given: Environment): Settings | number {
 /** The platform's log. On a terminal it has only warnings and errors, so that the agent's results stand out. */
 function logOf({ config, secrets }: PlatformConfigReading, faults?: FaultReports): Log {
   const pretty = isForPeople(stdout)
-  const isChosen = (env['LOG_LEVEL'] ?? '') !== ''
   return createLog({
-    level: pretty && !isChosen ? 'warn' : config.logLevel,
+    level: pretty && !isSet(env, 'LOG_LEVEL') ? 'warn' : config.logLevel,
     pretty,
     colour: mayColour(stdout, env),
     scrubText: (given) => secrets.reduce((text, secret) => text.replaceAll(secret, '***'), given),
@@ -222,7 +217,7 @@ function logOf({ config, secrets }: PlatformConfigReading, faults?: FaultReports
   })
 }
 
-/** Credentials of the environment, or those stored by an earlier start. Throws InstallationError. */
+/** Credentials of the environment, or those stored by an earlier start. Throws CredentialsError. */
 function credentialsFrom({ config }: PlatformConfigReading): Credentials {
   const { accountId, adminApiKey, dataDir } = config
   if (accountId !== undefined && adminApiKey !== undefined) return { accountId, adminApiKey }
@@ -234,7 +229,7 @@ function credentialsFrom({ config }: PlatformConfigReading): Credentials {
       adminApiKey: adminApiKey ?? stored.adminApiKey,
     }
   } catch {
-    throw new InstallationError(
+    throw new CredentialsError(
       `the key of the account is not in ${path}; set ACCOUNT_ID and ADMIN_API_KEY, ` +
         'or make a key with `vedette keys create`',
     )
@@ -252,7 +247,7 @@ function targetOf(url: string, { accountId, adminApiKey }: Credentials): ApplyTa
 }
 
 function messageOf(error: unknown): string | undefined {
-  if (error instanceof InstallationError || error instanceof ApplyError) return error.message
+  if (error instanceof PlatformError) return error.message
   return knownFault(error)?.message
 }
 
@@ -261,15 +256,15 @@ interface ScreenFacts {
   location: LocalLocation
   dataDir: string
   reading: ConfigReading
-  read: ReadInstallation & { ok: true }
+  loaded: LoadedFile
 }
 
 /** The start screen: addresses, credentials and the location. */
-function screenOf({ target, location, dataDir, reading, read }: ScreenFacts): string {
+function screenOf({ target, location, dataDir, reading, loaded }: ScreenFacts): string {
   const colour = mayColour(stdout, env)
   const { platformUrl, accountId, apiKey } = target
   const { healthPort } = reading.config
-  const monitors = read.file.monitors.length
+  const monitors = loaded.monitors.length
   const rows: [string, string][] = [
     ['API', `${platformUrl}/v1   documentation ${platformUrl}/docs`],
     ['Account', `${accountId}   (header X-Service-Account)`],

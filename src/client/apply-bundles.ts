@@ -1,11 +1,12 @@
-// The code bundles of a file that is applied: the folder of each check suite is packed, and the suite names the
-// bundle by its hash in place of the folder.
+// The code bundles of a file that is applied: the folder of each check suite is packed, the suite names the bundle by
+// its hash in place of the folder, and the bundles that the platform does not have are uploaded.
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { mkdtemp, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { pipeline } from 'node:stream/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { bundlePath, namesBundle } from '../contract/api/code-bundle.ts'
 import type { EngineName } from '../contract/engine.ts'
 import type { Monitor } from '../contract/monitor.ts'
@@ -14,36 +15,33 @@ import { LIMITS } from '../contract/versions.ts'
 import { unpackBundle } from '../suites/bundle-unpack.ts'
 import { type EngineOptions, suiteEngine } from '../suites/engine.ts'
 import { foldersUpward } from '../suites/packages/packages.ts'
-import { BundlePackError, packBundle } from './bundle-pack.ts'
+import { BundlePackError, packBundle, type PackedBundle } from './bundle-pack.ts'
 import { createFindings, type Findings } from '../agent/monitors-file/problems.ts'
-import type { FileToApply } from '../agent/monitors-file/file.ts'
+import type { LoadedFile } from '../agent/monitors-file/file.ts'
+import type { ApplyTarget } from './config.ts'
+import { callPublicApi, isBusy, type PublicAnswer, type PublicCall, refusal } from './public-api.ts'
 
 /** A bundle that suites of a file need. */
-export interface FileBundle {
+export interface FileBundle extends Omit<PackedBundle, 'files'> {
   /** Folder or file, as the monitors file names it. */
   from: string
-  /** Path of the archive. */
-  path: string
-  /** Hex. */
-  sha256: string
-  bytes: number
   /** In the folder; undefined for an archive. */
   files?: number
 }
 
 /** A file whose suites name bundles by their hashes, and the bundles; or what is wrong with folders. */
-export type BundledFile = { file: FileToApply; bundles: FileBundle[] } | { findings: Findings }
+export type BundledFile = { file: LoadedFile; bundles: FileBundle[] } | { findings: Findings }
 
 /**
  * Packs the folders of the suites, passes them to `work`, and removes the archives. Rejects with the error of
  * `work`. `monitorsFile`: folders are relative to it.
  */
 export async function withFileBundles<T>(
-  file: FileToApply,
+  file: LoadedFile,
   monitorsFile: string,
   work: (bundled: BundledFile) => T | Promise<T>,
 ): Promise<T> {
-  const named = file.monitors.map(({ monitor }) => localPathOf(monitor))
+  const named = file.monitors.map(localPathOf)
   if (named.every((one) => one === undefined)) return work({ file, bundles: [] })
   const folder = await mkdtemp(join(tmpdir(), 'vedette-apply-'))
   try {
@@ -60,7 +58,7 @@ function localPathOf(monitor: Monitor): string | undefined {
 }
 
 async function bundledFile(
-  file: FileToApply,
+  file: LoadedFile,
   named: readonly (string | undefined)[],
   { monitorsFile, folder }: { monitorsFile: string; folder: string },
 ): Promise<BundledFile> {
@@ -77,7 +75,7 @@ async function bundledFile(
       bundles.set(source, typeof made === 'string' ? undefined : made)
       if (typeof made === 'string') object(made)
     }
-    const { monitor } = file.monitors[index] ?? {}
+    const monitor = file.monitors[index]
     if (monitor === undefined || bundles.get(source) === undefined) continue
     const engine = await engineOf(monitor, source, folder)
     if (typeof engine === 'string') object(engine)
@@ -89,7 +87,7 @@ async function bundledFile(
     const bundle = from && bundles.get(resolve(dirname(monitorsFile), from))
     if (!bundle) return one
     const codeBundlePath = bundlePath(bundle.sha256)
-    return { ...one, monitor: { ...one.monitor, ...engines.get(index), codeBundlePath } }
+    return { ...one, ...engines.get(index), codeBundlePath }
   })
   return { file: { ...file, monitors }, bundles: distinct([...bundles.values()]) }
 }
@@ -164,5 +162,63 @@ async function bundleOf(
     if (code === 'ENOENT') return `there is no folder and no .tar.gz at ${source}`
     if (code !== undefined) return `cannot be packed: ${message}`
     throw error
+  }
+}
+
+const PATH = '/v1/code-bundles'
+const TRIES_MAX = 3
+const AGAIN_MS = 1_000
+/** The slowest connection that works. */
+const BYTES_PER_MS_MIN = 64
+const UPLOAD_MS_MIN = 60_000
+
+/** Those of the bundles that the account does not have. Rejects with PlatformError. */
+export async function missingBundles(
+  target: ApplyTarget,
+  bundles: readonly FileBundle[],
+  signal: AbortSignal,
+): Promise<FileBundle[]> {
+  const missing: FileBundle[] = []
+  for (const one of bundles) {
+    const path = `${PATH}/${one.sha256}`
+    const answer = await callAgain(target, signal, () => ({ method: 'HEAD', path }))
+    if (answer.status === 404) missing.push(one)
+    else if (answer.status !== 200) throw refusal(target, PATH, answer)
+  }
+  return missing
+}
+
+/** Uploads a bundle. Rejects with PlatformError. */
+export async function bringBundle(
+  target: ApplyTarget,
+  { sha256, path, bytes }: FileBundle,
+  signal: AbortSignal,
+): Promise<void> {
+  const answer = await callAgain(target, signal, () => ({
+    method: 'PUT',
+    path: `${PATH}/${sha256}`,
+    body: createReadStream(path),
+    bytes,
+    headers: { 'content-type': 'application/gzip' },
+    deadlineMs: Math.max(UPLOAD_MS_MIN, bytes / BYTES_PER_MS_MIN),
+  }))
+  if (answer.status !== 200) throw refusal(target, PATH, answer)
+}
+
+/** Calls with retries: the upload of a bundle is idempotent. */
+async function callAgain(
+  target: ApplyTarget,
+  signal: AbortSignal,
+  ask: () => PublicCall,
+): Promise<PublicAnswer> {
+  const ifAborted = 'interrupted; nothing was applied'
+  for (let tries = 1; ; tries++) {
+    try {
+      const answer = await callPublicApi(target, { ...ask(), signal, ifAborted })
+      if (!isBusy(answer.status) || tries === TRIES_MAX) return answer
+    } catch (error) {
+      if (signal.aborted || tries === TRIES_MAX) throw error
+    }
+    await sleep(AGAIN_MS * tries, undefined, { signal }).catch(() => undefined)
   }
 }

@@ -1,36 +1,25 @@
 // The output of `vedette apply`: the plan in lines for people, and the platform's objections at their places in
 // the file.
 import type { FileBundle } from './apply-bundles.ts'
-import type {
-  ApplyAction,
-  ApplyAnswer,
-  ApplyProblem,
-  PlannedChange,
-} from '../contract/api/apply.ts'
+import type { ApplyAnswer, ApplyProblem, PlannedChange } from '../contract/api/apply.ts'
+import { bytesText, counted } from '../contract/schema/amounts.ts'
+import { paint } from '../process/pretty-line.ts'
 import { createFindings, type Findings, type Path } from '../agent/monitors-file/problems.ts'
-import type { FileToApply } from '../agent/monitors-file/file.ts'
+import type { LoadedFile } from '../agent/monitors-file/file.ts'
 
-const SIGNS: Readonly<Record<ApplyAction, string>> = {
-  create: '+',
-  update: '~',
-  delete: '-',
-  unchanged: ' ',
-}
+const SIGNS = { create: '+', update: '~', delete: '-', unchanged: ' ' } as const
 
-const COLOURS: Readonly<Record<string, number>> = { '+': 32, '~': 33, '-': 31 }
+const STYLES = { '+': 'green', '~': 'yellow', '-': 'red', ' ': 'reset' } as const
 
 /** Changed places that one line names; the rest is counted. */
 const PLACES_SHOWN_MAX = 8
 
-/** How the plan is shown. */
-export interface PlanStyle {
-  colour: boolean
-  /** Code bundles that are uploaded before. */
-  bundles?: readonly FileBundle[]
-}
-
-/** The plan: a line for each change, and a line that counts them. */
-export function planText({ plan }: ApplyAnswer, { colour, bundles = [] }: PlanStyle): string {
+/** The plan: a line for each bundle to upload, each change, and a line that counts them. */
+export function planText(
+  { plan }: Pick<ApplyAnswer, 'plan'>,
+  bundles: readonly FileBundle[],
+  colour: boolean,
+): string {
   const changes = plan.filter(({ action }) => action !== 'unchanged')
   const all = [
     ...bundles.map((one) => ({ sign: SIGNS.create, kind: 'bundle', subject: bundleText(one) })),
@@ -41,24 +30,17 @@ export function planText({ plan }: ApplyAnswer, { colour, bundles = [] }: PlanSt
     })),
   ]
   const width = Math.max(0, ...all.map(({ kind }) => kind.length))
-  const lines = all.map(({ sign, kind, subject }) => {
-    const line = `  ${sign} ${kind.padEnd(width)}  ${subject}`
-    return colour ? `\u001B[${COLOURS[sign]}m${line}\u001B[0m` : line
-  })
+  const lines = all.map(({ sign, kind, subject }) =>
+    paint(colour, STYLES[sign], `  ${sign} ${kind.padEnd(width)}  ${subject}`),
+  )
   return [...lines, countsOf(plan), ''].join('\n')
 }
 
 const HASH_CHARS = 12
-const KIB = 1024
 
 function bundleText({ from, sha256, bytes, files }: FileBundle): string {
-  const size = bytes < KIB * KIB ? `${Math.ceil(bytes / KIB)} KiB` : `${mebibytes(bytes)} MiB`
-  const count = files === undefined ? '' : `, ${files} ${files === 1 ? 'file' : 'files'}`
-  return `${shownName(from)}: ${sha256.slice(0, HASH_CHARS)}${count}, ${size}`
-}
-
-function mebibytes(bytes: number): string {
-  return (bytes / KIB / KIB).toFixed(1)
+  const count = files === undefined ? '' : `, ${counted(files, 'file')}`
+  return `${shownName(from)}: ${sha256.slice(0, HASH_CHARS)}${count}, ${bytesText(bytes, 'up')}`
 }
 
 function subjectOf({ key, name, action, changes }: PlannedChange): string {
@@ -74,15 +56,19 @@ function shownName(text: string): string {
   return text.replaceAll(/\p{Cc}|\p{Cf}/gu, '�')
 }
 
+const COUNTED = [
+  ['create', 'to create'],
+  ['update', 'to update'],
+  ['delete', 'to delete'],
+  ['unchanged', 'unchanged'],
+] as const
+
 function countsOf(plan: readonly PlannedChange[]): string {
-  const count = (action: ApplyAction) => plan.filter((one) => one.action === action).length
-  const parts = [
-    [count('create'), 'to create'],
-    [count('update'), 'to update'],
-    [count('delete'), 'to delete'],
-    [count('unchanged'), 'unchanged'],
-  ].filter(([number]) => number !== 0)
-  return parts.length === 0 ? 'nothing in the file' : parts.map((one) => one.join(' ')).join(', ')
+  const parts = COUNTED.flatMap(([action, label]) => {
+    const count = plan.filter((one) => one.action === action).length
+    return count === 0 ? [] : [`${count} ${label}`]
+  })
+  return parts.length === 0 ? 'nothing in the file' : parts.join(', ')
 }
 
 /** Whether the plan changes anything. */
@@ -91,9 +77,9 @@ export function changesAnything({ plan }: ApplyAnswer): boolean {
 }
 
 /** The platform's objections as findings in the file. */
-export function findingsOf(problems: readonly ApplyProblem[], file: FileToApply): Findings {
+export function findingsOf(problems: readonly ApplyProblem[], file: LoadedFile): Findings {
   const findings = createFindings()
-  const places = new Map(file.monitors.map(({ monitor }, index) => [monitor.id, index]))
+  const places = new Map(file.monitors.map(({ id }, index) => [id, index]))
   for (const { kind, key, path, message } of problems) {
     findings.push({ path: [...placeOf(kind, key, places), ...path], message })
   }

@@ -1,25 +1,20 @@
 // `vedette apply`: makes a platform's monitors, groups and variables those of a file. The platform
 // compares and changes; here the file is read, sent, and the plan shown.
 import { basename } from 'node:path'
-import type { ApplyRequest } from '../contract/api/apply.ts'
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
+import { APPLY_BOUNDS, ApplyAnswer, type ApplyRequest } from '../contract/api/apply.ts'
 import { EXIT_CONFIGURATION } from '../process/command-line.ts'
-import { type Environment, problemText } from '../process/env.ts'
-import { ApplyError, callApply } from './apply-call.ts'
-import { type FileBundle, withFileBundles } from './apply-bundles.ts'
-import { type ApplyTarget, readApplyTarget } from './config.ts'
+import { bringBundle, type FileBundle, missingBundles, withFileBundles } from './apply-bundles.ts'
+import type { ApplyTarget } from './config.ts'
+import { type CommandContext, EXIT_UNREACHABLE, onPlatform, PlatformError } from './command.ts'
 import { changesAnything, findingsOf, planText } from './apply-plan.ts'
-import { bringBundle, missingBundles } from './bundle-call.ts'
+import { askPublicApi } from './public-api.ts'
 import { countedProblems, formatProblem, type Problem } from '../agent/monitors-file/problems.ts'
-import {
-  type FileToApply,
-  type ReadFileToApply,
-  readFileToApply,
-} from '../agent/monitors-file/file.ts'
+import { type LoadedFile, readFileToApply } from '../agent/monitors-file/file.ts'
 
 /** Exit code of a plan that changes something. */
 const EXIT_CHANGES = 1
-/** Exit code when the platform cannot be reached or fails. */
-const EXIT_UNREACHABLE = 3
 
 const DEADLINE_MS = 300_000
 
@@ -33,19 +28,9 @@ export interface ApplyOrder {
   planOnly: boolean
 }
 
-/** The settings and the output of the command. */
-export interface ApplyContext {
-  env: Environment
-  write(text: string): void
-  complain(text: string): void
-  colour: boolean
-  /** Aborts the call. */
-  signal: AbortSignal
-}
-
 /** The request that a file stands for. Its monitors are named by their ids in it. */
-export function applyRequestOf(file: FileToApply, order: ApplyOrder): ApplyRequest {
-  const { location, privateLocations } = file
+function applyRequestOf(file: LoadedFile, order: ApplyOrder): ApplyRequest {
+  const { location, privateLocations, groupOf } = file
   const otherwise = location === undefined ? [] : [location]
   return {
     name: order.name ?? basename(order.path),
@@ -55,75 +40,85 @@ export function applyRequestOf(file: FileToApply, order: ApplyOrder): ApplyReque
     groups: [...file.groups].flatMap(([key, definition]) =>
       definition === undefined ? [] : [{ key, definition }],
     ),
-    monitors: file.monitors.map(({ monitor: { id, ...definition }, group }) => ({
+    monitors: file.monitors.map(({ id, ...definition }) => ({
       key: id,
-      ...(group === undefined ? {} : { group }),
+      ...(groupOf.has(id) && { group: groupOf.get(id) }),
       definition,
     })),
     variables: file.variables,
   }
 }
 
+/** What came of a file: its problems, or the platform's answer and the bundles that it did not have. */
+type Applied = { problems: Problem[] } | { answer: ApplyAnswer; missing: FileBundle[] }
+
+/** Applies a file that was read, its missing bundles first. Rejects with PlatformError. */
+export function applyFile(
+  file: LoadedFile,
+  order: ApplyOrder,
+  target: ApplyTarget,
+  signal: AbortSignal,
+): Promise<Applied> {
+  return withFileBundles(file, order.path, async (bundled) => {
+    if ('findings' in bundled) return { problems: file.locate(bundled.findings) }
+    const missing = await missingBundles(target, bundled.bundles, signal)
+    const request = applyRequestOf(bundled.file, order)
+    if (order.planOnly && missing.length > 0) request.bundles = missing.map(({ sha256 }) => sha256)
+    else for (const one of missing) await bringBundle(target, one, signal)
+    const answer = await send(request, target, signal)
+    if (answer.problems.length === 0) return { answer, missing }
+    return { problems: file.locate(findingsOf(answer.problems, file)) }
+  })
+}
+
+async function send(
+  request: ApplyRequest,
+  target: ApplyTarget,
+  signal: AbortSignal,
+): Promise<ApplyAnswer> {
+  const plain = Buffer.from(JSON.stringify(request))
+  if (plain.byteLength > APPLY_BOUNDS.bodyBytesMax) {
+    const message = `the file is too large to be applied at once: ${plain.byteLength} bytes as JSON, at most ${APPLY_BOUNDS.bodyBytesMax}; divide it`
+    throw new PlatformError('refused', message)
+  }
+  const call = {
+    method: 'POST',
+    path: '/v1/apply',
+    body: await promisify(gzip)(plain),
+    headers: { 'content-type': 'application/json', 'content-encoding': 'gzip' },
+    deadlineMs: DEADLINE_MS,
+    signal,
+    ifAborted: 'interrupted; it may be applied',
+  } as const
+  return askPublicApi(target, call, ApplyAnswer)
+}
+
 /**
  * Applies the file; resolves with the exit code: 0 done or nothing to do, 1 a plan that changes
  * something, 2 the file or the settings are bad or the platform refuses them, 3 no platform.
  */
-export async function runApply(order: ApplyOrder, around: ApplyContext): Promise<number> {
-  const { target, problems } = readApplyTarget(around.env)
-  if (problems.length > 0) {
-    around.complain(`vedette: ${problemText(problems)}`)
-    return EXIT_CONFIGURATION
-  }
-  const read = await readFileToApply(order.path, around.env)
-  if (!read.ok) return complain(read.problems, around)
-  for (const one of read.warnings) around.complain(`warning: ${formatProblem(one)}\n`)
-  try {
-    return await withFileBundles(read.file, order.path, (bundled) => {
-      if ('findings' in bundled) return complain(read.locate(bundled.findings), around)
-      return applyBundled({ ...read, file: bundled.file }, bundled.bundles, {
-        order,
-        target,
-        around,
-      })
-    })
-  } catch (error) {
-    if (!(error instanceof ApplyError)) throw error
-    around.complain(`vedette apply: ${withoutKey(error.message, target)}\n`)
-    return error.code === 'refused' ? EXIT_CONFIGURATION : EXIT_UNREACHABLE
-  }
-}
-
-/** Uploads the missing bundles, and then the file that names them. Throws ApplyError. */
-async function applyBundled(
-  { file, locate }: Extract<ReadFileToApply, { ok: true }>,
-  bundles: readonly FileBundle[],
-  { order, target, around }: { order: ApplyOrder; target: ApplyTarget; around: ApplyContext },
+export function runApply(
+  order: ApplyOrder,
+  context: CommandContext,
+  signal: AbortSignal,
 ): Promise<number> {
-  const { signal } = around
-  const missing = await missingBundles(target, bundles, signal)
-  const request = applyRequestOf(file, order)
-  if (order.planOnly && missing.length > 0) request.bundles = missing.map(({ sha256 }) => sha256)
-  else for (const one of missing) await bringBundle(target, one, signal)
-  const answer = await callApply(target, request, { signal, deadlineMs: DEADLINE_MS })
-  if (answer.problems.length > 0) return complain(locate(findingsOf(answer.problems, file)), around)
-  around.write(planText(answer, { colour: around.colour, bundles: missing }))
-  if (!changesAnything(answer) && missing.length === 0) return 0
-  if (order.planOnly) return EXIT_CHANGES
-  around.write(answer.applied ? 'applied\n' : 'not applied\n')
-  return answer.applied ? 0 : EXIT_UNREACHABLE
-}
-
-function complain(problems: readonly Problem[], around: ApplyContext): number {
-  around.complain(problems.map((one) => `${formatProblem(one)}\n`).join(''))
-  const count = countedProblems(problems)
-  around.complain(`vedette apply: ${count} in the monitors file; nothing was changed\n`)
-  return EXIT_CONFIGURATION
-}
-
-/** Hides the key in messages of a server or a proxy. */
-function withoutKey(message: string, { apiKey, proxyUrl }: ApplyTarget): string {
-  const { password = '' } = URL.parse(proxyUrl ?? '') ?? {}
-  return [apiKey, password]
-    .filter((one) => one !== '')
-    .reduce((text, secret) => text.replaceAll(secret, '***'), message)
+  const { env, write, complain, colour } = context
+  return onPlatform('apply', context, async (target) => {
+    const read = await readFileToApply(order.path, env)
+    const warnings = read.ok ? read.file.warnings : []
+    for (const one of warnings) complain(`warning: ${formatProblem(one)}\n`)
+    const applied = read.ok ? await applyFile(read.file, order, target, signal) : read
+    if ('problems' in applied) {
+      complain(applied.problems.map((one) => `${formatProblem(one)}\n`).join(''))
+      const count = countedProblems(applied.problems)
+      complain(`vedette apply: ${count} in the monitors file; nothing was changed\n`)
+      return EXIT_CONFIGURATION
+    }
+    const { answer, missing } = applied
+    write(planText(answer, missing, colour))
+    if (!changesAnything(answer) && missing.length === 0) return 0
+    if (order.planOnly) return EXIT_CHANGES
+    write(answer.applied ? 'applied\n' : 'not applied\n')
+    return answer.applied ? 0 : EXIT_UNREACHABLE
+  })
 }

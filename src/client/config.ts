@@ -3,7 +3,6 @@ import {
   type Environment,
   type EnvironmentProblem,
   readEnvironment,
-  type ReadText,
   type VariableText,
   variableTexts,
 } from '../process/env.ts'
@@ -53,11 +52,11 @@ export interface ApplyTarget {
 }
 
 /** The settings, or what is wrong with them. */
-export function readApplyTarget(
-  env: Environment,
-  readText?: ReadText,
-): { target: ApplyTarget; problems: EnvironmentProblem[] } {
-  const { values, problems } = readEnvironment(APPLY_VARIABLE_TABLE, env, readText)
+export function readApplyTarget(env: Environment): {
+  target: ApplyTarget
+  problems: EnvironmentProblem[]
+} {
+  const { values, problems } = readEnvironment(APPLY_VARIABLE_TABLE, env)
   const bad = new Set(problems.map(({ variable }) => variable))
   const missing = (variable: string, message: string) => {
     if (!bad.has(variable))

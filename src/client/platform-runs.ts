@@ -1,31 +1,23 @@
-// The calls of `vedette run` and `vedette cancel`: find a monitor, start a run, follow it, cancel it.
+// The calls of `vedette run` and `vedette cancel`: find a monitor, start a run, follow it to its end and to its files,
+// cancel it. All of them reject with PlatformError.
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as z from 'zod'
-import { type Run, RUN_BOUNDS, RunDetail, RunsAsked, type RunState } from '../contract/api/run.ts'
+import {
+  type ArtifactView,
+  type Run,
+  RUN_BOUNDS,
+  RunDetail,
+  RunsAsked,
+  type RunState,
+} from '../contract/api/run.ts'
 import type { ShownProgress } from '../contract/protocol/run-progress.ts'
 import type { ApplyTarget } from './config.ts'
-import { LinkError } from '../agent/platform/link-error.ts'
-import { callPublicApi, type PublicAnswer, type PublicCall } from './public-call.ts'
+import { PlatformError } from './command.ts'
+import { askPublicApi } from './public-api.ts'
 
-/** Why a call failed, in a sentence for people. */
-export class PlatformRunError extends Error {
-  /** `refused`: a retry of the same request cannot work. */
-  readonly code: 'refused' | 'unreachable'
-
-  constructor(code: 'refused' | 'unreachable', message: string) {
-    super(message)
-    this.name = 'PlatformRunError'
-    this.code = code
-  }
-}
-
-const CALL_MS = 30_000
-/** A started run is not abandoned: a stop cancels it by a call of its own. */
-const NEVER = new AbortController().signal
 const AGAIN_MS = 1_000
 /** How long a platform may be unreachable while a run is followed. */
 const AWAY_MS_MAX = 120_000
-const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
 /** Monitors of one name, or a similar one, that a message lists. */
 const ALIKE_MAX = 20
@@ -33,133 +25,121 @@ const NEAR_MAX = 10
 
 const Found = z.array(z.object({ id: z.guid(), name: z.string() }))
 
-interface Ask<T extends z.ZodType> {
-  method: 'GET' | 'POST'
-  path: string
-  body?: object
-  schema: T
-}
-
-/** Calls of the public API about runs. All of them reject with PlatformRunError. */
-export class PlatformRuns {
-  readonly #target: ApplyTarget
-
-  constructor(target: ApplyTarget) {
-    this.#target = target
-  }
-
-  /** Finds the id of a monitor by its id or exact name. */
-  async findMonitor(named: string): Promise<string> {
-    if (GUID.test(named)) return named.toLowerCase()
-    const listed = await this.#list({ name: named, limit: String(ALIKE_MAX) })
-    // A platform that ignores the filter returns other monitors.
-    const alike = listed.filter(({ name }) => name === named)
-    const [one, other] = alike
-    if (one === undefined) {
-      const near = await this.#list({ search: named, limit: String(NEAR_MAX) })
-      const names = near.map(({ name }) => `“${name}”`).join(', ')
-      const fix = names === '' ? '' : `; there are ${names}`
-      throw new PlatformRunError('refused', `no monitor is called “${named}”${fix}`)
-    }
-    if (other === undefined) return one.id
-    const ids = alike.map(({ id }) => id).join(', ')
-    const message = `several monitors are called “${named}”; name one by its id: ${ids}`
-    throw new PlatformRunError('refused', message)
-  }
-
-  #list(query: Record<string, string>): Promise<z.output<typeof Found>> {
+/** Finds the id of a monitor by its id or exact name. */
+export async function findMonitor(
+  target: ApplyTarget,
+  named: string,
+  signal: AbortSignal,
+): Promise<string> {
+  if (z.guid().safeParse(named).success) return named.toLowerCase()
+  const list = (query: Record<string, string>) => {
     const path = `/v1/checks?${new URLSearchParams(query).toString()}`
-    return this.#ask({ method: 'GET', path, schema: Found })
+    const ifAborted = 'ended; nothing was asked for'
+    return askPublicApi(target, { method: 'GET', path, signal, ifAborted }, Found)
   }
-
-  /** Starts a run in each of the locations, or in all of the monitor's. */
-  async ask(monitorId: string, locations: readonly string[] | undefined): Promise<Run[]> {
-    const path = `/v1/checks/${monitorId}/runs`
-    const body = locations === undefined ? {} : { locations }
-    return (await this.#ask({ method: 'POST', path, body, schema: RunsAsked })).runs
+  const listed = await list({ name: named, limit: String(ALIKE_MAX) })
+  // A platform that ignores the filter returns other monitors.
+  const alike = listed.filter(({ name }) => name === named)
+  const [one, other] = alike
+  if (one === undefined) {
+    const near = await list({ search: named, limit: String(NEAR_MAX) })
+    const names = near.map(({ name }) => `“${name}”`).join(', ')
+    const fix = names === '' ? '' : `; there are ${names}`
+    throw new PlatformError('refused', `no monitor is called “${named}”${fix}`)
   }
+  if (other === undefined) return one.id
+  const ids = alike.map(({ id }) => id).join(', ')
+  const message = `several monitors are called “${named}”; name one by its id: ${ids}`
+  throw new PlatformError('refused', message)
+}
 
-  /** Cancels a run; resolves with its state. */
-  cancel(runId: string): Promise<RunDetail> {
-    const path = `/v1/runs/${encodeURIComponent(runId)}/cancel`
-    return this.#ask({ method: 'POST', path, schema: RunDetail })
-  }
+/** Starts a run in each of the locations, or in all of the monitor's. It is not abandoned: a stop cancels it. */
+export async function startRuns(
+  target: ApplyTarget,
+  monitorId: string,
+  locations: readonly string[] | undefined,
+): Promise<Run[]> {
+  const path = `/v1/checks/${monitorId}/runs`
+  const body = locations === undefined ? {} : { locations }
+  return (await askPublicApi(target, { method: 'POST', path, body }, RunsAsked)).runs
+}
 
-  /** A run as it is now. */
-  read({ id, checkId }: Pick<Run, 'id' | 'checkId'>): Promise<RunDetail> {
-    return this.#ask({
-      method: 'GET',
-      path: `/v1/checks/${checkId}/runs/${id}`,
-      schema: RunDetail,
-    })
-  }
+/** Cancels a run; resolves with its state. */
+export function cancelRun(target: ApplyTarget, runId: string): Promise<RunDetail> {
+  const path = `/v1/runs/${encodeURIComponent(runId)}/cancel`
+  return askPublicApi(target, { method: 'POST', path }, RunDetail)
+}
 
-  /** Follows a run to its end; reports states and progress. Tolerates an unreachable platform for a while. */
-  async follow(
-    run: Run,
-    onState: (state: RunState) => void,
-    onProgress: (progress: ShownProgress) => void = () => undefined,
-  ): Promise<RunDetail> {
-    let state = run.state
-    let progressAt = 'none'
-    let away: number | undefined
-    for (;;) {
-      const known = `knownState=${state}&knownProgress=${encodeURIComponent(progressAt)}`
-      const query = `waitMs=${RUN_BOUNDS.waitMsMax - 5_000}&${known}`
-      const path = `/v1/checks/${run.checkId}/runs/${run.id}?${query}`
-      const begin = performance.now()
-      try {
-        const now = await this.#ask({ method: 'GET', path, schema: RunDetail })
-        away = undefined
-        const saidAt = now.progress?.at ?? 'none'
-        const isNews = now.state !== state || saidAt !== progressAt
-        if (now.state !== state) onState(now.state)
-        if (now.progress !== null && saidAt !== progressAt) onProgress(now.progress)
-        state = now.state
-        progressAt = saidAt
-        if (state === 'finished') return now
-        // A platform that is stopping answers at once; the next request must wait.
-        if (!isNews && performance.now() - begin < AGAIN_MS) await sleep(AGAIN_MS)
-      } catch (error) {
-        if (!(error instanceof PlatformRunError) || error.code === 'refused') throw error
-        away ??= performance.now()
-        if (performance.now() - away > AWAY_MS_MAX) throw error
-        await sleep(AGAIN_MS)
-      }
-    }
-  }
-
-  async #ask<T extends z.ZodType>({ method, path, body, schema }: Ask<T>): Promise<z.output<T>> {
-    const { status, json, said } = await this.#call({
-      method,
-      path,
-      ...(body && { body: Buffer.from(JSON.stringify(body)) }),
-    })
-    if (status !== 200 && status !== 201) throw refusal(status, said)
-    const parsed = schema.safeParse(json)
-    if (parsed.success) return parsed.data
-    const { platformUrl } = this.#target
-    throw new PlatformRunError('refused', `${platformUrl} answers, but not as a platform does`)
-  }
-
-  async #call(call: Pick<PublicCall, 'method' | 'path' | 'body'>): Promise<PublicAnswer> {
+/** Follows a run to its end; reports states and progress. Tolerates an unreachable platform for a while. */
+export async function followRun(
+  target: ApplyTarget,
+  run: Run,
+  onState: (state: RunState) => void,
+  onProgress: (progress: ShownProgress) => void,
+): Promise<RunDetail> {
+  let state = run.state
+  let progressAt = 'none'
+  let away: number | undefined
+  for (;;) {
+    const known = `knownState=${state}&knownProgress=${encodeURIComponent(progressAt)}`
+    const path = `${pathOf(run)}?waitMs=${RUN_BOUNDS.waitMsMax - 5_000}&${known}`
+    const begin = performance.now()
     try {
-      return await callPublicApi(this.#target, { ...call, deadlineMs: CALL_MS, signal: NEVER })
+      const now = await askPublicApi(target, { method: 'GET', path }, RunDetail)
+      away = undefined
+      const saidAt = now.progress?.at ?? 'none'
+      const isNews = now.state !== state || saidAt !== progressAt
+      if (now.state !== state) onState(now.state)
+      if (now.progress !== null && saidAt !== progressAt) onProgress(now.progress)
+      state = now.state
+      progressAt = saidAt
+      if (state === 'finished') return now
+      // A platform that is stopping answers at once; the next request must wait.
+      if (!isNews && performance.now() - begin < AGAIN_MS) await sleep(AGAIN_MS)
     } catch (error) {
-      if (!(error instanceof LinkError)) throw error
-      throw new PlatformRunError('unreachable', error.message)
+      if (!(error instanceof PlatformError) || error.code === 'refused') throw error
+      away ??= performance.now()
+      if (performance.now() - away > AWAY_MS_MAX) throw error
+      await sleep(AGAIN_MS)
     }
   }
 }
 
-const FIXES: Record<number, string> = {
-  401: 'check VEDETTE_API_KEY and ACCOUNT_ID',
-  403: 'use a key that may run monitors',
+const pathOf = ({ id, checkId }: Pick<Run, 'id' | 'checkId'>) => `/v1/checks/${checkId}/runs/${id}`
+
+/** The files that the result names and that have not come yet. */
+export function awaitedOf({ artifacts }: Pick<RunDetail, 'artifacts'>): ArtifactView[] {
+  return artifacts.filter(({ state }) => state === 'awaited')
 }
 
-function refusal(status: number, said: string): PlatformRunError {
-  const refused = status >= 400 && status < 500 && status !== 408 && status !== 429
-  const sentence = said === '' ? `the platform answered ${status}` : `${said} (${status})`
-  const fix = FIXES[status] === undefined ? '' : `; ${FIXES[status]}`
-  return new PlatformRunError(refused ? 'refused' : 'unreachable', `${sentence}${fix}`)
+const FIRST_MS = 250
+const APART_MS_MAX = 3_000
+
+/**
+ * The finished run once all of its files have come: agents upload them after the result. After `withinMs`, or when
+ * `stop` is aborted, its last state. An error of the platform never rejects: the result is known already.
+ */
+export async function withFiles(
+  target: ApplyTarget,
+  ended: RunDetail,
+  withinMs: number,
+  stop: AbortSignal,
+): Promise<RunDetail> {
+  const until = performance.now() + withinMs
+  let run = ended
+  let apartMs = FIRST_MS
+  while (awaitedOf(run).length > 0) {
+    const leftMs = until - performance.now()
+    if (leftMs <= 0) break
+    await sleep(Math.min(apartMs, leftMs), undefined, { signal: stop }).catch(() => {})
+    if (stop.aborted) break
+    apartMs = Math.min(APART_MS_MAX, apartMs * 2)
+    try {
+      run = await askPublicApi(target, { method: 'GET', path: pathOf(run) }, RunDetail)
+    } catch (error) {
+      if (!(error instanceof PlatformError)) throw error
+      if (error.code === 'refused') break
+    }
+  }
+  return run
 }

@@ -3,18 +3,24 @@ import type { Failure } from '../contract/failure.ts'
 import type { Result } from '../contract/result.ts'
 import type { ArtifactView, Run, RunDetail, RunState } from '../contract/api/run.ts'
 import type { ShownProgress } from '../contract/protocol/run-progress.ts'
-import { EXIT_CONFIGURATION } from '../process/command-line.ts'
-import { type Environment, problemText } from '../process/env.ts'
-import { type ApplyTarget, readApplyTarget } from './config.ts'
-import { PlatformRunError, PlatformRuns } from './platform-runs.ts'
+import type { ApplyTarget } from './config.ts'
+import { type CommandContext, onPlatform } from './command.ts'
+import {
+  awaitedOf,
+  cancelRun,
+  findMonitor,
+  followRun,
+  startRuns,
+  withFiles,
+} from './platform-runs.ts'
 import { tableOf } from './report-table.ts'
+import { counted } from '../contract/schema/amounts.ts'
 import { printable } from '../agent/run/result-text.ts'
-import { awaitedOf, FILES_WITHIN_MS, withFiles } from './run-files.ts'
 
-/** Exit code when the platform cannot be reached or fails. */
-const EXIT_UNREACHABLE = 3
 /** Exit code when a run says nothing about its target: errored, cancelled, missed. */
 const EXIT_ABOUT_US = 4
+/** Time to wait for the files of a result. */
+const FILES_WITHIN_MS = 15_000
 
 /** The monitor to run, and the output. */
 export interface RunOrder {
@@ -25,12 +31,8 @@ export interface RunOrder {
   json: boolean
 }
 
-/** The settings and the output of a command. */
-export interface RunContext {
-  env: Environment
-  write(text: string): void
-  complain: (text: string) => void
-  colour: boolean
+/** The settings and the output of the command. */
+export interface RunContext extends CommandContext {
   /** Cancels what is followed, once. */
   stop: AbortSignal
   /** How often a waiting run is reported; without it, once. */
@@ -45,46 +47,25 @@ export interface RunContext {
  * the target.
  */
 export function runNow(order: RunOrder, context: RunContext): Promise<number> {
-  return onPlatform('run', context, async (runs) => {
-    const monitorId = await unlessStopped(runs.findMonitor(order.monitor), context)
-    if (monitorId === undefined) return EXIT_ABOUT_US
+  const { write, colour } = context
+  return onPlatform('run', context, async (target) => {
+    const monitorId = await findMonitor(target, order.monitor, context.stop)
     const locations = order.location === undefined ? undefined : [order.location]
-    const asked = await runs.ask(monitorId, locations)
+    const asked = await startRuns(target, monitorId, locations)
     if (!order.wait) {
-      for (const run of asked)
-        context.write(order.json ? `${JSON.stringify(run)}\n` : `${run.id}\n`)
+      for (const run of asked) write(order.json ? `${JSON.stringify(run)}\n` : `${run.id}\n`)
       return 0
     }
-    const ended = await followAll(runs, asked, order, context)
-    if (!order.json) context.write(reportOf(ended, context.colour))
+    const ended = await followAll(target, asked, order, context)
+    if (!order.json) write(reportOf(ended, colour))
     return exitCodeOf(ended)
   })
 }
 
-/** Resolves with undefined when it is stopped before: then there is nothing to cancel yet. */
-async function unlessStopped<T>(
-  work: Promise<T>,
-  { stop, complain }: RunContext,
-): Promise<T | undefined> {
-  const stopped = Promise.withResolvers<undefined>()
-  const giveUp = () => {
-    complain('vedette run: ended; nothing was asked for\n')
-    stopped.resolve(undefined)
-  }
-  stop.addEventListener('abort', giveUp, { once: true })
-  if (stop.aborted) giveUp()
-  try {
-    return await Promise.race([work, stopped.promise])
-  } finally {
-    stop.removeEventListener('abort', giveUp)
-    work.catch(() => {})
-  }
-}
-
 /** Cancels a run; 0 when that is done or asked for, else as `runNow`. */
-export function cancelNow(runId: string, context: Omit<RunContext, 'stop'>): Promise<number> {
-  return onPlatform('cancel', context, async (runs) => {
-    const { state, verdict } = await runs.cancel(runId)
+export function cancelNow(runId: string, context: CommandContext): Promise<number> {
+  return onPlatform('cancel', context, async (target) => {
+    const { state, verdict } = await cancelRun(target, runId)
     const ended = `is finished: ${verdict}`
     const label = state === 'finished' ? ended : 'is being cancelled by its agent'
     context.write(`run ${runId} ${label}\n`)
@@ -92,31 +73,8 @@ export function cancelNow(runId: string, context: Omit<RunContext, 'stop'>): Pro
   })
 }
 
-async function onPlatform(
-  command: string,
-  context: Omit<RunContext, 'stop'>,
-  work: (runs: PlatformRuns) => Promise<number>,
-): Promise<number> {
-  const { target, problems } = readApplyTarget(context.env)
-  if (problems.length > 0) {
-    context.complain(`vedette: ${problemText(problems)}`)
-    return EXIT_CONFIGURATION
-  }
-  try {
-    return await work(new PlatformRuns(target))
-  } catch (error) {
-    if (!(error instanceof PlatformRunError)) throw error
-    context.complain(`vedette ${command}: ${withoutKey(error.message, target)}\n`)
-    return error.code === 'refused' ? EXIT_CONFIGURATION : EXIT_UNREACHABLE
-  }
-}
-
-function withoutKey(text: string, { apiKey }: ApplyTarget): string {
-  return printable(text.replaceAll(apiKey, '***'))
-}
-
 async function followAll(
-  runs: PlatformRuns,
+  target: ApplyTarget,
   asked: readonly Run[],
   { json }: RunOrder,
   context: RunContext,
@@ -127,9 +85,8 @@ async function followAll(
     if (open.size === 0) return
     complain('vedette run: cancelling, and waiting for what its agents have recorded\n')
     for (const id of open) {
-      runs.cancel(id).catch((error: unknown) => {
-        const why = printable((error as Error).message)
-        complain(`vedette run: ${why}; cancel it with: vedette cancel ${id}\n`)
+      cancelRun(target, id).catch(({ message }: Error) => {
+        complain(`vedette run: ${message}; cancel it with: vedette cancel ${id}\n`)
       })
     }
   }
@@ -138,10 +95,10 @@ async function followAll(
   try {
     return await Promise.all(
       asked.map(async (run) => {
-        const ended = await followOne(runs, run, context)
+        const ended = await followOne(target, run, context)
         open.delete(run.id)
         complain(`${run.location}: ${endText(ended)}\n`)
-        const whole = await bringFiles(runs, ended, context)
+        const whole = await bringFiles(target, ended, context)
         if (json) context.write(`${JSON.stringify(notedFiles(whole))}\n`)
         return whole
       }),
@@ -153,7 +110,7 @@ async function followAll(
 
 /** Follows a run to its end, and reports its state. */
 async function followOne(
-  runs: PlatformRuns,
+  target: ApplyTarget,
   run: Run,
   { complain, waitingEveryMs }: RunContext,
 ): Promise<RunDetail> {
@@ -168,7 +125,8 @@ async function followOne(
   }
   const timer = waitingEveryMs === undefined ? undefined : setInterval(sayWaiting, waitingEveryMs)
   try {
-    return await runs.follow(
+    return await followRun(
+      target,
       run,
       (now) => {
         state = now
@@ -191,16 +149,16 @@ const WAITING: Partial<Record<RunState, string>> = {
 
 /** The run with its files, which come after the result; a stop ends the wait for them. */
 async function bringFiles(
-  runs: PlatformRuns,
+  target: ApplyTarget,
   ended: RunDetail,
   { stop, complain, filesWithinMs = FILES_WITHIN_MS }: RunContext,
 ): Promise<RunDetail> {
   const count = awaitedOf(ended).length
   if (count === 0) return ended
-  complain(`${ended.location}: waits for ${count} ${count === 1 ? 'file' : 'files'} of its agent\n`)
+  complain(`${ended.location}: waits for ${counted(count, 'file')} of its agent\n`)
   // A run that was cancelled has files as well.
   const signal = stop.aborted ? new AbortController().signal : stop
-  const whole = await withFiles(ended, { runs, withinMs: filesWithinMs, stop: signal })
+  const whole = await withFiles(target, ended, filesWithinMs, signal)
   const late = awaitedOf(whole).map(({ name }) => printable(name))
   if (late.length > 0) {
     const where = `/v1/checks/${ended.checkId}/runs/${ended.id}`

@@ -19,13 +19,17 @@ registerHooks({
 
 /** Sends itself the signal with its first call of the platform's API, between the platform's start and the agent's. */
 const onFirstCall = `
-const { fetch } = globalThis
+import http from 'node:http'
+import { syncBuiltinESMExports } from 'node:module'
+const { createServer } = http
 let isFirst = true
-globalThis.fetch = (...call) => {
-  if (isFirst) process.kill(process.pid, 'SIGTERM')
-  isFirst = false
-  return fetch(...call)
-}`
+http.createServer = (...given) => createServer(...given).prependListener('request', ({ url }) => {
+  if (isFirst && url.startsWith('/v1/')) {
+    isFirst = false
+    process.kill(process.pid, 'SIGTERM')
+  }
+})
+syncBuiltinESMExports()`
 
 const MONITORS =
   'monitors: [{ name: Nobody, type: TCP, every: 1h, request: { hostname: 127.0.0.1, port: 9 } }]\n'

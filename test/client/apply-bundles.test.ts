@@ -77,7 +77,7 @@ describe('the folder of a suite', () => {
     const plan = await apply(text, { planOnly: true })
     expect(plan).toMatchObject({ code: 1, err: '' })
     expect(plan.out).toMatch(
-      /^ {2}\+ bundle {3}shop: [0-9a-f]{12}, 2 files, 1 KiB\n {2}\+ monitor {2}suite-0 \(Suite 0\)\n1 to create\n$/,
+      /^ {2}\+ bundle {3}shop: [0-9a-f]{12}, 2 files, \d+ B\n {2}\+ monitor {2}suite-0 \(Suite 0\)\n1 to create\n$/,
     )
     expect(await storedBundles()).toEqual([])
     expect(await apply(text)).toMatchObject({ code: 0, err: '', out: `${plan.out}applied\n` })
@@ -141,7 +141,7 @@ test('a file that is packed already is brought as it is', async () => {
   const bytes = readFileSync(join(folder, 'built.tar.gz'))
   const { code, out } = await apply(suites('built.tar.gz'))
   expect(code).toBe(0)
-  expect(out).toMatch(/\+ bundle {3}built\.tar\.gz: .{12}, 1 KiB/)
+  expect(out).toMatch(/\+ bundle {3}built\.tar\.gz: .{12}, \d+ B/)
   const sha256 = createHash('sha256').update(bytes).digest('hex')
   expect(await storedBundles()).toMatchObject([{ sha256, bytes: bytes.length }])
   // By its hash it needs no file any more.
@@ -170,7 +170,7 @@ describe('a problem is reported with its line, and nothing is changed', () => {
     const reader = await addClient(api, database().database, { accountId, role: 'Read Only' })
     const { code, err } = await apply(suites('shop'), { key: reader.secret })
     expect(code).toBe(2)
-    expect(err).toContain('the key may not do that')
+    expect(err).toContain('use a key whose role allows it')
     expect(await storedBundles()).toEqual([])
   })
 })

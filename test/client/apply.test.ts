@@ -186,13 +186,6 @@ describe('types of monitors', () => {
     expect(await apply()).toMatchObject({ code: 0, err: '' })
     expect(await checks()).toHaveLength(all.length)
   })
-
-  test('that the platform keeps and does not watch is named, also when nothing changes', () => {
-    const line = { action: 'unchanged', kind: 'monitor', key: 'beat', name: 'beat' } as const
-    const plan = [{ ...line, changes: [], warning: 'nobody watches it' }]
-    const text = planText({ plan, applied: true, problems: [] }, { colour: false })
-    expect(text).toBe('  warning: beat: nobody watches it\n1 unchanged\n')
-  })
 })
 
 describe('a problem of a file is reported with its place, and nothing is changed', () => {
@@ -257,8 +250,8 @@ describe('a platform that does not do it', () => {
   const reason = '{"message": "variables: too many"}'
   test.each([
     [400, reason, 2, 'variables: too many (400)'],
-    [403, reason, 2, 'the key may not do that'],
-    [404, reason, 2, 'knows no /v1/apply'],
+    [403, reason, 2, 'use a key whose role allows it'],
+    [404, reason, 2, '(404 for /v1/apply)'],
     [413, reason, 2, '(413)'],
     [429, reason, 3, '(429)'],
     [500, reason, 3, '(500)'],

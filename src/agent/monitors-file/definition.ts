@@ -12,9 +12,8 @@ import { objections } from '../../contract/schema/explain.ts'
 import { setsVariables } from '../../contract/http-monitor.ts'
 import { Monitor, type Variable } from '../../contract/monitor.ts'
 import { substitute, substituteOwn, type Lookup } from '../../contract/variables.ts'
-import { nearest } from '../../process/nearest.ts'
 import type { FileGroups } from './groups.ts'
-import { got, type Findings, type Path } from './problems.ts'
+import { didYouMean, got, type Findings, type Path } from './problems.ts'
 import { type CheckedDefinition, reportObjection } from './objections.ts'
 import { readScripts } from './scripts.ts'
 import { expandShorthands, isFields, type Fields } from './shorthands.ts'
@@ -31,12 +30,6 @@ export interface KnownType {
  */
 export type Purpose = 'run' | 'apply'
 
-/** A monitor of a file, and the key of its group there. */
-export interface FileMonitor {
-  monitor: Monitor
-  group?: string
-}
-
 /** What a definition is read with. */
 export interface FileContext {
   purpose: Purpose
@@ -48,6 +41,8 @@ export interface FileContext {
   unusable: ReadonlySet<string>
   types: ReadonlyMap<string, KnownType>
   groups: FileGroups
+  /** Receives the keys of groups, unless these are counted in. */
+  groupOf: Map<string, string>
   tlsFiles: TlsFiles
   findings: Findings
   warnings: Findings
@@ -66,7 +61,7 @@ export async function readDefinition(
   raw: unknown,
   index: number,
   around: FileContext,
-): Promise<FileMonitor | undefined> {
+): Promise<Monitor | undefined> {
   const path = ['monitors', index]
   if (!isFields(raw)) {
     const message = 'must be a monitor: a mapping with name, type and request'
@@ -120,14 +115,9 @@ function extractGroup(
     })
     return undefined
   }
-  const meant = typeof key === 'string' ? nearest(key, groups.keys()) : undefined
   const known = [...groups.keys()].slice(0, 20).join(', ')
-  const fix =
-    meant !== undefined
-      ? `did you mean ${meant}?`
-      : known === ''
-        ? 'the file has none; write them under groups'
-        : `known here: ${known}`
+  const all = known === '' ? 'the file has none; write them under groups' : `known here: ${known}`
+  const fix = didYouMean(key, groups.keys()) ?? all
   findings.push({ path: place, message: `there is no such group; ${fix}${got(place, key)}` })
   return undefined
 }
@@ -137,16 +127,17 @@ function inGroup(
   monitor: Monitor,
   group: KnownGroup | undefined,
   path: Path,
-  { purpose, findings }: FileContext,
-): FileMonitor | undefined {
+  { purpose, groupOf, findings }: FileContext,
+): Monitor | undefined {
   const effective = effectiveMonitor(monitor, group?.definition)
-  const problem = group === undefined ? undefined : inheritanceProblem(effective)
+  const problem = group && inheritanceProblem(effective)
   if (problem !== undefined) {
     findings.push({ path: [...path, 'group'], message: problem })
     return undefined
   }
-  if (purpose === 'run') return { monitor: effective }
-  return group === undefined ? { monitor } : { monitor, group: group.key }
+  if (purpose === 'run') return effective
+  if (group !== undefined) groupOf.set(monitor.id, group.key)
+  return monitor
 }
 
 /** The set-up script of an API monitor, its own or its group's. */
@@ -198,8 +189,8 @@ function typeOf(
     const message = `this agent cannot run ${known} monitors; it can run ${runnable}`
     findings.push({ path: place, message })
   } else {
-    const meant = typeof checkType === 'string' ? nearest(checkType, types.keys()) : undefined
-    const fix = meant === undefined ? '' : `; did you mean ${meant}?`
+    const meant = didYouMean(checkType, types.keys())
+    const fix = meant === undefined ? '' : `; ${meant}`
     const message = `must be one of ${runnable}${fix}${got(place, checkType)}`
     findings.push({ path: place, message })
   }
@@ -286,9 +277,8 @@ function reportUnknown(draft: Draft, around: FileContext): string[] {
   const visit = (value: unknown, at: (string | number)[]) => {
     if (typeof value === 'string') {
       for (const name of substitute(value, lookup).unknown) {
-        const meant = nearest(name, known)
         const place = [...path, ...at]
-        const fix = meant === undefined ? UNKNOWN_FIX[around.purpose] : `did you mean ${meant}?`
+        const fix = didYouMean(name, known) ?? UNKNOWN_FIX[around.purpose]
         const message = `the variable ${name} is not defined; ${fix}${got(place, value)}`
         // A platform may know it already.
         const isSure = around.purpose === 'run' && setUp === undefined

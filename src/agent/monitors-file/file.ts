@@ -11,7 +11,6 @@ import {
   readDefinition,
   slugOf,
   type FileContext,
-  type FileMonitor,
   type KnownType,
   type Purpose,
 } from './definition.ts'
@@ -36,20 +35,27 @@ import {
   reportUnknownKeys,
 } from './top-fields.ts'
 import { createTlsFiles, readVariables } from './variables.ts'
-import { parseYaml, type ParsedYaml } from './yaml.ts'
+import { parseYaml, type ParsedYaml, type SyntaxProblem } from './yaml.ts'
 
 /** What a good file says. */
 export interface LoadedFile {
   /** Only where the file names it. */
   location?: string
+  /** Slugs of locations for monitors that name none, on a platform; over `location`. */
+  privateLocations: string[]
   /** Proxy for all checks, `http://user:password@host:port`. */
   proxyUrl?: string
   /** The file's variables, its secrets with their values, and those that the program gave. */
   variables: Variable[]
-  /** With variables still as `{{NAME}}` in their own fields; ids are unique. */
+  groups: FileGroups
+  /** In the order of the file, with variables still as `{{NAME}}` in their own fields; ids are unique. */
   monitors: Monitor[]
+  /** Id of a monitor → key of its group. Empty when groups are counted in. */
+  groupOf: ReadonlyMap<string, string>
   /** Worth a line in the log, but no reason to stop. */
   warnings: Problem[]
+  /** Says of what is found later where in the file it is. */
+  locate: (findings: Findings) => Problem[]
 }
 
 /** A file that was read; `files` are all that it was made of, as absolute paths. */
@@ -70,61 +76,25 @@ const LOOKS_LIKE =
  * to it in addition to its own. Yields to other work while it reads a large file. Never rejects for the content
  * of a file, or for a missing one.
  */
-export async function readMonitorsFile(
+export function readMonitorsFile(
   path: string,
   env: Environment,
   types: ReadonlyMap<string, KnownType>,
   variables: readonly Variable[] = [],
 ): Promise<ReadFile> {
-  const read = await readFor({ purpose: 'run', path, env, types, variables })
-  if (!read.ok) return read
-  const { location, proxyUrl, monitors } = read.content
-  const file: LoadedFile = {
-    ...(location === undefined ? {} : { location }),
-    ...(proxyUrl === undefined ? {} : { proxyUrl }),
-    variables: read.content.variables,
-    monitors: monitors.map(({ monitor }) => monitor),
-    warnings: read.warnings,
-  }
-  return { ok: true, file, files: read.files }
+  return readFor({ purpose: 'run', path, env, types, variables })
 }
-
-/** All that a good file says, for a platform that is to make it true. */
-export interface FileToApply {
-  location?: string
-  /** Slugs of locations for monitors that name none; over `location`. */
-  privateLocations: string[]
-  proxyUrl?: string
-  variables: Variable[]
-  groups: FileGroups
-  /** In the order of the file; as they are defined, what their groups hand on is not in them. */
-  monitors: FileMonitor[]
-}
-
-/** A file that was read to be applied. */
-export type ReadFileToApply =
-  | {
-      ok: true
-      file: FileToApply
-      warnings: Problem[]
-      /** Says of what is found later where in the file it is. */
-      locate: (findings: Findings) => Problem[]
-    }
-  | { ok: false; problems: Problem[] }
 
 /**
- * Reads and checks a monitors file to be applied on a platform: every type that can be defined is good,
- * whether this agent runs it or not. `variables` are known in addition to the file's own. Never rejects for the content of a file.
+ * The same for a file that is applied on a platform: every type that can be defined is good, whether this agent runs
+ * it or not, and monitors are as they are defined, without what their groups hand on.
  */
-export async function readFileToApply(
+export function readFileToApply(
   path: string,
   env: Environment,
   variables: readonly Variable[] = [],
-): Promise<ReadFileToApply> {
-  const types = DEFINITIONS
-  const read = await readFor({ purpose: 'apply', path, env, types, variables })
-  if (!read.ok) return read
-  return { ok: true, file: read.content, warnings: read.warnings, locate: read.locate }
+): Promise<ReadFile> {
+  return readFor({ purpose: 'apply', path, env, types: DEFINITIONS, variables })
 }
 
 /** What is to be read, and what for. */
@@ -136,20 +106,10 @@ interface Order {
   variables: readonly Variable[]
 }
 
-type ReadHeld = { files: string[] } & (
-  | {
-      ok: true
-      content: FileToApply
-      warnings: Problem[]
-      locate: (findings: Findings) => Problem[]
-    }
-  | { ok: false; problems: Problem[] }
-)
-
-async function readFor(order: Order): Promise<ReadHeld> {
+async function readFor(order: Order): Promise<ReadFile> {
   const { path } = order
   const files = [resolve(path)]
-  const refuse = (message: string): ReadHeld => ({
+  const refuse = (message: string): ReadFile => ({
     ok: false,
     problems: [{ file: path, path: '', message }],
     files,
@@ -157,27 +117,22 @@ async function readFor(order: Order): Promise<ReadHeld> {
   const read = await readText(path, LIMITS.monitorsFileBytesMax)
   if ('problem' in read) return refuse(read.problem)
   const yaml = await parseYaml(read.text)
+  const placed = (problems: SyntaxProblem[]) =>
+    problems.map((one) => ({ file: path, path: '', ...one }))
   if (yaml.problems.length > 0) {
-    const problems = yaml.problems.map((one) => ({ file: path, path: '', ...one }))
-    return { ok: false, problems: bounded(problems, problems.length, path), files }
+    const { length } = yaml.problems
+    return { ok: false, problems: bounded(placed(yaml.problems), length, path), files }
   }
   if (yaml.value === null || yaml.value === undefined) return refuse(`is empty; ${LOOKS_LIKE}`)
   if (!isFields(yaml.value)) return refuse(`holds no monitors; ${LOOKS_LIKE}`)
   const findings = createFindings()
   const warnings = createFindings()
-  const loaded = await readFields(yaml.value, { ...order, findings, warnings })
-  files.push(...loaded.files)
-  const { secrets } = loaded
+  const { content, secrets, named } = await readFields(yaml.value, { ...order, findings, warnings })
+  files.push(...named)
   const locate = (found: Findings) => located(found, { name: path, yaml, secrets })
   if (findings.count() > 0) return { ok: false, problems: locate(findings), files }
-  const written = yaml.warnings.map((one) => ({ file: path, path: '', ...one }))
-  return {
-    ok: true,
-    content: loaded.content,
-    warnings: [...written, ...locate(warnings)],
-    locate,
-    files,
-  }
+  const all = [...placed(yaml.warnings), ...locate(warnings)]
+  return { ok: true, file: { ...content, warnings: all, locate }, files }
 }
 
 interface Reading extends Order {
@@ -196,34 +151,36 @@ async function readFields(top: Fields, reading: Reading) {
   const groups = readGroups(top['groups'], findings)
   const tlsFiles = createTlsFiles(reading.path)
   const defaultsAsWritten = isFields(top['defaults']) ? top['defaults'] : {}
-  const around = { purpose, defaults, defaultsAsWritten, groups, types, tlsFiles }
   const { variables, unusable } = given
-  const monitors = await readMonitors(top, { ...around, variables, unusable, findings, warnings })
+  const groupOf = new Map<string, string>()
+  const common = { purpose, defaults, defaultsAsWritten, groups, groupOf, types, tlsFiles }
+  const monitors = await readMonitors(top, { ...common, variables, unusable, findings, warnings })
   warnOfShortSecrets(variables, monitors, warnings)
   if (purpose === 'apply' && proxyUrl !== undefined) {
     const message = 'stays here: on a platform it is a setting of the private location'
     warnings.push({ path: ['proxyUrl'], message })
   }
-  const content: FileToApply = {
+  const content: Omit<LoadedFile, 'warnings' | 'locate'> = {
     ...(location === undefined ? {} : { location }),
     ...(proxyUrl === undefined ? {} : { proxyUrl }),
     privateLocations,
     variables,
     groups,
     monitors,
+    groupOf,
   }
   const secrets = variables.filter((one) => one.secret).map((one) => one.value)
-  return { content, secrets, files: [...given.files, ...tlsFiles.files()] }
+  return { content, secrets, named: [...given.files, ...tlsFiles.files()] }
 }
 
 /** Short secrets stay visible in results, which their author should know. */
 function warnOfShortSecrets(
   variables: readonly Variable[],
-  monitors: readonly FileMonitor[],
+  monitors: readonly Monitor[],
   warnings: Findings,
 ): void {
   for (const message of secretWarnings(variables)) warnings.push({ path: ['secrets'], message })
-  for (const [index, { monitor }] of monitors.entries()) {
+  for (const [index, monitor] of monitors.entries()) {
     const path = ['monitors', index, 'environmentVariables']
     for (const message of secretWarnings(monitor.environmentVariables))
       warnings.push({ path, message })
@@ -233,7 +190,7 @@ function warnOfShortSecrets(
 /** Definitions checked before other work gets its turn. */
 const DEFINITIONS_AT_ONCE = 50
 
-async function readMonitors(top: Fields, around: FileContext): Promise<FileMonitor[]> {
+async function readMonitors(top: Fields, around: FileContext): Promise<Monitor[]> {
   const { findings, warnings } = around
   const list = top['monitors']
   const path = ['monitors']
@@ -253,11 +210,11 @@ async function readMonitors(top: Fields, around: FileContext): Promise<FileMonit
     findings.push({ path, message: `at most ${LIMITS.monitorsMax} (got ${list.length})` })
     return []
   }
-  const monitors: FileMonitor[] = []
+  const monitors: Monitor[] = []
   const firstOf = new Map<string, number>()
   for (const [index, raw] of list.entries()) {
     const read = await readDefinition(raw, index, around)
-    const id = read?.monitor.id ?? idOf(raw)
+    const id = read?.id ?? idOf(raw)
     const first = id === undefined ? undefined : firstOf.get(id)
     if (first !== undefined) findings.push(sameId(raw, index, first))
     else if (id !== undefined) firstOf.set(id, index)

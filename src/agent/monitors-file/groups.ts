@@ -1,8 +1,8 @@
 // The groups of a monitors file: key → fields of the group in the wire form. A monitor names its group by
 // the key.
 import { CheckGroup } from '../../contract/api/check-group.ts'
-import { objections, type Objection, valueAt } from '../../contract/schema/explain.ts'
-import { nearest } from '../../process/nearest.ts'
+import { objections, valueAt } from '../../contract/schema/explain.ts'
+import { fixOf } from './objections.ts'
 import { got, type Findings, type Path } from './problems.ts'
 import { expandAssertions, isFields, type Fields } from './shorthands.ts'
 
@@ -50,7 +50,10 @@ function readGroup(
   for (const one of objections(parsed.error, CheckGroup, fields)) {
     // A line that could not be read at all has been reported; its place is empty.
     if (one.kind === 'missing' && one.path.at(-2) === 'assertions') continue
-    report(one, given ?? {}, path, findings)
+    const place = [...path, ...one.path]
+    const value = one.kind === 'value' ? got(place, valueAt(given, one.path)) : ''
+    const atKey = one.kind === 'unknown-key'
+    findings.push({ path: place, message: `${fixOf(one, fields)}${value}`, atKey })
   }
   return undefined
 }
@@ -61,17 +64,4 @@ function withAssertions(fields: Fields, path: Path, findings: Findings): Fields 
   const place = [...path, 'apiCheckDefaults', 'assertions']
   const assertions = expandAssertions(defaults['assertions'], place, findings)
   return { ...fields, apiCheckDefaults: { ...defaults, assertions } }
-}
-
-function report(objection: Objection, written: Fields, path: Path, findings: Findings): void {
-  const { kind, candidates = [] } = objection
-  const place = [...path, ...objection.path]
-  const given = valueAt(written, objection.path)
-  const atKey = kind === 'unknown-key'
-  const text = atKey ? String(objection.path.at(-1)) : given
-  const meant = typeof text === 'string' ? nearest(text, candidates) : undefined
-  const fix = meant === undefined ? '' : `; did you mean ${meant}?`
-  const message = atKey && meant !== undefined ? 'unknown key' : objection.message
-  const value = kind === 'value' ? got(place, given) : ''
-  findings.push({ path: place, message: `${message}${fix}${value}`, atKey })
 }

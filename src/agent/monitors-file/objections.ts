@@ -1,7 +1,6 @@
 // What a schema objects to in a definition, as a problem of the file: at the place that the user wrote, with the fix.
 import { type Objection, valueAt } from '../../contract/schema/explain.ts'
-import { nearest } from '../../process/nearest.ts'
-import { got, withoutSecrets, type Findings, type Path } from './problems.ts'
+import { didYouMean, got, withoutSecrets, type Findings, type Path } from './problems.ts'
 import type { Fields } from './shorthands.ts'
 import { TLS_FILES } from './variables.ts'
 
@@ -31,7 +30,10 @@ export function reportObjection(
   // Of a line that was cut into fields, the field that is meant.
   const field = place.length < objection.path.length && objection.message.startsWith('must ')
   const subject = field ? `its ${String(objection.path.at(-1))} ` : ''
-  const message = withoutSecrets(`${subject}${fixOf(objection, fields)}${value}`, secrets)
+  const shorthands = objection.path.length === 1 ? ['type', 'every', 'group'] : []
+  if (objection.path.at(-2) === 'tls') shorthands.push(...Object.keys(TLS_FILES))
+  const fix = fixOf(objection, fields, shorthands)
+  const message = withoutSecrets(`${subject}${fix}${value}`, secrets)
   findings.push({ path: full, message, atKey: objection.kind === 'unknown-key' })
 }
 
@@ -62,16 +64,16 @@ function reaches(fields: Fields, place: readonly (string | number)[]): boolean {
   return valueAt(fields, place.slice(0, place[0] === 'request' ? 2 : 1)) !== undefined
 }
 
-function fixOf(objection: Objection, fields: Fields): string {
-  const { kind, path, message, candidates = [] } = objection
-  if (kind !== 'unknown-key') {
-    const given = valueAt(fields, path)
-    const choice = typeof given === 'string' && candidates.length > 1
-    const near = choice ? nearest(given, candidates) : undefined
-    return near === undefined ? message : `${message}; did you mean ${near}?`
+/** The message of an objection, with the nearest known key or value. `shorthands`: keys that the file knows as well. */
+export function fixOf(
+  { kind, path, message, candidates = [] }: Objection,
+  fields: Fields,
+  shorthands: readonly string[] = [],
+): string {
+  if (kind === 'unknown-key') {
+    const meant = didYouMean(path.at(-1), [...candidates, ...shorthands])
+    return meant === undefined ? message : `unknown key; ${meant}`
   }
-  const shorthands = path.length === 1 ? ['type', 'every', 'group'] : []
-  if (path.at(-2) === 'tls') shorthands.push(...Object.keys(TLS_FILES))
-  const meant = nearest(String(path.at(-1)), [...candidates, ...shorthands])
-  return meant === undefined ? message : `unknown key; did you mean ${meant}?`
+  const meant = candidates.length > 1 ? didYouMean(valueAt(fields, path), candidates) : undefined
+  return meant === undefined ? message : `${message}; ${meant}`
 }

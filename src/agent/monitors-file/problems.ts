@@ -2,6 +2,7 @@
 // Values that may be secret never get into one.
 
 import { counted } from '../../contract/schema/amounts.ts'
+import { nearest } from '../../process/nearest.ts'
 
 /** Path within the file's value: keys and indexes from its root. */
 export type Path = readonly (string | number)[]
@@ -90,6 +91,12 @@ export function formatPath(path: Path): string {
 export function shown(value: unknown): string {
   const text = typeof value === 'number' ? String(value) : (JSON.stringify(value) ?? 'nothing')
   return text.length <= VALUE_CHARS_MAX ? text : `${text.slice(0, VALUE_CHARS_MAX)}…`
+}
+
+/** `did you mean …?`, where one of the known texts is near. */
+export function didYouMean(text: unknown, known: Iterable<string>): string | undefined {
+  const meant = typeof text === 'string' ? nearest(text, known) : undefined
+  return meant === undefined ? undefined : `did you mean ${meant}?`
 }
 
 // Names of fields whose values are secret or may hold a secret in plain text.

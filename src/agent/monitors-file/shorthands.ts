@@ -2,8 +2,7 @@
 // line. Each is converted to the wire form before anything is checked.
 import { COMPARISONS, TARGETLESS, type Comparison } from '../../contract/assertion.ts'
 import { FREQUENCIES } from '../../contract/monitor.ts'
-import { nearest } from '../../process/nearest.ts'
-import { got, type Finding, type Findings, type Path } from './problems.ts'
+import { didYouMean, got, type Finding, type Findings, type Path } from './problems.ts'
 
 export type Fields = Record<string, unknown>
 
@@ -115,8 +114,8 @@ function assertionOf(line: string): Fields | string {
 function noComparison(tokens: string[]): string {
   const form = 'write SOURCE [PROPERTY] COMPARISON [TARGET], like STATUS_CODE EQUALS 200'
   for (const token of tokens.slice(1)) {
-    const meant = nearest(token, COMPARISONS)
-    if (meant !== undefined) return `unknown comparison ${token}; did you mean ${meant}?`
+    const meant = didYouMean(token, COMPARISONS)
+    if (meant !== undefined) return `unknown comparison ${token}; ${meant}`
   }
   return `no comparison in it; ${form}; comparisons are ${COMPARISONS.join(', ')}`
 }

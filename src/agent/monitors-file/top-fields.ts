@@ -2,8 +2,7 @@
 import { isLocationName, LOCATION_NAME_RULE } from '../../contract/schema/location-name.ts'
 import { substitute } from '../../contract/variables.ts'
 import { proxyProblem } from '../../network/proxy/proxy.ts'
-import { nearest } from '../../process/nearest.ts'
-import { got, type Findings } from './problems.ts'
+import { didYouMean, got, type Findings } from './problems.ts'
 import { expandShorthands, isFields, type Fields } from './shorthands.ts'
 import type { FileVariables } from './variables.ts'
 
@@ -22,8 +21,7 @@ const KEYS = [
 export function reportUnknownKeys(top: Fields, findings: Findings): void {
   for (const key of Object.keys(top)) {
     if (KEYS.includes(key)) continue
-    const meant = nearest(key, KEYS)
-    const fix = meant === undefined ? `known here: ${KEYS.join(', ')}` : `did you mean ${meant}?`
+    const fix = didYouMean(key, KEYS) ?? `known here: ${KEYS.join(', ')}`
     findings.push({ path: [key], message: `unknown key; ${fix}`, atKey: true })
   }
 }

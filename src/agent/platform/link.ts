@@ -27,7 +27,7 @@ export interface AnswerPaceBounds {
 
 /** A call to the platform. */
 export interface LinkRequest {
-  method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH'
+  method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   /** Below the platform's address, with its query: `/agent/v1/sync`. */
   path: string
   headers?: Record<string, string>

@@ -5,13 +5,8 @@ import type { AgentConfig } from '../../agent/config.ts'
 import { migrationOfFile } from './file.ts'
 import { migrationJson, migrationTable } from './report.ts'
 import { compare, type RunTrial } from './trials.ts'
-import {
-  type Comparison,
-  MigrationError,
-  type MigrationSource,
-  type Move,
-  planOf,
-} from './migration.ts'
+import { type Comparison, type MigrationSource, type Move, planOf } from './migration.ts'
+import { EXIT_UNREACHABLE, PlatformError } from '../../client/command.ts'
 import { createRunner } from '../../agent/run/runner.ts'
 import { locationContextOf } from '../../agent/run/location-context.ts'
 import { RUNTIMES } from '../../contract/runtimes.ts'
@@ -31,7 +26,6 @@ import { installHere } from '../tools-command.ts'
 
 const { env, stdout, stderr } = process
 
-const EXIT_UNREACHABLE = 3
 const EXIT_INTERRUPTED = 130
 
 /** The options of a migration. */
@@ -63,7 +57,7 @@ async function migrateCommand(args: Arguments): Promise<number> {
     return await migrate(options, stop.signal)
   } catch (error) {
     if (stop.signal.aborted) return interrupted()
-    if (!(error instanceof MigrationError)) throw error
+    if (!(error instanceof PlatformError)) throw error
     say(error.message)
     return error.code === 'refused' ? EXIT_CONFIGURATION : EXIT_UNREACHABLE
   } finally {
@@ -107,7 +101,7 @@ async function migrate(options: MigrateOptions, signal: AbortSignal): Promise<nu
     const comparisons = await compareAll(options, source, host, signal)
     if (comparisons === undefined) return interrupted()
     const plan = planOf(comparisons)
-    const failed = args.on('apply') ? (await source.write(plan.write, move)).failed : undefined
+    const failed = args.on('apply') ? await source.write(plan.write) : undefined
     const report = { move, comparisons, plan, movedAlready: source.movedAlready, failed }
     const text = args.on('json')
       ? `${JSON.stringify(migrationJson(report))}\n`
@@ -126,23 +120,23 @@ async function sourceOf(
   signal: AbortSignal,
 ): Promise<MigrationSource | number> {
   const { path, env: variables, config, move, args } = options
-  const { location } = config
   if (path !== undefined) {
-    const about = { path, env: variables, types: MONITOR_TYPES, location, move }
-    const read = await migrationOfFile(about)
+    const { location } = config
+    const read = await migrationOfFile({ path, env: variables, location, move })
     if (!read.ok) return complain(read)
     warn(read.warnings)
     return read.source
   }
   const { target, problems } = readApplyTarget(variables)
   if (problems.length > 0) return refuse(problems)
-  const { MigrationApi } = await import('./api.ts')
+  // Loaded only here: an agent must not carry it in its memory.
   const { migrationOfPlatform } = await import('./platform.ts')
   const { source, warnings } = await migrationOfPlatform({
-    api: new MigrationApi(target, signal),
+    target,
+    signal,
     env: variables,
     location: args.value('location'),
-    defaultLocation: location,
+    defaultLocation: config.location,
     move,
   })
   for (const one of warnings) stderr.write(`warning: ${one}\n`)

@@ -37,26 +37,8 @@ export interface MigrationSource {
   candidates: Candidate[]
   /** Scripted monitors that are on the new runtime already. */
   movedAlready: number
-  /** Writes the new runtime at these places and reports failures by place. Never rejects for those. */
-  write(places: readonly RuntimePlace[], move: Move): Promise<Written>
-}
-
-/** The outcome of writing. */
-export interface Written {
-  /** Errors by the key of the place; a place without one is written. */
-  failed: ReadonlyMap<string, string>
-}
-
-/** Nothing can be compared: the request is invalid, or the platform cannot be reached. */
-export class MigrationError extends Error {
-  /** `refused`: a retry would fail again. */
-  readonly code: 'refused' | 'unreachable'
-
-  constructor(code: 'refused' | 'unreachable', message: string) {
-    super(message)
-    this.name = 'MigrationError'
-    this.code = code
-  }
+  /** Writes the new runtime at these places; resolves with errors by the key of the place. Never rejects. */
+  write(places: readonly RuntimePlace[]): Promise<ReadonlyMap<string, string>>
 }
 
 /**

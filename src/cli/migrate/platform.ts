@@ -6,13 +6,17 @@ import { CheckGroup } from '../../contract/api/check-group.ts'
 import { SECRET_MASK } from '../../contract/api/resource.ts'
 import { Monitor, type Variable } from '../../contract/monitor.ts'
 import type { Environment } from '../../process/env.ts'
-import type { Candidate, MigrationSource, Move, RuntimePlace, Written } from './migration.ts'
-import type { MigrationApi } from './api.ts'
+import type { ApplyTarget } from '../../client/config.ts'
+import { PlatformError } from '../../client/command.ts'
+import { askPublicApi } from '../../client/public-api.ts'
+import type { Candidate, MigrationSource, Move, RuntimePlace } from './migration.ts'
 import { fillSecrets, readSecrets, withValue } from './secrets.ts'
 
 /** Selection of the monitors, and settings of their runs. */
 export interface PlatformMigrationOptions {
-  api: MigrationApi
+  target: ApplyTarget
+  /** Aborts the calls. */
+  signal: AbortSignal
   env: Environment
   /** Slug name of a private location; undefined: the monitors of all of them. */
   location: string | undefined
@@ -21,17 +25,17 @@ export interface PlatformMigrationOptions {
   move: Move
 }
 
-/** Reads all that is needed; `warnings` are for people. Rejects with MigrationError. */
+/** Reads all that is needed; `warnings` are for people. Rejects with PlatformError. */
 export async function migrationOfPlatform(
   options: PlatformMigrationOptions,
 ): Promise<{ source: MigrationSource; warnings: string[] }> {
-  const { api, env, location, move } = options
-  const place = location === undefined ? undefined : await api.location(location)
-  const groups = new Map(
-    (await api.list('/v1/check-groups', GroupRead)).map((one) => [one.id, one]),
-  )
-  const account = await api.list('/v1/variables', AccountVariable)
-  const checks = await api.list('/v1/checks', CheckRead)
+  const { target, signal, env, location, move } = options
+  const api = { target, signal }
+  const place = location === undefined ? undefined : await findLocation(api, location)
+  const all = await listAll(api, '/v1/check-groups', GroupRead)
+  const groups = new Map(all.map((one) => [one.id, one]))
+  const account = await listAll(api, '/v1/variables', AccountVariable)
+  const checks = await listAll(api, '/v1/checks', CheckRead)
   const whole = checks.map((one) => effectiveCheck(one, groups))
   const own = whole.flatMap((one) => one.effective.environmentVariables)
   const secrets = await readSecrets([...account, ...own], env)
@@ -56,9 +60,78 @@ export async function migrationOfPlatform(
     },
     candidates,
     movedAlready: here.filter((one) => isOn(one, move.to)).length,
-    write: (places) => write(api, places, { move, changes: changesOf(checks, groups) }),
+    async write(places) {
+      const changes = changesOf(checks, groups)
+      const failed = new Map<string, string>()
+      for (const { key } of places) {
+        const problem = await changeRuntime(api, key, move, changes.get(key) ?? null).catch(
+          ({ message }: Error) => message,
+        )
+        if (problem !== undefined) failed.set(key, problem)
+      }
+      return failed
+    },
   }
   return { source, warnings }
+}
+
+/** How the public API is called. */
+type Api = Pick<PlatformMigrationOptions, 'target' | 'signal'>
+
+const PAGE = 100
+
+/** All entries of a listing. */
+async function listAll<T extends z.ZodType>(
+  { target, signal }: Api,
+  path: string,
+  entry: T,
+): Promise<z.output<T>[]> {
+  const all: z.output<T>[] = []
+  for (let page = 1; ; page++) {
+    const call = { method: 'GET', path: `${path}?limit=${PAGE}&page=${page}`, signal } as const
+    const entries = await askPublicApi(target, call, z.array(entry))
+    all.push(...entries)
+    if (entries.length < PAGE) return all
+  }
+}
+
+const Location = z.object({ slugName: z.string(), proxyUrl: z.string().nullable() })
+
+/** The private location of that slug name. */
+async function findLocation(
+  { target, signal }: Api,
+  slugName: string,
+): Promise<z.output<typeof Location>> {
+  const call = { method: 'GET', path: '/v1/private-locations', signal } as const
+  const known = await askPublicApi(target, call, z.array(Location))
+  const found = known.find((one) => one.slugName === slugName)
+  if (found !== undefined) return found
+  const names = known.map((one) => one.slugName).toSorted()
+  const there = names.length === 0 ? 'there is none' : `there are ${names.join(', ')}`
+  throw new PlatformError('refused', `there is no private location “${slugName}”; ${there}`)
+}
+
+const Changing = z.object({ runtimeId: z.string().nullable(), updated_at: z.string().nullable() })
+
+/**
+ * Writes the new runtime of a check or a group; resolves with a problem if that has changed since `updatedAt`. `key`
+ * is that of its place.
+ */
+export async function changeRuntime(
+  { target, signal }: Api,
+  key: string,
+  move: Move,
+  updatedAt: string | null,
+): Promise<string | undefined> {
+  const [kind, id = ''] = key.split(' ')
+  const path = kind === 'group' ? `/v1/check-groups/${id}` : `/v1/checks/${id}`
+  const now = await askPublicApi(target, { method: 'GET', path, signal }, Changing)
+  if (now.updated_at !== updatedAt || now.runtimeId !== move.from) {
+    return 'it has changed on the platform since it was run; run this again'
+  }
+  const body = { runtimeId: move.to }
+  await askPublicApi(target, { method: 'PATCH', path, body, signal }, Changing)
+  return undefined
 }
 
 const GroupRead = z.looseObject({
@@ -138,21 +211,4 @@ function proxyOf(
   if (!proxyUrl.includes(SECRET_MASK)) return { proxyUrl, warnings: [] }
   const warning = `agents of ${location} go out through a proxy whose password is not shown; here monitors run without it`
   return { warnings: [warning] }
-}
-
-async function write(
-  api: MigrationApi,
-  places: readonly RuntimePlace[],
-  { move, changes }: { move: Move; changes: ReadonlyMap<string, string | null> },
-): Promise<Written> {
-  const failed = new Map<string, string>()
-  for (const { key } of places) {
-    const [kind, id = ''] = key.split(' ')
-    const path = kind === 'group' ? `/v1/check-groups/${id}` : `/v1/checks/${id}`
-    const problem = await api
-      .change(path, move, changes.get(key) ?? null)
-      .catch((error: Error) => error.message)
-    if (problem !== undefined) failed.set(key, problem)
-  }
-  return { failed }
 }

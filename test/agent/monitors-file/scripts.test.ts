@@ -47,7 +47,7 @@ describe('a script by its path', () => {
     file('own.js', 'request.headers.X = 1')
     const path = write(monitor('    setupScriptPath: own.js'))
     const applied = await readFileToApply(path, {})
-    expect(applied.ok && applied.file.monitors[0]?.monitor).toMatchObject({
+    expect(applied.ok && applied.file.monitors[0]).toMatchObject({
       localSetupScript: 'request.headers.X = 1',
     })
     const run = await readMonitorsFile(path, {}, MONITOR_TYPES)

@@ -1,7 +1,7 @@
 // Aim: `vedette migrate` without a file compares the monitors of a platform and changes them by its public API:
 // of one location, with secrets from the environment, groups only as a whole, and nothing that was changed since.
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { MigrationApi } from '../../../src/cli/migrate/api.ts'
+import { changeRuntime } from '../../../src/cli/migrate/platform.ts'
 import { applySettings } from '../../support/client/apply-command.ts'
 import { useDatabase } from '../../support/database/database.ts'
 import { namedRuntimes } from '../../support/platform/named-runtimes.ts'
@@ -132,8 +132,8 @@ test('a monitor that has changed since it was read stays as it is', async () => 
   await client.call('PATCH', path, { body: { script: 'console.log(2)' } })
   const { accountId, secret: apiKey } = client
   const target = { platformUrl: api.url, accountId, apiKey, proxyUrl: undefined, noProxy: [] }
-  const calls = new MigrationApi(target, new AbortController().signal)
+  const calls = { target, signal: new AbortController().signal }
   const move = { from: '2024.09', to: '2026.04' }
-  expect(await calls.change(path, move, readAt)).toContain('has changed')
+  expect(await changeRuntime(calls, `check ${id}`, move, readAt)).toContain('has changed')
   expect(await ownOf(id)).toBe('2024.09')
 })

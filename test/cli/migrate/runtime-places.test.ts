@@ -77,6 +77,6 @@ test.each([
   ['the place is another one', 'monitors:\n  - { script: "2024.09", runtimeId: "2024.09" }\n'],
 ])('nothing is changed where %s', (_, text) => {
   const start = text.indexOf('2024')
-  const place = { start: start - 1, end: text.indexOf('"', start) + 1, line: 2, value: '2024.09' }
+  const place = { start: start - 1, end: text.indexOf('"', start) + 1, line: 2 }
   expect(withRuntimes(text, [place], MOVE)).toBeUndefined()
 })

@@ -21,15 +21,13 @@ export async function applyFile(
   { prune = false, planOnly = false, name, signal }: ApplyOptions = {},
 ) {
   let [out, err] = ['', '']
-  const code = await runApply(
-    { path, name, prune, planOnly },
-    {
-      env,
-      write: (text) => (out += text),
-      complain: (text) => (err += text),
-      colour: false,
-      signal: signal ?? new AbortController().signal,
-    },
-  )
+  const context = {
+    env,
+    write: (text: string) => void (out += text),
+    complain: (text: string) => void (err += text),
+    colour: false,
+  }
+  const order = { path, name, prune, planOnly }
+  const code = await runApply(order, context, signal ?? new AbortController().signal)
   return { code, out, err, lines: out.trimEnd().split('\n') }
 }
