@@ -189,9 +189,3 @@ describe('monitors files', () => {
     },
   )
 })
-
-test('the backup of the embedded database asks where its socket is', () => {
-  const folder = temporaryFolder()
-  const socketFolder = relative(realpathSync(folder), postgresFolder(folder).run)
-  expect(page('src/platform/README.md')).toContain(`pg_dump -h "$PWD/data/${socketFolder}" `)
-})

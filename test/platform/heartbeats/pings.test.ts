@@ -1,4 +1,4 @@
-// Aim: pings become results, alerts and expected slots, whoever sends them; what is acknowledged is stored.
+// Aim: pings become results, alerts and expected slots, from any sender; an acknowledged ping is stored.
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createAlerting } from '../../../src/platform/alerts/alerting.ts'
