@@ -1,7 +1,7 @@
 // The README and the manual pages must match the code: their tables of failure codes and variables are those of the code,
 // their monitors files are valid, and each page has a readable length.
-import { existsSync, globSync, readFileSync, realpathSync } from 'node:fs'
-import { dirname, join, relative } from 'node:path'
+import { existsSync, globSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { VARIABLES } from '../src/agent/config.ts'
 import { readFileToApply, readMonitorsFile } from '../src/agent/monitors-file/file.ts'
@@ -10,11 +10,10 @@ import { RUNTIMES } from '../src/contract/runtimes.ts'
 import { LIMITS } from '../src/contract/versions.ts'
 import { bytesText, durationText } from '../src/contract/schema/amounts.ts'
 import { VARIABLES as PLATFORM_VARIABLES } from '../src/platform/config.ts'
-import { postgresFolder } from '../src/database/embedded/folder.ts'
 import { TLS_METRICS } from '../src/contract/type/metrics.ts'
 import { DEFINITIONS } from '../src/monitors/definitions.ts'
 import { MONITOR_TYPES } from '../src/monitors/registry.ts'
-import { temporaryFile, temporaryFolder } from './support/temporary-folder.ts'
+import { temporaryFile } from './support/temporary-folder.ts'
 
 const root = new URL('..', import.meta.url).pathname
 /** Path → text of the README and of every page next to code and tests. */

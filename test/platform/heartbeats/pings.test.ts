@@ -34,7 +34,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   }
   const app = () => createPingApp(parts(), { log, logOutage: () => undefined })
   let pings: ReturnType<typeof app>
-  const ping = (rest = '', init: RequestInit = {}) =>
+  const ping = async (rest = '', init: RequestInit = {}) =>
     pings.request(`http://platform/ping/${check.heartbeat.pingToken}${rest}`, init)
   const events = async () => {
     const path = `/v1/checks/heartbeats/${check.id}/events`
