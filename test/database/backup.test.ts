@@ -31,6 +31,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     await client.call('POST', '/v1/private-locations', { body: location })
     const channel = { type: 'WEBHOOK', config: { name: 'a', url: 'http://127.0.0.1:1/' } }
     await client.call('POST', '/v1/alert-channels', { body: channel })
+    await client.call('POST', '/v1/check-groups', { body: { name: 'first' } })
     const check = {
       name: 'x\n\\"',
       privateLocations: ['north'],
@@ -54,12 +55,11 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(await contents(to().database, backup.header)).toEqual(
       await contents(from().database, backup.header),
     )
-    const insert = `insert into alert_channels (account_id, type, name, config)
-      select account_id, type, name, config from alert_channels limit 1 returning id`
-    const ids = await to()
-      .database.query<{ id: number }>(insert)
-      .catch(() => undefined)
-    if (ids !== undefined) expect(ids[0]?.id).toBeGreaterThan(1)
+    const [group] = await to().database.query<{ id: number }>(
+      `insert into check_groups (account_id, name, definition)
+       select id, 'next', '' from accounts limit 1 returning id`,
+    )
+    expect(group?.id).toBe(2)
   })
 
   test('nobody else may read the file, and nothing is left beside it', () => {
