@@ -150,8 +150,8 @@ function strangeness(bytes: Buffer, query: Buffer): string | undefined {
 function hasQuestionOf(bytes: Buffer, query: Buffer): boolean {
   let at = HEADER_BYTES
   for (;;) {
-    const byte = query[at] as number
-    if (fold(bytes[at]) !== fold(byte)) return false
+    const byte = query[at]
+    if (byte === undefined || fold(bytes[at]) !== fold(byte)) return false
     at++
     if (byte === 0) break
     for (const end = at + byte; at < end; at++) {
