@@ -7,10 +7,10 @@ import type { PlatformLink } from '../agent/platform/link.ts'
 import { runsCacheFolder } from '../scripts/tools-folder.ts'
 import type { Log } from '../process/log.ts'
 import { makeFolder } from '../process/make-folder.ts'
-import type { Sandbox } from '../sandbox/sandbox.ts'
 import type { SandboxTrial } from '../sandbox/trial.ts'
 import type { ScriptHost } from '../scripts/host.ts'
 import { openToolchains } from '../scripts/toolchains.ts'
+import type { Sandbox } from '../sandbox/request.ts'
 
 /** What an agent adds to the host. */
 export interface ScriptHostContext {

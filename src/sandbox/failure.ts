@@ -2,8 +2,7 @@
 // its own variable; only memory yields to a setting, where it is the container's or the heap of an engine.
 import { failure, type Failure, type FailureCode } from '../contract/failure.ts'
 import { bytesText, durationText } from '../contract/schema/amounts.ts'
-import type { SandboxEnd } from './sandbox.ts'
-import type { SandboxOutcome, SandboxLimits } from './request.ts'
+import type { SandboxOutcome, SandboxLimits, SandboxEnd } from './request.ts'
 
 /** Settings of the monitor that raise what a run may use. */
 export interface FailureSettings {
@@ -13,7 +12,6 @@ export interface FailureSettings {
 
 interface Meaning {
   code: FailureCode
-  /** The limit that was passed. */
   limit?: keyof SandboxLimits
   /** The message, which contains `what`. */
   messageFor: (end: SandboxEnd, what: string, settings: FailureSettings) => string
@@ -55,10 +53,7 @@ const MEANINGS: Partial<Record<SandboxOutcome, Meaning>> = {
   },
 }
 
-/**
- * The failure of a run that was ended, or ended by a crash; undefined where it exited, or somebody cancelled
- * it. `what` stands in the message: `the installation`.
- */
+/** The failure of a run that the sandbox ended, or a crash. `what` stands in the message: `the installation`. */
 export function sandboxFailure(
   end: SandboxEnd,
   what: string,

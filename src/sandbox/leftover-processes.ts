@@ -2,16 +2,16 @@
 // processes.
 import { lstatSync, readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
+import { factsOf } from './supervisor/processes.ts'
 import { holdUser, userLocksFolder, USERS_MAX } from './users.ts'
 
 const ROUNDS_MAX = 40
 const PAUSE_MS = 50
 
-/** How to know a process of the run. */
 export interface RunMarks {
-  userId: number | undefined
+  userId?: number | undefined
   /** The command, whose session the others are in unless they left it. */
-  leader: number | undefined
+  leader?: number | undefined
   /** Stands in their environment, as their home. */
   folder: string
 }
@@ -35,18 +35,14 @@ export async function endLeftovers(marks: RunMarks): Promise<number> {
   }
 }
 
-/**
- * Ends what still runs of a run whose agent is gone, by its folder; resolves with how many processes could not
- * be ended. As root by the run's user, unless a run of another agent has that user by now.
- */
+/** Ends what still runs of a run whose agent is gone; resolves with how many processes could not be ended. */
 export async function endRunsOf(folder: string, firstUserId: number): Promise<number> {
-  const marks = { leader: undefined, folder }
   const owner = lstatSync(folder).uid
   const isRunUser = owner >= firstUserId && owner < firstUserId + USERS_MAX
   const locks = process.getuid?.() === 0 && isRunUser ? userLocksFolder() : undefined
   const release = locks === undefined ? undefined : holdUser(locks, owner)
   try {
-    return await endLeftovers({ ...marks, userId: release === undefined ? undefined : owner })
+    return await endLeftovers({ folder, userId: release && owner })
   } finally {
     release?.()
   }
@@ -59,14 +55,13 @@ function processes(): number[] {
 }
 
 function isOfRun(pid: number, { userId, leader, folder }: RunMarks): boolean {
-  const stat = textOf(pid, 'stat')
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  if (stat === '' || fields[0] === 'Z' || fields[0] === 'X') return false
+  const facts = factsOf(pid)
+  if (facts === undefined || facts.isZombie) return false
   if (userId !== undefined) {
     const real = /^Uid:\s+(\d+)/m.exec(textOf(pid, 'status'))?.[1]
     return real !== undefined && Number(real) === userId
   }
-  if (leader !== undefined && Number(fields[3]) === leader) return true
+  if (facts.session === leader) return true
   return `\0${textOf(pid, 'environ')}`.includes(`\0HOME=${folder}/`)
 }
 

@@ -14,17 +14,13 @@ const ATTEMPTS_MAX = 5
 const REMOVE_MS_MAX = 10_000
 const AGAIN_MS = 200
 
-/** A folder of this process. */
 export interface LockedFolder {
   path: string
   /** Gives up the lock; to be called when the folder is gone or has another name. */
   readonly release: () => void
 }
 
-/**
- * Makes a folder below `root` whose name begins with `prefix`, for this user alone, and locks it. Where the
- * file system has no locks for folders (NFS) it is not locked, and has a name that is never removed.
- */
+/** Makes a locked folder for this user alone; where the file system has no such locks (NFS), one without. */
 export async function makeLockedFolder(root: string, prefix: string): Promise<LockedFolder> {
   for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
     const path = await mkdtemp(join(root, prefix + LOCKABLE_MARK))
@@ -37,10 +33,7 @@ export async function makeLockedFolder(root: string, prefix: string): Promise<Lo
   throw new Error(`no folder can be locked in ${root}: another process removes it at once`)
 }
 
-/**
- * Locks an existing folder; returns its release, or undefined where another process has the lock. Throws where the
- * file system has no such locks.
- */
+/** Locks a folder; returns its release, or undefined where another process has the lock. Throws on NFS. */
 export function lockFolder(path: string): (() => void) | undefined {
   const lock = lockOf(path)
   if (lock === 'impossible') throw new Error(`${path} cannot be locked`)
@@ -53,14 +46,11 @@ export interface LeftoverCount {
   failed: { path: string; error: unknown }[]
 }
 
-/**
- * Removes the folders below `root` that begin with `prefix` and whose process is gone; `beforehand` is called
- * with each, while it is locked. Never rejects.
- */
+/** Removes folders whose process is gone; `beforehand` is called with each while it is locked. Never rejects. */
 export async function removeUnlocked(
   root: string,
   prefix: string,
-  beforehand: (path: string) => Promise<unknown>,
+  beforehand: (path: string) => Promise<unknown> = () => Promise.resolve(),
 ): Promise<LeftoverCount> {
   const count: LeftoverCount = { removed: 0, failed: [] }
   const names = await readdir(root).catch(() => [] as string[])

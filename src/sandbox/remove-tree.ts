@@ -4,10 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { chmod, opendir, rename, rm, rmdir, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 
-/**
- * Removes the folder with all that is in it, when nothing of the code runs any more. One that is gone
- * already is no error; rejects when something can't be removed.
- */
+/** Removes a folder in which nothing runs any more. One that is gone already is no error. */
 export async function removeTree(folder: string): Promise<void> {
   try {
     await rm(folder, { recursive: true, force: true })
@@ -16,10 +13,7 @@ export async function removeTree(folder: string): Promise<void> {
   }
 }
 
-/**
- * Takes back what was forbidden, and moves folders up before they are emptied, so that no path grows longer
- * than the system takes.
- */
+/** Takes back what was forbidden, and moves folders up, so that no path is longer than the system takes. */
 async function removeObstinate(folder: string): Promise<void> {
   const waiting = [folder]
   for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {

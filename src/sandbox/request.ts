@@ -1,7 +1,7 @@
-// Messages between the agent, the supervisor of a run and the launcher: the command, its limits, and reports about
-// it. Plain JSON, one object a line.
+// Interface for running user code, and the messages about a run between the agent, its supervisor and the launcher: the
+// command, its limits, and reports. Messages are plain JSON, one object a line.
+import type { Readable } from 'node:stream'
 
-/** Bounds of one run, over all of its processes together. */
 export interface SandboxLimits {
   /** From the start to the moment at which it is asked to end. */
   wallMs: number
@@ -32,6 +32,14 @@ export interface StopRequest {
   lateGraceMs?: number
 }
 
+/** The time from asking to killing, for a run that ends in this way. */
+export function graceMsOf(
+  { graceMs, lateGraceMs = graceMs }: StopRequest,
+  why: SandboxOutcome,
+): number {
+  return why === 'out-of-time' ? lateGraceMs : graceMs
+}
+
 /** Which addresses may be connected to; the same settings that the agent's own monitors obey. */
 export interface SandboxNetwork {
   blocked: readonly string[]
@@ -43,12 +51,11 @@ export interface SandboxNetwork {
 /** Whether a run starts where the system cannot enforce all of the sandbox. */
 export type ScriptIsolation = 'require' | 'best'
 
-/** The agent's request to the supervisor. */
-export interface SupervisorRequest {
-  command: string
-  args: readonly string[]
-  /** The run's own folder, existing; the only place that it may write to. */
-  folder: string
+/** The agent's request to the supervisor, which passes it on to the launcher. */
+export interface SupervisorRequest extends Pick<
+  SandboxRequest,
+  'command' | 'args' | 'folder' | 'limits'
+> {
   cwd: string
   environment: Record<string, string>
   /** Added, with lower precedence, where the supervisor cannot enforce the network policy. */
@@ -56,7 +63,6 @@ export interface SupervisorRequest {
   /** Users of this range run the code, each one run at a time; absent: the agent's own user. */
   userId?: number
   readable: readonly string[]
-  limits: SandboxLimits
   /** How long it may take until the command begins. */
   startMs: number
   ask: StopRequest
@@ -65,12 +71,13 @@ export interface SupervisorRequest {
 }
 
 /** Commands of the agent to the supervisor after the request. */
-export type SupervisorCommand =
-  { do: 'ask'; outcome: SandboxOutcome } | { do: 'kill'; outcome: SandboxOutcome }
+export interface SupervisorCommand {
+  do: 'ask' | 'kill'
+  outcome: SandboxOutcome
+}
 
 /** The layers of isolation that are enforced. */
 export interface SandboxLayers {
-  /** Runs as a user of its own. */
   ownUser: boolean
   /** Version of Landlock that confines its files; 0 where the kernel has none. */
   landlock: number
@@ -91,7 +98,6 @@ export type SandboxOutcome =
   | 'too-many-processes'
   | 'sandbox-failed'
 
-/** What a run used. */
 export interface SandboxUsage {
   wallMs: number
   cpuMs: number
@@ -116,6 +122,19 @@ export interface SupervisorEnd {
   leftBehind: number
 }
 
+/** The end of a run that never began, or whose supervisor died. */
+export function sandboxFailed(problem: string, leftBehind = 0): SupervisorEnd {
+  return {
+    outcome: 'sandbox-failed',
+    exitCode: null,
+    signal: null,
+    problem,
+    usage: { wallMs: 0, cpuMs: 0, peakMemoryBytes: 0, processesMax: 0, diskBytes: 0 },
+    leftovers: 0,
+    leftBehind,
+  }
+}
+
 /** A connection that the network policy refused. */
 export interface BlockedConnection {
   address: string
@@ -132,38 +151,79 @@ export type SupervisorReport =
   | { event: 'blocked'; blocked: BlockedConnection }
   | { event: 'ended'; end: SupervisorEnd }
 
-/** The supervisor's request to the launcher. */
-export interface LaunchRequest {
-  command: string
-  args: readonly string[]
-  cwd: string
-  environment: Record<string, string>
-  environmentUnenforced?: Readonly<Record<string, string>>
-  userId?: number
-  /** Resource (setrlimit) → soft and hard bound. */
-  resources: readonly (readonly [number, number])[]
-  landlock: LandlockPlan
-  /** The filters in front of system calls; absent on an architecture without one. */
-  filters?: LaunchFilters
-  isolation: ScriptIsolation
-}
-
-/** Instructions of launcher/filter.ts, base64: which of them fits is known only when Landlock is there. */
-export interface LaunchFilters {
-  /** Where Landlock keeps signals within the run. */
-  scoped: string
-  unscoped: string
-  /** Without a supervisor to ask. */
-  alone: string
-}
-
-/** Paths and what may be done below them. */
-export interface LandlockPlan {
-  read: readonly string[]
-  write: readonly string[]
-  /** Existing files that may be written to; nothing may be created next to them. */
-  writeInto: readonly string[]
-}
-
 /** The launcher's report before it becomes the command; the descriptor of the filter comes with it. */
 export type LaunchReport = { ready: SandboxLayers } | { problem: string }
+
+export interface SandboxRequest {
+  /** Absolute path of the program. */
+  command: string
+  args: readonly string[]
+  /** An existing folder of the run's own; everything in it is handed to the run. */
+  folder: string
+  /** Where it starts; the folder itself where absent. */
+  cwd?: string
+  /** In addition to `sandboxEnvironment`; wins over it. */
+  environment?: Readonly<Record<string, string>>
+  /** Folders with programs, before those of the system. */
+  programs?: readonly string[]
+  /** Files and folders outside that it may read. The system's own it may read anyway. */
+  readable?: readonly string[]
+  limits: SandboxLimits
+  /** The proxy of the run, where it has one. */
+  proxy?: SandboxProxy
+  ask?: StopRequest
+  /** For its standard input, which is then closed; a stream goes on until it ends. */
+  input?: string | Readable
+  /** Receives output as it comes, all of it before the end is reported. If it throws, the run ends. */
+  onOutput?(chunk: Buffer, stream: OutputStream): void
+  /** Receives lines of JSON that the run writes to descriptor 3; other lines are dropped. */
+  onMessage?(message: unknown): void
+}
+
+/** A proxy for connections that cannot, or must not, be direct. */
+export interface SandboxProxy {
+  /** Where it listens on 127.0.0.1: reached even where that is in a blocked network. */
+  port: number
+  /** The variables that lead to it; those of the order win. */
+  environment: Readonly<Record<string, string>>
+  /** `unenforced`: only where the system lets no supervisor enforce the network policy. */
+  when: 'always' | 'unenforced'
+}
+
+export type OutputStream = 'stdout' | 'stderr'
+
+export interface SandboxEnd extends WatchedEnd {
+  /** The limits that applied; the time is that of the deadline that ended it, where one did. */
+  limits: SandboxLimits
+  /** The memory of the order, where the agent’s container leaves less to runs. */
+  memoryBytesWanted?: number
+}
+
+export interface WatchedEnd extends SupervisorEnd {
+  /** What a callback of the order threw: a mistake of ours, for which the run was ended. */
+  fault?: Error
+  /** Whose memory was out, for `out-of-memory`; absent: the run had used what it may. */
+  scarce?: 'heap' | 'container'
+  /** The last bytes of its output, and whether there was more. */
+  tail: Record<OutputStream, string>
+  outputBytes: number
+  /** Connections that the network policy refused; the first ones. */
+  blocked: BlockedConnection[]
+  /** The layers that were enforced; absent when it never began. */
+  layers?: SandboxLayers
+}
+
+export interface Sandbox {
+  /** No run goes ahead whose connections are not all evaluated by the supervisor. */
+  readonly alwaysEnforcesNetwork: boolean
+  /** The users that runs may have. */
+  readonly userIds: readonly number[]
+  /**
+   * Runs it to its end. When the signal is aborted, the command is asked to end, and killed after its grace:
+   * the outcome is `out-of-time` where the signal's reason is a deadline, else `cancelled`. Never rejects; what is wrong
+   * with the sandbox itself is an outcome, too.
+   */
+  run(order: SandboxRequest, signal: AbortSignal): Promise<SandboxEnd>
+  /** Ends the spare supervisor for the next run; runs go on. */
+  close(): void
+}

@@ -5,7 +5,6 @@ import type { SandboxLayers } from './request.ts'
 /** The profile that this project brings, where a container's own refuses too much. */
 const PROFILE = '--security-opt seccomp=docker/seccomp.json'
 
-/** A requirement that this system does not meet. */
 export interface MissingRequirement {
   what: string
   fix?: string

@@ -3,23 +3,24 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { LIMITS } from '../contract/versions.ts'
-import type {
-  StopRequest,
-  SandboxLimits,
-  SandboxNetwork,
-  ScriptIsolation,
-  SupervisorRequest,
+import {
+  sandboxFailed,
+  type Sandbox,
+  type SandboxEnd,
+  type SandboxRequest,
+  type ScriptIsolation,
+  type StopRequest,
+  type SandboxLimits,
+  type SandboxNetwork,
+  type SupervisorRequest,
 } from './request.ts'
-import type { Sandbox, SandboxEnd, SandboxRequest } from './run.ts'
 import { SandboxUsers } from './users.ts'
 import { SandboxWatch } from './watch.ts'
 import { memoryOfRuns } from './container-memory.ts'
 import { prctl, PR_SET_DUMPABLE } from '../network/native/syscalls.ts'
-import { giveTree } from './own-tree.ts'
+import { giveTree } from './trees.ts'
 import { DeadlineReached, isDeadline } from '../network/deadline.ts'
 import { SpareSupervisor } from './supervisor/spare.ts'
-
-export type { Sandbox, SandboxEnd, SandboxRun, SandboxRequest, OutputStream } from './run.ts'
 
 /** What all runs of an agent share. */
 export interface SandboxSettings {
@@ -37,10 +38,14 @@ export function createSandbox(settings: SandboxSettings): Sandbox {
   prctl(PR_SET_DUMPABLE, 0)
   const users = new SandboxUsers(settings.firstUserId)
   const supervisors = new SpareSupervisor()
-  const begin = async (order: SandboxRequest, signal: AbortSignal): Promise<SandboxEnd> => {
+  const run = async (order: SandboxRequest, signal: AbortSignal): Promise<SandboxEnd> => {
     const userId = users.acquire()
     try {
-      return await runOne({ ...settings, supervisors }, order, userId, signal)
+      const request = supervisorRequest(settings, order, userId)
+      for (const name of RUN_FOLDERS) await mkdir(join(order.folder, name), { recursive: true })
+      if (userId !== undefined) await giveTree(order.folder, userId)
+      const watch = new SandboxWatch(order, request, supervisors.acquire())
+      return await watched(watch, order.limits, request.limits, signal)
     } finally {
       users.giveBack(userId)
       supervisors.prepare()
@@ -49,32 +54,33 @@ export function createSandbox(settings: SandboxSettings): Sandbox {
   return {
     alwaysEnforcesNetwork: settings.isolation === 'require',
     userIds: users.all(),
-    run: (order, signal) => ({
-      ended: begin(order, signal).catch((error: unknown) =>
-        neverBegan(order, (error as Error).message),
-      ),
-    }),
+    run: (order, signal) =>
+      run(order, signal).catch((error: unknown) => neverBegan(order, (error as Error).message)),
     close: () => supervisors.close(),
   }
 }
 
-async function runOne(
-  settings: SandboxSettings & { supervisors: SpareSupervisor },
-  order: SandboxRequest,
-  userId: number | undefined,
+/** The end of a run, which is asked to end when the signal is aborted. */
+async function watched(
+  watch: SandboxWatch,
+  wanted: SandboxLimits,
+  limits: SandboxLimits,
   signal: AbortSignal,
 ): Promise<SandboxEnd> {
-  for (const name of RUN_FOLDERS) await mkdir(join(order.folder, name), { recursive: true })
-  if (userId !== undefined) await giveTree(order.folder, userId)
-  const limits = { ...order.limits, memoryBytes: memoryFor(order) }
-  const watch = new SandboxWatch(order, userId, settings.supervisors.acquire())
   const stop = () =>
     watch.send({ do: 'ask', outcome: isDeadline(signal) ? 'out-of-time' : 'cancelled' })
-  watch.begin(supervisorRequest(settings, { ...order, limits }, userId))
   signal.addEventListener('abort', stop, { once: true })
   if (signal.aborted) stop()
   try {
-    return { ...(await watch.ended()), ...appliedLimits(order, limits, signal) }
+    const end = await watch.ended()
+    const { reason } = signal
+    const wallMs = reason instanceof DeadlineReached ? reason.deadlineMs : limits.wallMs
+    const isLess = limits.memoryBytes < wanted.memoryBytes
+    return {
+      ...end,
+      limits: { ...limits, wallMs },
+      ...(isLess ? { memoryBytesWanted: wanted.memoryBytes } : {}),
+    }
   } finally {
     signal.removeEventListener('abort', stop)
   }
@@ -97,7 +103,7 @@ function supervisorRequest(
     ...(proxy?.when === 'unenforced' && { environmentUnenforced: proxy.environment }),
     ...(userId === undefined ? {} : { userId }),
     readable: [command, ...(order.programs ?? []), ...(order.readable ?? [])],
-    limits,
+    limits: { ...limits, memoryBytes: Math.min(limits.memoryBytes, memoryOfRuns()) },
     startMs: LIMITS.sandboxStartMsMax,
     ask: order.ask ?? ASK,
     network: isProxied ? { ...network, proxyPort: proxy.port } : network,
@@ -111,10 +117,7 @@ const SYSTEM_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 /** Folders that every run has below its own; they are made before it starts. */
 const RUN_FOLDERS: readonly string[] = ['home', 'tmp']
 
-/**
- * The variables of a run in `folder`: a home and a temporary folder of its own, and what the order names,
- * which wins. `programs` are folders to look for programs in, before those of the system.
- */
+/** The variables of a run; `programs` are folders to look for programs in, before those of the system. */
 function sandboxEnvironment(
   folder: string,
   wanted: Readonly<Record<string, string>>,
@@ -137,36 +140,7 @@ function sandboxEnvironment(
   }
 }
 
-function memoryFor({ limits }: SandboxRequest): number {
-  return Math.min(limits.memoryBytes, memoryOfRuns())
-}
-
-/** The limits that applied in the end. */
-function appliedLimits(
-  { limits: wanted }: SandboxRequest,
-  limits: SandboxLimits,
-  { reason }: AbortSignal,
-): Pick<SandboxEnd, 'limits' | 'memoryBytesWanted'> {
-  const wallMs = reason instanceof DeadlineReached ? reason.deadlineMs : limits.wallMs
-  const isLess = limits.memoryBytes < wanted.memoryBytes
-  return {
-    limits: { ...limits, wallMs },
-    ...(isLess ? { memoryBytesWanted: wanted.memoryBytes } : {}),
-  }
-}
-
 function neverBegan({ limits }: SandboxRequest, problem: string): SandboxEnd {
-  return {
-    limits,
-    outcome: 'sandbox-failed',
-    exitCode: null,
-    signal: null,
-    problem,
-    usage: { wallMs: 0, cpuMs: 0, peakMemoryBytes: 0, processesMax: 0, diskBytes: 0 },
-    leftovers: 0,
-    leftBehind: 0,
-    tail: { stdout: '', stderr: '' },
-    outputBytes: 0,
-    blocked: [],
-  }
+  const tail = { stdout: '', stderr: '' }
+  return { ...sandboxFailed(problem), limits, tail, outputBytes: 0, blocked: [] }
 }

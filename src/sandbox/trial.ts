@@ -2,7 +2,6 @@
 // user code runs.
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Sandbox } from './sandbox.ts'
 import {
   type MissingRequirement,
   missingRequirementOf,
@@ -10,7 +9,7 @@ import {
   missingTracing,
   recommendationsOf,
 } from './requirements.ts'
-import type { SandboxLayers } from './request.ts'
+import type { SandboxLayers, Sandbox } from './request.ts'
 import { diskProblem } from '../process/disk-problem.ts'
 import { makeLockedFolder } from './locked-folder.ts'
 import { removeTree } from './remove-tree.ts'
@@ -27,10 +26,8 @@ const LIMITS = {
   openFiles: 256,
 }
 
-/** Says what it finds. */
 const SCRIPT = 'unshare --user --net --pid --fork true 2>/dev/null && echo namespaces; ./program'
 
-/** Where it is tried, and what for. */
 export interface TrialSettings {
   /** The folder that runs have theirs in. */
   root: string
@@ -38,7 +35,6 @@ export interface TrialSettings {
   hasChromium: boolean
 }
 
-/** What the trial showed. */
 export interface SandboxTrial {
   /** The layers that are enforced; absent where no user code runs. */
   layers?: SandboxLayers
@@ -59,52 +55,43 @@ export async function trySandbox(
   settings: TrialSettings,
   signal = new AbortController().signal,
 ): Promise<SandboxTrial> {
-  try {
-    const folder = await makeLockedFolder(settings.root, 'sandbox-')
-    try {
-      return await trialIn(folder.path, sandbox, settings, signal)
-    } finally {
-      await removeTree(folder.path).finally(() => folder.release())
-    }
-  } catch (error) {
-    const trial = trialOf({ namespaces: false }, [{ what: (error as Error).message }], [])
-    return { ...trial, isDiskAtFault: diskProblem(error, settings.root) !== undefined }
-  }
+  const found = await tried(sandbox, settings, signal).catch((error: Error) => ({
+    ...nothingBut(error.message),
+    isDiskAtFault: diskProblem(error, settings.root) !== undefined,
+  }))
+  return { ...found, missing: [...found.needs, ...found.recommendations].map(requirementText) }
 }
 
-async function trialIn(
-  folder: string,
+type Found = Omit<SandboxTrial, 'missing'>
+
+function nothingBut(what: string): Found {
+  return { namespaces: false, needs: [{ what }], recommendations: [] }
+}
+
+async function tried(
   sandbox: Sandbox,
   { root, hasChromium }: TrialSettings,
   signal: AbortSignal,
-): Promise<SandboxTrial> {
-  // A file system may forbid programs.
-  await writeFile(join(folder, 'program'), '#!/bin/sh\necho executes\n', { mode: 0o755 })
-  const args = ['-c', SCRIPT]
-  const order = { command: '/bin/sh', args, folder, limits: LIMITS }
-  const { layers, tail, problem } = await sandbox.run(order, signal).ended
-  const namespaces = tail.stdout.includes('namespaces')
-  if (layers === undefined) {
-    const what = `user code cannot be run: ${problem ?? 'it did not start'}`
-    return trialOf({ namespaces }, [{ what }], [])
-  }
-  const canExecute = tail.stdout.includes('executes')
-  const scope = await readFile('/proc/sys/kernel/yama/ptrace_scope', 'latin1').catch(() => '')
-  const missing = [missingRequirementOf(layers), layers.network ? missingTracing(scope) : undefined]
-  const recommendations = recommendationsOf({ layers, namespaces, hasChromium, root, canExecute })
-  const needs = missing.filter((one) => one !== undefined)
-  return trialOf({ layers, namespaces }, needs, recommendations)
-}
-
-function trialOf(
-  found: Pick<SandboxTrial, 'layers' | 'namespaces'>,
-  needs: MissingRequirement[],
-  recommendations: MissingRequirement[],
-): SandboxTrial {
-  return {
-    ...found,
-    needs,
-    recommendations,
-    missing: [...needs, ...recommendations].map(requirementText),
+): Promise<Found> {
+  const { path: folder, release } = await makeLockedFolder(root, 'sandbox-')
+  try {
+    // A file system may forbid programs.
+    await writeFile(join(folder, 'program'), '#!/bin/sh\necho executes\n', { mode: 0o755 })
+    const order = { command: '/bin/sh', args: ['-c', SCRIPT], folder, limits: LIMITS }
+    const { layers, tail, problem } = await sandbox.run(order, signal)
+    if (layers === undefined) {
+      return nothingBut(`user code cannot be run: ${problem ?? 'it did not start'}`)
+    }
+    const namespaces = tail.stdout.includes('namespaces')
+    const canExecute = tail.stdout.includes('executes')
+    const scope = await readFile('/proc/sys/kernel/yama/ptrace_scope', 'latin1').catch(() => '')
+    const needs = [
+      missingRequirementOf(layers),
+      layers.network ? missingTracing(scope) : undefined,
+    ].filter((one) => one !== undefined)
+    const recommendations = recommendationsOf({ layers, namespaces, hasChromium, root, canExecute })
+    return { layers, namespaces, needs, recommendations }
+  } finally {
+    await removeTree(folder).finally(release)
   }
 }

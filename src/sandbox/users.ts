@@ -18,7 +18,6 @@ export const USERS_MAX = 256
 // Bits of linux/capability.h.
 const NEEDED = { CAP_CHOWN: 0, CAP_DAC_OVERRIDE: 1, CAP_KILL: 5, CAP_SETGID: 6, CAP_SETUID: 7 }
 
-/** Hands out users. */
 export class SandboxUsers {
   readonly #first: number
   readonly #roots: readonly string[] | undefined
@@ -37,10 +36,7 @@ export class SandboxUsers {
     return own === 0 ? Array.from({ length: USERS_MAX }, (_, at) => this.#first + at) : [own]
   }
 
-  /**
-   * A user that nobody else has; undefined where the agent may not change users. Throws when the agent is
-   * root without the rights of root, since code must never run as root, or all users are in use.
-   */
+  /** A user that nobody else has; undefined where the agent may not change users. Code never runs as root. */
   acquire(): number | undefined {
     if (process.getuid?.() !== 0) return undefined
     const missing = missingCapabilities()
@@ -104,10 +100,7 @@ const NAME = 'vedette-users'
 /** Where agents of one machine meet: the first of them that can be had. */
 const LOCK_ROOTS: readonly string[] = ['/run', '/dev/shm', tmpdir()]
 
-/**
- * A folder for locks that root alone may enter, since any process that can open a lock can hold it; made where there is
- * none. Undefined where no place allows one: then agents share nothing either.
- */
+/** A folder that root alone may enter, as who can open a lock can hold it; undefined where there can be none. */
 export function userLocksFolder(roots: readonly string[] = LOCK_ROOTS): string | undefined {
   for (const root of roots) {
     const folder = join(root, NAME)

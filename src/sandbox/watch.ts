@@ -2,32 +2,34 @@
 // receives the report of its end. If the supervisor itself dies, the processes of the run are killed from here.
 import type { ChildProcess } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
-import { StringDecoder } from 'node:string_decoder'
 import { durationText } from '../contract/schema/amounts.ts'
 import { LIMITS } from '../contract/versions.ts'
-import type { SandboxRequest, OutputStream, WatchedEnd } from './run.ts'
-import type {
-  BlockedConnection,
-  SandboxOutcome,
-  SandboxLayers,
-  SupervisorCommand,
-  SupervisorEnd,
-  SupervisorRequest,
-  SupervisorReport,
+import {
+  graceMsOf,
+  sandboxFailed,
+  type BlockedConnection,
+  type SandboxLayers,
+  type SupervisorCommand,
+  type SupervisorEnd,
+  type SupervisorRequest,
+  type SupervisorReport,
+  type SandboxRequest,
+  type OutputStream,
+  type WatchedEnd,
 } from './request.ts'
 import { endLeftovers } from './leftover-processes.ts'
 import { memoryKills } from './container-memory.ts'
+import { LineSplitter } from './lines.ts'
 
 const TAIL_BYTES_MAX = 65_536
-const REPORT_BYTES_MAX = 1_048_576
-const MESSAGE_BYTES_MAX = 1_048_576
+/** One report of the supervisor, or one message of the run. */
+const LINE_BYTES_MAX = 1_048_576
 /** How long the pipes of an ended run have to close by themselves. */
 const CLOSE_MS_MAX = 1_000
 
-/** One run, from the order to its end. */
 export class SandboxWatch {
   readonly #order: SandboxRequest
-  readonly #userId: number | undefined
+  readonly #request: SupervisorRequest
   readonly #supervisor: ChildProcess
   readonly #tails: Record<OutputStream, Tail> = { stdout: new Tail(), stderr: new Tail() }
   readonly #blocked: BlockedConnection[] = []
@@ -38,39 +40,51 @@ export class SandboxWatch {
   #layers: SandboxLayers | undefined
   #leader: number | undefined
   #end: SupervisorEnd | undefined
-  #ask: SupervisorRequest['ask'] | undefined
   #fault: Error | undefined
   readonly #killsBefore = memoryKills()
-  readonly #expiry = new SupervisorExpiry(() => this.#supervisor.kill('SIGKILL'))
+  /** The moment at which the supervisor must have ended. */
+  #endsBy = Infinity
+  #timer: NodeJS.Timeout | undefined
+  #isLate = false
 
-  constructor(order: SandboxRequest, userId: number | undefined, supervisor: ChildProcess) {
+  /** Hands the request over to the supervisor. */
+  constructor(order: SandboxRequest, request: SupervisorRequest, supervisor: ChildProcess) {
     this.#order = order
-    this.#userId = userId
+    this.#request = request
     this.#supervisor = supervisor
     this.#listen()
-  }
-
-  /** Hands the order over. */
-  begin(order: SupervisorRequest): void {
-    const { startMs, limits, ask } = order
-    this.#expiry.within(startMs + limits.wallMs + Math.max(ask.graceMs, ask.lateGraceMs ?? 0))
-    this.#ask = ask
-    this.#write(order)
-    const [stdin, { input = '' }] = [this.#stream(3) as Writable, this.#order]
+    const { startMs, limits, ask } = request
+    const graceMs = Math.max(ask.graceMs, graceMsOf(ask, 'out-of-time'))
+    this.#endWithin(startMs + limits.wallMs + graceMs)
+    this.#write(request)
+    const [stdin, { input = '' }] = [this.#stream(3) as Writable, order]
     if (typeof input === 'string') stdin.end(input)
     else input.pipe(stdin)
   }
 
-  /** Sends a command to the supervisor. */
-  send(call: SupervisorCommand): void {
-    this.#expiry.within(call.do === 'ask' ? this.#patienceMs(call.outcome) : 0)
-    this.#write(call)
+  send(command: SupervisorCommand): void {
+    const { outcome } = command
+    this.#endWithin(command.do === 'ask' ? graceMsOf(this.#request.ask, outcome) : 0)
+    this.#write(command)
+  }
+
+  /** The supervisor is killed when it has not ended by then, and cleared up; a later moment changes nothing. */
+  #endWithin(ms: number): void {
+    const at = performance.now() + ms
+    if (at >= this.#endsBy) return
+    this.#endsBy = at
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => {
+      this.#isLate = true
+      this.#supervisor.kill('SIGKILL')
+    }, ms + LIMITS.supervisorLateMsMax)
   }
 
   /** Resolves when nothing of the run is left and its output is read. Never rejects. */
   async ended(): Promise<WatchedEnd> {
     const code = await exitOf(this.#supervisor)
-    this.#expiry.close()
+    clearTimeout(this.#timer)
+    this.#endsBy = -Infinity
     // The exit of another child may report this one as well, before its final messages were read.
     await closed([this.#stream(1)])
     const end = this.#end ?? (await this.#supervisorDied(code))
@@ -86,12 +100,6 @@ export class SandboxWatch {
     }
   }
 
-  /** As the supervisor has it. */
-  #patienceMs(outcome: SandboxOutcome): number {
-    const { graceMs, lateGraceMs = graceMs } = this.#ask ?? { graceMs: 0 }
-    return outcome === 'out-of-time' ? lateGraceMs : graceMs
-  }
-
   #stream(fd: number): Readable | Writable {
     return this.#supervisor.stdio[fd] as Readable | Writable
   }
@@ -104,16 +112,12 @@ export class SandboxWatch {
   #listen(): void {
     for (const fd of [0, 1, 2, 3, 4, 5, 6]) this.#stream(fd).on('error', ignore)
     this.#supervisor.on('error', (error) => this.#complaints.add(Buffer.from(error.message)))
-    lines(this.#stream(1) as Readable, REPORT_BYTES_MAX, (said) =>
-      this.#receive(said as SupervisorReport),
-    )
+    eachJson(this.#stream(1) as Readable, (said) => this.#receive(said as SupervisorReport))
     ;(this.#stream(2) as Readable).on('data', (chunk: Buffer) => this.#complaints.add(chunk))
     this.#readOutput(this.#stream(4) as Readable, 'stdout')
     this.#readOutput(this.#stream(5) as Readable, 'stderr')
     const messages = this.#stream(6) as Readable
-    lines(messages, MESSAGE_BYTES_MAX, (said) => {
-      this.#guarded(() => this.#order.onMessage?.(said))
-    })
+    eachJson(messages, (said) => this.#guarded(() => this.#order.onMessage?.(said)))
     // Messages are output, too: without end they would keep the agent busy.
     messages.on('data', (chunk: Buffer) => this.#count(chunk.length, messages))
   }
@@ -159,22 +163,13 @@ export class SandboxWatch {
   }
 
   async #supervisorDied(code: number | null): Promise<SupervisorEnd> {
-    const leftBehind = await endLeftovers({
-      userId: this.#userId,
-      leader: this.#leader,
-      folder: this.#order.folder,
-    })
+    const { userId, folder } = this.#request
+    const leftBehind = await endLeftovers({ userId, leader: this.#leader, folder })
     const late = `it did not end within ${durationText(LIMITS.supervisorLateMsMax)} of when it should have`
-    const why = this.#expiry.isOver ? late : this.#complaints.text().trim()
-    return {
-      outcome: 'sandbox-failed',
-      exitCode: null,
-      signal: null,
-      problem: `the supervisor died with ${code ?? this.#supervisor.signalCode}${why === '' ? '' : `: ${why}`}`,
-      usage: { wallMs: 0, cpuMs: 0, peakMemoryBytes: 0, processesMax: 0, diskBytes: 0 },
-      leftovers: 0,
-      leftBehind,
-    }
+    const why = this.#isLate ? late : this.#complaints.text().trim()
+    const exit = code ?? this.#supervisor.signalCode
+    const problem = `the supervisor died with ${exit}${why === '' ? '' : `: ${why}`}`
+    return sandboxFailed(problem, leftBehind)
   }
 
   /** Refines what looks like a crash or a failure of the code, and was a shortage of memory. */
@@ -209,36 +204,6 @@ async function closed(streams: readonly (Readable | Writable)[]): Promise<void> 
   clearTimeout(timer)
 }
 
-/** The moment at which a supervisor must have ended; a later one does not replace an earlier one. */
-class SupervisorExpiry {
-  readonly #onExpiry: () => void
-  #timer: NodeJS.Timeout | undefined
-  #at = Infinity
-  #isClosed = false
-  isOver = false
-
-  constructor(onExpiry: () => void) {
-    this.#onExpiry = onExpiry
-  }
-
-  /** It should end within that time; what it needs to clear up and to report is added. */
-  within(ms: number): void {
-    const at = performance.now() + ms
-    if (at >= this.#at || this.#isClosed) return
-    this.#at = at
-    clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => {
-      this.isOver = true
-      this.#onExpiry()
-    }, ms + LIMITS.supervisorLateMsMax)
-  }
-
-  close(): void {
-    this.#isClosed = true
-    clearTimeout(this.#timer)
-  }
-}
-
 const HEAP_EXHAUSTED = /JavaScript heap out of memory|Reached heap limit|out of memory/i
 
 const ignore = () => {}
@@ -251,22 +216,13 @@ function exitOf(child: ChildProcess): Promise<number | null> {
 }
 
 /** Calls back with each line's JSON; what is none, or longer than the bound, is dropped. */
-function lines(stream: Readable, bytesMax: number, each: (said: unknown) => void): void {
-  let rest = ''
-  let skipping = false
-  const decoder = new StringDecoder()
+function eachJson(stream: Readable, each: (said: unknown) => void): void {
+  const lines = new LineSplitter(LINE_BYTES_MAX)
   stream.on('data', (chunk: Buffer) => {
-    const parts = (rest + decoder.write(chunk)).split('\n')
-    rest = parts.pop() ?? ''
-    for (const part of parts) {
-      const whole = !skipping
-      skipping = false
-      const said = whole ? parsed(part) : undefined
+    for (const line of lines.add(chunk)) {
+      const said = parsed(line)
       if (said !== undefined) each(said)
     }
-    if (Buffer.byteLength(rest) <= bytesMax) return
-    rest = ''
-    skipping = true
   })
 }
 

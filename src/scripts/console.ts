@@ -1,5 +1,5 @@
 // Console of user code: what its processes write, line by line, as far as there is room for it.
-import type { OutputStream } from '../sandbox/run.ts'
+import type { OutputStream } from '../sandbox/request.ts'
 
 /** A line that the script or a page wrote. */
 export interface ConsoleLine {
@@ -11,7 +11,6 @@ export interface ConsoleLine {
 const LINES_MAX = 300
 const LINE_CHARS_MAX = 2000
 
-/** Gathers lines of at most so many characters in all; pieces may begin and end anywhere. */
 export class ScriptConsole {
   readonly lines: ConsoleLine[] = []
   /** Lines that were too many. */

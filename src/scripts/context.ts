@@ -4,7 +4,6 @@ import type { Dialler } from '../network/dial.ts'
 import type { RunProgress, ScriptHost } from './host.ts'
 import type { HeaderListener } from './playwright/observed-headers.ts'
 
-/** What the runner gives to a run of user code. */
 export interface ScriptContext {
   /** Aborted when time is up or the run is cancelled; `isDeadline(signal)` says which. */
   signal: AbortSignal
@@ -26,7 +25,6 @@ export interface ScriptContext {
   withoutSecrets?: (text: string) => string
   /** Receives the values of sensitive headers that user code sent or got; absent where they are not watched. */
   headers?: HeaderListener
-  /** Whose monitor it is, where a platform says so. */
   accountId?: string
   source?: RunSource
   /** Reports how far the run is; the newest report counts. */
@@ -48,7 +46,6 @@ type EnvironmentContext = Pick<ScriptContext, 'variables' | 'location' | 'accoun
 /** Names that decide on how the script is sandboxed; they are reserved. */
 const OURS = /^(?:VEDETTE_|PLAYWRIGHT_BROWSERS_PATH$|PW_TEST_REPORTER$|NODE_OPTIONS$|LD_PRELOAD$)/
 
-/** The variables of a script or a suite. Those of the monitor win over those of the contract. */
 export function scriptEnvironment(
   { id, name, checkType }: NamedMonitor,
   { variables = {}, location = '', accountId, source = 'SCHEDULER' }: EnvironmentContext,

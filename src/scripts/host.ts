@@ -1,7 +1,7 @@
 // Host of user code: the sandbox, the toolchains, the browser and the cache. The agent gives it to monitors that run
 // code; an agent without it reports such monitors as errored.
-import type { Sandbox } from '../sandbox/sandbox.ts'
 import type { Toolchains } from './toolchains.ts'
+import type { Sandbox } from '../sandbox/request.ts'
 
 /** The same for all runs of an agent. */
 export interface ScriptHost {
@@ -11,7 +11,6 @@ export interface ScriptHost {
   tools: Toolchains
   /** The browser that the settings name; undefined: it is looked for where systems have it. */
   chromiumPath: string | undefined
-  /** Cache that lasts between runs: bundles, dependencies, prepared browsers. */
   cacheFolder: string
   /**
    * The file of a code bundle of the platform, a tar.gz, by its SHA-256; whole and checked. It stays for some
@@ -31,7 +30,6 @@ export interface ScriptHost {
   ownProjects?: boolean
 }
 
-/** Progress of a run. */
 export interface RunProgress {
   /** Current phase: `install`, `test`, `upload`. */
   phase: string

@@ -2,13 +2,11 @@
 // network entries; bounded, so that a script of any kind makes a result that can be sent.
 import { toMicroseconds } from '../contract/schema/duration.ts'
 import { type ConsoleLine, ScriptConsole } from './console.ts'
-import type { PageEvent } from './playwright/page-events.ts'
-import type { RunError } from './playwright/events.ts'
+import type { EventOf, PageEvent, RunError } from './playwright/events.ts'
 import type { PlaywrightReport, TestStep } from './playwright/report.ts'
 import type { PlaywrightRun } from './playwright/run.ts'
 import { type RefusedConnection, refusedConnections } from '../sandbox/egress/egress.ts'
 
-/** One test of a script. */
 export interface ScriptTest {
   title: string
   /** `passed`, `failed`, `timedOut`, `skipped`, `interrupted`; absent when the run ended before it did. */
@@ -18,17 +16,15 @@ export interface ScriptTest {
   errors: RunError[]
 }
 
-/** A page that the script opened. */
 export interface ScriptPage {
   /** In the order in which they were observed. */
   page: number
   console: (ConsoleLine & { url?: string; line?: number })[]
   errors: { message: string; stack?: string }[]
   /** Of each document that the page showed, as far as it was shown. Milliseconds; `cls` is a number. */
-  vitals: Omit<PageEvent & { event: 'vitals' }, 'event' | 'page' | 'more'>[]
+  vitals: Omit<EventOf<'vitals'>, 'event' | 'page' | 'more'>[]
 }
 
-/** The observation of a browser or multistep monitor. */
 export interface ScriptObserved {
   runtime: string
   playwright?: string
@@ -36,7 +32,7 @@ export interface ScriptObserved {
   tests: ScriptTest[]
   console: ConsoleLine[]
   pages: ScriptPage[]
-  network: Omit<PageEvent & { event: 'network' }, 'event' | 'more'>[]
+  network: Omit<EventOf<'network'>, 'event' | 'more'>[]
   /** Why the script marked its check as degraded. */
   degradedReasons?: string[]
   /** Connections that the network policy forbids, and those that failed in the run's proxy, where it has one. */
@@ -60,7 +56,7 @@ export class ScriptWatch {
   readonly #pages = new Map<number, ScriptPage>()
   #leftOut = 0
   /** The error that ended a plain script. */
-  scriptError: (PageEvent & { event: 'script-error' }) | undefined
+  scriptError: EventOf<'script-error'> | undefined
 
   addPage(event: PageEvent): void {
     if ('more' in event && event.more === true) this.#leftOut++
@@ -115,7 +111,7 @@ export class ScriptWatch {
   }
 
   /** The newest event about a document counts. */
-  #vitals(vitalsEvent: PageEvent & { event: 'vitals' }): void {
+  #vitals(vitalsEvent: EventOf<'vitals'>): void {
     const { event: _, more: __, page, ...vitals } = vitalsEvent
     const documents = this.#page(page)?.vitals
     const rounded = Object.fromEntries(

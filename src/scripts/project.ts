@@ -14,11 +14,9 @@ export interface Script {
   playwrightConfig?: Record<string, unknown> | null | undefined
 }
 
-/** A project on disk. */
 export interface ScriptProject {
   /** Where it starts. */
   folder: string
-  /** Arguments for Node.js. */
   args: string[]
   /** It defines tests; else it is code that runs from top to bottom. */
   isTest: boolean
@@ -31,10 +29,7 @@ const PRELOAD = ['script-preload.cjs', 'page-watch.cjs', 'browser-launches.cjs']
 const PLAIN = fileURLToPath(new URL('./plain.cjs', import.meta.url))
 const TEST_PACKAGE = '@playwright/test'
 
-/**
- * Writes the project below `folder`, for the packages in `modules`. Throws a TargetFailure where a path
- * leads out of it.
- */
+/** Writes the project. Throws a TargetFailure where a path leads out of it. */
 export async function layOutScript(
   script: Script,
   run: { folder: string; modules: string; hasVideo: boolean },
@@ -46,12 +41,10 @@ export async function layOutScript(
   const name = pathInside(script.scriptPath ?? defaultName(script.script, isTest))
   await mkdir(own, { recursive: true })
   await symlink(modules, join(folder, 'node_modules'))
-  const files = [...(script.dependencies ?? []), { path: name, content: script.script }]
-  for (const { path, content } of files) {
-    const at = join(project, pathInside(path))
-    await mkdir(dirname(at), { recursive: true })
-    await writeFile(at, content)
-  }
+  await writeFiles(project, [
+    ...(script.dependencies ?? []),
+    { path: name, content: script.script },
+  ])
   const preload = join(own, 'node_modules')
   await mkdir(preload)
   for (const path of PRELOAD) await copyFile(path, join(preload, basename(path)))
@@ -66,6 +59,18 @@ export async function layOutScript(
   await writeFile(config, configurationOf(script, { ...run, project, name }))
   const args = [join(modules, TEST_PACKAGE, 'cli.js'), 'test', '--config', config]
   return { folder: project, args, isTest, environment }
+}
+
+/** Writes user code below `folder`. Throws a TargetFailure where a path leads out of it. */
+export async function writeFiles(
+  folder: string,
+  files: readonly { path: string; content: string }[],
+): Promise<void> {
+  for (const { path, content } of files) {
+    const at = join(folder, pathInside(path))
+    await mkdir(dirname(at), { recursive: true })
+    await writeFile(at, content)
+  }
 }
 
 /** The path inside of the project, whatever it looks like; throws a TargetFailure where it leads out. */
@@ -89,10 +94,7 @@ const IMPORTED = new RegExp(
   String.raw`(?:import\s*\{([^}]*)\}\s*from\s*|\{([^}]*)\}\s*=\s*require\(\s*)['"]${TEST_PACKAGE}['"]`,
 )
 
-/**
- * Whether a script is for the test runner: it, or what it imports, uses the package of tests, and for
- * more than `expect`.
- */
+/** Whether the script, or what it imports, uses the package of tests for more than `expect`. */
 function definesTests({ script, dependencies }: Script): boolean {
   if ((dependencies ?? []).some(({ content }) => content.includes(TEST_PACKAGE))) return true
   if (!script.includes(TEST_PACKAGE)) return false

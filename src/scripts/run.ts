@@ -1,27 +1,23 @@
 // One run of a browser or multistep monitor: its script on its runtime, in the sandbox, and its
 // observation. Loaded at the first such run: an agent for uptime checks alone must not have it in memory.
-import { constants } from 'node:fs'
-import { open, realpath } from 'node:fs/promises'
+import { realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Failure } from '../contract/failure.ts'
 import { LIMITS } from '../contract/versions.ts'
 import type { SandboxLimits } from '../sandbox/request.ts'
 import { sandboxFailure } from '../sandbox/failure.ts'
 import { CHROMIUM_ADVICE, findChromium, findProgram } from './chromium.ts'
-import { compiledCode } from './playwright/compiled-code.ts'
 import { isDeadline } from '../network/deadline.ts'
 import type { Observation } from '../contract/observation.ts'
 import { type NamedMonitor, type ScriptContext, scriptEnvironment } from './context.ts'
-import { parsePageEvent } from './playwright/page-events.ts'
 import { findPlaywrightCore } from './playwright/browsers.ts'
-import { reportProgress } from './playwright/report.ts'
 import { runPlaywright, type PlaywrightRun } from './playwright/run.ts'
 import { blockedNotes } from '../sandbox/egress/egress.ts'
+import { leadsInside, readUntrusted } from '../sandbox/untrusted-files.ts'
 import type { ScriptHost } from './host.ts'
 import { fitObserved, type ScriptObserved, ScriptWatch } from './observed.ts'
 import { layOutScript, type Script, type ScriptProject } from './project.ts'
-import { headerEnvironment, receiveHeader } from './playwright/observed-headers.ts'
-import { scriptRuntime, type ScriptRuntime } from './runtime.ts'
+import { scriptRuntime, type ScriptRuntime } from './toolchains.ts'
 import { failsSoftly, scriptFailure, testFailures, unreadScript } from './verdict.ts'
 import { failureOf, targetFailure } from '../network/target-failure.ts'
 
@@ -30,7 +26,6 @@ export interface ScriptMonitor extends NamedMonitor, Script {
   runtimeId: string | null
 }
 
-/** Further options of a run. */
 export interface ScriptOptions {
   /** Chromium is there for the script. */
   withBrowser: boolean
@@ -72,55 +67,37 @@ async function runOn(
   context: ScriptContext,
   options: ScriptOptions,
 ): Promise<Observation> {
-  const runtime = await scriptRuntime(host, monitor.runtimeId)
+  const runtime = await scriptRuntime(host.tools, monitor.runtimeId)
   const browser = options.withBrowser ? await browserFor(host, runtime) : undefined
-  const hasVideo = browser !== undefined && (await findProgram('ffmpeg')) !== undefined
   const folder = await context.workFolder()
-  const { modules } = runtime
+  const { modules, node } = runtime
+  const hasVideo = browser?.ffmpeg !== undefined
   const project = await layOutScript(monitor, { folder, modules, hasVideo })
   const watch = new ScriptWatch()
-  const sandbox = await host.sandbox()
-  const readable = [runtime.folder, await realpath(modules), await realpath(runtime.node)]
-  const engine = { program: runtime.node, isBun: false, modules }
-  const { cacheFolder } = host
-  const { signal } = context
-  const order = { sandbox, cacheFolder, folder, readable, limits: BOUNDS, signal }
-  const compiled = await compiledCode({ ...engine, ...order })
-  context.progress?.({ phase: 'test' })
-  const run = await runPlaywright(
-    {
-      sandbox,
-      dial: context.dial,
-      folder,
-      cwd: project.folder,
-      command: runtime.node,
-      args: project.args,
-      environment: {
-        ...compiled.environment,
-        ...scriptEnvironment(monitor, context),
-        ...project.environment,
-        ...headerEnvironment(context.headers),
-      },
-      readable: [...readable, ...compiled.readable],
-      limits: BOUNDS,
-      browser,
-      onEvent(event, report) {
-        if (event.event === 'output') watch.console.add(event.text, event.stream)
-        reportProgress(event, report, context)
-      },
-      onOther(line) {
-        const event = parsePageEvent(line)
-        if (event === undefined) receiveHeader(line, context.headers)
-        else watch.addPage(event)
-      },
-      onOutput(chunk, stream) {
-        // A test's output comes with its events.
-        if (!project.isTest) watch.console.add(chunk, stream)
-      },
+  const run = await runPlaywright({
+    host,
+    context,
+    folder,
+    cwd: project.folder,
+    command: node,
+    args: project.args,
+    environment: { ...scriptEnvironment(monitor, context), ...project.environment },
+    readable: [runtime.folder, await realpath(modules), await realpath(node)],
+    limits: BOUNDS,
+    code: { program: node, isBun: false, modules },
+    browser,
+    onEvent(event) {
+      if (event.event === 'output') watch.console.add(event.text, event.stream)
     },
-    signal,
-  )
-  return observationOf({ options, context, runtime, project, watch, run, browser, hasVideo })
+    onPage: (event) => watch.addPage(event),
+    onOutput(chunk, stream) {
+      // A test's output comes with its events.
+      if (!project.isTest) watch.console.add(chunk, stream)
+    },
+  })
+  const about = { runtime: runtime.id, ...(browser && { browser: browser.chromium }) }
+  const lacksVideo = browser !== undefined && !hasVideo
+  return observationOf({ options, context, project, watch, run, about, lacksVideo })
 }
 
 async function browserFor(host: ScriptHost, runtime: ScriptRuntime) {
@@ -132,7 +109,7 @@ async function browserFor(host: ScriptHost, runtime: ScriptRuntime) {
     throw targetFailure('BROWSER_MISSING', `${what}; ${CHROMIUM_ADVICE}`)
   }
   const core = await findPlaywrightCore(runtime.folder)
-  if (core !== undefined) return { chromium, core }
+  if (core !== undefined) return { chromium, core, ffmpeg: await findProgram('ffmpeg') }
   const again = `install it again with: vedette runtime install ${runtime.id}`
   throw targetFailure('RUNTIME_MISSING', `the runtime ${runtime.id} has no Playwright; ${again}`)
 }
@@ -140,38 +117,45 @@ async function browserFor(host: ScriptHost, runtime: ScriptRuntime) {
 interface Finished {
   options: ScriptOptions
   context: ScriptContext
-  runtime: ScriptRuntime
   project: ScriptProject
   watch: ScriptWatch
   run: PlaywrightRun
-  browser: { chromium: string } | undefined
-  hasVideo: boolean
+  about: Pick<ScriptObserved, 'runtime' | 'browser'>
+  /** There is a browser, and nothing to film it. */
+  lacksVideo: boolean
 }
 
 async function observationOf(finished: Finished): Promise<Observation> {
-  const { context, runtime, project, watch, run, browser } = finished
+  const { context, project, watch, run, options } = finished
   const { end, report } = run
-  const marked = await degradedMark(project.folder)
+  const degradedReasons = await degradedMark(project.folder)
+  const isMarked = degradedReasons !== undefined
   const failures = failuresOf(finished)
-  const isSoft = marked !== undefined && project.isTest && failsSoftly(report)
-  const about: Pick<ScriptObserved, 'runtime'> & Partial<ScriptObserved> = { runtime: runtime.id }
-  if (browser !== undefined) about.browser = browser.chromium
-  if (marked !== undefined) about.degradedReasons = marked
-  const failed = failures.length > 0 && !isSoft
-  if (failed && browser !== undefined && !finished.hasVideo) {
-    about.notes = ['there is no video: the agent’s system has no ffmpeg']
-  }
-  const further = [...blockedNotes(end.blocked), ...(finished.options.notes ?? [])]
-  if (further.length > 0) about.notes = [...(about.notes ?? []), ...further]
+  const isSoft = isMarked && project.isTest && failsSoftly(report)
+  const hasFailed = failures.length > 0 && !isSoft
+  const notes = [
+    ...(hasFailed && finished.lacksVideo ? [NO_VIDEO] : []),
+    ...blockedNotes(end.blocked),
+    ...(options.notes ?? []),
+  ]
   for (const { path } of report.tests.flatMap(filesOf)) if (path !== undefined) context.attach(path)
-  const observed = fitObserved(watch.observed(about, run), LIMITS.scriptShownBytesMax)
+  const observed = watch.observed(
+    {
+      ...finished.about,
+      ...(isMarked ? { degradedReasons } : {}),
+      ...(notes.length === 0 ? {} : { notes }),
+    },
+    run,
+  )
   return {
-    observed: observed as unknown as Record<string, unknown>,
+    observed: { ...fitObserved(observed, LIMITS.scriptShownBytesMax) },
     failures: isSoft ? [] : failures,
-    degraded: marked !== undefined && (failures.length === 0 || isSoft),
+    degraded: isMarked && !hasFailed,
     responseTimeMs: end.usage.wallMs,
   }
 }
+
+const NO_VIDEO = 'there is no video: the agent’s system has no ffmpeg'
 
 function filesOf({ attempts }: PlaywrightRun['report']['tests'][number]) {
   return attempts.flatMap(({ attachments }) => attachments)
@@ -196,23 +180,15 @@ function failuresOf({ context, project, watch, run }: Finished): Failure[] {
 const MARK_BYTES_MAX = 65_536
 const REASONS_MAX = 50
 
-/**
- * What `markCheckAsDegraded` of @checkly/playwright-helpers leaves: a file in the folder in which the script
- * began. Undefined where there is none. The script may have put anything there.
- */
+/** What `markCheckAsDegraded` of @checkly/playwright-helpers leaves. The script may have put anything there. */
 async function degradedMark(folder: string): Promise<string[] | undefined> {
-  const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
-  const file = await open(join(folder, 'degraded.json'), flags).catch(() => undefined)
-  if (file === undefined) return undefined
+  const path = join(folder, 'degraded.json')
+  if (!(await leadsInside(path, folder))) return undefined
   try {
-    if (!(await file.stat()).isFile()) return undefined
-    const buffer = Buffer.alloc(MARK_BYTES_MAX)
-    const { bytesRead } = await file.read(buffer, 0, MARK_BYTES_MAX, 0)
-    const { messages } = JSON.parse(buffer.toString('utf8', 0, bytesRead)) as { messages?: unknown }
+    const text = await readUntrusted(path, MARK_BYTES_MAX)
+    const { messages } = JSON.parse(text ?? '') as { messages?: unknown }
     return Array.isArray(messages) ? messages.slice(0, REASONS_MAX).map(String) : []
   } catch {
     return undefined
-  } finally {
-    await file.close()
   }
 }

@@ -2,23 +2,27 @@
 // there when it is complete, so that a killed installation leaves nothing that looks finished.
 import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { access, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { ENGINES, PACKAGE_MANAGERS, RUNTIMES } from '../contract/runtimes.ts'
 import type { Environment } from '../process/env.ts'
 import { FolderLockedError, lockFolder } from '../process/folder-lock.ts'
 import { makeFolder } from '../process/make-folder.ts'
-import { INSTALLED_FILE, type InstalledTool, type ToolKind, toolFolder } from './toolchains.ts'
+import {
+  INSTALLED_FILE,
+  type InstalledTool,
+  knownTools,
+  type ToolKind,
+  toolFolder,
+} from './toolchains.ts'
 
-/** What to install. */
 export interface ToolOrder {
   kind: ToolKind
   name: string
-  /** The toolchains. */
   folder: string
   env: Environment
   signal: AbortSignal
-  /** How long npm may take. */
   timeoutMs?: number
   /** Called with the folder that grows while npm is at work. */
   onDraft?: (folder: string) => void
@@ -42,8 +46,11 @@ interface Recipe {
 /** Installs it anew, whatever is there. Rejects only with what the signal was aborted with. */
 export async function installTool(order: ToolOrder): Promise<ToolOutcome> {
   const { kind, name, folder, signal } = order
+  const known = knownTools(kind)
+  if (!known.includes(name)) {
+    return { problem: `there is no ${JSON.stringify(name)}; there are ${known.join(', ')}` }
+  }
   const recipe = await RECIPES[kind](name)
-  if (typeof recipe === 'string') return { problem: recipe }
   const place = toolFolder(folder, kind, name)
   try {
     await makeFolder(dirname(place), 0o777)
@@ -76,36 +83,24 @@ async function removeDrafts(place: string): Promise<void> {
 }
 
 async function installInto(order: ToolOrder, recipe: Recipe, place: string): Promise<ToolOutcome> {
+  const { name, signal } = order
+  const { program } = recipe
   const draft = `${place}${DRAFT}${randomUUID()}`
   await mkdir(draft)
   await writeFile(join(draft, 'package.json'), JSON.stringify(recipe.manifest, null, 2))
   order.onDraft?.(draft)
   const complaint = await runNpm(order, draft)
-  order.signal.throwIfAborted()
+  signal.throwIfAborted()
   if (complaint !== undefined) return { problem: complaint }
-  return finish(recipe, { name: order.name, draft, place })
-}
-
-async function finish(
-  recipe: Recipe,
-  { name, draft, place }: { name: string; draft: string; place: string },
-): Promise<ToolOutcome> {
-  const has = (path: string) =>
-    access(join(draft, path)).then(
-      () => true,
-      () => false,
-    )
-  if (!(await has(recipe.program))) {
-    return { problem: `npm has installed no ${recipe.program}; is the registry complete?` }
+  if (!existsSync(join(draft, program))) {
+    return { problem: `npm has installed no ${program}; is the registry complete?` }
   }
   // Headers for building native packages: a third of an engine, and of no use without a compiler.
-  await rm(join(draft, dirname(recipe.program), '../include'), { recursive: true, force: true })
-  const missing: string[] = []
-  for (const one of recipe.optional) if (!(await has(`node_modules/${one}`))) missing.push(one)
-  const facts = { program: recipe.program, missing }
-  await writeFile(join(draft, INSTALLED_FILE), JSON.stringify(facts))
+  await rm(join(draft, dirname(program), '../include'), { recursive: true, force: true })
+  const missing = recipe.optional.filter((one) => !existsSync(join(draft, 'node_modules', one)))
+  await writeFile(join(draft, INSTALLED_FILE), JSON.stringify({ program, missing }))
   await moveIntoPlace(draft, place)
-  return { tool: { name, program: join(place, recipe.program), folder: place, missing } }
+  return { tool: { name, program: join(place, program), folder: place, missing } }
 }
 
 /** What was there goes aside first: taking it away file by file would leave runs without it for seconds. */
@@ -118,56 +113,39 @@ async function moveIntoPlace(draft: string, place: string): Promise<void> {
   await rm(old, { recursive: true, force: true })
 }
 
-async function engineRecipe(name: string): Promise<Recipe | string> {
-  const engine = ENGINES.get(name)
-  if (engine === undefined) return unknownTool(name, ENGINES.keys())
-  const { arm64, x64, x64WithoutAvx2 = x64, binary } = engine
-  const isArm = process.arch === 'arm64'
-  const spec = isArm ? arm64 : (await hasAvx2()) ? x64 : x64WithoutAvx2
-  return {
-    manifest: { private: true, dependencies: { engine: `npm:${spec}` } },
-    program: `node_modules/engine/${binary}`,
-    optional: [],
-  }
-}
-
-/** Package managers bring all they need in one package; their programs keep their own names. */
-function managerRecipe(name: string): Recipe | string {
-  const spec = PACKAGE_MANAGERS.get(name)
-  if (spec === undefined) return unknownTool(name, PACKAGE_MANAGERS.keys())
-  return {
-    manifest: { private: true, dependencies: { manager: `npm:${spec}` } },
+const RECIPES: Readonly<Record<ToolKind, (name: string) => Promise<Recipe> | Recipe>> = {
+  async engine(name) {
+    const { arm64, x64, x64WithoutAvx2 = x64, binary } = ENGINES.get(name)!
+    const spec = isArm ? arm64 : (await hasAvx2()) ? x64 : x64WithoutAvx2
+    return {
+      manifest: { private: true, dependencies: { engine: `npm:${spec}` } },
+      program: `node_modules/engine/${binary}`,
+      optional: [],
+    }
+  },
+  /** They bring all they need in one package; their programs keep their own names. */
+  'package-manager': (name) => ({
+    manifest: { private: true, dependencies: { manager: `npm:${PACKAGE_MANAGERS.get(name)}` } },
     program: `node_modules/.bin/${name.split('@')[0]}`,
     optional: [],
-  }
+  }),
+  runtime(name) {
+    const { nodePackages, packages, optionalPackages, overrides } = RUNTIMES.get(name)!
+    const node = isArm ? nodePackages.arm64 : nodePackages.x64
+    return {
+      manifest: {
+        private: true,
+        dependencies: { ...packages, 'runtime-node': `npm:${node}` },
+        optionalDependencies: optionalPackages,
+        overrides,
+      },
+      program: 'node_modules/runtime-node/bin/node',
+      optional: Object.keys(optionalPackages),
+    }
+  },
 }
 
-function runtimeRecipe(id: string): Recipe | string {
-  const runtime = RUNTIMES.get(id)
-  if (runtime === undefined) return unknownTool(id, RUNTIMES.keys())
-  const { nodePackages, packages, optionalPackages, overrides } = runtime
-  const node = process.arch === 'arm64' ? nodePackages.arm64 : nodePackages.x64
-  return {
-    manifest: {
-      private: true,
-      dependencies: { ...packages, 'runtime-node': `npm:${node}` },
-      optionalDependencies: optionalPackages,
-      overrides,
-    },
-    program: 'node_modules/runtime-node/bin/node',
-    optional: Object.keys(optionalPackages),
-  }
-}
-
-const RECIPES = {
-  engine: engineRecipe,
-  'package-manager': managerRecipe,
-  runtime: runtimeRecipe,
-}
-
-function unknownTool(name: string, known: Iterable<string>): string {
-  return `there is no ${JSON.stringify(name)}; there are ${[...known].join(', ')}`
-}
+const isArm = process.arch === 'arm64'
 
 async function hasAvx2(): Promise<boolean> {
   const facts = await readFile('/proc/cpuinfo', 'utf8').catch(() => 'avx2')
@@ -183,15 +161,9 @@ function runNpm(order: ToolOrder, folder: string): Promise<string | undefined> {
   const { env, signal, timeoutMs = INSTALL_MS_MAX } = order
   const deadline = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)])
   // Scripts of packages are not run: nothing of a runtime needs one, and browsers are not downloaded.
-  const flags = [
-    '--no-audit',
-    '--no-fund',
-    '--ignore-scripts',
-    '--no-package-lock',
-    '--loglevel=error',
-  ]
+  const flags = '--no-audit --no-fund --ignore-scripts --no-package-lock --loglevel=error'
   return new Promise((resolve) => {
-    const npm = spawn('npm', ['install', ...flags], {
+    const npm = spawn('npm', ['install', ...flags.split(' ')], {
       cwd: folder,
       env: {
         ...Object.fromEntries(Object.entries(env).filter(([name]) => NPM_VARIABLES.test(name))),

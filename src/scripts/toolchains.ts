@@ -3,6 +3,8 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { ENGINES, PACKAGE_MANAGERS, RUNTIMES } from '../contract/runtimes.ts'
+import { DEFAULT_RUNTIME } from '../contract/versions.ts'
+import { targetFailure } from '../network/target-failure.ts'
 
 /** Facts that are written next to an engine or a runtime when it is complete. */
 export interface InstalledTool {
@@ -16,13 +18,16 @@ export interface InstalledTool {
   missing: readonly string[]
 }
 
-/** The kinds of what can be installed. */
 export type ToolKind = 'engine' | 'package-manager' | 'runtime'
+
+/** Whether an engine is Bun, which stands in for Node.js. */
+export function isBun({ name }: InstalledTool): boolean {
+  return name.startsWith('bun@')
+}
 
 /** File that an installation ends with; without it nothing counts as installed. */
 export const INSTALLED_FILE = 'installed.json'
 
-/** A folder of engines and runtimes. */
 export interface Toolchains {
   readonly folder: string
   /** Names of what is installed. */
@@ -31,7 +36,6 @@ export interface Toolchains {
   find(kind: ToolKind, name: string): Promise<InstalledTool | undefined>
 }
 
-/** The folder of one engine or runtime. */
 export function toolFolder(folder: string, kind: ToolKind, name: string): string {
   return join(folder, `${kind}s`, name)
 }
@@ -86,4 +90,27 @@ export function openToolchains(folder: string): Toolchains {
       return found.filter((one) => one !== undefined).map(({ name }) => name)
     },
   }
+}
+
+export interface ScriptRuntime {
+  id: string
+  /** Absolute path of its Node.js. */
+  node: string
+  folder: string
+  modules: string
+}
+
+/** The runtime of a monitor that names one, or none. Throws a TargetFailure where it is not installed. */
+export async function scriptRuntime(
+  tools: Toolchains,
+  named: string | null,
+): Promise<ScriptRuntime> {
+  const id = named ?? DEFAULT_RUNTIME
+  const found = await tools.find('runtime', id)
+  if (found === undefined) {
+    const message = `the runtime ${id} is not installed in ${tools.folder}; ${toolFix('runtime', id)}`
+    throw targetFailure('RUNTIME_MISSING', message, { runtime: id })
+  }
+  const { program, folder } = found
+  return { id, node: program, folder, modules: join(folder, 'node_modules') }
 }

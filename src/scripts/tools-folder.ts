@@ -19,10 +19,7 @@ export function toolsFolder(
   return join(cache.startsWith('/') ? cache : usual, 'vedette', 'tools')
 }
 
-/**
- * Folder of the cache between runs of user code. Next to the agent's other data, as engines and runtimes may
- * be part of an image that nobody can write to; without DATA_DIR among the tools.
- */
+/** Of the cache between runs of user code: with the data, as tools may be part of a read-only image. */
 export function runsCacheFolder(dataDir: string | undefined, toolsDir: string): string {
   return join(dataDir ?? toolsDir, 'cache')
 }

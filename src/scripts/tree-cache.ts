@@ -1,12 +1,11 @@
 // A bounded cache of folders, each under the hash of what it was made from: dependencies of suites, unpacked
 // bundles. Several agents may share one: what is there is whole, and what is in use is not removed.
 import { randomUUID } from 'node:crypto'
-import { chmod, mkdir, opendir, readFile, rename, stat, utimes, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readdir, readFile, rename, stat, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { LOCKABLE_MARK, makeLockedFolder } from '../sandbox/locked-folder.ts'
+import { LOCKABLE_MARK, makeLockedFolder, removeUnlocked } from '../sandbox/locked-folder.ts'
 import { removeTree } from '../sandbox/remove-tree.ts'
 
-/** Size and age limits. */
 export interface TreeCacheBounds {
   bytesMax: number
   /** Since the last use. */
@@ -15,7 +14,6 @@ export interface TreeCacheBounds {
   inUseMs: number
 }
 
-/** A folder of the cache. */
 export interface CachedTree<T> {
   /** Of its content; nobody may write to it. */
   folder: string
@@ -58,11 +56,7 @@ export class TreeCache<T> {
     }
   }
 
-  /**
-   * Stores what `fill` puts into the empty folder that it is given, and returns its size in bytes.
-   * When another run has stored the same meanwhile, that one stays. Undefined when it is larger than the
-   * whole cache may be. Rejects as `fill` does, or when the disk does not take it.
-   */
+  /** Stores what `fill` puts into a folder; the same of another run stays. Undefined when it is too large. */
   async store(
     key: string,
     fill: (folder: string) => Promise<{ bytes: number; about: T }>,
@@ -85,8 +79,9 @@ export class TreeCache<T> {
     return this.find(key)
   }
 
-  /** Removes what is too old, and then what was not used the longest until the rest fits. */
+  /** Removes what killed agents have left and what is too old; then the longest unused, until the rest fits. */
   async makeRoom(): Promise<void> {
+    await removeUnlocked(this.#root, UNFINISHED)
     const now = Date.now()
     const { bytesMax, ageMsMax, inUseMs } = this.#bounds
     const entries = (await this.#entries()).sort((a, b) => b.usedAt - a.usedAt)
@@ -95,15 +90,15 @@ export class TreeCache<T> {
       const ageMs = now - entry.usedAt
       const fits = bytes + entry.bytes <= bytesMax && ageMs <= ageMsMax
       if (fits || ageMs < inUseMs) bytes += entry.bytes
-      else await this.#remove(entry.name)
+      else await this.#remove(entry.key)
     }
   }
 
-  async #remove(name: string): Promise<void> {
+  async #remove(key: string): Promise<void> {
     const away = join(this.#root, `${UNFINISHED}${LOCKABLE_MARK}${randomUUID()}`)
     try {
       // In one step, so that no reader finds half of it.
-      await rename(join(this.#root, name), away)
+      await rename(join(this.#root, key), away)
     } catch {
       // Another agent was faster.
       return
@@ -111,30 +106,23 @@ export class TreeCache<T> {
     await removeTree(away)
   }
 
-  async #entries(): Promise<{ name: string; bytes: number; usedAt: number }[]> {
-    const found: { name: string; bytes: number; usedAt: number }[] = []
-    const folder = await opendir(this.#root).catch(() => undefined)
-    if (folder === undefined) return found
-    for await (const { name } of folder) found.push(await this.#entry(name))
-    return found
-  }
-
-  async #entry(name: string): Promise<{ name: string; bytes: number; usedAt: number }> {
-    const own = join(this.#root, name)
-    try {
-      const { mtimeMs } = await stat(join(own, ENTRY))
-      const { bytes } = JSON.parse(await readFile(join(own, ENTRY), 'utf8')) as Entry<T>
-      return { name, bytes, usedAt: mtimeMs }
-    } catch {
-      // Being filled, or left by a process that was killed: its own age decides.
-      const age = await stat(own).catch(() => undefined)
-      return { name, bytes: 0, usedAt: (age?.mtimeMs ?? 0) - this.#bounds.ageMsMax + DRAFT_MS_MAX }
-    }
+  async #entries(): Promise<{ key: string; bytes: number; usedAt: number }[]> {
+    const keys = (await readdir(this.#root)).filter((name) => KEY.test(name))
+    const all = await Promise.all(
+      keys.map(async (key) => {
+        const path = join(this.#root, key, ENTRY)
+        try {
+          const { bytes } = JSON.parse(await readFile(path, 'utf8')) as Entry<T>
+          return { key, bytes, usedAt: (await stat(path)).mtimeMs }
+        } catch {
+          // Another agent has removed it.
+          return undefined
+        }
+      }),
+    )
+    return all.filter((one) => one !== undefined)
   }
 }
-
-/** After this long without a change a folder is not being filled any more. */
-const DRAFT_MS_MAX = 7_200_000
 
 /** A folder of that name is there and not empty: the same was stored by another run. */
 function ignoreExisting(error: NodeJS.ErrnoException): void {

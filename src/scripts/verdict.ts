@@ -1,8 +1,8 @@
 // Verdict about the target from the tests of a script that was not cut short.
 import { failure, type Failure } from '../contract/failure.ts'
-import type { SandboxEnd } from '../sandbox/sandbox.ts'
 import type { RunError } from './playwright/events.ts'
 import type { PlaywrightReport, TestAttempt } from './playwright/report.ts'
+import type { SandboxEnd } from '../sandbox/request.ts'
 
 /** The verdict of a run's tests, when it was not cut short. */
 export function testFailures(report: PlaywrightReport, end: SandboxEnd): Failure[] {
@@ -54,10 +54,7 @@ function placeOf(error: RunError | undefined): Record<string, unknown> {
   }
 }
 
-/**
- * Whether all that failed were soft assertions, with which a test goes on: then a script may call its check
- * degraded instead.
- */
+/** Whether all that failed were soft assertions: then a script may call its check degraded instead. */
 export function failsSoftly({ tests, errors }: PlaywrightReport): boolean {
   if (errors.length > 0) return false
   return tests.every(({ outcome, attempts }) => {

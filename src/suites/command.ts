@@ -3,9 +3,8 @@
 import { lstat, mkdir, symlink, writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import type { StopRequest } from '../sandbox/request.ts'
-import type { InstalledTool } from '../scripts/toolchains.ts'
+import { type InstalledTool, isBun } from '../scripts/toolchains.ts'
 
-/** A command for the sandbox. */
 export interface SuiteCommand {
   command: string
   args: string[]
@@ -18,10 +17,7 @@ const GRACE_MS = 2_500
 const PLAYWRIGHT =
   /^\s*(?:(?:npx|bunx|bun x|pnpm(?: exec)?|pnpx|yarn(?: run)?)\s+)?(?:--no-install\s+|--no\s+)?playwright\s+test(?=\s|$)(.*)$/s
 
-/**
- * The command that runs `testCommand` on the engine. `cli` is the file of Playwright's program in the project,
- * where it has one.
- */
+/** The command that runs `testCommand`; `cli` is the file of Playwright's program in the project, if there is one. */
 export function suiteCommand(
   testCommand: string,
   engine: InstalledTool,
@@ -68,12 +64,9 @@ export function quoted(argument: string): string {
     : `'${argument.replaceAll("'", String.raw`'\''`)}'`
 }
 
-/**
- * The folders with programs for commands on this engine. Bun stands in for node and npx, so that what a
- * project calls by these names runs on it; `folder` is the run's own.
- */
+/** Folders with programs for commands on this engine; Bun stands in for node and npx. */
 export async function enginePrograms(engine: InstalledTool, folder: string): Promise<string[]> {
-  if (!engine.name.startsWith('bun@')) return [dirname(engine.program)]
+  if (!isBun(engine)) return [dirname(engine.program)]
   const own = join(folder, '.vedette', 'programs')
   await mkdir(own, { recursive: true })
   for (const name of ['node', 'bunx']) await symlink(engine.program, join(own, name))
@@ -98,10 +91,7 @@ const FETCHING =
 /** Programs that come with an engine or a package manager. */
 const BROUGHT = new Set(['node', 'npm', 'npx', 'corepack', 'pnpm', 'yarn', 'bun'])
 
-/**
- * The package that a command names for a program such as npx, and that the project in `folders` does not have:
- * it would be downloaded from anybody. Commands that ask for that, such as by `--yes`, are left alone.
- */
+/** The package that a command would download from anybody, since the project in `folders` does not have it. */
 export async function missingPackage(
   command: string,
   folders: readonly string[],

@@ -33,14 +33,14 @@ export async function wrapConfigs(
   await copyFile(LAUNCHES, join(ownFolder, 'browser-launches.cjs'))
   await copyHeaderWatch(ownFolder)
   const named = namedConfigs(testCommand).map((path) => join(cwd, path))
-  const inside = named.filter((path) => normalize(path).startsWith(`${folder}/`))
   const found: string[] = []
-  for (const path of inside) {
-    if ((await isFile(path)) && (await leadsInside(path, folder))) found.push(path)
+  for (const path of named) {
+    const isOwn = normalize(path).startsWith(`${folder}/`) && (await isFile(path))
+    if (isOwn && (await leadsInside(path, folder))) found.push(path)
   }
-  for (const name of NAMES) {
-    if (!(await isFile(join(cwd, name)))) continue
-    found.push(join(cwd, name))
+  for (const path of NAMES.map((name) => join(cwd, name))) {
+    if (!(await isFile(path))) continue
+    found.push(path)
     break
   }
   for (const path of new Set(found)) await wrap(path, folder, wrapping)
@@ -52,23 +52,20 @@ export async function wrapConfigs(
 /** What a command says after `-c` or `--config`. */
 function namedConfigs(command: string): string[] {
   const pattern = /(?:^|\s)(?:-c|--config)(?:\s+|=)(?:"([^"]+)"|'([^']+)'|([^\s"']+))/g
-  return [...command.matchAll(pattern)].map(([, a, b, c]) => a ?? b ?? c ?? '').filter(isPlain)
-}
-
-function isPlain(path: string): boolean {
-  return path !== '' && !path.includes('\0') && !path.startsWith('/')
+  return [...command.matchAll(pattern)]
+    .map(([, a, b, c]) => a ?? b ?? c ?? '')
+    .filter((path) => path !== '' && !path.includes('\0') && !path.startsWith('/'))
 }
 
 async function wrap(path: string, folder: string, wrapping: string): Promise<void> {
-  const own = join(dirname(path), `${OWN}${basename(path)}`)
-  const isModule = await isModuleFile(path, folder)
-  await rename(path, own)
+  const own = `${OWN}${basename(path)}`
   const end = extname(path)
+  const isScript = end === '.js' && !(await isModule(path, folder))
+  const isCommon = isScript || end === '.cjs' || end === '.cts'
+  await rename(path, join(dirname(path), own))
   // Ours comes first: what the project's own file loads is to be watched as well.
   // Playwright takes TypeScript's files by their own name; with imports of modules alone, it must be given.
-  const from = JSON.stringify(`./${OWN}${basename(path)}`)
-  const by = JSON.stringify(wrapping)
-  const isCommon = end === '.cjs' || end === '.cts' || (!isModule && end === '.js')
+  const [from, by] = [JSON.stringify(`./${own}`), JSON.stringify(wrapping)]
   await writeFile(
     path,
     isCommon
@@ -78,28 +75,20 @@ async function wrap(path: string, folder: string, wrapping: string): Promise<voi
   )
 }
 
-/** Whether Node.js takes the file as an ECMAScript module: by its end, else by the nearest package.json. */
-async function isModuleFile(path: string, folder: string): Promise<boolean> {
-  const end = extname(path)
-  if (end === '.mjs' || end === '.mts') return true
-  if (end === '.cjs' || end === '.cts') return false
-  if (end === '.js' && (await hasModuleSyntax(path))) return true
+/** Whether a file `.js` is an ECMAScript module: by its syntax, as Playwright has it, or by the nearest package.json. */
+async function isModule(path: string, folder: string): Promise<boolean> {
+  const text = (await readUntrusted(path, CONFIG_BYTES_MAX)) ?? ''
+  if (/^\s*(?:import\s[^(]|import\{|export\s)/m.test(text)) return true
   for (let at = dirname(path); at.startsWith(folder); at = dirname(at)) {
     try {
-      const text = await readUntrusted(join(at, 'package.json'), CONFIG_BYTES_MAX)
-      const manifest: unknown = JSON.parse(text ?? '')
-      return (manifest as { type?: unknown } | null)?.type === 'module'
+      const manifest = await readUntrusted(join(at, 'package.json'), CONFIG_BYTES_MAX)
+      const { type } = JSON.parse(manifest ?? '') as { type?: unknown }
+      return type === 'module'
     } catch {
       continue
     }
   }
   return false
-}
-
-/** Playwright takes imports in plain `.js` as well. */
-async function hasModuleSyntax(path: string): Promise<boolean> {
-  const text = await readUntrusted(path, CONFIG_BYTES_MAX)
-  return text !== undefined && /^\s*(?:import\s[^(]|import\{|export\s)/m.test(text)
 }
 
 async function isFile(path: string): Promise<boolean> {

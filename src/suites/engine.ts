@@ -16,49 +16,30 @@ export interface EngineOptions {
   engineVersion?: string | null | undefined
 }
 
-/** An engine that the project requests. */
-interface Found {
-  name: EngineName
-  version: string
-  from: string
-}
-
 /** Version files are one line; a larger one is something else. */
 const FILE_BYTES_MAX = 1_048_576
 
-/**
- * The engine for a project whose files are in `folders`, the nearest first. A text instead says why there
- * is none. An engine that is named without a version takes the version from the project's files.
- */
+/** The engine for a project in `folders`, the nearest first; a text says why there is none. */
 export async function suiteEngine(
-  options: EngineOptions,
+  { engine, engineVersion }: EngineOptions,
   folders: readonly string[],
 ): Promise<SuiteEngine | string> {
-  const version = options.engineVersion ?? ''
-  if (version !== '')
-    return chosen({ name: options.engine ?? 'node', version, from: 'engineVersion' })
-  for (const name of options.engine == null ? (['node', 'bun'] as const) : [options.engine]) {
+  const version = engineVersion ?? ''
+  if (version !== '') return chosen(engine ?? 'node', version, 'engineVersion')
+  for (const name of engine == null ? (['node', 'bun'] as const) : [engine]) {
     for (const folder of folders) {
-      const found = await requestedBy(name, folder)
-      if (found !== undefined) return chosen(found)
+      for (const [file, read] of READERS[name]) {
+        const found = read((await readUntrusted(join(folder, file), FILE_BYTES_MAX)) ?? '')
+        if (found !== undefined) return chosen(name, found, file)
+      }
     }
   }
-  const byDefault = chooseEngine(options.engine ?? 'node')
-  return typeof byDefault === 'string' ? byDefault : { ...byDefault, from: 'default' }
+  return chosen(engine ?? 'node', undefined, 'default')
 }
 
-function chosen({ name, version, from }: Found): SuiteEngine | string {
+function chosen(name: EngineName, version: string | undefined, from: string): SuiteEngine | string {
   const choice = chooseEngine(name, version)
   return typeof choice === 'string' ? `${from}: ${choice}` : { ...choice, from }
-}
-
-/** What the files of one folder say about one engine; the first that says anything. */
-async function requestedBy(name: EngineName, folder: string): Promise<Found | undefined> {
-  for (const [file, read] of READERS[name]) {
-    const version = read(await textOf(join(folder, file)))
-    if (version !== undefined) return { name, version, from: file }
-  }
-  return undefined
 }
 
 type Reader = (text: string) => string | undefined
@@ -75,11 +56,6 @@ const READERS: Readonly<Record<EngineName, readonly (readonly [string, Reader])[
     ['.tool-versions', (text) => toolVersion(text, /^bun\s+(\S+)/m)],
     ['package.json', (text) => manifestVersion(text, 'bun')],
   ],
-}
-
-/** Where there is none, or it is no plain file, it says nothing. */
-async function textOf(path: string): Promise<string> {
-  return (await readUntrusted(path, FILE_BYTES_MAX)) ?? ''
 }
 
 const VERSION = /^v?\d{1,5}(?:\.(?:\d{1,5}|x)){0,2}$/
@@ -99,14 +75,13 @@ function toolVersion(text: string, pattern: RegExp): string | undefined {
 }
 
 function manifestVersion(text: string, name: EngineName): string | undefined {
-  let manifest: unknown
   try {
-    manifest = JSON.parse(text)
+    const { engines } = JSON.parse(text) as { engines?: Record<string, unknown> }
+    const range = engines?.[name]
+    return typeof range === 'string' ? lowestOf(range) : undefined
   } catch {
     return undefined
   }
-  const range = (manifest as { engines?: Record<string, unknown> } | null)?.engines?.[name]
-  return typeof range === 'string' ? lowestOf(range) : undefined
 }
 
 /**

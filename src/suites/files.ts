@@ -1,8 +1,13 @@
 // The files of a suite's run as artifacts: results as JSON and JUnit XML, the HTML report, and what tests
 // attached, such as traces and videos, under names that say whose they are.
+import { createWriteStream } from 'node:fs'
 import { lstat, mkdtemp, opendir, realpath, rename, writeFile } from 'node:fs/promises'
-import { extname, join, relative, sep } from 'node:path'
+import { basename, extname, join, relative, sep } from 'node:path'
 import type { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { ZipFile } from 'yazl'
+import { LIMITS } from '../contract/versions.ts'
+import type { ScriptContext } from '../scripts/context.ts'
 import type { RunAttachment } from '../scripts/playwright/events.ts'
 import { playwrightJunit } from '../scripts/playwright/junit.ts'
 import {
@@ -13,7 +18,6 @@ import {
 } from '../scripts/playwright/report.ts'
 import { leadsInside } from '../sandbox/untrusted-files.ts'
 
-/** Where the files are, and where they go. */
 export interface SuiteFiles {
   /** The folder of the run, in which nothing runs any more. */
   folder: string
@@ -22,12 +26,7 @@ export interface SuiteFiles {
   report: PlaywrightReport
   /** Facts for the head of results.json. */
   facts: Record<string, unknown>
-  attach(path: string): void
-  withoutSecrets: (text: string) => string
-  /** Bytes that the HTML report may have, to be packed. */
-  reportBytesMax: number
-  /** Little time is left: slow parts are left out. */
-  isHurried: boolean
+  context: Pick<ScriptContext, 'attach' | 'withoutSecrets' | 'signal'>
 }
 
 /** Attachments of tests; the result takes a hundred files in all. */
@@ -38,22 +37,29 @@ const REPORT_LEVEL = 3
 
 /** Hands all of them over. Sentences say what is left out, and why. */
 export async function attachSuiteFiles(files: SuiteFiles): Promise<string[]> {
-  const { folder, report, facts } = files
+  const { folder, report, facts, context } = files
   const target = await mkdtemp(join(folder, 'files-'))
   const notes: string[] = []
   const json = join(target, 'results.json')
   const junit = join(target, 'junit.xml')
   // At once, so that the receiver gets ready for them.
-  files.attach(json)
-  files.attach(junit)
+  context.attach(json)
+  context.attach(junit)
   const named = await moveAttachments(files, target, notes)
-  const html = await packHtml(files, target, notes)
+  const zip = join(target, HTML_ZIP)
+  const problem = await packHtml(files, zip).catch(
+    // Tests may have closed a file of it to the agent.
+    (error: Error) => `${HTML_ZIP}: it cannot be packed (${error.message})`,
+  )
   await writeFile(json, JSON.stringify({ ...facts, ...withNames(report, named) }, null, 1))
   await writeFile(junit, playwrightJunit(report))
-  if (html !== undefined) files.attach(html)
-  for (const path of named.values()) files.attach(path)
+  if (problem === undefined) context.attach(zip)
+  else if (problem !== '') notes.push(problem)
+  for (const path of named.values()) context.attach(path)
   return notes
 }
+
+const HTML_ZIP = 'playwright-report.zip'
 
 type Named = ReadonlyMap<RunAttachment, string>
 
@@ -64,7 +70,7 @@ function withNames(report: PlaywrightReport, named: Named): Record<string, unkno
     attachments: attempt.attachments.map((one) => {
       const file = named.get(one)
       const { name, contentType, bytes } = one
-      return { name, contentType, bytes, file: file?.slice(file.lastIndexOf(sep) + 1) }
+      return { name, contentType, bytes, file: file && basename(file) }
     }),
   })
   const tests = report.tests.map((test) => ({ ...test, attempts: test.attempts.map(attemptOf) }))
@@ -73,12 +79,13 @@ function withNames(report: PlaywrightReport, named: Named): Record<string, unkno
 
 /** What tests attached, moved to its name; what belongs to failures comes first. */
 async function moveAttachments(
-  { folder, report, withoutSecrets }: SuiteFiles,
+  { folder, report, context }: SuiteFiles,
   target: string,
   notes: string[],
 ): Promise<Map<RunAttachment, string>> {
   const named = new Map<RunAttachment, string>()
   const inside = await realpath(folder)
+  const withoutSecrets = context.withoutSecrets ?? ((text: string) => text)
   let left = 0
   for (const test of byUrgency(report.tests)) {
     for (const attempt of test.attempts) {
@@ -110,35 +117,34 @@ function nameFor(
     .map(withoutSecrets)
     .map(slug)
   const number = String(index + 1).padStart(2, '0')
-  return [number, ...parts.filter((one) => one !== '')].join('-') + slugEnd(end)
+  const name = [number, ...parts.filter((one) => one !== '')].join('-')
+  return /^\.\w{1,10}$/.test(end) ? name + end.toLowerCase() : name
 }
 
 function slug(text: string): string {
-  // Letters with marks become those without.
-  const plain = text
-    .normalize('NFKD')
-    .replaceAll(/\p{M}+/gu, '')
-    .replaceAll(/[^\w]+/g, '-')
-  return plain
-    .replaceAll(/^-+|-+$/g, '')
-    .slice(0, 60)
-    .toLowerCase()
+  return (
+    text
+      // Letters with marks become those without.
+      .normalize('NFKD')
+      .replaceAll(/\p{M}+/gu, '')
+      .replaceAll(/[^\w]+/g, '-')
+      .replaceAll(/^-+|-+$/g, '')
+      .slice(0, 60)
+      .toLowerCase()
+  )
 }
 
-function slugEnd(end: string): string {
-  return /^\.\w{1,10}$/.test(end) ? end.toLowerCase() : ''
+const ENDS: Readonly<Record<string, string>> = {
+  'text/plain': '.txt',
+  'text/html': '.html',
+  'text/markdown': '.md',
+  'application/json': '.json',
+  'image/png': '.png',
+  'image/jpeg': '.jpg',
 }
 
 function endFor(contentType: string): string {
-  const ends: Record<string, string> = {
-    'text/plain': '.txt',
-    'text/html': '.html',
-    'text/markdown': '.md',
-    'application/json': '.json',
-    'image/png': '.png',
-    'image/jpeg': '.jpg',
-  }
-  return ends[contentType.split(';')[0] ?? ''] ?? '.bin'
+  return ENDS[contentType.split(';')[0] ?? ''] ?? '.bin'
 }
 
 /** False when it is no file of the run, or gone. */
@@ -158,57 +164,34 @@ async function moved({ path, body }: RunAttachment, to: string, inside: string):
   }
 }
 
-/** The HTML report in one file; undefined where there is none, or it is too large. */
+/** Packs the HTML report; a sentence where it is left out, empty where there is none. */
 async function packHtml(
-  { folder, htmlFolder, reportBytesMax, isHurried }: SuiteFiles,
-  target: string,
-  notes: string[],
+  { folder, htmlFolder, context }: SuiteFiles,
+  path: string,
 ): Promise<string | undefined> {
   // A link in its place would lead to files of others.
-  if (!(await leadsInside(htmlFolder, folder))) return undefined
+  if (!(await leadsInside(htmlFolder, folder))) return ''
   const found = await filesBelow(htmlFolder)
-  if (!found.some(({ path }) => path === 'index.html')) return undefined
-  if (isHurried) {
-    notes.push('playwright-report.zip: the run was ended before it was packed')
-    return undefined
-  }
+  if (!found.some(({ name }) => name === 'index.html')) return ''
+  // Little time is left.
+  if (context.signal.aborted) return `${HTML_ZIP}: the run was ended before it was packed`
   const bytes = found.reduce((sum, one) => sum + one.bytes, 0)
-  if (bytes > reportBytesMax || found.length > HTML_FILES_MAX) {
+  if (bytes > LIMITS.artifactBytesMax || found.length > HTML_FILES_MAX) {
     const has = `the report has ${bytes} bytes in ${found.length} files`
-    const may = `it may have ${reportBytesMax} bytes in ${HTML_FILES_MAX} files`
-    notes.push(`playwright-report.zip is left out: ${has}, and ${may}`)
-    return undefined
+    const may = `it may have ${LIMITS.artifactBytesMax} bytes in ${HTML_FILES_MAX} files`
+    return `${HTML_ZIP} is left out: ${has}, and ${may}`
   }
-  const path = join(target, 'playwright-report.zip')
-  try {
-    await packInto(
-      path,
-      htmlFolder,
-      found.map((one) => one.path),
-    )
-    return path
-  } catch (error) {
-    // Tests may have closed a file of it to the agent.
-    notes.push(`playwright-report.zip: it cannot be packed (${(error as Error).message})`)
-    return undefined
-  }
-}
-
-async function packInto(path: string, folder: string, names: readonly string[]): Promise<void> {
-  const { ZipFile } = await import('yazl')
-  const { createWriteStream } = await import('node:fs')
-  const { pipeline } = await import('node:stream/promises')
   const zip = new ZipFile()
   const output = zip.outputStream as Readable
   // The archiver reports files that it cannot read by itself, and its stream would never end.
   zip.on('error', (error: Error) => output.destroy(error))
   const written = pipeline(output, createWriteStream(path, { flags: 'wx' }))
   try {
-    for (const name of names) {
+    for (const { name } of found) {
       // Pictures, videos and traces are packed already.
       const isText = /\.(?:html|js|css|md|txt|json)$/.test(name)
       const packed = isText ? { compressionLevel: REPORT_LEVEL } : { compress: false }
-      zip.addFile(join(folder, name), name, { mtime: new Date(0), ...packed })
+      zip.addFile(join(htmlFolder, name), name, { mtime: new Date(0), ...packed })
     }
     zip.end()
   } catch (error) {
@@ -216,22 +199,17 @@ async function packInto(path: string, folder: string, names: readonly string[]):
     output.destroy(error as Error)
   }
   await written
+  return undefined
 }
 
-async function filesBelow(folder: string): Promise<{ path: string; bytes: number }[]> {
-  const found: { path: string; bytes: number }[] = []
-  const waiting = [folder]
-  for (let at = waiting.pop(); at !== undefined; at = waiting.pop()) {
-    const entries = await opendir(at).catch(() => undefined)
-    if (entries === undefined) continue
-    for await (const entry of entries) {
-      const path = join(at, entry.name)
-      if (entry.isDirectory()) waiting.push(path)
-      else if (entry.isFile()) {
-        found.push({ path: relative(folder, path), bytes: (await lstat(path)).size })
-      }
-      if (found.length > HTML_FILES_MAX) return found
-    }
+/** The files of a folder, not many more than a report may have. */
+async function filesBelow(folder: string): Promise<{ name: string; bytes: number }[]> {
+  const found: { name: string; bytes: number }[] = []
+  for await (const entry of await opendir(folder, { recursive: true })) {
+    if (!entry.isFile()) continue
+    const path = join(entry.parentPath, entry.name)
+    found.push({ name: relative(folder, path), bytes: (await lstat(path)).size })
+    if (found.length > HTML_FILES_MAX) break
   }
   return found
 }

@@ -6,31 +6,24 @@ import { LIMITS } from '../contract/versions.ts'
 import type { SandboxLimits } from '../sandbox/request.ts'
 import { lateMessage } from '../sandbox/failure.ts'
 import { findChromium, findProgram } from '../scripts/chromium.ts'
-import { type CompiledCode, compiledCode } from '../scripts/playwright/compiled-code.ts'
 import type { Observation } from '../contract/observation.ts'
 import { type NamedMonitor, type ScriptContext, scriptEnvironment } from '../scripts/context.ts'
 import { findPlaywrightCore } from '../scripts/playwright/browsers.ts'
 import type { PlaywrightEvent } from '../scripts/playwright/events.ts'
-import {
-  type PlaywrightReport,
-  type PlaywrightReportBuilder,
-  reportProgress,
-} from '../scripts/playwright/report.ts'
+import type { PlaywrightReport, PlaywrightReportBuilder } from '../scripts/playwright/report.ts'
 import { type PlaywrightRun, runPlaywright } from '../scripts/playwright/run.ts'
 import { blockedNotes } from '../sandbox/egress/egress.ts'
 import { removeTree } from '../sandbox/remove-tree.ts'
 import type { ScriptHost } from '../scripts/host.ts'
-import { headerEnvironment, receiveHeader } from '../scripts/playwright/observed-headers.ts'
 import { enginePrograms, missingPackage, suiteCommand } from './command.ts'
 import { wrapConfigs } from './config.ts'
 import { type EngineOptions, suiteEngine } from './engine.ts'
 import { attachSuiteFiles } from './files.ts'
 import { type InstalledPackages, installPackages } from './packages/install.ts'
-import { observedTests } from './observed.ts'
 import { exists, foldersUpward } from './packages/packages.ts'
 import { type PlacedProject, placeProject } from './source.ts'
-import { suiteVerdict } from './verdict.ts'
-import { type InstalledTool, toolFix } from '../scripts/toolchains.ts'
+import { observedTests, suiteVerdict } from './verdict.ts'
+import { type InstalledTool, isBun, toolFix } from '../scripts/toolchains.ts'
 import { leadsInside } from '../sandbox/untrusted-files.ts'
 
 /** Fields of a suite's definition that a run needs. */
@@ -65,47 +58,49 @@ export async function runSuite(
   watcher: SuiteWatcher = {},
 ): Promise<Observation> {
   const course: Course = { facts: {}, notes: [], failures: [], degraded: false }
+  const { notes, failures } = course
   try {
-    await goThrough(monitor, context, host, watcher, course)
+    const stage = await prepare(monitor, context, host, watcher, course)
+    if ('code' in stage) failures.push(stage)
+    else await runTests(monitor, stage, context, host, watcher, course)
   } catch (error) {
     if (error !== context.signal.reason) throw error
     const late = lateMessage('what comes before the tests', LIMITS.suiteMsMax)
-    course.failures.push(failure('TIMEOUT_RUN', late))
+    failures.push(failure('TIMEOUT_RUN', late))
   }
-  const { facts, notes, failures, degraded } = course
   for (const note of notes) watcher.onNote?.(note)
-  const observed = { ...facts, ...(notes.length === 0 ? {} : { notes }) }
-  return { observed, failures, ...(degraded ? { degraded } : {}) }
+  const observed = { ...course.facts, ...(notes.length === 0 ? {} : { notes }) }
+  return { observed, failures, ...(course.degraded ? { degraded: true } : {}) }
 }
 
 /** What a run has in addition to its context before its tests start. */
 interface Stage {
   folder: string
+  /** The working folder, in the project. */
+  cwd: string
   project: PlacedProject
-  workingDir: string
   engine: InstalledTool
   programs: string[]
   packages: InstalledPackages
   environment: Record<string, string>
 }
 
-async function goThrough(
+async function prepare(
   monitor: Suite,
   context: ScriptContext,
   host: ScriptHost,
   watcher: SuiteWatcher,
   course: Course,
-): Promise<void> {
-  const { signal } = context
+): Promise<Stage | Failure> {
   const began = performance.now()
   context.progress?.({ phase: 'prepare' })
   const folder = await context.workFolder()
-  const project = await placeProject(monitor.codeBundlePath, folder, host, signal)
-  if ('code' in project) return void course.failures.push(project)
+  const project = await placeProject(monitor.codeBundlePath, folder, host, context.signal)
+  if ('code' in project) return project
   const workingDir = await workingDirOf(monitor, project)
-  if (typeof workingDir !== 'string') return void course.failures.push(workingDir)
+  if (typeof workingDir !== 'string') return workingDir
   const engine = await engineFor(monitor, foldersUpward(project.folder, workingDir), host, course)
-  if ('code' in engine) return void course.failures.push(engine)
+  if ('code' in engine) return engine
   const { NODE_OPTIONS } = context.variables ?? {}
   const environment = {
     ...scriptEnvironment(monitor, context),
@@ -116,8 +111,7 @@ async function goThrough(
   context.progress?.({ phase: 'install' })
   const packages = await installPackages({
     host,
-    sandbox: await host.sandbox(),
-    dial: context.dial,
+    context,
     folder,
     project,
     workingDir,
@@ -125,19 +119,17 @@ async function goThrough(
     engine,
     programs,
     owner: monitor.id,
-    variables: context.variables ?? {},
     environment,
     limits: LIMITS_OF_SUITES,
     onOutput(chunk) {
       watcher.onOutput?.(chunk)
       context.progress?.({ phase: 'install', line: lastLine(chunk) })
     },
-    signal,
   })
-  if ('code' in packages) return void course.failures.push(packages)
+  if ('code' in packages) return packages
   if (packages.how === 'installed') {
     const still = await workingDirOf(monitor, project)
-    if (typeof still !== 'string') return void course.failures.push(still)
+    if (typeof still !== 'string') return still
     // The installation may have put links into the place of what is ours, through which we would write.
     await removeTree(join(folder, '.vedette'))
     await enginePrograms(engine, folder)
@@ -145,8 +137,8 @@ async function goThrough(
   if (packages.note !== undefined) course.notes.push(packages.note)
   course.facts['packages'] = packages.how
   course.facts['preparedMs'] = Math.round(performance.now() - began)
-  const stage = { folder, project, workingDir, engine, programs, packages, environment }
-  await runTests(monitor, stage, context, host, watcher, course)
+  const cwd = join(project.folder, workingDir)
+  return { folder, cwd, project, engine, programs, packages, environment }
 }
 
 async function workingDirOf(
@@ -197,79 +189,51 @@ async function runTests(
   watcher: SuiteWatcher,
   course: Course,
 ): Promise<void> {
-  const { folder, project, workingDir, engine, programs, packages } = stage
-  const { signal } = context
-  const cwd = join(project.folder, workingDir)
+  const { folder, cwd, project, engine, programs, packages } = stage
   const missing = await missingPackage(monitor.testCommand, foldersUpward('/', cwd))
   if (missing !== undefined) return void course.failures.push(notBrought(monitor, missing))
   const core = await findPlaywrightCore(cwd)
   const chromium = await findChromium(host.chromiumPath)
-  const hasVideo = (await findProgram('ffmpeg')) !== undefined
+  const ffmpeg = await findProgram('ffmpeg')
   let isVideoMissing = false
-  let asksWithoutSandbox = false
   await wrapConfigs(project.folder, cwd, join(folder, '.vedette'), monitor.testCommand)
   const htmlFolder = join(folder, '.vedette', 'html')
   const cli = await cliOf(cwd)
-  const compiled = await compiledFor(stage, cli, host, signal)
-  context.progress?.({ phase: 'test' })
-  const run = await runPlaywright(
-    {
-      sandbox: await host.sandbox(),
-      dial: context.dial,
-      folder,
-      cwd,
-      ...suiteCommand(monitor.testCommand, engine, cli),
-      programs,
-      readable: [engine.folder, ...packages.readable, ...compiled.readable],
-      environment: {
-        PLAYWRIGHT_HTML_OUTPUT_DIR: htmlFolder,
-        PLAYWRIGHT_HTML_REPORT: htmlFolder,
-        PLAYWRIGHT_HTML_OPEN: 'never',
-        PW_TEST_HTML_REPORT_OPEN: 'never',
-        ...(hasVideo ? {} : { VEDETTE_VIDEO: '0' }),
-        // Tests run what the project brings; npx downloads no other package.
-        npm_config_yes: 'false',
-        ...compiled.environment,
-        ...stage.environment,
-        ...headerEnvironment(context.headers),
-      },
-      limits: LIMITS_OF_SUITES,
-      browser: core === undefined || chromium === undefined ? undefined : { chromium, core },
-      onEvent(event, report) {
-        watcher.onEvent?.(event, report)
-        isVideoMissing ||= event.event === 'end' && event.isVideoMissing === true
-        asksWithoutSandbox ||= event.event === 'begin' && event.asksWithoutSandbox === true
-        reportProgress(event, report, context)
-      },
-      onOther: (line) => receiveHeader(line, context.headers),
-      onOutput: (chunk) => watcher.onOutput?.(chunk),
+  const run = await runPlaywright({
+    host,
+    context,
+    folder,
+    cwd,
+    ...suiteCommand(monitor.testCommand, engine, cli),
+    programs,
+    readable: [engine.folder, ...packages.readable],
+    environment: {
+      PLAYWRIGHT_HTML_OUTPUT_DIR: htmlFolder,
+      PLAYWRIGHT_HTML_REPORT: htmlFolder,
+      PLAYWRIGHT_HTML_OPEN: 'never',
+      PW_TEST_HTML_REPORT_OPEN: 'never',
+      ...(ffmpeg === undefined ? { VEDETTE_VIDEO: '0' } : {}),
+      // Tests run what the project brings; npx downloads no other package.
+      npm_config_yes: 'false',
+      ...stage.environment,
     },
-    signal,
-  )
+    limits: LIMITS_OF_SUITES,
+    code: cli === undefined ? undefined : codeOf(cli, engine, packages),
+    browser: core === undefined || chromium === undefined ? undefined : { chromium, core, ffmpeg },
+    onEvent(event, report) {
+      watcher.onEvent?.(event, report)
+      isVideoMissing ||= event.event === 'end' && event.isVideoMissing === true
+    },
+    onOutput: (chunk) => watcher.onOutput?.(chunk),
+  })
   if (isVideoMissing) course.notes.push(NO_VIDEO)
-  if (asksWithoutSandbox) course.notes.push(NOTE_SANDBOX_ON)
   await conclude(run, { folder, htmlFolder }, context, course)
 }
 
-async function compiledFor(
-  { folder, engine, packages }: Stage,
-  cli: string | undefined,
-  host: ScriptHost,
-  signal: AbortSignal,
-): Promise<CompiledCode> {
-  if (cli === undefined) return { environment: {}, readable: [] }
-  return compiledCode({
-    sandbox: await host.sandbox(),
-    cacheFolder: host.cacheFolder,
-    folder,
-    modules: dirname(dirname(dirname(cli))),
-    program: engine.program,
-    isBun: engine.name.startsWith('bun@'),
-    packagesKey: packages.key,
-    readable: [engine.folder, ...packages.readable],
-    limits: LIMITS_OF_SUITES,
-    signal,
-  })
+/** Playwright's code, for an engine. */
+function codeOf(cli: string, engine: InstalledTool, { key }: InstalledPackages) {
+  const modules = dirname(dirname(dirname(cli)))
+  return { modules, program: engine.program, isBun: isBun(engine), packagesKey: key }
 }
 
 function notBrought({ testCommand }: Suite, missing: string): Failure {
@@ -278,8 +242,6 @@ function notBrought({ testCommand }: Suite, missing: string): Failure {
   return failure('SUITE_INVALID', message, { command: testCommand, lacking: missing })
 }
 
-const NOTE_SANDBOX_ON =
-  'launchOptions turn Chromium’s own sandbox off (chromiumSandbox: false or --no-sandbox): it stays on wherever the system allows it'
 const NO_VIDEO = 'videos are left out: the machine of the agent has no ffmpeg'
 
 /** Playwright's program in the project, if it is there. */
@@ -298,8 +260,8 @@ async function conclude(
   course: Course,
 ): Promise<void> {
   const { end, report, refusals } = run
-  const { signal } = context
-  context.progress?.({ phase: 'upload', ...doneOf(report.stats) })
+  const { total, unfinished } = report.stats
+  context.progress?.({ phase: 'upload', done: total - unfinished, total })
   const verdict = suiteVerdict(end, report)
   course.failures.push(...verdict.failures)
   course.degraded = verdict.degraded
@@ -315,18 +277,9 @@ async function conclude(
   course.notes.push(...blockedNotes(blocked))
   if (verdict.failures.length > 0) course.facts['output'] = end.tail.stdout.slice(-4000)
   const { engine, engineFrom } = course.facts
-  course.notes.push(
-    ...(await attachSuiteFiles({
-      folder,
-      htmlFolder,
-      report,
-      facts: { engine, engineFrom },
-      attach: (path) => context.attach(path),
-      withoutSecrets: (text) => context.withoutSecrets?.(text) ?? text,
-      reportBytesMax: LIMITS.artifactBytesMax,
-      isHurried: signal.aborted,
-    })),
-  )
+  const facts = { engine, engineFrom }
+  const leftOut = await attachSuiteFiles({ folder, htmlFolder, report, facts, context })
+  course.notes.push(...leftOut)
 }
 
 /** A new project of Playwright has projects for all three browsers. */
@@ -342,10 +295,6 @@ function missingBrowsers({ tests }: PlaywrightReport): string[] {
   return [
     'tests run in Chromium alone: an agent has no Firefox and no WebKit; name the projects that it is to run, as by --project chromium',
   ]
-}
-
-function doneOf({ total, unfinished }: PlaywrightRun['report']['stats']) {
-  return { done: total - unfinished, total }
 }
 
 const LINE_CHARS_MAX = 200

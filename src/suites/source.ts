@@ -8,7 +8,6 @@ import { BundleError, unpackBundle } from './bundle-unpack.ts'
 import { copyTree, CopyTooLargeError, leadsOut } from './packages/copy-tree.ts'
 import { BundleUnavailableError, type ScriptHost } from '../scripts/host.ts'
 
-/** A project that is in place. */
 export interface PlacedProject {
   /** In the folder of the run. */
   folder: string

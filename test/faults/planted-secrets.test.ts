@@ -10,7 +10,8 @@ import { eventually } from '../support/eventually.ts'
 import { forbidden, type Leak, leaksIn, SPELLINGS_CODE } from '../support/agent/planted-secrets.ts'
 import { startVedette } from '../support/platform/platform-process.ts'
 import { unpackedBody } from '../support/agent/recording-proxy.ts'
-import { installPlaywright, projectFolder, ScriptFleet } from '../support/scripts/script-fleet.ts'
+import { installPlaywright, ScriptFleet } from '../support/scripts/script-fleet.ts'
+import { projectFolder } from '../support/scripts/script-host.ts'
 import { startHttpServer, type TestServer } from '../support/test-server.ts'
 
 /** Secret or locked variables, by their name in scripts. */

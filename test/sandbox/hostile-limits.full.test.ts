@@ -1,5 +1,5 @@
-// Aim: whatever a script uses without end, and however it hides that, it ends at its limit, and neither the agent
-// nor other runs are harmed. Every script runs under an agent that is root, and in a container.
+// Aim: what a script uses without end and hides in other processes, files or threads ends at its limit, and neither the
+// agent nor other runs are harmed. Every script runs under an agent that is root, and in a container.
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'vitest'
@@ -24,6 +24,9 @@ ${script}`,
   ],
 })
 
+const AGAIN = `const again = () => { try { require('node:child_process').spawn(process.execPath, ['-e', process.argv[1], process.argv[1]], { detached: true, stdio: 'ignore' }).on('error', () => {}).unref() } catch {} }
+setInterval(again, 5)`
+
 const SCRIPTS: HostileScript[] = [
   {
     does: 'forks without end in a shell',
@@ -38,22 +41,11 @@ const SCRIPTS: HostileScript[] = [
   {
     does: 'starts detached processes of its own kind without end',
     request: () => ({
-      ...node(
-        `const again = () => { try { require('node:child_process').spawn(process.execPath, ['-e', process.argv[1], process.argv[1]], { detached: true, stdio: 'ignore' }).on('error', () => {}).unref() } catch {} }
-setInterval(again, 5)`,
-        `const again = () => { try { require('node:child_process').spawn(process.execPath, ['-e', process.argv[1], process.argv[1]], { detached: true, stdio: 'ignore' }).on('error', () => {}).unref() } catch {} }
-setInterval(again, 5)`,
-      ),
+      ...node(AGAIN, AGAIN),
       limits: { memoryBytes: 8 * 1024 ** 3 },
     }),
     outcome: 'too-many-processes',
     also: ({ end }) => expect(end.usage.processesMax).toBeLessThanOrEqual(80),
-  },
-  {
-    does: 'fills memory outside of the heap',
-    request: () => node('const all = []; setInterval(() => all.push(Buffer.alloc(8e6, 1)), 5)'),
-    outcome: 'out-of-memory',
-    also: ({ end }) => expect(end.usage.peakMemoryBytes).toBeLessThan(600 * 1024 ** 2),
   },
   {
     does: 'fills its heap',
@@ -71,34 +63,12 @@ setInterval(again, 5)`,
     outcome: 'out-of-memory',
   },
   {
-    does: 'fills the disk with many files',
-    request: () => shell('i=0; while :; do head -c 8000000 /dev/zero > f$i; i=$((i+1)); done'),
-    outcome: 'out-of-disk',
-  },
-  {
     does: 'fills the disk with files that have no name',
     request: () =>
       node(`const fs = require('node:fs')
 const data = Buffer.alloc(4e6)
 setInterval(() => { const fd = fs.openSync('f', 'w'); fs.unlinkSync('f'); fs.writeSync(fd, data) }, 5)`),
     outcome: 'out-of-disk',
-  },
-  {
-    does: 'writes one endless file',
-    request: () => shell('exec head -c 1000000000 /dev/zero > f'),
-    outcome: 'out-of-disk',
-    also: ({ end }) => expect(end.signal).toBe('SIGXFSZ'),
-  },
-  {
-    does: 'writes without end to its output',
-    request: () => shell('yes'),
-    outcome: 'out-of-output',
-    also: ({ end }) => expect(end.tail.stdout.length).toBeLessThanOrEqual(65_536),
-  },
-  {
-    does: 'computes without end',
-    request: () => ({ ...node('for (;;);'), limits: { cpuMs: 500 } }),
-    outcome: 'out-of-cpu',
   },
   {
     does: 'computes without end in short-lived children',

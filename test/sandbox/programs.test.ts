@@ -1,39 +1,25 @@
-// Aim: the sandbox carries the programs that monitors are written for, a browser with its own sandbox on, and
-// holds their connections, through the proxy and without, by every spelling of an address.
+// Aim: the sandbox carries the programs that monitors are written for, and holds their connections, through the proxy and
+// without, by every spelling of an address. Browsers in it: test/scripts/playwright/run.full.test.ts.
 import { Resolver } from 'node:dns/promises'
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openRunProxy, type RunProxy } from '../../src/sandbox/egress/run-proxy.ts'
 import { NameRelay } from '../../src/sandbox/supervisor/names.ts'
-import { startAuthorizingProxy } from '../support/network/authorizing-proxy.ts'
-import { processesWith } from '../support/sandbox/stand-in.ts'
 import { sandboxed } from '../support/sandbox/sandboxed.ts'
 import { startDnsServer } from '../support/monitors/dns/dns-server.ts'
 import { fixedResolver, testContext } from '../support/monitors/monitor-context.ts'
-import { missing, withoutNamespaces } from '../support/needs.ts'
 
 const names = { 'site.test': ['127.0.0.1'], 'metadata.test': ['169.254.169.254'] }
-const needsBrowser = missing('chromium')
-const needsNamespaces = withoutNamespaces()
 let site: Server
 let port: number
 let proxy: RunProxy
-/** Addresses of the site that were asked for. */
-const asked: string[] = []
 
 beforeAll(async () => {
   site = createServer((request, response) => {
-    asked.push(request.url ?? '')
-    // An answer that never comes.
-    if (request.url === '/stalled.png') return
     if (request.url === '/away')
       response.setHeader('location', 'http://metadata.test/').statusCode = 302
-    response.setHeader('content-type', 'text/html')
-    response.end(`<h1>Hello</h1><script>document.body.append('script ran')</script>
-<img src="http://169.254.169.254/latest"><img src="http://metadata.test/">`)
+    response.end('hello')
   })
   await new Promise<void>((resolve) => site.listen(0, '127.0.0.1', resolve))
   port = (site.address() as AddressInfo).port
@@ -130,106 +116,20 @@ udp.on('error', (e) => console.log(e.code)); udp.send('x', 53, '127.0.0.1', (e) 
   })
 })
 
-describe.skipIf(needsBrowser !== undefined)(`Chromium ${needsBrowser ?? ''}`, () => {
-  const chromium = '/usr/bin/chromium'
-  const flags = [
-    '--headless',
-    '--disable-dev-shm-usage',
-    '--disable-gpu',
-    '--no-first-run',
-    ...(needsNamespaces === undefined ? [] : ['--no-sandbox']),
-  ]
-
-  test('loads a page by itself, the policy applies to its links, and nothing of it is left', async () => {
-    const end = await sandboxed({
-      command: chromium,
-      args: () => [...flags, '--dump-dom', `http://localhost:${port}/`],
-    })
-    expect(end.tail.stdout).toMatch(/Hello.*script ran/s)
-    expect(end).toMatchObject({ outcome: 'exited', exitCode: 0, leftBehind: 0 })
-    expect(end.blocked[0]).toMatchObject({ address: '169.254.169.254', port: 80 })
-    expect(processesWith(end.folder)).toEqual([])
+test('names are asked for over TCP and carried on by UDP', async () => {
+  await using server = await startDnsServer({
+    'a.test': ['192.0.2.1'],
+    'failed.test': 'SERVFAIL',
   })
-
-  test('loads a page through the proxy, and the policy applies to its links there', async () => {
-    const front = await startAuthorizingProxy(proxy)
-    const end = await sandboxed({
-      command: chromium,
-      args: () => [
-        ...flags,
-        `--proxy-server=${front.server}`,
-        '--proxy-bypass-list=<-loopback>',
-        '--dump-dom',
-        `http://site.test:${port}/`,
-      ],
-    })
-    front.close()
-    expect(end.tail.stdout).toMatch(/Hello.*script ran/s)
-    expect(end).toMatchObject({ outcome: 'exited', blocked: [] })
-    const refused = proxy.refusals.map(({ host, failure }) => `${host} ${failure.code}`)
-    expect(refused).toContain('169.254.169.254 ADDRESS_BLOCKED')
-    expect(refused).toContain('metadata.test ADDRESS_BLOCKED')
-  })
-
-  test.skipIf(needsNamespaces !== undefined)(
-    `has its own sandbox on, and is ended with all that it started ${needsNamespaces ?? ''}`,
-    async () => {
-      const stop = new AbortController()
-      let renderer = ''
-      const timer = setInterval(() => {
-        renderer ||= rendererStatus()
-        if (renderer !== '' && asked.includes('/stalled.png')) stop.abort()
-      }, 50)
-      const end = await sandboxed({
-        command: chromium,
-        args: (folder) => [...flags, '--dump-dom', `file://${folder}/page.html`],
-        prepare: (folder) => {
-          const image = `<img src="http://127.0.0.1:${port}/stalled.png">`
-          writeFileSync(join(folder, 'page.html'), image)
-        },
-        signal: stop.signal,
-        ask: { signal: 'SIGTERM', to: 'leader', graceMs: 100 },
-      })
-      clearInterval(timer)
-      expect(end).toMatchObject({ outcome: 'cancelled', leftBehind: 0 })
-      expect(processesWith(end.folder)).toEqual([])
-      // Numbers of its own in a namespace of its own, and a filter of its own above the sandbox's.
-      expect(renderer).toMatch(/^NSpid:(\t\d+){2,}$/m)
-      expect(renderer).toMatch(/^Seccomp_filters:\t[2-9]$/m)
-    },
-  )
-})
-
-/** What the system says of a page's process that is in a sandbox, or nothing. */
-function rendererStatus(): string {
-  for (const name of readdirSync('/proc').filter((one) => /^\d+$/.test(one))) {
-    try {
-      if (!readFileSync(`/proc/${name}/cmdline`, 'latin1').includes('--type=renderer')) continue
-      const status = readFileSync(`/proc/${name}/status`, 'latin1')
-      if (/^Seccomp_filters:\t[2-9]/m.test(status)) return status
-    } catch {
-      continue
-    }
-  }
-  return ''
-}
-
-describe('names', () => {
-  test('are asked for over TCP and carried on by UDP', async () => {
-    await using server = await startDnsServer({
-      'a.test': ['192.0.2.1'],
-      'failed.test': 'SERVFAIL',
-    })
-    const [address = '', serverPort] = server.authority.split(':')
-    const relay = new NameRelay([address], Number(serverPort))
-    // Read when the resolver is made.
-    process.env['RES_OPTIONS'] = 'use-vc'
-    const overTcp = new Resolver({ tries: 1 })
-    delete process.env['RES_OPTIONS']
-    overTcp.setServers([`127.0.0.1:${await relay.port('127.0.0.1')}`])
-    expect(await overTcp.resolve4('a.test')).toEqual(['192.0.2.1'])
-    await expect(overTcp.resolve4('none.test')).rejects.toMatchObject({ code: 'ENOTFOUND' })
-    await expect(overTcp.resolve4('failed.test')).rejects.toMatchObject({ code: 'ESERVFAIL' })
-    relay.close()
-  })
+  const [address = '', serverPort] = server.authority.split(':')
+  const relay = new NameRelay([address], Number(serverPort))
+  // Read when the resolver is made.
+  process.env['RES_OPTIONS'] = 'use-vc'
+  const overTcp = new Resolver({ tries: 1 })
+  delete process.env['RES_OPTIONS']
+  overTcp.setServers([`127.0.0.1:${await relay.port('127.0.0.1')}`])
+  expect(await overTcp.resolve4('a.test')).toEqual(['192.0.2.1'])
+  await expect(overTcp.resolve4('none.test')).rejects.toMatchObject({ code: 'ENOTFOUND' })
+  await expect(overTcp.resolve4('failed.test')).rejects.toMatchObject({ code: 'ESERVFAIL' })
+  relay.close()
 })

@@ -11,7 +11,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { giveTree } from '../../src/sandbox/own-tree.ts'
+import { giveTree } from '../../src/sandbox/trees.ts'
 import { removeTree } from '../../src/sandbox/remove-tree.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 

@@ -2,69 +2,42 @@
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { createSandbox, type Sandbox, type SandboxEnd } from '../../src/sandbox/sandbox.ts'
+import { createSandbox } from '../../src/sandbox/sandbox.ts'
 import { trySandbox } from '../../src/sandbox/trial.ts'
 import { withoutNamespaces } from '../support/needs.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
+import type { Sandbox, SandboxEnd } from '../../src/sandbox/request.ts'
 
 const ALL = { ownUser: true, landlock: 7, network: true }
 
 /** A sandbox in which a run ends like this. */
 function sandboxWith(end: Partial<SandboxEnd>, said = ''): Sandbox {
   const ended = Promise.resolve({ tail: { stdout: said, stderr: '' }, ...end } as SandboxEnd)
-  return { alwaysEnforcesNetwork: false, userIds: [], run: () => ({ ended }), close: () => {} }
+  return { alwaysEnforcesNetwork: false, userIds: [], run: () => ended, close: () => {} }
 }
 
-test.each<[string, Sandbox, boolean, RegExp[]]>([
-  ['nothing where all holds', sandboxWith({ layers: ALL }, 'namespaces\nexecutes\n'), true, []],
-  [
-    'that Chromium goes without its own sandbox',
-    sandboxWith({ layers: ALL }, 'executes\n'),
-    true,
-    [/Chromium.*seccomp=docker\/seccomp\.json/],
-  ],
-  [
-    'nothing of Chromium where there is none',
-    sandboxWith({ layers: ALL }, 'executes\n'),
-    false,
-    [],
-  ],
-  [
-    'that connections are not enforced',
-    sandboxWith({ layers: { ...ALL, network: false } }, 'namespaces\nexecutes\n'),
-    true,
-    [/seccomp.*docker\/seccomp\.json/],
-  ],
-  [
-    'that files are open to the agent’s own user',
-    sandboxWith({ layers: { ...ALL, ownUser: false, landlock: 0 } }, 'namespaces\nexecutes\n'),
-    true,
-    [/Landlock.*docker\/seccomp\.json/],
-  ],
-  [
-    'that users can read what is not confined',
-    sandboxWith({ layers: { ...ALL, landlock: 0 } }, 'namespaces\nexecutes\n'),
-    true,
-    [/Landlock/],
-  ],
-  [
-    'that programs in the folders of runs cannot be started',
-    sandboxWith({ layers: ALL }, 'namespaces\n'),
-    true,
-    [/exec/],
-  ],
+const layers = (less: object) => ({ layers: { ...ALL, ...less } })
+const BOTH = 'namespaces\nexecutes\n'
+const NO_SETUID = 'the agent runs as root without CAP_SETUID'
+
+test.each<[string, Partial<SandboxEnd>, said: string, hasChromium: boolean, RegExp[]]>([
+  ['nothing where all holds', layers({}), BOTH, true, []],
+  ['nothing of Chromium where there is none', layers({}), 'executes\n', false, []],
+  ['that Chromium has no sandbox', layers({}), 'executes\n', true, [/Chromium.*seccomp\.json/]],
+  ['of connections', layers({ network: false }), BOTH, true, [/seccomp.*seccomp\.json/]],
+  ['of files', layers({ ownUser: false, landlock: 0 }), BOTH, true, [/Landlock.*seccomp\.json/]],
+  ['what users can read', layers({ landlock: 0 }), BOTH, true, [/Landlock/]],
+  ['that programs cannot be started', layers({}), 'namespaces\n', true, [/exec/]],
   [
     'why no code runs at all',
-    sandboxWith({
-      outcome: 'sandbox-failed',
-      problem: 'the agent runs as root without CAP_SETUID',
-    }),
+    { outcome: 'sandbox-failed', problem: NO_SETUID },
+    '',
     true,
     [/cannot be run.*CAP_SETUID/],
   ],
-])('says %s', async (_, sandbox, hasChromium, missing) => {
+])('says %s', async (_, end, said, hasChromium, missing) => {
   const root = temporaryFolder()
-  const trial = await trySandbox(sandbox, { root, hasChromium })
+  const trial = await trySandbox(sandboxWith(end, said), { root, hasChromium })
   expect(trial.missing).toHaveLength(missing.length)
   missing.forEach((requirement, index) => expect(trial.missing[index]).toMatch(requirement))
   expect(readdirSync(root)).toEqual([])

@@ -15,48 +15,23 @@ function project(files: Record<string, string>): string {
 
 const manifest = (engines: object) => ({ 'package.json': JSON.stringify({ engines }) })
 
-describe('an engine that the project asks for', () => {
-  test.each<[string, Record<string, string>, string, string]>([
-    ['nothing is said', {}, 'node@22', 'default'],
-    ['.node-version', { '.node-version': 'v24.1.0\n' }, 'node@24', '.node-version'],
-    ['.nvmrc with a comment', { '.nvmrc': '# ours\n26\n' }, 'node@26', '.nvmrc'],
-    [
-      'an alias, and a range',
-      { '.nvmrc': 'lts/jod', ...manifest({ node: '>=24' }) },
-      'node@24',
-      'package.json',
-    ],
-    [
-      '.tool-versions',
-      { '.tool-versions': 'ruby 3.3\nnodejs 26.1.0\n' },
-      'node@26',
-      '.tool-versions',
-    ],
-    [
-      'a file over package.json',
-      { '.nvmrc': '22', ...manifest({ node: '26' }) },
-      'node@22',
-      '.nvmrc',
-    ],
-    ['.bun-version', { '.bun-version': '1.3.2' }, 'bun@1.3', '.bun-version'],
-    ['Bun in package.json', manifest({ bun: '^1.2' }), 'bun@1.3', 'package.json'],
-    [
-      'Node before Bun',
-      { '.bun-version': '1.3', ...manifest({ node: '24' }) },
-      'node@24',
-      'package.json',
-    ],
-    [
-      'the working folder before the bundle',
-      { '.nvmrc': '22', 'e2e/.nvmrc': '24' },
-      'node@24',
-      '.nvmrc',
-    ],
-    ['package.json that is none', { 'package.json': '{' }, 'node@22', 'default'],
-  ])('%s', async (_, files, engine, from) => {
-    const folder = project(files)
-    expect(await suiteEngine({}, [join(folder, 'e2e'), folder])).toMatchObject({ engine, from })
-  })
+const TOOLS = { '.tool-versions': 'ruby 3.3\nnodejs 26.1.0\n' }
+
+test.each<[string, Record<string, string>, engine: string, from: string]>([
+  ['nothing', {}, 'node@22', 'default'],
+  ['.node-version', { '.node-version': 'v24.1.0\n' }, 'node@24', '.node-version'],
+  ['.nvmrc with a comment', { '.nvmrc': '# ours\n26\n' }, 'node@26', '.nvmrc'],
+  ['a range', { '.nvmrc': 'lts/jod', ...manifest({ node: '>=24' }) }, 'node@24', 'package.json'],
+  ['.tool-versions', TOOLS, 'node@26', '.tool-versions'],
+  ['a file first', { '.nvmrc': '22', ...manifest({ node: '26' }) }, 'node@22', '.nvmrc'],
+  ['.bun-version', { '.bun-version': '1.3.2' }, 'bun@1.3', '.bun-version'],
+  ['Bun in package.json', manifest({ bun: '^1.2' }), 'bun@1.3', 'package.json'],
+  ['both', { '.bun-version': '1.3', ...manifest({ node: '24' }) }, 'node@24', 'package.json'],
+  ['the working folder first', { '.nvmrc': '22', 'e2e/.nvmrc': '24' }, 'node@24', '.nvmrc'],
+  ['a bad package.json', { 'package.json': '{' }, 'node@22', 'default'],
+])('a project asks for an engine by %s', async (_, files, engine, from) => {
+  const folder = project(files)
+  expect(await suiteEngine({}, [join(folder, 'e2e'), folder])).toMatchObject({ engine, from })
 })
 
 describe('an engine that the monitor asks for', () => {

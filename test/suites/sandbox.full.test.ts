@@ -1,10 +1,9 @@
 // Aim: whatever a suite or a script says about the browser that it launches, Chromium keeps its own sandbox where
-// the system allows it, and a configuration that asks for less gets a note.
-import { execFileSync } from 'node:child_process'
+// the system allows it.
 import { afterAll, describe, expect, test } from 'vitest'
 import { browser } from '../../src/monitors/browser/index.ts'
 import { findChromium } from '../../src/scripts/chromium.ts'
-import { missing } from '../support/needs.ts'
+import { missing, withoutNamespaces } from '../support/needs.ts'
 import { testScriptHost } from '../support/scripts/script-host.ts'
 import { runScriptMonitor } from '../support/scripts/script-runs.ts'
 import { runFolder, suiteHost, suiteProject } from '../support/suites/suite-runs.ts'
@@ -16,7 +15,7 @@ afterAll(() => {
   scriptHost.close()
 })
 
-const why = missing('chromium')
+const why = missing('chromium') ?? withoutNamespaces()
 const program = JSON.stringify(await findChromium(undefined))
 
 /** Browsers that this process has started: how many there are, and how many of them were started without their sandbox. */
@@ -31,66 +30,32 @@ const browsers = readdirSync('/proc').filter((one) => /^\\d+$/.test(one)).map((o
 console.log('SAW' + browsers.length + ' ' + browsers.filter((all) => all.includes('--no-sandbox')).length)\n`
 const PAGE = `test('looks', async ({ page }) => { await page.goto('about:blank'); look() })`
 
-function allowed(): boolean {
-  try {
-    execFileSync('unshare', ['--user', '--net', '--pid', '--fork', 'true'], { stdio: 'ignore' })
-    return true
-  } catch {
-    return false
-  }
-}
+describe.skipIf(why !== undefined)(`with Chromium ${why ?? ''}`, () => {
+  const OWN_LAUNCH = `launchOptions: { executablePath: ${program} }`
+  const NONE_OF_IT = `use: { launchOptions: { executablePath: ${program}, chromiumSandbox: false } }`
+  const LAUNCHES = `test('launches', async ({ playwright }) => {
+    const one = await playwright.chromium.launch({ executablePath: ${program} })
+    look()
+    await one.close()
+  })`
 
-describe.skipIf(why !== undefined || !allowed())(`with Chromium ${why ?? ''}`, () => {
-  test.each<[string, { config?: string; spec?: string; isSaid?: boolean }]>([
-    [
-      'a program of a project',
-      {
-        config: `projects: [{ name: 'a', use: { launchOptions: { executablePath: ${program} } } }]`,
-      },
-    ],
-    [
-      'a program of the test file',
-      { spec: `test.use({ launchOptions: { executablePath: ${program} } })\n${PAGE}` },
-    ],
-    [
-      'a test that launches by itself',
-      {
-        spec: `test('launches', async ({ playwright }) => {
-          const one = await playwright.chromium.launch({ executablePath: ${program} })
-          look()
-          await one.close()
-        })`,
-      },
-    ],
-    [
-      'a request for none of it',
-      {
-        config: `use: { launchOptions: { executablePath: ${program}, chromiumSandbox: false } }`,
-        isSaid: true,
-      },
-    ],
-    [
-      'an argument against it',
-      { config: `use: { launchOptions: { args: ['--no-sandbox'] } }`, isSaid: true },
-    ],
-  ])(
-    'a suite keeps the sandbox with %s',
-    async (_what, { config = '', spec = PAGE, isSaid = false }) => {
-      const folder = suiteProject({
-        'package.json': '{}',
-        'playwright.config.js': `module.exports = { workers: 1, retries: 0, ${config} }`,
-        'a.spec.js': `const { test } = require('@playwright/test')\nconst look = () => {\n${LOOK}}\n${spec}`,
-      })
-      const run = await runFolder(host, folder)
-      expect(run.failures).toEqual([])
-      const { tests, notes = [] } = run.observed as unknown as {
-        tests: { attempts: { output: string }[] }[]
-        notes?: string[]
-      }
-      expect(tests[0]?.attempts[0]?.output).toMatch(/SAW[1-9]\d* 0\n/)
-      expect(notes.filter((note) => note.includes('sandbox'))).toHaveLength(isSaid ? 1 : 0)
-    },
-  )
+  test.each([
+    ['a program of a project', `projects: [{ name: 'a', use: { ${OWN_LAUNCH} } }]`, PAGE],
+    ['a program of the test file', '', `test.use({ ${OWN_LAUNCH} })\n${PAGE}`],
+    ['a test that launches by itself', '', LAUNCHES],
+    ['a request for none of it', NONE_OF_IT, PAGE],
+    ['an argument against it', `use: { launchOptions: { args: ['--no-sandbox'] } }`, PAGE],
+  ])('a suite keeps the sandbox with %s', async (_, config, spec) => {
+    const folder = suiteProject({
+      'package.json': '{}',
+      'playwright.config.js': `module.exports = { workers: 1, retries: 0, ${config} }`,
+      'a.spec.js': `const { test } = require('@playwright/test')\nconst look = () => {\n${LOOK}}\n${spec}`,
+    })
+    const run = await runFolder(host, folder)
+    expect(run.failures).toEqual([])
+    const { tests } = run.observed as { tests: { attempts: { output: string }[] }[] }
+    expect(tests[0]?.attempts[0]?.output).toMatch(/SAW[1-9]\d* 0\n/)
+  })
 
   test('a plain script keeps it with a program of its own', async () => {
     const script = `const { chromium } = require('playwright')

@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import type { AgentConfig } from '../../agent/config.ts'
 import { LIMITS } from '../../contract/versions.ts'
-import { type Sandbox, createSandbox } from '../../sandbox/sandbox.ts'
+import { createSandbox } from '../../sandbox/sandbox.ts'
 import type { MissingRequirement } from '../../sandbox/requirements.ts'
 import { trySandbox } from '../../sandbox/trial.ts'
 import { CHROMIUM_ADVICE, findChromium, readableFor } from '../../scripts/chromium.ts'
@@ -11,6 +11,7 @@ import { makeLockedFolder } from '../../sandbox/locked-folder.ts'
 import { removeTree } from '../../sandbox/remove-tree.ts'
 import type { Finding } from './finding.ts'
 import { FIXES } from './fixes.ts'
+import type { Sandbox } from '../../sandbox/request.ts'
 
 type SandboxConfig = Pick<
   AgentConfig,
@@ -152,7 +153,7 @@ async function started(chromium: string, { config, signal }: SandboxContext): Pr
   const sandbox = ownSandbox(config)
   const { path: folder, release } = await makeLockedFolder(await rootOf(config), 'doctor-')
   try {
-    const run = sandbox.run(
+    const { outcome, exitCode, tail, problem } = await sandbox.run(
       {
         command: '/bin/sh',
         args: ['-c', SCRIPT, chromium, `--user-data-dir=${folder}/home/profile`, ...BROWSER_ARGS],
@@ -163,7 +164,6 @@ async function started(chromium: string, { config, signal }: SandboxContext): Pr
       },
       signal,
     )
-    const { outcome, exitCode, tail, problem } = await run.ended
     const version = /^.*\d+\.\d+\.\d+.*$/m.exec(tail.stdout)?.[0].trim().slice(0, 100)
     const facts = { path: chromium, version, outcome, exitCode }
     if (tail.stdout.includes(PAGE_TEXT)) {

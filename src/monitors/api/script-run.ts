@@ -26,7 +26,7 @@ import { checkHttp, evaluateTrip } from '../http/check.ts'
 import { travel, type Trip } from '../http/trip.ts'
 import type { Observation } from '../../contract/observation.ts'
 import type { ScriptContext } from '../../scripts/context.ts'
-import { scriptRuntime, type ScriptRuntime } from '../../scripts/runtime.ts'
+import { scriptRuntime, type ScriptRuntime } from '../../scripts/toolchains.ts'
 import { failureOf, TargetFailure, targetFailure } from '../../network/target-failure.ts'
 
 const BYTES_MAX = LIMITS.apiScriptDataBytesMax
@@ -70,7 +70,7 @@ class ScriptedRun {
     if (scripts === undefined) {
       throw targetFailure('SCRIPT_UNSUPPORTED', 'this agent runs no scripts')
     }
-    this.#runtime = await scriptRuntime(scripts, this.#monitor.runtimeId)
+    this.#runtime = await scriptRuntime(scripts.tools, this.#monitor.runtimeId)
     this.shown = { runtime: this.#runtime.id, console: [] }
     const request = await this.#setUp()
     const prepared = prepareApi({ ...this.#monitor, request })

@@ -147,7 +147,11 @@ function strangeness(bytes: Buffer, query: Buffer): string | undefined {
 /** Names are the same in capital and small letters. */
 function hasQuestionOf(bytes: Buffer, query: Buffer): boolean {
   let nameEnd = HEADER_BYTES
-  while (query[nameEnd] !== 0) nameEnd += (query[nameEnd] as number) + 1
+  // A query may be cut short.
+  for (let length = query[nameEnd]; length !== 0; length = query[nameEnd]) {
+    if (length === undefined) return false
+    nameEnd += length + 1
+  }
   nameEnd++
   const nameOf = (message: Buffer) =>
     message.toString('latin1', HEADER_BYTES, nameEnd).replaceAll(/[A-Z]/g, toSmall)

@@ -1,12 +1,10 @@
 // Network egress of one run of user code: direct, checked by the sandbox; or through its own proxy, where the location
 // has a proxy that everything must use, or where the system may not let the sandbox check connections. Connections that
 // failed are reported in one form.
-import type { BlockedConnection } from '../request.ts'
-import type { Sandbox, SandboxProxy } from '../run.ts'
+import type { BlockedConnection, Sandbox, SandboxProxy } from '../request.ts'
 import type { Dialler } from '../../network/dial.ts'
 import { openRunProxy, type ProxyRefusal, type RunProxy } from './run-proxy.ts'
 
-/** Egress of one run. */
 export interface Egress {
   /** For the order of the run; empty for a direct connection. */
   order: { proxy?: SandboxProxy }
@@ -17,10 +15,7 @@ export interface Egress {
 
 const STRAIGHT: Egress = { order: {}, refusals: [], close: () => Promise.resolve() }
 
-/**
- * Opens it. `variablesOf` names what leads the run's programs to the proxy. Rejects when no port of loopback
- * is free for it.
- */
+/** Opens it; `variablesOf` names what leads the run's programs to the proxy. */
 export async function openEgress(
   sandbox: Sandbox,
   dial: Dialler,
@@ -47,7 +42,6 @@ export interface RefusedConnection {
   code: string
   /** Of a name, what it led to. */
   address?: string
-  /** The network of the policy that the address is in. */
   network?: string
 }
 

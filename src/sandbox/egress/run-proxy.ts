@@ -7,8 +7,8 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { Failure } from '../../contract/failure.ts'
 import type { Connection, Dialler, Progress } from '../../network/dial.ts'
-import { DeadlineReached } from '../../network/deadline.ts'
-import { failureOf } from '../../network/target-failure.ts'
+import { withDeadline } from '../../network/deadline.ts'
+import { failureOf, isFailure, TargetFailure } from '../../network/target-failure.ts'
 
 /** A connection that could not be made. */
 export interface ProxyRefusal {
@@ -17,7 +17,6 @@ export interface ProxyRefusal {
   failure: Failure
 }
 
-/** A proxy that runs. */
 export interface RunProxy {
   /** `http://127.0.0.1:<port>`. */
   server: string
@@ -40,10 +39,10 @@ const USERNAME = 'run'
 export async function openRunProxy(dial: Dialler): Promise<RunProxy> {
   const password = randomBytes(24).toString('base64url')
   const tunnels = new Tunnels(dial, password)
-  const server = createServer((request, response) => tunnels.forward(request, response))
+  const server = createServer((request, response) => void tunnels.forward(request, response))
   server.maxConnections = CONNECTIONS_MAX
-  server.on('connect', (request, client, head) => tunnels.connect(request, client, head))
-  server.on('upgrade', (request, client, head) => tunnels.upgrade(request, client, head))
+  server.on('connect', (request, client, head) => void tunnels.connect(request, client, head))
+  server.on('upgrade', (request, client, head) => void tunnels.upgrade(request, client, head))
   server.on('clientError', (_, client) => client.destroy())
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
@@ -72,9 +71,9 @@ export async function openRunProxy(dial: Dialler): Promise<RunProxy> {
 }
 
 const PROXY_VARIABLES = ['HTTP_PROXY', 'HTTPS_PROXY', 'http_proxy', 'https_proxy']
-
 const NO_PROXY_VARIABLES = ['NO_PROXY', 'no_proxy']
 const LOOPBACK = 'localhost,127.0.0.1,::1,[::1],0.0.0.0'
+const CHALLENGE = 'Basic realm="run"'
 
 class Tunnels {
   readonly refusals: ProxyRefusal[] = []
@@ -91,12 +90,11 @@ class Tunnels {
   }
 
   /** A tunnel to anywhere that the policy allows (RFC 9110, 9.3.6). */
-  connect(request: IncomingMessage, client: Duplex, head: Buffer): void {
+  async connect(request: IncomingMessage, client: Duplex, head: Buffer): Promise<void> {
     this.#track(client)
     if (!this.#knows(request)) {
-      client.end(
-        `HTTP/1.1 407 Proxy Authentication Required\r\n${CHALLENGE}content-length: 0\r\n\r\n`,
-      )
+      const status = 'HTTP/1.1 407 Proxy Authentication Required'
+      client.end(`${status}\r\nproxy-authenticate: ${CHALLENGE}\r\ncontent-length: 0\r\n\r\n`)
       return
     }
     const target = URL.parse(`http://${request.url ?? ''}`)
@@ -104,14 +102,12 @@ class Tunnels {
       client.end('HTTP/1.1 400 Bad Request\r\n\r\n')
       return
     }
-    void this.#tunnel(target, client, head)
-  }
-
-  async #tunnel(target: URL, client: Duplex, head: Buffer): Promise<void> {
     const reached = await this.#reach(target, client)
-
     if ('failure' in reached) {
-      client.end(`HTTP/1.1 ${statusLine(reached.failure)}\r\n\r\n${reached.failure.message}\n`)
+      const { code, message } = reached.failure
+      const { status, type } = meaningOf(reached.failure)
+      const fields = `proxy-status: vedette; error=${type}\r\nconnection: close`
+      client.end(`HTTP/1.1 ${status} ${code}\r\n${fields}\r\n\r\n${message}\n`)
       return
     }
     client.write('HTTP/1.1 200 Connection Established\r\n\r\n')
@@ -119,10 +115,13 @@ class Tunnels {
     this.#join(client, reached.socket)
   }
 
-  /** One request in absolute form (RFC 9112, 3.2.2). */
-  forward(request: IncomingMessage, response: ServerResponse): void {
+  /**
+   * One request in absolute form (RFC 9112, 3.2.2). Some clients, axios among them, ask so for what is encrypted as well,
+   * without a tunnel.
+   */
+  async forward(request: IncomingMessage, response: ServerResponse): Promise<void> {
     if (!this.#knows(request)) {
-      response.writeHead(407, { 'proxy-authenticate': 'Basic realm="run"' }).end()
+      response.writeHead(407, { 'proxy-authenticate': CHALLENGE }).end()
       return
     }
     const target = targetOf(request, ['http:', 'https:'])
@@ -130,14 +129,7 @@ class Tunnels {
       response.writeHead(400).end()
       return
     }
-    void this.#request(target, request, response)
-  }
-
-  async #request(target: URL, request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const reached = await this.#reach(target, request.socket).then((one) =>
-      target.protocol === 'https:' && !('failure' in one) ? this.#secured(target, one) : one,
-    )
-
+    const reached = await this.#reach(target, request.socket)
     if ('failure' in reached) {
       const { status, type } = meaningOf(reached.failure)
       response.writeHead(status, { 'proxy-status': `vedette; error=${type}` })
@@ -145,29 +137,15 @@ class Tunnels {
       return
     }
     this.#track(reached.socket)
-    pass(request, response, target, reached)
+    pass(request, response, target, reached.socket)
   }
 
   /** A plain request that becomes something else, such as a WebSocket. */
-  upgrade(request: IncomingMessage, client: Duplex, head: Buffer): void {
+  async upgrade(request: IncomingMessage, client: Duplex, head: Buffer): Promise<void> {
     this.#track(client)
     const target = this.#knows(request) ? targetOf(request, ['http:']) : undefined
-    if (target === undefined) {
-      client.destroy()
-      return
-    }
-    void this.#switch(target, request, client, head)
-  }
-
-  async #switch(
-    target: URL,
-    request: IncomingMessage,
-    client: Duplex,
-    head: Buffer,
-  ): Promise<void> {
-    const reached = await this.#reach(target, client)
-
-    if ('failure' in reached) {
+    const reached = target && (await this.#reach(target, client))
+    if (target === undefined || reached === undefined || 'failure' in reached) {
       client.destroy()
       return
     }
@@ -194,65 +172,53 @@ class Tunnels {
     )
   }
 
-  /**
-   * Connects as a monitor would, for as long as the client is there; a name without IPv4 addresses is tried by
-   * its IPv6 ones.
-   */
-  async #reach(target: URL, client: Duplex): Promise<Connection | { failure: Failure }> {
-    const host = target.hostname
-    const port = portOf(target)
+  /** Connects as a monitor would, for as long as the client is there. */
+  async #reach(target: URL, client: Duplex): Promise<{ socket: Socket } | { failure: Failure }> {
+    const { hostname: host, protocol } = target
+    const isSecure = protocol === 'https:'
+    // The scheme's own port is left out by the parser.
+    const port = Number(target.port) || (isSecure ? 443 : 80)
     const progress: Progress = { phase: 'dns' }
-    const bounded = new AbortController()
-    const stop = () => bounded.abort(this.#closing.signal.reason)
-    const timer = setTimeout(
-      () => bounded.abort(new DeadlineReached(CONNECT_MS_MAX)),
-      CONNECT_MS_MAX,
-    )
-    this.#closing.signal.addEventListener('abort', stop)
-    const forget = onLeaving(client, () => bounded.abort(new Error('the client disconnected')))
+    const gone = new AbortController()
+    const forget = onLeaving(client, () => gone.abort(new Error('the client disconnected')))
+    const outer = AbortSignal.any([this.#closing.signal, gone.signal])
     try {
-      for (const family of ['IPv4', 'IPv6'] as const) {
-        try {
-          return await this.#dial.connect({ host, port, family }, progress, bounded.signal)
-        } catch (error) {
-          const failure = failureOf(error, progress)
-          if (failure.code === 'DNS_NO_ADDRESS' && family === 'IPv4') continue
-          return this.#refused(host, port, failure)
-        }
-      }
-      throw new Error('unreachable')
+      return await withDeadline(outer, CONNECT_MS_MAX, async (signal) => {
+        const connection = await this.#connected({ host, port }, progress, signal)
+        return isSecure ? await this.#secured(connection, host, progress, signal) : connection
+      })
     } catch (error) {
       // The run has ended, or a fault of the agent: in both cases nothing more is reported.
-      return { failure: { code: 'INTERNAL', message: (error as Error).message } }
+      if (!isFailure(error)) {
+        return { failure: { code: 'INTERNAL', message: (error as Error).message } }
+      }
+      const failure = failureOf(error, progress)
+      if (this.refusals.length < REFUSALS_MAX) this.refusals.push({ host, port, failure })
+      return { failure }
     } finally {
-      clearTimeout(timer)
-      this.#closing.signal.removeEventListener('abort', stop)
       forget()
     }
   }
 
-  /**
-   * Some clients, axios among them, ask a proxy for what is encrypted as for anything else, without a tunnel
-   * (RFC 9112, 3.2.2). The certificate must be good: what the client would put up with is not known here.
-   */
-  async #secured(target: URL, reached: Connection): Promise<Connection | { failure: Failure }> {
-    const { hostname } = target
-    const progress: Progress = { phase: 'tls' }
-    const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(CONNECT_MS_MAX)])
+  /** A name without IPv4 addresses is tried by its IPv6 ones. */
+  async #connected(to: { host: string; port: number }, progress: Progress, signal: AbortSignal) {
     try {
-      const handshake = { serverName: hostname.replace(/^\[|\]$/g, ''), alpn: ['http/1.1'] }
-      const { socket, peer } = await this.#dial.secure(reached.socket, handshake, progress, signal)
-      if (peer.failure === undefined) return { ...reached, socket }
-      socket.destroy()
-      return this.#refused(hostname, portOf(target), peer.failure)
+      return await this.#dial.connect({ ...to, family: 'IPv4' }, progress, signal)
     } catch (error) {
-      return this.#refused(hostname, portOf(target), failureOf(error, progress))
+      const hasNone = error instanceof TargetFailure && error.failure.code === 'DNS_NO_ADDRESS'
+      if (!hasNone) throw error
+      return this.#dial.connect({ ...to, family: 'IPv6' }, progress, signal)
     }
   }
 
-  #refused(host: string, port: number, failure: Failure): { failure: Failure } {
-    if (this.refusals.length < REFUSALS_MAX) this.refusals.push({ host, port, failure })
-    return { failure }
+  /** The certificate must be good: what the client would put up with is not known here. */
+  async #secured(connection: Connection, host: string, progress: Progress, signal: AbortSignal) {
+    progress.phase = 'tls'
+    const handshake = { serverName: host.replace(/^\[|\]$/g, ''), alpn: ['http/1.1'] }
+    const { socket, peer } = await this.#dial.secure(connection.socket, handshake, progress, signal)
+    if (peer.failure === undefined) return { socket }
+    socket.destroy()
+    throw new TargetFailure(peer.failure)
   }
 
   #track(socket: Duplex): void {
@@ -287,14 +253,6 @@ function onLeaving(client: Duplex, onGone: () => void): () => void {
   }
 }
 
-const CHALLENGE = 'proxy-authenticate: Basic realm="run"\r\n'
-
-/** The scheme's own port is left out by the parser. */
-function portOf({ port, protocol }: URL): number {
-  if (port !== '') return Number(port)
-  return protocol === 'https:' ? 443 : 80
-}
-
 function targetOf(request: IncomingMessage, protocols: readonly string[]): URL | undefined {
   const target = URL.parse(request.url ?? '')
   return target !== null && protocols.includes(target.protocol) ? target : undefined
@@ -304,7 +262,7 @@ function pass(
   request: IncomingMessage,
   response: ServerResponse,
   target: URL,
-  { socket }: Connection,
+  socket: Socket,
 ): void {
   const onward = httpRequest({
     method: request.method,
@@ -325,7 +283,6 @@ function pass(
   request.pipe(onward)
 }
 
-/** Whether the answer can be passed on: Node.js accepts some headers that it refuses to send. */
 function begin(response: ServerResponse, answer: IncomingMessage): boolean {
   const headers = { ...answer.headers }
   delete headers.connection
@@ -374,9 +331,4 @@ const MEANINGS: Partial<Record<string, { status: number; type: string }>> = {
   CONNECT_UNREACHABLE: { status: 502, type: 'destination_ip_unroutable' },
   NETWORK_UNREACHABLE: { status: 502, type: 'destination_ip_unroutable' },
   TIMEOUT_CONNECT: { status: 504, type: 'connection_timeout' },
-}
-
-function statusLine(failure: Failure): string {
-  const { status, type } = meaningOf(failure)
-  return `${status} ${failure.code}\r\nproxy-status: vedette; error=${type}\r\nconnection: close`
 }

@@ -86,8 +86,6 @@ export interface FilterOptions {
   signals: boolean
   /** A supervisor can be asked; else what would be asked is allowed. */
   supervisor: boolean
-  /** The supervisor makes the sockets, since it may not duplicate those of the run. */
-  sockets?: boolean
 }
 
 /** The filter for an architecture, as an array of `struct sock_filter`. */
@@ -110,11 +108,11 @@ export function sandboxFilter(architecture: Architecture, options: FilterOptions
   for (const [errno, calls] of REFUSED) {
     for (const name of calls) on(name, [[RETURN, 0, 0, refuse(errno)]])
   }
-  const made = options.sockets === true ? ask : ALLOW
-  on('socket', socketBlock(made))
+  on('socket', socketBlock(ask))
   on('socketpair', SOCKET_PAIR)
-  on('connect', [[RETURN, 0, 0, ask]])
-  for (const name of ['bind', 'listen'] as const) on(name, [[RETURN, 0, 0, made]])
+  for (const name of ['connect', 'bind', 'listen', 'fork', 'vfork'] as const) {
+    on(name, [[RETURN, 0, 0, ask]])
+  }
   on('sendto', withoutFastOpen(3))
   on('sendmsg', withoutFastOpen(2))
   on('sendmmsg', withoutFastOpen(3))
@@ -124,8 +122,6 @@ export function sandboxFilter(architecture: Architecture, options: FilterOptions
     [RETURN, 0, 0, ALLOW],
     [RETURN, 0, 0, ask],
   ])
-  on('fork', [[RETURN, 0, 0, ask]])
-  on('vfork', [[RETURN, 0, 0, ask]])
   // Signals interrupt a thread that waits for the supervisor, and SIGCHLD comes with forking: see `makeRestartable`.
   on('rt_sigaction', [
     [LOAD, 0, 0, argumentAt(0)],
@@ -152,9 +148,9 @@ export function sandboxFilter(architecture: Architecture, options: FilterOptions
 /**
  * Sockets of TCP, of the local system by stream, and the kernel's list of interfaces. A datagram socket can
  * send to anybody without connecting, with the address in memory where no filter can look: none is given.
- * Where they are given, `made` says who makes those that connect.
+ * The supervisor makes those that connect, where there is one.
  */
-const socketBlock = (made: number): readonly Instruction[] => [
+const socketBlock = (ask: number): readonly Instruction[] => [
   [LOAD, 0, 0, argumentAt(0)],
   [IF_EQUAL, 7, 0, AF_UNIX],
   [IF_EQUAL, 11, 0, AF_INET],
@@ -179,7 +175,7 @@ const socketBlock = (made: number): readonly Instruction[] => [
   [IF_EQUAL, 2, 0, 0],
   [IF_EQUAL, 1, 0, IPPROTO_TCP],
   [RETURN, 0, 0, refuse(EPROTONOSUPPORT)],
-  [RETURN, 0, 0, made],
+  [RETURN, 0, 0, ask],
   [RETURN, 0, 0, ALLOW],
 ]
 

@@ -1,7 +1,6 @@
 // Confines a process and all that it starts to some paths, by Landlock, which needs no privilege. Layouts
 // and numbers are those of linux/landlock.h; what a kernel does not know yet is left out.
 import { closeSync, openSync, statSync } from 'node:fs'
-import type { LandlockPlan } from '../request.ts'
 import {
   closeOnExec,
   errno,
@@ -10,6 +9,14 @@ import {
   landlockRuleset,
   landlockVersion,
 } from '../../network/native/syscalls.ts'
+
+/** Paths and what may be done below them. */
+export interface LandlockPaths {
+  read: readonly string[]
+  write: readonly string[]
+  /** Existing files that may be written to; nothing may be created next to them. */
+  writeInto: readonly string[]
+}
 
 const EXECUTE = 1n << 0n
 const WRITE_FILE = 1n << 1n
@@ -35,7 +42,7 @@ function rightsOf(version: number): bigint {
  * Returns the version of Landlock that holds, 0 when the kernel has none. Paths that do not exist are
  * left out. Throws when the kernel has it and refuses.
  */
-export function confine(plan: LandlockPlan): number {
+export function confine(paths: LandlockPaths): number {
   const version = landlockVersion()
   if (version === 0) return 0
   const all = rightsOf(version)
@@ -45,10 +52,10 @@ export function confine(plan: LandlockPlan): number {
   const ruleset = landlockRuleset(attributes)
   if (ruleset < 0) throw new Error(`landlock_create_ruleset: errno ${errno()}`)
   closeOnExec(ruleset)
-  for (const path of plan.read) allow(ruleset, path, EXECUTE | READ_FILE | READ_DIR)
-  for (const path of plan.write) allow(ruleset, path, all)
+  for (const path of paths.read) allow(ruleset, path, EXECUTE | READ_FILE | READ_DIR)
+  for (const path of paths.write) allow(ruleset, path, all)
   const into = (READ_FILE | READ_DIR | WRITE_FILE | TRUNCATE | IOCTL_DEV) & all
-  for (const path of plan.writeInto) allow(ruleset, path, into)
+  for (const path of paths.writeInto) allow(ruleset, path, into)
   if (landlockRestrict(ruleset) < 0) throw new Error(`landlock_restrict_self: errno ${errno()}`)
   closeSync(ruleset)
   return version

@@ -2,11 +2,14 @@
 // The supervisor starts it for one run; its request comes on a descriptor.
 import { readdirSync, readSync, writeSync } from 'node:fs'
 import { missingRequirementOf, requirementText } from '../requirements.ts'
+import { sandboxFilter, type FilterOptions } from './filter.ts'
 import { confine, LANDLOCK_SCOPES_FROM } from './landlock.ts'
-import type { SandboxLayers, LaunchRequest } from '../request.ts'
+import { pathsOf } from './paths.ts'
+import type { LaunchReport, SandboxLayers, SupervisorRequest } from '../request.ts'
 import { rankBehindAgent } from '../supervisor/priority.ts'
 import {
   addressOf,
+  architectureOf,
   closeOnExec,
   errno,
   inheritOnExec,
@@ -31,27 +34,37 @@ const NEW_LISTENER = 1 << 3
 /** Once the supervisor works on a call, only killing signals interrupt it; from Linux 5.19. */
 const WAIT_KILLABLE = 1 << 5
 
+// Of asm-generic/resource.h. No bound on address space: engines reserve far more than they use.
+const RLIMIT_CPU = 0
+const RLIMIT_FSIZE = 1
+const RLIMIT_CORE = 4
+const RLIMIT_NPROC = 6
+const RLIMIT_NOFILE = 7
+/** The kernel counts threads with the processes, and a browser's process has dozens. */
+const THREADS_PER_PROCESS = 64
+
 const prlimit = libcFunction('int prlimit64(int, int, void *, void *)')
 const setSignal = libcFunction('void *signal(int, long)')
 const execute = libcFunction('int execve(const char *, const char **, const char **)')
 
 function main(): void {
   closeOnExec(SUPERVISOR_FD)
-  const order = JSON.parse(readOrder()) as LaunchRequest
-  for (const [resource, bound] of order.resources) limit(resource, bound)
+  const order = JSON.parse(readOrder()) as SupervisorRequest
+  const paths = pathsOf(order)
+  limitResources(order)
   rankBehindAgent()
   if (order.userId !== undefined) {
-    openWay([order.cwd, ...order.landlock.read, ...order.landlock.write], order.userId)
+    openWay([order.cwd, ...paths.read, ...paths.write], order.userId)
     becomeUser(order.userId)
   }
   enter(order)
   // After the change of user, which would reset it.
   prctl(PR_SET_PDEATHSIG, SIGKILL)
   prctl(PR_SET_NO_NEW_PRIVS, 1)
-  const landlock = confine(order.landlock)
+  const landlock = confine(paths)
   // Node ignores some, and what is ignored stays so in the next program. Nobody answers for it before that.
   for (let signal = 1; signal <= SIGNALS_MAX; signal++) setSignal(signal, 0)
-  const listener = filter(order, landlock)
+  const listener = installFilter(landlock)
   const layers: SandboxLayers = {
     ownUser: order.userId !== undefined,
     landlock,
@@ -94,6 +107,15 @@ function readOrder(): string {
   }
 }
 
+function limitResources({ limits, userId }: SupervisorRequest): void {
+  limit(RLIMIT_CPU, Math.ceil(limits.cpuMs / 1000) + 1)
+  limit(RLIMIT_FSIZE, limits.fileBytes)
+  limit(RLIMIT_CORE, 0)
+  limit(RLIMIT_NOFILE, limits.openFiles)
+  // Counted per user: only where the run has one of its own.
+  if (userId !== undefined) limit(RLIMIT_NPROC, limits.processes * THREADS_PER_PROCESS)
+}
+
 function limit(resource: number, bound: number): void {
   const both = Buffer.alloc(16)
   both.writeBigUInt64LE(BigInt(bound), 0)
@@ -109,7 +131,7 @@ function becomeUser(userId: number): void {
 }
 
 /** As the user of the run, which may be kept out by a folder far above. */
-function enter({ cwd, userId }: LaunchRequest): void {
+function enter({ cwd, userId }: SupervisorRequest): void {
   try {
     process.chdir(cwd)
   } catch (error) {
@@ -123,25 +145,28 @@ function enter({ cwd, userId }: LaunchRequest): void {
 }
 
 /** Installs the filter; the descriptor on which the supervisor is asked, or undefined where that is refused. */
-function filter(order: LaunchRequest, landlock: number): number | undefined {
-  const filters = order.filters
-  if (filters === undefined) return undefined
-  const asking = programOf(landlock >= LANDLOCK_SCOPES_FROM ? filters.scoped : filters.unscoped)
+function installFilter(landlock: number): number | undefined {
+  // Which filter fits is known only when Landlock is there: it may keep signals within the run.
+  const asking = programOf({ signals: landlock < LANDLOCK_SCOPES_FROM, supervisor: true })
+  if (asking === undefined) return undefined
   for (const flags of [NEW_LISTENER | WAIT_KILLABLE, NEW_LISTENER]) {
     const listener = seccompFilter(flags, asking)
     if (listener < 0) continue
     closeOnExec(listener)
     return listener
   }
-  seccompFilter(0, programOf(filters.alone))
+  const alone = programOf({ signals: false, supervisor: false })
+  if (alone !== undefined) seccompFilter(0, alone)
   return undefined
 }
 
 const pinned: Buffer[] = []
 
-/** A `struct sock_fprog` for the instructions. */
-function programOf(base64: string): Buffer {
-  const instructions = Buffer.from(base64, 'base64')
+/** The filter as a `struct sock_fprog`; undefined on an architecture without one. */
+function programOf(options: FilterOptions): Buffer | undefined {
+  const architecture = architectureOf(process.arch)
+  if (architecture === undefined) return undefined
+  const instructions = sandboxFilter(architecture, options)
   const program = Buffer.alloc(16)
   program.writeUInt16LE(instructions.length / 8, 0)
   program.writeBigUInt64LE(addressOf(instructions), 8)
@@ -149,7 +174,7 @@ function programOf(base64: string): Buffer {
   return program
 }
 
-function sendReport(report: object, descriptor: number | undefined): void {
+function sendReport(report: LaunchReport, descriptor?: number): void {
   const line = Buffer.from(`${JSON.stringify(report)}\n`)
   if (descriptor === undefined) writeSync(SUPERVISOR_FD, line)
   else sendDescriptor(SUPERVISOR_FD, line, descriptor)
@@ -158,6 +183,6 @@ function sendReport(report: object, descriptor: number | undefined): void {
 try {
   main()
 } catch (error) {
-  sendReport({ problem: (error as Error).message }, undefined)
+  sendReport({ problem: (error as Error).message })
   process.exit(NOT_STARTED)
 }

@@ -4,10 +4,7 @@ import { call } from '../../network/native/syscalls.ts'
 
 const UNCHANGED = -1
 
-/**
- * Does it with the agent's own rights, and where those do not reach (a container's root may not look into
- * other users' processes), as the user of the run.
- */
+/** Does it with the agent's own rights, and where those do not reach, as the user of the run. */
 export function asUser<T>(userId: number | undefined, act: () => T | undefined): T | undefined {
   const done = act()
   return done !== undefined || userId === undefined ? done : onlyAsUser(userId, act)
@@ -16,7 +13,7 @@ export function asUser<T>(userId: number | undefined, act: () => T | undefined):
 /** Does it as the user of the run, where it has one of its own. */
 export function onlyAsUser<T>(userId: number | undefined, act: () => T): T {
   if (userId === undefined) return act()
-  // Of this thread alone. The effective user is left as it is for the real one, and the other way round.
+  // Of this thread alone; the saved user is the way back. The real one would open the agent's own processes.
   const own = process.getuid?.() ?? 0
   call('setresgid', userId, userId, UNCHANGED)
   call('setresuid', userId, userId, UNCHANGED)

@@ -60,10 +60,7 @@ export class Listener {
     this.#fd = fd
   }
 
-  /**
-   * Asks `ask` for every question; undefined means that the answer comes later, by `answer`. Resolves when
-   * nobody can ask any more, or after `close`.
-   */
+  /** Asks `ask` each question, undefined meaning that the answer comes later, until nobody can ask any more. */
   async run(ask: (question: Question) => Answer | undefined): Promise<void> {
     while (!this.#isClosed) {
       const watched = [...this.#watched]
@@ -96,10 +93,7 @@ export class Listener {
     if (this.#watched.delete(one)) this.#notify()
   }
 
-  /**
-   * Puts a descriptor of ours into the process that asked, where the call returns it. Returns the answer
-   * that is still to be sent, if any.
-   */
+  /** Puts our descriptor into the process that asked, as the call's result. Returns an answer still to be sent. */
   give(id: bigint, descriptor: number, flags: number): Answer | undefined {
     const bytes = Buffer.alloc(ADDITION_BYTES)
     bytes.writeBigUInt64LE(id, 0)

@@ -1,7 +1,7 @@
 // What a run uses, looked at while it runs: processor time, memory, processes, and bytes below its folder.
 import { readFileSync } from 'node:fs'
 import { asUser } from './as-user.ts'
-import type { SandboxLimits, SandboxOutcome, SandboxUsage } from '../request.ts'
+import type { SandboxLimits, SandboxOutcome, SandboxUsage, SupervisorRequest } from '../request.ts'
 import { RankedSessions } from './priority.ts'
 import { SupervisorDisk } from './disk.ts'
 import { factsOf, TICK_MS, type Descendants, type ProcessFacts } from './processes.ts'
@@ -33,25 +33,22 @@ export class Meter {
   #diskTimer: NodeJS.Timeout | undefined
   #isOn = false
   #memoryBytes = 0
+  /** Processes at the last look, and those forked since. */
   #processes = 1
   #refused = 0
 
   constructor(
-    run: {
-      descendants: Descendants
-      limits: SandboxLimits
-      folder: string
-      userId: number | undefined
-    },
+    { limits, folder, userId }: SupervisorRequest,
+    descendants: Descendants,
     exceeded: (outcome: SandboxOutcome) => void,
   ) {
-    this.#descendants = run.descendants
-    this.#limits = run.limits
-    this.#disk = new SupervisorDisk(run.folder, run.limits.diskBytes, run.userId)
-    this.#userId = run.userId
+    this.#descendants = descendants
+    this.#limits = limits
+    this.#disk = new SupervisorDisk(folder, limits.diskBytes, userId)
+    this.#userId = userId
     this.#exceeded = exceeded
-    this.#memory = new Memory(run.limits.memoryBytes)
-    this.#sessions = new RankedSessions(run.userId)
+    this.#memory = new Memory(limits.memoryBytes)
+    this.#sessions = new RankedSessions(userId)
   }
 
   /** Begins; what was used until now is the sandbox's own. */
@@ -66,11 +63,6 @@ export class Meter {
     this.#isOn = false
     clearTimeout(this.#timer)
     clearTimeout(this.#diskTimer)
-  }
-
-  /** Processes at the last look, and those forked since. */
-  get processes(): number {
-    return this.#processes
   }
 
   /** A process is about to be born, unless it is one too many. */

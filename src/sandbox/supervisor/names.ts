@@ -2,7 +2,6 @@
 // asks over TCP; many name servers speak UDP only, so its connections end here and are asked on from here.
 import { createSocket } from 'node:dgram'
 import { createServer, connect, isIPv6, type AddressInfo, type Server, type Socket } from 'node:net'
-import { ipv6Text } from '../../network/ip-address.ts'
 
 const DNS_PORT = 53
 const CONNECTIONS_MAX = 64
@@ -11,6 +10,7 @@ const TRY_MS = 2_000
 /** How often all servers are asked in turn, as resolv.conf(5) has it. */
 const TRIES = 2
 const TRUNCATED = 0x02
+const HEADER_BYTES = 12
 /** Addresses whose names are remembered. */
 const NAMED_MAX = 4096
 
@@ -61,7 +61,7 @@ export class NameRelay {
   #serve(socket: Socket): void {
     socket.on('error', () => socket.destroy())
     eachMessage(socket, (question) => {
-      if (this.#questions >= QUESTIONS_MAX) {
+      if (this.#questions >= QUESTIONS_MAX || question.length < HEADER_BYTES) {
         socket.destroy()
         return
       }
@@ -77,14 +77,22 @@ export class NameRelay {
       return
     }
     // Before the run knows the address, and may be refused it.
-    this.#remember(answer)
+    await this.#remember(answer, question)
     if (socket.writable) socket.write(framed(answer))
   }
 
-  #remember(answer: Buffer): void {
-    const { name, addresses } = namedAddresses(answer) ?? { name: '', addresses: [] }
-    for (const address of addresses) {
-      if (this.#names.size < NAMED_MAX || this.#names.has(address)) this.#names.set(address, name)
+  async #remember(answer: Buffer, question: Buffer): Promise<void> {
+    // Loaded at the first answer: the supervisor starts with every run and stays small.
+    const { readAnswer } = await import('../../network/dns/message.ts')
+    const reading = readAnswer(answer, question)
+    if (reading.kind !== 'answer') return
+    const { Question, Answer } = reading.message
+    const name = (Question[0]?.name ?? '').replace(/\.$/, '').toLowerCase()
+    for (const { type, data } of Answer) {
+      const isAddress = type === 'A' || type === 'AAAA'
+      if (isAddress && (this.#names.size < NAMED_MAX || this.#names.has(data))) {
+        this.#names.set(data, name)
+      }
     }
   }
 
@@ -132,7 +140,7 @@ function askDatagram(server: string, port: number, question: Buffer): Promise<Bu
     const timer = setTimeout(() => done(undefined), TRY_MS)
     socket.once('error', () => done(undefined))
     socket.on('message', (message) => {
-      if (message.length >= 12 && message.readUInt16BE(0) === question.readUInt16BE(0))
+      if (message.length >= HEADER_BYTES && message.readUInt16BE(0) === question.readUInt16BE(0))
         done(message)
     })
     // Connected: answers from anybody else do not arrive. A callback in its place is also called where no
@@ -159,59 +167,4 @@ function askStream(server: string, port: number, question: Buffer): Promise<Buff
     socket.on('connect', () => socket.write(framed(question)))
     eachMessage(socket, done)
   })
-}
-
-// The supervisor starts with every run and stays small: it reads names and addresses itself (RFC 1035, 4.1; RFC 3596).
-const HEADER_BYTES = 12
-const POINTER = 0xc0
-const LABEL_BYTES_MAX = 63
-const [A, AAAA] = [1, 28]
-const PLAIN_NAME = /^[\w-]+(?:\.[\w-]+)*$/
-
-/** What was asked for and its addresses. */
-export interface NamedAddresses {
-  name: string
-  addresses: string[]
-}
-
-/** Reads the answer; undefined where it is none that can be read, or the name is of a rare kind. */
-export function namedAddresses(answer: Buffer): NamedAddresses | undefined {
-  try {
-    if (answer.readUInt16BE(4) !== 1) return undefined
-    const labels: string[] = []
-    let at = HEADER_BYTES
-    for (let length = answer.readUInt8(at); length > 0; length = answer.readUInt8(at)) {
-      if (length > LABEL_BYTES_MAX) return undefined
-      labels.push(answer.toString('latin1', at + 1, at + 1 + length))
-      at += length + 1
-    }
-    const name = labels.join('.').toLowerCase()
-    return PLAIN_NAME.test(name) ? { name, addresses: addressesAfter(answer, at + 5) } : undefined
-  } catch {
-    // Shorter than it says of itself.
-    return undefined
-  }
-}
-
-function addressesAfter(answer: Buffer, start: number): string[] {
-  const found: string[] = []
-  let at = start
-  for (let left = answer.readUInt16BE(6); left > 0; left--) {
-    at = afterName(answer, at)
-    const [type, length] = [answer.readUInt16BE(at), answer.readUInt16BE(at + 8)]
-    at += 10
-    if (type === A && length === 4) found.push(answer.subarray(at, at + 4).join('.'))
-    else if (type === AAAA && length === 16) found.push(ipv6Text(answer, at))
-    at += length
-  }
-  return found
-}
-
-function afterName(answer: Buffer, start: number): number {
-  for (let at = start; ;) {
-    const length = answer.readUInt8(at)
-    if (length >= POINTER) return at + 2
-    at += length + 1
-    if (length === 0) return at
-  }
 }

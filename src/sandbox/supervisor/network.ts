@@ -24,7 +24,8 @@ import { ipv6Text, ipv6Words } from '../../network/ip-address.ts'
 import type { NetworkPolicy } from '../../network/network-policy.ts'
 import type { Answer, Listener, Question } from './listener.ts'
 import type { NameRelay } from './names.ts'
-import type { Connecting, RunSockets } from './sockets.ts'
+import { withMemory } from './processes.ts'
+import type { RunSockets } from './sockets.ts'
 
 const connect = libcFunction('int connect(int, void *, uint32_t)')
 
@@ -65,11 +66,8 @@ export function answerConnect(question: Question, context: AnswerContext): Answe
   const found = context.sockets.find(question)
   if ('error' in found) return found
   const { socket } = found
-  if (!context.listener.isValid(question.id)) {
-    context.sockets.release(socket, 'failed')
-    return { error: ESRCH }
-  }
-  if (address.readUInt16LE(0) === AF_UNIX) return connectLocal(socket, address, context)
+  if (!context.listener.isValid(question.id)) return refuseSocket(socket, ESRCH, context)
+  if (address.readUInt16LE(0) === AF_UNIX) return connectLocal(socket, address, question, context)
   if (forNames) {
     void connectRelay(socket, address.readUInt16LE(0), question, context)
     return undefined
@@ -133,7 +131,7 @@ async function connectRelay(
   question: Question,
   context: AnswerContext,
 ): Promise<void> {
-  const { names, listener, sockets } = context
+  const { names, listener } = context
   const isV6 = family === AF_INET6
   const target = Buffer.alloc(isV6 ? 28 : 16)
   target.writeUInt16LE(family, 0)
@@ -142,8 +140,7 @@ async function connectRelay(
   try {
     target.writeUInt16BE(await names.relay.port(isV6 ? '::1' : '127.0.0.1'), 2)
   } catch {
-    sockets.release(socket, 'failed')
-    listener.answer(question.id, { error: ECONNREFUSED })
+    listener.answer(question.id, refuseSocket(socket, ECONNREFUSED, context))
     return
   }
   const answer = connectSocket(socket, target, question, context)
@@ -182,45 +179,41 @@ function connectSocket(
 }
 
 /** Connects to a local socket by its path, when it lies in the run's folder after all links. */
-function connectLocal(socket: number, address: Buffer, { folder, sockets }: AnswerContext): Answer {
-  let how: Connecting = 'failed'
+function connectLocal(
+  socket: number,
+  address: Buffer,
+  question: Question,
+  context: AnswerContext,
+): Answer | undefined {
+  const end = address.indexOf(0, 2)
+  const path = address.subarray(2, end < 0 ? address.length : end).toString()
+  let file: number | undefined
   try {
-    const end = address.indexOf(0, 2)
-    const path = address.subarray(2, end < 0 ? address.length : end).toString()
     // Names without a file, and paths relative to the caller's folder, are not followed.
-    if (!path.startsWith(sep)) return { error: EACCES }
-    const file = openSync(path, O_PATH)
-    try {
-      // From here on the opened file counts, whatever its name leads to.
-      const opened = `/proc/self/fd/${file}`
-      if (!readlinkSync(opened).startsWith(folder + sep)) return { error: EACCES }
-      const target = Buffer.concat([address.subarray(0, 2), Buffer.from(`${opened}\0`)])
-      const flags = statusFlags(socket)
-      setStatusFlags(socket, flags | O_NONBLOCK)
-      const failed = Number(connect(socket, target, target.length)) === 0 ? 0 : errno()
-      setStatusFlags(socket, flags)
-      if (failed === 0) how = 'connected'
-      return failed === 0 ? { value: 0 } : { error: failed }
-    } finally {
-      closeSync(file)
-    }
+    if (!path.startsWith(sep)) return refuseSocket(socket, EACCES, context)
+    file = openSync(path, O_PATH)
+    // From here on the opened file counts, whatever its name leads to.
+    const opened = `/proc/self/fd/${file}`
+    const isOwn = readlinkSync(opened).startsWith(context.folder + sep)
+    if (!isOwn) return refuseSocket(socket, EACCES, context)
+    const target = Buffer.concat([address.subarray(0, 2), Buffer.from(`${opened}\0`)])
+    return connectSocket(socket, target, question, context)
   } catch (error) {
-    return { error: (error as NodeJS.ErrnoException).code === 'ENOENT' ? ENOENT : EACCES }
+    const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT'
+    return refuseSocket(socket, isMissing ? ENOENT : EACCES, context)
   } finally {
-    sockets.release(socket, how)
+    if (file !== undefined) closeSync(file)
   }
 }
 
+function refuseSocket(socket: number, error: number, { sockets }: AnswerContext): Answer {
+  sockets.release(socket, 'failed')
+  return { error }
+}
+
 function memoryOf({ thread, arguments: given }: Question, length: number): Buffer | undefined {
-  try {
-    const memory = openSync(`/proc/${thread}/mem`, 'r')
-    try {
-      const bytes = Buffer.alloc(length)
-      return readSync(memory, bytes, 0, length, given[1]!) === length ? bytes : undefined
-    } finally {
-      closeSync(memory)
-    }
-  } catch {
-    return undefined
-  }
+  return withMemory(thread, 'r', (memory) => {
+    const bytes = Buffer.alloc(length)
+    return readSync(memory, bytes, 0, length, given[1]!) === length ? bytes : undefined
+  })
 }

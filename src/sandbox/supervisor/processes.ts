@@ -1,8 +1,9 @@
 // The processes of a run, wherever they hide: all descendants of the supervisor, which is the foster parent of
 // those whose own parents have gone (PR_SET_CHILD_SUBREAPER), so that none can leave.
-import { readdirSync, readFileSync } from 'node:fs'
+import { closeSync, openSync, readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
-import { call, ECHILD, errno, EPERM, libcFunction } from '../../network/native/syscalls.ts'
+import { ECHILD, errno, EPERM, libcFunction } from '../../network/native/syscalls.ts'
+import { onlyAsUser } from './as-user.ts'
 
 /** Linux counts processor time for programs in hundredths of a second, on every architecture (USER_HZ). */
 export const TICK_MS = 10
@@ -52,6 +53,42 @@ export function factsOf(pid: number): ProcessFacts | undefined {
     session: field(3),
     ownTicks: field(11) + field(12),
     childTicks: field(13) + field(14),
+  }
+}
+
+/** Works on the memory of a thread; undefined where that has ended, or may not be touched. */
+export function withMemory<T>(
+  thread: number,
+  mode: 'r' | 'r+',
+  act: (memory: number) => T,
+): T | undefined {
+  try {
+    const memory = openSync(`/proc/${thread}/mem`, mode)
+    try {
+      return act(memory)
+    } finally {
+      closeSync(memory)
+    }
+  } catch {
+    return undefined
+  }
+}
+
+/** The process that a thread belongs to; 0 when it has gone. */
+export function processOf(thread: number): number {
+  return Number(/^Tgid:\s+(\d+)/m.exec(statusOf(thread))?.[1] ?? 0)
+}
+
+/** Whether the thread has a number in a namespace of processes below the supervisor's. */
+export function isNested(thread: number): boolean {
+  return /^NSpid:\t\d+\t\d/m.test(statusOf(thread))
+}
+
+function statusOf(thread: number): string {
+  try {
+    return readFileSync(`/proc/${thread}/status`, 'latin1')
+  } catch {
+    return ''
   }
 }
 
@@ -137,10 +174,7 @@ export class Descendants {
   }
 }
 
-/**
- * Whether this process has any child, dead or alive. The kernel's own answer: a look at /proc may miss a process that
- * was forked meanwhile, by one that has ended since. Waits for none of them.
- */
+/** Whether this process has any child, dead or alive: a look at /proc may miss one that was forked meanwhile. */
 function hasChildren(): boolean {
   const found = Number(waitid(P_ALL, 0, null, WEXITED | WNOHANG | WNOWAIT | __WALL))
   return found === 0 || errno() !== ECHILD
@@ -188,21 +222,11 @@ function killFrozen(descendants: Descendants): number {
   return stopped.size
 }
 
-const UNCHANGED = -1
-
-/**
- * Kills every process of the user in one step that no fork can outrun: kill(2) for all that may be
- * signalled, with nothing but that user's rights. Needs root's.
- */
+/** Kills every process of the user in one step that no fork can outrun (kill(2)). Needs root's rights. */
 export function killUser(userId: number): void {
-  const own = process.getuid?.() ?? 0
-  // Of this thread alone; the saved user is the way back. The real one would open the agent's own processes.
-  if (call('setresuid', userId, userId, UNCHANGED) !== 0) return
-  try {
+  onlyAsUser(userId, () => {
     // With any privilege left it would kill the whole machine: the first process must be out of reach.
     const isHarmless = Number(kill(1, 0)) !== 0 && errno() === EPERM
     if (isHarmless) kill(-1, SIGKILL)
-  } finally {
-    call('setresuid', own, own, UNCHANGED)
-  }
+  })
 }

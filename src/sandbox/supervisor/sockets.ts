@@ -1,7 +1,6 @@
-// Sockets of a run, which the supervisor connects. Where it may, it duplicates them from the run when they are to be
-// connected. Where the system forbids that, as Docker's default seccomp profile does, it has made each of them itself,
-// and has its own descriptor.
-import { closeSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
+// Sockets of a run, which the supervisor makes and connects. It has its own descriptor of each, since systems may
+// forbid to take one from another process, as Docker's default seccomp profile does.
+import { closeSync, readdirSync, readlinkSync } from 'node:fs'
 import { asUser, onlyAsUser } from './as-user.ts'
 import {
   call,
@@ -19,66 +18,7 @@ import type { Descendants } from './processes.ts'
 const getpeername = libcFunction('int getpeername(int, void *, void *)')
 
 /** How connecting went: it has connected, may be tried again, or goes on by itself. */
-export type Connecting = 'connected' | 'failed' | 'under way'
-
-/** Gives the supervisor the socket that a call is about. */
-export interface RunSockets {
-  /** The caller's own socket, or what the call returns instead. */
-  find(question: Question): { socket: number } | { error: number }
-  /** To be called once for each that was found. */
-  release(socket: number, how: Connecting): void
-}
-
-/** Whether this process may duplicate descriptors of others that it may look into. */
-export function mayDuplicateSockets(): boolean {
-  const self = call('pidfd_open', process.pid)
-  if (self < 0) return false
-  const duplicate = call('pidfd_getfd', self, self)
-  closeSync(self)
-  if (duplicate < 0) return false
-  closeSync(duplicate)
-  return true
-}
-
-/** From Linux 6.9 on a thread can be opened by its own number; before, only its process. */
-const PIDFD_THREAD = 0o200
-
-/** Sockets that the run makes, duplicated from it. */
-export class DuplicatedSockets implements RunSockets {
-  readonly #userId: number | undefined
-
-  constructor(userId: number | undefined) {
-    this.#userId = userId
-  }
-
-  find(question: Question): { socket: number } | { error: number } {
-    const socket = asUser(this.#userId, () => duplicateOf(question))
-    return socket === undefined ? { error: EPERM } : { socket }
-  }
-
-  release(socket: number): void {
-    closeSync(socket)
-  }
-}
-
-function duplicateOf({ thread, arguments: given }: Question): number | undefined {
-  let process = call('pidfd_open', thread, PIDFD_THREAD)
-  if (process < 0) process = call('pidfd_open', processOf(thread))
-  if (process < 0) return undefined
-  const socket = call('pidfd_getfd', process, Number(given[0]! & 0xffffffffn))
-  closeSync(process)
-  return socket < 0 ? undefined : socket
-}
-
-/** The process that a thread belongs to; 0 when it has gone. */
-export function processOf(thread: number): number {
-  try {
-    const status = readFileSync(`/proc/${thread}/status`, 'latin1')
-    return Number(/^Tgid:\s+(\d+)/m.exec(status)?.[1] ?? 0)
-  } catch {
-    return 0
-  }
-}
+type Connecting = 'connected' | 'failed' | 'under way'
 
 const SOCK_CLOEXEC = 0o2000000
 /** Sockets of a run that are not connected yet. */
@@ -96,12 +36,12 @@ interface ConnectingSocket {
 }
 
 /**
- * Sockets that the supervisor made for the run. A socket is one thing however many descriptors lead to it, and
- * the system names it by its inode; so the supervisor connects its own descriptor of the caller's socket, and
- * options, flags and what waits for it stay as the caller left them. It lets go of it once that has
- * connected, listens, or is closed, for a socket ends with its last descriptor.
+ * The run's sockets that are not connected yet. A socket is one thing however many descriptors lead to it, and the system
+ * names it by its inode. So the supervisor connects its own descriptor of the caller's socket, and options, flags and
+ * what waits for it stay as the caller left them. It lets go of it once that has connected, listens, or is closed, for a
+ * socket ends with its last descriptor.
  */
-export class MadeSockets implements RunSockets {
+export class RunSockets {
   readonly #listener: Listener
   readonly #descendants: Descendants
   readonly #userId: number | undefined
@@ -145,6 +85,7 @@ export class MadeSockets implements RunSockets {
     return 'continue'
   }
 
+  /** The caller's own socket, or what the call returns instead. */
   find({ thread, arguments: given }: Question): { socket: number } | { error: number } {
     const name = this.#nameOf(thread, given[0]!)
     if (name === undefined) return { error: EPERM }
@@ -154,6 +95,7 @@ export class MadeSockets implements RunSockets {
     return entry === undefined ? { error: EISCONN } : { socket: entry.socket }
   }
 
+  /** To be called once for each that was found. */
   release(socket: number, how: Connecting): void {
     const name = nameOfOwn(socket)
     const entry = this.#sockets.get(name)

@@ -9,15 +9,15 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { faultText } from '../../process/faults/fault.ts'
 import { durationText } from '../../contract/schema/amounts.ts'
-import type {
-  SandboxOutcome,
-  SandboxLayers,
-  LaunchRequest,
-  LaunchReport,
-  SupervisorCommand,
-  SupervisorEnd,
-  SupervisorRequest,
-  SupervisorReport,
+import {
+  graceMsOf,
+  type SandboxOutcome,
+  type SandboxLayers,
+  type LaunchReport,
+  type SupervisorCommand,
+  type SupervisorEnd,
+  type SupervisorRequest,
+  type SupervisorReport,
 } from '../request.ts'
 import {
   libcFunction,
@@ -30,88 +30,75 @@ import {
   hangUp,
   receiveDescriptor,
 } from '../../network/native/descriptor-passing.ts'
-import { launchRequest } from '../launcher/launch-request.ts'
 import { removeTree } from '../remove-tree.ts'
 import { Meter } from './meter.ts'
 import { endAll, Descendants } from './processes.ts'
 import { answerQuestions } from './system-calls.ts'
-import { mayDuplicateSockets } from './sockets.ts'
 
 /** Descriptors that the agent opened for the run: standard input, output, error, and messages. */
 const RUN_FDS = [3, 4, 5, 6]
 const REPORT_BYTES_MAX = 16_384
 
-/** Result of the exchange with the launcher. */
 interface Launched {
-  child: ChildProcess
   layers: SandboxLayers
   listener: number | undefined
-}
-
-/** Why there is no such thing. */
-interface Unlaunched {
-  problem: string
 }
 
 class Supervisor {
   readonly #order: SupervisorRequest
   readonly #descendants: Descendants
   readonly #meter: Meter
+  readonly #killed = Promise.withResolvers<void>()
   #child: ChildProcess | undefined
   #outcome: SandboxOutcome | undefined
-  #kill: (() => void) | undefined
   #timer: NodeJS.Timeout | undefined
 
   constructor(order: SupervisorRequest) {
     this.#order = order
     this.#descendants = new Descendants(() => this.#child?.pid)
-    const { limits, folder, userId } = order
-    this.#meter = new Meter({ descendants: this.#descendants, limits, folder, userId }, (outcome) =>
-      this.kill(outcome),
-    )
+    this.#meter = new Meter(order, this.#descendants, (outcome) => this.kill(outcome))
   }
 
   /** Runs the code to its end; resolves when nothing of it runs. */
   async run(child: ChildProcess, socket: number): Promise<SupervisorEnd> {
     this.#child = child
     const exited = exitOf(child)
-    const killed = new Promise<void>((resolve) => {
-      this.#kill = resolve
-    })
-    const makesSockets = !mayDuplicateSockets()
-    const line = launchRequest(this.#order, makesSockets)
-    const launched = await this.#launched(launch(child, socket, line), killed)
-    if ('problem' in launched) {
+    let launched: Launched
+    try {
+      launched = await this.#launched(socket)
+    } catch (error) {
       hangUp(socket)
-      return this.#end({ exited, problem: launched.problem })
+      return this.#end(exited, (error as Error).message)
     }
-    report({ event: 'started', pid: child.pid ?? 0, layers: launched.layers })
+    const { layers, listener } = launched
+    report({ event: 'started', pid: child.pid ?? 0, layers })
     this.#meter.start()
     this.#timer = setTimeout(() => this.ask('out-of-time'), this.#order.limits.wallMs)
-    const [descendants, meter, order] = [this.#descendants, this.#meter, this.#order]
+    const [order, descendants, meter] = [this.#order, this.#descendants, this.#meter]
     const questions =
-      launched.listener === undefined
+      listener === undefined
         ? undefined
-        : answerQuestions(launched.listener, { order, descendants, meter, makesSockets, report })
-    await Promise.race([exited, killed])
+        : answerQuestions(listener, { order, descendants, meter, report })
+    await Promise.race([exited, this.#killed.promise])
     questions?.close()
-    return this.#end({ exited })
+    return this.#end(exited)
   }
 
-  /** The launcher's result, within its time and unless the run is cancelled. */
-  async #launched(
-    launching: Promise<Launched | Unlaunched>,
-    killed: Promise<void>,
-  ): Promise<Launched | Unlaunched> {
+  /** The launcher's result; rejects when it is late, or the run is cancelled. */
+  async #launched(socket: number): Promise<Launched> {
     const { startMs } = this.#order
-    const late = `it was not ready within ${durationText(startMs)}: the machine is overloaded, or holds it back`
     const stop = new AbortController()
+    const late = async () => {
+      await delay(startMs, undefined, { signal: stop.signal })
+      const why = 'the machine is overloaded, or holds it back'
+      throw new Error(`it was not ready within ${durationText(startMs)}: ${why}`)
+    }
+    const cancelled = async () => {
+      await this.#killed.promise
+      throw new Error('it was cancelled before it began')
+    }
     try {
-      return await Promise.race([
-        launching.catch((error: Error) => ({ problem: error.message })),
-        killed.then(() => ({ problem: 'it was cancelled before it began' })),
-        delay(startMs, { problem: late }, { signal: stop.signal }),
-      ])
+      return await Promise.race([launch(socket, this.#order), cancelled(), late()])
     } finally {
       stop.abort()
     }
@@ -121,40 +108,37 @@ class Supervisor {
   ask(outcome: SandboxOutcome): void {
     if (this.#outcome !== undefined) return
     this.#outcome = outcome
-    const { signal, to, graceMs, lateGraceMs = graceMs } = this.#order.ask
+    const { ask } = this.#order
     clearTimeout(this.#timer)
-    const patienceMs = outcome === 'out-of-time' ? lateGraceMs : graceMs
-    this.#timer = setTimeout(() => this.#kill?.(), patienceMs)
+    this.#timer = setTimeout(() => this.#killed.resolve(), graceMsOf(ask, outcome))
     const pid = this.#child?.pid
     if (pid === undefined) return
     try {
-      process.kill(to === 'group' ? -pid : pid, signal)
+      process.kill(ask.to === 'group' ? -pid : pid, ask.signal)
     } catch {
       // It has ended already.
     }
   }
 
-  /** Ends it at once. */
   kill(outcome: SandboxOutcome): void {
     this.#outcome ??= outcome
-    this.#kill?.()
+    this.#killed.resolve()
   }
 
-  async #end(how: { exited: Promise<Exit>; problem?: string }): Promise<SupervisorEnd> {
+  async #end(exited: Promise<Exit>, problem?: string): Promise<SupervisorEnd> {
     clearTimeout(this.#timer)
-    if (how.problem === undefined) this.#meter.look()
+    const hasBegun = problem === undefined
+    if (hasBegun) this.#meter.look()
     this.#meter.stop()
     const { found, left } = await endAll(this.#descendants, this.#order.userId)
     // The command is a child of ours: when it does not end, nothing more can be done.
-    const exit = await Promise.race([how.exited, delay(1_000, NEVER_ENDED, { ref: false })])
-    if (how.problem === undefined) {
-      await this.#meter.lookAtDisk().catch(() => {})
-    }
+    const exit = await Promise.race([exited, delay(1_000, NEVER_ENDED, { ref: false })])
+    if (hasBegun) await this.#meter.lookAtDisk().catch(() => {})
     return {
-      outcome: this.#outcome ?? (how.problem === undefined ? outcomeOf(exit) : 'sandbox-failed'),
+      outcome: this.#outcome ?? (hasBegun ? outcomeOf(exit) : 'sandbox-failed'),
       exitCode: exit.code,
       signal: exit.signal,
-      ...(how.problem === undefined ? {} : { problem: how.problem }),
+      ...(hasBegun ? {} : { problem }),
       usage: this.#meter.usage(),
       leftovers: found,
       leftBehind: left,
@@ -198,21 +182,23 @@ function spawnLauncher(): { child: ChildProcess; socket: number } {
 }
 
 /** Sends the order to the launcher and receives its report. */
-async function launch(
-  child: ChildProcess,
-  socket: number,
-  order: LaunchRequest,
-): Promise<Launched | Unlaunched> {
+async function launch(socket: number, order: SupervisorRequest): Promise<Launched> {
   writeAll(socket, Buffer.from(`${JSON.stringify(order)}\n`))
-  const { bytes, descriptor } = await receiveDescriptor(socket, REPORT_BYTES_MAX)
-  if (bytes.length === 0) return { problem: 'the launcher exited without a report' }
-  const said = JSON.parse(bytes.toString()) as LaunchReport
-  if ('problem' in said) return said
+  const { report: ready, descriptor } = await receiveReport(socket)
+  if (ready === undefined) throw new Error('the launcher exited without a report')
   // It becomes the command now, or says why not; the end of the conversation means that it has.
-  const { bytes: rest } = await receiveDescriptor(socket, REPORT_BYTES_MAX)
+  await receiveReport(socket)
   closeSync(socket)
-  if (rest.length > 0) return JSON.parse(rest.toString()) as Unlaunched
-  return { child, layers: said.ready, listener: descriptor }
+  return { layers: ready, listener: descriptor }
+}
+
+/** The launcher's next report, undefined after its last one. Rejects with its problem. */
+async function receiveReport(socket: number) {
+  const { bytes, descriptor } = await receiveDescriptor(socket, REPORT_BYTES_MAX)
+  if (bytes.length === 0) return { report: undefined, descriptor }
+  const said = JSON.parse(bytes.toString()) as LaunchReport
+  if ('problem' in said) throw new Error(said.problem)
+  return { report: said.ready, descriptor }
 }
 
 function writeAll(fd: number, bytes: Buffer): void {

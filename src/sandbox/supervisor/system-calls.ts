@@ -1,29 +1,30 @@
 // Answers of the supervisor to system calls that the kernel asks it about: connecting, forking, signalling.
-import { closeSync, openSync, readFileSync, readSync, writeSync } from 'node:fs'
+import { readSync, writeSync } from 'node:fs'
 import { faultText } from '../../process/faults/fault.ts'
 import type { SupervisorRequest, SupervisorReport } from '../request.ts'
-import { architectureOf, EAGAIN, EPERM, type SystemCall } from '../../network/native/syscalls.ts'
+import { architectureOf, EAGAIN, EPERM } from '../../network/native/syscalls.ts'
 import { createNetworkPolicy } from '../../network/network-policy.ts'
 import { Listener, type Answer, type Question } from './listener.ts'
 import type { Meter } from './meter.ts'
 import { NameRelay } from './names.ts'
 import { asUser } from './as-user.ts'
 import { answerConnect, nameServers, type AnswerContext } from './network.ts'
-import type { Descendants } from './processes.ts'
-import { MadeSockets, processOf, DuplicatedSockets } from './sockets.ts'
+import { isNested, processOf, withMemory, type Descendants } from './processes.ts'
+import { RunSockets } from './sockets.ts'
 
 /** Refusals that are reported, at most: a script may try ten thousand times. */
 const BLOCKED_REPORTED_MAX = 50
 
-/** What the answers depend on. */
 interface Run {
   order: SupervisorRequest
   descendants: Descendants
   meter: Meter
-  /** The supervisor makes the sockets of the run. */
-  makesSockets: boolean
   report(what: SupervisorReport): void
 }
+
+const CALLS: ReadonlyMap<number, string> = new Map(
+  Object.entries(architectureOf(process.arch)?.numbers ?? {}).map(([name, at]) => [at, name]),
+)
 
 /** Answers on the listener until the run has ended, or the listener is closed. */
 export function answerQuestions(fd: number, run: Run): Listener {
@@ -31,12 +32,9 @@ export function answerQuestions(fd: number, run: Run): Listener {
   const { network, folder, userId } = run.order
   let reported = 0
   const servers = nameServers()
-  const made = run.makesSockets
-    ? new MadeSockets({ listener, descendants: run.descendants, userId })
-    : undefined
   const context: AnswerContext = {
     listener,
-    sockets: made ?? new DuplicatedSockets(userId),
+    sockets: new RunSockets({ listener, descendants: run.descendants, userId }),
     names: { servers, relay: new NameRelay(servers) },
     policy: createNetworkPolicy(network),
     proxyPort: network.proxyPort,
@@ -46,47 +44,42 @@ export function answerQuestions(fd: number, run: Run): Listener {
       if (++reported <= BLOCKED_REPORTED_MAX) run.report({ event: 'blocked', blocked })
     },
   }
-  const numbers = architectureOf(process.arch)?.numbers
-  const names = new Map(
-    Object.entries(numbers ?? {}).map(([name, number]) => [number, name as SystemCall]),
-  )
   void listener
-    .run((question) => {
-      const name = names.get(question.call)
-      if (made !== undefined) {
-        if (name === 'socket') return made.make(question)
-        if (name === 'bind') return made.bound()
-        if (name === 'listen') return made.listens(question)
-      }
-      return answer(name, question, run, context)
-    })
+    .run((question) => answer(question, run, context))
     .catch((error: unknown) => {
       process.stderr.write(faultText(error))
     })
-    .finally(() => made?.close())
+    .finally(() => context.sockets.close())
   return listener
 }
 
-function answer(
-  name: SystemCall | undefined,
-  question: Question,
-  run: Run,
-  context: AnswerContext,
-): Answer | undefined {
-  if (name === 'connect') return answerConnect(question, context)
-  if (name === 'clone' || name === 'fork' || name === 'vfork') {
-    // What is looked at lies in registers, which cannot change while the caller waits.
-    return run.meter.mayFork() ? 'continue' : { error: EAGAIN }
+function answer(question: Question, run: Run, context: AnswerContext): Answer | undefined {
+  const name = CALLS.get(question.call)
+  switch (name) {
+    case 'socket':
+      return context.sockets.make(question)
+    case 'bind':
+      return context.sockets.bound()
+    case 'listen':
+      return context.sockets.listens(question)
+    case 'connect':
+      return answerConnect(question, context)
+    case 'clone':
+    case 'fork':
+    case 'vfork':
+      // What is looked at lies in registers, which cannot change while the caller waits.
+      return run.meter.mayFork() ? 'continue' : { error: EAGAIN }
+    case 'rt_sigaction':
+      asUser(context.userId, () => makeRestartable(question))
+      return 'continue'
+    case undefined:
+    default:
+      return mayReach(name, question, run) ? 'continue' : { error: EPERM }
   }
-  if (name === 'rt_sigaction') {
-    asUser(context.userId, () => makeRestartable(question))
-    return 'continue'
-  }
-  return mayReach(name, question, run) ? 'continue' : { error: EPERM }
 }
 
 /** Signals, bounds and precedence are for the run's own processes only. Browsers ask for each of their threads. */
-function mayReach(name: SystemCall | undefined, question: Question, run: Run): boolean {
+function mayReach(name: string | undefined, question: Question, run: Run): boolean {
   const { thread } = question
   const isSecond = name === 'setpriority' || name === 'ioprio_set'
   const target = Number(BigInt.asIntN(32, question.arguments[isSecond ? 1 : 0] ?? 0n))
@@ -100,16 +93,6 @@ function mayReach(name: SystemCall | undefined, question: Question, run: Run): b
   return process > 0 && (process === processOf(thread) || run.descendants.has(process))
 }
 
-/** Whether the thread has a number in a namespace of processes below the supervisor's. */
-function isNested(thread: number): boolean {
-  try {
-    const status = readFileSync(`/proc/${thread}/status`, 'latin1')
-    return /^NSpid:\t\d+\t\d/m.test(status)
-  } catch {
-    return false
-  }
-}
-
 // A thread that waits for the supervisor's answer is interrupted by a signal that it handles: the kernel restarts the
 // call where the handler was set with SA_RESTART, and else a fork fails, which no shell expects. So handlers of SIGCHLD,
 // the signal that comes with forking, are always set with that flag.
@@ -121,23 +104,17 @@ const SA_RESTART = 0x10000000n
 /** SIG_DFL and SIG_IGN: nothing is interrupted. */
 const NO_HANDLERS: ReadonlySet<bigint> = new Set([0n, 1n])
 
-/** Adds the flag to what the caller of rt_sigaction(2) is about to set; never throws. */
-function makeRestartable({ thread, arguments: given }: Question): void {
+/** Adds the flag to what the caller of rt_sigaction(2) is about to set; true where its memory could be looked at. */
+function makeRestartable({ thread, arguments: given }: Question): true | undefined {
   const at = given[1] ?? 0n
-  if (at === 0n) return
-  try {
-    const memory = openSync(`/proc/${thread}/mem`, 'r+')
-    try {
-      const head = Buffer.alloc(HEAD_BYTES)
-      if (readSync(memory, head, 0, HEAD_BYTES, at) !== HEAD_BYTES) return
-      const flags = head.readBigUInt64LE(FLAGS_AT)
-      if (NO_HANDLERS.has(head.readBigUInt64LE(0)) || (flags & SA_RESTART) !== 0n) return
-      head.writeBigUInt64LE(flags | SA_RESTART, FLAGS_AT)
-      writeSync(memory, head, FLAGS_AT, HEAD_BYTES - FLAGS_AT, Number(at) + FLAGS_AT)
-    } finally {
-      closeSync(memory)
-    }
-  } catch {
-    // It has ended, or may not be written to: then it is as it was.
-  }
+  if (at === 0n) return true
+  return withMemory(thread, 'r+', (memory) => {
+    const head = Buffer.alloc(HEAD_BYTES)
+    if (readSync(memory, head, 0, HEAD_BYTES, at) !== HEAD_BYTES) return true
+    const flags = head.readBigUInt64LE(FLAGS_AT)
+    if (NO_HANDLERS.has(head.readBigUInt64LE(0)) || (flags & SA_RESTART) !== 0n) return true
+    head.writeBigUInt64LE(flags | SA_RESTART, FLAGS_AT)
+    writeSync(memory, head, FLAGS_AT, HEAD_BYTES - FLAGS_AT, Number(at) + FLAGS_AT)
+    return true
+  })
 }

@@ -1,6 +1,6 @@
 // Process for the scripts of one run of an API monitor: started for the first script and ended after the last, so
 // that the second finds what the first left.
-import { copyFile, mkdir, realpath, symlink, writeFile } from 'node:fs/promises'
+import { copyFile, mkdir, realpath, symlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { fileURLToPath } from 'node:url'
@@ -13,14 +13,13 @@ import {
   type ScriptOrder,
   type ScriptMessage,
 } from './messages.ts'
-import type { SandboxLimits } from '../../sandbox/request.ts'
-import type { Sandbox, SandboxEnd } from '../../sandbox/sandbox.ts'
+import type { SandboxLimits, Sandbox, SandboxEnd, SandboxRequest } from '../../sandbox/request.ts'
 import { sandboxFailure } from '../../sandbox/failure.ts'
 import { DeadlineReached, isDeadline } from '../../network/deadline.ts'
 import { ScriptConsole } from '../console.ts'
 import { type ScriptContext, scriptEnvironment } from '../context.ts'
-import { pathInside } from '../project.ts'
-import type { ScriptRuntime } from '../runtime.ts'
+import { pathInside, writeFiles } from '../project.ts'
+import type { ScriptRuntime } from '../toolchains.ts'
 import { copyHeaderWatch, headerEnvironment } from '../playwright/observed-headers.ts'
 import { TargetFailure } from '../../network/target-failure.ts'
 import {
@@ -48,7 +47,6 @@ const LIMITS_OF_SCRIPTS: Omit<SandboxLimits, 'wallMs' | 'cpuMs'> = {
   openFiles: 1024,
 }
 
-/** What a host works with. */
 export interface HostSettings {
   monitor: ApiMonitor
   context: ScriptContext
@@ -58,10 +56,9 @@ export interface HostSettings {
 
 /** A script of a monitor, and where it is in the project. */
 export function scriptFile(monitor: ApiMonitor, step: ScriptStep): string {
-  const isSetUp = step === 'set-up'
-  const path = isSetUp ? monitor.setupScriptPath : monitor.tearDownScriptPath
+  const path = (step === 'set-up' ? monitor.setupScriptPath : monitor.tearDownScriptPath) ?? ''
   // With a name of TypeScript's, so that a script may be either.
-  return join(step, pathInside((path ?? '').trim() === '' ? `${step}.ts` : (path as string)))
+  return join(step, pathInside(path.trim() === '' ? `${step}.ts` : path))
 }
 
 /** Starts it. Rejects with a TargetFailure where it cannot be started. */
@@ -73,15 +70,18 @@ export async function startScriptHost(settings: HostSettings): Promise<ApiScript
   await copyFile(PROGRAM, program)
   await copyHeaderWatch(dirname(program))
   await symlink(runtime.modules, join(folder, 'node_modules'))
-  await layOut(folder, monitor, 'set-up')
-  await layOut(folder, monitor, 'tear-down')
+  for (const step of ['set-up', 'tear-down'] as const) {
+    await writeFiles(join(folder, 'project'), filesOf(monitor, step))
+  }
+  const { node, modules } = runtime
+  const readable = [runtime.folder, await realpath(modules), await realpath(node)]
   const egress = await openEgress(sandbox, context.dial, ({ environment }) => ({
     ...environment,
     VEDETTE_PROXIES: JSON.stringify(environment),
   }))
-  const host = new ApiScriptHost(settings, egress)
+  const host = new ApiScriptHost(settings, egress, { folder, args: [program], readable })
   try {
-    await host.begin(folder, program)
+    await host.ready()
     return host
   } catch (error) {
     await host.close()
@@ -89,22 +89,18 @@ export async function startScriptHost(settings: HostSettings): Promise<ApiScript
   }
 }
 
-async function layOut(folder: string, monitor: ApiMonitor, step: ScriptStep): Promise<void> {
-  const isSetUp = step === 'set-up'
-  const script = isSetUp ? monitor.localSetupScript : monitor.localTearDownScript
-  if ((script ?? '').trim() === '') return
-  const given = isSetUp ? monitor.setupScriptDependencies : monitor.tearDownScriptDependencies
-  const files = (given ?? []).map(({ path, content }) => ({
-    path: join(step, pathInside(path)),
-    content,
-  }))
-  files.push({ path: scriptFile(monitor, step), content: script as string })
-  for (const { path, content } of files) {
-    const at = join(folder, 'project', path)
-    await mkdir(dirname(at), { recursive: true })
-    await writeFile(at, content)
-  }
+/** The script and what it imports, in a folder of their own. */
+function filesOf(monitor: ApiMonitor, step: ScriptStep): { path: string; content: string }[] {
+  const [content, imported] =
+    step === 'set-up'
+      ? [monitor.localSetupScript, monitor.setupScriptDependencies]
+      : [monitor.localTearDownScript, monitor.tearDownScriptDependencies]
+  if (content == null || content.trim() === '') return []
+  const files = (imported ?? []).map((one) => ({ ...one, path: join(step, pathInside(one.path)) }))
+  return [...files, { path: scriptFile(monitor, step), content }]
 }
+
+type ScriptProgram = Pick<SandboxRequest, 'folder' | 'args' | 'readable'>
 
 interface Waiting {
   step: ScriptMessage['step']
@@ -117,32 +113,51 @@ export class ApiScriptHost {
   /** How it ended; undefined while it runs. */
   end: SandboxEnd | undefined
   readonly #egress: Egress
-  readonly #settings: HostSettings
+  readonly #context: ScriptContext
   readonly #input = new PassThrough()
   readonly #stop = new AbortController()
-  readonly #onAbort: () => void
-  #ended: Promise<SandboxEnd> | undefined
+  readonly #ended: Promise<SandboxEnd>
   #waiting: Waiting | undefined
   #crash: ScriptError | undefined
 
-  constructor(settings: HostSettings, egress: Egress) {
-    this.#settings = settings
+  constructor(settings: HostSettings, egress: Egress, program: ScriptProgram) {
+    this.#context = settings.context
     this.#egress = egress
-    const { signal } = settings.context
-    this.#onAbort = () => this.#stop.abort(signal.reason)
-    signal.addEventListener('abort', this.#onAbort, { once: true })
-    if (signal.aborted) this.#onAbort()
+    this.#ended = this.#run(settings, program)
   }
 
   /** Resolves when it is ready for scripts. */
-  async begin(folder: string, program: string): Promise<void> {
-    const { sandbox, context, monitor, runtime } = this.#settings
+  async ready(): Promise<void> {
+    await this.#report('ready', LIMITS.apiScriptStartMsMax, 'the process of the scripts')
+  }
+
+  /** Runs a script and resolves with its report. Rejects with a TargetFailure where none comes. */
+  async run(order: ScriptOrder): Promise<ScriptMessage> {
+    this.#input.write(`${JSON.stringify(order)}\n`)
+    return this.#report(order.step, LIMITS.apiScriptMsMax, `the ${order.step} script`)
+  }
+
+  /** Ends it; resolves when nothing of it is left. */
+  async close(): Promise<void> {
+    this.#input.end()
+    const timer = setTimeout(() => this.#stop.abort(new Error('the scripts are done')), END_MS_MAX)
+    await this.#ended
+    clearTimeout(timer)
+    this.console.end()
+    await this.#egress.close()
+  }
+
+  refused(): RefusedConnection[] {
+    return refusedConnections(this.#egress.refusals, this.end?.blocked ?? [])
+  }
+
+  async #run(settings: HostSettings, program: ScriptProgram): Promise<SandboxEnd> {
+    const { sandbox, context, monitor, runtime } = settings
     const bothMs = 2 * LIMITS.apiScriptMsMax
-    const run = sandbox.run(
+    this.end = await sandbox.run(
       {
+        ...program,
         command: runtime.node,
-        args: [program],
-        folder,
         input: this.#input,
         environment: {
           ...scriptEnvironment(monitor, context),
@@ -150,7 +165,6 @@ export class ApiScriptHost {
           ...headerEnvironment(context.headers),
         },
         ...this.#egress.order,
-        readable: [runtime.folder, await realpath(runtime.modules), await realpath(runtime.node)],
         limits: {
           ...LIMITS_OF_SCRIPTS,
           wallMs: LIMITS.apiScriptStartMsMax + bothMs + monitor.maxResponseTime,
@@ -160,41 +174,16 @@ export class ApiScriptHost {
         onOutput: (chunk, stream) => this.console.add(chunk, stream),
         onMessage: (message) => this.#receive(message),
       },
-      this.#stop.signal,
+      AbortSignal.any([context.signal, this.#stop.signal]),
     )
-    this.#ended = run.ended.then((end) => (this.end = end))
-    const startMs = LIMITS.apiScriptStartMsMax
-    await this.#report('ready', startMs, 'the process of the scripts')
-  }
-
-  /** Runs a script and resolves with its report. Rejects with a TargetFailure where none comes. */
-  async run(order: ScriptOrder): Promise<ScriptMessage> {
-    const ms = LIMITS.apiScriptMsMax
-    this.#input.write(`${JSON.stringify(order)}\n`)
-    return this.#report(order.step, ms, `the ${order.step} script`)
-  }
-
-  /** Ends it; resolves when nothing of it is left. */
-  async close(): Promise<void> {
-    this.#settings.context.signal.removeEventListener('abort', this.#onAbort)
-    this.#input.end()
-    const timer = setTimeout(() => this.#stop.abort(new Error('the scripts are done')), END_MS_MAX)
-    await this.#ended
-    clearTimeout(timer)
-    this.console.end()
-    await this.#egress.close()
-  }
-
-  /** Connections that the scripts could not make. */
-  refused(): RefusedConnection[] {
-    return refusedConnections(this.#egress.refusals, this.end?.blocked ?? [])
+    return this.end
   }
 
   async #report(step: Waiting['step'], ms: number, what: string): Promise<ScriptMessage> {
     const said = new Promise<ScriptMessage>((resolve) => (this.#waiting = { step, resolve }))
     const timer = setTimeout(() => this.#stop.abort(new DeadlineReached(ms)), ms)
     try {
-      const first = await Promise.race([said, this.#ended as Promise<SandboxEnd>])
+      const first = await Promise.race([said, this.#ended])
       if ('step' in first) return first
       throw this.#endReason(first, step, what)
     } finally {
@@ -205,7 +194,7 @@ export class ApiScriptHost {
 
   /** Why the process ended without a report. */
   #endReason(end: SandboxEnd, step: Waiting['step'], what: string): unknown {
-    const { signal } = this.#settings.context
+    const { signal } = this.#context
     if (signal.aborted && !isDeadline(signal)) return signal.reason
     const cut = sandboxFailure(end, what)
     if (cut !== undefined) {
@@ -221,13 +210,12 @@ export class ApiScriptHost {
   #receive(message: unknown): void {
     const report = parseScriptMessage(message)
     if (report === undefined) return
-    if (report.step === 'header') this.#settings.context.headers?.saw(report.name, report.value)
+    if (report.step === 'header') this.#context.headers?.saw(report.name, report.value)
     else if (report.step === 'crash') this.#crash = 'error' in report ? report.error : undefined
     else if (report.step === this.#waiting?.step) this.#waiting.resolve(report)
   }
 }
 
-/** The failure of a script that ended with an error. */
 export function scriptErrorFailure(error: ScriptError, what: string): Failure {
   const { message, loaded, file, line, column } = error
   const place = file === undefined ? undefined : { file, line, column }

@@ -17,7 +17,6 @@ export interface ScriptRequest {
 
 /** The answer as a tear-down script has it. */
 export interface ScriptResponse {
-  /** 0 where none came. */
   statusCode: number
   statusText: string
   body: string
@@ -31,7 +30,6 @@ export interface ScriptResponse {
 
 /** A request to the process. */
 export type ScriptOrder = {
-  /** The script, in the folder of scripts. */
   file: string
   /** Most that it may hand back. */
   bytesMax: number
@@ -52,8 +50,6 @@ const ScriptError = z.object({
 /** The error that ended a script. */
 export type ScriptError = z.infer<typeof ScriptError>
 
-const Failed = z.object({ step: z.enum(['set-up', 'tear-down', 'crash']), error: ScriptError })
-
 const SetUpDone = z.object({
   step: z.literal('set-up'),
   request: z.object({
@@ -63,7 +59,6 @@ const SetUpDone = z.object({
     headers: pairs,
     queryParameters: pairs,
   }),
-  /** Variables that it set, and the names of those that it took away. */
   variables: z.record(z.string(), z.string()),
   removed: z.array(z.string()),
 })
@@ -78,26 +73,22 @@ const TearDownDone = z.object({
     headers: pairs,
   }),
 })
-/** What a tear-down script made of the answer. */
 export type TearDownDone = z.infer<typeof TearDownDone>
 
 const Message = z.union([
   z.object({ step: z.literal('ready') }),
   ObservedHeader.extend({ step: z.literal('header') }),
-  Failed,
+  z.object({ step: z.enum(['set-up', 'tear-down', 'crash']), error: ScriptError }),
   SetUpDone,
   TearDownDone,
 ])
-/** A report of the process. */
 export type ScriptMessage = z.infer<typeof Message>
 
-const Named = z.object({ step: z.enum(['set-up', 'tear-down']) })
-
-/** Parses a message; a failed step where its content is invalid, undefined where it is no message. */
 export function parseScriptMessage(message: unknown): ScriptMessage | undefined {
   const parsed = Message.safeParse(message).data
   if (parsed !== undefined) return parsed
-  const step = Named.safeParse(message).data?.step
+  const { step } = (message ?? {}) as { step?: unknown }
+  if (step !== 'set-up' && step !== 'tear-down') return undefined
   const what = step === 'set-up' ? 'request' : 'response'
-  return step && { step, error: { message: `what it makes of ${what} is none`, loaded: true } }
+  return { step, error: { message: `what it makes of ${what} is none`, loaded: true } }
 }

@@ -6,7 +6,6 @@ import type { ConsoleLine } from '../console.ts'
 /** A script that ran. */
 export interface ApiScriptObserved {
   durationMs: number
-  /** What ended it before its end. */
   error?: string
 }
 
@@ -15,11 +14,8 @@ export interface ApiScriptsObserved {
   runtime: string
   setUp?: ApiScriptObserved
   tearDown?: ApiScriptObserved
-  /** What they wrote. */
   console: ConsoleLine[]
-  /** Lines that were too many. */
   consoleLeftOut?: number
-  /** What they were handed less than there was. */
   notes?: string[]
   /** Connections that the network policy forbids, and those that failed in the run's proxy, where it has one. */
   refused?: RefusedConnection[]

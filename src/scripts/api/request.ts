@@ -19,7 +19,6 @@ export function shownRequest(request: ApiRequest): ScriptRequest {
   }
 }
 
-/** Names with their values; several of one name become a list. */
 export function grouped(pairs: Pairs): Record<string, string | string[]> {
   const values = new Map<string, string[]>()
   for (const [name, value] of pairs) values.set(name, [...(values.get(name) ?? []), value])
@@ -40,10 +39,7 @@ export interface WrittenApi {
   written: unknown
 }
 
-/**
- * The request that is to be sent, by the values that variables have after the script. Throws a TargetFailure:
- * SCRIPT_FAILED where the script left one that cannot be sent, VARIABLE_UNKNOWN where it has not set a variable.
- */
+/** The request that is to be sent. Throws a TargetFailure: SCRIPT_FAILED, VARIABLE_UNKNOWN. */
 export function changedRequest(
   { monitor, written }: WrittenApi,
   lookup: Lookup,

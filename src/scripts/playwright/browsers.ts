@@ -31,10 +31,7 @@ export interface BrowserPrograms {
   ffmpeg?: string | undefined
 }
 
-/**
- * Fills `folder`, which PLAYWRIGHT_BROWSERS_PATH is to name, for the Playwright in `core` (the folder of its
- * package playwright-core). False when that is no Playwright that can be read.
- */
+/** Fills `folder` for the Playwright in `core`, its package playwright-core. False when that cannot be read. */
 export async function prepareBrowsers(
   folder: string,
   core: string,
@@ -116,10 +113,7 @@ exec "$program" \\
 `
 }
 
-/**
- * The package playwright-core that code in `folder` gets from `playwright` or `@playwright/test`; undefined
- * where there is none. Looks files up as Node.js does, and runs nothing.
- */
+/** The package playwright-core that code in `folder` gets, as Node.js looks it up; runs nothing. */
 export async function findPlaywrightCore(folder: string): Promise<string | undefined> {
   for (const name of ['@playwright/test', 'playwright', 'playwright-core']) {
     let at = await findPackage(folder, name)

@@ -5,20 +5,14 @@ import { createHash } from 'node:crypto'
 import { mkdir, opendir, realpath, rename, stat, symlink, writeFile } from 'node:fs/promises'
 import { join, sep } from 'node:path'
 import { LIMITS } from '../../contract/versions.ts'
-import type { Sandbox } from '../../sandbox/sandbox.ts'
 import type { SandboxLimits } from '../../sandbox/request.ts'
-import { ownTree } from '../../sandbox/own-tree.ts'
-import { isOutOfReach, isReachable } from '../../sandbox/reachable.ts'
+import { isOutOfReach, isReachable, ownTree } from '../../sandbox/trees.ts'
 import { removeTree } from '../../sandbox/remove-tree.ts'
+import type { ScriptContext } from '../context.ts'
+import type { ScriptHost } from '../host.ts'
 import { TreeCache } from '../tree-cache.ts'
 
-/** Of which packages, and for whom. */
-export interface CompileOrder {
-  sandbox: Sandbox
-  /** The folder for caches. */
-  cacheFolder: string
-  /** The run's folder. */
-  folder: string
+export interface CodeToCompile {
   /** The folder `node_modules` that has the package @playwright/test. */
   modules: string
   /** Node.js, or Bun. */
@@ -26,13 +20,18 @@ export interface CompileOrder {
   isBun: boolean
   /** Decides on the packages, where they lie in the run's folder. */
   packagesKey?: string | undefined
+}
+
+/** The run that wants it. */
+export interface CompilingRun {
+  host: Pick<ScriptHost, 'sandbox' | 'cacheFolder'>
+  context: Pick<ScriptContext, 'signal'>
+  folder: string
   /** Folders outside of the run's that it must be able to read. */
   readable: readonly string[]
   limits: SandboxLimits
-  signal: AbortSignal
 }
 
-/** What a run is given of it. */
 export interface CompiledCode {
   environment: Record<string, string>
   readable: string[]
@@ -48,37 +47,33 @@ const AGAIN_MS = 600_000
 const cutShort = new Map<string, number>()
 
 /** Rejects with the signal's reason alone: without it runs are slower, and nothing else. */
-export async function compiledCode(order: CompileOrder): Promise<CompiledCode> {
-  const { cacheFolder, signal } = order
+export async function compiledCode(code: CodeToCompile, run: CompilingRun): Promise<CompiledCode> {
   try {
-    const key = (await isOutOfReach()) ? await keyOf(order) : undefined
+    const key = (await isOutOfReach()) ? await keyOf(code, run.folder) : undefined
     if (key === undefined) return NONE
-    const cache = new TreeCache<null>(join(cacheFolder, 'compiled'), {
+    const cache = new TreeCache<null>(join(run.host.cacheFolder, 'compiled'), {
       bytesMax: LIMITS.compiledCacheBytesMax,
       ageMsMax: LIMITS.packagesCacheAgeMsMax,
       inUseMs: LIMITS.suiteMsMax + 600_000,
     })
     const make = (content: string) =>
-      compileInto(content, order, () => cutShort.set(key, Date.now()))
+      compileInto(content, code, run, () => cutShort.set(key, Date.now()))
     const mayTry = Date.now() - (cutShort.get(key) ?? 0) >= AGAIN_MS
     const tree = (await cache.find(key)) ?? (mayTry ? await cache.store(key, make) : undefined)
     if (tree === undefined || tree.bytes === 0 || !(await isReachable(tree.folder))) return NONE
-    return { environment: { [variableOf(order)]: tree.folder }, readable: [tree.folder] }
+    return { environment: { [variableOf(code)]: tree.folder }, readable: [tree.folder] }
   } catch {
-    signal.throwIfAborted()
+    run.context.signal.throwIfAborted()
     return NONE
   }
 }
 
-const variableOf = ({ isBun }: CompileOrder) =>
+const variableOf = ({ isBun }: CodeToCompile) =>
   isBun ? 'BUN_RUNTIME_TRANSPILER_CACHE_PATH' : 'NODE_COMPILE_CACHE'
 
-/**
- * Bun knows code by its content, and Node.js by its path, which must not be the run's own; that it is still the same
- * code, both find out by themselves.
- */
-async function keyOf(order: CompileOrder): Promise<string | undefined> {
-  const { folder, modules, program, isBun, packagesKey } = order
+/** Bun knows code by its content; Node.js by its path, which must not be the run's own. */
+async function keyOf(code: CodeToCompile, folder: string): Promise<string | undefined> {
+  const { modules, program, isBun, packagesKey } = code
   const path = await realpath(join(modules, CLI))
   const isOwn = path.startsWith((await realpath(folder)) + sep)
   const packages = isBun ? packagesKey : isOwn ? undefined : path
@@ -96,29 +91,34 @@ test('loads what tests need', async () => {
 })
 `
 
-async function compileInto(content: string, order: CompileOrder, onCutShort: () => void) {
-  const { sandbox, folder, modules, program, isBun, readable, limits, signal } = order
+async function compileInto(
+  content: string,
+  code: CodeToCompile,
+  { host, context, folder, readable, limits }: CompilingRun,
+  onCutShort: () => void,
+) {
+  const { modules, program, isBun } = code
+  const sandbox = await host.sandbox()
   const at = join(folder, '.vedette', 'compiling')
   const made = join(at, 'made')
   await mkdir(made, { recursive: true })
   await symlink(modules, join(at, 'node_modules'))
   await writeFile(join(at, 'first.spec.ts'), FIRST_TEST)
   await writeFile(join(at, 'playwright.config.js'), `module.exports = { reporter: 'null' }\n`)
-  const { ended } = sandbox.run(
+  const { outcome } = await sandbox.run(
     {
       command: program,
       args: [...(isBun ? ['--no-install'] : []), join(modules, CLI), 'test'],
       folder,
       cwd: at,
       readable,
-      environment: { [variableOf(order)]: made },
+      environment: { [variableOf(code)]: made },
       limits: { ...limits, wallMs: WALL_MS_MAX },
       ask: { signal: 'SIGTERM', to: 'group', graceMs: 500 },
     },
-    signal,
+    context.signal,
   )
-  const { outcome } = await ended
-  signal.throwIfAborted()
+  context.signal.throwIfAborted()
   // A machine that is busy for a minute, say: that is not for ever.
   if (outcome !== 'exited') {
     onCutShort()

@@ -10,10 +10,7 @@ const VALUE_CHARS_MAX = 66_560
 const VALUES_MAX = 5_001
 const CHARS_MAX = 16 * 1024 * 1024 + VALUE_CHARS_MAX
 
-/**
- * Watches the clients of Node.js, and returns a function that reports further headers. `source` is the regular
- * expression of `sensitiveNames`; without it nothing is watched.
- */
+/** Watches the clients of Node.js for headers that match `source`; returns what reports further ones. */
 module.exports = function watchHeaders(source, report) {
   const sensitive = source === undefined ? undefined : attempt(() => new RegExp(source))
   if (sensitive === undefined) return () => undefined

@@ -1,7 +1,6 @@
 // A run of Playwright as JUnit XML, which CI systems show as tests: testsuites > testsuite, one for each
 // project and file, > testcase with failure, error or skipped.
 import type { PlaywrightReport, TestAttempt, TestReport } from './report.ts'
-import { escapeXml, xmlAttributes } from '../xml-text.ts'
 
 /** The report as XML. Tests that were tried again count as their last attempt does. */
 export function playwrightJunit(report: PlaywrightReport): string {
@@ -74,4 +73,25 @@ function msOf(test: TestReport): number {
 
 function seconds(ms: number): string {
   return (ms / 1000).toFixed(3)
+}
+
+/** Escapes markup and replaces what XML 1.0 (section 2.2) cannot carry at all. */
+export function escapeXml(text: string): string {
+  return (
+    text
+      .toWellFormed()
+      // oxlint-disable-next-line no-control-regex -- what it takes out are control characters
+      .replaceAll(/[\u0000-\u0008\u000B\u000C\u000E-\u001F\uFFFE\uFFFF]/g, '\uFFFD')
+      .replaceAll('&', '&amp;')
+      .replaceAll('<', '&lt;')
+      .replaceAll('>', '&gt;')
+      .replaceAll('"', '&quot;')
+  )
+}
+
+/** Attributes of an element; a line break in a value stays one (section 3.3.3). */
+export function xmlAttributes(values: Record<string, string | number>): string {
+  return Object.entries(values)
+    .map(([name, value]) => `${name}="${escapeXml(String(value)).replaceAll('\n', '&#10;')}"`)
+    .join(' ')
 }

@@ -31,16 +31,3 @@ export const ObservedHeader = z.object({
   name: z.string().max(1024),
   value: z.string().max(NAMED_VALUE_CHARS_MAX),
 })
-
-const Event = ObservedHeader.extend({ event: z.literal('header') })
-
-/** Passes a line of the events file on, if it is one of the watch. */
-export function receiveHeader(line: string, listener: HeaderListener | undefined): void {
-  if (listener === undefined || !line.startsWith('{"event":"header"')) return
-  try {
-    const { success, data } = Event.safeParse(JSON.parse(line))
-    if (success) listener.saw(data.name, data.value)
-  } catch {
-    // No line of ours.
-  }
-}

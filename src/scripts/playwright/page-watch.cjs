@@ -19,7 +19,6 @@ const seeHeader = watchHeaders(process.env.VEDETTE_HEADERS, (name, value) =>
   write({ event: 'header', name, value }),
 )
 
-/** Follows a browser context by its events. */
 async function watchContext(context) {
   const statuses = new WeakMap()
   context.on('response', (response) => {
@@ -126,27 +125,23 @@ function observeVitals(name) {
 /** A request that the script itself made. */
 function writeOwnRequest({ method, url, ...more }) {
   const failure = more.failure === undefined ? {} : { failure: text(more.failure) }
-  writeEntry({ method, url: address(url), type: 'api' }, { ...more, ...failure })
+  write({ event: 'network', method, url: address(url), type: 'api', ...more, ...failure })
 }
 
 function writeRequest(request, status, failure) {
-  const timing = request.timing()
-  const { startTime, responseStart, responseEnd } = timing
-  writeEntry(
-    { method: request.method(), url: address(request.url()), type: request.resourceType() },
-    {
-      page: attempt(() => numberOf(request.frame().page())),
-      at: Math.max(0, Math.round(startTime)),
-      ms: Math.max(0, responseEnd),
-      ...(responseStart > 0 ? { waitMs: responseStart } : {}),
-      ...(status === undefined ? {} : { status }),
-      ...(failure === undefined ? {} : { failure: text(failure) }),
-    },
-  )
-}
-
-function writeEntry(entry, more) {
-  write({ event: 'network', ...entry, ...more })
+  const { startTime, responseStart, responseEnd } = request.timing()
+  write({
+    event: 'network',
+    method: request.method(),
+    url: address(request.url()),
+    type: request.resourceType(),
+    page: attempt(() => numberOf(request.frame().page())),
+    at: Math.max(0, Math.round(startTime)),
+    ms: Math.max(0, responseEnd),
+    ...(responseStart > 0 ? { waitMs: responseStart } : {}),
+    ...(status === undefined ? {} : { status }),
+    ...(failure === undefined ? {} : { failure: text(failure) }),
+  })
 }
 
 function attempt(work) {

@@ -3,6 +3,7 @@
 import type { ScriptContext } from '../context.ts'
 import type {
   AttemptStatus,
+  EventOf,
   PlaywrightEvent,
   RunAttachment,
   RunError,
@@ -19,7 +20,6 @@ export interface TestStep {
   error?: string
 }
 
-/** One attempt at a test. */
 export interface TestAttempt {
   /** From 0. */
   retry: number
@@ -35,25 +35,20 @@ export interface TestAttempt {
 }
 
 /** A test with all attempts at it. */
-export interface TestReport {
-  id: string
+export interface TestReport extends Pick<
+  EventOf<'test'>,
+  'id' | 'project' | 'file' | 'line' | 'tags' | 'retries'
+> {
   title: string
-  project: string
-  file: string
-  line: number
-  tags: string[]
-  /** How often it is tried again when it fails. */
-  retries: number
   /** Absent when the run ended before the test did. */
   outcome?: TestOutcome
-  annotations: { type: string; description?: string | undefined }[]
+  annotations: EventOf<'end'>['annotations']
   attempts: TestAttempt[]
 }
 
-/** A whole run. */
 export interface PlaywrightReport {
-  playwrightVersion?: string
-  workers?: number
+  playwrightVersion?: string | undefined
+  workers?: number | undefined
   /** How Playwright says that it ended: passed, failed, timedout, interrupted; absent when it was cut off. */
   status?: string
   durationMs?: number
@@ -65,7 +60,6 @@ export interface PlaywrightReport {
   leftOut: number
 }
 
-/** Bounds of a report. */
 export const REPORT_BOUNDS = {
   testsMax: 2000,
   stepsPerAttemptMax: 200,
@@ -84,7 +78,8 @@ export class PlaywrightReportBuilder {
   add(event: PlaywrightEvent): void {
     switch (event.event) {
       case 'begin':
-        this.#begin(event)
+        this.#about = { playwrightVersion: event.playwright, workers: event.workers }
+        this.#expected = event.tests
         break
       case 'test':
         this.#addTest(event)
@@ -121,7 +116,6 @@ export class PlaywrightReportBuilder {
     }
   }
 
-  /** How far the run is. */
   progress(): { done: number; total: number } {
     const done = [...this.#tests.values()].filter(({ outcome }) => outcome !== undefined).length
     return { done, total: Math.max(this.#expected, this.#tests.size) }
@@ -147,14 +141,7 @@ export class PlaywrightReportBuilder {
     return { ...this.#about, stats, tests, errors: [...this.#errors], leftOut: this.#leftOut }
   }
 
-  #begin({ playwright, workers, tests }: PlaywrightEvent & { event: 'begin' }): void {
-    if (playwright !== undefined) this.#about.playwrightVersion = playwright
-    if (workers !== undefined) this.#about.workers = workers
-    this.#expected = tests
-  }
-
-  #addTest(event: PlaywrightEvent & { event: 'test' }): void {
-    const { id, titles, project, file, line, tags, retries } = event
+  #addTest({ id, titles, project, file, line, tags, retries }: EventOf<'test'>): void {
     if (this.#tests.size >= REPORT_BOUNDS.testsMax || this.#tests.has(id)) {
       this.#leftOut++
       return
@@ -164,33 +151,24 @@ export class PlaywrightReportBuilder {
     this.#tests.set(id, { ...facts, annotations: [], attempts: [] })
   }
 
-  #start({ id, retry, at }: PlaywrightEvent & { event: 'start' }): void {
+  #start({ id, retry, at: startedAt }: EventOf<'start'>): void {
     const attempts = this.#tests.get(id)?.attempts
     if (attempts === undefined || attempts.some((one) => one.retry === retry)) {
       this.#leftOut++
       return
     }
-    attempts.push({
-      retry,
-      startedAt: at,
-      durationMs: 0,
-      steps: [],
-      errors: [],
-      attachments: [],
-      output: '',
-    })
+    const nothing = { durationMs: 0, steps: [], errors: [], attachments: [], output: '' }
+    attempts.push({ retry, startedAt, ...nothing })
   }
 
-  #step(event: PlaywrightEvent & { event: 'step' }): void {
-    const { title, category, depth, ms, error } = event
+  #step({ id, retry, title, category, depth, ms, error }: EventOf<'step'>): void {
     const step: TestStep = { title, category, depth, durationMs: ms }
     if (error !== undefined) step.error = error.message
-    const attempt = this.#attempt(event.id, event.retry)
-    if (attempt === undefined) this.#leftOut++
-    else this.#addBounded(attempt.steps, step, REPORT_BOUNDS.stepsPerAttemptMax)
+    const steps = this.#attempt(id, retry)?.steps
+    this.#addBounded(steps, step, REPORT_BOUNDS.stepsPerAttemptMax)
   }
 
-  #output({ id, retry, text }: PlaywrightEvent & { event: 'output' }): void {
+  #output({ id, retry, text }: EventOf<'output'>): void {
     const attempt = this.#attempt(id, retry)
     // What belongs to no test is in the output of the whole run.
     if (attempt === undefined) return
@@ -199,31 +177,30 @@ export class PlaywrightReportBuilder {
     attempt.output += text.slice(0, Math.max(0, room))
   }
 
-  #end(event: PlaywrightEvent & { event: 'end' }): void {
-    const test = this.#tests.get(event.id)
-    const attempt = this.#attempt(event.id, event.retry)
+  #end({ id, retry, status, outcome, ms, ...event }: EventOf<'end'>): void {
+    const test = this.#tests.get(id)
+    const attempt = this.#attempt(id, retry)
     if (test === undefined || attempt === undefined) {
       this.#leftOut++
       return
     }
     test.annotations = event.annotations
-    attempt.status = event.status
-    attempt.durationMs = event.ms
-    attempt.attachments = event.attachments
-    for (const error of event.errors)
+    Object.assign(attempt, { status, durationMs: ms, attachments: event.attachments })
+    for (const error of event.errors) {
       this.#addBounded(attempt.errors, error, REPORT_BOUNDS.errorsMax)
+    }
     // A failure that is tried again is no outcome yet. Playwright calls a test that it has interrupted skipped,
     // if it still comes to say so.
-    const isLast = event.outcome !== 'unexpected' || event.retry >= test.retries
-    if (isLast && event.status !== 'interrupted') test.outcome = event.outcome
+    const isLast = outcome !== 'unexpected' || retry >= test.retries
+    if (isLast && status !== 'interrupted') test.outcome = outcome
   }
 
   #attempt(id: string | undefined, retry: number | undefined): TestAttempt | undefined {
     return this.#tests.get(id ?? '')?.attempts.find((one) => one.retry === retry)
   }
 
-  #addBounded<T>(list: T[], one: T, most: number): void {
-    if (list.length < most) list.push(one)
+  #addBounded<T>(list: T[] | undefined, one: T, most: number): void {
+    if (list !== undefined && list.length < most) list.push(one)
     else this.#leftOut++
   }
 }
@@ -241,7 +218,7 @@ const LINE_CHARS_MAX = 200
 export function reportProgress(
   event: PlaywrightEvent,
   report: PlaywrightReportBuilder,
-  context: ScriptContext,
+  context: Pick<ScriptContext, 'progress'>,
 ): void {
   if (context.progress === undefined) return
   const line = lineOf(event, report)

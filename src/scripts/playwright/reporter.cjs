@@ -41,7 +41,6 @@ class VedetteReporter {
       playwright: config.version,
       workers: config.workers,
       tests: tests.length,
-      ...(asksWithoutSandbox(config) ? { asksWithoutSandbox: true } : {}),
     })
     for (const test of tests) this.write({ event: 'test', ...this.factsOf(test) })
   }
@@ -178,14 +177,6 @@ function isVideoMissing(test, result) {
   return (
     isRetained(result.retry, result.status !== test.expectedStatus) && hasPage(result.steps ?? [])
   )
-}
-
-/** Whether what a browser is launched with turns its own sandbox off, in any project. */
-function asksWithoutSandbox({ projects = [] }) {
-  return projects.some(({ use }) => {
-    const { chromiumSandbox, args } = use?.launchOptions ?? {}
-    return chromiumSandbox === false || (Array.isArray(args) && args.includes('--no-sandbox'))
-  })
 }
 
 /** Tests that take no page have none to show. */

@@ -4,22 +4,23 @@ import { constants } from 'node:fs'
 import { copyFile, mkdir, open, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { Sandbox, SandboxEnd, OutputStream } from '../../sandbox/sandbox.ts'
-import type { StopRequest, SandboxLimits } from '../../sandbox/request.ts'
-import { findProgram, readableFor } from '../chromium.ts'
-import type { Dialler } from '../../network/dial.ts'
+import type { StopRequest, SandboxLimits, SandboxEnd, OutputStream } from '../../sandbox/request.ts'
+import { readableFor } from '../chromium.ts'
+import type { ScriptContext } from '../context.ts'
+import type { ScriptHost } from '../host.ts'
 import { extraAuthorities } from '../../network/tls/extra-authorities.ts'
-import { LineTail } from './line-tail.ts'
-import { prepareBrowsers } from './browsers.ts'
-import { parsePlaywrightEvent, type PlaywrightEvent } from './events.ts'
-import { PlaywrightReportBuilder, type PlaywrightReport } from './report.ts'
+import { followLines } from '../../sandbox/lines.ts'
+import { prepareBrowsers, type BrowserPrograms } from './browsers.ts'
+import { type CodeToCompile, compiledCode } from './compiled-code.ts'
+import { isPageEvent, type PageEvent, parseRunEvent, type PlaywrightEvent } from './events.ts'
+import { headerEnvironment } from './observed-headers.ts'
+import { PlaywrightReportBuilder, reportProgress, type PlaywrightReport } from './report.ts'
 import type { ProxyRefusal, RunProxy } from '../../sandbox/egress/run-proxy.ts'
 import { openEgress, type Egress } from '../../sandbox/egress/egress.ts'
 
-/** What is to run, and where. */
 export interface PlaywrightOrder {
-  sandbox: Sandbox
-  dial: Dialler
+  host: Pick<ScriptHost, 'sandbox' | 'cacheFolder'>
+  context: Pick<ScriptContext, 'signal' | 'dial' | 'headers' | 'progress'>
   /** An existing folder of the run's own. `.vedette` in there is ours. */
   folder: string
   /** Where it starts; the folder itself where absent. */
@@ -30,36 +31,25 @@ export interface PlaywrightOrder {
   /** In addition to ours; wins over it. */
   environment?: Readonly<Record<string, string>>
   programs?: readonly string[]
-  readable?: readonly string[]
+  readable: readonly string[]
   limits: SandboxLimits
   /** SIGINT to the command alone where absent, on which Playwright ends its tests and reports them. */
   ask?: StopRequest
+  /** Code that it shares with other runs in compiled form. */
+  code?: CodeToCompile | undefined
   /** The browser, and the package playwright-core that is to find it; absent: there is none. */
-  browser?: { chromium: string; core: string } | undefined
+  browser?: (BrowserPrograms & { core: string }) | undefined
   /** Called with each event, when it is in the report already. */
   onEvent?(event: PlaywrightEvent, report: PlaywrightReportBuilder): void
-  /** A line of the events file that is no event of Playwright's. */
-  onOther?(line: string): void
+  onPage?(event: PageEvent): void
   onOutput?(chunk: Buffer, stream: OutputStream): void
 }
 
-/** What came of it. */
 export interface PlaywrightRun {
   end: SandboxEnd
   report: PlaywrightReport
   /** Connections through the proxy that could not be made; the first ones. */
   refusals: readonly ProxyRefusal[]
-  /** Videos can be recorded. */
-  hasVideo: boolean
-}
-
-/** The setting `use.proxy` of Playwright, as JSON in the variable VEDETTE_PROXY of runs that have a proxy. */
-export interface PlaywrightProxy {
-  server: string
-  username: string
-  password: string
-  /** Loopback addresses go through it as well: the policy holds for them, too. */
-  bypass: string
 }
 
 const REPORTER = fileURLToPath(new URL('./reporter.cjs', import.meta.url))
@@ -73,106 +63,101 @@ export const PLAYWRIGHT_ASK: StopRequest = {
   graceMs: 3_000,
   lateGraceMs: 9_000,
 }
-/** Events beyond this are left out. */
-const EVENT_BYTES_MAX = 134_217_728
-/** One event; the reporter's own bounds are below it. */
-const LINE_BYTES_MAX = 4_194_304
+/** The reporter's own bounds for one event are below that of a line. */
+const EVENT_BOUNDS = { bytesMax: 134_217_728, lineBytesMax: 4_194_304 }
 
-/** Runs it. Never rejects for what the code did; with what a callback of the order threw, it does. */
-export async function runPlaywright(
-  order: PlaywrightOrder,
-  signal: AbortSignal,
-): Promise<PlaywrightRun> {
+/** Runs it. Rejects with what a callback of the order threw, or with the signal's reason before it begins. */
+export async function runPlaywright(order: PlaywrightOrder): Promise<PlaywrightRun> {
+  const { code, context } = order
+  const sandbox = await order.host.sandbox()
+  const compiled = code === undefined ? undefined : await compiledCode(code, order)
+  context.progress?.({ phase: 'test' })
   const own = await prepareOwnFolder(order)
   const report = new PlaywrightReportBuilder()
-  const tail = new LineTail(own.events, { bytesMax: EVENT_BYTES_MAX, lineBytesMax: LINE_BYTES_MAX })
-  const fault = new AbortController()
-  const either = AbortSignal.any([signal, fault.signal])
+  const [fault, over] = [new AbortController(), new AbortController()]
   let egress: Egress | undefined
   try {
-    egress = await openEgress(order.sandbox, order.dial, proxyVariables)
-    tail.follow(
-      (line) => receiveLine(line, order, report),
-      (error) => fault.abort(error),
+    egress = await openEgress(sandbox, context.dial, proxyVariables)
+    const reading = followLines(own.events, EVENT_BOUNDS, over.signal, (line) =>
+      receiveLine(line, order, report),
     )
-    const end = await order.sandbox.run(sandboxRequestOf(order, own, egress), either).ended
-    await tail.rest()
+    reading.catch((error: unknown) => fault.abort(error))
+    const end = await sandbox.run(
+      {
+        ...order,
+        ask: order.ask ?? PLAYWRIGHT_ASK,
+        environment: {
+          ...own.environment,
+          ...compiled?.environment,
+          ...order.environment,
+          ...headerEnvironment(context.headers),
+        },
+        ...egress.order,
+        readable: [...own.readable, ...order.readable, ...(compiled?.readable ?? [])],
+      },
+      AbortSignal.any([context.signal, fault.signal]),
+    )
+    over.abort()
+    await reading
     if (end.fault !== undefined) throw end.fault
-    fault.signal.throwIfAborted()
     report.close(Date.now())
-    return { end, report: report.report(), refusals: egress.refusals, hasVideo: own.hasVideo }
+    return { end, report: report.report(), refusals: egress.refusals }
   } finally {
-    tail.stop()
+    over.abort()
     await egress?.close()
     await own.events.close()
   }
 }
 
 function receiveLine(line: string, order: PlaywrightOrder, report: PlaywrightReportBuilder): void {
-  const event = parsePlaywrightEvent(line)
-  if (event === undefined) {
-    order.onOther?.(line)
-    return
+  const event = parseRunEvent(line)
+  if (event === undefined) return
+  if (event.event === 'header') {
+    order.context.headers?.saw(event.name, event.value)
+  } else if (isPageEvent(event)) {
+    order.onPage?.(event)
+  } else {
+    report.add(event)
+    order.onEvent?.(event, report)
+    reportProgress(event, report, order.context)
   }
-  report.add(event)
-  order.onEvent?.(event, report)
 }
 
 interface OwnFolder {
   events: FileHandle
   environment: Record<string, string>
   readable: string[]
-  hasVideo: boolean
 }
 
 /** Copies, because the run's user need not be able to reach the place where this code lies. */
 async function prepareOwnFolder({ folder, browser }: PlaywrightOrder): Promise<OwnFolder> {
   const at = join(folder, '.vedette')
+  const [reporter, events, browsers] = [
+    join(at, 'reporter.cjs'),
+    join(at, 'events.ndjson'),
+    join(at, 'browsers'),
+  ]
   await mkdir(at, { recursive: true })
-  const [reporter, eventsFile, browsers] = ['reporter.cjs', 'events.ndjson', 'browsers'].map(
-    (name) => join(at, name),
-  ) as [string, string, string]
   await copyFile(REPORTER, reporter)
-  const ffmpeg = browser === undefined ? undefined : await findProgram('ffmpeg')
-  const isFound =
-    browser !== undefined &&
-    (await prepareBrowsers(browsers, browser.core, { chromium: browser.chromium, ffmpeg }))
-  // Opened before the run begins and read through this descriptor alone: what the run puts in its place,
-  // such as a pipe or a link, is never opened.
-  const events = await open(eventsFile, constants.O_RDONLY | constants.O_CREAT | constants.O_EXCL)
+  const isFound = browser !== undefined && (await prepareBrowsers(browsers, browser.core, browser))
   return {
-    events,
+    // Opened before the run begins and read through this descriptor alone: what the run puts in its place,
+    // such as a pipe or a link, is never opened.
+    events: await open(events, constants.O_RDONLY | constants.O_CREAT | constants.O_EXCL),
     environment: {
       ...(await extraAuthorities(at)),
       PW_TEST_REPORTER: reporter,
-      VEDETTE_EVENTS: eventsFile,
+      VEDETTE_EVENTS: events,
       PLAYWRIGHT_BROWSERS_PATH: browsers,
       PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD: '1',
       FORCE_COLOR: '0',
     },
     readable: isFound ? await readableFor(browser.chromium) : [],
-    hasVideo: isFound && ffmpeg !== undefined,
   }
 }
 
+/** `use.proxy` of Playwright as JSON; loopback addresses go through it, too: the policy holds for them as well. */
 function proxyVariables({ server, username, password, environment }: RunProxy) {
-  const settings: PlaywrightProxy = { server, username, password, bypass: '<-loopback>' }
+  const settings = { server, username, password, bypass: '<-loopback>' }
   return { ...environment, VEDETTE_PROXY: JSON.stringify(settings) }
-}
-
-function sandboxRequestOf(order: PlaywrightOrder, own: OwnFolder, egress: Egress) {
-  const { command, args, folder, cwd, limits, ask, programs } = order
-  return {
-    command,
-    args,
-    folder,
-    limits,
-    ask: ask ?? PLAYWRIGHT_ASK,
-    environment: { ...own.environment, ...order.environment },
-    ...egress.order,
-    readable: [...own.readable, ...(order.readable ?? [])],
-    ...(cwd === undefined ? {} : { cwd }),
-    ...(programs === undefined ? {} : { programs }),
-    onOutput: (chunk: Buffer, stream: OutputStream) => order.onOutput?.(chunk, stream),
-  }
 }

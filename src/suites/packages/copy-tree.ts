@@ -14,7 +14,6 @@ import {
 } from 'node:fs/promises'
 import { isAbsolute, join, relative } from 'node:path'
 
-/** What is copied, and how much of it there may be. */
 export interface CopyOrder {
   from: string
   /** Made where it is missing. */
@@ -30,7 +29,6 @@ export interface CopyOrder {
   signal: AbortSignal
 }
 
-/** What was copied. */
 export interface Copied {
   bytes: number
   files: number

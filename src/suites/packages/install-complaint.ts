@@ -1,15 +1,9 @@
 // Finds the lines in a package manager's output that name the cause of its failure: often far above the last lines,
 // which print its usage or the path of its log; and a lock file that it refuses.
 import { join, relative } from 'node:path'
+import { failure, type Failure } from '../../contract/failure.ts'
+import type { SandboxEnd } from '../../sandbox/request.ts'
 import { LOCK_FILES, type PackageTool, type ProjectPackages } from './packages.ts'
-
-/** What went wrong, and what was written from there on. */
-export interface InstallComplaint {
-  /** One line. */
-  cause: string
-  /** The first of them names the cause, where more was written than this takes. */
-  output: string
-}
 
 const OUTPUT_CHARS_MAX = 4_000
 const CAUSE_CHARS_MAX = 500
@@ -34,20 +28,37 @@ const IN_ONE_LINE = [
 /** Prefixes of a cause. */
 const BEFORE = /^\s*(?:╰─▶|➤ YN\d{4}: [│└┌·])\s*/
 
-/** Both streams of one that failed. */
-export function installComplaint(written: string): InstallComplaint {
+/** An installation that failed. */
+export interface FailedInstallation {
+  command: string
+  end: Pick<SandboxEnd, 'tail' | 'exitCode'>
+  /** The project's folder. */
+  project: string
+  packages: ProjectPackages | undefined
+  /** Connections that it could not make. */
+  refused: readonly string[]
+}
+
+/** Its failure, with the cause in one line and what was written from there on, or all where that is little. */
+export function installFailure(failed: FailedInstallation): Failure {
+  const { command, end, refused } = failed
+  const written = `${end.tail.stdout}\n${end.tail.stderr}`
   const lines = written
     .trim()
     .split('\n')
     .map((line) => line.trimEnd())
-  const at = causeAt(lines)
-  const said = OF_NPM.test(lines[at] ?? '')
-    ? causeOfNpm(lines.slice(at))
-    : causeOfOthers(lines.slice(at))
-  const whole = lines.join('\n')
+  const fromCause = lines.slice(causeAt(lines))
+  const isNpm = OF_NPM.test(fromCause[0] ?? '')
+  const cause = (isNpm ? causeOfNpm(fromCause) : causeOfOthers(fromCause)).slice(0, CAUSE_CHARS_MAX)
+  const all = lines.join('\n')
   const output =
-    whole.length <= OUTPUT_CHARS_MAX ? whole : lines.slice(at).join('\n').slice(0, OUTPUT_CHARS_MAX)
-  return { cause: said.slice(0, CAUSE_CHARS_MAX), output }
+    all.length <= OUTPUT_CHARS_MAX ? all : fromCause.join('\n').slice(0, OUTPUT_CHARS_MAX)
+  const ended = `${command} ended with exit code ${end.exitCode}: ${cause}`
+  const stale = staleLock(written, failed)
+  if (stale === undefined) return failure('INSTALL_FAILED', ended, { output, refused })
+  const { lockFile, fix } = stale
+  const message = `${lockFile} does not fit package.json; run ${fix} in the project, and include the new ${lockFile}: ${ended}`
+  return failure('INSTALL_FAILED', message, { output, refused, lockFile, fix })
 }
 
 /** The line that names it; where none does, the last one. */
@@ -77,14 +88,6 @@ function causeOfNpm(lines: readonly string[]): string {
   return code === undefined ? text : `${code}: ${text}`
 }
 
-/** A lock file that is behind. */
-export interface StaleLock {
-  /** From the project's folder. */
-  lockFile: string
-  /** The command that writes it anew. */
-  fix: string
-}
-
 /** What each writes; Yarn has two such sentences, of version 1 and of newer ones. */
 const REFUSALS: readonly [tool: PackageTool, pattern: RegExp, fix: string][] = [
   ['npm', /can only install packages when your package\.json and .*in sync/, 'npm install'],
@@ -98,12 +101,8 @@ const REFUSALS: readonly [tool: PackageTool, pattern: RegExp, fix: string][] = [
   ['bun', /lockfile had changes, but lockfile is frozen/, 'bun install'],
 ]
 
-/** The lock file that an installation was ended for, if it was. */
-export function staleLock(
-  written: string,
-  project: string,
-  packages: ProjectPackages | undefined,
-): StaleLock | undefined {
+/** The lock file that an installation was ended for, if it was, and the command that writes it anew. */
+function staleLock(written: string, { project, packages }: FailedInstallation) {
   const found = REFUSALS.find(([, pattern]) => pattern.test(written))
   if (found === undefined || packages === undefined) return undefined
   const [tool, , fix] = found

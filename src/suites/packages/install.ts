@@ -1,20 +1,28 @@
 // Gets the packages of a suite's project into the folder of a run: from the cache, from where the project stands,
 // or by the package manager of its lock file, in the sandbox like the tests themselves.
-import { lstat, opendir, readdir, rm, stat } from 'node:fs/promises'
+import { lstat, opendir, readdir, realpath, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join, relative } from 'node:path'
 import { failure, type Failure } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
-import type { Sandbox, SandboxEnd } from '../../sandbox/sandbox.ts'
 import type { SandboxLimits } from '../../sandbox/request.ts'
 import { sandboxFailure } from '../../sandbox/failure.ts'
-import type { Dialler } from '../../network/dial.ts'
 import { extraAuthorities } from '../../network/tls/extra-authorities.ts'
-import { installComplaint, staleLock } from './install-complaint.ts'
-import { isOutOfReach, isReachable } from '../../sandbox/reachable.ts'
+import { installFailure } from './install-complaint.ts'
+import { isOutOfReach, isReachable } from '../../sandbox/trees.ts'
+import type { ScriptContext } from '../../scripts/context.ts'
 import type { ScriptHost } from '../../scripts/host.ts'
-import * as dependencies from './dependencies.ts'
-import type { CachedPackages } from './dependencies.ts'
-import { packagesKey, projectFiles, SHARED_ENVIRONMENT } from './packages-key.ts'
+import {
+  copyPackages,
+  linkEntries,
+  packageFolders,
+  packagesCache,
+  packagesKey,
+  type PackagesTree,
+  placePackages,
+  projectFiles,
+  SHARED_ENVIRONMENT,
+  storePackages,
+} from './cache.ts'
 import {
   folderOf,
   foldersUpward,
@@ -25,16 +33,12 @@ import {
 } from './packages.ts'
 import type { PlacedProject } from '../source.ts'
 import { SUITE_SETTINGS } from '../verdict.ts'
-import type { InstalledTool } from '../../scripts/toolchains.ts'
-import type { CachedTree } from '../../scripts/tree-cache.ts'
+import { type InstalledTool, isBun } from '../../scripts/toolchains.ts'
 import { blockedNotes, openEgress } from '../../sandbox/egress/egress.ts'
 
-/** What is to be installed, and with what. */
 export interface InstallOrder {
   host: ScriptHost
-  sandbox: Sandbox
-  dial: Dialler
-  /** The run's folder. */
+  context: ScriptContext
   folder: string
   project: PlacedProject
   /** From the project's folder, `.` for itself. */
@@ -46,15 +50,12 @@ export interface InstallOrder {
   programs: readonly string[]
   /** Whose packages these are, where suites do not share them. */
   owner: string
-  /** Variables of the suite, and those that all runs have. */
-  variables: Readonly<Record<string, string>>
+  /** Variables that all runs have. */
   environment: Readonly<Record<string, string>>
   limits: SandboxLimits
   onOutput(chunk: Buffer): void
-  signal: AbortSignal
 }
 
-/** Packages are in place. */
 export interface InstalledPackages {
   how: 'kept' | 'installed' | 'brought' | 'none'
   /** Folders outside of the run's that it must be able to read. */
@@ -67,14 +68,14 @@ export interface InstalledPackages {
 
 /** Puts them there. Rejects with the signal's reason, or when the disk does not take them. */
 export async function installPackages(order: InstallOrder): Promise<InstalledPackages | Failure> {
-  const { project, workingDir, installCommand, engine, owner, host, signal } = order
+  const { project, workingDir, installCommand, engine, owner, context } = order
   const folders = foldersUpward(project.folder, workingDir)
   const packages = installCommand === '' ? undefined : await packagesOf(folders)
   const command = installCommand ?? packages?.command ?? ''
-  const isBrought = project.from !== undefined && (await hasPackages(project.from, workingDir))
-  const isLoose = installCommand === undefined && packages?.lockFiles.length === 0 && isBrought
-  if (command === '' || isLoose) return bring(order, isBrought)
-  const cache = dependencies.packagesCache(host.cacheFolder)
+  const brought = await broughtPackages(project, workingDir)
+  const hasNoLock = installCommand === undefined && packages?.lockFiles.length === 0
+  if (command === '' || (hasNoLock && brought.length > 0)) return bring(order, brought)
+  const cache = packagesCache(order.host.cacheFolder)
   const { key, files } = await packagesKey({
     folder: project.folder,
     packages,
@@ -83,11 +84,11 @@ export async function installPackages(order: InstallOrder): Promise<InstalledPac
     workingDir,
     engine: engine.name,
     owner,
-    variables: order.variables,
+    variables: context.variables ?? {},
   })
-  const place = async (tree: CachedTree<CachedPackages>) => {
+  const place = async (tree: PackagesTree) => {
     const isLinked = (await mayStayOutside(engine)) && (await isReachable(tree.folder))
-    return dependencies.placePackages({ tree, project: project.folder, isLinked, signal })
+    return placePackages(tree, project.folder, isLinked, context.signal)
   }
   const cached = await cache.find(key)
   if (cached !== undefined) return { how: 'kept', readable: await place(cached), key }
@@ -106,9 +107,9 @@ export async function installPackages(order: InstallOrder): Promise<InstalledPac
     const note = `packages are not cached: the installation has also made ${made}`
     return { how: 'installed', readable: [], note }
   }
-  const found = await dependencies.packageFolders(project.folder)
+  const found = await packageFolders(project.folder)
   const stored = isShared ? found.filter((one) => one === 'node_modules') : found
-  const tree = await dependencies.storePackages(cache, key, project.folder, stored)
+  const tree = await storePackages(cache, key, project.folder, stored)
   if (tree === undefined) {
     return failure('INSTALL_FAILED', 'the packages are larger than the cache may be')
   }
@@ -135,46 +136,45 @@ async function madeFile(
  * on Node.js. Bun looks into the folders above as well, and gives up on one that it may not read.
  */
 async function mayStayOutside(engine: InstalledTool): Promise<boolean> {
-  return !engine.name.startsWith('bun@') && (await isOutOfReach())
+  return !isBun(engine) && (await isOutOfReach())
 }
 
-async function hasPackages(from: string, workingDir: string): Promise<boolean> {
-  for (const folder of foldersUpward(from, workingDir)) {
-    if (await isFolder(join(folder, 'node_modules'))) return true
-  }
-  return false
+/** The folders `node_modules` where the project stands on this machine. */
+async function broughtPackages({ from }: PlacedProject, workingDir: string): Promise<string[]> {
+  if (from === undefined) return []
+  const all = foldersUpward(from, workingDir).map((folder) => join(folder, 'node_modules'))
+  const found = await Promise.all(all.map(isFolder))
+  return all.filter((_, at) => found[at])
 }
 
 async function isFolder(path: string): Promise<boolean> {
   return (await stat(path).catch(() => undefined))?.isDirectory() === true
 }
 
-/** Copies the packages that stand in the project's own folder, or links to them where everybody may read. */
-async function bring(order: InstallOrder, isBrought: boolean): Promise<InstalledPackages> {
-  const { project, workingDir, signal } = order
-  if (!isBrought || project.from === undefined) return { how: 'none', readable: [] }
+/** Copies the packages that the project brings, or links to them where everybody may read. */
+async function bring(
+  { project, engine, context }: InstallOrder,
+  brought: readonly string[],
+): Promise<InstalledPackages> {
   const readable: string[] = []
-  for (const folder of foldersUpward(project.from, workingDir)) {
-    const from = join(folder, 'node_modules')
-    if (!(await isFolder(from))) continue
-    const to = join(project.folder, relative(project.from, from))
-    if ((await mayStayOutside(order.engine)) && (await isOpen(from))) {
-      await dependencies.linkEntries(from, to)
+  for (const from of brought) {
+    const to = join(project.folder, relative(project.from ?? '', from))
+    if ((await mayStayOutside(engine)) && (await isOpen(from))) {
+      await linkEntries(from, to)
       readable.push(from)
     } else {
-      await dependencies.copyPackages(from, to, signal)
+      await copyPackages(from, to, context.signal)
     }
   }
-  return { how: 'brought', readable }
+  return { how: brought.length > 0 ? 'brought' : 'none', readable }
 }
 
 /** Whether every user may read it; and nothing in it leads out, as packages of a workspace do. */
 async function isOpen(folder: string): Promise<boolean> {
-  for (let at = folder; ; at = dirname(at)) {
-    const { mode } = await lstat(at)
-    // A link to the folder is followed to where it may not be open.
-    if ((mode & 0o170000) === 0o120000 || (mode & 0o001) === 0) return false
-    if (at === dirname(at)) break
+  // A link on the way is not followed to where it may not be open.
+  if ((await realpath(folder)) !== folder) return false
+  for (let at = folder; at !== dirname(at); at = dirname(at)) {
+    if (((await stat(at)).mode & 0o001) === 0) return false
   }
   for await (const entry of await opendir(folder)) {
     if (entry.isSymbolicLink()) return false
@@ -190,18 +190,19 @@ async function runInstall(
   command: string,
   packages: ProjectPackages | undefined,
 ): Promise<Failure | undefined> {
-  const { sandbox, folder, project, workingDir, installCommand, environment, signal } = order
+  const { context, folder, project, workingDir, installCommand, environment } = order
   const own = installCommand !== undefined || packages === undefined
   const cwd = own ? join(project.folder, workingDir) : packages.folder
   const found = await programsFor(order, installCommand === undefined ? packages : undefined)
   if ('code' in found) return found
-  const egress = await openEgress(sandbox, order.dial, ({ environment: proxied }) => ({
+  const sandbox = await order.host.sandbox()
+  const egress = await openEgress(sandbox, context.dial, ({ environment: proxied }) => ({
     ...proxied,
     YARN_HTTP_PROXY: proxied['HTTPS_PROXY'] ?? '',
     YARN_HTTPS_PROXY: proxied['HTTPS_PROXY'] ?? '',
   }))
   try {
-    const { ended } = sandbox.run(
+    const end = await sandbox.run(
       {
         command: '/bin/sh',
         args: ['-c', command],
@@ -218,10 +219,9 @@ async function runInstall(
         ...egress.order,
         onOutput: (chunk) => order.onOutput(chunk),
       },
-      signal,
+      context.signal,
     )
-    const end = await ended
-    signal.throwIfAborted()
+    context.signal.throwIfAborted()
     const cut = sandboxFailure(end, `the installation (${command})`, SUITE_SETTINGS)
     // It says nothing about what the suite watches.
     if (cut?.code === 'TIMEOUT_RUN') return { ...cut, code: 'INSTALL_FAILED' }
@@ -230,27 +230,10 @@ async function runInstall(
       ...egress.refusals.map((one) => `${one.host}: ${one.failure.message}`),
       ...blockedNotes(end.blocked),
     ].slice(0, 5)
-    return failedWith(order, command, packages, end, refused)
+    return installFailure({ command, end, project: project.folder, packages, refused })
   } finally {
     await egress.close()
   }
-}
-
-function failedWith(
-  { project }: InstallOrder,
-  command: string,
-  packages: ProjectPackages | undefined,
-  { tail, exitCode }: SandboxEnd,
-  refused: readonly string[],
-): Failure {
-  const written = `${tail.stdout}\n${tail.stderr}`
-  const { cause, output } = installComplaint(written)
-  const ended = `${command} ended with exit code ${exitCode}: ${cause}`
-  const stale = staleLock(written, project.folder, packages)
-  if (stale === undefined) return failure('INSTALL_FAILED', ended, { output, refused })
-  const { lockFile, fix } = stale
-  const message = `${lockFile} does not fit package.json; run ${fix} in the project, and include the new ${lockFile}: ${ended}`
-  return failure('INSTALL_FAILED', message, { output, refused, lockFile, fix })
 }
 
 /** Settings for package managers: no questions, no other version of themselves. */
@@ -272,17 +255,13 @@ async function managersEnvironment(packages: ProjectPackages | undefined) {
   }
 }
 
-/** What an installation runs. */
 interface InstallPrograms {
   programs: readonly string[]
   /** Where all of it is. */
   readable: string[]
 }
 
-/**
- * Folders with the package manager and an engine that it runs on: the version that fits the lock file out of
- * the toolchains, else the machine's own; a failure where there is neither.
- */
+/** Folders with the package manager that fits the lock file, else the machine's own, and an engine for it. */
 async function programsFor(
   { host, engine, programs }: InstallOrder,
   packages: ProjectPackages | undefined,
@@ -290,10 +269,10 @@ async function programsFor(
   const own = { programs, readable: [engine.folder] }
   if (packages === undefined) return own
   const { tool, manager } = packages
-  const isBun = engine.name.startsWith('bun@')
-  if (tool === 'bun' && isBun) return own
+  const onBun = isBun(engine)
+  if (tool === 'bun' && onBun) return own
   // All but bun are programs for Node.js, which a project for Bun need not have.
-  const node = isBun && tool !== 'bun' ? [dirname(process.execPath)] : programs
+  const node = onBun && tool !== 'bun' ? [dirname(process.execPath)] : programs
   const installed = await host.tools.find(tool === 'bun' ? 'engine' : 'package-manager', manager)
   if (installed !== undefined) {
     return {
@@ -302,7 +281,7 @@ async function programsFor(
     }
   }
   const otherFolder = await folderOf(tool, [
-    ...(isBun ? [] : programs),
+    ...(onBun ? [] : programs),
     ...SYSTEM_PROGRAMS,
     dirname(process.execPath),
   ])

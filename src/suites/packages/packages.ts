@@ -1,8 +1,8 @@
 // Package manager of a project: the one whose lock file the project has, and where it is on this machine.
-import { access, constants, open, readFile } from 'node:fs/promises'
+import { access, constants } from 'node:fs/promises'
 import { dirname, join, normalize } from 'node:path'
+import { readUntrusted } from '../../sandbox/untrusted-files.ts'
 
-/** A package manager. */
 export type PackageTool = 'npm' | 'pnpm' | 'yarn' | 'bun'
 
 /** What a project says about its packages. */
@@ -42,10 +42,7 @@ const WITHOUT_LOCK: Readonly<Record<PackageTool, string>> = {
   bun: 'bun install',
 }
 
-/**
- * The packages of a project whose files are in `folders`, the nearest first, the last being the whole
- * bundle: a workspace has its lock file at the top. Undefined where there is no package.json at all.
- */
+/** The packages of a project in `folders`, the nearest first: a workspace has its lock file at the top. */
 export async function packagesOf(folders: readonly string[]): Promise<ProjectPackages | undefined> {
   for (const folder of folders) {
     const lockFiles: string[] = []
@@ -80,34 +77,25 @@ async function managerOf(
   if (tool === 'npm') return { manager: 'npm@11', command }
   if (tool === 'bun') return { manager: 'bun@1.3', command }
   if (tool === 'pnpm') {
-    const lock = await headOf(join(folder, 'pnpm-lock.yaml'))
+    const lock = await textOf(join(folder, 'pnpm-lock.yaml'))
     const format = Number(/^lockfileVersion: '?(\d+)/m.exec(lock)?.[1] ?? 9)
     const byLock = format < 9 ? 8 : 10
     return { manager: `pnpm@${Math.min(Math.max(major ?? byLock, 8), 12)}`, command }
   }
   // Since version 2 the lock file is YAML that begins with its own metadata; 3 and older write a lower number.
-  const lock = await headOf(join(folder, 'yarn.lock'))
-  const format = /^__metadata:\s+version: (\d+)/m.exec(lock)?.[1]
-  if (format !== undefined) {
-    return { manager: Number(format) < 7 ? 'yarn@3' : 'yarn@4', command: YARN_BERRY }
-  }
-  if (lock !== '' || major === undefined || major < 2) return { manager: 'yarn@1', command }
-  return { manager: major < 4 ? 'yarn@3' : 'yarn@4', command: YARN_BERRY }
+  const lock = await textOf(join(folder, 'yarn.lock'))
+  const format = Number(/^__metadata:\s+version: (\d+)/m.exec(lock)?.[1] ?? 0)
+  const isClassic = format === 0 && (lock !== '' || major === undefined || major < 2)
+  if (isClassic) return { manager: 'yarn@1', command }
+  const isThird = format === 0 ? Number(major) < 4 : format < 7
+  return { manager: isThird ? 'yarn@3' : 'yarn@4', command: YARN_BERRY }
 }
 
-/** The head of a lock file, which may be large. */
-async function headOf(path: string): Promise<string> {
-  const file = await open(path).catch(() => undefined)
-  if (file === undefined) return ''
-  try {
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(HEAD_BYTES), 0, HEAD_BYTES, 0)
-    return buffer.subarray(0, bytesRead).toString()
-  } finally {
-    await file.close()
-  }
-}
+const FILE_BYTES_MAX = 67_108_864
 
-const HEAD_BYTES = 4096
+async function textOf(path: string): Promise<string> {
+  return (await readUntrusted(path, FILE_BYTES_MAX)) ?? ''
+}
 
 interface WantedTool {
   tool: PackageTool
@@ -117,10 +105,9 @@ interface WantedTool {
 /** The tool of the field `packageManager`, like `pnpm@9.1.0`. */
 async function wantedTool(folder: string): Promise<WantedTool | undefined> {
   try {
-    const manifest: unknown = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'))
-    const { packageManager } = (manifest ?? {}) as { packageManager?: unknown }
-    if (typeof packageManager !== 'string') return undefined
-    const [name, version = ''] = packageManager.split('@')
+    const manifest: unknown = JSON.parse(await textOf(join(folder, 'package.json')))
+    const { packageManager } = manifest as { packageManager?: unknown }
+    const [name, version = ''] = String(packageManager).split('@')
     const tool = TOOLS.find((one) => one === name)
     const major = /^\d{1,5}(?=\.)/.exec(version)?.[0]
     return tool && { tool, major: major === undefined ? undefined : Number(major) }
@@ -145,23 +132,18 @@ export async function folderOf(
   program: string,
   folders: readonly string[],
 ): Promise<string | undefined> {
-  for (const folder of folders) if (await isProgram(join(folder, program))) return folder
+  for (const folder of folders) {
+    if (await exists(join(folder, program), constants.X_OK)) return folder
+  }
   return undefined
 }
 
 /** Where systems have programs; what the agent's own PATH says is not the run's business. */
 export const SYSTEM_PROGRAMS: readonly string[] = ['/usr/local/bin', '/usr/bin', '/bin']
 
-function isProgram(path: string): Promise<boolean> {
-  return access(path, constants.X_OK).then(
-    () => true,
-    () => false,
-  )
-}
-
-/** Whether something is there. */
-export function exists(path: string): Promise<boolean> {
-  return access(path).then(
+/** Whether something is there, and of that kind (access(2)). */
+export function exists(path: string, kind = constants.F_OK): Promise<boolean> {
+  return access(path, kind).then(
     () => true,
     () => false,
   )

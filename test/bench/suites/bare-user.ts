@@ -3,7 +3,7 @@
 import { mkdir, rm, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { findChromium, findProgram } from '../../../src/scripts/chromium.ts'
-import { giveTree } from '../../../src/sandbox/own-tree.ts'
+import { giveTree } from '../../../src/sandbox/trees.ts'
 import { prepareBrowsers } from '../../../src/scripts/playwright/browsers.ts'
 
 const USER_ID = 64_299

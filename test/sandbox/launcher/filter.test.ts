@@ -16,16 +16,16 @@ const [EPERM, EACCES, ENOSYS, EPROTONOSUPPORT, EOPNOTSUPP, EAFNOSUPPORT] = [1, 1
 const HIGH = 0xdead_beef_0000_0000n
 
 const CALLS: [what: string, name: SystemCall, given: bigint[], answer: number][] = [
-  ['TCP over IPv4', 'socket', [2n, 1n, 0n], ALLOW],
-  ['TCP over IPv6, non-blocking', 'socket', [10n, 0o2004001n, 6n], ALLOW],
+  ['TCP over IPv4', 'socket', [2n, 1n, 0n], ASK],
+  ['TCP over IPv6, non-blocking', 'socket', [10n, 0o2004001n, 6n], ASK],
   ['UDP over IPv4', 'socket', [2n, 2n, 0n], refused(EACCES)],
   ['UDP over IPv6, close-on-exec', 'socket', [10n, 0o2000002n, 17n], refused(EACCES)],
   ['raw packets', 'socket', [2n, 3n, 1n], refused(EACCES)],
   ['ICMP without privilege', 'socket', [2n, 2n, 1n], refused(EACCES)],
   ['multipath TCP', 'socket', [2n, 1n, 262n], refused(EPROTONOSUPPORT)],
   ['SCTP', 'socket', [10n, 1n, 132n], refused(EPROTONOSUPPORT)],
-  ['a local stream', 'socket', [1n, 1n, 0n], ALLOW],
-  ['a local sequence of packets', 'socket', [1n, 5n, 0n], ALLOW],
+  ['a local stream', 'socket', [1n, 1n, 0n], ASK],
+  ['a local sequence of packets', 'socket', [1n, 5n, 0n], ASK],
   ['a local datagram', 'socket', [1n, 2n, 0n], refused(EACCES)],
   ['the list of interfaces', 'socket', [16n, 3n, 0n], ALLOW],
   ['another list of the kernel', 'socket', [16n, 3n, 15n], refused(EPROTONOSUPPORT)],
@@ -34,6 +34,7 @@ const CALLS: [what: string, name: SystemCall, given: bigint[], answer: number][]
   ['the kernel’s ciphers', 'socket', [38n, 5n, 0n], refused(EAFNOSUPPORT)],
   ['a pair of streams', 'socketpair', [1n, 0o2004001n, 0n], ALLOW],
   ['a pair of datagrams', 'socketpair', [1n, 2n, 0n], refused(EACCES)],
+  ['an address for a socket', 'bind', [3n, 4096n, 16n], ASK],
   ['connecting', 'connect', [3n, 4096n, 16n], ASK],
   ['sending', 'sendto', [3n, 4096n, 5n, 0x4000n], ALLOW],
   ['sending that connects', 'sendto', [3n, 4096n, 5n, 0x20000000n], refused(EOPNOTSUPP)],

@@ -4,7 +4,6 @@ import {
   chmodSync,
   cpSync,
   existsSync,
-  mkdirSync,
   mkdtempSync,
   rmSync,
   symlinkSync,
@@ -12,21 +11,18 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, test } from 'vitest'
 import { browser } from '../../../src/monitors/browser/index.ts'
 import { multistep } from '../../../src/monitors/multistep/index.ts'
 import { mayMount } from '../../../src/sandbox/supervisor/mounts.ts'
-import { INSTALLED_FILE, toolFolder } from '../../../src/scripts/toolchains.ts'
 import { sandboxed } from '../../support/sandbox/sandboxed.ts'
 import { missing } from '../../support/needs.ts'
+import { copyPlaywright, ownNode } from '../../support/scripts/script-host.ts'
 import { runScriptMonitor } from '../../support/scripts/script-runs.ts'
 import { startSmallSite } from '../../support/monitors/small-site.ts'
 import { runFolder, suiteHost, suiteProject } from '../../support/suites/suite-runs.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
-const MODULES = fileURLToPath(new URL('../../../node_modules', import.meta.url))
-const PACKAGES = ['@playwright/test', 'playwright', 'playwright-core']
 const canMount = process.getuid?.() === 0 && mayMount()
 const cannot = canMount ? '' : ': needs root with SYS_ADMIN'
 
@@ -89,13 +85,7 @@ try { fs.writeFileSync(${JSON.stringify(folder)} + '/../outside', 'x') } catch (
 
   describe('with tools and packages below it', () => {
     const host = suiteHost()
-    const runtime = toolFolder(host.tools.folder, 'runtime', '2026.04')
-    mkdirSync(runtime, { recursive: true })
-    cpSync(process.execPath, join(runtime, 'node'))
-    for (const name of PACKAGES) {
-      cpSync(join(MODULES, name), join(runtime, 'node_modules', name), { recursive: true })
-    }
-    writeFileSync(join(runtime, INSTALLED_FILE), JSON.stringify({ program: 'node', missing: [] }))
+    copyPlaywright(join(ownNode(host.tools.folder, 'runtime', '2026.04'), 'node_modules'))
     afterAll(() => host.close())
 
     test('a script runs', async () => {

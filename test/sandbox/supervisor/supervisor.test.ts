@@ -1,7 +1,7 @@
 // Aim: a launcher that does not come to its command keeps nobody waiting: not for longer than it may take, and not
 // when the run is called off; and nothing of it is left.
 import { spawn } from 'node:child_process'
-import { existsSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -22,16 +22,13 @@ const SUPERVISOR = fileURLToPath(
 
 /** A supervisor whose launcher is stopped before it has an order. */
 async function delayed(startMs: number) {
-  const supervisor = spawn(
-    process.execPath,
-    ['--disable-warning=ExperimentalWarning', SUPERVISOR],
-    {
-      stdio: ['pipe', 'pipe', 'inherit', 'pipe', 'pipe', 'pipe', 'pipe'],
-    },
-  )
+  const flags = ['--disable-warning=ExperimentalWarning']
+  const supervisor = spawn(process.execPath, [...flags, SUPERVISOR], {
+    stdio: ['pipe', 'pipe', 'inherit', 'pipe', 'pipe', 'pipe', 'pipe'],
+  })
   const exited = new Promise((resolve) => supervisor.once('exit', resolve))
   let launcher = 0
-  await eventually(() => (launcher = childOf(supervisor.pid)) > 0, { what: 'the launcher' })
+  await eventually(() => (launcher = launcherOf(supervisor.pid ?? 0)) > 0, { what: 'the launcher' })
   process.kill(launcher, 'SIGSTOP')
   onTestFinished(() => {
     if (existsSync(`/proc/${launcher}`)) process.kill(launcher, 'SIGKILL')
@@ -62,18 +59,13 @@ async function delayed(startMs: number) {
   return { send, exited, reports, launcher, clear: () => removeTree(folder) }
 }
 
-function childOf(parent: number | undefined): number {
-  const stats = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
-  return Number(stats.find((pid) => parentOf(pid) === parent) ?? 0)
-}
-
-function parentOf(pid: string): number {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
-    return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1])
-  } catch {
-    return 0
-  }
+/** The launcher, once it has become that: before, its parent waits for it. */
+function launcherOf(parent: number): number {
+  const children = readFileSync(`/proc/${parent}/task/${parent}/children`, 'latin1').trim()
+  const found = children
+    .split(' ')
+    .find((pid) => pid !== '' && readFileSync(`/proc/${pid}/cmdline`).includes('launcher.ts'))
+  return Number(found ?? 0)
 }
 
 test('a launcher that does not get ready in its time fails the run, with the time', async () => {

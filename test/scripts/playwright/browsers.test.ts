@@ -1,25 +1,39 @@
 // Aim: the browser that Playwright finds is started with what the sandbox asks of it, and keeps what a script
 // asked of it.
-import { execFileSync, spawnSync } from 'node:child_process'
-import { chmodSync, mkdirSync, realpathSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { realpathSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { prepareBrowsers } from '../../../src/scripts/playwright/browsers.ts'
+import { withoutNamespaces } from '../../support/needs.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
-async function started(...given: string[]): Promise<string[]> {
-  const folder = temporaryFolder()
-  const chromium = join(folder, 'chromium')
-  writeFileSync(chromium, '#!/bin/sh\nprintf "%s\\n" "RES_OPTIONS=$RES_OPTIONS" "$@"\n')
-  chmodSync(chromium, 0o755)
-  const [core, browsers] = [join(folder, 'core'), join(folder, 'browsers')]
-  mkdirSync(core)
-  writeFileSync(join(core, 'browsers.json'), JSON.stringify({ browsers: [] }))
+/** A folder of browsers for a Playwright that lists these. */
+async function prepared(chromium: string, listed: string[][] = []): Promise<string> {
+  const [core, browsers] = [temporaryFolder(), join(temporaryFolder(), 'browsers')]
+  const list = { browsers: listed.map(([name, revision]) => ({ name, revision })) }
+  writeFileSync(join(core, 'browsers.json'), JSON.stringify(list))
   expect(await prepareBrowsers(browsers, core, { chromium })).toBe(true)
-  const env = { PATH: process.env['PATH'] }
-  return execFileSync(join(browsers, 'chromium'), given, { env }).toString().trim().split('\n')
+  return browsers
 }
+
+/** A program that prints its arguments. */
+function printing(): string {
+  const program = join(temporaryFolder(), 'my browser')
+  writeFileSync(program, '#!/bin/sh\nprintf "%s\\n" "RES_OPTIONS=$RES_OPTIONS" "$@"\n', {
+    mode: 0o755,
+  })
+  return program
+}
+
+function linesOf(program: string, args: string[], more: Record<string, string> = {}): string[] {
+  const env = { PATH: process.env['PATH'], ...more }
+  return execFileSync(program, args, { env }).toString().trim().split('\n')
+}
+
+const started = async (...given: string[]) =>
+  linesOf(join(await prepared(printing()), 'chromium'), given)
 
 test.each([
   ['1.48', [['chromium', '1140']], ['chromium-1140/chrome-linux/chrome']],
@@ -43,10 +57,7 @@ test.each([
     ],
   ],
 ])('Playwright %s finds it where it looks', async (_, listed, places) => {
-  const [core, browsers] = [temporaryFolder(), join(temporaryFolder(), 'browsers')]
-  const list = { browsers: listed.map(([name, revision]) => ({ name, revision })) }
-  writeFileSync(join(core, 'browsers.json'), JSON.stringify(list))
-  expect(await prepareBrowsers(browsers, core, { chromium: '/usr/bin/true' })).toBe(true)
+  const browsers = await prepared('/usr/bin/true', listed)
   for (const place of places) {
     expect(realpathSync(join(browsers, place))).toBe(join(browsers, 'chromium'))
   }
@@ -87,41 +98,28 @@ const LAUNCHES = fileURLToPath(
   new URL('../../../src/scripts/playwright/browser-launches.cjs', import.meta.url),
 )
 
-/** What starts when code that has `browser-launches.cjs` starts this program with these arguments. */
-async function startedBy(how: string, ...args: string[]): Promise<string[]> {
-  const folder = temporaryFolder()
-  const [mine, browsers] = [join(folder, 'my browser'), join(folder, 'browsers')]
-  writeFileSync(mine, '#!/bin/sh\nprintf "%s\\n" "MINE $RES_OPTIONS" "$@"\n')
-  chmodSync(mine, 0o755)
-  mkdirSync(join(folder, 'core'))
-  writeFileSync(join(folder, 'core', 'browsers.json'), JSON.stringify({ browsers: [] }))
-  expect(await prepareBrowsers(browsers, join(folder, 'core'), { chromium: '/nowhere' })).toBe(true)
+/** What starts when code that has `browser-launches.cjs` starts a program with these arguments. */
+async function startedByScript(...args: string[]): Promise<string[]> {
   const code = `require(${JSON.stringify(LAUNCHES)})()
-    const { ${how} } = require('node:child_process')
-    ${how}(${JSON.stringify(mine)}, ${JSON.stringify(args)}, { stdio: 'inherit' })`
-  const env = { PATH: process.env['PATH'], PLAYWRIGHT_BROWSERS_PATH: browsers }
-  const argv = execFileSync(process.execPath, ['-e', code], { env })
-  return argv.toString().trim().split('\n')
+    const { spawn } = require('node:child_process')
+    spawn(${JSON.stringify(printing())}, ${JSON.stringify(args)}, { stdio: 'inherit' })`
+  const PLAYWRIGHT_BROWSERS_PATH = await prepared('/nowhere')
+  return linesOf(process.execPath, ['-e', code], { PLAYWRIGHT_BROWSERS_PATH })
 }
 
-const hasNamespaces = (() => {
-  const ask = ['--user', '--net', '--pid', '--fork', 'true']
-  return spawnSync('unshare', ask, { stdio: 'ignore' }).status === 0
-})()
-
 test('a browser that a script names is started with its sandbox, and as the sandbox asks it', async () => {
-  const argv = await startedBy('spawn', '--no-sandbox', '--remote-debugging-pipe', '--mute')
-  expect(argv[0]).toBe('MINE use-vc')
-  expect(argv.includes('--no-sandbox')).toBe(!hasNamespaces)
+  const argv = await startedByScript('--no-sandbox', '--remote-debugging-pipe', '--mute')
+  expect(argv[0]).toBe('RES_OPTIONS=use-vc')
+  expect(argv.includes('--no-sandbox')).toBe(withoutNamespaces() !== undefined)
   expect(argv.slice(-2)).toEqual(['--remote-debugging-pipe', '--mute'])
 })
 
 test('a browser that cannot be in a sandbox starts without', async () => {
-  const argv = await startedBy('spawn', '--no-sandbox', '--no-zygote', '--remote-debugging-pipe')
-  expect(argv).toContain('--no-sandbox')
-  expect(argv).toContain('--no-zygote')
+  const argv = await startedByScript('--no-sandbox', '--no-zygote', '--remote-debugging-pipe')
+  expect(argv).toEqual(expect.arrayContaining(['--no-sandbox', '--no-zygote']))
 })
 
 test('other programs are started as they are', async () => {
-  expect(await startedBy('spawn', '--no-sandbox', '--x')).toEqual(['MINE ', '--no-sandbox', '--x'])
+  const argv = ['--no-sandbox', '--x']
+  expect(await startedByScript(...argv)).toEqual(['RES_OPTIONS=', ...argv])
 })

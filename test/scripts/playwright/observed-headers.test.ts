@@ -1,21 +1,42 @@
-// Aim: the watch in the processes of user code reports as much of a header as the agent needs, and the agent accepts it.
+// Aim: the watch in the processes of user code reports as much of a header as the agent needs, and more values than a run
+// may know, so that the agent learns of an excess and scrubs everything.
 import { createRequire } from 'node:module'
 import { expect, test } from 'vitest'
 import { LIMITS } from '../../../src/contract/versions.ts'
 import { ObservedHeader } from '../../../src/scripts/playwright/observed-headers.ts'
 
-const require = createRequire(import.meta.url)
-
-type Report = (name: string, value: string) => void
-const watchHeaders = require('../../../src/scripts/playwright/header-watch.cjs') as (
+type Watch = (
   source: string,
-  report: Report,
-) => Report
+  report: (name: string, value: string) => void,
+) => (name: string, values: string | string[]) => void
+const watchHeaders = createRequire(import.meta.url)(
+  '../../../src/scripts/playwright/header-watch.cjs',
+) as Watch
+
+/** The values that the watch reports of these. */
+function reportedOf(values: string | string[]): string[] {
+  const reported: string[] = []
+  watchHeaders('^cookie$', (_, value) => reported.push(value))('Cookie', values)
+  return reported
+}
 
 test('that a value is longer than a secret may be shows after a scheme, too', () => {
-  const reported: { name: string; value: string }[] = []
-  const see = watchHeaders('cookie', (name, value) => reported.push({ name, value }))
-  see('cookie', `Bearer ${'x'.repeat(2 * LIMITS.secretCharactersMax)}`)
-  const [observed] = reported.map((one) => ObservedHeader.parse(one))
-  expect(observed?.value.slice('Bearer '.length).length).toBeGreaterThan(LIMITS.secretCharactersMax)
+  const [value] = reportedOf(`Bearer ${'x'.repeat(2 * LIMITS.secretCharactersMax)}`)
+  const observed = ObservedHeader.parse({ name: 'cookie', value })
+  expect(observed.value.slice('Bearer '.length).length).toBeGreaterThan(LIMITS.secretCharactersMax)
+})
+
+test('more values than a run may know are reported, and not without end', () => {
+  const values = Array.from({ length: 2 * LIMITS.secretValuesMax }, (_, at) => `value ${at}`)
+  expect(reportedOf(values)).toHaveLength(LIMITS.secretValuesMax + 1)
+})
+
+test('more characters than a run may know are reported, and not without end', () => {
+  const value = 'x'.repeat(LIMITS.secretCharactersMax)
+  const count = (2 * LIMITS.secretsCharactersMax) / value.length
+  const chars = reportedOf(Array.from({ length: count }, (_, at) => `${at} ${value}`)).join(
+    '',
+  ).length
+  expect(chars).toBeGreaterThan(LIMITS.secretsCharactersMax)
+  expect(chars).toBeLessThan(1.1 * LIMITS.secretsCharactersMax)
 })

@@ -2,15 +2,15 @@
 // and nothing that user code writes into its events makes it fail, or grow without end.
 import { assert, json, property, string } from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { parsePlaywrightEvent } from '../../../src/scripts/playwright/events.ts'
+import { parseRunEvent, type PlaywrightEvent } from '../../../src/scripts/playwright/events.ts'
 import { PlaywrightReportBuilder, REPORT_BOUNDS } from '../../../src/scripts/playwright/report.ts'
 
 function built(...events: Record<string, unknown>[]): PlaywrightReportBuilder {
   const builder = new PlaywrightReportBuilder()
   for (const one of events) {
-    const event = parsePlaywrightEvent(JSON.stringify(one))
+    const event = parseRunEvent(JSON.stringify(one))
     if (event === undefined) throw new Error(`no event: ${JSON.stringify(one)}`)
-    builder.add(event)
+    builder.add(event as PlaywrightEvent)
   }
   return builder
 }
@@ -106,19 +106,19 @@ describe('what user code may write', () => {
       JSON.stringify({ event: 'error', error: { message: 'x'.repeat(70_000) } }),
     ],
   ])('%s is no event', (_, line) => {
-    expect(parsePlaywrightEvent(line)).toBeUndefined()
+    expect(parseRunEvent(line)).toBeUndefined()
   })
 
   test('nothing makes reading throw', () => {
-    assert(property(string(), (line) => void parsePlaywrightEvent(line)))
-    assert(property(json(), (line) => void parsePlaywrightEvent(line)))
+    assert(property(string(), (line) => void parseRunEvent(line)))
+    assert(property(json(), (line) => void parseRunEvent(line)))
   })
 
   test('the report stays bounded and says how much it left out', () => {
     const builder = new PlaywrightReportBuilder()
     const add = (one: Record<string, unknown>) => {
-      const event = parsePlaywrightEvent(JSON.stringify(one))
-      if (event !== undefined) builder.add(event)
+      const event = parseRunEvent(JSON.stringify(one))
+      if (event !== undefined) builder.add(event as PlaywrightEvent)
     }
     for (let at = 0; at < REPORT_BOUNDS.testsMax + 10; at++) add(known(`t${at}`))
     add(start('t0'))

@@ -4,7 +4,6 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { findChromium } from '../../../src/scripts/chromium.ts'
-import type { Context } from '../../../src/monitors/monitor.ts'
 import { findPlaywrightCore } from '../../../src/scripts/playwright/browsers.ts'
 import {
   PLAYWRIGHT_ASK,
@@ -14,6 +13,7 @@ import {
 import { startConnectProxy } from '../../support/network/connect-proxy.ts'
 import { fixedResolver, testContext } from '../../support/monitors/monitor-context.ts'
 import { missing } from '../../support/needs.ts'
+import { ROOMY } from '../../support/sandbox/sandboxed.ts'
 import { testScriptHost } from '../../support/scripts/script-host.ts'
 import { startSmallSite } from '../../support/monitors/small-site.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
@@ -21,18 +21,13 @@ import { temporaryFolder } from '../../support/temporary-folder.ts'
 const host = testScriptHost()
 const why = missing('chromium')
 const site = await startSmallSite()
-const MEBIBYTE = 1_048_576
 
 const CONFIGURATION = `module.exports = {
   use: { proxy: JSON.parse(process.env.VEDETTE_PROXY ?? 'null') ?? undefined, trace: 'retain-on-failure' },
   reporter: 'null',
 }`
 
-async function run(
-  spec: string,
-  options: Partial<PlaywrightOrder> = {},
-  context: Context = testContext(),
-) {
+async function run(spec: string, options: Partial<PlaywrightOrder> = {}) {
   const runtime = await host.tools.find('runtime', '2026.04')
   if (runtime === undefined) throw new Error('no runtime')
   const folder = join(temporaryFolder(), 'run')
@@ -41,31 +36,19 @@ async function run(
   writeFileSync(join(folder, 'a.spec.js'), spec.replaceAll('{site}', site.url))
   const core = await findPlaywrightCore(runtime.folder)
   const chromium = await findChromium(undefined)
-  return runPlaywright(
-    {
-      sandbox: await host.sandbox(),
-      dial: context.dial,
-      folder,
-      command: runtime.program,
-      args: [join(runtime.folder, 'node_modules/@playwright/test/cli.js'), 'test'],
-      environment: { NODE_PATH: join(runtime.folder, 'node_modules') },
-      readable: [runtime.folder, join(runtime.folder, 'node_modules')],
-      browser: core === undefined || chromium === undefined ? undefined : { chromium, core },
-      limits: {
-        // More than a test has: none ends by it.
-        wallMs: 600_000,
-        cpuMs: 60_000,
-        memoryBytes: 1024 * MEBIBYTE,
-        processes: 100,
-        outputBytes: 10 * MEBIBYTE,
-        diskBytes: 256 * MEBIBYTE,
-        fileBytes: 64 * MEBIBYTE,
-        openFiles: 4096,
-      },
-      ...options,
-    },
-    context.signal,
-  )
+  return runPlaywright({
+    host,
+    context: testContext(),
+    folder,
+    command: runtime.program,
+    args: [join(runtime.folder, 'node_modules/@playwright/test/cli.js'), 'test'],
+    environment: { NODE_PATH: join(runtime.folder, 'node_modules') },
+    readable: [runtime.folder, join(runtime.folder, 'node_modules')],
+    browser: core === undefined || chromium === undefined ? undefined : { chromium, core },
+    // More time than a test has: none ends by it.
+    limits: { ...ROOMY, wallMs: 600_000 },
+    ...options,
+  })
 }
 
 const HEAD = `const { test, expect } = require('@playwright/test')\n`
@@ -103,8 +86,7 @@ describe.skipIf(why !== undefined)(`with a browser ${why ?? ''}`, () => {
         await of(() => page.goto('http://169.254.169.254/'))
         await of(() => request.get('{site}/'))
       })`,
-      { sandbox: await testScriptHost({ blocked }).sandbox() },
-      testContext({ blocked }),
+      { host: testScriptHost({ blocked }), context: testContext({ blocked }) },
     )
     expect(report.stats.expected).toBe(1)
     expect(site.requests.filter((one) => one === 'GET /')).toHaveLength(1)
@@ -126,10 +108,7 @@ describe.skipIf(why !== undefined)(`with a browser ${why ?? ''}`, () => {
         expect((await request.get(shop)).status()).toBe(200)
         expect((await page.goto('http://169.254.169.254/')).status()).toBe(403)
       })`,
-      {
-        sandbox: await testScriptHost({ blocked: ['127.0.0.0/8'], isolation: 'require' }).sandbox(),
-      },
-      context,
+      { host: testScriptHost({ blocked: ['127.0.0.0/8'], isolation: 'require' }), context },
     )
     expect(report.tests[0]?.attempts[0]?.errors).toEqual([])
     expect(end.blocked).toEqual([])
@@ -154,8 +133,8 @@ describe.skipIf(why !== undefined)(`with a browser ${why ?? ''}`, () => {
         onEvent(event) {
           if (event.event === 'step' && event.title === 'opened') stop.abort()
         },
+        context: testContext({ signal: stop.signal }),
       },
-      testContext({ signal: stop.signal }),
     )
     expect(end).toMatchObject({ outcome: 'cancelled', leftBehind: 0 })
     expect(report.status).toBe('interrupted')

@@ -1,7 +1,7 @@
 // Aim: of what a package manager writes when it fails, the lines that name the cause are found, wherever they
 // stand; the texts are those of the managers themselves.
 import { expect, test } from 'vitest'
-import { installComplaint } from '../../../src/suites/packages/install-complaint.ts'
+import { installFailure } from '../../../src/suites/packages/install-complaint.ts'
 
 const USAGE = Array.from({ length: 200 }, (_, at) => `npm error   --option-${at} of the usage`)
 
@@ -83,12 +83,18 @@ test.each<[string, string[], RegExp]>([
   ['a command that names nothing', ['building', 'it is over'], /^it is over$/],
   ['a command that says nothing', [], /^$/],
 ])('%s', (_, lines, cause) => {
-  const found = installComplaint(lines.join('\n'))
-  expect(found.cause).toMatch(cause)
-  expect(found.output.length).toBeLessThanOrEqual(4000)
+  const { message, details } = failureOf(lines)
+  expect(message.replace('it ended with exit code 1: ', '')).toMatch(cause)
+  expect(String(details?.['output']).length).toBeLessThanOrEqual(4000)
 })
 
 test('what is kept of a long text begins with the cause', () => {
-  const written = [...Array<string>(500).fill('downloading'), 'npm error code E404', ...USAGE]
-  expect(installComplaint(written.join('\n')).output).toMatch(/^npm error code E404\n/)
+  const lines = [...Array<string>(500).fill('downloading'), 'npm error code E404', ...USAGE]
+  expect(failureOf(lines).details?.['output']).toMatch(/^npm error code E404\n/)
 })
+
+function failureOf(lines: string[]) {
+  const end = { tail: { stdout: lines.join('\n'), stderr: '' }, exitCode: 1 }
+  const nothing = { project: '/', packages: undefined, refused: [] }
+  return installFailure({ command: 'it', end, ...nothing })
+}

@@ -182,60 +182,54 @@ describe('what an installation leaves in the run’s folder leads the agent nowh
     Object.fromEntries(readdirSync(folder).map((name) => [name, textOf(join(folder, name))]))
   const textOf = (path: string) => readFileSync(path, 'utf8')
 
-  test.each<[string, (outside: string) => Record<string, string>, string]>([
+  /** `{outside}` is the folder of those files. */
+  test.each<[string, installCommand: string, code: string, more?: Record<string, string>]>([
     [
       'links in the place of our own files',
-      (outside) => ({
-        installCommand: `mkdir -p ../.vedette && cd ../.vedette && for one in wrapping.cjs reporter.cjs; do ln -s ${outside}/key $one; done`,
-      }),
+      'mkdir -p ../.vedette && cd ../.vedette && for one in wrapping.cjs reporter.cjs; do ln -s {outside}/key $one; done',
       'NO_TESTS',
     ],
     [
       'a link in the place of our folder',
-      (outside) => ({ installCommand: `rm -rf ../.vedette && ln -s ${outside} ../.vedette` }),
+      'rm -rf ../.vedette && ln -s {outside} ../.vedette',
       'NO_TESTS',
     ],
     [
       'a link in the place of the project',
-      (outside) => ({ installCommand: `cd .. && mv project own && ln -s ${outside} project` }),
+      'cd .. && mv project own && ln -s {outside} project',
       'INSTALL_FAILED',
     ],
     [
       'a link in the place of the working folder',
-      (outside) => ({
-        workingDir: 'shop',
-        installCommand: `cd .. && mv shop own && ln -s ${outside} shop`,
-      }),
+      'cd .. && mv shop own && ln -s {outside} shop',
       'BUNDLE_INVALID',
+      { workingDir: 'shop' },
     ],
     [
       'a configuration below a link',
-      (outside) => ({
-        installCommand: `ln -s ${outside} elsewhere`,
-        testCommand: 'true -c elsewhere/playwright.config.ts',
-      }),
+      'ln -s {outside} elsewhere',
       'NO_TESTS',
+      { testCommand: 'true -c elsewhere/playwright.config.ts' },
     ],
     [
       'a pipe in the place of a file that is read',
-      () => ({
-        installCommand: 'rm package.json && mkfifo package.json && touch playwright.config.ts',
-      }),
+      'rm package.json && mkfifo package.json && touch playwright.config.ts',
       'NO_TESTS',
     ],
     [
       'a link in the place of the report',
-      (outside) => ({
-        installCommand: 'true',
-        testCommand: `ln -s ${outside} ../.vedette/html`,
-      }),
+      'true',
       'NO_TESTS',
+      { testCommand: 'ln -s {outside} ../.vedette/html' },
     ],
-  ])('%s', async (_, optionsFor, code) => {
+  ])('%s', async (_, installCommand, code, more = {}) => {
     const outside = precious()
     const before = contents(outside)
+    const options = Object.entries({ testCommand: 'true', installCommand, ...more }).map(
+      ([name, text]) => [name, text.replaceAll('{outside}', outside)],
+    )
     const folder = project({ 'shop/a.spec.ts': '', 'a.spec.ts': '' })
-    const run = await runFolder(host, folder, { testCommand: 'true', ...optionsFor(outside) })
+    const run = await runFolder(host, folder, Object.fromEntries(options))
     expect(contents(outside)).toEqual(before)
     expect(run.codes).toEqual([code])
     expect(Object.keys(run.files)).not.toContain('playwright-report.zip')
@@ -270,8 +264,7 @@ describe('the cache', () => {
     const cache = new TreeCache(root, bounds)
     await cache.store(key('a'), fill(1))
     used(root, key('a'), 2 * 86_400_000)
-    mkdirSync(join(root, '.draft-1'))
-    utimesSync(join(root, '.draft-1'), 0, 0)
+    mkdirSync(join(root, '.draft-+1'))
     await cache.makeRoom()
     expect(readdirSync(root)).toEqual([])
   })

@@ -33,31 +33,20 @@ test.each<[string, Record<string, string>, string]>([
   expect((await packages(files))?.manager).toBe(manager)
 })
 
-test.each<[string, Record<string, string>, string | undefined, string?]>([
-  ['npm, exactly as locked', { 'package-lock.json': '{}' }, 'npm ci'],
+const PNPM_LOCK = { 'pnpm-lock.yaml': '' }
+const NPM_LOCK = { 'package-lock.json': '{}' }
+
+test.each<[string, Record<string, string>, command: string | undefined, folder?: string]>([
+  ['npm, exactly as locked', NPM_LOCK, 'npm ci'],
   ['npm by its older name', { 'npm-shrinkwrap.json': '{}' }, 'npm ci'],
-  ['pnpm', { 'pnpm-lock.yaml': '' }, 'pnpm install --frozen-lockfile'],
+  ['pnpm', PNPM_LOCK, 'pnpm install --frozen-lockfile'],
   ['yarn 1', { 'yarn.lock': '# yarn lockfile v1' }, 'yarn install --frozen-lockfile'],
   ['yarn 4', { 'yarn.lock': '__metadata:\n  version: 8\n' }, 'yarn install --immutable'],
   ['bun', { 'bun.lock': '{}' }, 'bun install --frozen-lockfile'],
   ['bun with a binary lock file', { 'bun.lockb': '' }, 'bun install --frozen-lockfile'],
-  [
-    'two lock files, one of them named',
-    { ...PNPM, 'package-lock.json': '{}', 'pnpm-lock.yaml': '' },
-    'pnpm install --frozen-lockfile',
-  ],
-  [
-    'a lock file above the working folder',
-    { 'e2e/package.json': '{}', 'pnpm-lock.yaml': '' },
-    'pnpm install --frozen-lockfile',
-    '',
-  ],
-  [
-    'a lock file in the working folder',
-    { 'e2e/yarn.lock': '', 'package-lock.json': '{}' },
-    'yarn install',
-    '/e2e',
-  ],
+  ['the one that is named', { ...PNPM, ...NPM_LOCK, ...PNPM_LOCK }, 'pnpm install --frozen'],
+  ['a lock file above', { 'e2e/package.json': '{}', ...PNPM_LOCK }, 'pnpm install --frozen', ''],
+  ['a lock file in place', { 'e2e/yarn.lock': '', ...NPM_LOCK }, 'yarn install', '/e2e'],
   ['no lock file', { 'package.json': '{}' }, 'npm install'],
   ['no lock file, and a tool that is named', PNPM, 'pnpm install'],
   ['no package.json', { 'a.spec.ts': '' }, undefined],

@@ -2,12 +2,13 @@
 import { mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import {
-  createSandbox,
-  type SandboxEnd,
-  type SandboxRequest,
-} from '../../../src/sandbox/sandbox.ts'
-import type { SandboxLimits, ScriptIsolation } from '../../../src/sandbox/request.ts'
+import { createSandbox } from '../../../src/sandbox/sandbox.ts'
+import type {
+  SandboxLimits,
+  ScriptIsolation,
+  SandboxEnd,
+  SandboxRequest,
+} from '../../../src/sandbox/request.ts'
 import { removeTree } from '../../../src/sandbox/remove-tree.ts'
 
 const MEBIBYTE = 1_048_576
@@ -62,7 +63,7 @@ export async function sandboxed(
     folder,
     limits: { ...ROOMY, ...limits },
   }
-  const end = await sandbox.run(order, signal ?? new AbortController().signal).ended
+  const end = await sandbox.run(order, signal ?? new AbortController().signal)
   sandbox.close()
   inspect?.(folder)
   await removeTree(folder)

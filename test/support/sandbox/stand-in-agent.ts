@@ -5,13 +5,10 @@ import { chmodSync, mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import {
-  createSandbox,
-  type SandboxRun,
-  type SandboxRequest,
-} from '../../../src/sandbox/sandbox.ts'
+import { createSandbox } from '../../../src/sandbox/sandbox.ts'
 import { removeTree } from '../../../src/sandbox/remove-tree.ts'
 import type { StandInRequest, StandInFacts } from './stand-in.ts'
+import type { SandboxRequest } from '../../../src/sandbox/request.ts'
 
 const MEBIBYTE = 1_048_576
 const LIMITS = {
@@ -33,52 +30,34 @@ writeFileSync(join(dataFolder, 'key'), 'planted-secret', { mode: 0o600 })
 // Readable for all, so that only the sandbox protects it.
 writeFileSync(join(root, 'spool'), 'planted-secret', { mode: 0o666 })
 
-const settings = JSON.parse(process.argv[3] ?? '{}') as { isolation?: 'best' }
 const sandbox = createSandbox({
   network: { blocked: ['198.51.100.0/24'], allowed: [] },
-  isolation: settings.isolation ?? 'require',
+  isolation: 'require',
   firstUserId: 64_200,
 })
 
 const say = (what: object) => process.stdout.write(`${JSON.stringify(what)}\n`)
 
-function begin(request: StandInRequest): {
-  run: SandboxRun
-  folder: string
-  stop: AbortController
-} {
+async function run(request: StandInRequest): Promise<void> {
   const folder = mkdtempSync(join(root, 'run-'))
-  for (const [name, text] of Object.entries(request.files ?? {})) {
-    writeFileSync(join(folder, name), text)
-  }
   const stop = new AbortController()
-  const replaced = (text: string) => text.replaceAll('{folder}', folder)
+  const startedAt = performance.now()
   const order: SandboxRequest = {
     command: request.command,
-    args: request.args.map(replaced),
+    args: request.args.map((text) => text.replaceAll('{folder}', folder)),
     folder,
-    environment: request.environment ?? {},
-    programs: request.programs ?? [],
     readable: request.readable ?? [],
     limits: { ...LIMITS, ...request.limits },
-    ask: { signal: 'SIGTERM', to: 'leader', graceMs: 300, ...request.ask },
+    ask: { signal: 'SIGTERM', to: 'leader', graceMs: 300 },
     onOutput(chunk) {
       if (request.stopAt !== undefined && chunk.includes(request.stopAt)) stop.abort()
       if (request.echo === true) say({ id: request.id, output: chunk.toString() })
     },
-    onMessage: (message) => say({ id: request.id, message }),
   }
-  return { run: sandbox.run(order, stop.signal), folder, stop }
-}
-
-async function run(request: StandInRequest): Promise<void> {
-  const { run: sandboxed, folder } = begin(request)
-  const startedAt = performance.now()
-  const end = await sandboxed.ended
+  const end = await sandbox.run(order, stop.signal)
   const tookMs = performance.now() - startedAt
-  const before = process.memoryUsage().rss
   await removeTree(folder)
-  say({ id: request.id, end, tookMs, folder, rss: before })
+  say({ id: request.id, end, tookMs, folder })
 }
 
 /** Local sockets of the agent's system with access for everybody, such as a container engine's. */

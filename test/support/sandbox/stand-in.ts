@@ -3,8 +3,7 @@ import { spawn } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import type { SandboxEnd } from '../../../src/sandbox/sandbox.ts'
-import type { StopRequest, SandboxLimits } from '../../../src/sandbox/request.ts'
+import type { SandboxLimits, SandboxEnd } from '../../../src/sandbox/request.ts'
 import { AS_NOBODY } from '../as-nobody.ts'
 import { IN_REACH } from '../in-reach.ts'
 
@@ -13,13 +12,8 @@ export interface StandInRequest {
   id: number
   command: string
   args: string[]
-  environment?: Record<string, string>
-  programs?: string[]
   readable?: string[]
   limits?: Partial<SandboxLimits>
-  ask?: Partial<StopRequest>
-  /** Written into its folder before it starts. */
-  files?: Record<string, string>
   /** Cancels the run when its output contains this. */
   stopAt?: string
   /** Whether output is reported as it arrives. */
@@ -42,17 +36,9 @@ export interface StandInAnswer {
 /** The stand-in, running. */
 export interface StandIn {
   facts: StandInFacts
-  run(
-    request: Omit<StandInRequest, 'id'>,
-    onOutput?: (said: StandInOutput) => void,
-  ): Promise<StandInAnswer>
+  run(request: Omit<StandInRequest, 'id'>, onOutput?: () => void): Promise<StandInAnswer>
   /** Kills it as the system would. */
   kill(): Promise<void>
-}
-
-export interface StandInOutput {
-  output?: string
-  message?: unknown
 }
 
 /** Part of every planted secret. */
@@ -115,7 +101,7 @@ export async function startStandIn(root: string, as: StandInRights): Promise<Sta
       return new Promise((resolve) => {
         waiting.set(own, (said) => {
           if (said.end !== undefined) resolve(said as StandInAnswer)
-          else onOutput?.(said)
+          else onOutput?.()
         })
         child.stdin.write(`${JSON.stringify({ ...request, id: own })}\n`)
       })
@@ -127,9 +113,7 @@ export async function startStandIn(root: string, as: StandInRights): Promise<Sta
   }
 }
 
-interface StandInMessage extends Partial<StandInAnswer>, StandInOutput {
-  id: number
-}
+type StandInMessage = Partial<StandInAnswer> & { id: number }
 
 /** Processes with the text in their environment or command line, by number and command line. */
 export function processesWith(text: string): string[] {

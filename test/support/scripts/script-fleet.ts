@@ -1,44 +1,27 @@
 // A whole installation for user code: a platform, an agent with a runtime and an engine, a recording proxy between
 // them, and a list of the live processes of runs.
 import { createHash } from 'node:crypto'
-import {
-  chmodSync,
-  cpSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
-import { dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { chmodSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
 import { packBundle } from '../../../src/client/bundle-pack.ts'
 import { type DefinedType, definitionOf } from '../../../src/monitors/definitions.ts'
 import type { RunDetail } from '../../../src/contract/api/run.ts'
-import { INSTALLED_FILE, toolFolder } from '../../../src/scripts/toolchains.ts'
+import { toolFolder } from '../../../src/scripts/toolchains.ts'
 import type { AgentProcess } from '../agent/agent-process.ts'
 import { eventually } from '../eventually.ts'
 import { Fleet, type FleetLocation } from '../faults/fleet.ts'
 import { type RecordingProxy, startRecordingProxy } from '../agent/recording-proxy.ts'
-import { runtimeFolder } from './script-host.ts'
+import { copyPlaywright, ownNode, projectFolder, runtimeFolder } from './script-host.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
-
-const MODULES = fileURLToPath(new URL('../../../node_modules', import.meta.url))
-const PLAYWRIGHT = ['@playwright/test', 'playwright', 'playwright-core']
 
 /** Toolchains with runtime 2026.04 and engine node@24, both made of this project's own parts. */
 export function scriptTools(): string {
   const tools = runtimeFolder()
-  const own = toolFolder(tools, 'engine', 'node@24')
-  mkdirSync(own, { recursive: true })
-  cpSync(process.execPath, join(own, 'node'))
-  for (const name of PLAYWRIGHT) {
-    cpSync(join(MODULES, name), join(own, 'modules', name), { recursive: true })
-  }
-  mkdirSync(join(own, 'modules/.bin'))
-  symlinkSync('../@playwright/test/cli.js', join(own, 'modules/.bin/playwright'))
-  chmodSync(join(own, 'modules/@playwright/test/cli.js'), 0o755)
-  writeFileSync(join(own, INSTALLED_FILE), JSON.stringify({ program: 'node', missing: [] }))
+  const modules = join(ownNode(tools, 'engine', 'node@24'), 'modules')
+  copyPlaywright(modules)
+  mkdirSync(join(modules, '.bin'))
+  symlinkSync('../@playwright/test/cli.js', join(modules, '.bin/playwright'))
+  chmodSync(join(modules, '@playwright/test/cli.js'), 0o755)
   return tools
 }
 
@@ -48,22 +31,15 @@ export function installPlaywright(tools: string): string {
   return `mkdir -p node_modules && cp -r ${modules}/. node_modules/`
 }
 
-/** A folder with these files. */
-export function projectFolder(files: Record<string, string | Buffer>): string {
-  const folder = join(temporaryFolder(), 'shop-tests')
-  for (const [path, content] of Object.entries(files)) {
-    mkdirSync(dirname(join(folder, path)), { recursive: true })
-    writeFileSync(join(folder, path), content)
-  }
-  return folder
-}
-
 /** Options of the installation. */
 export interface ScriptFleetOptions {
   env?: Record<string, string>
   /** Whether the proxy records bodies. */
   recordsBodies?: boolean
 }
+
+/** Users of this test only: runs of other agents on this machine have others. */
+const FIRST_USER_ID = 100_000 + (process.pid % 10_000) * 256
 
 /** The installation. */
 export class ScriptFleet {
@@ -73,11 +49,9 @@ export class ScriptFleet {
   readonly location: FleetLocation
   readonly tools: string
   readonly dataFolder: string
-  readonly #firstUserId: number
 
   private constructor(
     parts: Pick<ScriptFleet, 'fleet' | 'proxy' | 'agent' | 'location' | 'tools' | 'dataFolder'>,
-    firstUserId: number,
   ) {
     this.fleet = parts.fleet
     this.proxy = parts.proxy
@@ -85,7 +59,6 @@ export class ScriptFleet {
     this.location = parts.location
     this.tools = parts.tools
     this.dataFolder = parts.dataFolder
-    this.#firstUserId = firstUserId
   }
 
   /** Starts all of it; resolves when the agent is live. */
@@ -99,8 +72,6 @@ export class ScriptFleet {
     const location = await fleet.createLocation('cellar')
     const tools = scriptTools()
     const dataFolder = join(temporaryFolder(), 'data')
-    // Users of this test only: runs of other agents on this machine have others.
-    const firstUserId = 100_000 + (process.pid % 10_000) * 256
     const agent = fleet.startAgent({
       location,
       name: 'one',
@@ -108,12 +79,12 @@ export class ScriptFleet {
       env: {
         DATA_DIR: dataFolder,
         TOOLS_DIR: tools,
-        SCRIPT_USER_ID: String(firstUserId),
+        SCRIPT_USER_ID: String(FIRST_USER_ID),
         ...env,
       },
     })
     await fleet.agents(1)
-    return new ScriptFleet({ fleet, proxy, agent, location, tools, dataFolder }, firstUserId)
+    return new ScriptFleet({ fleet, proxy, agent, location, tools, dataFolder })
   }
 
   /** Uploads the bundle of a folder to the platform; returns its `codeBundlePath`. */
@@ -211,7 +182,7 @@ export class ScriptFleet {
     if (process.getuid?.() === 0) {
       // Not the owner of the folder: for an unreadable process that is root.
       const uid = Number(/^Uid:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1])
-      return uid >= this.#firstUserId && uid < this.#firstUserId + 256
+      return uid >= FIRST_USER_ID && uid < FIRST_USER_ID + 256
     }
     return readFileSync(`/proc/${pid}/environ`, 'latin1').includes(`HOME=${this.dataFolder}/`)
   }

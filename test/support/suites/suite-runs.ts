@@ -1,55 +1,38 @@
 // Projects of check suites, and runs of them: on this project's own Node.js and Playwright, in the real sandbox.
-import { cpSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { basename, dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { basename, join } from 'node:path'
 import { SuiteMonitor } from '../../../src/monitors/suite/definition.ts'
 import type { ScriptContext } from '../../../src/scripts/context.ts'
 import type { Observation } from '../../../src/contract/observation.ts'
 import type { RunProgress, ScriptHost } from '../../../src/scripts/host.ts'
 import { runSuite, type SuiteWatcher } from '../../../src/suites/run.ts'
-import { INSTALLED_FILE, openToolchains, toolFolder } from '../../../src/scripts/toolchains.ts'
 import { testContext } from '../monitors/monitor-context.ts'
-import { testScriptHost } from '../scripts/script-host.ts'
+import { copyPlaywright, ownNode, projectFolder, testScriptHost } from '../scripts/script-host.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
-
-const MODULES = fileURLToPath(new URL('../../../node_modules', import.meta.url))
-const PLAYWRIGHT = ['@playwright/test', 'playwright', 'playwright-core']
 
 /** A folder with these files; `packages` puts Playwright into its node_modules. */
 export function suiteProject(files: Record<string, string>, packages = true): string {
-  const folder = join(temporaryFolder(), 'shop-tests')
-  for (const [path, text] of Object.entries(files)) {
-    mkdirSync(dirname(join(folder, path)), { recursive: true })
-    writeFileSync(join(folder, path), text)
-  }
+  const folder = projectFolder(files)
   if (packages) symlinkSync(playwrightModules(), join(folder, 'node_modules'))
   return folder
 }
 
 let modules: string | undefined
 
-/** A node_modules with Playwright alone, copied once. */
+/** A node_modules with Playwright, copied once. */
 function playwrightModules(): string {
   if (modules === undefined) {
     modules = join(temporaryFolder(), 'node_modules')
-    for (const name of PLAYWRIGHT) {
-      cpSync(join(MODULES, name), join(modules, name), { recursive: true })
-    }
+    copyPlaywright(modules)
   }
   return modules
 }
 
 /** A host with Node 24, this project's own, as an engine. */
-export function suiteHost(
-  options: { blocked?: string[]; compilesAnew?: boolean } = {},
-): ScriptHost {
+export function suiteHost(options: { blocked?: string[] } = {}): ScriptHost {
   const tools = join(temporaryFolder(), 'tools')
-  const own = toolFolder(tools, 'engine', 'node@24')
-  mkdirSync(own, { recursive: true })
-  cpSync(process.execPath, join(own, 'node'))
-  writeFileSync(join(own, INSTALLED_FILE), JSON.stringify({ program: 'node', missing: [] }))
-  const host = testScriptHost({ tools, ...options })
-  return { ...host, tools: openToolchains(tools), ownProjects: true }
+  ownNode(tools, 'engine', 'node@24')
+  return { ...testScriptHost({ tools, ...options }), ownProjects: true }
 }
 
 /** A run that has ended. */

@@ -1,9 +1,8 @@
-// Changes the owner of a tree: to the user of a run, and back to the agent after user code has filled it. What comes
-// back is only files, folders and links, and no other user may write to them.
-import { chmod, lchown, lstat, opendir, readlink, rm } from 'node:fs/promises'
+// Folders that the agent and its runs share: their owner, and whether runs reach them. What comes back from user code is
+// only files, folders and links, and no other user may write to them.
+import { chmod, lchown, lstat, opendir, readlink, rm, stat } from 'node:fs/promises'
 import { dirname, isAbsolute, join, normalize } from 'node:path'
 
-/** What is in the folder now. */
 export interface OwnedTree {
   bytes: number
   files: number
@@ -70,10 +69,7 @@ function isRoot(): boolean {
   return process.getuid?.() === 0
 }
 
-/**
- * Makes the user the owner of the folder and all that is in it, links themselves included and what they
- * lead to not. A file that has another name elsewhere stays as it is: it is not the run's alone.
- */
+/** Hands the folder to the user. A file that has another name elsewhere stays: it is not the run's alone. */
 export async function giveTree(folder: string, userId: number): Promise<void> {
   for await (const entry of await opendir(folder)) {
     const path = join(folder, entry.name)
@@ -81,4 +77,22 @@ export async function giveTree(folder: string, userId: number): Promise<void> {
     else if ((await lstat(path)).nlink === 1) await lchown(path, userId, userId)
   }
   await lchown(folder, userId, userId)
+}
+
+/** Whether the kernel keeps runs from writing to what is not in their own folder, even the agent's own user. */
+export async function isOutOfReach(): Promise<boolean> {
+  if (process.getuid?.() === 0) return true
+  const { landlockVersion } = await import('../network/native/syscalls.ts')
+  return landlockVersion() > 0
+}
+
+/** Whether users that are not the agent's, as runs of root's agent have, get to the folder when it is named to them. */
+export async function isReachable(folder: string): Promise<boolean> {
+  if (process.getuid?.() !== 0) return true
+  const { mayMount } = await import('./supervisor/mounts.ts')
+  if (mayMount()) return true
+  for (let at = folder; ; at = dirname(at)) {
+    if (((await stat(at)).mode & 0o001) === 0) return false
+    if (at === dirname(at)) return true
+  }
 }
