@@ -47,6 +47,14 @@ type Description<Q extends Fields, B extends z.ZodType> = Pick<
   | 'notImplemented'
 >
 
+interface PagesDescription {
+  summary: string
+  description?: string
+  listing: Listing
+  /** The id of the page's schema. */
+  id: string
+}
+
 /** Does an operation. */
 type Work<P extends Fields, Q extends Fields, B extends z.ZodType, Result> = (
   asking: Asking<P, Q, B>,
@@ -71,11 +79,15 @@ export class Resource<One extends Fields, Of extends Fields = NoFields> {
 
   /** A listing with a cursor. */
   pages(
+<<<<<<< HEAD
     {
       listing,
       id,
       ...more
     }: { summary: string; description?: string; listing: Listing; id: string },
+=======
+    { listing, id, ...more }: PagesDescription,
+>>>>>>> w-F
     database: Database,
     read: PageStatement,
   ): DefinedOperation {
