@@ -79,15 +79,7 @@ export class Resource<One extends Fields, Of extends Fields = NoFields> {
 
   /** A listing with a cursor. */
   pages(
-<<<<<<< HEAD
-    {
-      listing,
-      id,
-      ...more
-    }: { summary: string; description?: string; listing: Listing; id: string },
-=======
     { listing, id, ...more }: PagesDescription,
->>>>>>> w-F
     database: Database,
     read: PageStatement,
   ): DefinedOperation {
