@@ -156,9 +156,13 @@ async function note(
     await noteOutcome(database, { ...outcome, ...again, message })
     return
   }
+  const failed = { ...outcome, state: 'failed', message } as const
+  if (!isLastRefusal || status !== 410) {
+    await noteOutcome(database, failed)
+    return
+  }
   await database.transaction(async (tx) => {
-    await noteOutcome(tx, { ...outcome, state: 'failed', message })
-    if (!isLastRefusal || status !== 410) return
+    await noteOutcome(tx, failed)
     await pauseChannel(tx, due.channelId)
     await giveUpWaiting(tx, due.channelId, 'the channel is paused')
   })
