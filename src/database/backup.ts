@@ -80,7 +80,7 @@ export async function writeBackup(
     if (!isSystemError(error)) throw error
     throw new BackupError(`${path} cannot be written: ${error.message}`, { cause: error })
   } finally {
-    await rm(part, { force: true })
+    await rm(part, { force: true }).catch(() => undefined)
   }
 }
 

@@ -1,97 +1,47 @@
 // `vedette backup <file>` and `vedette restore <file>`: the database that the platform uses, without its keys.
 import { VERSION } from '../contract/versions.ts'
-import { EXIT_CONFIGURATION } from '../process/command-line.ts'
-import { problemText } from '../process/env.ts'
 import { BackupError, openBackup, restoreBackup, writeBackup } from '../database/backup.ts'
 import type { Database } from '../database/database.ts'
 import { migrate, readMigrations } from '../database/migrate.ts'
 import { listAccounts } from './accounts/queries/accounts.ts'
-import { type PlatformConfig, readPlatformConfig } from './config.ts'
-import { openPlatformDatabase, reachDatabase } from './open-database.ts'
-import { type CommandContext, knownFault, platformLog } from './run-platform.ts'
+import { type DatabaseContext, runOnDatabase } from './database-command.ts'
+import { openPlatformDatabase } from './open-database.ts'
 
-/** The request. */
-export interface BackupRequest {
-  action: 'backup' | 'restore'
-  path: string
-}
-
-const WAIT_MS = 10_000
-const CONNECTIONS_MAX = 2
-
-/** Handles the request; resolves with the exit code. */
-export async function runBackup(
-  { action, path }: BackupRequest,
-  context: Omit<CommandContext, 'posterTo'>,
-): Promise<number> {
-  const { env, stdout, stderr } = context
-  const reading = readPlatformConfig(env)
-  if (reading.problems.length > 0) {
-    stderr.write(`vedette: ${problemText(reading.problems)}`)
-    return EXIT_CONFIGURATION
-  }
-  reading.config.logLevel = 'error'
-  const log = platformLog(reading, context)
-  const options = {
-    applicationName: `vedette ${action}`,
-    log,
-    signal: new AbortController().signal,
-  }
-  const choice = { ...reading.config, connectionsMax: CONNECTIONS_MAX, databaseWaitMs: WAIT_MS }
-  try {
-    stdout.write(
-      action === 'backup'
-        ? await backup(choice, options, path)
-        : await restore(choice, options, path),
-    )
-    return 0
-  } catch (error) {
-    const fault =
-      error instanceof BackupError
-        ? { message: error.message, exitCode: EXIT_CONFIGURATION }
-        : knownFault(error)
-    if (fault === undefined) throw error
-    stderr.write(`vedette ${action}: ${fault.message}\n`)
-    return fault.exitCode
-  }
-}
-
-type Choice = PlatformConfig & { connectionsMax: number; databaseWaitMs: number }
-type Opening = Parameters<typeof openPlatformDatabase>[1]
-
-async function backup(choice: Choice, options: Opening, path: string): Promise<string> {
-  const opened = await reachDatabase(choice, options)
-  try {
-    const rows = await writeBackup(opened.database, path, VERSION)
+/** Writes the database to `path`; resolves with the exit code. */
+export function runBackup(path: string, context: DatabaseContext): Promise<number> {
+  const work = async (database: Database) => {
+    const rows = await writeBackup(database, path, VERSION)
     return `${path} has ${rows} rows. Back up SECRETS_KEY (or secrets.key) and files of results apart.\n`
-  } finally {
-    await opened.close()
   }
+  return runOnDatabase('backup', () => work, context)
 }
 
-async function restore(choice: Choice, options: Opening, path: string): Promise<string> {
-  const file = await openBackup(path)
+/** Fills an empty database from `path`; resolves with the exit code. */
+export function runRestore(path: string, context: DatabaseContext): Promise<number> {
   const all = readMigrations()
-  const { migrations, version } = file.header
-  if (migrations > all.length)
-    throw new BackupError(`${path} was made by Vedette ${version}, which is newer than ${VERSION}`)
-  const opened = await openPlatformDatabase(choice, {
-    ...options,
-    migrations: all.slice(0, migrations),
-  })
-  try {
-    await requireEmpty(opened.database)
-    const rows = await restoreBackup(opened.database, file)
-    await migrate(opened.database, all)
-    return `${rows} rows restored. The platform needs the SECRETS_KEY of that time to read them.\n`
-  } finally {
-    file.close()
-    await opened.close()
+  let migrations = all
+  const prepare = async () => {
+    const file = await openBackup(path)
+    const { migrations: count, version } = file.header
+    if (count > all.length)
+      throw new BackupError(
+        `${path} was made by Vedette ${version}, which is newer than ${VERSION}`,
+      )
+    migrations = all.slice(0, count)
+    return async (database: Database) => {
+      try {
+        if ((await listAccounts(database, 1)).length > 0)
+          throw new BackupError('the database has accounts already; restore into an empty one')
+        const rows = await restoreBackup(database, file)
+        await migrate(database, all)
+        return `${rows} rows restored. The platform needs the SECRETS_KEY of that time to read them.\n`
+      } finally {
+        file.close()
+      }
+    }
   }
-}
-
-async function requireEmpty(database: Database): Promise<void> {
-  const [one] = await listAccounts(database, 1)
-  if (one === undefined) return
-  throw new BackupError('the database has accounts already; restore into an empty one')
+  // The tables have to be those of the backup; later migrations follow.
+  return runOnDatabase('restore', prepare, context, (choice, options) =>
+    openPlatformDatabase(choice, { ...options, migrations }),
+  )
 }

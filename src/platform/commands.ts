@@ -11,6 +11,7 @@ export function platformCommands(context: CommandContext): Command[] {
   return [
     platformCommand(context),
     keysCommand(context),
+    accountsCommand(context),
     backupCommand(context),
     restoreCommand(context),
   ]
@@ -68,6 +69,27 @@ function keysCommand(context: CommandContext): Command {
   }
 }
 
+function accountsCommand(context: CommandContext): Command {
+  return {
+    name: 'accounts',
+    summary: 'Create and list accounts of the platform',
+    positionals: ['<create|list>'],
+    description:
+      'Works on the platform’s database, whether the platform runs or not. A new account gets an Admin\n' +
+      'key, which is shown once. Monitors, locations, keys and status pages belong to one account.',
+    options: { name: { value: '<name>', help: 'name of the account (create)' } },
+    examples: [
+      ['vedette accounts create --name "Team B"', 'makes an account and its first key'],
+      ['vedette accounts list', 'shows all accounts'],
+    ],
+    async run(args) {
+      const request = { action: args.positionals[0], name: args.value('name') }
+      const part = await loadPart('the platform', () => import('./accounts-command.ts'))
+      return part === undefined ? EXIT_CONFIGURATION : part.runAccounts(request, context)
+    },
+  }
+}
+
 function backupCommand(context: CommandContext): Command {
   return {
     name: 'backup',
@@ -107,5 +129,6 @@ async function runFile(
     return EXIT_CONFIGURATION
   }
   const part = await loadPart('the platform', () => import('./backup-command.ts'))
-  return part === undefined ? EXIT_CONFIGURATION : part.runBackup({ action, path }, context)
+  if (part === undefined) return EXIT_CONFIGURATION
+  return action === 'backup' ? part.runBackup(path, context) : part.runRestore(path, context)
 }

@@ -1,8 +1,6 @@
 // `vedette keys create|list|revoke`: keys of the public API, on the database that the platform uses,
 // whether it runs or not.
 import { ROLES, type Role } from '../contract/api/account.ts'
-import { EXIT_CONFIGURATION } from '../process/command-line.ts'
-import { problemText } from '../process/env.ts'
 import { listAccounts, readAccount } from './accounts/queries/accounts.ts'
 import {
   type ApiKeyRow,
@@ -12,9 +10,13 @@ import {
 } from './accounts/queries/api-keys.ts'
 import type { Database } from '../database/database.ts'
 import { makeKey, tracesOf } from './secrets/api-key.ts'
-import { readPlatformConfig } from './config.ts'
-import { reachDatabase } from './open-database.ts'
-import { type CommandContext, knownFault, platformLog } from './run-platform.ts'
+import {
+  alignedTable,
+  type DatabaseContext,
+  RequestError,
+  runOnDatabase,
+  shownDay,
+} from './database-command.ts'
 
 /** What is asked for, as it was typed. */
 export interface KeysRequest {
@@ -27,49 +29,11 @@ export interface KeysRequest {
 
 const KEYS_SHOWN_MAX = 1000
 const NAME_CHARACTERS_MAX = 255
-const WAIT_MS = 10_000
-const CONNECTIONS_MAX = 2
 const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
-/** The request is invalid. */
-class RequestError extends Error {}
-
 /** Handles the request; resolves with the exit code. */
-export async function runKeys(
-  request: KeysRequest,
-  context: Omit<CommandContext, 'posterTo'>,
-): Promise<number> {
-  const { env, stdout, stderr } = context
-  const reading = readPlatformConfig(env)
-  if (reading.problems.length > 0) {
-    stderr.write(`vedette: ${problemText(reading.problems)}`)
-    return EXIT_CONFIGURATION
-  }
-  // Only errors: the output may be read by a script.
-  reading.config.logLevel = 'error'
-  try {
-    const work = workOf(request, reading.config.accountId)
-    const choice = { ...reading.config, connectionsMax: CONNECTIONS_MAX, databaseWaitMs: WAIT_MS }
-    const opened = await reachDatabase(choice, {
-      applicationName: 'vedette keys',
-      log: platformLog(reading, context),
-      signal: new AbortController().signal,
-    })
-    try {
-      stdout.write(await work(opened.database))
-      return 0
-    } finally {
-      await opened.close()
-    }
-  } catch (error) {
-    const fault =
-      error instanceof RequestError
-        ? { message: `${error.message}\nTry: vedette keys --help`, exitCode: EXIT_CONFIGURATION }
-        : knownFault(error)
-    if (fault === undefined) throw error
-    stderr.write(`vedette keys: ${fault.message}\n`)
-    return fault.exitCode
-  }
+export function runKeys(request: KeysRequest, context: DatabaseContext): Promise<number> {
+  return runOnDatabase('keys', (accountId) => workOf(request, accountId), context)
 }
 
 /** What to do, and answer with, once the database is open. Throws RequestError. */
@@ -92,7 +56,7 @@ function workOf(
     }
     case 'list':
       return async (database) =>
-        table(
+        keyTable(
           await listApiKeys(database, {
             ...(account && { accountId: account }),
             limit: KEYS_SHOWN_MAX,
@@ -162,20 +126,17 @@ async function accountOf(database: Database, wanted: string | undefined): Promis
   return only.id
 }
 
-function table(rows: readonly ApiKeyRow[]): string {
-  const head = ['ID', 'NAME', 'ROLE', 'KEY', 'CREATED', 'LAST USED', 'STATE']
-  const day = (at: Date | null) => at?.toISOString().slice(0, 16).replace('T', ' ') ?? 'never'
+function keyTable(rows: readonly ApiKeyRow[]): string {
+  const head = ['ID', 'NAME', 'ROLE', 'KEY', 'CREATED', 'LAST USED', 'STATE', 'ACCOUNT']
   const lines = rows.map((row) => [
     row.id,
     row.name,
     row.role,
     `…${row.suffix}`,
-    day(row.created_at),
-    day(row.last_used_at),
-    row.revoked_at === null ? 'active' : `revoked ${day(row.revoked_at)}`,
+    shownDay(row.created_at),
+    shownDay(row.last_used_at),
+    row.revoked_at === null ? 'active' : `revoked ${shownDay(row.revoked_at)}`,
+    row.account_id,
   ])
-  const all = [head, ...lines]
-  const widths = head.map((_, at) => Math.max(...all.map((line) => line[at]!.length)))
-  const lineOf = (line: string[]) => line.map((cell, at) => cell.padEnd(widths[at]!)).join('  ')
-  return all.map((line) => `${lineOf(line).trimEnd()}\n`).join('')
+  return alignedTable([head, ...lines])
 }

@@ -7,6 +7,7 @@ import { createLog, isForPeople, type Log, mayColour } from '../process/log.ts'
 import { ListenError } from '../process/serve.ts'
 import { onSignals } from '../process/signals.ts'
 import { endOnUncaught } from '../process/faults/uncaught.ts'
+import { BackupError } from '../database/backup.ts'
 import { isUnavailable } from '../database/database-failure.ts'
 import { MigrationError } from '../database/migrate.ts'
 import { type PlatformConfigReading, readPlatformConfig } from './config.ts'
@@ -96,6 +97,7 @@ export function knownFault(error: unknown): { message: string; exitCode: number 
     error instanceof ListenError ||
     (error instanceof EmbeddedPostgresError && error.code !== 'START') ||
     error instanceof MigrationError ||
+    error instanceof BackupError ||
     error instanceof CredentialsError ||
     error instanceof SecretsKeyError
   if (isSetting) return { message: error.message, exitCode: EXIT_CONFIGURATION }

@@ -17,13 +17,19 @@ export interface FaultParts {
   insteadOf?: (path: string) => string | undefined
 }
 
+const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']
+
 /** Answers unknown routes and whatever is thrown; faults of ours and of the database are logged. */
 export function answerFaults(app: OpenAPIHono, { log, logOutage, insteadOf }: FaultParts): void {
   app.notFound((c) => {
     checkTarget(c)
     const instead = insteadOf?.(c.req.path)
     if (instead !== undefined) return answerError(new ApiError(501, instead), {})
-    return answerError(new ApiError(404, 'No such route'), {})
+    const methods = METHODS.filter((method) => app.router.match(method, c.req.path)[0].length > 0)
+    if (methods.length === 0) return answerError(new ApiError(404, 'No such route'), {})
+    const allow = methods.flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
+    const message = `${c.req.method} is not one of ${allow.join(', ')}`
+    return answerError(new ApiError(405, message), { Allow: allow.join(', ') })
   })
   app.onError((error, c) => {
     const known = knownError(error)

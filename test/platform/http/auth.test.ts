@@ -109,7 +109,8 @@ describe('keys', () => {
       const { status, body } = await client.call('GET', path, { headers })
       expect([path, status, body.error]).toEqual([path, 404, 'Not Found'])
     }
-    expect((await client.call('PUT', INCIDENTS)).status).toBe(404)
+    const wrong = await client.call('PUT', INCIDENTS)
+    expect([wrong.status, wrong.headers.get('allow')]).toEqual([405, 'GET, HEAD, POST'])
   })
 
   test('a key can read its account, and no other', async () => {

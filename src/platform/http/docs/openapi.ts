@@ -2,6 +2,8 @@
 // which is kept as it was.
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
 import type { OpenAPIHono } from '@hono/zod-openapi'
 import type { Context } from 'hono'
 import { docsPage, DOCS_POLICY } from './docs.ts'
@@ -28,6 +30,7 @@ const TAGS = [
   { name: 'Accounts', description: 'Whose key it is' },
   { name: 'Check Results', description: 'What came of each slot of a monitor' },
   { name: 'Check Runs', description: 'Runs on demand' },
+  { name: 'Heartbeats', description: 'Events of jobs that ping the platform' },
   { name: 'Artifacts', description: 'Files of results' },
   { name: 'Check Status', description: 'How monitors are at present' },
   { name: 'Analytics', description: 'Availability and response times over spans of time' },
@@ -38,6 +41,8 @@ const TAGS = [
 
 interface Text {
   body: string
+  /** Compressed when it is first asked for. */
+  packed?: Promise<Uint8Array<ArrayBuffer>>
   etag: string
 }
 
@@ -118,6 +123,7 @@ export function serveDocuments(app: OpenAPIHono, publicUrl = '/'): void {
       Link: '</openapi.json>; rel="successor-version"; type="application/json"',
     }),
   )
+  app.get('/', (c) => c.redirect('/docs'))
   app.get('/docs', (c) =>
     send(c, page, {
       'Content-Type': 'text/html; charset=utf-8',
@@ -127,10 +133,21 @@ export function serveDocuments(app: OpenAPIHono, publicUrl = '/'): void {
   )
 }
 
-function send(c: Context, text: Text, headers: Record<string, string>): Response {
+const pack = promisify(gzip)
+
+async function send(c: Context, text: Text, headers: Record<string, string>): Promise<Response> {
   // Asked for again after an hour; unchanged it costs no body.
-  const cacheHeaders = { ...headers, ETag: text.etag, 'Cache-Control': 'public, max-age=3600' }
+  const cacheHeaders = {
+    ...headers,
+    ETag: text.etag,
+    'Cache-Control': 'public, max-age=3600',
+    Vary: 'Accept-Encoding',
+  }
   const asked = c.req.header('if-none-match') ?? ''
   const isKnown = asked.split(',').some((tag) => tag.trim().replace(/^W\//, '') === text.etag)
-  return isKnown ? c.body(null, 304, cacheHeaders) : c.body(text.body, 200, cacheHeaders)
+  if (isKnown) return c.body(null, 304, cacheHeaders)
+  if (!/\bgzip\b(?!\s*;\s*q=0(?:\.0*)?(?:,|$))/.test(c.req.header('accept-encoding') ?? ''))
+    return c.body(text.body, 200, cacheHeaders)
+  text.packed ??= pack(text.body).then((bytes) => new Uint8Array(bytes))
+  return c.body(await text.packed, 200, { ...cacheHeaders, 'Content-Encoding': 'gzip' })
 }

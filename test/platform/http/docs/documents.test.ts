@@ -35,6 +35,22 @@ async function lint(document: object): Promise<string[]> {
   return report.problems.filter((one) => one.severity === 'error').map((one) => one.ruleId)
 }
 
+test('the root leads to the pages', async () => {
+  const { status, headers } = await fetch(`${api.url}/`, { redirect: 'manual' })
+  expect([status, headers.get('location')]).toEqual([302, '/docs'])
+})
+
+test.each(['/openapi.json', '/docs'])(
+  '%s is compressed for clients that accept it',
+  async (path) => {
+    const plain = await fetch(`${api.url}${path}`, { headers: { 'Accept-Encoding': 'gzip;q=0' } })
+    const packed = await fetch(`${api.url}${path}`, { headers: { 'Accept-Encoding': 'br, gzip' } })
+    expect(packed.headers.get('content-encoding')).toBe('gzip')
+    expect(plain.headers.get('content-encoding')).toBeNull()
+    expect(await packed.text()).toBe(await plain.text())
+  },
+)
+
 describe('/openapi.json', () => {
   test('is valid OpenAPI 3.1 and titled with v1', async () => {
     expect(await problems(api.document)).toEqual([])
@@ -53,7 +69,7 @@ describe('/openapi.json', () => {
       Object.values(methods as Loose).filter((one: Loose) => '501' in one.responses),
     )
     expect(new Set(refusing.map((one: Loose) => one.operationId))).toEqual(
-      new Set(['postV1ChecksHeartbeat', 'postV1StatuspagesStatuspageidSubscriptionsBulk']),
+      new Set(['postV1StatuspagesStatuspageidSubscriptionsBulk']),
     )
   })
 

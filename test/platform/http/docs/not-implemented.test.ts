@@ -9,7 +9,6 @@ test.each([
   ['GET', '/v1/accounts', 'GET /v1/accounts/me'],
   ['GET', `/v1/accounts/${ID}/entitlements`, 'There are no plans'],
   ['PATCH', `/v1/accounts/${ID}/members/${ID}`, 'vedette keys'],
-  ['GET', `/v1/checks/heartbeats/${ID}/events`, 'heartbeat'],
   ['GET', `/v2/check-groups/${ID}/checks/${ID}`, '/v1/checks?groupId='],
   ['GET', `/v1/check-results/${ID}/${ID}/assets`, 'GET /v1/artifacts/{id}'],
   ['POST', '/v2/check-sessions/trigger', '/v1/checks/{id}/runs'],

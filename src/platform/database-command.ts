@@ -1,0 +1,75 @@
+// Commands that work on the platform's database, whether the platform runs or not.
+import { EXIT_CONFIGURATION } from '../process/command-line.ts'
+import { problemText } from '../process/env.ts'
+import type { Database } from '../database/database.ts'
+import { readPlatformConfig } from './config.ts'
+import { reachDatabase } from './open-database.ts'
+import { type CommandContext, knownFault, platformLog } from './run-platform.ts'
+
+/** Context of such a command. */
+export type DatabaseContext = Omit<CommandContext, 'posterTo'>
+
+/** What a command does with the open database, and answers with. */
+export type Work = (database: Database) => Promise<string>
+
+/** The request is invalid. */
+export class RequestError extends Error {}
+
+const WAIT_MS = 10_000
+const CONNECTIONS_MAX = 2
+
+/**
+ * Runs a command and prints its answer; resolves with the exit code. `prepare` gets ACCOUNT_ID, checks the request before
+ * the database is opened, and throws RequestError or BackupError.
+ */
+export async function runOnDatabase(
+  command: string,
+  prepare: (accountId: string | undefined) => Work | Promise<Work>,
+  context: DatabaseContext,
+  open: typeof reachDatabase = reachDatabase,
+): Promise<number> {
+  const { env, stdout, stderr } = context
+  const reading = readPlatformConfig(env)
+  if (reading.problems.length > 0) {
+    stderr.write(`vedette: ${problemText(reading.problems)}`)
+    return EXIT_CONFIGURATION
+  }
+  // Only errors: the output may be read by a script.
+  reading.config.logLevel = 'error'
+  try {
+    const work = await prepare(reading.config.accountId)
+    const choice = { ...reading.config, connectionsMax: CONNECTIONS_MAX, databaseWaitMs: WAIT_MS }
+    const opened = await open(choice, {
+      applicationName: `vedette ${command}`,
+      log: platformLog(reading, context),
+      signal: new AbortController().signal,
+    })
+    try {
+      stdout.write(await work(opened.database))
+      return 0
+    } finally {
+      await opened.close()
+    }
+  } catch (error) {
+    const isRequest = error instanceof RequestError
+    const hint = `\nTry: vedette ${command} --help`
+    const fault = isRequest
+      ? { message: `${error.message}${hint}`, exitCode: EXIT_CONFIGURATION }
+      : knownFault(error)
+    if (fault === undefined) throw error
+    stderr.write(`vedette ${command}: ${fault.message}\n`)
+    return fault.exitCode
+  }
+}
+
+/** Rows of texts with aligned columns. */
+export function alignedTable(rows: readonly string[][]): string {
+  const widths = rows[0]?.map((_, at) => Math.max(...rows.map((row) => row[at]!.length))) ?? []
+  const lineOf = (row: string[]) => row.map((cell, at) => cell.padEnd(widths[at]!)).join('  ')
+  return rows.map((row) => `${lineOf(row).trimEnd()}\n`).join('')
+}
+
+/** An instant to the minute. */
+export function shownDay(at: Date | null): string {
+  return at?.toISOString().slice(0, 16).replace('T', ' ') ?? 'never'
+}
