@@ -94,6 +94,7 @@ describe('sending', () => {
       report(text)
     }
     expect(await outcomes(14)).toEqual({ overflow: 14 })
+    await eventually(() => receiver.events.length > 0, { everyMs: 2 })
     expect(receiver.events).toHaveLength(1)
   })
 
