@@ -13,7 +13,7 @@ import {
   planOf,
 } from './migration.ts'
 import { createRunner } from '../../agent/run/runner.ts'
-import { locationContextOf } from '../../agent/run/location-context.ts'
+import { locationContextOf } from '../../agent/run/run-plan.ts'
 import { RUNTIMES } from '../../contract/runtimes.ts'
 import { type Arguments, type Command, EXIT_CONFIGURATION } from '../../process/command-line.ts'
 import type { Environment } from '../../process/env.ts'

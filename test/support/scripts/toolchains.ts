@@ -1,6 +1,6 @@
 // The real runtimes, for tests that need more than a stand-in: those of TOOLS_DIR, otherwise of the user's cache,
 // where they are installed at first use.
-import { readToolsFolder } from '../../../src/agent/tools-config.ts'
+import { readToolsFolder } from '../../../src/agent/config.ts'
 import { installTool } from '../../../src/scripts/tool-install.ts'
 import { openToolchains } from '../../../src/scripts/toolchains.ts'
 

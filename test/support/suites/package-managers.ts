@@ -3,7 +3,7 @@
 import { execFile } from 'node:child_process'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
-import { readToolsFolder } from '../../../src/agent/tools-config.ts'
+import { readToolsFolder } from '../../../src/agent/config.ts'
 import { installTool } from '../../../src/scripts/tool-install.ts'
 import {
   openToolchains,
