@@ -2,7 +2,6 @@
 // lost.
 import { Registry } from 'prom-client'
 import { scrapedCounter, scrapedCounters, scrapedGauge } from '../scraped-metrics.ts'
-import type { ArtifactSpool } from './artifact-spool.ts'
 import type { Spool } from './spool/spool.ts'
 
 /** Counts since the start. */
@@ -48,7 +47,7 @@ export function oldestAgeMs(spool: Spool): number {
 export function createDeliveryMetrics(
   tally: DeliveryTally,
   spool: Spool,
-  artifacts: ArtifactSpool,
+  artifacts: { count(): number; bytes(): number },
 ): () => Promise<string> {
   const registry = new Registry()
   const counter = (name: string, help: string, value: () => number) =>
