@@ -4,6 +4,7 @@ import type { Result } from '../contract/result.ts'
 import { everyMs } from '../contract/timetable.ts'
 import type { Monitor } from '../contract/monitor.ts'
 import { VERSION } from '../contract/versions.ts'
+import type { NetworkProblem } from '../contract/failure.ts'
 import type { FaultReports } from '../process/faults/reports.ts'
 import type { Log } from '../process/log.ts'
 import { serve, type Served } from '../process/serve.ts'
@@ -14,21 +15,23 @@ import type { ScriptHost } from '../scripts/host.ts'
 import { createClock, jumpText, type Clock, type ClockJump } from './schedule/clock.ts'
 import type { AgentConfig } from './config.ts'
 import { createHealth, type HealthSources, type Phase, sandboxFacts } from './health.ts'
-import { createJobQueues, type JobQueues, type Successors } from './schedule/job-queues.ts'
-import type { Watch } from './schedule/job-queues.ts'
+import { JobQueues, type Successors, type Watch } from './schedule/job-queues.ts'
 import { createAgentMetrics, type AgentMetrics } from './metrics.ts'
 import { createMonitorMetrics, type MonitorMetrics } from './monitor-metrics.ts'
-import { createNetworkState, type NetworkState } from './network-state.ts'
+import { createNetworkState } from './network-state.ts'
+import type { OwnProblem } from './own-problem.ts'
 import { createProgressBoard } from './run/progress-board.ts'
-import type { LocationContext } from './run/run-plan.ts'
+import { nextLocationContext, type LocationContext } from './run/run-plan.ts'
 import { createRunner } from './run/runner.ts'
-import { createRunningTimetable, timingOf } from './schedule/running-timetable.ts'
-import type { RunningTimetable } from './schedule/running-timetable.ts'
+import {
+  createRunningTimetable,
+  timingOf,
+  type RunningTimetable,
+} from './schedule/running-timetable.ts'
 import { PendingResults } from './pending-results.ts'
 import type { ResultSink } from './sink.ts'
 import type { SlotLedger } from './schedule/slot-ledger.ts'
 import type { AgentReport, Change, MonitorSource, Snapshot } from './source.ts'
-import { nextLocationContext } from './run/location-context.ts'
 
 /** The settings that the agent itself needs. */
 export type AgentSettings = Pick<
@@ -52,32 +55,19 @@ export interface AgentOptions {
   ledger?: SlotLedger | undefined
   /** Receives faults of the program. */
   faults?: FaultReports | undefined
-}
-
-export interface Agent {
-  /** Serves health, runs monitors. Rejects with ListenError when the port cannot be had. */
-  start(): Promise<void>
-  /**
-   * Begins to drain, in this very tick: no slot starts any more, readiness says so. Resolves when
-   * everything that ran has been delivered and the endpoints have closed. Further calls get the same.
-   */
-  stop(): Promise<void>
-  /** Resolves with the exit code when the agent has stopped. */
-  stopped: Promise<number>
-  /** Where health answers; once started. */
-  url(): string
+  /** Whether DATA_DIR can be written to. */
+  dataFolder?: OwnProblem
+  /** Receives every result before it is delivered; must not throw. */
+  onResult?: (result: Result) => void
 }
 
 /** For the sink, after the last run. */
 const DELIVERY_MS_MAX = 10_000
 const HEALTH_CLOSE_MS = 1000
 
-/** Puts an agent together. It does nothing before `start()`. */
-export function createAgent(options: AgentOptions): Agent {
-  return new RunningAgent(options)
-}
-
-class RunningAgent implements Agent {
+/** It does nothing before `start()`. */
+export class Agent {
+  /** Resolves with the exit code when the agent has stopped. */
   readonly stopped: Promise<number>
   readonly #options: AgentOptions
   readonly #clock: Clock
@@ -88,7 +78,7 @@ class RunningAgent implements Agent {
   readonly #startedMs = performance.now()
   readonly #stopping = new AbortController()
   readonly #progress = createProgressBoard()
-  readonly #network: NetworkState
+  readonly #network: OwnProblem<NetworkProblem>
   #phase: Phase = 'starting'
   #watches = new Map<string, Watch>()
   /** Of removed monitors whose run is not over: one that returns must not run twice at a time. */
@@ -116,7 +106,7 @@ class RunningAgent implements Agent {
         slots: () => this.#queues.counts(),
         monitors: () => this.#timetable.size(),
         clockOffsetMs: () => clock.offsetMs(),
-        isNetworkLost: () => this.#network.problem() !== undefined,
+        isNetworkLost: () => this.#network.code !== undefined,
       },
       (registry) =>
         [options.source, options.faults].forEach((one) => one?.registerMetrics?.(registry)),
@@ -140,6 +130,7 @@ class RunningAgent implements Agent {
     })
   }
 
+  /** Serves health, runs monitors. Rejects with ListenError when the port cannot be had. */
   async start(): Promise<void> {
     this.#health = await serve({
       app: createHealth(this.#healthSources()),
@@ -152,10 +143,15 @@ class RunningAgent implements Agent {
     void this.#follow()
   }
 
+  /**
+   * Begins to drain, in this very tick: no slot starts any more, readiness says so. Resolves when
+   * everything that ran has been delivered and the endpoints have closed. Further calls get the same.
+   */
   stop(): Promise<void> {
     return (this.#drained ??= this.#drain())
   }
 
+  /** Where health answers; once started. */
   url(): string {
     return this.#health?.url ?? ''
   }
@@ -174,7 +170,7 @@ class RunningAgent implements Agent {
       onAbandoned: (type) => this.#metrics.abandoned(type),
       onFault: (fault) => this.#options.faults?.report(fault),
     })
-    return createJobQueues({
+    return new JobQueues({
       concurrency: { uptime: config.uptimeConcurrency, scripted: config.jobConcurrency },
       runner,
       clock: this.#clock,
@@ -262,6 +258,8 @@ class RunningAgent implements Agent {
   #onResult(result: Result): void {
     const { types } = this.#options
     this.#network.saw(result)
+    this.#options.dataFolder?.saw(result)
+    this.#options.onResult?.(result)
     if (this.#leaving.get(result.monitorId)?.running === undefined) {
       this.#leaving.delete(result.monitorId)
     }
@@ -325,7 +323,7 @@ class RunningAgent implements Agent {
         }
       },
       runs: () => this.#queues.runs(),
-      network: () => this.#network.problem(),
+      network: () => this.#network.code,
       onRunsChanged: (changed) => (this.#onRunsChanged = changed),
       progress: this.#progress,
     }
@@ -337,8 +335,13 @@ class RunningAgent implements Agent {
   }
 
   #healthSources(): HealthSources {
-    const { source, sink, scripts } = this.#options
-    const others = () => [source.state?.().warnings, sink.warnings?.(), scripts?.warnings?.()]
+    const { source, sink, scripts, dataFolder } = this.#options
+    const others = () => [
+      source.state?.().warnings,
+      dataFolder?.warnings(),
+      sink.warnings?.(),
+      scripts?.warnings?.(),
+    ]
     return {
       phase: () => this.#phase,
       hasMonitors: () => this.#locationContext !== undefined,
@@ -356,6 +359,7 @@ class RunningAgent implements Agent {
         slots: this.#queues.counts(),
         undelivered: this.#pending.count,
         network: this.#network.facts(),
+        dataDir: dataFolder?.facts(),
         ...sandboxFacts(scripts?.layers?.()),
         ...source.state?.().facts,
         ...sink.facts?.(),

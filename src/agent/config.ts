@@ -3,7 +3,7 @@
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isLocationName, LOCATION_NAME_RULE } from '../contract/schema/location-name.ts'
-import { isForPeople, type LogLevel, type Terminal } from '../process/log.ts'
+import { isForPeople, type Terminal } from '../process/log.ts'
 import {
   type Environment,
   type EnvironmentProblem,
@@ -182,40 +182,7 @@ export const VARIABLES: readonly VariableText[] = variableTexts(VARIABLE_TABLE)
 type Given = Values<typeof VARIABLE_TABLE>
 
 /** The agent's settings, checked. */
-export interface AgentConfig {
-  monitorsFile: string | undefined
-  location: string
-  apiKey: string | undefined
-  /** API_KEY_PREVIOUS. */
-  formerApiKeys: readonly string[]
-  platformUrl: string | undefined
-  /** Name of the build. */
-  image: string
-  healthPort: number
-  jobConcurrency: number
-  uptimeConcurrency: number
-  drainMs: number
-  /** DATA_DIR. */
-  dataDir: string | undefined
-  /** Where the folders of runs are made. */
-  workRoot: string
-  /** Where engines and runtimes are. */
-  toolsDir: string
-  chromiumPath: string | undefined
-  scriptIsolation: 'require' | 'best'
-  scriptUserId: number
-  spoolBytesMax: number
-  logLevel: LogLevel
-  logResults: 'changes' | 'all'
-  externalObservability: boolean
-  sentryDsn: string | undefined
-  platformProxyUrl: string | undefined
-  noProxy: readonly string[]
-  useOsResolver: boolean
-  blockedNetworks: readonly string[]
-  allowedNetworks: readonly string[]
-  scrubHeaders: readonly string[]
-}
+export type AgentConfig = ReturnType<typeof configOf>
 
 /** Settings, or their problems; warnings either way. */
 export interface ConfigReading {
@@ -266,6 +233,21 @@ export function readMonitorsFilePath(
   return { path: values.MONITORS_FILE, problems }
 }
 
+const { TOOLS_DIR, DATA_DIR } = VARIABLE_TABLE
+const TOOLS_TABLE = { TOOLS_DIR, DATA_DIR }
+
+/** The environment variables of commands that need engines and runtimes alone, for help. */
+export const TOOLS_VARIABLES = variableTexts(TOOLS_TABLE)
+
+/** The folder of engines and runtimes, or what is wrong with the settings. */
+export function readToolsFolder(env: Environment): {
+  folder: string
+  problems: EnvironmentProblem[]
+} {
+  const { values, problems } = readEnvironment(TOOLS_TABLE, env)
+  return { folder: toolsFolder(values.TOOLS_DIR, values.DATA_DIR, env), problems }
+}
+
 /** Problems of the choice between a file and a platform. */
 function sourceProblems(values: Given, bad: ReadonlySet<string>): EnvironmentProblem[] {
   if (values.MONITORS_FILE !== undefined || bad.has('MONITORS_FILE')) return []
@@ -288,8 +270,8 @@ function sourceProblems(values: Given, bad: ReadonlySet<string>): EnvironmentPro
   return [{ variable: 'MONITORS_FILE', message }]
 }
 
-function configOf(values: Given, { env, stdout }: ConfigOrigin): AgentConfig {
-  const forPeople = isForPeople(stdout)
+function configOf(values: Given, { env, stdout }: ConfigOrigin) {
+  const byTerminal: 'all' | 'changes' = isForPeople(stdout) ? 'all' : 'changes'
   return {
     monitorsFile: values.MONITORS_FILE,
     location: values.LOCATION ?? 'local',
@@ -302,6 +284,7 @@ function configOf(values: Given, { env, stdout }: ConfigOrigin): AgentConfig {
     uptimeConcurrency: values.UPTIME_CONCURRENCY,
     drainMs: values.DRAIN_SECONDS * 1000,
     dataDir: values.DATA_DIR,
+    /** Where the folders of runs are made. */
     workRoot: values.DATA_DIR === undefined ? tmpdir() : join(values.DATA_DIR, 'work'),
     toolsDir: toolsFolder(values.TOOLS_DIR, values.DATA_DIR, env),
     chromiumPath: values.CHROMIUM_PATH,
@@ -309,7 +292,7 @@ function configOf(values: Given, { env, stdout }: ConfigOrigin): AgentConfig {
     scriptUserId: values.SCRIPT_USER_ID,
     spoolBytesMax: values.SPOOL_BYTES_MAX,
     logLevel: values.LOG_LEVEL,
-    logResults: values.LOG_RESULTS ?? (forPeople ? 'all' : 'changes'),
+    logResults: values.LOG_RESULTS ?? byTerminal,
     externalObservability: values.EXTERNAL_OBSERVABILITY,
     sentryDsn: values.SENTRY_DSN,
     platformProxyUrl: values.HTTPS_PROXY ?? values.HTTP_PROXY,

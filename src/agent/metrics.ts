@@ -3,6 +3,7 @@
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
 import { AGENT_MISSED_REASONS, type MissedReason, type Result } from '../contract/result.ts'
 import { VERSION } from '../contract/versions.ts'
+import { scrapedCounter, scrapedGauge, scrapedGauges } from './scraped-metrics.ts'
 
 /** Slots and their outcomes: expected = recorded + handed over + those that wait or run. */
 export interface SlotCounts {
@@ -50,27 +51,19 @@ export function createAgentMetrics(
 ): AgentMetrics {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
-  registerGauges(registry, sources)
-  const registers = [registry]
-  const results = new Counter({
-    name: 'vedette_results_total',
-    help: 'Results by verdict and type of monitor.',
-    labelNames: ['verdict', 'type'],
-    registers,
-  })
-  const missed = new Counter({
-    name: 'vedette_missed_total',
-    help: 'Slots that did not run, by reason.',
-    labelNames: ['reason'],
-    registers,
-  })
+  registerScraped(registry, sources)
+  const results = counter(registry, 'results_total', 'Results by verdict and type of monitor.', [
+    'verdict',
+    'type',
+  ])
+  const missed = counter(registry, 'missed_total', 'Slots that did not run, by reason.', ['reason'])
   // A rate does not see the first step of a series that begins with it.
   for (const reason of AGENT_MISSED_REASONS) missed.inc({ reason }, 0)
   const lateness = new Histogram({
     name: 'vedette_slot_lateness_seconds',
     help: 'From the instant at which a run was due to the start of its first attempt.',
     buckets: [...LATENESS_SECONDS],
-    registers,
+    registers: [registry],
   })
   const retries = counter(registry, 'retries_total', 'Attempts after the first one.', ['type'])
   const abandoned = counter(
@@ -119,67 +112,35 @@ function reloadGauges(registry: Registry): (ok: boolean) => void {
   }
 }
 
-function registerGauges(registry: Registry, sources: MetricSources): void {
-  const registers = [registry]
+function registerScraped(registry: Registry, sources: MetricSources): void {
   new Gauge({
     name: 'vedette_agent_info',
     help: 'Version of the agent; always 1.',
     labelNames: ['version'],
-    registers,
+    registers: [registry],
   }).set({ version: VERSION }, 1)
-  const queueGauge = (name: string, help: string, part: 'waiting' | 'running') =>
-    new Gauge({
-      name,
-      help,
-      labelNames: ['queue'],
-      registers,
-      collect() {
-        for (const [queue, state] of Object.entries(sources.queues())) {
-          this.set({ queue }, state[part])
-        }
-      },
-    })
-  queueGauge('vedette_queue_waiting', 'Jobs that are due and wait for a free place.', 'waiting')
-  queueGauge('vedette_queue_running', 'Jobs that run.', 'running')
+  const queues = (part: 'waiting' | 'running') =>
+    Object.entries(sources.queues()).map(([queue, state]) => [queue, state[part]] as const)
+  const waiting = 'Jobs that are due and wait for a free place.'
+  const label = 'queue'
+  scrapedGauges(registry, { name: 'vedette_queue_waiting', help: waiting, label }, () =>
+    queues('waiting'),
+  )
+  scrapedGauges(registry, { name: 'vedette_queue_running', help: 'Jobs that run.', label }, () =>
+    queues('running'),
+  )
   const gauge = (name: string, help: string, value: () => number) =>
-    new Gauge({
-      name,
-      help,
-      registers,
-      collect() {
-        this.set(value())
-      },
-    })
-  gauge('vedette_monitors', 'Monitors with a place in the timetable.', () => sources.monitors())
-  gauge(
-    'vedette_clock_offset_seconds',
-    'Wall clock minus the clock of the timetable.',
-    () => sources.clockOffsetMs() / 1000,
-  )
-  gauge(
-    'vedette_network_unreachable',
-    'Whether the agent’s own network, or all of its system’s name servers, cannot be reached.',
-    () => (sources.isNetworkLost() ? 1 : 0),
-  )
-  const total = (name: string, help: string, value: () => number) =>
-    new Counter({
-      name,
-      help,
-      registers,
-      collect() {
-        this.reset()
-        this.inc(value())
-      },
-    })
-  total('vedette_slots_expected_total', 'Slots that came due.', () => sources.slots().expected)
-  total(
-    'vedette_slots_recorded_total',
-    'Slots that have their result.',
-    () => sources.slots().recorded,
-  )
-  total(
-    'vedette_slots_handed_over_total',
-    'Slots that had come due and that others run since this agent leaves.',
-    () => sources.slots().handedOver,
-  )
+    scrapedGauge(registry, `vedette_${name}`, help, value)
+  gauge('monitors', 'Monitors with a place in the timetable.', () => sources.monitors())
+  const offset = 'Wall clock minus the clock of the timetable.'
+  gauge('clock_offset_seconds', offset, () => sources.clockOffsetMs() / 1000)
+  const network =
+    'Whether the agent’s own network, or all of its system’s name servers, cannot be reached.'
+  gauge('network_unreachable', network, () => (sources.isNetworkLost() ? 1 : 0))
+  const slots = (name: string, help: string, value: () => number) =>
+    scrapedCounter(registry, `vedette_slots_${name}_total`, help, value)
+  slots('expected', 'Slots that came due.', () => sources.slots().expected)
+  slots('recorded', 'Slots that have their result.', () => sources.slots().recorded)
+  const handedOver = 'Slots that had come due and that others run since this agent leaves.'
+  slots('handed_over', handedOver, () => sources.slots().handedOver)
 }

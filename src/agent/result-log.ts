@@ -1,11 +1,10 @@
-// Results as lines of the log: the sink of an agent without a platform.
+// Results as lines of the log: all that an agent without a platform does with them.
 import type { Failure } from '../contract/failure.ts'
 import type { Result, Verdict } from '../contract/result.ts'
 import { LIMITS } from '../contract/versions.ts'
 import type { Log, LogLevel } from '../process/log.ts'
 import { paint } from '../process/pretty-line.ts'
 import { printable, observationLabels, timeText, verdictLabel } from './run/result-text.ts'
-import type { ResultSink } from './sink.ts'
 
 /** How results are logged. */
 export interface ResultLogOptions {
@@ -26,35 +25,17 @@ const LEVELS: Readonly<Record<Verdict, LogLevel>> = {
   missed: 'warn',
 }
 
-/** Makes the sink. */
-export function createResultLog(options: ResultLogOptions): ResultSink {
+/** Makes the log. */
+export function createResultLog(options: ResultLogOptions): (result: Result) => void {
   const { log, which, pretty, colour = false } = options
   const verdicts = new Map<string, Verdict>()
-  return {
-    deliver(result) {
-      const before = verdicts.get(result.monitorId) ?? 'passed'
-      if (which === 'changes') remember(verdicts, result)
-      if (which === 'changes' && before === result.verdict) return Promise.resolve()
-      const level = LEVELS[result.verdict]
-      if (pretty) log[level](resultLine(result, colour))
-      else log[level](brief(result), `${result.monitorName}: ${result.verdict}`)
-      return Promise.resolve()
-    },
-  }
-}
-
-/** A sink whose results are logged as well. */
-export function withResultLog(sink: ResultSink, options: ResultLogOptions): ResultSink {
-  const resultLog = createResultLog(options)
-  return {
-    ...(sink.files === undefined ? {} : { files: sink.files }),
-    async deliver(result) {
-      await Promise.all([resultLog.deliver(result), sink.deliver(result)])
-    },
-    flush: async (deadlineMs) => sink.flush?.(deadlineMs),
-    facts: () => sink.facts?.() ?? {},
-    warnings: () => sink.warnings?.() ?? [],
-    metricsText: async () => (await sink.metricsText?.()) ?? '',
+  return (result) => {
+    const before = verdicts.get(result.monitorId) ?? 'passed'
+    if (which === 'changes') remember(verdicts, result)
+    if (which === 'changes' && before === result.verdict) return
+    const level = LEVELS[result.verdict]
+    if (pretty) log[level](resultLine(result, colour))
+    else log[level](brief(result), `${result.monitorName}: ${result.verdict}`)
   }
 }
 

@@ -5,16 +5,17 @@ import { ListenError } from '../process/serve.ts'
 import { onSignals } from '../process/signals.ts'
 import { VERSION } from '../contract/versions.ts'
 import { areEchoesForbidden, echoFix, echoRights } from '../network/native/echo-permission.ts'
-import { createAgent, type AgentOptions } from './agent.ts'
+import { Agent, type AgentOptions } from './agent.ts'
 import type { AgentConfig, ConfigReading } from './config.ts'
-import { createDataFolder, type DataFolder } from './data-folder.ts'
+import { createDataFolder } from './data-folder.ts'
 import { removeLeftovers } from './leftovers.ts'
 import { runsCacheFolder } from '../scripts/tools-folder.ts'
 
 /** What differs between an agent on a monitors file and one on a platform. */
-export type AgentEnds = Pick<AgentOptions, 'source' | 'sink' | 'clock' | 'faults' | 'ledger'> & {
-  /** Made here where there is none yet. */
-  dataFolder?: DataFolder
+export type AgentEnds = Pick<
+  AgentOptions,
+  'source' | 'sink' | 'clock' | 'faults' | 'ledger' | 'dataFolder' | 'onResult'
+> & {
   /** Reads what is needed before the start; a number is the exit code when it is no good. */
   prepare?(): Promise<number | undefined>
   reload?(): void
@@ -37,8 +38,7 @@ function leftoverPlaces({ workRoot, dataDir, toolsDir, scriptUserId }: AgentConf
 export async function runAgent(options: RunAgentOptions): Promise<number> {
   const { reading, log } = options
   const dataFolder = options.dataFolder ?? createDataFolder(reading.config, log)
-  const sink = dataFolder.watched(options.sink)
-  const agent = createAgent({ ...options, sink, config: reading.config })
+  const agent = new Agent({ ...options, dataFolder, config: reading.config })
   let isStopping = false
   // Before anything is read, which can take seconds.
   const offSignals = onSignals({

@@ -4,13 +4,15 @@ import { type AgentConfig, type ConfigReading, VARIABLES } from '../agent/config
 import { formatProblem } from '../agent/monitors-file/problems.ts'
 import { createFileSource } from '../agent/monitors-file/source.ts'
 import type { PlatformParts } from '../agent/platform/agent.ts'
-import { createDataFolder, type DataFolder } from '../agent/data-folder.ts'
+import { createDataFolder } from '../agent/data-folder.ts'
+import type { OwnProblem } from '../agent/own-problem.ts'
 import type { PlatformLink } from '../agent/platform/link.ts'
-import { createResultLog, type ResultLogOptions, withResultLog } from '../agent/result-log.ts'
+import { createResultLog } from '../agent/result-log.ts'
 import { type AgentEnds, runAgent } from '../agent/run-agent.ts'
-import { openSlotLedger, type SlotLedger, withLedger } from '../agent/schedule/slot-ledger.ts'
+import { loggingSink, openSlotLedger, type SlotLedger } from '../agent/schedule/slot-ledger.ts'
 import type { Command } from '../process/command-line.ts'
 import { environmentHelp } from '../process/environment-help.ts'
+import { DATA_DIR_CODE, diskProblem } from '../process/disk-problem.ts'
 import { createLineWriter } from '../process/line-writer.ts'
 import { DROPPED, isForPeople, type Log, mayColour } from '../process/log.ts'
 import { endOnUncaught } from '../process/faults/uncaught.ts'
@@ -36,12 +38,13 @@ function run(
   return runAgent({ ...ends, ...common }).finally(() => scripts.close())
 }
 
-const resultLogOf = ({ logResults }: AgentConfig, log: Log): ResultLogOptions => ({
-  log,
-  which: logResults,
-  pretty: isForPeople(stdout),
-  colour: mayColour(stdout, env),
-})
+const resultLogOf = ({ logResults }: AgentConfig, log: Log) =>
+  createResultLog({
+    log,
+    which: logResults,
+    pretty: isForPeople(stdout),
+    colour: mayColour(stdout, env),
+  })
 
 /** Runs the agent on a monitors file until a stop signal; resolves with the exit code. */
 async function runOnFile(reading: ConfigReading, file: FileToRun): Promise<number> {
@@ -55,7 +58,7 @@ async function runOnFile(reading: ConfigReading, file: FileToRun): Promise<numbe
   const log = logOf(reading, faults, writer)
   endOnUncaught(log, faults)
   const dataFolder = createDataFolder(config, log)
-  const ledger = await ledgerFor(config, file.path, dataFolder)
+  const ledger = await ledgerFor(config, file.path, dataFolder, log)
   const source = createFileSource({
     ...file,
     env,
@@ -63,10 +66,9 @@ async function runOnFile(reading: ConfigReading, file: FileToRun): Promise<numbe
     location: config.location,
     onWarnings: (warnings) => warnings.forEach((one) => log.warn(formatProblem(one))),
   })
-  const resultLog = createResultLog(resultLogOf(config, log))
   return run(reading, log, {
     source,
-    sink: ledger === undefined ? resultLog : withLedger(resultLog, ledger, writer),
+    sink: loggingSink(resultLogOf(config, log), ledger, writer),
     ledger,
     dataFolder,
     faults,
@@ -81,10 +83,15 @@ async function runOnFile(reading: ConfigReading, file: FileToRun): Promise<numbe
 async function ledgerFor(
   { dataDir }: AgentConfig,
   monitorsFile: string,
-  dataFolder: DataFolder,
+  dataFolder: OwnProblem,
+  log: Log,
 ): Promise<SlotLedger | undefined> {
   if (dataDir === undefined) return undefined
-  const failed = (error: unknown) => dataFolder.failed(error)
+  const failed = (error: unknown) => {
+    const message = diskProblem(error, dataDir)
+    if (message === undefined) log.warn({ err: error }, 'slots cannot be kept for a restart')
+    else dataFolder.set({ code: DATA_DIR_CODE, message })
+  }
   return openSlotLedger(dataDir, monitorsFile, failed).catch((error: unknown) => {
     failed(error)
     return undefined
@@ -114,8 +121,9 @@ export async function runOnPlatform(
     log,
   })
   try {
-    const sink = withResultLog(parts.sink, resultLogOf(reading.config, log))
-    const ends = { source: parts.source, sink, clock, faults, ...more }
+    const { source, sink } = parts
+    const onResult = resultLogOf(reading.config, log)
+    const ends = { source, sink, clock, faults, onResult, ...more }
     return await run(reading, log, ends, parts.link)
   } finally {
     parts.close()

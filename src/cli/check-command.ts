@@ -8,7 +8,7 @@ import { type LoadedFile, readMonitorsFile } from '../agent/monitors-file/file.t
 import { junitOf } from '../client/report-junit.ts'
 import { tableOf } from '../client/report-table.ts'
 import { createRunner, type Runner } from '../agent/run/runner.ts'
-import { locationContextOf } from '../agent/run/location-context.ts'
+import { locationContextOf } from '../agent/run/run-plan.ts'
 import type { Monitor } from '../contract/monitor.ts'
 import type { Result } from '../contract/result.ts'
 import { counted } from '../contract/schema/amounts.ts'

@@ -52,8 +52,8 @@ export function scriptHost(config: AgentConfig, { link, log }: ScriptHostContext
 }
 
 async function makeFetcher(link: PlatformLink, folder: string): Promise<BundleFetcher> {
-  const { createBundleFetcher } = await import('../agent/platform/bundle-fetcher.ts')
-  return createBundleFetcher({ link, folder })
+  const { BundleFetcher } = await import('../agent/platform/bundle-fetcher.ts')
+  return new BundleFetcher({ link, folder })
 }
 
 /** With a log, the sandbox is probed alongside the first run, and its layers are logged once. */

@@ -1,7 +1,7 @@
 // Stores files of runs in a folder that the caller of a command names.
 import { chown, copyFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { diskMessage } from '../agent/delivery/spool/disk.ts'
+import { diskMessage } from '../process/disk-problem.ts'
 import type { FileStaging } from '../agent/sink.ts'
 import type { Result } from '../contract/result.ts'
 import { LIMITS } from '../contract/versions.ts'

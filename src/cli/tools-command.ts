@@ -10,7 +10,7 @@ import {
   type Toolchains,
   type ToolKind,
 } from '../scripts/toolchains.ts'
-import { readToolsFolder, TOOLS_VARIABLES } from '../agent/tools-config.ts'
+import { readToolsFolder, TOOLS_VARIABLES } from '../agent/config.ts'
 import { type Arguments, type Command, EXIT_CONFIGURATION } from '../process/command-line.ts'
 import { environmentHelp } from '../process/environment-help.ts'
 import { onSignals } from '../process/signals.ts'

@@ -35,3 +35,17 @@ export function diskProblem(error: unknown, folder: string): string | undefined 
   const [why, fix] = known
   return `${folder} cannot be written to: ${why} (${code}); ${fix}. \`vedette doctor\` says more`
 }
+
+const FULL: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT'])
+
+/** Whether the disk, or the user's quota, is full. */
+export function isDiskFull(error: unknown): boolean {
+  return FULL.has((error as NodeJS.ErrnoException).code)
+}
+
+/** Text like `the disk is full`. */
+export function diskMessage(error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException
+  if (isDiskFull(error)) return 'the disk is full'
+  return `it could not be kept on disk (${code ?? message})`
+}

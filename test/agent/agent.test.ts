@@ -2,7 +2,7 @@
 import { tmpdir } from 'node:os'
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterEach, describe, expect, test } from 'vitest'
-import { createAgent, type Agent } from '../../src/agent/agent.ts'
+import { Agent } from '../../src/agent/agent.ts'
 import type { Change, MonitorSource } from '../../src/agent/source.ts'
 import type { Monitor } from '../../src/contract/monitor.ts'
 import type { Result } from '../../src/contract/result.ts'
@@ -56,7 +56,7 @@ async function setUp(
   const results: Result[] = []
   const lines: string[] = []
   const proxies: (string | undefined)[] = []
-  const agent = createAgent({
+  const agent = new Agent({
     config: {
       healthPort: 0,
       jobConcurrency: 1,

@@ -10,7 +10,7 @@ import { AS_NOBODY } from '../support/as-nobody.ts'
 import { eventually } from '../support/eventually.ts'
 import { runtimeFolder } from '../support/scripts/script-host.ts'
 import { mountSmallDisk, type SmallDisk } from '../support/small-disk.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFile, temporaryFolder } from '../support/temporary-folder.ts'
 import { startHttpServer, type TestServer } from '../support/test-server.ts'
 
 const isRoot = process.getuid?.() === 0
@@ -95,43 +95,23 @@ async function stopped(agent: StartedAgent): Promise<void> {
   expect((await agent.ended).code).toBe(0)
 }
 
-test('another user’s folder', async ({ skip }) => {
+test.for<[string, string, () => string, (readonly string[])?]>([
+  ['another user’s folder', 'EACCES', temporaryFolder, AS_NOBODY],
+  ['a read-only file system', 'EROFS', () => diskOf('size=8m,ro')],
+  [
+    'a folder below another user’s',
+    'EACCES',
+    () => join(temporaryFolder(), 'data', 'vedette'),
+    AS_NOBODY,
+  ],
+  ['a file', 'it is no folder', () => temporaryFile('data', '')],
+  ['a folder that nobody can create', 'it cannot be made there', () => '/proc/vedette'],
+])('%s', async ([, why, makeDataDir, prefix], { skip }) => {
   skip(!isRoot, 'needs root')
-  const dataDir = temporaryFolder()
-  const agent = await start(dataDir, AS_NOBODY)
-  await expectReported(agent, 'EACCES')
+  const agent = await start(makeDataDir(), prefix)
+  await expectReported(agent, why)
   expect(reportsOf(agent)).toHaveLength(1)
   await stopped(agent)
-})
-
-test('a read-only file system', async ({ skip }) => {
-  skip(!isRoot, 'needs root')
-  const agent = await start(diskOf('size=8m,ro'))
-  await expectReported(agent, 'EROFS')
-  expect(reportsOf(agent)).toHaveLength(1)
-  await stopped(agent)
-})
-
-test('a folder below another user’s', async ({ skip }) => {
-  skip(!isRoot, 'needs root')
-  const agent = await start(join(temporaryFolder(), 'data', 'vedette'), AS_NOBODY)
-  await expectReported(agent, 'EACCES')
-  expect(reportsOf(agent)).toHaveLength(1)
-  await stopped(agent)
-})
-
-test('a file, and a folder that nobody can create', async () => {
-  const file = join(temporaryFolder(), 'data')
-  writeFileSync(file, '')
-  for (const [dataDir, why] of [
-    [file, 'it is no folder'],
-    ['/proc/vedette', 'it cannot be made there'],
-  ] as const) {
-    const agent = await start(dataDir)
-    await expectReported(agent, why)
-    expect(reportsOf(agent)).toHaveLength(1)
-    await stopped(agent)
-  }
 })
 
 test('a full disk', async ({ skip }) => {

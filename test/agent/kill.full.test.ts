@@ -1,9 +1,7 @@
 // The real process is stopped once, stopped twice, killed, or cannot start. Targets are servers of the test that
 // answer when the test wants.
-import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
-import { createServer, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { ServerResponse } from 'node:http'
 import { afterEach, describe, expect, test } from 'vitest'
 import type { Result } from '../../src/contract/result.ts'
 import {
@@ -12,7 +10,9 @@ import {
   type AgentProcess,
   type StartedAgent,
 } from '../support/agent/agent-process.ts'
+import { eventually } from '../support/eventually.ts'
 import { temporaryFile } from '../support/temporary-folder.ts'
+import { startHttpServer } from '../support/test-server.ts'
 
 const cleanUps: (() => unknown)[] = []
 afterEach(async () => {
@@ -22,24 +22,12 @@ afterEach(async () => {
 /** A server whose requests are answered by hand. */
 async function holdingServer() {
   const held: ServerResponse[] = []
-  const waiters: (() => void)[] = []
-  const server = createServer((_, response) => {
-    held.push(response)
-    for (const waiter of waiters.splice(0)) waiter()
-  })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  cleanUps.push(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  const { port } = server.address() as AddressInfo
+  const server = await startHttpServer((_, response) => void held.push(response))
+  cleanUps.push(() => server.close())
   return {
-    url: `http://127.0.0.1:${port}/`,
+    url: `http://${server.authority}/`,
     held,
-    async requests(count: number) {
-      while (held.length < count) await new Promise<void>((resolve) => waiters.push(resolve))
-    },
+    requests: (count: number) => eventually(() => held.length >= count),
   }
 }
 
@@ -85,16 +73,6 @@ describe('SIGTERM while jobs run', () => {
     expect(await agent.ended).toMatchObject({ code: 0, stderr: '' })
     const verdicts = resultsOf(agent).map(({ monitorId, verdict }) => `${monitorId} ${verdict}`)
     expect(verdicts.toSorted()).toEqual(['m0 passed', 'm1 passed', 'm2 passed'])
-  })
-
-  test('runs that are not over after DRAIN_SECONDS are cancelled, delivered, and still exit 0', async () => {
-    const server = await holdingServer()
-    const MONITORS_FILE = await monitorsFile(server.url)
-    const agent = await start({ MONITORS_FILE, DRAIN_SECONDS: '1' })
-    await server.requests(3)
-    agent.child.kill('SIGTERM')
-    expect(await agent.ended).toMatchObject({ code: 0 })
-    expect(resultsOf(agent).map(({ verdict }) => verdict)).toEqual(Array(3).fill('cancelled'))
   })
 
   test.each([
@@ -205,10 +183,6 @@ test('a log reader that disconnects ends nothing', async () => {
 })
 
 describe('it does not start', () => {
-  test('and a test that needs it gets the reason', async () => {
-    await expect(start({ LOG_LEVEL: 'loud' })).rejects.toThrow('LOG_LEVEL')
-  })
-
   test('with bad settings: all of them named, exit 2', async () => {
     const agent = launch({ JOB_CONCURRENCY: '12', LOG_LEVEL: 'loud' })
     const { code, stderr } = await agent.ended
@@ -221,11 +195,7 @@ describe('it does not start', () => {
   test('on a port in use: exit 2, with the variable to set', async () => {
     const server = await holdingServer()
     const MONITORS_FILE = await monitorsFile(server.url)
-    const other = createServer()
-    other.listen(0)
-    await once(other, 'listening')
-    cleanUps.push(() => other.close())
-    const taken = String((other.address() as AddressInfo).port)
+    const taken = new URL(server.url).port
     const agent = launch({ MONITORS_FILE, AGENT_HEALTH_PORT: taken })
     const { code, stderr } = await agent.ended
     expect([code, stderr.includes('AGENT_HEALTH_PORT')]).toEqual([2, true])

@@ -35,7 +35,7 @@ test('one warning for twenty errored results, one line when the network works ag
   const { state, now, saw, changes, levels, pass } = setUp()
   now.problem = 'RESOLVER_UNREACHABLE'
   await saw(...Array.from({ length: 20 }, () => 'RESOLVER_UNREACHABLE' as const))
-  expect(state.problem()).toBe('RESOLVER_UNREACHABLE')
+  expect(state.code).toBe('RESOLVER_UNREACHABLE')
   expect(state.warnings()).toEqual([expect.stringContaining('RESOLVER_UNREACHABLE')])
   expect(state.facts()).toMatchObject({ problem: 'RESOLVER_UNREACHABLE' })
   await pass()
@@ -43,7 +43,7 @@ test('one warning for twenty errored results, one line when the network works ag
   now.problem = undefined
   await pass()
   await pass()
-  expect(state.problem()).toBeUndefined()
+  expect(state.code).toBeUndefined()
   expect(state.warnings()).toEqual([])
   expect(state.facts()).toBeNull()
   expect(levels()).toEqual(['warn', 'info'])
@@ -54,7 +54,7 @@ test('one warning for twenty errored results, one line when the network works ag
 test('a result about a moment that is over warns of nothing', async () => {
   const { state, saw, changes, levels } = setUp()
   await saw('NETWORK_UNREACHABLE')
-  expect(state.problem()).toBeUndefined()
+  expect(state.code).toBeUndefined()
   expect(levels()).toEqual([])
   expect(changes).not.toHaveBeenCalled()
 })

@@ -10,8 +10,8 @@ async function logged(options: Partial<ResultLogOptions>, results: readonly Resu
   const lines: string[] = []
   const destination = { write: (line: string) => void lines.push(line) }
   const log = createLog({ level: 'debug', pretty: false, destination })
-  const sink = createResultLog({ log, which: 'all', pretty: false, ...options })
-  for (const result of results) await sink.deliver(result)
+  const logResult = createResultLog({ log, which: 'all', pretty: false, ...options })
+  results.forEach(logResult)
   return lines.map((line) => JSON.parse(line) as Record<string, unknown>)
 }
 

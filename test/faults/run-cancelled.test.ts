@@ -1,28 +1,20 @@
-// `vedette run` and `vedette cancel` with a real agent whose monitor waits for a target that never answers: the
-// cancellation reaches the run within a second, by the recorded times of platform and agent.
+// `vedette run` that is interrupted, with a real agent whose monitor waits for a target that never answers.
 import { expect, onTestFinished, test } from 'vitest'
 import { eventually } from '../support/eventually.ts'
 import { type Fleet, fleetOf } from '../support/faults/fleet.ts'
 import { startVedette } from '../support/platform/platform-process.ts'
 import { startRawServer } from '../support/test-server.ts'
 
-const ROUNDS = 3
-const REACHED_MS_MAX = 1000
-
-/** A run in the platform's database; instants in milliseconds. */
+/** A run in the platform's database. */
 interface RunRow {
   id: string
   state: string
   verdict: string | null
-  cancelAskedAt: number | null
-  endedAt: number | null
 }
 
 async function newestRun(fleet: Fleet): Promise<RunRow | undefined> {
   const [row] = await fleet.database.query<RunRow>(
-    `select id, state, verdict,
-       (extract(epoch from cancel_asked_at) * 1000)::float8 as "cancelAskedAt",
-       (result->>'startedAt')::float8 + (result->>'durationMs')::float8 as "endedAt"
+    `select id, state, verdict
      from runs order by created_at desc limit 1`,
   )
   return row
@@ -82,23 +74,4 @@ test('Ctrl-C ends `vedette run` before an unresponsive platform was asked for a 
     stderr: expect.stringContaining('nothing was asked for'),
   })
   expect(performance.now() - since).toBeLessThan(5_000)
-})
-
-test('a cancelled run ends on its agent within a second', async () => {
-  const { fleet, id } = await waitingMonitor()
-  for (let round = 0; round < ROUNDS; round++) {
-    const running = startVedette(['run', id, '--json'], fleet.commandSettings())
-    const { id: run } = await runningRun(fleet)
-    const cancelling = startVedette(['cancel', run], fleet.commandSettings())
-    expect(await cancelling.ended).toMatchObject({ code: 0 })
-    const { code, stdout } = await running.ended
-    // The result says nothing about the target.
-    expect(code).toBe(4)
-    expect(JSON.parse(stdout)).toMatchObject({ id: run, verdict: 'cancelled' })
-    const ended = await newestRun(fleet)
-    expect(ended).toMatchObject({ id: run, verdict: 'cancelled' })
-    const reachedMs = (ended?.endedAt ?? Infinity) - (ended?.cancelAskedAt ?? 0)
-    expect(reachedMs).toBeGreaterThan(-5)
-    expect(reachedMs).toBeLessThan(REACHED_MS_MAX)
-  }
 })

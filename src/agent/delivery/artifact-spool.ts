@@ -3,42 +3,52 @@
 //   <id>.data   salt, then pieces of 64 KiB, each encrypted under its number
 //   <id>.meta   the owner; without it the file is unclaimed, and is removed after a while
 import { randomBytes, randomUUID } from 'node:crypto'
-import { createReadStream } from 'node:fs'
-import { mkdir, open, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import {
+  mkdir,
+  open,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  writeFile,
+  type FileHandle,
+} from 'node:fs/promises'
 import { join } from 'node:path'
 import { artifactOwner } from '../../contract/protocol/agent-protocol.ts'
 import type { Artifact, Result } from '../../contract/result.ts'
+import { diskMessage } from '../../process/disk-problem.ts'
 import type { Log } from '../../process/log.ts'
+import { count, type DeliveryTally } from './metrics.ts'
 import { SALT_BYTES, TAG_BYTES, type AgentCipher } from './spool/agent-cipher.ts'
-import { diskMessage } from './spool/disk.ts'
+import type { AgentFolder } from './spool/agent-folder.ts'
 
-/** A file that waits to be sent. */
-export interface WaitingArtifact extends Artifact {
+/** A folder of files that one key encrypts. */
+interface Place {
+  folder: string
+  cipher: AgentCipher
+}
+
+interface Metadata extends Artifact {
   /** Names its result, as in the address that it is sent to. */
   owner: string
   /** When its result came. Milliseconds since the Unix epoch. */
   at: number
   id: string
+}
+
+/** A file that waits to be sent. */
+export interface WaitingArtifact extends Metadata {
+  place: Place
   /** On disk. */
   diskBytes: number
 }
 
-/** A folder of files, and what opens them. */
-export interface ArtifactPlace {
-  folder: string
-  cipher: AgentCipher
-}
-
 export interface ArtifactSpoolOptions {
-  folder: string
-  cipher: AgentCipher
-  /** Where files lie that a former key encrypted; they are sent, and none are added. */
-  former?: readonly ArtifactPlace[]
+  folder: AgentFolder
   log: Log
   /** Limit of bytes of the files; read each time. */
   bytesMax: () => number
-  /** A file was given up for want of room. */
-  onDropped: () => void
+  tally: DeliveryTally
 }
 
 const PIECE_BYTES = 64 * 1024
@@ -48,12 +58,10 @@ const NO_DATA = Buffer.alloc(0)
 
 export class ArtifactSpool {
   readonly #options: ArtifactSpoolOptions
-  /** Of files under former keys, by id. */
-  readonly #places = new Map<string, ArtifactPlace>()
   /** Oldest first. */
   #waiting: WaitingArtifact[] = []
-  readonly #staged = new WeakMap<Artifact, { id: string; diskBytes: number }>()
-  #stagedBytes = new Map<string, { at: number; bytes: number }>()
+  /** Copied, or being copied, for results that are not over. */
+  readonly #staged = new Map<Artifact, Pick<WaitingArtifact, 'id' | 'at' | 'place' | 'diskBytes'>>()
 
   constructor(options: ArtifactSpoolOptions) {
     this.#options = options
@@ -61,33 +69,30 @@ export class ArtifactSpool {
 
   /** Finds what an earlier run left. Never rejects. */
   async load(): Promise<void> {
-    await this.#loadFrom(this.#options)
-    for (const place of this.#options.former ?? []) await this.#loadFrom(place)
+    const { path, cipher, formerCiphers } = this.#options.folder
+    if (path === undefined) return
+    for (const one of [cipher, ...formerCiphers]) await this.#loadFrom(placeIn(path, one))
     this.#waiting.sort((a, b) => a.at - b.at)
   }
 
-  async #loadFrom(place: ArtifactPlace): Promise<void> {
+  async #loadFrom(place: Place): Promise<void> {
     const { folder, cipher } = place
     const names = await readdir(folder).catch(() => [])
-    for (const name of names) {
-      const [id = '', kind] = name.split('.')
-      if (kind !== 'data') continue
-      const encrypted = await readFile(join(folder, `${id}.meta`)).catch(() => undefined)
-      const meta = encrypted === undefined ? undefined : cipher.decrypt(encrypted, `artifact ${id}`)
-      const size = await stat(join(folder, name)).then(
-        (found) => found.size,
-        () => 0,
-      )
-      if (folder !== this.#options.folder) this.#places.set(id, place)
-      if (meta === undefined) await this.#remove(id)
-      else
-        this.#waiting.push({ ...(JSON.parse(meta.toString()) as WaitingArtifact), diskBytes: size })
+    for (const name of names.filter((one) => one.endsWith('.data'))) {
+      const id = name.slice(0, -'.data'.length)
+      const encrypted = await readFile(join(folder, `${id}.meta`)).catch(() => NO_DATA)
+      const meta = cipher.decrypt(encrypted, `artifact ${id}`)
+      const { size: diskBytes } = await stat(join(folder, name)).catch(() => ({ size: 0 }))
+      if (meta === undefined) await remove({ id, place })
+      else {
+        this.#waiting.push({ ...(JSON.parse(meta.toString()) as Metadata), place, diskBytes })
+      }
     }
   }
 
   bytes(): number {
-    const waiting = this.#waiting.reduce((sum, { diskBytes }) => sum + diskBytes, 0)
-    return [...this.#stagedBytes.values()].reduce((sum, { bytes }) => sum + bytes, waiting)
+    const all = [...this.#waiting, ...this.#staged.values()]
+    return all.reduce((sum, { diskBytes }) => sum + diskBytes, 0)
   }
 
   count(): number {
@@ -96,60 +101,43 @@ export class ArtifactSpool {
 
   /** Copies a file of a run, before the run's folder is removed. Returns why it cannot be stored, or undefined. */
   async stage(path: string, artifact: Artifact): Promise<string | undefined> {
-    const { folder, log } = this.#options
+    const { folder, log, bytesMax } = this.#options
+    if (folder.path === undefined) return 'nothing can be kept on disk'
     this.#dropUnclaimed()
-    const diskBytes = encryptedBytes(artifact.bytes)
-    if (!this.makeRoom(this.#options.bytesMax() - diskBytes))
-      return `it has ${artifact.bytes} bytes, and there is no room for it on disk`
-    const id = randomUUID()
-    this.#stagedBytes.set(id, { at: Date.now(), bytes: diskBytes })
+    const { bytes } = artifact
+    const diskBytes = SALT_BYTES + bytes + TAG_BYTES * Math.ceil(bytes / PIECE_BYTES)
+    if (!this.makeRoom(bytesMax() - diskBytes)) {
+      return `it has ${bytes} bytes, and there is no room for it on disk`
+    }
+    const place = placeIn(folder.path, folder.cipher)
+    const staged = { id: randomUUID(), at: Date.now(), place, diskBytes }
+    this.#staged.set(artifact, staged)
     try {
-      await mkdir(folder, { recursive: true, mode: 0o700 })
-      await this.#copy(path, id, artifact.bytes)
-      this.#staged.set(artifact, { id, diskBytes })
+      await mkdir(place.folder, { recursive: true, mode: 0o700 })
+      await copy(path, staged, bytes)
       return undefined
     } catch (error) {
-      this.#stagedBytes.delete(id)
-      await this.#remove(id)
+      this.#staged.delete(artifact)
+      await remove(staged)
       log.warn({ err: error }, 'a file of a result cannot be kept')
-      return `it has ${artifact.bytes} bytes, and ${diskMessage(error)}`
-    }
-  }
-
-  async #copy(path: string, id: string, bytes: number): Promise<void> {
-    const salt = randomBytes(SALT_BYTES)
-    const cipher = this.#options.cipher.ofFile(salt)
-    const file = await open(join(this.#options.folder, `${id}.data`), 'wx', 0o600)
-    try {
-      await file.appendFile(salt)
-      let number = 0
-      let left = bytes
-      // A stream cannot read zero bytes.
-      const stream = bytes === 0 ? [] : createReadStream(path, { end: bytes - 1 })
-      for await (const piece of inPieces(stream)) {
-        await file.appendFile(cipher.encrypt(piece, number++, NO_DATA))
-        left -= piece.length
-      }
-      if (left !== 0) throw new Error('the file became shorter while it was read')
-    } finally {
-      await file.close()
+      return `it has ${bytes} bytes, and ${diskMessage(error)}`
     }
   }
 
   /** The staged files of a result are to be sent. Never rejects; resolves when that is on disk. */
   async commit(result: Result): Promise<void> {
-    const { folder, cipher, log } = this.#options
     for (const artifact of result.artifacts) {
       const staged = this.#staged.get(artifact)
       if (staged === undefined) continue
-      const { id, diskBytes } = staged
       this.#staged.delete(artifact)
-      const waiting = { ...artifact, ...staged, owner: artifactOwner(result), at: Date.now() }
-      this.#stagedBytes.delete(id)
-      this.#waiting.push({ ...waiting, diskBytes })
-      const meta = cipher.encrypt(Buffer.from(JSON.stringify(waiting)), `artifact ${id}`)
-      await writeFile(join(folder, `${id}.meta`), meta, { mode: 0o600 }).catch((error: unknown) =>
-        log.warn({ err: error }, 'a file of a result will not survive a restart'),
+      const { id, place } = staged
+      const meta: Metadata = { ...artifact, id, owner: artifactOwner(result), at: Date.now() }
+      this.#waiting.push({ ...staged, ...meta })
+      const text = Buffer.from(JSON.stringify(meta))
+      const encrypted = place.cipher.encrypt(text, `artifact ${id}`)
+      const file = join(place.folder, `${id}.meta`)
+      await writeFile(file, encrypted, { mode: 0o600 }).catch((error: unknown) =>
+        this.#options.log.warn({ err: error }, 'a file of a result will not survive a restart'),
       )
     }
   }
@@ -167,16 +155,14 @@ export class ArtifactSpool {
   }
 
   /** The bytes of a file; throws when they are damaged. */
-  async *read({ id, bytes }: WaitingArtifact): AsyncGenerator<Buffer, void, undefined> {
-    const place = this.#places.get(id) ?? this.#options
-    const file = await open(join(place.folder, `${id}.data`), 'r')
+  async *read({ id, bytes, place }: WaitingArtifact): AsyncGenerator<Buffer, void, undefined> {
+    const file = await open(dataFile({ id, place }), 'r')
     try {
-      const salt = await readWhole(file, SALT_BYTES)
-      const cipher = place.cipher.ofFile(salt)
+      const cipher = place.cipher.ofFile(await readWhole(file, SALT_BYTES))
       for (let number = 0, left = bytes; left > 0; number++) {
         const encrypted = await readWhole(file, Math.min(left, PIECE_BYTES) + TAG_BYTES)
         const piece = cipher.decrypt(encrypted, number, NO_DATA)
-        if (piece === undefined) throw new ArtifactDamagedError()
+        if (piece === undefined) throw new Error('a kept file of a result is damaged')
         left -= piece.length
         yield piece
       }
@@ -188,7 +174,7 @@ export class ArtifactSpool {
   /** It is delivered, or given up. Never rejects. */
   async forget(artifact: WaitingArtifact): Promise<void> {
     this.#waiting = this.#waiting.filter((one) => one !== artifact)
-    await this.#remove(artifact.id)
+    await remove(artifact)
   }
 
   /** Drops the oldest files until the rest has at most `bytes`; false when that is not possible. */
@@ -196,67 +182,60 @@ export class ArtifactSpool {
     while (this.bytes() > bytes) {
       const oldest = this.#waiting.shift()
       if (oldest === undefined) return false
-      this.#options.onDropped()
-      void this.#remove(oldest.id)
+      count(this.#options.tally.artifacts, 'dropped')
+      void remove(oldest)
     }
     return bytes >= 0
   }
 
   #dropUnclaimed(): void {
     const before = Date.now() - UNCLAIMED_MS_MAX
-    for (const [id, { at }] of this.#stagedBytes) {
-      if (at > before) continue
-      this.#stagedBytes.delete(id)
-      void this.#remove(id)
-    }
-  }
-
-  // What cannot be removed costs disk, and is found again at the next start.
-  async #remove(id: string): Promise<void> {
-    const { folder } = this.#places.get(id) ?? this.#options
-    for (const kind of ['meta', 'data']) {
-      await rm(join(folder, `${id}.${kind}`), { force: true }).catch(() => undefined)
+    for (const [artifact, staged] of this.#staged) {
+      if (staged.at > before) continue
+      this.#staged.delete(artifact)
+      void remove(staged)
     }
   }
 }
 
-/** A stored file is damaged. */
-class ArtifactDamagedError extends Error {
-  readonly code = 'DAMAGED'
-
-  constructor() {
-    super('a kept file of a result is damaged')
-    this.name = 'ArtifactDamagedError'
-  }
+function placeIn(path: string, cipher: AgentCipher): Place {
+  return { folder: join(path, `artifacts.${cipher.fingerprint}`), cipher }
 }
 
-function encryptedBytes(bytes: number): number {
-  return SALT_BYTES + bytes + TAG_BYTES * Math.ceil(bytes / PIECE_BYTES)
+function dataFile({ id, place }: Pick<WaitingArtifact, 'id' | 'place'>): string {
+  return join(place.folder, `${id}.data`)
 }
 
-/** Pieces of one size but for the last, whatever a stream hands out. */
-async function* inPieces(stream: AsyncIterable<unknown> | never[]): AsyncGenerator<Buffer> {
-  let rest: Buffer = NO_DATA
-  for await (const chunk of stream) {
-    rest = rest.length === 0 ? (chunk as Buffer) : Buffer.concat([rest, chunk as Buffer])
-    for (; rest.length >= PIECE_BYTES; rest = rest.subarray(PIECE_BYTES)) {
-      yield rest.subarray(0, PIECE_BYTES)
-    }
-  }
-  if (rest.length > 0) yield rest
-}
-
-async function readWhole(
-  file: {
-    read: (buffer: Buffer, offset: number, length: number) => Promise<{ bytesRead: number }>
-  },
+async function copy(
+  path: string,
+  { id, place }: Pick<WaitingArtifact, 'id' | 'place'>,
   bytes: number,
-): Promise<Buffer> {
+): Promise<void> {
+  const salt = randomBytes(SALT_BYTES)
+  const cipher = place.cipher.ofFile(salt)
+  await using source = await open(path, 'r')
+  await using file = await open(dataFile({ id, place }), 'wx', 0o600)
+  await file.appendFile(salt)
+  for (let number = 0, left = bytes; left > 0; number++) {
+    const piece = await readWhole(source, Math.min(left, PIECE_BYTES))
+    await file.appendFile(cipher.encrypt(piece, number, NO_DATA))
+    left -= piece.length
+  }
+}
+
+async function readWhole(file: FileHandle, bytes: number): Promise<Buffer> {
   const buffer = Buffer.alloc(bytes)
   for (let done = 0; done < bytes;) {
     const { bytesRead } = await file.read(buffer, done, bytes - done)
-    if (bytesRead === 0) throw new ArtifactDamagedError()
+    if (bytesRead === 0) throw new Error('the file is shorter than it was')
     done += bytesRead
   }
   return buffer
+}
+
+// What cannot be removed costs disk, and is found again at the next start.
+async function remove({ id, place }: Pick<WaitingArtifact, 'id' | 'place'>): Promise<void> {
+  for (const kind of ['meta', 'data']) {
+    await rm(join(place.folder, `${id}.${kind}`), { force: true }).catch(() => undefined)
+  }
 }

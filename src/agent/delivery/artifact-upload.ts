@@ -1,26 +1,17 @@
 // Sends files of results, one at a time, each after its result, by the same table as results.
-import type { LogRepeated } from '../../process/repeated-log.ts'
 import { Readable } from 'node:stream'
-import type { Log } from '../../process/log.ts'
-import type { ArtifactSpool, WaitingArtifact } from './artifact-spool.ts'
-import {
-  actionForAnswer,
-  isProblem,
-  MESSAGE_CHARS_MAX,
-  outcomeOfError,
-  textOf,
-  waitBefore,
-  type DeliveryAction,
-} from './batch-sender.ts'
+import type { LogRepeated } from '../../process/repeated-log.ts'
+import { createBackoff } from '../platform/backoff.ts'
 import { createCondition } from '../platform/condition.ts'
-import type { DeliveryLink } from './sink.ts'
+import type { ArtifactSpool, WaitingArtifact } from './artifact-spool.ts'
 import { count, type DeliveryTally } from './metrics.ts'
+import { outcomeOf, outcomeOfError, type Outcome } from './outcome.ts'
+import type { DeliveryLink } from './result-sender.ts'
 
 export interface ArtifactUploadOptions {
   spool: ArtifactSpool
   link: DeliveryLink
   tally: DeliveryTally
-  log: Log
   /** Warns of what the platform refuses. */
   warn: LogRepeated
   /** When the oldest undelivered result came; files of later results wait. */
@@ -45,21 +36,12 @@ const UNKNOWN_MAX = 3
 const AGE_MS_MAX = 7 * 24 * 3600 * 1000
 const LOOK_MS = 60_000
 
-interface Outcome {
-  action: DeliveryAction
-  code: string
-  message: string
-  retryAfter?: string | undefined
-  /** The platform itself knows no such result. */
-  isUnknown?: boolean
-}
-
 /** Starts to send waiting files. */
 export function startArtifactUpload(options: ArtifactUploadOptions): ArtifactUpload {
   const { spool, tally, warn, signal, oldestResultAt } = options
   const condition = createCondition()
+  const backoff = createBackoff()
   const tries = new Map<string, number>()
-  let inARow = 0
 
   const run = async (): Promise<void> => {
     while (!signal.aborted) {
@@ -75,26 +57,26 @@ export function startArtifactUpload(options: ArtifactUploadOptions): ArtifactUpl
   }
 
   const settle = async (artifact: WaitingArtifact, outcome: Outcome): Promise<void> => {
-    const { action, code, message, retryAfter, isUnknown } = outcome
+    const { action, code, message, askedForMs, isByPlatform } = outcome
     const { id, owner, name, at, bytes } = artifact
+    const facts = { owner, name, reason: message }
     const times = (tries.get(id) ?? 0) + 1
-    const isOver = (isUnknown === true && times >= UNKNOWN_MAX) || Date.now() - at > AGE_MS_MAX
-    if (action === 'done' || action === 'halve' || isOver) {
-      tries.delete(id)
-      count(tally.artifacts, action === 'done' ? 'delivered' : `refused_${code}`)
-      if (action === 'done') {
-        inARow = 0
-        tally.bytesSent += bytes
-      } else {
-        warn(`file ${code}`, { owner, name, reason: message }, 'a file of a result is given up')
-      }
-      return spool.forget(artifact)
+    const isUnknown = code === '404' && isByPlatform && times >= UNKNOWN_MAX
+    if (action === 'done') {
+      backoff.reset()
+      count(tally.artifacts, 'delivered')
+      tally.bytesSent += bytes
+    } else if (action === 'halve' || isUnknown || Date.now() - at > AGE_MS_MAX) {
+      count(tally.artifacts, `refused_${code}`)
+      warn(`file ${code}`, facts, 'a file of a result is given up')
+    } else {
+      tries.set(id, times)
+      spool.postpone(artifact)
+      warn(`file ${code}`, facts, 'a file cannot be sent; it is kept')
+      return condition.wait(action === 'hold' ? backoff.slow(askedForMs) : backoff.next(askedForMs))
     }
-    tries.set(id, times)
-    spool.postpone(artifact)
-    warn(`file ${code}`, { owner, name, reason: message }, 'a file cannot be sent; it is kept')
-    const ms = waitBefore({ action, failures: ++inARow, retryAfter, nowMs: Date.now() })
-    return condition.wait(ms)
+    tries.delete(id)
+    return spool.forget(artifact)
   }
 
   signal.addEventListener('abort', () => condition.notify(), { once: true })
@@ -116,7 +98,7 @@ async function send(artifact: WaitingArtifact, options: ArtifactUploadOptions): 
     }
   }
   try {
-    const { status, headers, body } = await link.request({
+    const answer = await link.request({
       method: 'PUT',
       path: `/agent/v1/artifacts/${encodeURIComponent(owner)}/${encodeURIComponent(name)}`,
       headers: {
@@ -129,16 +111,10 @@ async function send(artifact: WaitingArtifact, options: ArtifactUploadOptions): 
       deadlineMs: Math.max(UPLOAD_MS_MIN, bytes / BYTES_PER_MS_MIN),
       signal,
     })
-    const text = textOf(body)
-    return {
-      action: actionForAnswer(status, text),
-      code: String(status),
-      message: text.slice(0, MESSAGE_CHARS_MAX),
-      retryAfter: headers['retry-after'],
-      isUnknown: status === 404 && isProblem(text),
-    }
+    return outcomeOf(answer)
   } catch (error) {
-    if (isUnreadable) return { action: 'halve', code: 'DAMAGED', message: 'it cannot be read' }
-    return outcomeOfError(error)
+    const outcome = outcomeOfError(error)
+    if (!isUnreadable) return outcome
+    return { ...outcome, action: 'halve', code: 'DAMAGED', message: 'it cannot be read' }
   }
 }

@@ -3,8 +3,6 @@
 import { PROTOCOL_BOUNDS, type DroppedSpan } from '../../contract/protocol/agent-protocol.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import type { AgentFolder } from './spool/agent-folder.ts'
-import { openFrame, readFrames } from './spool/frame.ts'
-import type { SpoolSegment } from './spool/segment.ts'
 
 interface Span {
   from: number
@@ -19,8 +17,6 @@ export type SpanStore = Pick<AgentFolder, 'store' | 'read'>
 const NAME = 'dropped'
 /** Results whose slots one batch reports; the platform fills in a bounded number. */
 const RESULTS_PER_BATCH = PROTOCOL_BOUNDS.droppedSlotsPerBatchMax / 10
-/** Lines of a spool that are read in one turn of the event loop. */
-const LINES_PER_TURN = 1000
 /** How `wireText` begins; a run on demand is no slot. */
 const LINE = /^\{"monitorId":"([0-9a-f-]{36})","slot":(\d{1,16}),(?!"onDemand")/
 
@@ -50,25 +46,9 @@ export class DroppedSpans {
 
   /** Adds lines of lost results. */
   add(entries: readonly string[]): void {
-    this.#note(entries)
-    this.#save()
-  }
-
-  /** Adds the waiting results of a spool file that is about to be removed. Never rejects. */
-  async addSegment(segment: SpoolSegment): Promise<void> {
-    try {
-      let lines = 0
-      for (const frame of readFrames(await segment.read())) {
-        if (!segment.isWaiting(frame.number)) continue
-        const entries = openFrame(frame, segment.cipherOf(frame.salt)) ?? []
-        this.#note(entries)
-        lines += entries.length
-        if (lines < LINES_PER_TURN) continue
-        lines = 0
-        await new Promise((resolve) => setImmediate(resolve))
-      }
-    } catch {
-      // The spans only explain the loss; the file has to go.
+    for (const line of entries) {
+      const [, monitorId, slot] = LINE.exec(line) ?? []
+      if (monitorId !== undefined) this.#widen(monitorId, Number(slot), Number(slot), 1)
     }
     this.#save()
   }
@@ -96,13 +76,6 @@ export class DroppedSpans {
   /** Resolves when the spans are on disk, or cannot be stored. */
   async flush(): Promise<void> {
     while (this.#writing !== undefined) await this.#writing
-  }
-
-  #note(entries: readonly string[]): void {
-    for (const line of entries) {
-      const [, monitorId, slot] = LINE.exec(line) ?? []
-      if (monitorId !== undefined) this.#widen(monitorId, Number(slot), Number(slot), 1)
-    }
   }
 
   #widen(monitorId: string, from: number, to: number, results: number): void {

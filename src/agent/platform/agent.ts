@@ -1,16 +1,14 @@
 // The parts of an agent that only a platform needs. Loaded only then, so that an agent on a monitors file stays
 // small.
 import { randomUUID } from 'node:crypto'
-import { rename, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { LIMITS, VERSION } from '../../contract/versions.ts'
 import type { Log } from '../../process/log.ts'
 import { openToolchains } from '../../scripts/toolchains.ts'
-import { openAgentFolder, type AgentFolder } from '../delivery/spool/agent-folder.ts'
+import { openAgentFolder } from '../delivery/spool/agent-folder.ts'
 import type { Clock } from '../schedule/clock.ts'
 import type { AgentConfig } from '../config.ts'
 import { createDelivery } from '../delivery/delivery.ts'
-import { createPlatformSource } from './client.ts'
+import { PlatformSource } from './client.ts'
 import { createPlatformLink, type PlatformLink } from './link.ts'
 import type { ResultSink } from '../sink.ts'
 import type { MonitorSource } from '../source.ts'
@@ -64,22 +62,24 @@ export async function openPlatformParts(options: PlatformPartsOptions): Promise<
     proxyUrl: settings.platformProxyUrl,
     noProxy: settings.noProxy,
   })
-  const identity = identityIn(folder)
   const installed = await installedTools(settings.toolsDir)
   let delivering = {
     fullPassedEveryMs: FULL_PASSED_EVERY_MS,
     artifactBytesMax: LIMITS.artifactBytesMax,
   }
-  const source = createPlatformSource({
+  const source = new PlatformSource({
     link,
     clock,
     log,
     folder,
-    renewId: () => identity.renew(log),
+    renewId: () =>
+      folder.renewId().catch((error: unknown) => {
+        log.warn({ err: error }, 'the new id cannot be kept; the next start takes another one')
+      }),
     onSettings: (said) => (delivering = said),
     // The platform answers again: waiting attempts start at once.
     onBack: () => sink.hurry(),
-    facts: factsOf(options, installed, () => identity.id()),
+    facts: factsOf(options, installed, () => folder.id),
   })
   const sink = await createDelivery({
     folder,
@@ -87,9 +87,12 @@ export async function openPlatformParts(options: PlatformPartsOptions): Promise<
     log,
     spoolBytesMax: settings.spoolBytesMax,
     settings: () => delivering,
-    agentId: () => identity.id(),
   })
-  return { source, sink, link, agentId: identity.id, close: () => close(folder, link) }
+  const close = () => {
+    link.close()
+    folder.close()
+  }
+  return { source, sink, link, agentId: () => folder.id, close }
 }
 
 /** Until the platform has said how often. */
@@ -119,29 +122,4 @@ function factsOf(
     runtimes: installed.runtimes,
   }
   return () => ({ ...own, id: id() })
-}
-
-/** The agent's id, which changes only where a copy of its folder is in use elsewhere. */
-function identityIn(folder: AgentFolder) {
-  let { id } = folder
-  return {
-    id: () => id,
-    async renew(log: Log): Promise<boolean> {
-      id = randomUUID()
-      if (folder.path === undefined || !folder.isHeld()) return true
-      const file = join(folder.path, 'id')
-      try {
-        await writeFile(`${file}.new`, `${id}\n`, { mode: 0o600, flush: true })
-        await rename(`${file}.new`, file)
-      } catch (error) {
-        log.warn({ err: error }, 'the new id cannot be kept; the next start takes another one')
-      }
-      return true
-    },
-  }
-}
-
-function close(folder: AgentFolder, link: PlatformLink): void {
-  link.close()
-  folder.close()
 }

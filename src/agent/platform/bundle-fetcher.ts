@@ -11,7 +11,7 @@ import { LIMITS } from '../../contract/versions.ts'
 import { BundleUnavailableError } from '../../scripts/host.ts'
 import { LinkError } from './link-error.ts'
 import type { LinkAnswer, PlatformLink } from './link.ts'
-import { createSyncWait, retryAfterMs } from './sync/wait.ts'
+import { createBackoff, retryAfterMs } from './backoff.ts'
 
 /** What a fetcher needs. */
 export interface BundleFetcherOptions {
@@ -23,12 +23,6 @@ export interface BundleFetcherOptions {
   keptBytesMax?: number
   /** For tests: in [0, 1). */
   random?: () => number
-}
-
-/** Fetches bundles. */
-export interface BundleFetcher {
-  /** As ScriptHost.bundle. */
-  fetch(sha256: string, signal: AbortSignal): Promise<string>
 }
 
 /** Other calls need connections too. */
@@ -46,12 +40,8 @@ interface Fetching {
   stop: AbortController
 }
 
-/** Makes a fetcher; touches nothing yet. */
-export function createBundleFetcher(options: BundleFetcherOptions): BundleFetcher {
-  return new Fetcher(options)
-}
-
-class Fetcher implements BundleFetcher {
+/** Fetches bundles; touches nothing before the first one. */
+export class BundleFetcher {
   readonly #options: BundleFetcherOptions
   readonly #queue = new PQueue({ concurrency: AT_ONCE })
   readonly #fetching = new Map<string, Fetching>()
@@ -62,6 +52,7 @@ class Fetcher implements BundleFetcher {
     this.#options = options
   }
 
+  /** As ScriptHost.bundle. */
   async fetch(sha256: string, signal: AbortSignal): Promise<string> {
     signal.throwIfAborted()
     const one = this.#fetching.get(sha256) ?? this.#begin(sha256)
@@ -116,7 +107,7 @@ class Fetcher implements BundleFetcher {
   }
 
   async #download(path: string, sha256: string, signal: AbortSignal): Promise<void> {
-    const wait = createSyncWait(this.#options.random)
+    const wait = createBackoff(this.#options.random)
     for (let tries = 1; ; tries++) {
       signal.throwIfAborted()
       const failed = await this.#try(path, sha256, signal)

@@ -1,24 +1,21 @@
 // The platform as a source of monitors: consecutive long polls that report the agent's state and return its
 // monitors. While the platform is unreachable, the agent continues with the monitors it has.
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Registry } from 'prom-client'
 import type { AgentFacts, SyncRequest } from '../../contract/protocol/agent-protocol.ts'
 import type { Log } from '../../process/log.ts'
 import { createAssignedMonitors, type AssignedMonitors } from './sync/assigned-monitors.ts'
 import type { Clock } from '../schedule/clock.ts'
 import { clockProblem, storedTime } from '../schedule/stored-clock.ts'
-import {
-  createStoredMonitors,
-  type StoredMonitors,
-  type FileStore,
-} from './sync/stored-monitors.ts'
+import { StoredMonitors, type FileStore } from './sync/stored-monitors.ts'
 import type { PlatformLink } from './link.ts'
-import { startProgressReporting } from '../run/progress-reporting.ts'
-import { createPlatformTimeFollower, type PlatformTimeFollower } from './time.ts'
+import { startProgressReporting } from '../run/progress-board.ts'
+import { PlatformTime } from './time.ts'
 import type { AgentReport, Change, Leaving, MonitorSource, SourceState } from '../source.ts'
 import { MalformedAnswerError, monitorOf, readDefinition, type ReadAnswer } from './sync/answer.ts'
 import { malformed, sync, type SyncOutcome } from './sync/call.ts'
-import { createSyncState } from './sync/state.ts'
-import { createSyncWait } from './sync/wait.ts'
+import { SyncState } from './sync/state.ts'
+import { createBackoff } from './backoff.ts'
 
 /** What a platform source needs. */
 export interface PlatformSourceOptions {
@@ -26,8 +23,8 @@ export interface PlatformSourceOptions {
   clock: Clock
   /** Called for each sync: the id may change. */
   facts: () => AgentFacts
-  /** Another agent uses the id: changes it, or resolves with false when that is not possible. */
-  renewId: () => Promise<boolean>
+  /** Another agent uses the id: changes it. */
+  renewId: () => Promise<void>
   folder: FileStore
   /** Receives the settings of each answer. */
   onSettings?: (settings: ReadAnswer['settings']) => void
@@ -52,23 +49,14 @@ const LEAVE_MS = 2000
 const REPORT_RUNS_AFTER_MS = 100
 const CUTS_APART_MS = 1000
 
-/** A source that the agent can end. */
-export interface PlatformMonitorSource extends MonitorSource {
-  end(reason: string, exitCode: number): void
-}
-
-/** Makes the source. It is followed once. */
-export function createPlatformSource(options: PlatformSourceOptions): PlatformMonitorSource {
-  return new PlatformSource(options)
-}
-
-class PlatformSource implements PlatformMonitorSource {
+/** Is followed once. */
+export class PlatformSource implements MonitorSource {
   readonly #options: PlatformSourceOptions
   readonly #assigned: AssignedMonitors = createAssignedMonitors()
   readonly #stored: StoredMonitors
-  readonly #state: ReturnType<typeof createSyncState>
-  readonly #wait: ReturnType<typeof createSyncWait>
-  readonly #time: PlatformTimeFollower
+  readonly #state: SyncState
+  readonly #wait: ReturnType<typeof createBackoff>
+  readonly #time: PlatformTime
   #last: ReadAnswer | undefined
   #have: string | null = null
   #hasTriedStored = false
@@ -84,11 +72,11 @@ class PlatformSource implements PlatformMonitorSource {
 
   constructor(options: PlatformSourceOptions) {
     this.#options = options
-    this.#stored = createStoredMonitors(options.folder, options.log)
+    this.#stored = new StoredMonitors(options.folder, options.log)
     options.folder.onAvailable?.(() => this.#last !== undefined && this.#storeSoon())
-    this.#state = createSyncState(options.log)
-    this.#wait = createSyncWait(options.random)
-    this.#time = createPlatformTimeFollower(options.clock, options.log)
+    this.#state = new SyncState(options.log)
+    this.#wait = createBackoff(options.random)
+    this.#time = new PlatformTime(options.clock, options.log)
   }
 
   async *follow(stop: AbortSignal, report: AgentReport): AsyncGenerator<Change, void, undefined> {
@@ -136,6 +124,7 @@ class PlatformSource implements PlatformMonitorSource {
     })
   }
 
+  /** Ends the agent. */
   end(reason: string, exitCode: number): void {
     this.#over ??= { kind: 'over', reason, exitCode }
     this.#cut?.abort()
@@ -272,9 +261,8 @@ class PlatformSource implements PlatformMonitorSource {
   /** A copy of this agent's folder is in use elsewhere: this agent continues under another id. */
   async #renew(): Promise<number> {
     const message = 'another agent goes by the id of this one, as after a copy of its DATA_DIR'
-    const isNew = this.#renewals < RENEWALS_MAX && (await this.#options.renewId())
-    this.#renewals++
-    if (isNew) {
+    if (this.#renewals++ < RENEWALS_MAX) {
+      await this.#options.renewId()
       this.#options.log.warn(`${message}; this one takes a new id`)
       this.#have = null
       return 0
@@ -352,17 +340,9 @@ class PlatformSource implements PlatformMonitorSource {
   }
 
   /** Waits, unless the agent has something to report. */
-  #pause(ms: number): Promise<void> {
-    const cut = new AbortController()
-    this.#cut = cut
-    return new Promise((resolve) => {
-      const done = () => {
-        clearTimeout(timer)
-        resolve()
-      }
-      const timer = setTimeout(done, ms)
-      cut.signal.addEventListener('abort', done, { once: true })
-    })
+  async #pause(ms: number): Promise<void> {
+    this.#cut = new AbortController()
+    await sleep(ms, undefined, { signal: this.#cut.signal }).catch(() => undefined)
   }
 }
 

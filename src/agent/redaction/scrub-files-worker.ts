@@ -5,7 +5,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { SecretSet } from '../../contract/secret-set.ts'
 import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
 import { byteRules } from './byte-scrubber.ts'
-import { diskMessage, isDiskFull } from '../delivery/spool/disk.ts'
+import { diskMessage, isDiskFull } from '../../process/disk-problem.ts'
 import { scrubFile } from './file-scrubbing.ts'
 import { type ScrubPass, UnreadableFile } from './scrub-pass.ts'
 

@@ -2,14 +2,11 @@
 // and repeats it where the delay of our own event loop would decide its verdict.
 import { failure, FAILURES, type Failure, type FailureCode } from '../../contract/failure.ts'
 import type { Artifact } from '../../contract/result.ts'
-import type { Dialler } from '../../network/dial.ts'
 import { DeadlineReached } from '../../network/deadline.ts'
 import { DATA_DIR_CODE, diskProblem } from '../../process/disk-problem.ts'
 import type { Run } from '../../monitors/monitor.ts'
 import type { Observation } from '../../contract/observation.ts'
-import type { RunSource, ScriptContext } from '../../scripts/context.ts'
-import type { RunProgress, ScriptHost } from '../../scripts/host.ts'
-import type { HeaderListener } from '../../scripts/playwright/observed-headers.ts'
+import type { ScriptContext } from '../../scripts/context.ts'
 import { createWorkFolder, type FileCare, type WorkFolder } from './work-folder.ts'
 import { isMadeByDelay, withoutVerdict } from './verdict.ts'
 import { loopDelay } from './loop-delay.ts'
@@ -23,24 +20,15 @@ export interface AttemptOrder {
   /** How long the run may take to end after its deadline; `OVERRUN_MS_MAX` where absent. Milliseconds. */
   overrunMsMax?: number | undefined
   deadlineMs: number
-  dial: Dialler
   workRoot: string
   /** Contains the run's folder while it exists. */
   workFolders?: Set<string> | undefined
   /** Handling of the run's files. */
   care: FileCare
-  scripts?: ScriptHost | undefined
-  variables?: Readonly<Record<string, string>>
-  /** The definition before variables were substituted. */
-  written?: Readonly<Record<string, unknown>>
-  location?: string
-  accountId?: string | undefined
-  source?: RunSource
-  headers?: HeaderListener | undefined
+  /** What the run gets besides its signal and its work folder. */
+  context: Omit<ScriptContext, 'signal' | 'workFolder' | 'attach'>
   /** How late our event loop has been since the attempt began. Milliseconds. */
   delayMs?: (() => number) | undefined
-  /** Receives progress. */
-  progress?: ((at: RunProgress) => void) | undefined
 }
 
 /** How an attempt ended. */
@@ -74,8 +62,7 @@ export const OVERRUN_MS_MAX = 2000
 
 /** Starts an attempt. */
 export function startAttempt(order: AttemptOrder): RunningAttempt {
-  const { run, deadlineMs, dial, workRoot, care, scripts } = order
-  const { variables = {}, written, location = '', accountId, source, headers, progress } = order
+  const { run, deadlineMs, workRoot, care } = order
   const overrunMs = order.overrunMsMax ?? OVERRUN_MS_MAX
   const controller = new AbortController()
   const cut = new AbortController()
@@ -102,19 +89,11 @@ export function startAttempt(order: AttemptOrder): RunningAttempt {
   timer = setTimeout(onTime, deadlineMs)
 
   const context: ScriptContext = {
+    ...order.context,
+    ...(care.clean && { withoutSecrets: care.clean }),
     signal: controller.signal,
-    dial,
     workFolder: () => folder.path(),
     attach: (path) => folder.attach(path),
-    scripts,
-    variables,
-    location,
-    ...(accountId === undefined ? {} : { accountId }),
-    ...(source === undefined ? {} : { source }),
-    ...(headers && { headers }),
-    ...(written && { written }),
-    ...(progress && { progress }),
-    ...(care.clean && { withoutSecrets: care.clean }),
   }
   const observed = observe(run, context, controller.signal, workRoot)
   const first = Promise.race([
@@ -125,7 +104,9 @@ export function startAttempt(order: AttemptOrder): RunningAttempt {
     outcome: first.then((one) => {
       isOver = true
       clearTimeout(timer)
-      return tidy(one.observation, one.abandoned, folder, cut.signal)
+      const outcome: AttemptOutcome = { ...one, artifacts: [] }
+      // The common case, a monitor without files, must not cost a turn of the event loop.
+      return folder.isMade() ? withArtifacts(outcome, folder, cut.signal) : outcome
     }),
     cancel(reason) {
       cut.abort()
@@ -187,27 +168,15 @@ function stillRunning(reason: Error, overrunMs: number): Observation {
   return { observed: {}, failures }
 }
 
-// The common case, a monitor without files, must not cost a turn of the event loop.
-function tidy(
-  observation: Observation,
-  abandoned: boolean,
-  folder: WorkFolder,
-  cut: AbortSignal,
-): AttemptOutcome | Promise<AttemptOutcome> {
-  if (!folder.isMade()) return { observation, artifacts: [], abandoned }
-  return withArtifacts(observation, abandoned, folder, cut)
-}
-
 async function withArtifacts(
-  observation: Observation,
-  abandoned: boolean,
+  outcome: AttemptOutcome,
   folder: WorkFolder,
   cut: AbortSignal,
-) {
-  const { artifacts, leftOut } = await folder.artifacts(cut)
+): Promise<AttemptOutcome> {
+  const files = await folder.artifacts(cut)
   // A folder that cannot be removed costs disk space, not the result.
   await folder.remove().catch(() => undefined)
-  return { observation, artifacts, leftOut, abandoned }
+  return { ...outcome, ...files }
 }
 
 /**

@@ -5,7 +5,7 @@ import PQueue from 'p-queue'
 import type { Job } from '../../contract/job.ts'
 import type { Monitor } from '../../contract/monitor.ts'
 import type { Result } from '../../contract/result.ts'
-import { queueClassOf, type QueueClass } from '../schedule/queue-class.ts'
+import { queueClassOf, type QueueClass } from './run-plan.ts'
 import type { AttemptTurn } from './runner.ts'
 
 /** What a single round needs. */

@@ -1,6 +1,7 @@
-// Planner: substitutes variables, parses settings and collects secrets, once for each definition.
+// Planner: substitutes variables, parses settings and collects secrets, once for each definition; and what it plans
+// with: the settings of the location, and whether a monitor is user code.
 import type * as z from 'zod'
-import { definitionSecrets, variableSecrets } from '../../contract/definition-secrets.ts'
+import { decoded, definitionSecrets, variableSecrets } from '../../contract/definition-secrets.ts'
 import { objections } from '../../contract/schema/explain.ts'
 import { failure, type Failure } from '../../contract/failure.ts'
 import { setsVariables } from '../../contract/http-monitor.ts'
@@ -9,9 +10,12 @@ import { SecretSet } from '../../contract/secret-set.ts'
 import { shownFault } from '../../process/faults/fault.ts'
 import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
 import { substituteOwn } from '../../contract/variables.ts'
+import type { UserCode } from '../../contract/type/definition.ts'
+import { DEFINITIONS } from '../../monitors/definitions.ts'
 import type { Dialler } from '../../network/dial.ts'
 import type { AnyMonitorType, Run } from '../../monitors/monitor.ts'
 import { createScrubber, type Scrubber } from '../redaction/scrub.ts'
+import type { Snapshot } from '../source.ts'
 
 /** Settings shared by all monitors of a location. A new object whenever any of them changes. */
 export interface LocationContext {
@@ -22,6 +26,61 @@ export interface LocationContext {
   dial: Dialler
   /** Further secrets: the proxy's password. */
   secrets: readonly string[]
+}
+
+/** Makes the context; `dial` makes the dialler, through the location's proxy if it has one. */
+export function locationContextOf(
+  { location, variables, proxyUrl, accountId }: Snapshot,
+  dial: (proxyUrl: string | undefined) => Dialler,
+): LocationContext {
+  const account = accountId === undefined ? {} : { accountId }
+  return { location, ...account, variables, dial: dial(proxyUrl), secrets: proxySecrets(proxyUrl) }
+}
+
+/**
+ * As `locationContextOf`, or the previous object when nothing changed, so that prepared plans stay valid.
+ * `proxyBefore` is the previous proxy.
+ */
+export function nextLocationContext(
+  before: LocationContext | undefined,
+  proxyBefore: string | undefined,
+  snapshot: Snapshot,
+  dial: (proxyUrl: string | undefined) => Dialler,
+): LocationContext {
+  const { location, variables, proxyUrl, accountId } = snapshot
+  if (before === undefined || proxyBefore !== proxyUrl) return locationContextOf(snapshot, dial)
+  const same =
+    before.location === location &&
+    before.accountId === accountId &&
+    sameVariables(before.variables, variables)
+  return same ? before : locationContextOf(snapshot, () => before.dial)
+}
+
+/** Whether two lists of variables are equal. */
+function sameVariables(a: readonly Variable[], b: readonly Variable[]): boolean {
+  return a === b || JSON.stringify(a) === JSON.stringify(b)
+}
+
+function proxySecrets(proxyUrl: string | undefined): string[] {
+  const { password = '' } = URL.parse(proxyUrl ?? '') ?? {}
+  return password === '' ? [] : [password, decoded(password)]
+}
+
+/** Class of a job queue: uptime checks never wait behind browsers and scripts. */
+export type QueueClass = 'uptime' | 'scripted'
+
+/** Whether a monitor is a program, which may write anything anywhere. */
+export function isProgram(monitor: Monitor): boolean {
+  return userCodeOf(monitor) === 'program'
+}
+
+/** Queue class of a monitor's jobs. */
+export function queueClassOf(monitor: Monitor): QueueClass {
+  return userCodeOf(monitor) === undefined ? 'uptime' : 'scripted'
+}
+
+function userCodeOf(monitor: Monitor): UserCode | undefined {
+  return DEFINITIONS.get(monitor.checkType)?.userCode?.(monitor)
 }
 
 /** A definition that is ready to run, or its problems. */

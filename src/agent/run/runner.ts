@@ -1,4 +1,5 @@
 // Runner: turns a job into its result, with deadline, retries, verdict and scrubbing.
+import { setTimeout as sleep } from 'node:timers/promises'
 import { toMicroseconds } from '../../contract/schema/duration.ts'
 import { type Failure, failure } from '../../contract/failure.ts'
 import type { Job } from '../../contract/job.ts'
@@ -13,16 +14,22 @@ import type { RunProgress, ScriptHost } from '../../scripts/host.ts'
 import type { HeaderListener } from '../../scripts/playwright/observed-headers.ts'
 import {
   startAttempt,
+  type AttemptOrder,
   type AttemptOutcome,
   type RunningAttempt,
   startUndelayed,
   ownFault,
 } from './attempt.ts'
 import type { Clock } from '../schedule/clock.ts'
-import { isProgram, queueClassOf } from '../schedule/queue-class.ts'
 import { NamedTexts, undisclosedScrubber } from './named-texts.ts'
 import type { ProgressBoard, ProgressReporter } from './progress-board.ts'
-import { createPlanner, type RunPlan, type LocationContext } from './run-plan.ts'
+import {
+  createPlanner,
+  isProgram,
+  queueClassOf,
+  type LocationContext,
+  type RunPlan,
+} from './run-plan.ts'
 import type { Scrubber } from '../redaction/scrub.ts'
 import { scrubFiles } from '../redaction/scrub-files.ts'
 import type { FileStaging } from '../sink.ts'
@@ -113,7 +120,6 @@ function createRun(
   const { named } = record
   let running: RunningAttempt | undefined
   const reporter = settings.progress && reporterFor(job, record, plan.scrub, settings.progress)
-  const progress = reporter && ((at: RunProgress) => reporter.report(at))
 
   const add = (startedAt: number, beganMs: number, outcome: AttemptOutcome): Verdict => {
     record.last = outcome
@@ -140,12 +146,12 @@ function createRun(
       }
       const { workRoot, workFolders, files } = settings
       const care = careOf(plan.scrub, named, files)
-      const { dial, location, accountId } = locationContext
-      const { scripts } = settings
-      const source = settings.source ?? (job.onDemand === undefined ? 'SCHEDULER' : 'TRIGGER_API')
-      const place = { dial, location, accountId, source, workRoot, workFolders, care, scripts }
-      const headers = named && headerListenerOf(named, settings.scrubHeaders)
-      running = start({ ...plan, ...place, headers, progress })
+      const context = {
+        ...contextOf(job, locationContext, plan, settings),
+        ...(named && { headers: headerListenerOf(named, settings.scrubHeaders) }),
+        ...(reporter && { progress: (at: RunProgress) => reporter.report(at) }),
+      }
+      running = start({ ...plan, workRoot, workFolders, care, context })
       const outcome = await running.outcome
       running = undefined
       if (outcome.abandoned) settings.onAbandoned?.(checkType)
@@ -166,6 +172,24 @@ function createRun(
       reporter?.over()
       return resultOf(job, locationContext, plan, record, clock.monotonicMs() - startedMs)
     },
+  }
+}
+
+/** What a run gets besides what it reports to. */
+function contextOf(
+  { onDemand }: Job,
+  { dial, location, accountId }: LocationContext,
+  { variables, written }: Exclude<RunPlan, { problems: Failure[] }>,
+  { scripts, source }: RunnerSettings,
+): AttemptOrder['context'] {
+  return {
+    dial,
+    location,
+    scripts,
+    variables,
+    source: source ?? (onDemand === undefined ? 'SCHEDULER' : 'TRIGGER_API'),
+    ...(accountId !== undefined && { accountId }),
+    ...(written && { written }),
   }
 }
 
@@ -233,7 +257,7 @@ function recordOf(
     // Rounding is part of it.
     clockUncertaintyMs: uncertaintyMs && Math.ceil(uncertaintyMs + 0.5),
     attempts: [],
-    last: EMPTY_OBSERVATION,
+    last: withFailures([]),
     onRunScrubber,
   }
   if (queueClassOf(job.monitor) === 'scripted') record.named = new NamedTexts(scrub)
@@ -300,12 +324,6 @@ function withoutObserved<T>(value: T, { named, onRunScrubber }: RunRecord): T {
   return scrubber.value(clean)
 }
 
-const EMPTY_OBSERVATION: AttemptOutcome = {
-  observation: { observed: {}, failures: [] },
-  artifacts: [],
-  abandoned: false,
-}
-
 function withFailures(failures: Failure[]): AttemptOutcome {
   return { observation: { observed: {}, failures }, artifacts: [], abandoned: false }
 }
@@ -335,33 +353,19 @@ async function runToEnd(begin: () => Run, signal: AbortSignal, turn: AttemptTurn
   let begun: Run | undefined
   const onAbort = () => begun?.cancel('the run was interrupted')
   // Begins with its first turn, whose wait does not count as duration.
-  const beginNow = () => {
-    begun = begin()
+  const run = () => {
+    begun ??= begin()
     if (signal.aborted) onAbort()
     return begun
   }
   signal.addEventListener('abort', onAbort, { once: true })
   try {
     for (;;) {
-      const waitMs = await turn(() => (begun ?? beginNow()).attempt())
-      if (waitMs === undefined) return (begun ?? beginNow()).result()
-      await pause(waitMs, signal)
+      const waitMs = await turn(() => run().attempt())
+      if (waitMs === undefined) return run().result()
+      await sleep(waitMs, undefined, { signal }).catch(() => undefined)
     }
   } finally {
     signal.removeEventListener('abort', onAbort)
   }
-}
-
-/** Resolves after the time, or at once when the signal is aborted. */
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const done = () => {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', done)
-      resolve()
-    }
-    const timer = setTimeout(done, ms)
-    signal.addEventListener('abort', done, { once: true })
-    if (signal.aborted) done()
-  })
 }

@@ -34,8 +34,8 @@ export interface Clock {
    * A remote clock shows `instant` now, give or take `uncertaintyMs`, and is followed from now on in place of
    * this machine's: setting that moves nothing. A difference that uncertainty explains, that of what was
    * followed before included, was our error: it is corrected at once and is no jump. A sample above
-   * `UNCERTAINTY_MS_MAX` is left out while our time lies within it. Without `uncertaintyMs` nobody knows how
-   * good it is.
+   * `UNCERTAINTY_MS_MAX` is left out while our time lies within it, and so is one that is less certain than what
+   * is followed and agrees with it. Without `uncertaintyMs` nobody knows how good it is.
    */
   follow(instant: Instant, uncertaintyMs?: number): void
 }
@@ -53,7 +53,7 @@ export interface MachineClocks {
 /** A less certain sample does not move a clock that lies within it. */
 export const UNCERTAINTY_MS_MAX = 500
 /** How fast two clocks may drift apart; ordinary ones stay below. */
-export const DRIFT = 50e-6
+const DRIFT = 50e-6
 /** Unexplained differences up to here are drift and are slewed away. */
 const JUMP_MS = 500
 /** Our own errors up to here are slewed away, too, so that time hardly ever steps back. */
@@ -107,9 +107,12 @@ export function createClock(clocks: MachineClocks = machine): Clock {
       const errorMs = Math.abs(instant - now())
       const isVague = uncertaintyMs !== undefined && uncertaintyMs > UNCERTAINTY_MS_MAX
       if (isVague && errorMs <= uncertaintyMs) return
+      const boundMs = uncertaintyMs ?? Infinity
       const beforeMs = followed?.uncertaintyMs() ?? Infinity
-      followed = remoteClock(instant, uncertaintyMs ?? Infinity, clocks)
-      const isExplained = errorMs <= beforeMs + (uncertaintyMs ?? Infinity)
+      const movedMs = Math.abs(instant - (followed?.now() ?? -Infinity))
+      if (boundMs > beforeMs && movedMs <= boundMs + beforeMs) return
+      followed = remoteClock(instant, boundMs, clocks)
+      const isExplained = errorMs <= beforeMs + boundMs
       if (isExplained && errorMs > ERROR_MS) anchor(instant, 1)
     },
     observe() {

@@ -1,17 +1,16 @@
 // Job queues: run due slots in two queues and account for every slot. A slot ends in exactly one way, as the
 // result of a run or as `missed` with its reason.
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import PQueue from 'p-queue'
 import { failure } from '../../contract/failure.ts'
 import type { Instant, RunId } from '../../contract/job.ts'
 import type { Monitor } from '../../contract/monitor.ts'
 import type { MissedReason, Result } from '../../contract/result.ts'
 import type { Clock } from './clock.ts'
-import { queueClassOf, type QueueClass } from './queue-class.ts'
 import type { AgentMetrics, SlotCounts } from '../metrics.ts'
 import { emptyResult, type PassedSlots, rowsOf } from './passed-slots.ts'
-import type { LocationContext } from '../run/run-plan.ts'
+import { queueClassOf, type LocationContext, type QueueClass } from '../run/run-plan.ts'
 import type { Run, Runner } from '../run/runner.ts'
-import { createStartPace } from './start-pace.ts'
 
 /** A watched monitor with its waiting job and its running job. */
 export interface Watch {
@@ -56,28 +55,11 @@ export interface Successors {
   takeOver: Promise<boolean>
 }
 
-export interface JobQueues {
-  due(watch: Watch, slot: Instant, plannedAt: Instant): void
-  skipped(watch: Watch, passed: PassedSlots): void
-  /** A slot that an earlier process of this agent left without a result. */
-  restarted(watch: Watch, slot: Instant): void
-  runNow(watch: Watch, run: RunId): void
-  cancelRun(run: RunId, reason: string): void
-  /** The monitor is removed: a waiting job is missed, a running one continues. */
-  dropped(watch: Watch): void
-  /**
-   * Stops starting slots. Resolves when nothing runs; runs are cancelled at the deadline. Slots that wait or come
-   * due are `missed: draining`, unless successors take them over.
-   */
-  drain(deadlineMs: number, successors?: Successors): Promise<void>
-  /** Slots that are due and have not started. */
-  notStarted(): { monitorId: string; slot: Instant }[]
-  /** Runs on demand that are not over. */
-  runs(): { run: RunId; state: 'waiting' | 'running' }[]
-  counts(): Readonly<SlotCounts>
-  state(): Record<QueueClass, { waiting: number; running: number }>
-}
-
+/**
+ * Jobs that begin in one turn of the event loop; starting these takes some milliseconds. Where hundreds become due at
+ * once, as after the first sync, they would otherwise block everything else.
+ */
+const STARTS_PER_TURN = 24
 /** Runs on demand that wait or run at a time. */
 const ON_DEMAND_MAX = 1000
 
@@ -98,12 +80,7 @@ interface Draining {
   isHandedOver: boolean
 }
 
-/** Makes the queues. */
-export function createJobQueues(settings: JobQueueSettings): JobQueues {
-  return new Queues(settings)
-}
-
-class Queues implements JobQueues {
+export class JobQueues {
   readonly #settings: JobQueueSettings
   readonly #queues: Record<QueueClass, PQueue>
   /** Jobs with a run: in an attempt, or waiting for the next one. */
@@ -113,7 +90,9 @@ class Queues implements JobQueues {
   /** The latest finished runs, so that a repeated request does not run them again. */
   readonly #pastRuns = new Set<RunId>()
   readonly #counts: SlotCounts = { expected: 0, recorded: 0, handedOver: 0 }
-  readonly #pace = createStartPace()
+  /** Jobs that have begun in this turn of the event loop, and its end. */
+  #begun = 0
+  #turn: Promise<void> = Promise.resolve()
   #draining: Draining | undefined
 
   constructor(settings: JobQueueSettings) {
@@ -155,6 +134,7 @@ class Queues implements JobQueues {
     for (const slot of rows) this.#missed(watch, slot, reason)
   }
 
+  /** A slot that an earlier process of this agent left without a result. */
   restarted(watch: Watch, slot: Instant): void {
     this.#counts.expected++
     this.#missed(watch, slot, 'restarted')
@@ -190,11 +170,16 @@ class Queues implements JobQueues {
     else this.#cancelRunning(queued, reason)
   }
 
+  /** The monitor is removed: a waiting job is missed, a running one continues. */
   dropped(watch: Watch): void {
     // Not cancelled, which would be a result: another agent may run this slot.
     if (watch.waiting !== undefined) this.#endMissed(watch.waiting, 'removed')
   }
 
+  /**
+   * Stops starting slots. Resolves when nothing runs; runs are cancelled at the deadline. Slots that wait or come
+   * due are `missed: draining`, unless successors take them over.
+   */
   drain(deadlineMs: number, successors?: Successors): Promise<void> {
     const { clock } = this.#settings
     const until = clock.monotonicMs() + deadlineMs
@@ -223,11 +208,13 @@ class Queues implements JobQueues {
     return idle.finally(() => clearTimeout(timer))
   }
 
+  /** Slots that are due and have not started. */
   notStarted(): { monitorId: string; slot: Instant }[] {
     const slots = [...this.#waiting].filter(({ onDemand }) => onDemand === undefined)
     return slots.map(({ watch, slot }) => ({ monitorId: watch.monitor.id, slot }))
   }
 
+  /** Runs on demand that are not over. */
   runs(): { run: RunId; state: 'waiting' | 'running' }[] {
     return [...this.#onDemand].map(([run, queued]) => ({
       run,
@@ -269,10 +256,10 @@ class Queues implements JobQueues {
 
   async #step(queued: QueuedJob): Promise<void> {
     if (queued.over) return
-    const turn = this.#pace.turn()
-    if (turn !== undefined) await turn
+    while (this.#begun >= STARTS_PER_TURN) await this.#turn
     // The job may have ended meanwhile.
     if (queued.over) return
+    if (this.#begun++ === 0) this.#turn = nextTurn().then(() => void (this.#begun = 0))
     const run = queued.run ?? this.#begin(queued)
     const waitMs = await run.attempt()
     if (waitMs === undefined) return this.#finish(queued, run.result())

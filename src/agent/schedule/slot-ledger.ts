@@ -22,27 +22,6 @@ interface LeftSlots {
   open: Instant[]
 }
 
-/** The ledger. Its methods never throw; when the disk fails, `onProblem` is called, and writing is retried later. */
-export interface SlotLedger {
-  /** A slot came due. */
-  due(id: string, everyMs: number, slot: Instant): void
-  /** All slots up to this one are accounted for, except open ones. */
-  passed(id: string, everyMs: number, slot: Instant): void
-  /** To be called before a line is written. */
-  flush(): void
-  /** The line of a slot has been written. */
-  reported(id: string, slot: Instant): void
-  /**
-   * These monitors are watched from now on, all others are forgotten. Gives, by id, the newest slot that came due
-   * in an earlier process; `onOpen` is called with those that it left without a line.
-   */
-  resume<T extends { monitor: Timing }>(
-    watches: readonly T[],
-    onOpen: (watch: T, slot: Instant) => void,
-  ): Map<string, Instant>
-  close(): void
-}
-
 /** Agents that run the same file below one DATA_DIR. */
 const LEDGERS_MAX = 256
 /** Growth after which the file is compacted, once it has also reached four times its compacted size. */
@@ -70,30 +49,29 @@ export async function openSlotLedger(
     const folder = join(root, `${key}.${n}`)
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     const release = lockFolder(folder)
-    if (release !== undefined) return new FileLedger(join(folder, FILE), release, onProblem)
+    if (release !== undefined) return new SlotLedger(join(folder, FILE), release, onProblem)
   }
   throw new Error(`${LEDGERS_MAX} agents run ${monitorsFile} in ${root}`)
 }
 
-/** A sink whose lines are accounted for; they go through `writer`. */
-export function withLedger(
-  sink: ResultSink,
-  ledger: SlotLedger,
+/** The sink of an agent without a platform: logs results, and accounts for their lines, which `writer` writes. */
+export function loggingSink(
+  logResult: (result: Result) => void,
+  ledger: SlotLedger | undefined,
   writer: Pick<LineWriter, 'onWritten'>,
 ): ResultSink {
   return {
-    ...sink,
-    deliver(result: Result) {
-      ledger.flush()
-      const delivered = sink.deliver(result)
+    async deliver(result: Result) {
+      ledger?.flush()
+      logResult(result)
       const { monitorId, slot, onDemand } = result
-      if (onDemand === undefined) writer.onWritten(() => ledger.reported(monitorId, slot))
-      return delivered
+      if (onDemand === undefined) writer.onWritten(() => ledger?.reported(monitorId, slot))
     },
   }
 }
 
-class FileLedger implements SlotLedger {
+/** The ledger. Its methods never throw; when the disk fails, `onProblem` is called, and writing is retried later. */
+export class SlotLedger {
   readonly #path: string
   readonly #release: () => void
   readonly #onProblem: (error: unknown) => void
@@ -120,20 +98,27 @@ class FileLedger implements SlotLedger {
     this.#compact()
   }
 
+  /** A slot came due. */
   due(id: string, everyMs: number, slot: Instant): void {
     this.#add(['d', id, everyMs, slot])
   }
 
+  /** All slots up to this one are accounted for, except open ones. */
   passed(id: string, everyMs: number, slot: Instant): void {
     this.#add(['p', id, everyMs, slot])
   }
 
+  /** The line of a slot has been written. */
   reported(id: string, slot: Instant): void {
     if (this.#entries.get(id)?.open.has(slot) !== true) return
     this.#add(['t', id, slot])
     this.flush()
   }
 
+  /**
+   * These monitors are watched from now on, all others are forgotten. Gives, by id, the newest slot that came due
+   * in an earlier process; `onOpen` is called with those that it left without a line.
+   */
   resume<T extends { monitor: Timing }>(
     watches: readonly T[],
     onOpen: (watch: T, slot: Instant) => void,
@@ -157,6 +142,7 @@ class FileLedger implements SlotLedger {
     return earlier
   }
 
+  /** To be called before a line is written. */
   flush(): void {
     clearImmediate(this.#flushSoon)
     this.#flushSoon = undefined

@@ -63,7 +63,7 @@ describe('the results of an earlier process', () => {
     const [platform, dataDir] = [await platformOf(), temporaryFolder()]
     const path = await left(dataDir, platform, 10)
     const spool = join(path, readdirSync(path).find((name) => name.startsWith('spool.')) ?? '')
-    const file = join(spool, readdirSync(spool).find((name) => name.endsWith('.seg')) ?? '')
+    const file = join(spool, readdirSync(spool)[0] ?? '')
     const bytes = readFileSync(file)
     bytes[bytes.length - 1] = (bytes.at(-1) ?? 0) ^ 1
     writeFileSync(file, bytes)
@@ -79,13 +79,14 @@ describe('the results of an earlier process', () => {
     expect(await sides(delivery.metricsText())).toEqual({ came: 10, went: 10 })
   })
 
-  test('that is given back undelivered is not counted', async () => {
+  test('that was taken over and is not delivered stays for the next start', async () => {
     const [platform, dataDir] = [await platformOf(), temporaryFolder()]
     renameSync(await left(dataDir, platform, 10), join(dataDir, 'agents/2'))
     const { facts, end } = await started(dataDir, platform)
     await untilHolds(() => expect(facts()['adopted']).toBe(10))
     await end(0)
-    expect(facts()).toMatchObject({ adopted: 0, delivered: 0, waiting: 0, lost: 0 })
+    expect(facts()).toMatchObject({ delivered: 0, waiting: 10, lost: 0 })
+    expect((await started(dataDir, platform)).facts()).toMatchObject({ adopted: 10, waiting: 10 })
   })
 })
 

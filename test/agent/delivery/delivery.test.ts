@@ -184,22 +184,6 @@ describe('while the platform is away', () => {
     )
   })
 
-  test('only a bounded part of the waiting results is in memory', async () => {
-    const platform = await platformOf()
-    platform.reply = () => refusal(503)
-    const recentBounds = { results: 1000, bytes: 1024 * 1024, strandedBytes: 1024 }
-    const { delivery, facts, folder } = await started(temporaryFolder(), platform, { recentBounds })
-    await deliver(delivery, 0, 20_000)
-    const text = await delivery.metricsText()
-    expect(text).toContain('vedette_results_waiting 20000')
-    expect(facts()['spoolBytes']).toBeGreaterThan(10_000)
-    platform.reply = (batch) => recorded(batch)
-    hurried(delivery)
-    await untilHolds(() => expect(missing(platform, 20_000)).toEqual([]))
-    await untilHolds(() => expect(facts()).toMatchObject({ waiting: 0, delivered: 20_000 }))
-    expect(folder.path).toBeDefined()
-  })
-
   test('a stop leaves them on disk, soon, and the next start delivers them', async () => {
     const platform = await platformOf()
     const dataDir = temporaryFolder()
@@ -248,8 +232,8 @@ describe('without a disk', () => {
   test('what does not fit is lost, counted, and reported to the caller that waits', async () => {
     const platform = await platformOf()
     platform.reply = () => refusal(503)
-    const recentBounds = { results: 500, bytes: 1024 * 1024, strandedBytes: 64 * 1024 }
-    const { delivery, facts, end } = await started(undefined, platform, { recentBounds })
+    const memoryBounds = { results: 500, bytes: 1024 * 1024, unsafeBytes: 64 * 1024 }
+    const { delivery, facts, end } = await started(undefined, platform, { memoryBounds })
     const outcomes: Promise<unknown>[] = []
     for (let at = 0; at < 5000; at++) {
       outcomes.push(

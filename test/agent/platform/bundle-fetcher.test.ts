@@ -5,10 +5,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { existsSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import {
-  createBundleFetcher,
-  type BundleFetcher,
-} from '../../../src/agent/platform/bundle-fetcher.ts'
+import { BundleFetcher } from '../../../src/agent/platform/bundle-fetcher.ts'
 import { BundleUnavailableError } from '../../../src/scripts/host.ts'
 import { KEY, linkTo, opened } from '../../support/agent/platform-links.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
@@ -55,7 +52,7 @@ beforeEach(async () => {
 })
 
 const fetcher = (more: { keptBytesMax?: number; bytesMax?: number } = {}) =>
-  createBundleFetcher({ link: linkTo(url), folder, random: () => 0, ...more })
+  new BundleFetcher({ link: linkTo(url), folder, random: () => 0, ...more })
 const get = (from: BundleFetcher, signal = new AbortController().signal) =>
   from.fetch(SHA256, signal)
 const failure = async (from: BundleFetcher) => {
@@ -103,7 +100,7 @@ test('a damaged file on disk is fetched again by the next process', async () => 
 
 test('it goes through the proxy to the platform', async () => {
   const link = linkTo('http://platform.test', { proxyUrl: url })
-  await get(createBundleFetcher({ link, folder }))
+  await get(new BundleFetcher({ link, folder }))
   expect(asked.map((one) => one.url)).toEqual([`http://platform.test/agent/v1/bundles/${SHA256}`])
 })
 

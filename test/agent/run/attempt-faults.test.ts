@@ -42,16 +42,4 @@ describe('the runner', () => {
     expect(faults[0]?.text).not.toContain('not a function')
     expect(faults[0]?.at[0]).toContain('attempt-faults.test.ts')
   })
-
-  test.each([
-    ['a target that refuses', 'CONNECT_REFUSED'],
-    ['bad settings', 'SETTINGS_INVALID'],
-    ['missing resources of the machine', 'RESOURCES_EXHAUSTED'],
-  ] as const)('does not report %s', async (_, code) => {
-    expect(await faultsOf((run) => run.end({ failures: [failure(code, 'x')] }))).toEqual([])
-  })
-
-  test('reports nothing for a run that passes', async () => {
-    expect(await faultsOf((run) => run.end())).toEqual([])
-  })
 })

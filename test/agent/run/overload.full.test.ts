@@ -1,8 +1,5 @@
 // A real agent whose one thread is busy, or which is stopped, while it watches a target that answers at once:
 // neither is the target's fault, and slots are missed for the reason that is true.
-import { once } from 'node:events'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { writeFileSync } from 'node:fs'
@@ -14,6 +11,7 @@ import {
   type StartedAgent,
 } from '../../support/agent/agent-process.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
+import { startHttpServer } from '../../support/test-server.ts'
 
 const cleanUps: (() => unknown)[] = []
 afterEach(async () => {
@@ -31,21 +29,15 @@ const BUSY_ON_SIGNAL = `process.on('SIGUSR2', () => {
 async function watched(onRequest: (agent: StartedAgent, count: number) => unknown) {
   let count = 0
   let agent: StartedAgent | undefined
-  const server = createServer((_, response) => {
+  const server = await startHttpServer((_, response) => {
     count++
     void Promise.resolve(agent && onRequest(agent, count)).then(() => response.end('ok'))
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  cleanUps.push(() => {
-    server.closeAllConnections()
-    server.close()
-  })
+  cleanUps.push(() => server.close())
   const folder = temporaryFolder()
   const file = join(folder, 'monitors.yaml')
   const preload = join(folder, 'busy.mjs')
-  const { port } = server.address() as AddressInfo
-  const request = `request: { url: "http://127.0.0.1:${port}/" }`
+  const request = `request: { url: "http://${server.authority}/" }`
   const times = 'degradedResponseTime: 1000, maxResponseTime: 2000'
   writeFileSync(file, `monitors: [{ name: a, type: URL, every: 1s, ${times}, ${request} }]`)
   writeFileSync(preload, BUSY_ON_SIGNAL)

@@ -7,8 +7,10 @@ import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vite
 import type * as z from 'zod'
 import { createClock } from '../../../src/agent/schedule/clock.ts'
 import type { LinkRequest } from '../../../src/agent/platform/link.ts'
-import { createProgressBoard } from '../../../src/agent/run/progress-board.ts'
-import { startProgressReporting } from '../../../src/agent/run/progress-reporting.ts'
+import {
+  createProgressBoard,
+  startProgressReporting,
+} from '../../../src/agent/run/progress-board.ts'
 import { createRunner } from '../../../src/agent/run/runner.ts'
 import { SCRUBBED } from '../../../src/agent/redaction/scrub.ts'
 import { PresenceRequest } from '../../../src/contract/protocol/agent-protocol.ts'

@@ -6,12 +6,10 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { OVERRUN_MS_MAX } from '../../../src/agent/run/attempt.ts'
 import { createClock } from '../../../src/agent/schedule/clock.ts'
-import { definitionSecrets, secretWarnings } from '../../../src/contract/definition-secrets.ts'
 import { loopDelay } from '../../../src/agent/run/loop-delay.ts'
 import type { LocationContext } from '../../../src/agent/run/run-plan.ts'
 import { createRunner } from '../../../src/agent/run/runner.ts'
 import { SCRUBBED } from '../../../src/agent/redaction/scrub.ts'
-import { createNameTest } from '../../../src/contract/protocol/sensitive-name.ts'
 import { failure } from '../../../src/contract/failure.ts'
 import type { Variable } from '../../../src/contract/monitor.ts'
 import type { Dialler } from '../../../src/network/dial.ts'
@@ -301,20 +299,6 @@ describe('secrets', () => {
     const place = around([variable('A', 'errored', true), variable('B', 'failed', true)])
     const result = JSON.parse(await seenWith(aMonitor('failed'), place, 'x')) as object
     expect(result).toMatchObject({ monitorId: 'failed', verdict: 'failed' })
-  })
-
-  test('that are too short to be scrubbed are warned of', () => {
-    const given = [variable('A', 'ab', true), variable('B', 'abc', true), variable('C', 'a')]
-    expect(secretWarnings(given)).toHaveLength(1)
-    expect(secretWarnings(given)[0]).toContain('A')
-  })
-
-  test('of a definition are found by name, wherever they stand', () => {
-    const found = definitionSecrets(
-      { deep: [{ privateKey: 'k1' }], apiToken: 't1' },
-      createNameTest(),
-    )
-    expect(found.toSorted()).toEqual(['k1', 't1'])
   })
 })
 

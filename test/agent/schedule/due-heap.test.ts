@@ -38,10 +38,3 @@ test('agrees with a sorted list after any steps', () => {
     }),
   )
 })
-
-test('an item in no heap is not removed', () => {
-  const heap = new DueHeap<Due>()
-  heap.add({ dueAt: 1, place: -1 })
-  heap.remove({ dueAt: 1, place: -1 })
-  expect(heap.size).toBe(1)
-})

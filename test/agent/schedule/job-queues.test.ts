@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os'
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createClock } from '../../../src/agent/schedule/clock.ts'
-import { createJobQueues, type Watch } from '../../../src/agent/schedule/job-queues.ts'
+import { JobQueues, type Watch } from '../../../src/agent/schedule/job-queues.ts'
 import { SKIPPED_ROWS_MAX } from '../../../src/agent/schedule/passed-slots.ts'
-import { queueClassOf } from '../../../src/agent/schedule/queue-class.ts'
+import { queueClassOf } from '../../../src/agent/run/run-plan.ts'
 import type { AgentMetrics } from '../../../src/agent/metrics.ts'
 import { createRunner } from '../../../src/agent/run/runner.ts'
 import { failure } from '../../../src/contract/failure.ts'
@@ -32,7 +32,7 @@ function setUp(concurrency = { uptime: 1, scripted: 1 }) {
     text: () => Promise.resolve(''),
   }
   const locationContext = { location: 'office', variables: [], dial: {} as Dialler, secrets: [] }
-  const queues = createJobQueues({
+  const queues = new JobQueues({
     concurrency,
     runner: createRunner({ types: fake.types, clock, workRoot: tmpdir(), scrubHeaders: [] }),
     clock,
@@ -263,12 +263,6 @@ describe('draining', () => {
     await queues.drain(20)
     expect(run.context.signal.aborted).toBe(true)
     expect(ends()).toEqual(['a 1 cancelled'])
-  })
-
-  test('with nothing to do is over at once', async () => {
-    const { queues } = setUp()
-    await queues.drain(60_000)
-    expect(queues.counts()).toEqual({ expected: 0, recorded: 0, handedOver: 0 })
   })
 })
 

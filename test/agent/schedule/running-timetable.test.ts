@@ -1,45 +1,15 @@
 // The timetable reports every slot once, in time, and accounts for those that passed unnoticed. Time is
 // moved by hand: timers and clocks together.
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { createClock } from '../../../src/agent/schedule/clock.ts'
-import { createRunningTimetable } from '../../../src/agent/schedule/running-timetable.ts'
+import { describe, expect, test } from 'vitest'
 import {
   slotAtOrAfter,
   slotAtOrBefore,
   slotsBetween,
   slotsOf,
 } from '../../../src/contract/timetable.ts'
-import { fakeClocks } from '../../support/fake-clock.ts'
+import { every, movedTimetable as setUp, moveTimers } from '../../support/agent/moved-timetable.ts'
 
-beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
-})
-afterEach(() => {
-  vi.useRealTimers()
-})
-
-const every = (seconds: number, id = 'a') => ({ id, frequency: 0, frequencyOffset: seconds })
-
-function setUp() {
-  const clocks = fakeClocks()
-  const clock = createClock(clocks)
-  const due: { id: string; slot: number; plannedAt: number; at: number }[] = []
-  const skipped: { id: string; count: number; reason: string }[] = []
-  const jumps: number[] = []
-  const timetable = createRunningTimetable<string>(clock, {
-    onDue: (id, slot, plannedAt) => due.push({ id, slot, plannedAt, at: clock.now() }),
-    onSkipped: (id, slots, from, to, reason) =>
-      skipped.push({ id, count: slotsBetween(slots, from, to), reason }),
-    onClockJump: ({ byMs }) => jumps.push(byMs),
-  })
-  const run = (ms: number) => {
-    for (let passed = 0; passed < ms; passed++) {
-      clocks.pass(1)
-      vi.advanceTimersByTime(1)
-    }
-  }
-  return { clocks, clock, timetable, due, skipped, jumps, run }
-}
+moveTimers()
 
 describe('slots', () => {
   test('each is reported once, at most two milliseconds late', () => {
@@ -110,21 +80,6 @@ describe('a new set', () => {
     expect(due.slice(before).map(({ id }) => id)).toEqual(['new'])
     const slots = due.map(({ slot }) => slot)
     expect(new Set(slots).size).toBe(slots.length)
-  })
-
-  test('drops removed monitors', () => {
-    const { timetable, due, run } = setUp()
-    timetable.set([
-      [every(1, 'a'), 'a'],
-      [every(1, 'b'), 'b'],
-    ])
-    timetable.start()
-    run(2000)
-    timetable.set([[every(1, 'b'), 'b']])
-    due.length = 0
-    run(3000)
-    expect(due.map(({ id }) => id)).toEqual(['b', 'b', 'b'])
-    expect(timetable.size()).toBe(1)
   })
 
   test.each<[string, number, { id: string; frequency: number; frequencyOffset?: number }]>([

@@ -1,34 +1,8 @@
 // Why slots were skipped: the timetable on clocks that are moved by hand.
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { createClock } from '../../../src/agent/schedule/clock.ts'
-import { createRunningTimetable } from '../../../src/agent/schedule/running-timetable.ts'
-import { fakeClocks } from '../../support/fake-clock.ts'
+import { describe, expect, test } from 'vitest'
+import { every, movedTimetable as setUp, moveTimers } from '../../support/agent/moved-timetable.ts'
 
-beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
-})
-afterEach(() => {
-  vi.useRealTimers()
-})
-
-const every = (seconds: number, id = 'a') => ({ id, frequency: 0, frequencyOffset: seconds })
-
-function setUp() {
-  const clocks = fakeClocks()
-  const skipped: { id: string; reason: string }[] = []
-  const timetable = createRunningTimetable<string>(createClock(clocks), {
-    onDue: () => undefined,
-    onSkipped: (id, _slots, _from, _to, reason) => skipped.push({ id, reason }),
-    onClockJump: () => undefined,
-  })
-  const run = (ms: number) => {
-    for (let passed = 0; passed < ms; passed++) {
-      clocks.pass(1)
-      vi.advanceTimersByTime(1)
-    }
-  }
-  return { clocks, timetable, skipped, run }
-}
+moveTimers()
 
 describe('slots that were skipped', () => {
   test('a clock that is set forward is no sleep', () => {
@@ -38,7 +12,7 @@ describe('slots that were skipped', () => {
     run(3000)
     clocks.setWall(60_000)
     run(1000)
-    expect(skipped).toEqual([{ id: 'a', reason: 'clock-set' }])
+    expect(skipped).toMatchObject([{ id: 'a', reason: 'clock-set' }])
   })
 
   test('a thread that was busy all that time was not stopped', () => {

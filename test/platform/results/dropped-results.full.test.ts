@@ -2,7 +2,7 @@
 // whether its process was started anew meanwhile or the slots had been filled in for another reason.
 import { randomBytes } from 'node:crypto'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import type { DeliveryLink } from '../../../src/agent/delivery/sink.ts'
+import type { DeliveryLink } from '../../../src/agent/delivery/result-sender.ts'
 import { createPlatformLink } from '../../../src/agent/platform/link.ts'
 import { sweep } from '../../../src/platform/results/sweep.ts'
 import { accountOf } from '../../../src/platform/results/queries/accounting.ts'
@@ -68,7 +68,7 @@ test('are reported by the agent, for each of its processes', async () => {
     started(dataDir, await platformOf(), {
       link,
       spoolBytesMax: SPOOL_BYTES,
-      recentBounds: { results: 20, bytes: SPOOL_BYTES / 8, strandedBytes: SPOOL_BYTES },
+      memoryBounds: { results: 20, bytes: SPOOL_BYTES / 8, unsafeBytes: SPOOL_BYTES },
     })
   const produce = async ({ delivery }: Started, first: number, last: number) => {
     for (let n = first; n < last; n++) {

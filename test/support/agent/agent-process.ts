@@ -3,6 +3,7 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
+import { eventually } from '../eventually.ts'
 
 /** A line of the agent's log. */
 export type LogLine = Record<string, unknown> & { msg?: string }
@@ -41,33 +42,26 @@ export function launchAgentProcess(
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const lines: LogLine[] = []
-  const waiters = new Set<() => void>()
-  const notify = () => {
-    for (const waiter of waiters) waiter()
-  }
   createInterface({ input: child.stdout }).on('line', (text) => {
     lines.push(JSON.parse(text) as LogLine)
-    notify()
   })
   let stderr = ''
   let isOver = false
   child.stderr.on('data', (text: Buffer) => (stderr += text.toString()))
   const ended = once(child, 'close').then(([code, signal]) => {
     isOver = true
-    notify()
     return { code: code as number | null, signal: signal as NodeJS.Signals | null, stderr }
   })
   const line = (fits: (line: LogLine) => boolean): Promise<LogLine> =>
-    new Promise((resolve, reject) => {
-      const look = () => {
+    eventually(
+      () => {
         const found = lines.find(fits)
-        if (found === undefined && !isOver) return
-        waiters.delete(look)
-        if (found !== undefined) resolve(found)
-        else reject(new Error(`the agent ended without the line: ${stderr}`))
-      }
-      waiters.add(look)
-      look()
-    })
+        if (found === undefined && isOver) {
+          throw new Error(`the agent ended without the line: ${stderr}`)
+        }
+        return found
+      },
+      { everyMs: 5 },
+    )
   return { child, lines, line, ended }
 }

@@ -3,6 +3,7 @@
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { FaultEvent } from '../../../src/process/faults/fault.ts'
+import { eventually } from '../eventually.ts'
 import type { KeyPair } from '../network/certificates.ts'
 import { startHttpServer, startHttpsServer, type TestServer } from '../test-server.ts'
 
@@ -31,7 +32,6 @@ export const DSN_KEY = 'dsnkey0123456789abcdef'
 /** Starts it. */
 export async function startEnvelopeReceiver(tls?: KeyPair): Promise<EnvelopeReceiver> {
   const received: ReceivedEvent[] = []
-  const waiters = new Set<() => void>()
   const requests = new EventTarget()
   let all = ''
   const onRequest = async (request: IncomingMessage, response: ServerResponse) => {
@@ -50,7 +50,6 @@ export async function startEnvelopeReceiver(tls?: KeyPair): Promise<EnvelopeRece
       response.writeHead(400).end((error as Error).message)
       throw error
     }
-    for (const look of waiters) look()
   }
   const listener = (request: IncomingMessage, response: ServerResponse) =>
     void onRequest(request, response)
@@ -65,16 +64,7 @@ export async function startEnvelopeReceiver(tls?: KeyPair): Promise<EnvelopeRece
     request: () => once(requests, 'request'),
     answer: { status: 200 },
     event: (fits: (one: ReceivedEvent) => boolean = () => true) =>
-      new Promise<ReceivedEvent>((resolve) => {
-        const look = () => {
-          const found = received.find(fits)
-          if (found === undefined) return
-          waiters.delete(look)
-          resolve(found)
-        }
-        waiters.add(look)
-        look()
-      }),
+      eventually(() => received.find(fits), { everyMs: 5 }),
   })
   return receiver
 }

@@ -9,6 +9,7 @@ import {
   type SyncRequest,
   type WireResult,
 } from '../../../src/contract/protocol/agent-protocol.ts'
+import { eventually } from '../eventually.ts'
 import type { KeyPair } from '../network/certificates.ts'
 import { startHttpServer, startHttpsServer, type TestServer } from '../test-server.ts'
 
@@ -71,21 +72,8 @@ export async function startFakePlatform(tls?: KeyPair, host?: string): Promise<F
   const presences: PresenceSaid[] = []
   const envelopes: FakePlatform['envelopes'] = []
   const waitingSyncs = new Set<() => void>()
-  const waiters = new Set<() => void>()
-  const notifyWaiters = () => {
-    for (const look of waiters) look()
-  }
   const found = <T>(all: T[], fits: (one: T) => boolean): Promise<T> =>
-    new Promise((resolve) => {
-      const look = () => {
-        const one = all.find(fits)
-        if (one === undefined) return
-        waiters.delete(look)
-        resolve(one)
-      }
-      waiters.add(look)
-      look()
-    })
+    eventually(() => all.find(fits), { everyMs: 5 })
 
   const answerSync = (said: SyncRequest, response: ServerResponse, receivedAt: number) => {
     const send = () => {
@@ -124,14 +112,12 @@ export async function startFakePlatform(tls?: KeyPair, host?: string): Promise<F
     const isPresence = request.url?.endsWith('/agent/v1/presence') === true
     if (isSync) syncs.push(body as SyncRequest)
     if (isPresence) presences.push(PresenceRequest.parse(body))
-    notifyWaiters()
     if (misbehaviour?.(request, response, isSync ? (body as SyncRequest) : undefined) === true)
       return
     if (isSync) return answerSync(body as SyncRequest, response, receivedAt)
     if (isPresence) return json(response, { live: true })
     const sent = (body as { results: WireResult[] }).results
     results.push(...sent)
-    notifyWaiters()
     json(response, { recorded: sent.length, known: 0, refused: [] })
   }
   const listener = (request: IncomingMessage, response: ServerResponse) =>

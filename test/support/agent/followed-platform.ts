@@ -2,7 +2,7 @@
 import { onTestFinished } from 'vitest'
 import { createClock, type MachineClocks } from '../../../src/agent/schedule/clock.ts'
 import type { FileStore } from '../../../src/agent/platform/sync/stored-monitors.ts'
-import { createPlatformSource } from '../../../src/agent/platform/client.ts'
+import { PlatformSource } from '../../../src/agent/platform/client.ts'
 import { createPlatformLink } from '../../../src/agent/platform/link.ts'
 import { createProgressBoard } from '../../../src/agent/run/progress-board.ts'
 import type { AgentReport, Change, Snapshot } from '../../../src/agent/source.ts'
@@ -38,7 +38,7 @@ export async function followPlatform(
   const clock = createClock(options.clocks)
   const lines: string[] = []
   let id = A
-  const source = createPlatformSource({
+  const source = new PlatformSource({
     link,
     clock,
     random: () => 0,
@@ -58,7 +58,7 @@ export async function followPlatform(
     }),
     renewId() {
       id = RUN
-      return Promise.resolve(true)
+      return Promise.resolve()
     },
     log: createLog({
       level: 'info',

@@ -14,7 +14,7 @@ import { basename, dirname, join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { promisify } from 'node:util'
 import { openPromise } from 'yauzl'
-import { readToolsFolder } from '../../../src/agent/tools-config.ts'
+import { readToolsFolder } from '../../../src/agent/config.ts'
 import { INSTALL_MS_MAX } from '../scripts/toolchains.ts'
 
 const run = promisify(execFile)

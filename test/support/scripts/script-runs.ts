@@ -53,16 +53,18 @@ export function startScript(
     monitor,
     overrunMsMax: type.overrunMsMax,
     deadlineMs,
-    dial: testContext(options).dial,
     workRoot,
     care: {
       files: { stage, bytesMax: () => 1e9 },
       scrub: () => Promise.resolve(new Map()),
     },
-    scripts: options.host,
-    variables: options.variables ?? {},
-    location: 'home',
-    progress: options.progress,
+    context: {
+      dial: testContext(options).dial,
+      scripts: options.host,
+      variables: options.variables ?? {},
+      location: 'home',
+      ...(options.progress && { progress: options.progress }),
+    },
   })
   const [reachDeadline] = timers.mock.calls.find(([, ms]) => ms === deadlineMs) ?? []
   timers.mockRestore()

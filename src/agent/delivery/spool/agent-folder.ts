@@ -11,30 +11,6 @@ import { FolderLockedError, lockFolder, type FolderLock } from '../../../process
 import { makeFolder } from '../../../process/make-folder.ts'
 import { createAgentCipher, type AgentCipher } from './agent-cipher.ts'
 
-/** An agent's persistent files. */
-export interface AgentFolder {
-  /** A GUID: the same after a restart, a new one without a folder. */
-  readonly id: string
-  readonly cipher: AgentCipher
-  /** Of keys that were API_KEY before: they decrypt their data and encrypt nothing. */
-  readonly formerCiphers: readonly AgentCipher[]
-  /** Undefined: there is no folder for now, and `problem` says why. */
-  readonly path: string | undefined
-  readonly problem: string | undefined
-  /** Where the folders of all agents of this DATA_DIR are. */
-  readonly neighbours: string | undefined
-  /** Whether the folder is this agent's now; while it is not, nothing may be written to it. */
-  isHeld(): boolean
-  /** Calls back once when the folder becomes available, if it is not yet. */
-  onAvailable(callback: () => void): void
-  /** Stores a small file, encrypted; replaces it atomically. Rejects when it cannot. */
-  store(name: string, bytes: Buffer | AsyncIterable<Buffer>): Promise<void>
-  /** The stored file of this name; undefined when there is none, or none that this key opens. */
-  read(name: string): Promise<Buffer | undefined>
-  /** Releases the folder. Safe to call twice. */
-  close(): void
-}
-
 /** Where an agent's folder is to be. */
 export interface AgentFolderOptions {
   /** DATA_DIR; undefined: a folder for this key among the system's temporary files. */
@@ -65,9 +41,157 @@ const OPEN_TO_PASS = 0o711
 
 /** Acquires the first free folder, or retries. Never rejects. */
 export async function openAgentFolder(options: AgentFolderOptions): Promise<AgentFolder> {
-  const folder = new OwnFolder(options)
+  const folder = new AgentFolder(options)
   await folder.open()
   return folder
+}
+
+/** An agent's persistent files. */
+export class AgentFolder {
+  /** A GUID: the same after a restart, a new one without a folder. */
+  id: string = randomUUID()
+  readonly cipher: AgentCipher
+  /** Of keys that were API_KEY before: they decrypt their data and encrypt nothing. */
+  readonly formerCiphers: readonly AgentCipher[]
+  /** Undefined: there is no folder for now, and `problem` says why. */
+  path: string | undefined
+  problem: string | undefined
+  readonly #options: AgentFolderOptions
+  readonly #onAvailable: (() => void)[] = []
+  #lock: FolderLock | undefined
+  #storedId: string | undefined
+  #timer: NodeJS.Timeout | undefined
+  #isClosed = false
+
+  constructor(options: AgentFolderOptions) {
+    this.#options = options
+    this.cipher = createAgentCipher(options.apiKey)
+    const formerKeys = (options.formerKeys ?? []).filter((one) => one !== options.apiKey)
+    this.formerCiphers = formerKeys.map((one) => createAgentCipher(one))
+  }
+
+  async open(): Promise<void> {
+    await this.#acquire()
+    // Later its id stays what others know it by, whatever the folder says.
+    this.id = this.#storedId ?? this.id
+  }
+
+  /** Whether the folder is this agent's now; while it is not, nothing may be written to it. */
+  isHeld(): boolean {
+    return this.#lock !== undefined
+  }
+
+  /** Calls back once when the folder becomes available, if it is not yet. */
+  onAvailable(callback: () => void): void {
+    if (this.path === undefined) this.#onAvailable.push(callback)
+  }
+
+  /** Stores a small file, encrypted; replaces it atomically. Rejects when it cannot. */
+  async store(name: string, bytes: Buffer | AsyncIterable<Buffer>): Promise<void> {
+    if (this.path === undefined) throw new Error(this.problem)
+    if (!this.isHeld()) throw new Error(`the folder ${this.path} is gone`)
+    const encrypted = Buffer.isBuffer(bytes)
+      ? this.cipher.encrypt(bytes, name)
+      : this.cipher.encryptPieces(bytes, name)
+    await replaceFile(join(this.path, name), encrypted)
+  }
+
+  /** The stored file of this name; undefined when there is none, or none that this key opens. */
+  async read(name: string): Promise<Buffer | undefined> {
+    if (this.path === undefined) return undefined
+    const encrypted = await readFile(join(this.path, name)).catch(() => undefined)
+    if (encrypted === undefined) return undefined
+    for (const cipher of [this.cipher, ...this.formerCiphers]) {
+      const opened = cipher.decrypt(encrypted, name)
+      if (opened !== undefined) return opened
+    }
+    return undefined
+  }
+
+  /** Changes the id, because a copy of the folder is in use elsewhere. Rejects when it cannot be stored. */
+  async renewId(): Promise<void> {
+    this.id = randomUUID()
+    if (this.path === undefined || !this.isHeld()) return
+    this.#storedId = this.id
+    await writeId(this.path, this.id)
+  }
+
+  /** Releases the folder. Safe to call twice. */
+  close(): void {
+    this.#isClosed = true
+    clearTimeout(this.#timer)
+    this.#release()
+  }
+
+  /** Acquires a folder; schedules a retry when that fails. */
+  async #acquire(): Promise<void> {
+    try {
+      const { dataDir } = this.#options
+      const temporary = join(tmpdir(), `vedette-${this.cipher.fingerprint}`)
+      const root = dataDir ?? (await temporaryRoot(temporary))
+      const path = await this.#lockFree(join(root, 'agents'))
+      this.#storedId = await idOf(path, this.id)
+      this.path = path
+      this.problem = undefined
+      if (this.#isClosed) this.#release()
+    } catch (error) {
+      this.#release()
+      this.problem = error instanceof Error ? error.message : String(error)
+      if (!this.#isClosed) this.#retry(() => this.#acquireLate(), this.#options.retryMs ?? RETRY_MS)
+    }
+  }
+
+  async #acquireLate(): Promise<void> {
+    await this.#acquire()
+    if (this.path === undefined || this.#isClosed) return
+    for (const callback of this.#onAvailable.splice(0)) callback()
+  }
+
+  async #lockFree(neighbours: string): Promise<string> {
+    for (let n = 1; n <= AGENT_FOLDERS_MAX; n++) {
+      const path = join(neighbours, String(n))
+      try {
+        await this.#lockIn(path)
+        return path
+      } catch (error) {
+        if (!(error instanceof FolderLockedError)) throw error
+      }
+    }
+    throw new Error(`${AGENT_FOLDERS_MAX} agents use ${neighbours}; give this one another DATA_DIR`)
+  }
+
+  async #lockIn(path: string): Promise<void> {
+    await makeFolder(dirname(dirname(path)), OPEN_TO_PASS)
+    await makeFolder(path, 0o700)
+    this.#lock = await lockFolder(path, LOCK, () => void this.#reacquire(path))
+    // One that was unpacked from a backup may be open to others.
+    await chmod(path, 0o700).catch(() => undefined)
+  }
+
+  /** The lock is lost: the folder was removed, or another agent has it. */
+  async #reacquire(path: string): Promise<void> {
+    this.#lock = undefined
+    if (this.#isClosed) return
+    try {
+      await this.#lockIn(path)
+      const isOurs = (await idOf(path, this.#storedId ?? this.id)) === this.#storedId
+      if (!isOurs || this.#isClosed) this.#release()
+      if (!isOurs) this.#options.onLost()
+    } catch (error) {
+      this.#release()
+      if (error instanceof FolderLockedError) this.#options.onLost()
+      else this.#retry(() => this.#reacquire(path), REACQUIRE_MS)
+    }
+  }
+
+  #retry(act: () => Promise<void>, ms: number): void {
+    this.#timer = setTimeout(() => void act(), ms).unref()
+  }
+
+  #release(): void {
+    release(this.#lock)
+    this.#lock = undefined
+  }
 }
 
 /** Acquires the lock of another agent's folder; undefined when that agent runs, or the lock fails. */
@@ -75,87 +199,18 @@ export async function lockAgentFolder(
   path: string,
   onLost: () => void,
 ): Promise<FolderLock | undefined> {
+  const lock = await lockFolder(path, LOCK, onLost).catch(() => undefined)
+  return lock && { release: () => release(lock) }
+}
+
+// A folder that was removed in the meantime holds no lock that could be given back.
+function release(lock: FolderLock | undefined): void {
   try {
-    return await lockFolder(path, LOCK, onLost)
+    lock?.release()
   } catch {
-    return undefined
+    return
   }
 }
-
-async function acquireFree(neighbours: string): Promise<{ path: string; hold: Hold }> {
-  for (let n = 1; n <= AGENT_FOLDERS_MAX; n++) {
-    const path = join(neighbours, String(n))
-    const hold = new Hold(path)
-    try {
-      await hold.acquire()
-      return { path, hold }
-    } catch (error) {
-      if (!(error instanceof FolderLockedError)) throw error
-    }
-  }
-  throw new Error(`${AGENT_FOLDERS_MAX} agents use ${neighbours}; give this one another DATA_DIR`)
-}
-
-/** Keeps a folder locked, and reacquires it after its removal. */
-class Hold {
-  readonly #path: string
-  #lock: FolderLock | undefined
-  #isOver = false
-  #timer: NodeJS.Timeout | undefined
-  #id: string | undefined
-  #onLost: (() => void) | undefined
-
-  constructor(path: string) {
-    this.#path = path
-  }
-
-  isHeld(): boolean {
-    return this.#lock !== undefined
-  }
-
-  async acquire(): Promise<void> {
-    await makeFolder(dirname(dirname(this.#path)), OPEN_TO_PASS)
-    await makeFolder(this.#path, 0o700)
-    this.#lock = await lockFolder(this.#path, LOCK, () => void this.#reacquire())
-    // One that was unpacked from a backup may be open to others.
-    await chmod(this.#path, 0o700).catch(() => undefined)
-  }
-
-  assignTo(id: string, onLost: () => void): void {
-    this.#id = id
-    this.#onLost = onLost
-  }
-
-  release(): void {
-    this.#isOver = true
-    clearTimeout(this.#timer)
-    giveBack(this.#lock)
-    this.#lock = undefined
-  }
-
-  async #reacquire(): Promise<void> {
-    this.#lock = undefined
-    if (this.#isOver) return
-    try {
-      await this.acquire()
-      const stored = await idOf(this.#path, this.#id)
-      if (stored !== this.#id) throw new FolderReassignedError()
-      if (this.#isOver) this.release()
-    } catch (error) {
-      giveBack(this.#lock)
-      this.#lock = undefined
-      if (error instanceof FolderLockedError || error instanceof FolderReassignedError) {
-        this.#onLost?.()
-      } else {
-        this.#timer = setTimeout(() => void this.#reacquire(), REACQUIRE_MS)
-        this.#timer.unref()
-      }
-    }
-  }
-}
-
-/** Another agent had the folder in the meantime. */
-class FolderReassignedError extends Error {}
 
 /** Anybody may put a folder of any name among temporary files, so this one has to be our own. */
 async function temporaryRoot(path: string): Promise<string> {
@@ -168,137 +223,30 @@ async function temporaryRoot(path: string): Promise<string> {
   return path
 }
 
-async function idOf(path: string, otherwise = randomUUID() as string): Promise<string> {
-  const file = join(path, 'id')
-  const text = (await readFile(file, 'utf8').catch(() => '')).trim()
+/** The id in the folder, or this one, which is stored there. */
+async function idOf(path: string, otherwise: string): Promise<string> {
+  const text = (await readFile(join(path, 'id'), 'utf8').catch(() => '')).trim()
   if (GUID.test(text)) return text
-  await replace(file, Buffer.from(`${otherwise}\n`))
+  await writeId(path, otherwise)
   return otherwise
 }
 
+function writeId(path: string, id: string): Promise<void> {
+  return replaceFile(join(path, 'id'), Buffer.from(`${id}\n`))
+}
+
 /** Writes the whole file or leaves the one that was there. */
-async function replace(file: string, bytes: Buffer | AsyncIterable<Buffer>): Promise<void> {
+export async function replaceFile(
+  file: string,
+  bytes: Buffer | AsyncIterable<Buffer>,
+  isFlushed = true,
+): Promise<void> {
   const draft = `${file}.${randomUUID()}`
   try {
-    await writeFile(draft, bytes, { mode: 0o600, flush: true })
+    await writeFile(draft, bytes, { mode: 0o600, flush: isFlushed })
     await rename(draft, file)
   } catch (error) {
     await rm(draft, { force: true }).catch(() => undefined)
     throw error
-  }
-}
-
-class OwnFolder implements AgentFolder {
-  id: string = randomUUID()
-  readonly cipher: AgentCipher
-  readonly formerCiphers: readonly AgentCipher[]
-  problem: string | undefined
-  readonly #options: AgentFolderOptions
-  #owned: { path: string; neighbours: string; hold: Hold } | undefined
-  readonly #onAvailable: (() => void)[] = []
-  #timer: NodeJS.Timeout | undefined
-  #isClosed = false
-
-  constructor(options: AgentFolderOptions) {
-    this.#options = options
-    this.cipher = createAgentCipher(options.apiKey)
-    const formerKeys = (options.formerKeys ?? []).filter((one) => one !== options.apiKey)
-    this.formerCiphers = formerKeys.map((one) => createAgentCipher(one))
-  }
-
-  get path(): string | undefined {
-    return this.#owned?.path
-  }
-
-  get neighbours(): string | undefined {
-    return this.#owned?.neighbours
-  }
-
-  async open(): Promise<void> {
-    // Later its id stays what others know it by, whatever the folder says.
-    const id = await this.#acquire()
-    if (id !== undefined) this.id = id
-  }
-
-  isHeld(): boolean {
-    return this.#owned?.hold.isHeld() === true
-  }
-
-  onAvailable(callback: () => void): void {
-    if (this.#owned === undefined) this.#onAvailable.push(callback)
-  }
-
-  async store(name: string, bytes: Buffer | AsyncIterable<Buffer>): Promise<void> {
-    const { cipher } = this
-    const path = this.path
-    if (path === undefined) throw new Error(this.problem)
-    if (!this.isHeld()) throw new Error(`the folder ${path} is gone`)
-    const encrypted = Buffer.isBuffer(bytes)
-      ? cipher.encrypt(bytes, name)
-      : cipher.encryptPieces(bytes, name)
-    await replace(join(path, name), encrypted)
-  }
-
-  async read(name: string): Promise<Buffer | undefined> {
-    if (this.path === undefined) return undefined
-    const encrypted = await readFile(join(this.path, name)).catch(() => undefined)
-    if (encrypted === undefined) return undefined
-    for (const cipher of [this.cipher, ...this.formerCiphers]) {
-      const opened = cipher.decrypt(encrypted, name)
-      if (opened !== undefined) return opened
-    }
-    return undefined
-  }
-
-  close(): void {
-    this.#isClosed = true
-    clearTimeout(this.#timer)
-    this.#owned?.hold.release()
-  }
-
-  /** Acquires a folder, and resolves with the id in it; schedules a retry when that fails. */
-  async #acquire(): Promise<string | undefined> {
-    try {
-      const { dataDir, onLost } = this.#options
-      const temporary = join(tmpdir(), `vedette-${this.cipher.fingerprint}`)
-      const root = dataDir ?? (await temporaryRoot(temporary))
-      const neighbours = join(root, 'agents')
-      await makeFolder(root, OPEN_TO_PASS)
-      await makeFolder(neighbours, 0o700)
-      const { path, hold } = await acquireFree(neighbours)
-      const id = await idOf(path, this.id).catch((error: unknown) => {
-        hold.release()
-        throw error
-      })
-      hold.assignTo(id, onLost)
-      this.#owned = { path, neighbours, hold }
-      this.problem = undefined
-      if (this.#isClosed) hold.release()
-      return id
-    } catch (error) {
-      this.problem = error instanceof Error ? error.message : String(error)
-      if (!this.#isClosed) this.#trySoon()
-      return undefined
-    }
-  }
-
-  #trySoon(): void {
-    this.#timer = setTimeout(() => void this.#acquireLate(), this.#options.retryMs ?? RETRY_MS)
-    this.#timer.unref()
-  }
-
-  async #acquireLate(): Promise<void> {
-    const id = await this.#acquire()
-    if (id === undefined || this.#isClosed) return
-    for (const callback of this.#onAvailable.splice(0)) callback()
-  }
-}
-
-// A folder that was removed in the meantime holds no lock that could be given back.
-function giveBack(lock: FolderLock | undefined): void {
-  try {
-    lock?.release()
-  } catch {
-    return
   }
 }

@@ -1,141 +1,144 @@
-// Results that are not delivered yet, on disk: appended in few writes, read back oldest first and a file at a
-// time, forgotten when they are delivered, bounded in bytes. A disk that fails costs safety, not results:
-// they stay in memory, within a bound, until it works again.
-import { mkdir, open } from 'node:fs/promises'
+// Results that are not delivered yet. Fresh ones are in memory and on disk; beyond a bound, and after a restart, they
+// are only on disk, which is bounded in bytes. A disk that fails costs safety, not results: they stay in memory, within
+// a bound, until it works again.
+import { rm, rmdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { PROTOCOL_BOUNDS } from '../../../contract/protocol/agent-protocol.ts'
 import type { Log } from '../../../process/log.ts'
-import type { AgentCipher } from './agent-cipher.ts'
 import type { DroppedSpans } from '../dropped-spans.ts'
-import { type StoredResults, type Loss, createGathering, type Gathered } from '../stored-results.ts'
-import { findSegments, segmentName } from './folder.ts'
-import { openFrame, readFrames, type Frame } from './frame.ts'
-import { SpoolDisk, within } from './disk.ts'
-import { SpoolSegment, type OpenFile, type SegmentPlace } from './segment.ts'
+import type { AgentCipher } from './agent-cipher.ts'
+import type { AgentFolder } from './agent-folder.ts'
+import { Adoption } from './adoption.ts'
+import { encodeFrames, type FrameDraft } from './frame.ts'
+import {
+  countsOf,
+  createGathering,
+  findResults,
+  isUnsafe,
+  onDisk,
+  readEntries,
+  sum,
+  takeSome,
+  writeResults,
+  type ResultsFile,
+  type SpoolPlace,
+  type StoredResults,
+} from './stored-results.ts'
+
+/** Why results were lost: none of them is lost in another way. */
+export type Loss = 'full' | 'damaged' | 'memory'
+
+/** How much of the spool is in memory. */
+export interface MemoryBounds {
+  results: number
+  bytes: number
+  /** Older results without a copy on disk. */
+  unsafeBytes: number
+}
 
 /** What a spool needs. */
 export interface SpoolOptions {
-  /** Created when missing; undefined: everything stays in memory. */
-  folder: string | undefined
-  cipher: AgentCipher
+  folder: AgentFolder
   bytesMax: number
   log: Log
-  /** Whether the folder may be written to now. */
-  isHeld: () => boolean
-  /** Receives results that are on disk, or cannot be; they are held until they are forgotten or given back. */
-  onStored: (stored: StoredResults) => void
-  /** The disk works again. */
-  onRecovered?: () => void
-  /** Limits the other users of the bound to this many bytes. */
-  shareRoom?: (bytes: number) => void
-  /** Notes which results were lost for want of room. */
-  dropped?: DroppedSpans
-  openFile?: OpenFile
+  dropped: DroppedSpans
+  /** Limits the other users of `bytesMax` to so many bytes. */
+  shareRoom: (bytes: number) => void
+  /** There are more results to deliver. */
+  onMore: () => void
+  memoryBounds?: MemoryBounds | undefined
 }
 
-/** Bytes of one file at most; of a small spool an eighth, so that little is dropped at once. */
-const SEGMENT_BYTES_MAX = 4 * 1024 * 1024
-/** Time limit of a write; beyond it the disk counts as failed. */
-const WRITE_MS_MAX = 10_000
-
-interface Pass {
-  segment: SpoolSegment
-  frames: Generator<Frame, number>
-  /** Of the segment, when the pass began. */
-  releases: number
+const MEMORY_BOUNDS: MemoryBounds = {
+  results: 4000,
+  bytes: 8 * 1024 * 1024,
+  unsafeBytes: 16 * 1024 * 1024,
 }
-
-/** Opens the spool with the results of an earlier run. Never rejects: at worst it is in memory. */
-export async function openSpool(options: SpoolOptions): Promise<Spool> {
-  const spool = new Spool(options)
-  await spool.load()
-  return spool
+/** Results that are delivered at a time, and those that share a file when they leave the memory. */
+export const BATCH: { results: number; bytes: number } = {
+  results: PROTOCOL_BOUNDS.resultsPerBatchMax,
+  bytes: PROTOCOL_BOUNDS.batchBytesMax,
 }
+/** Before a disk that failed is tried again. */
+const RETRY_MS = 5000
 
 export class Spool {
   /** Results lost since the start, by reason. */
   readonly lost: Record<Loss, number> = { full: 0, damaged: 0, memory: 0 }
-  /** Places in files that could not be read. */
+  /** Files in which something could not be read. */
   damagedPlaces = 0
   /** Results that are neither delivered nor lost. */
   waiting = 0
-  /** Results that an earlier run left, those included that turned out to be damaged. */
+  /** Results that earlier processes left. */
   found = 0
   readonly #options: SpoolOptions
-  #place: SegmentPlace | undefined
-  readonly #segmentBytesMax: number
-  readonly #disk: SpoolDisk
-  #segments: SpoolSegment[] = []
-  #active: SpoolSegment | undefined
-  /** Bytes of files that this version does not read. */
-  #foreignBytes = 0
-  #lastName = 0
-  readonly #gathering = createGathering((gathered) => this.#addGathered(gathered))
-  /** Resolves when everything that was gathered has been written, or could not be. */
-  #written: Promise<void> = Promise.resolve()
-  /** Everything that changes which file is written to happens one after another. */
+  readonly #memoryBounds: MemoryBounds
+  readonly #batch: typeof BATCH
+  readonly #gathering = createGathering((gathered) => this.#onGathered(gathered))
+  readonly #adoption: Adoption
+  /** Fresh results, in memory. */
+  readonly #recent: StoredResults[] = []
+  /** Older ones, on disk or without a disk in memory, the oldest first. */
+  #old: StoredResults[] = []
+  /** Those that are being delivered or written. */
+  readonly #taken = new Set<StoredResults>()
+  #bytes = 0
+  #diskProblem: string | undefined
+  #retryAt = 0
+  /** Writes happen one after another. */
   #turn: Promise<unknown> = Promise.resolve()
-  #pass: Pass | undefined
-  /** Results that were delivered from memory. */
-  readonly #forgotten = new WeakSet<StoredResults>()
 
   constructor(options: SpoolOptions) {
+    const { folder, log, bytesMax, memoryBounds = MEMORY_BOUNDS } = options
     this.#options = options
-    const { folder, cipher, openFile = open } = options
-    this.#place = folder === undefined ? undefined : { folder, cipher, openFile }
-    this.#disk = new SpoolDisk(options.log, () => options.onRecovered?.())
-    this.#segmentBytesMax = Math.min(SEGMENT_BYTES_MAX, options.bytesMax / 8)
+    // Of a small spool an eighth, so that little is dropped at once.
+    this.#memoryBounds = { ...memoryBounds, bytes: Math.min(memoryBounds.bytes, bytesMax / 8) }
+    this.#batch = { ...BATCH, bytes: Math.min(BATCH.bytes, bytesMax / 8) }
+    this.#adoption = new Adoption(folder, log)
+  }
+
+  /** Finds the results of earlier processes of this agent, and writes those in memory. Never rejects. */
+  load(): Promise<void> {
+    return this.#inTurn(async () => {
+      try {
+        for (const place of this.#places()) this.#add(await findResults(place))
+      } catch (error) {
+        this.#fails(error)
+      }
+      await this.#rescue()
+    })
   }
 
   /** Why results are not stored on disk at present. */
   get problem(): string | undefined {
-    return this.#disk.problem
-  }
-
-  async load(): Promise<void> {
-    if (this.#place === undefined) return
-    try {
-      const found = await findSegments(this.#place, this.#options.log)
-      this.#segments = found.segments
-      this.#foreignBytes = found.foreignBytes
-      this.#lastName = found.lastName
-      const left = found.segments.reduce((sum, { resultsLeft }) => sum + resultsLeft, 0)
-      this.found += left + found.damagedResults
-      this.waiting += left + found.damagedResults
-      this.#lose('damaged', found.damagedResults)
-      this.#reportDamage(found.damaged, found.damagedResults)
-    } catch (error) {
-      this.#disk.fails(error)
-    }
-  }
-
-  /**
-   * Continues in a folder, with the results of an earlier run there, after a start without a disk. Never
-   * rejects.
-   */
-  async moveTo(folder: string): Promise<void> {
-    const { cipher, openFile = open, log } = this.#options
-    await this.#inTurn(async () => {
-      this.#place = { folder, cipher, openFile }
-      await this.load()
-    })
-    if (this.problem !== undefined) return
-    log.info('results are kept on disk from now on')
-    this.#options.onRecovered?.()
+    return this.#options.folder.problem ?? this.#diskProblem
   }
 
   /** Bytes on disk. */
-  bytes(): number {
-    return this.#segments.reduce((sum, { bytes }) => sum + bytes, this.#foreignBytes)
+  get bytes(): number {
+    return this.#bytes
   }
 
-  /** When the oldest result that is only on disk came; Infinity when there is none. */
+  /** Bytes that none of this agent's keys opens. */
+  get foreignBytes(): number {
+    return this.#adoption.foreignBytes
+  }
+
+  get recentResults(): number {
+    return countsOf(this.#recent).results
+  }
+
+  get isUrgent(): boolean {
+    return this.#recent.some((one) => one.isUrgent)
+  }
+
+  /** When the oldest waiting result came; Infinity when there is none. */
   oldestAt(): number {
-    const times = this.#segments.filter((one) => one.framesWaiting() > 0).map((one) => one.oldestAt)
-    return Math.min(Infinity, ...times)
-  }
-
-  /** Whether there is something to be read back. */
-  hasOld(): boolean {
-    return this.#segments.some((one) => one.framesWaiting() > 0)
+    let oldestAt = Infinity
+    for (const { at } of [...this.#taken, ...this.#old, ...this.#recent]) {
+      oldestAt = Math.min(oldestAt, at)
+    }
+    return oldestAt
   }
 
   /** Resolves when the entry is safe on disk; without a disk when it is forgotten. Rejects when it is lost. */
@@ -144,242 +147,217 @@ export class Spool {
     return this.#gathering.add(entry, isUrgent)
   }
 
-  #addGathered({ entries, at, isUrgent, safe, chars }: Gathered): void {
-    const place = { bytes: chars, segment: undefined, number: 0 }
-    const stored: StoredResults = { entries, at, isUrgent, safe, ...place }
-    const put = async () => {
-      const isSafe = await this.#put(stored)
-      this.#options.onStored(stored)
-      if (isSafe) safe.resolve()
-    }
-    this.#written = this.#written.then(put)
+  /** The oldest of the fresh results, a batch at most. */
+  takeRecent(): StoredResults[] {
+    return this.#take(this.#recent)
   }
 
-  /** Writes results that are only in memory; false when the disk fails. */
-  async rescue(stored: StoredResults): Promise<boolean> {
-    const isSafe = await this.#put(stored)
-    if (isSafe) stored.safe.resolve()
-    const { segment, number, entries } = stored
-    // It was delivered while it was written.
-    if (segment !== undefined && this.#forgotten.has(stored)) {
-      segment.done(number, entries.length)
-      await this.#removeDone([segment])
+  /** The oldest of the others, a batch at most. Those that cannot be read are lost. */
+  async takeOld(): Promise<StoredResults[]> {
+    for (;;) {
+      const some = this.#take(this.#old)
+      if (some.length === 0) return []
+      for (const one of some) await this.#read(one)
+      const readable = some.filter(({ left }) => left > 0)
+      if (readable.length > 0) return readable
     }
-    return isSafe
   }
 
-  async #put(stored: StoredResults): Promise<boolean> {
-    const place = this.#place
-    if (place === undefined || !this.#disk.isDue()) return false
-    const written = this.#inTurn(() => this.#write(place, stored))
+  /** Takes over what an agent that has ended left, as far as there is room; false: nothing. Never rejects. */
+  async adopt(): Promise<boolean> {
+    const before = this.found
+    const room = this.#options.bytesMax / 2 - this.#bytes
+    await this.#inTurn(async () => this.#add(await this.#adoption.adopt(room)))
+    return this.found > before
+  }
+
+  /** One of the taken results is delivered, or refused for good. Never rejects. */
+  async forget(stored: StoredResults): Promise<void> {
+    this.waiting--
+    if (--stored.left > 0) return
+    this.#taken.delete(stored)
+    stored.safe?.resolve()
+    // Without that a restart sends them again, and the platform knows them already.
+    await this.#removeFile(stored)
+  }
+
+  /** Writes everything to disk; nothing is appended after it. What cannot be written is lost. Never rejects. */
+  async close(): Promise<void> {
+    this.#gathering.finish()
+    await this.#inTurn(async () => {
+      this.#recent.unshift(...[...this.#taken].filter(isUnsafe))
+      this.#taken.clear()
+      this.#retryAt = 0
+      while (this.#recent.length > 0) await this.#moveToOld(this.#recent)
+      await this.#rescue()
+      this.#old.filter(isUnsafe).forEach((one) => this.#drop(one))
+      for (const { folder, cipher } of this.#places()) {
+        if (cipher !== this.#options.folder.cipher) await rmdir(folder).catch(() => undefined)
+      }
+    })
+  }
+
+  /** Hands over what is gathered. */
+  flush(): void {
+    this.#gathering.finish()
+  }
+
+  #places(): SpoolPlace[] {
+    const { path, cipher, formerCiphers } = this.#options.folder
+    if (path === undefined) return []
+    return [cipher, ...formerCiphers].map((one) => placeIn(path, one))
+  }
+
+  #onGathered(gathered: StoredResults): void {
+    this.#recent.push(gathered)
+    this.#options.onMore()
+    void this.#inTurn(() => this.#store(gathered))
+    const { results, characters } = countsOf(this.#recent)
+    if (results > this.#memoryBounds.results || characters > this.#memoryBounds.bytes) {
+      void this.#inTurn(() => this.#moveToOld(this.#recent))
+    }
+  }
+
+  #add(found: readonly StoredResults[]): void {
+    for (const { results, file } of found) {
+      this.found += results
+      this.waiting += results
+      this.#bytes += file?.bytes ?? 0
+    }
+    if (found.length > 0) this.#old = [...this.#old, ...found].toSorted((a, b) => a.at - b.at)
+  }
+
+  #take(from: StoredResults[]): StoredResults[] {
+    const some = takeSome(from, this.#batch)
+    for (const one of some) this.#taken.add(one)
+    return some
+  }
+
+  async #read(stored: StoredResults): Promise<void> {
+    const { file, results } = stored
+    if (file === undefined || stored.entries !== undefined) return
     try {
-      const [segment, number] = await within(written, WRITE_MS_MAX)
-      stored.segment = segment
-      stored.number = number
-      this.#disk.works()
-      return true
+      stored.entries = await readEntries(file)
     } catch (error) {
-      // A write that ends after all must not be sent a second time.
-      written.then(
-        ([segment, number]) => {
-          segment.done(number, stored.entries.length)
-          return this.#removeDone([segment])
-        },
-        () => undefined,
+      this.#options.log.error({ err: error }, 'a spool file cannot be read; its results are lost')
+      stored.entries = []
+    }
+    const damaged = results - stored.entries.length
+    if (damaged <= 0) return
+    this.damagedPlaces++
+    this.#options.log.warn(
+      { results: damaged },
+      'the spool is damaged; the rest of it is delivered',
+    )
+    stored.left -= damaged
+    this.#lose('damaged', damaged)
+    if (stored.left > 0) return
+    this.#taken.delete(stored)
+    await this.#removeFile(stored)
+  }
+
+  /** Writes results that are only in memory. */
+  async #store(stored: StoredResults): Promise<void> {
+    if (stored.file !== undefined || stored.left === 0) return
+    const file = await this.#write([stored])
+    if (file === undefined) return
+    stored.file = file
+    stored.safe?.resolve()
+    // They were delivered meanwhile.
+    if (stored.left === 0) await this.#removeFile(stored)
+  }
+
+  /** The oldest of these leave the memory: they share one file from now on. */
+  async #moveToOld(from: StoredResults[]): Promise<void> {
+    const some = this.#take(from)
+    const [first] = some
+    if (first === undefined) return
+    const file = await this.#write(some, true)
+    for (const one of some) this.#taken.delete(one)
+    if (file === undefined) {
+      for (const one of some) if (!isUnsafe(one)) one.entries = undefined
+      this.#old.push(...some)
+    } else {
+      const left = sum(some, (one) => one.left)
+      this.#old.push({ ...onDisk({ ...countsOf(some), at: first.at }, file), left })
+      for (const one of some) {
+        await this.#removeFile(one)
+        one.left = 0
+        one.safe?.resolve()
+      }
+    }
+    this.#dropUnsafe()
+    this.#options.onMore()
+  }
+
+  /** Writes results into one file; undefined when the disk fails. */
+  async #write(
+    some: readonly StoredResults[],
+    isFlushed = false,
+  ): Promise<ResultsFile | undefined> {
+    const { folder } = this.#options
+    const [first] = some
+    if (folder.path === undefined || first === undefined || Date.now() < this.#retryAt)
+      return undefined
+    try {
+      if (!folder.isHeld()) throw new Error(`the folder ${folder.path} is not ours any more`)
+      const drafts = some.flatMap(({ at, entries }): FrameDraft[] =>
+        entries ? [{ at, entries }] : [],
       )
-      this.#active = undefined
-      this.#turn = Promise.resolve()
-      this.#disk.fails(error)
-      return false
-    }
-  }
-
-  async #write(place: SegmentPlace, stored: StoredResults): Promise<[SpoolSegment, number]> {
-    if (!this.#options.isHeld()) throw new Error(`the folder ${place.folder} is not ours any more`)
-    if (this.#active?.isRemoved() === true) await this.#vanish(this.#active)
-    if (this.#active !== undefined && this.#active.bytes >= this.#segmentBytesMax) {
-      await this.#roll()
-    }
-    await this.#makeRoom(stored.bytes)
-    const segment = this.#active ?? (await this.#begin(place))
-    try {
-      return [segment, await segment.append(stored.entries, stored.at)]
+      const content = encodeFrames(drafts, folder.cipher)
+      await this.#makeRoom(content.length)
+      const place = placeIn(folder.path, folder.cipher)
+      const counts = { ...countsOf(some), at: first.at }
+      const file = await writeResults(place, counts, { content, isFlushed })
+      this.#bytes += file.bytes
+      this.#works()
+      return file
     } catch (error) {
-      // What is torn at its end is skipped when it is read.
-      await this.#roll()
-      throw error
+      this.#fails(error)
+      return undefined
     }
-  }
-
-  async #begin(place: SegmentPlace): Promise<SpoolSegment> {
-    this.#lastName = Math.max(this.#lastName + 1, Date.now())
-    await mkdir(place.folder, { recursive: true, mode: 0o700 })
-    const segment = await SpoolSegment.create(place, segmentName(this.#lastName))
-    this.#segments.push(segment)
-    this.#active = segment
-    return segment
-  }
-
-  /** Ends the present file; the next result begins another one. */
-  async #roll(): Promise<void> {
-    const segment = this.#active
-    this.#active = undefined
-    await segment?.close(true)
-    if (segment !== undefined) await this.#removeDone([segment])
   }
 
   async #makeRoom(bytes: number): Promise<void> {
-    const { bytesMax, shareRoom, log } = this.#options
+    const { bytesMax, shareRoom, log, dropped } = this.#options
     for (;;) {
-      const room = bytesMax - this.bytes() - bytes
-      shareRoom?.(Math.max(0, room))
-      if (room >= 0) return
-      const oldest = this.#segments.find((one) => one !== this.#active)
-      if (oldest === undefined) return
-      await this.#options.dropped?.addSegment(oldest)
-      const results = oldest.loseWaiting()
-      this.#lose('full', results)
-      if (results > 0) log.warn({ results }, 'the spool is full; its oldest results are dropped')
-      oldest.gone = 'dropped'
-      this.#without(oldest)
-      await oldest.remove()
+      const room = bytesMax - this.#bytes - bytes
+      shareRoom(Math.max(0, room))
+      const oldest = this.#old.findIndex((one) => !isUnsafe(one))
+      if (room >= 0 || oldest === -1) return
+      const [one] = this.#old.splice(oldest, 1) as [StoredResults]
+      const { file, left } = one
+      dropped.add((file && (await readEntries(file).catch(() => []))) ?? [])
+      this.#lose('full', left)
+      log.warn({ results: left }, 'the spool is full; its oldest results are dropped')
+      await this.#removeFile(one)
     }
   }
 
-  async #vanish(segment: SpoolSegment): Promise<void> {
-    segment.gone = 'vanished'
-    this.#without(segment)
-    if (segment === this.#active) this.#active = undefined
-    this.#lose('damaged', segment.loseWaiting())
-    await segment.close(false)
-  }
-
-  /**
-   * The oldest results that are only on disk; they are held until they are forgotten or given back.
-   * Undefined when there are none. One call at a time.
-   */
-  async next(): Promise<StoredResults | undefined> {
-    for (;;) {
-      this.#pass ??= await this.#newPass()
-      if (this.#pass === undefined) return undefined
-      const { segment, frames, releases } = this.#pass
-      const step = segment.gone === undefined ? frames.next() : OVER
-      if (step.done === true) {
-        this.#pass = undefined
-        // Frames that a whole pass did not find are lost.
-        if (segment.gone === undefined && segment.releases === releases) {
-          this.#lose('damaged', segment.loseWaiting())
-          await this.#removeDone([segment])
-        }
-        continue
-      }
-      const stored = this.#open(segment, step.value)
-      if (stored !== undefined) return stored
+  #dropUnsafe(): void {
+    let bytes = countsOf(this.#old.filter(isUnsafe)).characters
+    while (bytes > this.#memoryBounds.unsafeBytes) {
+      const oldest = this.#old.find(isUnsafe) as StoredResults
+      bytes -= oldest.characters
+      this.#drop(oldest)
     }
   }
 
-  async #newPass(): Promise<Pass | undefined> {
-    for (;;) {
-      const segment = this.#segments.find((one) => one.framesWaiting() > 0)
-      if (segment === undefined) return undefined
-      if (segment === this.#active) await this.#inTurn(() => this.#roll())
-      try {
-        const { releases } = segment
-        return { segment, frames: readFrames(await segment.read()), releases }
-      } catch (error) {
-        if (segment.gone !== undefined) continue
-        this.#options.log.error({ err: error }, 'a spool file cannot be read; its results are lost')
-        await this.#vanish(segment)
-      }
-    }
+  /** Drops older results that are only in memory. */
+  #drop(stored: StoredResults): void {
+    this.#old = this.#old.filter((one) => one !== stored)
+    this.#lose('memory', stored.left)
+    this.#options.dropped.add(stored.entries ?? [])
+    stored.left = 0
+    stored.safe?.reject(new Error('there is no room for it, neither on disk nor in memory'))
   }
 
-  #open(segment: SpoolSegment, frame: Frame): StoredResults | undefined {
-    const { number, results, at } = frame
-    if (!segment.isWaiting(number)) return undefined
-    const entries = openFrame(frame, segment.cipherOf(frame.salt))
-    if (entries === undefined || entries.length !== results) {
-      segment.lose(number, results)
-      this.#lose('damaged', results)
-      this.#reportDamage(0, results)
-      return undefined
-    }
-    segment.hold(number, results)
-    const bytes = entries.reduce((sum, { length }) => sum + length, 0)
-    const safe = Promise.withResolvers<void>()
-    return { entries, bytes, at, isUrgent: false, segment, number, safe }
-  }
-
-  /** Removes results that were delivered, or refused for good. Never rejects. */
-  async forget(all: readonly StoredResults[]): Promise<void> {
-    for (const stored of all) {
-      const { entries, safe, segment, number } = stored
-      this.waiting -= entries.length
-      safe.resolve()
-      if (segment === undefined) this.#forgotten.add(stored)
-      else if (segment.gone === undefined) segment.done(number, entries.length)
-    }
-    const bySegment = Map.groupBy(all, ({ segment }) => segment)
-    for (const [segment, some] of bySegment) {
-      if (segment === undefined || segment.gone !== undefined) continue
-      const isOver = segment.isDone() && segment !== this.#active
-      // Without the note a restart sends it again, and the platform knows it already.
-      if (!isOver) await segment.note(some.map(({ number }) => number)).catch(() => undefined)
-      else await this.#removeDone([segment])
-    }
-  }
-
-  /** Releases results, so that they are read back later; false when they are only in memory. */
-  giveBack(stored: StoredResults): boolean {
-    const { segment, number, entries, at } = stored
-    if (segment === undefined || segment.gone === 'vanished') {
-      stored.segment = undefined
-      return false
-    }
-    if (segment.gone === 'dropped') {
-      this.#lose('full', entries.length)
-      this.#options.dropped?.add(entries)
-    } else segment.release(number, entries.length, at)
-    return true
-  }
-
-  /** Drops results that are only in memory, for want of room there. */
-  drop(stored: StoredResults): void {
-    this.#lose('memory', stored.entries.length)
-    this.#options.dropped?.add(stored.entries)
-    stored.safe.reject(new Error('there is no room for it, neither on disk nor in memory'))
-  }
-
-  /** Writes gathered results and syncs the file. Never rejects. */
-  async flush(): Promise<void> {
-    this.#gathering.finish()
-    await this.#written
-    await this.#inTurn(async () => this.#active?.sync()).catch(() => undefined)
-  }
-
-  /** Nothing is appended after this. Never rejects. */
-  async close(): Promise<void> {
-    await this.flush()
-    await this.#inTurn(() => this.#roll())
-    for (const segment of this.#segments) await segment.close(false)
-  }
-
-  #inTurn<T>(act: () => Promise<T>): Promise<T> {
-    const result = this.#turn.then(act)
-    this.#turn = result.catch(() => undefined)
-    return result
-  }
-
-  async #removeDone(segments: readonly SpoolSegment[]): Promise<void> {
-    for (const segment of segments) {
-      if (!segment.isDone() || segment === this.#active) continue
-      this.#without(segment)
-      await segment.remove().catch(() => undefined)
-    }
-  }
-
-  #without(segment: SpoolSegment): void {
-    this.#segments = this.#segments.filter((one) => one !== segment)
+  async #removeFile(stored: StoredResults): Promise<void> {
+    const { file } = stored
+    if (file === undefined) return
+    stored.file = undefined
+    this.#bytes -= file.bytes
+    await rm(file.path, { force: true }).catch(() => undefined)
   }
 
   #lose(reason: Loss, results: number): void {
@@ -387,10 +365,36 @@ export class Spool {
     this.waiting -= results
   }
 
-  #reportDamage(places: number, results: number): void {
-    this.damagedPlaces += places
-    this.#disk.isDamaged(places, results)
+  #fails(error: unknown): void {
+    this.#retryAt = Date.now() + RETRY_MS
+    if (this.#diskProblem === undefined) {
+      this.#options.log.error({ err: error }, 'results cannot be kept on disk; they are in memory')
+    }
+    this.#diskProblem = error instanceof Error ? error.message : String(error)
+  }
+
+  #works(): void {
+    if (this.#diskProblem === undefined) return
+    this.#diskProblem = undefined
+    this.#options.log.info('results are kept on disk again')
+    void this.#inTurn(() => this.#rescue())
+  }
+
+  /** The disk works again: writes results that are only in memory, those in delivery included. */
+  async #rescue(): Promise<void> {
+    for (const one of [...this.#taken, ...this.#recent]) await this.#store(one)
+    const unsafe = this.#old.filter(isUnsafe)
+    this.#old = this.#old.filter((one) => !isUnsafe(one))
+    while (unsafe.length > 0) await this.#moveToOld(unsafe)
+  }
+
+  #inTurn(act: () => Promise<void>): Promise<void> {
+    const result = this.#turn.then(act)
+    this.#turn = result
+    return result
   }
 }
 
-const OVER: IteratorResult<Frame, number> = { value: 0, done: true }
+function placeIn(path: string, cipher: AgentCipher): SpoolPlace {
+  return { folder: join(path, `spool.${cipher.fingerprint}`), cipher }
+}

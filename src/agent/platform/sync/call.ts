@@ -6,7 +6,7 @@ import type { LinkAnswer, PlatformLink } from '../link.ts'
 import { LinkError } from '../link-error.ts'
 import { MalformedAnswerError, readSyncAnswer, type ReadAnswer } from './answer.ts'
 import type { SyncProblem } from './state.ts'
-import { retryAfterMs } from './wait.ts'
+import { retryAfterMs } from '../backoff.ts'
 
 /** The outcome of a sync. */
 export type SyncOutcome =

@@ -1,7 +1,8 @@
 // The state of the sync with the platform: its problem and since when, logged once, and shown in readiness and
 // metrics.
-import { Counter, Gauge, type Registry } from 'prom-client'
+import type { Registry } from 'prom-client'
 import type { Log } from '../../../process/log.ts'
+import { scrapedCounters, scrapedGauge, scrapedGauges } from '../../scraped-metrics.ts'
 import type { SourceState } from '../../source.ts'
 
 /** Why a sync failed. */
@@ -13,31 +14,14 @@ export interface SyncProblem {
   isRefusal: boolean
 }
 
-export interface SyncState {
-  failed(problem: SyncProblem): void
-  /** Whether the platform is back: the sync before this one did not work, or there was none. */
-  succeeded(revision: string): boolean
+export class SyncState {
   /** How far the platform's clock is ahead of this machine's. Milliseconds. */
-  aheadMs: number
-  /** Whether there are monitors, from the platform or from disk. */
-  hasMonitors: boolean
-  /** Whether they come from disk. */
-  isOnStored: boolean
-  /** Why monitors on disk are not used yet: this machine's clock is wrong. */
-  clockProblem: string | undefined
-  shown(): SourceState
-  register(registry: Registry): void
-}
-
-/** Starts in the state before the first sync. */
-export function createSyncState(log: Log): SyncState {
-  return new Course(log)
-}
-
-class Course implements SyncState {
   aheadMs = 0
+  /** Whether there are monitors, from the platform or from disk. */
   hasMonitors = false
+  /** Whether they come from disk. */
   isOnStored = false
+  /** Why monitors on disk are not used yet: this machine's clock is wrong. */
   clockProblem: string | undefined
   readonly #log: Log
   readonly #failures = new Map<string, number>()
@@ -63,6 +47,7 @@ class Course implements SyncState {
     this.#log[level]({ code }, `no sync with the platform${goesOn}: ${message}`)
   }
 
+  /** Whether the platform is back: the sync before this one did not work, or there was none. */
   succeeded(revision: string): boolean {
     const wasAway = this.#problem !== undefined
     this.#problem = undefined
@@ -81,7 +66,7 @@ class Course implements SyncState {
     const { message, isRefusal = false } = this.#problem ?? {}
     const facts = {
       platform: {
-        connected: this.#problem === undefined && this.#lastSuccess !== undefined,
+        connected: this.#isConnected(),
         lastSync: this.#lastSuccess?.toISOString() ?? null,
         revision: this.#revision ?? null,
         clockAheadMs: Math.round(this.aheadMs),
@@ -100,57 +85,32 @@ class Course implements SyncState {
   }
 
   register(registry: Registry): void {
-    const registers = [registry]
     const gauge = (name: string, help: string, value: () => number) =>
-      new Gauge({
-        name,
-        help,
-        registers,
-        collect() {
-          this.set(value())
-        },
-      })
-    gauge('vedette_platform_connected', 'Whether the last sync with the platform worked.', () =>
-      this.#problem === undefined && this.#lastSuccess !== undefined ? 1 : 0,
+      scrapedGauge(registry, `vedette_platform_${name}`, help, value)
+    gauge('connected', 'Whether the last sync with the platform worked.', () =>
+      this.#isConnected() ? 1 : 0,
     )
-    gauge(
-      'vedette_platform_last_sync_timestamp_seconds',
-      'When a sync last worked, on this machine’s clock; 0 before the first.',
-      () => (this.#lastSuccess?.getTime() ?? 0) / 1000,
+    const last = 'When a sync last worked, on this machine’s clock; 0 before the first.'
+    gauge('last_sync_timestamp_seconds', last, () => (this.#lastSuccess?.getTime() ?? 0) / 1000)
+    const ahead = 'The platform’s clock minus this machine’s.'
+    gauge('clock_ahead_seconds', ahead, () => this.aheadMs / 1000)
+    const failures = {
+      name: 'vedette_sync_failures_total',
+      help: 'Syncs with the platform that failed, by code.',
+      label: 'code',
+    }
+    scrapedCounters(registry, failures, () => this.#failures)
+    const revision = {
+      name: 'vedette_platform_revision_info',
+      help: 'The revision of the monitors that are held; always 1.',
+      label: 'revision',
+    }
+    scrapedGauges(registry, revision, () =>
+      this.#revision === undefined ? [] : [[this.#revision, 1]],
     )
-    gauge(
-      'vedette_platform_clock_ahead_seconds',
-      'The platform’s clock minus this machine’s.',
-      () => this.aheadMs / 1000,
-    )
-    failuresCounter(registry, this.#failures)
-    revisionGauge(registry, () => this.#revision)
   }
-}
 
-function failuresCounter(registry: Registry, failures: ReadonlyMap<string, number>): Counter {
-  return new Counter({
-    name: 'vedette_sync_failures_total',
-    help: 'Syncs with the platform that failed, by code.',
-    labelNames: ['code'],
-    registers: [registry],
-    collect() {
-      this.reset()
-      for (const [code, count] of failures) this.inc({ code }, count)
-    },
-  })
-}
-
-function revisionGauge(registry: Registry, revision: () => string | undefined): Gauge {
-  return new Gauge({
-    name: 'vedette_platform_revision_info',
-    help: 'The revision of the monitors that are held; always 1.',
-    labelNames: ['revision'],
-    registers: [registry],
-    collect() {
-      this.reset()
-      const current = revision()
-      if (current !== undefined) this.set({ revision: current }, 1)
-    },
-  })
+  #isConnected(): boolean {
+    return this.#problem === undefined && this.#lastSuccess !== undefined
+  }
 }

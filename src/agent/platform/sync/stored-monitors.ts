@@ -22,25 +22,17 @@ export type StoredAnswer = Pick<ReadAnswer, 'location' | 'revision' | 'settings'
   variables: NonNullable<ReadAnswer['changes']>['variables']
 }
 
+/** What is stored. */
+export interface MonitorsToStore {
+  answer: StoredAnswer
+  monitors: Iterable<AssignedMonitor>
+  time: StoredTime
+}
+
 /** Stored monitors, as the answer that would assign them. */
 export interface RestoredMonitors {
   answer: ReadAnswer
   time: StoredTime
-}
-
-export interface StoredMonitors {
-  /** Calls `what` after a delay and stores it; further calls until then replace `what`. */
-  soon(what: () => Parameters<StoredMonitors['now']>[0]): void
-  /** Stores it now. Never rejects. */
-  now(what: {
-    answer: StoredAnswer
-    monitors: Iterable<AssignedMonitor>
-    time: StoredTime
-  }): Promise<void>
-  /** The stored monitors, if they can be read. Never rejects. */
-  read(): Promise<RestoredMonitors | undefined>
-  /** Stores what is still pending. */
-  flush(): Promise<void>
 }
 
 const NAME = 'monitors'
@@ -52,67 +44,71 @@ const SOON_MS = 2000
 const AGAIN_MS = 30_000
 
 /** Stores monitors in an agent's folder. */
-export function createStoredMonitors(folder: FileStore, log: Log): StoredMonitors {
-  let timer: NodeJS.Timeout | undefined
-  let waiting: (() => Parameters<StoredMonitors['now']>[0]) | undefined
-  let writing = Promise.resolve()
-  let isReported = false
-  let isOver = false
+export class StoredMonitors {
+  readonly #folder: FileStore
+  readonly #log: Log
+  #timer: NodeJS.Timeout | undefined
+  #waiting: (() => MonitorsToStore) | undefined
+  #writing = Promise.resolve()
+  #isReported = false
+  #isOver = false
 
-  /** Whether it is stored now, or need not be. */
-  const write = async (what: Parameters<StoredMonitors['now']>[0]): Promise<boolean> => {
-    if (folder.path === undefined) return true
-    try {
-      await folder.store(NAME, textOf(what))
-      isReported = false
-      return true
-    } catch (error) {
-      if (!isReported) log.warn({ err: error }, 'the monitors cannot be kept on disk for a restart')
-      isReported = true
-      return false
+  constructor(folder: FileStore, log: Log) {
+    this.#folder = folder
+    this.#log = log
+  }
+
+  /** Calls `what` after a delay and stores it; further calls until then replace `what`. */
+  soon(what: () => MonitorsToStore, ms = SOON_MS): void {
+    if (this.#waiting === undefined) {
+      this.#timer = setTimeout(() => void this.#writeWaiting(), ms).unref()
     }
-  }
-  const soon = (what: () => Parameters<StoredMonitors['now']>[0], ms: number) => {
-    if (waiting === undefined) timer = setTimeout(() => void due(), ms).unref()
-    waiting = what
-  }
-  const due = () => {
-    const what = waiting
-    waiting = undefined
-    clearTimeout(timer)
-    if (what === undefined) return writing
-    const before = writing
-    writing = (async () => {
-      await before
-      const isStored = await write(what())
-      if (!isStored && waiting === undefined && !isOver) soon(what, AGAIN_MS)
-    })()
-    return writing
+    this.#waiting = what
   }
 
-  return {
-    soon: (what) => soon(what, SOON_MS),
-    now: (what) => write(what).then(() => undefined),
-    flush() {
-      isOver = true
-      return due()
-    },
-    async read() {
-      const bytes = await folder.read(NAME).catch(() => undefined)
-      const stored = bytes === undefined ? undefined : parsed(bytes)
-      if (stored === undefined && (await isThere(folder))) {
-        log.warn(
-          'what was kept of the monitors cannot be read, or is of another key; it is ignored',
-        )
+  /** The stored monitors, if they can be read. Never rejects. */
+  async read(): Promise<RestoredMonitors | undefined> {
+    const bytes = await this.#folder.read(NAME).catch(() => undefined)
+    const stored = bytes === undefined ? undefined : parsed(bytes)
+    if (stored === undefined && (await isThere(this.#folder))) {
+      this.#log.warn(
+        'what was kept of the monitors cannot be read, or is of another key; it is ignored',
+      )
+    }
+    return stored
+  }
+
+  /** Stores what is still pending. */
+  flush(): Promise<void> {
+    this.#isOver = true
+    return this.#writeWaiting()
+  }
+
+  #writeWaiting(): Promise<void> {
+    const what = this.#waiting
+    this.#waiting = undefined
+    clearTimeout(this.#timer)
+    if (what !== undefined) this.#writing = this.#writing.then(() => this.#write(what))
+    return this.#writing
+  }
+
+  async #write(what: () => MonitorsToStore): Promise<void> {
+    if (this.#folder.path === undefined) return
+    try {
+      await this.#folder.store(NAME, textOf(what()))
+      this.#isReported = false
+    } catch (error) {
+      if (!this.#isReported) {
+        this.#log.warn({ err: error }, 'the monitors cannot be kept on disk for a restart')
       }
-      return stored
-    },
+      this.#isReported = true
+      if (this.#waiting === undefined && !this.#isOver) this.soon(what, AGAIN_MS)
+    }
   }
 }
 
 /** In pieces, so that ten thousand monitors do not block the event loop and are never in memory twice. */
-async function* textOf(what: Parameters<StoredMonitors['now']>[0]): AsyncGenerator<Buffer> {
-  const { answer, monitors, time } = what
+async function* textOf({ answer, monitors, time }: MonitorsToStore): AsyncGenerator<Buffer> {
   const { variables, ...rest } = answer
   const nothing = { receivedAt: 0, sentAt: 0, runs: [], cancel: [], peers: 0 }
   const head = JSON.stringify({ ...rest, ...nothing, ...time })

@@ -13,7 +13,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import {
-  lockAgentFolder,
   openAgentFolder,
   type AgentFolder,
 } from '../../../../src/agent/delivery/spool/agent-folder.ts'
@@ -68,17 +67,6 @@ describe('folders', () => {
     writeFileSync(join(dataDir, 'agents/1/id'), text)
     const { id } = await opened(dataDir)
     expect(readFileSync(join(dataDir, 'agents/1/id'), 'utf8')).toBe(`${id}\n`)
-  })
-
-  test('the lock of a folder in use cannot be had, that of a free one can', async () => {
-    const dataDir = temporaryFolder()
-    const folder = await opened(dataDir)
-    const { path = '' } = folder
-    expect(await lockAgentFolder(path, () => undefined)).toBeUndefined()
-    folder.close()
-    const lock = await lockAgentFolder(path, () => undefined)
-    expect(lock).toBeDefined()
-    lock?.release()
   })
 
   test('one that is removed is made again, under the same id', async () => {
@@ -151,17 +139,6 @@ describe('a stored file', () => {
     const bytes = readFileSync(join(second.path ?? '', 'monitors'))
     expect(bytes.includes('tulip')).toBe(false)
     expect(statSync(join(second.path ?? '', 'monitors')).mode & 0o777).toBe(0o600)
-  })
-
-  test('is there as a whole, encrypted, where it came in pieces', async () => {
-    const folder = await opened(temporaryFolder())
-    async function* pieces() {
-      for (const piece of ['the password ', 'is ', 'tulip']) yield Buffer.from(piece)
-    }
-    await folder.store('monitors', pieces())
-    expect((await folder.read('monitors'))?.toString()).toBe('the password is tulip')
-    const bytes = readFileSync(join(folder.path ?? '', 'monitors'))
-    expect(bytes.includes('tulip')).toBe(false)
   })
 
   test('is not opened by another key, under another name, or when one byte differs', async () => {

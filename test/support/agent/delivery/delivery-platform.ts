@@ -1,12 +1,11 @@
 // A platform for tests of delivery: receives batches over real HTTP, with configurable answers.
 import { createHash } from 'node:crypto'
-import { request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
-import { Readable } from 'node:stream'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { buffer } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 import { gunzipSync } from 'node:zlib'
 import type { WireResult } from '../../../../src/contract/protocol/agent-protocol.ts'
-import type { DeliveryLink } from '../../../../src/agent/delivery/sink.ts'
+import { createPlatformLink } from '../../../../src/agent/platform/link.ts'
 import { startHttpServer } from '../../test-server.ts'
 
 /** A received batch. */
@@ -101,10 +100,12 @@ export async function startDeliveryPlatform() {
     await reply.after
     return reply
   }
-  return Object.assign(state, {
-    link: linkTo(`http://${server.authority}`),
-    close: () => server.close(),
-  })
+  const link = createPlatformLink({ platformUrl: `http://${server.authority}`, apiKey: 'pl_any' })
+  const close = async () => {
+    link.close()
+    await server.close()
+  }
+  return Object.assign(state, { link, close })
 }
 
 function send(response: ServerResponse, reply: Reply): void {
@@ -116,29 +117,4 @@ function send(response: ServerResponse, reply: Reply): void {
   response.writeHead(status, { 'content-type': 'application/json', ...headers })
   if (cut === undefined) response.end(body)
   else response.write(body.slice(0, 5), () => response.destroy())
-}
-
-/** The most direct link. */
-export function linkTo(origin: string): DeliveryLink {
-  return {
-    request: ({ method, path, headers = {}, body, bytes, signal }) =>
-      new Promise((resolve, reject) => {
-        const length = bytes === undefined ? {} : { 'content-length': String(bytes) }
-        const options = { method, headers: { ...headers, ...length }, signal }
-        const fail = (error: Error) => {
-          const code = signal.aborted ? 'ABORTED' : 'UNREACHABLE'
-          reject(Object.assign(error, { code }))
-        }
-        const call = httpRequest(new URL(path, origin), options, (answer) => {
-          buffer(answer).then(
-            (text) =>
-              resolve({ status: answer.statusCode ?? 0, headers: answer.headers, body: text }),
-            (error: Error) => reject(Object.assign(error, { code: 'TRUNCATED' })),
-          )
-        })
-        call.on('error', fail)
-        if (body instanceof Readable) pipeline(body, call).catch(fail)
-        else call.end(body)
-      }),
-  }
 }

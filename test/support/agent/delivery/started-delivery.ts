@@ -6,14 +6,17 @@ import {
   type AgentFolder,
   type AgentFolderOptions,
 } from '../../../../src/agent/delivery/spool/agent-folder.ts'
-import type { Delivery, DeliveryOptions } from '../../../../src/agent/delivery/sink.ts'
-import { createDelivery } from '../../../../src/agent/delivery/delivery.ts'
+import {
+  createDelivery,
+  type Delivery,
+  type DeliveryOptions,
+} from '../../../../src/agent/delivery/delivery.ts'
 import type { Result } from '../../../../src/contract/result.ts'
 import { collectingLog } from '../../collecting-log.ts'
 import { startDeliveryPlatform } from './delivery-platform.ts'
 import { aResult } from '../../results.ts'
+import { API_KEY } from './opened-spool.ts'
 
-const API_KEY = 'pl_0123456789abcdef'
 const cleanUps: (() => unknown)[] = []
 afterEach(async () => {
   for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp()

@@ -1,7 +1,7 @@
 // How long to wait before the platform is asked again, so that a thousand agents do not come back at once.
 
-/** Waits between tries that fail. */
-export interface SyncWait {
+/** Waits between calls that fail. */
+export interface Backoff {
   /** Milliseconds until the next try. `askedForMs` is what the platform asked for in Retry-After. */
   next(askedForMs: number | undefined): number
   /** As `next`, for a refusal that only an operator can end. */
@@ -18,7 +18,7 @@ const SLOW_MS_MAX = 60_000
 const ASKED_MS_MAX = 60_000
 
 /** Full jitter over doubling bounds; `random` is for tests. */
-export function createSyncWait(random: () => number = Math.random): SyncWait {
+export function createBackoff(random: () => number = Math.random): Backoff {
   let failures = 0
   const asked = (ms: number | undefined) => Math.min(ms ?? 0, ASKED_MS_MAX)
   return {

@@ -1,0 +1,20 @@
+// What is done about each answer.
+import { expect, test } from 'vitest'
+import { actionForStatus, outcomeOfError } from '../../../src/agent/delivery/outcome.ts'
+
+test.each([
+  ['done', [200, 204, 299]],
+  ['hold', [302, 401, 403, 404, 405, 407, 415, 499]],
+  ['halve', [400, 409, 413, 422]],
+  ['retry', [408, 425, 429, 500, 503, 599, 999]],
+])('%s is the action for %j', (action, statuses) => {
+  for (const status of statuses) expect(actionForStatus(status), `${status}`).toBe(action)
+})
+
+test.each([
+  ['UNREACHABLE', 'retry'],
+  ['TLS', 'retry'],
+  ['REDIRECTED', 'hold'],
+])('for %s it is %s', (code, action) => {
+  expect(outcomeOfError(Object.assign(new Error('x'), { code })).action).toBe(action)
+})
