@@ -1,4 +1,4 @@
-// A problem of the agent's own surroundings, such as its network: results are the first sign of it, then the agent looks
+// A problem of the agent's own environment, such as its network: results are the first sign of it, then the agent looks
 // for itself until it is over. One warning and one line when it is over, however many results suffer meanwhile.
 import type { Result } from '../contract/result.ts'
 import type { Log } from '../process/log.ts'
