@@ -7,6 +7,7 @@ import { benchCodeSoak } from './suites/code-soak.ts'
 import { benchDns } from './monitors/dns.ts'
 import { benchFleet } from './platform/fleet.ts'
 import { benchGrpc } from './monitors/grpc.ts'
+import { benchHeartbeats } from './platform/heartbeats.ts'
 import { benchIcmp } from './monitors/icmp.ts'
 import { benchImages } from './container/images.ts'
 import { benchIncidents } from './platform/incidents.ts'
@@ -38,6 +39,10 @@ const BENCHES: Record<string, [run: () => Promise<void>, what: string]> = {
   grpc: [
     benchGrpc,
     'gRPC checks per CPU-second against a bare loop and blackbox_exporter, and a long run',
+  ],
+  heartbeats: [
+    benchHeartbeats,
+    'pings of 10,000 heartbeats per CPU-second of the platform, each stored before its answer',
   ],
   icmp: [
     benchIcmp,
