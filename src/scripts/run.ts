@@ -17,7 +17,7 @@ import { leadsInside, readUntrusted } from '../sandbox/untrusted-files.ts'
 import type { ScriptHost } from './host.ts'
 import { fitObserved, type ScriptObserved, ScriptWatch } from './observed.ts'
 import { layOutScript, type Script, type ScriptProject } from './project.ts'
-import { scriptRuntime, type ScriptRuntime } from './toolchains.ts'
+import { scriptRuntime, type ScriptRuntime } from './runtime.ts'
 import { failsSoftly, scriptFailure, testFailures, unreadScript } from './verdict.ts'
 import { failureOf, targetFailure } from '../network/target-failure.ts'
 

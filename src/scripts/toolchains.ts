@@ -1,10 +1,9 @@
 // Engines and runtimes that are installed with the agent, and where each has its program. Images have
-// them baked in; elsewhere `vedette engine install` and `vedette runtime install` put them there.
+// them baked in; elsewhere `vedette engine install` and `vedette runtime install` put them there. Building an image runs
+// this file before any package is installed, so it imports only what needs none.
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { ENGINES, PACKAGE_MANAGERS, RUNTIMES } from '../contract/runtimes.ts'
-import { DEFAULT_RUNTIME } from '../contract/versions.ts'
-import { targetFailure } from '../network/target-failure.ts'
 
 /** Facts that are written next to an engine or a runtime when it is complete. */
 export interface InstalledTool {
@@ -90,27 +89,4 @@ export function openToolchains(folder: string): Toolchains {
       return found.filter((one) => one !== undefined).map(({ name }) => name)
     },
   }
-}
-
-export interface ScriptRuntime {
-  id: string
-  /** Absolute path of its Node.js. */
-  node: string
-  folder: string
-  modules: string
-}
-
-/** The runtime of a monitor that names one, or none. Throws a TargetFailure where it is not installed. */
-export async function scriptRuntime(
-  tools: Toolchains,
-  named: string | null,
-): Promise<ScriptRuntime> {
-  const id = named ?? DEFAULT_RUNTIME
-  const found = await tools.find('runtime', id)
-  if (found === undefined) {
-    const message = `the runtime ${id} is not installed in ${tools.folder}; ${toolFix('runtime', id)}`
-    throw targetFailure('RUNTIME_MISSING', message, { runtime: id })
-  }
-  const { program, folder } = found
-  return { id, node: program, folder, modules: join(folder, 'node_modules') }
 }

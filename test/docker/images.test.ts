@@ -21,6 +21,8 @@ const PLATFORM = new Set([
   'src/cli/start.ts',
   'src/platform/run-platform.ts',
   'src/platform/keys-command.ts',
+  'src/platform/accounts-command.ts',
+  'src/platform/backup-command.ts',
 ])
 
 const SPECIFIER =

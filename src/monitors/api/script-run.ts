@@ -26,7 +26,7 @@ import { checkHttp, evaluateTrip } from '../http/check.ts'
 import { travel, type Trip } from '../http/trip.ts'
 import type { Observation } from '../../contract/observation.ts'
 import type { ScriptContext } from '../../scripts/context.ts'
-import { scriptRuntime, type ScriptRuntime } from '../../scripts/toolchains.ts'
+import { scriptRuntime, type ScriptRuntime } from '../../scripts/runtime.ts'
 import { failureOf, TargetFailure, targetFailure } from '../../network/target-failure.ts'
 
 const BYTES_MAX = LIMITS.apiScriptDataBytesMax

@@ -19,7 +19,7 @@ import { DeadlineReached, isDeadline } from '../../network/deadline.ts'
 import { ScriptConsole } from '../console.ts'
 import { type ScriptContext, scriptEnvironment } from '../context.ts'
 import { pathInside, writeFiles } from '../project.ts'
-import type { ScriptRuntime } from '../toolchains.ts'
+import type { ScriptRuntime } from '../runtime.ts'
 import { copyHeaderWatch, headerEnvironment } from '../playwright/observed-headers.ts'
 import { TargetFailure } from '../../network/target-failure.ts'
 import {
