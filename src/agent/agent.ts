@@ -1,5 +1,6 @@
 // The agent: follows a source of monitors, runs them by the timetable, delivers their results, and
 // stops without losing any.
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Result } from '../contract/result.ts'
 import { everyMs } from '../contract/timetable.ts'
 import type { Monitor } from '../contract/monitor.ts'
@@ -64,6 +65,8 @@ export interface AgentOptions {
 /** For the sink, after the last run. */
 const DELIVERY_MS_MAX = 10_000
 const HEALTH_CLOSE_MS = 1000
+/** Time for the source to end. */
+const SOURCE_END_MS = 5000
 
 /** It does nothing before `start()`. */
 export class Agent {
@@ -88,6 +91,7 @@ export class Agent {
   #refused: string | undefined
   #health: Served | undefined
   readonly #pending: PendingResults
+  #following: Promise<void> = Promise.resolve()
   #drained: Promise<void> | undefined
   #endStopped!: (exitCode: number) => void
   #exitCode = 0
@@ -140,7 +144,7 @@ export class Agent {
     // Stopped before the start was over: closes the resources that were opened meanwhile.
     if (this.#phase === 'draining') return this.#health.close(HEALTH_CLOSE_MS)
     this.#timetable.start()
-    void this.#follow()
+    this.#following = this.#follow()
   }
 
   /**
@@ -285,6 +289,8 @@ export class Agent {
     this.#stopping.abort()
     this.#timetable.stop()
     this.#network.stop()
+    // The source stores what a restart needs.
+    await Promise.race([this.#following, sleep(SOURCE_END_MS, undefined, { ref: false })])
     await this.#pending.settled(DELIVERY_MS_MAX)
     await this.#options.sink.flush?.(DELIVERY_MS_MAX)
     await this.#health?.close(HEALTH_CLOSE_MS)

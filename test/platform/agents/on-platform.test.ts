@@ -37,7 +37,7 @@ test('paths of agents are separate from those of clients', async () => {
   expect(Object.keys(ours.paths).some((path) => path.startsWith('/agent/'))).toBe(false)
   const lost = await fetch(`${platform.url}/agent/v1/nothing`)
   expect([lost.status, await lost.json()]).toMatchObject([404, { statusCode: 404 }])
-  expect((await fetch(`${platform.url}/agent/v1/sync`)).status).toBe(404)
+  expect((await fetch(`${platform.url}/agent/v1/sync`)).status).toBe(405)
 })
 
 test('a change answers the waiting call of an agent', async () => {
