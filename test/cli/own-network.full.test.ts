@@ -175,7 +175,7 @@ describe.skipIf(cannotRun !== undefined)(
         const url = `http://${network.address}:8081${path}`
         return (await fetch(url)).json() as Promise<Record<string, unknown>>
       }
-      await agent.line(({ problem }) => problem === 'RESOLVER_UNREACHABLE')
+      await agent.line(({ code }) => code === 'RESOLVER_UNREACHABLE')
       expect(await ask('/-/readiness')).toMatchObject({
         status: 'ready',
         warnings: [expect.stringContaining('RESOLVER_UNREACHABLE')],
@@ -192,7 +192,7 @@ describe.skipIf(cannotRun !== undefined)(
       expect(await ask('/-/readiness')).toMatchObject({ status: 'ready', warnings: [] })
       expect(await ask('/health')).toMatchObject({ network: null })
       await eventually(() => count('failed') > 0)
-      const warnings = agent.lines.filter(({ problem }) => problem === 'RESOLVER_UNREACHABLE')
+      const warnings = agent.lines.filter(({ code }) => code === 'RESOLVER_UNREACHABLE')
       expect(warnings).toHaveLength(1)
     })
   },
