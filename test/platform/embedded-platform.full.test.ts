@@ -1,7 +1,15 @@
 // A platform with its own PostgreSQL, as real processes: its first start, its end, and every way in which
 // one of the two can be killed without the other.
 import { spawn } from 'node:child_process'
-import { chownSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import {
@@ -57,6 +65,17 @@ async function readiness(url: string): Promise<{ status: number; reasons: string
 
 describe('the first start', () => {
   const dataDir = temporaryFolder()
+
+  test('works below a folder that no other user may enter, also as root, and so does the next', async () => {
+    const closed = temporaryFolder()
+    chmodSync(closed, 0o700)
+    const below = join(closed, 'data')
+    const first = await start(below)
+    expect(await readiness(first.url)).toEqual(READY)
+    first.kill('SIGTERM')
+    expect(await first.ended).toMatchObject({ code: 0, stderr: '' })
+    expect(await readiness((await start(below)).url)).toEqual(READY)
+  })
 
   test('creates an account and a key, shows them once and stores them for the owner only', async () => {
     const platform = await start(dataDir)

@@ -119,13 +119,14 @@ function checkVersion({ data, root }: PostgresFolder, { major }: PostgresBinarie
 function initialise(
   data: string,
   root: string,
-  { ids }: PostgresUser,
+  { ids, prefix }: PostgresUser,
   { initdb, major }: PostgresBinaries,
 ): Promise<void> {
   const locale = ['--encoding=UTF8', '--locale=C']
   if (major >= 17) locale.push('--locale-provider=builtin', '--builtin-locale=C.UTF-8')
-  const args = ['-D', data, '-U', POSTGRES_ROLE, '--auth=trust', ...locale]
-  const child = spawn(initdb, args, {
+  const options = ['-D', data, '-U', POSTGRES_ROLE, '--auth=trust', ...locale]
+  const [command = '', ...args] = [...prefix, initdb, ...options]
+  const child = spawn(command, args, {
     ...ids,
     cwd: root,
     env: { PATH: process.env['PATH'], LC_ALL: 'C' },

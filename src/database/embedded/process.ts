@@ -81,7 +81,7 @@ export class PostgresProcess {
     const named = port === undefined ? {} : { port: String(port) }
     const settings = { ...SETTINGS, unix_socket_directories: folder.run, ...named, ...others }
     const options = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
-    const args = [binaries.postgres, '-D', folder.data, ...options]
+    const args = [...user.prefix, binaries.postgres, '-D', folder.data, ...options]
     this.#socket = { socketFolder: folder.run, ...(port === undefined ? {} : { port }) }
     this.#log = new PostgresLog(log)
     this.#child = spawn('/bin/sh', ['-c', WATCHED, 'vedette', ...args], {

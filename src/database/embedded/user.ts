@@ -1,4 +1,5 @@
-// PostgreSQL refuses to run as root, and needs a user that the system knows by name. This chooses one.
+// PostgreSQL refuses to run as root, and needs a user that the system knows by name. This chooses one,
+// or shows PostgreSQL another user id from within a user namespace: below a home of mode 0700 no other user can enter.
 import { spawnSync } from 'node:child_process'
 import { readFileSync, statSync } from 'node:fs'
 import { userInfo } from 'node:os'
@@ -9,6 +10,8 @@ import { EmbeddedPostgresError } from './embedded-postgres-error.ts'
 export interface PostgresUser {
   /** The owner of its files, and what to start it as; absent where it is who we are. */
   ids?: { uid: number; gid: number }
+  /** A command that starts the program given after it. */
+  prefix: readonly string[]
   /** For the log. */
   name: string
 }
@@ -37,7 +40,10 @@ export function choosePostgresUser(folder: string, program: string): PostgresUse
   const chosen = NAMES.map((name) => users.find((user) => user.name === name)).find(
     (user) => user !== undefined && user.uid !== 0 && reaches(user, parent, program),
   )
-  if (chosen !== undefined) return asUser(chosen)
+  // A folder that root owns was made from within a namespace and stays with it.
+  if (chosen !== undefined && owner === undefined) return asUser(chosen)
+  const within = inNamespace()
+  if (within !== undefined) return within
   const message =
     `PostgreSQL does not run as root, and no other user (${NAMES.join(', ')}) can enter ${parent} ` +
     `and start ${program}; set DATA_DIR to a folder that others may enter, start as another user, ` +
@@ -47,8 +53,10 @@ export function choosePostgresUser(folder: string, program: string): PostgresUse
 
 function asOurselves(uid: number): PostgresUser {
   try {
-    return { name: userInfo().username }
+    return { prefix: [], name: userInfo().username }
   } catch {
+    const within = inNamespace()
+    if (within !== undefined) return within
     const message =
       `PostgreSQL needs a user with a name, and user id ${uid} has no entry in /etc/passwd; ` +
       'add one, start as another user, or set DATABASE_URL'
@@ -73,7 +81,7 @@ function asOwner(
 }
 
 function asUser({ name, uid, gid }: SystemUser): PostgresUser {
-  return { ids: { uid, gid }, name }
+  return { ids: { uid, gid }, prefix: [], name }
 }
 
 function systemUsers(): SystemUser[] {
@@ -95,4 +103,18 @@ function reaches({ uid, gid }: SystemUser, folder: string, program: string): boo
     timeout: PROBE_MS,
   })
   return probe.status === 0
+}
+
+/**
+ * A user namespace in which PostgreSQL runs as `nobody`, while for the system it is the owner of the files.
+ * Undefined where the system does not allow it, as in most containers.
+ */
+function inNamespace(): PostgresUser | undefined {
+  const nobody = systemUsers().find((user) => user.name === 'nobody')
+  if (nobody === undefined) return undefined
+  const ids = [`--map-user=${nobody.uid}`, `--map-group=${nobody.gid}`]
+  const prefix = ['unshare', '--user', ...ids, '--']
+  const [command = '', ...args] = prefix
+  const probe = spawnSync(command, [...args, 'true'], { stdio: 'ignore', timeout: PROBE_MS })
+  return probe.status === 0 ? { prefix, name: 'nobody, in a user namespace' } : undefined
 }
