@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { untilAborted, withDeadline } from '../../../network/deadline.ts'
 import type { AgentCipher } from './agent-cipher.ts'
 import { replaceFile } from './agent-folder.ts'
 import { decodeFrames } from './frame.ts'
@@ -42,6 +43,8 @@ export interface SpoolPlace {
 const NAME = /^(\d{16})-\d{8}-(\d{1,9})-(\d{1,12})-[\w-]+\.results$/
 /** A file of version 8.4.0; what it delivered was noted in another file. */
 const EARLIER = /^(\d{16})\.seg$/
+/** A write that takes longer counts as a failed disk, so that it holds up no other result. */
+const WRITE_MS_MAX = 10_000
 const REMAINS = /^\d{16}\.done$|\.results\./
 
 type Counts = Pick<StoredResults, 'at' | 'results' | 'characters'>
@@ -62,7 +65,15 @@ export async function writeResults(
 ): Promise<ResultsFile> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
   const path = join(folder, fileName(counts))
-  await replaceFile(path, content, isFlushed)
+  const written = replaceFile(path, content, isFlushed)
+  try {
+    const { signal } = new AbortController()
+    await withDeadline(signal, WRITE_MS_MAX, (deadline) => untilAborted(written, deadline))
+  } catch (error) {
+    // A file that is complete after all would be delivered a second time.
+    written.then(() => rm(path, { force: true })).catch(() => {})
+    throw error
+  }
   return { path, bytes: content.length, cipher }
 }
 
