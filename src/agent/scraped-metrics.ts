@@ -3,39 +3,43 @@ import { Counter, Gauge, type Registry } from 'prom-client'
 
 type Labelled = Iterable<readonly [string, number]>
 
-/** A gauge of one value. */
-export function scrapedGauge(
+interface Description {
+  name: string
+  help: string
+  label?: string
+}
+
+function scraped<Metric extends typeof Counter | typeof Gauge>(
+  Kind: Metric,
   registry: Registry,
-  name: string,
-  help: string,
-  value: () => number,
-): Gauge {
-  return new Gauge({
+  { name, help, label }: Description,
+  values: () => Labelled,
+): InstanceType<Metric> {
+  return new Kind({
     name,
     help,
+    labelNames: label === undefined ? [] : [label],
     registers: [registry],
-    collect() {
-      this.set(value())
+    collect(this: Counter | Gauge) {
+      this.reset()
+      for (const [key, value] of values())
+        this.inc(label === undefined ? {} : { [label]: key }, value)
     },
-  })
+  }) as InstanceType<Metric>
+}
+
+/** A gauge of one value. */
+export function scrapedGauge(registry: Registry, name: string, help: string, value: () => number) {
+  return scraped(Gauge, registry, { name, help }, () => [['', value()]])
 }
 
 /** A gauge with a value for each of a label's. */
 export function scrapedGauges(
   registry: Registry,
-  { name, help, label }: { name: string; help: string; label: string },
+  description: Required<Description>,
   values: () => Labelled,
-): Gauge {
-  return new Gauge({
-    name,
-    help,
-    labelNames: [label],
-    registers: [registry],
-    collect() {
-      this.reset()
-      for (const [key, value] of values()) this.set({ [label]: key }, value)
-    },
-  })
+) {
+  return scraped(Gauge, registry, description, values)
 }
 
 /** A counter of one value. */
@@ -44,32 +48,15 @@ export function scrapedCounter(
   name: string,
   help: string,
   value: () => number,
-): Counter {
-  return new Counter({
-    name,
-    help,
-    registers: [registry],
-    collect() {
-      this.reset()
-      this.inc(value())
-    },
-  })
+) {
+  return scraped(Counter, registry, { name, help }, () => [['', value()]])
 }
 
 /** A counter with a value for each of a label's. */
 export function scrapedCounters(
   registry: Registry,
-  { name, help, label }: { name: string; help: string; label: string },
+  description: Required<Description>,
   values: () => Labelled,
-): Counter {
-  return new Counter({
-    name,
-    help,
-    labelNames: [label],
-    registers: [registry],
-    collect() {
-      this.reset()
-      for (const [key, value] of values()) this.inc({ [label]: key }, value)
-    },
-  })
+) {
+  return scraped(Counter, registry, description, values)
 }
