@@ -1,6 +1,7 @@
 // How the tests run: a project for each tier and kind, in the order of `groupOrder`. README.md in this folder
 // explains the tiers.
 import { globSync, readFileSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 import { ClosingReporter } from './support/closing-reporter.ts'
 import { debianMajors } from './support/database/database-servers.ts'
@@ -35,7 +36,7 @@ const project = (name: string, groupOrder: number, include: string[], more: obje
     include,
     sequence: { groupOrder },
     // Most of them wait for something half of their time.
-    maxWorkers: '100%',
+    maxWorkers: 2 * availableParallelism(),
     ...more,
   },
 })

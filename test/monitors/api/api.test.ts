@@ -4,8 +4,9 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { describe, expect, test } from 'vitest'
 import { api } from '../../../src/monitors/api/index.ts'
 import type { HttpObserved } from '../../../src/monitors/http/observed.ts'
+import { DeadlineReached } from '../../../src/network/deadline.ts'
 import { checkMonitor } from '../../support/monitors/check-monitor.ts'
-import { type ContextOptions, deadlineAfter } from '../../support/monitors/monitor-context.ts'
+import type { ContextOptions } from '../../support/monitors/monitor-context.ts'
 import { startHttpServer, startRawServer, type TestServer } from '../../support/test-server.ts'
 
 interface Received {
@@ -244,9 +245,13 @@ describe('assertions', () => {
 })
 
 test('a body that the server does not take is a time-out in sending', async () => {
-  await using deaf = await startRawServer((socket) => socket.pause())
+  const deadline = new AbortController()
+  await using deaf = await startRawServer((socket) => {
+    socket.pause()
+    setTimeout(() => deadline.abort(new DeadlineReached(200)), 200)
+  })
   const body = { bodyType: 'RAW', body: 'x'.repeat(16_777_216) }
   const request = { method: 'POST', url: `http://${deaf.authority}/`, ...body }
-  const { codes } = await check(request, {}, { signal: deadlineAfter(300) })
+  const { codes } = await check(request, {}, { signal: deadline.signal })
   expect(codes).toEqual(['TIMEOUT_SEND'])
 })
