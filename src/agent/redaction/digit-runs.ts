@@ -129,7 +129,8 @@ export function digitRuns(
   onRun: (run: Run) => void,
 ): void {
   const { values, within } = digits
-  const step = Math.min(min, LINE_CHARS_MIN)
+  // Only within base64, indentation may part digits.
+  const step = digits === BASE64 ? Math.min(min, LINE_CHARS_MIN) : min
   const { length } = bytes
   let at = stretchIn(bytes, within, step, 0, length)
   while (at >= 0) {

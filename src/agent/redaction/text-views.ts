@@ -73,47 +73,75 @@ export function mayBeEscaped({ bytes }: View): boolean {
 const IS_SPECIAL = new Uint8Array(256)
 for (const one of [PERCENT, BACKSLASH, AMPERSAND, CR]) IS_SPECIAL[one] = 1
 
+/** Pieces from this length on are copied as a whole. Bytes. */
+const LONG_COPY_BYTES_MIN = 32
+
 class Draft {
   readonly bytes: Uint8Array
   readonly #source: View
-  /** Where each byte begins and ends in the source. */
-  readonly #starts: Uint32Array
-  readonly #ends: Uint32Array
+  /** Piece → where it begins here, and the range of the source that it was made from; the end of a copy is 0. */
+  #pieces = new Uint32Array(3 * 64)
+  #used = 0
   length = 0
 
   constructor(source: View) {
-    const { length } = source.bytes
     this.#source = source
-    this.bytes = new Uint8Array(length)
-    this.#starts = new Uint32Array(length)
-    this.#ends = new Uint32Array(length)
+    this.bytes = new Uint8Array(source.bytes.length)
   }
 
   /** Adds bytes of the source as they are. */
   copy(from: number, to: number): void {
-    for (let at = from; at < to; at++) {
-      this.bytes[this.length] = this.#source.bytes[at] as number
-      this.#starts[this.length] = at
-      this.#ends[this.length++] = at + 1
-    }
+    if (to <= from) return
+    this.#addPiece(from, 0)
+    const { bytes } = this.#source
+    if (to - from >= LONG_COPY_BYTES_MIN) this.bytes.set(bytes.subarray(from, to), this.length)
+    else
+      for (let at = from; at < to; at++) this.bytes[this.length + at - from] = bytes[at] as number
+    this.length += to - from
   }
 
   /** Adds a byte that was made from a range of the source. */
   add(byte: number, from: number, to: number): void {
     // One end of a line, however it is written.
-    const isEnd = byte === LF && this.length > 0 && this.bytes[this.length - 1] === CR
-    const at = isEnd ? this.length - 1 : this.length++
-    this.bytes[at] = byte
-    if (!isEnd) this.#starts[at] = from
-    this.#ends[at] = to
+    if (byte === LF && this.length > 0 && this.bytes[this.length - 1] === CR) {
+      this.bytes[this.length - 1] = LF
+      this.#pieces[this.#used - 1] = to
+      return
+    }
+    this.#addPiece(from, to)
+    this.bytes[this.length++] = byte
+  }
+
+  #addPiece(from: number, end: number): void {
+    if (this.#used === this.#pieces.length) {
+      const more = new Uint32Array(2 * this.#used)
+      more.set(this.#pieces)
+      this.#pieces = more
+    }
+    this.#pieces[this.#used++] = this.length
+    this.#pieces[this.#used++] = from
+    this.#pieces[this.#used++] = end
   }
 
   view(): View {
     return {
       bytes: this.bytes.subarray(0, this.length),
-      start: (at) => this.#source.start(this.#starts[at] as number),
-      end: (at) => this.#source.end((this.#ends[at] as number) - 1),
+      start: (at) => this.#source.start(this.#rangeAt(at)[0]),
+      end: (at) => this.#source.end(this.#rangeAt(at)[1] - 1),
     }
+  }
+
+  /** The range of the source that a byte was made from. */
+  #rangeAt(at: number): [from: number, end: number] {
+    let [low, high] = [0, this.#used / 3 - 1]
+    while (low < high) {
+      const middle = (low + high + 1) >>> 1
+      if ((this.#pieces[3 * middle] as number) <= at) low = middle
+      else high = middle - 1
+    }
+    const [begin = 0, from = 0, end = 0] = this.#pieces.subarray(3 * low, 3 * low + 3)
+    const own = from + at - begin
+    return end === 0 ? [own, own + 1] : [from, end]
   }
 }
 
