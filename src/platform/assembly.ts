@@ -20,7 +20,7 @@ import { AgentRegistry } from './agents/agent-registry.ts'
 import type { PlatformDatabase } from './open-database.ts'
 import { createOutageLog } from './http/answer-faults.ts'
 import { createPlatformClock, type PlatformClock } from '../database/platform-clock.ts'
-import { adoptHeartbeats } from './heartbeats/adopt.ts'
+import { adoptHeartbeats } from './heartbeats/queries/watch.ts'
 import { watchDeadlines } from './heartbeats/lateness.ts'
 import { createPingApp, isPing } from './heartbeats/pings.ts'
 import { presenceJobs } from './agents/presence.ts'
@@ -32,17 +32,14 @@ import { createResultsMetrics, registerAccount } from './results/metrics.ts'
 import { rollupsJob } from './analytics/rollups.ts'
 import { sweepJob } from './results/sweep.ts'
 
-/** Dependencies of the assembly. */
 export interface AssemblyParts {
   config: PlatformConfig
   log: Log
   open: PlatformDatabase
   cipher: Cipher
-  /** Registry of the metrics. */
   registry: Registry
 }
 
-/** All parts that use the database. */
 export interface Assembly {
   /** Answers a request with the app that it addresses. */
   answer(request: Request, env: unknown): Response | Promise<Response>
@@ -52,7 +49,6 @@ export interface Assembly {
   drain(): void
 }
 
-/** The URL of a call of the agents' API. */
 const AGENT_CALL = /^https?:\/\/[^/]*\/agent\/v1\//
 /** How often the platform's clock is compared with the database's. */
 const FOLLOW_MS = 10_000
@@ -133,7 +129,6 @@ function appOf<App>(url: string, apps: { people: App; agents: App; pings: App })
   return isPing(url) ? apps.pings : apps.people
 }
 
-/** HTTP options that the apps share. */
 function httpOptionsOf({ trustedProxies, publicUrl }: PlatformConfig, log: Log) {
   const logOutage = createOutageLog(log)
   return { trustedProxies, logOutage, ...(publicUrl === undefined ? {} : { publicUrl }) }
@@ -159,7 +154,6 @@ async function listenToNews(
   ])
 }
 
-/** The parts with background jobs, and these jobs. */
 async function createWorkingParts(parts: AssemblyParts, clock: PlatformClock) {
   const { config, log, open, cipher, registry } = parts
   const { database } = open

@@ -113,7 +113,8 @@ function checkedResultOf(parsed: WireResult): CheckedResult {
   }
 }
 
-function detailText({ failures, detail, artifacts }: WireResult): string | null {
+/** Details of a result as they are stored: JSON text, or null where there are none. */
+export function detailText({ failures, detail, artifacts }: WireResult): string | null {
   const parts = {
     ...(failures !== undefined && failures.length > 0 && { failures }),
     ...detail,

@@ -9,7 +9,8 @@ import { readCheckGroups } from '../groups/queries.ts'
 import type { Database, Queryable } from '../../database/database.ts'
 import { deleteMonitors, writeMonitors, type MonitorRow } from './queries/monitors.ts'
 import { place, type Placing } from './queries/placements.ts'
-import { forgetHeartbeats, watchHeartbeats } from '../heartbeats/queries/watch.ts'
+import { deleteHeartbeats } from '../heartbeats/queries/heartbeats.ts'
+import { watchHeartbeats } from '../heartbeats/queries/watch.ts'
 import { listAccountVariables } from '../variables/queries.ts'
 import { locationIdsBySlug } from '../private-locations/queries/locations.ts'
 import { type EffectiveCheck, effectiveCheck, type CheckContext } from './effective.ts'
@@ -17,7 +18,6 @@ import type { PlatformClock } from '../../database/platform-clock.ts'
 import { asStored, type Definition, decrypt, encryptDefinition } from './encrypted-monitor.ts'
 import type { Cipher } from '../secrets/cipher.ts'
 
-/** Dependencies of changing monitors. */
 export interface MonitorParts {
   database: Database
   cipher: Cipher
@@ -38,7 +38,6 @@ export interface SettledCheck extends StoredCheck {
   settled: EffectiveCheck
 }
 
-/** Time-out of a statement of a large change. */
 const CHANGE_STATEMENT_MS = 60_000
 
 /** Runs `work` in a transaction that locks the account against other changes of its monitors. */
@@ -132,7 +131,7 @@ export async function removeChecks(
   ids: readonly string[],
 ): Promise<string[]> {
   const gone = await deleteMonitors(tx, accountId, ids)
-  await forgetHeartbeats(tx, gone)
+  await deleteHeartbeats(tx, gone)
   const monitors = gone.map((monitorId) => ({ monitorId, wanted: [] }))
   await place(tx, { accountId, nowMs: clock.now(), monitors })
   return gone

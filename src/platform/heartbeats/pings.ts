@@ -10,7 +10,6 @@ import { lockPinged } from './queries/heartbeats.ts'
 import { tokenHash } from './queries/watch.ts'
 import { type Moved, type PingSource, recordMoves, type SourcedEvent } from './recording.ts'
 
-/** Bounds of pings. */
 export const PING_BOUNDS = {
   bodyBytesMax: 10 * 1024,
   bodyMs: 10_000,
@@ -24,7 +23,6 @@ export const PING_BOUNDS = {
   waitingMax: 20_000,
 } as const
 
-/** Dependencies of receiving pings. */
 export interface PingParts {
   database: Database
   /** Milliseconds on the platform's clock. */
@@ -76,7 +74,7 @@ function outcomeOf(word: string | undefined): PingOutcome {
   throw new ApiError(400, `${word} must be start, fail, or an exit code of 0 to 255`)
 }
 
-/** The beginning of a body; the rest is not read. */
+/** The beginning of a body as PostgreSQL can store it; the rest is not read. */
 async function bodyText(request: Request): Promise<string | null> {
   if (request.body === null) return null
   const chunks: Uint8Array[] = []
@@ -95,7 +93,9 @@ async function bodyText(request: Request): Promise<string | null> {
     if (bytes >= PING_BOUNDS.bodyBytesMax) await reader.cancel()
   }
   if (bytes === 0) return null
-  return Buffer.concat(chunks).subarray(0, PING_BOUNDS.bodyBytesMax).toString('utf8')
+  return Buffer.concat(chunks)
+    .toString('utf8', 0, PING_BOUNDS.bodyBytesMax)
+    .replaceAll('\0', '\uFFFD')
 }
 
 interface Ping {

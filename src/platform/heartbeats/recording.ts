@@ -1,12 +1,12 @@
 // Records what pings and passed deadlines lead to: results, expected slots and alerts, in the transaction that
 // changes the state of the heartbeats.
 import type { WireResult } from '../../contract/protocol/agent-protocol.ts'
-import { checkResult } from '../../contract/protocol/wire-result.ts'
+import { detailText } from '../../contract/protocol/wire-result.ts'
 import type { Queryable } from '../../database/database.ts'
 import { insertResults, markRollupsDue } from '../results/queries/results.ts'
 import type { OnRecorded } from '../results/recorded.ts'
 import type { HeartbeatEvent, HeartbeatState } from './heartbeat.ts'
-import { expectSlots, type HeartbeatRow, saveStates } from './queries/heartbeats.ts'
+import { type HeartbeatRow, saveStates } from './queries/heartbeats.ts'
 
 /** The sender of a ping, as stored with its event. */
 export interface PingSource {
@@ -35,13 +35,16 @@ export async function recordMoves(
   moves: readonly Moved[],
   { nowMs, onRecorded }: { nowMs: number; onRecorded: readonly OnRecorded[] },
 ): Promise<void> {
-  const changed = moves.filter(({ row, state }) => row.deadlineMs !== null && state !== row)
+  const changed = moves.filter(({ row, state }) => state !== row)
   if (changed.length === 0) return
   await saveStates(
     tx,
-    changed.map(({ row, state }) => ({ ...row, ...state })),
+    changed.map(({ row, state, events }) => {
+      const slots = events.map(({ slotMs }) => slotMs)
+      if (state.deadlineMs !== null) slots.push(state.deadlineMs)
+      return { ...row, ...state, formerMs: row.deadlineMs, slots }
+    }),
   )
-  await expectSlots(tx, slotChanges(changed))
   const byLocation = Map.groupBy(changed, ({ row }) => row.locationId)
   for (const [locationId, some] of byLocation) {
     const accountId = some[0]?.row.accountId ?? ''
@@ -49,35 +52,14 @@ export async function recordMoves(
       events.map((event) => resultOf(row.monitorId, event)),
     )
     if (results.length === 0) continue
-    await insertResults(tx, { locationId, accountId, agentId: null }, results.map(checked))
+    const stored = results.map((result) => ({ result, detail: detailText(result) }))
+    await insertResults(tx, { locationId, accountId, agentId: null }, stored)
     const slots = results.map(({ monitorId, slot }) => ({ monitorId, slotMs: slot }))
     await markRollupsDue(tx, locationId, slots, nowMs)
     const recorded = results.map((result) => ({ result, late: false }))
     for (const each of onRecorded)
       await each(tx, { accountId, locationId, agentId: null, results: recorded })
   }
-}
-
-/** The slots of events take the place of the deadline before them; the new deadline is expected in addition. */
-export function slotChanges(moves: readonly Moved[]) {
-  const of = ({ row }: Moved, slotMs: number) => ({
-    locationId: row.locationId,
-    monitorId: row.monitorId,
-    slotMs,
-  })
-  const come = moves.flatMap((move) => {
-    const slots = move.events.map(({ slotMs }) => slotMs)
-    const { deadlineMs } = move.state
-    return [...slots, ...(deadlineMs === null ? [] : [deadlineMs])].map((slot) => of(move, slot))
-  })
-  const gone = moves.flatMap((move) => {
-    const { deadlineMs } = move.row
-    const isKept =
-      deadlineMs === move.state.deadlineMs ||
-      move.events.some(({ slotMs }) => slotMs === deadlineMs)
-    return deadlineMs === null || isKept ? [] : [of(move, deadlineMs)]
-  })
-  return { gone, come }
 }
 
 function resultOf(monitorId: string, event: SourcedEvent): WireResult {
@@ -95,11 +77,4 @@ function resultOf(monitorId: string, event: SourcedEvent): WireResult {
     ...(failure !== undefined && { failures: [failure] }),
     detail: { observed: { ...observed, body: ping?.body ?? null }, attempts: [] },
   }
-}
-
-/** A result as it is stored: texts that PostgreSQL cannot store are replaced. */
-function checked(result: WireResult) {
-  const value = checkResult(result)
-  if ('code' in value) throw new Error(`the result of a heartbeat is not valid: ${value.message}`)
-  return value
 }

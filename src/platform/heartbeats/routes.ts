@@ -7,7 +7,7 @@ import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
 import { resultId, slotOfResultId } from '../results/schema.ts'
 import { HEARTBEAT_EVENT_STATES } from './heartbeat.ts'
-import { countEvents, type EventRow, listEvents } from './queries/events.ts'
+import { countEvents, type EventRow, listEvents } from './queries/heartbeats.ts'
 
 const TAG = 'Heartbeats'
 const PATH = '/v1/checks/heartbeats/{checkId}'
@@ -49,7 +49,6 @@ const span = {
   endTime: instant('The end, not included; by default now'),
 }
 
-/** Dependencies of the operations. */
 interface HeartbeatParts {
   database: Database
   /** Milliseconds on the platform's clock. */

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createAlerting } from '../../../src/platform/alerts/alerting.ts'
-import { adoptHeartbeats } from '../../../src/platform/heartbeats/adopt.ts'
+import { adoptHeartbeats } from '../../../src/platform/heartbeats/queries/watch.ts'
 import { reportLate } from '../../../src/platform/heartbeats/lateness.ts'
 import { createPingApp, PING_BOUNDS } from '../../../src/platform/heartbeats/pings.ts'
 import { prepareResults, RESULTS_MS } from '../../../src/platform/results/retention.ts'
@@ -62,9 +62,6 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     client = await addClient(api, database().database)
     const body = { name: 'Backup', heartbeat: HEARTBEAT }
     check = (await client.call('POST', '/v1/checks/heartbeat', { body })).body
-    const config = { name: 'on call', url: 'http://127.0.0.1:1/' }
-    const channel = { type: 'WEBHOOK', autoSubscribe: true, config }
-    await client.call('POST', '/v1/alert-channels', { body: channel })
   })
 
   test.each(['GET', 'POST', 'HEAD'])(
@@ -135,6 +132,9 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   })
 
   test('a deadline that passes opens an alert once, by whatever process, and the next ping ends it', async () => {
+    const config = { name: 'on call', url: 'http://127.0.0.1:1/' }
+    const channel = { type: 'WEBHOOK', autoSubscribe: true, config }
+    await client.call('POST', '/v1/alert-channels', { body: channel })
     await ping()
     clock.nowMs += 6 * MINUTE
     await Promise.all([reportLate(parts()), reportLate(parts())])

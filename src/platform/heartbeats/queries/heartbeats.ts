@@ -49,75 +49,62 @@ export async function lockHeartbeats(
   return new Map(rows.map((row) => [row.monitorId, row]))
 }
 
-/** Stores states. */
-export async function saveStates(tx: Queryable, rows: readonly HeartbeatRow[]): Promise<void> {
-  await tx.query(sql('heartbeats-save')`
-      update heartbeats h set last_ping_ms = x."lastPingMs", started_ms = x."startedMs",
-        last_slot_ms = x."lastSlotMs", deadline_ms = x."deadlineMs", is_late = x."isLate"
-      from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) as x ("monitorId" uuid, "lastPingMs" bigint,
-        "startedMs" bigint, "lastSlotMs" bigint, "deadlineMs" bigint, "isLate" boolean)
-      where h.monitor_id = x."monitorId"`)
+/** A heartbeat in a new state. */
+export interface MovedHeartbeat extends HeartbeatRow {
+  /** The deadline of the state before. */
+  formerMs: number | null
+  /** The slots of new results, and the deadline. */
+  slots: readonly number[]
 }
 
-/** A heartbeat as its definition wants it. */
-export interface WantedHeartbeat extends HeartbeatRow {
-  /** Hexadecimal. */
-  tokenHash: string
+/** SQL: given heartbeats as rows of `moved`. */
+const MOVED =
+  raw(`as moved ("monitorId" uuid, "accountId" uuid, "locationId" uuid, "tokenHash" text,
+        "periodMs" bigint, "graceMs" bigint, "lastPingMs" bigint, "startedMs" bigint, "lastSlotMs" bigint,
+        "deadlineMs" bigint, "isLate" boolean, "formerMs" bigint, slots bigint[])`)
+
+/** SQL: expects the slots of `moved`, and the former deadline only where it is one of them. */
+const EXPECT = raw(`gone as (
+        delete from expectations e using moved x
+        where e.location_id = x."locationId" and e.monitor_id = x."monitorId" and e.from_ms = x."formerMs"
+          and x."formerMs" <> all (x.slots)
+      )
+      insert into expectations (location_id, monitor_id, from_ms, until_ms, every_ms, offset_ms)
+      select x."locationId", x."monitorId", slot, slot + 1, 1000, slot % 1000
+      from moved x, unnest(x.slots) slot on conflict do nothing`)
+
+/** Stores states. */
+export async function saveStates(tx: Queryable, rows: readonly MovedHeartbeat[]): Promise<void> {
+  await tx.query(sql('heartbeats-save')`
+      with moved as (select * from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) ${MOVED}), saved as (
+        update heartbeats h set last_ping_ms = x."lastPingMs", started_ms = x."startedMs",
+          last_slot_ms = x."lastSlotMs", deadline_ms = x."deadlineMs", is_late = x."isLate"
+        from moved x where h.monitor_id = x."monitorId"
+      ), ${EXPECT}`)
 }
 
 /** Creates or replaces heartbeats and their placements. A used token is a duplicate of `heartbeats_token_taken`. */
 export async function writeHeartbeats(
   tx: Queryable,
-  rows: readonly WantedHeartbeat[],
+  rows: readonly (MovedHeartbeat & { tokenHash: string })[],
   nowMs: number,
 ): Promise<void> {
-  const given = JSON.stringify(rows)
   await tx.query(sql('heartbeats-write')`
-      insert into heartbeats (monitor_id, account_id, location_id, token_hash, period_ms, grace_ms, last_ping_ms,
-        started_ms, last_slot_ms, deadline_ms, is_late)
-      select x."monitorId", x."accountId", x."locationId", decode(x."tokenHash", 'hex'), x."periodMs", x."graceMs",
-        x."lastPingMs", x."startedMs", x."lastSlotMs", x."deadlineMs", x."isLate"
-      from jsonb_to_recordset(${given}::jsonb) as x ("monitorId" uuid, "accountId" uuid, "locationId" uuid,
-        "tokenHash" text, "periodMs" bigint, "graceMs" bigint, "lastPingMs" bigint, "startedMs" bigint,
-        "lastSlotMs" bigint, "deadlineMs" bigint, "isLate" boolean)
-      on conflict (monitor_id) do update set token_hash = excluded.token_hash, period_ms = excluded.period_ms,
-        grace_ms = excluded.grace_ms, started_ms = excluded.started_ms, deadline_ms = excluded.deadline_ms,
-        is_late = excluded.is_late`)
-  await tx.query(sql('heartbeats-place')`
-      insert into placements (location_id, monitor_id, revision, needs, every_ms, offset_ms, from_ms, until_ms)
-      select x."locationId", x."monitorId", 1, array['HEARTBEAT'], x."periodMs", 0, ${nowMs},
-        case when x."deadlineMs" is null then ${nowMs}::bigint end
-      from jsonb_to_recordset(${given}::jsonb)
-        as x ("monitorId" uuid, "locationId" uuid, "periodMs" bigint, "deadlineMs" bigint)
-      on conflict (location_id, monitor_id) do update set every_ms = excluded.every_ms,
-        until_ms = excluded.until_ms`)
-}
-
-/** An expected slot of a heartbeat. */
-export interface HeartbeatSlot {
-  locationId: string
-  monitorId: string
-  slotMs: number
-}
-
-/** Replaces expected slots: deadlines that no longer hold by the slots that came instead, and by new deadlines. */
-export async function expectSlots(
-  tx: Queryable,
-  { gone, come }: { gone: readonly HeartbeatSlot[]; come: readonly HeartbeatSlot[] },
-): Promise<void> {
-  if (gone.length > 0)
-    await tx.query(sql('heartbeats-unexpect')`
-      delete from expectations e
-      using jsonb_to_recordset(${JSON.stringify(gone)}::jsonb)
-        as x ("locationId" uuid, "monitorId" uuid, "slotMs" bigint)
-      where e.location_id = x."locationId" and e.monitor_id = x."monitorId" and e.from_ms = x."slotMs"`)
-  if (come.length > 0)
-    await tx.query(sql('heartbeats-expect')`
-      insert into expectations (location_id, monitor_id, from_ms, until_ms, every_ms, offset_ms)
-      select x."locationId", x."monitorId", x."slotMs", x."slotMs" + 1, 1000, x."slotMs" % 1000
-      from jsonb_to_recordset(${JSON.stringify(come)}::jsonb)
-        as x ("locationId" uuid, "monitorId" uuid, "slotMs" bigint)
-      on conflict do nothing`)
+      with moved as (select * from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) ${MOVED}), written as (
+        insert into heartbeats (monitor_id, account_id, location_id, token_hash, period_ms, grace_ms, last_ping_ms,
+          started_ms, last_slot_ms, deadline_ms, is_late)
+        select "monitorId", "accountId", "locationId", decode("tokenHash", 'hex'), "periodMs", "graceMs",
+          "lastPingMs", "startedMs", "lastSlotMs", "deadlineMs", "isLate" from moved
+        on conflict (monitor_id) do update set token_hash = excluded.token_hash, period_ms = excluded.period_ms,
+          grace_ms = excluded.grace_ms, started_ms = excluded.started_ms, deadline_ms = excluded.deadline_ms,
+          is_late = excluded.is_late
+      ), placed as (
+        insert into placements (location_id, monitor_id, revision, needs, every_ms, offset_ms, from_ms, until_ms)
+        select "locationId", "monitorId", 1, array['HEARTBEAT'], "periodMs", 0, ${nowMs},
+          case when "deadlineMs" is null then ${nowMs}::bigint end from moved
+        on conflict (location_id, monitor_id) do update set every_ms = excluded.every_ms,
+          until_ms = excluded.until_ms
+      ), ${EXPECT}`)
 }
 
 /** The id of the account's internal location, which is made when it is first needed. */
@@ -134,29 +121,62 @@ export async function internalLocation(tx: Queryable, accountId: string): Promis
   return row.id
 }
 
-/** Deletes heartbeats of monitors, and returns the deadlines that are no longer expected. */
+/** Ends the watch of deleted checks; those of other types are left alone. */
 export async function deleteHeartbeats(
   tx: Queryable,
   monitorIds: readonly string[],
-): Promise<HeartbeatSlot[]> {
-  return tx.query(sql<HeartbeatSlot>('heartbeats-delete')`
+): Promise<void> {
+  await tx.query(sql('heartbeats-delete')`
       with gone as (delete from heartbeats where monitor_id = any (${monitorIds}::uuid[]) returning *)
-      select location_id as "locationId", monitor_id as "monitorId", deadline_ms as "slotMs" from gone
-      where deadline_ms is not null`)
+      delete from expectations e using gone g
+      where e.location_id = g.location_id and e.monitor_id = g.monitor_id and e.from_ms = g.deadline_ms`)
 }
 
-/** Heartbeat checks without a heartbeat; `effective` is encrypted. */
-export async function unwatchedHeartbeats(
-  tx: Queryable,
-): Promise<{ monitorId: string; accountId: string; isActive: boolean; effective: string }[]> {
-  return tx.query(sql<{
-    monitorId: string
-    accountId: string
-    isActive: boolean
-    effective: string
-  }>('heartbeats-unwatched')`
+export interface UnwatchedHeartbeat {
+  monitorId: string
+  accountId: string
+  isActive: boolean
+  /** Encrypted. */
+  effective: string
+}
+
+/** Heartbeat checks without a heartbeat, locked. */
+export function unwatchedHeartbeats(tx: Queryable): Promise<UnwatchedHeartbeat[]> {
+  return tx.query(sql<UnwatchedHeartbeat>('heartbeats-unwatched')`
       select m.id as "monitorId", m.account_id as "accountId", m.activated as "isActive", m.effective
       from monitors m left join heartbeats h on h.monitor_id = m.id
       where m.check_type = 'HEARTBEAT' and m.deleted_at is null and h.monitor_id is null
       order by m.id for update of m skip locked`)
+}
+
+export interface EventRow {
+  slotMs: number
+  locationId: string
+  verdict: 'passed' | 'failed'
+  observed: { state: string; source: string | null; userAgent: string | null }
+}
+
+/** Events of a heartbeat in [fromMs, toMs), newest first. */
+export async function listEvents(
+  connection: Queryable,
+  ask: { monitorId: string; fromMs: number; toMs: number; limit: number },
+): Promise<EventRow[]> {
+  return connection.query(sql<EventRow>('heartbeat-events')`
+      select (extract(epoch from slot) * 1000)::bigint as "slotMs", location_id as "locationId", verdict,
+        detail -> 'observed' as observed
+      from results where monitor_id = ${ask.monitorId} and detail is not null
+        and slot >= ${new Date(ask.fromMs)} and slot < ${new Date(ask.toMs)}
+      order by slot desc limit ${ask.limit}`)
+}
+
+/** How many events of a heartbeat in [fromMs, toMs) there are, and how many of them passed. */
+export async function countEvents(
+  connection: Queryable,
+  ask: { monitorId: string; fromMs: number; toMs: number },
+): Promise<{ all: number; passed: number }> {
+  const [row] = await connection.query(sql<{ all: number; passed: number }>('heartbeat-counts')`
+      select count(*) as all, count(*) filter (where verdict = 'passed') as passed
+      from results where monitor_id = ${ask.monitorId} and verdict in ('passed', 'failed')
+        and slot >= ${new Date(ask.fromMs)} and slot < ${new Date(ask.toMs)}`)
+  return row ?? { all: 0, passed: 0 }
 }

@@ -1,22 +1,22 @@
-// Starts and ends the watch of heartbeats when their checks are written: one way for the API, groups and files.
-import { createHash } from 'node:crypto'
+// Starts the watch of heartbeats when their checks are written: one way for the API, groups and files.
+import { hash } from 'node:crypto'
 import { type Heartbeat, heartbeatTiming } from '../../../monitors/definitions.ts'
 import { isDuplicate } from '../../../database/database-failure.ts'
-import type { Queryable } from '../../../database/database.ts'
+import type { Database, Queryable } from '../../../database/database.ts'
+import { openDefinition } from '../../checks/encrypted-monitor.ts'
+import type { Cipher } from '../../secrets/cipher.ts'
 import { ApiError } from '../../http/errors.ts'
 import { reschedule } from '../heartbeat.ts'
 import {
-  deleteHeartbeats,
-  expectSlots,
   internalLocation,
   lockHeartbeats,
-  type HeartbeatSlot,
+  unwatchedHeartbeats,
   writeHeartbeats,
 } from './heartbeats.ts'
 
 /** The hexadecimal hash under which a token is stored. */
 export function tokenHash(token: string): string {
-  return createHash('sha256').update(token.toLowerCase()).digest('hex')
+  return hash('sha256', token.toLowerCase())
 }
 
 /** A heartbeat check as it holds with its group. */
@@ -26,7 +26,7 @@ export interface WatchedHeartbeat {
   isActive: boolean
 }
 
-/** Watches heartbeats by their definitions. A token of another check is a duplicate of `heartbeats_token_taken`. */
+/** Watches heartbeats by their definitions. Throws ApiError 409 for the token of another check. */
 export async function watchHeartbeats(
   tx: Queryable,
   { accountId, nowMs }: { accountId: string; nowMs: number },
@@ -39,28 +39,38 @@ export async function watchHeartbeats(
     watched.map(({ monitorId }) => monitorId),
   )
   const rows = watched.map(({ monitorId, heartbeat, isActive }) => {
-    const to = { ...heartbeatTiming(heartbeat), isActive }
-    const state = reschedule(known.get(monitorId), to, nowMs)
-    const hash = tokenHash(heartbeat.pingToken ?? '')
-    return { ...state, monitorId, accountId, locationId, tokenHash: hash }
+    const before = known.get(monitorId)
+    const state = reschedule(before, { ...heartbeatTiming(heartbeat), isActive }, nowMs)
+    return {
+      ...state,
+      monitorId,
+      accountId,
+      locationId,
+      tokenHash: tokenHash(heartbeat.pingToken ?? ''),
+      formerMs: before?.deadlineMs ?? null,
+      slots: state.deadlineMs === null ? [] : [state.deadlineMs],
+    }
   })
   await writeHeartbeats(tx, rows, nowMs).catch((error: unknown) => {
     if (!isDuplicate(error, 'heartbeats_token_taken')) throw error
     throw new ApiError(409, 'Another heartbeat check has this pingToken')
   })
-  const slot = (monitorId: string, slotMs: number | null | undefined): HeartbeatSlot[] =>
-    slotMs == null ? [] : [{ locationId, monitorId, slotMs }]
-  const changed = rows.filter((row) => known.get(row.monitorId)?.deadlineMs !== row.deadlineMs)
-  await expectSlots(tx, {
-    gone: changed.flatMap(({ monitorId }) => slot(monitorId, known.get(monitorId)?.deadlineMs)),
-    come: changed.flatMap(({ monitorId, deadlineMs }) => slot(monitorId, deadlineMs)),
-  })
 }
 
-/** Ends the watch of deleted checks; those of other types are left alone. */
-export async function forgetHeartbeats(
-  tx: Queryable,
-  monitorIds: readonly string[],
+/** Watches heartbeat checks of earlier versions, which stored them and did not watch them. */
+export async function adoptHeartbeats(
+  database: Database,
+  cipher: Cipher,
+  nowMs: number,
 ): Promise<void> {
-  await expectSlots(tx, { gone: await deleteHeartbeats(tx, monitorIds), come: [] })
+  await database.transaction(async (tx) => {
+    const rows = await unwatchedHeartbeats(tx)
+    for (const [accountId, some] of Map.groupBy(rows, (row) => row.accountId)) {
+      const watched = some.map(({ monitorId, effective, isActive }) => {
+        const heartbeat = openDefinition(cipher, effective)['heartbeat'] as Heartbeat
+        return { monitorId, heartbeat, isActive }
+      })
+      await watchHeartbeats(tx, { accountId, nowMs }, watched)
+    }
+  })
 }
