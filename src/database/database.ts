@@ -10,7 +10,6 @@ import {
   Pool,
   type PoolClient,
   Query,
-  type QueryConfig,
   types,
 } from 'pg'
 import {
@@ -37,6 +36,8 @@ export interface DatabaseOptions {
   statementTimeoutMs?: number
   /** The client gives up this much after the server should have: only an unresponsive network gets here. */
   idleMs?: number
+  /** Statements that still run when the database is closed get this long. */
+  closeMs?: number
   /** Called when an idle connection is lost. */
   onLost?: (error: Error) => void
 }
@@ -95,7 +96,6 @@ const IDLE_TRANSACTION_MS = 15_000
 const IDLE_CONNECTION_MS = 60_000
 const FULL_DISK_MS = 30_000
 const RETRY_BASE_MS = 5
-/** Statements that still run when the database is closed get this long. */
 const CLOSE_MS = 5000
 
 const int8 = (text: string): number => Number(text)
@@ -119,46 +119,7 @@ const columnTypes: CustomTypesConfig = {
 
 /** Opens a database. Connects at the first statement, not before. */
 export function openDatabase(options: DatabaseOptions): Database {
-  const statementTimeoutMs = options.statementTimeoutMs ?? STATEMENT_TIMEOUT_MS
-  const sockets = new Set<Socket>()
-  // By a statement and not in the start-up packet, which PgBouncer refuses. The pool awaits it.
-  const onConnect = (client: ClientBase): unknown => setUp(client, statementTimeoutMs)
-  const pool = new Pool({
-    ...clientConfig(options.address),
-    application_name: options.applicationName,
-    max: options.connectionsMax ?? CONNECTIONS_MAX,
-    ...(options.connectTimeoutMs === undefined
-      ? {}
-      : { connectionTimeoutMillis: options.connectTimeoutMs }),
-    idleTimeoutMillis: IDLE_CONNECTION_MS,
-    onConnect,
-    types: columnTypes,
-    stream: () => remembered(new Socket(), sockets),
-  })
-  // Without a listener a lost connection would end the process: the pool speaks for idle ones, and
-  // while one is in use its statement fails as well.
-  pool.on('error', (error) => options.onLost?.(error))
-  pool.on('connect', (client) => client.on('error', () => undefined))
-  return new PooledDatabase(pool, sockets, statementTimeoutMs, options.idleMs ?? IDLE_TIMEOUT_MS)
-}
-
-async function setUp(client: ClientBase, statementTimeoutMs: number): Promise<void> {
-  const settings: Record<string, string> = {
-    TimeZone: 'UTC',
-    DateStyle: 'ISO',
-    statement_timeout: String(statementTimeoutMs),
-    idle_in_transaction_session_timeout: String(IDLE_TRANSACTION_MS),
-  }
-  const text = `select ${Object.keys(settings)
-    .map((name, at) => `set_config('${name}', $${at + 1}, false)`)
-    .join(', ')}`
-  await run(client, text, Object.values(settings), statementTimeoutMs)
-}
-
-function remembered(socket: Socket, sockets: Set<Socket>): Socket {
-  sockets.add(socket)
-  socket.once('close', () => sockets.delete(socket))
-  return socket
+  return new PooledDatabase(options)
 }
 
 /** What the driver needs to know about an address. */
@@ -171,27 +132,53 @@ export function clientConfig(address: DatabaseAddress): ClientConfig {
 
 class PooledDatabase implements Database {
   readonly #pool: Pool
-  readonly #sockets: ReadonlySet<Socket>
+  readonly #sockets = new Set<Socket>()
   readonly #statementTimeoutMs: number
+  readonly #idleMs: number
+  readonly #closeMs: number
   readonly #watch: IdleWatch
   #closed: Promise<void> | undefined
   #diskFullAt = Number.NEGATIVE_INFINITY
 
-  constructor(
-    pool: Pool,
-    sockets: ReadonlySet<Socket>,
-    statementTimeoutMs: number,
-    idleMs: number,
-  ) {
-    this.#pool = pool
-    this.#sockets = sockets
-    this.#statementTimeoutMs = statementTimeoutMs
-    this.#watch = new IdleWatch(statementTimeoutMs + idleMs)
+  constructor(options: DatabaseOptions) {
+    const { address, applicationName, connectionsMax = CONNECTIONS_MAX, connectTimeoutMs } = options
+    this.#statementTimeoutMs = options.statementTimeoutMs ?? STATEMENT_TIMEOUT_MS
+    this.#idleMs = options.idleMs ?? IDLE_TIMEOUT_MS
+    this.#closeMs = options.closeMs ?? CLOSE_MS
+    this.#watch = new IdleWatch(this.#statementTimeoutMs + this.#idleMs)
+    this.#pool = new Pool({
+      ...clientConfig(address),
+      application_name: applicationName,
+      max: connectionsMax,
+      ...(connectTimeoutMs !== undefined && { connectionTimeoutMillis: connectTimeoutMs }),
+      idleTimeoutMillis: IDLE_CONNECTION_MS,
+      // The pool awaits it.
+      onConnect: (client: ClientBase): unknown => this.#setUp(client),
+      types: columnTypes,
+      stream: () => this.#remember(new Socket()),
+    })
+    // Without a listener a lost connection would end the process: the pool speaks for idle ones, and
+    // while one is in use its statement fails as well.
+    this.#pool.on('error', (error) => options.onLost?.(error))
+    this.#pool.on('connect', (client) => client.on('error', () => undefined))
+  }
+
+  #remember(socket: Socket): Socket {
+    this.#sockets.add(socket)
+    return socket.once('close', () => this.#sockets.delete(socket))
+  }
+
+  /** By a statement and not in the start-up packet, which PgBouncer refuses. */
+  async #setUp(client: ClientBase): Promise<void> {
+    const text = `select set_config('TimeZone', 'UTC', false), set_config('DateStyle', 'ISO', false),
+      set_config('statement_timeout', $1, false), set_config('idle_in_transaction_session_timeout', $2, false)`
+    const values = [String(this.#statementTimeoutMs), String(IDLE_TRANSACTION_MS)]
+    await this.#run(client, text, values)
   }
 
   query<Row extends object>(
     statement: string | Statement<Row>,
-    values: readonly unknown[] = valuesOf(statement),
+    values?: readonly unknown[],
   ): Promise<Row[]> {
     // By callbacks: this is the way of every statement outside transactions, and each promise on it
     // would cost a share of what the statement itself costs.
@@ -205,9 +192,7 @@ class PooledDatabase implements Database {
           reject(noConnection(failure))
           return
         }
-        this.#watch.begin(client)
-        const query = queryOf<Row>(statement, values, (error, result) => {
-          this.#watch.end(client)
+        this.#send<Row>(client, { statement, values }, (error, result) => {
           if (error instanceof Error) {
             this.#note(error)
             client.release(isUnavailable(error) || !(error instanceof DatabaseError))
@@ -217,9 +202,40 @@ class PooledDatabase implements Database {
             resolve(result.rows)
           }
         })
-        client.query(query)
       })
     })
+  }
+
+  #run<Row extends object>(
+    client: ClientBase,
+    statement: string | Statement<Row>,
+    values?: readonly unknown[],
+    limitMs?: number,
+  ): Promise<Row[]> {
+    return new Promise((resolve, reject) => {
+      this.#send<Row>(client, { statement, values, limitMs }, (error, result) => {
+        if (error instanceof Error) reject(error)
+        else resolve(result.rows)
+      })
+    })
+  }
+
+  /** Sends a statement; its connection is cut when the answer stays away for longer than the server may take. */
+  #send<Row extends object>(
+    client: ClientBase,
+    { statement, values, limitMs = this.#statementTimeoutMs }: Sent,
+    done: Done<Row>,
+  ): void {
+    const given = typeof statement === 'string' ? { text: statement } : statement
+    // Without values the simple protocol is used, which allows several statements in one text. The driver
+    // copies a configuration property by property, but uses an existing query object as it is.
+    const all = values ?? given.values ?? []
+    const waiting = this.#watch.begin(client, limitMs + this.#idleMs)
+    const query = new Query<Row>(given.text, all, (error, result) => {
+      this.#watch.end(waiting)
+      done(error, result)
+    })
+    client.query(Object.assign(query, { name: given.name }))
   }
 
   async transaction<T>(
@@ -241,19 +257,19 @@ class PooledDatabase implements Database {
 
   async #attempt<T>(work: (tx: Queryable) => Promise<T>, options: TransactionOptions): Promise<T> {
     const client = await this.#connect()
-    const limitMs = options.statementTimeoutMs ?? this.#statementTimeoutMs
     const tx: Queryable = {
-      query: (statement, values = valuesOf(statement)) => run(client, statement, values, limitMs),
+      query: (statement, values) =>
+        this.#run(client, statement, values, options.statementTimeoutMs),
     }
     try {
-      await client.query(begin(options))
+      await tx.query(begin(options))
       const value = await work(tx)
-      await client.query('commit')
+      await tx.query('commit')
       client.release()
       return value
     } catch (error) {
       this.#note(error)
-      await rollback(client, error)
+      await rollback(client, tx, error)
       throw error
     }
   }
@@ -289,7 +305,7 @@ class PooledDatabase implements Database {
     // A server that does not close the connection would keep the process alive.
     const cut = setTimeout(() => {
       for (const socket of this.#sockets) socket.destroy()
-    }, CLOSE_MS)
+    }, this.#closeMs)
     cut.unref()
     await this.#pool.end()
   }
@@ -318,50 +334,22 @@ function begin({ isolation = 'read committed', readOnly, statementTimeoutMs }: T
     : `${start}; set local statement_timeout = ${Math.ceil(statementTimeoutMs)}`
 }
 
+/** A statement on its way; `limitMs`: how long the server may take. */
+interface Sent {
+  statement: string | Statement<object>
+  values?: readonly unknown[] | undefined
+  limitMs?: number | undefined
+}
+
 type Done<Row extends object> = (error: Error | null | undefined, result: { rows: Row[] }) => void
 
-/** The driver copies a configuration property by property, but uses an existing query object as it is. */
-function queryOf<Row extends object>(
-  statement: string | Statement<object>,
-  values: readonly unknown[],
-  done: Done<Row>,
-): Query<Row> {
-  if (typeof statement === 'string') return new Query<Row>(configOf(statement, values), done)
-  const query = new Query<Row>(statement.text, values, done)
-  return Object.assign(query, { name: statement.name })
-}
-
-function valuesOf(statement: string | Statement<object>): readonly unknown[] {
-  return typeof statement === 'string' ? [] : (statement.values ?? [])
-}
-
-function configOf(statement: string | Statement<object>, values: readonly unknown[]): QueryConfig {
-  const { text, name } = typeof statement === 'string' ? { text: statement } : statement
-  // Without values the simple protocol is used, which allows several statements in one text.
-  if (values.length === 0) return { text, ...(name !== undefined && { name }) }
-  return name === undefined
-    ? { text, values: values as unknown[] }
-    : { text, name, values: values as unknown[] }
-}
-
-async function run<Row extends object>(
-  client: ClientBase,
-  statement: string | Statement<object>,
-  values: readonly unknown[],
-  limitMs: number,
-): Promise<Row[]> {
-  const config = { ...configOf(statement, values), query_timeout: limitMs + IDLE_TIMEOUT_MS }
-  const result = await client.query<Row>(config)
-  return result.rows
-}
-
-async function rollback(client: PoolClient, error: unknown): Promise<void> {
+async function rollback(client: PoolClient, tx: Queryable, error: unknown): Promise<void> {
   if (isUnavailable(error)) {
     client.release(true)
     return
   }
   try {
-    await client.query('rollback')
+    await tx.query('rollback')
     client.release()
   } catch {
     client.release(true)

@@ -1,28 +1,35 @@
 // Cuts connections on which an answer is overdue by so much that only an unresponsive network explains it. One
 // timer looks after all of them: one timer a statement would cost more than everything else about it.
-import type { PoolClient } from 'pg'
+import type { ClientBase } from 'pg'
 
 const LOOK_MS = 1000
 
+/** A connection that waits for an answer, and until when. */
+interface Waiting {
+  client: ClientBase
+  untilMs: number
+}
+
 /** Watches connections that wait for an answer. */
 export class IdleWatch {
-  readonly #limitMs: number
-  readonly #waiting = new Map<PoolClient, number>()
+  readonly #waiting = new Set<Waiting>()
   readonly #timer: NodeJS.Timeout
 
+  /** `limitMs`: the usual time for an answer. */
   constructor(limitMs: number) {
-    this.#limitMs = limitMs
     this.#timer = setInterval(() => this.#look(), Math.min(LOOK_MS, limitMs))
     this.#timer.unref()
   }
 
-  /** From now on an answer is expected. */
-  begin(client: PoolClient): void {
-    this.#waiting.set(client, performance.now())
+  /** From now on an answer is expected; returns what ends that. */
+  begin(client: ClientBase, limitMs: number): Waiting {
+    const waiting = { client, untilMs: performance.now() + limitMs }
+    this.#waiting.add(waiting)
+    return waiting
   }
 
-  end(client: PoolClient): void {
-    this.#waiting.delete(client)
+  end(waiting: Waiting): void {
+    this.#waiting.delete(waiting)
   }
 
   close(): void {
@@ -30,12 +37,14 @@ export class IdleWatch {
   }
 
   #look(): void {
-    const tooOld = performance.now() - this.#limitMs
-    for (const [client, since] of this.#waiting) {
-      if (since > tooOld) return
-      this.#waiting.delete(client)
+    const nowMs = performance.now()
+    for (const waiting of this.#waiting) {
+      if (waiting.untilMs > nowMs) continue
+      this.#waiting.delete(waiting)
       // The statement then fails as with any lost connection. Not client.end(): that would wait.
-      const { connection } = client as unknown as { connection: { stream: { destroy(): void } } }
+      const { connection } = waiting.client as unknown as {
+        connection: { stream: { destroy(): void } }
+      }
       connection.stream.destroy()
     }
   }

@@ -11,17 +11,18 @@ export interface ListenOptions {
   channel: string
   /** Called with each notification, and without one after (re)connecting: some may have been missed. */
   onNews: (payload?: string) => void
-  /** Ends it. */
   signal: AbortSignal
   /** Interval of heartbeats to the server. */
   heartbeatMs?: number
+  /** How long the server may take to answer. */
+  answerMs?: number
   /** A pool on the same server: its idle connections are closed when this one stops answering. */
   database?: Pick<Database, 'markReceived'>
 }
 
 const AGAIN_MS = 500
 const HEARTBEAT_MS = 10_000
-const ANSWER_MS_MAX = 2_000
+const ANSWER_MS = 2_000
 
 /** Listens until the signal fires; resolves then, and never rejects. */
 export async function listen(options: ListenOptions): Promise<void> {
@@ -60,10 +61,13 @@ async function listenOnce(options: ListenOptions): Promise<void> {
   }
 }
 
-async function begin(client: Client, { channel, onNews }: ListenOptions): Promise<void> {
+async function begin(
+  client: Client,
+  { channel, onNews, answerMs = ANSWER_MS }: ListenOptions,
+): Promise<void> {
   await client.connect()
   client.on('notification', ({ payload }) => onNews(payload))
-  const ask = { text: `listen ${channel}`, query_timeout: ANSWER_MS_MAX }
+  const ask = { text: `listen ${channel}`, query_timeout: answerMs }
   await client.query(ask)
   onNews()
 }
@@ -71,10 +75,10 @@ async function begin(client: Client, { channel, onNews }: ListenOptions): Promis
 /** Rejects when an answer is overdue; what the pool waits for from the same server is then lost, too. */
 async function heartbeat(
   client: Client,
-  { heartbeatMs = HEARTBEAT_MS, database }: ListenOptions,
+  { heartbeatMs = HEARTBEAT_MS, answerMs = ANSWER_MS, database }: ListenOptions,
   signal: AbortSignal,
 ): Promise<void> {
-  const beat = { text: 'select 1', query_timeout: ANSWER_MS_MAX }
+  const beat = { text: 'select 1', query_timeout: answerMs }
   for (;;) {
     await sleep(heartbeatMs, undefined, { signal })
     const cutIdle = database?.markReceived()

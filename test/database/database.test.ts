@@ -1,13 +1,14 @@
 // Access to PostgreSQL: conversion of values, classification of failures, bounded waits, atomic transactions.
-import { connect, createServer, type Socket } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import { pipeline } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
 import { afterEach, describe, expect, test } from 'vitest'
 import { type Database, openDatabase } from '../../src/database/database.ts'
 import { databaseFailure, isDuplicate } from '../../src/database/database-failure.ts'
 import { listen } from '../../src/database/listen.ts'
-import { createTestDatabase, DATABASE_SERVERS, useDatabase } from '../support/database/database.ts'
+import { DATABASE_SERVERS, useDatabase } from '../support/database/database.ts'
 import { untilHolds } from '../support/eventually.ts'
+import { freePort } from '../support/network/free-port.ts'
 import { startRawServer } from '../support/test-server.ts'
 
 const opened: Database[] = []
@@ -22,6 +23,34 @@ afterEach(async () => {
   for (const one of opened.splice(0)) await one.close()
 })
 
+/** Listens on `town_square`; `news` resolves at the next notification, or at the one since the last call. */
+function startListening(url: string, more: Partial<Parameters<typeof listen>[0]> = {}) {
+  const end = new AbortController()
+  let next = Promise.withResolvers<void>()
+  let count = 0
+  const ended = listen({
+    address: { url },
+    channel: 'town_square',
+    onNews: () => {
+      count++
+      next.resolve()
+    },
+    signal: end.signal,
+    ...more,
+  })
+  return {
+    async news() {
+      await next.promise
+      next = Promise.withResolvers<void>()
+    },
+    count: () => count,
+    end() {
+      end.abort()
+      return ended
+    },
+  }
+}
+
 const failureOf = async (work: Promise<unknown>) =>
   databaseFailure(await work.then(String, (e) => e))
 
@@ -32,7 +61,8 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     const [row] = await use().database.query(
       `select 7::int8 as count, 1.5::numeric as mean, date '2026-02-25' as day,
          timestamptz(3) '2026-02-25 10:00:00.123Z' as at, null as nothing, $1::jsonb as json,
-         current_setting('TimeZone') as zone`,
+         current_setting('TimeZone') as zone,
+         current_setting('idle_in_transaction_session_timeout') as idle`,
       [{ a: [1] }],
     )
     expect(row).toEqual({
@@ -43,6 +73,8 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       nothing: null,
       json: { a: [1] },
       zone: 'UTC',
+      // The locks of a paused process are released by then.
+      idle: '15s',
     })
   })
 
@@ -61,13 +93,6 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     const expected = constraint === undefined ? { kind, code } : { kind, code, constraint }
     expect(await failureOf(database.query(sql))).toEqual(expected)
     expect(await database.query('select 1 as one')).toEqual([{ one: 1 }])
-  })
-
-  test('the locks of a paused process are released', async () => {
-    const [row] = await use().database.query(
-      `select current_setting('idle_in_transaction_session_timeout')::interval <= '15 s' as is_soon`,
-    )
-    expect(row).toEqual({ is_soon: true })
   })
 
   test('text that PostgreSQL cannot store is an error of kind value', async () => {
@@ -154,34 +179,22 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
 
   test('notifications are received, also after the connection was cut', async () => {
     const { database, url } = use()
-    const end = new AbortController()
-    let count = 0
-    let news = Promise.withResolvers<void>()
-    const listening = listen({
-      address: { url },
-      channel: 'town_square',
-      onNews: () => {
-        count++
-        news.resolve()
-      },
-      signal: end.signal,
-    })
-    await news.promise
-    news = Promise.withResolvers<void>()
+    const listener = startListening(url)
+    await listener.news()
     await database.query('notify town_square')
-    await news.promise
-    news = Promise.withResolvers<void>()
+    await listener.news()
     await database.query(
       `select pg_terminate_backend(pid) from pg_stat_activity
        where application_name = 'vedette listener' and datname = current_database()`,
     )
-    await news.promise
-    end.abort()
-    await listening
+    await listener.news()
+    await listener.end()
     // Once for each connection, once for the announcement.
-    expect(count).toBe(3)
+    expect(listener.count()).toBe(3)
   })
 })
+
+const shared = useDatabase(undefined, { migrated: false })
 
 /** A proxy to the database at `url` whose connections can stop answering without a close, as in a fail-over. */
 async function startPassage(url: string) {
@@ -209,95 +222,67 @@ async function startPassage(url: string) {
 }
 
 test('connections lost without a close are reopened; the listener detects it for all', async () => {
-  const made = await createTestDatabase(undefined, { migrated: false })
-  {
-    await using passage = await startPassage(made.url)
-    const database = open(passage.url)
-    const end = new AbortController()
-    let news = Promise.withResolvers<void>()
-    const listening = listen({
-      address: { url: passage.url },
-      channel: 'town_square',
-      onNews: () => news.resolve(),
-      signal: end.signal,
-      heartbeatMs: 100,
-      database,
-    })
-    await news.promise
-    await Promise.all([database.query('select 1'), database.query('select 2')])
-    expect(passage.passages).toHaveLength(3)
-    news = Promise.withResolvers<void>()
-    passage.stopAnswering()
-    const lost = failureOf(database.query('select 3'))
-    await news.promise
-    // Long before its own limit.
-    expect(await lost).toMatchObject({ kind: 'unavailable' })
-    // Cut connections leave the pool in this turn of the event loop.
-    await setImmediate()
-    await database.query('select 4')
-    expect(passage.passages).toHaveLength(5)
-    end.abort()
-    await listening
-    await database.close()
-  }
-  await made.drop()
+  await using passage = await startPassage(shared().url)
+  const database = open(passage.url)
+  const listener = startListening(passage.url, { heartbeatMs: 100, answerMs: 500, database })
+  await listener.news()
+  await Promise.all([database.query('select 1'), database.query('select 2')])
+  expect(passage.passages).toHaveLength(3)
+  passage.stopAnswering()
+  const lost = failureOf(database.query('select 3'))
+  await listener.news()
+  // Long before its own limit.
+  expect(await lost).toMatchObject({ kind: 'unavailable' })
+  // Cut connections leave the pool in this turn of the event loop.
+  await setImmediate()
+  await database.query('select 4')
+  expect(passage.passages).toHaveLength(5)
+  await listener.end()
+})
+
+test.each<[string, (database: Database) => Promise<unknown>]>([
+  ['a statement', (database) => database.query('select 2')],
+  ['a transaction', (database) => database.transaction((tx) => tx.query('select 2'))],
+])('%s on an unresponsive network fails as unavailable', async (_, ask) => {
+  await using passage = await startPassage(shared().url)
+  const database = open(passage.url, { statementTimeoutMs: 50, idleMs: 50 })
+  await database.query('select 1')
+  passage.stopAnswering()
+  expect(await failureOf(ask(database))).toMatchObject({ kind: 'unavailable' })
 })
 
 test('a connection that stops answering before it listens is reopened', async () => {
-  const made = await createTestDatabase(undefined, { migrated: false })
-  const target = new URL(made.url)
+  const { hostname, port, pathname } = new URL(shared().url)
   let lost = 0
-  {
-    await using proxy = await startRawServer((socket) => {
-      const onward = connect(Number(target.port), target.hostname)
-      onward.pipe(socket).on('close', () => onward.destroy())
-      socket.on('data', (chunk) => {
-        const isLost = lost === 0 && chunk.includes('listen town_square')
-        if (isLost) lost++
-        else onward.write(chunk)
-      })
+  await using proxy = await startRawServer((socket) => {
+    const onward = connect(Number(port), hostname)
+    onward.pipe(socket).on('close', () => onward.destroy())
+    socket.on('data', (chunk) => {
+      const isLost = lost === 0 && chunk.includes('listen town_square')
+      if (isLost) lost++
+      else onward.write(chunk)
     })
-    const end = new AbortController()
-    const news = Promise.withResolvers<void>()
-    const listening = listen({
-      address: { url: `postgresql://vedette@${proxy.authority}${target.pathname}` },
-      channel: 'town_square',
-      onNews: () => news.resolve(),
-      signal: end.signal,
-    })
-    await news.promise
-    expect(lost).toBe(1)
-    end.abort()
-    await listening
-  }
-  await made.drop()
+  })
+  const url = `postgresql://vedette@${proxy.authority}${pathname}`
+  const listener = startListening(url, { answerMs: 500 })
+  await listener.news()
+  expect(lost).toBe(1)
+  await listener.end()
 })
 
-test('a full disk is reported for a while', async () => {
-  const made = await createTestDatabase(undefined, { migrated: false })
-  const database = open(made.url)
+test.each<[string, (database: Database, full: string) => Promise<unknown>]>([
+  ['a statement', (database, full) => database.query(full)],
+  ['a transaction', (database, full) => database.transaction((tx) => tx.query(full))],
+])('a full disk that %s meets is reported for a while', async (_, meet) => {
+  const database = open(shared().url)
   expect(database.fullDiskReason()).toBeUndefined()
   const full = `do $$ begin raise exception 'no space' using errcode = '53100'; end $$`
-  expect(await failureOf(database.query(full))).toMatchObject({ kind: 'unavailable' })
+  expect(await failureOf(meet(database, full))).toEqual({ kind: 'unavailable', code: '53100' })
   expect(database.fullDiskReason()).toContain('full')
-  const other = open(made.url)
-  const writing = other.transaction((tx) => tx.query(full), { attempts: 1 })
-  expect(await failureOf(writing)).toMatchObject({ code: '53100' })
-  expect(other.fullDiskReason()).toContain('full')
-  await Promise.all([database.close(), other.close()])
-  await made.drop()
 })
 
 test('a closed port is unavailable', async () => {
-  const server = createServer()
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve)
-  })
-  const { port } = server.address() as { port: number }
-  await new Promise((resolve) => {
-    server.close(resolve)
-  })
-  const database = open(`postgresql://a@127.0.0.1:${port}/a`)
+  const database = open(`postgresql://a@127.0.0.1:${await freePort()}/a`)
   expect(await failureOf(database.query('select 1'))).toEqual({
     kind: 'unavailable',
     code: 'ECONNREFUSED',
@@ -313,19 +298,19 @@ test('a server that never answers times out', async () => {
 test('listening ends at once although the server has not answered yet', async () => {
   await using server = await startRawServer((socket) => socket.resume())
   const connected = server.connection()
-  const end = new AbortController()
-  const address = { url: `postgresql://a@${server.authority}/a` }
-  const listening = listen({ address, channel: 'a', onNews: () => undefined, signal: end.signal })
+  const listener = startListening(`postgresql://a@${server.authority}/a`)
   await connected
-  end.abort()
-  await listening
+  await listener.end()
   await untilHolds(() => expect(server.open()).toBe(0))
 })
 
 test('closing cuts the connections of an unresponsive server', async () => {
   await using server = await startRawServer((socket) => socket.resume())
   const connected = server.connection()
-  const database = open(`postgresql://a@${server.authority}/a`, { connectTimeoutMs: 60_000 })
+  const database = open(`postgresql://a@${server.authority}/a`, {
+    connectTimeoutMs: 60_000,
+    closeMs: 50,
+  })
   const waiting = failureOf(database.query('select 1'))
   await connected
   await database.close()
