@@ -1,4 +1,6 @@
 // Wakes calls that wait for something, such as a run or a location, when it may have changed.
+import { EventEmitter } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
 
 /** One who waits for news of one thing. */
 export interface NewsWatch {
@@ -13,52 +15,28 @@ export interface NewsWatch {
 
 /** Who waits for news, by the id of what they wait for. */
 export class News {
-  readonly #watches = new Map<string, Set<() => void>>()
+  readonly #watches = new EventEmitter().setMaxListeners(0)
 
   /** Begins to watch: no notification from now on is missed. */
   watch(id: string): NewsWatch {
-    let hasNews = false
-    let wake: (() => void) | undefined
-    const notify = () => {
-      hasNews = true
-      wake?.()
-    }
-    const watches = this.#watches.get(id) ?? new Set()
-    this.#watches.set(id, watches.add(notify))
+    let news = new AbortController()
+    const notify = () => news.abort()
+    this.#watches.on(id, notify)
     return {
       async wait(ms, signal) {
-        if (!hasNews && !signal.aborted) {
-          await new Promise<void>((resolve) => {
-            const timer = setTimeout(over, ms)
-            signal.addEventListener('abort', over, { once: true })
-            wake = over
-            function over(): void {
-              clearTimeout(timer)
-              signal.removeEventListener('abort', over)
-              resolve()
-            }
-          })
-          wake = undefined
-        }
-        const had = hasNews
-        hasNews = false
-        return had
+        const either = AbortSignal.any([news.signal, signal])
+        await sleep(ms, undefined, { signal: either }).catch(() => undefined)
+        const { aborted } = news.signal
+        if (aborted) news = new AbortController()
+        return aborted
       },
-      end: () => {
-        watches.delete(notify)
-        if (watches.size === 0 && this.#watches.get(id) === watches) {
-          this.#watches.delete(id)
-        }
-      },
+      end: () => void this.#watches.off(id, notify),
     }
   }
 
   /** There may be news of this id; without one, of any. */
   notify(id?: string): void {
-    if (id !== undefined) {
-      for (const notify of this.#watches.get(id) ?? []) notify()
-      return
-    }
-    for (const watches of this.#watches.values()) for (const notify of watches) notify()
+    for (const each of id === undefined ? this.#watches.eventNames() : [id])
+      this.#watches.emit(each)
   }
 }
