@@ -49,7 +49,6 @@ export async function startEmbeddedPostgres(
     const folder = postgresFolder(dataDir)
     const user = choosePostgresUser(folder.root, binaries.postgres)
     await prepareFolder(folder, user, binaries)
-    await endLeftover(folder, log)
     const run: PostgresRun = { binaries, user, folder, log }
     const supervised = new EmbeddedPostgres(run, lock)
     await supervised.start(options.signal ?? new AbortController().signal)
@@ -115,13 +114,10 @@ export class EmbeddedPostgres {
 
   async start(signal: AbortSignal): Promise<void> {
     for (let attempt = 1; ; attempt++) {
-      const started = new PostgresProcess(this.#run)
-      this.#process = started
       try {
-        await started.ready(DATABASE, signal)
+        await this.#begin(signal)
         break
       } catch (error) {
-        await started.stop()
         signal.throwIfAborted()
         // The last sessions of one that was killed may hold on to its memory for a moment.
         if (attempt >= FIRST_STARTS_MAX) throw error
@@ -129,6 +125,19 @@ export class EmbeddedPostgres {
       }
     }
     this.#watch = this.#keepRunning()
+  }
+
+  /** Starts a run, and stops it again where it does not become ready. */
+  async #begin(signal: AbortSignal): Promise<void> {
+    await endLeftover(this.#run.folder, this.#run.log)
+    const run = new PostgresProcess(this.#run)
+    this.#process = run
+    try {
+      await run.ready(DATABASE, signal)
+    } catch (error) {
+      await run.stop()
+      throw error
+    }
   }
 
   async #keepRunning(): Promise<void> {
@@ -150,25 +159,15 @@ export class EmbeddedPostgres {
       waitMs = Math.min(waitMs * 2, RESTART_MS_MAX)
       since = performance.now()
       this.restarts++
-      await this.#startAgain()
-    }
-  }
-
-  async #startAgain(): Promise<void> {
-    const { log, folder } = this.#run
-    let run: PostgresProcess | undefined
-    try {
-      await endLeftover(folder, log)
-      run = new PostgresProcess(this.#run)
-      this.#process = run
-      await run.ready(DATABASE, this.#stopping.signal)
-      // As loud as its end, for readers of that line alone.
-      log.warn({ pid: run.pid }, 'PostgreSQL is running again')
-    } catch (error) {
-      if (this.#stopping.signal.aborted) return
-      const isKnown = error instanceof EmbeddedPostgresError
-      log.error(isKnown ? { reason: error.message } : { err: error }, 'PostgreSQL did not start')
-      await run?.stop()
+      try {
+        await this.#begin(signal)
+        // As loud as its end, for readers of that line alone.
+        log.warn({ pid: this.pid }, 'PostgreSQL is running again')
+      } catch (error) {
+        if (signal.aborted) return
+        const isKnown = error instanceof EmbeddedPostgresError
+        log.error(isKnown ? { reason: error.message } : { err: error }, 'PostgreSQL did not start')
+      }
     }
   }
 
