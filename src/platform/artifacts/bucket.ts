@@ -18,7 +18,6 @@ export interface BucketOptions {
 /** A request fails after this time without data from the service. */
 const IDLE_TIMEOUT_MS = 30_000
 const SOCKETS_MAX = 64
-/** Maximum size of an error answer that is read. */
 const COMPLAINT_BYTES_MAX = 4096
 /** SHA-256 of nothing, the payload of requests without a body. */
 const NOTHING = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'

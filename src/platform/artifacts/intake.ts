@@ -3,44 +3,36 @@ import { randomUUID } from 'node:crypto'
 import * as z from 'zod'
 import { ArtifactAnswer, PROTOCOL_BOUNDS } from '../../contract/protocol/agent-protocol.ts'
 import { artifactBytesMax } from '../../contract/versions.ts'
-import type { Log } from '../../process/log.ts'
 import {
-  type ArrivingArtifact,
   countArtifacts,
-  forgetArtifacts,
   hasOwner,
   knownArtifact,
   noteArriving,
   noteRefused,
   settleArtifact,
 } from './queries.ts'
-import type { Database } from '../../database/database.ts'
-import { isDuplicate, isUnavailable } from '../../database/database-failure.ts'
 import {
   agentJson,
   defineAgentOperation,
   type DefinedAgentOperation,
 } from '../http/agent-operation.ts'
-import { arrivingBytes, type Expected } from '../http/arriving-bytes.ts'
-import { type ArtifactFacts, type ArtifactStore, ArtifactStoreError } from './store.ts'
+import type { ArtifactFacts } from './store.ts'
+import { ARTIFACT } from './routes.ts'
+import {
+  type Arriving,
+  createTurns,
+  type FileParts,
+  readThrough,
+  requireLength,
+  storeFile,
+} from './transfer.ts'
 import { ApiError, UNREAD, notFound, tooLarge } from '../http/errors.ts'
 import type { KnownLocationKey } from '../http/keys.ts'
 
-/** What taking files needs. */
-export interface ArtifactIntake {
-  database: Database
-  store: ArtifactStore
-  log: Pick<Log, 'warn'>
-}
-
-/** A file on its way. */
-interface Upload {
+interface Upload extends Arriving {
   key: KnownLocationKey
   ownerKey: string
   name: string
-  facts: ArtifactFacts
-  expected: Expected
-  body: ReadableStream<Uint8Array> | null
   /** Milliseconds on the platform's clock. */
   receivedAt: number
 }
@@ -77,8 +69,8 @@ const params = {
 }
 
 /** The call by which agents upload artifacts. */
-export function artifactOperation(intake: ArtifactIntake): DefinedAgentOperation {
-  let uploads = 0
+export function artifactOperation(parts: FileParts): DefinedAgentOperation {
+  const turns = createTurns(UPLOADS_MAX, 'Too many files arrive at the moment')
   return defineAgentOperation({
     summary: 'Upload an artifact of a result',
     description:
@@ -100,26 +92,22 @@ export function artifactOperation(intake: ArtifactIntake): DefinedAgentOperation
       413: 'The file is too large; its result says so',
     },
     async answer({ c, key, params: { owner, name }, receivedAt }) {
-      if (uploads >= UPLOADS_MAX) throw busy()
       const header = (of: string) => c.req.header(of)
       const facts = factsOf(header)
       const bytesMax = artifactBytesMax(/^Vedette\/(\S+)/.exec(header('user-agent') ?? '')?.[1])
       const expected = { bytesMax, sha256: facts.sha256 }
-      const body = c.req.raw.body
-      const upload = { key, ownerKey: owner, name, facts, expected, body, receivedAt }
-      uploads++
+      const { body } = c.req.raw
+      const end = turns()
       try {
-        return agentJson(JSON.stringify(await receive(intake, upload)))
+        const upload = { key, ownerKey: owner, name, facts, expected, body, receivedAt }
+        const bytes = await receive(parts, upload)
+        const answer: ArtifactAnswer = { bytes, sha256: facts.sha256.toString('hex') }
+        return agentJson(JSON.stringify(answer))
       } finally {
-        uploads--
+        end()
       }
     },
   })
-}
-
-function busy(): ApiError {
-  const headers = { ...UNREAD.headers, 'Retry-After': '5' }
-  return new ApiError(503, 'Too many files arrive at the moment', { headers })
 }
 
 const SHA256 = /(?:^|,)\s*sha-256=:([A-Za-z0-9+/]{43}=):\s*(?:,|$)/
@@ -140,113 +128,68 @@ function factsOf(header: (name: string) => string | undefined): ArtifactFacts {
   }
 }
 
-/** Stores one file; throws the errors listed at the operation. */
-async function receive(intake: ArtifactIntake, upload: Upload): Promise<ArtifactAnswer> {
-  const { database, store } = intake
-  const { key, ownerKey, name, facts, expected, receivedAt } = upload
+/** Stores one file and returns its size; throws the errors listed at the operation. */
+async function receive(parts: FileParts, upload: Upload): Promise<number> {
+  const { database } = parts
+  const { key, ownerKey, name, facts, receivedAt } = upload
   const { locationId } = key
   const owner = ownerOf(ownerKey)
   const isAhead = 'slotMs' in owner && owner.slotMs > receivedAt + PROTOCOL_BOUNDS.aheadMsMax
   if (isAhead || !(await hasOwner(database, locationId, owner))) throw unread(notFound('result'))
   const known = await knownArtifact(database, { locationId, ownerKey, name })
-  if (known?.state === 'stored') return again(upload, known.sha256)
+  if (known?.state === 'stored') {
+    if (known.sha256?.equals(facts.sha256) !== true) throw unread(otherFile())
+    return readThrough(upload)
+  }
+  try {
+    return await keep(parts, upload)
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 413) {
+      const why = { refusal: 'TOO_LARGE', bytes: facts.bytes ?? null } as const
+      await noteRefused(database, { ...rowOf(upload), id: randomUUID() }, why)
+    }
+    throw error
+  }
+}
+
+async function keep(parts: FileParts, upload: Upload): Promise<number> {
+  const { database, store } = parts
+  const { key, ownerKey, name, facts, expected } = upload
+  const { locationId } = key
   if (facts.bytes !== undefined && facts.bytes > expected.bytesMax) {
-    await refuse(intake, upload)
     throw tooLarge(expected.bytesMax, 'An artifact')
   }
   const { artifactsPerResultMax: max } = PROTOCOL_BOUNDS
   if ((await countArtifacts(database, locationId, ownerKey)) >= max + 1) {
     throw unread(new ApiError(409, `A result must have at most ${max} artifacts`))
   }
-  if (store.needsLength && facts.bytes === undefined) {
-    throw unread(new ApiError(400, 'This platform needs a Content-Length'))
-  }
-  return keep(intake, upload)
+  requireLength(store, facts)
+  const id = randomUUID()
+  const file = { id, storedAs: `${new Date().toISOString().slice(0, 10)}/${id}` }
+  await noteArriving(database, { ...rowOf(upload), ...file })
+  const settle = (bytes: number) =>
+    database.transaction((tx) => settleArtifact(tx, id, { bytes, sha256: facts.sha256 }))
+  const bytes = await storeFile(parts, ARTIFACT, { ...file, ...upload, settle })
+  if (bytes !== undefined) return bytes
+  const known = await knownArtifact(database, { locationId, ownerKey, name })
+  if (known?.sha256?.equals(facts.sha256) !== true) throw otherFile()
+  return known.bytes ?? 0
+}
+
+function rowOf({ key: { accountId, locationId }, ownerKey, name, facts: { contentType } }: Upload) {
+  return { accountId, locationId, ownerKey, name, contentType }
 }
 
 function unread(error: ApiError): ApiError {
   return new ApiError(error.status, error.message, UNREAD)
 }
 
-function ownerOf(ownerKey: string) {
-  const [, monitorId, slot] = SLOT_OWNER.exec(ownerKey) ?? []
-  if (monitorId === undefined) return { run: ownerKey }
-  return { monitorId, slotMs: Number(slot) }
-}
-
-/** A file that is here already: read to its end, so that the sender receives the answer. */
-async function again({ body, expected }: Upload, sha256: Buffer | null): Promise<ArtifactAnswer> {
-  if (sha256?.equals(expected.sha256) !== true) throw unread(otherFile())
-  let bytes = 0
-  for await (const chunk of arrivingBytes(body, expected)) bytes += chunk.byteLength
-  return { bytes, sha256: expected.sha256.toString('hex') }
-}
-
 function otherFile(): ApiError {
   return new ApiError(409, 'The result has another file of that name')
 }
 
-async function keep(intake: ArtifactIntake, upload: Upload): Promise<ArtifactAnswer> {
-  const { database, store } = intake
-  const { facts, expected, body } = upload
-  const one = arrivingOf(upload)
-  await noteArriving(database, one)
-  let bytes = 0
-  try {
-    const checked = arrivingBytes(body, expected, (count) => {
-      bytes = count
-    })
-    await store.put(one.storedAs, checked, facts)
-    const what = { bytes, sha256: facts.sha256 }
-    const settled = await database.transaction((tx) => settleArtifact(tx, one.id, what))
-    if (!settled) throw new ApiError(408, 'The upload took too long')
-  } catch (error) {
-    // When the database was lost, it is unknown whether the file is visible: it stays, and if it is not
-    // visible, retention removes it.
-    if (!isUnavailable(error)) await giveUp(intake, one)
-    return explain(intake, upload, error)
-  }
-  return { bytes, sha256: facts.sha256.toString('hex') }
-}
-
-function arrivingOf({ key, ownerKey, name, facts }: Upload): ArrivingArtifact {
-  const { accountId, locationId } = key
-  const id = randomUUID()
-  const storedAs = `${new Date().toISOString().slice(0, 10)}/${id}`
-  return { id, accountId, locationId, ownerKey, name, contentType: facts.contentType, storedAs }
-}
-
-/** Removes a partial upload; if that fails, retention does it later, so the row stays. */
-async function giveUp({ database, store, log }: ArtifactIntake, one: ArrivingArtifact) {
-  try {
-    await store.remove(one.storedAs)
-    await forgetArtifacts(database, [one.id])
-  } catch (error) {
-    log.warn({ err: error }, 'what is left of an artifact is removed later')
-  }
-}
-
-/** Answer to a failed upload: success when a concurrent upload stored the same file. */
-async function explain(
-  intake: ArtifactIntake,
-  upload: Upload,
-  error: unknown,
-): Promise<ArtifactAnswer> {
-  const { database, log } = intake
-  if (isDuplicate(error)) {
-    const { key, ownerKey, name, expected } = upload
-    const known = await knownArtifact(database, { locationId: key.locationId, ownerKey, name })
-    if (known?.sha256?.equals(expected.sha256) !== true) throw otherFile()
-    return { bytes: known.bytes ?? 0, sha256: expected.sha256.toString('hex') }
-  }
-  if (error instanceof ApiError && error.status === 413) await refuse(intake, upload)
-  if (!(error instanceof ArtifactStoreError)) throw error
-  log.warn({ err: error }, 'an artifact could not be stored')
-  const headers = { ...UNREAD.headers, 'Retry-After': '10' }
-  throw new ApiError(503, 'The store of artifacts is not available at the moment', { headers })
-}
-
-async function refuse({ database }: ArtifactIntake, upload: Upload): Promise<void> {
-  const { storedAs: _, ...one } = arrivingOf(upload)
-  await noteRefused(database, one, { refusal: 'TOO_LARGE', bytes: upload.facts.bytes ?? null })
+function ownerOf(ownerKey: string) {
+  const [, monitorId, slot] = SLOT_OWNER.exec(ownerKey) ?? []
+  if (monitorId === undefined) return { run: ownerKey }
+  return { monitorId, slotMs: Number(slot) }
 }

@@ -3,6 +3,7 @@
 import type { ArtifactRefusal, ArtifactView } from '../../contract/api/run.ts'
 import { sql } from '../../database/sql.ts'
 import type { Queryable } from '../../database/database.ts'
+import type { StoredFile } from './transfer.ts'
 
 /** The files of a result that were stored or refused, by name. `ownerKey`: see artifactOwner(). */
 export function artifactsOf(
@@ -17,7 +18,6 @@ export function artifactsOf(
       order by name`)
 }
 
-/** A file that is about to arrive. */
 export interface ArrivingArtifact {
   id: string
   accountId: string
@@ -97,19 +97,12 @@ export async function forgetArtifacts(connection: Queryable, ids: string[]): Pro
       delete from artifacts where id = any (${ids}::uuid[])`)
 }
 
-/** A file whose time is over. */
-export interface StaleArtifact {
-  id: string
-  /** Empty when nothing was stored. */
-  storedAs: string
-}
-
-/** Files older than `retentionMs`, and uploads that began more than `arrivingMsMax` ago and never ended. */
+/** Files, some of them refused, older than `retentionMs`, and uploads that began more than `arrivingMsMax` ago and never ended. */
 export function staleArtifacts(
   connection: Queryable,
   bounds: { retentionMs: number; arrivingMsMax: number; rowsMax: number },
-): Promise<StaleArtifact[]> {
-  return connection.query(sql<StaleArtifact>('artifacts-stale')`
+): Promise<StoredFile[]> {
+  return connection.query(sql<StoredFile>('artifacts-stale')`
       select id, stored_as as "storedAs" from artifacts
       where created_at < clock_timestamp() - make_interval(secs => ${bounds.retentionMs}::double precision / 1000)
       union all
@@ -118,7 +111,6 @@ export function staleArtifacts(
       limit ${bounds.rowsMax}`)
 }
 
-/** A file that can be downloaded. */
 export interface StoredArtifact {
   name: string
   bytes: number

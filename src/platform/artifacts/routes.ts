@@ -4,20 +4,22 @@ import { Readable } from 'node:stream'
 import type { ReadableStream } from 'node:stream/web'
 import * as z from 'zod'
 import { findArtifact, forgetArtifacts, staleArtifacts, type StoredArtifact } from './queries.ts'
+import { ARRIVING_MS_MAX, openFile, removeStale, RETENTION } from './transfer.ts'
 import type { Database } from '../../database/database.ts'
 import { createArtifactBucket, type BucketOptions } from './bucket.ts'
 import { createArtifactFolder } from './folder.ts'
-import { type ArtifactStore, ArtifactStoreError, type ByteRange } from './store.ts'
+import type { ArtifactStore, ByteRange } from './store.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
-import { notFound, ApiError } from '../http/errors.ts'
+import { notFound } from '../http/errors.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
 
-/** What serving and removing files needs. */
+/** Files of results. */
+export const ARTIFACT = { name: 'artifact', forget: forgetArtifacts } as const
+
 export interface ArtifactsOptions {
   database: Database
   store: ArtifactStore
-  /** Retention of files. */
   retentionMs: number
 }
 
@@ -68,12 +70,7 @@ async function download(
   one: StoredArtifact,
   range: ByteRange | undefined,
 ): Promise<Response> {
-  const stream = await store.get(one.storedAs, range).catch((error: unknown) => {
-    if (!(error instanceof ArtifactStoreError)) throw error
-    throw new ApiError(503, 'The store of artifacts is not available at the moment', {
-      headers: { 'Retry-After': '10' },
-    })
-  })
+  const stream = await openFile(store, ARTIFACT, one, range)
   if (stream === undefined) throw notFound('artifact')
   const length = range === undefined ? one.bytes : range.last - range.first + 1
   const headers = new Headers({
@@ -121,38 +118,18 @@ function disposition(name: string): string {
   return `attachment; filename="${plain}"; filename*=UTF-8''${full}`
 }
 
-const EVERY_MS = 600_000
-const TIMEOUT_MS = 600_000
-const AT_ONCE = 500
 const DAY_MS = 86_400_000
-/** Longer than the maximum duration of an upload. */
-const ARRIVING_MS_MAX = 2 * 3_600_000
 
 /** Removes files whose time is over, and what uploads that broke off have left. */
-export function artifactRetention({
-  database,
-  store,
-  retentionMs,
-}: ArtifactsOptions): BackgroundJob {
+export function artifactRetention(options: ArtifactsOptions): BackgroundJob {
+  const { database, store, retentionMs } = options
+  const stale = (rowsMax: number) =>
+    staleArtifacts(database, { retentionMs, arrivingMsMax: ARRIVING_MS_MAX, rowsMax })
   return {
     name: 'artifacts-old',
-    everyMs: EVERY_MS,
-    timeoutMs: TIMEOUT_MS,
+    ...RETENTION,
     async run(signal) {
-      const bounds = { retentionMs, arrivingMsMax: ARRIVING_MS_MAX, rowsMax: AT_ONCE }
-      for (;;) {
-        const stale = await staleArtifacts(database, bounds)
-        for (const { storedAs } of stale) {
-          signal.throwIfAborted()
-          if (storedAs !== '') await store.remove(storedAs)
-        }
-        // Bytes first: a row without them is tried again, bytes without a row would stay for ever.
-        await forgetArtifacts(
-          database,
-          stale.map(({ id }) => id),
-        )
-        if (stale.length < AT_ONCE) break
-      }
+      await removeStale(options, ARTIFACT, stale, signal)
       const day = new Date(Date.now() - retentionMs - DAY_MS).toISOString().slice(0, 10)
       await store.dropBefore(day)
     },

@@ -6,7 +6,6 @@ import { pageStatement } from '../../database/page.ts'
 import { raw, sql } from '../../database/sql.ts'
 import type { Queryable } from '../../database/database.ts'
 
-/** A bundle of an account. */
 export interface BundleAddress {
   accountId: string
   /** Hex. */

@@ -1,28 +1,49 @@
 // Code bundles: brought, listed, downloaded, deleted, and dropped when no check has named them for long.
 // Agents fetch those that checks of their location name.
+import { randomUUID } from 'node:crypto'
 import { Readable } from 'node:stream'
 import type { ReadableStream } from 'node:stream/web'
 import * as z from 'zod'
 import { BUNDLE_BOUNDS, BundleHash, CodeBundle } from '../../contract/api/code-bundle.ts'
 import { lockAccount } from '../accounts/queries/accounts.ts'
+import { BUNDLE_HEAD } from './head.ts'
 import {
+  type BundleAddress,
+  bundlesAmong,
   findBundle,
   findBundleFor,
   forgetBundles,
+  hideBundle,
   hideStaleBundles,
   hideUnnamedBundle,
   listBundles,
+  noteArrivingBundle,
+  settleBundle,
   type StoredBundle,
 } from './queries.ts'
 import { defineAgentOperation, type DefinedAgentOperation } from '../http/agent-operation.ts'
-import { ArtifactStoreError } from '../artifacts/store.ts'
+import {
+  ARRIVING_MS_MAX,
+  createTurns,
+  type FileParts,
+  openFile,
+  readThrough,
+  removeFile,
+  removeStale,
+  requireLength,
+  RETENTION,
+  storeFile,
+} from '../artifacts/transfer.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
-import { type BundleParts, receiveBundle, removeBundle, storeAway } from './intake.ts'
-import { ApiError, UNREAD, notFound } from '../http/errors.ts'
+import { ApiError, notFound, tooLarge, UNREAD } from '../http/errors.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { Resource } from '../http/resource.ts'
 
+/** Code bundles as files of the store. */
+const BUNDLE = { name: 'code bundle', forget: forgetBundles } as const
+
 const CONTENT_TYPE = 'application/gzip'
+const BUNDLE_LABELS = { thing: 'A code bundle', announcedBy: 'the address names' }
 /** Maximum number of concurrent uploads, of concurrent downloads by clients, and of those by agents. */
 const UPLOADS_MAX = 16
 const DOWNLOADS_MAX = 64
@@ -45,7 +66,7 @@ const { tag, looks } = kind
 const onOne = { tag, path: `${kind.path}/{sha256}`, params, looks }
 
 /** The operations of the public API on code bundles. */
-export function bundleOperations(parts: BundleParts): DefinedOperation[] {
+export function bundleOperations(parts: FileParts): DefinedOperation[] {
   const { database } = parts
   return [
     put(parts),
@@ -70,14 +91,14 @@ export function bundleOperations(parts: BundleParts): DefinedOperation[] {
         })
         if (one === undefined) return false
         if (one.named) throw new ApiError(409, 'Checks name this code bundle; change them first')
-        await removeBundle(parts, one)
+        await removeFile(parts, BUNDLE, one)
         return true
       },
     ),
   ]
 }
 
-function put(parts: BundleParts): DefinedOperation {
+function put(parts: FileParts): DefinedOperation {
   const turns = createTurns(UPLOADS_MAX, 'Too many code bundles arrive at the moment')
   return defineOperation({
     ...onOne,
@@ -109,7 +130,41 @@ function put(parts: BundleParts): DefinedOperation {
   })
 }
 
-function get(parts: BundleParts): DefinedOperation {
+interface BundleUpload extends BundleAddress {
+  body: ReadableStream<Uint8Array> | null
+  /** Content-Length, where it came. */
+  length: string | undefined
+}
+
+/**
+ * Stores a bundle and returns its size; an existing one is read to its end and changes nothing.
+ * Throws ApiError: 400 for a wrong hash and for other formats than tar.gz, 408 for a slow sender, 409 when the
+ * account has too many, 413, 503 when the store fails.
+ */
+async function receiveBundle(parts: FileParts, upload: BundleUpload): Promise<number> {
+  const { database, store } = parts
+  const { accountId, sha256, body, length } = upload
+  const { bytesMax, bundlesMax } = BUNDLE_BOUNDS
+  const hash = Buffer.from(sha256, 'hex')
+  const bytes = length === undefined ? undefined : Number(length)
+  const facts = { bytes, sha256: hash, contentType: CONTENT_TYPE }
+  const expected = { bytesMax, sha256: hash, labels: BUNDLE_LABELS, head: BUNDLE_HEAD }
+  if (bytes !== undefined && bytes > bytesMax) throw tooLarge(bytesMax, BUNDLE_LABELS.thing)
+  const known = await bundlesAmong(database, accountId, [sha256])
+  if (known.length > 0) return readThrough({ body, expected })
+  requireLength(store, facts)
+  const id = randomUUID()
+  const file = { id, storedAs: `bundles/${id}` }
+  if (!(await noteArrivingBundle(database, { accountId, sha256, ...file }))) {
+    const message = `An account has at most ${bundlesMax} code bundles; delete some`
+    throw new ApiError(409, message, UNREAD)
+  }
+  const settle = (size: number) => settleBundle(database, id, size)
+  const stored = await storeFile(parts, BUNDLE, { ...file, body, expected, facts, settle })
+  return stored ?? (await findBundle(database, upload))?.bytes ?? 0
+}
+
+function get(parts: FileParts): DefinedOperation {
   const turns = createTurns(DOWNLOADS_MAX, BUSY_MESSAGE)
   return defineOperation({
     ...onOne,
@@ -133,7 +188,7 @@ function get(parts: BundleParts): DefinedOperation {
 }
 
 /** The call by which agents fetch bundles. */
-export function agentBundleOperation(parts: BundleParts): DefinedAgentOperation {
+export function agentBundleOperation(parts: FileParts): DefinedAgentOperation {
   const turns = createTurns(DOWNLOADS_MAX, BUSY_MESSAGE)
   return defineAgentOperation({
     summary: 'Fetch the code bundle of a check suite',
@@ -169,66 +224,38 @@ function headersOf({ bytes }: StoredBundle, sha256: string): Record<string, stri
 }
 
 async function download(
-  parts: BundleParts,
+  parts: FileParts,
   one: StoredBundle,
   { sha256, end }: { sha256: string; end: () => void },
 ): Promise<Response> {
-  const stream = await parts.store.get(one.storedAs).catch((error: unknown) => {
-    end()
-    if (error instanceof ArtifactStoreError) throw storeAway()
-    throw error
-  })
-  if (stream === undefined) {
-    end()
-    // The store has lost it: it must be uploaded again and does not count as known.
-    parts.log.warn({ sha256 }, 'a code bundle is gone from the store')
-    await removeBundle(parts, one)
-    throw notFound('code bundle')
+  let stream: Readable | undefined
+  try {
+    stream = await openFile(parts.store, BUNDLE, one)
+  } finally {
+    if (stream === undefined) end()
+    else stream.once('close', end)
   }
-  stream.once('close', end)
-  const body = Readable.toWeb(stream) as ReadableStream<Uint8Array>
-  return new Response(body as never, { headers: headersOf(one, sha256) })
-}
-
-/** Limits concurrency; the function that a turn returns is called once, at its end. */
-function createTurns(max: number, message: string): () => () => void {
-  let taken = 0
-  return () => {
-    if (taken >= max) {
-      throw new ApiError(503, message, { headers: { ...UNREAD.headers, 'Retry-After': '5' } })
-    }
-    taken++
-    return () => void taken--
+  if (stream !== undefined) {
+    const body = Readable.toWeb(stream) as ReadableStream<Uint8Array>
+    return new Response(body as never, { headers: headersOf(one, sha256) })
   }
+  // The store has lost it: it must be uploaded again and does not count as known.
+  parts.log.warn({ sha256 }, 'a code bundle is gone from the store')
+  await hideBundle(parts.database, one.id)
+  await removeFile(parts, BUNDLE, one)
+  throw notFound('code bundle')
 }
-
-const EVERY_MS = 600_000
-const TIMEOUT_MS = 600_000
-const AT_ONCE = 100
-/** Longer than the maximum duration of an upload. */
-const ARRIVING_MS_MAX = 2 * 3_600_000
 
 /** Drops bundles that no check has named for long, and what uploads that broke off have left. */
 export function bundleRetention(
-  { database, store }: Pick<BundleParts, 'database' | 'store'>,
+  parts: Pick<FileParts, 'database' | 'store'>,
   unusedMs: number = BUNDLE_BOUNDS.unusedMsMax,
 ): BackgroundJob {
+  const stale = (rowsMax: number) =>
+    hideStaleBundles(parts.database, { unusedMs, arrivingMsMax: ARRIVING_MS_MAX, rowsMax })
   return {
     name: 'code-bundles-unused',
-    everyMs: EVERY_MS,
-    timeoutMs: TIMEOUT_MS,
-    async run(signal) {
-      const bounds = { unusedMs, arrivingMsMax: ARRIVING_MS_MAX, rowsMax: AT_ONCE }
-      for (;;) {
-        const stale = await hideStaleBundles(database, bounds)
-        for (const { id, storedAs } of stale) {
-          signal.throwIfAborted()
-          await store.remove(storedAs)
-          // Bytes first: a row without them is tried again, bytes without a row would stay for ever.
-          await forgetBundles(database, [id])
-        }
-        if (stale.length < AT_ONCE) return
-      }
-    },
+    ...RETENTION,
+    run: (signal) => removeStale(parts, BUNDLE, stale, signal),
   }
 }

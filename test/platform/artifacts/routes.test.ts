@@ -127,47 +127,6 @@ describe.each(STORES)('in $name', ({ make, storedKeys }) => {
     expect(storedKeys()).toHaveLength(before + 1)
   })
 
-  /** Announces a file of that size, sends none of it, and gives the status of the answer. */
-  const announce = async (one: ArtifactScene, bytes: number, agent = 'Vedette/8.4.0') => {
-    const { outgoing, answer } = begin(one, {
-      'user-agent': agent,
-      'content-length': String(bytes),
-      'content-digest': digestOf(Buffer.from('x')),
-    })
-    outgoing.flushHeaders()
-    const { status } = await answer
-    outgoing.destroy()
-    return status
-  }
-
-  test('a file that is too large is refused by its length, before it is read', async () => {
-    const one = await scene()
-    const before = storedKeys().length
-    expect(await announce(one, 150 * MIB + 1)).toBe(413)
-    expect(await listed(one)).toEqual([
-      expect.objectContaining({ state: 'refused', refusal: 'TOO_LARGE', id: null }),
-    ])
-    expect(storedKeys()).toHaveLength(before)
-    // The record of the refusal allows a smaller one.
-    expect((await put(one, { body: Buffer.from('smaller') })).status).toBe(200)
-    expect(await listed(one)).toEqual([expect.objectContaining({ state: 'stored', bytes: 7 })])
-  })
-
-  test.each(['Vedette/6.3.1', 'curl/8'])('%s may upload half as much', async (agent) => {
-    expect(await announce(await scene(), 75 * MIB + 1, agent)).toBe(413)
-  })
-
-  test.each([
-    ['missing', null],
-    ['of another kind', 'sha-512=:AAAA:'],
-    ['no base64', 'sha-256=:zzzz:'],
-  ])('a digest that is %s is refused', async (_what, digest) => {
-    const one = await scene()
-    const body = randomBytes(10)
-    const { status } = await put(one, { body, headers: { 'content-digest': digest } })
-    expect(status).toBe(400)
-  })
-
   test('a body that differs from its digest leaves nothing', async () => {
     const one = await scene()
     const before = storedKeys().length
@@ -198,6 +157,89 @@ describe.each(STORES)('in $name', ({ make, storedKeys }) => {
         timeout: 10_000,
       })
       .toHaveLength(count)
+
+  describe('retention', () => {
+    const signal = new AbortController().signal
+    const sweep = () =>
+      artifactRetention({ database: db(), store: store(), retentionMs: 7 * DAY_MS }).run(signal)
+    const age = (one: ArtifactScene, interval: string) =>
+      db().query(
+        `update artifacts set created_at = created_at - $2::interval where location_id = $1`,
+        [one.location.id, interval],
+      )
+
+    test('removes expired rows and bytes, and no others', async () => {
+      const [old, young] = [await scene(), await scene()]
+      const before = storedKeys().length
+      await put(old, { body: Buffer.from('old') })
+      await put(young, { body: Buffer.from('young') })
+      await age(old, '7 days 1 minute')
+      await age(young, '6 days')
+      await sweep()
+      await expectNothing(old, before + 1)
+      const response = await get(young, (await listed(young))[0]?.id ?? '')
+      expect(await response.text()).toBe('young')
+    })
+
+    test('removes leftovers of an upload whose process died', async () => {
+      const one = await scene()
+      await put(one, { body: Buffer.from('x') })
+      await db().query(
+        `update artifacts set state = 'arriving', bytes = null, sha256 = null
+         where location_id = $1`,
+        [one.location.id],
+      )
+      const before = storedKeys().length
+      await sweep()
+      expect(storedKeys()).toHaveLength(before)
+      await age(one, '3 hours')
+      await sweep()
+      await expectNothing(one, before - 1)
+    })
+  })
+})
+
+describe('an upload', () => {
+  const { scene, put, begin, listed, get } = useArtifactApis(database, STORES[0]!.make)
+
+  /** Announces a file of that size, sends none of it, and gives the status of the answer. */
+  const announce = async (one: ArtifactScene, bytes: number, agent = 'Vedette/8.4.0') => {
+    const { outgoing, answer } = begin(one, {
+      'user-agent': agent,
+      'content-length': String(bytes),
+      'content-digest': digestOf(Buffer.from('x')),
+    })
+    outgoing.flushHeaders()
+    const { status } = await answer
+    outgoing.destroy()
+    return status
+  }
+
+  test('a file that is too large is refused by its length, before it is read', async () => {
+    const one = await scene()
+    expect(await announce(one, 150 * MIB + 1)).toBe(413)
+    expect(await listed(one)).toEqual([
+      expect.objectContaining({ state: 'refused', refusal: 'TOO_LARGE', id: null }),
+    ])
+    // The record of the refusal allows a smaller one.
+    expect((await put(one, { body: Buffer.from('smaller') })).status).toBe(200)
+    expect(await listed(one)).toEqual([expect.objectContaining({ state: 'stored', bytes: 7 })])
+  })
+
+  test.each(['Vedette/6.3.1', 'curl/8'])('%s may upload half as much', async (agent) => {
+    expect(await announce(await scene(), 75 * MIB + 1, agent)).toBe(413)
+  })
+
+  test.each([
+    ['missing', null],
+    ['of another kind', 'sha-512=:AAAA:'],
+    ['no base64', 'sha-256=:zzzz:'],
+  ])('a digest that is %s is refused', async (_what, digest) => {
+    const one = await scene()
+    const body = randomBytes(10)
+    const { status } = await put(one, { body, headers: { 'content-digest': digest } })
+    expect(status).toBe(400)
+  })
 
   test.each(['..', '.', '../../etc/passwd', 'a/b', 'a\\b', 'a\0b', 'a\nb', 'ü'.repeat(128)])(
     'the name %j is none',
@@ -258,45 +300,5 @@ describe.each(STORES)('in $name', ({ make, storedKeys }) => {
       [one.client.accountId, one.location.id, one.owner],
     )
     expect((await put(one, { body: Buffer.from('x') })).status).toBe(409)
-  })
-
-  describe('retention', () => {
-    const signal = new AbortController().signal
-    const sweep = () =>
-      artifactRetention({ database: db(), store: store(), retentionMs: 7 * DAY_MS }).run(signal)
-    const age = (one: ArtifactScene, interval: string) =>
-      db().query(
-        `update artifacts set created_at = created_at - $2::interval where location_id = $1`,
-        [one.location.id, interval],
-      )
-
-    test('removes expired rows and bytes, and no others', async () => {
-      const [old, young] = [await scene(), await scene()]
-      const before = storedKeys().length
-      await put(old, { body: Buffer.from('old') })
-      await put(young, { body: Buffer.from('young') })
-      await age(old, '7 days 1 minute')
-      await age(young, '6 days')
-      await sweep()
-      await expectNothing(old, before + 1)
-      const response = await get(young, (await listed(young))[0]?.id ?? '')
-      expect(await response.text()).toBe('young')
-    })
-
-    test('removes leftovers of an upload whose process died', async () => {
-      const one = await scene()
-      await put(one, { body: Buffer.from('x') })
-      await db().query(
-        `update artifacts set state = 'arriving', bytes = null, sha256 = null
-         where location_id = $1`,
-        [one.location.id],
-      )
-      const before = storedKeys().length
-      await sweep()
-      expect(storedKeys()).toHaveLength(before)
-      await age(one, '3 hours')
-      await sweep()
-      await expectNothing(one, before - 1)
-    })
   })
 })

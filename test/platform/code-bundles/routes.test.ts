@@ -1,5 +1,5 @@
 // Aim: a code bundle is stored whole under its hash or not at all, and once however often it is uploaded. Only
-// agents of locations that name it can download it, and it is removed when unused; in a folder and in a bucket.
+// agents of locations that name it can download it, and it is removed when unused. Artifacts try both kinds of stores.
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { request } from 'node:http'
 import { join } from 'node:path'
@@ -8,9 +8,7 @@ import { gzipSync } from 'node:zlib'
 import { pack } from 'tar-stream'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { bundlePath } from '../../../src/contract/api/code-bundle.ts'
-import { createArtifactBucket } from '../../../src/platform/artifacts/bucket.ts'
 import { createArtifactFolder } from '../../../src/platform/artifacts/folder.ts'
-import type { ArtifactStore } from '../../../src/platform/artifacts/store.ts'
 import { bundleOperations, bundleRetention } from '../../../src/platform/code-bundles/routes.ts'
 import { startAgentsApi, type AgentsApi } from '../../support/platform/agents-api.ts'
 import { filesBelow } from '../../support/platform/artifacts/artifact-apis.ts'
@@ -23,7 +21,6 @@ import {
   type Loose,
   type PublicApi,
 } from '../../support/platform/public-api.ts'
-import { startS3Server, type S3Server } from '../../support/platform/artifacts/s3-server.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
 const MIB = 1024 * 1024
@@ -31,25 +28,6 @@ const root = temporaryFolder()
 const database = useDatabase()
 const db = () => database().database
 const NOW = new AbortController().signal
-
-let s3: S3Server
-beforeAll(async () => {
-  s3 = await startS3Server(temporaryFolder())
-})
-afterAll(() => s3.close())
-
-const STORES = [
-  {
-    name: 'a folder',
-    make: (): ArtifactStore => createArtifactFolder(join(root, 'artifacts')),
-    stored: () => filesBelow(join(root, 'artifacts')),
-  },
-  {
-    name: 'a bucket',
-    make: (): ArtifactStore => createArtifactBucket(s3),
-    stored: () => s3.keys(),
-  },
-]
 
 const hashOf = (body: Buffer) => createHash('sha256').update(body).digest('hex')
 
@@ -61,277 +39,268 @@ async function packed(bytes: number): Promise<Buffer> {
   return gzipSync(await buffer(tar))
 }
 
-describe.each(STORES)('in $name', ({ make, stored }) => {
-  let api: PublicApi
-  let agents: AgentsApi
-  let client: ApiClient
-  let store: ArtifactStore
-  const warned: unknown[] = []
+let api: PublicApi
+let agents: AgentsApi
+let client: ApiClient
+const store = createArtifactFolder(join(root, 'artifacts'))
+const stored = () => filesBelow(join(root, 'artifacts'))
+const warned: unknown[] = []
 
-  beforeAll(async () => {
-    store = make()
-    const log = { warn: (fact: unknown) => void warned.push(fact) }
-    const operations = bundleOperations({ database: db(), store, log })
-    api = await startPublicApi(db(), { operations, defaultLimit: { limit: 1e6, windowS: 60 } })
-    agents = await startAgentsApi(database(), { artifacts: store })
-    client = await addClient(api, db())
-  })
-  afterAll(() => Promise.all([api.close(), agents.close()]))
+beforeAll(async () => {
+  const log = { warn: (fact: unknown) => void warned.push(fact) }
+  const operations = bundleOperations({ database: db(), store, log })
+  api = await startPublicApi(db(), { operations, defaultLimit: { limit: 1e6, windowS: 60 } })
+  agents = await startAgentsApi(database(), { artifacts: store })
+  client = await addClient(api, db())
+})
+afterAll(() => Promise.all([api.close(), agents.close()]))
 
-  const put = (body: Buffer, more: { by?: ApiClient; as?: string } = {}) =>
-    (more.by ?? client).call('PUT', `/v1/code-bundles/${more.as ?? hashOf(body)}`, {
-      raw: body as Buffer<ArrayBuffer>,
-      headers: { 'content-type': 'application/gzip' },
-    })
-  const get = (sha256: string, { method = 'GET', by = client } = {}) =>
-    fetch(`${api.url}/v1/code-bundles/${sha256}`, {
-      method,
-      headers: { authorization: `Bearer ${by.secret}`, 'x-service-account': by.accountId },
-    })
-  const fetchAs = (key: string, sha256: string) =>
-    fetch(`${agents.url}/agent/v1/bundles/${sha256}`, {
-      headers: { authorization: `Bearer ${key}` },
-    })
-  const suite = (codeBundlePath: string, location: TestLocation, more: object = {}) => ({
-    name: 'the shop',
-    codeBundlePath,
-    privateLocations: [location.slugName],
-    ...more,
+const put = (body: Buffer, more: { by?: ApiClient; as?: string } = {}) =>
+  (more.by ?? client).call('PUT', `/v1/code-bundles/${more.as ?? hashOf(body)}`, {
+    raw: body as Buffer<ArrayBuffer>,
+    headers: { 'content-type': 'application/gzip' },
   })
-  const retention = (unusedMs: number) => bundleRetention({ database: db(), store }, unusedMs)
-  const listed = async () => {
-    const { body } = await client.call('GET', '/v1/code-bundles?limit=100')
-    return body.entries as { sha256: string; bytes: number; checks: number }[]
+const get = (sha256: string, { method = 'GET', by = client } = {}) =>
+  fetch(`${api.url}/v1/code-bundles/${sha256}`, {
+    method,
+    headers: { authorization: `Bearer ${by.secret}`, 'x-service-account': by.accountId },
+  })
+const fetchAs = (key: string, sha256: string) =>
+  fetch(`${agents.url}/agent/v1/bundles/${sha256}`, {
+    headers: { authorization: `Bearer ${key}` },
+  })
+const suite = (codeBundlePath: string, location: TestLocation, more: object = {}) => ({
+  name: 'the shop',
+  codeBundlePath,
+  privateLocations: [location.slugName],
+  ...more,
+})
+const retention = (unusedMs: number) => bundleRetention({ database: db(), store }, unusedMs)
+const listed = async () => {
+  const { body } = await client.call('GET', '/v1/code-bundles?limit=100')
+  return body.entries as { sha256: string; bytes: number; checks: number }[]
+}
+
+test('a bundle is downloaded as it was uploaded; HEAD answers without it', async () => {
+  const body = await packed(300_000)
+  const sha256 = hashOf(body)
+  expect((await get(sha256, { method: 'HEAD' })).status).toBe(404)
+  const { status, body: answer } = await put(body)
+  expect([status, answer]).toEqual([200, { sha256, bytes: body.length }])
+  const response = await get(sha256)
+  expect(Buffer.from(await response.arrayBuffer()).equals(body)).toBe(true)
+  const head = await get(sha256, { method: 'HEAD' })
+  expect([head.status, await head.text()]).toEqual([200, ''])
+  for (const { headers } of [response, head]) {
+    expect(Object.fromEntries(headers)).toMatchObject({
+      'content-type': 'application/gzip',
+      'content-length': String(body.length),
+      etag: `"${sha256}"`,
+    })
+  }
+  expect(await listed()).toContainEqual(
+    expect.objectContaining({ sha256, bytes: body.length, checks: 0 }),
+  )
+})
+
+test('the same bundle again, or many times concurrently, is stored once', async () => {
+  const body = await packed(400_000)
+  const before = stored().length
+  const answers = await Promise.all(Array.from({ length: 5 }, () => put(body)))
+  expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200])
+  expect(await put(body)).toMatchObject({ status: 200, body: { bytes: body.length } })
+  expect(stored()).toHaveLength(before + 1)
+  expect((await listed()).filter(({ sha256 }) => sha256 === hashOf(body))).toHaveLength(1)
+})
+
+test.each([
+  ['other bytes than the address names', Buffer.from('other'), 'a'.repeat(64), 400],
+  ['an address that is no hash', Buffer.from('x'), 'A'.repeat(64), 404],
+])('%s are refused, and nothing is stored', async (_sentence, body, as, status) => {
+  const before = stored().length
+  expect((await put(body, { as })).status).toBe(status)
+  expect(stored()).toHaveLength(before)
+  const rows = await db().query(`select from code_bundles where state <> 'stored'`)
+  expect(rows).toEqual([])
+})
+
+const letters = Buffer.alloc(2_000, 'a')
+test.each([
+  ['nothing', Buffer.alloc(0), /it is empty/],
+  ['a text', letters, /does not begin as gzip/],
+  ['more junk than is looked at', randomBytes(300_000).fill(0, 0, 1), /does not begin as gzip/],
+  ['what begins as gzip and is none', Buffer.from([0x1f, 0x8b, 1, 2, 3]), /is no tar/],
+  ['a text packed by gzip', gzipSync(letters), /is no tar/],
+  ['less than a header packed by gzip', gzipSync('a'), /is no tar/],
+  ['nothing packed by gzip', gzipSync(''), /is no tar/],
+  ['a tar without anything', gzipSync(Buffer.alloc(1_024)), /nothing in it/],
+])('%s is not a bundle: it is refused, and nothing is stored', async (_sentence, body, message) => {
+  const before = stored().length
+  const { status, body: answer } = await put(body)
+  expect([status, answer.message]).toEqual([400, expect.stringMatching(message)])
+  expect(stored()).toHaveLength(before)
+  const sha256 = Buffer.from(hashOf(body), 'hex')
+  expect(await db().query('select from code_bundles where sha256 = $1', [sha256])).toEqual([])
+})
+
+test('a bundle that is too large is refused by its length, before it is read', async () => {
+  const outgoing = request(`${api.url}/v1/code-bundles/${'b'.repeat(64)}`, {
+    method: 'PUT',
+    agent: false,
+    headers: {
+      authorization: `Bearer ${client.secret}`,
+      'x-service-account': client.accountId,
+      'content-type': 'application/gzip',
+      'content-length': String(150 * MIB + 1),
+    },
+  })
+  const status = await new Promise((resolve, reject) => {
+    outgoing.once('response', (incoming) => resolve(incoming.resume().statusCode))
+    outgoing.once('error', reject)
+    outgoing.flushHeaders()
+  })
+  outgoing.on('error', () => undefined).destroy()
+  expect(status).toBe(413)
+})
+
+test('a read-only key uploads and deletes none, another account sees none', async () => {
+  const { accountId } = client
+  const reader = await addClient(api, db(), { accountId, role: 'Read & Run' })
+  const stranger = await addClient(api, db())
+  const body = await packed(100)
+  expect((await put(body, { by: reader })).status).toBe(403)
+  await put(body)
+  const one = `/v1/code-bundles/${hashOf(body)}`
+  expect((await reader.call('DELETE', one)).status).toBe(403)
+  expect((await get(hashOf(body), { by: reader })).status).toBe(200)
+  expect((await get(hashOf(body), { by: stranger })).status).toBe(404)
+  expect((await stranger.call('DELETE', one)).status).toBe(404)
+  expect((await stranger.call('GET', '/v1/code-bundles')).body.entries).toEqual([])
+})
+
+describe('a suite', () => {
+  const scene = async () => {
+    const body = await packed(5_000)
+    await put(body)
+    const location = await addLocation(db(), client)
+    return { body, sha256: hashOf(body), location, key: location.secret }
   }
 
-  test('a bundle is downloaded as it was uploaded; HEAD answers without it', async () => {
-    const body = await packed(300_000)
-    const sha256 = hashOf(body)
-    expect((await get(sha256, { method: 'HEAD' })).status).toBe(404)
-    const { status, body: answer } = await put(body)
-    expect([status, answer]).toEqual([200, { sha256, bytes: body.length }])
-    const response = await get(sha256)
+  test.each([
+    ['of a bundle that is not here', bundlePath('c'.repeat(64)), /no code bundle c{64}.*PUT \/v1/],
+    ['of a hash that is none', 'bundle:abc', /codeBundlePath: .*64 hex digits/],
+    ['of a hash in a variable', 'bundle:{{SHA}}', /codeBundlePath: .*without variables/],
+  ])('%s is refused', async (_sentence, path, message) => {
+    const { location } = await scene()
+    const { status, body } = await client.call('POST', '/v1/checks/playwright', {
+      body: suite(path, location, { environmentVariables: [{ key: 'SHA', value: 'x' }] }),
+    })
+    expect([status, body.message]).toEqual([400, expect.stringMatching(message)])
+  })
+
+  test('lets only the agents of its location download its bundle', async () => {
+    const { body, sha256, location, key } = await scene()
+    const elsewhere = await addLocation(db(), client)
+    const abroad = await addLocation(db(), await addClient(api, db()))
+    const [other, stranger] = [elsewhere.secret, abroad.secret]
+    expect((await fetchAs(key, sha256)).status).toBe(404)
+    const made = await client.call('POST', '/v1/checks/playwright', {
+      body: suite(bundlePath(sha256), location),
+    })
+    expect(made.status).toBe(201)
+    const response = await fetchAs(key, sha256)
+    expect(response.headers.get('content-type')).toBe('application/gzip')
+    const documented = agents.document.paths['/agent/v1/bundles/{sha256}']?.['get'] as Loose
+    expect(Object.keys(documented.responses['200'].content)).toEqual(['application/gzip'])
     expect(Buffer.from(await response.arrayBuffer()).equals(body)).toBe(true)
-    const head = await get(sha256, { method: 'HEAD' })
-    expect([head.status, await head.text()]).toEqual([200, ''])
-    for (const { headers } of [response, head]) {
-      expect(Object.fromEntries(headers)).toMatchObject({
-        'content-type': 'application/gzip',
-        'content-length': String(body.length),
-        etag: `"${sha256}"`,
-      })
+    for (const secret of [other, stranger]) {
+      const refused = await fetchAs(secret, sha256)
+      expect([refused.status, ((await refused.json()) as { message: string }).message]).toEqual([
+        404,
+        'No such code bundle',
+      ])
     }
-    expect(await listed()).toContainEqual(
-      expect.objectContaining({ sha256, bytes: body.length, checks: 0 }),
-    )
+    expect((await fetchAs('pl_unknown', sha256)).status).toBe(401)
+    expect((await fetchAs(key, 'x')).status).toBe(404)
   })
 
-  test('the same bundle again, or many times concurrently, is stored once', async () => {
-    const body = await packed(400_000)
-    const before = stored().length
-    const answers = await Promise.all(Array.from({ length: 5 }, () => put(body)))
-    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200])
-    expect(await put(body)).toMatchObject({ status: 200, body: { bytes: body.length } })
-    expect(stored()).toHaveLength(before + 1)
-    expect((await listed()).filter(({ sha256 }) => sha256 === hashOf(body))).toHaveLength(1)
-  })
-
-  test.each([
-    ['other bytes than the address names', Buffer.from('other'), 'a'.repeat(64), 400],
-    ['an address that is no hash', Buffer.from('x'), 'A'.repeat(64), 404],
-  ])('%s are refused, and nothing is stored', async (_sentence, body, as, status) => {
-    const before = stored().length
-    expect((await put(body, { as })).status).toBe(status)
-    expect(stored()).toHaveLength(before)
-    const rows = await db().query(`select from code_bundles where state <> 'stored'`)
-    expect(rows).toEqual([])
-  })
-
-  const letters = Buffer.alloc(2_000, 'a')
-  test.each([
-    ['nothing', Buffer.alloc(0), /it is empty/],
-    ['a text', letters, /does not begin as gzip/],
-    ['more junk than is looked at', randomBytes(300_000).fill(0, 0, 1), /does not begin as gzip/],
-    ['what begins as gzip and is none', Buffer.from([0x1f, 0x8b, 1, 2, 3]), /is no tar/],
-    ['a text packed by gzip', gzipSync(letters), /is no tar/],
-    ['less than a header packed by gzip', gzipSync('a'), /is no tar/],
-    ['nothing packed by gzip', gzipSync(''), /is no tar/],
-    ['a tar without anything', gzipSync(Buffer.alloc(1_024)), /nothing in it/],
-  ])(
-    '%s is not a bundle: it is refused, and nothing is stored',
-    async (_sentence, body, message) => {
-      const before = stored().length
-      const { status, body: answer } = await put(body)
-      expect([status, answer.message]).toEqual([400, expect.stringMatching(message)])
-      expect(stored()).toHaveLength(before)
-      const sha256 = Buffer.from(hashOf(body), 'hex')
-      expect(await db().query('select from code_bundles where sha256 = $1', [sha256])).toEqual([])
-    },
-  )
-
-  test('a bundle that is too large is refused by its length, before it is read', async () => {
-    const outgoing = request(`${api.url}/v1/code-bundles/${'b'.repeat(64)}`, {
-      method: 'PUT',
-      agent: false,
-      headers: {
-        authorization: `Bearer ${client.secret}`,
-        'x-service-account': client.accountId,
-        'content-type': 'application/gzip',
-        'content-length': String(150 * MIB + 1),
-      },
+  test('that changes its bundle leaves the previous one to agents for a while', async () => {
+    const [first, second] = [await scene(), await scene()]
+    const { location, key } = first
+    const { body } = await client.call('POST', '/v1/checks/playwright', {
+      body: suite(bundlePath(first.sha256), location),
     })
-    const status = await new Promise((resolve, reject) => {
-      outgoing.once('response', (incoming) => resolve(incoming.resume().statusCode))
-      outgoing.once('error', reject)
-      outgoing.flushHeaders()
+    const codeBundlePath = bundlePath(second.sha256)
+    const changed = await client.call('PATCH', `/v1/checks/${body.id}`, {
+      body: { codeBundlePath },
     })
-    outgoing.on('error', () => undefined).destroy()
-    expect(status).toBe(413)
-  })
-
-  test('a read-only key uploads and deletes none, another account sees none', async () => {
-    const { accountId } = client
-    const reader = await addClient(api, db(), { accountId, role: 'Read & Run' })
-    const stranger = await addClient(api, db())
-    const body = await packed(100)
-    expect((await put(body, { by: reader })).status).toBe(403)
-    await put(body)
-    const one = `/v1/code-bundles/${hashOf(body)}`
-    expect((await reader.call('DELETE', one)).status).toBe(403)
-    expect((await get(hashOf(body), { by: reader })).status).toBe(200)
-    expect((await get(hashOf(body), { by: stranger })).status).toBe(404)
-    expect((await stranger.call('DELETE', one)).status).toBe(404)
-    expect((await stranger.call('GET', '/v1/code-bundles')).body.entries).toEqual([])
-  })
-
-  describe('a suite', () => {
-    const scene = async () => {
-      const body = await packed(5_000)
-      await put(body)
-      const location = await addLocation(db(), client)
-      return { body, sha256: hashOf(body), location, key: location.secret }
-    }
-
-    test.each([
-      [
-        'of a bundle that is not here',
-        bundlePath('c'.repeat(64)),
-        /no code bundle c{64}.*PUT \/v1/,
-      ],
-      ['of a hash that is none', 'bundle:abc', /codeBundlePath: .*64 hex digits/],
-      ['of a hash in a variable', 'bundle:{{SHA}}', /codeBundlePath: .*without variables/],
-    ])('%s is refused', async (_sentence, path, message) => {
-      const { location } = await scene()
-      const { status, body } = await client.call('POST', '/v1/checks/playwright', {
-        body: suite(path, location, { environmentVariables: [{ key: 'SHA', value: 'x' }] }),
-      })
-      expect([status, body.message]).toEqual([400, expect.stringMatching(message)])
-    })
-
-    test('lets only the agents of its location download its bundle', async () => {
-      const { body, sha256, location, key } = await scene()
-      const elsewhere = await addLocation(db(), client)
-      const abroad = await addLocation(db(), await addClient(api, db()))
-      const [other, stranger] = [elsewhere.secret, abroad.secret]
-      expect((await fetchAs(key, sha256)).status).toBe(404)
-      const made = await client.call('POST', '/v1/checks/playwright', {
-        body: suite(bundlePath(sha256), location),
-      })
-      expect(made.status).toBe(201)
-      const response = await fetchAs(key, sha256)
-      expect(response.headers.get('content-type')).toBe('application/gzip')
-      const documented = agents.document.paths['/agent/v1/bundles/{sha256}']?.['get'] as Loose
-      expect(Object.keys(documented.responses['200'].content)).toEqual(['application/gzip'])
-      expect(Buffer.from(await response.arrayBuffer()).equals(body)).toBe(true)
-      for (const secret of [other, stranger]) {
-        const refused = await fetchAs(secret, sha256)
-        expect([refused.status, ((await refused.json()) as { message: string }).message]).toEqual([
-          404,
-          'No such code bundle',
-        ])
-      }
-      expect((await fetchAs('pl_unknown', sha256)).status).toBe(401)
-      expect((await fetchAs(key, 'x')).status).toBe(404)
-    })
-
-    test('that changes its bundle leaves the previous one to agents for a while', async () => {
-      const [first, second] = [await scene(), await scene()]
-      const { location, key } = first
-      const { body } = await client.call('POST', '/v1/checks/playwright', {
-        body: suite(bundlePath(first.sha256), location),
-      })
-      const codeBundlePath = bundlePath(second.sha256)
-      const changed = await client.call('PATCH', `/v1/checks/${body.id}`, {
-        body: { codeBundlePath },
-      })
-      expect(changed.status).toBe(200)
-      const statuses = async () =>
-        Promise.all(
-          [first, second].map(async ({ sha256 }) => {
-            const response = await fetchAs(key, sha256)
-            await response.arrayBuffer()
-            return response.status
-          }),
-        )
-      expect(await statuses()).toEqual([200, 200])
-      await db().query(
-        `update monitors set former_bundle_at = former_bundle_at - interval '3 h' where id = $1`,
-        [body.id],
+    expect(changed.status).toBe(200)
+    const statuses = async () =>
+      Promise.all(
+        [first, second].map(async ({ sha256 }) => {
+          const response = await fetchAs(key, sha256)
+          await response.arrayBuffer()
+          return response.status
+        }),
       )
-      expect(await statuses()).toEqual([404, 200])
-      await client.call('DELETE', `/v1/checks/${body.id}`)
-      expect(await statuses()).toEqual([404, 404])
-    })
-
-    test('protects its bundle from deletion and retention, until it is deleted', async () => {
-      const { sha256, location } = await scene()
-      const { body } = await client.call('POST', '/v1/checks/playwright', {
-        body: suite(bundlePath(sha256), location),
-      })
-      const one = `/v1/code-bundles/${sha256}`
-      expect(await listed()).toContainEqual(expect.objectContaining({ sha256, checks: 1 }))
-      expect((await client.call('DELETE', one)).status).toBe(409)
-      await db().query(`update code_bundles set used_at = used_at - interval '30 days'`)
-      await retention(1_000_000).run(NOW)
-      expect((await get(sha256, { method: 'HEAD' })).status).toBe(200)
-      await client.call('DELETE', `/v1/checks/${body.id}`)
-      const before = stored().length
-      expect((await client.call('DELETE', one)).status).toBe(204)
-      expect((await client.call('DELETE', one)).status).toBe(404)
-      expect(stored()).toHaveLength(before - 1)
-    })
-  })
-
-  test('unused bundles and leftovers of uploads are removed in time', async () => {
-    const [old, fresh] = [await packed(1_000), await packed(1_000)]
-    await put(old)
-    await put(fresh)
-    await retention(0).run(NOW)
-    expect(await listed()).toEqual([])
-    expect(stored()).toEqual([])
-    const id = randomUUID()
+    expect(await statuses()).toEqual([200, 200])
     await db().query(
-      `insert into code_bundles (id, account_id, sha256, state, stored_as, created_at)
-       values ($1, $2, $3, 'arriving', $4, now() - interval '3 hours')`,
-      [id, client.accountId, randomBytes(32), `bundles/${id}`],
+      `update monitors set former_bundle_at = former_bundle_at - interval '3 h' where id = $1`,
+      [body.id],
     )
-    await put(fresh)
-    await retention(1_000_000).run(NOW)
-    expect(await db().query('select state from code_bundles')).toEqual([{ state: 'stored' }])
+    expect(await statuses()).toEqual([404, 200])
+    await client.call('DELETE', `/v1/checks/${body.id}`)
+    expect(await statuses()).toEqual([404, 404])
   })
 
-  test('a bundle that the store has lost is uploaded again', async () => {
-    const body = await packed(2_000)
-    await put(body)
-    const rows = await db().query<{ stored_as: string }>(
-      `select stored_as from code_bundles where sha256 = decode($1, 'hex')`,
-      [hashOf(body)],
-    )
-    await store.remove(rows[0]?.stored_as ?? '')
-    expect((await get(hashOf(body))).status).toBe(404)
-    expect(warned).toHaveLength(1)
-    await put(body)
-    const response = await get(hashOf(body))
-    expect(Buffer.from(await response.arrayBuffer()).equals(body)).toBe(true)
+  test('protects its bundle from deletion and retention, until it is deleted', async () => {
+    const { sha256, location } = await scene()
+    const { body } = await client.call('POST', '/v1/checks/playwright', {
+      body: suite(bundlePath(sha256), location),
+    })
+    const one = `/v1/code-bundles/${sha256}`
+    expect(await listed()).toContainEqual(expect.objectContaining({ sha256, checks: 1 }))
+    expect((await client.call('DELETE', one)).status).toBe(409)
+    await db().query(`update code_bundles set used_at = used_at - interval '30 days'`)
+    await retention(1_000_000).run(NOW)
+    expect((await get(sha256, { method: 'HEAD' })).status).toBe(200)
+    await client.call('DELETE', `/v1/checks/${body.id}`)
+    const before = stored().length
+    expect((await client.call('DELETE', one)).status).toBe(204)
+    expect((await client.call('DELETE', one)).status).toBe(404)
+    expect(stored()).toHaveLength(before - 1)
   })
+})
+
+test('unused bundles and leftovers of uploads are removed in time', async () => {
+  const [old, fresh] = [await packed(1_000), await packed(1_000)]
+  await put(old)
+  await put(fresh)
+  await retention(0).run(NOW)
+  expect(await listed()).toEqual([])
+  expect(stored()).toEqual([])
+  const id = randomUUID()
+  await db().query(
+    `insert into code_bundles (id, account_id, sha256, state, stored_as, created_at)
+     values ($1, $2, $3, 'arriving', $4, now() - interval '3 hours')`,
+    [id, client.accountId, randomBytes(32), `bundles/${id}`],
+  )
+  await put(fresh)
+  await retention(1_000_000).run(NOW)
+  expect(await db().query('select state from code_bundles')).toEqual([{ state: 'stored' }])
+})
+
+test('a bundle that the store has lost is uploaded again', async () => {
+  const body = await packed(2_000)
+  await put(body)
+  const rows = await db().query<{ stored_as: string }>(
+    `select stored_as from code_bundles where sha256 = decode($1, 'hex')`,
+    [hashOf(body)],
+  )
+  await store.remove(rows[0]?.stored_as ?? '')
+  expect((await get(hashOf(body))).status).toBe(404)
+  expect(warned).toHaveLength(1)
+  await put(body)
+  const response = await get(hashOf(body))
+  expect(Buffer.from(await response.arrayBuffer()).equals(body)).toBe(true)
 })
