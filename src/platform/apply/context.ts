@@ -24,7 +24,6 @@ import type { CheckContext } from '../checks/effective.ts'
 import { type NamedThings, readNamedThings } from '../checks/named-things.ts'
 import { type Definition, decrypt } from '../checks/encrypted-monitor.ts'
 
-/** All that a plan is made from. */
 export interface ApplyContext {
   tx: Queryable
   parts: MonitorParts

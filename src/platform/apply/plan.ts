@@ -28,7 +28,6 @@ export interface MonitorToWrite {
   line: PlannedChange | undefined
 }
 
-/** A plan and all that is needed to carry it out. */
 export interface ApplyPlan {
   lines: PlannedChange[]
   groups: GroupToWrite[]

@@ -9,7 +9,7 @@ import { type ApplyContext, readApplyContext } from './context.ts'
 import { type ApplyPlan, planApply } from './plan.ts'
 import { changing, type MonitorParts, removeChecks, saveChecks } from '../checks/writing.ts'
 import { ApiError } from '../http/errors.ts'
-import { addGroups, changeGroups } from '../groups/writing.ts'
+import { saveGroups } from '../groups/writing.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 
 const BODY_MS = 60_000
@@ -85,19 +85,15 @@ async function carryOut(context: ApplyContext, plan: ApplyPlan): Promise<void> {
 async function writeGroups(context: ApplyContext, plan: ApplyPlan): Promise<void> {
   const { tx, parts, accountId, request } = context
   const { locations } = context.checkContext
-  const [old, added] = [
-    plan.groups.filter(({ line }) => line.action === 'update'),
-    plan.groups.filter(({ line }) => line.action !== 'update'),
-  ]
-  await changeGroups(tx, parts, accountId, { groups: old, locations })
-  const groups = added.map(({ key, definition }) => ({
+  const groups = plan.groups.map(({ id, key, definition }) => ({
+    id: id < 0 ? null : id,
     definition,
     file: { name: request.name, key },
   }))
-  const rows = await addGroups(tx, parts, accountId, { groups, locations })
+  const rows = await saveGroups(tx, parts, accountId, { groups, locations })
   const idOf = new Map(rows.map((row) => [row.file_key, row.id]))
   const ids = new Map<number, number>()
-  for (const { id, key, line } of added) {
+  for (const { id, key, line } of plan.groups) {
     line.id = idOf.get(key) ?? id
     ids.set(id, line.id)
   }

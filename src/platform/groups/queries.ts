@@ -2,7 +2,6 @@
 import { raw, sql } from '../../database/sql.ts'
 import type { Queryable } from '../../database/database.ts'
 
-/** A group. */
 export interface CheckGroupRow {
   id: number
   name: string
@@ -68,8 +67,9 @@ export async function countCheckGroups(connection: Queryable, accountId: string)
   return row?.count ?? 0
 }
 
-/** Fields of a group. */
 export interface CheckGroupFields {
+  /** Null for a new one. */
+  id: number | null
   name: string
   definition: string
   locationIds: readonly string[]
@@ -98,9 +98,7 @@ export async function insertCheckGroups(
 export async function changeCheckGroups(
   tx: Queryable,
   accountId: string,
-  groups: readonly (Pick<CheckGroupFields, 'name' | 'definition' | 'locationIds'> & {
-    id: number
-  })[],
+  groups: readonly CheckGroupFields[],
 ): Promise<CheckGroupRow[]> {
   if (groups.length === 0) return []
   return tx.query(sql<CheckGroupRow>('check-groups-change')`

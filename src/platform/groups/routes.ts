@@ -15,7 +15,7 @@ import { clientGroup } from '../checks/client-definition.ts'
 import { problemText } from '../http/draft-problem.ts'
 import { changing, type MonitorParts, readCheckContext } from '../checks/writing.ts'
 import { ApiError } from '../http/errors.ts'
-import { addGroups, replaceGroup } from './writing.ts'
+import { replaceGroup, saveGroups } from './writing.ts'
 import { offsetOf } from '../http/listing.ts'
 import { maskSecrets } from '../checks/masked-secrets.ts'
 import { missingThings, readNamedThings } from '../checks/named-things.ts'
@@ -120,8 +120,8 @@ function create(parts: MonitorParts, accountId: string, body: Definition): Promi
       throw new ApiError(409, `An account has at most ${API_BOUNDS.checkGroupsMax} groups`)
     }
     const { locations } = await readCheckContext(tx, parts, { accountId, groupIds: [] })
-    const groups = [{ definition, file: null }]
-    const [row] = await addGroups(tx, parts, accountId, { groups, locations })
+    const groups = [{ id: null, definition, file: null }]
+    const [row] = await saveGroups(tx, parts, accountId, { groups, locations })
     return row === undefined ? '' : JSON.stringify(wireForm(parts.cipher, row))
   })
 }

@@ -11,48 +11,35 @@ import { type Definition, encryptDefinition } from '../checks/encrypted-monitor.
 import type { Cipher } from '../secrets/cipher.ts'
 
 /** A checked definition of a group. */
-export interface StoredGroup {
+export interface GroupToSave {
+  /** Null for a new one. */
+  id: number | null
   definition: Definition
-  /** Which file it came from, and its key there. */
+  /** Which file a new one came from, and its key there. */
   file: { name: string; key: string } | null
 }
 
-/** Adds groups, which have no members yet. Throws ApiError 400 for locations that are not there. */
-export function addGroups(
+/**
+ * Adds groups, and replaces others without a look at their members; those that the account has not are left out.
+ * Throws ApiError 400 for locations that are not there.
+ */
+export async function saveGroups(
   tx: Queryable,
   { cipher }: MonitorParts,
   accountId: string,
-  { groups, locations }: { groups: readonly StoredGroup[] } & Pick<CheckContext, 'locations'>,
+  { groups, locations }: { groups: readonly GroupToSave[] } & Pick<CheckContext, 'locations'>,
 ): Promise<CheckGroupRow[]> {
-  const rows = groups.map(({ definition, file }) => ({
+  const rows = groups.map(({ id, definition, file }) => ({
+    id,
     ...groupFields(cipher, definition, locations),
     fileName: file?.name ?? null,
     fileKey: file?.key ?? null,
   }))
-  return insertCheckGroups(tx, accountId, rows)
-}
-
-/**
- * Replaces groups without a look at their members; those that the account has not are left out. Throws
- * ApiError 400 for locations that are not there.
- */
-export function changeGroups(
-  tx: Queryable,
-  { cipher }: MonitorParts,
-  accountId: string,
-  {
-    groups,
-    locations,
-  }: { groups: readonly { id: number; definition: Definition }[] } & Pick<
-    CheckContext,
-    'locations'
-  >,
-): Promise<CheckGroupRow[]> {
-  const rows = groups.map(({ id, definition }) => ({
-    id,
-    ...groupFields(cipher, definition, locations),
-  }))
-  return changeCheckGroups(tx, accountId, rows)
+  const { old = [], added = [] } = Object.groupBy(rows, ({ id }) => (id === null ? 'added' : 'old'))
+  return [
+    ...(await changeCheckGroups(tx, accountId, old)),
+    ...(await insertCheckGroups(tx, accountId, added)),
+  ]
 }
 
 /**
@@ -67,8 +54,8 @@ export async function replaceGroup(
 ): Promise<CheckGroupRow | undefined> {
   const before = await readCheckContext(tx, parts, { accountId, groupIds: [] })
   const { locations } = before
-  const changed = { groups: [{ id, definition }], locations }
-  const [row] = await changeGroups(tx, parts, accountId, changed)
+  const changed = { groups: [{ id, definition, file: null }], locations }
+  const [row] = await saveGroups(tx, parts, accountId, changed)
   if (row === undefined) return undefined
   const groups = new Map([[id, definition as CheckGroup]])
   const result = resettled(parts.cipher, await monitorsOfGroups(tx, [id]), {
