@@ -2,7 +2,7 @@
 // so that one can be replaced by another without a pause.
 import { randomBytes, randomUUID } from 'node:crypto'
 import { NewLocationKey } from './schema.ts'
-import { insertLocationKey, revokeLocationKey } from './queries/keys.ts'
+import { insertLocationKey, revokeLocationKey } from './queries/locations.ts'
 import type { Database } from '../../database/database.ts'
 import { tracesOf } from '../secrets/api-key.ts'
 import { notFound, ApiError } from '../http/errors.ts'

@@ -1,12 +1,16 @@
-// Private locations, in which agents run: list, create, read, replace and delete.
+// Private locations, in which agents run: list, create, read, replace and delete. The password of a proxy is stored
+// and never shown.
 import { randomUUID } from 'node:crypto'
 import * as z from 'zod'
 import { API_BOUNDS } from '../../contract/api/bounds.ts'
+import { SECRET_MASK } from '../../contract/api/resource.ts'
+import { compareVersions, VERSION } from '../../contract/versions.ts'
 import {
   PrivateLocation,
   PrivateLocationChange,
   PrivateLocationInput,
   PublicRegion,
+  type RunningAgents,
 } from './schema.ts'
 import type { Queryable } from '../../database/database.ts'
 import { isDuplicate } from '../../database/database-failure.ts'
@@ -17,12 +21,12 @@ import {
   insertPrivateLocation,
   listPrivateLocations,
   locationIdsBySlug,
+  type PrivateLocationRow,
   readPrivateLocation,
   usersOfLocation,
 } from './queries/locations.ts'
 import { changing, type MonitorParts } from '../checks/writing.ts'
 import { ApiError } from '../http/errors.ts'
-import { locationForm, unmaskedProxy } from './form.ts'
 import type { Cipher } from '../secrets/cipher.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { booleanParameter, idParameter } from '../http/parameters.ts'
@@ -173,4 +177,56 @@ async function readForm(
 ): Promise<string | undefined> {
   const row = await readPrivateLocation(connection, accountId, id)
   return row && JSON.stringify(locationForm(cipher, row, { versions: true }))
+}
+
+/** The read model of a location. */
+function locationForm(
+  cipher: Cipher,
+  { proxyUrl, agents, ...location }: PrivateLocationRow,
+  { versions }: { versions: boolean },
+): PrivateLocation {
+  const absent = location.lastSeen === null ? 'never-reported' : 'stopped-reporting'
+  const runningAgents = byVersion(agents)
+  return {
+    ...location,
+    proxyUrl: proxyUrl === null ? null : maskedProxy(cipher.decrypt(proxyUrl)),
+    agentCount: agents.length,
+    agentStatus: agents.length > 0 ? 'reporting' : absent,
+    ...(versions && { minAgentVersion: runningAgents[0]?.version ?? null, runningAgents }),
+  }
+}
+
+/** Agents by version, the oldest version first. */
+function byVersion(agents: PrivateLocationRow['agents']): RunningAgents[] {
+  return [...Map.groupBy(agents, (agent) => agent.version)]
+    .map(([version, some]) => ({
+      version,
+      isOutdated: compareVersions(version, VERSION) < 0,
+      count: some.length,
+      agents: some.map(({ id, lastSeenAt }) => ({ id, lastSeenAt })),
+    }))
+    .toSorted((a, b) => compareVersions(a.version, b.version))
+}
+
+/** The URL with a mask in place of its password. */
+function maskedProxy(url: string): string {
+  const parsed = new URL(url)
+  return parsed.password === '' ? url : withPassword(parsed, SECRET_MASK)
+}
+
+/**
+ * The URL with its mask replaced by the stored password; undefined without a stored password for the same
+ * address.
+ */
+function unmaskedProxy(url: string, stored: string | undefined): string | undefined {
+  const parsed = new URL(url)
+  if (parsed.password !== SECRET_MASK) return url
+  const isSame = stored !== undefined && maskedProxy(stored) === withPassword(parsed, SECRET_MASK)
+  return isSame ? stored : undefined
+}
+
+function withPassword(url: URL, password: string): string {
+  const copy = new URL(url)
+  copy.password = password
+  return copy.href
 }
