@@ -2,10 +2,10 @@
 // in the body of the contract.
 import { OpenAPIHono } from '@hono/zod-openapi'
 import type { Log } from '../process/log.ts'
-import type { Database } from '../database/database.ts'
 import type { DefinedAgentOperation } from './http/agent-operation.ts'
 import { AgentRates } from './http/rate-limit/agent-rates.ts'
-import { answerFaults, createOutageLog, type LogOutage } from './http/answer-faults.ts'
+import type { ApiOptions } from './app.ts'
+import { answerFaults, createOutageLog } from './http/answer-faults.ts'
 import { artifactOperation } from './artifacts/intake.ts'
 import type { ArtifactStore } from './artifacts/store.ts'
 import { agentBundleOperation } from './code-bundles/routes.ts'
@@ -25,35 +25,22 @@ import type { OnRecorded } from './results/recorded.ts'
 import type { ResultsMetrics } from './results/metrics.ts'
 import { resultsOperation } from './results/operation.ts'
 import { RESULTS_MS } from './results/retention.ts'
-import type { Cipher } from './secrets/cipher.ts'
 import { syncOperation } from './agents/sync.ts'
 
-/** What the app is made of. */
-export interface AgentsAppOptions {
-  database: Database
-  cipher: Cipher
+export interface AgentsAppOptions extends ApiOptions {
   clock: PlatformClock
   log: Log
-  /** Called when the database does not answer; by default it writes to the log. */
-  logOutage?: LogOutage
   agentRegistry: AgentRegistry
   /** Called with results in the transaction that records them, in this order. */
   onRecorded: readonly OnRecorded[]
   /** Counts the outcomes of results; optional. */
   resultsMetrics?: ResultsMetrics
-  /** Retention of results; default RESULTS_MS. */
-  resultsMs?: number
   /** Store of artifacts and code bundles; without it there are none. */
   artifacts?: ArtifactStore
   /** Rate limits of agents; default AGENT_POLICIES. */
   rates?: AgentRates
-  /** Addresses or networks whose X-Forwarded-For is trusted. */
-  trustedProxies?: readonly string[]
-  /** Where agents reach this platform, for the document. */
-  publicUrl?: string
 }
 
-/** The app, and the notifications it receives. */
 export interface AgentsApp {
   app: OpenAPIHono
   /** Keys changed, or a change may have been missed: look each up again. */
@@ -90,7 +77,6 @@ export function createAgentsApp(options: AgentsAppOptions): AgentsApp {
   }
 }
 
-/** Every call of agents. */
 function callsOf(
   options: AgentsAppOptions,
   waiting: { news: News; pendingCalls: PendingCalls },

@@ -38,8 +38,8 @@ import { serviceOperations } from './services/routes.ts'
 import { accountingOperations } from './results/accounting.ts'
 import { statusPageOperations } from './status-pages/routes.ts'
 
-/** What the app is made of. */
-export interface AppOptions {
+/** What both APIs are made of. */
+export interface ApiOptions {
   database: Database
   /** Encrypts secrets that the database stores. */
   cipher: Cipher
@@ -47,19 +47,21 @@ export interface AppOptions {
   log: Pick<Logger, 'error' | 'warn'>
   /** Called when the database does not answer; by default it writes to the log. */
   logOutage?: LogOutage
-  /** Default request rate of a key. */
-  defaultLimit?: Pick<RatePolicy, 'limit' | 'windowS'>
-  /** Addresses or networks whose X-Forwarded-For is believed. */
+  /** Addresses or networks whose X-Forwarded-For is trusted. */
   trustedProxies?: readonly string[]
   /** Retention of results; default RESULTS_MS. */
   resultsMs?: number
-  /** Operations of parts that are created outside the app. */
-  operations?: readonly DefinedOperation[]
-  /** Where clients reach this platform, for the document. */
+  /** Where clients and agents reach this platform, for the documents. */
   publicUrl?: string
 }
 
-/** The app, and the notifications it receives. */
+export interface AppOptions extends ApiOptions {
+  /** Default request rate of a key. */
+  defaultLimit?: Pick<RatePolicy, 'limit' | 'windowS'>
+  /** Operations of parts that are created outside the app. */
+  operations?: readonly DefinedOperation[]
+}
+
 export interface App {
   app: OpenAPIHono
   /** Keys changed, or a change may have been missed: look each up again. */
@@ -79,10 +81,8 @@ export function createApp(options: AppOptions): App {
     clientAddress: createClientAddress(options.trustedProxies ?? []),
     policyOf: ({ policy }) => (policy === DEFAULT_POLICY ? defaultPolicy : policy),
   })
-  const noticeOptions: NoticeOptions = {
-    now: () => options.clock.now(),
-    publicUrl: options.publicUrl,
-  }
+  const now = () => options.clock.now()
+  const notices: NoticeOptions = { now, publicUrl: options.publicUrl }
   const operations = [
     ...applyOperations(options),
     ...checkOperations(options),
@@ -93,25 +93,21 @@ export function createApp(options: AppOptions): App {
     ...accountVariableOperations(options),
     ...alertChannelOperations(database, options.cipher),
     ...alertSettingsOperations(database),
-    ...incidentOperations(database, noticeOptions),
-    ...incidentUpdateOperations(database, noticeOptions),
+    ...incidentOperations(database, notices),
+    ...incidentUpdateOperations(database, notices),
     ...serviceOperations(database),
     ...statusPageOperations(database),
     ...accountOperations(database),
     ...runtimeOperations(),
     ...checkResultOperations(database),
     ...checkStatusOperations(database),
-    ...analyticsOperations({
-      database,
-      now: () => options.clock.now(),
-      resultsMs: options.resultsMs ?? RESULTS_MS,
-    }),
+    ...analyticsOperations({ database, now, resultsMs: options.resultsMs ?? RESULTS_MS }),
     ...accountingOperations(database),
-    ...heartbeatOperations({ database, now: () => options.clock.now() }),
+    ...heartbeatOperations({ database, now }),
     ...faultOperations(database),
     ...(options.operations ?? []),
   ]
-  mount(app, { auth, operations, now: () => options.clock.now() })
+  mount(app, { auth, operations, now })
   serveDocuments(app, options.publicUrl)
   const logOutage = options.logOutage ?? createOutageLog(log)
   answerFaults(app, { log, logOutage, insteadOf })
