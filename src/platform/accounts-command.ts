@@ -12,7 +12,6 @@ import {
 } from './database-command.ts'
 import { makeKey, tracesOf } from './secrets/api-key.ts'
 
-/** What is asked for, as it was typed. */
 export interface AccountsRequest {
   action: string | undefined
   name?: string | undefined

@@ -25,7 +25,6 @@ import { SECRETS_KEY_CHARACTERS_MIN } from './secrets/secrets-key.ts'
 const DAY_MS = 86_400_000
 const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
-/** Every environment variable of the platform. */
 export const VARIABLE_TABLE = {
   DATABASE_URL: urlSetting({
     meaning: 'PostgreSQL 15 to 18; without it an embedded one runs in DATA_DIR',
@@ -182,7 +181,6 @@ export const VARIABLES: readonly VariableText[] = variableTexts(VARIABLE_TABLE)
 /** The platform's settings, checked. */
 export type PlatformConfig = ReturnType<typeof configOf>
 
-/** Settings, or their problems. */
 export interface PlatformConfigReading {
   config: PlatformConfig
   /** Not empty: do not start. */
@@ -232,28 +230,28 @@ function configOf(values: PlatformValues, artifactBucket: BucketOptions | undefi
   }
 }
 
+const BUCKET_VARIABLES = [
+  'ARTIFACTS_S3_URL',
+  'ARTIFACTS_S3_BUCKET',
+  'ARTIFACTS_S3_ACCESS_KEY_ID',
+  'ARTIFACTS_S3_SECRET_ACCESS_KEY',
+] as const
+
 /** The configured bucket; adds a problem for each missing setting. */
 function bucketOf(
   values: PlatformValues,
   problems: EnvironmentProblem[],
 ): BucketOptions | undefined {
-  const url = values.ARTIFACTS_S3_URL ?? ''
-  const bucket = values.ARTIFACTS_S3_BUCKET ?? ''
-  const accessKeyId = values.ARTIFACTS_S3_ACCESS_KEY_ID ?? ''
-  const secretAccessKey = values.ARTIFACTS_S3_SECRET_ACCESS_KEY ?? ''
-  const needed = {
-    ARTIFACTS_S3_URL: url,
-    ARTIFACTS_S3_BUCKET: bucket,
-    ARTIFACTS_S3_ACCESS_KEY_ID: accessKeyId,
-    ARTIFACTS_S3_SECRET_ACCESS_KEY: secretAccessKey,
-  }
-  const given = Object.entries(needed).find(([, value]) => value !== '')
+  const given = BUCKET_VARIABLES.find((variable) => values[variable] !== undefined)
   if (given === undefined) return undefined
-  for (const [variable, value] of Object.entries(needed)) {
+  for (const variable of BUCKET_VARIABLES) {
     // A setting that is given and no good is complained of already.
-    if (value !== '' || problems.some((one) => one.variable === variable)) continue
-    problems.push({ variable, message: `${variable} is not set, and ${given[0]} is: set both` })
+    const isKnown = problems.some((one) => one.variable === variable)
+    if (values[variable] !== undefined || isKnown) continue
+    problems.push({ variable, message: `${variable} is not set, and ${given} is: set both` })
   }
+  const texts = BUCKET_VARIABLES.map((variable) => values[variable])
+  const [url = '', bucket = '', accessKeyId = '', secretAccessKey = ''] = texts
   const region = values.ARTIFACTS_S3_REGION ?? 'us-east-1'
   return { url, bucket, region, accessKeyId, secretAccessKey }
 }

@@ -6,13 +6,11 @@ import { readPlatformConfig } from './config.ts'
 import { reachDatabase } from './open-database.ts'
 import { type CommandContext, knownFault, platformLog } from './run-platform.ts'
 
-/** Context of such a command. */
 export type DatabaseContext = Omit<CommandContext, 'posterTo'>
 
 /** What a command does with the open database, and answers with. */
 export type Work = (database: Database) => Promise<string>
 
-/** The request is invalid. */
 export class RequestError extends Error {}
 
 const WAIT_MS = 10_000

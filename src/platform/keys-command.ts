@@ -18,7 +18,6 @@ import {
   shownDay,
 } from './database-command.ts'
 
-/** What is asked for, as it was typed. */
 export interface KeysRequest {
   action: string | undefined
   id?: string | undefined
@@ -77,7 +76,6 @@ function workOf(
   }
 }
 
-/** A role in any case. */
 function roleOf(text: string): Role {
   const role = ROLES.find((one) => one.toLowerCase() === text.trim().toLowerCase())
   if (role === undefined) {

@@ -2,7 +2,6 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { VERSION } from '../contract/versions.ts'
 
-/** Sources that are read at each scrape. */
 export interface MetricSources {
   connections(): { open: number; idle: number; waiting: number }
   postgresRestarts(): number

@@ -17,7 +17,6 @@ import {
 import { EmbeddedPostgresError } from '../database/embedded/embedded-postgres-error.ts'
 import { Client } from 'pg'
 
-/** Which database to open. */
 export interface DatabaseChoice {
   /** Undefined: the embedded one in `dataDir`. */
   databaseUrl: string | undefined
@@ -27,7 +26,6 @@ export interface DatabaseChoice {
   databaseWaitMs: number
 }
 
-/** A database that is ready for use. */
 export interface PlatformDatabase {
   database: Database
   address: DatabaseAddress
@@ -37,7 +35,6 @@ export interface PlatformDatabase {
   close(): Promise<void>
 }
 
-/** Context and callbacks of opening. */
 export interface OpeningOptions {
   applicationName: string
   log: Log

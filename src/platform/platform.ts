@@ -17,7 +17,6 @@ import { openPlatformDatabase, type PlatformDatabase, databaseProblem } from './
 import { createProbes, isProbe, type Phase, serveMetrics } from './http/probes.ts'
 import { ensureCipher } from './secrets/secrets-key.ts'
 
-/** Options of a platform. */
 export interface PlatformOptions {
   config: PlatformConfig
   log: Log

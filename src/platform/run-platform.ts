@@ -24,7 +24,6 @@ export interface Output {
   isTTY?: boolean | undefined
 }
 
-/** Context of a command of the platform. */
 export interface CommandContext {
   env: Environment
   stdout: Output

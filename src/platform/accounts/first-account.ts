@@ -8,13 +8,11 @@ import { ensureApiKey } from './queries/api-keys.ts'
 import type { Database, Queryable } from '../../database/database.ts'
 import { makeKey, tracesOf } from '../secrets/api-key.ts'
 
-/** Credentials for the API. */
 export interface Credentials {
   accountId: string
   adminApiKey: string
 }
 
-/** What the environment asks for. */
 export interface FirstAccountOptions {
   accountId: string | undefined
   adminApiKey: string | undefined

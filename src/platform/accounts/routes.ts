@@ -10,7 +10,6 @@ import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
 import { readAccount } from './queries/accounts.ts'
 
-/** The runtime of the newest agent. */
 const CURRENT_RUNTIME: string = MANIFESTS.at(-1)?.runtimes[0] ?? ''
 
 /** The operations on accounts and users. */

@@ -15,14 +15,12 @@ import type { CheckContext } from './effective.ts'
 import { unmaskSecrets } from './masked-secrets.ts'
 import type { Definition } from './encrypted-monitor.ts'
 
-/** A valid definition, or its problems. */
 export type Draft<T = object> =
   ({ ok: true; definition: Definition } & T) | { ok: false; problems: DraftProblem[] }
 
 /** Placeholder for the id during validation: definitions are stored without it. */
 const ANY_ID = '00000000-0000-4000-8000-000000000000'
 
-/** Context in which a definition is checked. */
 export interface DraftContext {
   /** The stored definition, whose secrets replace masks. */
   stored: Readonly<Definition> | undefined

@@ -13,7 +13,6 @@ export interface CheckContext {
   /** Slug name → id of every private location. */
   locations: ReadonlyMap<string, string>
   groups: ReadonlyMap<number, CheckGroup>
-  /** Variables of the account. */
   variables: ReadonlyMap<string, string>
 }
 

@@ -87,7 +87,6 @@ function bundleProblem(path: string, bundles: ReadonlySet<string>): string | und
   return `there is no code bundle ${hash}; upload it by PUT /v1/code-bundles/${hash} first, or let \`vedette apply\` do so`
 }
 
-/** Path of a suite's project; undefined for other types. */
 function pathOf(definition: Readonly<Definition>): string | undefined {
   const { codeBundlePath } = definition
   return typeof codeBundlePath === 'string' ? codeBundlePath : undefined

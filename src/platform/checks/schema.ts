@@ -44,7 +44,6 @@ export const CheckGroupInput = z
   .strictObject({ ...CheckGroup.shape, ...READ_ONLY })
   .meta({ id: 'CheckGroupInput' })
 
-/** A group as it is read. */
 export const CheckGroupRead = z
   .object({ ...CheckGroup.shape, id: z.int(), ...timestamps })
   .meta({ id: 'CheckGroup' })

@@ -1,7 +1,6 @@
 // Encrypts the secrets in the database, so that a copy of the database alone does not reveal them.
 import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto'
 
-/** Encrypts texts and decrypts them again. */
 export interface Cipher {
   /** AES-256-GCM under a fresh nonce; the same text is encrypted otherwise each time. */
   encrypt(text: string): string

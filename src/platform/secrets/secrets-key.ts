@@ -23,7 +23,6 @@ export class SecretsKeyError extends Error {
   }
 }
 
-/** Where the key may come from. */
 export interface SecretsKeyOptions {
   /** SECRETS_KEY; undefined: `secrets.key` in `dataDir`, made where it is not there. */
   secretsKey: string | undefined

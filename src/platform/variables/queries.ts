@@ -49,7 +49,6 @@ export async function countAccountVariables(
   return row?.count ?? 0
 }
 
-/** Fields of a variable. */
 export interface AccountVariableFields {
   key: string
   value: string

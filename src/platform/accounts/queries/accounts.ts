@@ -1,7 +1,6 @@
 // Accounts: the owners of everything else.
 import type { Queryable } from '../../../database/database.ts'
 
-/** A row of `accounts`. */
 export interface AccountRow {
   id: string
   name: string

@@ -16,7 +16,6 @@ export interface ApiKeyRow {
   revoked_at: Date | null
 }
 
-/** Fields of a new key. */
 export interface NewApiKey {
   accountId: string
   name: string

@@ -99,7 +99,6 @@ export async function countMonitors(connection: Queryable, accountId: string): P
   return row?.count ?? 0
 }
 
-/** Fields of a monitor. */
 export interface MonitorFields {
   id: string
   checkType: CheckType
