@@ -1,9 +1,6 @@
 // Migrations: run once and whole, by any number of processes at once, and never on a database that
 // they do not fit.
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, test } from 'vitest'
 import { openDatabase } from '../../src/database/database.ts'
 import { migrate, type Migration, readMigrations } from '../../src/database/migrate.ts'
 import {
@@ -24,30 +21,18 @@ test('files are numbered consecutively', () => {
 })
 
 describe.each(DATABASE_SERVERS)('on $name', (server) => {
-  let made: TestDatabase[] = []
+  const made: TestDatabase[] = []
   const empty = async () => {
     const one = await createTestDatabase(server, { migrated: false })
     made.push(one)
     return one
   }
-  beforeAll(() => {
-    made = []
-  })
   afterAll(async () => {
     for (const one of made) await one.drop()
   })
 
-  test('processes that start at once run each migration once', async () => {
+  test('of several at once one migrates, and the others find nothing to do', async () => {
     const { url, database } = await empty()
-    const codes = await Promise.all(Array.from({ length: 6 }, () => migrateInProcess(url)))
-    const numbers = codes.map((text) => JSON.parse(text) as number[])
-    expect(numbers.flat().sort((a, b) => a - b)).toEqual(all)
-    const rows = await database.query('select number from migrations order by number')
-    expect(rows).toEqual(all.map((number) => ({ number })))
-  })
-
-  test('of many that start at the same moment one migrates and the others find nothing to do', async () => {
-    const { url } = await empty()
     const pools = Array.from({ length: 8 }, () =>
       openDatabase({ address: { url }, applicationName: 'vedette tests' }),
     )
@@ -55,12 +40,8 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     const ran = await Promise.all(pools.map((pool) => migrate(pool)))
     await Promise.all(pools.map((pool) => pool.close()))
     expect(ran.filter((numbers) => numbers.length > 0)).toEqual([all])
-  })
-
-  test('a second run finds nothing to do', async () => {
-    const { database } = await empty()
-    expect(await migrate(database)).toEqual(all)
-    expect(await migrate(database)).toEqual([])
+    const rows = await database.query('select number from migrations order by number')
+    expect(rows).toEqual(all.map((number) => ({ number })))
   })
 
   test('a failed migration rolls everything back, including previous ones', async () => {
@@ -100,20 +81,9 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     await database.query(`create role reader_${process.pid}_${server.key} login`)
     const reader = new URL(url)
     reader.username = `reader_${process.pid}_${server.key}`
-    const outcome = await migrateInProcess(reader.href)
-    expect(outcome).toBe('PRIVILEGE')
+    const pool = openDatabase({ address: { url: reader.href }, applicationName: 'vedette tests' })
+    await expect(migrate(pool)).rejects.toMatchObject({ code: 'PRIVILEGE' })
+    await pool.close()
     await database.query(`drop role reader_${process.pid}_${server.key}`)
   })
 })
-
-/** The numbers that another process ran, as JSON, or the code of its error. */
-async function migrateInProcess(url: string): Promise<string> {
-  const script = fileURLToPath(new URL('../support/database/migrate-process.ts', import.meta.url))
-  const child = spawn(process.execPath, [script, url], { stdio: ['ignore', 'pipe', 'inherit'] })
-  let output = ''
-  child.stdout.on('data', (chunk: Buffer) => {
-    output += chunk.toString()
-  })
-  await once(child, 'close')
-  return output.trim()
-}

@@ -238,3 +238,26 @@ describe('kill -9', () => {
     expect(await readiness(next.url)).toEqual(READY)
   })
 })
+
+test('keys are made and revoked with the platform, and listed without it', async () => {
+  const own = { DATA_DIR: temporaryFolder() }
+  const platform = await start(own.DATA_DIR)
+  const { accountId } = storedCredentials(own.DATA_DIR)
+  const made = await startVedette(['keys', 'create', '--name', 'x', '--role', 'read only'], own)
+    .ended
+  expect(made).toMatchObject({ code: 0, stderr: '' })
+  const key = /^ {2}key +(\S+)/m.exec(made.stdout)?.[1] ?? ''
+  const id = /^ {2}id +(\S+)/m.exec(made.stdout)?.[1] ?? ''
+  const status = async () => {
+    const headers = { authorization: `Bearer ${key}`, 'x-service-account': accountId }
+    return (await fetch(`${platform.url}/v1/accounts/me`, { headers })).status
+  }
+  expect(await status()).toBe(200)
+  expect((await startVedette(['keys', 'revoke', id], own).ended).code).toBe(0)
+  await untilHolds(async () => expect(await status()).toBe(401))
+  platform.kill('SIGTERM')
+  await platform.ended
+  const listed = await startVedette(['keys', 'list'], own).ended
+  expect(listed).toMatchObject({ code: 0, stderr: '' })
+  expect(listed.stdout).toMatch(new RegExp(`${id} .* revoked `))
+})

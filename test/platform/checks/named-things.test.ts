@@ -82,50 +82,52 @@ test.each(cases)('a monitor with %s is refused', async (_, place, fields) => {
   expect((await client.call('GET', '/v1/checks')).body).toHaveLength(1)
 })
 
-test.each(cases.slice(2))('a group with %s is refused', async (_, place, fields) => {
-  const more = await fields()
-  const { body: made } = await client.call('POST', '/v1/check-groups', { body: { name: 'Web' } })
-  const one = `/v1/check-groups/${made.id}`
-  const answers = [
-    await client.call('POST', '/v1/check-groups', { body: { name: 'Web', ...more } }),
-    await client.call('PUT', one, { body: { name: 'Web', ...more } }),
-    await client.call('PATCH', one, { body: more }),
-  ]
-  for (const { status, body } of answers) {
-    expect([status, body.message]).toEqual([400, expect.stringContaining(`${place}: there is no`)])
-  }
-  expect((await client.call('GET', one)).body).toEqual(made)
-})
+describe.each(cases.slice(3))('%s is refused', (_, place, fields) => {
+  test('in a group', async () => {
+    const more = await fields()
+    const { body: made } = await client.call('POST', '/v1/check-groups', { body: { name: 'Web' } })
+    const one = `/v1/check-groups/${made.id}`
+    const answers = [
+      await client.call('POST', '/v1/check-groups', { body: { name: 'Web', ...more } }),
+      await client.call('PUT', one, { body: { name: 'Web', ...more } }),
+      await client.call('PATCH', one, { body: more }),
+    ]
+    for (const { status, body } of answers) {
+      expect([status, body.message]).toEqual([
+        400,
+        expect.stringContaining(`${place}: there is no`),
+      ])
+    }
+    expect((await client.call('GET', one)).body).toEqual(made)
+  })
 
-describe('a file', () => {
-  const apply = async (monitor: object, group: object = {}) => {
-    const monitors = [{ key: 'm', definition: check({ checkType: 'URL', ...monitor }) }]
-    const groups = [{ key: 'g', definition: { name: 'Web', ...group } }]
-    const body = { name: 'shop.yaml', monitors, groups }
-    return (await client.call('POST', '/v1/apply', { body })).body
-  }
-
-  test.each(cases)('with %s is refused as a whole', async (_, place, fields) => {
-    const { applied, problems } = await apply(await fields())
+  test('in a file, which is refused as a whole', async () => {
+    const more = await fields()
+    const { applied, problems } = await apply(more, more)
+    const path = ['alertChannelSubscriptions', 1, 'alertChannelId']
     expect(applied).toBe(false)
-    expect(problems).toMatchObject([{ kind: 'monitor', key: 'm', path: pathOf(place) }])
+    expect(problems).toMatchObject([
+      { kind: 'group', key: 'g', path },
+      { kind: 'monitor', key: 'm', path },
+    ])
     expect((await client.call('GET', '/v1/checks')).body).toEqual([])
   })
+})
 
-  test.each(cases.slice(2))('with a group that has %s is refused as well', async (_, place, of) => {
-    const { applied, problems } = await apply({}, await of())
-    expect(applied).toBe(false)
-    expect(problems).toMatchObject([{ kind: 'group', key: 'g', path: pathOf(place) }])
-  })
+const apply = async (monitor: object, group: object = {}) => {
+  const monitors = [{ key: 'm', definition: check({ checkType: 'URL', ...monitor }) }]
+  const groups = [{ key: 'g', definition: { name: 'Web', ...group } }]
+  const body = { name: 'shop.yaml', monitors, groups }
+  return (await client.call('POST', '/v1/apply', { body })).body
+}
 
-  test('changes nothing the second time, also when a thing that it names was deleted', async () => {
-    const fields = { ...trigger(serviceId.toUpperCase()), ...subscribed(channelId) }
-    expect(await apply(fields, subscribed(channelId))).toMatchObject({ problems: [] })
-    await removeThings()
-    const { plan, applied } = await apply(fields, subscribed(channelId))
-    expect(applied).toBe(true)
-    expect(plan.map(({ action }: Loose) => action)).toEqual(['unchanged', 'unchanged'])
-  })
+test('a file changes nothing the second time, also when a thing that it names was deleted', async () => {
+  const fields = { ...trigger(serviceId.toUpperCase()), ...subscribed(channelId) }
+  expect(await apply(fields, subscribed(channelId))).toMatchObject({ problems: [] })
+  await removeThings()
+  const { plan, applied } = await apply(fields, subscribed(channelId))
+  expect(applied).toBe(true)
+  expect(plan.map(({ action }: Loose) => action)).toEqual(['unchanged', 'unchanged'])
 })
 
 test('a reference to a thing that was deleted later can stay, and can be removed', async () => {
@@ -151,8 +153,4 @@ async function removeThings(): Promise<void> {
   for (const path of [`status-pages/services/${serviceId}`, `alert-channels/${channelId}`]) {
     expect((await client.call('DELETE', `/v1/${path}`)).status).toBe(204)
   }
-}
-
-function pathOf(place: string): (string | number)[] {
-  return place.split('.').map((part) => (/^\d+$/.test(part) ? Number(part) : part))
 }

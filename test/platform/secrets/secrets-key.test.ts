@@ -1,7 +1,7 @@
 // Aim: only their key decrypts secrets, and a platform never starts with another key than that of its database.
-import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { createCipher, DecryptionError } from '../../../src/platform/secrets/cipher.ts'
 import { ensureCipher, SecretsKeyError } from '../../../src/platform/secrets/secrets-key.ts'
 import { knownFault } from '../../../src/platform/run-platform.ts'
@@ -46,62 +46,38 @@ describe('a cipher', () => {
 })
 
 describe('the key of a database', () => {
-  const start = async (work: (ensure: typeof attempt) => Promise<void>) => {
+  const start = async () => {
     const { database, drop } = await createTestDatabase()
-    try {
-      await work((dataDir, secretsKey) => ensureCipher(database, { dataDir, secretsKey }))
-    } finally {
-      await drop()
-    }
+    onTestFinished(drop)
+    return (dataDir: string, secretsKey?: string) => ensureCipher(database, { dataDir, secretsKey })
   }
-  const attempt = (_dataDir: string, _secretsKey?: string) => Promise.resolve(createCipher(KEY))
+  const folderWith = (key: string) => {
+    const folder = temporaryFolder()
+    writeFileSync(join(folder, 'secrets.key'), key)
+    return folder
+  }
 
-  test('is created once, readable only by its owner, and found again', () =>
-    start(async (ensure) => {
-      const folder = temporaryFolder()
-      const ciphers = await Promise.all([ensure(folder), ensure(folder), ensure(folder)])
-      const path = join(folder, 'secrets.key')
-      expect(statSync(path).mode & 0o777).toBe(0o600)
-      const given = await ensure(temporaryFolder(), readFileSync(path, 'utf8').trim())
-      for (const one of ciphers) expect(one.decrypt(given.encrypt('text'))).toBe('text')
-    }))
-
-  test('is required where it is missing', () =>
-    start(async (ensure) => {
-      const folder = temporaryFolder()
-      await ensure(folder)
-      rmSync(join(folder, 'secrets.key'))
-      await expect(ensure(folder)).rejects.toMatchObject({
-        code: 'SECRETS_KEY',
-        message: expect.stringMatching(/missing.*bring the file back, or set SECRETS_KEY/),
-      })
-    }))
+  test('is created once, readable only by its owner, and found again', async () => {
+    const ensure = await start()
+    const folder = temporaryFolder()
+    const ciphers = await Promise.all([ensure(folder), ensure(folder), ensure(folder)])
+    const path = join(folder, 'secrets.key')
+    expect(statSync(path).mode & 0o777).toBe(0o600)
+    const given = await ensure(temporaryFolder(), readFileSync(path, 'utf8').trim())
+    for (const one of ciphers) expect(one.decrypt(given.encrypt('text'))).toBe('text')
+  })
 
   test.each([
-    ['another SECRETS_KEY', (ensure: typeof attempt) => ensure(temporaryFolder(), 'o'.repeat(32))],
-    [
-      'another file',
-      (ensure: typeof attempt) => {
-        const folder = temporaryFolder()
-        writeFileSync(join(folder, 'secrets.key'), 'o'.repeat(32))
-        return ensure(folder)
-      },
-    ],
-    [
-      'an empty file',
-      (ensure: typeof attempt) => {
-        const folder = temporaryFolder()
-        writeFileSync(join(folder, 'secrets.key'), '')
-        return ensure(folder)
-      },
-    ],
-  ])('is not %s: exit code 2 with what to do', (_sentence, other) =>
-    start(async (ensure) => {
-      await ensure(temporaryFolder(), KEY)
-      const error: unknown = await other(ensure).catch((failure: unknown) => failure)
-      expect(error).toBeInstanceOf(SecretsKeyError)
-      expect(knownFault(error)?.exitCode).toBe(2)
-      await ensure(temporaryFolder(), KEY)
-    }),
-  )
+    ['missing: it is brought back, or given', temporaryFolder, undefined],
+    ['another SECRETS_KEY', temporaryFolder, 'o'.repeat(32)],
+    ['another file', () => folderWith('o'.repeat(32)), undefined],
+    ['an empty file', () => folderWith(''), undefined],
+  ])('is not %s: exit code 2 with what to do', async (_sentence, folder, key) => {
+    const ensure = await start()
+    await ensure(temporaryFolder(), KEY)
+    const error: unknown = await ensure(folder(), key).catch((failure: unknown) => failure)
+    expect(error).toBeInstanceOf(SecretsKeyError)
+    expect(knownFault(error)?.exitCode).toBe(2)
+    await ensure(temporaryFolder(), KEY)
+  })
 })
