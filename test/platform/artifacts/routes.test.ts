@@ -1,6 +1,7 @@
 // Aim: an artifact is stored whole or not at all, whatever its sender does, and is readable only by its account,
 // in a folder and in a bucket.
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
+import { readdirSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createArtifactBucket } from '../../../src/platform/artifacts/bucket.ts'
@@ -301,4 +302,35 @@ describe('an upload', () => {
     )
     expect((await put(one, { body: Buffer.from('x') })).status).toBe(409)
   })
+
+  test.each(['HEAD', 'GET'])('%s that reads no body leaves no file open', async (method) => {
+    const one = await scene()
+    const body = randomBytes(8 * MIB)
+    await put(one, { body })
+    const whole = await get(one, (await listed(one))[0]?.id ?? '')
+    await whole.arrayBuffer()
+    const { secret, accountId } = one.client
+    const headers = { authorization: `Bearer ${secret}`, 'x-service-account': accountId }
+    for (let times = 0; times < 10; times++) {
+      const stop = new AbortController()
+      const response = await fetch(whole.url, { method, signal: stop.signal, headers })
+      expect([response.status, response.headers.get('content-length')]).toEqual([
+        200,
+        String(body.length),
+      ])
+      stop.abort()
+    }
+    // Or a client could exhaust the file descriptors of the process.
+    await expect.poll(filesOpen).toEqual([])
+  })
 })
+
+function filesOpen(): string[] {
+  return readdirSync('/proc/self/fd').filter((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`).startsWith(root)
+    } catch {
+      return false
+    }
+  })
+}
