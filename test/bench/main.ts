@@ -6,8 +6,6 @@ import { benchChecks } from './monitors/checks.ts'
 import { benchCodeSoak } from './suites/code-soak.ts'
 import { benchDns } from './monitors/dns.ts'
 import { benchFleet } from './platform/fleet.ts'
-import { benchGrpc } from './monitors/grpc.ts'
-import { benchHeartbeats } from './platform/heartbeats.ts'
 import { benchIcmp } from './monitors/icmp.ts'
 import { benchImages } from './container/images.ts'
 import { benchIncidents } from './platform/incidents.ts'
@@ -18,7 +16,6 @@ import { benchScrub } from './scrub.ts'
 import { benchSsl } from './monitors/ssl.ts'
 import { benchStart } from './start.ts'
 import { benchSuites } from './suites/suites.ts'
-import { benchTraceroute } from './monitors/traceroute.ts'
 
 const BENCHES: Record<string, [run: () => Promise<void>, what: string]> = {
   'beside-suites': [
@@ -35,14 +32,6 @@ const BENCHES: Record<string, [run: () => Promise<void>, what: string]> = {
   fleet: [
     benchFleet,
     '10,000 URL monitors every 10 s over two agents, platform and PostgreSQL for 120 s',
-  ],
-  grpc: [
-    benchGrpc,
-    'gRPC checks per CPU-second against a bare loop and blackbox_exporter, and a long run',
-  ],
-  heartbeats: [
-    benchHeartbeats,
-    'pings of 10,000 heartbeats per CPU-second of the platform, each stored before its answer',
   ],
   icmp: [
     benchIcmp,
@@ -70,10 +59,6 @@ const BENCHES: Record<string, [run: () => Promise<void>, what: string]> = {
   ],
   start: [benchStart, 'time from start to ready, and idle memory'],
   suites: [benchSuites, 'a suite of ten tests on each engine, against bare Playwright in turn'],
-  traceroute: [
-    benchTraceroute,
-    'traces per CPU-second through three routers against traceroute(8), and leftovers of 100,000',
-  ],
 }
 
 const asked = process.argv.slice(2)

@@ -20,16 +20,16 @@ function series(text: string, name: string): Map<string, number> {
   return new Map([...lines].map((match) => [match[1] ?? '', Number(match[2])]))
 }
 
-/** The sum of a metric's series whose labels include `label`. */
-export function sum(text: string, name: string, label = ''): number {
+/** The sum of a metric's series that have all of `wanted`, such as `type="URL"`. */
+export function sum(text: string, name: string, ...wanted: string[]): number {
   return [...series(text, name)]
-    .filter(([labels]) => labels.includes(label))
+    .filter(([labels]) => wanted.every((one) => labels.includes(one)))
     .reduce((all, [, value]) => all + value, 0)
 }
 
 /** Growth of that sum between two scrapes. */
-export function growth(before: string, after: string, name: string, label = ''): number {
-  return sum(after, name, label) - sum(before, name, label)
+export function growth(before: string, after: string, name: string, ...wanted: string[]): number {
+  return sum(after, name, ...wanted) - sum(before, name, ...wanted)
 }
 
 /** Upper bounds and cumulative counts of observations. */

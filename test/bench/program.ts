@@ -2,10 +2,8 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { dirname } from 'node:path'
-import { createInterface } from 'node:readline'
 import { freePort } from '../support/network/free-port.ts'
 import { answers } from '../support/network/nginx.ts'
-import type { LoadResult } from './load-check.ts'
 
 /** A process of the program that is ready. */
 export interface RunningProgram {
@@ -20,14 +18,13 @@ const START_MS = 20_000
 
 /**
  * Starts `vedette <command>` with its port in the variable `portName`. Resolves when `path` answers 200, rejects
- * after 20 s. `onResult` gets all results of an agent. With BENCH_PROFILES a CPU profile goes to that folder.
+ * after 20 s. With BENCH_PROFILES a CPU profile goes to that folder.
  */
 export async function startProgram(
   command: string,
   portName: string,
   env: Record<string, string>,
   path = '/-/readiness',
-  onResult?: (result: LoadResult) => void,
 ): Promise<RunningProgram> {
   const port = await freePort()
   const launch = new URL('../../src/launch.js', import.meta.url).pathname
@@ -36,19 +33,11 @@ export async function startProgram(
     env: {
       PATH: `${dirname(process.execPath)}:${process.env['PATH']}`,
       [portName]: String(port),
-      ...(onResult && { LOG_RESULTS: 'all', LOG_LEVEL: 'INFO' }),
       ...(profiles && { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${profiles}` }),
       ...env,
     },
-    stdio: ['ignore', onResult ? 'pipe' : 'ignore', 'inherit'],
+    stdio: ['ignore', 'ignore', 'inherit'],
   })
-  if (onResult && child.stdout) {
-    createInterface({ input: child.stdout }).on('line', (line) => {
-      if (!line.includes('"result":')) return
-      const { result } = JSON.parse(line) as { result?: LoadResult }
-      if (result !== undefined) onResult(result)
-    })
-  }
   const exited = once(child, 'exit')
   const kill = () => void child.kill()
   process.once('exit', kill)

@@ -79,7 +79,7 @@ async function workRow(
   const usage = await container.usageUntil(sleep(MEASURED_MS))
   const after = await scrape(container.url)
   await container.close()
-  checkRuns(before, after, verdict, 1)
+  checkRuns(before, after, { verdict, runsMin: 1 })
   const results = growth(before, after, 'vedette_results_total', type)
   const mCore = (usage.cpuMs / usage.wallMs) * 1000
   return [

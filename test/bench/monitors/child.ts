@@ -2,7 +2,6 @@
 // prints their figures as JSON. `node child.ts <cost|soak|observe> <contender as JSON> <count>`.
 import { readdirSync } from 'node:fs'
 import { get } from 'node:http'
-import { connect as connectHttp2 } from 'node:http2'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { connect as connectTls, createSecureContext } from 'node:tls'
@@ -12,8 +11,8 @@ import { Monitor } from '../../../src/contract/monitor.ts'
 import type { Result } from '../../../src/contract/result.ts'
 import { MONITOR_TYPES } from '../../../src/monitors/registry.ts'
 import { plainContext } from '../plain-context.ts'
-import { median, memoryMiBOf } from '../process-figures.ts'
-import { CONCURRENCY, type Contender, type Cost, type Resources } from './contenders.ts'
+import { memoryMiBOf } from '../process-figures.ts'
+import { CONCURRENCY, type Contender, type Resources } from './contenders.ts'
 
 const WARM_UP = 500
 
@@ -56,25 +55,6 @@ const BARE: Record<string, Bare> = {
       resolve()
     }).on('error', reject)
   },
-  /** A health check of gRPC. */
-  http2(resolve, reject, { port }) {
-    const session = connectHttp2(`http://127.0.0.1:${port}`).on('error', reject)
-    const stream = session.request({
-      ':method': 'POST',
-      ':path': '/grpc.health.v1.Health/Check',
-      'content-type': 'application/grpc',
-      te: 'trailers',
-    })
-    stream.on('data', () => undefined).on('error', reject)
-    let status: string | undefined
-    stream.on('trailers', (trailers) => (status = String(trailers['grpc-status'])))
-    stream.on('end', () => {
-      session.destroy()
-      if (status === '0') resolve()
-      else reject(new Error(`grpc-status ${status}`))
-    })
-    stream.end(Buffer.alloc(5))
-  },
   /** A verified handshake. */
   tls(resolve, reject, { port, ca }) {
     secureContext ??= createSecureContext({ ca })
@@ -91,19 +71,18 @@ let secureContext: ReturnType<typeof createSecureContext> | undefined
 async function runMany(many: number): Promise<void> {
   let left = many
   const worker = async () => {
-    while (left-- > 0) await once()
+    while (left-- > 0) await run()
   }
   await Promise.all(Array.from({ length: CONCURRENCY }, worker))
 }
 
-/** CPU time of all checks, and the median time of one, after a warm-up. */
-async function cost(): Promise<Cost> {
+/** CPU time of all checks after a warm-up. Milliseconds. */
+async function cost(): Promise<number> {
   await runMany(Math.min(WARM_UP, count))
-  tookMs.length = 0
   const before = process.cpuUsage()
   await runMany(count)
   const { user, system } = process.cpuUsage(before)
-  return { cpuMs: (user + system) / 1000, medianMs: median(tookMs) }
+  return (user + system) / 1000
 }
 
 function resourcesNow(): Resources {
@@ -130,13 +109,6 @@ const run: () => Promise<unknown> =
   'checkType' in contender
     ? throughRunner(contender)
     : () => new Promise<void>((...ends) => BARE[contender.bare]?.(...ends, contender))
-const tookMs: number[] = []
-
-async function once(): Promise<void> {
-  const began = performance.now()
-  await run()
-  if (what === 'cost') tookMs.push(performance.now() - began)
-}
 
 const figures = { cost, soak, observe: async () => ((await run()) as Result).observed }
 process.stdout.write(JSON.stringify(await figures[what as keyof typeof figures]()))

@@ -17,14 +17,7 @@ const FLAGS = ['--max-semi-space-size=12', '--heap-growing-percent=30', '--expos
 /** A definition of a monitor, or a minimal check on a port of loopback. */
 export type Contender =
   | { checkType: string; request: object; [field: string]: unknown }
-  | { bare: 'http' | 'tcp' | 'http2' | 'tls'; port: number; ca: string }
-
-/** Cost of checks. */
-export interface Cost {
-  cpuMs: number
-  /** Of one check. */
-  medianMs: number
-}
+  | { bare: 'http' | 'tcp' | 'tls'; port: number; ca: string }
 
 /** Memory and descriptors after a garbage collection. */
 export interface Resources {
@@ -33,22 +26,19 @@ export interface Resources {
   descriptors: number
 }
 
-/** Runs a contender in a process of its own, behind the prefix. */
+/** Runs a contender in a process of its own. */
 export async function inChild<T>(
   what: 'cost' | 'soak' | 'observe',
   contender: Contender,
   count: number,
-  prefix: readonly string[] = [],
 ): Promise<T> {
   const args = [...FLAGS, child, what, JSON.stringify(contender), String(count)]
-  const [command = '', ...rest] = [...prefix, process.execPath, ...args]
-  return JSON.parse((await run(command, rest)).stdout) as T
+  return JSON.parse((await run(process.execPath, args)).stdout) as T
 }
 
 /** CPU time of so many checks by a contender. Milliseconds. */
-export async function cpuMs(contender: Contender, count: number): Promise<number> {
-  return (await inChild<Cost>('cost', contender, count)).cpuMs
-}
+export const cpuMs = (contender: Contender, count: number) =>
+  inChild<number>('cost', contender, count)
 
 /** CPU time of so many probes by the exporter. Milliseconds. */
 export async function exporterCpuMs(
@@ -94,12 +84,8 @@ export async function compare(
 }
 
 /** The resources of a long run, as a line. */
-export async function soakText(
-  what: string,
-  contender: Contender,
-  prefix?: readonly string[],
-): Promise<string> {
-  const [early, late] = await inChild<[Resources, Resources]>('soak', contender, SOAK, prefix)
+export async function soakText(what: string, contender: Contender): Promise<string> {
+  const [early, late] = await inChild<[Resources, Resources]>('soak', contender, SOAK)
   const shown = ({ memoryMiB, heapMiB, descriptors }: Resources) =>
     `${memoryMiB} MiB resident, ${heapMiB} MiB of objects and ${descriptors} descriptors`
   return `${SOAK.toLocaleString('en')} ${what}: ${shown(early)} after the first tenth, ${shown(late)} at the end\n`

@@ -74,7 +74,7 @@ async function measure(
   await agent.close()
   await rm(folder, { recursive: true })
   const due = (count * MEASURED_MS) / 1000 / EVERY_SECONDS
-  checkRuns(before.metrics, after.metrics, 'passed', 0.99 * due)
+  checkRuns(before.metrics, after.metrics, { verdict: 'passed', runsMin: 0.99 * due })
   const grown = (name: string) => String(growth(before.metrics, after.metrics, name))
   const name = 'vedette_slot_lateness_seconds_bucket'
   const lateness = bucketGrowth(before.metrics, after.metrics, name)

@@ -247,8 +247,8 @@ async function measure(installed: Installation) {
 }
 
 function deliveryRows(before: Moment, after: Moment): (string | number)[][] {
-  const grown = (name: string, label?: string) =>
-    after.texts.reduce((all, text, n) => all + growth(before.texts[n] ?? '', text, name, label), 0)
+  const grown = (name: string) =>
+    after.texts.reduce((all, text, n) => all + growth(before.texts[n] ?? '', text, name), 0)
   const delivered = grown('vedette_results_delivered_total')
   const platformMs = after.cpuMs.platform - before.cpuMs.platform
   const lateness = (q: number) =>

@@ -39,17 +39,16 @@ function platform(order: ServerOrder): Server {
   return createHttpServer(app.fetch as never)
 }
 
-function bare(order: ServerOrder, answer: () => Promise<string>): Server {
+function bare(answer: () => Promise<string>): Server {
   const app = new Hono()
   app.get('/v1/status-pages/incidents', async (c) => c.body(await answer(), 200, JSON_HEADERS))
-  void order
   return createAdaptorServer({ fetch: app.fetch, createServer }) as Server
 }
 
 async function sameQuery(order: ServerOrder): Promise<Server> {
   const pool = new Pool({ connectionString: order.databaseUrl, max: 16 })
   const { text, name, values } = await pageQuery(order)
-  return bare(order, async () => {
+  return bare(async () => {
     const { rows } = await pool.query<{ entries: string }>({ text, name, values })
     return `{"entries":[${rows[0]?.entries}]}`
   })
@@ -80,13 +79,12 @@ async function serve(order: ServerOrder): Promise<void> {
       ? platform(order)
       : order.kind === 'same query'
         ? await sameQuery(order)
-        : bare(order, async () => order.bytes)
+        : bare(async () => order.bytes)
   server.listen(0, '127.0.0.1', () => {
     process.send?.({ port: (server.address() as AddressInfo).port })
   })
 }
 
-process.once('SIGINT', () => process.exit(0))
 // No server may outlive a failed bench.
 process.once('disconnect', () => process.exit())
 process.once('message', (order: ServerOrder) => void serve(order))

@@ -12,12 +12,7 @@ import { createCipher } from '../../../src/platform/secrets/cipher.ts'
 import { countAgents } from '../../../src/platform/agents/queries/agents.ts'
 import { openDatabase } from '../../../src/database/database.ts'
 
-/** Database and settings. */
-export interface IngestOrder {
-  databaseUrl: string
-}
-
-function serve({ databaseUrl }: IngestOrder): void {
+function serve(databaseUrl: string): void {
   const database = openDatabase({ address: { url: databaseUrl }, applicationName: 'bench' })
   const log = createLog({ level: 'warn', pretty: false })
   const registry = new Registry()
@@ -39,7 +34,6 @@ function serve({ databaseUrl }: IngestOrder): void {
   })
 }
 
-process.once('SIGINT', () => process.exit(0))
 // No server may outlive a failed bench.
 process.once('disconnect', () => process.exit())
 process.once('message', serve)

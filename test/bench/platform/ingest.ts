@@ -1,16 +1,15 @@
 // Recording results: results per CPU-second of a platform process and of its database, bytes on the wire
 // and memory, with 10,000 monitors of which each reports every 10 s in batches of 1,000.
-import { type ChildProcess, fork } from 'node:child_process'
+import { fork } from 'node:child_process'
 import { createHash, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { readdirSync, readFileSync } from 'node:fs'
 import { gzipSync } from 'node:zlib'
 import { sweep, SWEEP_GRACE_MS } from '../../../src/platform/results/sweep.ts'
 import { createAccount } from '../../../src/platform/accounts/queries/accounts.ts'
 import { type Database, openDatabase } from '../../../src/database/database.ts'
 import { ensurePartitions } from '../../../src/platform/results/queries/result-partitions.ts'
 import { startServer } from '../../support/database/database-servers.ts'
-import type { IngestOrder } from './ingest-server.ts'
+import { postgresProcesses } from './postgres-figures.ts'
 import { cpuMsOf, median, memoryMiBOf } from '../process-figures.ts'
 import { markdownTable } from '../table.ts'
 
@@ -107,33 +106,6 @@ async function send(url: string, key: string, batches: Buffer<ArrayBuffer>[]): P
   await Promise.all(Array.from({ length: CONNECTIONS }, one))
 }
 
-/** CPU time of the server's processes for connections to `databaseName`; their titles contain it. */
-function postgresCpuMs(databaseName: string): number {
-  let sum = 0
-  for (const entry of readdirSync('/proc')) {
-    if (!/^\d+$/.test(entry)) continue
-    try {
-      const line = readFileSync(`/proc/${entry}/cmdline`, 'utf8')
-      if (line.startsWith('postgres:') && line.includes(databaseName)) sum += cpuMsOf(Number(entry))
-    } catch {
-      // The process has ended.
-    }
-  }
-  return sum
-}
-
-interface Running {
-  child: ChildProcess
-  url: string
-}
-
-async function start(order: IngestOrder): Promise<Running> {
-  const child = fork(new URL('ingest-server.ts', import.meta.url))
-  child.send(order)
-  const [{ port }] = (await once(child, 'message')) as [{ port: number }]
-  return { child, url: `http://127.0.0.1:${port}` }
-}
-
 /** Milliseconds to sweep the slots of ten seconds, all reported or none. */
 async function sweepMs(database: Database, untilMs: number): Promise<number> {
   const parts = {
@@ -173,23 +145,26 @@ export async function benchIngest(): Promise<void> {
   const databaseUrl = server.running.urlPattern.replace('{database}', server.running.template)
   const database = openDatabase({ address: { url: databaseUrl }, applicationName: 'bench' })
   const of = await fill(database)
-  const { child, url } = await start({ databaseUrl })
+  const child = fork(new URL('ingest-server.ts', import.meta.url))
+  child.send(databaseUrl)
+  const [{ port }] = (await once(child, 'message')) as [{ port: number }]
+  const url = `http://127.0.0.1:${port}`
   const pid = child.pid ?? 0
+  const postgres = await postgresProcesses(database)
   let bytes = 0
   let before = { platform: 0, database: 0, at: 0 }
   for (let round = 0; round < ROUNDS; round++) {
     const batches = batchesOf(of, round)
     if (round === WARM_ROUNDS) {
       const platform = cpuMsOf(pid)
-      before = { platform, database: postgresCpuMs(server.running.template), at: performance.now() }
+      before = { platform, database: postgres.cpuMs(), at: performance.now() }
     }
     if (round >= WARM_ROUNDS) bytes += batches.reduce((sum, { length }) => sum + length, 0)
     await send(url, of.key, batches)
   }
   const results = (ROUNDS - WARM_ROUNDS) * MONITORS
   const platformMs = cpuMsOf(pid) - before.platform
-  const databaseMs = postgresCpuMs(server.running.template) - before.database
-  if (databaseMs <= 0) throw new Error('the processes of PostgreSQL were not found')
+  const databaseMs = postgres.cpuMs() - before.database
   const figures = [
     ['results', results],
     ['results per CPU-second of the platform', Math.round((results * 1000) / platformMs)],

@@ -1,12 +1,10 @@
 // An HTTP(S) server with known delays before the handshake, the first byte and the end of its answer, so that every
 // phase is long enough to compare. It runs in a separate process: otherwise its work would count in the phases.
-import { execFileSync, fork } from 'node:child_process'
+import { fork } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer as createHttpsServer } from 'node:https'
 import { type AddressInfo, connect, createServer } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { createAuthority } from '../support/network/certificates.ts'
 
 /** The delay of each phase. Milliseconds. */
 export interface Delays {
@@ -35,7 +33,7 @@ export async function startDelayedServer(delays: Delays): Promise<DelayedServer>
 }
 
 async function serve(delays: Delays): Promise<void> {
-  const pair = selfSigned()
+  const pair = createAuthority().selfSigned()
   const web = createHttpsServer(pair, (_, response) => {
     setTimeout(() => {
       response.writeHead(200, { 'content-type': 'text/plain' })
@@ -60,18 +58,6 @@ async function serve(delays: Delays): Promise<void> {
   }).listen(0, '127.0.0.1')
   await once(front, 'listening')
   process.send?.({ port: (front.address() as AddressInfo).port, certificate: pair.cert })
-}
-
-function selfSigned(): { key: string; cert: string } {
-  const folder = mkdtempSync(join(tmpdir(), 'vedette-certificate-'))
-  const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')]
-  const request = `req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1`
-  execFileSync('openssl', [...request.split(' '), '-keyout', key, '-out', cert], {
-    stdio: 'ignore',
-  })
-  const pair = { key: readFileSync(key, 'utf8'), cert: readFileSync(cert, 'utf8') }
-  rmSync(folder, { recursive: true })
-  return pair
 }
 
 const [asChild] = process.argv.slice(2)
