@@ -13,7 +13,7 @@ import { setsVariables } from '../../contract/http-monitor.ts'
 import { Monitor, type Variable } from '../../contract/monitor.ts'
 import { substitute, substituteOwn, type Lookup } from '../../contract/variables.ts'
 import type { FileGroups } from './groups.ts'
-import { didYouMean, got, type Findings, type Path } from './problems.ts'
+import { didYouMean, got, type Finding, type Findings, type Path } from './problems.ts'
 import { type CheckedDefinition, reportObjection } from './objections.ts'
 import { readScripts } from './scripts.ts'
 import { expandShorthands, isFields, type Fields } from './shorthands.ts'
@@ -74,12 +74,14 @@ export async function readDefinition(
   // Without a good name it is the name that is reported, not the id.
   const name = typeof fields['name'] === 'string' ? fields['name'] : 'unnamed'
   fields['id'] ??= slugOf(name)
-  const type = typeOf(fields['checkType'], raw, path, around)
-  if (type === undefined) return undefined
-  if (namesTlsFiles(fields)) await readTlsFiles(fields, path, around)
-  if (fields['checkType'] === 'API') {
-    await readScripts(fields, path, around.tlsFiles, around.findings)
+  const { checkType } = fields
+  const type = typeof checkType === 'string' ? around.types.get(checkType) : undefined
+  if (type === undefined) {
+    around.findings.push(unknownType(fields, raw, path, around))
+    return undefined
   }
+  if (namesTlsFiles(fields)) await readTlsFiles(fields, path, around)
+  if (checkType === 'API') await readScripts(fields, path, around.tlsFiles, around.findings)
   if (around.purpose === 'run') resolveProject(fields, around)
   const group = extractGroup(fields, path, around)
   const inherited = group === undefined ? [] : groupVariables(group.definition)
@@ -170,31 +172,38 @@ export function slugOf(name: string): string {
   return `monitor-${createHash('sha256').update(name).digest('hex').slice(0, 12)}`
 }
 
-function typeOf(
-  checkType: unknown,
+const TYPE_KEYS = ['type', 'checkType']
+
+/** What is wrong with the type of a monitor. */
+function unknownType(
+  fields: Fields,
   raw: Fields,
   path: Path,
-  { types, findings, purpose }: FileContext,
-): KnownType | undefined {
-  const found = typeof checkType === 'string' ? types.get(checkType) : undefined
-  if (found !== undefined) return found
+  { types, purpose }: FileContext,
+): Finding {
+  const { checkType } = fields
   const place = [...path, Object.hasOwn(raw, 'checkType') ? 'checkType' : 'type']
   const runnable = [...types.keys()].join(', ')
-  const known = CHECK_TYPES.find((one) => one === checkType)
   if (checkType === undefined) {
-    findings.push({ path: place, message: `is missing; one of ${runnable}` })
-  } else if (known !== undefined && purpose === 'apply') {
-    findings.push({ path: place, message: typeProblem(known) ?? '' })
-  } else if (known !== undefined) {
-    const message = `this agent cannot run ${known} monitors; it can run ${runnable}`
-    findings.push({ path: place, message })
-  } else {
-    const meant = didYouMean(checkType, types.keys())
-    const fix = meant === undefined ? '' : `; ${meant}`
-    const message = `must be one of ${runnable}${fix}${got(place, checkType)}`
-    findings.push({ path: place, message })
+    for (const key of Object.keys(fields)) {
+      const meant = didYouMean(key, TYPE_KEYS)
+      if (meant === undefined) continue
+      const at = Object.hasOwn(raw, key) ? path : ['defaults']
+      return { path: [...at, key], message: `unknown key; ${meant}`, atKey: true }
+    }
+    return { path: place, message: `is missing; one of ${runnable}` }
   }
-  return undefined
+  const known = CHECK_TYPES.find((one) => one === checkType)
+  if (known !== undefined && purpose === 'apply') {
+    return { path: place, message: typeProblem(known) ?? '' }
+  }
+  if (known !== undefined) {
+    const message = `this agent cannot run ${known} monitors; it can run ${runnable}`
+    return { path: place, message }
+  }
+  const meant = didYouMean(checkType, types.keys())
+  const fix = meant === undefined ? '' : `; ${meant}`
+  return { path: place, message: `must be one of ${runnable}${fix}${got(place, checkType)}` }
 }
 
 function namesTlsFiles(fields: Fields): boolean {

@@ -43,7 +43,6 @@ export interface Findings {
 
 const FINDINGS_MAX = 10_000
 
-/** An empty collection. */
 export function createFindings(): Findings {
   const reported = new Map<string, Finding>()
   let beyond = 0

@@ -28,7 +28,6 @@ const ERRORS_MAX = 100
 /** Nesting of lists and mappings. */
 const DEPTH_MAX = 64
 
-/** A position in the text, from 1. */
 export interface Position {
   line: number
   column: number
@@ -39,7 +38,6 @@ export interface SyntaxProblem extends Position {
   message: string
 }
 
-/** A text read as YAML. */
 export interface ParsedYaml {
   /** The value of the text; a list at the top stands under the key `monitors`. */
   value: unknown
@@ -204,49 +202,23 @@ function unresolvedAlias(document: Document): number | undefined {
   return lost
 }
 
-const CYCLE = 'an alias refers to a value that contains it'
-const TOO_DEEP = `lists and mappings are nested more than ${DEPTH_MAX} deep`
+const TOO_DEEP = `lists and mappings are nested more than ${DEPTH_MAX} deep, as where an alias refers to what contains it`
 
-/**
- * What is too much about a value: aliases make a small text stand for a huge value, or for one that
- * contains itself. Each object is measured once, so this takes no longer than reading did.
- */
+/** What is too much about a value: aliases make a small text a huge value, or one that contains itself. */
 function excess(root: unknown): string | undefined {
-  const extents = new Map<object, Extent>()
-  const measure = (value: unknown, depth: number): Extent => {
-    if (typeof value !== 'object' || value === null) return { size: 1, height: 0 }
-    const known = extents.get(value)
-    if (known !== undefined) {
-      if (depth + known.height > DEPTH_MAX) throw new Excess(known.size < 0 ? CYCLE : TOO_DEEP)
-      return known
-    }
-    if (depth > DEPTH_MAX) throw new Excess(TOO_DEEP)
-    extents.set(value, { size: -1, height: Infinity })
-    const extent = { size: 1, height: 1 }
+  let nodes = 0
+  const count = (value: unknown, depth: number): string | undefined => {
+    if (++nodes > NODES_MAX) return `aliases make it more than ${NODES_MAX} values`
+    if (typeof value !== 'object' || value === null) return undefined
+    if (depth > DEPTH_MAX) return TOO_DEEP
     for (const inner of Object.values(value)) {
-      const { size, height } = measure(inner, depth + 1)
-      extent.size += size
-      extent.height = Math.max(extent.height, height + 1)
+      const problem = count(inner, depth + 1)
+      if (problem !== undefined) return problem
     }
-    if (extent.size > NODES_MAX) throw new Excess(`aliases make it more than ${NODES_MAX} values`)
-    extents.set(value, extent)
-    return extent
-  }
-  try {
-    measure(root, 0)
     return undefined
-  } catch (error) {
-    if (error instanceof Excess) return error.message
-    throw error
   }
+  return count(root, 0)
 }
-
-interface Extent {
-  size: number
-  height: number
-}
-
-class Excess extends Error {}
 
 function sentenceOf({ code, message }: YAMLError): string {
   // The parser distinguishes these two by message alone.

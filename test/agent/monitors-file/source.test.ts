@@ -10,7 +10,7 @@ import {
 } from '../../../src/agent/monitors-file/source.ts'
 import type { Change, Snapshot } from '../../../src/agent/source.ts'
 import { MONITOR_TYPES } from '../../../src/monitors/registry.ts'
-import { createFilesFolder, TYPES } from '../../support/agent/monitors-files.ts'
+import { createFilesFolder } from '../../support/agent/monitors-files.ts'
 
 const files = createFilesFolder()
 
@@ -136,7 +136,7 @@ describe('a bad file', () => {
     writeFileSync(path, 'monitors:\n  - {name: A, typ: URL}\n')
     expect(await later).toEqual({
       kind: 'refused',
-      reason: `${path}:2:5  monitors[0].type: is missing; one of ${TYPES}`,
+      reason: `${path}:2:15  monitors[0].typ: unknown key; did you mean type?`,
     })
     const good = nextSnapshot()
     writeFileSync(path, text('A', 'B'))
