@@ -4,7 +4,7 @@ import { addAbortListener } from 'node:events'
 import { watch, type FSWatcher } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import type { Monitor, Variable } from '../../contract/monitor.ts'
 import type { AnyMonitorType } from '../../monitors/monitor.ts'
@@ -12,7 +12,6 @@ import { formatProblem, type Problem } from './problems.ts'
 import { readMonitorsFile, type LoadedFile, type ReadFile } from './file.ts'
 import type { Change, MonitorSource, Snapshot } from '../source.ts'
 
-/** What a file source needs. */
 export interface FileSourceOptions {
   path: string
   env: Readonly<Record<string, string | undefined>>
@@ -36,32 +35,55 @@ export interface FileSource extends MonitorSource {
   reload(): void
 }
 
-/** Delay after the last change event before the file is read: writers write in steps. */
+/** Writers write in steps: a changed file is read once it has been unchanged for this long. */
 const SETTLE_MS = 100
 const POLL_MS = 10_000
 
 /** A source over one monitors file. It is followed once at a time. */
 export function createFileSource(options: FileSourceOptions): FileSource {
-  const wake = createWake()
   let first: FileVersion | undefined
+  let isForced = false
+  let woken = Promise.withResolvers<void>()
+  const wake = () => woken.resolve()
+
+  /** Resolves once the files differ from that version and have settled, a reload is requested, or on `stop`. */
+  const nextVersion = async ({ read, signature }: FileVersion, stop: AbortSignal) => {
+    let before = signature
+    const isOver = () => isForced || stop.aborted
+    while (!isOver()) {
+      // A change while the file was read, or before the watch began, counts too.
+      const now = await signatureOf(read.files)
+      if (now === signature) await woken.promise
+      else if (now === before) return
+      before = now
+      woken = Promise.withResolvers()
+      await sleep(SETTLE_MS, undefined, { signal: stop }).catch(() => undefined)
+    }
+  }
+
   return {
     async read() {
       first = await readWhole(options)
       return first.read
     },
-    reload: () => wake.now('reload'),
+    reload() {
+      isForced = true
+      wake()
+    },
     async *follow(stop) {
       let version = first ?? (await readWhole(options))
       // The first version must not stay in memory next to its replacement.
       first = undefined
       let last: Snapshot | undefined
       const unwatch = watchFolder(options, wake)
+      using _listener = addAbortListener(stop, wake)
       try {
         while (!stop.aborted) {
           const change = await changeFrom(version.read, last, options)
           if (change.kind === 'monitors') last = change.snapshot
           yield change
-          await nextVersion(wake, version, stop)
+          await nextVersion(version, stop)
+          isForced = false
           if (!stop.aborted) version = await readWhole(options)
         }
       } finally {
@@ -71,28 +93,17 @@ export function createFileSource(options: FileSourceOptions): FileSource {
   }
 }
 
-/** A file that was read, with the signature of its version. */
+/** A file that was read, with the signature of all files that it was made of. */
 interface FileVersion {
   read: ReadFile
   signature: string
-}
-
-/** Resolves once the files differ from `version`, or a reload is requested. */
-async function nextVersion(wake: Wake, version: FileVersion, stop: AbortSignal): Promise<void> {
-  const differs = async () => (await signatureOf(version.read.files)) !== version.signature
-  // A change while the file was read, or before the watch began, counts too.
-  if (await differs()) wake.soon()
-  for (;;) {
-    const why = await wake.next(stop)
-    if (why !== 'look' || (await differs())) return
-  }
 }
 
 async function readWhole({ path, env, types, variables }: FileSourceOptions): Promise<FileVersion> {
   const before = await signatureOf([path])
   const read = await readMonitorsFile(path, env, types, variables)
   // The file itself stands first; those that it names are known only now.
-  const named = read.files.slice(1)
+  const [, ...named] = read.files
   const signature = [before, ...(named.length === 0 ? [] : [await signatureOf(named)])].join(' ')
   return { read, signature }
 }
@@ -147,59 +158,20 @@ async function signatureOf(files: readonly string[]): Promise<string> {
  * Watches the folder and not the file: editors and ConfigMaps put a new file, or a new link, in its
  * place. Where watching is impossible only polling remains.
  */
-function watchFolder({ path, pollMs = POLL_MS }: FileSourceOptions, wake: Wake): () => void {
-  const poll = setInterval(() => wake.now('look'), pollMs)
+function watchFolder({ path, pollMs = POLL_MS }: FileSourceOptions, wake: () => void): () => void {
+  const poll = setInterval(wake, pollMs)
   const watcher = watcherOf(dirname(resolve(path)), wake)
   return () => {
     clearInterval(poll)
     watcher?.close()
-    wake.calm()
   }
 }
 
-function watcherOf(folder: string, wake: Wake): FSWatcher | undefined {
+function watcherOf(folder: string, wake: () => void): FSWatcher | undefined {
   try {
-    const watcher = watch(folder, () => wake.soon())
+    const watcher = watch(folder, wake)
     return watcher.on('error', () => watcher.close())
   } catch {
     return undefined
-  }
-}
-
-interface Wake {
-  /** Wakes the waiting call, or the next one. */
-  now(why: 'look' | 'reload'): void
-  /** Wakes once no further change comes for a while. */
-  soon(): void
-  /** Cancels `soon`. */
-  calm(): void
-  /** Resolves with why it was woken; undefined: stopped. */
-  next(stop: AbortSignal): Promise<'look' | 'reload' | undefined>
-}
-
-function createWake(): Wake {
-  let pending: 'look' | 'reload' | undefined
-  let resume = () => {}
-  let settle: NodeJS.Timeout | undefined
-  const now: Wake['now'] = (why) => {
-    if (pending !== 'reload') pending = why
-    resume()
-  }
-  return {
-    now,
-    soon() {
-      clearTimeout(settle)
-      settle = setTimeout(() => now('look'), SETTLE_MS)
-    },
-    calm: () => clearTimeout(settle),
-    async next(stop) {
-      const woken = Promise.withResolvers<void>()
-      resume = woken.resolve
-      using _listener = addAbortListener(stop, () => woken.resolve())
-      if (pending === undefined) await woken.promise
-      const why = stop.aborted ? undefined : pending
-      pending = undefined
-      return why
-    },
   }
 }
