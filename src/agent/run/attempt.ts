@@ -12,7 +12,6 @@ import { isMadeByDelay, withoutVerdict } from './verdict.ts'
 import { loopDelay } from './loop-delay.ts'
 import { Fault, placesOf } from '../../process/faults/fault.ts'
 
-/** What to run. */
 export interface AttemptOrder {
   run: Run
   /** The monitor as its schema has parsed it. */
@@ -31,7 +30,6 @@ export interface AttemptOrder {
   delayMs?: (() => number) | undefined
 }
 
-/** How an attempt ended. */
 export interface AttemptOutcome {
   observation: Observation
   artifacts: Artifact[]
@@ -41,7 +39,6 @@ export interface AttemptOutcome {
   abandoned: boolean
 }
 
-/** An attempt under way. */
 export interface RunningAttempt {
   /** Never rejects. */
   outcome: Promise<AttemptOutcome>
@@ -49,7 +46,6 @@ export interface RunningAttempt {
   cancel(reason: string): void
 }
 
-/** Reason of a cancelled run. */
 class RunCancelled extends Error {
   constructor(reason: string) {
     super(reason)
@@ -60,7 +56,6 @@ class RunCancelled extends Error {
 /** Time that a monitor may run after its deadline or cancellation before it is abandoned. */
 export const OVERRUN_MS_MAX = 2000
 
-/** Starts an attempt. */
 export function startAttempt(order: AttemptOrder): RunningAttempt {
   const { run, deadlineMs, workRoot, care } = order
   const overrunMs = order.overrunMsMax ?? OVERRUN_MS_MAX

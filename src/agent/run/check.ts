@@ -8,7 +8,6 @@ import type { Result } from '../../contract/result.ts'
 import { queueClassOf, type QueueClass } from './run-plan.ts'
 import type { AttemptTurn } from './runner.ts'
 
-/** What a single round needs. */
 export interface Round {
   monitors: readonly Monitor[]
   /** Runs one job to its result, each attempt in its turn; never rejects. */

@@ -12,70 +12,64 @@ import type { PlatformLink } from '../platform/link.ts'
 import { printable } from './result-text.ts'
 import type { Scrubber } from '../redaction/scrub.ts'
 
-/** Receives the progress of one run. */
 export interface ProgressReporter {
   report(at: RunProgress): void
   /** Ends the reporting; later reports are ignored. */
   over(): void
 }
 
+/** A run on demand, or a slot of the timetable that began to run. */
+export type RunUnderWay = { run: RunId } | Pick<SlotUnderWay, 'monitorId' | 'slot' | 'startedAt'>
+
 /** Progress of all runs of an agent. */
 export interface ProgressBoard {
-  begin(run: RunId, scrub: Pick<Scrubber, 'text'>): ProgressReporter
-  /** The same for a slot that began to run. */
-  beginSlot(
-    slot: Pick<SlotUnderWay, 'monitorId' | 'slot' | 'startedAt'>,
-    scrub: Pick<Scrubber, 'text'>,
-  ): ProgressReporter
+  begin(about: RunUnderWay, scrub: Pick<Scrubber, 'text'>): ProgressReporter
   /** Slots that run, at most as many as one sync accepts. */
   slots(): SlotUnderWay[]
-  /** The newest report of each run, latest first; at most as many as one call accepts. */
+  /** The newest report of each run on demand, latest first; at most as many as one call accepts. */
   newest(): ProgressWire[]
-  /** Sets the listener for new reports; it must not throw. */
+  /** Sets the listener for new reports of runs on demand; it must not throw. */
   onReported(listener: () => void): void
 }
 
 /** Characters of a line that are read, so that endless output costs little. */
 const LINE_CHARS_READ_MAX = 10_000
-/** Runs that are remembered; as many as can run at a time. */
-const RUNS_MAX = 1_000
 
-/** Makes an empty board. */
+interface Entry {
+  about: RunUnderWay
+  scrub: Pick<Scrubber, 'text'>
+  at?: RunProgress
+}
+
 export function createProgressBoard(): ProgressBoard {
-  const reports = new Map<RunId, { at: RunProgress; scrub: Pick<Scrubber, 'text'> }>()
-  const slots = new Set<{ about: SlotUnderWay; scrub: Pick<Scrubber, 'text'>; at?: RunProgress }>()
+  // The latest report stands last.
+  const entries = new Set<Entry>()
   let onReported: () => void = () => undefined
   return {
-    beginSlot(about, scrub) {
-      const one: { about: SlotUnderWay; scrub: typeof scrub; at?: RunProgress } = { about, scrub }
-      slots.add(one)
-      return { report: (at) => void (one.at = at), over: () => void slots.delete(one) }
-    },
-    slots: () =>
-      [...slots]
-        .slice(0, PROGRESS_BOUNDS.slotsMax)
-        .map(({ about, at, scrub }) => ({ ...about, ...(at && clean(at, scrub)) })),
-    begin(run, scrub) {
-      let isOver = false
+    begin(about, scrub) {
+      const one: Entry = { about, scrub }
+      entries.add(one)
       return {
         report(at) {
-          if (isOver || (!reports.has(run) && reports.size >= RUNS_MAX)) return
-          reports.delete(run)
-          reports.set(run, { at, scrub })
-          onReported()
+          if (!entries.delete(one)) return
+          entries.add(Object.assign(one, { at }))
+          if ('run' in about) onReported()
         },
-        over() {
-          isOver = true
-          reports.delete(run)
-        },
+        over: () => void entries.delete(one),
       }
     },
-    // Scrubbed only here: most reports are never read.
+    // Scrubbed only when they are read: most reports never are.
+    slots: () =>
+      [...entries]
+        .flatMap(({ about, at, scrub }) => ('run' in about ? [] : [{ about, at, scrub }]))
+        .slice(0, PROGRESS_BOUNDS.slotsMax)
+        .map(({ about, at, scrub }) => ({ ...about, ...(at && clean(at, scrub)) })),
     newest: () =>
-      [...reports]
+      [...entries]
+        .flatMap(({ about, at, scrub }) => ('run' in about && at ? [{ about, at, scrub }] : []))
         .slice(-PROGRESS_BOUNDS.runsMax)
         .toReversed()
-        .map(([run, { at, scrub }]) => ({ run, ...clean(at, scrub) })),
+        .map(({ about, at, scrub }) => ({ ...about, ...clean(at, scrub) })),
     onReported: (listener) => (onReported = listener),
   }
 }
@@ -98,7 +92,6 @@ function clean(
   }
 }
 
-/** What progress reporting needs. */
 export interface ProgressReporting {
   link: Pick<PlatformLink, 'request'>
   facts: () => Pick<AgentFacts, 'id' | 'instance'>

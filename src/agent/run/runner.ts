@@ -11,10 +11,8 @@ import type { Fault } from '../../process/faults/fault.ts'
 import type { AnyMonitorType } from '../../monitors/monitor.ts'
 import type { RunSource } from '../../scripts/context.ts'
 import type { RunProgress, ScriptHost } from '../../scripts/host.ts'
-import type { HeaderListener } from '../../scripts/playwright/observed-headers.ts'
 import {
   startAttempt,
-  type AttemptOrder,
   type AttemptOutcome,
   type RunningAttempt,
   startUndelayed,
@@ -35,7 +33,6 @@ import { scrubFiles } from '../redaction/scrub-files.ts'
 import type { FileStaging } from '../sink.ts'
 import type { FileCare } from './work-folder.ts'
 
-/** A job under way. */
 export interface Run {
   /**
    * Makes the next attempt. Resolves with the milliseconds to wait before the one after it, or with
@@ -67,7 +64,6 @@ export type AttemptTurn = (
   attempt: () => Promise<number | undefined>,
 ) => Promise<number | undefined>
 
-/** What a runner needs. */
 export interface RunnerSettings {
   types: ReadonlyMap<string, AnyMonitorType>
   clock: Clock
@@ -93,11 +89,10 @@ export interface RunnerSettings {
   onFault?: ((fault: Fault) => void) | undefined
 }
 
-/** Makes a runner. */
 export function createRunner(settings: RunnerSettings): Runner {
   const planFor = createPlanner(settings.types, settings.scrubHeaders)
   const begin = (job: Job, locationContext: LocationContext) =>
-    createRun(job, locationContext, planFor(job.monitor, locationContext), settings)
+    new JobRun(job, locationContext, planFor(job.monitor, locationContext), settings)
   return {
     begin,
     run: (job, locationContext, signal, turn = (attempt) => attempt()) =>
@@ -105,223 +100,201 @@ export function createRunner(settings: RunnerSettings): Runner {
   }
 }
 
-function createRun(
-  job: Job,
-  locationContext: LocationContext,
-  plan: RunPlan,
-  settings: RunnerSettings,
-): Run {
-  const { clock } = settings
-  const { checkType, retryStrategy } = job.monitor
-  // Programs measure time in their own processes, and are too long to repeat.
-  const start = isProgram(job.monitor) ? startAttempt : startUndelayed
-  const startedMs = clock.monotonicMs()
-  const record = recordOf(job, plan, settings)
-  const { named } = record
-  let running: RunningAttempt | undefined
-  const reporter = settings.progress && reporterFor(job, record, plan.scrub, settings.progress)
+class JobRun implements Run {
+  readonly #job: Job
+  readonly #place: LocationContext
+  readonly #plan: RunPlan
+  readonly #settings: RunnerSettings
+  readonly #startedAt: number
+  readonly #startedMs: number
+  readonly #clockUncertaintyMs: number | undefined
+  /** For user code, whose output may contain any secret. */
+  readonly #named: NamedTexts | undefined
+  readonly #reporter: ProgressReporter | undefined
+  readonly #attempts: Attempt[] = []
+  /** Values that attempts used beyond the definition. */
+  readonly #undisclosed: Record<string, unknown>[] = []
+  #last = withFailures([])
+  #running: RunningAttempt | undefined
+  #cancelled: Failure | undefined
 
-  const add = (startedAt: number, beganMs: number, outcome: AttemptOutcome): Verdict => {
-    record.last = outcome
+  constructor(job: Job, place: LocationContext, plan: RunPlan, settings: RunnerSettings) {
+    const { clock, progress } = settings
+    this.#job = job
+    this.#place = place
+    this.#plan = plan
+    this.#settings = settings
+    this.#startedAt = Math.round(clock.now())
+    this.#startedMs = clock.monotonicMs()
+    const uncertaintyMs = clock.uncertaintyMs()
+    // Rounding is part of it.
+    this.#clockUncertaintyMs = uncertaintyMs && Math.ceil(uncertaintyMs + 0.5)
+    const isScripted = queueClassOf(job.monitor) === 'scripted'
+    this.#named = isScripted ? new NamedTexts(plan.scrub) : undefined
+    this.#reporter = progress && this.#reporterOn(progress)
+  }
+
+  async attempt(): Promise<number | undefined> {
+    if (this.#isCancelled()) return undefined
+    const { clock, onAbandoned, onRetry } = this.#settings
+    const { monitor } = this.#job
+    const began = { at: Math.round(clock.now()), ms: clock.monotonicMs() }
+    if ('problems' in this.#plan) {
+      this.#add(began, withFailures(this.#plan.problems))
+      return undefined
+    }
+    // Programs measure time in their own processes, and are too long to repeat.
+    const start = isProgram(monitor) ? startAttempt : startUndelayed
+    const { workRoot, workFolders } = this.#settings
+    const context = this.#contextOf(this.#plan)
+    this.#running = start({ ...this.#plan, workRoot, workFolders, care: this.#care(), context })
+    const outcome = await this.#running.outcome
+    this.#running = undefined
+    if (outcome.abandoned) onAbandoned?.(monitor.checkType)
+    const verdict = this.#add(began, outcome)
+    const { failures } = outcome.observation
+    if (this.#isCancelled() || !isWorthRetrying(verdict, failures)) return undefined
+    const attempts = this.#attempts.length
+    const elapsedMs = clock.monotonicMs() - this.#startedMs
+    const waitMs = retryWaitMs(monitor.retryStrategy, { attempts, elapsedMs, failures })
+    if (waitMs !== undefined) onRetry?.(monitor.checkType)
+    return waitMs
+  }
+
+  #isCancelled(): boolean {
+    return this.#cancelled !== undefined
+  }
+
+  cancel(reason: string): void {
+    this.#cancelled ??= failure('CANCELLED', reason)
+    this.#running?.cancel(reason)
+  }
+
+  result(): Result {
+    this.#reporter?.over()
+    const { monitor, slot, onDemand } = this.#job
+    const { observation, artifacts } = this.#last
+    const { responseTimeMs, degraded = false } = observation
+    const ranMs = this.#settings.clock.monotonicMs() - this.#startedMs
+    const uncertaintyMs = this.#clockUncertaintyMs
+    const clean = this.#scrubbed()
+    return {
+      monitorId: monitor.id,
+      monitorName: monitor.name,
+      checkType: monitor.checkType,
+      location: this.#place.location,
+      slot,
+      ...(onDemand === undefined ? {} : { onDemand }),
+      verdict: verdictOf(clean.failures, degraded),
+      startedAt: this.#startedAt,
+      ...(uncertaintyMs === undefined ? {} : { clockUncertaintyMs: uncertaintyMs }),
+      durationMs: toMicroseconds(ranMs),
+      ...(responseTimeMs === undefined ? {} : { responseTimeMs: toMicroseconds(responseTimeMs) }),
+      ...clean,
+      artifacts,
+    }
+  }
+
+  /** Records the outcome of an attempt. */
+  #add(began: { at: number; ms: number }, outcome: AttemptOutcome): Verdict {
+    const { clock, onFault } = this.#settings
+    this.#last = outcome
     const { failures, degraded = false, undisclosed } = outcome.observation
-    if (undisclosed !== undefined) (record.undisclosed ??= []).push(undisclosed)
+    if (undisclosed !== undefined) this.#undisclosed.push(undisclosed)
     const verdict = verdictOf(failures, degraded)
-    const durationMs = toMicroseconds(clock.monotonicMs() - beganMs)
-    record.attempts.push({ startedAt, durationMs, verdict, failures })
+    const durationMs = toMicroseconds(clock.monotonicMs() - began.ms)
+    this.#attempts.push({ startedAt: began.at, durationMs, verdict, failures })
     for (const one of failures) {
-      const fault = ownFault(one, checkType)
-      if (fault !== undefined) settings.onFault?.(fault)
+      const fault = ownFault(one, this.#job.monitor.checkType)
+      if (fault !== undefined) onFault?.(fault)
     }
     return verdict
   }
 
-  return {
-    async attempt() {
-      if (record.cancelled !== undefined) return undefined
-      const beganAt = Math.round(clock.now())
-      const beganMs = clock.monotonicMs()
-      if ('problems' in plan) {
-        add(beganAt, beganMs, withFailures(plan.problems))
-        return undefined
-      }
-      const { workRoot, workFolders, files } = settings
-      const care = careOf(plan.scrub, named, files)
-      const context = {
-        ...contextOf(job, locationContext, plan, settings),
-        ...(named && { headers: headerListenerOf(named, settings.scrubHeaders) }),
-        ...(reporter && { progress: (at: RunProgress) => reporter.report(at) }),
-      }
-      running = start({ ...plan, workRoot, workFolders, care, context })
-      const outcome = await running.outcome
-      running = undefined
-      if (outcome.abandoned) settings.onAbandoned?.(checkType)
-      const verdict = add(beganAt, beganMs, outcome)
-      const { failures } = outcome.observation
-      if (record.cancelled !== undefined || !isWorthRetrying(verdict, failures)) return undefined
-      const attempts = record.attempts.length
-      const elapsedMs = clock.monotonicMs() - startedMs
-      const waitMs = retryWaitMs(retryStrategy, { attempts, elapsedMs, failures })
-      if (waitMs !== undefined) settings.onRetry?.(checkType)
-      return waitMs
-    },
-    cancel(reason) {
-      record.cancelled ??= failure('CANCELLED', reason)
-      running?.cancel(reason)
-    },
-    result() {
-      reporter?.over()
-      return resultOf(job, locationContext, plan, record, clock.monotonicMs() - startedMs)
-    },
+  #contextOf({ variables, written }: Exclude<RunPlan, { problems: Failure[] }>) {
+    const { scripts, source, scrubHeaders } = this.#settings
+    const { dial, location, accountId } = this.#place
+    const [named, reporter] = [this.#named, this.#reporter]
+    return {
+      dial,
+      location,
+      scripts,
+      variables,
+      source: source ?? (this.#job.onDemand === undefined ? 'SCHEDULER' : 'TRIGGER_API'),
+      ...(accountId !== undefined && { accountId }),
+      ...(written && { written }),
+      ...(named && {
+        // Collects the values of sensitive headers in the program's own requests.
+        headers: {
+          sensitive: sensitiveNames(scrubHeaders),
+          saw: (name: string, value: string) => named.addHeader(name, value),
+        },
+      }),
+      ...(reporter && { progress: (at: RunProgress) => reporter.report(at) }),
+    }
   }
-}
 
-/** What a run gets besides what it reports to. */
-function contextOf(
-  { onDemand }: Job,
-  { dial, location, accountId }: LocationContext,
-  { variables, written }: Exclude<RunPlan, { problems: Failure[] }>,
-  { scripts, source }: RunnerSettings,
-): AttemptOrder['context'] {
-  return {
-    dial,
-    location,
-    scripts,
-    variables,
-    source: source ?? (onDemand === undefined ? 'SCHEDULER' : 'TRIGGER_API'),
-    ...(accountId !== undefined && { accountId }),
-    ...(written && { written }),
+  /** Reports the progress of the run; uptime checks are too short to need it. */
+  #reporterOn(board: ProgressBoard): ProgressReporter | undefined {
+    const { monitor, slot, onDemand } = this.#job
+    const named = this.#named
+    const scrub = { text: (text: string) => this.#clean(named?.text(text) ?? text) }
+    if (onDemand !== undefined) return board.begin({ run: onDemand }, scrub)
+    if (named === undefined) return undefined
+    return board.begin({ monitorId: monitor.id, slot, startedAt: this.#startedAt }, scrub)
   }
-}
 
-/** Reports the progress of the run; uptime checks are too short to need it. */
-function reporterFor(
-  { monitor, slot, onDemand }: Job,
-  { startedAt, named }: RunRecord,
-  known: Scrubber,
-  board: ProgressBoard,
-): ProgressReporter | undefined {
-  const scrub = {
-    text: (text: string) => known.text(named?.withoutObserved(named.text(text)) ?? text),
+  /** The text without the known secrets and those that the run observed. */
+  #clean(text: string): string {
+    return this.#plan.scrub.text(this.#named?.withoutObserved(text) ?? text)
   }
-  if (onDemand !== undefined) return board.begin(onDemand, scrub)
-  if (queueClassOf(monitor) === 'uptime') return undefined
-  return board.beginSlot({ monitorId: monitor.id, slot, startedAt }, scrub)
-}
 
-/** Collects the values of sensitive headers in the program's own requests. */
-function headerListenerOf(named: NamedTexts, scrubHeaders: readonly string[]): HeaderListener {
-  return {
-    sensitive: sensitiveNames(scrubHeaders),
-    saw: (name, value) => named.addHeader(name, value),
+  #care(): FileCare {
+    const named = this.#named
+    return {
+      files: this.#settings.files,
+      scrub: (paths, cut) => {
+        const { secrets, headers } = this.#plan.scrub.settings
+        const settings = { headers, secrets: [...secrets, ...(named?.secrets() ?? [])] }
+        return scrubFiles(paths, { settings }, cut, undefined, (found) => named?.addValues(found))
+      },
+      clean: (text) => this.#clean(text),
+    }
   }
-}
 
-/** Scrubs the known secrets and those that the run observed out of its files. */
-function careOf(
-  known: Scrubber,
-  named: NamedTexts | undefined,
-  files: FileStaging | undefined,
-): FileCare {
-  return {
-    files,
-    scrub(paths, cut) {
-      const { secrets, headers } = known.settings
-      const settings = { headers, secrets: [...secrets, ...(named?.secrets() ?? [])] }
-      return scrubFiles(paths, { settings }, cut, undefined, (found) => named?.addValues(found))
-    },
-    clean: (text) => known.text(named?.withoutObserved(text) ?? text),
+  // Names, ids and verdicts are not scrubbed: a secret equal to one of them must not make the result
+  // unattributable.
+  #scrubbed() {
+    const { observation, leftOut = [] } = this.#last
+    const { failures, observed: raw } = observation
+    const observed = leftOut.length === 0 ? raw : { ...raw, artifactsLeftOut: leftOut }
+    const perAttempt = this.#attempts.map((one) => one.failures)
+    const clean = this.#withoutObserved(
+      this.#withoutUndisclosed(this.#plan.scrub.value({ observed, failures, perAttempt })),
+    )
+    // Cancelled between two attempts: the observation stays visible, but is no verdict.
+    const cancelled = this.#attempts.at(-1)?.verdict === 'cancelled' ? undefined : this.#cancelled
+    return {
+      observed: clean.observed,
+      failures: cancelled === undefined ? clean.failures : [cancelled, ...clean.failures],
+      attempts: this.#attempts.map((one, at) => ({ ...one, failures: clean.perAttempt[at] ?? [] })),
+    }
   }
-}
 
-interface RunRecord {
-  startedAt: number
-  clockUncertaintyMs: number | undefined
-  attempts: Attempt[]
-  /** Values that attempts used beyond the definition. */
-  undisclosed?: Record<string, unknown>[]
-  /** For user code, whose output may contain any secret. */
-  named?: NamedTexts
-  onRunScrubber: RunnerSettings['onRunScrubber']
-  last: AttemptOutcome
-  cancelled?: Failure
-}
-
-function recordOf(
-  job: Job,
-  { scrub }: RunPlan,
-  { clock, onRunScrubber }: RunnerSettings,
-): RunRecord {
-  const uncertaintyMs = clock.uncertaintyMs()
-  const record: RunRecord = {
-    startedAt: Math.round(clock.now()),
-    // Rounding is part of it.
-    clockUncertaintyMs: uncertaintyMs && Math.ceil(uncertaintyMs + 0.5),
-    attempts: [],
-    last: withFailures([]),
-    onRunScrubber,
+  #withoutUndisclosed<T>(value: T): T {
+    if (this.#undisclosed.length === 0) return value
+    const variables = [...this.#place.variables, ...this.#job.monitor.environmentVariables]
+    const scrubber = undisclosedScrubber(this.#undisclosed, this.#plan.scrub, variables)
+    return scrubber?.value(value) ?? value
   }
-  if (queueClassOf(job.monitor) === 'scripted') record.named = new NamedTexts(scrub)
-  return record
-}
 
-function resultOf(
-  job: Job,
-  { location, variables }: LocationContext,
-  plan: RunPlan,
-  record: RunRecord,
-  ranMs: number,
-): Result {
-  const { monitor, slot, onDemand } = job
-  const { observation, artifacts } = record.last
-  const { responseTimeMs, degraded = false } = observation
-  const { undisclosed, clockUncertaintyMs } = record
-  const known = undisclosed && [...variables, ...monitor.environmentVariables]
-  const further = known && undisclosedScrubber(undisclosed, plan.scrub, known)
-  const clean = scrubbed(plan, record, further)
-  return {
-    monitorId: monitor.id,
-    monitorName: monitor.name,
-    checkType: monitor.checkType,
-    location,
-    slot,
-    ...(onDemand === undefined ? {} : { onDemand }),
-    verdict: verdictOf(clean.failures, degraded),
-    startedAt: record.startedAt,
-    ...(clockUncertaintyMs === undefined ? {} : { clockUncertaintyMs }),
-    durationMs: toMicroseconds(ranMs),
-    ...(responseTimeMs === undefined ? {} : { responseTimeMs: toMicroseconds(responseTimeMs) }),
-    ...clean,
-    artifacts,
+  #withoutObserved<T>(value: T): T {
+    const clean = this.#named?.value(value) ?? value
+    const scrubber = this.#named?.observedScrubber()
+    if (scrubber === undefined) return clean
+    this.#settings.onRunScrubber?.(scrubber)
+    return scrubber.value(clean)
   }
-}
-
-// Names, ids and verdicts are not scrubbed: a secret equal to one of them must not make the result
-// unattributable.
-function scrubbed(plan: RunPlan, record: RunRecord, further: Scrubber | undefined) {
-  const { attempts, last, cancelled } = record
-  const { failures } = last.observation
-  const { leftOut = [] } = last
-  const { observed: raw } = last.observation
-  const observed = leftOut.length === 0 ? raw : { ...raw, artifactsLeftOut: leftOut }
-  const perAttempt = attempts.map((one) => one.failures)
-  const known = plan.scrub.value({ observed, failures, perAttempt })
-  const disclosed = further === undefined ? known : further.value(known)
-  const clean = record.named === undefined ? disclosed : withoutObserved(disclosed, record)
-  // Cancelled between two attempts: the observation stays visible, but is no verdict.
-  const between = cancelled !== undefined && attempts.at(-1)?.verdict !== 'cancelled'
-  return {
-    observed: clean.observed,
-    failures: between ? [cancelled, ...clean.failures] : clean.failures,
-    attempts: attempts.map((one, at) => ({ ...one, failures: clean.perAttempt[at] ?? [] })),
-  }
-}
-
-function withoutObserved<T>(value: T, { named, onRunScrubber }: RunRecord): T {
-  const clean = named?.value(value) ?? value
-  const scrubber = named?.observedScrubber()
-  if (scrubber === undefined) return clean
-  onRunScrubber?.(scrubber)
-  return scrubber.value(clean)
 }
 
 function withFailures(failures: Failure[]): AttemptOutcome {

@@ -195,7 +195,7 @@ describe('how far runs are', () => {
     void next()
     await at.sync(({ waitMs }) => waitMs > 0)
     const syncs = at.syncs.length
-    const place = progress.begin(RUN, { text: (one) => one })
+    const place = progress.begin({ run: RUN }, { text: (one) => one })
     place.report({ phase: 'test', done: 3, total: 10, line: 'shop.spec.ts' })
     const said = await at.presence(() => true)
     expect(said).toEqual({

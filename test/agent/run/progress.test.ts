@@ -119,7 +119,7 @@ describe('the newest report of a run', () => {
     [1e300, PROGRESS_BOUNDS.countMax],
   ])('counts %d as %d', (given, reported) => {
     const board = createProgressBoard()
-    board.begin(RUN, PLAIN).report({ phase: 'p', done: given, total: given })
+    board.begin({ run: RUN }, PLAIN).report({ phase: 'p', done: given, total: given })
     expect(board.newest()).toEqual([{ run: RUN, phase: 'p', done: reported, total: reported }])
   })
 
@@ -127,7 +127,7 @@ describe('the newest report of a run', () => {
     const board = createProgressBoard()
     const lineMax = '\u2028'.repeat(PROGRESS_BOUNDS.lineCharactersMax)
     for (let index = 0; index < 100; index++) {
-      board.begin(runId(index), PLAIN).report({ phase: '"'.repeat(40), line: lineMax })
+      board.begin({ run: runId(index) }, PLAIN).report({ phase: '"'.repeat(40), line: lineMax })
     }
     const all = board.newest()
     expect(all.map(({ run }) => run).slice(0, 2)).toEqual([runId(99), runId(98)])
@@ -144,7 +144,7 @@ describe('reporting', () => {
   const setUp = () => {
     vi.useFakeTimers()
     const board = createProgressBoard()
-    const place = board.begin(RUN, PLAIN)
+    const place = board.begin({ run: RUN }, PLAIN)
     const calls: { ask: LinkRequest; end: (error?: Error) => void }[] = []
     const link = {
       request: (ask: LinkRequest) =>
@@ -193,7 +193,7 @@ describe('reporting', () => {
     place.over()
     await vi.advanceTimersByTimeAsync(2_000)
     expect(calls).toHaveLength(0)
-    const other = board.begin(RUN, PLAIN)
+    const other = board.begin({ run: RUN }, PLAIN)
     other.report({ phase: 'test' })
     end()
     other.report({ phase: 'test' })

@@ -4,14 +4,15 @@ import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import { OVERRUN_MS_MAX } from '../../../src/agent/run/attempt.ts'
+import { OVERRUN_MS_MAX, ownFault } from '../../../src/agent/run/attempt.ts'
 import { createClock } from '../../../src/agent/schedule/clock.ts'
 import { loopDelay } from '../../../src/agent/run/loop-delay.ts'
 import type { LocationContext } from '../../../src/agent/run/run-plan.ts'
-import { createRunner } from '../../../src/agent/run/runner.ts'
+import { createRunner, type RunnerSettings } from '../../../src/agent/run/runner.ts'
 import { SCRUBBED } from '../../../src/agent/redaction/scrub.ts'
-import { failure } from '../../../src/contract/failure.ts'
+import { failure, FAILURES, type FailureCode } from '../../../src/contract/failure.ts'
 import type { Variable } from '../../../src/contract/monitor.ts'
+import type { Fault } from '../../../src/process/faults/fault.ts'
 import type { Dialler } from '../../../src/network/dial.ts'
 import { DeadlineReached, isDeadline } from '../../../src/network/deadline.ts'
 import type { ScriptContext } from '../../../src/scripts/context.ts'
@@ -36,9 +37,9 @@ const variable = (key: string, value: string, secret = false): Variable => ({
   locked: false,
 })
 
-function runnerOf(fake: FakeType, onAbandoned = vi.fn<(type: string) => void>()) {
+function runnerOf(fake: FakeType, more: Partial<RunnerSettings> = {}) {
   const settings = { types: fake.types, clock: createClock(), workRoot, scrubHeaders: [] }
-  return createRunner({ ...settings, onAbandoned })
+  return createRunner({ ...settings, ...more })
 }
 
 const never = new AbortController().signal
@@ -96,14 +97,25 @@ describe('a problem that keeps a monitor from running is about us', () => {
     expect(fake.begun()).toBe(0)
   })
 
-  test('a monitor that throws', async () => {
+  test('a monitor that throws: the fault is reported with its place, without its message', async () => {
     const fake = fakeType()
-    const running = runnerOf(fake).run({ monitor: aMonitor('a'), slot: 1 }, around(), never)
+    const faults: Fault[] = []
+    const runner = runnerOf(fake, { onFault: (fault) => faults.push(fault) })
+    const running = runner.run({ monitor: aMonitor('a'), slot: 1 }, around(), never)
     const run = await fake.next()
     run.fail(new TypeError('undefined is not a dog'))
     const { verdict, failures } = await running
     expect([verdict, failures[0]?.code]).toEqual(['errored', 'INTERNAL'])
     expect(failures[0]?.message).toContain('undefined is not a dog')
+    expect(faults).toMatchObject([{ class: 'TypeError', code: 'INTERNAL' }])
+    expect(faults[0]?.text).not.toContain('dog')
+    expect(faults[0]?.at[0]).toContain('runner.test.ts')
+  })
+
+  test('of all failures, two are faults of ours', () => {
+    const codes = Object.keys(FAILURES) as FailureCode[]
+    const own = codes.filter((code) => ownFault(failure(code, 'x'), 'TCP') !== undefined)
+    expect(own).toEqual(['DEADLINE_IGNORED', 'INTERNAL'])
   })
 
   test('a schema that throws', async () => {
@@ -154,7 +166,7 @@ describe('time', () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     const fake = fakeType({ deadlineMs: 1000, stubborn: true })
     const onAbandoned = vi.fn<(type: string) => void>()
-    const running = runnerOf(fake, onAbandoned).run(
+    const running = runnerOf(fake, { onAbandoned }).run(
       { monitor: aMonitor('a'), slot: 1 },
       around(),
       never,
