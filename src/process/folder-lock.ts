@@ -15,7 +15,6 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isAlive, ownIdentity, type ProcessIdentity } from './process-identity.ts'
 
-/** Holder of a lock. */
 export interface LockHolder extends ProcessIdentity {
   host: string
   since: string
@@ -54,6 +53,7 @@ export async function lockFolder(
   folder: string,
   name: string,
   onLost: () => void,
+  responseTimeoutMs = RESPONSE_TIMEOUT_MS,
 ): Promise<FolderLock> {
   const file = join(folder, name)
   const token = randomUUID()
@@ -67,7 +67,8 @@ export async function lockFolder(
     if (create(file, holder)) return renewed(file, token, onLost)
     const found = read(file)
     if (found === undefined) continue
-    if (await isHolderAlive(file, found)) throw new FolderLockedError(file, found)
+    if (await isHolderAlive(file, found, responseTimeoutMs))
+      throw new FolderLockedError(file, found)
     discard(file, found)
   }
   throw new Error(`the lock ${file} keeps changing its holder`)
@@ -104,11 +105,15 @@ function read(file: string): LockHolder | undefined {
   }
 }
 
-async function isHolderAlive(file: string, holder: LockHolder): Promise<boolean> {
+async function isHolderAlive(
+  file: string,
+  holder: LockHolder,
+  timeoutMs: number,
+): Promise<boolean> {
   const alive = isAlive(holder)
   if (alive !== undefined) return alive
   const before = renewedAt(file)
-  for (let waited = 0; waited < RESPONSE_TIMEOUT_MS; waited += WATCH_MS) {
+  for (let waited = 0; waited < timeoutMs; waited += WATCH_MS) {
     await sleep(WATCH_MS)
     if (renewedAt(file) !== before) return true
   }
