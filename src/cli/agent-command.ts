@@ -11,14 +11,13 @@ import { createResultLog } from '../agent/result-log.ts'
 import { type AgentEnds, runAgent } from '../agent/run-agent.ts'
 import { loggingSink, openSlotLedger, type SlotLedger } from '../agent/schedule/slot-ledger.ts'
 import type { Command } from '../process/command-line.ts'
-import { environmentHelp } from '../process/environment-help.ts'
 import { DATA_DIR_CODE, diskProblem } from '../process/disk-problem.ts'
 import { createLineWriter } from '../process/line-writer.ts'
 import { DROPPED, isForPeople, type Log, mayColour } from '../process/log.ts'
 import { endOnUncaught } from '../process/faults/uncaught.ts'
 import { MONITOR_TYPES } from '../monitors/registry.ts'
 import { agentFaults } from './fault-reports.ts'
-import { complain, type FileToRun } from './monitors-to-run.ts'
+import { complain as complainOf, type FileToRun } from './monitors-to-run.ts'
 import { scriptHost } from './script-host.ts'
 import { dialFrom, logOf, settings } from './settings.ts'
 
@@ -31,10 +30,10 @@ function run(
   ends: AgentEnds,
   link?: PlatformLink,
 ): Promise<number> {
-  const dial = dialFrom(reading.config)
-  const complainOf = (text: string) => stderr.write(text)
-  const scripts = scriptHost(reading.config, { log, ...(link !== undefined && { link }) })
-  const common = { reading, log, types: MONITOR_TYPES, dial, scripts, complain: complainOf }
+  const { config } = reading
+  const scripts = scriptHost(config, { log, ...(link && { link }) })
+  const complain = (text: string) => stderr.write(text)
+  const common = { reading, log, types: MONITOR_TYPES, dial: dialFrom(config), scripts, complain }
   return runAgent({ ...ends, ...common }).finally(() => scripts.close())
 }
 
@@ -51,7 +50,6 @@ async function runOnFile(reading: ConfigReading, file: FileToRun): Promise<numbe
   const { config } = reading
   const faults = agentFaults(reading)
   const writer = createLineWriter({
-    fd: 1,
     isPrompt: config.dataDir !== undefined,
     onDropped: (lines) => log.warn({ lines }, DROPPED),
   })
@@ -74,7 +72,7 @@ async function runOnFile(reading: ConfigReading, file: FileToRun): Promise<numbe
     faults,
     async prepare() {
       const first = await source.read()
-      return first.ok ? undefined : complain(first)
+      return first.ok ? undefined : complainOf(first)
     },
     reload: () => source.reload(),
   }).finally(() => ledger?.close())
@@ -140,7 +138,6 @@ async function agentCommand(): Promise<number> {
   return runOnFile(reading, { path: monitorsFile ?? '', variables: [] })
 }
 
-/** `vedette agent`. */
 export const AGENT_COMMAND: Command = {
   name: 'agent',
   summary: 'Run the agent as in production; settings come from the environment',
@@ -149,7 +146,7 @@ export const AGENT_COMMAND: Command = {
     'delivered, the exit code is 0. A second signal ends it at once. SIGHUP reads the monitors file again;\n' +
     'so does a change of it. With API_KEY and PLATFORM_URL it runs monitors of the platform.\n' +
     'Exit code 2: the settings or the file are invalid; 3: the key was revoked.',
-  more: () => environmentHelp(VARIABLES),
+  variables: VARIABLES,
   examples: [
     ['MONITORS_FILE=monitors.yaml vedette agent', 'runs the monitors of a file'],
     ['API_KEY=pl_… PLATFORM_URL=https://… vedette agent', 'runs those of a platform'],

@@ -1,19 +1,16 @@
 // `vedette apply`: applies a monitors file to a platform.
 import { APPLY_VARIABLES } from '../client/config.ts'
-import { readMonitorsFilePath } from '../agent/config.ts'
 import { type Arguments, type Command, EXIT_CONFIGURATION } from '../process/command-line.ts'
-import { environmentHelp } from '../process/environment-help.ts'
-import { onSignals } from '../process/signals.ts'
-import { CONTEXT, refuse } from './settings.ts'
+import { onInterrupt } from './interruption.ts'
+import { pathOf } from './monitors-to-run.ts'
+import { CONTEXT } from './settings.ts'
 
-const { env, stderr } = process
+const { stderr } = process
 
 async function applyCommand(args: Arguments): Promise<number> {
-  const named = args.positionals[0]
-  const { path, problems } =
-    named === undefined ? readMonitorsFilePath(env) : { path: named, problems: [] }
-  if (problems.length > 0) return refuse(problems)
-  if (path === undefined || path === '') {
+  const path = pathOf(args.positionals[0])
+  if (typeof path === 'number') return path
+  if (path === undefined) {
     stderr.write('vedette apply: name a file of monitors, or set MONITORS_FILE\n')
     return EXIT_CONFIGURATION
   }
@@ -23,15 +20,10 @@ async function applyCommand(args: Arguments): Promise<number> {
     prune: args.on('prune'),
     planOnly: args.on('plan'),
   }
-  const stop = new AbortController()
-  const offSignals = onSignals({ stop: () => stop.abort() })
-  try {
-    // Loaded only here: an agent must not carry it in its memory.
-    const { runApply } = await import('../client/apply.ts')
-    return await runApply(order, CONTEXT, stop.signal)
-  } finally {
-    offSignals()
-  }
+  using interruption = onInterrupt()
+  // Loaded only here: an agent must not carry it in its memory.
+  const { runApply } = await import('../client/apply.ts')
+  return await runApply(order, CONTEXT, interruption.signal)
 }
 
 export const APPLY_COMMAND: Command = {
@@ -49,7 +41,7 @@ export const APPLY_COMMAND: Command = {
     prune: { help: 'delete what was applied under this name and is in the file no more' },
     name: { value: '<name>', help: 'what the file is known by; its base name otherwise' },
   },
-  more: () => environmentHelp(APPLY_VARIABLES),
+  variables: APPLY_VARIABLES,
   examples: [
     ['vedette apply monitors.yaml --plan', 'shows what would change'],
     ['vedette apply monitors.yaml', 'applies the file'],

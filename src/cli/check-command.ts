@@ -1,25 +1,23 @@
 // `vedette check` and `vedette validate`: run or read the monitors of a file once.
 import { resolve } from 'node:path'
 import { exitCodeOf, runOnce } from '../agent/run/check.ts'
-import { createClock } from '../agent/schedule/clock.ts'
 import type { AgentConfig } from '../agent/config.ts'
 import { snapshotOf } from '../agent/monitors-file/source.ts'
 import { type LoadedFile, readMonitorsFile } from '../agent/monitors-file/file.ts'
 import { junitOf } from '../client/report-junit.ts'
 import { tableOf } from '../client/report-table.ts'
-import { createRunner, type Runner } from '../agent/run/runner.ts'
-import { locationContextOf } from '../agent/run/run-plan.ts'
 import type { Monitor } from '../contract/monitor.ts'
 import type { Result } from '../contract/result.ts'
 import { counted } from '../contract/schema/amounts.ts'
 import { type Arguments, type Command, EXIT_CONFIGURATION } from '../process/command-line.ts'
-import { isForPeople, mayColour } from '../process/log.ts'
+import { mayColour } from '../process/log.ts'
 import { MONITOR_TYPES } from '../monitors/registry.ts'
 import { onInterrupt } from './interruption.ts'
-import { folderOf, type StoredFiles, storedFilesIn } from './stored-files.ts'
-import { complain, FILE_HELP, onlyFile, warn, withFile } from './monitors-to-run.ts'
+import { runsHere } from './local-runs.ts'
+import { complain, FILE_HELP, warn, withFile } from './monitors-to-run.ts'
 import { scriptHost } from './script-host.ts'
-import { dialFrom, settings } from './settings.ts'
+import { settings, showProgress } from './settings.ts'
+import { folderOf, storedFilesIn } from './stored-files.ts'
 
 const { env, stdout, stderr } = process
 
@@ -40,7 +38,7 @@ async function checkCommand(args: Arguments): Promise<number> {
     return EXIT_CONFIGURATION
   }
   return withFile(args.positionals[0], async (file) => {
-    const reading = settings(onlyFile(file))
+    const reading = settings(file.path)
     if (typeof reading === 'number') return reading
     const read = await readMonitorsFile(file.path, env, MONITOR_TYPES, file.variables)
     if (!read.ok) return complain(read)
@@ -89,53 +87,32 @@ async function runRound(
   file: LoadedFile,
   { monitors, json, output }: CheckRunOptions,
 ): Promise<{ results: Result[]; code: number }> {
-  const snapshot = snapshotOf(file, config.location)
-  const scripts = scriptHost(config)
   const workFolders = new Set<string>()
-  const clock = createClock()
-  const runnerWith = (files: StoredFiles | undefined): Runner =>
-    createRunner({
-      types: MONITOR_TYPES,
-      clock,
-      source: 'TEST_NO_RECORD',
-      workRoot: config.workRoot,
-      workFolders,
-      scrubHeaders: config.scrubHeaders,
-      scripts,
-      files,
-    })
-  const withoutFiles = runnerWith(undefined)
-  const locationContext = locationContextOf(snapshot, dialFrom(config))
-  const progress = isForPeople(stderr)
-  const interruption = onInterrupt({
-    say: () => stderr.write(`${progress ? '\r\u001B[K' : ''}${ENDING}`),
-    folders: workFolders,
-  })
+  using interruption = onInterrupt('check', workFolders)
+  const scripts = scriptHost(config)
+  const more = { source: 'TEST_NO_RECORD', workFolders } as const
+  const runHere = runsHere(config, snapshotOf(file, config.location), scripts, more)
   const results = await runOnce({
     monitors,
     async run(job, signal, turn) {
-      if (output === undefined) return withoutFiles.run(job, locationContext, signal, turn)
-      const files = storedFilesIn(folderOf(output, job.monitor.id))
-      const result = await runnerWith(files).run(job, locationContext, signal, turn)
-      await files.settle(result)
+      const files =
+        output === undefined ? undefined : storedFilesIn(folderOf(output, job.monitor.id))
+      const result = await runHere(job, signal, { turn, files })
+      await files?.settle(result)
       return result
     },
     concurrency: { uptime: config.uptimeConcurrency, scripted: config.jobConcurrency },
     signal: interruption.signal,
     onResult(result, done) {
       if (json) stdout.write(`${JSON.stringify(result)}\n`)
-      if (progress) stderr.write(`\r\u001B[K${done}/${monitors.length} checked`)
+      showProgress(`${done}/${monitors.length} checked`)
     },
   })
-  if (progress) stderr.write('\r\u001B[K')
-  interruption.over()
+  showProgress('')
   scripts.close()
   return { results, code: interruption.codeOr(exitCodeOf(results)) }
 }
 
-const ENDING = 'vedette check: ending the runs; once more ends it at once\n'
-
-/** `vedette check`. */
 export const CHECK_COMMAND: Command = {
   name: 'check',
   summary: 'Run every monitor of a file once, now, and report',
@@ -160,7 +137,6 @@ export const CHECK_COMMAND: Command = {
   run: checkCommand,
 }
 
-/** `vedette validate`. */
 export const VALIDATE_COMMAND: Command = {
   name: 'validate',
   summary: 'Read a monitors file and name every problem in it',

@@ -5,7 +5,6 @@ import type { FaultReceiver } from '../process/faults/fault.ts'
 import { FaultReports } from '../process/faults/reports.ts'
 import { parseDsn, type SentryDsn } from '../process/faults/sentry-dsn.ts'
 
-/** The platform of an agent. */
 export interface FaultsPlatform {
   platformUrl: string
   apiKey: string

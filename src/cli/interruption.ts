@@ -1,35 +1,32 @@
-// Ctrl-C and SIGTERM for commands that run to completion: the first signal cancels the run, whose results so far
-// are still shown; the second one ends the process.
+// Ctrl-C and SIGTERM for commands that run to completion: the first signal cancels the work, whose results so far are
+// still shown; the second one ends the process.
 import { spawn } from 'node:child_process'
 import { constants } from 'node:os'
 import { onSignals, type StopSignal } from '../process/signals.ts'
+import { showProgress } from './settings.ts'
 
-/** The interruption of a command by a signal. */
-export interface Interruption {
+/** The interruption of a command by a signal; its disposal removes the signal handlers. */
+export interface Interruption extends Disposable {
   /** Aborted by the first signal. */
   readonly signal: AbortSignal
   /** The exit code: 128 + the signal's number once there was one, as in a shell; else the given code. */
   codeOr(code: number): number
-  /** Removes the signal handlers. */
-  over(): void
 }
 
-/** Reactions to a signal. */
-export interface InterruptionOptions {
-  /** Prints at once what the signal does. */
-  say: () => void
-  /** Folders to remove after a second signal. */
-  folders?: ReadonlySet<string>
-}
-
-/** Handles signals from now on. */
-export function onInterrupt({ say, folders = new Set() }: InterruptionOptions): Interruption {
+/** Handles signals from now on; a second one removes `folders`. `command`: says at once that it is ending. */
+export function onInterrupt(
+  command?: string,
+  folders: ReadonlySet<string> = new Set(),
+): Interruption {
   const stop = new AbortController()
   let received: StopSignal | undefined
-  const over = onSignals({
+  const off = onSignals({
     stop(signal) {
       received = signal
-      say()
+      showProgress('')
+      if (command !== undefined) {
+        process.stderr.write(`vedette ${command}: ending; once more ends it at once\n`)
+      }
       stop.abort()
     },
     exit(code) {
@@ -40,7 +37,7 @@ export function onInterrupt({ say, folders = new Set() }: InterruptionOptions): 
   return {
     signal: stop.signal,
     codeOr: (code) => (received === undefined ? code : 128 + constants.signals[received]),
-    over,
+    [Symbol.dispose]: off,
   }
 }
 

@@ -5,7 +5,6 @@ import { countedProblems, formatProblem, type Problem } from '../agent/monitors-
 import type { Variable } from '../contract/monitor.ts'
 import { EXAMPLE_MONITORS, type ExampleSite, startExampleSite } from '../examples/site.ts'
 import { EXIT_CONFIGURATION } from '../process/command-line.ts'
-import type { Environment } from '../process/env.ts'
 import { refuse } from './settings.ts'
 
 const { env, stderr } = process
@@ -33,15 +32,21 @@ export function warn(warnings: readonly Problem[]): void {
   for (const one of warnings) stderr.write(`warning: ${formatProblem(one)}\n`)
 }
 
+/** The path that the command or the environment names, if any; the exit code where the settings are invalid. */
+export function pathOf(named: string | undefined): string | number | undefined {
+  if (named !== undefined) return named === '' ? undefined : named
+  const { path, problems } = readMonitorsFilePath(env)
+  return problems.length > 0 ? refuse(problems) : path
+}
+
 /** The file of the command or the environment, or else the example with its local site. */
 export async function withFile(
   named: string | undefined,
   use: (file: FileToRun) => Promise<number>,
 ): Promise<number> {
-  const { path, problems } =
-    named === undefined ? readMonitorsFilePath(env) : { path: named, problems: [] }
-  if (problems.length > 0) return refuse(problems)
-  if (path !== undefined && path !== '') return use({ path, variables: [] })
+  const path = pathOf(named)
+  if (typeof path === 'number') return path
+  if (path !== undefined) return use({ path, variables: [] })
   const site: ExampleSite = await startExampleSite()
   try {
     return await use({ path: fileURLToPath(EXAMPLE_MONITORS), variables: site.variables })
@@ -49,9 +54,3 @@ export async function withFile(
     await site.close()
   }
 }
-
-/** Settings that replace the file of the environment by this one. */
-export const onlyFile = ({ path }: FileToRun): Environment => ({
-  MONITORS_FILE: path,
-  MONITORS_FILE_FILE: undefined,
-})

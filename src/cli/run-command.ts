@@ -1,7 +1,6 @@
 // `vedette run` and `vedette cancel`: run a monitor of a platform now, or cancel a run.
 import { APPLY_VARIABLES } from '../client/config.ts'
 import { type Arguments, type Command, EXIT_CONFIGURATION } from '../process/command-line.ts'
-import { environmentHelp } from '../process/environment-help.ts'
 import { isForPeople } from '../process/log.ts'
 import { onInterrupt } from './interruption.ts'
 import { CONTEXT } from './settings.ts'
@@ -20,16 +19,10 @@ async function runCommand(args: Arguments): Promise<number> {
   const order = { monitor, location, wait: !args.on('no-wait'), json: args.on('json') }
   // Loaded only here: an agent must not carry it in its memory.
   const { runNow } = await import('../client/run-now.ts')
-  const interruption = onInterrupt({
-    say: () => stderr.write('vedette run: ending; once more ends it at once\n'),
-  })
-  try {
-    const waitingEveryMs = isForPeople(stderr) ? WAITING_EVERY_MS : undefined
-    const code = await runNow(order, { ...CONTEXT, stop: interruption.signal, waitingEveryMs })
-    return interruption.codeOr(code)
-  } finally {
-    interruption.over()
-  }
+  using interruption = onInterrupt('run')
+  const waitingEveryMs = isForPeople(stderr) ? WAITING_EVERY_MS : undefined
+  const code = await runNow(order, { ...CONTEXT, stop: interruption.signal, waitingEveryMs })
+  return interruption.codeOr(code)
 }
 
 async function cancelCommand(args: Arguments): Promise<number> {
@@ -42,7 +35,6 @@ async function cancelCommand(args: Arguments): Promise<number> {
   return cancelNow(runId, CONTEXT)
 }
 
-/** `vedette run`. */
 export const RUN_COMMAND: Command = {
   name: 'run',
   summary: 'Run a monitor of a platform now, on its agents, and report',
@@ -60,7 +52,7 @@ export const RUN_COMMAND: Command = {
     'no-wait': { help: 'print the ids of the runs and do not wait for them' },
     json: { help: 'print one run a line as JSON' },
   },
-  more: () => environmentHelp(APPLY_VARIABLES),
+  variables: APPLY_VARIABLES,
   examples: [
     ['vedette run "Shop"', 'runs it everywhere'],
     ['vedette run "Shop" --location berlin', 'runs it in one location'],
@@ -69,7 +61,6 @@ export const RUN_COMMAND: Command = {
   run: runCommand,
 }
 
-/** `vedette cancel`. */
 export const CANCEL_COMMAND: Command = {
   name: 'cancel',
   summary: 'Cancel a run that was requested',
@@ -77,7 +68,7 @@ export const CANCEL_COMMAND: Command = {
   description:
     'At once when no agent has it; else its agent is notified, and the result shows the outcome. A finished\n' +
     'run does not change. Exit codes as for `vedette run`.',
-  more: () => environmentHelp(APPLY_VARIABLES),
+  variables: APPLY_VARIABLES,
   examples: [['vedette cancel 0f8fad5b-d9cb-469f-a165-70867728950e', 'cancels that run']],
   run: cancelCommand,
 }

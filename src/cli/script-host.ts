@@ -12,7 +12,6 @@ import type { ScriptHost } from '../scripts/host.ts'
 import { openToolchains } from '../scripts/toolchains.ts'
 import type { Sandbox } from '../sandbox/request.ts'
 
-/** What an agent adds to the host. */
 export interface ScriptHostContext {
   /** The connection to the platform, if any. */
   link?: PlatformLink

@@ -1,8 +1,10 @@
-// Common set-up of all commands of the agent: settings, log and dialler.
+// Common set-up of commands: settings, output, log and dialler.
+import { readFile } from 'node:fs/promises'
+import { parseEnv } from 'node:util'
 import { type AgentConfig, type ConfigReading, readAgentConfig } from '../agent/config.ts'
 import { createScrubber } from '../agent/redaction/scrub.ts'
 import { EXIT_CONFIGURATION } from '../process/command-line.ts'
-import { type Environment, type EnvironmentProblem, problemText } from '../process/env.ts'
+import { type EnvironmentProblem, problemText } from '../process/env.ts'
 import type { FaultReports } from '../process/faults/reports.ts'
 import { createLog, isForPeople, type LineSink, type Log, mayColour } from '../process/log.ts'
 import type { Dialler } from '../network/dial.ts'
@@ -20,9 +22,19 @@ export const CONTEXT = {
   colour: mayColour(stdout, env),
 }
 
-/** Reads the settings; prints their problems and returns the exit code when they are invalid. */
-export function settings(changes: Environment = {}): ConfigReading | number {
-  const reading = readAgentConfig({ env: { ...env, ...changes }, stdout })
+/** Shows a text in place of the last one, on a terminal alone. */
+export function showProgress(text: string): void {
+  if (isForPeople(stderr)) stderr.write(`\r\u001B[K${text}`)
+}
+
+/**
+ * Reads the settings, with `monitorsFile` in place of that of the environment; prints their problems and returns the
+ * exit code when they are invalid.
+ */
+export function settings(monitorsFile?: string): ConfigReading | number {
+  const file = { MONITORS_FILE: monitorsFile, MONITORS_FILE_FILE: undefined }
+  const given = monitorsFile === undefined ? env : { ...env, ...file }
+  const reading = readAgentConfig({ env: given, stdout })
   return reading.problems.length === 0 ? reading : refuse(reading.problems)
 }
 
@@ -30,6 +42,18 @@ export function settings(changes: Environment = {}): ConfigReading | number {
 export function refuse(problems: readonly EnvironmentProblem[]): number {
   stderr.write(`vedette: ${problemText(problems)}`)
   return EXIT_CONFIGURATION
+}
+
+/** The variables of a file of `NAME=value` lines, none where none is named, or a sentence on why it cannot be read. */
+export async function readEnvFile(
+  path: string | undefined,
+): Promise<Record<string, string> | string> {
+  if (path === undefined) return {}
+  try {
+    return parseEnv(await readFile(path, 'utf8')) as Record<string, string>
+  } catch (error) {
+    return `--env-file: ${(error as Error).message}`
+  }
 }
 
 /** Creates a log without the secrets of the settings; its errors are reported to `faults`. */

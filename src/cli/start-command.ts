@@ -3,7 +3,6 @@ import { type Command, EXIT_CONFIGURATION } from '../process/command-line.ts'
 import { loadPart } from '../process/load-part.ts'
 import { withFile } from './monitors-to-run.ts'
 
-/** `vedette start`. */
 export const START_COMMAND: Command = {
   name: 'start',
   summary: 'Run everything in one process: platform, agent, and monitors to watch',

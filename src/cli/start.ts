@@ -1,7 +1,6 @@
 // `vedette start`: the platform on its embedded database, an agent and monitors, all in one process. Agent and
 // platform talk over HTTP, as they would on two machines.
 import { readFileSync, watchFile, unwatchFile } from 'node:fs'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import type { ApplyTarget } from '../client/config.ts'
 import { PlatformError } from '../client/command.ts'
@@ -12,14 +11,15 @@ import { VERSION } from '../contract/versions.ts'
 import { EXIT_CONFIGURATION } from '../process/command-line.ts'
 import type { Environment } from '../process/env.ts'
 import type { FaultReports } from '../process/faults/reports.ts'
-import { createLog, isForPeople, type Log, mayColour } from '../process/log.ts'
+import { isForPeople, type Log, mayColour } from '../process/log.ts'
 import { paint } from '../process/pretty-line.ts'
+import { portProblem } from '../process/serve.ts'
 import { onSignals } from '../process/signals.ts'
 import { readPlatformConfig, type PlatformConfigReading } from '../platform/config.ts'
 import { type Credentials, CredentialsError } from '../platform/accounts/first-account.ts'
 import { Platform } from '../platform/platform.ts'
 import { platformFaults } from '../platform/platform-faults.ts'
-import { knownFault } from '../platform/run-platform.ts'
+import { knownFault, platformLog } from '../platform/run-platform.ts'
 import { runOnPlatform } from './agent-command.ts'
 import { posterTo } from './fault-reports.ts'
 import {
@@ -167,7 +167,8 @@ async function applyChanged(
 async function withFreePorts(given: Environment): Promise<Environment> {
   const chosen: Record<string, string | undefined> = { ...given }
   for (const [variable, port] of Object.entries(DEFAULT_PORTS)) {
-    if (!isSet(given, variable) && !(await isFree(Number(port)))) chosen[variable] = '0'
+    const isTaken = !isSet(given, variable) && (await portProblem(Number(port))) !== undefined
+    if (isTaken) chosen[variable] = '0'
   }
   return chosen
 }
@@ -175,14 +176,6 @@ async function withFreePorts(given: Environment): Promise<Environment> {
 /** Whether the user has set the variable, or the file of its value. */
 function isSet(given: Environment, name: string): boolean {
   return [given[name], given[`${name}_FILE`]].some((one) => (one ?? '') !== '')
-}
-
-function isFree(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const server = createServer()
-    server.once('error', () => resolve(false))
-    server.listen(port, () => server.close(() => resolve(true)))
-  })
 }
 
 function readSettings(given: Environment): Settings | number {
@@ -206,15 +199,10 @@ function readSettings(given: Environment): Settings | number {
 }
 
 /** The platform's log. On a terminal it has only warnings and errors, so that the agent's results stand out. */
-function logOf({ config, secrets }: PlatformConfigReading, faults?: FaultReports): Log {
-  const pretty = isForPeople(stdout)
-  return createLog({
-    level: pretty && !isSet(env, 'LOG_LEVEL') ? 'warn' : config.logLevel,
-    pretty,
-    colour: mayColour(stdout, env),
-    scrubText: (given) => secrets.reduce((text, secret) => text.replaceAll(secret, '***'), given),
-    onError: faults && ((error) => faults.logged(error)),
-  })
+function logOf(reading: PlatformConfigReading, faults?: FaultReports): Log {
+  const isQuiet = isForPeople(stdout) && !isSet(env, 'LOG_LEVEL')
+  const config = { ...reading.config, ...(isQuiet && { logLevel: 'warn' as const }) }
+  return platformLog({ ...reading, config }, { env, stdout }, faults)
 }
 
 /** Credentials of the environment, or those stored by an earlier start. Throws CredentialsError. */

@@ -2,14 +2,11 @@
 import { copyFile, stat } from 'node:fs/promises'
 import { dirname, join, resolve, sep } from 'node:path'
 import { exitCodeOf } from '../agent/run/check.ts'
-import { createClock } from '../agent/schedule/clock.ts'
 import type { AgentConfig } from '../agent/config.ts'
-import { createRunner } from '../agent/run/runner.ts'
 import { variableSecrets } from '../contract/definition-secrets.ts'
 import { NamedTexts } from '../agent/run/named-texts.ts'
 import { createScrubber, type Scrubber } from '../agent/redaction/scrub.ts'
 import { SuiteLive } from '../agent/run/suite-live.ts'
-import { locationContextOf } from '../agent/run/run-plan.ts'
 import { chooseEngine, ENGINE_NAMES } from '../contract/engine.ts'
 import { Monitor, type Variable } from '../contract/monitor.ts'
 import type { Result } from '../contract/result.ts'
@@ -22,11 +19,11 @@ import { suite } from '../monitors/suite/index.ts'
 import { quoted } from '../suites/command.ts'
 import type { ScriptContext } from '../scripts/context.ts'
 import { runSuite } from '../suites/run.ts'
-import { readEnvFile } from './env-file.ts'
 import { onInterrupt } from './interruption.ts'
-import { storedFilesIn } from './stored-files.ts'
+import { runsHere } from './local-runs.ts'
 import { scriptHost } from './script-host.ts'
-import { dialFrom, settings } from './settings.ts'
+import { readEnvFile, settings } from './settings.ts'
+import { storedFilesIn } from './stored-files.ts'
 
 const { env, stdout, stderr } = process
 
@@ -34,7 +31,7 @@ const OFFERED = [...ENGINES.keys()]
 
 async function testCommand(args: Arguments): Promise<number> {
   const folder = resolve(args.positionals[0] ?? '.')
-  const reading = settings({ MONITORS_FILE: folder, MONITORS_FILE_FILE: undefined })
+  const reading = settings(folder)
   if (typeof reading === 'number') return reading
   const found = await stat(folder).catch(() => undefined)
   if (found === undefined) return refuseTest(`there is no ${folder}`)
@@ -46,7 +43,7 @@ async function testCommand(args: Arguments): Promise<number> {
   const output = resolve(args.value('output') ?? join(place, 'test-results', 'vedette'))
   const missing = junit === undefined ? undefined : await missingFolder(junit, output)
   if (missing !== undefined) return refuseTest(`--junit ${junit}: there is no folder ${missing}`)
-  const { result, code } = await runHere(reading.config, monitor, args.on('json'), output)
+  const { result, code } = await runTests(reading.config, monitor, args.on('json'), output)
   if (junit !== undefined) await copyFile(join(output, 'junit.xml'), junit).catch(reportMissing)
   if (args.on('json')) stdout.write(`${JSON.stringify(result)}\n`)
   return code
@@ -108,7 +105,7 @@ async function variablesOf(path: string | undefined): Promise<Variable[] | strin
   return Object.entries(values).map(([key, value]) => ({ key, value, locked: true, secret: true }))
 }
 
-async function runHere(
+async function runTests(
   config: AgentConfig,
   monitor: Monitor,
   quiet: boolean,
@@ -135,26 +132,16 @@ async function runHere(
       }),
   }
   const workFolders = new Set<string>()
-  const runner = createRunner({
+  using interruption = onInterrupt('test', workFolders)
+  const snapshot = { location: config.location, variables: [], monitors: [] }
+  const runHere = runsHere(config, snapshot, host, {
     types: new Map([[suite.checkType, watched]]),
-    clock: createClock(),
     source: 'TEST_NO_RECORD',
-    workRoot: config.workRoot,
     workFolders,
-    scrubHeaders: config.scrubHeaders,
-    scripts: host,
     files: storedFilesIn(output),
     onRunScrubber: (all) => (runScrubber = all),
   })
-  const snapshot = { location: config.location, variables: [], monitors: [monitor] }
-  const interruption = onInterrupt({ say: sayEnding, folders: workFolders })
-  const locationContext = locationContextOf(snapshot, dialFrom(config))
-  const result = await runner.run(
-    { monitor, slot: Date.now() },
-    locationContext,
-    interruption.signal,
-  )
-  interruption.over()
+  const result = await runHere({ monitor, slot: Date.now() }, interruption.signal)
   host.close()
   if (!quiet) {
     say(live.closing(result))
@@ -163,11 +150,6 @@ async function runHere(
   return { result, code: interruption.codeOr(exitCodeOf([result])) }
 }
 
-function sayEnding(): void {
-  stderr.write('vedette test: ending the run; once more ends it at once\n')
-}
-
-/** `vedette test`. */
 export const TEST_COMMAND: Command = {
   name: 'test',
   summary: 'Run a check suite here and now, as the agent would',

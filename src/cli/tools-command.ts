@@ -12,9 +12,9 @@ import {
 } from '../scripts/toolchains.ts'
 import { readToolsFolder, TOOLS_VARIABLES } from '../agent/config.ts'
 import { type Arguments, type Command, EXIT_CONFIGURATION } from '../process/command-line.ts'
-import { environmentHelp } from '../process/environment-help.ts'
-import { onSignals } from '../process/signals.ts'
-import { refuse } from './settings.ts'
+import { isForPeople } from '../process/log.ts'
+import { onInterrupt } from './interruption.ts'
+import { refuse, showProgress } from './settings.ts'
 
 const { env, stdout, stderr } = process
 
@@ -55,7 +55,6 @@ async function list(kind: ToolKind, toolchains: Toolchains): Promise<void> {
   }
 }
 
-/** Options of an installation. */
 export interface InstallOptions {
   /** Installs it again where it is installed already. */
   again?: boolean
@@ -75,12 +74,13 @@ export async function installHere(
     write(`${name} is installed in ${present.folder}\n`)
     return 0
   }
-  const [stop, done] = [new AbortController(), new AbortController()]
-  const offSignals = onSignals({ stop: () => stop.abort() })
+  using interruption = onInterrupt()
+  const { signal } = interruption
+  const done = new AbortController()
   const { folder } = toolchains
   let draft: string | undefined
-  const shown = showProgress(name, () => draft, done.signal)
-  const order = { kind, name, folder, env, signal: stop.signal }
+  const shown = showInstalling(name, () => draft, done.signal)
+  const order = { kind, name, folder, env, signal }
   try {
     const installed = installTool({ ...order, onDraft: (path) => (draft = path) })
     const outcome = await installed.finally(() => done.abort())
@@ -97,12 +97,10 @@ export async function installHere(
     }
     return 0
   } catch (error) {
-    if (!stop.signal.aborted) throw error
+    if (!signal.aborted) throw error
     await shown
     stderr.write(`${name} was not installed: interrupted\n`)
     return 130
-  } finally {
-    offSignals()
   }
 }
 
@@ -118,12 +116,12 @@ function fixInImages(kind: ToolKind, name: string): string {
 const PROGRESS_MS = 1000
 
 /** Shows time and size on disk in one line on a terminal, until `end` is aborted; elsewhere prints one line. */
-async function showProgress(
+async function showInstalling(
   name: string,
   folder: () => string | undefined,
   end: AbortSignal,
 ): Promise<void> {
-  if (!stderr.isTTY) {
+  if (!isForPeople(stderr)) {
     stderr.write(`installing ${name} …\n`)
     return
   }
@@ -132,9 +130,9 @@ async function showProgress(
     await sleep(PROGRESS_MS, undefined, { signal: end }).catch(() => {})
     const amount = await amountIn(folder(), end)
     const seconds = Math.round((performance.now() - since) / 1000)
-    if (!end.aborted) stderr.write(`\r\u001B[Kinstalling ${name}: ${seconds} s${amount}`)
+    if (!end.aborted) showProgress(`installing ${name}: ${seconds} s${amount}`)
   }
-  stderr.write('\r\u001B[K')
+  showProgress('')
 }
 
 async function amountIn(folder: string | undefined, signal: AbortSignal): Promise<string> {
@@ -162,7 +160,7 @@ function commandFor(
       'npm fetches the pinned versions into TOOLS_DIR; a stopped installation leaves nothing behind.\n' +
       'Exit code 0: installed; 1: it could not be; 2: bad arguments or settings; 130: interrupted.',
     options: { again: { help: 'install it anew where it is installed already' } },
-    more: () => environmentHelp(TOOLS_VARIABLES),
+    variables: TOOLS_VARIABLES,
     examples: [
       [`vedette ${command} list`, 'shows which are installed, and where'],
       [`vedette ${command} install ${example}`, 'installs one'],
@@ -171,7 +169,6 @@ function commandFor(
   }
 }
 
-/** `vedette engine` and `vedette runtime`. */
 export const TOOLS_COMMANDS: readonly Command[] = [
   commandFor(
     'engine',

@@ -3,13 +3,14 @@
 import type { FileBundle } from './apply-bundles.ts'
 import type { ApplyAnswer, ApplyProblem, PlannedChange } from '../contract/api/apply.ts'
 import { bytesText, counted } from '../contract/schema/amounts.ts'
+import { inColumns } from '../process/columns.ts'
 import { paint } from '../process/pretty-line.ts'
 import { createFindings, type Findings, type Path } from '../agent/monitors-file/problems.ts'
 import type { LoadedFile } from '../agent/monitors-file/file.ts'
 
 const SIGNS = { create: '+', update: '~', delete: '-', unchanged: ' ' } as const
 
-const STYLES = { '+': 'green', '~': 'yellow', '-': 'red', ' ': 'reset' } as const
+const STYLES = { create: 'green', update: 'yellow', delete: 'red', unchanged: 'reset' } as const
 
 /** Changed places that one line names; the rest is counted. */
 const PLACES_SHOWN_MAX = 8
@@ -21,17 +22,13 @@ export function planText(
   colour: boolean,
 ): string {
   const changes = plan.filter(({ action }) => action !== 'unchanged')
-  const all = [
-    ...bundles.map((one) => ({ sign: SIGNS.create, kind: 'bundle', subject: bundleText(one) })),
-    ...changes.map((one) => ({
-      sign: SIGNS[one.action],
-      kind: one.kind,
-      subject: subjectOf(one),
-    })),
+  const rows = [
+    ...bundles.map((one) => [`  ${SIGNS.create} bundle`, bundleText(one)]),
+    ...changes.map((one) => [`  ${SIGNS[one.action]} ${one.kind}`, subjectOf(one)]),
   ]
-  const width = Math.max(0, ...all.map(({ kind }) => kind.length))
-  const lines = all.map(({ sign, kind, subject }) =>
-    paint(colour, STYLES[sign], `  ${sign} ${kind.padEnd(width)}  ${subject}`),
+  const actions = [...bundles.map(() => 'create' as const), ...changes.map((one) => one.action)]
+  const lines = inColumns(rows).map((line, at) =>
+    paint(colour, STYLES[actions[at] ?? 'unchanged'], line),
   )
   return [...lines, countsOf(plan), ''].join('\n')
 }

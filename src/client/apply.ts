@@ -18,7 +18,6 @@ const EXIT_CHANGES = 1
 
 const DEADLINE_MS = 300_000
 
-/** The options of the command. */
 export interface ApplyOrder {
   path: string
   /** The name of the file on the platform; its base name by default. */

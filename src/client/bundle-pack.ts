@@ -10,7 +10,6 @@ import { createGzip } from 'node:zlib'
 import { pack, type Pack } from 'tar-stream'
 import { LEFT_OUT } from '../suites/source.ts'
 
-/** A packed folder. */
 export interface PackedBundle {
   path: string
   /** Hex. */
@@ -27,7 +26,6 @@ export class BundlePackError extends Error {
   }
 }
 
-/** Limits of a folder. */
 export interface PackBounds {
   bytesMax: number
   filesMax: number

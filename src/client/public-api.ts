@@ -8,7 +8,6 @@ import { printable } from '../agent/run/result-text.ts'
 import { PlatformError } from './command.ts'
 import type { ApplyTarget } from './config.ts'
 
-/** A request. */
 export interface PublicCall extends Pick<LinkRequest, 'method' | 'path' | 'bytes'> {
   /** Sent as JSON; with `headers`, a Buffer or a stream that is sent as it is. */
   body?: object
@@ -21,7 +20,6 @@ export interface PublicCall extends Pick<LinkRequest, 'method' | 'path' | 'bytes
   ifAborted?: string
 }
 
-/** Its answer. */
 export interface PublicAnswer {
   status: number
   /** The body; undefined when it is not JSON. */

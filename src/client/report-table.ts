@@ -1,30 +1,28 @@
 // The outcome of `vedette check` for people: one line a result, failures beneath it, a closing count.
 import { type Result, VERDICTS } from '../contract/result.ts'
+import { inColumns } from '../process/columns.ts'
 import { counted } from '../contract/schema/amounts.ts'
 import { printable, observationLabels, timeText, verdictLabel } from '../agent/run/result-text.ts'
 
 /** The whole report: a table in the order of `results`, then the counts by verdict. */
-export function tableOf(results: readonly Result[], options: { colour: boolean }): string {
-  const rows = results.map((result) => ({ result, cells: cellsOf(result) }))
-  const widths = [0, 1, 2, 3].map((column) =>
-    Math.max(...rows.map(({ cells }) => cells[column]?.length ?? 0), 0),
+export function tableOf(results: readonly Result[], { colour }: { colour: boolean }): string {
+  const longest = (texts: readonly string[]) => Math.max(0, ...texts.map(({ length }) => length))
+  const width = longest(results.map(({ verdict }) => verdict))
+  const timeWidth = longest(results.map(timeText))
+  const rows = inColumns(
+    results.map((result) => [
+      result.verdict,
+      printable(result.monitorName),
+      result.checkType,
+      timeText(result).padStart(timeWidth),
+      observationLabels(result).join(', '),
+    ]),
   )
-  const [verdictWidth = 0, nameWidth = 0, typeWidth = 0, timeWidth = 0] = widths
-  const lines = rows.flatMap(({ result, cells }) => {
-    const [, name = '', type = '', time = '', observation = ''] = cells
-    const verdict = verdictLabel(result.verdict, options.colour, verdictWidth)
-    const rest = [
-      name.padEnd(nameWidth),
-      type.padEnd(typeWidth),
-      time.padStart(timeWidth),
-      observation,
-    ]
-    const indent = ' '.repeat(verdictWidth + 2)
-    return [
-      [verdict, ...rest].join('  ').trimEnd(),
-      ...result.failures.map((one) => `${indent}${one.code}: ${printable(one.message)}`),
-    ]
-  })
+  const indent = ' '.repeat(width + 2)
+  const lines = results.flatMap(({ verdict, failures }, index) => [
+    (verdictLabel(verdict, colour, width) + rows[index]?.slice(width)).trimEnd(),
+    ...failures.map((one) => `${indent}${one.code}: ${printable(one.message)}`),
+  ])
   return `${[...lines, '', countsOf(results)].join('\n')}\n`
 }
 
@@ -36,16 +34,4 @@ export function countsOf(results: readonly Result[]): string {
   })).filter(({ count }) => count > 0)
   const monitors = counted(results.length, 'monitor')
   return `${counts.map(({ verdict, count }) => `${count} ${verdict}`).join(', ')} (${monitors})`
-}
-
-/** Verdict, name, type, time, what came back. */
-function cellsOf(result: Result): string[] {
-  const { verdict, monitorName, checkType } = result
-  return [
-    verdict,
-    printable(monitorName),
-    checkType,
-    timeText(result),
-    observationLabels(result).join(', '),
-  ]
 }

@@ -1,7 +1,6 @@
 // The platform's commands as the command line shows them.
 import { ROLES } from '../contract/api/account.ts'
 import { type Arguments, type Command, EXIT_CONFIGURATION } from '../process/command-line.ts'
-import { environmentHelp } from '../process/environment-help.ts'
 import { loadPart } from '../process/load-part.ts'
 import { VARIABLES } from './config.ts'
 import type { CommandContext } from './run-platform.ts'
@@ -26,7 +25,7 @@ function platformCommand(context: CommandContext): Command {
       'starts in DATA_DIR. The first start makes an account and an Admin key, and shows them once.\n' +
       'SIGTERM drains: requests in flight end, the exit code is 0; a second signal ends it at once.\n' +
       'Exit code 2: something is wrong with the settings; 1: the database did not answer in time.',
-    more: () => environmentHelp(VARIABLES),
+    variables: VARIABLES,
     examples: [
       ['vedette platform', 'runs it with a database of its own in ./data'],
       ['DATABASE_URL=postgresql://… vedette platform', 'runs it on your PostgreSQL'],

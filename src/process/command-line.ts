@@ -1,6 +1,8 @@
 // Commands, their options and their help: one table in, an exit code out. Knows nothing of what the
 // commands do.
 import { parseArgs } from 'node:util'
+import { inColumns } from './columns.ts'
+import type { VariableText } from './env.ts'
 import { nearest } from './nearest.ts'
 
 /** Exit code for anything wrong with what the user typed or configured. */
@@ -29,8 +31,8 @@ export interface Command {
   options?: Record<string, Option>
   /** Paragraphs under the usage line. */
   description: string
-  /** Further help, made only when it is asked for. */
-  more?: () => string
+  /** The environment variables that it reads, for help. */
+  variables?: readonly VariableText[]
   examples: [command: string, what: string][]
   /** Resolves with the exit code. */
   run(args: Arguments): Promise<number>
@@ -128,14 +130,13 @@ function help(program: Program, name: string | undefined): number {
 }
 
 function overview(program: Program): string {
-  const width = Math.max(...program.commands.map((one) => one.name.length))
   return [
     `${program.name} ${program.version} — ${program.summary}`,
     '',
     `Usage: ${program.name} <command> [options]`,
     '',
     'Commands:',
-    ...program.commands.map((one) => `  ${one.name.padEnd(width)}  ${one.summary}`),
+    ...columns(program.commands.map((one) => [one.name, one.summary])),
     '',
     `${program.name} <command> --help describes a command; --version prints the version.`,
     '',
@@ -155,13 +156,15 @@ function commandHelp(program: Program, command: Command): string {
   })
   const lines = [`Usage: ${usage.join(' ')}`, '', command.description.trim(), '']
   if (spelled.length > 0) lines.push('Options:', ...columns(spelled), '')
-  const more = command.more?.()
-  if (more !== undefined) lines.push(more.trimEnd(), '')
+  if (command.variables !== undefined) {
+    const rows = command.variables.map(({ name, default: fallback, meaning }): [string, string] => {
+      return [name, fallback === '–' ? meaning : `${meaning} (default ${fallback})`]
+    })
+    const heading = 'Environment (each NAME also as NAME_FILE, a file that holds the value):'
+    lines.push(heading, ...columns(rows), '')
+  }
   lines.push('Examples:', ...columns(command.examples), '')
   return lines.join('\n')
 }
 
-function columns(rows: [string, string][]): string[] {
-  const width = Math.max(...rows.map(([left]) => left.length))
-  return rows.map(([left, right]) => `  ${left.padEnd(width)}  ${right}`)
-}
+const columns = (rows: [string, string][]) => inColumns(rows).map((line) => `  ${line}`)

@@ -1,4 +1,4 @@
-// Writes lines to a file descriptor without ever holding up the process: a reader that stalls (a blocked
+// Writes lines to standard output without ever holding up the process: a reader that stalls (a blocked
 // container log driver, a pager, Ctrl-S) costs lines, counted, and not the timetable. Node's own standard
 // output blocks the whole process when it is a full pipe.
 import { constants, fstatSync, openSync, write as writeTo, writeSync } from 'node:fs'
@@ -12,8 +12,7 @@ export interface LineWriter {
 }
 
 export interface LineWriterOptions {
-  fd: number
-  /** Maximum number of lines that wait for the reader; more are dropped. */
+  /** Bytes of lines that wait for the reader; more are dropped. */
   waitingBytesMax?: number
   /**
    * Writes at once, instead of in the background, what a pipe or terminal accepts without blocking, so that a
@@ -24,6 +23,7 @@ export interface LineWriterOptions {
   onDropped?: (lines: number) => void
 }
 
+const STANDARD_OUTPUT = 1
 const WAITING_BYTES_MAX = 4 * 1024 * 1024
 /** Before another try on a descriptor that does not block and is full. */
 const RETRY_MS = 20
@@ -32,14 +32,15 @@ const RETRY_MS = 20
  * Makes a writer. Lines stay in order. A pending write keeps the process alive, so that all lines are written at
  * a natural end. After its reader has closed (EPIPE), the writer writes nothing and does not end the process.
  */
-export function createLineWriter(options: LineWriterOptions): LineWriter {
+export function createLineWriter(options: LineWriterOptions = {}): LineWriter {
   const { waitingBytesMax = WAITING_BYTES_MAX, onDropped, isPrompt = false } = options
-  const fd = withoutBlocking(options.fd)
-  const mayWriteNow = isPrompt && isQuick(options.fd, fd)
+  const fd = withoutBlocking(STANDARD_OUTPUT)
+  // A reopened stream does not block, and a file never stalls.
+  const mayWriteNow = isPrompt && (fd !== STANDARD_OUTPUT || fstatSync(fd).isFile())
   let waiting: string[] = []
   let waitingBytes = 0
   let dropped = 0
-  let unreported = 0
+  let reported = 0
   let busy = false
   let gone = false
   /** For the lines that are being written, and for those that wait. */
@@ -55,9 +56,9 @@ export function createLineWriter(options: LineWriterOptions): LineWriter {
     waiting = []
     waitingBytes = 0
     put(bytes)
-    if (unreported === 0) return
-    const lines = unreported
-    unreported = 0
+    if (dropped === reported) return
+    const lines = dropped - reported
+    reported = dropped
     onDropped?.(lines)
   }
 
@@ -84,7 +85,6 @@ export function createLineWriter(options: LineWriterOptions): LineWriter {
       const bytes = Buffer.byteLength(line)
       if (waitingBytes + bytes > waitingBytesMax) {
         dropped++
-        unreported++
         return
       }
       if (!busy && mayWriteNow) {
@@ -105,11 +105,6 @@ export function createLineWriter(options: LineWriterOptions): LineWriter {
 
 function callAll(...lists: (() => void)[][]): void {
   for (const call of lists.flatMap((list) => list.splice(0))) call()
-}
-
-/** Whether a write cannot block: a reopened stream is non-blocking, and a file never stalls. */
-function isQuick(given: number, fd: number): boolean {
-  return fd !== given || fstatSync(fd).isFile()
 }
 
 /** Writes what fits now; returns the rest. The next write in the background reports errors. */

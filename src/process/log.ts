@@ -41,11 +41,7 @@ export interface LogOptions {
 export function createLog(options: LogOptions): Log {
   const { level, pretty, colour = false, scrubFields, scrubText, onError } = options
   const out =
-    options.destination ??
-    createLineWriter({
-      fd: 1,
-      onDropped: (lines) => log.warn({ lines }, DROPPED),
-    })
+    options.destination ?? createLineWriter({ onDropped: (lines) => log.warn({ lines }, DROPPED) })
   const destination = pretty
     ? { write: (line: string) => out.write(prettyLine(line, colour)) }
     : out

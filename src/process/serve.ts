@@ -1,10 +1,9 @@
 // An HTTP server for a Hono application that starts with a clear error or not at all, and that closes
 // within a deadline.
 import type { Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, createServer } from 'node:net'
 import { createAdaptorServer } from '@hono/node-server'
 
-/** What to serve and where. */
 export interface ServeOptions {
   /** A Hono application, or anything that answers requests. */
   app: { fetch(request: Request, env: never): Response | Promise<Response> }
@@ -14,12 +13,6 @@ export interface ServeOptions {
   hostname?: string
   /** The environment variable that sets the port; errors name it. */
   variable: string
-  /** Time for a client to send its headers. */
-  headersTimeoutMs?: number
-  /** Time for a client to send a whole request. */
-  requestTimeoutMs?: number
-  /** How long an idle connection stays open. */
-  keepAliveTimeoutMs?: number
 }
 
 export interface Served {
@@ -42,6 +35,9 @@ export class ListenError extends Error {
 }
 
 const IDLE_SWEEP_MS = 100
+/** Time for a client to send its headers, and a whole request. */
+const HEADERS_MS = 10_000
+const REQUEST_MS = 30_000
 
 /** The host of requests by HTTP/1.0 without a Host header, as simple probes send them. */
 export const DEFAULT_HOST = 'localhost'
@@ -53,16 +49,15 @@ export function serve(options: ServeOptions): Promise<Served> {
     // Of requests by HTTP/1.0, which need no Host; node:http refuses others without.
     hostname: DEFAULT_HOST,
   }) as Server
-  server.headersTimeout = options.headersTimeoutMs ?? 10_000
-  server.requestTimeout = options.requestTimeoutMs ?? 30_000
-  server.keepAliveTimeout = options.keepAliveTimeoutMs ?? 5000
+  server.headersTimeout = HEADERS_MS
+  server.requestTimeout = REQUEST_MS
   return listenWith(server, options)
 }
 
 /** Starts to listen with a server made elsewhere. Rejects with ListenError. */
 export async function listenWith(
   server: Server,
-  options: Pick<ServeOptions, 'port' | 'hostname' | 'variable'>,
+  options: Omit<ServeOptions, 'app'>,
 ): Promise<Served> {
   await listening(server, options)
   const { port } = server.address() as AddressInfo
@@ -70,11 +65,19 @@ export async function listenWith(
   return { port, url: `http://${host}:${port}`, close: (deadlineMs) => closed(server, deadlineMs) }
 }
 
+/** Listens for a moment; resolves with the code of the error, or undefined where the port is free. */
+export function portProblem(port: number): Promise<string | undefined> {
+  const server = createServer()
+  return new Promise((resolve) => {
+    server.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message))
+    server.listen({ port, exclusive: true }, () => server.close(() => resolve(undefined)))
+  })
+}
+
 function listening(
   server: Server,
-  options: Pick<ServeOptions, 'port' | 'hostname' | 'variable'>,
+  { port, hostname, variable }: Omit<ServeOptions, 'app'>,
 ): Promise<void> {
-  const { port, hostname, variable } = options
   return new Promise((resolve, reject) => {
     const refused = (error: NodeJS.ErrnoException) =>
       reject(new ListenError(listenProblem(error, port, variable), error))

@@ -4,7 +4,6 @@ import { constants } from 'node:os'
 
 export type StopSignal = 'SIGTERM' | 'SIGINT'
 
-/** What to do on signals. */
 export interface SignalActions {
   /** Called in the tick in which the first SIGTERM or SIGINT arrives. */
   stop: (signal: StopSignal) => void

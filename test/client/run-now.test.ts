@@ -356,11 +356,7 @@ describe('vedette cancel', () => {
     expect(await cancelNow('../x', context)).toBe(2)
   })
 
-  test('both commands are there, with their help', async () => {
-    for (const command of ['run', 'cancel']) {
-      const { code, stdout } = await startVedette([command, '--help'], {}).ended
-      expect([code, stdout.includes('VEDETTE_API_KEY')]).toEqual([0, true])
-      expect((await startVedette([command], {}).ended).code).toBe(2)
-    }
+  test.each(['run', 'cancel'])('%s without its argument ends with 2', async (command) => {
+    expect((await startVedette([command], {}).ended).code).toBe(2)
   })
 })

@@ -28,7 +28,7 @@ function program(): { program: Program; out: string[]; err: string[]; calls: Arg
             json: { help: 'as JSON' },
             only: { value: '<name>', short: 'o', help: 'one alone' },
           },
-          more: () => 'Variables: none',
+          variables: [{ name: 'GATE', default: '80', meaning: 'Which gate' }],
           examples: [['sentry watch gate', 'watches the gate']],
           run: (args) => {
             calls.push(args)
@@ -61,7 +61,7 @@ describe('help', () => {
     [['--help'], 'watch  watches'],
     [['help'], 'The end.'],
     [['help', 'watch'], '-o, --only <name>  one alone'],
-    [['watch', '--help'], 'Variables: none'],
+    [['watch', '--help'], '  GATE  Which gate (default 80)'],
     [['--version'], '1.2.3'],
   ])('%j', async (argv, expected) => {
     const { program: sentry, out } = program()

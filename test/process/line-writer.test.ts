@@ -22,7 +22,7 @@ async function textOf(stream: NodeJS.ReadableStream): Promise<string> {
 
 test('all lines are written in order, also pending ones at the end', async () => {
   const child = startWriter(`
-    const writer = createLineWriter({ fd: 1 })
+    const writer = createLineWriter()
     for (let n = 0; n < 5000; n++) writer.write(n + '\\n')
   `)
   const lines = (await textOf(child.stdout)).trimEnd().split('\n')
@@ -32,7 +32,6 @@ test('all lines are written in order, also pending ones at the end', async () =>
 test('a reader that stalls does not block; lost lines are counted and reported when it reads again', async () => {
   const child = startWriter(`
     const writer = createLineWriter({
-      fd: 1,
       waitingBytesMax: 100_000,
       onDropped: (lines) => writer.write('dropped ' + lines + '\\n'),
     })
@@ -50,7 +49,7 @@ test('a reader that stalls does not block; lost lines are counted and reported w
 
 test('a closed reader does not end the process', async () => {
   const child = startWriter(`
-    const writer = createLineWriter({ fd: 1 })
+    const writer = createLineWriter()
     process.stdin.on('data', () => {
       for (let n = 0; n < 1000; n++) writer.write('x'.repeat(1000) + '\\n')
     })

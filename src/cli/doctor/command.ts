@@ -1,9 +1,7 @@
 // `vedette doctor`: shows what works in the agent's environment, and the line that fixes what does not.
 import { VARIABLES } from '../../agent/config.ts'
 import type { Command } from '../../process/command-line.ts'
-import { environmentHelp } from '../../process/environment-help.ts'
 
-/** `vedette doctor`. */
 export const DOCTOR_COMMAND: Command = {
   name: 'doctor',
   summary: 'Show what works here, and the line that fixes what does not',
@@ -15,7 +13,7 @@ export const DOCTOR_COMMAND: Command = {
     'Exit code 0: all that is needed works; 1: something does not; 2: the settings are invalid (what does not\n' +
     'depend on them is probed nevertheless); 130: interrupted.',
   options: { json: { help: 'print one JSON object instead of the table' } },
-  more: () => environmentHelp(VARIABLES),
+  variables: VARIABLES,
   examples: [
     ['docker exec vedette vedette doctor', 'in a running container, with its settings'],
     ['vedette doctor --json | jq .works', 'feeds another program'],

@@ -1,34 +1,28 @@
 // `vedette migrate`: tries scripts on another runtime, and moves those with the same outcome.
 import { APPLY_VARIABLES, readApplyTarget } from '../../client/config.ts'
-import { createClock } from '../../agent/schedule/clock.ts'
 import type { AgentConfig } from '../../agent/config.ts'
 import { migrationOfFile } from './file.ts'
 import { migrationJson, migrationTable } from './report.ts'
 import { compare, type RunTrial } from './trials.ts'
 import { type Comparison, type MigrationSource, type Move, planOf } from './migration.ts'
 import { EXIT_UNREACHABLE, PlatformError } from '../../client/command.ts'
-import { createRunner } from '../../agent/run/runner.ts'
-import { locationContextOf } from '../../agent/run/run-plan.ts'
 import { RUNTIMES } from '../../contract/runtimes.ts'
 import { type Arguments, type Command, EXIT_CONFIGURATION } from '../../process/command-line.ts'
 import type { Environment } from '../../process/env.ts'
-import { environmentHelp } from '../../process/environment-help.ts'
-import { isForPeople, mayColour } from '../../process/log.ts'
-import { onSignals } from '../../process/signals.ts'
-import { MONITOR_TYPES } from '../../monitors/registry.ts'
+import { mayColour } from '../../process/log.ts'
 import type { ScriptHost } from '../../scripts/host.ts'
 import type { Toolchains } from '../../scripts/toolchains.ts'
-import { readEnvFile } from '../env-file.ts'
+import { onInterrupt } from '../interruption.ts'
+import { runsHere } from '../local-runs.ts'
 import { complain, warn } from '../monitors-to-run.ts'
 import { scriptHost } from '../script-host.ts'
-import { dialFrom, refuse, settings } from '../settings.ts'
+import { readEnvFile, refuse, settings, showProgress } from '../settings.ts'
 import { installHere } from '../tools-command.ts'
 
 const { env, stdout, stderr } = process
 
 const EXIT_INTERRUPTED = 130
 
-/** The options of a migration. */
 interface MigrateOptions {
   move: Move
   /** The monitors file; undefined: the monitors of a platform. */
@@ -48,20 +42,18 @@ async function migrateCommand(args: Arguments): Promise<number> {
   const more = await readEnvFile(args.value('env-file'))
   if (typeof more === 'string') return say(more)
   // The agent's settings require a source of monitors; here the arguments name it.
-  const reading = settings({ MONITORS_FILE: path ?? 'a platform', MONITORS_FILE_FILE: undefined })
+  const reading = settings(path ?? 'a platform')
   if (typeof reading === 'number') return reading
-  const stop = new AbortController()
-  const offSignals = onSignals({ stop: () => stop.abort() })
+  using interruption = onInterrupt()
+  const { signal } = interruption
   const options = { move, path, env: { ...env, ...more }, args, config: reading.config }
   try {
-    return await migrate(options, stop.signal)
+    return await migrate(options, signal)
   } catch (error) {
-    if (stop.signal.aborted) return interrupted()
+    if (signal.aborted) return interrupted()
     if (!(error instanceof PlatformError)) throw error
     say(error.message)
     return error.code === 'refused' ? EXIT_CONFIGURATION : EXIT_UNREACHABLE
-  } finally {
-    offSignals()
   }
 }
 
@@ -170,30 +162,22 @@ async function compareAll(
   scripts: ScriptHost,
   signal: AbortSignal,
 ): Promise<Comparison[] | undefined> {
-  const { workRoot, scrubHeaders } = config
-  const types = MONITOR_TYPES
-  const runner = createRunner({ types, clock: createClock(), workRoot, scrubHeaders, scripts })
-  const locationContext = locationContextOf(snapshot, dialFrom(config))
+  const runHere = runsHere(config, snapshot, scripts)
   const comparisons: Comparison[] = []
   for (const candidate of candidates) {
     const { name } = candidate.monitor
     const run: RunTrial = (monitor) => {
-      progress(`${comparisons.length + 1}/${candidates.length} ${name} on ${monitor.runtimeId}`)
-      return runner.run({ monitor, slot: Date.now() }, locationContext, signal)
+      showProgress(`${comparisons.length + 1}/${candidates.length} ${name} on ${monitor.runtimeId}`)
+      return runHere({ monitor, slot: Date.now() }, signal)
     }
     const comparison = await compare(candidate, move, run, signal)
-    progress('')
+    showProgress('')
     if (comparison === undefined) return undefined
     comparisons.push(comparison)
   }
   return comparisons
 }
 
-function progress(text: string): void {
-  if (isForPeople(stderr)) stderr.write(`\r\u001B[K${text}`)
-}
-
-/** `vedette migrate`. */
 export const MIGRATE_COMMAND: Command = {
   name: 'migrate',
   summary: 'Try scripts on another runtime, and move those with the same outcome',
@@ -214,7 +198,7 @@ export const MIGRATE_COMMAND: Command = {
     'env-file': { value: '<file>', help: 'values of secrets, NAME=value; before the environment' },
     json: { help: 'print one object as JSON' },
   },
-  more: () => environmentHelp(APPLY_VARIABLES),
+  variables: APPLY_VARIABLES,
   examples: [
     ['vedette migrate --from 2024.09 --to 2026.04 monitors.yaml', 'compares, and changes nothing'],
     ['vedette migrate --from 2024.09 --to 2026.04 monitors.yaml --apply', 'and rewrites the file'],

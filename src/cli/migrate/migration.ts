@@ -4,7 +4,6 @@ import type { Monitor } from '../../contract/monitor.ts'
 import type { Verdict } from '../../contract/result.ts'
 import type { Snapshot } from '../../agent/source.ts'
 
-/** The old and the new runtime. */
 export interface Move {
   from: string
   to: string
@@ -12,7 +11,7 @@ export interface Move {
 
 /** One place where a runtime is written: for one monitor, or for all that inherit it. */
 export interface RuntimePlace {
-  /** The same for all monitors that inherit the runtime from there. */
+  /** The same for all monitors that inherit the runtime from there; on a platform, the path in its API. */
   key: string
   /** For people, like `monitors.yaml:12` or `group “Shop”`. */
   label: string

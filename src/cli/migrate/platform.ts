@@ -4,7 +4,7 @@ import { AccountVariable } from '../../contract/api/account-variable.ts'
 import { effectiveMonitor, needsOf } from '../../monitors/definitions.ts'
 import { CheckGroup } from '../../contract/api/check-group.ts'
 import { SECRET_MASK } from '../../contract/api/resource.ts'
-import { Monitor, type Variable } from '../../contract/monitor.ts'
+import { Monitor } from '../../contract/monitor.ts'
 import type { Environment } from '../../process/env.ts'
 import type { ApplyTarget } from '../../client/config.ts'
 import { PlatformError } from '../../client/command.ts'
@@ -31,40 +31,48 @@ export async function migrationOfPlatform(
 ): Promise<{ source: MigrationSource; warnings: string[] }> {
   const { target, signal, env, location, move } = options
   const api = { target, signal }
-  const place = location === undefined ? undefined : await findLocation(api, location)
-  const all = await listAll(api, '/v1/check-groups', GroupRead)
-  const groups = new Map(all.map((one) => [one.id, one]))
+  const { proxyUrl } =
+    location === undefined ? { proxyUrl: null } : await findLocation(api, location)
+  const groups = await listAll(api, '/v1/check-groups', GroupRead)
   const account = await listAll(api, '/v1/variables', AccountVariable)
   const checks = await listAll(api, '/v1/checks', CheckRead)
-  const whole = checks.map((one) => effectiveCheck(one, groups))
-  const own = whole.flatMap((one) => one.effective.environmentVariables)
+  const byId = new Map(groups.map((one) => [one.id, one]))
+  const all = checks.map((one) => effectiveCheck(one, byId))
+  const own = all.flatMap((one) => one.effective.environmentVariables)
   const secrets = await readSecrets([...account, ...own], env)
   const isHere = ({ effective }: EffectiveCheck) =>
     location === undefined || (effective.privateLocations ?? []).includes(location)
-  const [here, elsewhere] = [whole.filter(isHere), whole.filter((one) => !isHere(one))]
-  const others = Map.groupBy(
-    elsewhere.filter((one) => isOn(one, move.from)),
-    (one) => one.place?.key,
-  )
-  const candidates = here
-    .filter((one) => isOn(one, move.from))
-    .map((one) => candidateOf(one, { account, secrets, others, location }))
-    .toSorted((one, other) => one.monitor.name.localeCompare(other.monitor.name))
-  const { proxyUrl, warnings } = proxyOf(place?.proxyUrl ?? null, location)
+  const [here, elsewhere] = [all.filter(isHere), all.filter((one) => !isHere(one))]
+  const candidateOf = ({ effective, place }: EffectiveCheck): Candidate => {
+    const filled = fillSecrets(effective, { account, secrets })
+    if (place === undefined) return filled
+    const other = elsewhere.find((one) => isOn(one, move.from) && one.place?.key === place.key)
+    const name = other?.effective.name
+    const obstacle = name && `“${name}” inherits it from there and is not in ${location}`
+    return { ...filled, place: { ...place, ...(obstacle && { obstacle }) } }
+  }
+  const isMasked = proxyUrl?.includes(SECRET_MASK) === true
+  const warning = `agents of ${location} go out through a proxy whose password is not shown; here monitors run without it`
   const source: MigrationSource = {
     snapshot: {
       location: location ?? options.defaultLocation,
       variables: account.map((one) => withValue(one, secrets)),
       monitors: [],
-      ...(proxyUrl === undefined ? {} : { proxyUrl }),
+      ...(proxyUrl !== null && !isMasked && { proxyUrl }),
     },
-    candidates,
+    candidates: here
+      .filter((one) => isOn(one, move.from))
+      .map(candidateOf)
+      .toSorted((one, other) => one.monitor.name.localeCompare(other.monitor.name)),
     movedAlready: here.filter((one) => isOn(one, move.to)).length,
     async write(places) {
-      const changes = changesOf(checks, groups)
+      const readAt = new Map<string, string | null>([
+        ...checks.map((one) => [checkPath(one), one.updated_at] as const),
+        ...groups.map((one) => [groupPath(one), one.updated_at] as const),
+      ])
       const failed = new Map<string, string>()
       for (const { key } of places) {
-        const problem = await changeRuntime(api, key, move, changes.get(key) ?? null).catch(
+        const problem = await changeRuntime(api, key, move, readAt.get(key) ?? null).catch(
           ({ message }: Error) => message,
         )
         if (problem !== undefined) failed.set(key, problem)
@@ -72,7 +80,7 @@ export async function migrationOfPlatform(
       return failed
     },
   }
-  return { source, warnings }
+  return { source, warnings: isMasked ? [warning] : [] }
 }
 
 /** How the public API is called. */
@@ -113,18 +121,13 @@ async function findLocation(
 
 const Changing = z.object({ runtimeId: z.string().nullable(), updated_at: z.string().nullable() })
 
-/**
- * Writes the new runtime of a check or a group; resolves with a problem if that has changed since `updatedAt`. `key`
- * is that of its place.
- */
+/** Writes the new runtime of a check or a group; resolves with a problem if that has changed since `updatedAt`. */
 export async function changeRuntime(
   { target, signal }: Api,
-  key: string,
+  path: string,
   move: Move,
   updatedAt: string | null,
 ): Promise<string | undefined> {
-  const [kind, id = ''] = key.split(' ')
-  const path = kind === 'group' ? `/v1/check-groups/${id}` : `/v1/checks/${id}`
   const now = await askPublicApi(target, { method: 'GET', path, signal }, Changing)
   if (now.updated_at !== updatedAt || now.runtimeId !== move.from) {
     return 'it has changed on the platform since it was run; run this again'
@@ -144,71 +147,25 @@ type GroupRead = z.infer<typeof GroupRead>
 const CheckRead = z.looseObject({ ...Monitor.shape, updated_at: z.string().nullable() })
 type CheckRead = z.infer<typeof CheckRead>
 
-/** Times of the last change as read, by the key of the place. */
-function changesOf(
-  checks: readonly CheckRead[],
-  groups: ReadonlyMap<number, GroupRead>,
-): Map<string, string | null> {
-  return new Map([
-    ...checks.map((one) => [`check ${one.id}`, one.updated_at] as const),
-    ...[...groups].map(([id, one]) => [`group ${id}`, one.updated_at] as const),
-  ])
-}
+const checkPath = ({ id }: CheckRead) => `/v1/checks/${id}`
+const groupPath = ({ id }: GroupRead) => `/v1/check-groups/${id}`
 
 interface EffectiveCheck {
   effective: Monitor
   place: RuntimePlace | undefined
 }
 
-/** Fields that the platform adds to a definition; the schemas of definitions reject them. */
-const ADDED: ReadonlySet<string> = new Set(['created_at', 'updated_at'])
-
 function effectiveCheck(check: CheckRead, groups: ReadonlyMap<number, GroupRead>): EffectiveCheck {
-  const { groupId, name, id, runtimeId } = check
+  const { groupId, name, runtimeId } = check
   const group = typeof groupId === 'number' ? groups.get(groupId) : undefined
-  const definition = Object.fromEntries(
-    Object.entries(check).filter(([key]) => !ADDED.has(key)),
-  ) as Monitor
+  // The schemas of definitions reject what the platform adds to them.
+  const { created_at: _, updated_at: __, ...definition } = check
   const effective = effectiveMonitor(definition, group)
-  if (runtimeId !== null) return { effective, place: { key: `check ${id}`, label: `“${name}”` } }
+  if (runtimeId !== null) return { effective, place: { key: checkPath(check), label: `“${name}”` } }
   const inherits = group !== undefined && group.runtimeId !== null
-  if (!inherits) return { effective, place: undefined }
-  const place = { key: `group ${group.id}`, label: `the group “${group.name}”` }
+  const place = inherits ? { key: groupPath(group), label: `the group “${group.name}”` } : undefined
   return { effective, place }
 }
 
 const isOn = ({ effective }: EffectiveCheck, runtime: string) =>
   needsOf(effective).includes(`runtime:${runtime}`)
-
-interface CandidateContext {
-  account: readonly Variable[]
-  secrets: ReadonlyMap<string, string>
-  /** Monitors of other locations by their place. */
-  others: ReadonlyMap<string | undefined, EffectiveCheck[]>
-  location: string | undefined
-}
-
-function candidateOf({ effective, place }: EffectiveCheck, context: CandidateContext): Candidate {
-  const { account, secrets, others, location } = context
-  const { monitor, missing } = fillSecrets(effective, { account, secrets })
-  const [other] = others.get(place?.key) ?? []
-  const obstacle =
-    other === undefined
-      ? {}
-      : { obstacle: `“${other.effective.name}” inherits it from there and is not in ${location}` }
-  return {
-    monitor,
-    ...(place === undefined ? {} : { place: { ...place, ...obstacle } }),
-    ...(missing === undefined ? {} : { missing }),
-  }
-}
-
-function proxyOf(
-  proxyUrl: string | null,
-  location: string | undefined,
-): { proxyUrl?: string; warnings: string[] } {
-  if (proxyUrl === null) return { warnings: [] }
-  if (!proxyUrl.includes(SECRET_MASK)) return { proxyUrl, warnings: [] }
-  const warning = `agents of ${location} go out through a proxy whose password is not shown; here monitors run without it`
-  return { warnings: [warning] }
-}

@@ -1,5 +1,6 @@
 // The report of `vedette migrate`, as a table and as JSON: all monitors, the differences of each, and the changes
 // that were or would be written.
+import { inColumns } from '../../process/columns.ts'
 import { paint } from '../../process/pretty-line.ts'
 import { counted } from '../../contract/schema/amounts.ts'
 import type {
@@ -12,7 +13,6 @@ import type {
 } from './migration.ts'
 import { printable } from '../../agent/run/result-text.ts'
 
-/** The content of the report. */
 export interface MigrationReport {
   move: Move
   comparisons: readonly Comparison[]
@@ -41,23 +41,19 @@ export function migrationTable(report: MigrationReport, colour: boolean): string
     const moved = movedAlready === 0 ? '' : `; ${movedAlready} on ${move.to} already`
     return `no monitor with scripts is on ${move.from}${moved}\n`
   }
-  const head = ['', 'monitor', 'type', move.from, move.to]
-  const rows = comparisons.map(cellsOf)
-  const widths = head.map((one, column) =>
-    Math.max(one.length, ...rows.map((row) => row[column]?.length ?? 0)),
-  )
-  const line = (cells: readonly string[]) =>
-    cells.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ')
-  const indent = ' '.repeat((widths[0] ?? 0) + 2)
+  const [head = '', ...rows] = inColumns([
+    ['', 'monitor', 'type', move.from, move.to],
+    ...comparisons.map(cellsOf),
+  ])
+  const width = Math.max(...comparisons.map(({ state }) => STATES[state].label.length))
   const lines = comparisons.flatMap(({ state, notes }, index) => {
-    const cells = rows[index] ?? []
-    const rest = line(cells)
-      .slice(widths[0] ?? 0)
-      .trimEnd()
-    const label = paint(colour, STATES[state].colour, (cells[0] ?? '').padEnd(widths[0] ?? 0))
-    return [label + rest, ...notes.map((note) => indent + printable(note))]
+    const { label, colour: style } = STATES[state]
+    const row = rows[index]?.slice(width) ?? ''
+    const indent = ' '.repeat(width + 2)
+    const painted = paint(colour, style, label.padEnd(width))
+    return [painted + row, ...notes.map((note) => indent + printable(note))]
   })
-  return `${[line(head).trimEnd(), ...lines, '', countsOf(report), ...writtenLines(report)].join('\n')}\n`
+  return `${[head, ...lines, '', countsOf(report), ...writtenLines(report)].join('\n')}\n`
 }
 
 function cellsOf({ candidate, state, from, to }: Comparison): string[] {

@@ -68,7 +68,6 @@ export interface EventException {
   mechanism: { type: string; handled: boolean }
 }
 
-/** The report of a fault. */
 export interface FaultEvent {
   /** 32 hexadecimal digits. */
   event_id: string

@@ -13,7 +13,6 @@ import {
   type PublicApi,
 } from '../../support/platform/public-api.ts'
 import { temporaryFile } from '../../support/temporary-folder.ts'
-import { startHttpServer } from '../../support/test-server.ts'
 
 const tools = namedRuntimes('2024.09', '2026.04')
 const database = useDatabase()
@@ -90,30 +89,6 @@ test('a group moves when all of its monitors were run here and agree', async () 
   expect(await Promise.all(paths.map(runtimeOf))).toEqual(['2026.04', '2024.09'])
 })
 
-test('API monitors with scripts of their own or of their group move, and one without stays as it is', async () => {
-  const site = await startHttpServer((_, response) => response.end('well'))
-  const body = { name: 'Shop', runtimeId, localSetupScript: `request.headers['x-shop'] = '1'` }
-  const groupId = (await client.call('POST', '/v1/check-groups', { body })).body.id as number
-  const addApi = async (name: string, more: Record<string, unknown>) => {
-    const request = { method: 'GET', url: `http://${site.authority}/` }
-    const whole = { name, privateLocations: ['berlin'], request, ...more }
-    const answer = await client.call('POST', '/v1/checks/api', { body: whole })
-    expect(answer.status).toBe(201)
-    return answer.body.id as string
-  }
-  const own = await addApi('Own', { runtimeId, localTearDownScript: 'response.statusCode' })
-  const plain = await addApi('Plain', { runtimeId })
-  await addApi('Grouped', { groupId })
-  const { code, stdout, stderr } = await migrate(['--location', 'berlin', '--apply'])
-  await site.close()
-  expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-  expect(stdout).toMatch(/agrees +Own +API +passed .*passed/)
-  expect(stdout).toMatch(/agrees +Grouped +API +passed .*passed/)
-  expect(stdout).toContain('2 agree (2 monitors on 2024.09')
-  const group = await runtimeOf(`/v1/check-groups/${groupId}`)
-  expect([await ownOf(own), await ownOf(plain), group]).toEqual(['2026.04', '2024.09', '2026.04'])
-})
-
 test('an unknown location, and a key without permission, are reported', async () => {
   const { code, stderr } = await migrate(['--location', 'rome'])
   expect(code).toBe(2)
@@ -134,6 +109,6 @@ test('a monitor that has changed since it was read stays as it is', async () => 
   const target = { platformUrl: api.url, accountId, apiKey, proxyUrl: undefined, noProxy: [] }
   const calls = { target, signal: new AbortController().signal }
   const move = { from: '2024.09', to: '2026.04' }
-  expect(await changeRuntime(calls, `check ${id}`, move, readAt)).toContain('has changed')
+  expect(await changeRuntime(calls, path, move, readAt)).toContain('has changed')
   expect(await ownOf(id)).toBe('2024.09')
 })
