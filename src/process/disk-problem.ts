@@ -27,13 +27,19 @@ const NOT_MADE: [why: string, fix: string] = [
   'set DATA_DIR to a folder that can be written',
 ]
 
-/** A sentence with the fix; undefined for errors of another kind. */
-export function diskProblem(error: unknown, folder: string): string | undefined {
+/** What keeps a folder from being written to, and the fix; undefined for errors of another kind. */
+export function writeProblem(error: unknown): { why: string; fix: string } | undefined {
   const { code = '', syscall } = (error ?? {}) as NodeJS.ErrnoException
   const known = code === 'ENOENT' && MAKING.has(syscall) ? NOT_MADE : PROBLEMS[code]
-  if (known === undefined) return undefined
-  const [why, fix] = known
-  return `${folder} cannot be written to: ${why} (${code}); ${fix}. \`vedette doctor\` says more`
+  return known && { why: `${known[0]} (${code})`, fix: known[1] }
+}
+
+/** A sentence with the fix; undefined for errors of another kind. */
+export function diskProblem(error: unknown, folder: string): string | undefined {
+  const problem = writeProblem(error)
+  if (problem === undefined) return undefined
+  const { why, fix } = problem
+  return `${folder} cannot be written to: ${why}; ${fix}. \`vedette doctor\` says more`
 }
 
 const FULL: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT'])

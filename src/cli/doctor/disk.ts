@@ -6,8 +6,8 @@ import { access, open, rm, stat, statfs } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { AgentConfig } from '../../agent/config.ts'
-import type { Finding } from './finding.ts'
-import { FIXES } from './fixes.ts'
+import { writeProblem } from '../../process/disk-problem.ts'
+import { type Finding, USER_FIX } from './finding.ts'
 
 /** Below this number, folders of runs and files of the agent hardly fit. */
 const INODES_MIN = 1000
@@ -23,14 +23,17 @@ type DiskConfig = Pick<
 export async function probeDisk(config: DiskConfig): Promise<Finding[]> {
   const folder = config.dataDir ?? tmpdir()
   const there = await nearest(folder)
-  const problem = await writeProblem(there, folder)
+  const problem = await firstProblem(there, folder)
   const room = await roomIn(there)
   const facts = { folder, ...room }
   if (problem !== undefined) {
-    const { code, path } = problem
-    const says = `${path} cannot be written to: ${WRITE_PROBLEMS[code] ?? code} (${code})`
-    const fix = await fixOf(code, path, config)
-    return [{ id: 'disk', standing: 'broken', says, fix, facts: { ...facts, problem: code } }]
+    const { path, error } = problem
+    const { code = '' } = error
+    const { why, fix } = writeProblem(error) ?? { why: error.message, fix: undefined }
+    const says = `${path} cannot be written to: ${why}`
+    const isForeign = code === 'EACCES' || code === 'EPERM'
+    const found = { says, fix: isForeign ? await ownerFix(path) : fix }
+    return [{ id: 'disk', standing: 'broken', ...found, facts: { ...facts, problem: code } }]
   }
   const isMade = there !== folder
   const says = `${folder} ${isMade ? 'can be made' : 'can be written to'}, ${roomText(room)}`
@@ -56,7 +59,6 @@ function roomText({ freeBytes, freeInodes }: Room): string {
   return `${Math.floor(freeBytes / MIB)} MiB${files} free`
 }
 
-/** A recommendation and its fix. */
 function recommendationOf(
   { dataDir, spoolBytesMax, monitorsFile, platformUrl }: DiskConfig,
   { freeBytes, freeInodes = Infinity }: Room,
@@ -67,12 +69,12 @@ function recommendationOf(
   if (freeBytes < spoolBytesMax) {
     const why = `results wait here while the platform is away, up to ${Math.ceil(spoolBytesMax / MIB)} MiB (SPOOL_BYTES_MAX)`
     const fits = Math.max(1, Math.floor(freeBytes / 2 / MIB))
-    return [why, FIXES.variable('SPOOL_BYTES_MAX', `${fits}MiB`)]
+    return [why, `set SPOOL_BYTES_MAX=${fits}MiB`]
   }
   if (dataDir !== undefined) return undefined
   return [
     'results that wait for the platform are stored among temporary files',
-    FIXES.variable('DATA_DIR', '/var/lib/vedette'),
+    'set DATA_DIR=/var/lib/vedette',
   ]
 }
 
@@ -86,65 +88,42 @@ async function nearest(folder: string): Promise<string> {
   return isThere || parent === folder ? folder : nearest(parent)
 }
 
-interface WriteProblem {
-  code: string
-  path: string
-}
-
-const WRITE_PROBLEMS: Readonly<Record<string, string>> = {
-  EACCES: 'it is another user’s',
-  EPERM: 'it is another user’s',
-  EROFS: 'it is read-only',
-  ENOSPC: 'the disk is full',
-  EDQUOT: 'the user’s quota is used up',
-  ENOTDIR: 'it is no folder',
-}
-
-/** Writes a file, and checks the subfolders of an agent. */
-async function writeProblem(there: string, folder: string): Promise<WriteProblem | undefined> {
-  const own = await writeIn(there)
-  if (own !== undefined) return { code: own, path: there }
-  if (there !== folder) return undefined
-  for (const path of [join(folder, 'agents'), join(folder, 'work')]) {
-    const code = await access(path, constants.W_OK | constants.X_OK).then(
-      () => undefined,
-      (error: NodeJS.ErrnoException) => error.code,
-    )
-    if (code !== undefined && code !== 'ENOENT') return { code, path }
+/** The first path that cannot be written to, with the error: a file in `there`, and the subfolders of an agent. */
+async function firstProblem(there: string, folder: string) {
+  const attempts: [path: string, attempt: () => Promise<void>][] = [
+    [there, () => writeIn(there)],
+    ...['agents', 'work'].map((name): [string, () => Promise<void>] => {
+      const path = join(folder, name)
+      return [path, () => access(path, constants.W_OK | constants.X_OK)]
+    }),
+  ]
+  for (const [path, attempt] of attempts) {
+    const error = await attempt().catch((thrown: NodeJS.ErrnoException) => thrown)
+    if (error !== undefined && (path === there || error.code !== 'ENOENT')) return { path, error }
   }
   return undefined
 }
 
-async function writeIn(folder: string): Promise<string | undefined> {
+async function writeIn(folder: string): Promise<void> {
   const path = join(folder, `.doctor-${randomUUID()}`)
+  const file = await open(path, 'wx', 0o600)
   try {
-    const file = await open(path, 'wx', 0o600)
-    try {
-      await file.writeFile(Buffer.alloc(PROBE_BYTES, 1))
-      await file.sync()
-    } finally {
-      await file.close()
-      await rm(path, { force: true })
-    }
-    return undefined
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code ?? String(error)
+    await file.writeFile(Buffer.alloc(PROBE_BYTES, 1))
+    await file.sync()
+  } finally {
+    await file.close()
+    await rm(path, { force: true })
   }
 }
 
-async function fixOf(code: string, path: string, { dataDir }: DiskConfig): Promise<string> {
-  if (code === 'ENOSPC' || code === 'EDQUOT')
-    return `free some room in ${path}, or use a larger volume`
-  if (code === 'EACCES' || code === 'EPERM') {
-    // Root without these capabilities is the wrong user.
-    return process.getuid?.() === 0 ? FIXES.user : FIXES.owner(path, await isInMemory(path))
-  }
-  return FIXES.volume(dataDir ?? path)
-}
-
-/** Of statfs(2). */
 const TMPFS_MAGIC = 0x01021994
 
-async function isInMemory(path: string): Promise<boolean> {
+/** Makes the user of this process the owner; root without the capabilities to write is the wrong user. */
+async function ownerFix(path: string): Promise<string> {
+  const [uid, gid] = [process.geteuid?.() ?? 0, process.getegid?.() ?? 0]
+  if (uid === 0) return USER_FIX
+  // A tmpfs is new with each container.
   return (await statfs(path)).type === TMPFS_MAGIC
+    ? `mount ${path} with uid=${uid},gid=${gid},mode=0751`
+    : `chown -R ${uid}:${gid} ${path}  (in a container: the folder that is mounted there)`
 }

@@ -7,19 +7,18 @@ import { createScrubber } from '../../agent/redaction/scrub.ts'
 import { VERSION } from '../../contract/versions.ts'
 import { EXIT_CONFIGURATION } from '../../process/command-line.ts'
 import { mayColour } from '../../process/log.ts'
-import { onSignals } from '../../process/signals.ts'
 import { MONITOR_TYPES } from '../../monitors/registry.ts'
 import { openToolchains } from '../../scripts/toolchains.ts'
 import { probeBrowser, probeSandbox } from './sandbox.ts'
 import { probeDisk } from './disk.ts'
 import { type Finding, type Probe, runProbes } from './finding.ts'
 import { probeHealthPort } from './health-port.ts'
-import { FIXES, placeOf } from './fixes.ts'
 import { probeIcmp, probeTraceroute } from './packets.ts'
 import { probePlatform } from './platform.ts'
 import { probeNameServers } from './name-servers.ts'
-import { doctorJson, doctorTable, isSound } from './report.ts'
+import { doctorJson, doctorTable, isSound, placeOf } from './report.ts'
 import { probeTools } from './tools.ts'
+import { onInterrupt } from '../interruption.ts'
 import { refuse } from '../settings.ts'
 
 const { env, stdout } = process
@@ -34,11 +33,9 @@ export async function runDoctor({ json }: { json: boolean }): Promise<number> {
   // The other probes still run, with the valid settings.
   if (isRefused) refuse(reading.problems)
   waitShortlyForNames()
-  const stop = new AbortController()
-  const offSignals = onSignals({ stop: () => stop.abort() })
-  const found = await runProbes(await probesOf(reading), DEADLINE_MS, stop.signal)
-  offSignals()
-  if (stop.signal.aborted) return 130
+  using interruption = onInterrupt()
+  const found = await runProbes(await probesOf(reading), DEADLINE_MS, interruption.signal)
+  if (interruption.signal.aborted) return 130
   const { config, secrets } = reading
   const scrubber = createScrubber({ secrets, headers: config.scrubHeaders })
   const findings = found.map((one) => scrubber.value(one))
@@ -84,7 +81,7 @@ async function probeSettings({ config, problems, warnings }: ConfigReading): Pro
   const [first] = problems
   if (first !== undefined) {
     const says = problems.map(({ message }) => message).join('; ')
-    const fix = FIXES.variable(first.variable, '…')
+    const fix = `set ${first.variable}=…`
     return [{ id: 'settings', standing: 'broken', says, fix }]
   }
   const messages = warnings.map(({ message }) => `; ${message}`).join('')

@@ -26,7 +26,6 @@ export type Probed = keyof typeof PROBED
  */
 export type Standing = 'works' | 'warning' | 'broken' | 'absent'
 
-/** The result for one probed thing. */
 export interface Finding {
   id: Probed
   standing: Standing
@@ -37,6 +36,12 @@ export interface Finding {
   /** For machines. */
   facts?: Record<string, unknown> | undefined
 }
+
+export const absent = (id: Probed, says: string): Finding => ({ id, standing: 'absent', says })
+
+/** The fix where this user cannot have the rights that are missing. */
+export const USER_FIX =
+  'run the agent as another user  (docker run --user 10001, or runAsUser: 10001)'
 
 /** A check of this machine, with one or more findings. */
 export interface Probe {

@@ -1,8 +1,7 @@
 // Probes the health port: whether it is free, or which program listens on it.
-import { createServer } from 'node:net'
 import * as z from 'zod'
+import { portProblem } from '../../process/serve.ts'
 import type { Finding } from './finding.ts'
-import { FIXES } from './fixes.ts'
 
 const ANSWER_MS = 3000
 const ANSWER_BYTES_MAX = 65_536
@@ -10,7 +9,7 @@ const ANSWER_BYTES_MAX = 65_536
 /** Probes the port: free, in use by an agent, or by another program. */
 export async function probeHealthPort(port: number, signal: AbortSignal): Promise<Finding[]> {
   if (port === 0) return [{ id: 'health-port', standing: 'works', says: 'any free one' }]
-  const problem = await listenProblem(port)
+  const problem = await portProblem(port)
   if (problem === undefined) {
     return [{ id: 'health-port', standing: 'works', says: `${port} is free`, facts: { port } }]
   }
@@ -19,7 +18,7 @@ export async function probeHealthPort(port: number, signal: AbortSignal): Promis
   const free = port < 1024 ? 8081 : port + 1
   const says =
     problem === 'EADDRINUSE' ? `another program has port ${port}` : `port ${port}: ${problem}`
-  const fix = FIXES.variable('AGENT_HEALTH_PORT', String(free))
+  const fix = `set AGENT_HEALTH_PORT=${free}`
   return [{ id: 'health-port', standing: 'broken', says, fix, facts: { port, problem } }]
 }
 
@@ -29,15 +28,6 @@ function agentThere(port: number, { status, reasons }: Readiness): Finding {
   if (status === 'ready') return { id: 'health-port', standing: 'works', says, facts }
   const why = `${says}: ${reasons.join('; ')}`
   return { id: 'health-port', standing: 'warning', says: why, facts }
-}
-
-/** Listens for a moment, as the agent would; the code of the error, or undefined. */
-function listenProblem(port: number): Promise<string | undefined> {
-  const server = createServer()
-  return new Promise((resolve) => {
-    server.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message))
-    server.listen({ port, exclusive: true }, () => server.close(() => resolve(undefined)))
-  })
 }
 
 const Readiness = z.object({

@@ -8,9 +8,7 @@ import type { AgentConfig } from '../../agent/config.ts'
 import { DNS_PORTS } from '../../contract/dns/ports.ts'
 import { parseResolvConf, RESOLV_CONF, type ResolvConf } from '../../network/dns/resolv-conf.ts'
 import type { Finding } from './finding.ts'
-import { FIXES } from './fixes.ts'
 
-/** Options of the probe. */
 export interface NameServersOptions {
   config: Pick<AgentConfig, 'platformUrl'>
   signal: AbortSignal
@@ -47,11 +45,16 @@ export async function probeNameServers(options: NameServersOptions): Promise<Fin
     return [{ id: 'dns', standing: 'works', says, facts }]
   }
   const isOff = failing.every(({ problem }) => problem === NO_ROUTE)
-  const fix = isOff ? FIXES.network : FIXES.nameServers
+  const fix = isOff ? NETWORK_FIX : SERVERS_FIX
   if (failing.length === asked.length)
     return [{ id: 'dns', standing: 'broken', says: problems, fix, facts }]
   return [{ id: 'dns', standing: 'warning', says: `${problems}; the others answer`, fix, facts }]
 }
+
+const NETWORK_FIX =
+  'lead it to them  (docker run --network, or a route: ip route add default via <router>)'
+const SERVERS_FIX =
+  'set other name servers  (docker run --dns, dnsConfig of the pod, or /etc/resolv.conf)'
 
 function resolvConf(): Promise<string> {
   // Without the file, the system queries a server on this machine.

@@ -12,7 +12,6 @@ import { createNetworkPolicy } from '../../network/network-policy.ts'
 import { createResolver } from '../../network/dns/resolver.ts'
 import { traceroute } from '../../monitors/traceroute/index.ts'
 import type { Finding } from './finding.ts'
-import { FIXES } from './fixes.ts'
 
 const LOOPBACK = { IPv4: '127.0.0.1', IPv6: '::1' } as const
 const NAMED = { id: 'doctor', name: 'doctor' }
@@ -77,7 +76,8 @@ function refused(
     return { id, standing: 'broken', says: failures[0]?.message ?? codes, facts }
   }
   const says = `this system lets this user send no echoes (${codes}${now})`
-  const fix = FIXES.sysctl('net.ipv4.ping_group_range', '0 2147483647')
+  const fix =
+    'set net.ipv4.ping_group_range="0 2147483647"  (docker run --sysctl, sysctls of the pod, or sysctl -w on the host)'
   return { id, standing: 'broken', says, fix, facts }
 }
 

@@ -8,8 +8,7 @@ import { createPlatformLink, type LinkAnswer } from '../../agent/platform/link.t
 import { proxyFor } from '../../agent/platform/proxy.ts'
 import { refusalOf } from '../../agent/platform/sync/call.ts'
 import { PresenceAnswer } from '../../contract/protocol/agent-protocol.ts'
-import type { Finding } from './finding.ts'
-import { FIXES } from './fixes.ts'
+import { absent, type Finding, PROBED } from './finding.ts'
 
 const DEADLINE_MS = 8000
 const CONNECT_MS = 6000
@@ -30,7 +29,7 @@ export async function probePlatform(
     const tls = authority.problem === undefined ? [] : [badAuthorities(authority.problem)]
     const isFile = monitorsFile !== undefined
     const why = isFile ? 'not used: MONITORS_FILE names the monitors' : 'not asked: see settings'
-    return [unused('platform', why), ...tls]
+    return [absent('platform', why), ...tls]
   }
   const url = new URL(platformUrl)
   const proxy = proxyFor(url, config.platformProxyUrl, config.noProxy)
@@ -83,21 +82,11 @@ function aboutAnswer(answer: LinkAnswer, { origin }: URL): Finding {
     const says = `${origin} is there, and asked for too often just now (429)`
     return { id: 'platform', standing: 'warning', says, fix: 'try again in a minute', facts }
   }
-  if (status === 200) {
-    const says = `what answers at ${origin} is no platform`
-    return { id: 'platform', standing: 'broken', says, fix: PLATFORM_FIX, facts }
-  }
-  const refusal = refusalOf(answer)
-  const says =
-    refusal.kind === 'failed'
-      ? withoutAdvice(refusal.problem.message)
-      : 'API_KEY was revoked on the platform'
-  return { id: 'platform', standing: 'broken', says, fix: statusFix(status), facts }
-}
-
-/** The sentence without its advice: a finding has the advice in `fix`. */
-function withoutAdvice(message: string): string {
-  return message.split('; ')[0] as string
+  const refusal = status === 200 ? undefined : refusalOf(answer)
+  const message =
+    refusal?.kind === 'failed' ? refusal.problem.message : 'API_KEY was revoked on the platform'
+  const says = refusal === undefined ? `what answers at ${origin} is no platform` : saidIn(message)
+  return { id: 'platform', standing: 'broken', says, fix: STATUS_FIXES[status] ?? URL_FIX, facts }
 }
 
 function isPresence(body: Buffer): boolean {
@@ -108,16 +97,44 @@ function isPresence(body: Buffer): boolean {
   }
 }
 
-const PLATFORM_FIX = FIXES.variable('PLATFORM_URL', 'https://<the platform>')
+const URL_FIX = 'set PLATFORM_URL="https://<the platform>"'
 
-function statusFix(status: number): string {
-  if (status === 401) {
-    const where = 'POST /v1/private-locations/<id>/keys on the platform makes one'
-    return `${FIXES.variable('API_KEY', 'pl_…')}  (${where})`
+const STATUS_FIXES: Readonly<Record<number, string>> = {
+  401: 'set API_KEY=pl_…  (POST /v1/private-locations/<id>/keys on the platform makes one)',
+  426: 'use the image of the platform’s version',
+}
+
+/** A message without its advice, which follows a semicolon. */
+const saidIn = (message: string) => message.split('; ', 1)[0] as string
+const adviceIn = (message: string) => message.split('; ').slice(1).join('; ') || undefined
+
+function aboutError(error: LinkError, facts: ConnectionFacts): Finding[] {
+  const { message } = error
+  const cause = (error.cause as NodeJS.ErrnoException | undefined)?.code
+  const codes = { code: error.code, ...(cause !== undefined && { cause }) }
+  const clock = absent('clock', 'not compared: the platform did not answer')
+  const found = (id: Finding['id'], fix: string, more: object): Finding => ({
+    id,
+    standing: 'broken',
+    says: saidIn(message),
+    fix: adviceIn(message) ?? fix,
+    facts: { ...more, ...codes },
+  })
+  const notReached = (id: Finding['id']): Finding => {
+    const says = `not reached: see ${PROBED[id]}`
+    return { id: 'platform', standing: 'broken', says }
   }
-  if (status === 426) return `use the image of the platform’s version`
-  if (status >= 500) return 'look into the log of the platform, and of the proxies before it'
-  return PLATFORM_FIX
+  if (error.code === 'PROXY' || message.startsWith('the proxy ')) {
+    const fix = 'set HTTPS_PROXY="http://<user>:<password>@<host>:<port>"'
+    return [notReached('proxy'), found('proxy', fix, { proxy: facts.proxy }), clock]
+  }
+  if (error.code === 'TLS') {
+    return [notReached('tls'), proxyWorks(facts), found('tls', URL_FIX, {}), clock]
+  }
+  const { host, origin } = facts.url
+  const fix = `${URL_FIX}  (or let this machine reach ${host}, by HTTPS_PROXY where there is a proxy)`
+  const platform = found('platform', fix, { url: origin })
+  return [platform, ...(facts.proxy === undefined ? [proxyWorks(facts)] : []), clock]
 }
 
 interface ConnectionFacts {
@@ -129,70 +146,15 @@ interface ConnectionFacts {
   authority: Authorities
 }
 
-function aboutError(error: LinkError, facts: ConnectionFacts): Finding[] {
-  const { proxy, url } = facts
-  const says = withoutAdvice(error.message)
-  const code = (error.cause as NodeJS.ErrnoException | undefined)?.code
-  const codes = { code: error.code, ...(code !== undefined && { cause: code }) }
-  const clock = unused('clock', 'not compared: the platform did not answer')
-  const isOfProxy = error.message.startsWith('the proxy ')
-  if (error.code === 'PROXY' || isOfProxy) {
-    const fix = error.code === 'TLS' ? FIXES.authority : proxyFix(error)
-    return [
-      { id: 'platform', standing: 'broken', says: 'not reached: see proxy' },
-      { id: 'proxy', standing: 'broken', says, fix, facts: { proxy, ...codes } },
-      clock,
-    ]
-  }
-  const platform: Finding = {
-    id: 'platform',
-    standing: 'broken',
-    says,
-    facts: { url: url.origin, ...codes },
-  }
-  if (error.code === 'TLS') {
-    const tls = { id: 'tls', standing: 'broken', says, fix: tlsFix(error, url) } as const
-    return [{ ...platform, says: 'not reached: see TLS' }, proxyWorks(facts), tls, clock]
-  }
-  platform.fix = error.code === 'REDIRECTED' ? PLATFORM_FIX : connectionFix(url, says)
-  return [platform, ...(proxy === undefined ? [proxyWorks(facts)] : []), clock]
-}
-
-function proxyFix(error: LinkError): string {
-  const address = error.message.includes('(407)')
-    ? 'http://<user>:<password>@<host>:<port>'
-    : 'http://<host>:<port>'
-  return FIXES.variable('HTTPS_PROXY', address)
-}
-
-function tlsFix(error: LinkError, url: URL): string {
-  const { message } = error
-  if (message.includes('NODE_EXTRA_CA_CERTS')) return FIXES.authority
-  if (message.includes('does not speak TLS')) {
-    return FIXES.variable('PLATFORM_URL', `http://${url.host}`)
-  }
-  if (message.includes('other names')) return PLATFORM_FIX
-  return 'renew the platform’s certificate, or set this machine’s clock'
-}
-
-function connectionFix({ hostname, port, protocol }: URL, says: string): string {
-  if (says.includes('cannot be resolved')) {
-    return `${FIXES.nameServers}  (or a PLATFORM_URL that they know)`
-  }
-  const portText = port === '' ? (protocol === 'https:' ? '443' : '80') : port
-  const access = `let this machine reach ${hostname} port ${portText}, by HTTPS_PROXY where there is a proxy`
-  return `${PLATFORM_FIX}  (or ${access})`
-}
-
 function proxyWorks({ proxy, hasProxy }: ConnectionFacts): Finding {
   if (proxy !== undefined)
     return { id: 'proxy', standing: 'works', says: `${proxy} leads to the platform` }
-  return unused('proxy', hasProxy ? 'not used: NO_PROXY names the platform’s host' : 'none is set')
+  return absent('proxy', hasProxy ? 'not used: NO_PROXY names the platform’s host' : 'none is set')
 }
 
 function tlsWorks({ url, authority }: ConnectionFacts): Finding {
   if (authority.problem !== undefined) return badAuthorities(authority.problem)
-  if (url.protocol !== 'https:') return unused('tls', 'not used: PLATFORM_URL begins with http://')
+  if (url.protocol !== 'https:') return absent('tls', 'not used: PLATFORM_URL begins with http://')
   const also =
     authority.count === undefined ? '' : `; ${authority.count} more by NODE_EXTRA_CA_CERTS`
   const says = `the certificate of ${url.host} is trusted by Node.js’ authorities${also}`
@@ -201,11 +163,8 @@ function tlsWorks({ url, authority }: ConnectionFacts): Finding {
 
 function badAuthorities(problem: string): Finding {
   const says = `NODE_EXTRA_CA_CERTS ${problem}`
-  return { id: 'tls', standing: 'broken', says, fix: FIXES.authority }
-}
-
-function unused(id: Finding['id'], says: string): Finding {
-  return { id, standing: 'absent', says }
+  const fix = 'set NODE_EXTRA_CA_CERTS to a file with the authority (PEM)'
+  return { id: 'tls', standing: 'broken', says, fix }
 }
 
 /** The content of NODE_EXTRA_CA_CERTS. */
@@ -240,7 +199,7 @@ const OFF_MS_MAX = 5000
 function clockFinding({ headers, sentAtMs, answeredAtMs }: LinkAnswer): Finding {
   const date = Date.parse(headers.date ?? '')
   if (Number.isNaN(date)) {
-    return unused('clock', 'not compared: the answer has no Date')
+    return absent('clock', 'not compared: the answer has no Date')
   }
   const wallAt = (monotonicMs: number) => Date.now() - (performance.now() - monotonicMs)
   // Bounds of the platform's clock minus this machine's.

@@ -1,9 +1,28 @@
 // Output of `vedette doctor`: a table, or one JSON object.
+import { existsSync } from 'node:fs'
+import { counted } from '../../contract/schema/amounts.ts'
 import { paint } from '../../process/pretty-line.ts'
-import type { Place } from './fixes.ts'
+import type { Environment } from '../../process/env.ts'
 import { type Finding, PROBED, type Standing } from './finding.ts'
 
-/** The head of the report. */
+const PLACES = {
+  container: 'in a container',
+  kubernetes: 'in Kubernetes',
+  machine: 'on a machine',
+} as const
+type Place = keyof typeof PLACES
+
+/** Detects where this process runs. */
+export function placeOf(env: Environment): Place {
+  if ((env['KUBERNETES_SERVICE_HOST'] ?? '') !== '') return 'kubernetes'
+  // Our images set VEDETTE_IMAGE; not every container engine creates a marker file.
+  const isContainer =
+    env['VEDETTE_IMAGE'] !== undefined ||
+    existsSync('/.dockerenv') ||
+    existsSync('/run/.containerenv')
+  return isContainer ? 'container' : 'machine'
+}
+
 export interface ReportHead {
   version: string
   image: string
@@ -37,12 +56,6 @@ export function doctorTable(
   return [title, '', ...lines, '', summaryOf(findings), ''].join('\n')
 }
 
-const PLACES: Readonly<Record<Place, string>> = {
-  container: 'in a container',
-  kubernetes: 'in Kubernetes',
-  machine: 'on a machine',
-}
-
 /** Earlier ids, in output for one version. */
 const FORMER_IDS: Partial<Record<Finding['id'], string>> = { sandbox: 'cage' }
 
@@ -60,7 +73,7 @@ export function isSound(findings: readonly Finding[]): boolean {
 function summaryOf(findings: readonly Finding[]): string {
   const count = (wanted: Standing) => findings.filter((one) => one.standing === wanted).length
   const [broken, warnings] = [count('broken'), count('warning')]
-  const also = warnings === 0 ? '' : `; ${warnings} ${warnings === 1 ? 'warning' : 'warnings'}`
+  const also = warnings === 0 ? '' : `; ${counted(warnings, 'warning')}`
   if (broken === 0) return `All that is needed works${also}.`
   return `${broken} of what is needed ${broken === 1 ? 'does' : 'do'} not work${also}.`
 }

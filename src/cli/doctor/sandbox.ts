@@ -4,13 +4,11 @@ import { tmpdir } from 'node:os'
 import type { AgentConfig } from '../../agent/config.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { createSandbox } from '../../sandbox/sandbox.ts'
-import type { MissingRequirement } from '../../sandbox/requirements.ts'
 import { trySandbox } from '../../sandbox/trial.ts'
 import { CHROMIUM_ADVICE, findChromium, readableFor } from '../../scripts/chromium.ts'
 import { makeLockedFolder } from '../../sandbox/locked-folder.ts'
 import { removeTree } from '../../sandbox/remove-tree.ts'
-import type { Finding } from './finding.ts'
-import { FIXES } from './fixes.ts'
+import { absent, type Finding, USER_FIX } from './finding.ts'
 import type { Sandbox } from '../../sandbox/request.ts'
 
 type SandboxConfig = Pick<
@@ -18,7 +16,6 @@ type SandboxConfig = Pick<
   'chromiumPath' | 'dataDir' | 'image' | 'scriptIsolation' | 'scriptUserId' | 'workRoot'
 >
 
-/** Context of both probes. */
 export interface SandboxContext {
   config: SandboxConfig
   /** An engine or a runtime is installed. */
@@ -55,8 +52,7 @@ export async function probeSandbox({
   runsCode,
   signal,
 }: SandboxContext): Promise<Finding[]> {
-  if (!runsCode)
-    return [{ id: 'sandbox', standing: 'absent', says: 'none is run: no engine or runtime' }]
+  if (!runsCode) return [absent('sandbox', 'none is run: no engine or runtime')]
   const sandbox = ownSandbox(config)
   try {
     const hasChromium = (await findChromium(config.chromiumPath)) !== undefined
@@ -68,7 +64,7 @@ export async function probeSandbox({
       const isRefused = config.scriptIsolation === 'require' || layers === undefined
       const standing = needs.length > 0 && isRefused ? 'broken' : 'warning'
       const says = layers === undefined ? `could not be tried: ${missing.what}` : missing.what
-      const fix = fixOf(missing)
+      const fix = missing.fix ?? rootFix(missing.what)
       return [{ id: 'sandbox', standing, says, fix, facts }]
     }
     return [{ id: 'sandbox', standing: 'works', says: layerText(facts), facts }]
@@ -77,15 +73,9 @@ export async function probeSandbox({
   }
 }
 
-function fixOf({ what, fix }: MissingRequirement): string | undefined {
-  if (fix === undefined) return rootFix(what)
-  if (fix.includes('ptrace_scope')) return 'sysctl -w kernel.yama.ptrace_scope=1  (on the host)'
-  return fix
-}
-
 /** Root without its capabilities may not switch to the users that code runs as. */
 function rootFix(problem: string): string | undefined {
-  return problem.includes('as root without') ? FIXES.user : undefined
+  return problem.includes('as root without') ? USER_FIX : undefined
 }
 
 function layerText(facts: { ownUser?: boolean; landlock?: number; network?: boolean }): string {
@@ -135,15 +125,11 @@ export async function probeBrowser(context: SandboxContext): Promise<Finding[]> 
     return [await started(found, context)]
   if (chromiumPath !== undefined) {
     const says = `there is no program at ${chromiumPath} (CHROMIUM_PATH)`
-    const fix = FIXES.variable('CHROMIUM_PATH', '/usr/bin/chromium')
-    return [{ id: 'browser', standing: 'broken', says, fix }]
+    return [{ id: 'browser', standing: 'broken', says, fix: 'set CHROMIUM_PATH=/usr/bin/chromium' }]
   }
-  if (found !== undefined) {
-    return [{ id: 'browser', standing: 'absent', says: `${found}, which nothing here uses` }]
-  }
+  if (found !== undefined) return [absent('browser', `${found}, which nothing here uses`)]
   if (!runsCode) {
-    const says = image === 'agent' ? 'none is installed' : 'not in this image'
-    return [{ id: 'browser', standing: 'absent', says }]
+    return [absent('browser', image === 'agent' ? 'none is installed' : 'not in this image')]
   }
   const says = 'none is found: browser checks and most suites cannot run'
   return [{ id: 'browser', standing: 'warning', says, fix: CHROMIUM_ADVICE }]

@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import type { AgentConfig } from '../../agent/config.ts'
 import { knownTools, type Toolchains } from '../../scripts/toolchains.ts'
-import type { Finding } from './finding.ts'
+import { absent, type Finding } from './finding.ts'
 
 const START_MS = 5000
 const run = promisify(execFile)
@@ -28,7 +28,7 @@ export async function probeTools(
       config.image === 'agent'
         ? `none installed, so no ${use}: vedette ${kind} install ${example}`
         : `not in this image, which runs no ${use}; vedette/agent does`
-    return [{ id, standing: 'absent', says }]
+    return [absent(id, says)]
   }
   const started = await Promise.all(
     installed.map(async ({ name, program }) => ({ name, ...(await versionOf(program, signal)) })),

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { probeNameServers } from '../../../src/cli/doctor/name-servers.ts'
 import { startDnsServer, type Zone } from '../../support/monitors/dns/dns-server.ts'
-import { agentOf, examine } from '../../support/agent/doctor-process.ts'
+import { agentOf, examine } from '../../support/cli/doctor-process.ts'
 import { createNetworkNamespace, withResolvConf } from '../../support/network/network-namespace.ts'
 
 const isRoot = process.getuid?.() === 0

@@ -1,6 +1,6 @@
 // Aim: a part that never answers costs `vedette doctor` its time limit and no more, and is named.
 import { describe, expect, test } from 'vitest'
-import { agentOf, examine, onFile } from '../../support/agent/doctor-process.ts'
+import { agentOf, examine, onFile } from '../../support/cli/doctor-process.ts'
 import { startFakePlatform } from '../../support/agent/fake-platform.ts'
 import { unresponsive } from '../../support/monitors/tcp-servers.ts'
 import { startConnectProxy } from '../../support/network/connect-proxy.ts'

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { Finding, Probed } from '../../../src/cli/doctor/finding.ts'
 import { startVedette } from '../platform/platform-process.ts'
 import { temporaryFile, temporaryFolder } from '../temporary-folder.ts'
-import { FAKE_KEY } from './fake-platform.ts'
+import { FAKE_KEY } from '../agent/fake-platform.ts'
 
 /** The outcome of a doctor run. */
 export interface Examined {
