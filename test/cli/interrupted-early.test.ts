@@ -55,8 +55,6 @@ const clean = { code: 0, signal: null, stderr: '', left: [] }
 
 test.each([
   ['agent', 'SIGTERM', clean],
-  ['platform', 'SIGTERM', clean],
-  ['start', 'SIGTERM', clean],
   ['start', 'SIGINT', clean],
   ['check', 'SIGTERM', { ...clean, code: null, signal: 'SIGTERM' }],
 ])('%s, while its parts are loaded, by %s', async (command, signal, expected) => {

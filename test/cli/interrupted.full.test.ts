@@ -205,14 +205,11 @@ test.each(Object.entries(PHASES))('%s', async (_, phase) => {
   for (const pattern of phase.shows) expect(`${stderr}${stdout}`).toMatch(pattern)
 })
 
-test.each([
-  {
-    when: 'packages are installed',
+test('a second Ctrl-C while packages are installed ends at once', async () => {
+  const phase = {
     args: () => ['test', projectFolder(INSTALLS('/silent/twice')), '--engine', 'node@24'],
     moment: visited('/silent/twice'),
-  },
-  { when: 'files are made ready', args: () => suite(LARGE), moment: filesAreMadeReady },
-])('a second Ctrl-C while $when ends at once', async (phase) => {
+  }
   const { work, started } = await startUntil(phase)
   started.kill('SIGINT')
   await new Promise((resolve) => setTimeout(resolve, ECHO_MS))

@@ -110,17 +110,4 @@ describe('a full disk', () => {
     expect(await agent.stop()).toMatchObject({ code: 0 })
     expectOnce(platform)
   })
-
-  test('from the start on, too', async () => {
-    const { network, platform } = await platformFor()
-    platform.give(watching(...ITSELF), 1000)
-    const agent = await agentIn(network, platform, {
-      tmpfs: { '/var/lib/vedette': 'rw,size=4k,uid=10001,gid=10001,mode=0751' },
-    })
-    await eventually(() => platform.results.length >= 9)
-    const { status, text } = await agent.probe('/-/readiness')
-    expect([status, text]).toEqual([200, expect.stringContaining('ENOSPC')])
-    expect(await agent.stop()).toMatchObject({ code: 0 })
-    expectOnce(platform)
-  })
 })
