@@ -1,5 +1,5 @@
-// The servers of the bench of incidents, each in a separate process: the real app, a bare route that sends the same
-// bytes, and a bare route that runs the same query and sends its result.
+// The servers of the bench of incidents, each in a separate process: the real app, and a bare route that runs the same
+// query and sends its result.
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createAdaptorServer } from '@hono/node-server'
@@ -13,12 +13,10 @@ import { listIncidents } from '../../../src/platform/incidents/queries.ts'
 
 /** The kind of server, and its database. */
 export interface ServerOrder {
-  kind: 'platform' | 'same bytes' | 'same query'
+  kind: 'platform' | 'same query'
   databaseUrl: string
   accountId: string
   limit: number
-  /** The answer of `same bytes`. */
-  bytes: string
 }
 
 const JSON_HEADERS = { 'Content-Type': 'application/json; charset=utf-8' }
@@ -39,19 +37,15 @@ function platform(order: ServerOrder): Server {
   return createHttpServer(app.fetch as never)
 }
 
-function bare(answer: () => Promise<string>): Server {
-  const app = new Hono()
-  app.get('/v1/status-pages/incidents', async (c) => c.body(await answer(), 200, JSON_HEADERS))
-  return createAdaptorServer({ fetch: app.fetch, createServer }) as Server
-}
-
 async function sameQuery(order: ServerOrder): Promise<Server> {
   const pool = new Pool({ connectionString: order.databaseUrl, max: 16 })
   const { text, name, values } = await pageQuery(order)
-  return bare(async () => {
+  const app = new Hono()
+  app.get('/v1/status-pages/incidents', async (c) => {
     const { rows } = await pool.query<{ entries: string }>({ text, name, values })
-    return `{"entries":[${rows[0]?.entries}]}`
+    return c.body(`{"entries":[${rows[0]?.entries}]}`, 200, JSON_HEADERS)
   })
+  return createAdaptorServer({ fetch: app.fetch, createServer }) as Server
 }
 
 /** The platform's statement for this page, intercepted. */
@@ -74,12 +68,7 @@ async function pageQuery(order: ServerOrder) {
 }
 
 async function serve(order: ServerOrder): Promise<void> {
-  const server =
-    order.kind === 'platform'
-      ? platform(order)
-      : order.kind === 'same query'
-        ? await sameQuery(order)
-        : bare(async () => order.bytes)
+  const server = order.kind === 'platform' ? platform(order) : await sameQuery(order)
   server.listen(0, '127.0.0.1', () => {
     process.send?.({ port: (server.address() as AddressInfo).port })
   })

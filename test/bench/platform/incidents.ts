@@ -1,5 +1,5 @@
-// Listing incidents: requests per CPU-second of the server, against a bare Hono route that sends the same bytes and
-// one that only runs the same query; and the time of a page by the number of incidents.
+// Listing incidents: requests per CPU-second of the server, against a bare Hono route that only runs
+// the same query; and the time of a page by the number of incidents.
 import { fork, type ChildProcess } from 'node:child_process'
 import { createHash, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
@@ -13,7 +13,7 @@ import { cpuMsOf, median } from '../process-figures.ts'
 import { debianMajors, startServer } from '../../support/database/database-servers.ts'
 import { markdownTable } from '../table.ts'
 
-const KINDS = ['same bytes', 'same query', 'platform'] as const
+const KINDS = ['same query', 'platform'] as const
 const ROUNDS = 5
 const ROUND_MS = 4_000
 const WARM_MS = 2_000
@@ -97,12 +97,11 @@ async function round(running: Running, account: Account, path: string, ms: numbe
   return { ...figures, perCpuSecond }
 }
 
-/** The page of a server. Rejects when it is incomplete. */
-async function pageOf({ port }: Running, account: Account, limit: number): Promise<string> {
+/** Rejects when the page of a server is incomplete. */
+async function checkPage({ port }: Running, account: Account, limit: number): Promise<void> {
   const response = await fetch(`http://127.0.0.1:${port}${pathOf(limit)}`, account)
-  const text = await response.text()
-  const { entries = [] } = response.ok ? (JSON.parse(text) as { entries?: unknown[] }) : {}
-  if (entries.length === limit) return text
+  const { entries = [] } = response.ok ? ((await response.json()) as { entries?: unknown[] }) : {}
+  if (entries.length === limit) return
   throw new Error(`expected ${limit} incidents, not ${entries.length}: status ${response.status}`)
 }
 
@@ -112,14 +111,11 @@ const pathOf = (limit: number) => `/v1/status-pages/incidents?limit=${limit}`
 async function compare(databaseUrl: string, account: Account, limit: number): Promise<void> {
   const path = pathOf(limit)
   const common = { databaseUrl, accountId: account.id, limit }
-  const first = await start({ ...common, kind: 'platform', bytes: '' })
-  const bytes = await pageOf(first, account, limit)
-  await stop(first)
   const servers = new Map<string, Running>()
   const rounds = new Map<string, Round[]>()
   for (const kind of KINDS) {
-    const running = await start({ ...common, kind, bytes })
-    await pageOf(running, account, limit)
+    const running = await start({ ...common, kind })
+    await checkPage(running, account, limit)
     servers.set(kind, running)
   }
   for (let number = -1; number < ROUNDS; number++) {
@@ -129,10 +125,10 @@ async function compare(databaseUrl: string, account: Account, limit: number): Pr
     }
   }
   for (const running of servers.values()) await stop(running)
-  printComparison(limit, bytes, rounds)
+  printComparison(limit, rounds)
 }
 
-function printComparison(limit: number, bytes: string, rounds: Map<string, Round[]>): void {
+function printComparison(limit: number, rounds: Map<string, Round[]>): void {
   const middle = (kind: string, of: (one: Round) => number) =>
     median((rounds.get(kind) ?? []).map(of))
   const query = middle('same query', (one) => one.perCpuSecond)
@@ -145,7 +141,7 @@ function printComparison(limit: number, bytes: string, rounds: Map<string, Round
     middle(kind, (one) => one.p99Ms).toFixed(1),
   ])
   const head = ['server', 'requests/CPU-s', 'of same query', 'requests/s', 'p50 ms', 'p99 ms']
-  process.stdout.write(`limit=${limit}, ${bytes.length} bytes a page\n\n`)
+  process.stdout.write(`limit=${limit}\n\n`)
   process.stdout.write(`${markdownTable([head, ...rows])}\n\n`)
 }
 
@@ -153,9 +149,9 @@ async function growth(databaseUrl: string, accounts: Map<number, Account>): Prom
   const rows: (string | number)[][] = []
   for (const [incidents, account] of accounts) {
     const limit = 20
-    const common = { databaseUrl, accountId: account.id, limit, bytes: '' }
+    const common = { databaseUrl, accountId: account.id, limit }
     const running = await start({ ...common, kind: 'platform' })
-    await pageOf(running, account, limit)
+    await checkPage(running, account, limit)
     const path = pathOf(limit)
     await round(running, account, path, WARM_MS)
     const one = await round(running, account, path, ROUND_MS)

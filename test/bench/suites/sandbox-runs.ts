@@ -9,8 +9,6 @@ export interface SandboxBenchRun {
   askedAt: number
   /** Until the result is there, its files are scrubbed and staged, and its folder is removed. */
   wallMs: number
-  /** Of the agent's process and of all processes that ended meanwhile. */
-  cpuMs: number
   result: Result
   /** Of a suite's command. */
   output: string

@@ -14,7 +14,6 @@ import type { Context } from '../../../src/monitors/monitor.ts'
 import { suite } from '../../../src/monitors/suite/index.ts'
 import { runSuite } from '../../../src/suites/run.ts'
 import { openToolchains } from '../../../src/scripts/toolchains.ts'
-import { factsOf } from '../../../src/sandbox/supervisor/processes.ts'
 import type { ScriptContext } from '../../../src/scripts/context.ts'
 import { plainContext } from '../plain-context.ts'
 
@@ -64,11 +63,6 @@ const runner = createRunner({
   },
 })
 
-function cpuMsOfAll(): number {
-  const { ownTicks = 0, childTicks = 0 } = factsOf(process.pid) ?? {}
-  return 10 * (ownTicks + childTicks)
-}
-
 const { dial } = plainContext()
 const locationContext = { location: 'bench', variables: [], dial, secrets: [] }
 const { signal } = new AbortController()
@@ -78,12 +72,10 @@ async function answer(line: string): Promise<void> {
   outputs.delete(monitor.id)
   const askedAt = Date.now()
   const began = performance.now()
-  const before = cpuMsOfAll()
   const result = await runner.run({ monitor, slot: askedAt }, locationContext, signal)
   const wallMs = performance.now() - began
-  const cpuMs = cpuMsOfAll() - before
   const output = outputs.get(monitor.id) ?? ''
-  process.stdout.write(`${JSON.stringify({ number, askedAt, wallMs, cpuMs, result, output })}\n`)
+  process.stdout.write(`${JSON.stringify({ number, askedAt, wallMs, result, output })}\n`)
 }
 
 const running: Promise<void>[] = []

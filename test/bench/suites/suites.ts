@@ -5,8 +5,6 @@ import { rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { deepStrictEqual } from 'node:assert/strict'
 import { findProgram } from '../../../src/scripts/chromium.ts'
-import { prctl, PR_SET_CHILD_SUBREAPER } from '../../../src/network/native/syscalls.ts'
-import { Descendants, factsOf } from '../../../src/sandbox/supervisor/processes.ts'
 import { openToolchains } from '../../../src/scripts/toolchains.ts'
 import { type SandboxRunner, startSandboxRunner } from './sandbox-runs.ts'
 import { median } from '../process-figures.ts'
@@ -23,10 +21,7 @@ const START_MS_MAX = 300
 interface Timed {
   wallMs: number
   startMs: number
-  /** Of all its processes. */
-  cpuMs: number
   outcomes: string[]
-  parts?: string
 }
 
 interface SuiteHost {
@@ -36,7 +31,6 @@ interface SuiteHost {
   registry: string
   hasVideo: boolean
   runner: SandboxRunner
-  orphans: Descendants
   /** Of the bare runs. */
   home: string
 }
@@ -47,8 +41,6 @@ export async function benchSuites(): Promise<void> {
   const { folder, project, shop, registry } = bed
   await giveToBare(project)
   const runner = startSandboxRunner(folder, BENCH_TOOLS)
-  prctl(PR_SET_CHILD_SUBREAPER, 1)
-  const orphans = new Descendants(() => runner.pid)
   const hasVideo = (await findProgram('ffmpeg')) !== undefined
   const browsers = await bareBrowsers(folder, join(project, 'node_modules/playwright-core'))
   const host = {
@@ -58,7 +50,6 @@ export async function benchSuites(): Promise<void> {
     registry,
     hasVideo,
     runner,
-    orphans,
     home: await bareHome(folder),
   }
   const rows: (string | number)[][] = []
@@ -83,34 +74,18 @@ async function compare(engine: string, host: SuiteHost, missed: string[]) {
     if (round === 0) continue
     bare.push(pair[0])
     ours.push(pair[1])
-    show(`${engine}, ${round} of ${ROUNDS}`, pair)
+    process.stderr.write(`${engine}: ${round} of ${ROUNDS}\n`)
   }
   const share = median(ours.map(({ wallMs }, at) => wallMs / (bare[at]?.wallMs ?? Number.NaN)))
   const laterMs = median(ours.map(({ startMs }, at) => startMs - (bare[at]?.startMs ?? Number.NaN)))
   if (share > WALL_SHARE_MAX) missed.push(`${engine} takes ${share.toFixed(2)} of bare`)
   if (laterMs > START_MS_MAX) missed.push(`${engine} begins ${Math.round(laterMs)} ms later`)
-  const cpuShare = median(ours.map(({ cpuMs }, at) => cpuMs / (bare[at]?.cpuMs ?? Number.NaN)))
   const seconds = (runs: Timed[]) =>
     `${(median(runs.map((one) => one.wallMs)) / 1000).toFixed(2)} s`
   const start = (runs: Timed[]) => `${Math.round(median(runs.map((one) => one.startMs)))} ms`
   const percent = `${Math.round(share * 100)} %`
-  return [
-    engine,
-    seconds(bare),
-    seconds(ours),
-    percent,
-    `${Math.round(cpuShare * 100)} %`,
-    start(bare),
-    start(ours),
-    `${Math.round(laterMs)} ms`,
-  ]
-}
-
-/** Prints each pair of runs as it ends: a run takes minutes. */
-function show(which: string, [bare, ours]: readonly [Timed, Timed]): void {
-  const figures = ({ wallMs, cpuMs, startMs, parts = '' }: Timed) =>
-    `${Math.round(wallMs)} ms, CPU ${Math.round(cpuMs)} ms, first test ${Math.round(startMs)} ms ${parts}`
-  process.stderr.write(`${which}: bare ${figures(bare)}; ours ${figures(ours)}\n`)
+  const later = `${Math.round(laterMs)} ms`
+  return [engine, seconds(bare), seconds(ours), percent, start(bare), start(ours), later]
 }
 
 async function runBare(engine: string, host: SuiteHost): Promise<Timed> {
@@ -123,7 +98,6 @@ async function runBare(engine: string, host: SuiteHost): Promise<Timed> {
   const isBun = engine.startsWith('bun')
   const command = isBun ? found.program : 'npx'
   const args = [...(isBun ? ['x', '--bun'] : []), 'playwright', 'test']
-  const before = childCpuMs(host)
   const askedAt = Date.now()
   const began = performance.now()
   const child = spawn(command, args, {
@@ -146,14 +120,7 @@ async function runBare(engine: string, host: SuiteHost): Promise<Timed> {
   await new Promise((resolve) => child.once('close', resolve))
   const wallMs = performance.now() - began
   const { beganAt, outcomes } = reportOf(output)
-  const cpuMs = childCpuMs(host) - before
-  return { wallMs, cpuMs, startMs: beganAt - askedAt, outcomes }
-}
-
-/** CPU time of all ended descendants, including those that their parents did not reap. */
-function childCpuMs({ orphans }: SuiteHost): number {
-  orphans.look(true)
-  return (factsOf(process.pid)?.childTicks ?? 0) * 10
+  return { wallMs, startMs: beganAt - askedAt, outcomes }
 }
 
 function environmentOf({ shop, registry, hasVideo }: SuiteHost): Record<string, string> {
@@ -162,7 +129,7 @@ function environmentOf({ shop, registry, hasVideo }: SuiteHost): Record<string, 
 
 async function runOurs(engine: string, host: SuiteHost): Promise<Timed> {
   const [name, engineVersion] = engine.split('@')
-  const { askedAt, wallMs, cpuMs, result, output } = await host.runner.run({
+  const { askedAt, wallMs, result, output } = await host.runner.run({
     id: 'bench',
     name: 'Shop',
     checkType: 'PLAYWRIGHT',
@@ -176,13 +143,5 @@ async function runOurs(engine: string, host: SuiteHost): Promise<Timed> {
   })
   if (result.verdict !== 'failed') throw new Error(JSON.stringify(result).slice(0, 3000))
   const { beganAt, outcomes } = reportOf(output)
-  const { preparedMs, usage, durationMs, notes } = result.observed
-  const parts = JSON.stringify({
-    preparedMs,
-    usage,
-    durationMs,
-    notes,
-    files: result.artifacts.length,
-  })
-  return { wallMs, cpuMs, startMs: beganAt - askedAt, outcomes, parts }
+  return { wallMs, startMs: beganAt - askedAt, outcomes }
 }
