@@ -6,6 +6,7 @@ import { benchChecks } from './monitors/checks.ts'
 import { benchCodeSoak } from './suites/code-soak.ts'
 import { benchDns } from './monitors/dns.ts'
 import { benchFleet } from './platform/fleet.ts'
+import { benchHeartbeats } from './platform/heartbeats.ts'
 import { benchIcmp } from './monitors/icmp.ts'
 import { benchImages } from './container/images.ts'
 import { benchIncidents } from './platform/incidents.ts'
@@ -32,6 +33,10 @@ const BENCHES: Record<string, [run: () => Promise<void>, what: string]> = {
   fleet: [
     benchFleet,
     '10,000 URL monitors every 10 s over two agents, platform and PostgreSQL for 120 s',
+  ],
+  heartbeats: [
+    benchHeartbeats,
+    'pings of 10,000 heartbeats per CPU-second of the platform, each stored before its answer',
   ],
   icmp: [
     benchIcmp,

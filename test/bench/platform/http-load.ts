@@ -14,21 +14,22 @@ export interface LoadFigures {
 /** Requests `path` repeatedly on `connections` connections for `ms`. Fails on any answer but 200. */
 export async function load(ask: {
   port: number
-  path: string
+  /** The path, or what gives the next one. */
+  path: string | (() => string)
   headers: Record<string, string>
   connections: number
   ms: number
 }): Promise<LoadFigures> {
   const lines = Object.entries(ask.headers).map(([name, value]) => `${name}: ${value}\r\n`)
-  const request = Buffer.from(
-    `GET ${ask.path} HTTP/1.1\r\nHost: 127.0.0.1\r\n${lines.join('')}\r\n`,
-  )
+  const requestTo = (path: string) =>
+    Buffer.from(`GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n${lines.join('')}\r\n`)
+  const { path } = ask
+  const same = typeof path === 'string' ? requestTo(path) : undefined
+  const next = () => same ?? requestTo((path as () => string)())
   const times: number[] = []
   const started = performance.now()
   const until = started + ask.ms
-  const workers = Array.from({ length: ask.connections }, () =>
-    work(ask.port, request, until, times),
-  )
+  const workers = Array.from({ length: ask.connections }, () => work(ask.port, next, until, times))
   await Promise.all(workers)
   const seconds = (performance.now() - started) / 1000
   times.sort((a, b) => a - b)
@@ -36,7 +37,7 @@ export async function load(ask: {
   return { requests: times.length, seconds, p50Ms: at(0.5), p99Ms: at(0.99) }
 }
 
-function work(port: number, request: Buffer, until: number, times: number[]): Promise<void> {
+function work(port: number, next: () => Buffer, until: number, times: number[]): Promise<void> {
   return new Promise((resolve, reject) => {
     const socket: Socket = connect({ port, host: '127.0.0.1', noDelay: true })
     let begun = 0
@@ -49,7 +50,7 @@ function work(port: number, request: Buffer, until: number, times: number[]): Pr
       }
       begun = performance.now()
       missing = -1
-      socket.write(request)
+      socket.write(next())
     }
     socket.on('connect', ask)
     socket.on('error', reject)
