@@ -151,8 +151,8 @@ describe('certificates', () => {
         subject: 'CN=leaf.test',
         issuer: 'CN=Test Authority',
         subjectAltNames: ['localhost', '127.0.0.1'],
-        keyType: 'rsa',
-        keyBits: 2048,
+        keyType: 'ec',
+        curve: 'prime256v1',
         signatureAlgorithm: 'ecdsa-with-SHA256',
       },
     })

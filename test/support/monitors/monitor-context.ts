@@ -1,4 +1,5 @@
 // The context of a monitor in tests: a real dialler, and a signal of the test.
+import type { Dialler } from '../../../src/network/dial.ts'
 import { createDialler } from '../../../src/network/dialler.ts'
 import { DeadlineReached } from '../../../src/network/deadline.ts'
 import type { ScriptContext } from '../../../src/scripts/context.ts'
@@ -11,20 +12,24 @@ export interface ContextOptions {
   resolver?: Resolver
   proxyUrl?: string
   signal?: AbortSignal
+  /** Instead of a new one. */
+  dial?: Dialler
 }
 
 /** Makes a context; without a signal it is never aborted. */
 export function testContext(options: ContextOptions = {}): ScriptContext {
   return {
     signal: options.signal ?? new AbortController().signal,
-    dial: createDialler({
-      policy: createNetworkPolicy({
-        blocked: options.blocked ?? [],
-        allowed: options.allowed ?? [],
+    dial:
+      options.dial ??
+      createDialler({
+        policy: createNetworkPolicy({
+          blocked: options.blocked ?? [],
+          allowed: options.allowed ?? [],
+        }),
+        resolver: options.resolver ?? createResolver({ useOsResolver: false }),
+        proxyUrl: options.proxyUrl,
       }),
-      resolver: options.resolver ?? createResolver({ useOsResolver: false }),
-      proxyUrl: options.proxyUrl,
-    }),
     workFolder: () => Promise.reject(new Error('no work folder in this test')),
     attach: () => {},
   }

@@ -1,6 +1,7 @@
 // Certificates made at run time by the openssl command: test authorities, the certificates that they issue, and their
 // statements about revocation (OCSP responses and lists).
 import { execFileSync } from 'node:child_process'
+import { generateKeyPairSync, type KeyObject } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -16,7 +17,7 @@ export interface IssueOptions {
   subject?: string
   /** Alternative names as openssl writes them; `none` for no extension. */
   names?: string
-  /** `rsa:2048`, `ec:P-256`, `ed25519`: turned into arguments of `openssl genpkey`. */
+  /** `rsa:2048`, `ec:P-256` (the default) or `ed25519`. */
   key?: string
   /** Days from now. */
   fromDays?: number
@@ -29,31 +30,18 @@ export interface IssueOptions {
   ca?: boolean
 }
 
-/** Options of an OCSP response. */
-export interface OcspOptions {
-  /** The pair of a delegated responder; without it the authority signs. */
-  responder?: KeyPair
-  /** Minutes until nextUpdate. */
-  minutes?: number
-  /** More arguments of `openssl ocsp`. */
-  args?: string[]
-}
-
 /** One authority; its files are in a folder of their own. */
 export class LocalAuthority {
   readonly pair: KeyPair
   readonly #root: string
   readonly #folder: string
-  #made = 0
 
   constructor(root: string, pair: KeyPair) {
     this.#root = root
     this.#folder = mkdtempSync(join(root, 'authority-'))
     this.pair = pair
     const files = { 'ca.pem': pair.cert, 'ca.key': pair.key, 'index.txt': '', crlnumber: '01' }
-    for (const [name, text] of Object.entries(files)) writeFileSync(this.#path(name), text)
-    writeFileSync(this.#path('serial'), '1000')
-    writeFileSync(this.#path('ca.cnf'), CONFIGURATION)
+    this.#write({ ...files, serial: '1000', 'ca.cnf': CONFIGURATION })
   }
 
   /** An authority of this certificate and key. */
@@ -62,80 +50,62 @@ export class LocalAuthority {
   }
 
   issue(options: IssueOptions = {}): KeyPair {
-    const name = `leaf-${++this.#made}`
-    const [keyFile, request, cert] = [`${name}.key`, `${name}.csr`, `${name}.pem`]
-    this.openssl(keyArgs(options.key ?? 'ec:P-256', keyFile))
-    const subject = options.subject ?? '/CN=leaf.test'
-    this.openssl(['req', '-new', '-key', keyFile, '-subj', subject, '-out', request])
-    writeFileSync(this.#path('ext.cnf'), extensionsOf(options))
-    const args = ['ca', '-batch', '-notext', '-preserveDN', '-config', 'ca.cnf']
-    args.push('-in', request, '-out', cert, '-extfile', 'ext.cnf', '-extensions', 'own')
-    args.push(
-      '-startdate',
-      asn1Time(options.fromDays ?? -1),
-      '-enddate',
-      asn1Time(options.toDays ?? 60),
-    )
-    const digest = options.digest ?? 'sha256'
-    if (digest !== 'none') args.push('-md', digest)
-    this.openssl(args)
-    if (options.passphrase === undefined) {
-      return { cert: this.#read(cert), key: this.#read(keyFile) }
+    const { subject = '/CN=leaf.test', fromDays = -1, toDays = 60, digest = 'sha256' } = options
+    const key = newKey(options.key ?? 'ec:P-256')
+    const plain = { type: 'pkcs8', format: 'pem' } as const
+    this.#write({ 'leaf.key': key.export(plain), 'ext.cnf': extensionsOf(options) })
+    this.#openssl(['req', '-new', '-key', 'leaf.key', '-subj', subject, '-out', 'leaf.csr'])
+    const dates = ['-startdate', asn1Time(fromDays), '-enddate', asn1Time(toDays)]
+    const ca = 'ca -batch -notext -preserveDN -config ca.cnf -extfile ext.cnf -extensions own'
+    const files = ['-in', 'leaf.csr', '-out', 'leaf.pem', '-md', digest]
+    this.#openssl([...ca.split(' '), ...files, ...dates])
+    const { passphrase } = options
+    const lock = passphrase === undefined ? {} : { cipher: 'aes-256-cbc', passphrase }
+    return {
+      cert: this.#read('leaf.pem').toString(),
+      key: key.export({ ...plain, ...lock }) as string,
     }
-    const lock = ['pkcs8', '-topk8', '-passout', `pass:${options.passphrase}`]
-    this.openssl([...lock, '-in', keyFile, '-out', 'locked.key'])
-    return { cert: this.#read(cert), key: this.#read('locked.key') }
   }
 
-  revoke(pair: KeyPair, reason = 'keyCompromise'): void {
-    writeFileSync(this.#path('revoked.pem'), pair.cert)
-    this.openssl(['ca', '-config', 'ca.cnf', '-revoke', 'revoked.pem', '-crl_reason', reason])
+  revoke({ cert }: KeyPair, reason = 'keyCompromise'): void {
+    this.#write({ 'revoked.pem': cert })
+    this.#openssl(['ca', '-config', 'ca.cnf', '-revoke', 'revoked.pem', '-crl_reason', reason])
   }
 
   /** The list of revoked certificates, DER. */
   list(args: string[] = ['-crldays', '7']): Buffer {
-    this.openssl(['ca', '-config', 'ca.cnf', '-gencrl', '-out', 'list.pem', ...args])
-    this.openssl(['crl', '-in', 'list.pem', '-outform', 'DER', '-out', 'list.der'])
-    return readFileSync(this.#path('list.der'))
+    this.#openssl(['ca', '-config', 'ca.cnf', '-gencrl', '-out', 'list.pem', ...args])
+    this.#openssl('crl -in list.pem -outform DER -out list.der'.split(' '))
+    return this.#read('list.der')
   }
 
-  /** The response to a request (DER), or to one about this certificate. */
-  ocsp(
-    request: Buffer | KeyPair,
-    { responder, minutes = 60, args = [] }: OcspOptions = {},
-  ): Buffer {
-    const signer = responder ?? this.pair
-    writeFileSync(this.#path('signer.pem'), signer.cert)
-    writeFileSync(this.#path('signer.key'), signer.key)
-    const asked = Buffer.isBuffer(request) ? ['-reqin', 'request.der'] : ['-cert', 'asked.pem']
-    if (Buffer.isBuffer(request)) writeFileSync(this.#path('request.der'), request)
+  /** The response to a request (DER), or to one about this certificate; signed by a delegated responder if given. */
+  ocsp(request: Buffer | KeyPair, responder = this.pair): Buffer {
+    this.#write({ 'signer.pem': responder.cert, 'signer.key': responder.key })
+    if (Buffer.isBuffer(request)) this.#write({ 'request.der': request })
     else {
-      writeFileSync(this.#path('asked.pem'), request.cert)
+      this.#write({ 'asked.pem': request.cert })
       const about = 'ocsp -issuer ca.pem -cert asked.pem -no_nonce -reqout request.der'
-      this.openssl(about.split(' '))
-      asked.splice(0, 2, '-reqin', 'request.der')
+      this.#openssl(about.split(' '))
     }
-    const fixed = 'ocsp -index index.txt -CA ca.pem -rsigner signer.pem -rkey signer.key'
-    const out = ['-respout', 'response.der', '-nmin', String(minutes)]
-    this.openssl([...fixed.split(' '), ...asked, ...out, ...args])
-    return readFileSync(this.#path('response.der'))
+    const signed = 'ocsp -index index.txt -CA ca.pem -rsigner signer.pem -rkey signer.key'
+    const files = '-reqin request.der -respout response.der -nmin 60'
+    this.#openssl(`${signed} ${files}`.split(' '))
+    return this.#read('response.der')
   }
 
-  openssl(args: string[]): void {
-    try {
-      execFileSync('openssl', args, { cwd: this.#folder, stdio: ['ignore', 'pipe', 'pipe'] })
-    } catch (error) {
-      const { stderr } = error as { stderr: Buffer }
-      throw new Error(`openssl ${args.join(' ')}: ${stderr.toString()}`, { cause: error })
+  #openssl(args: string[]): void {
+    execFileSync('openssl', args, { cwd: this.#folder, stdio: ['ignore', 'pipe', 'pipe'] })
+  }
+
+  #write(files: Record<string, string | Buffer>): void {
+    for (const [name, content] of Object.entries(files)) {
+      writeFileSync(join(this.#folder, name), content)
     }
   }
 
-  #path(name: string): string {
-    return join(this.#folder, name)
-  }
-
-  #read(name: string): string {
-    return readFileSync(this.#path(name), 'utf8')
+  #read(name: string): Buffer {
+    return readFileSync(join(this.#folder, name))
   }
 }
 
@@ -154,7 +124,7 @@ export interface Pki extends Disposable {
 /** Makes both authorities; disposal removes their files. */
 export function createPki(): Pki {
   const folder = mkdtempSync(join(tmpdir(), 'vedette-pki-'))
-  const root = new LocalAuthority(folder, rootPair(folder, '/O=Vedette Tests/CN=Test Root'))
+  const root = new LocalAuthority(folder, rootPair('/O=Vedette Tests/CN=Test Root'))
   const middle = root.issue({
     subject: '/O=Vedette Tests/CN=Test Intermediate',
     ca: true,
@@ -170,7 +140,7 @@ export function createPki(): Pki {
       const { cert, key } = intermediate.issue(options)
       return { cert: cert + middle.cert, key }
     },
-    stranger: () => new LocalAuthority(folder, rootPair(folder, '/CN=Unknown Root')),
+    stranger: () => new LocalAuthority(folder, rootPair('/CN=Unknown Root')),
     [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }),
   }
 }
@@ -185,84 +155,62 @@ export interface Authority {
 
 /** Makes an authority without intermediates; its files live as long as the call that needs them. */
 export function createAuthority(): Authority {
-  const ca = inFolder((folder) => rootPair(folder, '/CN=Test Authority', 30))
-  const usual = { key: 'rsa:2048', toDays: 30 }
+  const ca = rootPair('/CN=Test Authority', 30)
   const ofLocalhost = ['basicConstraints=critical,CA:FALSE', `subjectAltName=${LOCAL}`]
   return {
     ca: ca.cert,
-    issue: (options) =>
-      inFolder((folder) => new LocalAuthority(folder, ca).issue({ ...usual, ...options })),
-    selfSigned: () =>
-      inFolder((folder) => selfSignedPair(folder, '/CN=localhost', 30, ofLocalhost)),
+    issue(options) {
+      const folder = mkdtempSync(join(tmpdir(), 'vedette-certificates-'))
+      try {
+        return new LocalAuthority(folder, ca).issue({ toDays: 30, ...options })
+      } finally {
+        rmSync(folder, { recursive: true, force: true })
+      }
+    },
+    selfSigned: () => selfSignedPair('/CN=localhost', 30, ofLocalhost),
   }
 }
 
-function inFolder<T>(work: (folder: string) => T): T {
-  const folder = mkdtempSync(join(tmpdir(), 'vedette-certificates-'))
-  try {
-    return work(folder)
-  } finally {
-    rmSync(folder, { recursive: true, force: true })
-  }
+const CA_USES = 'keyUsage=critical,keyCertSign,cRLSign,digitalSignature'
+
+function rootPair(subject: string, days = 300): KeyPair {
+  return selfSignedPair(subject, days, [CA_USES])
 }
 
-function rootPair(folder: string, subject: string, days = 300): KeyPair {
-  const uses = 'keyUsage=critical,keyCertSign,cRLSign,digitalSignature'
-  return selfSignedPair(folder, subject, days, [uses])
-}
-
-function selfSignedPair(
-  folder: string,
-  subject: string,
-  days: number,
-  extensions: string[],
-): KeyPair {
-  const request = `req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days ${days}`
-  const args = request.split(' ')
-  const files = ['-keyout', 'root.key', '-out', 'root.pem']
+function selfSignedPair(subject: string, days: number, extensions: string[]): KeyPair {
+  const request = `req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days ${days} -keyout -`
   const added = extensions.flatMap((one) => ['-addext', one])
-  execFileSync('openssl', [...args, '-subj', subject, ...files, ...added], {
-    cwd: folder,
-    stdio: 'ignore',
+  const both = execFileSync('openssl', [...request.split(' '), '-subj', subject, ...added], {
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'ignore'],
   })
-  const [key, cert] = ['root.key', 'root.pem'].map((name) =>
-    readFileSync(join(folder, name), 'utf8'),
-  )
-  return { key: key as string, cert: cert as string }
+  const start = both.indexOf('-----BEGIN CERTIFICATE-----')
+  return { key: both.slice(0, start), cert: both.slice(start) }
 }
 
-function keyArgs(key: string, out: string): string[] {
-  const [kind = '', size = ''] = key.split(':')
-  if (kind === 'ec') {
-    return ['genpkey', '-algorithm', 'EC', '-pkeyopt', `ec_paramgen_curve:${size}`, '-out', out]
-  }
-  if (kind === 'rsa') {
-    // Large keys of more primes are generated much faster and behave the same.
-    const primes = Number(size) > 4096 ? ['-pkeyopt', 'rsa_keygen_primes:5'] : []
-    const bits = ['-pkeyopt', `rsa_keygen_bits:${size}`]
-    return ['genpkey', '-algorithm', 'RSA', ...bits, ...primes, '-out', out]
-  }
-  return ['genpkey', '-algorithm', kind, '-out', out]
+function newKey(of: string): KeyObject {
+  const [kind, size = ''] = of.split(':')
+  if (kind === 'rsa') return generateKeyPairSync('rsa', { modulusLength: Number(size) }).privateKey
+  if (kind === 'ec') return generateKeyPairSync('ec', { namedCurve: size }).privateKey
+  return generateKeyPairSync('ed25519').privateKey
 }
 
 const LOCAL = 'DNS:localhost,IP:127.0.0.1'
 
 function extensionsOf({ names = LOCAL, ca = false, extensions = [] }: IssueOptions): string {
+  const alternatives = names === 'none' ? [] : names.split(',')
   const lines = [
+    '[own]',
     `basicConstraints=critical,CA:${ca ? 'TRUE' : 'FALSE'}`,
     'subjectKeyIdentifier=hash',
     'authorityKeyIdentifier=keyid',
-    ...(ca ? ['keyUsage=critical,keyCertSign,cRLSign,digitalSignature'] : []),
-    ...(names === 'none'
-      ? []
-      : [names.length > 1000 ? 'subjectAltName=@names' : `subjectAltName=${names}`]),
+    ...(ca ? [CA_USES] : []),
+    ...(names === 'none' ? [] : ['subjectAltName=@names']),
     ...extensions,
+    '[names]',
+    ...alternatives.map((name, at) => name.replace(/^(\w+):/, `$1.${at + 1}=`)),
   ]
-  const section = names
-    .split(',')
-    .map((name, at) => name.replace(/^(\w+):/, `$1.${at + 1}=`))
-    .join('\n')
-  return `[own]\n${lines.join('\n')}\n${names.length > 1000 ? `[names]\n${section}\n` : ''}`
+  return lines.join('\n')
 }
 
 const CONFIGURATION = `

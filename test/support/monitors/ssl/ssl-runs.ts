@@ -1,45 +1,29 @@
 // Runs an SSL monitor in tests, with its deadline.
-import type { KeyPair } from '../../network/certificates.ts'
-import { deadlineAfter, testContext } from '../monitor-context.ts'
-import { startTls } from '../tcp-servers.ts'
-import type { TestServer } from '../../test-server.ts'
-import type { Context } from '../../../../src/monitors/monitor.ts'
-import type { Observation } from '../../../../src/contract/observation.ts'
-import { ssl } from '../../../../src/monitors/ssl/index.ts'
 import type { TlsOptions } from 'node:tls'
+import { ssl } from '../../../../src/monitors/ssl/index.ts'
+import type { KeyPair } from '../../network/certificates.ts'
+import type { TestServer } from '../../test-server.ts'
+import { checkMonitor } from '../check-monitor.ts'
+import type { ContextOptions } from '../monitor-context.ts'
+import { startTls } from '../tcp-servers.ts'
 
 /** Overrides of the defaults of a run. */
 export interface SslOptions {
-  sslConfig?: Record<string, unknown>
+  sslConfig?: object
   /** Other fields of the request. */
-  request?: Record<string, unknown>
+  request?: object
   /** Fields of the monitor. */
-  settings?: Record<string, unknown>
-  context?: Partial<Context>
+  settings?: object
+  context?: ContextOptions
   ca?: string
 }
 
 /** Runs a monitor of the port of 127.0.0.1, by the name localhost. */
-export async function runSsl(port: number, options: SslOptions = {}): Promise<Observation> {
+export function runSsl(port: number, options: SslOptions = {}) {
   const { sslConfig, request, settings, context, ca } = options
-  const monitor = ssl.schema.parse({
-    id: 'm',
-    name: 'm',
-    checkType: 'SSL',
-    request: {
-      sslConfig: { hostname: 'localhost', port, ...sslConfig },
-      ...(ca === undefined ? {} : { tls: { ca } }),
-      ...request,
-    },
-    ...settings,
-  })
-  const signal = deadlineAfter(ssl.deadlineMs(monitor))
-  return ssl.prepare(monitor)({ ...testContext({ signal }), ...context })
-}
-
-/** The codes of an observation. */
-export function codesOf({ failures }: Observation): string[] {
-  return failures.map(({ code }) => code)
+  const tls = ca === undefined ? {} : { tls: { ca } }
+  const config = { hostname: 'localhost', port, ...sslConfig }
+  return checkMonitor(ssl, { sslConfig: config, ...tls, ...request }, settings, context)
 }
 
 /** Starts a server with every version of TLS, unless the options restrict them. */

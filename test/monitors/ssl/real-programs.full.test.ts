@@ -1,17 +1,20 @@
 // Aim: on the same servers an SSL monitor comes to the verdict of blackbox_exporter's TCP prober with TLS, and to
-// the same second of expiry.
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+// the same second of expiry; Debian's PostgreSQL speaks TLS with it as soon as it can.
+import { chownSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
+import { openDatabase } from '../../../src/database/database.ts'
 import { ssl } from '../../../src/monitors/ssl/index.ts'
+import { debianMajors, startServer } from '../../support/database/database-servers.ts'
 import { type Exporter, startExporter } from '../../support/monitors/blackbox-exporter.ts'
 import { createPki, type KeyPair } from '../../support/network/certificates.ts'
 import { missing } from '../../support/needs.ts'
+import { codesOf } from '../../support/monitors/check-monitor.ts'
 import { runSsl, startTlsServer } from '../../support/monitors/ssl/ssl-runs.ts'
 import { SCRIPTS, startScripted } from '../../support/monitors/ssl/starttls-servers.ts'
 
-const lacking = missing('prometheus-blackbox-exporter', 'openssl')
+const lacking = missing('prometheus-blackbox-exporter')
 const pki = createPki()
 const folder = mkdtempSync(join(tmpdir(), 'vedette-compared-'))
 writeFileSync(join(folder, 'ca.pem'), pki.ca)
@@ -75,5 +78,38 @@ describe.skipIf(lacking !== undefined)(`compared with blackbox_exporter ${lackin
   test('STARTTLS', async () => {
     await using server = await startScripted(SCRIPTS.IMAP, pki.issue())
     expect(await passes(server.port, 'imap', { startTls: 'IMAP' })).toBe(true)
+  })
+})
+
+describe.skipIf(debianMajors().length === 0)('PostgreSQL', () => {
+  test('of Debian speaks TLS as soon as it has a certificate', async () => {
+    const server = await startServer('other')
+    const database = openDatabase({
+      address: { url: server.running.urlPattern.replace('{database}', 'postgres') },
+      applicationName: 'vedette tests',
+    })
+    const { port } = new URL(server.running.urlPattern.replace('{database}', ''))
+    const run = () => runSsl(Number(port), { ca: pki.ca, sslConfig: { startTls: 'POSTGRESQL' } })
+    expect(await codesOf(run())).toEqual(['STARTTLS_REFUSED'])
+    const [row] = await database.query<{ folder: string }>(
+      `select current_setting('data_directory') as folder`,
+    )
+    const home = row?.folder as string
+    const { uid, gid } = statSync(home)
+    for (const [name, text] of Object.entries(pki.issue())) {
+      writeFileSync(join(home, name), text, { mode: 0o600 })
+      chownSync(join(home, name), uid, gid)
+    }
+    for (const [name, value] of [
+      ['ssl_cert_file', 'cert'],
+      ['ssl_key_file', 'key'],
+      ['ssl', 'on'],
+    ]) {
+      await database.query(`alter system set ${name} = '${value}'`)
+    }
+    await database.query('select pg_reload_conf()')
+    await expect.poll(() => codesOf(run())).toEqual([])
+    await database.close()
+    await server.stop()
   })
 })
