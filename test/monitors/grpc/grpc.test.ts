@@ -2,10 +2,13 @@
 // a proto text, with every status.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { readFileSync } from 'node:fs'
+import { GrpcMonitor } from '../../../src/monitors/grpc/definition.ts'
 import { grpc } from '../../../src/monitors/grpc/index.ts'
 import type { GrpcObserved } from '../../../src/monitors/grpc/observed.ts'
 import { startGrpcServer, type GrpcServer } from '../../support/monitors/grpc/grpc-server.ts'
-import { codes, runGrpc, type Options } from '../../support/monitors/grpc/grpc-run.ts'
+import { codesOf } from '../../support/monitors/check-monitor.ts'
+import { runGrpc, type Options } from '../../support/monitors/grpc/grpc-run.ts'
+import { testContext } from '../../support/monitors/monitor-context.ts'
 import { startStopwatch } from '../../support/stopwatch.ts'
 
 let server: GrpcServer
@@ -37,14 +40,14 @@ describe('health', () => {
     ['NOT_FOUND is a status', 'nobody', undefined, ['GRPC_SERVICE_NOT_FOUND']],
   ])('%s', async (_, service, healthStatus, failures) => {
     const observation = await run({ mode: 'HEALTH', service })
-    expect(codes(observation)).toEqual(failures)
+    expect(observation.codes).toEqual(failures)
     expect(observation.observed.healthStatus).toBe(healthStatus)
   })
 
   test('an assertion says which state is right', async () => {
     const wanted = asserting('GRPC_HEALTHCHECK_STATUS', 'EQUALS', '2')
-    expect(codes(await run({ mode: 'HEALTH', service: 'down' }, wanted))).toEqual([])
-    expect(codes(await run({ mode: 'HEALTH' }, wanted))).toEqual(['ASSERTION_FAILED'])
+    expect(await codesOf(run({ mode: 'HEALTH', service: 'down' }, wanted))).toEqual([])
+    expect(await codesOf(run({ mode: 'HEALTH' }, wanted))).toEqual(['ASSERTION_FAILED'])
   })
 
   test('all that is seen', async () => {
@@ -83,7 +86,7 @@ describe('calls by reflection', () => {
     ['as a path', '/shop.v1.Shop/Greet'],
   ])('a method may be written %s', async (_, method) => {
     const observation = await run({ method, message: '{"name": "Ann"}' })
-    expect(codes(observation)).toEqual([])
+    expect(observation.codes).toEqual([])
     expect(bodyOf(observation)).toMatchObject({ text: 'hello Ann' })
     expect(observation.observed.reflection).toMatchObject({ version: 'v1' })
   })
@@ -91,21 +94,14 @@ describe('calls by reflection', () => {
   test('v1alpha, where the server has nothing else', async () => {
     await using old = await startGrpcServer({ reflection: ['v1alpha'] })
     const observation = await run(greet({ name: 'Ann' }), { port: old.port })
-    expect(codes(observation)).toEqual([])
+    expect(observation.codes).toEqual([])
     expect(observation.observed.reflection?.version).toBe('v1alpha')
   })
 
   test('none at all', async () => {
     await using bare = await startGrpcServer({ reflection: [] })
     const observation = await run(greet({}), { port: bare.port })
-    expect(codes(observation)).toEqual(['GRPC_REFLECTION_UNAVAILABLE'])
-  })
-
-  test('what no text is a method', async () => {
-    const { port } = server
-    const brought = { method: 'Greet' }
-    const observation = await runGrpc({ port, config: { method: '{{M}}' }, brought })
-    expect(codes(observation)).toEqual(['SETTINGS_INVALID'])
+    expect(observation.codes).toEqual(['GRPC_REFLECTION_UNAVAILABLE'])
   })
 })
 
@@ -120,7 +116,7 @@ describe('calls by a proto text', () => {
   test('needs no reflection', async () => {
     await using bare = await startGrpcServer({ reflection: [] })
     const observation = await run(byText(greet({ name: 'Ann' })), { port: bare.port })
-    expect(codes(observation)).toEqual([])
+    expect(observation.codes).toEqual([])
     expect(bodyOf(observation)).toMatchObject({ text: 'hello Ann' })
   })
 
@@ -133,14 +129,14 @@ describe('calls by a proto text', () => {
   test('a long text that may name a type costs no more time than its length', async () => {
     const message = `{"@type": "${'a'.repeat(200_000)} "}`
     const ownMs = startStopwatch()
-    const observation = await run(byText({ method: 'shop.v1.Shop/Greet', message }))
-    expect(codes(observation)).toEqual(['GRPC_MESSAGE_INVALID'])
+    const checking = run(byText({ method: 'shop.v1.Shop/Greet', message }))
+    expect(await codesOf(checking)).toEqual(['GRPC_MESSAGE_INVALID'])
     expect(ownMs()).toBeLessThan(2000)
   })
 
   test('is evaluated before the target is asked', async () => {
-    const observation = await run(byText({ ...greet({ a: 1 }) }), { port: 1 })
-    expect(codes(observation)).toEqual(['GRPC_MESSAGE_INVALID'])
+    const checking = run(byText({ ...greet({ a: 1 }) }), { port: 1 })
+    expect(await codesOf(checking)).toEqual(['GRPC_MESSAGE_INVALID'])
   })
 })
 
@@ -153,39 +149,38 @@ test.each<[string, Options, string, RegExp]>([
   ['a stream of requests', calling('Collect')({}), 'GRPC_METHOD_UNSUPPORTED', /takes a stream/],
   ['a bidirectional stream', calling('Talk')({}), 'GRPC_METHOD_UNSUPPORTED', /bidirectional/],
 ])('%s is reported, with what may have been meant', async (_, config, code, message) => {
-  const observation = await run({ method: 'S/A', ...config })
-  expect(codes(observation)).toEqual([code])
-  expect(observation.failures[0]?.message).toMatch(message)
+  const { failures } = await run({ method: 'S/A', ...config })
+  expect(failures).toMatchObject([{ code, message: expect.stringMatching(message) as string }])
 })
 
 describe('streams of answers', () => {
   test('are a list', async () => {
     const wanted = asserting('GRPC_RESPONSE', 'EQUALS', 'number 2', '$[2].text')
     const observation = await run(count({ count: 3 }), wanted)
-    expect(codes(observation)).toEqual([])
+    expect(observation.codes).toEqual([])
     expect(observation.observed.response?.messages).toBe(3)
   })
 
   test('may be empty', async () => {
     const observation = await run(count({ count: 0 }), asserting('TEXT_BODY', 'EQUALS', '[]'))
-    expect(codes(observation)).toEqual([])
+    expect(observation.codes).toEqual([])
   })
 
   test('end with a status, too', async () => {
     const observation = await run(count({ count: 2, status: 8, reason: 'that is all' }))
-    expect(codes(observation)).toEqual(['GRPC_STATUS'])
+    expect(observation.codes).toEqual(['GRPC_STATUS'])
     expect(observation.observed).toMatchObject({ status: 'RESOURCE_EXHAUSTED' })
     expect(observation.observed.response?.messages).toBe(2)
   })
 
   test('are bounded', async () => {
-    expect(codes(await run(count({ count: 1001 })))).toEqual(['GRPC_STREAM_TOO_LARGE'])
-    expect(codes(await run(count({ count: 1000 })))).toEqual([])
+    expect(await codesOf(run(count({ count: 1001 })))).toEqual(['GRPC_STREAM_TOO_LARGE'])
+    expect(await codesOf(run(count({ count: 1000 })))).toEqual([])
   })
 
   test('are cut short where the monitor has enough', async () => {
     const observation = await run({ ...count({ count: 500 }), messagesMax: 2 })
-    expect(codes(observation)).toEqual([])
+    expect(observation.codes).toEqual([])
     expect(observation.observed).toMatchObject({ status: 'OK', statusOrigin: 'client' })
     expect(bodyOf(observation)).toHaveLength(2)
   })
@@ -200,7 +195,7 @@ describe('status', () => {
     [42, 'UNKNOWN'],
   ])('%i %s fails', async (code, status) => {
     const observation = await run(greet({ status: code, reason: 'warum? 100% ä' }))
-    expect(codes(observation)).toEqual(['GRPC_STATUS'])
+    expect(observation.codes).toEqual(['GRPC_STATUS'])
     expect(observation.observed).toMatchObject({
       statusCode: code,
       status,
@@ -211,15 +206,15 @@ describe('status', () => {
 
   test('that an assertion asks for passes', async () => {
     const wanted = asserting('GRPC_STATUS_CODE', 'EQUALS', '5')
-    expect(codes(await run(greet({ status: 5 }), wanted))).toEqual([])
+    expect(await codesOf(run(greet({ status: 5 }), wanted))).toEqual([])
   })
 
   test('that shouldFail expects passes, and so does a good one', async () => {
     for (const status of [0, 5]) {
-      expect(codes(await run(greet({ status }), {}, { shouldFail: true }))).toEqual([])
+      expect(await codesOf(run(greet({ status }), {}, { shouldFail: true }))).toEqual([])
     }
     const health = { mode: 'HEALTH', service: 'down' }
-    expect(codes(await run(health, {}, { shouldFail: true }))).toEqual([])
+    expect(await codesOf(run(health, {}, { shouldFail: true }))).toEqual([])
   })
 })
 
@@ -236,7 +231,7 @@ describe('assertions', () => {
     ['RESPONSE_TIME', 'GREATER_THAN', '20000', '', ['ASSERTION_FAILED']],
   ])('%s %s %s', async (source, comparison, target, property, failures) => {
     const wanted = asserting(source, comparison, target, property)
-    expect(codes(await run(greet({ name: 'Ann' }), wanted))).toEqual(failures)
+    expect(await codesOf(run(greet({ name: 'Ann' }), wanted))).toEqual(failures)
   })
 })
 
@@ -248,7 +243,7 @@ test.each([
 ])('a long integer of an answer %s %s', async (comparison, target, property, failures) => {
   const wanted = asserting('GRPC_RESPONSE', comparison, target, property)
   const message = '{"anInt64": 9007199254740993, "aDouble": 1152921504606846976}'
-  expect(codes(await run({ method: 'shop.v1.Shop/Echo', message }, wanted))).toEqual(failures)
+  expect(await codesOf(run({ method: 'shop.v1.Shop/Echo', message }, wanted))).toEqual(failures)
 })
 
 describe('response time', () => {
@@ -280,18 +275,33 @@ test('metrics are blackbox_exporter’s', async () => {
   expect(samples.get('probe_grpc_duration_seconds check')).toBeGreaterThan(0)
 })
 
-test.each([
-  ['the deadline of the call', { timeout: 1 }, {}, 1000],
-  ['maxResponseTime, where that is sooner', {}, {}, 20_000],
-  ['up to three minutes', { timeout: 180 }, { maxResponseTime: 180_000 }, 180_000],
-])('an attempt takes no longer than %s', (_, request, settings, deadlineMs) => {
-  const grpcConfig = { mode: 'HEALTH' }
-  const monitor = grpc.schema.parse({
+const parsed = (grpcConfig: Options, request: Options = {}, settings: Options = {}) =>
+  GrpcMonitor.parse({
     id: 'm',
     name: 'm',
     checkType: 'GRPC',
     request: { url: 'a.test', port: 1, grpcConfig, ...request },
     ...settings,
   })
-  expect(grpc.deadlineMs(monitor)).toBe(deadlineMs)
+
+test.each([
+  ['the deadline of the call', { timeout: 1 }, {}, 1000],
+  ['maxResponseTime, where that is sooner', {}, {}, 20_000],
+  ['up to three minutes', { timeout: 180 }, { maxResponseTime: 180_000 }, 180_000],
+])('an attempt takes no longer than %s', (_, request, settings, deadlineMs) => {
+  expect(grpc.deadlineMs(parsed({ mode: 'HEALTH' }, request, settings))).toBe(deadlineMs)
+})
+
+const metadata = (key: string, value: string) => ({ metadata: [{ key, value }] })
+test.each([
+  ['no method', { method: 'Greet' }],
+  ['a name of metadata with a blank', metadata('a b', 'x')],
+  ['a line break in metadata', metadata('a', 'secret\ny')],
+  ['binary metadata that is no base64', metadata('a-bin', '%secret')],
+])('%s, brought by a variable, is refused without its value', async (_, brought) => {
+  const monitor = parsed({ method: '{{M}}' })
+  Object.assign(monitor.request.grpcConfig, { method: 'a.B/C', ...brought })
+  const { failures } = await grpc.prepare(monitor)(testContext())
+  expect(failures).toMatchObject([{ code: 'SETTINGS_INVALID' }])
+  expect(JSON.stringify(failures)).not.toContain('secret')
 })

@@ -13,7 +13,8 @@ import {
   startGrpcStub,
   type StubAnswer,
 } from '../../support/monitors/grpc/grpc-stub.ts'
-import { codes, runGrpc, type Options } from '../../support/monitors/grpc/grpc-run.ts'
+import { codesOf } from '../../support/monitors/check-monitor.ts'
+import { runGrpc, type Options } from '../../support/monitors/grpc/grpc-run.ts'
 import { message } from '../../support/monitors/grpc/http2-frames.ts'
 
 const OPTIONAL = 1
@@ -95,7 +96,7 @@ describe('types', () => {
   test('come in several answers, in circles, and without what is not used', async () => {
     await using stub = await start(piecemeal)
     const observation = await ask(stub.port, { message: '{"n": {"o": {"x": 7}}}' })
-    expect(codes(observation)).toEqual([])
+    expect(observation.codes).toEqual([])
     expect(observation.observed.response?.body).toBe('{"n":{"o":{"x":7,"list":[1,2]}}}')
     expect(observation.observed.reflection).toMatchObject({ files: 4 })
   })
@@ -109,7 +110,7 @@ describe('types', () => {
       }
     }
     await using stub = await start(packed)
-    expect(codes(await ask(stub.port))).toEqual([])
+    expect(await codesOf(ask(stub.port))).toEqual([])
   })
 
   test('are those of now', async () => {
@@ -146,7 +147,7 @@ describe('types', () => {
     expect(seen.observed.response?.body).toBe('{"any":{"@type":"type.test/c.O","x":9,"list":[]}}')
     const sent = '{"any":{"@type":"type.googleapis.com/c.O","x":5,"list":[3]}}'
     const echoed = await ask(stub.port, { message: sent })
-    expect(codes(echoed)).toEqual([])
+    expect(echoed.codes).toEqual([])
     expect(echoed.observed.response?.body).toBe(sent)
   })
 
@@ -214,7 +215,7 @@ describe('reflection that is broken', () => {
   ])('%s', async (_, reflection, code) => {
     await using stub = await startGrpcStub({ [REFLECTION_PATH]: reflection })
     const observation = await ask(stub.port)
-    expect(codes(observation)).toEqual([code])
+    expect(observation.codes).toEqual([code])
   })
 
   test('many files are no more than the limit', async () => {
@@ -229,6 +230,6 @@ describe('reflection that is broken', () => {
     const file = serviceFile([fieldOf('x'.repeat(60_000), 1, INT32), again])
     const many = Buffer.concat(Array.from({ length: 5000 }, () => Buffer.from([18, 0])))
     await using stub = await start(() => filesAnswer(file), { messages: [message(many)] })
-    expect(codes(await ask(stub.port))).toEqual(['GRPC_MESSAGE_TOO_LARGE'])
+    expect(await codesOf(ask(stub.port))).toEqual(['GRPC_MESSAGE_TOO_LARGE'])
   })
 })
