@@ -1,10 +1,17 @@
 // Evaluation of the answer to a call: its status, from the server or, where the server gave none, by the
-// mappings of gRPC's documents (grpc/doc/http-grpc-status-mapping.md, PROTOCOL-HTTP2.md); and the problems of a
-// malformed answer.
-import { GRPC_FAILURES, type GrpcCode } from './definition.ts'
+// mappings of gRPC's documents (grpc/doc/http-grpc-status-mapping.md, PROTOCOL-HTTP2.md); and its messages,
+// decompressed, decoded by their types, and converted to JSON.
+import type { DescMessage, FileRegistry } from '@bufbuild/protobuf'
 import type { IncomingHttpHeaders } from 'node:http2'
+import { setImmediate as turn } from 'node:timers/promises'
 import { aboutIn, failure, type Failure, FAILURES } from '../../contract/failure.ts'
+import { LIMITS } from '../../contract/versions.ts'
+import { targetFailure } from '../../network/target-failure.ts'
 import { isGrpc, type Answer } from './call.ts'
+import { GRPC_FAILURES, GRPC_HEALTH_STATES, type GrpcCode } from './definition.ts'
+import { unpacked } from './frames.ts'
+import { Decoder, malformedMessage } from './protobuf/decode.ts'
+import { readFields, readUntrusted, textField } from './protobuf/wire.ts'
 
 /** The status codes by name, in the order of their numbers. */
 export const STATUS = {
@@ -56,10 +63,10 @@ export function endingOf(answer: Answer): Ending {
   }
   if (failed !== undefined) return derived(statusOfFailure(failed) ?? STATUS.UNKNOWN, failed)
   if (cutShort) return { code: STATUS.OK, message: '', origin: 'client' }
-  if (status === undefined) return malformed('the answer ends without a status', STATUS.INTERNAL)
   const text = String(status)
   if (!/^\d{1,9}$/.test(text)) {
-    return malformed(`the status of the answer is no number: ${text.slice(0, 50)}`, STATUS.UNKNOWN)
+    const problem = `the status of the answer is no number: ${text.slice(0, 50)}`
+    return derived(STATUS.UNKNOWN, failure<GrpcCode>('GRPC_MALFORMED', problem))
   }
   const message = decodedMessage(String(last?.['grpc-message'] ?? ''))
   return { code: Number(text), message, origin: 'server' }
@@ -68,10 +75,6 @@ export function endingOf(answer: Answer): Ending {
 /** An ending without a status of the server. */
 function derived(code: number, failed: Failure): Ending {
   return { code, message: '', origin: 'client', failed }
-}
-
-function malformed(message: string, code: number): Ending {
-  return derived(code, failure<GrpcCode>('GRPC_MALFORMED', message))
 }
 
 function endingOfHttp(httpStatus: number, headers: IncomingHttpHeaders): Ending {
@@ -148,4 +151,80 @@ function decodedMessage(value: string): string {
     String.fromCharCode(Number.parseInt(hex, 16)),
   )
   return Buffer.from(bytes, 'latin1').toString('utf8')
+}
+
+/** The messages of an answer, decompressed. Rejects with TargetFailure. */
+export async function unpackAll({ headers, messages }: Answer): Promise<Buffer[]> {
+  const encoding = String(headers?.['grpc-encoding'] ?? 'identity')
+  const all: Buffer[] = []
+  let bytes = 0
+  for (const message of messages) {
+    const one = await unpacked(message, encoding)
+    bytes += one.length
+    const limitBytes = LIMITS.unpackedBytesMax
+    if (bytes > limitBytes) {
+      const problem = `the answer has more than ${limitBytes} bytes, unpacked`
+      throw targetFailure<GrpcCode>('GRPC_STREAM_TOO_LARGE', problem, { limitBytes })
+    }
+    all.push(one)
+  }
+  return all
+}
+
+/**
+ * Throws unless the answer has the messages of a unary call: one after success, none or one after an error.
+ */
+export function refuseCardinality({ messages }: Answer, { code }: Ending): void {
+  const count = messages.length
+  if (count === 1 || (count === 0 && code !== STATUS.OK)) return
+  const message = `the answer has ${count === 0 ? 'no message' : 'more than one message'}`
+  throw targetFailure<GrpcCode>('GRPC_MALFORMED', message)
+}
+
+/** Longest time of reading before other work has its turn. */
+const TURN_MS_MAX = 10
+
+/**
+ * Converts the messages to JSON texts; `unknown` are the types within an Any that the registry does not have. Rejects
+ * with TargetFailure, or the signal's reason.
+ */
+export async function readMessages(
+  messages: readonly Buffer[],
+  type: DescMessage,
+  registry: FileRegistry,
+  signal: AbortSignal,
+): Promise<{ texts: string[]; unknown: ReadonlySet<string> }> {
+  const decoder = new Decoder(registry)
+  const texts: string[] = []
+  let since = performance.now()
+  for (const message of messages) {
+    texts.push(JSON.stringify(decoder.decode(message, type)))
+    if (performance.now() - since < TURN_MS_MAX) continue
+    await turn()
+    signal.throwIfAborted()
+    since = performance.now()
+  }
+  return { texts, unknown: decoder.unknown }
+}
+
+/** The path of a health check. */
+export const HEALTH_PATH = '/grpc.health.v1.Health/Check'
+
+export type HealthState = (typeof GRPC_HEALTH_STATES)[number]
+
+/** The request for a service, empty for the whole server. */
+export function healthRequest(service: string): Uint8Array {
+  return service === '' ? new Uint8Array() : textField(1, service)
+}
+
+/** The state in an answer. Throws TargetFailure. */
+export function healthState(bytes: Buffer): HealthState {
+  const read = () => {
+    let number = 0
+    readFields(bytes, { 1: (reader) => (number = reader.int32()) })
+    const state = GRPC_HEALTH_STATES[number]
+    if (state === undefined) throw new Error(`${number} is no state of health`)
+    return state
+  }
+  return readUntrusted(read, (why) => malformedMessage('grpc.health.v1.HealthCheckResponse', why))
 }

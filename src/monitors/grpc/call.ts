@@ -17,13 +17,6 @@ import type { Progress } from '../../network/dial.ts'
 import { TargetFailure, targetFailure } from '../../network/target-failure.ts'
 import { framed, MessageReader, type PackedMessage } from './frames.ts'
 
-/** Content of a GOAWAY frame. */
-interface GoAway {
-  code: number
-  lastStreamId: number
-  debug: string
-}
-
 /** Shown bytes of a GOAWAY's text. */
 const DEBUG_BYTES_MAX = 200
 
@@ -47,7 +40,7 @@ export class Link {
   /** Ends the check. */
   readonly signal: AbortSignal
   readonly #socket: Socket
-  #goAway: GoAway | undefined
+  #goAway: Failure | undefined
   #error: NodeJS.ErrnoException | undefined
   #hasSettings = false
   /** The peer closed the connection. */
@@ -71,9 +64,13 @@ export class Link {
     this.session.on('error', onError)
     socket.once('end', () => (this.#ended = true))
     this.session.once('remoteSettings', () => (this.#hasSettings = true))
-    this.session.on('goaway', (code: number, lastStreamId: number, data?: Buffer) => {
+    this.session.on('goaway', (code, lastStreamId, data) => {
       const debug = data?.toString('utf8', 0, DEBUG_BYTES_MAX) ?? ''
-      this.#goAway = { code, lastStreamId, debug }
+      const errorCode = http2ErrorName(code)
+      const suffix = debug === '' ? '' : `, "${debug}"`
+      const message = `${peer} shut the connection down instead of answering (GOAWAY ${errorCode}${suffix})`
+      const details = { where: peer, errorCode, lastStreamId, debug }
+      this.#goAway = failure<GrpcCode>('HTTP2_GOAWAY', message, details)
     })
   }
 
@@ -92,7 +89,7 @@ export class Link {
       const message = `${where} does not speak HTTP/2, which gRPC needs`
       return failure<GrpcCode>('HTTP2_NOT_SPOKEN', message, { where })
     }
-    if (this.#goAway !== undefined) return goneAway(this.#goAway, where)
+    if (this.#goAway !== undefined) return this.#goAway
     if (this.#ended) {
       const message = `${where} closed the connection before it had answered`
       return failure('CONNECTION_CLOSED', message, { where })
@@ -114,13 +111,6 @@ export class Link {
 /** Errors of the operating system and of TLS, rather than of HTTP/2. */
 function isOfSocket({ code = '' }: NodeJS.ErrnoException): boolean {
   return !code.startsWith('ERR_HTTP2')
-}
-
-function goneAway({ code, lastStreamId, debug }: GoAway, where: string): Failure {
-  const errorCode = http2ErrorName(code)
-  const suffix = debug === '' ? '' : `, "${debug}"`
-  const message = `${where} shut the connection down instead of answering (GOAWAY ${errorCode}${suffix})`
-  return failure<GrpcCode>('HTTP2_GOAWAY', message, { where, errorCode, lastStreamId, debug })
 }
 
 /** Parameters of a call. */
@@ -145,6 +135,8 @@ export interface Answer {
   downloadMs?: number
   /** Why the answer is incomplete. */
   failed?: Failure
+  /** Ends the accounting for the memory of the messages. */
+  release: () => void
 }
 
 const GRPC_CONTENT = /^application\/grpc(?:[+;]|$)/i
@@ -154,20 +146,14 @@ export function isGrpc(headers: IncomingHttpHeaders): boolean {
   return GRPC_CONTENT.test(headers['content-type'] ?? '')
 }
 
-/**
- * Makes a call. Problems are in `failed`; rejects only with the signal's reason. The memory of the
- * messages is accounted for until `release` is called.
- */
-export function call(
-  link: Link,
-  order: CallOrder,
-  progress: Progress,
-): Promise<{ answer: Answer; release: () => void }> {
+/** Makes a call. Problems are in `failed`; rejects only with the signal's reason. */
+export function call(link: Link, order: CallOrder, progress: Progress): Promise<Answer> {
   const { session, signal } = link
   return new Promise((resolve, reject) => {
     signal.throwIfAborted()
     const reader = new MessageReader()
-    const answer: Answer = { messages: [], bytes: 0, cutShort: false }
+    const release = () => reader.release()
+    const answer: Answer = { messages: [], bytes: 0, cutShort: false, release }
     const sentAt = performance.now()
     let headersAt: number | undefined
     let streamError: Error | undefined
@@ -187,7 +173,7 @@ export function call(
       if (headersAt !== undefined) answer.downloadMs = performance.now() - headersAt
       if (failed !== undefined) answer.failed = failed
       answer.bytes = reader.bytes
-      resolve({ answer, release: () => reader.release() })
+      resolve(answer)
     }
     stream.on('response', (headers) => {
       headersAt = performance.now()

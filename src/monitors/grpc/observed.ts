@@ -1,12 +1,13 @@
 // Observation of a gRPC check: plain JSON for results and dashboards.
 import { LIMITS } from '../../contract/versions.ts'
 import type { Family } from '../../network/dial.ts'
-import type { HealthState } from './reading.ts'
+import type { HealthState } from './answer.ts'
 import type { IncomingHttpHeaders } from 'node:http2'
 import type { ReflectionVersion } from './reflection.ts'
 import type { PeerFacts } from '../../network/tls/facts.ts'
 import { GRPC_HEALTH_STATES } from './definition.ts'
 import type { Sample } from '../../contract/observation.ts'
+import { connectionSamples } from '../metrics/connection-samples.ts'
 import { tlsSamples } from '../metrics/tls-samples.ts'
 
 /** Milliseconds. `firstByteMs` and `downloadMs` are those of the call, without reflection. */
@@ -90,42 +91,39 @@ export function excerpt(json: string): { body: string; bodyTruncated: boolean } 
   return { body: bytes.toString('utf8', 0, max).replace(/\uFFFD$/, ''), bodyTruncated: true }
 }
 
+const PHASES: Record<string, string> = {
+  dnsMs: 'resolve',
+  connectMs: 'connect',
+  tlsMs: 'tls',
+  reflectionMs: 'reflection',
+  firstByteMs: 'processing',
+  downloadMs: 'transfer',
+  checkMs: 'check',
+}
+
 /** The samples of one observation. */
 export function grpcSamples(observed: Partial<GrpcObserved>): Sample[] {
-  const { phases, family, tls, statusCode, healthStatus } = observed
-  if (phases === undefined) return []
-  const duration = (phase: string, ms: number | undefined): Sample => ({
-    name: 'probe_grpc_duration_seconds',
-    value: (ms ?? 0) / 1000,
-    labels: { phase },
-  })
-  const connectMs = (phases.connectMs ?? 0) + (phases.proxyMs ?? 0)
-  const callMs = (phases.firstByteMs ?? 0) + (phases.downloadMs ?? 0)
+  const { family, tls, statusCode, healthStatus } = observed
+  if (observed.phases === undefined) return []
+  const { dnsMs = 0, proxyMs = 0, tlsMs = 0, reflectionMs = 0, ...times } = observed.phases
+  const { firstByteMs = 0, downloadMs = 0 } = times
+  const connectMs = (times.connectMs ?? 0) + proxyMs
+  // The exporter's only phase after `resolve`.
+  const checkMs = connectMs + tlsMs + firstByteMs + downloadMs
+  const phases = { dnsMs, connectMs, tlsMs, reflectionMs, firstByteMs, downloadMs, checkMs }
   const samples: Sample[] = [
     { name: 'probe_grpc_ssl', value: tls === undefined ? 0 : 1 },
-    { name: 'probe_dns_lookup_time_seconds', value: (phases.dnsMs ?? 0) / 1000 },
-    duration('resolve', phases.dnsMs),
-    duration('connect', connectMs),
-    duration('tls', phases.tlsMs),
-    duration('reflection', phases.reflectionMs),
-    duration('processing', phases.firstByteMs),
-    duration('transfer', phases.downloadMs),
-    // The exporter's only phase after `resolve`.
-    duration('check', connectMs + (phases.tlsMs ?? 0) + callMs),
+    ...connectionSamples('probe_grpc_duration_seconds', { family, phases }, PHASES),
+    ...(tls === undefined ? [] : tlsSamples(tls)),
   ]
   if (statusCode !== undefined) samples.push({ name: 'probe_grpc_status_code', value: statusCode })
-  if (observed.mode === 'HEALTH') {
-    for (const state of GRPC_HEALTH_STATES) {
-      samples.push({
-        name: 'probe_grpc_healthcheck_response',
-        value: state === healthStatus ? 1 : 0,
-        labels: { serving_status: state },
-      })
-    }
+  if (observed.mode !== 'HEALTH') return samples
+  for (const state of GRPC_HEALTH_STATES) {
+    samples.push({
+      name: 'probe_grpc_healthcheck_response',
+      value: state === healthStatus ? 1 : 0,
+      labels: { serving_status: state },
+    })
   }
-  if (family !== undefined) {
-    samples.push({ name: 'probe_ip_protocol', value: family === 'IPv6' ? 6 : 4 })
-  }
-  if (tls !== undefined) samples.push(...tlsSamples(tls))
   return samples
 }

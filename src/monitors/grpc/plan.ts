@@ -2,29 +2,15 @@
 import type { OutgoingHttpHeaders } from 'node:http2'
 import { failure, type Failure } from '../../contract/failure.ts'
 import type { GrpcMonitor, GrpcRequest } from './definition.ts'
-import { grpcMethodName, metadataProblem, type MethodName } from '../../contract/grpc-text.ts'
+import { grpcMethodName, metadataProblem } from '../../contract/grpc-text.ts'
 import { VERSION } from '../../contract/versions.ts'
 import { placeOf } from '../../network/connect-errors.ts'
-import type { Endpoint } from '../../network/dial.ts'
 import { ACCEPTED_ENCODINGS } from './frames.ts'
 
 type Entry = GrpcRequest['grpcConfig']['metadata'][number]
 
 /** A definition, ready to be run. */
-export interface Plan {
-  endpoint: Endpoint
-  request: GrpcRequest
-  /** All headers of a call except path and timeout. */
-  headers: OutgoingHttpHeaders
-  /** Timeout of an attempt. Milliseconds. */
-  deadlineMs: number
-  /** With mode HEALTH: the service to ask for. */
-  health: string | undefined
-  /** With mode BEHAVIOR. */
-  method: MethodName | undefined
-  /** Types that the request puts into an Any. */
-  anyTypes: readonly string[]
-}
+export type Plan = Exclude<ReturnType<typeof makePlan>, Failure>
 
 /** Deadline of an attempt: that of the call, or the failing response time. Milliseconds. */
 export function deadlineMsOf(monitor: GrpcMonitor): number {
@@ -32,7 +18,7 @@ export function deadlineMsOf(monitor: GrpcMonitor): number {
 }
 
 /** Common plan of all attempts of a monitor, or the failure that prevents them. */
-export function makePlan(monitor: GrpcMonitor): Plan | Failure {
+export function makePlan(monitor: GrpcMonitor) {
   const { request } = monitor
   const { mode, metadata, method: name = '', message = '', service = '' } = request.grpcConfig
   const invalid = metadataFailure(metadata)
@@ -46,10 +32,14 @@ export function makePlan(monitor: GrpcMonitor): Plan | Failure {
   return {
     endpoint: { host: request.url, port: request.port, family: request.ipFamily },
     request,
+    /** All headers of a call except path and timeout. */
     headers: headersOf(request),
     deadlineMs: deadlineMsOf(monitor),
+    /** With mode HEALTH: the service to ask for. */
     health: isHealth ? service : undefined,
+    /** With mode BEHAVIOR. */
     method,
+    /** Types that the request puts into an Any. */
     anyTypes: anyTypesOf(message),
   }
 }

@@ -5,24 +5,27 @@ import type { DescMethod, FileRegistry } from '@bufbuild/protobuf'
 import type { Failure } from '../../contract/failure.ts'
 import { peerPlace } from '../../network/connect-errors.ts'
 import { noteConnection, type Progress } from '../../network/dial.ts'
-import { endingOf, statusName, statusOfFailure, type Ending } from './answer.ts'
-import { call, Link, type Answer, type CallOrder } from './call.ts'
 import {
+  endingOf,
   HEALTH_PATH,
   healthRequest,
   healthState,
   readMessages,
   refuseCardinality,
+  statusName,
+  statusOfFailure,
   unpackAll,
-} from './reading.ts'
-import { methodIn, requestBytes } from './method.ts'
+  type Ending,
+} from './answer.ts'
+import { call, Link, type Answer, type CallOrder } from './call.ts'
 import { excerpt, type GrpcObserved, metadataOf } from './observed.ts'
 import type { Plan } from './plan.ts'
 import { reflect } from './reflection.ts'
 import type { Context } from '../monitor.ts'
 import { speakTls } from '../probe.ts'
+import { encodeMessage } from './protobuf/encode.ts'
+import { methodIn } from './protobuf/registry.ts'
 import { registryOfText } from './protobuf/text.ts'
-import { SchemaProblem } from './protobuf/registry.ts'
 import type { MethodName } from '../../contract/grpc-text.ts'
 import { failureOf, TargetFailure, targetFailure } from '../../network/target-failure.ts'
 
@@ -94,24 +97,11 @@ async function knownBefore(plan: Plan): Promise<Prepared | undefined> {
     return { order: { headers: { ':path': HEALTH_PATH }, message } }
   }
   if (!isByText(plan)) return undefined
-  return preparedFor(plan, method, await registryOfPlan(request.grpcConfig.protoContent ?? ''))
+  return preparedFor(plan, method, await registryOfText(request.grpcConfig.protoContent ?? ''))
 }
 
 function isByText({ request }: Plan): boolean {
   return request.grpcConfig.serviceDefinition === 'PROTO_FILE'
-}
-
-async function registryOfPlan(protoContent: string): Promise<FileRegistry> {
-  try {
-    return await registryOfText(protoContent)
-  } catch (error) {
-    if (!(error instanceof SchemaProblem)) throw error
-    const { line, message } = error
-    const where = line === undefined ? '' : ` (line ${line})`
-    const details = line === undefined ? {} : { line }
-    const problem = `the proto text: ${message}${where}`
-    throw targetFailure<GrpcCode>('GRPC_PROTO_INVALID', problem, details)
-  }
 }
 
 function preparedFor(plan: Plan, name: MethodName, registry: FileRegistry): Prepared {
@@ -120,7 +110,7 @@ function preparedFor(plan: Plan, name: MethodName, registry: FileRegistry): Prep
   return {
     order: {
       headers: { ':path': `/${method.parent.typeName}/${method.name}` },
-      message: requestBytes(message, method, registry),
+      message: encodeMessage(message, method.input, registry),
       enough: method.proto.serverStreaming ? messagesMax : undefined,
     },
     method: { registry, method },
@@ -167,7 +157,7 @@ async function converse(running: Running, link: Link, known: Prepared | undefine
   const { plan, probe, progress, startedAt } = running
   const { order, method } = known ?? (await prepareByReflection(running, link))
   const headers = { ...headersNow(plan, startedAt), ...order.headers }
-  const { answer, release } = await call(link, { ...order, headers }, progress)
+  const answer = await call(link, { ...order, headers }, progress)
   try {
     const { phases } = probe.observed
     if (answer.firstByteMs !== undefined) phases.firstByteMs = answer.firstByteMs
@@ -186,7 +176,7 @@ async function converse(running: Running, link: Link, known: Prepared | undefine
     else await takeMessages(running, link, messages, method)
     show(probe)
   } finally {
-    release()
+    answer.release()
   }
 }
 

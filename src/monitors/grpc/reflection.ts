@@ -5,12 +5,11 @@ import { fromBinary, type FileRegistry } from '@bufbuild/protobuf'
 import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt'
 import type { OutgoingHttpHeaders } from 'node:http2'
 import type { Progress } from '../../network/dial.ts'
-import { endingOf, STATUS, statusName } from './answer.ts'
+import { endingOf, STATUS, statusName, unpackAll } from './answer.ts'
 import { call, type Link } from './call.ts'
 import { nearNames } from './near-names.ts'
-import { unpackAll } from './reading.ts'
-import { cachedRegistry, registryOf, SchemaProblem } from './protobuf/registry.ts'
-import { ProtobufMalformed, readFields, readUntrusted, textField } from './protobuf/wire.ts'
+import { cachedRegistry, registryOf } from './protobuf/registry.ts'
+import { readFields, readUntrusted, textField } from './protobuf/wire.ts'
 import { TargetFailure, targetFailure } from '../../network/target-failure.ts'
 
 export type ReflectionVersion = 'v1' | 'v1alpha'
@@ -75,18 +74,11 @@ async function gather(
       files.set(name, { raw, dependencies })
     }
   }
-  try {
-    add(first.files)
-    for (const name of further) add((await ask(dialogue, ASK.symbol, name)).files)
-    await addDependencies(dialogue, files, add)
-    const registry = await compiled(files)
-    return { registry, version: dialogue.version, files: files.size, bytes }
-  } catch (error) {
-    if (error instanceof ProtobufMalformed || error instanceof SchemaProblem) {
-      throw invalid(error.message)
-    }
-    throw error
-  }
+  add(first.files)
+  for (const name of further) add((await ask(dialogue, ASK.symbol, name)).files)
+  await addDependencies(dialogue, files, add)
+  const registry = await compiled(files)
+  return { registry, version: dialogue.version, files: files.size, bytes }
 }
 
 /** Files by name. */
@@ -95,12 +87,12 @@ type Files = Map<string, { raw: Buffer; dependencies: string[] }>
 /** What is needed of a file before its types: most are compiled already. */
 function headOf(file: Buffer): { name: string; dependencies: string[] } {
   const head = { name: '', dependencies: [] as string[] }
-  readUntrusted(() =>
+  const read = () =>
     readFields(file, {
       1: (reader) => (head.name = reader.string()),
       3: (reader) => head.dependencies.push(reader.string()),
-    }),
-  )
+    })
+  readUntrusted(read, invalid)
   return head
 }
 
@@ -126,9 +118,8 @@ function compiled(files: Files): Promise<FileRegistry> {
   const parts = [...files]
     .sort(([one], [other]) => (one < other ? -1 : 1))
     .map(([, { raw }]) => raw)
-  return cachedRegistry('files', parts, () =>
-    registryOf(parts.map((raw) => readUntrusted(() => fromBinary(FileDescriptorProtoSchema, raw)))),
-  )
+  const parsed = () => parts.map((raw) => fromBinary(FileDescriptorProtoSchema, raw))
+  return cachedRegistry('files', parts, () => readUntrusted(() => registryOf(parsed()), invalid))
 }
 
 function invalid(why: string): TargetFailure {
@@ -174,7 +165,7 @@ async function ask(dialogue: Dialogue, field: number, value: string): Promise<Re
   const { link, headers, version, progress } = dialogue
   const path = `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`
   const order = { headers: { ...headers, ':path': path }, message: textField(field, value) }
-  const { answer, release } = await call(link, order, progress)
+  const answer = await call(link, order, progress)
   try {
     const { code, message, failed } = endingOf(answer)
     if (failed !== undefined) throw new TargetFailure(failed)
@@ -182,11 +173,9 @@ async function ask(dialogue: Dialogue, field: number, value: string): Promise<Re
     if (code !== STATUS.OK) throw refused(code, message)
     const [reply] = await unpackAll(answer)
     if (reply === undefined) throw invalid('it does not answer')
-    return readUntrusted(() => readReply(reply))
-  } catch (error) {
-    throw error instanceof ProtobufMalformed ? invalid(error.message) : error
+    return readUntrusted(() => readReply(reply), invalid)
   } finally {
-    release()
+    answer.release()
   }
 }
 

@@ -21,55 +21,190 @@ import {
   isWrapperDesc,
   TimestampSchema,
 } from '@bufbuild/protobuf/wkt'
-import { readUntrusted, TooManyValues } from './wire.ts'
+import { type TargetFailure, targetFailure } from '../../../network/target-failure.ts'
+import { GRPC_LIMITS, type GrpcCode } from '../definition.ts'
+import { readUntrusted } from './wire.ts'
 
 /** A value as JSON has it. */
-export type JsonValue = string | number | boolean | null | JsonValue[] | JsonObject
-export interface JsonObject {
+type JsonValue = string | number | boolean | null | JsonValue[] | JsonObject
+interface JsonObject {
   [name: string]: JsonValue
-}
-
-/** Messages within messages; the bound that Protocol Buffers' own parsers have. */
-const DEPTH_MAX = 100
-
-/** Shared state of one decoding. */
-interface Decoding {
-  /** For extensions, and for what is in an Any. */
-  registry: FileRegistry
-  valuesLeft: number
-  valuesMax: number
-  /** Receives the names of types in an Any that the registry does not have. */
-  unknown: Set<string>
-}
-
-/** Decodes messages of one answer, which share a bound. */
-export interface Decoder {
-  /**
-   * Decodes a message. Fields without presence are always included, with their default values; others only
-   * when set. Unknown fields are skipped. Throws ProtobufMalformed or TooManyValues.
-   */
-  decode(bytes: Uint8Array, type: DescMessage): JsonValue
-  /** Names of types in an Any that the registry does not have. */
-  unknown: Set<string>
-}
-
-/** Makes a decoder. Long names count as several values, since the resulting JSON is bounded. */
-export function createDecoder(registry: FileRegistry, valuesMax: number): Decoder {
-  const unknown = new Set<string>()
-  const decoding: Decoding = { registry, valuesLeft: valuesMax, valuesMax, unknown }
-  return {
-    unknown,
-    decode: (bytes, type) =>
-      readUntrusted(() => readMessage(decoding, new BinaryReader(bytes), type, 0)),
-  }
 }
 
 type Field = DescField | DescExtension
 type Values = Map<Field, JsonValue>
 
-function spend(decoding: Decoding, values: number): void {
-  decoding.valuesLeft -= values
-  if (decoding.valuesLeft < 0) throw new TooManyValues(decoding.valuesMax)
+/** Messages within messages; the bound that Protocol Buffers' own parsers have. */
+const DEPTH_MAX = 100
+const NOTHING = new Uint8Array()
+
+/** Decodes the messages of one answer, which share a bound: long names count as several values. */
+export class Decoder {
+  /** Names of types in an Any that the registry does not have. */
+  readonly unknown = new Set<string>()
+  /** For extensions, and for what is in an Any. */
+  readonly #registry: FileRegistry
+  #valuesLeft = GRPC_LIMITS.grpcValuesMax as number
+
+  constructor(registry: FileRegistry) {
+    this.#registry = registry
+  }
+
+  /**
+   * Decodes a message. Fields without presence are always included, with their default values; others only
+   * when set. Unknown fields are skipped. Throws TargetFailure: GRPC_MALFORMED, GRPC_MESSAGE_TOO_LARGE.
+   */
+  decode(bytes: Uint8Array, type: DescMessage): JsonValue {
+    return readUntrusted(
+      () => this.#readMessage(new BinaryReader(bytes), type, 0),
+      (why) => malformedMessage(type.typeName, why),
+    )
+  }
+
+  #spend(values: number): void {
+    this.#valuesLeft -= values
+    if (this.#valuesLeft >= 0) return
+    const message = `the answer has more than ${GRPC_LIMITS.grpcValuesMax} values`
+    throw targetFailure<GrpcCode>('GRPC_MESSAGE_TOO_LARGE', message)
+  }
+
+  /** Reads to the end of the reader, or to the tag that ends a group. */
+  #readMessage(reader: BinaryReader, type: DescMessage, depth: number, group?: number): JsonValue {
+    if (depth > DEPTH_MAX) throw new Error('nested too deep')
+    const layout = layoutOf(type)
+    const values: Values = new Map()
+    /** Of each oneof the field that was set last. */
+    const chosen = new Map<unknown, Field>()
+    for (;;) {
+      // A group has an end tag, and is truncated without it.
+      if (group === undefined && reader.pos >= reader.len) break
+      const [number, wireType] = reader.tag()
+      if (wireType === WireType.EndGroup && number === group) break
+      const field = layout.get(number) ?? this.#registry.getExtensionFor(type, number)
+      if (field === undefined || !accepts(field, wireType)) {
+        reader.skip(wireType, number, DEPTH_MAX - depth)
+        continue
+      }
+      if (field.oneof !== undefined) {
+        const before = chosen.get(field.oneof)
+        if (before !== undefined) values.delete(before)
+        chosen.set(field.oneof, field)
+      }
+      this.#readField(reader, field, wireType, values, depth)
+    }
+    const json = this.#toObject(layout, values)
+    if (type.typeName === 'google.protobuf.Any') return this.#readAny(json, depth)
+    const form = ownForm(type, json)
+    return form === undefined ? json : form
+  }
+
+  #readField(
+    reader: BinaryReader,
+    field: Field,
+    wireType: WireType,
+    values: Values,
+    depth: number,
+  ): void {
+    if (field.fieldKind === 'map') {
+      const map = (values.get(field) ?? Object.create(null)) as JsonObject
+      values.set(field, map)
+      this.#readEntry(new BinaryReader(reader.bytes()), field, map, depth)
+      return
+    }
+    const group = wireType === WireType.StartGroup ? field.number : undefined
+    if (field.fieldKind !== 'list') {
+      values.set(field, this.#readValue(reader, field, depth, group))
+      return
+    }
+    const list = (values.get(field) ?? []) as JsonValue[]
+    values.set(field, list)
+    if (wireType === wireTypeOf(field)) {
+      list.push(this.#readValue(reader, field, depth, group))
+      return
+    }
+    const packed = new BinaryReader(reader.bytes())
+    while (packed.pos < packed.len) list.push(this.#readValue(packed, field, depth))
+  }
+
+  #readEntry(
+    reader: BinaryReader,
+    field: Field & { fieldKind: 'map' },
+    map: JsonObject,
+    depth: number,
+  ): void {
+    this.#spend(1)
+    const keyType = SCALARS[field.mapKey]
+    let key = keyType.zero
+    let value: JsonValue | undefined
+    while (reader.pos < reader.len) {
+      const [number, wireType] = reader.tag()
+      if (number === 1 && wireType === keyType.wireType) key = keyType.read(reader)
+      else if (number === 2 && wireType === wireTypeOf(field)) {
+        value = this.#readValue(reader, field, depth)
+      } else reader.skip(wireType, number, DEPTH_MAX - depth)
+    }
+    value ??=
+      field.message === undefined
+        ? zeroOf(field)
+        : this.#readMessage(new BinaryReader(NOTHING), field.message, depth + 1)
+    map[key as string] = value
+  }
+
+  #readValue(reader: BinaryReader, field: Field, depth: number, group?: number): JsonValue {
+    this.#spend(1)
+    if (field.message !== undefined) {
+      const inner = group === undefined ? new BinaryReader(reader.bytes()) : reader
+      return this.#readMessage(inner, field.message, depth + 1, group)
+    }
+    if (field.scalar !== undefined) return SCALARS[field.scalar].read(reader)
+    const value = enumValue(field.enum, reader.int32())
+    if (typeof value === 'string') this.#spend(costOf(value))
+    return value
+  }
+
+  #toObject(layout: ReadonlyMap<number, DescField>, values: Values): JsonObject {
+    // Without a prototype: a field may be called __proto__.
+    const object = Object.create(null) as JsonObject
+    for (const field of layout.values()) {
+      this.#spend(costOf(field.jsonName))
+      const value = values.has(field) ? values.get(field) : defaultOf(field)
+      if (value !== undefined) object[field.jsonName] = value
+    }
+    for (const [field, value] of values) {
+      if (field.kind !== 'extension') continue
+      this.#spend(costOf(field.jsonName))
+      object[field.jsonName] = value
+    }
+    return object
+  }
+
+  /** An Any of a known type shows its message; another one its bytes, as base64. */
+  #readAny(any: JsonObject, depth: number): JsonValue {
+    const typeUrl = any['typeUrl'] ?? ''
+    const value = any['value'] ?? ''
+    if (typeof typeUrl !== 'string' || typeof value !== 'string') return any
+    const typeName = typeUrl.slice(typeUrl.lastIndexOf('/') + 1)
+    const type = this.#registry.getMessage(typeName)
+    if (type === undefined) {
+      if (/^[\w.]{1,500}$/.test(typeName)) this.unknown.add(typeName)
+      return typeUrl === '' ? {} : { '@type': typeUrl, value }
+    }
+    const reader = new BinaryReader(Buffer.from(value, 'base64'))
+    const json = this.#readMessage(reader, type, depth + 1)
+    const isPlain = typeof json === 'object' && json !== null && !Array.isArray(json)
+    const hasOwnForm = typeName === 'google.protobuf.Empty' || hasCustomJsonRepresentation(type)
+    return isPlain && !hasOwnForm
+      ? { '@type': typeUrl, ...json }
+      : { '@type': typeUrl, value: json }
+  }
+}
+
+/** Bytes of an answer that are not of this type. */
+export function malformedMessage(typeName: string, why: string): TargetFailure {
+  return targetFailure<GrpcCode>(
+    'GRPC_MALFORMED',
+    `a message of the answer is no ${typeName}: ${why}`,
+  )
 }
 
 /** Number of values that a name counts for: the server chooses names and repeats them at will. */
@@ -89,136 +224,22 @@ function layoutOf(type: DescMessage): ReadonlyMap<number, DescField> {
   return layout
 }
 
-/** Reads to the end of the reader, or to the tag that ends a group. */
-function readMessage(
-  decoding: Decoding,
-  reader: BinaryReader,
-  type: DescMessage,
-  depth: number,
-  group?: number,
-): JsonValue {
-  if (depth > DEPTH_MAX) throw new Error('nested too deep')
-  const layout = layoutOf(type)
-  const values: Values = new Map()
-  /** Of each oneof the field that was set last. */
-  const chosen = new Map<unknown, Field>()
-  for (;;) {
-    // A group has an end tag, and is truncated without it.
-    if (group === undefined && reader.pos >= reader.len) break
-    const [number, wireType] = reader.tag()
-    if (wireType === WireType.EndGroup && number === group) break
-    const field = layout.get(number) ?? decoding.registry.getExtensionFor(type, number)
-    if (field === undefined || !accepts(field, wireType)) {
-      reader.skip(wireType, number, DEPTH_MAX - depth)
-      continue
-    }
-    if (field.oneof !== undefined) {
-      const before = chosen.get(field.oneof)
-      if (before !== undefined) values.delete(before)
-      chosen.set(field.oneof, field)
-    }
-    readField(decoding, reader, field, wireType, values, depth)
-  }
-  const json = toObject(decoding, layout, values)
-  if (type.typeName === 'google.protobuf.Any') return readAny(decoding, json, depth)
-  const form = ownForm(type, json)
-  return form === undefined ? json : form
-}
-
 /** A list of numbers may be packed or not, whatever its definition. */
 function accepts(field: Field, wireType: WireType): boolean {
+  if (field.fieldKind === 'map') return wireType === WireType.LengthDelimited
   const wanted = wireTypeOf(field)
   if (wireType === wanted) return true
   const canBePacked = wanted !== WireType.LengthDelimited && wanted !== WireType.StartGroup
   return field.fieldKind === 'list' && canBePacked && wireType === WireType.LengthDelimited
 }
 
+/** Wire type of one value. */
 function wireTypeOf(field: Field): WireType {
-  if (field.fieldKind === 'map') return WireType.LengthDelimited
-  if (field.message !== undefined) {
-    return field.delimitedEncoding ? WireType.StartGroup : WireType.LengthDelimited
+  if (field.message === undefined) {
+    return field.scalar === undefined ? WireType.Varint : SCALARS[field.scalar].wireType
   }
-  return field.scalar === undefined ? WireType.Varint : SCALARS[field.scalar].wireType
-}
-
-function readField(
-  decoding: Decoding,
-  reader: BinaryReader,
-  field: Field,
-  wireType: WireType,
-  values: Values,
-  depth: number,
-): void {
-  if (field.fieldKind === 'map') {
-    const map = (values.get(field) ?? Object.create(null)) as JsonObject
-    values.set(field, map)
-    readEntry(decoding, new BinaryReader(reader.bytes()), field, map, depth)
-    return
-  }
-  const group = wireType === WireType.StartGroup ? field.number : undefined
-  if (field.fieldKind !== 'list') {
-    values.set(field, readValue(decoding, reader, field, depth, group))
-    return
-  }
-  const list = (values.get(field) ?? []) as JsonValue[]
-  values.set(field, list)
-  if (wireType === wireTypeOf(field)) {
-    list.push(readValue(decoding, reader, field, depth, group))
-    return
-  }
-  const packed = new BinaryReader(reader.bytes())
-  while (packed.pos < packed.len) list.push(readValue(decoding, packed, field, depth))
-}
-
-function readEntry(
-  decoding: Decoding,
-  reader: BinaryReader,
-  field: Field & { fieldKind: 'map' },
-  map: JsonObject,
-  depth: number,
-): void {
-  spend(decoding, 1)
-  const keyType = SCALARS[field.mapKey]
-  let key = keyType.zero
-  let value: JsonValue | undefined
-  while (reader.pos < reader.len) {
-    const [number, wireType] = reader.tag()
-    if (number === 1 && wireType === keyType.wireType) {
-      key = keyType.read(reader)
-    } else if (number === 2 && wireType === entryWireType(field)) {
-      value = readValue(decoding, reader, field, depth)
-    } else reader.skip(wireType, number, DEPTH_MAX - depth)
-  }
-  map[key as string] = value ?? emptyValue(decoding, field, depth)
-}
-
-function entryWireType({ message, scalar }: Field): WireType {
-  if (message !== undefined) return WireType.LengthDelimited
-  return scalar === undefined ? WireType.Varint : SCALARS[scalar].wireType
-}
-
-/** The value of an entry that has none. */
-function emptyValue(decoding: Decoding, field: Field, depth: number): JsonValue {
-  if (field.message === undefined) return zeroOf(field)
-  return readMessage(decoding, new BinaryReader(new Uint8Array()), field.message, depth + 1)
-}
-
-function readValue(
-  decoding: Decoding,
-  reader: BinaryReader,
-  field: Field,
-  depth: number,
-  group?: number,
-): JsonValue {
-  spend(decoding, 1)
-  if (field.message !== undefined) {
-    const inner = group === undefined ? new BinaryReader(reader.bytes()) : reader
-    return readMessage(decoding, inner, field.message, depth + 1, group)
-  }
-  if (field.scalar !== undefined) return SCALARS[field.scalar].read(reader)
-  const value = enumValue(field.enum, reader.int32())
-  if (typeof value === 'string') spend(decoding, costOf(value))
-  return value
+  const isGroup = field.fieldKind !== 'map' && field.delimitedEncoding
+  return isGroup ? WireType.StartGroup : WireType.LengthDelimited
 }
 
 function enumValue(type: DescEnum | undefined, number: number): JsonValue {
@@ -234,7 +255,7 @@ interface Scalar {
 
 const { Varint, Bit32, Bit64, LengthDelimited } = WireType
 
-function numeric(wireType: WireType, read: (reader: BinaryReader) => number): Scalar {
+function numeric(wireType: WireType, read: Scalar['read']): Scalar {
   return { wireType, read, zero: 0 }
 }
 
@@ -243,11 +264,8 @@ function long(wireType: WireType, read: (reader: BinaryReader) => unknown): Scal
 }
 
 const SCALARS: Readonly<Record<ScalarType, Scalar>> = {
-  [ScalarType.DOUBLE]: { ...numeric(Bit64, Number), read: (reader) => floating(reader.double()) },
-  [ScalarType.FLOAT]: {
-    ...numeric(Bit32, Number),
-    read: (reader) => floating(shortestFloat(reader.float())),
-  },
+  [ScalarType.DOUBLE]: numeric(Bit64, (reader) => floating(reader.double())),
+  [ScalarType.FLOAT]: numeric(Bit32, (reader) => floating(shortestFloat(reader.float()))),
   [ScalarType.INT32]: numeric(Varint, (reader) => reader.int32()),
   [ScalarType.UINT32]: numeric(Varint, (reader) => reader.uint32()),
   [ScalarType.SINT32]: numeric(Varint, (reader) => reader.sint32()),
@@ -284,26 +302,6 @@ function shortestFloat(value: number): number {
   return Number(value.toPrecision(9))
 }
 
-function toObject(
-  decoding: Decoding,
-  layout: ReadonlyMap<number, DescField>,
-  values: Values,
-): JsonObject {
-  // Without a prototype: a field may be called __proto__.
-  const object = Object.create(null) as JsonObject
-  for (const field of layout.values()) {
-    spend(decoding, costOf(field.jsonName))
-    const value = values.has(field) ? values.get(field) : defaultOf(field)
-    if (value !== undefined) object[field.jsonName] = value
-  }
-  for (const [field, value] of values) {
-    if (field.kind !== 'extension') continue
-    spend(decoding, costOf(field.jsonName))
-    object[field.jsonName] = value
-  }
-  return object
-}
-
 /** Shown value of a field that is not on the wire; undefined for none. */
 function defaultOf(field: DescField): JsonValue | undefined {
   if (field.fieldKind === 'list') return []
@@ -315,58 +313,28 @@ function zeroOf(field: Field): JsonValue {
   return field.scalar === undefined ? enumValue(field.enum, 0) : SCALARS[field.scalar].zero
 }
 
-/** An Any of a known type shows its message; another one its bytes, as base64. */
-function readAny(decoding: Decoding, any: JsonObject, depth: number): JsonValue {
-  const typeUrl = any['typeUrl'] ?? ''
-  const value = any['value'] ?? ''
-  if (typeof typeUrl !== 'string' || typeof value !== 'string') return any
-  const typeName = typeUrl.slice(typeUrl.lastIndexOf('/') + 1)
-  const type = decoding.registry.getMessage(typeName)
-  if (type === undefined) {
-    if (/^[\w.]{1,500}$/.test(typeName)) decoding.unknown.add(typeName)
-    return typeUrl === '' ? {} : { '@type': typeUrl, value }
-  }
-  const reader = new BinaryReader(Buffer.from(value, 'base64'))
-  const json = readMessage(decoding, reader, type, depth + 1)
-  const isPlain = typeof json === 'object' && json !== null && !Array.isArray(json)
-  if (isPlain && !hasOwnForm(type)) return { '@type': typeUrl, ...json }
-  return { '@type': typeUrl, value: json }
-}
-
-/** Whether, in an Any, the value of this type stands in a field `value` of its own. */
-function hasOwnForm(type: DescMessage): boolean {
-  return type.typeName === 'google.protobuf.Empty' || hasCustomJsonRepresentation(type)
-}
-
 /** The form of a well-known type; undefined for other types, and for fields that make no sense. */
 function ownForm(type: DescMessage, fields: JsonObject): JsonValue | undefined {
   if (isWrapperDesc(type)) return fields['value']
-  switch (type.typeName) {
-    case 'google.protobuf.Struct':
-      return fields['fields']
-    case 'google.protobuf.ListValue':
-      return fields['values']
-    case 'google.protobuf.Value':
-      return Object.values(fields)[0] ?? null
-    case 'google.protobuf.Timestamp':
-    case 'google.protobuf.Duration':
-    case 'google.protobuf.FieldMask':
-      return libraryForm(type.typeName, fields)
-    default:
-      return undefined
-  }
-}
-
-function libraryForm(typeName: string, fields: JsonObject): JsonValue | undefined {
   const { seconds, nanos, paths } = fields as { seconds: string; nanos: number; paths: string[] }
+  const time = () => ({ seconds: BigInt(seconds), nanos })
   try {
-    if (typeName === 'google.protobuf.FieldMask') {
-      return toJson(FieldMaskSchema, create(FieldMaskSchema, { paths }))
+    switch (type.typeName) {
+      case 'google.protobuf.Struct':
+        return fields['fields']
+      case 'google.protobuf.ListValue':
+        return fields['values']
+      case 'google.protobuf.Value':
+        return Object.values(fields)[0] ?? null
+      case 'google.protobuf.Timestamp':
+        return toJson(TimestampSchema, create(TimestampSchema, time()))
+      case 'google.protobuf.Duration':
+        return toJson(DurationSchema, create(DurationSchema, time()))
+      case 'google.protobuf.FieldMask':
+        return toJson(FieldMaskSchema, create(FieldMaskSchema, { paths }))
+      default:
+        return undefined
     }
-    const time = { seconds: BigInt(seconds), nanos }
-    return typeName === 'google.protobuf.Timestamp'
-      ? toJson(TimestampSchema, create(TimestampSchema, time))
-      : toJson(DurationSchema, create(DurationSchema, time))
   } catch {
     return undefined
   }

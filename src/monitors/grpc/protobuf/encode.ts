@@ -12,37 +12,32 @@ import {
 } from '@bufbuild/protobuf'
 import { isFieldError } from '@bufbuild/protobuf/reflect'
 import { parseExactJson } from '../../../contract/exact-json.ts'
+import { type TargetFailure, targetFailure } from '../../../network/target-failure.ts'
+import type { GrpcCode } from '../definition.ts'
 import { nearNames } from '../near-names.ts'
-import { SchemaProblem } from './registry.ts'
-
-/** A request that is not JSON, or does not fit the type of the method. */
-export class MessageProblem extends Error {
-  /** Where, as in `items[2].price`; empty for the whole. */
-  readonly path: string
-
-  constructor(path: string, message: string) {
-    super(path === '' ? message : `${path}: ${message}`)
-    this.name = 'MessageProblem'
-    this.path = path
-  }
-}
 
 /**
- * Encodes the JSON text; an empty one is a message without fields. Throws MessageProblem, or SchemaProblem for types
- * that the library cannot use.
+ * Encodes the JSON text; an empty one is a message without fields. Throws TargetFailure: GRPC_MESSAGE_INVALID with
+ * the path to the value, as in `items[2].price`, or GRPC_SCHEMA_INVALID for types that the library cannot use.
  */
 export function encodeMessage(text: string, type: DescMessage, registry: FileRegistry): Uint8Array {
-  const message = messageOf(parse(text), type, registry)
+  const message = messageOf(parse(text, type), type, registry)
   try {
     return toBinary(type, message)
   } catch (error) {
     // Of a required field: `cannot encode field p.M.a to binary: …`
     const [, path = ''] = /^cannot encode field \S*?(\w+) to/.exec((error as Error).message) ?? []
-    throw new MessageProblem(path, 'is missing, and the type requires it')
+    throw invalid(type, path, 'is missing, and the type requires it')
   }
 }
 
-function parse(text: string): unknown {
+/** The problem of the value at `path`; empty for the whole. */
+function invalid({ typeName }: DescMessage, path: string, problem: string): TargetFailure {
+  const message = path === '' ? problem : `${path}: ${problem}`
+  return targetFailure<GrpcCode>('GRPC_MESSAGE_INVALID', message, { path, type: typeName })
+}
+
+function parse(text: string, type: DescMessage): unknown {
   if (text.trim() === '') return {}
   try {
     // A long integer that no double holds stays exact as a text, which ProtoJSON allows for numbers.
@@ -50,7 +45,7 @@ function parse(text: string): unknown {
       BigInt(Number(digits)) === BigInt(digits) ? Number(digits) : digits,
     )
   } catch (error) {
-    throw new MessageProblem('', `the message is not JSON: ${reasonOf(error as Error)}`)
+    throw invalid(type, '', `the message is not JSON: ${reasonOf(error as Error)}`)
   }
 }
 
@@ -64,21 +59,24 @@ function messageOf(json: unknown, type: DescMessage, registry: FileRegistry) {
     return fromJson(type, json as JsonValue, { registry })
   } catch (error) {
     // The library goes through types within types by recursion.
-    if (error instanceof RangeError) throw new SchemaProblem('types refer to each other too deeply')
+    if (error instanceof RangeError) {
+      const message = 'types refer to each other too deeply'
+      throw targetFailure<GrpcCode>('GRPC_SCHEMA_INVALID', message)
+    }
     throw problemOf(json, type, registry)
   }
 }
 
 /** The problem of JSON that does not fit the type. */
-function problemOf(json: unknown, type: DescMessage, registry: FileRegistry): MessageProblem {
+function problemOf(json: unknown, type: DescMessage, registry: FileRegistry): TargetFailure {
   let place = ''
   const noted = noting(json, '', (path) => (place = path)) as JsonValue
   try {
     fromJson(type, noted, { registry })
   } catch (error) {
-    return new MessageProblem(place, ruleOf(error as Error, registry))
+    return invalid(type, place, ruleOf(error as Error, registry))
   }
-  return new MessageProblem('', 'does not fit the type')
+  return invalid(type, '', 'does not fit the type')
 }
 
 /** The same JSON, of which `onRead` gets the path of each value that is read: the last one is that of the error. */

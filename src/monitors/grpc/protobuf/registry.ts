@@ -5,6 +5,7 @@ import {
   create,
   createFileRegistry,
   isFieldSet,
+  type DescMethod,
   type FileRegistry,
 } from '@bufbuild/protobuf'
 import { protoCamelCase } from '@bufbuild/protobuf/reflect'
@@ -16,22 +17,15 @@ import {
   type FileDescriptorProto,
 } from '@bufbuild/protobuf/wkt'
 import { hash } from 'node:crypto'
+import type { MethodName } from '../../../contract/grpc-text.ts'
 import { LeastRecentlyUsed } from '../../../network/least-recently-used.ts'
-
-/** Unusable types: an undefined name, or an invalid definition. */
-export class SchemaProblem extends Error {
-  /** Where in a text it is, from 1, when it is known. */
-  readonly line: number | undefined
-
-  constructor(message: string, line?: number) {
-    super(message)
-    this.name = 'SchemaProblem'
-    this.line = line
-  }
-}
+import { type TargetFailure, targetFailure } from '../../../network/target-failure.ts'
+import type { GrpcCode } from '../definition.ts'
+import { nearNames } from '../near-names.ts'
 
 /**
- * The registry of some files. Missing imports matter only when a type of them is used. Throws SchemaProblem.
+ * The registry of some files. Missing imports matter only when a type of them is used. Throws an Error for an undefined
+ * name or an invalid definition.
  */
 export function registryOf(files: readonly FileDescriptorProto[]): FileRegistry {
   const defined: Defined = new Map()
@@ -50,7 +44,7 @@ export function registryOf(files: readonly FileDescriptorProto[]): FileRegistry 
     checkTypes(registry)
     return registry
   } catch (error) {
-    throw new SchemaProblem((error as Error).message || 'a type is defined nowhere')
+    throw new Error((error as Error).message || 'a type is defined nowhere', { cause: error })
   }
 }
 
@@ -67,7 +61,7 @@ const NAME_PARTS_MAX = 32
 
 function checkScope(scope: string): void {
   if (scope.length <= NAME_CHARS_MAX && scope.split('.').length <= NAME_PARTS_MAX) return
-  throw new SchemaProblem('the name of a type is too long')
+  throw new Error('the name of a type is too long')
 }
 
 function* messagesOf(file: FileDescriptorProto) {
@@ -120,7 +114,7 @@ function prepare(file: FileDescriptorProto, defined: Defined): Set<FileDescripto
 function prepareField(field: FieldDescriptorProto, scope: string): void {
   // The library reads a type that it does not know as none.
   if (!isFieldSet(field, FieldDescriptorProtoSchema.field.type) || field.number < 1) {
-    throw new SchemaProblem(`the field ${within(scope, field.name)} has no valid type or number`)
+    throw new Error(`the field ${within(scope, field.name)} has no valid type or number`)
   }
   if (field.jsonName === '') field.jsonName = protoCamelCase(field.name)
   // JSON has no place for default values, and the library looks through all values of an enum for one.
@@ -141,7 +135,7 @@ function resolved(defined: Defined, name: string, from: string): string {
 
 function checkMapEntry({ name, field, options }: DescriptorProto): void {
   if (options?.mapEntry !== true || field.length === 2) return
-  throw new SchemaProblem(`the map entry ${name} has ${field.length} fields`)
+  throw new Error(`the map entry ${name} has ${field.length} fields`)
 }
 
 /** The files in the order of their types; some servers send incomplete lists of imports. */
@@ -190,4 +184,38 @@ export async function cachedRegistry(
   const registry = await compile()
   registries.set(key, registry, whole.length)
   return registry
+}
+
+/**
+ * The method, if it can be called. `isText`: the types are from a proto text. Throws TargetFailure:
+ * GRPC_METHOD_NOT_FOUND, GRPC_METHOD_UNDEFINED, GRPC_METHOD_UNSUPPORTED.
+ */
+export function methodIn(registry: FileRegistry, name: MethodName, isText: boolean): DescMethod {
+  const methods = registry.getService(name.service)?.methods
+  const method = methods?.find((one) => one.name === name.method)
+  if (method === undefined) throw missing(registry, name, isText)
+  if (!method.proto.clientStreaming) return method
+  const kind = method.proto.serverStreaming ? 'a bidirectional stream' : 'a stream of requests'
+  const message = `${name.service}/${name.method} takes ${kind}; monitors call unary and server-streaming methods`
+  throw targetFailure<GrpcCode>('GRPC_METHOD_UNSUPPORTED', message)
+}
+
+function missing(
+  registry: FileRegistry,
+  { service, method }: MethodName,
+  isText: boolean,
+): TargetFailure {
+  const methods = registry.getService(service)?.methods
+  const what = methods === undefined ? `service ${service}` : `method ${method} in ${service}`
+  const known = methods?.map(({ name }) => name) ?? servicesOf(registry)
+  const near = nearNames(methods === undefined ? service : method, known).join(', ')
+  const fix = near === '' ? 'there are none' : `did you mean ${near}?`
+  // A name missing in a proto text is a fault of the settings; one missing on the server, of the target.
+  const code = isText ? 'GRPC_METHOD_UNDEFINED' : 'GRPC_METHOD_NOT_FOUND'
+  const where = isText ? 'the proto text' : 'the server'
+  return targetFailure<GrpcCode>(code, `${where} has no ${what}; ${fix}`, { near })
+}
+
+function servicesOf(registry: FileRegistry): string[] {
+  return [...registry].filter(({ kind }) => kind === 'service').map(({ typeName }) => typeName)
 }

@@ -7,17 +7,17 @@ import {
   FieldDescriptorProto_Label as Label,
   FieldDescriptorProto_Type as Type,
   FileDescriptorProtoSchema,
-  type EnumDescriptorProtoSchema,
-  type FieldDescriptorProtoSchema,
   type FileDescriptorProto,
-  type ServiceDescriptorProtoSchema,
 } from '@bufbuild/protobuf/wkt'
 import type * as Protobuf from 'protobufjs'
-import { cachedRegistry, registryOf, SchemaProblem } from './registry.ts'
+import { type TargetFailure, targetFailure } from '../../../network/target-failure.ts'
+import type { GrpcCode } from '../definition.ts'
+import { cachedRegistry, registryOf } from './registry.ts'
+import { readUntrusted } from './wire.ts'
 
 type Parser = typeof Protobuf
 
-/** The types of a text. Rejects with SchemaProblem when it does not parse or a name has no meaning. */
+/** The types of a text. Rejects with TargetFailure (GRPC_PROTO_INVALID) when it does not parse or lacks types. */
 export function registryOfText(text: string): Promise<FileRegistry> {
   return cachedRegistry('text', [Buffer.from(text)], async () => {
     const { default: parser } = (await import('protobufjs')) as unknown as { default: Parser }
@@ -40,9 +40,16 @@ function compile(parser: Parser, text: string): FileRegistry {
   try {
     root.resolveAll()
   } catch (error) {
-    throw nameProblem(error as Error, unknownImports)
+    throw invalid(undefinedName(error as Error, unknownImports))
   }
-  return registryOf(filesOf(parser, root))
+  return readUntrusted(() => registryOf(filesOf(parser, root)), invalid)
+}
+
+/** `line` counts from 1. */
+function invalid(why: string, line?: number): TargetFailure {
+  const where = line === undefined ? '' : ` (line ${line})`
+  const details = line === undefined ? {} : { line }
+  return targetFailure<GrpcCode>('GRPC_PROTO_INVALID', `the proto text: ${why}${where}`, details)
 }
 
 /** Adds the well-known files; gives the others, which matter only when something of them is used. */
@@ -56,24 +63,23 @@ function addImports(parser: Parser, root: Protobuf.Root, files: readonly string[
   return unknown
 }
 
-function parseProblem(error: Error, text: string): SchemaProblem {
+function parseProblem(error: Error, text: string): TargetFailure {
   const message = error.message.replace(/ \((?:[^()]*, )?line \d+\)$/, '')
   const line = /line (\d+)\)$/.exec(error.message)?.[1]
-  if (line !== undefined) return new SchemaProblem(message, Number(line))
+  if (line !== undefined) return invalid(message, Number(line))
   const last = text.trimEnd().split('\n').length
   // The parser trips over what is not there when the text ends within something.
-  if (error instanceof TypeError) return new SchemaProblem('the text ends too early', last)
-  return new SchemaProblem(message)
+  return error instanceof TypeError ? invalid('the text ends too early', last) : invalid(message)
 }
 
-function nameProblem(error: Error, unknownImports: readonly string[]): SchemaProblem {
+function undefinedName(error: Error, unknownImports: readonly string[]): string {
   const name = /no such (?:Type or Enum|type|enum)[^:']*(?:: |')([\w.]+)/i.exec(error.message)?.[1]
-  if (name === undefined) return new SchemaProblem(error.message)
+  if (name === undefined) return error.message
   const missing =
     unknownImports.length === 0
       ? ''
       : `; of the imports only google/protobuf/… is known here, not ${unknownImports.join(', ')}: put their text in`
-  return new SchemaProblem(`the type ${name} is defined nowhere${missing}`)
+  return `the type ${name} is defined nowhere${missing}`
 }
 
 /** One file for each package. */
@@ -141,10 +147,7 @@ function partOf({ partOf: oneof, options }: Protobuf.Field, type: Protobuf.Type)
 /** Names of map entries, which no type of a text can have. */
 const entryName = ({ id }: Protobuf.Field) => `${id}_entry`
 
-function entryOf(
-  parser: Parser,
-  field: Protobuf.Field,
-): MessageInitShape<typeof DescriptorProtoSchema> {
+function entryOf(parser: Parser, field: Protobuf.Field) {
   const { keyType } = field as unknown as Protobuf.MapField
   const key = { name: 'key', number: 1, label: Label.OPTIONAL, type: scalarOf(keyType) }
   const value = { name: 'value', number: 2, label: Label.OPTIONAL, ...typeOf(parser, field) }
@@ -167,10 +170,7 @@ function typeOf(parser: Parser, field: Protobuf.Field) {
   return { type, typeName: resolvedType.fullName }
 }
 
-function fieldOf(
-  parser: Parser,
-  field: Protobuf.Field,
-): MessageInitShape<typeof FieldDescriptorProtoSchema> {
+function fieldOf(parser: Parser, field: Protobuf.Field) {
   const jsonName = field.options?.['json_name'] as unknown
   return {
     name: field.name,
@@ -193,20 +193,14 @@ function fieldOf(
   }
 }
 
-function enumOf({
-  name,
-  values,
-}: Protobuf.Enum): MessageInitShape<typeof EnumDescriptorProtoSchema> {
+function enumOf({ name, values }: Protobuf.Enum) {
   return {
     name,
     value: Object.entries(values).map(([value, number]) => ({ name: value, number })),
   }
 }
 
-function serviceOf({
-  name,
-  methodsArray,
-}: Protobuf.Service): MessageInitShape<typeof ServiceDescriptorProtoSchema> {
+function serviceOf({ name, methodsArray }: Protobuf.Service) {
   return {
     name,
     method: methodsArray.map((method) => ({

@@ -6,17 +6,15 @@ import * as fc from 'fast-check'
 import { readFileSync } from 'node:fs'
 import protobuf from 'protobufjs'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { healthState } from '../../../../src/monitors/grpc/reading.ts'
-import { createDecoder } from '../../../../src/monitors/grpc/protobuf/decode.ts'
-import { encodeMessage, MessageProblem } from '../../../../src/monitors/grpc/protobuf/encode.ts'
+import type { Failure } from '../../../../src/contract/failure.ts'
+import { GRPC_LIMITS } from '../../../../src/monitors/grpc/definition.ts'
+import { healthState } from '../../../../src/monitors/grpc/answer.ts'
+import { Decoder } from '../../../../src/monitors/grpc/protobuf/decode.ts'
+import { encodeMessage } from '../../../../src/monitors/grpc/protobuf/encode.ts'
 import { registryOfText } from '../../../../src/monitors/grpc/protobuf/text.ts'
-import { registryOf, SchemaProblem } from '../../../../src/monitors/grpc/protobuf/registry.ts'
-import {
-  ProtobufMalformed,
-  readUntrusted,
-  TooManyValues,
-} from '../../../../src/monitors/grpc/protobuf/wire.ts'
-import { TargetFailure } from '../../../../src/network/target-failure.ts'
+import { registryOf } from '../../../../src/monitors/grpc/protobuf/registry.ts'
+import { readUntrusted } from '../../../../src/monitors/grpc/protobuf/wire.ts'
+import { TargetFailure, targetFailure } from '../../../../src/network/target-failure.ts'
 
 const file = (name: string) =>
   readFileSync(new URL(`../../../fixtures/grpc/${name}`, import.meta.url), 'utf8')
@@ -47,20 +45,20 @@ function messageOf(name: string): DescMessage {
   return found
 }
 
-const VALUES_MAX = 100_000
 const GOOGLE = 'type.googleapis.com/'
 const PRICE = { currency: 'EUR', units: '3', nanos: 0 }
-/** What it throws, or undefined. */
-const errorOf = (work: () => unknown): unknown => {
+/** The failure that it throws, if any; another error fails the test. */
+const failureOf = (work: () => unknown): Failure | undefined => {
   try {
     work()
     return undefined
   } catch (error) {
-    return error
+    if (error instanceof TargetFailure) return error.failure
+    throw error
   }
 }
 const encode = (json: unknown) => encodeMessage(JSON.stringify(json), everything, registry)
-const decode = (bytes: Uint8Array) => createDecoder(registry, VALUES_MAX).decode(bytes, everything)
+const decode = (bytes: Uint8Array) => new Decoder(registry).decode(bytes, everything)
 const round = (json: unknown) => decode(encode(json)) as Record<string, unknown>
 
 describe('ProtoJSON', () => {
@@ -172,14 +170,14 @@ describe('ProtoJSON', () => {
     ['a float that is too large', '{"aFloat": 1e300}', 'aFloat'],
     ['nesting without end', `${'{"inner":'.repeat(200)}{}${'}'.repeat(200)}`, 'inner'],
   ])('refuses %s', (_, text, path) => {
-    const problem = errorOf(() => encodeMessage(text, everything, registry))
-    expect(problem).toBeInstanceOf(MessageProblem)
-    expect((problem as MessageProblem).path.replace(/^(inner\.?)+$/, 'inner')).toBe(path)
+    const problem = failureOf(() => encodeMessage(text, everything, registry))
+    expect(problem?.code).toBe('GRPC_MESSAGE_INVALID')
+    expect(String(problem?.details?.['path']).replace(/^(inner\.?)+$/, 'inner')).toBe(path)
   })
 
   test('text that is no JSON is refused without a piece of it: it may be a piece of a secret', () => {
-    const problem = errorOf(() => encodeMessage('{"token": sk-secret-value}', everything, registry))
-    expect((problem as Error).message).toBe("the message is not JSON: Unexpected token 's'")
+    const encoding = () => encodeMessage('{"token": sk-secret-value}', everything, registry)
+    expect(failureOf(encoding)?.message).toBe("the message is not JSON: Unexpected token 's'")
   })
 
   test('large whole numbers stay exact', () => {
@@ -210,10 +208,11 @@ describe('proto texts', () => {
     ['a name twice', twice, "duplicate name 'a'"],
     ['types within types without end', 'message A {'.repeat(200), ''],
   ])('%s', async (_, text, message, line) => {
-    const problem = await registryOfText(text).catch((error: unknown) => error)
-    expect(problem).toBeInstanceOf(SchemaProblem)
-    expect((problem as SchemaProblem).message).toContain(message)
-    expect((problem as SchemaProblem).line).toBe(line)
+    const rejected = await registryOfText(text).catch((error: unknown) => error)
+    const { failure } = rejected as TargetFailure
+    expect(failure.code).toBe('GRPC_PROTO_INVALID')
+    expect(failure.message).toContain(message)
+    expect(failure.details?.['line']).toBe(line)
   })
 
   test('an import that nothing comes from does not matter', async () => {
@@ -230,7 +229,7 @@ describe('proto texts', () => {
     const text = '{"a": 0, "n": [1, 2], "g": {"x": 5}, "[p.note]": "hi"}'
     const bytes = encodeMessage(text, message, own)
     expect(Buffer.from(bytes).toString('hex')).toBe('0800100110021b08051ca206026869')
-    expect(createDecoder(own, 100).decode(bytes, message)).toEqual(JSON.parse(text))
+    expect(new Decoder(own).decode(bytes, message)).toEqual(JSON.parse(text))
     expect(() => encodeMessage('{}', message, own)).toThrow(/a: is missing/)
   })
 
@@ -240,21 +239,17 @@ describe('proto texts', () => {
 })
 
 describe('hostile bytes', () => {
-  /** Whether the work was done, or refused in one of the ways that its callers know. */
-  const isSafe = (work: () => unknown): boolean => {
-    const error = errorOf(work)
-    const known = [ProtobufMalformed, TooManyValues, SchemaProblem, TargetFailure]
-    return error === undefined || known.some((type) => error instanceof type)
-  }
+  const SAFE = [undefined, 'GRPC_MALFORMED', 'GRPC_MESSAGE_TOO_LARGE', 'SETTINGS_INVALID']
 
   test('noise is refused or read, and nothing else happens', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 300 }), (noise) => {
         const bytes = Buffer.from(noise)
-        const readFile = () => fromBinary(FileDescriptorProtoSchema, bytes)
-        expect(isSafe(() => decode(bytes))).toBe(true)
-        expect(isSafe(() => registryOf([readUntrusted(readFile)]))).toBe(true)
-        expect(isSafe(() => healthState(bytes))).toBe(true)
+        const readFile = () => registryOf([fromBinary(FileDescriptorProtoSchema, bytes)])
+        const invalid = (why: string) => targetFailure('SETTINGS_INVALID', why)
+        expect(SAFE).toContain(failureOf(() => decode(bytes))?.code)
+        expect(SAFE).toContain(failureOf(() => readUntrusted(readFile, invalid))?.code)
+        expect(SAFE).toContain(failureOf(() => healthState(bytes))?.code)
       }),
       { numRuns: 3000 },
     )
@@ -275,7 +270,7 @@ describe('hostile bytes', () => {
         (bits) => {
           const bent = Buffer.from(whole)
           for (const bit of bits) bent[bit >> 3] = (bent[bit >> 3] as number) ^ (1 << (bit & 7))
-          expect(isSafe(() => decode(bent))).toBe(true)
+          expect(SAFE).toContain(failureOf(() => decode(bent))?.code)
         },
       ),
       { numRuns: 3000 },
@@ -291,13 +286,14 @@ describe('hostile bytes', () => {
     ['field number 0', Buffer.from([0])],
     ['an end of a group that did not begin', Buffer.from([0x0c])],
   ])('%s is refused', (_, bytes) => {
-    expect(() => decode(bytes)).toThrow(ProtobufMalformed)
+    expect(failureOf(() => decode(bytes))?.code).toBe('GRPC_MALFORMED')
   })
 
   test('the number of values is bounded', () => {
-    const packed = Buffer.alloc(200_000, 1)
+    const packed = Buffer.alloc(GRPC_LIMITS.grpcValuesMax, 1)
     const head = Buffer.from([0x92, 0x01, 0xc0, 0x9a, 0x0c])
-    expect(() => decode(Buffer.concat([head, packed]))).toThrow(TooManyValues)
+    const decoding = () => decode(Buffer.concat([head, packed]))
+    expect(failureOf(decoding)?.code).toBe('GRPC_MESSAGE_TOO_LARGE')
   })
 })
 
