@@ -1,5 +1,10 @@
 // Security baseline: requirements of a server in addition to a valid chain, and the resulting grade.
-import { type BaselineSeverity, type SecurityBaseline, TLS_VERSIONS } from './definition.ts'
+import {
+  type BaselineSeverity,
+  type SecurityBaseline,
+  SEVERITIES,
+  TLS_VERSIONS,
+} from './definition.ts'
 import type { Chain, ChainCertificate } from './chain.ts'
 
 export type TlsVersion = (typeof TLS_VERSIONS)[number]
@@ -33,8 +38,6 @@ export interface BaselineOutcome {
   findings: Finding[]
 }
 
-const SEVERITY_ORDER: readonly BaselineSeverity[] = ['fail', 'degrade', 'ignore']
-
 /** Evaluates the measurements against the baseline. Pure. */
 export function evaluateBaseline(baseline: SecurityBaseline, measured: Measured): BaselineOutcome {
   const findings: Finding[] = []
@@ -42,9 +45,7 @@ export function evaluateBaseline(baseline: SecurityBaseline, measured: Measured)
     const message = broken(baseline, measured)
     if (message !== undefined) findings.push({ rule, severity: baseline[rule].severity, message })
   }
-  findings.sort(
-    (one, other) => SEVERITY_ORDER.indexOf(one.severity) - SEVERITY_ORDER.indexOf(other.severity),
-  )
+  findings.sort((a, b) => SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity))
   const worst = findings[0]?.severity
   if (worst === 'fail') return { verdict: 'fail', grade: 'F', findings }
   if (worst === 'degrade') return { verdict: 'warn', grade: 'B', findings }

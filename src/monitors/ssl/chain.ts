@@ -9,7 +9,7 @@ import {
 } from '../../network/tls/certificate-structure.ts'
 import type { Subject } from './revocation/ocsp-message.ts'
 import type { PeerCertificates } from '../../network/tls/peer-certificates.ts'
-import { altNames, oneLine } from '../../network/tls/facts.ts'
+import { altNames, keyFacts, oneLine } from '../../network/tls/facts.ts'
 import { type TrustAnchors, trustAnchors } from '../../network/tls/trust-anchors.ts'
 
 export type ChainCertificate = ReturnType<typeof chainCertificate>
@@ -151,24 +151,15 @@ function serverCertificate(
   const issuerPrint = issuer === undefined ? undefined : fingerprintOf(issuer)
   return {
     ...own,
-    ...definedOf({
-      subjectCN: commonName(leaf.subject),
-      issuerCN: commonName(leaf.issuer),
-      issuerFingerprintSha256: issuerPrint ?? (own.selfSigned ? own.fingerprintSha256 : undefined),
-    }),
+    subjectCN: commonName(leaf.subject),
+    issuerCN: commonName(leaf.issuer),
+    issuerFingerprintSha256: issuerPrint ?? (own.selfSigned ? own.fingerprintSha256 : undefined),
     /** Of very many only the first. */
     sans: names.slice(0, LIMITS.altNamesMax),
     sansTotal: names.length,
     mustStaple: structure?.mustStaple ?? false,
     ocspResponders: structure?.ocspUrls ?? [],
     crlDistributionPoints: structure?.crlUrls ?? [],
-  }
-}
-
-/** The fields that have a value. */
-function definedOf<T extends object>(fields: T): { [K in keyof T]?: NonNullable<T[K]> } {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
-    [K in keyof T]?: NonNullable<T[K]>
   }
 }
 
@@ -205,25 +196,14 @@ const KEY_NAMES: Record<string, string> = {
   ed448: 'Ed448',
 }
 
-const CURVE_BITS: Record<string, number> = { ed25519: 256, ed448: 456 }
-
 /** `keyAlgorithm` is `RSA`, `ECDSA`, `Ed25519`, `Ed448`, `DSA`, or OpenSSL's name. */
-function keyOf(one: X509Certificate): {
-  keyAlgorithm: string
-  keySizeBits?: number
-  curve?: string
-} {
-  try {
-    const { asymmetricKeyType: type = 'unknown', asymmetricKeyDetails } = one.publicKey
-    const { modulusLength, namedCurve } = asymmetricKeyDetails ?? {}
-    const keySizeBits = modulusLength ?? CURVE_BITS[type] ?? curveBits(namedCurve)
-    const keyAlgorithm = KEY_NAMES[type] ?? type
-    return { keyAlgorithm, ...definedOf({ keySizeBits, curve: namedCurve }) }
-  } catch {
-    // The other facts do not depend on a key that this OpenSSL cannot read.
-    return { keyAlgorithm: 'unknown' }
-  }
+function keyOf(one: X509Certificate) {
+  const { keyType, keyBits, curve } = keyFacts(one)
+  const keySizeBits = keyBits ?? CURVE_BITS[keyType] ?? curveBits(curve)
+  return { keyAlgorithm: KEY_NAMES[keyType] ?? keyType, keySizeBits, curve }
 }
+
+const CURVE_BITS: Record<string, number> = { ed25519: 256, ed448: 456 }
 
 /** Key size from the name of a curve of OpenSSL: prime256v1, secp384r1, brainpoolP512r1. */
 function curveBits(curve: string | undefined): number | undefined {

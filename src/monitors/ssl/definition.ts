@@ -78,27 +78,22 @@ const SSL_SOURCES = {
   TEXT_RESPONSE: { comparisons: TEXTUAL, property: 'regex' },
 } as const satisfies SourceRules
 
-const SEVERITIES = ['fail', 'degrade', 'ignore'] as const
+/** Most severe first. */
+export const SEVERITIES = ['fail', 'degrade', 'ignore'] as const
 /** Effect of a violated rule on the verdict. */
 export type BaselineSeverity = (typeof SEVERITIES)[number]
 
-const severityField = (severity: BaselineSeverity) => z.enum(SEVERITIES).default(severity)
+const Severity = z.enum(SEVERITIES)
 const rule = (severity: BaselineSeverity) =>
-  z.strictObject({ severity: severityField(severity) }).prefault({})
-const versionRule = (version: (typeof TLS_VERSIONS)[number], severity: BaselineSeverity) =>
-  z
-    .strictObject({
-      value: z.enum(TLS_VERSIONS).default(version),
-      severity: severityField(severity),
-    })
-    .prefault({})
-const keySizeRule = (bits: number, severity: BaselineSeverity) =>
-  z
-    .strictObject({
-      value: z.int().min(1024).max(16_384).default(bits),
-      severity: severityField(severity),
-    })
-    .prefault({})
+  z.strictObject({ severity: Severity.default(severity) }).prefault({})
+const versionRule = (version: (typeof TLS_VERSIONS)[number], severity: BaselineSeverity) => {
+  const value = z.enum(TLS_VERSIONS).default(version)
+  return z.strictObject({ value, severity: Severity.default(severity) }).prefault({})
+}
+const keySizeRule = (bits: number, severity: BaselineSeverity) => {
+  const value = z.int().min(1024).max(16_384).default(bits)
+  return z.strictObject({ value, severity: Severity.default(severity) }).prefault({})
+}
 
 /** Requirements of every server, in addition to a valid chain. */
 export const SecurityBaseline = z.strictObject({

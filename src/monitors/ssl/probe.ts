@@ -2,18 +2,19 @@
 import { aboutIn, failure, type Failure, FAILURES } from '../../contract/failure.ts'
 import type { SslCode } from './definition.ts'
 import { evaluateAssertions } from '../assertions/assertions.ts'
-import type { Endpoint, Progress } from '../../network/dial.ts'
+import type { Endpoint } from '../../network/dial.ts'
 import { isDeadline, withDeadline } from '../../network/deadline.ts'
 import type { Context } from '../monitor.ts'
-import {
-  hasRevocationSource,
-  type Revocation,
-  revocationOf,
-  type SourceAnswer,
-} from './revocation/revocation.ts'
+import { NO_SOURCE, type Revocation, revocationOf } from './revocation/revocation.ts'
 import { evaluateBaseline } from './baseline.ts'
 import { type Chain, chainOf } from './chain.ts'
-import { type Reached, serverRefusal, handshakeWithFallback, type SslPlan } from './connection.ts'
+import {
+  type Attempt,
+  handshakeWithFallback,
+  type Reached,
+  serverRefusal,
+  type SslPlan,
+} from './connection.ts'
 import {
   addTimestamps,
   certificateFailures,
@@ -27,8 +28,13 @@ import { failureOf } from '../../network/target-failure.ts'
 
 const DAY_MS = 86_400_000
 
+/** A running probe of one address, with its report. */
+interface Running extends Attempt {
+  facts: SslProbe
+}
+
 /** What the checks after the handshake need of it. */
-interface ReportInputs {
+interface Shown {
   chain: Chain | undefined
   staple: Buffer | undefined
 }
@@ -44,12 +50,13 @@ export async function probeSsl(
   startedAt: number,
 ): Promise<SslProbe> {
   const probe: SslProbe = { phases: { totalMs: 0 }, failures: [] }
-  const shown = await handshake(plan, endpoint, context, probe, startedAt)
+  const running: Running = { plan, endpoint, context, progress: { phase: 'dns' }, facts: probe }
+  const shown = await handshake(running, startedAt)
   if (shown !== undefined) {
     const now = Date.now()
     probe.failures.push(...certificateFailures(probe, plan, now))
-    await runFollowUpChecks(plan, endpoint, context, probe, shown)
-    evaluate(plan, probe, shown, now)
+    await runFollowUpChecks(running, shown)
+    evaluate(running, shown.chain, now)
   }
   if (plan.assertions.length > 0 && probe.connection !== undefined) {
     const sources = sourcesOf(probe, shown?.chain?.names ?? [])
@@ -59,19 +66,12 @@ export async function probeSsl(
 }
 
 /** The handshake and its report; undefined when there was none. */
-async function handshake(
-  plan: SslPlan,
-  endpoint: Endpoint,
-  context: Context,
-  probe: SslProbe,
-  startedAt: number,
-): Promise<ReportInputs | undefined> {
-  const progress: Progress = { phase: 'dns' }
-  const attempt = { plan, endpoint, context, progress, facts: probe }
+async function handshake(running: Running, startedAt: number): Promise<Shown | undefined> {
+  const { plan, context, progress, facts: probe } = running
   let reached: Reached | undefined
   try {
     reached = await withDeadline(context.signal, plan.maxResponseTime, (signal) =>
-      handshakeWithFallback(attempt, signal),
+      handshakeWithFallback(running, signal),
     )
     probe.phases.totalMs = performance.now() - startedAt
     const { certificates, staple } = reached.secure
@@ -91,18 +91,13 @@ async function handshake(
 }
 
 /** Revocation and versions, which need connections of their own. */
-async function runFollowUpChecks(
-  plan: SslPlan,
-  endpoint: Endpoint,
-  context: Context,
-  probe: SslProbe,
-  { chain, staple }: ReportInputs,
-): Promise<void> {
+async function runFollowUpChecks(running: Running, { chain, staple }: Shown): Promise<void> {
+  const { plan, endpoint, context, facts: probe } = running
   const { connection } = probe
   if (connection === undefined || chain === undefined) return
   if (chain.subject !== undefined && !chain.certificate.selfSigned) {
     const startedAt = performance.now()
-    const asking = {
+    const asked = revocationOf({
       subject: chain.subject,
       staple,
       settings: plan.config.revocation,
@@ -110,25 +105,18 @@ async function runFollowUpChecks(
       family: plan.endpoint.family,
       dial: context.dial,
       signal: context.signal,
-    }
-    // Most certificates of internal networks name no source: no promise for those.
-    const asks = hasRevocationSource(asking)
-    const revocation = asks ? await withinDeadline(revocationOf(asking), context) : NO_SOURCE
-    if (asks) probe.phases.revocationMs = performance.now() - startedAt
+    })
+    const revocation = await withinDeadline(asked, context)
+    if (revocation !== NO_SOURCE) probe.phases.revocationMs = performance.now() - startedAt
     addRevocation(probe, connection, revocation)
   }
   if (!plan.config.probeVersions) return
   // Of the probed server; a proxy resolves the name itself.
   const there = { ...endpoint, address: connection.resolvedIp ?? endpoint.address }
-  const { versions, undecided, timestamps } = await offeredVersions(plan, there, context)
-  connection.versions = versions
-  if (undecided.length > 0) connection.versionsUndecided = undecided
-  addTimestamps(probe, 'handshake', timestamps)
-}
-
-const NO_SOURCE: Revocation = {
-  status: 'unavailable',
-  why: 'the certificate names no revocation source that may be asked',
+  const offered = await offeredVersions({ ...running, endpoint: there })
+  connection.versions = offered.versions
+  if (offered.undecided.length > 0) connection.versionsUndecided = offered.undecided
+  addTimestamps(probe, 'handshake', offered.timestamps)
 }
 
 function addRevocation(probe: SslProbe, connection: ConnectionFacts, revocation: Revocation): void {
@@ -150,36 +138,29 @@ async function withinDeadline(
     return await asked
   } catch (error) {
     if (!isDeadline(signal)) throw error
-    const late: SourceAnswer = { status: 'unavailable', why: 'time ran out' }
-    return { status: 'unavailable', ocsp: late }
+    return { status: 'unavailable', ocsp: { status: 'unavailable', why: 'time ran out' } }
   }
 }
 
-function evaluate(plan: SslPlan, probe: SslProbe, { chain }: ReportInputs, now: number): void {
+function evaluate({ plan, facts }: Running, chain: Chain | undefined, now: number): void {
   const { config } = plan
-  probe.failures.push(...revocationFailures(plan, probe.revocation))
+  facts.failures.push(...revocationFailures(plan, facts.revocation))
   if (chain === undefined) return
-  const degradedBy: string[] = []
-  if (config.securityBaseline.enabled) applyBaseline(plan, probe, chain, degradedBy)
+  const degradedBy = config.securityBaseline.enabled ? applyBaseline(plan, facts, chain) : []
   const daysLeft = (chain.earliestExpiry - now) / DAY_MS
   if (daysLeft < config.alertDaysBeforeExpiry) {
     const end = new Date(chain.earliestExpiry).toISOString()
     degradedBy.push(`expiry: the chain ends in ${Math.floor(daysLeft)} days, at ${end}`)
   }
-  if (degradedBy.length > 0) probe.degradedBy = degradedBy
+  if (degradedBy.length > 0) facts.degradedBy = degradedBy
 }
 
-/** Adds violated rules to the failures or to the reasons for degradation. */
-function applyBaseline(
-  { config }: SslPlan,
-  probe: SslProbe,
-  chain: Chain,
-  degradedBy: string[],
-): void {
+/** Adds violated rules to the failures; returns the reasons for degradation. */
+function applyBaseline({ config }: SslPlan, probe: SslProbe, chain: Chain): string[] {
   const { connection, revocation } = probe
   if (connection === undefined || probe.failures.length > 0) {
     probe.securityBaseline = { verdict: 'skipped' }
-    return
+    return []
   }
   const outcome = evaluateBaseline(config.securityBaseline, {
     connection,
@@ -188,11 +169,12 @@ function applyBaseline(
     timestamps: probe.timestamps?.length ?? 0,
   })
   probe.securityBaseline = outcome
-  for (const { rule, severity, message } of outcome.findings) {
-    if (severity === 'fail')
-      probe.failures.push(failure<SslCode>('TLS_BASELINE', message, { rule }))
-    else if (severity === 'degrade') degradedBy.push(`${rule}: ${message}`)
+  const broken = outcome.findings.filter(({ severity }) => severity === 'fail')
+  for (const { rule, message } of broken) {
+    probe.failures.push(failure<SslCode>('TLS_BASELINE', message, { rule }))
   }
+  const degrading = outcome.findings.filter(({ severity }) => severity === 'degrade')
+  return degrading.map(({ rule, message }) => `${rule}: ${message}`)
 }
 
 function revocationFailures({ config }: SslPlan, revocation: Revocation | undefined): Failure[] {

@@ -1,14 +1,12 @@
 // TLS versions that a server accepts: sends a ClientHello for each and reads the ServerHello. No handshake is
 // finished, so this works for versions that our OpenSSL no longer supports.
 import { randomBytes } from 'node:crypto'
-import { isIP } from 'node:net'
+import { isIP, type Socket } from 'node:net'
 import { TLS_VERSIONS } from './definition.ts'
 import { type SignedTimestamp, timestampList } from '../../network/tls/certificate-structure.ts'
-import type { Endpoint, Progress } from '../../network/dial.ts'
-import type { Context } from '../monitor.ts'
 import type { TlsVersion } from './baseline.ts'
 import { withDeadline } from '../../network/deadline.ts'
-import { reachTls, type SslPlan } from './connection.ts'
+import { type Attempt, reachTls } from './connection.ts'
 import { isFailure } from '../../network/target-failure.ts'
 import { Received } from '../../network/tcp-received.ts'
 
@@ -25,25 +23,17 @@ export interface OfferedVersions {
 /** Time for all versions. Milliseconds. */
 export const VERSIONS_MS_MAX = 5000
 
-const NUMBERS: Record<TlsVersion, number> = {
-  'TLS1.0': 0x0301,
-  'TLS1.1': 0x0302,
-  'TLS1.2': 0x0303,
-  'TLS1.3': 0x0304,
-}
+/** TLS 1.0 in messages; the next version has the next number. */
+const OLDEST = 0x0301
 
 /** Probes all versions in parallel, each on its own connection. Rejects when the run is cancelled. */
-export async function offeredVersions(
-  plan: SslPlan,
-  endpoint: Endpoint,
-  context: Context,
-): Promise<OfferedVersions> {
+export async function offeredVersions(attempt: Attempt): Promise<OfferedVersions> {
   const found: OfferedVersions = { versions: [], undecided: [], timestamps: [] }
-  const answers = await withDeadline(context.signal, VERSIONS_MS_MAX, (signal) =>
-    Promise.all(TLS_VERSIONS.map((version) => ask(plan, endpoint, context, signal, version))),
+  const answers = await withDeadline(attempt.context.signal, VERSIONS_MS_MAX, (signal) =>
+    Promise.all(TLS_VERSIONS.map((_, at) => ask(attempt, OLDEST + at, signal))),
   )
-  for (const [at, answer] of answers.entries()) {
-    const version = TLS_VERSIONS[at] as TlsVersion
+  for (const [at, version] of TLS_VERSIONS.entries()) {
+    const answer = answers[at]
     if (answer === undefined) found.undecided.push(version)
     else if (answer !== 'refused') {
       found.versions.push(version)
@@ -56,28 +46,28 @@ export async function offeredVersions(
 type Answer = 'refused' | { timestamps?: SignedTimestamp[] }
 
 async function ask(
-  plan: SslPlan,
-  endpoint: Endpoint,
-  context: Context,
+  attempt: Attempt,
+  version: number,
   signal: AbortSignal,
-  version: TlsVersion,
 ): Promise<Answer | undefined> {
+  const { name, alpn } = attempt.plan
   let received: Received | undefined
-  let destroy = () => {}
+  let socket: Socket | undefined
   try {
-    const progress: Progress = { phase: 'dns' }
-    const facts = { phases: { totalMs: 0 } }
-    const reached = await reachTls({ plan, endpoint, context, progress, facts }, signal)
-    const { socket } = reached.connection
-    destroy = () => socket.destroy()
+    const apart: Attempt = {
+      ...attempt,
+      progress: { phase: 'dns' },
+      facts: { phases: { totalMs: 0 } },
+    }
+    const reached = await reachTls(apart, signal)
+    socket = reached.connection.socket
     received = new Received(reached.where, signal)
     received.attach(socket)
     // An earlier dialogue leaves the socket paused.
     socket.resume()
-    socket.write(clientHello(NUMBERS[version], plan.name, plan.alpn))
+    socket.write(clientHello(version, name, alpn))
     for (;;) {
-      const answer =
-        received.bytes === 0 ? undefined : readServerHello(received.content(), NUMBERS[version])
+      const answer = received.bytes === 0 ? undefined : readServerHello(received.content(), version)
       if (answer !== undefined) return answer
       if (received.ended !== undefined) return 'refused'
       await received.more()
@@ -88,7 +78,7 @@ async function ask(
     return undefined
   } finally {
     received?.close()
-    destroy()
+    socket?.destroy()
   }
 }
 
@@ -107,7 +97,7 @@ const SIGNATURES = [
 ]
 
 /** A ClientHello for this version alone (RFC 8446, 4.1.2; RFC 5246, 7.4.1.2), in its record. */
-export function clientHello(version: number, name: string, alpn: readonly string[] = []): Buffer {
+function clientHello(version: number, name: string, alpn: readonly string[] = []): Buffer {
   const isNew = version === 0x0304
   const extensions: Buffer[] = []
   if (isIP(name) === 0) {
@@ -152,37 +142,26 @@ function extension(type: number, content: Buffer = Buffer.alloc(0)): Buffer {
   return Buffer.concat([uint16(type), vector(2, content)])
 }
 
-const RECORD_BYTES_MAX = 16_384 + 2048
+const MESSAGE_BYTES_MAX = 16_384
 
 /**
  * Reads the server's answer: `refused` for an alert, another version, or no TLS at all; undefined while the
  * answer is incomplete. Never throws.
  */
 export function readServerHello(bytes: Buffer, version: number): Answer | undefined {
-  const messages: Buffer[] = []
-  let at = 0
-  let gathered = 0
-  while (at + 5 <= bytes.length) {
-    const length = bytes.readUInt16BE(at + 3)
-    if (bytes[at] !== 22 || length === 0 || length > RECORD_BYTES_MAX) break
-    const piece = bytes.subarray(at + 5, at + 5 + length)
-    messages.push(piece)
-    gathered += piece.length
-    at += 5 + length
-    if (gathered > 4 + RECORD_BYTES_MAX) return 'refused'
+  const isRecord = (at: number) => bytes[at] === 22 && (bytes[at + 1] ?? 3) === 3
+  if (!isRecord(0)) return 'refused'
+  const pieces: Buffer[] = []
+  for (let at = 0; at + 5 <= bytes.length && isRecord(at);) {
+    const end = at + 5 + bytes.readUInt16BE(at + 3)
+    pieces.push(bytes.subarray(at + 5, end))
+    at = end
   }
-  const message = Buffer.concat(messages)
-  if (message.length < 4) return isHandshake(bytes) ? undefined : 'refused'
-  if (message[0] !== 2) return 'refused'
+  const message = Buffer.concat(pieces)
+  if (message.length < 4) return undefined
   const end = 4 + message.readUIntBE(1, 3)
-  if (end > RECORD_BYTES_MAX) return 'refused'
+  if (message[0] !== 2 || end > MESSAGE_BYTES_MAX) return 'refused'
   return message.length < end ? undefined : helloOf(message.subarray(4, end), version)
-}
-
-/** Whether the handshake record is incomplete. */
-function isHandshake(bytes: Buffer): boolean {
-  if (bytes[0] !== 22 || (bytes.length > 1 && bytes[1] !== 3)) return false
-  return bytes.length < 5 || bytes.readUInt16BE(3) <= RECORD_BYTES_MAX
 }
 
 function helloOf(body: Buffer, version: number): Answer {

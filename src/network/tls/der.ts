@@ -15,13 +15,11 @@ export const TAG = {
   INTEGER: 0x02,
   BIT_STRING: 0x03,
   OCTET_STRING: 0x04,
-  NULL: 0x05,
   OID: 0x06,
   ENUMERATED: 0x0a,
   UTC_TIME: 0x17,
   GENERALIZED_TIME: 0x18,
   SEQUENCE: 0x30,
-  SET: 0x31,
 } as const
 
 /** The tag `[number]`; constructed unless said otherwise. */
@@ -187,17 +185,4 @@ export function derElement(tag: number, ...content: Buffer[]): Buffer {
   size.writeUInt32BE(length)
   const bare = size.subarray(size.findIndex((byte) => byte !== 0))
   return Buffer.concat([Buffer.from([tag, 0x80 | bare.length]), bare, ...content])
-}
-
-/** Writes an object identifier given in dots. */
-export function derOid(dotted: string): Buffer {
-  const [first = 0, second = 0, ...rest] = dotted.split('.').map(Number)
-  const bytes = [first * 40 + second, ...rest].flatMap((arc) => {
-    const septets = [arc & 0x7f]
-    for (let left = Math.floor(arc / 128); left > 0; left = Math.floor(left / 128)) {
-      septets.unshift((left & 0x7f) | 0x80)
-    }
-    return septets
-  })
-  return derElement(TAG.OID, Buffer.from(bytes))
 }

@@ -4,7 +4,6 @@ import { isIP } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import { failure, type Failure } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
-import { LeastRecentlyUsed } from '../least-recently-used.ts'
 import type { PeerCertificates } from './peer-certificates.ts'
 import { certificateCode } from './errors.ts'
 
@@ -59,8 +58,6 @@ export interface PeerFacts {
 }
 
 const DAY_MS = 86_400_000
-// Enough for the distinct chains of a large agent; a chain needs about 2 KB.
-const CHAINS_MAX = 2000
 
 interface Chain {
   certificate: CertificateFacts
@@ -69,7 +66,8 @@ interface Chain {
   earliestExpiry: string
 }
 
-const chains = new LeastRecentlyUsed<string, Chain>(CHAINS_MAX)
+/** Cached facts; collected with the certificates, which are cached themselves. */
+const chains = new WeakMap<PeerCertificates, Chain>()
 
 /** Reads the facts of a completed handshake. `name` is the host that the certificate must be for. */
 export function peerFacts(
@@ -135,9 +133,10 @@ function sentence(code: string, facts: PeerFacts, name: string): string {
   return `the certificate of ${certificate?.issuer ?? name} does not verify: ${facts.error}`
 }
 
-function chainOf({ key, leaf, sent }: PeerCertificates): Chain {
-  const known = chains.get(key)
+function chainOf(certificates: PeerCertificates): Chain {
+  const known = chains.get(certificates)
   if (known !== undefined) return known
+  const { leaf, sent } = certificates
   const expiries = sent.map((one) => one.validToDate.getTime())
   const made: Chain = {
     certificate: certificateFacts(leaf),
@@ -149,7 +148,7 @@ function chainOf({ key, leaf, sent }: PeerCertificates): Chain {
     validTo: expiries[0] as number,
     earliestExpiry: new Date(Math.min(...expiries)).toISOString(),
   }
-  chains.set(key, made)
+  chains.set(certificates, made)
   return made
 }
 
@@ -171,7 +170,10 @@ function certificateFacts(one: X509Certificate): CertificateFacts {
   return facts
 }
 
-function keyFacts(one: X509Certificate): Pick<CertificateFacts, 'keyType' | 'keyBits' | 'curve'> {
+/** Type and size of its key; `unknown` for a key that this OpenSSL cannot read. */
+export function keyFacts(
+  one: X509Certificate,
+): Pick<CertificateFacts, 'keyType' | 'keyBits' | 'curve'> {
   try {
     const { asymmetricKeyType, asymmetricKeyDetails } = one.publicKey
     const { modulusLength, namedCurve } = asymmetricKeyDetails ?? {}
@@ -181,7 +183,6 @@ function keyFacts(one: X509Certificate): Pick<CertificateFacts, 'keyType' | 'key
       ...(namedCurve === undefined ? {} : { curve: namedCurve }),
     }
   } catch {
-    // The other facts are still valid if this OpenSSL cannot read the key.
     return { keyType: 'unknown' }
   }
 }

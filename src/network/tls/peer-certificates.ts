@@ -6,9 +6,8 @@ import type { DetailedPeerCertificate, TLSSocket } from 'node:tls'
 import { contextTag, DerFault, elementAt, Elements, encodingOf, TAG } from './der.ts'
 import { LeastRecentlyUsed } from '../least-recently-used.ts'
 
+/** The same object for the same certificates. */
 export interface PeerCertificates {
-  /** The same for the same certificates. */
-  key: string
   leaf: X509Certificate
   /** In the order of the peer, `leaf` first. */
   sent: readonly X509Certificate[]
@@ -105,7 +104,7 @@ function read(socket: TLSSocket): PeerCertificates | undefined {
     const sent = reads++ < READS_MAX ? sentBy(socket) : followed(linked)
     const [leaf] = sent
     if (leaf === undefined) return undefined
-    certificates = { key, leaf, sent }
+    certificates = { leaf, sent }
     chains.set(key, certificates)
   }
   return certificates

@@ -13,7 +13,6 @@ import {
   contentOf,
   contextTag,
   derElement,
-  derOid,
   type Element,
   Elements,
   encodingOf,
@@ -53,7 +52,9 @@ export interface OcspAnswer {
 const BASIC = '1.3.6.1.5.5.7.48.1.1'
 const NONCE = '1.3.6.1.5.5.7.48.1.2'
 const TIMESTAMPS = '1.3.6.1.4.1.11129.2.4.5'
-const SHA1 = '1.3.14.3.2.26'
+/** AlgorithmIdentifier of SHA-1, and the object identifier of a nonce, in DER. */
+const SHA1_DER = Buffer.from('300906052b0e03021a0500', 'hex')
+const NONCE_DER = Buffer.from('06092b0601050507300102', 'hex')
 const OCSP_SIGNING = '1.3.6.1.5.5.7.3.9'
 /** Certificates of an answer that are tried as its signer's. */
 const SIGNERS_MAX = 10
@@ -80,10 +81,9 @@ const REVOCATION_REASONS = [
 /** The request about one certificate, with a nonce (RFC 9654) where one is given. */
 export function ocspRequest(subject: Subject, nonce?: Buffer): Buffer {
   const { certificate, issuerStructure } = subject
-  const algorithm = derElement(TAG.SEQUENCE, derOid(SHA1), derElement(TAG.NULL))
   const id = derElement(
     TAG.SEQUENCE,
-    algorithm,
+    SHA1_DER,
     derElement(TAG.OCTET_STRING, digest('sha1', issuerStructure.subjectName)),
     derElement(TAG.OCTET_STRING, digest('sha1', issuerStructure.publicKey)),
     derElement(TAG.INTEGER, certificate.serial),
@@ -91,7 +91,7 @@ export function ocspRequest(subject: Subject, nonce?: Buffer): Buffer {
   const parts = [derElement(TAG.SEQUENCE, derElement(TAG.SEQUENCE, id))]
   if (nonce !== undefined) {
     const value = derElement(TAG.OCTET_STRING, derElement(TAG.OCTET_STRING, nonce))
-    const extension = derElement(TAG.SEQUENCE, derOid(NONCE), value)
+    const extension = derElement(TAG.SEQUENCE, NONCE_DER, value)
     parts.push(derElement(contextTag(2), derElement(TAG.SEQUENCE, extension)))
   }
   return derElement(TAG.SEQUENCE, derElement(TAG.SEQUENCE, ...parts))

@@ -65,27 +65,28 @@ const UNTRUSTED: SourceAnswer = {
   why: 'the chain leads to no trusted authority',
 }
 
-/** Whether there is any source to ask. */
-export function hasRevocationSource({ staple, settings, subject }: RevocationQuery): boolean {
-  const { ocspUrls, crlUrls } = subject.certificate
-  if (staple !== undefined) return true
-  return (settings.ocsp && ocspUrls.length > 0) || (settings.crl && crlUrls.length > 0)
+/** The answer about most certificates of internal networks, which name no source. */
+export const NO_SOURCE: Revocation & { why: string } = {
+  status: 'unavailable',
+  why: 'the certificate names no revocation source that may be asked',
 }
 
 /** Asks the sources in order until one has an answer. Rejects with the signal's reason. */
 export async function revocationOf(asking: RevocationQuery): Promise<Revocation> {
   const { settings, subject, staple } = asking
-  const { ocspUrls, crlUrls } = subject.certificate
+  const ocspUrls = settings.ocsp ? subject.certificate.ocspUrls : []
+  const crlUrls = settings.crl ? subject.certificate.crlUrls : []
+  if (staple === undefined && ocspUrls.length + crlUrls.length === 0) return NO_SOURCE
   const found: Revocation = { status: 'unavailable' }
   if (staple !== undefined) {
     found.staple = await readOcspResponse(staple, subject, Date.now()).catch(unavailable)
     if (isSettled(found, 'staple')) return found
   }
-  if (settings.ocsp && ocspUrls.length > 0) {
+  if (ocspUrls.length > 0) {
     found.ocsp = await askInOrder(asking, ocspUrls, askResponder)
     if (isSettled(found, 'ocsp')) return found
   }
-  if (settings.crl && crlUrls.length > 0) {
+  if (crlUrls.length > 0) {
     found.crl = await askInOrder(asking, crlUrls, lookUp)
     isSettled(found, 'crl')
   }

@@ -1,5 +1,6 @@
 // Cache of what is fetched: concurrent callers of one key share the work, later ones its result. A hundred monitors
 // with certificates of one authority fetch its revocation list once.
+import { untilAborted } from '../../../network/deadline.ts'
 import { LeastRecentlyUsed } from '../../../network/least-recently-used.ts'
 
 interface Entry<V> {
@@ -70,12 +71,4 @@ export class SharedResults<V> {
   #forget(key: string, entry: Entry<V>): void {
     if (this.#entries.get(key) === entry) this.#entries.delete(key)
   }
-}
-
-function untilAborted<V>(result: Promise<V>, signal: AbortSignal): Promise<V> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => reject(signal.reason as Error)
-    signal.addEventListener('abort', onAbort)
-    result.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
-  })
 }
