@@ -25,6 +25,7 @@ import { type PlacedProject, placeProject } from './source.ts'
 import { observedTests, suiteVerdict } from './verdict.ts'
 import { type InstalledTool, isBun, toolFix } from '../scripts/toolchains.ts'
 import { leadsInside } from '../sandbox/untrusted-files.ts'
+import { targetFailure, TargetFailure } from '../network/target-failure.ts'
 
 /** Fields of a suite's definition that a run needs. */
 export interface Suite extends NamedMonitor, EngineOptions {
@@ -61,12 +62,13 @@ export async function runSuite(
   const { notes, failures } = course
   try {
     const stage = await prepare(monitor, context, host, watcher, course)
-    if ('code' in stage) failures.push(stage)
-    else await runTests(monitor, stage, context, host, watcher, course)
+    await runTests(monitor, stage, context, host, watcher, course)
   } catch (error) {
-    if (error !== context.signal.reason) throw error
-    const late = lateMessage('what comes before the tests', LIMITS.suiteMsMax)
-    failures.push(failure('TIMEOUT_RUN', late))
+    if (error === context.signal.reason) {
+      const late = lateMessage('what comes before the tests', LIMITS.suiteMsMax)
+      failures.push(failure('TIMEOUT_RUN', late))
+    } else if (error instanceof TargetFailure) failures.push(error.failure)
+    else throw error
   }
   for (const note of notes) watcher.onNote?.(note)
   const observed = { ...course.facts, ...(notes.length === 0 ? {} : { notes }) }
@@ -91,16 +93,13 @@ async function prepare(
   host: ScriptHost,
   watcher: SuiteWatcher,
   course: Course,
-): Promise<Stage | Failure> {
+): Promise<Stage> {
   const began = performance.now()
   context.progress?.({ phase: 'prepare' })
   const folder = await context.workFolder()
   const project = await placeProject(monitor.codeBundlePath, folder, host, context.signal)
-  if ('code' in project) return project
   const workingDir = await workingDirOf(monitor, project)
-  if (typeof workingDir !== 'string') return workingDir
   const engine = await engineFor(monitor, foldersUpward(project.folder, workingDir), host, course)
-  if ('code' in engine) return engine
   const { NODE_OPTIONS } = context.variables ?? {}
   const environment = {
     ...scriptEnvironment(monitor, context),
@@ -126,10 +125,8 @@ async function prepare(
       context.progress?.({ phase: 'install', line: lastLine(chunk) })
     },
   })
-  if ('code' in packages) return packages
   if (packages.how === 'installed') {
-    const still = await workingDirOf(monitor, project)
-    if (typeof still !== 'string') return still
+    await workingDirOf(monitor, project)
     // The installation may have put links into the place of what is ours, through which we would write.
     await removeTree(join(folder, '.vedette'))
     await enginePrograms(engine, folder)
@@ -141,15 +138,12 @@ async function prepare(
   return { folder, cwd, project, engine, programs, packages, environment }
 }
 
-async function workingDirOf(
-  { workingDir }: Suite,
-  { folder }: PlacedProject,
-): Promise<string | Failure> {
+async function workingDirOf({ workingDir }: Suite, { folder }: PlacedProject): Promise<string> {
   const inside = normalize(`./${workingDir ?? '.'}`).replace(/(?<=.)\/+$/, '')
   const leadsOut = inside === '..' || inside.startsWith('../') || inside.includes('\0')
   const found = !leadsOut && (inside === '.' || (await leadsInside(join(folder, inside), folder)))
   if (found) return inside
-  return failure('BUNDLE_INVALID', `workingDir ${inside} is no folder of the project`)
+  throw targetFailure('BUNDLE_INVALID', `workingDir ${inside} is no folder of the project`)
 }
 
 async function engineFor(
@@ -157,9 +151,9 @@ async function engineFor(
   folders: readonly string[],
   { tools }: ScriptHost,
   { facts, notes }: Course,
-): Promise<InstalledTool | Failure> {
+): Promise<InstalledTool> {
   const chosen = await suiteEngine(monitor, folders)
-  if (typeof chosen === 'string') return failure('SETTINGS_INVALID', chosen)
+  if (typeof chosen === 'string') throw targetFailure('SETTINGS_INVALID', chosen)
   const { engine, notice, from } = chosen
   facts['engine'] = engine
   facts['engineFrom'] = from
@@ -167,7 +161,7 @@ async function engineFor(
   const found = await tools.find('engine', engine)
   if (found !== undefined) return found
   const message = `${engine} is not installed in ${tools.folder}; ${toolFix('engine', engine)}`
-  return failure('ENGINE_MISSING', message, { engine, from })
+  throw targetFailure('ENGINE_MISSING', message, { engine, from })
 }
 
 const LIMITS_OF_SUITES: SandboxLimits = {
@@ -191,7 +185,7 @@ async function runTests(
 ): Promise<void> {
   const { folder, cwd, project, engine, programs, packages } = stage
   const missing = await missingPackage(monitor.testCommand, foldersUpward('/', cwd))
-  if (missing !== undefined) return void course.failures.push(notBrought(monitor, missing))
+  if (missing !== undefined) throw notBrought(monitor, missing)
   const core = await findPlaywrightCore(cwd)
   const chromium = await findChromium(host.chromiumPath)
   const ffmpeg = await findProgram('ffmpeg')
@@ -236,10 +230,10 @@ function codeOf(cli: string, engine: InstalledTool, { key }: InstalledPackages) 
   return { modules, program: engine.program, isBun: isBun(engine), packagesKey: key }
 }
 
-function notBrought({ testCommand }: Suite, missing: string): Failure {
+function notBrought({ testCommand }: Suite, missing: string): TargetFailure {
   const fix = `add the package that brings it to the devDependencies of the project`
   const message = `the test command ${testCommand} runs ${missing}, which the project does not have; ${fix}`
-  return failure('SUITE_INVALID', message, { command: testCommand, lacking: missing })
+  return targetFailure('SUITE_INVALID', message, { command: testCommand, lacking: missing })
 }
 
 const NO_VIDEO = 'videos are left out: the machine of the agent has no ffmpeg'

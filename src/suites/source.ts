@@ -3,9 +3,9 @@
 import { mkdir, stat } from 'node:fs/promises'
 import { dirname, isAbsolute, join } from 'node:path'
 import { LIMITS } from '../contract/versions.ts'
-import { failure, type Failure } from '../contract/failure.ts'
 import { BundleError, unpackBundle } from './bundle-unpack.ts'
 import { copyTree, CopyTooLargeError, leadsOut } from './packages/copy-tree.ts'
+import { targetFailure, type TargetFailure } from '../network/target-failure.ts'
 import { BundleUnavailableError, type ScriptHost } from '../scripts/host.ts'
 
 export interface PlacedProject {
@@ -30,19 +30,19 @@ export const LEFT_OUT: ReadonlySet<string> = new Set([
   '.env',
 ])
 
-/** Puts the project into the run's folder; the failure says why it is unavailable. */
+/** Puts the project into the run's folder. Rejects with a TargetFailure where it is unavailable. */
 export async function placeProject(
   codeBundlePath: string,
   runFolder: string,
   host: ScriptHost,
   signal: AbortSignal,
-): Promise<PlacedProject | Failure> {
+): Promise<PlacedProject> {
   const folder = join(runFolder, 'project')
   await mkdir(folder)
   try {
     if (codeBundlePath.startsWith(BUNDLE)) {
       const sha256 = codeBundlePath.slice(BUNDLE.length)
-      if (host.bundle === undefined) return invalid('bundles come from a platform; there is none')
+      if (host.bundle === undefined) throw invalid('bundles come from a platform; there is none')
       await unpackBundle(await host.bundle(sha256, signal), folder, UNPACKED, signal)
       return { folder }
     }
@@ -52,12 +52,12 @@ export async function placeProject(
     return await placeOwn({ path: codeBundlePath, folder, apart }, host, signal)
   } catch (error) {
     signal.throwIfAborted()
-    if (error instanceof BundleUnavailableError) return invalid(error.message)
+    if (error instanceof BundleUnavailableError) throw invalid(error.message)
     const known = error instanceof BundleError || error instanceof CopyTooLargeError
     const { code, message } = error as NodeJS.ErrnoException
     // The disk of the agent, and not the project, may be full.
     if (!known && (code === undefined || code === 'ENOSPC')) throw error
-    return invalid(`${codeBundlePath}: ${message}`)
+    throw invalid(`${codeBundlePath}: ${message}`)
   }
 }
 
@@ -70,12 +70,12 @@ async function placeOwn(
   { path, folder, apart }: { path: string; folder: string; apart: readonly string[] },
   { ownProjects }: ScriptHost,
   signal: AbortSignal,
-): Promise<PlacedProject | Failure> {
+): Promise<PlacedProject> {
   // What a platform says must not make an agent hand out files of its machine.
   if (ownProjects !== true) {
-    return invalid('it names a path on this machine, which only a file of monitors may')
+    throw invalid('it names a path on this machine, which only a file of monitors may')
   }
-  if (!isAbsolute(path)) return invalid(`${path}: must be an absolute path by now`)
+  if (!isAbsolute(path)) throw invalid(`${path}: must be an absolute path by now`)
   if (!(await stat(path)).isDirectory()) {
     await unpackBundle(path, folder, UNPACKED, signal)
     return { folder }
@@ -85,11 +85,11 @@ async function placeOwn(
   const { links } = await copyTree(order)
   for (const link of links) {
     // In the copy, which nobody else changes.
-    if (await leadsOut(folder, link)) return invalid(`${path}: the link ${link} leads out of it`)
+    if (await leadsOut(folder, link)) throw invalid(`${path}: the link ${link} leads out of it`)
   }
   return { folder, from: path }
 }
 
-function invalid(message: string): Failure {
-  return failure('BUNDLE_INVALID', `the project cannot be used: ${message}`)
+function invalid(message: string): TargetFailure {
+  return targetFailure('BUNDLE_INVALID', `the project cannot be used: ${message}`)
 }

@@ -2,11 +2,11 @@
 // or by the package manager of its lock file, in the sandbox like the tests themselves.
 import { lstat, opendir, readdir, realpath, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join, relative } from 'node:path'
-import { failure, type Failure } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import type { SandboxLimits } from '../../sandbox/request.ts'
 import { sandboxFailure } from '../../sandbox/failure.ts'
 import { extraAuthorities } from '../../network/tls/extra-authorities.ts'
+import { TargetFailure, targetFailure } from '../../network/target-failure.ts'
 import { installFailure } from './install-complaint.ts'
 import { isOutOfReach, isReachable } from '../../sandbox/trees.ts'
 import type { ScriptContext } from '../../scripts/context.ts'
@@ -66,8 +66,8 @@ export interface InstalledPackages {
   note?: string
 }
 
-/** Puts them there. Rejects with the signal's reason, or when the disk does not take them. */
-export async function installPackages(order: InstallOrder): Promise<InstalledPackages | Failure> {
+/** Puts them there. Rejects with a TargetFailure, the signal's reason, or when the disk does not take them. */
+export async function installPackages(order: InstallOrder): Promise<InstalledPackages> {
   const { project, workingDir, installCommand, engine, owner, context } = order
   const folders = foldersUpward(project.folder, workingDir)
   const packages = installCommand === '' ? undefined : await packagesOf(folders)
@@ -96,11 +96,10 @@ export async function installPackages(order: InstallOrder): Promise<InstalledPac
   // The project's own could be a link, or hold what others are to get.
   if (isShared) await rm(join(project.folder, 'node_modules'), { recursive: true, force: true })
   const environment = isShared ? SHARED_ENVIRONMENT : order.environment
-  const failed = await runInstall({ ...order, environment }, command, packages)
-  if (failed !== undefined) return failed
+  await runInstall({ ...order, environment }, command, packages)
   // A link in its place would lead the agent to where the installation may not go itself.
   if (!(await lstat(project.folder)).isDirectory()) {
-    return failure('INSTALL_FAILED', `${command} has replaced the folder of the project`)
+    throw targetFailure('INSTALL_FAILED', `${command} has replaced the folder of the project`)
   }
   const made = files && (await madeFile(files, project.folder))
   if (made !== undefined) {
@@ -111,7 +110,7 @@ export async function installPackages(order: InstallOrder): Promise<InstalledPac
   const stored = isShared ? found.filter((one) => one === 'node_modules') : found
   const tree = await storePackages(cache, key, project.folder, stored)
   if (tree === undefined) {
-    return failure('INSTALL_FAILED', 'the packages are larger than the cache may be')
+    throw targetFailure('INSTALL_FAILED', 'the packages are larger than the cache may be')
   }
   return { how: 'installed', readable: await place(tree), key }
 }
@@ -189,12 +188,11 @@ async function runInstall(
   order: InstallOrder,
   command: string,
   packages: ProjectPackages | undefined,
-): Promise<Failure | undefined> {
+): Promise<void> {
   const { context, folder, project, workingDir, installCommand, environment } = order
   const own = installCommand !== undefined || packages === undefined
   const cwd = own ? join(project.folder, workingDir) : packages.folder
   const found = await programsFor(order, installCommand === undefined ? packages : undefined)
-  if ('code' in found) return found
   const sandbox = await order.host.sandbox()
   const egress = await openEgress(sandbox, context.dial, ({ environment: proxied }) => ({
     ...proxied,
@@ -224,13 +222,15 @@ async function runInstall(
     context.signal.throwIfAborted()
     const cut = sandboxFailure(end, `the installation (${command})`, SUITE_SETTINGS)
     // It says nothing about what the suite watches.
-    if (cut?.code === 'TIMEOUT_RUN') return { ...cut, code: 'INSTALL_FAILED' }
-    if (cut !== undefined || end.exitCode === 0) return cut
+    if (cut?.code === 'TIMEOUT_RUN') throw new TargetFailure({ ...cut, code: 'INSTALL_FAILED' })
+    if (cut !== undefined) throw new TargetFailure(cut)
+    if (end.exitCode === 0) return
     const refused = [
       ...egress.refusals.map((one) => `${one.host}: ${one.failure.message}`),
       ...blockedNotes(end.blocked),
     ].slice(0, 5)
-    return installFailure({ command, end, project: project.folder, packages, refused })
+    const failed = { command, end, project: project.folder, packages, refused }
+    throw new TargetFailure(installFailure(failed))
   } finally {
     await egress.close()
   }
@@ -265,7 +265,7 @@ interface InstallPrograms {
 async function programsFor(
   { host, engine, programs }: InstallOrder,
   packages: ProjectPackages | undefined,
-): Promise<InstallPrograms | Failure> {
+): Promise<InstallPrograms> {
   const own = { programs, readable: [engine.folder] }
   if (packages === undefined) return own
   const { tool, manager } = packages
@@ -287,5 +287,5 @@ async function programsFor(
   ])
   if (otherFolder !== undefined) return { ...own, programs: [...node, otherFolder] }
   const message = `the project needs ${tool}, which is not there; run: vedette engine install ${manager}`
-  return failure('PACKAGE_TOOL_MISSING', message, { tool, manager })
+  throw targetFailure('PACKAGE_TOOL_MISSING', message, { tool, manager })
 }
