@@ -1,9 +1,8 @@
 // Lays a script out as the small project that it is: the script and what it imports at their paths, the
 // packages of its runtime, and a configuration for Playwright that the monitor's own settings go into.
-import { copyFile, mkdir, symlink, writeFile } from 'node:fs/promises'
-import { basename, dirname, join, posix } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { copyHeaderWatch } from './playwright/observed-headers.ts'
+import { mkdir, symlink, writeFile } from 'node:fs/promises'
+import { dirname, join, posix } from 'node:path'
+import { ownProgram } from './own-programs.ts'
 import { targetFailure } from '../network/target-failure.ts'
 
 /** The fields of browser and multistep monitors that make a project. */
@@ -23,10 +22,6 @@ export interface ScriptProject {
   environment: Record<string, string>
 }
 
-const PRELOAD = ['script-preload.cjs', 'page-watch.cjs', 'browser-launches.cjs'].map((name) =>
-  fileURLToPath(new URL(`./playwright/${name}`, import.meta.url)),
-)
-const PLAIN = fileURLToPath(new URL('./plain.cjs', import.meta.url))
 const TEST_PACKAGE = '@playwright/test'
 
 /** Writes the project. Throws a TargetFailure where a path leads out of it. */
@@ -36,26 +31,21 @@ export async function layOutScript(
 ): Promise<ScriptProject> {
   const { folder, modules } = run
   const project = join(folder, 'project')
-  const own = join(folder, '.vedette')
   const isTest = definesTests(script)
   const name = pathInside(script.scriptPath ?? defaultName(script.script, isTest))
-  await mkdir(own, { recursive: true })
   await symlink(modules, join(folder, 'node_modules'))
   await writeFiles(project, [
     ...(script.dependencies ?? []),
     { path: name, content: script.script },
   ])
-  const preload = join(own, 'node_modules')
-  await mkdir(preload)
-  for (const path of PRELOAD) await copyFile(path, join(preload, basename(path)))
-  await copyHeaderWatch(preload)
-  const environment = { NODE_OPTIONS: `--require "${preload}/script-preload.cjs"` }
+  const preload = ownProgram(folder, 'script-preload.cjs')
+  const environment = { NODE_OPTIONS: `--require "${preload}"` }
   if (!isTest) {
-    await copyFile(PLAIN, join(own, 'plain.cjs'))
-    const args = [join(own, 'plain.cjs'), join(project, name)]
+    const args = [ownProgram(folder, 'plain.cjs'), join(project, name)]
     return { folder: project, args, isTest, environment }
   }
-  const config = join(own, 'playwright.config.cjs')
+  const config = join(folder, '.vedette', 'playwright.config.cjs')
+  await mkdir(dirname(config))
   await writeFile(config, configurationOf(script, { ...run, project, name }))
   const args = [join(modules, TEST_PACKAGE, 'cli.js'), 'test', '--config', config]
   return { folder: project, args, isTest, environment }

@@ -1,37 +1,26 @@
 // The configuration that a suite runs with: the project's own, in whose place stands a file that imports it
 // and adds what was left open. Whatever the test command is, it finds this one.
-import { copyFile, lstat, mkdir, rename, writeFile } from 'node:fs/promises'
+import { lstat, rename, writeFile } from 'node:fs/promises'
 import { basename, dirname, extname, join, normalize } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { copyHeaderWatch } from '../scripts/playwright/observed-headers.ts'
 import { leadsInside, readUntrusted } from '../sandbox/untrusted-files.ts'
 
 /** Names under which Playwright looks for a configuration, in its order. */
 const NAMES = ['ts', 'js', 'mts', 'mjs', 'cts', 'cjs'].map((end) => `playwright.config.${end}`)
 /** Before the name of the project's own file, which keeps its place and its end. */
 const OWN = 'own.'
-const WRAPPING = fileURLToPath(new URL('../scripts/playwright/suite-wrapping.cjs', import.meta.url))
-const LAUNCHES = fileURLToPath(
-  new URL('../scripts/playwright/browser-launches.cjs', import.meta.url),
-)
 const CONFIG_BYTES_MAX = 4_194_304
 
 /**
  * Puts a wrapping file in the place of each configuration of the project in `cwd`: of the one that Playwright
  * finds by itself, and those that the command names. Without any, there is one of the defaults alone.
- * `folder` is the whole project; nothing outside of it is touched.
+ * `folder` is the whole project; nothing outside of it is touched. `wrapping` is our program that they load.
  */
 export async function wrapConfigs(
   folder: string,
   cwd: string,
-  ownFolder: string,
+  wrapping: string,
   testCommand: string,
 ): Promise<void> {
-  const wrapping = join(ownFolder, 'wrapping.cjs')
-  await mkdir(ownFolder, { recursive: true })
-  await copyFile(WRAPPING, wrapping)
-  await copyFile(LAUNCHES, join(ownFolder, 'browser-launches.cjs'))
-  await copyHeaderWatch(ownFolder)
   const named = namedConfigs(testCommand).map((path) => join(cwd, path))
   const found: string[] = []
   for (const path of named) {

@@ -8,6 +8,7 @@ import { lateMessage } from '../sandbox/failure.ts'
 import { findChromium, findProgram } from '../scripts/chromium.ts'
 import type { Observation } from '../contract/observation.ts'
 import { type NamedMonitor, type ScriptContext, scriptEnvironment } from '../scripts/context.ts'
+import { ownProgram } from '../scripts/own-programs.ts'
 import { findPlaywrightCore } from '../scripts/playwright/browsers.ts'
 import type { PlaywrightEvent } from '../scripts/playwright/events.ts'
 import type { PlaywrightReport, PlaywrightReportBuilder } from '../scripts/playwright/report.ts'
@@ -190,7 +191,8 @@ async function runTests(
   const chromium = await findChromium(host.chromiumPath)
   const ffmpeg = await findProgram('ffmpeg')
   let isVideoMissing = false
-  await wrapConfigs(project.folder, cwd, join(folder, '.vedette'), monitor.testCommand)
+  const wrapping = ownProgram(folder, 'suite-wrapping.cjs')
+  await wrapConfigs(project.folder, cwd, wrapping, monitor.testCommand)
   const htmlFolder = join(folder, '.vedette', 'html')
   const cli = await cliOf(cwd)
   const run = await runPlaywright({

@@ -1,9 +1,8 @@
 // Process for the scripts of one run of an API monitor: started for the first script and ended after the last, so
 // that the second finds what the first left.
-import { copyFile, mkdir, realpath, symlink } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { realpath, symlink } from 'node:fs/promises'
+import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
-import { fileURLToPath } from 'node:url'
 import type { ApiMonitor } from '../../contract/http-monitor.ts'
 import { failure, type Failure } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
@@ -20,7 +19,8 @@ import { ScriptConsole } from '../console.ts'
 import { type ScriptContext, scriptEnvironment } from '../context.ts'
 import { pathInside, writeFiles } from '../project.ts'
 import type { ScriptRuntime } from '../runtime.ts'
-import { copyHeaderWatch, headerEnvironment } from '../playwright/observed-headers.ts'
+import { copyOwnPrograms, ownProgram } from '../own-programs.ts'
+import { headerEnvironment } from '../playwright/observed-headers.ts'
 import { TargetFailure } from '../../network/target-failure.ts'
 import {
   openEgress,
@@ -32,7 +32,6 @@ import {
 /** The moments at which an API monitor has scripts. */
 export type ScriptStep = 'set-up' | 'tear-down'
 
-const PROGRAM = fileURLToPath(new URL('./api-script.cjs', import.meta.url))
 /** A process whose scripts are done has nothing to put in order. */
 const ASK = { signal: 'SIGTERM', to: 'leader', graceMs: 250 } as const
 const END_MS_MAX = 1_000
@@ -65,10 +64,7 @@ export function scriptFile(monitor: ApiMonitor, step: ScriptStep): string {
 export async function startScriptHost(settings: HostSettings): Promise<ApiScriptHost> {
   const { monitor, context, sandbox, runtime } = settings
   const folder = await context.workFolder()
-  const program = join(folder, '.vedette', 'api-script.cjs')
-  await mkdir(dirname(program), { recursive: true })
-  await copyFile(PROGRAM, program)
-  await copyHeaderWatch(dirname(program))
+  await copyOwnPrograms(folder)
   await symlink(runtime.modules, join(folder, 'node_modules'))
   for (const step of ['set-up', 'tear-down'] as const) {
     await writeFiles(join(folder, 'project'), filesOf(monitor, step))
@@ -79,7 +75,8 @@ export async function startScriptHost(settings: HostSettings): Promise<ApiScript
     ...environment,
     VEDETTE_PROXIES: JSON.stringify(environment),
   }))
-  const host = new ApiScriptHost(settings, egress, { folder, args: [program], readable })
+  const args = [ownProgram(folder, 'api-script.cjs')]
+  const host = new ApiScriptHost(settings, egress, { folder, args, readable })
   try {
     await host.ready()
     return host

@@ -1,8 +1,5 @@
 // Values of sensitive headers of a run: header-watch.cjs observes them in the processes of the run, and the runner
 // scrubs them out of everything else that the run says.
-import { copyFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import * as z from 'zod'
 import { NAMED_VALUE_CHARS_MAX } from '../../contract/definition-secrets.ts'
 
@@ -14,14 +11,7 @@ export interface HeaderListener {
   saw(name: string, value: string): void
 }
 
-const WATCH = fileURLToPath(new URL('./header-watch.cjs', import.meta.url))
-
-/** Copies the watch to where our programs in the run's folder load it from. */
-export async function copyHeaderWatch(ownFolder: string): Promise<void> {
-  await copyFile(WATCH, join(ownFolder, 'header-watch.cjs'))
-}
-
-/** The variable that makes them watch. */
+/** The variable that makes our programs in the run watch. */
 export function headerEnvironment(listener: HeaderListener | undefined): Record<string, string> {
   return listener === undefined ? {} : { VEDETTE_HEADERS: listener.sensitive }
 }

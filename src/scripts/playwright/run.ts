@@ -1,9 +1,8 @@
 // One run of Playwright's test runner in the sandbox, for suites and scripted monitors alike: with our reporter in
 // addition to the user's own, an installed browser, egress, and events as they happen.
 import { constants } from 'node:fs'
-import { copyFile, mkdir, open, type FileHandle } from 'node:fs/promises'
+import { open, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import type { StopRequest, SandboxLimits, SandboxEnd, OutputStream } from '../../sandbox/request.ts'
 import { readableFor } from '../chromium.ts'
 import type { ScriptContext } from '../context.ts'
@@ -14,6 +13,7 @@ import { prepareBrowsers, type BrowserPrograms } from './browsers.ts'
 import { type CodeToCompile, compiledCode } from './compiled-code.ts'
 import { isPageEvent, type PageEvent, parseRunEvent, type PlaywrightEvent } from './events.ts'
 import { headerEnvironment } from './observed-headers.ts'
+import { copyOwnPrograms, ownProgram } from '../own-programs.ts'
 import { PlaywrightReportBuilder, reportProgress, type PlaywrightReport } from './report.ts'
 import type { ProxyRefusal, RunProxy } from '../../sandbox/egress/run-proxy.ts'
 import { openEgress, type Egress } from '../../sandbox/egress/egress.ts'
@@ -52,7 +52,6 @@ export interface PlaywrightRun {
   refusals: readonly ProxyRefusal[]
 }
 
-const REPORTER = fileURLToPath(new URL('./reporter.cjs', import.meta.url))
 /**
  * What Playwright needs for its JSON and its traces when it is asked to end. It waits five seconds for the picture of
  * a page that does not come, which is what there is to see of a run whose time ran out.
@@ -70,13 +69,13 @@ const EVENT_BOUNDS = { bytesMax: 134_217_728, lineBytesMax: 4_194_304 }
 export async function runPlaywright(order: PlaywrightOrder): Promise<PlaywrightRun> {
   const { code, context } = order
   const sandbox = await order.host.sandbox()
-  const compiled = code === undefined ? undefined : await compiledCode(code, order)
-  context.progress?.({ phase: 'test' })
   const own = await prepareOwnFolder(order)
   const report = new PlaywrightReportBuilder()
   const [fault, over] = [new AbortController(), new AbortController()]
   let egress: Egress | undefined
   try {
+    const compiled = code === undefined ? undefined : await compiledCode(code, order)
+    context.progress?.({ phase: 'test' })
     egress = await openEgress(sandbox, context.dial, proxyVariables)
     const reading = followLines(own.events, EVENT_BOUNDS, over.signal, (line) =>
       receiveLine(line, order, report),
@@ -129,16 +128,10 @@ interface OwnFolder {
   readable: string[]
 }
 
-/** Copies, because the run's user need not be able to reach the place where this code lies. */
 async function prepareOwnFolder({ folder, browser }: PlaywrightOrder): Promise<OwnFolder> {
   const at = join(folder, '.vedette')
-  const [reporter, events, browsers] = [
-    join(at, 'reporter.cjs'),
-    join(at, 'events.ndjson'),
-    join(at, 'browsers'),
-  ]
-  await mkdir(at, { recursive: true })
-  await copyFile(REPORTER, reporter)
+  const [events, browsers] = [join(at, 'events.ndjson'), join(at, 'browsers')]
+  await copyOwnPrograms(folder)
   const isFound = browser !== undefined && (await prepareBrowsers(browsers, browser.core, browser))
   return {
     // Opened before the run begins and read through this descriptor alone: what the run puts in its place,
@@ -146,7 +139,7 @@ async function prepareOwnFolder({ folder, browser }: PlaywrightOrder): Promise<O
     events: await open(events, constants.O_RDONLY | constants.O_CREAT | constants.O_EXCL),
     environment: {
       ...(await extraAuthorities(at)),
-      PW_TEST_REPORTER: reporter,
+      PW_TEST_REPORTER: ownProgram(folder, 'reporter.cjs'),
       VEDETTE_EVENTS: events,
       PLAYWRIGHT_BROWSERS_PATH: browsers,
       PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD: '1',

@@ -95,7 +95,7 @@ test('features that a script turns off or on stay so, the last argument of each 
 })
 
 const LAUNCHES = fileURLToPath(
-  new URL('../../../src/scripts/playwright/browser-launches.cjs', import.meta.url),
+  new URL('../../../src/scripts/in-run/browser-launches.cjs', import.meta.url),
 )
 
 /** What starts when code that has `browser-launches.cjs` starts a program with these arguments. */

@@ -10,7 +10,7 @@ type Watch = (
   report: (name: string, value: string) => void,
 ) => (name: string, values: string | string[]) => void
 const watchHeaders = createRequire(import.meta.url)(
-  '../../../src/scripts/playwright/header-watch.cjs',
+  '../../../src/scripts/in-run/header-watch.cjs',
 ) as Watch
 
 /** The values that the watch reports of these. */

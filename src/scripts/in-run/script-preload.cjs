@@ -1,6 +1,5 @@
 // Watches the browsers and request contexts that a script makes by Playwright's public API. Loaded into the processes of
-// user scripts: plain CommonJS, no dependency, for every Node.js since 18. It stands in a folder `node_modules`, since
-// Playwright looks for the place of an error in all other files.
+// user scripts: plain CommonJS, no dependency, for every Node.js since 18.
 'use strict'
 const Module = require('node:module')
 const startByLauncher = require('./browser-launches.cjs')

@@ -12,7 +12,7 @@ const BODY_BYTES_MAX = 1048576
 const SHOWN_STEPS = new Set(['test.step', 'pw:api', 'expect', 'hook'])
 
 /** Its own calls are no steps of a test. */
-const PAGE_WATCH = path.join(__dirname, 'node_modules/page-watch.cjs')
+const PAGE_WATCH = path.join(__dirname, 'page-watch.cjs')
 /** Of script-preload.cjs, which stands between a script and Playwright. */
 const OWN_FRAMES = /\n +at .*\/\.vedette\/node_modules\/.*/g
 
