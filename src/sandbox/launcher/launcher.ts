@@ -3,8 +3,7 @@
 import { readdirSync, readSync, writeSync } from 'node:fs'
 import { missingRequirementOf, requirementText } from '../requirements.ts'
 import { sandboxFilter, type FilterOptions } from './filter.ts'
-import { confine, LANDLOCK_SCOPES_FROM } from './landlock.ts'
-import { pathsOf } from './paths.ts'
+import { confine, LANDLOCK_SCOPES_FROM, pathsOf } from './landlock.ts'
 import type { LaunchReport, SandboxLayers, SupervisorRequest } from '../request.ts'
 import { rankBehindAgent } from '../supervisor/priority.ts'
 import {

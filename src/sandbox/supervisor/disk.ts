@@ -11,8 +11,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'
-import { asUser } from './as-user.ts'
-import type { ProcessFacts } from './processes.ts'
+import { asUser, type ProcessFacts } from './processes.ts'
 
 /** What an empty file counts, so that there is a bound on their number, too. */
 const ENTRY_BYTES = 1024

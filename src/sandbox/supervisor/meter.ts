@@ -1,10 +1,9 @@
 // What a run uses, looked at while it runs: processor time, memory, processes, and bytes below its folder.
 import { readFileSync } from 'node:fs'
-import { asUser } from './as-user.ts'
 import type { SandboxLimits, SandboxOutcome, SandboxUsage, SupervisorRequest } from '../request.ts'
 import { RankedSessions } from './priority.ts'
 import { SupervisorDisk } from './disk.ts'
-import { factsOf, TICK_MS, type Descendants, type ProcessFacts } from './processes.ts'
+import { asUser, factsOf, TICK_MS, type Descendants, type ProcessFacts } from './processes.ts'
 
 const LOOK_EVERY_MS = 100
 /** The same while less than half of the memory is in use: a program needs time to fill the rest. */

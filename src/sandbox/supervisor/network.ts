@@ -19,12 +19,11 @@ import {
   setStatusFlags,
   statusFlags,
 } from '../../network/native/syscalls.ts'
-import { asUser } from './as-user.ts'
 import { ipv6Text, ipv6Words } from '../../network/ip-address.ts'
 import type { NetworkPolicy } from '../../network/network-policy.ts'
 import type { Answer, Listener, Question } from './listener.ts'
 import type { NameRelay } from './names.ts'
-import { withMemory } from './processes.ts'
+import { asUser, withMemory } from './processes.ts'
 import type { RunSockets } from './sockets.ts'
 
 const connect = libcFunction('int connect(int, void *, uint32_t)')

@@ -2,8 +2,7 @@
 // wants is all its own. To lower one's own priority needs no privilege.
 import { writeFileSync } from 'node:fs'
 import { getPriority, setPriority } from 'node:os'
-import { asUser } from './as-user.ts'
-import type { ProcessFacts } from './processes.ts'
+import { asUser, type ProcessFacts } from './processes.ts'
 
 /** Levels of nice(2) behind the agent: a third of its weight for one process. */
 const LEVELS_BEHIND = 5

@@ -2,8 +2,7 @@
 // those whose own parents have gone (PR_SET_CHILD_SUBREAPER), so that none can leave.
 import { closeSync, openSync, readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
-import { ECHILD, errno, EPERM, libcFunction } from '../../network/native/syscalls.ts'
-import { onlyAsUser } from './as-user.ts'
+import { call, ECHILD, errno, EPERM, libcFunction } from '../../network/native/syscalls.ts'
 
 /** Linux counts processor time for programs in hundredths of a second, on every architecture (USER_HZ). */
 export const TICK_MS = 10
@@ -89,6 +88,32 @@ function statusOf(thread: number): string {
     return readFileSync(`/proc/${thread}/status`, 'latin1')
   } catch {
     return ''
+  }
+}
+
+// Rights of the run's user serve where the supervisor's do not reach: the root of a container may not look into the
+// processes of other users.
+
+const UNCHANGED = -1
+
+/** Does it with the agent's own rights, and where those do not reach, as the user of the run. */
+export function asUser<T>(userId: number | undefined, act: () => T | undefined): T | undefined {
+  const done = act()
+  return done !== undefined || userId === undefined ? done : onlyAsUser(userId, act)
+}
+
+/** Does it as the user of the run, where it has one of its own. */
+export function onlyAsUser<T>(userId: number | undefined, act: () => T): T {
+  if (userId === undefined) return act()
+  // Of this thread alone; the saved user is the way back. The real one would open the agent's own processes.
+  const own = process.getuid?.() ?? 0
+  call('setresgid', userId, userId, UNCHANGED)
+  call('setresuid', userId, userId, UNCHANGED)
+  try {
+    return act()
+  } finally {
+    call('setresuid', own, own, UNCHANGED)
+    call('setresgid', own, own, UNCHANGED)
   }
 }
 

@@ -1,7 +1,6 @@
 // Sockets of a run, which the supervisor makes and connects. It has its own descriptor of each, since systems may
 // forbid to take one from another process, as Docker's default seccomp profile does.
 import { closeSync, readdirSync, readlinkSync } from 'node:fs'
-import { asUser, onlyAsUser } from './as-user.ts'
 import {
   call,
   EBADF,
@@ -13,7 +12,7 @@ import {
   libcFunction,
 } from '../../network/native/syscalls.ts'
 import type { Answer, Listener, Question, Watched } from './listener.ts'
-import type { Descendants } from './processes.ts'
+import { asUser, onlyAsUser, type Descendants } from './processes.ts'
 
 const getpeername = libcFunction('int getpeername(int, void *, void *)')
 

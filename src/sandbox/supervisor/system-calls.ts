@@ -7,9 +7,8 @@ import { createNetworkPolicy } from '../../network/network-policy.ts'
 import { Listener, type Answer, type Question } from './listener.ts'
 import type { Meter } from './meter.ts'
 import { NameRelay } from './names.ts'
-import { asUser } from './as-user.ts'
 import { answerConnect, nameServers, type AnswerContext } from './network.ts'
-import { isNested, processOf, withMemory, type Descendants } from './processes.ts'
+import { asUser, isNested, processOf, withMemory, type Descendants } from './processes.ts'
 import { RunSockets } from './sockets.ts'
 
 /** Refusals that are reported, at most: a script may try ten thousand times. */
