@@ -27,7 +27,7 @@ import {
   nameList,
 } from '../process/settings.ts'
 import { networkProblem } from '../network/network-policy.ts'
-import { toolsFolder } from '../scripts/tools-folder.ts'
+import { toolsFolder } from '../scripts/toolchains.ts'
 
 const MIB = 1024 * 1024
 

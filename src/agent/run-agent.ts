@@ -9,7 +9,7 @@ import { Agent, type AgentOptions } from './agent.ts'
 import type { AgentConfig, ConfigReading } from './config.ts'
 import { createDataFolder } from './data-folder.ts'
 import { removeLeftovers } from './leftovers.ts'
-import { runsCacheFolder } from '../scripts/tools-folder.ts'
+import { runsCacheFolder } from '../scripts/toolchains.ts'
 
 /** What differs between an agent on a monitors file and one on a platform. */
 export type AgentEnds = Pick<

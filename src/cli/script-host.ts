@@ -4,12 +4,11 @@ import { join } from 'node:path'
 import type { BundleFetcher } from '../agent/platform/bundle-fetcher.ts'
 import type { AgentConfig } from '../agent/config.ts'
 import type { PlatformLink } from '../agent/platform/link.ts'
-import { runsCacheFolder } from '../scripts/tools-folder.ts'
 import type { Log } from '../process/log.ts'
 import { makeFolder } from '../process/make-folder.ts'
 import type { SandboxTrial } from '../sandbox/trial.ts'
 import type { ScriptHost } from '../scripts/host.ts'
-import { openToolchains } from '../scripts/toolchains.ts'
+import { openToolchains, runsCacheFolder } from '../scripts/toolchains.ts'
 import type { Sandbox } from '../sandbox/request.ts'
 
 export interface ScriptHostContext {

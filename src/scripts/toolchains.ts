@@ -2,7 +2,9 @@
 // them baked in; elsewhere `vedette engine install` and `vedette runtime install` put them there. Building an image runs
 // this file before any package is installed, so it imports only what needs none.
 import { readFile } from 'node:fs/promises'
+import { homedir } from 'node:os'
 import { join } from 'node:path'
+import type { Environment } from '../process/env.ts'
 import { ENGINES, PACKAGE_MANAGERS, RUNTIMES } from '../contract/runtimes.ts'
 
 /** Facts that are written next to an engine or a runtime when it is complete. */
@@ -89,4 +91,25 @@ export function openToolchains(folder: string): Toolchains {
       return found.filter((one) => one !== undefined).map(({ name }) => name)
     },
   }
+}
+
+/**
+ * Where engines and runtimes are: TOOLS_DIR, else `tools` in DATA_DIR, else the user's cache; root's is the
+ * system's, as the users that root's runs get may not enter its home.
+ */
+export function toolsFolder(
+  toolsDir: string | undefined,
+  dataDir: string | undefined,
+  env: Environment,
+): string {
+  if (toolsDir !== undefined) return toolsDir
+  if (dataDir !== undefined) return join(dataDir, 'tools')
+  const cache = env['XDG_CACHE_HOME'] ?? ''
+  const usual = process.getuid?.() === 0 ? '/var/cache' : join(homedir(), '.cache')
+  return join(cache.startsWith('/') ? cache : usual, 'vedette', 'tools')
+}
+
+/** Of the cache between runs of user code: with the data, as tools may be part of a read-only image. */
+export function runsCacheFolder(dataDir: string | undefined, toolsDir: string): string {
+  return join(dataDir ?? toolsDir, 'cache')
 }

@@ -4,8 +4,12 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { installTool, type ToolOrder } from '../../src/scripts/tool-install.ts'
-import { runsCacheFolder, toolsFolder } from '../../src/scripts/tools-folder.ts'
-import { INSTALLED_FILE, openToolchains } from '../../src/scripts/toolchains.ts'
+import {
+  INSTALLED_FILE,
+  openToolchains,
+  runsCacheFolder,
+  toolsFolder,
+} from '../../src/scripts/toolchains.ts'
 import { ENGINES, RUNTIMES } from '../../src/contract/runtimes.ts'
 import {
   type NpmRegistry,
