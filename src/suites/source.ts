@@ -82,8 +82,7 @@ async function placeOwn(
   }
   const { suiteProjectBytesMax: bytesMax, suiteProjectFilesMax: filesMax } = LIMITS
   const order = { from: path, to: folder, without: LEFT_OUT, apart, bytesMax, filesMax, signal }
-  const { links } = await copyTree(order)
-  for (const link of links) {
+  for (const link of await copyTree(order)) {
     // In the copy, which nobody else changes.
     if (await leadsOut(folder, link)) throw invalid(`${path}: the link ${link} leads out of it`)
   }

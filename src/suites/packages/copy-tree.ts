@@ -29,13 +29,6 @@ export interface CopyOrder {
   signal: AbortSignal
 }
 
-export interface Copied {
-  bytes: number
-  files: number
-  /** Links, by their paths in the folder; they are copied as they are. */
-  links: string[]
-}
-
 /** There is more than may be copied; the message says so. */
 export class CopyTooLargeError extends Error {
   constructor(message: string) {
@@ -49,11 +42,13 @@ const AT_ONCE = 8
 
 /**
  * Copies all files, folders and links of a folder; pipes, sockets and devices stay behind. Files keep whether
- * they may be run, and nothing else of their rights. Rejects with CopyTooLargeError, with what the file
+ * they may be run, and nothing else of their rights. Resolves with the paths of links, which are copied as they are.
+ * Rejects with CopyTooLargeError, with what the file
  * system throws, or with the signal's reason.
  */
-export async function copyTree(order: CopyOrder): Promise<Copied> {
-  const copied: Copied = { bytes: 0, files: 0, links: [] }
+export async function copyTree(order: CopyOrder): Promise<string[]> {
+  let [bytes, files] = [0, 0]
+  const links: string[] = []
   const waiting: (() => Promise<void>)[] = [() => folder('')]
   const { from, to, without = NOTHING, apart = [], signal } = order
   await mkdir(to, { recursive: true, mode: 0o755 })
@@ -65,19 +60,20 @@ export async function copyTree(order: CopyOrder): Promise<Copied> {
       if (without.has(entry.name)) continue
       const path = inside === '' ? entry.name : `${inside}/${entry.name}`
       if (behind.has(path)) continue
-      if (++copied.files > order.filesMax) {
+      if (++files > order.filesMax) {
         throw new CopyTooLargeError(`it has more than ${order.filesMax} files`)
       }
       if (entry.isDirectory()) waiting.push(() => folder(path))
       else if (entry.isFile()) waiting.push(() => file(path))
       else if (entry.isSymbolicLink()) {
         await symlink(await readlink(join(from, path)), join(to, path))
-        copied.links.push(path)
+        links.push(path)
       }
     }
   }
   const file = async (path: string): Promise<void> => {
-    copied.bytes += await copyOne(order, path, copied.bytes)
+    const size = await copyOne(order, path, bytes)
+    bytes += size
   }
 
   while (waiting.length > 0) {
@@ -87,7 +83,7 @@ export async function copyTree(order: CopyOrder): Promise<Copied> {
     const failed = ended.find((one) => one.status === 'rejected')
     if (failed !== undefined) throw failed.reason
   }
-  return copied
+  return links
 }
 
 const NOTHING: ReadonlySet<string> = new Set()

@@ -22,7 +22,7 @@ async function outward(links: Record<string, string>): Promise<string[]> {
   const to = join(root, 'to')
   const copied = await copyTree({ from, to, without: WITHOUT, ...bounds })
   const found: string[] = []
-  for (const link of copied.links.toSorted()) if (await leadsOut(to, link)) found.push(link)
+  for (const link of copied.toSorted()) if (await leadsOut(to, link)) found.push(link)
   await removeTree(root)
   return found
 }
