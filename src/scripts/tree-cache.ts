@@ -3,16 +3,9 @@
 import { randomUUID } from 'node:crypto'
 import { chmod, mkdir, readdir, readFile, rename, stat, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { LIMITS } from '../contract/versions.ts'
 import { LOCKABLE_MARK, makeLockedFolder, removeUnlocked } from '../sandbox/locked-folder.ts'
 import { removeTree } from '../sandbox/remove-tree.ts'
-
-export interface TreeCacheBounds {
-  bytesMax: number
-  /** Since the last use. */
-  ageMsMax: number
-  /** What was used within this time may be in use still, and stays whatever it costs. */
-  inUseMs: number
-}
 
 export interface CachedTree<T> {
   /** Of its content; nobody may write to it. */
@@ -28,6 +21,8 @@ interface Entry<T> {
   about: T
 }
 
+/** What was used within this time may be in use still, and stays whatever it costs. */
+const IN_USE_MS = LIMITS.suiteMsMax + 600_000
 const ENTRY = 'entry.json'
 const CONTENT = 'content'
 const UNFINISHED = '.draft-'
@@ -36,11 +31,11 @@ const KEY = /^[0-9a-f]{64}$/
 /** A cache below one folder, which need not exist yet. */
 export class TreeCache<T> {
   readonly #root: string
-  readonly #bounds: TreeCacheBounds
+  readonly #bytesMax: number
 
-  constructor(root: string, bounds: TreeCacheBounds) {
+  constructor(root: string, bytesMax: number) {
     this.#root = root
-    this.#bounds = bounds
+    this.#bytesMax = bytesMax
   }
 
   /** The folder of a key, a SHA-256 in hex, which counts as used now; undefined when there is none. */
@@ -69,7 +64,7 @@ export class TreeCache<T> {
       await chmod(draft, 0o755)
       await mkdir(join(draft, CONTENT))
       const entry: Entry<T> = await fill(join(draft, CONTENT))
-      if (entry.bytes > this.#bounds.bytesMax) return undefined
+      if (entry.bytes > this.#bytesMax) return undefined
       await writeFile(join(draft, ENTRY), JSON.stringify(entry))
       await rename(draft, join(this.#root, key)).catch(ignoreExisting)
     } finally {
@@ -83,13 +78,13 @@ export class TreeCache<T> {
   async makeRoom(): Promise<void> {
     await removeUnlocked(this.#root, UNFINISHED)
     const now = Date.now()
-    const { bytesMax, ageMsMax, inUseMs } = this.#bounds
     const entries = (await this.#entries()).sort((a, b) => b.usedAt - a.usedAt)
     let bytes = 0
     for (const entry of entries) {
       const ageMs = now - entry.usedAt
-      const fits = bytes + entry.bytes <= bytesMax && ageMs <= ageMsMax
-      if (fits || ageMs < inUseMs) bytes += entry.bytes
+      const isYoung = ageMs <= LIMITS.packagesCacheAgeMsMax
+      const fits = bytes + entry.bytes <= this.#bytesMax && isYoung
+      if (fits || ageMs < IN_USE_MS) bytes += entry.bytes
       else await this.#remove(entry.key)
     }
   }

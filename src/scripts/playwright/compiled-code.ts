@@ -51,11 +51,8 @@ export async function compiledCode(code: CodeToCompile, run: CompilingRun): Prom
   try {
     const key = (await isOutOfReach()) ? await keyOf(code, run.folder) : undefined
     if (key === undefined) return NONE
-    const cache = new TreeCache<null>(join(run.host.cacheFolder, 'compiled'), {
-      bytesMax: LIMITS.compiledCacheBytesMax,
-      ageMsMax: LIMITS.packagesCacheAgeMsMax,
-      inUseMs: LIMITS.suiteMsMax + 600_000,
-    })
+    const root = join(run.host.cacheFolder, 'compiled')
+    const cache = new TreeCache<null>(root, LIMITS.compiledCacheBytesMax)
     const make = (content: string) =>
       compileInto(content, code, run, () => cutShort.set(key, Date.now()))
     const mayTry = Date.now() - (cutShort.get(key) ?? 0) >= AGAIN_MS

@@ -170,11 +170,7 @@ interface CachedPackages {
 export type PackagesTree = CachedTree<CachedPackages>
 
 export function packagesCache(cacheFolder: string): TreeCache<CachedPackages> {
-  return new TreeCache(join(cacheFolder, 'packages'), {
-    bytesMax: LIMITS.packagesCacheBytesMax,
-    ageMsMax: LIMITS.packagesCacheAgeMsMax,
-    inUseMs: LIMITS.suiteMsMax + 600_000,
-  })
+  return new TreeCache(join(cacheFolder, 'packages'), LIMITS.packagesCacheBytesMax)
 }
 
 /** Moves the packages that a run has installed in these folders of its project into the cache. */

@@ -1,24 +1,25 @@
 // Aim: packages come from a registry once, and from the cache after that; a run can change what it got, and never
-// the cache; what decides on packages makes another entry, and what nobody uses any more goes.
+// the cache.
 import { execFile } from 'node:child_process'
 import {
   chmodSync,
-  existsSync,
   mkdirSync,
   readdirSync,
   readFileSync,
   rmSync,
   symlinkSync,
-  utimesSync,
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { TreeCache } from '../../../src/scripts/tree-cache.ts'
-import { suiteCommand, argumentsOf } from '../../../src/suites/command.ts'
 import { type NpmRegistry, startNpmRegistry } from '../../support/suites/npm-registry.ts'
-import { runFolder, suiteHost, suiteProject } from '../../support/suites/suite-runs.ts'
+import {
+  type EndedSuite,
+  runFolder,
+  suiteHost,
+  suiteProject,
+} from '../../support/suites/suite-runs.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
 let registry: NpmRegistry
@@ -27,13 +28,6 @@ beforeAll(async () => {
   registry = await startNpmRegistry([
     { name: 'pens', version: '1.0.0', files: { 'index.js': 'module.exports = "ink"\n' } },
     { name: 'scripted', version: '1.0.0', files: {}, postinstall: 'echo > index.js' },
-    {
-      name: 'builder',
-      version: '1.0.0',
-      files: {},
-      postinstall:
-        'cd "$INIT_CWD"; echo built > built.txt; [ -e config.txt ] || echo default > config.txt',
-    },
   ])
 })
 afterAll(() => registry.server.close())
@@ -51,56 +45,49 @@ function project(more: Record<string, string> = {}): string {
   )
 }
 
-const LOADS = { testCommand: `node -p "require('scripted'); 'loaded'" >&2; exit 1` }
-
-async function lockedProject(name: string): Promise<string> {
-  const manifest = { private: true, dependencies: { [name]: '1.0.0' } }
-  const folder = project({ 'package.json': JSON.stringify(manifest) })
-  const npm = promisify(execFile)
-  await npm('npm', ['install', '--package-lock-only'], { cwd: folder, env: registry.env })
-  return folder
+/** A project with one package of the registry, locked; `isPlain`: the lock file says that it has no script. */
+function locked(name: string, isPlain = false): string {
+  const lock = registry.lockOf(name)
+  return project({
+    'package.json': JSON.stringify({ private: true, dependencies: { [name]: '1.0.0' } }),
+    'package-lock.json': isPlain ? lock.replace(',"hasInstallScript":true', '') : lock,
+  })
 }
 
-const entries = () => readdirSync(join(host.cacheFolder, 'packages'))
+const entries = () => readdirSync(join(host.cacheFolder, 'packages')).length
+/** What the command of the tests wrote to standard error. */
+const outputOf = ({ failures }: EndedSuite) => failures[0]?.details?.['output']
 // It says what it got, and then tries to spoil it for the next one.
-const testCommand = `node -p "'got ' + require('pens')" >&2; echo 'module.exports = "mud"' > node_modules/pens/index.js; exit 1`
+const testCommand = `node -p "'got ' + require('pens')" >&2; (echo 'module.exports = "mud"' > node_modules/pens/index.js) 2>/dev/null; exit 1`
+/** An installation of the package that needs no package manager. */
+const INSTALL = `mkdir -p node_modules/pens && echo 'module.exports = "ink"' > node_modules/pens/index.js`
 
 describe('packages', () => {
-  test('without scripts are installed once for all suites, and out of reach of runs', async () => {
-    const folder = await lockedProject('pens')
+  test('of a registry are installed once for all suites, and out of reach of runs', async () => {
+    const folder = locked('pens')
     const first = await runFolder(host, folder, { id: 'one', testCommand })
-    expect(first.observed).toMatchObject({ packages: 'installed' })
     writeFileSync(join(folder, 'a.spec.ts'), '// new')
     const second = await runFolder(host, folder, { id: 'two', testCommand })
-    expect(second.observed).toMatchObject({ packages: 'kept' })
-    for (const run of [first, second]) {
-      expect(run.failures[0]?.details?.['output']).toContain('got ink')
-    }
-    expect(entries()).toHaveLength(1)
+    expect([first, second].map((run) => run.observed['packages'])).toEqual(['installed', 'kept'])
+    expect([first, second].map(outputOf)).toEqual(['got ink', 'got ink'])
+    expect(entries()).toBe(1)
   })
 
-  test('of another command, engine or owner’s script are others', async () => {
-    const before = entries().length
-    const scripts = { postinstall: 'echo hello' }
-    const manifest = { private: true, dependencies: { pens: '1.0.0' }, scripts }
-    const folder = project({ 'package.json': JSON.stringify(manifest) })
-    await runFolder(host, folder, { id: 'one', testCommand })
-    await runFolder(host, folder, { id: 'two', testCommand })
-    expect(entries()).toHaveLength(before + 2)
-  })
-
-  test('with scripts are those of one suite, and of its project as it is', async () => {
-    const folder = await lockedProject('scripted')
-    const run = async (id: string) => (await runFolder(host, folder, { id, ...LOADS })).observed
-    expect(await run('one')).toMatchObject({ packages: 'installed' })
-    expect(await run('one')).toMatchObject({ packages: 'kept' })
-    expect(await run('two')).toMatchObject({ packages: 'installed' })
-    writeFileSync(join(folder, 'schema.txt'), '')
-    expect(await run('one')).toMatchObject({ packages: 'installed' })
+  test('of an own command are those of one suite, copied where a run cannot come to them', async () => {
+    const folder = project()
+    const run = (id: string) =>
+      runFolder(host, folder, { id, testCommand, installCommand: INSTALL })
+    const runs = [await run('one'), await run('two')]
+    chmodSync(host.cacheFolder, 0o700)
+    runs.push(await run('one'))
+    chmodSync(host.cacheFolder, 0o755)
+    const how = runs.map(({ observed }) => observed['packages'])
+    expect(how).toEqual(['installed', 'installed', 'kept'])
+    expect(runs.map(outputOf)).toEqual(['got ink', 'got ink', 'got ink'])
   })
 
   test('that are shared hold nothing that a project brought', async () => {
-    const folder = await lockedProject('pens')
+    const folder = locked('pens')
     const settings = `; brought\n${readFileSync(join(folder, '.npmrc'), 'utf8')}`
     writeFileSync(join(folder, '.npmrc'), settings)
     mkdirSync(join(folder, 'shop/node_modules/pens'), { recursive: true })
@@ -110,55 +97,29 @@ describe('packages', () => {
     const first = await runFolder(host, bundle, { id: 'one', testCommand })
     expect(first.observed).toMatchObject({ packages: 'installed' })
     rmSync(join(folder, 'shop'), { recursive: true })
-    const options = { id: 'two', testCommand: `ls; ${testCommand}` }
-    const { observed, failures } = await runFolder(host, folder, options)
-    expect(observed).toMatchObject({ packages: 'kept' })
-    expect(failures[0]?.details?.['output']).toMatch(/got ink/)
-    expect(observed['output']).not.toContain('shop')
+    const second = await runFolder(host, folder, { id: 'two', testCommand: `ls; ${testCommand}` })
+    expect(second.observed).toMatchObject({ packages: 'kept' })
+    expect(outputOf(second)).toBe('got ink')
+    expect(second.observed['output']).not.toContain('shop')
   })
 
-  test('that are shared run no script, whatever a lock file says', async () => {
-    const folder = await lockedProject('scripted')
-    const path = join(folder, 'package-lock.json')
-    writeFileSync(path, readFileSync(path, 'utf8').replace(/,\s*"hasInstallScript": true/, ''))
-    const run = await runFolder(host, folder, LOADS)
-    expect(run.failures[0]?.details?.['output']).toContain('MODULE_NOT_FOUND')
+  test.each([
+    ['those of one suite', false, 'loaded'],
+    ['not if they are shared, whatever a lock file says', true, 'MODULE_NOT_FOUND'],
+  ])('run their scripts: %s', async (_, isPlain, said) => {
+    const command = `node -p "require('scripted'); 'loaded'" >&2; exit 1`
+    const run = await runFolder(host, locked('scripted', isPlain), { testCommand: command })
+    expect(outputOf(run)).toContain(said)
   })
 
-  test('are a run’s own where one of them makes other files', async () => {
-    const before = entries().length
-    const manifest = { private: true, dependencies: { builder: '1.0.0', pens: '1.0.0' } }
-    const text = JSON.stringify(manifest)
-    const own = { 'built.txt': 'old\n', 'config.txt': 'own\n' }
-    const print = `cat built.txt config.txt >&2; ${testCommand}`
-    for (const [files, config] of [
-      [own, 'own'],
-      [{}, 'default'],
-    ] as const) {
-      const folder = project({ 'package.json': text, ...files })
-      const run = await runFolder(host, folder, { testCommand: print })
-      expect(run.failures[0]?.details?.['output']).toContain(`built\n${config}\ngot ink`)
-      expect(run.observed['notes']).toContainEqual(expect.stringContaining('has also made'))
-    }
-    expect(entries()).toHaveLength(before)
-  })
-
-  test('are not kept when the installation makes more than packages', async () => {
-    const before = entries().length
-    const installCommand = 'npm install --no-audit --no-fund && echo built > built.txt'
-    const run = await runFolder(host, project(), { installCommand, testCommand })
-    expect(run.observed['notes']).toContainEqual(expect.stringContaining('built.txt'))
-    expect(entries()).toHaveLength(before)
-  })
-
-  test('are copied to runs that cannot come to where they are kept', async () => {
-    const folder = project()
-    await runFolder(host, folder, { testCommand })
-    chmodSync(host.cacheFolder, 0o700)
-    const run = await runFolder(host, folder, { testCommand })
-    chmodSync(host.cacheFolder, 0o755)
-    expect(run.observed).toMatchObject({ packages: 'kept' })
-    expect(run.failures[0]?.details?.['output']).toContain('got ink')
+  test('are a run’s own where the installation makes other files', async () => {
+    const before = entries()
+    const installCommand = `${INSTALL}; echo built > built.txt`
+    const options = { installCommand, testCommand: `cat built.txt >&2; ${testCommand}` }
+    const run = await runFolder(host, project({ 'built.txt': 'old\n' }), options)
+    expect(outputOf(run)).toBe('built\ngot ink')
+    expect(run.observed['notes']).toContainEqual(expect.stringContaining('made built.txt'))
+    expect(entries()).toBe(before)
   })
 
   test('that the registry does not have are a failure of the installation', async () => {
@@ -186,7 +147,7 @@ describe('what an installation leaves in the run’s folder leads the agent nowh
   test.each<[string, installCommand: string, code: string, more?: Record<string, string>]>([
     [
       'links in the place of our own files',
-      'mkdir -p ../.vedette && cd ../.vedette && for one in wrapping.cjs reporter.cjs; do ln -s {outside}/key $one; done',
+      'mkdir -p ../.vedette/node_modules && cd ../.vedette/node_modules && for one in suite-wrapping.cjs reporter.cjs; do ln -s {outside}/key $one; done',
       'NO_TESTS',
     ],
     [
@@ -234,77 +195,4 @@ describe('what an installation leaves in the run’s folder leads the agent nowh
     expect(run.codes).toEqual([code])
     expect(Object.keys(run.files)).not.toContain('playwright-report.zip')
   })
-})
-
-describe('the cache', () => {
-  const bounds = { bytesMax: 100, ageMsMax: 86_400_000, inUseMs: 60_000 }
-  const key = (digit: string) => digit.repeat(64)
-  const fill = (bytes: number) => (folder: string) => {
-    writeFileSync(join(folder, 'file'), 'x'.repeat(bytes))
-    return Promise.resolve({ bytes, about: {} })
-  }
-  const used = (root: string, name: string, agoMs: number) => {
-    const at = new Date(Date.now() - agoMs)
-    utimesSync(join(root, name, 'entry.json'), at, at)
-  }
-
-  test('removes what was not used the longest, and nothing that may be in use', async () => {
-    const root = join(temporaryFolder(), 'cache')
-    const cache = new TreeCache(root, bounds)
-    for (const digit of ['a', 'b', 'c']) await cache.store(key(digit), fill(60))
-    expect(readdirSync(root)).toHaveLength(3)
-    used(root, key('a'), 300_000)
-    used(root, key('b'), 200_000)
-    await cache.makeRoom()
-    expect(readdirSync(root)).toEqual([key('c')])
-  })
-
-  test('removes what is too old, and what a killed agent has begun', async () => {
-    const root = join(temporaryFolder(), 'cache')
-    const cache = new TreeCache(root, bounds)
-    await cache.store(key('a'), fill(1))
-    used(root, key('a'), 2 * 86_400_000)
-    mkdirSync(join(root, '.draft-+1'))
-    await cache.makeRoom()
-    expect(readdirSync(root)).toEqual([])
-  })
-
-  test('keeps the first of two that are made at the same time, and nothing larger than itself', async () => {
-    const root = join(temporaryFolder(), 'cache')
-    const cache = new TreeCache(root, bounds)
-    const both = await Promise.all([
-      cache.store(key('a'), fill(10)),
-      cache.store(key('a'), fill(10)),
-    ])
-    expect(both.map((one) => existsSync(one?.folder ?? ''))).toEqual([true, true])
-    expect(await cache.store(key('b'), fill(101))).toBeUndefined()
-    expect(readdirSync(root)).toEqual([key('a')])
-  })
-})
-
-const started = (command: string) =>
-  suiteCommand(command, { name: 'node@24', program: '/node', folder: '/', missing: [] }, '/cli.js')
-
-test.each<[string, string[]]>([
-  ['npx playwright test', []],
-  [`npx playwright test --grep "@smoke" -c 'a b.ts'`, ['--grep', '@smoke', '-c', 'a b.ts']],
-  ['playwright test a.spec.ts', ['a.spec.ts']],
-])('%s is started on the engine itself', (command, expected) => {
-  const args = ['/cli.js', 'test', ...expected]
-  expect(started(command)).toMatchObject({ command: '/node', args, ask: { to: 'leader' } })
-})
-
-test.each([
-  'npx playwright test | tee log',
-  'npx playwright test $X',
-  'npx playwright tests',
-  'npm run e2e',
-])('%s needs a shell, which all are asked to end with', (command) => {
-  expect(started(command)).toMatchObject({ command: '/bin/sh', ask: { to: 'group' } })
-})
-
-test('a command line that needs a shell has no arguments', () => {
-  expect(argumentsOf('a "b c"d')).toEqual(['a', 'b cd'])
-  expect(argumentsOf('a `b`')).toBeUndefined()
-  expect(argumentsOf('"open')).toBeUndefined()
 })

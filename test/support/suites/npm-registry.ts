@@ -21,6 +21,8 @@ export interface NpmRegistry {
   server: TestServer
   /** Settings with which npm uses only this registry. */
   env: Record<string, string>
+  /** A package-lock.json for a project that depends on one package, which depends on none. */
+  lockOf(name: string): string
 }
 
 /** Starts a registry; with `stall` it accepts every request and never answers. */
@@ -36,7 +38,7 @@ export async function startNpmRegistry(
     response.end(found ?? '{"error":"Not found"}')
   })
   const url = `http://${server.authority}`
-  const known = new Map<string, Record<string, unknown>>()
+  const known = new Map<string, Record<string, LockedVersion>>()
   for (const one of packages) {
     const tarball = pack(one)
     const path = `/${one.name}/-/${one.version}.tgz`
@@ -61,7 +63,29 @@ export async function startNpmRegistry(
   return {
     server,
     env: { PATH, HOME: home, npm_config_registry: url, npm_config_fetch_retries: '0' },
+    lockOf(name) {
+      const [found] = Object.values(known.get(name) ?? {})
+      if (found === undefined) throw new Error(`there is no ${name}`)
+      const { version, hasInstallScript, dist } = found
+      const locked = {
+        version,
+        resolved: dist.tarball,
+        integrity: dist.integrity,
+        hasInstallScript,
+      }
+      const entries = {
+        '': { dependencies: { [name]: version } },
+        [`node_modules/${name}`]: locked,
+      }
+      return JSON.stringify({ lockfileVersion: 3, requires: true, packages: entries })
+    },
   }
+}
+
+interface LockedVersion {
+  version: string
+  hasInstallScript?: boolean
+  dist: { tarball: string; integrity: string }
 }
 
 const RELEASED = '2020-01-01T00:00:00.000Z'
