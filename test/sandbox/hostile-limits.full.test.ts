@@ -48,14 +48,6 @@ const SCRIPTS: HostileScript[] = [
     also: ({ end }) => expect(end.usage.processesMax).toBeLessThanOrEqual(80),
   },
   {
-    does: 'fills its heap',
-    request: () => ({
-      command: process.execPath,
-      args: ['--max-old-space-size=64', '-e', 'const all = []; for (;;) all.push({ a: [1.5] })'],
-    }),
-    outcome: 'out-of-memory',
-  },
-  {
     does: 'fills memory with many processes',
     request: () =>
       node(`for (let i = 0; i < 20; i++) require('node:child_process').spawn(process.execPath,

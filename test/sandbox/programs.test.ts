@@ -1,13 +1,10 @@
 // Aim: the sandbox carries the programs that monitors are written for, and holds their connections, through the proxy and
 // without, by every spelling of an address. Browsers in it: test/scripts/playwright/run.full.test.ts.
-import { Resolver } from 'node:dns/promises'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openRunProxy, type RunProxy } from '../../src/sandbox/egress/run-proxy.ts'
-import { NameRelay } from '../../src/sandbox/supervisor/names.ts'
 import { sandboxed } from '../support/sandbox/sandboxed.ts'
-import { startDnsServer } from '../support/monitors/dns/dns-server.ts'
 import { fixedResolver, testContext } from '../support/monitors/monitor-context.ts'
 
 const names = { 'site.test': ['127.0.0.1'], 'metadata.test': ['169.254.169.254'] }
@@ -88,17 +85,6 @@ console.log('site', await reach('localhost', Number(process.argv[1]))) })()`,
     })
   })
 
-  test('gets no datagram sockets, and no way around connecting', async () => {
-    const end = await sandboxed({
-      args: () => [
-        '-e',
-        `const udp = require('node:dgram').createSocket('udp4')
-udp.on('error', (e) => console.log(e.code)); udp.send('x', 53, '127.0.0.1', (e) => console.log(e?.code ?? 'GOT'))`,
-      ],
-    })
-    expect(end.tail.stdout).toBe('EACCES\n')
-  })
-
   test('fetches through the proxy: the agent resolves names, the policy applies to redirects', async () => {
     const end = await sandboxed({
       args: () => [
@@ -114,22 +100,4 @@ udp.on('error', (e) => console.log(e.code)); udp.send('x', 53, '127.0.0.1', (e) 
     expect(end.tail.stdout).toBe('200\n403\n403\n')
     expect(proxy.refusals.map(({ host }) => host)).toContain('metadata.test')
   })
-})
-
-test('names are asked for over TCP and carried on by UDP', async () => {
-  await using server = await startDnsServer({
-    'a.test': ['192.0.2.1'],
-    'failed.test': 'SERVFAIL',
-  })
-  const [address = '', serverPort] = server.authority.split(':')
-  const relay = new NameRelay([address], Number(serverPort))
-  // Read when the resolver is made.
-  process.env['RES_OPTIONS'] = 'use-vc'
-  const overTcp = new Resolver({ tries: 1 })
-  delete process.env['RES_OPTIONS']
-  overTcp.setServers([`127.0.0.1:${await relay.port('127.0.0.1')}`])
-  expect(await overTcp.resolve4('a.test')).toEqual(['192.0.2.1'])
-  await expect(overTcp.resolve4('none.test')).rejects.toMatchObject({ code: 'ENOTFOUND' })
-  await expect(overTcp.resolve4('failed.test')).rejects.toMatchObject({ code: 'ESERVFAIL' })
-  relay.close()
 })

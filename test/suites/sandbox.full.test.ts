@@ -40,7 +40,6 @@ describe.skipIf(why !== undefined)(`with Chromium ${why ?? ''}`, () => {
   })`
 
   test.each([
-    ['a program of a project', `projects: [{ name: 'a', use: { ${OWN_LAUNCH} } }]`, PAGE],
     ['a program of the test file', '', `test.use({ ${OWN_LAUNCH} })\n${PAGE}`],
     ['a test that launches by itself', '', LAUNCHES],
     ['a request for none of it', NONE_OF_IT, PAGE],

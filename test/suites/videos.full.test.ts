@@ -28,11 +28,9 @@ const ONLY = (name: string) => ({ testCommand: `npx playwright test --project ${
 test.each<
   [string, spec: string, config: string, isSaid: boolean, options?: Record<string, unknown>]
 >([
-  ['says nothing when all pass at once', SHOWS, '', false],
   ['says it when a test was tried again', FLAKY, '', true],
   ['says nothing of tests without a page', NO_PAGE, `use: { video: 'on' }`, false],
   ['says nothing where no failure had one', SHOWS, `use: { video: 'retain-on-failure' }`, false],
-  ['says nothing where none is wanted', FLAKY, `use: { video: 'off' }`, false],
   ['says nothing of projects that did not run', SHOWS, PROJECTS, false, ONLY('plain')],
   ['says it of a project that did', SHOWS, PROJECTS, true, ONLY('filmed')],
 ])('%s', async (_, spec, config, isSaid, options = {}) => {
