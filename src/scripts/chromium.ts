@@ -1,7 +1,6 @@
 // Browser of user code: the system's Chromium, searched for in its usual places. Nothing is downloaded at run time.
 import { constants } from 'node:fs'
 import { access, realpath, stat } from 'node:fs/promises'
-import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 
 /** Where systems have it, the best one first. */
@@ -21,7 +20,7 @@ export const CHROMIUM_ADVICE =
 export async function findChromium(named: string | undefined): Promise<string | undefined> {
   if (named !== undefined) return (await isProgram(named)) ? named : undefined
   for (const place of PLACES) if (await isProgram(place)) return place
-  return unpackedPackage()
+  return undefined
 }
 
 /** Programs and folders that a run must be able to read to start this browser. */
@@ -36,17 +35,6 @@ export async function findProgram(name: string): Promise<string | undefined> {
     if (await isProgram(path)) return path
   }
   return undefined
-}
-
-/** @sparticuz/chromium, where it is installed and was unpacked when the image was built. */
-async function unpackedPackage(): Promise<string | undefined> {
-  try {
-    const main = createRequire(import.meta.url).resolve('@sparticuz/chromium/package.json')
-    const path = join(dirname(main), 'chromium')
-    return (await isProgram(path)) ? path : undefined
-  } catch {
-    return undefined
-  }
 }
 
 async function isProgram(path: string): Promise<boolean> {
