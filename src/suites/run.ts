@@ -41,7 +41,6 @@ export interface Suite extends NamedMonitor, EngineOptions {
 export interface SuiteWatcher {
   onEvent?(event: PlaywrightEvent, report: PlaywrightReportBuilder): void
   onOutput?(chunk: Buffer): void
-  onNote?(note: string): void
 }
 
 /** Facts about a run so far; all of them are reported, however the run ends. */
@@ -71,7 +70,6 @@ export async function runSuite(
     } else if (error instanceof TargetFailure) failures.push(error.failure)
     else throw error
   }
-  for (const note of notes) watcher.onNote?.(note)
   const observed = { ...course.facts, ...(notes.length === 0 ? {} : { notes }) }
   return { observed, failures, ...(course.degraded ? { degraded: true } : {}) }
 }

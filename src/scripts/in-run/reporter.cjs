@@ -30,11 +30,13 @@ class VedetteReporter {
     return 'v2'
   }
 
-  onBegin(...given) {
-    // Newer versions pass the suite alone; the configuration then hangs on the project.
-    const suite = given.at(-1)
-    const config = given.length > 1 ? given[0] : (this.config ?? {})
-    this.root = config.rootDir ?? process.cwd()
+  onConfigure(config) {
+    this.config = config
+    this.root = config.rootDir
+  }
+
+  onBegin(suite) {
+    const { config } = this
     const tests = suite.allTests()
     this.write({
       event: 'begin',
@@ -43,10 +45,6 @@ class VedetteReporter {
       tests: tests.length,
     })
     for (const test of tests) this.write({ event: 'test', ...this.factsOf(test) })
-  }
-
-  onConfigure(config) {
-    this.config = config
   }
 
   factsOf(test) {
@@ -64,8 +62,7 @@ class VedetteReporter {
   }
 
   onTestBegin(test, result) {
-    const { retry, workerIndex, startTime } = result
-    this.write({ event: 'start', id: test.id, retry, worker: workerIndex, at: +startTime })
+    this.write({ event: 'start', id: test.id, retry: result.retry, at: +result.startTime })
   }
 
   onStepEnd(test, result, step) {
@@ -82,7 +79,6 @@ class VedetteReporter {
       title: text(step.title),
       category: step.category,
       depth,
-      at: +step.startTime,
       ms: step.duration,
       ...(step.error === undefined ? {} : { error: this.errorOf(step.error) }),
     })

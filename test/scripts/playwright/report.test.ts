@@ -26,7 +26,7 @@ const known = (id: string, retries = 0) => ({
   retries,
   expectedStatus: 'passed',
 })
-const start = (id: string, retry = 0) => ({ event: 'start', id, retry, worker: 0, at: 1000 })
+const start = (id: string, retry = 0) => ({ event: 'start', id, retry, at: 1000 })
 const end = (id: string, status: string, outcome: string, retry = 0) => ({
   event: 'end',
   id,
@@ -78,7 +78,7 @@ test('steps, output and errors stand with their attempt', () => {
     known('a'),
     start('a'),
     { event: 'output', stream: 'stdout', id: 'a', retry: 0, text: 'hello' },
-    { ...step, at: 1, ms: 7, error: { message: 'out of stock' } },
+    { ...step, ms: 7, error: { message: 'out of stock' } },
     end('a', 'failed', 'unexpected'),
     { event: 'finish', status: 'failed', ms: 99 },
   ).report()
