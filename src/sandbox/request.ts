@@ -172,8 +172,8 @@ export interface SandboxRequest {
   /** The proxy of the run, where it has one. */
   proxy?: SandboxProxy
   ask?: StopRequest
-  /** For its standard input, which is then closed; a stream goes on until it ends. */
-  input?: string | Readable
+  /** For its standard input, until that ends; absent: it is closed. */
+  input?: Readable
   /** Receives output as it comes, all of it before the end is reported. If it throws, the run ends. */
   onOutput?(chunk: Buffer, stream: OutputStream): void
   /** Receives lines of JSON that the run writes to descriptor 3; other lines are dropped. */

@@ -57,9 +57,9 @@ export class SandboxWatch {
     const graceMs = Math.max(ask.graceMs, graceMsOf(ask, 'out-of-time'))
     this.#endWithin(startMs + limits.wallMs + graceMs)
     this.#write(request)
-    const [stdin, { input = '' }] = [this.#stream(3) as Writable, order]
-    if (typeof input === 'string') stdin.end(input)
-    else input.pipe(stdin)
+    const stdin = this.#stream(3) as Writable
+    if (order.input === undefined) stdin.end()
+    else order.input.pipe(stdin)
   }
 
   send(command: SupervisorCommand): void {

@@ -4,6 +4,7 @@ import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { Readable } from 'node:stream'
 import { describe, expect, test } from 'vitest'
 import { sandboxFailure } from '../../src/sandbox/failure.ts'
 import { DeadlineReached } from '../../src/network/deadline.ts'
@@ -26,7 +27,7 @@ fs.writeSync(3, '{"step":1}\\nno json\\n{"step":2}\\n')`,
         'first',
       ),
       environment: { WANTED: 'yes' },
-      input: 'typed',
+      input: Readable.from(['typed']),
       onMessage: (message) => messages.push(message),
     })
     expect(end).toMatchObject({

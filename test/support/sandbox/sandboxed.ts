@@ -32,8 +32,6 @@ export type SandboxTestOptions = Omit<Partial<SandboxRequest>, 'limits' | 'args'
   isolation?: ScriptIsolation
   blocked?: string[]
   signal?: AbortSignal
-  /** Called with the folder before it starts. */
-  prepare?: (folder: string) => void
   /** Called with the folder before it is removed. */
   inspect?: (folder: string) => void
 }
@@ -42,18 +40,8 @@ export type SandboxTestOptions = Omit<Partial<SandboxRequest>, 'limits' | 'args'
 export async function sandboxed(
   options: SandboxTestOptions,
 ): Promise<SandboxEnd & { folder: string }> {
-  const {
-    args,
-    limits,
-    isolation = 'require',
-    blocked = [],
-    signal,
-    prepare,
-    inspect,
-    ...rest
-  } = options
+  const { args, limits, isolation = 'require', blocked = [], signal, inspect, ...rest } = options
   const folder = mkdtempSync(join(tmpdir(), 'vedette-sandboxed-'))
-  prepare?.(folder)
   const network = { blocked, allowed: [] }
   const sandbox = createSandbox({ network, isolation, firstUserId: 64_500 })
   const order: SandboxRequest = {
