@@ -20,10 +20,10 @@ const ROWS: [Partial<SandboxLimits>, string, Parameters<typeof sandboxed>[0], Re
     /used [\d.]+ [MG]iB of memory: the limit is 128 MiB$/,
   ],
   [
-    { cpuMs: 500 },
+    { cpuMs: 250 },
     'RUN_OUT_OF_CPU',
     script('for (;;);'),
-    /used (\d{3} ms|[1-9][\d.]* s) of processor time: the limit is 500 ms$/,
+    /used (\d{3} ms|[1-9][\d.]* s) of processor time: the limit is 250 ms$/,
   ],
   [
     { diskBytes: 8 * MIB },
@@ -51,10 +51,10 @@ setInterval(() => spawn('sleep', ['20']).on('error', () => {}), 1)`),
     /went on starting processes with \d+ at a time: the limit is 12$/,
   ],
   [
-    { wallMs: 700 },
+    { wallMs: 200 },
     'TIMEOUT_RUN',
     script('setInterval(() => {}, 1000)'),
-    /took longer than the limit of 700 ms$/,
+    /took longer than the limit of 200 ms$/,
   ],
 ]
 

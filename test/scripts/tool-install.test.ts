@@ -101,11 +101,7 @@ const REFUSALS: [sentence: string, () => Partial<ToolOrder>, says: RegExp][] = [
   ],
   ['a package without its program', () => ({ name: 'node@22' }), /no node_modules\/engine\/bin/],
   ['no npm', () => ({ env: { PATH: '/nowhere' } }), /npm was not found in PATH/],
-  [
-    'a registry that is silent',
-    () => ({ env: stalled.env, timeoutMs: 1500 }),
-    /did not end within/,
-  ],
+  ['a registry that is silent', () => ({ env: stalled.env, timeoutMs: 300 }), /did not end within/],
   ['a folder that cannot be', () => ({ folder: '/dev/null/tools' }), /cannot be written/],
 ]
 
