@@ -1,11 +1,12 @@
 // Aim: a run gets what its order says and reports how it ended; ways to end are distinct; and where
 // the sandbox cannot be had, nothing runs unless the operator wants it to.
-import { existsSync, readdirSync, writeFileSync } from 'node:fs'
+import { readdirSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { Readable } from 'node:stream'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { LIMITS } from '../../src/contract/versions.ts'
 import { sandboxFailure } from '../../src/sandbox/failure.ts'
 import { DeadlineReached } from '../../src/network/deadline.ts'
 import { parentWithCommand, processesWith, startStandIn } from '../support/sandbox/stand-in.ts'
@@ -160,16 +161,19 @@ setInterval(() => {}, 1000); console.log('ready')`),
 
 describe('when one who watches dies', () => {
   // All of them have the folder in their arguments: not everybody may read their environment.
-  const busy = {
-    command: '/bin/sh',
-    args: ['-c', 'setsid sh -c "sleep 1000; :" $1 & echo on; sleep 1000; :', 'sh', '{folder}'],
-  }
+  const busy = (folder: string) => [
+    '-c',
+    'setsid sh -c "sleep 1000; :" $1 & echo $$; sleep 1000; :',
+    'sh',
+    folder,
+  ]
 
   test('the agent: the run ends with it, and its folder goes', async () => {
     const root = temporaryFolder()
     const standIn = await startStandIn(root, 'root')
     const on = Promise.withResolvers<void>()
-    void standIn.run({ ...busy, echo: true }, () => on.resolve()).then(on.reject)
+    const order = { command: '/bin/sh', args: busy('{folder}'), echo: true }
+    void standIn.run(order, () => on.resolve()).then(on.reject)
     await on.promise
     expect(processesWith(join(root, 'run-'))).not.toEqual([])
     await standIn.kill()
@@ -177,24 +181,28 @@ describe('when one who watches dies', () => {
     await eventually(() => !readdirSync(root).some((name) => name.startsWith('run-')))
   })
 
-  test('the supervisor: the agent ends the run and says so', async () => {
-    const root = temporaryFolder()
-    const standIn = await startStandIn(root, 'root')
-    const on = Promise.withResolvers<void>()
-    const ended = standIn.run({ ...busy, echo: true }, () => on.resolve())
-    void ended.then(on.reject)
-    await on.promise
-    const leader = Number(
-      processesWith(join(root, 'run-'))
-        .find((one) => /sleep/.test(one))
-        ?.split(' ')[0],
-    )
-    process.kill(parentWithCommand(leader, 'supervisor.ts'), 'SIGKILL')
-    const { end, folder } = await ended
+  test.each([
+    ['dies', 'SIGKILL'],
+    ['hangs', 'SIGSTOP'],
+  ] as const)('the supervisor %s: the agent ends the run and says so', async (_, signal) => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const stop = new AbortController()
+    const end = await sandboxed({
+      command: '/bin/sh',
+      args: busy,
+      signal: stop.signal,
+      onOutput(chunk) {
+        process.kill(parentWithCommand(Number(chunk.toString()), 'supervisor.ts'), signal)
+        if (signal === 'SIGKILL') return
+        stop.abort()
+        // The grace of the run, and then that of its supervisor.
+        vi.advanceTimersByTime(LIMITS.supervisorLateMsMax + 10_000)
+      },
+    })
     expect(end).toMatchObject({ outcome: 'sandbox-failed', leftBehind: 0 })
-    expect(processesWith(folder)).toEqual([])
-    expect(existsSync(folder)).toBe(false)
-    await standIn.kill()
+    expect(end.problem).toContain('SIGKILL')
+    expect(processesWith(end.folder)).toEqual([])
   })
 })
 
