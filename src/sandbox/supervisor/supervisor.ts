@@ -25,6 +25,7 @@ import {
   PR_SET_CHILD_SUBREAPER,
   PR_SET_DUMPABLE,
 } from '../../network/native/syscalls.ts'
+import { DeadlineReached, untilAborted, withDeadline } from '../../network/deadline.ts'
 import {
   descriptorPair,
   hangUp,
@@ -48,7 +49,8 @@ class Supervisor {
   readonly #order: SupervisorRequest
   readonly #descendants: Descendants
   readonly #meter: Meter
-  readonly #killed = Promise.withResolvers<void>()
+  /** Aborted when it is to be killed. */
+  readonly #killing = new AbortController()
   #child: ChildProcess | undefined
   #outcome: SandboxOutcome | undefined
   #timer: NodeJS.Timeout | undefined
@@ -63,12 +65,16 @@ class Supervisor {
   async run(child: ChildProcess, socket: number): Promise<SupervisorEnd> {
     this.#child = child
     const exited = exitOf(child)
+    const { startMs } = this.#order
     let launched: Launched
     try {
-      launched = await this.#launched(socket)
+      launched = await withDeadline(this.#killing.signal, startMs, (signal) =>
+        untilAborted(launch(socket, this.#order), signal),
+      )
     } catch (error) {
       hangUp(socket)
-      return this.#end(exited, (error as Error).message)
+      const late = `it was not ready within ${durationText(startMs)}: the machine is overloaded, or holds it back`
+      return this.#end(exited, error instanceof DeadlineReached ? late : (error as Error).message)
     }
     const { layers, listener } = launched
     report({ event: 'started', pid: child.pid ?? 0, layers })
@@ -79,29 +85,9 @@ class Supervisor {
       listener === undefined
         ? undefined
         : answerQuestions(listener, { order, descendants, meter, report })
-    await Promise.race([exited, this.#killed.promise])
+    await untilAborted(exited, this.#killing.signal).catch(() => {})
     questions?.close()
     return this.#end(exited)
-  }
-
-  /** The launcher's result; rejects when it is late, or the run is cancelled. */
-  async #launched(socket: number): Promise<Launched> {
-    const { startMs } = this.#order
-    const stop = new AbortController()
-    const late = async () => {
-      await delay(startMs, undefined, { signal: stop.signal })
-      const why = 'the machine is overloaded, or holds it back'
-      throw new Error(`it was not ready within ${durationText(startMs)}: ${why}`)
-    }
-    const cancelled = async () => {
-      await this.#killed.promise
-      throw new Error('it was cancelled before it began')
-    }
-    try {
-      return await Promise.race([launch(socket, this.#order), cancelled(), late()])
-    } finally {
-      stop.abort()
-    }
   }
 
   /** Asks the command to end, and kills it when it does not. */
@@ -110,7 +96,7 @@ class Supervisor {
     this.#outcome = outcome
     const { ask } = this.#order
     clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => this.#killed.resolve(), graceMsOf(ask, outcome))
+    this.#timer = setTimeout(() => this.kill(outcome), graceMsOf(ask, outcome))
     const pid = this.#child?.pid
     if (pid === undefined) return
     try {
@@ -122,7 +108,7 @@ class Supervisor {
 
   kill(outcome: SandboxOutcome): void {
     this.#outcome ??= outcome
-    this.#killed.resolve()
+    this.#killing.abort(new Error('it was cancelled before it began'))
   }
 
   async #end(exited: Promise<Exit>, problem?: string): Promise<SupervisorEnd> {
