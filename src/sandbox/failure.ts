@@ -4,17 +4,11 @@ import { failure, type Failure, type FailureCode } from '../contract/failure.ts'
 import { bytesText, durationText } from '../contract/schema/amounts.ts'
 import type { SandboxOutcome, SandboxLimits, SandboxEnd } from './request.ts'
 
-/** Settings of the monitor that raise what a run may use. */
-export interface FailureSettings {
-  /** The heap of the engine that runs the code. */
-  heap?: string
-}
-
 interface Meaning {
   code: FailureCode
   limit?: keyof SandboxLimits
   /** The message, which contains `what`. */
-  messageFor: (end: SandboxEnd, what: string, settings: FailureSettings) => string
+  messageFor: (end: SandboxEnd, what: string, heapSetting?: string) => string
 }
 
 const MEANINGS: Partial<Record<SandboxOutcome, Meaning>> = {
@@ -53,11 +47,14 @@ const MEANINGS: Partial<Record<SandboxOutcome, Meaning>> = {
   },
 }
 
-/** The failure of a run that the sandbox ended, or a crash. `what` stands in the message: `the installation`. */
+/**
+ * The failure of a run that the sandbox ended, or a crash. `what` stands in the message: `the installation`;
+ * `heapSetting` is the setting of the monitor that gives the engine more heap, if there is one.
+ */
 export function sandboxFailure(
   end: SandboxEnd,
   what: string,
-  settings: FailureSettings = {},
+  heapSetting?: string,
 ): Failure | undefined {
   if (end.fault !== undefined) return ownFailure(end.fault)
   const meaning = MEANINGS[end.outcome]
@@ -65,7 +62,7 @@ export function sandboxFailure(
   const { code, limit, messageFor } = meaning
   const { usage, limits } = end
   const passed = limit === undefined ? {} : { limit: { [limit]: limits[limit] } }
-  return failure(code, messageFor(end, what, settings), { usage, ...passed })
+  return failure(code, messageFor(end, what, heapSetting), { usage, ...passed })
 }
 
 /** Enough to find the place, without filling results. */
@@ -80,12 +77,12 @@ export function lateMessage(what: string, limitMs: number): string {
   return `${what} took longer than the limit of ${durationText(limitMs)}`
 }
 
-function memoryMessage(end: SandboxEnd, what: string, { heap }: FailureSettings): string {
+function memoryMessage(end: SandboxEnd, what: string, heapSetting?: string): string {
   const { usage, limits, scarce } = end
   const used = bytesText(usage.peakMemoryBytes, 'up')
   const limit = bytesText(limits.memoryBytes)
   if (scarce === 'heap') {
-    const fix = heap === undefined ? '' : `; ${heap} gives it more heap`
+    const fix = heapSetting === undefined ? '' : `; ${heapSetting} gives it more heap`
     // It may have ended before anybody had looked at what it used.
     const known = usage.peakMemoryBytes === 0 ? '' : `, and used ${used} of memory`
     return `${what} filled the heap of its engine${known}: the limit of all is ${limit}${fix}`

@@ -192,14 +192,11 @@ export interface SandboxProxy {
 
 export type OutputStream = 'stdout' | 'stderr'
 
-export interface SandboxEnd extends WatchedEnd {
+export interface SandboxEnd extends SupervisorEnd {
   /** The limits that applied; the time is that of the deadline that ended it, where one did. */
   limits: SandboxLimits
   /** The memory of the order, where the agent’s container leaves less to runs. */
   memoryBytesWanted?: number
-}
-
-export interface WatchedEnd extends SupervisorEnd {
   /** What a callback of the order threw: a mistake of ours, for which the run was ended. */
   fault?: Error
   /** Whose memory was out, for `out-of-memory`; absent: the run had used what it may. */

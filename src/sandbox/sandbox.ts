@@ -10,7 +10,6 @@ import {
   type SandboxRequest,
   type ScriptIsolation,
   type StopRequest,
-  type SandboxLimits,
   type SandboxNetwork,
   type SupervisorRequest,
 } from './request.ts'
@@ -19,7 +18,6 @@ import { SandboxWatch } from './watch.ts'
 import { memoryOfRuns } from './container-memory.ts'
 import { prctl, PR_SET_DUMPABLE } from '../network/native/syscalls.ts'
 import { giveTree } from './trees.ts'
-import { DeadlineReached, isDeadline } from '../network/deadline.ts'
 import { SpareSupervisor } from './supervisor/spare.ts'
 
 /** What all runs of an agent share. */
@@ -44,8 +42,7 @@ export function createSandbox(settings: SandboxSettings): Sandbox {
       const request = supervisorRequest(settings, order, userId)
       for (const name of RUN_FOLDERS) await mkdir(join(order.folder, name), { recursive: true })
       if (userId !== undefined) await giveTree(order.folder, userId)
-      const watch = new SandboxWatch(order, request, supervisors.acquire())
-      return await watched(watch, order.limits, request.limits, signal)
+      return await new SandboxWatch(order, request, supervisors.acquire()).ended(signal)
     } finally {
       users.giveBack(userId)
       supervisors.prepare()
@@ -57,32 +54,6 @@ export function createSandbox(settings: SandboxSettings): Sandbox {
     run: (order, signal) =>
       run(order, signal).catch((error: unknown) => neverBegan(order, (error as Error).message)),
     close: () => supervisors.close(),
-  }
-}
-
-/** The end of a run, which is asked to end when the signal is aborted. */
-async function watched(
-  watch: SandboxWatch,
-  wanted: SandboxLimits,
-  limits: SandboxLimits,
-  signal: AbortSignal,
-): Promise<SandboxEnd> {
-  const stop = () =>
-    watch.send({ do: 'ask', outcome: isDeadline(signal) ? 'out-of-time' : 'cancelled' })
-  signal.addEventListener('abort', stop, { once: true })
-  if (signal.aborted) stop()
-  try {
-    const end = await watch.ended()
-    const { reason } = signal
-    const wallMs = reason instanceof DeadlineReached ? reason.deadlineMs : limits.wallMs
-    const isLess = limits.memoryBytes < wanted.memoryBytes
-    return {
-      ...end,
-      limits: { ...limits, wallMs },
-      ...(isLess ? { memoryBytesWanted: wanted.memoryBytes } : {}),
-    }
-  } finally {
-    signal.removeEventListener('abort', stop)
   }
 }
 

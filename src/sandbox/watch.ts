@@ -4,6 +4,7 @@ import type { ChildProcess } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
 import { durationText } from '../contract/schema/amounts.ts'
 import { LIMITS } from '../contract/versions.ts'
+import { DeadlineReached, isDeadline } from '../network/deadline.ts'
 import {
   graceMsOf,
   sandboxFailed,
@@ -15,7 +16,7 @@ import {
   type SupervisorReport,
   type SandboxRequest,
   type OutputStream,
-  type WatchedEnd,
+  type SandboxEnd,
 } from './request.ts'
 import { endLeftovers } from './leftover-processes.ts'
 import { memoryKills } from './container-memory.ts'
@@ -62,7 +63,7 @@ export class SandboxWatch {
     else order.input.pipe(stdin)
   }
 
-  send(command: SupervisorCommand): void {
+  #send(command: SupervisorCommand): void {
     const { outcome } = command
     this.#endWithin(command.do === 'ask' ? graceMsOf(this.#request.ask, outcome) : 0)
     this.#write(command)
@@ -80,15 +81,26 @@ export class SandboxWatch {
     }, ms + LIMITS.supervisorLateMsMax)
   }
 
-  /** Resolves when nothing of the run is left and its output is read. Never rejects. */
-  async ended(): Promise<WatchedEnd> {
+  /**
+   * Resolves when nothing of the run is left and its output is read; when the signal is aborted, it is asked to end.
+   * Never rejects.
+   */
+  async ended(signal: AbortSignal): Promise<SandboxEnd> {
+    const stop = () =>
+      this.#send({ do: 'ask', outcome: isDeadline(signal) ? 'out-of-time' : 'cancelled' })
+    signal.addEventListener('abort', stop)
+    if (signal.aborted) stop()
     const code = await exitOf(this.#supervisor)
+    signal.removeEventListener('abort', stop)
     clearTimeout(this.#timer)
     this.#endsBy = -Infinity
     // The exit of another child may report this one as well, before its final messages were read.
     await closed([this.#stream(1)])
     const end = this.#end ?? (await this.#supervisorDied(code))
     await this.#outputsClosed()
+    const { limits } = this.#request
+    const wanted = this.#order.limits.memoryBytes
+    const { reason } = signal
     return {
       ...end,
       ...this.#refined(end),
@@ -97,6 +109,8 @@ export class SandboxWatch {
       outputBytes: this.#outputBytes,
       blocked: this.#blocked,
       ...(this.#layers === undefined ? {} : { layers: this.#layers }),
+      limits: reason instanceof DeadlineReached ? { ...limits, wallMs: reason.deadlineMs } : limits,
+      ...(limits.memoryBytes < wanted ? { memoryBytesWanted: wanted } : {}),
     }
   }
 
@@ -148,7 +162,7 @@ export class SandboxWatch {
       act()
     } catch (error) {
       this.#fault = error instanceof Error ? error : new Error(String(error))
-      this.send({ do: 'kill', outcome: 'sandbox-failed' })
+      this.#send({ do: 'kill', outcome: 'sandbox-failed' })
     }
   }
 
@@ -156,7 +170,7 @@ export class SandboxWatch {
   #count(bytes: number, stream: Readable): boolean {
     this.#outputBytes += bytes
     if (this.#outputBytes <= this.#order.limits.outputBytes) return true
-    if (this.#paused.size === 0) this.send({ do: 'kill', outcome: 'out-of-output' })
+    if (this.#paused.size === 0) this.#send({ do: 'kill', outcome: 'out-of-output' })
     this.#paused.add(stream)
     stream.pause()
     return false
@@ -173,7 +187,7 @@ export class SandboxWatch {
   }
 
   /** Refines what looks like a crash or a failure of the code, and was a shortage of memory. */
-  #refined(end: SupervisorEnd): Partial<WatchedEnd> {
+  #refined(end: SupervisorEnd): Partial<SandboxEnd> {
     if (end.outcome !== 'signalled' && (end.outcome !== 'exited' || end.exitCode === 0)) return {}
     // Of a run with many processes the kernel ends the largest: a browser's page, and the test fails.
     if (memoryKills() > this.#killsBefore) {

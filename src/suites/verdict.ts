@@ -1,7 +1,7 @@
 // What the result of a suite's run says: the verdict, about the target where tests ran, about the project or the agent
 // where none could; and the observation of every test.
 import { failure, type Failure } from '../contract/failure.ts'
-import { sandboxFailure, type FailureSettings } from '../sandbox/failure.ts'
+import { sandboxFailure } from '../sandbox/failure.ts'
 import type { RunError } from '../scripts/playwright/events.ts'
 import {
   byUrgency,
@@ -17,10 +17,8 @@ export interface SuiteVerdict {
   degraded: boolean
 }
 
-/** What raises limits of a suite, its installation included. */
-export const SUITE_SETTINGS: FailureSettings = {
-  heap: 'NODE_OPTIONS=--max-old-space-size=<MiB> among the variables of the suite',
-}
+/** What gives a suite more heap, its installation included. */
+export const SUITE_HEAP = 'NODE_OPTIONS=--max-old-space-size=<MiB> among the variables of the suite'
 
 const NAMED_TESTS_MAX = 20
 const MESSAGE_CHARS_MAX = 2000
@@ -30,7 +28,7 @@ export function suiteVerdict(end: SandboxEnd, report: PlaywrightReport): SuiteVe
   const { stats } = report
   const failures: Failure[] = []
   if (stats.unexpected > 0) failures.push(testsFailed(report))
-  const cut = sandboxFailure(end, 'the tests', SUITE_SETTINGS)
+  const cut = sandboxFailure(end, 'the tests', SUITE_HEAP)
   if (cut !== undefined) failures.push(cut)
   else if (end.outcome === 'exited') failures.push(...outsideOfTests(end, report))
   return { failures, degraded: failures.length === 0 && stats.flaky > 0 }

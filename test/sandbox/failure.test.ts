@@ -92,7 +92,7 @@ describe('what raises it', () => {
     expect(sandboxFailure(end, 'the script')?.message).toMatch(
       /^the script filled the heap of its engine(, and used [\d.]+ [KM]iB of memory)?: the limit of all is 1 GiB$/,
     )
-    expect(sandboxFailure(end, 'the tests', { heap: 'THAT' })?.message).toMatch(
+    expect(sandboxFailure(end, 'the tests', 'THAT')?.message).toMatch(
       /the limit of all is 1 GiB; THAT gives it more heap$/,
     )
   })

@@ -32,7 +32,7 @@ import {
   SYSTEM_PROGRAMS,
 } from './packages.ts'
 import type { PlacedProject } from '../source.ts'
-import { SUITE_SETTINGS } from '../verdict.ts'
+import { SUITE_HEAP } from '../verdict.ts'
 import { type InstalledTool, isBun } from '../../scripts/toolchains.ts'
 import { blockedNotes, openEgress } from '../../sandbox/egress/egress.ts'
 
@@ -220,7 +220,7 @@ async function runInstall(
       context.signal,
     )
     context.signal.throwIfAborted()
-    const cut = sandboxFailure(end, `the installation (${command})`, SUITE_SETTINGS)
+    const cut = sandboxFailure(end, `the installation (${command})`, SUITE_HEAP)
     // It says nothing about what the suite watches.
     if (cut?.code === 'TIMEOUT_RUN') throw new TargetFailure({ ...cut, code: 'INSTALL_FAILED' })
     if (cut !== undefined) throw new TargetFailure(cut)
