@@ -43,14 +43,6 @@ export interface SuiteWatcher {
   onOutput?(chunk: Buffer): void
 }
 
-/** Facts about a run so far; all of them are reported, however the run ends. */
-interface Course {
-  facts: Record<string, unknown>
-  notes: string[]
-  failures: Failure[]
-  degraded: boolean
-}
-
 /** Runs a suite. Rejects only for faults of the agent, or with the signal's reason before any test ran. */
 export async function runSuite(
   monitor: Suite,
@@ -58,20 +50,17 @@ export async function runSuite(
   host: ScriptHost,
   watcher: SuiteWatcher = {},
 ): Promise<Observation> {
-  const course: Course = { facts: {}, notes: [], failures: [], degraded: false }
-  const { notes, failures } = course
+  const run = new SuiteRun(monitor, context, host, watcher)
   try {
-    const stage = await prepare(monitor, context, host, watcher, course)
-    await runTests(monitor, stage, context, host, watcher, course)
+    await run.runTests(await run.prepare())
   } catch (error) {
     if (error === context.signal.reason) {
       const late = lateMessage('what comes before the tests', LIMITS.suiteMsMax)
-      failures.push(failure('TIMEOUT_RUN', late))
-    } else if (error instanceof TargetFailure) failures.push(error.failure)
+      run.failures.push(failure('TIMEOUT_RUN', late))
+    } else if (error instanceof TargetFailure) run.failures.push(error.failure)
     else throw error
   }
-  const observed = { ...course.facts, ...(notes.length === 0 ? {} : { notes }) }
-  return { observed, failures, ...(course.degraded ? { degraded: true } : {}) }
+  return run.observation()
 }
 
 /** What a run has in addition to its context before its tests start. */
@@ -86,83 +75,6 @@ interface Stage {
   environment: Record<string, string>
 }
 
-async function prepare(
-  monitor: Suite,
-  context: ScriptContext,
-  host: ScriptHost,
-  watcher: SuiteWatcher,
-  course: Course,
-): Promise<Stage> {
-  const began = performance.now()
-  context.progress?.({ phase: 'prepare' })
-  const folder = await context.workFolder()
-  const project = await placeProject(monitor.codeBundlePath, folder, host, context.signal)
-  const workingDir = await workingDirOf(monitor, project)
-  const engine = await engineFor(monitor, foldersUpward(project.folder, workingDir), host, course)
-  const { NODE_OPTIONS } = context.variables ?? {}
-  const environment = {
-    ...scriptEnvironment(monitor, context),
-    // Scripts have one of ours; a suite may want more memory, for one.
-    ...(NODE_OPTIONS === undefined ? {} : { NODE_OPTIONS }),
-  }
-  const programs = await enginePrograms(engine, folder)
-  context.progress?.({ phase: 'install' })
-  const packages = await installPackages({
-    host,
-    context,
-    folder,
-    project,
-    workingDir,
-    installCommand: monitor.installCommand ?? undefined,
-    engine,
-    programs,
-    owner: monitor.id,
-    environment,
-    limits: LIMITS_OF_SUITES,
-    onOutput(chunk) {
-      watcher.onOutput?.(chunk)
-      context.progress?.({ phase: 'install', line: lastLine(chunk) })
-    },
-  })
-  if (packages.how === 'installed') {
-    await workingDirOf(monitor, project)
-    // The installation may have put links into the place of what is ours, through which we would write.
-    await removeTree(join(folder, '.vedette'))
-    await enginePrograms(engine, folder)
-  }
-  if (packages.note !== undefined) course.notes.push(packages.note)
-  course.facts['packages'] = packages.how
-  course.facts['preparedMs'] = Math.round(performance.now() - began)
-  const cwd = join(project.folder, workingDir)
-  return { folder, cwd, project, engine, programs, packages, environment }
-}
-
-async function workingDirOf({ workingDir }: Suite, { folder }: PlacedProject): Promise<string> {
-  const inside = normalize(`./${workingDir ?? '.'}`).replace(/(?<=.)\/+$/, '')
-  const leadsOut = inside === '..' || inside.startsWith('../') || inside.includes('\0')
-  const found = !leadsOut && (inside === '.' || (await leadsInside(join(folder, inside), folder)))
-  if (found) return inside
-  throw targetFailure('BUNDLE_INVALID', `workingDir ${inside} is no folder of the project`)
-}
-
-async function engineFor(
-  monitor: Suite,
-  folders: readonly string[],
-  { tools }: ScriptHost,
-  { facts, notes }: Course,
-): Promise<InstalledTool> {
-  const chosen = await suiteEngine(monitor, folders)
-  if (typeof chosen === 'string') throw targetFailure('SETTINGS_INVALID', chosen)
-  const { engine, notice, from } = chosen
-  facts['engine'] = engine
-  facts['engineFrom'] = from
-  if (notice !== undefined) notes.push(`${from}: ${notice}`)
-  const found = await tools.find('engine', engine)
-  if (found !== undefined) return found
-  const message = `${engine} is not installed in ${tools.folder}; ${toolFix('engine', engine)}`
-  throw targetFailure('ENGINE_MISSING', message, { engine, from })
-}
-
 const LIMITS_OF_SUITES: SandboxLimits = {
   wallMs: LIMITS.suiteMsMax,
   cpuMs: LIMITS.suiteCpuMsMax,
@@ -174,54 +86,167 @@ const LIMITS_OF_SUITES: SandboxLimits = {
   openFiles: 8192,
 }
 
-async function runTests(
-  monitor: Suite,
-  stage: Stage,
-  context: ScriptContext,
-  host: ScriptHost,
-  watcher: SuiteWatcher,
-  course: Course,
-): Promise<void> {
-  const { folder, cwd, project, engine, programs, packages } = stage
-  const missing = await missingPackage(monitor.testCommand, foldersUpward('/', cwd))
-  if (missing !== undefined) throw notBrought(monitor, missing)
-  const core = await findPlaywrightCore(cwd)
-  const chromium = await findChromium(host.chromiumPath)
-  const ffmpeg = await findProgram('ffmpeg')
-  let isVideoMissing = false
-  const wrapping = ownProgram(folder, 'suite-wrapping.cjs')
-  await wrapConfigs(project.folder, cwd, wrapping, monitor.testCommand)
-  const htmlFolder = join(folder, '.vedette', 'html')
-  const cli = await cliOf(cwd)
-  const run = await runPlaywright({
-    host,
-    context,
-    folder,
-    cwd,
-    ...suiteCommand(monitor.testCommand, engine, cli),
-    programs,
-    readable: [engine.folder, ...packages.readable],
-    environment: {
-      PLAYWRIGHT_HTML_OUTPUT_DIR: htmlFolder,
-      PLAYWRIGHT_HTML_REPORT: htmlFolder,
-      PLAYWRIGHT_HTML_OPEN: 'never',
-      PW_TEST_HTML_REPORT_OPEN: 'never',
-      ...(ffmpeg === undefined ? { VEDETTE_VIDEO: '0' } : {}),
-      // Tests run what the project brings; npx downloads no other package.
-      npm_config_yes: 'false',
-      ...stage.environment,
-    },
-    limits: LIMITS_OF_SUITES,
-    code: cli === undefined ? undefined : codeOf(cli, engine, packages),
-    browser: core === undefined || chromium === undefined ? undefined : { chromium, core, ffmpeg },
-    onEvent(event, report) {
-      watcher.onEvent?.(event, report)
-      isVideoMissing ||= event.event === 'end' && event.isVideoMissing === true
-    },
-    onOutput: (chunk) => watcher.onOutput?.(chunk),
-  })
-  if (isVideoMissing) course.notes.push(NO_VIDEO)
-  await conclude(run, { folder, htmlFolder }, context, course)
+/** A run, and what is known of it so far: all of that is reported, however it ends. */
+class SuiteRun {
+  readonly failures: Failure[] = []
+  readonly #monitor: Suite
+  readonly #context: ScriptContext
+  readonly #host: ScriptHost
+  readonly #watcher: SuiteWatcher
+  readonly #facts: Record<string, unknown> = {}
+  readonly #notes: string[] = []
+  #degraded = false
+
+  constructor(monitor: Suite, context: ScriptContext, host: ScriptHost, watcher: SuiteWatcher) {
+    this.#monitor = monitor
+    this.#context = context
+    this.#host = host
+    this.#watcher = watcher
+  }
+
+  observation(): Observation {
+    const notes = this.#notes.length === 0 ? {} : { notes: this.#notes }
+    const observed = { ...this.#facts, ...notes }
+    return { observed, failures: this.failures, ...(this.#degraded ? { degraded: true } : {}) }
+  }
+
+  /** Puts project, engine and packages there. Rejects with a TargetFailure where one cannot be had. */
+  async prepare(): Promise<Stage> {
+    const [monitor, context, host] = [this.#monitor, this.#context, this.#host]
+    const began = performance.now()
+    context.progress?.({ phase: 'prepare' })
+    const folder = await context.workFolder()
+    const project = await placeProject(monitor.codeBundlePath, folder, host, context.signal)
+    const workingDir = await workingDirOf(monitor, project)
+    const engine = await this.#engine(foldersUpward(project.folder, workingDir))
+    const { NODE_OPTIONS } = context.variables ?? {}
+    const environment = {
+      ...scriptEnvironment(monitor, context),
+      // Scripts have one of ours; a suite may want more memory, for one.
+      ...(NODE_OPTIONS === undefined ? {} : { NODE_OPTIONS }),
+    }
+    const programs = await enginePrograms(engine, folder)
+    context.progress?.({ phase: 'install' })
+    const packages = await installPackages({
+      host,
+      context,
+      folder,
+      project,
+      workingDir,
+      installCommand: monitor.installCommand ?? undefined,
+      engine,
+      programs,
+      owner: monitor.id,
+      environment,
+      limits: LIMITS_OF_SUITES,
+      onOutput: (chunk) => {
+        this.#watcher.onOutput?.(chunk)
+        context.progress?.({ phase: 'install', line: lastLine(chunk) })
+      },
+    })
+    if (packages.how === 'installed') {
+      await workingDirOf(monitor, project)
+      // The installation may have put links into the place of what is ours, through which we would write.
+      await removeTree(join(folder, '.vedette'))
+      await enginePrograms(engine, folder)
+    }
+    if (packages.note !== undefined) this.#notes.push(packages.note)
+    this.#facts['packages'] = packages.how
+    this.#facts['preparedMs'] = Math.round(performance.now() - began)
+    const cwd = join(project.folder, workingDir)
+    return { folder, cwd, project, engine, programs, packages, environment }
+  }
+
+  async #engine(folders: readonly string[]): Promise<InstalledTool> {
+    const chosen = await suiteEngine(this.#monitor, folders)
+    if (typeof chosen === 'string') throw targetFailure('SETTINGS_INVALID', chosen)
+    const { engine, notice, from } = chosen
+    Object.assign(this.#facts, { engine, engineFrom: from })
+    if (notice !== undefined) this.#notes.push(`${from}: ${notice}`)
+    const { tools } = this.#host
+    const found = await tools.find('engine', engine)
+    if (found !== undefined) return found
+    const message = `${engine} is not installed in ${tools.folder}; ${toolFix('engine', engine)}`
+    throw targetFailure('ENGINE_MISSING', message, { engine, from })
+  }
+
+  async runTests(stage: Stage): Promise<void> {
+    const { folder, cwd, project, engine, programs, packages } = stage
+    const [{ testCommand }, host] = [this.#monitor, this.#host]
+    const missing = await missingPackage(testCommand, foldersUpward('/', cwd))
+    if (missing !== undefined) throw notBrought(testCommand, missing)
+    const core = await findPlaywrightCore(cwd)
+    const chromium = await findChromium(host.chromiumPath)
+    const ffmpeg = await findProgram('ffmpeg')
+    let isVideoMissing = false
+    await wrapConfigs(project.folder, cwd, ownProgram(folder, 'suite-wrapping.cjs'), testCommand)
+    const htmlFolder = join(folder, '.vedette', 'html')
+    const cli = await cliOf(cwd)
+    const run = await runPlaywright({
+      host,
+      context: this.#context,
+      folder,
+      cwd,
+      ...suiteCommand(testCommand, engine, cli),
+      programs,
+      readable: [engine.folder, ...packages.readable],
+      environment: {
+        PLAYWRIGHT_HTML_OUTPUT_DIR: htmlFolder,
+        PLAYWRIGHT_HTML_REPORT: htmlFolder,
+        PLAYWRIGHT_HTML_OPEN: 'never',
+        PW_TEST_HTML_REPORT_OPEN: 'never',
+        ...(ffmpeg === undefined ? { VEDETTE_VIDEO: '0' } : {}),
+        // Tests run what the project brings; npx downloads no other package.
+        npm_config_yes: 'false',
+        ...stage.environment,
+      },
+      limits: LIMITS_OF_SUITES,
+      code: cli === undefined ? undefined : codeOf(cli, engine, packages),
+      browser:
+        core === undefined || chromium === undefined ? undefined : { chromium, core, ffmpeg },
+      onEvent: (event, report) => {
+        this.#watcher.onEvent?.(event, report)
+        isVideoMissing ||= event.event === 'end' && event.isVideoMissing === true
+      },
+      onOutput: (chunk) => this.#watcher.onOutput?.(chunk),
+    })
+    if (isVideoMissing) this.#notes.push(NO_VIDEO)
+    await this.#conclude(run, folder, htmlFolder)
+  }
+
+  async #conclude(
+    { end, report, refusals }: PlaywrightRun,
+    folder: string,
+    htmlFolder: string,
+  ): Promise<void> {
+    const context = this.#context
+    const { total, unfinished } = report.stats
+    context.progress?.({ phase: 'upload', done: total - unfinished, total })
+    const verdict = suiteVerdict(end, report)
+    this.failures.push(...verdict.failures)
+    this.#degraded = verdict.degraded
+    const { engine, engineFrom } = this.#facts
+    const { blocked, usage, layers, exitCode } = end
+    Object.assign(this.#facts, observedTests(report), {
+      exitCode,
+      usage,
+      layers,
+      ...(blocked.length === 0 ? {} : { blocked }),
+      ...(refusals.length === 0 ? {} : { refusals }),
+      ...(verdict.failures.length === 0 ? {} : { output: end.tail.stdout.slice(-4000) }),
+    })
+    this.#notes.push(...missingBrowsers(report), ...blockedNotes(blocked))
+    const facts = { engine, engineFrom }
+    this.#notes.push(...(await attachSuiteFiles({ folder, htmlFolder, report, facts, context })))
+  }
+}
+
+async function workingDirOf({ workingDir }: Suite, { folder }: PlacedProject): Promise<string> {
+  const inside = normalize(`./${workingDir ?? '.'}`).replace(/(?<=.)\/+$/, '')
+  const leadsOut = inside === '..' || inside.startsWith('../') || inside.includes('\0')
+  const found = !leadsOut && (inside === '.' || (await leadsInside(join(folder, inside), folder)))
+  if (found) return inside
+  throw targetFailure('BUNDLE_INVALID', `workingDir ${inside} is no folder of the project`)
 }
 
 /** Playwright's code, for an engine. */
@@ -230,7 +255,7 @@ function codeOf(cli: string, engine: InstalledTool, { key }: InstalledPackages) 
   return { modules, program: engine.program, isBun: isBun(engine), packagesKey: key }
 }
 
-function notBrought({ testCommand }: Suite, missing: string): TargetFailure {
+function notBrought(testCommand: string, missing: string): TargetFailure {
   const fix = `add the package that brings it to the devDependencies of the project`
   const message = `the test command ${testCommand} runs ${missing}, which the project does not have; ${fix}`
   return targetFailure('SUITE_INVALID', message, { command: testCommand, lacking: missing })
@@ -245,35 +270,6 @@ async function cliOf(cwd: string): Promise<string | undefined> {
     if (await exists(path)) return path
   }
   return undefined
-}
-
-async function conclude(
-  run: PlaywrightRun,
-  { folder, htmlFolder }: { folder: string; htmlFolder: string },
-  context: ScriptContext,
-  course: Course,
-): Promise<void> {
-  const { end, report, refusals } = run
-  const { total, unfinished } = report.stats
-  context.progress?.({ phase: 'upload', done: total - unfinished, total })
-  const verdict = suiteVerdict(end, report)
-  course.failures.push(...verdict.failures)
-  course.degraded = verdict.degraded
-  course.notes.push(...missingBrowsers(report))
-  const { blocked, usage, layers, exitCode } = end
-  Object.assign(course.facts, observedTests(report), {
-    exitCode,
-    usage,
-    layers,
-    ...(blocked.length === 0 ? {} : { blocked }),
-    ...(refusals.length === 0 ? {} : { refusals }),
-  })
-  course.notes.push(...blockedNotes(blocked))
-  if (verdict.failures.length > 0) course.facts['output'] = end.tail.stdout.slice(-4000)
-  const { engine, engineFrom } = course.facts
-  const facts = { engine, engineFrom }
-  const leftOut = await attachSuiteFiles({ folder, htmlFolder, report, facts, context })
-  course.notes.push(...leftOut)
 }
 
 /** A new project of Playwright has projects for all three browsers. */
