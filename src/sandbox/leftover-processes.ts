@@ -1,8 +1,8 @@
 // Kills leftover processes of a supervisor that died itself: found by the run's user, or by the marks of its
 // processes.
-import { lstatSync, readdirSync, readFileSync } from 'node:fs'
+import { lstatSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
-import { factsOf } from './supervisor/processes.ts'
+import { allProcesses, factsOf, textOf } from './supervisor/processes.ts'
 import { holdUser, userLocksFolder, USERS_MAX } from './users.ts'
 
 const ROUNDS_MAX = 40
@@ -20,7 +20,7 @@ export interface RunMarks {
 export async function endLeftovers(marks: RunMarks): Promise<number> {
   let quietRounds = 0
   for (let round = 0; ; round++) {
-    const found = processes().filter((pid) => isOfRun(pid, marks))
+    const found = allProcesses().filter((pid) => isOfRun(pid, marks))
     quietRounds = found.length === 0 ? quietRounds + 1 : 0
     // One look may miss a process that is forked meanwhile.
     if (quietRounds === 2 || round === ROUNDS_MAX) return found.length
@@ -48,14 +48,8 @@ export async function endRunsOf(folder: string, firstUserId: number): Promise<nu
   }
 }
 
-function processes(): number[] {
-  return readdirSync('/proc')
-    .map(Number)
-    .filter((pid) => pid > 1 && pid !== process.pid)
-}
-
 function isOfRun(pid: number, { userId, leader, folder }: RunMarks): boolean {
-  const facts = factsOf(pid)
+  const facts = pid === 1 || pid === process.pid ? undefined : factsOf(pid)
   if (facts === undefined || facts.isZombie) return false
   if (userId !== undefined) {
     const real = /^Uid:\s+(\d+)/m.exec(textOf(pid, 'status'))?.[1]
@@ -63,12 +57,4 @@ function isOfRun(pid: number, { userId, leader, folder }: RunMarks): boolean {
   }
   if (facts.session === leader) return true
   return `\0${textOf(pid, 'environ')}`.includes(`\0HOME=${folder}/`)
-}
-
-function textOf(pid: number, name: string): string {
-  try {
-    return readFileSync(`/proc/${pid}/${name}`, 'latin1')
-  } catch {
-    return ''
-  }
 }

@@ -1,16 +1,9 @@
 // Users for runs: each run has a user of its own for as long as it runs, so that the kernel keeps the processes and
 // files of runs and of the agent apart.
-import {
-  closeSync,
-  constants,
-  lstatSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  statSync,
-} from 'node:fs'
+import { closeSync, constants, lstatSync, mkdirSync, openSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { allProcesses } from './supervisor/processes.ts'
 import { EAGAIN, effectiveCapabilities, lockDescriptor } from '../network/native/syscalls.ts'
 
 /** Runs at one time that can have a user of their own. */
@@ -80,16 +73,10 @@ function missingCapabilities(): string[] {
 
 /** The users of all processes of this machine. */
 function usersOfProcesses(): Set<number> {
-  const users = new Set<number>()
-  for (const name of readdirSync('/proc')) {
-    if (!/^\d+$/.test(name)) continue
-    try {
-      users.add(statSync(`/proc/${name}`).uid)
-    } catch {
-      continue
-    }
-  }
-  return users
+  const found = allProcesses().map(
+    (pid) => statSync(`/proc/${pid}`, { throwIfNoEntry: false })?.uid,
+  )
+  return new Set(found.filter((uid) => uid !== undefined))
 }
 
 // Agents of one machine share no user: each user id has a lock on its own file, which the kernel releases when the

@@ -1,9 +1,15 @@
 // What a run uses, looked at while it runs: processor time, memory, processes, and bytes below its folder.
-import { readFileSync } from 'node:fs'
 import type { SandboxLimits, SandboxOutcome, SandboxUsage, SupervisorRequest } from '../request.ts'
 import { RankedSessions } from './priority.ts'
 import { SupervisorDisk } from './disk.ts'
-import { asUser, factsOf, TICK_MS, type Descendants, type ProcessFacts } from './processes.ts'
+import {
+  asUser,
+  factsOf,
+  textOf,
+  TICK_MS,
+  type Descendants,
+  type ProcessFacts,
+} from './processes.ts'
 
 const LOOK_EVERY_MS = 100
 /** The same while less than half of the memory is in use: a program needs time to fill the rest. */
@@ -174,23 +180,19 @@ class Memory {
 
 /** Anonymous and shared memory of a process, shared pages in full (proc(5), status). */
 function ownBytes(pid: number): number {
-  return kibibytesOf(`/proc/${pid}/status`, 'RssAnon', 'RssShmem') ?? 0
+  return kibibytesOf(textOf(pid, 'status'), 'RssAnon', 'RssShmem')
 }
 
 /** The same, with shared pages divided among those who share them. */
 function dividedBytes(pid: number): number | undefined {
-  return kibibytesOf(`/proc/${pid}/smaps_rollup`, 'Pss_Anon', 'Pss_Shmem')
+  const text = textOf(pid, 'smaps_rollup')
+  return text === '' ? undefined : kibibytesOf(text, 'Pss_Anon', 'Pss_Shmem')
 }
 
-function kibibytesOf(path: string, ...names: string[]): number | undefined {
-  try {
-    const text = readFileSync(path, 'latin1')
-    const kibibytes = names.map((name) => {
-      const at = text.indexOf(`\n${name}:`)
-      return at < 0 ? 0 : Number.parseInt(text.slice(at + name.length + 2, at + 40), 10)
-    })
-    return kibibytes.reduce((sum, one) => sum + one, 0) * 1024
-  } catch {
-    return undefined
-  }
+function kibibytesOf(text: string, ...names: string[]): number {
+  const kibibytes = names.map((name) => {
+    const at = text.indexOf(`\n${name}:`)
+    return at < 0 ? 0 : Number.parseInt(text.slice(at + name.length + 2, at + 40), 10)
+  })
+  return kibibytes.reduce((sum, one) => sum + one, 0) * 1024
 }

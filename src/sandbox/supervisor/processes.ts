@@ -32,14 +32,26 @@ const __WALL = 0x40000000
 const SIGKILL = 9
 const SIGSTOP = 19
 
+/** A file of a process or thread in /proc; empty when that is gone, or the file may not be read. */
+export function textOf(pid: number, name: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/${name}`, 'latin1')
+  } catch {
+    return ''
+  }
+}
+
+/** The ids of all processes of this machine. */
+export function allProcesses(): number[] {
+  return readdirSync('/proc')
+    .map(Number)
+    .filter((pid) => pid > 0)
+}
+
 /** The facts of one process, or undefined when it is gone. */
 export function factsOf(pid: number): ProcessFacts | undefined {
-  let text: string
-  try {
-    text = readFileSync(`/proc/${pid}/stat`, 'latin1')
-  } catch {
-    return undefined
-  }
+  const text = textOf(pid, 'stat')
+  if (text === '') return undefined
   // The name in parentheses may hold anything, so fields count from its end.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
   const field = (index: number) => Number(fields[index])
@@ -75,20 +87,12 @@ export function withMemory<T>(
 
 /** The process that a thread belongs to; 0 when it has gone. */
 export function processOf(thread: number): number {
-  return Number(/^Tgid:\s+(\d+)/m.exec(statusOf(thread))?.[1] ?? 0)
+  return Number(/^Tgid:\s+(\d+)/m.exec(textOf(thread, 'status'))?.[1] ?? 0)
 }
 
 /** Whether the thread has a number in a namespace of processes below the supervisor's. */
 export function isNested(thread: number): boolean {
-  return /^NSpid:\t\d+\t\d/m.test(statusOf(thread))
-}
-
-function statusOf(thread: number): string {
-  try {
-    return readFileSync(`/proc/${thread}/status`, 'latin1')
-  } catch {
-    return ''
-  }
+  return /^NSpid:\t\d+\t\d/m.test(textOf(thread, 'status'))
 }
 
 // Rights of the run's user serve where the supervisor's do not reach: the root of a container may not look into the
@@ -144,9 +148,8 @@ export class Descendants {
   look(certain = false): ProcessFacts[] {
     if (certain || this.#looks++ % UNRELATED_LOOKS === 0) this.#unrelated.clear()
     const all = new Map<number, ProcessFacts>()
-    for (const name of readdirSync('/proc')) {
-      const pid = Number(name)
-      if (!(pid > 0) || this.#unrelated.has(pid)) continue
+    for (const pid of allProcesses()) {
+      if (this.#unrelated.has(pid)) continue
       const facts = factsOf(pid)
       if (facts !== undefined) all.set(pid, facts)
     }
