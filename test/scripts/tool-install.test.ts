@@ -67,19 +67,14 @@ describe('an engine', () => {
     expect(readdirSync(join(one.folder, 'engines'))).toEqual(['node@24'])
   })
 
-  test('is installed anew over a broken one', async () => {
+  test('is installed anew over a broken one, without what a killed installation began', async () => {
     const one = order({})
+    mkdirSync(join(one.folder, 'engines/node@24.draft-1'), { recursive: true })
     mkdirSync(join(one.folder, 'engines/node@24'), { recursive: true })
     writeFileSync(join(one.folder, 'engines/node@24', INSTALLED_FILE), '{')
     expect(await openToolchains(one.folder).find('engine', 'node@24')).toBeUndefined()
     expect(await installTool(one)).toHaveProperty('tool')
     expect(await openToolchains(one.folder).installed('engine')).toEqual(['node@24'])
-  })
-
-  test('leaves what a killed installation began to nobody', async () => {
-    const one = order({})
-    mkdirSync(join(one.folder, 'engines/node@24.draft-1'), { recursive: true })
-    await installTool(one)
     expect(readdirSync(join(one.folder, 'engines'))).toEqual(['node@24'])
   })
 })
