@@ -1,62 +1,30 @@
 // Metrics whose values are read for each scrape, so that counting costs nothing in between.
-import { Counter, Gauge, type Registry } from 'prom-client'
+import type { Counter, Gauge, Registry } from 'prom-client'
 
-type Labelled = Iterable<readonly [string, number]>
+/** A metric by its help; `read` gives its value, or those of each value of `label`. */
+type Scraped =
+  | [help: string, read: () => number]
+  | [help: string, read: () => Iterable<readonly [string, number]>, label: string]
 
-interface Description {
-  name: string
-  help: string
-  label?: string
-}
-
-function scraped<Metric extends typeof Counter | typeof Gauge>(
-  Kind: Metric,
+/** Registers gauges or counters by their names, without `vedette_`. */
+export function registerScraped(
   registry: Registry,
-  { name, help, label }: Description,
-  values: () => Labelled,
-): InstanceType<Metric> {
-  return new Kind({
-    name,
-    help,
-    labelNames: label === undefined ? [] : [label],
-    registers: [registry],
-    collect(this: Counter | Gauge) {
-      this.reset()
-      for (const [key, value] of values())
-        this.inc(label === undefined ? {} : { [label]: key }, value)
-    },
-  }) as InstanceType<Metric>
-}
-
-/** A gauge of one value. */
-export function scrapedGauge(registry: Registry, name: string, help: string, value: () => number) {
-  return scraped(Gauge, registry, { name, help }, () => [['', value()]])
-}
-
-/** A gauge with a value for each of a label's. */
-export function scrapedGauges(
-  registry: Registry,
-  description: Required<Description>,
-  values: () => Labelled,
-) {
-  return scraped(Gauge, registry, description, values)
-}
-
-/** A counter of one value. */
-export function scrapedCounter(
-  registry: Registry,
-  name: string,
-  help: string,
-  value: () => number,
-) {
-  return scraped(Counter, registry, { name, help }, () => [['', value()]])
-}
-
-/** A counter with a value for each of a label's. */
-export function scrapedCounters(
-  registry: Registry,
-  description: Required<Description>,
-  values: () => Labelled,
-) {
-  return scraped(Counter, registry, description, values)
+  Kind: typeof Counter | typeof Gauge,
+  metrics: Readonly<Record<string, Scraped>>,
+): void {
+  for (const [name, [help, read, label]] of Object.entries(metrics)) {
+    const metric = new Kind({
+      name: `vedette_${name}`,
+      help,
+      labelNames: label === undefined ? [] : [label],
+      collect(this: Counter | Gauge) {
+        this.reset()
+        const values = read()
+        if (typeof values === 'number') this.inc(values)
+        else for (const [key, value] of values) this.inc({ [label as string]: key }, value)
+      },
+      registers: [],
+    })
+    registry.registerMetric(metric)
+  }
 }

@@ -1,8 +1,8 @@
 // The state of the sync with the platform: its problem and since when, logged once, and shown in readiness and
 // metrics.
-import type { Registry } from 'prom-client'
+import { Counter, Gauge, type Registry } from 'prom-client'
 import type { Log } from '../../../process/log.ts'
-import { scrapedCounters, scrapedGauge, scrapedGauges } from '../../scraped-metrics.ts'
+import { registerScraped } from '../../scraped-metrics.ts'
 import type { SourceState } from '../../source.ts'
 
 /** Why a sync failed. */
@@ -85,29 +85,32 @@ export class SyncState {
   }
 
   register(registry: Registry): void {
-    const gauge = (name: string, help: string, value: () => number) =>
-      scrapedGauge(registry, `vedette_platform_${name}`, help, value)
-    gauge('connected', 'Whether the last sync with the platform worked.', () =>
-      this.#isConnected() ? 1 : 0,
-    )
-    const last = 'When a sync last worked, on this machine’s clock; 0 before the first.'
-    gauge('last_sync_timestamp_seconds', last, () => (this.#lastSuccess?.getTime() ?? 0) / 1000)
-    const ahead = 'The platform’s clock minus this machine’s.'
-    gauge('clock_ahead_seconds', ahead, () => this.aheadMs / 1000)
-    const failures = {
-      name: 'vedette_sync_failures_total',
-      help: 'Syncs with the platform that failed, by code.',
-      label: 'code',
-    }
-    scrapedCounters(registry, failures, () => this.#failures)
-    const revision = {
-      name: 'vedette_platform_revision_info',
-      help: 'The revision of the monitors that are held; always 1.',
-      label: 'revision',
-    }
-    scrapedGauges(registry, revision, () =>
-      this.#revision === undefined ? [] : [[this.#revision, 1]],
-    )
+    registerScraped(registry, Gauge, {
+      platform_connected: [
+        'Whether the last sync with the platform worked.',
+        () => (this.#isConnected() ? 1 : 0),
+      ],
+      platform_last_sync_timestamp_seconds: [
+        'When a sync last worked, on this machine’s clock; 0 before the first.',
+        () => (this.#lastSuccess?.getTime() ?? 0) / 1000,
+      ],
+      platform_clock_ahead_seconds: [
+        'The platform’s clock minus this machine’s.',
+        () => this.aheadMs / 1000,
+      ],
+      platform_revision_info: [
+        'The revision of the monitors that are held; always 1.',
+        () => (this.#revision === undefined ? [] : [[this.#revision, 1]]),
+        'revision',
+      ],
+    })
+    registerScraped(registry, Counter, {
+      sync_failures_total: [
+        'Syncs with the platform that failed, by code.',
+        () => this.#failures,
+        'code',
+      ],
+    })
   }
 
   #isConnected(): boolean {
