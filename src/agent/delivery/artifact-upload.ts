@@ -1,8 +1,8 @@
 // Sends files of results, one at a time, each after its result, by the same table as results.
 import { Readable } from 'node:stream'
 import type { LogRepeated } from '../../process/repeated-log.ts'
-import { createBackoff } from '../platform/backoff.ts'
-import { createCondition } from '../platform/condition.ts'
+import { Backoff } from '../platform/backoff.ts'
+import { Condition } from '../platform/condition.ts'
 import type { ArtifactSpool, WaitingArtifact } from './artifact-spool.ts'
 import { count, type DeliveryTally } from './metrics.ts'
 import { outcomeOf, outcomeOfError, type Outcome } from './outcome.ts'
@@ -39,8 +39,8 @@ const LOOK_MS = 60_000
 /** Starts to send waiting files. */
 export function startArtifactUpload(options: ArtifactUploadOptions): ArtifactUpload {
   const { spool, tally, warn, signal, oldestResultAt } = options
-  const condition = createCondition()
-  const backoff = createBackoff()
+  const condition = new Condition()
+  const backoff = new Backoff()
   const tries = new Map<string, number>()
 
   const run = async (): Promise<void> => {

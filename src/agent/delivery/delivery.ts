@@ -3,7 +3,7 @@
 import type { Result } from '../../contract/result.ts'
 import type { Log } from '../../process/log.ts'
 import { createRepeatedLog } from '../../process/repeated-log.ts'
-import { createCondition } from '../platform/condition.ts'
+import { Condition } from '../platform/condition.ts'
 import type { FileStaging, ResultSink } from '../sink.ts'
 import { ArtifactSpool } from './artifact-spool.ts'
 import { startArtifactUpload, type ArtifactUpload } from './artifact-upload.ts'
@@ -51,9 +51,9 @@ export class Delivery implements ResultSink {
   readonly #tally = createTally()
   readonly #stop = new AbortController()
   /** Conditions: something to do for the sender of fresh results, and for that of old ones. */
-  readonly #fresh = createCondition()
-  readonly #old = createCondition()
-  readonly #settled = createCondition()
+  readonly #fresh = new Condition()
+  readonly #old = new Condition()
+  readonly #settled = new Condition()
   readonly #isFull: (result: Result) => boolean
   readonly #dropped: DroppedSpans
   readonly #spool: Spool

@@ -8,8 +8,8 @@ import {
 } from '../../contract/protocol/agent-protocol.ts'
 import type { Log } from '../../process/log.ts'
 import type { LogRepeated } from '../../process/repeated-log.ts'
-import { createBackoff } from '../platform/backoff.ts'
-import { createCondition } from '../platform/condition.ts'
+import { Backoff } from '../platform/backoff.ts'
+import { Condition } from '../platform/condition.ts'
 import type { PlatformLink } from '../platform/link.ts'
 import type { DroppedSpans } from './dropped-spans.ts'
 import { count, type DeliveryTally } from './metrics.ts'
@@ -68,8 +68,8 @@ export class ResultSender {
   /** Settles when the sender has ended. */
   readonly ended: Promise<void>
   readonly #options: ResultSenderOptions
-  readonly #condition = createCondition()
-  readonly #backoff = createBackoff()
+  readonly #condition = new Condition()
+  readonly #backoff = new Backoff()
   /** The batch, or its parts; the last one is sent next. */
   #parts: Entry[][] = []
   #dropsInARow = 0

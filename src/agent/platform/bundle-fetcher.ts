@@ -11,7 +11,7 @@ import { LIMITS } from '../../contract/versions.ts'
 import { BundleUnavailableError } from '../../scripts/host.ts'
 import { LinkError } from './link-error.ts'
 import type { LinkAnswer, PlatformLink } from './link.ts'
-import { createBackoff, retryAfterMs } from './backoff.ts'
+import { Backoff, retryAfterMs } from './backoff.ts'
 
 /** What a fetcher needs. */
 export interface BundleFetcherOptions {
@@ -107,7 +107,7 @@ export class BundleFetcher {
   }
 
   async #download(path: string, sha256: string, signal: AbortSignal): Promise<void> {
-    const wait = createBackoff(this.#options.random)
+    const wait = new Backoff(this.#options.random)
     for (let tries = 1; ; tries++) {
       signal.throwIfAborted()
       const failed = await this.#try(path, sha256, signal)

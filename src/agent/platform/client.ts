@@ -15,7 +15,7 @@ import type { AgentReport, Change, Leaving, MonitorSource, SourceState } from '.
 import { MalformedAnswerError, monitorOf, readDefinition, type ReadAnswer } from './sync/answer.ts'
 import { malformed, sync, type SyncOutcome } from './sync/call.ts'
 import { SyncState } from './sync/state.ts'
-import { createBackoff } from './backoff.ts'
+import { Backoff } from './backoff.ts'
 
 /** What a platform source needs. */
 export interface PlatformSourceOptions {
@@ -55,7 +55,7 @@ export class PlatformSource implements MonitorSource {
   readonly #assigned: AssignedMonitors = createAssignedMonitors()
   readonly #stored: StoredMonitors
   readonly #state: SyncState
-  readonly #wait: ReturnType<typeof createBackoff>
+  readonly #wait: Backoff
   readonly #time: PlatformTime
   #last: ReadAnswer | undefined
   #have: string | null = null
@@ -75,7 +75,7 @@ export class PlatformSource implements MonitorSource {
     this.#stored = new StoredMonitors(options.folder, options.log)
     options.folder.onAvailable?.(() => this.#last !== undefined && this.#storeSoon())
     this.#state = new SyncState(options.log)
-    this.#wait = createBackoff(options.random)
+    this.#wait = new Backoff(options.random)
     this.#time = new PlatformTime(options.clock, options.log)
   }
 

@@ -5,7 +5,7 @@ import { createClock } from '../../../src/agent/schedule/clock.ts'
 import { collectingLog } from '../../support/collecting-log.ts'
 import { fakeClocks } from '../../support/fake-clock.ts'
 import { PlatformTime } from '../../../src/agent/platform/time.ts'
-import { createBackoff, retryAfterMs } from '../../../src/agent/platform/backoff.ts'
+import { Backoff, retryAfterMs } from '../../../src/agent/platform/backoff.ts'
 
 describe('the platform’s time', () => {
   const { log } = collectingLog()
@@ -55,26 +55,26 @@ describe('the platform’s time', () => {
 
 describe('the wait for the next try', () => {
   test('doubles up to half a minute, and is spread', () => {
-    const longest = createBackoff(() => 0.999999)
+    const longest = new Backoff(() => 0.999999)
     const waits = Array.from({ length: 12 }, () => Math.round(longest.next(undefined)))
     expect(waits.slice(0, 4)).toEqual([250, 500, 1000, 2000])
     expect(Math.max(...waits)).toBe(30_000)
     longest.reset()
     expect(Math.round(longest.next(undefined))).toBe(250)
-    expect(createBackoff(() => 0).next(undefined)).toBe(0)
+    expect(new Backoff(() => 0).next(undefined)).toBe(0)
   })
 
   test.each([
     [7000, 7000],
     [3_600_000, 60_000],
   ])('is at least what the platform asks for, %i ms, within a minute', (asked, least) => {
-    expect(createBackoff(() => 0).next(asked)).toBe(least)
-    expect(createBackoff(() => 0.99).next(asked)).toBeLessThan(least + 8000)
+    expect(new Backoff(() => 0).next(asked)).toBe(least)
+    expect(new Backoff(() => 0.99).next(asked)).toBeLessThan(least + 8000)
   })
 
   test('is long for what only people can fix', () => {
-    expect(createBackoff(() => 0).slow(undefined)).toBe(30_000)
-    expect(createBackoff(() => 1).slow(undefined)).toBe(60_000)
+    expect(new Backoff(() => 0).slow(undefined)).toBe(30_000)
+    expect(new Backoff(() => 1).slow(undefined)).toBe(60_000)
   })
 
   test.each<[string | undefined, number | undefined]>([
