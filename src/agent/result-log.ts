@@ -2,6 +2,7 @@
 import type { Failure } from '../contract/failure.ts'
 import type { Result, Verdict } from '../contract/result.ts'
 import { LIMITS } from '../contract/versions.ts'
+import { LeastRecentlyUsed } from '../network/least-recently-used.ts'
 import type { Log, LogLevel } from '../process/log.ts'
 import { paint } from '../process/pretty-line.ts'
 import { printable, observationLabels, timeText, verdictLabel } from './run/result-text.ts'
@@ -28,25 +29,14 @@ const LEVELS: Readonly<Record<Verdict, LogLevel>> = {
 /** Makes the log. */
 export function createResultLog(options: ResultLogOptions): (result: Result) => void {
   const { log, which, pretty, colour = false } = options
-  const verdicts = new Map<string, Verdict>()
+  const verdicts = new LeastRecentlyUsed<string, Verdict>(LIMITS.monitorsMax)
   return (result) => {
     const before = verdicts.get(result.monitorId) ?? 'passed'
-    if (which === 'changes') remember(verdicts, result)
+    if (which === 'changes') verdicts.set(result.monitorId, result.verdict)
     if (which === 'changes' && before === result.verdict) return
     const level = LEVELS[result.verdict]
     if (pretty) log[level](resultLine(result, colour))
     else log[level](brief(result), `${result.monitorName}: ${result.verdict}`)
-  }
-}
-
-/** Newest at the end; the oldest goes when there are more than monitors can be. */
-function remember(verdicts: Map<string, Verdict>, { monitorId, verdict }: Result): void {
-  verdicts.delete(monitorId)
-  verdicts.set(monitorId, verdict)
-  if (verdicts.size <= LIMITS.monitorsMax) return
-  for (const oldest of verdicts.keys()) {
-    verdicts.delete(oldest)
-    return
   }
 }
 

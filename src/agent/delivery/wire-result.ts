@@ -3,6 +3,7 @@
 import { PROTOCOL_BOUNDS, type WireResult } from '../../contract/protocol/agent-protocol.ts'
 import type { Failure } from '../../contract/failure.ts'
 import type { Result } from '../../contract/result.ts'
+import { LeastRecentlyUsed } from '../../network/least-recently-used.ts'
 
 const FAILURES_MAX = 100
 const ATTEMPTS_MAX = 100
@@ -89,21 +90,13 @@ function shortened({ code, message }: Failure): Failure {
  * a while; everything that did not pass does anyway.
  */
 export function createFullness(everyMs: () => number): (result: Result) => boolean {
-  const last = new Map<string, number>()
+  const last = new LeastRecentlyUsed<string, number>(MONITORS_MAX)
   return ({ monitorId, verdict, slot, onDemand, observed }) => {
     if (verdict !== 'passed' || onDemand !== undefined) return true
     if (observed['artifactsLeftOut'] !== undefined) return true
     const before = last.get(monitorId)
     if (before !== undefined && slot - before < everyMs() && slot >= before) return false
-    // Removed monitors move to the front, since running ones are added again at the end.
-    last.delete(monitorId)
     last.set(monitorId, slot)
-    if (last.size > MONITORS_MAX) {
-      for (const oldest of last.keys()) {
-        last.delete(oldest)
-        break
-      }
-    }
     return true
   }
 }
