@@ -1,11 +1,10 @@
 // Reads the platform's answer to a sync, as a whole or not at all: an answer that is invalid in one place may be
 // invalid in others.
 import * as z from 'zod'
-import { SyncAnswer } from '../../../contract/protocol/agent-protocol.ts'
+import { AssignedMonitor, SyncAnswer } from '../../../contract/protocol/agent-protocol.ts'
 import { objections } from '../../../contract/schema/explain.ts'
 import { Monitor, Variable } from '../../../contract/monitor.ts'
 import { EVERY_MS_MIN } from '../../../contract/timetable.ts'
-import type { Assignment } from '../../source.ts'
 
 /** An answer, but for the definitions in it, which are read one by one. */
 const Envelope = SyncAnswer.extend({
@@ -33,9 +32,13 @@ export function readSyncAnswer(body: Buffer): ReadAnswer {
 
 /** Reads an answer that is parsed already; throws MalformedAnswerError. */
 export function answerOf(value: unknown): ReadAnswer {
-  const parsed = Envelope.safeParse(value)
+  return readAs(Envelope, value)
+}
+
+function readAs<T extends z.ZodType>(schema: T, value: unknown): z.infer<T> {
+  const parsed = schema.safeParse(value)
   if (parsed.success) return parsed.data
-  const [first] = objections(parsed.error, Envelope, undefined)
+  const [first] = objections(parsed.error, schema, undefined)
   throw new MalformedAnswerError(`${first?.path.join('.') ?? ''}: ${first?.message ?? 'no object'}`)
 }
 
@@ -47,35 +50,31 @@ function jsonOf(body: Buffer): unknown {
   }
 }
 
+/** A definition with at least an id. */
+const Definition = z.looseObject({ id: z.string().min(1) })
+export type ReadDefinition = z.infer<typeof Definition>
+
 /** One entry of `changes.set`, its definition unread. */
-export type ReadEntry = Assignment & { id: string; definition: Record<string, unknown> }
+const Entry = AssignedMonitor.extend({
+  monitor: Definition,
+  slots: z.object({ everyMs: z.number().min(EVERY_MS_MIN), offsetMs: z.number() }),
+})
 
 /** Reads an entry but for its definition; throws MalformedAnswerError. */
-export function readEntry(entry: unknown): ReadEntry {
-  if (!isRecord(entry) || !isRecord(entry['slots'])) throw notAnEntry()
-  const { slots, from, until, monitor } = entry
-  const { everyMs, offsetMs } = slots
-  const isTimed =
-    isNumber(everyMs) && everyMs >= EVERY_MS_MIN && isNumber(offsetMs) && isNumber(from)
-  if (!isTimed || (until !== undefined && !isNumber(until))) throw notAnEntry()
-  const definition = readDefinition(monitor)
-  const assigned = { slots: { everyMs, offsetMs }, from, id: definition.id, definition }
-  return until === undefined ? assigned : { ...assigned, until }
+export function readEntry(entry: unknown): z.infer<typeof Entry> {
+  return readAs(Entry, entry)
 }
 
-/** A definition with at least an id; throws MalformedAnswerError. */
-export function readDefinition(monitor: unknown): Record<string, unknown> & { id: string } {
-  if (!isRecord(monitor) || typeof monitor['id'] !== 'string' || monitor['id'] === '') {
-    throw notAnEntry()
-  }
-  return monitor as Record<string, unknown> & { id: string }
+/** Throws MalformedAnswerError. */
+export function readDefinition(monitor: unknown): ReadDefinition {
+  return readAs(Definition, monitor)
 }
 
 /**
  * The monitor of a definition. One whose common part this version cannot read becomes a monitor all the same,
  * whose runs then end in SETTINGS_INVALID or CHECK_TYPE_UNSUPPORTED: no result at all would be worse.
  */
-export function monitorOf(definition: Record<string, unknown> & { id: string }): Monitor {
+export function monitorOf(definition: ReadDefinition): Monitor {
   const parsed = Monitor.safeParse(definition)
   if (parsed.success) return parsed.data
   const { id, name, checkType } = definition
@@ -85,16 +84,4 @@ export function monitorOf(definition: Record<string, unknown> & { id: string }):
     checkType: typeof checkType === 'string' ? checkType : 'unknown',
     activated: definition['activated'] !== false,
   } as Monitor
-}
-
-function notAnEntry(): MalformedAnswerError {
-  return new MalformedAnswerError('changes.set holds something that is no assigned monitor')
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-function isNumber(value: unknown): value is number {
-  return typeof value === 'number' && Number.isFinite(value)
 }

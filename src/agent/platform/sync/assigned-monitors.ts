@@ -37,12 +37,11 @@ export function createAssignedMonitors(): AssignedMonitors {
         if (known !== undefined) next.set(monitorId, { ...known, until })
       }
       await inSlices(set, (entry) => {
-        const { id, definition, ...assigned } = readEntry(entry)
+        const { monitor: definition, ...assigned } = readEntry(entry)
         const digest = hash('sha1', JSON.stringify(definition), 'base64')
-        const known = current.get(id)
-        const isSame = known?.digest === digest
-        const monitor = isSame ? known.monitor : monitorOf({ ...definition, id })
-        next.set(id, { ...assigned, monitor, digest })
+        const known = current.get(definition.id)
+        const monitor = known?.digest === digest ? known.monitor : monitorOf(definition)
+        next.set(definition.id, { ...assigned, monitor, digest })
       })
       for (const [id, { until = Number.POSITIVE_INFINITY }] of next) {
         if (until + RETAIN_ENDED_MS < now) next.delete(id)
