@@ -1,6 +1,6 @@
 // Whether the agent can write to its data folder: checked at the start, and again after a failed write until it works.
 import { randomUUID } from 'node:crypto'
-import { open, rm } from 'node:fs/promises'
+import { rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DATA_DIR_CODE, diskProblem } from '../process/disk-problem.ts'
@@ -33,15 +33,11 @@ async function problemIn(folder: string, mode: number): Promise<string | undefin
   const path = join(folder, `.probe-${randomUUID()}`)
   try {
     await makeFolder(folder, mode)
-    const file = await open(path, 'wx', 0o600)
-    try {
-      await file.writeFile(Buffer.alloc(PROBE_BYTES, 1))
-    } finally {
-      await file.close()
-      await rm(path, { force: true })
-    }
+    await writeFile(path, Buffer.alloc(PROBE_BYTES, 1), { flag: 'wx', mode: 0o600 })
     return undefined
   } catch (error) {
     return diskProblem(error, folder)
+  } finally {
+    await rm(path, { force: true }).catch(() => undefined)
   }
 }

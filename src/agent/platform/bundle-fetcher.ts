@@ -8,6 +8,7 @@ import { pipeline } from 'node:stream/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import PQueue from 'p-queue'
 import { LIMITS } from '../../contract/versions.ts'
+import { untilAborted } from '../../network/deadline.ts'
 import { BundleUnavailableError } from '../../scripts/host.ts'
 import { LinkError } from './link-error.ts'
 import type { LinkAnswer, PlatformLink } from './link.ts'
@@ -58,7 +59,7 @@ export class BundleFetcher {
     const one = this.#fetching.get(sha256) ?? this.#begin(sha256)
     one.waiting++
     try {
-      return await unlessAborted(one.path, signal)
+      return await untilAborted(one.path, signal)
     } finally {
       if (--one.waiting === 0) {
         // A new caller starts again: this fetch is over, or about to be.
@@ -156,16 +157,12 @@ export class BundleFetcher {
     // Packages lie next to it, and the users of user code must reach them.
     await mkdir(dirname(folder), { recursive: true })
     await mkdir(folder, { recursive: true, mode: 0o700 })
-    const file = await open(part, 'wx', 0o600)
-    try {
-      for await (const piece of pieces) {
-        hash.update(piece)
-        await file.writeFile(piece)
-      }
-      await file.sync()
-    } finally {
-      await file.close()
+    await using file = await open(part, 'wx', 0o600)
+    for await (const piece of pieces) {
+      hash.update(piece)
+      await file.writeFile(piece)
     }
+    await file.sync()
     return hash.digest('hex')
   }
 }
@@ -202,31 +199,15 @@ function onDisk(error: unknown): unknown {
   })
 }
 
-/** The outcome, or a rejection with the signal's reason as soon as it fires. */
-function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const cut = Promise.withResolvers<never>()
-  const onAbort = () => cut.reject(signal.reason)
-  signal.addEventListener('abort', onAbort, { once: true })
-  return Promise.race([work, cut.promise]).finally(() =>
-    signal.removeEventListener('abort', onAbort),
-  )
-}
-
 /** A bundle that was used within this time may still be in use, and always stays. */
 const IN_USE_MS = 600_000
 /** A file of an interrupted download. */
 const PART_MS_MAX = 7_200_000
 
-interface CachedBundle {
-  path: string
-  bytes: number
-  usedAt: number
-}
-
 /** Removes files until those that stay have at most `bytesMax` bytes. Never rejects. */
 async function makeRoom(folder: string, bytesMax: number, now = Date.now()): Promise<void> {
   const names = await readdir(folder).catch(() => [])
-  const bundles: CachedBundle[] = []
+  const bundles: { path: string; bytes: number; usedAt: number }[] = []
   for (const name of names) {
     const path = join(folder, name)
     const found = await stat(path).catch(() => undefined)
