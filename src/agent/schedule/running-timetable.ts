@@ -230,7 +230,7 @@ function exchange<T>(
     reported.delete(id)
     const entry = { ...span, subject, reportedUntil, slot: 0, dueAt: 0, place: -1 }
     entries.set(id, entry)
-    plan(heap, entry, now, added.length)
+    plan(heap, entry, firstOf(entry, now, added.length))
   }
   forget(reported, now)
   return entries
@@ -252,16 +252,24 @@ function retime<T>(heap: DueHeap<Entry<T>>, entry: Entry<T>, span: Span, now: In
   Object.assign(entry, span)
   // Only the end was set: what was planned before it stays as it is.
   if (isSame && from === span.from && entry.place >= 0 && entry.slot < span.until) return
-  heap.remove(entry)
   if (span.from === Number.NEGATIVE_INFINITY) startOver(heap, entry, now)
-  else plan(heap, entry, now, 1)
+  else plan(heap, entry, firstOf(entry, now, 1))
 }
 
 /** Continues with the next slot. */
 function startOver<T>(heap: DueHeap<Entry<T>>, entry: Entry<T>, now: Instant): void {
+  const slot = nextSlot(entry, now)
+  plan(heap, entry, { slot, dueAt: slot })
+}
+
+/** Nothing is planned where all slots have passed or were reported. */
+function plan<T>(
+  heap: DueHeap<Entry<T>>,
+  entry: Entry<T>,
+  next: Pick<Entry<T>, 'slot' | 'dueAt'>,
+): void {
   heap.remove(entry)
-  entry.slot = nextSlot(entry, now)
-  entry.dueAt = entry.slot
+  Object.assign(entry, next)
   if (entry.slot < entry.until) heap.add(entry)
 }
 
@@ -298,14 +306,6 @@ function forget(reported: ReportedSlots, now: Instant): void {
   for (const [id, { forgetAt }] of reported) {
     if (forgetAt <= now || reported.size > REMEMBERED_MAX) reported.delete(id)
   }
-}
-
-/** Plans the first run; nothing is planned where all slots have passed or were reported. */
-function plan<T>(heap: DueHeap<Entry<T>>, entry: Entry<T>, now: Instant, count: number): void {
-  const first = firstOf(entry, now, count)
-  entry.slot = first.slot
-  entry.dueAt = first.dueAt
-  if (entry.slot < entry.until) heap.add(entry)
 }
 
 /** The first run lies where the monitor's offset lies in its interval, in a shorter interval. */
