@@ -49,7 +49,7 @@ const EXIT_FOLDER_LOST = 1
 
 /** Opens the agent's folder and the client of the platform; sends nothing yet. */
 export async function openPlatformParts(options: PlatformPartsOptions): Promise<PlatformParts> {
-  const { settings, clock, log } = options
+  const { settings, checkTypes, clock, log } = options
   const folder = await openAgentFolder({
     dataDir: settings.dataDir,
     apiKey: settings.apiKey,
@@ -62,7 +62,16 @@ export async function openPlatformParts(options: PlatformPartsOptions): Promise<
     proxyUrl: settings.platformProxyUrl,
     noProxy: settings.noProxy,
   })
-  const installed = await installedTools(settings.toolsDir)
+  const tools = openToolchains(settings.toolsDir)
+  const facts = {
+    instance: randomUUID(),
+    version: VERSION,
+    image: settings.image,
+    checkTypes: [...checkTypes],
+    // Later ones are reported after a restart.
+    engines: await tools.installed('engine'),
+    runtimes: await tools.installed('runtime'),
+  }
   let delivering = {
     fullPassedEveryMs: FULL_PASSED_EVERY_MS,
     artifactBytesMax: LIMITS.artifactBytesMax,
@@ -79,7 +88,7 @@ export async function openPlatformParts(options: PlatformPartsOptions): Promise<
     onSettings: (said) => (delivering = said),
     // The platform answers again: waiting attempts start at once.
     onBack: () => sink.hurry(),
-    facts: factsOf(options, installed, () => folder.id),
+    facts: () => ({ ...facts, id: folder.id }),
   })
   const sink = await createDelivery({
     folder,
@@ -97,29 +106,3 @@ export async function openPlatformParts(options: PlatformPartsOptions): Promise<
 
 /** Until the platform has said how often. */
 const FULL_PASSED_EVERY_MS = 3_600_000
-
-/** Tools that are installed at the start; later ones are reported after a restart. */
-async function installedTools(toolsDir: string) {
-  const tools = openToolchains(toolsDir)
-  const [engines, runtimes] = await Promise.all([
-    tools.installed('engine'),
-    tools.installed('runtime'),
-  ])
-  return { engines, runtimes }
-}
-
-function factsOf(
-  { checkTypes, settings }: PlatformPartsOptions,
-  installed: { engines: string[]; runtimes: string[] },
-  id: () => string,
-) {
-  const own = {
-    instance: randomUUID(),
-    version: VERSION,
-    image: settings.image,
-    checkTypes: [...checkTypes],
-    engines: installed.engines,
-    runtimes: installed.runtimes,
-  }
-  return () => ({ ...own, id: id() })
-}

@@ -33,13 +33,12 @@ export interface PlatformSourceOptions {
   log: Log
   /** For tests: in [0, 1). */
   random?: () => number
-  /** How long the platform may wait with its answer to a sync without changes. */
-  holdMs?: number
 }
 
 /** The exit code of an agent whose key can never work again. */
 const EXIT_REFUSED = 3
 
+/** How long the platform may wait with its answer to a sync without changes. */
 const HOLD_MS = 20_000
 /** Time without an answer until the monitors on disk are used. */
 const RESTORE_AFTER_MS = 3000
@@ -110,18 +109,13 @@ export class PlatformSource implements MonitorSource {
     }
   }
 
-  leave(leaving: Leaving): Promise<boolean> {
+  async leave(leaving: Leaving): Promise<boolean> {
     // Without a sync the platform does not know this agent.
-    if (!this.#hasSynced) return Promise.resolve(false)
-    return new Promise((resolve) => {
-      const late = setTimeout(() => resolve(false), LEAVE_MS)
-      const settle = (isAccepted: boolean) => {
-        clearTimeout(late)
-        resolve(isAccepted)
-      }
-      this.#leaving = { ...leaving, settle, isReported: false }
-      this.#cut?.abort()
-    })
+    if (!this.#hasSynced) return false
+    const { promise: isAccepted, resolve: settle } = Promise.withResolvers<boolean>()
+    this.#leaving = { ...leaving, settle, isReported: false }
+    this.#cut?.abort()
+    return Promise.race([isAccepted, sleep(LEAVE_MS, false, { ref: false })])
   }
 
   /** Ends the agent. */
@@ -171,9 +165,9 @@ export class PlatformSource implements MonitorSource {
         : {
             state: 'leaving' as const,
             leftAt: leaving.leftAt,
-            ...(leaving.isReported
-              ? {}
-              : { notStarted: leaving.notStarted.slice(0, NOT_STARTED_MAX) }),
+            ...(!leaving.isReported && {
+              notStarted: leaving.notStarted.slice(0, NOT_STARTED_MAX),
+            }),
           }
     const networkProblem = report.network?.()
     // An agent that reports a change, or needs the time, wants an immediate answer.
@@ -185,20 +179,15 @@ export class PlatformSource implements MonitorSource {
       runs: report.runs(),
       queues: queuesOf(report),
       ...(networkProblem === undefined ? {} : { networkProblem }),
-      waitMs: isNews ? 0 : (this.#options.holdMs ?? HOLD_MS),
+      waitMs: isNews ? 0 : HOLD_MS,
     }
   }
 
   /** Whether there are no monitors yet and the platform answers slowly. */
   async #isLate(asking: Promise<SyncOutcome>): Promise<boolean> {
     if (this.#state.hasMonitors || this.#hasTriedStored) return false
-    let timer: NodeJS.Timeout | undefined
-    const late = new Promise<boolean>((resolve) => {
-      timer = setTimeout(() => resolve(true), RESTORE_AFTER_MS)
-    })
-    const isLate = await Promise.race([late, asking.then(() => false)])
-    clearTimeout(timer)
-    return isLate
+    const late = sleep(RESTORE_AFTER_MS, true, { ref: false })
+    return Promise.race([late, asking.then(() => false)])
   }
 
   /** The monitors on disk, once; not while this machine's clock is certainly wrong. */

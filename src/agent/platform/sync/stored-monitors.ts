@@ -2,6 +2,7 @@
 // change, encrypted; what is damaged or encrypted under another key is ignored.
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import * as z from 'zod'
 import type { Log } from '../../../process/log.ts'
 import type { AssignedMonitor } from './assigned-monitors.ts'
 import type { StoredTime } from '../../schedule/stored-clock.ts'
@@ -125,18 +126,18 @@ async function* textOf({ answer, monitors, time }: MonitorsToStore): AsyncGenera
   yield Buffer.from(`${text}]}}`)
 }
 
+/** Earlier versions stored less. */
+const Time = z.object({
+  keptAt: z.number().catch(0),
+  aheadMs: z.number().catch(0),
+  bootId: z.string().optional().catch(undefined),
+  sinceBootMs: z.number().catch(0),
+})
+
 function parsed(bytes: Buffer): RestoredMonitors | undefined {
   try {
-    const value = JSON.parse(bytes.toString()) as Partial<Record<keyof StoredTime, unknown>>
-    const { keptAt, aheadMs, bootId, sinceBootMs } = value
-    const numberOf = (one: unknown) => (typeof one === 'number' ? one : 0)
-    const time = {
-      keptAt: numberOf(keptAt),
-      aheadMs: numberOf(aheadMs),
-      bootId: typeof bootId === 'string' ? bootId : undefined,
-      sinceBootMs: numberOf(sinceBootMs),
-    }
-    return { answer: answerOf(value), time }
+    const value = JSON.parse(bytes.toString()) as unknown
+    return { answer: answerOf(value), time: Time.parse(value) }
   } catch {
     return undefined
   }
