@@ -39,7 +39,7 @@ export interface JobQueueSettings {
   concurrency: Record<QueueClass, number>
   runner: Runner
   clock: Clock
-  metrics: AgentMetrics
+  metrics: Pick<AgentMetrics, 'started' | 'recorded' | 'missed'>
   locationContext: () => LocationContext
   /** Receives every result; must not throw. */
   onResult: (result: Result) => void
@@ -314,8 +314,7 @@ export class JobQueues {
       queued.watch.running = undefined
       this.#counts.recorded++
     }
-    this.#settings.metrics.recorded(result)
-    this.#settings.onResult(result)
+    this.#report(result)
     this.#whenIdle()
   }
 
@@ -329,14 +328,11 @@ export class JobQueues {
     this.#dequeue(queued)
     const { watch, slot, onDemand } = queued
     if (onDemand === undefined) this.#counts.recorded++
-    const result: Result = {
-      ...this.#emptyResult(watch, slot),
+    this.#reportEmpty(watch, slot, {
       ...(onDemand === undefined ? {} : { onDemand }),
       verdict: 'cancelled',
       failures: [failure('CANCELLED', reason)],
-    }
-    this.#settings.metrics.recorded(result)
-    this.#settings.onResult(result)
+    })
   }
 
   #dequeue(queued: QueuedJob): void {
@@ -354,18 +350,25 @@ export class JobQueues {
   }
 
   #missed(watch: Watch, slot: Instant, missedReason: MissedReason): void {
-    const { metrics, onResult } = this.#settings
     this.#counts.recorded++
-    const result: Result = { ...this.#emptyResult(watch, slot), verdict: 'missed', missedReason }
-    metrics.missed(missedReason, 1)
-    metrics.recorded(result)
-    onResult(result)
+    this.#settings.metrics.missed(missedReason, 1)
+    this.#reportEmpty(watch, slot, { verdict: 'missed', missedReason })
   }
 
-  #emptyResult({ monitor }: Watch, slot: Instant): Omit<Result, 'verdict'> {
+  /** Reports the result of a slot, or of a run on demand, in which nothing ran. */
+  #reportEmpty(
+    { monitor }: Watch,
+    slot: Instant,
+    end: Pick<Result, 'verdict'> & Partial<Result>,
+  ): void {
     const { locationContext, clock } = this.#settings
     const { location } = locationContext()
-    return emptyResult(monitor, { location, slot, nowMs: clock.now() })
+    this.#report({ ...emptyResult(monitor, { location, slot, nowMs: clock.now() }), ...end })
+  }
+
+  #report(result: Result): void {
+    this.#settings.metrics.recorded(result)
+    this.#settings.onResult(result)
   }
 
   #whenIdle(): void {

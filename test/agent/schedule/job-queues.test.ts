@@ -7,7 +7,6 @@ import { createClock } from '../../../src/agent/schedule/clock.ts'
 import { JobQueues, type Watch } from '../../../src/agent/schedule/job-queues.ts'
 import { SKIPPED_ROWS_MAX } from '../../../src/agent/schedule/passed-slots.ts'
 import { queueClassOf } from '../../../src/agent/run/run-plan.ts'
-import type { AgentMetrics } from '../../../src/agent/metrics.ts'
 import { createRunner } from '../../../src/agent/run/runner.ts'
 import { failure } from '../../../src/contract/failure.ts'
 import type { Result } from '../../../src/contract/result.ts'
@@ -20,16 +19,11 @@ function setUp(concurrency = { uptime: 1, scripted: 1 }) {
   const results: Result[] = []
   const missed = new Map<string, number>()
   const arrivals: (() => void)[] = []
-  const metrics: AgentMetrics = {
+  const metrics = {
     started: () => undefined,
     recorded: () => undefined,
-    missed: (reason, count) => void missed.set(reason, (missed.get(reason) ?? 0) + count),
-    retried: () => undefined,
-    abandoned: () => undefined,
-    deliveryFailed: () => undefined,
-    clockJumped: () => undefined,
-    reloaded: () => undefined,
-    text: () => Promise.resolve(''),
+    missed: (reason: string, count: number) =>
+      void missed.set(reason, (missed.get(reason) ?? 0) + count),
   }
   const locationContext = { location: 'office', variables: [], dial: {} as Dialler, secrets: [] }
   const queues = new JobQueues({
