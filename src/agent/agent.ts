@@ -112,8 +112,7 @@ export class Agent {
         clockOffsetMs: () => clock.offsetMs(),
         isNetworkLost: () => this.#network.code !== undefined,
       },
-      (registry) =>
-        [options.source, options.faults].forEach((one) => one?.registerMetrics?.(registry)),
+      [options.source, options.sink, options.faults],
     )
     this.#pending = new PendingResults(options.sink, options.log, () =>
       this.#metrics.deliveryFailed(),
@@ -375,8 +374,6 @@ export class Agent {
 
   async *#metricsText(): AsyncGenerator<string, void, undefined> {
     yield await this.#metrics.text()
-    const delivery = await this.#options.sink.metricsText?.()
-    if (delivery !== undefined) yield delivery
     yield* this.#monitorMetrics.text()
   }
 }

@@ -28,10 +28,10 @@ export interface MetricSources {
 /** Counts what happens; asks the sources for what is. */
 export type AgentMetrics = ReturnType<typeof createAgentMetrics>
 
-/** Makes the metrics in a registry of their own; `more` adds those of other parts. */
+/** Makes the metrics in a registry of their own, with those of other parts. */
 export function createAgentMetrics(
   sources: MetricSources,
-  more: (registry: Registry) => void = () => undefined,
+  parts: readonly ({ registerMetrics?(registry: Registry): void } | undefined)[],
 ) {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
@@ -67,7 +67,7 @@ export function createAgentMetrics(
       'outcome',
     ],
   })
-  more(registry)
+  for (const part of parts) part?.registerMetrics?.(registry)
   return {
     started: (latenessMs: number) => lateness.observe(latenessMs / 1000),
     recorded: ({ verdict, checkType }: Pick<Result, 'verdict' | 'checkType'>) =>

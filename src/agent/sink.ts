@@ -1,4 +1,5 @@
 // Where results go. Declared by the agent, which alone uses it.
+import type { Registry } from 'prom-client'
 import type { Artifact, Result } from '../contract/result.ts'
 
 /**
@@ -13,8 +14,8 @@ export interface ResultSink {
   facts?(): Record<string, unknown>
   /** For readiness: problems that do not stop the agent. */
   warnings?(): string[]
-  /** Prometheus text format 0.0.4. */
-  metricsText?(): Promise<string>
+  /** Adds the metrics of the sink to the agent's. */
+  registerMetrics?(registry: Registry): void
   /** Stores the files of results; without it only their names and sums are known. */
   files?: FileStaging
 }

@@ -1,5 +1,6 @@
 // The sink of an agent with a platform: every result goes to the spool, then out in batches. Fresh results have a
 // sender of their own, so that they do not wait behind hours of older ones.
+import type { Registry } from 'prom-client'
 import type { Result } from '../../contract/result.ts'
 import type { Log } from '../../process/log.ts'
 import { createRepeatedLog } from '../../process/repeated-log.ts'
@@ -8,7 +9,7 @@ import type { FileStaging, ResultSink } from '../sink.ts'
 import { ArtifactSpool } from './artifact-spool.ts'
 import { startArtifactUpload, type ArtifactUpload } from './artifact-upload.ts'
 import { DroppedSpans } from './dropped-spans.ts'
-import { createDeliveryMetrics, createTally, oldestAgeMs } from './metrics.ts'
+import { createTally, oldestAgeMs, registerDeliveryMetrics } from './metrics.ts'
 import { ResultSender, type DeliveryLink } from './result-sender.ts'
 import type { AgentFolder } from './spool/agent-folder.ts'
 import { BATCH, Spool, type MemoryBounds } from './spool/spool.ts'
@@ -45,8 +46,6 @@ export async function createDelivery(options: DeliveryOptions): Promise<Delivery
 export class Delivery implements ResultSink {
   /** Stores files of runs until they are delivered. */
   readonly files: FileStaging
-  /** Prometheus text format 0.0.4. */
-  readonly metricsText: () => Promise<string>
   readonly #options: DeliveryOptions
   readonly #tally = createTally()
   readonly #stop = new AbortController()
@@ -89,7 +88,6 @@ export class Delivery implements ResultSink {
       bytesMax: () => settings().artifactBytesMax,
       stage: (path, artifact) => this.#artifacts.stage(path, artifact),
     }
-    this.metricsText = createDeliveryMetrics(this.#tally, this.#spool, this.#artifacts)
   }
 
   async open(): Promise<void> {
@@ -180,6 +178,10 @@ export class Delivery implements ResultSink {
         ? []
         : [`results cannot be delivered: ${problem.code} ${problem.message}`]),
     ]
+  }
+
+  registerMetrics(registry: Registry): void {
+    registerDeliveryMetrics(registry, this.#tally, this.#spool, this.#artifacts)
   }
 
   async #load(): Promise<void> {

@@ -1,6 +1,6 @@
 // Counts of delivery, and its metrics for Prometheus: every produced result is delivered, waits, was refused or was
 // lost.
-import { Counter, Gauge, Registry } from 'prom-client'
+import { Counter, Gauge, type Registry } from 'prom-client'
 import { registerScraped } from '../scraped-metrics.ts'
 import type { Spool } from './spool/spool.ts'
 
@@ -36,13 +36,13 @@ export function oldestAgeMs(spool: Spool): number {
   return oldestAt === Infinity ? 0 : Math.max(0, Date.now() - oldestAt)
 }
 
-/** Metrics in Prometheus' text format 0.0.4, in a registry of their own. */
-export function createDeliveryMetrics(
+/** Registers the metrics of delivery. */
+export function registerDeliveryMetrics(
+  registry: Registry,
   tally: DeliveryTally,
   spool: Spool,
   artifacts: { count(): number; bytes(): number },
-): () => Promise<string> {
-  const registry = new Registry()
+): void {
   registerScraped(registry, Counter, {
     results_produced_total: ['Results handed to delivery.', () => tally.produced],
     results_adopted_total: ['Results taken over from an earlier process.', () => spool.found],
@@ -73,5 +73,4 @@ export function createDeliveryMetrics(
     artifacts_waiting: ['Artifacts not delivered yet.', () => artifacts.count()],
     artifact_spool_bytes: ['Bytes of artifacts on disk.', () => artifacts.bytes()],
   })
-  return () => registry.metrics()
 }

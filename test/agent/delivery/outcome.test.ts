@@ -1,6 +1,6 @@
-// What is done about each answer.
+// What is done about each answer: by its status, unless something before the platform gave it.
 import { expect, test } from 'vitest'
-import { actionForStatus, outcomeOfError } from '../../../src/agent/delivery/outcome.ts'
+import { actionForStatus, outcomeOf, outcomeOfError } from '../../../src/agent/delivery/outcome.ts'
 
 test.each([
   ['done', [200, 204, 299]],
@@ -9,6 +9,16 @@ test.each([
   ['retry', [408, 425, 429, 500, 503, 599, 999]],
 ])('%s is the action for %j', (action, statuses) => {
   for (const status of statuses) expect(actionForStatus(status), `${status}`).toBe(action)
+})
+
+test.each([
+  [400, '{"statusCode":400}', 'halve'],
+  [400, '<html>', 'hold'],
+  [409, '<html>', 'hold'],
+  [413, '<html>', 'halve'],
+  [502, '<html>', 'retry'],
+])('%i with %s is to %s', (status, text, action) => {
+  expect(outcomeOf({ status, headers: {}, body: Buffer.from(text) }).action).toBe(action)
 })
 
 test.each([

@@ -42,8 +42,8 @@ function failed({ monitorId, ...monitor }: PlacedMonitor, n: number) {
 }
 
 /** How many results this process lost because the spool was full, as its metrics say. */
-async function droppedBy({ delivery }: Started): Promise<number> {
-  const text = await delivery.metricsText()
+async function droppedBy({ metrics }: Started): Promise<number> {
+  const text = await metrics()
   return Number(/dropped_results_total\{reason="full"\} (\d+)/.exec(text)?.[1])
 }
 

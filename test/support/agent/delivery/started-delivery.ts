@@ -1,5 +1,6 @@
 // A complete delivery for tests: a platform over HTTP, a folder, results of one monitor.
 import { join } from 'node:path'
+import { Registry } from 'prom-client'
 import { afterEach } from 'vitest'
 import {
   openAgentFolder,
@@ -39,6 +40,8 @@ export interface Started {
   lines: string[]
   /** As facts() says. */
   facts: () => Record<string, number>
+  /** Prometheus text. */
+  metrics: () => Promise<string>
   /** Stops it and releases the folder, as at the end of a process. */
   end: (flushMs?: number) => Promise<void>
 }
@@ -65,6 +68,8 @@ export async function started(
     log,
     ...changes,
   })
+  const registry = new Registry()
+  delivery.registerMetrics(registry)
   const end = async (flushMs = 5000) => {
     await delivery.flush(flushMs)
     folder.close()
@@ -76,6 +81,7 @@ export async function started(
     lines,
     end,
     facts: () => delivery.facts()['delivery'] as Record<string, number>,
+    metrics: () => registry.metrics(),
   }
 }
 
