@@ -71,6 +71,8 @@ export class Spool {
   waiting = 0
   /** Results that earlier processes left. */
   found = 0
+  /** Bytes on disk. */
+  bytes = 0
   readonly #options: SpoolOptions
   readonly #memoryBounds: MemoryBounds
   readonly #batch: typeof BATCH
@@ -82,7 +84,6 @@ export class Spool {
   #old: StoredResults[] = []
   /** Those that are being delivered or written. */
   readonly #taken = new Set<StoredResults>()
-  #bytes = 0
   #diskProblem: string | undefined
   #retryAt = 0
   /** Writes happen one after another. */
@@ -112,11 +113,6 @@ export class Spool {
   /** Why results are not stored on disk at present. */
   get problem(): string | undefined {
     return this.#options.folder.problem ?? this.#diskProblem
-  }
-
-  /** Bytes on disk. */
-  get bytes(): number {
-    return this.#bytes
   }
 
   /** Bytes that none of this agent's keys opens. */
@@ -166,7 +162,7 @@ export class Spool {
   /** Takes over what an agent that has ended left, as far as there is room; false: nothing. Never rejects. */
   async adopt(): Promise<boolean> {
     const before = this.found
-    const room = this.#options.bytesMax / 2 - this.#bytes
+    const room = this.#options.bytesMax / 2 - this.bytes
     await this.#inTurn(async () => this.#add(await this.#adoption.adopt(room)))
     return this.found > before
   }
@@ -222,7 +218,7 @@ export class Spool {
     for (const { results, file } of found) {
       this.found += results
       this.waiting += results
-      this.#bytes += file?.bytes ?? 0
+      this.bytes += file?.bytes ?? 0
     }
     if (found.length > 0) this.#old = [...this.#old, ...found].toSorted((a, b) => a.at - b.at)
   }
@@ -309,7 +305,7 @@ export class Spool {
       const place = placeIn(folder.path, folder.cipher)
       const counts = { ...countsOf(some), at: first.at }
       const file = await writeResults(place, counts, { content, isFlushed })
-      this.#bytes += file.bytes
+      this.bytes += file.bytes
       this.#works()
       return file
     } catch (error) {
@@ -321,7 +317,7 @@ export class Spool {
   async #makeRoom(bytes: number): Promise<void> {
     const { bytesMax, shareRoom, log, dropped } = this.#options
     for (;;) {
-      const room = bytesMax - this.#bytes - bytes
+      const room = bytesMax - this.bytes - bytes
       shareRoom(Math.max(0, room))
       const oldest = this.#old.findIndex((one) => !isUnsafe(one))
       if (room >= 0 || oldest === -1) return
@@ -356,7 +352,7 @@ export class Spool {
     const { file } = stored
     if (file === undefined) return
     stored.file = undefined
-    this.#bytes -= file.bytes
+    this.bytes -= file.bytes
     await rm(file.path, { force: true }).catch(() => undefined)
   }
 

@@ -57,15 +57,16 @@ export function fileName({ at, results, characters }: Counts): string {
   return `${order}-${results}-${characters}-${randomUUID()}.results`
 }
 
-/** Writes results into a new file. Rejects when the disk fails; then there is none. */
+/** Writes results into a new file. Rejects when the disk fails; then there is none. `write` is for tests. */
 export async function writeResults(
   { folder, cipher }: SpoolPlace,
   counts: Counts,
   { content, isFlushed }: { content: Buffer; isFlushed: boolean },
+  write: (path: string, bytes: Buffer, isFlushed: boolean) => Promise<void> = replaceFile,
 ): Promise<ResultsFile> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
   const path = join(folder, fileName(counts))
-  const written = replaceFile(path, content, isFlushed)
+  const written = write(path, content, isFlushed)
   try {
     const { signal } = new AbortController()
     await withDeadline(signal, WRITE_MS_MAX, (deadline) => untilAborted(written, deadline))
