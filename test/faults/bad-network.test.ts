@@ -7,13 +7,10 @@ import { faultsOf, fleetOf } from '../support/faults/fleet.ts'
 
 const FAULTS: [string, Fault][] = [
   ['errors of a gateway', { kind: 'status', status: 502, body: '<html>Bad Gateway</html>' }],
-  ['errors of a server', { kind: 'status', status: 500 }],
-  ['a limit', { kind: 'status', status: 429, headers: { 'retry-after': '1' } }],
   ['answers that break off', { kind: 'truncate', bytes: 20 }],
   ['answers that are lost', { kind: 'lose' }],
   ['connections that are reset', { kind: 'reset' }],
   ['other texts with status 200', { kind: 'garbage', body: '<html>Please log in</html>' }],
-  ['answers of a slow line', { kind: 'slow', bytesPerSecond: 200 }],
 ]
 
 describe('a bad network', () => {

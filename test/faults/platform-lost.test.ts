@@ -4,7 +4,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { DATABASE_SERVERS } from '../support/database/database.ts'
 import { type RunningServer, startServer } from '../support/database/database-servers.ts'
 import { eventually } from '../support/eventually.ts'
-import { faultsOf, type Fleet, fleetOf } from '../support/faults/fleet.ts'
+import { faultsOf, fleetOf } from '../support/faults/fleet.ts'
 
 /** A fleet whose monitors have all passed. */
 async function runningFleet(monitors: number, everySeconds: number, server?: RunningServer) {
@@ -55,17 +55,6 @@ describe('the platform', () => {
     expect(missed).toBeLessThanOrEqual(ids.length * 4)
     expect(account.byVerdict['passed']).toBe(account.expected - missed)
   })
-
-  test('with its database connections cut: results in transit are recorded once', async () => {
-    const { fleet, ids } = await runningFleet(20, 1)
-    for (let round = 0; round < 4; round++) {
-      await cutConnections(fleet)
-      const since = Date.now()
-      await eventually(() => fleet.havePassed(since, ids.length))
-    }
-    const account = await fleet.account()
-    expect(faultsOf(account)).toEqual({})
-  })
 })
 
 describe.each(DATABASE_SERVERS)('$name', ({ key }) => {
@@ -89,11 +78,3 @@ describe.each(DATABASE_SERVERS)('$name', ({ key }) => {
     expect(faultsOf(account)).toEqual({})
   })
 })
-
-/** Same effect as a restart of the server: every connection is terminated. */
-async function cutConnections(fleet: Fleet): Promise<void> {
-  await fleet.database.query(
-    `select pg_terminate_backend(pid) from pg_stat_activity
-     where datname = current_database() and pid <> pg_backend_pid()`,
-  )
-}

@@ -1,4 +1,4 @@
-// `vedette run` that is interrupted, with a real agent whose monitor waits for a target that never answers.
+// `vedette run` and `vedette cancel` with a real agent whose monitor waits for a target that never answers.
 import { expect, onTestFinished, test } from 'vitest'
 import { eventually } from '../support/eventually.ts'
 import { type Fleet, fleetOf } from '../support/faults/fleet.ts'
@@ -10,11 +10,14 @@ interface RunRow {
   id: string
   state: string
   verdict: string | null
+  /** From the request to cancel it to the end of the run on its agent. */
+  cancelMs: number | null
 }
 
 async function newestRun(fleet: Fleet): Promise<RunRow | undefined> {
   const [row] = await fleet.database.query<RunRow>(
-    `select id, state, verdict
+    `select id, state, verdict, ((result->>'startedAt')::float8 + (result->>'durationMs')::float8
+       - extract(epoch from cancel_asked_at) * 1000)::float8 as "cancelMs"
      from runs order by created_at desc limit 1`,
   )
   return row
@@ -74,4 +77,19 @@ test('Ctrl-C ends `vedette run` before an unresponsive platform was asked for a 
     stderr: expect.stringContaining('nothing was asked for'),
   })
   expect(performance.now() - since).toBeLessThan(5_000)
+})
+
+test('`vedette cancel` ends a run on its agent within a second', async () => {
+  const { fleet, id } = await waitingMonitor()
+  const running = startVedette(['run', id, '--json'], fleet.commandSettings())
+  const { id: run } = await runningRun(fleet)
+  const cancelling = startVedette(['cancel', run], fleet.commandSettings())
+  expect(await cancelling.ended).toMatchObject({ code: 0 })
+  const { code, stdout } = await running.ended
+  // The result says nothing about the target.
+  expect(code).toBe(4)
+  expect(JSON.parse(stdout)).toMatchObject({ id: run, verdict: 'cancelled' })
+  const { cancelMs } = (await newestRun(fleet)) as RunRow
+  expect(cancelMs).toBeGreaterThan(-5)
+  expect(cancelMs).toBeLessThan(1000)
 })
