@@ -234,14 +234,6 @@ describe('stopping', () => {
     delivered.resolve()
     await stopped
   })
-
-  test('a run past the drain time is cancelled and delivered', async () => {
-    const { agent, fake, set, results } = await setUp({ drainMs: 20 })
-    set(aMonitor(EARLY))
-    await fake.next()
-    await agent.stop()
-    expect(results.at(-1)).toMatchObject({ monitorId: EARLY, verdict: 'cancelled' })
-  })
 })
 
 test('a sink that fails ends nothing, is counted, and is logged once', async () => {

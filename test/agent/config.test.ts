@@ -152,14 +152,19 @@ test('secrets are returned for scrubbing', () => {
   expect(secrets).toEqual(['pl_1234567890', 'dsnkey', 'p@ss'])
 })
 
-test('a former key is returned for scrubbing, and not shown when it is invalid', () => {
+test('a former key is returned for scrubbing', () => {
   expect(read({ ...FILE, API_KEY_PREVIOUS: 'pl_1234567890' }).secrets).toEqual(['pl_1234567890'])
-  const { problems } = read({ ...FILE, API_KEY_PREVIOUS: 'sk_1234567890' })
-  expect(JSON.stringify(problems)).not.toContain('sk_1234567890')
 })
 
-test('every variable is documented', () => {
-  for (const { name, meaning } of VARIABLES)
-    expect([name, meaning.length > 10]).toEqual([name, true])
+test.each(['API_KEY', 'API_KEY_PREVIOUS', 'SENTRY_DSN', 'HTTPS_PROXY'])(
+  'a %s that is invalid is not shown',
+  (name) => {
+    const { problems } = read({ ...FILE, [name]: 'sk_1234567890' })
+    expect(problems).toHaveLength(1)
+    expect(JSON.stringify(problems)).not.toContain('sk_1234567890')
+  },
+)
+
+test('defaults are shown with their unit', () => {
   expect(VARIABLES.find(({ name }) => name === 'DRAIN_SECONDS')?.default).toBe('25 s')
 })

@@ -84,14 +84,6 @@ test('metrics come as Prometheus text, piece by piece', async () => {
   expect(await response.text()).toBe('a 1\nb 2\n')
 })
 
-test.each(['/-/readiness', '/-/liveness', '/health', '/metrics'])(
-  'HEAD %s has no body',
-  async (path) => {
-    const response = await app().request(path, { method: 'HEAD' })
-    expect([response.status, await response.text()]).toEqual([200, ''])
-  },
-)
-
 test('an unknown path is 404 and names those that exist', async () => {
   const { status, body } = await ask('/nope')
   expect(status).toBe(404)

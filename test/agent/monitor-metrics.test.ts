@@ -111,10 +111,10 @@ test('no monitors, no text', async () => {
   expect(await collect(createMonitorMetrics(help))).toBe('')
 })
 
-test('ten thousand monitors are rendered in slices, and the event loop runs in between', async () => {
+test('thousands of monitors are rendered in slices, and the event loop runs in between', async () => {
   const metrics = createMonitorMetrics(help)
   const samples = Array.from({ length: 15 }, (_, n) => ({ name: `probe_${n}`, value: n }))
-  for (let n = 0; n < 10_000; n++) metrics.record(aResult({ monitorId: `m${n}` }), samples)
+  for (let n = 0; n < 2000; n++) metrics.record(aResult({ monitorId: `m${n}` }), samples)
   let turns = 0
   let done = false
   const turn = () => {
@@ -129,6 +129,6 @@ test('ten thousand monitors are rendered in slices, and the event loop runs in b
     lines += own - 1
   }
   done = true
-  expect(lines).toBe(17 * 10_000 + 17 * 2)
-  expect(turns).toBeGreaterThan(300)
+  expect(lines).toBe(17 * 2000 + 17 * 2)
+  expect(turns).toBeGreaterThan(60)
 })

@@ -98,12 +98,6 @@ test('a damaged file on disk is fetched again by the next process', async () => 
   expect(asked).toHaveLength(2)
 })
 
-test('it goes through the proxy to the platform', async () => {
-  const link = linkTo('http://platform.test', { proxyUrl: url })
-  await get(new BundleFetcher({ link, folder }))
-  expect(asked.map((one) => one.url)).toEqual([`http://platform.test/agent/v1/bundles/${SHA256}`])
-})
-
 describe('tries go on', () => {
   test.each([
     ['over a line that breaks', broken],

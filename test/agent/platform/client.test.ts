@@ -95,6 +95,11 @@ describe('bad answers', () => {
       (at) =>
         at.misbehave((_, response) => (response.writeHead(302, { location: '/' }).end(), true)),
     ],
+    [
+      'a key that the platform does not know',
+      'HTTP_401',
+      (at) => at.misbehave((_, response) => (json(response, { message: 'No' }, 401), true)),
+    ],
   ])('%s is logged and counted, and the present monitors continue', async (_, code, spoil) => {
     const { at, source, monitors, next } = await followPlatform({
       prepare: (one) => one.say({ revision: '1', changes: whole(given(A)) }),
@@ -111,10 +116,10 @@ describe('bad answers', () => {
       await new Promise((resolve) => setImmediate(resolve))
     }
     const { unready, warnings } = source.state?.() ?? { unready: '', warnings: [] }
-    expect([unready === undefined, warnings.length]).toEqual(
-      code === 'REDIRECTED' ? [false, 0] : [true, 1],
-    )
-    if (code === 'REDIRECTED') return
+    // An operator has to act.
+    const isRefusal = code === 'REDIRECTED' || code === 'HTTP_401'
+    expect([unready !== undefined, warnings.length]).toEqual([isRefusal, isRefusal ? 0 : 1])
+    if (isRefusal) return
     at.misbehave(undefined)
     at.say({ revision: '10', changes: whole(given(B)) })
     expect(await news).toMatchObject({ kind: 'monitors' })
@@ -329,5 +334,15 @@ describe('leaving', () => {
     expect(await isTaken).toBe(true)
     expect(at.syncs.at(-1)).toMatchObject({ state: 'leaving', leftAt: 6000, notStarted })
     await at.sync((said) => said.state === 'leaving' && said.notStarted === undefined)
+  })
+
+  test('has no successors where the platform does not answer', async () => {
+    const { at, source, monitors, next } = await followPlatform({
+      prepare: (one) => one.say({ peers: 1 }),
+    })
+    await monitors()
+    void next()
+    at.misbehave((_, __, said) => said?.state === 'leaving')
+    expect(await source.leave?.({ leftAt: 6000, notStarted: [] })).toBe(false)
   })
 })

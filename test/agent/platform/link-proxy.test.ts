@@ -13,40 +13,26 @@ describe('a proxy', () => {
   const CREDENTIALS = 'user:p@ss word'
   const withCredentials = (at: string, scheme = 'http') => `${scheme}://user:p%40ss%20word@${at}`
 
-  test.each([['http'], ['https']])(
-    'that is %s makes tunnels to an https platform',
-    async (scheme) => {
-      const platform = await opened(startHttpsServer(authority.issue(), hello))
-      const proxy = await opened(
-        startConnectProxy({
-          credentials: CREDENTIALS,
-          ...(scheme === 'https' ? { tls: authority.issue() } : {}),
-        }),
-      )
-      const link = linkTo(`https://${platform.authority}`, {
-        proxyUrl: withCredentials(proxy.authority, scheme),
-        ca: authority.ca,
-      })
-      expect((await link.request(anAsk())).body.toString()).toBe('hello')
-      expect((await link.request(anAsk())).body.toString()).toBe('hello')
-      expect(proxy.requestLines).toEqual([`CONNECT ${platform.authority}`])
-    },
-  )
-
-  test.each([['http'], ['https']])('that is %s forwards to an http platform', async (scheme) => {
-    const platform = await opened(startHttpServer(hello))
-    const proxy = await opened(
-      startConnectProxy({
-        credentials: CREDENTIALS,
-        ...(scheme === 'https' ? { tls: authority.issue() } : {}),
-      }),
+  test.each<[string, string, (at: string) => string]>([
+    ['http', 'https', (at) => `CONNECT ${at}`],
+    ['https', 'https', (at) => `CONNECT ${at}`],
+    ['http', 'http', (at) => `POST http://${at}/agent/v1/sync`],
+    ['https', 'http', (at) => `POST http://${at}/agent/v1/sync`],
+  ])('that is %s leads to a platform that is %s', async (way, scheme, requestLine) => {
+    const platform = await opened(
+      scheme === 'https' ? startHttpsServer(authority.issue(), hello) : startHttpServer(hello),
     )
-    const link = linkTo(`http://${platform.authority}`, {
-      proxyUrl: withCredentials(proxy.authority, scheme),
+    const tls = way === 'https' ? { tls: authority.issue() } : {}
+    const proxy = await opened(startConnectProxy({ credentials: CREDENTIALS, ...tls }))
+    const link = linkTo(`${scheme}://${platform.authority}`, {
+      proxyUrl: withCredentials(proxy.authority, way),
       ca: authority.ca,
     })
     expect((await link.request(anAsk())).body.toString()).toBe('hello')
-    expect(proxy.requestLines).toEqual([`POST http://${platform.authority}/agent/v1/sync`])
+    expect(proxy.requestLines).toEqual([requestLine(platform.authority)])
+    if (scheme === 'http') return
+    expect((await link.request(anAsk())).body.toString()).toBe('hello')
+    expect(proxy.requestLines).toHaveLength(1)
   })
 
   test('is not used for hosts of NO_PROXY', async () => {
@@ -86,18 +72,15 @@ describe('a proxy', () => {
     expect((await failureOf(link)).code).toBe(code)
   })
 
-  test.each([['http'], ['https']])(
-    'that is unreachable differs from a platform that is, %s',
-    async (scheme) => {
-      const gone = await startRawServer(() => {})
-      await gone.close()
-      const proxyUrl = `http://user:secret@${gone.authority}`
-      const { code, message } = await failureOf(linkTo(`${scheme}://platform.test`, { proxyUrl }))
-      expect(code).toBe('PROXY')
-      expect(message).toContain(gone.authority)
-      expect(message).not.toContain('secret')
-    },
-  )
+  test('that is unreachable differs from a platform that is', async () => {
+    const gone = await startRawServer(() => {})
+    await gone.close()
+    const proxyUrl = `http://user:secret@${gone.authority}`
+    const { code, message } = await failureOf(linkTo('http://platform.test', { proxyUrl }))
+    expect(code).toBe('PROXY')
+    expect(message).toContain(gone.authority)
+    expect(message).not.toContain('secret')
+  })
 
   test('with a certificate that is not trusted', async () => {
     const proxy = await opened(startConnectProxy({ tls: authority.selfSigned() }))

@@ -213,12 +213,6 @@ describe('a failure', () => {
       {},
     ],
     [
-      'an answer in chunks that is cut',
-      'TRUNCATED',
-      () => raw('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n', true),
-      {},
-    ],
-    [
       'a packed answer that is cut',
       'TRUNCATED',
       () =>
@@ -312,12 +306,6 @@ describe('a failure', () => {
       'an authority that is not trusted',
       'NODE_EXTRA_CA_CERTS',
       () => startHttpsServer(authority.issue(), hello),
-      {},
-    ],
-    [
-      'a certificate of its own making',
-      'NODE_EXTRA_CA_CERTS',
-      () => startHttpsServer(authority.selfSigned(), hello),
       {},
     ],
     [

@@ -1,16 +1,12 @@
-// The real program on a platform: it syncs, runs and delivers, survives a restart while the platform is away,
-// hands over when it leaves, and ends with the exit code that says why.
+// The real program on a platform: it syncs, runs and delivers, hands over when it leaves, and ends with the exit code
+// that says why.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, describe, expect, test } from 'vitest'
+import { afterEach, expect, test } from 'vitest'
 import type { SyncAnswer } from '../../../src/contract/protocol/agent-protocol.ts'
 import { VERSION } from '../../../src/contract/versions.ts'
-import {
-  launchAgentProcess,
-  startAgentProcess,
-  type AgentProcess,
-  type StartedAgent,
-} from '../../support/agent/agent-process.ts'
+import { startAgentProcess, type StartedAgent } from '../../support/agent/agent-process.ts'
+import { eventually } from '../../support/eventually.ts'
 import { createAuthority } from '../../support/network/certificates.ts'
 import { startConnectProxy } from '../../support/network/connect-proxy.ts'
 import {
@@ -25,7 +21,7 @@ import { temporaryFolder } from '../../support/temporary-folder.ts'
 import { startHttpServer } from '../../support/test-server.ts'
 
 const open: { close(): unknown }[] = []
-const agents: AgentProcess[] = []
+const agents: StartedAgent[] = []
 afterEach(async () => {
   for (const { child } of agents.splice(0)) child.kill('SIGKILL')
   await Promise.all(open.splice(0).map((one) => one.close()))
@@ -104,153 +100,60 @@ test('without a platform it is not ready and says why; the key is nowhere in its
   expect(JSON.stringify(agent.lines) + stderr).not.toContain(FAKE_KEY)
 })
 
-describe('a restart while the platform is away', () => {
-  async function keptFolder(): Promise<{ folder: string; url: string }> {
-    const at = await platform()
-    const folder = temporaryFolder()
-    at.say(oneMonitor(await target()))
-    const agent = await started({ PLATFORM_URL: at.url, DATA_DIR: folder })
-    await at.result(() => true)
-    agent.child.kill('SIGTERM')
-    await agent.ended
-    at.misbehave((request) => {
-      request.socket.destroy()
-      return true
-    })
-    return { folder, url: at.url }
-  }
-
-  test('runs the stored monitors, and delivers when the platform is back', async () => {
-    const { folder, url } = await keptFolder()
-    const agent = await started({ PLATFORM_URL: url, DATA_DIR: folder })
-    await agent.line(({ msg }) => msg?.includes('kept on disk run') === true)
-    const { status, warnings } = await readiness(agent)
-    expect([status, warnings.join()]).toEqual([200, expect.stringContaining('kept on disk')])
-    const back = open.find((one) => 'misbehave' in one) as FakePlatform
-    const before = back.results.length
-    back.misbehave(undefined)
-    await back.sync(({ have }) => have === '1.2')
-    await back.result((one) => back.results.indexOf(one) >= before)
+test('a key that is revoked ends it with exit code 3, after running jobs end', async () => {
+  const at = await platform()
+  at.say(oneMonitor(await target()))
+  const agent = await started({ PLATFORM_URL: at.url, DATA_DIR: temporaryFolder() })
+  await at.result(() => true)
+  at.misbehave((_, response) => {
+    json(response, { statusCode: 401, message: 'No', attributes: { reason: 'revoked' } }, 401)
+    return true
   })
-
-  test('stores nothing that is readable without the key', async () => {
-    const { folder, url } = await keptFolder()
-    const API_KEY = 'pl_another0123456789'
-    const agent = await started({ PLATFORM_URL: url, DATA_DIR: folder, API_KEY })
-    await agent.line(({ msg }) => msg?.includes('is ignored') === true)
-    expect((await readiness(agent)).status).toBe(503)
-  })
+  at.say({})
+  expect(await agent.ended).toMatchObject({ code: 3 })
+  expect(agent.lines.some(({ msg }) => msg === 'stopped')).toBe(true)
+  expect(JSON.stringify(agent.lines)).toContain('API_KEY was revoked')
 })
 
-describe('a key that is refused', () => {
-  const refuse = (reason: string) => (at: FakePlatform) =>
-    at.misbehave((_, response) => {
-      json(response, { statusCode: 401, message: 'No', attributes: { reason } }, 401)
-      return true
-    })
-
-  test('because it was revoked ends the agent with exit code 3', async () => {
-    const at = await platform()
-    refuse('revoked')(at)
-    const agent = launchAgentProcess({
-      API_KEY: FAKE_KEY,
-      PLATFORM_URL: at.url,
-      DATA_DIR: temporaryFolder(),
-    })
-    agents.push(agent)
-    expect(await agent.ended).toMatchObject({ code: 3 })
-    expect(JSON.stringify(agent.lines)).toContain('API_KEY was revoked')
+test('SIGTERM hands over waiting slots where others accept them, and finishes running jobs', async () => {
+  const at = await platform()
+  const hanging = Promise.withResolvers<void>()
+  const begun = Promise.withResolvers<void>()
+  const server = await startHttpServer((_, response) => {
+    begun.resolve()
+    void hanging.promise.then(() => response.end('ok'))
   })
-
-  test('while it runs, too, after running jobs end', async () => {
-    const at = await platform()
-    at.say(oneMonitor(await target()))
-    const agent = await started({ PLATFORM_URL: at.url, DATA_DIR: temporaryFolder() })
-    await at.result(() => true)
-    refuse('revoked')(at)
-    at.say({})
-    expect(await agent.ended).toMatchObject({ code: 3 })
-    expect(agent.lines.some(({ msg }) => msg === 'stopped')).toBe(true)
+  open.push(server)
+  const slots = { everyMs: 3_600_000, offsetMs: 0 }
+  const request = { url: `http://${server.authority}/` }
+  const ids = [ID, ID.replaceAll('2', '3')]
+  const set = ids.map((id) => ({ monitor: aMonitor(id, { request }), slots, from: 0 }))
+  at.say({ revision: '1.2', changes: { whole: true, set, drop: [], variables: [] }, peers: 1 })
+  const agent = await started({
+    PLATFORM_URL: at.url,
+    DATA_DIR: temporaryFolder(),
+    UPTIME_CONCURRENCY: '1',
   })
-
-  test('because nobody knows it leaves the agent waiting, not ready', async () => {
-    const at = await platform()
-    refuse('unknown')(at)
-    const agent = await started({ PLATFORM_URL: at.url, DATA_DIR: temporaryFolder() })
-    await agent.line(({ msg }) => msg?.includes('does not accept API_KEY') === true)
-    expect(await readiness(agent)).toMatchObject({
-      status: 503,
-      reasons: [expect.stringContaining('does not accept API_KEY')],
-    })
-    agent.child.kill('SIGTERM')
-    expect(await agent.ended).toMatchObject({ code: 0 })
+  await begun.promise
+  // One is running; the other waits behind it, since there is only one place.
+  await eventually(async () => {
+    const health = await (await fetch(`${agent.url}/health`)).json()
+    return (health as SomeHealth).queues.uptime.waiting === 1
   })
+  agent.child.kill('SIGTERM')
+  const leaving = await at.sync(({ state }) => state === 'leaving')
+  expect(leaving.notStarted).toHaveLength(1)
+  expect(Math.abs((leaving.leftAt ?? 0) - Date.now())).toBeLessThan(5000)
+  await agent.line(({ msg }) => msg?.includes('others take over') === true)
+  expect((await readiness(agent)).status).toBe(503)
+  hanging.resolve()
+  expect(await agent.ended).toMatchObject({ code: 0 })
+  expect(at.results.map(({ verdict }) => verdict)).toEqual(['passed'])
 })
 
-describe('SIGTERM', () => {
-  /** An agent with one run that lasts until `end` is called, and one slot that waits behind it. */
-  async function busy(peers: number) {
-    const at = await platform()
-    const hanging = Promise.withResolvers<void>()
-    const begun = Promise.withResolvers<void>()
-    const server = await startHttpServer((_, response) => {
-      begun.resolve()
-      void hanging.promise.then(() => response.end('ok'))
-    })
-    open.push(server)
-    const slots = { everyMs: 3_600_000, offsetMs: 0 }
-    const request = { url: `http://${server.authority}/` }
-    const ids = [ID, ID.replaceAll('2', '3')]
-    const set = ids.map((id) => ({ monitor: aMonitor(id, { request }), slots, from: 0 }))
-    at.say({ revision: '1.2', changes: { whole: true, set, drop: [], variables: [] }, peers })
-    const agent = await started({
-      PLATFORM_URL: at.url,
-      DATA_DIR: temporaryFolder(),
-      UPTIME_CONCURRENCY: '1',
-    })
-    await begun.promise
-    // Both are due once the second one is reported; it waits, since there is only one place.
-    const waits = async () => {
-      const health = (await (await fetch(`${agent.url}/health`)).json()) as {
-        queues: { uptime: { waiting: number } }
-      }
-      return health.queues.uptime.waiting === 1
-    }
-    while (!(await waits()));
-    return { at, agent, end: hanging.resolve, ids }
-  }
-
-  test('hands over waiting slots where others accept them, and finishes running jobs', async () => {
-    const { at, agent, end } = await busy(1)
-    agent.child.kill('SIGTERM')
-    const leaving = await at.sync(({ state }) => state === 'leaving')
-    expect(leaving.notStarted).toHaveLength(1)
-    expect(Math.abs((leaving.leftAt ?? 0) - Date.now())).toBeLessThan(5000)
-    await agent.line(({ msg }) => msg?.includes('others take over') === true)
-    expect((await readiness(agent)).status).toBe(503)
-    end()
-    expect(await agent.ended).toMatchObject({ code: 0 })
-    expect(at.results.map(({ verdict }) => verdict)).toEqual(['passed'])
-  })
-
-  test('alone it reports waiting slots as missed', async () => {
-    const { at, agent, end } = await busy(0)
-    agent.child.kill('SIGTERM')
-    await at.result(({ missedReason }) => missedReason === 'draining')
-    end()
-    expect(await agent.ended).toMatchObject({ code: 0 })
-    expect(at.results.map(({ verdict }) => verdict).toSorted()).toEqual(['missed', 'passed'])
-  })
-
-  test('is alone, too, where the platform does not answer', async () => {
-    const { at, agent, end } = await busy(1)
-    at.misbehave((_, __, said) => said?.state === 'leaving')
-    agent.child.kill('SIGTERM')
-    await at.result(({ missedReason }) => missedReason === 'draining')
-    end()
-    expect(await agent.ended).toMatchObject({ code: 0 })
-  })
-})
+interface SomeHealth {
+  queues: { uptime: { waiting: number } }
+}
 
 test('a proxy with credentials and an authority of one’s own lead to the platform', async () => {
   const authority = createAuthority()
@@ -269,21 +172,4 @@ test('a proxy with credentials and an authority of one’s own lead to the platf
   expect(proxy.requestLines).toContain(`CONNECT ${at.authority}`)
   agent.child.kill('SIGTERM')
   expect(await agent.ended).toMatchObject({ code: 0 })
-})
-
-test('two agents of one DATA_DIR are two agents, and each is the same after a restart', async () => {
-  const at = await platform()
-  const env = { PLATFORM_URL: at.url, DATA_DIR: temporaryFolder() }
-  const [one, two] = [await started(env), await started(env)]
-  await at.sync(({ agent }) => agent.id !== at.syncs[0]?.agent.id)
-  const ids = new Set(at.syncs.map(({ agent }) => agent.id))
-  expect(ids.size).toBe(2)
-  for (const agent of [one, two]) {
-    agent.child.kill('SIGTERM')
-    await agent.ended
-  }
-  const instances = new Set(at.syncs.map(({ agent }) => agent.instance))
-  await started(env)
-  const again = await at.sync(({ agent }) => !instances.has(agent.instance))
-  expect(ids.has(again.agent.id)).toBe(true)
 })

@@ -123,14 +123,11 @@ describe('a slot that comes due', () => {
 describe('queues', () => {
   test.each([
     ['URL', {}, 'uptime'],
-    ['API', {}, 'uptime'],
-    ['API', { localSetupScript: 'x()' }, 'scripted'],
     ['API', { localSetupScript: '', localTearDownScript: 'x()' }, 'scripted'],
     ['API', { localSetupScript: '', setupSnippetId: null }, 'uptime'],
     ['BROWSER', {}, 'scripted'],
     ['MULTI_STEP', {}, 'scripted'],
     ['PLAYWRIGHT', {}, 'scripted'],
-    ['TCP', {}, 'uptime'],
   ])('%s with %j is %s work', (checkType, fields, queueClass) => {
     expect(queueClassOf(aMonitor('a', { checkType, ...fields }))).toBe(queueClass)
   })
