@@ -12,16 +12,6 @@ import type { LineWriter } from '../../process/line-writer.ts'
 import { makeFolder } from '../../process/make-folder.ts'
 import type { ResultSink } from '../sink.ts'
 
-/** Slots of a monitor that an earlier process left. */
-interface LeftSlots {
-  /** Interval of its slots. Milliseconds. */
-  everyMs: number
-  /** The newest slot that came due; undefined when the monitor was no longer watched. */
-  until?: Instant | undefined
-  /** Slots that came due and have no line, the oldest first. */
-  open: Instant[]
-}
-
 /** Agents that run the same file below one DATA_DIR. */
 const LEDGERS_MAX = 256
 /** Growth after which the file is compacted, once it has also reached four times its compacted size. */
@@ -30,7 +20,16 @@ const FILE = 'slots'
 /** Time between attempts to write a ledger that could not be written. */
 const RETRY_MS = 15_000
 
-type Entry = { everyMs: number; until: Instant | undefined; open: Set<Instant> }
+/** Slots of a monitor. */
+interface Entry {
+  /** Interval of its slots. Milliseconds. */
+  everyMs: number
+  /** The newest slot that came due; undefined when the monitor is no longer watched. */
+  until: Instant | undefined
+  /** Slots that came due and have no line. */
+  open: Set<Instant>
+}
+
 type Line = ['d' | 'p', string, number, Instant] | ['t', string, Instant] | ['g', string]
 
 /** Opens the first free ledger of this monitors file. Rejects with the system's error when there is none. */
@@ -76,9 +75,9 @@ export class SlotLedger {
   readonly #release: () => void
   readonly #onProblem: (error: unknown) => void
   readonly #entries: Map<string, Entry>
-  readonly #left: Map<string, LeftSlots>
   #fd: number | undefined
   #waiting = ''
+  #hasResumed = false
   #bytes = 0
   #compactedBytes = 0
   #retryAtMs = 0
@@ -89,12 +88,6 @@ export class SlotLedger {
     this.#release = release
     this.#onProblem = onProblem
     this.#entries = read(path)
-    this.#left = new Map(
-      [...this.#entries].map(([id, { everyMs, until, open }]) => [
-        id,
-        { everyMs, until, open: [...open].toSorted((a, b) => a - b) },
-      ]),
-    )
     this.#compact()
   }
 
@@ -116,8 +109,8 @@ export class SlotLedger {
   }
 
   /**
-   * These monitors are watched from now on, all others are forgotten. Gives, by id, the newest slot that came due
-   * in an earlier process; `onOpen` is called with those that it left without a line.
+   * These monitors are watched from now on, all others are forgotten. The first call gives, by id, the newest slot
+   * that came due in an earlier process; `onOpen` is called with those that it left without a line, the oldest first.
    */
   resume<T extends { monitor: Timing }>(
     watches: readonly T[],
@@ -129,16 +122,17 @@ export class SlotLedger {
     for (const [id, { until }] of this.#entries) {
       if (until !== undefined && !ids.has(id)) this.#add(['g', id])
     }
+    if (this.#hasResumed) return earlier
+    this.#hasResumed = true
     for (const watch of watches) {
       const { monitor } = watch
-      const left = this.#left.get(monitor.id)
+      const left = this.#entries.get(monitor.id)
       if (left === undefined) continue
-      for (const slot of left.open) onOpen(watch, slot)
+      const { everyMs, until, open } = left
+      for (const slot of [...open].toSorted((a, b) => a - b)) onOpen(watch, slot)
       // Another interval has other slots.
-      if (left.until !== undefined && left.everyMs === everyMsOf(monitor))
-        earlier.set(monitor.id, left.until)
+      if (until !== undefined && everyMs === everyMsOf(monitor)) earlier.set(monitor.id, until)
     }
-    this.#left.clear()
     return earlier
   }
 
