@@ -19,14 +19,8 @@ import type { Artifact, Result } from '../../contract/result.ts'
 import { diskMessage } from '../../process/disk-problem.ts'
 import type { Log } from '../../process/log.ts'
 import { count, type DeliveryTally } from './metrics.ts'
-import { SALT_BYTES, TAG_BYTES, type AgentCipher } from './spool/agent-cipher.ts'
-import type { AgentFolder } from './spool/agent-folder.ts'
-
-/** A folder of files that one key encrypts. */
-interface Place {
-  folder: string
-  cipher: AgentCipher
-}
+import { SALT_BYTES, TAG_BYTES } from './spool/agent-cipher.ts'
+import type { AgentFolder, EncryptedFolder } from './spool/agent-folder.ts'
 
 interface Metadata extends Artifact {
   /** Names its result, as in the address that it is sent to. */
@@ -38,7 +32,7 @@ interface Metadata extends Artifact {
 
 /** A file that waits to be sent. */
 export interface WaitingArtifact extends Metadata {
-  place: Place
+  place: EncryptedFolder
   /** On disk. */
   diskBytes: number
 }
@@ -69,13 +63,11 @@ export class ArtifactSpool {
 
   /** Finds what an earlier run left. Never rejects. */
   async load(): Promise<void> {
-    const { path, cipher, formerCiphers } = this.#options.folder
-    if (path === undefined) return
-    for (const one of [cipher, ...formerCiphers]) await this.#loadFrom(placeIn(path, one))
+    for (const place of this.#options.folder.places('artifacts')) await this.#loadFrom(place)
     this.#waiting.sort((a, b) => a.at - b.at)
   }
 
-  async #loadFrom(place: Place): Promise<void> {
+  async #loadFrom(place: EncryptedFolder): Promise<void> {
     const { folder, cipher } = place
     const names = await readdir(folder).catch(() => [])
     for (const name of names.filter((one) => one.endsWith('.data'))) {
@@ -102,14 +94,14 @@ export class ArtifactSpool {
   /** Copies a file of a run, before the run's folder is removed. Returns why it cannot be stored, or undefined. */
   async stage(path: string, artifact: Artifact): Promise<string | undefined> {
     const { folder, log, bytesMax } = this.#options
-    if (folder.path === undefined) return 'nothing can be kept on disk'
+    const [place] = folder.places('artifacts')
+    if (place === undefined) return 'nothing can be kept on disk'
     this.#dropUnclaimed()
     const { bytes } = artifact
     const diskBytes = SALT_BYTES + bytes + TAG_BYTES * Math.ceil(bytes / PIECE_BYTES)
     if (!this.makeRoom(bytesMax() - diskBytes)) {
       return `it has ${bytes} bytes, and there is no room for it on disk`
     }
-    const place = placeIn(folder.path, folder.cipher)
     const staged = { id: randomUUID(), at: Date.now(), place, diskBytes }
     this.#staged.set(artifact, staged)
     try {
@@ -196,10 +188,6 @@ export class ArtifactSpool {
       void remove(staged)
     }
   }
-}
-
-function placeIn(path: string, cipher: AgentCipher): Place {
-  return { folder: join(path, `artifacts.${cipher.fingerprint}`), cipher }
 }
 
 function dataFile({ id, place }: Pick<WaitingArtifact, 'id' | 'place'>): string {

@@ -19,7 +19,6 @@ import type { StoredResults } from './spool/stored-results.ts'
 /** The part of the link to the platform that delivery uses. */
 export type DeliveryLink = Pick<PlatformLink, 'request'>
 
-/** What a sender needs. */
 export interface ResultSenderOptions {
   /** Waits for the next batch; undefined: there are no more. */
   next: () => Promise<StoredResults[] | undefined>

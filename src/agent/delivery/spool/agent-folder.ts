@@ -27,6 +27,12 @@ export interface AgentFolderOptions {
   onLost: () => void
 }
 
+/** A folder of files that one key encrypts. */
+export interface EncryptedFolder {
+  folder: string
+  cipher: AgentCipher
+}
+
 /** Agents that share a DATA_DIR. */
 const AGENT_FOLDERS_MAX = 256
 const LOCK = 'lock'
@@ -79,6 +85,16 @@ export class AgentFolder {
   /** Whether the folder is this agent's now; while it is not, nothing may be written to it. */
   isHeld(): boolean {
     return this.#lock !== undefined
+  }
+
+  /** The folders of one kind of file, that of the present key first; none while there is no folder. */
+  places(kind: 'spool' | 'artifacts'): EncryptedFolder[] {
+    const { path } = this
+    if (path === undefined) return []
+    return [this.cipher, ...this.formerCiphers].map((cipher) => ({
+      folder: join(path, `${kind}.${cipher.fingerprint}`),
+      cipher,
+    }))
   }
 
   /** Calls back once when the folder becomes available, if it is not yet. */

@@ -2,11 +2,9 @@
 // are only on disk, which is bounded in bytes. A disk that fails costs safety, not results: they stay in memory, within
 // a bound, until it works again.
 import { rm, rmdir } from 'node:fs/promises'
-import { join } from 'node:path'
 import { PROTOCOL_BOUNDS } from '../../../contract/protocol/agent-protocol.ts'
 import type { Log } from '../../../process/log.ts'
 import type { DroppedSpans } from '../dropped-spans.ts'
-import type { AgentCipher } from './agent-cipher.ts'
 import type { AgentFolder } from './agent-folder.ts'
 import { Adoption } from './adoption.ts'
 import { encodeFrames, type FrameDraft } from './frame.ts'
@@ -21,7 +19,6 @@ import {
   takeSome,
   writeResults,
   type ResultsFile,
-  type SpoolPlace,
   type StoredResults,
 } from './stored-results.ts'
 
@@ -36,7 +33,6 @@ export interface MemoryBounds {
   unsafeBytes: number
 }
 
-/** What a spool needs. */
 export interface SpoolOptions {
   folder: AgentFolder
   bytesMax: number
@@ -102,7 +98,8 @@ export class Spool {
   load(): Promise<void> {
     return this.#inTurn(async () => {
       try {
-        for (const place of this.#places()) this.#add(await findResults(place))
+        for (const place of this.#options.folder.places('spool'))
+          this.#add(await findResults(place))
       } catch (error) {
         this.#fails(error)
       }
@@ -187,21 +184,14 @@ export class Spool {
       while (this.#recent.length > 0) await this.#moveToOld(this.#recent)
       await this.#rescue()
       this.#old.filter(isUnsafe).forEach((one) => this.#drop(one))
-      for (const { folder, cipher } of this.#places()) {
-        if (cipher !== this.#options.folder.cipher) await rmdir(folder).catch(() => undefined)
-      }
+      const [, ...former] = this.#options.folder.places('spool')
+      for (const { folder } of former) await rmdir(folder).catch(() => undefined)
     })
   }
 
   /** Hands over what is gathered. */
   flush(): void {
     this.#gathering.finish()
-  }
-
-  #places(): SpoolPlace[] {
-    const { path, cipher, formerCiphers } = this.#options.folder
-    if (path === undefined) return []
-    return [cipher, ...formerCiphers].map((one) => placeIn(path, one))
   }
 
   #onGathered(gathered: StoredResults): void {
@@ -292,9 +282,8 @@ export class Spool {
     isFlushed = false,
   ): Promise<ResultsFile | undefined> {
     const { folder } = this.#options
-    const [first] = some
-    if (folder.path === undefined || first === undefined || Date.now() < this.#retryAt)
-      return undefined
+    const [[place], [first]] = [folder.places('spool'), some]
+    if (place === undefined || first === undefined || Date.now() < this.#retryAt) return undefined
     try {
       if (!folder.isHeld()) throw new Error(`the folder ${folder.path} is not ours any more`)
       const drafts = some.flatMap(({ at, entries }): FrameDraft[] =>
@@ -302,7 +291,6 @@ export class Spool {
       )
       const content = encodeFrames(drafts, folder.cipher)
       await this.#makeRoom(content.length)
-      const place = placeIn(folder.path, folder.cipher)
       const counts = { ...countsOf(some), at: first.at }
       const file = await writeResults(place, counts, { content, isFlushed })
       this.bytes += file.bytes
@@ -389,8 +377,4 @@ export class Spool {
     this.#turn = result
     return result
   }
-}
-
-function placeIn(path: string, cipher: AgentCipher): SpoolPlace {
-  return { folder: join(path, `spool.${cipher.fingerprint}`), cipher }
 }

@@ -5,7 +5,7 @@ import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { untilAborted, withDeadline } from '../../../network/deadline.ts'
 import type { AgentCipher } from './agent-cipher.ts'
-import { replaceFile } from './agent-folder.ts'
+import { replaceFile, type EncryptedFolder } from './agent-folder.ts'
 import { decodeFrames } from './frame.ts'
 
 /** Results that are stored, delivered and forgotten together. */
@@ -34,12 +34,6 @@ export interface ResultsFile {
   cipher: AgentCipher
 }
 
-/** A folder of files that one key encrypts. */
-export interface SpoolPlace {
-  folder: string
-  cipher: AgentCipher
-}
-
 const NAME = /^(\d{16})-\d{8}-(\d{1,9})-(\d{1,12})-[\w-]+\.results$/
 /** A file of version 8.4.0; what it delivered was noted in another file. */
 const EARLIER = /^(\d{16})\.seg$/
@@ -59,7 +53,7 @@ export function fileName({ at, results, characters }: Counts): string {
 
 /** Writes results into a new file. Rejects when the disk fails; then there is none. `write` is for tests. */
 export async function writeResults(
-  { folder, cipher }: SpoolPlace,
+  { folder, cipher }: EncryptedFolder,
   counts: Counts,
   { content, isFlushed }: { content: Buffer; isFlushed: boolean },
   write: (path: string, bytes: Buffer, isFlushed: boolean) => Promise<void> = replaceFile,
@@ -79,7 +73,7 @@ export async function writeResults(
 }
 
 /** The files that earlier processes left, oldest first. Rejects when there can be no such folder. */
-export async function findResults(place: SpoolPlace): Promise<StoredResults[]> {
+export async function findResults(place: EncryptedFolder): Promise<StoredResults[]> {
   const names: string[] = await readdir(place.folder).catch((error: unknown) => {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
     throw error
