@@ -13,20 +13,8 @@ import { createPlatformLink, type PlatformLink } from './link.ts'
 import type { ResultSink } from '../sink.ts'
 import type { MonitorSource } from '../source.ts'
 
-/** The settings that it needs. */
-export type PlatformSettings = Pick<
-  AgentConfig,
-  | 'dataDir'
-  | 'toolsDir'
-  | 'formerApiKeys'
-  | 'image'
-  | 'spoolBytesMax'
-  | 'platformProxyUrl'
-  | 'noProxy'
-> & { apiKey: string; platformUrl: string }
-
 export interface PlatformPartsOptions {
-  settings: PlatformSettings
+  settings: AgentConfig & { apiKey: string; platformUrl: string }
   /** The types of monitor that this agent can run. */
   checkTypes: Iterable<string>
   clock: Clock

@@ -14,7 +14,6 @@ import { LinkError } from './link-error.ts'
 import type { LinkAnswer, PlatformLink } from './link.ts'
 import { Backoff, retryAfterMs } from './backoff.ts'
 
-/** What a fetcher needs. */
 export interface BundleFetcherOptions {
   link: Pick<PlatformLink, 'request'>
   /** The cache; created with the first bundle. */
@@ -167,7 +166,6 @@ export class BundleFetcher {
   }
 }
 
-/** Why an attempt failed. */
 interface Failed {
   problem: string
   /** Another attempt would fail the same way. */

@@ -7,7 +7,7 @@ import type { Log } from '../../process/log.ts'
 import { createAssignedMonitors, type AssignedMonitors } from './sync/assigned-monitors.ts'
 import type { Clock } from '../schedule/clock.ts'
 import { clockProblem, storedTime } from '../schedule/stored-clock.ts'
-import { StoredMonitors, type FileStore } from './sync/stored-monitors.ts'
+import { StoredMonitors, type FileStore, type StoredAnswer } from './sync/stored-monitors.ts'
 import type { PlatformLink } from './link.ts'
 import { startProgressReporting } from '../run/progress-board.ts'
 import { PlatformTime } from './time.ts'
@@ -17,7 +17,6 @@ import { malformed, sync, type SyncOutcome } from './sync/call.ts'
 import { SyncState } from './sync/state.ts'
 import { Backoff } from './backoff.ts'
 
-/** What a platform source needs. */
 export interface PlatformSourceOptions {
   link: PlatformLink
   clock: Clock
@@ -56,7 +55,7 @@ export class PlatformSource implements MonitorSource {
   readonly #state: SyncState
   readonly #wait: Backoff
   readonly #time: PlatformTime
-  #last: ReadAnswer | undefined
+  #last: StoredAnswer | undefined
   #have: string | null = null
   #hasTriedStored = false
   #renewals = 0
@@ -292,16 +291,15 @@ export class PlatformSource implements MonitorSource {
 
   /** Applies the changes of the answer; throws MalformedAnswerError, then nothing has changed. */
   async #apply(answer: ReadAnswer): Promise<Change[]> {
-    const { changes, location, revision } = answer
+    const { changes, location, revision, settings } = answer
     const before = this.#last
     if (changes !== null) await this.#assigned.apply(changes, this.#options.clock.now())
     const isSameLocation =
       before?.location.slugName === location.slugName &&
       before.location.proxyUrl === location.proxyUrl
     this.#have = revision
-    const variables = changes?.variables ?? before?.changes?.variables ?? []
-    const shell = { whole: true, set: [], drop: [], variables }
-    this.#last = { ...answer, runs: [], cancel: [], changes: shell }
+    const variables = changes?.variables ?? before?.variables ?? []
+    this.#last = { location, revision, settings, variables }
     if (changes === null && isSameLocation) return []
     this.#storeSoon()
     this.#state.hasMonitors = true
@@ -318,14 +316,11 @@ export class PlatformSource implements MonitorSource {
   }
 
   #storeSoon(): void {
-    this.#stored.soon(() => {
-      const { location, revision, settings, changes } = this.#last as ReadAnswer
-      return {
-        answer: { location, revision, settings, variables: changes?.variables ?? [] },
-        monitors: this.#assigned.assignments().values(),
-        time: storedTime(this.#options.clock.now()),
-      }
-    })
+    this.#stored.soon(() => ({
+      answer: this.#last as StoredAnswer,
+      monitors: this.#assigned.assignments().values(),
+      time: storedTime(this.#options.clock.now()),
+    }))
   }
 
   /** Waits, unless the agent has something to report. */

@@ -1,6 +1,7 @@
 // Aim: source and sink of an agent with a platform work together: waiting results are delivered as soon as the
 // platform answers again.
 import { expect, test } from 'vitest'
+import { readAgentConfig } from '../../../src/agent/config.ts'
 import { createClock } from '../../../src/agent/schedule/clock.ts'
 import { openPlatformParts } from '../../../src/agent/platform/agent.ts'
 import type { AgentReport } from '../../../src/agent/source.ts'
@@ -24,18 +25,11 @@ test('results are delivered when the platform is back, not at their next attempt
     json(response, { message: 'away' }, 503)
     return true
   })
+  const to = { apiKey: FAKE_KEY, platformUrl: at.url }
+  const env = { DATA_DIR: temporaryFolder(), TOOLS_DIR: '/nowhere' }
+  const { config } = readAgentConfig({ env, stdout: {} })
   const parts = await openPlatformParts({
-    settings: {
-      apiKey: FAKE_KEY,
-      platformUrl: at.url,
-      toolsDir: '/nowhere',
-      dataDir: temporaryFolder(),
-      image: 'agent-uptime',
-      spoolBytesMax: 2 ** 24,
-      formerApiKeys: [],
-      platformProxyUrl: undefined,
-      noProxy: [],
-    },
+    settings: { ...config, ...to },
     checkTypes: ['URL'],
     clock: createClock(),
     log: createLog({ level: 'error', pretty: false, destination: { write: () => undefined } }),

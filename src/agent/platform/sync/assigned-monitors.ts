@@ -8,7 +8,6 @@ import { LIMITS } from '../../../contract/versions.ts'
 import type { Assignment } from '../../source.ts'
 import { MalformedAnswerError, monitorOf, readEntry, type ReadChanges } from './answer.ts'
 
-/** A monitor with its assignment. */
 export interface AssignedMonitor extends Assignment {
   monitor: Monitor
   /** Shows whether a definition that comes again is the same. */

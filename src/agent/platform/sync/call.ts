@@ -8,7 +8,6 @@ import { MalformedAnswerError, readSyncAnswer, type ReadAnswer } from './answer.
 import type { SyncProblem } from './state.ts'
 import { retryAfterMs } from '../backoff.ts'
 
-/** The outcome of a sync. */
 export type SyncOutcome =
   | { kind: 'answered'; answer: ReadAnswer; link: LinkAnswer }
   /** Aborted by the agent itself, to report something new or to end. */
@@ -83,7 +82,6 @@ function failed(problem: SyncProblem, askedForMs?: number): SyncOutcome {
   return { kind: 'failed', problem, askedForMs }
 }
 
-/** The message for an answer that is no success. */
 const STATUS_TEXTS: Readonly<Record<number, string>> = {
   401: 'the platform does not accept API_KEY; check that it is a key of this platform’s location',
   403: 'the platform, or something before it, forbids the call',
