@@ -8,6 +8,7 @@ import {
   slotsOf,
 } from '../../../src/contract/timetable.ts'
 import { every, movedTimetable as setUp, moveTimers } from '../../support/agent/moved-timetable.ts'
+import type { FakeClocks } from '../../support/fake-clock.ts'
 
 moveTimers()
 
@@ -130,31 +131,67 @@ describe('a new set', () => {
 })
 
 describe('time that passes unnoticed', () => {
-  test('a machine that slept skips past slots and runs the newest one', () => {
-    const { clocks, clock, timetable, due, skipped, jumps, run } = setUp()
-    timetable.set([[every(1), 'a']])
+  test.each<[string, (clocks: FakeClocks) => void, number, string]>([
+    ['a machine that slept', (clocks) => clocks.sleep(60_000), 61, 'suspended'],
+    ['a process that was stopped', (clocks) => clocks.pass(30_000), 31, 'suspended'],
+    ['a clock that was set', (clocks) => clocks.setWall(60_000), 61, 'clock-set'],
+    ['a thread that was busy', (clocks) => clocks.work(30_000), 31, 'overloaded'],
+    [
+      'a thread that was busy for the larger part',
+      (clocks) => (clocks.work(6000), clocks.pass(3000)),
+      10,
+      'overloaded',
+    ],
+    [
+      'a thread that was stopped for the larger part',
+      (clocks) => (clocks.work(3000), clocks.pass(6000)),
+      10,
+      'suspended',
+    ],
+  ])('%s skips past slots and runs the newest one', (_, move, slots, reason) => {
+    const { clocks, clock, timetable, due, skipped, run } = setUp()
+    timetable.set([
+      [every(1, 'a'), 'a'],
+      [every(2, 'b'), 'b'],
+    ])
     timetable.start()
     run(3000)
     due.length = 0
+    move(clocks)
+    run(1000)
+    const dueOfA = due.filter(({ id }) => id === 'a')
+    const skippedOfA = skipped.find(({ id }) => id === 'a')?.count ?? 0
+    expect(dueOfA.length + skippedOfA).toBe(slots)
+    expect(dueOfA[0]?.slot).toBeLessThanOrEqual(clock.now())
+    expect(new Map(skipped.map((one) => [one.id, one.reason]))).toEqual(
+      new Map([
+        ['a', reason],
+        ['b', reason],
+      ]),
+    )
+    expect(skipped).toHaveLength(2)
+  })
+
+  test('work before a stop does not count', () => {
+    const { clocks, timetable, skipped, run } = setUp()
+    timetable.set([[every(1), 'a']])
+    timetable.start()
+    for (let ms = 0; ms < 10_000; ms++) {
+      clocks.work(0.9)
+      run(1)
+    }
+    clocks.pass(5000)
+    run(1000)
+    expect(skipped.at(-1)?.reason).toBe('suspended')
+  })
+
+  test('a machine that slept is one jump of the clock', () => {
+    const { clocks, timetable, jumps, run } = setUp()
+    timetable.start()
+    run(3000)
     clocks.sleep(60_000)
     run(1000)
     expect(jumps).toEqual([60_000])
-    const reported = due.length + skipped.reduce((total, { count }) => total + count, 0)
-    expect(reported).toBe(61)
-    expect(due[0]?.slot).toBeLessThanOrEqual(clock.now())
-    expect(skipped.map(({ reason }) => reason)).toEqual(['suspended'])
-  })
-
-  test('so does a process that was stopped while the clocks went on', () => {
-    const { clocks, timetable, due, skipped, run } = setUp()
-    timetable.set([[every(1), 'a']])
-    timetable.start()
-    run(3000)
-    due.length = 0
-    clocks.pass(30_000)
-    run(1000)
-    expect(due.length + (skipped[0]?.count ?? 0)).toBe(31)
-    expect(skipped.map(({ reason }) => reason)).toEqual(['suspended'])
   })
 
   test('a clock that is set back brings no slot twice', () => {
