@@ -109,13 +109,6 @@ const PHASES: Record<string, Phase> = {
     asked: '/asked/install',
     cancel: byCommand,
   },
-  'a suite whose browser starts': {
-    monitor: () =>
-      suite(PASSES + WAITS('/unresponsive/never'), {}, visitOn('SIGINT', '/asked/start')),
-    moment: browserStarts,
-    asked: '/asked/start',
-    expectRun: (run) => expect(testsOf(run)[0]).toEqual(['first', 'expected']),
-  },
   'a suite, in a test': {
     monitor: () =>
       suite(PASSES + WAITS('/unresponsive/suite'), {}, visitOn('SIGINT', '/asked/test')),
@@ -189,15 +182,6 @@ const PHASES: Record<string, Phase> = {
     cancel: byCommand,
     expectRun: (run) =>
       expect(run.result?.observed).toMatchObject({ console: [{ type: 'stdout', text: 'began' }] }),
-  },
-  'a browser monitor of tests': {
-    monitor: () =>
-      browser(
-        `const { test } = require('@playwright/test');${PASSES}${WAITS('/unresponsive/tests')}`,
-      ),
-    moment: visited('/unresponsive/tests'),
-    expectRun: (run) =>
-      expect(run.result?.observed).toMatchObject({ tests: [{ title: 'first' }, {}] }),
   },
   'a multistep monitor in a step': {
     monitor: () =>
