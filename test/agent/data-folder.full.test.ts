@@ -114,18 +114,6 @@ test.for<[string, string, () => string, (readonly string[])?]>([
   await stopped(agent)
 })
 
-test('a full disk', async ({ skip }) => {
-  skip(!isRoot, 'needs root')
-  const dataDir = diskOf('size=64k')
-  writeFileSync(join(dataDir, 'full'), Buffer.alloc(64 * 1024))
-  const agent = await start(dataDir)
-  await eventually(() => reportsOf(agent).length > 0)
-  expect(reportsOf(agent)[0]?.msg).toContain('ENOSPC')
-  await eventually(() => codesOf(agent).length > 0)
-  expect(codesOf(agent)).not.toContain('INTERNAL')
-  await stopped(agent)
-})
-
 test('one that becomes full, and has room again', async ({ skip }) => {
   skip(!isRoot, 'needs root')
   const dataDir = diskOf('size=64m')

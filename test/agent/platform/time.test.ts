@@ -39,15 +39,6 @@ describe('the platform’s time', () => {
     expect(measured([[5, 100, 5, 5000], ...longer])).toBeCloseTo(5000, 0)
   })
 
-  test.each([[3_600_000], [-3_600_000]])('is taken anew when it is set by %i ms', (byMs) => {
-    expect(
-      measured([
-        [5, 100, 5, 0],
-        [50, 100, 50, byMs],
-      ]),
-    ).toBeCloseTo(byMs, 0)
-  })
-
   test('is not found through a call of half a minute', () => {
     expect(measured([[30_000, 10, 0, 60_000]])).toBe(0)
   })
