@@ -34,13 +34,11 @@ import type { ResultSink } from './sink.ts'
 import type { SlotLedger } from './schedule/slot-ledger.ts'
 import type { AgentReport, Change, MonitorSource, Snapshot } from './source.ts'
 
-/** The settings that the agent itself needs. */
 export type AgentSettings = Pick<
   AgentConfig,
   'healthPort' | 'jobConcurrency' | 'uptimeConcurrency' | 'drainMs' | 'workRoot' | 'scrubHeaders'
 >
 
-/** The parts of an agent. */
 export interface AgentOptions {
   config: AgentSettings
   source: MonitorSource

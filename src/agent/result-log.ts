@@ -7,7 +7,6 @@ import type { Log, LogLevel } from '../process/log.ts'
 import { paint } from '../process/pretty-line.ts'
 import { printable, observationLabels, timeText, verdictLabel } from './run/result-text.ts'
 
-/** How results are logged. */
 export interface ResultLogOptions {
   log: Log
   /** All of them, or those whose verdict differs from the one before; first results when not passed. */

@@ -34,7 +34,6 @@ interface QueuedJob {
   over: boolean
 }
 
-/** What the queues need. */
 export interface JobQueueSettings {
   concurrency: Record<QueueClass, number>
   runner: Runner

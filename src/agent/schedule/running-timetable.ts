@@ -14,7 +14,6 @@ import type { Clock, ClockJump } from './clock.ts'
 import { DueHeap, type Due } from './due-heap.ts'
 import { SkipReasons, type SkipReason } from './skip-reason.ts'
 
-/** Events of the timetable. */
 export interface TimetableEvents<T> {
   /** A slot is due. `plannedAt` is its planned start: the slot itself, except for first runs. */
   onDue(subject: T, slot: Instant, plannedAt: Instant): void
