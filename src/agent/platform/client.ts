@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Registry } from 'prom-client'
 import type { AgentFacts, SyncRequest } from '../../contract/protocol/agent-protocol.ts'
 import type { Log } from '../../process/log.ts'
-import { createAssignedMonitors, type AssignedMonitors } from './sync/assigned-monitors.ts'
+import { AssignedMonitors } from './sync/assigned-monitors.ts'
 import type { Clock } from '../schedule/clock.ts'
 import { clockProblem, storedTime } from '../schedule/stored-clock.ts'
 import { StoredMonitors, type FileStore, type StoredAnswer } from './sync/stored-monitors.ts'
@@ -50,7 +50,7 @@ const CUTS_APART_MS = 1000
 /** Is followed once. */
 export class PlatformSource implements MonitorSource {
   readonly #options: PlatformSourceOptions
-  readonly #assigned: AssignedMonitors = createAssignedMonitors()
+  readonly #assigned = new AssignedMonitors()
   readonly #stored: StoredMonitors
   readonly #state: SyncState
   readonly #wait: Backoff
@@ -210,7 +210,7 @@ export class PlatformSource implements MonitorSource {
       const changes = await this.#apply(answer)
       this.#state.aheadMs = time.aheadMs
       this.#state.isOnStored = true
-      const monitors = this.#assigned.assignments().size
+      const monitors = this.#assigned.all.size
       log.info({ monitors }, 'the platform is away; monitors that were kept on disk run')
       return changes
     } catch (error) {
@@ -304,13 +304,14 @@ export class PlatformSource implements MonitorSource {
     this.#storeSoon()
     this.#state.hasMonitors = true
     const { slugName, proxyUrl, accountId } = location
+    const assignments = this.#assigned.all
     const snapshot = {
       location: slugName,
       ...(proxyUrl === null ? {} : { proxyUrl }),
       ...(accountId === undefined ? {} : { accountId }),
       variables,
-      monitors: this.#assigned.monitors(),
-      assignments: this.#assigned.assignments(),
+      monitors: [...assignments.values()].map(({ monitor }) => monitor),
+      assignments,
     }
     return [{ kind: 'monitors', snapshot }]
   }
@@ -318,7 +319,7 @@ export class PlatformSource implements MonitorSource {
   #storeSoon(): void {
     this.#stored.soon(() => ({
       answer: this.#last as StoredAnswer,
-      monitors: this.#assigned.assignments().values(),
+      monitors: this.#assigned.all.values(),
       time: storedTime(this.#options.clock.now()),
     }))
   }

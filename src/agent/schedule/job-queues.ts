@@ -323,12 +323,12 @@ export class JobQueues {
     this.#missed(queued.watch, queued.slot, reason)
   }
 
+  /** A run on demand ends without having run. */
   #cancelWaiting(queued: QueuedJob, reason: string): void {
     this.#dequeue(queued)
     const { watch, slot, onDemand } = queued
-    if (onDemand === undefined) this.#counts.recorded++
     this.#reportEmpty(watch, slot, {
-      ...(onDemand === undefined ? {} : { onDemand }),
+      ...(onDemand !== undefined && { onDemand }),
       verdict: 'cancelled',
       failures: [failure('CANCELLED', reason)],
     })

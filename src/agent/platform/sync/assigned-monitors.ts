@@ -14,44 +14,39 @@ export interface AssignedMonitor extends Assignment {
   digest: string
 }
 
-export interface AssignedMonitors {
-  /** Applies the changes; throws MalformedAnswerError, then nothing has changed. One call at a time. */
-  apply(changes: Pick<ReadChanges, 'whole' | 'set' | 'drop'>, now: Instant): Promise<void>
-  monitors(): Monitor[]
-  /** By the monitor's id; a new map after each change. */
-  assignments(): ReadonlyMap<string, AssignedMonitor>
-}
-
 /** An ended assignment stays for so long after its last slot: a run of it may still wait. */
 const RETAIN_ENDED_MS = 60_000
 
 /** Empty at first. */
-export function createAssignedMonitors(): AssignedMonitors {
-  let current = new Map<string, AssignedMonitor>()
-  return {
-    async apply({ whole, set, drop }, now) {
-      const next = new Map(whole ? [] : current)
-      for (const { monitorId, until } of drop) {
-        const known = current.get(monitorId)
-        if (known !== undefined) next.set(monitorId, { ...known, until })
-      }
-      await inSlices(set, (entry) => {
-        const { monitor: definition, ...assigned } = readEntry(entry)
-        const digest = hash('sha1', JSON.stringify(definition), 'base64')
-        const known = current.get(definition.id)
-        const monitor = known?.digest === digest ? known.monitor : monitorOf(definition)
-        next.set(definition.id, { ...assigned, monitor, digest })
-      })
-      for (const [id, { until = Number.POSITIVE_INFINITY }] of next) {
-        if (until + RETAIN_ENDED_MS < now) next.delete(id)
-      }
-      if (next.size > LIMITS.monitorsMax) {
-        throw new MalformedAnswerError(`more than ${LIMITS.monitorsMax} monitors`)
-      }
-      current = next
-    },
-    monitors: () => [...current.values()].map(({ monitor }) => monitor),
-    assignments: () => current,
+export class AssignedMonitors {
+  /** By the monitor's id; a new map after each change. */
+  all: ReadonlyMap<string, AssignedMonitor> = new Map()
+
+  /** Applies the changes; throws MalformedAnswerError, then nothing has changed. One call at a time. */
+  async apply(
+    { whole, set, drop }: Pick<ReadChanges, 'whole' | 'set' | 'drop'>,
+    now: Instant,
+  ): Promise<void> {
+    const current = this.all
+    const next = new Map(whole ? [] : current)
+    for (const { monitorId, until } of drop) {
+      const known = current.get(monitorId)
+      if (known !== undefined) next.set(monitorId, { ...known, until })
+    }
+    await inSlices(set, (entry) => {
+      const { monitor: definition, ...assigned } = readEntry(entry)
+      const digest = hash('sha1', JSON.stringify(definition), 'base64')
+      const known = current.get(definition.id)
+      const monitor = known?.digest === digest ? known.monitor : monitorOf(definition)
+      next.set(definition.id, { ...assigned, monitor, digest })
+    })
+    for (const [id, { until = Number.POSITIVE_INFINITY }] of next) {
+      if (until + RETAIN_ENDED_MS < now) next.delete(id)
+    }
+    if (next.size > LIMITS.monitorsMax) {
+      throw new MalformedAnswerError(`more than ${LIMITS.monitorsMax} monitors`)
+    }
+    this.all = next
   }
 }
 
