@@ -40,7 +40,7 @@ async function withFault(fault: Fault, faults: number, everyNth = 2) {
   await fleet.createMonitors(10, 2, ['cellar'])
   let n = 0
   proxy.fault = () => (n++ % everyNth === everyNth - 1 ? fault : undefined)
-  await eventually(() => proxy.counts.faults >= faults, { ms: 200_000, what: `${faults} faults` })
+  await eventually(() => proxy.faults >= faults, { ms: 200_000, what: `${faults} faults` })
   const until = Date.now()
   proxy.fault = () => undefined
   // Results whose answer was lost arrive late and replace the filled rows.

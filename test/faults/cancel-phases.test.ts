@@ -27,7 +27,7 @@ beforeAll(async () => {
   scene = await ScriptFleet.start()
 })
 afterEach(() => {
-  scene.proxy.hold = () => undefined
+  scene.proxy.fault = () => undefined
 })
 afterAll(async () => {
   await scene.close()
@@ -91,10 +91,10 @@ const PHASES: Record<string, Phase> = {
     async monitor() {
       const id = await suite(PASSES)
       const arrives = Promise.withResolvers<void>()
-      scene.proxy.hold = (_, path) => {
-        if (!path.startsWith('/agent/v1/bundles/')) return undefined
+      scene.proxy.fault = ({ url }) => {
+        if (url?.startsWith('/agent/v1/bundles/') !== true) return undefined
         visits.set('/bundle', Date.now())
-        return arrives.promise
+        return { kind: 'hold', until: arrives.promise }
       }
       return id
     },

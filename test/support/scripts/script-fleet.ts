@@ -10,7 +10,7 @@ import { toolFolder } from '../../../src/scripts/toolchains.ts'
 import type { AgentProcess } from '../agent/agent-process.ts'
 import { eventually } from '../eventually.ts'
 import { Fleet, type FleetLocation } from '../faults/fleet.ts'
-import { type RecordingProxy, startRecordingProxy } from '../agent/recording-proxy.ts'
+import { type FaultyProxy, startFaultyProxy } from '../agent/delivery/faulty-proxy.ts'
 import { copyPlaywright, ownNode, projectFolder, runtimeFolder } from './script-host.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 
@@ -44,7 +44,7 @@ const FIRST_USER_ID = 100_000 + (process.pid % 10_000) * 256
 /** The installation. */
 export class ScriptFleet {
   readonly fleet: Fleet
-  readonly proxy: RecordingProxy
+  readonly proxy: FaultyProxy
   readonly agent: AgentProcess
   readonly location: FleetLocation
   readonly tools: string
@@ -68,7 +68,7 @@ export class ScriptFleet {
   }: ScriptFleetOptions = {}): Promise<ScriptFleet> {
     const fleet = await Fleet.create()
     await fleet.startPlatform()
-    const proxy = await startRecordingProxy(() => fleet.platforms[0]?.url ?? '', { recordsBodies })
+    const proxy = await startFaultyProxy(() => fleet.platforms[0]?.url ?? '', { recordsBodies })
     const location = await fleet.createLocation('cellar')
     const tools = scriptTools()
     const dataFolder = join(temporaryFolder(), 'data')

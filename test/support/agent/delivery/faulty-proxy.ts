@@ -1,5 +1,5 @@
 // A proxy between agents and a platform that fails as networks and proxies do: errors, truncated, missing and slow
-// answers.
+// answers. It records every request, with its body if a test wants that.
 import {
   createServer,
   request as send,
@@ -8,6 +8,7 @@ import {
   type ServerResponse,
 } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { gunzipSync } from 'node:zlib'
 
 /** What happens to a request. */
 export type Fault =
@@ -25,28 +26,43 @@ export type Fault =
   | { kind: 'garbage'; body: string }
   /** The answer has a limited rate. */
   | { kind: 'slow'; bytesPerSecond: number }
+  /** The platform gets the request when this resolves. */
+  | { kind: 'hold'; until: Promise<void> }
   /** The answer stops after so many bytes; the connection stays open. */
   | { kind: 'half-open'; bytes: number }
+
+/** A forwarded request. */
+export interface RecordedRequest {
+  method: string
+  path: string
+  headers: IncomingMessage['headers']
+  bytes: number
+  /** The raw body; empty where only its length is recorded. */
+  body: Buffer
+}
 
 /** A proxy with configurable faults. */
 export interface FaultyProxy {
   url: string
   /** Decides for every request from now on; undefined lets it through. */
   fault: (request: IncomingMessage) => Fault | undefined
-  /** Received requests and injected faults. */
-  readonly counts: { requests: number; faults: number }
+  readonly requests: RecordedRequest[]
+  /** Injected faults. */
+  faults: number
   /** Whether nothing passes on any connection while all of them stay open. */
   isDead: boolean
   close(): void
 }
 
-/** Starts a proxy in front of what `target` names at each request. */
-export async function startFaultyProxy(target: () => string): Promise<FaultyProxy> {
-  const counts = { requests: 0, faults: 0 }
+/** Starts a proxy in front of what `target` names at each request; of bodies it records their lengths, or all. */
+export async function startFaultyProxy(
+  target: () => string,
+  { recordsBodies = false } = {},
+): Promise<FaultyProxy> {
   const server: Server = createServer((request, response) => {
-    counts.requests++
+    proxy.requests.push(recorded(request, recordsBodies))
     const fault: Fault | undefined = proxy.isDead ? { kind: 'no-answer' } : proxy.fault(request)
-    if (fault !== undefined) counts.faults++
+    if (fault !== undefined) proxy.faults++
     answer({ request, response, target: target(), isDead: () => proxy.isDead }, fault)
   })
   server.requestTimeout = 0
@@ -54,7 +70,8 @@ export async function startFaultyProxy(target: () => string): Promise<FaultyProx
   const proxy: FaultyProxy = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     fault: () => undefined,
-    counts,
+    requests: [],
+    faults: 0,
     isDead: false,
     close() {
       server.closeAllConnections()
@@ -62,6 +79,25 @@ export async function startFaultyProxy(target: () => string): Promise<FaultyProx
     },
   }
   return proxy
+}
+
+function recorded(request: IncomingMessage, recordsBodies: boolean): RecordedRequest {
+  const { method = '', url: path = '', headers } = request
+  const one: RecordedRequest = { method, path, headers, bytes: 0, body: Buffer.alloc(0) }
+  const pieces: Buffer[] = []
+  request.on('data', (piece: Buffer) => {
+    one.bytes += piece.length
+    if (recordsBodies) pieces.push(piece)
+  })
+  request.once('close', () => (one.body = Buffer.concat(pieces)))
+  // Until it is forwarded.
+  request.pause()
+  return one
+}
+
+/** The body of a request, unpacked if necessary. */
+export function unpackedBody({ headers, body }: RecordedRequest): Buffer {
+  return headers['content-encoding'] === 'gzip' ? gunzipSync(body) : body
 }
 
 /** One request on its way. */
@@ -92,6 +128,9 @@ function answer(passage: Passage, fault: Fault | undefined): void {
     case 'garbage':
       request.resume()
       response.writeHead(200, { 'content-type': 'application/json' }).end(fault.body)
+      return
+    case 'hold':
+      void fault.until.then(() => forward(passage, undefined))
       return
     case 'truncate':
     case 'lose':
