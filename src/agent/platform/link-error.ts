@@ -64,19 +64,22 @@ const NOT_TLS = /WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|HTTP_REQUEST/
 /** The error for what a socket, TLS or the parser of HTTP threw before there was an answer. */
 export function linkErrorFrom(error: unknown, route: Route): LinkError {
   if (error instanceof LinkError) return error
-  const { code, message } = systemError(error)
+  const { code } = systemError(error)
   const where = `the platform ${routeText(route)}`
-  const tls = tlsSentence(code, message)
-  if (tls !== undefined) return new LinkError('TLS', `${where} ${tls}`, error)
   if (code === 'HPE' || code === 'UND_ERR_HEADERS_OVERFLOW') {
     const sentence = 'does not answer in HTTP; check that the address and port are the platform’s'
     return new LinkError('NOT_UNDERSTOOD', `${where} ${sentence}`, error)
   }
+  return errorOf(error, where, code === 'ETIMEDOUT' ? 'TIMEOUT' : 'UNREACHABLE')
+}
+
+/** The error for what TLS or a socket threw; `otherwise` is the code where it is neither TLS nor late. */
+function errorOf(error: unknown, where: string, otherwise: LinkErrorCode): LinkError {
+  const { code, message } = systemError(error)
+  const tls = tlsSentence(code, message)
+  if (tls !== undefined) return new LinkError('TLS', `${where} ${tls}`, error)
   const sentence = SOCKET_SENTENCES[code] ?? `cannot be reached: ${firstLine(message)}`
-  return new LinkError(
-    code === 'ETIMEDOUT' || code === LATE ? 'TIMEOUT' : 'UNREACHABLE',
-    `${where} ${sentence}`,
-  )
+  return new LinkError(code === LATE ? 'TIMEOUT' : otherwise, `${where} ${sentence}`)
 }
 
 /** What is wrong with a peer's TLS and what to do, or undefined when the error is of another kind. */
@@ -119,11 +122,7 @@ export function proxyErrorFrom(error: unknown, route: Route): LinkError {
     const detail = code === 'PROXY_AUTHENTICATION' ? '' : ` (${message})`
     return new LinkError('PROXY', `${where} ${sentence}${detail}`)
   }
-  const { code, message } = systemError(error)
-  const tls = tlsSentence(code, message)
-  if (tls !== undefined) return new LinkError('TLS', `${where} ${tls}`, error)
-  const sentence = SOCKET_SENTENCES[code] ?? `cannot be reached: ${firstLine(message)}`
-  return new LinkError(code === LATE ? 'TIMEOUT' : 'PROXY', `${where} ${sentence}`)
+  return errorOf(error, where, 'PROXY')
 }
 
 function systemError(error: unknown): { code: string; message: string } {

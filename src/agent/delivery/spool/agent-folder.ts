@@ -149,18 +149,13 @@ export class AgentFolder {
       this.#storedId = await idOf(path, this.id)
       this.path = path
       this.problem = undefined
-      if (this.#isClosed) this.#release()
+      if (this.#isClosed) return this.#release()
+      for (const callback of this.#onAvailable.splice(0)) callback()
     } catch (error) {
       this.#release()
       this.problem = error instanceof Error ? error.message : String(error)
-      if (!this.#isClosed) this.#retry(() => this.#acquireLate(), this.#options.retryMs ?? RETRY_MS)
+      if (!this.#isClosed) this.#retry(() => this.#acquire(), this.#options.retryMs ?? RETRY_MS)
     }
-  }
-
-  async #acquireLate(): Promise<void> {
-    await this.#acquire()
-    if (this.path === undefined || this.#isClosed) return
-    for (const callback of this.#onAvailable.splice(0)) callback()
   }
 
   async #lockFree(neighbours: string): Promise<string> {
