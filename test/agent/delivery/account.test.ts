@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync
 import { join } from 'node:path'
 import { describe, expect, test, vi } from 'vitest'
 import { createAgentCipher } from '../../../src/agent/delivery/spool/agent-cipher.ts'
-import { recorded, refusal } from '../../support/agent/delivery/delivery-platform.ts'
+import { recorded, refusal } from '../../support/agent/fake-platform.ts'
 import { untilHolds } from '../../support/eventually.ts'
 import {
   deliver,

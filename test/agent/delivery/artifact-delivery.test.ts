@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { createWorkFolder } from '../../../src/agent/run/work-folder.ts'
 import type { Result } from '../../../src/contract/result.ts'
-import { recorded, refusal, type Reply } from '../../support/agent/delivery/delivery-platform.ts'
+import { recorded, refusal, type Reply } from '../../support/agent/fake-platform.ts'
 import { untilHolds } from '../../support/eventually.ts'
 import {
   hurried,

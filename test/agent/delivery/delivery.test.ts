@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { array, assert, asyncProperty, constantFrom, record, nat } from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { AgentFolder } from '../../../src/agent/delivery/spool/agent-folder.ts'
-import { recorded, refusal, type Reply } from '../../support/agent/delivery/delivery-platform.ts'
+import { recorded, refusal, type Reply } from '../../support/agent/fake-platform.ts'
 import { untilHolds } from '../../support/eventually.ts'
 import {
   deliver,

@@ -1,6 +1,8 @@
-// A fake platform that speaks the agents' protocol on loopback: delays syncs, assigns monitors, accepts results, or
-// misbehaves, as a test requests.
+// A fake platform that speaks the agents' protocol on loopback: delays syncs, assigns monitors, accepts results and
+// files, or misbehaves, as a test requests.
+import { createHash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { buffer } from 'node:stream/consumers'
 import { gunzipSync } from 'node:zlib'
 import type * as z from 'zod'
 import {
@@ -23,10 +25,55 @@ export type Misbehaviour = (
   said: SyncRequest | undefined,
 ) => boolean
 
+/** A received batch of results. */
+export interface ReceivedBatch {
+  results: WireResult[]
+  agentId: string
+  packed: boolean
+}
+
+/** A received file. */
+export interface ReceivedArtifact {
+  path: string
+  bytes: number
+  sha256: string
+  headers: IncomingMessage['headers']
+}
+
+/** An answer: a status with a body, or an action on the connection. */
+export interface Reply {
+  status?: number
+  body?: string
+  headers?: Record<string, string>
+  /** Cut the connection instead. */
+  cut?: 'before'
+  /** Answer when this resolves. */
+  after?: Promise<unknown>
+}
+
+/** The answer to an accepted batch. */
+export function recorded(batch: ReceivedBatch, refused: object[] = []): Reply {
+  const count = batch.results.length - refused.length
+  return { status: 200, body: JSON.stringify({ recorded: count, known: 0, refused }) }
+}
+
+/** An error in the platform's format. */
+export function refusal(statusCode: number, headers: Record<string, string> = {}): Reply {
+  const body = JSON.stringify({ statusCode, error: 'x', message: `no: ${statusCode}` })
+  return { status: statusCode, body, headers }
+}
+
 export interface FakePlatform extends TestServer {
   url: string
   syncs: SyncRequest[]
   results: WireResult[]
+  batches: ReceivedBatch[]
+  /** Its answers to batches and files; can be replaced at any time. */
+  reply: (batch: ReceivedBatch) => Reply
+  replyToArtifact: () => Reply
+  /** Every result of the batches that were answered 200, by monitor and slot. */
+  has: Map<string, number>
+  artifacts: ReceivedArtifact[]
   /** Presence requests of agents. */
   presences: PresenceSaid[]
   /** Reports of faults: the path and key of each, and its bytes. */
@@ -68,7 +115,6 @@ export async function startFakePlatform(tls?: KeyPair, host?: string): Promise<F
   let current = NOTHING
   let misbehaviour: Misbehaviour | undefined
   const syncs: SyncRequest[] = []
-  const results: WireResult[] = []
   const presences: PresenceSaid[] = []
   const envelopes: FakePlatform['envelopes'] = []
   const waitingSyncs = new Set<() => void>()
@@ -103,8 +149,12 @@ export async function startFakePlatform(tls?: KeyPair, host?: string): Promise<F
       return json(response, {})
     }
     if (request.url?.includes('/agent/v1/artifacts/') === true) {
-      await bytesIn(request)
-      return json(response, {})
+      const bytes = await bytesIn(request)
+      if (bytes === undefined) return
+      const sha256 = createHash('sha256').update(bytes).digest('hex')
+      const { url: path = '', headers } = request
+      platform.artifacts.push({ path, bytes: bytes.length, sha256, headers })
+      return sendReply(response, platform.replyToArtifact())
     }
     const body = await jsonIn(request)
     if (body === undefined) return
@@ -116,9 +166,20 @@ export async function startFakePlatform(tls?: KeyPair, host?: string): Promise<F
       return
     if (isSync) return answerSync(body as SyncRequest, response, receivedAt)
     if (isPresence) return json(response, { live: true })
-    const sent = (body as { results: WireResult[] }).results
-    results.push(...sent)
-    json(response, { recorded: sent.length, known: 0, refused: [] })
+    const packed = request.headers['content-encoding'] === 'gzip'
+    await answerBatch({ ...(body as ReceivedBatch), packed }, response)
+  }
+
+  const answerBatch = async (batch: ReceivedBatch, response: ServerResponse) => {
+    platform.batches.push(batch)
+    platform.results.push(...batch.results)
+    const reply = platform.reply(batch)
+    await reply.after
+    for (const { monitorId, slot } of reply.status === 200 ? batch.results : []) {
+      const key = `${monitorId} ${slot}`
+      platform.has.set(key, (platform.has.get(key) ?? 0) + 1)
+    }
+    sendReply(response, reply)
   }
   const listener = (request: IncomingMessage, response: ServerResponse) =>
     void onRequest(request, response)
@@ -128,7 +189,12 @@ export async function startFakePlatform(tls?: KeyPair, host?: string): Promise<F
   const platform: FakePlatform = Object.assign(server, {
     url: `http${tls === undefined ? '' : 's'}://${server.authority}`,
     syncs,
-    results,
+    results: [],
+    batches: [],
+    reply: recorded,
+    replyToArtifact: () => ({ status: 201, body: '{}' }),
+    has: new Map(),
+    artifacts: [],
     presences,
     envelopes,
     aheadMs: 0,
@@ -140,7 +206,7 @@ export async function startFakePlatform(tls?: KeyPair, host?: string): Promise<F
       misbehaviour = how
     },
     sync: (fits: (said: SyncRequest) => boolean) => found(syncs, fits),
-    result: (fits: (result: WireResult) => boolean) => found(results, fits),
+    result: (fits: (result: WireResult) => boolean) => found(platform.results, fits),
     presence: (fits: (said: PresenceSaid) => boolean) => found(presences, fits),
   })
   return platform
@@ -151,16 +217,19 @@ export function json(response: ServerResponse, value: unknown, status = 200): vo
   response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value))
 }
 
+function sendReply(
+  response: ServerResponse,
+  { status = 200, body = '', headers, cut }: Reply,
+): void {
+  if (cut === 'before') response.destroy()
+  else response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(body)
+}
+
 /** Undefined when the client aborts the request. */
 async function bytesIn(request: IncomingMessage): Promise<Buffer | undefined> {
-  const chunks: Buffer[] = []
-  try {
-    for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk)
-  } catch {
-    return undefined
-  }
-  const body = Buffer.concat(chunks)
-  return request.headers['content-encoding'] === 'gzip' ? gunzipSync(body) : body
+  const body = await buffer(request).catch(() => undefined)
+  const isPacked = request.headers['content-encoding'] === 'gzip'
+  return body !== undefined && isPacked ? gunzipSync(body) : body
 }
 
 async function jsonIn(request: IncomingMessage): Promise<unknown> {

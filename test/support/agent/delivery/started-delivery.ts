@@ -12,9 +12,10 @@ import {
   type Delivery,
   type DeliveryOptions,
 } from '../../../../src/agent/delivery/delivery.ts'
+import { createPlatformLink, type PlatformLink } from '../../../../src/agent/platform/link.ts'
 import type { Result } from '../../../../src/contract/result.ts'
 import { collectingLog } from '../../collecting-log.ts'
-import { startDeliveryPlatform } from './delivery-platform.ts'
+import { FAKE_KEY, startFakePlatform, type FakePlatform } from '../fake-platform.ts'
 import { aResult } from '../../results.ts'
 import { API_KEY } from './opened-spool.ts'
 
@@ -23,14 +24,16 @@ afterEach(async () => {
   for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp()
 })
 
-/** The platform of these tests. */
-export type Platform = Awaited<ReturnType<typeof startDeliveryPlatform>>
+/** The platform of these tests, with a link to it. */
+export type Platform = FakePlatform & { link: PlatformLink }
 
 /** Starts it; it ends with the test. */
 export async function platformOf(): Promise<Platform> {
-  const platform = await startDeliveryPlatform()
+  const platform = await startFakePlatform()
+  const link = createPlatformLink({ platformUrl: platform.url, apiKey: FAKE_KEY })
   cleanUps.push(() => platform.close())
-  return platform
+  cleanUps.push(() => link.close())
+  return Object.assign(platform, { link })
 }
 
 /** A delivery under way. */
