@@ -26,7 +26,7 @@ import { nextLocationContext, type LocationContext } from './run/run-plan.ts'
 import { createRunner } from './run/runner.ts'
 import {
   createRunningTimetable,
-  timingOf,
+  rangeOf,
   type RunningTimetable,
 } from './schedule/running-timetable.ts'
 import { PendingResults } from './pending-results.ts'
@@ -244,7 +244,10 @@ export class Agent {
       this.#queues.restarted(watch, slot),
     )
     this.#timetable.set(
-      active.map((watch) => [timingOf(watch.monitor, assignments), watch]),
+      active.map((watch) => {
+        const { id } = watch.monitor
+        return [id, rangeOf(watch.monitor, assignments?.get(id)), watch]
+      }),
       earlier,
     )
     this.#monitorMetrics.keepOnly(new Set(active.map(({ monitor }) => monitor.id)))

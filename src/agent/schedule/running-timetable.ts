@@ -10,6 +10,7 @@ import {
   type Timing,
 } from '../../contract/timetable.ts'
 import { LIMITS } from '../../contract/versions.ts'
+import type { Assignment } from '../source.ts'
 import type { Clock, ClockJump } from './clock.ts'
 import { DueHeap, type Due } from './due-heap.ts'
 import { SkipReasons, type SkipReason } from './skip-reason.ts'
@@ -24,22 +25,18 @@ export interface TimetableEvents<T> {
   onPassed?(subject: T, slots: Slots, from: Instant, to: Instant): void
 }
 
-/** Slots assigned by the platform: those within [from, until) are ours. */
-export interface AssignedTiming {
-  id: string
+/** Slots of a monitor: those within [from, until) are ours. */
+export interface SlotRange {
   slots: Slots
   /** The newest slot that has passed since then is reported at once, earlier ones are not. */
   from: Instant
-  until?: Instant | undefined
+  until: Instant
 }
 
-/** Timing of the monitor: its assigned slots, where a platform assigns them. */
-export function timingOf(
-  timing: Timing,
-  assignments: ReadonlyMap<string, Omit<AssignedTiming, 'id'>> | undefined,
-): Timing | AssignedTiming {
-  const assigned = assignments?.get(timing.id)
-  return assigned === undefined ? timing : { ...assigned, id: timing.id }
+/** The slots of a monitor: its assigned ones, where a platform assigns them. */
+export function rangeOf(timing: Timing, assigned: Assignment | undefined): SlotRange {
+  const { slots, from, until } = assigned ?? { slots: slotsOf(timing), from: -Infinity }
+  return { slots, from, until: until ?? Infinity }
 }
 
 export interface RunningTimetable<T> {
@@ -51,7 +48,7 @@ export interface RunningTimetable<T> {
    * newest slot that an earlier process reported, by id: then only later ones are due, or have passed.
    */
   set(
-    subjects: Iterable<[timing: Timing | AssignedTiming, subject: T]>,
+    subjects: Iterable<[id: string, range: SlotRange, subject: T]>,
     earlier?: ReadonlyMap<string, Instant>,
   ): void
   /** The newest slot of each subject that has passed at `instant` and was not reported. */
@@ -63,14 +60,7 @@ export interface RunningTimetable<T> {
   size(): number
 }
 
-/** Slots of a range. */
-interface Span {
-  slots: Slots
-  from: Instant
-  until: Instant
-}
-
-interface Entry<T> extends Due, Span {
+interface Entry<T> extends Due, SlotRange {
   subject: T
   /** The slot that is due at `dueAt`. */
   slot: Instant
@@ -133,7 +123,7 @@ export function createRunningTimetable<T>(
   const arm = () => {
     clearTimeout(timer)
     if (!running) return
-    const next = heap.peek()?.dueAt ?? Number.POSITIVE_INFINITY
+    const next = heap.peek()?.dueAt ?? Infinity
     // Timers count whole milliseconds; rounding up spares a wake-up that comes a fraction too early.
     const waitMs = Math.ceil(Math.min(TICK_MS_MAX, Math.max(0, next - clock.now())))
     timer = setTimeout(tick, waitMs)
@@ -143,7 +133,7 @@ export function createRunningTimetable<T>(
     set(subjects, earlier = new Map()) {
       const now = clock.now()
       rememberEarlier(reported, earlier, now)
-      entries = exchange(heap, entries, reported, [...subjects], now)
+      entries = exchange(heap, entries, reported, subjects, now)
       for (const id of earlier.keys()) reportPassed(entries.get(id), events)
       arm()
     },
@@ -175,7 +165,7 @@ function rememberEarlier(
 
 /** Reports the slots between the newest one of an earlier process and the first one of this. */
 function reportPassed<T>(entry: Entry<T> | undefined, events: TimetableEvents<T>): void {
-  if (entry === undefined || entry.reportedUntil === Number.NEGATIVE_INFINITY) return
+  if (entry === undefined || entry.reportedUntil === -Infinity) return
   const { subject, slots, slot, reportedUntil } = entry
   if (slotAtOrAfter(slots, reportedUntil + 1) < slot)
     events.onPassed?.(subject, slots, reportedUntil + 1, slot)
@@ -193,7 +183,7 @@ function unreportedAt<T>(
 }
 
 /** The newest slot at `now` that is still ours. */
-function newestOf({ slots, until }: Span, now: Instant): Instant {
+function newestOf({ slots, until }: SlotRange, now: Instant): Instant {
   const passed = slotAtOrBefore(slots, now)
   return passed < until ? passed : slotAtOrAfter(slots, until) - slots.everyMs
 }
@@ -203,31 +193,30 @@ function exchange<T>(
   heap: DueHeap<Entry<T>>,
   old: Map<string, Entry<T>>,
   reported: ReportedSlots,
-  subjects: readonly [Timing | AssignedTiming, T][],
+  subjects: Iterable<[id: string, range: SlotRange, subject: T]>,
   now: Instant,
 ): Map<string, Entry<T>> {
   const entries = new Map<string, Entry<T>>()
-  const added: [string, Span, T][] = []
-  for (const [timing, subject] of subjects) {
-    const span = spanOf(timing)
-    const before = old.get(timing.id)
-    old.delete(timing.id)
+  const added: [id: string, range: SlotRange, subject: T][] = []
+  for (const [id, range, subject] of subjects) {
+    const before = old.get(id)
+    old.delete(id)
     if (before === undefined) {
-      added.push([timing.id, span, subject])
+      added.push([id, range, subject])
       continue
     }
     before.subject = subject
-    entries.set(timing.id, before)
-    retime(heap, before, span, now)
+    entries.set(id, before)
+    retime(heap, before, range, now)
   }
   for (const [id, gone] of old) {
     heap.remove(gone)
     remember(reported, id, gone)
   }
-  for (const [id, span, subject] of added) {
-    const reportedUntil = reported.get(id)?.until ?? Number.NEGATIVE_INFINITY
+  for (const [id, range, subject] of added) {
+    const reportedUntil = reported.get(id)?.until ?? -Infinity
     reported.delete(id)
-    const entry = { ...span, subject, reportedUntil, slot: 0, dueAt: 0, place: -1 }
+    const entry = { ...range, subject, reportedUntil, slot: 0, dueAt: 0, place: -1 }
     entries.set(id, entry)
     plan(heap, entry, firstOf(entry, now, added.length))
   }
@@ -235,23 +224,14 @@ function exchange<T>(
   return entries
 }
 
-function spanOf(timing: Timing | AssignedTiming): Span {
-  if ('slots' in timing) {
-    const { slots, from, until = Number.POSITIVE_INFINITY } = timing
-    return { slots, from, until }
-  }
-  const [from, until] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY]
-  return { slots: slotsOf(timing), from, until }
-}
-
-function retime<T>(heap: DueHeap<Entry<T>>, entry: Entry<T>, span: Span, now: Instant): void {
+function retime<T>(heap: DueHeap<Entry<T>>, entry: Entry<T>, range: SlotRange, now: Instant): void {
   const { slots, from, until } = entry
-  const isSame = slots.everyMs === span.slots.everyMs && slots.offsetMs === span.slots.offsetMs
-  if (isSame && from === span.from && until === span.until) return
-  Object.assign(entry, span)
+  const isSame = slots.everyMs === range.slots.everyMs && slots.offsetMs === range.slots.offsetMs
+  if (isSame && from === range.from && until === range.until) return
+  Object.assign(entry, range)
   // Only the end was set: what was planned before it stays as it is.
-  if (isSame && from === span.from && entry.place >= 0 && entry.slot < span.until) return
-  if (span.from === Number.NEGATIVE_INFINITY) startOver(heap, entry, now)
+  if (isSame && from === range.from && entry.place >= 0 && entry.slot < range.until) return
+  if (range.from === -Infinity) startOver(heap, entry, now)
   else plan(heap, entry, firstOf(entry, now, 1))
 }
 
@@ -296,7 +276,7 @@ function remember<T>(
   id: string,
   { reportedUntil, slots }: Entry<T>,
 ): void {
-  if (reportedUntil === Number.NEGATIVE_INFINITY) return
+  if (reportedUntil === -Infinity) return
   reported.set(id, { until: reportedUntil, forgetAt: reportedUntil + slots.everyMs })
 }
 
@@ -309,7 +289,7 @@ function forget(reported: ReportedSlots, now: Instant): void {
 
 /** The first run lies where the monitor's offset lies in its interval, in a shorter interval. */
 function firstOf(
-  entry: Span & { reportedUntil: Instant },
+  entry: SlotRange & { reportedUntil: Instant },
   now: Instant,
   count: number,
 ): { slot: Instant; dueAt: Instant } {
@@ -320,7 +300,7 @@ function firstOf(
   const spreadMs = Math.min(slots.everyMs, Math.max(FIRST_RUNS_MS, count * FIRST_RUN_APART_MS))
   const isSoon = next - now <= spreadMs
   // An assigned slot has to run, soon or not, and in time for the next one to start.
-  const isAssigned = from !== Number.NEGATIVE_INFINITY
+  const isAssigned = from !== -Infinity
   if (!isOurs || (isSoon && !isAssigned)) return { slot: next, dueAt: next }
   const withinMs = isAssigned ? Math.min(spreadMs, (next - now) / 2) : spreadMs
   return {
@@ -331,7 +311,7 @@ function firstOf(
 
 /** The first slot from now on that is ours and was not reported yet. */
 function nextSlot(
-  { slots, from, reportedUntil }: Span & { reportedUntil: Instant },
+  { slots, from, reportedUntil }: SlotRange & { reportedUntil: Instant },
   now: Instant,
 ): Instant {
   return slotAtOrAfter(slots, Math.max(now, from, reportedUntil + 1))

@@ -1,8 +1,9 @@
 // A timetable whose time a test moves: timers and clocks together.
 import { afterEach, beforeEach, vi } from 'vitest'
 import { createClock } from '../../../src/agent/schedule/clock.ts'
-import { createRunningTimetable } from '../../../src/agent/schedule/running-timetable.ts'
-import { slotsBetween } from '../../../src/contract/timetable.ts'
+import { createRunningTimetable, rangeOf } from '../../../src/agent/schedule/running-timetable.ts'
+import { slotsBetween, type Timing } from '../../../src/contract/timetable.ts'
+import type { Assignment } from '../../../src/agent/source.ts'
 import { fakeClocks } from '../fake-clock.ts'
 
 /** The timing of a monitor. */
@@ -27,7 +28,18 @@ export function movedTimetable() {
       vi.advanceTimersByTime(1)
     }
   }
-  return { clocks, clock, timetable, due, skipped, jumps, run }
+  /** Sets the subjects by their timing, or by slots that a platform assigns. */
+  const set = (subjects: readonly (readonly [Timing | (Assignment & { id: string }), string])[]) =>
+    timetable.set(
+      subjects.map(([timing, subject]) => [
+        timing.id,
+        'slots' in timing
+          ? { ...timing, until: timing.until ?? Infinity }
+          : rangeOf(timing, undefined),
+        subject,
+      ]),
+    )
+  return { clocks, clock, timetable: { ...timetable, set }, due, skipped, jumps, run }
 }
 
 /** Has the timers of a file moved by its tests. */
