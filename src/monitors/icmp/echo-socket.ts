@@ -1,17 +1,20 @@
 // One ICMP socket and its outstanding echoes: writes and sends requests, and matches each received packet
 // with its echo.
+import { randomBytes, randomFillSync, randomInt } from 'node:crypto'
 import { aboutIn, FAILURES } from '../../contract/failure.ts'
 import type { IcmpSocket } from '../../network/native/icmp-socket.ts'
 import type { IcmpRequest } from './definition.ts'
 import { icmpErrorOf, localError, type IcmpError } from './errors.ts'
-import { freshToken, hasToken, isIntact, isReply, readEcho } from './packet.ts'
-import { ICMP_HEADER_BYTES, TOKEN_BYTES, unwrapIpv4, writeRequest } from './packet.ts'
-import type { Native, NativeSocket, Received } from '../../network/native/native-socket.ts'
+import { ICMP_HEADER_BYTES } from '../../network/native/icmp-echo.ts'
+import type { Native } from '../../network/native/native.ts'
+import type { NativeSocket, Received } from '../../network/native/native-socket.ts'
+import type { Watch } from '../../network/native/readiness.ts'
 import type { SocketAddress } from '../../network/native/socket-address.ts'
 import {
   ERROR_ORIGIN,
   OPTION,
   PATH_MTU,
+  POLL,
   TIMESTAMPING,
 } from '../../network/native/socket-options.ts'
 
@@ -29,8 +32,8 @@ export interface Echo {
   /** `waiting` from when it was sent. */
   state: 'unsent' | 'waiting' | 'answered' | 'refused' | 'lost'
   sequence: number
-  high: number
-  low: number
+  /** The first bytes of the payload, by which a reply is known. */
+  token: bigint
   sentAtMs: number
   socket?: EchoSocket
   rttMs?: number
@@ -57,7 +60,7 @@ export interface EchoOwner {
 
 /** An echo that is still to be sent. */
 export function unsentEcho(echo: Pick<Echo, 'to' | 'settings' | 'index' | 'run'>): Echo {
-  return { ...echo, state: 'unsent', sequence: 0, high: 0, low: 0, sentAtMs: 0 }
+  return { ...echo, state: 'unsent', sequence: 0, token: 0n, sentAtMs: 0 }
 }
 
 /** An echo that the agent itself could not send proves nothing about the target. */
@@ -81,10 +84,17 @@ const SEND_TRIES = 3
 const BUSY: ReadonlySet<number> = new Set([11, 105])
 const EMSGSIZE = 90
 
+const TOKEN_BYTES = 8
+/** Largest payload of an IPv4 packet, without its headers. */
+const PAYLOAD_BYTES_MAX = 65_507
+/** Every echo is a piece of it, written and sent in one go. Random, so that no other program has the same bytes. */
+const outbox = randomFillSync(Buffer.alloc(ICMP_HEADER_BYTES + PAYLOAD_BYTES_MAX))
+const PAYLOAD = outbox.subarray(ICMP_HEADER_BYTES)
+
 export class EchoSocket {
-  readonly fd: number
   readonly #icmp: IcmpSocket
   readonly #native: Native
+  readonly #watch: Watch
   /** Sequence → echo: outstanding ones, and those for which a late reply may arrive. */
   readonly #echoes = new Map<number, Echo>()
   readonly #bufferBytes: number
@@ -97,19 +107,25 @@ export class EchoSocket {
   #drops = 0
   #droppedAtMs = -Infinity
 
-  /** Becomes the owner of the socket. Throws a SystemCallError if an option is refused. */
-  constructor(native: Native, icmp: IcmpSocket) {
+  /**
+   * Becomes the owner of the socket; `onRead` is called after received packets were read. Throws a SystemCallError if
+   * an option is refused.
+   */
+  constructor(native: Native, icmp: IcmpSocket, onRead: () => void) {
     this.#native = native
     this.#icmp = icmp
     const { socket } = icmp
-    this.fd = socket.fd
-    const isV6 = socket.family === 'IPv6'
-    socket.setOption(isV6 ? OPTION.errors6 : OPTION.errors4, 1)
-    socket.setOption(isV6 ? OPTION.receiveTtl6 : OPTION.receiveTtl4, 1)
+    socket.setOption(OPTION.errors[socket.family], 1)
+    socket.setOption(OPTION.receiveTtl[socket.family], 1)
     socket.setOption(OPTION.timestamping, TIMESTAMPING)
     this.#bufferBytes = enlarge(socket)
-    this.#systemTtl = socket.getOption(isV6 ? OPTION.ttl6 : OPTION.ttl4)[0] ?? 64
-    this.#sequence = freshToken().low & 0xffff
+    this.#systemTtl = socket.getOption(OPTION.ttl[socket.family])[0] ?? 64
+    this.#sequence = randomInt(0x10000)
+    this.#watch = native.watch(socket.fd, POLL.in, () => {
+      this.drain()
+      onRead()
+    })
+    this.#watch.pause()
   }
 
   /** Outstanding echoes. */
@@ -137,16 +153,14 @@ export class EchoSocket {
 
   /** Sends the echo. `busy`: not now; else it is `waiting`, or `refused` with its error. */
   send(echo: Echo): Sending {
-    const { socket, mode, identifier } = this.#icmp
+    const { socket, format } = this.#icmp
     this.#use(echo.settings)
     echo.sequence = this.#nextSequence()
-    Object.assign(echo, freshToken())
-    const { sequence, high, low } = echo
-    const { payloadBytes } = echo.settings
-    const mark = { identifier, sequence, high, low }
-    const isSummed = mode === 'raw' && socket.family === 'IPv4'
+    echo.token = randomBytes(TOKEN_BYTES).readBigUInt64BE()
+    const packet = outbox.subarray(0, ICMP_HEADER_BYTES + echo.settings.payloadBytes)
+    packet.writeBigUInt64BE(echo.token, ICMP_HEADER_BYTES)
+    format.writeHeader(packet, echo.sequence)
     for (let tries = 1; ; tries++) {
-      const packet = writeRequest(socket.family, payloadBytes, mark, isSummed)
       const beforeMs = performance.now()
       const clockMs = this.#native.clockMs()
       const errno = socket.send(packet, echo.to)
@@ -170,21 +184,18 @@ export class EchoSocket {
 
   #use({ ttl, dontFragment }: EchoSettings): void {
     const { socket } = this.#icmp
-    const isV6 = socket.family === 'IPv6'
+    const { family } = socket
     if (ttl !== this.#ttl) {
-      socket.setOption(isV6 ? OPTION.ttl6 : OPTION.ttl4, ttl ?? this.#systemTtl)
+      socket.setOption(OPTION.ttl[family], ttl ?? this.#systemTtl)
       this.#ttl = ttl
     }
     if (dontFragment === this.#dontFragment) return
     this.#dontFragment = dontFragment
-    if (isV6) {
-      // IPv6 routers never fragment: without the option the agent's own system does.
-      socket.setOption(OPTION.dontFragment6, dontFragment ? 1 : 0)
-      socket.setOption(OPTION.pathMtu6, dontFragment ? PATH_MTU.probe : PATH_MTU.want)
-    } else {
-      // `probe` tests the path each time; `always` would use the MTU learnt from the last echo.
-      socket.setOption(OPTION.pathMtu4, dontFragment ? PATH_MTU.probe : PATH_MTU.dont)
-    }
+    // IPv6 routers never fragment: without the option the agent's own system does.
+    if (family === 'IPv6') socket.setOption(OPTION.dontFragment6, dontFragment ? 1 : 0)
+    const otherwise = family === 'IPv6' ? PATH_MTU.want : PATH_MTU.dont
+    // `probe` tests the path each time; `always` would use the MTU learnt from the last echo.
+    socket.setOption(OPTION.pathMtu[family], dontFragment ? PATH_MTU.probe : otherwise)
   }
 
   #nextSequence(): number {
@@ -241,16 +252,11 @@ export class EchoSocket {
   }
 
   #readReply(received: Received, aheadMs: number): void {
-    const { family } = this.#icmp.socket
-    const isWrapped = this.#icmp.mode === 'raw' && family === 'IPv4'
-    const { message, ttl } = isWrapped
-      ? (unwrapIpv4(received.bytes) ?? { message: Buffer.alloc(0), ttl: 0 })
-      : { message: received.bytes, ttl: received.ttl }
-    const reply = readEcho(message)
-    if (reply === undefined || !isReply(family, reply)) return
+    const reply = this.#icmp.format.readReply(received.bytes)
+    if (reply === undefined) return
     const echo = this.#echoes.get(reply.sequence)
-    if (echo === undefined || reply.identifier !== this.#icmp.identifier) return
-    if (!hasToken(reply.payload, echo.high, echo.low)) return
+    if (echo === undefined || !hasToken(reply.payload, echo)) return
+    const ttl = reply.ttl ?? received.ttl
     const { run } = echo
     if (echo.state === 'answered') return void run.duplicates++
     if (echo.state === 'lost') return void run.late++
@@ -259,8 +265,8 @@ export class EchoSocket {
     echo.state = 'answered'
     echo.rttMs = roundTrip(echo, received.kernelMs, aheadMs)
     if (ttl !== undefined) echo.ttl = ttl
-    echo.bytes = message.length
-    if (!isIntact(reply.payload, echo.settings.payloadBytes)) echo.corrupted = true
+    echo.bytes = ICMP_HEADER_BYTES + reply.payload.length
+    if (!isIntact(reply.payload, echo)) echo.corrupted = true
     // A reply takes precedence over an earlier error, which the run has already received.
     if (isFirst) run.settled(echo)
   }
@@ -281,14 +287,13 @@ export class EchoSocket {
   }
 
   #readError({ bytes, from, error }: Received): void {
-    const sent = readEcho(bytes)
+    const sent = this.#icmp.format.readRequest(bytes)
     if (sent === undefined || error === undefined) return
     const echo = this.#echoes.get(sent.sequence)
-    if (echo === undefined || sent.identifier !== this.#icmp.identifier) return
+    if (echo === undefined) return
     if (from !== echo.to.address || echo.state === 'answered') return
-    const { high, low, run } = echo
-    const isWhole = bytes.length >= ICMP_HEADER_BYTES + TOKEN_BYTES
-    if (isWhole && !hasToken(sent.payload, high, low)) return
+    const isWhole = sent.payload.length >= TOKEN_BYTES
+    if (isWhole && !hasToken(sent.payload, echo)) return
     const said = icmpErrorOf(error, echo.to.address)
     if (said === undefined) return
     echo.error = said
@@ -296,7 +301,7 @@ export class EchoSocket {
     if (!isWhole || echo.state !== 'waiting') return
     this.#release(echo)
     echo.state = 'refused'
-    run.settled(echo)
+    echo.run.settled(echo)
   }
 
   /** Whether the socket has dropped packets since then because its buffer was full. */
@@ -309,13 +314,33 @@ export class EchoSocket {
     return this.#droppedAtMs >= ms
   }
 
+  /** Whether packets are read as soon as they are received. */
+  listen(isListening: boolean): void {
+    if (isListening) this.#watch.resume()
+    else this.#watch.pause()
+  }
+
   close(): void {
+    this.#watch.close()
     this.#icmp.socket.close()
   }
 }
 
 function roomFor(payloadBytes: number): number {
   return PACKET_OVERHEAD_BYTES + 2 * payloadBytes
+}
+
+/** Whether the payload begins with the echo's token. */
+function hasToken(payload: Buffer, { token }: Echo): boolean {
+  return payload.length >= TOKEN_BYTES && payload.readBigUInt64BE() === token
+}
+
+/** Whether a payload that has its token is what was sent, to the last byte. */
+function isIntact(payload: Buffer, { settings: { payloadBytes } }: Echo): boolean {
+  return (
+    payload.length === payloadBytes &&
+    payload.subarray(TOKEN_BYTES).equals(PAYLOAD.subarray(TOKEN_BYTES, payloadBytes))
+  )
 }
 
 /** Asks for a large receive buffer; returns what the kernel gives. Bytes. */

@@ -4,7 +4,7 @@ import type { IcmpCode } from './definition.ts'
 import { connectFailure } from '../../network/connect-errors.ts'
 import type { PacketError } from '../../network/native/control-messages.ts'
 import { icmpMeaning, type IcmpMeaning } from '../../network/native/icmp-meaning.ts'
-import { SystemCallError } from '../../network/native/libc.ts'
+import { SystemCallError } from '../../network/native/system-call-error.ts'
 import { cutOffFailure, isCutOff } from '../../network/own-network.ts'
 import { ERROR_ORIGIN } from '../../network/native/socket-options.ts'
 

@@ -6,22 +6,26 @@ import type { Family } from '../../network/dial.ts'
 import { EchoSocket, type Echo } from './echo-socket.ts'
 import { localError } from './errors.ts'
 import { openIcmpSocket } from '../../network/native/icmp-socket.ts'
-import { SystemCallError } from '../../network/native/libc.ts'
-import { loadNative, type Native } from '../../network/native/native-socket.ts'
-import { watch, type Watch } from '../../network/native/readiness.ts'
-import { POLL } from '../../network/native/socket-options.ts'
-import { TargetFailure } from '../../network/target-failure.ts'
+import { SystemCallError } from '../../network/native/system-call-error.ts'
+import { loadNative, type Native } from '../../network/native/native.ts'
+import { TargetFailure, targetFailure } from '../../network/target-failure.ts'
 
 const exchanges = new Map<Family, Promise<EchoExchange>>()
 
-/** The exchange of a family, made at first use. Rejects with LibcUnavailable. */
+/** The exchange of a family, made at first use. Rejects with TargetFailure (CHECK_TYPE_UNSUPPORTED). */
 export function echoExchange(family: Family): Promise<EchoExchange> {
-  let exchange = exchanges.get(family)
-  if (exchange === undefined) {
-    exchange = loadNative().then((native) => new EchoExchange(native, family))
-    exchanges.set(family, exchange)
-  }
+  const exchange = exchanges.get(family) ?? createExchange(family)
+  exchanges.set(family, exchange)
   return exchange
+}
+
+async function createExchange(family: Family): Promise<EchoExchange> {
+  try {
+    return new EchoExchange(await loadNative(), family)
+  } catch (error) {
+    const message = `this agent cannot run ICMP monitors: ${(error as Error).message}`
+    throw targetFailure('CHECK_TYPE_UNSUPPORTED', message)
+  }
 }
 
 /** Echoes per burst and interval of the bursts, so that no packet queue overflows. */
@@ -38,16 +42,11 @@ const STAMPS_BEGIN_MS = 5
 /** Idle time after which the sockets are closed. */
 const IDLE_MS = 5000
 
-interface Member {
-  socket: EchoSocket
-  watch: Watch
-}
-
 /** Sends echoes and receives their replies. */
 export class EchoExchange {
   readonly native: Native
   readonly #family: Family
-  readonly #members: Member[] = []
+  readonly #sockets: EchoSocket[] = []
   /** Echoes waiting for the next burst, oldest first. */
   readonly #queue = new Set<Echo>()
   #openedAtMs = 0
@@ -65,7 +64,7 @@ export class EchoExchange {
 
   /** Kind of socket; undefined before the first echo. */
   get mode(): 'datagram' | 'raw' | undefined {
-    return this.#members[0]?.socket.mode
+    return this.#sockets[0]?.mode
   }
 
   /** Sends the echo now or as soon as the send rate allows; its run is notified, possibly before this returns. */
@@ -86,11 +85,11 @@ export class EchoExchange {
     }
     if (this.#burstLeft === 0) return false
     try {
-      const member = this.#memberFor(echo)
+      const socket = this.#socketFor(echo)
       if (performance.now() - this.#openedAtMs < STAMPS_BEGIN_MS) return false
-      if (member === undefined) return false
+      if (socket === undefined) return false
       this.#burstLeft--
-      const sending = member.socket.send(echo)
+      const sending = socket.send(echo)
       if (sending === 'busy') {
         this.#burstLeft = 0
         return false
@@ -103,37 +102,28 @@ export class EchoExchange {
     return true
   }
 
-  #memberFor({ settings }: Echo): Member | undefined {
-    const free = this.#members.find(({ socket }) => socket.hasRoomFor(settings))
-    if (free !== undefined || this.#members.length >= ICMP_LIMITS.icmpSocketsMax) return free
+  #socketFor({ settings }: Echo): EchoSocket | undefined {
+    const free = this.#sockets.find((socket) => socket.hasRoomFor(settings))
+    if (free !== undefined || this.#sockets.length >= ICMP_LIMITS.icmpSocketsMax) return free
     try {
       return this.#open()
     } catch (error) {
-      if (this.#members.length === 0) throw error
+      if (this.#sockets.length === 0) throw error
       return undefined
     }
   }
 
-  #open(): Member {
+  #open(): EchoSocket {
     const icmp = openIcmpSocket(this.native, this.#family)
-    let socket: EchoSocket
     try {
-      socket = new EchoSocket(this.native, icmp)
+      const socket = new EchoSocket(this.native, icmp, () => this.#wait())
+      if (this.#sockets.length === 0) this.#openedAtMs = performance.now()
+      this.#sockets.push(socket)
+      return socket
     } catch (error) {
       icmp.socket.close()
       throw error
     }
-    const member: Member = {
-      socket,
-      watch: watch(this.native.libc, socket.fd, POLL.in, () => {
-        socket.drain()
-        this.#wait()
-      }),
-    }
-    member.watch.pause()
-    if (this.#members.length === 0) this.#openedAtMs = performance.now()
-    this.#members.push(member)
-    return member
   }
 
   /** Sends the queue in bursts. */
@@ -161,19 +151,15 @@ export class EchoExchange {
 
   /** Reads all received packets. */
   drain(): void {
-    for (const { socket } of this.#members) if (socket.waiting > 0) socket.drain()
+    for (const socket of this.#sockets) if (socket.waiting > 0) socket.drain()
     this.#wait()
   }
 
   /** Waits for the outstanding echoes in the cheapest way. */
   #wait(): void {
-    let waiting = 0
-    for (const { socket } of this.#members) waiting += socket.waiting
+    const waiting = this.#sockets.reduce((sum, socket) => sum + socket.waiting, 0)
     const gathers = waiting >= GATHER_FROM
-    for (const member of this.#members) {
-      if (gathers || member.socket.waiting === 0) member.watch.pause()
-      else member.watch.resume()
-    }
+    for (const socket of this.#sockets) socket.listen(!gathers && socket.waiting > 0)
     if (!gathers || this.#gatherTimer !== undefined) return
     this.#gatherTimer = setTimeout(() => {
       this.#gatherTimer = undefined
@@ -199,17 +185,14 @@ export class EchoExchange {
   /** Closes the sockets after the idle time. */
   #rest(): void {
     if (this.#idleTimer !== undefined || this.#queue.size > 0) return
-    if (!this.#members.every(({ socket }) => socket.isIdle)) return
+    if (!this.#sockets.every(({ isIdle }) => isIdle)) return
     this.#wait()
     this.#idleTimer = setTimeout(() => this.#close(), IDLE_MS).unref()
   }
 
   #close(): void {
     this.#idleTimer = undefined
-    for (const { watch: watched, socket } of this.#members.splice(0)) {
-      watched.close()
-      socket.close()
-    }
+    for (const socket of this.#sockets.splice(0)) socket.close()
   }
 }
 

@@ -12,7 +12,7 @@ import { LIMITS } from '../../contract/versions.ts'
 import { evaluateAssertions, type AssertionSources } from '../assertions/assertions.ts'
 import { wasTried, type Echo } from './echo-socket.ts'
 import { errorFailure } from './errors.ts'
-import { echoExchange, type EchoExchange } from './exchange.ts'
+import { echoExchange } from './exchange.ts'
 import {
   countErrors,
   emptyObserved,
@@ -22,12 +22,11 @@ import {
 } from './observed.ts'
 import { EchoRun } from './run.ts'
 import { familyOf } from '../../network/ip-address.ts'
-import { LibcUnavailable } from '../../network/native/libc.ts'
 import { withDeadline, DeadlineReached } from '../../network/deadline.ts'
 import { defineMonitor, type Context } from '../monitor.ts'
 import type { Observation } from '../../contract/observation.ts'
 import { unmapped } from '../../network/native/socket-address.ts'
-import { failureOf, targetFailure } from '../../network/target-failure.ts'
+import { failureOf } from '../../network/target-failure.ts'
 
 /** The ICMP type of monitor. */
 export const icmp = defineMonitor({
@@ -89,7 +88,7 @@ async function probe(
   const failures: Failure[] = []
   let observed: IcmpObserved = known
   try {
-    const exchange = await exchangeFor(address)
+    const exchange = await echoExchange(familyOf(address))
     const run = new EchoRun(exchange, exchange.native.address(address, 0), request, signal)
     try {
       await run.done
@@ -112,18 +111,6 @@ async function probe(
     failures.push(failureOf(error, { phase: 'firstByte' }))
   }
   return { observed, failures, degraded: false }
-}
-
-async function exchangeFor(address: string): Promise<EchoExchange> {
-  try {
-    return await echoExchange(familyOf(address))
-  } catch (error) {
-    if (!(error instanceof LibcUnavailable)) throw error
-    throw targetFailure(
-      'CHECK_TYPE_UNSUPPORTED',
-      `this agent cannot run ICMP monitors: ${error.message}`,
-    )
-  }
 }
 
 function tooBusy(deadlineMs: number): Failure {

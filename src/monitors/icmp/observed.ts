@@ -4,14 +4,9 @@ import type { IcmpRequest } from './definition.ts'
 import type { Family } from '../../network/dial.ts'
 import type { IcmpError } from './errors.ts'
 import { wasTried, type Echo } from './echo-socket.ts'
-import { ICMP_HEADER_BYTES } from './packet.ts'
+import { ICMP_HEADER_BYTES } from '../../network/native/icmp-echo.ts'
 import type { EchoRun } from './run.ts'
-import {
-  jitterOf,
-  latencyOf,
-  roundedLatency,
-  type Latency,
-} from '../../network/native/round-trips.ts'
+import { jitterOf, latencyOf, type Latency } from '../../network/native/round-trips.ts'
 import { familyOf } from '../../network/ip-address.ts'
 import type { Sample } from '../../contract/observation.ts'
 
@@ -19,16 +14,16 @@ import type { Sample } from '../../contract/observation.ts'
 export interface PingResult {
   sequence: number
   success: boolean
-  type?: number
-  code?: number
+  type: number | undefined
+  code: number | undefined
   /** Milliseconds. */
-  rtt?: number
+  rtt?: number | undefined
   /** Of the reply. */
-  ttl?: number
+  ttl?: number | undefined
   /** Bytes of the reply, where it is not what was sent. */
-  corruptedBytes?: number
-  error?: string
-  from?: string
+  corruptedBytes?: number | undefined
+  error?: string | undefined
+  from?: string | undefined
 }
 
 /** The observation; without echoes only the facts known before the first one. */
@@ -43,16 +38,16 @@ export interface IcmpObserved {
   packetsSent: number
   packetsReceived: number
   /** Percentage of the echoes sent that did not come back as they were, in time. */
-  packetLoss?: number
-  latency?: Latency
+  packetLoss?: number | undefined
+  latency?: Latency | undefined
   /** See `jitterOf`. */
-  jitter?: number
+  jitter?: number | undefined
   duplicates: number
   outOfOrder: number
   corrupted: number
   late: number
   /** Equal errors, counted. */
-  errors: { error: string; count: number; from?: string; mtu?: number }[]
+  errors: { error: string; count: number; from?: string | undefined; mtu?: number | undefined }[]
   /** From the resolved name to the first echo. */
   setupTime?: number
   /** Kind of socket. */
@@ -87,31 +82,24 @@ export function observedOf(known: IcmpObserved, address: string, run: EchoRun): 
   const settled = run.echoes.filter(({ state }) => state !== 'unsent' && state !== 'waiting')
   const tried = settled.filter(wasTried)
   const rttsMs = tried.filter(isBack).flatMap(({ rttMs }) => rttMs ?? [])
-  const observed: IcmpObserved = {
+  const lost = tried.length - rttsMs.length
+  return {
     ...known,
     ipFamily,
     packetsSent: tried.length,
     packetsReceived: rttsMs.length,
+    packetLoss: tried.length === 0 ? undefined : toMicroseconds((lost / tried.length) * 100),
+    latency: latencyOf(rttsMs),
+    jitter: jitterOf(rttsMs),
     duplicates,
     outOfOrder,
     late,
     corrupted: tried.filter(({ corrupted }) => corrupted === true).length,
-    errors: countErrors(tried).map(({ error: { name, from, mtu }, count }) => ({
-      error: name,
-      count,
-      ...(from !== undefined && { from }),
-      ...(mtu !== undefined && { mtu }),
-    })),
+    errors: countErrors(tried).map(({ error: { name, from, mtu }, count }) => {
+      return { error: name, count, from, mtu }
+    }),
     pingResults: settled.map((echo) => pingResult(echo, REPLY_TYPES[ipFamily])),
   }
-  if (tried.length > 0) {
-    observed.packetLoss = toMicroseconds(((tried.length - rttsMs.length) / tried.length) * 100)
-  }
-  const latency = latencyOf(rttsMs)
-  if (latency !== undefined) observed.latency = roundedLatency(latency)
-  const jitter = jitterOf(rttsMs)
-  if (jitter !== undefined) observed.jitter = toMicroseconds(jitter)
-  return observed
 }
 
 const REPLY_TYPES = { IPv4: 0, IPv6: 129 } as const
@@ -121,21 +109,20 @@ function isBack({ state, corrupted }: Echo): boolean {
 }
 
 function pingResult(echo: Echo, replyType: number): PingResult {
-  const { index, error, ttl } = echo
-  const result: PingResult = { sequence: index, success: isBack(echo) }
-  if (echo.state === 'answered') {
-    result.type = replyType
-    result.code = 0
-    if (echo.rttMs !== undefined) result.rtt = toMicroseconds(echo.rttMs)
-    if (ttl !== undefined) result.ttl = ttl
-    if (echo.corrupted === true && echo.bytes !== undefined) result.corruptedBytes = echo.bytes
-  } else if (error !== undefined) {
-    result.error = error.name
-    if (error.type !== undefined) result.type = error.type
-    if (error.icmpCode !== undefined) result.code = error.icmpCode
-    if (error.from !== undefined) result.from = error.from
+  const { index: sequence, state, error, rttMs, ttl, corrupted, bytes } = echo
+  if (state !== 'answered') {
+    const { name, type, icmpCode, from } = error ?? {}
+    return { sequence, success: false, error: name, type, code: icmpCode, from }
   }
-  return result
+  return {
+    sequence,
+    success: isBack(echo),
+    type: replyType,
+    code: 0,
+    rtt: rttMs === undefined ? undefined : toMicroseconds(rttMs),
+    ttl,
+    corruptedBytes: corrupted === true ? bytes : undefined,
+  }
 }
 
 /** Each error with the number of echoes lost to it: the same objection, said by the same. */

@@ -1,14 +1,16 @@
 // TCP probes: each is the first packet of a connection, with a time to live that ends at its hop. Every flow
 // has one socket and one port. The kernel separates the answers to earlier attempts of a port by their
 // sequence numbers.
-import { SystemCallError } from '../../network/native/libc.ts'
-import type { Native, NativeSocket } from '../../network/native/native-socket.ts'
-import { watch, type Watch } from '../../network/native/readiness.ts'
+import { SystemCallError } from '../../network/native/system-call-error.ts'
+import type { Native } from '../../network/native/native.ts'
+import type { NativeSocket } from '../../network/native/native-socket.ts'
+import type { Watch } from '../../network/native/readiness.ts'
 import type { SocketAddress } from '../../network/native/socket-address.ts'
 import { ERROR_ORIGIN, OPTION, POLL } from '../../network/native/socket-options.ts'
 import type { Probe } from './course.ts'
 import {
   answerOf,
+  prepare,
   type Prober,
   type ProbeListener,
   type ProbeSettings,
@@ -73,7 +75,7 @@ export class ConnectionProber implements Prober {
     while (socket.receiveError() !== undefined) {
       // Discard the errors of an abandoned attempt.
     }
-    socket.setOption(this.#settings.family === 'IPv6' ? OPTION.ttl6 : OPTION.ttl4, probe.ttl)
+    socket.setOption(OPTION.ttl[this.#settings.family], probe.ttl)
     flow.probe = probe
     probe.clockMs = this.#native.clockMs()
     const isDone = socket.connect(this.#target)
@@ -85,12 +87,10 @@ export class ConnectionProber implements Prober {
     const { family } = this.#settings
     const socket = this.#native.open({ family, type: 'stream', protocol: 'tcp' })
     try {
-      socket.setOption(OPTION.timestamps, 1)
-      socket.setOption(family === 'IPv6' ? OPTION.errors6 : OPTION.errors4, 1)
-      if (family === 'IPv6') socket.setOption(OPTION.autoFlowLabel6, 0)
+      prepare(socket)
       const port = socket.bindPort(wanted)
-      const watching = watch(this.#native.libc, socket.fd, POLL.out, () => this.#look(flow))
-      const flow: Flow = { socket, watch: watching, port, probe: undefined }
+      const watch = this.#native.watch(socket.fd, POLL.out, () => this.#look(flow))
+      const flow: Flow = { socket, watch, port, probe: undefined }
       this.#flows.set(index, flow)
       return flow
     } catch (error) {

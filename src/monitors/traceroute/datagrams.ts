@@ -1,36 +1,32 @@
 // UDP, ICMP and SCTP probes: one socket for the whole trace, so that all its packets are one flow.
 import type { TracerouteCode } from './definition.ts'
 import { openIcmpSocket } from '../../network/native/icmp-socket.ts'
-import { SystemCallError } from '../../network/native/libc.ts'
-import type { Native, NativeSocket, Received } from '../../network/native/native-socket.ts'
-import { watch, type Watch } from '../../network/native/readiness.ts'
-import { echoMarks, HEADER_BYTES, MARK_BYTES, sctpMarks, udpMarks, type Marks } from './marks.ts'
+import { isRefusal, SystemCallError } from '../../network/native/system-call-error.ts'
+import type { Native } from '../../network/native/native.ts'
+import type { NativeSocket, Received } from '../../network/native/native-socket.ts'
+import type { Watch } from '../../network/native/readiness.ts'
+import { echoMarks, MARK_BYTES, sctpMarks, udpMarks, type Marks } from './marks.ts'
 import type { SocketAddress } from '../../network/native/socket-address.ts'
 import { ERROR_ORIGIN, OPTION, PATH_MTU, POLL } from '../../network/native/socket-options.ts'
 import { targetFailure } from '../../network/target-failure.ts'
 import type { Probe } from './course.ts'
 import {
   answerOf,
+  prepare,
   type Prober,
   type ProbeListener,
   type ProbeSettings,
   type UntimedAnswer,
 } from './prober.ts'
 
-const IP_BYTES = { IPv4: 20, IPv6: 40 } as const
+/** Headers of IP and UDP, or of IP and an ICMP echo. Bytes. */
+const HEADERS_BYTES = { IPv4: 28, IPv6: 48 } as const
 /** Payload of traceroute(8). */
 const PAYLOAD_BYTES = 32
 
 const EMSGSIZE = 90
 /** EAGAIN, ENOMEM, ENOBUFS: the socket buffer is full. */
 const NO_ROOM_ERRNOS: ReadonlySet<number> = new Set([11, 12, 105])
-/** Errors of missing permission or support. */
-const REFUSED: ReadonlySet<string> = new Set([
-  'EACCES',
-  'EPERM',
-  'EPROTONOSUPPORT',
-  'ESOCKTNOSUPPORT',
-])
 /** Errors of earlier packets that one call may return before it sends. */
 const PENDING_MAX = 8
 
@@ -62,9 +58,8 @@ export function openDatagramProber(
 function openSocket(native: Native, settings: ProbeSettings): Opened {
   const { protocol, family, port, sourcePort } = settings
   if (protocol === 'ICMP') {
-    const { socket, mode, identifier } = openIcmpSocket(native, family, sourcePort)
-    const marks = echoMarks({ family, identifier, isRaw: mode === 'raw' })
-    return { socket, marks, sourcePort: identifier }
+    const { socket, format, identifier } = openIcmpSocket(native, family, sourcePort)
+    return { socket, marks: echoMarks(format), sourcePort: identifier }
   }
   if (protocol === 'SCTP') {
     const marks = sctpMarks({ family, sourcePort, port })
@@ -81,8 +76,7 @@ function openRawSctp(native: Native, { family, protocol }: ProbeSettings): Nativ
   try {
     return native.open({ family, type: 'raw', protocol: 'sctp' })
   } catch (error) {
-    const isRefused = error instanceof SystemCallError && REFUSED.has(error.code)
-    if (!isRefused) throw error
+    if (!isRefusal(error)) throw error
     const message = [
       'this agent may not trace with SCTP, for which it needs raw sockets: run it as root with the',
       'capability NET_RAW (docker run --user 0 --cap-add NET_RAW, or in Kubernetes securityContext',
@@ -123,31 +117,28 @@ class DatagramProber implements Prober {
     this.#listener = listener
     // Raw packets contain their ports; the kernel would interpret one as a protocol.
     this.#target = native.address(address, protocol === 'UDP' ? port : 0)
-    this.#headersBytes = IP_BYTES[family] + HEADER_BYTES
+    this.#headersBytes = HEADERS_BYTES[family]
     this.#payloadBytes =
       packetBytes === undefined ? PAYLOAD_BYTES : packetBytes - this.#headersBytes
     this.sourcePort = opened.sourcePort ?? socket.bindPort(settings.sourcePort)
     this.#setUp()
-    this.#watch = watch(native.libc, socket.fd, POLL.in, () => this.look())
+    this.#watch = native.watch(socket.fd, POLL.in, () => this.look())
   }
 
   #setUp(): void {
     const socket = this.#socket
-    const isV6 = this.#settings.family === 'IPv6'
-    socket.setOption(OPTION.timestamps, 1)
-    socket.setOption(isV6 ? OPTION.errors6 : OPTION.errors4, 1)
-    if (isV6) socket.setOption(OPTION.autoFlowLabel6, 0)
-    if (this.#settings.packetBytes !== undefined) {
-      socket.setOption(isV6 ? OPTION.pathMtu6 : OPTION.pathMtu4, PATH_MTU.probe)
-      if (isV6) socket.setOption(OPTION.dontFragment6, 1)
+    const { family, packetBytes } = this.#settings
+    prepare(socket)
+    if (packetBytes !== undefined) {
+      socket.setOption(OPTION.pathMtu[family], PATH_MTU.probe)
+      if (family === 'IPv6') socket.setOption(OPTION.dontFragment6, 1)
     }
     // From now on the kernel delivers only packets of the target, and errors about packets to it.
     socket.connect(this.#target)
   }
 
   send(probe: Probe): boolean {
-    const isV6 = this.#settings.family === 'IPv6'
-    this.#socket.setOption(isV6 ? OPTION.ttl6 : OPTION.ttl4, probe.ttl)
+    this.#socket.setOption(OPTION.ttl[this.#settings.family], probe.ttl)
     const sent = { probe, bytes: this.#payloadBytes + this.#headersBytes }
     this.#sent.push(sent)
     const packet = this.#marks.packet(this.#sent.length, this.#payloadBytes)

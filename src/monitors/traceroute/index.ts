@@ -11,8 +11,9 @@ import {
 } from './definition.ts'
 import { connectFailure, placeOf } from '../../network/connect-errors.ts'
 import { familyOf } from '../../network/ip-address.ts'
-import { SystemCallError } from '../../network/native/libc.ts'
+import { SystemCallError } from '../../network/native/system-call-error.ts'
 import { DeadlineReached, isDeadline } from '../../network/deadline.ts'
+import { connectionSamples } from '../metrics/connection-samples.ts'
 import { defineMonitor, type Context } from '../monitor.ts'
 import type { Observation, Sample } from '../../contract/observation.ts'
 import { PathMemory } from './path.ts'
@@ -148,14 +149,9 @@ async function nameHops(hops: readonly Hop[], signal: AbortSignal): Promise<void
 /** Prometheus samples, under the names of Grafana's synthetic monitoring agent where it has them. */
 function tracerouteSamples(observed: Record<string, unknown>): Sample[] {
   const facts = observed as Partial<TraceObserved>
-  const samples: Sample[] = []
-  const { family, phases, hops } = facts
-  if (family !== undefined) {
-    samples.push({ name: 'probe_ip_protocol', value: family === 'IPv6' ? 6 : 4 })
-  }
-  if (hops === undefined || phases === undefined) return samples
+  const samples = connectionSamples('', facts, {})
+  if (facts.hops === undefined) return samples
   const numbers = {
-    probe_dns_lookup_time_seconds: phases.dnsMs / 1000,
     probe_traceroute_total_hops: facts.hopCount,
     probe_traceroute_route_hash: Number.parseInt(facts.pathHash ?? '0', 16),
     probe_traceroute_packet_loss_percent: facts.lossPercent,

@@ -3,10 +3,8 @@
 // checksum and no router assigns them to different flows. Every answer of SCTP contains the tag of its INIT.
 import { randomBytes, randomInt } from 'node:crypto'
 import type { Family } from '../../network/dial.ts'
-import { internetChecksum } from '../../network/native/internet-checksum.ts'
+import { ICMP_HEADER_BYTES, unwrapIpv4, type EchoFormat } from '../../network/native/icmp-echo.ts'
 
-/** Bytes of a header of UDP or of an ICMP echo. */
-export const HEADER_BYTES = 8
 /** Bytes of the mark. */
 export const MARK_BYTES = 12
 
@@ -31,8 +29,7 @@ export interface Marks {
 
 export function udpMarks(): Marks {
   const secret = randomBytes(4)
-  const numberInError = (bytes: Buffer) =>
-    bytes.length < MARK_BYTES ? 0 : readMark(bytes, 0, secret)
+  const numberInError = (bytes: Buffer) => (bytes.length < MARK_BYTES ? 0 : readMark(bytes, secret))
   return {
     packet(number, payloadBytes) {
       const packet = Buffer.alloc(payloadBytes)
@@ -48,50 +45,30 @@ export function udpMarks(): Marks {
   }
 }
 
-const ECHO = { IPv4: 8, IPv6: 128 } as const
-const ECHO_REPLY = { IPv4: 0, IPv6: 129 } as const
-
-/** Kind of the echoes. */
-export interface EchoKind {
-  family: Family
-  /** Whether the kernel leaves identifier and checksum to us; replies over IPv4 then carry IP headers. */
-  isRaw: boolean
-  identifier: number
-}
-
-export function echoMarks({ family, isRaw, identifier }: EchoKind): Marks {
+export function echoMarks(format: EchoFormat): Marks {
   const secret = randomBytes(4)
-  const hasIpHeader = isRaw && family === 'IPv4'
   return {
     packet(number, payloadBytes) {
-      const packet = Buffer.alloc(HEADER_BYTES + payloadBytes)
-      packet[0] = ECHO[family]
-      packet.writeUInt16BE(identifier, 4)
-      packet.writeUInt16BE(number, 6)
+      const packet = Buffer.alloc(ICMP_HEADER_BYTES + payloadBytes)
       // Its number is in the header; here stands the complement alone.
-      writeMark(packet, HEADER_BYTES, secret, number)
-      if (hasIpHeader) packet.writeUInt16BE(internetChecksum(packet), 2)
+      writeMark(packet, ICMP_HEADER_BYTES, secret, number)
+      format.writeHeader(packet, number)
       return packet
     },
     numberInError(bytes) {
-      if (bytes.length < HEADER_BYTES) return 0
-      if (bytes[0] !== ECHO[family] || bytes.readUInt16BE(4) !== identifier) return undefined
+      if (bytes.length < ICMP_HEADER_BYTES) return 0
+      const sent = format.readRequest(bytes)
+      if (sent === undefined) return undefined
       // Some routers return only the header, without the mark.
-      if (bytes.length < HEADER_BYTES + MARK_BYTES) return bytes.readUInt16BE(6) || undefined
-      return readMark(bytes, HEADER_BYTES, secret)
+      if (sent.payload.length < MARK_BYTES) return sent.sequence || undefined
+      return readMark(sent.payload, secret)
     },
     reply(packet) {
-      const bytes = hasIpHeader ? withoutIpHeader(packet) : packet
-      if (bytes.length < HEADER_BYTES + MARK_BYTES) return undefined
-      if (bytes[0] !== ECHO_REPLY[family] || bytes[1] !== 0) return undefined
-      const number = readMark(bytes, HEADER_BYTES, secret)
+      const payload = format.readReply(packet)?.payload ?? Buffer.alloc(0)
+      const number = payload.length < MARK_BYTES ? undefined : readMark(payload, secret)
       return number === undefined ? undefined : { number }
     },
   }
-}
-
-function withoutIpHeader(packet: Buffer): Buffer {
-  return packet.subarray(((packet[0] ?? 0) & 15) * 4)
 }
 
 function writeMark(packet: Buffer, at: number, secret: Buffer, number: number): void {
@@ -102,9 +79,9 @@ function writeMark(packet: Buffer, at: number, secret: Buffer, number: number): 
   packet.writeUInt16BE(~number & 0xffff, at + 10)
 }
 
-function readMark(bytes: Buffer, at: number, secret: Buffer): number | undefined {
-  if (!bytes.subarray(at, at + 4).equals(secret)) return undefined
-  return ~bytes.readUInt16BE(at + 10) & 0xffff || undefined
+function readMark(bytes: Buffer, secret: Buffer): number | undefined {
+  if (!bytes.subarray(0, 4).equals(secret)) return undefined
+  return ~bytes.readUInt16BE(10) & 0xffff || undefined
 }
 
 /** Types of chunks (RFC 9260). */
@@ -149,7 +126,7 @@ export function sctpMarks({ family, sourcePort, port }: SctpFlow): Marks {
       return bytes.length < TAG_AT + 4 ? 0 : numberOf(bytes.readUInt32BE(TAG_AT))
     },
     reply(packet) {
-      const bytes = family === 'IPv4' ? withoutIpHeader(packet) : packet
+      const bytes = family === 'IPv4' ? unwrapIpv4(packet).message : packet
       if (bytes.length < SCTP_HEADER_BYTES + 4) return undefined
       if (bytes.readUInt16BE(0) !== port || bytes.readUInt16BE(2) !== sourcePort) return undefined
       const chunk = bytes[SCTP_HEADER_BYTES]

@@ -4,6 +4,8 @@ import type { TracerouteRequest } from './definition.ts'
 import type { Family } from '../../network/dial.ts'
 import type { PacketError } from '../../network/native/control-messages.ts'
 import { icmpMeaning } from '../../network/native/icmp-meaning.ts'
+import type { NativeSocket } from '../../network/native/native-socket.ts'
+import { OPTION } from '../../network/native/socket-options.ts'
 
 /** What to send, and where to. */
 export interface ProbeSettings {
@@ -43,6 +45,13 @@ export interface Prober {
   readonly sourcePort: number
   /** Closes the sockets; a second call does nothing. */
   close(): void
+}
+
+/** Sets what sockets of all protocols need: error queue, time stamps, and one flow label. */
+export function prepare(socket: NativeSocket): void {
+  socket.setOption(OPTION.timestamps, 1)
+  socket.setOption(OPTION.errors[socket.family], 1)
+  if (socket.family === 'IPv6') socket.setOption(OPTION.autoFlowLabel6, 0)
 }
 
 /** Round trip of a probe in milliseconds, by the kernel's clock unless that clock was set in between. */

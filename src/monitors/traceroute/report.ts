@@ -1,5 +1,5 @@
 // Report of a trace: its hops with their round trips and loss, its path, and the facts that follow from them.
-import { latencyOf, roundedLatency, type Latency } from '../../network/native/round-trips.ts'
+import { latencyOf, type Latency } from '../../network/native/round-trips.ts'
 import type { Answer, Probe, TraceCourse, Refusal } from './course.ts'
 import type { TracerouteRequest } from './definition.ts'
 import type { Family } from '../../network/dial.ts'
@@ -178,7 +178,7 @@ function isAnswered(probe: Probe): probe is Answered {
 
 /** Expects at least one answer. */
 function roundTrips(answered: readonly Answered[]): Latency {
-  return roundedLatency(latencyOf(answered.map(({ answer }) => answer.rttMs)) as Latency)
+  return latencyOf(answered.map(({ answer }) => answer.rttMs)) as Latency
 }
 
 function percentLost(sent: number, received: number): number {

@@ -2,7 +2,7 @@
 // sockets that send it.
 import type { Failure } from '../../contract/failure.ts'
 import { connectFailure, placeOf } from '../../network/connect-errors.ts'
-import { SystemCallError, LibcUnavailable } from '../../network/native/libc.ts'
+import { SystemCallError } from '../../network/native/system-call-error.ts'
 import { isDeadline } from '../../network/deadline.ts'
 import { TraceCourse, type CourseSettings, type Probe } from './course.ts'
 import {
@@ -13,7 +13,7 @@ import {
   type UntimedAnswer,
 } from './prober.ts'
 import type { TracerouteCode } from './definition.ts'
-import { loadNative, type Native } from '../../network/native/native-socket.ts'
+import { loadNative, type Native } from '../../network/native/native.ts'
 import { targetFailure } from '../../network/target-failure.ts'
 import { ConnectionProber } from './connections.ts'
 import { openDatagramProber } from './datagrams.ts'
@@ -224,8 +224,7 @@ async function load(): Promise<Native> {
   try {
     return await loadNative()
   } catch (error) {
-    if (!(error instanceof LibcUnavailable)) throw error
-    const message = `this system cannot trace: ${error.message}`
+    const message = `this system cannot trace: ${(error as Error).message}`
     throw targetFailure<TracerouteCode>('TRACE_UNSUPPORTED', message)
   }
 }

@@ -4,7 +4,6 @@ import { CONTROL } from './socket-options.ts'
 
 /** An error from the network, or from our own kernel, about a packet that we sent (sock_extended_err). */
 export interface PacketError {
-  /** As a number; `errorName` has its name. */
   errno: number
   /** One of ERROR_ORIGIN. */
   origin: number
@@ -21,7 +20,7 @@ export interface PacketError {
 export interface ControlFacts {
   /** TTL or hop limit of the packet. */
   ttl?: number
-  /** When the kernel received it (or, for the stamp of a sent packet, sent it); see `NativeClock`. */
+  /** When the kernel received it (or, for the stamp of a sent packet, sent it); see `clockMs` of native-socket.ts. */
   kernelMs?: number
   error?: PacketError
 }
@@ -55,23 +54,23 @@ function readOne(
   facts: ControlFacts,
   epochSeconds: number,
 ): void {
-  const level = bytes.readInt32LE(at + 8)
-  const type = bytes.readInt32LE(at + 12)
   const data = at + HEADER_BYTES
   const room = end - data
-  if (is(CONTROL.timestamp, level, type) || is(CONTROL.timestamping, level, type)) {
-    // All zeros: the kernel has no such stamp.
-    if (room < TIMESPEC_BYTES || bytes.readUInt32LE(data) === 0) return
-    facts.kernelMs = readTimespec(bytes, data, epochSeconds)
-  } else if (is(CONTROL.ttl4, level, type) || is(CONTROL.ttl6, level, type)) {
-    if (room >= 4) facts.ttl = bytes.readInt32LE(data)
-  } else if (is(CONTROL.error4, level, type) || is(CONTROL.error6, level, type)) {
-    if (room >= ERROR_BYTES) facts.error = readError(bytes.subarray(data, end))
+  switch ((bytes.readInt32LE(at + 8) << 8) | bytes.readInt32LE(at + 12)) {
+    case CONTROL.timestamp:
+    case CONTROL.timestamping:
+      // All zeros: the kernel has no such stamp.
+      if (room < TIMESPEC_BYTES || bytes.readUInt32LE(data) === 0) return
+      facts.kernelMs = readTimespec(bytes, data, epochSeconds)
+      return
+    case CONTROL.ttl4:
+    case CONTROL.ttl6:
+      if (room >= 4) facts.ttl = bytes.readInt32LE(data)
+      return
+    case CONTROL.error4:
+    case CONTROL.error6:
+      if (room >= ERROR_BYTES) facts.error = readError(bytes.subarray(data, end))
   }
-}
-
-function is([level, name]: readonly [number, number], itsLevel: number, itsName: number): boolean {
-  return level === itsLevel && name === itsName
 }
 
 function readError(bytes: Buffer): PacketError {

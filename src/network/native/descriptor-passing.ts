@@ -1,6 +1,6 @@
 // Passes open descriptors between processes over a local socket (SCM_RIGHTS, unix(7)), which Node
 // offers between its own processes only. Layouts are those of 64-bit Linux (cmsg(3), sendmsg(2)).
-import { addressOf, errno, libcFunction } from './syscalls.ts'
+import { addressOf, checked, libcFunction } from './syscalls.ts'
 
 const sendmsg = libcFunction('long sendmsg(int, void *, int)')
 const recvmsg = libcFunction('long recvmsg(int, void *, int)')
@@ -20,9 +20,7 @@ const SHUT_RDWR = 2
 /** Two ends of a local socket, both closed when a process becomes another program. Throws. */
 export function descriptorPair(): [number, number] {
   const ends = Buffer.alloc(8)
-  if (Number(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends)) < 0) {
-    throw new Error(`socketpair: errno ${errno()}`)
-  }
+  checked('socketpair', socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
   return [ends.readInt32LE(0), ends.readInt32LE(4)]
 }
 
@@ -33,8 +31,7 @@ export function sendDescriptor(socket: number, bytes: Buffer, descriptor: number
   control.writeInt32LE(SOL_SOCKET, 8)
   control.writeInt32LE(SCM_RIGHTS, 12)
   control.writeInt32LE(descriptor, 16)
-  if (Number(sendmsg(socket, message, MSG_NOSIGNAL)) < 0)
-    throw new Error(`sendmsg: errno ${errno()}`)
+  checked('sendmsg', sendmsg(socket, message, MSG_NOSIGNAL))
 }
 
 /** Waits for bytes, at most so many, and a descriptor if one comes along; no bytes at the end. Throws. */

@@ -4,21 +4,19 @@ import { randomInt } from 'node:crypto'
 import { exhausted } from '../connect-errors.ts'
 import type { Family } from '../dial.ts'
 import { echoFix, echoRights } from './echo-permission.ts'
-import { SystemCallError } from './libc.ts'
-import type { Native, NativeSocket } from './native-socket.ts'
-import { OPTION } from './socket-options.ts'
+import { EchoFormat } from './icmp-echo.ts'
+import type { Native } from './native.ts'
+import type { NativeSocket } from './native-socket.ts'
+import { isRefusal, SystemCallError } from './system-call-error.ts'
 import { TargetFailure, targetFailure } from '../target-failure.ts'
 
 export interface IcmpSocket {
   socket: NativeSocket
-  /**
-   * `datagram`: the kernel writes identifier and checksum, and delivers only answers for this socket.
-   * `raw`: we write both (over IPv6 the kernel still writes the checksum), packets of IPv4 begin with
-   * their IP header, and only echo replies with our identifier are handed over.
-   */
+  /** `datagram`: the kernel writes identifier and checksum, and delivers only answers for this socket. */
   mode: 'datagram' | 'raw'
   /** The identifier in the echoes of this socket. */
   identifier: number
+  format: EchoFormat
 }
 
 /**
@@ -34,16 +32,17 @@ export function openIcmpSocket(native: Native, family: Family, wanted?: number):
     try {
       socket = native.open({ family, type: mode, protocol })
     } catch (error) {
-      if (!(error instanceof SystemCallError)) throw error
-      if (!REFUSED.has(error.code)) throw openFailure(error, family)
+      if (!isRefusal(error)) throw openFailure(error, family)
       refusals[mode] = error.code
       continue
     }
     try {
-      return { socket, mode, identifier: identify(native, socket, mode, wanted) }
+      const identifier = identify(socket, mode, wanted)
+      const format = new EchoFormat({ family, isRaw: mode === 'raw', identifier })
+      return { socket, mode, identifier, format }
     } catch (error) {
       socket.close()
-      throw error instanceof SystemCallError ? openFailure(error, family) : error
+      throw openFailure(error, family)
     }
   }
   throw notPermitted(family, refusals)
@@ -51,16 +50,7 @@ export function openIcmpSocket(native: Native, family: Family, wanted?: number):
 
 type Refusals = Partial<Record<IcmpSocket['mode'], string>>
 
-/** Errors for a missing permission or an unsupported protocol: another kind of socket may work. */
-const REFUSED: ReadonlySet<string> = new Set([
-  'EACCES',
-  'EPERM',
-  'EPROTONOSUPPORT',
-  'ESOCKTNOSUPPORT',
-])
-
 function identify(
-  native: Native,
   socket: NativeSocket,
   mode: IcmpSocket['mode'],
   wanted: number | undefined,
@@ -68,7 +58,7 @@ function identify(
   // The port of a datagram socket is the identifier of its echoes.
   if (mode === 'datagram') return socket.bindPort(wanted)
   const identifier = wanted ?? randomInt(1, 0x10000)
-  filter(native, socket, identifier)
+  filter(socket, identifier)
   return identifier
 }
 
@@ -80,7 +70,7 @@ const [BPF_HEADER_LENGTH_TO_X, BPF_EQUAL, BPF_RETURN] = [0xb1, 0x15, 0x06]
 const WHOLE_PACKET = 0xffffffff
 
 /** A raw socket gets all ICMP of the host: the kernel drops all but replies with our identifier. */
-function filter(native: Native, socket: NativeSocket, identifier: number): void {
+function filter(socket: NativeSocket, identifier: number): void {
   const program: Instruction[] =
     socket.family === 'IPv6'
       ? [
@@ -97,21 +87,20 @@ function filter(native: Native, socket: NativeSocket, identifier: number): void 
           [BPF_EQUAL, 0, 1, identifier],
         ]
   program.push([BPF_RETURN, 0, 0, WHOLE_PACKET], [BPF_RETURN, 0, 0, 0])
-  const bytes = Buffer.alloc(16 + 8 * program.length)
-  bytes.writeUInt16LE(program.length, 0)
-  bytes.writeBigUInt64LE(native.libc.addressOf(bytes) + 16n, 8)
+  const bytes = Buffer.alloc(8 * program.length)
   for (const [index, [code, ifTrue, ifFalse, operand]] of program.entries()) {
-    const at = 16 + 8 * index
+    const at = 8 * index
     bytes.writeUInt16LE(code, at)
     bytes.writeUInt8(ifTrue, at + 2)
     bytes.writeUInt8(ifFalse, at + 3)
     bytes.writeUInt32LE(operand, at + 4)
   }
-  // The kernel copies the program, which stands behind its header.
-  socket.setOptionBytes(OPTION.attachFilter, bytes.subarray(0, 16))
+  socket.attachFilter(bytes)
 }
 
-function openFailure({ code, message }: SystemCallError, family: Family): TargetFailure {
+function openFailure(error: unknown, family: Family): unknown {
+  if (!(error instanceof SystemCallError)) return error
+  const { code, message } = error
   const own = exhausted(code)
   if (own !== undefined) return new TargetFailure(own)
   if (code === 'EAFNOSUPPORT') {

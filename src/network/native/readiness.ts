@@ -1,6 +1,19 @@
-// Polls all native sockets at once, in one thread of Node's pool, and only while at least one is watched.
-import type { Libc } from './libc.ts'
-import { POLL } from './socket-options.ts'
+// Waits for all native sockets at once with epoll(7), in one thread of Node's pool, and only while one is watched.
+import { checked, libcFunction } from './syscalls.ts'
+
+const epoll_create1 = libcFunction('int epoll_create1(int)')
+const epoll_ctl = libcFunction('int epoll_ctl(int, int, int, void *)')
+const epoll_wait = libcFunction('int epoll_wait(int, void *, int, int)')
+const eventfd = libcFunction('int eventfd(unsigned int, int)')
+
+const CLOSE_ON_EXEC = 0o2000000
+const [ADD, REMOVE] = [1, 2]
+/** Events read at a time; the others follow. */
+const EVENTS_MAX = 256
+/** struct epoll_event: without padding on x86-64. */
+const [EVENT_BYTES, ID_AT] = process.arch === 'x64' ? [12, 4] : [16, 8]
+/** Delay after a wait that could not start. */
+const RETRY_MS = 20
 
 /** A watched descriptor. */
 export interface Watch {
@@ -11,167 +24,107 @@ export interface Watch {
   close(): void
 }
 
+type OnReady = (events: number) => void
+
 /**
- * Calls back whenever the descriptor is ready for one of `events` (of POLL) or has an error, until it is
- * paused or closed. Entries of the error queue count as errors: the callback repeats until
- * they are read. A watch that is not paused keeps the process alive.
+ * Calls back whenever the descriptor is ready for one of `events` (of POLL) or has an error, until it is paused or
+ * closed. Entries of the error queue count as errors: the callback repeats until they are read. A watch that is not
+ * paused keeps the process alive. Throws a SystemCallError.
  */
-export function watch(
-  libc: Libc,
-  fd: number,
-  events: number,
-  onReady: (events: number) => void,
-): Watch {
-  poller ??= new Poller(libc)
-  return poller.watch({ fd, events, onReady, active: true, inRound: 0 })
+export function watch(fd: number, events: number, onReady: OnReady): Watch {
+  poller ??= new Poller()
+  return poller.watch(fd, events, onReady)
 }
 
+/** The number of watches that are not paused. */
 export function watchedNow(): number {
-  return poller?.active ?? 0
+  return poller?.watched.size ?? 0
 }
 
 let poller: Poller | undefined
 
-interface Entry {
-  readonly fd: number
-  readonly events: number
-  readonly onReady: (events: number) => void
-  active: boolean
-  /** The newest round that polls it. */
-  inRound: number
-}
-
-/** Length limit of a round: a lost signal delays a change no longer than this. */
-const ROUND_MS_MAX = 1000
-/** Delay after a round that could not start. */
-const RETRY_MS = 20
-const POLLFD_BYTES = 8
-const EFD_FLAGS = 0o4000 | 0o2000000
-const ONE = Buffer.from([1, 0, 0, 0, 0, 0, 0, 0])
-
 class Poller {
-  readonly #libc: Libc
-  readonly #entries = new Set<Entry>()
-  /** An eventfd; a write to it ends the round early. */
-  readonly #condition: number
-  #round = 0
-  #waited: Entry[] = []
-  /** The round's descriptors, in the form of poll(2); the condition comes first. */
-  #polled = Buffer.alloc(64 * POLLFD_BYTES)
-  #isPolling = false
-  #isBegun = false
-  #isSignalled = false
+  /** Callbacks of the watches that are not paused. */
+  readonly watched = new Map<number, OnReady>()
+  readonly #epoll = checked('epoll_create1', epoll_create1(CLOSE_ON_EXEC))
+  /** Always ready: a wait ends when this descriptor joins the others. */
+  readonly #ready = checked('eventfd', eventfd(1, CLOSE_ON_EXEC))
+  readonly #events = Buffer.alloc(EVENTS_MAX * EVENT_BYTES)
+  #newestId = 0
+  #isWaiting = false
+  #isEnding = false
 
-  constructor(libc: Libc) {
-    this.#libc = libc
-    this.#condition = libc.eventfd(0, EFD_FLAGS)
+  constructor() {
     // Node waits for its pool when it exits.
-    process.once('exit', () => this.#signal())
+    process.once('exit', () => this.#endWait())
   }
 
-  get active(): number {
-    return this.#active().length
-  }
-
-  #active(): Entry[] {
-    return [...this.#entries].filter(({ active }) => active)
-  }
-
-  watch(entry: Entry): Watch {
-    this.#entries.add(entry)
-    this.#changed(entry)
+  watch(fd: number, events: number, onReady: OnReady): Watch {
+    // Unlike a descriptor, an id is never used again.
+    const id = ++this.#newestId
+    let isClosed = false
+    const resume = () => {
+      if (isClosed || this.watched.has(id)) return
+      checked('epoll_ctl', this.#control(ADD, fd, events, id))
+      this.watched.set(id, onReady)
+      this.#begin()
+    }
+    const pause = () => {
+      if (!this.watched.delete(id)) return
+      this.#control(REMOVE, fd)
+      if (this.watched.size === 0) this.#endWait()
+    }
+    resume()
     return {
-      pause: () => {
-        if (!entry.active) return
-        entry.active = false
-        this.#changed(entry)
-      },
-      resume: () => {
-        if (entry.active || !this.#entries.has(entry)) return
-        entry.active = true
-        this.#changed(entry)
-      },
-      close: () => {
-        entry.active = false
-        // A round keeps its sockets open: the port of a closed one would stay in use.
-        if (this.#entries.delete(entry) && this.#isPolling && entry.inRound === this.#round) {
-          this.#signal()
-        }
+      pause,
+      resume,
+      close() {
+        isClosed = true
+        pause()
       },
     }
   }
 
-  /** Ends a round with outdated descriptors, or starts one if none runs. */
-  #changed(entry: Entry): void {
-    if (!this.#isPolling) {
-      if (entry.active) this.#begin()
-    } else if (entry.active ? entry.inRound !== this.#round : this.#active().length === 0) {
-      this.#signal()
-    }
+  #control(operation: number, fd: number, events = 0, id = 0): number {
+    const event = Buffer.alloc(EVENT_BYTES)
+    event.writeUInt32LE(events, 0)
+    event.writeUInt32LE(id, ID_AT)
+    return epoll_ctl(this.#epoll, operation, fd, event)
   }
 
-  #signal(): void {
-    if (!this.#isPolling || this.#isSignalled) return
-    this.#isSignalled = true
-    this.#libc.write(this.#condition, ONE, ONE.length)
-  }
-
-  /** Starts one round for all changes in this turn of the event loop. */
+  /** Waits from the next turn of the event loop on: many watches last no longer than this one. */
   #begin(): void {
-    if (this.#isBegun || this.#isPolling) return
-    this.#isBegun = true
-    setImmediate(() => {
-      this.#isBegun = false
-      this.#poll()
-    })
+    if (this.#isWaiting) return
+    this.#isWaiting = true
+    setImmediate(() => this.#wait())
   }
 
-  #poll(): void {
-    this.#waited = this.#active()
-    const count = this.#waited.length
-    if (count === 0) return
-    this.#round++
-    this.#write()
+  #wait(): void {
+    if (this.watched.size === 0) return this.#ended(0)
     try {
-      this.#isPolling = true
-      this.#libc.poll.async(this.#polled, count + 1, ROUND_MS_MAX, () => this.#ended())
+      epoll_wait.async(this.#epoll, this.#events, EVENTS_MAX, -1, (_: unknown, count: number) =>
+        this.#ended(count),
+      )
     } catch {
       // The binding limits the number of concurrent calls.
-      this.#isPolling = false
-      setTimeout(() => this.#begin(), RETRY_MS)
+      setTimeout(() => this.#wait(), RETRY_MS)
     }
   }
 
-  #write(): void {
-    const bytes = (this.#waited.length + 1) * POLLFD_BYTES
-    if (bytes > this.#polled.length) this.#polled = Buffer.alloc(2 * bytes)
-    const put = (index: number, fd: number, events: number) => {
-      this.#polled.writeInt32LE(fd, index * POLLFD_BYTES)
-      this.#polled.writeInt32LE(events, index * POLLFD_BYTES + 4)
-    }
-    put(0, this.#condition, POLL.in)
-    for (const [index, entry] of this.#waited.entries()) {
-      put(index + 1, entry.fd, entry.events)
-      entry.inRound = this.#round
-    }
+  #endWait(): void {
+    if (!this.#isWaiting || this.#isEnding) return
+    this.#isEnding = true
+    this.#control(ADD, this.#ready, 1)
   }
 
-  #ended(): void {
-    this.#isPolling = false
-    if (this.#isSignalled) {
-      this.#isSignalled = false
-      this.#libc.read(this.#condition, Buffer.alloc(8), 8)
-    }
-    this.#begin()
-    const ready = this.#waited
-      .map((entry, index) => ({
-        entry,
-        events: this.#polled.readInt16LE((index + 1) * POLLFD_BYTES + 6),
-      }))
-      .filter(({ events }) => events !== 0)
-    for (const { entry, events } of ready) {
-      // An earlier callback may have closed it.
-      if (entry.active) entry.onReady(events)
+  #ended(count: number): void {
+    this.#isWaiting = false
+    if (this.#isEnding) this.#control(REMOVE, this.#ready)
+    this.#isEnding = false
+    if (this.watched.size > 0) this.#begin()
+    for (let at = 0; at < count * EVENT_BYTES; at += EVENT_BYTES) {
+      // An earlier callback may have ended the watch.
+      this.watched.get(this.#events.readUInt32LE(at + ID_AT))?.(this.#events.readUInt32LE(at))
     }
   }
 }

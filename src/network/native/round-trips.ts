@@ -1,4 +1,4 @@
-// Figures of round trips: of a run of echoes, of the hops of a trace.
+// Figures of round-trip times, as all types of monitor show them: in milliseconds, exact to the microsecond.
 import { toMicroseconds } from '../../contract/schema/duration.ts'
 
 export interface Latency {
@@ -11,27 +11,13 @@ export interface Latency {
 
 /** The figures of some round-trip times; undefined for none. */
 export function latencyOf(rttsMs: readonly number[]): Latency | undefined {
-  const count = rttsMs.length
-  if (count === 0) return undefined
-  let [sum, min, max] = [0, Infinity, 0]
-  for (const rtt of rttsMs) {
-    sum += rtt
-    if (rtt < min) min = rtt
-    if (rtt > max) max = rtt
-  }
-  const avg = sum / count
-  let squares = 0
-  for (const rtt of rttsMs) squares += (rtt - avg) ** 2
-  return { avg, min, max, stdDev: Math.sqrt(squares / count) }
-}
-
-/** The figures as results show them. */
-export function roundedLatency({ avg, min, max, stdDev }: Latency): Latency {
+  if (rttsMs.length === 0) return undefined
+  const avg = meanOf(rttsMs)
   return {
-    min: toMicroseconds(min),
+    min: toMicroseconds(Math.min(...rttsMs)),
     avg: toMicroseconds(avg),
-    max: toMicroseconds(max),
-    stdDev: toMicroseconds(stdDev),
+    max: toMicroseconds(Math.max(...rttsMs)),
+    stdDev: toMicroseconds(Math.sqrt(meanOf(rttsMs.map((rtt) => (rtt - avg) ** 2)))),
   }
 }
 
@@ -41,9 +27,10 @@ export function roundedLatency({ avg, min, max, stdDev }: Latency): Latency {
  */
 export function jitterOf(rttsMs: readonly number[]): number | undefined {
   if (rttsMs.length < 2) return undefined
-  let sum = 0
-  for (let at = 1; at < rttsMs.length; at++) {
-    sum += Math.abs((rttsMs[at] as number) - (rttsMs[at - 1] as number))
-  }
-  return sum / (rttsMs.length - 1)
+  const changes = rttsMs.slice(1).map((rtt, at) => Math.abs(rtt - (rttsMs[at] as number)))
+  return toMicroseconds(meanOf(changes))
+}
+
+function meanOf(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length
 }

@@ -63,7 +63,3 @@ export function readAddress(bytes: Buffer, at: number): string | undefined {
   const text = ipv6Text(bytes, at + 8)
   return scope === 0 ? text : `${text}%${scope}`
 }
-
-export function readPort(bytes: Buffer, at: number): number {
-  return bytes.readUInt16BE(at + 2)
-}

@@ -1,4 +1,5 @@
 // Numbers of Linux' socket interface that are the same on x64 and arm64, glibc and musl.
+import type { Family } from '../dial.ts'
 
 export const AF_INET = 2
 export const AF_INET6 = 10
@@ -30,23 +31,19 @@ export const OPTION = {
   timestamping: [SOL_SOCKET, 37],
   /** Nine numbers about the socket's memory; the last counts dropped packets (SO_MEMINFO). */
   memoryInfo: [SOL_SOCKET, 55],
-  ttl4: [SOL_IP, 2],
+  ttl: { IPv4: [SOL_IP, 2], IPv6: [SOL_IPV6, 16] },
   /** One of PATH_MTU. */
-  pathMtu4: [SOL_IP, 10],
+  pathMtu: { IPv4: [SOL_IP, 10], IPv6: [SOL_IPV6, 23] },
   /** Errors go to the error queue, with their sender. */
-  errors4: [SOL_IP, 11],
-  receiveTtl4: [SOL_IP, 12],
-  ttl6: [SOL_IPV6, 16],
-  pathMtu6: [SOL_IPV6, 23],
-  errors6: [SOL_IPV6, 25],
+  errors: { IPv4: [SOL_IP, 11], IPv6: [SOL_IPV6, 25] },
+  receiveTtl: { IPv4: [SOL_IP, 12], IPv6: [SOL_IPV6, 51] },
   only6: [SOL_IPV6, 26],
-  receiveTtl6: [SOL_IPV6, 51],
   dontFragment6: [SOL_IPV6, 62],
   /** Whether the kernel gives packets a flow label of its own choice. */
   autoFlowLabel6: [SOL_IPV6, 70],
   /** Many numbers about a connection; tcp(7), struct tcp_info. */
   tcpInfo: [PROTOCOLS.tcp, 11],
-} as const satisfies Record<string, SocketOption>
+} as const satisfies Record<string, SocketOption | Record<Family, SocketOption>>
 
 /** What the kernel does about the path's MTU (IP_MTU_DISCOVER, IPV6_MTU_DISCOVER). */
 export const PATH_MTU = {
@@ -65,19 +62,18 @@ export const TIMESTAMPING = (1 << 1) | (1 << 3) | (1 << 4) | (1 << 11)
 
 export const MSG_DONTWAIT = 0x40
 export const MSG_ERRQUEUE = 0x2000
-export const MSG_TRUNC = 0x20
 
 export const POLL = { in: 1, out: 4, error: 8, hangUp: 16, invalid: 32 } as const
 
 /** Origin of an error (SO_EE_ORIGIN_…). */
 export const ERROR_ORIGIN = { local: 1, icmp: 2, icmp6: 3, timestamp: 4 } as const
 
-/** Control messages that come with packets. */
+/** Control messages that come with packets: level and type as one number. */
 export const CONTROL = {
-  timestamp: [SOL_SOCKET, 35],
-  timestamping: [SOL_SOCKET, 37],
-  ttl4: [SOL_IP, 2],
-  error4: [SOL_IP, 11],
-  ttl6: [SOL_IPV6, 52],
-  error6: [SOL_IPV6, 25],
-} as const satisfies Record<string, SocketOption>
+  timestamp: (SOL_SOCKET << 8) | 35,
+  timestamping: (SOL_SOCKET << 8) | 37,
+  ttl4: (SOL_IP << 8) | 2,
+  error4: (SOL_IP << 8) | 11,
+  ttl6: (SOL_IPV6 << 8) | 52,
+  error6: (SOL_IPV6 << 8) | 25,
+} as const

@@ -2,6 +2,7 @@
 // those of the kernel's uapi headers, for x86-64 and arm64.
 import { readFileSync } from 'node:fs'
 import koffi from 'koffi'
+import { SystemCallError } from './system-call-error.ts'
 
 /** Numbers of system calls on x86-64 and arm64; -1 where there is none (asm/unistd_64.h, asm-generic/unistd.h). */
 const NUMBERS = {
@@ -127,6 +128,12 @@ export function errno(): number {
   return koffi.errno()
 }
 
+/** The result of a call; throws a SystemCallError where it is negative. */
+export function checked(name: string, result: number): number {
+  if (result < 0) throw new SystemCallError(name, errno())
+  return result
+}
+
 const known = architectureOf(process.arch)
 const numbers = known?.numbers ?? numbersOn(0)
 
@@ -215,8 +222,7 @@ export function addressOf(buffer: Buffer): bigint {
   return koffi.address(buffer)
 }
 
-export type NativeFunction = ReturnType<typeof libc.func>
-
-export function libcFunction(prototype: string): NativeFunction {
+/** A function of the C library, by its prototype; its `async` runs in a thread of Node's pool. */
+export function libcFunction(prototype: string): ReturnType<typeof libc.func> {
   return libc.func(prototype)
 }

@@ -4,12 +4,9 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { unsentEcho, type Echo, type EchoSettings } from '../../../src/monitors/icmp/echo-socket.ts'
 import { EchoExchange } from '../../../src/monitors/icmp/exchange.ts'
 import { EchoRun } from '../../../src/monitors/icmp/run.ts'
-import { SystemCallError } from '../../../src/network/native/libc.ts'
-import {
-  loadNative,
-  type Native,
-  type NativeSocket,
-} from '../../../src/network/native/native-socket.ts'
+import { SystemCallError } from '../../../src/network/native/system-call-error.ts'
+import { loadNative, type Native } from '../../../src/network/native/native.ts'
+import type { NativeSocket } from '../../../src/network/native/native-socket.ts'
 import { OPTION, type SocketOption } from '../../../src/network/native/socket-options.ts'
 import { eventually } from '../../support/eventually.ts'
 import { withoutEchoes } from '../../support/needs.ts'
@@ -209,7 +206,7 @@ describe('a system that refuses', () => {
     const native = withSockets((socket) => {
       const setOption = socket.setOption.bind(socket)
       socket.setOption = (option, value) => {
-        if (option === OPTION.ttl4) throw new SystemCallError('setsockopt', EPERM)
+        if (option === OPTION.ttl.IPv4) throw new SystemCallError('setsockopt', EPERM)
         setOption(option, value)
       }
     })

@@ -2,31 +2,22 @@
 // one, and all of a flow have the same checksum.
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { internetChecksum } from '../../../src/network/native/internet-checksum.ts'
 import {
-  crc32c,
-  echoMarks,
-  HEADER_BYTES,
-  sctpMarks,
-  udpMarks,
-} from '../../../src/monitors/traceroute/marks.ts'
+  EchoFormat,
+  ICMP_HEADER_BYTES,
+  internetChecksum,
+} from '../../../src/network/native/icmp-echo.ts'
+import { crc32c, echoMarks, sctpMarks, udpMarks } from '../../../src/monitors/traceroute/marks.ts'
 
 const FAMILIES = ['IPv4', 'IPv6'] as const
+type Family = (typeof FAMILIES)[number]
+const echoes = (family: Family, isRaw: boolean) => () =>
+  echoMarks(new EchoFormat({ family, isRaw, identifier: 7 }))
 const KINDS = FAMILIES.flatMap((family) => [
-  { name: `UDP over ${family}`, make: udpMarks },
-  {
-    name: `ICMP over ${family}`,
-    make: () => echoMarks({ family, isRaw: false, identifier: 7 }),
-  },
-  {
-    name: `raw ICMP over ${family}`,
-    make: () => echoMarks({ family, isRaw: true, identifier: 7 }),
-  },
-  {
-    name: `SCTP over ${family}`,
-    make: () => sctpMarks({ family, sourcePort: 20_000, port: 9 }),
-  },
-])
+  { name: `ICMP over ${family}`, make: echoes(family, false) },
+  { name: `raw ICMP over ${family}`, make: echoes(family, true) },
+  { name: `SCTP over ${family}`, make: () => sctpMarks({ family, sourcePort: 20_000, port: 9 }) },
+]).concat({ name: 'UDP', make: udpMarks })
 
 const number = fc.integer({ min: 1, max: 65_535 })
 const size = fc.integer({ min: 12, max: 1500 })
@@ -78,12 +69,12 @@ test.each(KINDS.filter(({ name }) => !name.startsWith('SCTP')))(
 
 describe('replies', () => {
   test.each(FAMILIES)('an echo reply over %s', (family) => {
-    const marks = echoMarks({ family, isRaw: false, identifier: 7 })
+    const marks = echoes(family, false)()
     const reply = marks.packet(99, 32)
     expect(marks.reply(reply)).toBeUndefined()
     reply[0] = family === 'IPv4' ? 0 : 129
     expect(marks.reply(reply)).toEqual({ number: 99 })
-    reply[HEADER_BYTES] = ((reply[HEADER_BYTES] ?? 0) + 1) & 0xff
+    reply[ICMP_HEADER_BYTES] = ((reply[ICMP_HEADER_BYTES] ?? 0) + 1) & 0xff
     expect(marks.reply(reply)).toBeUndefined()
   })
 

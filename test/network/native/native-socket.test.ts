@@ -3,13 +3,13 @@
 import { execFile } from 'node:child_process'
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
-import { readdirSync } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
 import { promisify } from 'node:util'
 import { afterEach, describe, expect, test } from 'vitest'
-import { SystemCallError } from '../../../src/network/native/libc.ts'
-import { loadNative, type NativeSocket } from '../../../src/network/native/native-socket.ts'
-import { watch, watchedNow, type Watch } from '../../../src/network/native/readiness.ts'
+import { SystemCallError } from '../../../src/network/native/system-call-error.ts'
+import { loadNative } from '../../../src/network/native/native.ts'
+import type { NativeSocket } from '../../../src/network/native/native-socket.ts'
+import { watchedNow, type Watch } from '../../../src/network/native/readiness.ts'
 import {
   ERROR_ORIGIN,
   OPTION,
@@ -31,9 +31,8 @@ const FAMILIES = ['IPv4', 'IPv6'] as const
 function udpSocket(family: Family): NativeSocket {
   const socket = native.open({ family, type: 'datagram', protocol: 'udp' })
   opened.push(socket)
-  const isV6 = family === 'IPv6'
-  socket.setOption(isV6 ? OPTION.errors6 : OPTION.errors4, 1)
-  socket.setOption(isV6 ? OPTION.receiveTtl6 : OPTION.receiveTtl4, 1)
+  socket.setOption(OPTION.errors[family], 1)
+  socket.setOption(OPTION.receiveTtl[family], 1)
   socket.bind(native.address(LOOPBACK[family], 0))
   return socket
 }
@@ -47,7 +46,7 @@ function closing(one: Watch): Watch {
 function ready(socket: NativeSocket, events: number): Promise<number> {
   return new Promise((resolve) => {
     const one = closing(
-      watch(native.libc, socket.fd, events, (readyEvents) => {
+      native.watch(socket.fd, events, (readyEvents) => {
         one.close()
         resolve(readyEvents)
       }),
@@ -65,27 +64,18 @@ async function closedPort(family: Family): Promise<number> {
   return port
 }
 
-function openDescriptors(): number {
-  return readdirSync('/proc/self/fd').length
-}
-
 describe.each(FAMILIES)('packets over %s', (family) => {
   test('come with the sender, their TTL and the kernel’s clock', async () => {
     const [one, other] = [udpSocket(family), udpSocket(family)]
     other.setOption(OPTION.timestamps, 1)
-    one.setOption(family === 'IPv6' ? OPTION.ttl6 : OPTION.ttl4, 37)
-    const { port } = other.localAddress()
+    one.setOption(OPTION.ttl[family], 37)
+    const port = other.localPort()
     const before = native.clockMs()
     expect(one.send(Buffer.from('hello'), native.address(LOOPBACK[family], port))).toBe(0)
     expect(await ready(other, POLL.in)).toBe(POLL.in)
     const received = other.receive()
     expect(received?.bytes.toString()).toBe('hello')
-    expect(received).toMatchObject({
-      from: LOOPBACK[family],
-      port: one.localAddress().port,
-      ttl: 37,
-      truncated: false,
-    })
+    expect(received).toMatchObject({ from: LOOPBACK[family], ttl: 37 })
     expect(received?.kernelMs).toBeGreaterThanOrEqual(before)
     expect(received?.kernelMs).toBeLessThanOrEqual(native.clockMs())
     expect(other.receive()).toBeUndefined()
@@ -94,7 +84,7 @@ describe.each(FAMILIES)('packets over %s', (family) => {
   test('stamps of sent packets wait in the error queue', () => {
     const socket = udpSocket(family)
     socket.setOption(OPTION.timestamping, TIMESTAMPING)
-    const { port } = socket.localAddress()
+    const port = socket.localPort()
     const before = native.clockMs()
     socket.send(Buffer.from('x'), native.address(LOOPBACK[family], port))
     const stamp = socket.receiveError()
@@ -112,7 +102,6 @@ describe.each(FAMILIES)('packets over %s', (family) => {
     expect(received?.bytes.toString()).toBe('anybody?')
     expect(received).toMatchObject({
       from: LOOPBACK[family],
-      port,
       error: {
         errno: 111,
         origin: family === 'IPv6' ? ERROR_ORIGIN.icmp6 : ERROR_ORIGIN.icmp,
@@ -164,13 +153,13 @@ describe('errors of system calls', () => {
 describe('waiting', () => {
   test('a paused watch reports nothing, and reports missed events when resumed', async () => {
     const [one, other] = [udpSocket('IPv4'), udpSocket('IPv4')]
-    const to = native.address('127.0.0.1', other.localAddress().port)
+    const to = native.address('127.0.0.1', other.localPort())
     let called = 0
-    const paused = closing(watch(native.libc, other.fd, POLL.in, () => called++))
+    const paused = closing(native.watch(other.fd, POLL.in, () => called++))
     paused.pause()
     one.send(Buffer.from('x'), to)
     // Another socket's round has come and gone.
-    one.send(Buffer.from('y'), native.address('127.0.0.1', one.localAddress().port))
+    one.send(Buffer.from('y'), native.address('127.0.0.1', one.localPort()))
     await ready(one, POLL.in)
     expect(called).toBe(0)
     paused.close()
@@ -184,20 +173,10 @@ describe('waiting', () => {
     await new Promise((resolve) => setTimeout(resolve, 20))
     const rest = sockets.slice(150).map((socket) => ready(socket, POLL.in))
     for (const socket of sockets) {
-      sender.send(Buffer.from('x'), native.address('127.0.0.1', socket.localAddress().port))
+      sender.send(Buffer.from('x'), native.address('127.0.0.1', socket.localPort()))
     }
     expect(await Promise.all([...first, ...rest])).toEqual(Array(300).fill(POLL.in))
     expect(watchedNow()).toBe(0)
-  })
-
-  test('no descriptor is left', async () => {
-    const before = openDescriptors()
-    const socket = udpSocket('IPv4')
-    const one = watch(native.libc, socket.fd, POLL.in, () => undefined)
-    await new Promise((resolve) => setImmediate(resolve))
-    one.close()
-    socket.close()
-    expect(openDescriptors()).toBe(before)
   })
 
   test.each([
@@ -205,14 +184,12 @@ describe('waiting', () => {
     ['a paused watch does not keep it', 'one.pause()'],
     ['process.exit does not wait for the thread', 'process.exit(0)'],
   ])('%s', async (_, ending) => {
-    const url = (name: string) =>
-      new URL(`../../../src/network/native/${name}.ts`, import.meta.url).href
+    const { href } = new URL('../../../src/network/native/native.ts', import.meta.url)
     const script = `
-      import { loadNative } from '${url('native-socket')}'
-      import { watch } from '${url('readiness')}'
+      import { loadNative } from '${href}'
       const native = await loadNative()
       const socket = native.open({ family: 'IPv4', type: 'datagram', protocol: 'udp' })
-      const one = watch(native.libc, socket.fd, 1, () => undefined)
+      const one = native.watch(socket.fd, 1, () => undefined)
       setTimeout(() => {
         console.log(Date.now())
         ${ending}

@@ -6,8 +6,7 @@ import { createServer, type AddressInfo } from 'node:net'
 import { createInterface } from 'node:readline'
 import { DeadlineReached } from '../../../src/network/deadline.ts'
 import { type AnyMonitorType } from '../../../src/monitors/monitor.ts'
-import { loadNative } from '../../../src/network/native/native-socket.ts'
-import { watch } from '../../../src/network/native/readiness.ts'
+import { loadNative } from '../../../src/network/native/native.ts'
 import { MONITOR_TYPES } from '../../../src/monitors/registry.ts'
 import { crc32c } from '../../../src/monitors/traceroute/marks.ts'
 import { POLL } from '../../../src/network/native/socket-options.ts'
@@ -71,7 +70,7 @@ async function listen(
 async function listenSctp(family: 'IPv4' | 'IPv6', port: number): Promise<number> {
   const native = await loadNative()
   const socket = native.open({ family, type: 'raw', protocol: 'sctp' })
-  watch(native.libc, socket.fd, POLL.in, () => {
+  native.watch(socket.fd, POLL.in, () => {
     for (let packet = socket.receive(); packet; packet = socket.receive()) {
       const init = packet.bytes.subarray(family === 'IPv4' ? 20 : 0)
       const sum = init.readUInt32LE(8)

@@ -2,14 +2,10 @@
 // runs one ICMP monitor against itself: `node echo-answers.ts <name of the answers> <monitor as JSON>`, in a
 // namespace whose kernel ignores echoes.
 import { randomBytes } from 'node:crypto'
-import { internetChecksum } from '../../../../src/network/native/internet-checksum.ts'
+import { internetChecksum } from '../../../../src/network/native/icmp-echo.ts'
 import { icmp } from '../../../../src/monitors/icmp/index.ts'
-import {
-  loadNative,
-  type Native,
-  type NativeSocket,
-} from '../../../../src/network/native/native-socket.ts'
-import { watch } from '../../../../src/network/native/readiness.ts'
+import { loadNative, type Native } from '../../../../src/network/native/native.ts'
+import type { NativeSocket } from '../../../../src/network/native/native-socket.ts'
 import { POLL } from '../../../../src/network/native/socket-options.ts'
 import { definitionOf, type Fields } from '../../definitions.ts'
 import { testContext } from '../monitor-context.ts'
@@ -128,7 +124,7 @@ function answer(native: Native, how: Answers): void {
     senderFor(from).send(whole, home)
   }
   let count = 0
-  watch(native.libc, listening.fd, POLL.in, () => {
+  native.watch(listening.fd, POLL.in, () => {
     for (let one = listening.receive(); one !== undefined; one = listening.receive()) {
       const packet = Buffer.from(one.bytes)
       if (packet.readUInt8(HEADER_BYTES) !== 8) continue
