@@ -93,6 +93,7 @@ export class TraceCourse {
   readonly probes: Probe[] = []
   readonly #settings: CourseSettings
   readonly #flows: Flow[]
+  readonly #isEach: boolean
   /** Whether the far probe, with the largest time to live, is still to be sent. */
   #far: boolean
   #farProbe: Probe | undefined
@@ -113,7 +114,8 @@ export class TraceCourse {
   constructor(settings: CourseSettings) {
     this.#settings = settings
     const { flows, probesPerHop, maxHops } = settings
-    const [count, rounds] = flows === 'one' ? [1, probesPerHop] : [probesPerHop, 1]
+    this.#isEach = flows === 'each'
+    const [count, rounds] = this.#isEach ? [probesPerHop, 1] : [1, probesPerHop]
     const flow = (many: number): Flow => ({
       underWay: 0,
       ahead: 0,
@@ -124,7 +126,7 @@ export class TraceCourse {
     this.#flows = Array.from({ length: count }, () => flow(rounds))
     // The far probe shows early whether the target answers, and how fast.
     this.#far = maxHops > 1
-    if (flows === 'each') this.#flows.push(flow(0))
+    if (this.#isEach) this.#flows.push(flow(0))
   }
 
   /** Returns the next probe and counts it as sent; undefined when none may be sent. */
@@ -237,15 +239,11 @@ export class TraceCourse {
   }
 
   #waitMs(): number {
-    const longestMs = this.#settings.flows === 'each' ? WAIT_ONLY_MAX_MS : WAIT_MAX_MS
-    return Math.min(longestMs, this.#likelyWaitMs())
-  }
-
-  #likelyWaitMs(): number {
+    let waitMs = Math.max(WAIT_MIN_MS, this.#slowestMs * SLOWER_MAX)
+    if (this.#slowestMs === 0) waitMs = WAIT_BLIND_MS
     // Round trips of near hops do not bound those of far hops; the far probe's does.
-    if (this.#farProbe?.state === 'under-way') return WAIT_FIRST_MS
-    if (this.#slowestMs === 0) return WAIT_BLIND_MS
-    return Math.max(WAIT_MIN_MS, this.#slowestMs * SLOWER_MAX)
+    if (this.#farProbe?.state === 'under-way') waitMs = WAIT_FIRST_MS
+    return Math.min(waitMs, this.#isEach ? WAIT_ONLY_MAX_MS : WAIT_MAX_MS)
   }
 
   /** Farthest distance to probe. */
@@ -259,8 +257,7 @@ export class TraceCourse {
   }
 
   #nextOf(flow: Flow, index: number, nowMs: number): Ask | undefined {
-    const isOnly = this.#settings.flows === 'each'
-    if (flow.underWay >= (isOnly || this.#isDoubtful ? 1 : UNDER_WAY_MAX)) return undefined
+    if (flow.underWay >= (this.#isEach || this.#isDoubtful ? 1 : UNDER_WAY_MAX)) return undefined
     if (this.#far && index === this.#flows.length - 1) {
       this.#far = false
       return { ttl: this.#settings.maxHops, round: -1 }
@@ -276,7 +273,7 @@ export class TraceCourse {
       flow.next[round] = ttl + 1
       return { ttl, round }
     }
-    return isOnly && index === 0 ? this.#gapOf(limit) : undefined
+    return this.#isEach && index === 0 ? this.#gapOf(limit) : undefined
   }
 
   /** Whether the hop may be probed: the flow's last probe was answered, or is old enough. */
