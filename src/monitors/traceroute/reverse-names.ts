@@ -3,7 +3,9 @@
 import { Resolver } from 'node:dns/promises'
 import { setTimeout as pause } from 'node:timers/promises'
 import { TRACEROUTE_LIMITS } from './definition.ts'
+import { RESOLV_CONF } from '../../network/dns/resolv-conf.ts'
 import { LeastRecentlyUsed } from '../../network/least-recently-used.ts'
+import { watchedFile } from '../../network/watched-file.ts'
 
 export interface ReverseNameSettings {
   /** Name servers instead of the system's: `address` or `address:port`. */
@@ -16,8 +18,6 @@ const NAME_MS = 600_000
 const NO_NAME_MS = 60_000
 /** One question to one name server. */
 const QUERY_MS = 1000
-/** How often the system's name servers are read again. */
-const SERVERS_MS = 30_000
 /** Codes of a server's answer that there is no name. */
 const NO_NAME: ReadonlySet<unknown> = new Set(['ENOTFOUND', 'ENODATA'])
 
@@ -28,20 +28,20 @@ interface Entry {
   asking: Promise<void> | undefined
 }
 
-/** A memory of names, empty at first; the name servers are read at first use. */
+/** A memory of names, empty at first. */
 export class ReverseNames {
-  readonly #settings: ReverseNameSettings
   readonly #entries = new LeastRecentlyUsed<string, Entry>(TRACEROUTE_LIMITS.reverseNamesMax)
-  #resolver: Resolver | undefined
-  #resolverUntilMs = 0
+  readonly #servers: () => Resolver
+  readonly #now: () => number
   #asking = 0
 
-  constructor(settings: ReverseNameSettings = {}) {
-    this.#settings = settings
-  }
-
-  #now(): number {
-    return this.#settings.now?.() ?? performance.now()
+  constructor({ servers, now = () => performance.now() }: ReverseNameSettings = {}) {
+    this.#now = now
+    this.#servers = watchedFile(RESOLV_CONF, () => {
+      const resolver = new Resolver({ timeout: QUERY_MS, tries: 1 })
+      if (servers !== undefined) resolver.setServers(servers)
+      return resolver
+    })
   }
 
   /** Begins to look the address up, unless its name is known; see `name`. Never throws. */
@@ -65,16 +65,6 @@ export class ReverseNames {
     this.#asking--
     entry.asking = undefined
     entry.untilMs = this.#now() + (entry.name === undefined ? NO_NAME_MS : NAME_MS)
-  }
-
-  #servers(): Resolver {
-    if (this.#resolver === undefined || this.#now() >= this.#resolverUntilMs) {
-      this.#resolver = new Resolver({ timeout: QUERY_MS, tries: 1 })
-      const { servers } = this.#settings
-      if (servers !== undefined) this.#resolver.setServers(servers)
-      this.#resolverUntilMs = this.#now() + SERVERS_MS
-    }
-    return this.#resolver
   }
 
   /** The name, where it is known by now. */
