@@ -1,6 +1,7 @@
 // One DNS query on its own connection: dials, starts TLS if the protocol has it, queries, closes.
 import { addAbortSignal } from 'node:stream'
 import type { Socket } from 'node:net'
+import type { TLSSocket } from 'node:tls'
 import type { DnsCode, DnsRequest } from './definition.ts'
 import { connectionFailure, peerPlace, placeOf } from '../../network/connect-errors.ts'
 import type { Connection, Endpoint, Progress } from '../../network/dial.ts'
@@ -69,9 +70,9 @@ export async function askByConnection(
     const startedAt = performance.now()
     const order = { where, query, authority: authorityOf(host, port), path: plan.request.dohPath }
     const bytes =
-      'secure' in socket
-        ? await askOverHttps({ socket: socket.secure, ...order }, progress, signal)
-        : await askOnStream(socket.plain, query, where, progress, signal)
+      protocol === 'DOH'
+        ? await askOverHttps({ socket: socket as TLSSocket, ...order }, progress, signal)
+        : await askOnStream(socket, query, where, progress, signal)
     observed.phases.requestMs = performance.now() - startedAt
     return { message: answerIn(bytes, query, where), bytes: bytes.length }
   } finally {
@@ -85,10 +86,10 @@ function authorityOf(host: string, port: number): string {
 }
 
 /** Starts TLS if the protocol has it; rejects when a certificate that must verify does not. */
-async function secured(running: DnsRun, { socket }: Connection, where: string) {
+async function secured(running: DnsRun, { socket }: Connection, where: string): Promise<Socket> {
   const { plan, context, observed, progress } = running
   const { protocol, nameServer, tls: settings, skipSSL } = plan.request
-  if (protocol !== 'DOT' && protocol !== 'DOH') return { plain: socket }
+  if (protocol !== 'DOT' && protocol !== 'DOH') return socket
   const alpn = protocol === 'DOH' ? DOH_ALPN : ['dot']
   const handshake = { serverName: nameServer ?? '', settings, where, alpn }
   const secure = await context.dial.secure(socket, handshake, progress, context.signal)
@@ -99,7 +100,7 @@ async function secured(running: DnsRun, { socket }: Connection, where: string) {
     secure.socket.destroy()
     throw new TargetFailure(secure.peer.failure)
   }
-  return protocol === 'DOH' ? { secure: secure.socket } : { plain: secure.socket }
+  return secure.socket
 }
 
 /**

@@ -22,17 +22,9 @@ export function quoted(text: string): string {
   return `"${text.replaceAll('"', '\\"')}"`
 }
 
-const BASE32_HEX = '0123456789ABCDEFGHIJKLMNOPQRSTUV'
-
 /** RFC 4648, 7, without padding. */
 export function base32Hex(bytes: Buffer): string {
-  let text = ''
-  let pending = 0
-  let bits = 0
-  for (const byte of bytes) {
-    pending = ((pending & 0x1f) << 8) | byte
-    bits += 8
-    for (; bits >= 5; bits -= 5) text += BASE32_HEX[(pending >> (bits - 5)) & 31]
-  }
-  return bits === 0 ? text : text + BASE32_HEX[(pending << (5 - bits)) & 31]
+  const length = Math.ceil((bytes.length * 8) / 5)
+  const number = BigInt(`0x0${bytes.toString('hex')}`) << BigInt(length * 5 - bytes.length * 8)
+  return length === 0 ? '' : number.toString(32).toUpperCase().padStart(length, '0')
 }

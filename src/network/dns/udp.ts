@@ -50,100 +50,97 @@ export interface UdpAnswer {
  * Asks until an answer comes. Rejects with TargetFailure (CONNECT_… when every server refused, DNS_MALFORMED,
  * RESOURCES_EXHAUSTED, ADDRESS_BLOCKED by the system), or the signal's reason. `tally` is updated continuously.
  */
-export function askOverUdp(
+export async function askOverUdp(
   options: UdpQueryOptions,
   tally: UdpTally,
   signal: AbortSignal,
 ): Promise<UdpAnswer> {
-  return new Promise((resolve, reject) => {
-    if (signal.aborted) reject(signal.reason as Error)
-    else new UdpQuery(options, tally, signal, resolve, reject).next()
-  })
+  signal.throwIfAborted()
+  const query = new UdpQuery(options, tally)
+  const onAbort = () => query.abort(signal)
+  signal.addEventListener('abort', onAbort)
+  try {
+    return await query.run()
+  } finally {
+    signal.removeEventListener('abort', onAbort)
+    query.close()
+  }
 }
 
-type Settle = (error: unknown, answer?: UdpAnswer) => void
+/** A server and the socket that is connected to it; late answers still count. */
+interface Peer {
+  server: DnsServer
+  socket?: Socket
+  /** It refused or was passed over: it is not asked again. */
+  isUseless: boolean
+}
 
 class UdpQuery {
   readonly #options: UdpQueryOptions
   readonly #tally: UdpTally
-  readonly #signal: AbortSignal
-  readonly #settle: Settle
-  readonly #onAbort = () => {
-    // A poor answer still counts when no better one has arrived.
-    this.#settle(this.#signal.reason, isDeadline(this.#signal) ? this.#poor : undefined)
-  }
-  /** One socket for each queried server; late answers still count. */
-  readonly #sockets: (Socket | undefined)[] = []
-  /** Servers that refused or were passed over: they are not queried again. */
-  readonly #useless = new Set<DnsServer>()
+  readonly #peers: Peer[]
+  readonly #ending = Promise.withResolvers<UdpAnswer>()
   #tries = 0
   #timer: NodeJS.Timeout | undefined
   #failed: Failure | undefined
   /** The first answer for which another server would be preferred. */
   #poor: UdpAnswer | undefined
-  #settled = false
 
-  constructor(
-    options: UdpQueryOptions,
-    tally: UdpTally,
-    signal: AbortSignal,
-    resolve: (answer: UdpAnswer) => void,
-    reject: (error: unknown) => void,
-  ) {
+  constructor(options: UdpQueryOptions, tally: UdpTally) {
     this.#options = options
     this.#tally = tally
-    this.#signal = signal
-    signal.addEventListener('abort', this.#onAbort)
-    this.#settle = (error, answer) => {
-      if (this.#settled) return
-      this.#settled = true
-      this.#letGo()
-      if (answer === undefined) reject(error)
-      else resolve(answer)
-    }
+    this.#peers = options.servers.map((server) => ({ server, isUseless: false }))
   }
 
-  /** Starts the next try; settles when no server is left, and waits when no try is left. */
-  next(): void {
+  run(): Promise<UdpAnswer> {
+    this.#next()
+    return this.#ending.promise
+  }
+
+  abort(signal: AbortSignal): void {
+    // A poor answer still counts when no better one has arrived.
+    if (this.#poor !== undefined && isDeadline(signal)) this.#ending.resolve(this.#poor)
+    else this.#ending.reject(signal.reason)
+  }
+
+  close(): void {
     clearTimeout(this.#timer)
-    const { servers, attempts, tryMs } = this.#options
-    if (this.#useless.size === servers.length) {
-      this.#settle(this.#failed && new TargetFailure(this.#failed), this.#poor)
-      return
-    }
-    let at = this.#tries % servers.length
-    while (this.#useless.has(servers[at] as DnsServer)) {
-      this.#tries++
-      at = this.#tries % servers.length
-    }
-    if (this.#tries >= servers.length * attempts) return
-    this.#tries++
-    if (this.#tries < servers.length * attempts) {
-      this.#timer = setTimeout(() => this.next(), tryMs)
-    }
-    this.#ask(at, servers[at] as DnsServer)
+    for (const { socket } of this.#peers) socket?.close()
   }
 
-  #ask(at: number, server: DnsServer): void {
-    const open = this.#sockets[at]
-    if (open !== undefined) {
-      this.#send(open)
+  /** Starts the next try; ends when no server is left, and waits when no try is left. */
+  #next(): void {
+    clearTimeout(this.#timer)
+    const { attempts, tryMs } = this.#options
+    const { length } = this.#peers
+    if (this.#peers.every(({ isUseless }) => isUseless)) {
+      if (this.#poor !== undefined) this.#ending.resolve(this.#poor)
+      else this.#ending.reject(this.#failed && new TargetFailure(this.#failed))
       return
     }
+    while (this.#peers[this.#tries % length]?.isUseless === true) this.#tries++
+    if (this.#tries >= length * attempts) return
+    const peer = this.#peers[this.#tries++ % length] as Peer
+    if (this.#tries < length * attempts) this.#timer = setTimeout(() => this.#next(), tryMs)
+    this.#ask(peer)
+  }
+
+  #ask(peer: Peer): void {
+    if (peer.socket !== undefined) return this.#send(peer.socket)
+    const { address, port } = peer.server
     try {
-      const socket = createSocket(familyOf(server.address) === 'IPv6' ? UDP6 : UDP4)
-      this.#sockets[at] = socket
-      socket.on('error', (error) => this.#onError(server, error))
-      socket.on('message', (bytes) => this.#onMessage(server, bytes))
+      const socket = createSocket(familyOf(address) === 'IPv6' ? UDP6 : UDP4)
+      peer.socket = socket
+      socket.on('error', (error) => this.#onError(peer, error))
+      socket.on('message', (bytes) => this.#onMessage(peer, bytes))
       socket.on('connect', () => this.#send(socket))
-      socket.connect(server.port, server.address)
+      socket.connect(port, address)
     } catch (error) {
-      this.#onError(server, error as NodeJS.ErrnoException)
+      this.#onError(peer, error as NodeJS.ErrnoException)
     }
   }
 
   #send(socket: Socket): void {
-    if (this.#settled) return
     try {
       // Without a callback errors come as events, and the kernel accepts small datagrams at once.
       socket.send(this.#options.query)
@@ -153,54 +150,46 @@ class UdpQuery {
     }
   }
 
-  #onMessage(server: DnsServer, bytes: Buffer): void {
-    if (this.#settled) return
-    const { query, servers } = this.#options
-    const reading = readAnswer(bytes, query)
+  #onMessage(peer: Peer, bytes: Buffer): void {
+    const { server } = peer
+    const reading = readAnswer(bytes, this.#options.query)
     switch (reading.kind) {
       case 'other':
         this.#tally.ignored++
         this.#tally.ignoredReason = reading.reason
         return
       case 'malformed':
-        this.#settle(malformedAnswer(placeOf(server.address, server.port), reading.reason))
+        this.#ending.reject(malformedAnswer(placeOf(server.address, server.port), reading.reason))
         return
       case 'truncated':
-        this.#settle(undefined, { server, bytes: bytes.length, message: undefined })
+        this.#ending.resolve({ server, bytes: bytes.length, message: undefined })
         return
       case 'answer':
       default: {
         const { message } = reading
         const answer = { server, bytes: bytes.length, message }
-        if (servers.length === 1 || !this.#options.passesOver(message)) {
-          this.#settle(undefined, answer)
+        if (this.#peers.length === 1 || !this.#options.passesOver(message)) {
+          this.#ending.resolve(answer)
           return
         }
         this.#poor ??= answer
-        this.#passOver(server, message.Status)
+        this.#passOver(peer, message.Status)
       }
     }
   }
 
-  #onError(server: DnsServer, error: NodeJS.ErrnoException): void {
-    if (this.#settled) return
-    this.#failed ??= udpFailure(error, server)
-    this.#passOver(server, error.code ?? error.message)
+  #onError(peer: Peer, error: NodeJS.ErrnoException): void {
+    this.#failed ??= udpFailure(error, peer.server)
+    this.#passOver(peer, error.code ?? error.message)
   }
 
-  #passOver(server: DnsServer, reason: string): void {
-    if (this.#useless.has(server)) return
-    this.#useless.add(server)
-    if (this.#options.servers.length > 1) {
-      this.#tally.passedOver.push({ address: server.address, reason })
+  #passOver(peer: Peer, reason: string): void {
+    if (peer.isUseless) return
+    peer.isUseless = true
+    if (this.#peers.length > 1) {
+      this.#tally.passedOver.push({ address: peer.server.address, reason })
     }
-    this.next()
-  }
-
-  #letGo(): void {
-    clearTimeout(this.#timer)
-    this.#signal.removeEventListener('abort', this.#onAbort)
-    for (const socket of this.#sockets) socket?.close()
+    this.#next()
   }
 }
 
