@@ -5,7 +5,7 @@ import { Resolver } from 'node:dns/promises'
 import { readFile } from 'node:fs/promises'
 import { isIP } from 'node:net'
 import type { AgentConfig } from '../../agent/config.ts'
-import { DNS_PORTS } from '../../contract/dns/ports.ts'
+import { DNS_PORTS } from '../../contract/dns/parameters.ts'
 import { parseResolvConf, RESOLV_CONF, type ResolvConf } from '../../network/dns/resolv-conf.ts'
 import type { Finding } from './finding.ts'
 

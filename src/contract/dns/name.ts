@@ -50,19 +50,13 @@ export function reverseName(address: string): string | undefined {
   const version = isIP(address)
   if (version === 0 || address.includes('%')) return undefined
   if (version === 4) return `${address.split('.').toReversed().join('.')}.in-addr.arpa.`
-  const [front = '', back] = plainIPv6(address).split('::')
+  // Without an IPv4 address at its end.
+  const { hostname } = new URL(`http://[${address}]`)
+  const [front = '', back] = hostname.slice(1, -1).split('::')
   const groups = (half: string) => half.split(':').filter((group) => group !== '')
   const head = groups(front)
   const tail = groups(back ?? '')
   const zeros = Array<string>(8 - head.length - tail.length).fill('0')
   const nibbles = [...head, ...zeros, ...tail].map((group) => group.padStart(4, '0')).join('')
   return `${nibbles.split('').toReversed().join('.')}.ip6.arpa.`
-}
-
-/** Without an IPv4 address at its end. */
-function plainIPv6(address: string): string {
-  return address.toLowerCase().replace(/(\d+)\.(\d+)\.(\d+)\.(\d+)$/, (_, ...bytes: string[]) => {
-    const [a = 0, b = 0, c = 0, d = 0] = bytes.map(Number)
-    return `${(a * 256 + b).toString(16)}:${(c * 256 + d).toString(16)}`
-  })
 }

@@ -7,9 +7,7 @@ import {
   type SourceRules,
 } from '../../contract/assertion.ts'
 import { encodeDnsName, reverseName } from '../../contract/dns/name.ts'
-import { DNS_PORTS } from '../../contract/dns/ports.ts'
-import { dnsTypeProblem } from '../../contract/dns/record-type.ts'
-import { rcodeProblem } from '../../contract/dns/response-code.ts'
+import { DNS_PORTS, dnsTypeProblem, rcodeProblem } from '../../contract/dns/parameters.ts'
 import { hasNoPort } from '../../contract/schema/host-name.ts'
 import { monitorSchema, responseTimes } from '../../contract/monitor.ts'
 import { TlsSettings } from '../../contract/tls.ts'

@@ -1,14 +1,17 @@
 // One DNS query from the lookup of its server to the answer, over any protocol, with its duration.
 import { randomInt } from 'node:crypto'
-import { DNS_PORTS } from '../../contract/dns/ports.ts'
 import { encodeDnsName } from '../../contract/dns/name.ts'
-import { dnsTypeName, dnsTypeNumber } from '../../contract/dns/record-type.ts'
+import {
+  DNS_CLASSES,
+  DNS_PORTS,
+  dnsTypeName,
+  dnsTypeNumber,
+} from '../../contract/dns/parameters.ts'
 import type { Failure } from '../../contract/failure.ts'
 import { askByConnection, type DnsFound, type DnsPlan, type DnsRun } from './connection.ts'
 import { dnsQueryName, type DnsMonitor } from './definition.ts'
 import { noteAnswer, noteServer, type DnsObserved } from './observed.ts'
 import { withDeadline } from '../../network/deadline.ts'
-import { DNS_CLASSES } from '../../network/dns/codes.ts'
 import { encodeQuery, type DnsMessage } from '../../network/dns/message.ts'
 import { askOverUdp, type DnsServer, type UdpTally } from '../../network/dns/udp.ts'
 import { familyOf, literalOf } from '../../network/ip-address.ts'

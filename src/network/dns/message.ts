@@ -1,8 +1,12 @@
 // DNS messages: encodes the query of a monitor, and decodes its answer as untrusted input
 // (RFC 1035, 4; RFC 6891 for EDNS; RFC 8914 for extended errors; RFC 5001 for NSID).
-import { dnsTypeName } from '../../contract/dns/record-type.ts'
-import { rcodeName } from '../../contract/dns/response-code.ts'
-import { className, DNS_CLASSES, extendedErrorName } from './codes.ts'
+import {
+  className,
+  DNS_CLASSES,
+  dnsTypeName,
+  extendedErrorName,
+  rcodeName,
+} from '../../contract/dns/parameters.ts'
 import { readRecordData } from './rdata.ts'
 import { DnsReader, MalformedMessage } from './reader.ts'
 import { readableText } from './text.ts'
@@ -154,12 +158,12 @@ function hasQuestionOf(bytes: Buffer, query: Buffer): boolean {
   }
   nameEnd++
   const nameOf = (message: Buffer) =>
-    message.toString('latin1', HEADER_BYTES, nameEnd).replaceAll(/[A-Z]/g, toSmall)
+    message
+      .toString('latin1', HEADER_BYTES, nameEnd)
+      .replaceAll(/[A-Z]/g, (letter) => letter.toLowerCase())
   const restOf = (message: Buffer) => message.subarray(nameEnd, nameEnd + 4)
   return nameOf(bytes) === nameOf(query) && restOf(bytes).equals(restOf(query))
 }
-
-const toSmall = (letter: string) => letter.toLowerCase()
 
 function decode(bytes: Buffer): DnsMessage {
   const flags = bytes.readUInt16BE(2)

@@ -3,7 +3,7 @@
 import { randomInt } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { failure, type Failure, type FailureCode } from '../../contract/failure.ts'
-import { DNS_PORTS } from '../../contract/dns/ports.ts'
+import { DNS_PORTS } from '../../contract/dns/parameters.ts'
 import { DeadlineReached, isDeadline, untilAborted } from '../deadline.ts'
 import { encodeQuery, type DnsMessage } from './message.ts'
 import { askOverUdp, type DnsServer } from './udp.ts'
@@ -17,16 +17,22 @@ export type SystemServers = Pick<ResolvConf, 'timeoutMs' | 'attempts'> & {
   servers: readonly DnsServer[]
 }
 
-/** After this time without an answer, the root is queried in addition. */
-const ROOT_AFTER_MS = 500
+/** How soon name servers count as unresponsive. Milliseconds. */
+export interface Pace {
+  /** After this time without an answer, the root is queried in addition. */
+  rootAfterMs: number
+  /** Between two queries for the root. */
+  rootTryMs: number
+  /**
+   * The wait for the answer is divided into turns: a process that was suspended has not listened for the whole time.
+   * TURNS_MAX turns without an answer suffice; at a deadline, TURNS_AT_DEADLINE_MIN.
+   */
+  turnMs: number
+}
+
+const PACE: Pace = { rootAfterMs: 500, rootTryMs: 500, turnMs: 200 }
 /** Queries for the root to each server. */
 const ROOT_TRIES = 3
-const ROOT_TRY_MS = 500
-/**
- * The wait for the answer is divided into turns: a process that was suspended has not listened for the whole time.
- * TURNS_MAX turns without an answer suffice; at a deadline, TURNS_AT_DEADLINE_MIN.
- */
-const TURN_MS = 200
 const TURNS_MAX = 10
 const TURNS_AT_DEADLINE_MIN = 2
 /** For this time after an unanswered query for the root, the servers count as unresponsive. */
@@ -57,6 +63,7 @@ const NO_ANSWER: ReadonlySet<string> = new Set<FailureCode>([
 
 export class NameServers {
   readonly #system: () => Pick<SystemServers, 'servers'>
+  readonly #pace: Pace
   #answeredMs = Number.NEGATIVE_INFINITY
   /** Time of the last query for the root, and the latest time at which the servers were unresponsive. */
   #askedMs = Number.NEGATIVE_INFINITY
@@ -65,8 +72,13 @@ export class NameServers {
   /** Turns waited so far. */
   #turns = 0
 
-  constructor(system: () => Pick<SystemServers, 'servers'>) {
+  constructor(system: () => Pick<SystemServers, 'servers'>, pace: Pace = PACE) {
     this.#system = system
+    this.#pace = pace
+  }
+
+  get servers(): readonly DnsServer[] {
+    return this.#system().servers
   }
 
   /** Records that a server gave any answer but REFUSED. */
@@ -83,7 +95,7 @@ export class NameServers {
     const sinceMs = performance.now()
     const wasUnresponsive = this.#isUnresponsive(sinceMs)
     // The answer must be known before the deadline.
-    const timer = setTimeout(() => void this.#askForRoot(), ROOT_AFTER_MS)
+    const timer = setTimeout(() => void this.#askForRoot(), this.#pace.rootAfterMs)
     try {
       return await question()
     } catch (error) {
@@ -114,7 +126,7 @@ export class NameServers {
 
   #problem(): Failure {
     if (isCutOff()) return cutOffFailure()
-    const servers = this.#system().servers.map(({ address }) => address)
+    const servers = this.servers.map(({ address }) => address)
     const message = `this agent’s own name servers do not answer (${servers.join(', ')})`
     return failure('RESOLVER_UNREACHABLE', message, { servers })
   }
@@ -142,17 +154,14 @@ export class NameServers {
     this.#askedMs = performance.now()
     const query = Buffer.from(ROOT_QUERY)
     query.writeUInt16BE(randomInt(65_536), 0)
-    const { servers } = this.#system()
-    const tries = { attempts: ROOT_TRIES, tryMs: ROOT_TRY_MS, passesOver: isRefusal }
+    const { servers } = this
+    const tries = { attempts: ROOT_TRIES, tryMs: this.#pace.rootTryMs, passesOver: isRefusal }
     const tally = { sent: 0, ignored: 0, passedOver: [] }
     const over = new AbortController()
-    const count = () => {
-      this.#turns++
-      if (this.#turns === TURNS_MAX) over.abort(new Error('no name server answers'))
-      else timer = setTimeout(count, TURN_MS)
-    }
     this.#turns = 0
-    let timer = setTimeout(count, TURN_MS)
+    const timer = setInterval(() => {
+      if (++this.#turns === TURNS_MAX) over.abort(new Error('no name server answers'))
+    }, this.#pace.turnMs)
     try {
       const { message } = await askOverUdp({ servers, query, ...tries }, tally, over.signal)
       if (message === undefined || !isRefusal(message)) this.noteAnswer()
@@ -161,7 +170,7 @@ export class NameServers {
       if (error instanceof TargetFailure && error.failure.code === 'DNS_MALFORMED')
         this.noteAnswer()
     } finally {
-      clearTimeout(timer)
+      clearInterval(timer)
     }
     if (this.#answeredMs < this.#askedMs) this.#unresponsiveMs = performance.now()
   }

@@ -1,5 +1,5 @@
 // The data of DNS records: as text, the way zone files and dig write it, and by its fields where it has several.
-import { DNS_TYPE_NUMBERS, dnsTypeName } from '../../contract/dns/record-type.ts'
+import { DNS_TYPE_NUMBERS, dnsTypeName } from '../../contract/dns/parameters.ts'
 import type { DnsReader } from './reader.ts'
 import { readService } from './service.ts'
 import { ipv6Text } from '../ip-address.ts'

@@ -1,13 +1,13 @@
 // From a name to addresses, as the system would do it (hosts file, search domains, name servers of
 // resolv.conf) but without getaddrinfo's thread pool, which a few dead names would block for everybody.
-import { lookup, Resolver as StubResolver } from 'node:dns'
+import { lookup, Resolver as StubResolver } from 'node:dns/promises'
 import { isIP } from 'node:net'
-import { DNS_PORTS } from '../../contract/dns/ports.ts'
 import type { FailureCode } from '../../contract/failure.ts'
+import { placeOf } from '../connect-errors.ts'
 import { untilAborted } from '../deadline.ts'
 import type { Family } from '../dial.ts'
 import { literalOf, nameOf } from '../ip-address.ts'
-import { NameServers, systemNameServers } from './name-servers.ts'
+import { systemNameServers, type NameServers } from './name-servers.ts'
 import { parseResolvConf, RESOLV_CONF, type ResolvConf } from './resolv-conf.ts'
 import { targetFailure } from '../target-failure.ts'
 import { watchedFile } from '../watched-file.ts'
@@ -28,14 +28,14 @@ export interface ResolverSettings {
   useOsResolver: boolean
   hostsFile?: string
   resolvConf?: string
-  /** Name servers instead of those of resolv.conf: `address` or `address:port`. */
-  servers?: readonly string[]
+  /** Instead of those of the system. */
+  nameServers?: NameServers
 }
 
 /** Creates the resolver. It has no open connections and needs no closing. */
 export function createResolver(settings: ResolverSettings): Resolver {
   const hosts = watchedFile(settings.hostsFile ?? '/etc/hosts', parseHosts)
-  const known = knownServers(settings.servers)
+  const known = settings.nameServers ?? systemNameServers
   const ask = settings.useOsResolver ? osResolver(known) : nameServers(settings, known)
   return {
     async resolve(host, family, signal) {
@@ -82,35 +82,30 @@ function knownAddresses(name: string, family: Family, hosts: Hosts): Addresses |
 
 type Ask = (name: string, family: Family) => Promise<Addresses>
 
-/** The shared state of the name servers: that of the process, or a separate one for given servers. */
-function knownServers(servers: readonly string[] | undefined): NameServers {
-  if (servers === undefined) return systemNameServers
-  const all = servers.map((one) => {
-    const { hostname, port } = new URL(`dns://${one}`)
-    return { address: hostname.replace(/^\[|\]$/g, ''), port: Number(port) || DNS_PORTS.UDP }
-  })
-  return new NameServers(() => ({ servers: all }))
-}
-
 /** With getaddrinfo, only a success and ENOTFOUND prove that a server has answered. */
 function osResolver(known: NameServers): Ask {
-  return (name, family) =>
-    new Promise((resolve, reject) => {
-      const options = { family: family === 'IPv4' ? 4 : 6, all: true, order: 'verbatim' } as const
-      lookup(name, options, (error, found) => {
-        if (error === null || error.code === 'ENOTFOUND') known.noteAnswer()
-        if (error !== null) reject(dnsFailure(error.code ?? '', name, family))
-        else if (found.length === 0) reject(dnsFailure('ENODATA', name, family))
-        else resolve(found.map((one) => one.address) as Addresses)
-      })
-    })
+  return async (name, family) => {
+    const options = { family: family === 'IPv4' ? 4 : 6, all: true, order: 'verbatim' } as const
+    let reason = 'ENODATA'
+    try {
+      const found = await lookup(name, options)
+      known.noteAnswer()
+      if (found.length > 0) return found.map(({ address }) => address) as Addresses
+    } catch (error) {
+      reason = (error as NodeJS.ErrnoException).code ?? ''
+      if (reason === 'ENOTFOUND') known.noteAnswer()
+    }
+    throw dnsFailure(reason, name, family)
+  }
 }
 
 function nameServers(settings: ResolverSettings, known: NameServers): Ask {
   const load = (text: string) => {
     const conf = parseResolvConf(text)
     const servers = new StubResolver({ timeout: conf.timeoutMs, tries: conf.attempts })
-    if (settings.servers !== undefined) servers.setServers(settings.servers)
+    if (settings.nameServers !== undefined) {
+      servers.setServers(known.servers.map(({ address, port }) => placeOf(address, port)))
+    }
     return { conf, servers }
   }
   const current = watchedFile(settings.resolvConf ?? RESOLV_CONF, load)
@@ -144,15 +139,18 @@ function* candidates(name: string, conf: ResolvConf): Generator<string> {
 }
 
 /** The addresses, or the code of the error. */
-function query(servers: StubResolver, name: string, family: Family): Promise<Addresses | string> {
-  return new Promise((resolve) => {
-    const done = (error: NodeJS.ErrnoException | null, addresses: string[]) => {
-      if (error !== null) resolve(error.code ?? '')
-      else resolve(addresses.length > 0 ? (addresses as Addresses) : 'ENODATA')
-    }
-    if (family === 'IPv4') servers.resolve4(name, done)
-    else servers.resolve6(name, done)
-  })
+async function query(
+  servers: StubResolver,
+  name: string,
+  family: Family,
+): Promise<Addresses | string> {
+  try {
+    const asking = family === 'IPv4' ? servers.resolve4(name) : servers.resolve6(name)
+    const addresses = await asking
+    return addresses.length > 0 ? (addresses as Addresses) : 'ENODATA'
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code ?? ''
+  }
 }
 
 const WEIGHT: Record<string, number> = { ENOTFOUND: 0, EBADNAME: 0, ENODATA: 2 }

@@ -2,7 +2,7 @@
 // 100,000 checks.
 import { startExporter } from '../../support/monitors/blackbox-exporter.ts'
 import { createAuthority } from '../../support/network/certificates.ts'
-import { startUnbound } from '../../support/monitors/dns/name-servers.ts'
+import { startUnbound } from '../../support/monitors/dns/unbound.ts'
 import { markdownTable } from '../table.ts'
 import { compare, cpuMs, exporterCpuMs, soakText } from './contenders.ts'
 

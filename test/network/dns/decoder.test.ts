@@ -3,9 +3,15 @@
 import packet, { type Answer, type Packet } from 'dns-packet'
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { DNS_TYPE_NUMBERS } from '../../../src/contract/dns/record-type.ts'
+import { DNS_TYPE_NUMBERS } from '../../../src/contract/dns/parameters.ts'
 import { readAnswer } from '../../../src/network/dns/message.ts'
 import { decoded, NAME, queryFor, response } from '../../support/monitors/dns/dns-messages.ts'
+import {
+  ANSWER_AT,
+  rightAnswer,
+  withTail,
+  withWord,
+} from '../../support/monitors/dns/hostile-name-server.ts'
 import { startStopwatch } from '../../support/stopwatch.ts'
 
 const label = fc.stringMatching(/^[a-z0-9-]{1,20}$/)
@@ -154,5 +160,98 @@ describe('any message', () => {
     const reading = readAnswer(response(5, records, [count + 1, 0, 0]), queryFor(5))
     expect(ownMs()).toBeLessThan(50)
     expect(reading).toMatchObject({ kind: 'malformed' })
+  })
+})
+
+const query = queryFor(1, 'www.zone.example')
+
+describe('no answer to the query', () => {
+  /** The right answer with another 16-bit number at this place. */
+  const altered = (place: number, change: (word: number) => number) => () =>
+    withWord(rightAnswer(query), place, change)
+  test.each<[string, () => Buffer]>([
+    ['another id', altered(0, (id) => id + 1)],
+    ['a query', altered(2, (flags) => flags & ~0x8000)],
+    ['the query itself', () => query],
+    ['another operation', altered(2, (flags) => flags | 0x2800)],
+    ['another name', altered(13, (letters) => letters ^ 1)],
+    ['another type', altered(ANSWER_AT - 4, () => 28)],
+    ['another class', altered(ANSWER_AT - 2, () => 3)],
+    ['two questions', altered(4, () => 2)],
+    ['no question', altered(4, () => 0)],
+    ['nothing', () => Buffer.alloc(0)],
+    ['half a header', () => rightAnswer(query).subarray(0, 7)],
+    ['half a question', () => rightAnswer(query).subarray(0, 20)],
+    ['noise', () => Buffer.alloc(600, 0xff)],
+  ])('%s', (_, wrong) => {
+    const reason = expect.any(String) as string
+    expect(readAnswer(wrong(), query)).toEqual({ kind: 'other', reason })
+  })
+})
+
+describe('an answer that cannot be read', () => {
+  /** The right answer with these bytes in place of its records, or of its end. */
+  const tail =
+    (bytes: number[], place = ANSWER_AT) =>
+    () =>
+      withTail(rightAnswer(query), place, ...bytes)
+  const count = (place: number, number: number) => () =>
+    withWord(rightAnswer(query), place, () => number)
+  const long = Array.from({ length: 130 }, () => [1, 97]).flat()
+  test.each<[string, () => Buffer]>([
+    ['a name that points to itself', tail([0xc0, ANSWER_AT])],
+    ['names that point to each other', tail([1, 97, 0xc0, ANSWER_AT + 2, 0xc0, ANSWER_AT])],
+    ['a name that points forwards', tail([0xc0, 200])],
+    ['a name that points into the header', tail([0xc0, 2])],
+    ['half a pointer', tail([0xc0])],
+    ['a label of a type that does not exist', tail([0x80, 0])],
+    ['a label beyond the end', tail([63, 97])],
+    ['a name of more than 255 bytes', tail([...long, 0])],
+    ['more records than there are', count(6, 2)],
+    ['65,535 records that are not there', count(10, 0xffff)],
+    ['data beyond the end', count(ANSWER_AT + 26, 400)],
+    ['an address of three bytes', tail([0, 3, 1, 2, 3], -6)],
+    ['an address of five bytes', tail([0, 5, 1, 2, 3, 4, 5], -6)],
+    ['the header alone, with counts', () => rightAnswer(query).subarray(0, ANSWER_AT)],
+  ])('%s', (_, wrong) => {
+    expect(readAnswer(wrong(), query).kind).toBe('malformed')
+  })
+})
+
+test('an error without its question is an answer, and so is one with capital letters', () => {
+  const refusal = Buffer.from('123480050000000000000000', 'hex')
+  expect(readAnswer(refusal, query)).toMatchObject({ message: { Status: 'REFUSED' } })
+  const capital = rightAnswer(query)
+  capital.write('WWW', 13)
+  expect(readAnswer(capital, query).kind).toBe('answer')
+})
+
+describe('EDNS', () => {
+  /** The right answer with these bytes behind it, as so many additional records. */
+  const withOpt = (count: number, ...bytes: number[]) =>
+    readAnswer(
+      withWord(withTail(rightAnswer(query), Infinity, ...bytes), 10, () => count),
+      query,
+    )
+  const opt = (...data: number[]) => [0, 0, 41, 4, 208, 0, 0, 0, 0, 0, data.length, ...data]
+
+  test('has a part of the response code', () => {
+    expect(withOpt(1, 0, 0, 41, 4, 208, 1, 0, 0, 0, 0, 0)).toMatchObject({
+      message: { Status: 'BADVERS', Additional: [] },
+    })
+  })
+
+  test('has the errors of the server', () => {
+    const extendedErrors = [{ code: 6, name: 'DNSSEC Bogus', text: 'no' }]
+    const data = [0, 15, 0, 5, 0, 6, ...Buffer.from('no\0')]
+    expect(withOpt(1, ...opt(...data))).toMatchObject({ message: { Edns: { extendedErrors } } })
+  })
+
+  test.each<[string, number, number[]]>([
+    ['twice', 2, [...opt(), ...opt()]],
+    ['of a name', 1, [1, 97, ...opt()]],
+    ['with an option beyond its end', 1, opt(0, 15, 0, 9)],
+  ])('%s is refused', (_, count, bytes) => {
+    expect(withOpt(count, ...bytes).kind).toBe('malformed')
   })
 })

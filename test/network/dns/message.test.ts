@@ -2,7 +2,7 @@
 import packet from 'dns-packet'
 import { describe, expect, test } from 'vitest'
 import { encodeDnsName } from '../../../src/contract/dns/name.ts'
-import { DNS_TYPE_NUMBERS } from '../../../src/contract/dns/record-type.ts'
+import { DNS_TYPE_NUMBERS } from '../../../src/contract/dns/parameters.ts'
 import { encodeQuery } from '../../../src/network/dns/message.ts'
 import { decoded } from '../../support/monitors/dns/dns-messages.ts'
 

@@ -28,8 +28,8 @@ const ZONE: Zone = {
 async function resolve(host: string, family: Family = 'IPv4', conf = '', signal?: AbortSignal) {
   await using server = await startDnsServer(ZONE)
   const resolvConf = temporaryFile('resolv.conf', `options timeout:1 attempts:1\n${conf}`)
-  const servers = [server.authority]
-  const resolver = createResolver({ useOsResolver: false, hostsFile, resolvConf, servers })
+  const { nameServers } = server
+  const resolver = createResolver({ useOsResolver: false, hostsFile, resolvConf, nameServers })
   const addresses = await resolver
     .resolve(host, family, signal ?? new AbortController().signal)
     .catch((error: unknown) => {
@@ -82,7 +82,7 @@ describe('with a server', () => {
 
   test('every look-up sends a new query', async () => {
     await using server = await startDnsServer(ZONE)
-    const resolver = createResolver({ useOsResolver: false, servers: [server.authority] })
+    const resolver = createResolver({ useOsResolver: false, nameServers: server.nameServers })
     const { signal } = new AbortController()
     for (const _ of [1, 2, 3]) await resolver.resolve('www.example.', 'IPv4', signal)
     expect(server.asked).toHaveLength(3)

@@ -1,9 +1,10 @@
 // Runs one DNS monitor for tests of its observation.
 import type { DnsObserved } from '../../../../src/monitors/dns/observed.ts'
 import { createDns, dns } from '../../../../src/monitors/dns/index.ts'
-import type { SystemServers } from '../../../../src/network/dns/name-servers.ts'
+import { NameServers, type SystemServers } from '../../../../src/network/dns/name-servers.ts'
 import { checkMonitor } from '../check-monitor.ts'
 import type { ContextOptions } from '../monitor-context.ts'
+import { QUICK } from './dns-server.ts'
 
 /** The server of queries that name none. */
 export function systemServers(ports: readonly number[], attempts = 2): SystemServers {
@@ -21,7 +22,8 @@ export async function checkDns(
   options: ContextOptions & { system?: SystemServers } = {},
 ) {
   const { system, ...contextOptions } = options
-  const type = system === undefined ? dns : createDns(() => system)
+  const type =
+    system === undefined ? dns : createDns(() => system, new NameServers(() => system, QUICK))
   const whole = { query: 'www.zone.example', recordType: 'A', ...request }
   const observation = await checkMonitor(type, whole, more, contextOptions)
   return { ...observation, observed: observation.observed as unknown as DnsObserved }

@@ -4,6 +4,7 @@ import { createSocket, type RemoteInfo } from 'node:dgram'
 import { once } from 'node:events'
 import { isIPv6 } from 'node:net'
 import packet, { type Answer } from 'dns-packet'
+import { NameServers } from '../../../../src/network/dns/name-servers.ts'
 import { rightAnswer } from './hostile-name-server.ts'
 
 /** Name → its addresses (none means no such record), the name of an error, or no answer. */
@@ -12,9 +13,14 @@ export type Zone = Record<string, string[] | 'SERVFAIL' | 'REFUSED' | 'silent'>
 export interface DnsServer extends AsyncDisposable {
   /** `address:port`. */
   authority: string
+  /** It alone, as name servers of a resolver that quickly finds them unresponsive. */
+  nameServers: NameServers
   /** Names asked for, in order. */
   asked: string[]
 }
+
+/** Ten times faster than an agent. */
+export const QUICK = { rootAfterMs: 50, rootTryMs: 50, turnMs: 20 }
 
 const RCODES = { SERVFAIL: 2, NXDOMAIN: 3, REFUSED: 5 }
 
@@ -40,8 +46,10 @@ export async function startDnsServer(
   })
   socket.bind(port, host)
   await once(socket, 'listening')
+  const server = { address: host, port: socket.address().port }
   return {
-    authority: `${host}:${socket.address().port}`,
+    authority: `${host}:${server.port}`,
+    nameServers: new NameServers(() => ({ servers: [server] }), QUICK),
     asked,
     async [Symbol.asyncDispose]() {
       socket.close()

@@ -1,9 +1,8 @@
-// The zones of tests of DNS monitors, on an unbound and, as far as possible, on a dnsmasq.
+// The zones of the tests of DNS monitors, on an unbound.
 import { afterAll } from 'vitest'
 import { missing } from '../../needs.ts'
-import { createAuthority } from '../../network/certificates.ts'
-import { startDnsmasq, startUnbound, type NameServer, type Unbound } from './name-servers.ts'
-import { signedZone } from './signed-zone.ts'
+import type { KeyPair } from '../../network/certificates.ts'
+import { startUnbound, type Unbound } from './unbound.ts'
 
 const ZONE = `
 $ORIGIN zone.example.
@@ -46,27 +45,18 @@ $ORIGIN 8.b.d.0.1.0.0.2.ip6.arpa.
 1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0 300 IN PTR www.zone.example.
 `
 
-/** Both servers, and why there are none: then every test of the file is skipped. */
-export interface ZoneServers {
-  why: string | undefined
-  unbound: Unbound
-  dnsmasq: NameServer
-}
-
-/** Starts both for a test file; `authority` issues the certificate of unbound. */
-export async function startZoneServers(
-  authority: ReturnType<typeof createAuthority> = createAuthority(),
-): Promise<ZoneServers> {
-  const why = missing('unbound', 'dnsmasq', 'openssl')
-  if (why !== undefined) return { why } as ZoneServers
+/** Starts the server for a test file; where it is missing, `why` says so. */
+export async function startZones(
+  pair: KeyPair,
+): Promise<{ why: string | undefined; unbound: Unbound }> {
+  const why = missing('unbound', 'openssl')
+  if (why !== undefined) return { why, unbound: {} as Unbound }
   const zones = [
     { name: 'zone.example', text: ZONE },
     { name: '2.0.192.in-addr.arpa', text: REVERSE },
     { name: '8.b.d.0.1.0.0.2.ip6.arpa', text: REVERSE6 },
-    signedZone('signed.example', { www: '192.0.2.30', forged: '192.0.2.31' }),
   ]
-  const unbound = await startUnbound(zones, authority.issue())
-  const dnsmasq = await startDnsmasq(['dns-rr=odd.zone.example,65300,abcdef'])
-  afterAll(() => Promise.all([unbound, dnsmasq].map((one) => one[Symbol.asyncDispose]())))
-  return { why, unbound, dnsmasq }
+  const unbound = await startUnbound(zones, pair)
+  afterAll(() => unbound[Symbol.asyncDispose]())
+  return { why, unbound }
 }
