@@ -6,7 +6,6 @@ import type { Failure } from '../../../src/contract/failure.ts'
 import { LIMITS } from '../../../src/contract/versions.ts'
 import type { IcmpObserved } from '../../../src/monitors/icmp/observed.ts'
 import { icmp } from '../../../src/monitors/icmp/index.ts'
-import { DeadlineReached } from '../../../src/network/deadline.ts'
 import type { Context } from '../../../src/monitors/monitor.ts'
 import type { Observation } from '../../../src/contract/observation.ts'
 import { watchedNow } from '../../../src/network/native/readiness.ts'
@@ -178,36 +177,16 @@ describe('assertions', () => {
   })
 })
 
-describe('bad input', () => {
-  test.each([
-    ['a metadata service', '169.254.169.254', 'ADDRESS_BLOCKED'],
-    ['the same in another spelling', '0xA9FEA9FE', 'ADDRESS_BLOCKED'],
-    ['a name that leads there', 'evil.test', 'ADDRESS_BLOCKED'],
-    ['a blocked network', '127.0.0.77', 'ADDRESS_BLOCKED'],
-  ])('%s: %s', async (_, hostname, code) => {
-    const resolver = fixedResolver({
-      'evil.test': ['127.0.0.1', '169.254.169.254'],
-      '169.254.169.254': ['169.254.169.254'],
-      '0xA9FEA9FE': ['169.254.169.254'],
-      '127.0.0.77': ['127.0.0.77'],
-    })
-    const context = testContext({ resolver, blocked: ['127.0.0.77/32'] })
-    const observation = await observe({ request: { ...HERE, hostname } }, context)
-    expect(codesOf(observation)).toEqual([code])
-    expect(observation.observed).toMatchObject({ packetsSent: 0 })
+test.each(['evil.test', '127.0.0.77'])('the policy forbids %s', async (hostname) => {
+  const resolver = fixedResolver({
+    'evil.test': ['127.0.0.1', '169.254.169.254'],
+    '127.0.0.77': ['127.0.0.77'],
   })
-
-  test('a name that does not exist', async () => {
-    const observation = await observe({ request: { ...HERE, hostname: 'no.such.invalid.' } })
-    expect(codesOf(observation)[0]).toMatch(/^DNS_/)
-  })
+  const context = testContext({ resolver, blocked: ['127.0.0.77/32'] })
+  const observation = await observe({ request: { ...HERE, hostname } }, context)
+  expect(codesOf(observation)).toEqual(['ADDRESS_BLOCKED'])
+  expect(observation.observed).toMatchObject({ packetsSent: 0 })
 })
-
-function aborted(): AbortController {
-  const controller = new AbortController()
-  controller.abort(new Error('cancelled'))
-  return controller
-}
 
 /** Sockets of this process. */
 function sockets(): number {
@@ -286,39 +265,12 @@ describe('letting go', () => {
     vi.useRealTimers()
   })
 
-  test.each([
-    ['while the name is looked up', 'slow.test', new AbortController()],
-    ['before it has begun', '127.0.0.1', aborted()],
-  ])('%s', async (_, hostname, controller) => {
-    const { signal } = controller
-    const context = testContext({ resolver: fixedResolver({}), signal })
-    const running = observe({ request: { ...HERE, hostname } }, context)
-    const ownMs = startStopwatch()
-    controller.abort(new Error('cancelled'))
-    await expect(running).rejects.toThrow('cancelled')
-    expect(ownMs()).toBeLessThan(50)
-  })
-
-  test('a deadline during the look-up is a time-out of the look-up', async () => {
-    const signal = AbortSignal.abort(new DeadlineReached(10))
-    const context = testContext({ resolver: fixedResolver({}), signal })
-    const observation = await observe({ request: { ...HERE, hostname: 'slow.test' } }, context)
-    expect(codesOf(observation)).toEqual(['TIMEOUT_DNS'])
-  })
-
   test('the look-up has a time of its own, so that it costs no echoes', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     const context = testContext({ resolver: fixedResolver({}) })
     const running = observe({ request: { ...HERE, hostname: 'slow.test' } }, context)
     await vi.advanceTimersByTimeAsync(ICMP_LIMITS.icmpLookupMs)
     expect(codesOf(await running)).toEqual(['TIMEOUT_DNS'])
-  })
-
-  test('the deadline leaves time for everything', () => {
-    const monitor = icmpMonitor({
-      request: { hostname: 'a.test', pingCount: 50, intervalMs: 500, timeoutMs: 2000 },
-    })
-    expect(icmp.deadlineMs(monitor)).toBe(50 * 500 + 2000 + ICMP_LIMITS.icmpLookupMs)
   })
 
   test('thousands of runs at once share few sockets, and all are closed when nobody needs them', async ({
