@@ -28,12 +28,22 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
   afterAll(() => on?.[Symbol.asyncDispose]())
   afterEach(() => on.restore())
 
-  test.each(CASES)('$protocol over $family knows every hop', async ({ family, protocol }) => {
-    const { facts, codes, observation, tookMs } = await on.trace(family, protocol)
+  const TARGETS = [
+    ...CASES,
+    { protocol: 'TCP', family: 'IPv4', port: 444, portState: 'closed' } as const,
+    { protocol: 'TCP', family: 'IPv6', port: 443, portState: 'open' } as const,
+    { protocol: 'UDP', family: 'IPv4', port: 7, portState: 'open' } as const,
+    { protocol: 'UDP', family: 'IPv6', port: 33_434, portState: 'closed' } as const,
+  ]
+  test.each(TARGETS)('$protocol over $family knows every hop, port $port', async (target) => {
+    const { family, protocol, ...port } = target
+    const request = 'port' in port ? { port: port.port } : {}
+    const { facts, codes, observation, tookMs } = await on.trace(family, protocol, request)
     expect(codes).toEqual([])
     expect(addressesOf(facts)).toEqual(WAY[family])
     expect(facts).toMatchObject({
       protocol,
+      ...port,
       address: SERVER[family],
       family,
       reached: true,
@@ -54,27 +64,6 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
     }
     expect(observation?.responseTimeMs).toBe(facts.responseTime?.avg)
     expect(tookMs).toBeLessThan(1000)
-  })
-
-  test('one path has one hash, whatever the protocol', async () => {
-    const hashes = await Promise.all(
-      PROTOCOLS.map(async (one) => (await on.trace('IPv4', one)).facts),
-    )
-    expect(new Set(hashes.map(({ pathHash }) => pathHash)).size).toBe(1)
-  })
-
-  test.each([
-    ['an open TCP port', 'TCP', 443, 'open'],
-    ['a closed TCP port', 'TCP', 444, 'closed'],
-    ['an open UDP port', 'UDP', 7, 'open'],
-    ['a closed UDP port', 'UDP', 33_434, 'closed'],
-  ] as const)('%s is reached, and reported', async (_, protocol, port, portState) => {
-    for (const family of FAMILIES) {
-      const { facts, codes } = await on.trace(family, protocol, { port })
-      expect(codes).toEqual([])
-      expect(facts).toMatchObject({ reached: true, portState, port, hopCount: 4 })
-      expect(addressesOf(facts)).toEqual(WAY[family])
-    }
   })
 
   test.each(CASES)('$protocol over $family: a silent hop', async ({ family, protocol }) => {
@@ -110,34 +99,22 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
     },
   )
 
-  describe('a path that changes', () => {
-    test.each(CASES)('$protocol over $family', async ({ family, protocol }) => {
-      const id = `changing-${family}-${protocol}`
-      const first = await on.trace(family, protocol, {}, { id })
-      expect(first.facts.pathChanged).toBeUndefined()
-      const same = await on.trace(family, protocol, {}, { id })
-      expect(same.facts).toMatchObject({ pathChanged: false, pathHash: first.facts.pathHash })
-      const [to, r2, d2] = waysOf(family)
-      on.route('r1', family, `replace ${to} via ${d2}`, `replace ${to} via ${r2}`)
-      const changed = await on.trace(family, protocol, {}, { id })
-      expect(changed.codes).toEqual([])
-      expect(addressesOf(changed.facts)).toEqual(DETOUR[family])
-      expect(changed.facts).toMatchObject({ pathChanged: true, previousPath: WAY[family] })
-      expect(changed.facts.pathHash).not.toBe(first.facts.pathHash)
-      const after = await on.trace(family, protocol, {}, { id })
-      expect(after.facts.pathChanged).toBe(false)
-      expect(after.facts).not.toHaveProperty('previousPath')
-    })
-
-    test('a hop that falls silent and speaks again is no change', async () => {
-      const id = 'falling-silent'
-      await on.trace('IPv4', 'UDP', {}, { id })
-      on.firewall('r2', 'output', 'icmp type time-exceeded drop')
-      const unanswered = await on.trace('IPv4', 'UDP', {}, { id })
-      expect(unanswered.facts.pathChanged).toBe(false)
-      on.chain.firewall('r2', 'output')
-      expect((await on.trace('IPv4', 'UDP', {}, { id })).facts.pathChanged).toBe(false)
-    })
+  test.each(CASES)('$protocol over $family: a path that changes', async ({ family, protocol }) => {
+    const id = `changing-${family}-${protocol}`
+    const first = await on.trace(family, protocol, {}, { id })
+    expect(first.facts.pathChanged).toBeUndefined()
+    const same = await on.trace(family, protocol, {}, { id })
+    expect(same.facts).toMatchObject({ pathChanged: false, pathHash: first.facts.pathHash })
+    const [to, r2, d2] = waysOf(family)
+    on.route('r1', family, `replace ${to} via ${d2}`, `replace ${to} via ${r2}`)
+    const changed = await on.trace(family, protocol, {}, { id })
+    expect(changed.codes).toEqual([])
+    expect(addressesOf(changed.facts)).toEqual(DETOUR[family])
+    expect(changed.facts).toMatchObject({ pathChanged: true, previousPath: WAY[family] })
+    expect(changed.facts.pathHash).not.toBe(first.facts.pathHash)
+    const after = await on.trace(family, protocol, {}, { id })
+    expect(after.facts.pathChanged).toBe(false)
+    expect(after.facts).not.toHaveProperty('previousPath')
   })
 
   describe('a router with two ways to the target', () => {
@@ -161,12 +138,8 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
       for (let monitor = 0; monitor < 12; monitor++) {
         const paths = new Set<string>()
         for (let run = 0; run < 5; run++) {
-          const { facts, codes } = await on.trace(
-            family,
-            protocol,
-            {},
-            { id: `balanced-${monitor}` },
-          )
+          const settings = { id: `balanced-${monitor}` }
+          const { facts, codes } = await on.trace(family, protocol, {}, settings)
           expect(codes).toEqual([])
           expect(facts.pathChanged ?? false).toBe(false)
           paths.add(addressesOf(facts).join(' '))
@@ -284,29 +257,18 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
     })
   })
 
-  describe('SCTP', () => {
-    test.each(FAMILIES)('over %s: a target without it is reached, and says so', async (family) => {
-      const { facts, codes } = await on.trace(family, 'SCTP')
+  test.each(FAMILIES)('SCTP over %s: a target without it, and its ports', async (family) => {
+    const trace = async (port: number, portState: string) => {
+      const { facts, codes } = await on.trace(family, 'SCTP', { port })
       expect(codes).toEqual([])
       expect(addressesOf(facts)).toEqual(WAY[family])
-      expect(facts).toMatchObject({ port: 33_434, portState: 'closed', lossPercent: 0 })
-    })
-
-    test('ports that are open and closed', async () => {
-      await using listening = await startMonitorProcess(on.chain.prefix('server'))
-      for (const family of FAMILIES) {
-        await listening.listen('sctp', family === 'IPv4' ? '0.0.0.0' : '::', 3868)
-        for (const [port, portState] of [
-          [3868, 'open'],
-          [3869, 'closed'],
-        ] as const) {
-          const { facts, codes } = await on.trace(family, 'SCTP', { port })
-          expect(codes).toEqual([])
-          expect(addressesOf(facts)).toEqual(WAY[family])
-          expect(facts).toMatchObject({ portState, reached: true, lossPercent: 0 })
-        }
-      }
-    })
+      expect(facts).toMatchObject({ port, portState, reached: true, lossPercent: 0 })
+    }
+    await trace(33_434, 'closed')
+    await using listening = await startMonitorProcess(on.chain.prefix('server'))
+    await listening.listen('sctp', family === 'IPv4' ? '0.0.0.0' : '::', 3868)
+    await trace(3868, 'open')
+    await trace(3869, 'closed')
   })
 
   describe('as nobody, without a capability', () => {
