@@ -1,7 +1,6 @@
 // One page of a listing in one statement, newest first by (created, id), and the place after its end as a cursor.
 // The place names the order's own key, not a row, so it stays valid even when its row is deleted.
 import type { Queryable } from './database.ts'
-import { rowJson } from './row-json.ts'
 
 /** A place in a listing ordered newest first by (created, id). */
 export interface Place {
@@ -75,8 +74,8 @@ interface PageParts {
   /** Table and condition; `$1` is whose listing it is. */
   from: string
   where: string
-  /** The columns of the row `i` as the public contract has an entry. */
-  columns: string
+  /** The JSON text of the row `i`, as the public contract has an entry. */
+  entry: string
   /** An expression of the bytes of a row, and after how many of them a page ends early. */
   bytes?: { of: string; max: number }
 }
@@ -109,7 +108,7 @@ export function pageStatement(parts: PageParts): PageStatement {
      ), shown as (
        select * from found where n <= $4::int and bytes_before < ${bytes?.max ?? 1}
      )
-     select coalesce(string_agg(${rowJson(parts.columns)}::text, ',' order by i.n), '') as entries,
+     select coalesce(string_agg(${parts.entry}, ',' order by i.n), '') as entries,
        count(*)::int as length,
        (select count(*) from found) > count(*) as more,
        (select (extract(epoch from z.created_at) * 1000000)::bigint || '/' || z.id

@@ -1,7 +1,7 @@
 // Statements on code bundles. A row is written before the first byte is stored, and deleted after the last byte
 // is removed, so that leftovers of a crash are known.
 import { BUNDLE_BOUNDS } from '../../contract/api/code-bundle.ts'
-import { instantText } from '../../database/row-json.ts'
+import { instantText, rowJson } from '../../database/row-json.ts'
 import { pageStatement } from '../../database/page.ts'
 import { raw, sql } from '../../database/sql.ts'
 import type { Queryable } from '../../database/database.ts'
@@ -27,8 +27,8 @@ export const listBundles = pageStatement({
   name: 'bundles-page',
   from: 'code_bundles',
   where: `account_id = $1::uuid and state = 'stored'`,
-  columns: `encode(i.sha256, 'hex') as sha256, i.bytes, ${NAMED} as checks,
-    ${instantText('i.created_at')} as "createdAt"`,
+  entry: `${rowJson(`encode(i.sha256, 'hex') as sha256, i.bytes, ${NAMED} as checks,
+    ${instantText('i.created_at')} as "createdAt"`)}::text`,
 })
 
 /** A bundle of the account. */

@@ -8,39 +8,60 @@ import type {
 } from '../../contract/api/incident.ts'
 import type { Queryable } from '../../database/database.ts'
 import { pageStatement } from '../../database/page.ts'
-import { dayText, instantText, rowJson, rowsJson } from '../../database/row-json.ts'
+import {
+  dayText,
+  escaped,
+  instantText,
+  listText,
+  objectText,
+  orNull,
+  quoted,
+} from '../../database/row-json.ts'
 import { raw, sql } from '../../database/sql.ts'
-import { serviceColumns } from '../services/queries.ts'
+import { serviceText } from '../services/queries.ts'
 import type { Course, Turn } from './course.ts'
 
 const { updatesShownMax, pageTextBytesMax } = API_BOUNDS
 
 /** An update from the row `u`; it has no status where it leaves that of the incident. */
-const UPDATE_JSON = `json_strip_nulls(${rowJson(`u.description, u.status,
-  ${instantText('u.public_at')} as "publicIncidentUpdateDate",
-  u.notify_subscribers as "notifySubscribers", u.id, ${dayText('u.created_at')} as created_at`)})`
+const UPDATE = objectText(
+  {
+    description: escaped('u.description'),
+    publicIncidentUpdateDate: quoted(instantText('u.public_at')),
+    notifySubscribers: 'u.notify_subscribers::text',
+    id: quoted('u.id'),
+    created_at: quoted(dayText('u.created_at')),
+  },
+  { status: quoted('u.status') },
+)
 
 /** The latest updates of the incident `i`, newest first. */
-const UPDATES_JSON = `(select coalesce(json_agg(latest.update), '[]') from (
-  select ${UPDATE_JSON} as update from incident_updates u where u.incident_id = i.id
-  order by u.public_at desc, u.seq desc limit ${updatesShownMax}) latest)`
+const UPDATES = listText(`select ${UPDATE} as entry from incident_updates u
+  where u.incident_id = i.id order by u.public_at desc, u.seq desc limit ${updatesShownMax}`)
 
-const SERVICES_JSON = rowsJson(`select ${serviceColumns('s')}
+const SERVICES = listText(`select ${serviceText('s')} as entry
   from incident_services link join services s on s.id = link.service_id
   where link.incident_id = i.id order by link.position`)
 
-/** The columns of the row `i` as the public contract has an incident. */
-const INCIDENT_COLUMNS = `i.name, i.severity, i.id, ${SERVICES_JSON} as services,
-  ${UPDATES_JSON} as "incidentUpdates", i.last_update_status as "lastUpdateStatus",
-  i.duration_s as duration, ${dayText('i.created_at')} as created_at,
-  ${dayText('i.updated_at')} as updated_at`
+/** The incident of the row `i`. */
+const INCIDENT = objectText({
+  name: escaped('i.name'),
+  severity: quoted('i.severity'),
+  id: quoted('i.id'),
+  services: SERVICES,
+  incidentUpdates: UPDATES,
+  lastUpdateStatus: quoted('i.last_update_status'),
+  duration: orNull('i.duration_s::text'),
+  created_at: quoted(dayText('i.created_at')),
+  updated_at: orNull(quoted(dayText('i.updated_at'))),
+})
 
 /** The incidents of an account. */
 export const listIncidents = pageStatement({
   name: 'incidents-page',
   from: 'incidents',
   where: 'account_id = $1::uuid',
-  columns: INCIDENT_COLUMNS,
+  entry: INCIDENT,
   bytes: { of: 'i.update_bytes', max: pageTextBytesMax },
 })
 
@@ -51,7 +72,7 @@ export async function readIncident(
   id: string,
 ): Promise<string | undefined> {
   const rows = await connection.query(sql<{ json: string }>('incident-read')`
-      select ${raw(rowJson(INCIDENT_COLUMNS))}::text as json from incidents i
+      select ${raw(INCIDENT)} as json from incidents i
       where i.id = ${id} and i.account_id = ${accountId}`)
   return rows[0]?.json
 }
@@ -147,7 +168,7 @@ export async function listIncidentUpdates(
   incidentId: string,
 ): Promise<string | undefined> {
   const rows = await connection.query(sql<{ json: string }>('incident-updates-list')`
-      select ${raw(UPDATES_JSON)}::text as json
+      select ${raw(UPDATES)} as json
       from incidents i where i.id = ${incidentId} and i.account_id = ${accountId}`)
   return rows[0]?.json
 }
@@ -158,7 +179,7 @@ export async function readIncidentUpdate(
   of: { accountId: string; incidentId: string; id: string },
 ): Promise<string | undefined> {
   const rows = await connection.query(sql<{ json: string }>('incident-update-read')`
-      select ${raw(UPDATE_JSON)}::text as json
+      select ${raw(UPDATE)} as json
       from incident_updates u join incidents i on i.id = u.incident_id
       where u.id = ${of.id} and i.id = ${of.incidentId} and i.account_id = ${of.accountId}`)
   return rows[0]?.json
@@ -180,7 +201,7 @@ export async function insertIncidentUpdate(
         (id, incident_id, description, status, public_at, notify_subscribers)
       values (${id}, ${incidentId}, ${description}, ${status ?? null},
         coalesce(${instant(publicIncidentUpdateDate)}::timestamptz, clock_timestamp()), ${notifySubscribers})
-      returning ${raw(UPDATE_JSON)}::text as json`)
+      returning ${raw(UPDATE)} as json`)
   return row?.json ?? ''
 }
 
@@ -195,7 +216,7 @@ export async function changeIncidentUpdate(
         public_at = coalesce(${instant(publicIncidentUpdateDate)}::timestamptz, public_at),
         notify_subscribers = ${notifySubscribers}
       where u.id = ${id} and u.incident_id = ${incidentId}
-      returning ${raw(UPDATE_JSON)}::text as json`)
+      returning ${raw(UPDATE)} as json`)
   return row?.json
 }
 

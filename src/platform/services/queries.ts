@@ -1,23 +1,28 @@
 // Statements on services.
-import { dayText, rowJson } from '../../database/row-json.ts'
+import { dayText, escaped, objectText, orNull, quoted } from '../../database/row-json.ts'
 import { pageStatement } from '../../database/page.ts'
 import { raw, sql } from '../../database/sql.ts'
 import type { Queryable } from '../../database/database.ts'
 
-/** The columns of the row `s` as the public contract has a service. */
-export function serviceColumns(s: string): string {
-  return `${s}.name, ${s}.id, ${s}.account_id as "accountId", ${dayText(`${s}.created_at`)} as created_at,
-    ${dayText(`${s}.updated_at`)} as updated_at`
+/** The JSON text of the row `s`, as the public contract has a service. */
+export function serviceText(s: string): string {
+  return objectText({
+    name: escaped(`${s}.name`),
+    id: quoted(`${s}.id`),
+    accountId: quoted(`${s}.account_id`),
+    created_at: quoted(dayText(`${s}.created_at`)),
+    updated_at: orNull(quoted(dayText(`${s}.updated_at`))),
+  })
 }
 
-const SERVICE = raw(`${rowJson(serviceColumns('s'))}::text`)
+const SERVICE = raw(serviceText('s'))
 
 /** The services of an account. */
 export const listServices = pageStatement({
   name: 'services-page',
   from: 'services',
   where: 'account_id = $1::uuid and deleted_at is null',
-  columns: serviceColumns('i'),
+  entry: serviceText('i'),
 })
 
 /** A service of the account as JSON text. */

@@ -1,7 +1,7 @@
 // Statements on status pages with their cards, and on who subscribed to them.
 import { EMAIL_UNSENT } from '../../contract/unwatched.ts'
-import { dayText, rowJson, rowsJson } from '../../database/row-json.ts'
-import { serviceColumns } from '../services/queries.ts'
+import { dayText, listText, rowJson, rowsJson } from '../../database/row-json.ts'
+import { serviceText } from '../services/queries.ts'
 import { pageStatement } from '../../database/page.ts'
 import { raw, sql } from '../../database/sql.ts'
 import type { Queryable } from '../../database/database.ts'
@@ -16,9 +16,9 @@ const LOOKS = [
   'defaultTheme',
 ]
 
-const SERVICES_JSON = rowsJson(`select ${serviceColumns('s')}
+const SERVICES_JSON = `(${listText(`select ${serviceText('s')} as entry
   from status_page_card_services link join services s on s.id = link.service_id
-  where link.card_id = card.id order by link.position`)
+  where link.card_id = card.id order by link.position`)})::json`
 
 const CARDS_JSON = rowsJson(`select card.id, card.name, ${SERVICES_JSON} as services,
     ${dayText('card.created_at')} as created_at, null as updated_at
@@ -35,7 +35,7 @@ export const listStatusPages = pageStatement({
   name: 'status-pages-page',
   from: 'status_pages',
   where: 'account_id = $1::uuid',
-  columns: PAGE_COLUMNS,
+  entry: `${rowJson(PAGE_COLUMNS)}::text`,
 })
 
 /** A status page of the account as JSON text. */

@@ -25,7 +25,7 @@ export const listRuns = pageStatement({
   name: 'runs-page',
   from: 'runs',
   where: 'monitor_id = $1::uuid',
-  columns: runColumns('i'),
+  entry: `${rowJson(runColumns('i'))}::text`,
 })
 
 /** Whether the account has or had the monitor. */
