@@ -21,14 +21,13 @@ import {
 } from './queries/states.ts'
 import type { Database, Queryable } from '../../database/database.ts'
 import { moveAlerts, type Move, type MoveOptions, type ReportedRun } from './transitions.ts'
-import type { BackgroundJob } from '../jobs/background-jobs.ts'
+import { type BackgroundJob, untilDone } from '../jobs/background-jobs.ts'
 import { locationNoticesJob } from './location-notices.ts'
 import type { PlatformClock } from '../../database/platform-clock.ts'
 import type { OnRecorded, Recorded, RecordedResult } from '../results/recorded.ts'
 import type { Cipher } from '../secrets/cipher.ts'
 import { sendWebhooks, type OutboxOptions } from './webhook-outbox.ts'
 
-/** Options of alerting. */
 export interface AlertingOptions {
   database: Database
   cipher: Cipher
@@ -40,7 +39,6 @@ export interface AlertingOptions {
   outbox?: Pick<OutboxOptions, 'againMs' | 'restMs'>
 }
 
-/** Alerting as the platform wires it. */
 export interface Alerting {
   onRecorded: OnRecorded
   backgroundJobs: BackgroundJob[]
@@ -145,16 +143,6 @@ function reportedRun(location: string, result: RunFields): ReportedRun {
       })),
     },
   }
-}
-
-/** Repeats `work` while it does as much as it may at once. */
-async function untilDone(
-  atOnceMax: number,
-  signal: AbortSignal,
-  work: () => Promise<number>,
-): Promise<void> {
-  let done = atOnceMax
-  while (done === atOnceMax && !signal.aborted) done = await work()
 }
 
 function alertsJob(database: Database, options: MoveOptions): BackgroundJob {

@@ -6,7 +6,6 @@ import { type JobLease, releaseLease, renewLease, acquireLease } from './queries
 import type { Database } from '../../database/database.ts'
 import { isUnavailable } from '../../database/database-failure.ts'
 
-/** Something to be done again and again. */
 export interface BackgroundJob {
   /** Known to the database; must not change between versions. */
   name: string
@@ -17,18 +16,18 @@ export interface BackgroundJob {
   run(signal: AbortSignal): Promise<void>
 }
 
-/** What background jobs need. */
 export interface BackgroundJobOptions {
   database: Database
   log: Log
   signal: AbortSignal
+  /** By default 15 s. */
+  leaseMs?: number
 }
 
 const POLL_MS_MIN = 500
 const POLL_MS_MAX = 10_000
 /** Maximum pause of a job after its process died, apart from the polling interval of another one. */
 const LEASE_MS = 15_000
-const RENEW_MS = 4_000
 
 /** Does the background jobs until the signal fires; resolves when none is under way any more. Never rejects. */
 export async function runBackgroundJobs(
@@ -51,12 +50,12 @@ async function repeat(backgroundJob: BackgroundJob, options: BackgroundJobOption
 /** Does a background job if it is due and free. Never rejects. */
 export async function doOnce(
   backgroundJob: BackgroundJob,
-  { database, log, signal }: BackgroundJobOptions,
+  { database, log, signal, leaseMs = LEASE_MS }: BackgroundJobOptions,
 ): Promise<void> {
   try {
-    const taken = await acquireLease(database, { ...backgroundJob, leaseMs: LEASE_MS })
+    const taken = await acquireLease(database, { ...backgroundJob, leaseMs })
     if (taken === undefined) return
-    const lease = new RenewedLease(database, taken)
+    const lease = keepRenewed(database, taken, leaseMs)
     let done = false
     try {
       const timeout = AbortSignal.timeout(backgroundJob.timeoutMs)
@@ -67,56 +66,45 @@ export async function doOnce(
     }
   } catch (error) {
     if (signal.aborted) return
-    if (isUnavailable(error))
-      log.debug({ err: error, backgroundJob: backgroundJob.name }, 'a background job has to wait')
-    else
-      log.error(
-        { err: error, backgroundJob: backgroundJob.name },
-        'a background job failed and is retried',
-      )
+    const facts = { err: error, backgroundJob: backgroundJob.name }
+    if (isUnavailable(error)) log.debug(facts, 'a background job has to wait')
+    else log.error(facts, 'a background job failed and is retried')
   }
 }
 
-/** Renews a lease until it is released. */
-class RenewedLease {
-  readonly #database: Database
-  readonly #lost = new AbortController()
-  readonly #renewal: NodeJS.Timeout
-  readonly #end: NodeJS.Timeout
-  #lease: JobLease
-  #renewing: Promise<void> = Promise.resolve()
-
-  constructor(database: Database, lease: JobLease) {
-    this.#database = database
-    this.#lease = lease
-    this.#renewal = setInterval(() => {
-      this.#renewing = this.#renewing.then(() => this.#renew())
-    }, RENEW_MS)
-    this.#end = setTimeout(() => this.#lose(), LEASE_MS)
-  }
-
-  /** Fires when another process may hold the job. */
-  get lost(): AbortSignal {
-    return this.#lost.signal
-  }
-
-  async release(done: boolean): Promise<void> {
-    clearInterval(this.#renewal)
-    clearTimeout(this.#end)
-    await this.#renewing
-    await releaseLease(this.#database, this.#lease, done)
-  }
-
-  async #renew(): Promise<void> {
+/** Renews a lease until it is released; `lost` fires when another process may hold the job. */
+function keepRenewed(database: Database, leased: JobLease, leaseMs: number) {
+  const lost = new AbortController()
+  const lose = () => lost.abort(new Error('the lease ended before the job was done'))
+  const end = setTimeout(lose, leaseMs)
+  let lease = leased
+  const renew = async () => {
     // While the database does not answer, no other process gets the lease either.
-    const renewed = await renewLease(this.#database, this.#lease, LEASE_MS).catch(() => null)
-    if (renewed === undefined) this.#lose()
+    const renewed = await renewLease(database, lease, leaseMs).catch(() => null)
+    if (renewed === undefined) lose()
     if (!renewed) return
-    this.#lease = renewed
-    this.#end.refresh()
+    lease = renewed
+    end.refresh()
   }
+  let renewing = Promise.resolve()
+  const renewal = setInterval(() => {
+    renewing = renewing.then(renew)
+  }, leaseMs / 4)
+  const release = async (done: boolean) => {
+    clearInterval(renewal)
+    clearTimeout(end)
+    await renewing
+    await releaseLease(database, lease, done)
+  }
+  return { lost: lost.signal, release }
+}
 
-  #lose(): void {
-    this.#lost.abort(new Error('the lease ended before the job was done'))
-  }
+/** Repeats `work`, which answers with how much it did, while that is as much as it may do at once. */
+export async function untilDone(
+  atOnceMax: number,
+  signal: AbortSignal,
+  work: () => Promise<number>,
+): Promise<void> {
+  let done = atOnceMax
+  while (done === atOnceMax && !signal.aborted) done = await work()
 }

@@ -2,7 +2,7 @@
 import type { Database } from '../../database/database.ts'
 import { forgetSlotsBefore } from './queries/accounting.ts'
 import { dropPartitions, ensurePartitions, startOfDay } from './queries/result-partitions.ts'
-import { dropBefore } from './queries/retention.ts'
+import { dropExpired } from './queries/retention.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
 
 const DAY_MS = 86_400_000
@@ -12,7 +12,6 @@ const AHEAD_MS = 3 * DAY_MS
 /** Default retention of results. */
 export const RESULTS_MS = 30 * DAY_MS
 
-/** Retention times, and the clock. */
 export interface RetentionParts {
   database: Database
   /** Milliseconds on the platform's clock. */
@@ -47,7 +46,7 @@ export async function retain(parts: RetentionParts, signal: AbortSignal): Promis
   // The account of these slots ends first, then their rows are dropped.
   await forgetSlotsBefore(database, keptFromMs)
   await dropPartitions(database, keptFromMs)
-  await dropBefore(database, 'eras', keptFromMs, signal)
-  await dropBefore(database, 'monitors', keptFromMs, signal)
-  await dropBefore(database, 'rollups', now() - rollupsMs, signal)
+  await dropExpired(database, 'expectations', keptFromMs, signal)
+  await dropExpired(database, 'monitors', keptFromMs, signal)
+  await dropExpired(database, 'rollups', now() - rollupsMs, signal)
 }

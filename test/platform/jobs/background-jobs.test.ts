@@ -1,17 +1,17 @@
 // Aim: a background job is run periodically by one of all processes, again when it failed, and by another when its
 // process died.
 import { describe, expect, test } from 'vitest'
-import { createLog } from '../../../src/process/log.ts'
 import {
   type BackgroundJob,
   runBackgroundJobs,
   doOnce,
 } from '../../../src/platform/jobs/background-jobs.ts'
 import { releaseLease, renewLease, acquireLease } from '../../../src/platform/jobs/queries.ts'
+import { collectingLog } from '../../support/collecting-log.ts'
 import { useDatabase } from '../../support/database/database.ts'
 
 const use = useDatabase()
-const log = createLog({ level: 'error', pretty: false, destination: { write: () => {} } })
+const { log } = collectingLog()
 const never = new AbortController().signal
 const options = (signal = never) => ({ database: use().database, log, signal })
 let made = 0
@@ -56,14 +56,9 @@ describe('a background job', () => {
 
   test('that failed is due again at once, and its failure is logged', async () => {
     let tries = 0
-    const lines: string[] = []
+    const { log: errorLog, lines } = collectingLog('error')
     const one = jobOf(async () => {
       if (tries++ === 0) throw new Error('not this time')
-    })
-    const errorLog = createLog({
-      level: 'error',
-      pretty: false,
-      destination: { write: (line) => void lines.push(line) },
     })
     await doOnce(one, { ...options(), log: errorLog })
     expect(lines.join('')).toContain('not this time')
@@ -96,7 +91,7 @@ describe('a background job', () => {
 
   test('gets a signal when another process has its lease, and does not end that lease', async () => {
     const { job, begun, reason } = lasting()
-    const working = doOnce(job, options())
+    const working = doOnce(job, { ...options(), leaseMs: 200 })
     await begun
     await setLease(job.name, '1 h')
     expect(await reason).toMatchObject({ message: expect.stringContaining('lease') })

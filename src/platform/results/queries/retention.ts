@@ -1,48 +1,34 @@
 // Statements that delete expired rows other than the partitions of results.
 import type { Queryable } from '../../../database/database.ts'
-import { sql } from '../../../database/sql.ts'
+import { untilDone } from '../../jobs/background-jobs.ts'
 
 /** Maximum number of rows that a statement deletes, so that no lock is held for long. */
 const AT_ONCE = 5_000
 
-/** Each deletes some rows that ended before an instant. */
-const DROPS = {
-  rollups: (beforeMs: number) => sql<{ n: number }>('retention-rollups')`
-    with gone as (
-      delete from rollups where ctid = any (array(
-        select ctid from rollups
-        where hour < to_timestamp(${beforeMs}::bigint / 1000::float8) limit ${AT_ONCE}::int))
-      returning 1
-    ) select count(*)::int as n from gone`,
-  eras: (beforeMs: number) => sql<{ n: number }>('retention-eras')`
-    with gone as (
-      delete from expectations where ctid = any (array(
-        select ctid from expectations where until_ms < ${beforeMs}::bigint limit ${AT_ONCE}::int))
-      returning 1
-    ) select count(*)::int as n from gone`,
+/** Which rows of a table ended before $1, milliseconds since the Unix epoch. */
+const EXPIRED = {
+  rollups: 'hour < to_timestamp($1::bigint / 1000::float8)',
+  expectations: 'until_ms < $1::bigint',
   // With their placements. Runs on demand stay readable until the end of their retention.
-  monitors: (beforeMs: number) => sql<{ n: number }>('retention-monitors')`
-    with gone as (
-      delete from monitors where id = any (array(
-        select id from monitors m where deleted_at < to_timestamp(${beforeMs}::bigint / 1000::float8)
-          and not exists (select from runs r where r.monitor_id = m.id) limit ${AT_ONCE}::int))
-      returning 1
-    ) select count(*)::int as n from gone`,
+  monitors: `deleted_at < to_timestamp($1::bigint / 1000::float8)
+    and not exists (select from runs where runs.monitor_id = monitors.id)`,
 }
 
-/** Drops rows of `what` that ended before the instant, some thousand at a time, until none is left. */
-export async function dropBefore(
+/** Drops rows of `table` that ended before the instant, some thousand at a time, until none is left. */
+export async function dropExpired(
   connection: Queryable,
-  what: keyof typeof DROPS,
+  table: keyof typeof EXPIRED,
   instantMs: number,
   signal: AbortSignal,
-): Promise<number> {
-  let dropped = 0
-  while (!signal.aborted) {
-    const [row] = await connection.query(DROPS[what](instantMs))
-    const n = row?.n ?? 0
-    dropped += n
-    if (n < AT_ONCE) break
-  }
-  return dropped
+): Promise<void> {
+  const text = `with gone as (
+      delete from ${table} where ctid = any (array(
+        select ctid from ${table} where ${EXPIRED[table]} limit $2::int))
+      returning 1
+    ) select count(*)::int as n from gone`
+  await untilDone(AT_ONCE, signal, async () => {
+    const statement = { name: `retention-${table}`, text, values: [instantMs, AT_ONCE] }
+    const [row] = await connection.query<{ n: number }>(statement)
+    return row?.n ?? 0
+  })
 }
