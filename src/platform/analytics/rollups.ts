@@ -2,7 +2,7 @@
 import type { Database, Queryable } from '../../database/database.ts'
 import { readSweptSpan } from '../results/queries/accounting.ts'
 import { lockRollupsDone, makeHourDue, rollUpDue } from './queries/rollups.ts'
-import type { BackgroundJob } from '../jobs/background-jobs.ts'
+import { type BackgroundJob, untilDone } from '../jobs/background-jobs.ts'
 
 const HOUR_MS = 3_600_000
 /** Hours of monitors that one transaction rolls up. */
@@ -25,10 +25,9 @@ export async function rollUp(database: Database, signal: AbortSignal): Promise<v
   let isMore = true
   while (isMore && !signal.aborted) {
     isMore = await database.transaction(endOneHour, long)
-    let done = AT_ONCE
-    while (done === AT_ONCE && !signal.aborted) {
-      done = await database.transaction((tx) => rollUpDue(tx, AT_ONCE), long)
-    }
+    await untilDone(AT_ONCE, signal, () =>
+      database.transaction((tx) => rollUpDue(tx, AT_ONCE), long),
+    )
   }
 }
 

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { FAULT_BOUNDS, type FaultReport } from '../../contract/protocol/fault-report.ts'
 import type { Queryable } from '../../database/database.ts'
 import { instantText } from '../../database/row-json.ts'
+import { execute, queryValues } from '../../database/statement-functions.ts'
 import { raw, sql } from '../../database/sql.ts'
 
 /** The source of the fault; null: the platform. */
@@ -60,30 +61,27 @@ const OBSERVATION = raw(`jsonb_build_object('count', f.times,
   'firstSeenAt', ${instantText('f.first_seen_at')}, 'lastSeenAt', ${instantText('f.last_seen_at')})`)
 
 /** The faults of a location's agents, or of one of them, as JSON; last seen first. */
-export async function faultsOfLocation(
-  connection: Queryable,
-  ask: { accountId: string; locationId: string; agentId: string | null },
-): Promise<string[]> {
-  const { accountId, locationId, agentId } = ask
-  const rows = await connection.query(sql<{ json: string }>('faults-of-location')`
+export const faultsOfLocation = queryValues(
+  (ask: { accountId: string; locationId: string; agentId: string | null }) => {
+    const { accountId, locationId, agentId } = ask
+    return sql<{ json: string }>('faults-of-location')`
     select (f.report || jsonb_build_object('agentId', f.agent_id) || ${OBSERVATION})::text as json
     from faults f join private_locations l on l.id = f.location_id
     where l.account_id = ${accountId} and l.id = ${locationId}
       and (${agentId}::uuid is null or f.agent_id = ${agentId})
-    order by f.last_seen_at desc, f.id desc limit ${FAULT_BOUNDS.perLocationMax}`)
-  return rows.map(({ json }) => json)
-}
+    order by f.last_seen_at desc, f.id desc limit ${FAULT_BOUNDS.perLocationMax}`
+  },
+)
 
 /** The faults of the platform itself, as JSON; last seen first. */
-export async function faultsOfPlatform(connection: Queryable): Promise<string[]> {
-  const rows = await connection.query(sql<{ json: string }>('faults-of-platform')`
+export const faultsOfPlatform = queryValues(
+  () => sql<{ json: string }>('faults-of-platform')`
     select (f.report || ${OBSERVATION})::text as json from faults f where f.location_id is null
-    order by f.last_seen_at desc, f.id desc limit ${FAULT_BOUNDS.perAgentMax}`)
-  return rows.map(({ json }) => json)
-}
+    order by f.last_seen_at desc, f.id desc limit ${FAULT_BOUNDS.perAgentMax}`,
+)
 
 /** Deletes faults not seen for this time. */
-export async function forgetFaults(connection: Queryable, retentionMs: number): Promise<void> {
-  await connection.query(sql('faults-forget')`
-    delete from faults where last_seen_at < clock_timestamp() - make_interval(secs => ${retentionMs / 1000})`)
-}
+export const forgetFaults = execute(
+  (retentionMs: number) => sql('faults-forget')`
+    delete from faults where last_seen_at < clock_timestamp() - make_interval(secs => ${retentionMs / 1000})`,
+)

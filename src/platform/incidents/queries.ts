@@ -17,6 +17,7 @@ import {
   orNull,
   quoted,
 } from '../../database/row-json.ts'
+import { execute, queryAny, queryValue } from '../../database/statement-functions.ts'
 import { raw, sql } from '../../database/sql.ts'
 import { serviceText } from '../services/queries.ts'
 import type { Course, Turn } from './course.ts'
@@ -66,60 +67,43 @@ export const listIncidents = pageStatement({
 })
 
 /** An incident of the account as JSON text. */
-export async function readIncident(
-  connection: Queryable,
-  accountId: string,
-  id: string,
-): Promise<string | undefined> {
-  const rows = await connection.query(sql<{ json: string }>('incident-read')`
+export const readIncident = queryValue(
+  (accountId: string, id: string) => sql<{ json: string }>('incident-read')`
       select ${raw(INCIDENT)} as json from incidents i
-      where i.id = ${id} and i.account_id = ${accountId}`)
-  return rows[0]?.json
-}
+      where i.id = ${id} and i.account_id = ${accountId}`,
+)
 
 /** Adds an incident that has no services and no updates yet. */
-export async function insertIncident(
-  connection: Queryable,
-  incident: { id: string; accountId: string; name: string; severity: IncidentSeverity },
-): Promise<void> {
-  await connection.query(sql('incident-insert')`
+export const insertIncident = execute(
+  (incident: { id: string; accountId: string; name: string; severity: IncidentSeverity }) => sql(
+    'incident-insert',
+  )`
       insert into incidents (id, account_id, name, severity, last_update_status)
-      values (${incident.id}, ${incident.accountId}, ${incident.name}, ${incident.severity}, 'INVESTIGATING') returning id`)
-}
+      values (${incident.id}, ${incident.accountId}, ${incident.name}, ${incident.severity}, 'INVESTIGATING') returning id`,
+)
 
 /** Locks an incident of the account for the rest of the transaction; false when it does not exist. */
-export async function lockIncident(
-  connection: Queryable,
-  accountId: string,
-  id: string,
-): Promise<boolean> {
-  const rows = await connection.query(sql<{ id: string }>('incident-lock')`
-      select id from incidents where id = ${id} and account_id = ${accountId} for update`)
-  return rows.length === 1
-}
+export const lockIncident = queryAny(
+  (accountId: string, id: string) => sql('incident-lock')`
+      select id from incidents where id = ${id} and account_id = ${accountId} for update`,
+)
 
 /** Changes the given fields of an incident. */
-export async function changeIncident(
-  connection: Queryable,
-  id: string,
-  fields: { name?: string | undefined; severity?: IncidentSeverity | undefined },
-): Promise<void> {
-  await connection.query(sql('incident-change')`
+export const changeIncident = execute(
+  (
+    id: string,
+    fields: { name?: string | undefined; severity?: IncidentSeverity | undefined },
+  ) => sql('incident-change')`
       update incidents set name = coalesce(${fields.name ?? null}, name), severity = coalesce(${fields.severity ?? null}, severity),
         updated_at = clock_timestamp()
-      where id = ${id} returning id`)
-}
+      where id = ${id} returning id`,
+)
 
 /** Deletes an incident with its updates; false when the account has none of that id. */
-export async function deleteIncident(
-  connection: Queryable,
-  accountId: string,
-  id: string,
-): Promise<boolean> {
-  const rows = await connection.query(sql<{ id: string }>('incident-delete')`
-      delete from incidents where id = ${id} and account_id = ${accountId} returning id`)
-  return rows.length === 1
-}
+export const deleteIncident = queryAny(
+  (accountId: string, id: string) => sql('incident-delete')`
+      delete from incidents where id = ${id} and account_id = ${accountId} returning id`,
+)
 
 /**
  * Makes `serviceIds`, each named once, the services of an incident. Answers with those that the account
@@ -149,41 +133,30 @@ export async function setIncidentServices(
 }
 
 /** Stores the course of an incident. */
-export async function setIncidentCourse(
-  connection: Queryable,
-  id: string,
-  course: Course,
-): Promise<void> {
-  await connection.query(sql('incident-course')`
+export const setIncidentCourse = execute(
+  (id: string, course: Course) => sql('incident-course')`
       update incidents set last_update_status = ${course.lastUpdateStatus}, duration_s = ${course.durationS}, updated_at = clock_timestamp(),
         update_bytes = (select coalesce(sum(octet_length(description)), 0) from incident_updates
           where incident_id = ${id})
-      where id = ${id} returning id`)
-}
+      where id = ${id} returning id`,
+)
 
 /** The latest updates of an incident, newest first, as JSON text; undefined without the incident. */
-export async function listIncidentUpdates(
-  connection: Queryable,
-  accountId: string,
-  incidentId: string,
-): Promise<string | undefined> {
-  const rows = await connection.query(sql<{ json: string }>('incident-updates-list')`
+export const listIncidentUpdates = queryValue(
+  (accountId: string, incidentId: string) => sql<{ json: string }>('incident-updates-list')`
       select ${raw(UPDATES)} as json
-      from incidents i where i.id = ${incidentId} and i.account_id = ${accountId}`)
-  return rows[0]?.json
-}
+      from incidents i where i.id = ${incidentId} and i.account_id = ${accountId}`,
+)
 
 /** One update as JSON text. */
-export async function readIncidentUpdate(
-  connection: Queryable,
-  of: { accountId: string; incidentId: string; id: string },
-): Promise<string | undefined> {
-  const rows = await connection.query(sql<{ json: string }>('incident-update-read')`
+export const readIncidentUpdate = queryValue(
+  (of: { accountId: string; incidentId: string; id: string }) => sql<{ json: string }>(
+    'incident-update-read',
+  )`
       select ${raw(UPDATE)} as json
       from incident_updates u join incidents i on i.id = u.incident_id
-      where u.id = ${of.id} and i.id = ${of.incidentId} and i.account_id = ${of.accountId}`)
-  return rows[0]?.json
-}
+      where u.id = ${of.id} and i.id = ${of.incidentId} and i.account_id = ${of.accountId}`,
+)
 
 /** An instant as PostgreSQL reads it to the millisecond; null: none is given. */
 function instant(text: string | undefined): string | null {
@@ -206,29 +179,23 @@ export async function insertIncidentUpdate(
 }
 
 /** Replaces an update; without a public date it stays unchanged. Undefined when it does not exist. */
-export async function changeIncidentUpdate(
-  connection: Queryable,
-  { id, incidentId }: { id: string; incidentId: string },
-  { description, status, publicIncidentUpdateDate, notifySubscribers }: IncidentUpdateInput,
-): Promise<string | undefined> {
-  const [row] = await connection.query(sql<{ json: string }>('incident-update-change')`
+export const changeIncidentUpdate = queryValue(
+  (
+    { id, incidentId }: { id: string; incidentId: string },
+    { description, status, publicIncidentUpdateDate, notifySubscribers }: IncidentUpdateInput,
+  ) => sql<{ json: string }>('incident-update-change')`
       update incident_updates u set description = ${description}, status = ${status ?? null},
         public_at = coalesce(${instant(publicIncidentUpdateDate)}::timestamptz, public_at),
         notify_subscribers = ${notifySubscribers}
       where u.id = ${id} and u.incident_id = ${incidentId}
-      returning ${raw(UPDATE)} as json`)
-  return row?.json
-}
+      returning ${raw(UPDATE)} as json`,
+)
 
 /** Deletes an update; false when the incident has none of that id. */
-export async function deleteIncidentUpdate(
-  connection: Queryable,
-  of: { id: string; incidentId: string },
-): Promise<boolean> {
-  const rows = await connection.query(sql<{ id: string }>('incident-update-delete')`
-      delete from incident_updates where id = ${of.id} and incident_id = ${of.incidentId} returning id`)
-  return rows.length === 1
-}
+export const deleteIncidentUpdate = queryAny(
+  (of: { id: string; incidentId: string }) => sql('incident-update-delete')`
+      delete from incident_updates where id = ${of.id} and incident_id = ${of.incidentId} returning id`,
+)
 
 /** The turns of an incident in the order that courseOf wants. */
 export async function readTurns(connection: Queryable, incidentId: string): Promise<Turn[]> {

@@ -1,7 +1,7 @@
 // Which of several processes runs a background job that is due. A lease that its holder renews, not a lock: no
 // connection is occupied meanwhile, and where the holder dies, another process goes on soon.
+import { execute, queryRow } from '../../database/statement-functions.ts'
 import { sql } from '../../database/sql.ts'
-import type { Queryable } from '../../database/database.ts'
 
 /** A job that is leased to this process. */
 export interface JobLease {
@@ -11,42 +11,31 @@ export interface JobLease {
 }
 
 /** Leases the job for `leaseMs` when it is due and not leased; undefined otherwise. */
-export async function acquireLease(
-  connection: Queryable,
-  backgroundJob: { name: string; everyMs: number; leaseMs: number },
-): Promise<JobLease | undefined> {
-  const rows = await connection.query(sql<JobLease>('chore-take')`
+export const acquireLease = queryRow(
+  (backgroundJob: { name: string; everyMs: number; leaseMs: number }) => sql<JobLease>(
+    'chore-take',
+  )`
       insert into chores as c (name, leased_until)
       values (${backgroundJob.name}, clock_timestamp() + make_interval(secs => ${backgroundJob.leaseMs}::double precision / 1000))
       on conflict (name) do update set leased_until = excluded.leased_until
       where c.leased_until <= clock_timestamp()
         and c.ran_at <= clock_timestamp() - make_interval(secs => ${backgroundJob.everyMs}::double precision / 1000)
-      returning name, leased_until::text as until`)
-  return rows[0]
-}
+      returning name, leased_until::text as until`,
+)
 
 /** Extends the lease; undefined when another process holds the job. */
-export async function renewLease(
-  connection: Queryable,
-  { name, until }: JobLease,
-  leaseMs: number,
-): Promise<JobLease | undefined> {
-  const rows = await connection.query(sql<JobLease>('chore-renew')`
+export const renewLease = queryRow(
+  ({ name, until }: JobLease, leaseMs: number) => sql<JobLease>('chore-renew')`
       update chores
       set leased_until = clock_timestamp() + make_interval(secs => ${leaseMs}::double precision / 1000)
       where name = ${name} and leased_until = ${until}::timestamptz
-      returning name, leased_until::text as until`)
-  return rows[0]
-}
+      returning name, leased_until::text as until`,
+)
 
 /** Ends the lease; when the job is not done, it is due again at once. */
-export async function releaseLease(
-  connection: Queryable,
-  { name, until }: JobLease,
-  done: boolean,
-): Promise<void> {
-  await connection.query(sql('chore-release')`
+export const releaseLease = execute(
+  ({ name, until }: JobLease, done: boolean) => sql('chore-release')`
       update chores set leased_until = '-infinity',
         ran_at = case when ${done} then date_trunc('milliseconds', clock_timestamp()) else ran_at end
-      where name = ${name} and leased_until = ${until}::timestamptz`)
-}
+      where name = ${name} and leased_until = ${until}::timestamptz`,
+)

@@ -1,6 +1,7 @@
 // Statements on services.
 import { dayText, escaped, objectText, orNull, quoted } from '../../database/row-json.ts'
 import { pageStatement } from '../../database/page.ts'
+import { queryValue, queryValues } from '../../database/statement-functions.ts'
 import { raw, sql } from '../../database/sql.ts'
 import type { Queryable } from '../../database/database.ts'
 
@@ -26,28 +27,18 @@ export const listServices = pageStatement({
 })
 
 /** A service of the account as JSON text. */
-export async function readService(
-  connection: Queryable,
-  accountId: string,
-  id: string,
-): Promise<string | undefined> {
-  const rows = await connection.query(sql<{ json: string }>('service-read')`
+export const readService = queryValue(
+  (accountId: string, id: string) => sql<{ json: string }>('service-read')`
       select ${SERVICE} as json from services s
-      where s.id = ${id} and s.account_id = ${accountId} and s.deleted_at is null`)
-  return rows[0]?.json
-}
+      where s.id = ${id} and s.account_id = ${accountId} and s.deleted_at is null`,
+)
 
 /** Those of `ids` that are services of the account. */
-export async function servicesAmong(
-  connection: Queryable,
-  accountId: string,
-  ids: readonly string[],
-): Promise<string[]> {
-  const rows = await connection.query(sql<{ id: string }>('services-among')`
+export const servicesAmong = queryValues(
+  (accountId: string, ids: readonly string[]) => sql<{ id: string }>('services-among')`
       select id from services
-      where account_id = ${accountId} and id = any (${[...ids]}::uuid[]) and deleted_at is null`)
-  return rows.map(({ id }) => id)
-}
+      where account_id = ${accountId} and id = any (${[...ids]}::uuid[]) and deleted_at is null`,
+)
 
 /** Adds a service and answers with it as JSON text. */
 export async function insertService(
@@ -61,16 +52,14 @@ export async function insertService(
 }
 
 /** Renames a service; undefined when the account has none of that id. */
-export async function renameService(
-  connection: Queryable,
-  service: { id: string; accountId: string; name: string },
-): Promise<string | undefined> {
-  const rows = await connection.query(sql<{ json: string }>('service-rename')`
+export const renameService = queryValue(
+  (service: { id: string; accountId: string; name: string }) => sql<{ json: string }>(
+    'service-rename',
+  )`
       update services s set name = ${service.name}, updated_at = clock_timestamp()
       where s.id = ${service.id} and s.account_id = ${service.accountId} and s.deleted_at is null
-      returning ${SERVICE} as json`)
-  return rows[0]?.json
-}
+      returning ${SERVICE} as json`,
+)
 
 /**
  * Deletes a service unless a status page shows it. It stays in its incidents. Needs a transaction: the lock

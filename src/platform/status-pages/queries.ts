@@ -3,6 +3,7 @@ import { EMAIL_UNSENT } from '../../contract/unwatched.ts'
 import { dayText, listText, rowJson, rowsJson } from '../../database/row-json.ts'
 import { serviceText } from '../services/queries.ts'
 import { pageStatement } from '../../database/page.ts'
+import { queryAny, queryValue } from '../../database/statement-functions.ts'
 import { raw, sql } from '../../database/sql.ts'
 import type { Queryable } from '../../database/database.ts'
 
@@ -39,15 +40,10 @@ export const listStatusPages = pageStatement({
 })
 
 /** A status page of the account as JSON text. */
-export async function readStatusPage(
-  connection: Queryable,
-  accountId: string,
-  id: string,
-): Promise<string | undefined> {
-  const rows = await connection.query(sql<{ json: string }>('status-page-read')`
-      select ${raw(rowJson(PAGE_COLUMNS))}::text as json from status_pages i where i.id = ${id} and i.account_id = ${accountId}`)
-  return rows[0]?.json
-}
+export const readStatusPage = queryValue(
+  (accountId: string, id: string) => sql<{ json: string }>('status-page-read')`
+      select ${raw(rowJson(PAGE_COLUMNS))}::text as json from status_pages i where i.id = ${id} and i.account_id = ${accountId}`,
+)
 
 /** The fields of a page, without its cards. */
 export interface PageFields {
@@ -60,24 +56,22 @@ export interface PageFields {
 }
 
 /** Adds a page; true. A used address or domain is a failure of kind `unique`. */
-export async function insertStatusPage(connection: Queryable, page: PageFields): Promise<boolean> {
+export const insertStatusPage = queryAny((page: PageFields) => {
   const { id, accountId, name, url, customDomain, looks } = page
-  const rows = await connection.query(sql('status-page-insert')`
+  return sql('status-page-insert')`
     insert into status_pages (id, account_id, name, url, custom_domain, looks)
     values (${id}, ${accountId}, ${name}, ${url}, ${customDomain}, ${JSON.stringify(looks)})
-    returning id`)
-  return rows.length === 1
-}
+    returning id`
+})
 
 /** Replaces a page's own fields; false when the account has none of that id. */
-export async function changeStatusPage(connection: Queryable, page: PageFields): Promise<boolean> {
+export const changeStatusPage = queryAny((page: PageFields) => {
   const { id, accountId, name, url, customDomain, looks } = page
-  const rows = await connection.query(sql('status-page-change')`
+  return sql('status-page-change')`
     update status_pages set name = ${name}, url = ${url}, custom_domain = ${customDomain},
       looks = ${JSON.stringify(looks)}, version = version + 1, updated_at = clock_timestamp()
-    where id = ${id} and account_id = ${accountId} returning id`)
-  return rows.length === 1
-}
+    where id = ${id} and account_id = ${accountId} returning id`
+})
 
 // Locked, so that no service is deleted between the check and the link.
 const linkServices = {
@@ -127,15 +121,10 @@ export async function setCards(
 }
 
 /** Deletes a page with its cards and subscriptions; false when the account has none of that id. */
-export async function deleteStatusPage(
-  connection: Queryable,
-  accountId: string,
-  id: string,
-): Promise<boolean> {
-  const rows = await connection.query(sql<{ id: string }>('status-page-delete')`
-      delete from status_pages where id = ${id} and account_id = ${accountId} returning id`)
-  return rows.length === 1
-}
+export const deleteStatusPage = queryAny(
+  (accountId: string, id: string) => sql('status-page-delete')`
+      delete from status_pages where id = ${id} and account_id = ${accountId} returning id`,
+)
 
 const SUBSCRIPTIONS_JSON = rowsJson(`select i.id, i.status_page_id as "statusPageId",
     'EMAIL' as type, i.email as address, i.email,
@@ -157,14 +146,10 @@ export async function listSubscriptions(
 }
 
 /** Ends a subscription; false when the page has none of that id. */
-export async function deleteSubscription(
-  connection: Queryable,
-  of: { accountId: string; pageId: string; id: string },
-): Promise<boolean> {
-  const rows = await connection.query(sql<{ id: string }>('subscription-delete')`
+export const deleteSubscription = queryAny(
+  (of: { accountId: string; pageId: string; id: string }) => sql('subscription-delete')`
       delete from status_page_subscriptions i using status_pages page
       where i.id = ${of.id} and i.status_page_id = ${of.pageId} and page.id = i.status_page_id
         and page.account_id = ${of.accountId}
-      returning i.id`)
-  return rows.length === 1
-}
+      returning i.id`,
+)

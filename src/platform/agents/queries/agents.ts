@@ -1,6 +1,7 @@
 // Statements on agents: when each reported last, and which are in a location now. Changes require the
 // location's lock; see platform/agents/agent-registry.ts.
 import { PROTOCOL_BOUNDS } from '../../../contract/protocol/agent-protocol.ts'
+import { execute, queryAny, queryRow, queryValues } from '../../../database/statement-functions.ts'
 import { raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 
@@ -42,13 +43,9 @@ export interface AgentSaying {
  * Records a heartbeat of a live agent, or of one that has left and still finishes its work. Undefined when
  * no agent with this id, instance, abilities and state is known.
  */
-export async function touchAgent(
-  connection: Queryable,
-  said: AgentSaying,
-  state: 'live' | 'left',
-): Promise<AgentStanding | undefined> {
+export const touchAgent = queryRow((said: AgentSaying, state: 'live' | 'left') => {
   const { locationId, id, instance, abilities, networkProblem = null } = said
-  const [row] = await connection.query(sql<AgentStanding>('agent-touch')`
+  return sql<AgentStanding>('agent-touch')`
       with seen as (
         update agents set last_seen_at = clock_timestamp(),
           queues = ${JSON.stringify(said.queues)}::jsonb, network_problem = ${networkProblem}::text,
@@ -58,33 +55,24 @@ export async function touchAgent(
           and abilities = ${abilities}::text[] and state = ${state}
         returning *
       )
-      select ${raw(STANDING)} from seen a ${raw(ITS_LOCATION)}`)
-  return row
-}
+      select ${raw(STANDING)} from seen a ${raw(ITS_LOCATION)}`
+})
 
 /** Records a heartbeat of a live agent and changes nothing else; true when the agent is live. */
-export async function noteAgent(
-  connection: Queryable,
-  { locationId, id, instance }: Pick<AgentSaying, 'locationId' | 'id' | 'instance'>,
-): Promise<boolean> {
-  const rows = await connection.query(sql<{ id: string }>('agent-note')`
+export const noteAgent = queryAny(
+  ({ locationId, id, instance }: Pick<AgentSaying, 'locationId' | 'id' | 'instance'>) => sql(
+    'agent-note',
+  )`
       update agents set last_seen_at = clock_timestamp()
-      where location_id = ${locationId} and id = ${id} and instance = ${instance} and state = 'live' returning id`)
-  return rows.length > 0
-}
+      where location_id = ${locationId} and id = ${id} and instance = ${instance} and state = 'live' returning id`,
+)
 
 /** State of an agent; undefined when it never reported there. */
-export async function agentStanding(
-  connection: Queryable,
-  locationId: string,
-  id: string,
-): Promise<AgentStanding | undefined> {
-  const rows = await connection.query(sql<AgentStanding>('agent-standing')`
-      select ${raw(STANDING)} from agents a ${raw(ITS_LOCATION)} where a.location_id = ${locationId} and a.id = ${id}`)
-  return rows[0]
-}
+export const agentStanding = queryRow(
+  (locationId: string, id: string) => sql<AgentStanding>('agent-standing')`
+      select ${raw(STANDING)} from agents a ${raw(ITS_LOCATION)} where a.location_id = ${locationId} and a.id = ${id}`,
+)
 
-/** A known agent. */
 export interface AgentRow {
   instance: string
   former_instances: string[]
@@ -93,27 +81,18 @@ export interface AgentRow {
 }
 
 /** Reads a known agent. */
-export async function findAgent(
-  tx: Queryable,
-  locationId: string,
-  id: string,
-): Promise<AgentRow | undefined> {
-  const rows = await tx.query(sql<AgentRow>('agent-find')`
+export const findAgent = queryRow(
+  (locationId: string, id: string) => sql<AgentRow>('agent-find')`
       select instance, former_instances, abilities, state from agents
-      where location_id = ${locationId} and id = ${id}`)
-  return rows[0]
-}
+      where location_id = ${locationId} and id = ${id}`,
+)
 
 const FORMER_MAX = 16
 
 /** Records what an agent reports and its state: live, or left just now. */
-export async function writeAgent(
-  tx: Queryable,
-  said: AgentSaying,
-  state: 'live' | 'left',
-): Promise<void> {
+export const writeAgent = execute((said: AgentSaying, state: 'live' | 'left') => {
   const { locationId, id, instance, version, image, abilities, networkProblem = null } = said
-  await tx.query(sql('agent-write')`
+  return sql('agent-write')`
       insert into agents as a
         (location_id, id, instance, version, image, abilities, queues, state, network_problem,
           network_problem_since)
@@ -130,8 +109,8 @@ export async function writeAgent(
         network_problem = excluded.network_problem,
         network_problem_since = case when excluded.network_problem is not null
           then coalesce(a.network_problem_since, clock_timestamp()) end,
-        last_seen_at = clock_timestamp()`)
-}
+        last_seen_at = clock_timestamp()`
+})
 
 /** The platform counts as paused after this time without a pulse. */
 const PAUSED_SINCE = `clock_timestamp() - interval '5 seconds'`
@@ -143,19 +122,17 @@ const SILENT = raw(`a.state = 'live' and exists (
       < clock_timestamp() - interval '${PROTOCOL_BOUNDS.agentTimeoutMs} milliseconds')`)
 
 /** Locations with agents whose heartbeat timed out. */
-export async function unresponsiveLocations(connection: Queryable): Promise<string[]> {
-  const rows = await connection.query(sql<{ id: string }>('agents-silent')`
-      select distinct location_id as id from agents a where ${SILENT}`)
-  return rows.map(({ id }) => id)
-}
+export const unresponsiveLocations = queryValues(
+  () => sql<{ id: string }>('agents-silent')`
+      select distinct location_id as id from agents a where ${SILENT}`,
+)
 
 /** Marks the agents of a location whose heartbeat timed out as lost; returns their ids. */
-export async function loseAgents(tx: Queryable, locationId: string): Promise<string[]> {
-  const rows = await tx.query(sql<{ id: string }>('agents-lose')`
+export const loseAgents = queryValues(
+  (locationId: string) => sql<{ id: string }>('agents-lose')`
       update agents a set state = 'lost' where location_id = ${locationId} and ${SILENT}
-      returning id`)
-  return rows.map(({ id }) => id)
-}
+      returning id`,
+)
 
 /** The number of agents in each state. */
 export async function countAgents(connection: Queryable): Promise<Record<string, number>> {
@@ -168,18 +145,18 @@ export async function countAgents(connection: Queryable): Promise<Record<string,
  * Drops agents not seen for `days`, except the last one of each location: a location whose agent stopped
  * reporting is distinguished from one that never had any.
  */
-export async function forgetAgents(connection: Queryable, days: number): Promise<void> {
-  await connection.query(sql('agents-forget')`
+export const forgetAgents = execute(
+  (days: number) => sql('agents-forget')`
       delete from agents a
       where state <> 'live' and last_seen_at < clock_timestamp() - make_interval(days => ${days})
         and exists (select from agents later where later.location_id = a.location_id
-          and (later.last_seen_at, later.id) > (a.last_seen_at, a.id))`)
-}
+          and (later.last_seen_at, later.id) > (a.last_seen_at, a.id))`,
+)
 
 /** Heartbeat of a platform process; after a pause a new period begins. */
-export async function beatPulse(connection: Queryable): Promise<void> {
-  await connection.query(sql('platform-beat')`
+export const beatPulse = execute(
+  () => sql('platform-beat')`
       insert into platform_pulse as p (since, last) values (clock_timestamp(), clock_timestamp())
       on conflict (one) do update set last = clock_timestamp(),
-        since = case when p.last < ${raw(PAUSED_SINCE)} then clock_timestamp() else p.since end`)
-}
+        since = case when p.last < ${raw(PAUSED_SINCE)} then clock_timestamp() else p.since end`,
+)

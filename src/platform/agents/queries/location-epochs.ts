@@ -1,9 +1,9 @@
 // Statements on epochs: the agents of a location, from a slot on. Written under the lock of the location.
 import { AGENTS_CHANNEL } from './agents.ts'
+import { execute, queryRows } from '../../../database/statement-functions.ts'
 import { raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 
-/** An agent of an epoch. */
 export interface EpochMember {
   id: string
   version: string
@@ -85,36 +85,32 @@ export async function beginEpoch(
 }
 
 /** Notifies the agents of a location when the transaction commits. */
-export async function announceNews(tx: Queryable, locationId: string): Promise<void> {
-  await tx.query(sql('location-announce')`
-      select pg_notify('${raw(AGENTS_CHANNEL)}', ${locationId}::text)::text as notified`)
-}
+export const announceNews = execute(
+  (locationId: string) => sql('location-announce')`
+      select pg_notify('${raw(AGENTS_CHANNEL)}', ${locationId}::text)::text as notified`,
+)
 
 /**
  * The epochs of a location since `epoch` or since the one valid at `sinceMs`, whichever is older; oldest first.
  */
-export async function readEpochs(
-  connection: Queryable,
-  locationId: string,
-  since: { epoch: number; sinceMs: number },
-): Promise<Epoch[]> {
-  return connection.query(sql<Epoch>('epochs-read')`
+export const readEpochs = queryRows(
+  (locationId: string, since: { epoch: number; sinceMs: number }) => sql<Epoch>('epochs-read')`
       select epoch, from_ms as "fromMs", members, cause from location_epochs
       where location_id = ${locationId} and (epoch >= ${since.epoch} or epoch >= coalesce((
         select max(epoch) from location_epochs
         where location_id = ${locationId} and from_ms <= ${Math.floor(since.sinceMs)}), 0))
-      order by epoch`)
-}
+      order by epoch`,
+)
 
 /** Drops epochs that ended more than `retentionMs` ago, once their slots are accounted for. */
-export async function forgetEpochs(connection: Queryable, retentionMs: number): Promise<void> {
-  await connection.query(sql('epochs-forget')`
+export const forgetEpochs = execute(
+  (retentionMs: number) => sql('epochs-forget')`
       delete from location_epochs e using location_epochs next
       where next.location_id = e.location_id and next.epoch = e.epoch + 1
         and next.from_ms < least(
           (extract(epoch from clock_timestamp()) * 1000)::bigint - ${retentionMs}::bigint,
-          coalesce((select swept_until_ms from accounting), 0))`)
-}
+          coalesce((select swept_until_ms from accounting), 0))`,
+)
 
 /** Updates `absent_since` where monitors were added to or removed from a location without agents. */
 export async function markAbsences(connection: Queryable): Promise<void> {

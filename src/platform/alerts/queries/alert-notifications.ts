@@ -8,6 +8,7 @@ import type {
 } from '../../../contract/api/alert-payload.ts'
 import { instantText, rowsJson } from '../../../database/row-json.ts'
 import type { AlertNotification } from '../channel-schema.ts'
+import { execute, queryRows } from '../../../database/statement-functions.ts'
 import { raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 import { readChannelChoices } from './channels.ts'
@@ -53,7 +54,6 @@ export async function insertNotifications(
       from given g join channels c on c.id = g.channel_id order by g.place`)
 }
 
-/** A notification that is due. */
 export interface DueNotification {
   id: string
   channelId: number
@@ -92,13 +92,10 @@ export interface Claim {
 }
 
 /** Claims due notifications for `leaseMs`. */
-export async function claimNotifications(
-  connection: Queryable,
-  ask: Claim,
-): Promise<DueNotification[]> {
+export const claimNotifications = queryRows((ask: Claim) => {
   const lateBefore = new Date(ask.lateBefore).toISOString()
   const { rowsMax, leaseMs, busy, perChannelMax, blockMs } = ask
-  return connection.query(sql<DueNotification>('alert-notifications-claim')`
+  return sql<DueNotification>('alert-notifications-claim')`
       with heads as (
         select distinct on (n.channel_id, n.topic) n.id, n.channel_id, n.next_at
         from alert_notifications n
@@ -147,10 +144,9 @@ export async function claimNotifications(
         and not exists (select from alert_notifications o where ${raw(sameTopic('m', 'o'))}
           and ${raw(standsFor('m', 'o'))} and o.id not in (select id from merged))
       returning n.id, n.channel_id as "channelId", n.payload, n.attempts::int, n.refusals::int,
-        c.config`)
-}
+        c.config`
+})
 
-/** Outcome of an attempt. */
 export interface Outcome {
   id: string
   /** `waiting`: it is tried again after `againMs`. */
@@ -163,26 +159,22 @@ export interface Outcome {
 }
 
 /** Records the outcome of an attempt. */
-export async function noteOutcome(connection: Queryable, outcome: Outcome): Promise<void> {
-  await connection.query(sql('alert-notification-note')`
+export const noteOutcome = execute(
+  (outcome: Outcome) => sql('alert-notification-note')`
       update alert_notifications set state = ${outcome.state}, status = ${outcome.status}, message = ${outcome.message}, refusals = ${outcome.refusals},
         leased_until = null,
         next_at = clock_timestamp() + make_interval(secs => ${outcome.againMs}::double precision / 1000),
         finished_at = case when ${outcome.state} = 'waiting' then null else clock_timestamp() end
-      where id = ${outcome.id} and state = 'waiting'`)
-}
+      where id = ${outcome.id} and state = 'waiting'`,
+)
 
 /** Marks all waiting notifications of a channel as failed. */
-export async function giveUpWaiting(
-  connection: Queryable,
-  channelId: number,
-  message: string,
-): Promise<void> {
-  await connection.query(sql('alert-notifications-give-up')`
+export const giveUpWaiting = execute(
+  (channelId: number, message: string) => sql('alert-notifications-give-up')`
       update alert_notifications set state = 'failed', message = ${message}, next_at = null,
         finished_at = clock_timestamp()
-      where channel_id = ${channelId} and state = 'waiting'`)
-}
+      where channel_id = ${channelId} and state = 'waiting'`,
+)
 
 /** Deletes notifications that were finished `days` ago; returns their number, at most `rowsMax`. */
 export async function dropNotifications(

@@ -2,6 +2,14 @@
 import type { AlertSettings } from '../../../contract/monitor.ts'
 import { ALERT_BOUNDS, type AlertChannelInput, type Subscriptions } from '../channel-schema.ts'
 import { lockAccount } from '../../accounts/queries/accounts.ts'
+import {
+  execute,
+  queryAny,
+  queryRow,
+  queryRows,
+  queryValue,
+  queryValues,
+} from '../../../database/statement-functions.ts'
 import { raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 
@@ -22,7 +30,6 @@ export type ChannelFields = Pick<
   config: string
 }
 
-/** A channel. */
 export interface ChannelRow extends Omit<ChannelFields, 'name'> {
   id: number
   type: 'WEBHOOK'
@@ -38,15 +45,13 @@ const settings = `c.id, c.send_recovery as "sendRecovery", c.send_failure as "se
 const columns = raw(`${settings}, c.type, c.config, c.created_at, c.updated_at`)
 
 /** Channels of an account, oldest first. */
-export async function listChannels(
-  connection: Queryable,
-  accountId: string,
-  { limit, offset }: { limit: number; offset: number },
-): Promise<ChannelRow[]> {
-  return connection.query(sql<ChannelRow>('alert-channels-list')`
+export const listChannels = queryRows(
+  (accountId: string, { limit, offset }: { limit: number; offset: number }) => sql<ChannelRow>(
+    'alert-channels-list',
+  )`
       select ${columns} from alert_channels c where c.account_id = ${accountId}
-      order by c.id limit ${limit}::int offset ${offset}::bigint`)
-}
+      order by c.id limit ${limit}::int offset ${offset}::bigint`,
+)
 
 /** How many channels the account has. */
 export async function countChannels(connection: Queryable, accountId: string): Promise<number> {
@@ -56,15 +61,10 @@ export async function countChannels(connection: Queryable, accountId: string): P
 }
 
 /** A channel of the account. */
-export async function readChannel(
-  connection: Queryable,
-  accountId: string,
-  id: number,
-): Promise<ChannelRow | undefined> {
-  const rows = await connection.query(sql<ChannelRow>('alert-channel-read')`
-      select ${columns} from alert_channels c where c.account_id = ${accountId} and c.id = ${id}`)
-  return rows[0]
-}
+export const readChannel = queryRow(
+  (accountId: string, id: number) => sql<ChannelRow>('alert-channel-read')`
+      select ${columns} from alert_channels c where c.account_id = ${accountId} and c.id = ${id}`,
+)
 
 /** Adds a channel unless the account has as many as it may. To be called in a transaction. */
 export async function insertChannel(
@@ -86,12 +86,10 @@ export async function insertChannel(
 }
 
 /** Replaces a channel and ends its pause; undefined when it does not exist. */
-export async function changeChannel(
-  connection: Queryable,
-  { accountId, id }: { accountId: string; id: number },
-  fields: ChannelFields,
-): Promise<ChannelRow | undefined> {
-  const [row] = await connection.query(sql<ChannelRow>('alert-channel-change')`
+export const changeChannel = queryRow(
+  ({ accountId, id }: { accountId: string; id: number }, fields: ChannelFields) => sql<ChannelRow>(
+    'alert-channel-change',
+  )`
       update alert_channels c set name = ${fields.name}, config = ${fields.config},
         send_recovery = ${fields.sendRecovery}, send_failure = ${fields.sendFailure},
         send_degraded = ${fields.sendDegraded}, ssl_expiry = ${fields.sslExpiry},
@@ -99,80 +97,56 @@ export async function changeChannel(
         is_default = ${fields.autoSubscribe},
         subscriptions = ${JSON.stringify(fields.subscriptions)}::jsonb, paused_at = null,
         updated_at = clock_timestamp()
-      where c.account_id = ${accountId} and c.id = ${id} returning ${columns}`)
-  return row
-}
+      where c.account_id = ${accountId} and c.id = ${id} returning ${columns}`,
+)
 
 /** Those of `ids` that are channels of the account. */
-export async function channelsAmong(
-  connection: Queryable,
-  accountId: string,
-  ids: readonly number[],
-): Promise<number[]> {
-  const rows = await connection.query(sql<{ id: number }>('alert-channels-among')`
-      select id from alert_channels where account_id = ${accountId} and id = any (${[...ids]}::bigint[])`)
-  return rows.map(({ id }) => id)
-}
+export const channelsAmong = queryValues(
+  (accountId: string, ids: readonly number[]) => sql<{ id: number }>('alert-channels-among')`
+      select id from alert_channels where account_id = ${accountId} and id = any (${[...ids]}::bigint[])`,
+)
 
 /** Replaces the subscriptions of a channel; undefined when it does not exist. */
-export async function setSubscriptions(
-  connection: Queryable,
-  { accountId, id }: { accountId: string; id: number },
-  subscriptions: Subscriptions,
-): Promise<ChannelRow | undefined> {
-  const rows = await connection.query(sql<ChannelRow>('alert-channel-subscribe')`
+export const setSubscriptions = queryRow(
+  (
+    { accountId, id }: { accountId: string; id: number },
+    subscriptions: Subscriptions,
+  ) => sql<ChannelRow>('alert-channel-subscribe')`
       update alert_channels c set subscriptions = ${JSON.stringify(subscriptions)}::jsonb, updated_at = clock_timestamp()
-      where c.account_id = ${accountId} and c.id = ${id} returning ${columns}`)
-  return rows[0]
-}
+      where c.account_id = ${accountId} and c.id = ${id} returning ${columns}`,
+)
 
 /** Deletes a channel with its waiting notifications; false when it does not exist. */
-export async function deleteChannel(
-  connection: Queryable,
-  accountId: string,
-  id: number,
-): Promise<boolean> {
-  const rows = await connection.query(sql<{ id: number }>('alert-channel-delete')`
-      delete from alert_channels where account_id = ${accountId} and id = ${id} returning id`)
-  return rows.length === 1
-}
+export const deleteChannel = queryAny(
+  (accountId: string, id: number) => sql('alert-channel-delete')`
+      delete from alert_channels where account_id = ${accountId} and id = ${id} returning id`,
+)
 
 /** A channel as the choice of receivers needs it. */
 export type ChannelChoice = Omit<ChannelRow, 'type' | 'config' | 'created_at' | 'updated_at'>
 
 /** The channels of an account, also those that are paused. */
-export async function readChannelChoices(
-  connection: Queryable,
-  accountId: string,
-): Promise<ChannelChoice[]> {
-  return connection.query(sql<ChannelChoice>('alert-channels-choose')`
-      select ${raw(settings)} from alert_channels c where c.account_id = ${accountId} order by c.id`)
-}
+export const readChannelChoices = queryRows(
+  (accountId: string) => sql<ChannelChoice>('alert-channels-choose')`
+      select ${raw(settings)} from alert_channels c where c.account_id = ${accountId} order by c.id`,
+)
 
 /** Sends nothing through a channel until it is changed. */
-export async function pauseChannel(connection: Queryable, id: number): Promise<void> {
-  await connection.query(sql('alert-channel-pause')`
-      update alert_channels set paused_at = clock_timestamp() where id = ${id} and paused_at is null`)
-}
+export const pauseChannel = execute(
+  (id: number) => sql('alert-channel-pause')`
+      update alert_channels set paused_at = clock_timestamp() where id = ${id} and paused_at is null`,
+)
 
 /** The alert settings of an account; undefined when it has none. */
-export async function readAlertSettings(
-  connection: Queryable,
-  accountId: string,
-): Promise<AlertSettings | undefined> {
-  const rows = await connection.query(sql<{ settings: AlertSettings }>('alert-settings-read')`
-      select settings from alert_settings where account_id = ${accountId}`)
-  return rows[0]?.settings
-}
+export const readAlertSettings = queryValue(
+  (accountId: string) => sql<{ settings: AlertSettings }>('alert-settings-read')`
+      select settings from alert_settings where account_id = ${accountId}`,
+)
 
 /** Writes down how an account is alerted. */
-export async function writeAlertSettings(
-  connection: Queryable,
-  accountId: string,
-  value: AlertSettings,
-): Promise<void> {
-  await connection.query(sql('alert-settings-write')`
+export const writeAlertSettings = execute(
+  (accountId: string, value: AlertSettings) => sql('alert-settings-write')`
       insert into alert_settings (account_id, settings) values (${accountId}, ${JSON.stringify(value)}::jsonb)
       on conflict (account_id) do update
-        set settings = excluded.settings, updated_at = clock_timestamp()`)
-}
+        set settings = excluded.settings, updated_at = clock_timestamp()`,
+)

@@ -3,10 +3,10 @@
 import { freshAlertState, type AlertState } from '../../../contract/api/alert.ts'
 import type { BadRun } from '../../../contract/api/alert-payload.ts'
 import { UNATTENDED } from '../../private-locations/queries/locations.ts'
+import { queryRows } from '../../../database/statement-functions.ts'
 import { raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 
-/** A row of alert_states. */
 export interface AlertStateRow {
   monitorId: string
   accountId: string
@@ -19,14 +19,11 @@ const columns = `s.monitor_id as "monitorId", s.account_id as "accountId", s.sta
   s.last_bad as "lastBad", s.incident_id as "incidentId"`
 
 /** The states that there are of these monitors, locked for the rest of the transaction. */
-export async function lockAlertStates(
-  tx: Queryable,
-  monitorIds: string[],
-): Promise<AlertStateRow[]> {
-  return tx.query(sql<AlertStateRow>('alert-states-lock')`
+export const lockAlertStates = queryRows(
+  (monitorIds: string[]) => sql<AlertStateRow>('alert-states-lock')`
       select ${raw(columns)} from alert_states s where s.monitor_id = any (${monitorIds}::uuid[])
-      order by s.monitor_id for update`)
-}
+      order by s.monitor_id for update`,
+)
 
 /**
  * Creates states for monitors without one, and locks them. Waits for another process that does the same;
@@ -47,28 +44,20 @@ export async function beginAlertStates(
 }
 
 /** States that are due by time, locked; without those that another process has locked. */
-export async function lockDueAlertStates(
-  tx: Queryable,
-  now: number,
-  rowsMax: number,
-): Promise<AlertStateRow[]> {
-  return tx.query(sql<AlertStateRow>('alert-states-lock-due')`
+export const lockDueAlertStates = queryRows(
+  (now: number, rowsMax: number) => sql<AlertStateRow>('alert-states-lock-due')`
       select ${raw(columns)} from alert_states s where s.due_at <= ${new Date(now).toISOString()}::timestamptz
-      order by s.due_at limit ${rowsMax}::int for update skip locked`)
-}
+      order by s.due_at limit ${rowsMax}::int for update skip locked`,
+)
 
 /** States of monitors that are deleted or switched off, locked. */
-export async function lockEndedAlertStates(
-  tx: Queryable,
-  rowsMax: number,
-): Promise<AlertStateRow[]> {
-  return tx.query(sql<AlertStateRow>('alert-states-lock-ended')`
+export const lockEndedAlertStates = queryRows(
+  (rowsMax: number) => sql<AlertStateRow>('alert-states-lock-ended')`
       select ${raw(columns)} from alert_states s join monitors m on m.id = s.monitor_id
       where m.deleted_at is not null or not m.activated
-      limit ${rowsMax}::int for update of s skip locked`)
-}
+      limit ${rowsMax}::int for update of s skip locked`,
+)
 
-/** The new values of a state. */
 export interface AlertStateChange extends AlertStateRow {
   /** Milliseconds since the Unix epoch. */
   dueAt: number | null

@@ -2,6 +2,7 @@
 import type { CheckType } from '../../../monitors/definitions.ts'
 import type { Totals } from '../schema.ts'
 import { COUNTED, countHoursSql, HOUR_COUNTS } from './rollups.ts'
+import { queryRow } from '../../../database/statement-functions.ts'
 import { raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 
@@ -18,16 +19,11 @@ export interface MonitorFacts {
 }
 
 /** A monitor of the account; undefined when it has none of that id. */
-export async function readMonitorFacts(
-  connection: Queryable,
-  accountId: string,
-  id: string,
-): Promise<MonitorFacts | undefined> {
-  const rows = await connection.query(sql<MonitorFacts>('analytics-monitor')`
+export const readMonitorFacts = queryRow(
+  (accountId: string, id: string) => sql<MonitorFacts>('analytics-monitor')`
       select id, name, check_type as "checkType", activated, muted, tags from monitors
-      where id = ${id} and account_id = ${accountId} and deleted_at is null`)
-  return rows[0]
-}
+      where id = ${id} and account_id = ${accountId} and deleted_at is null`,
+)
 
 /** An hour of a monitor in a location, or the part of it that was asked for. */
 export interface HourCounts extends Totals {

@@ -1,26 +1,27 @@
 // Statements of rollups: an hour of a monitor in a location as counts, which outlive the rows.
 import { classSql } from '../response-histogram.ts'
 import { VERDICTS } from '../../../contract/result.ts'
+import { queryValue } from '../../../database/statement-functions.ts'
 import { sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 
-const lockDone = {
-  name: 'rollups-lock',
-  text: 'select until_hour as "untilHour" from rollups_done for update',
-}
+const lockDone = queryValue(
+  () => sql<{ untilHour: Date }>('rollups-lock')`
+      select until_hour as "untilHour" from rollups_done for update`,
+)
 
 /**
  * The instant before which hours have been rolled up or are due. The row stays locked until the transaction
  * ends: recording of late results and rollups wait for each other. Undefined before the first expected slot.
  */
 export async function lockRollupsDone(tx: Queryable): Promise<number | undefined> {
-  const [found] = await tx.query<{ untilHour: Date }>(lockDone)
-  if (found !== undefined) return found.untilHour.getTime()
+  const found = await lockDone(tx)
+  if (found !== undefined) return found.getTime()
   await tx.query(sql('rollups-begin')`
       insert into rollups_done (until_hour)
       select date_trunc('hour', to_timestamp(min(from_ms) / 1000::float8), 'UTC') from expectations
       having min(from_ms) is not null on conflict do nothing`)
-  return (await tx.query<{ untilHour: Date }>(lockDone))[0]?.untilHour.getTime()
+  return (await lockDone(tx))?.getTime()
 }
 
 /** Makes the hour that starts at `hourMs` due for everything that was expected in it. */

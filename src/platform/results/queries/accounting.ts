@@ -3,6 +3,7 @@
 import type { SlotAccount } from '../../../contract/protocol/slot-account.ts'
 import { VERDICTS, type Verdict } from '../../../contract/result.ts'
 import { slotMsSql, slotsBetweenSql } from '../../../database/expected-slots.ts'
+import { execute, queryRow } from '../../../database/statement-functions.ts'
 import { raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 
@@ -18,18 +19,17 @@ export interface SweptSpan {
 }
 
 /** The span that is accounted for; undefined before the first sweep. */
-export async function readSweptSpan(connection: Queryable): Promise<SweptSpan | undefined> {
-  const rows = await connection.query(sql<SweptSpan>('accounting-span')`
+export const readSweptSpan = queryRow(
+  () => sql<SweptSpan>('accounting-span')`
       select kept_from_ms as "keptFromMs", swept_until_ms as "sweptUntilMs",
-        expected_total as "expectedTotal", recorded_total as "recordedTotal" from accounting`)
-  return rows[0]
-}
+        expected_total as "expectedTotal", recorded_total as "recordedTotal" from accounting`,
+)
 
 /** Ends the account of slots before the instant, whose rows are about to be dropped. */
-export async function forgetSlotsBefore(connection: Queryable, instantMs: number): Promise<void> {
-  await connection.query(sql('accounting-keep-from')`
-      update accounting set kept_from_ms = greatest(kept_from_ms, ${instantMs}::bigint)`)
-}
+export const forgetSlotsBefore = execute(
+  (instantMs: number) => sql('accounting-keep-from')`
+      update accounting set kept_from_ms = greatest(kept_from_ms, ${instantMs}::bigint)`,
+)
 
 /** The account of one location, as the public API spells it. */
 export type LocationAccount = SlotAccount['locations'][number]

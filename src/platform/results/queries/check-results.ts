@@ -6,6 +6,7 @@ import { instantText } from '../../../database/row-json.ts'
 import type { CheckResult, CheckStatus } from '../schema.ts'
 import { RUN_BOUNDS } from '../../../contract/api/run.ts'
 import { UNATTENDED } from '../../private-locations/queries/locations.ts'
+import { queryRow, queryRows } from '../../../database/statement-functions.ts'
 import { raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 
@@ -54,10 +55,10 @@ export interface ResultsAsk {
  * At most `limit` results of a monitor after a place, newest first by (slot, location). This is the order of
  * the key, so rows inserted meanwhile neither repeat nor skip others.
  */
-export async function listResults(connection: Queryable, ask: ResultsAsk): Promise<ResultRow[]> {
+export const listResults = queryRows((ask: ResultsAsk) => {
   const { location = null, verdicts = null } = ask
   const [slot, id] = startOf(ask.after)
-  return connection.query(sql<ResultRow>('check-results-page')`
+  return sql<ResultRow>('check-results-page')`
       select ${ROW} from results r left join private_locations l on l.id = r.location_id
       where r.monitor_id = ${ask.monitorId} and r.account_id = ${ask.accountId}
         and r.slot >= ${new Date(ask.fromMs)}::timestamptz
@@ -66,8 +67,8 @@ export async function listResults(connection: Queryable, ask: ResultsAsk): Promi
         and (${verdicts}::text[] is null or r.verdict = any (${verdicts}::text[]))
         and (r.slot, r.location_id) < (${slot}::timestamptz, ${id}::uuid)
       order by r.slot desc, r.location_id desc
-      limit ${ask.limit}::int offset ${ask.offset}::bigint`)
-}
+      limit ${ask.limit}::int offset ${ask.offset}::bigint`
+})
 
 /** The stored details of a result in addition to its numbers, as results/intake.ts wrote them. */
 export interface StoredDetail {
@@ -77,7 +78,6 @@ export interface StoredDetail {
   artifacts?: { name: string; bytes: number; sha256: string; contentType: string }[]
 }
 
-/** A row with its detail. */
 export interface DetailedResultRow extends ResultRow {
   detail: StoredDetail | null
   /** Missing artifacts are not awaited any more. */
@@ -87,18 +87,15 @@ export interface DetailedResultRow extends ResultRow {
 const { artifactAwaitedMs } = RUN_BOUNDS
 
 /** The results of a monitor's slot, one for each location. */
-export async function readResultsOfSlot(
-  connection: Queryable,
-  accountId: string,
-  monitorId: string,
-  slotMs: number,
-): Promise<DetailedResultRow[]> {
-  return connection.query(sql<DetailedResultRow>('check-results-slot')`
+export const readResultsOfSlot = queryRows(
+  (accountId: string, monitorId: string, slotMs: number) => sql<DetailedResultRow>(
+    'check-results-slot',
+  )`
       select ${ROW}, r.detail,
         r.received_at < clock_timestamp() - interval '${raw(artifactAwaitedMs)} milliseconds' as "filesOverdue"
       from results r left join private_locations l on l.id = r.location_id
-      where r.monitor_id = ${monitorId} and r.account_id = ${accountId} and r.slot = ${new Date(slotMs)}`)
-}
+      where r.monitor_id = ${monitorId} and r.account_id = ${accountId} and r.slot = ${new Date(slotMs)}`,
+)
 
 /** A monitor and its state in each of its locations. */
 export interface StatusRow {
@@ -184,15 +181,10 @@ const STATUS = `select m.id, m.name, m.check_type as "checkType", m.activated,
       where p.monitor_id = m.id and p.until_ms is null), '[]') as locations`
 
 /** The state of a monitor; undefined when the account has none of that id. */
-export async function readStatus(
-  connection: Queryable,
-  accountId: string,
-  id: string,
-): Promise<StatusRow | undefined> {
-  const rows = await connection.query(sql<StatusRow>('check-status')`
-      ${raw(STATUS)} from monitors m where m.id = ${id} and m.account_id = ${accountId} and m.deleted_at is null`)
-  return rows[0]
-}
+export const readStatus = queryRow(
+  (accountId: string, id: string) => sql<StatusRow>('check-status')`
+      ${raw(STATUS)} from monitors m where m.id = ${id} and m.account_id = ${accountId} and m.deleted_at is null`,
+)
 
 const STATUSES_AT_ONCE = 500
 

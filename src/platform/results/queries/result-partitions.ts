@@ -1,6 +1,7 @@
 // The partitions of `results`, one for each day (UTC): made ahead of time, and dropped as a whole, which
 // costs nothing, when retention ends.
 import type { Database, Queryable } from '../../../database/database.ts'
+import { queryRows, queryValues } from '../../../database/statement-functions.ts'
 import { sql } from '../../../database/sql.ts'
 
 const DAY_MS = 86_400_000
@@ -19,18 +20,16 @@ export function partitionName(dayMs: number): string {
   return `results_${new Date(dayMs).toISOString().slice(0, 10).replaceAll('-', '')}`
 }
 
-const list = {
-  name: 'result-partitions',
-  text: `select c.relname as name, i.inhdetachpending as "isPending"
+const listPartitions = queryRows(
+  () => sql<{ name: string; isPending: boolean }>('result-partitions')`
+   select c.relname as name, i.inhdetachpending as "isPending"
    from pg_inherits i join pg_class c on c.oid = i.inhrelid
    where i.inhparent = 'results'::regclass order by c.relname`,
-}
+)
 
 /** Starts of the days that have a partition, oldest first. */
 export async function partitionDays(connection: Queryable): Promise<number[]> {
-  return (await connection.query<{ name: string; isPending: boolean }>(list)).map(({ name }) =>
-    dayOf(name),
-  )
+  return (await listPartitions(connection)).map(({ name }) => dayOf(name))
 }
 
 function dayOf(name: string): number {
@@ -70,31 +69,30 @@ function partitionSql(day: number): string {
 }
 
 /**
- * Drops the partitions of days that ended before `beforeMs` and answers with how many. What cannot be
- * dropped now, because a long statement reads it, is dropped the next time.
+ * Drops the partitions of days that ended before `beforeMs`. What cannot be dropped now, because a long
+ * statement reads it, is dropped the next time.
  */
-export async function dropPartitions(database: Database, beforeMs: number): Promise<number> {
-  const old = (await database.query<{ name: string; isPending: boolean }>(list)).filter(
-    ({ name }) => dayOf(name) + DAY_MS <= beforeMs,
-  )
-  for (const { name, isPending } of old) {
+export async function dropPartitions(database: Database, beforeMs: number): Promise<void> {
+  const isOld = (name: string) => dayOf(name) + DAY_MS <= beforeMs
+  for (const { name, isPending } of await listPartitions(database)) {
+    if (!isOld(name)) continue
     // Not in a transaction: PostgreSQL uses two of its own for detaching concurrently.
     const how = isPending ? 'finalize' : 'concurrently'
     await database.query(`alter table results detach partition ${name} ${how}`)
   }
-  for (const name of await detached(database, beforeMs)) await dropTable(database, name)
-  return old.length
+  for (const name of await listDetached(database)) {
+    if (isOld(name)) await dropTable(database, name)
+  }
 }
 
 /** Partitions that were detached and not dropped, perhaps by a process that died in between. */
-async function detached(database: Database, beforeMs: number): Promise<string[]> {
-  const rows = await database.query(sql<{ name: string }>('result-partitions-detached')`
+const listDetached = queryValues(
+  () => sql<{ name: string }>('result-partitions-detached')`
       select c.relname as name from pg_class c
       where c.relkind = 'r' and c.relname ~ '^results_[0-9]{8}$' and c.relnamespace = (
           select relnamespace from pg_class where oid = 'results'::regclass)
-        and not exists (select from pg_inherits i where i.inhrelid = c.oid)`)
-  return rows.map(({ name }) => name).filter((name) => dayOf(name) + DAY_MS <= beforeMs)
-}
+        and not exists (select from pg_inherits i where i.inhrelid = c.oid)`,
+)
 
 async function dropTable(database: Database, name: string): Promise<void> {
   await database.transaction(async (tx) => {

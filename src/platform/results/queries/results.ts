@@ -1,4 +1,5 @@
 // Statements that record results: one row for each slot, the first real result wins.
+import { queryRows } from '../../../database/statement-functions.ts'
 import { sql, raw } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 import {
@@ -9,7 +10,6 @@ import {
 import { firstFailureCode } from '../../../contract/protocol/wire-result.ts'
 import { slotAtOrAfterSql } from '../../../database/expected-slots.ts'
 
-/** A slot of a monitor. */
 export interface MonitorSlot {
   monitorId: string
   slotMs: number
@@ -20,7 +20,6 @@ const ERA = raw(`e.monitor_id = g.monitor_id
   and e.from_ms <= g.slot_ms and (e.until_ms is null or g.slot_ms < e.until_ms)
   and (g.slot_ms - e.offset_ms) % e.every_ms = 0`)
 
-/** Where results come from. */
 export interface ResultsSource {
   locationId: string
   accountId: string
@@ -114,7 +113,6 @@ function textArray(values: readonly (string | null)[]): string {
   return `${text}}`
 }
 
-/** Why a slot was not recorded. */
 export interface Unrecorded {
   /** Place among those that were asked for. */
   at: number
@@ -122,12 +120,8 @@ export interface Unrecorded {
 }
 
 /** Why insertResults did not record these slots. */
-export async function whyUnrecorded(
-  tx: Queryable,
-  locationId: string,
-  slots: readonly MonitorSlot[],
-): Promise<Unrecorded[]> {
-  return tx.query(sql<Unrecorded>('results-unrecorded')`
+export const whyUnrecorded = queryRows(
+  (locationId: string, slots: readonly MonitorSlot[]) => sql<Unrecorded>('results-unrecorded')`
       select g.at::int - 1 as at, case
           when exists (select from expectations e
             where e.location_id = ${locationId}::uuid and ${ERA}) then 'known'
@@ -137,8 +131,8 @@ export async function whyUnrecorded(
       from unnest(${plainArray(slots.map(({ monitorId }) => monitorId))}::uuid[],
         ${plainArray(slots.map(({ slotMs }) => slotMs))}::bigint[])
         with ordinality as g(monitor_id, slot_ms, at)
-      order by g.at`)
-}
+      order by g.at`,
+)
 
 /** A run on demand as results of it find it. */
 export interface AwaitedRun {
@@ -197,13 +191,12 @@ const LESS_SPECIFIC = `('no-agent', 'agent-lost', 'not-delivered', 'no-capable-a
  * where there is no result, or says so where another reason was filled in. At most
  * `droppedSlotsPerBatchMax` of them; the slots that changed.
  */
-export async function fillDropped(
-  tx: Queryable,
-  whose: ResultsSource,
-  spans: readonly DroppedSpan[],
-  { fromMs, toMs }: { fromMs: number; toMs: number },
-): Promise<MonitorSlot[]> {
-  return tx.query(sql<MonitorSlot>('dropped-fill')`
+export const fillDropped = queryRows(
+  (
+    whose: ResultsSource,
+    spans: readonly DroppedSpan[],
+    { fromMs, toMs }: { fromMs: number; toMs: number },
+  ) => sql<MonitorSlot>('dropped-fill')`
       with slots as (
         select distinct monitor_id, slot_ms from (
           select e.monitor_id, s.slot_ms
@@ -227,5 +220,5 @@ export async function fillDropped(
         missed_reason = excluded.missed_reason, needed = null, agent_id = excluded.agent_id
       where r.filled and r.missed_reason in ${raw(LESS_SPECIFIC)}
       returning r.monitor_id as "monitorId",
-        (extract(epoch from r.slot) * 1000)::bigint as "slotMs"`)
-}
+        (extract(epoch from r.slot) * 1000)::bigint as "slotMs"`,
+)

@@ -1,8 +1,9 @@
 // Statements on slots that agents say they run at present, as each sync says anew: a suite takes up to an hour,
 // and a slot is swept minutes after its instant.
 import type { SlotUnderWay } from '../../../contract/protocol/run-progress.ts'
-import { raw, sql } from '../../../database/sql.ts'
+import { queryRows } from '../../../database/statement-functions.ts'
 import type { Queryable } from '../../../database/database.ts'
+import { raw, sql } from '../../../database/sql.ts'
 
 /** How long a report of an agent is valid: two syncs, and the heartbeat timeout. */
 const SAID_S = 60
@@ -37,7 +38,6 @@ export async function sortUnderWay(
         and received_at < to_timestamp((${nowMs}::float8 - ${graceMs}::float8) / 1000)`)
 }
 
-/** A slot of a monitor that runs. */
 export interface UnderWayRow {
   location: string
   agentId: string
@@ -47,14 +47,10 @@ export interface UnderWayRow {
 }
 
 /** Scheduled runs of a monitor that are under way, by location. */
-export function slotsUnderWay(
-  connection: Queryable,
-  accountId: string,
-  monitorId: string,
-): Promise<UnderWayRow[]> {
-  return connection.query(sql<UnderWayRow>('under-way-list')`
+export const slotsUnderWay = queryRows(
+  (accountId: string, monitorId: string) => sql<UnderWayRow>('under-way-list')`
       select l.slug_name as location, s.agent_id as "agentId", s.last_seen_at as "saidAt", s.one as said
       from (${raw(SAID)}) s join private_locations l on l.id = s.location_id
       where l.account_id = ${accountId} and s.monitor_id = ${monitorId}
-      order by l.slug_name, s.slot_ms limit 100`)
-}
+      order by l.slug_name, s.slot_ms limit 100`,
+)

@@ -1,23 +1,26 @@
 // Statements of the sweep, which inserts a row for every expected slot without a report.
 import { slotAtOrAfterSql, slotsBetweenSql } from '../../../database/expected-slots.ts'
+import { execute, queryRows, queryValue } from '../../../database/statement-functions.ts'
 import { sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 import type { MonitorSlot } from './results.ts'
+
+const lockSweep = queryValue(
+  () => sql<{ sweptUntilMs: number }>('sweep-lock')`
+      select swept_until_ms as "sweptUntilMs" from accounting for update`,
+)
 
 /**
  * The end of the swept span. The row stays locked until the transaction ends, so that only one process
  * sweeps. The first sweep begins at the first expected slot, or at `startMs` when there is none.
  */
 export async function beginSweep(tx: Queryable, startMs: number): Promise<number> {
-  const lock = () =>
-    tx.query(sql<{ sweptUntilMs: number }>('sweep-lock')`
-      select swept_until_ms as "sweptUntilMs" from accounting for update`)
-  const [found] = await lock()
-  if (found !== undefined) return found.sweptUntilMs
+  const found = await lockSweep(tx)
+  if (found !== undefined) return found
   await tx.query(sql('sweep-begin')`
       insert into accounting (swept_until_ms)
       select least(${startMs}::bigint, min(from_ms)) from expectations on conflict do nothing`)
-  return (await lock())[0]?.sweptUntilMs ?? startMs
+  return (await lockSweep(tx)) ?? startMs
 }
 
 /** A span to be swept, [fromMs, untilMs); rows before `floorMs` are not retained. */
@@ -98,7 +101,6 @@ export async function findMissingSlots(
   return tx.query<MissingSlots>(find, valuesOf(window))
 }
 
-/** An agent of a location in an epoch. */
 export interface SweptMember {
   id: string
   abilities: string[]
@@ -109,19 +111,15 @@ export interface SweptMember {
 }
 
 /** The agents of a location in an epoch. */
-export async function readMembers(
-  tx: Queryable,
-  locationId: string,
-  epoch: number,
-): Promise<SweptMember[]> {
-  return tx.query(sql<SweptMember>('sweep-members')`
+export const readMembers = queryRows(
+  (locationId: string, epoch: number) => sql<SweptMember>('sweep-members')`
       select m.id, m.abilities, (extract(epoch from a.live_since) * 1000)::bigint as "liveSinceMs",
         (extract(epoch from a.last_seen_at) * 1000)::bigint as "lastSeenMs"
       from location_epochs e
       cross join lateral jsonb_to_recordset(e.members) m(id text, abilities text[])
       left join agents a on a.location_id = e.location_id and a.id::text = m.id and a.state = 'live'
-      where e.location_id = ${locationId} and e.epoch = ${epoch}`)
-}
+      where e.location_id = ${locationId} and e.epoch = ${epoch}`,
+)
 
 /** Fills slots in, except those that were reported in the meantime; returns how many were filled. */
 export async function fillMissed(
@@ -146,18 +144,16 @@ export async function fillMissed(
 }
 
 /** Records that the window is swept. */
-export async function advanceSweep(
-  tx: Queryable,
-  { untilMs, expected, recorded }: { untilMs: number; expected: number; recorded: number },
-): Promise<void> {
-  await tx.query(sql('sweep-advance')`
+export const advanceSweep = execute(
+  ({ untilMs, expected, recorded }: { untilMs: number; expected: number; recorded: number }) => sql(
+    'sweep-advance',
+  )`
       update accounting set swept_until_ms = ${untilMs}::bigint,
-        expected_total = expected_total + ${expected}::bigint, recorded_total = recorded_total + ${recorded}::bigint`)
-}
+        expected_total = expected_total + ${expected}::bigint, recorded_total = recorded_total + ${recorded}::bigint`,
+)
 
 /** Since when agents could report without a pause; undefined when unknown. */
-export async function readPulseSince(connection: Queryable): Promise<number | undefined> {
-  const rows = await connection.query(sql<{ sinceMs: number }>('sweep-pulse')`
-      select (extract(epoch from since) * 1000)::bigint as "sinceMs" from platform_pulse`)
-  return rows[0]?.sinceMs
-}
+export const readPulseSince = queryValue(
+  () => sql<{ sinceMs: number }>('sweep-pulse')`
+      select (extract(epoch from since) * 1000)::bigint as "sinceMs" from platform_pulse`,
+)

@@ -4,6 +4,7 @@ import { type Run, RUN_BOUNDS } from '../../../contract/api/run.ts'
 import type { ProgressWire } from '../../../contract/protocol/run-progress.ts'
 import { instantText, rowJson } from '../../../database/row-json.ts'
 import { pageStatement } from '../../../database/page.ts'
+import { execute, queryAny, queryRow } from '../../../database/statement-functions.ts'
 import { raw, sql } from '../../../database/sql.ts'
 import { AGENTS_CHANNEL } from '../../agents/queries/agents.ts'
 import type { Queryable } from '../../../database/database.ts'
@@ -29,15 +30,10 @@ export const listRuns = pageStatement({
 })
 
 /** Whether the account has or had the monitor. */
-export async function knowsMonitor(
-  connection: Queryable,
-  accountId: string,
-  monitorId: string,
-): Promise<boolean> {
-  const rows = await connection.query(sql<{ id: string }>('runs-monitor')`
-      select id from monitors where id = ${monitorId} and account_id = ${accountId}`)
-  return rows.length > 0
-}
+export const knowsMonitor = queryAny(
+  (accountId: string, monitorId: string) => sql('runs-monitor')`
+      select id from monitors where id = ${monitorId} and account_id = ${accountId}`,
+)
 
 /** A location of a monitor; `current`: the monitor's slots are due there now. */
 export interface RunnableIn {
@@ -66,7 +62,6 @@ export async function locationsOf(
   return rows.filter((row): row is RunnableIn => row.id !== null)
 }
 
-/** A run that is to be asked for. */
 export interface NewRun {
   id: string
   accountId: string
@@ -106,8 +101,8 @@ export interface RunAddress {
  * Cancels a run: at once when no agent has it, else its agent is notified. Does nothing when it is finished or
  * being cancelled.
  */
-export async function cancelRun(connection: Queryable, run: RunAddress): Promise<void> {
-  await connection.query(sql('runs-cancel')`
+export const cancelRun = execute(
+  (run: RunAddress) => sql('runs-cancel')`
       with changed as (
         update runs set cancel_asked_at = clock_timestamp(),
           state = case when state = 'queued' then 'finished' else state end,
@@ -118,8 +113,8 @@ export async function cancelRun(connection: Queryable, run: RunAddress): Promise
           and cancel_asked_at is null
         returning id, location_id
       ), notified as (select pg_notify('${raw(AGENTS_CHANNEL)}', location_id::text) from changed)
-      select id from changed, notified`)
-}
+      select id from changed, notified`,
+)
 
 /** A run as it is read: its public part as text, and its result as the agent sent it. */
 export interface RunRow {
@@ -138,8 +133,8 @@ export interface RunRow {
 const { artifactAwaitedMs } = RUN_BOUNDS
 
 /** A run of the account. */
-export async function readRun(connection: Queryable, run: RunAddress): Promise<RunRow | undefined> {
-  const rows = await connection.query(sql<RunRow>('runs-read')`
+export const readRun = queryRow(
+  (run: RunAddress) => sql<RunRow>('runs-read')`
       select ${raw(rowJson(runColumns('r')))}::text as json, r.state, r.cancel_asked_at is not null as "cancelAsked",
         r.location_id as "locationId", r.result,
         case when r.state in ('sent', 'running') then r.progress end as progress,
@@ -147,6 +142,5 @@ export async function readRun(connection: Queryable, run: RunAddress): Promise<R
         coalesce(r.finished_at < clock_timestamp() - interval '${raw(artifactAwaitedMs)} milliseconds', false)
           as "filesOverdue"
       from runs r
-      where r.id = ${run.id} and (${run.monitorId ?? null}::uuid is null or r.monitor_id = ${run.monitorId ?? null}) and r.account_id = ${run.accountId}`)
-  return rows[0]
-}
+      where r.id = ${run.id} and (${run.monitorId ?? null}::uuid is null or r.monitor_id = ${run.monitorId ?? null}) and r.account_id = ${run.accountId}`,
+)

@@ -8,13 +8,13 @@
 // with the id of the location, like all other news for them.
 import type { SyncRequest, WireResult } from '../../../contract/protocol/agent-protocol.ts'
 import type { ProgressWire } from '../../../contract/protocol/run-progress.ts'
+import { execute, queryRows } from '../../../database/statement-functions.ts'
 import { sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 
 /** Announces each run that changed, by its id. */
 export const RUNS_CHANNEL = 'vedette_runs'
 
-/** A run that is not finished. */
 export interface OpenRun {
   id: string
   monitorId: string
@@ -32,16 +32,16 @@ export interface OpenRun {
 }
 
 /** Open runs of a location, oldest first. */
-export function openRunsFor(connection: Queryable, locationId: string): Promise<OpenRun[]> {
-  return connection.query(sql<OpenRun>('runs-open')`
+export const openRunsFor = queryRows(
+  (locationId: string) => sql<OpenRun>('runs-open')`
       select r.id, r.monitor_id as "monitorId", m.effective,
         coalesce(p.needs, array[m.check_type]) as needs, r.state, r.agent_id as "agentId",
         r.taken_at is not null as taken, r.cancel_asked_at is not null as "cancelAsked"
       from runs r join monitors m on m.id = r.monitor_id
       left join placements p on p.location_id = r.location_id and p.monitor_id = r.monitor_id
       where r.location_id = ${locationId} and r.state <> 'finished' and m.deleted_at is null
-      order by r.created_at, r.id`)
-}
+      order by r.created_at, r.id`,
+)
 
 /** Assigns queued runs to an agent; returns the ids of those that no other agent got first. */
 export async function assignRuns(
@@ -112,11 +112,8 @@ export async function noteProgress(
  * Requeues the runs of an agent that was lost or has restarted. Runs with a requested cancellation end,
  * since no agent will report it.
  */
-export async function handBackRuns(
-  connection: Queryable,
-  from: { locationId: string; agentId: string },
-): Promise<void> {
-  await connection.query(sql('runs-hand-back')`
+export const handBackRuns = execute(
+  (from: { locationId: string; agentId: string }) => sql('runs-hand-back')`
       update runs set taken_at = null,
         state = case when cancel_asked_at is null then 'queued' else 'finished' end,
         agent_id = case when cancel_asked_at is not null then agent_id end,
@@ -124,8 +121,8 @@ export async function handBackRuns(
         verdict = case when cancel_asked_at is not null then 'cancelled' end,
         finished_at = case when cancel_asked_at is not null then clock_timestamp() end,
         filled = cancel_asked_at is not null
-      where location_id = ${from.locationId} and agent_id = ${from.agentId} and state in ('sent', 'running')`)
-}
+      where location_id = ${from.locationId} and agent_id = ${from.agentId} and state in ('sent', 'running')`,
+)
 
 /** A result with the run that it answers. */
 export type RunResult = WireResult & { onDemand: string }

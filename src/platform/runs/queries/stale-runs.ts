@@ -1,6 +1,7 @@
 // Statements that end stale runs: their agent is gone, no agent accepts them, or their monitor was deleted.
 import type { MissedReason } from '../../../contract/result.ts'
 import { RUN_BOUNDS } from '../../../contract/api/run.ts'
+import { execute } from '../../../database/statement-functions.ts'
 import { raw, sql } from '../../../database/sql.ts'
 import { AGENTS_CHANNEL } from '../../agents/queries/agents.ts'
 import type { Queryable } from '../../../database/database.ts'
@@ -33,8 +34,8 @@ const HOPELESS = `coalesce((select since from platform_pulse) < ${ago(AGENTS_BAC
      and a.abilities @> coalesce(p.needs, array[m.check_type]))`
 
 /** Requeues the runs of agents that are gone, and notifies the others. */
-export async function handBackLostRuns(connection: Queryable): Promise<void> {
-  await connection.query(sql('runs-hand-back-lost')`
+export const handBackLostRuns = execute(
+  () => sql('runs-hand-back-lost')`
       with lost as (
         update runs r set state = 'queued', agent_id = null, taken_at = null,
           queued_at = clock_timestamp()
@@ -42,20 +43,20 @@ export async function handBackLostRuns(connection: Queryable): Promise<void> {
         returning r.id, r.location_id
       ), notified as (select pg_notify('${raw(AGENTS_CHANNEL)}', location_id::text)
         from (select distinct location_id from lost) l)
-      select id from lost where (select count(*) from notified) > 0`)
-}
+      select id from lost where (select count(*) from notified) > 0`,
+)
 
 /** Ends cancelled runs whose agent will not report it, and runs of deleted monitors. */
-export async function endCancelledRuns(connection: Queryable): Promise<void> {
-  await connection.query(sql('runs-end-cancelled')`
+export const endCancelledRuns = execute(
+  () => sql('runs-end-cancelled')`
       update runs r set state = 'finished', verdict = 'cancelled', finished_at = clock_timestamp(),
         filled = true
       where r.state <> 'finished' and (
         (r.cancel_asked_at is not null and (${raw(GONE)}
           or (r.taken_at is null and r.cancel_asked_at < ${raw(ago(CANCEL_UNTAKEN_MS))})
           or r.cancel_asked_at < ${raw(ago(CANCEL_TAKEN_MS))}))
-        or exists (select from monitors m where m.id = r.monitor_id and m.deleted_at is not null))`)
-}
+        or exists (select from monitors m where m.id = r.monitor_id and m.deleted_at is not null))`,
+)
 
 /** A run that no agent accepted in time or can run, or that was accepted and never reported. */
 export interface OverdueRun {
@@ -90,22 +91,18 @@ export async function overdueRuns(connection: Queryable): Promise<OverdueRun[]> 
 }
 
 /** Records a run as missed; a later result replaces that. */
-export async function missRun(
-  connection: Queryable,
-  id: string,
-  why: { reason: MissedReason; needed: string | null },
-): Promise<void> {
-  await connection.query(sql('run-miss')`
+export const missRun = execute(
+  (id: string, why: { reason: MissedReason; needed: string | null }) => sql('run-miss')`
       update runs set state = 'finished', verdict = 'missed', missed_reason = ${why.reason}, needed = ${why.needed},
         finished_at = clock_timestamp(), filled = true
-      where id = ${id} and state <> 'finished'`)
-}
+      where id = ${id} and state <> 'finished'`,
+)
 
 /** Drops runs that were finished longer than `retentionMs` ago. */
-export async function dropOldRuns(connection: Queryable, retentionMs: number): Promise<void> {
-  await connection.query(sql('runs-drop')`
+export const dropOldRuns = execute(
+  (retentionMs: number) => sql('runs-drop')`
       delete from runs where id in (
         select id from runs where state = 'finished'
           and finished_at < clock_timestamp() - make_interval(secs => ${retentionMs}::double precision / 1000)
-        limit 10000)`)
-}
+        limit 10000)`,
+)

@@ -1,0 +1,43 @@
+// Functions of one statement each: the statement of some arguments becomes a function of a connection and these
+// arguments, which answers with what comes of the rows.
+import type { Queryable, Statement } from './database.ts'
+
+type StatementOf<Args extends unknown[], Row extends object> = (...args: Args) => Statement<Row>
+
+function query<Args extends unknown[], Row extends object, Result>(
+  statementOf: StatementOf<Args, Row>,
+  resultOf: (rows: Row[]) => Result,
+) {
+  return async (connection: Queryable, ...args: Args): Promise<Result> =>
+    resultOf(await connection.query(statementOf(...args)))
+}
+
+/** Answers with nothing. */
+export const execute = <Args extends unknown[]>(of: StatementOf<Args, object>) =>
+  query(of, () => undefined)
+
+/** Answers whether there is a row. */
+export const queryAny = <Args extends unknown[]>(of: StatementOf<Args, object>) =>
+  query(of, (rows) => rows.length > 0)
+
+/** Answers with all rows. */
+export const queryRows = <Args extends unknown[], Row extends object>(of: StatementOf<Args, Row>) =>
+  query(of, (rows) => rows)
+
+/** Answers with the first row. */
+export const queryRow = <Args extends unknown[], Row extends object>(of: StatementOf<Args, Row>) =>
+  query(of, ([row]) => row)
+
+/** Answers with the only column of the first row. */
+export const queryValue = <Args extends unknown[], Row extends object>(
+  of: StatementOf<Args, Row>,
+) => query(of, ([row]) => row && valueOf(row))
+
+/** Answers with the only column of each row. */
+export const queryValues = <Args extends unknown[], Row extends object>(
+  of: StatementOf<Args, Row>,
+) => query(of, (rows) => rows.map(valueOf))
+
+function valueOf<Row extends object>(row: Row): Row[keyof Row] {
+  return Object.values(row)[0] as Row[keyof Row]
+}
