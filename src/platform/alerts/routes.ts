@@ -25,116 +25,81 @@ import {
 } from './queries/channels.ts'
 import type { Database, Queryable } from '../../database/database.ts'
 import { notFound, ApiError } from '../http/errors.ts'
-import { offsetOf, pagedAnswer, pagedParameters } from '../http/listing.ts'
+import { offsetOf } from '../http/listing.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { NUMBER_LIKE, numberParameter } from '../http/parameters.ts'
+import { Resource } from '../http/resource.ts'
 import type { Cipher } from '../secrets/cipher.ts'
 import { newWebhookSecret } from './webhook-signature.ts'
 
 const TAG = 'Alert Channels'
 const PATH = '/v1/alert-channels'
-const ONE = `${PATH}/{id}`
 const params = { id: numberParameter('alert channel') }
 const looks = { id: NUMBER_LIKE }
-const answers = { status: 200 as const, schema: AlertChannel, description: 'The channel' }
+const channels = new Resource({
+  tag: TAG,
+  path: PATH,
+  one: params,
+  looks,
+  what: 'alert channel',
+  schema: AlertChannel,
+})
+const { channelsPerAccountMax, subscriptionsMax } = ALERT_BOUNDS
 
 /** The operations on alert channels. */
 export function alertChannelOperations(database: Database, cipher: Cipher): DefinedOperation[] {
+  const json = (row: ChannelRow | undefined) => row && JSON.stringify(shown(row, cipher))
   return [
-    ...lists(database, cipher),
-    ...writes(database, cipher),
-    subscribing(database, cipher),
-    remove(database),
-  ]
-}
-
-function lists(database: Database, cipher: Cipher): DefinedOperation[] {
-  return [
-    defineOperation({
-      tag: TAG,
-      summary: 'List alert channels',
-      description: 'Oldest first.',
-      method: 'get',
-      path: PATH,
-      action: 'read',
-      query: pagedParameters(),
-      answers: {
-        status: 200,
-        schema: z.array(AlertChannel),
-        description: 'A page of channels',
-        hasContentRange: true,
-      },
-      async answer({ key: { accountId }, query }) {
-        const ask = { limit: query.limit, offset: offsetOf(query) }
-        const rows = await listChannels(database, accountId, ask)
+    channels.numberedPages(
+      { summary: 'List alert channels', description: 'Oldest first.' },
+      async ({ accountId, query }) => {
+        const page = { limit: query.limit, offset: offsetOf(query) }
+        const rows = await listChannels(database, accountId, page)
         const total = await countChannels(database, accountId)
-        return pagedAnswer(
-          query,
-          rows.map((row) => shown(row, cipher)),
-          total,
-        )
+        return { entries: rows.map((row) => shown(row, cipher)), total }
       },
-    }),
-    defineOperation({
-      tag: TAG,
-      summary: 'Read an alert channel',
-      method: 'get',
-      path: ONE,
-      action: 'read',
-      params,
-      looks,
-      answers,
-      answer: async ({ key, params: { id } }) =>
-        found(await readChannel(database, key.accountId, id), cipher),
-    }),
-  ]
-}
-
-function writes(database: Database, cipher: Cipher): DefinedOperation[] {
-  return [
-    defineOperation({
-      tag: TAG,
-      summary: 'Create an alert channel',
-      description: 'The secret that signs webhooks is shown in this answer when it was made here.',
-      method: 'post',
-      path: PATH,
-      action: 'write',
-      body: AlertChannelInput,
-      answers: { ...answers, status: 201 },
-      conflict: `The account has ${ALERT_BOUNDS.channelsPerAccountMax} channels already`,
-      async answer({ key: { accountId }, body }) {
+    ),
+    channels.read({ summary: 'Read an alert channel' }, async ({ accountId, id }) =>
+      json(await readChannel(database, accountId, id)),
+    ),
+    channels.create(
+      {
+        summary: 'Create an alert channel',
+        description:
+          'The secret that signs webhooks is shown in this answer when it was made here.',
+        body: AlertChannelInput,
+        conflict: `The account has ${channelsPerAccountMax} channels already`,
+      },
+      async ({ accountId, body }) => {
         const { config, made } = completed(body.config, undefined)
-        const row = await database.transaction((tx) =>
-          insertChannel(tx, accountId, fieldsOf(body, config, cipher)),
-        )
-        if (row === undefined) {
-          const most = ALERT_BOUNDS.channelsPerAccountMax
-          throw new ApiError(409, `An account has at most ${most} alert channels`)
-        }
-        return { status: 201, json: JSON.stringify(shown(row, cipher, made)) }
+        const fields = fieldsOf(body, config, cipher)
+        const row = await database.transaction((tx) => insertChannel(tx, accountId, fields))
+        if (row !== undefined) return JSON.stringify(shown(row, cipher, made))
+        throw new ApiError(409, `An account has at most ${channelsPerAccountMax} alert channels`)
       },
-    }),
-    defineOperation({
-      tag: TAG,
-      summary: 'Replace an alert channel',
-      description: `${MASK} in place of a secret keeps it. A channel that was paused sends again.`,
-      method: 'put',
-      path: ONE,
-      action: 'write',
-      params,
-      looks,
-      body: AlertChannelInput,
-      answers,
-      async answer({ key: { accountId }, params: { id }, body }) {
-        const row = await database.transaction(async (tx) => {
+    ),
+    channels.replace(
+      {
+        summary: 'Replace an alert channel',
+        description: `${MASK} in place of a secret keeps it. A channel that was paused sends again.`,
+        body: AlertChannelInput,
+      },
+      ({ accountId, id, body }) =>
+        database.transaction(async (tx) => {
           const before = await readChannel(tx, accountId, id)
-          if (before === undefined) throw notFound('alert channel')
+          if (before === undefined) return undefined
           const { config } = completed(body.config, opened(before, cipher))
-          return changeChannel(tx, { accountId, id }, fieldsOf(body, config, cipher))
-        })
-        return found(row, cipher)
+          return json(await changeChannel(tx, { accountId, id }, fieldsOf(body, config, cipher)))
+        }),
+    ),
+    subscribing(database, cipher),
+    channels.remove(
+      {
+        summary: 'Delete an alert channel',
+        description: 'What waits to be sent through it is not sent any more.',
       },
-    }),
+      ({ accountId, id }) => deleteChannel(database, accountId, id),
+    ),
   ]
 }
 
@@ -144,8 +109,7 @@ function subscribing(database: Database, cipher: Cipher): DefinedOperation {
     summary: 'Set the monitors and groups that an alert channel reports',
     description: 'A list replaces all subscriptions, an object sets that one alone.',
     method: 'put',
-    path: `${ONE}/subscriptions`,
-    action: 'write',
+    path: `${PATH}/{id}/subscriptions`,
     params,
     looks,
     body: z.union([Subscriptions, ChannelSubscription]),
@@ -154,14 +118,16 @@ function subscribing(database: Database, cipher: Cipher): DefinedOperation {
       schema: z.union([AlertChannel, ChannelSubscription]),
       description: 'The channel; for an object, that subscription',
     },
-    conflict: `The channel has ${ALERT_BOUNDS.subscriptionsMax} subscriptions already`,
+    conflict: `The channel has ${subscriptionsMax} subscriptions already`,
     async answer({ key: { accountId }, params: { id }, body }) {
       if (Array.isArray(body)) {
-        return found(await setSubscriptions(database, { accountId, id }, body), cipher)
+        const row = await setSubscriptions(database, { accountId, id }, body)
+        if (row === undefined) throw notFound('alert channel')
+        return { status: 200, json: JSON.stringify(shown(row, cipher)) }
       }
-      const one = { checkId: null, groupId: null, ...body, id: undefined }
-      await database.transaction((tx) => subscribe(tx, { accountId, id }, one))
-      return { status: 200, json: JSON.stringify(one) }
+      const subscription = { checkId: null, groupId: null, ...body, id: undefined }
+      await database.transaction((tx) => subscribe(tx, { accountId, id }, subscription))
+      return { status: 200, json: JSON.stringify(subscription) }
     },
   })
 }
@@ -177,28 +143,10 @@ async function subscribe(
   if (row === undefined) throw notFound('alert channel')
   const subject = ({ checkId, groupId }: ChannelSubscription) => checkId ?? groupId
   const others = row.subscriptions.filter((other) => subject(other) !== subject(one))
-  if (others.length >= ALERT_BOUNDS.subscriptionsMax) {
-    throw new ApiError(409, `A channel has at most ${ALERT_BOUNDS.subscriptionsMax} subscriptions`)
+  if (others.length >= subscriptionsMax) {
+    throw new ApiError(409, `A channel has at most ${subscriptionsMax} subscriptions`)
   }
   await setSubscriptions(tx, of, [...others, one])
-}
-
-function remove(database: Database): DefinedOperation {
-  return defineOperation({
-    tag: TAG,
-    summary: 'Delete an alert channel',
-    description: 'What waits to be sent through it is not sent any more.',
-    method: 'delete',
-    path: ONE,
-    action: 'write',
-    params,
-    looks,
-    answers: { status: 204, description: 'The channel is deleted' },
-    async answer({ key, params: { id } }) {
-      if (!(await deleteChannel(database, key.accountId, id))) throw notFound('alert channel')
-      return { status: 204 }
-    },
-  })
 }
 
 function opened(row: ChannelRow, cipher: Cipher): WebhookConfig {
@@ -252,11 +200,6 @@ function masked(pairs: WebhookConfig['headers']): Pairs {
     value: (locked || isSensitive(key)) && value !== '' ? MASK : value,
     locked,
   }))
-}
-
-function found(row: ChannelRow | undefined, cipher: Cipher): { status: 200; json: string } {
-  if (row === undefined) throw notFound('alert channel')
-  return { status: 200, json: JSON.stringify(shown(row, cipher)) }
 }
 
 /** A channel as it is read; `secret` is shown instead of the mask. */

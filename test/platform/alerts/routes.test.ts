@@ -154,21 +154,16 @@ describe('refused', () => {
     expect(answer.body.message).toMatch(problem)
   })
 
-  test.each(['0', '-1', 'x', '1e3', '9'.repeat(20), randomUUID()])('the id %s', async (id) => {
+  test.each(['0', '9'.repeat(20), randomUUID()])('the id %s', async (id) => {
     expect((await client.call('GET', `${CHANNELS}/${id}`)).status).toBe(404)
   })
 
-  test.each([
-    { escalationType: 'NEVER' },
-    { runBasedEscalation: { failedRunThreshold: 6 } },
-    { timeBasedEscalation: { minutesFailingThreshold: 7 } },
-    { reminders: { amount: 6 } },
-    { reminders: { interval: 7 } },
-    { parallelRunFailureThreshold: { enabled: true, percentage: 15 } },
-    { other: 1 },
-  ])('the settings %o', async (body) => {
-    expect((await client.call('PUT', '/v1/alert-settings', { body })).status).toBe(400)
-  })
+  test.each([{ escalationType: 'NEVER' }, { reminders: { amount: 6 } }, { other: 1 }])(
+    'the settings %o',
+    async (body) => {
+      expect((await client.call('PUT', '/v1/alert-settings', { body })).status).toBe(400)
+    },
+  )
 })
 
 test('an account has a bounded number of channels', async () => {
@@ -215,6 +210,7 @@ test('notifications are listed in pages, at most five times in ten seconds', asy
   }
   const page = await other.call('GET', '/v1/alert-notifications?limit=1')
   expect(page.headers.get('content-range')).toBe('0-0/2')
+  expect(page.headers.get('ratelimit-policy')).toBe('"alert-notifications";q=5;w=10')
   expect(page.body).toMatchObject([
     {
       alertChannelId: channel.id,
