@@ -73,15 +73,6 @@ function highest<M extends Member>(
   return best
 }
 
-/** The owner of a monitor among capable `members`; undefined when there are none. */
-export function ownerOf<M extends Member>(monitorId: string, members: readonly M[]): M | undefined {
-  return highest(monitorId, seeded(members))
-}
-
-function seeded<M extends Member>(members: readonly M[]): SeededMember<M>[] {
-  return members.map((member) => ({ member, seed: seedOf(member.id) }))
-}
-
 /** Who runs what among the members of one epoch; looks at who is capable once for each kind of needs. */
 export interface Assignment<M extends Member> {
   /** The owner; undefined when no member is capable. */
@@ -90,7 +81,7 @@ export interface Assignment<M extends Member> {
 
 /** Makes the assignment of an epoch. */
 export function createAssignment<M extends Member>(members: readonly M[]): Assignment<M> {
-  const all = seeded(members)
+  const all = members.map((member) => ({ member, seed: seedOf(member.id) }))
   const capableByNeeds = new Map<string, SeededMember<M>[]>()
   return {
     owner(monitorId, needs) {

@@ -23,13 +23,11 @@ export interface AssignedMonitor {
   untilMs?: number
 }
 
-/** Changes to report to an agent. */
 export interface HandOver {
   set: AssignedMonitor[]
   drop: { monitorId: string; until: number }[]
 }
 
-/** Input of a hand-over. */
 export interface HandOverFacts {
   agentId: string
   /** Undefined: it has no monitors, or its state is unknown. */

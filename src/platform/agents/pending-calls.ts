@@ -9,7 +9,6 @@ export interface PendingCall {
   end(): void
 }
 
-/** The calls of one process. */
 export class PendingCalls {
   readonly #byAgent = new Map<string, AbortController>()
   #isDraining = false
@@ -28,13 +27,10 @@ export class PendingCalls {
   begin(key: string, caller: AbortSignal): PendingCall {
     this.#byAgent.get(key)?.abort()
     const controller = new AbortController()
-    const onCallerGone = () => controller.abort()
     this.#byAgent.set(key, controller)
-    caller.addEventListener('abort', onCallerGone, { once: true })
     return {
-      signal: controller.signal,
+      signal: AbortSignal.any([controller.signal, caller]),
       end: () => {
-        caller.removeEventListener('abort', onCallerGone)
         if (this.#byAgent.get(key) === controller) this.#byAgent.delete(key)
       },
     }

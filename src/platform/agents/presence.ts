@@ -1,9 +1,20 @@
-// The background jobs that track presence: the platform's own pulse, unresponsive agents, locations without
-// agents, and the retention of agents and epochs.
-import { beatPulse, forgetAgents, unresponsiveLocations } from './queries/agents.ts'
+// Presence of agents. Background jobs track it: the platform's own pulse, unresponsive agents, locations without
+// agents, and the retention of agents and epochs. POST /agent/v1/presence reports it during a long sync, with the
+// progress of runs: the answer to a sync may take minutes, and a proxy may receive it instead of the agent.
+import { PresenceAnswer, PresenceRequest } from '../../contract/protocol/agent-protocol.ts'
+import { PROGRESS_BOUNDS } from '../../contract/protocol/run-progress.ts'
+import { beatPulse, forgetAgents, noteAgent, unresponsiveLocations } from './queries/agents.ts'
 import type { Database } from '../../database/database.ts'
 import { forgetEpochs, markAbsences } from './queries/location-epochs.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
+import {
+  agentJson,
+  defineAgentOperation,
+  type DefinedAgentOperation,
+} from '../http/agent-operation.ts'
+import { readJson } from '../http/body.ts'
+import { checked } from '../http/operation.ts'
+import { noteProgress } from '../runs/queries/runs.ts'
 import type { AgentRegistry } from './agent-registry.ts'
 
 const AGENTS_KEPT_DAYS = 30
@@ -41,4 +52,34 @@ export function presenceJobs(database: Database, agents: AgentRegistry): Backgro
       },
     },
   ]
+}
+
+const BODY_BOUNDS = { bodyBytesMax: PROGRESS_BOUNDS.callBytesMax, bodyMs: 15_000, jsonDepthMax: 4 }
+
+/** The call by which an agent reports its presence while it receives a long answer. */
+export function presenceOperation(database: Database): DefinedAgentOperation {
+  return defineAgentOperation({
+    summary: 'Report that an agent is there, and the progress of its runs, during its sync',
+    description:
+      'Counts as a sign of life, as a sync does, for the process that the last sync registered. It registers no agent and restores none that was lost. `progress` is the newest report of each run on demand that the agent has; of other runs it is ignored.',
+    method: 'post',
+    path: '/agent/v1/presence',
+    kind: 'presence',
+    body: {
+      contentType: 'application/json',
+      schema: PresenceRequest,
+      bytesMax: BODY_BOUNDS.bodyBytesMax,
+    },
+    answers: {
+      schema: PresenceAnswer,
+      description: 'Whether it is known as an agent that is live',
+    },
+    async answer({ c, key: { locationId } }) {
+      const report = checked(PresenceRequest, await readJson(c, BODY_BOUNDS))
+      const { agentId, instance, progress = [] } = report
+      const said = { locationId, id: agentId.toLowerCase(), instance: instance.toLowerCase() }
+      await noteProgress(database, said, progress)
+      return agentJson(JSON.stringify({ live: await noteAgent(database, said) }))
+    },
+  })
 }

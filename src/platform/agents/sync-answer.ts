@@ -1,6 +1,7 @@
 // Text of the answer to a sync. It may contain ten thousand monitors: they are read, decrypted and compressed
 // in small parts, so that other calls are answered between them.
 import { Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
 import { createGzip } from 'node:zlib'
 import type { SyncAnswer } from '../../contract/protocol/agent-protocol.ts'
 import type { Database } from '../../database/database.ts'
@@ -17,7 +18,6 @@ export interface AnswerChanges extends HandOver {
   variables: NonNullable<SyncAnswer['changes']>['variables']
 }
 
-/** Dependencies of writing an answer. */
 export interface AnswerParts {
   database: Database
   cipher: Cipher
@@ -89,15 +89,10 @@ export async function bodyOf(
   parts: AsyncIterable<string>,
   packed: boolean,
 ): Promise<Buffer<ArrayBuffer>> {
-  const source = Readable.from(parts, { objectMode: true })
-  const chunks: Buffer[] = []
-  if (!packed) {
-    for await (const text of source) chunks.push(Buffer.from(text as string))
-    return Buffer.concat(chunks)
-  }
+  const source = Readable.from(parts)
+  if (!packed) return buffer(source)
   // A low level: the text is repetitive, and speed matters more than the last percents.
   const gzip = createGzip({ level: 2 })
   source.on('error', (error) => gzip.destroy(error))
-  for await (const chunk of source.pipe(gzip)) chunks.push(chunk as Buffer)
-  return Buffer.concat(chunks)
+  return buffer(source.pipe(gzip))
 }

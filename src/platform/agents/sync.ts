@@ -27,7 +27,7 @@ import type { News, NewsWatch } from '../../database/news.ts'
 import { type AgentRegistry, superseded } from './agent-registry.ts'
 import { checked, type Answer } from '../http/operation.ts'
 import type { PlatformClock } from '../../database/platform-clock.ts'
-import { REPORT_AGAIN_MS, RunHandOut, type RunsToReport } from '../runs/hand-out.ts'
+import { createRunHandOut, REPORT_AGAIN_MS, type RunsToReport } from '../runs/hand-out.ts'
 import type { Cipher } from '../secrets/cipher.ts'
 import { type AnswerHead, bodyOf, shortAnswer, writeAnswer } from './sync-answer.ts'
 import { readChanges, tokenOf } from './sync-changes.ts'
@@ -36,7 +36,6 @@ import { type Manifest, manifestFor, MANIFESTS } from '../../contract/versions.t
 import { DEFINITIONS } from '../../monitors/definitions.ts'
 import { abilityNames } from './assignment.ts'
 
-/** What syncs need. */
 export interface SyncOptions {
   database: Database
   cipher: Cipher
@@ -61,7 +60,6 @@ const LARGE_MONITORS = 5
 const DRAINING_HOLD_MS = 1_000
 const FULL_PASSED_EVERY_MS = 3_600_000
 
-/** One call, checked. */
 interface Call {
   accountId: string
   said: AgentSaying
@@ -84,7 +82,8 @@ export function syncOperation(options: SyncOptions): DefinedAgentOperation {
     body: {
       contentType: 'application/json',
       schema: SyncRequest,
-      description: `At most ${PROTOCOL_BOUNDS.syncBytesMax} bytes, unpacked as well; Content-Encoding gzip is welcome.`,
+      bytesMax: BODY_BOUNDS.bodyBytesMax,
+      description: `At most ${BODY_BOUNDS.bodyBytesMax} bytes, unpacked as well; Content-Encoding gzip is welcome.`,
     },
     answers: {
       schema: SyncAnswer,
@@ -93,10 +92,7 @@ export function syncOperation(options: SyncOptions): DefinedAgentOperation {
     errors: {
       403: 'The agent is older than the first milestone that the platform knows, or the location is full',
       404: 'The location is gone',
-      408: 'The body came too slowly',
       409: 'Another process has taken over the agent’s id',
-      413: `The body is larger than ${PROTOCOL_BOUNDS.syncBytesMax} bytes`,
-      415: 'The body is not application/json, or packed in another way than gzip',
     },
     answer: (call) => sync.answer(call),
   })
@@ -105,11 +101,11 @@ export function syncOperation(options: SyncOptions): DefinedAgentOperation {
 class Sync {
   readonly #options: SyncOptions
   readonly #large = new PQueue({ concurrency: LARGE_AT_ONCE })
-  readonly #runs: RunHandOut
+  readonly #handOutRuns: ReturnType<typeof createRunHandOut>
 
   constructor(options: SyncOptions) {
     this.#options = options
-    this.#runs = new RunHandOut(options)
+    this.#handOutRuns = createRunHandOut(options)
   }
 
   async answer({ c, key, receivedAt }: AgentCall<Record<string, never>>): Promise<Answer> {
@@ -160,14 +156,15 @@ class Sync {
       until = Math.min(until, performance.now() + DRAINING_HOLD_MS)
     for (;;) {
       if (standing.instance !== said.instance) throw superseded(said.id)
-      const runs = await this.#runs.read(runsAsk, standing)
+      const runs = await this.#handOutRuns(runsAsk, standing)
       const hasChanges =
         standing.state === 'live' && tokenOf(standing, said.instance) !== request.have
       // A lost agent calls again at once, and is registered again.
       const isNews = hasChanges || runs.isNews || standing.state === 'lost'
-      if (isNews) return this.#respond(call, standing, { runs, hasChanges })
       const leftMs = until - performance.now()
-      if (leftMs <= 0 || signal.aborted) return this.#respond(call, standing, { runs, hasChanges })
+      if (isNews || leftMs <= 0 || signal.aborted) {
+        return this.#respond(call, standing, { runs, hasChanges })
+      }
       // What the agent does not confirm becomes news again.
       const hasRuns = runs.runs.length + runs.cancel.length > 0
       const waitMs = hasRuns ? Math.min(leftMs, REPORT_AGAIN_MS + 1) : leftMs

@@ -43,15 +43,14 @@ export function faultIntakeOperation({
     isSlashed: true,
     kind: 'faults',
     params: { agent: idParameter('agent') },
-    body: { contentType: 'application/x-sentry-envelope', schema: z.string() },
+    body: {
+      contentType: 'application/x-sentry-envelope',
+      schema: z.string(),
+      bytesMax: BODY_BOUNDS.bodyBytesMax,
+    },
     answers: {
       schema: z.object({ id: z.string().optional() }).meta({ id: 'EnvelopeTaken' }),
       description: 'It is taken; `id` is its `event_id`',
-    },
-    errors: {
-      408: 'The body came too slowly',
-      413: `The body is larger than ${BODY_BOUNDS.bodyBytesMax} bytes`,
-      415: 'The body is packed',
     },
     async answer({ c, key: { locationId, slugName }, params: { agent: agentId } }) {
       if ((c.req.header('content-encoding') ?? 'identity') !== 'identity') {
@@ -92,7 +91,6 @@ function ofLocation(database: Database): DefinedOperation {
     description: `Faults of the agents themselves, not of what they check: at most ${FAULT_BOUNDS.perAgentMax} of an agent and ${FAULT_BOUNDS.perLocationMax} of a location, the one that was seen last first, for ${FAULT_BOUNDS.retentionMs / 86_400_000} days.`,
     method: 'get',
     path: '/v1/private-locations/{id}/errors',
-    action: 'read',
     params: { id: idParameter('private location') },
     query: {
       agentId: z

@@ -18,7 +18,6 @@ export interface AgentCall<P extends Fields> {
   receivedAt: number
 }
 
-/** The definition of a call. */
 export interface AgentOperation<P extends Fields> {
   summary: string
   description?: string
@@ -32,7 +31,8 @@ export interface AgentOperation<P extends Fields> {
   params?: P
   /** Headers that are read, for the document. */
   headers?: Fields
-  body?: { contentType: string; schema: z.ZodType; description?: string }
+  /** `bytesMax`: the same for all agents. */
+  body?: { contentType: string; schema: z.ZodType; bytesMax?: number; description?: string }
   /** `contentType`: application/json, by default. */
   answers: { schema: z.ZodType; description: string; contentType?: string }
   /** Errors in addition to those that every call has, and what each means. */
@@ -78,13 +78,22 @@ const MEANINGS: Partial<Record<ErrorStatus, string>> = {
   503: 'The database is not available, or the platform is stopping',
 }
 
+function bodyErrors(bytesMax: number): Partial<Record<ErrorStatus, string>> {
+  return {
+    408: 'The body came too slowly',
+    413: `The body is larger than ${bytesMax} bytes`,
+    415: 'The body is of another type, or packed in a way that is not accepted',
+  }
+}
+
 function agentRouteOf(operation: Omit<AgentOperation<Fields>, 'answer'>): RouteConfig {
-  const { answers, errors } = operation
+  const { answers, errors, body } = operation
   const { schema, description, contentType = 'application/json' } = answers
   const responses: RouteConfig['responses'] = {
     200: { description, content: { [contentType]: { schema } } },
   }
-  for (const [status, meaning] of Object.entries({ ...MEANINGS, ...errors })) {
+  const ofBody = body?.bytesMax === undefined ? {} : bodyErrors(body.bytesMax)
+  for (const [status, meaning] of Object.entries({ ...MEANINGS, ...ofBody, ...errors })) {
     const content = problemContent(Number(status) as ErrorStatus)
     responses[status] = { description: meaning, content }
   }

@@ -20,7 +20,6 @@ import type { OnRecorded } from './recorded.ts'
 import { recordDropped, recordResults } from './intake.ts'
 import type { ResultsMetrics } from './metrics.ts'
 
-/** What the call needs. */
 export interface ResultsOperationParts {
   database: Database
   log: Pick<Log, 'warn'>
@@ -53,13 +52,12 @@ export function resultsOperation(parts: ResultsOperationParts): DefinedAgentOper
     body: {
       contentType: 'application/json',
       schema: ResultsRequest,
+      bytesMax: batchBytesMax,
       description: `At most ${batchBytesMax} bytes, ${batchUnpackedBytesMax} unpacked; Content-Encoding gzip is welcome.`,
     },
     answers: { schema: ResultsAnswer, description: 'What became of the batch' },
     errors: {
-      408: 'The body came too slowly',
       413: 'The batch is too large, packed or unpacked, or has too many results',
-      415: 'The body is not application/json, or packed in another way than gzip',
     },
     async answer({ c, key, receivedAt }) {
       const { agentId, results, dropped = [] } = await readBatch(c)

@@ -70,19 +70,11 @@ export interface RunsReport extends RunsToReport {
   isNews: boolean
 }
 
-/** Hands out runs to the agents that sync with this process. */
-export class RunHandOut {
-  readonly #parts: { database: Database; cipher: Cipher }
+/** Makes what hands out runs to the agents that sync with this process. */
+export function createRunHandOut({ database, cipher }: { database: Database; cipher: Cipher }) {
   /** `<agent> <run>` → until when it counts as reported. */
-  readonly #reported = new Map<string, number>()
-
-  constructor(parts: { database: Database; cipher: Cipher }) {
-    this.#parts = parts
-  }
-
-  /** Reads the runs to report to the agent. */
-  async read(ask: RunsAsk, { epoch }: Pick<AgentStanding, 'epoch'>): Promise<RunsReport> {
-    const { database, cipher } = this.#parts
+  const reported = new Map<string, number>()
+  return async (ask: RunsAsk, { epoch }: Pick<AgentStanding, 'epoch'>): Promise<RunsReport> => {
     const { runs, cancel } = await handOutRuns(database, ask, {
       async readAssignment() {
         const since = { epoch, sinceMs: Number.MAX_SAFE_INTEGER }
@@ -96,10 +88,10 @@ export class RunHandOut {
       ...cancel.map((run) => `${ask.agentId} cancel ${run}`),
     ]
     const now = performance.now()
-    const isNews = keys.some((key) => (this.#reported.get(key) ?? 0) < now)
+    const isNews = keys.some((key) => (reported.get(key) ?? 0) < now)
     if (isNews) {
-      if (this.#reported.size + keys.length > REMEMBERED_MAX) this.#reported.clear()
-      for (const key of keys) this.#reported.set(key, now + REPORT_AGAIN_MS)
+      if (reported.size + keys.length > REMEMBERED_MAX) reported.clear()
+      for (const key of keys) reported.set(key, now + REPORT_AGAIN_MS)
     }
     return { runs, cancel, isNews }
   }
