@@ -10,10 +10,8 @@ import {
 } from './queries/alert-notifications.ts'
 import type { AlertedMonitor } from './queries/states.ts'
 import type { Queryable } from '../../database/database.ts'
-import type { NoticeOptions } from '../incidents/notices.ts'
-import { linkTo } from '../incidents/payload-links.ts'
+import { linkTo, type NoticeOptions } from '../incidents/notices.ts'
 
-/** An event with the facts for its notification. */
 export interface AlertToSend {
   monitor: AlertedMonitor
   definition: Monitor

@@ -7,8 +7,7 @@ import { markLocations, type NoticedLocation } from './queries/location-notices.
 import { hurryAlertStates } from './queries/states.ts'
 import type { Database, Queryable } from '../../database/database.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
-import type { NoticeOptions } from '../incidents/notices.ts'
-import { linkTo } from '../incidents/payload-links.ts'
+import { linkTo, type NoticeOptions } from '../incidents/notices.ts'
 
 /** What a notice says in addition to the facts of its location. */
 type Notice = Pick<LocationPayload, 'type' | 'title' | 'absence' | 'agents'>

@@ -28,7 +28,6 @@ export function alertSettingsOperations(database: Database): DefinedOperation[] 
       description: 'It holds for monitors with useGlobalAlertSettings.',
       method: 'get',
       path: PATH,
-      action: 'read',
       answers,
       async answer({ key }) {
         const settings = await readAlertSettings(database, key.accountId)
@@ -41,7 +40,6 @@ export function alertSettingsOperations(database: Database): DefinedOperation[] 
       description: 'Alerts that are open follow it from their next run or reminder on.',
       method: 'put',
       path: PATH,
-      action: 'write',
       body: AccountAlertSettings,
       answers,
       async answer({ key, body }) {
@@ -60,7 +58,6 @@ function listing(database: Database): DefinedOperation {
     description: 'Newest first, with their outcome. Retained for 30 days after they were finished.',
     method: 'get',
     path: '/v1/alert-notifications',
-    action: 'read',
     policy: CUSTOM_POLICIES['alert-notifications'],
     query: {
       ...pagedParameters(),

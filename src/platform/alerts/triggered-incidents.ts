@@ -17,7 +17,6 @@ import { courseOf } from '../incidents/course.ts'
 import { postUpdate } from '../incidents/updates.ts'
 import type { NoticeOptions } from '../incidents/notices.ts'
 
-/** What both steps need. */
 export interface IncidentContext extends NoticeOptions {
   tx: Queryable
   accountId: string

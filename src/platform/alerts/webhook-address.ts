@@ -2,6 +2,7 @@
 // metadata services of clouds never, whatever name or redirect leads there.
 import { lookup } from 'node:dns'
 import { BlockList, isIP, isIPv6, type LookupFunction } from 'node:net'
+import { groupsOf } from '../http/client-address.ts'
 
 const blocked = new BlockList()
 blocked.addSubnet('169.254.0.0', 16, 'ipv4')
@@ -38,17 +39,6 @@ function embeddedIPv4(address: string): string[] {
   const carries = ['0:0:0:0:0:0', '0:0:0:0:0:ffff', '0:0:0:0:ffff:0', '64:ff9b:0:0:0:0']
   if (carries.includes(prefix) || prefix.startsWith('64:ff9b:1:')) return [tail]
   return groups[0] === 0x2002 ? [dotted(groups[1], groups[2])] : []
-}
-
-/** The eight 16-bit groups of an IPv6 address; URL writes every spelling in one form. */
-function groupsOf(address: string): number[] {
-  const plain = address.replace(/%.*$/, '')
-  const spelled = URL.parse(`http://[${plain}]`)?.hostname.slice(1, -1) ?? '::'
-  const [left = '', right] = spelled.split('::')
-  const parse = (part: string) => (part === '' ? [] : part.split(':').map((w) => parseInt(w, 16)))
-  const [before, after] = [parse(left), parse(right ?? '')]
-  const zeros = Array.from({ length: 8 - before.length - after.length }, () => 0)
-  return [...before, ...zeros, ...after]
 }
 
 /** Looks names up as Node does, and fails with BlockedAddressError when one of the addresses is blocked. */

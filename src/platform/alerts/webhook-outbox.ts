@@ -18,7 +18,6 @@ import { DecryptionError, type Cipher } from '../secrets/cipher.ts'
 import { signatureHeaders } from './webhook-signature.ts'
 import { postWebhook, type WebhookAnswer, type WebhookPost } from './webhook.ts'
 
-/** Options of the outbox. */
 export interface OutboxOptions {
   database: Pick<Database, 'query' | 'transaction'>
   cipher: Cipher

@@ -6,7 +6,6 @@ import { isIP } from 'node:net'
 import { ALERT_BOUNDS } from './channel-schema.ts'
 import { BlockedAddressError, isBlockedAddress, lookupAllowed } from './webhook-address.ts'
 
-/** A request as it is posted. */
 export interface WebhookPost {
   url: URL
   method: string

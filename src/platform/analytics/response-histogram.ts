@@ -7,25 +7,20 @@ export const RELATIVE_ERROR = 0.02
 /** Class i contains the times in (GROWTH^(i-1), GROWTH^i] milliseconds. */
 const GROWTH = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)
 /** Shorter times count as this. */
-export const SHORTEST_MS = 0.01
+const SHORTEST_MS = 0.01
 
 /** Class → count, sparse: the content of `response_times` of a rollup. */
 export type ResponseHistogram = Record<string, number>
 
 const LOG_GROWTH = Math.log(GROWTH)
 
-/** The class of a response time. */
-export function classOf(ms: number): number {
-  return Math.ceil(Math.log(Math.max(ms, SHORTEST_MS)) / LOG_GROWTH)
-}
-
-/** The same as SQL on the column or expression `ms`. */
+/** The class of a response time, as SQL on the column or expression `ms`. */
 export function classSql(ms: string): string {
   return `ceil(ln(greatest(${ms}::float8, ${SHORTEST_MS})) / ${LOG_GROWTH})::int`
 }
 
 /** The representative time of a class, within RELATIVE_ERROR of every time in it. */
-export function timeOfClass(index: number): number {
+function timeOfClass(index: number): number {
   return (2 * GROWTH ** index) / (GROWTH + 1)
 }
 

@@ -38,7 +38,6 @@ import { unixSeconds, namesParameter } from '../http/parameters.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
 
-/** What analytics need. */
 export interface AnalyticsParts {
   database: Database
   /** Milliseconds on the platform's clock. */
@@ -103,7 +102,6 @@ function ofType(parts: AnalyticsParts, checkType: CheckType, path: string): Defi
       'Verdicts about us (errored, cancelled, missed) do not count for availability and are shown separately.',
     method: 'get',
     path: `/v1/analytics/${path}/{id}`,
-    action: 'read',
     policy: CUSTOM_POLICIES.analytics,
     params: { id: idParameter('monitor') },
     query: queryOf(checkType),
@@ -150,7 +148,6 @@ function metricsListing(): DefinedOperation {
     summary: 'List the figures that analytics have',
     method: 'get',
     path: '/v1/analytics/metrics',
-    action: 'read',
     query: {
       checkType: z
         .enum(ANALYTICS_TYPES)

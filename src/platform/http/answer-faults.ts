@@ -9,7 +9,6 @@ import { rateHeadersOf } from './rate-limit/rate-limit.ts'
 import { answerError, ApiError, unavailable } from './errors.ts'
 import { checkTarget } from './operation.ts'
 
-/** What answers to failed requests need. */
 export interface FaultParts {
   log: Pick<Log, 'error'>
   logOutage: LogOutage

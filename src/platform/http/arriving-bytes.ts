@@ -5,7 +5,6 @@ import { PROTOCOL_BOUNDS } from '../../contract/protocol/agent-protocol.ts'
 import { paced, tooSlow } from './body.ts'
 import { ApiError, tooLarge } from './errors.ts'
 
-/** Expected properties of a file. */
 export interface Expected {
   bytesMax: number
   sha256: Buffer

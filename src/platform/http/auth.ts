@@ -86,7 +86,6 @@ export class KeyRing<Key extends HashedKey> {
   }
 }
 
-/** Dependencies of both middlewares. */
 interface AuthParts<Key extends HashedKey> {
   keys: KeyRing<Key>
   limiter: RateLimiter

@@ -56,10 +56,17 @@ function plain(address: string): string {
 }
 
 function networkOf(address: string): string {
-  const [head = '', tail] = address.split('%')[0]!.split('::')
-  const left = head === '' ? [] : head.split(':')
-  const right = tail === undefined || tail === '' ? [] : tail.split(':')
-  const zeros = tail === undefined ? 0 : Math.max(0, 8 - left.length - right.length)
-  const groups = [...left, ...Array<string>(zeros).fill('0'), ...right].slice(0, 4)
-  return `${groups.map((group) => Number.parseInt(group, 16).toString(16)).join(':')}::/64`
+  const groups = groupsOf(address).slice(0, 4)
+  return `${groups.map((group) => group.toString(16)).join(':')}::/64`
+}
+
+/** The eight 16-bit groups of an IPv6 address; URL writes every spelling in one form. */
+export function groupsOf(address: string): number[] {
+  const unzoned = address.replace(/%.*$/, '')
+  const spelled = URL.parse(`http://[${unzoned}]`)?.hostname.slice(1, -1) ?? '::'
+  const [left = '', right] = spelled.split('::')
+  const parse = (part: string) => (part === '' ? [] : part.split(':').map((w) => parseInt(w, 16)))
+  const [before, after] = [parse(left), parse(right ?? '')]
+  const zeros = Array.from({ length: 8 - before.length - after.length }, () => 0)
+  return [...before, ...zeros, ...after]
 }

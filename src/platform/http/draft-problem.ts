@@ -3,7 +3,6 @@ import type * as z from 'zod'
 import { type Objection, objections } from '../../contract/schema/explain.ts'
 import { nearest } from '../../process/nearest.ts'
 
-/** Something that is wrong with a definition. */
 export interface DraftProblem {
   /** From the definition's root. */
   path: (string | number)[]

@@ -6,7 +6,6 @@ import { DEFAULT_POLICY, type RatePolicy } from '../../contract/api/rate-policy.
 import { PROBLEM_SCHEMAS, type ErrorStatus } from '../../contract/schema/problem.ts'
 import type { BodyBounds } from './body.ts'
 
-/** Schemas of fields by name. */
 export type Fields = Record<string, z.ZodType>
 
 /** What the document says about an operation of the public API; the same fields validate its requests. */

@@ -14,9 +14,7 @@ import { nearest } from '../../process/nearest.ts'
 import { problemsOf, problemText } from './draft-problem.ts'
 import { ApiError, notFound } from './errors.ts'
 
-/** No fields at all. */
 export type NoFields = Record<string, never>
-/** The values of validated fields. */
 export type Values<F extends Fields> = F extends NoFields ? object : z.output<z.ZodObject<F>>
 
 /** The validated request of an operation of the public API. */
@@ -43,7 +41,6 @@ export type Answer =
   | { status: 204 }
   | Response
 
-/** The definition of an operation of the public API. */
 export interface Operation<
   P extends Fields,
   Q extends Fields,

@@ -1,7 +1,6 @@
 // What load balancers, orchestrators and Prometheus ask a platform, at every stage of its life.
 import { Hono } from 'hono'
 
-/** Phase in the life cycle of a platform. */
 export type Phase = 'starting' | 'running' | 'draining'
 
 /** Data of the endpoints; read again for every request. */

@@ -55,7 +55,6 @@ interface PagesDescription {
   id: string
 }
 
-/** Does an operation. */
 type Work<P extends Fields, Q extends Fields, B extends z.ZodType, Result> = (
   asking: Asking<P, Q, B>,
 ) => Promise<Result>

@@ -5,12 +5,24 @@ import type { IncidentPayload } from '../../contract/api/alert-payload.ts'
 import { insertNotices } from '../alerts/queries/alert-notifications.ts'
 import { readIncident } from './queries.ts'
 import type { Queryable } from '../../database/database.ts'
-import { linkTo, type LinkOptions } from './payload-links.ts'
 
 /** Options of notices, in addition to the transaction. */
-export interface NoticeOptions extends LinkOptions {
+export interface NoticeOptions {
   /** The platform's time. */
   now: () => number
+  /** Where clients reach the platform; undefined: links are null. */
+  publicUrl?: string | undefined
+}
+
+/** The address of a path of the public API, for the payload of a notification. */
+export function linkTo({ publicUrl }: NoticeOptions, path: string): string | null {
+  return publicUrl === undefined ? null : `${publicUrl.replace(/\/+$/, '')}${path}`
+}
+
+interface NotifiedUpdate {
+  accountId: string
+  incidentId: string
+  updateJson: string
 }
 
 /**
@@ -19,7 +31,7 @@ export interface NoticeOptions extends LinkOptions {
  */
 export async function notifyOfUpdate(
   tx: Queryable,
-  of: { accountId: string; incidentId: string; updateJson: string },
+  of: NotifiedUpdate,
   options: NoticeOptions,
 ): Promise<void> {
   const { accountId, incidentId } = of
@@ -29,11 +41,7 @@ export async function notifyOfUpdate(
 }
 
 function payloadOf(
-  {
-    accountId,
-    incidentId,
-    updateJson,
-  }: { accountId: string; incidentId: string; updateJson: string },
+  { accountId, incidentId, updateJson }: NotifiedUpdate,
   incident: Incident,
   options: NoticeOptions,
 ): IncidentPayload {

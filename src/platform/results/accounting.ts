@@ -22,7 +22,6 @@ export function accountingOperations(database: Database): DefinedOperation[] {
         'Counts what was due from the timing of the monitors, and apart from that what was recorded from the results: both must be equal.',
       method: 'get',
       path: '/v1/accounting',
-      action: 'read',
       policy: CUSTOM_POLICIES.analytics,
       query: {
         from: unixSeconds(

@@ -56,7 +56,6 @@ export function checkResultOperations(database: Database): DefinedOperation[] {
 const common = {
   tag: TAG,
   method: 'get',
-  action: 'read',
   policy,
   params: { checkId: idParameter('monitor') },
 } as const

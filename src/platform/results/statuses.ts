@@ -25,7 +25,6 @@ export function checkStatusOperations(database: Database): DefinedOperation[] {
       summary: 'List the present state of monitors',
       method: 'get',
       path: PATH,
-      action: 'read',
       answers: {
         status: 200,
         schema: z.array(CheckStatus),
@@ -41,7 +40,6 @@ export function checkStatusOperations(database: Database): DefinedOperation[] {
       summary: 'Read the present state of a monitor',
       method: 'get',
       path: `${PATH}/{checkId}`,
-      action: 'read',
       params: { checkId: idParameter('monitor') },
       answers: { status: 200, schema: CheckStatus, description: 'Its state' },
       async answer({ key, params: { checkId } }) {

@@ -20,7 +20,6 @@ import {
 import { createAssignment, neededText } from '../agents/assignment.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
 
-/** Options of a sweep. */
 export interface SweepParts {
   database: Database
   /** Milliseconds on the platform's clock. */
@@ -43,7 +42,6 @@ const WINDOW_MS_MAX = 3_600_000
 const WINDOW_SLOTS = 20_000
 const SWEEP_STATEMENT_MS = 60_000
 
-/** Outcome of a sweep. */
 export interface Swept {
   sweptUntilMs: number
   expected: number
@@ -128,7 +126,6 @@ function countOf(groups: MissingSlots[]): number {
   return groups.reduce((sum, { slots }) => sum + slots.length, 0)
 }
 
-/** Slots that are missed for one reason. */
 interface Reasoned {
   reason: MissedReason
   needed?: string

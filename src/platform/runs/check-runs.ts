@@ -109,7 +109,6 @@ function list(database: Database): DefinedOperation {
     summary: 'List the runs on demand of a check',
     method: 'get',
     path: PATH,
-    action: 'read',
     params: { checkId },
     query: pageParameters('runs'),
     answers: {
@@ -159,7 +158,6 @@ function read(database: Database, news: News, draining: AbortSignal): DefinedOpe
       'With `waitMs` it answers when the state changes, with `knownProgress` when its agent has said how far it is, or when the time is over.',
     method: 'get',
     path: ONE,
-    action: 'read',
     params,
     query: waiting,
     answers,

@@ -97,7 +97,6 @@ function underWayOperation(database: Database): DefinedOperation {
       'Browser and multistep checks and check suites that run at present, as their agents said with their last sync, which is at most half a minute ago.',
     method: 'get',
     path: '/v1/checks/{checkId}/under-way',
-    action: 'read',
     params: { checkId: idParameter('check') },
     answers: {
       status: 200,

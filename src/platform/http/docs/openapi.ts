@@ -50,7 +50,6 @@ function textOf(body: string): Text {
   return { body, etag: `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"` }
 }
 
-/** Parts of a document in addition to its operations. */
 interface DocumentParts {
   info: { title: string; version: string; description: string }
   tags: { name: string; description: string }[]

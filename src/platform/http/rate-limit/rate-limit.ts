@@ -6,7 +6,6 @@ import type { Context } from 'hono'
 import type { RatePolicy } from '../../../contract/api/rate-policy.ts'
 import type { WindowSource } from './queries.ts'
 
-/** Outcome of one request. */
 export interface RateVerdict {
   allowed: boolean
   policy: RatePolicy
@@ -195,8 +194,21 @@ function resetOf({ endsBy }: Window, now: number): number {
   return Math.max(1, Math.ceil((endsBy - now) / 1000))
 }
 
-/** The headers with the client's remaining quota (draft-ietf-httpapi-ratelimit-headers). */
-export function rateHeaders({ policy, remaining, resetS }: RateVerdict): Record<string, string> {
+const RATE = 'rate'
+
+/** Notes how a request was counted, for its headers. */
+export function noteRate(c: Context, verdict: RateVerdict): void {
+  c.set(RATE, verdict)
+}
+
+/**
+ * The headers with the client's remaining quota (draft-ietf-httpapi-ratelimit-headers) of a request that was
+ * counted; none before that.
+ */
+export function rateHeadersOf(c: Context): Record<string, string> {
+  const verdict = c.get(RATE) as RateVerdict | undefined
+  if (verdict === undefined) return {}
+  const { policy, remaining, resetS } = verdict
   const { name, limit, windowS } = policy
   return {
     'RateLimit-Policy': `"${name}";q=${limit};w=${windowS}`,
@@ -205,17 +217,4 @@ export function rateHeaders({ policy, remaining, resetS }: RateVerdict): Record<
     'RateLimit-Remaining': String(remaining),
     'RateLimit-Reset': String(resetS),
   }
-}
-
-const RATE = 'rate'
-
-/** Notes how a request was counted, for its headers. */
-export function noteRate(c: Context, verdict: RateVerdict): void {
-  c.set(RATE, verdict)
-}
-
-/** The RateLimit headers of a request that was counted; none before that. */
-export function rateHeadersOf(c: Context): Record<string, string> {
-  const verdict = c.get(RATE) as RateVerdict | undefined
-  return verdict === undefined ? {} : rateHeaders(verdict)
 }
