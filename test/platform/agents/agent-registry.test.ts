@@ -1,14 +1,13 @@
 // Aim: agents that join, leave, time out or restart change assignments at one instant, known to all in advance
 // if possible, and only monitors that must move do.
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { PROTOCOL_BOUNDS } from '../../../src/contract/protocol/agent-protocol.ts'
 import {
   runPresence,
   silence,
-  startAgentsApi,
   TEST_CIPHER,
-  type AgentsApi,
+  useAgentsApi,
 } from '../../support/platform/agents-api.ts'
 import { useDatabase } from '../../support/database/database.ts'
 import { FakeAgent } from '../../support/platform/fake-agent.ts'
@@ -21,16 +20,11 @@ import {
 
 const { handOverMs } = PROTOCOL_BOUNDS
 const use = useDatabase()
-let api: AgentsApi
-let other: AgentsApi
+// Two processes on one database: an agent may call either.
+const { api } = useAgentsApi(use)
+const { api: other } = useAgentsApi(use)
 let location: TestLocation
 let ids: string[]
-beforeAll(async () => {
-  // Two processes on one database: an agent may call either.
-  api = await startAgentsApi(use())
-  other = await startAgentsApi(use())
-})
-afterAll(() => Promise.all([api.close(), other.close()]))
 beforeEach(async () => {
   location = await addLocation(use().database)
   ids = await place(60)

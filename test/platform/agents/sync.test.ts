@@ -1,13 +1,12 @@
 // Aim: an agent receives at once exactly the changes that concern it: first everything, then only changes, by long
 // polling. Nothing that it sends does harm.
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { createPlatformLink } from '../../../src/agent/platform/link.ts'
 import { sync } from '../../../src/agent/platform/sync/call.ts'
 import { MANIFESTS } from '../../../src/contract/versions.ts'
 import { sampleLocations } from '../../../src/platform/private-locations/queries/locations.ts'
-import { startAgentsApi, TEST_CIPHER, type AgentsApi } from '../../support/platform/agents-api.ts'
-import { useDatabase } from '../../support/database/database.ts'
+import { TEST_CIPHER, useAgentsApi } from '../../support/platform/agents-api.ts'
 import { FakeAgent } from '../../support/platform/fake-agent.ts'
 import {
   addLocation,
@@ -17,13 +16,8 @@ import {
 } from '../../support/platform/locations.ts'
 import { addLocationKey } from '../../support/platform/monitor-rows.ts'
 
-const use = useDatabase()
-let api: AgentsApi
+const { database: use, api } = useAgentsApi()
 let location: TestLocation
-beforeAll(async () => {
-  api = await startAgentsApi(use())
-})
-afterAll(() => api.close())
 beforeEach(async () => {
   location = await addLocation(use().database)
 })
@@ -110,13 +104,13 @@ describe('the answer of a sync', () => {
     expect((await agent.sync(api)).answer?.changes?.whole).toBe(true)
   })
 
-  test('ten thousand monitors: compressed, complete, and the next sync is cheap', async () => {
-    await place(some(10_000))
+  test('thousands of monitors: compressed, complete, and the next sync is cheap', async () => {
+    await place(some(3_000))
     const agent = new FakeAgent(location.secret)
     const { headers } = await agent.sync(api)
     expect(headers.get('content-encoding')).toBe('gzip')
-    expect(Number(headers.get('content-length'))).toBeLessThan(2 * 1024 * 1024)
-    expect(agent.monitors.size).toBe(10_000)
+    expect(Number(headers.get('content-length'))).toBeLessThan(600 * 1024)
+    expect(agent.monitors.size).toBe(3_000)
     const next = await agent.sync(api)
     expect(next.answer?.changes).toBeNull()
     expect(next.headers.get('content-encoding')).toBeNull()
@@ -133,18 +127,6 @@ describe('the answer of a sync', () => {
 })
 
 describe('a waiting sync', () => {
-  test('is answered when something changes, not before', async () => {
-    const [id = ''] = await place(some(1))
-    const agent = new FakeAgent(location.secret)
-    await agent.sync(api)
-    const begin = performance.now()
-    const waitingSync = agent.sync(api, { waitMs: 20_000 })
-    await expect.poll(() => api.agents.syncsWaiting()).toBe(1)
-    await changeAssignment(use().database, { locationId: location.id, monitorId: id })
-    expect((await waitingSync).answer?.changes?.set).toHaveLength(1)
-    expect(performance.now() - begin).toBeLessThan(10_000)
-  })
-
   test('is answered without news after its time-out', async () => {
     const agent = new FakeAgent(location.secret)
     await agent.sync(api)
@@ -168,18 +150,6 @@ describe('a waiting sync', () => {
     leave.abort()
     await expect(gone).rejects.toThrow(/abort/)
     await expect.poll(() => api.agents.syncsWaiting()).toBe(0)
-  })
-
-  test('is answered at once when the platform stops, and sends the agent to another process', async () => {
-    const other = await startAgentsApi(use())
-    const agent = new FakeAgent(location.secret)
-    await agent.sync(other)
-    const waitingSync = agent.sync(other, { waitMs: 20_000 })
-    await expect.poll(() => other.agents.syncsWaiting()).toBe(1)
-    other.agents.drain()
-    const { status, headers } = await waitingSync
-    expect([status, headers.get('connection')]).toEqual([200, 'close'])
-    await other.close()
   })
 
   test('never misses a change that is committed while it is under way', async () => {
@@ -219,10 +189,6 @@ describe('authentication', () => {
     await expect.poll(async () => (await agent.sync(api)).status).toBe(401)
     expect((await agent.sync(api)).body.attributes).toMatchObject({ reason: 'revoked' })
     expect((await new FakeAgent(second.secret).sync(api)).status).toBe(200)
-  })
-
-  test('a key of the public API is not valid for a location', async () => {
-    expect((await new FakeAgent('vk_something-else-entirely').sync(api)).status).toBe(401)
   })
 
   test('the same agent id in another location is another agent', async () => {

@@ -89,13 +89,6 @@ test('an update is sent when it is posted, and not when it is edited', async () 
   ])
 })
 
-test('a refused update is not sent', async () => {
-  const body = { description: 'x', notifySubscribers: true }
-  const path = `${INCIDENTS}/${randomUUID()}/incident-updates`
-  expect((await client.call('POST', path, { body })).status).toBe(404)
-  expect(await payloads()).toEqual([])
-})
-
 test('the incident of an alert notifies subscribers when it opens and when it is resolved', async () => {
   const location = await account.addLocation()
   const triggerIncident = {

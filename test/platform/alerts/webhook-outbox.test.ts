@@ -3,7 +3,6 @@
 import { createHmac } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
 import { describe, expect, test } from 'vitest'
-import type { Payload } from '../../../src/contract/api/alert-payload.ts'
 import { spreadOut } from '../../../src/platform/alerts/webhook-outbox.ts'
 import { isBlockedAddress } from '../../../src/platform/alerts/webhook-address.ts'
 import { postWebhook } from '../../../src/platform/alerts/webhook.ts'
@@ -193,28 +192,6 @@ test('a redirect within the origin is followed with the same method, body and si
   const [first, second] = to.arrived
   expect(second).toMatchObject({ method: 'POST', url: '/moved', body: first?.body })
   expect(second?.headers['webhook-signature']).toBe(first?.headers['webhook-signature'])
-})
-
-test('notifications of a topic arrive in order, even when the first is retried', async () => {
-  const to = await receiver(statuses(500, 500, 200))
-  const id = await channel({ url: to.url })
-  await post(id, ['failure', 'reminder', 'recovery'])
-  start()
-  start()
-  await settled()
-  const titles = to.arrived.map(({ body }) => (JSON.parse(body) as Payload).title)
-  expect(titles).toEqual(['failure', 'failure', 'failure', 'reminder', 'recovery'])
-})
-
-test('several processes send each notification once', async () => {
-  const to = await receiver()
-  const id = await channel({ url: to.url })
-  for (let n = 0; n < 100; n++) await post(id, [`n${n}`])
-  for (let n = 0; n < 4; n++) start()
-  await settled()
-  const titles = to.arrived.map(({ body }) => (JSON.parse(body) as Payload).title)
-  expect(titles).toHaveLength(100)
-  expect(new Set(titles).size).toBe(100)
 })
 
 test('a notification that a process claimed and never finished is sent by another', async () => {

@@ -1,13 +1,13 @@
 // Aim: the platform stores fault reports of agents within bounds, and shows them only to their account.
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { FAULT_BOUNDS } from '../../../src/contract/protocol/fault-report.ts'
 import { eventOf } from '../../../src/process/faults/event.ts'
 import { Fault } from '../../../src/process/faults/fault.ts'
 import { envelopeOf } from '../../../src/process/faults/sentry-envelope.ts'
 import { faultRetention } from '../../../src/platform/faults/routes.ts'
 import { storePlatformFault } from '../../../src/platform/faults/queries.ts'
-import { startAgentsApi, type AgentsApi } from '../../support/platform/agents-api.ts'
+import { useAgentsApi } from '../../support/platform/agents-api.ts'
 import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
 import { addLocation, type TestLocation } from '../../support/platform/locations.ts'
 import { servePublicApi, type ApiClient } from '../../support/platform/public-api.ts'
@@ -22,17 +22,15 @@ const plain = (message: string) =>
   )
 
 const use = useDatabase(DATABASE_SERVERS[0])
-let api: AgentsApi
+const { api } = useAgentsApi(use)
 let client: ApiClient
 let location: TestLocation
 const { addClient } = servePublicApi(use)
 
 beforeAll(async () => {
-  api = await startAgentsApi(use())
   client = await addClient()
   location = await addLocation(use().database, { accountId: client.accountId })
 })
-afterAll(() => api.close())
 
 const keyOf = ({ secret }: TestLocation) => ({ authorization: `Bearer ${secret}` })
 const post = async (

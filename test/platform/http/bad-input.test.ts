@@ -8,6 +8,7 @@ import { answerError, type ApiError } from '../../../src/platform/http/errors.ts
 import { createHttpServer } from '../../../src/platform/http/http-server.ts'
 import { type ApiClient, UNLIMITED, usePublicApi } from '../../support/platform/public-api.ts'
 import { sendRaw } from '../../support/raw-http.ts'
+import { listening } from '../../support/test-server.ts'
 
 const INCIDENTS = '/v1/status-pages/incidents'
 const SERVICES = '/v1/status-pages/services'
@@ -52,10 +53,8 @@ describe('a body', () => {
   test.each([
     'text/plain',
     'application/x-www-form-urlencoded',
-    'multipart/form-data; boundary=x',
     'application/jsonx',
     'application/json; charset=latin1',
-    'application/xml',
   ])('of type %s is refused with 415', async (type) => {
     const headers = { 'content-type': type }
     expect((await post({ raw: '{"name":"x"}', headers })).status).toBe(415)
@@ -92,16 +91,14 @@ describe('a body', () => {
     const slow = new Hono()
     slow.post('/', async (c) => c.json(await readJson(c, { ...API_BOUNDS, bodyMs: 50 })))
     slow.onError((error) => answerError(error as ApiError, {}))
-    const server = createHttpServer(slow.fetch)
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    const { port } = server.address() as { port: number }
+    await using server = await listening(createHttpServer(slow.fetch))
+    const { port } = server
     const answer = await send(
       'POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{',
       { port },
     )
     expect(answer.status).toBe(408)
     expect(answer.text).toContain('"error":"Request Timeout"')
-    server.close()
   })
 })
 

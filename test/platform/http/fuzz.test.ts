@@ -96,7 +96,7 @@ test.each(BODIES)('a body of %s %s is answered', async (method, path, good, whol
       const { status } = await client.call(method, path(), { body: body ?? null })
       expect(FAULT_OF_CLIENT).toContain(status)
     }),
-    { numRuns: 80 },
+    { numRuns: 40 },
   )
 })
 
@@ -126,7 +126,7 @@ test('a query is answered', async () => {
       const { status } = await client.call('GET', `${path}?${query.join('&')}`)
       expect([200, 400, 431]).toContain(status)
     }),
-    { numRuns: 600 },
+    { numRuns: 150 },
   )
 })
 
@@ -146,6 +146,6 @@ test('a path is answered', async () => {
       // 501 is documented: an operation of the older API that this version does not have.
       expect(response.status < 500 || response.status === 501).toBe(true)
     }),
-    { numRuns: 300 },
+    { numRuns: 150 },
   )
 })

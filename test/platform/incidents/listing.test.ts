@@ -104,9 +104,9 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     const client = await addClient(api, database().database)
     const { accountId } = client
     // Many share an instant, so that the id decides the order.
-    const created = Array.from({ length: 400 }, (_, n) => `2026-01-01T00:00:00.00000${n % 7}Z`)
+    const created = Array.from({ length: 100 }, (_, n) => `2026-01-01T00:00:00.00000${n % 7}Z`)
     const lasting = new Set(await insert(accountId, created))
-    const passing = await insert(accountId, created.slice(0, 200))
+    const passing = await insert(accountId, created.slice(0, 50))
     const stop = new AbortController()
     const churn = async () => {
       while (!stop.signal.aborted) {

@@ -1,14 +1,13 @@
 // Aim: slots whose results a full spool dropped are missed for that reason, exactly as many as the agent counts,
 // whether its process was started anew meanwhile or the slots had been filled in for another reason.
 import { randomBytes } from 'node:crypto'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import type { DeliveryLink } from '../../../src/agent/delivery/result-sender.ts'
 import { createPlatformLink } from '../../../src/agent/platform/link.ts'
 import { sweep } from '../../../src/platform/results/sweep.ts'
 import { accountOf } from '../../../src/platform/results/queries/accounting.ts'
 import { ensurePartitions } from '../../../src/platform/results/queries/result-partitions.ts'
-import { startAgentsApi, type AgentsApi } from '../../support/platform/agents-api.ts'
-import { useDatabase } from '../../support/database/database.ts'
+import { useAgentsApi } from '../../support/platform/agents-api.ts'
 import { eventually } from '../../support/eventually.ts'
 import { addLocation } from '../../support/platform/locations.ts'
 import { addMonitor, slotOf, type PlacedMonitor } from '../../support/platform/placed-monitors.ts'
@@ -21,17 +20,12 @@ import {
 } from '../../support/agent/delivery/started-delivery.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
-const use = useDatabase()
+const { database: use, api } = useAgentsApi()
 const DAY_MS = 86_400_000
 const SLOTS = 400
 const SPOOL_BYTES = 64 * 1024
 
-let api: AgentsApi
-beforeEach(async () => {
-  await ensurePartitions(use().database, Date.now() - DAY_MS, Date.now() + DAY_MS)
-  api = await startAgentsApi(use())
-})
-afterEach(() => api.close())
+beforeAll(() => ensurePartitions(use().database, Date.now() - DAY_MS, Date.now() + DAY_MS))
 
 /** A failed result that cannot be compressed. */
 function failed({ monitorId, ...monitor }: PlacedMonitor, n: number) {

@@ -2,13 +2,13 @@
 // large one or a gzip bomb is refused as a whole, and faulty agents do not fill the log.
 import { randomUUID } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import {
   PROTOCOL_BOUNDS,
   type ResultsAnswer,
 } from '../../../src/contract/protocol/agent-protocol.ts'
 import { ensurePartitions } from '../../../src/platform/results/queries/result-partitions.ts'
-import { type AgentsApi, startAgentsApi } from '../../support/platform/agents-api.ts'
+import { useAgentsApi } from '../../support/platform/agents-api.ts'
 import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
 import { addLocation } from '../../support/platform/locations.ts'
 import { addMonitor, type PlacedMonitor, resultAt } from '../../support/platform/placed-monitors.ts'
@@ -17,19 +17,17 @@ const DAY_MS = 86_400_000
 const agentId = randomUUID()
 
 const use = useDatabase(DATABASE_SERVERS[0])
-let api: AgentsApi
+const { api } = useAgentsApi(use)
 let key: string
 let monitor: PlacedMonitor
 
 beforeAll(async () => {
   const { database } = use()
   await ensurePartitions(database, Date.now() - 2 * DAY_MS, Date.now() + DAY_MS)
-  api = await startAgentsApi(use())
   const here = await addLocation(database)
   monitor = await addMonitor(database, here, { fromMs: Date.now() - DAY_MS, everyMs: 10_000 })
   key = here.secret
 })
-afterAll(() => api.close())
 
 const post = async (body: string | Buffer<ArrayBuffer>, headers: Record<string, string> = {}) => {
   const response = await fetch(`${api.url}/agent/v1/results`, {

@@ -1,9 +1,7 @@
 // The agents' API on a real database and a real port, also several on one database. Answers are checked against the
 // API's own document.
-import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
 import { Registry } from 'prom-client'
-import { createLog } from '../../../src/process/log.ts'
+import { afterAll, beforeAll } from 'vitest'
 import { createAgentMetrics } from '../../../src/platform/agents/metrics.ts'
 import {
   type AgentsApp,
@@ -19,7 +17,9 @@ import { KEYS_CHANNEL } from '../../../src/platform/accounts/queries/api-keys.ts
 import { listen } from '../../../src/database/listen.ts'
 import { type ApiDocument, checkAgainst, type CheckAnswer } from './api-document.ts'
 import { presenceJobs } from '../../../src/platform/agents/presence.ts'
-import type { TestDatabase } from '../database/database.ts'
+import { type TestDatabase, useDatabase } from '../database/database.ts'
+import { collectingLog } from '../collecting-log.ts'
+import { listening } from '../test-server.ts'
 import type { FakeAgent } from './fake-agent.ts'
 
 /** Decrypts what tests encrypt. */
@@ -39,17 +39,22 @@ export interface AgentsApi {
   close(): Promise<void>
 }
 
+/** The API for a file, by default on a database of its own. */
+export function useAgentsApi(database = useDatabase()) {
+  const api = {} as AgentsApi
+  beforeAll(async () => {
+    Object.assign(api, await startAgentsApi(database()))
+  })
+  afterAll(() => api.close())
+  return { database, api }
+}
+
 /** Starts the API on a database, subscribed to notifications like a platform; `close` ends it. */
 export async function startAgentsApi(
   { database, url: databaseUrl }: TestDatabase,
   options: Partial<AgentsAppOptions> = {},
 ): Promise<AgentsApi> {
-  const faults: string[] = []
-  const log = createLog({
-    level: 'error',
-    pretty: false,
-    destination: { write: (line) => void faults.push(line) },
-  })
+  const { log, lines: faults } = collectingLog('error')
   const clock = createPlatformClock(database)
   await clock.follow()
   const registry = new Registry()
@@ -83,10 +88,9 @@ export async function startAgentsApi(
       onNews: () => agents.forgetKeys(),
     }),
   ]
-  const server = createHttpServer(agents.app.fetch as never)
-  server.listen(0, '127.0.0.1')
-  await Promise.all([once(server, 'listening'), stands.promise])
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const server = await listening(createHttpServer(agents.app.fetch as never))
+  await stands.promise
+  const url = `http://${server.authority}`
   const document = (await (await fetch(`${url}/agent/v1/openapi.json`)).json()) as ApiDocument
   return {
     url,
@@ -98,9 +102,7 @@ export async function startAgentsApi(
     faults,
     async close() {
       stop.abort()
-      server.closeAllConnections()
-      server.close()
-      await Promise.all([once(server, 'close'), ...listeners])
+      await Promise.all([server.close(), ...listeners])
       if (faults.length > 0) throw new Error(`the app had faults: ${faults.join('')}`)
     },
   }

@@ -1,9 +1,6 @@
 // The public API on a real database and a real port, with clients of every role. Each answer is checked against the
 // API's own document.
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
-import { once } from 'node:events'
-import type { Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll } from 'vitest'
 import type { Role } from '../../../src/contract/api/account.ts'
 import { createApp, type App, type AppOptions } from '../../../src/platform/app.ts'
@@ -13,6 +10,8 @@ import { createAccount } from '../../../src/platform/accounts/queries/accounts.t
 import { createApiKey } from '../../../src/platform/accounts/queries/api-keys.ts'
 import type { Database } from '../../../src/database/database.ts'
 import { type DatabaseServer, useDatabase } from '../database/database.ts'
+import { collectingLog } from '../collecting-log.ts'
+import { listening } from '../test-server.ts'
 import { checkAgainst, type ApiDocument, type CheckAnswer } from './api-document.ts'
 
 /** A body whose shape the test knows. */
@@ -50,6 +49,8 @@ export interface PublicApi {
   port: number
   app: App
   document: ApiDocument
+  /** Throws when an answer differs from the document. */
+  check: CheckAnswer
   /** Rejects when the app logged a fault of the platform. */
   close(): Promise<void>
 }
@@ -75,28 +76,26 @@ export async function startPublicApi(
   database: Database,
   options: Partial<AppOptions> = {},
 ): Promise<PublicApi> {
-  const faults: unknown[] = []
+  const { log, lines: faults } = collectingLog('error')
   const app = createApp({
     database,
     cipher: createCipher('a secret that only tests know'),
     clock: { now: () => Date.now() },
-    log: { error: (fault: unknown) => void faults.push(fault), warn: () => {} },
+    log,
     ...options,
   })
-  const server = createHttpServer(app.app.fetch as never)
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  const url = `http://127.0.0.1:${port}`
+  const server = await listening(createHttpServer(app.app.fetch as never))
+  const url = `http://${server.authority}`
   const document = (await (await fetch(`${url}/openapi.json`)).json()) as ApiDocument
   return {
     url,
-    port,
+    port: server.port,
     app,
     document,
+    check: checkAgainst(document),
     async close() {
-      await close(server)
-      if (faults.length > 0) throw new AggregateError(faults.map(faultOf), 'the app had faults')
+      await server.close()
+      if (faults.length > 0) throw new Error(`the app had faults: ${faults.join('')}`)
     },
   }
 }
@@ -116,16 +115,6 @@ export function servePublicApi(
     addClient: (of: { accountId?: string; role?: Role } = {}) =>
       addClient(api, database().database, of),
   }
-}
-
-function faultOf(logged: unknown): unknown {
-  return (logged as { err?: unknown }).err ?? logged
-}
-
-async function close(server: Server): Promise<void> {
-  server.closeAllConnections()
-  server.close()
-  await once(server, 'close')
 }
 
 /** Makes an account; returns its id. */
@@ -151,18 +140,18 @@ export async function addClient(
     hash,
     suffix: secret.slice(-4),
   })
-  const check = checkAgainst(api.document)
   const own = { authorization: `Bearer ${secret}`, 'x-service-account': account }
   return {
     accountId: account,
     secret,
     keyId,
-    call: (method, path, request = {}) => call({ api, check, own }, method, path, request) as never,
+    call: (method, path, request = {}) => call(api, own, method, path, request) as never,
   }
 }
 
 async function call(
-  { api, check, own }: { api: PublicApi; check: CheckAnswer; own: Record<string, string> },
+  { url, check }: PublicApi,
+  own: Record<string, string>,
   method: string,
   path: string,
   { body, raw, headers = {} }: ApiRequest,
@@ -174,7 +163,7 @@ async function call(
     if (value === null) sent.delete(name)
     else sent.set(name, value)
   }
-  const response = await fetch(`${api.url}${path}`, {
+  const response = await fetch(`${url}${path}`, {
     method,
     headers: sent,
     ...(payload !== undefined && { body: payload }),

@@ -7,6 +7,7 @@ import type { Payload } from '../../../../src/contract/api/alert-payload.ts'
 import { createAlerting, type Alerting } from '../../../../src/platform/alerts/alerting.ts'
 import { createCipher } from '../../../../src/platform/secrets/cipher.ts'
 import type { Database } from '../../../../src/database/database.ts'
+import { collectingLog } from '../../collecting-log.ts'
 import { startHttpServer, type TestServer } from '../../test-server.ts'
 
 /** The public API of tests encrypts with it as well. */
@@ -16,26 +17,6 @@ export const CIPHER = createCipher('a secret that only tests know')
 export interface SetClock {
   nowMs: number
   now(): number
-}
-
-/** Log messages of a test, by level. */
-export interface LoggedLines {
-  lines: string[]
-  log: never
-}
-
-/** Remembers the messages of a log. */
-export function rememberedLog(): LoggedLines {
-  const lines: string[] = []
-  const write = (level: string) => (facts: unknown, message?: string) =>
-    void lines.push(`${level}: ${message ?? String(facts)}`)
-  const log = {
-    debug: write('debug'),
-    info: write('info'),
-    warn: write('warn'),
-    error: write('error'),
-  }
-  return { lines, log: log as never }
 }
 
 /** A run to be recorded: verdict and slot, in milliseconds. */
@@ -53,7 +34,8 @@ export interface GivenRun {
 export interface AlertedAccount {
   accountId: string
   clock: SetClock
-  logged: LoggedLines
+  /** Of its log. */
+  lines: readonly string[]
   alerting: Alerting
   addLocation(name?: string): Promise<string>
   /** Adds a monitor in locations; `fields` go into its definition. */
@@ -79,14 +61,13 @@ export async function createAlertedAccount(
       return this.nowMs
     },
   }
-  const logged = rememberedLog()
-  const { log } = logged
+  const { log, lines } = collectingLog()
   const outbox = { againMs: () => 20, restMs: 20 }
   const alerting = createAlerting({ database, cipher: CIPHER, clock, log, publicUrl, outbox })
   return {
     accountId,
     clock,
-    logged,
+    lines,
     alerting,
     addLocation: (name = 'north') => addLocation(database, accountId, name),
     addMonitor: (locationIds, fields = {}) => addMonitor(database, accountId, locationIds, fields),

@@ -6,7 +6,8 @@ import { afterEach, beforeEach, expect } from 'vitest'
 import type { AlertPayload } from '../../../../src/contract/api/alert-payload.ts'
 import { sendWebhooks, type OutboxOptions } from '../../../../src/platform/alerts/webhook-outbox.ts'
 import { insertNotifications } from '../../../../src/platform/alerts/queries/alert-notifications.ts'
-import { rememberedLog, CIPHER, startReceiver } from './alerted-account.ts'
+import { collectingLog } from '../../collecting-log.ts'
+import { CIPHER, startReceiver } from './alerted-account.ts'
 import { useDatabase } from '../../database/database.ts'
 import { servePublicApi, type ApiClient } from '../public-api.ts'
 
@@ -60,7 +61,7 @@ export function useOutbox() {
     opened,
     /** Starts a sender as a process does; by default three tries with a minimal pause. */
     start: (more: Partial<OutboxOptions> = {}) => {
-      const { log } = rememberedLog()
+      const { log } = collectingLog()
       const againMs = (attempt: number) => (attempt < 3 ? 10 : undefined)
       const options = { database: database().database, cipher: CIPHER, log, now: Date.now }
       sending.push(sendWebhooks({ ...options, againMs, restMs: 10, ...more }, stopping.signal))

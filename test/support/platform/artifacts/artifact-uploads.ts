@@ -1,8 +1,6 @@
 // The artifacts' call of the agents' API on a real port, with agents that upload files correctly and incorrectly.
 import { createHash } from 'node:crypto'
-import { once } from 'node:events'
-import { type ClientRequest, request, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type ClientRequest, request } from 'node:http'
 import { Readable } from 'node:stream'
 import { OpenAPIHono } from '@hono/zod-openapi'
 import { mount } from '../../../../src/platform/http/operation.ts'
@@ -16,6 +14,8 @@ import { createHttpServer } from '../../../../src/platform/http/http-server.ts'
 import { createLocationAuth } from '../../../../src/platform/http/auth.ts'
 import { RateLimiter } from '../../../../src/platform/http/rate-limit/rate-limit.ts'
 import type { Database } from '../../../../src/database/database.ts'
+import { collectingLog } from '../../collecting-log.ts'
+import { listening } from '../../test-server.ts'
 
 /** The call, listening. */
 export interface ArtifactServer {
@@ -37,19 +37,14 @@ export async function startArtifactServer(
   })
   const operations = [artifactOperation({ database, store, log: { warn: () => {} } })]
   mount(app, { auth, operations, now: Date.now })
-  const faults: unknown[] = []
-  const log = { error: (fault: unknown) => void faults.push(fault) }
+  const { log, lines: faults } = collectingLog('error')
   answerFaults(app, { log, logOutage: () => {} })
-  const server: Server = createHttpServer(app.fetch as never)
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
+  const server = await listening(createHttpServer(app.fetch as never))
   return {
-    port: (server.address() as AddressInfo).port,
+    port: server.port,
     async close() {
-      server.closeAllConnections()
-      server.close()
-      await once(server, 'close')
-      if (faults.length > 0) throw new AggregateError(faults, 'the app had faults')
+      await server.close()
+      if (faults.length > 0) throw new Error(`the app had faults: ${faults.join('')}`)
     },
   }
 }
