@@ -10,11 +10,8 @@ export type Json = string | number | bigint | boolean | null | Json[] | { [key: 
 /** A path, read once and used many times. */
 export interface JsonPath {
   query: Query
-  /**
-   * `simple`: names, indexes and at most one wildcard, linear in the document. `costly`: everything
-   * else, possibly polynomial. `regex`: calls match() or search(), so possibly without any bound.
-   */
-  cost: 'simple' | 'costly' | 'regex'
+  /** Whether it calls match() or search(), whose time no count of steps bounds. */
+  hasRegex: boolean
   /** The query without its trailing `.length`; undefined where it has none. */
   lengthOf: Query | undefined
 }
@@ -46,11 +43,10 @@ export function compileJsonPath(path: string): JsonPath {
   const known = compiled.get(path)
   if (known !== undefined) return known
   const query = parseJsonPath(path)
-  const cost = costOf(query)
   const last = query.segments.at(-1)
   const endsInLength = path.endsWith('.length') && last !== undefined && !last.descendant
   const lengthOf = endsInLength ? { ...query, segments: query.segments.slice(0, -1) } : undefined
-  const made: JsonPath = { query, cost, lengthOf }
+  const made: JsonPath = { query, hasRegex: hasRegex(query), lengthOf }
   // Paths come from monitor definitions, which come and go: forget everything now and then.
   if (compiled.size >= COMPILED_MAX) compiled.clear()
   compiled.set(path, made)
@@ -73,15 +69,9 @@ export function findByJsonPath(path: JsonPath, document: Json, stepsMax: number)
     .map((value) => run.lengthOf(value) as number)
 }
 
-function costOf({ segments }: Query): JsonPath['cost'] {
+function hasRegex({ segments }: Query): boolean {
   const plainOf = (_: string, value: unknown) => (typeof value === 'bigint' ? null : value)
-  if (JSON.stringify(segments, plainOf).includes('"true-call"')) return 'regex'
-  const wildcards = segments.filter(({ selectors }) => selectors[0]?.kind === 'wildcard').length
-  const plain = segments.every(
-    ({ descendant, selectors: [first, ...more] }) =>
-      !descendant && more.length === 0 && /^(name|index|wildcard)$/.test(first?.kind ?? ''),
-  )
-  return plain && wildcards <= 1 ? 'simple' : 'costly'
+  return JSON.stringify(segments, plainOf).includes('"true-call"')
 }
 
 const NOTHING = Symbol('nothing')
@@ -177,21 +167,17 @@ class Evaluation {
 
   /** RFC 9535, section 2.3.4.2.2. */
   #slice({ start, end, step }: Selector & { kind: 'slice' }, node: Json[], out: Json[]): void {
+    if (step === 0) return
     const { length } = node
-    const from = (place: number) => (place >= 0 ? place : length + place)
-    if (step > 0) {
-      const upper = Math.min(Math.max(from(end ?? length), 0), length)
-      for (let at = Math.min(Math.max(from(start ?? 0), 0), length); at < upper; at += step) {
-        this.#count(1)
-        out.push(node[at] as Json)
-      }
-    } else if (step < 0) {
-      const lower = Math.min(Math.max(from(end ?? -length - 1), -1), length - 1)
-      const upper = Math.min(Math.max(from(start ?? length - 1), -1), length - 1)
-      for (let at = upper; at > lower; at += step) {
-        this.#count(1)
-        out.push(node[at] as Json)
-      }
+    const isForward = step > 0
+    const [low, high] = isForward ? [0, length] : [-1, length - 1]
+    const bounded = (place: number) =>
+      Math.min(Math.max(place >= 0 ? place : length + place, low), high)
+    const to = bounded(end ?? (isForward ? length : -length - 1))
+    let at = bounded(start ?? (isForward ? 0 : length - 1))
+    for (; isForward ? at < to : at > to; at += step) {
+      this.#count(1)
+      out.push(node[at] as Json)
     }
   }
 

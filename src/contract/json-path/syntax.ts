@@ -145,6 +145,19 @@ class Parser {
     this.#match(BLANK)
   }
 
+  /** What `read` finds after blanks; where that is nothing, the blanks stay as well. */
+  #afterBlank<T>(read: () => T | undefined): T | undefined {
+    const before = this.#at
+    this.#blank()
+    const found = read()
+    if (found === undefined) this.#at = before
+    return found
+  }
+
+  #acceptAfterBlank(token: string): boolean {
+    return this.#afterBlank(() => this.#accept(token) || undefined) === true
+  }
+
   #nested<T>(read: () => T): T {
     if (++this.#nesting > NESTING_MAX) this.#fail('brackets nested too deep')
     const result = read()
@@ -155,13 +168,8 @@ class Parser {
   #segments(): Segment[] {
     const segments: Segment[] = []
     for (;;) {
-      const before = this.#at
-      this.#blank()
-      const segment = this.#segment()
-      if (segment === undefined) {
-        this.#at = before
-        return segments
-      }
+      const segment = this.#afterBlank(() => this.#segment())
+      if (segment === undefined) return segments
       segments.push(segment)
     }
   }
@@ -208,10 +216,7 @@ class Parser {
     const name = this.#string()
     if (name !== undefined) return { kind: 'name', name }
     const start = this.#integer()
-    const afterStart = this.#at
-    this.#blank()
-    if (this.#accept(':')) return this.#slice(start)
-    this.#at = afterStart
+    if (this.#acceptAfterBlank(':')) return this.#slice(start)
     if (start === undefined) this.#fail("expected 'name', *, an index, a slice or ?filter")
     return { kind: 'index', index: start }
   }
@@ -219,16 +224,7 @@ class Parser {
   #slice(start: number | undefined): Selector {
     this.#blank()
     const end = this.#integer()
-    const afterEnd = this.#at
-    this.#blank()
-    if (!this.#accept(':')) {
-      this.#at = afterEnd
-      return { kind: 'slice', start, end, step: 1 }
-    }
-    const afterColon = this.#at
-    this.#blank()
-    const step = this.#integer()
-    if (step === undefined) this.#at = afterColon
+    const step = this.#acceptAfterBlank(':') ? this.#afterBlank(() => this.#integer()) : undefined
     return { kind: 'slice', start, end, step: step ?? 1 }
   }
 
@@ -281,16 +277,11 @@ class Parser {
 
   #joined(token: string, read: () => Test): Test[] {
     const tests = [read()]
-    for (;;) {
-      const before = this.#at
-      this.#blank()
-      if (!this.#accept(token)) {
-        this.#at = before
-        return tests
-      }
+    while (this.#acceptAfterBlank(token)) {
       this.#blank()
       tests.push(read())
     }
+    return tests
   }
 
   #basic(): Test {
@@ -311,18 +302,15 @@ class Parser {
   #condition(negated: boolean): Test {
     const at = this.#at
     const left = this.#operand()
-    const afterLeft = this.#at
-    this.#blank()
-    const operator = negated ? undefined : (this.#match(OPERATOR) as Operator | undefined)
+    const operator = negated ? undefined : this.#afterBlank(() => this.#match(OPERATOR))
     if (operator !== undefined) {
       this.#requireValue(left, at)
       this.#blank()
       const rightAt = this.#at
       const right = this.#operand()
       this.#requireValue(right, rightAt)
-      return { kind: 'compare', operator, left, right }
+      return { kind: 'compare', operator: operator as Operator, left, right }
     }
-    this.#at = afterLeft
     if (left.kind === 'query') return { kind: 'exists', query: left.query }
     if (left.kind === 'call' && FUNCTIONS[left.name].gives === 'logical') {
       return { kind: 'true-call', call: left }

@@ -172,7 +172,7 @@ export function regexStepsMax(pattern: string, characters: number): number {
 function isCheapPath(path: string): boolean {
   if (path === '') return true
   try {
-    return compileJsonPath(path).cost !== 'regex'
+    return !compileJsonPath(path).hasRegex
   } catch {
     // The evaluation reports its error.
     return true
