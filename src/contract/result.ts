@@ -3,13 +3,35 @@
 import type { Failure } from './failure.ts'
 import type { Instant, RunId } from './job.ts'
 
-export const VERDICTS = ['passed', 'degraded', 'failed', 'errored', 'cancelled', 'missed'] as const
-export type Verdict = (typeof VERDICTS)[number]
 /** Verdicts about the target, and about the agent or platform. */
 export const TARGET_VERDICTS = ['passed', 'degraded', 'failed'] as const
 export type TargetVerdict = (typeof TARGET_VERDICTS)[number]
 export const OWN_VERDICTS = ['errored', 'cancelled', 'missed'] as const
-export type OwnVerdict = (typeof OWN_VERDICTS)[number]
+export const VERDICTS = [...TARGET_VERDICTS, ...OWN_VERDICTS] as const
+export type Verdict = (typeof VERDICTS)[number]
+
+/** Whether a verdict is about the target; others change no alert. */
+export function isAboutTarget(verdict: Verdict): verdict is TargetVerdict {
+  return TARGET_VERDICTS.includes(verdict as TargetVerdict)
+}
+
+const BY_AGENT = [
+  'still-running',
+  'overloaded',
+  'suspended',
+  'clock-set',
+  'draining',
+  'removed',
+  'restarted',
+] as const
+const BY_PLATFORM = [
+  'no-agent',
+  'agent-lost',
+  'not-delivered',
+  'spool-full',
+  'no-capable-agent',
+  'under-way',
+] as const
 
 /**
  * Why a slot has no result. Every such slot counts under exactly one reason. `overloaded`: its agent was busy;
@@ -20,34 +42,10 @@ export type OwnVerdict = (typeof OWN_VERDICTS)[number]
  * running, and its result will replace the reason; `restarted`: its agent, with a monitors file, was stopped
  * and has started again.
  */
-export const MISSED_REASONS = [
-  'still-running',
-  'overloaded',
-  'suspended',
-  'clock-set',
-  'draining',
-  'removed',
-  'no-agent',
-  'agent-lost',
-  'not-delivered',
-  'spool-full',
-  'no-capable-agent',
-  'under-way',
-  'restarted',
-] as const
-/** Reasons that only the platform records; a result with one of them is refused. */
-const PLATFORM_REASONS: ReadonlySet<string> = new Set([
-  'no-agent',
-  'agent-lost',
-  'not-delivered',
-  'spool-full',
-  'no-capable-agent',
-  'under-way',
-])
-
-/** Reasons that an agent can report. */
-export const AGENT_MISSED_REASONS = MISSED_REASONS.filter((one) => !PLATFORM_REASONS.has(one))
+export const MISSED_REASONS = [...BY_AGENT, ...BY_PLATFORM] as const
 export type MissedReason = (typeof MISSED_REASONS)[number]
+/** Reasons that an agent can report; a result with another one is refused. */
+export const AGENT_MISSED_REASONS: readonly MissedReason[] = BY_AGENT
 
 /** A file that belongs to a result. */
 export interface Artifact {

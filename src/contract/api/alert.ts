@@ -2,15 +2,7 @@
 // Verdicts about the agent or the platform are not passed in, so they neither open nor end an alert.
 import type { Instant } from '../job.ts'
 import type { AlertSettings } from '../monitor.ts'
-import type { Verdict } from '../result.ts'
-
-/** A verdict about the target. */
-export type TargetVerdict = 'passed' | 'degraded' | 'failed'
-
-/** Whether a verdict is about the target; others change no alert. */
-export function isAboutTarget(verdict: Verdict): verdict is TargetVerdict {
-  return verdict === 'passed' || verdict === 'degraded' || verdict === 'failed'
-}
+import type { TargetVerdict } from '../result.ts'
 
 /** A run whose verdict is about the target. */
 export interface TargetRun {

@@ -22,7 +22,6 @@ const APPLY_KINDS = ['group', 'monitor', 'variable'] as const
 export type ApplyKind = (typeof APPLY_KINDS)[number]
 
 const APPLY_ACTIONS = ['create', 'update', 'delete', 'unchanged'] as const
-export type ApplyAction = (typeof APPLY_ACTIONS)[number]
 
 const key = z.string().min(1).max(APPLY_BOUNDS.keyCharactersMax)
 
@@ -31,7 +30,6 @@ const definition = z.record(z.string(), z.unknown())
 
 /** A group of a file; its key is what the file's monitors name it by. */
 const AppliedGroup = z.strictObject({ key, definition })
-type AppliedGroup = z.infer<typeof AppliedGroup>
 
 /** A monitor of a file; its key is its id there and stays its name across applies. */
 export const AppliedMonitor = z.strictObject({

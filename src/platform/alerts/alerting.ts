@@ -2,7 +2,8 @@
 // records the results, so that each alert is reported exactly once.
 import type { WireResult } from '../../contract/protocol/agent-protocol.ts'
 import { PROTOCOL_BOUNDS } from '../../contract/protocol/agent-protocol.ts'
-import { freshAlertState, isAboutTarget } from '../../contract/api/alert.ts'
+import { freshAlertState } from '../../contract/api/alert.ts'
+import { isAboutTarget } from '../../contract/result.ts'
 import {
   NOTIFIED_FAILURES_MAX,
   NOTIFIED_MESSAGE_CHARACTERS_MAX,
