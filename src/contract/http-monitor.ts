@@ -1,7 +1,7 @@
 // URL and API monitors in the public wire form.
 import * as z from 'zod'
 import { assertionsSchema, COMPARISONS, NUMERIC, type SourceRules } from './assertion.ts'
-import { BasicAuth, monitorSchema, Pair, responseTimes } from './monitor.ts'
+import { BasicAuth, monitorSchema, Pairs, responseTimes } from './monitor.ts'
 import { counted } from './schema/amounts.ts'
 import { checkedText } from './schema/text.ts'
 import { NoSnippet, ScriptDependencies, ScriptPath, ScriptText } from './script-fields.ts'
@@ -21,7 +21,6 @@ export const API_SOURCES = {
 
 const BEGINS_WITH_VARIABLE = /^\{\{\s*[A-Za-z_][A-Za-z0-9_]*\s*\}\}/
 
-const url = checkedText(urlProblem)
 /** A variable at its beginning may get its value from a set-up script. */
 const openUrl = checkedText((text) =>
   BEGINS_WITH_VARIABLE.test(text) ? undefined : urlProblem(text),
@@ -36,7 +35,7 @@ export function urlProblem(text: string): string | undefined {
 }
 
 const shared = {
-  url,
+  url: checkedText(urlProblem),
   followRedirects: z.boolean().default(true),
   /** Continues when the certificate does not verify; its problems are still reported. */
   skipSSL: z.boolean().default(false),
@@ -61,8 +60,8 @@ export const ApiRequest = z.strictObject({
   method: z.enum(['GET', 'POST', 'PUT', 'HEAD', 'DELETE', 'PATCH', 'OPTIONS']),
   body: z.string().default(''),
   bodyType: z.enum(['JSON', 'FORM', 'RAW', 'GRAPHQL', 'NONE']).default('NONE'),
-  headers: z.array(Pair).max(200).default([]),
-  queryParameters: z.array(Pair).max(200).default([]),
+  headers: Pairs,
+  queryParameters: Pairs,
   basicAuth: BasicAuth,
   assertions: assertionsSchema(API_SOURCES),
 })
@@ -89,12 +88,12 @@ const scripts = {
 
 const isText = (given: unknown) => typeof given === 'string' && given.trim() !== ''
 
+const SCRIPT_TEXTS = ['localSetupScript', 'localTearDownScript'] as const
+
 /** The script fields of a definition that contain a script; an empty text is none. */
-export function scriptFields(definition: Readonly<Record<string, unknown>>): string[] {
+export function scriptFields(definition: Readonly<Record<string, unknown>>) {
   return SCRIPT_TEXTS.filter((field) => isText(definition[field]))
 }
-
-const SCRIPT_TEXTS = ['localSetupScript', 'localTearDownScript'] as const
 
 /**
  * Whether variables of the request may come from the monitor's own set-up script, so that they need not be
@@ -104,7 +103,9 @@ export function setsVariables(definition: Readonly<Record<string, unknown>>): bo
   return definition['checkType'] === 'API' && isText(definition['localSetupScript'])
 }
 
-type Scripted = z.infer<z.ZodObject<typeof scripts>> & { request: { url: string } }
+type Scripted = z.infer<z.ZodObject<typeof scripts>> & {
+  request: Pick<ApiRequest, 'url' | 'allAddresses'>
+}
 
 /** Problems of the scripts, and of the request if no script changes it. */
 function* scriptProblems(monitor: Scripted) {
@@ -117,6 +118,10 @@ function* scriptProblems(monitor: Scripted) {
   if (isText(tearDownScriptPath) && !isText(monitor.localTearDownScript)) {
     yield { path: ['tearDownScriptPath'], message: 'has no text; put it into localTearDownScript' }
   }
+  if (request.allAddresses && isText(monitor.localTearDownScript)) {
+    const only = 'is not for monitors with a tear-down script, which belongs to one answer'
+    yield { path: ['request', 'allAddresses'], message: only }
+  }
 }
 
 export const ApiMonitor = monitorSchema('API', {
@@ -125,10 +130,6 @@ export const ApiMonitor = monitorSchema('API', {
   ...scripts,
 }).superRefine((monitor, context) => {
   for (const problem of scriptProblems(monitor)) context.addIssue({ code: 'custom', ...problem })
-  if (monitor.request.allAddresses && isText(monitor.localTearDownScript)) {
-    const message = 'is not for monitors with a tear-down script, which belongs to one answer'
-    context.addIssue({ code: 'custom', path: ['request', 'allAddresses'], message })
-  }
 })
 export type ApiMonitor = z.infer<typeof ApiMonitor>
 

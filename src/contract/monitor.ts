@@ -36,6 +36,9 @@ export const Pair = z.strictObject({
   locked: z.boolean().default(false),
 })
 
+/** Headers or query parameters. */
+export const Pairs = z.array(Pair).max(200).default([])
+
 /** Credentials of Basic authentication (RFC 7617); empty ones are none. */
 export const BasicAuth = z
   .strictObject({ username: z.string().default(''), password: z.string().default('') })
@@ -128,14 +131,22 @@ interface Timed {
   frequencyOffset?: number | undefined
 }
 
-/** With frequency 0 the offset is the interval in seconds; refuse what has no slots. */
-function timingProblem(monitor: Timed): { path: string[]; message: string } | undefined {
-  const { frequency, frequencyOffset } = monitor
+/** With frequency 0 the offset is the interval in seconds; refuse what has no slots, or too many. */
+function timingProblem(
+  { frequency, frequencyOffset = 60 }: Timed,
+  who: string,
+  secondsMin: number,
+) {
   if (frequency !== 0) return undefined
-  if (frequencyOffset !== undefined && frequencyOffset <= 59) return undefined
+  if (frequencyOffset > 59) {
+    const message = 'frequency 0 needs a frequencyOffset of 1 to 59 seconds'
+    return { path: ['frequencyOffset'], message }
+  }
+  if (frequencyOffset >= secondsMin) return undefined
+  const least = secondsMin < 60 ? `every ${secondsMin} seconds` : 'once a minute'
   return {
-    path: ['frequencyOffset'],
-    message: 'frequency 0 needs a frequencyOffset of 1 to 59 seconds',
+    path: secondsMin < 60 ? ['frequencyOffset'] : ['frequency'],
+    message: `${who} monitors run at most ${least}`,
   }
 }
 
@@ -157,26 +168,10 @@ export function monitorSchema<const T extends string, S extends Shape>(
   return z
     .strictObject({ ...commonFields, checkType: z.literal(checkType), ...own })
     .superRefine((monitor, context) => {
-      const timed = monitor as Timed
       const problem =
-        timingProblem(timed) ??
-        tooOften(timed, checkType, everySecondsMin) ??
-        secretsProblem(monitor)
+        timingProblem(monitor as Timed, checkType, everySecondsMin) ?? secretsProblem(monitor)
       if (problem !== undefined) context.addIssue({ code: 'custom', ...problem })
     })
-}
-
-function tooOften(
-  { frequency, frequencyOffset = 0 }: Timed,
-  checkType: string,
-  secondsMin: number,
-) {
-  if (frequency > 0 || frequencyOffset >= secondsMin) return undefined
-  const least = secondsMin < 60 ? `every ${secondsMin} seconds` : 'once a minute'
-  return {
-    path: secondsMin < 60 ? ['frequencyOffset'] : ['frequency'],
-    message: `${checkType} monitors run at most ${least}`,
-  }
 }
 
 /** The pair of response-time thresholds, in milliseconds, with a type's defaults and upper bound. */

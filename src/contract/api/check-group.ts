@@ -1,32 +1,30 @@
 // Groups of monitors in the public wire form, and the inheritance from group to monitor. Order of precedence:
 // monitor, group, account.
 import * as z from 'zod'
-import { type Assertion, assertionsSchema } from '../assertion.ts'
+import { assertionsSchema } from '../assertion.ts'
 import { API_SOURCES, scriptFields } from '../http-monitor.ts'
 import {
   BasicAuth,
   AlertSettings,
   commonFields,
   type Monitor,
-  Pair,
+  Pairs,
   type Variable,
 } from '../monitor.ts'
 import { RetryStrategy } from '../retry.ts'
 import { NoSnippet, ScriptText } from '../script-fields.ts'
 import { LIMITS } from '../versions.ts'
 
-const pairs = z.array(Pair).max(200).default([])
-
 /** Defaults of the requests of API monitors in a group. */
 const ApiCheckDefaults = z.strictObject({
   /** Known to the group's monitors as the variable GROUP_BASE_URL. */
   url: z.string().max(2048).default(''),
-  headers: pairs,
-  queryParameters: pairs,
+  headers: Pairs,
+  queryParameters: Pairs,
   basicAuth: BasicAuth,
   assertions: assertionsSchema(API_SOURCES),
 })
-export type ApiCheckDefaults = z.infer<typeof ApiCheckDefaults>
+type ApiCheckDefaults = z.infer<typeof ApiCheckDefaults>
 
 /** The defaults of a group without settings. */
 export const NO_API_CHECK_DEFAULTS = ApiCheckDefaults.parse({})
@@ -76,7 +74,7 @@ export type CheckGroup = z.infer<typeof CheckGroup>
  * - Variables, runtime, scripts and request defaults of API monitors apply after its own.
  */
 export function inherit(monitor: Monitor, group: CheckGroup): Monitor {
-  const { locations, privateLocations } = group
+  const { locations, privateLocations, retryStrategy } = group
   return {
     ...monitor,
     activated: monitor.activated && group.activated,
@@ -85,7 +83,7 @@ export function inherit(monitor: Monitor, group: CheckGroup): Monitor {
     ...(locations !== null && locations.length > 0 && { locations }),
     ...((privateLocations ?? []).length > 0 && { privateLocations }),
     runParallel: group.runParallel ?? monitor.runParallel,
-    retryStrategy: retryStrategyOf(group) ?? monitor.retryStrategy,
+    retryStrategy: (retryStrategy === 'FALLBACK' ? null : retryStrategy) ?? monitor.retryStrategy,
     runtimeId: monitor.runtimeId ?? group.runtimeId,
     ...alertsOf(group),
     alertChannelSubscriptions: behind(
@@ -100,11 +98,6 @@ export function inherit(monitor: Monitor, group: CheckGroup): Monitor {
     ),
     ...(monitor.checkType === 'API' && apiFields(monitor, group)),
   }
-}
-
-/** The retry strategy that a group sets, if any. */
-function retryStrategyOf({ retryStrategy }: CheckGroup): RetryStrategy | null | undefined {
-  return retryStrategy === 'FALLBACK' ? null : retryStrategy
 }
 
 /** The alert settings that a group sets, if any. */
@@ -129,12 +122,9 @@ export function groupVariables({ environmentVariables, apiCheckDefaults }: Check
 }
 
 /** The part of an API monitor's request that a group may add to; defaults may not be in it yet. */
-interface ApiFields {
-  headers?: z.infer<typeof pairs>
-  queryParameters?: z.infer<typeof pairs>
-  basicAuth?: { username?: string; password?: string } | null
-  assertions?: Assertion[]
-}
+type ApiFields = Partial<
+  Pick<ApiCheckDefaults, 'headers' | 'queryParameters' | 'basicAuth' | 'assertions'>
+>
 
 function apiFields(monitor: Monitor, group: CheckGroup): Record<string, unknown> {
   const request = monitor['request'] as ApiFields
@@ -163,13 +153,8 @@ function requestFields(request: ApiFields, defaults: ApiCheckDefaults): ApiField
 /** The group's scripts, where the monitor has none for the same moment. */
 function scriptsOf(monitor: Monitor, group: CheckGroup): Record<string, unknown> {
   const own = scriptFields(monitor)
-  const { localSetupScript, localTearDownScript } = group
-  const inherited = scriptFields({ localSetupScript, localTearDownScript })
-  return Object.fromEntries(
-    inherited
-      .filter((field) => !own.includes(field))
-      .map((field) => [field, group[field as 'localSetupScript' | 'localTearDownScript']]),
-  )
+  const inherited = scriptFields(group).filter((field) => !own.includes(field))
+  return Object.fromEntries(inherited.map((field) => [field, group[field]]))
 }
 
 /** Error text if the monitor exceeds a bound together with its group; else undefined. */

@@ -8,12 +8,9 @@ import { SCRIPT_METRICS } from '../../contract/type/metrics.ts'
 /** Runtimes that came before there were multistep monitors. */
 const TOO_OLD: ReadonlySet<unknown> = new Set(['2022.10', '2023.02'])
 
-export const MultistepMonitor = monitorSchema('MULTI_STEP', scriptedFields, 60).superRefine(
-  ({ runtimeId }, context) => {
-    if (!TOO_OLD.has(runtimeId)) return
-    const message = 'has no multistep monitors; they came with 2023.09'
-    context.addIssue({ code: 'custom', path: ['runtimeId'], message })
-  },
+export const MultistepMonitor = monitorSchema('MULTI_STEP', scriptedFields, 60).refine(
+  ({ runtimeId }) => !TOO_OLD.has(runtimeId),
+  { path: ['runtimeId'], error: 'has no multistep monitors; they came with 2023.09' },
 )
 export type MultistepMonitor = z.infer<typeof MultistepMonitor>
 

@@ -51,25 +51,19 @@ export const TcpRequest = z
     /** Ours: continue when the certificate does not verify. */
     skipSSL: z.boolean().default(false),
     /** Ours: a scripted exchange, step by step, after `data`. */
-    dialogue: z.array(Step).max(50).default([]),
+    dialogue: z
+      .array(Step)
+      .max(50)
+      .refine((steps) => steps.filter((step) => 'startTls' in step).length <= 1, {
+        error: 'a connection changes to TLS once only',
+      })
+      .default([]),
     /** Ours: probe every address that the name resolves to. */
     allAddresses: z.boolean().default(false),
   })
-  .superRefine((request, context) => {
-    if (request.hostname === undefined && request.url === undefined) {
-      context.addIssue({
-        code: 'custom',
-        path: ['hostname'],
-        message: 'the host to connect to is missing',
-      })
-    }
-    if (request.dialogue.filter((step) => 'startTls' in step).length > 1) {
-      context.addIssue({
-        code: 'custom',
-        path: ['dialogue'],
-        message: 'a connection changes to TLS once only',
-      })
-    }
+  .refine(({ hostname, url }) => (hostname ?? url) !== undefined, {
+    path: ['hostname'],
+    error: 'the host to connect to is missing',
   })
 export type TcpRequest = z.infer<typeof TcpRequest>
 

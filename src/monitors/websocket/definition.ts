@@ -8,7 +8,7 @@ import {
   type SourceRules,
 } from '../../contract/assertion.ts'
 import { aboutTarget, type FailureTable } from '../../contract/failure.ts'
-import { BasicAuth, monitorSchema, Pair, responseTimes } from '../../contract/monitor.ts'
+import { BasicAuth, monitorSchema, Pairs, responseTimes } from '../../contract/monitor.ts'
 import { checkedText } from '../../contract/schema/text.ts'
 import { regexProblem } from '../../contract/schema/regex.ts'
 import { TlsSettings } from '../../contract/tls.ts'
@@ -58,12 +58,15 @@ const OWN_HEADERS = /^(connection|upgrade|host|sec-websocket-.*)$/i
 export const WebSocketRequest = z
   .strictObject({
     url: checkedText(urlProblem),
-    headers: z.array(Pair).max(200).default([]),
+    headers: Pairs,
     basicAuth: BasicAuth,
     /** Offered in this order; the target picks one, or none. */
     subprotocols: z
       .array(z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,255}$/, 'must be a token of HTTP'))
       .max(20)
+      .refine((names) => new Set(names).size === names.length, {
+        error: 'names one twice, which RFC 6455 forbids',
+      })
       .default([]),
     /** Text to send once the connection is open. */
     message: z.string().max(1_048_576).nullable().optional(),
@@ -77,16 +80,12 @@ export const WebSocketRequest = z
     tls: TlsSettings.optional(),
     assertions: assertionsSchema(WEBSOCKET_SOURCES),
   })
-  .superRefine(({ headers, subprotocols, ping, assertions }, context) => {
+  .superRefine(({ headers, ping, assertions }, context) => {
     for (const [index, { key }] of headers.entries()) {
       if (!OWN_HEADERS.test(key)) continue
       const fix = /protocol$/i.test(key) ? '; use subprotocols' : ''
       const message = `${key} is made by the handshake${fix}`
       context.addIssue({ code: 'custom', path: ['headers', index, 'key'], message })
-    }
-    if (new Set(subprotocols).size < subprotocols.length) {
-      const message = 'names one twice, which RFC 6455 forbids'
-      context.addIssue({ code: 'custom', path: ['subprotocols'], message })
     }
     if (ping) return
     for (const [index, { source }] of assertions.entries()) {
