@@ -74,7 +74,12 @@ export function createNetworkPolicy(settings: {
       const words = ipv6Words(address)
       if (words === undefined) return { network: address, origin: 'not an address' }
       if (isMapped(words)) return check4(words[3])
-      return check6(words) ?? first(embedded(words), check4)
+      return (
+        check6(words) ??
+        embedded(words)
+          .map(check4)
+          .find((found) => found !== undefined)
+      )
     },
   }
 }
@@ -153,14 +158,6 @@ function find6(networks: readonly Network[], words: Words): Network | undefined 
   return networks.find((one) =>
     words.every((word, at) => (word & (one.masks[at] as number)) >>> 0 === one.words[at]),
   )
-}
-
-function first<T, R>(items: readonly T[], check: (item: T) => R | undefined): R | undefined {
-  for (const item of items) {
-    const found = check(item)
-    if (found !== undefined) return found
-  }
-  return undefined
 }
 
 function isMapped(words: Words): boolean {

@@ -35,8 +35,8 @@ const not =
 const TESTS: Readonly<Record<Comparison, Test>> = {
   EQUALS: equals,
   NOT_EQUALS: not(equals),
-  GREATER_THAN: (actual, target) => compareNumbers(actual, target, (difference) => difference > 0),
-  LESS_THAN: (actual, target) => compareNumbers(actual, target, (difference) => difference < 0),
+  GREATER_THAN: (actual, target) => difference(actual, target) > 0,
+  LESS_THAN: (actual, target) => difference(actual, target) < 0,
   CONTAINS: contains,
   NOT_CONTAINS: not(contains),
   HAS_KEY: hasKey,
@@ -61,8 +61,7 @@ function equals(actual: Actual, target: string): boolean {
     const number = exactNumber(text)
     return number !== undefined && number === exactNumber(target)
   }
-  if (typeof actual === 'number')
-    return compareNumbers(actual, target, (difference) => difference === 0)
+  if (typeof actual === 'number') return difference(actual, target) === 0
   if (typeof actual === 'object' && actual !== null) {
     const other = jsonOf(target)
     return other !== undefined && sameJson(actual, other)
@@ -92,14 +91,11 @@ function withoutTrailingZeros(digits: string): string {
   return digits.slice(0, end)
 }
 
-function compareNumbers(
-  actual: Actual,
-  target: string,
-  isWanted: (difference: number) => boolean,
-): boolean {
+/** As `differenceOf`; NaN where one of them is no number. */
+function difference(actual: Actual, target: string): number {
   const left = typeof actual === 'string' ? readNumber(actual) : actual
   const right = readNumber(target)
-  return isNumeric(left) && right !== undefined && isWanted(differenceOf(left, right))
+  return isNumeric(left) && right !== undefined ? differenceOf(left, right) : Number.NaN
 }
 
 // The target is compared with each element of a list, and read once.
