@@ -1,10 +1,10 @@
 // Interface of all monitor types. A monitor only observes: a refused connection is data, not an exception;
 // an exception is a fault of the agent.
 import type * as z from 'zod'
-import type { Failure } from '../contract/failure.ts'
 import type { Observation, Sample } from '../contract/observation.ts'
 import type { TypeDefinition } from '../contract/type/definition.ts'
 import type { Dialler } from '../network/dial.ts'
+import { failureOf } from '../network/target-failure.ts'
 
 /** Resources of one attempt, provided by the runner. Scripted monitors get a `ScriptContext`. */
 export interface Context {
@@ -20,15 +20,13 @@ export interface Context {
 /** One attempt of a prepared monitor. */
 export type Run<C extends Context = Context> = (context: C) => Promise<Observation>
 
-/** The attempt of a monitor that cannot be prepared: it fails with this failure and uses no network. */
-export function failing(failure: Failure): Run {
-  return () => Promise.resolve({ observed: {}, failures: [failure] })
-}
-
 /** A monitor type: its definition, its run, and the metrics of its observations. */
 export interface MonitorType<M, C extends Context> {
   definition: TypeDefinition
-  /** Prepares the common part of all attempts of a monitor, once. Does not throw. */
+  /**
+   * Prepares the common part of all attempts of a monitor, once. Throws a TargetFailure for settings that no
+   * attempt can use: each attempt then fails with it.
+   */
   prepare(monitor: M): Run<C>
   /** Metrics under blackbox_exporter's names where it has one; all of them stand in `definition.metrics`. */
   samples(observed: Record<string, unknown>): Sample[]
@@ -50,5 +48,16 @@ export function defineMonitor<M, C extends Context = Context>({
   ...type
 }: MonitorType<M, C>): AnyMonitorType {
   // The runner lends all that any type needs.
-  return { ...(type as unknown as Omit<AnyMonitorType, 'checkType'>), checkType, schema }
+  const untyped = type as unknown as Omit<AnyMonitorType, 'checkType' | 'schema'>
+  return { ...untyped, checkType, schema, prepare: (monitor) => preparedBy(untyped, monitor) }
+}
+
+/** Does not throw: a monitor that cannot be prepared fails in each attempt, without network. */
+function preparedBy(type: Pick<AnyMonitorType, 'prepare'>, monitor: unknown): Run {
+  try {
+    return type.prepare(monitor)
+  } catch (error) {
+    const failures = [failureOf(error, { phase: 'dns' })]
+    return () => Promise.resolve({ observed: {}, failures })
+  }
 }

@@ -26,10 +26,8 @@ export const api = defineMonitor<ApiMonitor, ScriptContext>({
         return runScriptedApi(monitor, context)
       }
     }
-    const prepared = prepareApi(monitor)
-    return 'plan' in prepared
-      ? (context) => checkHttp(prepared.plan, context)
-      : () => Promise.resolve({ observed: {}, failures: [prepared.failure] })
+    const plan = prepareApi(monitor)
+    return (context) => checkHttp(plan, context)
   },
   samples: httpSamples,
   deadlineMs,

@@ -1,24 +1,11 @@
 // Plan of an API monitor: the request as it is sent, and the evaluation of its answer.
 import type { ApiMonitor, ApiRequest } from '../../contract/http-monitor.ts'
-import type { Failure } from '../../contract/failure.ts'
 import { httpPlan, type HttpPlan } from '../http/check.ts'
-import {
-  headerProblem,
-  headersOf,
-  namesOf,
-  targetFor,
-  type HttpTarget,
-} from '../../network/http/target.ts'
+import { headersOf, namesOf, targetFor, type HttpTarget } from '../../network/http/target.ts'
 
-/** Plan of a definition, or the failure that prevents its run. */
-export type PreparedApi = { plan: HttpPlan } | { failure: Failure }
-
-/** Makes the definition ready to run. */
-export function prepareApi(monitor: ApiMonitor): PreparedApi {
-  const problem = headerProblem(monitor.request)
-  return problem === undefined
-    ? { plan: httpPlan(monitor, targetOf(monitor.request), true) }
-    : { failure: problem }
+/** Makes the definition ready to run. Throws like `headersOf`. */
+export function prepareApi(monitor: ApiMonitor): HttpPlan {
+  return httpPlan(monitor, targetOf(monitor.request), true)
 }
 
 const CONTENT_TYPES = {

@@ -1,7 +1,7 @@
 // Run of an API monitor with scripts: set-up script, request, tear-down script, evaluation. Loaded at the first such
 // run, so that agents without scripts do not load it.
 import type { ApiMonitor, ApiRequest } from '../../contract/http-monitor.ts'
-import { failure, type Failure } from '../../contract/failure.ts'
+import type { Failure } from '../../contract/failure.ts'
 import { toMicroseconds } from '../../contract/schema/duration.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { prepareApi } from './plan.ts'
@@ -22,7 +22,7 @@ import type {
   TearDownDone,
 } from '../../scripts/api/messages.ts'
 import { withDeadline } from '../../network/deadline.ts'
-import { checkHttp, evaluateTrip } from '../http/check.ts'
+import { checkHttp, evaluateTrip, type HttpPlan } from '../http/check.ts'
 import { travel, type Trip } from '../http/trip.ts'
 import type { Observation } from '../../contract/observation.ts'
 import type { ScriptContext } from '../../scripts/context.ts'
@@ -73,12 +73,7 @@ class ScriptedRun {
     this.#runtime = await scriptRuntime(scripts.tools, this.#monitor.runtimeId)
     this.shown = { runtime: this.#runtime.id, console: [] }
     const request = await this.#setUp()
-    const prepared = prepareApi({ ...this.#monitor, request })
-    if ('failure' in prepared) {
-      const isOwn = request === this.#monitor.request
-      throw new TargetFailure(isOwn ? prepared.failure : badRequestFailure(prepared.failure))
-    }
-    const { plan } = prepared
+    const plan = this.#planOf(request)
     const { signal } = this.#context
     const { maxResponseTime, localTearDownScript } = this.#monitor
     /** The time of the request alone, within that of the whole run. */
@@ -88,6 +83,18 @@ class ScriptedRun {
     plan.bufferBytes = LIMITS.unpackedBytesMax
     const trip = await inTime((context) => travel(plan, context))
     return evaluateTrip(plan, trip, signal, () => this.#tearDown(request, trip))
+  }
+
+  /** A bad request made by a script is a failure of the script, not of the settings. */
+  #planOf(request: ApiRequest): HttpPlan {
+    try {
+      return prepareApi({ ...this.#monitor, request })
+    } catch (error) {
+      if (request === this.#monitor.request) throw error
+      const { message, details } = failureOf(error, { phase: 'send' })
+      const problem = `the set-up script leaves a bad request: ${message}`
+      throw targetFailure('SCRIPT_FAILED', problem, details)
+    }
   }
 
   /** Ends the script process and completes the report. */
@@ -188,11 +195,6 @@ const NAMES = { 'set-up': 'setUp', 'tear-down': 'tearDown' } as const satisfies 
 >
 
 const has = (script: string | null | undefined) => (script ?? '').trim() !== ''
-
-/** A bad request made by a script is a failure of the script, not of the settings. */
-function badRequestFailure({ message, details }: Failure): Failure {
-  return failure('SCRIPT_FAILED', `the set-up script leaves a bad request: ${message}`, details)
-}
 
 /** As name-value pairs, in which secrets are found by their names. */
 function namedValues({ request, variables }: SetUpDone): Record<string, unknown> {

@@ -12,7 +12,7 @@ import { grpcSamples, type GrpcObserved } from './observed.ts'
 import { deadlineMsOf, makePlan, type Plan } from './plan.ts'
 import { probeGrpc, type Probe } from './probe.ts'
 import { STATUS } from './answer.ts'
-import { defineMonitor, failing, type Context } from '../monitor.ts'
+import { defineMonitor, type Context } from '../monitor.ts'
 import type { Observation } from '../../contract/observation.ts'
 import { isDegraded, tooSlow } from '../thresholds.ts'
 
@@ -21,7 +21,7 @@ export const grpc = defineMonitor<GrpcMonitor>({
   definition: grpcDefinition,
   prepare(monitor) {
     const plan = makePlan(monitor)
-    return 'code' in plan ? failing(plan) : (context) => runGrpc(monitor, plan, context)
+    return (context) => runGrpc(monitor, plan, context)
   },
   samples: (observed) => grpcSamples(observed),
   deadlineMs: deadlineMsOf,

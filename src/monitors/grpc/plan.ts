@@ -1,33 +1,32 @@
 // Plan of a gRPC monitor, computed once for all its runs.
 import type { OutgoingHttpHeaders } from 'node:http2'
-import { failure, type Failure } from '../../contract/failure.ts'
 import type { GrpcMonitor, GrpcRequest } from './definition.ts'
 import { grpcMethodName, metadataProblem } from '../../contract/grpc-text.ts'
 import { VERSION } from '../../contract/versions.ts'
 import { placeOf } from '../../network/connect-errors.ts'
+import { targetFailure } from '../../network/target-failure.ts'
 import { ACCEPTED_ENCODINGS } from './frames.ts'
 
 type Entry = GrpcRequest['grpcConfig']['metadata'][number]
 
 /** A definition, ready to be run. */
-export type Plan = Exclude<ReturnType<typeof makePlan>, Failure>
+export type Plan = ReturnType<typeof makePlan>
 
 /** Deadline of an attempt: that of the call, or the failing response time. Milliseconds. */
 export function deadlineMsOf(monitor: GrpcMonitor): number {
   return Math.min(monitor.request.timeout * 1000, monitor.maxResponseTime)
 }
 
-/** Common plan of all attempts of a monitor, or the failure that prevents them. */
+/** Common plan of all attempts of a monitor. Throws a TargetFailure (SETTINGS_INVALID). */
 export function makePlan(monitor: GrpcMonitor) {
   const { request } = monitor
   const { mode, metadata, method: name = '', message = '', service = '' } = request.grpcConfig
-  const invalid = metadataFailure(metadata)
-  if (invalid !== undefined) return invalid
+  checkMetadata(metadata)
   const isHealth = mode === 'HEALTH'
   const method = isHealth ? undefined : grpcMethodName(name)
   if (!isHealth && method === undefined) {
     const problem = `${JSON.stringify(name)} is no method; write package.Service/Method`
-    return failure('SETTINGS_INVALID', problem, { method: name })
+    throw targetFailure('SETTINGS_INVALID', problem, { method: name })
   }
   return {
     endpoint: { host: request.url, port: request.port, family: request.ipFamily },
@@ -44,15 +43,14 @@ export function makePlan(monitor: GrpcMonitor) {
   }
 }
 
-/** Why metadata cannot be sent; undefined where it can. Shows no value. */
-function metadataFailure(metadata: readonly Entry[]): Failure | undefined {
+/** Throws for metadata that cannot be sent. Shows no value. */
+function checkMetadata(metadata: readonly Entry[]): void {
   for (const { key, value } of metadata) {
     const problem = metadataProblem(key.toLowerCase(), value)
     if (problem === undefined) continue
     const message = `the metadata entry ${JSON.stringify(key)} ${problem}`
-    return failure('SETTINGS_INVALID', message, { metadata: key })
+    throw targetFailure('SETTINGS_INVALID', message, { metadata: key })
   }
-  return undefined
 }
 
 function headersOf({ grpcConfig, authority, url, port }: GrpcRequest): OutgoingHttpHeaders {

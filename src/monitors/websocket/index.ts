@@ -3,7 +3,7 @@ import { NOT_CONNECTED } from '../../network/connect-errors.ts'
 import type { FailureCode } from '../../contract/failure.ts'
 import type { Observation, Sample } from '../../contract/observation.ts'
 import { type AssertionSources, evaluateAssertions } from '../assertions/assertions.ts'
-import { type Context, defineMonitor, failing } from '../monitor.ts'
+import { type Context, defineMonitor } from '../monitor.ts'
 import { verdictOn } from '../probe.ts'
 import { type WebSocketCode, webSocketDefinition, type WebSocketMonitor } from './definition.ts'
 import { makePlan, type Plan, type Probe, probeWebSocket, shownMessage, textOf } from './probe.ts'
@@ -21,7 +21,7 @@ export const websocket = defineMonitor({
   definition: webSocketDefinition,
   prepare(monitor: WebSocketMonitor) {
     const plan = makePlan(monitor)
-    return 'code' in plan ? failing(plan) : (context) => runWebSocket(monitor, plan, context)
+    return (context) => runWebSocket(monitor, plan, context)
   },
   samples: webSocketSamples,
   deadlineMs: (monitor) => monitor.maxResponseTime,

@@ -17,7 +17,7 @@ import type { Context } from '../monitor.ts'
 import { speakTls } from '../probe.ts'
 import type { WebSocketCode, WebSocketMonitor, WebSocketRequest } from './definition.ts'
 import { type Message, WebSocketConnection } from './connection.ts'
-import { headerProblem, headersOf, type HttpTarget, targetFor } from '../../network/http/target.ts'
+import { headersOf, type HttpTarget, targetFor } from '../../network/http/target.ts'
 
 /** A definition, ready to be run. */
 export interface Plan {
@@ -32,10 +32,8 @@ export interface Plan {
   needsOpen: boolean
 }
 
-/** Common plan of all attempts of a monitor, or the failure that prevents its run. */
-export function makePlan({ request }: WebSocketMonitor): Plan | Failure {
-  const problem = headerProblem(request)
-  if (problem !== undefined) return problem
+/** Common plan of all attempts of a monitor. Throws like `headersOf`. */
+export function makePlan({ request }: WebSocketMonitor): Plan {
   const { url, subprotocols, expect } = request
   const asserts = (...sources: string[]) =>
     request.assertions.some(({ source }) => sources.includes(source))

@@ -1,8 +1,8 @@
 // One HTTP request, ready to send: destination and content. A monitor's first request is created once for its
 // definition; requests after a redirect are created from it.
 import { validateHeaderName, validateHeaderValue } from 'node:http'
-import { failure, type Failure } from '../../contract/failure.ts'
 import { VERSION } from '../../contract/versions.ts'
+import { targetFailure } from '../target-failure.ts'
 import { ACCEPT_ENCODING } from './body.ts'
 
 export interface HttpTarget {
@@ -116,23 +116,21 @@ export interface RequestFields {
   basicAuth?: { username: string; password: string } | null | undefined
 }
 
-/** The first header that HTTP cannot carry. The message names the header, never its value. */
-export function headerProblem({ headers }: RequestFields): Failure | undefined {
-  for (const { key, value } of headers) {
+/**
+ * Names and values in turn; an Authorization of the user wins over `basicAuth`. Throws a TargetFailure
+ * (SETTINGS_INVALID) for a header that HTTP cannot carry, which names the header and never its value.
+ */
+export function headersOf({ headers: pairs, basicAuth }: RequestFields): string[] {
+  const headers = pairs.flatMap(({ key, value }) => {
     try {
       validateHeaderName(key)
       validateHeaderValue(key, value)
     } catch {
       const message = `the header ${JSON.stringify(key)} has a character that HTTP does not allow`
-      return failure('SETTINGS_INVALID', message, { header: key })
+      throw targetFailure('SETTINGS_INVALID', message, { header: key })
     }
-  }
-  return undefined
-}
-
-/** Names and values in turn; an Authorization of the user wins over `basicAuth`. */
-export function headersOf({ headers: pairs, basicAuth }: RequestFields): string[] {
-  const headers = pairs.flatMap(({ key, value }) => [key, value])
+    return [key, value]
+  })
   const { username = '', password = '' } = basicAuth ?? {}
   const hasCredentials = username !== '' || password !== ''
   if (hasCredentials && !namesOf(headers).has('authorization')) {
