@@ -1,12 +1,20 @@
-// What types of monitors that connect to addresses have in common: TLS, the verdict on a probe, and the check of
-// every address of a name.
+// What types of monitors that connect to addresses have in common: the connection with its TLS, the verdict on a
+// probe, and the check of every address of a name.
 import type { Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import type { Failure } from '../contract/failure.ts'
 import type { Observation } from '../contract/observation.ts'
 import { roundPhases } from '../contract/schema/duration.ts'
 import { LIMITS } from '../contract/versions.ts'
-import type { Endpoint, Family, Handshake, Progress } from '../network/dial.ts'
+import { peerPlace } from '../network/connect-errors.ts'
+import {
+  type Connection,
+  type Endpoint,
+  type Family,
+  type Handshake,
+  noteConnection,
+  type Progress,
+} from '../network/dial.ts'
 import { failureOf, TargetFailure } from '../network/target-failure.ts'
 import type { PeerFacts } from '../network/tls/facts.ts'
 import type { Context } from './monitor.ts'
@@ -42,6 +50,37 @@ export function verdictOn(
   }
 }
 
+/** What connecting shows. */
+export interface ConnectionFacts {
+  address?: string
+  family?: Family
+  tls?: PeerFacts
+  phases: { dnsMs?: number; connectMs?: number; proxyMs?: number; tlsMs?: number }
+}
+
+/** A new connection; `where` names its peer, for messages. */
+interface Reached extends Pick<Connection, 'forward'> {
+  socket: Socket
+  where: string
+}
+
+/** Connects and, with `tls`, speaks TLS; notes both in the facts. Rejects like the dialler and `speakTls`. */
+export async function reach(
+  endpoint: Endpoint,
+  tls: (Pick<Handshake, 'settings' | 'alpn'> & { skipSSL: boolean }) | undefined,
+  context: Context,
+  progress: Progress,
+  facts: ConnectionFacts,
+): Promise<Reached> {
+  const connection = await context.dial.connect(endpoint, progress, context.signal)
+  noteConnection(facts, connection)
+  const { socket, forward } = connection
+  const where = peerPlace(endpoint, connection)
+  if (tls === undefined) return { socket, where, ...(forward && { forward }) }
+  const handshake = { serverName: endpoint.host, where, ...tls }
+  return { socket: await speakTls(socket, handshake, context, progress, facts), where }
+}
+
 /**
  * TLS on an open connection, noted in the facts. Rejects like the dialler, and with the failure of a certificate
  * that must verify and does not.
@@ -51,7 +90,7 @@ export async function speakTls(
   handshake: Handshake & { skipSSL: boolean },
   { dial, signal }: Context,
   progress: Progress,
-  facts: { tls?: PeerFacts; phases: { tlsMs?: number } },
+  facts: Pick<ConnectionFacts, 'tls' | 'phases'>,
 ): Promise<TLSSocket> {
   const { socket, tlsMs, peer } = await dial.secure(plain, handshake, progress, signal)
   socket.once('close', () => plain.destroy())
@@ -65,10 +104,10 @@ export async function speakTls(
 /** How a type checks one address. */
 export interface AddressCheck<P extends Probed> {
   /** Times count from `startedAt`. */
-  probe: (endpoint: Endpoint, startedAt: number) => Promise<P>
-  observe: (probe: P | Probed) => Observation
-  /** What the list of addresses shows of one, in addition to its phases and failures. */
-  facts?: (probe: P) => object
+  probe: (endpoint: Endpoint & { address: string }, startedAt: number) => Promise<P>
+  observe: (probe: P | Probed) => Observation | Promise<Observation>
+  /** What the list of addresses shows of one, in addition to its phases and failures or instead of them. */
+  facts?: (probe: P, observation: Observation) => object
   /** What the observation shows of all of them. */
   summary?: (probes: readonly P[]) => object
 }
@@ -93,25 +132,28 @@ export async function checkAddresses<P extends Probed>(
       const probed = await probe({ ...endpoint, address }, startedAt)
       probed.address ??= address
       probed.phases.dnsMs = dnsMs
-      return { address: probed.address, probed, ...observe(probed) }
+      return { address: probed.address, probed, ...(await observe(probed)) }
     }),
   )
   const times = checks.flatMap(({ responseTimeMs }) => responseTimeMs ?? [])
-  const leftOut = addresses.length - checks.length
   return {
     observed: {
       ...shownOf(checks).observed,
-      addresses: checks.map(({ address, probed, failures }) => ({
+      addresses: checks.map(({ address, probed, ...observation }) => ({
         address,
         phases: probed.phases,
-        failures,
-        ...facts?.(probed),
+        failures: observation.failures,
+        ...facts?.(probed, observation),
       })),
       ...summary?.(checks.map(({ probed }) => probed)),
-      ...(leftOut > 0 && { addressesLeftOut: leftOut }),
+      addressesLeftOut: addresses.length - checks.length,
     },
     failures: checks.flatMap(({ address, failures }) =>
-      failures.map((one) => ({ ...one, details: { ...one.details, address } })),
+      failures.map((one) => ({
+        ...one,
+        message: one.message.includes(address) ? one.message : `${address}: ${one.message}`,
+        details: { ...one.details, address },
+      })),
     ),
     ...(times.length > 0 && {
       responseTimeMs: Math.max(...times),

@@ -9,10 +9,10 @@ import type { Observation } from '../../contract/observation.ts'
 import { isDeadline } from '../../network/deadline.ts'
 import { releaseBody } from '../../network/http/body.ts'
 import type { HttpTarget } from '../../network/http/target.ts'
+import { checkAddresses, type Probed } from '../probe.ts'
 import { bodyText, observedOf, type HttpObserved } from './observed.ts'
-import { failureOf } from '../../network/target-failure.ts'
 import { isDegraded, tooSlow, type Thresholds } from '../thresholds.ts'
-import { notBegun, travel, type Route, type Trip } from './trip.ts'
+import { type Hop, notBegun, travel, type Route, type Trip } from './trip.ts'
 
 /** Prepared form of a definition. */
 export interface HttpPlan extends Route {
@@ -115,68 +115,34 @@ function sourcesOf(trip: Trip) {
   } as const
 }
 
+interface AddressProbe extends Probed {
+  trip: Trip
+}
+
 /** Probes every address at once. The check fails when one does, and is as slow as the slowest. */
 async function checkAllAddresses(plan: HttpPlan, context: Context): Promise<Observation> {
-  const { host } = plan.first
-  const startedAt = performance.now()
-  let addresses: string[]
-  try {
-    addresses = await context.dial.resolve(host, plan.family, context.signal)
-  } catch (error) {
-    const failed = failureOf(error, { phase: 'dns' })
-    return evaluateTrip(plan, notBegun(plan, failed, performance.now() - startedAt), context.signal)
-  }
-  const dnsMs = performance.now() - startedAt
-  const probed = addresses.slice(0, LIMITS.addressesMax)
-  const probes = await Promise.all(
-    probed.map((address) => probeAddress(plan, context, address, dnsMs)),
-  )
-  const slowest = Math.max(...probes.map(({ responseTimeMs }) => responseTimeMs ?? 0))
-  // The shown probe: the first failed one, or else the first.
-  const shown = (probes.find(({ failures }) => failures.length > 0) ?? probes[0]) as AddressProbe
-  return {
-    observed: {
-      ...shown.observed,
-      addresses: probes.map(outcomeOf),
-      addressesLeftOut: addresses.length - probed.length,
+  const { host, port } = plan.first
+  return checkAddresses<AddressProbe>({ host, port, family: plan.family }, context, {
+    async probe({ address }) {
+      const trip = await travel(plan, context, address)
+      return { address, phases: (trip.hops[0] as Hop).phases, failures: [], trip }
     },
-    failures: probes.flatMap(({ failures, address }) =>
-      failures.map((one) => withAddress(one, address)),
-    ),
-    degraded: probes.some(({ degraded }) => degraded === true),
-    ...(slowest > 0 && { responseTimeMs: slowest }),
-  }
-}
-
-type AddressProbe = Observation & { address: string }
-
-async function probeAddress(
-  plan: HttpPlan,
-  context: Context,
-  address: string,
-  dnsMs: number,
-): Promise<AddressProbe> {
-  const trip = await travel(plan, context, address)
-  const first = trip.hops[0]
-  // All of them waited for the same lookup.
-  if (first?.phases.dnsMs !== undefined) first.phases.dnsMs = dnsMs
-  if (first !== undefined) first.phases.totalMs += dnsMs
-  trip.totalMs += dnsMs
-  return { address, ...(await evaluateTrip(plan, trip, context.signal)) }
-}
-
-/** The probe of one address, in the result of all. */
-function outcomeOf({ address, observed, failures }: AddressProbe) {
-  const { statusCode, phases } = observed as unknown as HttpObserved
-  return {
-    address,
-    totalMs: phases.totalMs,
-    failures: failures.map(({ code }) => code),
-    ...(statusCode !== undefined && { statusCode }),
-  }
-}
-
-function withAddress(failed: Failure, address: string): Failure {
-  const message = `${address}: ${failed.message}`
-  return { ...failed, message, details: { ...failed.details, address } }
+    observe(probed) {
+      if (!('trip' in probed)) return evaluateTrip(plan, notBegun(plan, probed), context.signal)
+      const { trip, phases } = probed
+      // All of them waited for the same lookup.
+      phases.totalMs += phases.dnsMs ?? 0
+      trip.totalMs += phases.dnsMs ?? 0
+      return evaluateTrip(plan, trip, context.signal)
+    },
+    facts(_, { observed, failures }) {
+      const { statusCode, phases } = observed as unknown as HttpObserved
+      return {
+        phases,
+        totalMs: phases.totalMs,
+        failures: failures.map(({ code }) => code),
+        ...(statusCode !== undefined && { statusCode }),
+      }
+    },
+  })
 }

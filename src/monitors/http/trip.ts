@@ -3,15 +3,19 @@
 import type { Failure } from '../../contract/failure.ts'
 import type { TlsSettings } from '../../contract/tls.ts'
 import { LIMITS } from '../../contract/versions.ts'
-import { peerPlace } from '../../network/connect-errors.ts'
-import { createCookies, type Cookies } from '../../network/http/cookie-jar.ts'
-import { type Connection, type Family, noteConnection, type Progress } from '../../network/dial.ts'
+import type { Family, Progress } from '../../network/dial.ts'
 import { emptyBody, releaseBody } from '../../network/http/body.ts'
-import { exchange, type Answer, type Outgoing } from '../../network/http/exchange.ts'
-import type { HttpTarget } from '../../network/http/target.ts'
+import { exchange, type Answer } from '../../network/http/exchange.ts'
+import { outgoingOf, type HttpTarget } from '../../network/http/target.ts'
 import type { Context } from '../monitor.ts'
-import { isRedirect, redirectTarget } from '../../network/http/redirects.ts'
-import { failureOf, isFailure, TargetFailure, targetFailure } from '../../network/target-failure.ts'
+import { type ConnectionFacts, type Probed, reach } from '../probe.ts'
+import {
+  type Cookies,
+  createCookies,
+  isRedirect,
+  redirectTarget,
+} from '../../network/http/redirects.ts'
+import { failureOf, isFailure, targetFailure } from '../../network/target-failure.ts'
 import type { PeerFacts } from '../../network/tls/facts.ts'
 
 /** Milliseconds; incomplete phases are left out. */
@@ -83,7 +87,7 @@ export async function travel(route: Route, context: Context, address?: string): 
     let target: HttpTarget | undefined = route.first
     while (target !== undefined) {
       const pinned = target.url.origin === route.first.url.origin ? address : undefined
-      await goHop({ route, trip, target, cookies, pinned }, context, progress)
+      await goHop({ route, trip, target, cookies, address: pinned }, context, progress)
       target = await following(route, trip, target, cookies)
     }
   } catch (error) {
@@ -99,10 +103,10 @@ export async function travel(route: Route, context: Context, address?: string): 
 }
 
 /** A trip that failed before its first connection. */
-export function notBegun({ first }: Route, failed: Failure, totalMs: number): Trip {
-  const hop: Hop = { url: first.shownUrl, method: first.method, phases: { totalMs } }
-  const trip: Trip = { hops: [hop], answer: { body: emptyBody() }, totalMs }
-  trip.failed = located(failed, trip)
+export function notBegun({ first }: Route, { phases, failures: [failed] }: Probed): Trip {
+  const hop: Hop = { url: first.shownUrl, method: first.method, phases }
+  const trip: Trip = { hops: [hop], answer: { body: emptyBody() }, totalMs: phases.totalMs }
+  trip.failed = located(failed as Failure, trip)
   return trip
 }
 
@@ -111,33 +115,38 @@ interface Step {
   trip: Trip
   target: HttpTarget
   cookies: Cookies
-  pinned: string | undefined
+  address: string | undefined
 }
 
 async function goHop(step: Step, context: Context, progress: Progress): Promise<void> {
-  const { route, trip, target } = step
+  const { route, trip, target, cookies, address } = step
   const startedAt = performance.now()
   const hop: Hop = { url: target.shownUrl, method: target.method, phases: { totalMs: 0 } }
   const before = trip.hops.at(-1)
   if (before?.url.startsWith('https:') === true && !target.secure) hop.downgraded = true
   trip.hops.push(hop)
   trip.answer = { body: emptyBody() }
+  const facts: ConnectionFacts = { phases: hop.phases }
+  const { host, port, secure } = target
+  const { family, skipSSL, tls: settings } = route
+  const tls = secure ? { settings, skipSSL, alpn: ['http/1.1'] } : undefined
+  const { signal } = context
   try {
-    const connection = await connect(step, hop, context, progress)
+    const endpoint = { host, port, family, address, forward: !secure }
+    const { socket, where, forward } = await reach(endpoint, tls, context, progress, facts)
     const options = {
-      where: peerPlace(target, connection),
+      where,
       bufferBytes: route.bufferBytes,
       isEnough: (response: { statusCode?: number | undefined }) =>
         route.followRedirects && isRedirect(response.statusCode as number),
     }
-    const outgoing = outgoingFor(step, connection)
-    const { socket } = connection
-    const { signal } = context
+    const outgoing = outgoingOf(target, forward, cookies.headerFor(target.url.href))
     await exchange({ socket, outgoing, answer: trip.answer, options, progress, signal })
-    if (connection.forward !== undefined && trip.answer.response?.statusCode === 407) {
+    if (forward !== undefined && trip.answer.response?.statusCode === 407) {
       throw targetFailure('PROXY_AUTHENTICATION', 'the proxy wants other credentials')
     }
   } finally {
+    noteFacts(trip, hop, facts)
     const { response, sendMs, firstByteMs, downloadMs } = trip.answer
     if (response?.statusCode !== undefined) hop.statusCode = response.statusCode
     if (sendMs !== undefined) hop.phases.sendMs = sendMs
@@ -152,54 +161,12 @@ function sumOf(phases: Phases): number {
   return Object.values(phases).reduce((sum, ms) => sum + ms, -phases.totalMs)
 }
 
-/** Dials, and performs the TLS handshake if the target uses TLS. */
-async function connect(
-  { route, trip, target, pinned }: Step,
-  hop: Hop,
-  { dial, signal }: Context,
-  progress: Progress,
-): Promise<Connection> {
-  const { host, port, secure } = target
-  const endpoint = { host, port, family: route.family, address: pinned, forward: !secure }
-  const connection = await dial.connect(endpoint, progress, signal)
-  noteConnection(hop, connection)
-  if (!secure) return connection
-  const where = peerPlace(target, connection)
-  const handshake = { serverName: host, settings: route.tls, where, alpn: ['http/1.1'] }
-  const secured = await dial.secure(connection.socket, handshake, progress, signal)
-  hop.phases.tlsMs = secured.tlsMs
-  trip.peer = secured.peer
-  if (secured.peer.failure !== undefined) {
-    hop.tlsError = secured.peer.error as string
-    if (!route.skipSSL) {
-      secured.socket.destroy()
-      throw new TargetFailure(secured.peer.failure)
-    }
-  }
-  connection.socket = secured.socket
-  return connection
-}
-
-function outgoingFor({ target, cookies }: Step, connection: Connection): Outgoing {
-  const { method, body, path, sentHeaders } = target
-  const cookie = cookies.headerFor(target.url.href)
-  const { forward } = connection
-  if (cookie === undefined && forward === undefined) {
-    return { method, path, headers: sentHeaders, body }
-  }
-  const headers = cookie === undefined ? [...sentHeaders] : withCookie(sentHeaders, cookie)
-  if (forward?.authorization !== undefined) {
-    headers.push('Proxy-Authorization', forward.authorization)
-  }
-  return { method, path: forward === undefined ? path : target.shownUrl, headers, body }
-}
-
-/** One Cookie header (RFC 6265, 5.4): cookies of the user, then those of the jar. */
-function withCookie(headers: readonly string[], cookie: string): string[] {
-  const at = headers.findIndex((name, index) => index % 2 === 0 && /^cookie$/i.test(name))
-  return at < 0
-    ? [...headers, 'Cookie', cookie]
-    : headers.with(at + 1, `${headers[at + 1]}; ${cookie}`)
+function noteFacts(trip: Trip, hop: Hop, { address, family, tls }: ConnectionFacts): void {
+  if (address !== undefined) hop.address = address
+  if (family !== undefined) hop.family = family
+  if (tls === undefined) return
+  trip.peer = tls
+  if (tls.error !== undefined) hop.tlsError = tls.error
 }
 
 /** The next target, or undefined if the last answer is the final one. */

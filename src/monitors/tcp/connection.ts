@@ -2,13 +2,12 @@
 import type { Socket } from 'node:net'
 import type { Failure } from '../../contract/failure.ts'
 import { connectionFailure } from '../../network/connect-errors.ts'
-import type { Family, Progress } from '../../network/dial.ts'
+import type { Progress } from '../../network/dial.ts'
 import type { Context } from '../monitor.ts'
-import { speakTls } from '../probe.ts'
+import { type ConnectionFacts, speakTls } from '../probe.ts'
 import { TargetFailure } from '../../network/target-failure.ts'
 import type { TcpMonitor } from './definition.ts'
 import type { Received } from '../../network/tcp-received.ts'
-import type { PeerFacts } from '../../network/tls/facts.ts'
 
 /** A definition, ready to be run. */
 export type Plan = ReturnType<typeof makePlan>
@@ -24,7 +23,7 @@ export function makePlan({ request, maxResponseTime }: TcpMonitor) {
     data: text === '' ? undefined : Buffer.from(text),
     /** TLS from the first byte. */
     tlsFirst: tls !== false && !dialogue.some((step) => 'startTls' in step),
-    tls: typeof tls === 'object' ? tls : undefined,
+    tls: { settings: typeof tls === 'object' ? tls : undefined, skipSSL: request.skipSSL },
     /** Those about RESPONSE_DATA: without any, no answer is awaited. */
     dataAssertions,
     /**
@@ -63,12 +62,9 @@ export interface Phases {
 }
 
 /** Facts of one connection. */
-export interface Probe {
-  address?: string
-  family?: Family
+export interface Probe extends ConnectionFacts {
   phases: Phases
   response?: { data: string; bytes: number; truncated: boolean }
-  tls?: PeerFacts
   dialogue?: StepOutcome[]
   failures: Failure[]
   /** A pattern of an assertion or of the dialogue did not match. */
@@ -94,8 +90,7 @@ export interface Running {
 /** Upgrades the connection to TLS; rejects when a certificate that must verify does not. */
 export async function secure(running: Running): Promise<void> {
   const { plan, context, probe, progress, where, received } = running
-  const { skipSSL } = plan.request
-  const handshake = { serverName: plan.endpoint.host, settings: plan.tls, where, skipSSL }
+  const handshake = { serverName: plan.endpoint.host, where, ...plan.tls }
   received?.detach()
   running.socket = await speakTls(running.socket, handshake, context, progress, probe)
   received?.attach(running.socket)

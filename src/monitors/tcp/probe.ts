@@ -2,11 +2,11 @@
 import { TCP_LIMITS } from './definition.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { evaluateAssertions, type AssertionSources } from '../assertions/assertions.ts'
-import { peerPlace } from '../../network/connect-errors.ts'
-import { type Endpoint, noteConnection, type Progress } from '../../network/dial.ts'
+import type { Endpoint, Progress } from '../../network/dial.ts'
 import type { Context } from '../monitor.ts'
+import { reach } from '../probe.ts'
 import { failureOf, targetFailure } from '../../network/target-failure.ts'
-import { type Plan, secure, send, type Probe, type Running } from './connection.ts'
+import { type Plan, send, type Probe, type Running } from './connection.ts'
 import { runDialogue } from './dialogue.ts'
 import { readableBytes, Received } from '../../network/tcp-received.ts'
 
@@ -29,12 +29,9 @@ export async function probeTcp(
   const probe: Probe = { phases: { totalMs: 0 }, failures: [] }
   let running: Running | undefined
   try {
-    const connection = await context.dial.connect(endpoint, progress, context.signal)
-    noteConnection(probe, connection)
-    const { socket } = connection
-    const where = peerPlace(endpoint, connection)
+    const tls = plan.tlsFirst ? plan.tls : undefined
+    const { socket, where } = await reach(endpoint, tls, context, progress, probe)
     running = { plan, context, probe, progress, startedAt, sentAt: startedAt, where, socket }
-    if (plan.tlsFirst) await secure(running)
     await converse(running)
   } catch (error) {
     probe.failures.push(failureOf(error, progress))

@@ -4,17 +4,15 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Failure } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
-import { peerPlace } from '../../network/connect-errors.ts'
 import { DeadlineReached } from '../../network/deadline.ts'
-import { type Family, noteConnection, type Progress } from '../../network/dial.ts'
+import type { Progress } from '../../network/dial.ts'
 import { type Answer, exchange } from '../../network/http/exchange.ts'
 import { emptyBody, releaseBody } from '../../network/http/body.ts'
 import { failureOf, TargetFailure, targetFailure } from '../../network/target-failure.ts'
-import type { PeerFacts } from '../../network/tls/facts.ts'
 import { endOfMatch } from '../assertions/assertions.ts'
 import { excerptOf } from '../assertions/comparison.ts'
 import type { Context } from '../monitor.ts'
-import { speakTls } from '../probe.ts'
+import { type ConnectionFacts, reach } from '../probe.ts'
 import type { WebSocketCode, WebSocketMonitor, WebSocketRequest } from './definition.ts'
 import { type Message, WebSocketConnection } from './connection.ts'
 import { headersOf, type HttpTarget, targetFor } from '../../network/http/target.ts'
@@ -69,9 +67,7 @@ export interface Phases {
 }
 
 /** Observation of one attempt. */
-export interface Probe {
-  address?: string
-  family?: Family
+export interface Probe extends ConnectionFacts {
   statusCode?: number
   headers?: IncomingHttpHeaders
   /** The one that the target picked. */
@@ -82,7 +78,6 @@ export interface Probe {
   messages: number
   closeCode?: number
   closeReason?: string
-  tls?: PeerFacts
   failures: Failure[]
 }
 
@@ -116,17 +111,11 @@ export async function probeWebSocket(plan: Plan, context: Context): Promise<Prob
   return probe
 }
 
-async function connect({ plan, context, probe, progress }: Running) {
-  const { target, request } = plan
-  const { dial, signal } = context
-  const endpoint = { host: target.host, port: target.port, family: request.ipFamily }
-  const connection = await dial.connect(endpoint, progress, signal)
-  noteConnection(probe, connection)
-  const where = peerPlace(target, connection)
-  const { tls: settings, skipSSL } = request
-  if (!target.secure) return { socket: connection.socket, where }
-  const handshake = { serverName: target.host, settings, where, alpn: ['http/1.1'], skipSSL }
-  return { socket: await speakTls(connection.socket, handshake, context, progress, probe), where }
+function connect({ plan, context, probe, progress }: Running) {
+  const { host, port, secure } = plan.target
+  const { ipFamily: family, tls: settings, skipSSL } = plan.request
+  const tls = secure ? { settings, skipSSL, alpn: ['http/1.1'] } : undefined
+  return reach({ host, port, family }, tls, context, progress, probe)
 }
 
 /** Our own work between the phases is not the target's. */

@@ -5,7 +5,7 @@ import { placeOf } from '../connect-errors.ts'
 import type { Connection, Dialler, Family, Progress } from '../dial.ts'
 import { emptyBody, releaseBody } from './body.ts'
 import { type Answer, exchange } from './exchange.ts'
-import { type HttpTarget, targetFor } from './target.ts'
+import { type HttpTarget, outgoingOf, targetFor } from './target.ts'
 import { TargetFailure, targetFailure } from '../target-failure.ts'
 
 export interface Fetch {
@@ -74,7 +74,7 @@ async function ask(
   try {
     await exchange({
       socket: connection.socket,
-      outgoing: outgoingOf(target, connection),
+      outgoing: outgoingOf(target, connection.forward),
       answer,
       options: {
         where: placeOf(target.host, target.port),
@@ -108,17 +108,6 @@ async function reach(
     const other = family === 'IPv4' ? 'IPv6' : 'IPv4'
     return dial.connect({ ...endpoint, family: other }, progress, signal)
   }
-}
-
-function outgoingOf(target: HttpTarget, { forward }: Connection) {
-  const { method, path, sentHeaders, body } = target
-  if (forward === undefined) return { method, path, headers: sentHeaders, body }
-  const { authorization } = forward
-  const headers =
-    authorization === undefined
-      ? sentHeaders
-      : [...sentHeaders, 'Proxy-Authorization', authorization]
-  return { method, path: target.shownUrl, headers, body }
 }
 
 function contentOf({ response, body }: Answer, bytesMax: number): Buffer | string {

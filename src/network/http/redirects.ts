@@ -1,5 +1,6 @@
-// Builds the next request after a redirect, as browsers do (Fetch standard, 4.4).
+// The next request after a redirect, as browsers make it (Fetch standard, 4.4), and the cookies carried to it.
 import type { IncomingMessage } from 'node:http'
+import type { CookieJar } from 'tough-cookie'
 import type { HttpTarget } from './target.ts'
 import { bareUrl, targetFor } from './target.ts'
 import { targetFailure } from '../target-failure.ts'
@@ -72,4 +73,31 @@ function carriedOver(from: HttpTarget, to: URL, withoutBody: boolean): string[] 
 function isBoundToOrigin(name: string, locked: ReadonlySet<string>): boolean {
   const lower = name.toLowerCase()
   return !HARMLESS.has(lower) || locked.has(lower)
+}
+
+/** Carries cookies across the redirects of one run. */
+export interface Cookies {
+  store(setCookie: readonly string[], url: string): Promise<void>
+  /** The Cookie header for a URL; undefined when there is none. */
+  headerFor(url: string): string | undefined
+}
+
+// Further cookies of an answer are ignored.
+const COOKIES_MAX = 50
+
+/** An empty jar, whose package is loaded with the first cookie. Cookies that are not valid are ignored, as RFC 6265 requires. */
+export function createCookies(): Cookies {
+  let jar: CookieJar | undefined
+  return {
+    async store(setCookie, url) {
+      jar ??= new (await import('tough-cookie')).CookieJar()
+      for (const cookie of setCookie.slice(0, COOKIES_MAX)) {
+        jar.setCookieSync(cookie, url, { ignoreError: true })
+      }
+    },
+    headerFor(url) {
+      const header = jar?.getCookieStringSync(url)
+      return header === '' ? undefined : header
+    },
+  }
 }

@@ -3,7 +3,9 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { VERSION } from '../../contract/versions.ts'
 import { targetFailure } from '../target-failure.ts'
+import type { Connection } from '../dial.ts'
 import { ACCEPT_ENCODING } from './body.ts'
+import type { Outgoing } from './exchange.ts'
 
 export interface HttpTarget {
   url: URL
@@ -70,6 +72,30 @@ export function targetFor(url: URL, parts: RequestParts): HttpTarget {
     body,
     locked: parts.locked ?? NOTHING,
   }
+}
+
+/**
+ * The request as it goes out on a connection, with a Cookie header. Where the connection leads to a proxy that
+ * forwards requests, it has the absolute form and the proxy's credentials.
+ */
+export function outgoingOf(
+  { method, body, path, shownUrl, sentHeaders }: HttpTarget,
+  forward: Connection['forward'],
+  cookie?: string,
+): Outgoing {
+  const own = cookie === undefined ? sentHeaders : withCookie(sentHeaders, cookie)
+  if (forward === undefined) return { method, path, headers: own, body }
+  const { authorization } = forward
+  const headers = authorization === undefined ? own : [...own, 'Proxy-Authorization', authorization]
+  return { method, path: shownUrl, headers, body }
+}
+
+/** One Cookie header (RFC 6265, 5.4): cookies of the user, then those of the jar. */
+function withCookie(headers: readonly string[], cookie: string): string[] {
+  const at = headers.findIndex((name, index) => index % 2 === 0 && /^cookie$/i.test(name))
+  return at < 0
+    ? [...headers, 'Cookie', cookie]
+    : headers.with(at + 1, `${headers[at + 1]}; ${cookie}`)
 }
 
 /** The value of a Basic Authorization header (RFC 7617), in UTF-8. */
