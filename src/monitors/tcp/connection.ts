@@ -26,6 +26,8 @@ export function makePlan({ request, maxResponseTime }: TcpMonitor) {
     tls: { settings: typeof tls === 'object' ? tls : undefined, skipSSL: request.skipSSL },
     /** Those about RESPONSE_DATA: without any, no answer is awaited. */
     dataAssertions,
+    /** Whether anything that the target sends is read. */
+    reads: dataAssertions.length > 0 || dialogue.length > 0,
     /**
      * Whether data that satisfies the assertions still does so with any data after it, so that reading may
      * stop. The answer `1` satisfies `LESS_THAN 10` and `EQUALS 1`, until its next byte.
@@ -83,17 +85,17 @@ export interface Running {
   /** The peer, for messages. */
   where: string
   socket: Socket
-  /** Absent where no answer is awaited. */
-  received?: Received
+  /** Stays empty where nothing is read. */
+  received: Received
 }
 
 /** Upgrades the connection to TLS; rejects when a certificate that must verify does not. */
 export async function secure(running: Running): Promise<void> {
   const { plan, context, probe, progress, where, received } = running
   const handshake = { serverName: plan.endpoint.host, where, ...plan.tls }
-  received?.detach()
+  received.detach()
   running.socket = await speakTls(running.socket, handshake, context, progress, probe)
-  received?.attach(running.socket)
+  received.attach(running.socket)
 }
 
 /** Sends and waits until the system has accepted all data. Rejects with CONNECTION_… or the signal's reason. */

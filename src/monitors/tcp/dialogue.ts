@@ -52,13 +52,12 @@ async function runStep(running: Running, step: Step, place: Place): Promise<void
   place.consumed = textOf(running.received).length
 }
 
-function textOf(received: Received | undefined): string {
-  return received === undefined ? '' : received.content().toString('utf8')
+function textOf(received: Received): string {
+  return received.content().toString('utf8')
 }
 
 async function expectPattern(running: Running, pattern: string, place: Place): Promise<void> {
   const { context, progress, received } = running
-  if (received === undefined) throw new Error('a dialogue without anything to read from')
   for (;;) {
     const text = textOf(received)
     const unread = text.slice(place.consumed)
@@ -73,14 +72,13 @@ async function expectPattern(running: Running, pattern: string, place: Place): P
     }
     progress.phase = received.bytes === 0 ? 'firstByte' : 'download'
     if (received.ended !== undefined) throw unexpected(running, pattern, unread, place)
-    await waitForMore(running, received, () => unexpected(running, pattern, unread, place))
+    await waitForMore(running, () => unexpected(running, pattern, unread, place))
   }
 }
 
 /** Waits for data; a deadline after a wrong answer counts as a wrong answer. */
 async function waitForMore(
-  { context }: Running,
-  received: Received,
+  { context, received }: Running,
   wrongAnswer: () => TargetFailure,
 ): Promise<void> {
   const before = received.bytes
@@ -107,7 +105,7 @@ function unexpected(
 ): TargetFailure {
   const details = { step, pattern }
   const { probe, received, where } = running
-  const ended = received?.ended
+  const { ended } = received
   if (typeof ended === 'object' && unread === '') {
     return new TargetFailure({ ...ended, message: `step ${step}: ${ended.message}`, details })
   }

@@ -31,7 +31,9 @@ export async function probeTcp(
   try {
     const tls = plan.tlsFirst ? plan.tls : undefined
     const { socket, where } = await reach(endpoint, tls, context, progress, probe)
-    running = { plan, context, probe, progress, startedAt, sentAt: startedAt, where, socket }
+    const received = new Received(where, context.signal)
+    const sentAt = performance.now()
+    running = { plan, context, probe, progress, startedAt, sentAt, where, socket, received }
     await converse(running)
   } catch (error) {
     probe.failures.push(failureOf(error, progress))
@@ -43,27 +45,20 @@ export async function probeTcp(
 }
 
 async function converse(running: Running): Promise<void> {
-  const { plan, context, probe, progress, socket, where } = running
-  const { dialogue } = plan.request
-  const reads = plan.dataAssertions.length > 0 || dialogue.length > 0
-  if (reads) {
-    running.received = new Received(where, context.signal)
-    running.received.attach(socket)
-  }
-  running.sentAt = performance.now()
+  const { plan, probe, progress, socket, received } = running
+  if (plan.reads) received.attach(socket)
   if (plan.data !== undefined) {
     // A target that sends while the request is sent must not block it with full buffers.
-    if (!reads) socket.resume()
+    if (!plan.reads) socket.resume()
     await send(running, plan.data)
     running.sentAt = performance.now()
   }
-  if (dialogue.length > 0) await runDialogue(running)
-  const { received } = running
-  if (received === undefined || plan.dataAssertions.length === 0) {
+  if (plan.request.dialogue.length > 0) await runDialogue(running)
+  if (plan.dataAssertions.length === 0) {
     probe.phases.totalMs = performance.now() - running.startedAt
   } else {
     const answeredAt = performance.now()
-    await readAnswer(running, received)
+    await readAnswer(running)
     probe.phases.totalMs = (received.lastAt ?? answeredAt) - running.startedAt
   }
   progress.phase = 'download'
@@ -71,8 +66,8 @@ async function converse(running: Running): Promise<void> {
 }
 
 /** Reads until the assertions are settled, the peer closes, or the idle timeout ends. */
-async function readAnswer(running: Running, received: Received): Promise<void> {
-  const { plan, progress } = running
+async function readAnswer(running: Running): Promise<void> {
+  const { plan, progress, received } = running
   let looked = 0
   let patient = false
   while (received.ended === undefined) {
@@ -112,10 +107,7 @@ async function isSettled(running: Running): Promise<boolean> {
 
 function sourcesOf({ received, probe }: Running): AssertionSources {
   return {
-    RESPONSE_DATA: {
-      kind: 'text',
-      text: () => (received === undefined ? '' : received.content().toString('utf8')),
-    },
+    RESPONSE_DATA: { kind: 'text', text: () => received.content().toString('utf8') },
     RESPONSE_TIME: { kind: 'value', value: () => probe.phases.totalMs },
   }
 }
@@ -127,7 +119,7 @@ async function evaluateAnswer(running: Running): Promise<void> {
   const failures = await evaluateAssertions(assertions, sourcesOf(running), context.signal)
   const missed = failures.filter(({ details }) => details?.['source'] === 'RESPONSE_DATA')
   if (missed.some(({ details }) => details?.['property'] !== '')) probe.failedDueToRegex = true
-  if (missed.length > 0 && received !== undefined) {
+  if (missed.length > 0) {
     // The cause of an incomplete answer comes before the failed assertions.
     if (typeof received.ended === 'object') probe.failures.push(received.ended)
     else if (received.ended === 'closed' && received.bytes === 0) {
@@ -138,10 +130,10 @@ async function evaluateAnswer(running: Running): Promise<void> {
   probe.failures.push(...failures)
 }
 
-function finish({ socket, received, probe, sentAt }: Running): void {
-  received?.close()
+function finish({ plan, socket, received, probe, sentAt }: Running): void {
+  received.close()
   socket.destroy()
-  if (received === undefined) return
+  if (!plan.reads) return
   const { bytes, firstAt, lastAt } = received
   if (firstAt !== undefined && lastAt !== undefined) {
     probe.phases.firstByteMs = Math.max(0, firstAt - sentAt)
