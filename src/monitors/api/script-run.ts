@@ -26,6 +26,7 @@ import { checkHttp, evaluateTrip, type HttpPlan } from '../http/check.ts'
 import { travel, type Trip } from '../http/trip.ts'
 import type { Observation } from '../../contract/observation.ts'
 import type { ScriptContext } from '../../scripts/context.ts'
+import type { ScriptHost } from '../../scripts/host.ts'
 import { scriptRuntime, type ScriptRuntime } from '../../scripts/runtime.ts'
 import { failureOf, TargetFailure, targetFailure } from '../../network/target-failure.ts'
 
@@ -36,42 +37,53 @@ export async function runScriptedApi(
   monitor: ApiMonitor,
   context: ScriptContext,
 ): Promise<Observation> {
-  const run = new ScriptedRun(monitor, context)
+  let run: ScriptedRun | undefined
   let observation: Observation
   try {
+    const { scripts } = context
+    if (scripts === undefined) {
+      throw targetFailure('SCRIPT_UNSUPPORTED', 'this agent runs no scripts')
+    }
+    const runtime = await scriptRuntime(scripts.tools, monitor.runtimeId)
+    run = new ScriptedRun(monitor, context, scripts, runtime)
     observation = await run.run()
   } catch (error) {
     observation = { observed: {}, failures: [failureOf(error, { phase: 'send' })] }
   } finally {
-    await run.end()
+    await run?.end()
   }
-  const { shown, undisclosed } = run
-  if (shown !== undefined) observation.observed['scripts'] = shown
-  return undisclosed === undefined ? observation : { ...observation, undisclosed }
+  if (run === undefined) return observation
+  observation.observed['scripts'] = run.shown
+  return run.undisclosed === undefined
+    ? observation
+    : { ...observation, undisclosed: run.undisclosed }
 }
 
 class ScriptedRun {
-  /** Report of the scripts; undefined if none could start. */
-  shown: ApiScriptsObserved | undefined
+  /** Report of the scripts. */
+  readonly shown: ApiScriptsObserved
   /** Values produced by the set-up script. */
   undisclosed: Record<string, unknown> | undefined
   readonly #monitor: ApiMonitor
   readonly #context: ScriptContext
+  readonly #scripts: ScriptHost
+  readonly #runtime: ScriptRuntime
   #host: ApiScriptHost | undefined
-  #runtime: ScriptRuntime | undefined
 
-  constructor(monitor: ApiMonitor, context: ScriptContext) {
+  constructor(
+    monitor: ApiMonitor,
+    context: ScriptContext,
+    scripts: ScriptHost,
+    runtime: ScriptRuntime,
+  ) {
     this.#monitor = monitor
     this.#context = context
+    this.#scripts = scripts
+    this.#runtime = runtime
+    this.shown = { runtime: runtime.id, console: [] }
   }
 
   async run(): Promise<Observation> {
-    const { scripts } = this.#context
-    if (scripts === undefined) {
-      throw targetFailure('SCRIPT_UNSUPPORTED', 'this agent runs no scripts')
-    }
-    this.#runtime = await scriptRuntime(scripts.tools, this.#monitor.runtimeId)
-    this.shown = { runtime: this.#runtime.id, console: [] }
     const request = await this.#setUp()
     const plan = this.#planOf(request)
     const { signal } = this.#context
@@ -100,7 +112,7 @@ class ScriptedRun {
   /** Ends the script process and completes the report. */
   async end(): Promise<void> {
     const host = this.#host
-    if (host === undefined || this.shown === undefined) return
+    if (host === undefined) return
     await host.close()
     const { end, console } = host
     this.shown.console = console.lines
@@ -134,9 +146,8 @@ class ScriptedRun {
   /** A script failure is a failure of the check; assertions are evaluated all the same. */
   async #tearDown(request: ApiRequest, trip: Trip): Promise<Failure[]> {
     const response = shownResponse(trip, BYTES_MAX / 2)
-    const { shown } = this
-    if (response.bodyTruncated === true && shown !== undefined) {
-      shown.notes = [
+    if (response.bodyTruncated === true) {
+      this.shown.notes = [
         `the tear-down script was handed the first ${response.body.length} characters of the body`,
       ]
     }
@@ -162,7 +173,12 @@ class ScriptedRun {
       throw targetFailure('SETTINGS_INVALID', message)
     }
     const report = { durationMs: 0 }
-    const host = await this.#hostOf()
+    const host = (this.#host ??= await startScriptHost({
+      monitor: this.#monitor,
+      context: this.#context,
+      sandbox: await this.#scripts.sandbox(),
+      runtime: this.#runtime,
+    }))
     const startedAt = performance.now()
     try {
       const answer = await host.run(order)
@@ -173,19 +189,8 @@ class ScriptedRun {
       throw error
     } finally {
       report.durationMs = toMicroseconds(performance.now() - startedAt)
-      if (this.shown !== undefined) this.shown[NAMES[step]] = report
+      this.shown[NAMES[step]] = report
     }
-  }
-
-  async #hostOf(): Promise<ApiScriptHost> {
-    const context = this.#context
-    this.#host ??= await startScriptHost({
-      monitor: this.#monitor,
-      context,
-      sandbox: await (context.scripts as NonNullable<ScriptContext['scripts']>).sandbox(),
-      runtime: this.#runtime as ScriptRuntime,
-    })
-    return this.#host
   }
 }
 
