@@ -1,6 +1,7 @@
 // Plan of an API monitor: the request as it is sent, and the evaluation of its answer.
 import type { ApiMonitor, ApiRequest } from '../../contract/http-monitor.ts'
-import { httpPlan, type HttpPlan } from '../http/check.ts'
+import { httpPlan } from '../http/check.ts'
+import type { HttpPlan } from '../http/trip.ts'
 import { headersOf, namesOf, targetFor, type HttpTarget } from '../../network/http/target.ts'
 
 /** Makes the definition ready to run. Throws like `headersOf`. */

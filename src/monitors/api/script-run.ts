@@ -22,8 +22,8 @@ import type {
   TearDownDone,
 } from '../../scripts/api/messages.ts'
 import { withDeadline } from '../../network/deadline.ts'
-import { checkHttp, evaluateTrip, type HttpPlan } from '../http/check.ts'
-import { travel, type Trip } from '../http/trip.ts'
+import { checkHttp, evaluateTrip } from '../http/check.ts'
+import { type HttpPlan, travel, type Trip } from '../http/trip.ts'
 import type { Observation } from '../../contract/observation.ts'
 import type { ScriptContext } from '../../scripts/context.ts'
 import type { ScriptHost } from '../../scripts/host.ts'

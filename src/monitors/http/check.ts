@@ -11,19 +11,8 @@ import { releaseBody } from '../../network/http/body.ts'
 import type { HttpTarget } from '../../network/http/target.ts'
 import { checkAddresses, type Probed } from '../probe.ts'
 import { bodyText, observedOf, type HttpObserved } from './observed.ts'
-import { isDegraded, tooSlow, type Thresholds } from '../thresholds.ts'
-import { type Hop, notBegun, travel, type Route, type Trip } from './trip.ts'
-
-/** Prepared form of a definition. */
-export interface HttpPlan extends Route {
-  allAddresses: boolean
-  assertions: readonly Assertion[]
-  /** Status codes from 400 on are no failure. */
-  shouldFail: boolean
-  thresholds: Thresholds
-  /** Whether passed checks also show the beginning of the body. */
-  showBody: boolean
-}
+import { isDegraded, tooSlow } from '../thresholds.ts'
+import { type Hop, type HttpPlan, notBegun, travel, type Trip } from './trip.ts'
 
 /** The plan of a definition whose first request is `first`. */
 export function httpPlan(
@@ -31,29 +20,17 @@ export function httpPlan(
   first: HttpTarget,
   showBody: boolean,
 ): HttpPlan {
-  const { request, shouldFail } = monitor
-  const { ipFamily: family, followRedirects, skipSSL, tls, allAddresses, assertions } = request
+  const assertions: readonly Assertion[] = monitor.request.assertions
   const looksIntoBody = assertions.some(
     ({ source }) => source === 'JSON_BODY' || source === 'TEXT_BODY',
   )
-  return {
-    first,
-    family,
-    followRedirects,
-    skipSSL,
-    tls,
-    allAddresses,
-    bufferBytes: looksIntoBody ? LIMITS.unpackedBytesMax : LIMITS.bodyExcerptBytesMax,
-    assertions,
-    shouldFail,
-    thresholds: monitor,
-    showBody,
-  }
+  const bufferBytes = looksIntoBody ? LIMITS.unpackedBytesMax : LIMITS.bodyExcerptBytesMax
+  return { monitor, first, bufferBytes, showBody }
 }
 
 /** Runs one check. Rejects with the signal's reason when the run is cancelled. */
 export async function checkHttp(plan: HttpPlan, context: Context): Promise<Observation> {
-  if (plan.allAddresses) return checkAllAddresses(plan, context)
+  if (plan.monitor.request.allAddresses) return checkAllAddresses(plan, context)
   const trip = await travel(plan, context)
   return evaluateTrip(plan, trip, context.signal)
 }
@@ -76,23 +53,29 @@ export async function evaluateTrip(
       : [trip.failed as Failure]
     const observed = { ...observedOf(plan, trip, plan.showBody || failures.length > 0) }
     if (!whole) return { observed, failures }
-    const degraded = isDegraded(trip.totalMs, plan.thresholds)
+    const degraded = isDegraded(trip.totalMs, plan.monitor)
     return { observed, failures, responseTimeMs: trip.totalMs, degraded }
   } finally {
     releaseBody(trip.answer.body)
   }
 }
 
-async function evaluateAnswer(plan: HttpPlan, trip: Trip, signal: AbortSignal): Promise<Failure[]> {
+async function evaluateAnswer(
+  { monitor }: HttpPlan,
+  trip: Trip,
+  signal: AbortSignal,
+): Promise<Failure[]> {
   const failures: Failure[] = []
   const statusCode = trip.answer.response?.statusCode as number
-  if (statusCode >= 400 && !plan.shouldFail) {
+  // With `shouldFail` a status of 400 and above is no failure.
+  if (statusCode >= 400 && !monitor.shouldFail) {
     failures.push(failure('HTTP_STATUS', `the status code is ${statusCode}`, { statusCode }))
   }
-  const slow = tooSlow(trip.totalMs, plan.thresholds)
+  const slow = tooSlow(trip.totalMs, monitor)
   if (slow !== undefined) failures.push(slow)
-  if (plan.assertions.length === 0) return failures
-  failures.push(...(await evaluateAssertions(plan.assertions, sourcesOf(trip), signal)))
+  const { assertions } = monitor.request
+  if (assertions.length === 0) return failures
+  failures.push(...(await evaluateAssertions(assertions, sourcesOf(trip), signal)))
   if (signal.aborted && !isDeadline(signal)) throw signal.reason
   return failures
 }
@@ -122,7 +105,8 @@ interface AddressProbe extends Probed {
 /** Probes every address at once. The check fails when one does, and is as slow as the slowest. */
 async function checkAllAddresses(plan: HttpPlan, context: Context): Promise<Observation> {
   const { host, port } = plan.first
-  return checkAddresses<AddressProbe>({ host, port, family: plan.family }, context, {
+  const endpoint = { host, port, family: plan.monitor.request.ipFamily }
+  return checkAddresses<AddressProbe>(endpoint, context, {
     async probe({ address }) {
       const trip = await travel(plan, context, address)
       return { address, phases: (trip.hops[0] as Hop).phases, failures: [], trip }

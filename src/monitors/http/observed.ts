@@ -4,8 +4,9 @@ import type { Sample } from '../../contract/observation.ts'
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { LIMITS } from '../../contract/versions.ts'
 import type { Family } from '../../network/dial.ts'
-import type { Hop, Phases, Route, Trip } from './trip.ts'
+import type { Hop, HttpPlan, Phases, Trip } from './trip.ts'
 import type { PeerFacts } from '../../network/tls/facts.ts'
+import { connectionSamples } from '../metrics/connection-samples.ts'
 import { tlsSamples } from '../metrics/tls-samples.ts'
 
 /** The observation of a URL or API monitor. Milliseconds to the microsecond. */
@@ -38,15 +39,15 @@ export interface HttpObserved {
 }
 
 /** Builds the observation. */
-export function observedOf(route: Route, trip: Trip, showBody: boolean): HttpObserved {
+export function observedOf({ first }: HttpPlan, trip: Trip, showBody: boolean): HttpObserved {
   const { hops, answer, peer } = trip
   const last = hops.at(-1) as Hop
   const phases = phasesOf(trip)
   roundPhases(phases)
   for (const hop of hops) roundPhases(hop.phases)
   const observed: HttpObserved = {
-    url: route.first.shownUrl,
-    method: route.first.method,
+    url: first.shownUrl,
+    method: first.method,
     phases,
     redirects: hops.length - 1,
     hops,
@@ -126,31 +127,36 @@ export function bodyText(trip: Trip, bytesMax = Infinity): string {
   return text.startsWith('\uFEFF') ? text.slice(1) : text
 }
 
+const PHASES: Readonly<Record<string, string>> = {
+  dnsMs: 'resolve',
+  connectMs: 'connect',
+  tlsMs: 'tls',
+  firstByteMs: 'processing',
+  downloadMs: 'transfer',
+}
+
 /** Metrics of one observation under blackbox_exporter's names; none for a run without a request. */
 export function httpSamples(facts: Record<string, unknown>): Sample[] {
   const observed = facts as unknown as Partial<HttpObserved>
   const { hops, phases, statusCode, redirects = 0, response, tls } = observed
   if (hops === undefined || phases === undefined) return []
   const isSecure = hops.at(-1)?.url.startsWith('https:') === true
-  const duration = (phase: string, valueMs: number | undefined): Sample => ({
-    name: 'probe_http_duration_seconds',
-    value: (valueMs ?? 0) / 1000,
-    labels: { phase },
-  })
+  const { dnsMs = 0, connectMs = 0, proxyMs = 0, tlsMs = 0 } = phases
+  const { sendMs = 0, firstByteMs = 0, downloadMs = 0 } = phases
+  const times = {
+    dnsMs,
+    connectMs: connectMs + proxyMs,
+    tlsMs,
+    firstByteMs: sendMs + firstByteMs,
+    downloadMs,
+  }
+  const connection = { family: observed.family, phases: times }
   const samples: Sample[] = [
     { name: 'probe_http_status_code', value: statusCode ?? 0 },
     { name: 'probe_http_redirects', value: redirects },
     { name: 'probe_http_ssl', value: tls !== undefined && isSecure ? 1 : 0 },
-    { name: 'probe_dns_lookup_time_seconds', value: (phases.dnsMs ?? 0) / 1000 },
-    duration('resolve', phases.dnsMs),
-    duration('connect', (phases.connectMs ?? 0) + (phases.proxyMs ?? 0)),
-    duration('tls', phases.tlsMs),
-    duration('processing', (phases.sendMs ?? 0) + (phases.firstByteMs ?? 0)),
-    duration('transfer', phases.downloadMs),
+    ...connectionSamples('probe_http_duration_seconds', connection, PHASES),
   ]
-  if (observed.family !== undefined) {
-    samples.push({ name: 'probe_ip_protocol', value: observed.family === 'IPv4' ? 4 : 6 })
-  }
   if (observed.httpVersion !== undefined) {
     samples.push({ name: 'probe_http_version', value: Number(observed.httpVersion) })
   }

@@ -1,7 +1,7 @@
 // Trip of one HTTP check: from its URL over all redirects to the final answer, with phases and target of each
 // hop.
 import type { Failure } from '../../contract/failure.ts'
-import type { TlsSettings } from '../../contract/tls.ts'
+import type { ApiMonitor, UrlMonitor } from '../../contract/http-monitor.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import type { Family, Progress } from '../../network/dial.ts'
 import { emptyBody, releaseBody } from '../../network/http/body.ts'
@@ -49,16 +49,15 @@ export interface Hop {
   phases: Phases
 }
 
-/** Parts of a definition that decide the trip. */
-export interface Route {
+/** Prepared form of a definition. */
+export interface HttpPlan {
+  monitor: UrlMonitor | ApiMonitor
+  /** The first request. */
   first: HttpTarget
-  family: Family
-  followRedirects: boolean
-  /** Continue when a certificate does not verify. */
-  skipSSL: boolean
-  tls: TlsSettings | undefined
   /** Bytes of the last body to buffer. */
   bufferBytes: number
+  /** Whether passed checks also show the beginning of the body. */
+  showBody: boolean
 }
 
 /** Facts of the request and its response. */
@@ -78,17 +77,18 @@ export interface Trip {
  * cancelled. `address` holds the first hop's origin to one of its addresses. The body of the answer is the
  * caller's to release.
  */
-export async function travel(route: Route, context: Context, address?: string): Promise<Trip> {
+export async function travel(plan: HttpPlan, context: Context, address?: string): Promise<Trip> {
   const trip: Trip = { hops: [], answer: { body: emptyBody() }, totalMs: 0 }
   const progress: Progress = { phase: 'dns' }
   const startedAt = performance.now()
   const cookies = createCookies()
   try {
-    let target: HttpTarget | undefined = route.first
+    let target: HttpTarget | undefined = plan.first
     while (target !== undefined) {
-      const pinned = target.url.origin === route.first.url.origin ? address : undefined
-      await goHop({ route, trip, target, cookies, address: pinned }, context, progress)
-      target = await following(route, trip, target, cookies)
+      const pinned = target.url.origin === plan.first.url.origin ? address : undefined
+      const step = { plan, trip, target, cookies, address: pinned }
+      await goHop(step, context, progress)
+      target = await following(step)
     }
   } catch (error) {
     if (!isFailure(error)) releaseBody(trip.answer.body)
@@ -103,7 +103,7 @@ export async function travel(route: Route, context: Context, address?: string): 
 }
 
 /** A trip that failed before its first connection. */
-export function notBegun({ first }: Route, { phases, failures: [failed] }: Probed): Trip {
+export function notBegun({ first }: HttpPlan, { phases, failures: [failed] }: Probed): Trip {
   const hop: Hop = { url: first.shownUrl, method: first.method, phases }
   const trip: Trip = { hops: [hop], answer: { body: emptyBody() }, totalMs: phases.totalMs }
   trip.failed = located(failed as Failure, trip)
@@ -111,7 +111,7 @@ export function notBegun({ first }: Route, { phases, failures: [failed] }: Probe
 }
 
 interface Step {
-  route: Route
+  plan: HttpPlan
   trip: Trip
   target: HttpTarget
   cookies: Cookies
@@ -119,7 +119,7 @@ interface Step {
 }
 
 async function goHop(step: Step, context: Context, progress: Progress): Promise<void> {
-  const { route, trip, target, cookies, address } = step
+  const { plan, trip, target, cookies, address } = step
   const startedAt = performance.now()
   const hop: Hop = { url: target.shownUrl, method: target.method, phases: { totalMs: 0 } }
   const before = trip.hops.at(-1)
@@ -128,7 +128,7 @@ async function goHop(step: Step, context: Context, progress: Progress): Promise<
   trip.answer = { body: emptyBody() }
   const facts: ConnectionFacts = { phases: hop.phases }
   const { host, port, secure } = target
-  const { family, skipSSL, tls: settings } = route
+  const { ipFamily: family, skipSSL, tls: settings, followRedirects } = plan.monitor.request
   const tls = secure ? { settings, skipSSL, alpn: ['http/1.1'] } : undefined
   const { signal } = context
   try {
@@ -136,9 +136,9 @@ async function goHop(step: Step, context: Context, progress: Progress): Promise<
     const { socket, where, forward } = await reach(endpoint, tls, context, progress, facts)
     const options = {
       where,
-      bufferBytes: route.bufferBytes,
+      bufferBytes: plan.bufferBytes,
       isEnough: (response: { statusCode?: number | undefined }) =>
-        route.followRedirects && isRedirect(response.statusCode as number),
+        followRedirects && isRedirect(response.statusCode as number),
     }
     const outgoing = outgoingOf(target, forward, cookies.headerFor(target.url.href))
     await exchange({ socket, outgoing, answer: trip.answer, options, progress, signal })
@@ -170,14 +170,9 @@ function noteFacts(trip: Trip, hop: Hop, { address, family, tls }: ConnectionFac
 }
 
 /** The next target, or undefined if the last answer is the final one. */
-async function following(
-  route: Route,
-  trip: Trip,
-  target: HttpTarget,
-  cookies: Cookies,
-): Promise<HttpTarget | undefined> {
+async function following({ plan, trip, target, cookies }: Step): Promise<HttpTarget | undefined> {
   const { response } = trip.answer
-  if (!route.followRedirects || response === undefined) return undefined
+  if (!plan.monitor.request.followRedirects || response === undefined) return undefined
   if (!isRedirect(response.statusCode as number)) return undefined
   const next = redirectTarget(target, response)
   const hop = trip.hops.at(-1) as Hop

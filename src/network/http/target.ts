@@ -1,6 +1,7 @@
 // One HTTP request, ready to send: destination and content. A monitor's first request is created once for its
 // definition; requests after a redirect are created from it.
 import { validateHeaderName, validateHeaderValue } from 'node:http'
+import { decoded } from '../../contract/definition-secrets.ts'
 import { VERSION } from '../../contract/versions.ts'
 import { targetFailure } from '../target-failure.ts'
 import type { Connection } from '../dial.ts'
@@ -126,14 +127,6 @@ function withoutFraming(headers: readonly string[]): string[] {
     remaining.push(name, headers[at + 1] as string)
   }
   return remaining
-}
-
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
 }
 
 /** Headers and credentials as a monitor's definition has them. */
