@@ -70,8 +70,6 @@ describe('what it takes to run', () => {
     ...(
       [
         ['node', '18', 'node@22'],
-        ['node', '20', 'node@22'],
-        ['node', '21', 'node@22'],
         ['node', '22.11.0', 'node@22'],
         ['node', '23', 'node@24'],
         ['node', 'v24.1', 'node@24'],
@@ -79,7 +77,6 @@ describe('what it takes to run', () => {
         ['node', '27', 'node@26'],
         ['node', null, 'node@22'],
         ['bun', '1.2', 'bun@1.3'],
-        ['bun', '0.9', 'bun@1.3'],
         ['bun', '1.4', 'bun@1.3'],
         ['bun', '', 'bun@1.3'],
       ] as const

