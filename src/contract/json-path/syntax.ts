@@ -90,18 +90,9 @@ const OPERATOR = /==|!=|<=|>=|<|>/y
 const WORD = /(?:true|false|null)(?![A-Za-z0-9_])/y
 // Everything but the two quotes, the backslash, control characters and lone surrogates.
 const UNESCAPED = /(?:[ !#-&(-[\]-\ud7ff\ue000-\uffff]|[\ud800-\udbff][\udc00-\udfff])+/y
-const UNICODE =
-  /u(?:[Dd][89ABab][0-9A-Fa-f]{2}\\u[Dd][C-Fc-f][0-9A-Fa-f]{2}|(?![Dd][89A-Fa-f])[0-9A-Fa-f]{4})/y
-
-const ESCAPES: Record<string, string> = {
-  b: '\b',
-  f: '\f',
-  n: '\n',
-  r: '\r',
-  t: '\t',
-  '/': '/',
-  '\\': '\\',
-}
+// As in JSON, but for halves of surrogate pairs.
+const ESCAPE =
+  /[bfnrt/\\]|u(?:[Dd][89ABab][0-9A-Fa-f]{2}\\u[Dd][C-Fc-f][0-9A-Fa-f]{2}|(?![Dd][89A-Fa-f])[0-9A-Fa-f]{4})/y
 
 class Parser {
   readonly #text: string
@@ -254,13 +245,8 @@ class Parser {
 
   #escape(quote: string): string {
     if (this.#accept(quote)) return quote
-    const unicode = this.#match(UNICODE)
-    if (unicode !== undefined) return JSON.parse(`"\\${unicode}"`) as string
-    const letter = this.#text[this.#at] ?? ''
-    const plain = ESCAPES[letter]
-    if (plain === undefined) this.#fail('not an escape')
-    this.#at++
-    return plain
+    const found = this.#match(ESCAPE) ?? this.#fail('not an escape')
+    return JSON.parse(`"\\${found}"`) as string
   }
 
   #or(): Test {
