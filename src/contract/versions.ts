@@ -20,15 +20,8 @@ export type Manifest = z.infer<typeof manifest>
 
 const folder = new URL('../../versions/', import.meta.url)
 
-/** Orders two versions `<major>.<minor>.<patch>`: negative when `a` is the older one. */
-export function compareVersions(a: string, b: string): number {
-  const [left, right] = [a, b].map((version) => version.split('.').map(Number))
-  for (let part = 0; part < 3; part++) {
-    const difference = (left?.[part] ?? 0) - (right?.[part] ?? 0)
-    if (difference !== 0) return difference
-  }
-  return 0
-}
+/** Orders two versions `<major>.<minor>.<patch>`: negative when the first is the older one. */
+export const compareVersions = new Intl.Collator('en', { numeric: true }).compare
 
 /** All manifests, oldest first. */
 export const MANIFESTS: readonly Manifest[] = readdirSync(folder)
