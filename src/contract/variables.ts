@@ -56,9 +56,15 @@ export function substituteOwn(
 
 function walk(value: unknown, lookup: Lookup, unknown: Set<string>): unknown {
   if (typeof value === 'string') return putIn(value, lookup, unknown)
-  if (Array.isArray(value)) return changedItems(value, lookup, unknown) ?? value
   if (typeof value !== 'object' || value === null) return value
-  return changedFields(value as Record<string, unknown>, lookup, unknown) ?? value
+  let copy: Record<string, unknown> | undefined
+  for (const [key, item] of Object.entries(value)) {
+    const next = walk(item, lookup, unknown)
+    if (next === item) continue
+    copy ??= (Array.isArray(value) ? [...value] : { ...value }) as Record<string, unknown>
+    copy[key] = next
+  }
+  return copy ?? value
 }
 
 function putIn(text: string, lookup: Lookup, unknown: Set<string>): string {
@@ -68,26 +74,4 @@ function putIn(text: string, lookup: Lookup, unknown: Set<string>): string {
     if (found === undefined) unknown.add(name)
     return found ?? written
   })
-}
-
-function changedItems(items: unknown[], lookup: Lookup, unknown: Set<string>) {
-  let copy: unknown[] | undefined
-  for (const [index, item] of items.entries()) {
-    const next = walk(item, lookup, unknown)
-    if (next === item) continue
-    copy ??= [...items]
-    copy[index] = next
-  }
-  return copy
-}
-
-function changedFields(fields: Record<string, unknown>, lookup: Lookup, unknown: Set<string>) {
-  let copy: Record<string, unknown> | undefined
-  for (const [key, field] of Object.entries(fields)) {
-    const next = walk(field, lookup, unknown)
-    if (next === field) continue
-    copy ??= { ...fields }
-    copy[key] = next
-  }
-  return copy
 }
