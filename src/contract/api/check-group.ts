@@ -168,7 +168,6 @@ export function inheritanceProblem(effective: Monitor): string | undefined {
   const { headers = [], queryParameters = [], assertions = [] } = request
   if (headers.length > 200) return 'has more than 200 headers together with its group'
   if (queryParameters.length > 200) return 'has more than 200 parameters together with its group'
-  return assertions.length > LIMITS.assertionsMax
-    ? `has more than ${LIMITS.assertionsMax} assertions together with its group`
-    : undefined
+  if (assertions.length <= LIMITS.assertionsMax) return undefined
+  return `has more than ${LIMITS.assertionsMax} assertions together with its group`
 }

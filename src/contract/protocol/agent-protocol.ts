@@ -4,7 +4,7 @@
 import * as z from 'zod'
 import { Monitor, Variable } from '../monitor.ts'
 import { AGENT_MISSED_REASONS, VERDICTS } from '../result.ts'
-import { PROGRESS_BOUNDS, ProgressWire, SlotUnderWay } from './run-progress.ts'
+import { guid, instant, PROGRESS_BOUNDS, ProgressWire, SlotUnderWay } from './run-progress.ts'
 
 /** Bounds of the calls between agent and platform; names end with their unit. */
 export const PROTOCOL_BOUNDS = {
@@ -39,9 +39,7 @@ export const PROTOCOL_BOUNDS = {
   onDemandRunsMax: 1_000,
 } as const
 
-const instant = z.number().min(0).max(8.64e15)
 const slotInstant = z.int().min(0).max(8.64e15)
-const guid = z.guid().meta({ format: 'uuid' })
 const count = z.int().min(0).max(1_000_000_000)
 
 /** Identity and capabilities of an agent. */

@@ -16,8 +16,9 @@ export const PROGRESS_BOUNDS = {
 
 const count = z.int().min(0).max(PROGRESS_BOUNDS.countMax)
 
-const guid = z.guid().meta({ format: 'uuid' })
-const instant = z.number().min(0).max(8.64e15)
+export const guid = z.guid().meta({ format: 'uuid' })
+export const instant = z.number().min(0).max(8.64e15)
+
 const progressFields = {
   /** Such as `install`, `test`, `upload`. */
   phase: z.string().max(PROGRESS_BOUNDS.phaseCharactersMax),

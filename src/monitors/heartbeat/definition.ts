@@ -5,10 +5,8 @@ import { monitorSchema } from '../../contract/monitor.ts'
 import { defineType } from '../../contract/type/definition.ts'
 
 const UNITS = ['seconds', 'minutes', 'hours', 'days'] as const
+const UNIT_SECONDS = { seconds: 1, minutes: 60, hours: 3600, days: 86_400 } as const
 const unit = z.enum(UNITS)
-type Unit = z.infer<typeof unit>
-
-const UNIT_SECONDS: Record<Unit, number> = { seconds: 1, minutes: 60, hours: 3600, days: 86_400 }
 const SECONDS_MAX = 365 * UNIT_SECONDS.days
 
 /** How often a ping is awaited, and how late it may be. */
