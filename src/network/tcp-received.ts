@@ -25,12 +25,12 @@ export class Received {
   constructor(where: string, signal: AbortSignal) {
     this.#where = where
     this.#signal = signal
-    signal.addEventListener('abort', this.#notify)
   }
 
   /** Reads from this socket from now on. */
   attach(socket: Socket): void {
     this.#socket = socket
+    this.#signal.addEventListener('abort', this.#notify)
     socket.on('data', this.#onData).on('end', this.#onEnd).on('close', this.#onEnd)
     socket.on('error', this.#onError)
   }
