@@ -6,6 +6,7 @@ import * as zlib from 'node:zlib'
 import { describe, expect, test } from 'vitest'
 import type { FailureCode } from '../../../src/contract/failure.ts'
 import { LIMITS } from '../../../src/contract/versions.ts'
+import { DeadlineReached } from '../../../src/network/deadline.ts'
 import { checkUrl } from '../../support/monitors/check-url.ts'
 import { deadlineAfter, fixedResolver } from '../../support/monitors/monitor-context.ts'
 import { listening, startHttpServer, startRawServer } from '../../support/test-server.ts'
@@ -54,8 +55,13 @@ describe('hostile servers', () => {
     ['redirects to itself for ever', redirect('/'), 'HTTP_REDIRECT_LIMIT'],
     ['redirects to metadata', redirect('http://0xa9fea9fe/latest'), 'ADDRESS_BLOCKED'],
   ])('one that %s', async (_, onConnection, code) => {
-    await using server = await startRawServer(onConnection)
-    const signal = code.startsWith('TIMEOUT') ? deadlineAfter(60) : new AbortController().signal
+    const deadline = new AbortController()
+    await using server = await startRawServer((socket) => {
+      onConnection(socket)
+      if (!code.startsWith('TIMEOUT')) return
+      setTimeout(() => deadline.abort(new DeadlineReached(100)), 100)
+    })
+    const { signal } = deadline
     const result = await checkUrl(`http://${server.authority}/`, {}, {}, { signal })
     expect(result.codes).toEqual([code])
     expect(result.observed.hops.length).toBeGreaterThan(0)
