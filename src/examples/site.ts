@@ -33,7 +33,7 @@ export interface ExampleSite {
 export const EXAMPLE_MONITORS = new URL('monitors.yaml', import.meta.url)
 
 const TOKEN = 'example-token-5f2c'
-const SLOW_MS = 150
+const SLOW_MS = 400
 const LINE_CHARS_MAX = 1024
 const IDLE_MS = 30_000
 

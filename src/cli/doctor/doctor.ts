@@ -24,7 +24,7 @@ import { refuse } from '../settings.ts'
 const { env, stdout } = process
 
 /** For all probes, which run concurrently. */
-const DEADLINE_MS = 10_000
+const DEADLINE_MS = 30_000
 
 /** Runs `vedette doctor`; resolves with the exit code. */
 export async function runDoctor({ json }: { json: boolean }): Promise<number> {

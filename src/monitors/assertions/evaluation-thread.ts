@@ -17,6 +17,9 @@ const REST_MS_MAX = 30_000
 /** For the thread to start and to receive the text; only a machine in great distress needs as long. */
 const AWAKE_MS_MAX = 10_000
 
+/** On a busy machine, a thread may wait so many times as long for the processor as it uses it. */
+const STARVED_FACTOR_MAX = 10
+
 /** The thread and the line in front of it; exported for tests, everybody else uses `evaluationThread`. */
 export class EvaluationThread {
   readonly #awakeMsMax: number
@@ -33,7 +36,7 @@ export class EvaluationThread {
   }
 
   /**
-   * Evaluates an assertion, which may take LIMITS.regexMs and LIMITS.assertionHeapMiBMax. Never rejects, and
+   * Evaluates an assertion, which may take LIMITS.regexMs of processor time and LIMITS.assertionHeapMiBMax. Never rejects, and
    * ends at once when the signal is aborted. The failure is ASSERTION_REGEX_TIMEOUT, RESOURCES_EXHAUSTED (the
    * thread was not ready in time), ASSERTION_QUEUE_FULL, ASSERTION_INVALID (memory), or CANCELLED.
    */
@@ -103,11 +106,11 @@ export class EvaluationThread {
     const asking = Promise.withResolvers<ThreadOutcome>()
     const fail = (failed: Failure) => asking.resolve({ failure: failed })
     let timer: NodeJS.Timeout | undefined
-    const expireIn = (ms: number, failed: Failure) => {
+    const expireIn = (ms: number, expired: () => void) => {
       clearTimeout(timer)
       const own = setTimeout(() => {
         // Where our own loop was late, the answer may be there already: let it in first.
-        setImmediate(() => setImmediate(() => timer === own && expire(failed)))
+        setImmediate(() => setImmediate(() => timer === own && expired()))
       }, ms)
       timer = own
     }
@@ -115,15 +118,27 @@ export class EvaluationThread {
       this.#stop()
       fail(failed)
     }
+    const limitProcessorTime = async () => {
+      const startedAt = performance.now()
+      const usedMsBefore = await cpuMsOf(worker)
+      const check = async () => {
+        const leftMs = LIMITS.regexMs - ((await cpuMsOf(worker)) - usedMsBefore)
+        if (timer === undefined) return
+        const isStarved = performance.now() - startedAt < STARVED_FACTOR_MAX * LIMITS.regexMs
+        if (leftMs > 0 && isStarved) expireIn(Math.ceil(leftMs), () => void check())
+        else expire(tooSlow())
+      }
+      if (timer !== undefined) expireIn(LIMITS.regexMs, () => void check())
+    }
     const onReply = (reply: EvaluationReply) => {
-      if ('started' in reply) expireIn(LIMITS.regexMs, tooSlow())
+      if ('started' in reply) void limitProcessorTime()
       else if ('evaluation' in reply) asking.resolve(reply)
       else fail(reply.tooExpensive ? tooExpensive(reply.fault) : invalid(reply.fault))
     }
     const onError = (error: unknown) => fail(invalid(reasonOf(error)))
     const onExit = () => fail(invalid('its thread ended'))
     worker.on('message', onReply).on('error', onError).on('exit', onExit)
-    expireIn(this.#awakeMsMax, notAwake(this.#awakeMsMax))
+    expireIn(this.#awakeMsMax, () => expire(notAwake(this.#awakeMsMax)))
     worker.postMessage(request, [])
     return asking.promise.finally(() => {
       clearTimeout(timer)
@@ -133,8 +148,18 @@ export class EvaluationThread {
   }
 }
 
+/** Processor time of a thread. Milliseconds; Infinity for one that has ended. */
+async function cpuMsOf(worker: Worker): Promise<number> {
+  try {
+    const { user, system } = await worker.cpuUsage()
+    return (user + system) / 1000
+  } catch {
+    return Infinity
+  }
+}
+
 function tooSlow(): Failure {
-  return tooExpensive(`took longer than ${LIMITS.regexMs} ms`)
+  return tooExpensive(`took longer than ${LIMITS.regexMs} ms of processor time`)
 }
 
 /** The thread has not even begun, so that no assertion is to blame. */
