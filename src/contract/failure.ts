@@ -173,3 +173,8 @@ export function failure<Own extends string = never>(
   const all = formerCode === undefined ? details : { ...details, formerCode }
   return all === undefined ? { code, message } : { code, message, details: all }
 }
+
+/** A text of others for a message. Where it is cut stands an ellipsis: scrubbing looks there for parts of secrets. */
+export function excerpt(text: string, charsMax: number): string {
+  return text.length > charsMax ? `${text.slice(0, charsMax)}…` : text
+}

@@ -123,8 +123,9 @@ function parsed(
   return { problem: `${lead} ${value}: must be ${result.allowed}; ${result.fix}` }
 }
 
-/** A value as a message shows it: quoted, on one line, cut when long. */
-function shown(text: string): string {
+/** A value as a message shows it: quoted, on one line, cut when long, without credentials of a URL. */
+function shown(given: string): string {
+  const text = given.replaceAll(/\/\/[^/@\s]*@/g, '//…@')
   return JSON.stringify(text.length > 100 ? `${text.slice(0, 100)}…` : text)
 }
 

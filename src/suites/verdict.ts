@@ -1,6 +1,6 @@
 // What the result of a suite's run says: the verdict, about the target where tests ran, about the project or the agent
 // where none could; and the observation of every test.
-import { failure, type Failure } from '../contract/failure.ts'
+import { excerpt, failure, type Failure } from '../contract/failure.ts'
 import { sandboxFailure } from '../sandbox/failure.ts'
 import type { RunError } from '../scripts/playwright/events.ts'
 import {
@@ -43,7 +43,7 @@ function testsFailed({ stats, tests }: PlaywrightReport): Failure {
     tests: failed.slice(0, NAMED_TESTS_MAX).map((test) => ({
       test: nameOf(test),
       at: `${test.file}:${test.line}`,
-      error: cutTo(test.attempts.at(-1)?.errors[0]?.message ?? 'failed'),
+      error: excerpt(test.attempts.at(-1)?.errors[0]?.message ?? 'failed', MESSAGE_CHARS_MAX),
     })),
   })
 }
@@ -64,7 +64,7 @@ function outsideOfTests(end: SandboxEnd, report: PlaywrightReport): Failure[] {
   }
   const first = errors.find(({ message }) => !NOTHING_FOUND.test(message))
   if (first === undefined && errors[0] !== undefined) {
-    return [failure('NO_TESTS', cutTo(errors[0].message))]
+    return [failure('NO_TESTS', excerpt(errors[0].message, MESSAGE_CHARS_MAX))]
   }
   if (first !== undefined) return [brokenBy(first, report)]
   if (stats.total === 0) return [failure('NO_TESTS', 'the suite has no test')]
@@ -86,7 +86,7 @@ function neverRan(end: SandboxEnd): Failure {
     })
   }
   const message = `the test command ended with exit code ${end.exitCode} before any test: ${firstComplaint(saidBy(end))}`
-  return failure('SUITE_INVALID', cutTo(message), { output })
+  return failure('SUITE_INVALID', excerpt(message, MESSAGE_CHARS_MAX), { output })
 }
 
 /** Mistakes in code, as opposed to what a target can cause. */
@@ -94,7 +94,7 @@ const MISTAKE =
   /^(?:\w*Error: )?(?:SyntaxError|ReferenceError|TypeError|Cannot find (?:module|package)|Error: Cannot find)|\bdid not expect test|duplicate test title|Project\(s\) .* not found/
 
 function brokenBy(error: RunError, { stats, tests }: PlaywrightReport): Failure {
-  const text = cutTo(error.message)
+  const text = excerpt(error.message, MESSAGE_CHARS_MAX)
   const where = error.file === undefined ? '' : ` (${error.file}:${error.line ?? 0})`
   const began = tests.some(({ attempts }) => attempts.length > 0)
   if (!began && MISTAKE.test(error.message)) {
@@ -117,10 +117,6 @@ function firstComplaint(output: string): string {
   const lines = output.split('\n').map((line) => line.trim())
   const found = lines.find((line) => /error|cannot|not found|no such/i.test(line))
   return found ?? lines.find((line) => line !== '') ?? 'it said nothing'
-}
-
-function cutTo(text: string): string {
-  return text.length > MESSAGE_CHARS_MAX ? `${text.slice(0, MESSAGE_CHARS_MAX)}…` : text
 }
 
 // The observation of the tests, with as much detail as fits; the artifact `results.json` has all of it.

@@ -3,6 +3,7 @@
 import { resolve } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { DEFINITIONS } from '../../monitors/definitions.ts'
+import { createScrubber } from '../redaction/scrub.ts'
 import { secretWarnings } from '../../contract/definition-secrets.ts'
 import type { Monitor, Variable } from '../../contract/monitor.ts'
 import { LIMITS } from '../../contract/versions.ts'
@@ -20,7 +21,6 @@ import {
   formatPath,
   got,
   PROBLEMS_MAX,
-  withoutSecrets,
   type Findings,
   type Path,
   type Problem,
@@ -249,12 +249,14 @@ interface Places {
 
 function located(findings: Findings, { name, yaml, secrets }: Places): Problem[] {
   const lineOf = (path: Path) => yaml.locate(path, false).line
+  // In a message, a value may stand as JSON, or cut.
+  const scrubber = createScrubber({ secrets })
   const problems = findings
     .reported()
     .slice(0, PROBLEMS_MAX)
     .map(({ path, message, atKey = false, other }) => {
       const also = other === undefined ? '' : ` (the other is on line ${lineOf(other)})`
-      const text = withoutSecrets(`${message}${also}`, secrets)
+      const text = scrubber.text(`${message}${also}`)
       return { file: name, path: formatPath(path), message: text, ...yaml.locate(path, atKey) }
     })
   return bounded(problems, findings.count(), name)

@@ -2,7 +2,7 @@
 // values of sensitive names in JSON, in lists of headers and in lines like `authorization: …`. Secrets that span
 // two chunks are found too.
 import { NAMED_VALUE_CHARS_MAX } from '../../contract/definition-secrets.ts'
-import { echoedSecrets, type Finder, SCRUBBED } from './scrub.ts'
+import { echoedSecrets, type Finder, SCRUBBED, urlCredentials } from './scrub.ts'
 import { joined, SecretFinder, type Span } from './secret-finder.ts'
 
 export interface ByteRules {
@@ -56,7 +56,7 @@ const SHAPES: readonly { pattern: RegExp; mayBeSource?: true }[] = [
   // A line of a call log, of raw HTTP, or of a text in JSON.
   {
     pattern: shape(
-      '(?:[\\r\\n]|\\\\n)[^A-Za-z0-9\\r\\n"]{0,40}([A-Za-z][\\w-]{1,99}):[ \\t]*',
+      '(?:[\\r\\n]|\\\\n)[^A-Za-z0-9\\r\\n"]{0,40}([A-Za-z][\\w-]{1,99}):[ \\t]*"?(?![ \\t"])',
       LINE_CHARACTER,
     ),
     mayBeSource: true,
@@ -195,6 +195,7 @@ export class ByteScrubber {
     for (const span of this.#rules.finder.spans(Buffer.from(text, 'latin1'))) {
       if (span.from < until) yield span
     }
+    for (const span of urlCredentials(text)) if (span.from < until) yield span
     for (const one of namedValues(text, until)) yield* this.#span(one)
   }
 

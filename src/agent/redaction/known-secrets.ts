@@ -2,6 +2,7 @@
 import { SECRET_CHARS_MIN } from '../../contract/definition-secrets.ts'
 import { SecretSet } from '../../contract/secret-set.ts'
 import { LIMITS } from '../../contract/versions.ts'
+import { decimalEscape } from '../../network/dns/text.ts'
 import { type Needle, NEEDLE_BYTES_MIN } from './needle-index.ts'
 import { mayBeEscaped, plainView, withoutEscapes } from './text-views.ts'
 
@@ -29,7 +30,9 @@ export function needlesOf(secrets: Iterable<string>): Needle[] {
   const needles: Needle[] = []
   for (const secret of values) {
     if (secret.length < SECRET_CHARS_MIN) continue
-    for (const value of withLines(secret)) addNeedles(value, needles)
+    for (const value of new Set(withLines(secret))) {
+      if (value.length >= SECRET_CHARS_MIN) addNeedles(value, needles)
+    }
   }
   return needles
 }
@@ -37,9 +40,13 @@ export function needlesOf(secrets: Iterable<string>): Needle[] {
 /** Shorter lines of a secret, such as the last one of a key, stand in other texts as well. */
 const SECRET_LINE_CHARS_MIN = 8
 
-/** A secret of several lines and its lines, which a console prints separately; not the header and footer of PEM. */
+/**
+ * A secret, the same without blanks around it, and its lines, which a console prints separately; not the header and
+ * footer of PEM.
+ */
 function withLines(secret: string): string[] {
-  if (!secret.includes('\n')) return [secret]
+  const trimmed = secret.trim()
+  if (!trimmed.includes('\n')) return [secret, trimmed]
   const lines = secret.split('\n').map((line) => line.trim())
   const own = lines.filter((one) => one.length >= SECRET_LINE_CHARS_MIN && !one.startsWith('-----'))
   return [secret, ...own]
@@ -49,20 +56,23 @@ function addNeedles(secret: string, needles: Needle[]): void {
   const isOpen = secret.length > LIMITS.secretCharactersMax
   const part = isOpen ? firstPart(secret) : secret
   const add = (bytes: string) => needles.push({ bytes, isOpen })
+  if (MAY_BE_HOST.test(part) && !PLAIN_WORD.test(part)) add(part.toLowerCase())
   if (PLAIN.test(part)) {
     add(part)
     return
   }
   const utf8 = Buffer.from(part)
-  add(utf8.toString('latin1'))
-  const canonical = Buffer.from(withoutAllEscapes(utf8)).toString('latin1')
-  add(canonical)
-  // In a form, a space is a plus.
-  if (canonical.includes(' ')) add(canonical.replaceAll(' ', '+'))
-  // What is too short once it is decoded is looked for as it is encoded.
-  if (canonical.length < NEEDLE_BYTES_MIN) for (const one of encoded(part)) add(one)
+  for (const bytes of [utf8, ...rewritten(part, utf8)]) {
+    add(bytes.toString('latin1'))
+    const canonical = Buffer.from(withoutAllEscapes(bytes)).toString('latin1')
+    add(canonical)
+    // In a form, a space is a plus.
+    if (canonical.includes(' ')) add(canonical.replaceAll(' ', '+'))
+    // What is too short once it is decoded is looked for as it is encoded.
+    if (canonical.length < NEEDLE_BYTES_MIN) for (const one of encoded(part)) add(one)
+  }
   if (utf8.length !== part.length) {
-    if (/^[\0-\u00FF]*$/.test(part)) add(part)
+    if (LATIN1.test(part)) add(part)
     else for (const one of utf16Of(part)) add(one)
   }
   for (const name of namesOf(part)) add(name)
@@ -70,6 +80,42 @@ function addNeedles(secret: string, needles: Needle[]): void {
 
 /** Written alike in nearly every encoding that is decoded here. */
 const PLAIN = /^[A-Za-z0-9]+$/
+
+/** `deleted`, `undefined`, `no-check`: settings, and what a program without its secret says. */
+export const PLAIN_WORD = /^(?:[A-Z]?[a-z]+(?:[-_][a-z]+)*|[A-Z]+)$/
+
+/** Names of hosts and of headers are shown in lower case. */
+const MAY_BE_HOST = /^(?=.*[A-Z])[\w.-]{8,}$/
+
+/** What programs on the way make of a secret, in ways that cannot be decoded afterwards. */
+function rewritten(secret: string, utf8: Buffer): Buffer[] {
+  if (secret.length > REWRITTEN_CHARS_MAX || !MAY_BE_REWRITTEN.test(secret)) return []
+  const texts = new Set<string>()
+  // URLs (WHATWG): a backslash is a slash, tabs and ends of lines vanish.
+  texts.add(secret.replaceAll('\\', '/').replaceAll(/[\t\r\n]/g, ''))
+  // SQL and CSV double quotes.
+  texts.add(secret.replaceAll("'", "''")).add(secret.replaceAll('"', '""'))
+  // Names and texts in DNS (RFC 1035, 5.1).
+  texts.add(
+    utf8.toString('latin1').replaceAll(/[^!-~]/g, (one) => decimalEscape(one.charCodeAt(0))),
+  )
+  if (utf8.length !== secret.length) {
+    // UTF-8 that was read as Latin-1 or as Windows-1252, and Latin-1 that was read as UTF-8.
+    texts.add(utf8.toString('latin1')).add(WINDOWS_1252.decode(utf8))
+    const isReadable = (secret.match(/[A-Za-z0-9]/g) ?? []).length >= READABLE_CHARS_MIN
+    if (isReadable && LATIN1.test(secret)) texts.add(Buffer.from(secret, 'latin1').toString())
+  }
+  texts.delete(secret)
+  return [...texts].map((text) => Buffer.from(text))
+}
+
+const WINDOWS_1252 = new TextDecoder('windows-1252')
+const LATIN1 = /^[\0-\u00FF]*$/
+/** Longer ones are keys and documents, whose lines are found. */
+const REWRITTEN_CHARS_MAX = 1024
+const MAY_BE_REWRITTEN = /[^!-~]|[\\'"]/
+/** With fewer, a text of replacement characters is no secret any more. */
+const READABLE_CHARS_MIN = 6
 
 function firstPart(secret: string): string {
   const part = secret.slice(0, LIMITS.secretCharactersMax)

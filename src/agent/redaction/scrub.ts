@@ -3,7 +3,8 @@
 import { headerSecrets } from '../../contract/definition-secrets.ts'
 import { SecretSet } from '../../contract/secret-set.ts'
 import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
-import { joined, SecretFinder, type Span } from './secret-finder.ts'
+import { PLAIN_WORD } from './known-secrets.ts'
+import { type Ends, joined, SecretFinder, type Span } from './secret-finder.ts'
 
 /** What stands where a secret stood. */
 export const SCRUBBED = '[scrubbed]'
@@ -82,23 +83,50 @@ export function withTexts<T>(value: T, text: (given: string) => string): T {
 
 /** Texts from this length on may have been cut to it, through the middle of a secret. UTF-16 units. */
 const CUT_TEXT_CHARS_MIN = 100
-/** An ellipsis where a text was cut, and what is left of a character that was cut in two. */
-const CUT_MARK = /(?:[\uD800-\uDBFF]|\uFFFD{1,3})?(?:…|\.{3})?$/
+/** An ellipsis where a text was cut, with quotes next to it, and what is left of a character that was cut in two. */
+const CUT_MARK =
+  /(?:[\uD800-\uDBFF]|\uFFFD{1,3})?["'”]?(?:…|\.{3})["'“]?|(?:[\uD800-\uDBFF]|\uFFFD{1,3})$/g
 
 function withoutSecrets(text: string, finder: Finder): string {
   const bytes = Buffer.from(text)
   const mayBeCut = text.length >= CUT_TEXT_CHARS_MIN
-  const mark = mayBeCut ? (CUT_MARK.exec(text)?.[0] ?? '') : ''
-  let spans = finder.spans(bytes, mayBeCut && mark === '')
-  if (mark !== '') {
-    const body = bytes.subarray(0, bytes.length - Buffer.byteLength(mark))
-    const cut = finder
-      .spans(body, true)
-      .map(({ from, to }) => ({ from, to: Math.min(to, body.length) }))
+  let spans = finder.spans(bytes, { start: mayBeCut, end: mayBeCut })
+  const pieces = piecesOf(text, mayBeCut)
+  if (pieces.length > 1) {
+    const cut = pieces.flatMap(({ from, to, ...ends }) =>
+      finder.spans(bytes.subarray(from, to), ends).map((span) => ({
+        from: from + span.from,
+        to: from + Math.min(span.to, to - from),
+      })),
+    )
     spans = joined([...spans, ...cut])
   }
   const clean = spans.length === 0 ? text : withoutSpans(text, bytes, spans)
   return clean.includes('\0') && bytes.length !== text.length ? withoutWide(clean, finder) : clean
+}
+
+/** What stands between the marks of cuts, as ranges of bytes. Next to a blank, nothing was cut. */
+function piecesOf(text: string, mayBeCut: boolean): (Span & Ends)[] {
+  const pieces: (Span & Ends)[] = []
+  let [char, byte] = [0, 0]
+  const add = (endChar: number, start: boolean, end: boolean) => {
+    const piece = text.slice(char, endChar)
+    const to = byte + Buffer.byteLength(piece)
+    pieces.push({
+      from: byte,
+      to,
+      start: start && /^\S/.test(piece),
+      end: end && /\S$/.test(piece),
+    })
+    byte = to
+  }
+  for (const { 0: mark, index } of text.matchAll(CUT_MARK)) {
+    add(index, pieces.length > 0 || mayBeCut, true)
+    byte += Buffer.byteLength(mark)
+    char = index + mark.length
+  }
+  if (pieces.length > 0) add(text.length, true, mayBeCut)
+  return pieces
 }
 
 /** Without secrets in UTF-16 bytes that were decoded as Latin-1. */
@@ -138,12 +166,24 @@ function withoutSpans(text: string, bytes: Buffer, spans: readonly Span[]): stri
   return clean + text.slice(unit)
 }
 
-// user:password@ or token@ after the slashes of a URL.
-const URL_CREDENTIALS = /:\/\/[^\s/?#"'<>\\{}]+@/g
+/** `user:password@` or `token@` after the slashes of a URL, which may be escaped or percent-encoded. */
+const URL_CREDENTIALS =
+  /(:(?:\\?\/){2})[^\s/?#"'<>\\{}]+@|(%3A%2F%2F)(?:[^\s/?#"'<>\\{}%&]|%(?!2F|3F|23))+?%40/gi
 
 function withoutUrlCredentials(text: string): string {
-  if (!text.includes('@') || !text.includes('://')) return text
-  return text.replace(URL_CREDENTIALS, `://${SCRUBBED}@`)
+  if (!text.includes('@') && !text.includes('%40')) return text
+  return text.replace(URL_CREDENTIALS, (_, plain?: string, encoded?: string) =>
+    plain === undefined ? `${encoded}${SCRUBBED}%40` : `${plain}${SCRUBBED}@`,
+  )
+}
+
+/** Where credentials in URLs stand in a text. */
+export function* urlCredentials(text: string): Generator<Span> {
+  for (const { 0: whole, 1: plain, 2: encoded = '', index } of text.matchAll(URL_CREDENTIALS)) {
+    const from = index + (plain ?? encoded).length
+    const to = index + whole.length - (plain === undefined ? '%40' : '@').length
+    yield { from, to }
+  }
 }
 
 interface Walk {
@@ -233,8 +273,6 @@ function hidden(value: unknown, walk: Walk): unknown {
 
 /** Length up to which a plain word is not searched for. */
 const PLAIN_WORD_CHARS_MAX = 9
-/** `deleted`, `undefined`, `no-check`: settings, and what a program without its secret says. */
-const PLAIN_WORD = /^(?:[A-Z]?[a-z]+(?:[-_][a-z]+)*|[A-Z]+)$/
 
 /** Secrets to search for in the output of a program: no short plain words, which occur there anyway. */
 export function echoedSecrets(value: string): string[] {

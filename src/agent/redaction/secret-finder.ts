@@ -41,6 +41,7 @@ export function joined(spans: Iterable<Span>): Span[] {
 
 const BACKSLASH = 0x5c
 const LETTER_X = 0x78
+const EQUALS = 0x3d
 
 /** Less ASCII in a row stands in any bytes by chance, and holds nothing that is encoded. */
 const TEXT_CHARS_MIN = 6
@@ -52,8 +53,8 @@ const ESCAPES: ReadonlySet<number | undefined> = new Set(Buffer.from('%\\'))
 const isEscaped = (bytes: Uint8Array, at: number) =>
   ESCAPES.has(bytes[at - 1]) || (bytes[at - 1] === LETTER_X && bytes[at - 2] === BACKSLASH)
 
-/** Which ends of a view are ends of a text that may have been cut. */
-interface Ends {
+/** Which ends of bytes are ends of a text that may have been cut. */
+export interface Ends {
   start: boolean
   end: boolean
 }
@@ -83,13 +84,12 @@ export class SecretFinder {
   }
 
   /**
-   * Where secrets stand, in order, without overlaps; `isCut` says that the bytes may begin or end within one. An end
-   * beyond the bytes means all that follows. Throws where the search is too costly.
+   * Where secrets stand, in order, without overlaps; at `ends` that are set, the bytes may begin or end within one. An
+   * end beyond the bytes means all that follows. Throws where the search is too costly.
    */
-  spans(bytes: Uint8Array, isCut = false): Span[] {
+  spans(bytes: Uint8Array, ends = NO_ENDS): Span[] {
     if (this.#index.longest === 0) return []
     const found: Span[] = []
-    const ends = { start: isCut, end: isCut }
     const plain = new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length)
     this.#explore(plainView(plain), ends, (from, to) => {
       found.push({ from, to })
@@ -253,11 +253,22 @@ function withoutHalfEscapes(bytes: Uint8Array, spans: readonly Span[]): Span[] {
   }
   let end = 0
   return spans.map(({ from, to }) => {
-    const start = isOdd(from, end) ? from - 1 : Math.max(from, end)
+    const start = isOdd(from, end) ? from - 1 : Math.max(escapeFrom(bytes, from, end), end)
     end = to < bytes.length && bytes[to] === BACKSLASH && isOdd(to, start) ? to + 1 : to
     return { from: start, to: end }
   })
 }
+
+/** Where the escape of four or two digits begins that a span begins in, else `from`. */
+function escapeFrom(bytes: Uint8Array, from: number, end: number): number {
+  const at = Math.max(end, from - ESCAPE_BYTES_MAX)
+  const before = Buffer.from(bytes.subarray(at, from)).toString('latin1')
+  const escape = /\\(?:u[\da-f]{0,3}|x[\da-f]?)$/i.exec(before)
+  return escape === null ? from : at + escape.index
+}
+
+/** Without its last digit: `\u201`. */
+const ESCAPE_BYTES_MAX = 5
 
 /** Bytes of a secret by which a line is known, as a number below 2^48. */
 const LINE_KEY_BYTES = 6
@@ -284,10 +295,16 @@ function reversed(bytes: string): string {
   return Buffer.from(Buffer.from(bytes, 'latin1').toReversed()).toString('latin1')
 }
 
+/** Whether nothing follows but what base64 is filled up with. */
+function isPadding(bytes: Uint8Array, from: number): boolean {
+  if (bytes.length - from > 2) return false
+  return bytes.subarray(from).every((byte) => byte === EQUALS)
+}
+
 function endsOfRun({ at, length }: Run, { bytes }: View, ends: Ends): Ends {
   return {
     start: ends.start && at[0] === 0,
-    end: ends.end && at[length - 1] === bytes.length - 1,
+    end: ends.end && isPadding(bytes, (at[length - 1] as number) + 1),
   }
 }
 

@@ -54,6 +54,17 @@ const ENTITIES = new Map(
     ],
   ),
 )
+/** The characters from U+00A0 on, as HTML 4 names them (24.2). */
+const LATIN1_ENTITIES = new Map(
+  `nbsp iexcl cent pound curren yen brvbar sect uml copy ordf laquo not shy reg macr deg plusmn sup2 sup3 acute
+  micro para middot cedil sup1 ordm raquo frac14 frac12 frac34 iquest Agrave Aacute Acirc Atilde Auml Aring AElig
+  Ccedil Egrave Eacute Ecirc Euml Igrave Iacute Icirc Iuml ETH Ntilde Ograve Oacute Ocirc Otilde Ouml times Oslash
+  Ugrave Uacute Ucirc Uuml Yacute THORN szlig agrave aacute acirc atilde auml aring aelig ccedil egrave eacute ecirc
+  euml igrave iacute icirc iuml eth ntilde ograve oacute ocirc otilde ouml divide oslash ugrave uacute ucirc uuml
+  yacute thorn yuml`
+    .split(/\s+/)
+    .map((name, at) => [name, 0xa0 + at]),
+)
 /** `&#x0010ffff;` and longer, with zeros in front. */
 const ENTITY_BYTES_MAX = 16
 /** What a text that was cut may end with: the beginning of an escape. */
@@ -187,9 +198,11 @@ function mayDecode(bytes: Uint8Array, at: number): boolean {
   const next = bytes[at + 1] ?? 0
   const byte = bytes[at]
   if (byte === PERCENT) return FOUR_BITS[next] !== BREAK
-  if (byte === AMPERSAND) return next === HASH || (next >= 97 && next <= 122)
+  if (byte === AMPERSAND) return next === HASH || isLetter(next)
   return byte !== CR || next === LF || IS_SPECIAL[next] === 1
 }
+
+const isLetter = (byte: number) => (byte | 0x20) >= 97 && (byte | 0x20) <= 122
 
 /** Adds what the escape at `at` stands for, and gives its end; `at` where it is none. */
 function escapeAt(bytes: Uint8Array, at: number, draft: Draft): number {
@@ -303,8 +316,12 @@ function entity(bytes: Uint8Array, at: number, draft: Draft): number {
     draft.add(known, at, end + 1)
     return end + 1
   }
-  if (bytes[at + 1] !== HASH) return at
   const name = String.fromCharCode(...bytes.subarray(at + 1, end))
+  const latin1 = LATIN1_ENTITIES.get(name)
+  if (latin1 !== undefined) {
+    addCodePoint(draft, latin1, at, end + 1)
+    return end + 1
+  }
   const number = /^#(?:(\d+)|[xX]([\da-fA-F]+))$/.exec(name)
   if (number === null) return at
   const point = number[1] === undefined ? parseInt(number[2] ?? '', 16) : Number(number[1])

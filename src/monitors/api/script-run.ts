@@ -56,7 +56,7 @@ export async function runScriptedApi(
   observation.observed['scripts'] = run.shown
   return run.undisclosed === undefined
     ? observation
-    : { ...observation, undisclosed: run.undisclosed }
+    : { ...observation, undisclosed: { ...observation.undisclosed, ...run.undisclosed } }
 }
 
 class ScriptedRun {

@@ -3,6 +3,7 @@
 import type { DnsCode } from './definition.ts'
 import { connect, type IncomingHttpHeaders, type IncomingHttpStatusHeader } from 'node:http2'
 import type { TLSSocket } from 'node:tls'
+import { excerpt } from '../../contract/failure.ts'
 import { connectionFailure } from '../../network/connect-errors.ts'
 import type { Progress } from '../../network/dial.ts'
 import { emptyBody, releaseBody } from '../../network/http/body.ts'
@@ -54,7 +55,7 @@ export async function askOverHttps(
     throw refuse(`the query with status ${status} instead of 200`, { statusCode: status })
   }
   if (contentType.split(';')[0]?.trim().toLowerCase() !== MEDIA_TYPE) {
-    const shown = contentType.slice(0, 100)
+    const shown = excerpt(contentType, 100)
     throw refuse(`with ${shown || 'no type'} instead of ${MEDIA_TYPE}`, { contentType: shown })
   }
   if (body.length > MESSAGE_BYTES_MAX) {

@@ -4,7 +4,7 @@
 import type { DescMessage, FileRegistry } from '@bufbuild/protobuf'
 import type { IncomingHttpHeaders } from 'node:http2'
 import { setImmediate as turn } from 'node:timers/promises'
-import { aboutIn, failure, type Failure, FAILURES } from '../../contract/failure.ts'
+import { aboutIn, excerpt, failure, type Failure, FAILURES } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { targetFailure } from '../../network/target-failure.ts'
 import { isGrpc, type Answer } from './call.ts'
@@ -65,7 +65,7 @@ export function endingOf(answer: Answer): Ending {
   if (cutShort) return { code: STATUS.OK, message: '', origin: 'client' }
   const text = String(status)
   if (!/^\d{1,9}$/.test(text)) {
-    const problem = `the status of the answer is no number: ${text.slice(0, 50)}`
+    const problem = `the status of the answer is no number: ${excerpt(text, 50)}`
     return derived(STATUS.UNKNOWN, failure<GrpcCode>('GRPC_MALFORMED', problem))
   }
   const message = decodedMessage(String(last?.['grpc-message'] ?? ''))
@@ -78,8 +78,8 @@ function derived(code: number, failed: Failure): Ending {
 }
 
 function endingOfHttp(httpStatus: number, headers: IncomingHttpHeaders): Ending {
-  const contentType = (headers['content-type'] ?? '').slice(0, 100)
-  const server = String(headers['server'] ?? '').slice(0, 100)
+  const contentType = excerpt(headers['content-type'] ?? '', 100)
+  const server = excerpt(String(headers['server'] ?? ''), 100)
   const who = server === '' ? 'the answer' : `the answer by ${server}`
   const [code, message]: [GrpcCode, string] =
     httpStatus === 200

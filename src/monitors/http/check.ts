@@ -52,9 +52,12 @@ export async function evaluateTrip(
       ? [...(await evaluateAnswer(plan, trip, signal)), ...after]
       : [trip.failed as Failure]
     const observed = { ...observedOf(plan, trip, plan.showBody || failures.length > 0) }
-    if (!whole) return { observed, failures }
+    // Those of redirects are not shown, and a later answer may repeat them.
+    const undisclosed = trip.cookies && { headers: { 'set-cookie': trip.cookies } }
+    const observation = { observed, failures, ...(undisclosed && { undisclosed }) }
+    if (!whole) return observation
     const degraded = isDegraded(trip.totalMs, plan.monitor)
-    return { observed, failures, responseTimeMs: trip.totalMs, degraded }
+    return { ...observation, responseTimeMs: trip.totalMs, degraded }
   } finally {
     releaseBody(trip.answer.body)
   }

@@ -65,6 +65,8 @@ export interface Trip {
   hops: Hop[]
   /** Answer of the last hop; without `response` if none was received. */
   answer: Answer
+  /** Cookies that redirects set, as they came. */
+  cookies?: string[]
   /** TLS of the last hop with TLS. */
   peer?: PeerFacts
   /** Failure that ended the trip early; undefined after a complete last answer. */
@@ -182,7 +184,10 @@ async function following({ plan, trip, target, cookies }: Step): Promise<HttpTar
     throw targetFailure('HTTP_REDIRECT_LIMIT', message, { redirectsMax: LIMITS.redirectsMax })
   }
   const setCookie = response.headers['set-cookie']
-  if (setCookie !== undefined) await cookies.store(setCookie, target.url.href)
+  if (setCookie !== undefined) {
+    await cookies.store(setCookie, target.url.href)
+    trip.cookies = [...(trip.cookies ?? []), ...setCookie]
+  }
   return next
 }
 

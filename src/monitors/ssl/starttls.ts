@@ -1,7 +1,8 @@
 // STARTTLS and its equivalents: requests TLS in the server's own protocol, before the handshake. Each protocol
 // is a table of expected answers and messages to send.
-import { SSL_LIMITS, type SslCode, type StartTlsProtocol } from './definition.ts'
 import { isIPv6, type Socket } from 'node:net'
+import { SSL_LIMITS, type SslCode, type StartTlsProtocol } from './definition.ts'
+import { excerpt } from '../../contract/failure.ts'
 import type { Progress } from '../../network/dial.ts'
 import { TargetFailure, targetFailure } from '../../network/target-failure.ts'
 import { readableBytes, Received } from '../../network/tcp-received.ts'
@@ -65,7 +66,7 @@ export async function startTls(
   const received = new Received(where, signal)
   received.attach(socket)
   const refused = (what: string, answer: Buffer) => {
-    const actual = readableBytes(answer.subarray(0, 200)).slice(0, 200)
+    const actual = excerpt(readableBytes(answer.subarray(0, 800)), 200)
     const message = `asked by ${protocol} for TLS, ${where} ${what}: “${actual}”`
     return targetFailure<SslCode>('STARTTLS_REFUSED', message, { where, protocol, actual })
   }

@@ -252,6 +252,15 @@ describe('a packed file', () => {
   })
 })
 
+test.each([
+  ['a quoted value of YAML', 'a: 1\npassword: "yamlPw12345"\n', 'yamlPw12345'],
+  ['credentials of a URL in JSON', '{"v":"https://bob:pw12345@h/"}', 'pw12345'],
+])('%s goes', async (_, text, secret) => {
+  const path = fileOf(text)
+  await scrubFiles([path], createScrubber({}))
+  expect(readFileSync(path, 'utf8')).not.toContain(secret)
+})
+
 test('the value of a header in one file is removed from the others', async () => {
   const har = fileOf(`{"name":"authorization","value":"${HEADER}"}`, 'a.har')
   const body = fileOf(`the server said ${HEADER.slice(7)} to me`, 'b.txt')

@@ -49,6 +49,45 @@ describe('a secret value', () => {
     }
   })
 
+  const umlauts = 'größe-Schlüssel-9'
+  const utf8 = Buffer.from(umlauts)
+  const token = 'K3yTok9zQw7Lm2Xv'
+  test.each<[string, string, string]>([
+    ['UTF-8 read as Latin-1', umlauts, utf8.toString('latin1')],
+    ['UTF-8 read as Windows-1252', umlauts, new TextDecoder('windows-1252').decode(utf8)],
+    ['Latin-1 read as UTF-8', umlauts, Buffer.from(umlauts, 'latin1').toString()],
+    ['HTML with names', umlauts, 'gr&ouml;&szlig;e-Schl&uuml;ssel-9'],
+    ['DNS', umlauts, String.raw`gr\195\182\195\159e-Schl\195\188ssel-9`],
+    ['DNS, in JSON', 'lead trail x', String.raw`lead\\032trail\\032x`],
+    ['a host', 'MixedCaseToken42', 'mixedcasetoken42'],
+    ['a URL, a slash for a backslash', String.raw`CORP\pw99xyz`, 'CORP/pw99xyz'],
+    ['a URL, without white space', 'tab\tpw\nline', 'tabpwline'],
+    ['SQL', "O'Hara99", "O''Hara99"],
+    ['CSV', 'O"Hara99', 'O""Hara99'],
+    ['no blanks around it', ' hunter2\n', 'hunter2'],
+    ['an escape that it ends', '2019', String.raw`\u2019`],
+  ])('is found in what programs make of it: %s', (_, secret, text) => {
+    const one = createScrubber({ secrets: [secret] })
+    expect(one.text(`<<${text}>>`)).toBe(`<<${SCRUBBED}>>`)
+  })
+
+  test.each([
+    ['an excerpt in a message', '“K3yTok9zQ…” within 1500 ms', `“${SCRUBBED}…” within 1500 ms`],
+    ['an error of JSON.parse', '"{"a": K3yTok9z"... is', `"{"a": ${SCRUBBED}"... is`],
+    ['one that begins with a cut', 'at ..."zQw7Lm2Xv" is', `at ..."${SCRUBBED}" is`],
+    ['an inspected text', "'K3yTok9z'... 12 more", `'${SCRUBBED}'... 12 more`],
+    ['base64, filled up', `${Buffer.from(`xy${token.slice(0, 14)}`).toString('base64')}…`, ''],
+  ])('is found where it was cut: %s', (_, text, expected) => {
+    const clean = createScrubber({ secrets: [token] }).text(text)
+    if (expected === '') expect(clean).toContain(SCRUBBED)
+    else expect(clean).toBe(expected)
+  })
+
+  test('is not suspected next to an ellipsis with blanks around', () => {
+    const text = 'K3yT ... zQw7 … K3yT'
+    expect(createScrubber({ secrets: [token] }).text(text)).toBe(text)
+  })
+
   test('shorter than three characters is left alone', () => {
     expect(createScrubber({ secrets: ['ab', ''] }).text('cab')).toBe('cab')
   })
@@ -123,6 +162,8 @@ describe('URLs', () => {
   test.each([
     ['user and password', 'http://user:pass@host/path', `http://${SCRUBBED}@host/path`],
     ['a user alone', 'at https://token@host:1', `at https://${SCRUBBED}@host:1`],
+    ['slashes as in PHP', String.raw`https:\/\/u:p@h`, String.raw`https:\/\/${SCRUBBED}@h`],
+    ['percent signs', 'https%3A%2F%2Fu%3Ap%40h', `https%3A%2F%2F${SCRUBBED}%40h`],
     ['no credentials', 'https://host/a@b', 'https://host/a@b'],
     ['a mail address', 'mail me@host about http://host', 'mail me@host about http://host'],
   ])('with %s', (_, given, expected) => expect(plain.text(given)).toBe(expected))
