@@ -4,7 +4,7 @@ import type * as z from 'zod'
 import type { Observation, Sample } from '../contract/observation.ts'
 import type { TypeDefinition } from '../contract/type/definition.ts'
 import type { Dialler } from '../network/dial.ts'
-import { failureOf } from '../network/target-failure.ts'
+import { TargetFailure } from '../network/target-failure.ts'
 
 /** Resources of one attempt, provided by the runner. Scripted monitors get a `ScriptContext`. */
 export interface Context {
@@ -52,12 +52,13 @@ export function defineMonitor<M, C extends Context = Context>({
   return { ...untyped, checkType, schema, prepare: (monitor) => preparedBy(untyped, monitor) }
 }
 
-/** Does not throw: a monitor that cannot be prepared fails in each attempt, without network. */
+/** A monitor whose settings are refused fails in each attempt, without network. Throws other errors. */
 function preparedBy(type: Pick<AnyMonitorType, 'prepare'>, monitor: unknown): Run {
   try {
     return type.prepare(monitor)
   } catch (error) {
-    const failures = [failureOf(error, { phase: 'dns' })]
+    if (!(error instanceof TargetFailure)) throw error
+    const failures = [error.failure]
     return () => Promise.resolve({ observed: {}, failures })
   }
 }

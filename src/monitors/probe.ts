@@ -151,7 +151,7 @@ export async function checkAddresses<P extends Probed>(
     failures: checks.flatMap(({ address, failures }) =>
       failures.map((one) => ({
         ...one,
-        message: one.message.includes(address) ? one.message : `${address}: ${one.message}`,
+        message: isNamed(address, one.message) ? one.message : `${address}: ${one.message}`,
         details: { ...one.details, address },
       })),
     ),
@@ -160,6 +160,12 @@ export async function checkAddresses<P extends Probed>(
       degraded: checks.some(({ degraded }) => degraded === true),
     }),
   }
+}
+
+/** Whether the message names the address, and not another one that begins alike. */
+function isNamed(address: string, message: string): boolean {
+  const at = message.indexOf(address)
+  return at >= 0 && !/[\da-f.]/i.test(message.charAt(at + address.length))
 }
 
 /** The first failed one, else the slowest of the degraded ones, else the slowest. */

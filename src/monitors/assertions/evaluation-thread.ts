@@ -1,5 +1,6 @@
 // The worker thread that evaluates expensive assertions: one at a time, in order, each with its own time; a
 // thread that overstays is ended and a new one is started when needed.
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import type { Assertion } from '../../contract/assertion.ts'
 import { failure, type Failure } from '../../contract/failure.ts'
@@ -17,8 +18,8 @@ const REST_MS_MAX = 30_000
 /** For the thread to start and to receive the text; only a machine in great distress needs as long. */
 const AWAKE_MS_MAX = 10_000
 
-/** On a busy machine, a thread may wait so many times as long for the processor as it uses it. */
-const STARVED_FACTOR_MAX = 10
+/** Time for an evaluation on a machine that gives the thread little of its processor. */
+const EVALUATION_MS_MAX = 10 * LIMITS.regexMs
 
 /** The thread and the line in front of it; exported for tests, everybody else uses `evaluationThread`. */
 export class EvaluationThread {
@@ -38,7 +39,7 @@ export class EvaluationThread {
   /**
    * Evaluates an assertion, which may take LIMITS.regexMs of processor time and LIMITS.assertionHeapMiBMax. Never rejects, and
    * ends at once when the signal is aborted. The failure is ASSERTION_REGEX_TIMEOUT, RESOURCES_EXHAUSTED (the
-   * thread was not ready in time), ASSERTION_QUEUE_FULL, ASSERTION_INVALID (memory), or CANCELLED.
+   * thread was not ready in time, or got too little processor time), ASSERTION_QUEUE_FULL, ASSERTION_INVALID (memory), or CANCELLED.
    */
   async evaluate(
     assertion: Assertion,
@@ -106,11 +107,11 @@ export class EvaluationThread {
     const asking = Promise.withResolvers<ThreadOutcome>()
     const fail = (failed: Failure) => asking.resolve({ failure: failed })
     let timer: NodeJS.Timeout | undefined
-    const expireIn = (ms: number, expired: () => void) => {
+    const expireIn = (ms: number, failed: Failure) => {
       clearTimeout(timer)
       const own = setTimeout(() => {
         // Where our own loop was late, the answer may be there already: let it in first.
-        setImmediate(() => setImmediate(() => timer === own && expired()))
+        setImmediate(() => setImmediate(() => timer === own && expire(failed)))
       }, ms)
       timer = own
     }
@@ -119,16 +120,14 @@ export class EvaluationThread {
       fail(failed)
     }
     const limitProcessorTime = async () => {
-      const startedAt = performance.now()
+      expireIn(EVALUATION_MS_MAX, starved())
       const usedMsBefore = await cpuMsOf(worker)
-      const check = async () => {
-        const leftMs = LIMITS.regexMs - ((await cpuMsOf(worker)) - usedMsBefore)
+      for (let leftMs = LIMITS.regexMs; leftMs > 0;) {
+        await sleep(Math.ceil(leftMs), undefined, { ref: false })
+        leftMs = LIMITS.regexMs - ((await cpuMsOf(worker)) - usedMsBefore)
         if (timer === undefined) return
-        const isStarved = performance.now() - startedAt < STARVED_FACTOR_MAX * LIMITS.regexMs
-        if (leftMs > 0 && isStarved) expireIn(Math.ceil(leftMs), () => void check())
-        else expire(tooSlow())
       }
-      if (timer !== undefined) expireIn(LIMITS.regexMs, () => void check())
+      expireIn(0, tooSlow())
     }
     const onReply = (reply: EvaluationReply) => {
       if ('started' in reply) void limitProcessorTime()
@@ -138,7 +137,7 @@ export class EvaluationThread {
     const onError = (error: unknown) => fail(invalid(reasonOf(error)))
     const onExit = () => fail(invalid('its thread ended'))
     worker.on('message', onReply).on('error', onError).on('exit', onExit)
-    expireIn(this.#awakeMsMax, () => expire(notAwake(this.#awakeMsMax)))
+    expireIn(this.#awakeMsMax, notAwake(this.#awakeMsMax))
     worker.postMessage(request, [])
     return asking.promise.finally(() => {
       clearTimeout(timer)
@@ -166,6 +165,12 @@ function tooSlow(): Failure {
 function notAwake(awakeMsMax: number): Failure {
   const message = `the thread that evaluates was not ready within ${awakeMsMax} ms`
   return failure('RESOURCES_EXHAUSTED', message, { awakeMsMax })
+}
+
+/** The machine is busy, so that neither assertion nor target is to blame. */
+function starved(): Failure {
+  const message = `the machine gave an assertion too little processor time in ${EVALUATION_MS_MAX} ms`
+  return failure('RESOURCES_EXHAUSTED', message, { evaluationMsMax: EVALUATION_MS_MAX })
 }
 
 function tooExpensive(message: string): Failure {

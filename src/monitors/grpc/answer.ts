@@ -63,10 +63,11 @@ export function endingOf(answer: Answer): Ending {
   }
   if (failed !== undefined) return derived(statusOfFailure(failed) ?? STATUS.UNKNOWN, failed)
   if (cutShort) return { code: STATUS.OK, message: '', origin: 'client' }
+  if (status === undefined) return malformed('the answer ends without a status', STATUS.INTERNAL)
   const text = String(status)
   if (!/^\d{1,9}$/.test(text)) {
     const problem = `the status of the answer is no number: ${excerpt(text, 50)}`
-    return derived(STATUS.UNKNOWN, failure<GrpcCode>('GRPC_MALFORMED', problem))
+    return malformed(problem, STATUS.UNKNOWN)
   }
   const message = decodedMessage(String(last?.['grpc-message'] ?? ''))
   return { code: Number(text), message, origin: 'server' }
@@ -75,6 +76,10 @@ export function endingOf(answer: Answer): Ending {
 /** An ending without a status of the server. */
 function derived(code: number, failed: Failure): Ending {
   return { code, message: '', origin: 'client', failed }
+}
+
+function malformed(message: string, code: number): Ending {
+  return derived(code, failure<GrpcCode>('GRPC_MALFORMED', message))
 }
 
 function endingOfHttp(httpStatus: number, headers: IncomingHttpHeaders): Ending {

@@ -143,6 +143,7 @@ function extension(type: number, content: Buffer = Buffer.alloc(0)): Buffer {
 }
 
 const MESSAGE_BYTES_MAX = 16_384
+const RECORD_BYTES_MAX = 16_384 + 2048
 
 /**
  * Reads the server's answer: `refused` for an alert, another version, or no TLS at all; undefined while the
@@ -153,9 +154,12 @@ export function readServerHello(bytes: Buffer, version: number): Answer | undefi
   if (!isRecord(0)) return 'refused'
   const pieces: Buffer[] = []
   for (let at = 0; at + 5 <= bytes.length && isRecord(at);) {
-    const end = at + 5 + bytes.readUInt16BE(at + 3)
-    pieces.push(bytes.subarray(at + 5, end))
-    at = end
+    const length = bytes.readUInt16BE(at + 3)
+    // Fragments are not empty (RFC 8446, 5.1): a server could send them for ever.
+    if (length === 0 || length > RECORD_BYTES_MAX) return 'refused'
+    pieces.push(bytes.subarray(at + 5, at + 5 + length))
+    at += 5 + length
+    if (at > MESSAGE_BYTES_MAX + RECORD_BYTES_MAX) break
   }
   const message = Buffer.concat(pieces)
   if (message.length < 4) return undefined

@@ -63,18 +63,26 @@ class Poller {
     // Unlike a descriptor, an id is never used again.
     const id = ++this.#newestId
     let isClosed = false
-    const resume = () => {
-      if (isClosed || this.watched.has(id)) return
-      checked('epoll_ctl', this.#control(ADD, fd, events, id))
+    let isWanted = true
+    const add = () => {
       this.watched.set(id, onReady)
       this.#begin()
     }
+    const resume = () => {
+      isWanted = true
+      if (isClosed || this.watched.has(id)) return
+      if (this.#control(ADD, fd, events, id) >= 0) add()
+      // The kernel may be short of memory for a moment.
+      else setTimeout(() => isWanted && resume(), RETRY_MS).unref()
+    }
     const pause = () => {
+      isWanted = false
       if (!this.watched.delete(id)) return
       this.#control(REMOVE, fd)
       if (this.watched.size === 0) this.#endWait()
     }
-    resume()
+    checked('epoll_ctl', this.#control(ADD, fd, events, id))
+    add()
     return {
       pause,
       resume,

@@ -35,12 +35,23 @@ export async function askForTunnel(
   }
 }
 
+/** Resolves when there is something to read, or the end of it. Rejects with the socket's error. */
+async function readable(socket: Socket, signal: AbortSignal): Promise<void> {
+  const ended = new AbortController()
+  const options = { signal: AbortSignal.any([signal, ended.signal]) }
+  try {
+    await Promise.race(['readable', 'end', 'close'].map((event) => once(socket, event, options)))
+  } finally {
+    ended.abort()
+  }
+}
+
 /** Reads the head of an answer. The bytes after it stay in the socket. */
 async function headFrom(socket: Socket, signal: AbortSignal): Promise<string> {
   let head: Buffer = Buffer.alloc(0)
   for (;;) {
     // Unlike `data`, `readable` does not switch the stream to flowing mode, so the next reader can choose.
-    if (!socket.destroyed) await once(socket, 'readable', { signal })
+    if (!socket.destroyed && !socket.readableEnded) await readable(socket, signal)
     const chunk = socket.read() as Buffer | null
     if (chunk === null) {
       throw socket.errored ?? targetFailure('PROXY_REFUSED', 'the proxy closed the connection')

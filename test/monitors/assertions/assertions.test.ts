@@ -259,7 +259,7 @@ describe('time', () => {
 
   test('a machine that others use is not held against an assertion', async () => {
     const spin = new URL('data:text/javascript,for(;;);')
-    const others = Array.from({ length: 4 * availableParallelism() }, () => new Worker(spin))
+    const others = Array.from({ length: 2 * availableParallelism() }, () => new Worker(spin))
     onTestFinished(async () => {
       await Promise.all(others.map((one) => one.terminate()))
     })

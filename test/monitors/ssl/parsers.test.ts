@@ -235,6 +235,8 @@ describe('the first message of a server', () => {
     ['that is no TLS', Buffer.from('HTTP/1.1 400 Bad Request'), 0x0303, 'refused'],
     ['that is cut off', hello(0x0303).subarray(0, 20), 0x0303, undefined],
     ['of which one byte has come', Buffer.from([22]), 0x0303, undefined],
+    ['in empty records', Buffer.from('1603030000'.repeat(3), 'hex'), 0x0303, 'refused'],
+    ['in a record that is too long', Buffer.from('160303ffff', 'hex'), 0x0303, 'refused'],
   ])('%s', (_, answer, version, expected) => {
     expect(readServerHello(answer, version)).toEqual(expected)
   })
