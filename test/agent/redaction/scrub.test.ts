@@ -76,11 +76,14 @@ describe('a secret value', () => {
     ['an error of JSON.parse', '"{"a": K3yTok9z"... is', `"{"a": ${SCRUBBED}"... is`],
     ['one that begins with a cut', 'at ..."zQw7Lm2Xv" is', `at ..."${SCRUBBED}" is`],
     ['an inspected text', "'K3yTok9z'... 12 more", `'${SCRUBBED}'... 12 more`],
-    ['base64, filled up', `${Buffer.from(`xy${token.slice(0, 14)}`).toString('base64')}…`, ''],
   ])('is found where it was cut: %s', (_, text, expected) => {
-    const clean = createScrubber({ secrets: [token] }).text(text)
-    if (expected === '') expect(clean).toContain(SCRUBBED)
-    else expect(clean).toBe(expected)
+    expect(createScrubber({ secrets: [token] }).text(text)).toBe(expected)
+  })
+
+  test('is found in base64 that was filled up after a cut', () => {
+    const text = Buffer.from(`xy${token.slice(0, 14)}`).toString('base64')
+    expect(text).toMatch(/=$/)
+    expect(createScrubber({ secrets: [token] }).text(`${text}…`)).toContain(SCRUBBED)
   })
 
   test('is not suspected next to an ellipsis with blanks around', () => {
