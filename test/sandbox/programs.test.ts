@@ -52,7 +52,7 @@ const SPELLINGS = [
 ]
 
 describe('a Node script', () => {
-  test('connects by itself to what is allowed, and to nothing else by any spelling', async () => {
+  test('connects to allowed addresses, to no other by any spelling, and gets no datagram sockets', async () => {
     const end = await sandboxed({
       args: () => [
         '-e',
@@ -60,14 +60,21 @@ describe('a Node script', () => {
 const reach = (host, port) => new Promise((resolve) => net.connect({ host, port })
   .on('connect', function () { this.destroy(); resolve('GOT') }).on('error', (e) => resolve(e.code)))
 ;(async () => { for (const host of process.argv.slice(2)) console.log(host, await reach(host, 80))
-console.log('site', await reach('localhost', Number(process.argv[1]))) })()`,
+console.log('site', await reach('localhost', Number(process.argv[1])))
+console.log('datagram', await new Promise((resolve) => require('node:dgram').createSocket('udp4')
+  .on('error', (e) => resolve(e.code)).send('x', 53, '127.0.0.1', (e) => resolve(e?.code ?? 'GOT'))))
+process.exit() })()`,
         String(port),
         ...SPELLINGS,
       ],
       blocked: ['198.51.100.0/24'],
     })
     const lines = end.tail.stdout.trim().split('\n')
-    expect(lines).toEqual([...SPELLINGS.map((host) => `${host} EACCES`), 'site GOT'])
+    expect(lines).toEqual([
+      ...SPELLINGS.map((host) => `${host} EACCES`),
+      'site GOT',
+      'datagram EACCES',
+    ])
     expect(end.blocked).toHaveLength(SPELLINGS.length)
     const ipv6 = end.blocked.map(({ address }) => address).filter((one) => one.includes(':'))
     expect(ipv6).toEqual([
