@@ -24,7 +24,7 @@ export type RunUnderWay = { run: RunId } | Pick<SlotUnderWay, 'monitorId' | 'slo
 /** Progress of all runs of an agent. */
 export interface ProgressBoard {
   begin(about: RunUnderWay, scrub: Pick<Scrubber, 'text'>): ProgressReporter
-  /** Slots that run, at most as many as one sync accepts. */
+  /** Slots that run, oldest first; at most as many as one sync accepts. */
   slots(): SlotUnderWay[]
   /** The newest report of each run on demand, latest first; at most as many as one call accepts. */
   newest(): ProgressWire[]
@@ -41,8 +41,9 @@ interface Entry {
   at?: RunProgress
 }
 
+/** Creates an empty board. */
 export function createProgressBoard(): ProgressBoard {
-  // The latest report stands last.
+  // Of runs on demand, the latest report stands last; slots stand as they began.
   const entries = new Set<Entry>()
   let onReported: () => void = () => undefined
   return {
@@ -51,9 +52,12 @@ export function createProgressBoard(): ProgressBoard {
       entries.add(one)
       return {
         report(at) {
-          if (!entries.delete(one)) return
-          entries.add(Object.assign(one, { at }))
-          if ('run' in about) onReported()
+          if (!entries.has(one)) return
+          one.at = at
+          if (!('run' in about)) return
+          entries.delete(one)
+          entries.add(one)
+          onReported()
         },
         over: () => void entries.delete(one),
       }

@@ -112,6 +112,18 @@ describe('the newest report of a run', () => {
     expect(board.slots()).toEqual([])
   })
 
+  test('of slots above the bound is left out for the youngest, whether they report or not', () => {
+    const board = createProgressBoard()
+    const { slotsMax } = PROGRESS_BOUNDS
+    const places = Array.from({ length: slotsMax + 1 }, (_, slot) =>
+      board.begin({ monitorId: 'a', slot, startedAt: slot }, PLAIN),
+    )
+    for (const place of [places[0], places.at(-1)]) place?.report({ phase: 'test' })
+    const slots = board.slots()
+    expect(slots.map(({ slot }) => slot)).toEqual([...Array(slotsMax).keys()])
+    expect(slots[0]).toMatchObject({ phase: 'test' })
+  })
+
   test.each([
     [-1, 0],
     [Number.NaN, 0],
