@@ -110,7 +110,7 @@ function dnsSamples(observed: Record<string, unknown>): Sample[] {
     { name: 'probe_dns_authority_rrs', value: counts?.authorities ?? 0 },
     { name: 'probe_dns_additional_rrs', value: counts?.additionals ?? 0 },
   ]
-  samples.push(...connectionSamples('probe_dns_duration_seconds', { family, phases }, PHASES))
+  samples.push(...connectionSamples({ family, phases }, 'probe_dns_duration_seconds', PHASES))
   const serial = recordType === 'SOA' ? serialOf(response) : undefined
   if (serial !== undefined) samples.push({ name: 'probe_dns_serial', value: serial })
   if (tls !== undefined) samples.push(...tlsSamples(tls))

@@ -113,7 +113,7 @@ export function grpcSamples(observed: Partial<GrpcObserved>): Sample[] {
   const phases = { dnsMs, connectMs, tlsMs, reflectionMs, firstByteMs, downloadMs, checkMs }
   const samples: Sample[] = [
     { name: 'probe_grpc_ssl', value: tls === undefined ? 0 : 1 },
-    ...connectionSamples('probe_grpc_duration_seconds', { family, phases }, PHASES),
+    ...connectionSamples({ family, phases }, 'probe_grpc_duration_seconds', PHASES),
     ...(tls === undefined ? [] : tlsSamples(tls)),
   ]
   if (statusCode !== undefined) samples.push({ name: 'probe_grpc_status_code', value: statusCode })

@@ -155,7 +155,7 @@ export function httpSamples(facts: Record<string, unknown>): Sample[] {
     { name: 'probe_http_status_code', value: statusCode ?? 0 },
     { name: 'probe_http_redirects', value: redirects },
     { name: 'probe_http_ssl', value: tls !== undefined && isSecure ? 1 : 0 },
-    ...connectionSamples('probe_http_duration_seconds', connection, PHASES),
+    ...connectionSamples(connection, 'probe_http_duration_seconds', PHASES),
   ]
   if (observed.httpVersion !== undefined) {
     samples.push({ name: 'probe_http_version', value: Number(observed.httpVersion) })

@@ -7,11 +7,11 @@ export interface ConnectionObserved {
   phases?: (object & { dnsMs?: number }) | undefined
 }
 
-/** Version of IP, time of the look-up, and `metric` for each phase that `names` gives a label. */
+/** Version of IP, time of the look-up, and `metric`, if given, for each phase that `names` gives a label. */
 export function connectionSamples(
-  metric: string,
   { family, phases }: ConnectionObserved,
-  names: Readonly<Record<string, string>>,
+  metric?: string,
+  names: Readonly<Record<string, string>> = {},
 ): Sample[] {
   const samples: Sample[] = []
   if (family !== undefined) {
@@ -19,6 +19,7 @@ export function connectionSamples(
   }
   if (phases === undefined) return samples
   samples.push({ name: 'probe_dns_lookup_time_seconds', value: (phases.dnsMs ?? 0) / 1000 })
+  if (metric === undefined) return samples
   for (const [name, ms] of Object.entries<number>(phases)) {
     const phase = names[name]
     if (phase !== undefined) samples.push({ name: metric, value: ms / 1000, labels: { phase } })

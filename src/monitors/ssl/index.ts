@@ -120,7 +120,7 @@ const OCSP: Record<string, number> = { good: 0, revoked: 1, unknown: 2 }
 function sslSamples(observed: Record<string, unknown>): Sample[] {
   const { phases, family, connection, certificate, chain } = observed as Partial<SslProbe>
   const samples: Sample[] = []
-  samples.push(...connectionSamples('probe_ssl_duration_seconds', { family, phases }, PHASES))
+  samples.push(...connectionSamples({ family, phases }, 'probe_ssl_duration_seconds', PHASES))
   if (connection !== undefined) samples.push(...handshakeSamples(connection))
   if (certificate === undefined || chain === undefined) return samples
   const seconds = (iso: string) => Date.parse(iso) / 1000

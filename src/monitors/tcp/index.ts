@@ -57,7 +57,7 @@ function tcpSamples(observed: Record<string, unknown>): Sample[] {
   const { phases, family, tls, failedDueToRegex } = observed as Partial<Probe>
   return [
     { name: 'probe_failed_due_to_regex', value: failedDueToRegex === true ? 1 : 0 },
-    ...connectionSamples('probe_tcp_duration_seconds', { family, phases }, PHASES),
+    ...connectionSamples({ family, phases }, 'probe_tcp_duration_seconds', PHASES),
     ...(tls === undefined ? [] : tlsSamples(tls)),
   ]
 }

@@ -149,8 +149,9 @@ async function nameHops(hops: readonly Hop[], signal: AbortSignal): Promise<void
 /** Prometheus samples, under the names of Grafana's synthetic monitoring agent where it has them. */
 function tracerouteSamples(observed: Record<string, unknown>): Sample[] {
   const facts = observed as Partial<TraceObserved>
-  const samples = connectionSamples('', facts, {})
-  if (facts.hops === undefined) return samples
+  const { family, phases, hops } = facts
+  if (hops === undefined || phases === undefined) return connectionSamples({ family })
+  const samples = connectionSamples({ family, phases })
   const numbers = {
     probe_traceroute_total_hops: facts.hopCount,
     probe_traceroute_route_hash: Number.parseInt(facts.pathHash ?? '0', 16),

@@ -89,6 +89,6 @@ function webSocketSamples(observed: Record<string, unknown>): Sample[] {
     { name: 'probe_websocket_messages', value: messages },
     { name: 'probe_websocket_ssl', value: tls === undefined ? 0 : 1 },
   ]
-  samples.push(...connectionSamples('probe_websocket_duration_seconds', { family, phases }, PHASES))
+  samples.push(...connectionSamples({ family, phases }, 'probe_websocket_duration_seconds', PHASES))
   return tls === undefined ? samples : [...samples, ...tlsSamples(tls)]
 }

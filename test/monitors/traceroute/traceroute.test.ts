@@ -226,7 +226,10 @@ describe('what comes out', () => {
       'max',
       'stddev',
     ])
+    expect(values).toHaveProperty('probe_dns_lookup_time_seconds')
     expect(traceroute.samples({ protocol: 'TCP' })).toEqual([])
+    const withoutHops = traceroute.samples({ family: 'IPv6', phases: { dnsMs: 1 } })
+    expect(withoutHops).toEqual([{ name: 'probe_ip_protocol', value: 6 }])
   })
 
   test('the second run knows the path of the first', async () => {
