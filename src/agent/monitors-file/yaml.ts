@@ -13,6 +13,7 @@ import {
   visit,
   type Document,
   type ErrorCode,
+  type Node,
   type YAMLError,
 } from 'yaml'
 import { DECIMAL } from '../../contract/exact-json.ts'
@@ -123,10 +124,10 @@ function readSection(section: Section): Read {
     const document = documentOf(section.text)
     for (const error of mainErrors(section, document)) add(error.pos[0], sentenceOf(error))
     if (problems.length > 0) return nothing
-    const lost = section.text.includes('*') ? unresolvedAlias(document) : undefined
-    if (lost !== undefined) {
-      add(lost, 'an alias (*name) without its anchor (&name) before it; put a text in quotes')
-      return { ...nothing, unresolved: true }
+    const alias = section.text.includes('*') ? brokenAlias(document) : undefined
+    if (alias !== undefined) {
+      add(alias.offset, alias.isCyclic ? CYCLIC_ALIAS : UNRESOLVED_ALIAS)
+      return alias.isCyclic ? nothing : { ...nothing, unresolved: true }
     }
     preserveDigits(section, document, warnings)
     const value: unknown = document.toJS({ maxAliasCount: -1 })
@@ -185,26 +186,34 @@ function documentOf(text: string): Document.Parsed {
   })
 }
 
-function unresolvedAlias(document: Document): number | undefined {
-  const anchors = new Set<string>()
-  let lost: number | undefined
+const UNRESOLVED_ALIAS =
+  'an alias (*name) without its anchor (&name) before it; put a text in quotes'
+const CYCLIC_ALIAS =
+  'an alias (*name) is inside the value of its own anchor (&name), which never ends; remove the alias'
+
+/** The first alias that has no anchor before it, or that is inside the value of its anchor. */
+function brokenAlias(document: Document): { offset: number; isCyclic: boolean } | undefined {
+  const anchors = new Map<string, Node>()
+  let broken: { offset: number; isCyclic: boolean } | undefined
   visit(document, {
-    Node(_, node) {
+    Node(_, node, path) {
       if (isAlias(node)) {
-        if (anchors.has(node.source)) return undefined
-        lost = node.range?.[0] ?? 0
+        const anchored = anchors.get(node.source)
+        const isCyclic = anchored !== undefined && path.includes(anchored)
+        if (anchored !== undefined && !isCyclic) return undefined
+        broken = { offset: node.range?.[0] ?? 0, isCyclic }
         return visit.BREAK
       }
-      if (node.anchor !== undefined) anchors.add(node.anchor)
+      if (node.anchor !== undefined) anchors.set(node.anchor, node)
       return undefined
     },
   })
-  return lost
+  return broken
 }
 
-const TOO_DEEP = `lists and mappings are nested more than ${DEPTH_MAX} deep, as where an alias refers to what contains it`
+const TOO_DEEP = `lists and mappings are nested more than ${DEPTH_MAX} deep; nest them less`
 
-/** What is too much about a value: aliases make a small text a huge value, or one that contains itself. */
+/** The limit that a value exceeds: aliases make a small text a huge or deep value. */
 function excess(root: unknown): string | undefined {
   let nodes = 0
   const count = (value: unknown, depth: number): string | undefined => {

@@ -116,7 +116,8 @@ describe('what is wrong with a file', () => {
     ['location: @x', ':1:11  ', 'put it in quotes'],
     ['location: !x y', ':1:11  ', 'an unknown tag'],
     ['location: *x', ':1:11  ', 'an alias (*name) without its anchor'],
-    ['monitors: &a [*a]', ':1:1  ', 'nested more than 64 deep'],
+    ['monitors: &a [*a]', ':1:15  ', 'inside the value of its own anchor'],
+    ['monitors:\n  - &a {x: {y: [*a]}}', ':2:17  ', 'inside the value of its own anchor'],
   ])('not YAML: %j', async (content, place, detail) => {
     const [first = ''] = await problems(content)
     expect(first.startsWith(place)).toBe(true)
