@@ -1,6 +1,6 @@
-// Writes the bill of materials of the image that it runs in and that is named by its argument, as CycloneDX 1.6
-// (https://cyclonedx.org): every Debian package, every npm package of the program, the engines and the runtimes, and
-// Node.js itself. It lists the packages on the disk, not those that a manifest requests.
+// Writes the bill of materials of the image that it runs in, as CycloneDX 1.6 (https://cyclonedx.org); its argument
+// names the image. It lists every Debian package, every npm package of the program, the engines and the runtimes, and
+// Node.js itself. The packages are those on the disk, not those that a manifest requests.
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'

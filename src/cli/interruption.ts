@@ -1,5 +1,5 @@
-// Ctrl-C and SIGTERM for commands that run to completion: the first signal cancels the work, whose results so far are
-// still shown; the second one ends the process.
+// Ctrl-C and SIGTERM for commands that run to completion. The first signal cancels the work, and the results so far
+// are still shown. The second one ends the process.
 import { spawn } from 'node:child_process'
 import { constants } from 'node:os'
 import { onSignals, type StopSignal } from '../process/signals.ts'

@@ -1,5 +1,5 @@
-// What types of monitors that connect to addresses have in common: the connection with its TLS, the verdict on a
-// probe, and the check of every address of a name.
+// Common part of the types of monitors that connect to addresses. It connects, speaks TLS, gives the verdict on a
+// probe, and checks every address of a name.
 import type { Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import type { Failure } from '../contract/failure.ts'
@@ -20,7 +20,7 @@ import type { PeerFacts } from '../network/tls/facts.ts'
 import type { Context } from './monitor.ts'
 import { isDegraded, type Thresholds, tooSlow } from './thresholds.ts'
 
-/** What a probe of one address shows; each type adds to it. */
+/** Facts of a probe of one address; each type adds to them. */
 export interface Probed {
   address?: string
   family?: Family
@@ -50,7 +50,7 @@ export function verdictOn(
   }
 }
 
-/** What connecting shows. */
+/** Facts of a connection. */
 export interface ConnectionFacts {
   address?: string
   family?: Family
@@ -106,9 +106,9 @@ export interface AddressCheck<P extends Probed> {
   /** Times count from `startedAt`. */
   probe: (endpoint: Endpoint & { address: string }, startedAt: number) => Promise<P>
   observe: (probe: P | Probed) => Observation | Promise<Observation>
-  /** What the list of addresses shows of one, in addition to its phases and failures or instead of them. */
+  /** Facts of one address in the list of addresses; they add to its phases and failures or replace them. */
   facts?: (probe: P, observation: Observation) => object
-  /** What the observation shows of all of them. */
+  /** Facts of all of them, for the observation. */
   summary?: (probes: readonly P[]) => object
 }
 

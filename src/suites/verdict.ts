@@ -17,7 +17,7 @@ export interface SuiteVerdict {
   degraded: boolean
 }
 
-/** What gives a suite more heap, its installation included. */
+/** The setting that gives a suite more heap, its installation included. */
 export const SUITE_HEAP = 'NODE_OPTIONS=--max-old-space-size=<MiB> among the variables of the suite'
 
 const NAMED_TESTS_MAX = 20

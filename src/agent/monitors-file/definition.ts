@@ -174,7 +174,7 @@ export function slugOf(name: string): string {
 
 const TYPE_KEYS = ['type', 'checkType']
 
-/** What is wrong with the type of a monitor. */
+/** The problem with the type of a monitor. */
 function unknownType(
   fields: Fields,
   raw: Fields,

@@ -43,6 +43,7 @@ export interface Findings {
 
 const FINDINGS_MAX = 10_000
 
+/** Creates an empty collection. */
 export function createFindings(): Findings {
   const reported = new Map<string, Finding>()
   let beyond = 0

@@ -56,6 +56,7 @@ class RunCancelled extends Error {
 /** Time that a monitor may run after its deadline or cancellation before it is abandoned. */
 export const OVERRUN_MS_MAX = 2000
 
+/** Starts one attempt, with a work folder of its own, and limits it to its deadline. */
 export function startAttempt(order: AttemptOrder): RunningAttempt {
   const { run, deadlineMs, workRoot, care } = order
   const overrunMs = order.overrunMsMax ?? OVERRUN_MS_MAX

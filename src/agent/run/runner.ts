@@ -89,6 +89,7 @@ export interface RunnerSettings {
   onFault?: ((fault: Fault) => void) | undefined
 }
 
+/** Creates a runner. It makes the plan of a monitor once, while its location context stays the same. */
 export function createRunner(settings: RunnerSettings): Runner {
   const planFor = createPlanner(settings.types, settings.scrubHeaders)
   const begin = (job: Job, locationContext: LocationContext) =>

@@ -110,7 +110,8 @@ export class SlotLedger {
 
   /**
    * These monitors are watched from now on, all others are forgotten. The first call gives, by id, the newest slot
-   * that came due in an earlier process; `onOpen` is called with those that it left without a line, the oldest first.
+   * that came due in an earlier process. It calls `onOpen` with the slots that an earlier process left without a
+   * line, the oldest first.
    */
   resume<T extends { monitor: Timing }>(
     watches: readonly T[],

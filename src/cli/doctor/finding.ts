@@ -37,6 +37,7 @@ export interface Finding {
   facts?: Record<string, unknown> | undefined
 }
 
+/** Creates a finding of the standing `absent`. */
 export const absent = (id: Probed, says: string): Finding => ({ id, standing: 'absent', says })
 
 /** The fix where this user cannot have the rights that are missing. */

@@ -107,6 +107,7 @@ const SYSTEM: readonly string[] = [
  */
 const DEVICES = ['/dev/null', '/dev/zero', '/dev/full', '/dev/random', '/dev/urandom', '/proc']
 
+/** Landlock paths of a run: it reads the system and `readable`, writes its folder, and writes into devices. */
 export function pathsOf(run: { folder: string; readable: readonly string[] }): LandlockPaths {
   return { read: [...SYSTEM, ...run.readable], write: [run.folder], writeInto: DEVICES }
 }
