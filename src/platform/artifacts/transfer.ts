@@ -94,13 +94,15 @@ function storeUnavailable({ name }: FileKind): ApiError {
   return new ApiError(503, `The store of ${name}s is not available at the moment`, { headers })
 }
 
-/** Removes a file that is not visible; if that fails, retention does it later. Never rejects. */
+/** Removes a file, which `hide` makes invisible first; if that fails, retention does it later. Never rejects. */
 export async function removeFile(
   { database, store, log }: FileParts,
   kind: FileKind,
   { id, storedAs }: StoredFile,
+  hide?: (connection: Queryable, id: string) => Promise<void>,
 ): Promise<void> {
   try {
+    await hide?.(database, id)
     await store.remove(storedAs)
     await kind.forget(database, [id])
   } catch (error) {
@@ -114,26 +116,41 @@ export const RETENTION = { everyMs: 600_000, timeoutMs: 600_000 } as const
 export const ARRIVING_MS_MAX = 2 * 3_600_000
 const STALE_AT_ONCE = 500
 
-/** Removes all files that `stale` finds, which returns at most `rowsMax` of them. */
+/**
+ * Removes all files that `stale` finds, which returns at most `rowsMax` of them. A file that cannot be removed does
+ * not stop the others; it is tried again at the next run. Then the returned promise rejects at the end.
+ */
 export async function removeStale(
   { database, store }: Pick<FileParts, 'database' | 'store'>,
-  { forget }: FileKind,
+  { name, forget }: FileKind,
   stale: (rowsMax: number) => Promise<StoredFile[]>,
   signal: AbortSignal,
 ): Promise<void> {
-  for (;;) {
+  const failures = new Map<string, unknown>()
+  let removed: string[]
+  let found: number
+  do {
     const files = await stale(STALE_AT_ONCE)
-    for (const { storedAs } of files) {
-      signal.throwIfAborted()
-      // Empty where a file was refused.
-      if (storedAs !== '') await store.remove(storedAs)
+    found = files.length
+    removed = []
+    for (const { id, storedAs } of files) {
+      if (signal.aborted) break
+      if (failures.has(id)) continue
+      try {
+        // Empty where a file was refused.
+        if (storedAs !== '') await store.remove(storedAs)
+        removed.push(id)
+      } catch (error) {
+        failures.set(id, error)
+      }
     }
     // Bytes first: a row without them is tried again, bytes without a row would stay for ever.
-    await forget(
-      database,
-      files.map(({ id }) => id),
-    )
-    if (files.length < STALE_AT_ONCE) return
+    await forget(database, removed)
+    signal.throwIfAborted()
+  } while (found === STALE_AT_ONCE && removed.length > 0)
+  const [cause] = failures.values()
+  if (cause !== undefined) {
+    throw new Error(`removal failed of files (${name}): ${failures.size}`, { cause })
   }
 }
 

@@ -241,8 +241,7 @@ async function download(
   }
   // The store has lost it: it must be uploaded again and does not count as known.
   parts.log.warn({ sha256 }, 'a code bundle is gone from the store')
-  await hideBundle(parts.database, one.id)
-  await removeFile(parts, BUNDLE, one)
+  await removeFile(parts, BUNDLE, one, hideBundle)
   throw notFound('code bundle')
 }
 

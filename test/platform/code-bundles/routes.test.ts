@@ -1,14 +1,17 @@
 // Aim: a code bundle is stored whole under its hash or not at all, and once however often it is uploaded. Only
-// agents of locations that name it can download it, and it is removed when unused. Artifacts try both kinds of stores.
+// agents of locations that name it can download it, and it is removed when unused, in a folder and in a bucket.
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { request } from 'node:http'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { gzipSync } from 'node:zlib'
 import { pack } from 'tar-stream'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { bundlePath } from '../../../src/contract/api/code-bundle.ts'
+import { DatabaseUnavailableError } from '../../../src/database/database-failure.ts'
+import { createArtifactBucket } from '../../../src/platform/artifacts/bucket.ts'
 import { createArtifactFolder } from '../../../src/platform/artifacts/folder.ts'
+import { ArtifactStoreError, type ArtifactStore } from '../../../src/platform/artifacts/store.ts'
 import { bundleOperations, bundleRetention } from '../../../src/platform/code-bundles/routes.ts'
 import { startAgentsApi, type AgentsApi } from '../../support/platform/agents-api.ts'
 import { filesBelow } from '../../support/platform/artifacts/artifact-apis.ts'
@@ -21,6 +24,7 @@ import {
   type Loose,
   type PublicApi,
 } from '../../support/platform/public-api.ts'
+import { startS3Server } from '../../support/platform/artifacts/s3-server.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
 const MIB = 1024 * 1024
@@ -46,10 +50,15 @@ const store = createArtifactFolder(join(root, 'artifacts'))
 const stored = () => filesBelow(join(root, 'artifacts'))
 const warned: unknown[] = []
 
-beforeAll(async () => {
+/** Starts the public API on a store. */
+const startApi = (on: ArtifactStore) => {
   const log = { warn: (fact: unknown) => void warned.push(fact) }
-  const operations = bundleOperations({ database: db(), store, log })
-  api = await startPublicApi(db(), { operations, defaultLimit: { limit: 1e6, windowS: 60 } })
+  const operations = bundleOperations({ database: db(), store: on, log })
+  return startPublicApi(db(), { operations, defaultLimit: { limit: 1e6, windowS: 60 } })
+}
+
+beforeAll(async () => {
+  api = await startApi(store)
   agents = await startAgentsApi(database(), { artifacts: store })
   client = await addClient(api, db())
 })
@@ -75,7 +84,8 @@ const suite = (codeBundlePath: string, location: TestLocation, more: object = {}
   privateLocations: [location.slugName],
   ...more,
 })
-const retention = (unusedMs: number) => bundleRetention({ database: db(), store }, unusedMs)
+const retention = (unusedMs: number, on: ArtifactStore = store) =>
+  bundleRetention({ database: db(), store: on }, unusedMs)
 const listed = async () => {
   const { body } = await client.call('GET', '/v1/code-bundles?limit=100')
   return body.entries as { sha256: string; bytes: number; checks: number }[]
@@ -272,35 +282,110 @@ describe('a suite', () => {
   })
 })
 
-test('unused bundles and leftovers of uploads are removed in time', async () => {
-  const [old, fresh] = [await packed(1_000), await packed(1_000)]
-  await put(old)
-  await put(fresh)
-  await retention(0).run(NOW)
-  expect(await listed()).toEqual([])
-  expect(stored()).toEqual([])
-  const id = randomUUID()
-  await db().query(
-    `insert into code_bundles (id, account_id, sha256, state, stored_as, created_at)
-     values ($1, $2, $3, 'arriving', $4, now() - interval '3 hours')`,
-    [id, client.accountId, randomBytes(32), `bundles/${id}`],
-  )
-  await put(fresh)
-  await retention(1_000_000).run(NOW)
-  expect(await db().query('select state from code_bundles')).toEqual([{ state: 'stored' }])
+describe.each(['a folder', 'a bucket'])('retention in %s', (name) => {
+  const folder = join(root, 'retention')
+  let one: { store: ArtifactStore; keys: () => string[] }
+  let by: ApiClient
+  const closing: (() => unknown)[] = []
+  beforeAll(async () => {
+    if (name === 'a folder') {
+      one = { store: createArtifactFolder(folder), keys: () => filesBelow(folder) }
+    } else {
+      const s3 = await startS3Server(temporaryFolder())
+      closing.push(s3.close)
+      one = { store: createArtifactBucket(s3), keys: s3.keys }
+    }
+    const its = await startApi(one.store)
+    closing.unshift(() => its.close())
+    by = await addClient(its, db(), { accountId: client.accountId })
+  })
+  afterAll(async () => {
+    for (const close of closing) await close()
+  })
+
+  test('unused bundles and leftovers of uploads are removed in time', async () => {
+    const [old, fresh] = [await packed(1_000), await packed(1_000)]
+    await put(old, { by })
+    await put(fresh, { by })
+    expect(one.keys()).toHaveLength(2)
+    await retention(0, one.store).run(NOW)
+    expect(await listed()).toEqual([])
+    expect(one.keys()).toEqual([])
+    const id = randomUUID()
+    await db().query(
+      `insert into code_bundles (id, account_id, sha256, state, stored_as, created_at)
+       values ($1, $2, $3, 'arriving', $4, now() - interval '3 hours')`,
+      [id, client.accountId, randomBytes(32), `bundles/${id}`],
+    )
+    await put(fresh, { by })
+    await retention(1_000_000, one.store).run(NOW)
+    expect(await db().query('select state from code_bundles')).toEqual([{ state: 'stored' }])
+    expect(one.keys()).toHaveLength(1)
+    await retention(0, one.store).run(NOW)
+  })
+
+  test('a file that cannot be removed stops no others, and is removed later', async () => {
+    for (let count = 0; count < 3; count++) await put(await packed(100), { by })
+    let calls = 0
+    const remove = (key: string) =>
+      ++calls === 2 ? Promise.reject(new ArtifactStoreError('no right')) : one.store.remove(key)
+    await expect(retention(0, { ...one.store, remove }).run(NOW)).rejects.toThrow(/: 1$/)
+    expect(await db().query('select state from code_bundles')).toEqual([{ state: 'leaving' }])
+    expect(one.keys()).toHaveLength(1)
+    await db().query(`update code_bundles set used_at = used_at - interval '3 hours'`)
+    await retention(0, one.store).run(NOW)
+    expect([await db().query('select from code_bundles'), one.keys()]).toEqual([[], []])
+  })
+
+  test('a time-out forgets the files that are removed', async () => {
+    await put(await packed(100), { by })
+    await put(await packed(100), { by })
+    const stop = new AbortController()
+    const remove = async (key: string) => {
+      await one.store.remove(key)
+      stop.abort()
+    }
+    await expect(retention(0, { ...one.store, remove }).run(stop.signal)).rejects.toThrow(/abort/)
+    expect(await db().query('select from code_bundles')).toHaveLength(1)
+    await db().query(`update code_bundles set used_at = used_at - interval '3 hours'`)
+    await retention(0, one.store).run(NOW)
+  })
 })
 
-test('a bundle that the store has lost is uploaded again', async () => {
-  const body = await packed(2_000)
-  await put(body)
+/** Removes the file of a bundle behind the platform's back. */
+async function lose(body: Buffer): Promise<void> {
   const rows = await db().query<{ stored_as: string }>(
     `select stored_as from code_bundles where sha256 = decode($1, 'hex')`,
     [hashOf(body)],
   )
   await store.remove(rows[0]?.stored_as ?? '')
+}
+
+test('a bundle that the store has lost is uploaded again', async () => {
+  const body = await packed(2_000)
+  await put(body)
+  await lose(body)
   expect((await get(hashOf(body))).status).toBe(404)
   expect(warned).toHaveLength(1)
   await put(body)
   const response = await get(hashOf(body))
   expect(Buffer.from(await response.arrayBuffer()).equals(body)).toBe(true)
+})
+
+test('a lost bundle is answered with 404 also while the database cannot hide it', async () => {
+  const body = await packed(2_000)
+  await put(body)
+  await lose(body)
+  const query = db().query.bind(db())
+  const spy = vi.spyOn(db(), 'query').mockImplementation((statement, values) => {
+    const isHide = typeof statement === 'object' && statement.name === 'bundle-leave'
+    if (isHide) return Promise.reject(new DatabaseUnavailableError('away'))
+    return query<never>(statement as never, values)
+  })
+  try {
+    expect((await get(hashOf(body))).status).toBe(404)
+    expect(spy).toHaveBeenCalledWith(expect.objectContaining({ name: 'bundle-leave' }))
+  } finally {
+    spy.mockRestore()
+  }
 })
