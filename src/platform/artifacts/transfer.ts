@@ -73,7 +73,7 @@ export async function storeFile(
     if (isDuplicate(error)) return undefined
     if (!(error instanceof ArtifactStoreError)) throw error
     parts.log.warn({ err: error }, `the ${kind.name} could not be stored`)
-    throw storeUnavailable(kind)
+    throw storeUnavailable(kind, UNREAD.headers)
   }
 }
 
@@ -89,8 +89,8 @@ export function openFile(
   })
 }
 
-function storeUnavailable({ name }: FileKind): ApiError {
-  const headers = { ...UNREAD.headers, 'Retry-After': '10' }
+function storeUnavailable({ name }: FileKind, more: Record<string, string> = {}): ApiError {
+  const headers = { ...more, 'Retry-After': '10' }
   return new ApiError(503, `The store of ${name}s is not available at the moment`, { headers })
 }
 
@@ -154,12 +154,19 @@ export async function removeStale(
   }
 }
 
-/** Limits concurrency by 503; the function that a turn returns is called once, at its end. */
-export function createTurns(max: number, message: string): () => () => void {
+/**
+ * Limits concurrency by 503 with `headers`, by default those of an upload. The function that a turn returns is called
+ * once, at its end.
+ */
+export function createTurns(
+  max: number,
+  message: string,
+  headers: Record<string, string> = UNREAD.headers,
+): () => () => void {
   let taken = 0
   return () => {
     if (taken >= max) {
-      throw new ApiError(503, message, { headers: { ...UNREAD.headers, 'Retry-After': '5' } })
+      throw new ApiError(503, message, { headers: { ...headers, 'Retry-After': '5' } })
     }
     taken++
     return () => void taken--

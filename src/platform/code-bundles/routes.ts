@@ -165,7 +165,7 @@ async function receiveBundle(parts: FileParts, upload: BundleUpload): Promise<nu
 }
 
 function get(parts: FileParts): DefinedOperation {
-  const turns = createTurns(DOWNLOADS_MAX, BUSY_MESSAGE)
+  const turns = createTurns(DOWNLOADS_MAX, BUSY_MESSAGE, {})
   return defineOperation({
     ...onOne,
     summary: 'Download a code bundle',
@@ -189,7 +189,7 @@ function get(parts: FileParts): DefinedOperation {
 
 /** The call by which agents fetch bundles. */
 export function agentBundleOperation(parts: FileParts): DefinedAgentOperation {
-  const turns = createTurns(DOWNLOADS_MAX, BUSY_MESSAGE)
+  const turns = createTurns(DOWNLOADS_MAX, BUSY_MESSAGE, {})
   return defineAgentOperation({
     summary: 'Fetch the code bundle of a check suite',
     description:

@@ -74,7 +74,7 @@ describe('in a folder', () => {
 })
 
 describe('in a bucket', () => {
-  const { scene, put } = useArtifactApis(database, () => createArtifactBucket(s3))
+  const { scene, put, get, listed } = useArtifactApis(database, () => createArtifactBucket(s3))
 
   test('a chunked body is refused, because its length is needed', async () => {
     const { body, digest } = zeros(10)
@@ -92,6 +92,16 @@ describe('in a bucket', () => {
     expect(await artifactsOf(db(), one.location.id, one.owner)).toEqual([])
     expect(s3.keys()).toHaveLength(before)
     expect((await put(one, { body: randomBytes(10) })).status).toBe(200)
+  })
+
+  test('a download that it fails is answered with 503 and leaves the connection open', async () => {
+    const one = await scene()
+    await put(one, { body: randomBytes(10) })
+    s3.failWith(500)
+    const { status, headers } = await get(one, (await listed(one))[0]?.id ?? '')
+    s3.failWith(undefined)
+    expect([status, headers.get('retry-after')]).toEqual([503, '10'])
+    expect(headers.get('connection')).not.toBe('close')
   })
 
   test('a wrong key is reported as such', async () => {
