@@ -173,8 +173,11 @@ describe('a waiting sync', () => {
 })
 
 describe('authentication', () => {
-  test('an unknown key: 401, unknown', async () => {
-    const { status, body } = await new FakeAgent('pl_nobody').sync(api)
+  test.each([
+    ['an unknown key', 'pl_nobody'],
+    ['a key of the public API', 'vk_something-else-entirely'],
+  ])('%s: 401, unknown', async (_sentence, secret) => {
+    const { status, body } = await new FakeAgent(secret).sync(api)
     expect(status).toBe(401)
     expect(body.attributes).toMatchObject({ reason: 'unknown' })
   })

@@ -270,4 +270,22 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       return faults
     })
   }
+
+  test('changes at the same time are made one after the other', async () => {
+    const ids = [await addMonitor(), await addMonitor()]
+    const before = await revision(north)
+    await Promise.all(
+      ids.flatMap((id) => [
+        put(id, 5_000_000, [at(north, minute), at(south, minute)]),
+        put(id, 5_000_000, [at(south, twice), at(north, twice)]),
+      ]),
+    )
+    expect(await revision(north)).toBe(before + 4)
+    for (const id of ids) expect(faultsOf(await eras(id, north), true)).toEqual([])
+    const stamps = await database().database.query(
+      'select distinct revision from placements where location_id = $1 and monitor_id = any ($2)',
+      [north, ids],
+    )
+    expect(stamps).toHaveLength(2)
+  })
 })
