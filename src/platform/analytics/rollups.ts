@@ -1,8 +1,9 @@
 // Rolls up hours that are over and swept, and those that late results changed since.
 import type { Database, Queryable } from '../../database/database.ts'
+import { untilDone } from '../../database/until-done.ts'
 import { readSweptSpan } from '../results/queries/accounting.ts'
 import { lockRollupsDone, makeHourDue, rollUpDue } from './queries/rollups.ts'
-import { type BackgroundJob, untilDone } from '../jobs/background-jobs.ts'
+import type { BackgroundJob } from '../jobs/background-jobs.ts'
 
 const HOUR_MS = 3_600_000
 /** Hours of monitors that one transaction rolls up. */

@@ -1,6 +1,6 @@
 // Statements that delete expired rows other than the partitions of results.
 import type { Queryable } from '../../../database/database.ts'
-import { untilDone } from '../../jobs/background-jobs.ts'
+import { untilDone } from '../../../database/until-done.ts'
 
 /** Maximum number of rows that a statement deletes, so that no lock is held for long. */
 const AT_ONCE = 5_000
