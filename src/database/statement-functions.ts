@@ -1,8 +1,15 @@
-// Functions of one statement each: the statement of some arguments becomes a function of a connection and these
-// arguments, which answers with what comes of the rows.
+// Functions of one statement each. The statement of some arguments becomes a function of a connection and these
+// arguments, which answers with a result made of the rows.
 import type { Queryable, Statement } from './database.ts'
 
 type StatementOf<Args extends unknown[], Row extends object> = (...args: Args) => Statement<Row>
+
+/** Anything where rows have one column; nothing where they have several. */
+type IfOneColumn<Row, Key = keyof Row> = Key extends unknown
+  ? [keyof Row] extends [Key]
+    ? unknown
+    : never
+  : never
 
 function query<Args extends unknown[], Row extends object, Result>(
   statementOf: StatementOf<Args, Row>,
@@ -30,12 +37,12 @@ export const queryRow = <Args extends unknown[], Row extends object>(of: Stateme
 
 /** Answers with the only column of the first row. */
 export const queryValue = <Args extends unknown[], Row extends object>(
-  of: StatementOf<Args, Row>,
+  of: StatementOf<Args, Row> & IfOneColumn<Row>,
 ) => query(of, ([row]) => row && valueOf(row))
 
 /** Answers with the only column of each row. */
 export const queryValues = <Args extends unknown[], Row extends object>(
-  of: StatementOf<Args, Row>,
+  of: StatementOf<Args, Row> & IfOneColumn<Row>,
 ) => query(of, (rows) => rows.map(valueOf))
 
 function valueOf<Row extends object>(row: Row): Row[keyof Row] {
