@@ -1,6 +1,6 @@
 // Presence of agents. Background jobs track it: the platform's own pulse, unresponsive agents, locations without
 // agents, and the retention of agents and epochs. POST /agent/v1/presence reports it during a long sync, with the
-// progress of runs: the answer to a sync may take minutes, and a proxy may receive it instead of the agent.
+// progress of runs. The answer to a sync may take minutes, and a proxy may receive it instead of the agent.
 import { PresenceAnswer, PresenceRequest } from '../../contract/protocol/agent-protocol.ts'
 import { PROGRESS_BOUNDS } from '../../contract/protocol/run-progress.ts'
 import { beatPulse, forgetAgents, noteAgent, unresponsiveLocations } from './queries/agents.ts'

@@ -142,7 +142,7 @@ async function receive(parts: FileParts, upload: Upload): Promise<number> {
     return readThrough(upload)
   }
   try {
-    return await keep(parts, upload)
+    return await storeArtifact(parts, upload)
   } catch (error) {
     if (error instanceof ApiError && error.status === 413) {
       const why = { refusal: 'TOO_LARGE', bytes: facts.bytes ?? null } as const
@@ -152,7 +152,7 @@ async function receive(parts: FileParts, upload: Upload): Promise<number> {
   }
 }
 
-async function keep(parts: FileParts, upload: Upload): Promise<number> {
+async function storeArtifact(parts: FileParts, upload: Upload): Promise<number> {
   const { database, store } = parts
   const { key, ownerKey, name, facts, expected } = upload
   const { locationId } = key

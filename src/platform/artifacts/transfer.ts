@@ -1,5 +1,5 @@
 // Transfer of files to and from the store, whole or not at all. A row is written before the first byte and deleted
-// after the last one, so that whatever a crash leaves behind is known and can be removed.
+// after the last one. Leftovers of a crash are thus known and can be removed.
 import type { Readable } from 'node:stream'
 import type { Log } from '../../process/log.ts'
 import { isDuplicate, isUnavailable } from '../../database/database-failure.ts'
@@ -163,12 +163,12 @@ export function createTurns(
   message: string,
   headers: Record<string, string> = UNREAD.headers,
 ): () => () => void {
-  let taken = 0
+  let acquired = 0
   return () => {
-    if (taken >= max) {
+    if (acquired >= max) {
       throw new ApiError(503, message, { headers: { ...headers, 'Retry-After': '5' } })
     }
-    taken++
-    return () => void taken--
+    acquired++
+    return () => void acquired--
   }
 }

@@ -53,9 +53,9 @@ export async function doOnce(
   { database, log, signal, leaseMs = LEASE_MS }: BackgroundJobOptions,
 ): Promise<void> {
   try {
-    const taken = await acquireLease(database, { ...backgroundJob, leaseMs })
-    if (taken === undefined) return
-    const lease = keepRenewed(database, taken, leaseMs)
+    const acquired = await acquireLease(database, { ...backgroundJob, leaseMs })
+    if (acquired === undefined) return
+    const lease = keepRenewed(database, acquired, leaseMs)
     let done = false
     try {
       const timeout = AbortSignal.timeout(backgroundJob.timeoutMs)

@@ -70,7 +70,7 @@ export interface RunsReport extends RunsToReport {
   isNews: boolean
 }
 
-/** Makes what hands out runs to the agents that sync with this process. */
+/** Creates the function that hands out runs to the agents that sync with this process. */
 export function createRunHandOut({ database, cipher }: { database: Database; cipher: Cipher }) {
   /** `<agent> <run>` → until when it counts as reported. */
   const reported = new Map<string, number>()
