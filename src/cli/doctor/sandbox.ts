@@ -90,7 +90,7 @@ function layerText(facts: { ownUser?: boolean; landlock?: number; network?: bool
 
 const MEBIBYTE = 1_048_576
 const BROWSER_LIMITS = {
-  wallMs: 8000,
+  wallMs: 25_000,
   cpuMs: 20_000,
   memoryBytes: LIMITS.scriptMemoryBytesMax,
   processes: LIMITS.scriptProcessesMax,
