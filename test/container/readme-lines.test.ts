@@ -151,7 +151,10 @@ describe('in an image', () => {
   )
 
   test('the bill of materials lists packages of Debian and of npm', async () => {
-    const file = only(/^`(\/usr\/share\/vedette\/[^`]+)` lists every Debian and npm package/)
+    const file = only(
+      /`(\/usr\/share\/vedette\/[^`]+)` lists every Debian and npm package/,
+      chapter('What can be verified'),
+    )
     const command = [file]
     const shown = await startContainer({
       image: 'agent-uptime',
