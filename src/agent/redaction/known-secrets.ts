@@ -69,7 +69,7 @@ function addNeedles(secret: string, needles: Needle[]): void {
     // In a form, a space is a plus.
     if (canonical.includes(' ')) add(canonical.replaceAll(' ', '+'))
     // What is too short once it is decoded is looked for as it is encoded.
-    if (canonical.length < NEEDLE_BYTES_MIN) for (const one of encoded(part)) add(one)
+    if (canonical.length < NEEDLE_BYTES_MIN) for (const one of encoded(bytes.toString())) add(one)
   }
   if (utf8.length !== part.length) {
     if (LATIN1.test(part)) add(part)
