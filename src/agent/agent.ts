@@ -37,7 +37,8 @@ import type { AgentReport, Change, MonitorSource, Snapshot } from './source.ts'
 export type AgentSettings = Pick<
   AgentConfig,
   'healthPort' | 'jobConcurrency' | 'uptimeConcurrency' | 'drainMs' | 'workRoot' | 'scrubHeaders'
->
+> &
+  Partial<Pick<AgentConfig, 'healthHost'>>
 
 export interface AgentOptions {
   config: AgentSettings
@@ -137,6 +138,8 @@ export class Agent {
       app: createHealth(this.#healthSources()),
       port: this.#options.config.healthPort,
       variable: 'AGENT_HEALTH_PORT',
+      hostname: this.#options.config.healthHost,
+      hostVariable: 'AGENT_HEALTH_HOST',
     })
     // Stopped before the start was over: closes the resources that were opened meanwhile.
     if (this.#phase === 'draining') return this.#health.close(HEALTH_CLOSE_MS)

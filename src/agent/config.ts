@@ -72,6 +72,10 @@ export const VARIABLE_TABLE = {
     min: 0,
     max: 65_535,
   }),
+  AGENT_HEALTH_HOST: anyText({
+    meaning: 'Address that this port is opened on',
+    shownDefault: 'all',
+  }),
   JOB_CONCURRENCY: wholeNumber({
     meaning: 'Browser, multistep and scripted checks and suites that run at the same time',
     otherwise: 1,
@@ -280,6 +284,7 @@ function configOf(values: Given, { env, stdout }: ConfigOrigin) {
     platformUrl: values.PLATFORM_URL,
     image: values.VEDETTE_IMAGE ?? 'agent',
     healthPort: values.AGENT_HEALTH_PORT,
+    healthHost: values.AGENT_HEALTH_HOST,
     jobConcurrency: values.JOB_CONCURRENCY,
     uptimeConcurrency: values.UPTIME_CONCURRENCY,
     drainMs: values.DRAIN_SECONDS * 1000,

@@ -10,9 +10,10 @@ export interface ServeOptions {
   /** 0: any free port. */
   port: number
   /** All interfaces by default. */
-  hostname?: string
-  /** The environment variable that sets the port; errors name it. */
+  hostname?: string | undefined
+  /** The environment variables that set port and hostname; errors name them. */
   variable: string
+  hostVariable?: string
 }
 
 export interface Served {
@@ -23,7 +24,7 @@ export interface Served {
   close(deadlineMs: number): Promise<void>
 }
 
-/** The port cannot be listened on; the message names the variable and the fix. */
+/** The port or address cannot be listened on; the message names the variable and the fix. */
 export class ListenError extends Error {
   readonly code: string
 
@@ -65,22 +66,24 @@ export async function listenWith(
   return { port, url: `http://${host}:${port}`, close: (deadlineMs) => closed(server, deadlineMs) }
 }
 
-/** Listens for a moment; resolves with the code of the error, or undefined where the port is free. */
-export function portProblem(port: number): Promise<string | undefined> {
+/**
+ * Listens for a moment, by default on all interfaces; resolves with the code of the error, or undefined where the
+ * port is free.
+ */
+export function portProblem(port: number, host?: string): Promise<string | undefined> {
   const server = createServer()
   return new Promise((resolve) => {
     server.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message))
-    server.listen({ port, exclusive: true }, () => server.close(() => resolve(undefined)))
+    const address = { port, exclusive: true, ...(host !== undefined && { host }) }
+    server.listen(address, () => server.close(() => resolve(undefined)))
   })
 }
 
-function listening(
-  server: Server,
-  { port, hostname, variable }: Omit<ServeOptions, 'app'>,
-): Promise<void> {
+function listening(server: Server, options: Omit<ServeOptions, 'app'>): Promise<void> {
+  const { port, hostname } = options
   return new Promise((resolve, reject) => {
     const refused = (error: NodeJS.ErrnoException) =>
-      reject(new ListenError(listenProblem(error, port, variable), error))
+      reject(new ListenError(listenProblem(error, options), error))
     server.once('error', refused)
     server.listen({ port, ...(hostname === undefined ? {} : { host: hostname }) }, () => {
       server.off('error', refused)
@@ -89,7 +92,20 @@ function listening(
   })
 }
 
-function listenProblem(error: NodeJS.ErrnoException, port: number, variable: string): string {
+const NO_ADDRESS = new Set(['EADDRNOTAVAIL', 'ENOTFOUND', 'EINVAL'])
+
+/** Whether the code of an error says that this machine does not have the address to listen on. */
+export function isNoAddress(code: string | undefined): boolean {
+  return code !== undefined && NO_ADDRESS.has(code)
+}
+
+function listenProblem(
+  error: NodeJS.ErrnoException,
+  { port, hostname, variable, hostVariable = 'the address' }: Omit<ServeOptions, 'app'>,
+): string {
+  if (hostname !== undefined && isNoAddress(error.code)) {
+    return `this machine has no address ${hostname}; set ${hostVariable} to one that it has`
+  }
   if (error.code === 'EADDRINUSE') {
     return `port ${port} is in use by another process; set ${variable} to a free port`
   }
@@ -99,7 +115,8 @@ function listenProblem(error: NodeJS.ErrnoException, port: number, variable: str
   return `cannot listen on port ${port} (${variable}): ${error.message}`
 }
 
-function urlHost(hostname: string | undefined): string {
+/** The host of a URL for clients on this machine, of a server that listens on `hostname`. */
+export function urlHost(hostname: string | undefined): string {
   if (hostname === undefined || hostname === '0.0.0.0' || hostname === '::') return '127.0.0.1'
   return hostname.includes(':') ? `[${hostname}]` : hostname
 }

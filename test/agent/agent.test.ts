@@ -49,6 +49,7 @@ async function setUp(
     deliver?: (result: Result) => Promise<void>
     drainMs?: number
     stopAtOnce?: boolean
+    healthHost?: string
   } = {},
 ) {
   const fake = fakeType()
@@ -59,6 +60,7 @@ async function setUp(
   const agent = new Agent({
     config: {
       healthPort: 0,
+      healthHost: options.healthHost,
       jobConcurrency: 1,
       uptimeConcurrency: 256,
       drainMs: options.drainMs ?? 100,
@@ -103,6 +105,14 @@ test('a stop during the start leaves nothing open', async () => {
   const { agent, get } = await setUp({ stopAtOnce: true })
   await agent.stopped
   await expect(get('/health')).rejects.toThrow('fetch failed')
+})
+
+test('probes and metrics answer on the address that is set, and on no other', async () => {
+  const { agent } = await setUp({ healthHost: '127.0.0.2' })
+  const { port } = new URL(agent.url())
+  expect(agent.url()).toBe(`http://127.0.0.2:${port}`)
+  expect((await fetch(`${agent.url()}/health`)).status).toBe(200)
+  await expect(fetch(`http://127.0.0.1:${port}/health`)).rejects.toThrow('fetch failed')
 })
 
 describe('from start to results', () => {

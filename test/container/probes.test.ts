@@ -31,6 +31,15 @@ describe('the probes', () => {
     expect(await agent.stop()).toMatchObject({ code: 0 })
   })
 
+  test('answer on AGENT_HEALTH_HOST alone, also the HEALTHCHECK', async () => {
+    const { network, platform } = await platformFor()
+    const env = { AGENT_HEALTH_HOST: '127.0.0.2' }
+    const agent = await agentIn(network, platform, { env })
+    await agent.line(({ msg }) => msg === 'agent started')
+    expect(await statuses(agent)).toEqual([0, 0, 0, 0])
+    expect(await agent.exec('/vedette/docker/healthy')).toMatchObject({ code: 0 })
+  })
+
   test('fail the HEALTHCHECK when they do not answer', async () => {
     const { network } = await platformFor()
     const idle = await startContainer({

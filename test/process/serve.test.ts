@@ -34,6 +34,16 @@ test('a port in use is an error that names the variable', async () => {
   await served.close(1000)
 })
 
+test('an address that this machine does not have is an error that names the variable', async () => {
+  const address = { hostname: '192.0.2.1', hostVariable: 'SOME_HOST' }
+  const error = await serve({ app: hello, port: 0, variable: 'SOME_PORT', ...address }).catch(
+    (thrown: unknown) => thrown,
+  )
+  expect(error).toBeInstanceOf(ListenError)
+  expect(error).toMatchObject({ code: 'EADDRNOTAVAIL' })
+  expect((error as ListenError).message).toMatch(/192\.0\.2\.1.*SOME_HOST/)
+})
+
 test('close does not wait for an idle keep-alive connection that was busy when it was called', async () => {
   let answer: (response: Response) => void = () => undefined
   const asked = Promise.withResolvers<void>()

@@ -66,7 +66,7 @@ async function probesOf(reading: ConfigReading): Promise<Probe[]> {
     { id: 'platform', run: (signal) => probePlatform(config, signal) },
     { id: 'dns', run: (signal) => probeNameServers({ config, signal }) },
     { id: 'disk', run: () => probeDisk(config) },
-    { id: 'health-port', run: (signal) => probeHealthPort(config.healthPort, signal) },
+    { id: 'health-port', run: (signal) => probeHealthPort(config, signal) },
     { id: 'icmp', run: (signal) => probeIcmp(signal) },
     { id: 'traceroute', run: (signal) => probeTraceroute(signal) },
     { id: 'sandbox', run: (signal) => probeSandbox({ config, runsCode, signal }) },

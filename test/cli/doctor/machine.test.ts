@@ -107,8 +107,20 @@ test('the health port of another program: the fix is the next one', async () => 
   await using other = await startHttpServer((_, response) =>
     json(response, { status: 'fine', reasons: [] }),
   )
-  expect(await probeHealthPort(other.port, never)).toMatchObject([
-    { standing: 'broken', fix: `set AGENT_HEALTH_PORT=${other.port + 1}` },
+  const healthPort = other.port
+  expect(await probeHealthPort({ healthPort, healthHost: undefined }, never)).toMatchObject([
+    { standing: 'broken', fix: `set AGENT_HEALTH_PORT=${healthPort + 1}` },
+  ])
+  const healthHost = '127.0.0.2'
+  expect(await probeHealthPort({ healthPort, healthHost }, never)).toMatchObject([
+    { standing: 'works' },
+  ])
+})
+
+test.each([0, 8081])('an address that this machine does not have, port %i', async (healthPort) => {
+  const healthHost = '192.0.2.1'
+  expect(await probeHealthPort({ healthPort, healthHost }, never)).toMatchObject([
+    { standing: 'broken', fix: expect.stringContaining('AGENT_HEALTH_HOST') as string },
   ])
 })
 
