@@ -1,7 +1,6 @@
 // Life cycle of the platform: listen, open the database, answer, drain. It answers 503 before the database is
 // open.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Hono } from 'hono'
 import { VERSION } from '../contract/versions.ts'
 import type { FaultReports } from '../process/faults/reports.ts'
 import type { Log } from '../process/log.ts'
@@ -14,7 +13,7 @@ import { type Credentials, ensureFirstAccount, storeCredentials } from './accoun
 import { createHttpServer } from './http/http-server.ts'
 import { createPlatformMetrics, isLongPoll, type PlatformMetrics } from './metrics.ts'
 import { openPlatformDatabase, type PlatformDatabase, databaseProblem } from './open-database.ts'
-import { createProbes, isProbe, type Phase, serveMetrics } from './http/probes.ts'
+import { createMetricsApp, createProbes, isProbe, type Phase } from './http/probes.ts'
 import { ensureCipher } from './secrets/secrets-key.ts'
 
 export interface PlatformOptions {
@@ -111,8 +110,7 @@ export class Platform {
 
   async #listen(): Promise<void> {
     const { port, hostname, metricsPort } = this.#options.config
-    const metrics = () => this.#metrics.text()
-    const where = hostname === undefined ? {} : { hostname }
+    const where = { hostname, hostVariable: 'HOST' }
     const probes = createProbes({
       phase: () => this.#phase,
       waitingFor: () => this.#waitingFor,
@@ -123,7 +121,6 @@ export class Platform {
         database: this.#options.config.databaseUrl === undefined ? 'embedded' : 'given',
         uptimeSeconds: Math.round(process.uptime()),
       }),
-      metrics: metricsPort === undefined ? metrics : undefined,
     })
     const server = createHttpServer((request, env) =>
       isProbe(request.url) ? probes.fetch(request) : this.#answer(request, env),
@@ -131,8 +128,10 @@ export class Platform {
     this.#served.push(await listenWith(server, { port, ...where, variable: 'PORT' }))
     this.#options.log.info({ url: this.url() }, 'listening')
     if (metricsPort === undefined) return
-    const app = serveMetrics(new Hono(), metrics)
-    this.#served.push(await serve({ app, port: metricsPort, ...where, variable: 'METRICS_PORT' }))
+    const app = createMetricsApp(() => this.#metrics.text())
+    const served = await serve({ app, port: metricsPort, ...where, variable: 'METRICS_PORT' })
+    this.#served.push(served)
+    this.#options.log.info({ url: `${served.url}/metrics` }, 'metrics listening')
   }
 
   #answer(request: Request, env: unknown): Response | Promise<Response> {

@@ -20,15 +20,15 @@ function variable<T>(about: About, otherwise: T, parse: (text: string) => Parsed
   return { ...about, shownDefault, otherwise, parse }
 }
 
-export function wholeNumber(
-  about: About & { otherwise: number; min: number; max: number },
-): Variable<number> {
+export function wholeNumber<Otherwise extends number | undefined>(
+  about: About & { otherwise: Otherwise; min: number; max: number },
+): Variable<number | Otherwise> {
   const { min, max, otherwise, ...rest } = about
-  return variable(rest, otherwise, (text) => {
+  return variable<number | Otherwise>(rest, otherwise, (text) => {
     const value = /^[+-]?\d+$/.test(text) ? Number(text) : Number.NaN
     if (value >= min && value <= max) return { value }
     const allowed = `a whole number from ${min} to ${max}`
-    return { allowed, fix: `without it ${otherwise} holds` }
+    return { allowed, fix: `without it ${otherwise ?? 'none'} holds` }
   })
 }
 

@@ -51,7 +51,7 @@ function installation() {
   const path = join(folder, 'docker/compose.yaml')
   // Debian's docker-compose is older than `name` in these files.
   const { name: _, ...file } = parse(readFileSync(path, 'utf8'), { merge: true }) as ComposeFile
-  Object.assign(file.services.platform, { ports: ['127.0.0.1::3000'] })
+  Object.assign(file.services.platform, { ports: ['127.0.0.1::3000', '127.0.0.1::9464'] })
   Object.assign(file.services.postgres, {
     image: tagOf('platform'),
     entrypoint: ['tini', '--', 'sh', '-c', POSTGRES.replaceAll('$', '$$$$')],
@@ -100,7 +100,7 @@ test('comes up, runs a monitor, stops in order, and continues', async () => {
   }
   /** Waits until the platform's metrics have this series; its API would soon answer 429. */
   const seriesAppears = async (series: RegExp) => {
-    const url = `http://${await addressNow()}/metrics`
+    const url = `http://${await compose('port platform 9464')}/metrics`
     const look = async () => series.test(await (await fetch(url)).text())
     await eventually(() => look().catch(() => false), { what: String(series) })
   }

@@ -189,7 +189,7 @@ describe('Prometheus', () => {
       const [name = '', port] = target.split(':')
       const service = compose.services[name]
       const { environment = {}, image = '' } = service ?? {}
-      expect(Number(port)).toBe(readSettings(image, environment).port)
+      expect(Number(port)).toBe(readSettings(image, environment).metricsPort)
       expect(await isServed(config.metrics_path, IMAGES[image])).toBe(true)
     },
   )

@@ -118,7 +118,7 @@ beforeAll(async () => {
   const samples = [...METRICS.keys()].map((name) => `# TYPE ${name} gauge\n`).join('')
   series = {
     agent: seriesIn(text + samples),
-    platform: seriesIn(await metricsOf(platform.url)),
+    platform: seriesIn(await metricsOf(platform.metricsUrl)),
   }
 })
 afterAll(async () => {
@@ -222,13 +222,16 @@ describe('a real Prometheus', () => {
   beforeAll(async () => {
     if (why !== undefined) return
     prometheus = await startPrometheus(
-      { 'vedette-agent': new URL(agent.url).host, 'vedette-platform': new URL(platform.url).host },
+      {
+        'vedette-agent': new URL(agent.url).host,
+        'vedette-platform': new URL(platform.metricsUrl).host,
+      },
       { namespace: 'vedette' },
     )
     // Rates need two scrapes, between them a run and a request.
     await eventually(
       async () => {
-        await metricsOf(`${platform.url}/v1`)
+        await (await fetch(`${platform.url}/v1`)).text()
         const rates = await prometheus.query(filled(RATES))
         return rates.length === 3 && rates.every(({ value }) => value > 0)
       },

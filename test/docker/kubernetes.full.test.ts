@@ -12,7 +12,13 @@ import {
   type ClusterTools,
   clusterTools,
 } from '../support/container/cluster-tools.ts'
-import { expectToFit, IMAGES, isServed, type Pod } from '../support/container/deployed-agent.ts'
+import {
+  expectToFit,
+  IMAGES,
+  isServed,
+  type Pod,
+  readSettings,
+} from '../support/container/deployed-agent.ts'
 import { strangeIn } from '../support/container/kubernetes-types.ts'
 import { INSTALL_MS_MAX } from '../support/scripts/toolchains.ts'
 
@@ -276,10 +282,13 @@ test.each(all.filter(({ object }) => object.spec?.template?.metadata?.annotation
   async ({ object }) => {
     const { metadata, spec } = object.spec.template
     const annotations = metadata?.annotations ?? {}
-    expect(Number(annotations['prometheus.io/port'])).toBe(
-      spec.containers[0]?.ports[0]?.containerPort,
+    const [{ image, env } = { image: '', env: [] }] = spec.containers
+    const settings = readSettings(
+      image,
+      Object.fromEntries(env.map(({ name, value }) => [name, value])),
     )
-    const program = IMAGES[spec.containers[0]?.image ?? '']
+    expect(Number(annotations['prometheus.io/port'])).toBe(settings.metricsPort)
+    const program = IMAGES[image]
     expect(await isServed(annotations['prometheus.io/path'] ?? '', program)).toBe(true)
   },
 )

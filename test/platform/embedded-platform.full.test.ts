@@ -213,7 +213,7 @@ describe('kill -9', () => {
     expect(statuses).toEqual(new Set([201, 503]))
     const { counts } = await listNames(platform.url, writer)
     expect(acknowledged.filter((name) => counts.get(name) !== 1)).toEqual([])
-    const metrics = await (await fetch(`${platform.url}/metrics`)).text()
+    const metrics = await (await fetch(`${platform.metricsUrl}/metrics`)).text()
     expect(metrics).toContain('vedette_embedded_postgres_restarts 3')
   })
 

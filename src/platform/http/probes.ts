@@ -1,4 +1,4 @@
-// What load balancers, orchestrators and Prometheus ask a platform, at every stage of its life.
+// What load balancers and orchestrators ask a platform, at every stage of its life; and its metrics, on another port.
 import { Hono } from 'hono'
 
 export type Phase = 'starting' | 'running' | 'draining'
@@ -12,8 +12,6 @@ export interface ProbeSources {
   databaseProblem(): Promise<string | undefined>
   /** Facts for `/health`. */
   facts(): Record<string, unknown>
-  /** Prometheus text format; undefined where it is served elsewhere. */
-  metrics: (() => Promise<string>) | undefined
 }
 
 /** Time for which an answer of the database is cached, so that probes cause no load. */
@@ -25,11 +23,11 @@ export function isProbe(url: string): boolean {
   return PROBE.test(url)
 }
 
-const PROBE = /^https?:\/\/[^/]*\/(?:-\/(?:liveness|readiness)|health|metrics)(?:\?|$)/
+const PROBE = /^https?:\/\/[^/]*\/(?:-\/(?:liveness|readiness)|health)(?:\?|$)/
 
 /**
  * Makes the endpoints: `/-/liveness` (200 as long as requests are answered), `/-/readiness` (503 with
- * reasons while starting, draining or without the database), `/health` (always 200), `/metrics`.
+ * reasons while starting, draining or without the database), `/health` (always 200).
  */
 export function createProbes(sources: ProbeSources): Hono {
   const app = new Hono()
@@ -41,14 +39,12 @@ export function createProbes(sources: ProbeSources): Hono {
     return c.json({ status: ready ? 'ready' : 'not ready', reasons }, ready ? 200 : 503)
   })
   app.get('/health', (c) => c.json({ status: sources.phase(), ...sources.facts() }))
-  const { metrics } = sources
-  if (metrics !== undefined) serveMetrics(app, metrics)
   return app
 }
 
-/** Serves `/metrics` with `app`. */
-export function serveMetrics(app: Hono, metrics: () => Promise<string>): Hono {
-  return app.get('/metrics', async (c) => {
+/** Makes the app that serves `/metrics` in Prometheus text format. */
+export function createMetricsApp(metrics: () => Promise<string>): Hono {
+  return new Hono().get('/metrics', async (c) => {
     return c.body(await metrics(), 200, { 'content-type': METRICS_TYPE })
   })
 }

@@ -8,6 +8,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Database, openDatabase } from '../../../src/database/database.ts'
 import { debianMajors, startServer } from '../../support/database/database-servers.ts'
+import { freePort } from '../../support/network/free-port.ts'
 import { startNginx } from '../../support/network/nginx.ts'
 import { accountOf, type Account, checkAccount } from './fleet-account.ts'
 import { bucketGrowth, growth, quantile, scrape, sum } from '../metrics-text.ts'
@@ -30,6 +31,8 @@ interface Installation {
   database: Database
   postgres: PostgresProcesses
   platform: RunningProgram
+  /** Root of the platform's metrics. */
+  metricsUrl: string
   agents: RunningProgram[]
   /** Starts the agent with this number, or starts it again. */
   startAgent: (number: number) => Promise<RunningProgram>
@@ -84,7 +87,9 @@ async function install(
   folder: string,
 ): Promise<Installation> {
   const [accountId, apiKey] = [randomUUID(), `vd_${randomBytes(24).toString('base64url')}`]
+  const metricsPort = await freePort()
   const platform = await startProgram('platform', 'PORT', {
+    METRICS_PORT: String(metricsPort),
     HOST: '127.0.0.1',
     DATABASE_URL: databaseUrl,
     DATA_DIR: join(folder, 'platform'),
@@ -113,7 +118,8 @@ async function install(
   }
   const agents = await Promise.all(Array.from({ length: AGENTS }, (_, n) => startAgent(n)))
   const postgres = await postgresProcesses(database)
-  return { database, postgres, platform, agents, startAgent, api }
+  const metricsUrl = `http://127.0.0.1:${metricsPort}`
+  return { database, postgres, platform, metricsUrl, agents, startAgent, api }
 }
 
 /** Creates the monitors in one call, and waits until the agents have them. */
@@ -223,7 +229,7 @@ async function moment({ platform, agents, postgres }: Installation): Promise<Mom
 
 async function measure(installed: Installation) {
   const before = await moment(installed)
-  await scrape(installed.platform.url)
+  await scrape(installed.metricsUrl)
   // Scheduling delay of an idle process on this machine: the lower bound of lateness.
   const idle = monitorEventLoopDelay({ resolution: 1 })
   idle.enable()
@@ -235,7 +241,7 @@ async function measure(installed: Installation) {
     delayMs = Math.max(delayMs, ...after.texts.map(delayMsIn))
   }
   idle.disable()
-  const platformDelayMs = delayMsIn(await scrape(installed.platform.url))
+  const platformDelayMs = delayMsIn(await scrape(installed.metricsUrl))
   const rows = [
     ...deliveryRows(before, after),
     ['lateness of a timer in an idle process, p99', `${(idle.percentile(99) / 1e6).toFixed(1)} ms`],

@@ -71,11 +71,12 @@ test('an unresponsive agent is lost within seconds of its 30 s, and the other on
   expect(answer?.peers).toBe(0)
   // On an idle machine it takes a second; a busy one must not fail this test.
   expect(performance.now() - begin).toBeLessThan(15_000)
-  const metrics = await (await fetch(`${platform.url}/metrics`)).text()
+  const metrics = await (await fetch(`${platform.metricsUrl}/metrics`)).text()
   expect(metrics).toMatch(/^vedette_agents\{state="lost"\} 1$/m)
   expect(metrics).toMatch(/^vedette_agents_lost_total 1$/m)
   expect(metrics).toMatch(/^vedette_location_epochs_total\{cause="lost"\} 1$/m)
   expect(metrics).toMatch(/^vedette_syncs_held \d+$/m)
+  expect((await fetch(`${platform.url}/metrics`)).status).toBe(404)
 })
 
 describe('when it stops', () => {
@@ -85,7 +86,7 @@ describe('when it stops', () => {
     const begin = performance.now()
     const waitingSync = agent.sync(end, { waitMs: 25_000 })
     await untilHolds(async () => {
-      const metrics = await (await fetch(`${platform.url}/metrics`)).text()
+      const metrics = await (await fetch(`${platform.metricsUrl}/metrics`)).text()
       expect(metrics).toMatch(/^vedette_syncs_held 1$/m)
     })
     platform.kill('SIGTERM')

@@ -10,13 +10,12 @@ const probes = createProbes({
   waitingFor: () => '',
   databaseProblem: async () => undefined,
   facts: () => ({ version: '1.2.3' }),
-  metrics: async () => 'a 1\n',
 })
 const server = await listening(createHttpServer(probes.fetch))
 const { port } = server
 afterAll(() => server.close())
 
-test.each(['/-/readiness', '/-/liveness', '/health', '/metrics'])(
+test.each(['/-/readiness', '/-/liveness', '/health'])(
   'HTTP/1.0 without Host is answered on %s',
   async (path) => {
     const { status, text } = await sendRaw(`GET ${path} HTTP/1.0\r\n\r\n`, { port })

@@ -8,7 +8,7 @@ import {
 } from '../../../src/platform/config.ts'
 import { VERSION } from '../../../src/contract/versions.ts'
 import { createHealth } from '../../../src/agent/health.ts'
-import { createProbes } from '../../../src/platform/http/probes.ts'
+import { createMetricsApp, createProbes } from '../../../src/platform/http/probes.ts'
 
 /** A pod of Kubernetes, with the fields of these checks. */
 export interface Pod {
@@ -58,10 +58,11 @@ function secretAt(path: string): string {
   return SECRETS[name.replaceAll('-', '_').toUpperCase()] ?? ''
 }
 
-/** Effective settings of a container, read by the program: seconds of its drain, and its port. */
+/** Effective settings of a container, read by the program: seconds of its drain, and its ports. */
 export interface ReadSettings {
   drainSeconds: number
   port: number
+  metricsPort: number | undefined
   dataDir: string | undefined
 }
 
@@ -85,12 +86,14 @@ export function readSettings(
   if (isAgent) {
     const { config, problems, warnings } = readAgentConfig({ env: whole, stdout: {}, readText })
     expect({ problems, warnings }).toEqual({ problems: [], warnings: [] })
-    return { drainSeconds: config.drainMs / 1000, port: config.healthPort, dataDir: config.dataDir }
+    const { healthPort: port, dataDir } = config
+    return { drainSeconds: config.drainMs / 1000, port, metricsPort: port, dataDir }
   }
   const { config, problems } = readPlatformConfig(whole, readText)
   expect(problems).toEqual([])
   const drainSeconds = (config.drainMs + config.drainDelayMs) / 1000
-  return { drainSeconds, port: config.port, dataDir: config.dataDir }
+  const { port, metricsPort, dataDir } = config
+  return { drainSeconds, port, metricsPort, dataDir }
 }
 
 /** Checks a pod with one of our images against the program; resolves with its image. */
@@ -105,7 +108,8 @@ export async function expectToFit(pod: Pod, { raw = false } = {}): Promise<strin
   expect(pod.terminationGracePeriodSeconds).toBeGreaterThanOrEqual(
     settings.drainSeconds + afterDrain,
   )
-  expect(container.ports.map(({ containerPort }) => containerPort)).toEqual([settings.port])
+  const ports = new Set([settings.port, settings.metricsPort])
+  expect(new Set(container.ports.map(({ containerPort }) => containerPort))).toEqual(ports)
   await expectProbes(container, program)
   expectRestricted(pod, container, raw)
   const data = container.volumeMounts.filter(({ readOnly }) => readOnly !== true)
@@ -145,7 +149,7 @@ async function expectProbes(
   expect(readinessProbe?.httpGet?.path).toBe('/-/readiness')
 }
 
-/** Whether the probes of the program answer at `path`. */
+/** Whether the probes of the program, or its metrics, answer at `path`. */
 export async function isServed(
   path: string,
   program: 'agent' | 'platform' | undefined,
@@ -175,8 +179,10 @@ function platformProbes() {
     waitingFor: () => '',
     databaseProblem: () => Promise.resolve(undefined),
     facts: () => ({}),
-    metrics: () => Promise.resolve(''),
-  })
+  }).route(
+    '/',
+    createMetricsApp(() => Promise.resolve('')),
+  )
 }
 
 /** The restricted standard of Kubernetes, plus the requirements of an agent with raw sockets. */

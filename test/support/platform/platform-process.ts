@@ -116,15 +116,19 @@ class SpawnedProcess implements VedetteProcess {
 /** A platform that answers. */
 export interface StartedPlatform extends VedetteProcess {
   url: string
+  /** Its metrics are below it at /metrics. */
+  metricsUrl: string
 }
 
-/** Starts a platform on a free port and waits until it answers. */
+/** Starts a platform on free ports and waits until it answers. */
 export async function startPlatform(
   env: Record<string, string | undefined>,
 ): Promise<StartedPlatform> {
-  const started = startVedette(['platform'], { PORT: '0', HOST: '127.0.0.1', ...env })
+  const ports = { PORT: '0', METRICS_PORT: '0', HOST: '127.0.0.1' }
+  const started = startVedette(['platform'], { ...ports, ...env })
   const [, url = ''] = await started.line(/"url":"([^"]+)","msg":"platform started"/)
-  return Object.assign(started, { url })
+  const [, metricsUrl = ''] = await started.line(/"url":"([^"]+)\/metrics","msg":"metrics/)
+  return Object.assign(started, { url, metricsUrl })
 }
 
 /** Ids of the processes whose command line contains all `parts`, without zombies. */
