@@ -13,7 +13,7 @@ import type { Environment } from '../process/env.ts'
 import type { FaultReports } from '../process/faults/reports.ts'
 import { isForPeople, type Log, mayColour } from '../process/log.ts'
 import { paint } from '../process/pretty-line.ts'
-import { portProblem } from '../process/serve.ts'
+import { portProblem, urlHost } from '../process/serve.ts'
 import { onSignals } from '../process/signals.ts'
 import { readPlatformConfig, type PlatformConfigReading } from '../platform/config.ts'
 import { type Credentials, CredentialsError } from '../platform/accounts/first-account.ts'
@@ -35,7 +35,10 @@ const { env, stdout, stderr } = process
 
 /** Interval of the checks for a changed monitors file. */
 const CHECK_INTERVAL_MS = 2_000
-const DEFAULT_PORTS = { PORT: '3000', AGENT_HEALTH_PORT: '8081' } as const
+const DEFAULT_PORTS = [
+  { variable: 'PORT', hostVariable: 'HOST', port: 3000 },
+  { variable: 'AGENT_HEALTH_PORT', hostVariable: 'AGENT_HEALTH_HOST', port: 8081 },
+] as const
 /** Placeholder for the API key until it is created. */
 const NO_KEY_YET = 'pl_not-yet-made'
 
@@ -124,8 +127,9 @@ async function runLocalAgent(options: LocalAgentOptions): Promise<number> {
     void (applied = applied.then(() => applyChanged(file, installation, log)))
   watchFile(file.path, { interval: CHECK_INTERVAL_MS, persistent: false }, applyAgain)
   if (stop.signal.aborted) return 0
-  if (isForPeople(stdout)) stdout.write(screenOf({ target, location, dataDir, reading, loaded }))
-  else log.info({ version: VERSION, url: platformUrl, location: slugName }, 'everything started')
+  const keyIn = keyPlace(settings.platform)
+  if (isForPeople(stdout)) stdout.write(screenOf({ target, location, keyIn, reading, loaded }))
+  else log.info(startFacts(target, location, keyIn), 'everything started')
   // From here on the agent handles signals itself.
   const prepare = () => {
     options.offSignals()
@@ -166,8 +170,9 @@ async function applyChanged(
 /** Where no port is set and the default one is in use, any free port is used. */
 async function withFreePorts(given: Environment): Promise<Environment> {
   const chosen: Record<string, string | undefined> = { ...given }
-  for (const [variable, port] of Object.entries(DEFAULT_PORTS)) {
-    const isTaken = !isSet(given, variable) && (await portProblem(Number(port))) !== undefined
+  for (const { variable, hostVariable, port } of DEFAULT_PORTS) {
+    const host = given[hostVariable] || undefined
+    const isTaken = !isSet(given, variable) && (await portProblem(port, host)) !== undefined
     if (isTaken) chosen[variable] = '0'
   }
   return chosen
@@ -239,31 +244,41 @@ function messageOf(error: unknown): string | undefined {
   return knownFault(error)?.message
 }
 
+/** The file that holds the Admin key, or the variable that gave it. */
+function keyPlace({ config: { adminApiKey, dataDir } }: PlatformConfigReading): string {
+  return adminApiKey === undefined ? join(dataDir, 'credentials.json') : 'ADMIN_API_KEY'
+}
+
+/** The same as the screen for a log: where everything is, without any key. */
+function startFacts(target: ApplyTarget, { slugName, keyFile }: LocalLocation, keyIn: string) {
+  const { platformUrl: url, accountId: account } = target
+  const docs = `${url}/docs`
+  return { version: VERSION, url, docs, account, keyIn, location: slugName, agentKeyIn: keyFile }
+}
+
 interface ScreenFacts {
   target: ApplyTarget
   location: LocalLocation
-  dataDir: string
+  /** The place of the Admin key. */
+  keyIn: string
   reading: ConfigReading
   loaded: LoadedFile
 }
 
 /** The start screen: addresses, credentials and the location. */
-function screenOf({ target, location, dataDir, reading, loaded }: ScreenFacts): string {
+function screenOf({ target, location, keyIn, reading, loaded }: ScreenFacts): string {
   const colour = mayColour(stdout, env)
   const { platformUrl, accountId, apiKey } = target
-  const { healthPort } = reading.config
+  const { healthPort, healthHost } = reading.config
   const monitors = loaded.monitors.length
-  const rows: [string, string][] = [
+  const rows: (readonly [string, string])[] = [
     ['API', `${platformUrl}/v1   documentation ${platformUrl}/docs`],
     ['Account', `${accountId}   (header X-Service-Account)`],
-    [
-      'Admin key',
-      `${apiKey.slice(0, 7)}…${apiKey.slice(-4)}   whole in ${dataDir}/credentials.json`,
-    ],
+    ['Admin key', `${apiKey.slice(0, 7)}…${apiKey.slice(-4)}   whole in ${keyIn}`],
     ['Location', `${location.slugName}   the key of its agents is in ${location.keyFile}`],
     ...(healthPort === 0
       ? []
-      : [['Agent', `http://127.0.0.1:${healthPort}/health   and /metrics`] as [string, string]]),
+      : [['Agent', `http://${urlHost(healthHost)}:${healthPort}/health   and /metrics`] as const]),
   ]
   return [
     '',

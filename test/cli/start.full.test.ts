@@ -25,6 +25,10 @@ async function start(folder: string, env: Record<string, string> = {}) {
   return { started, get, accountId }
 }
 
+interface Keys {
+  adminApiKey: string
+}
+
 interface ResultPage {
   length: number
   entries: { verdict: string }[]
@@ -58,6 +62,16 @@ test('the examples are watched, a second start continues, and no process is left
   expect((await stat(keyFile)).mode & 0o777).toBe(0o600)
   const key = await readFile(keyFile, 'utf8')
   expect(first.started.stdout).not.toContain((JSON.parse(key) as { apiKey: string }).apiKey)
+  const [line] = await first.started.line(/.*"msg":"everything started".*/)
+  const { url, ...places } = JSON.parse(line) as Record<string, string>
+  expect(places).toMatchObject({
+    docs: `${url}/docs`,
+    account: first.accountId,
+    keyIn: join(folder, 'credentials.json'),
+    agentKeyIn: keyFile,
+  })
+  const credentials = JSON.parse(await readFile(places['keyIn'] ?? '', 'utf8')) as Keys
+  expect(first.started.stdout).not.toContain(credentials.adminApiKey)
   first.started.kill('SIGTERM')
   expect(await first.started.ended).toMatchObject({ code: 0, stderr: '' })
   expect(processesWith(folder)).toEqual([])
