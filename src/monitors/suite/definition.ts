@@ -37,7 +37,7 @@ export const suiteDefinition = defineType({
   checkType: 'PLAYWRIGHT',
   path: 'playwright',
   schema: SuiteMonitor,
-  example: { codeBundlePath: 'bundle.tar.gz' },
+  example: { codeBundlePath: `bundle:${'0'.repeat(64)}` },
   metrics: {
     probe_suite_duration_seconds: 'Time that the tests of a check suite took, as Playwright says.',
     probe_suite_tests: 'Tests of a check suite, by what they came to.',

@@ -1,7 +1,7 @@
 // References of definitions other than locations and groups: the service of an incident, alert channels, the
 // code bundle of a suite. A new reference must exist in the same account; an old one may have been deleted.
 import type { CheckGroup } from '../../contract/api/check-group.ts'
-import { bundleHash, namesBundle } from '../../contract/api/code-bundle.ts'
+import { bundleHash } from '../../contract/api/code-bundle.ts'
 import type { Monitor } from '../../contract/monitor.ts'
 import { channelsAmong } from '../alerts/queries/channels.ts'
 import { bundlesAmong } from '../code-bundles/queries.ts'
@@ -78,10 +78,9 @@ export function missingThings(
 }
 
 function bundleProblem(path: string, bundles: ReadonlySet<string>): string | undefined {
-  if (!namesBundle(path)) return undefined
   const hash = bundleHash(path)
   if (hash === undefined) {
-    return 'must be bundle: and the 64 hex digits of its SHA-256, in lower case, without variables'
+    return 'must be bundle: and the 64 hex digits of its SHA-256, in lower case, without variables; `vedette apply` uploads a folder and writes it'
   }
   if (bundles.has(hash)) return undefined
   return `there is no code bundle ${hash}; upload it by PUT /v1/code-bundles/${hash} first, or let \`vedette apply\` do so`

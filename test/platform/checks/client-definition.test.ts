@@ -3,9 +3,10 @@
 import { beforeAll, expect, test } from 'vitest'
 import { DEFINITIONS } from '../../../src/monitors/definitions.ts'
 import { clientCheck } from '../../../src/platform/checks/client-definition.ts'
+import { addSuiteBundle } from '../../support/platform/bundles.ts'
 import { makeLocation } from '../../support/platform/named-locations.ts'
 import { type Loose, UNLIMITED, usePublicApi } from '../../support/platform/public-api.ts'
-import { SDK_CHECKS, SDK_GROUPS } from '../../support/platform/sdk-bodies.ts'
+import { SDK_CHECKS, SDK_GROUPS, SDK_HEARTBEAT } from '../../support/platform/sdk-bodies.ts'
 import { createCipher } from '../../../src/platform/secrets/cipher.ts'
 
 const cipher = createCipher('a secret of these tests')
@@ -13,8 +14,11 @@ const cipher = createCipher('a secret of these tests')
 const FOREIGN =
   /"(createdAt|updatedAt|sslCheck|heartbeat|sslCertificates|edit|order|arrayIndex|arraySelector)":/
 
-const { client } = usePublicApi({ cipher, defaultLimit: UNLIMITED })
-beforeAll(() => makeLocation(client, 'north'))
+const { database, client } = usePublicApi({ cipher, defaultLimit: UNLIMITED })
+beforeAll(async () => {
+  await addSuiteBundle(database().database, client.accountId)
+  await makeLocation(client, 'north')
+})
 
 const answered = async (status: number, method: string, path: string, body?: object) => {
   const answer = await client.call(method, path, body === undefined ? {} : { body })
@@ -139,11 +143,11 @@ test('a group has defaults of API checks, whether it sets any or not', async () 
   expect(put).toEqual({ ...stored, updated_at: put.updated_at })
 })
 
-test('an empty ping token leaves the stored one unchanged', async () => {
-  const heartbeat = { period: 5, periodUnit: 'minutes', grace: 1, graceUnit: 'minutes' }
-  const before = await answered(201, 'POST', '/v1/checks/heartbeat', { name: 'nightly', heartbeat })
+test('a heartbeat gets a ping token, and an empty one leaves it unchanged', async () => {
+  const body = { ...SDK_HEARTBEAT, name: 'nightly' }
+  const before = await answered(201, 'POST', '/v1/checks/heartbeat', body)
+  expect(before.heartbeat.pingToken).toMatch(/^[0-9a-f-]{36}$/)
   const path = `/v1/checks/${before.id}`
-  const body = { ...before, heartbeat: { ...before.heartbeat, pingToken: '' } }
   expect((await answered(200, 'PUT', path, body)).heartbeat).toEqual(before.heartbeat)
 })
 

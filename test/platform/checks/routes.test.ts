@@ -6,6 +6,7 @@ import { CHECK_UNPLACED } from '../../../src/contract/unwatched.ts'
 import { LIMITS } from '../../../src/contract/versions.ts'
 import { openDefinition } from '../../../src/platform/checks/encrypted-monitor.ts'
 import { createCipher } from '../../../src/platform/secrets/cipher.ts'
+import { addSuiteBundle } from '../../support/platform/bundles.ts'
 import { CHECK_BODIES } from '../../support/platform/check-bodies.ts'
 import { DATABASE_SERVERS } from '../../support/database/database.ts'
 import { makeLocation } from '../../support/platform/named-locations.ts'
@@ -24,6 +25,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   const { database, api, client } = usePublicApi(options, server)
 
   beforeAll(async () => {
+    await addSuiteBundle(database().database, client.accountId)
     await makeLocation(client, 'north')
     await makeLocation(client, 'south')
   })

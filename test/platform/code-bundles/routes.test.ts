@@ -200,12 +200,19 @@ describe('a suite', () => {
     ['of a bundle that is not here', bundlePath('c'.repeat(64)), /no code bundle c{64}.*PUT \/v1/],
     ['of a hash that is none', 'bundle:abc', /codeBundlePath: .*64 hex digits/],
     ['of a hash in a variable', 'bundle:{{SHA}}', /codeBundlePath: .*without variables/],
+    ['of a path that is no bundle', 'k/1795', /codeBundlePath: must be bundle:/],
+    ['of a variable', '{{SHA}}', /codeBundlePath: .*without variables/],
   ])('%s is refused', async (_sentence, path, message) => {
     const { location } = await scene()
-    const { status, body } = await client.call('POST', '/v1/checks/playwright', {
-      body: suite(path, location, { environmentVariables: [{ key: 'SHA', value: 'x' }] }),
-    })
+    const bad = suite(path, location, { environmentVariables: [{ key: 'SHA', value: 'x' }] })
+    const { status, body } = await client.call('POST', '/v1/checks/playwright', { body: bad })
     expect([status, body.message]).toEqual([400, expect.stringMatching(message)])
+    const monitors = [{ key: 'a', definition: { ...bad, checkType: 'PLAYWRIGHT' } }]
+    const applied = await client.call('POST', '/v1/apply', { body: { name: 'a', monitors } })
+    expect(applied.body).toMatchObject({
+      applied: false,
+      problems: [{ key: 'a', path: ['codeBundlePath'] }],
+    })
   })
 
   test('lets only the agents of its location download its bundle', async () => {

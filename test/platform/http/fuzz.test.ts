@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import * as fc from 'fast-check'
 import { beforeAll, expect, test } from 'vitest'
 import { bent, FAULT_OF_CLIENT, nasty } from '../../support/platform/bent-bodies.ts'
+import { addSuiteBundle } from '../../support/platform/bundles.ts'
 import { CHECK_BODIES } from '../../support/platform/check-bodies.ts'
 import { UNLIMITED, usePublicApi } from '../../support/platform/public-api.ts'
 
@@ -10,12 +11,13 @@ const STATUS_PAGES = '/v1/status-pages'
 const INCIDENTS = `${STATUS_PAGES}/incidents`
 const SERVICES = `${STATUS_PAGES}/services`
 
-const { api, client } = usePublicApi({ defaultLimit: UNLIMITED })
+const { database, api, client } = usePublicApi({ defaultLimit: UNLIMITED })
 const ids = { service: '', incident: '', update: '', page: '', check: '', location: '', group: 0 }
 
 beforeAll(async () => {
   const post = async (path: string, body: object) =>
     (await client.call('POST', path, { body })).body
+  await addSuiteBundle(database().database, client.accountId)
   ids.service = (await post(SERVICES, { name: 'Web' })).id
   const { id, incidentUpdates } = await post(INCIDENTS, incident())
   ids.incident = id

@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest'
 import { TEST_CIPHER, useAgentsApi } from '../../support/platform/agents-api.ts'
 import { FakeAgent } from '../../support/platform/fake-agent.ts'
+import { addSuiteBundle, SUITE_BUNDLE } from '../../support/platform/bundles.ts'
 import { addLocation } from '../../support/platform/locations.ts'
 import { servePublicApi } from '../../support/platform/public-api.ts'
 
@@ -11,12 +12,13 @@ const { addClient } = servePublicApi(database, () => ({ cipher: TEST_CIPHER }))
 test('a suite goes to the agent that has its engine', async () => {
   const { slugName, secret, accountId } = await addLocation(database().database)
   const client = await addClient({ accountId })
+  await addSuiteBundle(database().database, accountId)
   const agents = [['node@24'], ['bun@1.3'], ['node@22', 'node@24']].map(
     (engines) => new FakeAgent(secret, { engines }),
   )
   for (const one of agents) await one.sync(api)
   const suite = async (engine: string, engineVersion: string): Promise<string> => {
-    const common = { name: 'x', codeBundlePath: 'x.tar.gz', privateLocations: [slugName] }
+    const common = { name: 'x', codeBundlePath: SUITE_BUNDLE, privateLocations: [slugName] }
     const body = { ...common, frequency: 1, engine, engineVersion }
     return (await client.call('POST', '/v1/checks/playwright', { body })).body.id
   }

@@ -1,4 +1,5 @@
 // The minimal definition of every type of monitor that can be created.
+import { SUITE_BUNDLE } from './bundles.ts'
 
 /** The last part of the path under /v1/checks, and the required fields of the type. */
 export const CHECK_BODIES: [part: string, own: Record<string, unknown>][] = [
@@ -18,5 +19,5 @@ export const CHECK_BODIES: [part: string, own: Record<string, unknown>][] = [
   ['traceroute', { request: { url: 'example.org' } }],
   ['browser', { script: 'await page.goto("https://example.org/")' }],
   ['multistep', { script: 'test("x", async () => {})', runtimeId: '2026.04' }],
-  ['playwright', { codeBundlePath: 'bundle.tar.gz', engine: 'node', engineVersion: '24' }],
+  ['playwright', { codeBundlePath: SUITE_BUNDLE, engine: 'node', engineVersion: '24' }],
 ]

@@ -1,5 +1,6 @@
 // Definitions as a typed client sends them: one structure for several types with all fields, zero values for unset
 // fields, and null for empty lists and pointers.
+import { SUITE_BUNDLE } from './bundles.ts'
 
 const ZERO_DATE = '0001-01-01T00:00:00Z'
 const alertSettings = {
@@ -82,7 +83,7 @@ const suite = {
   testCommand: null,
   installCommand: null,
   browsers: [],
-  codeBundlePath: 'bundle.tar.gz',
+  codeBundlePath: SUITE_BUNDLE,
   workingDir: null,
   engine: null,
   engineVersion: null,
@@ -100,6 +101,14 @@ const checks: Record<string, object> = {
   traceroute: { ...monitor, runtimeId: null, request: { url: 'example.org' } },
   ssl: { ...monitor, runtimeId: null, request: { sslConfig } },
   playwright: { ...monitor, ...suite },
+}
+
+/** A heartbeat, which has no location, without its name. */
+export const SDK_HEARTBEAT = {
+  checkType: 'HEARTBEAT',
+  ...monitor,
+  privateLocations: null,
+  heartbeat: { period: 5, periodUnit: 'minutes', grace: 1, graceUnit: 'minutes', pingToken: '' },
 }
 
 /** The last part of the path under /v1/checks, and a body without its name and locations. */
