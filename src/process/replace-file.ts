@@ -11,8 +11,26 @@ const PERMISSIONS = 0o7777
  * untouched, and no temporary file is left next to it.
  */
 export async function replaceFile(path: string, text: string): Promise<void> {
+  const { real, draft } = await makeDraft(path, text)
+  try {
+    await rename(draft, real)
+  } catch (error) {
+    await rm(draft, { force: true })
+    throw error
+  }
+  await syncFolder(dirname(real))
+}
+
+/** Rejects where `replaceFile` would; changes nothing. */
+export async function tryToReplace(path: string): Promise<void> {
+  const { draft } = await makeDraft(path, '')
+  await rm(draft, { force: true })
+}
+
+/** The new file next to the old one, with its owner and mode. */
+async function makeDraft(path: string, text: string): Promise<{ real: string; draft: string }> {
   const real = await realpath(path)
-  const { mode, uid, gid } = await stat(real)
+  const { mode, uid, gid, dev } = await stat(real)
   const draft = join(dirname(real), `.${basename(real)}.${randomUUID()}`)
   try {
     const file = await open(draft, 'wx', 0o600)
@@ -23,14 +41,15 @@ export async function replaceFile(path: string, text: string): Promise<void> {
       await file.close()
     }
     const made = await stat(draft)
+    // Nothing can be renamed onto a mount point, such as a single file in a container.
+    if (made.dev !== dev) throw new Error(`${real} is mounted by itself; mount its folder`)
     if (made.uid !== uid || made.gid !== gid) await chown(draft, uid, gid)
     await chmod(draft, mode & PERMISSIONS)
-    await rename(draft, real)
+    return { real, draft }
   } catch (error) {
     await rm(draft, { force: true })
     throw error
   }
-  await syncFolder(dirname(real))
 }
 
 /** Makes the new name survive a power failure; if a folder cannot be synced, the file is renamed nevertheless. */

@@ -3,7 +3,7 @@
 import * as fs from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { replaceFile } from '../../src/process/replace-file.ts'
+import { replaceFile, tryToReplace } from '../../src/process/replace-file.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 test('owner and mode stay, and a symbolic link leads to the new text', async () => {
@@ -24,6 +24,17 @@ test('owner and mode stay, and a symbolic link leads to the new text', async () 
     text: 'new',
   })
   expect(fs.readdirSync(folder)).toEqual(['monitors.yaml'])
+})
+
+test('trying it changes nothing, and rejects where it is not possible', async () => {
+  const path = join(temporaryFolder(), 'monitors.yaml')
+  fs.writeFileSync(path, 'old')
+  const { ino } = fs.statSync(path)
+  await tryToReplace(path)
+  expect([fs.readFileSync(path, 'utf8'), fs.statSync(path).ino]).toEqual(['old', ino])
+  expect(fs.readdirSync(join(path, '..'))).toEqual(['monitors.yaml'])
+  // No user can make a file in that folder.
+  await expect(tryToReplace('/proc/version')).rejects.toMatchObject({ syscall: 'open' })
 })
 
 test('a path that cannot be replaced is unchanged', async () => {

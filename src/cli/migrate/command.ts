@@ -1,7 +1,7 @@
 // `vedette migrate`: tries scripts on another runtime, and moves those with the same outcome.
 import { APPLY_VARIABLES, readApplyTarget } from '../../client/config.ts'
 import type { AgentConfig } from '../../agent/config.ts'
-import { migrationOfFile } from './file.ts'
+import { migrationOfFile, writeProblem } from './file.ts'
 import { migrationJson, migrationTable } from './report.ts'
 import { compare, type RunTrial } from './trials.ts'
 import { type Comparison, type MigrationSource, type Move, planOf } from './migration.ts'
@@ -81,9 +81,14 @@ function moveOf(args: Arguments): Move | string {
 }
 
 async function migrate(options: MigrateOptions, signal: AbortSignal): Promise<number> {
-  const { move, args, config } = options
+  const { move, path, args, config } = options
   const source = await sourceOf(options, signal)
   if (typeof source === 'number') return source
+  if (path !== undefined && args.on('apply') && source.candidates.length > 0) {
+    // Before the runs, which take a while and act on their targets.
+    const problem = await writeProblem(path)
+    if (problem !== undefined) return say(problem)
+  }
   const host = scriptHost(config)
   try {
     if (source.candidates.length > 0) {

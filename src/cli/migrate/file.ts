@@ -7,7 +7,7 @@ import type { Candidate, MigrationSource, Move, RuntimePlace } from './migration
 import { snapshotOf } from '../../agent/monitors-file/source.ts'
 import { readMonitorsFile } from '../../agent/monitors-file/file.ts'
 import type { Problem } from '../../agent/monitors-file/problems.ts'
-import { replaceFile } from '../../process/replace-file.ts'
+import { replaceFile, tryToReplace } from '../../process/replace-file.ts'
 import { findRuntimes, withRuntimes, type WrittenRuntime } from './runtime-places.ts'
 
 /** The file, and how to read it. */
@@ -57,6 +57,19 @@ export async function migrationOfFile(options: FileMigrationOptions): Promise<Fi
     write,
   }
   return { ok: true, source, warnings: file.warnings }
+}
+
+/** Why the file cannot be rewritten, with the fix; undefined where it can. Changes nothing. */
+export async function writeProblem(path: string): Promise<string | undefined> {
+  try {
+    await tryToReplace(path)
+    return undefined
+  } catch (error) {
+    return (
+      `${path} cannot be rewritten: ${(error as Error).message}; run this as the owner of the file and its ` +
+      'folder, in a container with --user "$(id -u):$(id -g)" --group-add 0 and the folder mounted'
+    )
+  }
 }
 
 /** Undefined when the file is written, else the reason why not. */

@@ -1,8 +1,9 @@
 // Aim: `vedette migrate` changes nothing without --apply, and with it only the places whose monitors agree; it reports
 // invalid arguments, and leaves nothing behind when it is interrupted.
-import { readdirSync, readFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { RUNTIMES } from '../../../src/contract/runtimes.ts'
 import { openToolchains } from '../../../src/scripts/toolchains.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -10,6 +11,7 @@ import { namedRuntimes } from '../../support/platform/named-runtimes.ts'
 import { type RegistryPackage, startNpmRegistry } from '../../support/suites/npm-registry.ts'
 import { startVedette } from '../../support/platform/platform-process.ts'
 import { processesIn } from '../../support/processes-in.ts'
+import { mountSmallDisk } from '../../support/small-disk.ts'
 import { temporaryFile, temporaryFolder } from '../../support/temporary-folder.ts'
 import { startHttpServer } from '../../support/test-server.ts'
 
@@ -67,6 +69,19 @@ test('a file is compared, changed where all agree, and then there is nothing lef
   expect(said.monitors.map(({ name }) => name)).toEqual(['Torn', 'Whole'])
   expect(said.movedAlready).toBe(4)
   expect(readFileSync(path, 'utf8')).toBe(expected)
+})
+
+test('whether the file can be written is tried before anything runs', async ({ skip }) => {
+  skip(process.getuid?.() !== 0, 'needs root, to mount a read-only disk')
+  const disk = mountSmallDisk('size=64k')
+  onTestFinished(disk.remove)
+  const path = join(disk.folder, 'monitors.yaml')
+  // It would run for ever.
+  writeFileSync(path, `monitors:\n${multistep('Waits', 'setInterval(() => {}, 1e9)', OLD)}`)
+  execFileSync('mount', ['-o', 'remount,ro', disk.folder])
+  const { code, stdout, stderr } = await start([...BOTH, path, '--apply']).ended
+  expect([code, stdout]).toEqual([2, ''])
+  expect(stderr).toMatch(/monitors\.yaml cannot be rewritten: EROFS.*--user/)
 })
 
 test('API monitors with scripts of their own or of their group move, and others do not change', async () => {
