@@ -70,7 +70,13 @@ function pageOperations(database: Database): DefinedOperation[] {
       readStatusPage(database, accountId, statusPageId),
     ),
     pages.create(
-      { summary: 'Create a status page', body: StatusPageInput, conflict: TAKEN },
+      {
+        summary: 'Create a status page',
+        description:
+          'Its definition is stored for the API; this version serves no page at its `url` or `customDomain`.',
+        body: StatusPageInput,
+        conflict: TAKEN,
+      },
       async ({ accountId, body }) => {
         const page = pageFields(randomUUID(), accountId, body)
         return (await written(database, page, body, (tx) => insertStatusPage(tx, page))) ?? ''
