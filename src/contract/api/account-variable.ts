@@ -25,7 +25,10 @@ export const AccountVariableInput = z
     secret: z.boolean().default(false),
     ...READ_ONLY,
   })
-  .meta({ id: 'EnvironmentVariableInput' })
+  .meta({
+    id: 'EnvironmentVariableInput',
+    example: { key: 'SHOP_TOKEN', value: 'a-secret', secret: true },
+  })
 
 /** Body that replaces a variable; its key never changes. */
 export const AccountVariableChange = z
@@ -36,7 +39,7 @@ export const AccountVariableChange = z
     secret: z.boolean().optional().meta({ description: 'As it was where it is left out' }),
     ...READ_ONLY,
   })
-  .meta({ id: 'EnvironmentVariableChange' })
+  .meta({ id: 'EnvironmentVariableChange', example: { value: 'another-secret' } })
 
 /** A variable as it is read. */
 export const AccountVariable = z

@@ -58,7 +58,23 @@ export const ApplyRequest = z
     /** For all monitors of the account. */
     variables: z.array(Variable).max(LIMITS.variablesMax).default([]),
   })
-  .meta({ id: 'ApplyRequest' })
+  .meta({
+    id: 'ApplyRequest',
+    example: {
+      name: 'monitors.yaml',
+      locations: ['data-center'],
+      monitors: [
+        {
+          key: 'shop',
+          definition: {
+            name: 'Shop',
+            checkType: 'URL',
+            request: { url: 'https://shop.example.com/' },
+          },
+        },
+      ],
+    },
+  })
 export type ApplyRequest = z.infer<typeof ApplyRequest>
 
 /** One line of a plan. */

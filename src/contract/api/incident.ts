@@ -26,15 +26,19 @@ export const Service = z
   .meta({ id: 'StatusPageService' })
 export type Service = z.infer<typeof Service>
 
+/** The platform's default is the time of a request, which no document can declare. */
+const publicDate = {
+  format: 'date-time',
+  default: '2026-02-25T10:00:00.000Z',
+  description: 'Default: the time of the request; the declared one only shows the form',
+} as const
+
 /** One public update of an incident. */
 export const IncidentUpdate = z
   .object({
     description: z.string(),
     status: IncidentStatus.optional(),
-    publicIncidentUpdateDate: z.iso
-      .datetime({ offset: true })
-      .optional()
-      .meta({ format: 'date-time', example: '2026-02-25T10:00:00.000Z' }),
+    publicIncidentUpdateDate: z.iso.datetime({ offset: true }).optional().meta(publicDate),
     notifySubscribers: z.boolean().optional().meta({ default: false }),
     id: guid(),
     created_at: day('Day of creation, UTC'),
@@ -80,11 +84,16 @@ export const IncidentUpdateInput = z
         error: 'must not be after 9999 in UTC',
       })
       .optional()
-      .meta({ format: 'date-time', description: 'Default: the time of the request' }),
-    notifySubscribers: z.boolean().default(false),
+      .meta(publicDate),
+    notifySubscribers: z.boolean().default(false).meta({
+      description: 'Notifies alert channels with `sendNotices`; no e-mail is sent',
+    }),
     ...READ_ONLY,
   })
-  .meta({ id: 'StatusPageIncidentUpdateInput' })
+  .meta({
+    id: 'StatusPageIncidentUpdateInput',
+    example: { description: 'It works again.', status: 'RESOLVED' },
+  })
 export type IncidentUpdateInput = z.infer<typeof IncidentUpdateInput>
 
 /** A service of the account, named by its id; the rest of its fields may be sent along. */
@@ -104,6 +113,8 @@ const written = {
   services: z.array(ServiceReference).min(1).max(servicesPerIncidentMax),
 }
 
+const EXAMPLE_SERVICE = { id: 'b9a1c5d2-7a54-4a0b-9df1-0b8cf0a7a001' }
+
 const computed = ignored('duration', 'lastUpdateStatus')
 
 /** Body that opens an incident, with exactly one first update. */
@@ -119,7 +130,7 @@ export const IncidentInput = z
     example: {
       name: 'Sign-in is slow',
       severity: 'MINOR',
-      services: [{ id: 'b9a1c5d2-7a54-4a0b-9df1-0b8cf0a7a001' }],
+      services: [EXAMPLE_SERVICE],
       incidentUpdates: [{ description: 'We are investigating.', status: 'INVESTIGATING' }],
     },
   })
@@ -128,15 +139,16 @@ export type IncidentInput = z.infer<typeof IncidentInput>
 const unwritten = { ...ignored('incidentUpdates'), ...READ_ONLY, ...computed }
 
 /** Body that replaces an incident's own fields; its updates have their own operations. */
-export const IncidentReplacement = z
-  .strictObject({ ...written, ...unwritten })
-  .meta({ id: 'StatusPageIncidentReplacement' })
+export const IncidentReplacement = z.strictObject({ ...written, ...unwritten }).meta({
+  id: 'StatusPageIncidentReplacement',
+  example: { name: 'Nobody can sign in', severity: 'MAJOR', services: [EXAMPLE_SERVICE] },
+})
 export type IncidentReplacement = z.infer<typeof IncidentReplacement>
 
 /** Body that changes some of an incident's own fields. */
 export const IncidentPatch = z
   .strictObject({ ...z.object(written).partial().shape, ...unwritten })
-  .meta({ id: 'StatusPageIncidentPatch' })
+  .meta({ id: 'StatusPageIncidentPatch', example: { severity: 'CRITICAL' } })
 export type IncidentPatch = z.infer<typeof IncidentPatch>
 
 /** Body that creates or replaces a service. */

@@ -111,7 +111,7 @@ export const RunRequest = z
         description: 'Slug names of private locations of the check; all of them by default',
       }),
   })
-  .meta({ id: 'CheckRunRequest' })
+  .meta({ id: 'CheckRunRequest', example: { locations: ['data-center'] } })
 
 /** The requested runs, one for each location. */
 export const RunsAsked = z.object({ runs: z.array(Run) }).meta({

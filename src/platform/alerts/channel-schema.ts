@@ -108,6 +108,12 @@ export type ChannelSubscription = z.infer<typeof ChannelSubscription>
 export const Subscriptions = z.array(ChannelSubscription).max(ALERT_BOUNDS.subscriptionsMax)
 export type Subscriptions = z.infer<typeof Subscriptions>
 
+/** All subscriptions of a channel, or one of them. */
+export const SubscriptionsInput = z.union([Subscriptions, ChannelSubscription]).meta({
+  id: 'AlertChannelSubscriptionsInput',
+  example: [{ groupId: 1 }, { checkId: '0b0f1c3e-6a55-4d3f-9a5e-0a6f6d2f9a01', activated: false }],
+})
+
 const flags = {
   sendRecovery: z.boolean().default(true),
   sendFailure: z.boolean().default(true),
@@ -198,7 +204,10 @@ export const AlertChannel = z
 export type AlertChannel = z.infer<typeof AlertChannel>
 
 /** How an account is alerted where neither a monitor nor its group says otherwise. */
-export const AccountAlertSettings = AlertSettings.meta({ id: 'AccountAlertSettings' })
+export const AccountAlertSettings = AlertSettings.meta({
+  id: 'AccountAlertSettings',
+  example: { escalationType: 'RUN_BASED', runBasedEscalation: { failedRunThreshold: 2 } },
+})
 
 /** A notification sent through a channel. */
 export const AlertNotification = z

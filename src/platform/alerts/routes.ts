@@ -7,7 +7,7 @@ import {
   AlertChannelInput,
   ChannelSubscription,
   MASK,
-  Subscriptions,
+  SubscriptionsInput,
   type WebhookConfig,
 } from './channel-schema.ts'
 import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
@@ -112,7 +112,7 @@ function subscribing(database: Database, cipher: Cipher): DefinedOperation {
     path: `${PATH}/{id}/subscriptions`,
     params,
     looks,
-    body: z.union([Subscriptions, ChannelSubscription]),
+    body: SubscriptionsInput,
     answers: {
       status: 200,
       schema: z.union([AlertChannel, ChannelSubscription]),

@@ -197,7 +197,10 @@ export const AnalyticsAsk = z
       .min(1)
       .max(100),
   })
-  .meta({ id: 'AnalyticsAsk' })
+  .meta({
+    id: 'AnalyticsAsk',
+    example: { checkIds: ['0b0f1c3e-6a55-4d3f-9a5e-0a6f6d2f9a01'] },
+  })
 
 /** What the figures of several monitors have of response times. */
 export const SUMMARY_AGGREGATIONS = ['avg', 'p50', 'p95', 'p99'] as const

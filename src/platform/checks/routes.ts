@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import * as z from 'zod'
 import { DEFINED_TYPES, type DefinedType, definitionOf } from '../../monitors/definitions.ts'
-import { Check, CheckFields, checkInput } from './schema.ts'
+import { AnyCheckInput, Check, CHECK_INPUTS, CheckFields } from './schema.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import type { Queryable } from '../../database/database.ts'
 import { countMonitors, listMonitors, readMonitor, type MonitorRow } from './queries/monitors.ts'
@@ -101,7 +101,7 @@ function ofType(parts: MonitorParts, checkType: DefinedType): DefinedOperation[]
   const common = {
     query: assignQuery,
     body: CheckFields,
-    bodyShown: checkInput(checkType),
+    bodyShown: CHECK_INPUTS.get(checkType),
     conflict: 'The account has as many checks as it may have, or another has the pingToken',
   }
   return [
@@ -127,7 +127,12 @@ function ofType(parts: MonitorParts, checkType: DefinedType): DefinedOperation[]
 function changes(parts: MonitorParts): DefinedOperation[] {
   return [
     checks.replace(
-      { summary: 'Replace a check of any type', query: assignQuery, body: CheckFields },
+      {
+        summary: 'Replace a check of any type',
+        query: assignQuery,
+        body: CheckFields,
+        bodyShown: AnyCheckInput,
+      },
       ({ accountId, id, body }) => replace(parts, { accountId, id }, () => body),
     ),
     checks.change(

@@ -22,7 +22,7 @@ export interface OperationDescription<P extends Fields, Q extends Fields, B exte
   query?: Q
   body?: B
   /** What the document shows of the body where `body` leaves the checking to `answer`. */
-  bodyShown?: z.ZodType
+  bodyShown?: z.ZodType | undefined
   /** The body is no JSON but bytes, which `answer` reads as they come. */
   upload?: { contentType: string; bytesMax: number; description: string }
   /** Where the body may go further than API_BOUNDS say. */
@@ -56,7 +56,7 @@ const ALWAYS: Partial<Record<ErrorStatus, string>> = {
   503: 'The database is not available',
 }
 
-const RATE_HEADERS = {
+const RATE_HEADERS: Record<string, string> = {
   'RateLimit-Policy': 'The limit that was counted, as "name";q=requests;w=seconds',
   RateLimit: 'What is left of it, as "name";r=requests;t=seconds',
   'RateLimit-Limit': 'Requests allowed in a window',
@@ -64,17 +64,23 @@ const RATE_HEADERS = {
   'RateLimit-Reset': 'Seconds until the window ends',
 }
 
+const OTHER_HEADERS = {
+  'Content-Range': 'Entries of this page and of all: `0-9/42`, `*/42`',
+  'WWW-Authenticate': 'The challenge, RFC 6750',
+  'Retry-After': 'Seconds to wait',
+}
+
+/** The headers of answers by their names, described once: operations refer to them. */
+export const HEADER_COMPONENTS = Object.entries({ ...RATE_HEADERS, ...OTHER_HEADERS }).map(
+  ([name, description]) => [name, { description, schema: { type: 'string' } }] as const,
+)
+
 function headersOf(status: number, hasContentRange = false): Record<string, object> {
-  const named: Record<string, string> = status > 429 ? {} : { ...RATE_HEADERS }
-  if (hasContentRange) named['Content-Range'] = 'Entries of this page and of all: `0-9/42`, `*/42`'
-  if (status === 401) named['WWW-Authenticate'] = 'The challenge, RFC 6750'
-  if (status === 429 || status === 503) named['Retry-After'] = 'Seconds to wait'
-  return Object.fromEntries(
-    Object.entries(named).map(([name, description]) => [
-      name,
-      { description, schema: { type: 'string' } },
-    ]),
-  )
+  const names = status > 429 ? [] : Object.keys(RATE_HEADERS)
+  if (hasContentRange) names.push('Content-Range')
+  if (status === 401) names.push('WWW-Authenticate')
+  if (status === 429 || status === 503) names.push('Retry-After')
+  return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]))
 }
 
 const accountHeader = z.object({

@@ -42,7 +42,10 @@ const changeable = {
 /** What makes a location. */
 export const PrivateLocationInput = z
   .strictObject({ ...changeable, slugName: SlugName, ...READ_ONLY })
-  .meta({ id: 'PrivateLocationInput' })
+  .meta({
+    id: 'PrivateLocationInput',
+    example: { name: 'Data center', slugName: 'data-center' },
+  })
 
 /** What replaces one. The slug name may be carried along, as it is. */
 export const PrivateLocationChange = z
@@ -52,7 +55,7 @@ export const PrivateLocationChange = z
     ...READ_ONLY,
     ...ignored('keys', 'lastSeen', 'agentCount', 'agentStatus', 'minAgentVersion', 'runningAgents'),
   })
-  .meta({ id: 'PrivateLocationChange' })
+  .meta({ id: 'PrivateLocationChange', example: { name: 'Data center, east' } })
 
 /** A key as it is shown after it was made. */
 const LocationKey = z

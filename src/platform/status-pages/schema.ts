@@ -142,7 +142,10 @@ export const SubscriptionsInput = z
       .max(API_BOUNDS.subscriptionsAtOnceMax),
     autoVerify: z.boolean().default(false),
   })
-  .meta({ id: 'StatusPageSubscriptionsInput' })
+  .meta({
+    id: 'StatusPageSubscriptionsInput',
+    example: { subscriptions: [{ type: 'EMAIL', config: { address: 'ops@example.com' } }] },
+  })
 
 /** How many addresses were subscribed. */
 export const SubscriptionsMade = z

@@ -6,6 +6,7 @@ import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import type { OpenAPIHono } from '@hono/zod-openapi'
 import type { Context } from 'hono'
+import { HEADER_COMPONENTS } from '../operation-document.ts'
 import { docsPage, DOCS_POLICY } from './docs.ts'
 
 const TAGS = [
@@ -55,12 +56,18 @@ interface DocumentParts {
   tags: { name: string; description: string }[]
   /** Of the bearer key. */
   key: string
+  /** Headers that answers refer to. */
+  headers: typeof HEADER_COMPONENTS
   /** Where clients reach this platform. */
   publicUrl: string
 }
 
 /** The text of the document of all operations that are mounted in `app`. */
-function documentText(app: OpenAPIHono, { info, tags, key, publicUrl }: DocumentParts): string {
+function documentText(app: OpenAPIHono, parts: DocumentParts): string {
+  const { info, tags, key, headers, publicUrl } = parts
+  for (const [name, header] of headers) {
+    app.openAPIRegistry.registerComponent('headers', name, header)
+  }
   app.openAPIRegistry.registerComponent('securitySchemes', 'bearer', {
     type: 'http',
     scheme: 'bearer',
@@ -87,6 +94,7 @@ const PUBLIC_DOCUMENT = {
   },
   tags: TAGS,
   key: 'An API key. Its account goes into the header X-Service-Account.',
+  headers: HEADER_COMPONENTS,
 }
 
 const AGENT_DOCUMENT = {
@@ -98,6 +106,7 @@ const AGENT_DOCUMENT = {
   },
   tags: [{ name: 'Agents', description: 'What agents ask for and deliver' }],
   key: 'A key of a private location, `pl_…`.',
+  headers: [],
 }
 
 /** Serves /agent/v1/openapi.json. To be called when all calls of agents are mounted. */

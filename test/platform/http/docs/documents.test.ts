@@ -6,7 +6,10 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Validator } from '@seriousme/openapi-schema-validator'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import formats from 'ajv-formats'
 import { describe, expect, test } from 'vitest'
+import { DEFINED_TYPES } from '../../../../src/monitors/definitions.ts'
 import { startAgentsApi } from '../../../support/platform/agents-api.ts'
 import { type Loose, usePublicApi } from '../../../support/platform/public-api.ts'
 import { temporaryFolder } from '../../../support/temporary-folder.ts'
@@ -124,6 +127,62 @@ describe('/openapi.json', () => {
       'TooManyRequestsError',
       'UnauthorizedError',
     ])
+  })
+
+  test('has an example for every JSON body, which fits its schema', () => {
+    const ajv = new Ajv2020({ strict: false })
+    ;(formats as unknown as (to: Ajv2020) => void)(ajv)
+    ajv.addSchema(structuredClone(api.document), 'document')
+    const problemsOf = (schema: Loose): string[] => {
+      const id: string | undefined = schema.$ref
+      const named = id === undefined ? schema : resolved(id)
+      if (named.example === undefined)
+        return named.anyOf?.flatMap(problemsOf) ?? [`${id} has no example`]
+      const validate = ajv.compile({ $ref: `document${id}` })
+      return validate(named.example) ? [] : [`${id}: ${ajv.errorsText(validate.errors)}`]
+    }
+    const resolved = (ref: string) =>
+      (api.document.components.schemas as Loose)[ref.split('/').at(-1) ?? '']
+    const bodies = Object.values(api.document.paths).flatMap((methods) =>
+      Object.values(methods as Loose).flatMap((one: Loose) => {
+        const schema = one.requestBody?.content['application/json']?.schema
+        return schema === undefined ? [] : [schema]
+      }),
+    )
+    expect(bodies.length).toBeGreaterThan(40)
+    expect(bodies.flatMap(problemsOf)).toEqual([])
+  })
+
+  test('documents the fields of a check of any type', () => {
+    const put: Loose = api.document.paths['/v1/checks/{id}']?.['put']
+    const { schema } = put.requestBody.content['application/json']
+    expect(schema).toEqual({ $ref: '#/components/schemas/CheckInput' })
+    const { CheckInput } = api.document.components.schemas as Loose
+    const types = CheckInput.anyOf.map((one: Loose) => one.$ref.split('/').at(-1))
+    expect(types).toEqual(expect.arrayContaining(['UrlCheckInput', 'PlaywrightCheckInput']))
+    expect(types).toHaveLength(DEFINED_TYPES.length)
+  })
+
+  test('describes each header once', () => {
+    const answers = Object.values(api.document.paths).flatMap((methods) =>
+      Object.values(methods).flatMap(({ responses }) => Object.values(responses)),
+    )
+    const headers = answers.flatMap((answer) => Object.entries(answer.headers ?? {}))
+    expect(headers.length).toBeGreaterThan(1000)
+    const { components } = api.document as Loose
+    for (const [name, header] of headers) {
+      expect([name, header]).toEqual([name, { $ref: `#/components/headers/${name}` }])
+      expect(components.headers[name].description).toEqual(expect.any(String))
+    }
+  })
+
+  test('declares a default of the public date of an update', () => {
+    const { StatusPageIncidentUpdate, StatusPageIncidentUpdateInput } = api.document.components
+      .schemas as Loose
+    for (const { properties } of [StatusPageIncidentUpdate, StatusPageIncidentUpdateInput]) {
+      const { format, default: declared } = properties.publicIncidentUpdateDate
+      expect([format, new Date(declared).toISOString()]).toEqual(['date-time', declared])
+    }
   })
 
   test('names every operation once', () => {
