@@ -1,20 +1,27 @@
 // Aim: the API's documents are valid, say what the API does, need no internet, and distinguish the frozen
 // document from the present one.
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
 import { describe, expect, test } from 'vitest'
+import type { Database } from '../../../../src/database/database.ts'
 import { DEFINED_TYPES } from '../../../../src/monitors/definitions.ts'
+import { createRuns } from '../../../../src/platform/runs/routes.ts'
 import { startAgentsApi } from '../../../support/platform/agents-api.ts'
+import { missing } from '../../../support/needs.ts'
+import { makeLocation } from '../../../support/platform/named-locations.ts'
 import { type Loose, usePublicApi } from '../../../support/platform/public-api.ts'
 import { temporaryFolder } from '../../../support/temporary-folder.ts'
 
-const { database, api } = usePublicApi()
+// Documents ask no database.
+const runs = createRuns({} as Database)
+const { database, api, client } = usePublicApi({ operations: runs.operations })
 
 const problems = async (document: object) => {
   const { valid, errors } = await new Validator().validate({ ...structuredClone(document) })
@@ -232,8 +239,35 @@ describe('/docs', () => {
       for (const { operationId } of Object.values(methods))
         expect(html).toContain(`id="${operationId}"`)
     }
-    expect(html).not.toMatch(/<script|<link|<img|src=|https?:\/\/(?!127\.0\.0\.1)/)
+    expect(html).not.toMatch(/<script|<link|<img|src=|href="(?![#/])|url\(|@import/)
     expect(response.headers.get('content-security-policy')).toContain("default-src 'none'")
+  })
+
+  test('has a table of contents by tag, whose links all lead somewhere', async () => {
+    const html = await (await fetch(`${api.url}/docs`)).text()
+    const [contents = ''] = /<nav[\s\S]*<\/nav>/.exec(html) ?? []
+    const links = [...contents.matchAll(/href="#([^"]+)"/g)].map(([, id]) => id)
+    const ids = new Set([...html.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id))
+    expect(links.filter((id) => !ids.has(id))).toEqual([])
+    const operations = Object.values(api.document.paths).flatMap((methods) =>
+      Object.values(methods).map(({ operationId }) => operationId),
+    )
+    expect(links).toEqual(expect.arrayContaining(operations))
+  })
+
+  test('an example is a line of shell that creates the check', async ({ skip }) => {
+    const why = missing('curl')
+    skip(why !== undefined, why)
+    await makeLocation(client, 'data-center')
+    const html = await (await fetch(`${api.url}/docs`)).text()
+    const section = html.slice(html.indexOf('id="postV1ChecksBrowser"'))
+    const [, line = ''] = /<pre>([\s\S]*?)<\/pre>/.exec(section) ?? []
+    const script = line.replaceAll('&quot;', '"').replaceAll('&amp;', '&')
+    const env = { PATH: process.env['PATH'], PLATFORM_URL: api.url }
+    const { stdout } = await promisify(execFile)('sh', ['-c', script], {
+      env: { ...env, ACCOUNT_ID: client.accountId, API_KEY: client.secret },
+    })
+    expect(JSON.parse(stdout)).toMatchObject({ checkType: 'BROWSER', name: 'Shop' })
   })
 
   test('shows text in backticks as code, and bounds separate from meanings', async () => {
