@@ -110,6 +110,18 @@ describe('a good file', () => {
     expect(variables).toContainEqual(expect.objectContaining({ key: 'API_TOKEN', secret: true }))
   })
 
+  test('may have heartbeats, which get an address to ping', async () => {
+    const heartbeat = '{ period: 5, periodUnit: minutes, grace: 1, graceUnit: minutes }'
+    writeFileSync(
+      file,
+      `monitors:\n  - { id: beat, name: Nightly, type: HEARTBEAT, heartbeat: ${heartbeat} }\n`,
+    )
+    expect(await apply()).toMatchObject({ code: 0, err: '' })
+    const pingToken = expect.stringMatching(/^[0-9a-f-]{36}$/) as string
+    expect(await checks()).toMatchObject([{ checkType: 'HEARTBEAT', heartbeat: { pingToken } }])
+    expect(await apply()).toMatchObject({ code: 0, out: '1 unchanged\n' })
+  })
+
   test('is compared: what differs is named, values are not', async () => {
     await apply()
     edit('every: 30s', 'every: 1m')
