@@ -1,9 +1,10 @@
 // A platform with its own PostgreSQL, as real processes: its first start, its end, and every way in which
 // one of the two can be killed without the other.
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import {
   chmodSync,
   chownSync,
+  copyFileSync,
   existsSync,
   readdirSync,
   readFileSync,
@@ -11,7 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, describe, expect, test, vi } from 'vitest'
+import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import {
   childrenOf,
   commandLine,
@@ -20,6 +21,7 @@ import {
   startVedette,
   type StartedPlatform,
 } from '../support/platform/platform-process.ts'
+import { mountSmallDisk } from '../support/small-disk.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import {
   createIncident,
@@ -237,6 +239,35 @@ describe('kill -9', () => {
     expect(postgresOn(dataDir)).not.toContain(left)
     expect(await readiness(next.url)).toEqual(READY)
   })
+})
+
+test('a backup is made while it runs, and restored into another folder', async () => {
+  const own = { DATA_DIR: temporaryFolder() }
+  const platform = await start(own.DATA_DIR)
+  const writer = storedCredentials(own.DATA_DIR)
+  const serviceId = await createService(platform.url, writer)
+  expect(await createIncident(platform.url, writer, { name: 'kept', serviceId })).toBe(201)
+  const path = join(temporaryFolder(), 'vedette.backup')
+  expect(await startVedette(['backup', path], own).ended).toMatchObject({ code: 0, stderr: '' })
+  const inUse = await startVedette(['restore', path], own).ended
+  expect([inUse.code, inUse.stderr]).toEqual([2, expect.stringContaining('is in use')])
+  const other = temporaryFolder()
+  const restored = await startVedette(['restore', path], { DATA_DIR: other }).ended
+  expect(restored).toMatchObject({ code: 0, stderr: '' })
+  copyFileSync(join(own.DATA_DIR, 'secrets.key'), join(other, 'secrets.key'))
+  const next = await start(other)
+  expect((await listNames(next.url, writer)).counts).toEqual(new Map([['kept', 1]]))
+})
+
+test('a first start on a full disk ends with 1, which a supervisor repeats', async ({ skip }) => {
+  skip(process.getuid?.() !== 0, 'needs root, to mount a small disk')
+  const disk = mountSmallDisk('size=1m,mode=755')
+  onTestFinished(disk.remove)
+  const DATA_DIR = join(disk.folder, 'data')
+  const full = await startVedette(['platform'], { DATA_DIR, PORT: '0' }).ended
+  expect([full.code, full.stderr]).toEqual([1, expect.stringContaining('PostgreSQL')])
+  execFileSync('mount', ['-o', 'remount,size=512m', disk.folder])
+  expect(await readiness((await start(DATA_DIR)).url)).toEqual(READY)
 })
 
 test('keys are made and revoked with the platform, and listed without it', async () => {

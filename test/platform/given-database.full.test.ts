@@ -1,6 +1,7 @@
 // A platform on a given database: it waits until the database answers, starts concurrently with other
 // platforms, and names unusable settings.
 import { connect } from 'node:net'
+import { join } from 'node:path'
 import { pipeline } from 'node:stream'
 import { describe, expect, test } from 'vitest'
 import { createTestDatabase, DATABASE_SERVERS, useDatabase } from '../support/database/database.ts'
@@ -157,6 +158,19 @@ test('a platform that waits for its database ends on a signal', async () => {
   await waiting.line(/the database does not answer/)
   waiting.kill('SIGTERM')
   expect((await waiting.ended).code).toBe(0)
+})
+
+test.each(['backup', 'restore'])('%s waits for a database, and ends with 1', async (command) => {
+  const { url, drop } = await createTestDatabase()
+  const path = join(temporaryFolder(), 'vedette.backup')
+  expect((await startVedette(['backup', path], { DATABASE_URL: url }).ended).code).toBe(0)
+  await drop()
+  const begin = performance.now()
+  const { code, stderr } = await startVedette([command, path], NOWHERE).ended
+  expect(performance.now() - begin).toBeGreaterThan(5_000)
+  expect(code).toBe(1)
+  expect(stderr).toMatch(/^vedette (backup|restore): the database does not answer: .*ECONNREFUSED/)
+  expect(stderr).not.toContain('s3cret-value')
 })
 
 test('after the wait it ends with 1 and shows no password', async () => {
