@@ -17,6 +17,8 @@ setDigits(FOUR_BITS, 'ABCDEF', 10)
 
 const code = (character: string) => character.charCodeAt(0)
 const [LF, CR, SPACE, TAB] = [code('\n'), code('\r'), code(' '), code('\t')]
+/** Begins the colours of a terminal. */
+const ESC = 0x1b
 /** `0x`, in front of each byte. */
 const [ZERO, X] = [code('0'), code('x')]
 
@@ -53,7 +55,7 @@ export const HEXADECIMAL: Digits = {
 }
 
 const IS_ASCII_TEXT = new Uint8Array(256).fill(1, 32, 127)
-for (const one of [0, TAB, LF, CR]) IS_ASCII_TEXT[one] = 1
+for (const one of [0, TAB, LF, CR, ESC]) IS_ASCII_TEXT[one] = 1
 
 /** Lines of base64 are at least as long. */
 const LINE_CHARS_MIN = 8

@@ -42,14 +42,15 @@ const SECRET_LINE_CHARS_MIN = 8
 
 /**
  * A secret, the same without blanks around it, and its lines, which a console prints separately; not the header and
- * footer of PEM.
+ * footer of PEM. Where all lines are short, it consists of these.
  */
 function withLines(secret: string): string[] {
   const trimmed = secret.trim()
   if (!trimmed.includes('\n')) return [secret, trimmed]
-  const lines = secret.split('\n').map((line) => line.trim())
-  const own = lines.filter((one) => one.length >= SECRET_LINE_CHARS_MIN && !one.startsWith('-----'))
-  return [secret, ...own]
+  const all = secret.split('\n').map((line) => line.trim())
+  const lines = all.filter((one) => !one.startsWith('-----'))
+  const long = lines.filter((one) => one.length >= SECRET_LINE_CHARS_MIN)
+  return [secret, ...(long.length > 0 ? long : lines)]
 }
 
 function addNeedles(secret: string, needles: Needle[]): void {
@@ -91,10 +92,15 @@ const MAY_BE_HOST = /^(?=.*[A-Z])[\w.-]{8,}$/
 function rewritten(secret: string, utf8: Buffer): Buffer[] {
   if (secret.length > REWRITTEN_CHARS_MAX || !MAY_BE_REWRITTEN.test(secret)) return []
   const texts = new Set<string>()
-  // URLs (WHATWG): a backslash is a slash, tabs and ends of lines vanish.
-  texts.add(secret.replaceAll('\\', '/').replaceAll(/[\t\r\n]/g, ''))
-  // SQL and CSV double quotes.
+  // URLs (WHATWG): a backslash is a slash, tabs and ends of lines vanish, and often the fragment is not shown.
+  const inUrl = secret.replaceAll('\\', '/').replaceAll(/[\t\r\n]/g, '')
+  texts.add(inUrl).add(withoutFragment(inUrl))
+  // SQL and CSV double quotes, a shell leaves them.
   texts.add(secret.replaceAll("'", "''")).add(secret.replaceAll('"', '""'))
+  texts.add(secret.replaceAll("'", String.raw`'\''`))
+  // A page shows several blanks as one, a line of ours no control characters, and Playwright signs.
+  texts.add(secret.replaceAll(/\s+/g, ' ')).add(secret.replaceAll(/\p{Cc}+/gu, ' '))
+  texts.add(secret.replaceAll('\n', '↵').replaceAll('\t', '⇆'))
   // Names and texts in DNS (RFC 1035, 5.1).
   texts.add(
     utf8.toString('latin1').replaceAll(/[^!-~]/g, (one) => decimalEscape(one.charCodeAt(0))),
@@ -113,9 +119,15 @@ const WINDOWS_1252 = new TextDecoder('windows-1252')
 const LATIN1 = /^[\0-\u00FF]*$/
 /** Longer ones are keys and documents, whose lines are found. */
 const REWRITTEN_CHARS_MAX = 1024
-const MAY_BE_REWRITTEN = /[^!-~]|[\\'"]/
+const MAY_BE_REWRITTEN = /[^!-~]|[\\'"#]/
 /** With fewer, a text of replacement characters is no secret any more. */
 const READABLE_CHARS_MIN = 6
+
+/** A secret without what would be the fragment of a URL; the whole where too little is left. */
+function withoutFragment(secret: string): string {
+  const [path = ''] = secret.split('#', 1)
+  return path.length < SECRET_LINE_CHARS_MIN || PLAIN_WORD.test(path) ? secret : path
+}
 
 function firstPart(secret: string): string {
   const part = secret.slice(0, LIMITS.secretCharactersMax)
@@ -152,8 +164,13 @@ function utf16Of(secret: string): string[] {
 
 /** As names of files have it, which are made from titles. */
 function namesOf(secret: string): string[] {
-  const name = secret.replaceAll(/[^A-Za-z0-9]+/g, '-').replaceAll(/^-|-$/g, '')
-  if (name.length < NAME_CHARS_MIN) return []
-  const joinedText = secret.replaceAll(/\W+/g, '-').replaceAll(/^-|-$/g, '')
-  return [name, name.replaceAll('-', '_'), joinedText]
+  const trimmed = (text: string) => text.replaceAll(/^-|-$/g, '')
+  const name = trimmed(secret.replaceAll(/[^A-Za-z0-9]+/g, '-'))
+  const names = [name, name.replaceAll('-', '_'), trimmed(secret.replaceAll(/\W+/g, '-'))]
+  // Playwright leaves what is not ASCII, and hyphens next to others.
+  if (/[^\0-,.-\u007F]/.test(secret)) {
+    const its = trimmed(secret.replaceAll(/[\0-,./:-@[-`{-\u007F]+/g, '-'))
+    names.push(Buffer.from(its).toString('latin1'))
+  }
+  return names.filter((one) => one.length >= NAME_CHARS_MIN)
 }

@@ -30,6 +30,8 @@ const PERCENT = code('%')
 const AMPERSAND = code('&')
 const HASH = code('#')
 const SEMICOLON = code(';')
+const BRACKET = code('[')
+const ESC = 0x1b
 const [CR, LF] = [13, 10]
 
 const CONTROLS = new Map(
@@ -69,20 +71,28 @@ const LATIN1_ENTITIES = new Map(
 const ENTITY_BYTES_MAX = 16
 /** What a text that was cut may end with: the beginning of an escape. */
 const CUT_ESCAPE_BYTES_MAX = 12
+/** Of a terminal's colours: `ESC [ 38;2;255;255;255 m`. */
+const CONTROL_SEQUENCE_BYTES_MAX = 32
+
+/** What an escape begins with, and the first half of an end of a line. */
+const SPECIAL = [PERCENT, BACKSLASH, AMPERSAND, ESC, CR]
+const IS_SPECIAL = new Uint8Array(256)
+for (const one of SPECIAL) IS_SPECIAL[one] = 1
+
+/** Where the search of a buffer is faster than a loop, which costs less to begin with. */
+const SEARCHED_BYTES_MIN = 1024
 
 /** Whether there is anything to decode. */
 export function mayBeEscaped({ bytes }: View): boolean {
-  return (
-    bytes.includes(PERCENT) ||
-    bytes.includes(BACKSLASH) ||
-    bytes.includes(AMPERSAND) ||
-    bytes.includes(CR)
-  )
+  const { length, buffer, byteOffset } = bytes
+  if (length >= SEARCHED_BYTES_MIN) {
+    const all = Buffer.from(buffer, byteOffset, length)
+    return SPECIAL.some((one) => all.includes(one))
+  }
+  let at = 0
+  while (at < length && IS_SPECIAL[bytes[at] as number] === 0) at++
+  return at < length
 }
-
-/** What an escape begins with, and the first half of an end of a line. */
-const IS_SPECIAL = new Uint8Array(256)
-for (const one of [PERCENT, BACKSLASH, AMPERSAND, CR]) IS_SPECIAL[one] = 1
 
 /** Pieces from this length on are copied as a whole. Bytes. */
 const LONG_COPY_BYTES_MIN = 32
@@ -166,7 +176,7 @@ function addCodePoint(draft: Draft, point: number, from: number, to: number): vo
 }
 
 /**
- * The view without escapes of URLs, JSON, JavaScript and HTML, one round of each; undefined where there are none.
+ * The view without escapes of URLs, JSON, JavaScript, HTML and terminals, one round of each; undefined where there are none.
  * Other backslashes go, since every round of JSON doubles them. Where the text was cut, what remains of
  * its last escape goes.
  */
@@ -199,6 +209,7 @@ function mayDecode(bytes: Uint8Array, at: number): boolean {
   const byte = bytes[at]
   if (byte === PERCENT) return FOUR_BITS[next] !== BREAK
   if (byte === AMPERSAND) return next === HASH || isLetter(next)
+  if (byte === ESC) return next === BRACKET
   return byte !== CR || next === LF || IS_SPECIAL[next] === 1
 }
 
@@ -210,6 +221,7 @@ function escapeAt(bytes: Uint8Array, at: number, draft: Draft): number {
   if (byte === PERCENT) return percent(bytes, at, draft)
   if (byte === BACKSLASH) return backslashes(bytes, at, draft)
   if (byte === AMPERSAND) return entity(bytes, at, draft)
+  if (byte === ESC) return controlSequence(bytes, at)
   if (bytes[at + 1] !== LF) {
     // It may be the first half of an end of a line, of which the other half is escaped.
     draft.add(CR, at, at + 1)
@@ -219,10 +231,24 @@ function escapeAt(bytes: Uint8Array, at: number, draft: Draft): number {
   return at + 2
 }
 
+/** Where a control sequence (ECMA-48, 5.4) ends, which stands for nothing: diffs of tests have them within values. */
+function controlSequence(bytes: Uint8Array, at: number): number {
+  const limit = Math.min(bytes.length, at + CONTROL_SEQUENCE_BYTES_MAX)
+  let end = at + 2
+  while (end < limit && (bytes[end] as number) >= 0x20 && (bytes[end] as number) <= 0x3f) end++
+  const last = bytes[end] ?? 0
+  return end < limit && last >= 0x40 && last <= 0x7e ? end + 1 : at
+}
+
+/** The beginning of an escape at the end of a text. */
+const CUT_ESCAPE = new RegExp(
+  String.raw`(?:%[\da-f]?|\\+(?:x[\da-f]?|u[\da-f]{0,3})?|&#?[\da-z]{0,9}|\x1B(?:\[[\d;]*)?)$`,
+  'i',
+)
+
 function withoutCutEscape(bytes: Uint8Array): number {
   const from = Math.max(0, bytes.length - CUT_ESCAPE_BYTES_MAX)
-  const tail = Buffer.from(bytes.subarray(from)).toString('latin1')
-  const rest = /(?:%[\da-f]?|\\+(?:x[\da-f]?|u[\da-f]{0,3})?|&#?[\da-z]{0,9})$/i.exec(tail)
+  const rest = CUT_ESCAPE.exec(Buffer.from(bytes.subarray(from)).toString('latin1'))
   return rest === null ? bytes.length : from + rest.index
 }
 

@@ -64,11 +64,25 @@ describe('a secret value', () => {
     ['a URL, without white space', 'tab\tpw\nline', 'tabpwline'],
     ['SQL', "O'Hara99", "O''Hara99"],
     ['CSV', 'O"Hara99', 'O""Hara99'],
+    ['a shell', "O'Hara99", String.raw`O'\''Hara99`],
+    ['a terminal, in colours', token, 'K3yTok\u001B[7m9zQw\u001B[27m7Lm2Xv'],
+    ['a terminal, in colours, in JSON', token, String.raw`K3yTok9z\u001b[38;5;1mQw7Lm2Xv`],
+    ['a page, one blank for several', 'correct  horse\tbattery', 'correct horse battery'],
+    ['a line, without control characters', 'user\t pw77', 'user  pw77'],
+    ['a call log, with signs', 'user\tpw77', 'user⇆pw77'],
+    ['a URL, without its fragment', String.raw`aB3$\dE6f#gH9`, 'aB3$/dE6f'],
+    ['a file name, with hyphens next to others', 'Ux-+7f/Rk-=2m', 'Ux--7f-Rk--2m'],
+    ['a file name, with other letters', 'пар+оль=ключ', 'пар-оль-ключ'],
     ['no blanks around it', ' hunter2\n', 'hunter2'],
     ['an escape that it ends', '2019', String.raw`\u2019`],
   ])('is found in what programs make of it: %s', (_, secret, text) => {
     const one = createScrubber({ secrets: [secret] })
     expect(one.text(`<<${text}>>`)).toBe(`<<${SCRUBBED}>>`)
+  })
+
+  test('is found line by line, also where all of its lines are short', () => {
+    const one = createScrubber({ secrets: ['pin-77\npin-88\n'] })
+    expect(one.text('- pin-77\n- pin-88\n')).toBe(`- ${SCRUBBED}\n- ${SCRUBBED}\n`)
   })
 
   test.each([
