@@ -125,7 +125,7 @@ function parsed(
 
 /** A value as a message shows it: quoted, on one line, cut when long, without credentials of a URL. */
 function shown(given: string): string {
-  const text = given.replaceAll(/\/\/[^/@\s]*@/g, '//…@')
+  const text = given.replaceAll(/\/\/\S*@/g, '//…@')
   return JSON.stringify(text.length > 100 ? `${text.slice(0, 100)}…` : text)
 }
 

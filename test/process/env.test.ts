@@ -119,6 +119,15 @@ describe('problems', () => {
     }
   })
 
+  test.each(['https//u:s3cr3t@b@x', 'ftp://u:s3cr3t/b@x', 'ftp://s3cr3t@x'])(
+    'show no credentials of a URL: %s',
+    (text) => {
+      const [problem] = read({ APP_URL: text }).problems
+      expect(problem?.message).toContain('//…@x')
+      expect(problem?.message).not.toContain('s3cr3t')
+    },
+  )
+
   test.each(['8081.5', '0x10', '1e3', '-1', 'abc', '١'])('%s is no whole number', (text) => {
     expect(read({ APP_PORT: text }).problems).toHaveLength(1)
   })

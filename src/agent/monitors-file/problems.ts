@@ -116,7 +116,7 @@ export function got(path: Path, value: unknown): string {
   if (typeof value === 'object' && value !== null) {
     return Array.isArray(value) ? ' (got a list)' : ' (got a mapping)'
   }
-  const text = typeof value === 'string' ? value.replace(/\/\/[^/@\s]*@/, '//…@') : value
+  const text = typeof value === 'string' ? value.replace(/\/\/\S*@/, '//…@') : value
   return ` (got ${shown(text)})`
 }
 

@@ -171,9 +171,12 @@ function withoutSpans(text: string, bytes: Buffer, spans: readonly Span[]): stri
   return clean + text.slice(unit)
 }
 
-/** `user:password@` or `token@` after the slashes of a URL, which may be escaped or percent-encoded. */
+/**
+ * `user:password@` or `token@` after the slashes of a URL, which may be escaped or percent-encoded. An apostrophe may
+ * belong to them, or end the literal that a URL stands in.
+ */
 const URL_CREDENTIALS =
-  /(:(?:\\?\/){2})[^\s/?#"'<>\\{}]+@|(%3A%2F%2F)(?:[^\s/?#"'<>\\{}%&]|%(?!2F|3F|23))+?%40/gi
+  /(:(?:\\?\/){2})(?:[^\s/?#"'<>\\{}]|'(?![\s,;)\]]))+@|(%3A%2F%2F)(?:[^\s/?#"'<>\\{}%&]|%(?!2F|3F|23))+?%40/gi
 
 function withoutUrlCredentials(text: string): string {
   if (!text.includes('@') && !text.includes('%40')) return text

@@ -48,6 +48,11 @@ describe('what is wrong with a file', () => {
     [request(''), ':4:14 monitors[0].request.url', 'is missing'],
     [request('url: "a.test"'), ':4:20 monitors[0].request.url', 'not a URL'],
     [request('url: "ftp://a.test/"'), ':4:20 monitors[0].request.url', 'use http:// or https://'],
+    [
+      request('url: "ftp://u:p@ss/w@a.test/"'),
+      ':4:20 monitors[0].request.url',
+      '(got "ftp://[scrubbed]@a.test/")',
+    ],
     [urlRequest('    frequency: 3'), ':6:16 monitors[0].frequency', '0, 1, 2, 5, 10, 15, 30, 60'],
     [`${icmp}    maxPacketLossThreshold: 0`, ':5:29 monitors[0].maxPacketLossThreshold', 'above 0'],
     [urlRequest('    every: 7m'), ':6:12 monitors[0].every', '1s to 59s or one of 1m, 2m, 5m'],

@@ -181,7 +181,9 @@ describe('URLs', () => {
     ['a user alone', 'at https://token@host:1', `at https://${SCRUBBED}@host:1`],
     ['slashes as in PHP', String.raw`https:\/\/u:p@h`, String.raw`https:\/\/${SCRUBBED}@h`],
     ['percent signs', 'https%3A%2F%2Fu%3Ap%40h', `https%3A%2F%2F${SCRUBBED}%40h`],
+    ['an apostrophe in the password', "http://u:pa'ss@host", `http://${SCRUBBED}@host`],
     ['no credentials', 'https://host/a@b', 'https://host/a@b'],
+    ['no credentials, in a literal', "['http://host','a@b']", "['http://host','a@b']"],
     ['a mail address', 'mail me@host about http://host', 'mail me@host about http://host'],
   ])('with %s', (_, given, expected) => expect(plain.text(given)).toBe(expected))
 })
