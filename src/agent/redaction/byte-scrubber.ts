@@ -3,13 +3,15 @@
 // two chunks are found too.
 import { NAMED_VALUE_CHARS_MAX } from '../../contract/definition-secrets.ts'
 import { echoedSecrets, type Finder, SCRUBBED, urlCredentials } from './scrub.ts'
-import { joined, SecretFinder, type Span } from './secret-finder.ts'
+import { type Ends, joined, SecretFinder, type Span } from './secret-finder.ts'
 
 export interface ByteRules {
   isSensitive(name: string): boolean
   finder: Finder
   /** Longer than the longest match. */
   overlapBytes: number
+  /** How far from an ellipsis a part of a secret may reach. */
+  partBytes: number
 }
 
 const OVERLAP_BYTES_MIN = 4 * NAMED_VALUE_CHARS_MAX
@@ -24,8 +26,35 @@ export function byteRules(
   isSensitive: (name: string) => boolean,
 ): ByteRules {
   const finder = new SecretFinder(secrets)
-  const overlapBytes = Math.max(OVERLAP_BYTES_MIN, finder.longest * SPELLING_BYTES_MAX)
-  return { isSensitive, finder, overlapBytes }
+  const partBytes = finder.longest * SPELLING_BYTES_MAX
+  const overlapBytes = Math.max(OVERLAP_BYTES_MIN, partBytes)
+  return { isSensitive, finder, overlapBytes, partBytes }
+}
+
+/** An ellipsis where a text was cut: of UTF-8, of JSON, or three dots that are no syntax of JavaScript. */
+const ELLIPSIS = /\u00E2\u0080\u00A6|\\u2026|(?<=[^\s([{,:=.])\.{3}(?![\w$.([{])/g
+/** What may stand between an ellipsis and what was cut. */
+const [QUOTE_BEFORE, QUOTE_AFTER] = [/\\{0,4}["']$/, /^\\{0,4}["']/]
+const QUOTE_BYTES_MAX = 5
+
+/** What stands next to the ellipses of a text, and which of its ends were cut. Next to a blank, nothing was. */
+function* piecesOf(text: string, partBytes: number): Generator<Span & Ends> {
+  if (!text.includes('...') && !text.includes('\u00E2\u0080\u00A6') && !text.includes('\\u2026'))
+    return
+  let last = 0
+  const marks = [...text.matchAll(ELLIPSIS)]
+  for (const [at, { 0: mark, index }] of marks.entries()) {
+    const before = text.slice(Math.max(last, index - QUOTE_BYTES_MAX), index)
+    const to = index - (QUOTE_BEFORE.exec(before)?.[0].length ?? 0)
+    if (/\S/.test(text.charAt(to - 1)))
+      yield { from: Math.max(last, to - partBytes), to, start: false, end: true }
+    last = index + mark.length
+    const after = text.slice(last, last + QUOTE_BYTES_MAX)
+    const from = last + (QUOTE_AFTER.exec(after)?.[0].length ?? 0)
+    const next = marks[at + 1]?.index ?? text.length
+    if (/\S/.test(text.charAt(from)))
+      yield { from, to: Math.min(next, from + partBytes), start: true, end: false }
+  }
 }
 
 /** A character in a JSON string, in a JSON string within JSON, and in a line. */
@@ -192,8 +221,14 @@ export class ByteScrubber {
 
   /** Spans to remove that begin before `until`. */
   *#spans(text: string, until: number): Generator<Span> {
-    for (const span of this.#rules.finder.spans(Buffer.from(text, 'latin1'))) {
-      if (span.from < until) yield span
+    const { finder, partBytes } = this.#rules
+    const bytes = Buffer.from(text, 'latin1')
+    for (const span of finder.spans(bytes)) if (span.from < until) yield span
+    for (const { from, to, ...ends } of piecesOf(text, partBytes)) {
+      for (const part of finder.spans(bytes.subarray(from, to), ends)) {
+        const span = { from: from + part.from, to: from + Math.min(part.to, to - from) }
+        if (span.from < until) yield span
+      }
     }
     for (const span of urlCredentials(text)) if (span.from < until) yield span
     for (const one of namedValues(text, until)) yield* this.#span(one)

@@ -32,10 +32,11 @@ const MAGIC: readonly { kind: FileKind; at: number; bytes: string }[] = [
   { kind: 'closed', at: 257, bytes: 'ustar' },
 ]
 
-/** The kind of a file that begins with these bytes. */
+/** The kind of a file that begins with these bytes. A picture has zeros there, a text that begins like one has none. */
 export function kindOf(start: Buffer): FileKind {
   const text = start.toString('latin1', 0, KIND_BYTES)
-  return MAGIC.find(({ at, bytes }) => text.startsWith(bytes, at))?.kind ?? 'bytes'
+  const kind = MAGIC.find(({ at, bytes }) => text.startsWith(bytes, at))?.kind ?? 'bytes'
+  return kind === 'media' && !text.includes('\0') ? 'bytes' : kind
 }
 
 /** The kind of the file at `path`. Rejects with what the file system throws. */

@@ -121,6 +121,24 @@ describe('a text', () => {
   })
 
   test.each([
+    ['colours of a diff', String.raw`{"m":"\u001b[32m\"pä55\u001b[7m\"w/ord&9"}`, 'w/ord'],
+    ['an ellipsis', '{"log":"<p title=pä55\\"w/ord…>text</p>"}', 'pä55'],
+    ['an ellipsis of JSON', String.raw`{"log":"pä55\"w/or\u2026"}`, 'pä55'],
+    ['an ellipsis in front', `{"log":"…/ord&9 is wrong"}`, '/ord&9'],
+    ['three dots', `{"log":"'pä55'... 8 more characters"}`, 'pä55'],
+    ['what only begins like a picture', `GIF8 ${SECRET}`, SECRET],
+  ])('loses a secret, or a part of it, next to %s', async (_, text, part) => {
+    const clean = await scrubbedText(text)
+    expect(clean).not.toContain(part)
+    expect(clean).toContain(SCRUBBED)
+  })
+
+  test('keeps code that spreads what a secret ends with', async () => {
+    const text = 'const all = [...ord&9, call(...ord&9)]'
+    expect(await scrubbedText(text)).toBe(text)
+  })
+
+  test.each([
     ['a function', '  token: async ({ page }, use) => {\n'],
     ['a list', '  cookie: [\n'],
     ['a variable of the environment', '  authorization: process.env.API_TOKEN,\n'],
