@@ -252,6 +252,7 @@ function parsed(text: string): unknown {
 class Tail {
   #chunks: Buffer[] = []
   #bytes = 0
+  #isCut = false
 
   add(chunk: Buffer): void {
     this.#chunks.push(chunk)
@@ -260,10 +261,17 @@ class Tail {
       if (this.#bytes - first.length < TAIL_BYTES_MAX) return
       this.#bytes -= first.length
       this.#chunks.shift()
+      this.#isCut = true
     }
   }
 
+  /** Where its beginning is cut off stands an ellipsis: scrubbing looks there for parts of secrets. */
   text(): string {
-    return Buffer.concat(this.#chunks).subarray(-TAIL_BYTES_MAX).toString()
+    const all = Buffer.concat(this.#chunks)
+    if (!this.#isCut && all.length <= TAIL_BYTES_MAX) return all.toString()
+    return `…${all
+      .subarray(-TAIL_BYTES_MAX)
+      .toString()
+      .replace(/^\uFFFD+/, '')}`
   }
 }

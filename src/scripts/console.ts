@@ -1,4 +1,5 @@
 // Console of user code: what its processes write, line by line, as far as there is room for it.
+import { excerpt } from '../contract/failure.ts'
 import type { OutputStream } from '../sandbox/request.ts'
 
 /** A line that the script or a page wrote. */
@@ -27,7 +28,8 @@ export class ScriptConsole {
     const piece =
       typeof chunk === 'string' ? chunk : this.#decoders[type].decode(chunk, { stream: true })
     const lines = (this.#begun[type] + piece).split('\n')
-    this.#begun[type] = (lines.pop() ?? '').slice(0, LINE_CHARS_MAX)
+    // One more than fits shows that it is cut.
+    this.#begun[type] = (lines.pop() ?? '').slice(0, LINE_CHARS_MAX + 1)
     for (const line of lines) this.#addLine(type, line)
   }
 
@@ -41,11 +43,11 @@ export class ScriptConsole {
 
   #addLine(type: OutputStream, line: string): void {
     if (line === '') return
-    const text = line.slice(0, Math.min(LINE_CHARS_MAX, this.#room))
-    if (this.lines.length >= LINES_MAX || text === '') {
+    if (this.lines.length >= LINES_MAX || this.#room <= 0) {
       this.leftOut++
       return
     }
+    const text = excerpt(line, Math.min(LINE_CHARS_MAX, this.#room))
     this.#room -= text.length
     this.lines.push({ type, text })
   }

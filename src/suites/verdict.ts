@@ -150,7 +150,7 @@ export function observedTests(report: PlaywrightReport): Record<string, unknown>
     status,
     durationMs,
     stats,
-    errors: report.errors.slice(0, 10).map(({ message }) => message.slice(0, ERROR_CHARS_MAX)),
+    errors: report.errors.slice(0, 10).map(({ message }) => excerpt(message, ERROR_CHARS_MAX)),
     ...(leftOut === 0 ? {} : { leftOut }),
   }
   // Where not all fit, failed tests are kept.
@@ -188,12 +188,12 @@ function shownAttempt(attempt: TestAttempt, detail: Detail, isGood: boolean) {
     ...(showsSteps && steps.length > 0 ? { steps } : {}),
     ...(errors.length === 0
       ? {}
-      : { errors: errors.map(({ message }) => message.slice(0, detail.messageCharsMax)) }),
+      : { errors: errors.map(({ message }) => excerpt(message, detail.messageCharsMax)) }),
     ...(attachments.length === 0
       ? {}
       : { attachments: attachments.slice(0, 20).map(({ name }) => name) }),
     ...(output === '' || detail.outputCharsMax === 0
       ? {}
-      : { output: output.slice(0, detail.outputCharsMax) }),
+      : { output: excerpt(output, detail.outputCharsMax) }),
   }
 }

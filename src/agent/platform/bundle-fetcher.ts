@@ -7,6 +7,7 @@ import { dirname, join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import PQueue from 'p-queue'
+import { excerpt } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { untilAborted } from '../../network/deadline.ts'
 import { BundleUnavailableError } from '../../scripts/host.ts'
@@ -179,8 +180,9 @@ function refusalOf({ status, headers, body }: LinkAnswer): Failed {
     const problem = 'the platform has none such for this location; `vedette apply` brings it again'
     return { problem, isFinal: true }
   }
-  const said = /"message":"([^"\\]*)"/.exec(body.toString())?.[1]?.slice(0, SAID_CHARS_MAX)
-  const problem = `the platform answers ${status}${said === undefined ? '' : ` (${said})`}`
+  const said = /"message":"([^"\\]*)"/.exec(body.toString())?.[1]
+  const detail = said === undefined ? '' : ` (${excerpt(said, SAID_CHARS_MAX)})`
+  const problem = `the platform answers ${status}${detail}`
   return { problem, isFinal: status < 500 && status !== 429 && status !== 408, askedForMs }
 }
 

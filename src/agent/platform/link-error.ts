@@ -1,4 +1,5 @@
 // Errors of calls to the platform; each message says where the call failed and what to do.
+import { excerpt } from '../../contract/failure.ts'
 import { TargetFailure } from '../../network/target-failure.ts'
 
 /** Every way in which a call to the platform ends without a usable answer, with its meaning. */
@@ -136,5 +137,5 @@ function systemError(error: unknown): { code: string; message: string } {
 
 // OpenSSL's messages go on with file and line numbers.
 function firstLine(message: string): string {
-  return (message.split('\n')[0] as string).slice(0, 300)
+  return excerpt(message.split('\n')[0] as string, 300)
 }

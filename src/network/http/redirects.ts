@@ -1,6 +1,7 @@
 // The next request after a redirect, as browsers make it (Fetch standard, 4.4), and the cookies carried to it.
 import type { IncomingMessage } from 'node:http'
 import type { CookieJar } from 'tough-cookie'
+import { excerpt } from '../../contract/failure.ts'
 import type { HttpTarget } from './target.ts'
 import { bareUrl, targetFor } from './target.ts'
 import { targetFailure } from '../target-failure.ts'
@@ -24,7 +25,7 @@ export function redirectTarget(from: HttpTarget, response: IncomingMessage): Htt
   // Header bytes are read as Latin-1; servers that do not escape write UTF-8.
   const url = URL.parse(Buffer.from(location, 'latin1').toString(), from.url.href)
   if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
-    const shown = url === null ? location.slice(0, 200) : `${url.protocol} address`
+    const shown = url === null ? excerpt(location, 200) : `${url.protocol} address`
     throw targetFailure('HTTP_REDIRECT_INVALID', `cannot follow a redirect to ${shown}`, {
       from: bareUrl(from.url),
     })

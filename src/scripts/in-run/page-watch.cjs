@@ -159,12 +159,17 @@ function numberOf(page) {
 }
 
 function text(given) {
-  return given.slice(0, TEXT_CHARS_MAX)
+  return cut(given, TEXT_CHARS_MAX)
 }
 
 /** What a `data:` address holds is no address. */
 function address(url) {
-  return (url.startsWith('data:') ? url.slice(0, 40) : url).slice(0, URL_CHARS_MAX)
+  return cut(url, url.startsWith('data:') ? 40 : URL_CHARS_MAX)
+}
+
+/** An ellipsis shows the cut, also to those who look for secrets there. */
+function cut(given, charsMax) {
+  return given.length > charsMax ? `${given.slice(0, charsMax - 1)}…` : given
 }
 
 function write(event) {

@@ -183,10 +183,12 @@ function hasPage(steps) {
   )
 }
 
-/** Bounded, and without the colours of a terminal. */
+/** Bounded, and without the colours of a terminal. An ellipsis shows a cut, also to those who look for secrets there. */
 function text(given) {
+  const isCut = given.length > TEXT_CHARS_MAX
+  const part = isCut ? `${given.slice(0, TEXT_CHARS_MAX - 1)}…` : given
   // oxlint-disable-next-line no-control-regex -- what it takes out are control sequences
-  return given.slice(0, TEXT_CHARS_MAX).replace(/\u001B\[[0-9;]*[A-Za-z]/g, '')
+  return part.replace(/\u001B\[[0-9;]*[A-Za-z]/g, '')
 }
 
 module.exports = VedetteReporter

@@ -1,5 +1,6 @@
 // Report of a run of Playwright: every test with its attempts, steps, errors and attachments, gathered from
 // events and bounded, so that a suite of any size makes a result that can be sent.
+import { excerpt } from '../../contract/failure.ts'
 import type { ScriptContext } from '../context.ts'
 import type {
   AttemptStatus,
@@ -174,7 +175,7 @@ export class PlaywrightReportBuilder {
     if (attempt === undefined) return
     const room = REPORT_BOUNDS.outputCharsPerAttemptMax - attempt.output.length
     if (text.length > room) this.#leftOut++
-    attempt.output += text.slice(0, Math.max(0, room))
+    if (room > 0) attempt.output += text.length > room ? excerpt(text, room - 1) : text
   }
 
   #end({ id, retry, status, outcome, ms, ...event }: EventOf<'end'>): void {
@@ -226,7 +227,7 @@ export function reportProgress(
   context.progress({
     phase: 'test',
     ...report.progress(),
-    ...(line === undefined ? {} : { line: line.slice(0, LINE_CHARS_MAX) }),
+    ...(line === undefined ? {} : { line: excerpt(line, LINE_CHARS_MAX) }),
   })
 }
 

@@ -1,7 +1,7 @@
 // Finds the lines in a package manager's output that name the cause of its failure: often far above the last lines,
 // which print its usage or the path of its log; and a lock file that it refuses.
 import { join, relative } from 'node:path'
-import { failure, type Failure } from '../../contract/failure.ts'
+import { excerpt, failure, type Failure } from '../../contract/failure.ts'
 import type { SandboxEnd } from '../../sandbox/request.ts'
 import { LOCK_FILES, type PackageTool, type ProjectPackages } from './packages.ts'
 
@@ -49,10 +49,10 @@ export function installFailure(failed: FailedInstallation): Failure {
     .map((line) => line.trimEnd())
   const fromCause = lines.slice(causeAt(lines))
   const isNpm = OF_NPM.test(fromCause[0] ?? '')
-  const cause = (isNpm ? causeOfNpm(fromCause) : causeOfOthers(fromCause)).slice(0, CAUSE_CHARS_MAX)
+  const cause = excerpt(isNpm ? causeOfNpm(fromCause) : causeOfOthers(fromCause), CAUSE_CHARS_MAX)
   const all = lines.join('\n')
   const output =
-    all.length <= OUTPUT_CHARS_MAX ? all : fromCause.join('\n').slice(0, OUTPUT_CHARS_MAX)
+    all.length <= OUTPUT_CHARS_MAX ? all : excerpt(fromCause.join('\n'), OUTPUT_CHARS_MAX - 1)
   const ended = `${command} ended with exit code ${end.exitCode}: ${cause}`
   const stale = staleLock(written, failed)
   if (stale === undefined) return failure('INSTALL_FAILED', ended, { output, refused })

@@ -131,6 +131,7 @@ describe('what user code may write', () => {
     expect(report.tests).toHaveLength(REPORT_BOUNDS.testsMax)
     const [attempt] = report.tests[0]?.attempts ?? []
     expect(attempt?.output).toHaveLength(REPORT_BOUNDS.outputCharsPerAttemptMax)
+    expect(attempt?.output).toMatch(/x…$/)
     expect(report.leftOut).toBeGreaterThan(10)
   })
 })

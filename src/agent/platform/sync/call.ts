@@ -1,6 +1,7 @@
 // One sync with the platform: the request, and the meaning of its answer.
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
+import { excerpt } from '../../../contract/failure.ts'
 import type { SyncRequest } from '../../../contract/protocol/agent-protocol.ts'
 import type { LinkAnswer, PlatformLink } from '../link.ts'
 import { LinkError } from '../link-error.ts'
@@ -119,7 +120,7 @@ function errorIn(body: Buffer): { message?: string; reason?: unknown } {
     const { message, attributes } = JSON.parse(body.toString()) as Record<string, unknown>
     const { reason } = (attributes ?? {}) as { reason?: unknown }
     return typeof message === 'string'
-      ? { message: message.slice(0, MESSAGE_LENGTH_MAX), reason }
+      ? { message: excerpt(message, MESSAGE_LENGTH_MAX), reason }
       : { reason }
   } catch {
     return {}
