@@ -1,10 +1,14 @@
 // Aim: a report that is too large, or that tests have made unreadable for the agent, is left out and named, and
 // ends nothing else.
 import { execFile } from 'node:child_process'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
+import { createScrubber } from '../../src/agent/redaction/scrub.ts'
+import { PlaywrightReportBuilder } from '../../src/scripts/playwright/report.ts'
+import { attachSuiteFiles } from '../../src/suites/files.ts'
 import { AS_NOBODY } from '../support/as-nobody.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const SOURCES = join(import.meta.dirname, '../../src')
 const PROGRAM = `import { mkdirSync, mkdtempSync, truncateSync, writeFileSync, rmSync } from 'node:fs'
@@ -40,4 +44,38 @@ test.each([
     notes: [expect.stringMatching(new RegExp(`^playwright-report\\.zip\\b.*${why}`))],
     attached: ['results.json', 'junit.xml'],
   })
+})
+
+test('an attachment is named without what hyphens make of a secret', async () => {
+  const folder = temporaryFolder()
+  const report = new PlaywrightReportBuilder()
+  const about = { id: 'a', retry: 0 } as const
+  const facts = { titles: ['buy'], project: '', file: 'a.spec.ts', line: 1, tags: [], retries: 0 }
+  report.add({ event: 'test', id: 'a', ...facts, expectedStatus: 'passed' })
+  report.add({ event: 'start', ...about, at: 0 })
+  const name = 'shot/https-/bob-Pa55.word@hook'
+  report.add({
+    event: 'end',
+    ...about,
+    status: 'passed',
+    outcome: 'expected',
+    ms: 1,
+    errors: [],
+    annotations: [],
+    attachments: [{ name, contentType: 'text/plain', bytes: 1, body: 'YQ==' }],
+  })
+  const scrubber = createScrubber({ secrets: ['https://bob:Pa55.word@hook'] })
+  const attached: string[] = []
+  await attachSuiteFiles({
+    folder,
+    htmlFolder: join(folder, 'html'),
+    report: report.report(),
+    facts: {},
+    context: {
+      attach: (path) => attached.push(basename(path)),
+      withoutSecrets: (text) => scrubber.text(text),
+      signal: new AbortController().signal,
+    },
+  })
+  expect(attached.at(-1)).toBe('01-buy-shot-scrubbed.txt')
 })
