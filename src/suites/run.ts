@@ -1,9 +1,10 @@
 // One run of a check suite: project, engine, packages, tests, results. Whatever happens, what was recorded
 // until then is reported.
 import { dirname, join, normalize } from 'node:path'
-import { failure, type Failure } from '../contract/failure.ts'
+import { excerpt, failure, type Failure } from '../contract/failure.ts'
 import { LIMITS } from '../contract/versions.ts'
-import type { SandboxLimits } from '../sandbox/request.ts'
+import { LineSplitter } from '../sandbox/lines.ts'
+import type { OutputStream, SandboxLimits } from '../sandbox/request.ts'
 import { lateMessage } from '../sandbox/failure.ts'
 import { findChromium, findProgram } from '../scripts/chromium.ts'
 import type { Observation } from '../contract/observation.ts'
@@ -139,10 +140,7 @@ class SuiteRun {
       owner: monitor.id,
       environment,
       limits: LIMITS_OF_SUITES,
-      onOutput: (chunk) => {
-        this.#watcher.onOutput?.(chunk)
-        context.progress?.({ phase: 'install', line: lastLine(chunk) })
-      },
+      onOutput: this.#installLines(),
     })
     if (packages.how === 'installed') {
       await workingDirOf(monitor, project)
@@ -155,6 +153,18 @@ class SuiteRun {
     this.#facts['preparedMs'] = Math.round(performance.now() - began)
     const cwd = join(project.folder, workingDir)
     return { folder, cwd, project, engine, programs, packages, environment }
+  }
+
+  /** Reports the last line as progress. Whole ones: what a chunk ends with may be a part of a secret. */
+  #installLines(): (chunk: Buffer, stream: OutputStream) => void {
+    const [stdout, stderr] = [new LineSplitter(LINE_BYTES_MAX), new LineSplitter(LINE_BYTES_MAX)]
+    const lines = { stdout, stderr }
+    return (chunk, stream) => {
+      this.#watcher.onOutput?.(chunk)
+      const line = lines[stream].add(chunk).findLast((one) => one.trim() !== '')
+      if (line === undefined) return
+      this.#context.progress?.({ phase: 'install', line: excerpt(line.trimEnd(), LINE_CHARS_MAX) })
+    }
   }
 
   async #engine(folders: readonly string[]): Promise<InstalledTool> {
@@ -287,8 +297,6 @@ function missingBrowsers({ tests }: PlaywrightReport): string[] {
   ]
 }
 
+/** Of a line of an installation, shown and read. */
 const LINE_CHARS_MAX = 200
-
-function lastLine(chunk: Buffer): string {
-  return chunk.toString().trimEnd().split('\n').at(-1)?.slice(0, LINE_CHARS_MAX) ?? ''
-}
+const LINE_BYTES_MAX = 65_536

@@ -3,7 +3,7 @@
 import { lstat, opendir, readdir, realpath, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join, relative } from 'node:path'
 import { LIMITS } from '../../contract/versions.ts'
-import type { SandboxLimits } from '../../sandbox/request.ts'
+import type { OutputStream, SandboxLimits } from '../../sandbox/request.ts'
 import { sandboxFailure } from '../../sandbox/failure.ts'
 import { extraAuthorities } from '../../network/tls/extra-authorities.ts'
 import { TargetFailure, targetFailure } from '../../network/target-failure.ts'
@@ -53,7 +53,7 @@ export interface InstallOrder {
   /** Variables that all runs have. */
   environment: Readonly<Record<string, string>>
   limits: SandboxLimits
-  onOutput(chunk: Buffer): void
+  onOutput(chunk: Buffer, stream: OutputStream): void
 }
 
 export interface InstalledPackages {
@@ -215,7 +215,7 @@ async function runInstall(
         limits: { ...order.limits, wallMs: LIMITS.suiteInstallMsMax },
         ask: { signal: 'SIGTERM', to: 'group', graceMs: 1_500 },
         ...egress.order,
-        onOutput: (chunk) => order.onOutput(chunk),
+        onOutput: (chunk, stream) => order.onOutput(chunk, stream),
       },
       context.signal,
     )

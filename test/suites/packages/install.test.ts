@@ -62,6 +62,15 @@ const testCommand = `node -p "'got ' + require('pens')" >&2; (echo 'module.expor
 /** An installation of the package that needs no package manager. */
 const INSTALL = `mkdir -p node_modules/pens && echo 'module.exports = "ink"' > node_modules/pens/index.js`
 
+test('an installation shows whole lines while it runs: a part of a secret would not be scrubbed', async () => {
+  const script = `process.stdout.write(Array.from({ length: 2e4 }, (_, at) => 'line ' + at + ' ends\\n').join(''))`
+  const installCommand = `node -e "${script}"; exit 1`
+  const { progress } = await runFolder(host, project(), { installCommand })
+  const lines = progress.flatMap(({ line }) => (line === undefined ? [] : [line]))
+  expect(lines.length).toBeGreaterThan(0)
+  for (const line of lines) expect(line).toMatch(/^line \d+ ends$/)
+})
+
 describe('packages', () => {
   test('of a registry are installed once for all suites, and out of reach of runs', async () => {
     const folder = locked('pens')
