@@ -35,7 +35,7 @@ export const MAY_IMPORT: Readonly<Record<string, string>> = {
 
   agent: 'contract process network monitors sandbox scripts suites',
   client:
-    'contract process scripts suites monitors/definitions.ts agent/monitors-file agent/platform agent/config.ts agent/run/result-text.ts',
+    'contract process scripts suites monitors/definitions.ts agent/monitors-file agent/platform agent/config.ts agent/redaction/scrub.ts agent/run/result-text.ts',
   cli: 'contract process network monitors sandbox scripts suites agent client database platform examples',
 
   platform: `${RESOURCE} platform/*`,

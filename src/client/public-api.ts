@@ -4,7 +4,9 @@ import type { Readable } from 'node:stream'
 import type * as z from 'zod'
 import { LinkError } from '../agent/platform/link-error.ts'
 import { createPlatformLink, type LinkRequest } from '../agent/platform/link.ts'
+import { createScrubber } from '../agent/redaction/scrub.ts'
 import { printable } from '../agent/run/result-text.ts'
+import { decoded } from '../contract/definition-secrets.ts'
 import { PlatformError } from './command.ts'
 import type { ApplyTarget } from './config.ts'
 
@@ -109,10 +111,8 @@ function errorOf(
   message: string,
 ): PlatformError {
   const { password = '' } = URL.parse(proxyUrl ?? '') ?? {}
-  const clean = [apiKey, password]
-    .filter((one) => one !== '')
-    .reduce((text, secret) => text.replaceAll(secret, '***'), message)
-  return new PlatformError(code, printable(clean))
+  const scrubber = createScrubber({ secrets: [apiKey, decoded(password)] })
+  return new PlatformError(code, printable(scrubber.text(message)))
 }
 
 function jsonOf(text: string): unknown {
