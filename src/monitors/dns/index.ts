@@ -4,7 +4,7 @@ import { dnsDefinition, type DnsCode, type DnsMonitor, type DnsRequest } from '.
 import { failure, type Failure, type FailureCode } from '../../contract/failure.ts'
 import { roundPhases } from '../../contract/schema/duration.ts'
 import { evaluateAssertions, type AssertionSources } from '../assertions/assertions.ts'
-import { answerJson, answerText, type DnsObserved } from './observed.ts'
+import type { DnsObserved } from './observed.ts'
 import type { DnsMessage } from '../../network/dns/message.ts'
 import type { DnsPlan, DnsRun } from './connection.ts'
 import { makeDnsPlan, probeDns } from './probe.ts'
@@ -84,8 +84,8 @@ async function evaluate(
   const sources: AssertionSources = {
     RESPONSE_CODE: { kind: 'value', value: () => message.Status },
     RESPONSE_TIME: { kind: 'value', value: () => responseTimeMs },
-    TEXT_ANSWER: { kind: 'text', text: () => answerText(message) },
-    JSON_ANSWER: { kind: 'json', text: () => answerJson(message) },
+    TEXT_ANSWER: { kind: 'text', text: () => message.Answer.map(({ data }) => data).join('\n') },
+    JSON_ANSWER: { kind: 'json', text: () => JSON.stringify(message) },
   }
   return [...failures, ...(await evaluateAssertions(assertions, sources, context.signal))]
 }

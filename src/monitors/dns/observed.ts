@@ -1,7 +1,7 @@
-// Facts of a DNS query as results show them, and the forms of its answer for assertions.
+// Facts of a DNS query as results show them, and the order of its answer.
 import { DNS_LIMITS, type DnsRequest } from './definition.ts'
 import type { Family } from '../../network/dial.ts'
-import type { DnsMessage, DnsRecord } from '../../network/dns/message.ts'
+import type { DnsMessage } from '../../network/dns/message.ts'
 import type { DnsServer, UdpTally } from '../../network/dns/udp.ts'
 import { familyOf } from '../../network/ip-address.ts'
 import type { PeerFacts } from '../../network/tls/facts.ts'
@@ -83,31 +83,22 @@ function shownMessage(message: DnsMessage): DnsMessage & { leftOut?: number } {
   return leftOut === 0 ? message : { ...shown, leftOut }
 }
 
-/** Value of TEXT_ANSWER: the data of each record of the answer, a line each. */
-export function answerText({ Answer }: DnsMessage): string {
-  return inNaturalOrder(Answer)
-    .map(({ data }) => data)
-    .join('\n')
-}
-
-/** Value of JSON_ANSWER. */
-export function answerJson(message: DnsMessage): string {
-  return JSON.stringify({ ...message, Answer: inNaturalOrder(message.Answer) })
-}
-
 let collator: Intl.Collator | undefined
 
 /**
- * Sorts the records of each set by their data, numbers by their value: many servers rotate them. The order
- * of the sets stays, so that a chain of aliases can be followed.
+ * The message with the records of each set of its answer sorted by their data, numbers by their value: many
+ * servers rotate them. The order of the sets stays, so that a chain of aliases can be followed.
  */
-function inNaturalOrder(records: readonly DnsRecord[]): readonly DnsRecord[] {
-  if (records.length < 2) return records
+export function inNaturalOrder(message: DnsMessage): DnsMessage {
+  if (message.Answer.length < 2) return message
   collator ??= new Intl.Collator('en', { numeric: true })
   const { compare } = collator
   const sets = Map.groupBy(
-    records,
+    message.Answer,
     (record) => `${record.type} ${record.class ?? ''} ${record.name.toLowerCase()}`,
   )
-  return [...sets.values()].flatMap((set) => set.toSorted((a, b) => compare(a.data, b.data)))
+  const Answer = [...sets.values()].flatMap((set) =>
+    set.toSorted((a, b) => compare(a.data, b.data)),
+  )
+  return { ...message, Answer }
 }

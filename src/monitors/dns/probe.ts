@@ -10,7 +10,7 @@ import {
 import type { Failure } from '../../contract/failure.ts'
 import { askByConnection, type DnsFound, type DnsPlan, type DnsRun } from './connection.ts'
 import { dnsQueryName, type DnsMonitor } from './definition.ts'
-import { noteAnswer, noteServer, type DnsObserved } from './observed.ts'
+import { inNaturalOrder, noteAnswer, noteServer, type DnsObserved } from './observed.ts'
 import { withDeadline } from '../../network/deadline.ts'
 import { encodeQuery, type DnsMessage } from '../../network/dns/message.ts'
 import { askOverUdp, type DnsServer, type UdpTally } from '../../network/dns/udp.ts'
@@ -63,8 +63,9 @@ export async function probeDns(
   try {
     const peers = await peersOf(running)
     const isSystem = usesSystem(plan)
-    const { message, bytes } = await (isSystem ? askSystem : askThem)(running, peers)
-    noteAnswer(observed, message, bytes)
+    const found = await (isSystem ? askSystem : askThem)(running, peers)
+    const message = inNaturalOrder(found.message)
+    noteAnswer(observed, message, found.bytes)
     if (isSystem && passesOver(message)) await rejectIfOurs(running, startedAt)
     probe.message = message
   } catch (error) {

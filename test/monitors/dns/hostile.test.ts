@@ -76,6 +76,19 @@ describe('wrong answers', () => {
   })
 })
 
+test('the answer is shown in the order that assertions see, not in that of the server', async () => {
+  const mx = (preference: number) => {
+    const data = { preference, exchange: `mail${preference}.zone.example` }
+    return { type: 'MX', name: 'www.zone.example', ttl: 60, data } as Answer
+  }
+  await using server = await startHostileNameServer(
+    overUdp((query) => rightAnswer(query, { answers: [mx(20), mx(9)] })),
+  )
+  const { observed } = await checkDns({ ...at(server.port), recordType: 'MX' })
+  const shown = observed.response?.Answer.map(({ data }) => data)
+  expect(shown).toEqual(['9 mail9.zone.example.', '20 mail20.zone.example.'])
+})
+
 describe('truncation', () => {
   const cut = (query: Buffer) => withWord(rightAnswer(query), 2, (flags) => flags | TC)
 
