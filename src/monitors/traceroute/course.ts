@@ -108,6 +108,8 @@ export class TraceCourse {
   readonly #unattributed = new Set<Probe>()
   #circleEnd = Infinity
   #slowestMs = 0
+  /** When the nearest silent hop before a refusal is probed again. */
+  #recheckMs = Infinity
   /** When a router that was probed often may be probed again; set by the last `take`. */
   #readyMs = Infinity
 
@@ -161,13 +163,24 @@ export class TraceCourse {
     if (answer.kind === 'target') this.isReached = true
     if (answer.kind === 'refused') this.isRefused = true
     // An answer to the far probe shows no distance.
-    if (probe.round < 0) return
-    if (answer.kind === 'hop') {
+    if (answer.kind === 'hop' && probe.round >= 0) {
       this.farthest = Math.max(this.farthest, probe.ttl)
       this.#noteCircle(answer.from)
-    } else {
+    } else if (probe.round >= 0) {
       flow.end = Math.min(flow.end, probe.ttl)
     }
+    const answeredMs = probe.sentAtMs + answer.rttMs
+    // A Linux router without a route pays for a refusal twice.
+    this.#recheckMs = this.#hasGap ? answeredMs + 2 * this.#settings.patienceMs : Infinity
+  }
+
+  /**
+   * Whether silent hops lie before a refusal: a router that sends few errors may have refused their probes as well. The
+   * packet in its error shows the distance, but the kernel passes on only what follows the IP header.
+   */
+  get #hasGap(): boolean {
+    const next = this.farthest + 1
+    return this.isRefused && !this.isReached && next < this.end && next <= this.#limitOf(0)
   }
 
   /**
@@ -273,7 +286,16 @@ export class TraceCourse {
       flow.next[round] = ttl + 1
       return { ttl, round }
     }
-    return this.#isEach && index === 0 ? this.#gapOf(limit) : undefined
+    return index === 0 ? (this.#recheck(nowMs) ?? this.#gapOf(limit)) : undefined
+  }
+
+  #recheck(nowMs: number): Ask | undefined {
+    if (this.#recheckMs > nowMs) {
+      this.#readyMs = Math.min(this.#readyMs, this.#recheckMs)
+      return undefined
+    }
+    this.#recheckMs = Infinity
+    return { ttl: this.farthest + 1, round: this.#settings.probesPerHop }
   }
 
   /** Whether the hop may be probed: the flow's last probe was answered, or is old enough. */
@@ -308,6 +330,7 @@ export class TraceCourse {
    * the path of one flow where possible.
    */
   #gapOf(limit: number): Ask | undefined {
+    if (!this.#isEach) return undefined
     for (let ttl = 1; ttl <= limit; ttl++) {
       const asked = this.probes.filter((probe) => probe.ttl === ttl && probe.state !== 'withdrawn')
       const own = asked.filter(({ flow }) => flow === 0)

@@ -122,6 +122,20 @@ describe.each(BOTH)('with %s flow', (flows) => {
     expect(course.probes.length).toBeLessThan(25)
   })
 
+  test('a router that refuses once a second is found at its hop, not where it first has an answer', () => {
+    const course = new TraceCourse(settingsOf({ flows }))
+    const answer: Answer = { kind: 'refused', from: 'r2', rttMs: 1 }
+    let spentUntilMs = 500
+    play(course, ({ ttl, sentAtMs }) => {
+      if (ttl < 2) return { kind: 'hop', from: 'r1', rttMs: 1 }
+      if (sentAtMs < spentUntilMs) return 'unanswered'
+      spentUntilMs = sentAtMs + 1000
+      return answer
+    })
+    expect(course.end).toBe(2)
+    expect(reportOf(course).facts.hops.map(({ address }) => address)).toEqual(['r1', 'r2'])
+  })
+
   test('a circle ends when a router has come round three times', () => {
     const course = new TraceCourse(settingsOf({ flows }))
     play(course, ({ ttl }) => ({ kind: 'hop', from: `r${ttl % 2}`, rttMs: 1 }))

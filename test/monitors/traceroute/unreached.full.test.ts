@@ -1,6 +1,6 @@
 // Aim: when the target is not reached, a trace says how far packets came and who or what stopped them; it
 // ends in time, and releases its resources at once when it is cancelled.
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { TraceObserved } from '../../../src/monitors/traceroute/report.ts'
 import { createHopChain, SERVER, WAY, type HopChain } from '../../support/monitors/hop-chain.ts'
 import { startMonitorProcess, type MonitorProcess } from '../../support/monitors/monitor-process.ts'
@@ -168,11 +168,19 @@ describe.skipIf(chainNeeds !== undefined)(
       chain?.[Symbol.dispose]()
     })
 
-    async function trace(id: string, request: Record<string, unknown>): Promise<TraceObserved> {
+    async function observe(id: string, request: Record<string, unknown>) {
       const definition = { id, checkType: 'TRACEROUTE', request: { ptrLookup: false, ...request } }
       const { observation } = await client.run(definition)
-      expect(observation?.failures).toEqual([])
-      return observation?.observed as unknown as TraceObserved
+      return {
+        codes: observation?.failures.map(({ code }) => code),
+        facts: observation?.observed as unknown as TraceObserved,
+      }
+    }
+
+    async function trace(id: string, request: Record<string, unknown>): Promise<TraceObserved> {
+      const { codes, facts } = await observe(id, request)
+      expect(codes).toEqual([])
+      return facts
     }
 
     // In this order: what each leaves behind is what the next meets.
@@ -182,6 +190,24 @@ describe.skipIf(chainNeeds !== undefined)(
       for (let run = 0; run < 10; run++) {
         const { pathChanged } = await trace('first', { url: SERVER.IPv4, protocol: 'UDP' })
         expect(pathChanged).toBe(false)
+      }
+    })
+
+    test('a router that sends few refusals is found at its hop', async () => {
+      chain.route('r2', 'IPv4', 'add', 'unreachable', SERVER.IPv4)
+      onTestFinished(() => chain.route('r2', 'IPv4', 'delete', 'unreachable', SERVER.IPv4))
+      const request = { url: SERVER.IPv4, protocol: 'UDP', maxHops: 10 }
+      const refused: TraceObserved[] = []
+      // What one trace uses up of the router's allowance, the next lacks: not each of them is refused.
+      for (let count = 0; count < 4; count++) {
+        const { codes, facts } = await observe('refused', request)
+        expect(codes).toEqual(['DESTINATION_UNREACHED'])
+        if (facts.end === 'refused') refused.push(facts)
+      }
+      expect(refused).not.toEqual([])
+      for (const { hops } of refused) {
+        expect(hops).toHaveLength(2)
+        expect(hops[1]).toMatchObject({ address: WAY.IPv4[1], refusal: { mark: '!H' } })
       }
     })
 
