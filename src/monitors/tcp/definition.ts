@@ -3,6 +3,7 @@ import * as z from 'zod'
 import { assertionsSchema, TEXTUAL, type SourceRules } from '../../contract/assertion.ts'
 import { monitorSchema, responseTimes } from '../../contract/monitor.ts'
 import { checkedText } from '../../contract/schema/text.ts'
+import { hostName } from '../../contract/schema/host-name.ts'
 import { regexProblem } from '../../contract/schema/regex.ts'
 import { TlsSettings } from '../../contract/tls.ts'
 import { defineType } from '../../contract/type/definition.ts'
@@ -33,9 +34,9 @@ const Step = z.union(
 /** The request of a TCP monitor. */
 export const TcpRequest = z
   .strictObject({
-    hostname: z.string().min(1).max(2048).optional(),
+    hostname: hostName.optional(),
     /** Another spelling of `hostname`. */
-    url: z.string().min(1).max(2048).optional(),
+    url: hostName.optional(),
     port: z.int().min(1).max(65_535),
     /** Sent as soon as the connection is established. */
     data: z.string().max(1_048_576).nullable().optional(),
