@@ -55,13 +55,17 @@ export class Received {
   async more(timeoutMs?: number): Promise<boolean> {
     if (!this.#news && !this.#signal.aborted) await this.#sleep(timeoutMs)
     this.#signal.throwIfAborted()
-    if (this.bytes > LIMITS.tcpReadBytesMax) {
-      const message = `${this.#where} sent more than ${LIMITS.tcpReadBytesMax} bytes`
-      throw targetFailure('TCP_DATA_TOO_LARGE', message, { bytesMax: LIMITS.tcpReadBytesMax })
-    }
+    this.throwIfTooLarge()
     const news = this.#news
     this.#news = false
     return news
+  }
+
+  /** Throws TCP_DATA_TOO_LARGE when the peer has sent more than the limit. */
+  throwIfTooLarge(): void {
+    if (this.bytes <= LIMITS.tcpReadBytesMax) return
+    const message = `${this.#where} sent more than ${LIMITS.tcpReadBytesMax} bytes`
+    throw targetFailure('TCP_DATA_TOO_LARGE', message, { bytesMax: LIMITS.tcpReadBytesMax })
   }
 
   /** Collects bytes for `ms`; ends sooner only when no more can come. */
@@ -100,8 +104,12 @@ export class Received {
     this.bytes += chunk.length
     this.#chunks.push(chunk)
     this.#news = true
-    // Without a waiting reader, the limit has to be enforced here.
-    if (this.bytes > LIMITS.tcpReadBytesMax) this.#socket?.destroy()
+    // Without a waiting reader, the limit has to be enforced here. Not as an end: `more` names the cause.
+    if (this.bytes > LIMITS.tcpReadBytesMax) {
+      const socket = this.#socket
+      this.detach()
+      socket?.destroy()
+    }
     this.#notify()
   }
 

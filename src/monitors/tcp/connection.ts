@@ -89,16 +89,20 @@ export interface Running {
   received: Received
 }
 
-/** Upgrades the connection to TLS; rejects when a certificate that must verify does not. */
+/** Upgrades the connection to TLS; rejects when a certificate that must verify does not, or with TCP_DATA_TOO_LARGE. */
 export async function secure(running: Running): Promise<void> {
   const { plan, context, probe, progress, where, received } = running
   const handshake = { serverName: plan.endpoint.host, where, ...plan.tls }
   received.detach()
+  received.throwIfTooLarge()
   running.socket = await speakTls(running.socket, handshake, context, progress, probe)
   received.attach(running.socket)
 }
 
-/** Sends and waits until the system has accepted all data. Rejects with CONNECTION_… or the signal's reason. */
+/**
+ * Sends and waits until the system has accepted all data. Rejects with CONNECTION_…, TCP_DATA_TOO_LARGE when the
+ * target floods us meanwhile, or the signal's reason.
+ */
 export async function send(running: Running, data: Buffer): Promise<void> {
   const { socket, context, progress } = running
   const { signal } = context
@@ -112,5 +116,6 @@ export async function send(running: Running, data: Buffer): Promise<void> {
   signal.removeEventListener('abort', onAbort)
   signal.throwIfAborted()
   if (error === null || error === undefined) return
+  running.received.throwIfTooLarge()
   throw new TargetFailure(connectionFailure(error, running.where))
 }

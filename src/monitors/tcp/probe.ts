@@ -90,6 +90,7 @@ async function readAnswer(running: Running): Promise<void> {
     if ((bytes > 0 && idleMs === wantedMs) || (await isSettled(running))) return
     patient = true
   }
+  received.throwIfTooLarge()
 }
 
 /** The idle timeout must end before the deadline, or a short answer would time out. */
