@@ -35,6 +35,11 @@ export function makePlan({ request, maxResponseTime }: TcpMonitor) {
     settlesEarly: dataAssertions.every(
       ({ comparison }) => comparison === 'CONTAINS' || comparison === 'NOT_EMPTY',
     ),
+    /** Which of them no more data can make hold again, once they do not. */
+    brokenForGood: dataAssertions.map(
+      ({ comparison, property, regex }) =>
+        (comparison === 'NOT_CONTAINS' || comparison === 'IS_EMPTY') && !property && !regex,
+    ),
     maxResponseTime,
   }
 }

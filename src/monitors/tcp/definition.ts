@@ -12,7 +12,7 @@ import { aboutTarget, type FailureTable } from '../../contract/failure.ts'
 
 /** Limits of TCP monitors alone. */
 export const TCP_LIMITS = {
-  /** Idle timeout after which a TCP answer counts as complete. */
+  /** A pause of this length ends an answer for which all assertions hold. */
   tcpQuietMs: 500,
 } as const
 

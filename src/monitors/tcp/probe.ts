@@ -65,12 +65,14 @@ async function converse(running: Running): Promise<void> {
   await evaluateAnswer(running)
 }
 
-/** Reads until the assertions are settled, the peer closes, or the idle timeout ends. */
+/**
+ * Reads until more data cannot change the outcome, the peer closes, or time is up. Assertions that the next data may
+ * break (`EQUALS`) have to hold through a pause; what does not hold yet gets all of the time.
+ */
 async function readAnswer(running: Running): Promise<void> {
   const { plan, progress, received } = running
   let looked = 0
-  let patient = false
-  while (received.ended === undefined) {
+  while (received.ended === undefined && (received.bytes === 0 || timeLeftMs(running) > 0)) {
     const { bytes } = received
     progress.phase = bytes === 0 ? 'firstByte' : 'download'
     if (plan.settlesEarly && bytes > looked) {
@@ -79,31 +81,28 @@ async function readAnswer(running: Running): Promise<void> {
       looked = received.bytes
       if (await isSettled(running)) return
     }
-    const wantedMs = bytes === 0 ? 2 * TCP_LIMITS.tcpQuietMs : TCP_LIMITS.tcpQuietMs
-    const idleMs = patient ? undefined : idleLimitMs(running, wantedMs)
-    if (await received.more(idleMs)) {
-      patient = false
-      continue
-    }
-    // A full idle timeout ends an answer. Without an answer, or with a timeout shortened by the deadline,
-    // settled assertions end it; else wait until the deadline.
-    if ((bytes > 0 && idleMs === wantedMs) || (await isSettled(running))) return
-    patient = true
+    const quietMs = bytes === 0 ? 2 * TCP_LIMITS.tcpQuietMs : TCP_LIMITS.tcpQuietMs
+    if (await received.more(Math.max(1, Math.min(quietMs, timeLeftMs(running))))) continue
+    if (await isSettled(running)) return
+    // Without any data, time runs out at the deadline.
+    await received.more(bytes === 0 ? undefined : Math.max(1, timeLeftMs(running)))
   }
   received.throwIfTooLarge()
 }
 
-/** The idle timeout must end before the deadline, or a short answer would time out. */
-function idleLimitMs({ plan, startedAt }: Running, wantedMs: number): number {
-  const leftMs = plan.maxResponseTime - (performance.now() - startedAt) - MARGIN_MS
-  return Math.max(1, Math.min(wantedMs, leftMs))
+/** The assertions are evaluated before the deadline. */
+function timeLeftMs({ plan, startedAt }: Running): number {
+  return plan.maxResponseTime - (performance.now() - startedAt) - MARGIN_MS
 }
 
-/** Whether more data cannot change the outcome: all hold, or one cannot be evaluated. */
+/** Whether more data cannot change the outcome: all hold, one cannot be evaluated, or one is broken for good. */
 async function isSettled(running: Running): Promise<boolean> {
   const { plan, context } = running
   const failures = await evaluateAssertions(plan.dataAssertions, sourcesOf(running), context.signal)
-  return failures.every(({ code }) => code !== 'ASSERTION_FAILED')
+  return (
+    failures.every(({ code }) => code !== 'ASSERTION_FAILED') ||
+    failures.some(({ details }) => plan.brokenForGood[Number(details?.['index'])] === true)
+  )
 }
 
 function sourcesOf({ received, probe }: Running): AssertionSources {

@@ -89,7 +89,8 @@ describe('connecting', () => {
     expect(await codesOf(run({ port: await freePort() }, shouldFail))).toEqual([])
     await using server = await startRawServer(saying('hello'))
     const request = { port: server.port, ...wants('EQUALS', 'bye') }
-    expect(await codesOf(run(request, shouldFail))).toEqual(['ASSERTION_FAILED'])
+    const settings = { ...shouldFail, maxResponseTime: 300 }
+    expect(await codesOf(run(request, settings))).toEqual(['ASSERTION_FAILED'])
   })
 
   test('shouldFail does not excuse a policy that forbids the address', async () => {
@@ -160,12 +161,40 @@ describe('what the target sends', () => {
     expect(observation.codes).toEqual(expected)
   })
 
-  test('a trickle without end is over at the deadline', async () => {
+  test.each(['CONTAINS', 'EQUALS'])('%s: a trickle without end is over in time', async (how) => {
     await using server = await startRawServer(trickling('x'.repeat(1_000_000)))
-    const request = { port: server.port, ...wants('CONTAINS', 'y') }
+    const request = { port: server.port, ...wants(how, 'y') }
     const ownMs = startStopwatch()
-    expect(await codesOf(run(request, { maxResponseTime: 400 }))).toEqual(['TIMEOUT_DOWNLOAD'])
+    const { failures } = await run(request, { maxResponseTime: 400 })
+    expect(failures).toMatchObject([
+      { code: 'ASSERTION_FAILED', details: { actual: expect.stringContaining('xxx') as string } },
+    ])
     expect(ownMs()).toBeLessThan(1000)
+  })
+
+  test.each(['CONTAINS', 'EQUALS'])('%s: is awaited beyond a pause, and timed', async (how) => {
+    const pauseMs = 2 * TCP_LIMITS.tcpQuietMs
+    await using server = await startRawServer((socket) => {
+      socket.write('22')
+      setTimeout(() => socket.write('0 hello'), pauseMs)
+    })
+    const request = { port: server.port, ...wants(how, '220 hello') }
+    const { codes, responseTimeMs = 0 } = await run(request, { maxResponseTime: 10_000 })
+    expect(codes).toEqual([])
+    expect(responseTimeMs).toBeGreaterThan(pauseMs - 5)
+    expect(responseTimeMs).toBeLessThan(5000)
+  })
+
+  test.each([
+    ['NOT_CONTAINS', 'error'],
+    ['IS_EMPTY', ''],
+  ])('%s does not hold again: the check ends with the pause', async (how, target) => {
+    await using server = await startRawServer(saying('error\r\n'))
+    const request = { port: server.port, ...wants(how, target) }
+    const ownMs = startStopwatch()
+    const codes = await codesOf(run(request, { maxResponseTime: 30_000 }))
+    expect(codes).toEqual(['ASSERTION_FAILED'])
+    expect(ownMs()).toBeLessThan(15_000)
   })
 
   test('the idle timeout is never counted, nor longer than the deadline allows', async () => {
