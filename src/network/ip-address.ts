@@ -65,6 +65,15 @@ export function ipv6Text(bytes: Buffer, at = 0): string {
   return `${hex.slice(0, start).join(':')}::${hex.slice(start + longest).join(':')}`
 }
 
+/** An IPv6 address in the short form, without its zone; any other text as it is. */
+export function shortIpv6(text: string): string {
+  const words = ipv6Words(text)
+  if (words === undefined) return text
+  const bytes = Buffer.alloc(16)
+  for (const [at, word] of words.entries()) bytes.writeUInt32BE(word, 4 * at)
+  return ipv6Text(bytes)
+}
+
 // A name whose last label starts with a letter cannot be an address in any spelling.
 const PLAIN_NAME = /^([a-z0-9_-]+\.)*[a-z_][a-z0-9_-]*\.?$/i
 // Characters that end the host of a URL, or that its parser drops.

@@ -11,6 +11,7 @@ import type { Reached, SslPhases, SslPlan } from './connection.ts'
 import { certificateCode } from '../../network/tls/errors.ts'
 import { TLS_VERSIONS } from './definition.ts'
 import type { AssertionSources } from '../assertions/assertions.ts'
+import { shortIpv6 } from '../../network/ip-address.ts'
 
 /** Where a run failed, as a stable category. */
 export type ErrorCategory = 'dns' | 'connect' | 'timeout' | 'handshake' | 'hostname' | 'chain'
@@ -202,7 +203,7 @@ export function sourcesOf(probe: SslProbe, allNames: readonly string[]): Asserti
   let text: string | undefined
   const shown = () => (text ??= JSON.stringify({ ...probe, failures: undefined }))
   const certificate = (name: string, target: string): unknown => {
-    if (name === 'sans') return allNames
+    if (name === 'sans') return namesFor(target, allNames)
     return inSpellingOf(target, name, valueIn(probe.certificate, name))
   }
   return {
@@ -216,6 +217,12 @@ export function sourcesOf(probe: SslProbe, allNames: readonly string[]): Asserti
     JSON_RESPONSE: { kind: 'json', text: shown },
     TEXT_RESPONSE: { kind: 'text', text: shown },
   }
+}
+
+/** The names, with an address in the spelling of the target. */
+function namesFor(target: string, names: readonly string[]): readonly string[] {
+  const short = shortIpv6(target)
+  return short === target ? names : names.map((name) => (name === short ? target : name))
 }
 
 function valueIn(facts: object | undefined, name: string): unknown {

@@ -57,8 +57,13 @@ const named = (serverName: string) => ({ serverName })
 const skipping = { skipChainValidation: true }
 const rule = (name: string, severity: string) => ({ securityBaseline: { [name]: { severity } } })
 const expired = { fromDays: -20, toDays: -10 }
-const hasName = (target: string) => ({
-  assertions: [{ source: 'CERTIFICATE', property: 'sans', comparison: 'CONTAINS', target }],
+const hasNames = (...targets: string[]) => ({
+  assertions: targets.map((target) => ({
+    source: 'CERTIFICATE',
+    property: 'sans',
+    comparison: 'CONTAINS',
+    target,
+  })),
 })
 const TLS12_NULL = 'TLS_RSA_WITH_NULL_SHA256'
 const isIncomplete = [expect.stringMatching(/^incomplete: .*Test Intermediate/)]
@@ -112,6 +117,11 @@ const CASES: Record<string, Case> = {
     pair: { names: 'IP:127.0.0.9' },
     sslConfig: { hostname: '127.0.0.1' },
     codes: ['TLS_HOSTNAME_MISMATCH'],
+  },
+  'for an IPv6 address': {
+    pair: { names: 'IP:::1,DNS:localhost' },
+    request: hasNames('::1', '0:0:0:0:0:0:0:1'),
+    shows: { certificate: { sans: ['::1', 'localhost'] } },
   },
   'for a name of another script': {
     pair: { names: 'DNS:xn--bcher-kva.test' },
@@ -180,7 +190,7 @@ const CASES: Record<string, Case> = {
   'without a subject': { pair: { subject: '/' }, shows: { certificate: { subject: '' } } },
   'with 1,000 names': {
     pair: { names: many(1000) },
-    request: hasName('n998.test'),
+    request: hasNames('n998.test'),
     shows: { certificate: { sansTotal: 1000, sans: { length: 100 } } },
   },
   'with 10,000 names': {
