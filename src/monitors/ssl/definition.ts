@@ -213,11 +213,13 @@ function summary(observed: Readonly<Record<string, unknown>>): string[] {
   const version = partOf(observed['connection'], 'tlsVersion')
   const days = partOf(observed['certificate'], 'daysUntilExpiry')
   const grade = partOf(observed['securityBaseline'], 'grade')
+  const asks = partOf(observed['connection'], 'asksForClientCertificate') === true
   const { degradedBy } = observed
   return [
     ...(typeof version === 'string' ? [version] : []),
     ...(typeof days === 'number' && days >= 0 ? [`${counted(days, 'day')} left`] : []),
     ...(typeof grade === 'string' ? [`grade ${grade}`] : []),
+    ...(asks ? ['asks for a client certificate'] : []),
     ...(Array.isArray(degradedBy) ? degradedBy.map(String) : []),
   ]
 }

@@ -31,6 +31,8 @@ export interface ConnectionFacts {
   chainTrusted: boolean
   /** OpenSSL's reason why the chain does not verify. */
   chainError?: string
+  /** The server asks for a client certificate, and the monitor has none. */
+  asksForClientCertificate?: true
   ocspStapled: boolean
   ocspStatus?: 'good' | 'revoked' | 'unknown'
   /** Accepted versions, if probed. */
@@ -67,7 +69,7 @@ const VERSION_NAMES: Record<string, string> = {
 /** Adds the facts of a finished handshake to the probe. */
 export function report(
   probe: SslProbe,
-  { name: wanted }: SslPlan,
+  { name: wanted, tls }: SslPlan,
   { secure, connection }: Reached,
   chain: Chain | undefined,
   now: number,
@@ -86,6 +88,9 @@ export function report(
   if (peer.alpn !== undefined) facts.alpn = peer.alpn
   if (connection.proxyHost === undefined) facts.resolvedIp = connection.address
   if (!peer.chainTrusted && peer.error !== undefined) facts.chainError = peer.error
+  // A client has those of the server's request for its certificate only.
+  const isAsked = socket.getSharedSigalgs().length > 0
+  if (isAsked && tls?.certificate === undefined) facts.asksForClientCertificate = true
   probe.connection = facts
   if (chain === undefined) return
   probe.certificate = {

@@ -2,6 +2,7 @@
 // whole whatever is wrong with it.
 import { afterAll, describe, expect, test } from 'vitest'
 import type { TlsOptions } from 'node:tls'
+import { sslDefinition } from '../../../src/monitors/ssl/definition.ts'
 import type { SslProbe } from '../../../src/monitors/ssl/report.ts'
 import { createPki, type IssueOptions, type KeyPair } from '../../support/network/certificates.ts'
 import { startOpensslServer } from '../../support/monitors/ssl/openssl-server.ts'
@@ -254,6 +255,19 @@ describe('a server that wants a client certificate', () => {
     expect([without.codes, without.observed['errorCategory']]).toEqual([[code], 'handshake'])
     const withOne = runSsl(server.port, { request: { tls: settings } })
     expect(await codesOf(withOne)).toEqual([])
+  })
+
+  test.each(['TLSv1.2', 'TLSv1.3'] as const)('but does not insist on it: %s', async (version) => {
+    const options = { requestCert: true, rejectUnauthorized: false, maxVersion: version }
+    const asks = { connection: { asksForClientCertificate: true } }
+    await using server = await startTlsServer(pki.issue(), options)
+    const without = await runSsl(server.port, { ca: pki.ca })
+    expect(without).toMatchObject({ codes: [], observed: asks })
+    expect(sslDefinition.summary?.(without.observed)).toContain('asks for a client certificate')
+    const withOne = await runSsl(server.port, { request: { tls: settings } })
+    expect(withOne.observed).not.toMatchObject(asks)
+    await using other = await startTlsServer(pki.issue(), { maxVersion: version })
+    expect((await runSsl(other.port, { ca: pki.ca })).observed).not.toMatchObject(asks)
   })
 
   test('an id of the platform is nothing that an agent could look up', async () => {
