@@ -193,9 +193,14 @@ function revocationFailures({ config }: SslPlan, revocation: Revocation | undefi
     const failed: Failure = { code: answer.code, message: answer.why }
     if (aboutIn(FAILURES, failed) === 'agent') return [failed]
   }
-  const why = answers.find((answer) => answer?.status === 'unavailable')
-  const because = why?.status === 'unavailable' ? why.why : NO_SOURCE.why
-  return [
-    failure<SslCode>('TLS_REVOCATION_UNKNOWN', `revocation could not be looked up: ${because}`),
-  ]
+  const { status = 'unavailable' } = revocation ?? {}
+  return [failure<SslCode>('TLS_REVOCATION_UNKNOWN', unknownText(revocation), { status })]
+}
+
+function unknownText(revocation: Revocation | undefined): string {
+  if (revocation?.status === 'unknown') return 'the OCSP responder does not know this certificate'
+  const answers = [revocation?.ocsp, revocation?.crl]
+  const answer = answers.find((one) => one?.status === 'unavailable')
+  const why = answer?.status === 'unavailable' ? answer.why : NO_SOURCE.why
+  return `revocation could not be looked up: ${why}`
 }

@@ -114,6 +114,12 @@ describe('OCSP, asked for', () => {
     expect(codes).toEqual([])
     expect(connection['ocspStatus']).toBe('unknown')
     expect(revocation).toMatchObject({ status: 'good', source: 'crl' })
+    // Without the list, `hardFail` names the responder's answer.
+    answers.delete(list)
+    const alone = pki.issue({ extensions: [ocspAt(path), listAt(newPath('crl'))] })
+    const { failures } = await look(alone, hard)
+    const details = { status: 'unknown' }
+    expect(failures).toMatchObject([{ code: 'TLS_REVOCATION_UNKNOWN', details }])
   })
 
   const other = intermediate.issue()
