@@ -7,6 +7,7 @@ import {
   type CertificateStructure,
   readCertificate,
 } from '../../network/tls/certificate-structure.ts'
+import { notAnAuthority } from './chain-rules.ts'
 import type { Subject } from './revocation/ocsp-message.ts'
 import type { PeerCertificates } from '../../network/tls/peer-certificates.ts'
 import { altNames, keyFacts, oneLine } from '../../network/tls/facts.ts'
@@ -49,6 +50,7 @@ function makeChain(sent: readonly X509Certificate[], anchors: TrustAnchors) {
     ? { certificate: structure, issuer, issuerStructure }
     : undefined
   const names = altNames(leaf.subjectAltName)
+  const impostor = anchored ? undefined : impostorOf(sent, built)
   return {
     certificate: serverCertificate(leaf, names, issuer, structure),
     /** All names and addresses of the certificate. */
@@ -61,12 +63,14 @@ function makeChain(sent: readonly X509Certificate[], anchors: TrustAnchors) {
       /** The last of `built` is an authority that we trust; dates and uses are another matter. */
       anchored,
       /** Irregularities of the sent chain. */
-      issues: issuesOf(sent, built, anchored),
+      issues: issuesOf(sent, built, { anchored, impostor }),
       /** Earliest expiry in `sent`, as blackbox_exporter reports it. */
       earliestExpiry: new Date(ends(sent)).toISOString(),
       builtExpiry: new Date(ends(built)).toISOString(),
     },
     structure,
+    built,
+    impostor,
     /** Subject of the revocation lookup; undefined if the issuer is unknown. */
     subject,
     /** First end of `built` without the authority's own certificate, which is trusted by itself. Milliseconds. */
@@ -100,28 +104,47 @@ function nameOf(one: X509Certificate): { subject: Buffer; issuer: Buffer } {
   return { subject: structure?.subjectName ?? none, issuer: structure?.issuerName ?? none }
 }
 
+/** Whether it may have signed and did. */
 function isIssuedBy(one: X509Certificate, issuer: X509Certificate): boolean {
+  return one.checkIssued(issuer) && isSignedBy(one, issuer)
+}
+
+function isSignedBy(one: X509Certificate, issuer: X509Certificate): boolean {
   try {
-    return one.checkIssued(issuer) && one.verify(issuer.publicKey)
+    return one.verify(issuer.publicKey)
   } catch {
     // A key that this OpenSSL cannot read.
     return false
   }
 }
 
+/** Whatever its key may be used for. */
 function isSelfSigned(one: X509Certificate): boolean {
-  return one.subject === one.issuer && isIssuedBy(one, one)
+  return one.subject === one.issuer && isSignedBy(one, one)
+}
+
+/** The certificate that signed the last one of the chain, but is not that of an authority. */
+function impostorOf(
+  sent: readonly X509Certificate[],
+  built: readonly X509Certificate[],
+): X509Certificate | undefined {
+  const last = built.at(-1) as X509Certificate
+  return sent.find(
+    (one) =>
+      !one.ca && !built.includes(one) && one.subject === last.issuer && isSignedBy(last, one),
+  )
 }
 
 function issuesOf(
   sent: readonly X509Certificate[],
   built: readonly X509Certificate[],
-  anchored: boolean,
+  { anchored, impostor }: { anchored: boolean; impostor: X509Certificate | undefined },
 ): string[] {
   const issues: string[] = []
   const prints = built.map(({ fingerprint256 }) => fingerprint256)
   const last = built.at(-1) as X509Certificate
-  if (!anchored && !isSelfSigned(last)) {
+  if (impostor !== undefined) issues.push(notAnAuthority(impostor).message)
+  else if (!anchored && !isSelfSigned(last)) {
     issues.push(`incomplete: the certificate of ${oneLine(last.issuer)} is missing`)
   }
   /** The places in the built chain of those that are sent. */

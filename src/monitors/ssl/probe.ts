@@ -1,5 +1,6 @@
 // Probe of one address of an SSL monitor: the handshake, and the checks that follow it.
 import { aboutIn, failure, type Failure, FAILURES } from '../../contract/failure.ts'
+import { counted } from '../../contract/schema/amounts.ts'
 import type { SslCode } from './definition.ts'
 import { evaluateAssertions } from '../assertions/assertions.ts'
 import type { Endpoint } from '../../network/dial.ts'
@@ -19,6 +20,7 @@ import {
   addTimestamps,
   certificateFailures,
   type ConnectionFacts,
+  expiredText,
   report,
   type SslProbe,
   sourcesOf,
@@ -54,7 +56,7 @@ export async function probeSsl(
   const shown = await handshake(running, startedAt)
   if (shown !== undefined) {
     const now = Date.now()
-    probe.failures.push(...certificateFailures(probe, plan, now))
+    probe.failures.push(...certificateFailures(probe, shown.chain, plan, now))
     await runFollowUpChecks(running, shown)
     evaluate(running, shown.chain, now)
   }
@@ -147,10 +149,13 @@ function evaluate({ plan, facts }: Running, chain: Chain | undefined, now: numbe
   facts.failures.push(...revocationFailures(plan, facts.revocation))
   if (chain === undefined) return
   const degradedBy = config.securityBaseline.enabled ? applyBaseline(plan, facts, chain) : []
-  const daysLeft = (chain.earliestExpiry - now) / DAY_MS
-  if (daysLeft < config.alertDaysBeforeExpiry) {
+  const hasExpired = facts.failures.some(({ code }) => code === 'TLS_EXPIRED')
+  const daysLeft = Math.floor((chain.earliestExpiry - now) / DAY_MS)
+  // What is a failure already, or by `shouldFail` a pass, is no warning.
+  if (daysLeft < config.alertDaysBeforeExpiry && !hasExpired) {
     const end = new Date(chain.earliestExpiry).toISOString()
-    degradedBy.push(`expiry: the chain ends in ${Math.floor(daysLeft)} days, at ${end}`)
+    const when = `expires in ${counted(daysLeft, 'day')}, at ${end}`
+    degradedBy.push(`expiry: the chain ${daysLeft < 0 ? expiredText(end, now) : when}`)
   }
   if (degradedBy.length > 0) facts.degradedBy = degradedBy
 }

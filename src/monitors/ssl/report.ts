@@ -2,12 +2,14 @@
 import type { X509Certificate } from 'node:crypto'
 import { isIP } from 'node:net'
 import { failure, type Failure, type FailureCode } from '../../contract/failure.ts'
+import { counted } from '../../contract/schema/amounts.ts'
 import type { SignedTimestamp } from '../../network/tls/certificate-structure.ts'
 import type { Family } from '../../network/dial.ts'
 import type { Revocation } from './revocation/revocation.ts'
 import type { BaselineOutcome } from './baseline.ts'
 import type { Chain, ChainCertificate, ServerCertificate, ShownChain } from './chain.ts'
 import type { Reached, SslPhases, SslPlan } from './connection.ts'
+import { brokenRule, notAnAuthority } from './chain-rules.ts'
 import { certificateCode } from '../../network/tls/errors.ts'
 import { TLS_VERSIONS } from './definition.ts'
 import type { AssertionSources } from '../assertions/assertions.ts'
@@ -119,7 +121,8 @@ function isFor(leaf: X509Certificate, name: string): boolean {
 
 /** Problems of chain and name, each once; expired dates always. */
 export function certificateFailures(
-  { connection, certificate, chain }: SslProbe,
+  { connection, certificate }: SslProbe,
+  chain: Chain | undefined,
   plan: SslPlan,
   now: number,
 ): Failure[] {
@@ -132,10 +135,10 @@ export function certificateFailures(
     if (!failures.has(code)) failures.set(code, failure(code, message, details))
   }
   const { skipChainValidation } = plan.config
-  const { validFrom, validTo, subject } = certificate
+  const { validFrom, validTo } = certificate
   // Expiry is the main purpose of this monitor type, so it counts even with an unverified chain.
   if (Date.parse(validTo) < now) {
-    add('TLS_EXPIRED', `the certificate has expired: ${validTo}`, { validTo })
+    add('TLS_EXPIRED', `the certificate ${expiredText(validTo, now)}`, { validTo })
   }
   if (Date.parse(validFrom) > now) {
     add('TLS_NOT_YET_VALID', `the certificate is not valid yet: it begins at ${validFrom}`, {
@@ -144,8 +147,11 @@ export function certificateFailures(
   }
   if (!skipChainValidation && !connection.chainTrusted) {
     const reason = connection.chainError ?? 'UNKNOWN'
-    if (!chain.anchored) add(...unanchored({ certificate, chain }, reason))
-    add(certificateCode(reason), chainSentence(reason, chain.built, subject, now), { reason })
+    const code = certificateCode(reason)
+    if (!chain.shown.anchored) add(...unanchored(chain, reason))
+    // OpenSSL's reason for an issuer that is unknown, or none, says less than that.
+    const isNamed = UNANCHORED.has(code) || chain.impostor !== undefined
+    if (chain.shown.anchored || !isNamed) add(code, ...unverified(chain, reason, now))
   }
   if (!connection.hostnameVerified) {
     const names = certificate.sans.slice(0, 10).join(', ') || 'no name at all'
@@ -155,31 +161,47 @@ export function certificateFailures(
   return [...failures.values()]
 }
 
+/** Codes of a chain that leads to no trusted authority. */
+const UNANCHORED: ReadonlySet<FailureCode> = new Set(['TLS_SELF_SIGNED', 'TLS_UNTRUSTED'])
+
 function unanchored(
-  { certificate, chain }: Required<Pick<SslProbe, 'certificate' | 'chain'>>,
+  { certificate, shown, impostor }: Chain,
   reason: string,
 ): [FailureCode, string, Record<string, unknown>] {
   if (certificate.selfSigned) {
-    return ['TLS_SELF_SIGNED', 'the certificate is signed by itself', { reason }]
+    return ['TLS_SELF_SIGNED', 'the certificate is self-signed', { reason }]
   }
-  const last = chain.built.at(-1) as ChainCertificate
+  const last = shown.built.at(-1) as ChainCertificate
+  const details = { reason, issuer: last.issuer }
+  if (impostor !== undefined) {
+    const { message, ...broken } = notAnAuthority(impostor)
+    return ['TLS_UNTRUSTED', message, { ...details, ...broken }]
+  }
   const message = last.selfSigned
     ? `the chain ends at ${last.subject}, which is not trusted`
     : `the chain is incomplete: the certificate of ${last.issuer} is neither sent nor trusted`
-  return ['TLS_UNTRUSTED', message, { reason, issuer: last.issuer }]
+  return ['TLS_UNTRUSTED', message, details]
 }
 
-function chainSentence(
+/** Why the chain does not verify, and details. */
+function unverified(
+  { built, shown, certificate: { subject } }: Chain,
   reason: string,
-  built: readonly ChainCertificate[],
-  subject: string,
   now: number,
-): string {
-  const ended = built.find(({ validTo }) => Date.parse(validTo) < now)
+): [string, Record<string, unknown>] {
+  const ended = shown.built.find(({ validTo }) => Date.parse(validTo) < now)
   if (reason === 'CERT_HAS_EXPIRED' && ended !== undefined) {
-    return `the certificate of ${ended.subject} has expired: ${ended.validTo}`
+    return [`the certificate of ${ended.subject} ${expiredText(ended.validTo, now)}`, { reason }]
   }
-  return `the chain of ${subject || 'the certificate'} does not verify: ${reason}`
+  const { message, ...broken } = brokenRule(reason, built) ?? {}
+  const why = `the chain of ${subject || 'the certificate'} does not verify: ${message ?? reason}`
+  return [why, { reason, ...broken }]
+}
+
+/** `expired 3 days ago, at 2026-01-01T00:00:00.000Z`. */
+export function expiredText(validTo: string, now: number): string {
+  const days = Math.floor((now - Date.parse(validTo)) / DAY_MS)
+  return `expired ${days === 0 ? 'less than a day' : counted(days, 'day')} ago, at ${validTo}`
 }
 
 const CATEGORIES: readonly [RegExp, ErrorCategory][] = [

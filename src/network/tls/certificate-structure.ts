@@ -38,9 +38,16 @@ export interface CertificateStructure {
   ocspUrls: string[]
   crlUrls: string[]
   timestamps: SignedTimestamp[]
+  /** Object identifiers of the extensions that nobody may ignore. */
+  criticalExtensions: string[]
+  /** DER of the values of subjectAltName and nameConstraints. */
+  altNames?: Buffer
+  nameConstraints?: Buffer
 }
 
 const EXTENSION = {
+  altNames: '2.5.29.17',
+  nameConstraints: '2.5.29.30',
   crlDistributionPoints: '2.5.29.31',
   authorityInfoAccess: '1.3.6.1.5.5.7.1.1',
   tlsFeature: '1.3.6.1.5.5.7.1.24',
@@ -85,12 +92,14 @@ function structureOf(raw: Buffer): CertificateStructure {
     ocspUrls: [],
     crlUrls: [],
     timestamps: [],
+    criticalExtensions: [],
   }
   body.optional(contextTag(1, false))
   body.optional(contextTag(2, false))
   const wrapped = body.optional(contextTag(3))
   if (wrapped === undefined) return structure
-  for (const [id, value] of extensionsOf(new Elements(wrapped).next(TAG.SEQUENCE))) {
+  for (const { id, critical, value } of extensionList(new Elements(wrapped).next(TAG.SEQUENCE))) {
+    if (critical) structure.criticalExtensions.push(id)
     readExtension(structure, id, value)
   }
   return structure
@@ -98,14 +107,17 @@ function structureOf(raw: Buffer): CertificateStructure {
 
 /** Object identifier → DER of the value, of each extension in the sequence. Throws DerFault. */
 export function extensionsOf(sequence: Element): Map<string, Buffer> {
-  const extensions = new Map<string, Buffer>()
-  for (const one of childrenOf(sequence)) {
+  return new Map(extensionList(sequence).map(({ id, value }) => [id, value]))
+}
+
+function extensionList(sequence: Element): { id: string; critical: boolean; value: Buffer }[] {
+  return childrenOf(sequence).map((one) => {
     const parts = new Elements(one)
     const id = oidOf(parts.next())
-    parts.optional(TAG.BOOLEAN)
-    extensions.set(id, contentOf(parts.next(TAG.OCTET_STRING)))
-  }
-  return extensions
+    const flag = parts.optional(TAG.BOOLEAN)
+    const critical = flag !== undefined && contentOf(flag)[0] !== 0
+    return { id, critical, value: contentOf(parts.next(TAG.OCTET_STRING)) }
+  })
 }
 
 /** Skips an extension that cannot be read: the rest of the certificate is still used. */
@@ -117,6 +129,8 @@ function readExtension(structure: CertificateStructure, id: string, value: Buffe
     } else if (id === EXTENSION.authorityInfoAccess) structure.ocspUrls = ocspUrlsIn(value)
     else if (id === EXTENSION.crlDistributionPoints) structure.crlUrls = crlUrlsIn(value)
     else if (id === EXTENSION.timestamps) structure.timestamps = signedTimestamps(value)
+    else if (id === EXTENSION.altNames) structure.altNames = value
+    else if (id === EXTENSION.nameConstraints) structure.nameConstraints = value
   } catch (error) {
     if (!(error instanceof DerFault)) throw error
   }

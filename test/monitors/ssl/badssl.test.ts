@@ -4,7 +4,12 @@ import { afterAll, describe, expect, test } from 'vitest'
 import type { TlsOptions } from 'node:tls'
 import { sslDefinition } from '../../../src/monitors/ssl/definition.ts'
 import type { SslProbe } from '../../../src/monitors/ssl/report.ts'
-import { createPki, type IssueOptions, type KeyPair } from '../../support/network/certificates.ts'
+import {
+  createAuthority,
+  createPki,
+  type IssueOptions,
+  type KeyPair,
+} from '../../support/network/certificates.ts'
 import { startOpensslServer } from '../../support/monitors/ssl/openssl-server.ts'
 import { codesOf } from '../../support/monitors/check-monitor.ts'
 import { runSsl, startTlsServer } from '../../support/monitors/ssl/ssl-runs.ts'
@@ -41,6 +46,8 @@ interface Case {
   category?: string
   degraded?: boolean
   grade?: string
+  /** The broken rule that the first failure names, and the certificate. */
+  rule?: [rule: string, certificate: string]
   /** Parts of the report. */
   shows?: Record<string, unknown>
 }
@@ -66,6 +73,16 @@ const hasNames = (...targets: string[]) => ({
     target,
   })),
 })
+/** The certificate of an intermediate with these constraints. */
+const constrained = (nameConstraints: string) => () =>
+  under(
+    pki.root.issue({
+      ca: true,
+      names: 'none',
+      subject: '/CN=Narrow',
+      extensions: [`nameConstraints=critical,${nameConstraints}`],
+    }),
+  )
 const TLS12_NULL = 'TLS_RSA_WITH_NULL_SHA256'
 const isIncomplete = [expect.stringMatching(/^incomplete: .*Test Intermediate/)]
 
@@ -133,6 +150,11 @@ const CASES: Record<string, Case> = {
     codes: ['TLS_SELF_SIGNED', 'TLS_HOSTNAME_MISMATCH'],
     category: 'chain',
   },
+  'self-signed, by a key that may not sign': {
+    pair: () => createAuthority().selfSigned(['keyUsage=digitalSignature']),
+    codes: ['TLS_SELF_SIGNED'],
+    shows: { certificate: { selfSigned: true } },
+  },
   'of an untrusted root': {
     pair: () => pki.stranger().issue(),
     codes: ['TLS_UNTRUSTED'],
@@ -152,10 +174,51 @@ const CASES: Record<string, Case> = {
     shows: { chain: { issues: isIncomplete } },
   },
   'with an expired intermediate': { pair: expiredIntermediate, codes: ['TLS_EXPIRED'] },
+  'with an expired intermediate, with the chain skipped': {
+    pair: expiredIntermediate,
+    sslConfig: skipping,
+    degraded: true,
+    shows: { degradedBy: [expect.stringContaining('2 days ago')] },
+  },
   'with an intermediate that is no authority': {
     pair: () => under(pki.root.issue({ subject: '/CN=No Authority' })),
     codes: ['TLS_CERTIFICATE_INVALID'],
     category: 'chain',
+    rule: ['not-an-authority', 'CN=No Authority'],
+  },
+  'with an intermediate that is no authority and may not sign': {
+    pair: () => {
+      const extensions = ['keyUsage=digitalSignature']
+      return under(pki.root.issue({ subject: '/CN=No Authority', extensions }))
+    },
+    codes: ['TLS_UNTRUSTED'],
+    rule: ['not-an-authority', 'CN=No Authority'],
+    shows: {
+      chain: {
+        issues: [
+          'CN=No Authority is not a certificate authority',
+          'certificates that do not belong to the chain',
+        ],
+      },
+    },
+  },
+  'with a critical extension that nobody knows': {
+    pair: { extensions: ['1.2.3.4=critical,ASN1:NULL'] },
+    codes: ['TLS_CERTIFICATE_INVALID'],
+    rule: ['critical-extension', 'CN=leaf.test'],
+  },
+  'for a name that its intermediate does not permit': {
+    pair: constrained('permitted;DNS:allowed.test,permitted;DNS:.localhost'),
+    codes: ['TLS_CERTIFICATE_INVALID'],
+    rule: ['permitted-names', 'CN=Narrow'],
+  },
+  'for an address that its intermediate excludes': {
+    pair: constrained('permitted;DNS:localhost,excluded;IP:127.0.0.0/255.255.0.0'),
+    codes: ['TLS_CERTIFICATE_INVALID'],
+    rule: ['excluded-names', 'CN=Narrow'],
+  },
+  'for what its intermediate permits': {
+    pair: constrained('permitted;DNS:localhost,permitted;IP:127.0.0.0/255.255.0.0'),
   },
   'with its chain out of order and more': {
     pair: outOfOrder,
@@ -221,14 +284,16 @@ const CASES: Record<string, Case> = {
 describe('a certificate', () => {
   test.each(Object.entries(CASES))('%s', async (_, one) => {
     const { pair = {}, server, sslConfig = {}, request = {}, ...expected } = one
-    const { codes = [], shows = {}, ...verdict } = expected
+    const { codes = [], shows = {}, rule: broken, ...verdict } = expected
     const keys = typeof pair === 'function' ? pair() : pki.issue(pair)
     await using running = await startTlsServer(keys, server)
     const options = { ca: pki.ca, sslConfig, request }
-    const { observed, degraded, codes: seen } = await runSsl(running.port, options)
+    const { observed, degraded, failures, codes: seen } = await runSsl(running.port, options)
     const probe = observed as unknown as SslProbe
     expect(seen).toEqual(codes)
     expect(observed).toMatchObject(shows)
+    const { rule: name, certificate } = failures[0]?.details ?? {}
+    expect([name, certificate]).toEqual(broken ?? [name, certificate])
     const { grade } = (probe.securityBaseline ?? {}) as { grade?: string }
     expect({ category: observed['errorCategory'], degraded, grade }).toMatchObject(verdict)
     // Only what never got as far as a certificate has none to show.

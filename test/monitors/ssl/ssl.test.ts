@@ -65,6 +65,11 @@ describe('what goes wrong before a handshake is done', () => {
     expect(await codesOf(runSsl(await freePort(), { settings }))).toEqual([])
     await using server = await startTlsServer(pki.stranger().issue())
     expect(await codesOf(runSsl(server.port, { ca, settings }))).toEqual([])
+    await using old = await startTlsServer(pki.issue({ fromDays: -20, toDays: -3 }))
+    expect(await runSsl(old.port, { ca, settings })).toMatchObject({ codes: [], degraded: false })
+    const { failures } = await runSsl(old.port, { ca })
+    expect(failures).toMatchObject([{ code: 'TLS_EXPIRED' }])
+    expect(failures[0]?.message).toContain('3 days ago')
   })
 })
 

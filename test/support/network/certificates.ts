@@ -150,7 +150,7 @@ export interface Authority {
   ca: string
   issue(options?: IssueOptions): KeyPair
   /** A certificate that is signed by itself. */
-  selfSigned(): KeyPair
+  selfSigned(extensions?: string[]): KeyPair
 }
 
 /** Makes an authority without intermediates; its files live as long as the call that needs them. */
@@ -167,7 +167,8 @@ export function createAuthority(): Authority {
         rmSync(folder, { recursive: true, force: true })
       }
     },
-    selfSigned: () => selfSignedPair('/CN=localhost', 30, ofLocalhost),
+    selfSigned: (extensions = []) =>
+      selfSignedPair('/CN=localhost', 30, [...ofLocalhost, ...extensions]),
   }
 }
 
