@@ -77,6 +77,10 @@ export const FAILURES = {
   HTTP_BODY_UNDECODABLE: aboutTarget('the body is not in the encoding that it claims'),
   HTTP_REDIRECT_LIMIT: aboutTarget('more redirects than the limit'),
   HTTP_REDIRECT_INVALID: aboutTarget('a redirect without a usable Location'),
+  HTTP2_NOT_SPOKEN: aboutTarget('the target does not speak HTTP/2 on this port'),
+  HTTP2_PROTOCOL: aboutTarget('the target broke the rules of HTTP/2'),
+  HTTP2_GOAWAY: aboutTarget('the target shut the connection down before it had answered (GOAWAY)'),
+  HTTP2_STREAM_RESET: aboutTarget('the stream of the request was reset (RST_STREAM)'),
   TCP_DATA_TOO_LARGE: aboutTarget('the target sent more than the limit'),
   DNS_MALFORMED: aboutTarget('the answer is not a valid DNS message'),
   ICMP_NOT_PERMITTED: aboutAgent(

@@ -46,6 +46,8 @@ describe('only on network errors', () => {
     ['a refused connection is one', 'CONNECT_REFUSED', 1000],
     ['an unknown name is one', 'DNS_NOT_FOUND', 1000],
     ['a timeout is one', 'TIMEOUT_FIRST_BYTE', 1000],
+    ['a reset stream is one', 'HTTP2_STREAM_RESET', 1000],
+    ['a connection that is shut down is one', 'HTTP2_GOAWAY', 1000],
     ['a status is none', 'HTTP_STATUS', undefined],
     ['an assertion is none', 'ASSERTION_FAILED', undefined],
     ['a certificate is none', 'TLS_EXPIRED', undefined],

@@ -157,10 +157,6 @@ export const GrpcMonitor = monitorSchema('GRPC', {
 export type GrpcMonitor = z.infer<typeof GrpcMonitor>
 
 export const GRPC_FAILURES = {
-  HTTP2_NOT_SPOKEN: aboutTarget('the target does not speak HTTP/2 on this port'),
-  HTTP2_PROTOCOL: aboutTarget('the target broke the rules of HTTP/2'),
-  HTTP2_GOAWAY: aboutTarget('the target shut the connection down before it had answered (GOAWAY)'),
-  HTTP2_STREAM_RESET: aboutTarget('the target reset the call (RST_STREAM)'),
   GRPC_STATUS: aboutTarget('the call ended with a status other than OK'),
   GRPC_NOT_SERVING: aboutTarget('the state of health is not SERVING'),
   GRPC_SERVICE_NOT_FOUND: aboutTarget('the health service does not know the service (NOT_FOUND)'),

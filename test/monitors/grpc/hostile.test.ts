@@ -29,7 +29,7 @@ import {
   SETTINGS,
   trailers,
   uint32,
-} from '../../support/monitors/grpc/http2-frames.ts'
+} from '../../support/network/http2-frames.ts'
 import {
   closing,
   flooding,

@@ -15,7 +15,7 @@ import {
 } from '../../support/monitors/grpc/grpc-stub.ts'
 import { codesOf } from '../../support/monitors/check-monitor.ts'
 import { runGrpc, type Options } from '../../support/monitors/grpc/grpc-run.ts'
-import { message } from '../../support/monitors/grpc/http2-frames.ts'
+import { message } from '../../support/network/http2-frames.ts'
 
 const OPTIONAL = 1
 const REPEATED = 3

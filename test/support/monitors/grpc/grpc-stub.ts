@@ -4,7 +4,7 @@ import { createServer, type ServerHttp2Stream } from 'node:http2'
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import descriptor from 'protobufjs/ext/descriptor/index.js'
 import { listening, type TestServer } from '../../test-server.ts'
-import { message } from './http2-frames.ts'
+import { message } from '../../network/http2-frames.ts'
 
 /** The answer to a call. */
 export interface StubAnswer {

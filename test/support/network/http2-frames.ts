@@ -1,6 +1,6 @@
 // Hand-made frames of HTTP/2 (RFC 9113) for servers that violate the protocol, and behaviours of such servers.
 import type { Socket } from 'node:net'
-import type { Behaviour } from '../tcp-servers.ts'
+import type { Behaviour } from '../monitors/tcp-servers.ts'
 
 /** Types of frames. */
 export const FRAME = {
