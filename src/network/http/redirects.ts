@@ -86,12 +86,15 @@ export interface Cookies {
 // Further cookies of an answer are ignored.
 const COOKIES_MAX = 50
 
-/** An empty jar, whose package is loaded with the first cookie. Cookies that are not valid are ignored, as RFC 6265 requires. */
+/**
+ * An empty jar, whose package is loaded with the first cookie. Cookies that are not valid are ignored, as RFC 6265
+ * requires; `Secure` ones take TLS, on loopback as well.
+ */
 export function createCookies(): Cookies {
   let jar: CookieJar | undefined
   return {
     async store(setCookie, url) {
-      jar ??= new (await import('tough-cookie')).CookieJar()
+      jar ??= new (await import('tough-cookie')).CookieJar(undefined, { allowSecureOnLocal: false })
       for (const cookie of setCookie.slice(0, COOKIES_MAX)) {
         jar.setCookieSync(cookie, url, { ignoreError: true })
       }

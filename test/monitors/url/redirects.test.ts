@@ -4,7 +4,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { describe, expect, test } from 'vitest'
 import { checkUrl } from '../../support/monitors/check-url.ts'
 import { fixedResolver } from '../../support/monitors/monitor-context.ts'
-import { startHttpServer } from '../../support/test-server.ts'
+import { createAuthority } from '../../support/network/certificates.ts'
+import { startHttpServer, startHttpsServer } from '../../support/test-server.ts'
 
 describe('redirects', () => {
   type Route = (request: IncomingMessage, response: ServerResponse) => void
@@ -69,6 +70,38 @@ describe('redirects', () => {
     })
     await checkUrl(`http://${server.authority}/`)
     expect(cookie).toBe('a=1')
+  })
+
+  test('carry Secure cookies over TLS alone, on loopback as well', async () => {
+    const set = { 'set-cookie': ['a=1; Secure', 'b=2'] }
+    let sent: string | undefined
+    await using plain = await serve({
+      '/set': to('/', set),
+      '/': (request, response) => {
+        sent = request.headers.cookie
+        response.end()
+      },
+    })
+    await checkUrl(`http://${plain.authority}/set`)
+    expect(sent).toBe('b=2')
+    const authority = createAuthority()
+    await using secure = await startHttpsServer(authority.issue(), (request, response) => {
+      sent = request.headers.cookie
+      const next = { '/': '/next', '/next': `http://${plain.authority}/` }[request.url as string]
+      response.writeHead(302, { location: next, ...set }).end()
+    })
+    const tls = { ca: authority.ca }
+    const options = { followRedirects: true, tls }
+    const { observed } = await checkUrl(`https://${secure.authority}/`, options)
+    expect(observed.hops).toMatchObject([{}, {}, { downgraded: true }])
+    expect(sent).toBe('b=2')
+    await using last = await startHttpsServer(authority.issue(), (request, response) => {
+      sent = request.headers.cookie
+      if (request.url === '/') response.writeHead(302, { location: '/next', ...set }).end()
+      else response.end()
+    })
+    await checkUrl(`https://${last.authority}/`, options)
+    expect(sent).toBe('a=1; b=2')
   })
 
   test('a name that leads to a blocked address is stopped at its hop', async () => {
