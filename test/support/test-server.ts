@@ -1,6 +1,12 @@
 // Servers on port 0, on loopback by default, that close with all their connections in any state.
 import { once } from 'node:events'
 import { createServer as createHttpServer, type RequestListener } from 'node:http'
+import {
+  createSecureServer,
+  type Http2ServerRequest,
+  type Http2ServerResponse,
+  type SecureServerOptions,
+} from 'node:http2'
 import { createServer as createHttpsServer, type ServerOptions } from 'node:https'
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 
@@ -33,6 +39,14 @@ export function startHttpsServer(
   host?: string,
 ): Promise<TestServer> {
   return listening(createHttpsServer(options, onRequest), host)
+}
+
+/** A server of HTTP/2 alone, over TLS; with `allowHTTP1` of HTTP/1.1 as well. */
+export function startHttp2Server(
+  options: SecureServerOptions,
+  onRequest: (request: Http2ServerRequest, response: Http2ServerResponse) => void,
+): Promise<TestServer> {
+  return listening(createSecureServer(options, onRequest).on('sessionError', () => {}))
 }
 
 /** Starts a server and tracks its connections. */

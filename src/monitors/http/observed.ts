@@ -1,9 +1,10 @@
 // Observation of an HTTP check: plain JSON for results and dashboards, and its metrics.
 import { roundPhases } from '../../contract/schema/duration.ts'
 import type { Sample } from '../../contract/observation.ts'
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import type { IncomingHttpHeaders } from 'node:http'
 import { LIMITS } from '../../contract/versions.ts'
 import type { Family } from '../../network/dial.ts'
+import type { ResponseHead } from '../../network/http/exchange.ts'
 import type { Hop, HttpPlan, Phases, Trip } from './trip.ts'
 import type { PeerFacts } from '../../network/tls/facts.ts'
 import { connectionSamples } from '../metrics/connection-samples.ts'
@@ -17,7 +18,9 @@ export interface HttpObserved {
   address?: string
   family?: Family
   statusCode?: number
+  /** Absent from HTTP/2. */
   statusMessage?: string
+  /** `1.0`, `1.1` or `2`. */
   httpVersion?: string
   /** The sums over all hops, and the time from start to end. */
   phases: Phases
@@ -64,7 +67,7 @@ export function observedOf({ first }: HttpPlan, trip: Trip, showBody: boolean): 
   return observed
 }
 
-function responseOf(response: IncomingMessage, trip: Trip, showBody: boolean) {
+function responseOf(response: ResponseHead, trip: Trip, showBody: boolean) {
   const { body } = trip.answer
   const { headers } = response
   const shown: NonNullable<HttpObserved['response']> = {

@@ -5,8 +5,9 @@ import type { ApiMonitor, UrlMonitor } from '../../contract/http-monitor.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import type { Family, Progress } from '../../network/dial.ts'
 import { emptyBody, releaseBody } from '../../network/http/body.ts'
-import { exchange, type Answer } from '../../network/http/exchange.ts'
-import { outgoingOf, type HttpTarget } from '../../network/http/target.ts'
+import { exchange, type Answer, type ResponseHead } from '../../network/http/exchange.ts'
+import { exchangeHttp2 } from '../../network/http/http2-exchange.ts'
+import { HTTP1_ALPN, outgoingOf, type HttpTarget } from '../../network/http/target.ts'
 import type { Context } from '../monitor.ts'
 import { type ConnectionFacts, type Probed, reach } from '../probe.ts'
 import {
@@ -15,7 +16,7 @@ import {
   isRedirect,
   redirectTarget,
 } from '../../network/http/redirects.ts'
-import { failureOf, isFailure, targetFailure } from '../../network/target-failure.ts'
+import { failureOf, isFailure, TargetFailure, targetFailure } from '../../network/target-failure.ts'
 import type { PeerFacts } from '../../network/tls/facts.ts'
 
 /** Milliseconds; incomplete phases are left out. */
@@ -121,31 +122,20 @@ interface Step {
 }
 
 async function goHop(step: Step, context: Context, progress: Progress): Promise<void> {
-  const { plan, trip, target, cookies, address } = step
+  const { trip, target } = step
   const startedAt = performance.now()
   const hop: Hop = { url: target.shownUrl, method: target.method, phases: { totalMs: 0 } }
   const before = trip.hops.at(-1)
   if (before?.url.startsWith('https:') === true && !target.secure) hop.downgraded = true
   trip.hops.push(hop)
-  trip.answer = { body: emptyBody() }
   const facts: ConnectionFacts = { phases: hop.phases }
-  const { host, port, secure } = target
-  const { ipFamily: family, skipSSL, tls: settings, followRedirects } = plan.monitor.request
-  const tls = secure ? { settings, skipSSL, alpn: ['http/1.1'] } : undefined
-  const { signal } = context
   try {
-    const endpoint = { host, port, family, address, forward: !secure }
-    const { socket, where, forward } = await reach(endpoint, tls, context, progress, facts)
-    const options = {
-      where,
-      bufferBytes: plan.bufferBytes,
-      isEnough: (response: { statusCode?: number | undefined }) =>
-        followRedirects && isRedirect(response.statusCode as number),
-    }
-    const outgoing = outgoingOf(target, forward, cookies.headerFor(target.url.href))
-    await exchange({ socket, outgoing, answer: trip.answer, options, progress, signal })
-    if (forward !== undefined && trip.answer.response?.statusCode === 407) {
-      throw targetFailure('PROXY_AUTHENTICATION', 'the proxy wants other credentials')
+    try {
+      await ask(step, context, progress, facts, target.alpn)
+    } catch (error) {
+      if (!requiresHttp1(error)) throw error
+      // The phases are those of the connection that answers.
+      await ask(step, context, progress, facts, HTTP1_ALPN)
     }
   } finally {
     noteFacts(trip, hop, facts)
@@ -157,6 +147,42 @@ async function goHop(step: Step, context: Context, progress: Progress): Promise<
     const whole = downloadMs !== undefined
     hop.phases.totalMs = whole ? sumOf(hop.phases) : performance.now() - startedAt
   }
+}
+
+/** Makes the request on a connection of its own, in the protocol that the server selects. */
+async function ask(
+  { plan, trip, target, cookies, address }: Step,
+  context: Context,
+  progress: Progress,
+  facts: ConnectionFacts,
+  alpn: string[],
+): Promise<void> {
+  trip.answer = { body: emptyBody() }
+  const { answer } = trip
+  const { host, port, secure } = target
+  const { ipFamily: family, skipSSL, tls: settings, followRedirects } = plan.monitor.request
+  const tls = secure ? { settings, skipSSL, alpn } : undefined
+  const endpoint = { host, port, family, address, forward: !secure }
+  const { socket, where, forward } = await reach(endpoint, tls, context, progress, facts)
+  const options = {
+    where,
+    bufferBytes: plan.bufferBytes,
+    isEnough: (response: ResponseHead) =>
+      followRedirects && isRedirect(response.statusCode as number),
+  }
+  const outgoing = outgoingOf(target, forward, cookies.headerFor(target.url.href))
+  const speak = secure && facts.tls?.alpn === 'h2' ? exchangeHttp2 : exchange
+  await speak({ socket, outgoing, answer, options, progress, signal: context.signal })
+  if (forward !== undefined && answer.response?.statusCode === 407) {
+    throw targetFailure('PROXY_AUTHENTICATION', 'the proxy wants other credentials')
+  }
+}
+
+/** The server refused the request over HTTP/2, unprocessed (RFC 9113, 7): it may need TLS to be renegotiated. */
+function requiresHttp1(error: unknown): boolean {
+  if (!(error instanceof TargetFailure)) return false
+  const { code, details } = error.failure
+  return code.startsWith('HTTP2_') && details?.['errorCode'] === 'HTTP_1_1_REQUIRED'
 }
 
 function sumOf(phases: Phases): number {

@@ -1,12 +1,12 @@
 // Plan of a WebSocket monitor and one attempt: connects, opens the WebSocket, exchanges messages, pings and closes.
 import { createHash, randomBytes } from 'node:crypto'
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import type { IncomingHttpHeaders } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Failure } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { DeadlineReached } from '../../network/deadline.ts'
 import type { Progress } from '../../network/dial.ts'
-import { type Answer, exchange } from '../../network/http/exchange.ts'
+import { type Answer, exchange, type ResponseHead } from '../../network/http/exchange.ts'
 import { emptyBody, releaseBody } from '../../network/http/body.ts'
 import { failureOf, TargetFailure, targetFailure } from '../../network/target-failure.ts'
 import { endOfMatch } from '../assertions/assertions.ts'
@@ -142,7 +142,7 @@ async function shakeHands(
   } finally {
     releaseBody(answer.body)
   }
-  const response = answer.response as IncomingMessage
+  const response = answer.response as ResponseHead
   probe.statusCode = response.statusCode as number
   probe.headers = response.headers
   probe.phases.handshakeMs = (answer.firstByteMs ?? 0) + (answer.downloadMs ?? 0)

@@ -1,7 +1,6 @@
 // Reads and unpacks the body of an HTTP answer, up to the limits. Counts the bytes before and after unpacking, and
 // buffers only the part that is needed later.
-import type { IncomingMessage } from 'node:http'
-import type { Transform } from 'node:stream'
+import type { Readable, Transform } from 'node:stream'
 import {
   createBrotliDecompress,
   createGunzip,
@@ -54,35 +53,34 @@ export const ACCEPT_ENCODING = 'gzip, deflate, br, zstd'
 const ENCODINGS_MAX = 3
 
 /**
- * Reads to the end, or to the first failure: HTTP_BODY_TOO_LARGE, HTTP_UNPACKED_TOO_LARGE,
- * HTTP_BODY_UNDECODABLE, HTTP_BODY_INCOMPLETE, RESOURCES_EXHAUSTED when the budget of all runs is used up.
- * Buffers at most `bufferBytes`, until `releaseBody`. The first call of `done` counts; the caller destroys the
- * connection. Returns a function that stops reading.
+ * Reads a body in this encoding (Content-Encoding) to the end, or to the first failure: HTTP_BODY_TOO_LARGE,
+ * HTTP_UNPACKED_TOO_LARGE, HTTP_BODY_UNDECODABLE, RESOURCES_EXHAUSTED when the budget of all runs is used up.
+ * Buffers at most `bufferBytes`, until `releaseBody`. The first call of `done` counts; the caller listens for errors
+ * of the stream, and destroys the connection. Returns a function that stops reading.
  */
 export function readBody(
-  response: IncomingMessage,
+  stream: Readable,
+  encoding: string | undefined,
   body: Body,
   bufferBytes: number,
   done: (failed?: Failure) => void,
 ): () => void {
-  const encoding = response.headers['content-encoding']
   if (encoding !== undefined && encoding !== 'identity') {
     body.encodings = encodingsOf(encoding)
-    if (body.encodings.length > 0) return readPacked(response, body, bufferBytes, done)
+    if (body.encodings.length > 0) return readPacked(stream, body, bufferBytes, done)
   }
-  response.on('data', (chunk: Buffer) => {
+  stream.on('data', (chunk: Buffer) => {
     body.bytes += chunk.length
     body.unpackedBytes = body.bytes
     if (body.bytes > LIMITS.bodyBytesMax) done(tooLarge())
     else if (!buffer(body, chunk, bufferBytes)) done(bodyBudget.exceeded())
   })
-  response.on('end', () => done())
-  response.on('error', () => done(incomplete()))
+  stream.on('end', () => done())
   return () => {}
 }
 
 function readPacked(
-  response: IncomingMessage,
+  stream: Readable,
   body: Body,
   bufferBytes: number,
   done: (failed?: Failure) => void,
@@ -110,7 +108,7 @@ function readPacked(
     return decoders[0] as Transform
   }
   let first: Transform | undefined
-  response.on('data', (chunk: Buffer) => {
+  stream.on('data', (chunk: Buffer) => {
     body.bytes += chunk.length
     if (body.bytes > LIMITS.bodyBytesMax) {
       done(tooLarge())
@@ -123,11 +121,10 @@ function readPacked(
       return
     }
     if (first.write(chunk)) return
-    response.pause()
-    first.once('drain', () => response.resume())
+    stream.pause()
+    first.once('drain', () => stream.resume())
   })
-  response.on('end', () => (first === undefined ? done() : first.end()))
-  response.on('error', () => done(incomplete()))
+  stream.on('end', () => (first === undefined ? done() : first.end()))
   return () => {
     for (const decoder of decoders) decoder.destroy()
   }
@@ -192,8 +189,4 @@ function undecodable(body: Body, error: Error): Failure {
     `the body is not valid ${body.encodings.join(', ')}: ${error.message}`,
     { encodings: body.encodings },
   )
-}
-
-function incomplete(): Failure {
-  return failure('HTTP_BODY_INCOMPLETE', 'the connection ended before the whole body had come')
 }

@@ -1,7 +1,7 @@
 // The next request after a redirect, as browsers make it (Fetch standard, 4.4), and the cookies carried to it.
-import type { IncomingMessage } from 'node:http'
 import type { CookieJar } from 'tough-cookie'
 import { excerpt } from '../../contract/failure.ts'
+import type { ResponseHead } from './exchange.ts'
 import type { HttpTarget } from './target.ts'
 import { bareUrl, targetFor } from './target.ts'
 import { targetFailure } from '../target-failure.ts'
@@ -16,7 +16,7 @@ export function isRedirect(statusCode: number): boolean {
  * The target that the answer redirects to. Throws a TargetFailure (HTTP_REDIRECT_INVALID) when it names
  * none that can be followed.
  */
-export function redirectTarget(from: HttpTarget, response: IncomingMessage): HttpTarget {
+export function redirectTarget(from: HttpTarget, response: ResponseHead): HttpTarget {
   const statusCode = response.statusCode as number
   const { location } = response.headers
   if (location === undefined || location === '') {

@@ -13,6 +13,8 @@ export interface HttpTarget {
   /** Without credentials and fragment, for results. */
   shownUrl: string
   secure: boolean
+  /** Application protocols to offer in the TLS handshake (ALPN). */
+  alpn: string[]
   /** Without brackets. */
   host: string
   port: number
@@ -35,6 +37,9 @@ const DEFAULTS: readonly (readonly [string, string])[] = [
   ['Accept-Encoding', ACCEPT_ENCODING],
   ['User-Agent', USER_AGENT],
 ]
+
+export const HTTP1_ALPN = ['http/1.1']
+const ALPN = ['h2', ...HTTP1_ALPN]
 
 const NOTHING: ReadonlySet<string> = new Set()
 
@@ -64,6 +69,8 @@ export function targetFor(url: URL, parts: RequestParts): HttpTarget {
     url,
     shownUrl: bareUrl(url),
     secure,
+    // HTTP/2 cannot switch to another protocol.
+    alpn: has.has('upgrade') ? HTTP1_ALPN : ALPN,
     host: url.hostname.startsWith('[') ? url.hostname.slice(1, -1) : url.hostname,
     port: url.port === '' ? (secure ? 443 : 80) : Number(url.port),
     path: url.pathname + url.search,
