@@ -17,6 +17,9 @@ import { platformCommands } from './platform/commands.ts'
 /** Time for the reader to take the last lines after all work is done. */
 const FLUSH_MS = 2000
 
+/** The widest text of the manual, columns. */
+const COLUMNS_MAX = 100
+
 const { env, stdout, stderr } = process
 
 const COMMANDS = [
@@ -59,6 +62,10 @@ process.exitCode = await runCommandLine(
     commands: COMMANDS,
     epilogue:
       'First steps: vedette start, then vedette check monitors.yaml with a file of your own.',
+    async manual() {
+      const { createManual } = await import('./cli/help/manual.ts')
+      return createManual(Math.min(stdout.columns ?? COLUMNS_MAX, COLUMNS_MAX))
+    },
     write: (text) => stdout.write(text),
     complain: (text) => stderr.write(text),
   },

@@ -73,3 +73,18 @@ describe('the path in the file that MONITORS_FILE_FILE names', () => {
     expect([code, stderr.includes('MONITORS_FILE_FILE')]).toEqual([2, true])
   })
 })
+
+test.each([
+  ['a monitor', ['validate', 'FILE'], {}, 'tcp'],
+  ['a file', ['validate', '/nowhere.yaml'], {}, 'monitors'],
+  ['settings of the agent', ['agent'], { AGENT_HEALTH_PORT: 'x' }, 'agent'],
+  ['settings of the platform', ['platform'], { PORT: 'x' }, 'platform'],
+])('an error about %s names a page, which help prints', async (_, args, env, topic) => {
+  const broken = 'monitors: [{name: mine, type: TCP, request: {hostname: 127.0.0.1}}]\n'
+  const file = temporaryFile('mine.yaml', broken)
+  const named = args.map((one) => (one === 'FILE' ? file : one))
+  const { code, stderr } = await startVedette(named, env).ended
+  expect([code, stderr]).toEqual([2, expect.stringContaining(`See: vedette help ${topic}\n`)])
+  const { code: printed, stdout } = await startVedette(['help', topic], {}).ended
+  expect([printed, stdout]).toEqual([0, expect.stringMatching(/^.+\n=+\n/)])
+})

@@ -5,6 +5,7 @@ import { countedProblems, formatProblem, type Problem } from '../agent/monitors-
 import type { Variable } from '../contract/monitor.ts'
 import { EXAMPLE_MONITORS, type ExampleSite, startExampleSite } from '../examples/site.ts'
 import { EXIT_CONFIGURATION } from '../process/command-line.ts'
+import { seeHelp } from '../process/see-help.ts'
 import { refuse } from './settings.ts'
 
 const { env, stderr } = process
@@ -24,6 +25,8 @@ export const FILE_HELP =
 export function complain(read: { problems: readonly Problem[] }): number {
   stderr.write(read.problems.map((one) => `${formatProblem(one)}\n`).join(''))
   stderr.write(`vedette: ${countedProblems(read.problems)} in the monitors file\n`)
+  const topics = read.problems.flatMap(({ topic }) => topic ?? [])
+  stderr.write(seeHelp(topics.length > 0 ? topics : ['monitors']))
   return EXIT_CONFIGURATION
 }
 

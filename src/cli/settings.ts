@@ -40,7 +40,7 @@ export function settings(monitorsFile?: string): ConfigReading | number {
 
 /** Prints the problems of the settings; returns the exit code. */
 export function refuse(problems: readonly EnvironmentProblem[]): number {
-  stderr.write(`vedette: ${problemText(problems)}`)
+  stderr.write(`vedette: ${problemText(problems, 'agent')}`)
   return EXIT_CONFIGURATION
 }
 

@@ -34,7 +34,7 @@ export async function onPlatform(
 ): Promise<number> {
   const { target, problems } = readApplyTarget(env)
   if (problems.length > 0) {
-    complain(`vedette: ${problemText(problems)}`)
+    complain(`vedette: ${problemText(problems, 'cli')}`)
     return EXIT_CONFIGURATION
   }
   try {

@@ -29,7 +29,7 @@ export async function runOnDatabase(
   const { env, stdout, stderr } = context
   const reading = readPlatformConfig(env)
   if (reading.problems.length > 0) {
-    stderr.write(`vedette: ${problemText(reading.problems)}`)
+    stderr.write(`vedette: ${problemText(reading.problems, 'platform')}`)
     return EXIT_CONFIGURATION
   }
   // Only errors: the output may be read by a script.

@@ -53,7 +53,7 @@ export async function runPlatform(context: CommandContext): Promise<number> {
   const { env, stdout, stderr } = context
   const reading = readPlatformConfig(env)
   if (reading.problems.length > 0) {
-    stderr.write(`vedette: ${problemText(reading.problems)}`)
+    stderr.write(`vedette: ${problemText(reading.problems, 'platform')}`)
     return EXIT_CONFIGURATION
   }
   let platform: Platform | undefined

@@ -38,6 +38,14 @@ export interface Command {
   run(args: Arguments): Promise<number>
 }
 
+/** Pages that `help <topic>` prints. */
+export interface Manual {
+  /** Each topic with the title of its page. */
+  topics(): [topic: string, title: string][]
+  /** The page as text; undefined where there is none. */
+  page(topic: string): string | undefined
+}
+
 /** The program as help shows it. */
 export interface Program {
   name: string
@@ -46,6 +54,8 @@ export interface Program {
   commands: readonly Command[]
   /** Printed under the overview. */
   epilogue: string
+  /** Loaded only where help asks for it. */
+  manual(): Promise<Manual>
   write(text: string): void
   complain(text: string): void
 }
@@ -61,7 +71,8 @@ export async function runCommandLine(program: Program, argv: readonly string[]):
     program.write(`${program.version}\n`)
     return 0
   }
-  if (name === '--help' || name === '-h' || name === 'help') return help(program, rest[0])
+  if (name === 'help') return manualHelp(program, rest[0], await program.manual())
+  if (name === '--help' || name === '-h') return help(program, rest[0])
   const command = program.commands.find((one) => one.name === name)
   if (command === undefined) return unknownCommand(program, name)
   if (rest.includes('--help') || rest.includes('-h')) return help(program, name)
@@ -73,11 +84,12 @@ export async function runCommandLine(program: Program, argv: readonly string[]):
   return command.run(args)
 }
 
-function unknownCommand(program: Program, name: string): number {
-  const names = program.commands.map((one) => one.name)
+function unknownCommand(program: Program, name: string, topics: string[] = []): number {
+  const names = [...program.commands.map((one) => one.name), ...topics]
   const near = nearest(name, names)
-  const fix = near === undefined ? `Commands: ${names.join(', ')}` : `Did you mean: ${near}?`
-  program.complain(`${program.name}: there is no command ${JSON.stringify(name)}. ${fix}\n`)
+  const [what, all] = topics.length === 0 ? ['command', 'Commands'] : ['topic', 'Topics']
+  const fix = near === undefined ? `${all}: ${names.join(', ')}` : `Did you mean: ${near}?`
+  program.complain(`${program.name}: there is no ${what} ${JSON.stringify(name)}. ${fix}\n`)
   return EXIT_CONFIGURATION
 }
 
@@ -118,6 +130,31 @@ function optionProblem(error: Error, names: string[]): string {
   return `unknown option ${unknown}${near === undefined ? '' : `; did you mean --${near}?`}`
 }
 
+/** `help` alone lists the topics; a topic is a page of the manual, or else a command. */
+function manualHelp(program: Program, name: string | undefined, manual: Manual): number {
+  const topics = manual.topics()
+  if (name === undefined || name.startsWith('-')) {
+    const list = columns(topics).join('\n')
+    program.write(
+      `${overview(program)}\nPages of the manual, by \`${program.name} help <topic>\`:\n${list}\n`,
+    )
+    return 0
+  }
+  const page = manual.page(name)
+  const isCommand = program.commands.some((one) => one.name === name)
+  if (page === undefined && isCommand) return help(program, name)
+  if (page === undefined)
+    return unknownCommand(
+      program,
+      name,
+      topics.map(([topic]) => topic),
+    )
+  program.write(page)
+  if (isCommand)
+    program.write(`\n${program.name} ${name} --help shows the options of the command.\n`)
+  return 0
+}
+
 function help(program: Program, name: string | undefined): number {
   if (name === undefined || name.startsWith('-')) {
     program.write(overview(program))
@@ -139,6 +176,7 @@ function overview(program: Program): string {
     ...columns(program.commands.map((one) => [one.name, one.summary])),
     '',
     `${program.name} <command> --help describes a command; --version prints the version.`,
+    `${program.name} help lists the pages of the manual; ${program.name} help <topic> prints one.`,
     '',
     program.epilogue,
     '',

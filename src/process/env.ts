@@ -2,6 +2,7 @@
 // made too. All problems are found at once; a setting may come from a file, as container platforms
 // hand out secrets.
 import { readFileSync } from 'node:fs'
+import { seeHelp } from './see-help.ts'
 
 /** A parsed text: a value, or its problem. */
 export type Parsed<T> = { value: T } | { allowed: string; fix: string }
@@ -145,8 +146,8 @@ export function variableTexts(table: VariableTable): VariableText[] {
 }
 
 /** All problems as one text, a line each. */
-export function problemText(problems: readonly EnvironmentProblem[]): string {
+export function problemText(problems: readonly EnvironmentProblem[], topic: string): string {
   const count = problems.length === 1 ? 'a problem' : `${problems.length} problems`
   const lines = problems.map(({ message }) => `  ${message}`)
-  return `${count} in the environment:\n${lines.join('\n')}\n`
+  return `${count} in the environment:\n${lines.join('\n')}\n${seeHelp([topic])}`
 }

@@ -16,6 +16,11 @@ function program(): { program: Program; out: string[]; err: string[]; calls: Arg
       version: '1.2.3',
       summary: 'stands watch',
       epilogue: 'The end.',
+      manual: () =>
+        Promise.resolve({
+          topics: () => [['gates', 'Of gates']],
+          page: (topic) => (topic === 'gates' ? 'A gate is open or shut.\n' : undefined),
+        }),
       write: (text) => out.push(text),
       complain: (text) => err.push(text),
       commands: [
@@ -45,6 +50,8 @@ describe('wrong arguments', () => {
     ['nothing at all shows the overview', [], 'Usage: sentry <command>'],
     ['a mistyped command', ['wach'], 'Did you mean: watch?'],
     ['an unknown command', ['fly-away-now'], 'Commands: watch'],
+    ['a mistyped topic', ['help', 'gate'], 'Did you mean: gates?'],
+    ['an unknown topic', ['help', 'fly-away-now'], 'Topics: watch, gates'],
     ['a mistyped option', ['watch', '--jsn'], 'unknown option --jsn; did you mean --json?'],
     ['an option without its value', ['watch', '--only'], "'-o, --only <value>' argument missing"],
     ['one argument too many', ['watch', 'a', 'b'], 'unexpected argument "b"'],
@@ -59,7 +66,8 @@ describe('wrong arguments', () => {
 describe('help', () => {
   test.each([
     [['--help'], 'watch  watches'],
-    [['help'], 'The end.'],
+    [['help'], 'gates  Of gates'],
+    [['help', 'gates'], 'A gate is open or shut.'],
     [['help', 'watch'], '-o, --only <name>  one alone'],
     [['watch', '--help'], '  GATE  Which gate (default 80)'],
     [['--version'], '1.2.3'],

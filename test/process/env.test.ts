@@ -109,7 +109,7 @@ describe('problems', () => {
       APP_BYTES: '12 parsecs',
     }
     const { problems } = read({ ...wrong, APP_URL: 'ftp://x' })
-    const [head, port, ...lines] = problemText(problems).trimEnd().split('\n')
+    const [head, port, ...lines] = problemText(problems, 'app').trimEnd().split('\n')
     expect(head).toContain('5 problems')
     expect(port).toBe(
       '  APP_PORT is "99999": must be a whole number from 0 to 65535; without it 80 holds',
@@ -137,7 +137,7 @@ describe('problems', () => {
     const fromFile = { APP_TOKEN_FILE: temporaryFile('secret', 'hunter2') }
     for (const { problems } of [read(env), read(fromFile)]) {
       expect(problems).toHaveLength(1)
-      expect(problemText(problems)).not.toContain('hunter2')
+      expect(problemText(problems, 'app')).not.toContain('hunter2')
     }
   })
 })

@@ -107,16 +107,20 @@ interface Order {
 }
 
 async function readFor(order: Order): Promise<ReadFile> {
+  const read = await readText(order.path, LIMITS.monitorsFileBytesMax)
+  return 'problem' in read ? refused(order.path, read.problem) : readTextFor(read.text, order)
+}
+
+/** A file that is wrong as a whole. */
+function refused(path: string, message: string): ReadFile {
+  return { ok: false, problems: [{ file: path, path: '', message }], files: [resolve(path)] }
+}
+
+async function readTextFor(text: string, order: Order): Promise<ReadFile> {
   const { path } = order
   const files = [resolve(path)]
-  const refuse = (message: string): ReadFile => ({
-    ok: false,
-    problems: [{ file: path, path: '', message }],
-    files,
-  })
-  const read = await readText(path, LIMITS.monitorsFileBytesMax)
-  if ('problem' in read) return refuse(read.problem)
-  const yaml = await parseYaml(read.text)
+  const refuse = (message: string) => refused(path, message)
+  const yaml = await parseYaml(text)
   const placed = (problems: SyntaxProblem[]) =>
     problems.map((one) => ({ file: path, path: '', ...one }))
   if (yaml.problems.length > 0) {
@@ -257,9 +261,20 @@ function located(findings: Findings, { name, yaml, secrets }: Places): Problem[]
     .map(({ path, message, atKey = false, other }) => {
       const also = other === undefined ? '' : ` (the other is on line ${lineOf(other)})`
       const text = scrubber.text(`${message}${also}`)
-      return { file: name, path: formatPath(path), message: text, ...yaml.locate(path, atKey) }
+      const place = { file: name, path: formatPath(path), ...yaml.locate(path, atKey) }
+      return { ...place, message: text, ...topicAt(yaml.value, path) }
     })
   return bounded(problems, findings.count(), name)
+}
+
+/** The topic of the monitor that the path leads into. */
+function topicAt(value: unknown, [list, index]: Path): { topic?: string } {
+  const monitors = isFields(value) && list === 'monitors' ? value['monitors'] : undefined
+  const raw: unknown =
+    Array.isArray(monitors) && typeof index === 'number' ? monitors[index] : undefined
+  const type = isFields(raw) ? String(raw['checkType'] ?? raw['type']) : ''
+  const topic = DEFINITIONS.get(type)?.path
+  return topic === undefined ? {} : { topic }
 }
 
 /** By line; what is too much is counted in a last line. */

@@ -21,6 +21,8 @@ export interface Problem {
   message: string
   /** The problem stands for so many that are not shown. */
   furtherCount?: number
+  /** The page of the manual about the type of the monitor that it is in, as `vedette help` names it. */
+  topic?: string
 }
 
 /** A problem whose place is known only as a path, as the checks find it. */

@@ -1,0 +1,108 @@
+// Markdown as text for a terminal: headings, paragraphs, lists, code and tables as the pages of the manual use them.
+
+/** Between the columns of a table. */
+const GAP = '  '
+/** The narrowest that a column becomes. */
+const COLUMN_MIN = 8
+
+/** The page as text of at most `columns` characters a line, except in code. */
+export function plainText(markdown: string, columns: number): string {
+  const lines: string[] = []
+  let block: string[] = []
+  let isCode = false
+  const endBlock = () => {
+    if (block.length > 0) lines.push(...blockLines(block, columns))
+    block = []
+  }
+  for (const line of markdown.trimEnd().split('\n')) {
+    if (line.startsWith('```')) {
+      endBlock()
+      isCode = !isCode
+    } else if (isCode) lines.push(`    ${line}`.trimEnd())
+    else {
+      const continues = line !== '' && !line.startsWith('#') && !LIST.test(line)
+      if (!continues || line.startsWith('|') !== (block[0] ?? line).startsWith('|')) endBlock()
+      if (line === '') lines.push('')
+      else block.push(line)
+    }
+  }
+  endBlock()
+  return `${lines.join('\n')}\n`
+}
+
+const LIST = /^ *(?:- |\d+\. )/
+const IMAGE = /^!\[[^\]]*\]\([^)]*\)$/
+
+/** A heading, a table, a paragraph or an entry of a list. */
+function blockLines(block: readonly string[], columns: number): string[] {
+  const [first = ''] = block
+  if (first.startsWith('|')) return tableLines(block, columns)
+  if (IMAGE.test(first)) return []
+  const heading = /^(#+) (.*)$/.exec(first)
+  if (heading !== null) {
+    const text = inline(heading[2] ?? '')
+    return [text, (heading[1] === '#' ? '=' : '-').repeat(text.length)]
+  }
+  const indent = LIST.exec(first)?.[0] ?? ''
+  const text = inline(
+    [first.slice(indent.length), ...block.slice(1)].map((one) => one.trim()).join(' '),
+  )
+  const [head = '', ...rest] = wrapText(text, columns - indent.length)
+  return [`${indent}${head}`, ...rest.map((one) => `${' '.repeat(indent.length)}${one}`)]
+}
+
+/** Without emphasis; of links to the web the address stays, of those between pages the text. */
+function inline(text: string): string {
+  return text
+    .replaceAll(/\[([^\]]*)\]\((https?:[^)]*)\)/g, '$1 ($2)')
+    .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1')
+    .replaceAll(/\*\*([^*]+)\*\*/g, '$1')
+}
+
+/** Lines of at most `width` characters; a longer word has a line of its own. */
+function wrapText(text: string, width: number): string[] {
+  const lines: string[] = []
+  let last = ''
+  for (const word of text.split(' ')) {
+    if (last !== '' && last.length + 1 + word.length > width) {
+      lines.push(last)
+      last = ''
+    }
+    last = last === '' ? word : `${last} ${word}`
+  }
+  return [...lines, last]
+}
+
+/** Rows of cells: the widest columns are made narrower until a row fits. */
+function tableLines(rows: readonly string[], columns: number): string[] {
+  const cells = rows
+    .filter((row) => !/^\|[\s:|-]+\|$/.test(row))
+    .map((row) =>
+      row
+        .slice(1, -1)
+        .split(/(?<!\\)\|/)
+        .map((cell) => inline(cell.replaceAll(String.raw`\|`, '|').trim())),
+    )
+  const count = Math.max(...cells.map((row) => row.length))
+  let widths = Array.from({ length: count }, (_, at) =>
+    Math.max(...cells.map((row) => row[at]?.length ?? 0)),
+  )
+  const room = Math.max(columns - GAP.length * (count - 1), count * COLUMN_MIN)
+  while (widths.reduce((sum, one) => sum + one, 0) > room) {
+    const widest = widths.indexOf(Math.max(...widths))
+    widths = widths.with(widest, (widths[widest] ?? 0) - 1)
+  }
+  const line = (parts: readonly string[]) =>
+    widths
+      .map((width, at) => (parts[at] ?? '').padEnd(width))
+      .join(GAP)
+      .trimEnd()
+  const [head = [], ...body] = cells.map((row) => {
+    const lists = widths.map((width, at) => wrapText(row[at] ?? '', width))
+    const height = Math.max(...lists.map((list) => list.length))
+    return Array.from({ length: height }, (_, index) =>
+      line(lists.map((list) => list[index] ?? '')),
+    )
+  })
+  return [...head, line(widths.map((width) => '-'.repeat(width))), ...body.flat()]
+}

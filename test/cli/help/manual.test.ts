@@ -1,0 +1,47 @@
+// `vedette help <topic>` prints every page of the manual within the width of the terminal.
+import { globSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { createManual } from '../../../src/cli/help/manual.ts'
+import { plainText } from '../../../src/cli/help/plain-text.ts'
+import { DEFINITIONS } from '../../../src/monitors/definitions.ts'
+
+const COLUMNS = 80
+const manual = createManual(COLUMNS)
+const topics = manual.topics().map(([topic]) => topic)
+const root = join(import.meta.dirname, '../../..')
+
+test('every page has a topic of its own and a title, every type of monitor a page', () => {
+  const pages = globSync('{src,docker}/**/README.md', { cwd: root })
+  expect(topics.length).toBe(pages.length + 1)
+  expect(new Set(topics).size).toBe(topics.length)
+  expect(manual.topics().filter(([, title]) => title === '')).toEqual([])
+  expect(topics).toEqual(expect.arrayContaining([...DEFINITIONS.values()].map(({ path }) => path)))
+  expect(topics).toEqual(expect.arrayContaining(['monitors', 'agent', 'platform', 'cli', 'docker']))
+})
+
+describe.each(topics)('the page %s', (topic) => {
+  const lines = (manual.page(topic) ?? '').split('\n')
+
+  test('fits the width, but for code and words longer than that', () => {
+    const wide = lines.filter((line) => line.length > COLUMNS && !line.startsWith('    '))
+    expect(wide.filter((line) => line.split(/\s+/).every((word) => word.length < 30))).toEqual([])
+  })
+
+  test('has no marks of Markdown', () => {
+    const text = lines.filter((line) => !line.startsWith('    ')).join('\n')
+    expect(text).not.toMatch(/^(#+ |\||```)|\]\(|\*\*\w/m)
+  })
+})
+
+test('an unknown topic has no page', () => expect(manual.page('none')).toBeUndefined())
+
+test('a table keeps its columns, and its cells wrap', () => {
+  const table = '| a | b |\n| - | - |\n| `x \\| y` | one two three four five six seven |\n'
+  expect(plainText(table, 30).trimEnd().split('\n')).toEqual([
+    'a        b',
+    '-------  ---------------------',
+    '`x | y`  one two three four',
+    '         five six seven',
+  ])
+})
