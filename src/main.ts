@@ -4,6 +4,7 @@ import { APPLY_COMMAND } from './cli/apply-command.ts'
 import { CHECK_COMMAND, VALIDATE_COMMAND } from './cli/check-command.ts'
 import { DOCTOR_COMMAND } from './cli/doctor/command.ts'
 import { posterTo } from './cli/fault-reports.ts'
+import { IMPORT_COMMAND } from './cli/import-command.ts'
 import { MIGRATE_COMMAND } from './cli/migrate/command.ts'
 import { CANCEL_COMMAND, RUN_COMMAND } from './cli/run-command.ts'
 import { START_COMMAND } from './cli/start-command.ts'
@@ -27,6 +28,7 @@ const COMMANDS = [
   AGENT_COMMAND,
   CHECK_COMMAND,
   VALIDATE_COMMAND,
+  IMPORT_COMMAND,
   APPLY_COMMAND,
   TEST_COMMAND,
   RUN_COMMAND,

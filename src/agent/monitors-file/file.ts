@@ -97,6 +97,16 @@ export function readFileToApply(
   return readFor({ purpose: 'apply', path, env, types: DEFINITIONS, variables })
 }
 
+/** Reads and checks the text of a file that is not written yet. `path`: where it will be. */
+export function readMonitorsText(
+  text: string,
+  path: string,
+  env: Environment,
+  types: ReadonlyMap<string, KnownType>,
+): Promise<ReadFile> {
+  return readTextFor(text, { purpose: 'run', path, env, types, variables: [] })
+}
+
 /** What is to be read, and what for. */
 interface Order {
   purpose: Purpose

@@ -10,6 +10,7 @@ const ROOT = join(import.meta.dirname, '../../..')
 const NAMED: Readonly<Record<string, string>> = {
   'SECURITY.md': 'security',
   'docker/README.md': 'docker',
+  'src/cli/import/README.md': 'coming-from',
   'src/monitors/suite/README.md': 'playwright',
   'src/platform/http/README.md': 'public-api',
 }

@@ -17,7 +17,9 @@ test('every page has a topic of its own and a title, every type of monitor a pag
   expect(new Set(topics).size).toBe(topics.length)
   expect(manual.topics().filter(([, title]) => title === '')).toEqual([])
   expect(topics).toEqual(expect.arrayContaining([...DEFINITIONS.values()].map(({ path }) => path)))
-  expect(topics).toEqual(expect.arrayContaining(['monitors', 'agent', 'platform', 'cli', 'docker']))
+  expect(topics).toEqual(
+    expect.arrayContaining(['monitors', 'agent', 'platform', 'cli', 'docker', 'coming-from']),
+  )
 })
 
 describe.each(topics)('the page %s', (topic) => {

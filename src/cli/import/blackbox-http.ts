@@ -1,0 +1,174 @@
+// Options of blackbox_exporter's HTTP prober, and those that it shares with other probers.
+import type { Fields } from '../../agent/monitors-file/shorthands.ts'
+import {
+  addHeaders,
+  leftOut,
+  never,
+  only,
+  type Option,
+  type Options,
+  secretFile,
+  secretOf,
+  silent,
+  addToken,
+  toRequest,
+  toTlsFile,
+  withoutSecrets,
+  within,
+} from './drafts.ts'
+import { fromGoRegex, GO_REGEX, matching } from './values.ts'
+
+const PROXY = 'the proxy is one for all monitors of a file: proxyUrl at its top'
+const NO_OAUTH = 'no monitor fetches a token; an API monitor with a set-up script can'
+
+const toTls =
+  (field: string, convert = (value: string) => value): Option =>
+  (value: string, { draft }) => {
+    draft.request['tls'] = { ...(draft.request['tls'] as object), [field]: convert(value) }
+    return undefined
+  }
+
+const TLS_VERSIONS: Readonly<Record<string, string>> = {
+  TLS10: 'TLSv1',
+  TLS11: 'TLSv1.1',
+  TLS12: 'TLSv1.2',
+  TLS13: 'TLSv1.3',
+}
+const tlsVersion = (text: string) => TLS_VERSIONS[text] ?? text
+
+/** Options of TLS. */
+export const TLS_CONFIG: Options = {
+  insecure_skip_verify: toRequest('skipSSL'),
+  ca_file: toTlsFile('caFile'),
+  cert_file: toTlsFile('certificateFile'),
+  key_file: toTlsFile('privateKeyFile'),
+  server_name: toTls('serverName'),
+  min_version: toTls('minVersion', tlsVersion),
+  max_version: toTls('maxVersion', tlsVersion),
+}
+
+/** Options of the connection. */
+export const FAMILY: Options = {
+  preferred_ip_protocol: (value: string, { draft }) => {
+    draft.request['ipFamily'] = value === 'ip6' ? 'IPv6' : 'IPv4'
+    return undefined
+  },
+  ip_protocol_fallback: silent,
+  source_ip_address: never('no monitor chooses the address that it comes from'),
+}
+
+const basic =
+  (field: 'username' | 'password', isFile = false): Option =>
+  (value: string, around) => {
+    const { request } = around.draft
+    const text = isFile ? secretFile(around, field, value) : value
+    const hidden = field === 'password' && !isFile ? secretOf(around, field, value) : text
+    request['basicAuth'] = { ...(request['basicAuth'] as object), [field]: hidden }
+    return undefined
+  }
+
+/** Options of HTTP clients. */
+export const CLIENT: Options = {
+  tls_config: within(TLS_CONFIG),
+  basic_auth: within({
+    username: basic('username'),
+    password: basic('password'),
+    username_file: basic('username', true),
+    password_file: basic('password', true),
+  }),
+  authorization: (value: Fields, around) => {
+    const { credentials, credentials_file: file, type = 'Bearer' } = value
+    const secret =
+      typeof file === 'string'
+        ? secretFile(around, 'token', file)
+        : secretOf(around, 'token', String(credentials))
+    addToken(around, String(type), secret)
+    return undefined
+  },
+  proxy_url: only([''], PROXY),
+  no_proxy: only([''], PROXY),
+  proxy_from_environment: only([false], PROXY),
+  proxy_connect_header: only([{}], PROXY),
+  skip_resolve_phase_with_proxy: silent,
+  oauth2: never(NO_OAUTH),
+  enable_http2: silent,
+  follow_redirects: toRequest('followRedirects'),
+}
+
+const bodyMatches =
+  (isWanted: boolean): Option =>
+  (patterns: string[], { draft }) => {
+    for (const pattern of patterns) {
+      const regex = fromGoRegex(pattern)
+      if (regex === undefined) return GO_REGEX
+      draft.assertions.push(matching('TEXT_BODY', regex, isWanted))
+    }
+    return undefined
+  }
+
+const headerMatches =
+  (isWanted: boolean): Option =>
+  (specs: { header: string; regexp: string; allow_missing?: boolean }[], { draft }) => {
+    for (const { header, regexp, allow_missing: mayMiss = false } of specs) {
+      const regex = fromGoRegex(regexp)
+      if (regex === undefined) return GO_REGEX
+      if (isWanted && mayMiss) return 'a header cannot be matched only where it is there'
+      if (!isWanted && !mayMiss) {
+        draft.assertions.push({ source: 'HEADERS', property: header, comparison: 'NOT_NULL' })
+      }
+      draft.assertions.push(matching('HEADERS', regex, isWanted, header))
+    }
+    return undefined
+  }
+
+/** Headers with lists of values, secrets or files; the last one counts. */
+export const headerLists: Option = (
+  given: Record<string, { values?: string[]; secrets?: string[]; files?: string[] }>,
+  around,
+) => {
+  for (const [name, { values = [], secrets = [], files = [] }] of Object.entries(given)) {
+    const secret = secrets.at(-1)
+    const file = files.at(-1)
+    if (file !== undefined) addHeaders(around, { [name]: secretFile(around, name, file) })
+    else if (secret !== undefined) addHeaders(around, { [name]: secretOf(around, name, secret) })
+    else addHeaders(around, { [name]: values.at(-1) ?? '' })
+  }
+  return undefined
+}
+
+/** Options of the HTTP prober. */
+export const HTTP: Options = {
+  ...CLIENT,
+  ...FAMILY,
+  source_ip_address: never('no option of this prober'),
+  valid_status_codes: silent,
+  valid_http_versions: only([[]], 'no assertion is about the version of HTTP'),
+  method: toRequest('method'),
+  headers: (value: Fields, around) => {
+    addHeaders(around, value)
+    return undefined
+  },
+  http_headers: headerLists,
+  body_size_limit: leftOut('the largest answer is that of API monitors'),
+  compression: silent,
+  fail_if_ssl: only([false], 'no assertion is about whether an answer came over TLS'),
+  fail_if_not_ssl: (value: boolean, { draft }) =>
+    value && !String(draft.request['url']).startsWith('https:')
+      ? 'no assertion is about whether an answer came over TLS'
+      : undefined,
+  fail_if_body_json_matches_cel: never('there is no CEL; write JSON_BODY assertions'),
+  fail_if_body_json_not_matches_cel: never('there is no CEL; write JSON_BODY assertions'),
+  fail_if_body_matches_regexp: bodyMatches(false),
+  fail_if_body_not_matches_regexp: bodyMatches(true),
+  fail_if_header_matches: headerMatches(false),
+  fail_if_header_not_matches: headerMatches(true),
+  enable_http3: only([false], 'API monitors do not speak HTTP/3'),
+  body: (value: string, around) => {
+    Object.assign(around.draft.request, {
+      body: withoutSecrets(around, 'body', value),
+      bodyType: 'RAW',
+    })
+    return undefined
+  },
+  body_file: never('the body stands in the file of monitors; use body'),
+}

@@ -1,0 +1,209 @@
+// blackbox_exporter: one monitor for each target of Prometheus, as the module of the target says.
+import { isFields, type Fields } from '../../agent/monitors-file/shorthands.ts'
+import { DNS } from './blackbox-dns.ts'
+import { CLIENT, FAMILY, headerLists, HTTP, TLS_CONFIG } from './blackbox-http.ts'
+import {
+  addDraft,
+  applyOptions,
+  type Around,
+  type Draft,
+  type Drafts,
+  only,
+  type Option,
+  type Options,
+  refuse,
+  secretOf,
+  silent,
+  toRequest,
+  withoutSecrets,
+  within,
+} from './drafts.ts'
+import type { ScrapeTarget } from './scrape-targets.ts'
+import {
+  acceptStatus,
+  codesFrom,
+  durationMs,
+  fromGoRegex,
+  GO_REGEX,
+  hostAndPort,
+  literal,
+  recordTypeOf,
+  setEvery,
+  setTimeoutMs,
+  textOf,
+} from './values.ts'
+
+interface QueryStep {
+  expect?: string
+  expect_bytes?: string
+  send?: string
+  starttls?: boolean
+  labels?: unknown
+}
+
+const dialogue: Option = (steps: QueryStep[], { all, draft, path }) => {
+  const made: Fields[] = []
+  for (const [
+    index,
+    { expect, expect_bytes: bytes, send, starttls = false, labels },
+  ] of steps.entries()) {
+    const regex = bytes === undefined ? fromGoRegex(expect ?? '') : literal(bytes)
+    if (regex === undefined) return GO_REGEX
+    if (/\$\{\d+\}/.test(send ?? '')) return 'no text that is sent can hold parts of an answer'
+    if (labels !== undefined) {
+      all.notes.push({ path: [...path, index, 'labels'], message: 'no metric has them' })
+    }
+    if (regex !== '') made.push({ expect: regex })
+    // The exporter ends each line that it sends.
+    if (send !== undefined && send !== '') made.push({ send: `${send}\n` })
+    if (starttls) made.push({ startTls: true })
+  }
+  draft.request['dialogue'] = made
+  return undefined
+}
+
+const TCP: Options = {
+  ...FAMILY,
+  query_response: dialogue,
+  tls: silent,
+  tls_config: within(TLS_CONFIG),
+}
+
+const ICMP: Options = {
+  ...FAMILY,
+  dont_fragment: toRequest('dontFragment'),
+  payload_size: toRequest('payloadBytes'),
+  ttl: toRequest('ttl'),
+}
+
+const GRPC: Options = {
+  ...FAMILY,
+  service: silent,
+  metadata: (value: Record<string, string[]>, around) => {
+    const entries = Object.entries(value).flatMap(([key, values]) =>
+      values.map((one) => ({ key, value: secretOf(around, key, one) })),
+    )
+    Object.assign(around.draft.request['grpcConfig'] as Fields, { metadata: entries })
+    return undefined
+  },
+  tls: silent,
+  tls_config: within(TLS_CONFIG),
+}
+
+const WEBSOCKET: Options = {
+  ...FAMILY,
+  http_config: within({
+    ...CLIENT,
+    follow_redirects: only([true], 'a handshake that is redirected fails'),
+  }),
+  headers: headerLists,
+  query_response: (steps: QueryStep[], { draft }) => {
+    const sent = steps.flatMap(({ expect, send }) => [
+      ...(expect === undefined ? [] : [['expect', expect]]),
+      ...(send === undefined ? [] : [['message', send]]),
+    ]) as [string, string][]
+    const order = sent.map(([kind]) => kind).join(' ')
+    if (!['', 'message', 'expect', 'message expect'].includes(order)) {
+      return 'one message is sent, then one is expected; anything else needs a script'
+    }
+    for (const [kind, text] of sent) {
+      const value = kind === 'expect' ? fromGoRegex(text) : text
+      if (value === undefined) return GO_REGEX
+      draft.request[kind] = value
+    }
+    return undefined
+  },
+}
+
+const PROBERS: Readonly<Record<string, { type: string; options: Options }>> = {
+  http: { type: 'API', options: HTTP },
+  tcp: { type: 'TCP', options: TCP },
+  dns: { type: 'DNS', options: DNS },
+  icmp: { type: 'ICMP', options: ICMP },
+  grpc: { type: 'GRPC', options: GRPC },
+  websocket: { type: 'WEBSOCKET', options: WEBSOCKET },
+}
+
+/** What the request has before the options are applied. */
+function requestOf(type: string, target: string, prober: Fields): Fields {
+  const { host, port } = hostAndPort(target)
+  if (type === 'API')
+    return { method: 'GET', url: target.includes('://') ? target : `http://${target}` }
+  if (type === 'WEBSOCKET') return { url: target, ping: false }
+  if (type === 'ICMP') return { hostname: target, pingCount: 1 }
+  if (type === 'TCP')
+    return { hostname: host, port, ...(prober['tls'] === true ? { tls: true } : {}) }
+  if (type === 'DNS') {
+    const recordType = recordTypeOf(textOf(prober['query_type'] ?? 'ANY'))
+    return { query: '', recordType, nameServer: host, ...(port === undefined ? {} : { port }) }
+  }
+  const service = prober['service'] === undefined ? {} : { service: prober['service'] }
+  return {
+    url: host,
+    port,
+    grpcConfig: { mode: 'HEALTH', tls: prober['tls'] === true, ...service },
+  }
+}
+
+/** Makes a monitor of each target. */
+export function importBlackbox(
+  all: Drafts,
+  modules: Fields,
+  targets: readonly ScrapeTarget[],
+): void {
+  for (const target of targets) {
+    const module = Object.hasOwn(modules, target.module) ? modules[target.module] : undefined
+    const draft = addDraft(all, target.path, target.name)
+    if (isFields(module)) applyModule(all, draft, module, target)
+    else refuse(all, draft, target.path, `there is no module ${JSON.stringify(target.module)}`)
+  }
+  for (const name of Object.keys(modules).filter((one) =>
+    targets.every(({ module }) => module !== one),
+  )) {
+    all.notes.push({ path: ['modules', name], message: 'no target has it', atKey: true })
+  }
+}
+
+const OTHERS = { http: silent, tcp: silent, dns: silent, icmp: silent, grpc: silent, unix: silent }
+
+function applyModule(all: Drafts, draft: Draft, module: Fields, target: ScrapeTarget): void {
+  const path = ['modules', target.module]
+  const prober = String(module['prober'])
+  const kind = Object.hasOwn(PROBERS, prober) ? PROBERS[prober] : undefined
+  if (kind === undefined) {
+    return refuse(all, draft, [...path, 'prober'], 'no type of monitor does what this prober does')
+  }
+  const given = isFields(module[prober]) ? module[prober] : {}
+  draft.type = kind.type
+  draft.request = requestOf(kind.type, target.target, given)
+  draft.owner = target.module
+  if (target.tags.length > 0) draft.fields['tags'] = target.tags
+  const job = { all, draft, path: target.path.slice(0, 2) }
+  setEvery(job, durationMs(target.interval) ?? 60_000)
+  const timeout = durationMs(module['timeout']) ?? durationMs(target.timeout) ?? 10_000
+  setTimeoutMs({ ...job, path: [...path, 'timeout'] }, timeout, module['timeout'] === undefined)
+  const options = { ...OTHERS, websocket: silent, [prober]: within(kind.options) }
+  applyOptions({ ...options, prober: silent, timeout: silent }, module, { all, draft, path })
+  complete({ all, draft, path: [...path, prober] }, given)
+}
+
+/** What follows from several options, or from their absence. */
+function complete(around: Around, given: Fields): void {
+  const { draft } = around
+  const { request } = draft
+  if (typeof request['url'] === 'string') {
+    request['url'] = withoutSecrets(around, 'url', request['url'])
+    // The name of a target is its address, unless a label says otherwise.
+    draft.fields['name'] = withoutSecrets(around, 'url', String(draft.fields['name']))
+  }
+  if (draft.type === 'API') {
+    const codes = (given['valid_status_codes'] ?? []) as number[]
+    acceptStatus(around, new Set(codes.length > 0 ? codes : codesFrom(200, 299)))
+  }
+  const steps = (request['dialogue'] ?? []) as Fields[]
+  const isPlain =
+    (draft.type === 'TCP' && given['tls'] !== true && !steps.some((one) => 'startTls' in one)) ||
+    (draft.type === 'GRPC' && given['tls'] !== true) ||
+    (draft.type === 'DNS' && request['protocol'] !== 'DOT')
+  if (isPlain) delete request['tls']
+}

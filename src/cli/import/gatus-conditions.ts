@@ -1,0 +1,224 @@
+// Conditions of gatus, like `[STATUS] == 200`, as assertions.
+import type { Fields } from '../../agent/monitors-file/shorthands.ts'
+import type { Around } from './drafts.ts'
+import { acceptStatus, codesFrom, durationMs, jsonPathOf, literal, matching } from './values.ts'
+
+/** Source of a text and of JSON, by type of monitor. */
+const BODY: Readonly<Record<string, { text: string; json?: string }>> = {
+  API: { text: 'TEXT_BODY', json: 'JSON_BODY' },
+  WEBSOCKET: { text: 'MESSAGE', json: 'JSON_MESSAGE' },
+  TCP: { text: 'RESPONSE_DATA' },
+  DNS: { text: 'TEXT_ANSWER' },
+}
+
+interface Condition {
+  around: Around
+  comparison: string
+  right: string
+}
+
+/** Applies one condition; a text is the reason why that cannot be done. No reason shows a value of the condition. */
+export function applyCondition(text: string, around: Around): string | undefined {
+  const [, left = '', comparison = '', right = ''] =
+    /^\s*(.+?)\s*(==|!=|<=|>=|<|>)\s*(.*?)\s*$/.exec(text) ?? []
+  if (left === '') return 'is no condition'
+  if (/\[[A-Z_]+\]/.test(right)) return 'no assertion compares two values of an answer'
+  const [, call, inner = left] = /^(len|has)\((.*)\)$/.exec(left) ?? []
+  const [, placeholder = '', path = ''] = /^\[([A-Z_]+)\](.*)$/.exec(inner) ?? []
+  const isPlain = placeholder === 'BODY' && path !== '' && regexOf(right) === undefined
+  if (right.includes('{{') && !isPlain) return 'only a value in JSON can come from the environment'
+  const condition = { around, comparison, right }
+  if (placeholder === 'BODY') {
+    if (call === 'len') return lengthOf(path, condition)
+    return call === 'has' ? hasPath(path, condition) : body(path, condition)
+  }
+  const apply = Object.hasOwn(PLACEHOLDERS, placeholder) ? PLACEHOLDERS[placeholder] : undefined
+  return apply === undefined || path !== '' || call !== undefined
+    ? 'begins with something else than a placeholder that has an equivalent'
+    : apply(condition)
+}
+
+const PLACEHOLDERS: Readonly<Record<string, (condition: Condition) => string | undefined>> = {
+  STATUS: status,
+  RESPONSE_TIME: (condition) => number(condition, SOURCES_OF_TIME[condition.around.draft.type]),
+  CONNECTED: ({ comparison, right }) =>
+    comparison === '==' && right === 'true'
+      ? undefined
+      : 'no monitor passes only where the connection fails',
+  IP: address,
+  CERTIFICATE_EXPIRATION: expiry,
+  DOMAIN_EXPIRATION: () => 'no monitor asks when a domain expires',
+  DNS_RCODE: ({ around, comparison, right }) => {
+    if (around.draft.type !== 'DNS' || !['==', '!='].includes(comparison))
+      return 'only == and != of DNS'
+    const name = comparison === '==' ? 'EQUALS' : 'NOT_EQUALS'
+    around.draft.assertions.push({ source: 'RESPONSE_CODE', comparison: name, target: right })
+    return undefined
+  },
+}
+
+const SOURCES_OF_TIME: Readonly<Record<string, Fields>> = {
+  ...Object.fromEntries(
+    ['API', 'TCP', 'DNS', 'SSL', 'GRPC', 'WEBSOCKET'].map((type) => [
+      type,
+      { source: 'RESPONSE_TIME' },
+    ]),
+  ),
+  ICMP: { source: 'LATENCY', property: 'avg' },
+}
+
+const COMPARISONS: Readonly<Record<string, string>> = {
+  '==': 'EQUALS',
+  '!=': 'NOT_EQUALS',
+  '<': 'LESS_THAN',
+  '>': 'GREATER_THAN',
+}
+
+const WHOLE_NUMBERS: Readonly<Record<string, [name: string, added: number]>> = {
+  '==': ['EQUALS', 0],
+  '!=': ['NOT_EQUALS', 0],
+  '<': ['LESS_THAN', 0],
+  '<=': ['LESS_THAN', 1],
+  '>': ['GREATER_THAN', 0],
+  '>=': ['GREATER_THAN', -1],
+}
+
+/** A whole number against a bound. */
+function number(
+  { around, comparison, right }: Condition,
+  source: Fields | undefined,
+): string | undefined {
+  const bound = Number(right)
+  if (source === undefined || !/^\d+$/.test(right)) return 'is no comparison with a whole number'
+  // Of whole numbers, <= 5 is < 6.
+  const [name = '', added = 0] = WHOLE_NUMBERS[comparison] ?? []
+  around.draft.assertions.push({ ...source, comparison: name, target: bound + added })
+  return undefined
+}
+
+const ALL_CODES = codesFrom(100, 999)
+
+/** Status codes that the condition accepts. */
+function status({ around, comparison, right }: Condition): string | undefined {
+  if (around.draft.type !== 'API') return 'only answers over HTTP have a status'
+  const pattern = /^pat\((.*)\)$/.exec(right)?.[1]
+  const listed = (/^any\((.*)\)$/.exec(right)?.[1] ?? right).split(',').map(Number)
+  if (pattern === undefined && listed.some((one) => !Number.isInteger(one)))
+    return 'is no status code'
+  const [bound = 0] = listed
+  const regex = new RegExp(globRegex(pattern ?? ''))
+  const isOne = (code: number) =>
+    pattern === undefined ? listed.includes(code) : regex.test(String(code))
+  const tests: Record<string, (code: number) => boolean> = {
+    '<': (code) => code < bound,
+    '<=': (code) => code <= bound,
+    '>': (code) => code > bound,
+    '>=': (code) => code >= bound,
+    '==': isOne,
+    '!=': (code) => !isOne(code),
+  }
+  return acceptStatus(
+    around,
+    new Set(ALL_CODES.filter((code) => tests[comparison]?.(code) === true)),
+  )
+}
+
+/** The regular expression of a pattern with `*` for anything. */
+const globRegex = (pattern: string) => `^${pattern.split('*').map(literal).join('(?s:.*)')}$`
+
+/** The regular expression of `pat()` and `any()`, of the latter also with patterns in it; undefined for a plain value. */
+function regexOf(right: string): string | undefined {
+  const pattern = /^pat\((.*)\)$/.exec(right)?.[1]
+  if (pattern !== undefined) return globRegex(pattern)
+  const listed = /^any\((.*)\)$/.exec(right)?.[1]?.split(',')
+  return listed?.map((one) => regexOf(one.trim()) ?? exactRegex(one.trim())).join('|')
+}
+
+const exactRegex = (text: string) => `^${literal(text)}$`
+
+function body(path: string, { around, comparison, right }: Condition): string | undefined {
+  const { type, assertions } = around.draft
+  const source = BODY[type]
+  if (type === 'GRPC' && path === '.status') {
+    if (comparison === '==' && right === 'SERVING') return undefined
+    return 'a gRPC monitor passes where the state is SERVING'
+  }
+  if (source === undefined) return 'nothing is read of this type of endpoint'
+  if (path !== '' && source.json === undefined) return 'only answers in JSON have a path'
+  const isEqual = comparison === '=='
+  const regex = regexOf(right)
+  if (path === '') {
+    if (!isEqual && comparison !== '!=') return 'the whole body has == and != alone'
+    // The data of one of the records, of MX without its preference.
+    const line = (text: string) => `(?m:^(?:\\d+ )?(?:${text.replaceAll(/^\^|\$$/g, '')})$)`
+    const whole = regex ?? exactRegex(right)
+    assertions.push(matching(source.text, type === 'DNS' ? line(whole) : whole, isEqual))
+    return undefined
+  }
+  const property = jsonPathOf(path)
+  if (property === undefined) return 'is a path that cannot be read'
+  const json = { source: source.json, property }
+  if (regex !== undefined) {
+    assertions.push(matching(String(source.json), regex, isEqual, property))
+    return isEqual || comparison === '!=' ? undefined : 'pat() and any() have == and != alone'
+  }
+  const name = COMPARISONS[comparison]
+  if (name === undefined) return 'of numbers in JSON there is < and > alone'
+  assertions.push({ ...json, comparison: name, target: right })
+  return undefined
+}
+
+function lengthOf(path: string, condition: Condition): string | undefined {
+  const property = jsonPathOf(path)
+  const json = BODY[condition.around.draft.type]?.json
+  if (property === undefined || json === undefined) return 'is a path that cannot be read'
+  return number(condition, { source: json, property: `${property}.length` })
+}
+
+function hasPath(path: string, { around, comparison, right }: Condition): string | undefined {
+  const [, before = '', key] = /^(.*)\.([\w@-]+)$/.exec(path) ?? []
+  const property = jsonPathOf(before)
+  const json = BODY[around.draft.type]?.json
+  if (key === undefined || property === undefined || json === undefined)
+    return 'needs the path of a key'
+  const isWanted = (comparison === '==') === (right === 'true')
+  const name = isWanted ? 'HAS_KEY' : 'NOT_HAS_KEY'
+  around.draft.assertions.push({ source: json, property, comparison: name, target: key })
+  return undefined
+}
+
+/** What shows the address that was connected to. */
+const ADDRESS: Readonly<Record<string, Fields>> = {
+  ICMP: { source: 'JSON_RESPONSE', property: '$.resolvedIp' },
+  SSL: { source: 'CONNECTION', property: 'resolvedIp' },
+}
+
+function address({ around, comparison, right }: Condition): string | undefined {
+  const source = ADDRESS[around.draft.type]
+  if (source === undefined)
+    return 'of ICMP and SSL monitors alone there is an assertion on the address'
+  if (regexOf(right) !== undefined || !['==', '!='].includes(comparison))
+    return 'only == and != of an address'
+  const name = comparison === '==' ? 'EQUALS' : 'NOT_EQUALS'
+  around.draft.assertions.push({ ...source, comparison: name, target: right })
+  return undefined
+}
+
+/** Whole days of a certificate; of web pages by an SSL monitor next to the API monitor. */
+function expiry({ around, comparison, right }: Condition): string | undefined {
+  const ms = durationMs(right)
+  if (ms === undefined || !['>', '>='].includes(comparison))
+    return 'is compared with a duration by > and >= alone'
+  const days = Math.max(0, Math.ceil(ms / 86_400_000) - 1)
+  const assertion = {
+    source: 'CERTIFICATE',
+    property: 'daysUntilExpiry',
+    comparison: 'GREATER_THAN',
+    target: days,
+  }
+  const { draft } = around
+  if (draft.type === 'SSL') draft.assertions.push(assertion)
+  else if (draft.type === 'API') draft.certificate = assertion
+  else return 'only SSL monitors look at the certificate'
+  return undefined
+}

@@ -1,0 +1,213 @@
+// gatus: one monitor for each endpoint, of the type that the scheme of its URL says.
+import type { Path } from '../../agent/monitors-file/problems.ts'
+import { isFields, type Fields } from '../../agent/monitors-file/shorthands.ts'
+import {
+  addDraft,
+  addHeaders,
+  applyOptions,
+  type Around,
+  type Draft,
+  type Drafts,
+  leftOut,
+  never,
+  only,
+  type Options,
+  refuse,
+  silent,
+  toTlsFile,
+  withoutSecrets,
+  within,
+} from './drafts.ts'
+import { requestOf } from './gatus-schemes.ts'
+import { applyCondition } from './gatus-conditions.ts'
+import {
+  acceptStatus,
+  codesFrom,
+  durationMs,
+  hostAndPort,
+  setEvery,
+  setTimeoutMs,
+  textOf,
+} from './values.ts'
+
+const ALERTS = 'alerts are made on the platform, see `vedette help alerts`'
+const PAUSES = 'there are no maintenance windows; mute the monitor meanwhile'
+
+const CLIENT: Options = {
+  insecure: (value: boolean, { draft }) => {
+    if (draft.type === 'SSL') placeOf(draft)['skipChainValidation'] = value
+    else if (draft.type !== 'ICMP') draft.request['skipSSL'] = value
+    return undefined
+  },
+  'ignore-redirect': (value: boolean, { draft }) => {
+    if (draft.type === 'API') draft.request['followRedirects'] = !value
+    return undefined
+  },
+  timeout: silent,
+  'dns-resolver': only([''], 'names are looked up by the name servers of the agent’s system'),
+  oauth2: never('no monitor fetches a token; an API monitor with a set-up script can'),
+  'proxy-url': only([''], 'the proxy is one for all monitors of a file: proxyUrl at its top'),
+  'identity-aware-proxy': never(
+    'no monitor fetches a token; an API monitor with a set-up script can',
+  ),
+  tls: within({
+    'certificate-file': toTlsFile('certificateFile'),
+    'private-key-file': toTlsFile('privateKeyFile'),
+    renegotiation: only(['never'], 'TLS is never renegotiated'),
+  }),
+  network: (value: string, { draft }) => {
+    if (value !== 'ip') placeOf(draft)['ipFamily'] = value === 'ip6' ? 'IPv6' : 'IPv4'
+    return undefined
+  },
+  tunnel: only([''], 'nothing is dialled through SSH; run an agent behind the tunnel'),
+  'store-cookies': only([false], 'cookies live as long as one run'),
+}
+
+/** What has the options of the connection. */
+const placeOf = ({ type, request }: Draft) =>
+  type === 'SSL' ? (request['sslConfig'] as Fields) : request
+
+const PLACEHOLDER = /\[(?:LOCAL_ADDRESS|RANDOM_STRING_\d+|CONTEXT)\]/
+
+/** The body of a type that sends one. */
+const BODY_FIELD: Readonly<Record<string, string>> = {
+  API: 'body',
+  TCP: 'data',
+  WEBSOCKET: 'message',
+}
+
+const ENDPOINT: Options = {
+  name: silent,
+  url: silent,
+  interval: silent,
+  dns: silent,
+  ssh: silent,
+  graphql: silent,
+  enabled: (value: boolean, { draft }) => {
+    if (!value) draft.fields['activated'] = false
+    return undefined
+  },
+  group: (value: string, { draft }) => {
+    if (value !== '') draft.fields['tags'] = [value]
+    return undefined
+  },
+  method: (value: string, { draft }) => {
+    if (draft.type === 'API') draft.request['method'] = value
+    return undefined
+  },
+  headers: (value: Fields, around) => {
+    if (['API', 'WEBSOCKET'].includes(around.draft.type)) addHeaders(around, value)
+    return undefined
+  },
+  body: (value: string, around) => {
+    const { fields, type, request, given } = around.draft
+    const field = BODY_FIELD[type]
+    if (value === '' || request['dialogue'] !== undefined) return undefined
+    if (field === undefined) return 'nothing is sent to this type of endpoint'
+    if (PLACEHOLDER.test(value)) return 'no variable has this placeholder’s value'
+    const filled = value
+      .replaceAll('[ENDPOINT_NAME]', String(fields['name']))
+      .replaceAll('[ENDPOINT_GROUP]', textOf(given?.['group']))
+      .replaceAll('[ENDPOINT_URL]', textOf(request['url']))
+    request[field] = withoutSecrets(around, 'body', filled)
+    if (type === 'API') request['bodyType'] ??= 'RAW'
+    return undefined
+  },
+  conditions: (conditions: unknown[], around) => {
+    for (const [index, condition] of conditions.entries()) {
+      const path = [...around.path, index]
+      const reason = applyCondition(String(condition), { ...around, path })
+      if (reason !== undefined) refuse(around.all, around.draft, path, reason)
+    }
+    return undefined
+  },
+  client: within(CLIENT),
+  alerts: leftOut(ALERTS),
+  'maintenance-windows': leftOut(PAUSES),
+  ui: leftOut('there is no such user interface'),
+  'extra-labels': leftOut('metrics have the labels of the monitor alone'),
+  store: never('only suites have a context'),
+  'always-run': only([false], 'only suites have an order'),
+}
+
+/** Makes a monitor of each endpoint. */
+export function importGatus(all: Drafts, source: Fields): void {
+  for (const key of ['suites', 'external-endpoints']) {
+    const reason =
+      key === 'suites'
+        ? 'steps that share values are a multistep monitor or an API monitor with scripts'
+        : 'is pushed: a HEARTBEAT monitor, which `vedette apply` makes on a platform'
+    const list = Array.isArray(source[key]) ? source[key] : []
+    for (const index of list.keys()) refuse(all, undefined, [key, index], reason)
+  }
+  const list = Array.isArray(source['endpoints']) ? source['endpoints'] : []
+  for (const [index, endpoint] of list.entries()) {
+    if (isFields(endpoint)) importEndpoint(all, endpoint, ['endpoints', index])
+    else refuse(all, undefined, ['endpoints', index], 'must be a mapping')
+  }
+  const read = new Set(['endpoints', 'suites', 'external-endpoints'])
+  for (const key of Object.keys(source).filter((one) => !read.has(one))) {
+    const message = Object.hasOwn(TOP, key) ? TOP[key] : 'is about gatus itself'
+    all.notes.push({ path: [key], message: String(message), atKey: true })
+  }
+}
+
+const TOP: Readonly<Record<string, string>> = {
+  alerting: ALERTS,
+  maintenance: PAUSES,
+  tunneling: 'nothing is dialled through SSH; run an agent behind the tunnel',
+}
+
+function importEndpoint(all: Drafts, endpoint: Fields, path: Path): void {
+  const draft = addDraft(all, path, endpoint['name'])
+  const made = requestOf(endpoint, String(endpoint['url']))
+  if (typeof made === 'string') return refuse(all, draft, [...path, 'url'], made)
+  const [type, request] = made
+  Object.assign(draft, { type, request, given: endpoint })
+  const around: Around = { all, draft, path }
+  const client = isFields(endpoint['client']) ? endpoint['client'] : {}
+  const interval = durationMs(endpoint['interval'] ?? '60s')
+  const timeout = durationMs(client['timeout'] ?? '10s')
+  if (interval === undefined) return refuse(all, draft, [...path, 'interval'], 'is no duration')
+  if (timeout === undefined)
+    return refuse(all, draft, [...path, 'client', 'timeout'], 'is no duration')
+  setEvery({ ...around, path: [...path, 'interval'] }, interval)
+  setTimeoutMs(
+    { ...around, path: [...path, 'client', 'timeout'] },
+    timeout,
+    client['timeout'] === undefined,
+  )
+  if (isTyped(draft)) draft.request['url'] = withoutSecrets(around, 'url', String(endpoint['url']))
+  applyOptions(ENDPOINT, endpoint, around)
+  if (draft.type === 'API') completeHttp(around, String(endpoint['url']))
+}
+
+const isTyped = ({ type }: Draft) => type === 'API' || type === 'WEBSOCKET'
+
+/** Certificates are looked at once an hour. */
+const CERTIFICATE_INTERVAL_MS = 3_600_000
+
+/** Without a condition on the status, any status passes. */
+function completeHttp(around: Around, url: string): void {
+  const { all, draft, path } = around
+  if (!draft.assertions.some(({ source }) => source === 'STATUS_CODE')) {
+    acceptStatus(around, new Set(codesFrom(100, 999)))
+  }
+  const { certificate } = draft
+  if (certificate === undefined) return
+  const [, authority] = /^https:\/\/(?:[^/?#]*@)?([^/?#]+)/.exec(url) ?? []
+  if (authority === undefined) return refuse(all, draft, path, 'has no certificate')
+  const { fields, request } = draft
+  const { host: hostname, port = 443 } = hostAndPort(authority)
+  const other = addDraft(all, path, `${String(fields['name'])} certificate`)
+  other.type = 'SSL'
+  for (const key of ['tags', 'activated']) {
+    if (Object.hasOwn(fields, key)) other.fields[key] = fields[key]
+  }
+  const skip = request['skipSSL'] === true ? { skipChainValidation: true } : {}
+  other.request['sslConfig'] = { hostname, port, ...skip }
+  other.assertions.push(certificate)
+  other.isRefused = draft.isRefused
+  setEvery({ all, draft: other, path }, CERTIFICATE_INTERVAL_MS)
+  setTimeoutMs({ all, draft: other, path }, Number(fields['maxResponseTime']), true)
+}

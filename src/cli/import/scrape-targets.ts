@@ -1,0 +1,119 @@
+// The targets of blackbox_exporter are those of Prometheus' scrape jobs: static ones, after relabelling.
+import { isFields, type Fields } from '../../agent/monitors-file/shorthands.ts'
+import type { Finding, Path } from '../../agent/monitors-file/problems.ts'
+import { textOf } from './values.ts'
+
+/** A target as blackbox_exporter gets it. */
+export interface ScrapeTarget {
+  /** In Prometheus' configuration. */
+  path: Path
+  /** As its series are called: the label `instance`. */
+  name: string
+  module: string
+  target: string
+  /** The labels that the configuration gives it, as tags. */
+  tags: string[]
+  interval: unknown
+  timeout: unknown
+}
+
+type Labels = Record<string, string>
+
+const isProbe = (job: Fields) =>
+  job['metrics_path'] === '/probe' || (isFields(job['params']) && 'module' in job['params'])
+
+const asList = (value: unknown): unknown[] => (Array.isArray(value) ? value : [])
+
+/** The targets of all jobs that scrape a probe, and what of these jobs cannot be read. */
+export function readTargets(config: Fields): { targets: ScrapeTarget[]; problems: Finding[] } {
+  const targets: ScrapeTarget[] = []
+  const problems: Finding[] = []
+  const global = isFields(config['global']) ? config['global'] : {}
+  for (const [index, job] of asList(config['scrape_configs']).entries()) {
+    if (!isFields(job) || !isProbe(job)) continue
+    const path = ['scrape_configs', index]
+    for (const key of Object.keys(job).filter((one) => one.endsWith('_sd_configs'))) {
+      const message = 'only targets of static_configs can be read; list them there'
+      problems.push({ path: [...path, key], message, atKey: true })
+    }
+    const rules = asList(job['relabel_configs']).filter(isFields)
+    const wrong = rules.findIndex((rule) => !isReadable(rule))
+    if (wrong >= 0) {
+      const place = [...path, 'relabel_configs', wrong]
+      const message = `the action must be one of ${[...ACTIONS].join(', ')}, with a regular expression`
+      problems.push({ path: place, message })
+      continue
+    }
+    for (const [place, labels, tags] of labelledTargets(job, path)) {
+      const kept = relabel(labels, rules)
+      if (kept === undefined) continue
+      targets.push({
+        path: place,
+        name: kept['instance'] ?? kept['__param_target'] ?? '',
+        module: kept['__param_module'] ?? '',
+        target: kept['__param_target'] ?? '',
+        tags,
+        interval: job['scrape_interval'] ?? global['scrape_interval'] ?? '1m',
+        timeout: job['scrape_timeout'] ?? global['scrape_timeout'] ?? '10s',
+      })
+    }
+  }
+  return { targets, problems }
+}
+
+function* labelledTargets(job: Fields, path: Path): Generator<[Path, Labels, string[]]> {
+  const first: Labels = { job: textOf(job['job_name']) }
+  for (const [key, values] of Object.entries(isFields(job['params']) ? job['params'] : {})) {
+    first[`__param_${key}`] = String(asList(values)[0])
+  }
+  for (const [group, config] of asList(job['static_configs']).entries()) {
+    if (!isFields(config)) continue
+    const labels: Labels = {}
+    for (const [key, value] of Object.entries(isFields(config['labels']) ? config['labels'] : {})) {
+      labels[key] = String(value)
+    }
+    const tags = Object.entries(labels).map(([key, value]) => `${key}:${value}`)
+    for (const [index, target] of asList(config['targets']).entries()) {
+      const place = [...path, 'static_configs', group, 'targets', index]
+      yield [place, { ...first, ...labels, __address__: String(target) }, tags]
+    }
+  }
+}
+
+const ACTIONS: ReadonlySet<string> = new Set(['replace', 'keep', 'drop', 'labelmap', 'labeldrop'])
+
+const regexOf = ({ regex = '(.*)' }: Fields) => new RegExp(`^(?:${String(regex)})$`, 's')
+
+function isReadable(rule: Fields): boolean {
+  try {
+    regexOf(rule)
+    return ACTIONS.has(textOf(rule['action'] ?? 'replace'))
+  } catch {
+    return false
+  }
+}
+
+/** The labels after all rules; undefined where one drops the target. */
+function relabel(given: Labels, rules: readonly Fields[]): Labels | undefined {
+  let labels = { ...given }
+  for (const rule of rules) {
+    const action = textOf(rule['action'] ?? 'replace')
+    const regex = regexOf(rule)
+    const replacement = textOf(rule['replacement'] ?? '$1').replaceAll(/\$\{(\d+)\}/g, '$$$1')
+    const separator = textOf(rule['separator'] ?? ';')
+    const value = asList(rule['source_labels'])
+      .map((name) => labels[String(name)] ?? '')
+      .join(separator)
+    if (action === 'labeldrop') {
+      labels = Object.fromEntries(Object.entries(labels).filter(([name]) => !regex.test(name)))
+    } else if (action === 'labelmap') {
+      for (const [name, one] of Object.entries(labels)) {
+        if (regex.test(name)) labels[name.replace(regex, replacement)] = one
+      }
+    } else if (action === 'replace') {
+      if (regex.test(value))
+        labels[String(rule['target_label'])] = value.replace(regex, replacement)
+    } else if (regex.test(value) === (action === 'drop')) return undefined
+  }
+  return labels
+}

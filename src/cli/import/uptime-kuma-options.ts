@@ -1,0 +1,197 @@
+// Options of Uptime Kuma's monitors: what becomes of each.
+import { isFields, type Fields } from '../../agent/monitors-file/shorthands.ts'
+import {
+  addHeaders,
+  type Around,
+  leftOut,
+  only,
+  type Option,
+  type Options,
+  silent,
+  withoutSecrets,
+} from './drafts.ts'
+import { jsonPathOf, setTimeoutMs, textOf } from './values.ts'
+
+const ALERTS = 'alerts are made on the platform, see `vedette help alerts`'
+
+/** Says of an option which types it is for; of others the backup holds its default. */
+const forTypes =
+  (types: readonly string[], option: Option): Option =>
+  (value, around) =>
+    types.includes(around.draft.kind ?? '') ? option(value, around) : undefined
+
+const WEB = ['http', 'keyword', 'json-query']
+const WEB_OR_SOCKET = [...WEB, 'websocket-upgrade']
+
+const FORMATS: Readonly<Record<string, Fields>> = {
+  json: { bodyType: 'JSON' },
+  form: { bodyType: 'FORM' },
+  xml: { bodyType: 'RAW' },
+}
+
+const AUTHENTICATIONS = new Set(['', 'basic', 'bearer', 'mtls'])
+
+/** What changes the check. */
+const CHECKED: Options = {
+  active: (value: boolean | number, { draft }) => {
+    if (value === false || value === 0) draft.fields['activated'] = false
+    return undefined
+  },
+  description: (value: string, { draft }) => {
+    if (value !== '') draft.fields['description'] = value
+    return undefined
+  },
+  tags: (tags: { name: string; value?: string }[], { draft }) => {
+    const names = tags.map(({ name, value = '' }) => (value === '' ? name : `${name}:${value}`))
+    if (names.length > 0)
+      draft.fields['tags'] = [...((draft.fields['tags'] ?? []) as string[]), ...names]
+    return undefined
+  },
+  upsideDown: only([false, 0], 'no monitor passes only where its target fails'),
+  proxyId: () => 'the proxy is one for all monitors of a file: proxyUrl at its top',
+  conditions: only([[]], 'write them as assertions on TEXT_ANSWER'),
+  method: forTypes(WEB, (value: string, { draft }) => {
+    draft.request['method'] = value
+    return undefined
+  }),
+  ignoreTls: forTypes([...WEB_OR_SOCKET, 'port', 'smtp'], (value: boolean | number, { draft }) => {
+    if (value === true || value === 1) draft.request['skipSSL'] = true
+    return undefined
+  }),
+  maxredirects: forTypes(WEB, (value: number, { draft, all, path }) => {
+    if (value === 0) draft.request['followRedirects'] = false
+    else if (value !== 10) all.notes.push({ path, message: 'at most 10 redirects are followed' })
+    return undefined
+  }),
+  accepted_statuscodes: silent,
+  headers: forTypes(WEB_OR_SOCKET, (value: string | Fields, around) => {
+    const given = typeof value === 'string' ? objectOf(value === '' ? '{}' : value) : value
+    if (given === undefined) return 'is not a JSON object'
+    addHeaders(around, given)
+    return undefined
+  }),
+  body: forTypes(WEB, (value: string, around) => {
+    if (value === '') return undefined
+    around.draft.request['body'] = withoutSecrets(around, 'body', value)
+    around.draft.request['bodyType'] ??= 'JSON'
+    return undefined
+  }),
+  httpBodyEncoding: forTypes(WEB, (value: string, around) => {
+    if (FORMATS[value] === undefined) return 'is no format of a body'
+    if ((around.draft.given?.['body'] ?? '') === '') return undefined
+    Object.assign(around.draft.request, FORMATS[value])
+    if (value === 'xml') addHeaders(around, { 'Content-Type': 'text/xml; charset=utf-8' })
+    return undefined
+  }),
+  authMethod: forTypes(WEB_OR_SOCKET, (value: string) =>
+    AUTHENTICATIONS.has(value) ? undefined : 'no monitor fetches a token or speaks NTLM',
+  ),
+  cacheBust: forTypes(WEB, only([false, 0], 'no parameter has a random value')),
+  keyword: forTypes(['keyword', 'grpc-keyword'], (value: string, { draft }) => {
+    const isInverted = Boolean(draft.given?.['invertKeyword'])
+    const comparison = isInverted ? 'NOT_CONTAINS' : 'CONTAINS'
+    draft.assertions.push({ source: 'TEXT_BODY', comparison, target: value })
+    return undefined
+  }),
+  jsonPath: forTypes(['json-query'], jsonQuery),
+  packetSize: forTypes(['ping'], toField('payloadBytes')),
+  ping_count: forTypes(['ping'], toField('pingCount')),
+  ping_per_request_timeout: forTypes(['ping'], (value: number, around) => {
+    setTimeoutMs(around, value * 1000)
+    return undefined
+  }),
+  wsIgnoreSecWebsocketAcceptHeader: forTypes(
+    ['websocket-upgrade'],
+    only([false, 0], 'a handshake with a wrong Sec-WebSocket-Accept fails'),
+  ),
+  wsSubprotocol: forTypes(['websocket-upgrade'], (value: string, { draft }) => {
+    const names = value.split(',').map((one) => one.trim())
+    if (value !== '') draft.request['subprotocols'] = names
+    return undefined
+  }),
+  expectedTlsAlert: forTypes(
+    ['port'],
+    only(['none', ''], 'no monitor passes because of a TLS alert'),
+  ),
+  ipFamily: (value: string, { draft }) => {
+    if (value !== '') draft.request['ipFamily'] = value === 'ipv6' ? 'IPv6' : 'IPv4'
+    return undefined
+  },
+}
+
+function toField(field: string): Option {
+  return (value: number, { draft }) => {
+    draft.request[field] = value
+    return undefined
+  }
+}
+
+const OPERATORS: Readonly<Record<string, string>> = {
+  '==': 'EQUALS',
+  '!=': 'NOT_EQUALS',
+  '>': 'GREATER_THAN',
+  '<': 'LESS_THAN',
+  contains: 'CONTAINS',
+}
+
+/** JSONata where it is a path alone. */
+function jsonQuery(value: string, { draft }: Around): string | undefined {
+  const { expectedValue = '', jsonPathOperator = '==' } = draft.given ?? {}
+  const property = jsonPathOf(value.trim().replace(/^\$/, ''))
+  if (property === undefined) return 'is more of JSONata than a path; write it as a JSONPath'
+  const comparison = OPERATORS[textOf(jsonPathOperator ?? '==')]
+  if (comparison === undefined) return 'of numbers in JSON there is > and < alone'
+  draft.assertions.push({
+    source: 'JSON_BODY',
+    property,
+    comparison,
+    target: textOf(expectedValue),
+  })
+  return undefined
+}
+
+/** What is about alerts, or about how Uptime Kuma shows and stores results. */
+const NOTED: Options = {
+  notificationIDList: leftOut(ALERTS),
+  resendInterval: leftOut(ALERTS),
+  expiryNotification: leftOut('an SSL monitor says when a certificate ends'),
+  domainExpiryNotification: leftOut('no monitor asks when a domain expires'),
+  retryOnlyOnStatusCodeFailure: leftOut('every failed run is repeated'),
+  saveResponse: leftOut('results have the beginning of every answer'),
+}
+
+/** Read by the type of the monitor, or without effect on the check. */
+const SILENT =
+  `id name type path pathName parent childrenIDs weight interval retryInterval maxretries timeout url
+  hostname port invertKeyword expectedValue jsonPathOperator dns_resolve_type dns_resolve_server dns_last_result
+  grpcUrl grpcProtobuf grpcMethod grpcServiceName grpcEnableTls grpcBody grpcMetadata smtpSecurity basic_auth_user
+  basic_auth_pass bearer_token tlsCa tlsCert tlsKey includeSensitiveData maintenance forceInactive screenshot
+  ping_numeric saveErrorResponse responseMaxLength location protocol`.split(/\s+/)
+
+/** Options of types and of authentications that are refused as such. */
+const OF_OTHERS =
+  `subtype docker_container docker_host mqttTopic mqttSuccessMessage mqttCheckType mqttUsername
+  mqttPassword mqttWebsocketPath databaseQuery databaseConnectionString radiusCalledStationId radiusCallingStationId
+  radiusUsername radiusPassword radiusSecret game gamedigGivenPortOnly gamedigToken system_service_name
+  kafkaProducerTopic kafkaProducerBrokers kafkaProducerSsl kafkaProducerAllowAutoTopicCreation kafkaProducerMessage
+  kafkaProducerSaslOptions remote_browser screenshot_delay snmpOid snmpVersion rabbitmqNodes rabbitmqUsername
+  rabbitmqPassword ntpStratumThreshold ntpTimeOffsetThreshold ntpRootDispersionThreshold oauth_client_id
+  oauth_client_secret oauth_token_url oauth_scopes oauth_audience oauth_auth_method pushToken authWorkstation
+  authDomain`.split(/\s+/)
+
+/** Every option of a monitor. */
+export const OPTIONS: Options = {
+  ...Object.fromEntries([...SILENT, ...OF_OTHERS].map((name) => [name, silent])),
+  ...NOTED,
+  ...CHECKED,
+}
+
+/** The object in a text of JSON. */
+export function objectOf(text: string): Fields | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    return isFields(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}

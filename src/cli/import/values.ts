@@ -1,0 +1,160 @@
+// Values that sources write in ways of their own: times, status codes, regular expressions, hosts, JSON paths.
+import { DNS_TYPE_NUMBERS, dnsTypeProblem } from '../../contract/dns/parameters.ts'
+import { FREQUENCIES } from '../../contract/monitor.ts'
+import type { Fields } from '../../agent/monitors-file/shorthands.ts'
+import type { Around } from './drafts.ts'
+
+/** The text of a text, a number or a boolean; empty for anything else, or nothing. */
+export function textOf(value: unknown): string {
+  if (typeof value === 'string') return value
+  return typeof value === 'number' || typeof value === 'boolean' ? String(value) : ''
+}
+
+const UNIT_MS: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: 1000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+  w: 604_800_000,
+  y: 31_536_000_000,
+}
+
+/** Milliseconds of a duration as Go and Prometheus write it, like `1m30s`; undefined for anything else. */
+export function durationMs(text: unknown): number | undefined {
+  if (typeof text !== 'string' || !/^(?:\d{1,9}(?:\.\d+)?(?:ms|[smhdwy]))+$/.test(text))
+    return undefined
+  const parts = [...text.matchAll(/([\d.]+)(ms|[smhdwy])/g)]
+  return parts.reduce(
+    (sum, [, number, unit]) => sum + Number(number) * (UNIT_MS[unit ?? ''] ?? 0),
+    0,
+  )
+}
+
+/** Defaults and upper bounds of response times by type, milliseconds. */
+const TIMES: Readonly<Record<string, { degraded: number; most: number }>> = {
+  API: { degraded: 5000, most: 45_000 },
+  TCP: { degraded: 3000, most: 45_000 },
+  WEBSOCKET: { degraded: 3000, most: 45_000 },
+  SSL: { degraded: 3000, most: 30_000 },
+  DNS: { degraded: 500, most: 5000 },
+  GRPC: { degraded: 10_000, most: 180_000 },
+}
+
+/** Sets the time after which a run fails. Where the source has a longer one than its type allows, that is noted. */
+export function setTimeoutMs({ all, draft, path }: Around, ms: number, isDefault = false): void {
+  if (draft.type === 'ICMP') {
+    draft.request['timeoutMs'] = Math.min(Math.max(Math.round(ms), 10), 30_000)
+    return
+  }
+  const { degraded, most } = TIMES[draft.type] ?? { degraded: 3000, most: 45_000 }
+  const max = Math.max(1, Math.min(Math.round(ms), most))
+  if (ms > most && !isDefault) {
+    all.notes.push({
+      path,
+      message: `becomes ${most / 1000} s, the longest of ${draft.type} monitors`,
+    })
+  }
+  draft.fields['maxResponseTime'] = max
+  if (degraded >= max) draft.fields['degradedResponseTime'] = Math.floor(max / 2)
+}
+
+/** Seconds of every interval there is, shortest first. */
+const INTERVALS = [
+  ...Array.from({ length: 59 }, (_, index) => index + 1),
+  ...FREQUENCIES.filter((minutes) => minutes > 0).map((minutes) => minutes * 60),
+]
+
+const UNITS: Readonly<Record<number, string>> = { 86400: 'd', 3600: 'h', 60: 'm', 1: 's' }
+
+/** Sets the interval; where there is no such one, to the next shorter one, with a note. */
+export function setEvery({ all, draft, path }: Around, ms: number): void {
+  const least = draft.type === 'SSL' ? 60 : 1
+  const seconds = INTERVALS.findLast((one) => one * 1000 <= ms && one >= least) ?? least
+  const unit = [86_400, 3600, 60, 1].find((one) => seconds % one === 0) ?? 1
+  const every = `${seconds / unit}${UNITS[unit] ?? ''}`
+  draft.fields['every'] = every
+  if (seconds * 1000 !== ms)
+    all.notes.push({ path, message: `becomes ${every}, the nearest interval` })
+}
+
+/**
+ * Assertions that the status is one of these: a single one, a range, or a regular expression. `shouldFail` lets
+ * codes of 400 and above pass, which no API monitor does otherwise.
+ */
+export function acceptStatus(around: Around, accepted: ReadonlySet<number>): string | undefined {
+  const codes = [...accepted].filter((one) => one >= 100 && one <= 999).sort((a, b) => a - b)
+  const [least, most] = [codes[0], codes.at(-1)]
+  if (least === undefined || most === undefined) return 'accepts no status at all'
+  const { draft } = around
+  if (most >= 400) draft.fields['shouldFail'] = true
+  const add = (comparison: string, target: number) =>
+    draft.assertions.push({ source: 'STATUS_CODE', comparison, target })
+  if (least === most) add('EQUALS', least)
+  else if (most - least === codes.length - 1) {
+    add('GREATER_THAN', least - 1)
+    add('LESS_THAN', most + 1)
+  } else {
+    const hundreds = [1, 2, 3, 4, 5, 6, 7, 8, 9].filter((digit) =>
+      Array.from({ length: 100 }, (_, index) => digit * 100 + index).every((one) =>
+        accepted.has(one),
+      ),
+    )
+    const single = codes.filter((one) => !hundreds.includes(Math.floor(one / 100)))
+    const regex = `^(?:${[...hundreds.map((one) => `${one}..`), ...single].join('|')})$`
+    draft.assertions.push({ source: 'STATUS_CODE', comparison: 'NOT_NULL', regex })
+  }
+  return undefined
+}
+
+/** All codes from the first to the last. */
+export const codesFrom = (first: number, last: number) =>
+  Array.from({ length: Math.max(0, Math.min(last, 999) - first + 1) }, (_, index) => first + index)
+
+/** A regular expression of Go as one of ECMAScript; undefined where they mean different things. */
+export function fromGoRegex(pattern: string): string | undefined {
+  if (/\\[AzQEC]|\\[pP](?!\{)|\[\[:|\(\?[a-z]*U/.test(pattern)) return undefined
+  const named = pattern.replaceAll('(?P<', '(?<')
+  const flags = /^\(\?([ims]+)\)/.exec(named)
+  return flags === null ? named : `(?${flags[1]}:${named.slice(flags[0].length)})`
+}
+
+export const GO_REGEX = 'is a regular expression that only Go can read'
+
+/** An assertion that a text matches, or does not. A group around all of it yields the match, whatever groups it has. */
+export function matching(source: string, regex: string, isWanted: boolean, property = ''): Fields {
+  const whole = `(${regex})`
+  const isText = ['RESPONSE_DATA', 'MESSAGE'].includes(source)
+  const [yes, no] = isText ? ['NOT_EMPTY', 'IS_EMPTY'] : ['NOT_NULL', 'IS_NULL']
+  const comparison = isWanted ? yes : no
+  const isPattern = ['TEXT_BODY', 'TEXT_ANSWER', 'RESPONSE_DATA', 'MESSAGE'].includes(source)
+  return isPattern
+    ? { source, property: whole, comparison }
+    : { source, property, comparison, regex: whole }
+}
+
+/** The text as a pattern that matches it alone. */
+export const literal = (text: string) => text.replaceAll(/[\\^$.*+?()[\]{}|/]/g, String.raw`\$&`)
+
+/** Host and port of `host:port`, `[::1]:port` or an address alone. */
+export function hostAndPort(text: string): { host: string; port?: number } {
+  const [, bracketed, plain, port] = /^(?:\[([^\]]*)\]|([^:]*))(?::(\d{1,5}))?$/.exec(text) ?? []
+  const host = bracketed ?? plain ?? text
+  return port === undefined ? { host } : { host, port: Number(port) }
+}
+
+/** RFC 9535 for a path of names and indexes, like `.data[0].user-id`; undefined for anything else. */
+export function jsonPathOf(path: string): string | undefined {
+  if (!/^(?:[\w@-]+)?(?:\.[\w@-]+|\[\d+\])*$/.test(path)) return undefined
+  const steps = [...path.matchAll(/\[(\d+)\]|\.?([\w@-]+)/g)].map(([, index, name]) => {
+    if (index !== undefined) return `[${index}]`
+    return /^[A-Za-z_]\w*$/.test(name ?? '') ? `.${name}` : `['${name}']`
+  })
+  return `$${steps.join('')}`
+}
+
+/** The record type as DNS monitors know it: rare ones by their number. */
+export function recordTypeOf(name: string): string {
+  const number = DNS_TYPE_NUMBERS[name]
+  return dnsTypeProblem(name) === undefined || number === undefined ? name : `TYPE${number}`
+}

@@ -1,0 +1,120 @@
+// `vedette import` writes all or nothing, unless it is asked for a part; secrets stay out of what it prints.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { stringify } from 'yaml'
+import { expect, test } from 'vitest'
+import { MONITOR_TYPES } from '../../../src/monitors/registry.ts'
+import { imported } from '../../support/cli/imported-file.ts'
+import { checkMonitor } from '../../support/monitors/check-monitor.ts'
+import { echoing } from '../../support/monitors/tcp-servers.ts'
+import { startHttpServer, startRawServer } from '../../support/test-server.ts'
+import { temporaryFolder } from '../../support/temporary-folder.ts'
+
+const SECRET = 'hidden-in-the-source'
+const good = { name: 'A', url: 'icmp://a.example', conditions: ['[CONNECTED] == true'] }
+const bad = { name: 'B', url: 'udp://a.example:1', conditions: ['[CONNECTED] == true'] }
+const secret = {
+  name: 'C',
+  url: 'https://c.example/',
+  headers: { Authorization: `Bearer ${SECRET}` },
+  conditions: ['[STATUS] == 200'],
+}
+const gatus = (...endpoints: object[]) => ({ 'gatus.yaml': stringify({ endpoints }) })
+
+test('nothing is written where something is refused; --partial writes the rest', async () => {
+  const whole = await imported({ files: gatus(good, bad) })
+  expect([whole.code, whole.out]).toEqual([2, ''])
+  expect(whole.err).toMatch(/^refused: \S+gatus\.yaml:\d+:\d+ {2}endpoints\[1\]\.url: /m)
+  const part = await imported({ files: gatus(good, bad), options: { partial: true } })
+  expect([part.code, part.monitors.map(({ name }) => name)]).toEqual([0, ['A']])
+})
+
+test('a secret is named in the file and in the report, and shown in none', async () => {
+  const { code, out, err, secrets } = await imported({ files: gatus(good, secret) })
+  expect([code, secrets]).toEqual([0, ['C_AUTHORIZATION']])
+  expect(`${out}${err}`).not.toContain(SECRET)
+  expect(err).toContain('C_AUTHORIZATION')
+})
+
+test('a monitor that validate would not take is refused at its place in the source, without its values', async () => {
+  const { code, err } = await imported({ files: gatus({ ...secret, url: `https://${SECRET} /` }) })
+  expect(code).toBe(2)
+  expect(err).toMatch(/^refused: \S+gatus\.yaml:2:\d+ {2}endpoints\[0\]: request\.url/m)
+  expect(err).not.toContain(SECRET)
+})
+
+test('equal names get ids of their own', async () => {
+  const { monitors } = await imported({ files: gatus(good, good, { ...good, name: 'a' }) })
+  expect(monitors.map(({ id }) => id)).toEqual(['a', 'a-2', 'a-3'])
+})
+
+test('--output writes a new file, and never over an old one', async () => {
+  const output = join(temporaryFolder(), 'monitors.yaml')
+  const files = gatus(good)
+  expect(await imported({ files, options: { output } })).toMatchObject({ code: 0, out: '' })
+  expect(readFileSync(output, 'utf8')).toContain('name: A')
+  expect(await imported({ files, options: { output } })).toMatchObject({ code: 2, out: '' })
+})
+
+test('--from decides what the file looks like in vain', async () => {
+  const files = { 'a.yaml': stringify({ 'x-endpoints': [], endpoints: [] }) }
+  expect(await imported({ files, options: { from: 'uptime-kuma' } })).toMatchObject({ code: 2 })
+  expect(await imported({ files: gatus(good), options: { from: 'gatus' } })).toMatchObject({
+    code: 0,
+  })
+})
+
+test.each([
+  ['a folder', {}, 'is a folder'],
+  ['Prometheus’ file alone', { 'prometheus.yml': 'scrape_configs: []' }, '--targets'],
+  ['an unknown file', { 'a.yaml': 'a: 1' }, '--from gatus'],
+  ['a text', { 'a.yaml': 'nothing' }, 'no mapping'],
+  ['a broken file', { 'a.yaml': 'a: [' }, 'a.yaml:1:'],
+])('%s is refused', async (_, files, expected) => {
+  const { code, out, err } = await imported({ files })
+  expect([code, out, err]).toEqual([2, '', expect.stringContaining(expected)])
+})
+
+test('the page shows what an import writes', async () => {
+  const page = readFileSync(new URL('../../../src/cli/import/README.md', import.meta.url), 'utf8')
+  const [source = '', expected = ''] = [...page.matchAll(/^```yaml\n([\s\S]*?)^```$/gm)].map(
+    ([, text]) => text,
+  )
+  const { out } = await imported({ files: { 'gatus.yaml': source } })
+  expect(out.replace(/^#.*\n/, '')).toBe(expected)
+})
+
+test('imported monitors find what the source’s conditions say', async () => {
+  await using web = await startHttpServer((_, response) => {
+    response.setHeader('X-Served-By', 'a1')
+    response.end('{"status": "UP", "items": [1, 2]}')
+  })
+  await using redis = await startRawServer(echoing)
+  const endpoint = (name: string, url: string, ...conditions: string[]) => ({
+    name,
+    url,
+    conditions,
+  })
+  const page = `http://${web.authority}/`
+  const files = gatus(
+    endpoint('good', page, '[STATUS] < 300', '[BODY].status == UP', 'len([BODY].items) == 2'),
+    endpoint('pattern', page, '[BODY].status == any(UP, OK)', '[BODY] == pat(*UP*)'),
+    endpoint('bad', page, '[STATUS] == 404'),
+    endpoint('empty', page, 'has([BODY].items) == false'),
+    { ...endpoint('redis', `tcp://${redis.authority}`, '[BODY] == pat(*PING*)'), body: 'PING' },
+  )
+  const { monitors } = await imported({ files })
+  const codes = monitors.map(async ({ checkType, name, ...more }) => {
+    const type = MONITOR_TYPES.get(checkType)
+    if (type === undefined) throw new Error(checkType)
+    const result = await checkMonitor(type, more['request'] as object, { ...more, name })
+    return [name, result.codes]
+  })
+  expect(Object.fromEntries(await Promise.all(codes))).toEqual({
+    good: [],
+    pattern: [],
+    bad: ['ASSERTION_FAILED'],
+    empty: ['ASSERTION_FAILED'],
+    redis: [],
+  })
+})

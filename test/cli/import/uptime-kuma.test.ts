@@ -1,0 +1,325 @@
+// Every type and option that a backup of Uptime Kuma has, and what becomes of it. All files that are written are valid.
+import { describe, expect, test } from 'vitest'
+import {
+  type Expected,
+  expectedOutcome,
+  imported,
+  outcomeOf,
+} from '../../support/cli/imported-file.ts'
+import { createAuthority } from '../../support/network/certificates.ts'
+
+/** What a backup has of every monitor, whatever its type. */
+const DEFAULTS = {
+  id: 1,
+  name: 'Shop',
+  description: null,
+  url: 'https://shop.example.com/',
+  method: 'GET',
+  hostname: null,
+  port: null,
+  maxretries: 0,
+  weight: 2000,
+  active: true,
+  type: 'http',
+  timeout: 48,
+  interval: 60,
+  retryInterval: 60,
+  resendInterval: 0,
+  keyword: null,
+  expiryNotification: false,
+  ignoreTls: false,
+  upsideDown: false,
+  maxredirects: 10,
+  accepted_statuscodes: ['200-299'],
+  dns_resolve_type: 'A',
+  dns_resolve_server: '1.1.1.1',
+  proxyId: null,
+  notificationIDList: {},
+  tags: [],
+  authMethod: null,
+  grpcEnableTls: false,
+  httpBodyEncoding: null,
+  headers: null,
+  body: null,
+  basic_auth_user: null,
+  basic_auth_pass: null,
+  pushToken: null,
+  packetSize: 56,
+  conditions: [],
+}
+
+const importOne = (...monitors: object[]) => {
+  const monitorList = monitors.map((one) => ({ ...DEFAULTS, ...one }))
+  return imported({
+    files: { 'backup.json': JSON.stringify({ version: '1.23.0', monitorList }, null, 4) },
+  })
+}
+
+const importShort = (monitor: object) => importOne({ timeout: 10, ...monitor })
+
+const request = (one: object) => ({ request: one })
+const asserted = (one: object) =>
+  request({ assertions: expect.arrayContaining([expect.objectContaining(one)]) })
+const HOST = { hostname: 'a.example', port: 25 }
+
+describe('the type', () => {
+  test.each<[string, object, Expected]>([
+    [
+      'http',
+      {},
+      { checkType: 'API', request: { method: 'GET', url: 'https://shop.example.com/' } },
+    ],
+    [
+      'keyword',
+      { keyword: 'ok' },
+      asserted({ source: 'TEXT_BODY', comparison: 'CONTAINS', target: 'ok' }),
+    ],
+    ['keyword', { keyword: 'ok', invertKeyword: true }, asserted({ comparison: 'NOT_CONTAINS' })],
+    [
+      'json-query',
+      { jsonPath: '$.a[0].b', expectedValue: 'c' },
+      asserted({ property: '$.a[0].b', comparison: 'EQUALS', target: 'c' }),
+    ],
+    [
+      'json-query',
+      { jsonPath: 'a', jsonPathOperator: '>', expectedValue: '5' },
+      asserted({ property: '$.a', comparison: 'GREATER_THAN' }),
+    ],
+    ['json-query', { jsonPath: 'a', jsonPathOperator: '>=', expectedValue: '5' }, 'refused'],
+    ['json-query', { jsonPath: '$sum(a)', expectedValue: '5' }, 'refused'],
+    ['port', HOST, { checkType: 'TCP', request: HOST }],
+    ['port', { ...HOST, smtpSecurity: 'secure' }, request({ tls: true })],
+    ['port', { ...HOST, smtpSecurity: 'starttls' }, 'refused'],
+    ['port', { ...HOST, expectedTlsAlert: 'certificate_required' }, 'refused'],
+    [
+      'ping',
+      { hostname: 'a.example' },
+      {
+        checkType: 'ICMP',
+        maxPacketLossThreshold: 100,
+        request: { hostname: 'a.example', pingCount: 1 },
+      },
+    ],
+    [
+      'ping',
+      {
+        hostname: 'a.example',
+        packetSize: 100,
+        ping_count: 3,
+        ping_per_request_timeout: 2,
+        ping_numeric: true,
+      },
+      request({ payloadBytes: 100, pingCount: 3, timeoutMs: 2000 }),
+    ],
+    [
+      'dns',
+      { hostname: 'a.example', port: 53, timeout: 5 },
+      { checkType: 'DNS', request: { query: 'a.example', nameServer: '1.1.1.1' } },
+    ],
+    ['dns', { hostname: 'a.example', dns_resolve_server: '1.1.1.1,9.9.9.9' }, 'refused'],
+    ['dns', { hostname: 'a.example', conditions: [{ type: 'expression' }] }, 'refused'],
+    [
+      'grpc-keyword',
+      {
+        grpcUrl: 'a.example:50051',
+        grpcProtobuf:
+          'syntax = "proto3";\npackage a;\nservice B { rpc C(D) returns (D); }\nmessage D {}\n',
+        grpcServiceName: 'B',
+        grpcMethod: 'C',
+        grpcBody: '{}',
+        grpcMetadata: '{"x-key": "hidden-1"}',
+        grpcEnableTls: true,
+        keyword: 'ok',
+      },
+      {
+        checkType: 'GRPC',
+        request: {
+          port: 50_051,
+          grpcConfig: {
+            method: 'a.B/C',
+            tls: true,
+            metadata: [expect.objectContaining({ value: '{{SHOP_X_KEY}}' })],
+          },
+          assertions: [expect.objectContaining({ source: 'TEXT_BODY', target: 'ok' })],
+        },
+      },
+    ],
+    [
+      'websocket-upgrade',
+      { url: 'wss://a.example/', wsSubprotocol: 'a, b', accepted_statuscodes: ['1000'] },
+      {
+        checkType: 'WEBSOCKET',
+        request: {
+          subprotocols: ['a', 'b'],
+          assertions: [expect.objectContaining({ source: 'CLOSE_CODE' })],
+        },
+      },
+    ],
+    [
+      'websocket-upgrade',
+      { url: 'wss://a.example/', wsIgnoreSecWebsocketAcceptHeader: true },
+      'refused',
+    ],
+    [
+      'smtp',
+      HOST,
+      {
+        checkType: 'TCP',
+        request: { port: 25, dialogue: [{ expect: '^220 ' }, {}, { expect: '^250 ' }] },
+      },
+    ],
+    [
+      'smtp',
+      { ...HOST, smtpSecurity: 'starttls' },
+      request({ dialogue: expect.arrayContaining([{ startTls: true }]) }),
+    ],
+    ...`push real-browser docker pm2 manual globalping kafka-producer mqtt ntp rabbitmq snmp sqlserver mongodb mysql
+      oracledb postgres radius redis gamedig steam sip-options system-service tailscale-ping`
+      .split(/\s+/)
+      .map((type): [string, object, Expected] => [type, { pushToken: 'hidden-1' }, 'refused']),
+  ])('%s %j', async (type, more, expected) => {
+    expect(outcomeOf(await importShort({ type, ...more }))).toMatchObject(expectedOutcome(expected))
+  })
+
+  test('group is a tag of its monitors', async () => {
+    const { code, monitors } = await importOne(
+      { id: 7, type: 'group', name: 'Core' },
+      { parent: 7 },
+    )
+    expect([code, monitors]).toMatchObject([0, [{ name: 'Shop', tags: ['Core'] }]])
+  })
+})
+
+describe('an option', () => {
+  test.each<[string, unknown, Expected]>([
+    ['description', 'a', { description: 'a' }],
+    ['active', false, { activated: false }],
+    ['active', 0, { activated: false }],
+    ['interval', 30, { frequency: 0, frequencyOffset: 30 }],
+    ['interval', 90, 'noted'],
+    ['timeout', 4, { maxResponseTime: 4000, degradedResponseTime: 2000 }],
+    ['timeout', 48, 'noted'],
+    ['timeout', null, { maxResponseTime: 45_000 }],
+    ['maxretries', 2, { retryStrategy: { type: 'FIXED', maxRetries: 2, baseBackoffSeconds: 60 } }],
+    ['maxretries', 20, 'noted'],
+    [
+      'tags',
+      [
+        { name: 'env', value: 'prod' },
+        { name: 'a', value: '' },
+      ],
+      { tags: ['env:prod', 'a'] },
+    ],
+    ['upsideDown', true, 'refused'],
+    ['proxyId', 3, 'refused'],
+    ['method', 'POST', request({ method: 'POST' })],
+    ['ignoreTls', true, request({ skipSSL: true })],
+    ['maxredirects', 0, request({ followRedirects: false })],
+    ['maxredirects', 3, 'noted'],
+    [
+      'accepted_statuscodes',
+      ['200-299', '401'],
+      { shouldFail: true, ...asserted({ regex: '^(?:2..|401)$' }) },
+    ],
+    [
+      'accepted_statuscodes',
+      ['200-299', '300-399'],
+      { shouldFail: false, ...asserted({ comparison: 'LESS_THAN', target: '400' }) },
+    ],
+    [
+      'headers',
+      '{"X-Api-Key": "hidden-1"}',
+      request({ headers: [expect.objectContaining({ value: '{{SHOP_X_API_KEY}}' })] }),
+    ],
+    ['headers', 'nonsense', 'refused'],
+    [
+      'body',
+      '{"token": "hidden-1"}',
+      request({ body: '{"token": "{{SHOP_BODY}}"}', bodyType: 'JSON' }),
+    ],
+    [
+      'url',
+      'https://ann:hidden-1@a.example/',
+      request({ url: 'https://ann:{{SHOP_URL}}@a.example/' }),
+    ],
+    ['authMethod', 'ntlm', 'refused'],
+    ['authMethod', 'oauth2-cc', 'refused'],
+    ['basic_auth_user', 'ann', request({ basicAuth: { username: 'ann' } })],
+    ['cacheBust', true, 'refused'],
+    ['ipFamily', 'ipv6', request({ ipFamily: 'IPv6' })],
+    ['notificationIDList', { 1: true }, 'noted'],
+    ['resendInterval', 5, 'noted'],
+    ['expiryNotification', true, 'noted'],
+    ['domainExpiryNotification', true, 'noted'],
+    ['retryOnlyOnStatusCodeFailure', true, 'noted'],
+    ['saveResponse', true, 'noted'],
+    ['no_such_option', 1, 'refused'],
+    ['tags', 5, 'refused'],
+  ])('%s: %j', async (option, value, expected) => {
+    expect(outcomeOf(await importShort({ [option]: value }))).toMatchObject(
+      expectedOutcome(expected),
+    )
+  })
+
+  test.each<[string, object, Expected]>([
+    [
+      'basic',
+      { basic_auth_user: 'ann', basic_auth_pass: 'hidden-1' },
+      request({ basicAuth: { username: 'ann', password: '{{SHOP_PASSWORD}}' } }),
+    ],
+    [
+      'bearer',
+      { bearer_token: 'hidden-1' },
+      request({ headers: [expect.objectContaining({ value: 'Bearer {{SHOP_TOKEN}}' })] }),
+    ],
+  ])('authMethod: %s', async (authMethod, more, expected) => {
+    expect(outcomeOf(await importShort({ authMethod, ...more }))).toMatchObject(
+      expectedOutcome(expected),
+    )
+  })
+
+  test('authMethod: mtls', async () => {
+    const { cert, key } = createAuthority().issue()
+    const monitorList = [{ ...DEFAULTS, authMethod: 'mtls', tlsCert: cert, tlsKey: key, tlsCa: '' }]
+    const { code, out, err, monitors } = await imported({
+      files: { 'backup.json': JSON.stringify({ monitorList }) },
+      env: { SHOP_PRIVATE_KEY: key },
+    })
+    expect(`${out}${err}`).not.toContain(key.split('\n')[1])
+    const tls = { certificate: cert, privateKey: '{{SHOP_PRIVATE_KEY}}' }
+    expect([code, monitors[0]]).toMatchObject([0, request({ tls })])
+  })
+
+  test.each([
+    ['form', { bodyType: 'FORM' }],
+    ['json', { bodyType: 'JSON' }],
+    ['xml', { bodyType: 'RAW', headers: [expect.objectContaining({ key: 'Content-Type' })] }],
+  ])('httpBodyEncoding: %s', async (httpBodyEncoding, expected) => {
+    const monitor = { body: '<a/>', httpBodyEncoding }
+    expect(outcomeOf(await importShort(monitor))).toMatchObject(expectedOutcome(request(expected)))
+  })
+
+  test('options of other types have no effect', async () => {
+    const others = Object.fromEntries(OF_OTHER_TYPES.map((name) => [name, name]))
+    const monitor = { ...others, kafkaProducerBrokers: [], rabbitmqNodes: [] }
+    expect(outcomeOf(await importShort(monitor))).toMatchObject(expectedOutcome('nothing'))
+  })
+})
+
+const OF_OTHER_TYPES =
+  `path pathName subtype location protocol docker_container docker_host mqttTopic
+  mqttSuccessMessage mqttCheckType databaseQuery databaseConnectionString radiusCalledStationId game system_service_name
+  kafkaProducerTopic kafkaProducerMessage remote_browser screenshot snmpOid snmpVersion smtpSecurity
+  ntpStratumThreshold dns_last_result oauth_client_id oauth_client_secret grpcUrl radiusSecret authDomain`.split(
+    /\s+/,
+  )
+
+test.each([
+  ['a list', [DEFAULTS]],
+  ['a mapping by id', { 1: DEFAULTS }],
+])('monitors of the API: %s', async (_, monitors) => {
+  const { code, monitors: read } = await imported({
+    files: { 'monitors.json': JSON.stringify(monitors) },
+  })
+  expect([code, read.length]).toEqual([0, 1])
+})
