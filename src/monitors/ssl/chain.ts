@@ -11,6 +11,7 @@ import { notAnAuthority } from './chain-rules.ts'
 import type { Subject } from './revocation/ocsp-message.ts'
 import type { PeerCertificates } from '../../network/tls/peer-certificates.ts'
 import { altNames, keyFacts, oneLine } from '../../network/tls/facts.ts'
+import { shortIpv6 } from '../../network/ip-address.ts'
 import { type TrustAnchors, trustAnchors } from '../../network/tls/trust-anchors.ts'
 
 export type ChainCertificate = ReturnType<typeof chainCertificate>
@@ -49,7 +50,7 @@ function makeChain(sent: readonly X509Certificate[], anchors: TrustAnchors) {
   const subject: Subject | undefined = isAskable
     ? { certificate: structure, issuer, issuerStructure }
     : undefined
-  const names = altNames(leaf.subjectAltName)
+  const names = altNames(leaf.subjectAltName).map((name) => shortIpv6(name))
   const impostor = anchored ? undefined : impostorOf(sent, built)
   return {
     certificate: serverCertificate(leaf, names, issuer, structure),

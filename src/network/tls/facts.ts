@@ -4,7 +4,6 @@ import { isIP } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import { failure, type Failure } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
-import { shortIpv6 } from '../ip-address.ts'
 import type { PeerCertificates } from './peer-certificates.ts'
 import { certificateCode } from './errors.ts'
 
@@ -193,16 +192,13 @@ export function oneLine(name: string | undefined): string {
   return (name ?? '').split('\n').join(', ')
 }
 
-/**
- * `DNS:a.example, IP Address:192.0.2.1` without the labels, IPv6 addresses in their short form; odd names come quoted
- * as JSON strings.
- */
+/** `DNS:a.example, IP Address:192.0.2.1` without the labels; odd names come quoted as JSON strings. */
 export function altNames(text: string | undefined): string[] {
   const parts = text?.matchAll(
     /(?:DNS|IP Address|URI|email|othername|DirName|Registered ID):\s*("(?:[^"\\]|\\.)*"|[^,]*)/g,
   )
   return [...(parts ?? [])].map((match) => {
     const value = match[1] as string
-    return value.startsWith('"') ? (JSON.parse(value) as string) : shortIpv6(value)
+    return value.startsWith('"') ? (JSON.parse(value) as string) : value
   })
 }
