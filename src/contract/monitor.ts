@@ -174,11 +174,14 @@ export function monitorSchema<const T extends string, S extends Shape>(
     })
 }
 
+const millisecondsError = ({ code }: { code?: string }) =>
+  code === 'invalid_type' ? 'must be a whole number of milliseconds' : undefined
+
 /** The pair of response-time thresholds, in milliseconds, with a type's defaults and upper bound. */
 export function responseTimes(degradedMs: number, maxMs: number, capMs = LIMITS.attemptMsMax) {
-  const bounded = z.int().min(0).max(capMs)
+  const bounded = (msMin: number) => z.int({ error: millisecondsError }).min(msMin).max(capMs)
   return {
-    degradedResponseTime: bounded.default(degradedMs),
-    maxResponseTime: bounded.min(1).default(maxMs),
+    degradedResponseTime: bounded(0).default(degradedMs),
+    maxResponseTime: bounded(1).default(maxMs),
   }
 }

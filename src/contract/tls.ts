@@ -7,6 +7,20 @@ const pem = (what: string, label: RegExp) =>
 
 const VERSIONS = ['TLSv1', 'TLSv1.1', 'TLSv1.2', 'TLSv1.3'] as const
 
+/** A version of TLS that is spelled as OpenSSL does (`TLSv1.2`) or without the v; parsed to one of `versions`. */
+export function tlsVersion<const V extends readonly string[]>(versions: V) {
+  return z.preprocess(
+    (given) => versions.find((one) => versionNumber(one) === versionNumber(given)) ?? given,
+    z.enum(versions),
+  )
+}
+
+function versionNumber(version: unknown): string {
+  return String(version)
+    .replace(/^TLSv?/, '')
+    .replace(/^1$/, '1.0')
+}
+
 const PEM_CERTIFICATE =
   /-----BEGIN (?:TRUSTED )?CERTIFICATE-----[^-]*-----END (?:TRUSTED )?CERTIFICATE-----/g
 
@@ -19,8 +33,8 @@ const Fields = z.strictObject({
   passphrase: z.string().optional(),
   /** Name sent in the handshake and checked against the certificate, instead of the host. */
   serverName: z.string().min(1).max(253).optional(),
-  minVersion: z.enum(VERSIONS).optional(),
-  maxVersion: z.enum(VERSIONS).optional(),
+  minVersion: tlsVersion(VERSIONS).optional(),
+  maxVersion: tlsVersion(VERSIONS).optional(),
 })
 
 /** How to speak TLS with the target. All fields are optional. */
@@ -38,11 +52,11 @@ function* tlsProblems(settings: z.infer<typeof Fields>) {
     }
   }
   if (ca !== undefined && firstCertificate(ca) === undefined) {
-    yield { path: ['ca'], message: 'holds a certificate that cannot be read' }
+    yield { path: ['ca'], message: 'contains an invalid certificate' }
   }
   const leaf = certificate === undefined ? undefined : firstCertificate(certificate)
   if (certificate !== undefined && leaf === undefined) {
-    yield { path: ['certificate'], message: 'holds a certificate that cannot be read' }
+    yield { path: ['certificate'], message: 'contains an invalid certificate' }
   }
   if (certificate !== undefined && privateKey === undefined) {
     yield { path: ['certificate'], message: 'needs its privateKey' }
@@ -75,7 +89,7 @@ function keyOf(pemText: string, passphrase: string | undefined): KeyObject | str
     )
   } catch {
     const encrypted = pemText.includes('ENCRYPTED')
-    if (!encrypted) return 'is a private key that cannot be read'
+    if (!encrypted) return 'is not a valid private key'
     return passphrase === undefined
       ? 'is encrypted; give its passphrase'
       : 'cannot be decrypted with this passphrase'

@@ -20,6 +20,12 @@ export interface Context {
 /** One attempt of a prepared monitor. */
 export type Run<C extends Context = Context> = (context: C) => Promise<Observation>
 
+/** A problem of a monitor's settings, with its path in the definition. */
+export interface SettingsProblem {
+  path: (string | number)[]
+  message: string
+}
+
 /** A monitor type: its definition, its run, and the metrics of its observations. */
 export interface MonitorType<M, C extends Context> {
   definition: TypeDefinition
@@ -28,6 +34,8 @@ export interface MonitorType<M, C extends Context> {
    * attempt can use: each attempt then fails with it.
    */
   prepare(monitor: M): Run<C>
+  /** A problem of the settings that only a parser of the type finds, as `vedette validate` shows it. */
+  settingsProblem?(monitor: M): Promise<SettingsProblem | undefined>
   /** Metrics under blackbox_exporter's names where it has one; all of them stand in `definition.metrics`. */
   samples(observed: Record<string, unknown>): Sample[]
   /** How long one attempt may take, from the monitor's own settings. Milliseconds. */

@@ -2,6 +2,7 @@
 // rest at the right place.
 import { describe, expect, test } from 'vitest'
 import { ApiMonitor, UrlMonitor } from '../../src/contract/http-monitor.ts'
+import { TlsSettings } from '../../src/contract/tls.ts'
 import { createAuthority } from '../support/network/certificates.ts'
 
 const url = 'http://example.com/'
@@ -103,6 +104,15 @@ describe('scripts', () => {
     expect(wrong(setUp, { url: '{{ $BASE }}/x' })).toEqual(['request.url'])
     expect(wrong({}, { url: '{{ BASE }}/x' })).toEqual(['request.url'])
   })
+})
+
+test.each([
+  ['TLSv1', 'TLSv1'],
+  ['TLS1.0', 'TLSv1'],
+  ['TLSv1.2', 'TLSv1.2'],
+  ['TLS1.2', 'TLSv1.2'],
+])('the TLS version %s is %s', (written, version) => {
+  expect(TlsSettings.parse({ minVersion: written })).toEqual({ minVersion: version })
 })
 
 describe('certificates and keys', () => {

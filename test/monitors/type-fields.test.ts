@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import type * as z from 'zod'
 import { DEFINITIONS } from '../../src/monitors/definitions.ts'
+import { SecurityBaseline } from '../../src/monitors/ssl/definition.ts'
 import { traceroutePort, unknownHopsMax } from '../../src/monitors/traceroute/definition.ts'
 import type { TracerouteRequest } from '../../src/monitors/traceroute/definition.ts'
 import type { Monitor } from '../../src/contract/monitor.ts'
@@ -223,6 +224,11 @@ test.each<[string, Fields, path?: string]>([
   ['HEARTBEAT', { 'heartbeat.grace': 366 }],
 ])('%s refuses %j', (checkType, fields, path = Object.keys(fields)[0]) => {
   expect(problemsOf(checkType, nested(fields))).toEqual([path])
+})
+
+test.each(['TLS1.3', 'TLSv1.3'])('SSL reads the version %s as TLS1.3', (value) => {
+  const { minTLSVersion } = SecurityBaseline.parse({ minTLSVersion: { value } })
+  expect(minTLSVersion.value).toBe('TLS1.3')
 })
 
 describe('assertions', () => {

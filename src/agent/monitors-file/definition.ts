@@ -1,7 +1,7 @@
 // One definition of a monitors file, from what the user wrote to a monitor that the agent can run:
 // shorthands, defaults, id, TLS files, variables, schema.
 import { createHash } from 'node:crypto'
-import type * as z from 'zod'
+import type { AnyMonitorType } from '../../monitors/monitor.ts'
 import { CHECK_TYPES, effectiveMonitor, typeProblem } from '../../monitors/definitions.ts'
 import {
   type CheckGroup,
@@ -13,16 +13,22 @@ import { setsVariables } from '../../contract/http-monitor.ts'
 import { Monitor, type Variable } from '../../contract/monitor.ts'
 import { substitute, substituteOwn, type Lookup } from '../../contract/variables.ts'
 import type { FileGroups } from './groups.ts'
-import { didYouMean, got, type Finding, type Findings, type Path } from './problems.ts'
+import {
+  didYouMean,
+  got,
+  shown,
+  withoutSecrets,
+  type Finding,
+  type Findings,
+  type Path,
+} from './problems.ts'
 import { type CheckedDefinition, reportObjection } from './objections.ts'
 import { readScripts } from './scripts.ts'
 import { expandShorthands, isFields, type Fields } from './shorthands.ts'
 import { TLS_FILES, type TlsFiles } from './variables.ts'
 
 /** A type of monitor, as far as its definition goes. */
-export interface KnownType {
-  schema: z.ZodType
-}
+export type KnownType = Pick<AnyMonitorType, 'schema' | 'settingsProblem'>
 
 /**
  * `run`: by this agent, so that all variables must be known and groups are counted in. `apply`: on a
@@ -88,7 +94,7 @@ export async function readDefinition(
   const variables = [...inherited, ...around.variables]
   const setUp = setUpScript(fields, group)
   const draft = { raw, path, fields, type, setUp, ...variablesFor(fields, variables) }
-  const sound = isSound(draft, around)
+  const sound = isSound(draft, around) && (await areSettingsSound(draft, around))
   if (!sound || around.findings.count() !== before) return undefined
   return inGroup(Monitor.parse(fields), group, path, around)
 }
@@ -118,9 +124,9 @@ function extractGroup(
     return undefined
   }
   const known = [...groups.keys()].slice(0, 20).join(', ')
-  const all = known === '' ? 'the file has none; write them under groups' : `known here: ${known}`
+  const all = known === '' ? 'define it under groups' : `known here: ${known}`
   const fix = didYouMean(key, groups.keys()) ?? all
-  findings.push({ path: place, message: `there is no such group; ${fix}${got(place, key)}` })
+  findings.push({ path: place, message: `unknown group ${shown(key)}; ${fix}` })
   return undefined
 }
 
@@ -264,13 +270,26 @@ function isSound(draft: Draft, around: FileContext): boolean {
     parsed = type.schema.safeParse(substituteOwn(fields, lookup).value)
   }
   if (!parsed.success) {
-    const all = objections(parsed.error, type.schema, filled.value)
+    // As written: a text that a variable stands for is not "without quotes".
+    const all = objections(parsed.error, type.schema, fields)
     const sure = all.filter(({ path }) => !unknownAt.includes(path.join('.')))
     for (const objection of sure) reportObjection(objection, draft, around)
     if (sure.length > 0 || (around.purpose === 'run' && draft.setUp === undefined)) return false
   }
   warn(draft, around)
   return unknownAt.length === 0 || around.purpose === 'apply' || draft.setUp !== undefined
+}
+
+/** What only a parser of the type finds, in a draft that its schema accepts. */
+async function areSettingsSound(draft: Draft, { findings }: FileContext): Promise<boolean> {
+  const { fields, path, type, lookup, secrets } = draft
+  if (type.settingsProblem === undefined) return true
+  const monitor = type.schema.parse(substituteOwn(fields, lookup).value)
+  const problem = await type.settingsProblem(monitor)
+  if (problem === undefined) return true
+  const message = withoutSecrets(problem.message, secrets)
+  findings.push({ path: [...path, ...problem.path], message })
+  return false
 }
 
 const UNKNOWN_FIX: Readonly<Record<Purpose, string>> = {

@@ -138,7 +138,7 @@ async function readTextFor(text: string, order: Order): Promise<ReadFile> {
     return { ok: false, problems: bounded(placed(yaml.problems), length, path), files }
   }
   if (yaml.value === null || yaml.value === undefined) return refuse(`is empty; ${LOOKS_LIKE}`)
-  if (!isFields(yaml.value)) return refuse(`holds no monitors; ${LOOKS_LIKE}`)
+  if (!isFields(yaml.value)) return refuse(`contains no monitors; ${LOOKS_LIKE}`)
   const findings = createFindings()
   const warnings = createFindings()
   const { content, secrets, named } = await readFields(yaml.value, { ...order, findings, warnings })
@@ -171,7 +171,7 @@ async function readFields(top: Fields, reading: Reading) {
   const monitors = await readMonitors(top, { ...common, variables, unusable, findings, warnings })
   warnOfShortSecrets(variables, monitors, warnings)
   if (purpose === 'apply' && proxyUrl !== undefined) {
-    const message = 'stays here: on a platform it is a setting of the private location'
+    const message = 'is not applied: on a platform it is a setting of the private location'
     warnings.push({ path: ['proxyUrl'], message })
   }
   const content: Omit<LoadedFile, 'warnings' | 'locate'> = {
@@ -209,7 +209,7 @@ async function readMonitors(top: Fields, around: FileContext): Promise<Monitor[]
   const list = top['monitors']
   const path = ['monitors']
   if (!Object.hasOwn(top, 'monitors')) {
-    findings.push({ path: [], message: `holds no monitors; ${LOOKS_LIKE}` })
+    findings.push({ path: [], message: `contains no monitors; ${LOOKS_LIKE}` })
     return []
   }
   if (!Array.isArray(list) && list !== null) {
@@ -217,11 +217,14 @@ async function readMonitors(top: Fields, around: FileContext): Promise<Monitor[]
     return []
   }
   if (list === null || list.length === 0) {
-    warnings.push({ path, message: 'is empty, so that nothing is watched' })
+    warnings.push({ path, message: 'is empty: nothing is monitored' })
     return []
   }
   if (list.length > LIMITS.monitorsMax) {
-    findings.push({ path, message: `at most ${LIMITS.monitorsMax} (got ${list.length})` })
+    findings.push({
+      path,
+      message: `has ${list.length} monitors; at most ${LIMITS.monitorsMax} are allowed`,
+    })
     return []
   }
   const monitors: Monitor[] = []

@@ -1,5 +1,6 @@
 // What a schema objects to in a definition, as a problem of the file: at the place that the user wrote, with the fix.
 import { type Objection, valueAt } from '../../contract/schema/explain.ts'
+import { nearest } from '../../process/nearest.ts'
 import { didYouMean, got, withoutSecrets, type Findings, type Path } from './problems.ts'
 import type { Fields } from './shorthands.ts'
 import { TLS_FILES } from './variables.ts'
@@ -42,6 +43,9 @@ function asWritten({ path: wire, kind }: Objection, raw: Fields, defaults: Field
   const isEmptyPlace = kind === 'missing'
   let place = [...wire]
   if (place[0] === 'checkType') place[0] = 'type'
+  const isTiming = place[0] === 'frequency' || place[0] === 'frequencyOffset'
+  const isShort = [raw, defaults].some((fields) => reaches(fields, ['every']))
+  if (isTiming && isShort && !reaches(raw, place)) place = ['every']
   const fromDefaults =
     !reaches(raw, place) && reaches(defaults, place) && !(place.length === 1 && place[0] === 'name')
   const root = fromDefaults ? defaults : raw
@@ -64,6 +68,15 @@ function reaches(fields: Fields, place: readonly (string | number)[]): boolean {
   return valueAt(fields, place.slice(0, place[0] === 'request' ? 2 : 1)) !== undefined
 }
 
+/** Names of other monitoring systems → the key that means the same here. */
+const OTHER_NAMES: Readonly<Record<string, string>> = {
+  interval: 'every',
+  schedule: 'every',
+  timeout: 'maxResponseTime',
+  enabled: 'activated',
+  retries: 'retryStrategy',
+}
+
 /** The message of an objection, with the nearest known key or value. `shorthands`: keys that the file knows as well. */
 export function fixOf(
   { kind, path, message, candidates = [] }: Objection,
@@ -71,8 +84,10 @@ export function fixOf(
   shorthands: readonly string[] = [],
 ): string {
   if (kind === 'unknown-key') {
-    const meant = didYouMean(path.at(-1), [...candidates, ...shorthands])
-    return meant === undefined ? message : `unknown key; ${meant}`
+    const known = [...candidates, ...shorthands]
+    const others = Object.entries(OTHER_NAMES).filter(([, key]) => known.includes(key))
+    const near = nearest(String(path.at(-1)), [...known, ...others.map(([name]) => name)])
+    return near === undefined ? message : `unknown key; did you mean ${OTHER_NAMES[near] ?? near}?`
   }
   const meant = candidates.length > 1 ? didYouMean(valueAt(fields, path), candidates) : undefined
   return meant === undefined ? message : `${message}; ${meant}`

@@ -11,8 +11,8 @@ export interface Section {
   text: string
   /** Lines before it. */
   linesBefore: number
-  /** Whether it holds items of the list; else it is what stands around the list. */
-  items: boolean
+  /** Items of the list; 0 for what stands around the list. */
+  itemCount: number
 }
 
 /** A pattern at the beginning of a line. Not by `^`, which takes more characters for line ends than YAML does. */
@@ -54,21 +54,24 @@ export function sectionsOf(text: string): Section[] | undefined {
 /** Empty lines in place of the list keep the line numbers of what follows it. */
 function around(text: string, start: number, end: number): Section {
   const gap = end === text.length ? '' : '\n'.repeat(linesIn(text.slice(start, end)))
-  return { text: text.slice(0, start) + gap + text.slice(end), linesBefore: 0, items: false }
+  return { text: text.slice(0, start) + gap + text.slice(end), linesBefore: 0, itemCount: 0 }
 }
 
 function listsOf(text: string, start: number, end: number, depth: number): Section[] {
   const lists: Section[] = []
   let from = start
   let linesBefore = linesIn(text.slice(0, start))
+  let itemCount = 0
   const add = (until: number) => {
     const part = text.slice(from, until)
-    lists.push({ text: part, linesBefore, items: true })
+    lists.push({ text: part, linesBefore, itemCount })
     linesBefore += linesIn(part)
     from = until
+    itemCount = 0
   }
   for (const { index } of text.slice(start, end).matchAll(atLine(` {${depth}}-(?=\\s)`, 'g'))) {
     if (start + index - from >= SECTION_CHARS) add(start + index)
+    itemCount++
   }
   add(end)
   return lists

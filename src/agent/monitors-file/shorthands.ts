@@ -25,7 +25,10 @@ export function expandShorthands(fields: Fields, path: Path, findings: Findings)
     else if (timing !== undefined) Object.assign(wire, timing)
     else {
       const place = [...path, 'every']
-      findings.push({ path: place, message: `${EVERY_ALLOWED}${got(place, every)}` })
+      findings.push({
+        path: place,
+        message: `${EVERY_ALLOWED}${nearEvery(every)}${got(place, every)}`,
+      })
     }
   }
   const { request } = fields
@@ -87,6 +90,15 @@ export function timingOf(every: unknown): Fields | undefined {
   return minutes === undefined ? undefined : { frequency: minutes }
 }
 
+const NEARLY_TIME = /^(\d{1,6})\s*(?:([smhd])(?:ec\w*|in\w*|ou?rs?|rs?|ays?)?)?$/i
+
+/** `; did you mean 30s?` for a time without a unit, or with one that is written out. */
+function nearEvery(every: unknown): string {
+  const match = NEARLY_TIME.exec(String(every).trim())
+  const meant = match === null ? '' : `${match[1]}${match[2]?.toLowerCase() ?? 's'}`
+  return timingOf(meant) === undefined ? '' : `; did you mean ${meant}?`
+}
+
 const comparisons: ReadonlySet<string> = new Set(COMPARISONS)
 
 /**
@@ -105,9 +117,11 @@ function assertionOf(line: string): Fields | string {
   const rest = text.slice(token.start + token.text.length).trim()
   const comparison = token.text as Comparison
   if (TARGETLESS.includes(comparison)) {
-    return rest === '' ? { source, property, comparison } : `nothing may follow ${comparison}`
+    return rest === ''
+      ? { source, property, comparison }
+      : `${comparison} takes no value; remove what follows it`
   }
-  if (rest === '') return `${comparison} needs a value after it; write "" for the empty text`
+  if (rest === '') return `${comparison} needs a value after it; write "" for an empty string`
   return { source, property, comparison, target: unquoted(rest) }
 }
 

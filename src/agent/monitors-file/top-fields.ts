@@ -17,10 +17,10 @@ const KEYS = [
   'monitors',
 ]
 
-/** Reports keys that mean nothing. */
+/** Reports keys that mean nothing. Those that begin with `x-` are the user's own, as for anchors. */
 export function reportUnknownKeys(top: Fields, findings: Findings): void {
   for (const key of Object.keys(top)) {
-    if (KEYS.includes(key)) continue
+    if (KEYS.includes(key) || key.startsWith('x-')) continue
     const fix = didYouMean(key, KEYS) ?? `known here: ${KEYS.join(', ')}`
     findings.push({ path: [key], message: `unknown key; ${fix}`, atKey: true })
   }
@@ -65,7 +65,7 @@ export function proxyOf(
     if (!unusable.has(name)) findings.push({ path, message: `the variable ${name} is not defined` })
   }
   if (unknown.length > 0) return undefined
-  const problem = typeof value === 'string' ? proxyProblem(value) : 'must be a URL, as a text'
+  const problem = typeof value === 'string' ? proxyProblem(value) : 'must be a URL, as a string'
   if (problem === undefined) return value as string
   findings.push({ path, message: problem })
   return undefined

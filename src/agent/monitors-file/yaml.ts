@@ -12,22 +12,18 @@ import {
   parseDocument,
   visit,
   type Document,
-  type ErrorCode,
   type Node,
-  type YAMLError,
 } from 'yaml'
 import { DECIMAL } from '../../contract/exact-json.ts'
+import { LIMITS } from '../../contract/versions.ts'
 import type { Path } from './problems.ts'
 import { sectionsOf, type Section } from './sections.ts'
+import { DEPTH_MAX, syntaxMistakes, TOO_DEEP } from './syntax-errors.ts'
 
 /** Texts up to this length are read in one piece. UTF-16 units. */
 const WHOLE_CHARS_MAX = 16_384
 /** Nodes of the value once every alias is written out. */
 const NODES_MAX = 5_000_000
-/** Errors looked at in one section; all after the first few follow from them. */
-const ERRORS_MAX = 100
-/** Nesting of lists and mappings. */
-const DEPTH_MAX = 64
 
 export interface Position {
   line: number
@@ -51,12 +47,27 @@ export interface ParsedYaml {
 /** Reads the text; gives way to other work between sections. Never throws, whatever the text. */
 export async function parseYaml(text: string): Promise<ParsedYaml> {
   const sections = text.length > WHOLE_CHARS_MAX ? sectionsOf(text) : undefined
+  const count = sections?.reduce((sum, { itemCount }) => sum + itemCount, 0) ?? 0
+  if (sections !== undefined && count > LIMITS.monitorsMax) return tooMany(sections, count)
   const parsed = sections === undefined ? undefined : await parseSections(sections)
   return parsed ?? parseWhole(text)
 }
 
+/** Refuses a list that is too long before it is read. */
+function tooMany(sections: readonly Section[], count: number): ParsedYaml {
+  const line = (sections[1]?.linesBefore ?? 0) + 1
+  const message = `has ${count} monitors; at most ${LIMITS.monitorsMax} are allowed`
+  const place = { line, column: 1 }
+  return {
+    value: undefined,
+    problems: [{ ...place, message }],
+    warnings: [],
+    locate: () => place,
+  }
+}
+
 function parseWhole(text: string): ParsedYaml {
-  const section = { text, linesBefore: 0, items: false }
+  const section = { text, linesBefore: 0, itemCount: 0 }
   const { value, problems, warnings } = readSection(section)
   const list = Array.isArray(value)
   const locateIn = createLocator()
@@ -80,7 +91,7 @@ async function parseSections(sections: Section[]): Promise<ParsedYaml | undefine
     if (read.unresolved) return undefined
     problems.push(...read.problems)
     warnings.push(...read.warnings)
-    if (!section.items) around = read.value
+    if (section.itemCount === 0) around = read.value
     else if (Array.isArray(read.value)) {
       firstItems.set(section, monitors.length)
       for (const item of read.value as unknown[]) monitors.push(item)
@@ -122,7 +133,7 @@ function readSection(section: Section): Read {
     problems.push({ ...positionAt(section, offset), message })
   try {
     const document = documentOf(section.text)
-    for (const error of mainErrors(section, document)) add(error.pos[0], sentenceOf(error))
+    for (const one of syntaxMistakes(section.text, document)) add(one.offset, one.message)
     if (problems.length > 0) return nothing
     const alias = section.text.includes('*') ? brokenAlias(document) : undefined
     if (alias !== undefined) {
@@ -137,7 +148,7 @@ function readSection(section: Section): Read {
   } catch (error) {
     // The reader is recursive; anything else that it throws is about the text too.
     const tooDeep = error instanceof RangeError
-    add(0, tooDeep ? TOO_DEEP : 'is not YAML that can be read')
+    add(0, tooDeep ? TOO_DEEP : 'is not valid YAML')
   }
   return nothing
 }
@@ -156,25 +167,12 @@ function preserveDigits(section: Section, document: Document, warnings: SyntaxPr
       if (key.value !== 'target' && !isVariable) return
       const text = value.source ?? String(value.value)
       if (!isVariable && !DECIMAL.test(text)) {
-        const message = `the target ${text} is compared as this text; write a decimal number such as 0.5, or put it in quotes`
+        const message = `the target ${text} is compared as a string; write a decimal number such as 0.5, or put it in quotes`
         warnings.push({ ...positionAt(section, value.range?.[0] ?? 0), message })
       }
       if (String(value.value) !== text) value.value = text
     },
   })
-}
-
-/** One error for each line, the most specific one: the others mostly follow from it. */
-function mainErrors(section: Section, document: Document.Parsed): YAMLError[] {
-  const byLine = new Map<number, YAMLError>()
-  for (const error of [...document.errors, ...document.warnings].slice(0, ERRORS_MAX)) {
-    const { line } = positionAt(section, error.pos[0])
-    const known = byLine.get(line)
-    const isSpecific = error.code === 'MISSING_CHAR' && known?.code !== 'RESOURCE_EXHAUSTION'
-    if (known === undefined || (isSpecific && known.code !== 'MISSING_CHAR'))
-      byLine.set(line, error)
-  }
-  return [...byLine.values()]
 }
 
 function documentOf(text: string): Document.Parsed {
@@ -189,7 +187,7 @@ function documentOf(text: string): Document.Parsed {
 const UNRESOLVED_ALIAS =
   'an alias (*name) without its anchor (&name) before it; put a text in quotes'
 const CYCLIC_ALIAS =
-  'an alias (*name) is inside the value of its own anchor (&name), which never ends; remove the alias'
+  'an alias (*name) refers to itself: it is inside its own anchor (&name); remove the alias'
 
 /** The first alias that has no anchor before it, or that is inside the value of its anchor. */
 function brokenAlias(document: Document): { offset: number; isCyclic: boolean } | undefined {
@@ -211,13 +209,11 @@ function brokenAlias(document: Document): { offset: number; isCyclic: boolean } 
   return broken
 }
 
-const TOO_DEEP = `lists and mappings are nested more than ${DEPTH_MAX} deep; nest them less`
-
 /** The limit that a value exceeds: aliases make a small text a huge or deep value. */
 function excess(root: unknown): string | undefined {
   let nodes = 0
   const count = (value: unknown, depth: number): string | undefined => {
-    if (++nodes > NODES_MAX) return `aliases make it more than ${NODES_MAX} values`
+    if (++nodes > NODES_MAX) return `aliases expand to more than ${NODES_MAX} values`
     if (typeof value !== 'object' || value === null) return undefined
     if (depth > DEPTH_MAX) return TOO_DEEP
     for (const inner of Object.values(value)) {
@@ -227,41 +223,6 @@ function excess(root: unknown): string | undefined {
     return undefined
   }
   return count(root, 0)
-}
-
-function sentenceOf({ code, message }: YAMLError): string {
-  // The parser distinguishes these two by message alone.
-  if (code === 'BAD_INDENT' && message.includes('end with a')) {
-    return 'a bracket is not closed, or what is in it is not indented'
-  }
-  return SYNTAX[code]
-}
-
-// Own messages, because those of the parser quote the text, which may be secret.
-const SYNTAX: Record<ErrorCode, string> = {
-  ALIAS_PROPS: 'an alias (*name) can have no anchor and no tag',
-  BAD_ALIAS: 'a bad alias or anchor name; put a text that begins with * or & in quotes',
-  BAD_COLLECTION_TYPE: 'a tag (!…) does not fit what follows; leave it out',
-  BAD_DIRECTIVE: 'a line that begins with % is a directive; put the text in quotes',
-  BAD_DQ_ESCAPE: 'an unknown escape after \\; write \\\\ for a backslash, or use single quotes',
-  BAD_INDENT: 'wrong indentation; things on one level begin in the same column',
-  BAD_PROP_ORDER: 'an anchor or tag in a wrong place',
-  BAD_SCALAR_START: 'a text cannot begin with this character; put it in quotes',
-  BLOCK_AS_IMPLICIT_KEY: 'two keys on one line; put a text that holds ": " in quotes',
-  BLOCK_IN_FLOW: 'no indented lists or mappings within [ ] and { }',
-  DUPLICATE_KEY: 'the same key twice in one mapping; remove one',
-  IMPOSSIBLE: 'is not YAML that can be read',
-  KEY_OVER_1024_CHARS: 'a key longer than 1024 characters; is a quote or a line break missing?',
-  MISSING_CHAR: 'something is missing here: a closing quote, bracket, colon or comma',
-  MULTILINE_IMPLICIT_KEY: 'a key must stand on one line; is a colon or a quote missing above?',
-  MULTIPLE_ANCHORS: 'two anchors (&name) for one value',
-  MULTIPLE_DOCS: 'a second document begins here (---); a monitors file holds one',
-  MULTIPLE_TAGS: 'two tags (!name) for one value',
-  NON_STRING_KEY: 'a key must be a text',
-  RESOURCE_EXHAUSTION: TOO_DEEP,
-  TAB_AS_INDENT: 'a tab in the indentation; YAML allows spaces only',
-  TAG_RESOLVE_FAILED: 'an unknown tag (!name); leave it out, or put the text in quotes',
-  UNEXPECTED_TOKEN: 'not expected here; put the text in quotes, or look for what is missing above',
 }
 
 function positionAt(section: Section, offset: number): Position {

@@ -42,15 +42,13 @@ function* explain(
 ): Generator<Objection> {
   const path = [...above, ...issue.path.map((key) => (typeof key === 'number' ? key : String(key)))]
   if (issue.code === 'unrecognized_keys') {
-    const candidates = keysAt(schema, path)
+    const known = keysAt(schema, path)
+    const nearby = keysNearby(schema, path)
     for (const key of issue.keys) {
-      const known = candidates.length === 0 ? '' : `; known here: ${candidates.join(', ')}`
-      yield {
-        path: [...path, key],
-        message: `unknown key${known}`,
-        kind: 'unknown-key',
-        candidates,
-      }
+      const place = nearby.get(key)
+      const message = `unknown key${place === undefined ? knownHere(known) : `; ${place}`}`
+      const candidates = place === undefined ? known : []
+      yield { path: [...path, key], message, kind: 'unknown-key', candidates }
     }
     return
   }
@@ -73,6 +71,31 @@ function* explain(
   yield objection
 }
 
+/** Keys that a message names. */
+const KEYS_SHOWN_MAX = 15
+
+function knownHere(keys: readonly string[]): string {
+  if (keys.length === 0) return ''
+  const shown = keys.slice(0, KEYS_SHOWN_MAX).join(', ')
+  const more = keys.length > KEYS_SHOWN_MAX ? ` and ${keys.length - KEYS_SHOWN_MAX} more` : ''
+  return `; known here: ${shown}${more}`
+}
+
+/** Keys that the schema knows one level further in or out, each with a message on its place. */
+function keysNearby(schema: z.ZodType, path: readonly (string | number)[]): Map<string, string> {
+  const nearby = new Map<string, string>()
+  for (const inner of keysAt(schema, path)) {
+    for (const key of keysAt(schema, [...path, inner])) nearby.set(key, `it belongs under ${inner}`)
+  }
+  const outer = path.at(-1)
+  if (typeof outer === 'string') {
+    for (const key of keysAt(schema, path.slice(0, -1))) {
+      nearby.set(key, `it belongs next to ${outer}, not under it`)
+    }
+  }
+  return nearby
+}
+
 /** Codes of a value that does not match the branch at all. */
 const OTHER_BRANCH: ReadonlySet<string> = new Set(['invalid_type', 'invalid_value'])
 
@@ -85,7 +108,7 @@ function nearestBranch(errors: readonly (readonly Issue[])[]): readonly Issue[] 
 }
 
 const KINDS: Record<string, string> = {
-  string: 'a text',
+  string: 'a string',
   number: 'a number',
   int: 'a whole number',
   boolean: 'true or false',
@@ -106,7 +129,7 @@ function sentence(issue: Issue, given: unknown): string {
     case 'invalid_value':
       // As YAML and JSON read a version such as 2024.09 without quotes.
       if (typeof given === 'number' && issue.values.includes(String(given))) {
-        return 'must be a text; put it in quotes'
+        return 'must be a string; put it in quotes'
       }
       return issue.values.length === 1
         ? `must be ${String(issue.values[0])}`
@@ -134,8 +157,19 @@ function sentence(issue: Issue, given: unknown): string {
 
 function kindOf(expected: string, given: unknown): string {
   const kind = KINDS[expected] ?? expected
-  const unquoted = expected === 'string' && ['number', 'boolean'].includes(typeof given)
-  return unquoted ? `${kind}; put it in quotes` : kind
+  if (expected === 'string' && ['number', 'boolean'].includes(typeof given)) {
+    return `${kind}; put it in quotes`
+  }
+  const plain = typeof given === 'string' ? UNQUOTED[expected] : undefined
+  return plain?.test(given as string) === true ? `${kind}; write it without quotes` : kind
+}
+
+const NUMBER = /^-?\d+(?:\.\d+)?$/
+/** Texts that would fit the expected type without their quotes. */
+const UNQUOTED: Record<string, RegExp> = {
+  number: NUMBER,
+  int: NUMBER,
+  boolean: /^(?:true|false)$/,
 }
 
 function bound(origin: string, comparison: string, limit: number): string {

@@ -11,9 +11,11 @@ import { evaluateAssertions, type AssertionSources } from '../assertions/asserti
 import { grpcSamples, type GrpcObserved } from './observed.ts'
 import { deadlineMsOf, makePlan, type Plan } from './plan.ts'
 import { probeGrpc, type Probe } from './probe.ts'
+import { registryOfText } from './protobuf/text.ts'
 import { STATUS } from './answer.ts'
 import { defineMonitor, type Context } from '../monitor.ts'
 import type { Observation } from '../../contract/observation.ts'
+import { TargetFailure } from '../../network/target-failure.ts'
 import { isDegraded, tooSlow } from '../thresholds.ts'
 
 /** The gRPC type of monitor. */
@@ -22,6 +24,17 @@ export const grpc = defineMonitor<GrpcMonitor>({
   prepare(monitor) {
     const plan = makePlan(monitor)
     return (context) => runGrpc(monitor, plan, context)
+  },
+  async settingsProblem({ request }) {
+    const { serviceDefinition, protoContent = '' } = request.grpcConfig
+    if (serviceDefinition !== 'PROTO_FILE') return undefined
+    const error = await registryOfText(protoContent).then(
+      () => undefined,
+      (thrown: unknown) => thrown,
+    )
+    if (error === undefined) return undefined
+    if (!(error instanceof TargetFailure)) throw error
+    return { path: ['request', 'grpcConfig', 'protoContent'], message: error.message }
   },
   samples: (observed) => grpcSamples(observed),
   deadlineMs: deadlineMsOf,
@@ -71,7 +84,7 @@ function statusFailures(
   }
   if (health === undefined || healthStatus === 'SERVING') return []
   if (asserts('GRPC_HEALTHCHECK_STATUS')) return []
-  const message = `the state of health is ${healthStatus}`
+  const message = `the health status is ${healthStatus}`
   return [failure<GrpcCode>('GRPC_NOT_SERVING', message, { healthStatus })]
 }
 

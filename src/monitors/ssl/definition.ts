@@ -11,7 +11,7 @@ import {
 } from '../../contract/assertion.ts'
 import { hostName } from '../../contract/schema/host-name.ts'
 import { monitorSchema, responseTimes } from '../../contract/monitor.ts'
-import { TlsSettings } from '../../contract/tls.ts'
+import { TlsSettings, tlsVersion } from '../../contract/tls.ts'
 import { defineType, partOf } from '../../contract/type/definition.ts'
 import { counted } from '../../contract/schema/amounts.ts'
 import { ADDRESS_METRICS, TLS_METRICS } from '../../contract/type/metrics.ts'
@@ -87,7 +87,7 @@ const Severity = z.enum(SEVERITIES)
 const rule = (severity: BaselineSeverity) =>
   z.strictObject({ severity: Severity.default(severity) }).prefault({})
 const versionRule = (version: (typeof TLS_VERSIONS)[number], severity: BaselineSeverity) => {
-  const value = z.enum(TLS_VERSIONS).default(version)
+  const value = tlsVersion(TLS_VERSIONS).default(version)
   return z.strictObject({ value, severity: Severity.default(severity) }).prefault({})
 }
 const keySizeRule = (bits: number, severity: BaselineSeverity) => {

@@ -40,6 +40,12 @@ describe('a valid file', () => {
     expect(file.monitors).toMatchObject([wire])
   })
 
+  test('keys that begin with x- are the user’s own, as for anchors', async () => {
+    const base = 'x-base: &base {type: URL, every: 30s, request: {url: "http://a.test/"}}'
+    const file = await load(`${base}\nmonitors:\n  - {<<: *base, name: A}\n`)
+    expect(file.monitors).toMatchObject([{ id: 'a', frequencyOffset: 30 }])
+  })
+
   test('location, proxy, variables and secrets of the file', async () => {
     const file = await load(
       `location: lab\nproxyUrl: http://u:{{PASS}}@proxy:3128\nvariables: {A: 1, B: true, C: x}\nsecrets: [PASS]\n${urlRequest('')}`,
@@ -197,7 +203,7 @@ describe('a valid file', () => {
 
   test('is odd when nothing can come of it', async () => {
     expect((await load('monitors: []')).warnings.map((one) => one.message)).toEqual([
-      'is empty, so that nothing is watched',
+      'is empty: nothing is monitored',
     ])
     const file = await load(urlRequest('    maxResponseTime: 100\n    degradedResponseTime: 100'))
     expect(file.warnings).toMatchObject([{ line: 7, path: 'monitors[0].degradedResponseTime' }])

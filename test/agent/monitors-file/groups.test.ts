@@ -68,7 +68,7 @@ describe('a problem', () => {
   const ENVIRONMENT = 'groups.shop.environmentVariables[0].value'
   test.each([
     [file('  shop: {}', '    group: shp'), ':7:12  monitors[0].group: ', 'did you mean shop?'],
-    [file('', inShop), ':7:12  monitors[0].group: ', 'the file has none'],
+    [file('', inShop), ':7:12  monitors[0].group: ', 'define it under groups'],
     [file('  shop: {}', `${inShop}\n    groupId: 5`), ':7:12  monitors[0].group: ', 'groupId'],
     [file('  - shop', ''), ':2:3  groups: ', 'must be a mapping of keys to groups'],
     [file('  shop: yes please', ''), ':2:9  groups.shop: ', 'must be a group'],

@@ -23,13 +23,13 @@ describe('a file that cannot be had', () => {
   test.each<[string, () => string, string]>([
     ['no such file', () => join(folder, 'none.yaml'), 'does not exist'],
     ['a folder', () => folder, 'is a folder'],
-    ['a path through a file', () => join(write('x'), 'y'), 'lies below something'],
-    ['a link in a circle', () => circle(), 'leads in a circle'],
+    ['a path through a file', () => join(write('x'), 'y'), 'is below a file'],
+    ['a link in a circle', () => circle(), 'refers to itself'],
     ['a device', () => '/dev/zero', 'is not a regular file'],
     ['a binary', () => write(new Uint8Array([0x7f, 0x45, 0, 1])), 'is not a text file'],
-    ['Latin-1', () => write(new Uint8Array([0x61, 0xe9, 0x62])), 'is not a text in UTF-8'],
+    ['Latin-1', () => write(new Uint8Array([0x61, 0xe9, 0x62])), 'is not valid UTF-8'],
     ['UTF-16', () => write(new Uint8Array([0xff, 0xfe, 0x61, 0])), 'is in UTF-16'],
-    ['a path with a NUL', () => 'a\0b', 'is no path'],
+    ['a path with a NUL', () => 'a\0b', 'is not a valid path'],
   ])('%s', async (_, path, detail) => {
     const named = path()
     const message = expect.stringContaining(detail) as string
@@ -41,7 +41,7 @@ describe('a file that cannot be had', () => {
     const path = write('monitors: []')
     chmodSync(path, 0)
     const read = await asNobody(() => readMonitorsFile(path, {}, MONITOR_TYPES))
-    const message = expect.stringContaining('may not be read') as string
+    const message = expect.stringContaining('permission denied') as string
     expect(read).toMatchObject({ ok: false, problems: [{ message }] })
   })
 
@@ -129,11 +129,17 @@ describe('large files', () => {
   })
 
   test('have their syntax errors at the right lines', async () => {
-    expect((await problems(`monitors:\n${items(1000)}  - name: "B\n`))[0]).toMatch(/^:7003:/)
+    expect((await problems(`monitors:\n${items(1000)}  - name: "B\n`))[0]).toMatch(/^:7002:/)
     expect((await problems(`monitors:\n${items(1000)}\n--- 5\n`))[0]).toMatch(/^:7003:/)
     expect((await problems(`monitors:\n${items(1000)}monitors: []\n`))[0]).toMatch(
       /^:7002:1 {2}the same key/,
     )
+  })
+
+  test('with too many monitors are refused before they are read', async () => {
+    const count = LIMITS.monitorsMax + 1
+    const lines = await problems(`monitors:\n${'  - @\n'.repeat(count)}`)
+    expect(lines).toEqual([`:2:1  has ${count} monitors; at most ${count - 1} are allowed`])
   })
 
   test('may have anchors that are used far away', async () => {

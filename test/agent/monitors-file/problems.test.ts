@@ -17,6 +17,11 @@ const RUNTIME = ':1:53 monitors[0].runtimeId'
 const ASSERTION = ':8:11 monitors[0].request.assertions[0]'
 const TOKEN = 'http://a.test/{{TOKEN}}'
 const icmp = 'monitors:\n  - name: a\n    type: ICMP\n    request: {hostname: a.test}\n'
+const ssl = 'monitors:\n  - name: A\n    type: SSL\n    request: {sslConfig: {hostname: a.test}}\n'
+const tcp = (port: string) => `- {name: A, type: TCP, request: {hostname: a.test, port: ${port}}}`
+const proto = (text: string) =>
+  `- name: A\n  type: GRPC\n  request:\n    url: a.test\n    port: 443\n    grpcConfig: {method: a.B/C, serviceDefinition: PROTO_FILE, protoContent: ${text}}\n`
+const PROTO_PLACE = ':6:78'
 const request = (fields: string) => urlMonitor(`    request: {${fields}}`)
 const pair = (first: string, second: string) =>
   [first, second].map((one) => `- {${one}, type: URL, request: {url: "http://a.test/"}}\n`).join('')
@@ -26,14 +31,19 @@ describe('what is wrong with a file', () => {
   test.each<[string, string, string]>([
     ['', '', 'is empty; write a list of monitors'],
     ['# later\n', '', 'is empty; write a list of monitors'],
-    ['hello', '', 'holds no monitors; write a list'],
-    ['location: lab', ':1:1', 'holds no monitors; write a list'],
+    ['hello', '', 'contains no monitors; write a list'],
+    ['location: lab', ':1:1', 'contains no monitors; write a list'],
     ['monitors: 5', ':1:11 monitors', 'must be a list, each entry with a dash (got 5)'],
     ['- http://a.test/', ':1:3 monitors[0]', '(got "http://a.test/")'],
     [`proxyURL: x\n${urlRequest('')}`, ':1:1 proxyURL', 'did you mean proxyUrl?'],
     [urlRequest('    maxResponsTime: 5'), ':6:5 monitors[0].maxResponsTime', 'maxResponseTime?'],
     [urlRequest('      skipSsl: true'), ':6:7 monitors[0].request.skipSsl', 'skipSSL?'],
     [urlRequest('      xyzzy: true'), ':6:7 monitors[0].request.xyzzy', 'known here: url, '],
+    [urlRequest('    xyzzy: true'), ':6:5 monitors[0].xyzzy', 'known here: id, '],
+    [urlRequest('    intervall: 30s'), ':6:5 monitors[0].intervall', 'did you mean every?'],
+    [urlRequest('    timeout: 5'), ':6:5 monitors[0].timeout', 'did you mean maxResponseTime?'],
+    [urlRequest('    skipSSL: true'), ':6:5 monitors[0].skipSSL', 'it belongs under request'],
+    [urlRequest('      tags: [x]'), ':6:7 monitors[0].request.tags', 'it belongs next to request'],
     [urlRequest('    __proto__: {a: 1}'), ':6:5 monitors[0].__proto__', 'unknown key'],
     [`defaults: {tag: [x]}\n${urlRequest('')}`, ':1:12 defaults.tag', 'did you mean tags?'],
     [`defaults: {id: x}\n${urlRequest('')}`, ':1:12 defaults.id', 'belongs to one monitor only'],
@@ -56,19 +66,29 @@ describe('what is wrong with a file', () => {
     [urlRequest('    frequency: 3'), ':6:16 monitors[0].frequency', '0, 1, 2, 5, 10, 15, 30, 60'],
     [`${icmp}    maxPacketLossThreshold: 0`, ':5:29 monitors[0].maxPacketLossThreshold', 'above 0'],
     [urlRequest('    every: 7m'), ':6:12 monitors[0].every', '1s to 59s or one of 1m, 2m, 5m'],
-    [urlRequest('    every: 30'), ':6:12 monitors[0].every', '(got 30)'],
+    [urlRequest('    every: 30'), ':6:12 monitors[0].every', 'did you mean 30s? (got 30)'],
+    [urlRequest('    every: 5 minutes'), ':6:12 monitors[0].every', 'did you mean 5m?'],
+    [`${ssl}    every: 10s`, ':5:12 monitors[0].every', 'once a minute (got "10s")'],
+    [`defaults: {every: 10s}\n${ssl}`, ':1:19 defaults.every', 'once a minute (got "10s")'],
+    [`${ssl}    frequency: 0\n    frequencyOffset: 9`, ':5:16 monitors[0].frequency', '(got 0)'],
+    [urlRequest('    maxResponseTime: -5'), ':6:22 monitors[0].maxResponseTime', 'at least 1 (got'],
+    [urlRequest('    degradedResponseTime: 1s'), ':6:27 monitors[0].degradedResponseTime', 'milli'],
+    [tcp('"80"'), ':1:58 monitors[0].request.port', 'write it without quotes (got "80")'],
+    [tcp('x'), ':1:58 monitors[0].request.port', 'must be a number (got "x")'],
+    [urlRequest('    muted: "true"'), ':6:12 monitors[0].muted', 'write it without quotes'],
+    [proto('syntax'), `${PROTO_PLACE} monitors[0].request.grpcConfig.protoContent`, 'end (line 1)'],
     [urlRequest('    every: 30s\n    frequency: 1'), ':6:5 monitors[0].every', 'as frequency'],
     [apiAssertion('TEXT_BODY ( NOT_EMPTY'), ASSERTION, 'Unterminated group (got "TEXT_BODY ('],
     [apiAssertion('JSON_BODY $.[ EQUALS 1'), ASSERTION, 'not a JSONPath: '],
     [apiAssertion('STATUS EQUALS 200'), ASSERTION, 'one of STATUS_CODE, JSON_BODY, HEADERS, '],
     [apiAssertion('STATUS_CODE EQUAL 200'), ASSERTION, 'did you mean EQUALS?'],
     [apiAssertion('STATUS_CODE EQUALS'), ASSERTION, 'EQUALS needs a value after it'],
-    [apiAssertion('TEXT_BODY NOT_EMPTY x'), ASSERTION, 'nothing may follow NOT_EMPTY'],
+    [apiAssertion('TEXT_BODY NOT_EMPTY x'), ASSERTION, 'NOT_EMPTY takes no value'],
     [apiAssertion('TEXT_BODY "a: b" NOT_EMPTY'), ASSERTION, 'put the whole line in quotes'],
     [`variables: {ONE: x}\n${request('url: "{{ONN}}"')}`, ':5:20 monitors[0].request.url', 'ONE?'],
     [request('url: "{{X}}"'), ':4:20 monitors[0].request.url', 'the variable X is not defined'],
     [`variables: {A-B: 1}\n${urlRequest('')}`, ':1:13 variables.A-B', 'letters, digits and _'],
-    [`variables: {A: [1]}\n${urlRequest('')}`, ':1:16 variables.A', 'must be a text, a number'],
+    [`variables: {A: [1]}\n${urlRequest('')}`, ':1:16 variables.A', 'must be a string, a number'],
     [`variables: [{key: A}]\n${urlRequest('')}`, ':1:13 variables[0]', '{key: NAME, value: text}'],
     // Their uses are no problems of their own.
     [
@@ -76,7 +96,7 @@ describe('what is wrong with a file', () => {
       ':2:5 variables[0]',
       'at most 65536 characters',
     ],
-    [`variables: {A: [1]}\nproxyUrl: "{{A}}"\n${urlRequest('')}`, ':1:16 variables.A', 'a text'],
+    [`variables: {A: [1]}\nproxyUrl: "{{A}}"\n${urlRequest('')}`, ':1:16 variables.A', 'a string'],
     [`secrets: [TOKEN]\n${request(`url: "${TOKEN}"`)}`, ':1:11 secrets[0]', 'set TOKEN or'],
     [`location: Berlin Office\n${urlRequest('')}`, ':1:11 location', 'like berlin-office'],
     [`proxyUrl: socks5://u:p@x\n${urlRequest('')}`, ':1:11 proxyUrl', 'a socks5:// proxy'],
@@ -100,11 +120,11 @@ describe('what is wrong with a file', () => {
       ':6:16  monitors[0].activated: must be true or false (got "yes")',
       ':7:12  monitors[0].muted: must be true or false (got 1)',
       ':8:11  monitors[0].tags: must be a list (got "x")',
-      ':9:27  monitors[0].degradedResponseTime: must be a number (got "fast")',
+      ':9:27  monitors[0].degradedResponseTime: must be a whole number of milliseconds (got "fast")',
     ])
     const huge = '    maxResponseTime: 1e400\n    degradedResponseTime: 99999999999999999999'
     expect(await problems(urlRequest(huge))).toEqual([
-      ':6:22  monitors[0].maxResponseTime: must be a number (got Infinity)',
+      ':6:22  monitors[0].maxResponseTime: must be a whole number of milliseconds (got Infinity)',
       ':7:27  monitors[0].degradedResponseTime: must be at most 45000 (got 100000000000000000000)',
     ])
     expect(await problems('- type: URL')).toEqual([
@@ -119,10 +139,20 @@ describe('what is wrong with a file', () => {
     ['monitors: []\nmonitors: []', ':2:1  ', 'the same key twice'],
     ['monitors: []\n---\nmonitors: []', ':2:1  ', 'a second document begins here'],
     ['location: @x', ':1:11  ', 'put it in quotes'],
+    ['monitors:\n  - name: A\n     type: URL', ':3:6  ', 'indented too far'],
+    ['monitors:\n  - name: "A"\n     type: URL', ':3:6  ', 'wrong indentation'],
+    ['monitors:\n  - name: A\n   type: URL', ':3:4  ', 'wrong indentation'],
+    ['monitors:\n  - name: A\n    request:\n      url: x\n     muted: true', ':5:6  ', 'wrong in'],
+    ['monitors:\n  - name: A\n    type', ':3:5  ', 'a colon is missing'],
+    ['monitors: [{name: A type: URL}]', ':1:', 'comma'],
+    ['monitors:\n  - name: "A\n    type: URL', ':2:11  ', 'a quote opens here'],
+    ["monitors:\n  - name: 'A", ':2:11  ', 'a quote opens here'],
+    ['monitors:\n  - name: "A\n    type: "URL"\n', ':2:11  ', 'a quote opens here'],
+    ['monitors:\n  - {name: "A}\n  - {name: "B"}\n', ':2:12  ', 'a quote opens here'],
     ['location: !x y', ':1:11  ', 'an unknown tag'],
     ['location: *x', ':1:11  ', 'an alias (*name) without its anchor'],
-    ['monitors: &a [*a]', ':1:15  ', 'inside the value of its own anchor'],
-    ['monitors:\n  - &a {x: {y: [*a]}}', ':2:17  ', 'inside the value of its own anchor'],
+    ['monitors: &a [*a]', ':1:15  ', 'refers to itself'],
+    ['monitors:\n  - &a {x: {y: [*a]}}', ':2:17  ', 'refers to itself'],
   ])('not YAML: %j', async (content, place, detail) => {
     const [first = ''] = await problems(content)
     expect(first.startsWith(place)).toBe(true)
@@ -134,7 +164,7 @@ describe('what is wrong with a file', () => {
       .split('')
       .map((name, index) => `${name}: &${name} [${`*${'abcdefghijk'[index]},`.repeat(10)}]`)
     expect(await problems(`a: &a [1]\n${rows.join('\n')}`)).toEqual([
-      ':1:1  aliases make it more than 5000000 values',
+      ':1:1  aliases expand to more than 5000000 values',
     ])
   })
 

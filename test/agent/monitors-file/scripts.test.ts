@@ -89,7 +89,7 @@ test.each([
   const found = await problems(text)
   expect((await readFileToApply(write(text), {})).ok).toBe(false)
   expect(found).toHaveLength(1)
-  expect(found[0]).toContain(`:4:${column}  monitors[0].script: there is no code in it`)
+  expect(found[0]).toContain(`:4:${column}  monitors[0].script: it contains no code`)
   expect(found[0]).toContain(`(got ${value})`)
 })
 

@@ -65,11 +65,12 @@ function addImports(parser: Parser, root: Protobuf.Root, files: readonly string[
 
 function parseProblem(error: Error, text: string): TargetFailure {
   const message = error.message.replace(/ \((?:[^()]*, )?line \d+\)$/, '')
+  // The parser names null, or trips over what is not there, when the text ends within something.
+  if (error instanceof TypeError || /^illegal [\w ]+ 'null'/.test(message)) {
+    return invalid('unexpected end', text.trimEnd().split('\n').length)
+  }
   const line = /line (\d+)\)$/.exec(error.message)?.[1]
-  if (line !== undefined) return invalid(message, Number(line))
-  const last = text.trimEnd().split('\n').length
-  // The parser trips over what is not there when the text ends within something.
-  return error instanceof TypeError ? invalid('the text ends too early', last) : invalid(message)
+  return invalid(message, line === undefined ? undefined : Number(line))
 }
 
 function undefinedName(error: Error, unknownImports: readonly string[]): string {
@@ -79,7 +80,7 @@ function undefinedName(error: Error, unknownImports: readonly string[]): string 
     unknownImports.length === 0
       ? ''
       : `; of the imports only google/protobuf/… is known here, not ${unknownImports.join(', ')}: put their text in`
-  return `the type ${name} is defined nowhere${missing}`
+  return `the type ${name} is not defined${missing}`
 }
 
 /** One file for each package. */
