@@ -11,6 +11,7 @@ import type { Result } from '../contract/result.ts'
 import { counted } from '../contract/schema/amounts.ts'
 import { type Arguments, type Command, EXIT_CONFIGURATION } from '../process/command-line.ts'
 import { mayColour } from '../process/log.ts'
+import { nameFix } from '../process/nearest.ts'
 import { MONITOR_TYPES } from '../monitors/registry.ts'
 import { onInterrupt } from './interruption.ts'
 import { runsHere } from './local-runs.ts'
@@ -34,7 +35,7 @@ async function validateCommand(args: Arguments): Promise<number> {
 
 async function checkCommand(args: Arguments): Promise<number> {
   if (args.on('json') && args.on('junit')) {
-    stderr.write('vedette check: --json and --junit exclude each other\n')
+    stderr.write('vedette check: --json and --junit cannot be combined; use one of them\n')
     return EXIT_CONFIGURATION
   }
   return withFile(args.positionals[0], async (file) => {
@@ -69,9 +70,12 @@ function chosen(all: readonly Monitor[], args: Arguments): Monitor[] | string {
       (tag === undefined || one.tags.includes(tag)),
   )
   if (monitors.length > 0) return monitors
-  if (only === undefined && tag === undefined) return 'the file has no activated monitor'
-  const known = all.slice(0, 20).map((one) => one.id)
-  return `no monitor matches; ids in the file: ${known.join(', ')}${all.length > 20 ? ', …' : ''}`
+  const wanted = only ?? tag
+  if (wanted === undefined) return 'the file has no activated monitor'
+  const tags = new Set(all.flatMap((one) => one.tags))
+  const known = only === undefined ? [...tags] : all.map((one) => one.id)
+  const option = only === undefined ? '--tag' : '--only'
+  return `${option} ${wanted}: no monitor matches; ${nameFix(wanted, known)}`
 }
 
 interface CheckRunOptions {
@@ -119,10 +123,10 @@ export const CHECK_COMMAND: Command = {
   positionals: ['[file]'],
   description: `Runs every activated monitor once, with its retries, and prints a table. ${FILE_HELP}\nExit code 0: all passed or were degraded; 1: something failed; 2: the file or the settings are invalid;\n130 and 143: interrupted by Ctrl-C or SIGTERM; unfinished runs are shown as cancelled.`,
   options: {
-    json: { help: 'print one result a line as JSON, as they come' },
+    json: { help: 'print each result as a line of JSON' },
     junit: { help: 'print JUnit XML for CI systems' },
-    only: { value: '<id>', help: 'run this monitor alone, activated or not' },
-    tag: { value: '<tag>', help: 'run monitors with this tag alone' },
+    only: { value: '<id>', help: 'run only this monitor, activated or not' },
+    tag: { value: '<tag>', help: 'run only monitors with this tag' },
     output: {
       value: '<folder>',
       help: 'store files of scripts and suites here, in a folder for each monitor’s id',
@@ -131,7 +135,7 @@ export const CHECK_COMMAND: Command = {
   examples: [
     ['vedette check', 'runs the built-in example'],
     ['vedette check monitors.yaml', 'runs your own'],
-    ['vedette check monitors.yaml --json | jq .verdict', 'feeds another program'],
+    ['vedette check monitors.yaml --json | jq .verdict', 'for another program'],
     ['vedette check monitors.yaml --only shop', 'runs one of them'],
   ],
   run: checkCommand,
@@ -139,9 +143,9 @@ export const CHECK_COMMAND: Command = {
 
 export const VALIDATE_COMMAND: Command = {
   name: 'validate',
-  summary: 'Read a monitors file and name every problem in it',
+  summary: 'Check a monitors file and report every problem',
   positionals: ['[file]'],
-  description: `Reads the file as the agent would and runs nothing. Every problem is shown with its line, the\nvalue and the fix. ${FILE_HELP}\nExit code 0: the file is good; 2: it is not.`,
+  description: `Reads the file as the agent would and runs nothing. Every problem is shown with its line, the\nvalue and the fix. ${FILE_HELP}\nExit code 0: the file is valid; 2: it is not.`,
   examples: [['vedette validate monitors.yaml', 'checks a file before it is used']],
   run: validateCommand,
 }

@@ -18,8 +18,8 @@ export interface FileToRun {
 
 /** Help text on the choice of the file. */
 export const FILE_HELP =
-  'The file is the one named, or else MONITORS_FILE, or else the built-in example, which comes with a\n' +
-  'small local site and needs no network.'
+  'Default: the file of MONITORS_FILE, or else the built-in example, which has a small local site and\n' +
+  'needs no network.'
 
 /** Prints the problems of a monitors file; returns the exit code. */
 export function complain(read: { problems: readonly Problem[] }): number {
@@ -37,7 +37,7 @@ export function warn(warnings: readonly Problem[]): void {
 
 /** The path that the command or the environment names, if any; the exit code where the settings are invalid. */
 export function pathOf(named: string | undefined): string | number | undefined {
-  if (named !== undefined) return named === '' ? undefined : named
+  if (named !== undefined) return named
   const { path, problems } = readMonitorsFilePath(env)
   return problems.length > 0 ? refuse(problems) : path
 }

@@ -1,6 +1,6 @@
 // `vedette run` and `vedette cancel`: run a monitor of a platform now, or cancel a run.
 import { APPLY_VARIABLES } from '../client/config.ts'
-import { type Arguments, type Command, EXIT_CONFIGURATION } from '../process/command-line.ts'
+import type { Arguments, Command } from '../process/command-line.ts'
 import { isForPeople } from '../process/log.ts'
 import { onInterrupt } from './interruption.ts'
 import { CONTEXT } from './settings.ts'
@@ -10,11 +10,7 @@ const { stderr } = process
 const WAITING_EVERY_MS = 10_000
 
 async function runCommand(args: Arguments): Promise<number> {
-  const monitor = args.positionals[0]
-  if (monitor === undefined) {
-    stderr.write('vedette run: name a monitor by its id or its name\n')
-    return EXIT_CONFIGURATION
-  }
+  const [monitor = ''] = args.positionals
   const location = args.value('location')
   const order = { monitor, location, wait: !args.on('no-wait'), json: args.on('json') }
   // Loaded only here: an agent must not carry it in its memory.
@@ -26,11 +22,7 @@ async function runCommand(args: Arguments): Promise<number> {
 }
 
 async function cancelCommand(args: Arguments): Promise<number> {
-  const runId = args.positionals[0]
-  if (runId === undefined) {
-    stderr.write('vedette cancel: name a run by its id\n')
-    return EXIT_CONFIGURATION
-  }
+  const [runId = ''] = args.positionals
   const { cancelNow } = await import('../client/run-now.ts')
   return cancelNow(runId, CONTEXT)
 }
@@ -42,13 +34,13 @@ export const RUN_COMMAND: Command = {
   description:
     'Asks the platform for a run in each location of the monitor, follows it and prints the result as\n' +
     '`vedette check` does. A deactivated monitor can be run as well. Ctrl-C cancels the run; a second one\n' +
-    'ends the waiting alone. Files come after the result: they are waited for, 15 s at most, and shown by\n' +
-    'the address of the public API that has them, with --json by `artifacts[].id`.\n' +
+    'only stops the waiting. Files arrive after the result: the command waits up to 15 s for them and shows\n' +
+    'their paths in the public API (with --json: `artifacts[].id`).\n' +
     'Exit code 0: passed or degraded; 1: failed; 2: the settings are invalid, or the platform refuses; 3: the\n' +
     'platform cannot be reached; 4: the run says nothing about the target (errored, cancelled, missed);\n' +
     '130 and 143: it was interrupted, by Ctrl-C or SIGTERM.',
   options: {
-    location: { value: '<slug>', help: 'run it in this location alone' },
+    location: { value: '<slug>', help: 'run it only in this location' },
     'no-wait': { help: 'print the ids of the runs and do not wait for them' },
     json: { help: 'print one run a line as JSON' },
   },
@@ -56,7 +48,7 @@ export const RUN_COMMAND: Command = {
   examples: [
     ['vedette run "Shop"', 'runs it everywhere'],
     ['vedette run "Shop" --location berlin', 'runs it in one location'],
-    ['vedette run "Shop" --json | jq .verdict', 'feeds another program'],
+    ['vedette run "Shop" --json | jq .verdict', 'for another program'],
   ],
   run: runCommand,
 }
@@ -66,7 +58,7 @@ export const CANCEL_COMMAND: Command = {
   summary: 'Cancel a run that was requested',
   positionals: ['<run>'],
   description:
-    'At once when no agent has it; else its agent is notified, and the result shows the outcome. A finished\n' +
+    'Cancels at once when no agent has it; else its agent is notified. The result shows the outcome. A finished\n' +
     'run does not change. Exit codes as for `vedette run`.',
   variables: APPLY_VARIABLES,
   examples: [['vedette cancel 0f8fad5b-d9cb-469f-a165-70867728950e', 'cancels that run']],

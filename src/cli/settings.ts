@@ -1,7 +1,7 @@
 // Common set-up of commands: settings, output, log and dialler.
-import { readFile } from 'node:fs/promises'
 import { parseEnv } from 'node:util'
 import { type AgentConfig, type ConfigReading, readAgentConfig } from '../agent/config.ts'
+import { readText } from '../agent/monitors-file/text.ts'
 import { createScrubber } from '../agent/redaction/scrub.ts'
 import { EXIT_CONFIGURATION } from '../process/command-line.ts'
 import { type EnvironmentProblem, problemText } from '../process/env.ts'
@@ -44,16 +44,16 @@ export function refuse(problems: readonly EnvironmentProblem[]): number {
   return EXIT_CONFIGURATION
 }
 
+const ENV_FILE_BYTES_MAX = 1_048_576
+
 /** The variables of a file of `NAME=value` lines, none where none is named, or a sentence on why it cannot be read. */
 export async function readEnvFile(
   path: string | undefined,
 ): Promise<Record<string, string> | string> {
   if (path === undefined) return {}
-  try {
-    return parseEnv(await readFile(path, 'utf8')) as Record<string, string>
-  } catch (error) {
-    return `--env-file: ${(error as Error).message}`
-  }
+  const read = await readText(path, ENV_FILE_BYTES_MAX)
+  if ('problem' in read) return `--env-file ${path}: ${read.problem}`
+  return parseEnv(read.text) as Record<string, string>
 }
 
 /** Creates a log without the secrets of the settings; its errors are reported to `faults`. */

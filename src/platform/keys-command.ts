@@ -64,15 +64,13 @@ function workOf(
     case 'revoke':
       if (id === undefined) throw new RequestError('revoke needs the id of a key')
       if (!GUID.test(id)) {
-        throw new RequestError(`${JSON.stringify(id)} is no id of a key; see vedette keys list`)
+        throw new RequestError(
+          `${JSON.stringify(id)} is not the id of a key; see vedette keys list`,
+        )
       }
       return (database) => revoke(database, id)
-    case undefined:
-      throw new RequestError('say what to do: create, list or revoke')
     default:
-      throw new RequestError(
-        `there is no ${JSON.stringify(action)}; there are create, list and revoke`,
-      )
+      throw new RequestError('name an action: create, list or revoke')
   }
 }
 
@@ -104,19 +102,19 @@ async function create(
 
 async function revoke(database: Database, id: string): Promise<string> {
   const row = await revokeApiKey(database, id)
-  if (row === undefined) throw new RequestError(`there is no key ${id}`)
+  if (row === undefined) throw new RequestError(`unknown key ${id}`)
   return `revoked ${row.id} (${row.name}, …${row.suffix})\n`
 }
 
 async function accountOf(database: Database, wanted: string | undefined): Promise<string> {
   if (wanted !== undefined) {
     const found = GUID.test(wanted) ? await readAccount(database, wanted) : undefined
-    if (found === undefined) throw new RequestError(`there is no account ${JSON.stringify(wanted)}`)
+    if (found === undefined) throw new RequestError(`unknown account ${JSON.stringify(wanted)}`)
     return found.id
   }
   const [only, another] = await listAccounts(database, 2)
   if (only === undefined) {
-    throw new RequestError('there is no account yet; start the platform once, it makes the first')
+    throw new RequestError('there is no account yet; start the platform once to create the first')
   }
   if (another !== undefined) {
     throw new RequestError('there are several accounts; name one with --account <id>')

@@ -3,7 +3,7 @@
 import { parseArgs } from 'node:util'
 import { inColumns } from './columns.ts'
 import type { VariableText } from './env.ts'
-import { nearest } from './nearest.ts'
+import { nameFix, nearest } from './nearest.ts'
 
 /** Exit code for anything wrong with what the user typed or configured. */
 export const EXIT_CONFIGURATION = 2
@@ -26,7 +26,7 @@ export interface Command {
   name: string
   /** One line for the overview. */
   summary: string
-  /** Placeholders of positional arguments, like `[file]`. */
+  /** Placeholders of positional arguments: `[file]`, `<file>` where one is required, `<a|b>` for one of some. */
   positionals?: string[]
   options?: Record<string, Option>
   /** Paragraphs under the usage line. */
@@ -68,6 +68,7 @@ export async function runCommandLine(program: Program, argv: readonly string[]):
     return EXIT_CONFIGURATION
   }
   if (name === '--version' || name === '-V' || name === 'version') {
+    if (rest.length > 0) return refuse(program, name, `unexpected argument ${shown(rest[0])}`)
     program.write(`${program.version}\n`)
     return 0
   }
@@ -77,21 +78,27 @@ export async function runCommandLine(program: Program, argv: readonly string[]):
   if (command === undefined) return unknownCommand(program, name)
   if (rest.includes('--help') || rest.includes('-h')) return help(program, name)
   const args = parse(command, rest)
-  if (typeof args === 'string') {
-    program.complain(`${program.name} ${name}: ${args}\nTry: ${program.name} ${name} --help\n`)
-    return EXIT_CONFIGURATION
-  }
+  if (typeof args === 'string') return refuse(program, name, args)
   return command.run(args)
 }
 
-function unknownCommand(program: Program, name: string, topics: string[] = []): number {
-  const names = [...program.commands.map((one) => one.name), ...topics]
-  const near = nearest(name, names)
-  const [what, all] = topics.length === 0 ? ['command', 'Commands'] : ['topic', 'Topics']
-  const fix = near === undefined ? `${all}: ${names.join(', ')}` : `Did you mean: ${near}?`
-  program.complain(`${program.name}: there is no ${what} ${JSON.stringify(name)}. ${fix}\n`)
+function refuse(program: Program, name: string, problem: string): number {
+  program.complain(`${program.name} ${name}: ${problem}\nTry: ${program.name} ${name} --help\n`)
   return EXIT_CONFIGURATION
 }
+
+function unknownCommand(program: Program, name: string): number {
+  const isOption = name.startsWith('-')
+  const known = isOption ? ['--help', '--version'] : program.commands.map((one) => one.name)
+  return unknown(program, isOption ? 'option' : 'command', name, known)
+}
+
+function unknown(program: Program, what: string, name: string, known: readonly string[]): number {
+  program.complain(`${program.name}: unknown ${what} ${shown(name)}; ${nameFix(name, known)}\n`)
+  return EXIT_CONFIGURATION
+}
+
+const shown = (text: unknown) => JSON.stringify(text)
 
 /** The arguments, or a message about their problem. */
 function parse(command: Command, rest: string[]): Arguments | string {
@@ -105,17 +112,22 @@ function parse(command: Command, rest: string[]): Arguments | string {
       },
     ]),
   )
-  let parsed: { values: Record<string, unknown>; positionals: string[] }
+  let parsed
   try {
-    parsed = parseArgs({ args: rest, options: config, allowPositionals: true, strict: true })
+    const how = { allowPositionals: true, strict: true, tokens: true } as const
+    parsed = parseArgs({ args: rest, options: config, ...how })
   } catch (error) {
     return optionProblem(error as Error, Object.keys(options))
   }
-  const { values, positionals } = parsed
-  const most = command.positionals?.length ?? 0
-  if (positionals.length > most) {
-    return `unexpected argument ${JSON.stringify(positionals[most])}`
-  }
+  const { positionals, tokens } = parsed
+  const values: Record<string, unknown> = parsed.values
+  const valued = tokens.flatMap((one) =>
+    one.kind === 'option' && one.value !== undefined ? [one.name] : [],
+  )
+  const twice = valued.find((one, at) => valued.indexOf(one) !== at)
+  if (twice !== undefined) return `the option --${twice} is given twice; keep one of them`
+  const problem = positionalProblem(command.positionals ?? [], positionals)
+  if (problem !== undefined) return problem
   return {
     positionals,
     value: (name) => values[name] as string | undefined,
@@ -123,9 +135,31 @@ function parse(command: Command, rest: string[]): Arguments | string {
   }
 }
 
+function positionalProblem(
+  placeholders: readonly string[],
+  given: readonly string[],
+): string | undefined {
+  if (given.length > placeholders.length) {
+    return `unexpected argument ${shown(given[placeholders.length])}`
+  }
+  for (const [at, placeholder] of placeholders.entries()) {
+    const text = given[at]
+    if (text === '') return `the argument ${placeholder} is empty`
+    if (text === undefined) {
+      if (placeholder.startsWith('<')) return `the argument ${placeholder} is missing`
+      continue
+    }
+    const choices = placeholder.slice(1, -1).split('|')
+    if (choices.length > 1 && !choices.includes(text)) {
+      return `unknown argument ${shown(text)}; ${nameFix(text, choices)}`
+    }
+  }
+  return undefined
+}
+
 function optionProblem(error: Error, names: string[]): string {
   const unknown = /Unknown option '(-[^']+)'/.exec(error.message)?.[1]
-  if (unknown === undefined) return error.message
+  if (unknown === undefined) return error.message.replaceAll('\n', ' ')
   const near = nearest(unknown.replace(/^-+/, ''), names)
   return `unknown option ${unknown}${near === undefined ? '' : `; did you mean --${near}?`}`
 }
@@ -143,12 +177,10 @@ function manualHelp(program: Program, name: string | undefined, manual: Manual):
   const page = manual.page(name)
   const isCommand = program.commands.some((one) => one.name === name)
   if (page === undefined && isCommand) return help(program, name)
-  if (page === undefined)
-    return unknownCommand(
-      program,
-      name,
-      topics.map(([topic]) => topic),
-    )
+  if (page === undefined) {
+    const commands = program.commands.map((one) => one.name)
+    return unknown(program, 'topic', name, [...commands, ...topics.map(([topic]) => topic)])
+  }
   program.write(page)
   if (isCommand)
     program.write(`\n${program.name} ${name} --help shows the options of the command.\n`)
@@ -198,7 +230,7 @@ function commandHelp(program: Program, command: Command): string {
     const rows = command.variables.map(({ name, default: fallback, meaning }): [string, string] => {
       return [name, fallback === '–' ? meaning : `${meaning} (default ${fallback})`]
     })
-    const heading = 'Environment (each NAME also as NAME_FILE, a file that holds the value):'
+    const heading = 'Environment (each NAME also as NAME_FILE, a file that contains the value):'
     lines.push(heading, ...columns(rows), '')
   }
   lines.push('Examples:', ...columns(command.examples), '')

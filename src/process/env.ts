@@ -1,7 +1,7 @@
 // Reads a program's settings from the environment by a table, from which help and documentation are
 // made too. All problems are found at once; a setting may come from a file, as container platforms
 // hand out secrets.
-import { readFileSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { seeHelp } from './see-help.ts'
 
 /** A parsed text: a value, or its problem. */
@@ -56,7 +56,7 @@ const FILE_BYTES_MAX = 1_048_576
 export function readEnvironment<const T extends VariableTable>(
   table: T,
   env: Environment,
-  readText: ReadText = (path) => readFileSync(path, 'utf8'),
+  readText: ReadText = readRegularFile,
 ): Reading<T> {
   const problems: EnvironmentProblem[] = []
   const values: Record<string, unknown> = {}
@@ -86,6 +86,14 @@ function valueOf(
   return parsed(spelling, env[spelling] ?? '', variable)
 }
 
+/** A pipe could block forever, and a device never end. */
+function readRegularFile(path: string): string {
+  const facts = statSync(path)
+  if (!facts.isFile() && !facts.isDirectory()) throw new Error('it is not a regular file')
+  if (facts.size > FILE_BYTES_MAX) throw new Error(`it is larger than ${FILE_BYTES_MAX} bytes`)
+  return readFileSync(path, 'utf8')
+}
+
 function fromFile(name: string, path: string, variable: Variable<unknown>, readText: ReadText) {
   let text: string
   try {
@@ -95,21 +103,18 @@ function fromFile(name: string, path: string, variable: Variable<unknown>, readT
     const why = READ_PROBLEMS[code ?? ''] ?? message
     return { problem: `${name}_FILE is ${shown(path)}: ${why}; name a file that can be read` }
   }
-  if (Buffer.byteLength(text) > FILE_BYTES_MAX) {
-    return { problem: `${name}_FILE is ${shown(path)}: larger than ${FILE_BYTES_MAX} bytes` }
-  }
   // Editors and `echo` end a file with a newline that is no part of the value.
   const value = text.replace(/\r?\n$/, '')
   if (value === '') {
     return { problem: `${name}_FILE is ${shown(path)}: the file is empty; write the value into it` }
   }
-  return parsed(name, value, variable, `${name}_FILE (${shown(path)}) holds`)
+  return parsed(name, value, variable, `${name}_FILE (${shown(path)}) contains`)
 }
 
 const READ_PROBLEMS: Readonly<Record<string, string>> = {
-  ENOENT: 'there is no such file',
-  EACCES: 'there is no right to read it',
-  EISDIR: 'that is a folder',
+  ENOENT: 'the file does not exist',
+  EACCES: 'permission denied',
+  EISDIR: 'it is a folder',
 }
 
 function parsed(

@@ -22,6 +22,17 @@ export function nearest(text: string, candidates: Iterable<string>): string | un
   return best
 }
 
+/** Known names that a fix shows. */
+const NAMES_SHOWN_MAX = 20
+
+/** The fix for an unknown name: the nearest of the known ones, else the first of them. */
+export function nameFix(name: string, known: readonly string[]): string {
+  const near = nearest(name, known)
+  if (near !== undefined) return `did you mean ${near}?`
+  const more = known.length > NAMES_SHOWN_MAX ? ', …' : ''
+  return `known are ${known.slice(0, NAMES_SHOWN_MAX).join(', ')}${more}`
+}
+
 function distanceBetween(a: string, b: string): number {
   let beforePrevious: number[] = []
   let previous = Array.from({ length: b.length + 1 }, (_, index) => index)

@@ -27,7 +27,7 @@ function program(): { program: Program; out: string[]; err: string[]; calls: Arg
         {
           name: 'watch',
           summary: 'watches',
-          positionals: ['[place]'],
+          positionals: ['[place]', '<north|south>'],
           description: 'Watches a place.',
           options: {
             json: { help: 'as JSON' },
@@ -48,13 +48,20 @@ function program(): { program: Program; out: string[]; err: string[]; calls: Arg
 describe('wrong arguments', () => {
   test.each([
     ['nothing at all shows the overview', [], 'Usage: sentry <command>'],
-    ['a mistyped command', ['wach'], 'Did you mean: watch?'],
-    ['an unknown command', ['fly-away-now'], 'Commands: watch'],
-    ['a mistyped topic', ['help', 'gate'], 'Did you mean: gates?'],
-    ['an unknown topic', ['help', 'fly-away-now'], 'Topics: watch, gates'],
+    ['a mistyped command', ['wach'], 'unknown command "wach"; did you mean watch?'],
+    ['an unknown command', ['fly-away-now'], 'known are watch'],
+    ['a mistyped topic', ['help', 'gate'], 'unknown topic "gate"; did you mean gates?'],
+    ['an unknown topic', ['help', 'fly-away-now'], 'known are watch, gates'],
     ['a mistyped option', ['watch', '--jsn'], 'unknown option --jsn; did you mean --json?'],
     ['an option without its value', ['watch', '--only'], "'-o, --only <value>' argument missing"],
-    ['one argument too many', ['watch', 'a', 'b'], 'unexpected argument "b"'],
+    ['one argument too many', ['watch', 'a', 'north', 'b'], 'unexpected argument "b"'],
+    ['an argument that is missing', ['watch', 'a'], 'the argument <north|south> is missing'],
+    ['a mistyped argument', ['watch', 'a', 'nroth'], '"nroth"; did you mean north?'],
+    ['an unknown argument', ['watch', 'a', 'up'], '"up"; known are north, south'],
+    ['an empty argument', ['watch', '', 'north'], 'the argument [place] is empty'],
+    ['an option twice', ['watch', '-o', 'a', '--only=b'], '--only is given twice'],
+    ['a mistyped option without a command', ['--hlep'], 'did you mean --help?'],
+    ['an argument of --version', ['--version', 'x'], 'unexpected argument "x"'],
   ])('%s', async (_, argv, expected) => {
     const { program: sentry, err, calls } = program()
     expect(await runCommandLine(sentry, argv)).toBe(2)
@@ -80,8 +87,8 @@ describe('help', () => {
 
 test('a command gets its arguments and gives the exit code', async () => {
   const { program: sentry, calls } = program()
-  expect(await runCommandLine(sentry, ['watch', 'gate', '--json', '-o', 'east'])).toBe(7)
+  expect(await runCommandLine(sentry, ['watch', 'gate', 'north', '--json', '-o', 'east'])).toBe(7)
   const args = calls[0] as Arguments
-  expect(args.positionals).toEqual(['gate'])
+  expect(args.positionals).toEqual(['gate', 'north'])
   expect([args.on('json'), args.value('only'), args.value('json')]).toEqual([true, 'east', true])
 })

@@ -1,4 +1,6 @@
 // Settings come from variables or files; all problems are reported at once, and no secret with it.
+import { execFileSync } from 'node:child_process'
+import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import {
   problemText,
@@ -19,6 +21,12 @@ import {
 import { temporaryFile, temporaryFolder } from '../support/temporary-folder.ts'
 
 const folder = temporaryFolder()
+
+function pipe(): string {
+  const path = join(folder, 'pipe')
+  execFileSync('mkfifo', [path])
+  return path
+}
 
 const TABLE = {
   APP_PORT: wholeNumber({ meaning: 'port', otherwise: 80, min: 0, max: 65_535 }),
@@ -85,9 +93,15 @@ describe('files', () => {
   })
 
   test.each<[string, Environment, string[]]>([
-    ['a missing one', { APP_TOKEN_FILE: '/nope' }, ['APP_TOKEN_FILE', '/nope', 'no such file']],
+    ['a missing one', { APP_TOKEN_FILE: '/nope' }, ['APP_TOKEN_FILE', '/nope', 'does not exist']],
     ['a folder', { APP_TOKEN_FILE: folder }, ['APP_TOKEN_FILE', 'folder']],
     ['an empty one', { APP_TOKEN_FILE: temporaryFile('empty', '\n') }, ['APP_TOKEN_FILE', 'empty']],
+    ['a pipe', { APP_TOKEN_FILE: pipe() }, ['not a regular file']],
+    [
+      'a large one',
+      { APP_TOKEN_FILE: temporaryFile('large', 'x'.repeat(2 ** 20 + 1)) },
+      ['larger'],
+    ],
     [
       'both ways at once',
       { APP_TOKEN: 't_a', APP_TOKEN_FILE: temporaryFile('both', 't_b') },
@@ -112,7 +126,7 @@ describe('problems', () => {
     const [head, port, ...lines] = problemText(problems, 'app').trimEnd().split('\n')
     expect(head).toContain('5 problems')
     expect(port).toBe(
-      '  APP_PORT is "99999": must be a whole number from 0 to 65535; without it 80 holds',
+      '  APP_PORT is "99999": must be a whole number from 0 to 65535; the default is 80',
     )
     for (const [at, part] of ['LOW, HIGH', 'on, off', '1099511627776', 'https://x'].entries()) {
       expect(lines[at]).toContain(part)
