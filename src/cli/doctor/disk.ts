@@ -36,7 +36,7 @@ export async function probeDisk(config: DiskConfig): Promise<Finding[]> {
     return [{ id: 'disk', standing: 'broken', ...found, facts: { ...facts, problem: code } }]
   }
   const isMade = there !== folder
-  const says = `${folder} ${isMade ? 'can be made' : 'can be written to'}, ${roomText(room)}`
+  const says = `${folder} ${isMade ? 'can be created' : 'can be written to'}, ${roomText(room)}`
   const recommendation = recommendationOf(config, room)
   if (recommendation === undefined) return [{ id: 'disk', standing: 'works', says, facts }]
   const [why, fix] = recommendation
@@ -64,10 +64,10 @@ function recommendationOf(
   { freeBytes, freeInodes = Infinity }: Room,
 ): [why: string, fix: string] | undefined {
   if (freeInodes < INODES_MIN)
-    return ['hardly any file can be made', 'remove files, or use a larger volume']
+    return ['hardly any file can be created', 'remove files, or use a larger volume']
   if (monitorsFile !== undefined || platformUrl === undefined) return undefined
   if (freeBytes < spoolBytesMax) {
-    const why = `results wait here while the platform is away, up to ${Math.ceil(spoolBytesMax / MIB)} MiB (SPOOL_BYTES_MAX)`
+    const why = `results are stored here while the platform is unreachable, up to ${Math.ceil(spoolBytesMax / MIB)} MiB (SPOOL_BYTES_MAX)`
     const fits = Math.max(1, Math.floor(freeBytes / 2 / MIB))
     return [why, `set SPOOL_BYTES_MAX=${fits}MiB`]
   }

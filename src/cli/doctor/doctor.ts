@@ -1,6 +1,6 @@
 // Creates the probes of `vedette doctor`, runs them and prints the findings.
 import { counted } from '../../contract/schema/amounts.ts'
-import { type ConfigReading, readAgentConfig } from '../../agent/config.ts'
+import { type AgentConfig, type ConfigReading, readAgentConfig } from '../../agent/config.ts'
 import { countedProblems } from '../../agent/monitors-file/problems.ts'
 import { readMonitorsFile } from '../../agent/monitors-file/file.ts'
 import { createScrubber } from '../../agent/redaction/scrub.ts'
@@ -64,7 +64,10 @@ async function probesOf(reading: ConfigReading): Promise<Probe[]> {
   return [
     { id: 'settings', run: () => probeSettings(reading) },
     { id: 'platform', run: (signal) => probePlatform(config, signal) },
-    { id: 'dns', run: (signal) => probeNameServers({ config, signal }) },
+    {
+      id: 'dns',
+      run: (signal) => probeNameServers({ config, signal, monitoredHosts: () => hostsOf(config) }),
+    },
     { id: 'disk', run: () => probeDisk(config) },
     { id: 'health-port', run: (signal) => probeHealthPort(config, signal) },
     { id: 'icmp', run: (signal) => probeIcmp(signal) },
@@ -74,6 +77,18 @@ async function probesOf(reading: ConfigReading): Promise<Probe[]> {
     { id: 'engines', run: (signal) => probeTools('engine', tools, config, signal) },
     { id: 'runtimes', run: (signal) => probeTools('runtime', tools, config, signal) },
   ]
+}
+
+/** Hosts and URLs of the monitors file; none without a valid file. */
+async function hostsOf({ monitorsFile }: AgentConfig): Promise<string[]> {
+  if (monitorsFile === undefined) return []
+  const read = await readMonitorsFile(monitorsFile, env, MONITOR_TYPES)
+  if (!read.ok) return []
+  return read.file.monitors.flatMap(({ request }) => {
+    const { url, hostname, sslConfig } = (request ?? {}) as Record<string, unknown>
+    const hosts = [url, hostname, (sslConfig as { hostname?: unknown } | undefined)?.hostname]
+    return hosts.filter((one) => typeof one === 'string')
+  })
 }
 
 async function probeSettings({ config, problems, warnings }: ConfigReading): Promise<Finding[]> {

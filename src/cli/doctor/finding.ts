@@ -71,7 +71,7 @@ export async function runProbes(
     probes.map(({ id, run }) => {
       const failed = (says: string): Finding[] => [{ id, standing: 'broken', says }]
       const findings = run(limit).catch(({ message }: Error) =>
-        failed(limit.aborted ? isLate : `could not be looked at: ${message}`),
+        failed(limit.aborted ? isLate : `could not be probed: ${message}`),
       )
       return Promise.race([findings, late.then(() => failed(isLate))])
     }),

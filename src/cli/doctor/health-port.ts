@@ -14,7 +14,7 @@ export async function probeHealthPort(
 ): Promise<Finding[]> {
   const problem = await portProblem(port, host)
   if (port === 0 && problem === undefined) {
-    return [{ id: 'health-port', standing: 'works', says: 'any free one' }]
+    return [{ id: 'health-port', standing: 'works', says: 'any free port' }]
   }
   if (problem === undefined) {
     return [{ id: 'health-port', standing: 'works', says: `${port} is free`, facts: { port } }]
@@ -28,7 +28,9 @@ export async function probeHealthPort(
   }
   const free = port < 1024 ? 8081 : port + 1
   const says =
-    problem === 'EADDRINUSE' ? `another program has port ${port}` : `port ${port}: ${problem}`
+    problem === 'EADDRINUSE'
+      ? `port ${port} is in use by another program`
+      : `port ${port}: ${problem}`
   const fix = `set AGENT_HEALTH_PORT=${free}`
   return [{ id: 'health-port', standing: 'broken', says, fix, facts: { port, problem } }]
 }

@@ -14,8 +14,12 @@ export interface NameServersOptions {
   signal: AbortSignal
   /** Replaces resolv.conf; a server is `address` or `address:port`. */
   resolv?: Pick<ResolvConf, 'servers' | 'search' | 'ndots'>
+  /** Monitored hosts and URLs, whose names a server is asked for that refuses the other questions. */
+  monitoredHosts?: () => Promise<string[]>
 }
 
+/** Monitored hosts that a server is asked for. */
+const HOSTS_MAX = 3
 const TRY_MS = 2000
 const TRIES = 2
 
@@ -28,7 +32,7 @@ const PROBLEMS: Readonly<Record<string, string>> = {
   ETIMEOUT: 'silent',
   [CONNECTION_REFUSED]: 'refuses the connection',
   ECANCELLED: 'silent',
-  EBADRESP: 'answers what is no answer',
+  EBADRESP: 'sends invalid answers',
   [REFUSED]: 'refuses to answer',
 }
 
@@ -36,7 +40,7 @@ const PROBLEMS: Readonly<Record<string, string>> = {
 export async function probeNameServers(options: NameServersOptions): Promise<Finding[]> {
   const resolv = options.resolv ?? parseResolvConf(await resolvConf())
   const questions = questionsFor(nameIn(options.config.platformUrl), resolv)
-  const asked = await Promise.all(resolv.servers.map((one) => ask(one, questions, options.signal)))
+  const asked = await askAll(resolv.servers, questions, options)
   const failing = asked.filter(({ problem }) => problem !== undefined)
   const problems = failing.map(({ server, problem }) => `${server} ${problem}`).join(', ')
   const facts = { servers: asked }
@@ -52,7 +56,7 @@ export async function probeNameServers(options: NameServersOptions): Promise<Fin
 }
 
 const NETWORK_FIX =
-  'lead it to them  (docker run --network, or a route: ip route add default via <router>)'
+  'connect this machine to them  (docker run --network, or a route: ip route add default via <router>)'
 const SERVERS_FIX =
   'set other name servers  (docker run --dns, dnsConfig of the pod, or /etc/resolv.conf)'
 
@@ -61,9 +65,11 @@ function resolvConf(): Promise<string> {
   return readFile(RESOLV_CONF, 'utf8').catch(() => '')
 }
 
-function nameIn(platformUrl: string | undefined): string | undefined {
-  const host = URL.parse(platformUrl ?? '')?.hostname.replace(/^\[|\]$/g, '')
-  return host === undefined || isIP(host) !== 0 || host === 'localhost' ? undefined : host
+/** The host name in a URL, or alone; undefined for IP addresses and what a variable stands for. */
+function nameIn(address = ''): string | undefined {
+  const host = URL.parse(address)?.hostname ?? address
+  const isName = /^[\w.-]+$/.test(host) && isIP(host) === 0
+  return isName && host !== 'localhost' ? host : undefined
 }
 
 interface Question {
@@ -85,6 +91,21 @@ function questionsFor(
   const isLong = name.split('.').length > ndots
   const names = isLong ? [name, ...longer] : [...longer, name]
   return names.map((one) => ({ name: one, type: 'A' }))
+}
+
+/** An authoritative server refuses all names but those of its own zones. */
+async function askAll(
+  servers: readonly string[],
+  questions: readonly Question[],
+  { signal, monitoredHosts }: NameServersOptions,
+): Promise<ServerState[]> {
+  const asked = await Promise.all(servers.map((one) => ask(one, questions, signal)))
+  const isRefused = ({ problem }: ServerState) => problem === PROBLEMS[REFUSED]
+  const hosts = asked.some(isRefused) ? ((await monitoredHosts?.()) ?? []) : []
+  const names = new Set(hosts.flatMap((one) => nameIn(one) ?? []))
+  if (names.size === 0) return asked
+  const own = [...names].slice(0, HOSTS_MAX).map((name): Question => ({ name, type: 'A' }))
+  return Promise.all(asked.map((one) => (isRefused(one) ? ask(one.server, own, signal) : one)))
 }
 
 interface ServerState {
@@ -118,7 +139,7 @@ async function ask(
   return { server, ms, ...(problem !== undefined && { problem }) }
 }
 
-const NO_ROUTE = 'is on no network of ours'
+const NO_ROUTE = 'has no route from this machine'
 
 /** Whether the kernel has a route; nothing is sent. */
 function hasRouteTo(server: string): Promise<boolean> {

@@ -75,7 +75,7 @@ function refused(
   if (!isForbidden) {
     return { id, standing: 'broken', says: failures[0]?.message ?? codes, facts }
   }
-  const says = `this system lets this user send no echoes (${codes}${now})`
+  const says = `this system does not permit ICMP echo requests for this user (${codes}${now})`
   const fix =
     'set net.ipv4.ping_group_range="0 2147483647"  (docker run --sysctl, sysctls of the pod, or sysctl -w on the host)'
   return { id, standing: 'broken', says, fix, facts }

@@ -79,13 +79,14 @@ function aboutAnswer(answer: LinkAnswer, { origin }: URL): Finding {
     return { id: 'platform', standing: 'works', says, facts }
   }
   if (status === 429) {
-    const says = `${origin} is there, and asked for too often just now (429)`
+    const says = `${origin} limits the rate of requests (429)`
     return { id: 'platform', standing: 'warning', says, fix: 'try again in a minute', facts }
   }
   const refusal = status === 200 ? undefined : refusalOf(answer)
   const message =
     refusal?.kind === 'failed' ? refusal.problem.message : 'API_KEY was revoked on the platform'
-  const says = refusal === undefined ? `what answers at ${origin} is no platform` : saidIn(message)
+  const says =
+    refusal === undefined ? `the server at ${origin} is not a Vedette platform` : saidIn(message)
   return { id: 'platform', standing: 'broken', says, fix: STATUS_FIXES[status] ?? URL_FIX, facts }
 }
 
@@ -100,7 +101,7 @@ function isPresence(body: Buffer): boolean {
 const URL_FIX = 'set PLATFORM_URL="https://<the platform>"'
 
 const STATUS_FIXES: Readonly<Record<number, string>> = {
-  401: 'set API_KEY=pl_…  (POST /v1/private-locations/<id>/keys on the platform makes one)',
+  401: 'set API_KEY=pl_…  (POST /v1/private-locations/<id>/keys on the platform creates one)',
   426: 'use the image of the platform’s version',
 }
 
@@ -181,7 +182,7 @@ async function aboutAuthorities(): Promise<Authorities> {
   if (file === undefined || file === '') return {}
   try {
     const found = (await readFile(file, 'latin1')).match(CERTIFICATES) ?? []
-    if (found.length === 0) return { problem: 'holds no certificate (PEM)' }
+    if (found.length === 0) return { problem: 'contains no certificate (PEM)' }
     for (const one of found) void new X509Certificate(one)
     return { count: found.length }
   } catch (error) {

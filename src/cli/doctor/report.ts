@@ -74,6 +74,6 @@ function summaryOf(findings: readonly Finding[]): string {
   const count = (wanted: Standing) => findings.filter((one) => one.standing === wanted).length
   const [broken, warnings] = [count('broken'), count('warning')]
   const also = warnings === 0 ? '' : `; ${counted(warnings, 'warning')}`
-  if (broken === 0) return `All that is needed works${also}.`
-  return `${broken} of what is needed ${broken === 1 ? 'does' : 'do'} not work${also}.`
+  if (broken === 0) return `All required checks passed${also}.`
+  return `${counted(broken, 'required check')} failed${also}.`
 }

@@ -52,7 +52,7 @@ export async function probeSandbox({
   runsCode,
   signal,
 }: SandboxContext): Promise<Finding[]> {
-  if (!runsCode) return [absent('sandbox', 'none is run: no engine or runtime')]
+  if (!runsCode) return [absent('sandbox', 'not needed: no engine or runtime is installed')]
   const sandbox = ownSandbox(config)
   try {
     const hasChromium = (await findChromium(config.chromiumPath)) !== undefined
@@ -81,7 +81,7 @@ function rootFix(problem: string): string | undefined {
 function layerText(facts: { ownUser?: boolean; landlock?: number; network?: boolean }): string {
   const { ownUser, landlock = 0, network } = facts
   const layers = [
-    ...(ownUser === true ? ['a user of its own'] : []),
+    ...(ownUser === true ? ['a separate user'] : []),
     ...(landlock > 0 ? ['Landlock'] : []),
     ...(network === true ? ['seccomp'] : []),
   ]
@@ -124,14 +124,15 @@ export async function probeBrowser(context: SandboxContext): Promise<Finding[]> 
   if (found !== undefined && (runsCode || chromiumPath !== undefined))
     return [await started(found, context)]
   if (chromiumPath !== undefined) {
-    const says = `there is no program at ${chromiumPath} (CHROMIUM_PATH)`
+    const says = `no program at ${chromiumPath} (CHROMIUM_PATH)`
     return [{ id: 'browser', standing: 'broken', says, fix: 'set CHROMIUM_PATH=/usr/bin/chromium' }]
   }
-  if (found !== undefined) return [absent('browser', `${found}, which nothing here uses`)]
+  if (found !== undefined)
+    return [absent('browser', `${found}, not used: no engine or runtime is installed`)]
   if (!runsCode) {
     return [absent('browser', image === 'agent' ? 'none is installed' : 'not in this image')]
   }
-  const says = 'none is found: browser checks and most suites cannot run'
+  const says = 'not found: browser checks and most suites cannot run'
   return [{ id: 'browser', standing: 'warning', says, fix: CHROMIUM_ADVICE }]
 }
 

@@ -111,7 +111,7 @@ const FINDINGS = [
 test('the table has a line for each finding and its fix, coloured on request alone', () => {
   const table = doctorTable(HEAD, FINDINGS, false)
   expect(table).toMatch(/^✗ user code +no\n +fix: a line\n✓ disk +all\n/m)
-  expect(table).toContain('1 of what is needed does not work.')
+  expect(table).toContain('1 required check failed.')
   expect(table).not.toContain('\u001B')
   expect(doctorTable(HEAD, FINDINGS, true)).toContain('\u001B')
 })

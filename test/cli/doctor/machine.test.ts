@@ -98,7 +98,7 @@ describe('the disk', () => {
     const folder = join(temporaryFolder(), 'not', 'there')
     const [found] = await probeDisk(at(folder))
     expect(found).toMatchObject({ standing: 'works' })
-    expect(found?.says).toContain('can be made')
+    expect(found?.says).toContain('can be created')
     expect(existsSync(folder)).toBe(false)
   })
 })

@@ -61,6 +61,21 @@ describe('name servers', () => {
     },
   )
 
+  test.each<[string, string[], string]>([
+    ['knows the monitored hosts', ['http://{{HOST}}/', 'https://shop.test/x'], 'works'],
+    ['refuses them as well', ['https://other.test'], 'broken'],
+    ['is asked for no other', ['192.0.2.1'], 'broken'],
+  ])('an authoritative one that %s', async (_, hosts, standing) => {
+    await using server = await startDnsServer({ '*': 'REFUSED', 'shop.test': ['192.0.2.1'] })
+    const [found] = await probeNameServers({
+      config: { platformUrl: undefined },
+      signal: new AbortController().signal,
+      resolv: { servers: [server.authority], search: [], ndots: 1 },
+      monitoredHosts: () => Promise.resolve(hosts),
+    })
+    expect(found?.standing).toBe(standing)
+  })
+
   test('one of two is unresponsive: a warning that names it', async () => {
     await using good = await startDnsServer({ 'platform.test': ['192.0.2.1'] })
     await using unresponsive = await startDnsServer({ 'platform.test': 'silent' })
@@ -87,7 +102,7 @@ describe('name servers', () => {
     const said = await examine({ env: { VEDETTE_IMAGE: 'agent' }, prefix })
     expect(said.found('dns')).toMatchObject({
       standing: 'broken',
-      says: '192.0.2.53 is on no network of ours, 2001:db8::53 is on no network of ours',
+      says: '192.0.2.53 has no route from this machine, 2001:db8::53 has no route from this machine',
       fix: expect.stringContaining('--network') as string,
     })
   })
