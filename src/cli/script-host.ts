@@ -39,6 +39,7 @@ export function scriptHost(config: AgentConfig, { link, log }: ScriptHostContext
     }),
     close: () => void sandbox?.then((one) => one.close()),
     async prepare() {
+      await warnOfChromium(config, log)
       // An agent without engines and runtimes runs uptime checks alone and needs no sandbox.
       const installed = await Promise.all([tools.installed('engine'), tools.installed('runtime')])
       if (installed.flat().length > 0) await made().catch(() => {})
@@ -47,6 +48,14 @@ export function scriptHost(config: AgentConfig, { link, log }: ScriptHostContext
     layers: () => trial?.layers && { ...trial.layers, userNamespaces: trial.namespaces },
     ownProjects: config.monitorsFile !== undefined,
   }
+}
+
+/** The browser that the settings name may be missing; without a name, runs that need one report it. */
+async function warnOfChromium({ chromiumPath }: AgentConfig, log: Log | undefined): Promise<void> {
+  if (chromiumPath === undefined) return
+  const { CHROMIUM_ADVICE, findChromium } = await import('../scripts/chromium.ts')
+  if ((await findChromium(chromiumPath)) !== undefined) return
+  log?.warn(`CHROMIUM_PATH is "${chromiumPath}", which is not a program; ${CHROMIUM_ADVICE}`)
 }
 
 async function makeFetcher(link: PlatformLink, folder: string): Promise<BundleFetcher> {
