@@ -60,10 +60,9 @@ process.exitCode = await runCommandLine(
   {
     name: 'vedette',
     version: VERSION,
-    summary: 'watches what no outside service can reach',
+    summary: 'monitors what no outside service can reach',
     commands: COMMANDS,
-    epilogue:
-      'First steps: vedette start, then vedette check monitors.yaml with a file of your own.',
+    epilogue: 'First steps: vedette start, then vedette check monitors.yaml with your own file.',
     async manual() {
       const { createManual } = await import('./cli/help/manual.ts')
       return createManual(Math.min(stdout.columns ?? COLUMNS_MAX, COLUMNS_MAX))

@@ -193,7 +193,7 @@ export class Agent {
         if (this.#phase !== 'draining' || change.kind === 'cancel') this.#apply(change)
       }
     } catch (error) {
-      log.error({ err: error }, 'the source of monitors failed; those that are known go on')
+      log.error({ err: error }, 'the source of monitors failed; known monitors keep running')
       this.#refused = 'the source of monitors failed'
     }
   }
@@ -205,10 +205,13 @@ export class Agent {
       case 'refused':
         this.#refused = change.reason
         this.#metrics.reloaded(false)
-        this.#options.log.error({ reason: change.reason }, 'the new monitors cannot be used')
+        this.#options.log.error(
+          { reason: change.reason },
+          'the new monitors are invalid; the previous ones keep running',
+        )
         return
       case 'over':
-        this.#options.log.error({ reason: change.reason }, 'there is nothing left to do here')
+        this.#options.log.error({ reason: change.reason }, 'this agent has nothing left to do')
         this.#exitCode = change.exitCode
         void this.stop()
         return
@@ -216,11 +219,11 @@ export class Agent {
         const { run, monitor, monitorId } = change
         const watch = monitor === undefined ? this.#watches.get(monitorId) : watchOf(monitor)
         if (watch !== undefined) this.#queues.runNow(watch, run)
-        else this.#options.log.warn({ run, monitorId }, 'asked to run a monitor that is not known')
+        else this.#options.log.warn({ run, monitorId }, 'run requested for an unknown monitor')
         return
       }
       case 'cancel':
-        return this.#queues.cancelRun(change.run, 'somebody cancelled the run')
+        return this.#queues.cancelRun(change.run, 'the run was cancelled on request')
     }
   }
 
@@ -287,7 +290,7 @@ export class Agent {
     const idle = this.#queues.drain(config.drainMs, successors)
     const { uptime, scripted } = this.#queues.state()
     const running = uptime.running + scripted.running
-    log.info({ running }, 'stopping: nothing new starts, what runs is finished and delivered')
+    log.info({ running }, 'stopping: no new runs start; running ones are finished and delivered')
     await idle
     this.#stopping.abort()
     this.#timetable.stop()
@@ -314,7 +317,9 @@ export class Agent {
     const notStarted = [...this.#queues.notStarted(), ...unreported]
     const takeOver = source.leave({ leftAt, notStarted }).then((isAccepted) => {
       if (isAccepted) this.#timetable.set([])
-      const text = isAccepted ? 'others take over what has not started' : 'nobody takes over'
+      const text = isAccepted
+        ? 'other agents take over runs that have not started'
+        : 'no other agent takes over'
       log.info({ notStarted: notStarted.length }, text)
       return isAccepted
     })

@@ -37,8 +37,7 @@ export const VARIABLE_TABLE = {
     meaning: 'File with the monitors to run (YAML); the agent then needs no platform',
   }),
   LOCATION: anyText({
-    meaning:
-      'Name of the place that the agent stands in, part of every result; with a monitors file',
+    meaning: 'Name of the agent’s location, part of every result; with a monitors file',
     shownDefault: 'local',
     problem: (name) =>
       isLocationName(name)
@@ -51,15 +50,15 @@ export const VARIABLE_TABLE = {
     problem: (key) =>
       isLocationKey(key)
         ? undefined
-        : { allowed: 'a private location key, pl_…', fix: 'copy it whole, without quotes' },
+        : { allowed: 'a private location key, pl_…', fix: 'copy all of it, without quotes' },
   }),
   API_KEY_PREVIOUS: nameList({
-    meaning: 'Keys that were API_KEY before, to open what they encrypted in DATA_DIR',
+    meaning: 'Former values of API_KEY, to decrypt what they encrypted in DATA_DIR',
     secret: true,
     problem: (key) =>
       isLocationKey(key)
         ? undefined
-        : { allowed: 'keys of private locations, pl_…', fix: 'copy them whole, without quotes' },
+        : { allowed: 'keys of private locations, pl_…', fix: 'copy all of each, without quotes' },
   }),
   PLATFORM_URL: urlSetting({
     meaning: 'Address of the platform',
@@ -67,7 +66,7 @@ export const VARIABLE_TABLE = {
     example: 'https://monitoring.example.com',
   }),
   AGENT_HEALTH_PORT: wholeNumber({
-    meaning: 'Port of readiness, liveness, health and metrics; 0 takes any free one',
+    meaning: 'Port of readiness, liveness, health and metrics; 0 uses any free port',
     otherwise: 8081,
     min: 0,
     max: 65_535,
@@ -96,7 +95,7 @@ export const VARIABLE_TABLE = {
     unit: 's',
   }),
   DATA_DIR: anyText({
-    meaning: 'Folder for what the agent keeps and for work folders',
+    meaning: 'Folder for stored data and work folders of the agent',
     shownDefault: 'the system’s folder for temporary files',
   }),
   TOOLS_DIR: anyText({
@@ -109,7 +108,7 @@ export const VARIABLE_TABLE = {
   }),
   SCRIPT_ISOLATION: oneOf<'require' | 'best'>({
     meaning:
-      'Whether user code runs where the system cannot hold it as it should: require, or best',
+      'Whether user code needs the full sandbox (require), or what the system supports (best)',
     otherwise: 'require',
     names: { require: 'require', best: 'best' },
   }),
@@ -120,7 +119,7 @@ export const VARIABLE_TABLE = {
     max: 2_000_000_000,
   }),
   SPOOL_BYTES_MAX: byteCount({
-    meaning: 'Results kept on disk while the platform is away',
+    meaning: 'Results stored on disk while the platform is unreachable',
     shownDefault: '256MiB',
     otherwise: 256 * MIB,
     min: MIB,

@@ -51,7 +51,7 @@ export function createHealth(sources: HealthSources): Hono {
     const headers = { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' }
     return new Response(streamOf(sources.metrics()), { headers })
   })
-  app.notFound((c) => c.json({ error: `there is no ${c.req.path}`, paths: PATHS }, 404))
+  app.notFound((c) => c.json({ error: `unknown path ${c.req.path}`, paths: PATHS }, 404))
   app.onError((error, c) => c.json({ error: error.message }, 500))
   return app
 }
@@ -61,7 +61,7 @@ const PATHS = ['/-/readiness', '/-/liveness', '/health', '/metrics']
 function hangReasons(sources: HealthSources): string[] {
   const ageMs = sources.tickAgeMs()
   if (ageMs <= TICK_AGE_MS_MAX) return []
-  return [`the timetable has not looked for ${Math.round(ageMs / 1000)} s`]
+  return [`the timetable has not run for ${Math.round(ageMs / 1000)} s`]
 }
 
 function unreadyReasons(sources: HealthSources): string[] {

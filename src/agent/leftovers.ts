@@ -37,11 +37,12 @@ export async function removeLeftovers(places: LeftoverPlaces, log: Log): Promise
       const count = await removeUnlocked(root, prefix, (path) => endRunsOf(path, firstUserId))
       removed += count.removed
       for (const { path, error } of count.failed)
-        log.warn({ path, err: error }, 'what a killed agent left cannot be removed')
+        log.warn({ path, err: error }, 'files of a killed agent cannot be removed')
     }
-    if (removed > 0) log.info({ folders: removed }, 'what killed agents left of runs is removed')
+    if (removed > 0)
+      log.info({ folders: removed }, 'leftover files and processes of killed agents are removed')
   } catch (error) {
-    log.warn({ err: error }, 'what killed agents left of runs cannot be removed')
+    log.warn({ err: error }, 'leftover files of killed agents cannot be removed')
   }
 }
 

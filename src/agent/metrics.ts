@@ -52,7 +52,11 @@ export function createAgentMetrics(
   const retries = counter(registry, 'retries_total', 'Attempts after the first one.', ['type'])
   const notEnded = 'Runs that did not end when they were stopped.'
   const abandoned = counter(registry, 'abandoned_runs_total', notEnded, ['type'])
-  const undelivered = counter(registry, 'delivery_failures_total', 'Results that a sink refused.')
+  const undelivered = counter(
+    registry,
+    'delivery_failures_total',
+    'Results that could not be handed to delivery.',
+  )
   const jumps = counter(registry, 'clock_jumps_total', 'Times the wall clock was set or slept.')
   const reloadedAt = new Map<string, number>()
   let isReloaded = false
@@ -115,7 +119,7 @@ function registerSources(registry: Registry, sources: MetricSources): void {
     slots_expected_total: ['Slots that came due.', () => sources.slots().expected],
     slots_recorded_total: ['Slots that have their result.', () => sources.slots().recorded],
     slots_handed_over_total: [
-      'Slots that had come due and that others run since this agent leaves.',
+      'Due slots that other agents run because this one stops.',
       () => sources.slots().handedOver,
     ],
   })

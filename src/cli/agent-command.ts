@@ -87,7 +87,7 @@ async function ledgerFor(
   if (dataDir === undefined) return undefined
   const failed = (error: unknown) => {
     const message = diskProblem(error, dataDir)
-    if (message === undefined) log.warn({ err: error }, 'slots cannot be kept for a restart')
+    if (message === undefined) log.warn({ err: error }, 'slots cannot be stored for a restart')
     else dataFolder.set({ code: DATA_DIR_CODE, message })
   }
   return openSlotLedger(dataDir, monitorsFile, failed).catch((error: unknown) => {

@@ -32,14 +32,14 @@ export const APPLY_COMMAND: Command = {
   positionals: ['[file]'],
   description:
     'Applies the monitors, groups and variables of the file to the platform, all or nothing, and prints the\n' +
-    'changes; what is the same stays untouched. The file is the one named, or else\n' +
-    'MONITORS_FILE. What was applied under the same name is found again by the ids in the file.\n' +
+    'changes; what is unchanged stays untouched. Default: the file of MONITORS_FILE. The ids in the file\n' +
+    'identify what was applied before under the same name.\n' +
     'Exit code 0: done, or nothing to do; 1: --plan found changes; 2: the file or the settings are invalid, or\n' +
     'the platform refuses them; 3: the platform cannot be reached or fails.',
   options: {
     plan: { help: 'print what would change and change nothing' },
-    prune: { help: 'delete what was applied under this name and is in the file no more' },
-    name: { value: '<name>', help: 'what the file is known by; its base name otherwise' },
+    prune: { help: 'delete what was applied under this name and is no longer in the file' },
+    name: { value: '<name>', help: 'name of the file on the platform; default: its base name' },
   },
   variables: APPLY_VARIABLES,
   examples: [

@@ -25,7 +25,7 @@ export function onInterrupt(
       received = signal
       showProgress('')
       if (command !== undefined) {
-        process.stderr.write(`vedette ${command}: ending; once more ends it at once\n`)
+        process.stderr.write(`vedette ${command}: stopping; repeat to stop immediately\n`)
       }
       stop.abort()
     },

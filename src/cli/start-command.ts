@@ -9,9 +9,9 @@ export const START_COMMAND: Command = {
   description:
     'Starts the platform on an embedded PostgreSQL in DATA_DIR (./data), an agent, and the monitors\n' +
     'of MONITORS_FILE, or else the built-in examples, which come with a small local site and need no\n' +
-    'network. The monitors are those of the file, also after it has changed. PORT and AGENT_HEALTH_PORT\n' +
-    'give way to free ports where nobody chose them. All variables of `vedette platform` and `vedette agent`\n' +
-    'hold. Stops on Ctrl-C.',
+    'network. A changed file is applied again. Where PORT or AGENT_HEALTH_PORT is not set and its default\n' +
+    'is in use, a free port is used. All variables of `vedette platform` and `vedette agent` apply.\n' +
+    'Ctrl-C stops it.',
   examples: [
     ['vedette start', 'watches the built-in examples'],
     ['MONITORS_FILE=monitors.yaml vedette start', 'watches your own'],

@@ -158,7 +158,7 @@ async function applyChanged(
     const problems = read.ok ? await applyInstallation(read.file, installation) : read.problems
     for (const one of problems) log.error(formatProblem(one))
     if (problems.length === 0) log.info({ file: file.path }, 'the monitors file was applied')
-    else log.error('the monitors file cannot be used; what was there before goes on')
+    else log.error('the monitors file is invalid; the previous monitors keep running')
   } catch (error) {
     if (signal.aborted) return
     const reason = messageOf(error)
@@ -224,7 +224,7 @@ function credentialsFrom({ config }: PlatformConfigReading): Credentials {
   } catch {
     throw new CredentialsError(
       `the key of the account is not in ${path}; set ACCOUNT_ID and ADMIN_API_KEY, ` +
-        'or make a key with `vedette keys create`',
+        'or create a key with `vedette keys create`',
     )
   }
 }
@@ -274,7 +274,7 @@ function screenOf({ target, location, keyIn, reading, loaded }: ScreenFacts): st
   const rows: (readonly [string, string])[] = [
     ['API', `${platformUrl}/v1   documentation ${platformUrl}/docs`],
     ['Account', `${accountId}   (header X-Service-Account)`],
-    ['Admin key', `${apiKey.slice(0, 7)}…${apiKey.slice(-4)}   whole in ${keyIn}`],
+    ['Admin key', `${apiKey.slice(0, 7)}…${apiKey.slice(-4)}   complete in ${keyIn}`],
     ['Location', `${location.slugName}   the key of its agents is in ${location.keyFile}`],
     ...(healthPort === 0
       ? []

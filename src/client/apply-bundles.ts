@@ -141,7 +141,7 @@ async function bundleOf(
   source: string,
   target: string,
 ): Promise<FileBundle | string> {
-  if (from.includes('{{')) return 'must not hold variables: the folder is packed here'
+  if (from.includes('{{')) return 'must not contain variables: the folder is packed here'
   try {
     const found = await stat(source)
     if (found.isDirectory()) {
@@ -152,14 +152,15 @@ async function bundleOf(
     if (!/\.(?:tar\.gz|tgz)$/.test(source)) {
       return `must name the folder of a Playwright project, or a .tar.gz of it; ${source} is neither`
     }
-    if (found.size > BYTES_MAX) return `it has ${found.size} bytes; at most ${BYTES_MAX} are taken`
+    if (found.size > BYTES_MAX)
+      return `it has ${found.size} bytes; at most ${BYTES_MAX} are allowed`
     const hash = createHash('sha256')
     await pipeline(createReadStream(source), hash)
     return { from, path: source, sha256: hash.digest('hex'), bytes: found.size }
   } catch (error) {
     if (error instanceof BundlePackError) return error.message
     const { code, message } = error as NodeJS.ErrnoException
-    if (code === 'ENOENT') return `there is no folder and no .tar.gz at ${source}`
+    if (code === 'ENOENT') return `${source} does not exist; name a folder or a .tar.gz`
     if (code !== undefined) return `cannot be packed: ${message}`
     throw error
   }

@@ -77,7 +77,7 @@ async function send(
 ): Promise<ApplyAnswer> {
   const plain = Buffer.from(JSON.stringify(request))
   if (plain.byteLength > APPLY_BOUNDS.bodyBytesMax) {
-    const message = `the file is too large to be applied at once: ${plain.byteLength} bytes as JSON, at most ${APPLY_BOUNDS.bodyBytesMax}; divide it`
+    const message = `the file is too large for one call: ${plain.byteLength} bytes as JSON, at most ${APPLY_BOUNDS.bodyBytesMax}; split it`
     throw new PlatformError('refused', message)
   }
   const call = {

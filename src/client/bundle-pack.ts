@@ -58,7 +58,9 @@ export async function packBundle(
   const written = pipeline(tar, createGzip({ level: 9 }), counted, createWriteStream(target))
   await Promise.all([addAll(tar, folder, items), written])
   if (bytes > bounds.bytesMax) {
-    throw new BundlePackError(`packed, it has ${bytes} bytes; at most ${bounds.bytesMax} are taken`)
+    throw new BundlePackError(
+      `packed, it has ${bytes} bytes; at most ${bounds.bytesMax} are allowed`,
+    )
   }
   return { path: target, sha256: hash.digest('hex'), bytes, files: items.length }
 }
@@ -71,7 +73,7 @@ async function itemsOf(folder: string, { filesMax }: PackBounds): Promise<Item[]
       const path = relativePath === '' ? name : `${relativePath}/${name}`
       const found = await lstat(join(folder, path))
       if (items.length >= filesMax) {
-        throw new BundlePackError(`${folder} holds more than ${filesMax} files`)
+        throw new BundlePackError(`${folder} contains more than ${filesMax} files`)
       }
       if (found.isDirectory()) {
         await visit(path)

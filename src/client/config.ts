@@ -22,17 +22,19 @@ const APPLY_VARIABLE_TABLE = {
   ACCOUNT_ID: anyText({
     meaning: 'Id of the account that the monitors belong to',
     problem: (id) =>
-      GUID.test(id) ? undefined : { allowed: 'a UUID', fix: 'the platform shows it at its start' },
+      GUID.test(id)
+        ? undefined
+        : { allowed: 'a UUID', fix: 'the platform prints it at its first start' },
   }),
   VEDETTE_API_KEY: anyText({
     meaning:
-      'Key of the public API whose role allows what is asked: Read & Run to run, Read & Write to apply',
+      'Key of the public API with the required role: Read & Run to run, Read & Write to apply',
     secret: true,
     alsoAs: ['ADMIN_API_KEY'],
     problem: (key) =>
       /^[\x21-\x7e]{1,256}$/.test(key)
         ? undefined
-        : { allowed: 'a key of the public API', fix: 'copy it whole, without quotes' },
+        : { allowed: 'a key of the public API', fix: 'copy all of it, without quotes' },
   }),
   HTTPS_PROXY: VARIABLE_TABLE.HTTPS_PROXY,
   HTTP_PROXY: VARIABLE_TABLE.HTTP_PROXY,
@@ -65,7 +67,7 @@ export function readApplyTarget(env: Environment): {
   const { ACCOUNT_ID, VEDETTE_API_KEY } = values
   if (ACCOUNT_ID === undefined) missing('ACCOUNT_ID', 'set it to the id of your account')
   if (VEDETTE_API_KEY === undefined) {
-    missing('VEDETTE_API_KEY', 'make a key with `vedette keys create`, or take the Admin key')
+    missing('VEDETTE_API_KEY', 'create a key with `vedette keys create`, or use the Admin key')
   }
   const target: ApplyTarget = {
     platformUrl: values.PLATFORM_URL ?? 'http://localhost:3000',

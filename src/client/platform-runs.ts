@@ -34,7 +34,7 @@ export async function findMonitor(
   if (z.guid().safeParse(named).success) return named.toLowerCase()
   const list = (query: Record<string, string>) => {
     const path = `/v1/checks?${new URLSearchParams(query).toString()}`
-    const ifAborted = 'ended; nothing was asked for'
+    const ifAborted = 'ended; no run was requested'
     return askPublicApi(target, { method: 'GET', path, signal, ifAborted }, Found)
   }
   const listed = await list({ name: named, limit: String(ALIKE_MAX) })
@@ -44,12 +44,12 @@ export async function findMonitor(
   if (one === undefined) {
     const near = await list({ search: named, limit: String(NEAR_MAX) })
     const names = near.map(({ name }) => `“${name}”`).join(', ')
-    const fix = names === '' ? '' : `; there are ${names}`
-    throw new PlatformError('refused', `no monitor is called “${named}”${fix}`)
+    const fix = names === '' ? '' : `; known are ${names}`
+    throw new PlatformError('refused', `unknown monitor “${named}”${fix}`)
   }
   if (other === undefined) return one.id
   const ids = alike.map(({ id }) => id).join(', ')
-  const message = `several monitors are called “${named}”; name one by its id: ${ids}`
+  const message = `several monitors have the name “${named}”; use an id: ${ids}`
   throw new PlatformError('refused', message)
 }
 

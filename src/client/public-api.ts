@@ -93,7 +93,7 @@ export function refusal(
   { status, json }: PublicAnswer,
 ): PlatformError {
   if (status < 300) {
-    const message = `${target.platformUrl} answers, but not as a platform does`
+    const message = `the server at ${target.platformUrl} is not a Vedette platform`
     return errorOf(target, 'unreachable', message)
   }
   const { message } = (json ?? {}) as { message?: unknown }

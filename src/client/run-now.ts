@@ -83,7 +83,7 @@ async function followAll(
   const open = new Set(asked.map(({ id }) => id))
   const cancel = () => {
     if (open.size === 0) return
-    complain('vedette run: cancelling, and waiting for what its agents have recorded\n')
+    complain('vedette run: cancelling; waiting for the results of its agents\n')
     for (const id of open) {
       cancelRun(target, id).catch(({ message }: Error) => {
         complain(`vedette run: ${message}; cancel it with: vedette cancel ${id}\n`)
@@ -143,8 +143,8 @@ async function followOne(
 
 /** What a run waits for, as far as the platform knows. */
 const WAITING: Partial<Record<RunState, string>> = {
-  queued: 'waits for an agent to take it',
-  sent: 'waits for a place on its agent',
+  queued: 'waiting for an agent',
+  sent: 'waiting for a free slot of its agent',
 }
 
 /** The run with its files, which come after the result; a stop ends the wait for them. */
@@ -167,7 +167,7 @@ async function bringFiles(
   return whole
 }
 
-const NOT_IN_TIME = 'did not come in time'
+const NOT_IN_TIME = 'did not arrive in time'
 
 /** The run with a note at each file that has not come. */
 function notedFiles(run: RunDetail): RunDetail {

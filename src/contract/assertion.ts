@@ -184,7 +184,7 @@ function propertyProblem(rule: SourceRule, property: string): string | undefined
     if (rule.property === 'header') return 'the name of a header is missing'
     return rule.property === 'metadata' ? 'the name of a metadata entry is missing' : undefined
   }
-  if (rule.property === 'none') return 'this source takes no property; leave it out'
+  if (rule.property === 'none') return 'this source has no property; leave it out'
   if (rule.property === 'json-path') return jsonPathProblem(property)
   if (rule.property === 'regex') return regexProblem(property)
   return undefined

@@ -28,7 +28,7 @@ const openUrl = checkedText((text) =>
 
 /** Error text of an invalid address of an HTTP check, or undefined. */
 export function urlProblem(text: string): string | undefined {
-  if (!URL.canParse(text)) return 'not a URL; write it whole, like https://example.com/path'
+  if (!URL.canParse(text)) return 'not a URL; write it in full, like https://example.com/path'
   const { protocol } = new URL(text)
   if (protocol === 'http:' || protocol === 'https:') return undefined
   return `cannot check ${protocol}// addresses; use http:// or https://`
@@ -119,7 +119,7 @@ function* scriptProblems(monitor: Scripted) {
     yield { path: ['tearDownScriptPath'], message: 'has no text; put it into localTearDownScript' }
   }
   if (request.allAddresses && isText(monitor.localTearDownScript)) {
-    const only = 'is not for monitors with a tear-down script, which belongs to one answer'
+    const only = 'cannot be used with a tear-down script, which handles one answer'
     yield { path: ['request', 'allAddresses'], message: only }
   }
 }

@@ -36,8 +36,7 @@ export const scriptedFields = {
     .string()
     .max(1_048_576)
     .refine(hasCode, {
-      error:
-        'there is no code in it; write what the monitor is to do, or take the monitor out of the file',
+      error: 'it contains no code; write the script, or remove the monitor',
     })
     .meta({ minLength: 1, pattern: '\\S' }),
   /** Where the script lay in its project, so that its relative imports hold. */

@@ -7,4 +7,4 @@ export const EMAIL_UNSENT =
 
 /** Of an active check without a private location. */
 export const CHECK_UNPLACED =
-  'Nobody runs this check: it names public locations only, which this platform does not have. Add a private location'
+  'No agent runs this check: it names only public locations, which this platform does not have. Add a private location'

@@ -129,7 +129,7 @@ function inOrder(
     const free = left.filter(
       (one) => !references.some(({ from, to }) => from === one.name && names.has(to)),
     )
-    if (free.length === 0) throw new BackupError('tables refer to each other in a circle')
+    if (free.length === 0) throw new BackupError('tables refer to each other cyclically')
     ordered.push(...free)
     left = left.filter((one) => !free.includes(one))
   }

@@ -78,7 +78,7 @@ async function checkServer(tx: Queryable): Promise<void> {
     throw new MigrationError('SERVER_VERSION', `the server is PostgreSQL ${server?.name}; ${fix}`)
   }
   if (server.encoding !== 'UTF8') {
-    const fix = `create it anew: create database … template template0 encoding 'UTF8'`
+    const fix = `create it again: create database … template template0 encoding 'UTF8'`
     throw new MigrationError('ENCODING', `the database stores ${server.encoding}, not UTF8; ${fix}`)
   }
 }
@@ -154,7 +154,7 @@ async function runOne(tx: Queryable, { number, sql, checksum }: Migration): Prom
   } catch (error) {
     if (!(error instanceof DatabaseError) || isUnavailable(error)) throw error
     if (error.code === '40P01' || error.code === '40001') throw error
-    const message = `migration ${number} failed, nothing of it was kept: ${error.message}`
+    const message = `migration ${number} failed, it was rolled back: ${error.message}`
     throw refused(error) ?? new MigrationError('FAILED', message, { cause: error })
   }
 }

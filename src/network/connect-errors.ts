@@ -42,11 +42,11 @@ const NO_ROUTE: ReadonlySet<string> = new Set(['ENETUNREACH', 'ENETDOWN', 'EHOST
 /** A firewall, a security module or a prohibiting route of our own system; no packet left it. */
 const FORBIDDEN: Meaning = {
   code: 'ADDRESS_BLOCKED',
-  sentence: 'may not be reached: the firewall or the rules of this agent’s system forbid it',
+  sentence: 'cannot be reached: the firewall of this agent’s system blocks it',
 }
 
 /** Over IPv6 Linux says EACCES for a router's "administratively prohibited", too (RFC 4443, 3.1). */
-const FILTERED = unreachable('cannot be reached: a filter on the way prohibits it')
+const FILTERED = unreachable('cannot be reached: a firewall on the path blocks it')
 
 function meaningOf(reason: string, where: string): Meaning | undefined {
   if (reason === 'EACCES') return where.startsWith('[') ? FILTERED : FORBIDDEN
@@ -95,7 +95,9 @@ export function connectionFailure(error: NodeJS.ErrnoException, where: string): 
   }
   // Node also reports ECONNRESET for an orderly close that is too early, but then without a system call.
   if (reason === 'ECONNRESET' && error.syscall === undefined) {
-    return failure('CONNECTION_CLOSED', `${where} closed the connection too early`, { where })
+    return failure('CONNECTION_CLOSED', `${where} closed the connection during the TLS handshake`, {
+      where,
+    })
   }
   const meaning = ALWAYS[reason]
   if (meaning !== undefined) return failure(meaning.code, `${where} ${meaning.sentence}`, { where })

@@ -91,7 +91,7 @@ export function permit(policy: NetworkPolicy, address: string, host: string): vo
   const by =
     denial.origin === 'default'
       ? `${denial.network} is denied by default; ALLOWED_NETWORKS can allow it`
-      : `${denial.network} stands in ${denial.origin}`
+      : `${denial.network} is listed in ${denial.origin}`
   const what = address === host ? address : `${address} (${host})`
   throw targetFailure('ADDRESS_BLOCKED', `the network policy forbids ${what}: ${by}`, {
     host,

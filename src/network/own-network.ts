@@ -52,6 +52,6 @@ function hasIpv6Route(table: string): boolean {
 
 /** The failure of all network access on a machine without a network. */
 export function cutOffFailure(details?: Record<string, unknown>): Failure {
-  const message = 'this agent’s machine has no network: no address but the loopback’s, or no route'
+  const message = 'this agent’s machine has no network: only a loopback address, or no route'
   return failure('NETWORK_UNREACHABLE', message, details)
 }

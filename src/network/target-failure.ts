@@ -28,7 +28,7 @@ const TIMEOUTS: Record<Phase, { code: FailureCode; doing: string }> = {
   dns: { code: 'TIMEOUT_DNS', doing: 'looking up the name' },
   connect: { code: 'TIMEOUT_CONNECT', doing: 'connecting' },
   proxy: { code: 'TIMEOUT_PROXY', doing: 'waiting for the proxy' },
-  startTls: { code: 'TIMEOUT_STARTTLS', doing: 'asking for TLS by STARTTLS' },
+  startTls: { code: 'TIMEOUT_STARTTLS', doing: 'during STARTTLS' },
   tls: { code: 'TIMEOUT_TLS', doing: 'in the TLS handshake' },
   send: { code: 'TIMEOUT_SEND', doing: 'sending' },
   firstByte: { code: 'TIMEOUT_FIRST_BYTE', doing: 'waiting for the first byte' },

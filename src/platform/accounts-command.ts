@@ -27,7 +27,7 @@ export function runAccounts(request: AccountsRequest, context: DatabaseContext):
 
 function workOf({ action, name }: AccountsRequest): (database: Database) => Promise<string> {
   if (action === 'list') return list
-  if (action !== 'create') throw new RequestError('say what to do: create or list')
+  if (action !== 'create') throw new RequestError('name an action: create or list')
   const given = name?.trim() ?? ''
   if (given === '' || given.length > NAME_CHARACTERS_MAX) {
     throw new RequestError(`create needs --name <name> of 1 to ${NAME_CHARACTERS_MAX} characters`)

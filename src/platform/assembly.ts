@@ -186,7 +186,7 @@ async function followClock(clock: PlatformClock, log: Log, signal: AbortSignal):
     await sleep(FOLLOW_MS, undefined, { signal }).catch(() => undefined)
     if (signal.aborted) return
     await clock.follow().catch((error: unknown) => {
-      log.debug({ err: error }, 'the clock was not compared with the database’s')
+      log.debug({ err: error }, 'the clock could not be compared with that of the database')
     })
   }
 }

@@ -11,7 +11,7 @@ import { openPlatformDatabase } from './open-database.ts'
 export function runBackup(path: string, context: DatabaseContext): Promise<number> {
   const work = async (database: Database) => {
     const rows = await writeBackup(database, path, VERSION)
-    return `${path} has ${rows} rows. Back up SECRETS_KEY (or secrets.key) and files of results apart.\n`
+    return `${path} has ${rows} rows. Back up SECRETS_KEY (or secrets.key) and files of results separately.\n`
   }
   return runOnDatabase('backup', () => work, context)
 }
@@ -25,7 +25,7 @@ export function runRestore(path: string, context: DatabaseContext): Promise<numb
     const { migrations: count, version } = file.header
     if (count > all.length)
       throw new BackupError(
-        `${path} was made by Vedette ${version}, which is newer than ${VERSION}`,
+        `${path} was created by Vedette ${version}, which is newer than ${VERSION}`,
       )
     migrations = all.slice(0, count)
     return async (database: Database) => {

@@ -63,14 +63,14 @@ export const VARIABLE_TABLE = {
           },
   }),
   PORT: wholeNumber({
-    meaning: 'Port of the API, readiness, liveness and health; 0 takes any free one',
+    meaning: 'Port of the API, readiness, liveness and health; 0 uses any free port',
     otherwise: 3000,
     min: 0,
     max: 65_535,
   }),
   HOST: anyText({ meaning: 'Address to listen on', shownDefault: 'all' }),
   METRICS_PORT: wholeNumber({
-    meaning: 'Port of /metrics, which need no key; 0 takes any free one, without it there are none',
+    meaning: 'Port of /metrics, which need no key; 0 uses any free port, without it there are none',
     otherwise: undefined,
     min: 0,
     max: 65_535,

@@ -112,7 +112,7 @@ function credentialsText(
 ): string {
   const placeText =
     path === undefined
-      ? 'They are stored nowhere else.'
+      ? 'They are not stored anywhere else.'
       : `They are stored in ${path}, readable only by its owner.`
   return [
     'Vedette created an account and its first key, which are shown only now:',

@@ -4,8 +4,8 @@
 export const DATA_DIR_CODE = 'DATA_DIR_UNWRITABLE'
 
 const OWNER = 'give the folder to this user (chown -R), or run as a user of group 0 in a container'
-const ROOM = 'free some room, or take a larger volume'
-const NO_FOLDER: [why: string, fix: string] = ['it is no folder', 'set DATA_DIR to a folder']
+const ROOM = 'free some space, or use a larger volume'
+const NO_FOLDER: [why: string, fix: string] = ['it is not a folder', 'set DATA_DIR to a folder']
 const PROBLEMS: Readonly<Record<string, [why: string, fix: string]>> = {
   EACCES: ['it belongs to another user', OWNER],
   EPERM: ['it belongs to another user', OWNER],
@@ -14,16 +14,16 @@ const PROBLEMS: Readonly<Record<string, [why: string, fix: string]>> = {
     'mount a volume there, or set DATA_DIR to a folder that can be written',
   ],
   ENOSPC: ['the disk is full', ROOM],
-  EDQUOT: ['the quota of this user is used up', ROOM],
+  EDQUOT: ['the quota of this user is exhausted', ROOM],
   ENOTDIR: NO_FOLDER,
   EEXIST: NO_FOLDER,
-  EIO: ['the disk fails', 'look at the log of the system'],
+  EIO: ['the disk has errors', 'check the system log'],
 }
 
 /** Calls whose ENOENT means that no folder can be created there, as below /proc; for others a file is missing. */
 const MAKING: ReadonlySet<string | undefined> = new Set(['mkdir', 'mkdtemp'])
 const NOT_MADE: [why: string, fix: string] = [
-  'it cannot be made there',
+  'a folder cannot be created there',
   'set DATA_DIR to a folder that can be written',
 ]
 
@@ -39,7 +39,7 @@ export function diskProblem(error: unknown, folder: string): string | undefined 
   const problem = writeProblem(error)
   if (problem === undefined) return undefined
   const { why, fix } = problem
-  return `${folder} cannot be written to: ${why}; ${fix}. \`vedette doctor\` says more`
+  return `${folder} cannot be written to: ${why}; ${fix}. \`vedette doctor\` shows more`
 }
 
 const FULL: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT'])
@@ -53,5 +53,5 @@ export function isDiskFull(error: unknown): boolean {
 export function diskMessage(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException
   if (isDiskFull(error)) return 'the disk is full'
-  return `it could not be kept on disk (${code ?? message})`
+  return `it could not be stored on disk (${code ?? message})`
 }

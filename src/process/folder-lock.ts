@@ -71,7 +71,7 @@ export async function lockFolder(
       throw new FolderLockedError(file, found)
     discard(file, found)
   }
-  throw new Error(`the lock ${file} keeps changing its holder`)
+  throw new Error(`the lock ${file} is taken by other processes again and again`)
 }
 
 /** Creates the file atomically with its content: a link never replaces an existing file. */

@@ -12,7 +12,7 @@ export async function loadPart<T>(name: string, load: () => Promise<T>): Promise
     const missing = missingPackage(error)
     if (missing === undefined) throw error
     process.stderr.write(
-      `vedette: this installation is without ${name} (the package ${missing} is not there); ` +
+      `vedette: this installation does not include ${name} (the package ${missing} is missing); ` +
         'use the image vedette/platform, or install the project with all its packages\n',
     )
     return undefined

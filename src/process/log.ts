@@ -18,7 +18,7 @@ type LogFnHook = NonNullable<NonNullable<LoggerOptions['hooks']>['logMethod']>
 const ERROR_LEVEL = pino.levels.values['error'] ?? 50
 
 /** Logged when lines fit again. */
-export const DROPPED = 'lines of the log were dropped: nobody read them'
+export const DROPPED = 'log lines were dropped: standard output was not read in time'
 
 export interface LogOptions {
   level: LogLevel

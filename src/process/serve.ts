@@ -110,7 +110,7 @@ function listenProblem(
     return `port ${port} is in use by another process; set ${variable} to a free port`
   }
   if (error.code === 'EACCES') {
-    return `no right to listen on port ${port}; set ${variable} to a port above 1023`
+    return `not permitted to listen on port ${port}; set ${variable} to a port above 1023`
   }
   return `cannot listen on port ${port} (${variable}): ${error.message}`
 }

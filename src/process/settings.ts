@@ -102,7 +102,7 @@ export function proxyVariables(meaning: string) {
       alsoAs: ['http_proxy'],
     }),
     NO_PROXY: nameList({
-      meaning: 'Hosts that are reached without that proxy',
+      meaning: 'Hosts that are reached without the proxy',
       alsoAs: ['no_proxy'],
     }),
   } as const
@@ -154,7 +154,7 @@ export function readableFile(about: About): Variable<string | undefined> {
 function fileProblem(path: string): { allowed: string; fix: string } | undefined {
   const fix = 'check the path, what is mounted, and who may read it'
   try {
-    if (!statSync(path).isFile()) return { allowed: 'a file', fix: 'this is something else' }
+    if (!statSync(path).isFile()) return { allowed: 'a file', fix: 'name a regular file' }
     accessSync(path, constants.R_OK)
     return undefined
   } catch (error) {
@@ -190,7 +190,7 @@ export function nameList(
       const wrong = problem?.(name)
       if (wrong === undefined) continue
       const isNamed = rest.secret === true || wrong.fix.includes(name)
-      const named = isNamed ? wrong.fix : `${name} is not; ${wrong.fix}`
+      const named = isNamed ? wrong.fix : `${name} is not one; ${wrong.fix}`
       return { allowed: wrong.allowed, fix: named }
     }
     return { value: names }

@@ -34,8 +34,8 @@ const MEANINGS: Partial<Record<SandboxOutcome, Meaning>> = {
   'too-many-processes': {
     code: 'RUN_OUT_OF_PROCESSES',
     limit: 'processes',
-    messageFor: ({ usage, limits }, what) =>
-      `${what} went on starting processes with ${usage.processesMax} at a time: the limit is ${limits.processes}`,
+    messageFor: ({ limits }, what) =>
+      `${what} started processes beyond the limit of ${limits.processes} at a time`,
   },
   signalled: {
     code: 'RUN_CRASHED',
@@ -43,7 +43,7 @@ const MEANINGS: Partial<Record<SandboxOutcome, Meaning>> = {
   },
   'sandbox-failed': {
     code: 'SANDBOX_FAILED',
-    messageFor: ({ problem }, what) => `${what} could not be run as it must be: ${problem}`,
+    messageFor: ({ problem }, what) => `${what} could not be sandboxed: ${problem}`,
   },
 }
 
@@ -95,7 +95,7 @@ function memoryMessage(end: SandboxEnd, what: string, heapSetting?: string): str
   const ofContainer =
     wanted === undefined
       ? ''
-      : `, which is what the agent’s container leaves to runs; more memory for the container raises it, up to ${bytesText(wanted)}`
+      : `, limited by the memory of the agent’s container; more memory raises it, up to ${bytesText(wanted)}`
   return `${what} used ${used} of memory: the limit is ${limit}${ofContainer}`
 }
 
@@ -104,5 +104,5 @@ function diskMessage({ usage, limits, signal }: SandboxEnd, what: string): strin
     return `${what} wrote a file beyond the limit for one, ${bytesText(limits.fileBytes)}`
   }
   const used = bytesText(usage.diskBytes, 'up')
-  return `${what} kept ${used} on disk: the limit is ${bytesText(limits.diskBytes)}`
+  return `${what} used ${used} on disk: the limit is ${bytesText(limits.diskBytes)}`
 }

@@ -29,7 +29,7 @@ export function missingRequirementOf({
   }
   if (network) return undefined
   return {
-    what: 'this system refuses to ask about system calls (seccomp)',
+    what: 'this system does not permit seccomp notifications',
     fix: `start the container with ${PROFILE}, or use Linux 5.9 or later`,
   }
 }
@@ -53,11 +53,11 @@ export function recommendationsOf(facts: {
     })
   }
   if (layers.ownUser && layers.landlock === 0) {
-    all.push({ what: 'this system has no Landlock: user code may read what every user may' })
+    all.push({ what: 'this system has no Landlock: user code can read what every user can read' })
   }
   if (hasChromium && !namespaces) {
     all.push({
-      what: 'Chromium runs without its own sandbox, in the sandbox alone: this system gives no user namespaces',
+      what: 'Chromium runs without its own sandbox, in that of the agent alone: this system permits no user namespaces',
       fix: `in a container ${PROFILE} does`,
     })
   }

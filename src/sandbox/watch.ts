@@ -179,7 +179,7 @@ export class SandboxWatch {
   async #supervisorDied(code: number | null): Promise<SupervisorEnd> {
     const { userId, folder } = this.#request
     const leftBehind = await endLeftovers({ userId, leader: this.#leader, folder })
-    const late = `it did not end within ${durationText(LIMITS.supervisorLateMsMax)} of when it should have`
+    const late = `it did not end within ${durationText(LIMITS.supervisorLateMsMax)} after its limit`
     const why = this.#isLate ? late : this.#complaints.text().trim()
     const exit = code ?? this.#supervisor.signalCode
     const problem = `the supervisor died with ${exit}${why === '' ? '' : `: ${why}`}`

@@ -14,7 +14,7 @@ const PLACES: readonly string[] = [
 
 /** What a run without a browser says that wants one. */
 export const CHROMIUM_ADVICE =
-  'install one (on Debian: apt-get install chromium), or name it by CHROMIUM_PATH'
+  'install one (on Debian: apt-get install chromium), or set CHROMIUM_PATH'
 
 /** The browser that the settings name, else the one that the system has; undefined where there is none. */
 export async function findChromium(named: string | undefined): Promise<string | undefined> {

@@ -67,7 +67,7 @@ export async function writeFiles(
 export function pathInside(path: string): string {
   const plain = posix.normalize(path.replaceAll('\\', '/')).replace(/^\/+/, '')
   if (plain !== '' && plain !== '.' && plain !== '..' && !plain.startsWith('../')) return plain
-  const message = `the path ${JSON.stringify(path)} leads out of the script’s project`
+  const message = `the path ${JSON.stringify(path)} is outside of the script’s project`
   throw targetFailure('SETTINGS_INVALID', message, { path })
 }
 

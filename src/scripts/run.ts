@@ -54,7 +54,7 @@ export async function runScript(
   try {
     const { scripts } = context
     if (scripts === undefined)
-      throw targetFailure('SCRIPT_UNSUPPORTED', 'this agent runs no scripts')
+      throw targetFailure('SCRIPT_UNSUPPORTED', 'this agent does not run scripts')
     return await runOn(scripts, monitor, context, options)
   } catch (error) {
     return { observed: {}, failures: [failureOf(error, { phase: 'send' })] }
@@ -104,8 +104,7 @@ async function browserFor(host: ScriptHost, runtime: ScriptRuntime) {
   const chromium = await findChromium(host.chromiumPath)
   const named = host.chromiumPath
   if (chromium === undefined) {
-    const what =
-      named === undefined ? 'no Chromium is installed' : `there is no browser at ${named}`
+    const what = named === undefined ? 'no Chromium is installed' : `no browser at ${named}`
     throw targetFailure('BROWSER_MISSING', `${what}; ${CHROMIUM_ADVICE}`)
   }
   const core = await findPlaywrightCore(runtime.folder)
@@ -155,7 +154,7 @@ async function observationOf(finished: Finished): Promise<Observation> {
   }
 }
 
-const NO_VIDEO = 'there is no video: the agent’s system has no ffmpeg'
+const NO_VIDEO = 'no video: the agent’s system has no ffmpeg'
 
 function filesOf({ attempts }: PlaywrightRun['report']['tests'][number]) {
   return attempts.flatMap(({ attachments }) => attachments)

@@ -48,7 +48,7 @@ export async function installTool(order: ToolOrder): Promise<ToolOutcome> {
   const { kind, name, folder, signal } = order
   const known = knownTools(kind)
   if (!known.includes(name)) {
-    return { problem: `there is no ${JSON.stringify(name)}; there are ${known.join(', ')}` }
+    return { problem: `unknown name ${JSON.stringify(name)}; known are ${known.join(', ')}` }
   }
   const recipe = await RECIPES[kind](name)
   const place = toolFolder(folder, kind, name)
@@ -93,7 +93,7 @@ async function installInto(order: ToolOrder, recipe: Recipe, place: string): Pro
   signal.throwIfAborted()
   if (complaint !== undefined) return { problem: complaint }
   if (!existsSync(join(draft, program))) {
-    return { problem: `npm has installed no ${program}; is the registry complete?` }
+    return { problem: `npm did not install ${program}; is the registry complete?` }
   }
   // Headers for building native packages: a third of an engine, and of no use without a compiler.
   await rm(join(draft, dirname(program), '../include'), { recursive: true, force: true })

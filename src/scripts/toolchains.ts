@@ -55,7 +55,7 @@ export function knownTools(kind: ToolKind): string[] {
 /** What to do where an engine or a runtime is missing: images that have it are named, too. */
 export function toolFix(kind: 'engine' | 'runtime', name: string): string {
   const image = imageWith(kind, name)
-  const also = image === undefined ? '' : `, or take the image ${image}, which has it`
+  const also = image === undefined ? '' : `, or use the image ${image}, which includes it`
   return `install it with: vedette ${kind} install ${name}${also}`
 }
 

@@ -56,7 +56,7 @@ export class TreeCache<T> {
     key: string,
     fill: (folder: string) => Promise<{ bytes: number; about: T }>,
   ): Promise<CachedTree<T> | undefined> {
-    if (!KEY.test(key)) throw new Error(`${key} is no SHA-256`)
+    if (!KEY.test(key)) throw new Error(`${key} is not a SHA-256`)
     await mkdir(this.#root, { recursive: true })
     const { path: draft, release } = await makeLockedFolder(this.#root, UNFINISHED)
     try {

@@ -10,7 +10,7 @@ export function testFailures(report: PlaywrightReport, end: SandboxEnd): Failure
     if (outcome !== 'unexpected' && outcome !== undefined) return []
     const { errors = [], status } = attempts.at(-1) ?? {}
     const why =
-      errors.length === 0 ? [{ message: `the test ${status ?? 'did not begin'}` }] : errors
+      errors.length === 0 ? [{ message: `the test ${status ?? 'did not start'}` }] : errors
     return why.map((error) => scriptFailure(error, title))
   })
   if (failed.length > 0) return failed

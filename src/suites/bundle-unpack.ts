@@ -57,10 +57,10 @@ async function unpackAll(
   for await (const entry of entries) {
     const { header } = entry
     const path = pathOf(header)
-    if (++files > filesMax) throw new BundleError(`it holds more than ${filesMax} files`)
+    if (++files > filesMax) throw new BundleError(`it contains more than ${filesMax} files`)
     bytes += header.size
     if (bytes > unpackedBytesMax) {
-      throw new BundleError(`unpacked, it has more than ${unpackedBytesMax} bytes`)
+      throw new BundleError(`decompressed, it has more than ${unpackedBytesMax} bytes`)
     }
     if (header.type === 'symlink') links.set(path, header.linkname ?? '')
     await place(entry, join(folder, path))
@@ -71,14 +71,14 @@ async function unpackAll(
 async function makeLinks(links: ReadonlyMap<string, string>, folder: string): Promise<void> {
   for (const [path, target] of links) {
     for (let at = dirname(path); at !== '.'; at = dirname(at)) {
-      if (links.has(at)) throw new BundleError(`${shown(path)} is inside of a link`)
+      if (links.has(at)) throw new BundleError(`${shown(path)} is below a link`)
     }
     await mkdir(dirname(join(folder, path)), { recursive: true })
     await symlink(target, join(folder, path))
   }
   for (const path of links.keys()) {
     if (await leadsOut(folder, path))
-      throw new BundleError(`the link ${shown(path)} leads out of it`)
+      throw new BundleError(`the link ${shown(path)} points outside of it`)
   }
 }
 
@@ -103,7 +103,7 @@ function pathOf({ name, type }: Header): string {
   if (!KINDS.has(type)) throw new BundleError(`${shown(name)} is a ${type}`)
   const path = normalize(name)
   if (isAbsolute(path) || path === '..' || path.startsWith('../') || path.includes('\0')) {
-    throw new BundleError(`${shown(name)} leads out of it`)
+    throw new BundleError(`${shown(name)} points outside of it`)
   }
   if (Buffer.byteLength(path) > PATH_BYTES_MAX) throw new BundleError(`${shown(name)} is too long`)
   return path
@@ -123,7 +123,7 @@ function isOurs(error: unknown): boolean {
 function damaged(error: unknown): unknown {
   if (isOurs(error)) {
     const { code } = error as NodeJS.ErrnoException
-    return code === 'EEXIST' ? new BundleError('it holds two files of the same path') : error
+    return code === 'EEXIST' ? new BundleError('it contains two files with the same path') : error
   }
-  return new BundleError(`it is no tar.gz, or damaged (${(error as Error).message})`)
+  return new BundleError(`it is not a tar.gz, or it is damaged (${(error as Error).message})`)
 }

@@ -56,7 +56,7 @@ export async function runSuite(
     await run.runTests(await run.prepare())
   } catch (error) {
     if (error === context.signal.reason) {
-      const late = lateMessage('what comes before the tests', LIMITS.suiteMsMax)
+      const late = lateMessage('the set-up before the tests', LIMITS.suiteMsMax)
       run.failures.push(failure('TIMEOUT_RUN', late))
     } else if (error instanceof TargetFailure) run.failures.push(error.failure)
     else throw error
@@ -256,7 +256,7 @@ async function workingDirOf({ workingDir }: Suite, { folder }: PlacedProject): P
   const leadsOut = inside === '..' || inside.startsWith('../') || inside.includes('\0')
   const found = !leadsOut && (inside === '.' || (await leadsInside(join(folder, inside), folder)))
   if (found) return inside
-  throw targetFailure('BUNDLE_INVALID', `workingDir ${inside} is no folder of the project`)
+  throw targetFailure('BUNDLE_INVALID', `workingDir ${inside} is not a folder of the project`)
 }
 
 /** Playwright's code, for an engine. */
@@ -293,7 +293,7 @@ function missingBrowsers({ tests }: PlaywrightReport): string[] {
   )
   if (!missing) return []
   return [
-    'tests run in Chromium alone: an agent has no Firefox and no WebKit; name the projects that it is to run, as by --project chromium',
+    'an agent has only Chromium, no Firefox or WebKit; select projects, as with --project chromium',
   ]
 }
 

@@ -42,7 +42,7 @@ export async function placeProject(
   try {
     if (codeBundlePath.startsWith(BUNDLE)) {
       const sha256 = codeBundlePath.slice(BUNDLE.length)
-      if (host.bundle === undefined) throw invalid('bundles come from a platform; there is none')
+      if (host.bundle === undefined) throw invalid('bundles need a platform; this agent has none')
       await unpackBundle(await host.bundle(sha256, signal), folder, UNPACKED, signal)
       return { folder }
     }
@@ -73,9 +73,9 @@ async function placeOwn(
 ): Promise<PlacedProject> {
   // What a platform says must not make an agent hand out files of its machine.
   if (ownProjects !== true) {
-    throw invalid('it names a path on this machine, which only a file of monitors may')
+    throw invalid('it names a path on this machine, which only a monitors file can do')
   }
-  if (!isAbsolute(path)) throw invalid(`${path}: must be an absolute path by now`)
+  if (!isAbsolute(path)) throw invalid(`${path}: must be an absolute path`)
   if (!(await stat(path)).isDirectory()) {
     await unpackBundle(path, folder, UNPACKED, signal)
     return { folder }
@@ -84,7 +84,8 @@ async function placeOwn(
   const order = { from: path, to: folder, without: LEFT_OUT, apart, bytesMax, filesMax, signal }
   for (const link of await copyTree(order)) {
     // In the copy, which nobody else changes.
-    if (await leadsOut(folder, link)) throw invalid(`${path}: the link ${link} leads out of it`)
+    if (await leadsOut(folder, link))
+      throw invalid(`${path}: the link ${link} points outside of it`)
   }
   return { folder, from: path }
 }

@@ -69,7 +69,7 @@ function outsideOfTests(end: SandboxEnd, report: PlaywrightReport): Failure[] {
   if (first !== undefined) return [brokenBy(first, report)]
   if (stats.total === 0) return [failure('NO_TESTS', 'the suite has no test')]
   if (stats.skipped === stats.total) {
-    return [failure('NO_TESTS', `all ${stats.total} tests are skipped: nothing was looked at`)]
+    return [failure('NO_TESTS', `all ${stats.total} tests are skipped: nothing was tested`)]
   }
   if (stats.unexpected > 0 || end.exitCode === 0) return []
   const message = `the test command ended with exit code ${end.exitCode}, and no test has failed`
@@ -81,7 +81,7 @@ function neverRan(end: SandboxEnd): Failure {
   const output = tailOf(end)
   if (NOTHING_FOUND.test(output)) return failure('NO_TESTS', 'no tests found', { output })
   if (end.exitCode === 0) {
-    return failure('NO_TESTS', 'the test command ended well, and ran no test of Playwright', {
+    return failure('NO_TESTS', 'the test command succeeded but ran no Playwright test', {
       output,
     })
   }
@@ -116,7 +116,7 @@ function saidBy({ tail }: SandboxEnd): string {
 function firstComplaint(output: string): string {
   const lines = output.split('\n').map((line) => line.trim())
   const found = lines.find((line) => /error|cannot|not found|no such/i.test(line))
-  return found ?? lines.find((line) => line !== '') ?? 'it said nothing'
+  return found ?? lines.find((line) => line !== '') ?? 'no output'
 }
 
 // The observation of the tests, with as much detail as fits; the artifact `results.json` has all of it.

@@ -104,8 +104,8 @@ test.for<[string, string, () => string, (readonly string[])?]>([
     () => join(temporaryFolder(), 'data', 'vedette'),
     AS_NOBODY,
   ],
-  ['a file', 'it is no folder', () => temporaryFile('data', '')],
-  ['a folder that nobody can create', 'it cannot be made there', () => '/proc/vedette'],
+  ['a file', 'it is not a folder', () => temporaryFile('data', '')],
+  ['a folder that nobody can create', 'a folder cannot be created there', () => '/proc/vedette'],
 ])('%s', async ([, why, makeDataDir, prefix], { skip }) => {
   skip(!isRoot, 'needs root')
   const agent = await start(makeDataDir(), prefix)

@@ -49,7 +49,7 @@ describe('readiness', () => {
       'is not given while the timetable hangs',
       { tickAgeMs: () => 31_000 },
       503,
-      ['the timetable has not looked for 31 s'],
+      ['the timetable has not run for 31 s'],
     ],
   ])('%s', async (_, changes, status, reasons) => {
     const answer = await ask('/-/readiness', changes)

@@ -132,7 +132,7 @@ test('killed in a browser run, a suite and an installation; the others of its DA
   expect(workOf(dataDir).filter((name) => ofFirst.includes(name))).toEqual(ofFirst)
 
   const third = await startAgent(dataDir, EMPTY())
-  await third.line(({ msg }) => msg === 'what killed agents left of runs is removed')
+  await third.line(({ msg }) => msg === 'leftover files and processes of killed agents are removed')
   expect(workOf(dataDir).toSorted()).toEqual(ofSecond.toSorted())
   expect(readdirSync(join(dataDir, 'cache', 'packages'))).toEqual([])
 
@@ -140,7 +140,7 @@ test('killed in a browser run, a suite and an installation; the others of its DA
   killAll(third.child.pid ?? 0)
   await Promise.all([second.ended, third.ended])
   const last = await startAgent(dataDir, EMPTY())
-  await last.line(({ msg }) => msg === 'what killed agents left of runs is removed')
+  await last.line(({ msg }) => msg === 'leftover files and processes of killed agents are removed')
   // The folder of its own sandbox trial is short-lived.
   await eventually(() => readdirSync(join(dataDir, 'work')).length === 0)
 })

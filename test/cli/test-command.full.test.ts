@@ -75,8 +75,12 @@ test.each(['node@18', 'node@23', 'bun@1.2', 'bun@2', 'deno@2', 'node@new'])(
 )
 
 test.each([
-  ['a file of variables that is not there', '--env-file', /^vedette test: --env-file: ENOENT/],
-  ['a place for JUnit that is not there', '--junit', /^vedette test: --junit .*there is no folder/],
+  [
+    'a file of variables that is not there',
+    '--env-file',
+    /^vedette test: --env-file .*does not exist/,
+  ],
+  ['a place for JUnit that is not there', '--junit', /^vedette test: --junit .*does not exist/],
 ])('%s is reported before anything runs', (_, option, message) => {
   // As npm starts it, with the flags of its first line.
   const program = fileURLToPath(new URL('../../src/launch.js', import.meta.url))

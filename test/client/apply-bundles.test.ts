@@ -151,7 +151,7 @@ test('a file that is packed already is brought as it is', async () => {
 
 describe('a problem is reported with its line, and nothing is changed', () => {
   test.each([
-    ['a folder that is not there', 'nowhere', /there is no folder and no \.tar\.gz at .*nowhere/],
+    ['a folder that is not there', 'nowhere', /nowhere does not exist/],
     ['an empty folder', 'empty', /the folder .*empty is empty/],
     ['another file', 'shop/package.json', /must name the folder of a Playwright project/],
     ['a variable', '{{DIR}}', /must not hold variables|the variable DIR is not/],

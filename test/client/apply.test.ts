@@ -267,7 +267,7 @@ describe('a platform that does not do it', () => {
     [429, reason, 3, '(429)'],
     [500, reason, 3, '(500)'],
     [503, reason, 3, '(503)'],
-    [200, reason, 3, 'not as a platform does'],
+    [200, reason, 3, 'is not a Vedette platform'],
     [502, '<html>', 3, 'the platform answered 502'],
   ])('an answer %i %s: exit code %i', async (status, body, exit, expected) => {
     const { code, err } = await answered((response) => response.writeHead(status).end(body))

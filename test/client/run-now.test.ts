@@ -197,11 +197,11 @@ describe('vedette run', () => {
     const [location] = one.locations as [TestLocation]
     const command = start(one, {}, { waitingEveryMs: 20 })
     const [, run = ''] = await command.line(RUN)
-    await command.line(/: queued, waits for an agent to take it \(\d+ s\)\n/)
+    await command.line(/: queued, waiting for an agent \(\d+ s\)\n/)
     const from = { locationId: location.id, agentId: await addAgent(db(), location.id) }
     await assignRuns(db(), from, [run])
-    await command.line(/: sent, waits for a place on its agent\n/)
-    await command.line(/: sent, waits for a place on its agent \(\d+ s\)\n/)
+    await command.line(/: sent, waiting for a free slot of its agent\n/)
+    await command.line(/: sent, waiting for a free slot of its agent \(\d+ s\)\n/)
     await noteRunStates(db(), from, [{ run, state: 'running' }])
     await command.line(/: running\n/)
     await finishRuns(db(), from, [resultOf(run, one.monitorId, 'passed')])
@@ -223,8 +223,8 @@ describe('vedette run', () => {
   })
 
   test.each([
-    { json: true, expectedText: '"note":"did not come in time"' },
-    { json: false, expectedText: '\nresults.json: did not come in time\n' },
+    { json: true, expectedText: '"note":"did not arrive in time"' },
+    { json: false, expectedText: '\nresults.json: did not arrive in time\n' },
   ])('says which did not come in time (json: $json)', async ({ json, expectedText }) => {
     const command = await begun({ json }, { filesWithinMs: 20 })
     await command.finish('failed', { artifacts: announced })
@@ -321,7 +321,7 @@ describe('vedette run', () => {
     test('or says which are like it', async () => {
       const asked = start(named, { monitor: 'car', wait: false })
       expect(await asked.code).toBe(2)
-      expect(asked.said.err).toContain('no monitor is called “car”; there are “Cart”, “Cart”')
+      expect(asked.said.err).toContain('unknown monitor “car”; known are “Cart”, “Cart”')
     })
   })
 

@@ -20,7 +20,7 @@ describe('invalid settings', () => {
   test.each([
     ['no settings at all', {}, 'MONITORS_FILE is not set'],
     ['no key', { PLATFORM_URL, API_KEY: 's3cret' }, 'private location key, pl_…'],
-    ['no such file', { PLATFORM_URL, API_KEY_FILE: '/run/key' }, 'there is no such file'],
+    ['no such file', { PLATFORM_URL, API_KEY_FILE: '/run/key' }, 'does not exist'],
   ])('%s: one clear line, exit code 2', async (_, env: Record<string, string>, line) => {
     const agent = await startContainer({ image: 'agent-uptime', network: 'none', env })
     expect(await agent.ended).toBe(2)

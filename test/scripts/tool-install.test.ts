@@ -88,7 +88,7 @@ test('a runtime is installed with what the registry has, and reports what is mis
 })
 
 const REFUSALS: [sentence: string, () => Partial<ToolOrder>, says: RegExp][] = [
-  ['a name that is none', () => ({ name: 'node@23' }), /no "node@23"; there are node@22/],
+  ['a name that is none', () => ({ name: 'node@23' }), /"node@23"; known are node@22/],
   [
     'a package that the registry does not have',
     () => ({ name: 'node@26' }),

@@ -95,12 +95,12 @@ export class ArtifactSpool {
   async stage(path: string, artifact: Artifact): Promise<string | undefined> {
     const { folder, log, bytesMax } = this.#options
     const [place] = folder.places('artifacts')
-    if (place === undefined) return 'nothing can be kept on disk'
+    if (place === undefined) return 'nothing can be stored on disk'
     this.#dropUnclaimed()
     const { bytes } = artifact
     const diskBytes = SALT_BYTES + bytes + TAG_BYTES * Math.ceil(bytes / PIECE_BYTES)
     if (!this.makeRoom(bytesMax() - diskBytes)) {
-      return `it has ${bytes} bytes, and there is no room for it on disk`
+      return `it has ${bytes} bytes, and there is not enough disk space`
     }
     const staged = { id: randomUUID(), at: Date.now(), place, diskBytes }
     this.#staged.set(artifact, staged)
@@ -111,7 +111,7 @@ export class ArtifactSpool {
     } catch (error) {
       this.#staged.delete(artifact)
       await remove(staged)
-      log.warn({ err: error }, 'a file of a result cannot be kept')
+      log.warn({ err: error }, 'a file of a result cannot be stored')
       return `it has ${bytes} bytes, and ${diskMessage(error)}`
     }
   }
@@ -154,7 +154,7 @@ export class ArtifactSpool {
       for (let number = 0, left = bytes; left > 0; number++) {
         const encrypted = await readWhole(file, Math.min(left, PIECE_BYTES) + TAG_BYTES)
         const piece = cipher.decrypt(encrypted, number, NO_DATA)
-        if (piece === undefined) throw new Error('a kept file of a result is damaged')
+        if (piece === undefined) throw new Error('a stored file of a result is damaged')
         left -= piece.length
         yield piece
       }

@@ -68,11 +68,11 @@ export function startArtifactUpload(options: ArtifactUploadOptions): ArtifactUpl
       tally.bytesSent += bytes
     } else if (action === 'halve' || isUnknown || Date.now() - at > AGE_MS_MAX) {
       count(tally.artifacts, `refused_${code}`)
-      warn(`file ${code}`, facts, 'a file of a result is given up')
+      warn(`file ${code}`, facts, 'a file of a result is dropped')
     } else {
       tries.set(id, times)
       spool.postpone(artifact)
-      warn(`file ${code}`, facts, 'a file cannot be sent; it is kept')
+      warn(`file ${code}`, facts, 'a file cannot be sent; it stays stored')
       return condition.wait(action === 'hold' ? backoff.slow(askedForMs) : backoff.next(askedForMs))
     }
     tries.delete(id)

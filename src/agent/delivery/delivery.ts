@@ -93,7 +93,10 @@ export class Delivery implements ResultSink {
   async open(): Promise<void> {
     const { folder, log, link } = this.#options
     if (folder.path === undefined) {
-      log.error({ reason: folder.problem }, 'nothing can be kept on disk; results are in memory')
+      log.error(
+        { reason: folder.problem },
+        'nothing can be stored on disk; results are kept in memory',
+      )
     }
     await this.#load()
     const { signal } = this.#stop
@@ -173,7 +176,7 @@ export class Delivery implements ResultSink {
     const disk = this.#spool.problem
     const problem = this.#problem()
     return [
-      ...(disk === undefined ? [] : [`results are kept in memory, not on disk: ${disk}`]),
+      ...(disk === undefined ? [] : [`results are in memory, not on disk: ${disk}`]),
       ...(problem === undefined
         ? []
         : [`results cannot be delivered: ${problem.code} ${problem.message}`]),
@@ -194,7 +197,7 @@ export class Delivery implements ResultSink {
   async #onFolder(): Promise<void> {
     if (this.#flushed !== undefined) return
     await this.#load()
-    this.#options.log.info('results are kept on disk from now on')
+    this.#options.log.info('results are stored on disk from now on')
     this.#notify()
   }
 
@@ -257,7 +260,7 @@ export class Delivery implements ResultSink {
     await spool.close()
     if (spool.waiting > 0) {
       const facts = { results: spool.waiting }
-      this.#options.log.info(facts, 'results stay on disk, for the next start')
+      this.#options.log.info(facts, 'undelivered results stay on disk for the next start')
     }
     await this.#dropped.flush()
   }

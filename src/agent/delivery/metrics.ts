@@ -47,16 +47,16 @@ export function registerDeliveryMetrics(
     results_produced_total: ['Results handed to delivery.', () => tally.produced],
     results_adopted_total: ['Results taken over from an earlier process.', () => spool.found],
     results_delivered_total: ['Results that the platform has.', () => tally.delivered],
-    results_refused_total: ['Results refused for good.', () => tally.refused, 'code'],
+    results_refused_total: ['Results refused by the platform.', () => tally.refused, 'code'],
     spool_damaged_total: ['Files of the spool with damage.', () => spool.damagedPlaces],
     spool_dropped_results_total: [
       'Results lost before they were delivered.',
       () => Object.entries(spool.lost),
       'reason',
     ],
-    delivery_batches_total: ['Batches by what came of them.', () => tally.batches, 'outcome'],
+    delivery_batches_total: ['Batches by outcome.', () => tally.batches, 'outcome'],
     delivery_sent_bytes_total: ['Bytes of batches and artifacts, as sent.', () => tally.bytesSent],
-    artifacts_total: ['Artifacts by what came of them.', () => tally.artifacts, 'outcome'],
+    artifacts_total: ['Artifacts by outcome.', () => tally.artifacts, 'outcome'],
   })
   registerScraped(registry, Gauge, {
     results_waiting: ['Results not delivered yet.', () => spool.waiting],

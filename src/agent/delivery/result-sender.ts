@@ -174,7 +174,7 @@ export class ResultSender {
     this.#dropsInARow++
     count(tally.refused, `HTTP_${code}`)
     const facts = { status: code, reason: message, ...nameOf(entries[0]) }
-    warn(`dropped ${code}`, facts, 'a result is given up: the platform refuses its batch')
+    warn(`dropped ${code}`, facts, 'a result is dropped: the platform refuses its batch')
     await this.#settle(entries)
   }
 
@@ -188,7 +188,7 @@ export class ResultSender {
     const { log, signal } = this.#options
     this.failures++
     if (this.problem?.code !== code) {
-      log.warn({ outcome: code, reason: message }, 'results cannot be delivered; they are kept')
+      log.warn({ outcome: code, reason: message }, 'results cannot be delivered; they stay stored')
     }
     this.problem = { code, message, action }
     const ms = action === 'hold' ? this.#backoff.slow(askedForMs) : this.#backoff.next(askedForMs)

@@ -6,13 +6,13 @@ export type FileText = { text: string } | { problem: string }
 
 const REASONS: Record<string, string> = {
   ENOENT: 'does not exist; check the path',
-  EACCES: 'may not be read; give this user the right to read it',
-  EPERM: 'may not be read; give this user the right to read it',
+  EACCES: 'cannot be read: permission denied; let this user read it',
+  EPERM: 'cannot be read: permission denied; let this user read it',
   EISDIR: 'is a folder; name the file in it',
-  ENOTDIR: 'lies below something that is no folder; check the path',
-  ELOOP: 'is a symbolic link that leads in a circle',
-  ENAMETOOLONG: 'is no path: the name is too long',
-  ERR_INVALID_ARG_VALUE: 'is no path',
+  ENOTDIR: 'is below a file, not a folder; check the path',
+  ELOOP: 'is a symbolic link that refers to itself',
+  ENAMETOOLONG: 'is not a valid path: the name is too long',
+  ERR_INVALID_ARG_VALUE: 'is not a valid path',
 }
 
 /** Reads a regular file of at most `bytesMax` bytes as UTF-8, without its byte order mark. */
@@ -44,6 +44,6 @@ function decode(bytes: Buffer, bytesMax: number): FileText {
   try {
     return { text: new TextDecoder('utf-8', { fatal: true }).decode(bytes) }
   } catch {
-    return { problem: 'is not a text in UTF-8; save it as UTF-8' }
+    return { problem: 'is not valid UTF-8; save it as UTF-8' }
   }
 }

@@ -12,7 +12,7 @@ import { readText } from './text.ts'
 const NAME = /^[A-Za-z_][A-Za-z0-9_]{0,254}$/
 const NAME_RULE = 'a name has letters, digits and _ only, and does not begin with a digit'
 const SECRET_BYTES_MAX = 1_048_576
-const VARIABLE_SHAPE = 'must be {key: NAME, value: text}, with locked and secret where wanted'
+const VARIABLE_SHAPE = 'must be {key: NAME, value: text}, optionally with locked and secret'
 
 /** What `variables` and `secrets` come to. */
 export interface FileVariables {
@@ -72,7 +72,7 @@ function plainVariables(given: unknown, findings: Findings, unusable: Set<string
     if (!NAME.test(key)) findings.push({ path, message: NAME_RULE, atKey: true })
     else if (['string', 'number', 'boolean'].includes(typeof value)) {
       return [{ key, value: String(value), locked: false, secret: false }]
-    } else findings.push({ path, message: 'must be a text, a number, or true or false' })
+    } else findings.push({ path, message: 'must be a string, a number, or true or false' })
     unusable.add(key)
     return []
   })

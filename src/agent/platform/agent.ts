@@ -42,7 +42,7 @@ export async function openPlatformParts(options: PlatformPartsOptions): Promise<
     dataDir: settings.dataDir,
     apiKey: settings.apiKey,
     formerKeys: settings.formerApiKeys,
-    onLost: () => source.end('another process took the folder of this agent', EXIT_FOLDER_LOST),
+    onLost: () => source.end('another process uses the folder of this agent', EXIT_FOLDER_LOST),
   })
   const link = createPlatformLink({
     platformUrl: settings.platformUrl,
@@ -71,7 +71,10 @@ export async function openPlatformParts(options: PlatformPartsOptions): Promise<
     folder,
     renewId: () =>
       folder.renewId().catch((error: unknown) => {
-        log.warn({ err: error }, 'the new id cannot be kept; the next start takes another one')
+        log.warn(
+          { err: error },
+          'the new agent id cannot be stored; the next start creates another one',
+        )
       }),
     onSettings: (said) => (delivering = said),
     // The platform answers again: waiting attempts start at once.

@@ -64,7 +64,7 @@ export class BundleFetcher {
       if (--one.waiting === 0) {
         // A new caller starts again: this fetch is over, or about to be.
         if (this.#fetching.get(sha256) === one) this.#fetching.delete(sha256)
-        one.stop.abort(new Error('nobody waits for the bundle any more'))
+        one.stop.abort(new Error('no run waits for the bundle any more'))
       }
     }
   }
@@ -138,7 +138,7 @@ export class BundleFetcher {
         signal,
       })
       if (answer.status !== 200) return refusalOf(answer)
-      if (gotten !== sha256) return { problem: 'other bytes came than its hash stands for' }
+      if (gotten !== sha256) return { problem: 'the SHA-256 of the received bytes does not match' }
       await rename(part, path)
       return undefined
     } catch (error) {
@@ -177,7 +177,8 @@ interface Failed {
 function refusalOf({ status, headers, body }: LinkAnswer): Failed {
   const askedForMs = retryAfterMs(headers['retry-after'], Date.now())
   if (status === 404) {
-    const problem = 'the platform has none such for this location; `vedette apply` brings it again'
+    const problem =
+      'the platform does not have it for this location; `vedette apply` uploads it again'
     return { problem, isFinal: true }
   }
   const said = /"message":"([^"\\]*)"/.exec(body.toString())?.[1]
@@ -193,7 +194,7 @@ function unavailable(sha256: string, problem: string): BundleUnavailableError {
 function onDisk(error: unknown): unknown {
   const { code, message } = error as NodeJS.ErrnoException
   if (code === undefined) return error
-  const why = code === 'ENOSPC' || code === 'EDQUOT' ? 'there is no room left' : message
+  const why = code === 'ENOSPC' || code === 'EDQUOT' ? 'the disk is full' : message
   return new BundleUnavailableError(`the folder of code bundles cannot be used: ${why}`, {
     cause: error,
   })

@@ -211,7 +211,7 @@ export class PlatformSource implements MonitorSource {
       this.#state.aheadMs = time.aheadMs
       this.#state.isOnStored = true
       const monitors = this.#assigned.all.size
-      log.info({ monitors }, 'the platform is away; monitors that were kept on disk run')
+      log.info({ monitors }, 'the platform is unreachable; the stored monitors run')
       return changes
     } catch (error) {
       if (error instanceof MalformedAnswerError) return []
@@ -248,10 +248,10 @@ export class PlatformSource implements MonitorSource {
 
   /** A copy of this agent's folder is in use elsewhere: this agent continues under another id. */
   async #renew(): Promise<number> {
-    const message = 'another agent goes by the id of this one, as after a copy of its DATA_DIR'
+    const message = 'another agent has the same id, as after a copy of DATA_DIR'
     if (this.#renewals++ < RENEWALS_MAX) {
       await this.#options.renewId()
-      this.#options.log.warn(`${message}; this one takes a new id`)
+      this.#options.log.warn(`${message}; this agent uses a new id`)
       this.#have = null
       return 0
     }

@@ -5,14 +5,14 @@ import { TargetFailure } from '../../network/target-failure.ts'
 /** Every way in which a call to the platform ends without a usable answer, with its meaning. */
 export const LINK_ERRORS = {
   UNREACHABLE: 'no connection, or it broke before there was an answer',
-  TIMEOUT: 'no connection, or no whole answer, in time',
+  TIMEOUT: 'no connection, or no complete answer, in time',
   TLS: 'the platform’s certificate, or that of an https:// proxy, is not trusted, or TLS failed',
   PROXY: 'the proxy refused, or cannot be reached',
   REDIRECTED: 'the answer was a redirect; they are not followed, since the key would go elsewhere',
-  TRUNCATED: 'the answer ended too early',
+  TRUNCATED: 'the answer is incomplete',
   TOO_LARGE: 'the answer is larger than allowed',
-  NOT_UNDERSTOOD: 'the answer is not HTTP, or not packed as it says',
-  ABORTED: 'the call was given up by the agent itself',
+  NOT_UNDERSTOOD: 'the answer is not HTTP, or does not match its Content-Encoding',
+  ABORTED: 'the agent aborted the call',
 } as const
 
 export type LinkErrorCode = keyof typeof LINK_ERRORS
@@ -55,7 +55,7 @@ const SOCKET_SENTENCES: Readonly<Record<string, string>> = {
   ECONNRESET: 'closed the connection before it answered',
   EPIPE: 'closed the connection before it answered',
   UND_ERR_SOCKET: 'closed the connection before it answered',
-  [LATE]: 'makes no connection in time',
+  [LATE]: 'did not accept the connection in time',
 }
 
 const UNTRUSTED = /^(DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_\w+)$/
@@ -88,7 +88,7 @@ function tlsSentence(code: string, message: string): string | undefined {
   if (UNTRUSTED.test(code)) {
     return (
       `has a certificate that is not trusted (${code}); ` +
-      'name the file of its authority in NODE_EXTRA_CA_CERTS'
+      'set NODE_EXTRA_CA_CERTS to the file of its certificate authority'
     )
   }
   if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') {
@@ -102,14 +102,14 @@ function tlsSentence(code: string, message: string): string | undefined {
     return `has a certificate that ${when}; renew it, or check this machine’s clock`
   }
   if (CERTIFICATE.test(code) || code.startsWith('ERR_SSL_') || code === 'EPROTO') {
-    return `cannot be spoken to over TLS: ${firstLine(message)} (${code})`
+    return `failed the TLS handshake: ${firstLine(message)} (${code})`
   }
   return undefined
 }
 
 const TUNNEL_SENTENCES: Readonly<Record<string, string>> = {
   PROXY_AUTHENTICATION:
-    'wants other credentials (407); check user and password in HTTPS_PROXY or HTTP_PROXY',
+    'rejected the credentials (407); check user and password in HTTPS_PROXY or HTTP_PROXY',
   CONNECT_FAILED: 'cannot reach the platform',
 }
 
@@ -119,7 +119,7 @@ export function proxyErrorFrom(error: unknown, route: Route): LinkError {
   const where = `the proxy ${route.proxy} to the platform ${route.platform}`
   if (error instanceof TargetFailure) {
     const { code, message } = error.failure
-    const sentence = TUNNEL_SENTENCES[code] ?? 'makes no connection'
+    const sentence = TUNNEL_SENTENCES[code] ?? 'does not connect'
     const detail = code === 'PROXY_AUTHENTICATION' ? '' : ` (${message})`
     return new LinkError('PROXY', `${where} ${sentence}${detail}`)
   }

@@ -251,7 +251,7 @@ class Link implements PlatformLink {
       if (pace !== undefined && codeOf(error) === 'UND_ERR_BODY_TIMEOUT') {
         throw this.#late(pace.idleMs)
       }
-      throw new LinkError('TRUNCATED', `the answer of ${this.#where()} ended too early`, error)
+      throw new LinkError('TRUNCATED', `the answer of ${this.#where()} is incomplete`, error)
     }
   }
 
@@ -259,14 +259,14 @@ class Link implements PlatformLink {
     const packing = (headers['content-encoding'] ?? 'identity').trim().toLowerCase()
     if (packing === 'identity' || body.length === 0) return body
     const unpack = UNPACKERS[packing]
-    const text = `the answer of ${this.#where()} cannot be unpacked`
+    const text = `the answer of ${this.#where()} cannot be decompressed`
     if (unpack === undefined) throw new LinkError('NOT_UNDERSTOOD', `${text}: it is ${packing}`)
     try {
       return await unpack(body, { maxOutputLength: bytesMax })
     } catch (error) {
       const { code, message } = error as NodeJS.ErrnoException
       if (code === 'ERR_BUFFER_TOO_LARGE') throw this.#tooLarge(bytesMax)
-      if (code === 'Z_BUF_ERROR') throw new LinkError('TRUNCATED', `${text}: it ended too early`)
+      if (code === 'Z_BUF_ERROR') throw new LinkError('TRUNCATED', `${text}: it is incomplete`)
       throw new LinkError('NOT_UNDERSTOOD', `${text}: ${message}`)
     }
   }
@@ -275,7 +275,7 @@ class Link implements PlatformLink {
   #evaluated(answer: LinkAnswer): LinkAnswer {
     const { status, headers } = answer
     if (status === 407 && this.#proxy !== undefined) {
-      const text = 'wants other credentials (407); check user and password in HTTP_PROXY'
+      const text = 'rejected the credentials (407); check user and password in HTTP_PROXY'
       throw new LinkError('PROXY', `the proxy ${this.#proxy.shown} ${text}`)
     }
     if (status < 300 || status >= 400) return answer
@@ -289,7 +289,7 @@ class Link implements PlatformLink {
   }
 
   #late(deadlineMs: number): LinkError {
-    const text = `${this.#where()} gave no whole answer within ${Math.round(deadlineMs / 1000)} s`
+    const text = `${this.#where()} gave no complete answer within ${Math.round(deadlineMs / 1000)} s`
     return new LinkError('TIMEOUT', text)
   }
 
@@ -317,7 +317,7 @@ const UNPACKERS: Readonly<
 }
 
 function aborted(): LinkError {
-  return new LinkError('ABORTED', 'the call to the platform was given up')
+  return new LinkError('ABORTED', 'the call to the platform was aborted')
 }
 
 /** Where a redirect leads, without anything in it that could be a secret. */

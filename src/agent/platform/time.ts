@@ -53,7 +53,7 @@ export class PlatformTime {
     this.#isLogged = true
     this.#log.warn(
       { aheadMs },
-      'this machine’s clock is wrong; the platform’s is used in its place',
+      'this machine’s clock is wrong; the platform’s clock is used instead',
     )
   }
 

@@ -76,7 +76,7 @@ async function scrubInto(
   pass: ScrubPass,
   standing: Standing & { depth: number },
 ): Promise<void> {
-  if (kind === 'closed') throw new UnreadableFile('it is packed in a way that is not looked into')
+  if (kind === 'closed') throw new UnreadableFile('its compression method is not supported')
   if (kind !== 'bytes' && standing.depth >= DEPTH_MAX) {
     throw new UnreadableFile('its archives are nested too deeply')
   }

@@ -15,7 +15,7 @@ const NAME_CHARS_MIN = 8
 /** There are more values than a run may know. The message says nothing about them. */
 export class TooManySecrets extends Error {
   constructor() {
-    super('there are more secrets than a run may know')
+    super('there are more secrets than the limit for a run')
     this.name = 'TooManySecrets'
   }
 }

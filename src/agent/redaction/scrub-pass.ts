@@ -76,7 +76,7 @@ export function writingTo(draft: string | undefined, flags = 'w'): Writable {
 /** Takes what is unpacked off the budget. Throws UnreadableFile when it is more than may be. */
 export function spend(bytes: number, { budget }: ScrubPass): void {
   budget.unpackedBytes -= bytes
-  if (budget.unpackedBytes < 0) throw new UnreadableFile('it is too large when it is unpacked')
+  if (budget.unpackedBytes < 0) throw new UnreadableFile('it is too large when decompressed')
 }
 
 /** What yauzl and zlib say of damaged bytes, as what it means for us. */

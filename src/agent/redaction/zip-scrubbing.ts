@@ -41,7 +41,7 @@ export async function scrubZip(
   const { writer, written } = draft === undefined ? {} : writerInto(draft)
   try {
     if (reader.entryCount > ENTRIES_MAX) {
-      throw new UnreadableFile(`it holds ${reader.entryCount} files`)
+      throw new UnreadableFile(`it contains ${reader.entryCount} files`)
     }
     await addEntries(reader, writer, pass, standing)
     writer?.end()
@@ -115,7 +115,7 @@ async function cleanContent(
   if (small !== undefined) {
     const kind = kindOf(small)
     if (kind === 'media') return small
-    if (kind === 'closed') return leftOut('it is packed in a way that is not looked into', pass)
+    if (kind === 'closed') return leftOut('its compression method is not supported', pass)
     if (kind === 'bytes' && !small.includes(EMBEDDED_ZIP)) return scrubbed(small, pass)
   }
   const path = await file()

@@ -157,7 +157,7 @@ function stackOf(error: unknown): Record<string, unknown> | undefined {
 }
 
 function stillRunning(reason: Error, overrunMs: number): Observation {
-  const message = `${reason.message}, and the run did not end within ${overrunMs} ms after that`
+  const message = `${reason.message}; the run did not end within another ${overrunMs} ms`
   const ignored = failure('DEADLINE_IGNORED', message)
   const failures =
     reason instanceof RunCancelled ? [failure('CANCELLED', reason.message), ignored] : [ignored]

@@ -160,8 +160,8 @@ function remoteClock(instant: Instant, uncertaintyMs: number, clocks: MachineClo
 /** Text of a clock jump, for the log. */
 export function jumpText({ byMs, isStep }: ClockJump): string {
   if (byMs > 0) return 'the clock went forward, or the machine slept'
-  if (isStep) return 'the platform’s clock was set back, and so is ours'
-  return 'the clock was set back; the timetable slows down until it fits'
+  if (isStep) return 'the platform’s clock was set back; the agent follows it'
+  return 'the clock was set back; the timetable runs slower until it matches'
 }
 
 /** The numbers of the file are below 2^64. */

@@ -73,8 +73,7 @@ function moveOf(args: Arguments): Move | string {
   for (const option of ['from', 'to']) {
     const value = args.value(option)
     if (value === undefined) return `--${option} is missing; name a runtime: ${known}`
-    if (!RUNTIMES.has(value))
-      return `--${option} ${value}: there is no such runtime; there are ${known}`
+    if (!RUNTIMES.has(value)) return `--${option} ${value}: unknown runtime; known are ${known}`
   }
   const [from = '', to = ''] = [args.value('from'), args.value('to')]
   return from === to ? `--from and --to are both ${from}` : { from, to }
@@ -150,7 +149,7 @@ async function ensureRuntimes(
     if ((await tools.find('runtime', id)) !== undefined) continue
     if (!mayInstall) {
       const line = `vedette runtime install ${id}`
-      return say(`the runtime ${id} is not installed; install it with: ${line} (or say --install)`)
+      return say(`the runtime ${id} is not installed; install it with: ${line} (or use --install)`)
     }
     // Standard output has only the report, for other programs to read.
     const write = (text: string) => stderr.write(text)
@@ -188,19 +187,22 @@ export const MIGRATE_COMMAND: Command = {
   summary: 'Try scripts on another runtime, and move those with the same outcome',
   positionals: ['[file]'],
   description:
-    'Runs every browser and multistep monitor, and every API monitor with scripts, that is on the old runtime\n' +
-    'on both, once each and where they do not agree twice, here on this machine; with all that the scripts do\n' +
-    'to their targets. Without a file they are those of a platform; its secrets come from the environment.\n' +
+    'Runs each browser and multistep monitor, and each API monitor with scripts, of the old runtime on both\n' +
+    'runtimes: once on each, twice where the verdicts differ. The scripts act on their real targets.\n' +
+    'Without a file, runs the monitors of a platform; their secrets come from the environment.\n' +
     'Changes nothing without --apply.\n' +
     'Exit code 0: all agree; 1: some do not, or could not be run; 2: the arguments, the file or the settings\n' +
     'are invalid, or a runtime is missing; 3: the platform cannot be reached; 130: interrupted.',
   options: {
-    from: { value: '<runtime>', help: 'the runtime that they are on, like 2024.09' },
-    to: { value: '<runtime>', help: 'the one that they are to be on, like 2026.04' },
-    location: { value: '<slug>', help: 'of a platform, the monitors of this location alone' },
-    apply: { help: 'write the new runtime at each place whose monitors all agree' },
+    from: { value: '<runtime>', help: 'the old runtime, like 2024.09' },
+    to: { value: '<runtime>', help: 'the new runtime, like 2026.04' },
+    location: { value: '<slug>', help: 'only monitors of this location of a platform' },
+    apply: { help: 'write the new runtime where all monitors of a place agree' },
     install: { help: 'install a runtime that is missing' },
-    'env-file': { value: '<file>', help: 'values of secrets, NAME=value; before the environment' },
+    'env-file': {
+      value: '<file>',
+      help: 'values of secrets, NAME=value; override the environment',
+    },
     json: { help: 'print one object as JSON' },
   },
   variables: APPLY_VARIABLES,

@@ -42,7 +42,7 @@ export async function migrationOfFile(options: FileMigrationOptions): Promise<Fi
     places.set(place.key, found)
     if (text.slice(found.start, found.end).split(move.from).length === 2)
       return [{ monitor, place }]
-    const obstacle = `it is not written there as ${move.from}, letter by letter`
+    const obstacle = `it is not written there literally as ${move.from}`
     return [{ monitor, place: { ...place, obstacle } }]
   })
   const write = async (chosen: readonly RuntimePlace[]) => {

@@ -116,7 +116,7 @@ async function findLocation(
   if (found !== undefined) return found
   const names = known.map((one) => one.slugName).toSorted()
   const there = names.length === 0 ? 'there is none' : `there are ${names.join(', ')}`
-  throw new PlatformError('refused', `there is no private location “${slugName}”; ${there}`)
+  throw new PlatformError('refused', `unknown private location “${slugName}”; ${there}`)
 }
 
 const Changing = z.object({ runtimeId: z.string().nullable(), updated_at: z.string().nullable() })

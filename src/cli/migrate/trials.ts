@@ -105,7 +105,7 @@ function notesOf(
     if (isSlower) notes.push(`slower by ${(by / 1000).toFixed(1)} s`)
   }
   if (candidate.place === undefined) {
-    notes.push('names no runtime, so that nothing is to be written: it follows the agent')
+    notes.push('names no runtime: it follows the agent, and nothing is written')
   }
   return notes
 }

@@ -40,7 +40,7 @@ export const CodeBundle = z
     sha256: z.string().meta({ description: 'SHA-256 of its bytes, hex' }),
     bytes: z.int(),
     checks: z.int().meta({ description: 'How many checks name it' }),
-    createdAt: z.iso.datetime().meta({ description: 'When it was brought', format: 'date-time' }),
+    createdAt: z.iso.datetime().meta({ description: 'When it was uploaded', format: 'date-time' }),
   })
   .meta({ id: 'CodeBundle' })
 export type CodeBundle = z.infer<typeof CodeBundle>

@@ -75,7 +75,7 @@ export const IncidentUpdateInput = z
   .strictObject({
     description: text(descriptionCharactersMax),
     status: IncidentStatus.optional().meta({
-      description: 'Left out: the status that held before this update goes on',
+      description: 'Default: the status before this update',
     }),
     publicIncidentUpdateDate: z.iso
       .datetime({ offset: true })

@@ -10,7 +10,7 @@ export function encodeDnsName(text: string): Buffer | string {
   if (text === '.') return Buffer.from([0])
   // oxlint-disable-next-line no-control-regex
   const ascii = /[^\u0000-\u007f]/.test(text) ? domainToASCII(text) : text
-  if (ascii === '') return 'is not a name that IDNA can write'
+  if (ascii === '') return 'cannot be encoded by IDNA'
   const labels = labelsOf(ascii)
   if (typeof labels === 'string') return labels
   const parts: Buffer[] = []

@@ -61,7 +61,7 @@ export function dnsTypeProblem(type: string): string | undefined {
   }
   const number = dnsTypeNumber(type)
   if (number > 65_535) return 'has a number above 65535'
-  return NEVER_ASKED.has(number) ? `${type} is not a type that can be asked for` : undefined
+  return NEVER_ASKED.has(number) ? `${type} cannot be queried` : undefined
 }
 
 const RCODE_NAMES: ReadonlyMap<number, string> = new Map(
@@ -107,7 +107,7 @@ export function rcodeProblem(name: string): string | undefined {
   }
   const names = [...RCODE_NAMES.values()]
   if (names.includes(name)) return undefined
-  return `is no response code; use one of ${names.join(', ')}, or RCODE and a number`
+  return `is not a response code; use one of ${names.join(', ')}, or RCODE and a number`
 }
 
 export const DNS_CLASSES = { IN: 1, CH: 3, HS: 4 } as const

@@ -324,10 +324,10 @@ class Parser {
   #call(): Operand {
     const at = this.#at
     const name = this.#match(FUNCTION)
-    if (name === undefined) this.#fail('expected @, $, a function, a text or a number')
+    if (name === undefined) this.#fail('expected @, $, a function, a string or a number')
     if (!Object.hasOwn(FUNCTIONS, name)) {
       const known = Object.keys(FUNCTIONS).join(', ')
-      this.#fail(`no function is called ${name}; there are ${known};`, at)
+      this.#fail(`unknown function ${name}; known are ${known};`, at)
     }
     const { parameters } = FUNCTIONS[name as FunctionName]
     this.#expect('(')

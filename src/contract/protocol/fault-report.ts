@@ -173,7 +173,7 @@ function recordIn(bytes: Buffer, what: string): Record<string, unknown> {
     throw new SyntaxError(`${what} is not JSON`)
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new SyntaxError(`${what} is no object`)
+    throw new SyntaxError(`${what} is not an object`)
   }
   return value as Record<string, unknown>
 }

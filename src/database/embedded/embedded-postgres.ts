@@ -65,7 +65,7 @@ function makeFolder(dataDir: string): void {
     // Others may pass through, as PostgreSQL's user has to; each thing inside guards itself.
     makeFolderSync(dataDir, 0o755)
   } catch (error) {
-    throw folderError(`cannot make the folder ${dataDir} (DATA_DIR)`, error)
+    throw folderError(`cannot create the folder ${dataDir} (DATA_DIR)`, error)
   }
 }
 
@@ -76,7 +76,7 @@ async function lockDataFolder(dataDir: string, onLost: () => void): Promise<Fold
     if (error instanceof FolderLockedError) {
       const message =
         `the folder ${dataDir} (DATA_DIR) is in use: ${error.message}; stop that process, give this ` +
-        'one a folder of its own, or run several platforms on one PostgreSQL with DATABASE_URL'
+        'another folder, or run several platforms on one PostgreSQL with DATABASE_URL'
       throw new EmbeddedPostgresError('LOCKED', message, { cause: error })
     }
     throw folderError(`cannot use the folder ${dataDir} (DATA_DIR)`, error)

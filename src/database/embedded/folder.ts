@@ -67,7 +67,7 @@ export async function prepareFolder(
     return
   }
   if (existsSync(folder.data)) {
-    const message = `${folder.data} is no folder of PostgreSQL; move it away, or set DATA_DIR`
+    const message = `${folder.data} is not a folder of PostgreSQL; move it away, or set DATA_DIR`
     throw new EmbeddedPostgresError('FOLDER', message)
   }
   removeDrafts(folder.root)
@@ -93,7 +93,7 @@ function own(path: string, { ids }: PostgresUser): void {
   makeFolderSync(path, 0o700)
   const found = lstatSync(path)
   if (!found.isDirectory()) {
-    throw new EmbeddedPostgresError('FOLDER', `${path} is no folder; move it away`)
+    throw new EmbeddedPostgresError('FOLDER', `${path} is not a folder; move it away`)
   }
   const self = process.getuid?.() ?? 0
   const owner = ids?.uid ?? self
@@ -110,7 +110,7 @@ function checkVersion({ data, root }: PostgresFolder, { major }: PostgresBinarie
   const found = readFileSync(join(data, 'PG_VERSION'), 'utf8').trim()
   if (found === String(major)) return
   const message =
-    `${root} was made by PostgreSQL ${found}, this is PostgreSQL ${major}; move its content over ` +
+    `${root} was created by PostgreSQL ${found}, this is PostgreSQL ${major}; move its content over ` +
     `with pg_dump of version ${found} and pg_restore, or set DATABASE_URL`
   throw new EmbeddedPostgresError('VERSION', message)
 }
@@ -142,7 +142,7 @@ function initialise(
   child.stderr.on('data', keep)
   return new Promise((resolve, reject) => {
     const failed = (why: string) => {
-      const message = `PostgreSQL could not make its folder ${data}: ${why}`
+      const message = `PostgreSQL could not create its folder ${data}: ${why}`
       reject(new EmbeddedPostgresError('START', message))
     }
     child.once('error', (error) => failed(error.message))

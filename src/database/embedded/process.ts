@@ -144,7 +144,7 @@ export class PostgresProcess {
   }
 
   #notStarted(): EmbeddedPostgresError {
-    const why = this.finalMessage === '' ? 'it said nothing' : this.finalMessage
+    const why = this.finalMessage === '' ? 'it printed nothing' : this.finalMessage
     return new EmbeddedPostgresError('START', `PostgreSQL does not start: ${why}`)
   }
 
@@ -216,7 +216,7 @@ async function endProcess(pid: number, { data }: PostgresFolder, log: Log): Prom
     sendSignal(pid, signal)
     if (await hasEnded(pid, data, waitMs)) return
   }
-  const message = `a PostgreSQL from an earlier run (process ${pid}) does not end; end it by hand`
+  const message = `a PostgreSQL from an earlier run (process ${pid}) does not end; kill it manually`
   throw new EmbeddedPostgresError('START', message)
 }
 

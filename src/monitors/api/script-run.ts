@@ -42,7 +42,7 @@ export async function runScriptedApi(
   try {
     const { scripts } = context
     if (scripts === undefined) {
-      throw targetFailure('SCRIPT_UNSUPPORTED', 'this agent runs no scripts')
+      throw targetFailure('SCRIPT_UNSUPPORTED', 'this agent does not run scripts')
     }
     const runtime = await scriptRuntime(scripts.tools, monitor.runtimeId)
     run = new ScriptedRun(monitor, context, scripts, runtime)
@@ -104,7 +104,7 @@ class ScriptedRun {
     } catch (error) {
       if (request === this.#monitor.request) throw error
       const { message, details } = failureOf(error, { phase: 'send' })
-      const problem = `the set-up script leaves a bad request: ${message}`
+      const problem = `the request is invalid after the set-up script: ${message}`
       throw targetFailure('SCRIPT_FAILED', problem, details)
     }
   }
@@ -148,7 +148,7 @@ class ScriptedRun {
     const response = shownResponse(trip, BYTES_MAX / 2)
     if (response.bodyTruncated === true) {
       this.shown.notes = [
-        `the tear-down script was handed the first ${response.body.length} characters of the body`,
+        `the tear-down script got the first ${response.body.length} characters of the body`,
       ]
     }
     try {
@@ -169,7 +169,7 @@ class ScriptedRun {
   async #script(order: ScriptOrder): Promise<ScriptMessage> {
     const { step } = order
     if (Buffer.byteLength(JSON.stringify(order.request)) > BYTES_MAX / 2) {
-      const message = `the request is larger than the ${BYTES_MAX / 2} bytes that scripts take`
+      const message = `the request is larger than the ${BYTES_MAX / 2} bytes that scripts can handle`
       throw targetFailure('SETTINGS_INVALID', message)
     }
     const report = { durationMs: 0 }

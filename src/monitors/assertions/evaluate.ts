@@ -102,7 +102,7 @@ function parseAnew(text: string): Parsed {
   try {
     return { document: parseExactJson(text) as Json }
   } catch {
-    if (text === '') return { problem: 'there is no JSON, nothing came' }
+    if (text === '') return { problem: 'there is no JSON: the answer is empty' }
     return { problem: `this is not JSON: ${excerptOf(text, 60)}` }
   }
 }

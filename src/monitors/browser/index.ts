@@ -15,10 +15,10 @@ export const browser = defineMonitor<BrowserMonitor, ScriptContext>({
 function unheeded({ sslCheckDomain, snapshots }: BrowserMonitor): string[] {
   const notes: string[] = []
   if ((sslCheckDomain ?? '') !== '') {
-    notes.push('sslCheckDomain is not looked at: an SSL monitor watches certificates')
+    notes.push('sslCheckDomain is ignored: an SSL monitor watches certificates')
   }
   if ((snapshots ?? []).length > 0) {
-    notes.push('snapshots are not fetched: a check suite brings the pictures that it compares with')
+    notes.push('snapshots are not downloaded: a check suite includes its reference pictures')
   }
   return notes
 }

@@ -66,7 +66,7 @@ export function endingOf(answer: Answer): Ending {
   if (status === undefined) return malformed('the answer ends without a status', STATUS.INTERNAL)
   const text = String(status)
   if (!/^\d{1,9}$/.test(text)) {
-    const problem = `the status of the answer is no number: ${excerpt(text, 50)}`
+    const problem = `the status of the answer is not a number: ${excerpt(text, 50)}`
     return malformed(problem, STATUS.UNKNOWN)
   }
   const message = decodedMessage(String(last?.['grpc-message'] ?? ''))
@@ -228,7 +228,7 @@ export function healthState(bytes: Buffer): HealthState {
     let number = 0
     readFields(bytes, { 1: (reader) => (number = reader.int32()) })
     const state = GRPC_HEALTH_STATES[number]
-    if (state === undefined) throw new Error(`${number} is no state of health`)
+    if (state === undefined) throw new Error(`${number} is not a health status`)
     return state
   }
   return readUntrusted(read, (why) => malformedMessage('grpc.health.v1.HealthCheckResponse', why))

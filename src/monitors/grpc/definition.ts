@@ -91,7 +91,7 @@ function* modeProblems(config: GrpcFields): Generator<Problem> {
   if (method === '') yield [['method'], 'is missing; mode BEHAVIOR calls a method']
   if (service !== '') yield [['service'], 'belongs to mode HEALTH; name the service in method']
   if (serviceDefinition === 'PROTO_FILE' && protoContent.trim() === '') {
-    yield [['protoContent'], 'is missing; with PROTO_FILE it holds the text of the .proto file']
+    yield [['protoContent'], 'is missing; PROTO_FILE needs the text of the .proto file here']
   }
 }
 
@@ -99,7 +99,7 @@ function* modeProblems(config: GrpcFields): Generator<Problem> {
 function* textProblems({ method = '', message = '', metadata }: GrpcFields): Generator<Problem> {
   const isKnown = (text: string) => !text.includes('{{')
   if (method !== '' && isKnown(method) && grpcMethodName(method) === undefined) {
-    yield [['method'], 'is no method; write package.Service/Method']
+    yield [['method'], 'is not a method name; write package.Service/Method']
   }
   if (isKnown(message) && !isJson(message)) yield [['message'], 'is not JSON']
   for (const [index, { key, value }] of metadata.entries()) {
@@ -145,7 +145,7 @@ export const GrpcRequest = z
   })
   .superRefine((request, context) => {
     if (request.tls === undefined || request.grpcConfig.tls) return
-    const message = 'has no effect while grpcConfig.tls is false'
+    const message = 'has no effect: grpcConfig.tls is false'
     context.addIssue({ code: 'custom', path: ['tls'], message })
   })
 export type GrpcRequest = z.infer<typeof GrpcRequest>
@@ -158,26 +158,26 @@ export type GrpcMonitor = z.infer<typeof GrpcMonitor>
 
 export const GRPC_FAILURES = {
   GRPC_STATUS: aboutTarget('the call ended with a status other than OK'),
-  GRPC_NOT_SERVING: aboutTarget('the state of health is not SERVING'),
+  GRPC_NOT_SERVING: aboutTarget('the health status is not SERVING'),
   GRPC_SERVICE_NOT_FOUND: aboutTarget('the health service does not know the service (NOT_FOUND)'),
   GRPC_HTTP_STATUS: aboutTarget(
     'a proxy or web server answered with an HTTP status instead of gRPC',
   ),
-  GRPC_NOT_SPOKEN: aboutTarget('the answer is of another content type than gRPC'),
+  GRPC_NOT_SPOKEN: aboutTarget('the content type of the answer is not gRPC'),
   GRPC_MALFORMED: aboutTarget('the answer is not valid gRPC'),
   GRPC_UNDECODABLE: aboutTarget(
-    'the answer is not in the compression that it claims, or in one that was not asked for',
+    'the answer does not match its grpc-encoding, or has one that was not offered',
   ),
   GRPC_MESSAGE_TOO_LARGE: aboutTarget('a message of the answer is larger than the limit'),
   GRPC_STREAM_TOO_LARGE: aboutTarget('the answer has more messages or bytes than the limits'),
   GRPC_REFLECTION_UNAVAILABLE: aboutTarget('the server offers no server reflection'),
-  GRPC_SCHEMA_INVALID: aboutTarget('what server reflection says about the types cannot be used'),
+  GRPC_SCHEMA_INVALID: aboutTarget('the types from server reflection cannot be used'),
   GRPC_METHOD_NOT_FOUND: aboutTarget('the server has no such service or method'),
   GRPC_METHOD_UNDEFINED: aboutAgent('the proto text has no such service or method'),
   GRPC_METHOD_UNSUPPORTED: aboutAgent(
     'the method takes a stream of requests, which monitors do not send',
   ),
-  GRPC_PROTO_INVALID: aboutAgent('the proto text does not parse, or lacks types'),
+  GRPC_PROTO_INVALID: aboutAgent('the proto text does not parse, or misses types'),
   GRPC_MESSAGE_INVALID: aboutAgent(
     'the request is not JSON, or does not fit the type of the method',
   ),
@@ -204,7 +204,7 @@ export const grpcDefinition = defineType({
     ...ADDRESS_METRICS,
     ...TLS_METRICS,
     probe_grpc_duration_seconds: 'Time of each phase of a gRPC check.',
-    probe_grpc_healthcheck_response: 'Whether the state of health was this one.',
+    probe_grpc_healthcheck_response: 'Whether the health status was this one.',
     probe_grpc_ssl: 'Whether the gRPC check spoke TLS.',
     probe_grpc_status_code: 'Status code of the gRPC call; 14 when the server was not reached.',
   },

@@ -114,8 +114,8 @@ export async function unpacked(
   if (!compressed) return bytes
   const codec = CODECS[encoding]
   if (codec === undefined) {
-    const what = encoding === 'identity' ? 'no grpc-encoding names its compression' : encoding
-    const message = `the answer is compressed in a way that was not asked for: ${what}`
+    const what = encoding === 'identity' ? 'it has no grpc-encoding' : encoding
+    const message = `the answer has a compression that was not offered: ${what}`
     throw targetFailure<GrpcCode>('GRPC_UNDECODABLE', message, { encoding })
   }
   const limitBytes = GRPC_LIMITS.grpcMessageBytesMax
@@ -126,7 +126,7 @@ export async function unpacked(
       const message = `a message of the answer has more than ${limitBytes} bytes, unpacked`
       throw targetFailure<GrpcCode>('GRPC_MESSAGE_TOO_LARGE', message, { limitBytes })
     }
-    const message = `a message of the answer is not the ${encoding} that it claims to be`
+    const message = `a message of the answer is not valid ${encoding}`
     throw targetFailure<GrpcCode>('GRPC_UNDECODABLE', message, { encoding })
   }
 }

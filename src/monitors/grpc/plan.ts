@@ -25,7 +25,7 @@ export function makePlan(monitor: GrpcMonitor) {
   const isHealth = mode === 'HEALTH'
   const method = isHealth ? undefined : grpcMethodName(name)
   if (!isHealth && method === undefined) {
-    const problem = `${JSON.stringify(name)} is no method; write package.Service/Method`
+    const problem = `${JSON.stringify(name)} is not a method name; write package.Service/Method`
     throw targetFailure('SETTINGS_INVALID', problem, { method: name })
   }
   return {

@@ -123,7 +123,7 @@ function compiled(files: Files): Promise<FileRegistry> {
 }
 
 function invalid(why: string): TargetFailure {
-  const message = `what server reflection says about the types cannot be used: ${why}`
+  const message = `the types from server reflection cannot be used: ${why}`
   return targetFailure<GrpcCode>('GRPC_SCHEMA_INVALID', message)
 }
 

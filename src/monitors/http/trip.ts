@@ -174,7 +174,7 @@ async function ask(
   const speak = secure && facts.tls?.alpn === 'h2' ? exchangeHttp2 : exchange
   await speak({ socket, outgoing, answer, options, progress, signal: context.signal })
   if (forward !== undefined && answer.response?.statusCode === 407) {
-    throw targetFailure('PROXY_AUTHENTICATION', 'the proxy wants other credentials')
+    throw targetFailure('PROXY_AUTHENTICATION', 'the proxy rejected the credentials (407)')
   }
 }
 

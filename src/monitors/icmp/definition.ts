@@ -86,20 +86,19 @@ export type IcmpMonitor = z.infer<typeof IcmpMonitor>
 const FAILURES = {
   ICMP_PACKET_LOSS: {
     about: 'target',
-    meaning: 'the share of lost echoes has reached maxPacketLossThreshold',
+    meaning: 'the packet loss has reached maxPacketLossThreshold',
   },
   ICMP_UNREACHABLE: {
     about: 'target',
-    meaning:
-      'a router, or the target, says that the network, host, protocol or port is unreachable',
+    meaning: 'a router, or the target, reports the network, host, protocol or port as unreachable',
   },
   ICMP_PROHIBITED: {
     about: 'target',
-    meaning: 'a router, or the target, says that it is prohibited to reach the target',
+    meaning: 'a router, or the target, reports that access to the target is prohibited',
   },
   ICMP_TTL_EXCEEDED: {
     about: 'target',
-    meaning: 'a router says that the packet had made as many hops as it was allowed',
+    meaning: 'a router reports that the TTL was exceeded in transit',
   },
   ICMP_TOO_LARGE: {
     about: 'target',

@@ -77,6 +77,6 @@ export function errorFailure(error: IcmpError, to: string, count: number, sent: 
   const { code, name, from, mtu } = error
   const who = from === undefined ? 'this agent’s own system' : from === to ? 'the target' : from
   const limit = mtu === undefined ? '' : `, at most ${mtu} bytes pass`
-  const message = `${who} says about ${to}: ${name}${limit} (${count} of ${sent} echoes)`
+  const message = `${who} reports for ${to}: ${name}${limit} (${count} of ${sent} echoes)`
   return { code, message, details: { address: to, error: name, from, mtu, count } }
 }

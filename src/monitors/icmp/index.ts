@@ -146,7 +146,7 @@ function lossFailures(
   echoes: readonly Echo[],
 ): Failure[] {
   const lost = packetsSent - packetsReceived
-  const damaged = corrupted === 0 ? '' : `, of which ${corrupted} came back changed`
+  const damaged = corrupted === 0 ? '' : `, of which ${corrupted} came back corrupted`
   const percent = `${Math.round(packetLoss * 10) / 10} %`
   const message = `${lost} of ${packetsSent} echoes to ${resolvedIp} are lost (${percent})${damaged}; the limit is ${maxLoss} %`
   return [

@@ -10,7 +10,7 @@ const TOO_OLD: ReadonlySet<unknown> = new Set(['2022.10', '2023.02'])
 
 export const MultistepMonitor = monitorSchema('MULTI_STEP', scriptedFields, 60).refine(
   ({ runtimeId }) => !TOO_OLD.has(runtimeId),
-  { path: ['runtimeId'], error: 'has no multistep monitors; they came with 2023.09' },
+  { path: ['runtimeId'], error: 'has no multistep monitors; they need 2023.09 or newer' },
 )
 export type MultistepMonitor = z.infer<typeof MultistepMonitor>
 

@@ -95,7 +95,7 @@ function tooOld(accepted: readonly string[], least: TlsVersion): string | undefi
   const order = (version: string) => (TLS_VERSIONS as readonly string[]).indexOf(version)
   const [oldest = ''] = accepted.toSorted((one, other) => order(one) - order(other))
   if (order(oldest) >= order(least)) return undefined
-  return `${oldest} is accepted; at least ${least} is wanted`
+  return `${oldest} is accepted; the minimum is ${least}`
 }
 
 function tooSmall(measured: Measured, bits: number): string | undefined {
@@ -103,7 +103,7 @@ function tooSmall(measured: Measured, bits: number): string | undefined {
     const { keySizeBits, keyAlgorithm, subject } = one
     if (keySizeBits === undefined || strengthOf(one) >= bits) continue
     const key = `${keyAlgorithm} key of ${subject || 'the certificate'}`
-    return `the ${key} has ${keySizeBits} bits; a strength of RSA ${bits} is wanted`
+    return `the ${key} has ${keySizeBits} bits; RSA ${bits} or stronger is required`
   }
   return undefined
 }

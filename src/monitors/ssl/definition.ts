@@ -192,11 +192,9 @@ export const SslMonitor = monitorSchema(
 export type SslMonitor = z.infer<typeof SslMonitor>
 
 const FAILURES = {
-  TLS_BASELINE: aboutTarget('the target falls short of the monitor’s security baseline'),
+  TLS_BASELINE: aboutTarget('the target violates the monitor’s security baseline'),
   TLS_REVOCATION_UNKNOWN: {
-    ...aboutTarget(
-      'nobody could tell whether the certificate is revoked, and the monitor insists on it',
-    ),
+    ...aboutTarget('no source has the revocation status, and the monitor requires one (hardFail)'),
     timed: true,
   },
   STARTTLS_REFUSED: aboutTarget('the target does not offer STARTTLS, or refused it'),

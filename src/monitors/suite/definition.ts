@@ -39,7 +39,8 @@ export const suiteDefinition = defineType({
   schema: SuiteMonitor,
   example: { codeBundlePath: `bundle:${'0'.repeat(64)}` },
   metrics: {
-    probe_suite_duration_seconds: 'Time that the tests of a check suite took, as Playwright says.',
+    probe_suite_duration_seconds:
+      'Time that the tests of a check suite took, as reported by Playwright.',
     probe_suite_tests: 'Tests of a check suite, by what they came to.',
   },
   userCode: () => 'program',

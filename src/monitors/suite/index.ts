@@ -22,7 +22,7 @@ async function runWhereCodeRuns(
 ): Promise<Observation> {
   const { scripts } = context
   if (scripts === undefined) {
-    const message = 'this agent runs no code of others, such as check suites'
+    const message = 'this agent does not run check suites'
     return { observed: {}, failures: [failure('SCRIPT_UNSUPPORTED', message)] }
   }
   const { runSuite } = await import('../../suites/run.ts')

@@ -109,12 +109,12 @@ const FAILURES = {
   },
   TIMEOUT_TRACE: {
     about: 'target',
-    meaning: 'time ran out before a trace had reached the target or come to its end',
+    meaning: 'time ran out before a trace reached the target or ended',
     timed: true,
   },
   TRACE_UNSUPPORTED: {
     about: 'agent',
-    meaning: 'the agent’s system cannot trace with this protocol; the message says what it lacks',
+    meaning: 'the agent’s system cannot trace with this protocol; the message says what is missing',
   },
 } as const satisfies FailureTable
 

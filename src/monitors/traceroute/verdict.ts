@@ -106,7 +106,7 @@ function refusalReason({ address, hops }: TraceObserved, { from, name, mark }: R
 
 /** Names why the trace ended without a refusal. */
 function unansweredReason({ request }: TracerouteMonitor, { end, hops }: TraceObserved): string {
-  if (end === 'circle') return 'the path goes in a circle'
+  if (end === 'circle') return 'routing loop'
   if (end === 'max-hops') return `it is not among the first ${request.maxHops} hops (maxHops)`
   const unanswered = hops.length - 1 - hops.findLastIndex(({ address }) => address !== null)
   return `${unanswered} hops in a row are silent (maxUnknownHops)`

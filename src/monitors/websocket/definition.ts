@@ -43,7 +43,7 @@ export const WEBSOCKET_LIMITS = {
 
 /** Error text of an invalid WebSocket address, or undefined. */
 function urlProblem(text: string): string | undefined {
-  if (!URL.canParse(text)) return 'not a URL; write it whole, like wss://example.com/path'
+  if (!URL.canParse(text)) return 'not a URL; write it in full, like wss://example.com/path'
   const { protocol, hash } = new URL(text)
   if (protocol !== 'ws:' && protocol !== 'wss:') {
     return `cannot open ${protocol}// addresses; use ws:// or wss://`
@@ -65,7 +65,7 @@ export const WebSocketRequest = z
       .array(z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,255}$/, 'must be a token of HTTP'))
       .max(20)
       .refine((names) => new Set(names).size === names.length, {
-        error: 'names one twice, which RFC 6455 forbids',
+        error: 'lists a name twice, which RFC 6455 forbids',
       })
       .default([]),
     /** Text to send once the connection is open. */
@@ -84,7 +84,7 @@ export const WebSocketRequest = z
     for (const [index, { key }] of headers.entries()) {
       if (!OWN_HEADERS.test(key)) continue
       const fix = /protocol$/i.test(key) ? '; use subprotocols' : ''
-      const message = `${key} is made by the handshake${fix}`
+      const message = `${key} is set by the handshake${fix}`
       context.addIssue({ code: 'custom', path: ['headers', index, 'key'], message })
     }
     if (ping) return
@@ -105,11 +105,11 @@ export type WebSocketMonitor = z.infer<typeof WebSocketMonitor>
 const FAILURES = {
   WEBSOCKET_REFUSED: aboutTarget('the target answered the handshake with a status other than 101'),
   WEBSOCKET_HANDSHAKE: aboutTarget(
-    'the target switched protocols, and not to the WebSocket that was asked for',
+    'the target switched to another protocol than the requested WebSocket',
   ),
   WEBSOCKET_PROTOCOL: aboutTarget('the target broke the rules of RFC 6455'),
   WEBSOCKET_TOO_LARGE: aboutTarget('the target sent more bytes or frames than the limits'),
-  WEBSOCKET_EXPECT: { ...aboutTarget('the expected message did not come'), timed: true },
+  WEBSOCKET_EXPECT: { ...aboutTarget('the expected message did not arrive'), timed: true },
   WEBSOCKET_PING: { ...aboutTarget('the target did not answer the ping'), timed: true },
   WEBSOCKET_CLOSED: aboutTarget('the target closed the WebSocket before the check was done'),
 } as const satisfies FailureTable

@@ -228,7 +228,7 @@ async function readExpected(
   const { expect } = plan.request
   const what = () =>
     probe.message === undefined
-      ? 'no message came'
+      ? 'no message arrived'
       : `no message matched ${expect ?? ''}; the last was ${excerptOf(textOf(probe.message), 200)}`
   for (;;) {
     const message = await orTimedOut('WEBSOCKET_EXPECT', what, open.next())

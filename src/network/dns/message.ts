@@ -139,13 +139,15 @@ export function readAnswer(bytes: Buffer, query: Buffer): Reading {
 /** Why the bytes are no answer to the query, or undefined. */
 function strangeness(bytes: Buffer, query: Buffer): string | undefined {
   if (bytes.length < HEADER_BYTES) return 'it is shorter than a header'
-  if (bytes[0] !== query[0] || bytes[1] !== query[1]) return 'it has another id'
+  if (bytes[0] !== query[0] || bytes[1] !== query[1]) return 'its ID is not that of the query'
   const flags = bytes.readUInt16BE(2)
   if ((flags & QR) === 0) return 'it is a query'
-  if ((flags & OPCODE) !== 0) return 'it is about another operation'
+  if ((flags & OPCODE) !== 0) return 'its opcode is not that of the query'
   const questions = bytes.readUInt16BE(4)
   if (questions === 0 && WITHOUT_QUESTION.has(flags & 15)) return undefined
-  return questions === 1 && hasQuestionOf(bytes, query) ? undefined : 'it has another question'
+  return questions === 1 && hasQuestionOf(bytes, query)
+    ? undefined
+    : 'its question is not that of the query'
 }
 
 /** Names are the same in capital and small letters. */
@@ -210,7 +212,7 @@ function readRecord(reader: DnsReader, section: DnsRecord[], extended?: Extended
   const ttl = reader.u32()
   const length = reader.u16()
   const end = reader.at + length
-  if (end > reader.end) throw new MalformedMessage('the data of a record goes on beyond its end')
+  if (end > reader.end) throw new MalformedMessage('the data of a record is truncated')
   const whole = reader.end
   reader.end = end
   if (type === OPT) readOpt(reader, { name, classNumber, ttl }, extended)
@@ -228,7 +230,8 @@ function readRecord(reader: DnsReader, section: DnsRecord[], extended?: Extended
     if (fields !== undefined) record.fields = fields
     section.push(record)
   }
-  if (reader.at !== end) throw new MalformedMessage('the data of a record is longer than its type')
+  if (reader.at !== end)
+    throw new MalformedMessage('the data of a record is longer than its type allows allows')
   reader.end = whole
 }
 
@@ -238,7 +241,7 @@ function readOpt(
   extended: Extended | undefined,
 ): void {
   if (name !== '.' || extended === undefined || extended.edns !== undefined) {
-    throw new MalformedMessage('EDNS stands in the wrong place, or twice')
+    throw new MalformedMessage('the OPT record is in the wrong section, or there are two')
   }
   extended.rcode |= (ttl >>> 24) << 4
   const edns: Edns = {

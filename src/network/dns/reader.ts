@@ -93,16 +93,16 @@ export class DnsReader {
     let text = ''
     let jumped = false
     for (;;) {
-      if (at >= end) throw new MalformedMessage('a name goes on beyond its end')
+      if (at >= end) throw new MalformedMessage('a name is truncated')
       const size = bytes[at] as number
       if (size === 0) break
       if (size >= 0xc0) {
-        if (at + 1 >= end) throw new MalformedMessage('a name goes on beyond its end')
+        if (at + 1 >= end) throw new MalformedMessage('a name is truncated')
         const target = ((size & 0x3f) << 8) | (bytes[at + 1] as number)
         if (target >= before)
-          throw new MalformedMessage('a compressed name points forwards or to itself')
+          throw new MalformedMessage('a compression pointer does not point backwards')
         if (target < HEADER_BYTES)
-          throw new MalformedMessage('a compressed name points into the header')
+          throw new MalformedMessage('a compression pointer points into the header')
         if (!jumped) this.at = at + 2
         jumped = true
         before = target
@@ -110,10 +110,10 @@ export class DnsReader {
         end = bytes.length
         continue
       }
-      if (size > 63) throw new MalformedMessage('a label has a type that does not exist')
+      if (size > 63) throw new MalformedMessage('a label has an invalid type')
       length += size + 1
       if (length > NAME_BYTES_MAX) throw new MalformedMessage('a name is longer than 255 bytes')
-      if (at + size >= end) throw new MalformedMessage('a name goes on beyond its end')
+      if (at + size >= end) throw new MalformedMessage('a name is truncated')
       text += `${labelText(bytes, at + 1, at + 1 + size)}.`
       at += size + 1
     }
@@ -138,7 +138,7 @@ export class DnsReader {
   }
 
   #need(length: number): void {
-    if (this.at + length > this.end) throw new MalformedMessage('it ends within a field')
+    if (this.at + length > this.end) throw new MalformedMessage('it is truncated')
   }
 }
 

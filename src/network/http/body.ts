@@ -90,7 +90,7 @@ function readPacked(
     if (body.encodings.length > ENCODINGS_MAX) {
       const count = body.encodings.length
       body.encodings = body.encodings.slice(0, ENCODINGS_MAX)
-      throw new TypeError(`${count} encodings on top of each other`)
+      throw new TypeError(`${count} nested encodings`)
     }
     decoders = body.encodings.toReversed().map((name, at) => decoderFor(name, at, firstByte))
     for (const [at, decoder] of decoders.entries()) {
@@ -178,7 +178,7 @@ function unpackedTooLarge(body: Body): Failure {
   const limitBytes = LIMITS.unpackedBytesMax
   return failure(
     'HTTP_UNPACKED_TOO_LARGE',
-    `the body (${body.encodings.join(', ')}) unpacks to more than ${limitBytes} bytes`,
+    `the body (${body.encodings.join(', ')}) decompresses to more than ${limitBytes} bytes`,
     { limitBytes, bytes: body.bytes },
   )
 }

@@ -214,7 +214,7 @@ class Http1Exchange extends Exchange {
       if (options.keepsUpgraded === true) answer.upgradedHead = head
       this.settle()
     } else {
-      const message = `${options.where} switched protocols unasked`
+      const message = `${options.where} switched protocols without being asked`
       this.fail(failure('HTTP_MALFORMED', message, { where: options.where }))
     }
   }
@@ -270,7 +270,7 @@ export function headersTooLarge(): Failure {
 }
 
 function incomplete(): Failure {
-  return failure('HTTP_BODY_INCOMPLETE', 'the connection ended before the whole body had come')
+  return failure('HTTP_BODY_INCOMPLETE', 'the connection ended before the body was complete')
 }
 
 function unsendable(error: NodeJS.ErrnoException): unknown {

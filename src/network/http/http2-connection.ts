@@ -87,13 +87,13 @@ export class Http2Connection {
     }
     if (this.#goAway !== undefined) return this.#goAway
     if (this.#ended) {
-      const message = `${where} closed the connection before it had answered`
+      const message = `${where} closed the connection before it answered`
       return failure('CONNECTION_CLOSED', message, { where })
     }
     // The library ends a connection on which the peer violates the protocol, usually without an error.
     if (error !== undefined || this.session.destroyed) {
       const suffix = error === undefined ? '' : `: ${error.message}`
-      const message = `${where} broke the rules of HTTP/2${suffix}`
+      const message = `${where} violated the HTTP/2 protocol${suffix}`
       return failure('HTTP2_PROTOCOL', message, { where })
     }
     // The library does not say which side reset it: for a bad answer, ours does.

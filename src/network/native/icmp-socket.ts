@@ -104,14 +104,16 @@ function openFailure(error: unknown, family: Family): unknown {
   const own = exhausted(code)
   if (own !== undefined) return new TargetFailure(own)
   if (code === 'EAFNOSUPPORT') {
-    return targetFailure('CONNECT_UNREACHABLE', `this agent’s system has no ${family}`, { family })
+    return targetFailure('CONNECT_UNREACHABLE', `this agent’s system does not support ${family}`, {
+      family,
+    })
   }
   return targetFailure('ICMP_NOT_PERMITTED', `no ICMP socket could be opened: ${message}`)
 }
 
 function notPermitted(family: Family, refusals: Refusals): TargetFailure {
   const rights = echoRights()
-  const message = `this agent’s system lets it send no ${family} echoes. ${echoFix(rights)}`
+  const message = `this agent’s system does not permit ${family} echo requests. ${echoFix(rights)}`
   return targetFailure('ICMP_NOT_PERMITTED', message, {
     family,
     ...refusals,

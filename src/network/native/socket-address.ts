@@ -33,7 +33,7 @@ export function socketAddress(
     return { address: literal, port, bytes }
   }
   const words = ipv6Words(literal)
-  if (words === undefined) throw new TypeError(`${literal} is no address`)
+  if (words === undefined) throw new TypeError(`${literal} is not an address`)
   const bytes = Buffer.alloc(ADDRESS_BYTES_MAX)
   bytes.writeUInt16LE(AF_INET6, 0)
   bytes.writeUInt16BE(port, 2)

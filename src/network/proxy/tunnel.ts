@@ -77,7 +77,11 @@ function refusal(head: string, where: string): TargetFailure | undefined {
   if (proxyStatus >= 200 && proxyStatus < 300) return undefined
   const details = { proxyStatus, where }
   if (proxyStatus === 407) {
-    return targetFailure('PROXY_AUTHENTICATION', 'the proxy wants other credentials', details)
+    return targetFailure(
+      'PROXY_AUTHENTICATION',
+      'the proxy rejected the credentials (407)',
+      details,
+    )
   }
   const answer = `the proxy answered ${proxyStatus} to CONNECT ${where}`
   return TARGET_OUT_OF_REACH.has(proxyStatus)

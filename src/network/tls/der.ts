@@ -42,26 +42,26 @@ const ELEMENTS_MAX = 20_000
 
 /** The element that begins at `at` and ends before `end`. Throws DerFault. */
 export function elementAt(bytes: Buffer, at: number, end: number): Element {
-  if (at + 2 > end) throw new DerFault('an element is cut off')
+  if (at + 2 > end) throw new DerFault('an element is truncated')
   const tag = bytes[at] as number
   if ((tag & 0x1f) === 0x1f) throw new DerFault('a tag above 30')
   let length = bytes[at + 1] as number
   let start = at + 2
   if (length >= 0x80) {
     const count = length & 0x7f
-    if (count === 0 || count > 4) throw new DerFault('a length that is no length')
-    if (start + count > end) throw new DerFault('an element is cut off')
+    if (count === 0 || count > 4) throw new DerFault('an invalid length')
+    if (start + count > end) throw new DerFault('an element is truncated')
     length = bytes.readUIntBE(start, count)
     start += count
   }
-  if (length > end - start) throw new DerFault('an element is cut off')
+  if (length > end - start) throw new DerFault('an element is truncated')
   return { bytes, tag, from: at, start, end: start + length }
 }
 
 /** Parses the bytes as one element. Throws DerFault when anything follows it. */
 export function wholeElement(bytes: Buffer, tag: number): Element {
   const element = elementAt(bytes, 0, bytes.length)
-  if (element.end !== bytes.length) throw new DerFault('bytes after the end')
+  if (element.end !== bytes.length) throw new DerFault('trailing bytes')
   return expectTag(element, tag)
 }
 
@@ -128,16 +128,16 @@ export function oidOf(element: Element): string {
   const arcs: number[] = []
   let arc = 0
   for (const byte of content) {
-    if (arc > 2 ** 45) throw new DerFault('an object identifier that is too long')
+    if (arc > 2 ** 45) throw new DerFault('too long an object identifier')
     arc = arc * 128 + (byte & 0x7f)
     if (byte >= 0x80) continue
     if (arcs.length === 0) {
       const first = Math.min(2, Math.floor(arc / 40))
       arcs.push(first, arc - first * 40)
-    } else if (arcs.push(arc) > 64) throw new DerFault('an object identifier that is too long')
+    } else if (arcs.push(arc) > 64) throw new DerFault('too long an object identifier')
     arc = 0
   }
-  if (arcs.length === 0 || arc !== 0) throw new DerFault('an object identifier that is cut off')
+  if (arcs.length === 0 || arc !== 0) throw new DerFault('a truncated object identifier')
   return arcs.join('.')
 }
 
@@ -158,7 +158,7 @@ export function smallInteger(element: Element): number {
 /** The bits of a bit string that fills whole bytes. Throws DerFault. */
 export function bitsOf(element: Element): Buffer {
   const content = contentOf(expectTag(element, TAG.BIT_STRING))
-  if (content.length === 0 || content[0] !== 0) throw new DerFault('a bit string with loose bits')
+  if (content.length === 0 || content[0] !== 0) throw new DerFault('a bit string with unused bits')
   return content.subarray(1)
 }
 
@@ -168,12 +168,12 @@ const TIME = /^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(?:\.\d+)?Z$/
 export function timeOf(element: Element): number {
   let text = contentOf(element).toString('latin1')
   if (element.tag === TAG.UTC_TIME) text = `${Number(text.slice(0, 2)) >= 50 ? 19 : 20}${text}`
-  else if (element.tag !== TAG.GENERALIZED_TIME) throw new DerFault('no time where one belongs')
+  else if (element.tag !== TAG.GENERALIZED_TIME) throw new DerFault('a time is missing')
   const found = TIME.exec(text)
-  if (found === null) throw new DerFault('a time that is none')
+  if (found === null) throw new DerFault('an invalid time')
   const [year = 0, month = 0, day, hour, minute, second] = found.slice(1, 7).map(Number)
   const ms = Date.UTC(year, month - 1, day, hour, minute, second)
-  if (Number.isNaN(ms)) throw new DerFault('a time that is none')
+  if (Number.isNaN(ms)) throw new DerFault('an invalid time')
   return ms
 }
 

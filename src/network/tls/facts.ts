@@ -122,14 +122,15 @@ function evaluate(facts: PeerFacts, reason: string | undefined, name: string): v
 function sentence(code: string, facts: PeerFacts, name: string): string {
   const { certificate } = facts
   if (code === 'TLS_HOSTNAME_MISMATCH') {
-    const names = certificate?.subjectAltNames.slice(0, 10).join(', ')
-    return `the certificate is not for ${name}, but for ${names || certificate?.subject}`
+    const names = certificate?.subjectAltNames.slice(0, 10).join(', ') ?? ''
+    if (names === '') return 'the certificate has no subject alternative names'
+    return `the certificate is not valid for ${name}, only for ${names}`
   }
-  if (code === 'TLS_EXPIRED') return `a certificate has expired: ${facts.earliestExpiry}`
+  if (code === 'TLS_EXPIRED') return `a certificate expired on ${facts.earliestExpiry}`
   if (code === 'TLS_NOT_YET_VALID') {
-    return `a certificate is not valid yet: it begins at ${certificate?.validFrom}`
+    return `a certificate is not valid before ${certificate?.validFrom}`
   }
-  if (code === 'TLS_SELF_SIGNED') return `the certificate is signed by itself`
+  if (code === 'TLS_SELF_SIGNED') return 'the certificate is self-signed'
   return `the certificate of ${certificate?.issuer ?? name} does not verify: ${facts.error}`
 }
 

@@ -80,7 +80,7 @@ async function withGivenKey(
     )
   }
   if (row.revoked_at !== null) {
-    return { accountId, warning: 'ADMIN_API_KEY was revoked and stays so; set another key' }
+    return { accountId, warning: 'ADMIN_API_KEY was revoked; set another key' }
   }
   if (row.role !== 'Admin') {
     return { accountId, warning: `ADMIN_API_KEY has the role ${row.role} and keeps it` }

@@ -47,7 +47,7 @@ export function accountOperations(database: Database): DefinedOperation[] {
     defineOperation({
       tag: 'Accounts',
       summary: 'Read who is asking',
-      description: 'A key stands for a service user of its own.',
+      description: 'A key represents its own service user.',
       method: 'get',
       path: '/next/users/me',
       answers: { status: 200, schema: User, description: 'The user' },

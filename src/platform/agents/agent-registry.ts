@@ -133,7 +133,7 @@ function refuseFormer(known: AgentRow | undefined, said: AgentSaying): void {
 export function superseded(agentId: string): ApiError {
   return new ApiError(
     409,
-    `Another process has taken over the agent id ${agentId}: give each agent a DATA_DIR of its own`,
+    `Another process has taken over the agent id ${agentId}: give each agent its own DATA_DIR`,
   )
 }
 

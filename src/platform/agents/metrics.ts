@@ -17,7 +17,7 @@ export function createAgentMetrics(
   const registers = [registry]
   const epochs = new Counter({
     name: 'vedette_location_epochs_total',
-    help: 'Changes of who is in a location, by cause, made by this process.',
+    help: 'Changes to the agents of a location, by cause, made by this process.',
     labelNames: ['cause'],
     registers,
   })

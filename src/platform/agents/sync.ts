@@ -91,7 +91,7 @@ export function syncOperation(options: SyncOptions): DefinedAgentOperation {
     },
     errors: {
       403: 'The agent is older than the first milestone that the platform knows, or the location is full',
-      404: 'The location is gone',
+      404: 'The location was deleted',
       409: 'Another process has taken over the agent’s id',
     },
     answer: (call) => sync.answer(call),

@@ -53,7 +53,7 @@ export async function openAlertIncident(
     }
     await deleteIncident(tx, accountId, id)
   }
-  log.warn({ monitor: monitor.id }, 'an alert opens no incident: its service is not there')
+  log.warn({ monitor: monitor.id }, 'an alert opens no incident: its service does not exist')
   return null
 }
 
@@ -71,7 +71,10 @@ export async function resolveAlertIncident(
   const turns = await readTurns(tx, incidentId)
   if (courseOf(turns).lastUpdateStatus === 'RESOLVED') return
   if (turns.length >= API_BOUNDS.updatesPerIncidentMax) {
-    log.warn({ incident: incidentId }, 'an incident is full of updates and cannot be resolved')
+    log.warn(
+      { incident: incidentId },
+      'an incident has the maximum of updates and cannot be resolved',
+    )
     return
   }
   await postUpdate(tx, { accountId, incidentId }, { ...update, status: 'RESOLVED' }, context)

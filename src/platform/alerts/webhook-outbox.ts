@@ -114,7 +114,7 @@ async function sendOne(due: DueNotification, options: OutboxOptions): Promise<vo
   const post = webhookPost(due, config, now())
   const answer: WebhookAnswer =
     post === undefined
-      ? { problem: 'its variables make the address an invalid one' }
+      ? { problem: 'its variables make the address invalid' }
       : await postWebhook(post, AbortSignal.timeout(LEASE_MS))
   await note(due, answer, options)
 }

@@ -120,7 +120,7 @@ export function objectToTwins(
 ): void {
   const seen = new Set<string>()
   for (const key of keys) {
-    if (seen.has(key)) object(context, { kind, key }, [{ path: [], message: 'stands here twice' }])
+    if (seen.has(key)) object(context, { kind, key }, [{ path: [], message: 'is listed twice' }])
     seen.add(key)
   }
 }

@@ -181,7 +181,7 @@ function whole(
 ): Definition | string {
   const given = { ...definition }
   if (groupKey !== undefined) {
-    if (groupId === undefined) return `there is no group "${groupKey}" in the file`
+    if (groupId === undefined) return `unknown group "${groupKey}"; the file does not define it`
     given['groupId'] = groupId
   }
   const group = checkContext.groups.get(Number(given['groupId'] ?? 0))
@@ -214,7 +214,7 @@ async function planOtherMembers(context: ApplyContext, plan: ApplyPlan): Promise
     const others = (members.get(id) ?? []).filter((row) => !own.has(row.id) && !gone.has(row.id))
     const result = resettled(parts.cipher, others, checkContext)
     if ('message' in result) {
-      const message = `the check "${result.name}" cannot be in it so: ${result.message}`
+      const message = `the check "${result.name}" cannot be in it: ${result.message}`
       object(context, { kind: 'group', key }, [{ path: [], message }])
       return
     }
@@ -242,7 +242,7 @@ async function objectToMembers(context: ApplyContext, plan: ApplyPlan): Promise<
       return groupId === undefined ? !removedMonitors.has(row.id) : groupId === id
     })
     if (left.length === 0) continue
-    const message = `is in the file no more and still has ${left.length} checks; move them first`
+    const message = `is no longer in the file and still has ${left.length} checks; move them first`
     object(context, { kind: 'group', key }, [{ path: [], message }])
   }
 }

@@ -67,7 +67,9 @@ export function createArtifactBucket({ url, bucket, ...identity }: BucketOptions
     if (!isGood) throw await complaint(answer)
     if (!request.writableFinished) {
       answer.destroy()
-      throw new ArtifactStoreError('the bucket: it answered before it had the whole file')
+      throw new ArtifactStoreError(
+        'the bucket: it answered before it had received the complete file',
+      )
     }
     return answer
   }

@@ -94,6 +94,6 @@ async function guarded<T>(work: Promise<T>): Promise<T> {
 
 function failure(error: unknown): ArtifactStoreError {
   const { code, message } = error as NodeJS.ErrnoException
-  const why = code === 'ENOSPC' || code === 'EDQUOT' ? 'there is no room left' : message
+  const why = code === 'ENOSPC' || code === 'EDQUOT' ? 'the disk is full' : message
   return new ArtifactStoreError(`the artifacts' folder: ${why}`, { cause: error })
 }

@@ -106,7 +106,7 @@ export async function removeFile(
     await store.remove(storedAs)
     await kind.forget(database, [id])
   } catch (error) {
-    log.warn({ err: error }, `what is left of the ${kind.name} is removed later`)
+    log.warn({ err: error }, `remains of the ${kind.name} are removed later`)
   }
 }
 

@@ -37,7 +37,7 @@ export function effectiveCheck(
   const groupId = typeof own.groupId === 'number' ? own.groupId : null
   const group = groupId === null ? undefined : groups.get(groupId)
   if (groupId !== null && group === undefined) {
-    return { problems: [{ path: ['groupId'], message: `there is no group ${groupId}` }] }
+    return { problems: [{ path: ['groupId'], message: `unknown group ${groupId}` }] }
   }
   const effective = effectiveMonitor(own, group)
   const slugs = [...new Set(effective.privateLocations ?? [])]
@@ -73,7 +73,7 @@ export function locationProblems(
   const there = known.length === 0 ? 'there is none yet' : `there are ${known.join(', ')}`
   return unknown.map((slug) => ({
     path: ['privateLocations'],
-    message: `there is no private location "${slug}"; ${there}`,
+    message: `unknown private location "${slug}"; ${there}`,
   }))
 }
 

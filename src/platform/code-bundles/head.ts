@@ -15,11 +15,11 @@ export const BUNDLE_HEAD = { bytes: HEAD_BYTES, check: checkBundleHead } as cons
 /** Throws ApiError 400 unless the bytes begin a non-empty tar.gz. */
 async function checkBundleHead(head: Uint8Array): Promise<void> {
   if (head.byteLength === 0) throw refused('it is empty')
-  if (head[0] !== 0x1f || head[1] !== 0x8b) throw refused('it does not begin as gzip does')
+  if (head[0] !== 0x1f || head[1] !== 0x8b) throw refused('it is not gzip')
   const block = await firstBlock(head)
-  if (block === undefined) throw refused('what is packed by gzip in it is no tar')
-  if (block.every((byte) => byte === 0)) throw refused('there is nothing in it')
-  if (!isTarHeader(block)) throw refused('what is packed by gzip in it is no tar')
+  if (block === undefined) throw refused('its content is not a tar archive')
+  if (block.every((byte) => byte === 0)) throw refused('the archive is empty')
+  if (!isTarHeader(block)) throw refused('its content is not a tar archive')
 }
 
 function refused(why: string): ApiError {

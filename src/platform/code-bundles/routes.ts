@@ -175,7 +175,7 @@ function get(parts: FileParts): DefinedOperation {
       status: 200,
       schema: bytesSchema,
       contentType: CONTENT_TYPE,
-      description: 'The bundle as it was brought',
+      description: 'The bundle as it was uploaded',
     },
     async answer({ key: { accountId }, params: { sha256 }, isHead }) {
       const one = await findBundle(parts.database, { accountId, sha256 })
@@ -240,7 +240,7 @@ async function download(
     return new Response(body as never, { headers: headersOf(one, sha256) })
   }
   // The store has lost it: it must be uploaded again and does not count as known.
-  parts.log.warn({ sha256 }, 'a code bundle is gone from the store')
+  parts.log.warn({ sha256 }, 'a code bundle is missing in the store')
   await removeFile(parts, BUNDLE, one, hideBundle)
   throw notFound('code bundle')
 }

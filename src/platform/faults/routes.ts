@@ -50,7 +50,7 @@ export function faultIntakeOperation({
     },
     answers: {
       schema: z.object({ id: z.string().optional() }).meta({ id: 'EnvelopeTaken' }),
-      description: 'It is taken; `id` is its `event_id`',
+      description: 'It is accepted; `id` is its `event_id`',
     },
     async answer({ c, key: { locationId, slugName }, params: { agent: agentId } }) {
       if ((c.req.header('content-encoding') ?? 'identity') !== 'identity') {
@@ -88,7 +88,7 @@ function ofLocation(database: Database): DefinedOperation {
   return defineOperation({
     tag: 'Private Locations',
     summary: 'List the faults of a private location’s agents',
-    description: `Faults of the agents themselves, not of what they check: at most ${FAULT_BOUNDS.perAgentMax} of an agent and ${FAULT_BOUNDS.perLocationMax} of a location, the one that was seen last first, for ${FAULT_BOUNDS.retentionMs / 86_400_000} days.`,
+    description: `Faults of the agents themselves, not of what they check: at most ${FAULT_BOUNDS.perAgentMax} of an agent and ${FAULT_BOUNDS.perLocationMax} of a location, last seen first, for ${FAULT_BOUNDS.retentionMs / 86_400_000} days.`,
     method: 'get',
     path: '/v1/private-locations/{id}/errors',
     params: { id: idParameter('private location') },
@@ -97,7 +97,7 @@ function ofLocation(database: Database): DefinedOperation {
         .guid()
         .transform((id) => id.toLowerCase())
         .optional()
-        .openapi({ type: 'string', format: 'uuid', description: 'Those of one agent alone' }),
+        .openapi({ type: 'string', format: 'uuid', description: 'Only those of one agent' }),
     },
     answers: { status: 200, schema: z.array(AgentError), description: 'The faults' },
     async answer({ key: { accountId }, params: { id: locationId }, query }) {
@@ -114,7 +114,7 @@ function ofPlatform(database: Database): DefinedOperation {
   return defineOperation({
     tag: 'Platform',
     summary: 'List the faults of the platform itself',
-    description: `At most ${FAULT_BOUNDS.perAgentMax}, the one that was seen last first.`,
+    description: `At most ${FAULT_BOUNDS.perAgentMax}, last seen first.`,
     method: 'get',
     path: '/v1/platform-errors',
     action: 'administer',

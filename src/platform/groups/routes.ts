@@ -93,7 +93,7 @@ function writes(parts: MonitorParts, groups: Groups): DefinedOperation[] {
     groups.replace(
       {
         summary: 'Replace a group of checks',
-        description: 'What its members take over from it changes with it.',
+        description: 'Inherited settings of its members change with it.',
         query: assignQuery,
         body: CheckFields,
         bodyShown: CheckGroupInput,
@@ -104,7 +104,7 @@ function writes(parts: MonitorParts, groups: Groups): DefinedOperation[] {
       {
         summary: 'Change some fields of a group of checks',
         description:
-          'A field that is given is replaced as a whole. What its members take over from it changes with it.',
+          'A field that is given is replaced as a whole. Inherited settings of its members change with it.',
         body: CheckFields,
       },
       ({ accountId, id, body }) =>

@@ -32,7 +32,7 @@ const HeartbeatEvent = z
     id: z.guid().openapi({ description: 'Id of the result' }),
     state: z.enum(HEARTBEAT_EVENT_STATES),
     timestamp: z.string().openapi({ format: 'date-time' }),
-    source: z.string().nullable().openapi({ description: 'Null where no ping came' }),
+    source: z.string().nullable().openapi({ description: 'Null without a ping' }),
     userAgent: z.string().nullable(),
   })
   .openapi('HeartbeatEvent')

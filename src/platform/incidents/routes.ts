@@ -43,7 +43,7 @@ export function incidentOperations(database: Database, options: NoticeOptions): 
       {
         summary: 'List the latest incidents of all services',
         description:
-          'Newest first. `nextId` leads to the next page; no row comes twice or is left out while others come and go.',
+          'Newest first. `nextId` leads to the next page; no row is repeated or skipped while others are added and removed.',
         listing: 'incidents',
         id: 'StatusPageIncidentsPage',
       },

@@ -28,7 +28,7 @@ export function locationKeyOperations(database: Database): DefinedOperation[] {
       {
         summary: 'Make a key for agents of a private location',
         description:
-          'It is shown only now. To replace one: make another, give it to all agents, revoke the first.',
+          'It is shown only now. To replace a key: create another, give it to all agents, revoke the first.',
         action: 'administer',
         conflict: `The location has ${ACTIVE_MAX} active keys`,
       },

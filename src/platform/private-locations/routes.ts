@@ -71,7 +71,7 @@ function writes(parts: MonitorParts): DefinedOperation[] {
     locations.create(
       {
         summary: 'Create a private location',
-        description: 'Agents need a key of it, which is made apart.',
+        description: 'Agents need a key of it, which is created separately.',
         body: PrivateLocationInput,
         conflict: 'Another location has this slugName, or the account has as many as it may have',
       },
@@ -97,7 +97,7 @@ function writes(parts: MonitorParts): DefinedOperation[] {
           const { monitors, groups } = await usersOfLocation(tx, accountId, id)
           if (monitors + groups > 0) {
             const who = `${monitors} checks and ${groups} groups`
-            throw new ApiError(409, `${who} name this location; take it off them first`)
+            throw new ApiError(409, `${who} use this location; remove it from them first`)
           }
           return deletePrivateLocation(tx, accountId, id)
         }),
@@ -149,7 +149,7 @@ function replace(
     if (before === undefined) return undefined
     const { slugName, proxyUrl: stored } = before
     if (body.slugName !== undefined && body.slugName !== slugName) {
-      throw new ApiError(400, `slugName: must stay "${slugName}"; make another location`)
+      throw new ApiError(400, `slugName: cannot change from "${slugName}"; create another location`)
     }
     const proxyUrl = encryptedProxy(parts, body.proxyUrl, stored ?? undefined)
     await changePrivateLocation(tx, { ...body, id, accountId, proxyUrl })
@@ -166,7 +166,7 @@ function encryptedProxy(
   if (given === null) return null
   const url = unmaskedProxy(given, stored === undefined ? undefined : cipher.decrypt(stored))
   if (url !== undefined) return cipher.encrypt(url)
-  throw new ApiError(400, 'proxyUrl: give the password; the stored one belongs to another address')
+  throw new ApiError(400, 'proxyUrl: add the password; the stored one belongs to another address')
 }
 
 async function readForm(

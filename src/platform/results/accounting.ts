@@ -27,7 +27,7 @@ export function accountingOperations(database: Database): DefinedOperation[] {
         from: unixSeconds(
           'Where to begin, seconds since the Unix epoch; default an hour before `to`',
         ),
-        to: unixSeconds('Where to end, not included; default where the last sweep came to'),
+        to: unixSeconds('Where to end, not included; default: the end of the last sweep'),
       },
       answers: { status: 200, schema: SlotAccount, description: 'The account' },
       async answer({ key: { accountId }, query }) {

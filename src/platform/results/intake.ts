@@ -164,7 +164,7 @@ export async function recordDropped(
 }
 
 const UNRECORDED = {
-  'monitor-unknown': ['MONITOR_UNKNOWN', 'the monitor never stood in this location'],
+  'monitor-unknown': ['MONITOR_UNKNOWN', 'the monitor was never assigned to this location'],
   'slot-unknown': ['SLOT_UNKNOWN', 'the monitor is not due at that instant'],
 } as const
 
@@ -204,7 +204,7 @@ async function recordOnDemand(
   for (const candidate of candidates) {
     const run = runs.get(candidate.result.onDemand ?? '')
     if (run?.monitorId !== candidate.result.monitorId) {
-      const message = 'there is no such run on demand in this location'
+      const message = 'unknown run on demand for this location'
       outcome.refused.push({ index: candidate.index, code: 'RUN_UNKNOWN', message })
     } else if (run.finished || isGivenUp(run, agentId, candidate)) outcome.known++
     else outcome.recorded.push(candidate)

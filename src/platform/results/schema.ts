@@ -64,12 +64,12 @@ const common = {
   needed: z
     .string()
     .nullable()
-    .meta({ description: 'With `no-capable-agent`: what it takes to run the monitor' }),
+    .meta({ description: 'With `no-capable-agent`: what the monitor requires of an agent' }),
   hasFailures: z.boolean(),
   hasErrors: z.boolean(),
   isDegraded: z.boolean(),
   isCancelled: z.boolean(),
-  attempts: z.int().meta({ description: 'How many tries it took; 0 when there was none' }),
+  attempts: z.int().meta({ description: 'Attempts; 0 when there was none' }),
   failureCode: z.string().nullable().meta({ description: 'Code of the first failure' }),
   runBy: guid.nullable().meta({ description: 'Id of the agent; null without a report' }),
   receivedAt: dateTime,
@@ -147,7 +147,7 @@ export const CheckStatus = z
     hasFailures: z.boolean().meta({ description: 'The target failed from some location' }),
     hasErrors: z.boolean().meta({
       description:
-        'The newest slot of some location cannot say how the target is, or no agent runs the check',
+        'The newest slot of a location says nothing about the target, or no agent runs the check',
     }),
     isDegraded: z.boolean(),
     locations: z.array(LocationStatus),

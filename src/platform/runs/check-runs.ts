@@ -137,7 +137,7 @@ const waiting = {
       minimum: 0,
       maximum: RUN_BOUNDS.waitMsMax,
       default: 0,
-      description: 'How long to hold the answer while nothing changes; milliseconds',
+      description: 'How long to wait for a change; milliseconds',
     }),
   knownProgress: z.string().max(40).optional().openapi({
     description:
@@ -232,7 +232,7 @@ function cancels(database: Database): DefinedOperation[] {
     }),
     defineOperation({
       ...common,
-      summary: 'Cancel a run by its id alone',
+      summary: 'Cancel a run by its id',
       path: '/v1/runs/{runId}/cancel',
       params: { runId: params.runId },
       answer: ({ key: { accountId }, params: { runId: id } }) => cancel({ id, accountId }),

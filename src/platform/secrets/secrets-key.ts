@@ -62,7 +62,7 @@ function keyOf({ secretsKey, dataDir }: SecretsKeyOptions, isMarked: boolean): s
   if (isMarked) {
     throw new SecretsKeyError(
       `${path} is missing, and the secrets in this database were encrypted under a key; ` +
-        'bring the file back, or set SECRETS_KEY to that key',
+        'restore the file, or set SECRETS_KEY to that key',
     )
   }
   return makeKey(dataDir, path)
@@ -77,7 +77,7 @@ function readKey(path: string): string | undefined {
     throw new SecretsKeyError(`${path} cannot be read: ${messageOf(error)}`, { cause: error })
   }
   if (key.length >= SECRETS_KEY_CHARACTERS_MIN) return key
-  throw new SecretsKeyError(`${path} holds no key; bring it back from a copy, or set SECRETS_KEY`)
+  throw new SecretsKeyError(`${path} contains no key; restore it from a copy, or set SECRETS_KEY`)
 }
 
 /** Whole or not at all, and never over one that another process made meanwhile. */
@@ -97,7 +97,7 @@ function makeKey(dataDir: string, path: string): string {
   } catch (error) {
     if ((error as { code?: unknown }).code === 'EEXIST') return readKey(path) ?? key
     throw new SecretsKeyError(
-      `a key for secrets cannot be kept in ${path}: ${messageOf(error)}; set SECRETS_KEY`,
+      `a key for secrets cannot be stored in ${path}: ${messageOf(error)}; set SECRETS_KEY`,
       { cause: error },
     )
   }

@@ -68,7 +68,7 @@ export function accountVariableOperations(parts: MonitorParts): DefinedOperation
     resource.replace(
       {
         summary: 'Replace a variable',
-        description: `A secret value that is sent as it reads, \`${SECRET_MASK}\`, is kept.`,
+        description: `A secret value that is sent as \`${SECRET_MASK}\` stays unchanged.`,
         body: AccountVariableChange,
       },
       ({ accountId, key, body }) => replace(parts, { accountId, key }, body),
@@ -108,7 +108,7 @@ function replace(
 ): Promise<string | undefined> {
   const { cipher } = parts
   if (body.key !== undefined && body.key !== key) {
-    throw new ApiError(400, `key: must stay "${key}"; make another variable`)
+    throw new ApiError(400, `key: cannot change from "${key}"; create another variable`)
   }
   return changing(parts, accountId, async (tx) => {
     const before = await readAccountVariable(tx, accountId, key)

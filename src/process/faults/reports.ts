@@ -83,7 +83,7 @@ export class FaultReports {
     const counts = this.#counts
     const counter: Counter<'outcome'> = new Counter({
       name: 'vedette_fault_reports_total',
-      help: 'Faults of the program itself by what became of their report.',
+      help: 'Faults of the program itself by the outcome of their report.',
       labelNames: ['outcome'],
       registers: [],
       collect() {

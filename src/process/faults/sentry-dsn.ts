@@ -10,7 +10,7 @@ export interface SentryDsn {
 }
 
 const FORM = 'a DSN of Sentry: https://key@host/project'
-const FIX = 'copy it whole from the settings of the project, Client Keys'
+const FIX = 'copy it from the project’s settings, Client Keys'
 
 /**
  * Parses a DSN: `{protocol}://{key}@{host}{path}/{project}`, as Sentry's SDKs read it; a second,

@@ -84,7 +84,7 @@ function main(): void {
 const EACCES = 13
 
 function startFault(command: string, code: number): string {
-  const fix = 'every user has to be able to run it, and to pass through the folders above it'
+  const fix = 'every user must be able to run it and enter the folders above it'
   return `${command} cannot be started: errno ${code}${code === EACCES ? ` (EACCES): ${fix}` : ''}`
 }
 
@@ -135,8 +135,7 @@ function enter({ cwd, userId }: SupervisorRequest): void {
     process.chdir(cwd)
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
-    const fix =
-      code === 'EACCES' ? ': all folders above it must let everybody pass (chmod o+x)' : ''
+    const fix = code === 'EACCES' ? ': all folders above it need chmod o+x' : ''
     throw new Error(`user ${userId ?? process.getuid?.()} cannot enter ${cwd} (${code})${fix}`, {
       cause: error,
     })

@@ -73,7 +73,7 @@ class Supervisor {
       )
     } catch (error) {
       hangUp(socket)
-      const late = `it was not ready within ${durationText(startMs)}: the machine is overloaded, or holds it back`
+      const late = `it was not ready within ${durationText(startMs)}: the machine is overloaded`
       return this.#end(exited, error instanceof DeadlineReached ? late : (error as Error).message)
     }
     const { layers, listener } = launched

@@ -90,5 +90,5 @@ export function parseScriptMessage(message: unknown): ScriptMessage | undefined 
   const { step } = (message ?? {}) as { step?: unknown }
   if (step !== 'set-up' && step !== 'tear-down') return undefined
   const what = step === 'set-up' ? 'request' : 'response'
-  return { step, error: { message: `what it makes of ${what} is none`, loaded: true } }
+  return { step, error: { message: `its ${what} is invalid`, loaded: true } }
 }

@@ -73,7 +73,7 @@ export function changedRequest(
   if (parsed.success) return parsed.data
   const [first] = objections(parsed.error, ApiRequest, changed)
   const where = ['request', ...(first?.path ?? [])].join('.')
-  const message = `the set-up script leaves a bad request: ${where}: ${first?.message}`
+  const message = `the request is invalid after the set-up script: ${where}: ${first?.message}`
   throw new TargetFailure(failure('SCRIPT_FAILED', message))
 }
 

@@ -130,7 +130,7 @@ function loadWith(kind) {
 }
 
 function requestOf(given) {
-  if (typeof given !== 'object' || given === null) throw new TypeError('request is no object')
+  if (typeof given !== 'object' || given === null) throw new TypeError('request is not an object')
   const { method, url, body, headers, queryParameters } = given
   return {
     method: textOf(method, 'request.method'),
@@ -144,7 +144,7 @@ function requestOf(given) {
 function answerOf() {
   const { response } = values
   if (typeof response !== 'object' || response === null) {
-    throw new TypeError('response is no object')
+    throw new TypeError('response is not an object')
   }
   const { statusCode, body, headers } = response
   return {
@@ -164,7 +164,7 @@ function variables() {
 }
 
 function textOf(value, what) {
-  if (typeof value !== 'string') throw new TypeError(`${what} is no text`)
+  if (typeof value !== 'string') throw new TypeError(`${what} is not a string`)
   return value
 }
 
@@ -172,7 +172,7 @@ function textOf(value, what) {
 function bodyOf(value, what) {
   if (value === undefined || value === null) return ''
   if (typeof value !== 'object') return String(value)
-  if (ArrayBuffer.isView(value)) throw new TypeError(`${what} is no text`)
+  if (ArrayBuffer.isView(value)) throw new TypeError(`${what} is not a string`)
   return stringify(value)
 }
 
@@ -185,7 +185,7 @@ function pairsOf(given, what) {
   if (present.length > PAIRS_MAX) throw new RangeError(`${what} has more than ${PAIRS_MAX} entries`)
   return present.map(([name, value]) => {
     if (typeof value !== 'object' && typeof value !== 'function') return [name, String(value)]
-    throw new TypeError(`${what}[${JSON.stringify(name)}] is no text`)
+    throw new TypeError(`${what}[${JSON.stringify(name)}] is not a string`)
   })
 }
 
@@ -215,7 +215,7 @@ function placeIn(stack) {
 function report(message, bytesMax = Infinity) {
   const line = Buffer.from(`${stringify(message)}\n`)
   if (line.length > bytesMax) {
-    throw new RangeError(`what the script hands back is larger than ${bytesMax} bytes as JSON`)
+    throw new RangeError(`the result of the script is larger than ${bytesMax} bytes as JSON`)
   }
   for (let at = 0; at < line.length;) at += writeSync(3, line, at)
 }

@@ -57,7 +57,7 @@ export function installFailure(failed: FailedInstallation): Failure {
   const stale = staleLock(written, failed)
   if (stale === undefined) return failure('INSTALL_FAILED', ended, { output, refused })
   const { lockFile, fix } = stale
-  const message = `${lockFile} does not fit package.json; run ${fix} in the project, and include the new ${lockFile}: ${ended}`
+  const message = `${lockFile} does not match package.json; run ${fix} in the project, and include the new ${lockFile}: ${ended}`
   return failure('INSTALL_FAILED', message, { output, refused, lockFile, fix })
 }
 

@@ -103,14 +103,14 @@ export async function installPackages(order: InstallOrder): Promise<InstalledPac
   }
   const made = files && (await madeFile(files, project.folder))
   if (made !== undefined) {
-    const note = `packages are not cached: the installation has also made ${made}`
+    const note = `packages are not cached: the installation also created ${made}`
     return { how: 'installed', readable: [], note }
   }
   const found = await packageFolders(project.folder)
   const stored = isShared ? found.filter((one) => one === 'node_modules') : found
   const tree = await storePackages(cache, key, project.folder, stored)
   if (tree === undefined) {
-    throw targetFailure('INSTALL_FAILED', 'the packages are larger than the cache may be')
+    throw targetFailure('INSTALL_FAILED', 'the packages are larger than the cache')
   }
   return { how: 'installed', readable: await place(tree), key }
 }
@@ -286,6 +286,6 @@ async function programsFor(
     dirname(process.execPath),
   ])
   if (otherFolder !== undefined) return { ...own, programs: [...node, otherFolder] }
-  const message = `the project needs ${tool}, which is not there; run: vedette engine install ${manager}`
+  const message = `the project needs ${tool}, which is not installed; run: vedette engine install ${manager}`
   throw targetFailure('PACKAGE_TOOL_MISSING', message, { tool, manager })
 }

@@ -114,7 +114,7 @@ describe('a file', () => {
     platform.replyToArtifact = () => reply
     const one = await started(temporaryFolder(), platform, { settings })
     await one.delivery.deliver((await resultWith(one, { log: Buffer.from('x') })).result)
-    await untilHolds(() => expect(one.lines.join('')).toMatch(/given up|cannot be sent/))
+    await untilHolds(() => expect(one.lines.join('')).toMatch(/is dropped|cannot be sent/))
     await untilHolds(() => expect(one.facts()).toMatchObject({ artifacts: left, delivered: 1 }))
     expect(await one.metrics()).toContain(outcome)
   })
@@ -158,6 +158,6 @@ describe('a file that is left out', () => {
     expect(one.facts()).toMatchObject({ artifacts: 3, waiting: 6 })
     expect(await one.metrics()).toContain('vedette_artifacts_total{outcome="dropped"} 3')
     const { leftOut } = await resultWith(one, { huge: randomBytes(1024 * 1024) }, 9)
-    expect(leftOut).toEqual(['huge: it has 1048576 bytes, and there is no room for it on disk'])
+    expect(leftOut).toEqual(['huge: it has 1048576 bytes, and there is not enough disk space'])
   })
 })

@@ -101,7 +101,7 @@ describe('the table', () => {
     expect(missing(platform, 100)).toEqual([37])
     expect([...platform.has.values()].every((times) => times === 1)).toBe(true)
     expect(platform.batches.length).toBeLessThan(20)
-    const line = lines.find((one) => one.includes('given up')) ?? ''
+    const line = lines.find((one) => one.includes('is dropped')) ?? ''
     expect(JSON.parse(line)).toMatchObject({ status: '413', slot: slotOf(37) })
     expect(await metrics()).toContain('vedette_results_refused_total{code="HTTP_413"} 1')
   })

@@ -128,7 +128,7 @@ describe('it is given up', () => {
 
   test('when no try brings it', async () => {
     answers.push(...Array.from({ length: 10 }, () => broken))
-    expect(await failure(fetcher())).toMatch(/ended too early/)
+    expect(await failure(fetcher())).toMatch(/is incomplete/)
     expect(asked).toHaveLength(6)
   })
 

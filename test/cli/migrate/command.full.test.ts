@@ -156,7 +156,7 @@ test('a file whose scripts all agree, or that has none, is no problem', async ()
 
 test.each<[string, string[], string]>([
   ['no runtime is named', [], '--from is missing'],
-  ['there is no such runtime', ['--from', '2019.01', '--to', '2026.04'], 'there is no such'],
+  ['there is no such runtime', ['--from', '2019.01', '--to', '2026.04'], 'unknown runtime'],
   ['both are the same', ['--from', '2026.04', '--to', '2026.04'], 'are both 2026.04'],
   ['a location is named next to a file', [...BOTH, 'a.yaml', '--location', 'x'], '--location'],
   ['there is no file', [...BOTH, '/nowhere.yaml'], 'does not exist'],

@@ -147,7 +147,7 @@ describe.skipIf(why !== undefined)(`with Chromium ${why ?? ''}`, () => {
       sslCheckDomain: 'shop.example',
       snapshots: [{ key: 'a', path: 'a.png' }],
     })
-    expect(observed.notes?.join()).toMatch(/sslCheckDomain is not looked at.*snapshots are not/)
+    expect(observed.notes?.join()).toMatch(/sslCheckDomain is ignored.*snapshots are not/)
   })
 
   test('a run whose time ran out leaves a trace of the page that it waited for', async () => {

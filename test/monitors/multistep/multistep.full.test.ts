@@ -202,7 +202,12 @@ const install = 'vedette runtime install 2026.04'
 const noRuntime = testScriptHost({ tools: temporaryFolder() })
 test.each([
   ['a runtime that is not installed', noRuntime, 'RUNTIME_MISSING', install],
-  ['an agent without a script host', undefined, 'SCRIPT_UNSUPPORTED', 'this agent runs no scripts'],
+  [
+    'an agent without a script host',
+    undefined,
+    'SCRIPT_UNSUPPORTED',
+    'this agent does not run scripts',
+  ],
 ])('%s is reported', async (_, lent, code, way) => {
   const { codes, failures } = await runScriptMonitor(multistep, { script: HEAD }, { host: lent })
   expect(codes).toEqual([code])

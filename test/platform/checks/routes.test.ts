@@ -128,7 +128,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       'You have to set at least one `location` or `privateLocation`',
     ],
     ['names an unknown location', { privateLocations: ['east'] }, '"east"; there are north, south'],
-    ['names an unknown group', { groupId: 999_999 }, 'groupId: there is no group 999999'],
+    ['names an unknown group', { groupId: 999_999 }, 'groupId: unknown group 999999'],
     ['names a thing of a deployment', { groupId: { ref: 'g' } }, 'groupId: must be an id'],
     ['is of another type', { checkType: 'TCP' }, 'checkType: must be URL'],
     ['has an unknown field', { colour: 'red' }, 'colour: unknown key'],

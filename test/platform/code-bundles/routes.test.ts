@@ -137,13 +137,13 @@ test.each([
 const letters = Buffer.alloc(2_000, 'a')
 test.each([
   ['nothing', Buffer.alloc(0), /it is empty/],
-  ['a text', letters, /does not begin as gzip/],
-  ['more junk than is looked at', randomBytes(300_000).fill(0, 0, 1), /does not begin as gzip/],
-  ['what begins as gzip and is none', Buffer.from([0x1f, 0x8b, 1, 2, 3]), /is no tar/],
-  ['a text packed by gzip', gzipSync(letters), /is no tar/],
-  ['less than a header packed by gzip', gzipSync('a'), /is no tar/],
-  ['nothing packed by gzip', gzipSync(''), /is no tar/],
-  ['a tar without anything', gzipSync(Buffer.alloc(1_024)), /nothing in it/],
+  ['a text', letters, /is not gzip/],
+  ['more junk than is looked at', randomBytes(300_000).fill(0, 0, 1), /is not gzip/],
+  ['what begins as gzip and is none', Buffer.from([0x1f, 0x8b, 1, 2, 3]), /is not a tar/],
+  ['a text packed by gzip', gzipSync(letters), /is not a tar/],
+  ['less than a header packed by gzip', gzipSync('a'), /is not a tar/],
+  ['nothing packed by gzip', gzipSync(''), /is not a tar/],
+  ['a tar without anything', gzipSync(Buffer.alloc(1_024)), /archive is empty/],
 ])('%s is not a bundle: it is refused, and nothing is stored', async (_sentence, body, message) => {
   const before = stored().length
   const { status, body: answer } = await put(body)

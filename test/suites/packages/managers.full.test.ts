@@ -137,7 +137,7 @@ describe.each(Object.keys(MANAGERS))('%s', (name) => {
     expect(run.codes).toEqual(['INSTALL_FAILED'])
     const { message = '', details } = run.failures[0] ?? {}
     const { lockFile, fix } = details as { lockFile: string; fix: string }
-    expect(message).toContain(`${lockFile} does not fit package.json; run ${fix} in the project`)
+    expect(message).toContain(`${lockFile} does not match package.json; run ${fix} in the project`)
     expect(existsSync(join(folder, lockFile))).toBe(true)
     const [program, ...args] = fix.split(' ')
     expect(name.startsWith(`${program}@`)).toBe(true)

@@ -60,7 +60,7 @@ export class Adoption {
       await this.#lookAtForeign(path)
       const adopted = await this.#move(path, bytesMax, () => !isLost)
       const results = sum(adopted, (one) => one.results)
-      if (results > 0) this.#log.info({ path, results }, 'delivering what another agent left')
+      if (results > 0) this.#log.info({ path, results }, 'delivering results of another agent')
       return adopted
     } finally {
       lock.release()
@@ -98,7 +98,7 @@ export class Adoption {
       const bytes = stats.reduce((total, { size }) => total + size, 0)
       const facts = { spool, bytes }
       if (stats.every(({ mtimeMs }) => Date.now() - mtimeMs > FOREIGN_MS_MAX)) {
-        const message = 'results that another API_KEY encrypted are a week old and are removed'
+        const message = 'results encrypted with another API_KEY are a week old and are removed'
         if (bytes > 0) this.#log.warn(facts, message)
         await rm(spool, { recursive: true, force: true })
         continue
@@ -106,7 +106,7 @@ export class Adoption {
       this.foreignBytes += bytes
       if (this.#reported.has(spool)) continue
       this.#reported.add(spool)
-      const message = 'an agent with it, or with it in API_KEY_PREVIOUS, delivers them'
+      const message = 'an agent with that key, or with it in API_KEY_PREVIOUS, delivers them'
       this.#log.warn(facts, `another API_KEY encrypted these results; ${message}`)
     }
   }

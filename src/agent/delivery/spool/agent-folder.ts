@@ -105,7 +105,7 @@ export class AgentFolder {
   /** Stores a small file, encrypted; replaces it atomically. Rejects when it cannot. */
   async store(name: string, bytes: Buffer | AsyncIterable<Buffer>): Promise<void> {
     if (this.path === undefined) throw new Error(this.problem)
-    if (!this.isHeld()) throw new Error(`the folder ${this.path} is gone`)
+    if (!this.isHeld()) throw new Error(`the folder ${this.path} was removed`)
     const encrypted = Buffer.isBuffer(bytes)
       ? this.cipher.encrypt(bytes, name)
       : this.cipher.encryptPieces(bytes, name)
@@ -229,7 +229,7 @@ async function temporaryRoot(path: string): Promise<string> {
   const found = await lstat(path)
   const isOurs = process.getuid === undefined || found.uid === process.getuid()
   if (!found.isDirectory() || !isOurs || (found.mode & 0o022) !== 0) {
-    throw new Error(`${path} belongs to somebody else, or others may write to it; set DATA_DIR`)
+    throw new Error(`${path} belongs to another user, or is writable by others; set DATA_DIR`)
   }
   return path
 }

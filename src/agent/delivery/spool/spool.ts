@@ -285,7 +285,7 @@ export class Spool {
     const [[place], [first]] = [folder.places('spool'), some]
     if (place === undefined || first === undefined || Date.now() < this.#retryAt) return undefined
     try {
-      if (!folder.isHeld()) throw new Error(`the folder ${folder.path} is not ours any more`)
+      if (!folder.isHeld()) throw new Error(`the folder ${folder.path} is locked by another agent`)
       const drafts = some.flatMap(({ at, entries }): FrameDraft[] =>
         entries ? [{ at, entries }] : [],
       )
@@ -333,7 +333,7 @@ export class Spool {
     this.#lose('memory', stored.left)
     this.#options.dropped.add(stored.entries ?? [])
     stored.left = 0
-    stored.safe?.reject(new Error('there is no room for it, neither on disk nor in memory'))
+    stored.safe?.reject(new Error('there is no space for it, neither on disk nor in memory'))
   }
 
   async #removeFile(stored: StoredResults): Promise<void> {
@@ -352,7 +352,10 @@ export class Spool {
   #fails(error: unknown): void {
     this.#retryAt = Date.now() + RETRY_MS
     if (this.#diskProblem === undefined) {
-      this.#options.log.error({ err: error }, 'results cannot be kept on disk; they are in memory')
+      this.#options.log.error(
+        { err: error },
+        'results cannot be stored on disk; they are kept in memory',
+      )
     }
     this.#diskProblem = error instanceof Error ? error.message : String(error)
   }
@@ -360,7 +363,7 @@ export class Spool {
   #works(): void {
     if (this.#diskProblem === undefined) return
     this.#diskProblem = undefined
-    this.#options.log.info('results are kept on disk again')
+    this.#options.log.info('results are stored on disk again')
     void this.#inTurn(() => this.#rescue())
   }
 

@@ -75,7 +75,7 @@ function answered(link: LinkAnswer): SyncOutcome {
 
 /** The problem of an answer that is not what the protocol says. */
 export function malformed({ message }: MalformedAnswerError): SyncProblem {
-  const sentence = `the platform’s answer is not what the protocol says: ${message}`
+  const sentence = `the platform’s answer violates the protocol: ${message}`
   return { code: 'MALFORMED', message: sentence, isRefusal: false }
 }
 
@@ -85,10 +85,10 @@ function failed(problem: SyncProblem, askedForMs?: number): SyncOutcome {
 
 const STATUS_TEXTS: Readonly<Record<number, string>> = {
   401: 'the platform does not accept API_KEY; check that it is a key of this platform’s location',
-  403: 'the platform, or something before it, forbids the call',
+  403: 'the platform, or a proxy in front of it, forbids the call',
   404: 'there is no platform at PLATFORM_URL, or one that is too old for this agent',
   405: 'there is no platform at PLATFORM_URL, or one that is too old for this agent',
-  426: 'the platform wants a newer agent',
+  426: 'the platform requires a newer agent',
 }
 
 /** What an answer that is no success means, whichever call of the agents it answers. */

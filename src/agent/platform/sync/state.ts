@@ -43,7 +43,7 @@ export class SyncState {
     // Logged once for each code, not at every attempt of a long outage.
     if (!isNews) return
     const level = problem.isRefusal ? 'error' : 'warn'
-    const goesOn = this.hasMonitors ? '; the monitors that are known go on' : ''
+    const goesOn = this.hasMonitors ? '; known monitors keep running' : ''
     this.#log[level]({ code }, `no sync with the platform${goesOn}: ${message}`)
   }
 
@@ -78,9 +78,7 @@ export class SyncState {
       const unready = [message, this.clockProblem].filter((one) => one !== undefined).join('; ')
       return { facts, warnings: [], unready }
     }
-    const running = this.isOnStored
-      ? 'monitors kept on disk run'
-      : 'the monitors that are known go on'
+    const running = this.isOnStored ? 'stored monitors run' : 'known monitors keep running'
     return { facts, warnings: [`${message}; ${running}`] }
   }
 
@@ -99,7 +97,7 @@ export class SyncState {
         () => this.aheadMs / 1000,
       ],
       platform_revision_info: [
-        'The revision of the monitors that are held; always 1.',
+        'Revision of the monitors that run; always 1.',
         () => (this.#revision === undefined ? [] : [[this.#revision, 1]]),
         'revision',
       ],

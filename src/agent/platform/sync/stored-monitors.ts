@@ -73,7 +73,7 @@ export class StoredMonitors {
     const stored = bytes === undefined ? undefined : parsed(bytes)
     if (stored === undefined && (await isThere(this.#folder))) {
       this.#log.warn(
-        'what was kept of the monitors cannot be read, or is of another key; it is ignored',
+        'the stored monitors cannot be read, or belong to another key; they are ignored',
       )
     }
     return stored
@@ -100,7 +100,7 @@ export class StoredMonitors {
       this.#isReported = false
     } catch (error) {
       if (!this.#isReported) {
-        this.#log.warn({ err: error }, 'the monitors cannot be kept on disk for a restart')
+        this.#log.warn({ err: error }, 'the monitors cannot be stored for a restart')
       }
       this.#isReported = true
       if (this.#waiting === undefined && !this.#isOver) this.soon(what, AGAIN_MS)

@@ -203,7 +203,7 @@ export class Decoder {
 export function malformedMessage(typeName: string, why: string): TargetFailure {
   return targetFailure<GrpcCode>(
     'GRPC_MALFORMED',
-    `a message of the answer is no ${typeName}: ${why}`,
+    `a message of the answer is not a ${typeName}: ${why}`,
   )
 }
 

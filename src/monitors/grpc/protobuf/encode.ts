@@ -106,7 +106,7 @@ function ruleOf({ message, cause }: Error, registry: FileRegistry): string {
   if (isFieldError(cause)) return fieldRule(cause.field(), cause.message)
   if (message.includes('recursion')) return 'is nested too deep'
   if (message.includes('"@type"')) return 'has no "@type"'
-  if (message.endsWith('type registry')) return 'names a type that is not known'
+  if (message.endsWith('type registry')) return 'names an unknown type'
   const [, typeName = ''] = /^cannot decode (?:message |enum )?([\w.]+)/.exec(message) ?? []
   const key = /key "(.*)" is unknown$/s.exec(message)?.[1]
   if (key !== undefined) {

@@ -44,7 +44,7 @@ export function registryOf(files: readonly FileDescriptorProto[]): FileRegistry 
     checkTypes(registry)
     return registry
   } catch (error) {
-    throw new Error((error as Error).message || 'a type is defined nowhere', { cause: error })
+    throw new Error((error as Error).message || 'a type is not defined', { cause: error })
   }
 }
 

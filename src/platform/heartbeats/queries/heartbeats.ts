@@ -117,7 +117,7 @@ export async function internalLocation(tx: Queryable, accountId: string): Promis
       select id from made
       union all select id from private_locations where account_id = ${accountId} and is_internal
       limit 1`)
-  if (row === undefined) throw new Error('the internal location of the account was not made')
+  if (row === undefined) throw new Error('the internal location of the account was not created')
   return row.id
 }
 

@@ -201,9 +201,9 @@ describe('proto texts', () => {
   test.each<[string, string, string, number?]>([
     ['no number', 'syntax = "proto3";\nmessage M {\n  int32 a = ;\n}', 'illegal', 3],
     ['words', 'hello\nworld', 'illegal', 1],
-    ['an end too early', 'syntax = "proto3";\nmessage M {\n  int32 a = 1;\n', 'too early', 3],
-    ['a type that nobody defines', 'message M {\n optional Foo a = 1; }', 'Foo is defined nowhere'],
-    ['a type of a file that is not here', notHere, 'x.Y is defined nowhere; of the imports'],
+    ['an end too early', 'syntax = "proto3";\nmessage M {\n  int32 a = 1;\n', 'unexpected end', 3],
+    ['a type that nobody defines', 'message M {\n optional Foo a = 1; }', 'Foo is not defined'],
+    ['a type of a file that is not here', notHere, 'x.Y is not defined; of the imports'],
     ['a type that a service lacks', 'message M {}\nservice S { rpc A(M) returns (N); }', 'N is'],
     ['a name twice', twice, "duplicate name 'a'"],
     ['types within types without end', 'message A {'.repeat(200), ''],
