@@ -36,6 +36,8 @@ async function testCommand(args: Arguments): Promise<number> {
   if (typeof reading === 'number') return reading
   const found = await stat(folder).catch(() => undefined)
   if (found === undefined) return refuseTest(`${folder} does not exist`)
+  if (!found.isDirectory() && !found.isFile())
+    return refuseTest(`${folder} is not a folder or file`)
   const monitor = await monitorFor(folder, args)
   if (typeof monitor === 'string') return refuseTest(monitor)
   const junit = args.value('junit')

@@ -1,7 +1,7 @@
 // Backup of a database while it is used: one consistent view of all rows, as lines of JSON, compressed. It holds
 // no key; a restore needs the version of PostgreSQL as little as the layout of the server.
 import { createReadStream, createWriteStream, type ReadStream } from 'node:fs'
-import { rename, rm } from 'node:fs/promises'
+import { rename, rm, stat } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGunzip, createGzip } from 'node:zlib'
@@ -163,6 +163,9 @@ export interface Backup {
 
 /** Opens a backup and reads its header. Throws BackupError where the file is none. */
 export async function openBackup(path: string): Promise<Backup> {
+  // A pipe could block forever.
+  const facts = await stat(path).catch(() => undefined)
+  if (facts?.isFile() === false) throw new BackupError(`${path} is not a regular file`)
   const file = createReadStream(path)
   const lines = linesOf(file, path)
   const close = () => void file.destroy()

@@ -59,7 +59,8 @@ test.each<[string, string[], () => Record<string, string>, string]>([
   ['no account', ['apply', 'a.yaml'], () => ({}), 'ACCOUNT_ID is not set'],
   ['no account', ['run', 'a'], () => ({}), 'ACCOUNT_ID is not set'],
   ['two reports', ['check', '--json', '--junit'], () => ({}), '--json and --junit'],
-  ['a pipe of variables', ['test', '--env-file', pipe()], () => ({}), 'not a regular file'],
+  ['a pipe', ['restore', pipe()], () => ({}), 'is not a regular file'],
+  ['a pipe', ['test', pipe()], () => ({}), 'is not a folder or file'],
   ['no backup', ['restore', temporaryFile('a', 'x')], () => ({}), 'is not a backup'],
 ])(
   '%s: %j',
