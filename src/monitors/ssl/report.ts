@@ -154,8 +154,11 @@ export function certificateFailures(
     if (chain.shown.anchored || !isNamed) add(code, ...unverified(chain, reason, now))
   }
   if (!connection.hostnameVerified) {
-    const names = certificate.sans.slice(0, 10).join(', ') || 'no name at all'
-    const message = `the certificate is not for ${plan.name}, but for ${names}`
+    const names = certificate.sans.slice(0, 10).join(', ')
+    const message =
+      names === ''
+        ? 'the certificate has no subject alternative names'
+        : `the certificate is not valid for ${plan.name}, only for ${names}`
     add('TLS_HOSTNAME_MISMATCH', message, { name: plan.name })
   }
   return [...failures.values()]
