@@ -231,7 +231,7 @@ function readRecord(reader: DnsReader, section: DnsRecord[], extended?: Extended
     section.push(record)
   }
   if (reader.at !== end)
-    throw new MalformedMessage('the data of a record is longer than its type allows allows')
+    throw new MalformedMessage('the data of a record is longer than its type allows')
   reader.end = whole
 }
 

@@ -7,7 +7,7 @@ import type { Log } from '../log.ts'
 /** Time for the log, which is written in the background, to get its last line out. */
 const LAST_LINE_MS = 500
 
-const SAID = 'a fault in the program ends it'
+const SAID = 'a fault of the program itself ends it'
 
 let handler: ((fault: unknown) => void) | undefined
 
