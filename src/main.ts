@@ -1,19 +1,8 @@
 // The command line of Vedette: wiring only.
-import { AGENT_COMMAND } from './cli/agent-command.ts'
-import { APPLY_COMMAND } from './cli/apply-command.ts'
-import { CHECK_COMMAND, VALIDATE_COMMAND } from './cli/check-command.ts'
-import { DOCTOR_COMMAND } from './cli/doctor/command.ts'
-import { posterTo } from './cli/fault-reports.ts'
-import { IMPORT_COMMAND } from './cli/import-command.ts'
-import { MIGRATE_COMMAND } from './cli/migrate/command.ts'
-import { CANCEL_COMMAND, RUN_COMMAND } from './cli/run-command.ts'
-import { START_COMMAND } from './cli/start-command.ts'
-import { TEST_COMMAND } from './cli/test-command.ts'
-import { TOOLS_COMMANDS } from './cli/tools-command.ts'
+import { COMMANDS } from './cli/commands.ts'
 import { VERSION } from './contract/versions.ts'
 import { EXIT_CONFIGURATION, runCommandLine } from './process/command-line.ts'
 import { printUncaught } from './process/faults/uncaught.ts'
-import { platformCommands } from './platform/commands.ts'
 
 /** Time for the reader to take the last lines after all work is done. */
 const FLUSH_MS = 2000
@@ -21,23 +10,7 @@ const FLUSH_MS = 2000
 /** The widest text of the manual, columns. */
 const COLUMNS_MAX = 100
 
-const { env, stdout, stderr } = process
-
-const COMMANDS = [
-  START_COMMAND,
-  AGENT_COMMAND,
-  CHECK_COMMAND,
-  VALIDATE_COMMAND,
-  IMPORT_COMMAND,
-  APPLY_COMMAND,
-  TEST_COMMAND,
-  RUN_COMMAND,
-  CANCEL_COMMAND,
-  DOCTOR_COMMAND,
-  ...TOOLS_COMMANDS,
-  MIGRATE_COMMAND,
-  ...platformCommands({ env, stdout, stderr, posterTo }),
-]
+const { stdout, stderr } = process
 
 /**
  * Handles errors of the output. When the reader is gone (`| head -1`), the exit code still shows the verdict and
