@@ -1,55 +1,115 @@
-// The README and the manual pages must match the code: their tables of failure codes and variables are those of the code,
-// their monitors files are valid, and each page has a readable length.
+// Aim: the README and the manual pages match the code. Their tables of fields, failure codes, metrics, limits,
+// variables and commands are those of the code; pages of monitor types are built alike; all are short to read.
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { VARIABLES } from '../src/agent/config.ts'
-import { readFileToApply, readMonitorsFile } from '../src/agent/monitors-file/file.ts'
+import { COMMANDS } from '../src/cli/commands.ts'
 import { FAILURES, type FailureTable } from '../src/contract/failure.ts'
+import { commonFields } from '../src/contract/monitor.ts'
+import { MISSED_REASONS, VERDICTS } from '../src/contract/result.ts'
 import { RUNTIMES } from '../src/contract/runtimes.ts'
-import { LIMITS } from '../src/contract/versions.ts'
 import { bytesText, durationText } from '../src/contract/schema/amounts.ts'
+import { TlsSettings } from '../src/contract/tls.ts'
+import { LIMITS } from '../src/contract/versions.ts'
+import { DEFINED_TYPES, DEFINITIONS } from '../src/monitors/definitions.ts'
 import { VARIABLES as PLATFORM_VARIABLES } from '../src/platform/config.ts'
-import { TLS_METRICS } from '../src/contract/type/metrics.ts'
-import { DEFINITIONS } from '../src/monitors/definitions.ts'
-import { MONITOR_TYPES } from '../src/monitors/registry.ts'
-import { temporaryFile } from './support/temporary-folder.ts'
+import { fieldProblems } from './support/documented-fields.ts'
+import {
+  anchorsIn,
+  chapter,
+  page,
+  pageOf,
+  pages,
+  sentencesIn,
+  tablesIn,
+  withLinkedPages,
+  wordsOf,
+} from './support/pages.ts'
 
 const root = new URL('..', import.meta.url).pathname
-/** Path → text of the README and of every page next to code and tests. */
-const pages = new Map(
-  ['README.md', 'SECURITY.md', ...globSync('{src,test,docker}/**/README.md', { cwd: root })].map(
-    (path) => [path, readFileSync(join(root, path), 'utf8')],
-  ),
-)
-const page = (path: string) => pages.get(path) ?? ''
 
-/** Rows of the first table behind `heading`, cells trimmed. */
+/** Rows of the first table behind `heading`. */
 function tableUnder(heading: string, text: string): string[][] {
   const from = text.indexOf(heading)
   expect(from, `the page has ${heading}`).toBeGreaterThan(-1)
-  const table = /(?:^\|.*\|\n)+/m.exec(text.slice(from))?.[0] ?? ''
-  return table
-    .trimEnd()
-    .split('\n')
-    .slice(2)
-    .map((line) =>
-      line
-        .slice(1, -1)
-        .split(' | ')
-        .map((cell) => cell.trim()),
-    )
+  return tablesIn(text.slice(from))[0]?.rows ?? []
 }
 
-const codesOf = (table: FailureTable) =>
-  Object.entries(table).map(([code, { about, meaning }]) => [`\`${code}\``, about, meaning])
+/** Cells of the first column of every table with this head, without quotes. */
+const firstCells = (head: string, text: string) =>
+  tablesIn(text)
+    .filter((table) => table.head[0] === head)
+    .flatMap(({ rows }) => rows.map(([cell = '']) => cell.replaceAll('`', '')))
 
-test('the README has at most 250 lines, every other page at most 300', () => {
-  const tooLong = [...pages].filter(
-    ([path, text]) => text.split('\n').length > (path === 'README.md' ? 250 : 300),
-  )
-  expect(tooLong.map(([path]) => path)).toEqual([])
+describe('every page', () => {
+  test('has at most 300 lines, the README 250', () => {
+    const tooLong = [...pages].filter(
+      ([path, text]) => text.split('\n').length > (path === 'README.md' ? 250 : 300),
+    )
+    expect(tooLong.map(([path]) => path)).toEqual([])
+  })
+
+  test('begins with its title and what it is about', () => {
+    const others = [...pages].filter(([, text]) => !/^# .+\n\n(?!```)[^#|\n-]/.test(text))
+    expect(others.map(([path]) => path)).toEqual([])
+  })
+
+  test('has sentences of at most 25 words', () => {
+    const tooLong = [...pages].flatMap(([path, text]) =>
+      sentencesIn(text)
+        .filter((sentence) => wordsOf(sentence) > 25)
+        .map((sentence) => `${path}: ${sentence}`),
+    )
+    expect(tooLong).toEqual([])
+  })
+
+  test('has tables that fit a screen', () => {
+    const tooWide = [...pages].flatMap(([path, text]) =>
+      text
+        .split('\n')
+        .filter((line) => line.startsWith('|') && line.length > 120)
+        .map((line) => `${path}: ${line}`),
+    )
+    expect(tooWide).toEqual([])
+  })
+
+  test('has links to pages and headings that exist', () => {
+    const dead = [...pages].flatMap(([path, text]) =>
+      [...text.matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([\w-]+))?\)/g)].flatMap(
+        ([, to = '', anchor]) => {
+          const target = to === '' ? path : join(dirname(path), to)
+          const isThere = existsSync(join(root, target))
+          const hasHeading = anchor === undefined || anchorsIn(page(target)).includes(anchor)
+          return isThere && hasHeading ? [] : [`${path}: ${to}#${anchor}`]
+        },
+      ),
+    )
+    expect(dead).toEqual([])
+  })
+
+  test('names limits with their values', () => {
+    const limits: Record<string, number> = Object.assign(
+      { ...LIMITS },
+      ...[...DEFINITIONS.values()].map((one) => one.limits ?? {}),
+    )
+    const limitRows = [...pages.values()].flatMap((text) =>
+      tablesIn(text).flatMap(({ head, rows }) => (head.join() === 'limit,value,name' ? rows : [])),
+    )
+    expect(limitRows.length).toBeGreaterThan(20)
+    const names = limitRows.map(([, , name = '']) => name.replaceAll('`', ''))
+    expect(limitRows.map(([, value]) => value)).toEqual(
+      names.map((name) => limitText(name, limits[name])),
+    )
+  })
 })
+
+/** A limit as pages write it, by the unit in its name. */
+function limitText(name: string, value: number | undefined): string {
+  if (value === undefined) return `${name} does not exist`
+  if (name.includes('Bytes')) return bytesText(value)
+  return /Ms(Max)?$/.test(name) ? durationText(value) : value.toLocaleString('en')
+}
 
 test('the README runs the image as the page about containers does', () => {
   const [command = ''] = /^docker run -d (?:[^\n]*\\\n)*[^\n]*$/m.exec(page('README.md')) ?? []
@@ -57,65 +117,163 @@ test('the README runs the image as the page about containers does', () => {
   expect(page('docker/README.md')).toContain(command)
 })
 
-test('the shared failure codes are those of the code', () => {
-  const text = page('src/monitors/README.md')
-  expect(tableUnder('Every failure has a stable `code`', text)).toEqual(codesOf(FAILURES))
-})
+const codesOf = (table: FailureTable) =>
+  Object.entries(table).map(([code, { about, meaning }]) => `${code} (${about}): ${meaning}.`)
+
+/** Failure codes that a page explains, each with its meaning and what to do, by code. */
+const codesOn = (text: string) =>
+  [...text.matchAll(/^- `([A-Z0-9_]+)` (\((?:target|agent)\): [^]*?)(?=\n- |\n\n|\n$)/gm)].map(
+    ([, code, rest = '']) => `${code} ${rest.replaceAll(/\s+/g, ' ')}`,
+  )
+
+/** Codes whose text on the page does not begin with the code's meaning, or says nothing of what to do. */
+function codeProblems(table: FailureTable, text: string): string[] {
+  const [expected, shown] = [codesOf(table), codesOn(text)]
+  return [
+    ...expected.filter((one) => !shown.some((other) => other.startsWith(`${one} `))),
+    ...shown.filter((one) => !expected.some((other) => one.startsWith(`${other} `))),
+  ]
+}
+
+const HEADINGS = [
+  'Minimal example',
+  'Full example',
+  'Fields',
+  'Result',
+  'Failure codes',
+  'Metrics',
+  'Limits',
+  'How it is measured',
+]
 
 describe.each([...DEFINITIONS.values()])('the page of $checkType monitors', (definition) => {
-  const { checkType, failures, metrics } = definition
-  const text = page(pageOf(checkType))
+  const { checkType, failures, metrics, schema, sources = {} } = definition
+  const path = pageOf(checkType)
+  const text = page(path)
+  const around = withLinkedPages(path)
 
-  test('has the failure codes of the type', () => {
-    const rows = failures === undefined ? [] : tableUnder('## Failure codes', text)
-    expect(rows).toEqual(codesOf(failures ?? {}))
+  test('has the same headings as the others, in the same order', () => {
+    const headings = [...text.matchAll(/^## (.*)$/gm)].map(([, heading]) => heading)
+    expect(headings.slice(0, HEADINGS.length)).toEqual(HEADINGS)
   })
 
-  test('or the one that it refers to names each metric', () => {
-    const known = [text, ...pagesNamedIn(text)].join('\n')
-    const names = Object.keys(metrics).filter((name) => !Object.hasOwn(TLS_METRICS, name))
-    expect(names.filter((name) => !known.includes(name))).toEqual([])
+  test('has every field of the schema, and no other', () => {
+    const own = Object.entries(schema.shape).filter(
+      ([name]) => name !== 'checkType' && !Object.hasOwn(commonFields, name),
+    )
+    const tables = tablesIn(chapter(text, 'Fields') ?? '')
+    expect(fieldProblems(Object.fromEntries(own), tables, around)).toEqual([])
+  })
+
+  test('names the sources of assertions', () => {
+    expect(Object.keys(sources).filter((source) => !text.includes(`\`${source}\``))).toEqual([])
+  })
+
+  test('has the failure codes of the type, with their meaning and what to do', () => {
+    expect(codeProblems(failures ?? {}, text)).toEqual([])
+  })
+
+  test('has each metric, or links to the page that has it', () => {
+    const shown = firstCells('metric', text)
+    const known = firstCells('metric', around)
+    expect(shown.filter((name) => !Object.hasOwn(metrics, name))).toEqual([])
+    expect(Object.keys(metrics).filter((name) => !known.includes(name))).toEqual([])
   })
 })
 
-/** Path of a type's page: the folder of PLAYWRIGHT is `suite`. */
-function pageOf(checkType: string): string {
-  const definition = globSync('src/monitors/*/definition.ts', { cwd: root }).find((path) =>
-    readFileSync(join(root, path), 'utf8').includes(`checkType: '${checkType}'`),
-  )
-  return join(dirname(definition ?? ''), 'README.md')
-}
+describe('the pages of what types share', () => {
+  const monitors = page('src/monitors/README.md')
+  const contract = page('src/contract/README.md')
 
-/** Texts of other types' pages that a page links to. */
-function pagesNamedIn(text: string): string[] {
-  return [...text.matchAll(/\]\(\.\.\/(\w+)\/README\.md/g)].map(([, type]) =>
-    page(`src/monitors/${type}/README.md`),
-  )
-}
+  test('have the fields of every monitor', () => {
+    const around = withLinkedPages('src/monitors/README.md')
+    const tables = tablesIn(monitors)
+    const { checkType } = DEFINITIONS.get('URL')?.schema.shape ?? {}
+    // A file makes the id from the name.
+    const fields = {
+      ...commonFields,
+      id: commonFields.id.optional(),
+      checkType: checkType as never,
+    }
+    expect(fieldProblems(fields, tables, around)).toEqual([])
+    const ofTls = fieldProblems(
+      { tls: TlsSettings },
+      tablesIn(chapter(monitors, 'TLS settings') ?? ''),
+      around,
+    )
+    expect(ofTls).toEqual([])
+  })
 
-test('every link between pages leads to a page and a heading that exist', () => {
-  const dead = [...pages].flatMap(([path, text]) =>
-    [...text.matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([\w-]+))?\)/g)].flatMap(
-      ([, to = '', anchor]) => {
-        const target = to === '' ? path : join(dirname(path), to)
-        const isThere = existsSync(join(root, target))
-        const hasHeading = anchor === undefined || headingsOf(page(target)).includes(anchor)
-        return isThere && hasHeading ? [] : [`${path}: ${to}#${anchor}`]
-      },
+  test('have every type, verdict and reason', () => {
+    expect(firstCells('type', monitors)).toEqual(expect.arrayContaining([...DEFINED_TYPES]))
+    expect(firstCells('verdict', contract)).toEqual([...VERDICTS])
+    expect(firstCells('reason of `missed`', contract)).toEqual([...MISSED_REASONS])
+  })
+
+  test('have the shared failure codes, with their meaning and what to do', () => {
+    expect(codeProblems(FAILURES, contract)).toEqual([])
+  })
+})
+
+test('metrics of agent and platform that a page names exist', () => {
+  const sources = globSync('src/**/*.ts', { cwd: root }).map((file) =>
+    readFileSync(join(root, file), 'utf8'),
+  )
+  // Some names are written without the prefix.
+  const known = new Set(sources.join('\n').match(/\b(?:vedette_)?[a-z]+_[a-z_]+/g))
+  const named = [...pages].flatMap(([path, text]) =>
+    (text.match(/\bvedette_[a-z_]+/g) ?? []).map((name) => ({ path, name })),
+  )
+  expect(named.length).toBeGreaterThan(20)
+  const isKnown = (name: string) => known.has(name) || known.has(name.replace('vedette_', ''))
+  expect(named.filter(({ name }) => !isKnown(name))).toEqual([])
+})
+
+test('commands that a page names exist, with their options', () => {
+  const lines = [...pages].flatMap(([path, text]) =>
+    [...text.matchAll(/^(?:[A-Z_]+=\S+ )*(?:npx )?vedette [^\n#]*|`(?:npx )?vedette [^`]*`/gm)].map(
+      ([line]) => ({ path, line: line.replaceAll('`', '').replaceAll(/\s+/g, ' ') }),
     ),
   )
-  expect(dead).toEqual([])
+  expect(lines.length).toBeGreaterThan(40)
+  const unknown = lines.filter(({ line }) => {
+    const [, name = ''] = /(?:^| )vedette (\S+)/.exec(line) ?? []
+    if (name === 'help' || /^[-<…]/.test(name)) return false
+    const command = COMMANDS.find((one) => one.name === name)
+    const options = [...line.matchAll(/ --([a-z-]+)/g)].map(([, option = '']) => option)
+    const known = new Set(['help', ...Object.keys(command?.options ?? {})])
+    return command === undefined || options.some((option) => !known.has(option))
+  })
+  expect(unknown).toEqual([])
 })
 
-/** Anchors of headings as GitHub makes them. */
-function headingsOf(text: string): string[] {
-  return [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
-    heading
-      .toLowerCase()
-      .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
-      .replaceAll(' ', '-'),
-  )
-}
+describe('the page of the command line', () => {
+  const text = page('src/cli/README.md')
+
+  test('has every command', () => {
+    const shown = [...text.matchAll(/^\| .*?`vedette ([a-z]+)[^|]*/gm)].flatMap(([row]) =>
+      [...row.matchAll(/`vedette ([a-z]+)/g)].map(([, name]) => name),
+    )
+    expect(new Set(shown)).toEqual(new Set(COMMANDS.map(({ name }) => name)))
+  })
+
+  test('has the exit codes that the help of each command names', () => {
+    const rows = tableUnder('## Exit codes', text)
+    const problems = COMMANDS.flatMap(({ name, description }) => {
+      const said = /Exit code ([^]*)/.exec(description)?.[1]
+      const row = rows.find(([commands = '']) => commands.includes(`\`${name}\``))
+      if (row === undefined) return [`${name} has no row`]
+      const codes = (said?.match(/\b\d+(?=: )/g) ?? []).filter(
+        (code) => code !== '0' && code !== '1',
+      )
+      const [, , one = '', other = ''] = row
+      const missing = codes.filter((code) => !new RegExp(`\\b${code}\\b`).test(other))
+      const hasOne = said?.includes('1: ') !== true || one !== ''
+      return [...missing.map((code) => `${name}: ${code}`), ...(hasOne ? [] : [`${name}: 1`])]
+    })
+    expect(problems).toEqual([])
+  })
+})
 
 test('the variables and their defaults are those of the code', () => {
   const table = tableUnder('## Configuration', page('src/agent/README.md'))
@@ -165,26 +323,4 @@ test('what a run of code may use is what the limits say', () => {
     [durationText(suiteInstallMsMax), ...suite],
     [durationText(suiteMsMax), ...suite],
   ])
-})
-
-describe('monitors files', () => {
-  const blocks = [...pages.values()]
-    .flatMap((text) => [...text.matchAll(/^```yaml\n([\s\S]*?)^```$/gm)])
-    .map((match) => match[1] ?? '')
-    .filter((yaml) => /^monitors:$/m.test(yaml))
-
-  test('there are some', () => expect(blocks.length).toBeGreaterThan(1))
-
-  test.each(blocks.map((yaml, index) => [index + 1, yaml]))(
-    'number %i is valid',
-    async (_, yaml) => {
-      const file = temporaryFile('monitors.yaml', yaml)
-      const env = { API_TOKEN: 'secret-token', PROXY_PASSWORD: 'secret-password' }
-      const isPinged = yaml.includes('type: HEARTBEAT')
-      const read = isPinged
-        ? await readFileToApply(file, env)
-        : await readMonitorsFile(file, env, MONITOR_TYPES)
-      expect(read).toMatchObject({ ok: true })
-    },
-  )
 })

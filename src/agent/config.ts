@@ -100,7 +100,7 @@ export const VARIABLE_TABLE = {
   }),
   TOOLS_DIR: anyText({
     meaning: 'Folder of the engines and runtimes that suites and scripts run on',
-    shownDefault: '`tools` in DATA_DIR, else in the user’s cache folder (root: `/var/cache`)',
+    shownDefault: '`DATA_DIR/tools`, else the user’s cache',
   }),
   CHROMIUM_PATH: anyText({
     meaning: 'The browser of browser checks and suites',
