@@ -69,6 +69,7 @@ function workOf(
         )
       }
       return (database) => revoke(database, id)
+    case undefined:
     default:
       throw new RequestError('name an action: create, list or revoke')
   }

@@ -75,7 +75,7 @@ describe('a container that is replaced over its volume', () => {
     expect([await copy.ended, copy.said()]).toEqual([0, ''])
     stopAnswering(platform)
     const agent = await agentIn(network, platform, { volume })
-    await agent.line(({ msg }) => msg?.includes('kept on disk run') === true)
+    await agent.line(({ msg }) => msg?.includes('stored monitors run') === true)
     await eventually(async () => (await agent.probe('/-/readiness')).status === 200)
     platform.misbehave(undefined)
     const ofBefore = () => platform.results.filter(({ slot }) => slot < MADE_BEFORE)

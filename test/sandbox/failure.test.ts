@@ -29,7 +29,7 @@ const ROWS: [Partial<SandboxLimits>, string, Parameters<typeof sandboxed>[0], Re
     { diskBytes: 8 * MIB },
     'RUN_OUT_OF_DISK',
     shell('i=0; while :; do head -c 1000000 /dev/zero > f$i; i=$((i+1)); done'),
-    /kept [\d.]+ [MG]iB on disk: the limit is 8 MiB$/,
+    /used [\d.]+ [MG]iB on disk: the limit is 8 MiB$/,
   ],
   [
     { fileBytes: MIB },
@@ -101,7 +101,7 @@ describe('what raises it', () => {
     [
       'that leaves less than the limit',
       { memoryBytesWanted: 2048 * MIB },
-      'the tests used 700.5 MiB of memory: the limit is 1 GiB, which is what the agent’s container leaves to runs; more memory for the container raises it, up to 2 GiB',
+      'the tests used 700.5 MiB of memory: the limit is 1 GiB, limited by the memory of the agent’s container; more memory raises it, up to 2 GiB',
     ],
     [
       'that is full',

@@ -94,7 +94,11 @@ const REFUSALS: [sentence: string, () => Partial<ToolOrder>, says: RegExp][] = [
     () => ({ name: 'node@26' }),
     /npm failed [\s\S]*No matching version/,
   ],
-  ['a package without its program', () => ({ name: 'node@22' }), /no node_modules\/engine\/bin/],
+  [
+    'a package without its program',
+    () => ({ name: 'node@22' }),
+    /install node_modules\/engine\/bin/,
+  ],
   ['no npm', () => ({ env: { PATH: '/nowhere' } }), /npm was not found in PATH/],
   ['a registry that is silent', () => ({ env: stalled.env, timeoutMs: 300 }), /did not end within/],
   ['a folder that cannot be', () => ({ folder: '/dev/null/tools' }), /cannot be written/],

@@ -105,7 +105,9 @@ async function askAll(
   const names = new Set(hosts.flatMap((one) => nameIn(one) ?? []))
   if (names.size === 0) return asked
   const own = [...names].slice(0, HOSTS_MAX).map((name): Question => ({ name, type: 'A' }))
-  return Promise.all(asked.map((one) => (isRefused(one) ? ask(one.server, own, signal) : one)))
+  const again = (one: ServerState) =>
+    isRefused(one) ? ask(one.server, own, signal) : Promise.resolve(one)
+  return Promise.all(asked.map(again))
 }
 
 interface ServerState {

@@ -148,7 +148,7 @@ describe('a disk that cannot be used at the start', () => {
     const { id } = folder
     void deliver(delivery, 10, 5)
     await untilHolds(() => expect(facts()['waiting']).toBe(5))
-    expect(delivery.warnings().join()).toContain('kept in memory')
+    expect(delivery.warnings().join()).toContain('in memory')
     expect(await metrics()).toContain('vedette_spool_on_disk 0')
     rmSync(join(dataDir, 'agents'))
     renameSync(join(dataDir, 'away'), join(dataDir, 'agents'))

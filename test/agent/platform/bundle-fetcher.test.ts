@@ -113,7 +113,7 @@ describe('tries go on', () => {
 
 describe('it is given up', () => {
   test.each([
-    ['when the platform has none such', status(404), /none such for this location/],
+    ['when the platform has none such', status(404), /does not have it for this location/],
     ['when the key is refused', status(401), /answers 401 \(busy today\)/],
   ])('%s', async (_words, answer, message) => {
     answers.push(answer)

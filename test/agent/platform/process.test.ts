@@ -143,7 +143,7 @@ test('SIGTERM hands over waiting slots where others accept them, and finishes ru
   const leaving = await at.sync(({ state }) => state === 'leaving')
   expect(leaving.notStarted).toHaveLength(1)
   expect(Math.abs((leaving.leftAt ?? 0) - Date.now())).toBeLessThan(5000)
-  await agent.line(({ msg }) => msg?.includes('others take over') === true)
+  await agent.line(({ msg }) => msg?.includes('other agents take over') === true)
   expect((await readiness(agent)).status).toBe(503)
   hanging.resolve()
   expect(await agent.ended).toMatchObject({ code: 0 })

@@ -127,7 +127,7 @@ describe('packages', () => {
     const options = { installCommand, testCommand: `cat built.txt >&2; ${testCommand}` }
     const run = await runFolder(host, project({ 'built.txt': 'old\n' }), options)
     expect(outputOf(run)).toBe('built\ngot ink')
-    expect(run.observed['notes']).toContainEqual(expect.stringContaining('made built.txt'))
+    expect(run.observed['notes']).toContainEqual(expect.stringContaining('created built.txt'))
     expect(entries()).toBe(before)
   })
 

@@ -208,7 +208,7 @@ describe('a disk that fails', () => {
     await append(spool, ...numbered(1))
     isHeld = false
     void spool.append('{"number":1}', true).catch(() => undefined)
-    await vi.waitFor(() => expect(spool.problem).toContain('not ours'))
+    await vi.waitFor(() => expect(spool.problem).toContain('locked by another agent'))
     expect(files()).toHaveLength(1)
   })
 })
