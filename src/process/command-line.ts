@@ -90,10 +90,10 @@ function refuse(program: Program, name: string, problem: string): number {
 function unknownCommand(program: Program, name: string): number {
   const isOption = name.startsWith('-')
   const known = isOption ? ['--help', '--version'] : program.commands.map((one) => one.name)
-  return unknown(program, isOption ? 'option' : 'command', name, known)
+  return unknownName(program, isOption ? 'option' : 'command', name, known)
 }
 
-function unknown(program: Program, what: string, name: string, known: readonly string[]): number {
+function unknownName(program: Program, what: string, name: string, known: readonly string[]): number {
   program.complain(`${program.name}: unknown ${what} ${shown(name)}; ${nameFix(name, known)}\n`)
   return EXIT_CONFIGURATION
 }
@@ -179,7 +179,7 @@ function manualHelp(program: Program, name: string | undefined, manual: Manual):
   if (page === undefined && isCommand) return help(program, name)
   if (page === undefined) {
     const commands = program.commands.map((one) => one.name)
-    return unknown(program, 'topic', name, [...commands, ...topics.map(([topic]) => topic)])
+    return unknownName(program, 'topic', name, [...commands, ...topics.map(([topic]) => topic)])
   }
   program.write(page)
   if (isCommand)
