@@ -93,7 +93,12 @@ function unknownCommand(program: Program, name: string): number {
   return unknownName(program, isOption ? 'option' : 'command', name, known)
 }
 
-function unknownName(program: Program, what: string, name: string, known: readonly string[]): number {
+function unknownName(
+  program: Program,
+  what: string,
+  name: string,
+  known: readonly string[],
+): number {
   program.complain(`${program.name}: unknown ${what} ${shown(name)}; ${nameFix(name, known)}\n`)
   return EXIT_CONFIGURATION
 }

@@ -28,7 +28,10 @@ export function wholeNumber<Otherwise extends number | undefined>(
     const value = /^[+-]?\d+$/.test(text) ? Number(text) : Number.NaN
     if (value >= min && value <= max) return { value }
     const allowed = `a whole number from ${min} to ${max}`
-    return { allowed, fix: `without it ${otherwise ?? 'none'} holds` }
+    return {
+      allowed,
+      fix: otherwise === undefined ? 'it has no default' : `the default is ${otherwise}`,
+    }
   })
 }
 

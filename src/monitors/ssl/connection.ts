@@ -108,7 +108,7 @@ async function shakeOnce(
 
 /** Longest wait for the server's verdict on the client certificate. Milliseconds. */
 const VERDICT_MS_MAX = 500
-const VERDICT_MS_MIN = 20
+const VERDICT_MS_MIN = 100
 
 /**
  * In TLS 1.3 the client finishes before the server has checked its certificate: a server that requires one, or
