@@ -1,5 +1,9 @@
 // Finds secrets however they were encoded: decodes the text, and searches what comes out for few spellings of each
 // secret. No regular expression is made from a secret.
+//
+// A *view* is a text with the place of each of its bytes in the original, so that what is found in a decoded text can
+// be removed from the original. For `pw=%63%7A` it is searched first, then its view `pw=cz` without escapes, then runs
+// of base64 and hexadecimal digits in both, decoded; what these contain is searched in the same way, up to DEPTH_MAX.
 import { ESCAPE_ROUNDS_MAX, needlesOf } from './known-secrets.ts'
 import { CUT_BYTES_MIN, type Needle, NeedleIndex } from './needle-index.ts'
 import {

@@ -11,7 +11,7 @@ import { ownTree } from '../../sandbox/trees.ts'
 import { readUntrusted } from '../../sandbox/untrusted-files.ts'
 import { type CachedTree, TreeCache } from '../../scripts/tree-cache.ts'
 import { copyTree } from './copy-tree.ts'
-import { exists, type ProjectPackages } from './packages.ts'
+import { exists, type ProjectPackages } from './package-manager.ts'
 
 interface PackagesOptions {
   folder: string

@@ -3,7 +3,7 @@
 import { join, relative } from 'node:path'
 import { excerpt, failure, type Failure } from '../../contract/failure.ts'
 import type { SandboxEnd } from '../../sandbox/request.ts'
-import { LOCK_FILES, type PackageTool, type ProjectPackages } from './packages.ts'
+import { LOCK_FILES, type PackageTool, type ProjectPackages } from './package-manager.ts'
 
 const OUTPUT_CHARS_MAX = 4_000
 const CAUSE_CHARS_MAX = 500

@@ -30,7 +30,7 @@ import {
   packagesOf,
   type ProjectPackages,
   SYSTEM_PROGRAMS,
-} from './packages.ts'
+} from './package-manager.ts'
 import type { PlacedProject } from '../source.ts'
 import { SUITE_HEAP } from '../verdict.ts'
 import { type InstalledTool, isBun } from '../../scripts/toolchains.ts'

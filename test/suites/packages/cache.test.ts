@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { packagesKey } from '../../../src/suites/packages/cache.ts'
-import { packagesOf } from '../../../src/suites/packages/packages.ts'
+import { packagesOf } from '../../../src/suites/packages/package-manager.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
 interface Case {

@@ -3,7 +3,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
-import { packagesOf } from '../../../src/suites/packages/packages.ts'
+import { packagesOf } from '../../../src/suites/packages/package-manager.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
 async function packages(files: Record<string, string>) {
