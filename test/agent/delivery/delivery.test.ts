@@ -17,7 +17,6 @@ import {
   result,
   slotOf,
   started,
-  type Platform,
 } from '../../support/agent/delivery/started-delivery.ts'
 import { startStopwatch } from '../../support/stopwatch.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
@@ -222,19 +221,20 @@ describe('without a disk', () => {
 })
 
 describe('the results of other agents', () => {
-  async function left(dataDir: string, platform: Platform): Promise<AgentFolder> {
-    platform.reply = () => refusal(503)
-    const gone = await started(dataDir, platform)
+  async function left(dataDir: string): Promise<AgentFolder> {
+    // Of its own: a request that is on its way when the agent ends is refused as well.
+    const away = await platformOf()
+    away.reply = () => refusal(503)
+    const gone = await started(dataDir, away)
     await deliver(gone.delivery, 0, 10)
     await gone.end(0)
-    platform.reply = (batch) => recorded(batch)
     return gone.folder
   }
 
   test('is delivered by one that is there, once', async () => {
     const platform = await platformOf()
     const dataDir = temporaryFolder()
-    const gone = await left(dataDir, platform)
+    const gone = await left(dataDir)
     renameSync(gone.path ?? '', join(dataDir, 'agents/2'))
     const [one, two] = [await started(dataDir, platform), await started(dataDir, platform)]
     expect(one.folder.path).toBe(join(dataDir, 'agents/1'))
