@@ -197,7 +197,7 @@ const isGone = (work: string) => () =>
 test.each(Object.entries(PHASES))('%s', async (_, phase) => {
   const { work, started } = await startUntil(phase)
   started.kill(phase.signal)
-  const said = reached(() => started.stderr.includes('once more ends it at once'), SAID_MS_MAX)
+  const said = reached(() => started.stderr.includes('repeat to stop immediately'), SAID_MS_MAX)
   const gone = reached(isGone(work), GONE_MS_MAX)
   const { code, stdout, stderr } = await started.ended
   await Promise.all([said, gone])

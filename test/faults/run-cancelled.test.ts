@@ -51,7 +51,7 @@ test.each([
   const running = startVedette(['run', id, '--json'], fleet.commandSettings())
   const { id: run } = await runningRun(fleet)
   running.kill(signal)
-  await eventually(() => running.stderr.includes('once more ends it at once'), { ms: 1_000 })
+  await eventually(() => running.stderr.includes('repeat to stop immediately'), { ms: 1_000 })
   const { code, stdout, stderr } = await running.ended
   expect(code).toBe(exitCode)
   expect(stderr).toContain('vedette run: cancelling')
@@ -74,7 +74,7 @@ test('Ctrl-C ends `vedette run` before an unresponsive platform was asked for a 
   const { code, stderr } = await running.ended
   expect({ code, stderr }).toEqual({
     code: 130,
-    stderr: expect.stringContaining('nothing was asked for'),
+    stderr: expect.stringContaining('no run was requested'),
   })
   expect(performance.now() - since).toBeLessThan(5_000)
 })

@@ -114,7 +114,7 @@ describe('the folder', () => {
     writeFileSync(file, '14\n')
     const ended = await startVedette(['platform'], { DATA_DIR: dataDir, PORT: '0' }).ended
     expect(ended).toMatchObject({ code: 2 })
-    expect(ended.stderr).toContain('was made by PostgreSQL 14')
+    expect(ended.stderr).toContain('PostgreSQL 14')
     writeFileSync(file, version)
     expect(await readiness((await start(dataDir)).url)).toEqual(READY)
   })
