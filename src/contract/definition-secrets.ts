@@ -68,21 +68,21 @@ interface FoundSecret {
   path: Path
 }
 
-type Find = (value: unknown, path: Path) => Generator<FoundSecret>
+type Find = (value: unknown, path: Path, isHidden?: boolean) => Generator<FoundSecret>
 
 function* ownSecrets(
   definition: Readonly<Record<string, unknown>>,
   isSensitive: (name: string) => boolean,
 ): Generator<FoundSecret> {
-  const find: Find = function* (value, path) {
-    if (typeof value === 'string') yield* urlCredentials(value, path)
+  const find: Find = function* (value, path, isHidden = false) {
+    if (typeof value === 'string')
+      yield* isHidden ? parts(value, path) : urlCredentials(value, path)
     if (typeof value !== 'object' || value === null) return
     const isList = Array.isArray(value)
     if (!isList) yield* named(value as Record<string, unknown>, path, isSensitive)
     for (const [key, field] of Object.entries(value as Record<string, unknown>)) {
       const at = [...path, isList ? Number(key) : key]
-      if (typeof field === 'string' && isSensitive(key)) yield* parts(field, at)
-      else yield* find(field, at)
+      yield* find(field, at, isList ? isHidden : isSensitive(key))
     }
   }
   const { environmentVariables: _, ...own } = definition

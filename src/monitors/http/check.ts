@@ -53,7 +53,7 @@ export async function evaluateTrip(
       : [trip.failed as Failure]
     const observed = { ...observedOf(plan, trip, plan.showBody || failures.length > 0) }
     // Those of redirects are not shown, and a later answer may repeat them.
-    const undisclosed = trip.cookies && { headers: { 'set-cookie': trip.cookies } }
+    const undisclosed = trip.cookies && { 'set-cookie': trip.cookies }
     const observation = { observed, failures, ...(undisclosed && { undisclosed }) }
     if (!whole) return observation
     const degraded = isDegraded(trip.totalMs, plan.monitor)

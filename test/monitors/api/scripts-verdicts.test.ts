@@ -8,6 +8,7 @@ import {
 } from '../../support/scripts/api-script-runs.ts'
 import { runtimeFolder, testScriptHost } from '../../support/scripts/script-host.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
+import { startHttpServer } from '../../support/test-server.ts'
 
 const { run, close } = await startScriptedChecks()
 afterAll(close)
@@ -91,4 +92,16 @@ test('secrets stay in: known ones, what a script puts into headers, and new valu
     expect(json).not.toContain(Buffer.from(secret).toString('base64'))
   }
   expect(result.lines?.[0]).toBe('[scrubbed] [scrubbed] [scrubbed] [scrubbed]')
+})
+
+test('cookies of a redirect stay in where the next answer repeats them', async () => {
+  await using target = await startHttpServer(({ url, headers }, response) => {
+    const more = { location: '/', 'set-cookie': ['sid=of-a-redirect-42; Path=/'] }
+    if (url === '/login') response.writeHead(302, more).end()
+    else response.writeHead(500).end(`logged in as ${headers.cookie}`)
+  })
+  const url = `http://${target.authority}/login`
+  const result = await run('request.headers.X = "1"', '', { request: { url } })
+  expect(result.scripted.response?.body).toBe('logged in as sid=[scrubbed]')
+  expect(JSON.stringify(result)).not.toContain('of-a-redirect')
 })
