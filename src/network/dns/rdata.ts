@@ -56,8 +56,8 @@ const TXT: Parse = (reader) => {
   const strings: string[] = []
   do strings.push(readableText(reader.characterString()))
   while (reader.at < reader.end)
-  const data = strings.join('')
-  return strings.length === 1 ? { data } : { data, fields: { strings } }
+  // Not one by one as well: a secret that goes on in the next string would not be found.
+  return { data: strings.join('') }
 }
 
 const CAA: Parse = (reader) => {

@@ -61,7 +61,7 @@ describe('the data of each type', () => {
     ['PTR', wire('b\\.c\\032d\\255.test'), 'b\\.c\\032d\\255.test.'],
     ['MX', hex('000a c00c'), '10 a.test.', { preference: 10, exchange: 'a.test.' }],
     ['TXT', string('v=spf1 "x"'), 'v=spf1 "x"'],
-    ['TXT', join(string('a '), string('b')), 'a b', { strings: ['a ', 'b'] }],
+    ['TXT', join(string('a '), string('b')), 'a b'],
     ['TXT', string(''), ''],
     ['TXT', hex('04 c3a9 0041'), '\\195\\169\\000A'],
     ['TXT', hex('03 c3a9 41'), 'éA'],
@@ -124,6 +124,12 @@ describe('the data of each type', () => {
     ['without data', 65_400, hex(''), '\\# 0'],
   ])('an unknown type, %s', (_, type, data, text) => {
     expect(decoded(type, data)).toMatchObject({ type: 'TYPE65400', data: text })
+  })
+
+  test('a text of several strings is shown as one alone, which can be scrubbed', () => {
+    const found = decoded(16, join(string('pass'), string('word')))
+    expect(found).toMatchObject({ data: 'password' })
+    expect(JSON.stringify(found)).not.toContain('"word"')
   })
 
   test('a time to live with its highest bit set counts as 0', () => {
