@@ -129,6 +129,7 @@ export class SecretFinder {
       if (next === undefined) break
       last = next
       this.#find(last, ends, onMatch)
+      wideTexts(last, (text) => this.#find(text, NO_ENDS, onMatch))
     }
     for (const digits of [BASE64, HEXADECIMAL]) {
       this.#digits(last, ends, digits, depth, onMatch)

@@ -315,6 +315,16 @@ test.each(['little', 'big'])(
   },
 )
 
+test.each([
+  ['JSON', (text: string) => JSON.stringify(text)],
+  ['a URL', encodeURIComponent],
+  ['HTML', (text: string) => text.replaceAll('\0', '&#0;')],
+  ['data of DNS', (text: string) => text.replaceAll('\0', String.raw`\000`)],
+])('UTF-16 that was escaped for %s is searched', (_, escaped) => {
+  const wide = Buffer.from('pass-word', 'utf16le').toString('latin1')
+  expect(createScrubber({ secrets: ['pass-word'] }).text(escaped(wide))).toContain(SCRUBBED)
+})
+
 test.each([6500, 65_536])('a secret of %d characters that repeats itself goes alone', (length) => {
   const secret = Array.from({ length }, (_, at) =>
     String.fromCharCode(33 + ((at * at + at * 7) % 90)),
