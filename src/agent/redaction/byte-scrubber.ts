@@ -31,8 +31,12 @@ export function byteRules(
   return { isSensitive, finder, overlapBytes, partBytes }
 }
 
-/** An ellipsis where a text was cut: of UTF-8, of JSON, or three dots that are no syntax of JavaScript. */
-const ELLIPSIS = /\u00E2\u0080\u00A6|\\u2026|(?<=[^\s([{,:=.])\.{3}(?![\w$.([{])/g
+/**
+ * An ellipsis where a text was cut: of UTF-8, of JSON, three dots that are no syntax of JavaScript, or those after bytes
+ * as Node.js shows them (`5a 71 ... 9 more bytes`).
+ */
+const ELLIPSIS =
+  /\u00E2\u0080\u00A6|\\u2026|(?<=[^\s([{,:=.])\.{3}(?![\w$.([{])| \.{3}(?= \d+ more byte)/g
 /** What may stand between an ellipsis and what was cut. */
 const [QUOTE_BEFORE, QUOTE_AFTER] = [/\\{0,4}["']$/, /^\\{0,4}["']/]
 const QUOTE_BYTES_MAX = 5

@@ -85,9 +85,12 @@ export function withTexts<T>(value: T, text: (given: string) => string): T {
 
 /** Texts from this length on may have been cut to it, through the middle of a secret. UTF-16 units. */
 const CUT_TEXT_CHARS_MIN = 100
-/** An ellipsis where a text was cut, with quotes next to it, and what is left of a character that was cut in two. */
+/**
+ * An ellipsis where a text was cut, with quotes or (as Node.js shows bytes: `5a 71 ... 9 more bytes`) a blank next to
+ * it, and what is left of a character that was cut in two.
+ */
 const CUT_MARK =
-  /(?:[\uD800-\uDBFF]|\uFFFD{1,3})?["'”]?(?:…|\.{3})["'“]?|(?:[\uD800-\uDBFF]|\uFFFD{1,3})$/g
+  /(?:[\uD800-\uDBFF]|\uFFFD{1,3}| (?=\.{3} \d+ more byte))?["'”]?(?:…|\.{3})["'“]?|(?:[\uD800-\uDBFF]|\uFFFD{1,3})$/g
 const CUT_CHARACTER = /[\uD800-\uDBFF\uFFFD]$/
 
 function withoutSecrets(text: string, finder: Finder): string {

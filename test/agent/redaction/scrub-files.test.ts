@@ -126,6 +126,7 @@ describe('a text', () => {
     ['an ellipsis of JSON', String.raw`{"log":"pä55\"w/or\u2026"}`, 'pä55'],
     ['an ellipsis in front', `{"log":"…/ord&9 is wrong"}`, '/ord&9'],
     ['three dots', `{"log":"'pä55'... 8 more characters"}`, 'pä55'],
+    ['three dots after bytes', '{"log":"<Buffer 70 c3 a4 35 35 ... 8 more bytes>"}', '35 35'],
     ['what only begins like a picture', `GIF8 ${SECRET}`, SECRET],
   ])('loses a secret, or a part of it, next to %s', async (_, text, part) => {
     const clean = await scrubbedText(text)

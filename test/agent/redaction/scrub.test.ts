@@ -90,6 +90,7 @@ describe('a secret value', () => {
     ['an error of JSON.parse', '"{"a": K3yTok9z"... is', `"{"a": ${SCRUBBED}"... is`],
     ['one that begins with a cut', 'at ..."zQw7Lm2Xv" is', `at ..."${SCRUBBED}" is`],
     ['an inspected text', "'K3yTok9z'... 12 more", `'${SCRUBBED}'... 12 more`],
+    ['inspected bytes', '4b 33 79 54 6f ... 9 more bytes', `${SCRUBBED} ... 9 more bytes`],
   ])('is found where it was cut: %s', (_, text, expected) => {
     expect(createScrubber({ secrets: [token] }).text(text)).toBe(expected)
   })
