@@ -1,4 +1,6 @@
 // Commands that work on the platform's database, whether the platform runs or not.
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import { EXIT_CONFIGURATION } from '../process/command-line.ts'
 import { problemText } from '../process/env.ts'
 import type { Database } from '../database/database.ts'
@@ -24,7 +26,7 @@ export async function runOnDatabase(
   command: string,
   prepare: (accountId: string | undefined) => Work | Promise<Work>,
   context: DatabaseContext,
-  open: typeof reachDatabase = reachDatabase,
+  open: typeof reachDatabase = openExisting,
 ): Promise<number> {
   const { env, stdout, stderr } = context
   const reading = readPlatformConfig(env)
@@ -58,6 +60,16 @@ export async function runOnDatabase(
     stderr.write(`vedette ${command}: ${fault.message}\n`)
     return fault.exitCode
   }
+}
+
+/** Creates no embedded database: with a wrong DATA_DIR, a backup would be empty, and replace a good one. */
+const openExisting: typeof reachDatabase = async (choice, options) => {
+  const { databaseUrl, dataDir } = choice
+  if (databaseUrl === undefined && !existsSync(join(dataDir, 'postgres/data'))) {
+    const fix = "set DATA_DIR to the platform's folder, or DATABASE_URL"
+    throw new RequestError(`there is no database in ${dataDir} (DATA_DIR); ${fix}`)
+  }
+  return reachDatabase(choice, options)
 }
 
 /** Rows of texts with aligned columns. */

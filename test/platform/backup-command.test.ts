@@ -1,5 +1,5 @@
 // Aim: the commands write and restore a backup, and say with exit code 2 what is wrong with a file or a database.
-import { writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { createAccount, listAccounts } from '../../src/platform/accounts/queries/accounts.ts'
@@ -11,10 +11,10 @@ const from = useDatabase(DATABASE_SERVERS[0])
 const to = useDatabase(DATABASE_SERVERS[0])
 const path = join(temporaryFolder(), 'vedette.backup')
 
-async function run(command: typeof runBackup, url: string, file = path) {
+async function run(command: typeof runBackup, place: string, file = path) {
   let [out, err] = ['', '']
   const exitCode = await command(file, {
-    env: { DATABASE_URL: url },
+    env: place.includes('://') ? { DATABASE_URL: place } : { DATA_DIR: place },
     stdout: { write: (text) => (out += text) },
     stderr: { write: (text) => (err += text) },
   })
@@ -37,4 +37,11 @@ test('what is no backup, and a place that cannot be written, are named', async (
   const nowhere = join(other, 'x')
   const written = await run(runBackup, from().url, nowhere)
   expect([written.exitCode, written.err]).toEqual([2, expect.stringContaining(nowhere)])
+})
+
+test('a folder without a database is refused, and replaces no backup', async () => {
+  const [folder, backup] = [temporaryFolder(), join(temporaryFolder(), 'good.backup')]
+  writeFileSync(backup, 'a good one')
+  expect(await run(runBackup, folder, backup)).toMatchObject({ exitCode: 2, out: '' })
+  expect([readFileSync(backup, 'utf8'), readdirSync(folder)]).toEqual(['a good one', []])
 })
