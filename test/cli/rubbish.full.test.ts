@@ -61,7 +61,7 @@ test.each<[string, string[], () => Record<string, string>, string]>([
   ['two reports', ['check', '--json', '--junit'], () => ({}), '--json and --junit'],
   ['a pipe', ['restore', pipe()], () => ({}), 'is not a regular file'],
   ['a pipe', ['test', pipe()], () => ({}), 'is not a folder or file'],
-  ['no backup', ['restore', temporaryFile('a', 'x')], () => ({}), 'is not a backup'],
+  ['no backup', ['restore', temporaryFile('a', 'select 1\n')], () => ({}), 'is not a backup'],
 ])(
   '%s: %j',
   async (_, args, env, message) => {
