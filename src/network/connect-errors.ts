@@ -82,8 +82,12 @@ export function exhausted(reason: string, details?: Record<string, unknown>): Fa
   return failure('RESOURCES_EXHAUSTED', `this agent is out of ${resource} (${reason})`, details)
 }
 
-/** The failure for an error on an open connection, including TLS alerts. */
-export function connectionFailure(error: NodeJS.ErrnoException, where: string): Failure {
+/** The failure for an error on an open connection, including TLS alerts; `when` says when a close was too early. */
+export function connectionFailure(
+  error: NodeJS.ErrnoException,
+  where: string,
+  when = 'before it answered',
+): Failure {
   const reason = error.code ?? ''
   const own = exhausted(reason, { where })
   if (own !== undefined) return own
@@ -95,9 +99,7 @@ export function connectionFailure(error: NodeJS.ErrnoException, where: string): 
   }
   // Node also reports ECONNRESET for an orderly close that is too early, but then without a system call.
   if (reason === 'ECONNRESET' && error.syscall === undefined) {
-    return failure('CONNECTION_CLOSED', `${where} closed the connection during the TLS handshake`, {
-      where,
-    })
+    return failure('CONNECTION_CLOSED', `${where} closed the connection ${when}`, { where })
   }
   const meaning = ALWAYS[reason]
   if (meaning !== undefined) return failure(meaning.code, `${where} ${meaning.sentence}`, { where })

@@ -58,7 +58,7 @@ export async function shakeHands(
     socket.destroy()
     signal.throwIfAborted()
     if (secure === undefined) throw error
-    throw new TargetFailure(connectionFailure(error as Error, where))
+    throw new TargetFailure(connectionFailure(error as Error, where, 'during the TLS handshake'))
   }
   const tlsMs = performance.now() - startedAt
   // Not deleted: that would make all that follows on the socket slow.

@@ -66,6 +66,7 @@ describe('hostile servers', () => {
     expect(result.codes).toEqual([code])
     expect(result.observed.hops.length).toBeGreaterThan(0)
     expect(result.responseTimeMs).toBeUndefined()
+    expect(JSON.stringify(result.failures)).not.toContain('TLS')
   })
 
   test('one that stacks thousands of encodings does not fill the result with them', async () => {
