@@ -1,4 +1,5 @@
 // A scripted exchange with a TCP target: expect, send and start TLS, step by step, each timed.
+import { toMicroseconds } from '../../contract/schema/duration.ts'
 import { excerptOf } from '../assertions/comparison.ts'
 import { endOfMatch } from '../assertions/assertions.ts'
 import { DeadlineReached } from '../../network/deadline.ts'
@@ -33,7 +34,7 @@ export async function runDialogue(running: Running): Promise<void> {
       await runStep(running, step, place)
       outcome.passed = true
     } finally {
-      outcome.durationMs = performance.now() - startedAt
+      outcome.durationMs = toMicroseconds(performance.now() - startedAt)
     }
   }
 }

@@ -1,5 +1,6 @@
 // Aim: a dialogue goes step by step, says which step failed and why, and changes to TLS in the middle.
 import { describe, expect, test } from 'vitest'
+import { toMicroseconds } from '../../../src/contract/schema/duration.ts'
 import { tcp } from '../../../src/monitors/tcp/index.ts'
 import { createAuthority } from '../../support/network/certificates.ts'
 import { checkMonitor } from '../../support/monitors/check-monitor.ts'
@@ -45,6 +46,8 @@ describe('STARTTLS with a mail server', () => {
     expect(observed['dialogue']).toMatchObject(
       STARTTLS.map((_, at) => ({ step: at + 1, passed: true })),
     )
+    const steps = observed['dialogue'] as { durationMs: number }[]
+    for (const { durationMs } of steps) expect(durationMs).toBe(toMicroseconds(durationMs))
     const phases = { tlsMs: expect.any(Number) as number }
     expect(observed).toMatchObject({ tls: { verified: true }, phases })
   })
