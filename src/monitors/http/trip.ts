@@ -178,11 +178,12 @@ async function ask(
   }
 }
 
-/** The server refused the request over HTTP/2, unprocessed (RFC 9113, 7): it may need TLS to be renegotiated. */
+/** The server refused the request over HTTP/2, unprocessed (RFC 9113, 6.8 and 7): it may need TLS to be renegotiated. */
 function requiresHttp1(error: unknown): boolean {
   if (!(error instanceof TargetFailure)) return false
   const { code, details } = error.failure
-  return code.startsWith('HTTP2_') && details?.['errorCode'] === 'HTTP_1_1_REQUIRED'
+  if (details?.['errorCode'] !== 'HTTP_1_1_REQUIRED') return false
+  return code === 'HTTP2_STREAM_RESET' || (code === 'HTTP2_GOAWAY' && details['lastStreamId'] === 0)
 }
 
 function sumOf(phases: Phases): number {

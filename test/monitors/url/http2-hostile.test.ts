@@ -68,8 +68,8 @@ const head = (more: Pairs = [], flags = 0) => headers(section([[':status', '200'
 const answered = (...frames: Buffer[]) => answering(head([['content-length', '9']]), ...frames)
 const some = data(Buffer.from('abc'))
 const reset = (code: number) => frame(FRAME.reset, 0, 1, uint32(code))
-const goAway = (code: number, text = '') =>
-  frame(FRAME.goAway, 0, 0, Buffer.concat([uint32(0), uint32(code), Buffer.from(text)]))
+const goAway = (code: number, text = '', lastStreamId = 0) =>
+  frame(FRAME.goAway, 0, 0, Buffer.concat([uint32(lastStreamId), uint32(code), Buffer.from(text)]))
 const thenEnding = (...frames: Buffer[]): Behaviour => {
   return (socket) => {
     socket.write(SETTINGS)
@@ -161,13 +161,17 @@ describe('servers that end', () => {
     expect(failures).toMatchObject([{ code: 'HTTP2_STREAM_RESET', details: { errorCode } }])
   })
 
-  test('with HTTP_1_1_REQUIRED are asked for HTTP/1.1, once', async () => {
+  test.each<[string, Buffer, FailureCode]>([
+    ['RST_STREAM, are asked for HTTP/1.1, once', reset(13), 'TLS_PROTOCOL'],
+    ['GOAWAY, are asked for HTTP/1.1, once', goAway(13), 'TLS_PROTOCOL'],
+    ['GOAWAY, but may have processed the request, are not', goAway(13, '', 1), 'HTTP2_GOAWAY'],
+  ])('with HTTP_1_1_REQUIRED in %s', async (_, refusal, code) => {
     let connections = 0
     const { codes } = await against((socket) => {
       connections += 1
-      answering(reset(13))(socket)
+      answering(refusal)(socket)
     })
-    expect([codes, connections]).toEqual([['TLS_PROTOCOL'], 1])
+    expect([codes, connections]).toEqual([[code], 1])
   })
 })
 
