@@ -1,6 +1,7 @@
 // One HTTP request and its answer on an open TLS connection, over HTTP/2 (RFC 9113): the same parts and outcome as over
 // HTTP/1.1.
 import type { ClientHttp2Stream, IncomingHttpHeaders, IncomingHttpStatusHeader } from 'node:http2'
+import { PassThrough } from 'node:stream'
 import { failure, type Failure } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { Exchange, type ExchangeParts, headersTooLarge, type Outgoing } from './exchange.ts'
@@ -61,7 +62,9 @@ class Http2Exchange extends Exchange {
       this.#isWhole = stream.rstCode === 0 && this.#connection?.session.destroyed === false
     })
     const { ':status': statusCode, ...headers } = head
-    this.answered({ statusCode, httpVersion: '2', headers }, stream)
+    // The library drops what an answer has not been read of when the server closes the connection, so all is taken at once.
+    const taken = stream.pipe(new PassThrough({ highWaterMark: LIMITS.bodyBytesMax }))
+    this.answered({ statusCode, httpVersion: '2', headers }, taken)
   }
 
   protected override bodyEnded(failed?: Failure): void {

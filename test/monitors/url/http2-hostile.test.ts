@@ -1,7 +1,8 @@
 // Aim: whatever a server does over HTTP/2 and whenever a run is aborted, URL and API monitors end with the right code,
 // in time and in bounded memory, and leave no connection.
+import { randomBytes } from 'node:crypto'
 import type { Socket } from 'node:net'
-import { createGzip } from 'node:zlib'
+import { createGzip, gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
 import type { FailureCode } from '../../../src/contract/failure.ts'
 import { LIMITS } from '../../../src/contract/versions.ts'
@@ -256,6 +257,20 @@ describe('bodies', () => {
     const { codes, observed } = await checkUrl(`https://${server.authority}/`, { tls })
     expect(codes).toEqual(['HTTP_UNPACKED_TOO_LARGE'])
     expect(observed.response?.bytes).toBeLessThan(1_048_576)
+  })
+
+  test('that are packed are read to their end where the server closes right behind them', async () => {
+    // Bytes that do not pack: they arrive faster than they are unpacked.
+    const content = randomBytes(500_000)
+    const body = gzipSync(content)
+    const frames = Array.from({ length: Math.ceil(body.length / 16_384) }, (_, at) =>
+      data(body.subarray(at * 16_384, (at + 1) * 16_384)),
+    )
+    const packed = head([['content-encoding', 'gzip']])
+    const end = [data(Buffer.alloc(0), END_STREAM), goAway(0, '', 1)]
+    const { codes, observed } = await against(thenEnding(packed, ...frames, ...end))
+    expect(codes).toEqual([])
+    expect(observed.response?.unpackedBytes).toBe(content.length)
   })
 
   test.each<[string, Buffer[], FailureCode]>([
