@@ -305,6 +305,19 @@ describe('an answer', () => {
     expect([codes, observed['statusCode']]).toEqual([[], status])
   })
 
+  test.each([
+    [4, 20_000],
+    [2100, 1],
+  ])('with %d headers of %d bytes has too large a head', async (count, bytes) => {
+    const names = Array.from({ length: count }, (_, at) => `x-${at}`)
+    const headers = Object.fromEntries(names.map((name) => [name, 'x'.repeat(bytes)]))
+    const options = { ...pair, maxSendHeaderBlockLength: 1_000_000 }
+    await using server = await startHttp2Server(options, (_, response) =>
+      response.writeHead(200, headers).end(),
+    )
+    expect((await checkUrl(address(server), { tls })).codes).toEqual(['HTTP_HEADERS_TOO_LARGE'])
+  })
+
   test('is unpacked and evaluated', async () => {
     const body = gzipSync(JSON.stringify({ status: 'ok', pad: 'x'.repeat(5000) }))
     await using server = await serve((_, response) => {
