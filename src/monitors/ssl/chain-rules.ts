@@ -38,18 +38,20 @@ export function brokenRule(
   if (reason !== 'UNSPECIFIED') return undefined
   const chain = built.flatMap((one) => readCertificate(one.raw) ?? [])
   if (chain.length < built.length) return undefined
-  const nameOf = (at: number) => oneLine(built[at]?.subject) || 'the certificate'
+  const nameOf = (at: number) => named(built[at]?.subject)
   return unknownExtension(chain, nameOf) ?? violatedConstraint(chain, nameOf)
 }
 
 /** The broken rule of a certificate that signs another one and may not. */
 export function notAnAuthority({ subject }: X509Certificate): BrokenRule {
-  const certificate = oneLine(subject)
+  const certificate = named(subject)
   const message = `${certificate} is not a certificate authority`
   return { rule: 'not-an-authority', certificate, message }
 }
 
 type NameOf = (at: number) => string
+
+const named = (subject: string | undefined) => oneLine(subject) || 'the certificate'
 
 /** Extensions that OpenSSL knows (X509_supported_extension); another critical one is refused. */
 const KNOWN_EXTENSIONS: ReadonlySet<string> = new Set([
@@ -84,7 +86,7 @@ function unknownExtension(
   return undefined
 }
 
-/** Comparisons of a name with a subtree, at most, as in OpenSSL. */
+/** Comparisons of a name with a subtree, at most, for a whole chain. */
 const COMPARISONS_MAX = 2 ** 20
 
 /** Compares the names of the server's certificate with the constraints of its authorities (RFC 5280, 4.2.1.10). */
@@ -94,12 +96,16 @@ function violatedConstraint(
 ): BrokenRule | undefined {
   try {
     const { altNames } = chain[0] as CertificateStructure
-    const names = altNames === undefined ? [] : childrenOf(wholeElement(altNames, TAG.SEQUENCE))
+    const names =
+      altNames === undefined ? [] : comparable(childrenOf(wholeElement(altNames, TAG.SEQUENCE)))
+    let comparisons = 0
     for (const [at, { nameConstraints }] of chain.entries()) {
-      if (nameConstraints === undefined) continue
+      // Those of the server's certificate are for what it would issue.
+      if (at === 0 || nameConstraints === undefined) continue
       const parts = new Elements(wholeElement(nameConstraints, TAG.SEQUENCE))
       const [permitted, excluded] = [subtrees(parts, 0), subtrees(parts, 1)]
-      if (names.length * (permitted.length + excluded.length) > COMPARISONS_MAX) return undefined
+      comparisons += names.length * (permitted.length + excluded.length)
+      if (comparisons > COMPARISONS_MAX) return undefined
       for (const name of names) {
         const certificate = nameOf(at)
         const base = excluded.find((one) => isWithin(name, one))
@@ -121,34 +127,53 @@ function violatedConstraint(
   return undefined
 }
 
-/** The GeneralNames of permitted (0) or excluded (1) subtrees. Throws DerFault. */
-function subtrees(constraints: Elements, number: 0 | 1): Element[] {
+/** The names of permitted (0) or excluded (1) subtrees. Throws DerFault. */
+function subtrees(constraints: Elements, number: 0 | 1): Name[] {
   const list = constraints.optional(contextTag(number))
-  return list === undefined ? [] : childrenOf(list).map((one) => new Elements(one).next())
+  return list === undefined
+    ? []
+    : comparable(childrenOf(list).map((one) => new Elements(one).next()))
 }
 
 const DNS_NAME = contextTag(2, false)
 const IP_ADDRESS = contextTag(7, false)
 
-/** Whether a host name or an address is within a subtree; names of other kinds never are. */
-function isWithin(name: Element, base: Element): boolean {
+/** A host name or an address, or a subtree of them. */
+interface Name {
+  tag: number
+  content: Buffer
+  /** A host name in lower case. */
+  host: string
+}
+
+/** The host names and addresses among GeneralNames; other kinds are not compared. */
+function comparable(names: readonly Element[]): Name[] {
+  return names
+    .filter(({ tag }) => tag === DNS_NAME || tag === IP_ADDRESS)
+    .map((one) => {
+      const content = contentOf(one)
+      return { tag: one.tag, content, host: content.toString('latin1').toLowerCase() }
+    })
+}
+
+/** Whether a host name or an address is within a subtree. */
+function isWithin(name: Name, base: Name): boolean {
   if (name.tag !== base.tag) return false
-  const [own, limit] = [contentOf(name), contentOf(base)]
+  const [own, limit] = [name.content, base.content]
   if (name.tag === DNS_NAME) {
-    const [host, domain] = [textOf(name).toLowerCase(), textOf(base).toLowerCase()]
+    const [host, domain] = [name.host, base.host]
     // With a dot in front it is for names below alone, as in OpenSSL.
     if (domain === '' || domain.startsWith('.')) return host.endsWith(domain)
     return `.${host}`.endsWith(`.${domain}`)
   }
-  if (name.tag !== IP_ADDRESS || limit.length !== 2 * own.length) return false
+  if (limit.length !== 2 * own.length) return false
   const mask = limit.subarray(own.length)
   return own.every((byte, at) => ((byte ^ (limit[at] as number)) & (mask[at] as number)) === 0)
 }
 
 /** A GeneralName for messages: `allowed.test`, `192.0.2.0/24`. */
-function textOf(name: Element): string {
-  const content = contentOf(name)
-  if (name.tag !== IP_ADDRESS) return content.toString('latin1')
+function textOf({ tag, content }: Name): string {
+  if (tag !== IP_ADDRESS) return content.toString('latin1')
   const length = content.length < 16 ? 4 : 16
   const address = length === 4 ? content.subarray(0, 4).join('.') : ipv6Text(content)
   const ones = Array.from(content.subarray(length), (byte) => byte.toString(2).replaceAll('0', ''))
