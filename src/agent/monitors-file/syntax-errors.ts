@@ -55,6 +55,7 @@ function quotedTexts(document: Document.Parsed): Range[] {
 /** Whether the error says that the closing quote is missing, or follows a quoted text of several lines. */
 function isOpen({ start, end }: Range, { pos: [at], message }: YAMLError, text: string): boolean {
   if (message.startsWith('Missing closing')) return end === at
+  if (message.startsWith('Comments must be')) return false
   const isLong = end <= at && text.slice(start, end).includes('\n')
   return isLong && !text.slice(end, at).includes('\n')
 }

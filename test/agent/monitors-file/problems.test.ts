@@ -149,6 +149,7 @@ describe('what is wrong with a file', () => {
     ["monitors:\n  - name: 'A", ':2:11  ', 'a quote opens here'],
     ['monitors:\n  - name: "A\n    type: "URL"\n', ':2:11  ', 'a quote opens here'],
     ['monitors:\n  - {name: "A}\n  - {name: "B"}\n', ':2:12  ', 'a quote opens here'],
+    ['location: "A\n  B"#note', ':2:5  ', 'a space is missing before the #'],
     ['location: !x y', ':1:11  ', 'an unknown tag'],
     ['location: *x', ':1:11  ', 'an alias (*name) without its anchor'],
     ['monitors: &a [*a]', ':1:15  ', 'refers to itself'],
