@@ -64,18 +64,19 @@ async function checkCommand(args: Arguments): Promise<number> {
 /** The monitors that the options select, or a sentence on why there are none. */
 function chosen(all: readonly Monitor[], args: Arguments): Monitor[] | string {
   const [only, tag] = [args.value('only'), args.value('tag')]
-  const monitors = all.filter(
-    (one) =>
-      (only === undefined ? one.activated : one.id === only || one.name === only) &&
-      (tag === undefined || one.tags.includes(tag)),
+  const named = all.filter((one) =>
+    only === undefined ? one.activated : one.id === only || one.name === only,
   )
+  if (named.length === 0 && only !== undefined) {
+    const ids = all.map((one) => one.id)
+    return `--only ${only}: no monitor matches; ${nameFix(only, ids)}`
+  }
+  const monitors = named.filter((one) => tag === undefined || one.tags.includes(tag))
   if (monitors.length > 0) return monitors
-  const wanted = only ?? tag
-  if (wanted === undefined) return 'the file has no activated monitor'
-  const tags = new Set(all.flatMap((one) => one.tags))
-  const known = only === undefined ? [...tags] : all.map((one) => one.id)
-  const option = only === undefined ? '--tag' : '--only'
-  return `${option} ${wanted}: no monitor matches; ${nameFix(wanted, known)}`
+  if (named.length === 0 || tag === undefined) return 'the file has no activated monitor'
+  const tags = [...new Set(named.flatMap((one) => one.tags))]
+  const options = only === undefined ? `--tag ${tag}` : `--only ${only} --tag ${tag}`
+  return `${options}: no monitor has this tag; ${nameFix(tag, tags)}`
 }
 
 interface CheckRunOptions {

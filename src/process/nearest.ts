@@ -25,8 +25,9 @@ export function nearest(text: string, candidates: Iterable<string>): string | un
 /** Known names that a fix shows. */
 const NAMES_SHOWN_MAX = 20
 
-/** The fix for an unknown name: the nearest of the known ones, else the first of them. */
+/** The fix for an unknown name: the nearest of the known ones, else the first of them, or that there are none. */
 export function nameFix(name: string, known: readonly string[]): string {
+  if (known.length === 0) return 'none is known'
   const near = nearest(name, known)
   if (near !== undefined) return `did you mean ${near}?`
   const more = known.length > NAMES_SHOWN_MAX ? ', …' : ''

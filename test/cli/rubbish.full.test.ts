@@ -47,6 +47,11 @@ test.each<[string, () => string, string]>([
   TIMEOUT_MS,
 )
 
+const SHOP = [
+  'check',
+  temporaryFile('shop.yaml', '- {id: shop, name: Shop, type: URL, request: {url: "http://a/"}}'),
+]
+
 test.each<[string, string[], () => Record<string, string>, string]>([
   ['no monitors', ['agent'], () => ({}), 'MONITORS_FILE is not set'],
   ['a key alone', ['agent'], () => ({ API_KEY: 'pl_1234567890' }), 'PLATFORM_URL is not set'],
@@ -59,6 +64,8 @@ test.each<[string, string[], () => Record<string, string>, string]>([
   ['no account', ['apply', 'a.yaml'], () => ({}), 'ACCOUNT_ID is not set'],
   ['no account', ['run', 'a'], () => ({}), 'ACCOUNT_ID is not set'],
   ['two reports', ['check', '--json', '--junit'], () => ({}), '--json and --junit'],
+  ['a monitor without the tag', [...SHOP, '--only', 'shop', '--tag', 'x'], () => ({}), '--tag x:'],
+  ['a tag where none has any', [...SHOP, '--tag', 'x'], () => ({}), 'none is known'],
   ['a pipe', ['restore', pipe()], () => ({}), 'is not a regular file'],
   ['a pipe', ['test', pipe()], () => ({}), 'is not a folder or file'],
   ['no backup', ['restore', temporaryFile('a', 'select 1\n')], () => ({}), 'is not a backup'],

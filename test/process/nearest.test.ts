@@ -24,6 +24,8 @@ test.each([
   expect(nameFix(input, names)).toBe(expected)
 })
 
+test('a fix where nothing is known says so', () => expect(nameFix('zebra', [])).toMatch(/none/))
+
 test('a fix names some of many', () => {
   const many = Array.from({ length: 50 }, (_, at) => `name-${at}`)
   expect(nameFix('zebra', many)).toMatch(/name-19, …$/)
