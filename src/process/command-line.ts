@@ -72,8 +72,11 @@ export async function runCommandLine(program: Program, argv: readonly string[]):
     program.write(`${program.version}\n`)
     return 0
   }
+  const isHelp = name === 'help' || name === '--help' || name === '-h'
+  if (isHelp && rest.length > 1)
+    return refuse(program, name, `unexpected argument ${shown(rest[1])}`)
   if (name === 'help') return manualHelp(program, rest[0], await program.manual())
-  if (name === '--help' || name === '-h') return help(program, rest[0])
+  if (isHelp) return help(program, rest[0])
   const command = program.commands.find((one) => one.name === name)
   if (command === undefined) return unknownCommand(program, name)
   if (rest.includes('--help') || rest.includes('-h')) return help(program, name)

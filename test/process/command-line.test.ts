@@ -61,6 +61,8 @@ describe('wrong arguments', () => {
     ['an empty argument', ['watch', '', 'north'], 'the argument [place] is empty'],
     ['an option twice', ['watch', '-o', 'a', '--only=b'], '--only is given twice'],
     ['a mistyped option without a command', ['--hlep'], 'did you mean --help?'],
+    ['a second topic', ['help', 'gates', 'watch'], 'unexpected argument "watch"'],
+    ['a second argument of --help', ['--help', 'watch', 'b'], 'unexpected argument "b"'],
     ['an argument of --version', ['--version', 'x'], 'unexpected argument "x"'],
   ])('%s', async (_, argv, expected) => {
     const { program: sentry, err, calls } = program()
