@@ -134,6 +134,8 @@ function parse(command: Command, rest: string[]): Arguments | string {
   )
   const twice = valued.find((one, at) => valued.indexOf(one) !== at)
   if (twice !== undefined) return `the option --${twice} is given twice; keep one of them`
+  const empty = valued.find((name) => values[name] === '')
+  if (empty !== undefined) return `the option --${empty} is empty; give it a value or leave it out`
   const problem = positionalProblem(command.positionals ?? [], positionals)
   if (problem !== undefined) return problem
   return {

@@ -59,6 +59,7 @@ describe('wrong arguments', () => {
     ['a mistyped argument', ['watch', 'a', 'nroth'], '"nroth"; did you mean north?'],
     ['an unknown argument', ['watch', 'a', 'up'], '"up"; known are north, south'],
     ['an empty argument', ['watch', '', 'north'], 'the argument [place] is empty'],
+    ['an empty value', ['watch', 'a', 'north', '--only='], 'the option --only is empty'],
     ['an option twice', ['watch', '-o', 'a', '--only=b'], '--only is given twice'],
     ['a mistyped option without a command', ['--hlep'], 'did you mean --help?'],
     ['a second topic', ['help', 'gates', 'watch'], 'unexpected argument "watch"'],
