@@ -51,13 +51,16 @@ export async function runImport(
   const source = await read(path)
   if (typeof source === 'string') return fail(source)
   const format = args.value('from') ?? formatOf(source.yaml.value)
+  const targets = args.value('targets')
   const all = createDrafts(dirname(resolve(path)))
   const sources = [source]
   const problem =
     format === 'blackbox'
-      ? await fromBlackbox(all, sources, args.value('targets'))
+      ? await fromBlackbox(all, sources, targets)
       : convert(all, source.yaml.value, format)
   if (problem !== undefined) return fail(problem)
+  if (targets !== undefined && format !== 'blackbox')
+    return fail('--targets is for blackbox alone; leave it out')
   const file = await writeDrafts(all, output ?? path)
   const isPartial = args.on('partial')
   complain(report(all, sources, file))
@@ -71,7 +74,10 @@ export async function runImport(
   if (file.monitors === 0) return fail('there is no monitor to write')
   const text = `# From ${path}, by vedette import.\n${file.text}`
   if (output === undefined) write(text)
-  else await writeFile(output, text, { flag: 'wx' })
+  else {
+    const unwritten = await writeNew(output, text)
+    if (unwritten !== undefined) return fail(unwritten)
+  }
   complain(
     `vedette import: ${counted(file.monitors, 'monitor')}${output === undefined ? '' : ` in ${output}`}\n`,
   )
@@ -84,6 +90,14 @@ const exists = (path: string) =>
     () => false,
   )
 
+/** Writes a file that does not exist yet; a text is why that cannot be done. */
+const writeNew = (path: string, text: string): Promise<string | undefined> =>
+  writeFile(path, text, { flag: 'wx' }).then(
+    () => undefined,
+    (error: NodeJS.ErrnoException) =>
+      `${path} cannot be written: ${error.message}; name a new file in a folder that you can write to`,
+  )
+
 /** The file, or what is wrong with it. */
 async function read(path: string): Promise<Source | string> {
   const text = await readText(path, LIMITS.monitorsFileBytesMax)
@@ -91,7 +105,7 @@ async function read(path: string): Promise<Source | string> {
   const yaml = await parseYaml(text.text)
   const [first] = yaml.problems
   if (first !== undefined) return formatProblem({ file: path, path: '', ...first })
-  return isFields(yaml.value) ? { path, yaml } : `${path} is no mapping and no list`
+  return isFields(yaml.value) ? { path, yaml } : `${path} is neither a mapping nor a list`
 }
 
 const FORMATS = ['blackbox', 'gatus', 'uptime-kuma']
@@ -155,8 +169,8 @@ function report(
   file: ImportedFile | Problem[],
 ): string {
   const placed = (kind: string, { path, message, atKey = false }: Finding) => {
-    const index = path[0] === 'scrape_configs' ? 1 : 0
-    const { path: name, yaml } = sources[index] as Source
+    // The targets, where there are any, were read last.
+    const { path: name, yaml } = sources.at(path[0] === 'scrape_configs' ? -1 : 0) as Source
     return `${kind}: ${formatProblem({ file: name, path: formatPath(path), message, ...yaml.locate(path, atKey) })}`
   }
   const lines = [

@@ -1,5 +1,5 @@
 // `vedette import` writes all or nothing, unless it is asked for a part; secrets stay out of what it prints.
-import { readFileSync } from 'node:fs'
+import { readFileSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { stringify } from 'yaml'
 import { expect, test } from 'vitest'
@@ -56,19 +56,40 @@ test('--output writes a new file, and never over an old one', async () => {
   expect(await imported({ files, options: { output } })).toMatchObject({ code: 2, out: '' })
 })
 
+test.each<[string, (folder: string) => string]>([
+  ['a folder that does not exist', (folder) => join(folder, 'none', 'm.yaml')],
+  [
+    'a link to nothing',
+    (folder) => {
+      symlinkSync('/nowhere.yaml', join(folder, 'm.yaml'))
+      return join(folder, 'm.yaml')
+    },
+  ],
+])('--output in %s is refused by its path', async (_, make) => {
+  const output = make(temporaryFolder())
+  const { code, out, err } = await imported({ files: gatus(good), options: { output } })
+  expect([code, out, err]).toEqual([2, '', expect.stringContaining(`${output} cannot be written`)])
+})
+
+test('--targets is refused where no targets are read', async () => {
+  const options = { targets: 'prometheus.yml' }
+  expect(await imported({ files: gatus(good), options })).toMatchObject({ code: 2, out: '' })
+})
+
 test('--from decides what the file looks like in vain', async () => {
   const files = { 'a.yaml': stringify({ 'x-endpoints': [], endpoints: [] }) }
   expect(await imported({ files, options: { from: 'uptime-kuma' } })).toMatchObject({ code: 2 })
-  expect(await imported({ files: gatus(good), options: { from: 'gatus' } })).toMatchObject({
-    code: 0,
-  })
+  const options = { from: 'gatus' }
+  expect(await imported({ files: gatus(good), options })).toMatchObject({ code: 0 })
+  const prometheus = { 'prometheus.yml': 'scrape_configs: []' }
+  expect(await imported({ files: prometheus, options })).toMatchObject({ code: 2 })
 })
 
 test.each([
   ['a folder', {}, 'is a folder'],
   ['Prometheus’ file alone', { 'prometheus.yml': 'scrape_configs: []' }, '--targets'],
   ['an unknown file', { 'a.yaml': 'a: 1' }, '--from gatus'],
-  ['a text', { 'a.yaml': 'nothing' }, 'no mapping'],
+  ['a text', { 'a.yaml': 'nothing' }, 'neither a mapping'],
   ['a broken file', { 'a.yaml': 'a: [' }, 'a.yaml:1:'],
 ])('%s is refused', async (_, files, expected) => {
   const { code, out, err } = await imported({ files })
