@@ -41,7 +41,8 @@ interface QueryStep {
   labels?: unknown
 }
 
-const dialogue: Option = (steps: QueryStep[], { all, draft, path }) => {
+const dialogue: Option = (steps: QueryStep[], around) => {
+  const { all, draft, path } = around
   const made: Fields[] = []
   for (const [
     index,
@@ -55,7 +56,8 @@ const dialogue: Option = (steps: QueryStep[], { all, draft, path }) => {
     }
     if (regex !== '') made.push({ expect: regex })
     // The exporter ends each line that it sends.
-    if (send !== undefined && send !== '') made.push({ send: `${send}\n` })
+    if (send !== undefined && send !== '')
+      made.push({ send: `${withoutSecrets(around, 'send', send)}\n` })
     if (starttls) made.push({ startTls: true })
   }
   draft.request['dialogue'] = made
@@ -97,7 +99,7 @@ const WEBSOCKET: Options = {
     follow_redirects: only([true], 'a handshake that is redirected fails'),
   }),
   headers: headerLists,
-  query_response: (steps: QueryStep[], { draft }) => {
+  query_response: (steps: QueryStep[], around) => {
     const sent = steps.flatMap(({ expect, send }) => [
       ...(expect === undefined ? [] : [['expect', expect]]),
       ...(send === undefined ? [] : [['message', send]]),
@@ -107,9 +109,9 @@ const WEBSOCKET: Options = {
       return 'one message is sent, then one is expected; anything else needs a script'
     }
     for (const [kind, text] of sent) {
-      const value = kind === 'expect' ? fromGoRegex(text) : text
+      const value = kind === 'expect' ? fromGoRegex(text) : withoutSecrets(around, 'message', text)
       if (value === undefined) return GO_REGEX
-      draft.request[kind] = value
+      around.draft.request[kind] = value
     }
     return undefined
   },

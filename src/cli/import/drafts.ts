@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import { slugOf } from '../../agent/monitors-file/definition.ts'
 import { createFindings, type Findings, type Path } from '../../agent/monitors-file/problems.ts'
 import { isFields, type Fields } from '../../agent/monitors-file/shorthands.ts'
-import { definitionSecrets } from '../../contract/definition-secrets.ts'
+import { decoded, definitionSecrets } from '../../contract/definition-secrets.ts'
 import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
 import { nearest } from '../../process/nearest.ts'
 
@@ -165,14 +165,23 @@ function nameOf(owner: string, label: string): string {
 const hasReference = (all: Drafts, text: string) =>
   [...text.matchAll(/\{\{(\w+)\}\}/g)].some(([, name = '']) => all.secrets.has(name))
 
-/** The reference to a secret that the written file has in place of its value. */
+/** Whether the text is such a reference, after a scheme or alone. */
+const isReference = (all: Drafts, text: string) =>
+  /^(?:(?:basic|bearer|token) +)?\{\{\w+\}\}$/i.test(text) && hasReference(all, text)
+
+/**
+ * The reference to a secret that the written file has in place of its value. A value that is partly a reference
+ * becomes a secret as a whole.
+ */
 export function secretOf(
   { all, draft }: Pick<Around, 'all' | 'draft'>,
   label: string,
   value: string | undefined,
-  from?: string,
+  file?: string,
 ): string {
-  if (value === '' || (value !== undefined && hasReference(all, value))) return value
+  if (value === '' || (value !== undefined && isReference(all, value))) return value
+  const isComposed = value !== undefined && hasReference(all, value)
+  const from = isComposed ? 'its value is in the source, with variables to put in' : file
   const plain = nameOf(draft.owner, label)
   for (let number = 1; ; number++) {
     const name = number === 1 ? plain : `${plain}_${number}`
@@ -223,16 +232,50 @@ export const toTlsFile =
     return undefined
   }
 
-/** An address or a body without the secrets in it: credentials, sensitive parameters, sensitive fields of JSON. */
+/** User and password of an address, wherever it stands. */
+const CREDENTIALS = /(?<=:\/\/)[^/?#\s"]+(?=@)/g
+/** Parameters of an address or a form, wherever it stands. */
+const PARAMETER = /(^|[?&#\s"])([^?&#=\s"]+)=([^&#\s"]*)/g
+/** A text of JSON; where it is the key of another text, both. */
+const JSON_TEXT = /("([^"\\]*(?:\\.[^"\\]*)*)")(?:(\s*:\s*")([^"\\]*(?:\\.[^"\\]*)*)")?/g
+
+/**
+ * An address or a body without the secrets in it: credentials, sensitive parameters, sensitive fields of JSON. Each is
+ * cut out as it is written, encoded or not. Refuses the draft where a secret is left then.
+ */
 export function withoutSecrets(around: Around, label: string, text: string): string {
-  const query = text.includes('://') ? text.slice(text.indexOf('?') + 1) : text
-  const parameters = Object.fromEntries(new URLSearchParams(query))
-  const found = definitionSecrets({ text, parameters, json: jsonOf(text) }, isSensitive)
-  const written = found.filter((one) => one.length > 2 && text.includes(one) && !one.includes('{{'))
-  written.sort((a, b) => b.length - a.length)
-  return written.reduce(
-    (rest, secret) => rest.replaceAll(secret, secretOf(around, label, secret)),
-    text,
+  const hide = (value: string) => secretOf(around, label, value)
+  const fields =
+    jsonOf(text) === undefined
+      ? text
+      : text.replaceAll(JSON_TEXT, (all: string, key: string, name: string, colon, value) =>
+          value !== undefined && isSensitive(name) ? `${key}${colon}${hide(value)}"` : all,
+        )
+  const cut = fields
+    .replaceAll(CREDENTIALS, (one) => {
+      const at = one.indexOf(':') + 1
+      return at === one.length
+        ? `${hide(one.slice(0, -1))}:`
+        : one.slice(0, at) + hide(one.slice(at))
+    })
+    .replaceAll(PARAMETER, (all, before: string, name: string, value: string) =>
+      isSensitive(name) ? `${before}${name}=${hide(value)}` : all,
+    )
+  if (hasSecrets(around.all, cut)) {
+    const message = 'has a secret that cannot be cut out; encode it as URLs do, or remove it'
+    refuse(around.all, around.draft, around.path, message)
+  }
+  return cut
+}
+
+/** Whether the text has secrets other than references. */
+function hasSecrets(all: Drafts, text: string): boolean {
+  const json = jsonOf(text)
+  const query = /^[a-z][\w+.-]*:\/\/[^?#]*\??([^#]*)/i.exec(text)?.[1] ?? text
+  const parameters = json === undefined ? [...new URLSearchParams(query)] : []
+  const pairs = parameters.map(([key, value]) => ({ key, value }))
+  return definitionSecrets({ text, json, pairs }, isSensitive).some(
+    (one) => !isReference(all, decoded(one)),
   )
 }
 

@@ -177,7 +177,8 @@ function importEndpoint(all: Drafts, endpoint: Fields, path: Path): void {
     timeout,
     client['timeout'] === undefined,
   )
-  if (isTyped(draft)) draft.request['url'] = withoutSecrets(around, 'url', String(endpoint['url']))
+  const place = { ...around, path: [...path, 'url'] }
+  if (isTyped(draft)) draft.request['url'] = withoutSecrets(place, 'url', String(endpoint['url']))
   applyOptions(ENDPOINT, endpoint, around)
   if (draft.type === 'API') completeHttp(around, String(endpoint['url']))
 }

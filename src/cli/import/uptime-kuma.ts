@@ -74,7 +74,8 @@ function complete(around: Around, one: Fields): void {
   const { draft } = around
   const { request } = draft
   if (draft.type === 'API' || draft.type === 'WEBSOCKET') {
-    request['url'] = withoutSecrets(around, 'url', String(request['url']))
+    const place = { ...around, path: [...around.path, 'url'] }
+    request['url'] = withoutSecrets(place, 'url', String(request['url']))
     authenticate(around, one)
   }
   const accepted = (one['accepted_statuscodes'] ?? []) as unknown[]
@@ -88,6 +89,11 @@ function complete(around: Around, one: Fields): void {
       refuse(around.all, draft, [...around.path, 'accepted_statuscodes'], reason)
   } else if (draft.type === 'WEBSOCKET' && codes.length === 1 && (codes[0] ?? 0) >= 1000) {
     draft.assertions.push({ source: 'CLOSE_CODE', comparison: 'EQUALS', target: codes[0] })
+  }
+  if (draft.type === 'GRPC') {
+    const config = request['grpcConfig'] as Fields
+    const place = { ...around, path: [...around.path, 'grpcBody'] }
+    config['message'] = withoutSecrets(place, 'body', textOf(config['message']))
   }
   const metadata = objectOf(textOf(one['grpcMetadata']))
   if (draft.type === 'GRPC' && metadata !== undefined) {

@@ -36,6 +36,14 @@ test('a secret is named in the file and in the report, and shown in none', async
   expect(err).toContain('C_AUTHORIZATION')
 })
 
+test('a secret that is partly a variable is one as a whole, and the report says so', async () => {
+  const headers = { Authorization: `Bearer ${SECRET}-$SUFFIX` }
+  const { code, out, err, secrets } = await imported({ files: gatus({ ...secret, headers }) })
+  expect([code, secrets]).toEqual([0, ['C_AUTHORIZATION']])
+  expect(`${out}${err}`).not.toContain(SECRET)
+  expect(err).toContain('with variables to put in')
+})
+
 test('a monitor that validate would not take is refused at its place in the source, without its values', async () => {
   const { code, err } = await imported({ files: gatus({ ...secret, url: `https://${SECRET} /` }) })
   expect(code).toBe(2)

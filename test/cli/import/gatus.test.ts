@@ -38,6 +38,25 @@ describe('an option of an endpoint', () => {
       'https://shop.example.com/?token=hidden-1',
       request({ url: 'https://shop.example.com/?token={{SHOP_URL}}' }),
     ],
+    ...Object.entries({
+      'https://ann:hidden-1%40b@a.example/': 'https://ann:{{SHOP_URL}}@a.example/',
+      'https://hidden-1:@a.example/': 'https://{{SHOP_URL}}:@a.example/',
+      'https://a.example/?api_key=hidden-1%2Fdef%3D%3D#b':
+        'https://a.example/?api_key={{SHOP_URL}}#b',
+      'https://a.example/?token=hidden-1a&token=hidden-1b':
+        'https://a.example/?token={{SHOP_URL}}&token={{SHOP_URL_2}}',
+      'https://a.example/?token=hidden-1-$SUFFIX': 'https://a.example/?token={{SHOP_URL}}',
+      'https://a.example/?token=$API_KEY': 'https://a.example/?token={{API_KEY}}',
+    }).map(([given, url]): [string, unknown, Expected] => ['url', given, request({ url })]),
+    ...Object.entries({
+      'a=b&password=hidden-1%40ss': 'a=b&password={{SHOP_BODY}}',
+      '{"password":"hidden-1\\"b", "a": "password"}':
+        '{"password":"{{SHOP_BODY}}", "a": "password"}',
+      '{"a": "https://a.example/?token=hidden-1", "b": ":"}':
+        '{"a": "https://a.example/?token={{SHOP_BODY}}", "b": ":"}',
+    }).map(([given, body]): [string, unknown, Expected] => ['body', given, request({ body })]),
+    ['body', 'password=hidden-1 and more', 'refused'],
+    ['body', '[{"key": "token", "value": "hidden-1"}]', 'refused'],
     ['method', 'POST', request({ method: 'POST' })],
     ['interval', '30s', { frequency: 0, frequencyOffset: 30 }],
     ['interval', '1m30s', 'noted'],
@@ -60,6 +79,16 @@ describe('an option of an endpoint', () => {
       'headers',
       { 'X-Api-Key': '$API_KEY' },
       request({ headers: [expect.objectContaining({ value: '{{API_KEY}}' })] }),
+    ],
+    [
+      'headers',
+      { 'X-Api-Key': 'hidden-1-$SUFFIX' },
+      request({ headers: [expect.objectContaining({ value: '{{SHOP_X_API_KEY}}' })] }),
+    ],
+    [
+      'headers',
+      { Authorization: 'Bearer $API_KEY' },
+      request({ headers: [expect.objectContaining({ value: 'Bearer {{API_KEY}}' })] }),
     ],
     [
       'headers',

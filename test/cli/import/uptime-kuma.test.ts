@@ -60,6 +60,17 @@ const importShort = (monitor: object) => importOne({ timeout: 10, ...monitor })
 const request = (one: object) => ({ request: one })
 const asserted = (one: object) =>
   request({ assertions: expect.arrayContaining([expect.objectContaining(one)]) })
+const GRPC = {
+  grpcUrl: 'a.example:50051',
+  grpcProtobuf:
+    'syntax = "proto3";\npackage a;\nservice B { rpc C(D) returns (D); }\nmessage D {}\n',
+  grpcServiceName: 'B',
+  grpcMethod: 'C',
+  grpcBody: '{"password": "hidden-1"}',
+  grpcMetadata: '{"x-key": "hidden-1"}',
+  grpcEnableTls: true,
+  keyword: 'ok',
+}
 const HOST = { hostname: 'a.example', port: 25 }
 
 describe('the type', () => {
@@ -120,17 +131,7 @@ describe('the type', () => {
     ['dns', { hostname: 'a.example', conditions: [{ type: 'expression' }] }, 'refused'],
     [
       'grpc-keyword',
-      {
-        grpcUrl: 'a.example:50051',
-        grpcProtobuf:
-          'syntax = "proto3";\npackage a;\nservice B { rpc C(D) returns (D); }\nmessage D {}\n',
-        grpcServiceName: 'B',
-        grpcMethod: 'C',
-        grpcBody: '{}',
-        grpcMetadata: '{"x-key": "hidden-1"}',
-        grpcEnableTls: true,
-        keyword: 'ok',
-      },
+      GRPC,
       {
         checkType: 'GRPC',
         request: {
@@ -138,6 +139,7 @@ describe('the type', () => {
           grpcConfig: {
             method: 'a.B/C',
             tls: true,
+            message: '{"password": "{{SHOP_BODY}}"}',
             metadata: [expect.objectContaining({ value: '{{SHOP_X_KEY}}' })],
           },
           assertions: [expect.objectContaining({ source: 'TEXT_BODY', target: 'ok' })],
