@@ -31,7 +31,7 @@ export interface Draft {
   kind?: string
   given?: Fields
   /** Of an API monitor: what is expected of its certificate. */
-  certificate?: Fields
+  certificate: Fields[]
 }
 
 /** All that one import collects. */
@@ -64,6 +64,7 @@ export function addDraft(all: Drafts, path: Path, name: unknown): Draft {
     assertions: [],
     isRefused: false,
     owner: text,
+    certificate: [],
   }
   all.monitors.push(draft)
   return draft

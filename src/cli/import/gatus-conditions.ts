@@ -21,11 +21,11 @@ interface Condition {
 export function applyCondition(text: string, around: Around): string | undefined {
   const [, left = '', comparison = '', right = ''] =
     /^\s*(.+?)\s*(==|!=|<=|>=|<|>)\s*(.*?)\s*$/.exec(text) ?? []
-  if (left === '') return 'is no condition'
+  if (left === '') return 'is not a condition; write one like [STATUS] == 200'
   if (/\[[A-Z_]+\]/.test(right)) return 'no assertion compares two values of an answer'
   const [, call, inner = left] = /^(len|has)\((.*)\)$/.exec(left) ?? []
   const [, placeholder = '', path = ''] = /^\[([A-Z_]+)\](.*)$/.exec(inner) ?? []
-  const isPlain = placeholder === 'BODY' && path !== '' && regexOf(right) === undefined
+  const isPlain = placeholder === 'BODY' && path !== '' && patternOf(right) === undefined
   if (right.includes('{{') && !isPlain) return 'only a value in JSON can come from the environment'
   const condition = { around, comparison, right }
   if (placeholder === 'BODY') {
@@ -89,7 +89,8 @@ function number(
   source: Fields | undefined,
 ): string | undefined {
   const bound = Number(right)
-  if (source === undefined || !/^\d+$/.test(right)) return 'is no comparison with a whole number'
+  if (source === undefined || !/^\d+$/.test(right))
+    return 'is not compared with a whole number, as in < 500'
   // Of whole numbers, <= 5 is < 6.
   const [name = '', added = 0] = WHOLE_NUMBERS[comparison] ?? []
   around.draft.assertions.push({ ...source, comparison: name, target: bound + added })
@@ -104,9 +105,9 @@ function status({ around, comparison, right }: Condition): string | undefined {
   const pattern = /^pat\((.*)\)$/.exec(right)?.[1]
   const listed = (/^any\((.*)\)$/.exec(right)?.[1] ?? right).split(',').map(Number)
   if (pattern === undefined && listed.some((one) => !Number.isInteger(one)))
-    return 'is no status code'
+    return 'is not a status code; write one from 100 to 999'
   const [bound = 0] = listed
-  const regex = new RegExp(globRegex(pattern ?? ''))
+  const regex = new RegExp(whole(glob(pattern ?? '')))
   const isOne = (code: number) =>
     pattern === undefined ? listed.includes(code) : regex.test(String(code))
   const tests: Record<string, (code: number) => boolean> = {
@@ -123,18 +124,19 @@ function status({ around, comparison, right }: Condition): string | undefined {
   )
 }
 
-/** The regular expression of a pattern with `*` for anything. */
-const globRegex = (pattern: string) => `^${pattern.split('*').map(literal).join('(?s:.*)')}$`
+/** The regular expression, without anchors, of a pattern with `*` for anything. */
+const glob = (pattern: string) => pattern.split('*').map(literal).join('(?s:.*)')
 
-/** The regular expression of `pat()` and `any()`, of the latter also with patterns in it; undefined for a plain value. */
-function regexOf(right: string): string | undefined {
+/** That of `pat()` and `any()`, of the latter also with patterns in it; undefined for a plain value. */
+function patternOf(right: string): string | undefined {
   const pattern = /^pat\((.*)\)$/.exec(right)?.[1]
-  if (pattern !== undefined) return globRegex(pattern)
+  if (pattern !== undefined) return glob(pattern)
   const listed = /^any\((.*)\)$/.exec(right)?.[1]?.split(',')
-  return listed?.map((one) => regexOf(one.trim()) ?? exactRegex(one.trim())).join('|')
+  const one = (text: string) => patternOf(text) ?? literal(text)
+  return listed && `(?:${listed.map((text) => one(text.trim())).join('|')})`
 }
 
-const exactRegex = (text: string) => `^${literal(text)}$`
+const whole = (pattern: string) => `^${pattern}$`
 
 function body(path: string, { around, comparison, right }: Condition): string | undefined {
   const { type, assertions } = around.draft
@@ -146,20 +148,20 @@ function body(path: string, { around, comparison, right }: Condition): string | 
   if (source === undefined) return 'nothing is read of this type of endpoint'
   if (path !== '' && source.json === undefined) return 'only answers in JSON have a path'
   const isEqual = comparison === '=='
-  const regex = regexOf(right)
+  const pattern = patternOf(right)
   if (path === '') {
     if (!isEqual && comparison !== '!=') return 'the whole body has == and != alone'
     // The data of one of the records, of MX without its preference.
-    const line = (text: string) => `(?m:^(?:\\d+ )?(?:${text.replaceAll(/^\^|\$$/g, '')})$)`
-    const whole = regex ?? exactRegex(right)
-    assertions.push(matching(source.text, type === 'DNS' ? line(whole) : whole, isEqual))
+    const wanted = pattern ?? literal(right)
+    const regex = type === 'DNS' ? `(?m:^(?:\\d+ )?(?:${wanted})$)` : whole(wanted)
+    assertions.push(matching(source.text, regex, isEqual))
     return undefined
   }
   const property = jsonPathOf(path)
   if (property === undefined) return 'is a path that cannot be read'
   const json = { source: source.json, property }
-  if (regex !== undefined) {
-    assertions.push(matching(String(source.json), regex, isEqual, property))
+  if (pattern !== undefined) {
+    assertions.push(matching(String(source.json), whole(pattern), isEqual, property))
     return isEqual || comparison === '!=' ? undefined : 'pat() and any() have == and != alone'
   }
   const name = COMPARISONS[comparison]
@@ -181,6 +183,8 @@ function hasPath(path: string, { around, comparison, right }: Condition): string
   const json = BODY[around.draft.type]?.json
   if (key === undefined || property === undefined || json === undefined)
     return 'needs the path of a key'
+  if (!/^[!=]= (?:true|false)$/.test(`${comparison} ${right}`))
+    return 'has() is compared with true or false, by == or !='
   const isWanted = (comparison === '==') === (right === 'true')
   const name = isWanted ? 'HAS_KEY' : 'NOT_HAS_KEY'
   around.draft.assertions.push({ source: json, property, comparison: name, target: key })
@@ -197,7 +201,7 @@ function address({ around, comparison, right }: Condition): string | undefined {
   const source = ADDRESS[around.draft.type]
   if (source === undefined)
     return 'of ICMP and SSL monitors alone there is an assertion on the address'
-  if (regexOf(right) !== undefined || !['==', '!='].includes(comparison))
+  if (patternOf(right) !== undefined || !['==', '!='].includes(comparison))
     return 'only == and != of an address'
   const name = comparison === '==' ? 'EQUALS' : 'NOT_EQUALS'
   around.draft.assertions.push({ ...source, comparison: name, target: right })
@@ -218,7 +222,7 @@ function expiry({ around, comparison, right }: Condition): string | undefined {
   }
   const { draft } = around
   if (draft.type === 'SSL') draft.assertions.push(assertion)
-  else if (draft.type === 'API') draft.certificate = assertion
+  else if (draft.type === 'API') draft.certificate.push(assertion)
   else return 'only SSL monitors look at the certificate'
   return undefined
 }

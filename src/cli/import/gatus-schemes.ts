@@ -3,7 +3,7 @@ import { isFields, type Fields } from '../../agent/monitors-file/shorthands.ts'
 import { hostAndPort, recordTypeOf } from './values.ts'
 
 /** Type and request by scheme; a text is the reason why there is none. */
-export function requestOf(endpoint: Fields, url: string): [string, Fields] | string {
+export function typeAndRequest(endpoint: Fields, url: string): [string, Fields] | string {
   const [, scheme = '', rest = url] = /^([a-z0-9]+):\/\/(.*)$/.exec(url) ?? []
   const { host, port } = hostAndPort(rest.split('/')[0] ?? '')
   const place = { hostname: host, ...(port === undefined ? {} : { port }) }

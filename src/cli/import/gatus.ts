@@ -18,7 +18,7 @@ import {
   withoutSecrets,
   within,
 } from './drafts.ts'
-import { requestOf } from './gatus-schemes.ts'
+import { typeAndRequest } from './gatus-schemes.ts'
 import { applyCondition } from './gatus-conditions.ts'
 import {
   acceptStatus,
@@ -160,7 +160,7 @@ const TOP: Readonly<Record<string, string>> = {
 
 function importEndpoint(all: Drafts, endpoint: Fields, path: Path): void {
   const draft = addDraft(all, path, endpoint['name'])
-  const made = requestOf(endpoint, String(endpoint['url']))
+  const made = typeAndRequest(endpoint, String(endpoint['url']))
   if (typeof made === 'string') return refuse(all, draft, [...path, 'url'], made)
   const [type, request] = made
   Object.assign(draft, { type, request, given: endpoint })
@@ -195,7 +195,7 @@ function completeHttp(around: Around, url: string): void {
     acceptStatus(around, new Set(codesFrom(100, 999)))
   }
   const { certificate } = draft
-  if (certificate === undefined) return
+  if (certificate.length === 0) return
   const [, authority] = /^https:\/\/(?:[^/?#]*@)?([^/?#]+)/.exec(url) ?? []
   if (authority === undefined) return refuse(all, draft, path, 'has no certificate')
   const { fields, request } = draft
@@ -207,7 +207,7 @@ function completeHttp(around: Around, url: string): void {
   }
   const skip = request['skipSSL'] === true ? { skipChainValidation: true } : {}
   other.request['sslConfig'] = { hostname, port, ...skip }
-  other.assertions.push(certificate)
+  other.assertions.push(...certificate)
   other.isRefused = draft.isRefused
   setEvery({ all, draft: other, path }, CERTIFICATE_INTERVAL_MS)
   setTimeoutMs({ all, draft: other, path }, Number(fields['maxResponseTime']), true)

@@ -82,11 +82,11 @@ function* labelledTargets(job: Fields, path: Path): Generator<[Path, Labels, str
 
 const ACTIONS: ReadonlySet<string> = new Set(['replace', 'keep', 'drop', 'labelmap', 'labeldrop'])
 
-const regexOf = ({ regex = '(.*)' }: Fields) => new RegExp(`^(?:${String(regex)})$`, 's')
+const ruleRegex = ({ regex = '(.*)' }: Fields) => new RegExp(`^(?:${String(regex)})$`, 's')
 
 function isReadable(rule: Fields): boolean {
   try {
-    regexOf(rule)
+    ruleRegex(rule)
     return ACTIONS.has(textOf(rule['action'] ?? 'replace'))
   } catch {
     return false
@@ -98,7 +98,7 @@ function relabel(given: Labels, rules: readonly Fields[]): Labels | undefined {
   let labels = { ...given }
   for (const rule of rules) {
     const action = textOf(rule['action'] ?? 'replace')
-    const regex = regexOf(rule)
+    const regex = ruleRegex(rule)
     const replacement = textOf(rule['replacement'] ?? '$1').replaceAll(/\$\{(\d+)\}/g, '$$$1')
     const separator = textOf(rule['separator'] ?? ';')
     const value = asList(rule['source_labels'])
