@@ -1,10 +1,21 @@
 // Options of blackbox_exporter's DNS prober.
 import { FAMILY, TLS_CONFIG } from './blackbox-http.ts'
-import { only, type Option, type Options, silent, toRequest, within } from './drafts.ts'
+import * as z from 'zod'
+import {
+  formed,
+  only,
+  type Option,
+  type Options,
+  silent,
+  TEXT,
+  TEXTS,
+  toRequest,
+  within,
+} from './drafts.ts'
 import { fromGoRegex, GO_REGEX, matching } from './values.ts'
 
 const rrs = (patternsOf: (regex: string) => [string, boolean]): Option => {
-  return (patterns: string[], { all, draft, path }) => {
+  return formed(TEXTS, (patterns, { all, draft, path }) => {
     for (const pattern of patterns) {
       const regex = fromGoRegex(pattern)
       if (regex === undefined) return GO_REGEX
@@ -14,7 +25,7 @@ const rrs = (patternsOf: (regex: string) => [string, boolean]): Option => {
       draft.assertions.push(matching('TEXT_ANSWER', ...patternsOf(regex)))
     }
     return undefined
-  }
+  })
 }
 
 /** Lines that the expression does not match. */
@@ -24,14 +35,14 @@ const SECTIONS = 'TEXT_ANSWER has the answer section alone; write JSON_ANSWER as
 /** Options of the DNS prober. */
 export const DNS: Options = {
   ...FAMILY,
-  transport_protocol: (value: string, { draft }) => {
+  transport_protocol: formed(TEXT, (value, { draft }) => {
     draft.request['protocol'] ??= value.toUpperCase()
     return undefined
-  },
-  dns_over_tls: (value: boolean, { draft }) => {
+  }),
+  dns_over_tls: formed(z.boolean(), (value, { draft }) => {
     if (value) draft.request['protocol'] = 'DOT'
     return undefined
-  },
+  }),
   tls_config: within(TLS_CONFIG),
   query_name: (value: string, { draft }) => {
     draft.request['query'] = value
@@ -43,13 +54,13 @@ export const DNS: Options = {
     return undefined
   },
   recursion_desired: toRequest('recursionDesired'),
-  valid_rcodes: (codes: string[], { draft }) => {
+  valid_rcodes: formed(TEXTS.min(1), (codes, { draft }) => {
     const regex = `^(?:${codes.join('|')})$`
     const one = { comparison: 'EQUALS', target: codes[0] }
     const any = { comparison: 'NOT_NULL', regex }
     draft.assertions.push({ source: 'RESPONSE_CODE', ...(codes.length === 1 ? one : any) })
     return undefined
-  },
+  }),
   validate_answer_rrs: within({
     fail_if_matches_regexp: rrs((regex) => [regex, false]),
     fail_if_none_matches_regexp: rrs((regex) => [regex, true]),

@@ -1,15 +1,19 @@
 // Options of blackbox_exporter's HTTP prober, and those that it shares with other probers.
-import type { Fields } from '../../agent/monitors-file/shorthands.ts'
+import * as z from 'zod'
 import {
   addHeaders,
+  formed,
   leftOut,
   never,
   only,
+  PAIRS,
   type Option,
   type Options,
   secretFile,
   secretOf,
   silent,
+  TEXT,
+  TEXTS,
   addToken,
   toRequest,
   toTlsFile,
@@ -49,23 +53,28 @@ export const TLS_CONFIG: Options = {
 
 /** Options of the connection. */
 export const FAMILY: Options = {
-  preferred_ip_protocol: (value: string, { draft }) => {
+  preferred_ip_protocol: formed(z.enum(['ip4', 'ip6']), (value, { draft }) => {
     draft.request['ipFamily'] = value === 'ip6' ? 'IPv6' : 'IPv4'
     return undefined
-  },
+  }),
   ip_protocol_fallback: silent,
   source_ip_address: never('no monitor chooses the address that it comes from'),
 }
 
-const basic =
-  (field: 'username' | 'password', isFile = false): Option =>
-  (value: string, around) => {
+const basic = (field: 'username' | 'password', isFile = false): Option =>
+  formed(TEXT, (value, around) => {
     const { request } = around.draft
     const text = isFile ? secretFile(around, field, value) : value
     const hidden = field === 'password' && !isFile ? secretOf(around, field, value) : text
     request['basicAuth'] = { ...(request['basicAuth'] as object), [field]: hidden }
     return undefined
-  }
+  })
+
+const AUTHORIZATION = z.strictObject({
+  type: z.string().default('Bearer'),
+  credentials: z.string().default(''),
+  credentials_file: z.string().optional(),
+})
 
 /** Options of HTTP clients. */
 export const CLIENT: Options = {
@@ -76,15 +85,14 @@ export const CLIENT: Options = {
     username_file: basic('username', true),
     password_file: basic('password', true),
   }),
-  authorization: (value: Fields, around) => {
-    const { credentials, credentials_file: file, type = 'Bearer' } = value
+  authorization: formed(AUTHORIZATION, ({ credentials, credentials_file: file, type }, around) => {
     const secret =
-      typeof file === 'string'
-        ? secretFile(around, 'token', file)
-        : secretOf(around, 'token', String(credentials))
-    addToken(around, String(type), secret)
+      file === undefined
+        ? secretOf(around, 'token', credentials)
+        : secretFile(around, 'token', file)
+    addToken(around, type, secret)
     return undefined
-  },
+  }),
   proxy_url: only([''], PROXY),
   no_proxy: only([''], PROXY),
   proxy_from_environment: only([false], PROXY),
@@ -95,21 +103,27 @@ export const CLIENT: Options = {
   follow_redirects: toRequest('followRedirects'),
 }
 
-const bodyMatches =
-  (isWanted: boolean): Option =>
-  (patterns: string[], { draft }) => {
+const bodyMatches = (isWanted: boolean): Option =>
+  formed(TEXTS, (patterns, { draft }) => {
     for (const pattern of patterns) {
       const regex = fromGoRegex(pattern)
       if (regex === undefined) return GO_REGEX
       draft.assertions.push(matching('TEXT_BODY', regex, isWanted))
     }
     return undefined
-  }
+  })
 
-const headerMatches =
-  (isWanted: boolean): Option =>
-  (specs: { header: string; regexp: string; allow_missing?: boolean }[], { draft }) => {
-    for (const { header, regexp, allow_missing: mayMiss = false } of specs) {
+const HEADER_SPECS = z.array(
+  z.strictObject({
+    header: z.string(),
+    regexp: z.string(),
+    allow_missing: z.boolean().default(false),
+  }),
+)
+
+const headerMatches = (isWanted: boolean): Option =>
+  formed(HEADER_SPECS, (specs, { draft }) => {
+    for (const { header, regexp, allow_missing: mayMiss } of specs) {
       const regex = fromGoRegex(regexp)
       if (regex === undefined) return GO_REGEX
       if (isWanted && mayMiss) return 'a header cannot be matched only where it is there'
@@ -119,14 +133,20 @@ const headerMatches =
       draft.assertions.push(matching('HEADERS', regex, isWanted, header))
     }
     return undefined
-  }
+  })
+
+const HEADER_LISTS = z.record(
+  z.string(),
+  z.strictObject({
+    values: TEXTS.default([]),
+    secrets: TEXTS.default([]),
+    files: TEXTS.default([]),
+  }),
+)
 
 /** Headers with lists of values, secrets or files; the last one counts. */
-export const headerLists: Option = (
-  given: Record<string, { values?: string[]; secrets?: string[]; files?: string[] }>,
-  around,
-) => {
-  for (const [name, { values = [], secrets = [], files = [] }] of Object.entries(given)) {
+export const headerLists = formed(HEADER_LISTS, (given, around) => {
+  for (const [name, { values, secrets, files }] of Object.entries(given)) {
     const secret = secrets.at(-1)
     const file = files.at(-1)
     if (file !== undefined) addHeaders(around, { [name]: secretFile(around, name, file) })
@@ -134,7 +154,7 @@ export const headerLists: Option = (
     else addHeaders(around, { [name]: values.at(-1) ?? '' })
   }
   return undefined
-}
+})
 
 /** Options of the HTTP prober. */
 export const HTTP: Options = {
@@ -144,10 +164,10 @@ export const HTTP: Options = {
   valid_status_codes: silent,
   valid_http_versions: only([[]], 'no assertion is about the version of HTTP'),
   method: toRequest('method'),
-  headers: (value: Fields, around) => {
+  headers: formed(PAIRS, (value, around) => {
     addHeaders(around, value)
     return undefined
-  },
+  }),
   http_headers: headerLists,
   body_size_limit: leftOut('the largest answer is that of API monitors'),
   compression: silent,
@@ -163,12 +183,12 @@ export const HTTP: Options = {
   fail_if_header_matches: headerMatches(false),
   fail_if_header_not_matches: headerMatches(true),
   enable_http3: only([false], 'API monitors do not speak HTTP/3'),
-  body: (value: string, around) => {
+  body: formed(TEXT, (value, around) => {
     Object.assign(around.draft.request, {
       body: withoutSecrets(around, 'body', value),
       bodyType: 'RAW',
     })
     return undefined
-  },
+  }),
   body_file: never('the body stands in the file of monitors; use body'),
 }

@@ -1,4 +1,5 @@
 // blackbox_exporter: one monitor for each target of Prometheus, as the module of the target says.
+import * as z from 'zod'
 import { isFields, type Fields } from '../../agent/monitors-file/shorthands.ts'
 import { DNS } from './blackbox-dns.ts'
 import { CLIENT, FAMILY, headerLists, HTTP, TLS_CONFIG } from './blackbox-http.ts'
@@ -8,40 +9,43 @@ import {
   type Around,
   type Draft,
   type Drafts,
+  formed,
   only,
-  type Option,
   type Options,
   refuse,
   secretOf,
   silent,
+  TEXTS,
   toRequest,
   withoutSecrets,
   within,
 } from './drafts.ts'
 import type { ScrapeTarget } from './scrape-targets.ts'
 import {
-  acceptStatus,
-  codesFrom,
+  acceptCodes,
   durationMs,
   fromGoRegex,
   GO_REGEX,
   hostAndPort,
   literal,
+  NO_DURATION,
   recordTypeOf,
   setEvery,
   setTimeoutMs,
   textOf,
 } from './values.ts'
 
-interface QueryStep {
-  expect?: string
-  expect_bytes?: string
-  send?: string
-  starttls?: boolean
-  labels?: unknown
-}
+const QUERY_STEPS = z.array(
+  z.strictObject({
+    expect: z.string().optional(),
+    expect_bytes: z.string().optional(),
+    send: z.string().optional(),
+    starttls: z.boolean().optional(),
+    labels: z.unknown().optional(),
+  }),
+)
 
-const dialogue: Option = (steps: QueryStep[], around) => {
+const dialogue = formed(QUERY_STEPS, (steps, around) => {
   const { all, draft, path } = around
   const made: Fields[] = []
   for (const [
@@ -62,7 +66,7 @@ const dialogue: Option = (steps: QueryStep[], around) => {
   }
   draft.request['dialogue'] = made
   return undefined
-}
+})
 
 const TCP: Options = {
   ...FAMILY,
@@ -81,13 +85,13 @@ const ICMP: Options = {
 const GRPC: Options = {
   ...FAMILY,
   service: silent,
-  metadata: (value: Record<string, string[]>, around) => {
+  metadata: formed(z.record(z.string(), TEXTS), (value, around) => {
     const entries = Object.entries(value).flatMap(([key, values]) =>
       values.map((one) => ({ key, value: secretOf(around, key, one) })),
     )
     Object.assign(around.draft.request['grpcConfig'] as Fields, { metadata: entries })
     return undefined
-  },
+  }),
   tls: silent,
   tls_config: within(TLS_CONFIG),
 }
@@ -99,7 +103,7 @@ const WEBSOCKET: Options = {
     follow_redirects: only([true], 'a handshake that is redirected fails'),
   }),
   headers: headerLists,
-  query_response: (steps: QueryStep[], around) => {
+  query_response: formed(QUERY_STEPS, (steps, around) => {
     const sent = steps.flatMap(({ expect, send }) => [
       ...(expect === undefined ? [] : [['expect', expect]]),
       ...(send === undefined ? [] : [['message', send]]),
@@ -114,7 +118,7 @@ const WEBSOCKET: Options = {
       around.draft.request[kind] = value
     }
     return undefined
-  },
+  }),
 }
 
 const PROBERS: Readonly<Record<string, { type: string; options: Options }>> = {
@@ -127,7 +131,7 @@ const PROBERS: Readonly<Record<string, { type: string; options: Options }>> = {
 }
 
 /** What the request has before the options are applied. */
-function requestOf(type: string, target: string, prober: Fields): Fields {
+function firstRequest(type: string, target: string, prober: Fields): Fields {
   const { host, port } = hostAndPort(target)
   if (type === 'API')
     return { method: 'GET', url: target.includes('://') ? target : `http://${target}` }
@@ -177,20 +181,23 @@ function applyModule(all: Drafts, draft: Draft, module: Fields, target: ScrapeTa
   }
   const given = isFields(module[prober]) ? module[prober] : {}
   draft.type = kind.type
-  draft.request = requestOf(kind.type, target.target, given)
+  draft.request = firstRequest(kind.type, target.target, given)
   draft.owner = target.module
   if (target.tags.length > 0) draft.fields['tags'] = target.tags
   const job = { all, draft, path: target.path.slice(0, 2) }
-  setEvery(job, durationMs(target.interval) ?? 60_000)
-  const timeout = durationMs(module['timeout']) ?? durationMs(target.timeout) ?? 10_000
+  const interval = durationMs(target.interval)
+  const timeout = durationMs(module['timeout'] ?? target.timeout)
+  if (interval === undefined || timeout === undefined)
+    return refuse(all, draft, job.path, `has an interval or a time-out that ${NO_DURATION}`)
+  setEvery(job, interval)
   setTimeoutMs({ ...job, path: [...path, 'timeout'] }, timeout, module['timeout'] === undefined)
   const options = { ...OTHERS, websocket: silent, [prober]: within(kind.options) }
   applyOptions({ ...options, prober: silent, timeout: silent }, module, { all, draft, path })
-  complete({ all, draft, path: [...path, prober] }, given)
+  finishModule({ all, draft, path: [...path, prober] }, given)
 }
 
 /** What follows from several options, or from their absence. */
-function complete(around: Around, given: Fields): void {
+function finishModule(around: Around, given: Fields): void {
   const { draft } = around
   const { request } = draft
   if (typeof request['url'] === 'string') {
@@ -199,8 +206,7 @@ function complete(around: Around, given: Fields): void {
     draft.fields['name'] = withoutSecrets(around, 'url', String(draft.fields['name']))
   }
   if (draft.type === 'API') {
-    const codes = (given['valid_status_codes'] ?? []) as number[]
-    acceptStatus(around, new Set(codes.length > 0 ? codes : codesFrom(200, 299)))
+    acceptCodes(around, 'valid_status_codes', given['valid_status_codes'])
   }
   const steps = (request['dialogue'] ?? []) as Fields[]
   const isPlain =

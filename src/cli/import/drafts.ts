@@ -1,5 +1,6 @@
 // What an import makes of a source: monitors as drafts, what is refused, what is left out, and secrets by their names.
 import { resolve } from 'node:path'
+import * as z from 'zod'
 import { slugOf } from '../../agent/monitors-file/definition.ts'
 import { createFindings, type Findings, type Path } from '../../agent/monitors-file/problems.ts'
 import { isFields, type Fields } from '../../agent/monitors-file/shorthands.ts'
@@ -102,20 +103,25 @@ export function applyOptions(options: Options, given: unknown, around: Around): 
     const reason =
       option === undefined
         ? `unknown option${near === undefined ? '' : `; did you mean ${near}?`}`
-        : reasonOf(option, value, { all, draft, path: place })
+        : option(value as never, { all, draft, path: place })
     if (reason !== undefined) refuse(all, draft, place, reason)
   }
 }
 
-/** Options take values of the form that the source documents. */
-function reasonOf(option: Option, value: unknown, around: Around): string | undefined {
-  try {
-    return option(value as never, around)
-  } catch (error) {
-    if (error instanceof TypeError) return 'has another form than is documented'
-    throw error
+/** The option takes values of this form alone. */
+export const formed =
+  <T>(form: z.ZodType<T>, option: (value: T, around: Around) => string | undefined): Option =>
+  (value, around) => {
+    const read = form.safeParse(value)
+    return read.success
+      ? option(read.data, around)
+      : 'does not have the form that its tool documents'
   }
-}
+
+/** Forms of values. */
+export const TEXT = z.string()
+export const TEXTS = z.array(z.string())
+export const PAIRS = z.record(z.string(), z.union([z.string(), z.number(), z.boolean()]))
 
 const isSame = (one: unknown, other: unknown) => JSON.stringify(one) === JSON.stringify(other)
 
@@ -223,15 +229,14 @@ export function addToken(around: Around, scheme: string, token: string): void {
 }
 
 /** Sets a file of TLS; its path is made absolute. */
-export const toTlsFile =
-  (field: string): Option =>
-  (value: string, { all, draft }) => {
+export const toTlsFile = (field: string): Option =>
+  formed(TEXT, (value, { all, draft }) => {
     draft.request['tls'] = {
       ...(draft.request['tls'] as object),
       [field]: resolve(all.folder, value),
     }
     return undefined
-  }
+  })
 
 /** User and password of an address, wherever it stands. */
 const CREDENTIALS = /(?<=:\/\/)[^/?#\s"]+(?=@)/g
@@ -274,7 +279,9 @@ function hasSecrets(all: Drafts, text: string): boolean {
   const json = jsonOf(text)
   const query = /^[a-z][\w+.-]*:\/\/[^?#]*\??([^#]*)/i.exec(text)?.[1] ?? text
   const parameters = json === undefined ? [...new URLSearchParams(query)] : []
-  const pairs = parameters.map(([key, value]) => ({ key, value }))
+  const pairs = parameters
+    .filter(([key]) => isSensitive(key))
+    .map(([key, value]) => ({ key, value }))
   return definitionSecrets({ text, json, pairs }, isSensitive).some(
     (one) => !isReference(all, decoded(one)),
   )

@@ -1,4 +1,5 @@
 // gatus: one monitor for each endpoint, of the type that the scheme of its URL says.
+import * as z from 'zod'
 import type { Path } from '../../agent/monitors-file/problems.ts'
 import { isFields, type Fields } from '../../agent/monitors-file/shorthands.ts'
 import {
@@ -8,12 +9,15 @@ import {
   type Around,
   type Draft,
   type Drafts,
+  formed,
   leftOut,
   never,
   only,
+  PAIRS,
   type Options,
   refuse,
   silent,
+  TEXT,
   toTlsFile,
   withoutSecrets,
   within,
@@ -25,6 +29,7 @@ import {
   codesFrom,
   durationMs,
   hostAndPort,
+  NO_DURATION,
   setEvery,
   setTimeoutMs,
   textOf,
@@ -34,15 +39,15 @@ const ALERTS = 'alerts are made on the platform, see `vedette help alerts`'
 const PAUSES = 'there are no maintenance windows; mute the monitor meanwhile'
 
 const CLIENT: Options = {
-  insecure: (value: boolean, { draft }) => {
+  insecure: formed(z.boolean(), (value, { draft }) => {
     if (draft.type === 'SSL') placeOf(draft)['skipChainValidation'] = value
     else if (draft.type !== 'ICMP') draft.request['skipSSL'] = value
     return undefined
-  },
-  'ignore-redirect': (value: boolean, { draft }) => {
+  }),
+  'ignore-redirect': formed(z.boolean(), (value, { draft }) => {
     if (draft.type === 'API') draft.request['followRedirects'] = !value
     return undefined
-  },
+  }),
   timeout: silent,
   'dns-resolver': only([''], 'names are looked up by the name servers of the agent’s system'),
   oauth2: never('no monitor fetches a token; an API monitor with a set-up script can'),
@@ -55,10 +60,10 @@ const CLIENT: Options = {
     'private-key-file': toTlsFile('privateKeyFile'),
     renegotiation: only(['never'], 'TLS is never renegotiated'),
   }),
-  network: (value: string, { draft }) => {
+  network: formed(z.enum(['ip', 'ip4', 'ip6']), (value, { draft }) => {
     if (value !== 'ip') placeOf(draft)['ipFamily'] = value === 'ip6' ? 'IPv6' : 'IPv4'
     return undefined
-  },
+  }),
   tunnel: only([''], 'nothing is dialled through SSH; run an agent behind the tunnel'),
   'store-cookies': only([false], 'cookies live as long as one run'),
 }
@@ -83,10 +88,10 @@ const ENDPOINT: Options = {
   dns: silent,
   ssh: silent,
   graphql: silent,
-  enabled: (value: boolean, { draft }) => {
+  enabled: formed(z.boolean(), (value, { draft }) => {
     if (!value) draft.fields['activated'] = false
     return undefined
-  },
+  }),
   group: (value: string, { draft }) => {
     if (value !== '') draft.fields['tags'] = [value]
     return undefined
@@ -95,11 +100,11 @@ const ENDPOINT: Options = {
     if (draft.type === 'API') draft.request['method'] = value
     return undefined
   },
-  headers: (value: Fields, around) => {
+  headers: formed(PAIRS, (value, around) => {
     if (['API', 'WEBSOCKET'].includes(around.draft.type)) addHeaders(around, value)
     return undefined
-  },
-  body: (value: string, around) => {
+  }),
+  body: formed(TEXT, (value, around) => {
     const { fields, type, request, given } = around.draft
     const field = BODY_FIELD[type]
     if (value === '' || request['dialogue'] !== undefined) return undefined
@@ -112,15 +117,15 @@ const ENDPOINT: Options = {
     request[field] = withoutSecrets(around, 'body', filled)
     if (type === 'API') request['bodyType'] ??= 'RAW'
     return undefined
-  },
-  conditions: (conditions: unknown[], around) => {
+  }),
+  conditions: formed(z.array(TEXT), (conditions, around) => {
     for (const [index, condition] of conditions.entries()) {
       const path = [...around.path, index]
-      const reason = applyCondition(String(condition), { ...around, path })
+      const reason = applyCondition(condition, { ...around, path })
       if (reason !== undefined) refuse(around.all, around.draft, path, reason)
     }
     return undefined
-  },
+  }),
   client: within(CLIENT),
   alerts: leftOut(ALERTS),
   'maintenance-windows': leftOut(PAUSES),
@@ -168,9 +173,8 @@ function importEndpoint(all: Drafts, endpoint: Fields, path: Path): void {
   const client = isFields(endpoint['client']) ? endpoint['client'] : {}
   const interval = durationMs(endpoint['interval'] ?? '60s')
   const timeout = durationMs(client['timeout'] ?? '10s')
-  if (interval === undefined) return refuse(all, draft, [...path, 'interval'], 'is no duration')
-  if (timeout === undefined)
-    return refuse(all, draft, [...path, 'client', 'timeout'], 'is no duration')
+  if (interval === undefined) return refuse(all, draft, [...path, 'interval'], NO_DURATION)
+  if (timeout === undefined) return refuse(all, draft, [...path, 'client', 'timeout'], NO_DURATION)
   setEvery({ ...around, path: [...path, 'interval'] }, interval)
   setTimeoutMs(
     { ...around, path: [...path, 'client', 'timeout'] },

@@ -1,13 +1,17 @@
 // Options of Uptime Kuma's monitors: what becomes of each.
+import * as z from 'zod'
 import { isFields, type Fields } from '../../agent/monitors-file/shorthands.ts'
 import {
   addHeaders,
   type Around,
+  formed,
   leftOut,
   only,
+  PAIRS,
   type Option,
   type Options,
   silent,
+  TEXT,
   withoutSecrets,
 } from './drafts.ts'
 import { jsonPathOf, setTimeoutMs, textOf } from './values.ts'
@@ -31,6 +35,16 @@ const FORMATS: Readonly<Record<string, Fields>> = {
 
 const AUTHENTICATIONS = new Set(['', 'basic', 'bearer', 'mtls'])
 
+const TAGS = z.array(
+  z.looseObject({
+    name: z.string(),
+    value: z
+      .string()
+      .nullish()
+      .transform((one) => one ?? ''),
+  }),
+)
+
 /** What changes the check. */
 const CHECKED: Options = {
   active: (value: boolean | number, { draft }) => {
@@ -41,12 +55,12 @@ const CHECKED: Options = {
     if (value !== '') draft.fields['description'] = value
     return undefined
   },
-  tags: (tags: { name: string; value?: string }[], { draft }) => {
-    const names = tags.map(({ name, value = '' }) => (value === '' ? name : `${name}:${value}`))
+  tags: formed(TAGS, (tags, { draft }) => {
+    const names = tags.map(({ name, value }) => (value === '' ? name : `${name}:${value}`))
     if (names.length > 0)
       draft.fields['tags'] = [...((draft.fields['tags'] ?? []) as string[]), ...names]
     return undefined
-  },
+  }),
   upsideDown: only([false, 0], 'no monitor passes only where its target fails'),
   proxyId: () => 'the proxy is one for all monitors of a file: proxyUrl at its top',
   conditions: only([[]], 'write them as assertions on TEXT_ANSWER'),
@@ -64,20 +78,26 @@ const CHECKED: Options = {
     return undefined
   }),
   accepted_statuscodes: silent,
-  headers: forTypes(WEB_OR_SOCKET, (value: string | Fields, around) => {
-    const given = typeof value === 'string' ? objectOf(value === '' ? '{}' : value) : value
-    if (given === undefined) return 'is not a JSON object'
-    addHeaders(around, given)
-    return undefined
-  }),
-  body: forTypes(WEB, (value: string, around) => {
-    if (value === '') return undefined
-    around.draft.request['body'] = withoutSecrets(around, 'body', value)
-    around.draft.request['bodyType'] ??= 'JSON'
-    return undefined
-  }),
+  headers: forTypes(
+    WEB_OR_SOCKET,
+    formed(z.union([TEXT, PAIRS]), (value, around) => {
+      const given = typeof value === 'string' ? objectOf(value === '' ? '{}' : value) : value
+      if (given === undefined) return 'is not a JSON object'
+      addHeaders(around, given)
+      return undefined
+    }),
+  ),
+  body: forTypes(
+    WEB,
+    formed(TEXT, (value, around) => {
+      if (value === '') return undefined
+      around.draft.request['body'] = withoutSecrets(around, 'body', value)
+      around.draft.request['bodyType'] ??= 'JSON'
+      return undefined
+    }),
+  ),
   httpBodyEncoding: forTypes(WEB, (value: string, around) => {
-    if (FORMATS[value] === undefined) return 'is no format of a body'
+    if (FORMATS[value] === undefined) return 'is not a format of a body; write json, form or xml'
     if ((around.draft.given?.['body'] ?? '') === '') return undefined
     Object.assign(around.draft.request, FORMATS[value])
     if (value === 'xml') addHeaders(around, { 'Content-Type': 'text/xml; charset=utf-8' })
@@ -93,7 +113,7 @@ const CHECKED: Options = {
     draft.assertions.push({ source: 'TEXT_BODY', comparison, target: value })
     return undefined
   }),
-  jsonPath: forTypes(['json-query'], jsonQuery),
+  jsonPath: forTypes(['json-query'], formed(TEXT, jsonQuery)),
   packetSize: forTypes(['ping'], toField('payloadBytes')),
   ping_count: forTypes(['ping'], toField('pingCount')),
   ping_per_request_timeout: forTypes(['ping'], (value: number, around) => {
@@ -104,11 +124,14 @@ const CHECKED: Options = {
     ['websocket-upgrade'],
     only([false, 0], 'a handshake with a wrong Sec-WebSocket-Accept fails'),
   ),
-  wsSubprotocol: forTypes(['websocket-upgrade'], (value: string, { draft }) => {
-    const names = value.split(',').map((one) => one.trim())
-    if (value !== '') draft.request['subprotocols'] = names
-    return undefined
-  }),
+  wsSubprotocol: forTypes(
+    ['websocket-upgrade'],
+    formed(TEXT, (value, { draft }) => {
+      const names = value.split(',').map((one) => one.trim())
+      if (value !== '') draft.request['subprotocols'] = names
+      return undefined
+    }),
+  ),
   expectedTlsAlert: forTypes(
     ['port'],
     only(['none', ''], 'no monitor passes because of a TLS alert'),

@@ -13,7 +13,7 @@ import {
 } from './drafts.ts'
 import { objectOf, OPTIONS } from './uptime-kuma-options.ts'
 import { TYPES } from './uptime-kuma-types.ts'
-import { acceptStatus, codesFrom, setEvery, setTimeoutMs, textOf } from './values.ts'
+import { acceptCodes, setEvery, setTimeoutMs, textOf } from './values.ts'
 
 /** Makes a monitor of each one in the list; groups become tags. */
 export function importUptimeKuma(
@@ -38,7 +38,7 @@ export function importUptimeKuma(
     if (group !== undefined) draft.fields['tags'] = [group]
     importTimes({ all, draft, path }, one)
     applyOptions(OPTIONS, one, { all, draft, path })
-    complete({ all, draft, path }, one)
+    finishMonitor({ all, draft, path }, one)
   }
 }
 
@@ -47,17 +47,24 @@ const BACKOFF_SECONDS_MAX = 600
 
 function importTimes(around: Around, one: Fields): void {
   const { all, draft, path } = around
-  const seconds = Number(one['interval'] ?? 60)
+  const number = (key: string, least = 0, fallback = 0) => {
+    const value = Number(textOf(one[key] ?? fallback))
+    if (!(value >= least))
+      refuse(all, draft, [...path, key], `must be a number of at least ${least}`)
+    return value
+  }
+  const seconds = number('interval', 1, 60)
+  const timeout = number('timeout')
+  const retries = number('maxretries')
+  const wait = number('retryInterval') || seconds
+  if (draft.isRefused) return
   setEvery({ ...around, path: [...path, 'interval'] }, seconds * 1000)
-  const timeout = Number(one['timeout'] ?? 0)
   const place = { ...around, path: [...path, 'timeout'] }
   // Without a time-out of its own it is four fifths of the interval. Echoes have their own.
   if (draft.type !== 'ICMP')
     setTimeoutMs(place, (timeout > 0 ? timeout : seconds * 0.8) * 1000, timeout === 0)
   else draft.fields['maxPacketLossThreshold'] = 100
-  const retries = Number(one['maxretries'] ?? 0)
-  if (retries <= 0) return
-  const wait = Number(one['retryInterval'] ?? 0) || seconds
+  if (retries === 0) return
   draft.fields['retryStrategy'] = {
     type: 'FIXED',
     maxRetries: Math.min(retries, RETRIES_MAX),
@@ -70,7 +77,7 @@ function importTimes(around: Around, one: Fields): void {
 }
 
 /** What follows from several options. */
-function complete(around: Around, one: Fields): void {
+function finishMonitor(around: Around, one: Fields): void {
   const { draft } = around
   const { request } = draft
   if (draft.type === 'API' || draft.type === 'WEBSOCKET') {
@@ -78,31 +85,38 @@ function complete(around: Around, one: Fields): void {
     request['url'] = withoutSecrets(place, 'url', String(request['url']))
     authenticate(around, one)
   }
-  const accepted = (one['accepted_statuscodes'] ?? []) as unknown[]
-  const codes = accepted.flatMap((range) => {
-    const [first = 0, last = first] = textOf(range).split('-').map(Number)
-    return draft.type === 'API' ? codesFrom(first, last) : [first]
-  })
-  if (draft.type === 'API') {
-    const reason = acceptStatus(around, new Set(codes.length > 0 ? codes : codesFrom(200, 299)))
-    if (reason !== undefined)
-      refuse(around.all, draft, [...around.path, 'accepted_statuscodes'], reason)
-  } else if (draft.type === 'WEBSOCKET' && codes.length === 1 && (codes[0] ?? 0) >= 1000) {
-    draft.assertions.push({ source: 'CLOSE_CODE', comparison: 'EQUALS', target: codes[0] })
-  }
-  if (draft.type === 'GRPC') {
-    const config = request['grpcConfig'] as Fields
-    const place = { ...around, path: [...around.path, 'grpcBody'] }
-    config['message'] = withoutSecrets(place, 'body', textOf(config['message']))
-  }
-  const metadata = objectOf(textOf(one['grpcMetadata']))
-  if (draft.type === 'GRPC' && metadata !== undefined) {
-    const entries = Object.entries(metadata).map(([key, value]) => ({
-      key,
-      value: secretOf(around, key, String(value)),
-    }))
-    Object.assign(request['grpcConfig'] as Fields, { metadata: entries })
-  }
+  const accepted = one['accepted_statuscodes'] ?? undefined
+  if (draft.type === 'API') acceptCodes(around, 'accepted_statuscodes', accepted)
+  if (draft.type === 'WEBSOCKET') acceptCloseCode(around, accepted)
+  if (draft.type === 'GRPC') completeGrpc(around, one)
+}
+
+/** Lists of statuses are the default of other types: they have no effect here. */
+function acceptCloseCode({ all, draft, path }: Around, accepted: unknown): void {
+  const codes = (Array.isArray(accepted) ? accepted : [accepted])
+    .map(textOf)
+    .filter((one) => !/^(?:[1-9]\d\d(?:-[1-9]\d\d)?)?$/.test(one))
+  const [code] = codes
+  if (code === undefined) return
+  if (codes.length === 1 && /^[1-4]\d{3}$/.test(code))
+    draft.assertions.push({ source: 'CLOSE_CODE', comparison: 'EQUALS', target: Number(code) })
+  else refuse(all, draft, [...path, 'accepted_statuscodes'], 'is not one close code, like ["1000"]')
+}
+
+function completeGrpc(around: Around, one: Fields): void {
+  const { all, draft, path } = around
+  const config = draft.request['grpcConfig'] as Fields
+  const place = { ...around, path: [...path, 'grpcBody'] }
+  config['message'] = withoutSecrets(place, 'body', textOf(config['message']))
+  const text = textOf(one['grpcMetadata'])
+  const metadata = objectOf(text === '' ? '{}' : text)
+  if (metadata === undefined)
+    return refuse(all, draft, [...path, 'grpcMetadata'], 'is not a JSON object')
+  const entries = Object.entries(metadata).map(([key, value]) => ({
+    key,
+    value: secretOf(around, key, String(value)),
+  }))
+  if (entries.length > 0) config['metadata'] = entries
 }
 
 function authenticate(around: Around, one: Fields): void {

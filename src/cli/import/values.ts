@@ -1,8 +1,9 @@
 // Values that sources write in ways of their own: times, status codes, regular expressions, hosts, JSON paths.
 import { DNS_TYPE_NUMBERS, dnsTypeProblem } from '../../contract/dns/parameters.ts'
-import { FREQUENCIES } from '../../contract/monitor.ts'
+import { FREQUENCIES, type responseTimes } from '../../contract/monitor.ts'
+import { type DefinedType, definitionOf } from '../../monitors/definitions.ts'
 import type { Fields } from '../../agent/monitors-file/shorthands.ts'
-import type { Around } from './drafts.ts'
+import { type Around, refuse } from './drafts.ts'
 
 /** The text of a text, a number or a boolean; empty for anything else, or nothing. */
 export function textOf(value: unknown): string {
@@ -20,6 +21,9 @@ const UNIT_MS: Readonly<Record<string, number>> = {
   y: 31_536_000_000,
 }
 
+/** Why a value is refused that `durationMs` cannot read. */
+export const NO_DURATION = 'is not a duration; write 30s'
+
 /** Milliseconds of a duration as Go and Prometheus write it, like `1m30s`; undefined for anything else. */
 export function durationMs(text: unknown): number | undefined {
   if (typeof text !== 'string' || !/^(?:\d{1,9}(?:\.\d+)?(?:ms|[smhdwy]))+$/.test(text))
@@ -31,14 +35,14 @@ export function durationMs(text: unknown): number | undefined {
   )
 }
 
-/** Defaults and upper bounds of response times by type, milliseconds. */
-const TIMES: Readonly<Record<string, { degraded: number; most: number }>> = {
-  API: { degraded: 5000, most: 45_000 },
-  TCP: { degraded: 3000, most: 45_000 },
-  WEBSOCKET: { degraded: 3000, most: 45_000 },
-  SSL: { degraded: 3000, most: 30_000 },
-  DNS: { degraded: 500, most: 5000 },
-  GRPC: { degraded: 10_000, most: 180_000 },
+/** The default and the upper bound of a type's response times, milliseconds. */
+function timesOf(type: string): { degraded: number; most: number } {
+  const { shape } = definitionOf(type as DefinedType).schema
+  const { degradedResponseTime, maxResponseTime } = shape as ReturnType<typeof responseTimes>
+  return {
+    degraded: degradedResponseTime.parse(undefined),
+    most: maxResponseTime.unwrap().maxValue ?? Infinity,
+  }
 }
 
 /** Sets the time after which a run fails. Where the source has a longer one than its type allows, that is noted. */
@@ -47,7 +51,7 @@ export function setTimeoutMs({ all, draft, path }: Around, ms: number, isDefault
     draft.request['timeoutMs'] = Math.min(Math.max(Math.round(ms), 10), 30_000)
     return
   }
-  const { degraded, most } = TIMES[draft.type] ?? { degraded: 3000, most: 45_000 }
+  const { degraded, most } = timesOf(draft.type)
   const max = Math.max(1, Math.min(Math.round(ms), most))
   if (ms > most && !isDefault) {
     all.notes.push({
@@ -67,15 +71,16 @@ const INTERVALS = [
 
 const UNITS: Readonly<Record<number, string>> = { 86400: 'd', 3600: 'h', 60: 'm', 1: 's' }
 
-/** Sets the interval; where there is no such one, to the next shorter one, with a note. */
+/** Sets the interval; where there is no such one, to the next shorter one or else the shortest, with a note. */
 export function setEvery({ all, draft, path }: Around, ms: number): void {
   const least = draft.type === 'SSL' ? 60 : 1
   const seconds = INTERVALS.findLast((one) => one * 1000 <= ms && one >= least) ?? least
   const unit = [86_400, 3600, 60, 1].find((one) => seconds % one === 0) ?? 1
   const every = `${seconds / unit}${UNITS[unit] ?? ''}`
   draft.fields['every'] = every
-  if (seconds * 1000 !== ms)
-    all.notes.push({ path, message: `becomes ${every}, the nearest interval` })
+  if (seconds * 1000 === ms) return
+  const which = seconds * 1000 < ms ? 'the next shorter interval' : 'the shortest interval'
+  all.notes.push({ path, message: `becomes ${every}, ${which}` })
 }
 
 /**
@@ -105,6 +110,29 @@ export function acceptStatus(around: Around, accepted: ReadonlySet<number>): str
     draft.assertions.push({ source: 'STATUS_CODE', comparison: 'NOT_NULL', regex })
   }
   return undefined
+}
+
+/**
+ * Accepts the codes and ranges of codes in a list, like `[200-299, 404]`, or without any those from 200 to 299. Refuses
+ * the draft where one is something else.
+ */
+export function acceptCodes(around: Around, key: string, ranges: unknown = []): void {
+  const codes = codesOf(ranges)
+  const isDefault = Array.isArray(ranges) && ranges.length === 0
+  const reason =
+    codes === undefined
+      ? 'is not a list of status codes; write ["200-299"]'
+      : acceptStatus(around, new Set(isDefault ? codesFrom(200, 299) : codes))
+  if (reason !== undefined) refuse(around.all, around.draft, [...around.path, key], reason)
+}
+
+function codesOf(ranges: unknown): number[] | undefined {
+  const texts = Array.isArray(ranges) ? ranges.map(textOf) : ['']
+  if (!texts.every((one) => /^[1-9]\d\d(?:-[1-9]\d\d)?$/.test(one))) return undefined
+  return texts.flatMap((one) => {
+    const [first = 0, last = first] = one.split('-').map(Number)
+    return codesFrom(first, last)
+  })
 }
 
 /** All codes from the first to the last. */

@@ -62,6 +62,8 @@ const HTTP: Case[] = [
     [200, 301],
     assertion({ regex: '^(?:200|301)$', comparison: 'NOT_NULL' }),
   ],
+  ['valid_status_codes', 'http', [42], 'refused'],
+  ['valid_status_codes', 'http', 404, 'refused'],
   ['valid_status_codes', 'http', [], assertion({ comparison: 'LESS_THAN', target: '300' })],
   ['valid_http_versions', 'http', [], 'nothing'],
   ['valid_http_versions', 'http', ['HTTP/2.0'], 'refused'],
@@ -109,6 +111,7 @@ const HTTP: Case[] = [
     ['(?i)ok'],
     assertion({ property: '((?i:ok))', comparison: 'NOT_NULL' }),
   ],
+  ['fail_if_body_matches_regexp', 'http', 'error', 'refused'],
   ['fail_if_body_not_matches_regexp', 'http', [String.raw`\Aok`], 'refused'],
   [
     'fail_if_header_matches',
@@ -330,6 +333,11 @@ test('a module has a prober and a time-out; the target has interval, name and la
     degradedResponseTime: 1000,
     tags: ['env:prod'],
   })
+})
+
+test('a time-out that is not a duration is refused', async () => {
+  const outcome = outcomeOf(await importOne('http', {}, { timeout: 'soon' }))
+  expect(outcome).toMatchObject(expectedOutcome('refused'))
 })
 
 test('files of TLS are found from the folder of the modules', async () => {

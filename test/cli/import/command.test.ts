@@ -84,6 +84,14 @@ test('--targets is refused where no targets are read', async () => {
   expect(await imported({ files: gatus(good), options })).toMatchObject({ code: 2, out: '' })
 })
 
+test.each([
+  ['90s', 'the next shorter interval'],
+  ['500ms', 'the shortest interval'],
+])('the note on an interval of %s says which one it becomes', async (interval, expected) => {
+  const { err } = await imported({ files: gatus({ ...good, interval }) })
+  expect(err).toContain(expected)
+})
+
 test('--from decides what the file looks like in vain', async () => {
   const files = { 'a.yaml': stringify({ 'x-endpoints': [], endpoints: [] }) }
   expect(await imported({ files, options: { from: 'uptime-kuma' } })).toMatchObject({ code: 2 })

@@ -90,6 +90,9 @@ describe('an option of an endpoint', () => {
       { Authorization: 'Bearer $API_KEY' },
       request({ headers: [expect.objectContaining({ value: 'Bearer {{API_KEY}}' })] }),
     ],
+    ['headers', 'a', 'refused'],
+    ['conditions', '[STATUS] == 200', 'refused'],
+    ['enabled', '$ENABLED', 'refused'],
     [
       'headers',
       { A: '$$5 ${API_KEY}' },

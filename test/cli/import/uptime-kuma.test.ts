@@ -146,6 +146,7 @@ describe('the type', () => {
         },
       },
     ],
+    ['grpc-keyword', { ...GRPC, grpcMetadata: 'nonsense' }, 'refused'],
     [
       'websocket-upgrade',
       { url: 'wss://a.example/', wsSubprotocol: 'a, b', accepted_statuscodes: ['1000'] },
@@ -156,6 +157,11 @@ describe('the type', () => {
           assertions: [expect.objectContaining({ source: 'CLOSE_CODE' })],
         },
       },
+    ],
+    [
+      'websocket-upgrade',
+      { url: 'wss://a.example/', accepted_statuscodes: ['1000', '1001'] },
+      'refused',
     ],
     [
       'websocket-upgrade',
@@ -228,6 +234,11 @@ describe('an option', () => {
       ['200-299', '300-399'],
       { shouldFail: false, ...asserted({ comparison: 'LESS_THAN', target: '400' }) },
     ],
+    ['accepted_statuscodes', '200-299', 'refused'],
+    ['accepted_statuscodes', ['2xx'], 'refused'],
+    ['accepted_statuscodes', ['1000'], 'refused'],
+    ['interval', 'x', 'refused'],
+    ['timeout', 'x', 'refused'],
     [
       'headers',
       '{"X-Api-Key": "hidden-1"}',
