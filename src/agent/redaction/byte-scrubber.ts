@@ -3,6 +3,7 @@
 // two chunks are found too.
 import { NAMED_VALUE_CHARS_MAX } from '../../contract/definition-secrets.ts'
 import { echoedSecrets, type Finder, SCRUBBED, urlCredentials } from './scrub.ts'
+import { CUT_BYTES_MIN } from './needle-index.ts'
 import { type Ends, joined, SecretFinder, type Span } from './secret-finder.ts'
 
 export interface ByteRules {
@@ -229,6 +230,8 @@ export class ByteScrubber {
     const bytes = Buffer.from(text, 'latin1')
     for (const span of finder.spans(bytes)) if (span.from < until) yield span
     for (const { from, to, ...ends } of piecesOf(text, partBytes)) {
+      // No part is as short. The search of a piece has a fixed cost, and a text may consist of ellipses.
+      if (to - from < CUT_BYTES_MIN) continue
       for (const part of finder.spans(bytes.subarray(from, to), ends)) {
         const span = { from: from + part.from, to: from + Math.min(part.to, to - from) }
         if (span.from < until) yield span

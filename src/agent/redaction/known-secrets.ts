@@ -42,7 +42,7 @@ const SECRET_LINE_CHARS_MIN = 8
 
 /**
  * A secret, the same without blanks around it, and its lines, which a console prints separately; not the header and
- * footer of PEM. Where all lines are short, it consists of these.
+ * footer of PEM. Where all lines are short, it consists of these, but for plain words, which stand in other texts.
  */
 function withLines(secret: string): string[] {
   const trimmed = secret.trim()
@@ -50,7 +50,8 @@ function withLines(secret: string): string[] {
   const all = secret.split('\n').map((line) => line.trim())
   const lines = all.filter((one) => !one.startsWith('-----'))
   const long = lines.filter((one) => one.length >= SECRET_LINE_CHARS_MIN)
-  return [secret, ...(long.length > 0 ? long : lines)]
+  const short = lines.filter((one) => !PLAIN_WORD.test(one))
+  return [secret, ...(long.length > 0 ? long : short)]
 }
 
 function addNeedles(secret: string, needles: Needle[]): void {

@@ -69,9 +69,7 @@ const LATIN1_ENTITIES = new Map(
 )
 /** `&#x0010ffff;` and longer, with zeros in front. */
 const ENTITY_BYTES_MAX = 16
-/** What a text that was cut may end with: the beginning of an escape. */
-const CUT_ESCAPE_BYTES_MAX = 12
-/** Of a terminal's colours: `ESC [ 38;2;255;255;255 m`. */
+/** The longest escape: a terminal's colours, `ESC [ 38;2;255;255;255 m`. A cut text ends with less of it. */
 const CONTROL_SEQUENCE_BYTES_MAX = 32
 
 /** What an escape begins with, and the first half of an end of a line. */
@@ -247,7 +245,7 @@ const CUT_ESCAPE = new RegExp(
 )
 
 function withoutCutEscape(bytes: Uint8Array): number {
-  const from = Math.max(0, bytes.length - CUT_ESCAPE_BYTES_MAX)
+  const from = Math.max(0, bytes.length - CONTROL_SEQUENCE_BYTES_MAX)
   const rest = CUT_ESCAPE.exec(Buffer.from(bytes.subarray(from)).toString('latin1'))
   return rest === null ? bytes.length : from + rest.index
 }

@@ -83,6 +83,7 @@ describe('a secret value', () => {
   test('is found line by line, also where all of its lines are short', () => {
     const one = createScrubber({ secrets: ['pin-77\npin-88\n'] })
     expect(one.text('- pin-77\n- pin-88\n')).toBe(`- ${SCRUBBED}\n- ${SCRUBBED}\n`)
+    expect(createScrubber({ secrets: ['on\noff\nk3-y'] }).text('it is off')).toBe('it is off')
   })
 
   test.each([
@@ -90,6 +91,7 @@ describe('a secret value', () => {
     ['an error of JSON.parse', '"{"a": K3yTok9z"... is', `"{"a": ${SCRUBBED}"... is`],
     ['one that begins with a cut', 'at ..."zQw7Lm2Xv" is', `at ..."${SCRUBBED}" is`],
     ['an inspected text', "'K3yTok9z'... 12 more", `'${SCRUBBED}'... 12 more`],
+    ['one within a colour', 'K3yTok9zQ\u001B[38;2;255;255;25…', `${SCRUBBED}…`],
     ['inspected bytes', '4b 33 79 54 6f ... 9 more bytes', `${SCRUBBED} ... 9 more bytes`],
   ])('is found where it was cut: %s', (_, text, expected) => {
     expect(createScrubber({ secrets: [token] }).text(text)).toBe(expected)
