@@ -50,8 +50,6 @@ export async function runAgent(options: RunAgentOptions): Promise<number> {
     // Where there is nothing to read again, SIGHUP shall not end the agent either.
     reload: () => options.reload?.(),
   })
-  // Compiling the modules leaves some 15 MiB of garbage, which a process that does little would keep for long.
-  globalThis.gc?.({ type: 'major', execution: 'sync', flavor: 'last-resort' })
   for (const { message } of reading.warnings) log.warn(message)
   const rights = echoRights()
   if (areEchoesForbidden(rights)) {
@@ -63,6 +61,8 @@ export async function runAgent(options: RunAgentOptions): Promise<number> {
     // Without one, only runs of code need a folder; their results report the problem.
     if (reading.config.dataDir !== undefined) await dataFolder.look()
     if (!isStopping) await agent.start()
+    // Compiling the modules leaves some 15 MiB of garbage, which a process that does little would keep for long.
+    globalThis.gc?.({ type: 'major', execution: 'sync', flavor: 'last-resort' })
     if (!isStopping) log.info({ version: VERSION, url: agent.url() }, 'agent started')
     if (!isStopping) void removeLeftovers(leftoverPlaces(reading.config), log)
     if (!isStopping) void options.scripts?.prepare?.()
