@@ -45,7 +45,7 @@ describe('a container that is replaced over its volume', () => {
     const first = await agentIn(network, platform, { volume })
     await eventually(async () => /"waiting":1\d/.test((await first.probe('/health')).text))
     expect(await first.stop()).toMatchObject({ code: 0 })
-    const { results } = await first.line(({ msg }) => msg?.startsWith('results stay') === true)
+    const { results } = await first.line(({ msg }) => msg?.includes('results stay') === true)
     expect(platform.results).toEqual([])
     const [before] = platform.syncs
     platform.misbehave(undefined)
