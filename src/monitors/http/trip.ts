@@ -5,8 +5,8 @@ import type { ApiMonitor, UrlMonitor } from '../../contract/http-monitor.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import type { Family, Progress } from '../../network/dial.ts'
 import { emptyBody, releaseBody } from '../../network/http/body.ts'
-import { exchange, type Answer, type ResponseHead } from '../../network/http/exchange.ts'
-import { exchangeHttp2 } from '../../network/http/http2-exchange.ts'
+import type { Answer, ResponseHead } from '../../network/http/exchange.ts'
+import { exchangeBy } from '../../network/http/http2-exchange.ts'
 import { HTTP1_ALPN, outgoingOf, type HttpTarget } from '../../network/http/target.ts'
 import type { Context } from '../monitor.ts'
 import { type ConnectionFacts, type Probed, reach } from '../probe.ts'
@@ -171,8 +171,8 @@ async function ask(
       followRedirects && isRedirect(response.statusCode as number),
   }
   const outgoing = outgoingOf(target, forward, cookies.headerFor(target.url.href))
-  const speak = secure && facts.tls?.alpn === 'h2' ? exchangeHttp2 : exchange
-  await speak({ socket, outgoing, answer, options, progress, signal: context.signal })
+  const parts = { socket, outgoing, answer, options, progress, signal: context.signal }
+  await exchangeBy(secure ? facts.tls?.alpn : undefined)(parts)
   if (forward !== undefined && answer.response?.statusCode === 407) {
     throw targetFailure('PROXY_AUTHENTICATION', 'the proxy rejected the credentials (407)')
   }

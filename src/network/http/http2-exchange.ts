@@ -4,7 +4,13 @@ import type { ClientHttp2Stream, IncomingHttpHeaders, IncomingHttpStatusHeader }
 import { PassThrough } from 'node:stream'
 import { failure, type Failure } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
-import { Exchange, type ExchangeParts, headersTooLarge, type Outgoing } from './exchange.ts'
+import {
+  Exchange,
+  exchange,
+  type ExchangeParts,
+  headersTooLarge,
+  type Outgoing,
+} from './exchange.ts'
 import { Http2Connection } from './http2-connection.ts'
 
 /** Bytes that each header counts in addition to its own (RFC 9113, 6.5.2). */
@@ -17,9 +23,13 @@ const HEADERS_MAX = 16_384
  * Sends the request over HTTP/2 and reads the answer into `answer`. Rejects with TargetFailure (HTTP2_…, HTTP_…,
  * CONNECTION_…, late TLS alerts, SETTINGS_INVALID), or the signal's reason. The socket is destroyed in any case.
  */
-export function exchangeHttp2(parts: ExchangeParts): Promise<void> {
+function exchangeHttp2(parts: ExchangeParts): Promise<void> {
   return new Promise((resolve, reject) => new Http2Exchange(parts, resolve, reject).start())
 }
+
+/** The exchange in the protocol that the server selected by ALPN; without one, HTTP/1.1. */
+export const exchangeBy = (alpn: string | false | null | undefined): typeof exchange =>
+  alpn === 'h2' ? exchangeHttp2 : exchange
 
 class Http2Exchange extends Exchange {
   #connection: Http2Connection | undefined

@@ -87,7 +87,7 @@ describe('DNS over HTTPS', () => {
     server.on('session', (session) => session.destroy())
     await using running = await listening(server)
     const { codes } = await checkDns({ ...trusting, ...at(running.port) })
-    expect(['CONNECTION_CLOSED', 'CONNECTION_RESET', 'DNS_HTTP']).toContain(codes[0])
+    expect(['CONNECTION_CLOSED', 'CONNECTION_RESET', 'HTTP2_GOAWAY']).toContain(codes[0])
   })
 
   test('a server that resets the stream', async () => {
@@ -98,7 +98,7 @@ describe('DNS over HTTPS', () => {
     })
     await using running = await listening(server)
     const { codes } = await checkDns({ ...trusting, ...at(running.port) })
-    expect(codes).toEqual(['DNS_HTTP'])
+    expect(codes).toEqual(['HTTP2_STREAM_RESET'])
   })
 })
 
