@@ -9,6 +9,7 @@ import { LIMITS } from '../../../src/contract/versions.ts'
 import { DeadlineReached } from '../../../src/network/deadline.ts'
 import { checkUrl } from '../../support/monitors/check-url.ts'
 import { deadlineAfter, fixedResolver } from '../../support/monitors/monitor-context.ts'
+import { pour } from '../../support/monitors/tcp-servers.ts'
 import { listening, startHttpServer, startRawServer } from '../../support/test-server.ts'
 
 const answer = (head: string, body = '') => `HTTP/1.1 ${head}\r\n\r\n${body}`
@@ -107,17 +108,6 @@ describe('hostile servers', () => {
     expect(response?.bytes).toBeLessThan(1_048_576)
   })
 })
-
-/** Zeros for ever, as fast as they are taken. */
-function pour(sink: NodeJS.WritableStream): void {
-  const zeros = Buffer.alloc(65_536)
-  const more = () => {
-    while (!(sink as unknown as { destroyed: boolean }).destroyed && sink.write(zeros));
-  }
-  sink.on('drain', more)
-  sink.on('error', () => {})
-  more()
-}
 
 describe('an abort', () => {
   type Act = (socket: Socket) => void

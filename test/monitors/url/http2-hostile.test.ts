@@ -19,6 +19,7 @@ import {
   startTls,
   unresponsive,
   type Behaviour,
+  pour,
 } from '../../support/monitors/tcp-servers.ts'
 import { createAuthority } from '../../support/network/certificates.ts'
 import {
@@ -282,17 +283,6 @@ describe('bodies', () => {
     expect((await against(answering(packed, ...frames))).codes).toEqual([code])
   })
 })
-
-/** Zeros for ever, as fast as they are taken. */
-function pour(sink: NodeJS.WritableStream): void {
-  const zeros = Buffer.alloc(65_536)
-  const more = () => {
-    while (!(sink as unknown as { destroyed: boolean }).destroyed && sink.write(zeros));
-  }
-  sink.on('drain', more)
-  sink.on('error', () => {})
-  more()
-}
 
 describe('cancelled', () => {
   test.each<[string, Behaviour, object?]>([

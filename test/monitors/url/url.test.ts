@@ -127,7 +127,9 @@ describe('answers', () => {
     const { totalMs } = observed.phases
     expect(dnsMs).toBe(0)
     expect(firstByteMs).toBeGreaterThanOrEqual(48)
-    expect(downloadMs).toBeGreaterThanOrEqual(28)
+    // The first byte may be read late, the last one then comes sooner after it.
+    expect(firstByteMs + downloadMs).toBeGreaterThanOrEqual(78)
+    expect(downloadMs).toBeGreaterThan(5)
     // Each is rounded to microseconds by itself.
     const sumMs = dnsMs + connectMs + firstByteMs + downloadMs
     expect(Math.abs(totalMs - sumMs)).toBeLessThan(0.005)

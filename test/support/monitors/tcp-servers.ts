@@ -1,5 +1,6 @@
 // Behaviours of TCP servers in tests: unresponsive, closing, flooding, echoing, SMTP-like…
 import type { Socket } from 'node:net'
+import type { Writable } from 'node:stream'
 import { createServer as createTlsServer, TLSSocket, type TlsOptions } from 'node:tls'
 import { listening, type TestServer } from '../test-server.ts'
 
@@ -34,15 +35,18 @@ export const resetting: Behaviour = (socket) => {
   socket.once('data', () => socket.resetAndDestroy())
 }
 
-/** Sends without end, as fast as it is read. */
-export const flooding: Behaviour = (socket) => {
+/** Writes without end, as fast as it is read. */
+export function pour(sink: Writable): void {
   const chunk = Buffer.alloc(65_536, 'x')
-  const pour = () => {
-    while (!socket.destroyed && socket.write(chunk));
+  const more = () => {
+    while (!sink.destroyed && sink.write(chunk));
   }
-  socket.on('drain', pour)
-  pour()
+  sink.on('drain', more).on('error', () => {})
+  more()
 }
+
+/** Sends without end. */
+export const flooding: Behaviour = (socket) => pour(socket)
 
 /** Sends the text one byte in each turn of the event loop. */
 export const trickling =
