@@ -2,7 +2,6 @@
 import * as z from 'zod'
 import { CheckStatus, overallVerdict, resultId } from './schema.ts'
 import type { CheckStatus as Status } from './schema.ts'
-import { CHECK_UNPLACED } from '../../contract/unwatched.ts'
 import {
   listStatuses,
   type LocationState,
@@ -16,6 +15,10 @@ import { idParameter } from '../http/parameters.ts'
 
 const TAG = 'Check Status'
 const PATH = '/v1/check-statuses'
+
+/** Shown for an active check without a private location. */
+export const CHECK_UNPLACED =
+  'No agent runs this check: it names only public locations, which this platform does not have. Add a private location'
 
 /** The operations on the present state of monitors. */
 export function checkStatusOperations(database: Database): DefinedOperation[] {

@@ -1,5 +1,5 @@
 // Statements on status pages with their cards, and on who subscribed to them.
-import { EMAIL_UNSENT } from '../../contract/unwatched.ts'
+import { EMAIL_UNSENT } from './schema.ts'
 import { dayText, listText, rowJson, rowsJson } from '../../database/row-json.ts'
 import { serviceText } from '../services/queries.ts'
 import { pageStatement } from '../../database/page.ts'

@@ -7,8 +7,8 @@ import {
   Subscription,
   SubscriptionsInput,
   SubscriptionsMade,
+  EMAIL_UNSENT,
 } from './schema.ts'
-import { EMAIL_UNSENT } from '../../contract/unwatched.ts'
 import type { Database, Queryable } from '../../database/database.ts'
 import { isDuplicate } from '../../database/database-failure.ts'
 import {

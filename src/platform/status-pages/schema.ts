@@ -7,6 +7,10 @@ import { optionalText, text } from '../../contract/schema/text.ts'
 
 const { nameCharactersMax, cardsPerPageMax, servicesPerCardMax } = API_BOUNDS
 
+/** Shown where an e-mail address subscribes, or is listed. */
+export const EMAIL_UNSENT =
+  'This version sends no e-mail to subscribers. Use an alert channel of type WEBHOOK'
+
 const DefaultTheme = z.enum(['LIGHT', 'DARK', 'AUTO'])
 const days = {
   created_at: day('Day of creation, UTC'),

@@ -2,7 +2,7 @@
 // inherit from their groups, and show no secret; each answer fits the document.
 import { beforeAll, describe, expect, test } from 'vitest'
 import { slotsOf, turnsOf } from '../../../src/contract/timetable.ts'
-import { CHECK_UNPLACED } from '../../../src/contract/unwatched.ts'
+import { CHECK_UNPLACED } from '../../../src/platform/results/statuses.ts'
 import { LIMITS } from '../../../src/contract/versions.ts'
 import { openDefinition } from '../../../src/platform/checks/encrypted-monitor.ts'
 import { createCipher } from '../../../src/platform/secrets/cipher.ts'

@@ -2,7 +2,7 @@
 // PostgreSQL that we promise; each answer fits the document.
 import { randomUUID } from 'node:crypto'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { EMAIL_UNSENT } from '../../../src/contract/unwatched.ts'
+import { EMAIL_UNSENT } from '../../../src/platform/status-pages/schema.ts'
 import { DATABASE_SERVERS } from '../../support/database/database.ts'
 import { addClient, usePublicApi } from '../../support/platform/public-api.ts'
 
