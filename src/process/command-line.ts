@@ -93,15 +93,7 @@ function refuse(program: Program, name: string, problem: string): number {
 function unknownCommand(program: Program, name: string): number {
   const isOption = name.startsWith('-')
   const known = isOption ? ['--help', '--version'] : program.commands.map((one) => one.name)
-  return unknownName(program, isOption ? 'option' : 'command', name, known)
-}
-
-function unknownName(
-  program: Program,
-  what: string,
-  name: string,
-  known: readonly string[],
-): number {
+  const what = isOption ? 'option' : 'command'
   program.complain(`${program.name}: unknown ${what} ${shown(name)}; ${nameFix(name, known)}\n`)
   return EXIT_CONFIGURATION
 }
@@ -188,8 +180,13 @@ function manualHelp(program: Program, name: string | undefined, manual: Manual):
   const isCommand = program.commands.some((one) => one.name === name)
   if (page === undefined && isCommand) return help(program, name)
   if (page === undefined) {
-    const commands = program.commands.map((one) => one.name)
-    return unknownName(program, 'topic', name, [...commands, ...topics.map(([topic]) => topic)])
+    const near = nearest(
+      name,
+      topics.map(([topic]) => topic),
+    )
+    const fix = near === undefined ? `${program.name} help lists them` : `did you mean ${near}?`
+    program.complain(`${program.name}: unknown topic ${shown(name)}; ${fix}\n`)
+    return EXIT_CONFIGURATION
   }
   program.write(page)
   if (isCommand)

@@ -15,6 +15,9 @@ const NAMED: Readonly<Record<string, string>> = {
   'src/platform/http/README.md': 'public-api',
 }
 
+/** Second names, which are not listed: of the folder, where the type has another name. */
+const ALIASES: Readonly<Record<string, string>> = { suite: 'playwright', http: 'public-api' }
+
 /** Finds the pages; `columns` is the width of the text. */
 export function createManual(columns: number): Manual {
   const paths = [...globSync('src/**/README.md', { cwd: ROOT }), ...Object.keys(NAMED)]
@@ -28,6 +31,9 @@ export function createManual(columns: number): Manual {
   return {
     topics: () =>
       [...topics.keys()].map((topic) => [topic, /^# (.*)$/m.exec(textOf(topic))?.[1] ?? '']),
-    page: (topic) => (topics.has(topic) ? plainText(textOf(topic), columns) : undefined),
+    page(name) {
+      const topic = Object.hasOwn(ALIASES, name) ? (ALIASES[name] as string) : name
+      return topics.has(topic) ? plainText(textOf(topic), columns) : undefined
+    },
   }
 }
