@@ -204,7 +204,7 @@ function unknownType(
     return { path: place, message: typeProblem(known) ?? '' }
   }
   if (known !== undefined) {
-    const message = `this agent cannot run ${known} monitors; it can run ${runnable}`
+    const message = `${known} monitors need a platform (vedette apply); an agent can run ${runnable}`
     return { path: place, message }
   }
   const meant = didYouMean(checkType, types.keys())
