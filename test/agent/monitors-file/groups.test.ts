@@ -75,7 +75,7 @@ describe('a problem', () => {
     // Reported once, and the value of a secret is not shown.
     [shop('runParalel: true'), ':2:11  groups.shop.runParalel: ', 'did you mean runParallel?'],
     [shop('environmentVariables: [{ key: A, value: 12345 }]'), `:2:51  ${ENVIRONMENT}: `, 'quotes'],
-    [heartbeat, ':3:11  monitors[0].type: ', `it can run ${TYPES}`],
+    [heartbeat, ':3:11  monitors[0].type: ', `an agent can run ${TYPES}`],
   ])('%j: %s…%s', async (text, place, detail) => {
     const lines = await files.problems(text)
     expect(lines).toHaveLength(1)

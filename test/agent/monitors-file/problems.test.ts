@@ -53,7 +53,11 @@ describe('what is wrong with a file', () => {
     ['- {name: A, tpye: URL}', ':1:13 monitors[0].tpye', 'unknown key; did you mean type?'],
     ['defaults: {tpye: URL}\nmonitors: [{name: A}]', ':1:12 defaults.tpye', 'did you mean type?'],
     ['- {name: A, type: url}', ':1:19 monitors[0].type', `one of ${TYPES}; did you mean URL?`],
-    ['- {name: A, checkType: HEARTBEAT}', ':1:24 monitors[0].checkType', `an agent can run ${TYPES}`],
+    [
+      '- {name: A, checkType: HEARTBEAT}',
+      ':1:24 monitors[0].checkType',
+      `an agent can run ${TYPES}`,
+    ],
     [urlRequest('    checkType: URL'), ':3:5 monitors[0].type', 'the same as checkType'],
     [request(''), ':4:14 monitors[0].request.url', 'is missing'],
     [request('url: "a.test"'), ':4:20 monitors[0].request.url', 'not a URL'],
