@@ -1,7 +1,8 @@
 // The command line of Vedette: wiring only.
 import { COMMANDS } from './cli/commands.ts'
 import { VERSION } from './contract/versions.ts'
-import { EXIT_CONFIGURATION, runCommandLine } from './process/command-line.ts'
+import { EXIT } from './process/exit-codes.ts'
+import { runCommandLine } from './process/command-line.ts'
 import { printUncaught } from './process/faults/uncaught.ts'
 
 /** Time for the reader to take the last lines after all work is done. */
@@ -20,10 +21,10 @@ function handleOutputErrors(): void {
   stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') return
     stderr.write(`vedette: the output cannot be written: ${error.message}\n`)
-    process.exit(EXIT_CONFIGURATION)
+    process.exit(EXIT.configuration)
   })
   stderr.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') process.exit(EXIT_CONFIGURATION)
+    if (error.code !== 'EPIPE') process.exit(EXIT.configuration)
   })
 }
 

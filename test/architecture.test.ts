@@ -211,6 +211,20 @@ describe('comments', () => {
   })
 })
 
+describe('children', () => {
+  test('do not inherit the environment, which holds keys', () => {
+    const calls = sources.flatMap(({ file, text }) =>
+      [...text.matchAll(/\n( *)[^\n]*[ (]spawn(?:Sync)?\((?:.*\n)+?(?:\1\S|\n)/g)].map(
+        ({ 0: call, index }) => ({ file, around: text.slice(0, index).slice(-200) + call }),
+      ),
+    )
+    expect(calls.length).toBeGreaterThan(5)
+    expect(calls.filter(({ around }) => !/\benv\b/.test(around)).map(({ file }) => file)).toEqual(
+      [],
+    )
+  })
+})
+
 describe('monitors', () => {
   test.each([...MONITOR_TYPES.keys()])('%s has its folder and its tests', (type) => {
     const folder = folderName(type)

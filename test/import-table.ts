@@ -2,7 +2,7 @@
 
 /** What every type of monitor stands on. */
 const MONITOR =
-  'contract network monitors/monitor.ts monitors/probe.ts monitors/thresholds.ts monitors/metrics monitors/assertions'
+  'contract network monitors/monitor.ts monitors/probe.ts monitors/metrics.ts monitors/assertions'
 
 /** What every resource of the platform stands on. */
 const PLATFORM = 'contract process database monitors/definitions.ts platform/http'

@@ -35,7 +35,9 @@ const REPLACED: Record<string, RegExp | undefined> = {
   admission: undefined,
   telling: undefined,
 }
-const PHRASES = /people’s code|people's code|way out to the network/i
+/** The last two: messages about a value that say what it is not. */
+const PHRASES =
+  /people’s code|people's code|way out to the network|belongs into|[`'](?:is|are) no (?!longer)[a-z]/i
 
 const files = globSync(['src/**', 'test/**', 'docker/**', '*.md'], {
   cwd: root,

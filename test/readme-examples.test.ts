@@ -1,5 +1,7 @@
 // Aim: the monitors on the manual pages are valid, and run: each passes on a target that is as it should be, and has a
 // result of the form that its page shows.
+import { mkdirSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { parse, stringify } from 'yaml'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { readFileToApply, readMonitorsFile } from '../src/agent/monitors-file/file.ts'
@@ -37,6 +39,7 @@ const files = [...pages].flatMap(([path, text]) =>
 
 test.each(files)('$name is valid', async ({ yaml }) => {
   const file = temporaryFile('monitors.yaml', yaml)
+  mkdirSync(join(dirname(file), 'e2e'), { recursive: true })
   const isPinged = yaml.includes('type: HEARTBEAT')
   const read = isPinged
     ? await readFileToApply(file, SECRETS)

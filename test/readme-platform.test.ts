@@ -60,10 +60,9 @@ test.each(calls)('the calls on $path are answered', async ({ lines }) => {
     })
     const { id } = JSON.parse(stdout) as { id?: string }
     // The placeholder of the next line, like INCIDENT_ID, is the id of what was created.
-    const [, created] = /\/v1\/(?:[\w-]+\/)*([\w-]+?)s? -d /.exec(line) ?? []
-    if (id !== undefined && created !== undefined) {
-      ids[`${created.replace('private-', '').toUpperCase()}_ID`] = id
-    }
+    const [, check, other] = /\/v1\/(check)s\/|\/v1\/(?:[\w-]+\/)*([\w-]+?)s? -d /.exec(line) ?? []
+    const created = check ?? other?.replace(/^(private|check)-/, '')
+    if (id !== undefined && created !== undefined) ids[`${created.toUpperCase()}_ID`] = id
   }
 })
 

@@ -1,6 +1,7 @@
 // Aim: the README and the manual pages match the code. Their tables of fields, failure codes, metrics, limits,
 // variables and commands are those of the code; pages of monitor types are built alike; all are short to read.
 import { existsSync, globSync, readFileSync } from 'node:fs'
+import { constants } from 'node:os'
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { VARIABLES } from '../src/agent/config.ts'
@@ -13,6 +14,7 @@ import { bytesText, durationText } from '../src/contract/schema/amounts.ts'
 import { TlsSettings } from '../src/contract/tls.ts'
 import { LIMITS } from '../src/contract/versions.ts'
 import { DEFINED_TYPES, DEFINITIONS } from '../src/monitors/definitions.ts'
+import { EXIT } from '../src/process/exit-codes.ts'
 import { VARIABLES as PLATFORM_VARIABLES } from '../src/platform/config.ts'
 import { fieldProblems } from './support/documented-fields.ts'
 import {
@@ -272,6 +274,13 @@ describe('the page of the command line', () => {
       return [...missing.map((code) => `${name}: ${code}`), ...(hasOne ? [] : [`${name}: 1`])]
     })
     expect(problems).toEqual([])
+  })
+
+  test('has the exit codes of the program, and no other', () => {
+    const rows = tableUnder('## Exit codes', text)
+    const other = rows.flatMap((row) => row[3]?.match(/\d+/g) ?? []).map(Number)
+    const terminated = 128 + constants.signals.SIGTERM
+    expect(new Set([0, 1, ...other])).toEqual(new Set([...Object.values(EXIT), terminated]))
   })
 })
 

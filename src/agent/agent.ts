@@ -31,6 +31,7 @@ import {
 } from './schedule/running-timetable.ts'
 import { PendingResults } from './pending-results.ts'
 import type { ResultSink } from './sink.ts'
+import { rowsOf } from './schedule/passed-slots.ts'
 import type { SlotLedger } from './schedule/slot-ledger.ts'
 import type { AgentReport, Change, MonitorSource, Snapshot } from './source.ts'
 
@@ -122,11 +123,11 @@ export class Agent {
         options.ledger?.due(watch.monitor.id, everyMs(watch.monitor), slot)
         this.#queues.due(watch, slot, plannedAt)
       },
-      onSkipped: (watch, slots, from, to, reason) =>
-        this.#queues.skipped(watch, { slots, from, to, reason }),
-      onPassed: (watch, slots, from, to) => {
-        this.#queues.skipped(watch, { slots, from, to, reason: 'restarted' })
-        options.ledger?.passed(watch.monitor.id, slots.everyMs, to - slots.everyMs)
+      onSkipped: (watch, passed) => {
+        const skipped = rowsOf(passed)
+        for (const slot of skipped.rows)
+          options.ledger?.due(watch.monitor.id, passed.slots.everyMs, slot)
+        this.#queues.skipped(watch, skipped)
       },
       onClockJump: (jump) => this.#onClockJump(jump),
     })

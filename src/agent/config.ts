@@ -2,6 +2,7 @@
 // the README show the same table.
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { urlSecrets } from '../contract/definition-secrets.ts'
 import { isLocationName, LOCATION_NAME_RULE } from '../contract/schema/location-name.ts'
 import { isForPeople, type Terminal } from '../process/log.ts'
 import {
@@ -309,7 +310,7 @@ function configOf(values: Given, { env, stdout }: ConfigOrigin) {
 }
 
 function secretsOf(values: Given): string[] {
-  const proxies = [values.HTTPS_PROXY, values.HTTP_PROXY].map((url) => partOf(url, 'password'))
+  const proxies = [values.HTTPS_PROXY, values.HTTP_PROXY].flatMap((url) => urlSecrets(url ?? ''))
   const keys = [values.API_KEY ?? '', ...values.API_KEY_PREVIOUS]
   const dsn = [partOf(values.SENTRY_DSN, 'username'), partOf(values.SENTRY_DSN, 'password')]
   return [...keys, ...dsn, ...proxies].filter((one) => one !== '')

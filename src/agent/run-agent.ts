@@ -1,5 +1,5 @@
 // Runs an agent as the process: from its settings to the exit code, with the signals in between.
-import { EXIT_CONFIGURATION } from '../process/command-line.ts'
+import { EXIT } from '../process/exit-codes.ts'
 import type { Log } from '../process/log.ts'
 import { ListenError } from '../process/serve.ts'
 import { onSignals } from '../process/signals.ts'
@@ -70,7 +70,7 @@ export async function runAgent(options: RunAgentOptions): Promise<number> {
   } catch (error) {
     if (!(error instanceof ListenError)) throw error
     options.complain(`vedette: ${error.message}\n`)
-    return EXIT_CONFIGURATION
+    return EXIT.configuration
   } finally {
     dataFolder.stop()
     offSignals()

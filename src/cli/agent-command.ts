@@ -75,7 +75,8 @@ async function runOnFile(reading: ConfigReading, file: FileToRun): Promise<numbe
       return first.ok ? undefined : complainOf(first)
     },
     reload: () => source.reload(),
-  }).finally(() => ledger?.close())
+    // The last lines may still be written, and their records follow them.
+  }).finally(() => writer.onWritten(() => ledger?.close()))
 }
 
 async function ledgerFor(
@@ -142,8 +143,8 @@ export const AGENT_COMMAND: Command = {
   name: 'agent',
   summary: 'Run the agent as in production; settings come from the environment',
   description:
-    'Runs monitors on their timetable until SIGTERM, which drains: running jobs are finished and\n' +
-    'delivered, the exit code is 0. A second signal ends it at once. SIGHUP reads the monitors file again;\n' +
+    'Runs monitors on their timetable until SIGTERM, which drains: running jobs are finished and ' +
+    'delivered, the exit code is 0. A second signal ends it at once. SIGHUP reads the monitors file again; ' +
     'so does a change of it. With API_KEY and PLATFORM_URL it runs monitors of the platform.\n' +
     'Exit code 2: the settings or the file are invalid; 3: the key was revoked.',
   variables: VARIABLES,

@@ -1,6 +1,7 @@
 // `vedette apply`: applies a monitors file to a platform.
 import { APPLY_VARIABLES } from '../client/config.ts'
-import { type Arguments, type Command, EXIT_CONFIGURATION } from '../process/command-line.ts'
+import { EXIT } from '../process/exit-codes.ts'
+import type { Arguments, Command } from '../process/command-line.ts'
 import { onInterrupt } from './interruption.ts'
 import { pathOf } from './monitors-to-run.ts'
 import { CONTEXT } from './settings.ts'
@@ -12,7 +13,7 @@ async function applyCommand(args: Arguments): Promise<number> {
   if (typeof path === 'number') return path
   if (path === undefined) {
     stderr.write('vedette apply: name a file of monitors, or set MONITORS_FILE\n')
-    return EXIT_CONFIGURATION
+    return EXIT.configuration
   }
   const order = {
     path,
@@ -31,10 +32,10 @@ export const APPLY_COMMAND: Command = {
   summary: 'Bring the monitors of a file onto a platform: plan, then apply',
   positionals: ['[file]'],
   description:
-    'Applies the monitors, groups and variables of the file to the platform, all or nothing, and prints the\n' +
-    'changes; what is unchanged stays untouched. Default: the file of MONITORS_FILE. The ids in the file\n' +
+    'Applies the monitors, groups and variables of the file to the platform, all or nothing, and prints the ' +
+    'changes; what is unchanged stays untouched. Default: the file of MONITORS_FILE. The ids in the file ' +
     'identify what was applied before under the same name.\n' +
-    'Exit code 0: done, or nothing to do; 1: --plan found changes; 2: the file or the settings are invalid, or\n' +
+    'Exit code 0: done, or nothing to do; 1: --plan found changes; 2: the file or the settings are invalid, or ' +
     'the platform refuses them; 3: the platform cannot be reached or fails.',
   options: {
     plan: { help: 'print what would change and change nothing' },

@@ -9,7 +9,8 @@ import { tableOf } from '../client/report-table.ts'
 import type { Monitor } from '../contract/monitor.ts'
 import type { Result } from '../contract/result.ts'
 import { counted } from '../contract/schema/amounts.ts'
-import { type Arguments, type Command, EXIT_CONFIGURATION } from '../process/command-line.ts'
+import { EXIT } from '../process/exit-codes.ts'
+import type { Arguments, Command } from '../process/command-line.ts'
 import { mayColour } from '../process/log.ts'
 import { nameFix } from '../process/nearest.ts'
 import { MONITOR_TYPES } from '../monitors/registry.ts'
@@ -36,7 +37,7 @@ async function validateCommand(args: Arguments): Promise<number> {
 async function checkCommand(args: Arguments): Promise<number> {
   if (args.on('json') && args.on('junit')) {
     stderr.write('vedette check: --json and --junit cannot be combined; use one of them\n')
-    return EXIT_CONFIGURATION
+    return EXIT.configuration
   }
   return withFile(args.positionals[0], async (file) => {
     const reading = settings(file.path)
@@ -47,7 +48,7 @@ async function checkCommand(args: Arguments): Promise<number> {
     const monitors = chosen(read.file.monitors, args)
     if (typeof monitors === 'string') {
       stderr.write(`vedette check: ${monitors}\n`)
-      return EXIT_CONFIGURATION
+      return EXIT.configuration
     }
     const given = args.value('output')
     const output = given === undefined ? undefined : resolve(given)

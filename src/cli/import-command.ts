@@ -7,21 +7,21 @@ export const IMPORT_COMMAND: Command = {
   summary: 'Make a monitors file of the configuration of another tool',
   positionals: ['<file>'],
   description:
-    'Reads the configuration of blackbox_exporter, gatus or Uptime Kuma and prints a monitors file that passes\n' +
+    'Reads the configuration of blackbox_exporter, gatus or Uptime Kuma and prints a monitors file that passes ' +
     '`vedette validate`. A monitor with an option that has no equivalent is refused, with the line and the reason.\n' +
     'Secrets stay out of the file: it has their names, and the environment their values.\n' +
-    'Exit code 0: written; 2: something was refused and --partial was not given, or a file is not good.',
+    'Exit code 0: written; 2: something was refused and --partial was not given, or a file is invalid.',
   options: {
     from: {
       value: '<tool>',
-      help: 'blackbox, gatus or uptime-kuma; by default what the file looks like',
+      help: 'blackbox, gatus or uptime-kuma; by default detected from the file',
     },
     targets: {
       value: '<file>',
       help: 'of blackbox: prometheus.yml; by default the one in the same folder',
     },
     output: { value: '<file>', help: 'a new file in place of standard output' },
-    partial: { help: 'write the monitors of which nothing was refused' },
+    partial: { help: 'write the monitors without refused options' },
   },
   examples: [
     ['vedette import blackbox.yml --targets prometheus.yml', 'prints the monitors of all targets'],

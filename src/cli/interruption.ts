@@ -2,6 +2,7 @@
 // are still shown. The second one ends the process.
 import { spawn } from 'node:child_process'
 import { constants } from 'node:os'
+import { programEnvironment } from '../process/env.ts'
 import { onSignals, type StopSignal } from '../process/signals.ts'
 import { showProgress } from './settings.ts'
 
@@ -44,7 +45,7 @@ export function onInterrupt(
 /** Removes them in a process that outlives this one: they may be large, and the user does not wait any more. */
 function removeLater(folders: ReadonlySet<string>): void {
   if (folders.size === 0) return
-  const options = { detached: true, stdio: 'ignore' } as const
+  const options = { env: programEnvironment(), detached: true, stdio: 'ignore' } as const
   spawn('rm', ['-rf', '--', ...folders], options)
     .on('error', () => {})
     .unref()

@@ -4,9 +4,9 @@ import { readMonitorsFilePath } from '../agent/config.ts'
 import { countedProblems, formatProblem, type Problem } from '../agent/monitors-file/problems.ts'
 import type { Variable } from '../contract/monitor.ts'
 import { EXAMPLE_MONITORS, type ExampleSite, startExampleSite } from '../examples/site.ts'
-import { EXIT_CONFIGURATION } from '../process/command-line.ts'
 import { seeHelp } from '../process/see-help.ts'
 import { refuse } from './settings.ts'
+import { EXIT } from '../process/exit-codes.ts'
 
 const { env, stderr } = process
 
@@ -27,7 +27,7 @@ export function complain(read: { problems: readonly Problem[] }): number {
   stderr.write(`vedette: ${countedProblems(read.problems)} in the monitors file\n`)
   const topics = read.problems.flatMap(({ topic }) => topic ?? [])
   stderr.write(seeHelp(topics.length > 0 ? topics : ['monitors']))
-  return EXIT_CONFIGURATION
+  return EXIT.configuration
 }
 
 /** Prints the warnings of a valid file. */

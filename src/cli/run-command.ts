@@ -32,12 +32,12 @@ export const RUN_COMMAND: Command = {
   summary: 'Run a monitor of a platform now, on its agents, and report',
   positionals: ['<monitor>'],
   description:
-    'Asks the platform for a run in each location of the monitor, follows it and prints the result as\n' +
-    '`vedette check` does. A deactivated monitor can be run as well. Ctrl-C cancels the run; a second one\n' +
-    'only stops the waiting. Files arrive after the result: the command waits up to 15 s for them and shows\n' +
+    'Asks the platform for a run in each location of the monitor, follows it and prints the result as ' +
+    '`vedette check` does. A deactivated monitor can be run as well. Ctrl-C cancels the run; a second one ' +
+    'only stops the waiting. Files arrive after the result: the command waits up to 15 s for them and shows ' +
     'their paths in the public API (with --json: `artifacts[].id`).\n' +
-    'Exit code 0: passed or degraded; 1: failed; 2: the settings are invalid, or the platform refuses; 3: the\n' +
-    'platform cannot be reached; 4: the run says nothing about the target (errored, cancelled, missed);\n' +
+    'Exit code 0: passed or degraded; 1: failed; 2: the settings are invalid, or the platform refuses; 3: the ' +
+    'platform cannot be reached; 4: the run says nothing about the target (errored, cancelled, missed); ' +
     '130 and 143: it was interrupted, by Ctrl-C or SIGTERM.',
   options: {
     location: { value: '<slug>', help: 'run it only in this location' },
@@ -58,7 +58,7 @@ export const CANCEL_COMMAND: Command = {
   summary: 'Cancel a run that was requested',
   positionals: ['<run>'],
   description:
-    'Cancels at once when no agent has it; else its agent is notified. The result shows the outcome. A finished\n' +
+    'Cancels at once when no agent has it; else its agent is notified. The result shows the outcome. A finished ' +
     'run does not change. Exit codes as for `vedette run`.',
   variables: APPLY_VARIABLES,
   examples: [['vedette cancel 0f8fad5b-d9cb-469f-a165-70867728950e', 'cancels that run']],

@@ -24,7 +24,7 @@ export function scriptHost(config: AgentConfig, { link, log }: ScriptHostContext
   let fetcher: Promise<BundleFetcher> | undefined
   let trial: SandboxTrial | undefined
   const cacheFolder = runsCacheFolder(config.dataDir, config.toolsDir)
-  const tools = openToolchains(config.toolsDir)
+  const tools = openToolchains(config.toolsDir, config.image)
   const made = () => (sandbox ??= makeSandbox(config, log, (found) => (trial = found)))
   return {
     sandbox: made,

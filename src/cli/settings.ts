@@ -3,7 +3,7 @@ import { parseEnv } from 'node:util'
 import { type AgentConfig, type ConfigReading, readAgentConfig } from '../agent/config.ts'
 import { readText } from '../agent/monitors-file/text.ts'
 import { createScrubber } from '../agent/redaction/scrub.ts'
-import { EXIT_CONFIGURATION } from '../process/command-line.ts'
+import { EXIT } from '../process/exit-codes.ts'
 import { type EnvironmentProblem, problemText } from '../process/env.ts'
 import type { FaultReports } from '../process/faults/reports.ts'
 import { createLog, isForPeople, type LineSink, type Log, mayColour } from '../process/log.ts'
@@ -41,7 +41,7 @@ export function settings(monitorsFile?: string): ConfigReading | number {
 /** Prints the problems of the settings; returns the exit code. */
 export function refuse(problems: readonly EnvironmentProblem[]): number {
   stderr.write(`vedette: ${problemText(problems, 'agent')}`)
-  return EXIT_CONFIGURATION
+  return EXIT.configuration
 }
 
 const ENV_FILE_BYTES_MAX = 1_048_576

@@ -8,7 +8,7 @@ import { type ConfigReading, readAgentConfig } from '../agent/config.ts'
 import { type LoadedFile, readFileToApply } from '../agent/monitors-file/file.ts'
 import { formatProblem } from '../agent/monitors-file/problems.ts'
 import { VERSION } from '../contract/versions.ts'
-import { EXIT_CONFIGURATION } from '../process/command-line.ts'
+import { EXIT } from '../process/exit-codes.ts'
 import type { Environment } from '../process/env.ts'
 import type { FaultReports } from '../process/faults/reports.ts'
 import { isForPeople, type Log, mayColour } from '../process/log.ts'
@@ -82,7 +82,7 @@ export async function runEverything(file: FileToRun): Promise<number> {
     const message = messageOf(error)
     if (message === undefined) throw error
     stderr.write(`vedette: ${message}\n`)
-    return EXIT_CONFIGURATION
+    return EXIT.configuration
   } finally {
     offSignals()
     await platform.stop()
@@ -223,8 +223,8 @@ function credentialsFrom({ config }: PlatformConfigReading): Credentials {
     }
   } catch {
     throw new CredentialsError(
-      `the key of the account is not in ${path}; set ACCOUNT_ID and ADMIN_API_KEY, ` +
-        'or create a key with `vedette keys create`',
+      `the key of the account is not in ${path}; set ACCOUNT_ID, and ADMIN_API_KEY ` +
+        'to a key that `vedette keys create` makes',
     )
   }
 }
@@ -234,6 +234,7 @@ function targetOf(url: string, { accountId, adminApiKey }: Credentials): ApplyTa
     platformUrl: new URL(url).origin,
     accountId,
     apiKey: adminApiKey,
+    keyFix: 'set ADMIN_API_KEY to an active Admin key, or write it into credentials.json',
     proxyUrl: undefined,
     noProxy: [],
   }

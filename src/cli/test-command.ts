@@ -12,14 +12,14 @@ import { Monitor, type Variable } from '../contract/monitor.ts'
 import type { Result } from '../contract/result.ts'
 import { ENGINES } from '../contract/runtimes.ts'
 import { SuiteMonitor } from '../monitors/suite/definition.ts'
-import { type Arguments, type Command, EXIT_CONFIGURATION } from '../process/command-line.ts'
+import { EXIT } from '../process/exit-codes.ts'
+import type { Arguments, Command } from '../process/command-line.ts'
 import { mayColour } from '../process/log.ts'
 import { nameFix } from '../process/nearest.ts'
 import type { AnyMonitorType } from '../monitors/monitor.ts'
 import { suite } from '../monitors/suite/index.ts'
 import { quoted } from '../suites/command.ts'
 import type { ScriptContext } from '../scripts/context.ts'
-import { runSuite } from '../suites/run.ts'
 import { onInterrupt } from './interruption.ts'
 import { runsHere } from './local-runs.ts'
 import { scriptHost } from './script-host.ts'
@@ -55,7 +55,7 @@ async function testCommand(args: Arguments): Promise<number> {
 
 function refuseTest(problem: string): number {
   stderr.write(`vedette test: ${problem}\n`)
-  return EXIT_CONFIGURATION
+  return EXIT.configuration
 }
 
 /** The missing folder of the file; undefined when it exists or the run creates it. */
@@ -128,12 +128,12 @@ async function runTests(
   const live = new SuiteLive(say, mayColour(stderr, env))
   const watched: AnyMonitorType = {
     ...suite,
-    prepare: (settled) => (context) =>
-      runSuite(settled as SuiteMonitor, context as ScriptContext, host, {
-        onEvent: (event) => {
-          if (!quiet) live.event(event)
-        },
-      }),
+    prepare: (settled) => async (context) => {
+      // Loaded only here: other commands start without it.
+      const { runSuite } = await import('../suites/run.ts')
+      const watcher = quiet ? {} : { onEvent: live.event.bind(live) }
+      return runSuite(settled as SuiteMonitor, context as ScriptContext, host, watcher)
+    },
   }
   const workFolders = new Set<string>()
   using interruption = onInterrupt('test', workFolders)
@@ -159,9 +159,9 @@ export const TEST_COMMAND: Command = {
   summary: 'Run a check suite on this machine, as the agent would',
   positionals: ['[folder]'],
   description:
-    'Runs the Playwright project of a folder, or of a .tar.gz, with its packages installed by its lock\n' +
+    'Runs the Playwright project of a folder, or of a .tar.gz, with its packages installed by its lock ' +
     'file, on the engine that it asks for, sandboxed as in the agent. Default: the current folder.\n' +
-    'Exit code 0: passed or degraded; 1: anything else; 2: the arguments or the settings are invalid;\n' +
+    'Exit code 0: passed or degraded; 1: anything else; 2: the arguments or the settings are invalid; ' +
     '130 and 143: it was interrupted, by Ctrl-C or SIGTERM, and what was recorded until then is shown.',
   options: {
     engine: { value: '<engine>', help: 'node@22, node@24, node@26 or bun@1.3' },

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { installTool } from '../scripts/tool-install.ts'
 import {
+  imageFix,
   imageWith,
   knownTools,
   openToolchains,
@@ -11,7 +12,8 @@ import {
   type ToolKind,
 } from '../scripts/toolchains.ts'
 import { readToolsFolder, TOOLS_VARIABLES } from '../agent/config.ts'
-import { type Arguments, type Command, EXIT_CONFIGURATION } from '../process/command-line.ts'
+import { EXIT } from '../process/exit-codes.ts'
+import type { Arguments, Command } from '../process/command-line.ts'
 import { isForPeople } from '../process/log.ts'
 import { nameFix } from '../process/nearest.ts'
 import { onInterrupt } from './interruption.ts'
@@ -31,7 +33,7 @@ async function toolsCommand(command: ToolsCommand, args: Arguments): Promise<num
   const [action, name] = args.positionals
   const { folder, problems } = readToolsFolder(env)
   if (problems.length > 0) return refuse(problems)
-  const toolchains = openToolchains(folder)
+  const toolchains = openToolchains(folder, env['VEDETTE_IMAGE'])
   if (action === 'list') {
     if (name !== undefined) return refuseTool(command, 'list takes no name')
     for (const kind of KINDS[command]) await list(kind, toolchains)
@@ -39,6 +41,9 @@ async function toolsCommand(command: ToolsCommand, args: Arguments): Promise<num
   }
   const kind = KINDS[command].find((one) => knownTools(one).includes(name ?? ''))
   if (name !== undefined && kind !== undefined) {
+    if (!toolchains.canInstall) {
+      return refuseTool(command, `nothing can be installed in this image; ${imageFix(kind, name)}`)
+    }
     return installHere(kind, name, toolchains, { again: args.on('again') })
   }
   const known = namesOf(command)
@@ -48,7 +53,7 @@ async function toolsCommand(command: ToolsCommand, args: Arguments): Promise<num
 
 function refuseTool(command: ToolsCommand, problem: string): number {
   stderr.write(`vedette ${command}: ${problem}\n`)
-  return EXIT_CONFIGURATION
+  return EXIT.configuration
 }
 
 async function list(kind: ToolKind, toolchains: Toolchains): Promise<void> {
@@ -92,7 +97,7 @@ export async function installHere(
       const isFixed = env['VEDETTE_IMAGE'] !== undefined && NO_WRITING.test(outcome.problem)
       const also = isFixed ? fixInImages(kind, name) : ''
       stderr.write(`${name} was not installed: ${outcome.problem}${also}\n`)
-      return 1
+      return EXIT.failed
     }
     write(`${name} is installed in ${outcome.tool.folder}\n`)
     for (const one of outcome.tool.missing) {
@@ -103,7 +108,7 @@ export async function installHere(
     if (!signal.aborted) throw error
     await shown
     stderr.write(`${name} was not installed: interrupted\n`)
-    return 130
+    return EXIT.interrupted
   }
 }
 

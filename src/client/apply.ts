@@ -4,17 +4,14 @@ import { basename } from 'node:path'
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import { APPLY_BOUNDS, ApplyAnswer, type ApplyRequest } from '../contract/api/apply.ts'
-import { EXIT_CONFIGURATION } from '../process/command-line.ts'
 import { bringBundle, type FileBundle, missingBundles, withFileBundles } from './apply-bundles.ts'
 import type { ApplyTarget } from './config.ts'
-import { type CommandContext, EXIT_UNREACHABLE, onPlatform, PlatformError } from './command.ts'
+import { type CommandContext, onPlatform, PlatformError } from './command.ts'
 import { changesAnything, findingsOf, planText } from './apply-plan.ts'
 import { askPublicApi } from './public-api.ts'
 import { countedProblems, formatProblem, type Problem } from '../agent/monitors-file/problems.ts'
 import { type LoadedFile, readFileToApply } from '../agent/monitors-file/file.ts'
-
-/** Exit code of a plan that changes something. */
-const EXIT_CHANGES = 1
+import { EXIT } from '../process/exit-codes.ts'
 
 const DEADLINE_MS = 300_000
 
@@ -87,7 +84,7 @@ async function send(
     headers: { 'content-type': 'application/json', 'content-encoding': 'gzip' },
     deadlineMs: DEADLINE_MS,
     signal,
-    ifAborted: 'interrupted; it may be applied',
+    ifAborted: 'interrupted; the file may have been applied',
   } as const
   return askPublicApi(target, call, ApplyAnswer)
 }
@@ -111,13 +108,13 @@ export function runApply(
       complain(applied.problems.map((one) => `${formatProblem(one)}\n`).join(''))
       const count = countedProblems(applied.problems)
       complain(`vedette apply: ${count} in the monitors file; nothing was changed\n`)
-      return EXIT_CONFIGURATION
+      return EXIT.configuration
     }
     const { answer, missing } = applied
     write(planText(answer, missing, colour))
     if (!changesAnything(answer) && missing.length === 0) return 0
-    if (order.planOnly) return EXIT_CHANGES
+    if (order.planOnly) return EXIT.failed
     write(answer.applied ? 'applied\n' : 'not applied\n')
-    return answer.applied ? 0 : EXIT_UNREACHABLE
+    return answer.applied ? 0 : EXIT.noPlatform
   })
 }

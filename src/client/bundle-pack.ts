@@ -8,7 +8,7 @@ import { PassThrough } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
 import { pack, type Pack } from 'tar-stream'
-import { LEFT_OUT } from '../suites/source.ts'
+import { isLeftOut } from '../suites/source.ts'
 
 export interface PackedBundle {
   path: string
@@ -69,7 +69,7 @@ async function itemsOf(folder: string, { filesMax }: PackBounds): Promise<Item[]
   const items: Item[] = []
   const visit = async (relativePath: string): Promise<void> => {
     for await (const { name } of await opendir(join(folder, relativePath))) {
-      if (LEFT_OUT.has(name)) continue
+      if (isLeftOut(name)) continue
       const path = relativePath === '' ? name : `${relativePath}/${name}`
       const found = await lstat(join(folder, path))
       if (items.length >= filesMax) {
@@ -111,7 +111,7 @@ async function add(tar: Pack, folder: string, { path, kind, bytes, executable }:
     const linkname = await readlink(source)
     const linkTarget = normalize(join(dirname(path), linkname))
     if (isAbsolute(linkname) || linkTarget === '..' || linkTarget.startsWith('../')) {
-      throw new BundlePackError(`the link ${path} leads out of ${folder}`)
+      throw new BundlePackError(`the link ${path} points outside of ${folder}`)
     }
     tar.entry({ name: path, type: 'symlink', linkname, mtime: NO_TIME })
     return

@@ -1,10 +1,7 @@
 // What commands on a platform have in common: settings, output, failures and their exit codes.
-import { EXIT_CONFIGURATION } from '../process/command-line.ts'
+import { EXIT } from '../process/exit-codes.ts'
 import { type Environment, problemText } from '../process/env.ts'
 import { type ApplyTarget, readApplyTarget } from './config.ts'
-
-/** Exit code when the platform cannot be reached or fails. */
-export const EXIT_UNREACHABLE = 3
 
 /** Why a platform did not do what was asked, in a sentence for people, without secrets. */
 export class PlatformError extends Error {
@@ -35,13 +32,13 @@ export async function onPlatform(
   const { target, problems } = readApplyTarget(env)
   if (problems.length > 0) {
     complain(`vedette: ${problemText(problems, 'cli')}`)
-    return EXIT_CONFIGURATION
+    return EXIT.configuration
   }
   try {
     return await work(target)
   } catch (error) {
     if (!(error instanceof PlatformError)) throw error
     complain(`vedette ${command}: ${error.message}\n`)
-    return error.code === 'refused' ? EXIT_CONFIGURATION : EXIT_UNREACHABLE
+    return error.code === 'refused' ? EXIT.configuration : EXIT.noPlatform
   }
 }

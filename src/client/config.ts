@@ -49,6 +49,8 @@ export interface ApplyTarget {
   platformUrl: string
   accountId: string
   apiKey: string
+  /** What to do where the platform refuses the key. */
+  keyFix?: string
   proxyUrl: string | undefined
   noProxy: readonly string[]
 }

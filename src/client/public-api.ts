@@ -6,7 +6,8 @@ import { LinkError } from '../agent/platform/link-error.ts'
 import { createPlatformLink, type LinkRequest } from '../agent/platform/link.ts'
 import { createScrubber } from '../agent/redaction/scrub.ts'
 import { printable } from '../agent/run/result-text.ts'
-import { decoded } from '../contract/definition-secrets.ts'
+import { jsonOf } from '../contract/exact-json.ts'
+import { urlSecrets } from '../contract/definition-secrets.ts'
 import { PlatformError } from './command.ts'
 import type { ApplyTarget } from './config.ts'
 
@@ -100,8 +101,9 @@ export function refusal(
   const where = status === 404 ? `${status} for ${path}` : `${status}`
   const said =
     typeof message === 'string' ? `${message} (${where})` : `the platform answered ${where}`
-  const fix = FIXES[status] === undefined ? '' : `; ${FIXES[status]}`
-  return errorOf(target, isBusy(status) ? 'unreachable' : 'refused', said + fix)
+  const fix = (status === 401 ? target.keyFix : undefined) ?? FIXES[status]
+  const whole = fix === undefined ? said : `${said}; ${fix}`
+  return errorOf(target, isBusy(status) ? 'unreachable' : 'refused', whole)
 }
 
 /** Scrubs key and password: a server or a proxy may repeat them. */
@@ -110,15 +112,6 @@ function errorOf(
   code: PlatformError['code'],
   message: string,
 ): PlatformError {
-  const { password = '' } = URL.parse(proxyUrl ?? '') ?? {}
-  const scrubber = createScrubber({ secrets: [apiKey, decoded(password)] })
+  const scrubber = createScrubber({ secrets: [apiKey, ...urlSecrets(proxyUrl ?? '')] })
   return new PlatformError(code, printable(scrubber.text(message)))
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown
-  } catch {
-    return undefined
-  }
 }

@@ -1,7 +1,7 @@
 // The outcome of `vedette check` as JUnit XML, which CI systems show as tests. Follows the schema that
 // Jenkins and GitLab read: testsuites > testsuite > testcase with failure, error or skipped.
 import type { Result } from '../contract/result.ts'
-import { escapeXml, xmlAttributes } from '../scripts/playwright/junit.ts'
+import { escapeXml, seconds, xmlAttributes } from '../scripts/playwright/junit.ts'
 
 /** One test case per result; failed becomes a failure, errored an error, cancelled and missed are skipped. */
 export function junitOf(results: readonly Result[]): string {
@@ -41,8 +41,4 @@ function outcome(result: Result): string {
   const text = failures.map((one) => `${one.code}: ${one.message}`).join('\n')
   const head = xmlAttributes({ type: first?.code ?? verdict, message: first?.message ?? verdict })
   return `   <${element} ${head}>${escapeXml(text)}</${element}>\n`
-}
-
-function seconds(ms: number): string {
-  return (ms / 1000).toFixed(3)
 }

@@ -27,7 +27,7 @@ export function tableOf(results: readonly Result[], { colour }: { colour: boolea
 }
 
 /** How often each verdict came, like `7 passed, 1 failed (8 monitors)`. */
-export function countsOf(results: readonly Result[]): string {
+function countsOf(results: readonly Result[]): string {
   const counts = VERDICTS.map((verdict) => ({
     verdict,
     count: results.filter((one) => one.verdict === verdict).length,

@@ -16,9 +16,8 @@ import {
 import { tableOf } from './report-table.ts'
 import { counted } from '../contract/schema/amounts.ts'
 import { printable } from '../agent/run/result-text.ts'
+import { EXIT } from '../process/exit-codes.ts'
 
-/** Exit code when a run says nothing about its target: errored, cancelled, missed. */
-const EXIT_ABOUT_US = 4
 /** Time to wait for the files of a result. */
 const FILES_WITHIN_MS = 15_000
 
@@ -233,7 +232,7 @@ function resultOf(run: RunDetail, several: boolean): Result {
 
 function exitCodeOf(ended: readonly RunDetail[]): number {
   const verdicts = new Set(ended.map(({ verdict }) => verdict))
-  if (verdicts.has('failed')) return 1
+  if (verdicts.has('failed')) return EXIT.failed
   const good = [...verdicts].every((one) => one === 'passed' || one === 'degraded')
-  return good ? 0 : EXIT_ABOUT_US
+  return good ? EXIT.ok : EXIT.noVerdict
 }

@@ -22,7 +22,7 @@ export function variableSecrets(variables: readonly Variable[]): string[] {
 /**
  * Secrets in the own fields of a definition whose variables have been put in: passwords, keys and
  * passphrases by the name of their field, values of sensitive headers, locked values, expected values
- * of assertions on sensitive headers, and credentials in URLs.
+ * of assertions on sensitive headers, and credentials and sensitive parameters in URLs.
  */
 export function definitionSecrets(
   definition: Readonly<Record<string, unknown>>,
@@ -76,7 +76,7 @@ function* ownSecrets(
 ): Generator<FoundSecret> {
   const find: Find = function* (value, path, isHidden = false) {
     if (typeof value === 'string')
-      yield* isHidden ? parts(value, path) : urlCredentials(value, path)
+      yield* isHidden ? parts(value, path) : urlParts(value, path, isSensitive)
     if (typeof value !== 'object' || value === null) return
     const isList = Array.isArray(value)
     if (!isList) yield* named(value as Record<string, unknown>, path, isSensitive)
@@ -89,9 +89,9 @@ function* ownSecrets(
   yield* find(own, [])
 }
 
-/** A header or parameter `{key, value}`, or an assertion `{property, target}`. */
+/** A header or parameter `{key, value}`, an assertion `{property, target}`, or a user without a password. */
 function* named(
-  { key, name, value, property, target, locked }: Record<string, unknown>,
+  { key, name, value, property, target, locked, username, password }: Record<string, unknown>,
   path: Path,
   isSensitive: (name: string) => boolean,
 ): Generator<FoundSecret> {
@@ -100,6 +100,9 @@ function* named(
   if (isHidden && typeof value === 'string') yield* parts(value, [...path, 'value'])
   const isExpected = typeof property === 'string' && isSensitive(property)
   if (isExpected && typeof target === 'string') yield* parts(target, [...path, 'target'])
+  const isWithoutPassword = typeof username === 'string' && (password ?? '') === ''
+  const user = isWithoutPassword ? secretOf(username, '') : ''
+  if (user !== '') yield { value: user, path: [...path, 'username'] }
 }
 
 function* parts(value: string, path: Path): Generator<FoundSecret> {
@@ -107,13 +110,33 @@ function* parts(value: string, path: Path): Generator<FoundSecret> {
   for (const part of headerSecrets(value)) yield { value: part, path }
 }
 
-function* urlCredentials(text: string, path: Path): Generator<FoundSecret> {
-  if (!text.includes('@') || !text.includes('://')) return
-  const { username = '', password = '' } = URL.parse(text) ?? {}
-  const part = password === '' ? username : password
-  yield { value: part, path }
-  yield { value: decoded(part), path }
+/** Credentials of a URL, and its parameters of sensitive names. */
+function* urlParts(
+  text: string,
+  path: Path,
+  isSensitive: (name: string) => boolean,
+): Generator<FoundSecret> {
+  if (!text.includes('://') || !/[@?]/.test(text)) return
+  for (const value of urlSecrets(text)) yield { value, path }
+  for (const [name, value] of URL.parse(text)?.searchParams ?? [])
+    if (isSensitive(name)) yield { value, path }
 }
+
+/** The secret in the credentials of a URL, as it stands there and decoded; none where there are no credentials. */
+export function urlSecrets(url: string): string[] {
+  const { username = '', password = '' } = URL.parse(url) ?? {}
+  const part = secretOf(username, password)
+  return part === '' ? [] : [part, decoded(part)]
+}
+
+/** The password, or a user without one, which is often a key; none for a plain word. */
+function secretOf(username: string, password: string): string {
+  if (password !== '') return password
+  return PLAIN_WORD.test(username) ? '' : username
+}
+
+/** `deleted`, `undefined`, `no-check`: settings, and what a program without its secret says. */
+export const PLAIN_WORD = /^(?:[A-Z]?[a-z]+(?:[-_][a-z]+)*|[A-Z]+)$/
 
 /** A percent-decoded part of a URL; unchanged if the encoding is invalid. */
 export function decoded(part: string): string {
@@ -124,26 +147,49 @@ export function decoded(part: string): string {
   }
 }
 
+/** A parameter of credentials (RFC 9110, 11.4) that holds a secret; others are public, such as a realm. */
+const SECRET_PARAMETER = /(?:token|key|secret|password|signature)\s*=\s*"?([^",;\s]+)/gi
+
 /** Shorter values would match in ordinary text. */
 const ECHO_CHARS_MIN = 6
 
 /**
- * The secrets in the value of a sensitive header: the whole, what follows a scheme (`Bearer …`), the
- * user and password of basic authentication, and the values of cookies.
+ * The secrets in the value of a sensitive header: the whole, what follows a scheme (`Bearer …`), the password of basic
+ * authentication, parameters of other schemes (`Token token="…", …`), and the values of cookies.
  */
 export function headerSecrets(value: string): string[] {
-  const scheme = /^(\w+)\s+(.+)$/.exec(value)
+  const scheme = /^([\w-]+)\s+(.+)$/.exec(value)
   const credentials = scheme?.[2] ?? ''
-  const cookies = value.split(';').map((part) => part.slice(part.indexOf('=') + 1).trim())
-  const pairs = value.includes('=') ? cookies.slice(0, isSetCookie(value) ? 1 : undefined) : []
+  const pairs = value.includes('=') ? cookieValues(value) : []
   const basic =
     scheme?.[1]?.toLowerCase() === 'basic' ? Buffer.from(credentials, 'base64').toString() : ''
-  const password = basic.slice(basic.indexOf(':') + 1)
-  return [value, credentials, password, ...pairs].filter((one) => one.length >= ECHO_CHARS_MIN)
+  const colon = basic.indexOf(':')
+  const secret = secretOf(basic.slice(0, Math.max(0, colon)), basic.slice(colon + 1))
+  const parameters = [...credentials.matchAll(SECRET_PARAMETER)].map((one) => one[1] as string)
+  return [value, credentials, secret, ...parameters, ...pairs].filter(
+    (one) => one.length >= ECHO_CHARS_MIN,
+  )
 }
 
-function isSetCookie(value: string): boolean {
-  return /;\s*(?:path|expires|max-age|domain|secure|httponly|samesite)\b/i.test(value)
+/** Attributes of a cookie that is set (RFC 6265, 4.1.2), and what browsers and older servers add to these. */
+const ATTRIBUTES = 'path|expires|max-age|domain|secure|httponly|samesite'
+const [SET_COOKIE, ATTRIBUTE] = [
+  new RegExp(`;\\s*(?:${ATTRIBUTES})\\b`, 'i'),
+  new RegExp(`^(?:${ATTRIBUTES}|partitioned|priority|version|comment)$`, 'i'),
+]
+
+/**
+ * Values of cookies, without the quotes around them. Programs join several headers that set one by ends of lines or
+ * commas; a request may have cookies with the names of attributes.
+ */
+function cookieValues(header: string): string[] {
+  const isSet = SET_COOKIE.test(header)
+  const pieces = header.split(isSet ? /[;\n]|,(?=\s*[^\s=;,"]+=)/ : /[;\n]/)
+  return pieces.flatMap((part) => {
+    const [name = ''] = part.split('=', 1)
+    const value = part.slice(part.indexOf('=') + 1).trim()
+    return isSet && ATTRIBUTE.test(name.trim()) ? [] : [value.replace(/^"(.*)"$/, '$1')]
+  })
 }
 
 /**

@@ -1,4 +1,4 @@
-// Engines of check suites: maps a requested version to the nearest supported engine.
+// Engines of check suites: maps a requested version to a supported engine.
 /** Names of engines in the public wire form. */
 export const ENGINE_NAMES = ['node', 'bun'] as const
 export type EngineName = (typeof ENGINE_NAMES)[number]

@@ -63,6 +63,15 @@ export function parseExactJson(
   return root[0]
 }
 
+/** The value of a JSON text, as JSON.parse reads it; undefined for another text. */
+export function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
 function parseMarked(marked: string, text: string): unknown {
   try {
     return JSON.parse(marked)

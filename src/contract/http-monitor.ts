@@ -31,7 +31,7 @@ export function urlProblem(text: string): string | undefined {
   if (!URL.canParse(text)) return 'not a URL; write it in full, like https://example.com/path'
   const { protocol } = new URL(text)
   if (protocol === 'http:' || protocol === 'https:') return undefined
-  return `cannot check ${protocol}// addresses; use http:// or https://`
+  return 'cannot check such addresses; use http:// or https://'
 }
 
 const shared = {
@@ -86,7 +86,8 @@ const scripts = {
   tearDownSnippetId: NoSnippet,
 }
 
-const isText = (given: unknown) => typeof given === 'string' && given.trim() !== ''
+/** Whether it is a text with something to read in it. */
+export const isText = (given: unknown) => typeof given === 'string' && given.trim() !== ''
 
 const SCRIPT_TEXTS = ['localSetupScript', 'localTearDownScript'] as const
 

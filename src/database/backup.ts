@@ -1,6 +1,6 @@
 // Backup of a database while it is used: one consistent view of all rows, as lines of JSON, compressed. It holds
 // no key; a restore needs the version of PostgreSQL as little as the layout of the server.
-import { createReadStream, createWriteStream, type ReadStream } from 'node:fs'
+import { createReadStream, createWriteStream } from 'node:fs'
 import { rename, rm, stat } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -9,6 +9,7 @@ import { DatabaseError } from 'pg'
 import * as z from 'zod'
 import { isUnavailable } from './database-failure.ts'
 import type { Database, Queryable } from './database.ts'
+import { migrateIn, readMigrations } from './migrate.ts'
 
 /** A backup cannot be made or read; the message names the reason. */
 export class BackupError extends Error {}
@@ -78,7 +79,8 @@ export async function writeBackup(
     return rows
   } catch (error) {
     if (!isSystemError(error)) throw error
-    throw new BackupError(`${path} cannot be written: ${error.message}`, { cause: error })
+    const fix = 'name a file in a folder that exists and that you can write to'
+    throw new BackupError(`${path} cannot be written (${error.code}); ${fix}`, { cause: error })
   } finally {
     await rm(part, { force: true }).catch(() => undefined)
   }
@@ -163,10 +165,11 @@ export interface Backup {
 
 /** Opens a backup and reads its header. Throws BackupError where the file is none. */
 export async function openBackup(path: string): Promise<Backup> {
-  // A pipe could block forever.
   const facts = await stat(path).catch(() => undefined)
-  if (facts?.isFile() === false) throw new BackupError(`${path} is not a regular file`)
-  const file = createReadStream(path)
+  const isPiped = path === '/dev/stdin' && (facts?.isFIFO() === true || facts?.isSocket() === true)
+  // Any other pipe could block forever, and so could standard input that is opened again.
+  if (facts?.isFile() === false && !isPiped) throw new BackupError(`${path} is not a regular file`)
+  const file = isPiped ? process.stdin : createReadStream(path)
   const lines = linesOf(file, path)
   const close = () => void file.destroy()
   try {
@@ -186,7 +189,7 @@ function headerIn(line: string, path: string): BackupHeader {
   }
 }
 
-async function* linesOf(file: ReadStream, path: string): AsyncGenerator<string, undefined> {
+async function* linesOf(file: Readable, path: string): AsyncGenerator<string, undefined> {
   const unpacked = createGunzip()
   const reading = pipeline(file, unpacked)
   reading.catch(() => undefined)
@@ -217,8 +220,8 @@ function whyUnread(error: unknown, path: string): string {
 }
 
 /**
- * Fills a database that has run the migrations of the backup and nothing else. All of it or nothing is restored. Returns
- * the number of rows. Throws BackupError where the file is damaged or ends too early.
+ * Fills an empty database, by the migrations of the backup. All of it or nothing is restored. Returns the number of rows.
+ * Throws BackupError where the file is damaged or ends too early, or where the database has accounts.
  */
 export async function restoreBackup(
   database: Database,
@@ -226,6 +229,10 @@ export async function restoreBackup(
 ): Promise<number> {
   return database.transaction(
     async (tx) => {
+      await migrateIn(tx, readMigrations().slice(0, header.migrations))
+      const accounts = await tx.query('select from accounts limit 1')
+      if (accounts.length > 0)
+        throw new BackupError('the database has accounts already; restore into an empty one')
       const tables = new Map(header.tables.map((one) => [one.name, one]))
       await tx.query(`truncate ${[...tables.keys()].map((one) => `"${one}"`).join(', ')}`)
       for (const { name: partition, parent, bound } of header.partitions)

@@ -57,14 +57,19 @@ export function migrate(
   database: Database,
   migrations: readonly Migration[] = readMigrations(),
 ): Promise<number[]> {
-  return database.transaction(
-    async (tx) => {
-      await checkServer(tx)
-      await tx.query(`select pg_advisory_xact_lock(${LOCK})`)
-      return runPending(tx, migrations)
-    },
-    { statementTimeoutMs: MIGRATION_MS },
-  )
+  return database.transaction((tx) => migrateIn(tx, migrations), {
+    statementTimeoutMs: MIGRATION_MS,
+  })
+}
+
+/** The same as a part of a transaction. */
+export async function migrateIn(
+  tx: Queryable,
+  migrations: readonly Migration[],
+): Promise<number[]> {
+  await checkServer(tx)
+  await tx.query(`select pg_advisory_xact_lock(${LOCK})`)
+  return runPending(tx, migrations)
 }
 
 async function checkServer(tx: Queryable): Promise<void> {

@@ -122,6 +122,11 @@ export function effectiveMonitor(monitor: Monitor, group: CheckGroup | undefined
   return isRetried || own.retryStrategy === null ? own : { ...own, retryStrategy: null }
 }
 
+/** Whether the platform waits for pings of this type, so that it has neither slots nor locations. */
+export function isPinged(checkType: unknown): boolean {
+  return DEFINITIONS.get(checkType as string)?.isPinged === true
+}
+
 /**
  * Requirements of a monitor that its schema has parsed: its type and those of its definition, like
  * `engine:node@24` or `runtime:2026.04`.

@@ -1,8 +1,8 @@
-// Common part of the types of monitors that connect to addresses. It connects, speaks TLS, gives the verdict on a
-// probe, and checks every address of a name.
+// Common part of the types of monitors that connect to addresses. It connects, speaks TLS, compares times with their
+// thresholds, gives the verdict on a probe, and checks every address of a name.
 import type { Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
-import type { Failure } from '../contract/failure.ts'
+import { failure, type Failure } from '../contract/failure.ts'
 import type { Observation } from '../contract/observation.ts'
 import { roundPhases } from '../contract/schema/duration.ts'
 import { LIMITS } from '../contract/versions.ts'
@@ -18,7 +18,28 @@ import {
 import { failureOf, TargetFailure } from '../network/target-failure.ts'
 import type { PeerFacts } from '../network/tls/facts.ts'
 import type { Context } from './monitor.ts'
-import { isDegraded, type Thresholds, tooSlow } from './thresholds.ts'
+
+/** Thresholds in milliseconds. */
+export interface Thresholds {
+  degradedResponseTime: number
+  maxResponseTime: number
+}
+
+/** The failure when the time is above the maximum, or undefined. */
+export function tooSlow(responseTimeMs: number, thresholds: Thresholds): Failure | undefined {
+  const maxMs = thresholds.maxResponseTime
+  if (responseTimeMs <= maxMs) return undefined
+  return failure(
+    'RESPONSE_TIME_ABOVE_MAX',
+    `the response took ${Math.round(responseTimeMs)} ms; at most ${maxMs} ms are allowed`,
+    { responseTimeMs, maxMs },
+  )
+}
+
+/** Whether the time is above what counts as healthy. */
+export function isDegraded(responseTimeMs: number, thresholds: Thresholds): boolean {
+  return responseTimeMs > thresholds.degradedResponseTime
+}
 
 /** Facts of a probe of one address; each type adds to them. */
 export interface Probed {
@@ -136,6 +157,7 @@ export async function checkAddresses<P extends Probed>(
     }),
   )
   const times = checks.flatMap(({ responseTimeMs }) => responseTimeMs ?? [])
+  const undisclosed = checks.flatMap((one) => one.undisclosed ?? [])
   return {
     observed: {
       ...shownOf(checks).observed,
@@ -155,6 +177,7 @@ export async function checkAddresses<P extends Probed>(
         details: { ...one.details, address },
       })),
     ),
+    ...(undisclosed.length > 0 && { undisclosed: { addresses: undisclosed } }),
     ...(times.length > 0 && {
       responseTimeMs: Math.max(...times),
       degraded: checks.some(({ degraded }) => degraded === true),

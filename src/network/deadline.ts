@@ -1,4 +1,5 @@
 // Deadlines, distinguished from the cancellation of a run by the reason of the signal.
+import type { EventEmitter } from 'node:events'
 
 /** The runner's abort reason for an attempt whose deadline has passed. */
 export class DeadlineReached extends Error {
@@ -39,8 +40,26 @@ export async function withDeadline<T>(
 export function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = () => reject(signal.reason as Error)
+    const withoutListener =
+      <A>(settle: (outcome: A) => void) =>
+      (outcome: A) => {
+        signal.removeEventListener('abort', onAbort)
+        settle(outcome)
+      }
     signal.addEventListener('abort', onAbort)
     if (signal.aborted) onAbort()
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
+    work.then(withoutListener(resolve), withoutListener(reject))
   })
+}
+
+/** Resolves at the event; rejects with an error of the socket, or the signal's reason. Node's `once` costs far more. */
+export function untilEvent(
+  socket: EventEmitter,
+  event: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const emitted = new Promise<void>((resolve, reject) => {
+    socket.once(event, resolve).once('error', reject)
+  })
+  return untilAborted(emitted, signal)
 }

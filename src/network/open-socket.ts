@@ -1,7 +1,7 @@
 // One TCP connection to one address, or to that of a name.
-import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { connectFailure, placeOf } from './connect-errors.ts'
+import { untilEvent } from './deadline.ts'
 import type { Connection, Progress } from './dial.ts'
 import { familyOf } from './ip-address.ts'
 import { TargetFailure } from './target-failure.ts'
@@ -17,7 +17,7 @@ async function openSocket(address: string, port: number, signal: AbortSignal): P
   const socket = connect({ host: address, port, autoSelectFamily: false })
   socket.on('error', ignore)
   try {
-    await once(socket, 'connect', { signal })
+    await untilEvent(socket, 'connect', signal)
     return socket
   } catch (error) {
     socket.destroy()

@@ -3,6 +3,7 @@
 import { OpenAPIHono } from '@hono/zod-openapi'
 import type { Log } from '../process/log.ts'
 import type { DefinedAgentOperation } from './http/agent-operation.ts'
+import { FixedPathRouter } from './http/fixed-path-router.ts'
 import { AgentRates } from './http/rate-limit/agent-rates.ts'
 import type { ApiOptions } from './app.ts'
 import { answerFaults, createOutageLog } from './http/answer-faults.ts'
@@ -55,7 +56,7 @@ export interface AgentsApp {
 /** Makes the app; it opens nothing and starts nothing. */
 export function createAgentsApp(options: AgentsAppOptions): AgentsApp {
   const { database, clock, log } = options
-  const app = new OpenAPIHono()
+  const app = new OpenAPIHono({ router: new FixedPathRouter() })
   const { auth, keys } = createLocationAuth({
     database,
     limiter: new RateLimiter(windowsOf(database)),

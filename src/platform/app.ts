@@ -18,6 +18,7 @@ import { checkOperations } from './checks/routes.ts'
 import { checkResultOperations } from './results/routes.ts'
 import { checkStatusOperations } from './results/statuses.ts'
 import { createClientAddress } from './http/client-address.ts'
+import { FixedPathRouter } from './http/fixed-path-router.ts'
 import { windowsOf } from './http/rate-limit/queries.ts'
 import { faultOperations } from './faults/routes.ts'
 import { heartbeatOperations } from './heartbeats/routes.ts'
@@ -71,7 +72,7 @@ export interface App {
 /** Makes the app; it opens nothing and starts nothing. */
 export function createApp(options: AppOptions): App {
   const { database, log } = options
-  const app = new OpenAPIHono()
+  const app = new OpenAPIHono({ router: new FixedPathRouter() })
   const keys = new KeyRing((hash) => findActiveKey(database, hash))
   const limiter = new RateLimiter(windowsOf(database))
   const defaultPolicy: RatePolicy = { ...DEFAULT_POLICY, ...options.defaultLimit }

@@ -3,7 +3,6 @@ import { VERSION } from '../contract/versions.ts'
 import { BackupError, openBackup, restoreBackup, writeBackup } from '../database/backup.ts'
 import type { Database } from '../database/database.ts'
 import { migrate, readMigrations } from '../database/migrate.ts'
-import { listAccounts } from './accounts/queries/accounts.ts'
 import { type DatabaseContext, runOnDatabase } from './database-command.ts'
 import { openPlatformDatabase } from './open-database.ts'
 
@@ -18,22 +17,17 @@ export function runBackup(path: string, context: DatabaseContext): Promise<numbe
 
 /** Fills an empty database from `path`; resolves with the exit code. */
 export function runRestore(path: string, context: DatabaseContext): Promise<number> {
-  const all = readMigrations()
-  let migrations = all
   const prepare = async () => {
     const file = await openBackup(path)
-    const { migrations: count, version } = file.header
-    if (count > all.length)
+    const { migrations, version } = file.header
+    if (migrations > readMigrations().length)
       throw new BackupError(
         `${path} was created by Vedette ${version}, which is newer than ${VERSION}`,
       )
-    migrations = all.slice(0, count)
     return async (database: Database) => {
       try {
-        if ((await listAccounts(database, 1)).length > 0)
-          throw new BackupError('the database has accounts already; restore into an empty one')
         const rows = await restoreBackup(database, file)
-        await migrate(database, all)
+        await migrate(database)
         return `${rows} rows restored. The platform needs the SECRETS_KEY of that time to read them.\n`
       } finally {
         file.close()
@@ -42,6 +36,6 @@ export function runRestore(path: string, context: DatabaseContext): Promise<numb
   }
   // The tables have to be those of the backup; later migrations follow.
   return runOnDatabase('restore', prepare, context, (choice, options) =>
-    openPlatformDatabase(choice, { ...options, migrations }),
+    openPlatformDatabase(choice, { ...options, isUnmigrated: true }),
   )
 }

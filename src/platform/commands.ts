@@ -1,6 +1,7 @@
 // The platform's commands as the command line shows them.
 import { ROLES } from '../contract/api/account.ts'
-import { type Arguments, type Command, EXIT_CONFIGURATION } from '../process/command-line.ts'
+import { EXIT } from '../process/exit-codes.ts'
+import type { Arguments, Command } from '../process/command-line.ts'
 import { loadPart } from '../process/load-part.ts'
 import { VARIABLES } from './config.ts'
 import type { CommandContext } from './run-platform.ts'
@@ -21,7 +22,7 @@ function platformCommand(context: CommandContext): Command {
     name: 'platform',
     summary: 'Run the platform and its public API; settings come from the environment',
     description:
-      'Serves the API on PostgreSQL: the one that DATABASE_URL names, or else an embedded one that it\n' +
+      'Serves the API on PostgreSQL: the one that DATABASE_URL names, or else an embedded one that it ' +
       'starts in DATA_DIR. The first start creates an account and an Admin key, and shows them once.\n' +
       'SIGTERM drains: requests in flight end, the exit code is 0; a second signal ends it at once.\n' +
       'Exit code 2: something is wrong with the settings; 1: the database did not answer in time.',
@@ -34,7 +35,7 @@ function platformCommand(context: CommandContext): Command {
     async run() {
       // Loaded only here: an agent must not carry the platform in its memory.
       const part = await loadPart('the platform', () => import('./run-platform.ts'))
-      return part === undefined ? EXIT_CONFIGURATION : part.runPlatform(context)
+      return part === undefined ? EXIT.configuration : part.runPlatform(context)
     },
   }
 }
@@ -45,7 +46,7 @@ function keysCommand(context: CommandContext): Command {
     summary: 'Create, list and revoke keys of the public API',
     positionals: ['<create|list|revoke>', '[id]'],
     description:
-      'Works on the platform’s database (DATABASE_URL, or the embedded one in DATA_DIR), whether the\n' +
+      'Works on the platform’s database (DATABASE_URL, or the embedded one in DATA_DIR), whether the ' +
       `platform runs or not. Roles: ${ROLES.join(', ')}. A key is shown once, when it is created.\n` +
       'A revoked key is refused within seconds by every process of the platform.',
     options: {
@@ -63,7 +64,7 @@ function keysCommand(context: CommandContext): Command {
       const [name, role] = [args.value('name'), args.value('role')]
       const request = { action, id, name, role, accountId: args.value('account') }
       const part = await loadPart('the platform', () => import('./keys-command.ts'))
-      return part === undefined ? EXIT_CONFIGURATION : part.runKeys(request, context)
+      return part === undefined ? EXIT.configuration : part.runKeys(request, context)
     },
   }
 }
@@ -74,7 +75,7 @@ function accountsCommand(context: CommandContext): Command {
     summary: 'Create and list accounts of the platform',
     positionals: ['<create|list>'],
     description:
-      'Works on the platform’s database, whether the platform runs or not. A new account gets an Admin\n' +
+      'Works on the platform’s database, whether the platform runs or not. A new account gets an Admin ' +
       'key, which is shown once. Monitors, locations, keys and status pages belong to one account.',
     options: { name: { value: '<name>', help: 'name of the account (create)' } },
     examples: [
@@ -84,7 +85,7 @@ function accountsCommand(context: CommandContext): Command {
     async run(args) {
       const request = { action: args.positionals[0], name: args.value('name') }
       const part = await loadPart('the platform', () => import('./accounts-command.ts'))
-      return part === undefined ? EXIT_CONFIGURATION : part.runAccounts(request, context)
+      return part === undefined ? EXIT.configuration : part.runAccounts(request, context)
     },
   }
 }
@@ -95,8 +96,8 @@ function backupCommand(context: CommandContext): Command {
     summary: 'Write the platform’s database to a file, while the platform runs',
     positionals: ['<file>'],
     description:
-      'Writes all rows of the platform’s database (DATABASE_URL, or the embedded one in DATA_DIR) as they\n' +
-      'are at one instant. Secrets in it stay encrypted: back up SECRETS_KEY, or DATA_DIR/secrets.key, and\n' +
+      'Writes all rows of the platform’s database (DATABASE_URL, or the embedded one in DATA_DIR) as they ' +
+      'are at one instant. Secrets in it stay encrypted: back up SECRETS_KEY, or DATA_DIR/secrets.key, and ' +
       'the files of results separately.',
     examples: [['vedette backup vedette.backup', 'creates or replaces the file']],
     run: (args) => runFile('backup', args, context),
@@ -109,8 +110,8 @@ function restoreCommand(context: CommandContext): Command {
     summary: 'Restore a backup into an empty database',
     positionals: ['<file>'],
     description:
-      'Fills an empty database (DATABASE_URL, or the embedded one in DATA_DIR) with a backup of this or an\n' +
-      'earlier version: all of it or nothing. Before the first start, put the SECRETS_KEY of the backup into\n' +
+      'Fills an empty database (DATABASE_URL, or the embedded one in DATA_DIR) with a backup of this or an ' +
+      'earlier version: all of it or nothing. Before the first start, put the SECRETS_KEY of the backup into ' +
       'the environment, or secrets.key into DATA_DIR.',
     examples: [['DATA_DIR=new vedette restore vedette.backup', 'restores into a new folder']],
     run: (args) => runFile('restore', args, context),
@@ -124,6 +125,6 @@ async function runFile(
 ): Promise<number> {
   const [path = ''] = args.positionals
   const part = await loadPart('the platform', () => import('./backup-command.ts'))
-  if (part === undefined) return EXIT_CONFIGURATION
+  if (part === undefined) return EXIT.configuration
   return action === 'backup' ? part.runBackup(path, context) : part.runRestore(path, context)
 }

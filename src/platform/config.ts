@@ -1,4 +1,5 @@
 // The platform's settings: one table of environment variables, one reader, all problems at once.
+import { decoded, urlSecrets } from '../contract/definition-secrets.ts'
 import {
   type Environment,
   type EnvironmentProblem,
@@ -70,18 +71,19 @@ export const VARIABLE_TABLE = {
   }),
   HOST: anyText({ meaning: 'Address to listen on', shownDefault: 'all' }),
   METRICS_PORT: wholeNumber({
-    meaning: 'Port of /metrics, which need no key; 0 uses any free port, without it there are none',
+    meaning: 'Port of /metrics, without a key; 0 uses any free port; not set: no metrics',
     otherwise: undefined,
     min: 0,
     max: 65_535,
   }),
   PUBLIC_URL: urlSetting({
     meaning: 'Where clients reach the platform, for the API document',
+    isShownToClients: true,
     protocols: ['https:', 'http:'],
     example: 'https://monitoring.example.com',
   }),
   TRUSTED_PROXIES: nameList({
-    meaning: 'Addresses or networks whose X-Forwarded-For is believed',
+    meaning: 'Addresses or networks whose X-Forwarded-For is trusted',
     problem: proxyProblem,
   }),
   RATE_LIMIT: wholeNumber({
@@ -258,19 +260,9 @@ function bucketOf(
 
 function secretsOf(config: PlatformConfig): string[] {
   const { databaseUrl, adminApiKey, secretsKey, artifactBucket, sentryDsn, proxyUrl } = config
-  const passwords = [databaseUrl, sentryDsn, proxyUrl].map((one) => URL.parse(one ?? '')?.password)
-  const plain = passwords
-    .filter((one) => /%[0-9a-f]{2}/i.test(one ?? ''))
-    .map((one) => unescaped(one ?? ''))
-  const given = [adminApiKey, secretsKey, artifactBucket?.secretAccessKey]
-  const all = [...given, URL.parse(sentryDsn ?? '')?.username, ...passwords, ...plain]
+  const [database, dsn] = [databaseUrl, sentryDsn].map((one) => URL.parse(one ?? ''))
+  const passwords = [database?.password ?? '', dsn?.password ?? '']
+  const given = [adminApiKey, secretsKey, artifactBucket?.secretAccessKey, dsn?.username]
+  const all = [...given, ...passwords, ...passwords.map(decoded), ...urlSecrets(proxyUrl ?? '')]
   return all.filter((one): one is string => one !== undefined && one !== '')
-}
-
-function unescaped(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
 }

@@ -1,7 +1,7 @@
 // Commands that work on the platform's database, whether the platform runs or not.
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { EXIT_CONFIGURATION } from '../process/command-line.ts'
+import { EXIT } from '../process/exit-codes.ts'
 import { problemText } from '../process/env.ts'
 import type { Database } from '../database/database.ts'
 import { readPlatformConfig } from './config.ts'
@@ -32,7 +32,7 @@ export async function runOnDatabase(
   const reading = readPlatformConfig(env)
   if (reading.problems.length > 0) {
     stderr.write(`vedette: ${problemText(reading.problems, 'platform')}`)
-    return EXIT_CONFIGURATION
+    return EXIT.configuration
   }
   // Only errors: the output may be read by a script.
   reading.config.logLevel = 'error'
@@ -54,7 +54,7 @@ export async function runOnDatabase(
     const isRequest = error instanceof RequestError
     const hint = `\nTry: vedette ${command} --help`
     const fault = isRequest
-      ? { message: `${error.message}${hint}`, exitCode: EXIT_CONFIGURATION }
+      ? { message: `${error.message}${hint}`, exitCode: EXIT.configuration }
       : knownFault(error)
     if (fault === undefined) throw error
     stderr.write(`vedette ${command}: ${fault.message}\n`)

@@ -5,6 +5,7 @@ import { listAccounts, readAccount } from './accounts/queries/accounts.ts'
 import {
   type ApiKeyRow,
   createApiKey,
+  hasKey,
   listApiKeys,
   revokeApiKey,
 } from './accounts/queries/api-keys.ts'
@@ -104,7 +105,10 @@ async function create(
 async function revoke(database: Database, id: string): Promise<string> {
   const row = await revokeApiKey(database, id)
   if (row === undefined) throw new RequestError(`unknown key ${id}`)
-  return `revoked ${row.id} (${row.name}, …${row.suffix})\n`
+  const hint = (await hasKey(database, row.account_id, 'Admin'))
+    ? ''
+    : 'The account has no key of the role Admin now. Add one: vedette keys create --name <name> --role Admin\n'
+  return `revoked ${row.id} (${row.name}, …${row.suffix})\n${hint}`
 }
 
 async function accountOf(database: Database, wanted: string | undefined): Promise<string> {

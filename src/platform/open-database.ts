@@ -8,7 +8,7 @@ import {
   clientConfig,
 } from '../database/database.ts'
 import { databaseFailure, isUnavailable } from '../database/database-failure.ts'
-import { migrate, type Migration, MigrationError } from '../database/migrate.ts'
+import { migrate, MigrationError } from '../database/migrate.ts'
 import {
   embeddedAddress,
   type EmbeddedPostgres,
@@ -39,8 +39,8 @@ export interface OpeningOptions {
   applicationName: string
   log: Log
   signal: AbortSignal
-  /** What to run; all by default. */
-  migrations?: readonly Migration[]
+  /** Runs no migrations. */
+  isUnmigrated?: boolean
   /** Called with the reason for waiting. */
   onWaiting?: (reason: string) => void
   /** Called when another process has locked the folder of the embedded database. */
@@ -85,7 +85,7 @@ export async function openPlatformDatabase(
   try {
     const prepare = async () => {
       if (embedded === undefined) await requireSessions(address)
-      return migrate(database, options.migrations)
+      return options.isUnmigrated === true ? [] : migrate(database)
     }
     const numbers = await persistently(prepare, choice.databaseWaitMs, options)
     if (numbers.length > 0) log.info({ migrations: numbers }, 'the database was migrated')

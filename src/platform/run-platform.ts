@@ -1,6 +1,6 @@
 // `vedette platform`: reads settings from the environment, makes the log, handles signals, returns an exit code.
 import { VERSION } from '../contract/versions.ts'
-import { EXIT_CONFIGURATION } from '../process/command-line.ts'
+import { EXIT } from '../process/exit-codes.ts'
 import { type Environment, problemText } from '../process/env.ts'
 import type { FaultReports } from '../process/faults/reports.ts'
 import { createLog, isForPeople, type Log, mayColour } from '../process/log.ts'
@@ -54,7 +54,7 @@ export async function runPlatform(context: CommandContext): Promise<number> {
   const reading = readPlatformConfig(env)
   if (reading.problems.length > 0) {
     stderr.write(`vedette: ${problemText(reading.problems, 'platform')}`)
-    return EXIT_CONFIGURATION
+    return EXIT.configuration
   }
   let platform: Platform | undefined
   const faults = platformFaults(reading, context.posterTo, () => platform?.database())
@@ -99,11 +99,12 @@ export function knownFault(error: unknown): { message: string; exitCode: number 
     error instanceof BackupError ||
     error instanceof CredentialsError ||
     error instanceof SecretsKeyError
-  if (isSetting) return { message: error.message, exitCode: EXIT_CONFIGURATION }
-  if (error instanceof EmbeddedPostgresError) return { message: error.message, exitCode: 1 }
+  if (isSetting) return { message: error.message, exitCode: EXIT.configuration }
+  if (error instanceof EmbeddedPostgresError)
+    return { message: error.message, exitCode: EXIT.failed }
   if (!isUnavailable(error)) return undefined
   const message = `the database does not answer: ${reasonOf(error)}; check DATABASE_URL`
-  return { message, exitCode: 1 }
+  return { message, exitCode: EXIT.failed }
 }
 
 function credentialsText(

@@ -1,12 +1,10 @@
 // Commands, their options and their help: one table in, an exit code out. Knows nothing of what the
 // commands do.
 import { parseArgs } from 'node:util'
-import { inColumns } from './columns.ts'
+import { inColumns, wrapText } from './columns.ts'
 import type { VariableText } from './env.ts'
 import { nameFix, nearest } from './nearest.ts'
-
-/** Exit code for anything wrong with what the user typed or configured. */
-export const EXIT_CONFIGURATION = 2
+import { EXIT } from './exit-codes.ts'
 
 interface Option {
   /** Placeholder of the value in help; absent for switches. */
@@ -65,7 +63,7 @@ export async function runCommandLine(program: Program, argv: readonly string[]):
   const [name, ...rest] = argv
   if (name === undefined) {
     program.complain(overview(program))
-    return EXIT_CONFIGURATION
+    return EXIT.configuration
   }
   if (name === '--version' || name === '-V' || name === 'version') {
     if (rest.length > 0) return refuse(program, name, `unexpected argument ${shown(rest[0])}`)
@@ -87,7 +85,7 @@ export async function runCommandLine(program: Program, argv: readonly string[]):
 
 function refuse(program: Program, name: string, problem: string): number {
   program.complain(`${program.name} ${name}: ${problem}\nTry: ${program.name} ${name} --help\n`)
-  return EXIT_CONFIGURATION
+  return EXIT.configuration
 }
 
 function unknownCommand(program: Program, name: string): number {
@@ -95,7 +93,7 @@ function unknownCommand(program: Program, name: string): number {
   const known = isOption ? ['--help', '--version'] : program.commands.map((one) => one.name)
   const what = isOption ? 'option' : 'command'
   program.complain(`${program.name}: unknown ${what} ${shown(name)}; ${nameFix(name, known)}\n`)
-  return EXIT_CONFIGURATION
+  return EXIT.configuration
 }
 
 const shown = (text: unknown) => JSON.stringify(text)
@@ -186,7 +184,7 @@ function manualHelp(program: Program, name: string | undefined, manual: Manual):
     )
     const fix = near === undefined ? `${program.name} help lists them` : `did you mean ${near}?`
     program.complain(`${program.name}: unknown topic ${shown(name)}; ${fix}\n`)
-    return EXIT_CONFIGURATION
+    return EXIT.configuration
   }
   program.write(page)
   if (isCommand)
@@ -231,7 +229,8 @@ function commandHelp(program: Program, command: Command): string {
     const value = option.value === undefined ? '' : ` ${option.value}`
     return [`${short}--${name}${value}`, option.help]
   })
-  const lines = [`Usage: ${usage.join(' ')}`, '', command.description.trim(), '']
+  const description = command.description.split('\n').flatMap((one) => wrapText(one, WIDTH))
+  const lines = [`Usage: ${usage.join(' ')}`, '', ...description, '']
   if (spelled.length > 0) lines.push('Options:', ...columns(spelled), '')
   if (command.variables !== undefined) {
     const rows = command.variables.map(({ name, default: fallback, meaning }): [string, string] => {
@@ -244,4 +243,16 @@ function commandHelp(program: Program, command: Command): string {
   return lines.join('\n')
 }
 
-const columns = (rows: [string, string][]) => inColumns(rows).map((line) => `  ${line}`)
+/** The widest line of help, columns. */
+const WIDTH = 100
+const INDENT = '  '
+
+/** Two columns, of which the second is wrapped. */
+function columns(rows: readonly [string, string][]): string[] {
+  const first = Math.max(0, ...rows.map(([name]) => name.length))
+  const room = WIDTH - 2 * INDENT.length - first
+  const lines = rows.flatMap(([name, text]) =>
+    wrapText(text, room).map((line, at) => [at === 0 ? name : '', line]),
+  )
+  return inColumns(lines).map((line) => `${INDENT}${line}`)
+}

@@ -34,6 +34,11 @@ export type Values<T extends VariableTable> = {
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
+/** Environment of a program of the system: others may read it, so it has nothing of ours. */
+export function programEnvironment(): Environment {
+  return { PATH: process.env['PATH'] }
+}
+
 /** Something wrong with one variable, with the fix. */
 export interface EnvironmentProblem {
   variable: string
@@ -49,7 +54,7 @@ export interface Reading<T extends VariableTable> {
 /** Reads files named by NAME_FILE; throws what node:fs throws. */
 export type ReadText = (path: string) => string
 
-/** Larger than any key, certificate or list that belongs into a variable. Bytes. */
+/** Larger than any key, certificate or list in a variable. Bytes. */
 const FILE_BYTES_MAX = 1_048_576
 
 /** Reads all variables of the table. Never throws for invalid values. */
@@ -129,9 +134,24 @@ function parsed(
   return { problem: `${lead} ${value}: must be ${result.allowed}; ${result.fix}` }
 }
 
-/** A value as a message shows it: quoted, on one line, cut when long, without credentials of a URL. */
+/**
+ * The text without credentials: what precedes the last `@`, also where the scheme of the URL is missing, and its
+ * parameters.
+ */
+export function withoutCredentials(text: string): string {
+  return withoutUser(text).replace(/\?[^?=\s]*=.*$/s, '?…')
+}
+
+function withoutUser(text: string): string {
+  const at = text.lastIndexOf('@')
+  if (at < 0 || !/[:/]/.test(text.slice(0, at))) return text
+  const [scheme = ''] = /^[a-z][\w+.-]*:\/\//i.exec(text) ?? []
+  return `${scheme}…${text.slice(at)}`
+}
+
+/** A value as a message shows it: quoted, on one line, cut when long, without credentials. */
 function shown(given: string): string {
-  const text = given.replaceAll(/\/\/\S*@/g, '//…@')
+  const text = withoutCredentials(given)
   return JSON.stringify(text.length > 100 ? `${text.slice(0, 100)}…` : text)
 }
 

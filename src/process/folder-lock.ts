@@ -71,7 +71,7 @@ export async function lockFolder(
       throw new FolderLockedError(file, found)
     discard(file, found)
   }
-  throw new Error(`the lock ${file} is taken by other processes again and again`)
+  throw new Error(`the lock ${file} is repeatedly taken by other processes`)
 }
 
 /** Creates the file atomically with its content: a link never replaces an existing file. */

@@ -166,18 +166,25 @@ function fileProblem(path: string): { allowed: string; fix: string } | undefined
   }
 }
 
-/** A URL of one of some protocols, like `https:`. */
+/** A URL of one of some protocols, like `https:`; one that is shown to clients has no credentials. */
 export function urlSetting(
-  about: About & { protocols: readonly string[]; example: string },
+  about: About & { protocols: readonly string[]; example: string; isShownToClients?: true },
 ): Variable<string | undefined> {
-  const { protocols, example, ...rest } = about
+  const { protocols, example, isShownToClients, ...rest } = about
   return anyText({
     ...rest,
     problem: (value) => {
-      const fits = URL.canParse(value) && protocols.includes(new URL(value).protocol)
-      if (fits) return undefined
-      const starts = protocols.map((one) => `${one}//`).join(' or ')
-      return { allowed: `a URL that starts with ${starts}`, fix: `write it like ${example}` }
+      const url = URL.parse(value)
+      if (url !== null && protocols.includes(url.protocol)) {
+        if (isShownToClients !== true || url.username + url.password === '') return undefined
+        return { allowed: 'a URL without user and password', fix: `write it like ${example}` }
+      }
+      const starts = protocols.map((one) => `${one}//`)
+      const hasStart = starts.some((one) => value.startsWith(one))
+      const allowed = hasStart
+        ? 'a URL with a valid host and port'
+        : `a URL that starts with ${starts.join(' or ')}`
+      return { allowed, fix: `write it like ${example}` }
     },
   })
 }

@@ -58,7 +58,7 @@ export function recommendationsOf(facts: {
   if (hasChromium && !namespaces) {
     all.push({
       what: 'Chromium runs without its own sandbox, in that of the agent alone: this system permits no user namespaces',
-      fix: `in a container ${PROFILE} does`,
+      fix: `start the container with ${PROFILE}`,
     })
   }
   return all
@@ -68,7 +68,7 @@ export function recommendationsOf(facts: {
 export function missingTracing(scope: string): MissingRequirement | undefined {
   if (!/^[23]$/.test(scope.trim())) return undefined
   return {
-    what: 'connections of user code are all refused',
+    what: 'all connections of user code are refused',
     fix: 'kernel.yama.ptrace_scope must be 0 or 1',
   }
 }

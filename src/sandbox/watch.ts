@@ -2,6 +2,7 @@
 // receives the report of its end. If the supervisor itself dies, the processes of the run are killed from here.
 import type { ChildProcess } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
+import { jsonOf } from '../contract/exact-json.ts'
 import { durationText } from '../contract/schema/amounts.ts'
 import { LIMITS } from '../contract/versions.ts'
 import { DeadlineReached, isDeadline } from '../network/deadline.ts'
@@ -234,18 +235,10 @@ function eachJson(stream: Readable, each: (said: unknown) => void): void {
   const lines = new LineSplitter(LINE_BYTES_MAX)
   stream.on('data', (chunk: Buffer) => {
     for (const line of lines.add(chunk)) {
-      const said = parsed(line)
+      const said = jsonOf(line)
       if (said !== undefined) each(said)
     }
   })
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }
 
 /** The last bytes of a stream. */

@@ -31,6 +31,8 @@ export const INSTALLED_FILE = 'installed.json'
 
 export interface Toolchains {
   readonly folder: string
+  /** False in images without npm: neither engines nor runtimes can be installed there. */
+  readonly canInstall: boolean
   /** Names of what is installed. */
   installed(kind: ToolKind): Promise<string[]>
   /** One that is installed, or undefined. */
@@ -59,7 +61,12 @@ export function toolFix(kind: 'engine' | 'runtime', name: string): string {
   return `install it with: vedette ${kind} install ${name}${also}`
 }
 
-/** The image of the agent that has it, if there is one. */
+/** What to do where nothing can be installed. */
+export function imageFix(kind: ToolKind, name: string): string {
+  return `use the image ${imageWith(kind, name) ?? 'vedette/agent'}`
+}
+
+/** The image of the agent that has a tool, if there is one. */
 export function imageWith(kind: ToolKind, name: string): string | undefined {
   return kind === 'runtime' ? IMAGES_WITH_RUNTIMES.get(name) : 'vedette/agent'
 }
@@ -69,8 +76,13 @@ const IMAGES_WITH_RUNTIMES: ReadonlyMap<string, string> = new Map([
   ['2024.09', 'vedette/agent:7.0.2-migrate-202409-202604'],
 ])
 
-/** Opens the toolchains; the folder need not exist. Nothing in it is trusted but what was finished. */
-export function openToolchains(folder: string): Toolchains {
+const IMAGES_WITHOUT_NPM: ReadonlySet<string> = new Set(['agent-uptime', 'platform'])
+
+/**
+ * Opens the toolchains; the folder need not exist. Nothing in it is trusted but what was finished. `image`: the image
+ * that this process runs in, by VEDETTE_IMAGE.
+ */
+export function openToolchains(folder: string, image = 'agent'): Toolchains {
   const find = async (kind: ToolKind, name: string): Promise<InstalledTool | undefined> => {
     // A name from outside never leads out of the folder.
     if (!knownTools(kind).includes(name)) return undefined
@@ -85,6 +97,7 @@ export function openToolchains(folder: string): Toolchains {
   }
   return {
     folder,
+    canInstall: !IMAGES_WITHOUT_NPM.has(image),
     find,
     async installed(kind) {
       const found = await Promise.all(knownTools(kind).map((name) => find(kind, name)))

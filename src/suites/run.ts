@@ -25,7 +25,8 @@ import { type InstalledPackages, installPackages } from './packages/install.ts'
 import { exists, foldersUpward } from './packages/package-manager.ts'
 import { type PlacedProject, placeProject } from './source.ts'
 import { observedTests, suiteVerdict } from './verdict.ts'
-import { type InstalledTool, isBun, toolFix } from '../scripts/toolchains.ts'
+import { missingTool } from '../scripts/runtime.ts'
+import { type InstalledTool, isBun } from '../scripts/toolchains.ts'
 import { leadsInside } from '../sandbox/untrusted-files.ts'
 import { targetFailure, TargetFailure } from '../network/target-failure.ts'
 
@@ -176,15 +177,14 @@ class SuiteRun {
     const { tools } = this.#host
     const found = await tools.find('engine', engine)
     if (found !== undefined) return found
-    const message = `${engine} is not installed in ${tools.folder}; ${toolFix('engine', engine)}`
-    throw targetFailure('ENGINE_MISSING', message, { engine, from })
+    throw missingTool(tools, 'engine', engine, { engine, from })
   }
 
   async runTests(stage: Stage): Promise<void> {
     const { folder, cwd, project, engine, programs, packages } = stage
-    const [{ testCommand }, host] = [this.#monitor, this.#host]
+    const [{ testCommand, installCommand }, host] = [this.#monitor, this.#host]
     const missing = await missingPackage(testCommand, foldersUpward('/', cwd))
-    if (missing !== undefined) throw notBrought(testCommand, missing)
+    if (missing !== undefined) throw notBrought(testCommand, missing, installCommand === '')
     const core = await findPlaywrightCore(cwd)
     const chromium = await findChromium(host.chromiumPath)
     const ffmpeg = await findProgram('ffmpeg')
@@ -265,8 +265,10 @@ function codeOf(cli: string, engine: InstalledTool, { key }: InstalledPackages) 
   return { modules, program: engine.program, isBun: isBun(engine), packagesKey: key }
 }
 
-function notBrought(testCommand: string, missing: string): TargetFailure {
-  const fix = `add the package that brings it to the devDependencies of the project`
+function notBrought(testCommand: string, missing: string, isBare: boolean): TargetFailure {
+  const fix = isBare
+    ? 'with an empty installCommand it must bring its node_modules'
+    : 'add the package that provides it to the devDependencies of the project'
   const message = `the test command ${testCommand} runs ${missing}, which the project does not have; ${fix}`
   return targetFailure('SUITE_INVALID', message, { command: testCommand, lacking: missing })
 }

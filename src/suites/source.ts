@@ -17,8 +17,7 @@ export interface PlacedProject {
 
 const BUNDLE = 'bundle:'
 
-/** What a run makes again or does not need: packages, history, results. Bundles are packed without it, too. */
-export const LEFT_OUT: ReadonlySet<string> = new Set([
+const LEFT_OUT: ReadonlySet<string> = new Set([
   'node_modules',
   '.git',
   '.hg',
@@ -27,8 +26,15 @@ export const LEFT_OUT: ReadonlySet<string> = new Set([
   'playwright-report',
   'blob-report',
   '.DS_Store',
-  '.env',
 ])
+
+/** `.env`, `.env.local`, `.env.production.local`: settings of one machine, with its secrets. */
+const LOCAL_SETTINGS = /^\.env(?:(?:\..+)?\.local)?$/
+
+/** What a run makes again or must not have: packages, history, results, secrets. Bundles are packed without it, too. */
+export function isLeftOut(name: string): boolean {
+  return LEFT_OUT.has(name) || LOCAL_SETTINGS.test(name)
+}
 
 /** Puts the project into the run's folder. Rejects with a TargetFailure where it is unavailable. */
 export async function placeProject(
@@ -81,7 +87,7 @@ async function placeOwn(
     return { folder }
   }
   const { suiteProjectBytesMax: bytesMax, suiteProjectFilesMax: filesMax } = LIMITS
-  const order = { from: path, to: folder, without: LEFT_OUT, apart, bytesMax, filesMax, signal }
+  const order = { from: path, to: folder, without: isLeftOut, apart, bytesMax, filesMax, signal }
   for (const link of await copyTree(order)) {
     // In the copy, which nobody else changes.
     if (await leadsOut(folder, link))

@@ -1,22 +1,17 @@
 // The whole agent in one process: a source of the test's own, a fake monitor, real HTTP for health.
 import { tmpdir } from 'node:os'
 import { setTimeout as pause } from 'node:timers/promises'
-import { afterEach, describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { Agent } from '../../src/agent/agent.ts'
 import type { Change, MonitorSource } from '../../src/agent/source.ts'
 import type { Monitor } from '../../src/contract/monitor.ts'
 import type { Result } from '../../src/contract/result.ts'
-import { createLog } from '../../src/process/log.ts'
 import type { Dialler } from '../../src/network/dial.ts'
+import { collectingLog } from '../support/collecting-log.ts'
 import { aMonitor, fakeType } from '../support/agent/fake-monitors.ts'
 
 /** Its offset is 6 ms in its 10 s: its first run comes at once. */
 const EARLY = 'm578'
-
-const agents: Agent[] = []
-afterEach(async () => {
-  await Promise.all(agents.splice(0).map((agent) => agent.stop()))
-})
 
 /** A source that the test speaks through. */
 function createSource(): MonitorSource & { say(change: Change): void; end(error?: Error): void } {
@@ -44,26 +39,26 @@ function createSource(): MonitorSource & { say(change: Change): void; end(error?
   }
 }
 
-async function setUp(
-  options: {
-    deliver?: (result: Result) => Promise<void>
-    drainMs?: number
-    stopAtOnce?: boolean
-    healthHost?: string
-  } = {},
-) {
+interface Options {
+  deliver?: (result: Result) => Promise<void>
+  drainMs?: number
+  stopAtOnce?: boolean
+  healthHost?: string
+}
+
+async function setUp({ deliver, drainMs = 100, stopAtOnce = false, healthHost }: Options = {}) {
   const fake = fakeType()
   const source = createSource()
   const results: Result[] = []
-  const lines: string[] = []
+  const { log, lines } = collectingLog()
   const proxies: (string | undefined)[] = []
   const agent = new Agent({
     config: {
       healthPort: 0,
-      healthHost: options.healthHost,
+      healthHost,
       jobConcurrency: 1,
       uptimeConcurrency: 256,
-      drainMs: options.drainMs ?? 100,
+      drainMs,
       workRoot: tmpdir(),
       scrubHeaders: [],
     },
@@ -71,7 +66,7 @@ async function setUp(
     sink: {
       deliver(result) {
         results.push(result)
-        return options.deliver?.(result) ?? Promise.resolve()
+        return deliver?.(result) ?? Promise.resolve()
       },
     },
     types: fake.types,
@@ -79,15 +74,11 @@ async function setUp(
       proxies.push(proxyUrl)
       return {} as Dialler
     },
-    log: createLog({
-      level: 'info',
-      pretty: false,
-      destination: { write: (line) => void lines.push(line) },
-    }),
+    log,
   })
-  agents.push(agent)
+  onTestFinished(() => agent.stop())
   const started = agent.start()
-  if (options.stopAtOnce === true) void agent.stop()
+  if (stopAtOnce) void agent.stop()
   await started
   const set = (...monitors: Monitor[]) =>
     source.say({ kind: 'monitors', snapshot: { location: 'office', variables: [], monitors } })
@@ -115,38 +106,33 @@ test('probes and metrics answer on the address that is set, and on no other', as
   await expect(fetch(`http://127.0.0.1:${port}/health`)).rejects.toThrow('fetch failed')
 })
 
-describe('from start to results', () => {
-  test('readiness waits for monitors; the first results come within seconds', async () => {
-    const { fake, set, get, until, results } = await setUp()
-    expect((await get('/-/readiness')).status).toBe(503)
-    expect((await get('/-/liveness')).status).toBe(200)
-    set(aMonitor(EARLY), aMonitor('b', { frequency: 60 }), aMonitor('c', { activated: false }))
-    await until(async () => (await get('/-/readiness')).status === 200)
-    const runs = [await fake.next(), await fake.next()]
-    for (const run of runs) run.end()
-    await until(() => results.length === 2)
-    expect(results.map(({ monitorId }) => monitorId).toSorted()).toEqual(['b', EARLY])
-    expect(
-      results.every(({ location, verdict }) => location === 'office' && verdict === 'passed'),
-    ).toBe(true)
-  })
+test('readiness waits for monitors; the first results come within seconds', async () => {
+  const { fake, set, get, until, results } = await setUp()
+  expect((await get('/-/readiness')).status).toBe(503)
+  expect((await get('/-/liveness')).status).toBe(200)
+  set(aMonitor(EARLY), aMonitor('b', { frequency: 60 }), aMonitor('c', { activated: false }))
+  await until(async () => (await get('/-/readiness')).status === 200)
+  await fake.endNext()
+  await fake.endNext()
+  await until(() => results.length === 2)
+  expect(results.map(({ monitorId }) => monitorId).toSorted()).toEqual(['b', EARLY])
+  for (const one of results) expect(one).toMatchObject({ location: 'office', verdict: 'passed' })
+})
 
-  test('metrics show the agent and its monitors; a dropped monitor vanishes', async () => {
-    const { fake, set, get, until, results } = await setUp()
-    set(aMonitor('a', { frequencyOffset: 1 }))
-    const run = await fake.next()
-    run.end()
-    await until(() => results.length > 0)
-    const { text } = await get('/metrics')
-    const label = 'monitor="a",name="Monitor a",type="URL",location="office"'
-    expect(text).toContain(`probe_success{${label}} 1\n`)
-    expect(text).toContain(`probe_http_status_code{${label}} 200\n`)
-    expect(text).toMatch(/^vedette_results_total\{verdict="passed",type="URL"\} 1$/m)
-    expect(text).toMatch(/^vedette_slot_lateness_seconds_count \d+$/m)
-    expect(text).toMatch(/^vedette_agent_info\{version="[\d.]+"\} 1$/m)
-    set(aMonitor('b', { frequency: 60 }))
-    await until(async () => !(await get('/metrics')).text.includes('monitor="a"'))
-  })
+test('metrics show the agent and its monitors; a dropped monitor vanishes', async () => {
+  const { fake, set, get, until, results } = await setUp()
+  set(aMonitor('a', { frequencyOffset: 1 }))
+  await fake.endNext()
+  await until(() => results.length > 0)
+  const { text } = await get('/metrics')
+  const label = 'monitor="a",name="Monitor a",type="URL",location="office"'
+  expect(text).toContain(`probe_success{${label}} 1\n`)
+  expect(text).toContain(`probe_http_status_code{${label}} 200\n`)
+  expect(text).toMatch(/^vedette_results_total\{verdict="passed",type="URL"\} 1$/m)
+  expect(text).toMatch(/^vedette_slot_lateness_seconds_count \d+$/m)
+  expect(text).toMatch(/^vedette_agent_info\{version="[\d.]+"\} 1$/m)
+  set(aMonitor('b', { frequency: 60 }))
+  await until(async () => !(await get('/metrics')).text.includes('monitor="a"'))
 })
 
 describe('changes', () => {
@@ -230,12 +216,10 @@ describe('stopping', () => {
 
   test('a result in delivery is waited for', async () => {
     const delivered = Promise.withResolvers<void>()
-    const { agent, fake, set, get, until, results } = await setUp({
-      deliver: () => delivered.promise,
-    })
+    const deliver = () => delivered.promise
+    const { agent, fake, set, get, until, results } = await setUp({ deliver })
     set(aMonitor(EARLY))
-    const run = await fake.next()
-    run.end()
+    await fake.endNext()
     await until(() => results.length > 0)
     let over = false
     const stopped = agent.stop().then(() => (over = true))
@@ -251,7 +235,7 @@ test('a sink that fails ends nothing, is counted, and is logged once', async () 
   const { fake, source, set, get, until, lines } = await setUp({ deliver })
   set(aMonitor(EARLY, { frequency: 60 }))
   for (const run of ['one', 'two', 'three']) source.say({ kind: 'run', run, monitorId: EARLY })
-  for (let n = 0; n < 4; n++) (await fake.next()).end()
+  for (let n = 0; n < 4; n++) await fake.endNext()
   await until(async () =>
     (await get('/metrics')).text.includes('vedette_delivery_failures_total 4'),
   )

@@ -1,19 +1,15 @@
-// Fault reports of the real program: their receivers, their content, and that nothing is loaded or sent without
-// a receiver.
+// Fault reports of the real program: receivers and content; without a receiver nothing is loaded or sent.
 import { randomUUID } from 'node:crypto'
-import { readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { afterEach, describe, expect, test } from 'vitest'
+import { readFileSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { createDsnPoster } from '../../src/agent/platform/envelope-poster.ts'
 import { VERSION } from '../../src/contract/versions.ts'
 import { eventOf } from '../../src/process/faults/event.ts'
 import { parseDsn, type SentryDsn } from '../../src/process/faults/sentry-dsn.ts'
-import {
-  startAgentProcess,
-  type AgentProcess,
-  type StartedAgent,
-} from '../support/agent/agent-process.ts'
-import { createAuthority } from '../support/network/certificates.ts'
+import { startAgentProcess, type StartedAgent } from '../support/agent/agent-process.ts'
+import { eventually } from '../support/eventually.ts'
+import { createAuthority, type KeyPair } from '../support/network/certificates.ts'
 import { startConnectProxy } from '../support/network/connect-proxy.ts'
 import {
   DSN_KEY,
@@ -21,15 +17,14 @@ import {
   type EnvelopeReceiver,
 } from '../support/agent/envelope-receiver.ts'
 import { startFakePlatform } from '../support/agent/fake-platform.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFile, temporaryFolder } from '../support/temporary-folder.ts'
 import { startHttpServer } from '../support/test-server.ts'
 
-const open: { close(): unknown }[] = []
-const agents: AgentProcess[] = []
-afterEach(async () => {
-  for (const { child } of agents.splice(0)) child.kill('SIGKILL')
-  await Promise.all(open.splice(0).map((one) => one.close()))
-})
+/** Closes it at the end of the test. */
+function opened<T extends { close(): unknown }>(one: T): T {
+  onTestFinished(() => void one.close())
+  return one
+}
 
 /** A secret that no report may contain; every input of the agent has one. */
 const secret = (what: string) => `quokka${what}${randomUUID().replaceAll('-', '')}`
@@ -43,41 +38,36 @@ interface Watched extends StartedAgent {
   fail(): Promise<{ code: number | null; ms: number }>
 }
 
-async function receiver(tls?: Parameters<typeof startEnvelopeReceiver>[0]) {
-  const one = await startEnvelopeReceiver(tls)
-  open.push(one)
-  return one
+const receiver = async (tls?: KeyPair) => opened(await startEnvelopeReceiver(tls))
+
+/** What makes a process record what it does, and fail on SIGUSR2. */
+function watching() {
+  const path = temporaryFile('watched', '')
+  const watch = new URL('../support/watched-process.ts', import.meta.url).href
+  return { path, env: { NODE_OPTIONS: `--import ${watch}`, WATCHED_FILE: path } }
 }
 
 /** An agent on a file with one monitor, watched, with secrets in all that it has. */
 async function watched(env: Record<string, string> = {}): Promise<Watched> {
-  const folder = temporaryFolder()
   const [header, variable, path, other] = ['Header', 'Variable', 'Path', 'Other'].map(secret)
-  const server = await startHttpServer((_, response) => void response.end(secret('Body')))
-  open.push(server)
+  const server = opened(await startHttpServer((_, response) => void response.end(secret('Body'))))
   const url = `http://${server.authority}/${path}`
-  writeFileSync(
-    join(folder, 'monitors.yaml'),
+  const file = temporaryFile(
+    'monitors.yaml',
     `monitors:\n  - {name: One, type: API, every: 1s, request: {method: GET, url: '${url}', headers: [{key: X-Api-Key, value: ${header}}, {key: X-Own, value: '{{OWN}}'}]}}\nvariables:\n  - {key: OWN, value: ${variable}, secret: true}\n`,
   )
-  const log = join(folder, 'watched')
-  writeFileSync(log, '')
-  const secrets = [header, variable, path, other, server.authority, folder] as string[]
-  const watch = new URL('../support/watched-process.ts', import.meta.url).href
+  const secrets = [header, variable, path, other, server.authority, dirname(file)] as string[]
+  const watch = watching()
   const agent = await startAgentProcess({
-    MONITORS_FILE: join(folder, 'monitors.yaml'),
-    NODE_OPTIONS: `--import ${watch}`,
-    WATCHED_FILE: log,
+    MONITORS_FILE: file,
     WATCHED_TEXT: `(reading '${secrets.join(' ')}') ${secrets.join(' ')}`,
     SOME_PASSWORD: other as string,
+    ...watch.env,
     ...env,
   })
-  agents.push(agent)
-  await agent.line(
-    ({ result }) => (result as { verdict?: string } | undefined)?.verdict === 'passed',
-  )
+  await eventually(() => agent.results().some(({ verdict }) => verdict === 'passed'))
   const lines = (kind: string) =>
-    readFileSync(log, 'utf8')
+    readFileSync(watch.path, 'utf8')
       .split('\n')
       .filter((line) => line.startsWith(kind))
   return {
@@ -88,8 +78,7 @@ async function watched(env: Record<string, string> = {}): Promise<Watched> {
       [...new Set(lines('connect '))].filter((one) => !one.endsWith(`:${server.port}`)),
     async fail() {
       const began = performance.now()
-      agent.child.kill('SIGUSR2')
-      const { code } = await agent.ended
+      const { code } = await agent.stop('SIGUSR2')
       return { code, ms: performance.now() - began }
     },
   }
@@ -105,21 +94,19 @@ function expectNothingPlanted(at: EnvelopeReceiver, { secrets }: Watched): void 
   expect(bytes).not.toMatch(/quokka/i)
 }
 
-describe('nothing is loaded and nothing sent', () => {
-  test.each([
-    ['with EXTERNAL_OBSERVABILITY=off', true, { EXTERNAL_OBSERVABILITY: 'off' }],
-    ['on a monitors file, without SENTRY_DSN', false, {}],
-  ])('%s', async (_, hasDsn, env) => {
-    const at = await receiver()
-    const agent = await watched(hasDsn ? { ...env, SENTRY_DSN: at.dsn } : env)
-    expect((await agent.fail()).code).toBe(1)
-    expect(agent.loaded().length).toBeGreaterThan(50)
-    expect(agent.loaded().filter((one) => REPORTERS.test(one))).toEqual([])
-    expect(agent.connections()).toEqual([])
-    expect(at.bytes()).toBe('')
-    const metrics = agent.lines.some(({ msg }) => msg?.includes('a fault of the program itself'))
-    expect(metrics).toBe(true)
-  })
+test.each([
+  ['with EXTERNAL_OBSERVABILITY=off', true, { EXTERNAL_OBSERVABILITY: 'off' }],
+  ['on a monitors file, without SENTRY_DSN', false, {}],
+])('nothing is loaded and nothing sent %s', async (_, hasDsn, env) => {
+  const at = await receiver()
+  const agent = await watched(hasDsn ? { ...env, SENTRY_DSN: at.dsn } : env)
+  expect((await agent.fail()).code).toBe(1)
+  expect(agent.loaded().length).toBeGreaterThan(50)
+  expect(agent.loaded().filter((one) => REPORTERS.test(one))).toEqual([])
+  expect(agent.connections()).toEqual([])
+  expect(at.bytes()).toBe('')
+  const isSaid = agent.lines.some(({ msg }) => msg?.includes('a fault of the program itself'))
+  expect(isSaid).toBe(true)
 })
 
 describe('a fault that ends the agent', () => {
@@ -163,17 +150,13 @@ describe('a fault that ends the agent', () => {
 test('reports go through the proxy, with an authority of one’s own', async () => {
   const authority = createAuthority()
   const at = await receiver(authority.issue())
-  const proxy = await startConnectProxy({ credentials: 'user:p@ss' })
-  open.push(proxy)
+  const proxy = opened(await startConnectProxy({ credentials: 'user:p@ss' }))
   const event = eventOf(new Error('x'), 'vedette-agent@8.4.0')
   const dsn = parseDsn(at.dsn) as SentryDsn
   const way = { proxyUrl: `http://user:p%40ss@${proxy.authority}`, ca: authority.ca }
   const through = await createDsnPoster(dsn, way).take(event, 20_000)
-  expect([through.status, at.received.length, proxy.requestLines]).toEqual([
-    200,
-    1,
-    [`CONNECT ${at.authority}`],
-  ])
+  expect([through.status, at.received.length]).toEqual([200, 1])
+  expect(proxy.requestLines).toEqual([`CONNECT ${at.authority}`])
   const direct = { ...way, noProxy: ['127.0.0.0/8'] }
   expect((await createDsnPoster(dsn, direct).take(event, 20_000)).status).toBe(200)
   expect([at.received.length, proxy.requestLines.length]).toEqual([2, 1])
@@ -184,26 +167,21 @@ test('reports go through the proxy, with an authority of one’s own', async () 
 
 test('an agent for a platform reports to the platform, with its key and its id', async () => {
   const API_KEY = `pl_${secret('Key')}`
-  const platform = await startFakePlatform()
-  open.push(platform)
-  const folder = temporaryFolder()
-  const log = join(folder, 'watched')
-  writeFileSync(log, '')
+  const platform = opened(await startFakePlatform())
   const agent = await startAgentProcess({
     API_KEY,
     PLATFORM_URL: platform.url,
-    DATA_DIR: folder,
-    NODE_OPTIONS: `--import ${new URL('../support/watched-process.ts', import.meta.url).href}`,
-    WATCHED_FILE: log,
+    DATA_DIR: temporaryFolder(),
+    ...watching().env,
   })
-  agents.push(agent)
   const said = await platform.sync(() => true)
-  agent.child.kill('SIGUSR2')
-  expect((await agent.ended).code).toBe(1)
-  const [one] = platform.envelopes
-  expect(platform.envelopes).toHaveLength(1)
-  expect(one?.path).toBe(`/agent/v1/api/${said.agent.id}/envelope/`)
-  expect(one?.key).toBe(`Bearer ${API_KEY}`)
-  expect(one?.text).toContain('"level":"fatal"')
-  expect(one?.text).not.toMatch(/quokka/i)
+  expect((await agent.stop('SIGUSR2')).code).toBe(1)
+  expect(platform.envelopes).toEqual([
+    {
+      path: `/agent/v1/api/${said.agent.id}/envelope/`,
+      key: `Bearer ${API_KEY}`,
+      text: expect.stringContaining('"level":"fatal"'),
+    },
+  ])
+  expect(platform.envelopes[0]?.text).not.toMatch(/quokka/i)
 })

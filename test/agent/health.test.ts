@@ -1,5 +1,5 @@
 // The probe endpoints report the state, with the reason, in every phase of the agent.
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import {
   createHealth,
   sandboxFacts,
@@ -29,52 +29,32 @@ async function ask(path: string, changes: Partial<HealthSources> = {}) {
   return { status: response.status, body: (await response.json()) as Record<string, unknown> }
 }
 
-describe('readiness', () => {
-  test.each<[string, Partial<HealthSources>, number, unknown]>([
-    ['is given while monitors run', {}, 200, []],
-    [
-      'is not given before there are monitors',
-      { phase: () => 'starting', hasMonitors: () => false },
-      503,
-      ['there are no monitors yet'],
-    ],
-    [
-      'is not given when the first ones are unusable',
-      { hasMonitors: () => false, refused: () => 'line 3: odd' },
-      503,
-      ['no monitors: line 3: odd'],
-    ],
-    ['is not given while draining', { phase: () => 'draining' }, 503, ['the agent is stopping']],
-    [
-      'is not given while the timetable hangs',
-      { tickAgeMs: () => 31_000 },
-      503,
-      ['the timetable has not run for 31 s'],
-    ],
-  ])('%s', async (_, changes, status, reasons) => {
-    const answer = await ask('/-/readiness', changes)
-    expect([answer.status, answer.body['reasons']]).toEqual([status, reasons])
-  })
+const REFUSED = { refused: () => 'line 3: odd' }
+const NONE = { hasMonitors: () => false }
+const WARNED = ['new monitors were refused: line 3: odd']
 
-  test('stays, with a warning, when new monitors were refused and those before run on', async () => {
-    const { status, body } = await ask('/-/readiness', { refused: () => 'line 3: odd' })
-    expect(status).toBe(200)
-    expect(body['warnings']).toEqual(['new monitors were refused: line 3: odd'])
-  })
+test.each<[string, Partial<HealthSources>, number, string[], string[]]>([
+  ['monitors run', {}, 200, [], []],
+  ['new monitors were refused and those before run on', REFUSED, 200, [], WARNED],
+  ['there are no monitors yet', NONE, 503, ['there are no monitors yet'], []],
+  ['the first are unusable', { ...NONE, ...REFUSED }, 503, ['no monitors: line 3: odd'], WARNED],
+  ['it drains', { phase: () => 'draining' }, 503, ['the agent is stopping'], []],
+  ['it hangs', { tickAgeMs: () => 31_000 }, 503, ['the timetable has not run for 31 s'], []],
+])('readiness where %s', async (_, changes, expected, reasons, warnings) => {
+  const { status, body } = await ask('/-/readiness', changes)
+  expect([status, body]).toMatchObject([expected, { reasons, warnings }])
 })
 
-describe('liveness', () => {
-  test.each([
-    ['is given while the timetable looks', TICK_AGE_MS_MAX, 200],
-    ['is not given when it hangs', TICK_AGE_MS_MAX + 1, 503],
-  ])('%s', async (_, ageMs, status) => {
-    const phase = () => 'draining' as const
-    expect((await ask('/-/liveness', { phase, tickAgeMs: () => ageMs })).status).toBe(status)
-  })
+test.each([
+  [TICK_AGE_MS_MAX, 200],
+  [TICK_AGE_MS_MAX + 1, 503],
+])('liveness %i ms after the timetable looked is %i', async (ageMs, status) => {
+  const phase = () => 'draining' as const
+  expect((await ask('/-/liveness', { phase, tickAgeMs: () => ageMs })).status).toBe(status)
 })
 
 test('health always answers, with the facts', async () => {
-  const answer = await ask('/health', { phase: () => 'draining', hasMonitors: () => false })
+  const answer = await ask('/health', { phase: () => 'draining', ...NONE })
   expect(answer).toEqual({ status: 200, body: { status: 'draining', version: '1.2.3' } })
 })
 

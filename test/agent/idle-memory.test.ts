@@ -1,24 +1,21 @@
 // The memory of an idle agent on a monitors file, started as a user starts it.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { readFileSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFile } from '../support/temporary-folder.ts'
 
 const PROGRAM = fileURLToPath(new URL('../../src/launch.js', import.meta.url))
+const PATH = `${dirname(process.execPath)}:${process.env['PATH']}`
 const IDLE_MIB_MAX = 100
 
 /** Starts an agent, and ends it; resolves with its resident memory once it watched. MiB. */
 async function memoryOfAgent(file: string): Promise<number> {
   const child = spawn(PROGRAM, ['agent'], {
-    env: {
-      PATH: `${dirname(process.execPath)}:${process.env['PATH']}`,
-      MONITORS_FILE: file,
-      AGENT_HEALTH_PORT: '0',
-    },
+    env: { PATH, MONITORS_FILE: file, AGENT_HEALTH_PORT: '0' },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   onTestFinished(() => void child.kill('SIGKILL'))
@@ -34,9 +31,8 @@ async function memoryOfAgent(file: string): Promise<number> {
 }
 
 test(`an agent with one monitor needs less than ${IDLE_MIB_MAX} MiB`, async () => {
-  const file = join(temporaryFolder(), 'monitors.yaml')
   const monitor = '{name: one, type: TCP, every: 1h, request: {hostname: 127.0.0.1, port: 9}}'
-  writeFileSync(file, `monitors:\n  - ${monitor}\n`)
+  const file = temporaryFile('monitors.yaml', `monitors:\n  - ${monitor}\n`)
   // The first start compiles, and at its end stores the compile cache for the next one.
   await memoryOfAgent(file)
   expect(await memoryOfAgent(file)).toBeLessThan(IDLE_MIB_MAX)

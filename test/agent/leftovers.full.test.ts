@@ -1,9 +1,12 @@
-// Aim: an agent that was killed in the middle of runs leaves nothing after the next start, and what live agents
-// of the same DATA_DIR are using stays.
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+// The next start removes what a killed agent left, and nothing of live agents of the same DATA_DIR.
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type StartedAgent, startAgentProcess } from '../support/agent/agent-process.ts'
+import {
+  type StartedAgent,
+  startAgentProcess,
+  monitorsFile,
+} from '../support/agent/agent-process.ts'
 import { eventually } from '../support/eventually.ts'
 import { scriptTools } from '../support/scripts/script-fleet.ts'
 import { projectFolder } from '../support/scripts/script-host.ts'
@@ -14,10 +17,9 @@ import { startHttpServer, type TestServer } from '../support/test-server.ts'
 const USER_ID = 100_000 + (process.pid % 10_000) * 256
 
 let site: TestServer
-let tools: string
+const tools = scriptTools()
 const visits = new Set<string>()
 beforeAll(async () => {
-  tools = scriptTools()
   // Nobody is ever answered.
   site = await startHttpServer((request) => void visits.add(request.url ?? ''))
 })
@@ -32,46 +34,31 @@ function monitorsFor(name: string): string {
     test('waits', async ({ page }) => { await page.goto('${urlOf(`/${name}/browser`)}') })`
   const waits = (what: string) =>
     `require("http").get("${urlOf(`/${name}/${what}`)}");setInterval(() => {}, 1e9)`
-  const installing = projectFolder({
-    'package.json': '{"name":"shop-tests","private":true}',
-    'wait.cjs': waits('install'),
-  })
-  const testing = projectFolder({
-    'package.json': '{"name":"shop-tests","private":true}',
-    'wait.cjs': waits('suite'),
-  })
+  const projectThatWaits = (what: string) =>
+    projectFolder({ 'package.json': '{"private":true}', 'wait.cjs': waits(what) })
   const suite = { type: 'PLAYWRIGHT', every: '1h', engine: 'node', engineVersion: '24' }
-  const monitors = [
+  const [installing, testing] = ['install', 'suite'].map((what) => ({
+    ...suite,
+    id: what,
+    name: what,
+    codeBundlePath: projectThatWaits(what),
+  }))
+  return monitorsFile([
     { id: 'b', name: 'browser', type: 'BROWSER', every: '1h', script },
-    { ...suite, id: 'i', name: 'i', codeBundlePath: installing, installCommand: 'node wait.cjs' },
-    {
-      ...suite,
-      id: 's',
-      name: 's',
-      codeBundlePath: testing,
-      installCommand: '',
-      testCommand: 'node wait.cjs',
-    },
-  ]
-  const path = join(temporaryFolder(), 'monitors.yaml')
-  writeFileSync(path, JSON.stringify({ monitors }))
-  return path
+    { ...installing, installCommand: 'node wait.cjs' },
+    { ...testing, installCommand: '', testCommand: 'node wait.cjs' },
+  ])
 }
 
-const agents: StartedAgent[] = []
-afterAll(() => agents.forEach(({ child }) => child.kill('SIGKILL')))
-
-async function startAgent(dataDir: string, monitorsFile: string): Promise<StartedAgent> {
-  const agent = await startAgentProcess({
+function startAgent(dataDir: string, file: string): Promise<StartedAgent> {
+  return startAgentProcess({
     DATA_DIR: dataDir,
     TOOLS_DIR: tools,
-    MONITORS_FILE: monitorsFile,
+    MONITORS_FILE: file,
     SCRIPT_USER_ID: String(USER_ID),
     SCRIPT_ISOLATION: 'best',
     JOB_CONCURRENCY: '3',
   })
-  agents.push(agent)
-  return agent
 }
 
 const inAllRuns = (name: string) =>
@@ -108,12 +95,6 @@ function killAll(pid: number): void {
 const workOf = (dataDir: string) =>
   readdirSync(join(dataDir, 'work')).filter((name) => name.startsWith('vedette-run-'))
 
-const EMPTY = () => {
-  const path = join(temporaryFolder(), 'monitors.yaml')
-  writeFileSync(path, 'monitors: []\n')
-  return path
-}
-
 test('killed in a browser run, a suite and an installation; the others of its DATA_DIR keep theirs', async () => {
   const dataDir = join(temporaryFolder(), 'data')
   const first = await startAgent(dataDir, monitorsFor('first'))
@@ -131,7 +112,7 @@ test('killed in a browser run, a suite and an installation; the others of its DA
   await first.ended
   expect(workOf(dataDir).filter((name) => ofFirst.includes(name))).toEqual(ofFirst)
 
-  const third = await startAgent(dataDir, EMPTY())
+  const third = await startAgent(dataDir, monitorsFile([]))
   await third.line(({ msg }) => msg === 'leftover files and processes of killed agents are removed')
   expect(workOf(dataDir).toSorted()).toEqual(ofSecond.toSorted())
   expect(readdirSync(join(dataDir, 'cache', 'packages'))).toEqual([])
@@ -139,7 +120,7 @@ test('killed in a browser run, a suite and an installation; the others of its DA
   killAll(second.child.pid ?? 0)
   killAll(third.child.pid ?? 0)
   await Promise.all([second.ended, third.ended])
-  const last = await startAgent(dataDir, EMPTY())
+  const last = await startAgent(dataDir, monitorsFile([]))
   await last.line(({ msg }) => msg === 'leftover files and processes of killed agents are removed')
   // The folder of its own sandbox trial is short-lived.
   await eventually(() => readdirSync(join(dataDir, 'work')).length === 0)

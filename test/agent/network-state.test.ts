@@ -1,5 +1,4 @@
-// Aim: however many results say that the agent's own network does not work, the agent looks for itself, warns
-// once, and says once when it is over.
+// The agent checks its own network, warns once however many results complain, and reports the end once.
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { createNetworkState, type LookAtNetwork } from '../../src/agent/network-state.ts'
 import { failure, type FailureCode, type NetworkProblem } from '../../src/contract/failure.ts'
@@ -8,15 +7,10 @@ import { collectingLog } from '../support/collecting-log.ts'
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())
 
-const NEXT_LOOK_MS = 5000
-
 /** A state whose checks find `now.problem`. */
 function setUp() {
   const { log, lines } = collectingLog()
-  const now: { problem: NetworkProblem | undefined; looks: NetworkProblem[] } = {
-    problem: undefined,
-    looks: [],
-  }
+  const now = { problem: undefined as NetworkProblem | undefined, looks: [] as NetworkProblem[] }
   const look: LookAtNetwork = (problem) => {
     now.looks.push(problem)
     return Promise.resolve(now.problem)
@@ -28,7 +22,7 @@ function setUp() {
     return vi.advanceTimersByTimeAsync(0)
   }
   const levels = () => lines.map((line) => (JSON.parse(line) as { level: string }).level)
-  return { state, now, saw, changes, levels, pass: () => vi.advanceTimersByTimeAsync(NEXT_LOOK_MS) }
+  return { state, now, saw, changes, levels, pass: () => vi.advanceTimersByTimeAsync(5000) }
 }
 
 test('one warning for twenty errored results, one line when the network works again', async () => {

@@ -1,11 +1,10 @@
-// Aim: an agent on a monitors file accounts for each slot once across SIGTERM, SIGKILL and new starts: by a
-// result or by `missed`; also with several agents in one DATA_DIR.
+// An agent on a monitors file accounts for each slot once across SIGTERM, SIGKILL and new starts.
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Result } from '../../src/contract/result.ts'
 import {
-  type AgentProcess,
+  monitorsFile,
   type StartedAgent,
   startAgentProcess,
 } from '../support/agent/agent-process.ts'
@@ -25,39 +24,23 @@ beforeAll(async () => {
 })
 afterAll(() => site.close())
 
-const agents: StartedAgent[] = []
-afterAll(() => agents.forEach(({ child }) => child.kill('SIGKILL')))
+const monitorOf = (id: string, every: string, path = id) => ({
+  id,
+  name: id,
+  type: 'URL',
+  every,
+  maxResponseTime: 30_000,
+  request: { url: `http://${site.authority}/${path}` },
+})
 
-function monitorsFile(ids: readonly (keyof typeof EVERY)[] = ['fast', 'slow', 'hung']): string {
-  const monitors = ids.map((id) => ({
-    id,
-    name: id,
-    type: 'URL',
-    every: `${EVERY[id] / 1000}s`,
-    maxResponseTime: 30_000,
-    request: { url: `http://${site.authority}/${id}` },
-  }))
-  const path = join(temporaryFolder(), 'monitors.yaml')
-  writeFileSync(path, JSON.stringify({ monitors }))
-  return path
+function fileOf(ids: readonly (keyof typeof EVERY)[] = ['fast', 'slow', 'hung']): string {
+  return monitorsFile(ids.map((id) => monitorOf(id, `${EVERY[id] / 1000}s`)))
 }
 
-async function start(dataDir: string, file: string): Promise<StartedAgent> {
-  const env = { DATA_DIR: dataDir, MONITORS_FILE: file, LOG_RESULTS: 'all', DRAIN_SECONDS: '1' }
-  const agent = await startAgentProcess(env)
-  agents.push(agent)
-  return agent
-}
-
-const resultsOf = (agent: AgentProcess) =>
-  agent.lines.flatMap((line) => (line['result'] === undefined ? [] : [line['result'] as Result]))
-const resultsCome = (agent: AgentProcess, count: number) =>
-  eventually(() => resultsOf(agent).length >= count, { what: `${count} results` })
-
-async function end(agent: StartedAgent, signal: NodeJS.Signals): Promise<void> {
-  agent.child.kill(signal)
-  await agent.ended
-}
+const start = (dataDir: string, file: string): Promise<StartedAgent> =>
+  startAgentProcess({ DATA_DIR: dataDir, MONITORS_FILE: file, DRAIN_SECONDS: '1' })
+const resultsCome = (agent: StartedAgent, count: number) =>
+  eventually(() => agent.results().length >= count, { what: `${count} results` })
 
 /** Slots that the account on disk has as open, by `id slot`. */
 function openSlots(dataDir: string): Set<string> {
@@ -73,20 +56,15 @@ function openSlots(dataDir: string): Set<string> {
   return open
 }
 
-/** Ends it between a line and the next one: a line and its record are two writes, and nothing makes them one. */
-async function kill(agent: StartedAgent, dataDir: string): Promise<void> {
-  await eventually(async () => {
-    agent.child.kill('SIGSTOP')
-    // What it has written is read meanwhile.
-    await new Promise((resolve) => setTimeout(resolve, 100))
-    const open = openSlots(dataDir)
-    const isBetween = resultsOf(agent).every(
-      ({ monitorId, slot }) => !open.has(`${monitorId} ${slot}`),
-    )
-    if (!isBetween) agent.child.kill('SIGCONT')
-    return isBetween
-  })
-  await end(agent, 'SIGKILL')
+/**
+ * Kills it. Gives the slots that have a line and no record of it: those are two writes, and nothing makes them one,
+ * so the next agent reports such a slot again.
+ */
+async function kill(agent: StartedAgent, dataDir: string): Promise<string[]> {
+  await agent.stop('SIGKILL')
+  const open = openSlots(dataDir)
+  const lines = agent.results().map(({ monitorId, slot }) => `${monitorId} ${slot}`)
+  return lines.filter((line) => open.has(line))
 }
 
 /** The slots of a monitor, the oldest first. */
@@ -96,73 +74,79 @@ const slotsOf = (results: readonly Result[], id: string) =>
     .map(({ slot }) => slot)
     .toSorted((a, b) => a - b)
 
-/** Each slot between the first and the last one is there, once. */
-function expectAllOnce(results: readonly Result[], id: keyof typeof EVERY): void {
+/** Each slot between the first and the last one is there, once; twice where it is `repeated`. */
+function expectAllOnce(
+  results: readonly Result[],
+  id: keyof typeof EVERY,
+  repeated: readonly string[],
+): void {
   const slots = slotsOf(results, id)
-  const [first = 0] = slots
+  const [first = 0, last = 0] = [slots[0], slots.at(-1)]
   expect(slots.length).toBeGreaterThan(2)
-  expect(slots).toEqual(slots.map((_, at) => first + at * EVERY[id]))
+  const all = Array.from(
+    { length: (last - first) / EVERY[id] + 1 },
+    (_, at) => first + at * EVERY[id],
+  )
+  const twice = all.filter((slot) => repeated.includes(`${id} ${slot}`))
+  expect(slots).toEqual([...all, ...twice].toSorted((a, b) => a - b))
 }
 
 test('each slot has one line across SIGTERM, SIGKILL, and times without an agent', async () => {
-  const [dataDir, file] = [join(temporaryFolder(), 'data'), monitorsFile()]
+  const [dataDir, file] = [join(temporaryFolder(), 'data'), fileOf()]
   const all: Result[] = []
+  const repeated: string[] = []
   for (const signal of ['SIGKILL', 'SIGTERM', 'SIGKILL', 'SIGKILL', 'SIGTERM'] as const) {
     const agent = await start(dataDir, file)
     await resultsCome(agent, 6)
-    await (signal === 'SIGKILL' ? kill(agent, dataDir) : end(agent, signal))
-    all.push(...resultsOf(agent))
+    if (signal === 'SIGTERM') await agent.stop()
+    else repeated.push(...(await kill(agent, dataDir)))
+    all.push(...agent.results())
     // No agent runs the slots until the next start.
     await new Promise((resolve) => setTimeout(resolve, 2500))
   }
-  expectAllOnce(all, 'fast')
-  expectAllOnce(all, 'slow')
+  expectAllOnce(all, 'fast', repeated)
+  expectAllOnce(all, 'slow', repeated)
   const restarted = all.filter(({ missedReason }) => missedReason === 'restarted')
   expect(new Set(restarted.map(({ monitorId }) => monitorId))).toEqual(
     new Set(['fast', 'slow', 'hung']),
   )
-  expect(slotsOf(all, 'hung')).toEqual([...new Set(slotsOf(all, 'hung'))])
+  expectAllOnce(all, 'hung', repeated)
 })
 
 test('a slot is not run again by a start within it, nor reported for a monitor that is new or has another interval', async () => {
-  const [dataDir, file] = [join(temporaryFolder(), 'data'), monitorsFile(['fast'])]
+  const [dataDir, file] = [join(temporaryFolder(), 'data'), fileOf(['fast'])]
   const first = await start(dataDir, file)
   await resultsCome(first, 2)
-  await end(first, 'SIGTERM')
-  const monitor = (id: string, every: string) => ({
-    id,
-    name: id,
-    type: 'URL',
-    every,
-    request: { url: `http://${site.authority}/fast` },
-  })
-  writeFileSync(file, JSON.stringify({ monitors: [monitor('fast', '1h'), monitor('new', '1h')] }))
+  await first.stop()
+  const hourly = monitorOf('fast', '1h')
+  const monitors = [hourly, monitorOf('new', '1h', 'fast')]
+  writeFileSync(file, JSON.stringify({ monitors }))
   const second = await start(dataDir, file)
   await resultsCome(second, 2)
-  await end(second, 'SIGTERM')
+  await second.stop()
   const third = await start(dataDir, file)
   await third.line(({ msg }) => msg === 'monitors loaded')
-  writeFileSync(file, JSON.stringify({ monitors: [monitor('fast', '1h'), monitor('mark', '1s')] }))
+  writeFileSync(file, JSON.stringify({ monitors: [hourly, monitorOf('mark', '1s', 'fast')] }))
   await resultsCome(third, 5)
-  await end(third, 'SIGTERM')
-  const ran = [...resultsOf(second), ...resultsOf(third)]
+  await third.stop()
+  const ran = [...second.results(), ...third.results()]
   expect(ran.filter(({ missedReason }) => missedReason === 'restarted')).toEqual([])
   expect(slotsOf(ran, 'fast')).toHaveLength(1)
   expect(slotsOf(ran, 'new')).toHaveLength(1)
 })
 
 test('three agents of one file and DATA_DIR have an account each, and a new one continues that of a killed one', async () => {
-  const [dataDir, file] = [join(temporaryFolder(), 'data'), monitorsFile(['fast'])]
+  const [dataDir, file] = [join(temporaryFolder(), 'data'), fileOf(['fast'])]
   mkdirSync(dataDir)
   const three = await Promise.all([1, 2, 3].map(() => start(dataDir, file)))
   await Promise.all(three.map((one) => resultsCome(one, 3)))
   expect(readdirSync(join(dataDir, 'slots'))).toHaveLength(3)
   const [killed, ...others] = three as [StartedAgent, ...StartedAgent[]]
-  await kill(killed, dataDir)
+  const repeated = await kill(killed, dataDir)
   const next = await start(dataDir, file)
   await resultsCome(next, 3)
   expect(readdirSync(join(dataDir, 'slots'))).toHaveLength(3)
-  await Promise.all([next, ...others].map((one) => end(one, 'SIGTERM')))
-  expectAllOnce([...resultsOf(killed), ...resultsOf(next)], 'fast')
-  for (const one of others) expectAllOnce(resultsOf(one), 'fast')
+  await Promise.all([next, ...others].map((one) => one.stop()))
+  expectAllOnce([...killed.results(), ...next.results()], 'fast', repeated)
+  for (const one of others) expectAllOnce(one.results(), 'fast', [])
 })

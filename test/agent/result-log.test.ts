@@ -3,36 +3,24 @@ import { describe, expect, test } from 'vitest'
 import { createResultLog, resultLine, type ResultLogOptions } from '../../src/agent/result-log.ts'
 import { failure } from '../../src/contract/failure.ts'
 import type { Result, Verdict } from '../../src/contract/result.ts'
-import { createLog } from '../../src/process/log.ts'
+import { collectingLog } from '../support/collecting-log.ts'
 import { aResult } from '../support/results.ts'
 
-async function logged(options: Partial<ResultLogOptions>, results: readonly Result[]) {
-  const lines: string[] = []
-  const destination = { write: (line: string) => void lines.push(line) }
-  const log = createLog({ level: 'debug', pretty: false, destination })
-  const logResult = createResultLog({ log, which: 'all', pretty: false, ...options })
-  results.forEach(logResult)
+function logged(which: ResultLogOptions['which'], results: readonly Result[]) {
+  const { log, lines } = collectingLog('debug')
+  results.forEach(createResultLog({ log, which, pretty: false }))
   return lines.map((line) => JSON.parse(line) as Record<string, unknown>)
 }
 
 const verdicts = (...given: Verdict[]) => given.map((verdict) => aResult({ verdict }))
 const attempt = { startedAt: 1, durationMs: 1, verdict: 'passed' as const, failures: [] }
 
-describe('which', () => {
-  test('all logs each', async () => {
-    expect(await logged({}, verdicts('passed', 'passed', 'failed'))).toHaveLength(3)
-  })
-
-  test('changes logs results that differ from the last one, and a first one that is not passed', async () => {
-    const given = verdicts('passed', 'passed', 'failed', 'failed', 'missed', 'passed')
-    const lines = await logged({ which: 'changes' }, given)
-    expect(lines.map(({ msg }) => msg)).toEqual(['Shop: failed', 'Shop: missed', 'Shop: passed'])
-  })
-
-  test('changes are logged for each monitor separately', async () => {
-    const given = ['a', 'b'].map((monitorId) => aResult({ monitorId, verdict: 'failed' }))
-    expect(await logged({ which: 'changes' }, given)).toHaveLength(2)
-  })
+test('changes are results that differ from the last one of their monitor; all are all', () => {
+  const given = verdicts('passed', 'passed', 'failed', 'failed', 'missed', 'passed')
+  given.splice(3, 0, aResult({ monitorId: 'b', monitorName: 'B', verdict: 'failed' }))
+  const texts = logged('changes', given).map(({ msg }) => msg)
+  expect(texts).toEqual(['Shop: failed', 'B: failed', 'Shop: missed', 'Shop: passed'])
+  expect(logged('all', given)).toHaveLength(7)
 })
 
 test.each<[Verdict, string]>([
@@ -42,21 +30,16 @@ test.each<[Verdict, string]>([
   ['missed', 'warn'],
   ['cancelled', 'warn'],
   ['errored', 'error'],
-])('%s is logged as %s', async (verdict, level) => {
-  const [line] = await logged({}, verdicts(verdict))
-  expect(line?.['level']).toBe(level)
+])('%s is logged as %s', (verdict, level) => {
+  expect(logged('all', verdicts(verdict))[0]?.['level']).toBe(level)
 })
 
-test('a line of JSON has the result, but not all that was observed', async () => {
+test('a line of JSON has the result, but not all that was observed', () => {
   const observed = { statusCode: 503, response: { body: 'x'.repeat(4096) } }
   const failures = [failure('HTTP_STATUS', 'the status is 503')]
-  const [line] = await logged({}, [aResult({ observed, failures, attempts: [attempt] })])
-  expect(line?.['result']).toMatchObject({
-    monitorId: 'shop',
-    statusCode: 503,
-    failures,
-    attempts: 1,
-  })
+  const [line] = logged('all', [aResult({ observed, failures, attempts: [attempt] })])
+  const told = { monitorId: 'shop', statusCode: 503, failures, attempts: 1 }
+  expect(line?.['result']).toMatchObject(told)
   expect(JSON.stringify(line).length).toBeLessThan(1000)
 })
 
@@ -81,10 +64,8 @@ describe('a line for people', () => {
   })
 
   test('keeps control characters of names and messages from the terminal', () => {
-    const result = aResult({
-      monitorName: 'a\u001B[31mb\nc',
-      failures: [failure('HTTP_STATUS', 'x\r\u0007y')],
-    })
+    const failures = [failure('HTTP_STATUS', 'x\r\u0007y')]
+    const result = aResult({ monitorName: 'a\u001B[31mb\nc', failures })
     // eslint-disable-next-line no-control-regex
     expect(resultLine(result, false)).not.toMatch(/[\u0000-\u001F]/)
   })

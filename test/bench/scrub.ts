@@ -9,7 +9,7 @@ const MB_PER_SECOND_MIN = 50
 const DELAY_MS_MAX = 20
 
 /** The fastest round counts: others use the machine as well. */
-const ROUNDS = 30
+const ROUNDS = 100
 /** The limit of a body or a console in a result. Characters. */
 const TEXT_CHARS = 256 * 1024
 

@@ -1,11 +1,8 @@
-// Aim: a stop signal during the start ends agent, platform and `vedette start` cleanly, as with `docker stop` right
-// after `docker run`; a command that has to report a result ends by the signal.
-import { writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+// Aim: a stop signal during the start ends every command cleanly, or by the signal where a result was due.
 import { pathToFileURL } from 'node:url'
 import { expect, test } from 'vitest'
 import { processesWith, startVedette } from '../support/platform/platform-process.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFile, temporaryFolder } from '../support/temporary-folder.ts'
 
 /** Sends itself the signal when the first file of the program is resolved, before any of it has run. */
 const onLoad = (signal: string) => `
@@ -36,14 +33,10 @@ const MONITORS =
 
 async function runInterrupted(command: string, before: string) {
   const folder = temporaryFolder()
-  const script = join(folder, 'before.mjs')
-  await writeFile(script, before)
-  const file = join(folder, 'monitors.yaml')
-  await writeFile(file, MONITORS)
   const started = startVedette([command], {
-    NODE_OPTIONS: `--import=${pathToFileURL(script).href}`,
-    MONITORS_FILE: file,
-    DATA_DIR: join(folder, 'data'),
+    NODE_OPTIONS: `--import=${pathToFileURL(temporaryFile('before.mjs', before)).href}`,
+    MONITORS_FILE: temporaryFile('monitors.yaml', MONITORS),
+    DATA_DIR: folder,
     PORT: '0',
     AGENT_HEALTH_PORT: '0',
   })
@@ -54,13 +47,10 @@ async function runInterrupted(command: string, before: string) {
 const clean = { code: 0, signal: null, stderr: '', left: [] }
 
 test.each([
-  ['agent', 'SIGTERM', clean],
-  ['start', 'SIGINT', clean],
-  ['check', 'SIGTERM', { ...clean, code: null, signal: 'SIGTERM' }],
-])('%s, while its parts are loaded, by %s', async (command, signal, expected) => {
-  expect(await runInterrupted(command, onLoad(signal))).toEqual(expected)
-})
-
-test('start, while it applies its monitors to its platform', async () => {
-  expect(await runInterrupted('start', onFirstCall)).toEqual(clean)
+  ['agent', 'while its parts are loaded', onLoad('SIGTERM'), clean],
+  ['start', 'while its parts are loaded', onLoad('SIGINT'), clean],
+  ['start', 'while it applies its monitors to its platform', onFirstCall, clean],
+  ['check', 'by the signal', onLoad('SIGTERM'), { ...clean, code: null, signal: 'SIGTERM' }],
+])('%s ends %s', async (command, _, before, expected) => {
+  expect(await runInterrupted(command, before)).toEqual(expected)
 })

@@ -1,5 +1,4 @@
-// Aim: `vedette test` shows results as they arrive, and the recorded ones after an interruption at a terminal, where
-// every process of the run receives the signal.
+// Aim: `vedette test` shows results as they arrive, and the recorded ones after an interruption at a terminal.
 import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -11,20 +10,20 @@ import { processesIn } from '../support/processes-in.ts'
 import { suiteHost, suiteProject } from '../support/suites/suite-runs.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
+const PACKAGE = { 'package.json': '{"name":"shop","private":true}' }
+const CONFIG = 'module.exports = { retries: 0, workers: 1, timeout: 0 }'
+const suite = (spec: string) => {
+  const folder = suiteProject({ ...PACKAGE, 'playwright.config.js': CONFIG, 'a.spec.js': spec })
+  return ['test', folder, '--no-install', '--engine', 'node@24']
+}
 const SPEC = `import { test, expect } from '@playwright/test'
 test('first', () => {})
 test('endless', async () => { console.log('begun'); await new Promise(() => {}) })`
 
 test('an interrupted run has the results, the files of the report and the missing tests', async () => {
-  const folder = suiteProject({
-    'package.json': '{"name":"shop","private":true}',
-    'playwright.config.js': `module.exports = { retries: 0, workers: 1, timeout: 0 }`,
-    'a.spec.js': SPEC,
-  })
   const output = join(temporaryFolder(), 'output')
   const env = { TOOLS_DIR: suiteHost().tools.folder, TMPDIR: temporaryFolder() }
-  const args = ['test', folder, '--no-install', '--engine', 'node@24', '--output', output]
-  const started = startVedette(args, env)
+  const started = startVedette([...suite(SPEC), '--output', output], env)
   await eventually(() => /✓ .*first/.test(started.stderr), { what: 'the first test' })
   started.kill('SIGINT')
   const { code, stderr } = await started.ended
@@ -44,49 +43,34 @@ test('an interrupted run has the results, the files of the report and the missin
 })
 
 test('values of sensitive headers are neither on the terminal nor in the result', async () => {
-  const folder = suiteProject({
-    'package.json': '{"name":"shop","private":true}',
-    'playwright.config.js': `module.exports = { retries: 0, workers: 1 }`,
-    'a.spec.js': `import { test } from '@playwright/test'
+  const args = suite(`import { test } from '@playwright/test'
 test('fails', () => {
   const headers = { authorization: ['Bearer', 'RESPAUTH98765'].join(' '), accept: 'a/b' }
   console.log(JSON.stringify(headers))
   throw new Error('with ' + headers.authorization + ' in ' + JSON.stringify(headers))
-})`,
-  })
+})`)
   const env = { TOOLS_DIR: suiteHost().tools.folder, TMPDIR: temporaryFolder() }
-  const args = ['test', folder, '--no-install', '--engine', 'node@24']
   for (const further of [[], ['--json']]) {
     const { code, stdout, stderr } = await startVedette([...args, ...further], env).ended
-    expect(code).toBe(1)
-    expect(stdout + stderr).toContain('Error: with [scrubbed] in ')
+    const shown = expect.stringContaining('Error: with [scrubbed] in ') as string
+    expect([code, stdout + stderr]).toEqual([1, shown])
     expect(stdout + stderr).not.toContain('RESPAUTH')
   }
 })
 
-test.each(['node@18', 'node@23', 'bun@1.2', 'bun@2', 'deno@2', 'node@new'])(
-  '--engine %s is refused, with those that are offered',
-  async (engine) => {
-    const folder = suiteProject({ 'package.json': '{"name":"shop","private":true}' })
-    const { code, stderr } = await startVedette(['test', folder, '--engine', engine], {}).ended
-    expect(code).toBe(2)
-    expect(stderr).toContain('node@22, node@24, node@26, bun@1.3\n')
-  },
-)
+test.each(['node@18', 'bun@2', 'deno@2', 'node@new'])('--engine %s is refused', async (engine) => {
+  const args = ['test', suiteProject(PACKAGE), '--engine', engine]
+  const { code, stderr } = await startVedette(args, {}).ended
+  expect(code).toBe(2)
+  expect(stderr).toContain('node@22, node@24, node@26, bun@1.3\n')
+})
 
-test.each([
-  [
-    'a file of variables that is not there',
-    '--env-file',
-    /^vedette test: --env-file .*does not exist/,
-  ],
-  ['a place for JUnit that is not there', '--junit', /^vedette test: --junit .*does not exist/],
-])('%s is reported before anything runs', (_, option, message) => {
+test.each(['--env-file', '--junit'])('a missing file of %s is reported at once', (option) => {
   // As npm starts it, with the flags of its first line.
   const program = fileURLToPath(new URL('../../src/launch.js', import.meta.url))
   const env = { ...process.env, PATH: `${dirname(process.execPath)}:/usr/bin:/bin` }
   const args = ['test', temporaryFolder(), option, '/nonexistent/file']
   const { status, stderr } = spawnSync(program, args, { env, encoding: 'utf8' })
-  expect(stderr).toMatch(message)
-  expect(status).toBe(2)
+  const message = new RegExp(`^vedette test: ${option} .*does not exist`)
+  expect([status, stderr]).toEqual([2, expect.stringMatching(message)])
 })

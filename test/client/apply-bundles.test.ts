@@ -1,41 +1,31 @@
-// Aim: a file with check suites is applied with their projects: packed, brought once, named by their hashes,
-// the same again without effect; and a folder that cannot be packed is reported with its line while nothing changes.
+// Aim: a file with check suites is applied with their projects, or reported with its line and without effect.
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createHash } from 'node:crypto'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createArtifactFolder } from '../../src/platform/artifacts/folder.ts'
 import { bundleOperations } from '../../src/platform/code-bundles/routes.ts'
 import { applyFile, applySettings } from '../support/client/apply-command.ts'
 import { useDatabase } from '../support/database/database.ts'
-import {
-  addClient,
-  startPublicApi,
-  type ApiClient,
-  type PublicApi,
-} from '../support/platform/public-api.ts'
+import { type ApiClient, servePublicApi } from '../support/platform/public-api.ts'
+import { makeLocation } from '../support/platform/named-locations.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const database = useDatabase()
-let api: PublicApi
+const { api, addClient } = servePublicApi(database, () => {
+  const store = createArtifactFolder(temporaryFolder())
+  const { database: db } = database()
+  return { operations: bundleOperations({ database: db, store, log: { warn: () => {} } }) }
+})
 let client: ApiClient
 let folder: string
 let written: string[]
 
-beforeAll(async () => {
-  const { database: db } = database()
-  const store = createArtifactFolder(temporaryFolder())
-  const operations = bundleOperations({ database: db, store, log: { warn: () => {} } })
-  api = await startPublicApi(db, { operations, defaultLimit: { limit: 1e8, windowS: 60 } })
-})
-afterAll(() => api.close())
-
 beforeEach(async () => {
-  client = await addClient(api, database().database)
-  const body = { name: 'Berlin', slugName: 'berlin' }
-  await client.call('POST', '/v1/private-locations', { body })
+  client = await addClient()
+  await makeLocation(client, 'berlin')
   folder = temporaryFolder()
   mkdirSync(join(folder, 'shop/tests'), { recursive: true })
   writeFileSync(join(folder, 'shop/package.json'), '{}')
@@ -59,7 +49,7 @@ const suite = (name: string, path: string) =>
 async function apply(text: string, { planOnly = false, key = client.secret } = {}) {
   const path = join(folder, 'monitors.yaml')
   writeFileSync(path, text)
-  return applyFile(path, { ...applySettings(api, client), VEDETTE_API_KEY: key }, { planOnly })
+  return applyFile(path, { ...applySettings(api(), client), VEDETTE_API_KEY: key }, { planOnly })
 }
 
 const storedBundles = async () => {
@@ -98,41 +88,28 @@ describe('the folder of a suite', () => {
     const named = `${suite('Named', 'shop')}\n    engine: node\n    engineVersion: '26'`
     const text = `${suites('shop', 'plain', 'packed.tar.gz')}\n${named}`
     expect(await apply(text)).toMatchObject({ code: 0, err: '' })
-    const { body } = await client.call('GET', '/v1/checks')
-    const checks = body as { name: string; engine?: string; engineVersion?: string }[]
-    const engines = checks.map(({ name, engine, engineVersion }) => [name, engine, engineVersion])
-    expect(engines.toSorted(([a = ''], [b = '']) => (a < b ? -1 : 1))).toEqual([
-      ['Named', 'node', '26'],
-      ['Suite 0', 'node', '24'],
-      ['Suite 1', 'bun', '1.3'],
-      ['Suite 2', 'node', '24'],
-    ])
+    const checks = (await client.call('GET', '/v1/checks')).body as Record<string, string>[]
+    const engineOf = (one: Record<string, string>) => `${one['engine']} ${one['engineVersion']}`
+    expect(Object.fromEntries(checks.map((one) => [one['name'], engineOf(one)]))).toEqual({
+      Named: 'node 26',
+      'Suite 0': 'node 24',
+      'Suite 1': 'bun 1.3',
+      'Suite 2': 'node 24',
+    })
     expect(await apply(text)).toMatchObject({ code: 0, out: '4 unchanged\n' })
   })
 
-  test('that asks for an unknown engine is reported with its line', async () => {
-    writeFileSync(join(folder, 'shop/.bun-version'), '2.0.0')
-    const { code, err } = await apply(suites('shop'))
-    expect(code).toBe(2)
-    expect(err).toContain('.bun-version: Bun 2 is not supported')
-  })
-
-  test('that changes is another bundle', async () => {
-    await apply(suites('shop'))
-    writeFileSync(join(folder, 'shop/tests/a.spec.ts'), 'test.only()')
-    const { out } = await apply(suites('shop'))
-    expect(out).toMatch(/\+ bundle .*\n {2}~ monitor .*: codeBundlePath\n1 to update\napplied\n$/)
-    const all = await storedBundles()
-    expect(all.map(({ checks }) => checks)).toEqual([1, 0])
-  })
-
-  test('and one of the same content, and twice the same, are one bundle', async () => {
-    mkdirSync(join(folder, 'copy/tests'), { recursive: true })
-    writeFileSync(join(folder, 'copy/package.json'), '{}')
-    writeFileSync(join(folder, 'copy/tests/a.spec.ts'), 'test()')
+  test('and one of the same content are one bundle; one that changes is another', async () => {
+    cpSync(join(folder, 'shop'), join(folder, 'copy'), { recursive: true })
     const { out } = await apply(suites('shop', './shop/', 'copy'))
     expect(out.match(/\+ bundle/g)).toHaveLength(1)
     expect(await storedBundles()).toMatchObject([{ checks: 3 }])
+    writeFileSync(join(folder, 'shop/tests/a.spec.ts'), 'test.only()')
+    const changed = await apply(suites('shop', './shop/', 'copy'))
+    expect(changed.out).toMatch(
+      /\+ bundle .*\n( {2}~ monitor .*: codeBundlePath\n){2}2 to update, 1/,
+    )
+    expect((await storedBundles()).map(({ checks }) => checks)).toEqual([2, 1])
   })
 })
 
@@ -151,13 +128,16 @@ test('a file that is packed already is brought as it is', async () => {
 
 describe('a problem is reported with its line, and nothing is changed', () => {
   test.each([
+    ['an engine that there is not', 'odd', /\.bun-version: Bun 2 is not supported/],
     ['a folder that is not there', 'nowhere', /nowhere does not exist/],
     ['an empty folder', 'empty', /the folder .*empty is empty/],
     ['another file', 'shop/package.json', /must name the folder of a Playwright project/],
-    ['a variable', '{{DIR}}', /must not hold variables|the variable DIR is not/],
-    ['an unknown bundle', `bundle:${'a'.repeat(64)}`, /there is no code bundle a{64}/],
+    ['a variable', '{{DIR}}', /must not contain variables|the variable DIR is not/],
+    ['an unknown bundle', `bundle:${'a'.repeat(64)}`, /unknown code bundle a{64}/],
   ])('%s', async (_words, path, message) => {
     mkdirSync(join(folder, 'empty'))
+    mkdirSync(join(folder, 'odd'))
+    writeFileSync(join(folder, 'odd/.bun-version'), '2.0.0')
     const { code, err } = await apply(suites('shop', path))
     expect(code).toBe(2)
     expect(err).toMatch(/monitors\.yaml:\d+:\d+ {2}monitors\[1\]\.codeBundlePath/)
@@ -167,7 +147,7 @@ describe('a problem is reported with its line, and nothing is changed', () => {
 
   test('also by a key that may not', async () => {
     const { accountId } = client
-    const reader = await addClient(api, database().database, { accountId, role: 'Read Only' })
+    const reader = await addClient({ accountId, role: 'Read Only' })
     const { code, err } = await apply(suites('shop'), { key: reader.secret })
     expect(code).toBe(2)
     expect(err).toContain('use a key whose role allows it')

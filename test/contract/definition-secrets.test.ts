@@ -1,6 +1,11 @@
 // Aim: a definition whose secrets could not be scrubbed is refused, with the place of the secret and without it.
 import { describe, expect, test } from 'vitest'
-import { definitionSecrets, secretsProblem } from '../../src/contract/definition-secrets.ts'
+import {
+  definitionSecrets,
+  headerSecrets,
+  secretsProblem,
+  urlSecrets,
+} from '../../src/contract/definition-secrets.ts'
 import { AccountVariableInput } from '../../src/contract/api/account-variable.ts'
 import { Variable } from '../../src/contract/monitor.ts'
 import { LIMITS } from '../../src/contract/versions.ts'
@@ -33,8 +38,8 @@ describe('a secret over the limit', () => {
 
 test('more secret values than a definition may contain are refused', () => {
   const cookies = (count: number) => {
-    const all = Array.from({ length: count }, (_, at) => `c${at}=value-${at}`).join('; ')
-    return request({ headers: [{ key: 'Cookie', value: all }] })
+    const all = Array.from({ length: count }, (_, at) => `c${at}=value-${at}`)
+    return request({ headers: [{ key: 'Cookie', value: all.join('; ') }] })
   }
   // The whole header is a value, too.
   expect(secretsProblem(cookies(LIMITS.definitionSecretsMax - 1))).toBeUndefined()
@@ -42,13 +47,9 @@ test('more secret values than a definition may contain are refused', () => {
 })
 
 test('secrets that are too long together are refused', () => {
+  const header = (at: number) => ({ key: 'X-Api-Key', value: `${MOST.slice(4)}${at + 1000}` })
   const headers = (count: number) =>
-    request({
-      headers: Array.from({ length: count }, (_, at) => ({
-        key: 'X-Api-Key',
-        value: `${MOST.slice(4)}${at + 1000}`,
-      })),
-    })
+    request({ headers: Array.from({ length: count }, (_, at) => header(at)) })
   const most = LIMITS.secretsCharactersMax / LIMITS.secretCharactersMax
   expect(secretsProblem(headers(most))).toBeUndefined()
   expect(secretsProblem(headers(most + 1))?.message).toContain(`${LIMITS.secretsCharactersMax}`)
@@ -57,4 +58,58 @@ test('secrets that are too long together are refused', () => {
 test('an agent scrubs what it is asked to besides', () => {
   const definition = request({ headers: [{ key: 'X-Mine', value: 'of-mine' }] })
   expect(definitionSecrets(definition, (name) => name === 'X-Mine')).toEqual(['of-mine'])
+})
+
+describe('a key in place of the user', () => {
+  const plainly = () => false
+  test.each<[string, object, string[]]>([
+    ['of basic authentication', { basicAuth: { username: 'key-42', password: '' } }, ['key-42']],
+    ['of a URL', { url: 'http://key%2F42:@a.test/' }, ['key%2F42', 'key/42']],
+    ['is none with a password', { basicAuth: { username: 'joe-42', password: 'pw-42' } }, []],
+    [
+      'is none as a plain word',
+      { basicAuth: { username: 'joe' }, url: 'http://agent@a.test/' },
+      [],
+    ],
+  ])('%s', (_, fields, secrets) => {
+    expect(definitionSecrets(request(fields), plainly)).toEqual(secrets)
+  })
+
+  test('of a header', () => {
+    const value = `Basic ${Buffer.from('key-0f-header:').toString('base64')}`
+    expect(headerSecrets(value)).toContain('key-0f-header')
+  })
+
+  test('of a proxy', () => {
+    expect(urlSecrets('http://key-42:@proxy.test:3128')).toContain('key-42')
+    expect(urlSecrets('http://proxy.test:3128')).toEqual([])
+  })
+})
+
+test('parameters of a URL are secrets by their names, as those of a list are', () => {
+  const url = 'https://a.test/?api_key=key%2F42&page=7'
+  expect(definitionSecrets(request({ url }), (name) => name === 'api_key')).toEqual(['key/42'])
+})
+
+test.each(['OAuth', 'X-Own-2'])(
+  'parameters of credentials are secrets by their names: %s',
+  (scheme) => {
+    const found = headerSecrets(
+      `${scheme} realm="example", oauth_token="token-42", oauth_signature=sig-42`,
+    )
+    expect(found).toEqual(expect.arrayContaining(['token-42', 'sig-42']))
+    expect(found).not.toContain('example')
+  },
+)
+
+test.each([
+  ['joined by ends of lines', 'a=first-1; Path=/orders\nb=second-2; HttpOnly'],
+  [
+    'joined by commas',
+    'a=first-1; Expires=Wed, 21 Oct 2026 07:28:00 GMT, b=second-2; Path=/orders',
+  ],
+  ['in quotes', 'a="first-1"; b="second-2"'],
+  ['next to one with the name of an attribute', 'a=first-1; domain=shop-7; b=second-2'],
+])('each cookie of a header is a secret: %s', (_, header) => {
+  expect(headerSecrets(header)).toEqual([header, 'first-1', 'second-2'])
 })

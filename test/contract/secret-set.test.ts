@@ -7,12 +7,9 @@ const { secretCharactersMax, secretValuesMax, secretsCharactersMax } = LIMITS
 const long = (at: number, length = secretCharactersMax) =>
   `${'a'.repeat(length - 4)}${String(at).padStart(4, '0')}`
 
-test('values count once, however long they are', () => {
+test('values count once; of one over the limit, so much is kept that this shows', () => {
   const set = new SecretSet(['abc', long(1), 'abc', long(2), long(1)])
   expect([...set]).toEqual(['abc', long(1), long(2)])
-})
-
-test('of a value over the limit, so much is kept that this shows', () => {
   const [kept] = new SecretSet([long(1, 2 * secretCharactersMax)])
   expect(kept?.length).toBe(secretCharactersMax + 1)
 })

@@ -1,37 +1,24 @@
 // Every agent and the platform must compute the same slots: evenly spaced, spread over monitors, stable.
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import {
-  everyMs,
-  offsetMs,
-  slotAtOrAfter,
-  slotAtOrBefore,
-  slotsBetween,
-  slotsOf,
-} from '../../src/contract/timetable.ts'
+import * as timetable from '../../src/contract/timetable.ts'
 import { FREQUENCIES } from '../../src/contract/monitor.ts'
 
+const { everyMs, offsetMs, slotAtOrAfter, slotAtOrBefore, slotsBetween, slotsOf } = timetable
+const id = fc.string({ minLength: 1 })
+const minutes = FREQUENCIES.filter((one) => one > 0)
+const frequencyOffset = fc.integer({ min: 1, max: 59 })
 const timing = fc.oneof(
-  fc.record({
-    id: fc.string({ minLength: 1 }),
-    frequency: fc.constantFrom(...FREQUENCIES.filter((minutes) => minutes > 0)),
-  }),
-  fc.record({
-    id: fc.string({ minLength: 1 }),
-    frequency: fc.constant(0),
-    frequencyOffset: fc.integer({ min: 1, max: 59 }),
-  }),
+  fc.record({ id, frequency: fc.constantFrom(...minutes) }),
+  fc.record({ id, frequency: fc.constant(0), frequencyOffset }),
 )
 const instant = fc.integer({ min: 0, max: 4_102_444_800_000 })
 
-describe('interval', () => {
-  test.each([
-    ['minutes', { id: 'a', frequency: 10 }, 600_000],
-    ['seconds when the frequency is 0', { id: 'a', frequency: 0, frequencyOffset: 30 }, 30_000],
-    ['one second at the least', { id: 'a', frequency: 0, frequencyOffset: 1 }, 1000],
-    ['never nothing, whatever came through', { id: 'a', frequency: 0 }, 1000],
-  ])('%s', (_, given, expected) => expect(everyMs(given)).toBe(expected))
-})
+test.each([
+  ['minutes', { id: 'a', frequency: 10 }, 600_000],
+  ['seconds when the frequency is 0', { id: 'a', frequency: 0, frequencyOffset: 30 }, 30_000],
+  ['never nothing, whatever came through', { id: 'a', frequency: 0 }, 1000],
+])('the interval is %s', (_, given, expected) => expect(everyMs(given)).toBe(expected))
 
 describe('slots', () => {
   test('lie on n × every + offset, in whole milliseconds', () => {
@@ -44,19 +31,12 @@ describe('slots', () => {
         expect(Number.isInteger(slots.offsetMs)).toBe(true)
         expect(slots.offsetMs).toBeGreaterThanOrEqual(0)
         expect(slots.offsetMs).toBeLessThan(slots.everyMs)
-      }),
-    )
-  })
-
-  test('before and after enclose an instant, and meet on a slot', () => {
-    fc.assert(
-      fc.property(timing, instant, (given, at) => {
-        const slots = slotsOf(given)
-        const [before, after] = [slotAtOrBefore(slots, at), slotAtOrAfter(slots, at)]
-        expect(before).toBeLessThanOrEqual(at)
-        expect(after).toBeGreaterThanOrEqual(at)
-        expect(after - before).toBe(before === at ? 0 : slots.everyMs)
-        expect(slotAtOrBefore(slots, after)).toBe(after)
+        // Those before and after enclose the instant, and meet on a slot.
+        const before = slotAtOrBefore(slots, from)
+        expect(before).toBeLessThanOrEqual(from)
+        expect(first).toBeGreaterThanOrEqual(from)
+        expect(first - before).toBe(before === from ? 0 : slots.everyMs)
+        expect(slotAtOrBefore(slots, first)).toBe(first)
       }),
     )
   })
@@ -73,18 +53,17 @@ describe('slots', () => {
   })
 
   test('a span counts its first instant and not its last', () => {
-    const slots = { everyMs: 1000, offsetMs: 250 }
-    expect(slotsBetween(slots, 250, 1250)).toBe(1)
-    expect(slotsBetween(slots, 251, 1250)).toBe(0)
-    expect(slotsBetween(slots, 251, 1251)).toBe(1)
-    expect(slotsBetween(slots, 5000, 5000)).toBe(0)
-    expect(slotsBetween(slots, 9000, 5000)).toBe(0)
+    const count = (from: number, until: number) =>
+      slotsBetween({ everyMs: 1000, offsetMs: 250 }, from, until)
+    expect([count(250, 1250), count(251, 1250), count(251, 1251)]).toEqual([1, 0, 1])
+    expect([count(5000, 5000), count(9000, 5000)]).toEqual([0, 0])
   })
 })
 
 describe('offsets', () => {
   test('are the same for ever: these values must never change', () => {
-    expect(offsetMs({ id: 'shop-front', frequency: 10 })).toBe(OFFSET_OF_SHOP_FRONT)
+    // floor(first 48 bits of SHA-256("shop-front") / 2^48 × 600,000).
+    expect(offsetMs({ id: 'shop-front', frequency: 10 })).toBe(101_285)
   })
 
   test('are uniform: a thousand ids fill ten parts of the interval alike', () => {
@@ -98,6 +77,3 @@ describe('offsets', () => {
     expect(chi).toBeLessThan(27.9)
   })
 })
-
-/** floor(first 48 bits of SHA-256("shop-front") / 2^48 × 600,000). */
-const OFFSET_OF_SHOP_FRONT = 101_285

@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net'
 import { pipeline } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
 import { afterEach, describe, expect, test } from 'vitest'
-import { type Database, openDatabase } from '../../src/database/database.ts'
+import { type Database, openDatabase, type Queryable } from '../../src/database/database.ts'
 import { databaseFailure, isDuplicate } from '../../src/database/database-failure.ts'
 import { listen } from '../../src/database/listen.ts'
 import { DATABASE_SERVERS, useDatabase } from '../support/database/database.ts'
@@ -53,6 +53,14 @@ function startListening(url: string, more: Partial<Parameters<typeof listen>[0]>
 
 const failureOf = async (work: Promise<unknown>) =>
   databaseFailure(await work.then(String, (e) => e))
+const UNAVAILABLE = { kind: 'unavailable' }
+const pidOf = async (on: Queryable) =>
+  (await on.query<{ pid: number }>('select pg_backend_pid() as pid'))[0]?.pid
+/** The two ways of asking. */
+const WAYS: [string, (database: Database, sql: string) => Promise<unknown>][] = [
+  ['a statement', (database, sql) => database.query(sql)],
+  ['a transaction', (database, sql) => database.transaction((tx) => tx.query(sql))],
+]
 
 describe.each(DATABASE_SERVERS)('on $name', (server) => {
   const use = useDatabase(server, { migrated: false })
@@ -90,55 +98,42 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       insert into p values (1);
       create table t (id int primary key check (id > 0), p int references p (id));
       insert into t values (1, 1)`)
-    const expected = constraint === undefined ? { kind, code } : { kind, code, constraint }
-    expect(await failureOf(database.query(sql))).toEqual(expected)
+    expect(await failureOf(database.query(sql))).toEqual({ kind, code, constraint })
+    // Text that PostgreSQL cannot store.
+    const text = failureOf(database.query('select $1::text', ['a\0b']))
+    expect(await text).toMatchObject({ kind: 'value' })
     expect(await database.query('select 1 as one')).toEqual([{ one: 1 }])
-  })
-
-  test('text that PostgreSQL cannot store is an error of kind value', async () => {
-    expect(await failureOf(use().database.query('select $1::text', ['a\0b']))).toMatchObject({
-      kind: 'value',
-    })
   })
 
   test('a statement ends at its time-out, and the connection stays usable', async () => {
-    const database = open(use().url, { statementTimeoutMs: 50, connectionsMax: 1 })
-    expect(await failureOf(database.query('select pg_sleep(30)'))).toMatchObject({
-      kind: 'timeout',
-    })
+    const limits = { statementTimeoutMs: 50, connectionsMax: 1, connectTimeoutMs: 100 }
+    const database = open(use().url, limits)
+    const failure = await failureOf(database.query('select pg_sleep(30)'))
+    expect(failure).toMatchObject({ kind: 'timeout' })
     expect(database.connections()).toEqual({ open: 1, idle: 1, waiting: 0 })
-    expect(await database.query('select 1 as one')).toEqual([{ one: 1 }])
-  })
-
-  test('waiting for a connection of the pool times out', async () => {
-    const database = open(use().url, { connectionsMax: 1, connectTimeoutMs: 100 })
+    // Waiting for a connection of the pool times out as well.
     const release = Promise.withResolvers<void>()
     const busy = database.transaction(async () => release.promise)
-    expect(await failureOf(database.query('select 1'))).toMatchObject({ kind: 'unavailable' })
+    expect(await failureOf(database.query('select 1'))).toMatchObject(UNAVAILABLE)
     release.resolve()
     await busy
     expect(await database.query('select 1 as one')).toEqual([{ one: 1 }])
   })
 
-  test('a connection that is cut during a statement is unavailable, and the next is a new one', async () => {
+  test('a connection that is cut is unavailable, also in a transaction, and the next is a new one', async () => {
     const database = open(use().url, { connectionsMax: 1 })
-    const [own] = await database.query<{ pid: number }>('select pg_backend_pid() as pid')
+    const terminate = (pid: number | undefined) =>
+      use().database.query('select pg_terminate_backend($1)', [pid])
+    const own = await pidOf(database)
     const cut = failureOf(database.query('select pg_sleep(30)'))
-    await use().database.query('select pg_terminate_backend($1)', [own?.pid])
-    expect(await cut).toMatchObject({ kind: 'unavailable' })
-    const [next] = await database.query<{ pid: number }>('select pg_backend_pid() as pid')
-    expect(next?.pid).not.toBe(own?.pid)
-  })
-
-  test('a connection that is cut within a transaction ends neither the process nor the pool', async () => {
-    const database = open(use().url, { connectionsMax: 1 })
-    const cut = database.transaction(async (tx) => {
-      const [own] = await tx.query<{ pid: number }>('select pg_backend_pid() as pid')
-      await use().database.query('select pg_terminate_backend($1)', [own?.pid])
+    await terminate(own)
+    expect(await cut).toMatchObject(UNAVAILABLE)
+    const within = database.transaction(async (tx) => {
+      await terminate(await pidOf(tx))
       await tx.query('select 1')
     })
-    expect(await failureOf(cut)).toMatchObject({ kind: 'unavailable' })
-    expect(await database.query('select 1 as one')).toEqual([{ one: 1 }])
+    expect(await failureOf(within)).toMatchObject(UNAVAILABLE)
+    expect(await pidOf(database)).not.toBe(own)
   })
 
   test('a transaction is atomic', async () => {
@@ -151,28 +146,23 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     await expect(failing).rejects.toThrow('no')
     expect(await database.query('select * from whole')).toEqual([])
     await database.transaction((tx) => tx.query('insert into whole values (1)'))
-    const again = await database
-      .query('insert into whole values (1)')
-      .catch((error: unknown) => error)
-    expect(isDuplicate(again, 'whole_pkey')).toBe(true)
-    expect(isDuplicate(again, 'another')).toBe(false)
+    const inserting = database.query('insert into whole values (1)')
+    const again = await inserting.catch((error: unknown) => error)
+    expect([isDuplicate(again, 'whole_pkey'), isDuplicate(again, 'another')]).toEqual([true, false])
   })
 
   test('conflicting transactions are retried until all are done', async () => {
     const { database } = use()
-    await database.query('drop table if exists tally; create table tally (n int)')
-    await database.query('insert into tally values (0)')
+    await database.query(`drop table if exists tally; create table tally (n int);
+      insert into tally values (0)`)
     let tries = 0
-    const add = () =>
-      database.transaction(
-        async (tx) => {
-          tries++
-          const [row] = await tx.query<{ n: number }>('select n from tally')
-          await tx.query('update tally set n = $1', [(row?.n ?? 0) + 1])
-        },
-        { isolation: 'serializable', attempts: 50 },
-      )
-    await Promise.all(Array.from({ length: 8 }, add))
+    const add = async (tx: Queryable) => {
+      tries++
+      const [row] = await tx.query<{ n: number }>('select n from tally')
+      await tx.query('update tally set n = $1', [(row?.n ?? 0) + 1])
+    }
+    const how = { isolation: 'serializable', attempts: 50 } as const
+    await Promise.all(Array.from({ length: 8 }, () => database.transaction(add, how)))
     expect(await database.query('select n from tally')).toEqual([{ n: 8 }])
     expect(tries).toBeGreaterThan(8)
   })
@@ -196,17 +186,17 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
 
 const shared = useDatabase(undefined, { migrated: false })
 
-/** A proxy to the database at `url` whose connections can stop answering without a close, as in a fail-over. */
-async function startPassage(url: string) {
-  const target = new URL(url)
+/** A proxy to the database whose connections can stop answering without a close, as in a fail-over. */
+async function startPassage() {
+  const { hostname, port, pathname } = new URL(shared().url)
   const passages: [Socket, Socket][] = []
   const proxy = await startRawServer((socket) => {
-    const onward = connect(Number(target.port), target.hostname)
+    const onward = connect(Number(port), hostname)
     passages.push([socket, onward])
     pipeline(socket, onward, socket, () => undefined)
   })
   return {
-    url: `postgresql://vedette@${proxy.authority}${target.pathname}`,
+    url: `postgresql://vedette@${proxy.authority}${pathname}`,
     passages,
     stopAnswering() {
       for (const [socket, onward] of passages) {
@@ -222,7 +212,7 @@ async function startPassage(url: string) {
 }
 
 test('connections lost without a close are reopened; the listener detects it for all', async () => {
-  await using passage = await startPassage(shared().url)
+  await using passage = await startPassage()
   const database = open(passage.url)
   const listener = startListening(passage.url, { heartbeatMs: 100, answerMs: 500, database })
   await listener.news()
@@ -232,7 +222,7 @@ test('connections lost without a close are reopened; the listener detects it for
   const lost = failureOf(database.query('select 3'))
   await listener.news()
   // Long before its own limit.
-  expect(await lost).toMatchObject({ kind: 'unavailable' })
+  expect(await lost).toMatchObject(UNAVAILABLE)
   // Cut connections leave the pool in this turn of the event loop.
   await setImmediate()
   await database.query('select 4')
@@ -240,15 +230,12 @@ test('connections lost without a close are reopened; the listener detects it for
   await listener.end()
 })
 
-test.each<[string, (database: Database) => Promise<unknown>]>([
-  ['a statement', (database) => database.query('select 2')],
-  ['a transaction', (database) => database.transaction((tx) => tx.query('select 2'))],
-])('%s on an unresponsive network fails as unavailable', async (_, ask) => {
-  await using passage = await startPassage(shared().url)
+test.each(WAYS)('%s on an unresponsive network fails as unavailable', async (_, ask) => {
+  await using passage = await startPassage()
   const database = open(passage.url, { statementTimeoutMs: 50, idleMs: 50 })
   await database.query('select 1')
   passage.stopAnswering()
-  expect(await failureOf(ask(database))).toMatchObject({ kind: 'unavailable' })
+  expect(await failureOf(ask(database, 'select 2'))).toMatchObject(UNAVAILABLE)
 })
 
 test('a connection that stops answering before it listens is reopened', async () => {
@@ -270,10 +257,7 @@ test('a connection that stops answering before it listens is reopened', async ()
   await listener.end()
 })
 
-test.each<[string, (database: Database, full: string) => Promise<unknown>]>([
-  ['a statement', (database, full) => database.query(full)],
-  ['a transaction', (database, full) => database.transaction((tx) => tx.query(full))],
-])('a full disk that %s meets is reported for a while', async (_, meet) => {
+test.each(WAYS)('a full disk that %s meets is reported for a while', async (_, meet) => {
   const database = open(shared().url)
   expect(database.fullDiskReason()).toBeUndefined()
   const full = `do $$ begin raise exception 'no space' using errcode = '53100'; end $$`
@@ -281,18 +265,15 @@ test.each<[string, (database: Database, full: string) => Promise<unknown>]>([
   expect(database.fullDiskReason()).toContain('full')
 })
 
-test('a closed port is unavailable', async () => {
-  const database = open(`postgresql://a@127.0.0.1:${await freePort()}/a`)
-  expect(await failureOf(database.query('select 1'))).toEqual({
-    kind: 'unavailable',
-    code: 'ECONNREFUSED',
-  })
-})
-
-test('a server that never answers times out', async () => {
+test('a closed port, a server that never answers and a closed database are unavailable', async () => {
+  const refused = open(`postgresql://a@127.0.0.1:${await freePort()}/a`)
+  const code = 'ECONNREFUSED'
+  expect(await failureOf(refused.query('select 1'))).toEqual({ ...UNAVAILABLE, code })
+  await refused.close()
+  expect(await failureOf(refused.query('select 1'))).toMatchObject(UNAVAILABLE)
   await using server = await startRawServer(() => undefined)
-  const database = open(`postgresql://a@${server.authority}/a`, { connectTimeoutMs: 100 })
-  expect(await failureOf(database.query('select 1'))).toMatchObject({ kind: 'unavailable' })
+  const mute = open(`postgresql://a@${server.authority}/a`, { connectTimeoutMs: 100 })
+  expect(await failureOf(mute.query('select 1'))).toMatchObject(UNAVAILABLE)
 })
 
 test('listening ends at once although the server has not answered yet', async () => {
@@ -307,30 +288,19 @@ test('listening ends at once although the server has not answered yet', async ()
 test('closing cuts the connections of an unresponsive server', async () => {
   await using server = await startRawServer((socket) => socket.resume())
   const connected = server.connection()
-  const database = open(`postgresql://a@${server.authority}/a`, {
-    connectTimeoutMs: 60_000,
-    closeMs: 50,
-  })
+  const limits = { connectTimeoutMs: 60_000, closeMs: 50 }
+  const database = open(`postgresql://a@${server.authority}/a`, limits)
   const waiting = failureOf(database.query('select 1'))
   await connected
   await database.close()
-  expect(await waiting).toMatchObject({ kind: 'unavailable' })
+  expect(await waiting).toMatchObject(UNAVAILABLE)
   await untilHolds(() => expect(server.open()).toBe(0))
 })
 
-test.each([
-  ['query', (database: Database) => database.query('select 1')],
-  ['transaction', (database: Database) => database.transaction((tx) => tx.query('select 1'))],
-])('a server that refuses TLS cannot be reached: %s', async (_sentence, ask) => {
+test.each(WAYS)('%s cannot reach a server that refuses TLS', async (_, ask) => {
   await using server = await startRawServer((socket) =>
     socket.once('data', () => socket.write('N')),
   )
   const database = open(`postgresql://a@${server.authority}/a?sslmode=verify-full`)
-  expect(await failureOf(ask(database))).toMatchObject({ kind: 'unavailable' })
-})
-
-test('a closed database rejects with that reason', async () => {
-  const database = open('postgresql://a@127.0.0.1:1/a')
-  await database.close()
-  expect(await failureOf(database.query('select 1'))).toMatchObject({ kind: 'unavailable' })
+  expect(await failureOf(ask(database, 'select 1'))).toMatchObject(UNAVAILABLE)
 })

@@ -42,7 +42,6 @@ test.each([90_000, -90_000])('it follows one that is %i ms off', async (aheadMs)
   // A slow answer does not adjust it, and none neither.
   state.answerMs = 400
   await clock.follow()
-  expect(offMs()).toBeLessThan(150)
   state.answerMs = undefined
   await expect(clock.follow()).rejects.toThrow('away')
   expect(offMs()).toBeLessThan(150)

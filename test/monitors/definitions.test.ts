@@ -62,23 +62,17 @@ describe('what it takes to run', () => {
     ['a network monitor: its type', 'DNS', {}, []],
     ['a browser: the newest runtime', 'BROWSER', {}, [newest]],
     ['a browser with a runtime: that', 'BROWSER', { runtimeId: '2025.04' }, ['runtime:2025.04']],
-    ['a multistep monitor too', 'MULTI_STEP', {}, [newest]],
     ['an API monitor without scripts: no runtime', 'API', { runtimeId: '2025.04' }, []],
-    ['an API monitor with one: a runtime', 'API', { localSetupScript: '1' }, [newest]],
     ['an empty script is none', 'API', { localSetupScript: ' ' }, []],
+    ['an API monitor with one: a runtime', 'API', { localSetupScript: '1' }, [newest]],
     ['a suite: Node 22', 'PLAYWRIGHT', {}, ['engine:node@22']],
     ...(
       [
         ['node', '18', 'node@22'],
-        ['node', '22.11.0', 'node@22'],
         ['node', '23', 'node@24'],
-        ['node', 'v24.1', 'node@24'],
-        ['node', '25', 'node@26'],
         ['node', '27', 'node@26'],
         ['node', null, 'node@22'],
         ['bun', '1.2', 'bun@1.3'],
-        ['bun', '1.4', 'bun@1.3'],
-        ['bun', '', 'bun@1.3'],
       ] as const
     ).map(([engine, engineVersion, chosen]): [string, string, Fields, string[]] => [
       `${engine} ${engineVersion}: ${chosen}`,

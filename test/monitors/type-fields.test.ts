@@ -37,111 +37,61 @@ test.each([
   expect(parse('DNS', { request })).toMatchObject({ request: { port } })
 })
 
+const rules = (severity: string, ...names: string[]) =>
+  Object.fromEntries(names.map((name) => [name, { severity }]))
+const BASELINE = {
+  enabled: true,
+  ...rules('fail', 'weakSignatureAlgorithm', 'weakCipherSuite', 'knownBadCA'),
+  ...rules('ignore', 'ocspMustStapleRespected', 'sctPresent'),
+  minTLSVersion: { value: 'TLS1.2', severity: 'fail' },
+  minKeySizeBits: { value: 2048, severity: 'fail' },
+  recommendedTLSVersion: { value: 'TLS1.3', severity: 'ignore' },
+  recommendedKeySizeBits: { value: 3072, severity: 'ignore' },
+}
+const HANDSHAKE = { handshakeTimeoutMs: 10_000, clientCertificateMode: 'auto' }
+const CHAIN = { skipChainValidation: false, alertDaysBeforeExpiry: 20 }
+const TRACE = { protocol: 'TCP', ipFamily: 'IPv4', maxHops: 30, ptrLookup: true, timeout: 10 }
+const times = (degradedResponseTime: number, maxResponseTime: number) => ({
+  degradedResponseTime,
+  maxResponseTime,
+})
+
 test.each<[string, Fields]>([
-  [
-    'DNS',
-    {
-      'request.port': 53,
-      'request.protocol': 'UDP',
-      'request.assertions': [],
-      degradedResponseTime: 500,
-      maxResponseTime: 1000,
-    },
-  ],
-  [
-    'ICMP',
-    {
-      'request.ipFamily': 'IPv4',
-      'request.pingCount': 10,
-      degradedPacketLossThreshold: 10,
-      maxPacketLossThreshold: 20,
-    },
-  ],
-  [
-    'GRPC',
-    {
-      request: { ipFamily: 'IPv4', skipSSL: false, timeout: 60 },
-      'request.grpcConfig': { mode: 'BEHAVIOR', tls: true, metadata: [] },
-      degradedResponseTime: 10_000,
-      maxResponseTime: 20_000,
-    },
-  ],
-  [
-    'TRACEROUTE',
-    {
-      request: { protocol: 'TCP', ipFamily: 'IPv4', maxHops: 30, ptrLookup: true, timeout: 10 },
-      degradedResponseTime: 10_000,
-      maxResponseTime: 20_000,
-    },
-  ],
-  [
-    'SSL',
-    {
-      'request.sslConfig': {
-        port: 443,
-        ipFamily: 'IPv4',
-        skipChainValidation: false,
-        handshakeTimeoutMs: 10_000,
-        alertDaysBeforeExpiry: 20,
-        clientCertificateMode: 'auto',
-        securityBaseline: {
-          enabled: true,
-          minTLSVersion: { value: 'TLS1.2', severity: 'fail' },
-          minKeySizeBits: { value: 2048, severity: 'fail' },
-          weakSignatureAlgorithm: { severity: 'fail' },
-          weakCipherSuite: { severity: 'fail' },
-          knownBadCA: { severity: 'fail' },
-          recommendedTLSVersion: { value: 'TLS1.3', severity: 'ignore' },
-          recommendedKeySizeBits: { value: 3072, severity: 'ignore' },
-          ocspMustStapleRespected: { severity: 'ignore' },
-          sctPresent: { severity: 'ignore' },
-        },
-      },
-      degradedResponseTime: 3000,
-      maxResponseTime: 10_000,
-    },
-  ],
+  ['DNS', { request: { port: 53, protocol: 'UDP', assertions: [] }, ...times(500, 1000) }],
+  ['ICMP', { request: { ipFamily: 'IPv4', pingCount: 10 }, degradedPacketLossThreshold: 10 }],
+  ['ICMP', { maxPacketLossThreshold: 20 }],
+  ['GRPC', { request: { ipFamily: 'IPv4', skipSSL: false, timeout: 60 } }],
+  ['GRPC', { 'request.grpcConfig': { mode: 'BEHAVIOR', tls: true, metadata: [] } }],
+  ['GRPC', times(10_000, 20_000)],
+  ['TRACEROUTE', { request: TRACE, ...times(10_000, 20_000) }],
+  ['SSL', { 'request.sslConfig': { port: 443, ipFamily: 'IPv4', ...CHAIN, ...HANDSHAKE } }],
+  ['SSL', { 'request.sslConfig.securityBaseline': BASELINE, ...times(3000, 10_000) }],
   ['PLAYWRIGHT', { testCommand: 'npx playwright test' }],
-])('the defaults of %s are those of the contract', (checkType, defaults) => {
+])('the defaults of %s are those of the contract: %j', (checkType, defaults) => {
   expect(parse(checkType)).toMatchObject(nested(defaults))
 })
 
 const GRPC = 'request.grpcConfig'
 const SSL = 'request.sslConfig'
+const PROTOCOL = { key: 'Sec-WebSocket-Protocol', value: 'a' }
+const PING = { source: 'PING_TIME', comparison: 'LESS_THAN', target: 1 }
+const PING_SOURCE = 'request.assertions.0.source'
 
 test.each<[string, Fields]>([
-  ['DNS', { 'request.recordType': 'TYPE64' }],
-  ['DNS', { 'request.nameServer': '::1', 'request.port': 5353 }],
   ['DNS', { 'request.nameServer': '[::1]', 'request.port': 5353 }],
   ['DNS', { 'request.query': '.', 'request.recordType': 'NS' }],
-  ['DNS', { 'request.nameServer': 'dns.test', 'request.protocol': 'DOT' }],
   ['DNS', { 'request.query': '{{A}}..{{B}}' }],
-  ['DNS', { 'request.ednsBytes': 0 }],
-  ['ICMP', { 'request.pingCount': 50 }],
   ['ICMP', { degradedPacketLossThreshold: 0.5 }],
-  ['ICMP', { 'request.hostname': '2001:db8::1' }],
-  ['ICMP', { 'request.payloadBytes': 65_507, 'request.dontFragment': true }],
   // A run of 44 s.
   ['ICMP', { request: { pingCount: 50, intervalMs: 800, timeoutMs: 1000 } }],
-  ['GRPC', { [GRPC]: { mode: 'HEALTH', method: '', service: '' } }],
-  ['GRPC', { [GRPC]: { mode: 'HEALTH', method: '', service: 's' } }],
-  ['GRPC', { [GRPC]: { serviceDefinition: 'PROTO_FILE', protoContent: 'x' } }],
-  ['GRPC', { [`${GRPC}.method`]: '/a.v1.B/C' }],
   ['GRPC', { [`${GRPC}.method`]: '{{M}}', [`${GRPC}.message`]: '{{A}}' }],
   ['GRPC', { [`${GRPC}.metadata`]: [{ key: '{{ K }}', value: '{{ V }}' }] }],
   ['GRPC', { [`${GRPC}.metadata`]: [{ key: 'a-bin', value: '{{B}}' }] }],
   ['GRPC', { 'request.url': '{{HOST}}:{{X}}' }],
-  ['GRPC', { maxResponseTime: 180_000, 'request.timeout': 180 }],
   ['TRACEROUTE', { 'request.maxHops': 64, 'request.maxUnknownHops': 30 }],
-  ['TRACEROUTE', { 'request.maxHops': 3 }],
   ['TRACEROUTE', { frequency: 0, frequencyOffset: 30 }],
   ['SSL', { [`${SSL}.hostname`]: '[::1]' }],
-  ['SSL', { [`${SSL}.securityBaseline.minKeySizeBits.value`]: 1024 }],
-  ['SSL', { [`${SSL}.clientCertificateMode`]: 'explicit', 'request.sslClientCertificateId': 'c' }],
-  ['BROWSER', { dependencies: [{ path: 'a/b.ts', content: '' }] }],
   ['BROWSER', { sslCheckDomain: null, runtimeId: '2022.10' }],
-  ['MULTI_STEP', { runtimeId: '2023.09' }],
-  ['PLAYWRIGHT', { engine: 'bun', engineVersion: '1.3.14' }],
   ['HEARTBEAT', { 'heartbeat.period': 365, 'heartbeat.periodUnit': 'days' }],
   ['HEARTBEAT', { 'heartbeat.period': 30, 'heartbeat.periodUnit': 'seconds' }],
 ])('%s accepts %j', (checkType, fields) => {
@@ -150,32 +100,32 @@ test.each<[string, Fields]>([
 
 /** The objection is to the first field, or to `path`. */
 test.each<[string, Fields, path?: string]>([
-  ['DNS', { 'request.query': '' }],
   ['DNS', { 'request.query': 'a'.repeat(101) }],
   ['DNS', { 'request.query': 'a..b' }],
-  ['DNS', { 'request.recordType': 'Q' }],
   ['DNS', { 'request.recordType': 'TYPE65536' }],
   // A zone transfer, and EDNS itself.
   ['DNS', { 'request.recordType': 'TYPE252' }],
   ['DNS', { 'request.recordType': 'TYPE41' }],
   // A port without its server.
   ['DNS', { 'request.port': 5353 }],
-  ['DNS', { 'request.port': 0, 'request.nameServer': 'a.test' }],
   ['DNS', { 'request.protocol': 'QUIC' }],
   ['DNS', { 'request.nameServer': 'a.test:53' }],
-  ['DNS', { 'request.nameServer': 'https://a' }],
   ['DNS', { 'request.protocol': 'DOT' }, 'request.nameServer'],
-  ['DNS', { 'request.protocol': 'DOH' }, 'request.nameServer'],
   ['DNS', { 'request.ednsBytes': 511 }],
   ['DNS', { 'request.dnssecOk': true, 'request.ednsBytes': 0 }],
-  ['DNS', { 'request.nsid': true, 'request.ednsBytes': 0 }],
   ['DNS', { 'request.dohPath': 'dns-query' }],
   ['DNS', { 'request.attempts': 6 }],
   ['DNS', { maxResponseTime: 5001 }],
-  ['ICMP', { 'request.pingCount': 0 }],
+  ['TCP', { 'request.hostname': '127.0.0.1:9' }],
+  ['TCP', { 'request.dialogue': [{ startTls: true }, { startTls: true }] }],
+  ['WEBSOCKET', { 'request.url': 'https://a.test/' }],
+  ['WEBSOCKET', { 'request.url': 'ws://a.test/#x' }],
+  // A header of the handshake.
+  ['WEBSOCKET', { 'request.headers': [PROTOCOL] }, 'request.headers.0.key'],
+  ['WEBSOCKET', { 'request.subprotocols': ['a', 'a'] }],
+  ['WEBSOCKET', { 'request.subprotocols': ['a b'] }, 'request.subprotocols.0'],
+  ['WEBSOCKET', { 'request.ping': false, 'request.assertions': [PING] }, PING_SOURCE],
   ['ICMP', { 'request.pingCount': 51 }],
-  ['ICMP', { 'request.hostname': 'http://a.test' }],
-  ['ICMP', { 'request.hostname': 'a.test:7' }],
   ['ICMP', { maxPacketLossThreshold: 0 }],
   ['ICMP', { degradedPacketLossThreshold: 101 }],
   ['ICMP', { 'request.payloadBytes': 0 }],
@@ -183,7 +133,6 @@ test.each<[string, Fields, path?: string]>([
   // Echoes for a minute.
   ['ICMP', { 'request.intervalMs': 6000 }, 'request.pingCount'],
   ['ICMP', { maxResponseTime: 5 }, ''],
-  ['GRPC', { [`${GRPC}.method`]: '' }],
   ['GRPC', { [`${GRPC}.method`]: 'Greet' }],
   ['GRPC', { [`${GRPC}.mode`]: 'HEALTH' }, `${GRPC}.method`],
   [
@@ -196,28 +145,23 @@ test.each<[string, Fields, path?: string]>([
   ['GRPC', { [`${GRPC}.message`]: '{"a":' }],
   ['GRPC', { [`${GRPC}.metadata`]: [{ key: 'a b', value: '' }] }, `${GRPC}.metadata.0`],
   ['GRPC', { [`${GRPC}.metadata`]: [{ key: 'a', value: 'b\nc' }] }, `${GRPC}.metadata.0`],
-  ['GRPC', { 'request.port': 0 }],
-  ['GRPC', { 'request.url': 'a.test:50051' }],
   ['GRPC', { 'request.timeout': 181 }],
-  ['TRACEROUTE', { 'request.url': '[::1]:7' }],
+  // Without room for the mark, and of packets that have no size.
+  ['TRACEROUTE', { 'request.packetSize': 63, 'request.protocol': 'UDP' }],
+  ['TRACEROUTE', { 'request.packetSize': 1500 }],
+  ['TRACEROUTE', { 'request.probesPerHop': 11 }],
   ['TRACEROUTE', { 'request.port': 7, 'request.protocol': 'ICMP' }],
   ['TRACEROUTE', { 'request.maxHops': 65 }],
   ['TRACEROUTE', { 'request.maxUnknownHops': 6, 'request.maxHops': 5 }],
   ['TRACEROUTE', { frequencyOffset: 29, frequency: 0 }],
   ['TRACEROUTE', { maxResponseTime: 30_001 }],
-  ['SSL', { [`${SSL}.hostname`]: 'a.test:443' }],
   ['SSL', { [`${SSL}.handshakeTimeoutMs`]: 999 }],
   ['SSL', { [`${SSL}.alertDaysBeforeExpiry`]: 366 }],
   ['SSL', { [`${SSL}.securityBaseline.minKeySizeBits.value`]: 512 }],
   ['SSL', { [`${SSL}.clientCertificateMode`]: 'explicit' }, 'request.sslClientCertificateId'],
-  ['SSL', { frequency: 0, frequencyOffset: 59 }],
-  ['BROWSER', { frequency: 0, frequencyOffset: 30 }],
-  ['BROWSER', { script: '' }],
   ['MULTI_STEP', { script: ' // a\n/* b */ ' }],
   ['MULTI_STEP', { runtimeId: '2023.02' }],
-  ['PLAYWRIGHT', { frequency: 0, frequencyOffset: 30 }],
   ['PLAYWRIGHT', { engineVersion: '2.0', engine: 'bun' }],
-  ['PLAYWRIGHT', { engineVersion: 'lts' }],
   ['PLAYWRIGHT', { engine: 'deno' }],
   ['HEARTBEAT', { 'heartbeat.period': 29, 'heartbeat.periodUnit': 'seconds' }],
   ['HEARTBEAT', { 'heartbeat.period': 366, 'heartbeat.periodUnit': 'days' }],
@@ -237,26 +181,11 @@ describe('assertions', () => {
     return { request: { assertions: [{ source, property, comparison, target }] } }
   }
   test.each<[string, string, string?]>([
-    ['DNS', 'RESPONSE_CODE EQUALS NXDOMAIN'],
     ['DNS', 'RESPONSE_CODE NOT_EQUALS RCODE3841'],
-    ['DNS', 'RESPONSE_CODE CONTAINS NX'],
     ['DNS', 'RESPONSE_CODE EQUALS {{CODE}}'],
     ['DNS', 'TEXT_ANSWER NOT_HAS_KEY x', '(.*)'],
-    ['DNS', 'JSON_ANSWER IS_NULL', '$.x'],
-    ['ICMP', 'LATENCY LESS_THAN 100', 'stdDev'],
-    ['ICMP', 'JSON_RESPONSE NOT_NULL', '$.x'],
     ['GRPC', 'GRPC_STATUS_CODE EQUALS 16'],
-    ['GRPC', 'GRPC_HEALTHCHECK_STATUS NOT_EQUALS 3'],
-    ['GRPC', 'GRPC_RESPONSE HAS_KEY x', '$.x'],
-    ['GRPC', 'GRPC_METADATA CONTAINS x', 'x-id'],
     ['TRACEROUTE', 'RESPONSE_TIME NOT_EQUALS 1', 'max'],
-    ['TRACEROUTE', 'PACKET_LOSS LESS_THAN 100'],
-    ['TRACEROUTE', 'HOP_COUNT EQUALS 3'],
-    ['SSL', 'CERTIFICATE GREATER_THAN 10', 'daysUntilExpiry'],
-    ['SSL', 'CERTIFICATE NOT_CONTAINS a.test', 'sans'],
-    ['SSL', 'CERTIFICATE EQUALS true', 'isCA'],
-    ['SSL', 'CONNECTION GREATER_THAN TLS1.1', 'tlsVersion'],
-    ['SSL', 'CONNECTION NOT_EQUALS revoked', 'ocspStatus'],
     ['SSL', 'TEXT_RESPONSE IS_EMPTY', '(.*)'],
   ])('%s: %s is accepted', (checkType, line, property) => {
     expect(problemsOf(checkType, assertion(line, property))).toEqual([])
@@ -266,16 +195,12 @@ describe('assertions', () => {
     ['DNS', 'RESPONSE_TIME LESS_THAN x', 'target'],
     ['DNS', 'STATUS_CODE EQUALS 200', 'source'],
     ['DNS', 'RESPONSE_CODE EQUALS NXDOMIAN', 'target'],
-    ['DNS', 'RESPONSE_CODE NOT_EQUALS RCODE3', 'target'],
     ['DNS', 'RESPONSE_CODE EQUALS RCODE4096', 'target'],
     ['ICMP', 'LATENCY LESS_THAN 100', 'property'],
-    ['ICMP', 'LATENCY LESS_THAN 100', 'property', 'median'],
     ['ICMP', 'LATENCY HAS_KEY 100', 'comparison', 'avg'],
     ['ICMP', 'LATENCY LESS_THAN 100', 'property', 'constructor'],
     ['GRPC', 'GRPC_STATUS_CODE EQUALS 17', 'target'],
-    ['GRPC', 'GRPC_STATUS_CODE CONTAINS 1', 'comparison'],
     ['GRPC', 'GRPC_HEALTHCHECK_STATUS EQUALS SERVING', 'target'],
-    ['GRPC', 'GRPC_HEALTHCHECK_STATUS LESS_THAN 1', 'comparison'],
     ['GRPC', 'GRPC_METADATA EQUALS x', 'property'],
     ['TRACEROUTE', 'RESPONSE_TIME LESS_THAN 5', 'property'],
     ['TRACEROUTE', 'PACKET_LOSS LESS_THAN 101', 'target'],
@@ -306,8 +231,7 @@ describe('a traceroute', () => {
   })
 
   test('bears 15 silent hops, or as many as it has', () => {
-    expect(
-      [{}, { maxHops: 4 }, { maxUnknownHops: 2 }].map((one) => unknownHopsMax(request(one))),
-    ).toEqual([15, 4, 2])
+    expect(unknownHopsMax(request({}))).toBe(15)
+    expect(unknownHopsMax(request({ maxHops: 4 }))).toBe(4)
   })
 })

@@ -1,5 +1,5 @@
 // Aim: the dialled address is the one that was checked; each failure of connecting and of the TLS handshake has its
-// code; and an abort closes everything in every phase.
+// code, and closes the socket.
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { createServer as createTlsServer, type TlsOptions } from 'node:tls'

@@ -1,59 +1,37 @@
-// A platform with its own PostgreSQL, as real processes: its first start, its end, and every way in which
-// one of the two can be killed without the other.
+// A platform with its own PostgreSQL, as real processes: its start, its end, and kills of one of the two.
 import { execFileSync, spawn } from 'node:child_process'
-import {
-  chmodSync,
-  chownSync,
-  copyFileSync,
-  existsSync,
-  readdirSync,
-  readFileSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
+import * as fs from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest'
-import {
-  childrenOf,
-  commandLine,
-  processesWith,
-  startPlatform,
-  startVedette,
-  type StartedPlatform,
-} from '../support/platform/platform-process.ts'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import * as processes from '../support/platform/platform-process.ts'
 import { mountSmallDisk } from '../support/small-disk.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
-import {
-  createIncident,
-  createService,
-  storedCredentials,
-  listNames,
-} from '../support/platform/written-incidents.ts'
+import * as incidents from '../support/platform/written-incidents.ts'
 import { untilHolds } from '../support/eventually.ts'
+
+const { childrenOf, commandLine, processesWith, startPlatform, startVedette } = processes
+const { createIncident, createService, storedCredentials, listNames } = incidents
 
 // Real processes, each with a start of its own, on machines that may be busy with other things.
 vi.setConfig({ testTimeout: 120_000 })
 
-const running: StartedPlatform[] = []
-
-async function start(dataDir: string, env: Record<string, string> = {}): Promise<StartedPlatform> {
+/** Starts a platform until the end of the test. */
+async function start(dataDir: string, env: Record<string, string> = {}) {
   const platform = await startPlatform({ DATA_DIR: dataDir, RATE_LIMIT: '1000000', ...env })
-  running.push(platform)
+  onTestFinished(async () => {
+    platform.kill('SIGKILL')
+    await platform.ended
+  })
   return platform
 }
 
-afterEach(async () => {
-  for (const one of running.splice(0)) {
-    one.kill('SIGKILL')
-    await one.ended
-  }
-})
+/** Starts one that is expected to end. */
+const startRefused = (dataDir: string) =>
+  startVedette(['platform'], { DATA_DIR: dataDir, PORT: '0' }).ended
 
 /** Number of the main process of PostgreSQL on this folder. */
-function postmaster(dataDir: string): number {
-  const file = join(dataDir, 'postgres/data/postmaster.pid')
-  return Number.parseInt(readFileSync(file, 'utf8'), 10)
-}
+const postmaster = (dataDir: string) =>
+  Number.parseInt(fs.readFileSync(join(dataDir, 'postgres/data/postmaster.pid'), 'utf8'), 10)
 
 const postgresOn = (dataDir: string) => processesWith('-D', join(dataDir, 'postgres/data'))
 
@@ -65,34 +43,23 @@ async function readiness(url: string): Promise<{ status: number; reasons: string
   return { status: answer.status, reasons }
 }
 
-describe('the first start', () => {
-  const dataDir = temporaryFolder()
-
-  test('works below a folder that no other user may enter, also as root, and so does the next', async () => {
-    const closed = temporaryFolder()
-    chmodSync(closed, 0o700)
-    const below = join(closed, 'data')
-    const first = await start(below)
-    expect(await readiness(first.url)).toEqual(READY)
-    first.kill('SIGTERM')
-    expect(await first.ended).toMatchObject({ code: 0, stderr: '' })
-    expect(await readiness((await start(below)).url)).toEqual(READY)
-  })
-
-  test('creates an account and a key, shows them once and stores them for the owner only', async () => {
-    const platform = await start(dataDir)
-    const stored = storedCredentials(dataDir)
-    expect(platform.stdout).toContain(stored.accountId)
-    expect(platform.stdout).toContain(stored.adminApiKey)
-    expect(statSync(join(dataDir, 'credentials.json')).mode & 0o777).toBe(0o600)
-    expect(await listNames(platform.url, stored)).toMatchObject({ counts: new Map() })
-    platform.kill('SIGTERM')
-    expect(await platform.ended).toMatchObject({ code: 0, stderr: '' })
-    const again = await start(dataDir)
-    expect(again.stdout).not.toContain(stored.adminApiKey)
-    expect(storedCredentials(dataDir)).toEqual(stored)
-    expect(await listNames(again.url, stored)).toMatchObject({ counts: new Map() })
-  })
+test('the first start makes an account and a key, shows them once, and stores them for the owner', async () => {
+  // A folder below one that no other user may enter will do, also for root.
+  const closed = temporaryFolder()
+  fs.chmodSync(closed, 0o700)
+  const dataDir = join(closed, 'data')
+  const platform = await start(dataDir)
+  expect(await readiness(platform.url)).toEqual(READY)
+  const stored = storedCredentials(dataDir)
+  for (const value of Object.values(stored)) expect(platform.stdout).toContain(value)
+  expect(fs.statSync(join(dataDir, 'credentials.json')).mode & 0o777).toBe(0o600)
+  expect(await listNames(platform.url, stored)).toMatchObject({ counts: new Map() })
+  platform.kill('SIGTERM')
+  expect(await platform.ended).toMatchObject({ code: 0, stderr: '' })
+  const again = await start(dataDir)
+  expect(again.stdout).not.toContain(stored.adminApiKey)
+  expect(storedCredentials(dataDir)).toEqual(stored)
+  expect(await listNames(again.url, stored)).toMatchObject({ counts: new Map() })
 })
 
 describe('the folder', () => {
@@ -100,22 +67,19 @@ describe('the folder', () => {
 
   test('serves one platform; a second is refused with what to do', async () => {
     const platform = await start(dataDir)
-    const second = await startVedette(['platform'], { DATA_DIR: dataDir, PORT: '0' }).ended
-    expect(second).toMatchObject({ code: 2 })
-    expect(second.stderr).toMatch(
-      new RegExp(`is in use: locked by process ${platform.pid} on .* DATABASE_URL\n$`),
-    )
+    const inUse = new RegExp(`is in use: locked by process ${platform.pid} on .* DATABASE_URL\n$`)
+    const { code, stderr } = await startRefused(dataDir)
+    expect([code, stderr]).toEqual([2, expect.stringMatching(inUse)])
     expect(await readiness(platform.url)).toEqual(READY)
   })
 
   test('of another major version is refused and not changed', async () => {
     const file = join(dataDir, 'postgres/data/PG_VERSION')
-    const version = readFileSync(file, 'utf8')
-    writeFileSync(file, '14\n')
-    const ended = await startVedette(['platform'], { DATA_DIR: dataDir, PORT: '0' }).ended
-    expect(ended).toMatchObject({ code: 2 })
-    expect(ended.stderr).toContain('PostgreSQL 14')
-    writeFileSync(file, version)
+    const version = fs.readFileSync(file, 'utf8')
+    fs.writeFileSync(file, '14\n')
+    const { code, stderr } = await startRefused(dataDir)
+    expect([code, stderr]).toEqual([2, expect.stringContaining('PostgreSQL 14')])
+    fs.writeFileSync(file, version)
     expect(await readiness((await start(dataDir)).url)).toEqual(READY)
   })
 
@@ -124,27 +88,26 @@ describe('the folder', () => {
     first.kill('SIGTERM')
     await first.ended
     const root = join(dataDir, 'postgres')
-    const { uid, gid } = statSync(root)
-    const ids = process.getuid?.() === 0 ? { uid, gid } : {}
+    const { uid, gid } = fs.statSync(root)
+    const isRoot = process.getuid?.() === 0
+    const ids = isRoot ? { uid, gid } : {}
     const stranger = spawn('sleep', ['600'], { ...ids, stdio: 'ignore' })
-    const files = ['data/postmaster.pid', 'run/.s.PGSQL.5432.lock'].map((name) => join(root, name))
-    for (const file of files) {
-      writeFileSync(file, `${stranger.pid}\n${join(root, 'data')}\n`)
-      if (process.getuid?.() === 0) chownSync(file, uid, gid)
+    for (const name of ['data/postmaster.pid', 'run/.s.PGSQL.5432.lock']) {
+      fs.writeFileSync(join(root, name), `${stranger.pid}\n${join(root, 'data')}\n`)
+      if (isRoot) fs.chownSync(join(root, name), uid, gid)
     }
-    const platform = await start(dataDir)
-    expect(await readiness(platform.url)).toEqual(READY)
+    expect(await readiness((await start(dataDir)).url)).toEqual(READY)
     expect(stranger.kill()).toBe(true)
   })
 
   test('that a killed first start left incomplete is created again', async () => {
     const fresh = temporaryFolder()
     const killed = startVedette(['platform'], { DATA_DIR: fresh, PORT: '0' })
-    const parts = () => readdirSync(join(fresh, 'postgres')).join(' ')
+    const parts = () => fs.readdirSync(join(fresh, 'postgres')).join(' ')
     await untilHolds(() => expect(parts()).toContain('data-draft-'))
     killed.kill('SIGKILL')
     await killed.ended
-    expect(existsSync(join(fresh, 'postgres/data'))).toBe(false)
+    expect(fs.existsSync(join(fresh, 'postgres/data'))).toBe(false)
     expect(await readiness((await start(fresh)).url)).toEqual(READY)
   })
 })
@@ -158,7 +121,7 @@ describe('on SIGTERM', () => {
     platform.kill('SIGTERM')
     expect((await platform.ended).code).toBe(0)
     expect(postgresOn(dataDir)).toEqual([])
-    expect(existsSync(join(dataDir, 'postgres.lock'))).toBe(false)
+    expect(fs.existsSync(join(dataDir, 'postgres.lock'))).toBe(false)
     const next = await start(dataDir, { LOG_LEVEL: 'DEBUG' })
     expect(next.stdout).toContain('database system was shut down at')
     expect(next.stdout).not.toContain('not properly shut down')
@@ -219,14 +182,11 @@ describe('kill -9', () => {
     expect(metrics).toContain('vedette_embedded_postgres_restarts 3')
   })
 
-  test('of the platform: PostgreSQL ends by itself', async () => {
-    const platform = await start(dataDir)
-    platform.kill('SIGKILL')
-    await platform.ended
+  test('of the platform: PostgreSQL ends by itself; without its watcher the next start ends it', async () => {
+    const killed = await start(dataDir)
+    killed.kill('SIGKILL')
+    await killed.ended
     await untilHolds(() => expect(postgresOn(dataDir)).toEqual([]))
-  })
-
-  test('of the platform and of the watcher of PostgreSQL: the next start ends it', async () => {
     const platform = await start(dataDir)
     const left = postmaster(dataDir)
     const watcher = childrenOf(left).find((pid) => commandLine(pid)[0] === '/bin/sh')
@@ -254,7 +214,7 @@ test('a backup is made while it runs, and restored into another folder', async (
   const other = temporaryFolder()
   const restored = await startVedette(['restore', path], { DATA_DIR: other }).ended
   expect(restored).toMatchObject({ code: 0, stderr: '' })
-  copyFileSync(join(own.DATA_DIR, 'secrets.key'), join(other, 'secrets.key'))
+  fs.copyFileSync(join(own.DATA_DIR, 'secrets.key'), join(other, 'secrets.key'))
   const next = await start(other)
   expect((await listNames(next.url, writer)).counts).toEqual(new Map([['kept', 1]]))
 })
@@ -264,7 +224,7 @@ test('a first start on a full disk ends with 1, which a supervisor repeats', asy
   const disk = mountSmallDisk('size=1m,mode=755')
   onTestFinished(disk.remove)
   const DATA_DIR = join(disk.folder, 'data')
-  const full = await startVedette(['platform'], { DATA_DIR, PORT: '0' }).ended
+  const full = await startRefused(DATA_DIR)
   expect([full.code, full.stderr]).toEqual([1, expect.stringContaining('PostgreSQL')])
   execFileSync('mount', ['-o', 'remount,size=512m', disk.folder])
   expect(await readiness((await start(DATA_DIR)).url)).toEqual(READY)
@@ -274,21 +234,17 @@ test('keys are made and revoked with the platform, and listed without it', async
   const own = { DATA_DIR: temporaryFolder() }
   const platform = await start(own.DATA_DIR)
   const { accountId } = storedCredentials(own.DATA_DIR)
-  const made = await startVedette(['keys', 'create', '--name', 'x', '--role', 'read only'], own)
-    .ended
+  const keys = (...args: string[]) => startVedette(['keys', ...args], own).ended
+  const made = await keys('create', '--name', 'x', '--role', 'read only')
   expect(made).toMatchObject({ code: 0, stderr: '' })
-  const key = /^ {2}key +(\S+)/m.exec(made.stdout)?.[1] ?? ''
-  const id = /^ {2}id +(\S+)/m.exec(made.stdout)?.[1] ?? ''
-  const status = async () => {
-    const headers = { authorization: `Bearer ${key}`, 'x-service-account': accountId }
-    return (await fetch(`${platform.url}/v1/accounts/me`, { headers })).status
-  }
+  const of = (name: string) => new RegExp(`^ {2}${name} +(\\S+)`, 'm').exec(made.stdout)?.[1] ?? ''
+  const headers = { authorization: `Bearer ${of('key')}`, 'x-service-account': accountId }
+  const status = async () => (await fetch(`${platform.url}/v1/accounts/me`, { headers })).status
   expect(await status()).toBe(200)
-  expect((await startVedette(['keys', 'revoke', id], own).ended).code).toBe(0)
+  expect((await keys('revoke', of('id'))).code).toBe(0)
   await untilHolds(async () => expect(await status()).toBe(401))
   platform.kill('SIGTERM')
   await platform.ended
-  const listed = await startVedette(['keys', 'list'], own).ended
-  expect(listed).toMatchObject({ code: 0, stderr: '' })
-  expect(listed.stdout).toMatch(new RegExp(`${id} .* revoked `))
+  const stdout = expect.stringMatching(new RegExp(`${of('id')} .* revoked `)) as string
+  expect(await keys('list')).toMatchObject({ code: 0, stderr: '', stdout })
 })

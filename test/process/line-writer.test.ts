@@ -1,5 +1,4 @@
-// Aim: a log whose reader stalls loses lines and nothing else; lines keep their order; a closed reader does not end
-// the process. On real pipes, since a file never stalls.
+// Aim: a log whose reader stalls loses lines and nothing else. On real pipes, since a file never stalls.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'

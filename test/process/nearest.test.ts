@@ -5,7 +5,6 @@ import { nameFix, nearest } from '../../src/process/nearest.ts'
 const names = ['maxResponseTime', 'degradedResponseTime', 'frequency', 'request', 'tags']
 
 test.each([
-  ['maxResponsTime', 'maxResponseTime'],
   ['maxresponsetime', 'maxResponseTime'],
   ['reqeust', 'request'],
   ['tag', 'tags'],
@@ -17,16 +16,10 @@ test.each([
   expect(nearest(input, names)).toBe(expected)
 })
 
-test.each([
-  ['tag', 'did you mean tags?'],
-  ['zebra', `known are ${names.join(', ')}`],
-])('the fix for %s', (input, expected) => {
-  expect(nameFix(input, names)).toBe(expected)
-})
-
-test('a fix where nothing is known says so', () => expect(nameFix('zebra', [])).toMatch(/none/))
-
-test('a fix names some of many', () => {
+test('a fix names the nearest, or some of many, and says where there is none', () => {
   const many = Array.from({ length: 50 }, (_, at) => `name-${at}`)
+  expect(nameFix('tag', names)).toBe('did you mean tags?')
+  expect(nameFix('zebra', names)).toBe(`known are ${names.join(', ')}`)
   expect(nameFix('zebra', many)).toMatch(/name-19, …$/)
+  expect(nameFix('zebra', [])).toMatch(/none/)
 })

@@ -9,10 +9,8 @@ test('each kind has a line a minute, with how many there were', () => {
   const log = createRepeatedLog({ warn } as never, () => now)
   for (let n = 0; n < 50; n++) log('a', { code: 'A' }, 'again')
   log('b', { code: 'B' }, 'again', 3)
-  expect(lines).toEqual([
-    { code: 'A', count: 1 },
-    { code: 'B', count: 3 },
-  ])
+  expect(lines[0]).toEqual({ code: 'A', count: 1 })
+  expect(lines.slice(1)).toEqual([{ code: 'B', count: 3 }])
   now = 60_000
   log('a', { code: 'A' }, 'again', 2)
   expect(lines.at(-1)).toEqual({ code: 'A', count: 51 })

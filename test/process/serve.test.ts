@@ -17,45 +17,39 @@ async function connected(port: number): Promise<Socket> {
   return socket
 }
 
-test('any free port is reported', async () => {
+test('any free port is reported; a port in use or a foreign address names the variable', async () => {
   const served = await open()
   expect(await (await fetch(served.url)).text()).toBe('hello')
   expect(served.url).toBe(`http://127.0.0.1:${served.port}`)
+  const given = { app: hello, variable: 'SOME_PORT', hostVariable: 'SOME_HOST' }
+  const errorOf = (port: number, hostname: string) =>
+    serve({ ...given, port, hostname }).catch((thrown: unknown) => thrown)
+  for (const [error, code, message] of [
+    [await errorOf(served.port, '127.0.0.1'), 'EADDRINUSE', /SOME_PORT/],
+    [await errorOf(0, '192.0.2.1'), 'EADDRNOTAVAIL', /192\.0\.2\.1.*SOME_HOST/],
+  ] as const) {
+    expect(error).toBeInstanceOf(ListenError)
+    expect(error).toMatchObject({ code, message: expect.stringMatching(message) as string })
+  }
   await served.close(1000)
 })
 
-test('a port in use is an error that names the variable', async () => {
-  const served = await open()
-  const again = serve({ ...served, app: hello, variable: 'SOME_PORT', hostname: '127.0.0.1' })
-  const error = await again.catch((thrown: unknown) => thrown)
-  expect(error).toBeInstanceOf(ListenError)
-  expect(error).toMatchObject({ code: 'EADDRINUSE' })
-  expect((error as ListenError).message).toContain('SOME_PORT')
-  await served.close(1000)
-})
-
-test('an address that this machine does not have is an error that names the variable', async () => {
-  const address = { hostname: '192.0.2.1', hostVariable: 'SOME_HOST' }
-  const error = await serve({ app: hello, port: 0, variable: 'SOME_PORT', ...address }).catch(
-    (thrown: unknown) => thrown,
-  )
-  expect(error).toBeInstanceOf(ListenError)
-  expect(error).toMatchObject({ code: 'EADDRNOTAVAIL' })
-  expect((error as ListenError).message).toMatch(/192\.0\.2\.1.*SOME_HOST/)
-})
+/** An app whose answer the test gives. */
+function openByHand() {
+  const [asked, answer] = [Promise.withResolvers<void>(), Promise.withResolvers<Response>()]
+  const fetch = () => {
+    asked.resolve()
+    return answer.promise
+  }
+  return { asked: asked.promise, answer: answer.resolve, opening: open({ fetch }) }
+}
 
 test('close does not wait for an idle keep-alive connection that was busy when it was called', async () => {
-  let answer: (response: Response) => void = () => undefined
-  const asked = Promise.withResolvers<void>()
-  const served = await open({
-    fetch: () => {
-      asked.resolve()
-      return new Promise((resolve) => (answer = resolve))
-    },
-  })
+  const { asked, answer, opening } = openByHand()
+  const served = await opening
   const socket = await connected(served.port)
   socket.write('GET / HTTP/1.1\r\nhost: x\r\nconnection: keep-alive\r\n\r\n')
-  await asked.promise
+  await asked
   const closed = served.close(20_000)
   const answered = once(socket, 'data')
   answer(new Response('late'))
@@ -68,24 +62,18 @@ test('close does not wait for an idle keep-alive connection that was busy when i
 })
 
 test('close cuts an endless answer at the deadline', async () => {
-  const asked = Promise.withResolvers<void>()
-  const served = await open({
-    fetch: () => {
-      asked.resolve()
-      return new Promise(() => undefined)
-    },
-  })
+  const { asked, opening } = openByHand()
+  const served = await opening
   const socket = await connected(served.port)
   const ended = once(socket, 'close')
   socket.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n')
-  await asked.promise
+  await asked
   await served.close(50)
   await ended
   expect(socket.bytesRead).toBe(0)
 })
 
 test.each([
-  ['HTTP/1.0 without Host is answered', 'GET /-/readiness HTTP/1.0\r\n\r\n', 200],
   ['HTTP/1.0 with an empty Host is answered', 'GET /health HTTP/1.0\r\nHost:\r\n\r\n', 200],
   ['HTTP/1.1 without Host is refused', 'GET / HTTP/1.1\r\nConnection: close\r\n\r\n', 400],
 ])('%s', async (_title, text, status) => {

@@ -15,33 +15,20 @@ function setUp() {
   return { source, off, clock, ...actions }
 }
 
-test('the first SIGTERM stops, in its own tick', () => {
-  const { source, stop, exit } = setUp()
-  source.emit('SIGTERM')
-  expect(stop.mock.calls).toEqual([['SIGTERM']])
-  expect(exit).not.toHaveBeenCalled()
-})
-
 test.each([
-  ['SIGTERM twice', 'SIGTERM', 'SIGTERM', 0, 143],
-  ['SIGINT after SIGTERM', 'SIGTERM', 'SIGINT', 0, 130],
-  ['SIGINT twice', 'SIGINT', 'SIGINT', 301, 130],
-])('%s ends with 128 + the number of the second', (_, first, second, laterMs, code) => {
+  ['SIGTERM twice', 'SIGTERM', 'SIGTERM', 0, [[143]]],
+  ['SIGINT after SIGTERM', 'SIGTERM', 'SIGINT', 0, [[130]]],
+  ['SIGINT twice', 'SIGINT', 'SIGINT', 301, [[130]]],
+  ['one Ctrl-C, which npm forwards and counts once', 'SIGINT', 'SIGINT', 100, []],
+])('the first stops in its own tick; the second ends: %s', (_, first, second, laterMs, exits) => {
   const { source, stop, exit, clock } = setUp()
   source.emit(first)
+  expect(stop.mock.calls).toEqual([[first]])
+  expect(exit).not.toHaveBeenCalled()
   clock.now += laterMs
   source.emit(second)
   expect(stop).toHaveBeenCalledTimes(1)
-  expect(exit.mock.calls).toEqual([[code]])
-})
-
-test('one Ctrl-C from the terminal that npm forwards counts once', () => {
-  const { source, stop, exit, clock } = setUp()
-  source.emit('SIGINT')
-  clock.now += 100
-  source.emit('SIGINT')
-  expect(stop).toHaveBeenCalledTimes(1)
-  expect(exit).not.toHaveBeenCalled()
+  expect(exit.mock.calls).toEqual(exits)
 })
 
 test('SIGHUP reloads, as often as it arrives', () => {
@@ -52,16 +39,13 @@ test('SIGHUP reloads, as often as it arrives', () => {
   expect(stop).not.toHaveBeenCalled()
 })
 
-test('no listener remains afterwards', () => {
-  const { source, off } = setUp()
-  off()
-  expect(source.eventNames()).toEqual([])
-})
-
-test('a second signal ends with its code also when the work has ended meanwhile', () => {
+test('a second signal ends with its code also after the work; else no listener remains', () => {
   const { source, exit, off } = setUp()
   source.emit('SIGTERM')
   off()
   source.emit('SIGTERM')
   expect(exit.mock.calls).toEqual([[143]])
+  const other = setUp()
+  other.off()
+  expect(other.source.eventNames()).toEqual([])
 })

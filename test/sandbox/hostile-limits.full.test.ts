@@ -1,6 +1,4 @@
-// Aim: what a script uses without end and hides in other processes, files or threads ends at its limit, and neither the
-// agent nor other runs are harmed. Every script runs under an agent that is root, and in a container.
-import { join } from 'node:path'
+// Hidden and endless use of memory, processors, disk or processes ends at its limit and harms nobody else.
 import { fileURLToPath } from 'node:url'
 import { expect } from 'vitest'
 import type { StandInRequest } from '../support/sandbox/stand-in.ts'
@@ -11,16 +9,14 @@ import {
   type HostileScript,
 } from '../support/sandbox/hostile-scripts.ts'
 
-const PROJECT = fileURLToPath(new URL('../..', import.meta.url))
-const MODULES = join(PROJECT, 'node_modules')
+const MODULES = fileURLToPath(new URL('../../node_modules', import.meta.url))
 
 /** A script of Perl, which every Debian has; `child(ms)` is a process that computes for so long and ends. */
 const perl = (script: string): Pick<StandInRequest, 'command' | 'args'> => ({
   command: '/usr/bin/perl',
   args: [
     '-e',
-    `sub child { return if fork != 0; 1 while (times)[0] * 1000 < $_[0]; exit }
-${script}`,
+    `sub child { return if fork != 0; 1 while (times)[0] * 1000 < $_[0]; exit }\n${script}`,
   ],
 })
 
@@ -40,10 +36,7 @@ const SCRIPTS: HostileScript[] = [
   },
   {
     does: 'starts detached processes of its own kind without end',
-    request: () => ({
-      ...node(AGAIN, AGAIN),
-      limits: { memoryBytes: 8 * 1024 ** 3 },
-    }),
+    request: () => ({ ...node(AGAIN, AGAIN), limits: { memoryBytes: 8 * 1024 ** 3 } }),
     outcome: 'too-many-processes',
     also: ({ end }) => expect(end.usage.processesMax).toBeLessThanOrEqual(80),
   },

@@ -1,5 +1,4 @@
-// Runs of user code, one after the other and two at a time, leave nothing: no process, descriptor or folder.
-// The long form is `npm run bench code-soak`.
+// Runs of user code leave no process, descriptor or folder. The long form is `npm run bench code-soak`.
 import { existsSync, readdirSync } from 'node:fs'
 import { afterAll, expect, test } from 'vitest'
 import { multistep } from '../../src/monitors/multistep/index.ts'

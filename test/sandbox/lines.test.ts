@@ -1,5 +1,4 @@
-// Aim: lines are split within a bound of bytes, however they are cut into pieces; what follows a file reads all of it,
-// and reports what its callback throws.
+// Lines are split within a bound of bytes; a followed file is read to its end, and callbacks may fail.
 import { appendFileSync, writeFileSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -1,8 +1,7 @@
-// Aim: in a network with a name server, real programs in the sandbox resolve names by it and reach what they name
-// straight, by IPv4 and IPv6; and what a name or a redirect leads to is refused by the policy, and named.
+// Real programs in the sandbox resolve names and connect; what the policy forbids is refused, and named.
 import { execFile } from 'node:child_process'
-import { mkdirSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { describe, expect, test } from 'vitest'
@@ -10,12 +9,13 @@ import { prepareBrowsers } from '../../src/scripts/playwright/browsers.ts'
 import { IN_REACH } from '../support/in-reach.ts'
 import { missing } from '../support/needs.ts'
 import type { ProgramSaid } from '../support/network/network-programs.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFile, temporaryFolder } from '../support/temporary-folder.ts'
 
 const PROGRAM = fileURLToPath(new URL('../support/network/network-programs.ts', import.meta.url))
 const isRoot = process.getuid?.() === 0
 const why = isRoot ? missing('dnsmasq', 'ip', 'curl') : 'needs root, for a network of its own'
-const METADATA = { address: '169.254.169.254', network: '169.254.0.0/16', name: 'metadata.test' }
+const METADATA = { address: '169.254.169.254', network: '169.254.0.0/16', port: 80 }
+const FORBIDDEN = { ...METADATA, name: 'metadata.test' }
 
 /** As the machine's own root, and as somebody without any privilege. */
 const RIGHTS: [string, string[]][] = [
@@ -46,24 +46,17 @@ async function programs(rights: string[], ...names: string[]): Promise<Map<strin
   const folder = temporaryFolder()
   writeFileSync(join(folder, 'resolv.conf'), 'nameserver 127.0.0.1\n')
   const browsers = join(folder, 'browsers')
-  await prepareBrowsers(browsers, core(folder), { chromium: '/usr/bin/chromium' })
+  // A Playwright that wants no browser by name: the launcher alone is what counts.
+  const core = dirname(temporaryFile('browsers.json', '{"browsers":[]}'))
+  await prepareBrowsers(browsers, core, { chromium: '/usr/bin/chromium' })
   const run = [...rights, process.execPath, PROGRAM, ...names]
   const args = ['--net', '--mount', 'sh', '-c', NETWORK, 'sh', folder, ...run]
   const env = { ...process.env, CHROMIUM_LAUNCHER: join(browsers, 'chromium') }
   const { stdout } = await promisify(execFile)('unshare', args, { env })
-  const said = stdout
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line) as ProgramSaid)
-  return new Map(said.map((one) => [one.program, one]))
-}
-
-/** A Playwright that wants no browser by name: the launcher alone is what counts. */
-function core(folder: string): string {
-  const own = join(folder, 'core')
-  mkdirSync(own)
-  writeFileSync(join(own, 'browsers.json'), JSON.stringify({ browsers: [] }))
-  return own
+  const said = stdout.trim().split('\n')
+  return new Map(
+    said.map((line) => JSON.parse(line) as ProgramSaid).map((one) => [one.program, one]),
+  )
 }
 
 describe.skipIf(why !== undefined)(`names in the sandbox ${why ?? ''}`, () => {
@@ -75,10 +68,10 @@ describe.skipIf(why !== undefined)(`names in the sandbox ${why ?? ''}`, () => {
       expect(node?.said).toMatch(
         /reached four\.test.*reached six\.test.*reached both\.test.*ENOTFOUND\nEACCES\n/s,
       )
-      expect(node?.blocked).toEqual([{ ...METADATA, port: 80 }])
+      expect(node?.blocked).toEqual([FORBIDDEN])
       expect(said.get('resolver')?.said).toContain('2001:db8::5')
       expect(said.get('curl')?.said).toMatch(/reached four\.test.*reached both\.test.*\(7\) /s)
-      expect(said.get('curl')?.blocked).toEqual([{ ...METADATA, port: 80 }])
+      expect(said.get('curl')?.blocked).toEqual([FORBIDDEN])
     },
   )
 
@@ -88,14 +81,11 @@ describe.skipIf(why !== undefined)(`names in the sandbox ${why ?? ''}`, () => {
       const said = await programs(rights, 'chromium')
       const six = said.get('chromium')
       expect(six?.said).toMatch(/socket refused.*reached six\.test/s)
-      expect(six?.blocked).toEqual([
-        { ...METADATA, port: 80 },
-        { ...METADATA, port: 80 },
-      ])
+      expect(six?.blocked).toEqual([FORBIDDEN, FORBIDDEN])
       expect(said.get('chromium, both families')?.said).toContain('reached both.test')
       const redirected = said.get('chromium, redirected')
       expect(redirected?.said).toContain('ERR_NETWORK_ACCESS_DENIED')
-      expect(redirected?.blocked[0]).toEqual({ ...METADATA, port: 80 })
+      expect(redirected?.blocked[0]).toEqual(FORBIDDEN)
     },
   )
 })

@@ -1,5 +1,4 @@
-// Aim: what programs in a run say is cut to its bounds with an ellipsis, by which scrubbing knows that the end
-// may be a part of a secret.
+// Texts of programs are cut with an ellipsis: scrubbing knows that the end may be a part of a secret.
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'

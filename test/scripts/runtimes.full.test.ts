@@ -1,5 +1,4 @@
-// Aim: scripts run on the real runtimes, the oldest and the newest: tests and plain scripts, as CommonJS, ES
-// module and TypeScript, with a browser from each package of Playwright, and packages that call the network.
+// Scripts on the oldest and the newest real runtime: tests and plain scripts, browsers, and calls by packages.
 import { beforeAll, describe, expect, test } from 'vitest'
 import { browser } from '../../src/monitors/browser/index.ts'
 import { multistep } from '../../src/monitors/multistep/index.ts'
@@ -37,13 +36,10 @@ const PAGE = `const page = await browser.newPage()
 
 describe.each(IDS)('runtime %s', (id) => {
   test('has its Node.js, its packages, and a way out for those that look for a proxy', async () => {
-    const { failures, observed } = await run(
-      multistep,
-      id,
-      `const axios = require('axios')
-        require('@azure/identity')
-        void axios.get('{site}/api/items').then(({ data }) => console.log(process.version, data.items[0]))`,
-    )
+    const script = `const axios = require('axios')
+      require('@azure/identity')
+      void axios.get('{site}/api/items').then(({ data }) => console.log(process.version, data.items[0]))`
+    const { failures, observed } = await run(multistep, id, script)
     expect(failures).toEqual([])
     const line = observed.console.find(({ type }) => type === 'stdout')
     expect(line?.text).toContain(NODE[id])
@@ -51,17 +47,14 @@ describe.each(IDS)('runtime %s', (id) => {
   })
 
   test('runs tests that make requests', async () => {
-    const { failures, observed } = await run(
-      multistep,
-      id,
-      `import { test, expect } from '@playwright/test'
-        import { markCheckAsDegraded } from '@checkly/playwright-helpers'
-        test('items', async ({ request }) => {
-          const answer = await test.step('ask', () => request.get('{site}/api/items'))
-          const { items }: { items: string[] } = await answer.json()
-          expect(items).toContain('ink')
-        })`,
-    )
+    const script = `import { test, expect } from '@playwright/test'
+      import { markCheckAsDegraded } from '@checkly/playwright-helpers'
+      test('items', async ({ request }) => {
+        const answer = await test.step('ask', () => request.get('{site}/api/items'))
+        const { items }: { items: string[] } = await answer.json()
+        expect(items).toContain('ink')
+      })`
+    const { failures, observed } = await run(multistep, id, script)
     expect(failures).toEqual([])
     expect(observed.playwright).toBe(PLAYWRIGHT[id])
     expect(observed.network).toMatchObject([{ url: `${site.url}/api/items`, status: 200 }])
@@ -85,16 +78,13 @@ describe.each(IDS)('runtime %s', (id) => {
     })
 
     test('a test that fails reports its line and leaves a trace', async () => {
-      const { failures, artifacts, observed } = await run(
-        browser,
-        id,
-        `const { test, expect } = require('@playwright/test')
-          test('shop', async ({ page, browser }) => {
-            await (await browser.newContext()).close()
-            await page.goto('{site}/noisy')
-            await expect(page.locator('h1')).toHaveText('Closed', { timeout: 500 })
-          })`,
-      )
+      const script = `const { test, expect } = require('@playwright/test')
+        test('shop', async ({ page, browser }) => {
+          await (await browser.newContext()).close()
+          await page.goto('{site}/noisy')
+          await expect(page.locator('h1')).toHaveText('Closed', { timeout: 500 })
+        })`
+      const { failures, artifacts, observed } = await run(browser, id, script)
       expect(failures).toMatchObject([{ code: 'SCRIPT_FAILED', details: { line: 5 } }])
       const titles = observed.tests[0]?.steps.map(({ title }) => title) ?? []
       expect(titles.filter((title) => title === '' || title.includes('<anonymous>'))).toEqual([])

@@ -1,5 +1,4 @@
-// Engines and runtimes are installed whole or not at all, from any registry; failures are reported with their
-// fix, and nothing unfinished is ever taken for an engine.
+// Engines and runtimes are installed whole or not at all; failures are reported with their fix.
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -11,17 +10,8 @@ import {
   toolsFolder,
 } from '../../src/scripts/toolchains.ts'
 import { ENGINES, RUNTIMES } from '../../src/contract/runtimes.ts'
-import {
-  type NpmRegistry,
-  type RegistryPackage,
-  startNpmRegistry,
-} from '../support/suites/npm-registry.ts'
+import { type NpmRegistry, pinned, startNpmRegistry } from '../support/suites/npm-registry.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
-
-function pinned(spec: string, files: Record<string, string> = {}): RegistryPackage {
-  const at = spec.lastIndexOf('@')
-  return { name: spec.slice(0, at), version: spec.slice(at + 1), files }
-}
 
 const arch = process.arch === 'arm64' ? 'arm64' : 'x64'
 const engine = (name: string) => ENGINES.get(name)?.[arch] ?? ''
@@ -89,16 +79,8 @@ test('a runtime is installed with what the registry has, and reports what is mis
 
 const REFUSALS: [sentence: string, () => Partial<ToolOrder>, says: RegExp][] = [
   ['a name that is none', () => ({ name: 'node@23' }), /"node@23"; known are node@22/],
-  [
-    'a package that the registry does not have',
-    () => ({ name: 'node@26' }),
-    /npm failed [\s\S]*No matching version/,
-  ],
-  [
-    'a package without its program',
-    () => ({ name: 'node@22' }),
-    /install node_modules\/engine\/bin/,
-  ],
+  ['an unknown package', () => ({ name: 'node@26' }), /npm failed [\s\S]*No matching version/],
+  ['a package without its program', () => ({ name: 'node@22' }), /node_modules\/engine\/bin/],
   ['no npm', () => ({ env: { PATH: '/nowhere' } }), /npm was not found in PATH/],
   ['a registry that is silent', () => ({ env: stalled.env, timeoutMs: 300 }), /did not end within/],
   ['a folder that cannot be', () => ({ folder: '/dev/null/tools' }), /cannot be written/],
@@ -134,15 +116,10 @@ test('nothing of the agent’s environment reaches npm but what npm needs', asyn
   expect(text).not.toMatch(/pl_secret|MY_TOKEN/)
 })
 
-test.each([
-  [{ tools: '/t', data: '/d', env: {} }, '/t'],
-  [{ tools: undefined, data: '/d', env: {} }, '/d/tools'],
-  [{ tools: undefined, data: undefined, env: { XDG_CACHE_HOME: '/c' } }, '/c/vedette/tools'],
-])('the folder of tools for %j is %s', ({ tools, data, env }, folder) => {
-  expect(toolsFolder(tools, data, env)).toBe(folder)
-})
-
-test('what is kept between runs is with the data, as tools may be in an image; else with the tools', () => {
+test('tools are where a setting says, and what is kept with the data, as tools may be in an image', () => {
+  expect(toolsFolder('/t', '/d', {})).toBe('/t')
+  expect(toolsFolder(undefined, '/d', {})).toBe('/d/tools')
+  expect(toolsFolder(undefined, undefined, { XDG_CACHE_HOME: '/c' })).toBe('/c/vedette/tools')
   expect(runsCacheFolder('/d', '/t')).toBe('/d/cache')
   expect(runsCacheFolder(undefined, '/t')).toBe('/t/cache')
 })

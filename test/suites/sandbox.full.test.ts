@@ -1,5 +1,4 @@
-// Aim: whatever a suite or a script says about the browser that it launches, Chromium keeps its own sandbox where
-// the system allows it.
+// Chromium keeps its own sandbox, whatever a suite or a script says of the browser that it launches.
 import { afterAll, describe, expect, test } from 'vitest'
 import { browser } from '../../src/monitors/browser/index.ts'
 import { findChromium } from '../../src/scripts/chromium.ts'

@@ -33,18 +33,16 @@ async function copied(project: string, dataDir: string): Promise<string[]> {
     .toSorted()
 }
 
+function throughLink(project: string): string {
+  const link = join(temporaryFolder(), 'link')
+  symlinkSync(project, link)
+  return join(link, 'data')
+}
+
 test.each([
   ['elsewhere', () => temporaryFolder(), PROJECT],
   ['in a folder of the project', (project: string) => join(project, 'data'), PROJECT],
-  [
-    'in a folder of the project, by another name',
-    (project: string) => {
-      const link = join(temporaryFolder(), 'link')
-      symlinkSync(project, link)
-      return join(link, 'data')
-    },
-    PROJECT,
-  ],
+  ['in a folder of the project, by another name', throughLink, PROJECT],
   ['the project’s own folder', (project: string) => project, ['agents/1/id', ...PROJECT]],
 ])('DATA_DIR is %s', async (_, dataDirOf, expected) => {
   const project = temporaryFolder()

@@ -66,11 +66,17 @@ export function blocksOf(language: string, text: string): string[] {
   )
 }
 
+/** Code spans and code blocks. */
+export const codeIn = (text: string): string[] =>
+  [...text.matchAll(/^```[\s\S]*?^```$|`[^`\n]*`/gm)].map(([one]) => one)
+
 /** Names in code spans and code blocks. */
-export function codeNamesIn(text: string): Set<string> {
-  const code = [...text.matchAll(/^```[\s\S]*?^```$|`[^`\n]*`/gm)].map(([one]) => one)
-  return new Set(code.join(' ').match(/[A-Za-z_][A-Za-z0-9_]*/g))
-}
+export const codeNamesIn = (text: string): Set<string> =>
+  new Set(
+    codeIn(text)
+      .join(' ')
+      .match(/[A-Za-z_][A-Za-z0-9_]*/g),
+  )
 
 /** Anchors of headings as GitHub makes them. */
 export function anchorsIn(text: string): string[] {

@@ -2,7 +2,7 @@
 // shorthands, defaults, id, TLS files, variables, schema.
 import { createHash } from 'node:crypto'
 import type { AnyMonitorType } from '../../monitors/monitor.ts'
-import { CHECK_TYPES, effectiveMonitor, typeProblem } from '../../monitors/definitions.ts'
+import { CHECK_TYPES, effectiveMonitor, isPinged, typeProblem } from '../../monitors/definitions.ts'
 import {
   type CheckGroup,
   groupVariables,
@@ -25,6 +25,7 @@ import {
 import { type CheckedDefinition, reportObjection } from './objections.ts'
 import { readScripts } from './scripts.ts'
 import { expandShorthands, isFields, type Fields } from './shorthands.ts'
+import { problemOfPath } from './text.ts'
 import { TLS_FILES, type TlsFiles } from './variables.ts'
 
 /** A type of monitor, as far as its definition goes. */
@@ -88,7 +89,7 @@ export async function readDefinition(
   }
   if (namesTlsFiles(fields)) await readTlsFiles(fields, path, around)
   if (checkType === 'API') await readScripts(fields, path, around.tlsFiles, around.findings)
-  if (around.purpose === 'run') resolveProject(fields, around)
+  if (around.purpose === 'run') await resolveProject(fields, path, around)
   const group = extractGroup(fields, path, around)
   const inherited = group === undefined ? [] : groupVariables(group.definition)
   const variables = [...inherited, ...around.variables]
@@ -135,7 +136,7 @@ function inGroup(
   monitor: Monitor,
   group: KnownGroup | undefined,
   path: Path,
-  { purpose, groupOf, findings }: FileContext,
+  { purpose, groupOf, findings, warnings }: FileContext,
 ): Monitor | undefined {
   const effective = effectiveMonitor(monitor, group?.definition)
   const problem = group && inheritanceProblem(effective)
@@ -144,8 +145,20 @@ function inGroup(
     return undefined
   }
   if (purpose === 'run') return effective
+  if (isUnplaced(effective, group)) {
+    const message =
+      'only public locations, which a platform of your own does not have: no agent runs it; add privateLocations'
+    warnings.push({ path: [...path, 'locations'], message })
+  }
   if (group !== undefined) groupOf.set(monitor.id, group.key)
   return monitor
+}
+
+/** Whether a monitor names locations, and none that a platform has. Groups of the platform are not known here. */
+function isUnplaced(effective: Monitor, group: KnownGroup | undefined): boolean {
+  const { groupId, locations, privateLocations, checkType } = effective
+  if (isPinged(checkType) || (group === undefined && groupId !== null)) return false
+  return (locations ?? []).length > 0 && (privateLocations ?? []).length === 0
 }
 
 /** The set-up script of an API monitor, its own or its group's. */
@@ -219,11 +232,19 @@ function namesTlsFiles(fields: Fields): boolean {
 }
 
 /** The project of a suite stands next to the file that names it. */
-function resolveProject(fields: Fields, { tlsFiles }: FileContext): void {
-  const path = fields['codeBundlePath']
-  if (typeof path !== 'string' || path === '' || path.startsWith('bundle:')) return
+async function resolveProject(
+  fields: Fields,
+  path: Path,
+  { tlsFiles, findings }: FileContext,
+): Promise<void> {
+  const name = fields['codeBundlePath']
+  if (typeof name !== 'string' || name === '' || name.startsWith('bundle:')) return
   // What a variable makes of it is known only later; such a path must be absolute.
-  if (!path.startsWith('{{')) fields['codeBundlePath'] = tlsFiles.resolve(path)
+  if (name.startsWith('{{')) return
+  fields['codeBundlePath'] = tlsFiles.resolve(name)
+  const problem = name.includes('{{') ? undefined : await problemOfPath(tlsFiles.resolve(name))
+  if (problem === undefined) return
+  findings.push({ path: [...path, 'codeBundlePath'], message: `${name}: ${problem}` })
 }
 
 async function readTlsFiles(fields: Fields, path: Path, around: FileContext): Promise<void> {

@@ -2,6 +2,7 @@
 // Values that may be secret never get into one.
 
 import { counted } from '../../contract/schema/amounts.ts'
+import { withoutCredentials } from '../../process/env.ts'
 import { nearest } from '../../process/nearest.ts'
 
 /** Path within the file's value: keys and indexes from its root. */
@@ -103,7 +104,15 @@ export function didYouMean(text: unknown, known: Iterable<string>): string | und
 
 // Names of fields whose values are secret or may hold a secret in plain text.
 const SECRET_KEY = /pass|secret|token|private|credential|authorization|cookie|api-?_?key|proxyUrl/i
-const SECRET_PARENT = new Set(['headers', 'basicAuth', 'variables', 'environmentVariables', 'tls'])
+const SECRET_PARENT = new Set([
+  'headers',
+  'queryParameters',
+  'metadata',
+  'basicAuth',
+  'variables',
+  'environmentVariables',
+  'tls',
+])
 
 /** Whether the value at `path` must not be shown. */
 function isSecretPath(path: Path): boolean {
@@ -118,7 +127,7 @@ export function got(path: Path, value: unknown): string {
   if (typeof value === 'object' && value !== null) {
     return Array.isArray(value) ? ' (got a list)' : ' (got a mapping)'
   }
-  const text = typeof value === 'string' ? value.replace(/\/\/\S*@/, '//…@') : value
+  const text = typeof value === 'string' ? withoutCredentials(value) : value
   return ` (got ${shown(text)})`
 }
 

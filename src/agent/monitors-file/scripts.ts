@@ -1,6 +1,7 @@
 // The scripts that API monitors of a monitors file name by their paths: read into the definition, together with
 // what they import by relative paths.
 import { dirname, join, relative, sep } from 'node:path'
+import { isText } from '../../contract/http-monitor.ts'
 import type { Findings, Path } from './problems.ts'
 import type { Fields } from './shorthands.ts'
 import type { TlsFiles } from './variables.ts'
@@ -48,8 +49,6 @@ export async function readScripts(
     if (imported.length > 0) fields[importedKey] = imported
   }
 }
-
-const isText = (given: unknown) => typeof given === 'string' && given.trim() !== ''
 
 async function readScript(first: string, name: string, reader: FileReader): Promise<Script> {
   const files = new Map<string, string>()

@@ -81,7 +81,7 @@ function shortest(minutes: number): string {
 }
 
 /** The frequency pair for `30s`, `5m`, `1h`, `1d`; undefined when the wire form cannot say it. */
-export function timingOf(every: unknown): Fields | undefined {
+function timingOf(every: unknown): Fields | undefined {
   const match = typeof every === 'string' ? /^(\d{1,6})\s?([smhd])$/.exec(every.trim()) : null
   if (match === null) return undefined
   const seconds = Number(match[1]) * (UNIT_SECONDS[match[2] ?? ''] ?? 0)

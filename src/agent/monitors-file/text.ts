@@ -28,10 +28,19 @@ export async function readText(path: string, bytesMax: number): Promise<FileText
     }
     bytes = await readFile(path)
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException
-    return { problem: REASONS[code ?? ''] ?? `cannot be read: ${code ?? message}` }
+    return { problem: reasonOf(error) }
   }
   return decode(bytes, bytesMax)
+}
+
+/** Why a path cannot be used: undefined for an existing file or folder. */
+export async function problemOfPath(path: string): Promise<string | undefined> {
+  return stat(path).then(() => undefined, reasonOf)
+}
+
+function reasonOf(error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException
+  return REASONS[code ?? ''] ?? `cannot be read: ${code ?? message}`
 }
 
 function decode(bytes: Buffer, bytesMax: number): FileText {

@@ -175,7 +175,8 @@ function preserveDigits(section: Section, document: Document, warnings: SyntaxPr
   })
 }
 
-function documentOf(text: string): Document.Parsed {
+/** The tree of a monitors file, or of a section of it. */
+export function documentOf(text: string): Document.Parsed {
   return parseDocument(text, {
     merge: true,
     prettyErrors: false,

@@ -2,6 +2,7 @@
 // small.
 import { randomUUID } from 'node:crypto'
 import { LIMITS, VERSION } from '../../contract/versions.ts'
+import { EXIT } from '../../process/exit-codes.ts'
 import type { Log } from '../../process/log.ts'
 import { openToolchains } from '../../scripts/toolchains.ts'
 import { openAgentFolder } from '../delivery/spool/agent-folder.ts'
@@ -32,9 +33,6 @@ export interface PlatformParts {
   close(): void
 }
 
-/** Exit code when another agent acquired this agent's folder: a restart helps. */
-const EXIT_FOLDER_LOST = 1
-
 /** Opens the agent's folder and the client of the platform; sends nothing yet. */
 export async function openPlatformParts(options: PlatformPartsOptions): Promise<PlatformParts> {
   const { settings, checkTypes, clock, log } = options
@@ -42,7 +40,8 @@ export async function openPlatformParts(options: PlatformPartsOptions): Promise<
     dataDir: settings.dataDir,
     apiKey: settings.apiKey,
     formerKeys: settings.formerApiKeys,
-    onLost: () => source.end('another process uses the folder of this agent', EXIT_FOLDER_LOST),
+    // A restart helps: it takes another folder.
+    onLost: () => source.end('another process uses the folder of this agent', EXIT.failed),
   })
   const link = createPlatformLink({
     platformUrl: settings.platformUrl,

@@ -3,6 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Registry } from 'prom-client'
 import type { AgentFacts, SyncRequest } from '../../contract/protocol/agent-protocol.ts'
+import { EXIT } from '../../process/exit-codes.ts'
 import type { Log } from '../../process/log.ts'
 import { AssignedMonitors } from './sync/assigned-monitors.ts'
 import type { Clock } from '../schedule/clock.ts'
@@ -33,9 +34,6 @@ export interface PlatformSourceOptions {
   /** For tests: in [0, 1). */
   random?: () => number
 }
-
-/** The exit code of an agent whose key can never work again. */
-const EXIT_REFUSED = 3
 
 /** How long the platform may wait with its answer to a sync without changes. */
 const HOLD_MS = 20_000
@@ -237,7 +235,7 @@ export class PlatformSource implements MonitorSource {
       case 'revoked': {
         const { message } = outcome
         this.#state.failed({ code: 'REVOKED', message, isRefusal: true })
-        this.end(message, EXIT_REFUSED)
+        this.end(message, EXIT.noPlatform)
         return { changes: [], waitMs: 0 }
       }
       case 'twin':

@@ -33,32 +33,40 @@ export function byteRules(
 }
 
 /**
- * An ellipsis where a text was cut: of UTF-8, of JSON, three dots that are no syntax of JavaScript, or those after bytes
- * as Node.js shows them (`5a 71 ... 9 more bytes`).
+ * An ellipsis where a text was cut: of UTF-8, of JSON, three dots that are no syntax of JavaScript, those before a quote,
+ * as in errors of JSON.parse, or those after bytes as Node.js shows them (`5a 71 ... 9 more bytes`).
  */
 const ELLIPSIS =
-  /\u00E2\u0080\u00A6|\\u2026|(?<=[^\s([{,:=.])\.{3}(?![\w$.([{])| \.{3}(?= \d+ more byte)/g
+  /\u00E2\u0080\u00A6|\\u2026|(?<=[^\s([{,:=.])\.{3}(?![\w$.([{])|\.{3}(?=\\{0,4}["'])| \.{3}(?= \d+ more byte)/g
 /** What may stand between an ellipsis and what was cut. */
 const [QUOTE_BEFORE, QUOTE_AFTER] = [/\\{0,4}["']$/, /^\\{0,4}["']/]
 const QUOTE_BYTES_MAX = 5
 
-/** What stands next to the ellipses of a text, and which of its ends were cut. Next to a blank, nothing was. */
+/** What stands next to the ellipses of a text, and which of its ends were cut. Next to a blank nothing was, but in quotes. */
 function* piecesOf(text: string, partBytes: number): Generator<Span & Ends> {
   if (!text.includes('...') && !text.includes('\u00E2\u0080\u00A6') && !text.includes('\\u2026'))
     return
   let last = 0
   const marks = [...text.matchAll(ELLIPSIS)]
-  for (const [at, { 0: mark, index }] of marks.entries()) {
+  const endBefore = (index: number) => {
     const before = text.slice(Math.max(last, index - QUOTE_BYTES_MAX), index)
-    const to = index - (QUOTE_BEFORE.exec(before)?.[0].length ?? 0)
-    if (/\S/.test(text.charAt(to - 1)))
+    return index - (QUOTE_BEFORE.exec(before)?.[0].length ?? 0)
+  }
+  for (const [at, { 0: mark, index }] of marks.entries()) {
+    const to = endBefore(index)
+    if (to < index || /\S/.test(text.charAt(to - 1)))
       yield { from: Math.max(last, to - partBytes), to, start: false, end: true }
     last = index + mark.length
     const after = text.slice(last, last + QUOTE_BYTES_MAX)
     const from = last + (QUOTE_AFTER.exec(after)?.[0].length ?? 0)
-    const next = marks[at + 1]?.index ?? text.length
-    if (/\S/.test(text.charAt(from)))
-      yield { from, to: Math.min(next, from + partBytes), start: true, end: false }
+    const next = marks[at + 1]?.index
+    const end = next === undefined ? text.length : endBefore(next)
+    const isCut =
+      next !== undefined &&
+      end - from <= partBytes &&
+      (end < next || /\S/.test(text.charAt(end - 1)))
+    if (from > last || /\S/.test(text.charAt(from)))
+      yield { from, to: Math.min(end, from + partBytes), start: true, end: isCut }
   }
 }
 
@@ -104,6 +112,20 @@ const VALUE_FIRST = new RegExp(
 )
 
 /**
+ * `"set-cookie": ["…", "…"]`, as Go and Bun write headers: what begins such a list, and a value of it. Under names that
+ * only fields have, such as `password`, lists hold messages.
+ */
+const HEADER = '(authorization|cookie|\\w{1,100}-[\\w.-]{1,100})'
+const LISTS = [
+  { quote: '"', character: CHARACTER },
+  { quote: '\\\\"', character: QUOTED_CHARACTER },
+].map(({ quote, character }) => ({
+  begin: new RegExp(`${quote}${HEADER}${quote}\\s*:\\s*\\[(?=\\s*${quote})`, 'gi'),
+  item: new RegExp(`(?:\\s*,)?\\s*${quote}(${character}{1,${NAMED_VALUE_CHARS_MAX}})${quote}`, 'y'),
+  quoteLength: quote === '"' ? 1 : 2,
+}))
+
+/**
  * No value of a header: traces hold the sources of tests, with lines like `token: process.env.TOKEN,` and
  * `token: async ({ page }, use) => {`. Strict, since a secret that looked like one would stay.
  */
@@ -140,6 +162,17 @@ function* namedInBytes(text: string, until: number): Generator<NamedValue> {
       if (mayBeSource && SOURCE.test(value)) continue
       const to = match.index + whole.length - more.length
       yield { name, value, from: to - value.length, to: more === '' ? to : Infinity }
+    }
+  }
+  for (const { begin, item, quoteLength } of LISTS) {
+    for (const { 0: whole, 1: name = '', index } of text.matchAll(begin)) {
+      if (index >= until) break
+      item.lastIndex = index + whole.length
+      for (let match = item.exec(text); match !== null; match = item.exec(text)) {
+        const [, value = ''] = match
+        const to = match.index + match[0].length - quoteLength
+        yield { name, value, from: to - value.length, to }
+      }
     }
   }
   for (const match of text.matchAll(VALUE_FIRST)) {

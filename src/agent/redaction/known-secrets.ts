@@ -1,5 +1,6 @@
 // The secrets of a run as the needles that are looked for in decoded views of a text: few spellings of each.
-import { SECRET_CHARS_MIN } from '../../contract/definition-secrets.ts'
+import { PLAIN_WORD, SECRET_CHARS_MIN, urlSecrets } from '../../contract/definition-secrets.ts'
+import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
 import { SecretSet } from '../../contract/secret-set.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { decimalEscape } from '../../network/dns/text.ts'
@@ -13,7 +14,7 @@ export const ESCAPE_ROUNDS_MAX = 6
 const NAME_CHARS_MIN = 8
 
 /** There are more values than a run may know. The message says nothing about them. */
-export class TooManySecrets extends Error {
+class TooManySecrets extends Error {
   constructor() {
     super('there are more secrets than the limit for a run')
     this.name = 'TooManySecrets'
@@ -30,7 +31,12 @@ export function needlesOf(secrets: Iterable<string>): Needle[] {
   const needles: Needle[] = []
   for (const secret of values) {
     if (secret.length < SECRET_CHARS_MIN) continue
-    for (const value of new Set(withLines(secret))) {
+    const parts = [
+      ...withLines(secret),
+      ...partsOfUrl(secret),
+      ...fieldsOf(secret).flatMap(withLines),
+    ]
+    for (const value of new Set(parts)) {
       if (value.length >= SECRET_CHARS_MIN) addNeedles(value, needles)
     }
   }
@@ -42,16 +48,51 @@ const SECRET_LINE_CHARS_MIN = 8
 
 /**
  * A secret, the same without blanks around it, and its lines, which a console prints separately; not the header and
- * footer of PEM. Where all lines are short, it consists of these, but for plain words, which stand in other texts.
+ * footer of PEM. Where all lines are short, it consists of these, but for plain words, which stand in other texts. Keys
+ * in the environment have escaped ends of lines; what has other backslashes as well is no key.
  */
 function withLines(secret: string): string[] {
   const trimmed = secret.trim()
-  if (!trimmed.includes('\n')) return [secret, trimmed]
-  const all = secret.split('\n').map((line) => line.trim())
+  const all = trimmed.split(/\n|(?:\\r)?\\n/).map((line) => line.trim())
+  if (all.length === 1) return [secret, trimmed]
   const lines = all.filter((one) => !one.startsWith('-----'))
   const long = lines.filter((one) => one.length >= SECRET_LINE_CHARS_MIN)
+  if (!trimmed.includes('\n'))
+    return [secret, trimmed, ...long.filter((one) => !one.includes('\\'))]
   const short = lines.filter((one) => !PLAIN_WORD.test(one))
   return [secret, ...(long.length > 0 ? long : short)]
+}
+
+/** Shorter paths stand in other texts as well. */
+const PATH_CHARS_MIN = 16
+
+/** What is used of a secret URL, such as that of a webhook, without the rest: credentials, and what its server gets. */
+function partsOfUrl(secret: string): string[] {
+  const url = secret.includes('://') ? URL.parse(secret) : null
+  if (url === null) return []
+  const { pathname, search } = url
+  // Words alone are no secret.
+  const paths = [pathname, `${pathname}${search}`].filter(
+    (path) => path.length >= PATH_CHARS_MIN && /[A-Z\d]/.test(path),
+  )
+  return [...urlSecrets(secret).filter((part) => !PLAIN_WORD.test(part)), ...paths]
+}
+
+const isSensitive = createNameTest()
+
+/** What is secret in a JSON object, such as the credentials of a database: sensitive fields, and credentials of URLs. */
+function fieldsOf(secret: string): string[] {
+  if (!secret.trimStart().startsWith('{')) return []
+  const found: string[] = []
+  const add = (name: string, value: unknown) => {
+    if (typeof value === 'string') found.push(...(isSensitive(name) ? [value] : urlSecrets(value)))
+  }
+  try {
+    JSON.parse(secret, add)
+  } catch {
+    return []
+  }
+  return found.filter((one) => !PLAIN_WORD.test(one))
 }
 
 function addNeedles(secret: string, needles: Needle[]): void {
@@ -74,17 +115,15 @@ function addNeedles(secret: string, needles: Needle[]): void {
     if (canonical.length < NEEDLE_BYTES_MIN) for (const one of encoded(bytes.toString())) add(one)
   }
   if (utf8.length !== part.length) {
-    if (LATIN1.test(part)) add(part)
-    else for (const one of utf16Of(part)) add(one)
+    // In Latin-1, or as `\xfc\u20ac`, where escapes of two digits are characters and not bytes.
+    add(part.replaceAll(/[^\0-\u00FF]+/g, (one) => Buffer.from(one).toString('latin1')))
+    if (!LATIN1.test(part)) for (const one of utf16Of(part)) add(one)
   }
   for (const name of namesOf(part)) add(name)
 }
 
 /** Written alike in nearly every encoding that is decoded here. */
 const PLAIN = /^[A-Za-z0-9]+$/
-
-/** `deleted`, `undefined`, `no-check`: settings, and what a program without its secret says. */
-export const PLAIN_WORD = /^(?:[A-Z]?[a-z]+(?:[-_][a-z]+)*|[A-Z]+)$/
 
 /** Names of hosts and of headers are shown in lower case. */
 const MAY_BE_HOST = /^(?=.*[A-Z])[\w.-]{8,}$/
@@ -98,7 +137,8 @@ function rewritten(secret: string, utf8: Buffer): Buffer[] {
   texts.add(inUrl).add(withoutFragment(inUrl))
   // SQL and CSV double quotes, a shell leaves them.
   texts.add(secret.replaceAll("'", "''")).add(secret.replaceAll('"', '""'))
-  texts.add(secret.replaceAll("'", String.raw`'\''`))
+  texts.add(secret.replaceAll("'", String.raw`'\''`)).add(secret.replaceAll("'", `'"'"'`))
+  texts.add(secret.replaceAll(/'+/g, (all) => `'"${all}"'`))
   // A page shows several blanks as one, a line of ours no control characters, and Playwright signs.
   texts.add(secret.replaceAll(/\s+/g, ' ')).add(secret.replaceAll(/\p{Cc}+/gu, ' '))
   texts.add(secret.replaceAll('\n', '↵').replaceAll('\t', '⇆'))

@@ -11,6 +11,9 @@ export const CUT_BYTES_MIN = 4
 const WORK_PER_BYTE = 32
 const WORK_MIN = 2_000_000
 
+/** Bytes of all needles up to which parts of them are looked for: each search reads all. */
+const CONTAINING_BYTES_MAX = 131_072
+
 /** Called with each match; `isPart`: the text ends within the needle. */
 export type OnNeedle = (from: number, to: number, isPart: boolean) => void
 
@@ -117,6 +120,12 @@ export class NeedleIndex {
       work -= this.#lookUp({ text, end: length, isCut, onMatch }, at, group)
       if (work < 0) throw new Error('the search for secrets exceeds its bound')
     }
+  }
+
+  /** Whether bytes are a part of a needle; false where that would take long. */
+  contains(bytes: Uint8Array): boolean {
+    if (bytes.length > this.longest || this.#bytes.length > CONTAINING_BYTES_MAX) return false
+    return this.#bytes.includes(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length))
   }
 
   /** Binary search among the needles of a group that never compares a byte of the text twice from one side. */

@@ -1,9 +1,8 @@
 // Takes secrets out of what leaves the agent: values of sensitive headers, known secret values in any
 // usual encoding, and credentials in URLs. Always on; settings can only add.
-import { headerSecrets } from '../../contract/definition-secrets.ts'
+import { headerSecrets, PLAIN_WORD } from '../../contract/definition-secrets.ts'
 import { SecretSet } from '../../contract/secret-set.ts'
 import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
-import { PLAIN_WORD } from './known-secrets.ts'
 import { type Ends, joined, SecretFinder, type Span } from './secret-finder.ts'
 
 /** What stands where a secret stood. */
@@ -86,11 +85,13 @@ export function withTexts<T>(value: T, text: (given: string) => string): T {
 /** Texts from this length on may have been cut to it, through the middle of a secret. UTF-16 units. */
 const CUT_TEXT_CHARS_MIN = 100
 /**
- * An ellipsis where a text was cut, with quotes or (as Node.js shows bytes: `5a 71 ... 9 more bytes`) a blank next to
- * it, and what is left of a character that was cut in two.
+ * An ellipsis where a text was cut, of JSON and HTML too, with quotes or (as Node.js shows bytes: `5a 71 ... 9 more
+ * bytes`) a blank next to it, and what is left of a character that was cut in two.
  */
 const CUT_MARK =
-  /(?:[\uD800-\uDBFF]|\uFFFD{1,3}| (?=\.{3} \d+ more byte))?["'”]?(?:…|\.{3})["'“]?|(?:[\uD800-\uDBFF]|\uFFFD{1,3})$/g
+  /(?:[\uD800-\uDBFF]|\uFFFD{1,3}| (?=\.{3} \d+ more byte))?(?:\\{0,4}["'”])?(?:…|\.{3}|\\{1,4}u2026|&hellip;)(?:\\{0,4}["'“])?|(?:[\uD800-\uDBFF]|\uFFFD{1,3})$/g
+/** Each mark has one of these. */
+const MARKS = ['…', '...', '\\u2026', '&hellip;']
 const CUT_CHARACTER = /[\uD800-\uDBFF\uFFFD]$/
 
 function withoutSecrets(text: string, finder: Finder): string {
@@ -111,25 +112,29 @@ function withoutSecrets(text: string, finder: Finder): string {
   return clean.includes('\0') && bytes.length !== text.length ? withoutWide(clean, finder) : clean
 }
 
-/** What stands between the marks of cuts, as ranges of bytes. Next to a blank, nothing was cut. */
+/**
+ * What stands between the marks of cuts, as ranges of bytes. Next to a blank nothing was cut, but in quotes it was: an
+ * excerpt may end with a blank.
+ */
 function piecesOf(text: string, mayBeCut: boolean): (Span & Ends)[] {
   const pieces: (Span & Ends)[] = []
   // Most texts have none, and an expression for each of them would cost more than the search.
-  if (!text.includes('…') && !text.includes('...') && !CUT_CHARACTER.test(text)) return pieces
-  let [char, byte] = [0, 0]
-  const add = (endChar: number, start: boolean, end: boolean) => {
+  if (!MARKS.some((one) => text.includes(one)) && !CUT_CHARACTER.test(text)) return pieces
+  let [char, byte, isQuoted] = [0, 0, false]
+  const add = (endChar: number, start: boolean, end: boolean, mark = '') => {
     const piece = text.slice(char, endChar)
     const to = byte + Buffer.byteLength(piece)
     pieces.push({
       from: byte,
       to,
-      start: start && /^\S/.test(piece),
-      end: end && /\S$/.test(piece),
+      start: start && (isQuoted || /^\S/.test(piece)),
+      end: end && (/\S$/.test(piece) || /^\\*["'”]/.test(mark)),
     })
     byte = to
   }
   for (const { 0: mark, index } of text.matchAll(CUT_MARK)) {
-    add(index, pieces.length > 0 || mayBeCut, true)
+    add(index, pieces.length > 0 || mayBeCut, true, mark)
+    isQuoted = /["'“]$/.test(mark)
     byte += Buffer.byteLength(mark)
     char = index + mark.length
   }
@@ -176,10 +181,10 @@ function withoutSpans(text: string, bytes: Buffer, spans: readonly Span[]): stri
 
 /**
  * `user:password@` or `token@` after the slashes of a URL, which may be escaped or percent-encoded. An apostrophe may
- * belong to them, or end the literal that a URL stands in.
+ * belong to them, or end the literal that a URL stands in. JSON may have escaped an ampersand, and what is not ASCII.
  */
 const URL_CREDENTIALS =
-  /(:(?:\\?\/){2})(?:[^\s/?#"'<>\\{}]|'(?![\s,;)\]]))+@|(%3A%2F%2F)(?:[^\s/?#"'<>\\{}%&]|%(?!2F|3F|23))+?%40/gi
+  /(:(?:\\?\/){2})(?:[^\s/?#"'<>\\{}]|'(?![\s,;)\]])|\\{1,4}u(?:0026|(?!00[0-7])[\da-f]{4}))+@|(%3A%2F%2F)(?:[^\s/?#"'<>\\{}%&]|%(?!2F|3F|23))+?%40/gi
 
 function withoutUrlCredentials(text: string): string {
   if (!text.includes('@') && !text.includes('%40')) return text
@@ -219,20 +224,24 @@ function isPlain(value: object): boolean {
 }
 
 function cleanedItems(items: readonly unknown[], walk: Walk): readonly unknown[] {
-  // A header as a pair: ['Authorization', 'Basic …'].
-  const [name, second] = items
-  if (items.length === 2 && typeof name === 'string' && typeof second === 'string') {
-    if (walk.isSensitive(name)) return [name, hidden(second, walk)]
-  }
   let copy: unknown[] | undefined
   for (let at = 0; at < items.length; at++) {
     const item = items[at]
-    const next = cleaned(item, walk)
+    const next = isSensitivePair(item, walk)
+      ? [item[0], hidden(item[1], walk)]
+      : cleaned(item, walk)
     if (next === item) continue
     copy ??= [...items]
     copy[at] = next
   }
   return copy ?? items
+}
+
+/** A header in a list of pairs: ['Authorization', 'Basic …']. Two texts elsewhere are two texts, such as names of hosts. */
+function isSensitivePair(item: unknown, walk: Walk): item is [string, string] {
+  if (!Array.isArray(item) || item.length !== 2) return false
+  const [name, second] = item as unknown[]
+  return typeof name === 'string' && typeof second === 'string' && walk.isSensitive(name)
 }
 
 /** Fields whose own fields have names from outside: headers, metadata, parameters. */

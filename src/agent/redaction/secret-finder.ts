@@ -5,6 +5,8 @@
 // be removed from the original. For `pw=%63%7A` it is searched first, then its view `pw=cz` without escapes, then runs
 // of base64 and hexadecimal digits in both, decoded; what these contain is searched in the same way, up to DEPTH_MAX.
 import { ESCAPE_ROUNDS_MAX, needlesOf } from './known-secrets.ts'
+import { DIFF_COLOURS, withoutColour } from './coloured-texts.ts'
+import { hexDumpIn } from './hex-dumps.ts'
 import { CUT_BYTES_MIN, type Needle, NeedleIndex } from './needle-index.ts'
 import {
   BASE64,
@@ -44,6 +46,7 @@ export function joined(spans: Iterable<Span>): Span[] {
 }
 
 const BACKSLASH = 0x5c
+const QUOTE = 0x22
 const LETTER_X = 0x78
 const EQUALS = 0x3d
 
@@ -62,6 +65,9 @@ export interface Ends {
   start: boolean
   end: boolean
 }
+
+/** A shorter text that was cut at both ends stands in a secret by chance. */
+const INNER_BYTES_MIN = 8
 
 const NO_ENDS: Ends = { start: false, end: false }
 
@@ -122,19 +128,44 @@ export class SecretFinder {
     )
   }
 
-  #decoded(view: View, ends: Ends, depth: number, onMatch: OnMatch): void {
+  #decoded(view: View, ends: Ends, depth: number, onMatch: OnMatch, mayBeDiff = true): void {
     let last = view
     for (let round = 0; round < ESCAPE_ROUNDS_MAX && mayBeEscaped(last); round++) {
+      if (mayBeDiff) this.#inDiff(last, ends, depth, onMatch)
       const next = withoutEscapes(last, ends.end)
       if (next === undefined) break
       last = next
       this.#find(last, ends, onMatch)
       wideTexts(last, (text) => this.#find(text, NO_ENDS, onMatch))
     }
+    this.#inDump(last, depth, onMatch)
     for (const digits of [BASE64, HEXADECIMAL]) {
       this.#digits(last, ends, digits, depth, onMatch)
       // What an escape took along stands as it was written only before it was decoded.
       if (last !== view) this.#digits(view, ends, digits, depth, onMatch, isEscaped)
+    }
+  }
+
+  #inDump(view: View, depth: number, onMatch: OnMatch): void {
+    const dump = hexDumpIn(view)
+    // What stands behind the bytes of a row are these bytes again.
+    if (dump !== undefined)
+      this.#digits(dump.digits, NO_ENDS, HEXADECIMAL, depth, (from, to) =>
+        onMatch(from, dump.rowEnd(to)),
+      )
+  }
+
+  /** Looks into each of two texts of which a diff in colours consists. */
+  #inDiff(view: View, ends: Ends, depth: number, onMatch: OnMatch): void {
+    for (const colour of DIFF_COLOURS) {
+      const text = withoutColour(view, colour)
+      const length = text?.bytes.length ?? 0
+      if (text === undefined || length === 0) continue
+      // What follows the text is of the other one.
+      const end = text.end(length - 1)
+      const onOwn: OnMatch = (from, to) => onMatch(from, Math.min(to, end))
+      this.#find(text, ends, onOwn)
+      this.#decoded(text, ends, depth, onOwn, false)
     }
   }
 
@@ -151,6 +182,8 @@ export class SecretFinder {
       { isCut: ends.end },
     )
     if (ends.start) this.#findEnd(view, onMatch)
+    const mayBeInner = ends.start && ends.end && length >= INNER_BYTES_MIN
+    if (mayBeInner && this.#index.contains(bytes)) onMatch(view.start(0), view.end(length - 1))
   }
 
   /** The end of a secret with which the view begins. */
@@ -247,8 +280,8 @@ export class SecretFinder {
 }
 
 /**
- * The spans so that they leave no backslash which would escape what stands behind or instead of them: JSON stays
- * readable. Looks at each backslash twice at most.
+ * The spans so that they leave no backslash which would escape what stands behind or instead of them, and the quotes
+ * at their ends: JSON stays readable. Looks at each backslash twice at most.
  */
 function withoutHalfEscapes(bytes: Uint8Array, spans: readonly Span[]): Span[] {
   const isOdd = (end: number, start: number) => {
@@ -257,11 +290,27 @@ function withoutHalfEscapes(bytes: Uint8Array, spans: readonly Span[]): Span[] {
     return (end - at) % 2 === 1
   }
   let end = 0
-  return spans.map(({ from, to }) => {
-    const start = isOdd(from, end) ? from - 1 : Math.max(escapeFrom(bytes, from, end), end)
-    end = to < bytes.length && bytes[to] === BACKSLASH && isOdd(to, start) ? to + 1 : to
-    return { from: start, to: end }
-  })
+  return spans
+    .map((span) => withoutQuotes(bytes, span))
+    .map(({ from, to }) => {
+      const start = isOdd(from, end) ? from - 1 : Math.max(escapeFrom(bytes, from, end), end)
+      end = to < bytes.length && bytes[to] === BACKSLASH && isOdd(to, start) ? to + 1 : to
+      return { from: start, to: end }
+    })
+}
+
+/** The span without quotes and escaped quotes at its ends: they may end a text in JSON, and reveal nothing. */
+function withoutQuotes(bytes: Uint8Array, span: Span): Span {
+  let { from, to } = span
+  for (let at = from; at < to; at++) {
+    if (bytes[at] === QUOTE) from = at + 1
+    else if (bytes[at] !== BACKSLASH) break
+  }
+  while (from < to && bytes[to - 1] === QUOTE) {
+    to--
+    while (from < to && bytes[to - 1] === BACKSLASH) to--
+  }
+  return from < to ? { from, to } : span
 }
 
 /** Where the escape of four or two digits begins that a span begins in, else `from`. */

@@ -95,7 +95,7 @@ export function mayBeEscaped({ bytes }: View): boolean {
 /** Pieces from this length on are copied as a whole. Bytes. */
 const LONG_COPY_BYTES_MIN = 32
 
-class Draft {
+export class Draft {
   readonly bytes: Uint8Array
   readonly #source: View
   /** Piece → where it begins here, and the range of the source that it was made from; the end of a copy is 0. */
@@ -205,7 +205,7 @@ export function withoutEscapes(view: View, isCut = false): View | undefined {
 function mayDecode(bytes: Uint8Array, at: number): boolean {
   const next = bytes[at + 1] ?? 0
   const byte = bytes[at]
-  if (byte === PERCENT) return FOUR_BITS[next] !== BREAK
+  if (byte === PERCENT) return FOUR_BITS[next] !== BREAK || next === code('u')
   if (byte === AMPERSAND) return next === HASH || isLetter(next)
   if (byte === ESC) return next === BRACKET
   return byte !== CR || next === LF || IS_SPECIAL[next] === 1
@@ -230,7 +230,7 @@ function escapeAt(bytes: Uint8Array, at: number, draft: Draft): number {
 }
 
 /** Where a control sequence (ECMA-48, 5.4) ends, which stands for nothing: diffs of tests have them within values. */
-function controlSequence(bytes: Uint8Array, at: number): number {
+export function controlSequence(bytes: Uint8Array, at: number): number {
   const limit = Math.min(bytes.length, at + CONTROL_SEQUENCE_BYTES_MAX)
   let end = at + 2
   while (end < limit && (bytes[end] as number) >= 0x20 && (bytes[end] as number) <= 0x3f) end++
@@ -240,7 +240,7 @@ function controlSequence(bytes: Uint8Array, at: number): number {
 
 /** The beginning of an escape at the end of a text. */
 const CUT_ESCAPE = new RegExp(
-  String.raw`(?:%[\da-f]?|\\+(?:x[\da-f]?|u[\da-f]{0,3})?|&#?[\da-z]{0,9}|\x1B(?:\[[\d;]*)?)$`,
+  String.raw`(?:%(?:[\da-f]?|u[\da-f]{0,3})|\\+(?:x[\da-f]?|u[\da-f]{0,3})?|&#?[\da-z]{0,9}|\x1B(?:\[[\d;]*)?)$`,
   'i',
 )
 
@@ -261,6 +261,7 @@ function hexAt(bytes: Uint8Array, at: number, digits: number): number {
 }
 
 function percent(bytes: Uint8Array, at: number, draft: Draft): number {
+  if (bytes[at + 1] === code('u')) return unicode(bytes, at, at + 1, draft)
   const value = hexAt(bytes, at + 1, 2)
   if (value < 0) return at
   draft.add(value, at, at + 3)
@@ -281,7 +282,7 @@ function backslashes(bytes: Uint8Array, at: number, draft: Draft): number {
     if (value >= 0) draft.add(value, at, from + 3)
     if (value >= 0) return from + 3
   }
-  if (letter === code('u')) {
+  if (letter === code('u') || letter === code('U')) {
     const end = unicode(bytes, at, from, draft)
     if (end > at) return end
   }
@@ -304,7 +305,10 @@ function octalAt(bytes: Uint8Array, at: number): number {
   return value > 255 ? -1 : value
 }
 
-/** `\u00e9`, two of them for a character outside of the basic plane, or `\u{1f600}`; `at` where there is none. */
+/**
+ * `\u00e9`, two of them for a character outside of the basic plane, or `\u{1f600}`; `\U0001f600` of Python, Go and YAML,
+ * `%u00e9` of the function `escape`. `at` where there is none.
+ */
 function unicode(bytes: Uint8Array, at: number, letter: number, draft: Draft): number {
   if (bytes[letter + 1] === code('{')) {
     let end = letter + 2
@@ -313,12 +317,13 @@ function unicode(bytes: Uint8Array, at: number, letter: number, draft: Draft): n
     addCodePoint(draft, hexAt(bytes, letter + 2, end - letter - 2), at, end + 1)
     return end + 1
   }
-  const unit = hexAt(bytes, letter + 1, 4)
+  const digits = bytes[letter] === code('U') ? 8 : 4
+  const unit = hexAt(bytes, letter + 1, digits)
   if (unit < 0) return at
-  const end = letter + 5
+  const end = letter + 1 + digits
   if (unit >= 0xd8_00 && unit <= 0xdb_ff) {
     let second = end
-    while (bytes[second] === BACKSLASH) second++
+    while (bytes[second] === BACKSLASH || bytes[second] === PERCENT) second++
     const low = second > end && bytes[second] === code('u') ? hexAt(bytes, second + 1, 4) : -1
     if (low >= 0xdc_00 && low <= 0xdf_ff) {
       addCodePoint(draft, 0x1_00_00 + ((unit - 0xd8_00) << 10) + (low - 0xdc_00), at, second + 5)

@@ -7,6 +7,7 @@ import type { Monitor } from '../../contract/monitor.ts'
 import type { Result } from '../../contract/result.ts'
 import { queueClassOf, type QueueClass } from './run-plan.ts'
 import type { AttemptTurn } from './runner.ts'
+import { EXIT } from '../../process/exit-codes.ts'
 
 export interface Round {
   monitors: readonly Monitor[]
@@ -59,5 +60,7 @@ function createStartTurn(): AttemptTurn {
 
 /** Exit code of a round: 0 when every monitor passed or was degraded, else 1. */
 export function exitCodeOf(results: readonly Result[]): number {
-  return results.every(({ verdict }) => verdict === 'passed' || verdict === 'degraded') ? 0 : 1
+  return results.every(({ verdict }) => verdict === 'passed' || verdict === 'degraded')
+    ? EXIT.ok
+    : EXIT.failed
 }

@@ -64,14 +64,17 @@ export class NamedTexts {
     return withTexts(value, (text) => this.text(text))
   }
 
-  /** Adds values that were observed elsewhere. */
+  /** Adds values that were observed elsewhere, unless only punctuation remains of them next to `SCRUBBED`. */
   addValues(values: readonly string[]): void {
-    for (const one of values) this.#observed.add(one)
+    for (const one of values) {
+      const rest = one.replaceAll(SCRUBBED, '')
+      if (rest === one || /[\p{L}\p{N}]/u.test(rest)) this.#observed.add(one)
+    }
   }
 
   /** Adds the value of a header that the program sent or received, if it is sensitive. */
   addHeader(name: string, value: string): void {
-    if (value !== SCRUBBED && this.#names.isSensitive(name)) this.addValues(echoedSecrets(value))
+    if (this.#names.isSensitive(name)) this.addValues(echoedSecrets(value))
   }
 
   /** The observed values. */

@@ -1,7 +1,11 @@
 // Planner: substitutes variables, parses settings and collects secrets, once for each definition; and what it plans
 // with: the settings of the location, and whether a monitor is user code.
 import type * as z from 'zod'
-import { decoded, definitionSecrets, variableSecrets } from '../../contract/definition-secrets.ts'
+import {
+  definitionSecrets,
+  urlSecrets,
+  variableSecrets,
+} from '../../contract/definition-secrets.ts'
 import { objections } from '../../contract/schema/explain.ts'
 import { failure, type Failure } from '../../contract/failure.ts'
 import { setsVariables } from '../../contract/http-monitor.ts'
@@ -24,7 +28,7 @@ export interface LocationContext {
   accountId?: string
   variables: readonly Variable[]
   dial: Dialler
-  /** Further secrets: the proxy's password. */
+  /** Further secrets: those of the proxy. */
   secrets: readonly string[]
 }
 
@@ -34,7 +38,13 @@ export function locationContextOf(
   dial: (proxyUrl: string | undefined) => Dialler,
 ): LocationContext {
   const account = accountId === undefined ? {} : { accountId }
-  return { location, ...account, variables, dial: dial(proxyUrl), secrets: proxySecrets(proxyUrl) }
+  return {
+    location,
+    ...account,
+    variables,
+    dial: dial(proxyUrl),
+    secrets: urlSecrets(proxyUrl ?? ''),
+  }
 }
 
 /**
@@ -61,11 +71,6 @@ function sameVariables(a: readonly Variable[], b: readonly Variable[]): boolean 
   return a === b || JSON.stringify(a) === JSON.stringify(b)
 }
 
-function proxySecrets(proxyUrl: string | undefined): string[] {
-  const { password = '' } = URL.parse(proxyUrl ?? '') ?? {}
-  return password === '' ? [] : [password, decoded(password)]
-}
-
 /** Class of a job queue: uptime checks never wait behind browsers and scripts. */
 export type QueueClass = 'uptime' | 'scripted'
 
@@ -74,9 +79,14 @@ export function isProgram(monitor: Monitor): boolean {
   return userCodeOf(monitor) === 'program'
 }
 
+/** Whether a monitor runs user code: it is a program, or has scripts. */
+export function runsUserCode(monitor: Monitor): boolean {
+  return userCodeOf(monitor) !== undefined
+}
+
 /** Queue class of a monitor's jobs. */
 export function queueClassOf(monitor: Monitor): QueueClass {
-  return userCodeOf(monitor) === undefined ? 'uptime' : 'scripted'
+  return runsUserCode(monitor) ? 'scripted' : 'uptime'
 }
 
 function userCodeOf(monitor: Monitor): UserCode | undefined {

@@ -215,7 +215,8 @@ class JobRun implements Run {
   #contextOf({ variables, written }: Exclude<RunPlan, { problems: Failure[] }>) {
     const { scripts, source, scrubHeaders } = this.#settings
     const { dial, location, accountId } = this.#place
-    const [named, reporter] = [this.#named, this.#reporter]
+    const reporter = this.#reporter
+    const headers = this.#named && this.#headersFor(this.#named, scrubHeaders)
     return {
       dial,
       location,
@@ -224,14 +225,21 @@ class JobRun implements Run {
       source: source ?? (this.#job.onDemand === undefined ? 'SCHEDULER' : 'TRIGGER_API'),
       ...(accountId !== undefined && { accountId }),
       ...(written && { written }),
-      ...(named && {
-        // Collects the values of sensitive headers in the program's own requests.
-        headers: {
-          sensitive: sensitiveNames(scrubHeaders),
-          saw: (name: string, value: string) => named.addHeader(name, value),
-        },
-      }),
+      ...(headers && { headers }),
       ...(reporter && { progress: (at: RunProgress) => reporter.report(at) }),
+    }
+  }
+
+  /** Collects the values of sensitive headers in a program's own requests, and new values of its variables. */
+  #headersFor(named: NamedTexts, scrubHeaders: readonly string[]) {
+    const hidden = this.#variables().filter((one) => one.secret || one.locked)
+    const names = new Set(hidden.map(({ key }) => key))
+    return {
+      sensitive: sensitiveNames(scrubHeaders),
+      saw: (name: string, value: string) => {
+        if (names.has(name)) named.addValues([value])
+        else named.addHeader(name, value)
+      },
     }
   }
 
@@ -263,7 +271,7 @@ class JobRun implements Run {
     }
   }
 
-  // Names, ids and verdicts are not scrubbed: a secret equal to one of them must not make the result
+  // Names, ids, codes and verdicts are not scrubbed: a secret equal to one of them must not make the result
   // unattributable.
   #scrubbed() {
     const { observation, leftOut = [] } = this.#last
@@ -273,20 +281,27 @@ class JobRun implements Run {
     const clean = this.#withoutObserved(
       this.#withoutUndisclosed(this.#plan.scrub.value({ observed, failures, perAttempt })),
     )
+    const coded = withCodes(clean.failures, failures)
     // Cancelled between two attempts: the observation stays visible, but is no verdict.
     const cancelled = this.#attempts.at(-1)?.verdict === 'cancelled' ? undefined : this.#cancelled
     return {
       observed: clean.observed,
-      failures: cancelled === undefined ? clean.failures : [cancelled, ...clean.failures],
-      attempts: this.#attempts.map((one, at) => ({ ...one, failures: clean.perAttempt[at] ?? [] })),
+      failures: cancelled === undefined ? coded : [cancelled, ...coded],
+      attempts: this.#attempts.map((one, at) => ({
+        ...one,
+        failures: withCodes(clean.perAttempt[at] ?? [], one.failures),
+      })),
     }
   }
 
   #withoutUndisclosed<T>(value: T): T {
     if (this.#undisclosed.length === 0) return value
-    const variables = [...this.#place.variables, ...this.#job.monitor.environmentVariables]
-    const scrubber = undisclosedScrubber(this.#undisclosed, this.#plan.scrub, variables)
+    const scrubber = undisclosedScrubber(this.#undisclosed, this.#plan.scrub, this.#variables())
     return scrubber?.value(value) ?? value
+  }
+
+  #variables() {
+    return [...this.#place.variables, ...this.#job.monitor.environmentVariables]
   }
 
   #withoutObserved<T>(value: T): T {
@@ -296,6 +311,11 @@ class JobRun implements Run {
     this.#settings.onRunScrubber?.(scrubber)
     return scrubber.value(clean)
   }
+}
+
+/** Scrubbed failures with the codes that they had. */
+function withCodes(clean: readonly Failure[], failures: readonly Failure[]): Failure[] {
+  return clean.map((one, at) => ({ ...one, code: failures[at]?.code ?? one.code }))
 }
 
 function withFailures(failures: Failure[]): AttemptOutcome {

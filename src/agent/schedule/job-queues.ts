@@ -8,7 +8,7 @@ import type { Monitor } from '../../contract/monitor.ts'
 import type { MissedReason, Result } from '../../contract/result.ts'
 import type { Clock } from './clock.ts'
 import type { AgentMetrics, SlotCounts } from '../metrics.ts'
-import { emptyResult, type PassedSlots, rowsOf } from './passed-slots.ts'
+import { emptyResult, type SkippedSlots } from './passed-slots.ts'
 import { queueClassOf, type LocationContext, type QueueClass } from '../run/run-plan.ts'
 import type { Run, Runner } from '../run/runner.ts'
 
@@ -123,10 +123,8 @@ export class JobQueues {
     this.#enqueue(watch.waiting, PRIORITY.slot)
   }
 
-  skipped(watch: Watch, passed: PassedSlots): void {
+  skipped(watch: Watch, { reason, count, rows }: SkippedSlots): void {
     if (this.#draining?.isHandedOver === true) return
-    const { reason } = passed
-    const { count, rows } = rowsOf(passed)
     this.#counts.expected += count
     this.#counts.recorded += count - rows.length
     this.#settings.metrics.missed(reason, count - rows.length)

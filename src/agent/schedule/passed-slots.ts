@@ -20,14 +20,18 @@ export const SKIPPED_ROWS_MAX = 10
 const RESTARTED_ROWS_MAX = 100
 
 /** Number of slots, and the newest of them, which get rows. */
-export function rowsOf({ slots, from, to, reason }: PassedSlots): {
+export interface SkippedSlots extends Pick<PassedSlots, 'reason'> {
   count: number
   rows: Instant[]
-} {
+}
+
+/** Counts the slots and picks those that get rows. */
+export function rowsOf({ slots, from, to, reason }: PassedSlots): SkippedSlots {
   const count = slotsBetween(slots, from, to)
-  const rows = Math.min(count, reason === 'restarted' ? RESTARTED_ROWS_MAX : SKIPPED_ROWS_MAX)
-  const first = slotAtOrAfter(slots, to) - rows * slots.everyMs
-  return { count, rows: Array.from({ length: rows }, (_, row) => first + row * slots.everyMs) }
+  const shown = Math.min(count, reason === 'restarted' ? RESTARTED_ROWS_MAX : SKIPPED_ROWS_MAX)
+  const first = slotAtOrAfter(slots, to) - shown * slots.everyMs
+  const rows = Array.from({ length: shown }, (_, row) => first + row * slots.everyMs)
+  return { reason, count, rows }
 }
 
 /** The result of a slot, or of a run on demand, in which nothing ran. */

@@ -13,16 +13,15 @@ import { LIMITS } from '../../contract/versions.ts'
 import type { Assignment } from '../source.ts'
 import type { Clock, ClockJump } from './clock.ts'
 import { DueHeap, type Due } from './due-heap.ts'
+import type { PassedSlots } from './passed-slots.ts'
 import { SkipReasons, type SkipReason } from './skip-reason.ts'
 
 export interface TimetableEvents<T> {
   /** A slot is due. `plannedAt` is its planned start: the slot itself, except for first runs. */
   onDue(subject: T, slot: Instant, plannedAt: Instant): void
-  /** Slots [from, to) passed unnoticed: the machine slept, its clock was set, or the agent hung. */
-  onSkipped(subject: T, slots: Slots, from: Instant, to: Instant, reason: SkipReason): void
+  /** Slots passed unnoticed: the machine slept, its clock was set, or the agent hung or was not there. */
+  onSkipped(subject: T, passed: PassedSlots): void
   onClockJump(jump: ClockJump): void
-  /** Slots [from, to) passed before this process watched them. */
-  onPassed?(subject: T, slots: Slots, from: Instant, to: Instant): void
 }
 
 /** Slots of a monitor: those within [from, until) are ours. */
@@ -97,12 +96,13 @@ export function createRunningTimetable<T>(
   const fire = (entry: Entry<T>, now: Instant, whySkipped: (dueAt: Instant) => SkipReason) => {
     const { slot, dueAt, slots, subject } = entry
     const newest = Math.max(slot, newestOf(entry, now))
-    entry.slot = newest + slots.everyMs
-    entry.dueAt = entry.slot
+    entry.slot = entry.dueAt = newest + slots.everyMs
     entry.reportedUntil = newest
     if (entry.slot < entry.until) heap.moved(entry)
     else heap.remove(entry)
-    if (newest > slot) events.onSkipped(subject, slots, slot, newest, whySkipped(dueAt))
+    if (newest > slot) {
+      events.onSkipped(subject, { slots, from: slot, to: newest, reason: whySkipped(dueAt) })
+    }
     events.onDue(subject, newest, newest > slot ? newest : dueAt)
   }
 
@@ -125,8 +125,7 @@ export function createRunningTimetable<T>(
     if (!running) return
     const next = heap.peek()?.dueAt ?? Infinity
     // Timers count whole milliseconds; rounding up spares a wake-up that comes a fraction too early.
-    const waitMs = Math.ceil(Math.min(TICK_MS_MAX, Math.max(0, next - clock.now())))
-    timer = setTimeout(tick, waitMs)
+    timer = setTimeout(tick, Math.ceil(Math.min(TICK_MS_MAX, Math.max(0, next - clock.now()))))
   }
 
   return {
@@ -167,8 +166,9 @@ function rememberEarlier(
 function reportPassed<T>(entry: Entry<T> | undefined, events: TimetableEvents<T>): void {
   if (entry === undefined || entry.reportedUntil === -Infinity) return
   const { subject, slots, slot, reportedUntil } = entry
-  if (slotAtOrAfter(slots, reportedUntil + 1) < slot)
-    events.onPassed?.(subject, slots, reportedUntil + 1, slot)
+  const from = reportedUntil + 1
+  if (slotAtOrAfter(slots, from) < slot)
+    events.onSkipped(subject, { slots, from, to: slot, reason: 'restarted' })
 }
 
 function unreportedAt<T>(

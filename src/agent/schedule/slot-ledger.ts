@@ -1,7 +1,7 @@
 // Slot ledger of an agent on a monitors file, on disk, for its next start: slots that came due and have no line
 // yet, and the newest one that came due. One record is appended before the first line about a slot, another one
-// right after it. A killed process loses none; at most one slot, between the two writes, is reported again. The
-// file is not synced: a power failure may lose the last records.
+// right after it. A killed process loses none; what lies between the two writes is reported again: at most one slot
+// on a pipe, the lines of one write on a socket. The file is not synced: a power failure may lose the last records.
 import { createHash } from 'node:crypto'
 import { closeSync, mkdirSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -94,11 +94,6 @@ export class SlotLedger {
   /** A slot came due. */
   due(id: string, everyMs: number, slot: Instant): void {
     this.#add(['d', id, everyMs, slot])
-  }
-
-  /** All slots up to this one are accounted for, except open ones. */
-  passed(id: string, everyMs: number, slot: Instant): void {
-    this.#add(['p', id, everyMs, slot])
   }
 
   /** The line of a slot has been written. */

@@ -2,10 +2,11 @@
 import { counted } from '../../contract/schema/amounts.ts'
 import { type AgentConfig, type ConfigReading, readAgentConfig } from '../../agent/config.ts'
 import { countedProblems } from '../../agent/monitors-file/problems.ts'
-import { readMonitorsFile } from '../../agent/monitors-file/file.ts'
+import { type ReadFile, readMonitorsFile } from '../../agent/monitors-file/file.ts'
 import { createScrubber } from '../../agent/redaction/scrub.ts'
+import type { Monitor } from '../../contract/monitor.ts'
 import { VERSION } from '../../contract/versions.ts'
-import { EXIT_CONFIGURATION } from '../../process/command-line.ts'
+import { EXIT } from '../../process/exit-codes.ts'
 import { mayColour } from '../../process/log.ts'
 import { MONITOR_TYPES } from '../../monitors/registry.ts'
 import { openToolchains } from '../../scripts/toolchains.ts'
@@ -18,6 +19,7 @@ import { probePlatform } from './platform.ts'
 import { probeNameServers } from './name-servers.ts'
 import { doctorJson, doctorTable, isSound, placeOf } from './report.ts'
 import { probeTools } from './tools.ts'
+import { probeForUse } from './usage.ts'
 import { onInterrupt } from '../interruption.ts'
 import { refuse } from '../settings.ts'
 
@@ -35,7 +37,7 @@ export async function runDoctor({ json }: { json: boolean }): Promise<number> {
   waitShortlyForNames()
   using interruption = onInterrupt()
   const found = await runProbes(await probesOf(reading), DEADLINE_MS, interruption.signal)
-  if (interruption.signal.aborted) return 130
+  if (interruption.signal.aborted) return EXIT.interrupted
   const { config, secrets } = reading
   const scrubber = createScrubber({ secrets, headers: config.scrubHeaders })
   const findings = found.map((one) => scrubber.value(one))
@@ -44,8 +46,8 @@ export async function runDoctor({ json }: { json: boolean }): Promise<number> {
   stdout.write(
     json ? doctorJson(head, findings) : doctorTable(head, findings, mayColour(stdout, env)),
   )
-  if (isRefused) return EXIT_CONFIGURATION
-  return isSound(findings) ? 0 : 1
+  if (isRefused) return EXIT.configuration
+  return isSound(findings) ? EXIT.ok : EXIT.failed
 }
 
 /** Shortens lookups of the system: they cannot be aborted, and the process does not exit before they end. */
@@ -55,18 +57,28 @@ function waitShortlyForNames(): void {
 
 async function probesOf(reading: ConfigReading): Promise<Probe[]> {
   const { config } = reading
-  const tools = openToolchains(config.toolsDir)
+  const tools = openToolchains(config.toolsDir, config.image)
   const [engines, runtimes] = await Promise.all([
     tools.installed('engine'),
     tools.installed('runtime'),
   ])
   const runsCode = engines.length + runtimes.length > 0
-  return [
-    { id: 'settings', run: () => probeSettings(reading) },
+  const file = readOnce(config)
+  const monitorsOf = async () => {
+    const read = await file()
+    return read?.ok === true ? read.file.monitors : undefined
+  }
+  const probes: Probe[] = [
+    { id: 'settings', run: () => probeSettings(reading, file) },
     { id: 'platform', run: (signal) => probePlatform(config, signal) },
     {
       id: 'dns',
-      run: (signal) => probeNameServers({ config, signal, monitoredHosts: () => hostsOf(config) }),
+      run: (signal) =>
+        probeNameServers({
+          config,
+          signal,
+          monitoredHosts: async () => hostsOf(await monitorsOf()),
+        }),
     },
     { id: 'disk', run: () => probeDisk(config) },
     { id: 'health-port', run: (signal) => probeHealthPort(config, signal) },
@@ -74,24 +86,36 @@ async function probesOf(reading: ConfigReading): Promise<Probe[]> {
     { id: 'traceroute', run: (signal) => probeTraceroute(signal) },
     { id: 'sandbox', run: (signal) => probeSandbox({ config, runsCode, signal }) },
     { id: 'browser', run: (signal) => probeBrowser({ config, runsCode, signal }) },
-    { id: 'engines', run: (signal) => probeTools('engine', tools, config, signal) },
-    { id: 'runtimes', run: (signal) => probeTools('runtime', tools, config, signal) },
+    { id: 'engines', run: (signal) => probeTools('engine', tools, signal) },
+    { id: 'runtimes', run: (signal) => probeTools('runtime', tools, signal) },
   ]
+  return probes.map((probe) => probeForUse(probe, monitorsOf))
 }
 
-/** Hosts and URLs of the monitors file; none without a valid file. */
-async function hostsOf({ monitorsFile }: AgentConfig): Promise<string[]> {
-  if (monitorsFile === undefined) return []
-  const read = await readMonitorsFile(monitorsFile, env, MONITOR_TYPES)
-  if (!read.ok) return []
-  return read.file.monitors.flatMap(({ request }) => {
+type ReadOnce = () => Promise<ReadFile | undefined>
+
+/** Reads the monitors file at the first call; undefined without one. */
+function readOnce({ monitorsFile }: AgentConfig): ReadOnce {
+  let read: Promise<ReadFile> | undefined
+  return async () => {
+    if (monitorsFile === undefined) return undefined
+    return (read ??= readMonitorsFile(monitorsFile, env, MONITOR_TYPES))
+  }
+}
+
+/** Hosts and URLs of monitors. */
+function hostsOf(monitors: readonly Monitor[] = []): string[] {
+  return monitors.flatMap(({ request }) => {
     const { url, hostname, sslConfig } = (request ?? {}) as Record<string, unknown>
     const hosts = [url, hostname, (sslConfig as { hostname?: unknown } | undefined)?.hostname]
     return hosts.filter((one) => typeof one === 'string')
   })
 }
 
-async function probeSettings({ config, problems, warnings }: ConfigReading): Promise<Finding[]> {
+async function probeSettings(
+  { config, problems, warnings }: ConfigReading,
+  file: ReadOnce,
+): Promise<Finding[]> {
   const { monitorsFile, platformUrl } = config
   const [first] = problems
   if (first !== undefined) {
@@ -101,11 +125,11 @@ async function probeSettings({ config, problems, warnings }: ConfigReading): Pro
   }
   const messages = warnings.map(({ message }) => `; ${message}`).join('')
   const standing = warnings.length === 0 ? 'works' : 'warning'
-  if (monitorsFile === undefined) {
+  const read = await file()
+  if (read === undefined) {
     const says = `monitors of the platform ${new URL(platformUrl ?? '').origin}${messages}`
     return [{ id: 'settings', standing, says }]
   }
-  const read = await readMonitorsFile(monitorsFile, env, MONITOR_TYPES)
   if (!read.ok) {
     const says = `${countedProblems(read.problems)} in the monitors file ${monitorsFile}`
     const fix = `vedette validate ${monitorsFile}  (names each)`

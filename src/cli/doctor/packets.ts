@@ -77,7 +77,7 @@ function refused(
   }
   const says = `this system does not permit ICMP echo requests for this user (${codes}${now})`
   const fix =
-    'set net.ipv4.ping_group_range="0 2147483647"  (docker run --sysctl, sysctls of the pod, or sysctl -w on the host)'
+    'set net.ipv4.ping_group_range="0 2147483647"  (docker run --sysctl, sysctls of the pod, or with --network host sysctl -w on the host)'
   return { id, standing: 'broken', says, fix, facts }
 }
 

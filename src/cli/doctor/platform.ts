@@ -149,7 +149,7 @@ interface ConnectionFacts {
 
 function proxyWorks({ proxy, hasProxy }: ConnectionFacts): Finding {
   if (proxy !== undefined)
-    return { id: 'proxy', standing: 'works', says: `${proxy} leads to the platform` }
+    return { id: 'proxy', standing: 'works', says: `the platform is reached through ${proxy}` }
   return absent('proxy', hasProxy ? 'not used: NO_PROXY names the platform’s host' : 'none is set')
 }
 

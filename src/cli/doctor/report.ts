@@ -50,7 +50,10 @@ export function doctorTable(
   const lines = findings.flatMap(({ id, standing, says, fix }) => {
     const mark = paint(colour, STYLES[standing], MARKS[standing])
     const line = `${mark} ${PROBED[id].padEnd(width)}  ${says}`
-    return fix === undefined ? [line] : [line, `  ${' '.repeat(width)}  fix: ${fix}`]
+    if (fix === undefined) return [line]
+    // Nothing is broken: no line of its own.
+    if (standing === 'absent') return [`${line}: ${fix}`]
+    return [line, `  ${' '.repeat(width)}  fix: ${fix}`]
   })
   const title = `Vedette ${head.version}, image ${head.image}, ${PLACES[head.place]}${user}`
   return [title, '', ...lines, '', summaryOf(findings), ''].join('\n')

@@ -1,9 +1,8 @@
 // Probes which engines and runtimes are installed, and whether their programs start.
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
-import type { AgentConfig } from '../../agent/config.ts'
 import { knownTools, type Toolchains } from '../../scripts/toolchains.ts'
-import { absent, type Finding } from './finding.ts'
+import type { Finding } from './finding.ts'
 
 const START_MS = 5000
 const run = promisify(execFile)
@@ -17,18 +16,16 @@ const LABELS = {
 export async function probeTools(
   kind: 'engine' | 'runtime',
   tools: Toolchains,
-  config: Pick<AgentConfig, 'image'>,
   signal: AbortSignal,
 ): Promise<Finding[]> {
   const { id, for: use, example } = LABELS[kind]
   const found = await Promise.all(knownTools(kind).map((name) => tools.find(kind, name)))
   const installed = found.filter((one) => one !== undefined)
   if (installed.length === 0) {
-    const says =
-      config.image === 'agent'
-        ? `none installed, so no ${use}: vedette ${kind} install ${example}`
-        : `not in this image, which runs no ${use}; vedette/agent does`
-    return [absent(id, says)]
+    const finding = tools.canInstall
+      ? { says: `none installed, so no ${use}`, fix: `vedette ${kind} install ${example}` }
+      : { says: `not in this image, which runs no ${use}`, fix: 'use the image vedette/agent' }
+    return [{ id, standing: 'absent', ...finding }]
   }
   const started = await Promise.all(
     installed.map(async ({ name, program }) => ({ name, ...(await versionOf(program, signal)) })),

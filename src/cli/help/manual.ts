@@ -15,8 +15,12 @@ const NAMED: Readonly<Record<string, string>> = {
   'src/platform/http/README.md': 'public-api',
 }
 
-/** Second names, which are not listed: of the folder, where the type has another name. */
-const ALIASES: Readonly<Record<string, string>> = { suite: 'playwright', http: 'public-api' }
+/** Second names, which are not listed: of the folder, where the topic has another name. */
+const ALIASES: Readonly<Record<string, string>> = {
+  http: 'public-api',
+  import: 'coming-from',
+  suite: 'playwright',
+}
 
 /** Finds the pages; `columns` is the width of the text. */
 export function createManual(columns: number): Manual {

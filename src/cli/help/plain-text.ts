@@ -1,4 +1,5 @@
 // Markdown as text for a terminal: headings, paragraphs, lists, code and tables as the pages of the manual use them.
+import { wrapText } from '../../process/columns.ts'
 
 /** Between the columns of a table. */
 const GAP = '  '
@@ -59,20 +60,6 @@ function inline(text: string): string {
     .replaceAll(/\*\*([^*]+)\*\*/g, '$1')
 }
 
-/** Lines of at most `width` characters; a longer word has a line of its own. */
-function wrapText(text: string, width: number): string[] {
-  const lines: string[] = []
-  let last = ''
-  for (const word of text.split(' ')) {
-    if (last !== '' && last.length + 1 + word.length > width) {
-      lines.push(last)
-      last = ''
-    }
-    last = last === '' ? word : `${last} ${word}`
-  }
-  return [...lines, last]
-}
-
 /** Rows of cells: the widest columns are made narrower until a row fits. */
 function tableLines(rows: readonly string[], columns: number): string[] {
   const cells = rows
@@ -84,12 +71,18 @@ function tableLines(rows: readonly string[], columns: number): string[] {
         .map((cell) => inline(cell.replaceAll(String.raw`\|`, '|').trim())),
     )
   const count = Math.max(...cells.map((row) => row.length))
-  let widths = Array.from({ length: count }, (_, at) =>
-    Math.max(...cells.map((row) => row[at]?.length ?? 0)),
-  )
+  const longest = (parts: (cell: string) => number[]) =>
+    Array.from({ length: count }, (_, at) =>
+      Math.max(...cells.flatMap((row) => parts(row[at] ?? ''))),
+    )
+  let widths = longest((cell) => [cell.length])
+  const words = longest((cell) => cell.split(' ').map((word) => word.length))
   const room = Math.max(columns - GAP.length * (count - 1), count * COLUMN_MIN)
   while (widths.reduce((sum, one) => sum + one, 0) > room) {
-    const widest = widths.indexOf(Math.max(...widths))
+    // Columns that would break their longest word come last.
+    const wrapping = widths.map((width, at) => (width > (words[at] ?? 0) ? width : 0))
+    const from = wrapping.some((one) => one > 0) ? wrapping : widths
+    const widest = from.indexOf(Math.max(...from))
     widths = widths.with(widest, (widths[widest] ?? 0) - 1)
   }
   const line = (parts: readonly string[]) =>

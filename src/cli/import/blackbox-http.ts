@@ -22,8 +22,8 @@ import {
 } from './drafts.ts'
 import { fromGoRegex, GO_REGEX, matching } from './values.ts'
 
-const PROXY = 'the proxy is one for all monitors of a file: proxyUrl at its top'
-const NO_OAUTH = 'no monitor fetches a token; an API monitor with a set-up script can'
+const PROXY = 'a proxy is set for all monitors: write proxyUrl at the top of the file'
+const NO_OAUTH = 'monitors do not fetch tokens; use an API monitor with a set-up script'
 
 const toTls =
   (field: string, convert = (value: string) => value): Option =>
@@ -58,7 +58,7 @@ export const FAMILY: Options = {
     return undefined
   }),
   ip_protocol_fallback: silent,
-  source_ip_address: never('no monitor chooses the address that it comes from'),
+  source_ip_address: never('the source address cannot be chosen'),
 }
 
 const basic = (field: 'username' | 'password', isFile = false): Option =>
@@ -160,24 +160,24 @@ export const headerLists = formed(HEADER_LISTS, (given, around) => {
 export const HTTP: Options = {
   ...CLIENT,
   ...FAMILY,
-  source_ip_address: never('no option of this prober'),
+  source_ip_address: never('not an option of this prober'),
   valid_status_codes: silent,
-  valid_http_versions: only([[]], 'no assertion is about the version of HTTP'),
+  valid_http_versions: only([[]], 'no assertion tests the version of HTTP'),
   method: toRequest('method'),
   headers: formed(PAIRS, (value, around) => {
     addHeaders(around, value)
     return undefined
   }),
   http_headers: headerLists,
-  body_size_limit: leftOut('the largest answer is that of API monitors'),
+  body_size_limit: leftOut('the limit of API monitors applies'),
   compression: silent,
-  fail_if_ssl: only([false], 'no assertion is about whether an answer came over TLS'),
+  fail_if_ssl: only([false], 'no assertion tests whether an answer came over TLS'),
   fail_if_not_ssl: (value: boolean, { draft }) =>
     value && !String(draft.request['url']).startsWith('https:')
-      ? 'no assertion is about whether an answer came over TLS'
+      ? 'no assertion tests whether an answer came over TLS'
       : undefined,
-  fail_if_body_json_matches_cel: never('there is no CEL; write JSON_BODY assertions'),
-  fail_if_body_json_not_matches_cel: never('there is no CEL; write JSON_BODY assertions'),
+  fail_if_body_json_matches_cel: never('CEL is not supported; write JSON_BODY assertions'),
+  fail_if_body_json_not_matches_cel: never('CEL is not supported; write JSON_BODY assertions'),
   fail_if_body_matches_regexp: bodyMatches(false),
   fail_if_body_not_matches_regexp: bodyMatches(true),
   fail_if_header_matches: headerMatches(false),
@@ -190,5 +190,5 @@ export const HTTP: Options = {
     })
     return undefined
   }),
-  body_file: never('the body stands in the file of monitors; use body'),
+  body_file: never('the body is a part of the monitors file; use body'),
 }

@@ -54,9 +54,9 @@ const dialogue = formed(QUERY_STEPS, (steps, around) => {
   ] of steps.entries()) {
     const regex = bytes === undefined ? fromGoRegex(expect ?? '') : literal(bytes)
     if (regex === undefined) return GO_REGEX
-    if (/\$\{\d+\}/.test(send ?? '')) return 'no text that is sent can hold parts of an answer'
+    if (/\$\{\d+\}/.test(send ?? '')) return 'the text to send cannot contain parts of an answer'
     if (labels !== undefined) {
-      all.notes.push({ path: [...path, index, 'labels'], message: 'no metric has them' })
+      all.notes.push({ path: [...path, index, 'labels'], message: 'metrics have no such labels' })
     }
     if (regex !== '') made.push({ expect: regex })
     // The exporter ends each line that it sends.
@@ -161,12 +161,22 @@ export function importBlackbox(
     const module = Object.hasOwn(modules, target.module) ? modules[target.module] : undefined
     const draft = addDraft(all, target.path, target.name)
     if (isFields(module)) applyModule(all, draft, module, target)
-    else refuse(all, draft, target.path, `there is no module ${JSON.stringify(target.module)}`)
+    else
+      refuse(
+        all,
+        draft,
+        target.path,
+        `unknown module ${JSON.stringify(target.module)}; define it under modules`,
+      )
   }
   for (const name of Object.keys(modules).filter((one) =>
     targets.every(({ module }) => module !== one),
   )) {
-    all.notes.push({ path: ['modules', name], message: 'no target has it', atKey: true })
+    all.notes.push({
+      path: ['modules', name],
+      message: 'unused: no target names this module',
+      atKey: true,
+    })
   }
 }
 
@@ -177,7 +187,7 @@ function applyModule(all: Drafts, draft: Draft, module: Fields, target: ScrapeTa
   const prober = String(module['prober'])
   const kind = Object.hasOwn(PROBERS, prober) ? PROBERS[prober] : undefined
   if (kind === undefined) {
-    return refuse(all, draft, [...path, 'prober'], 'no type of monitor does what this prober does')
+    return refuse(all, draft, [...path, 'prober'], 'no type of monitor corresponds to this prober')
   }
   const given = isFields(module[prober]) ? module[prober] : {}
   draft.type = kind.type
@@ -188,7 +198,7 @@ function applyModule(all: Drafts, draft: Draft, module: Fields, target: ScrapeTa
   const interval = durationMs(target.interval)
   const timeout = durationMs(module['timeout'] ?? target.timeout)
   if (interval === undefined || timeout === undefined)
-    return refuse(all, draft, job.path, `has an interval or a time-out that ${NO_DURATION}`)
+    return refuse(all, draft, job.path, `its interval or timeout ${NO_DURATION}`)
   setEvery(job, interval)
   setTimeoutMs({ ...job, path: [...path, 'timeout'] }, timeout, module['timeout'] === undefined)
   const options = { ...OTHERS, websocket: silent, [prober]: within(kind.options) }

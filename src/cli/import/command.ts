@@ -12,9 +12,11 @@ import { isFields, type Fields } from '../../agent/monitors-file/shorthands.ts'
 import { readText } from '../../agent/monitors-file/text.ts'
 import { parseYaml, type ParsedYaml } from '../../agent/monitors-file/yaml.ts'
 import { counted } from '../../contract/schema/amounts.ts'
+import { DEFINITIONS } from '../../monitors/definitions.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { inColumns } from '../../process/columns.ts'
-import { type Arguments, EXIT_CONFIGURATION } from '../../process/command-line.ts'
+import { EXIT } from '../../process/exit-codes.ts'
+import type { Arguments } from '../../process/command-line.ts'
 import { importBlackbox } from './blackbox.ts'
 import { type ImportedFile, withEnvironment, writeDrafts } from './document.ts'
 import { createDrafts, type Drafts } from './drafts.ts'
@@ -41,7 +43,7 @@ export async function runImport(
 ): Promise<number> {
   const fail = (message: string) => {
     complain(`vedette import: ${message}\n`)
-    return EXIT_CONFIGURATION
+    return EXIT.configuration
   }
   const [path] = args.positionals
   if (path === undefined) return fail('name the file to import')
@@ -50,6 +52,8 @@ export async function runImport(
     return fail(`${output} exists; name another file`)
   const source = await read(path)
   if (typeof source === 'string') return fail(source)
+  if (isMonitorsFile(source.yaml.value))
+    return fail(`${path} is a monitors file already; check it by vedette validate`)
   const format = args.value('from') ?? formatOf(source.yaml.value)
   const targets = args.value('targets')
   const all = createDrafts(dirname(resolve(path)))
@@ -64,7 +68,7 @@ export async function runImport(
   const file = await writeDrafts(all, output ?? path)
   const isPartial = args.on('partial')
   complain(report(all, sources, file))
-  if (Array.isArray(file)) return EXIT_CONFIGURATION
+  if (Array.isArray(file)) return EXIT.configuration
   const refused = all.refusals.count()
   if (refused > 0 && !isPartial) {
     return fail(
@@ -119,6 +123,17 @@ function formatOf(value: unknown): string | undefined {
   return kumaMonitors(value).length > 0 ? 'uptime-kuma' : undefined
 }
 
+/** Types of Uptime Kuma are in small letters. */
+function isMonitorsFile(value: unknown): boolean {
+  const monitors = isFields(value) ? value['monitors'] : undefined
+  return (
+    Array.isArray(monitors) &&
+    monitors.some(
+      (one) => isFields(one) && DEFINITIONS.has(String(one['checkType'] ?? one['type'])),
+    )
+  )
+}
+
 /** A backup has a list, the API a list or a mapping by id. */
 function kumaMonitors(value: Fields): [Path, unknown][] {
   const key = ['monitorList', 'monitors'].find((one) => Object.hasOwn(value, one))
@@ -137,7 +152,7 @@ function convert(all: Drafts, value: unknown, format: string | undefined): strin
   else if (format === 'uptime-kuma') importUptimeKuma(all, kumaMonitors(fields))
   else if (format === undefined && Object.hasOwn(fields, 'scrape_configs')) {
     return 'this is the configuration of Prometheus; import blackbox.yml, and name this one by --targets'
-  } else return `which tool is it from? --from ${FORMATS.join(', --from ')}`
+  } else return `unknown format: name the tool by --from ${FORMATS.join(', --from ')}`
   return undefined
 }
 
@@ -156,7 +171,8 @@ async function fromBlackbox(
   sources.push(prometheus)
   const { targets, problems } = readTargets(prometheus.yaml.value as Fields)
   for (const problem of problems) all.refusals.push(problem)
-  if (targets.length === 0 && problems.length === 0) return `${path} scrapes no probe`
+  if (targets.length === 0 && problems.length === 0)
+    return `${path} has no target of blackbox_exporter`
   const { modules } = source.yaml.value as Fields
   importBlackbox(all, isFields(modules) ? modules : {}, targets)
   return undefined

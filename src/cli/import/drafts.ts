@@ -5,6 +5,7 @@ import { slugOf } from '../../agent/monitors-file/definition.ts'
 import { createFindings, type Findings, type Path } from '../../agent/monitors-file/problems.ts'
 import { isFields, type Fields } from '../../agent/monitors-file/shorthands.ts'
 import { decoded, definitionSecrets } from '../../contract/definition-secrets.ts'
+import { jsonOf } from '../../contract/exact-json.ts'
 import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
 import { nearest } from '../../process/nearest.ts'
 
@@ -268,7 +269,7 @@ export function withoutSecrets(around: Around, label: string, text: string): str
       isSensitive(name) ? `${before}${name}=${hide(value)}` : all,
     )
   if (hasSecrets(around.all, cut)) {
-    const message = 'has a secret that cannot be cut out; encode it as URLs do, or remove it'
+    const message = 'contains a secret that cannot be replaced; percent-encode it, or remove it'
     refuse(around.all, around.draft, around.path, message)
   }
   return cut
@@ -285,12 +286,4 @@ function hasSecrets(all: Drafts, text: string): boolean {
   return definitionSecrets({ text, json, pairs }, isSensitive).some(
     (one) => !isReference(all, decoded(one)),
   )
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

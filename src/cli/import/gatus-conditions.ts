@@ -34,7 +34,7 @@ export function applyCondition(text: string, around: Around): string | undefined
   }
   const apply = Object.hasOwn(PLACEHOLDERS, placeholder) ? PLACEHOLDERS[placeholder] : undefined
   return apply === undefined || path !== '' || call !== undefined
-    ? 'begins with something else than a placeholder that has an equivalent'
+    ? 'begins with no supported placeholder'
     : apply(condition)
 }
 
@@ -44,13 +44,13 @@ const PLACEHOLDERS: Readonly<Record<string, (condition: Condition) => string | u
   CONNECTED: ({ comparison, right }) =>
     comparison === '==' && right === 'true'
       ? undefined
-      : 'no monitor passes only where the connection fails',
+      : 'a monitor cannot require that the connection fails',
   IP: address,
   CERTIFICATE_EXPIRATION: expiry,
-  DOMAIN_EXPIRATION: () => 'no monitor asks when a domain expires',
+  DOMAIN_EXPIRATION: () => 'no monitor checks when a domain expires',
   DNS_RCODE: ({ around, comparison, right }) => {
     if (around.draft.type !== 'DNS' || !['==', '!='].includes(comparison))
-      return 'only == and != of DNS'
+      return 'a DNS response code is compared by == and != only'
     const name = comparison === '==' ? 'EQUALS' : 'NOT_EQUALS'
     around.draft.assertions.push({ source: 'RESPONSE_CODE', comparison: name, target: right })
     return undefined
@@ -145,12 +145,12 @@ function body(path: string, { around, comparison, right }: Condition): string | 
     if (comparison === '==' && right === 'SERVING') return undefined
     return 'a gRPC monitor passes where the state is SERVING'
   }
-  if (source === undefined) return 'nothing is read of this type of endpoint'
-  if (path !== '' && source.json === undefined) return 'only answers in JSON have a path'
+  if (source === undefined) return 'monitors of this type read no body'
+  if (path !== '' && source.json === undefined) return 'a path needs an answer in JSON'
   const isEqual = comparison === '=='
   const pattern = patternOf(right)
   if (path === '') {
-    if (!isEqual && comparison !== '!=') return 'the whole body has == and != alone'
+    if (!isEqual && comparison !== '!=') return 'the whole body is compared by == and != only'
     // The data of one of the records, of MX without its preference.
     const wanted = pattern ?? literal(right)
     const regex = type === 'DNS' ? `(?m:^(?:\\d+ )?(?:${wanted})$)` : whole(wanted)
@@ -158,14 +158,16 @@ function body(path: string, { around, comparison, right }: Condition): string | 
     return undefined
   }
   const property = jsonPathOf(path)
-  if (property === undefined) return 'is a path that cannot be read'
+  if (property === undefined) return 'is not a valid path'
   const json = { source: source.json, property }
   if (pattern !== undefined) {
     assertions.push(matching(String(source.json), whole(pattern), isEqual, property))
-    return isEqual || comparison === '!=' ? undefined : 'pat() and any() have == and != alone'
+    return isEqual || comparison === '!='
+      ? undefined
+      : 'pat() and any() are compared by == and != only'
   }
   const name = COMPARISONS[comparison]
-  if (name === undefined) return 'of numbers in JSON there is < and > alone'
+  if (name === undefined) return 'numbers in JSON are compared by < and > only'
   assertions.push({ ...json, comparison: name, target: right })
   return undefined
 }
@@ -173,7 +175,7 @@ function body(path: string, { around, comparison, right }: Condition): string | 
 function lengthOf(path: string, condition: Condition): string | undefined {
   const property = jsonPathOf(path)
   const json = BODY[condition.around.draft.type]?.json
-  if (property === undefined || json === undefined) return 'is a path that cannot be read'
+  if (property === undefined || json === undefined) return 'is not a valid path'
   return number(condition, { source: json, property: `${property}.length` })
 }
 
@@ -199,10 +201,9 @@ const ADDRESS: Readonly<Record<string, Fields>> = {
 
 function address({ around, comparison, right }: Condition): string | undefined {
   const source = ADDRESS[around.draft.type]
-  if (source === undefined)
-    return 'of ICMP and SSL monitors alone there is an assertion on the address'
+  if (source === undefined) return 'only ICMP and SSL monitors have an assertion on the address'
   if (patternOf(right) !== undefined || !['==', '!='].includes(comparison))
-    return 'only == and != of an address'
+    return 'an address is compared by == and != only'
   const name = comparison === '==' ? 'EQUALS' : 'NOT_EQUALS'
   around.draft.assertions.push({ ...source, comparison: name, target: right })
   return undefined
@@ -212,7 +213,7 @@ function address({ around, comparison, right }: Condition): string | undefined {
 function expiry({ around, comparison, right }: Condition): string | undefined {
   const ms = durationMs(right)
   if (ms === undefined || !['>', '>='].includes(comparison))
-    return 'is compared with a duration by > and >= alone'
+    return 'is compared with a duration by > and >= only'
   const days = Math.max(0, Math.ceil(ms / 86_400_000) - 1)
   const assertion = {
     source: 'CERTIFICATE',
@@ -223,6 +224,6 @@ function expiry({ around, comparison, right }: Condition): string | undefined {
   const { draft } = around
   if (draft.type === 'SSL') draft.assertions.push(assertion)
   else if (draft.type === 'API') draft.certificate.push(assertion)
-  else return 'only SSL monitors look at the certificate'
+  else return 'only SSL monitors check the certificate'
   return undefined
 }

@@ -50,6 +50,7 @@ function dnsRequest(dns: Fields, { hostname, port }: Fields): [string, Fields] |
 /** Without credentials, gatus reads the server's greeting alone. */
 function sshRequest({ ssh }: Fields, hostname: string, port: number): [string, Fields] | string {
   const { username = '', password = '', 'private-key': key = '' } = isFields(ssh) ? ssh : {}
-  if ([username, password, key].some((one) => one !== '')) return 'no monitor runs commands by SSH'
+  if ([username, password, key].some((one) => one !== ''))
+    return 'monitors do not run commands by SSH'
   return ['TCP', { hostname, port, dialogue: [{ expect: '^SSH-' }] }]
 }

@@ -35,7 +35,7 @@ import {
   textOf,
 } from './values.ts'
 
-const ALERTS = 'alerts are made on the platform, see `vedette help alerts`'
+const ALERTS = 'alerts are set up on the platform; see `vedette help alerts`'
 const PAUSES = 'there are no maintenance windows; mute the monitor meanwhile'
 
 const CLIENT: Options = {
@@ -50,10 +50,10 @@ const CLIENT: Options = {
   }),
   timeout: silent,
   'dns-resolver': only([''], 'names are looked up by the name servers of the agent’s system'),
-  oauth2: never('no monitor fetches a token; an API monitor with a set-up script can'),
-  'proxy-url': only([''], 'the proxy is one for all monitors of a file: proxyUrl at its top'),
+  oauth2: never('monitors do not fetch tokens; use an API monitor with a set-up script'),
+  'proxy-url': only([''], 'a proxy is set for all monitors: write proxyUrl at the top of the file'),
   'identity-aware-proxy': never(
-    'no monitor fetches a token; an API monitor with a set-up script can',
+    'monitors do not fetch tokens; use an API monitor with a set-up script',
   ),
   tls: within({
     'certificate-file': toTlsFile('certificateFile'),
@@ -64,7 +64,7 @@ const CLIENT: Options = {
     if (value !== 'ip') placeOf(draft)['ipFamily'] = value === 'ip6' ? 'IPv6' : 'IPv4'
     return undefined
   }),
-  tunnel: only([''], 'nothing is dialled through SSH; run an agent behind the tunnel'),
+  tunnel: only([''], 'SSH tunnels are not supported; run an agent behind the tunnel'),
   'store-cookies': only([false], 'cookies live as long as one run'),
 }
 
@@ -108,8 +108,8 @@ const ENDPOINT: Options = {
     const { fields, type, request, given } = around.draft
     const field = BODY_FIELD[type]
     if (value === '' || request['dialogue'] !== undefined) return undefined
-    if (field === undefined) return 'nothing is sent to this type of endpoint'
-    if (PLACEHOLDER.test(value)) return 'no variable has this placeholder’s value'
+    if (field === undefined) return 'monitors of this type have no body'
+    if (PLACEHOLDER.test(value)) return 'this placeholder has no equivalent'
     const filled = value
       .replaceAll('[ENDPOINT_NAME]', String(fields['name']))
       .replaceAll('[ENDPOINT_GROUP]', textOf(given?.['group']))
@@ -129,8 +129,8 @@ const ENDPOINT: Options = {
   client: within(CLIENT),
   alerts: leftOut(ALERTS),
   'maintenance-windows': leftOut(PAUSES),
-  ui: leftOut('there is no such user interface'),
-  'extra-labels': leftOut('metrics have the labels of the monitor alone'),
+  ui: leftOut('there is no user interface to configure'),
+  'extra-labels': leftOut('metrics have no labels but those of the monitor'),
   store: never('only suites have a context'),
   'always-run': only([false], 'only suites have an order'),
 }
@@ -140,8 +140,8 @@ export function importGatus(all: Drafts, source: Fields): void {
   for (const key of ['suites', 'external-endpoints']) {
     const reason =
       key === 'suites'
-        ? 'steps that share values are a multistep monitor or an API monitor with scripts'
-        : 'is pushed: a HEARTBEAT monitor, which `vedette apply` makes on a platform'
+        ? 'steps that share values need a multistep monitor, or an API monitor with scripts'
+        : 'receives its results; create a HEARTBEAT monitor on a platform with `vedette apply`'
     const list = Array.isArray(source[key]) ? source[key] : []
     for (const index of list.keys()) refuse(all, undefined, [key, index], reason)
   }
@@ -152,7 +152,7 @@ export function importGatus(all: Drafts, source: Fields): void {
   }
   const read = new Set(['endpoints', 'suites', 'external-endpoints'])
   for (const key of Object.keys(source).filter((one) => !read.has(one))) {
-    const message = Object.hasOwn(TOP, key) ? TOP[key] : 'is about gatus itself'
+    const message = Object.hasOwn(TOP, key) ? TOP[key] : 'is a setting of gatus itself'
     all.notes.push({ path: [key], message: String(message), atKey: true })
   }
 }
@@ -160,7 +160,7 @@ export function importGatus(all: Drafts, source: Fields): void {
 const TOP: Readonly<Record<string, string>> = {
   alerting: ALERTS,
   maintenance: PAUSES,
-  tunneling: 'nothing is dialled through SSH; run an agent behind the tunnel',
+  tunneling: 'SSH tunnels are not supported; run an agent behind the tunnel',
 }
 
 function importEndpoint(all: Drafts, endpoint: Fields, path: Path): void {

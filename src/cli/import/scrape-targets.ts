@@ -47,11 +47,17 @@ export function readTargets(config: Fields): { targets: ScrapeTarget[]; problems
     for (const [place, labels, tags] of labelledTargets(job, path)) {
       const kept = relabel(labels, rules)
       if (kept === undefined) continue
+      const { __param_target: target, __param_module: module = '', instance } = kept
+      if (target === undefined) {
+        const message = 'reaches no probe: a rule of relabel_configs has to set __param_target'
+        problems.push({ path: place, message })
+        continue
+      }
       targets.push({
         path: place,
-        name: kept['instance'] ?? kept['__param_target'] ?? '',
-        module: kept['__param_module'] ?? '',
-        target: kept['__param_target'] ?? '',
+        name: instance ?? target,
+        module,
+        target,
         tags,
         interval: job['scrape_interval'] ?? global['scrape_interval'] ?? '1m',
         timeout: job['scrape_timeout'] ?? global['scrape_timeout'] ?? '10s',

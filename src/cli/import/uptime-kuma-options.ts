@@ -16,7 +16,7 @@ import {
 } from './drafts.ts'
 import { jsonPathOf, setTimeoutMs, textOf } from './values.ts'
 
-const ALERTS = 'alerts are made on the platform, see `vedette help alerts`'
+const ALERTS = 'alerts are set up on the platform; see `vedette help alerts`'
 
 /** Says of an option which types it is for; of others the backup holds its default. */
 const forTypes =
@@ -61,8 +61,8 @@ const CHECKED: Options = {
       draft.fields['tags'] = [...((draft.fields['tags'] ?? []) as string[]), ...names]
     return undefined
   }),
-  upsideDown: only([false, 0], 'no monitor passes only where its target fails'),
-  proxyId: () => 'the proxy is one for all monitors of a file: proxyUrl at its top',
+  upsideDown: only([false, 0], 'a monitor cannot require that its target fails'),
+  proxyId: () => 'a proxy is set for all monitors: write proxyUrl at the top of the file',
   conditions: only([[]], 'write them as assertions on TEXT_ANSWER'),
   method: forTypes(WEB, (value: string, { draft }) => {
     draft.request['method'] = value
@@ -104,9 +104,9 @@ const CHECKED: Options = {
     return undefined
   }),
   authMethod: forTypes(WEB_OR_SOCKET, (value: string) =>
-    AUTHENTICATIONS.has(value) ? undefined : 'no monitor fetches a token or speaks NTLM',
+    AUTHENTICATIONS.has(value) ? undefined : 'tokens of OAuth and NTLM are not supported',
   ),
-  cacheBust: forTypes(WEB, only([false, 0], 'no parameter has a random value')),
+  cacheBust: forTypes(WEB, only([false, 0], 'parameters have no random values')),
   keyword: forTypes(['keyword', 'grpc-keyword'], (value: string, { draft }) => {
     const isInverted = Boolean(draft.given?.['invertKeyword'])
     const comparison = isInverted ? 'NOT_CONTAINS' : 'CONTAINS'
@@ -132,10 +132,7 @@ const CHECKED: Options = {
       return undefined
     }),
   ),
-  expectedTlsAlert: forTypes(
-    ['port'],
-    only(['none', ''], 'no monitor passes because of a TLS alert'),
-  ),
+  expectedTlsAlert: forTypes(['port'], only(['none', ''], 'a monitor cannot require a TLS alert')),
   ipFamily: (value: string, { draft }) => {
     if (value !== '') draft.request['ipFamily'] = value === 'ipv6' ? 'IPv6' : 'IPv4'
     return undefined
@@ -161,9 +158,9 @@ const OPERATORS: Readonly<Record<string, string>> = {
 function jsonQuery(value: string, { draft }: Around): string | undefined {
   const { expectedValue = '', jsonPathOperator = '==' } = draft.given ?? {}
   const property = jsonPathOf(value.trim().replace(/^\$/, ''))
-  if (property === undefined) return 'is more of JSONata than a path; write it as a JSONPath'
+  if (property === undefined) return 'is not a plain path of JSONata; write it as a JSONPath'
   const comparison = OPERATORS[textOf(jsonPathOperator ?? '==')]
-  if (comparison === undefined) return 'of numbers in JSON there is > and < alone'
+  if (comparison === undefined) return 'numbers in JSON are compared by > and < only'
   draft.assertions.push({
     source: 'JSON_BODY',
     property,
@@ -177,8 +174,8 @@ function jsonQuery(value: string, { draft }: Around): string | undefined {
 const NOTED: Options = {
   notificationIDList: leftOut(ALERTS),
   resendInterval: leftOut(ALERTS),
-  expiryNotification: leftOut('an SSL monitor says when a certificate ends'),
-  domainExpiryNotification: leftOut('no monitor asks when a domain expires'),
+  expiryNotification: leftOut('use an SSL monitor for the expiry of a certificate'),
+  domainExpiryNotification: leftOut('no monitor checks when a domain expires'),
   retryOnlyOnStatusCodeFailure: leftOut('every failed run is repeated'),
   saveResponse: leftOut('results have the beginning of every answer'),
 }

@@ -14,14 +14,14 @@ export const TYPES: Readonly<Record<string, (given: Fields) => Made | string>> =
   'json-query': web,
   port({ hostname, port, smtpSecurity = '' }) {
     if (smtpSecurity === 'starttls')
-      return 'STARTTLS of which protocol is not said; use an SSL monitor'
+      return 'the protocol of STARTTLS is not known; use an SSL monitor'
     const tls = smtpSecurity === 'secure' ? { tls: true } : {}
     return { type: 'TCP', request: { hostname, port, ...tls } }
   },
   ping: ({ hostname }) => ({ type: 'ICMP', request: { hostname, pingCount: 1 } }),
   dns({ hostname: query, dns_resolve_type: recordType, dns_resolve_server: server, port }) {
     const [nameServer, ...others] = textOf(server).split(',').filter(Boolean)
-    if (others.length > 0) return 'one name server is asked, or those of the system'
+    if (others.length > 0) return 'a monitor asks one name server, or those of the system'
     const asked =
       nameServer === undefined ? {} : { nameServer: nameServer.trim(), port: port ?? 53 }
     return { type: 'DNS', request: { query, recordType, ...asked } }
@@ -48,8 +48,8 @@ export const TYPES: Readonly<Record<string, (given: Fields) => Made | string>> =
     }
     return { type: 'GRPC', request: { url: host, port, grpcConfig } }
   },
-  push: () => 'is pushed: a HEARTBEAT monitor, which `vedette apply` makes on a platform',
-  'real-browser': () => 'a browser is driven by a script: write a BROWSER monitor',
+  push: () => 'receives its results; create a HEARTBEAT monitor on a platform with `vedette apply`',
+  'real-browser': () => 'needs a script; write a BROWSER monitor',
 }
 
 function web({ url }: Fields): Made {

@@ -28,7 +28,7 @@ export function importUptimeKuma(
     const draft = addDraft(all, path, one['name'])
     const made = Object.hasOwn(TYPES, kind)
       ? TYPES[kind]?.(one)
-      : 'there is no such type of monitor'
+      : 'no type of monitor corresponds to it'
     if (made === undefined || typeof made === 'string') {
       refuse(all, draft, [...path, 'type'], made ?? '')
       continue

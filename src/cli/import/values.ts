@@ -147,7 +147,7 @@ export function fromGoRegex(pattern: string): string | undefined {
   return flags === null ? named : `(?${flags[1]}:${named.slice(flags[0].length)})`
 }
 
-export const GO_REGEX = 'is a regular expression that only Go can read'
+export const GO_REGEX = 'is a regular expression of Go without an equivalent in JavaScript'
 
 /** An assertion that a text matches, or does not. A group around all of it yields the match, whatever groups it has. */
 export function matching(source: string, regex: string, isWanted: boolean, property = ''): Fields {

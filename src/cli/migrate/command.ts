@@ -5,9 +5,10 @@ import { migrationOfFile, writeProblem } from './file.ts'
 import { migrationJson, migrationTable } from './report.ts'
 import { compare, type RunTrial } from './trials.ts'
 import { type Comparison, type MigrationSource, type Move, planOf } from './migration.ts'
-import { EXIT_UNREACHABLE, PlatformError } from '../../client/command.ts'
+import { PlatformError } from '../../client/command.ts'
 import { RUNTIMES } from '../../contract/runtimes.ts'
-import { type Arguments, type Command, EXIT_CONFIGURATION } from '../../process/command-line.ts'
+import { EXIT } from '../../process/exit-codes.ts'
+import type { Arguments, Command } from '../../process/command-line.ts'
 import type { Environment } from '../../process/env.ts'
 import { mayColour } from '../../process/log.ts'
 import type { ScriptHost } from '../../scripts/host.ts'
@@ -20,8 +21,6 @@ import { readEnvFile, refuse, settings, showProgress } from '../settings.ts'
 import { installHere } from '../tools-command.ts'
 
 const { env, stdout, stderr } = process
-
-const EXIT_INTERRUPTED = 130
 
 interface MigrateOptions {
   move: Move
@@ -53,18 +52,18 @@ async function migrateCommand(args: Arguments): Promise<number> {
     if (signal.aborted) return interrupted()
     if (!(error instanceof PlatformError)) throw error
     say(error.message)
-    return error.code === 'refused' ? EXIT_CONFIGURATION : EXIT_UNREACHABLE
+    return error.code === 'refused' ? EXIT.configuration : EXIT.noPlatform
   }
 }
 
 function say(problem: string): number {
   stderr.write(`vedette migrate: ${problem}\n`)
-  return EXIT_CONFIGURATION
+  return EXIT.configuration
 }
 
 function interrupted(): number {
   say('interrupted; nothing was changed')
-  return EXIT_INTERRUPTED
+  return EXIT.interrupted
 }
 
 /** The old and the new runtime, or a sentence on what is wrong with them. */
@@ -103,8 +102,8 @@ async function migrate(options: MigrateOptions, signal: AbortSignal): Promise<nu
       ? `${JSON.stringify(migrationJson(report))}\n`
       : migrationTable(report, mayColour(stdout, env))
     stdout.write(text)
-    if (failed !== undefined && failed.size > 0) return EXIT_CONFIGURATION
-    return comparisons.every(({ state }) => state === 'agrees') ? 0 : 1
+    if (failed !== undefined && failed.size > 0) return EXIT.configuration
+    return comparisons.every(({ state }) => state === 'agrees') ? EXIT.ok : EXIT.failed
   } finally {
     host.close()
   }
@@ -154,7 +153,7 @@ async function ensureRuntimes(
     // Standard output has only the report, for other programs to read.
     const write = (text: string) => stderr.write(text)
     const code = await installHere('runtime', id, tools, { write })
-    if (code !== 0) return code === EXIT_INTERRUPTED ? code : EXIT_CONFIGURATION
+    if (code !== 0) return code === EXIT.interrupted ? code : EXIT.configuration
   }
   return 0
 }
@@ -187,11 +186,11 @@ export const MIGRATE_COMMAND: Command = {
   summary: 'Try scripts on another runtime, and move those with the same outcome',
   positionals: ['[file]'],
   description:
-    'Runs each browser and multistep monitor, and each API monitor with scripts, of the old runtime on both\n' +
+    'Runs each browser and multistep monitor, and each API monitor with scripts, of the old runtime on both ' +
     'runtimes: once on each, twice where the verdicts differ. The scripts act on their real targets.\n' +
     'Without a file, runs the monitors of a platform; their secrets come from the environment.\n' +
     'Changes nothing without --apply.\n' +
-    'Exit code 0: all agree; 1: some do not, or could not be run; 2: the arguments, the file or the settings\n' +
+    'Exit code 0: all agree; 1: some do not, or could not be run; 2: the arguments, the file or the settings ' +
     'are invalid, or a runtime is missing; 3: the platform cannot be reached; 130: interrupted.',
   options: {
     from: { value: '<runtime>', help: 'the old runtime, like 2024.09' },

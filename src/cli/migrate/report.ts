@@ -39,7 +39,7 @@ export function migrationTable(report: MigrationReport, colour: boolean): string
   const { move, comparisons, movedAlready } = report
   if (comparisons.length === 0) {
     const moved = movedAlready === 0 ? '' : `; ${movedAlready} on ${move.to} already`
-    return `no monitor with scripts is on ${move.from}${moved}\n`
+    return `no monitor with scripts uses ${move.from}${moved}\n`
   }
   const [head = '', ...rows] = inColumns([
     ['', 'monitor', 'type', move.from, move.to],

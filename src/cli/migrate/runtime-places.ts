@@ -1,6 +1,7 @@
 // Finds where a monitors file names the runtime of each monitor: in the monitor itself, the defaults, its group, an
 // anchor or a merged mapping. Replaces it there and leaves every other character unchanged.
-import { type Document, isAlias, isScalar, parseDocument, type Scalar, visit } from 'yaml'
+import { type Document, isAlias, isScalar, type Scalar, visit } from 'yaml'
+import { documentOf } from '../../agent/monitors-file/yaml.ts'
 import type { Move } from './migration.ts'
 
 /** One text in the file that names a runtime. */
@@ -50,16 +51,6 @@ export function findRuntimes(text: string): FindRuntime {
     const [start, end] = range
     return { start, end, line: text.slice(0, start).split('\n').length }
   }
-}
-
-/** As monitors-file/yaml.ts reads it. */
-function documentOf(text: string): Document {
-  return parseDocument(text, {
-    merge: true,
-    prettyErrors: false,
-    schema: 'core',
-    logLevel: 'error',
-  })
 }
 
 const valuesOf = (document: Document): unknown => document.toJS({ maxAliasCount: -1 })

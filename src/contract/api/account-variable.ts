@@ -1,7 +1,6 @@
 // Variables of an account, visible to all its monitors, in the public API.
 import * as z from 'zod'
 import { READ_ONLY, SECRET_MASK, timestamps } from './resource.ts'
-import { optionalText } from '../schema/text.ts'
 import { LIMITS } from '../versions.ts'
 
 /** How a variable may be called; an expression without anchors. */
@@ -14,7 +13,15 @@ const key = z
     'must be letters, digits and _, not starting with a digit',
   )
 
-const value = optionalText(LIMITS.secretCharactersMax)
+const { secretCharactersMax } = LIMITS
+
+/** Counted in UTF-16 units, as agents count a secret. */
+const value = z
+  .string()
+  .refine((one) => one.length <= secretCharactersMax, {
+    error: `must have at most ${secretCharactersMax} characters`,
+  })
+  .meta({ maxLength: secretCharactersMax })
 
 /** Body that creates a variable. */
 export const AccountVariableInput = z
@@ -33,10 +40,10 @@ export const AccountVariableInput = z
 /** Body that replaces a variable; its key never changes. */
 export const AccountVariableChange = z
   .strictObject({
-    key: z.string().optional().meta({ description: 'Only as it is: it never changes' }),
+    key: z.string().optional().meta({ description: 'Must be the present key: it never changes' }),
     value,
     locked: z.boolean().default(false),
-    secret: z.boolean().optional().meta({ description: 'As it was where it is left out' }),
+    secret: z.boolean().optional().meta({ description: 'Default: unchanged' }),
     ...READ_ONLY,
   })
   .meta({ id: 'EnvironmentVariableChange', example: { value: 'another-secret' } })
@@ -45,7 +52,7 @@ export const AccountVariableChange = z
 export const AccountVariable = z
   .object({
     key: z.string(),
-    value: z.string().meta({ description: `Of a secret one \`${SECRET_MASK}\`` }),
+    value: z.string().meta({ description: `\`${SECRET_MASK}\` for a secret variable` }),
     locked: z.boolean(),
     secret: z.boolean(),
     ...timestamps,

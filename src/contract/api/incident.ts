@@ -4,8 +4,7 @@ import { API_BOUNDS } from './bounds.ts'
 import { day, guid, ignored, READ_ONLY } from './resource.ts'
 import { text } from '../schema/text.ts'
 
-export const INCIDENT_STATUSES = ['INVESTIGATING', 'IDENTIFIED', 'MONITORING', 'RESOLVED'] as const
-export const IncidentStatus = z.enum(INCIDENT_STATUSES)
+export const IncidentStatus = z.enum(['INVESTIGATING', 'IDENTIFIED', 'MONITORING', 'RESOLVED'])
 export type IncidentStatus = z.infer<typeof IncidentStatus>
 
 const INCIDENT_SEVERITIES = ['CRITICAL', 'MAJOR', 'MEDIUM', 'MINOR'] as const

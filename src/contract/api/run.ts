@@ -34,11 +34,11 @@ export const ArtifactView = z
   .object({
     id: guid()
       .nullable()
-      .meta({ description: 'To download it by; null unless its state is `stored`' }),
+      .meta({ description: 'Id for the download; null unless its state is `stored`' }),
     name: z.string(),
     state: z.enum(['stored', 'refused', 'awaited', 'missing']).meta({
       description:
-        '`awaited`: the result names it, and it has not come yet; `missing`: it has not come a day after the result, or is not kept any more. One that comes later still is stored',
+        '`awaited`: named in the result and not received yet; `missing`: not received within a day, or no longer retained. A later upload is still stored',
     }),
     refusal: z.enum(ARTIFACT_REFUSALS).nullable().meta({ description: 'Why it was refused' }),
     bytes: z.int().nullable(),
@@ -63,7 +63,7 @@ const summary = {
   cancelRequested: z.boolean(),
   askedBy: z.string().meta({ description: 'Name of the key that asked for it' }),
   createdAt: instant('When it was asked for'),
-  finishedAt: instant('When its result came').nullable(),
+  finishedAt: instant('When its result was received').nullable(),
 }
 
 /** A run without its observations. */
@@ -93,7 +93,7 @@ export const RunDetail = z
       .meta({ description: 'Null until an agent has reported' }),
     artifacts: z.array(ArtifactView),
     progress: ShownProgress.nullable().meta({
-      description: 'How far it is; null before its agent has said so, and when it is finished',
+      description: 'Null before the first report of its agent, and when it is finished',
     }),
   })
   .meta({ id: 'CheckRunDetail' })

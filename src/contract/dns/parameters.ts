@@ -5,7 +5,7 @@
 export const DNS_PORTS = { UDP: 53, TCP: 53, DOT: 853, DOH: 443 } as const
 
 /** The types that people ask for by name. */
-export const DNS_RECORD_TYPES = [
+const DNS_RECORD_TYPES = [
   ...(['A', 'AAAA', 'CNAME', 'MX', 'NS', 'TXT', 'SOA', 'HTTPS'] as const),
   ...(['SRV', 'CAA', 'PTR'] as const),
 ] as const

@@ -257,5 +257,4 @@ export function artifactOwner(result: {
 }
 
 /** Why a key is refused, in `attributes.reason` of a 401: a revoked one will never work again. */
-export const KEY_REFUSALS = ['unknown', 'revoked'] as const
-export type KeyRefusal = (typeof KEY_REFUSALS)[number]
+export type KeyRefusal = 'unknown' | 'revoked'

@@ -49,7 +49,7 @@ export const ShownProgress = z
     done: z.int().nullable().meta({ description: 'Of `total`' }),
     total: z.int().nullable(),
     line: z.string().nullable().meta({ description: 'The newest line, without secrets' }),
-    at: z.iso.datetime().meta({ description: 'When its agent said so', format: 'date-time' }),
+    at: z.iso.datetime().meta({ description: 'When its agent reported it', format: 'date-time' }),
   })
   .meta({ id: 'CheckRunProgress' })
 export type ShownProgress = z.infer<typeof ShownProgress>
@@ -61,6 +61,6 @@ export const ShownUnderWay = z
     agentId: guid,
     slot: z.iso.datetime().meta({ format: 'date-time' }),
     startedAt: z.iso.datetime().meta({ format: 'date-time' }),
-    progress: ShownProgress.nullable().meta({ description: 'Null: it has said nothing yet' }),
+    progress: ShownProgress.nullable().meta({ description: 'Null before its first report' }),
   })
   .meta({ id: 'CheckUnderWay' })

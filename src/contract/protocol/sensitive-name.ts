@@ -25,10 +25,12 @@ const HEADERS: readonly string[] = [
   'x-session-id',
   'x-amzn-oidc-data',
   'x-forwarded-client-cert',
+  'x-registry-auth',
 ]
 
-/** Parts that make any name a sensitive one, compared without `-`, `_` and case. */
-const PARTS = /token|secret|passw(?:or)?d|passphrase|apikey|privatekey|credential/
+/** Parts that make any name a sensitive one, compared without `-`, `_` and case; those of a rate limit are counts. */
+const PARTS =
+  /^(?!.*ratelimit).*(?:token|secret|passw(?:or)?d|passphrase|apikey|privatekey|credential|signature(?!algorithm)|jwt|(?:auth|access|application)key$|authorization$|^(?:pwd|sig)$)/
 
 /**
  * The same test as the source of a regular expression, for who cannot import this: it is for names in small letters

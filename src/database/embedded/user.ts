@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process'
 import { readFileSync, statSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { dirname } from 'node:path'
+import { programEnvironment } from '../../process/env.ts'
 import { EmbeddedPostgresError } from './embedded-postgres-error.ts'
 
 /** How to start PostgreSQL's programs. */
@@ -99,6 +100,7 @@ function reaches({ uid, gid }: SystemUser, folder: string, program: string): boo
     uid,
     gid,
     cwd: '/',
+    env: programEnvironment(),
     stdio: 'ignore',
     timeout: PROBE_MS,
   })
@@ -115,6 +117,7 @@ function inNamespace(): PostgresUser | undefined {
   const ids = [`--map-user=${nobody.uid}`, `--map-group=${nobody.gid}`]
   const prefix = ['unshare', '--user', ...ids, '--']
   const [command = '', ...args] = prefix
-  const probe = spawnSync(command, [...args, 'true'], { stdio: 'ignore', timeout: PROBE_MS })
+  const env = programEnvironment()
+  const probe = spawnSync(command, [...args, 'true'], { env, stdio: 'ignore', timeout: PROBE_MS })
   return probe.status === 0 ? { prefix, name: 'nobody, in a user namespace' } : undefined
 }

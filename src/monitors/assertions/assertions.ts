@@ -162,7 +162,7 @@ function isCheapRegex(pattern: string | null, characters: number): boolean {
  * the length of the text, each choice by two. Escaped and bracketed signs are counted as if they
  * meant something, which only makes the bound larger.
  */
-export function regexStepsMax(pattern: string, characters: number): number {
+function regexStepsMax(pattern: string, characters: number): number {
   if (/\(\?[=!<]|\\[1-9k]|\)[*+{]/.test(pattern)) return Infinity
   const repetitions = pattern.match(/[*+{]/g)?.length ?? 0
   const choices = pattern.match(/[|?]/g)?.length ?? 0

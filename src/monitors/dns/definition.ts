@@ -109,10 +109,10 @@ function* problemsOf(request: Fields): Generator<Problem> {
   }
   if (nameServer === undefined) {
     if (port !== undefined && port !== DNS_PORTS.UDP) {
-      yield { path: ['port'], message: 'is the port of a nameServer, which is missing' }
+      yield { path: ['port'], message: 'needs a nameServer; without one leave it out' }
     }
     if (protocol === 'DOT' || protocol === 'DOH') {
-      const message = `${protocol} needs one: the system's servers are not known to speak it`
+      const message = `is missing: with ${protocol} a name server must be named`
       yield { path: ['nameServer'], message }
     }
   }
@@ -121,7 +121,7 @@ function* problemsOf(request: Fields): Generator<Problem> {
   }
   if (ednsBytes === 0 && (request.dnssecOk || request.nsid)) {
     const path = [request.dnssecOk ? 'dnssecOk' : 'nsid']
-    yield { path, message: 'is a part of EDNS, which ednsBytes 0 leaves out' }
+    yield { path, message: 'needs EDNS, which ednsBytes 0 turns off' }
   }
   const { query } = request
   // A name with a variable is known at the run only; its length has its own check.
@@ -157,11 +157,11 @@ export type DnsMonitor = z.infer<typeof DnsMonitor>
 
 const FAILURES = {
   DNS_RESPONSE_CODE: { about: 'target', meaning: 'the response code is not NOERROR' },
-  DNS_MISMATCH: { about: 'target', meaning: 'the answer is one to another question' },
+  DNS_MISMATCH: { about: 'target', meaning: 'the answer is for another question' },
   DNS_TRUNCATED: { about: 'target', meaning: 'the answer is cut off, over TCP as well' },
   DNS_HTTP: {
     about: 'target',
-    meaning: 'the DNS over HTTPS server answered with something else than a DNS message',
+    meaning: 'the DNS over HTTPS server answered with something other than a DNS message',
   },
 } as const satisfies FailureTable
 

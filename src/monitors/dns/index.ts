@@ -16,9 +16,8 @@ import {
   NameServers,
   type SystemServers,
 } from '../../network/dns/name-servers.ts'
-import { isDegraded, tooSlow } from '../thresholds.ts'
-import { connectionSamples } from '../metrics/connection-samples.ts'
-import { tlsSamples } from '../metrics/tls-samples.ts'
+import { isDegraded, tooSlow } from '../probe.ts'
+import { connectionSamples, tlsSamples } from '../metrics.ts'
 
 /** Failures that count as a pass with `shouldFail`: no answer, or an error. */
 const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<string> = new Set<FailureCode | DnsCode>([

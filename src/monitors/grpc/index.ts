@@ -1,33 +1,24 @@
 // gRPC monitor: whether a server is healthy, or a method answers as expected, and how fast.
-import { roundPhases } from '../../contract/schema/duration.ts'
-import { failure, type Failure } from '../../contract/failure.ts'
-import {
-  GRPC_HEALTH_STATES,
-  type GrpcCode,
-  grpcDefinition,
-  type GrpcMonitor,
-} from './definition.ts'
-import { evaluateAssertions, type AssertionSources } from '../assertions/assertions.ts'
-import { grpcSamples, type GrpcObserved } from './observed.ts'
-import { deadlineMsOf, makePlan, type Plan } from './plan.ts'
-import { probeGrpc, type Probe } from './probe.ts'
-import { registryOfText } from './protobuf/text.ts'
-import { STATUS } from './answer.ts'
-import { defineMonitor, type Context } from '../monitor.ts'
-import type { Observation } from '../../contract/observation.ts'
 import { TargetFailure } from '../../network/target-failure.ts'
-import { isDegraded, tooSlow } from '../thresholds.ts'
+import { defineMonitor } from '../monitor.ts'
+import { grpcDefinition, type GrpcMonitor } from './definition.ts'
+import { grpcSamples } from './observed.ts'
+import { deadlineMsOf, makePlan } from './plan.ts'
 
-/** The gRPC type of monitor. */
+/** The gRPC type of monitor. Its protobuf library is loaded by the first run: an agent without one starts sooner. */
 export const grpc = defineMonitor<GrpcMonitor>({
   definition: grpcDefinition,
   prepare(monitor) {
     const plan = makePlan(monitor)
-    return (context) => runGrpc(monitor, plan, context)
+    return async (context) => {
+      const { runGrpc } = await import('./run.ts')
+      return runGrpc(monitor, plan, context)
+    }
   },
   async settingsProblem({ request }) {
     const { serviceDefinition, protoContent = '' } = request.grpcConfig
     if (serviceDefinition !== 'PROTO_FILE') return undefined
+    const { registryOfText } = await import('./protobuf/text.ts')
     const error = await registryOfText(protoContent).then(
       () => undefined,
       (thrown: unknown) => thrown,
@@ -39,75 +30,3 @@ export const grpc = defineMonitor<GrpcMonitor>({
   samples: (observed) => grpcSamples(observed),
   deadlineMs: deadlineMsOf,
 })
-
-async function runGrpc(monitor: GrpcMonitor, plan: Plan, context: Context): Promise<Observation> {
-  const probe = await probeGrpc(plan, context)
-  const { observed, failures, answer } = probe
-  roundPhases(observed.phases)
-  const shown = observed as unknown as Record<string, unknown>
-  // Without an answer there is no response time.
-  if (answer === undefined || failures.length > 0) return { observed: shown, failures }
-  const responseTimeMs = responseTime(observed)
-  failures.push(...statusFailures(monitor, plan, observed))
-  const slow = tooSlow(responseTimeMs, monitor)
-  if (slow !== undefined) failures.push(slow)
-  const { assertions } = plan.request
-  const sources = sourcesOf(probe, responseTimeMs)
-  failures.push(...(await evaluateAssertions(assertions, sources, context.signal)))
-  const degraded = isDegraded(responseTimeMs, monitor)
-  return { observed: shown, failures, responseTimeMs, degraded }
-}
-
-/** Reflection is the monitor's own need and does not count as the service's time. */
-function responseTime({ phases }: GrpcObserved): number {
-  return phases.totalMs - (phases.reflectionMs ?? 0)
-}
-
-/** Failures of the status and of the health state, if no assertion is made about them. */
-function statusFailures(
-  { shouldFail, request }: GrpcMonitor,
-  { health }: Plan,
-  observed: GrpcObserved,
-): Failure[] {
-  const { statusCode = STATUS.UNKNOWN, status, statusMessage = '', healthStatus } = observed
-  if (shouldFail) return []
-  const asserts = (source: string) => request.assertions.some((one) => one.source === source)
-  if (statusCode !== STATUS.OK) {
-    if (asserts('GRPC_STATUS_CODE')) return []
-    const suffix = statusMessage === '' ? '' : `: ${statusMessage}`
-    const details = { statusCode, status, statusMessage }
-    if (health !== undefined && statusCode === STATUS.NOT_FOUND) {
-      const message = `the health service does not know the service ${JSON.stringify(health)}${suffix}`
-      return [failure<GrpcCode>('GRPC_SERVICE_NOT_FOUND', message, details)]
-    }
-    return [failure<GrpcCode>('GRPC_STATUS', `the call ended with ${status}${suffix}`, details)]
-  }
-  if (health === undefined || healthStatus === 'SERVING') return []
-  if (asserts('GRPC_HEALTHCHECK_STATUS')) return []
-  const message = `the health status is ${healthStatus}`
-  return [failure<GrpcCode>('GRPC_NOT_SERVING', message, { healthStatus })]
-}
-
-function sourcesOf({ observed, answer, json }: Probe, responseTimeMs: number): AssertionSources {
-  const { statusCode, healthStatus } = observed
-  const text = () => json
-  return {
-    RESPONSE_TIME: { kind: 'value', value: () => responseTimeMs },
-    GRPC_STATUS_CODE: { kind: 'value', value: () => statusCode },
-    GRPC_HEALTHCHECK_STATUS: {
-      kind: 'value',
-      value: () =>
-        healthStatus === undefined ? undefined : GRPC_HEALTH_STATES.indexOf(healthStatus),
-    },
-    GRPC_RESPONSE: { kind: 'json', text },
-    TEXT_BODY: { kind: 'text', text },
-    GRPC_METADATA: {
-      kind: 'value',
-      value(name) {
-        const key = name.toLowerCase()
-        const value = answer?.headers?.[key] ?? answer?.trailers?.[key]
-        return Array.isArray(value) ? value.join(', ') : value
-      },
-    },
-  }
-}

@@ -7,8 +7,7 @@ import type { ReflectionVersion } from './reflection.ts'
 import type { PeerFacts } from '../../network/tls/facts.ts'
 import { GRPC_HEALTH_STATES } from './definition.ts'
 import type { Sample } from '../../contract/observation.ts'
-import { connectionSamples } from '../metrics/connection-samples.ts'
-import { tlsSamples } from '../metrics/tls-samples.ts'
+import { connectionSamples, tlsSamples } from '../metrics.ts'
 
 /** Milliseconds. `firstByteMs` and `downloadMs` are those of the call, without reflection. */
 export interface Phases {

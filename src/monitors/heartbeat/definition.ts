@@ -60,5 +60,6 @@ export const heartbeatDefinition = defineType({
   failures: FAILURES,
   metrics: {},
   analytics: { paths: ['heartbeat-checks'] },
+  isPinged: true,
   isNeverRetried: true,
 })

@@ -9,9 +9,8 @@ import type { Observation } from '../../contract/observation.ts'
 import { isDeadline } from '../../network/deadline.ts'
 import { releaseBody } from '../../network/http/body.ts'
 import type { HttpTarget } from '../../network/http/target.ts'
-import { checkAddresses, type Probed } from '../probe.ts'
+import { checkAddresses, isDegraded, type Probed, tooSlow } from '../probe.ts'
 import { bodyText, observedOf, type HttpObserved } from './observed.ts'
-import { isDegraded, tooSlow } from '../thresholds.ts'
 import { type Hop, type HttpPlan, notBegun, travel, type Trip } from './trip.ts'
 
 /** The plan of a definition whose first request is `first`. */
@@ -53,7 +52,8 @@ export async function evaluateTrip(
       : [trip.failed as Failure]
     const observed = { ...observedOf(plan, trip, plan.showBody || failures.length > 0) }
     // Those of redirects are not shown, and a later answer may repeat them.
-    const undisclosed = trip.cookies && { 'set-cookie': trip.cookies }
+    const { cookies, locations } = trip
+    const undisclosed = locations && { locations, ...(cookies && { 'set-cookie': cookies }) }
     const observation = { observed, failures, ...(undisclosed && { undisclosed }) }
     if (!whole) return observation
     const degraded = isDegraded(trip.totalMs, plan.monitor)

@@ -7,8 +7,7 @@ import type { Family } from '../../network/dial.ts'
 import type { ResponseHead } from '../../network/http/exchange.ts'
 import type { Hop, HttpPlan, Phases, Trip } from './trip.ts'
 import type { PeerFacts } from '../../network/tls/facts.ts'
-import { connectionSamples } from '../metrics/connection-samples.ts'
-import { tlsSamples } from '../metrics/tls-samples.ts'
+import { connectionSamples, tlsSamples } from '../metrics.ts'
 
 /** The observation of a URL or API monitor. Milliseconds to the microsecond. */
 export interface HttpObserved {

@@ -68,6 +68,8 @@ export interface Trip {
   answer: Answer
   /** Cookies that redirects set, as they came. */
   cookies?: string[]
+  /** URLs of redirects as they came: with credentials, which are sent as Basic authentication. */
+  locations?: string[]
   /** TLS of the last hop with TLS. */
   peer?: PeerFacts
   /** Failure that ended the trip early; undefined after a complete last answer. */
@@ -206,6 +208,7 @@ async function following({ plan, trip, target, cookies }: Step): Promise<HttpTar
   const next = redirectTarget(target, response)
   const hop = trip.hops.at(-1) as Hop
   hop.location = next.shownUrl
+  trip.locations = [...(trip.locations ?? []), next.url.href]
   if (trip.hops.length > LIMITS.redirectsMax) {
     const message = `more than ${LIMITS.redirectsMax} redirects, the last one to ${next.shownUrl}`
     throw targetFailure('HTTP_REDIRECT_LIMIT', message, { redirectsMax: LIMITS.redirectsMax })

@@ -130,7 +130,7 @@ async function evaluate(
   const degraded = loss >= degradedPacketLossThreshold
   const dropped = echoes.filter((echo) => echo.dropped === true).length
   if (dropped > 0 && (isFailed || degraded)) {
-    const message = `${dropped} echoes may have come back and been dropped: this agent’s receive buffers were full; net.core.rmem_max says how large they may be`
+    const message = `${dropped} echoes may have come back and been dropped: this agent’s receive buffers were full (raise net.core.rmem_max)`
     return { observed, failures: [failure('RESOURCES_EXHAUSTED', message)], degraded: false }
   }
   const failures = isFailed && !monitor.shouldFail ? lossFailures(monitor, observed, echoes) : []
@@ -141,14 +141,19 @@ async function evaluate(
 }
 
 function lossFailures(
-  { maxPacketLossThreshold: maxLoss }: IcmpMonitor,
+  { maxPacketLossThreshold: maxLoss, request: { timeoutMs } }: IcmpMonitor,
   { packetsSent, packetsReceived, packetLoss = 0, resolvedIp = '', corrupted }: IcmpObserved,
   echoes: readonly Echo[],
 ): Failure[] {
   const lost = packetsSent - packetsReceived
-  const damaged = corrupted === 0 ? '' : `, of which ${corrupted} came back corrupted`
+  const silent = echoes.filter(({ state, error }) => state === 'lost' && error === undefined).length
+  const reasons = [
+    ...(silent > 0 ? [`${silent} without a reply within ${timeoutMs} ms`] : []),
+    ...(corrupted > 0 ? [`${corrupted} came back corrupted`] : []),
+  ]
+  const why = reasons.length === 0 ? '' : `: ${reasons.join(', ')}`
   const percent = `${Math.round(packetLoss * 10) / 10} %`
-  const message = `${lost} of ${packetsSent} echoes to ${resolvedIp} are lost (${percent})${damaged}; the limit is ${maxLoss} %`
+  const message = `${lost} of ${packetsSent} echoes to ${resolvedIp} are lost (${percent})${why}; the limit is ${maxLoss} %`
   return [
     ...firstOfEachCode(
       countErrors(echoes).map(({ error, count }) =>

@@ -111,7 +111,7 @@ function isBack({ state, corrupted }: Echo): boolean {
 function pingResult(echo: Echo, replyType: number): PingResult {
   const { index: sequence, state, error, rttMs, ttl, corrupted, bytes } = echo
   if (state !== 'answered') {
-    const { name, type, icmpCode, from } = error ?? {}
+    const { name = 'no reply in time', type, icmpCode, from } = error ?? {}
     return { sequence, success: false, error: name, type, code: icmpCode, from }
   }
   return {
@@ -121,7 +121,7 @@ function pingResult(echo: Echo, replyType: number): PingResult {
     code: 0,
     rtt: rttMs === undefined ? undefined : toMicroseconds(rttMs),
     ttl,
-    corruptedBytes: corrupted === true ? bytes : undefined,
+    ...(corrupted === true && { corruptedBytes: bytes, error: 'the reply is not what was sent' }),
   }
 }
 

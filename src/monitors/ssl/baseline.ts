@@ -70,8 +70,8 @@ const RULES: Record<BaselineRule, Rule> = {
   knownBadCA: (_, { chain }) => {
     const bad = chain.shown.built
       .flatMap(({ subject, issuer }) => [subject, issuer])
-      .find((name) => KNOWN_BAD.some((pattern) => pattern.test(name)))
-    return bad && `the chain holds an authority that browsers have thrown out: ${bad}`
+      .find((name) => KNOWN_BAD.test(name))
+    return bad && `the chain contains an authority that browsers no longer trust: ${bad}`
   },
   recommendedTLSVersion: ({ recommendedTLSVersion: { value } }, { connection }) =>
     tooOld([connection.tlsVersion], value),
@@ -79,10 +79,10 @@ const RULES: Record<BaselineRule, Rule> = {
     tooSmall(measured, recommendedKeySizeBits.value),
   ocspMustStapleRespected: (_, { chain, stapledGood }) =>
     chain.certificate.mustStaple && !stapledGood
-      ? 'the certificate demands an OCSP staple (must-staple), and no good one came'
+      ? 'the certificate requires an OCSP staple (must-staple), and no valid one was received'
       : undefined,
   sctPresent: (_, { timestamps }) =>
-    timestamps === 0 ? 'no signed certificate timestamp (RFC 6962) was seen' : undefined,
+    timestamps === 0 ? 'no signed certificate timestamp (RFC 6962) was received' : undefined,
 }
 
 /** The server's and the intermediate certificates, without that of the authority. */
@@ -122,18 +122,21 @@ const WEAK_HASH = /md2|md4|md5|sha-?1(?!\d)/i
 const WEAK_CIPHER = /NULL|anon|EXPORT|RC4|RC2|IDEA|_DES_|_3DES_|DES-CBC|MD5/
 
 /** Distrusted authorities, and authorities with published keys, by their names in certificates. */
-const KNOWN_BAD: readonly RegExp[] = [
-  /\bO=DigiNotar\b/i,
-  /\bO=WoSign CA Limited\b/i,
-  /\bO=StartCom Ltd\./i,
-  /\bO=CNNIC\b/i,
-  /\bO=China Internet Network Information Center\b/i,
-  /\bO=TrustCor Systems\b/i,
-  /\bO=E-Tu\S*ra EBG\b/i,
-  /\bO=AC Camerfirma\b/i,
-  /\bO=Superfish, Inc\./i,
-  /\bCN=eDellRoot\b/i,
-  /\bCN=DSDTestProvider\b/i,
-  /\bO=Komodia\b/i,
-  /\bCN=Qaznet Trust Network\b/i,
+const ORGANISATIONS = [
+  'DigiNotar\\b',
+  'WoSign CA Limited\\b',
+  'StartCom Ltd\\.',
+  'CNNIC\\b',
+  'China Internet Network Information Center\\b',
+  'TrustCor Systems\\b',
+  'E-Tu\\S*ra EBG\\b',
+  'AC Camerfirma\\b',
+  'Superfish, Inc\\.',
+  'Komodia\\b',
 ]
+const NAMES = ['eDellRoot', 'DSDTestProvider', 'Qaznet Trust Network']
+// One expression, since all names of a chain are compared with it.
+const KNOWN_BAD = new RegExp(
+  `\\b(?:O=(?:${ORGANISATIONS.join('|')})|CN=(?:${NAMES.join('|')})\\b)`,
+  'i',
+)

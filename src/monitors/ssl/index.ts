@@ -11,7 +11,7 @@ import { categoryOf, type SslProbe, type ConnectionFacts } from './report.ts'
 import { VERSIONS_MS_MAX } from './versions.ts'
 import { checkAddresses, verdictOn } from '../probe.ts'
 import { isIP } from 'node:net'
-import { connectionSamples } from '../metrics/connection-samples.ts'
+import { connectionSamples } from '../metrics.ts'
 
 /** Failures that count as a pass with `shouldFail`: no connection, no handshake, no trusted certificate. */
 const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<string> = new Set<FailureCode | SslCode>([
@@ -80,7 +80,7 @@ async function runSsl(monitor: SslMonitor, plan: SslPlan, context: Context): Pro
 function certificateProblem({ request }: SslMonitor): Failure | undefined {
   const { sslClientCertificateId: id = null, tls } = request
   if (id === null || tls?.certificate !== undefined) return undefined
-  const message = `there is no client certificate ${id} on this agent; give it as tls.certificate and tls.privateKey`
+  const message = `this agent has no client certificate ${id}; set tls.certificate and tls.privateKey`
   return failure<SslCode>('CLIENT_CERTIFICATE_UNKNOWN', message, { id })
 }
 

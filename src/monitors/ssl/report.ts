@@ -128,7 +128,7 @@ export function certificateFailures(
 ): Failure[] {
   if (connection === undefined) return []
   if (certificate === undefined || chain === undefined) {
-    return [failure('TLS_CERTIFICATE_INVALID', 'the server shows no certificate')]
+    return [failure('TLS_CERTIFICATE_INVALID', 'the server sent no certificate')]
   }
   const failures = new Map<FailureCode, Failure>()
   const add = (code: FailureCode, message: string, details: Record<string, unknown>) => {
@@ -141,7 +141,7 @@ export function certificateFailures(
     add('TLS_EXPIRED', `the certificate ${expiredText(validTo, now)}`, { validTo })
   }
   if (Date.parse(validFrom) > now) {
-    add('TLS_NOT_YET_VALID', `the certificate is not valid yet: it begins at ${validFrom}`, {
+    add('TLS_NOT_YET_VALID', `the certificate is not valid yet: it is valid from ${validFrom}`, {
       validFrom,
     })
   }

@@ -67,7 +67,7 @@ export async function startTls(
   received.attach(socket)
   const refused = (what: string, answer: Buffer) => {
     const actual = excerpt(readableBytes(answer.subarray(0, 800)), 200)
-    const message = `asked by ${protocol} for TLS, ${where} ${what}: “${actual}”`
+    const message = `${where} ${what} (${protocol}): “${actual}”`
     return targetFailure<SslCode>('STARTTLS_REFUSED', message, { where, protocol, actual })
   }
   let used = 0
@@ -77,7 +77,7 @@ export async function startTls(
       used += await answerTo(evaluate, received, used, where, refused)
       // Plaintext sent ahead must not be read as data under TLS.
       const ahead = received.content().subarray(used)
-      if (ahead.length > 0) throw refused('sent more than its answer', ahead)
+      if (ahead.length > 0) throw refused('sent more than the answer to STARTTLS', ahead)
     }
   } finally {
     received.close()
@@ -95,10 +95,10 @@ async function answerTo(
   for (;;) {
     const answer = received.content().subarray(from)
     const evaluated = answer.length === 0 ? 'more' : evaluate(answer)
-    if (evaluated === 'refused') throw refused('refuses it', answer)
+    if (evaluated === 'refused') throw refused('refused STARTTLS', answer)
     if (evaluated !== 'more') return evaluated.bytes
     if (answer.length > SSL_LIMITS.startTlsBytesMax)
-      throw refused('sends more than is read', answer)
+      throw refused('sent more than the limit before TLS', answer)
     const { ended } = received
     if (typeof ended === 'object') throw new TargetFailure(ended)
     if (ended === 'closed') {

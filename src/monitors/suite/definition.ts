@@ -23,7 +23,7 @@ export const SuiteMonitor = monitorSchema(
     /** Without it the project's own files say which, and else it is Node. */
     engine: z.enum(ENGINE_NAMES).optional(),
     /** Like 24 or 22.11; see `chooseEngine`. */
-    engineVersion: z.string().max(32).nullable().optional(),
+    engineVersion: z.string().nullable().optional(),
   },
   60,
 ).superRefine(({ engine, engineVersion }, context) => {
@@ -41,7 +41,7 @@ export const suiteDefinition = defineType({
   metrics: {
     probe_suite_duration_seconds:
       'Time that the tests of a check suite took, as reported by Playwright.',
-    probe_suite_tests: 'Tests of a check suite, by what they came to.',
+    probe_suite_tests: 'Tests of a check suite by outcome.',
   },
   userCode: () => 'program',
   isNeverRetried: true,

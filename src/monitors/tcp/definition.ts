@@ -16,7 +16,7 @@ export const TCP_LIMITS = {
   tcpQuietMs: 500,
 } as const
 
-export const TCP_SOURCES = {
+const TCP_SOURCES = {
   RESPONSE_DATA: { delay: 'cut-short', comparisons: TEXTUAL, property: 'regex' },
   RESPONSE_TIME: { delay: 'stretched', comparisons: TEXTUAL, property: 'none', numeric: true },
 } as const satisfies SourceRules
@@ -56,7 +56,7 @@ export const TcpRequest = z
       .array(Step)
       .max(50)
       .refine((steps) => steps.filter((step) => 'startTls' in step).length <= 1, {
-        error: 'a connection changes to TLS once only',
+        error: 'startTls may be used only once',
       })
       .default([]),
     /** Ours: probe every address that the name resolves to. */
@@ -92,7 +92,7 @@ export const tcpDefinition = defineType({
     ...ADDRESS_METRICS,
     ...TLS_METRICS,
     probe_tcp_duration_seconds: 'Time of each phase of a TCP check.',
-    probe_failed_due_to_regex: 'Whether the target sent something else than was expected.',
+    probe_failed_due_to_regex: 'Whether the target sent something other than was expected.',
   },
   limits: TCP_LIMITS,
   analytics: {

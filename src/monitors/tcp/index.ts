@@ -6,8 +6,7 @@ import type { Observation, Sample } from '../../contract/observation.ts'
 import { makePlan, type Probe } from './connection.ts'
 import { probeTcp } from './probe.ts'
 import { checkAddresses, verdictOn } from '../probe.ts'
-import { connectionSamples } from '../metrics/connection-samples.ts'
-import { tlsSamples } from '../metrics/tls-samples.ts'
+import { connectionSamples, tlsSamples } from '../metrics.ts'
 
 /** Failures that count as a pass with `shouldFail`; not a missing name, which may be a typing error. */
 const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<string> = new Set(NOT_CONNECTED)

@@ -64,6 +64,8 @@ const UNDER_WAY_MAX = 16
 const PAUSE_MS = 50
 /** Answers that a router sends before its rate limit applies (Linux: 6, then one a second). */
 const ANSWERS_AT_ONCE = 5
+/** Factor of the pause before a recheck: a Linux router without a route pays twice, and counts in ticks of its clock. */
+const RECHECK_PATIENCE = 2.1
 /** Hops behind the last answer that are probed as often as those before. */
 const ASKED_BEYOND = 2
 /** Distances at which one router answers before the path counts as a routing loop. */
@@ -108,8 +110,8 @@ export class TraceCourse {
   readonly #unattributed = new Set<Probe>()
   #circleEnd = Infinity
   #slowestMs = 0
-  /** When the nearest silent hop before a refusal is probed again. */
-  #recheckMs = Infinity
+  /** The nearest silent hop before a refusal that was probed again; 0 for none. */
+  #rechecked = 0
   /** When a router that was probed often may be probed again; set by the last `take`. */
   #readyMs = Infinity
 
@@ -169,9 +171,6 @@ export class TraceCourse {
     } else if (probe.round >= 0) {
       flow.end = Math.min(flow.end, probe.ttl)
     }
-    const answeredMs = probe.sentAtMs + answer.rttMs
-    // A Linux router without a route pays for a refusal twice.
-    this.#recheckMs = this.#hasGap ? answeredMs + 2 * this.#settings.patienceMs : Infinity
   }
 
   /**
@@ -289,13 +288,19 @@ export class TraceCourse {
     return index === 0 ? (this.#recheck(nowMs) ?? this.#gapOf(limit)) : undefined
   }
 
+  /** Probes the nearest silent hop before a refusal once more, when its router can answer again. */
   #recheck(nowMs: number): Ask | undefined {
-    if (this.#recheckMs > nowMs) {
-      this.#readyMs = Math.min(this.#readyMs, this.#recheckMs)
+    const ttl = this.farthest + 1
+    if (!this.#hasGap || this.#rechecked === ttl) return undefined
+    // A probe that was not answered may have cost the router an answer, too.
+    const lastMs = this.probes.at(-1)?.sentAtMs ?? nowMs
+    const readyMs = lastMs + RECHECK_PATIENCE * this.#settings.patienceMs
+    if (readyMs > nowMs) {
+      this.#readyMs = Math.min(this.#readyMs, readyMs)
       return undefined
     }
-    this.#recheckMs = Infinity
-    return { ttl: this.farthest + 1, round: this.#settings.probesPerHop }
+    this.#rechecked = ttl
+    return { ttl, round: this.#settings.probesPerHop }
   }
 
   /** Whether the hop may be probed: the flow's last probe was answered, or is old enough. */

@@ -9,7 +9,7 @@ export type Path = readonly (string | undefined)[]
 const SILENT = '*'
 
 /** The path as shown: `10.0.0.1`, `*`, `10.0.2.1`. Hops without an answer at its end are left out. */
-export function shownPath(path: Path): string[] {
+function shownPath(path: Path): string[] {
   const last = path.findLastIndex((address) => address !== undefined)
   return path.slice(0, last + 1).map((address) => address ?? SILENT)
 }

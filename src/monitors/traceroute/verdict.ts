@@ -4,7 +4,7 @@ import type { TracerouteMonitor, TracerouteCode } from './definition.ts'
 import { evaluateAssertions, type AssertionSources } from '../assertions/assertions.ts'
 import type { Latency } from '../../network/native/round-trips.ts'
 import type { Observation } from '../../contract/observation.ts'
-import { isDegraded, tooSlow } from '../thresholds.ts'
+import { isDegraded, tooSlow } from '../probe.ts'
 import type { Hop, Refuser, TraceObserved } from './report.ts'
 
 /** Failures that count as a pass with `shouldFail`. */

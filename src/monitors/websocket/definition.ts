@@ -46,7 +46,7 @@ function urlProblem(text: string): string | undefined {
   if (!URL.canParse(text)) return 'not a URL; write it in full, like wss://example.com/path'
   const { protocol, hash } = new URL(text)
   if (protocol !== 'ws:' && protocol !== 'wss:') {
-    return `cannot open ${protocol}// addresses; use ws:// or wss://`
+    return 'cannot open such addresses; use ws:// or wss://'
   }
   return hash === '' ? undefined : 'has a fragment, which WebSocket addresses cannot have'
 }

@@ -7,8 +7,7 @@ import { type Context, defineMonitor } from '../monitor.ts'
 import { verdictOn } from '../probe.ts'
 import { type WebSocketCode, webSocketDefinition, type WebSocketMonitor } from './definition.ts'
 import { makePlan, type Plan, type Probe, probeWebSocket, shownMessage, textOf } from './probe.ts'
-import { connectionSamples } from '../metrics/connection-samples.ts'
-import { tlsSamples } from '../metrics/tls-samples.ts'
+import { connectionSamples, tlsSamples } from '../metrics.ts'
 
 /** Failures that `shouldFail` expects: the target does not open a WebSocket. */
 const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<string> = new Set<FailureCode | WebSocketCode>([

@@ -18,7 +18,7 @@ export function proxyProblem(text: string): string | undefined {
   const url = URL.parse(text)
   if (url === null) return 'not a URL; write http://proxy.example:3128 or with user:password@'
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
-    return `cannot use a ${url.protocol}// proxy; use http:// or https://`
+    return 'cannot use such a proxy; use http:// or https://'
   }
   if (url.pathname !== '/' || url.search !== '' || url.hash !== '') {
     return 'a proxy has no path; write http://proxy.example:3128'

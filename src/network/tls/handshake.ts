@@ -1,7 +1,6 @@
 // TLS handshake on an open connection. Certificates are evaluated here, so that their facts are known even if they
 // are invalid; sessions are never resumed, so that every handshake is a full one.
 import { constants } from 'node:crypto'
-import { once } from 'node:events'
 import { isIP, type Socket } from 'node:net'
 import {
   connect as connectTls,
@@ -14,6 +13,7 @@ import {
 } from 'node:tls'
 import type { TlsSettings } from '../../contract/tls.ts'
 import { connectionFailure, placeOf } from '../connect-errors.ts'
+import { untilEvent } from '../deadline.ts'
 import type { Handshake, Progress, SecureConnection } from '../dial.ts'
 import { LeastRecentlyUsed } from '../least-recently-used.ts'
 import { TargetFailure, targetFailure } from '../target-failure.ts'
@@ -52,7 +52,7 @@ export async function shakeHands(
     secure.once('OCSPResponse', (response: Buffer | null) => {
       if (response !== null && response.length > 0) staple = response
     })
-    await once(secure, 'secureConnect', { signal })
+    await untilEvent(secure, 'secureConnect', signal)
   } catch (error) {
     secure?.destroy()
     socket.destroy()
@@ -84,16 +84,29 @@ function connectOptions(socket: Socket, name: string, handshake: Handshake): Con
 // Creating a context takes a millisecond; one with its own authorities needs some 100 KB.
 const CONTEXTS_MAX = 100
 const contexts = new LeastRecentlyUsed<string, SecureContext>(CONTEXTS_MAX)
+/** Keys of contexts, which hold whole bundles of authorities: made and hashed once for each settings. */
+const keys = new WeakMap<TlsSettings, Map<Offer, string>>()
+const NONE: TlsSettings = {}
 
-function secureContextFor(settings: TlsSettings = {}, offer: Offer = 'safe'): SecureContext {
-  const { serverName: _, ...rest } = settings
-  const key = `${offer} ${JSON.stringify(rest)}`
+function secureContextFor(settings = NONE, offer: Offer = 'safe'): SecureContext {
+  const key = keyOf(settings, offer)
   let context = contexts.get(key)
   if (context === undefined) {
     context = makeContext(settings, offer)
     contexts.set(key, context)
   }
   return context
+}
+
+function keyOf(settings: TlsSettings, offer: Offer): string {
+  let own = keys.get(settings)
+  if (own === undefined) keys.set(settings, (own = new Map()))
+  let key = own.get(offer)
+  if (key === undefined) {
+    const { serverName: _, ...rest } = settings
+    own.set(offer, (key = `${offer} ${JSON.stringify(rest)}`))
+  }
+  return key
 }
 
 type Offer = NonNullable<Handshake['offer']>

@@ -75,7 +75,7 @@ async function withGivenKey(
   const row = await addAdminKey(tx, { accountId, adminApiKey }, 'ADMIN_API_KEY')
   if (row.account_id !== accountId) {
     throw new CredentialsError(
-      `ADMIN_API_KEY opens account ${row.account_id}, not ${accountId} (ACCOUNT_ID); ` +
+      `ADMIN_API_KEY belongs to account ${row.account_id}, not ${accountId} (ACCOUNT_ID); ` +
         'give each account a key of its own',
     )
   }

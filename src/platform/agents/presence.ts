@@ -59,7 +59,7 @@ const BODY_BOUNDS = { bodyBytesMax: PROGRESS_BOUNDS.callBytesMax, bodyMs: 15_000
 /** The call by which an agent reports its presence while it receives a long answer. */
 export function presenceOperation(database: Database): DefinedAgentOperation {
   return defineAgentOperation({
-    summary: 'Report that an agent is there, and the progress of its runs, during its sync',
+    summary: 'Report that an agent is alive, and the progress of its runs, during its sync',
     description:
       'Counts as a sign of life, as a sync does, for the process that the last sync registered. It registers no agent and restores none that was lost. `progress` is the newest report of each run on demand that the agent has; of other runs it is ignored.',
     method: 'post',

@@ -42,7 +42,7 @@ const TITLES: Record<AlertKind, (name: string) => string> = {
  * The channels that a monitor is reported through: those that it, its group or the channel itself names.
  * Where no existing channel is named, the account's default ones. Paused channels receive nothing.
  */
-export function channelsOf(
+function channelsOf(
   channels: readonly ChannelChoice[],
   monitor: Pick<AlertedMonitor, 'id' | 'groupId'>,
   subscriptions: Monitor['alertChannelSubscriptions'],

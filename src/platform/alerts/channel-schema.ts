@@ -1,6 +1,6 @@
 // Alert channels, account-wide alert settings and notifications, as the public API spells them.
 import * as z from 'zod'
-import { optionalText, text } from '../../contract/schema/text.ts'
+import { text } from '../../contract/schema/text.ts'
 import { AlertSettings } from '../../contract/monitor.ts'
 import { unknownVariables } from './webhook-template.ts'
 
@@ -40,21 +40,21 @@ const OWN_HEADERS =
 const templated = (value: string, context: z.RefinementCtx): void => {
   const [unknown] = unknownVariables(value)
   if (unknown === undefined) return
-  const message = `{{${unknown}}} is no variable of webhooks; only plain {{NAME}} is understood`
+  const message = `{{${unknown}}} is not a variable of webhooks; write one as {{NAME}}`
   context.addIssue({ code: 'custom', message })
 }
 
 const Pair = z.strictObject({
   key: text(128),
-  value: optionalText(4096).superRefine(templated),
+  value: z.string().max(4096).superRefine(templated),
   locked: z.boolean().default(false),
 })
 
 const Header = Pair.refine(({ key }) => HEADER_NAME.test(key) && !OWN_HEADERS.test(key), {
-  error: 'is no name of a header that may be set here',
+  error: 'must be the name of a header that may be set here',
   path: ['key'],
 }).refine(({ value }) => HEADER_VALUE.test(value), {
-  error: 'is no value of a header',
+  error: 'must be a valid value of a header',
   path: ['value'],
 })
 
@@ -68,25 +68,27 @@ export const WebhookConfig = z
         abort: true,
       })
       .refine((value) => URL.parse(value)?.username === '' && URL.parse(value)?.password === '', {
-        error: 'must carry no user and password: send them in a header',
+        error: 'must not contain user and password; send them in a header',
       })
       .refine((value) => !/[{}]/.test(URL.parse(value)?.host ?? ''), {
         error: 'must have a host without variables',
       })
       .superRefine(templated),
     method: z.enum(METHODS).default('POST'),
-    template: optionalText(ALERT_BOUNDS.templateCharactersMax)
+    template: z
+      .string()
+      .max(ALERT_BOUNDS.templateCharactersMax)
       .superRefine(templated)
       .nullable()
       .optional()
       .meta({ description: 'The body; left out: the whole notification as JSON' }),
     headers: z.array(Header).max(ALERT_BOUNDS.headersMax).nullable().optional(),
     queryParameters: z.array(Pair).max(ALERT_BOUNDS.headersMax).nullable().optional(),
-    webhookSecret: optionalText(255).nullable().optional().meta({
+    webhookSecret: z.string().max(255).nullable().optional().meta({
       description:
         'Signs what is posted. Left out or empty: one is made, and shown in this answer only',
     }),
-    webhookType: optionalText(255).nullable().optional(),
+    webhookType: z.string().max(255).nullable().optional(),
   })
   .meta({ id: 'AlertChannelWebhook' })
 export type WebhookConfig = z.infer<typeof WebhookConfig>
@@ -139,7 +141,7 @@ export const AlertChannelInput = z
   .strictObject({
     type: z.enum(CHANNEL_TYPES, {
       error: () =>
-        `is no type that this platform can send through; it has ${CHANNEL_TYPES.join(', ')}, and a webhook reaches any other`,
+        `must be one of ${CHANNEL_TYPES.join(', ')}; use a webhook for any other service`,
     }),
     config: WebhookConfig,
     ...flags,
@@ -175,7 +177,9 @@ export const AlertChannel = z
       queryParameters: z.array(
         z.object({ key: z.string(), value: z.string(), locked: z.boolean() }),
       ),
-      webhookSecret: z.string().meta({ description: `${MASK} but in the answer that made it` }),
+      webhookSecret: z
+        .string()
+        .meta({ description: `${MASK} except in the answer that created it` }),
       webhookType: z.string().nullable(),
     }),
     sendRecovery: z.boolean(),

@@ -3,7 +3,6 @@
 import { randomUUID } from 'node:crypto'
 import { API_BOUNDS } from '../../contract/api/bounds.ts'
 import type { TriggerIncident } from '../../contract/monitor.ts'
-import { fits } from '../../contract/schema/text.ts'
 import type { Log } from '../../process/log.ts'
 import {
   deleteIncident,
@@ -81,8 +80,7 @@ export async function resolveAlertIncident(
 }
 
 function cut(value: string, charactersMax: number): string {
-  if (fits(value, charactersMax)) return value
-  return `${Array.from(value)
-    .slice(0, charactersMax - 1)
-    .join('')}…`
+  const characters = Array.from(value)
+  if (characters.length <= charactersMax) return value
+  return `${characters.slice(0, charactersMax - 1).join('')}…`
 }

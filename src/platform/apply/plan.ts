@@ -10,6 +10,7 @@ import { type ApplyContext, breathe, object, objectToTwins } from './context.ts'
 import { draftAnyCheck, draftGroup } from '../checks/draft.ts'
 import { differences, differsFromStored, resettled, type SettledCheck } from '../checks/writing.ts'
 import { effectiveCheck, locationProblems } from '../checks/effective.ts'
+import { isPinged } from '../../monitors/definitions.ts'
 import { missingThings } from '../checks/named-things.ts'
 import { asStored, type Definition } from '../checks/encrypted-monitor.ts'
 import type { AccountVariableFields } from '../variables/queries.ts'
@@ -188,8 +189,8 @@ function whole(
   const isPlaced = [given, group].some(
     (one) => names(one?.privateLocations) || names(one?.locations),
   )
-  const isPinged = given['checkType'] === 'HEARTBEAT'
-  if (!isPlaced && !isPinged && request.locations.length > 0) {
+  const isUnplaced = !isPlaced && !isPinged(given['checkType'])
+  if (isUnplaced && request.locations.length > 0) {
     given['privateLocations'] = request.locations
   }
   return given
@@ -214,7 +215,7 @@ async function planOtherMembers(context: ApplyContext, plan: ApplyPlan): Promise
     const others = (members.get(id) ?? []).filter((row) => !own.has(row.id) && !gone.has(row.id))
     const result = resettled(parts.cipher, others, checkContext)
     if ('message' in result) {
-      const message = `the check "${result.name}" cannot be in it: ${result.message}`
+      const message = `the check "${result.name}" cannot be in this group: ${result.message}`
       object(context, { kind: 'group', key }, [{ path: [], message }])
       return
     }

@@ -19,9 +19,9 @@ export function applyOperations(parts: MonitorParts): DefinedOperation[] {
   return [
     defineOperation({
       tag: 'Apply',
-      summary: 'Make a file of checks true',
+      summary: 'Apply a file of checks',
       description:
-        'Adds and changes what the file holds, and with `prune` deletes what the same file held before and holds no more. All or nothing; the same call again changes nothing. The body may be packed by gzip.',
+        'Creates and changes the resources of the file. With `prune` it also deletes those that were applied from it and are no longer in it. All or nothing; the same call again changes nothing. The body may be compressed with gzip.',
       method: 'post',
       path: '/v1/apply',
       body: ApplyRequest,

@@ -117,7 +117,7 @@ const MEDIA_TYPE =
 function factsOf(header: (name: string) => string | undefined): ArtifactFacts {
   const digest = SHA256.exec(header('content-digest') ?? '')?.[1]
   if (digest === undefined) {
-    throw new ApiError(400, 'Content-Digest must hold the sha-256 of the body', UNREAD)
+    throw new ApiError(400, 'Content-Digest must contain the sha-256 of the body', UNREAD)
   }
   const length = header('content-length')
   const type = header('content-type')?.trim() ?? ''

@@ -150,7 +150,7 @@ export async function removeStale(
   } while (found === STALE_AT_ONCE && removed.length > 0)
   const [cause] = failures.values()
   if (cause !== undefined) {
-    throw new Error(`removal failed of files (${name}): ${failures.size}`, { cause })
+    throw new Error(`files could not be removed (${name}): ${failures.size}`, { cause })
   }
 }
 

@@ -1,6 +1,6 @@
 // Effective form of a definition: the settings of its group applied, its locations, its slots in each of them,
 // and the abilities that an agent needs.
-import { type DefinedType, effectiveMonitor, needsOf } from '../../monitors/definitions.ts'
+import { effectiveMonitor, isPinged, needsOf } from '../../monitors/definitions.ts'
 import { type CheckGroup, inheritanceProblem } from '../../contract/api/check-group.ts'
 import type { Monitor } from '../../contract/monitor.ts'
 import { slotsOf, turnsOf } from '../../contract/timetable.ts'
@@ -25,9 +25,6 @@ export interface EffectiveCheck {
   wanted: WantedPlacement[]
 }
 
-/** Types without slots: the platform itself waits for their pings. */
-const WITHOUT_LOCATION: ReadonlySet<string> = new Set<DefinedType>(['HEARTBEAT'])
-
 /** Computes the effective form of `definition`, or the problems of its references. */
 export function effectiveCheck(
   check: { id: string; definition: Readonly<Definition> },
@@ -44,9 +41,9 @@ export function effectiveCheck(
   const named = [...new Set([...(own.privateLocations ?? []), ...slugs])]
   const problems = locationProblems(named, locations)
   const isElsewhere = (effective.locations ?? []).length > 0
-  if (slugs.length === 0 && !isElsewhere && !WITHOUT_LOCATION.has(own.checkType)) {
-    const message = 'You have to set at least one `location` or `privateLocation`'
-    problems.push({ path: [], message })
+  if (slugs.length === 0 && !isElsewhere && !isPinged(own.checkType)) {
+    const message = `no location is set, so no agent would run it; ${knownLocations(locations)}`
+    problems.push({ path: ['privateLocations'], message })
   }
   const grown = inheritanceProblem(effective)
   if (grown !== undefined) problems.push({ path: [], message: grown })
@@ -69,16 +66,20 @@ export function locationProblems(
 ): DraftProblem[] {
   const unknown = slugs.filter((slug) => !locations.has(slug))
   if (unknown.length === 0) return []
-  const known = [...locations.keys()].toSorted().slice(0, KNOWN_SHOWN)
-  const there = known.length === 0 ? 'there is none yet' : `there are ${known.join(', ')}`
   return unknown.map((slug) => ({
     path: ['privateLocations'],
-    message: `unknown private location "${slug}"; ${there}`,
+    message: `unknown private location "${slug}"; ${knownLocations(locations)}`,
   }))
 }
 
+/** The locations of the account, for messages. */
+function knownLocations(locations: ReadonlyMap<string, string>): string {
+  const known = [...locations.keys()].toSorted().slice(0, KNOWN_SHOWN)
+  return known.length === 0 ? 'there is none yet' : `there are ${known.join(', ')}`
+}
+
 function wantedPlacements(monitor: Monitor, locationIds: readonly string[]): WantedPlacement[] {
-  if (!monitor.activated || WITHOUT_LOCATION.has(monitor.checkType)) return []
+  if (!monitor.activated || isPinged(monitor.checkType)) return []
   const slots = slotsOf(monitor)
   const needs = needsOf(monitor)
   return locationIds.map((locationId, index) => ({

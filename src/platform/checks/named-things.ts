@@ -59,7 +59,7 @@ export function missingThings(
   if (service !== undefined && !services.has(service) && !isUnchanged) {
     problems.push({
       path: ['triggerIncident', 'serviceId'],
-      message: `there is no service ${service}; take one of GET /v1/status-pages/services`,
+      message: `unknown service ${service}; GET /v1/status-pages/services lists them`,
     })
   }
   const before = new Set(stored === undefined ? [] : channelsOf(stored))
@@ -67,7 +67,7 @@ export function missingThings(
     if (channels.has(id as number) || before.has(id)) continue
     problems.push({
       path: ['alertChannelSubscriptions', index, 'alertChannelId'],
-      message: `there is no alert channel ${String(id)}; take one of GET /v1/alert-channels`,
+      message: `unknown alert channel ${String(id)}; GET /v1/alert-channels lists them`,
     })
   }
   const path = pathOf(definition)
@@ -83,7 +83,7 @@ function bundleProblem(path: string, bundles: ReadonlySet<string>): string | und
     return 'must be bundle: and the 64 hex digits of its SHA-256, in lower case, without variables; `vedette apply` uploads a folder and writes it'
   }
   if (bundles.has(hash)) return undefined
-  return `there is no code bundle ${hash}; upload it by PUT /v1/code-bundles/${hash} first, or let \`vedette apply\` do so`
+  return `unknown code bundle ${hash}; upload it by PUT /v1/code-bundles/${hash}, or with \`vedette apply\``
 }
 
 function pathOf(definition: Readonly<Definition>): string | undefined {

@@ -54,10 +54,12 @@ export function createPingApp(parts: PingParts, faults: FaultParts): OpenAPIHono
     if (!GUID.test(token)) throw notFound('heartbeat')
     const hash = tokenHash(token)
     rates.take(hash)
+    const agent = c.req.header('user-agent') ?? null
+    const body = c.req.method === 'POST' ? await bodyText(c.req.raw) : null
     const source = {
       source: `HTTP ${c.req.method}`,
-      userAgent: c.req.header('user-agent')?.slice(0, PING_BOUNDS.userAgentCharactersMax) ?? null,
-      body: c.req.method === 'POST' ? await bodyText(c.req.raw) : null,
+      userAgent: agent && withoutToken(agent, token).slice(0, PING_BOUNDS.userAgentCharactersMax),
+      body: body && withoutToken(body, token),
     }
     await queue.add({ hash, outcome, atMs: Math.floor(parts.now()), source })
     return c.text('OK\n')
@@ -72,6 +74,20 @@ function outcomeOf(word: string | undefined): PingOutcome {
   if (word === 'fail') return { exitCode: 1 }
   if (/^\d{1,3}$/.test(word) && Number(word) <= 255) return { exitCode: Number(word) }
   throw new ApiError(400, `${word} must be start, fail, or an exit code of 0 to 255`)
+}
+
+/** Fewer characters of a token, at the end of what was read, give nothing away. */
+const TOKEN_PART_CHARS_MIN = 8
+
+/** The token is a secret, and logs of jobs, which are sent as body, often contain the address. */
+function withoutToken(text: string, token: string): string {
+  // It is a GUID, which may be written in capitals.
+  const clean = text.replaceAll(new RegExp(token, 'gi'), '[scrubbed]')
+  for (let length = token.length - 1; length >= TOKEN_PART_CHARS_MIN; length--) {
+    const end = clean.slice(-length)
+    if (end.toLowerCase() === token.slice(0, length).toLowerCase()) return clean.slice(0, -length)
+  }
+  return clean
 }
 
 /** The beginning of a body as PostgreSQL can store it; the rest is not read. */
@@ -122,7 +138,7 @@ class PingQueue {
   /** Resolves when the ping is committed. */
   add(ping: Ping): Promise<void> {
     if (this.#waiting.length >= PING_BOUNDS.waitingMax)
-      throw new ApiError(503, 'Too many pings wait', { headers: { 'Retry-After': '5' } })
+      throw new ApiError(503, 'Too many pings are queued', { headers: { 'Retry-After': '5' } })
     const settle = Promise.withResolvers<void>()
     this.#waiting.push({ ...ping, settle })
     if (!this.#isRunning) void this.#run()

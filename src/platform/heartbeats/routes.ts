@@ -21,11 +21,11 @@ const Availability = z
       .openapi({ description: 'Percent of the events that passed; null without events' }),
     totalEntitiesCurrentPeriod: z.int().openapi({ description: 'Number of events' }),
   })
-  .openapi('HeartbeatAvailability')
+  .meta({ id: 'HeartbeatAvailability' })
 
 const Stats = z
   .object({ last24Hours: Availability, last7Days: Availability })
-  .openapi('HeartbeatStats')
+  .meta({ id: 'HeartbeatStats' })
 
 const HeartbeatEvent = z
   .object({
@@ -35,11 +35,13 @@ const HeartbeatEvent = z
     source: z.string().nullable().openapi({ description: 'Null without a ping' }),
     userAgent: z.string().nullable(),
   })
-  .openapi('HeartbeatEvent')
+  .meta({ id: 'HeartbeatEvent' })
 
 const instant = (description: string) =>
   z
-    .union([z.iso.datetime({ offset: true }), z.iso.date()])
+    .union([z.iso.datetime({ offset: true }), z.iso.date()], {
+      error: 'must be an instant like 2026-01-31T12:00:00Z, or a date',
+    })
     .transform((text) => Date.parse(text))
     .optional()
     .openapi({ type: 'string', format: 'date-time', description })

@@ -72,7 +72,7 @@ export function agentJson(
 const MEANINGS: Partial<Record<ErrorStatus, string>> = {
   400: 'The call is not as declared',
   401: 'The key is missing or not accepted; `attributes.reason` says whether it was `revoked` or is `unknown`',
-  429: 'The key made more calls than its agents need, or too many of this address had no good key; Retry-After says when to come again',
+  429: 'Too many calls with this key, or too many with an invalid key from this address; Retry-After has the seconds to wait',
   431: 'The headers are too large',
   500: 'Something failed inside',
   503: 'The database is not available, or the platform is stopping',
@@ -82,7 +82,7 @@ function bodyErrors(bytesMax: number): Partial<Record<ErrorStatus, string>> {
   return {
     408: 'The body came too slowly',
     413: `The body is larger than ${bytesMax} bytes`,
-    415: 'The body is of another type, or packed in a way that is not accepted',
+    415: 'The Content-Type or Content-Encoding of the body is not supported',
   }
 }
 

@@ -25,14 +25,16 @@ export function answerFaults(app: OpenAPIHono, { log, logOutage, insteadOf }: Fa
     const instead = insteadOf?.(c.req.path)
     if (instead !== undefined) return answerError(new ApiError(501, instead), {})
     const methods = METHODS.filter((method) => app.router.match(method, c.req.path)[0].length > 0)
-    if (methods.length === 0) return answerError(new ApiError(404, 'No such route'), {})
+    if (methods.length === 0)
+      return answerError(new ApiError(404, 'No such route; ids in paths are GUIDs'), {})
     const allow = methods.flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
     const message = `${c.req.method} is not one of ${allow.join(', ')}`
     return answerError(new ApiError(405, message), { Allow: allow.join(', ') })
   })
   app.onError((error, c) => {
     const known = knownError(error)
-    if (known === undefined) log.error({ err: error, path: c.req.path }, 'a request failed')
+    // The route: a path may contain the token of a heartbeat.
+    if (known === undefined) log.error({ err: error, route: c.req.routePath }, 'a request failed')
     else if (databaseFailure(error) !== undefined) logOutage(error)
     return answerError(known, rateHeadersOf(c))
   })

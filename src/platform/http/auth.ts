@@ -167,7 +167,7 @@ const REFUSALS: Record<KeyRefusal, string> = {
 }
 
 /**
- * Creates the middleware of the agents' API. It throws 401 with `attributes.reason`, one of KEY_REFUSALS, for a key
+ * Creates the middleware of the agents' API. It throws 401 with `attributes.reason`, a KeyRefusal, for a key
  * that is not accepted, and 429 as above and for a key with too many calls.
  */
 export function createLocationAuth(
@@ -234,7 +234,7 @@ function readCredentials(c: Context): Credentials {
   const ours = c.req.header('x-service-account')
   const theirs = c.req.header('x-checkly-account')
   const account = (ours ?? theirs)?.toLowerCase()
-  if (account === undefined) throw unauthorized('Missing account header')
+  if (account === undefined) throw unauthorized('Missing header X-Service-Account')
   if (!GUID.test(account)) throw unauthorized('Bad account header')
   if (theirs !== undefined && theirs.toLowerCase() !== account) {
     throw unauthorized('The account headers differ')

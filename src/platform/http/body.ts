@@ -183,6 +183,6 @@ function checkValue(root: unknown, depthMax: number): void {
 }
 
 function checkText(text: string): void {
-  if (text.includes('\0')) throw new ApiError(400, 'Text must not hold the character U+0000')
-  if (!text.isWellFormed()) throw new ApiError(400, 'Text must not hold half a surrogate pair')
+  if (text.includes('\0')) throw new ApiError(400, 'Text must not contain the character U+0000')
+  if (!text.isWellFormed()) throw new ApiError(400, 'Text must not contain half a surrogate pair')
 }

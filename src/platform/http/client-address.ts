@@ -33,7 +33,7 @@ function networks(list: readonly string[]): BlockList {
     // An empty prefix would be read as 0, and all the world be trusted.
     const isNetwork = prefix === undefined || (/^\d{1,3}$/.test(prefix) && more.length === 0)
     if (isIP(address) === 0 || !isNetwork) {
-      throw new TypeError(`"${one}" is no address and no network`)
+      throw new TypeError(`"${one}" is neither an address nor a network`)
     }
     trusted.addSubnet(
       address,

@@ -25,7 +25,10 @@ export function pageParameters(listing: Listing) {
       .transform((cursor, context) => {
         const place = decodeCursor(listing, cursor)
         if (place !== undefined) return place
-        context.addIssue({ code: 'custom', message: 'is no cursor of this listing' })
+        context.addIssue({
+          code: 'custom',
+          message: 'must be the nextId of an earlier page of this listing',
+        })
         return z.NEVER
       })
       .optional()

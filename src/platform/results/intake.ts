@@ -109,12 +109,12 @@ function slotProblem(
 ): { code: RefusalCode; message: string } | undefined {
   if (onDemand !== undefined) return undefined
   if (slot > nowMs + PROTOCOL_BOUNDS.aheadMsMax) {
-    const message = `the slot lies ${Math.round(slot - nowMs)} ms ahead`
+    const message = `the slot is ${Math.round(slot - nowMs)} ms in the future`
     return { code: 'SLOT_AHEAD', message }
   }
   const { aheadMsMax, startedEarlyMsMax } = PROTOCOL_BOUNDS
   if (startedAt > nowMs + aheadMsMax || startedAt < slot - startedEarlyMsMax) {
-    return { code: 'MALFORMED', message: 'startedAt: does not fit the slot and the present time' }
+    return { code: 'MALFORMED', message: 'startedAt: does not match the slot and the current time' }
   }
   if (slot < nowMs - retentionMs) {
     return { code: 'TOO_OLD', message: 'results of that time are no longer retained' }

@@ -17,7 +17,7 @@ const TAG = 'Check Status'
 const PATH = '/v1/check-statuses'
 
 /** Shown for an active check without a private location. */
-export const CHECK_UNPLACED =
+const CHECK_UNPLACED =
   'No agent runs this check: it names only public locations, which this platform does not have. Add a private location'
 
 /** The operations on the present state of monitors. */

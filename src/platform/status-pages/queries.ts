@@ -1,11 +1,13 @@
 // Statements on status pages with their cards, and on who subscribed to them.
-import { EMAIL_UNSENT } from './schema.ts'
+import { EMAIL_UNSENT, PAGE_UNSERVED } from './schema.ts'
 import { dayText, listText, rowJson, rowsJson } from '../../database/row-json.ts'
 import { serviceText } from '../services/queries.ts'
 import { pageStatement } from '../../database/page.ts'
 import { queryAny, queryValue } from '../../database/statement-functions.ts'
 import { raw, sql } from '../../database/sql.ts'
 import type { Queryable } from '../../database/database.ts'
+
+const literal = (text: string) => `'${text.replaceAll("'", "''")}'`
 
 const LOOKS = [
   'description',
@@ -29,7 +31,8 @@ const PAGE_COLUMNS = `i.id, i.account_id as "accountId", i.name, i.url,
   i.custom_domain as "customDomain",
   ${LOOKS.map((name) => `(i.looks -> '${name}')::json as "${name}"`).join(', ')},
   false as "isPrivate", i.version, ${CARDS_JSON} as cards,
-  ${dayText('i.created_at')} as created_at, ${dayText('i.updated_at')} as updated_at`
+  ${dayText('i.created_at')} as created_at, ${dayText('i.updated_at')} as updated_at,
+  ${literal(PAGE_UNSERVED)} as warning`
 
 /** The status pages of an account. */
 export const listStatusPages = pageStatement({
@@ -130,7 +133,7 @@ const SUBSCRIPTIONS_JSON = rowsJson(`select i.id, i.status_page_id as "statusPag
     'EMAIL' as type, i.email as address, i.email,
     case when i.verified then 'VERIFIED' else 'PENDING' end as status, i.verified,
     ${dayText('i.created_at')} as created_at, ${dayText('i.created_at')} as updated_at,
-    '${EMAIL_UNSENT.replaceAll("'", "''")}' as warning
+    ${literal(EMAIL_UNSENT)} as warning
   from status_page_subscriptions i where i.status_page_id = page.id
   order by i.created_at desc, i.id desc`)
 

@@ -3,13 +3,17 @@ import * as z from 'zod'
 import { API_BOUNDS } from '../../contract/api/bounds.ts'
 import { Service, ServiceReference } from '../../contract/api/incident.ts'
 import { day, guid, ignored, READ_ONLY } from '../../contract/api/resource.ts'
-import { optionalText, text } from '../../contract/schema/text.ts'
+import { text } from '../../contract/schema/text.ts'
 
 const { nameCharactersMax, cardsPerPageMax, servicesPerCardMax } = API_BOUNDS
 
 /** Shown where an e-mail address subscribes, or is listed. */
 export const EMAIL_UNSENT =
   'This version sends no e-mail to subscribers. Use an alert channel of type WEBHOOK'
+
+/** Shown with every status page. */
+export const PAGE_UNSERVED =
+  'This version serves no page at `url` or `customDomain`. The definition is stored for the API'
 
 const DefaultTheme = z.enum(['LIGHT', 'DARK', 'AUTO'])
 const days = {
@@ -55,7 +59,7 @@ const StatusPageCard = z
   .meta({ id: 'StatusPageCard' })
 
 const looks = {
-  description: optionalText(500).nullable().default(null),
+  description: z.string().max(500).nullable().default(null),
   customDomain: hostname().nullable().default(null),
   themeColors: ThemeColors.nullable().default(null),
   logo: link().nullable().default(null),
@@ -84,6 +88,7 @@ export const StatusPage = z
     version: z.int(),
     cards: z.array(StatusPageCard),
     ...days,
+    warning: z.string().meta({ description: 'Why nobody can open the page' }),
   })
   .meta({ id: 'StatusPage' })
 
@@ -108,6 +113,7 @@ export const StatusPageInput = z
     ...looks,
     ...READ_ONLY,
     ...ignored('version', 'accountId', 'isPrivate', 'keys', 'incidents', 'projectBindings'),
+    ...ignored('warning'),
   })
   .meta({
     id: 'StatusPageInput',

@@ -21,7 +21,7 @@ export interface FaultReportsOptions {
 }
 
 /** Time for the last report of a process. */
-export const FATAL_MS = 2000
+const FATAL_MS = 2000
 const DEADLINE_MS = 10_000
 const WAITING_MAX = 30
 /** The same fault is sent again after this time. */

@@ -3,6 +3,7 @@
 import { faultText, shownFault } from './fault.ts'
 import type { FaultReports } from './reports.ts'
 import type { Log } from '../log.ts'
+import { EXIT } from '../exit-codes.ts'
 
 /** Time for the log, which is written in the background, to get its last line out. */
 const LAST_LINE_MS = 500
@@ -30,7 +31,7 @@ function onFirstUncaught(end: (fault: unknown) => void): void {
 export function endOnUncaught(log: Log, reports?: Pick<FaultReports, 'last'>): void {
   onFirstUncaught((fault) => {
     const reported = reports?.last(fault) ?? Promise.resolve()
-    setTimeout(() => void reported.finally(() => process.exit(1)), LAST_LINE_MS)
+    setTimeout(() => void reported.finally(() => process.exit(EXIT.failed)), LAST_LINE_MS)
     log.error({ fault: shownFault(fault) }, SAID)
   })
 }
@@ -39,6 +40,6 @@ export function endOnUncaught(log: Log, reports?: Pick<FaultReports, 'last'>): v
 export function printUncaught(complain: (text: string) => void): void {
   onFirstUncaught((fault) => {
     complain(`vedette: ${SAID}: ${faultText(fault)}`)
-    process.exit(1)
+    process.exit(EXIT.failed)
   })
 }

@@ -32,8 +32,8 @@ import {
 /** The moments at which an API monitor has scripts. */
 export type ScriptStep = 'set-up' | 'tear-down'
 
-/** A process whose scripts are done has nothing to put in order. */
-const ASK = { signal: 'SIGTERM', to: 'leader', graceMs: 250 } as const
+/** When it is stopped, it reports what its scripts have made secret. */
+const ASK = { signal: 'SIGTERM', to: 'leader', graceMs: 2_000 } as const
 const END_MS_MAX = 1_000
 const CONSOLE_CHARS_MAX = 65_536
 

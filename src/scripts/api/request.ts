@@ -78,7 +78,7 @@ export function changedRequest(
 }
 
 function stillUnknown(name: string): TargetFailure {
-  const message = `the variable ${name} is not defined, nor did the set-up script set it`
+  const message = `the variable ${name} is not defined, and the set-up script does not set it`
   return new TargetFailure(failure('VARIABLE_UNKNOWN', message, { variable: name }))
 }
 

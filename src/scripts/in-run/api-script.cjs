@@ -34,7 +34,9 @@ for (const [name, value] of Object.entries(proxies)) {
   if (process.env[name] === value) delete process.env[name]
 }
 delete process.env.VEDETTE_PROXIES
-watchHeaders(process.env.VEDETTE_HEADERS, (name, value) => report({ step: 'header', name, value }))
+const see = watchHeaders(process.env.VEDETTE_HEADERS, (name, value) =>
+  report({ step: 'header', name, value }),
+)
 delete process.env.VEDETTE_HEADERS
 const begunWith = { ...process.env }
 const values = { request: undefined, response: undefined }
@@ -48,6 +50,8 @@ for (const name of Object.keys(values)) {
 
 process.argv.splice(1, 1, project)
 process.on('uncaughtExceptionMonitor', (error) => report({ step: 'crash', error: errorOf(error) }))
+process.on('exit', seeNamed)
+process.once('SIGTERM', () => exit(143))
 for (const kind of ['.js', '.mjs', '.ts', '.mts', '.cts', '.tsx']) loadWith(kind)
 
 let rest = ''
@@ -68,11 +72,33 @@ async function runStep({ step, file, bytesMax, request, response }) {
     await written()
     const made =
       step === 'set-up' ? { request: requestOf(values.request), ...variables() } : answerOf()
+    seeNamed()
     report({ step, ...made }, bytesMax)
   } catch (error) {
     await written()
+    seeNamed()
     report({ step, error: errorOf(error) })
   }
+}
+
+/** Reports what scripts have put under sensitive names, also where they fail or end the process. */
+function seeNamed() {
+  const { request, response } = values
+  for (const given of [
+    () => request.headers,
+    () => request.queryParameters,
+    () => new URL(request.url).searchParams,
+    () => response.headers,
+  ]) {
+    try {
+      for (const [name, value] of entriesOf(given())) see(name, value)
+    } catch {
+      // There is none, or a getter of the script has thrown.
+    }
+  }
+  // The agent knows which of its own are secret. Others would use up the number that is reported.
+  for (const [name, value] of Object.entries(variables().variables))
+    see(name, value, Object.hasOwn(begunWith, name))
 }
 
 /** Flushes what scripts wrote, so that the agent has it before it receives the report of their end. */
@@ -178,15 +204,20 @@ function bodyOf(value, what) {
 
 /** Names with their values: a text, or a list of them; a name without a value is none. */
 function pairsOf(given, what) {
-  const isList = given instanceof Headers || given instanceof URLSearchParams
-  const entries = isList ? [...given] : Object.entries(given ?? {})
-  const pairs = entries.flatMap(([name, value]) => [value].flat().map((one) => [name, one]))
+  const pairs = entriesOf(given).flatMap(([name, value]) =>
+    [value].flat().map((one) => [name, one]),
+  )
   const present = pairs.filter(([, value]) => value !== undefined && value !== null)
   if (present.length > PAIRS_MAX) throw new RangeError(`${what} has more than ${PAIRS_MAX} entries`)
   return present.map(([name, value]) => {
     if (typeof value !== 'object' && typeof value !== 'function') return [name, String(value)]
     throw new TypeError(`${what}[${JSON.stringify(name)}] is not a string`)
   })
+}
+
+function entriesOf(given) {
+  const isList = given instanceof Headers || given instanceof URLSearchParams
+  return isList ? [...given] : Object.entries(given ?? {})
 }
 
 function errorOf(error) {

@@ -10,14 +10,18 @@ const VALUE_CHARS_MAX = 66_560
 const VALUES_MAX = 5_001
 const CHARS_MAX = 16 * 1024 * 1024 + VALUE_CHARS_MAX
 
-/** Watches the clients of Node.js for headers that match `source`; returns what reports further ones. */
+/**
+ * Watches the clients of Node.js for headers that match `source`; returns what reports further ones, on demand those of
+ * any name.
+ */
 module.exports = function watchHeaders(source, report) {
   const sensitive = source === undefined ? undefined : attempt(() => new RegExp(source))
   if (sensitive === undefined) return () => undefined
   const reported = new Set()
   let chars = 0
-  const see = (name, values) => {
+  const see = (name, values, isAny = false) => {
     if (
+      !isAny &&
       !sensitive.test(
         String(name)
           .toLowerCase()
@@ -26,9 +30,12 @@ module.exports = function watchHeaders(source, report) {
     )
       return
     for (const one of [values].flat()) {
-      const value = String(one).slice(0, VALUE_CHARS_MAX)
-      if (reported.size >= VALUES_MAX || chars >= CHARS_MAX || reported.has(value)) continue
-      reported.add(value)
+      const value = attempt(() => String(one).slice(0, VALUE_CHARS_MAX))
+      // What the agent ignores under one name may be sensitive under another.
+      const key = isAny ? `${name}=${value}` : value
+      const isOver = reported.size >= VALUES_MAX || chars >= CHARS_MAX
+      if (value === undefined || isOver || reported.has(key)) continue
+      reported.add(key)
       chars += value.length
       attempt(() => report(String(name), value))
     }
@@ -52,12 +59,19 @@ function watchClients(see) {
     }
   }
   // The head as it is sent: headers that are given as a list stand there alone.
-  on('http.client.request.start', ({ request }) => {
+  const seeRequest = ({ request }) => {
     seeAll(request.getHeaders())
     seeHead(request._header)
-  })
+  }
+  // Before there is a connection: what reaches nobody is in errors and the console all the same.
+  on('http.client.request.created', seeRequest)
+  on('http.client.request.start', seeRequest)
   on('http.client.response.finish', ({ response }) => seePairs(response.rawHeaders))
-  // Of `fetch`, and of undici as a package: the head as it is sent.
+  // Of `fetch`, and of undici as a package: a list or, in older versions, lines; then the head as it is sent.
+  on('undici:request:create', ({ request: { headers } }) => {
+    if (Array.isArray(headers)) seePairs(headers)
+    else seeHead(headers)
+  })
   on('undici:client:sendHeaders', ({ headers }) => seeHead(headers))
   on('undici:request:headers', ({ response }) => seePairs(response.headers))
   on('http2.client.stream.start', ({ headers }) => seeAll(headers))

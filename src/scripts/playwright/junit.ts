@@ -71,7 +71,8 @@ function msOf(test: TestReport): number {
   return test.attempts.reduce((sum, one) => sum + one.durationMs, 0)
 }
 
-function seconds(ms: number): string {
+/** As JUnit writes a duration. */
+export function seconds(ms: number): string {
   return (ms / 1000).toFixed(3)
 }
 

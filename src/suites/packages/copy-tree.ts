@@ -18,8 +18,8 @@ export interface CopyOrder {
   from: string
   /** Made where it is missing. */
   to: string
-  /** Names of files and folders that stay behind, wherever they are. */
-  without?: ReadonlySet<string>
+  /** Whether files and folders of a name stay behind, wherever they are. */
+  without?: (name: string) => boolean
   /** Folders that stay behind where they are inside, as the copy itself always does. */
   apart?: readonly string[]
   /** Gives files a second name instead of copying them: quick, and only for files that nobody changes. */
@@ -50,14 +50,14 @@ export async function copyTree(order: CopyOrder): Promise<string[]> {
   let [bytes, files] = [0, 0]
   const links: string[] = []
   const waiting: (() => Promise<void>)[] = [() => folder('')]
-  const { from, to, without = NOTHING, apart = [], signal } = order
+  const { from, to, without, apart = [], signal } = order
   await mkdir(to, { recursive: true, mode: 0o755 })
   const behind = await insideOf(from, [to, ...apart])
 
   const folder = async (inside: string): Promise<void> => {
     await mkdir(join(to, inside), { recursive: true, mode: 0o755 })
     for await (const entry of await opendir(join(from, inside))) {
-      if (without.has(entry.name)) continue
+      if (without?.(entry.name)) continue
       const path = inside === '' ? entry.name : `${inside}/${entry.name}`
       if (behind.has(path)) continue
       if (++files > order.filesMax) {
@@ -85,8 +85,6 @@ export async function copyTree(order: CopyOrder): Promise<string[]> {
   }
   return links
 }
-
-const NOTHING: ReadonlySet<string> = new Set()
 
 /** The paths in the folder of those that are in there, by whatever name they are known. */
 async function insideOf(from: string, folders: readonly string[]): Promise<ReadonlySet<string>> {

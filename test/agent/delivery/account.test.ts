@@ -1,33 +1,23 @@
-// The account of delivery over restarts, kills and exchanged keys: produced + adopted = delivered + refused +
-// dropped + waiting, at any time, no matter which agent produced the results.
+// Over restarts, kills and new keys: produced + adopted = delivered + refused + dropped + waiting, at any time.
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test, vi } from 'vitest'
 import { createAgentCipher } from '../../../src/agent/delivery/spool/agent-cipher.ts'
-import { recorded, refusal } from '../../support/agent/fake-platform.ts'
+import { FAKE_KEY as OLD, recorded } from '../../support/agent/fake-platform.ts'
 import { untilHolds } from '../../support/eventually.ts'
 import {
   deliver,
   hurried,
+  left,
   platformOf,
   started,
-  type Platform,
   type Started,
 } from '../../support/agent/delivery/started-delivery.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
-const OLD = 'pl_0123456789abcdef'
 const NEW = 'pl_fedcba9876543210'
+const FORMER_SPOOL = `spool.${createAgentCipher(OLD).fingerprint}`
 const rotated = { apiKey: NEW, formerKeys: [OLD] }
-
-/** Leaves results in a folder, as an agent does that ends while the platform is away. */
-async function left(dataDir: string, platform: Platform, count: number): Promise<string> {
-  platform.reply = () => refusal(503)
-  const gone = await started(dataDir, platform)
-  await deliver(gone.delivery, 0, count)
-  await gone.end(0)
-  return gone.folder.path ?? ''
-}
 
 /** The two sides of the equation, from the metrics. */
 async function sides({ metrics }: Started): Promise<{ came: number; went: number }> {
@@ -47,24 +37,31 @@ async function sides({ metrics }: Started): Promise<{ came: number; went: number
 }
 
 describe('the results of an earlier process', () => {
-  test('in the agent’s own folder is counted as adopted', async () => {
+  test.each([
+    ['in the agent’s own folder', {}, true],
+    ['under a former key, whose folder is removed', rotated, false],
+  ])('%s are counted as adopted', async (_, keys, isKept) => {
     const [platform, dataDir] = [await platformOf(), temporaryFolder()]
-    await left(dataDir, platform, 10)
-    const one = await started(dataDir, platform)
-    const { delivery, facts } = one
+    const path = await left(dataDir, platform)
+    const spools = () => readdirSync(path).filter((name) => name === FORMER_SPOOL)
+    expect(spools()).toHaveLength(1)
+    const one = await started(dataDir, platform, {}, keys)
+    const { delivery, facts, end } = one
     await deliver(delivery, 10, 5)
     expect(facts()).toMatchObject({ produced: 5, adopted: 10, waiting: 15 })
     expect(await sides(one)).toEqual({ came: 15, went: 15 })
-    platform.reply = (batch) => recorded(batch)
+    platform.reply = recorded
     hurried(delivery)
     await untilHolds(() => expect(facts()).toMatchObject({ delivered: 15, waiting: 0 }))
     expect(await sides(one)).toEqual({ came: 15, went: 15 })
+    await end()
+    expect(spools()).toHaveLength(isKept ? 1 : 0)
   })
 
-  test('in a folder next to it is counted while it is delivered, damage included, and after', async () => {
+  test('in a folder next to it are counted while they are delivered, damage included, and after', async () => {
     const [platform, dataDir] = [await platformOf(), temporaryFolder()]
-    const path = await left(dataDir, platform, 10)
-    const spool = join(path, readdirSync(path).find((name) => name.startsWith('spool.')) ?? '')
+    const path = await left(dataDir, platform)
+    const spool = join(path, FORMER_SPOOL)
     const file = join(spool, readdirSync(spool)[0] ?? '')
     const bytes = readFileSync(file)
     bytes[bytes.length - 1] = (bytes.at(-1) ?? 0) ^ 1
@@ -74,8 +71,10 @@ describe('the results of an earlier process', () => {
     const { delivery, facts } = one
     await untilHolds(() => expect(facts()['adopted']).toBe(10))
     expect(await sides(one)).toEqual({ came: 10, went: 10 })
-    expect(facts()['lost']).toBeGreaterThan(0)
-    platform.reply = (batch) => recorded(batch)
+    // The damage is found when that part is read.
+    await untilHolds(() => expect(facts()['lost']).toBeGreaterThan(0))
+    expect(await sides(one)).toEqual({ came: 10, went: 10 })
+    platform.reply = recorded
     hurried(delivery)
     await untilHolds(() => expect(facts()['waiting']).toBe(0))
     expect(await sides(one)).toEqual({ came: 10, went: 10 })
@@ -83,7 +82,7 @@ describe('the results of an earlier process', () => {
 
   test('that was taken over and is not delivered stays for the next start', async () => {
     const [platform, dataDir] = [await platformOf(), temporaryFolder()]
-    renameSync(await left(dataDir, platform, 10), join(dataDir, 'agents/2'))
+    renameSync(await left(dataDir, platform), join(dataDir, 'agents/2'))
     const { facts, end } = await started(dataDir, platform)
     await untilHolds(() => expect(facts()['adopted']).toBe(10))
     await end(0)
@@ -93,27 +92,10 @@ describe('the results of an earlier process', () => {
 })
 
 describe('after API_KEY was exchanged', () => {
-  test('results under the former key are delivered, and their folder is removed', async () => {
+  test('results of a neighbouring agent under the former key are delivered', async () => {
     const [platform, dataDir] = [await platformOf(), temporaryFolder()]
-    const path = await left(dataDir, platform, 10)
-    const name = `spool.${createAgentCipher(OLD).fingerprint}`
-    expect(readdirSync(path)).toContain(name)
-    const one = await started(dataDir, platform, {}, rotated)
-    const { delivery, facts, end } = one
-    await deliver(delivery, 10, 5)
-    expect(facts()).toMatchObject({ produced: 5, adopted: 10, waiting: 15 })
-    platform.reply = (batch) => recorded(batch)
-    hurried(delivery)
-    await untilHolds(() => expect(facts()).toMatchObject({ delivered: 15, waiting: 0 }))
-    expect(await sides(one)).toEqual({ came: 15, went: 15 })
-    await end()
-    expect(readdirSync(path)).not.toContain(name)
-  })
-
-  test('so are the results of a neighbouring agent under that key', async () => {
-    const [platform, dataDir] = [await platformOf(), temporaryFolder()]
-    renameSync(await left(dataDir, platform, 10), join(dataDir, 'agents/2'))
-    platform.reply = (batch) => recorded(batch)
+    renameSync(await left(dataDir, platform), join(dataDir, 'agents/2'))
+    platform.reply = recorded
     const { facts } = await started(dataDir, platform, {}, rotated)
     await untilHolds(() => expect(facts()).toMatchObject({ adopted: 10, delivered: 10 }))
     expect(platform.has.size).toBe(10)
@@ -136,15 +118,11 @@ describe('after API_KEY was exchanged', () => {
 describe('a disk that cannot be used at the start', () => {
   test('is used as soon as possible, with the results there and those in memory', async () => {
     const [platform, dataDir] = [await platformOf(), temporaryFolder()]
-    const path = await left(dataDir, platform, 10)
+    const path = await left(dataDir, platform)
     renameSync(join(dataDir, 'agents'), join(dataDir, 'away'))
     writeFileSync(join(dataDir, 'agents'), 'in the way')
-    const { delivery, facts, folder, end, metrics } = await started(
-      dataDir,
-      platform,
-      {},
-      { retryMs: 50 },
-    )
+    const one = await started(dataDir, platform, {}, { retryMs: 50 })
+    const { delivery, facts, folder, end, metrics } = one
     const { id } = folder
     void deliver(delivery, 10, 5)
     await untilHolds(() => expect(facts()['waiting']).toBe(5))
@@ -158,7 +136,7 @@ describe('a disk that cannot be used at the start', () => {
     expect(await metrics()).toContain('vedette_spool_on_disk 1')
     await end(0)
     expect(facts()['lost']).toBe(0)
-    platform.reply = (batch) => recorded(batch)
+    platform.reply = recorded
     const again = await started(dataDir, platform)
     expect(again.facts()['adopted']).toBe(15)
     await untilHolds(() => expect(platform.has.size).toBe(15))

@@ -21,10 +21,7 @@ test.each([
   expect(outcomeOf({ status, headers: {}, body: Buffer.from(text) }).action).toBe(action)
 })
 
-test.each([
-  ['UNREACHABLE', 'retry'],
-  ['TLS', 'retry'],
-  ['REDIRECTED', 'hold'],
-])('for %s it is %s', (code, action) => {
+const ERRORS = { UNREACHABLE: 'retry', TLS: 'retry', REDIRECTED: 'hold' }
+test.each(Object.entries(ERRORS))('for %s it is %s', (code, action) => {
   expect(outcomeOfError(Object.assign(new Error('x'), { code })).action).toBe(action)
 })

@@ -1,5 +1,4 @@
-// Aim: monitors of a file run as their groups make them, without any platform; what is wrong with a group
-// is reported once and with its place; types that this agent cannot run stay refused.
+// Monitors of a file run as their groups say; a problem of a group is reported once, at its place.
 import { describe, expect, test } from 'vitest'
 import { createFilesFolder, TYPES } from '../../support/agent/monitors-files.ts'
 
@@ -25,23 +24,17 @@ describe('a monitor in a group', () => {
     environmentVariables: [{ key: B, value: own }]`,
       ),
     )
-    expect(monitors).toMatchObject([
-      {
-        id: 'a',
-        activated: false,
-        tags: ['own', 'shop'],
-        retryStrategy: { type: 'SINGLE_RETRY' },
-        environmentVariables: [
-          { key: 'B', value: 'own' },
-          { key: 'C', value: 'group' },
-        ],
-        request: {
-          url: 'http://a.test/',
-          headers: [{ key: 'X-B', value: '{{B}}' }],
-          assertions: [{ source: 'STATUS_CODE', target: '200' }],
-        },
-      },
-    ])
+    const headers = [{ key: 'X-B', value: '{{B}}' }]
+    const assertions = [{ source: 'STATUS_CODE', target: '200' }]
+    const own = { key: 'B', value: 'own' }
+    expect(monitors[0]).toMatchObject({
+      id: 'a',
+      activated: false,
+      tags: ['own', 'shop'],
+      retryStrategy: { type: 'SINGLE_RETRY' },
+      environmentVariables: [own, { key: 'C', value: 'group' }],
+      request: { url: 'http://a.test/', headers, assertions },
+    })
     expect(monitors[0]).not.toHaveProperty('group')
   })
 

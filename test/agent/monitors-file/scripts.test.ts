@@ -1,5 +1,4 @@
-// Aim: the scripts that API monitors of a file name by path are read with what they import, variables may come
-// from set-up scripts, and what cannot be is named before anything runs.
+// Scripts that monitors of a file name by path are read with their imports, and may set variables.
 import { mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -35,12 +34,8 @@ describe('a script by its path', () => {
       tearDownScriptPath: 'tear.js',
     })
     const imported = read?.['setupScriptDependencies'] as { path: string }[]
-    expect(imported.map(({ path }) => path).toSorted((a, b) => (a < b ? -1 : 1))).toEqual([
-      'api/common/a.ts',
-      'shared/b.js',
-      'shared/c/index.ts',
-      'shared/d.json',
-    ])
+    const paths = ['api/common/a.ts', 'shared/b.js', 'shared/c/index.ts', 'shared/d.json']
+    expect(imported.map(({ path }) => path).toSorted((a, b) => (a < b ? -1 : 1))).toEqual(paths)
   })
 
   test('is read for a platform too, and its files are watched', async () => {
@@ -72,16 +67,12 @@ test.each([
 })
 
 test('a snippet is refused when a file is applied, too, and in groups', async () => {
-  const own = await readFileToApply(write(monitor('    setupSnippetId: 7')), {})
-  const group = await readFileToApply(
-    write(`groups: { g: { setupSnippetId: 7 } }\n${monitor('    group: g')}`),
-    {},
-  )
-  expect([own, group].map(({ ok }) => ok)).toEqual([false, false])
+  const own = monitor('    setupSnippetId: 7')
+  const grouped = `groups: { g: { setupSnippetId: 7 } }\n${monitor('    group: g')}`
+  for (const text of [own, grouped]) expect((await readFileToApply(write(text), {})).ok).toBe(false)
 })
 
 test.each([
-  ['no text', "script: ''", '5', '""'],
   ['nothing but blanks', 'script: "  "', '13', '"  "'],
   ['nothing but comments', 'script: // one // two', '13', '"// one // two"'],
 ])('a script of %s is reported with its line and the fix', async (_, line, column, value) => {
@@ -99,15 +90,11 @@ test('empty set-up and tear-down scripts are none, as the public contract has it
 })
 
 describe('an undefined variable', () => {
+  const BOTH = `localSetupScript: "process.env.BASE = process.env.STAMP = 'http://a'"`
   const asks = `url: "{{BASE}}/x", headers: [{ key: X, value: "{{STAMP}}" }]`
   test.each([
     ['is a problem without a set-up script', '', 2, 0],
-    [
-      'may come from the set-up script that names it',
-      `    localSetupScript: "process.env.BASE = process.env.STAMP = 'http://a'"`,
-      0,
-      0,
-    ],
+    ['may come from the set-up script that names it', `    ${BOTH}`, 0, 0],
     ['is odd where the script does not', `    localSetupScript: "process.env.BASE = 1"`, 0, 1],
     ['is a problem next to a tear-down script', `    localTearDownScript: "BASE, STAMP"`, 2, 0],
   ])('%s', async (_, lines, wrong, odd) => {
@@ -118,7 +105,7 @@ describe('an undefined variable', () => {
   })
 
   test('may come from the set-up script of its group', async () => {
-    const group = `groups: { g: { localSetupScript: "process.env.BASE = process.env.STAMP = ''" } }`
+    const group = `groups: { g: { ${BOTH} } }`
     const { monitors, warnings } = await load(`${group}\n${monitor('    group: g', asks)}`)
     expect(warnings).toEqual([])
     expect(monitors[0]).toMatchObject({ localSetupScript: expect.stringContaining('STAMP') })

@@ -1,5 +1,4 @@
-// Aim: a source follows its file through everything that editors, ConfigMaps and people do to files; a
-// bad file never takes away what runs, and what has not changed stays the same object.
+// A source follows its file through all kinds of changes; a bad file takes nothing away that runs.
 import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -36,14 +35,8 @@ afterEach(async () => {
 const NEVER_MS = 3_600_000
 
 function follow(options: Partial<FileSourceOptions> = {}) {
-  source = createFileSource({
-    path,
-    env: {},
-    types: MONITOR_TYPES,
-    location: 'local',
-    pollMs: NEVER_MS,
-    ...options,
-  })
+  const settings = { path, env: {}, types: MONITOR_TYPES, location: 'local', pollMs: NEVER_MS }
+  source = createFileSource({ ...settings, ...options })
   changes = source.follow(stop.signal)[Symbol.asyncIterator]()
 }
 
@@ -62,11 +55,22 @@ async function nextSnapshot(): Promise<Snapshot> {
   return change.snapshot
 }
 
+/** The next snapshot, after a change that it is there for. */
+async function snapshotAfter(change: () => void): Promise<Snapshot> {
+  const later = nextSnapshot()
+  change()
+  return later
+}
+
 const namesOf = (snapshot: Snapshot) => snapshot.monitors.map((one) => one.name)
+/** Writes a file with these monitors. */
+const writeMonitors = (...names: string[]) => writeFileSync(path, text(...names))
+/** The monitors of the next snapshot, after a change. */
+const namesAfter = async (change: () => void) => namesOf(await snapshotAfter(change))
 
 /** Follows a file with monitor A, whose first snapshot has come. */
 async function followA() {
-  writeFileSync(path, text('A'))
+  writeMonitors('A')
   follow()
   return nextSnapshot()
 }
@@ -74,24 +78,17 @@ async function followA() {
 describe('a change is noticed', () => {
   test('when the file is written again', async () => {
     expect(namesOf(await followA())).toEqual(['A'])
-    const later = nextSnapshot()
-    writeFileSync(path, text('A', 'B'))
-    expect(namesOf(await later)).toEqual(['A', 'B'])
+    expect(await namesAfter(() => writeMonitors('A', 'B'))).toEqual(['A', 'B'])
   })
 
   test('when another file is renamed over it, as editors do', async () => {
     await followA()
-    const later = nextSnapshot()
     writeFileSync(`${path}~`, text('B'))
-    renameSync(`${path}~`, path)
-    expect(namesOf(await later)).toEqual(['B'])
+    expect(await namesAfter(() => renameSync(`${path}~`, path))).toEqual(['B'])
   })
 
   test('when a folder link is swapped, as ConfigMaps do', async () => {
-    for (const [version, name] of [
-      ['v1', 'A'],
-      ['v2', 'B'],
-    ] as const) {
+    for (const [version, name] of Object.entries({ v1: 'A', v2: 'B' })) {
       mkdirSync(join(folder, version))
       writeFileSync(join(folder, version, 'monitors.yaml'), text(name))
     }
@@ -99,15 +96,14 @@ describe('a change is noticed', () => {
     symlinkSync('..data/monitors.yaml', path)
     follow()
     expect(namesOf(await nextSnapshot())).toEqual(['A'])
-    const later = nextSnapshot()
     symlinkSync('v2', join(folder, '..data_tmp'))
-    renameSync(join(folder, '..data_tmp'), join(folder, '..data'))
-    expect(namesOf(await later)).toEqual(['B'])
+    const swap = () => renameSync(join(folder, '..data_tmp'), join(folder, '..data'))
+    expect(await namesAfter(swap)).toEqual(['B'])
   })
 
   test('when it happened before anybody asked for the next', async () => {
     await followA()
-    writeFileSync(path, text('B'))
+    writeMonitors('B')
     expect(namesOf(await nextSnapshot())).toEqual(['B'])
   })
 
@@ -117,9 +113,8 @@ describe('a change is noticed', () => {
     writeFileSync(path, `secrets: [S]\n${text('A')}`)
     follow({ pollMs: 20, env: { S_FILE: secret } })
     expect((await nextSnapshot()).variables[0]?.value).toBe('one')
-    const later = nextSnapshot()
-    writeFileSync(secret, 'another')
-    expect((await later).variables[0]?.value).toBe('another')
+    const later = await snapshotAfter(() => writeFileSync(secret, 'another'))
+    expect(later.variables[0]?.value).toBe('another')
   })
 
   test('on reload, even when nothing has changed', async () => {
@@ -138,10 +133,9 @@ describe('a bad file', () => {
       kind: 'refused',
       reason: `${path}:2:15  monitors[0].typ: unknown key; did you mean type?`,
     })
-    const good = nextSnapshot()
-    writeFileSync(path, text('A', 'B'))
+    const good = await snapshotAfter(() => writeMonitors('A', 'B'))
     // The unchanged monitor is the same object.
-    expect((await good).monitors[0]).toBe(first.monitors[0])
+    expect(good.monitors[0]).toBe(first.monitors[0])
   })
 
   test('is refused when it vanishes, and accepted when it returns unchanged', async () => {
@@ -150,7 +144,7 @@ describe('a bad file', () => {
     rmSync(path)
     expect(await later).toMatchObject({ kind: 'refused' })
     later = next()
-    writeFileSync(path, text('A'))
+    writeMonitors('A')
     expect(await later).toMatchObject({ kind: 'monitors' })
   })
 
@@ -163,38 +157,35 @@ describe('a bad file', () => {
     path = join(folder, 'later', 'monitors.yaml')
     follow({ path, pollMs: 20 })
     expect(await next()).toMatchObject({ kind: 'refused' })
-    const later = nextSnapshot()
     mkdirSync(join(folder, 'later-new'))
     writeFileSync(join(folder, 'later-new', 'monitors.yaml'), text('A'))
-    renameSync(join(folder, 'later-new'), join(folder, 'later'))
-    expect(namesOf(await later)).toEqual(['A'])
+    const appear = () => renameSync(join(folder, 'later-new'), join(folder, 'later'))
+    expect(await namesAfter(appear)).toEqual(['A'])
   })
 })
 
-describe('an unchanged monitor', () => {
-  test('stays the same object, and a changed one does not', async () => {
-    writeFileSync(path, text('A', 'B'))
-    follow()
-    const before = await nextSnapshot()
-    const later = nextSnapshot()
-    writeFileSync(path, text('A', 'B').replace('{name: B,', '{name: B, every: 5m,'))
-    const after = await later
-    expect(after.monitors[0]).toBe(before.monitors[0])
-    expect(after.monitors[1]).not.toBe(before.monitors[1])
-    expect(after.monitors[1]).toMatchObject({ id: 'b', frequency: 5 })
-  })
+test('an unchanged monitor stays the same object, and a changed one does not', async () => {
+  writeMonitors('A', 'B')
+  follow()
+  const before = await nextSnapshot()
+  const changed = text('A', 'B').replace('{name: B,', '{name: B, every: 5m,')
+  const after = await snapshotAfter(() => writeFileSync(path, changed))
+  expect(after.monitors[0]).toBe(before.monitors[0])
+  expect(after.monitors[1]).not.toBe(before.monitors[1])
+  expect(after.monitors[1]).toMatchObject({ id: 'b', frequency: 5 })
+})
 
-  test('is not reported: other files in the folder, and the time of the file', async () => {
-    await followA()
-    const later = nextSnapshot()
+test('other files in the folder are no change', async () => {
+  await followA()
+  const change = () => {
     writeFileSync(join(folder, 'other'), 'x')
-    writeFileSync(path, text('B'))
-    expect(namesOf(await later)).toEqual(['B'])
-  })
+    writeMonitors('B')
+  }
+  expect(await namesAfter(change)).toEqual(['B'])
 })
 
 test('a file that has been read already is not read again', async () => {
-  writeFileSync(path, text('A'))
+  writeMonitors('A')
   follow({ location: 'lab' })
   const first = await source.read()
   if (!first.ok) throw new Error('the file is good')
@@ -204,10 +195,10 @@ test('a file that has been read already is not read again', async () => {
 })
 
 test('a change between the first read and the start of the watch is noticed', async () => {
-  writeFileSync(path, text('A'))
+  writeMonitors('A')
   follow()
   await source.read()
-  writeFileSync(path, text('B'))
+  writeMonitors('B')
   expect(namesOf(await nextSnapshot())).toEqual(['A'])
   expect(namesOf(await nextSnapshot())).toEqual(['B'])
 })

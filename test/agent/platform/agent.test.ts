@@ -1,11 +1,10 @@
-// Aim: source and sink of an agent with a platform work together: waiting results are delivered as soon as the
-// platform answers again.
+// Source and sink of an agent work together: results are delivered as soon as the platform answers again.
 import { expect, test } from 'vitest'
 import { readAgentConfig } from '../../../src/agent/config.ts'
 import { createClock } from '../../../src/agent/schedule/clock.ts'
 import { openPlatformParts } from '../../../src/agent/platform/agent.ts'
 import type { AgentReport } from '../../../src/agent/source.ts'
-import { createLog } from '../../../src/process/log.ts'
+import { collectingLog } from '../../support/collecting-log.ts'
 import { FAKE_KEY, json, startFakePlatform } from '../../support/agent/fake-platform.ts'
 import { aResult } from '../../support/results.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
@@ -32,7 +31,7 @@ test('results are delivered when the platform is back, not at their next attempt
     settings: { ...config, ...to },
     checkTypes: ['URL'],
     clock: createClock(),
-    log: createLog({ level: 'error', pretty: false, destination: { write: () => undefined } }),
+    log: collectingLog().log,
   })
   await parts.sink.deliver(aResult())
   await expect.poll(() => parts.sink.warnings?.()).toHaveLength(1)

@@ -1,6 +1,5 @@
-// The HTTP client of the platform: its requests, accepted answers, and that each failure ends in
-// time with its own code. Real servers, real certificates.
-import type { IncomingMessage } from 'node:http'
+// The platform's HTTP client: its requests, accepted answers, and failures that end in time with their own code.
+import { text as textOf } from 'node:stream/consumers'
 import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { brotliCompressSync, gzipSync } from 'node:zlib'
@@ -8,8 +7,9 @@ import { describe, expect, test } from 'vitest'
 import type { LinkErrorCode } from '../../../src/agent/platform/link-error.ts'
 import type { LinkOptions, LinkRequest } from '../../../src/agent/platform/link.ts'
 import { VERSION } from '../../../src/contract/versions.ts'
-import { createAuthority } from '../../support/network/certificates.ts'
-import { anAsk, failureOf, hello, KEY, linkTo, opened } from '../../support/agent/platform-links.ts'
+import { createAuthority, type KeyPair } from '../../support/network/certificates.ts'
+import { FAKE_KEY } from '../../support/agent/fake-platform.ts'
+import { anAsk, failureOf, hello, linkTo, opened } from '../../support/agent/platform-links.ts'
 import { startStopwatch } from '../../support/stopwatch.ts'
 import {
   startHttpServer,
@@ -20,11 +20,17 @@ import {
 
 const authority = createAuthority()
 
-async function bodyOf(request: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = []
-  for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk)
-  return Buffer.concat(chunks).toString()
+/** A link to a server that is there until the end of the test. */
+async function linkOf(starting: Promise<TestServer>) {
+  const { authority: at } = await opened(starting)
+  return linkTo(`http://${at}`)
 }
+
+/** A server with one answer. */
+const answering = (status: number, headers: Record<string, string>, body?: string | Buffer) =>
+  startHttpServer((_, response) => void response.writeHead(status, headers).end(body))
+const packedAs = (packing: string, body: string | Buffer) =>
+  answering(200, { 'content-encoding': packing }, body)
 
 /** A server that begins its answer at once and sends a byte of it every `everyMs`, so many in all. */
 function trickling(bytes: number, everyMs: number, isEnding = true): Promise<TestServer> {
@@ -42,12 +48,11 @@ function trickling(bytes: number, everyMs: number, isEnding = true): Promise<Tes
 }
 
 test('an answer that nobody reads occupies no connection', async () => {
-  const { authority: at } = await opened(
+  const link = await linkOf(
     startHttpServer((request, response) =>
       response.end(request.url === '/large' ? Buffer.alloc(1_000_000) : 'small'),
     ),
   )
-  const link = linkTo(`http://${at}`)
   const consume = () => Promise.reject(new Error('the disk is full'))
   // More than there are connections.
   for (let call = 0; call < 10; call++) {
@@ -58,9 +63,9 @@ test('an answer that nobody reads occupies no connection', async () => {
 
 describe('an answer that comes slowly', () => {
   test('may last while its bytes keep coming', async () => {
-    const { authority: at } = await opened(trickling(12, 50))
+    const link = await linkOf(trickling(12, 50))
     const ask = anAsk({ deadlineMs: 300, pace: { idleMs: 400, wholeMs: 10_000 } })
-    expect((await linkTo(`http://${at}`).request(ask)).body.toString()).toBe('x'.repeat(12))
+    expect((await link.request(ask)).body.toString()).toBe('x'.repeat(12))
   })
 
   test.each<[string, Promise<TestServer>, Partial<LinkRequest>]>([
@@ -68,9 +73,9 @@ describe('an answer that comes slowly', () => {
     ['goes on for too long', trickling(1e6, 20), { pace: { idleMs: 5_000, wholeMs: 300 } }],
     ['has to be there as a whole', trickling(1e6, 20), { deadlineMs: 300 }],
   ])('but not one that %s', async (_, starting, more) => {
-    const { authority: at } = await opened(starting)
+    const link = await linkOf(starting)
     const ownMs = startStopwatch()
-    expect((await failureOf(linkTo(`http://${at}`), more)).code).toBe('TIMEOUT')
+    expect((await failureOf(link, more)).code).toBe('TIMEOUT')
     expect(ownMs()).toBeLessThan(4_000)
   })
 })
@@ -80,8 +85,9 @@ describe('a call', () => {
     const received: Record<string, unknown>[] = []
     const { authority: at } = await opened(
       startHttpServer((request, response) => {
-        void bodyOf(request).then((body) => {
-          received.push({ url: request.url, method: request.method, ...request.headers, body })
+        const { url, method, headers } = request
+        void textOf(request).then((body) => {
+          received.push({ url, method, ...headers, body })
           return response.end('ok')
         })
       }),
@@ -93,7 +99,7 @@ describe('a call', () => {
     expect(received[0]).toMatchObject({
       url: '/vedette/agent/v1/sync',
       method: 'POST',
-      authorization: `Bearer ${KEY}`,
+      authorization: `Bearer ${FAKE_KEY}`,
       'user-agent': `Vedette/${VERSION}`,
       'content-length': '2',
       'content-encoding': 'gzip',
@@ -102,30 +108,24 @@ describe('a call', () => {
   })
 
   test('can stream its body', async () => {
-    const { authority: at } = await opened(
+    const link = await linkOf(
       startHttpServer((request, response) => {
-        void bodyOf(request).then((body) => response.end(`${request.method} ${body.length}`))
+        void textOf(request).then((body) => response.end(`${request.method} ${body.length}`))
       }),
     )
     const body = Readable.from([Buffer.alloc(100_000), Buffer.alloc(50_000)])
-    const answer = await linkTo(`http://${at}`).request(
-      anAsk({ method: 'PUT', body, bytes: 150_000 }),
-    )
+    const answer = await link.request(anAsk({ method: 'PUT', body, bytes: 150_000 }))
     expect(answer.body.toString()).toBe('PUT 150000')
   })
 
   test('whose body is refused midway gets the answer, and the body ends', async () => {
-    const { authority: at } = await opened(
-      startHttpServer((_, response) => {
-        response.writeHead(413, { connection: 'close' }).end('too large')
-      }),
-    )
+    const link = await linkOf(answering(413, { connection: 'close' }, 'too large'))
     const body = Readable.from(
       (function* () {
         for (;;) yield Buffer.alloc(65_536)
       })(),
     )
-    const answer = await linkTo(`http://${at}`).request(anAsk({ method: 'PUT', body }))
+    const answer = await link.request(anAsk({ method: 'PUT', body }))
     expect(answer.status).toBe(413)
     expect(body.destroyed).toBe(true)
   })
@@ -134,12 +134,8 @@ describe('a call', () => {
     ['gzip', gzipSync('packed')],
     ['br', brotliCompressSync('packed')],
   ])('unpacks %s', async (packing, packed) => {
-    const { authority: at } = await opened(
-      startHttpServer((_, response) => {
-        response.writeHead(200, { 'content-encoding': packing }).end(packed)
-      }),
-    )
-    const { body } = await linkTo(`http://${at}`).request(anAsk())
+    const link = await linkOf(packedAs(packing, packed))
+    const { body } = await link.request(anAsk())
     expect(body.toString()).toBe('packed')
   })
 
@@ -152,7 +148,7 @@ describe('a call', () => {
 
   test('on a reused connection that was closed meanwhile is repeated', async () => {
     let answered = 0
-    const { authority: at } = await opened(
+    const link = await linkOf(
       startRawServer((socket) => {
         socket.once('data', () => {
           answered++
@@ -162,17 +158,14 @@ describe('a call', () => {
         })
       }),
     )
-    const link = linkTo(`http://${at}`)
     await link.request(anAsk())
     expect((await link.request(anAsk())).body.toString()).toBe('ok')
     expect(answered).toBe(2)
   })
 
   test('with any other status is an answer', async () => {
-    const { authority: at } = await opened(
-      startHttpServer((_, response) => void response.writeHead(503, { 'retry-after': '7' }).end()),
-    )
-    const answer = await linkTo(`http://${at}`).request(anAsk())
+    const link = await linkOf(answering(503, { 'retry-after': '7' }))
+    const answer = await link.request(anAsk())
     expect(answer).toMatchObject({ status: 503, headers: { 'retry-after': '7' } })
   })
 })
@@ -185,61 +178,23 @@ const raw = (text: string, end = false) =>
     })
   })
 
+const HALF = 'HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf'
+const BOMB = gzipSync(Buffer.alloc(100_000, 'x'))
+const SMALL = { answerBytesMax: 1000 }
+
 describe('a failure', () => {
   test.each<[string, LinkErrorCode, () => Promise<TestServer>, Partial<LinkRequest>]>([
     ['a server that never answers', 'TIMEOUT', () => startRawServer(() => {}), { deadlineMs: 50 }],
-    [
-      'an answer that never ends',
-      'TIMEOUT',
-      () => raw('HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf'),
-      { deadlineMs: 100 },
-    ],
-    [
-      'an answer that is cut',
-      'TRUNCATED',
-      () => raw('HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf', true),
-      {},
-    ],
-    [
-      'a packed answer that is cut',
-      'TRUNCATED',
-      () =>
-        startHttpServer((_, response) => {
-          const packed = gzipSync(Buffer.alloc(1000, 'x'))
-          response.writeHead(200, { 'content-encoding': 'gzip' }).end(packed.subarray(0, 15))
-        }),
-      {},
-    ],
-    [
-      'an answer that is not packed as it says',
-      'NOT_UNDERSTOOD',
-      () =>
-        startHttpServer((_, response) => {
-          response.writeHead(200, { 'content-encoding': 'gzip' }).end('plain')
-        }),
-      {},
-    ],
+    ['an answer that never ends', 'TIMEOUT', () => raw(HALF), { deadlineMs: 100 }],
+    ['an answer that is cut', 'TRUNCATED', () => raw(HALF, true), {}],
+    ['a packed one that is cut', 'TRUNCATED', () => packedAs('gzip', BOMB.subarray(0, 15)), {}],
+    ['one that is not packed', 'NOT_UNDERSTOOD', () => packedAs('gzip', 'plain'), {}],
     ['an answer that is not HTTP', 'NOT_UNDERSTOOD', () => raw('SSH-2.0-OpenSSH_9.6\r\n'), {}],
     ['a connection that is cut', 'UNREACHABLE', () => raw('', true), {}],
-    [
-      'an answer that is too large',
-      'TOO_LARGE',
-      () => startHttpServer((_, response) => void response.end(Buffer.alloc(2000))),
-      { answerBytesMax: 1000 },
-    ],
-    [
-      'an answer that unpacks to too much',
-      'TOO_LARGE',
-      () =>
-        startHttpServer((_, response) => {
-          const packed = gzipSync(Buffer.alloc(100_000))
-          response.writeHead(200, { 'content-encoding': 'gzip' }).end(packed)
-        }),
-      { answerBytesMax: 1000 },
-    ],
+    ['one that is too large', 'TOO_LARGE', () => answering(200, {}, Buffer.alloc(2000)), SMALL],
+    ['one that unpacks to too much', 'TOO_LARGE', () => packedAs('gzip', BOMB), SMALL],
   ])('%s is %s', async (_, code, start, more) => {
-    const { authority: at } = await opened(start())
-    expect((await failureOf(linkTo(`http://${at}`), more)).code).toBe(code)
+    expect((await failureOf(await linkOf(start()), more)).code).toBe(code)
   })
 
   test('a port without a listener', async () => {
@@ -259,13 +214,13 @@ describe('a failure', () => {
 
   test('a redirect, which is not followed', async () => {
     let asked = 0
-    const { authority: at } = await opened(
+    const link = await linkOf(
       startHttpServer((_, response) => {
         asked++
         response.writeHead(302, { location: 'https://login.example.com/?token=secret' }).end()
       }),
     )
-    const { code, message } = await failureOf(linkTo(`http://${at}`))
+    const { code, message } = await failureOf(link)
     expect(code).toBe('REDIRECTED')
     expect(message).toContain('https://login.example.com/')
     expect(message).not.toContain('secret')
@@ -289,30 +244,19 @@ describe('a failure', () => {
     expect((await failureOf(link)).code).toBe('TIMEOUT')
   })
 
-  test.each<[string, string, () => Promise<TestServer>, Partial<LinkOptions>]>([
-    [
-      'an authority that is not trusted',
-      'NODE_EXTRA_CA_CERTS',
-      () => startHttpsServer(authority.issue(), hello),
-      {},
-    ],
-    [
-      'a certificate for another name',
-      'other names',
-      () => startHttpsServer(authority.issue({ names: 'DNS:other.test' }), hello),
-      { ca: authority.ca },
-    ],
-    [
-      'a certificate that has expired',
-      'has expired',
-      () => startHttpsServer(authority.issue({ fromDays: -30, toDays: -1 }), hello),
-      { ca: authority.ca },
-    ],
-    ['no TLS at all', 'does not speak TLS', () => startHttpServer(hello), {}],
-  ])('%s', async (_, expectedText, start, more) => {
-    const { authority: at } = await opened(start())
+  const { ca } = authority
+  test.each<[string, string, () => KeyPair, Partial<LinkOptions>]>([
+    ['an untrusted authority', 'NODE_EXTRA_CA_CERTS', () => authority.issue(), {}],
+    ['another name', 'other names', () => authority.issue({ names: 'DNS:other.test' }), { ca }],
+    ['an old one', 'has expired', () => authority.issue({ fromDays: -30, toDays: -1 }), { ca }],
+  ])('a certificate of %s', async (_, expectedText, issue, more) => {
+    const { authority: at } = await opened(startHttpsServer(issue(), hello))
     const { code, message } = await failureOf(linkTo(`https://${at}`, more))
-    expect(code).toBe('TLS')
-    expect(message).toContain(expectedText)
+    expect([code, message]).toEqual(['TLS', expect.stringContaining(expectedText)])
+  })
+
+  test('no TLS at all', async () => {
+    const { authority: at } = await opened(startHttpServer(hello))
+    expect((await failureOf(linkTo(`https://${at}`))).code).toBe('TLS')
   })
 })

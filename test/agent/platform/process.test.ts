@@ -1,47 +1,26 @@
-// The real program on a platform: it syncs, runs and delivers, hands over when it leaves, and ends with the exit code
-// that says why.
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { afterEach, expect, test } from 'vitest'
-import type { SyncAnswer } from '../../../src/contract/protocol/agent-protocol.ts'
+// The real program on a platform: it syncs, runs, delivers and hands over; its exit code says why it ended.
+import { expect, onTestFinished, test } from 'vitest'
+import type { SyncAnswer, SyncRequest } from '../../../src/contract/protocol/agent-protocol.ts'
 import { VERSION } from '../../../src/contract/versions.ts'
-import { startAgentProcess, type StartedAgent } from '../../support/agent/agent-process.ts'
+import { startAgentProcess } from '../../support/agent/agent-process.ts'
 import { eventually } from '../../support/eventually.ts'
-import { createAuthority } from '../../support/network/certificates.ts'
-import { startConnectProxy } from '../../support/network/connect-proxy.ts'
-import {
-  FAKE_KEY,
-  json,
-  NOTHING,
-  startFakePlatform,
-  type FakePlatform,
-} from '../../support/agent/fake-platform.ts'
+import { FAKE_KEY, json, startFakePlatform } from '../../support/agent/fake-platform.ts'
 import { aMonitor } from '../../support/agent/fake-monitors.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 import { startHttpServer } from '../../support/test-server.ts'
 
-const open: { close(): unknown }[] = []
-const agents: StartedAgent[] = []
-afterEach(async () => {
-  for (const { child } of agents.splice(0)) child.kill('SIGKILL')
-  await Promise.all(open.splice(0).map((one) => one.close()))
-})
-
-async function platform(tls?: Parameters<typeof startFakePlatform>[0]): Promise<FakePlatform> {
-  const one = await startFakePlatform(tls)
-  open.push(one)
+/** Closes it at the end of the test. */
+async function opened<T extends { close(): unknown }>(starting: Promise<T>): Promise<T> {
+  const one = await starting
+  onTestFinished(() => void one.close())
   return one
 }
 
-async function started(env: Record<string, string>): Promise<StartedAgent> {
-  const agent = await startAgentProcess({ API_KEY: FAKE_KEY, ...env })
-  agents.push(agent)
-  return agent
-}
+const started = (PLATFORM_URL: string, env: Record<string, string> = {}) =>
+  startAgentProcess({ API_KEY: FAKE_KEY, PLATFORM_URL, DATA_DIR: temporaryFolder(), ...env })
 
 async function target(): Promise<string> {
-  const server = await startHttpServer((_, response) => void response.end('ok'))
-  open.push(server)
+  const server = await opened(startHttpServer((_, response) => void response.end('ok')))
   return `http://${server.authority}/`
 }
 
@@ -61,9 +40,9 @@ async function readiness({ url }: { url: string }) {
 }
 
 test('it reports its facts, runs its monitors, and delivers', async () => {
-  const at = await platform()
+  const at = await opened(startFakePlatform())
   at.say(oneMonitor(await target()))
-  const agent = await started({ PLATFORM_URL: at.url, DATA_DIR: temporaryFolder() })
+  const agent = await started(at.url)
   const said = await at.sync(() => true)
   expect(said).toMatchObject({
     agent: { version: VERSION, image: 'agent', engines: [], runtimes: [] },
@@ -79,30 +58,27 @@ test('it reports its facts, runs its monitors, and delivers', async () => {
   const next = await at.sync(({ have }) => have === '1.2')
   expect(next.agent).toEqual(said.agent)
   expect(await readiness(agent)).toMatchObject({ status: 200, reasons: [], warnings: [] })
-  agent.child.kill('SIGTERM')
-  expect(await agent.ended).toMatchObject({ code: 0 })
+  expect(await agent.stop()).toMatchObject({ code: 0 })
 })
 
 test('without a platform it is not ready and says why; the key is nowhere in its output', async () => {
-  const gone = await platform()
+  const gone = await startFakePlatform()
   await gone.close()
-  open.pop()
-  const agent = await started({ PLATFORM_URL: gone.url, DATA_DIR: temporaryFolder() })
+  const agent = await started(gone.url)
   await agent.line(({ msg }) => msg?.includes('no sync with the platform') === true)
   const { status, reasons } = await readiness(agent)
   expect([status, reasons.join()]).toEqual([503, expect.stringContaining('refused the connection')])
   const metrics = await (await fetch(`${agent.url}/metrics`)).text()
   expect(metrics).toMatch(/vedette_sync_failures_total\{code="UNREACHABLE"\} \d/)
-  agent.child.kill('SIGTERM')
-  const { code, stderr } = await agent.ended
+  const { code, stderr } = await agent.stop()
   expect(code).toBe(0)
   expect(JSON.stringify(agent.lines) + stderr).not.toContain(FAKE_KEY)
 })
 
 test('a key that is revoked ends it with exit code 3, after running jobs end', async () => {
-  const at = await platform()
+  const at = await opened(startFakePlatform())
   at.say(oneMonitor(await target()))
-  const agent = await started({ PLATFORM_URL: at.url, DATA_DIR: temporaryFolder() })
+  const agent = await started(at.url)
   await at.result(() => true)
   at.misbehave((_, response) => {
     json(response, { statusCode: 401, message: 'No', attributes: { reason: 'revoked' } }, 401)
@@ -115,29 +91,26 @@ test('a key that is revoked ends it with exit code 3, after running jobs end', a
 })
 
 test('SIGTERM hands over waiting slots where others accept them, and finishes running jobs', async () => {
-  const at = await platform()
+  const at = await opened(startFakePlatform())
   const hanging = Promise.withResolvers<void>()
   const begun = Promise.withResolvers<void>()
-  const server = await startHttpServer((_, response) => {
-    begun.resolve()
-    void hanging.promise.then(() => response.end('ok'))
-  })
-  open.push(server)
+  const server = await opened(
+    startHttpServer((_, response) => {
+      begun.resolve()
+      void hanging.promise.then(() => response.end('ok'))
+    }),
+  )
   const slots = { everyMs: 3_600_000, offsetMs: 0 }
   const request = { url: `http://${server.authority}/` }
   const ids = [ID, ID.replaceAll('2', '3')]
   const set = ids.map((id) => ({ monitor: aMonitor(id, { request }), slots, from: 0 }))
   at.say({ revision: '1.2', changes: { whole: true, set, drop: [], variables: [] }, peers: 1 })
-  const agent = await started({
-    PLATFORM_URL: at.url,
-    DATA_DIR: temporaryFolder(),
-    UPTIME_CONCURRENCY: '1',
-  })
+  const agent = await started(at.url, { UPTIME_CONCURRENCY: '1' })
   await begun.promise
   // One is running; the other waits behind it, since there is only one place.
   await eventually(async () => {
     const health = await (await fetch(`${agent.url}/health`)).json()
-    return (health as SomeHealth).queues.uptime.waiting === 1
+    return (health as { queues: SyncRequest['queues'] }).queues.uptime.waiting === 1
   })
   agent.child.kill('SIGTERM')
   const leaving = await at.sync(({ state }) => state === 'leaving')
@@ -148,27 +121,4 @@ test('SIGTERM hands over waiting slots where others accept them, and finishes ru
   hanging.resolve()
   expect(await agent.ended).toMatchObject({ code: 0 })
   expect(at.results.map(({ verdict }) => verdict)).toEqual(['passed'])
-})
-
-interface SomeHealth {
-  queues: { uptime: { waiting: number } }
-}
-
-test('a proxy with credentials and an authority of one’s own lead to the platform', async () => {
-  const authority = createAuthority()
-  const at = await platform(authority.issue())
-  const proxy = await startConnectProxy({ credentials: 'user:p@ss' })
-  open.push(proxy)
-  const folder = temporaryFolder()
-  writeFileSync(join(folder, 'ca.pem'), authority.ca)
-  const agent = await started({
-    PLATFORM_URL: at.url,
-    DATA_DIR: folder,
-    HTTPS_PROXY: `http://user:p%40ss@${proxy.authority}`,
-    NODE_EXTRA_CA_CERTS: join(folder, 'ca.pem'),
-  })
-  await at.sync(({ have }) => have === NOTHING.revision)
-  expect(proxy.requestLines).toContain(`CONNECT ${at.authority}`)
-  agent.child.kill('SIGTERM')
-  expect(await agent.ended).toMatchObject({ code: 0 })
 })

@@ -1,5 +1,4 @@
-// The platform's time is found within half of the shortest call's length, whatever the machine's clock shows,
-// and waits between tries are spread, bounded, and obey the platform.
+// The platform's time is found by the shortest call; waits between tries are spread, bounded, and obey the platform.
 import { describe, expect, test } from 'vitest'
 import { createClock } from '../../../src/agent/schedule/clock.ts'
 import { collectingLog } from '../../support/collecting-log.ts'
@@ -7,10 +6,12 @@ import { fakeClocks } from '../../support/fake-clock.ts'
 import { PlatformTime } from '../../../src/agent/platform/time.ts'
 import { Backoff, retryAfterMs } from '../../../src/agent/platform/backoff.ts'
 
+type Call = [thereMs: number, heldMs: number, backMs: number, aheadMs: number]
+
 describe('the platform’s time', () => {
   const { log } = collectingLog()
   /** Measures with calls that take so long there, at the platform, and back; ahead of this machine. */
-  function measured(calls: [thereMs: number, heldMs: number, backMs: number, aheadMs: number][]) {
+  function measured(calls: Call[]) {
     const clocks = fakeClocks()
     const clock = createClock(clocks)
     const time = new PlatformTime(clock, log)
@@ -32,10 +33,7 @@ describe('the platform’s time', () => {
   })
 
   test('stays that of the shortest call however many longer ones follow', () => {
-    const longer = Array.from(
-      { length: 50 },
-      () => [900, 100, 5, 5000] as [number, number, number, number],
-    )
+    const longer = Array.from({ length: 50 }, (): Call => [900, 100, 5, 5000])
     expect(measured([[5, 100, 5, 5000], ...longer])).toBeCloseTo(5000, 0)
   })
 

@@ -101,6 +101,17 @@ describe('a text', () => {
       String.raw`"{\"x-api-key\":\"abc\",\"b\":1}"`,
       String.raw`"{\"x-api-key\":\"${SCRUBBED}\",\"b\":1}"`,
     ],
+    // As Go and Bun write headers.
+    [
+      'a header with a list of values',
+      '{"Cookie":[ "a=b" , "c=d"],"password":["is short"]}',
+      `{"Cookie":[ "${SCRUBBED}" , "${SCRUBBED}"],"password":["is short"]}`,
+    ],
+    [
+      'the same of JSON in JSON',
+      String.raw`"{\"set-cookie\":[\"a\\\"b\",\"c\"],\"d\":1}"`,
+      String.raw`"{\"set-cookie\":[\"${SCRUBBED}\",\"${SCRUBBED}\"],\"d\":1}"`,
+    ],
     [
       'a line of a call log',
       `  → GET /\n    - authorization: ${HEADER}\n    - accept: */*\n`,
@@ -125,6 +136,8 @@ describe('a text', () => {
     ['an ellipsis', '{"log":"<p title=pä55\\"w/ord…>text</p>"}', 'pä55'],
     ['an ellipsis of JSON', String.raw`{"log":"pä55\"w/or\u2026"}`, 'pä55'],
     ['an ellipsis in front', `{"log":"…/ord&9 is wrong"}`, '/ord&9'],
+    ['three dots before a quote', String.raw`{"log":"token, ...\"/ord&9\" is not JSON"}`, '/ord&9'],
+    ['two ellipses', String.raw`{"log":"token, ...\"55\\\"w/ord\"... is not JSON"}`, '/ord'],
     ['three dots', `{"log":"'pä55'... 8 more characters"}`, 'pä55'],
     ['three dots after bytes', '{"log":"<Buffer 70 c3 a4 35 35 ... 8 more bytes>"}', '35 35'],
     ['what only begins like a picture', `GIF8 ${SECRET}`, SECRET],

@@ -1,7 +1,9 @@
 // No secret leaves: not by header, not by value in any usual encoding, not in a URL. And nothing else
 // is changed.
+import { inspect } from 'node:util'
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { byteRules, ByteScrubber } from '../../../src/agent/redaction/byte-scrubber.ts'
 import { createScrubber, SCRUBBED } from '../../../src/agent/redaction/scrub.ts'
 
 const SECRET = 'p@ss w/ö"rd&<+\'%=\\n'
@@ -65,12 +67,21 @@ describe('a secret value', () => {
     ['SQL', "O'Hara99", "O''Hara99"],
     ['CSV', 'O"Hara99', 'O""Hara99'],
     ['a shell', "O'Hara99", String.raw`O'\''Hara99`],
+    ['a shell, in quotes', "O'Hara99", `O'"'"'Hara99`],
+    ['a shell, several in quotes', "O''Hara99", `O'"''"'Hara99`],
+    ['the function escape', 'Z\u00fcr\u20ac\u{1F511}99', 'Z%FCr%u20AC%uD83D%uDD1199'],
+    ['Python, in ASCII', 'Z\u00fcrich\u20ac99', String.raw`Z\xfcrich\u20ac99`],
+    ['Python, beyond the basic plane', 'pw\u{1F511}99xyz', String.raw`pw\U0001f51199xyz`],
     ['a terminal, in colours', token, 'K3yTok\u001B[7m9zQw\u001B[27m7Lm2Xv'],
     ['a terminal, in colours, in JSON', token, String.raw`K3yTok9z\u001b[38;5;1mQw7Lm2Xv`],
     ['a page, one blank for several', 'correct  horse\tbattery', 'correct horse battery'],
     ['a line, without control characters', 'user\t pw77', 'user  pw77'],
     ['a call log, with signs', 'user\tpw77', 'user⇆pw77'],
     ['a URL, without its fragment', String.raw`aB3$\dE6f#gH9`, 'aB3$/dE6f'],
+    ['a URL, its path', 'https://x.test/T0/B0/hook-77-secret', '/T0/B0/hook-77-secret'],
+    ['a URL, path and query', 'https://x.test/p?key=abc-1234567#f', '/p?key=abc-1234567'],
+    ['a URL, its user without a password', 'https://key77x@x.test/p', 'key77x'],
+    ['a URL, its password', 'postgres://u:pw99xyz%21@db/x', 'pw99xyz!'],
     ['a file name, with hyphens next to others', 'Ux-+7f/Rk-=2m', 'Ux--7f-Rk--2m'],
     ['a file name, with other letters', 'пар+оль=ключ', 'пар-оль-ключ'],
     ['no blanks around it', ' hunter2\n', 'hunter2'],
@@ -78,6 +89,22 @@ describe('a secret value', () => {
   ])('is found in what programs make of it: %s', (_, secret, text) => {
     const one = createScrubber({ secrets: [secret] })
     expect(one.text(`<<${text}>>`)).toBe(`<<${SCRUBBED}>>`)
+  })
+
+  test('of a URL has no parts that are words', () => {
+    const one = createScrubber({ secrets: ['https://user:words@x.test/customers/overview'] })
+    expect(one.text('words of /customers/overview')).toBe('words of /customers/overview')
+  })
+
+  test('is found line by line, also where its ends of lines are escaped', () => {
+    const lines = ['MIIEvQIBADANBgkqhkiG9w0B', 'MzEfYyjiWA4R4-M2bS1GB4t7']
+    const key = ['-----BEGIN PRIVATE KEY-----', ...lines, '-----END PRIVATE KEY-----']
+    for (const end of [String.raw`\n`, String.raw`\r\n`]) {
+      const one = createScrubber({ secrets: [key.join(end)] })
+      expect(one.text(inspect(`${key.join('\n')}\n`))).not.toMatch(/MIIE|MzEf|4t7/)
+    }
+    const path = String.raw`\\server\new-7`
+    expect(createScrubber({ secrets: [path] }).text('the server')).toBe('the server')
   })
 
   test('is found line by line, also where all of its lines are short', () => {
@@ -88,13 +115,27 @@ describe('a secret value', () => {
 
   test.each([
     ['an excerpt in a message', '“K3yTok9zQ…” within 1500 ms', `“${SCRUBBED}…” within 1500 ms`],
+    ['the same in ASCII JSON', String.raw`{"a":"K3yTok9z\u2026"}`, `{"a":"${SCRUBBED}\\u2026"}`],
+    ['the same in HTML', '<b>K3yTok9z&hellip;</b>', `<b>${SCRUBBED}&hellip;</b>`],
     ['an error of JSON.parse', '"{"a": K3yTok9z"... is', `"{"a": ${SCRUBBED}"... is`],
     ['one that begins with a cut', 'at ..."zQw7Lm2Xv" is', `at ..."${SCRUBBED}" is`],
+    ['one with a cut on either side', 'at ..."yTok9zQw"... is', `at ..."${SCRUBBED}"... is`],
+    ['the same in JSON', String.raw`...\"yTok9zQw\"...`, String.raw`...\"${SCRUBBED}\"...`],
     ['an inspected text', "'K3yTok9z'... 12 more", `'${SCRUBBED}'... 12 more`],
     ['one within a colour', 'K3yTok9zQ\u001B[38;2;255;255;25…', `${SCRUBBED}…`],
     ['inspected bytes', '4b 33 79 54 6f ... 9 more bytes', `${SCRUBBED} ... 9 more bytes`],
   ])('is found where it was cut: %s', (_, text, expected) => {
     expect(createScrubber({ secrets: [token] }).text(text)).toBe(expected)
+  })
+
+  test.each(['ann", "pin": ', ' "pin": 4711'])('is found in an excerpt in quotes: %s', (part) => {
+    const secret = '{"user": "ann", "pin": 4711}'
+    const text = `at ..."${part}"... is`
+    const bytes = new ByteScrubber(byteRules([secret], () => false))
+    const file = Buffer.concat([bytes.write(Buffer.from(text)), bytes.end()]).toString()
+    for (const clean of [createScrubber({ secrets: [secret] }).text(text), file]) {
+      expect(clean).toBe(`at ..."${SCRUBBED}"... is`)
+    }
   })
 
   test('is found in base64 that was filled up after a cut', () => {
@@ -103,8 +144,38 @@ describe('a secret value', () => {
     expect(createScrubber({ secrets: [token] }).text(`${text}…`)).toContain(SCRUBBED)
   })
 
-  test('is not suspected next to an ellipsis with blanks around', () => {
-    const text = 'K3yT ... zQw7 … K3yT'
+  // `node:assert` writes them so where it has colours, as in workers of Playwright.
+  test.each<[string, (diff: string) => string]>([
+    ['a terminal', (diff) => diff],
+    ['JSON', (diff) => JSON.stringify(diff)],
+    ['base64', (diff) => Buffer.from(diff).toString('base64')],
+  ])('is found in a diff in colours that mixes it with another text: %s', (_, written) => {
+    const inColour = (colour: number, text: string) =>
+      Array.from(text, (one) => `\u001B[${colour}m${one}\u001B[39m`).join('')
+    const both = (mine: number, other: number) =>
+      [
+        inColour(39, "'K3"),
+        inColour(other, 'or '),
+        inColour(mine, 'yTok9'),
+        inColour(39, 'z'),
+        inColour(other, 'one'),
+        inColour(mine, 'Qw7Lm2Xv'),
+      ].join('')
+    for (const diff of [both(31, 32), both(32, 31)]) {
+      const clean = createScrubber({ secrets: [token] }).text(written(diff))
+      expect(clean).toContain(SCRUBBED)
+      expect(clean.length).toBeLessThan(120)
+    }
+    // Where it was cut within the other text, and where the rest of a line is in one colour.
+    const cut = `${'.\n'.repeat(60)}${inColour(31, token.slice(0, 9))}${inColour(32, 'other')}`
+    expect(createScrubber({ secrets: [token] }).text(cut)).toContain(SCRUBBED)
+    const line = `is hush-hush\u001B[31m, not ${'x'.repeat(200)}`
+    const clean = createScrubber({ secrets: ['hush-hush'] }).text(line)
+    expect(clean).toBe(line.replace('hush-hush', SCRUBBED))
+  })
+
+  test('is not suspected next to an ellipsis with blanks around, or by few bytes between two', () => {
+    const text = 'K3yT ... zQw7 … K3yT ...Tok9...'
     expect(createScrubber({ secrets: [token] }).text(text)).toBe(text)
   })
 
@@ -112,6 +183,22 @@ describe('a secret value', () => {
     expect(createScrubber({ secrets: ['ab', ''] }).text('cab')).toBe('cab')
   })
 })
+
+// Docker leaves quotes around values in a file of variables.
+test.each(['"correct-horse"', 'correct-horse"', '"correct-horse'])(
+  'a secret with quotes leaves JSON that can be read: %s',
+  (secret) => {
+    const one = createScrubber({ secrets: [secret] })
+    for (const value of ['correct-horse', secret, `"${secret}"`]) {
+      const inner = JSON.stringify({ a: value, b: 1 })
+      const clean = one.text(JSON.stringify({ a: value, inner, b: 1 }))
+      expect(clean).not.toContain('horse')
+      const outer = JSON.parse(clean) as { a: string; inner: string }
+      expect(outer.a).toContain(SCRUBBED)
+      expect(JSON.parse(outer.inner)).toMatchObject({ b: 1 })
+    }
+  },
+)
 
 describe('sensitive headers', () => {
   const named = createScrubber({ headers: ['X-Internal-Id'] })
@@ -171,6 +258,12 @@ describe('sensitive headers', () => {
     'x-csrf-token',
     'x-amz-security-token',
     'x-goog-api-key',
+    'x-auth-key',
+    'x-access-key',
+    'dd-application-key',
+    'x-forwarded-authorization',
+    'cf-access-jwt-assertion',
+    'x-registry-auth',
   ])('%s is one without any setting', (name) => {
     expect(createScrubber({}).isSensitive(name)).toBe(true)
     expect(createScrubber({}).isSensitive(name.toUpperCase())).toBe(true)
@@ -185,10 +278,22 @@ describe('URLs', () => {
     ['slashes as in PHP', String.raw`https:\/\/u:p@h`, String.raw`https:\/\/${SCRUBBED}@h`],
     ['percent signs', 'https%3A%2F%2Fu%3Ap%40h', `https%3A%2F%2F${SCRUBBED}%40h`],
     ['an apostrophe in the password', "http://u:pa'ss@host", `http://${SCRUBBED}@host`],
+    ['escapes of JSON', String.raw`https://u:p\u0026\u00e9@h`, `https://${SCRUBBED}@h`],
     ['no credentials', 'https://host/a@b', 'https://host/a@b'],
     ['no credentials, in a literal', "['http://host','a@b']", "['http://host','a@b']"],
     ['a mail address', 'mail me@host about http://host', 'mail me@host about http://host'],
   ])('with %s', (_, given, expected) => expect(plain.text(given)).toBe(expected))
+})
+
+test('a secret that is JSON is found by its sensitive fields', () => {
+  const database = { username: 'shop-1', password: 'Zq7Rk2Lm', tokenType: 'Bearer' }
+  const key = '-----BEGIN PRIVATE KEY-----\nMIIEvQ1x\n-----END PRIVATE KEY-----'
+  const also = { private_key: key, url: 'postgres://app:S3cr3tPw@db/shop' }
+  const secrets = [JSON.stringify({ database }), ` ${JSON.stringify(also, null, 2)}`, '{"a":']
+  const one = createScrubber({ secrets })
+  const given = `shop-1 Zq7Rk2Lm Bearer MIIEvQ1x app S3cr3tPw at db/shop`
+  const gone = `shop-1 ${SCRUBBED} Bearer ${SCRUBBED} app ${SCRUBBED} at db/shop`
+  expect(one.text(given)).toBe(gone)
 })
 
 test('a name that others gave holds no secret; names of ours stay', () => {
@@ -203,6 +308,19 @@ test('a name that others gave holds no secret; names of ours stay', () => {
 describe('a text without a secret', () => {
   test('is given back as it is, not copied', () => {
     const given = { a: [{ b: 'c' }], headers: { accept: '*/*' } }
+    expect(scrubber.value(given)).toBe(given)
+    const certificate = { signatureAlgorithm: 'ecdsa-with-SHA256', keyAlgorithm: 'EC' }
+    expect(scrubber.value({ certificate })).toEqual({ certificate })
+  })
+
+  test('keeps what is left of a rate limit on tokens', () => {
+    const given = { headers: { 'x-ratelimit-remaining-tokens': '149984' } }
+    expect(scrubber.value(given)).toBe(given)
+  })
+
+  test('keeps two names of hosts, of which the first one looks like a name of a header', () => {
+    const certificate = { sans: ['secrets.example.com', 'vault.example.com'] }
+    const given = { url: 'https://vault.example.com/', certificate, tags: ['@password', '@smoke'] }
     expect(scrubber.value(given)).toBe(given)
   })
 

@@ -1,13 +1,11 @@
-// Attempts while our own event loop is late: what only our delay has made is repeated or ours, and what the
-// target has done stays what it is. The delay is real: the test keeps the loop busy.
+// Attempts while our event loop really is late: what our delay alone has made is repeated, or a fault of ours.
 import { tmpdir } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { createClock } from '../../../src/agent/schedule/clock.ts'
 import type { LocationContext } from '../../../src/agent/run/run-plan.ts'
 import { createRunner } from '../../../src/agent/run/runner.ts'
-import { failure, type Failure } from '../../../src/contract/failure.ts'
-import type { Monitor } from '../../../src/contract/monitor.ts'
+import { failure } from '../../../src/contract/failure.ts'
 import type { Dialler } from '../../../src/network/dial.ts'
 import { DeadlineReached } from '../../../src/network/deadline.ts'
 import type { AnyMonitorType } from '../../../src/monitors/monitor.ts'
@@ -28,6 +26,7 @@ function block(ms = BLOCKED_MS): void {
 const tooSlow = (responseTimeMs: number) =>
   failure('RESPONSE_TIME_ABOVE_MAX', 'slow', { responseTimeMs, maxMs: 1000 })
 const slow = (ms: number) => ({ failures: [tooSlow(ms)], responseTimeMs: ms })
+const SLOW_BY_US = slow(1000 + BLOCKED_MS / 2)
 const refused = { failures: [failure('CONNECT_REFUSED', 'refused')] }
 
 function begin(
@@ -37,24 +36,27 @@ function begin(
 ) {
   const onRetry = vi.fn<(type: string) => void>()
   const settings = { types, clock: createClock(), workRoot: tmpdir(), scrubHeaders: [], onRetry }
-  const monitor: Monitor = aMonitor('a', fields)
-  const job = { monitor, slot: 1 }
+  const job = { monitor: aMonitor('a', fields), slot: 1 }
   const result = createRunner(settings).run(job, around, stopping.signal)
   return { result, onRetry }
 }
 
+/** The next run ends late, by our delay. */
+async function endLate(fake: FakeType, observation: Partial<Observation>): Promise<void> {
+  const run = await fake.next()
+  block()
+  run.end(observation)
+}
+
 describe('a verdict that only our delay has made', () => {
   test.each<[string, Partial<Observation>]>([
-    ['failed', slow(1000 + BLOCKED_MS / 2)],
+    ['failed', SLOW_BY_US],
     ['degraded', { degraded: true, responseTimeMs: 500 + BLOCKED_MS / 2 }],
   ])('%s: the attempt is repeated at once, and is no retry', async (_, observation) => {
     const fake = fakeType()
     const { result, onRetry } = begin(fake, { degradedResponseTime: 500 })
-    const first = await fake.next()
-    block()
-    first.end(observation)
-    const again = await fake.next()
-    again.end()
+    await endLate(fake, observation)
+    await fake.endNext()
     expect(await result).toMatchObject({ verdict: 'passed', attempts: [{ verdict: 'passed' }] })
     expect(fake.begun()).toBe(2)
     expect(onRetry).not.toHaveBeenCalled()
@@ -63,11 +65,8 @@ describe('a verdict that only our delay has made', () => {
   test('twice is errored, with the delay', async () => {
     const fake = fakeType()
     const { result } = begin(fake)
-    for (let attempt = 0; attempt < 2; attempt++) {
-      const run = await fake.next()
-      block()
-      run.end(slow(1000 + BLOCKED_MS / 2))
-    }
+    await endLate(fake, SLOW_BY_US)
+    await endLate(fake, SLOW_BY_US)
     const { failures, ...others } = await result
     expect(others).toMatchObject({ verdict: 'errored', attempts: [{ verdict: 'errored' }] })
     expect(others).not.toHaveProperty('responseTimeMs')
@@ -84,30 +83,20 @@ describe('a verdict that only our delay has made', () => {
     const fake = fakeType()
     const retryStrategy = { type: 'FIXED', baseBackoffSeconds: 0, maxRetries: 1 }
     const { result, onRetry } = begin(fake, { retryStrategy })
-    for (let attempt = 0; attempt < 2; attempt++) {
-      const run = await fake.next()
-      block()
-      run.end(slow(1000 + BLOCKED_MS / 2))
-    }
-    const third = await fake.next()
-    third.end()
+    await endLate(fake, SLOW_BY_US)
+    await endLate(fake, SLOW_BY_US)
+    await fake.endNext()
     expect((await result).attempts.map(({ verdict }) => verdict)).toEqual(['errored', 'passed'])
     expect(onRetry).toHaveBeenCalledOnce()
   })
 
   test('a repeated attempt can be cancelled', async () => {
     const fake = fakeType()
-    const runner = createRunner({
-      types: fake.types,
-      clock: createClock(),
-      workRoot: tmpdir(),
-      scrubHeaders: [],
-    })
+    const settings = { types: fake.types, clock: createClock(), workRoot: tmpdir() }
+    const runner = createRunner({ ...settings, scrubHeaders: [] })
     const run = runner.begin({ monitor: aMonitor('a'), slot: 1 }, around)
     const attempted = run.attempt()
-    const first = await fake.next()
-    block()
-    first.end(slow(1000 + BLOCKED_MS / 2))
+    await endLate(fake, SLOW_BY_US)
     await fake.next()
     run.cancel('enough')
     await attempted
@@ -126,9 +115,7 @@ describe('a failure of the target', () => {
   ])('stays: %s', async (_, observation, verdict) => {
     const fake = fakeType()
     const { result } = begin(fake, { degradedResponseTime: 500 })
-    const run = await fake.next()
-    block()
-    run.end({ responseTimeMs: 600, ...observation })
+    await endLate(fake, { responseTimeMs: 600, ...observation })
     expect((await result).verdict).toBe(verdict)
     expect(fake.begun()).toBe(1)
   })
@@ -147,9 +134,7 @@ test('programs are not repeated: they measure their times in processes of their 
   const fake = fakeType()
   const types = new Map([['BROWSER', fake.types.get('URL') as AnyMonitorType]])
   const { result } = begin(fake, { checkType: 'BROWSER' }, types)
-  const run = await fake.next()
-  block()
-  run.end(slow(1000 + BLOCKED_MS / 2))
+  await endLate(fake, SLOW_BY_US)
   expect((await result).verdict).toBe('failed')
 })
 
@@ -167,7 +152,6 @@ describe('the deadline', () => {
   test('comes nevertheless, and what it cut short is ours', async () => {
     const fake = fakeType({ deadlineMs: 100, stubborn: true })
     const { result } = begin(fake)
-    const failures: Failure[] = [failure('TIMEOUT_FIRST_BYTE', 'late')]
     for (let attempt = 0; attempt < 2; attempt++) {
       const run = await fake.next()
       const { signal } = run.context
@@ -176,7 +160,7 @@ describe('the deadline', () => {
         await sleep(0)
       }
       expect(signal.reason).toBeInstanceOf(DeadlineReached)
-      run.end({ failures })
+      run.end({ failures: [failure('TIMEOUT_FIRST_BYTE', 'late')] })
     }
     expect((await result).failures).toMatchObject([{ code: 'AGENT_OVERLOADED' }])
   })

@@ -1,22 +1,11 @@
-// A real agent whose one thread is busy, or which is stopped, while it watches a target that answers at once:
-// neither is the target's fault, and slots are missed for the reason that is true.
-import { join } from 'node:path'
+// An agent that is busy or stopped fails no target, and slots are missed for the true reason.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { writeFileSync } from 'node:fs'
-import { afterEach, expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import type { Result } from '../../../src/contract/result.ts'
-import {
-  startAgentProcess,
-  type LogLine,
-  type StartedAgent,
-} from '../../support/agent/agent-process.ts'
-import { temporaryFolder } from '../../support/temporary-folder.ts'
+import { startAgentProcess, type StartedAgent } from '../../support/agent/agent-process.ts'
+import { eventually } from '../../support/eventually.ts'
+import { temporaryFile } from '../../support/temporary-folder.ts'
 import { startHttpServer } from '../../support/test-server.ts'
-
-const cleanUps: (() => unknown)[] = []
-afterEach(async () => {
-  for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp()
-})
 
 const STILL_MS = 3500
 /** Keeps the thread busy for that long when it is sent SIGUSR2. */
@@ -33,30 +22,26 @@ async function watched(onRequest: (agent: StartedAgent, count: number) => unknow
     count++
     void Promise.resolve(agent && onRequest(agent, count)).then(() => response.end('ok'))
   })
-  cleanUps.push(() => server.close())
-  const folder = temporaryFolder()
-  const file = join(folder, 'monitors.yaml')
-  const preload = join(folder, 'busy.mjs')
+  onTestFinished(() => server.close())
   const request = `request: { url: "http://${server.authority}/" }`
   const times = 'degradedResponseTime: 1000, maxResponseTime: 2000'
-  writeFileSync(file, `monitors: [{ name: a, type: URL, every: 1s, ${times}, ${request} }]`)
-  writeFileSync(preload, BUSY_ON_SIGNAL)
-  agent = await startAgentProcess({ MONITORS_FILE: file, NODE_OPTIONS: `--import=${preload}` })
-  const { child } = agent
-  cleanUps.push(() => child.kill('SIGKILL'))
+  const monitors = `monitors: [{ name: a, type: URL, every: 1s, ${times}, ${request} }]`
+  agent = await startAgentProcess({
+    MONITORS_FILE: temporaryFile('monitors.yaml', monitors),
+    NODE_OPTIONS: `--import=${temporaryFile('busy.mjs', BUSY_ON_SIGNAL)}`,
+  })
   return agent
 }
 
-const resultOf = (line: LogLine) => line['result'] as Result | undefined
-
 /** The results up to the first that passed after a slot was missed. */
 async function resultsOf(agent: StartedAgent): Promise<Result[]> {
-  let isMissed = false
-  await agent.line((line) => {
-    isMissed ||= resultOf(line)?.verdict === 'missed'
-    return isMissed && resultOf(line)?.verdict === 'passed'
+  await eventually(() => {
+    const verdicts = agent.results().map(({ verdict }) => verdict)
+    return (
+      verdicts.includes('missed') && verdicts.lastIndexOf('passed') > verdicts.indexOf('missed')
+    )
   })
-  return agent.lines.flatMap((line) => resultOf(line) ?? [])
+  return agent.results()
 }
 
 /** Outcomes of the slots, without those that come due during the attempt. */

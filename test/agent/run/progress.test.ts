@@ -1,9 +1,6 @@
-// Aim: the progress of a run reaches the platform without secrets, the newest report alone, at most
-// once a second, and stops with the run.
-import { mkdtemp, rm } from 'node:fs/promises'
+// The progress of a run: without secrets, the newest report alone, at most once a second, until its end.
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import type * as z from 'zod'
 import { createClock } from '../../../src/agent/schedule/clock.ts'
 import type { LinkRequest } from '../../../src/agent/platform/link.ts'
@@ -16,6 +13,7 @@ import { SCRUBBED } from '../../../src/agent/redaction/scrub.ts'
 import { PresenceRequest } from '../../../src/contract/protocol/agent-protocol.ts'
 import { PROGRESS_BOUNDS } from '../../../src/contract/protocol/run-progress.ts'
 import type { Dialler } from '../../../src/network/dial.ts'
+import type { RunProgress } from '../../../src/scripts/host.ts'
 import { aMonitor, fakeType } from '../../support/agent/fake-monitors.ts'
 
 type Said = z.infer<typeof PresenceRequest>
@@ -26,89 +24,69 @@ const NEVER = new AbortController().signal
 const PLAIN = { text: (given: string) => given }
 const runId = (index: number) => `44444444-4444-4444-8444-${String(index).padStart(12, '0')}`
 
-let workRoot = ''
-beforeAll(async () => {
-  workRoot = await mkdtemp(join(tmpdir(), 'vedette-progress-'))
-})
-afterAll(() => rm(workRoot, { recursive: true }))
-
-function runnerWith(board = createProgressBoard()) {
+/** A run that has started, and the board that it reports to. */
+async function started(onDemand?: string, checkType: 'URL' | 'PLAYWRIGHT' = 'URL') {
+  const board = createProgressBoard()
   const fake = fakeType()
-  const types = new Map([
-    ...fake.types,
-    ...[...fake.types.values()].map((one) => ['PLAYWRIGHT', one] as const),
-  ])
-  const settings = { types, clock: createClock(), workRoot, scrubHeaders: [] }
+  const [type] = fake.types.values()
+  const types = new Map(type && [[checkType, type]])
+  const settings = { types, clock: createClock(), workRoot: tmpdir(), scrubHeaders: [] }
   const variables = [{ key: 'TOKEN', value: 'hush-hush', secret: true, locked: false }]
   const around = { location: 'office', variables, dial: {} as Dialler, secrets: [] }
-  const runner = createRunner({ ...settings, progress: board })
-  return {
-    board,
-    fake,
-    run: (onDemand?: string, monitor = aMonitor('a')) =>
-      runner.run({ monitor, slot: 1, ...(onDemand && { onDemand }) }, around, NEVER),
-  }
+  const job = { monitor: { ...aMonitor('a'), checkType }, slot: 1, ...(onDemand && { onDemand }) }
+  const running = createRunner({ ...settings, progress: board }).run(job, around, NEVER)
+  const run = await fake.next()
+  const end = () => (run.end(), running)
+  const report = (at: RunProgress) => run.context.progress?.(at)
+  return { board, report, end }
 }
 
 describe('the newest report of a run', () => {
   test('is known while it runs, without secrets and control characters, cut to its bound', async () => {
-    const { board, fake, run } = runnerWith()
-    const running = run(RUN)
-    const started = await fake.next()
+    const { board, report, end } = await started(RUN)
     expect(board.newest()).toEqual([])
-    started.context.progress?.({ phase: 'install' })
+    report({ phase: 'install' })
     expect(board.newest()).toEqual([{ run: RUN, phase: 'install' }])
     const line = `sent hush-hush\u001B[31m to the shop ${'x'.repeat(1_000)}`
-    started.context.progress?.({ phase: 'test', done: 3, total: 10, line })
+    report({ phase: 'test', done: 3, total: 10, line })
     const [reported] = board.newest()
     expect(reported).toMatchObject({ run: RUN, phase: 'test', done: 3, total: 10 })
     expect(reported?.line).toMatch(/^sent \[scrubbed\] \[31m to the shop x+$/)
     expect(reported?.line).toHaveLength(PROGRESS_BOUNDS.lineCharactersMax)
-    started.end()
-    await running
+    await end()
     expect(board.newest()).toEqual([])
     // A run that ignores its abort continues to report.
-    started.context.progress?.({ phase: 'test' })
+    report({ phase: 'test' })
     expect(board.newest()).toEqual([])
   })
 
   test('never holds the part of a secret at which it is cut', async () => {
-    const { board, fake, run } = runnerWith()
-    const running = run(RUN)
-    const started = await fake.next()
-    started.context.progress?.({ phase: 'p', line: `${'x'.repeat(495)}hush-hush` })
+    const { board, report, end } = await started(RUN)
+    report({ phase: 'p', line: `${'x'.repeat(495)}hush-hush` })
     expect(board.newest()[0]?.line).not.toContain('hush')
-    started.context.progress?.({ phase: 'p', line: `hush-hush${'x'.repeat(9_986)}hush-hush` })
+    report({ phase: 'p', line: `hush-hush${'x'.repeat(9_986)}hush-hush` })
     expect(JSON.stringify(board.newest())).not.toContain('hush')
-    started.context.progress?.({ phase: 'hush-hush' })
+    report({ phase: 'hush-hush' })
     expect(board.newest()[0]?.phase).toBe(SCRUBBED)
-    started.end()
-    await running
+    await end()
   })
 
   test('of a plain slot is not reported', async () => {
-    const { board, fake, run } = runnerWith()
-    const running = run()
-    const started = await fake.next()
-    started.context.progress?.({ phase: 'test' })
+    const { board, report, end } = await started()
+    report({ phase: 'test' })
     expect(board.newest()).toEqual([])
-    started.end()
-    await running
+    await end()
   })
 
   test('of a slot of user code is reported with each sync, from its start to its end', async () => {
-    const { board, fake, run } = runnerWith()
-    const monitor = { ...aMonitor('a'), checkType: 'PLAYWRIGHT' as const }
-    const running = run(undefined, monitor)
-    const started = await fake.next()
+    const { board, report, end } = await started(undefined, 'PLAYWRIGHT')
     const [begun] = board.slots()
     expect(begun).toEqual({ monitorId: 'a', slot: 1, startedAt: expect.any(Number) as number })
-    started.context.progress?.({ phase: 'test', done: 3, total: 10, line: 'sent hush-hush' })
+    report({ phase: 'test', done: 3, total: 10, line: 'sent hush-hush' })
     const now = { phase: 'test', done: 3, total: 10, line: `sent ${SCRUBBED}` }
     expect(board.slots()).toEqual([{ ...begun, ...now }])
     expect(board.newest()).toEqual([])
-    started.end()
-    await running
+    await end()
     expect(board.slots()).toEqual([])
   })
 
@@ -158,22 +136,15 @@ describe('reporting', () => {
     const board = createProgressBoard()
     const place = board.begin({ run: RUN }, PLAIN)
     const calls: { ask: LinkRequest; end: (error?: Error) => void }[] = []
-    const link = {
-      request: (ask: LinkRequest) =>
-        new Promise<never>((resolve, reject) => {
-          const end = (error?: Error) =>
-            error === undefined ? resolve(undefined as never) : reject(error)
-          calls.push({ ask, end })
-        }),
+    const request = (ask: LinkRequest) => {
+      const { promise, resolve, reject } = Promise.withResolvers<never>()
+      calls.push({ ask, end: (error) => (error ? reject(error) : resolve(undefined as never)) })
+      return promise
     }
+    const link = { request }
     const end = startProgressReporting({ link, facts: () => ({ id: AGENT, instance: RUN }), board })
-    return {
-      board,
-      place,
-      calls,
-      said: () => calls.map(({ ask }) => JSON.parse((ask.body as Buffer).toString()) as Said),
-      end,
-    }
+    const said = () => calls.map(({ ask }) => JSON.parse((ask.body as Buffer).toString()) as Said)
+    return { board, place, calls, said, end }
   }
 
   test('is one call for many reports, one at a time, a second apart, and survives a failure', async () => {

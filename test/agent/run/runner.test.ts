@@ -1,9 +1,7 @@
-// From a job to its result: deadline, cancel, retries, faults of ours, secrets. The monitor is a fake
-// whose runs the test ends by hand.
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+// From a job to its result: deadline, cancel, retries, faults of ours, secrets. The test ends the runs by hand.
+import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { OVERRUN_MS_MAX, ownFault } from '../../../src/agent/run/attempt.ts'
 import { createClock } from '../../../src/agent/schedule/clock.ts'
 import { loopDelay } from '../../../src/agent/run/loop-delay.ts'
@@ -11,31 +9,24 @@ import type { LocationContext } from '../../../src/agent/run/run-plan.ts'
 import { createRunner, type RunnerSettings } from '../../../src/agent/run/runner.ts'
 import { SCRUBBED } from '../../../src/agent/redaction/scrub.ts'
 import { failure, FAILURES, type FailureCode } from '../../../src/contract/failure.ts'
-import type { Variable } from '../../../src/contract/monitor.ts'
+import type { Monitor, Variable } from '../../../src/contract/monitor.ts'
+import type { Observation } from '../../../src/contract/observation.ts'
 import type { Fault } from '../../../src/process/faults/fault.ts'
 import type { Dialler } from '../../../src/network/dial.ts'
 import { DeadlineReached, isDeadline } from '../../../src/network/deadline.ts'
 import type { ScriptContext } from '../../../src/scripts/context.ts'
 import { aMonitor, fakeType, type FakeType } from '../../support/agent/fake-monitors.ts'
+import { temporaryFolder } from '../../support/temporary-folder.ts'
 
-let workRoot = ''
-beforeAll(async () => {
-  workRoot = await mkdtemp(join(tmpdir(), 'vedette-runner-'))
-})
-afterAll(() => rm(workRoot, { recursive: true }))
-
+const workRoot = temporaryFolder()
 const around = (variables: Variable[] = [], secrets: string[] = []): LocationContext => ({
   location: 'office',
   variables,
   dial: {} as Dialler,
   secrets,
 })
-const variable = (key: string, value: string, secret = false): Variable => ({
-  key,
-  value,
-  secret,
-  locked: false,
-})
+const variable = (key: string, value: string, secret = false) =>
+  ({ key, value, secret, locked: false }) satisfies Variable
 
 function runnerOf(fake: FakeType, more: Partial<RunnerSettings> = {}) {
   const settings = { types: fake.types, clock: createClock(), workRoot, scrubHeaders: [] }
@@ -43,14 +34,17 @@ function runnerOf(fake: FakeType, more: Partial<RunnerSettings> = {}) {
 }
 
 const never = new AbortController().signal
+/** One run of a monitor, the plain one by default. */
+const runOf = (fake: FakeType, monitor = aMonitor('a'), place = around(), signal = never) =>
+  runnerOf(fake).run({ monitor, slot: 1 }, place, signal)
 const refused = failure('CONNECT_REFUSED', 'refused')
 
 describe('a result', () => {
   test('has identity, verdict, times and observation', async () => {
     const fake = fakeType()
+    const times = { startedAt: expect.any(Number), durationMs: expect.any(Number) }
     const running = runnerOf(fake).run({ monitor: aMonitor('a'), slot: 42 }, around(), never)
-    const run = await fake.next()
-    run.end({ responseTimeMs: 5.00000000000051 })
+    await fake.endNext({ responseTimeMs: 5.00000000000051 })
     expect(await running).toEqual({
       monitorId: 'a',
       monitorName: 'Monitor a',
@@ -58,17 +52,9 @@ describe('a result', () => {
       location: 'office',
       slot: 42,
       verdict: 'passed',
-      startedAt: expect.any(Number),
-      durationMs: expect.any(Number),
+      ...times,
       responseTimeMs: 5,
-      attempts: [
-        {
-          startedAt: expect.any(Number),
-          durationMs: expect.any(Number),
-          verdict: 'passed',
-          failures: [],
-        },
-      ],
+      attempts: [{ ...times, verdict: 'passed', failures: [] }],
       observed: { statusCode: 200 },
       failures: [],
       artifacts: [],
@@ -91,9 +77,8 @@ describe('a problem that keeps a monitor from running is about us', () => {
     ['an unknown variable', aMonitor('a', { request: { url: '{{NOPE}}' } }), 'VARIABLE_UNKNOWN'],
   ])('%s', async (_, monitor, code) => {
     const fake = fakeType()
-    const result = await runnerOf(fake).run({ monitor, slot: 1 }, around(), never)
-    expect(result.verdict).toBe('errored')
-    expect(result.failures.map((one) => one.code)).toEqual([code])
+    const result = await runOf(fake, monitor)
+    expect(result).toMatchObject({ verdict: 'errored', failures: [{ code }] })
     expect(fake.begun()).toBe(0)
   })
 
@@ -120,23 +105,11 @@ describe('a problem that keeps a monitor from running is about us', () => {
 
   test('a schema that throws', async () => {
     const fake = fakeType()
-    const url = fake.types.get('URL')
-    const types = new Map([
-      [
-        'URL',
-        {
-          ...url,
-          deadlineMs: () => {
-            throw new Error('odd hunter22')
-          },
-        } as never,
-      ],
-    ])
-    const result = await runnerOf({ ...fake, types }).run(
-      { monitor: aMonitor('a'), slot: 1 },
-      around(),
-      never,
-    )
+    const deadlineMs = () => {
+      throw new Error('odd hunter22')
+    }
+    const types = new Map([['URL', { ...fake.types.get('URL'), deadlineMs } as never]])
+    const result = await runOf({ ...fake, types })
     expect(result.failures[0]?.code).toBe('INTERNAL')
     expect(JSON.stringify(result)).not.toContain('hunter22')
     expect(result.failures[0]?.details?.['stack']).toContain('runner.test.ts')
@@ -146,7 +119,7 @@ describe('a problem that keeps a monitor from running is about us', () => {
 describe('time', () => {
   test('the deadline aborts with a reason that the monitor can recognize', async () => {
     const fake = fakeType({ deadlineMs: 20, stubborn: true })
-    const running = runnerOf(fake).run({ monitor: aMonitor('a'), slot: 1 }, around(), never)
+    const running = runOf(fake)
     const late = await fake.next()
     const { context } = late
     context.signal.addEventListener('abort', () => {
@@ -166,11 +139,8 @@ describe('time', () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     const fake = fakeType({ deadlineMs: 1000, stubborn: true })
     const onAbandoned = vi.fn<(type: string) => void>()
-    const running = runnerOf(fake, { onAbandoned }).run(
-      { monitor: aMonitor('a'), slot: 1 },
-      around(),
-      never,
-    )
+    const job = { monitor: aMonitor('a'), slot: 1 }
+    const running = runnerOf(fake, { onAbandoned }).run(job, around(), never)
     await fake.next()
     await vi.advanceTimersByTimeAsync(1000 + OVERRUN_MS_MAX)
     const { verdict, failures } = await running
@@ -182,7 +152,7 @@ describe('time', () => {
   test('a cancelled run says nothing about the target, whatever was observed', async () => {
     const fake = fakeType({ stubborn: true })
     const stop = new AbortController()
-    const running = runnerOf(fake).run({ monitor: aMonitor('a'), slot: 1 }, around(), stop.signal)
+    const running = runOf(fake, aMonitor('a'), around(), stop.signal)
     const run = await fake.next()
     stop.abort()
     run.end({ failures: [refused] })
@@ -193,24 +163,21 @@ describe('time', () => {
 
 describe('retries', () => {
   const retryStrategy = { type: 'FIXED', baseBackoffSeconds: 0, maxRetries: 2 }
+  const failing = (code: FailureCode) => ({ failures: [failure(code, 'x')] })
+  const FAILED = failing('CONNECT_REFUSED')
   const withRetries = aMonitor('a', { retryStrategy })
 
-  test.each([
-    ['a failed attempt is tried again until one passes', [[refused], []], 'passed', 2],
-    ['as often as allowed', [[refused], [refused], [refused], []], 'failed', 3],
-    ['a passing fault of ours too', [[failure('PROXY_UNREACHABLE', 'x')], []], 'passed', 2],
-    ['a lasting fault of ours not', [[failure('ADDRESS_BLOCKED', 'x')], []], 'errored', 1],
+  test.each<[string, Partial<Observation>[], string, number]>([
+    ['a failed attempt is tried again until one passes', [FAILED, {}], 'passed', 2],
+    ['as often as allowed', [FAILED, FAILED, FAILED, {}], 'failed', 3],
+    ['a passing fault of ours too', [failing('PROXY_UNREACHABLE'), {}], 'passed', 2],
+    ['a lasting fault of ours not', [failing('ADDRESS_BLOCKED'), {}], 'errored', 1],
+    ['a degraded attempt not', [{ degraded: true }, {}], 'degraded', 1],
   ])('%s', async (_, outcomes, verdict, attempts) => {
-    const failures = [...outcomes]
-    const fake = fakeType({ run: () => ({ observed: {}, failures: failures.shift() ?? [] }) })
-    const result = await runnerOf(fake).run({ monitor: withRetries, slot: 1 }, around(), never)
+    const left = [...outcomes]
+    const fake = fakeType({ run: () => ({ observed: {}, failures: [], ...left.shift() }) })
+    const result = await runOf(fake, withRetries)
     expect([result.verdict, result.attempts.length]).toEqual([verdict, attempts])
-  })
-
-  test('a degraded attempt is not tried again', async () => {
-    const fake = fakeType({ run: () => ({ observed: {}, failures: [], degraded: true }) })
-    const result = await runnerOf(fake).run({ monitor: withRetries, slot: 1 }, around(), never)
-    expect([result.verdict, result.attempts.length]).toEqual(['degraded', 1])
   })
 
   test('waiting for the next attempt ends when the run is cancelled', async () => {
@@ -219,7 +186,7 @@ describe('retries', () => {
     const stop = new AbortController()
     const run = runnerOf(fake).begin({ monitor: slow, slot: 1 }, around())
     expect(await run.attempt()).toBe(500_000)
-    const running = runnerOf(fake).run({ monitor: slow, slot: 1 }, around(), stop.signal)
+    const running = runOf(fake, slow, around(), stop.signal)
     setImmediate(() => stop.abort())
     const result = await running
     expect(result.verdict).toBe('cancelled')
@@ -229,29 +196,17 @@ describe('retries', () => {
 })
 
 describe('variables', () => {
-  test('are put in, the monitor’s own before the location’s', async () => {
-    const fake = fakeType()
-    const environmentVariables = [{ key: 'HOST', value: 'own' }]
-    const monitor = aMonitor('a', {
-      request: { url: 'http://{{HOST}}/{{PATH}}' },
-      environmentVariables,
-    })
-    const variables = [variable('HOST', 'shared'), variable('PATH', 'p')]
-    const running = runnerOf(fake).run({ monitor, slot: 1 }, around(variables), never)
-    const run = await fake.next()
-    expect(run.monitor.request).toEqual({ url: 'http://own/p' })
-    run.end()
-    await running
-  })
-
-  test('that change hold from the next run on', async () => {
+  test('are put in, the monitor’s own before the location’s, which change with the next run', async () => {
     const fake = fakeType()
     const runner = runnerOf(fake)
-    const monitor = aMonitor('a', { request: { url: '{{HOST}}' } })
-    for (const value of ['one', 'two']) {
-      const running = runner.run({ monitor, slot: 1 }, around([variable('HOST', value)]), never)
+    const environmentVariables = [{ key: 'HOST', value: 'own' }]
+    const request = { url: 'http://{{HOST}}/{{PATH}}' }
+    const monitor = aMonitor('a', { request, environmentVariables })
+    for (const path of ['one', 'two']) {
+      const place = around([variable('HOST', 'shared'), variable('PATH', path)])
+      const running = runner.run({ monitor, slot: 1 }, place, never)
       const run = await fake.next()
-      expect(run.monitor.request).toEqual({ url: value })
+      expect(run.monitor.request).toEqual({ url: `http://own/${path}` })
       run.end()
       await running
     }
@@ -269,15 +224,10 @@ describe('variables', () => {
 })
 
 describe('secrets', () => {
-  const seenWith = async (
-    monitor: ReturnType<typeof aMonitor>,
-    place: LocationContext,
-    text: string,
-  ) => {
-    const fake = fakeType({
-      run: () => ({ observed: { text }, failures: [failure('HTTP_STATUS', text, { text })] }),
-    })
-    return JSON.stringify(await runnerOf(fake).run({ monitor, slot: 1 }, place, never))
+  const seenWith = async (monitor: Monitor, place: LocationContext, text: string) => {
+    const failures = [failure('HTTP_STATUS', text, { text })]
+    const fake = fakeType({ run: () => ({ observed: { text }, failures }) })
+    return JSON.stringify(await runOf(fake, monitor, place))
   }
 
   test.each<[string, Record<string, unknown>]>([
@@ -287,10 +237,7 @@ describe('secrets', () => {
     ['a locked value', { queryParameters: [{ key: 'q', value: 'hunter2x', locked: true }] }],
     ['a passphrase', { tls: { passphrase: 'hunter2x' } }],
     ['a password in the URL', { url: 'http://u:hunter2x@h/' }],
-    [
-      'what a header is compared with',
-      { assertions: [{ property: 'x-token', target: 'hunter2x' }] },
-    ],
+    ['a target of a header', { assertions: [{ property: 'x-token', target: 'hunter2x' }] }],
   ])('%s of the definition is in no part of the result', async (_, request) => {
     const monitor = aMonitor('a', { request: { url: 'http://h/', ...request } })
     const text = await seenWith(monitor, around(), 'it says hunter2x')
@@ -307,36 +254,36 @@ describe('secrets', () => {
     expect(text).toContain('open')
   })
 
-  test('a secret that equals a verdict or id does not scrub these', async () => {
-    const place = around([variable('A', 'errored', true), variable('B', 'failed', true)])
-    const result = JSON.parse(await seenWith(aMonitor('failed'), place, 'x')) as object
-    expect(result).toMatchObject({ monitorId: 'failed', verdict: 'failed' })
+  test('a secret that equals a verdict, id or code does not scrub these', async () => {
+    const secrets = ['errored', 'failed', 'HTTP_STATUS'].map((one) => variable(one, one, true))
+    const result = JSON.parse(await seenWith(aMonitor('failed'), around(secrets), 'x')) as object
+    const failures = [{ code: 'HTTP_STATUS' }]
+    const parts = { failures, attempts: [{ failures }] }
+    expect(result).toMatchObject({ monitorId: 'failed', verdict: 'failed', ...parts })
   })
 })
 
-describe('the work folder', () => {
-  test('is created at first use, holds artifacts, and is removed afterwards', async () => {
-    const fake = fakeType()
-    const running = runnerOf(fake).run({ monitor: aMonitor('a'), slot: 1 }, around(), never)
-    const run = await fake.next()
-    const { context } = run as { context: ScriptContext }
-    expect(await readdir(workRoot)).toEqual([])
-    const folder = await context.workFolder()
-    expect(await context.workFolder()).toBe(folder)
-    await writeFile(join(folder, 'trace.zip'), 'abc')
-    context.attach(join(folder, 'trace.zip'))
-    context.attach('/etc/passwd')
-    context.attach(join(folder, 'missing'))
-    run.end()
-    const { artifacts } = await running
-    expect(artifacts).toEqual([
-      {
-        name: 'trace.zip',
-        bytes: 3,
-        sha256: 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad',
-        contentType: 'application/octet-stream',
-      },
-    ])
-    expect(await readdir(workRoot)).toEqual([])
-  })
+test('the work folder is created at first use, holds artifacts, and is removed afterwards', async () => {
+  const fake = fakeType()
+  const running = runOf(fake)
+  const run = await fake.next()
+  const { context } = run as { context: ScriptContext }
+  expect(await readdir(workRoot)).toEqual([])
+  const folder = await context.workFolder()
+  expect(await context.workFolder()).toBe(folder)
+  await writeFile(join(folder, 'trace.zip'), 'abc')
+  context.attach(join(folder, 'trace.zip'))
+  context.attach('/etc/passwd')
+  context.attach(join(folder, 'missing'))
+  run.end()
+  const { artifacts } = await running
+  expect(artifacts).toEqual([
+    {
+      name: 'trace.zip',
+      bytes: 3,
+      sha256: 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad',
+      contentType: 'application/octet-stream',
+    },
+  ])
+  expect(await readdir(workRoot)).toEqual([])
 })

@@ -28,10 +28,8 @@ test('every code leads to a verdict that fits whom it is about', () => {
 })
 
 test('a code that was renamed comes with its earlier name', () => {
-  expect(failure('SANDBOX_FAILED', 'x', { a: 1 }).details).toEqual({
-    a: 1,
-    formerCode: 'CAGE_FAILED',
-  })
+  const { details } = failure('SANDBOX_FAILED', 'x', { a: 1 })
+  expect(details).toEqual({ a: 1, formerCode: 'CAGE_FAILED' })
 })
 
 // Which failures rest on a time that the delay of the agent's own event loop has stretched.

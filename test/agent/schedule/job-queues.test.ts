@@ -1,11 +1,10 @@
-// Every slot ends in exactly one way: as the result of a run, or as missed or cancelled with its reason.
-// The account must hold after any course of events.
+// Every slot ends in one way: with a result, missed or cancelled. The account holds after any course of events.
 import { tmpdir } from 'node:os'
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createClock } from '../../../src/agent/schedule/clock.ts'
 import { JobQueues, type Watch } from '../../../src/agent/schedule/job-queues.ts'
-import { SKIPPED_ROWS_MAX } from '../../../src/agent/schedule/passed-slots.ts'
+import { rowsOf, SKIPPED_ROWS_MAX } from '../../../src/agent/schedule/passed-slots.ts'
 import { queueClassOf } from '../../../src/agent/run/run-plan.ts'
 import { createRunner } from '../../../src/agent/run/runner.ts'
 import { failure } from '../../../src/contract/failure.ts'
@@ -19,19 +18,21 @@ function setUp(concurrency = { uptime: 1, scripted: 1 }) {
   const results: Result[] = []
   const missed = new Map<string, number>()
   const arrivals: (() => void)[] = []
-  const metrics = {
-    started: () => undefined,
-    recorded: () => undefined,
-    missed: (reason: string, count: number) =>
-      void missed.set(reason, (missed.get(reason) ?? 0) + count),
-  }
-  const locationContext = { location: 'office', variables: [], dial: {} as Dialler, secrets: [] }
   const queues = new JobQueues({
     concurrency,
     runner: createRunner({ types: fake.types, clock, workRoot: tmpdir(), scrubHeaders: [] }),
     clock,
-    metrics,
-    locationContext: () => locationContext,
+    metrics: {
+      started: () => undefined,
+      recorded: () => undefined,
+      missed: (reason, count) => void missed.set(reason, (missed.get(reason) ?? 0) + count),
+    },
+    locationContext: () => ({
+      location: 'office',
+      variables: [],
+      dial: {} as Dialler,
+      secrets: [],
+    }),
     onResult(result) {
       results.push(result)
       for (const arrived of arrivals.splice(0)) arrived()
@@ -41,7 +42,15 @@ function setUp(concurrency = { uptime: 1, scripted: 1 }) {
     while (results.length < count) await new Promise<void>((resolve) => arrivals.push(resolve))
   }
   const ends = () => results.map((one) => `${one.monitorId} ${one.slot} ${endOf(one)}`)
-  return { fake, queues, results, missed, ends, resultCount }
+  /** Starts the slot of a monitor; resolves with its run. */
+  const started = (id: string, slot = 1) => {
+    const watch = watchOf(id)
+    queues.due(watch, slot, slot)
+    return fake.next().then((run) => Object.assign(run, { watch }))
+  }
+  const accounted = (count: number) =>
+    expect(queues.counts()).toEqual({ expected: count, recorded: count, handedOver: 0 })
+  return { fake, queues, results, missed, ends, resultCount, accounted, started }
 }
 
 function endOf({ verdict, missedReason }: Result): string {
@@ -54,24 +63,19 @@ function watchOf(id: string, fields: Record<string, unknown> = {}): Watch {
 
 describe('a slot that comes due', () => {
   test('while the former run is still running is missed', async () => {
-    const { fake, queues, ends, resultCount } = setUp()
-    const a = watchOf('a')
-    queues.due(a, 1000, 1000)
-    const run = await fake.next()
-    queues.due(a, 2000, 2000)
-    queues.due(a, 3000, 3000)
+    const { queues, ends, resultCount, accounted, started } = setUp()
+    const run = await started('a', 1000)
+    queues.due(run.watch, 2000, 2000)
+    queues.due(run.watch, 3000, 3000)
     run.end()
     await resultCount(3)
-    expect(ends()).toEqual([
-      'a 2000 missed: still-running',
-      'a 3000 missed: still-running',
-      'a 1000 passed',
-    ])
-    expect(queues.counts()).toEqual({ expected: 3, recorded: 3, handedOver: 0 })
+    const missed = [2000, 3000].map((slot) => `a ${slot} missed: still-running`)
+    expect(ends()).toEqual([...missed, 'a 1000 passed'])
+    accounted(3)
   })
 
   test('with hundreds of others begins a few turns later, so that they do not block the event loop', async () => {
-    const { fake, queues, resultCount } = setUp({ uptime: 200, scripted: 1 })
+    const { fake, queues, resultCount, accounted } = setUp({ uptime: 200, scripted: 1 })
     const counts: number[] = []
     for (let n = 0; n < 200; n++) queues.due(watchOf(`m${n}`), 1, 1)
     counts.push(queues.state().uptime.running)
@@ -81,35 +85,31 @@ describe('a slot that comes due', () => {
     }
     const inOneTurn = counts.map((count, turn) => count - (counts[turn - 1] ?? 0))
     expect(Math.max(...inOneTurn)).toBeLessThanOrEqual(50)
-    for (let n = 0; n < 200; n++) (await fake.next()).end()
+    for (let n = 0; n < 200; n++) await fake.endNext()
     await resultCount(200)
-    expect(queues.counts()).toEqual({ expected: 200, recorded: 200, handedOver: 0 })
+    accounted(200)
   })
 
   test('while the former one waits replaces it in the queue', async () => {
-    const { fake, queues, ends, resultCount } = setUp()
-    const [a, b, c] = [watchOf('a'), watchOf('b'), watchOf('c')]
-    queues.due(a, 1, 1)
-    const first = await fake.next()
+    const { fake, queues, ends, resultCount, accounted, started } = setUp()
+    const first = await started('a')
+    const b = watchOf('b')
     queues.due(b, 2, 2)
-    queues.due(c, 3, 3)
+    queues.due(watchOf('c'), 3, 3)
     queues.due(b, 12, 12)
     expect(ends()).toEqual(['b 2 missed: overloaded'])
     first.end()
-    const second = await fake.next()
-    second.end()
-    const third = await fake.next()
-    third.end()
+    await fake.endNext()
+    await fake.endNext()
     await resultCount(4)
     expect(ends().slice(1)).toEqual(['a 1 passed', 'b 12 passed', 'c 3 passed'])
-    expect(queues.counts()).toEqual({ expected: 4, recorded: 4, handedOver: 0 })
+    accounted(4)
   })
 
   test('of a replaced definition runs the newest one', async () => {
-    const { fake, queues, resultCount } = setUp()
-    const [a, b] = [watchOf('a'), watchOf('b')]
-    queues.due(a, 1, 1)
-    const first = await fake.next()
+    const { fake, queues, resultCount, started } = setUp()
+    const first = await started('a')
+    const b = watchOf('b')
     queues.due(b, 2, 2)
     b.monitor = aMonitor('b', { request: { url: 'http://new/' } })
     first.end()
@@ -139,7 +139,7 @@ describe('queues', () => {
     expect(fake.begun()).toBe(3)
     expect(queues.state().uptime).toEqual({ waiting: 7, running: 3 })
     for (const run of runs) run.end()
-    for (let n = 3; n < 10; n++) (await fake.next()).end()
+    for (let n = 3; n < 10; n++) await fake.endNext()
     await resultCount(10)
     expect(queues.state().uptime).toEqual({ waiting: 0, running: 0 })
   })
@@ -150,8 +150,7 @@ describe('queues', () => {
     const a = watchOf('a', { retryStrategy })
     queues.due(a, 1, 1)
     queues.due(watchOf('b'), 2, 2)
-    const first = await fake.next()
-    first.end({ failures: [failure('CONNECT_REFUSED', 'x')] })
+    await fake.endNext({ failures: [failure('CONNECT_REFUSED', 'x')] })
     const second = await fake.next()
     expect(second.monitor.id).toBe('b')
     second.end()
@@ -164,9 +163,8 @@ describe('queues', () => {
 
 describe('runs on demand', () => {
   test('go before all that waits, and are no slot', async () => {
-    const { fake, queues, results, resultCount } = setUp()
-    queues.due(watchOf('a'), 1, 1)
-    const first = await fake.next()
+    const { fake, queues, results, resultCount, accounted, started } = setUp()
+    const first = await started('a')
     queues.due(watchOf('b'), 2, 2)
     const wanted = watchOf('c')
     queues.runNow(wanted, 'run-1')
@@ -175,11 +173,10 @@ describe('runs on demand', () => {
     const second = await fake.next()
     expect(second.monitor.id).toBe('c')
     second.end()
-    const third = await fake.next()
-    third.end()
+    await fake.endNext()
     await resultCount(3)
     expect(results.map(({ onDemand }) => onDemand)).toEqual([undefined, 'run-1', undefined])
-    expect(queues.counts()).toEqual({ expected: 2, recorded: 2, handedOver: 0 })
+    accounted(2)
   })
 
   test('can be cancelled while they wait and while they run', async () => {
@@ -192,44 +189,40 @@ describe('runs on demand', () => {
     queues.cancelRun('unknown', 'no longer wanted')
     await resultCount(2)
     expect(run.context.signal.aborted).toBe(true)
-    expect(results.map(({ onDemand, verdict }) => [onDemand, verdict])).toEqual([
-      ['waiting', 'cancelled'],
-      ['running', 'cancelled'],
-    ])
+    const texts = results.map(({ onDemand, verdict }) => `${onDemand} ${verdict}`)
+    expect(texts).toEqual(['waiting cancelled', 'running cancelled'])
     expect(fake.begun()).toBe(1)
   })
 })
 
 test('a dropped monitor: waiting slots are missed, the running job continues', async () => {
-  const { fake, queues, ends, resultCount } = setUp()
-  const [a, b] = [watchOf('a'), watchOf('b')]
-  queues.due(a, 1, 1)
-  const run = await fake.next()
+  const { queues, ends, resultCount, accounted, started } = setUp()
+  const run = await started('a')
+  const b = watchOf('b')
   queues.due(b, 2, 2)
-  queues.dropped(a)
+  queues.dropped(run.watch)
   queues.dropped(b)
   run.end()
   await resultCount(2)
   expect(ends()).toEqual(['b 2 missed: removed', 'a 1 passed'])
-  expect(queues.counts()).toEqual({ expected: 2, recorded: 2, handedOver: 0 })
+  accounted(2)
 })
 
 test('slots that were slept through are all counted, and the newest of them shown', () => {
-  const { queues, results, missed } = setUp()
+  const { queues, results, missed, accounted } = setUp()
   const slots = { everyMs: 1000, offsetMs: 250 }
-  queues.skipped(watchOf('a'), { slots, from: 250, to: 100_250, reason: 'suspended' })
+  queues.skipped(watchOf('a'), rowsOf({ slots, from: 250, to: 100_250, reason: 'suspended' }))
   expect(results).toHaveLength(SKIPPED_ROWS_MAX)
   expect(results.at(-1)).toMatchObject({ slot: 99_250, missedReason: 'suspended' })
   expect(missed.get('suspended')).toBe(100)
-  expect(queues.counts()).toEqual({ expected: 100, recorded: 100, handedOver: 0 })
+  accounted(100)
 })
 
 describe('draining', () => {
   test('lets running jobs end, starts nothing, and accounts for what waits and what comes', async () => {
-    const { fake, queues, ends } = setUp()
-    const [a, b] = [watchOf('a'), watchOf('b')]
-    queues.due(a, 1, 1)
-    const run = await fake.next()
+    const { fake, queues, ends, accounted, started } = setUp()
+    const run = await started('a')
+    const b = watchOf('b')
     queues.due(b, 2, 2)
     queues.runNow(watchOf('c'), 'run-1')
     const drained = queues.drain(60_000)
@@ -237,25 +230,25 @@ describe('draining', () => {
     queues.runNow(watchOf('d'), 'run-2')
     run.end()
     await drained
-    expect(ends().filter((end) => !end.includes('cancelled'))).toEqual([
-      'b 2 missed: draining',
-      'b 12 missed: draining',
-      'a 1 passed',
-    ])
-    expect(ends().filter((end) => end.includes('cancelled'))).toHaveLength(2)
+    const [cancelled, others] = [true, false].map((is) =>
+      ends().filter((end) => end.includes('cancelled') === is),
+    )
+    expect(others).toEqual(['b 2 missed: draining', 'b 12 missed: draining', 'a 1 passed'])
+    expect(cancelled).toHaveLength(2)
     expect(fake.begun()).toBe(1)
-    expect(queues.counts()).toEqual({ expected: 3, recorded: 3, handedOver: 0 })
+    accounted(3)
   })
 
   test('cancels running jobs at the deadline, and waits until they have ended', async () => {
-    const { fake, queues, ends } = setUp()
-    queues.due(watchOf('a'), 1, 1)
-    const run = await fake.next()
+    const { queues, ends, started } = setUp()
+    const run = await started('a')
     await queues.drain(20)
     expect(run.context.signal.aborted).toBe(true)
     expect(ends()).toEqual(['a 1 cancelled'])
   })
 })
+
+const EVERY_SECOND = { everyMs: 1000, offsetMs: 0 }
 
 test('expected = recorded + waiting + running, after any course of events', async () => {
   const event = fc.tuple(fc.constantFrom('due', 'end', 'fail', 'drop', 'skip', 'demand'), fc.nat(3))
@@ -273,13 +266,8 @@ test('expected = recorded + waiting + running, after any course of events', asyn
         if (what === 'fail') fake.runs.shift()?.fail(new Error('odd'))
         if (what === 'drop') queues.dropped(watch)
         if (what === 'demand') queues.runNow(watch, `run-${demanded++}`)
-        if (what === 'skip')
-          queues.skipped(watch, {
-            slots: { everyMs: 1000, offsetMs: 0 },
-            from: slot - 500,
-            to: slot + 500,
-            reason: 'suspended',
-          })
+        const span = { slots: EVERY_SECOND, from: slot - 500, to: slot + 500 }
+        if (what === 'skip') queues.skipped(watch, rowsOf({ ...span, reason: 'suspended' }))
         await new Promise((resolve) => setImmediate(resolve))
         const { expected, recorded } = queues.counts()
         const open = watches.filter((one) => one.waiting !== undefined).length
@@ -302,9 +290,8 @@ test('expected = recorded + waiting + running, after any course of events', asyn
 describe('handing over', () => {
   /** One run under way, one slot that waits behind it. */
   async function leaving(takeOver: Promise<boolean>) {
-    const { fake, queues, ends } = setUp()
-    queues.due(watchOf('a'), 1000, 1000)
-    const running = await fake.next()
+    const { queues, ends, started } = setUp()
+    const running = await started('a', 1000)
     queues.due(watchOf('b'), 1500, 1500)
     expect(queues.notStarted()).toEqual([{ monitorId: 'b', slot: 1500 }])
     const idle = queues.drain(60_000, { leftAt: 2000, takeOver })
@@ -326,13 +313,8 @@ describe('handing over', () => {
 
   test('records a row for every slot where nobody takes over', async () => {
     const { ends, counts } = await leaving(Promise.resolve(false))
-    expect(ends.toSorted()).toEqual([
-      'a 1000 passed',
-      'b 1500 missed: draining',
-      'c 1900 missed: draining',
-      'c 2500 missed: draining',
-      'c 3500 missed: draining',
-    ])
+    const missed = ['b 1500', 'c 1900', 'c 2500', 'c 3500'].map((one) => `${one} missed: draining`)
+    expect(ends.toSorted()).toEqual(['a 1000 passed', ...missed])
     expect(counts).toEqual({ expected: 5, recorded: 5, handedOver: 0 })
   })
 })

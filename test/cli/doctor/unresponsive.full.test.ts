@@ -12,21 +12,17 @@ describe.concurrent('unresponsive', () => {
     await using server = await startRawServer(unresponsive)
     const said = await examine({ env: agentOf(`http://${server.authority}`) })
     expect(said.code).toBe(1)
-    expect(said.found('platform')).toMatchObject({
-      standing: 'broken',
-      facts: { code: 'TIMEOUT' },
-      fix: expect.stringContaining('PLATFORM_URL') as string,
-    })
+    const fix = expect.stringContaining('PLATFORM_URL') as string
+    const facts = { code: 'TIMEOUT' }
+    expect(said.found('platform')).toMatchObject({ standing: 'broken', facts, fix })
   })
 
   test('is the proxy', async () => {
     await using platform = await startFakePlatform()
     await using proxy = await startConnectProxy({ unresponsive: true })
-    const env = {
-      ...agentOf(platform.url.replace('http:', 'https:')),
-      HTTPS_PROXY: `http://${proxy.authority}`,
-    }
-    const said = await examine({ env })
+    const HTTPS_PROXY = `http://${proxy.authority}`
+    const agent = agentOf(platform.url.replace('http:', 'https:'))
+    const said = await examine({ env: { ...agent, HTTPS_PROXY } })
     expect([said.code, said.found('proxy')?.standing]).toEqual([1, 'broken'])
   })
 
@@ -34,13 +30,12 @@ describe.concurrent('unresponsive', () => {
     await using platform = await startFakePlatform()
     await using other = await startRawServer(unresponsive)
     const env = { ...agentOf(platform.url), AGENT_HEALTH_PORT: String(other.port) }
-    const said = await examine({ env })
-    expect(said.found('health-port')?.standing).toBe('broken')
+    expect((await examine({ env })).found('health-port')?.standing).toBe('broken')
   })
 
   test('is the browser', async () => {
     const browser = temporaryFile('browser', '#!/bin/sh\nexec sleep 60\n', 0o755)
-    const said = await examine({ env: { ...onFile(), CHROMIUM_PATH: browser } })
+    const said = await examine({ env: { ...onFile('BROWSER'), CHROMIUM_PATH: browser } })
     expect([said.code, said.found('browser')?.standing]).toEqual([1, 'broken'])
     expect(said.found('browser')?.facts).toMatchObject({ outcome: 'out-of-time' })
   })

@@ -3,6 +3,7 @@ import { readFileSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { stringify } from 'yaml'
 import { expect, test } from 'vitest'
+import type { AnyMonitorType } from '../../../src/monitors/monitor.ts'
 import { MONITOR_TYPES } from '../../../src/monitors/registry.ts'
 import { imported } from '../../support/cli/imported-file.ts'
 import { checkMonitor } from '../../support/monitors/check-monitor.ts'
@@ -29,19 +30,15 @@ test('nothing is written where something is refused; --partial writes the rest',
   expect([part.code, part.monitors.map(({ name }) => name)]).toEqual([0, ['A']])
 })
 
-test('a secret is named in the file and in the report, and shown in none', async () => {
-  const { code, out, err, secrets } = await imported({ files: gatus(good, secret) })
-  expect([code, secrets]).toEqual([0, ['C_AUTHORIZATION']])
-  expect(`${out}${err}`).not.toContain(SECRET)
-  expect(err).toContain('C_AUTHORIZATION')
-})
-
-test('a secret that is partly a variable is one as a whole, and the report says so', async () => {
-  const headers = { Authorization: `Bearer ${SECRET}-$SUFFIX` }
+test.each([
+  ['', 'C_AUTHORIZATION'],
+  ['-$SUFFIX', 'with variables to put in'],
+])('a secret, partly a variable or not (%s), is shown nowhere', async (more, said) => {
+  const headers = { Authorization: `Bearer ${SECRET}${more}` }
   const { code, out, err, secrets } = await imported({ files: gatus({ ...secret, headers }) })
   expect([code, secrets]).toEqual([0, ['C_AUTHORIZATION']])
   expect(`${out}${err}`).not.toContain(SECRET)
-  expect(err).toContain('with variables to put in')
+  expect(err).toContain(said)
 })
 
 test('a monitor that validate would not take is refused at its place in the source, without its values', async () => {
@@ -49,6 +46,13 @@ test('a monitor that validate would not take is refused at its place in the sour
   expect(code).toBe(2)
   expect(err).toMatch(/^refused: \S+gatus\.yaml:2:\d+ {2}endpoints\[0\]: request\.url/m)
   expect(err).not.toContain(SECRET)
+})
+
+test.each(['type', 'checkType'])('a monitors file with %s is no export of a tool', async (key) => {
+  const monitors = [{ name: 'A', [key]: 'URL', request: { url: 'http://a.example/' } }]
+  const { code, out, err } = await imported({ files: { 'monitors.yaml': stringify({ monitors }) } })
+  expect([code, out]).toEqual([2, ''])
+  expect(err).toContain('vedette validate')
 })
 
 test('equal names get ids of their own', async () => {
@@ -64,17 +68,13 @@ test('--output writes a new file, and never over an old one', async () => {
   expect(await imported({ files, options: { output } })).toMatchObject({ code: 2, out: '' })
 })
 
-test.each<[string, (folder: string) => string]>([
-  ['a folder that does not exist', (folder) => join(folder, 'none', 'm.yaml')],
-  [
-    'a link to nothing',
-    (folder) => {
-      symlinkSync('/nowhere.yaml', join(folder, 'm.yaml'))
-      return join(folder, 'm.yaml')
-    },
-  ],
-])('--output in %s is refused by its path', async (_, make) => {
-  const output = make(temporaryFolder())
+test.each([
+  ['a folder that does not exist', 'none/m.yaml'],
+  ['a link to nothing', 'link.yaml'],
+])('--output in %s is refused by its path', async (_, name) => {
+  const folder = temporaryFolder()
+  symlinkSync('/nowhere.yaml', join(folder, 'link.yaml'))
+  const output = join(folder, name)
   const { code, out, err } = await imported({ files: gatus(good), options: { output } })
   expect([code, out, err]).toEqual([2, '', expect.stringContaining(`${output} cannot be written`)])
 })
@@ -104,6 +104,7 @@ test('--from decides what the file looks like in vain', async () => {
 test.each([
   ['a folder', {}, 'is a folder'],
   ['Prometheus’ file alone', { 'prometheus.yml': 'scrape_configs: []' }, '--targets'],
+  ['modules without targets', { 'blackbox.yml': 'modules: { m: { prober: icmp } }' }, '--targets'],
   ['an unknown file', { 'a.yaml': 'a: 1' }, '--from gatus'],
   ['a text', { 'a.yaml': 'nothing' }, 'neither a mapping'],
   ['a broken file', { 'a.yaml': 'a: [' }, 'a.yaml:1:'],
@@ -142,8 +143,7 @@ test('imported monitors find what the source’s conditions say', async () => {
   )
   const { monitors } = await imported({ files })
   const codes = monitors.map(async ({ checkType, name, ...more }) => {
-    const type = MONITOR_TYPES.get(checkType)
-    if (type === undefined) throw new Error(checkType)
+    const type = MONITOR_TYPES.get(checkType) as AnyMonitorType
     const result = await checkMonitor(type, more['request'] as object, { ...more, name })
     return [name, result.codes]
   })

@@ -9,13 +9,10 @@ import {
 } from '../../support/cli/imported-file.ts'
 import { createAuthority } from '../../support/network/certificates.ts'
 
+const SHOP = 'https://shop.example.com/'
+
 const importOne = (endpoint: object, files: Record<string, string> = {}) => {
-  const one = {
-    name: 'Shop',
-    url: 'https://shop.example.com/',
-    conditions: ['[STATUS] == 200'],
-    ...endpoint,
-  }
+  const one = { name: 'Shop', url: SHOP, conditions: ['[STATUS] == 200'], ...endpoint }
   return imported({ files: { 'gatus.yaml': stringify({ endpoints: [one] }), ...files } })
 }
 
@@ -23,38 +20,35 @@ const request = (one: object) => ({ request: one })
 const asserted = (one: object) =>
   request({ assertions: expect.arrayContaining([expect.objectContaining(one)]) })
 
+const header = (value: string) => request({ headers: [expect.objectContaining({ value })] })
+/** What becomes of secrets in addresses. */
+const URLS: Record<string, string> = {
+  'https://ann:hidden-1@a.example/': 'https://ann:{{SHOP_URL}}@a.example/',
+  'https://a.example/?token=hidden-1': 'https://a.example/?token={{SHOP_URL}}',
+  'https://ann:hidden-1%40b@a.example/': 'https://ann:{{SHOP_URL}}@a.example/',
+  'https://hidden-1:@a.example/': 'https://{{SHOP_URL}}:@a.example/',
+  'https://a.example/?api_key=hidden-1%2Fdef%3D%3D#b': 'https://a.example/?api_key={{SHOP_URL}}#b',
+  'https://a.example/?token=hidden-1a&token=hidden-1b':
+    'https://a.example/?token={{SHOP_URL}}&token={{SHOP_URL_2}}',
+  'https://a.example/?token=hidden-1-$SUFFIX': 'https://a.example/?token={{SHOP_URL}}',
+  'https://a.example/?token=$API_KEY': 'https://a.example/?token={{API_KEY}}',
+}
+const NAMED = { body: `a Shop  ${SHOP}`, bodyType: 'RAW' }
+/** What becomes of secrets in bodies. */
+const BODIES: Record<string, string> = {
+  'a=b&password=hidden-1%40ss': 'a=b&password={{SHOP_BODY}}',
+  '{"password":"hidden-1\\"b", "a": "password"}': '{"password":"{{SHOP_BODY}}", "a": "password"}',
+  '{"a": "https://a.example/?token=hidden-1", "b": ":"}':
+    '{"a": "https://a.example/?token={{SHOP_BODY}}", "b": ":"}',
+}
+
 describe('an option of an endpoint', () => {
-  test.each<[string, unknown, Expected]>([
+  test.each<readonly [string, unknown, Expected]>([
     ['enabled', false, { activated: false }],
     ['name', 'Other', { name: 'Other', id: 'other' }],
     ['group', 'core', { tags: ['core'] }],
-    [
-      'url',
-      'https://ann:hidden-1@shop.example.com/',
-      request({ url: 'https://ann:{{SHOP_URL}}@shop.example.com/' }),
-    ],
-    [
-      'url',
-      'https://shop.example.com/?token=hidden-1',
-      request({ url: 'https://shop.example.com/?token={{SHOP_URL}}' }),
-    ],
-    ...Object.entries({
-      'https://ann:hidden-1%40b@a.example/': 'https://ann:{{SHOP_URL}}@a.example/',
-      'https://hidden-1:@a.example/': 'https://{{SHOP_URL}}:@a.example/',
-      'https://a.example/?api_key=hidden-1%2Fdef%3D%3D#b':
-        'https://a.example/?api_key={{SHOP_URL}}#b',
-      'https://a.example/?token=hidden-1a&token=hidden-1b':
-        'https://a.example/?token={{SHOP_URL}}&token={{SHOP_URL_2}}',
-      'https://a.example/?token=hidden-1-$SUFFIX': 'https://a.example/?token={{SHOP_URL}}',
-      'https://a.example/?token=$API_KEY': 'https://a.example/?token={{API_KEY}}',
-    }).map(([given, url]): [string, unknown, Expected] => ['url', given, request({ url })]),
-    ...Object.entries({
-      'a=b&password=hidden-1%40ss': 'a=b&password={{SHOP_BODY}}',
-      '{"password":"hidden-1\\"b", "a": "password"}':
-        '{"password":"{{SHOP_BODY}}", "a": "password"}',
-      '{"a": "https://a.example/?token=hidden-1", "b": ":"}':
-        '{"a": "https://a.example/?token={{SHOP_BODY}}", "b": ":"}',
-    }).map(([given, body]): [string, unknown, Expected] => ['body', given, request({ body })]),
+    ...Object.entries(URLS).map(([given, url]) => ['url', given, request({ url })] as const),
+    ...Object.entries(BODIES).map(([given, body]) => ['body', given, request({ body })] as const),
     ['body', 'password=hidden-1 and more', 'refused'],
     ['body', '[{"key": "token", "value": "hidden-1"}]', 'refused'],
     ['method', 'POST', request({ method: 'POST' })],
@@ -62,42 +56,18 @@ describe('an option of an endpoint', () => {
     ['interval', '1m30s', 'noted'],
     ['interval', 'often', 'refused'],
     ['graphql', true, 'nothing'],
-    [
-      'body',
-      'a [ENDPOINT_NAME] [ENDPOINT_GROUP] [ENDPOINT_URL]',
-      request({ body: 'a Shop  https://shop.example.com/', bodyType: 'RAW' }),
-    ],
+    ['body', 'a [ENDPOINT_NAME] [ENDPOINT_GROUP] [ENDPOINT_URL]', request(NAMED)],
     ['body', '[RANDOM_STRING_8]', 'refused'],
     ['body', '[LOCAL_ADDRESS]', 'refused'],
     ['body', '{{ .Name }}', 'nothing'],
-    [
-      'headers',
-      { 'X-Api-Key': 'hidden-1' },
-      request({ headers: [expect.objectContaining({ value: '{{SHOP_X_API_KEY}}' })] }),
-    ],
-    [
-      'headers',
-      { 'X-Api-Key': '$API_KEY' },
-      request({ headers: [expect.objectContaining({ value: '{{API_KEY}}' })] }),
-    ],
-    [
-      'headers',
-      { 'X-Api-Key': 'hidden-1-$SUFFIX' },
-      request({ headers: [expect.objectContaining({ value: '{{SHOP_X_API_KEY}}' })] }),
-    ],
-    [
-      'headers',
-      { Authorization: 'Bearer $API_KEY' },
-      request({ headers: [expect.objectContaining({ value: 'Bearer {{API_KEY}}' })] }),
-    ],
+    ['headers', { 'X-Api-Key': 'hidden-1' }, header('{{SHOP_X_API_KEY}}')],
+    ['headers', { 'X-Api-Key': '$API_KEY' }, header('{{API_KEY}}')],
+    ['headers', { 'X-Api-Key': 'hidden-1-$SUFFIX' }, header('{{SHOP_X_API_KEY}}')],
+    ['headers', { Authorization: 'Bearer $API_KEY' }, header('Bearer {{API_KEY}}')],
+    ['headers', { A: '$$5 ${API_KEY}' }, header('$5 {{API_KEY}}')],
     ['headers', 'a', 'refused'],
     ['conditions', '[STATUS] == 200', 'refused'],
     ['enabled', '$ENABLED', 'refused'],
-    [
-      'headers',
-      { A: '$$5 ${API_KEY}' },
-      request({ headers: [expect.objectContaining({ value: '$5 {{API_KEY}}' })] }),
-    ],
     ['alerts', [{ type: 'slack' }], 'noted'],
     ['maintenance-windows', [{ start: '07:30', duration: '1h' }], 'noted'],
     ['ui', { 'hide-url': true }, 'noted'],
@@ -124,82 +94,43 @@ describe('an option of an endpoint', () => {
     ['tunnel', 'production', 'refused'],
     ['store-cookies', true, 'refused'],
   ])('client.%s: %j', async (option, value, expected) => {
-    expect(outcomeOf(await importOne({ client: { [option]: value } }))).toMatchObject(
-      expectedOutcome(expected),
-    )
+    const outcome = outcomeOf(await importOne({ client: { [option]: value } }))
+    expect(outcome).toMatchObject(expectedOutcome(expected))
   })
 
   test('client.tls: a certificate and its key', async () => {
     const { cert, key } = createAuthority().issue()
     const tls = { 'certificate-file': 'a.pem', 'private-key-file': 'a.key', renegotiation: 'never' }
     const { code, monitors } = await importOne({ client: { tls } }, { 'a.pem': cert, 'a.key': key })
-    expect([code, monitors[0]]).toMatchObject([
-      0,
-      request({ tls: { certificate: cert, privateKey: key } }),
-    ])
+    const expected = request({ tls: { certificate: cert, privateKey: key } })
+    expect([code, monitors[0]]).toMatchObject([0, expected])
   })
 })
 
 describe('the scheme', () => {
   const connected = ['[CONNECTED] == true']
+  const of = (checkType: string, one: object) => ({ checkType, ...request(one) })
+  const grpc = (tls: boolean) => ({ grpcConfig: { mode: 'HEALTH', tls } })
+  const ssl = (one: object) => of('SSL', { sslConfig: one })
+  const PING = { hostname: 'a.example', pingCount: 1, timeoutMs: 10_000 }
+  const QUERY = { dns: { 'query-name': 'a.example', 'query-type': 'A' } }
+  const A = { query: 'a.example', recordType: 'A', nameServer: '192.0.2.53' }
+  const INSECURE = { client: { insecure: true } }
   test.each<[string, object, Expected]>([
-    [
-      'tcp://db.example.com:5432',
-      { body: 'a' },
-      { checkType: 'TCP', request: { hostname: 'db.example.com', port: 5432, data: 'a' } },
-    ],
+    ['tcp://a.example:5', { body: 'a' }, of('TCP', { hostname: 'a.example', port: 5, data: 'a' })],
     ['udp://a.example:80', {}, 'refused'],
     ['sctp://a.example:80', {}, 'refused'],
-    [
-      'icmp://a.example',
-      {},
-      { checkType: 'ICMP', request: { hostname: 'a.example', pingCount: 1, timeoutMs: 10_000 } },
-    ],
-    [
-      'ws://a.example/b',
-      { body: 'hi' },
-      { checkType: 'WEBSOCKET', request: { url: 'ws://a.example/b', message: 'hi' } },
-    ],
-    [
-      'grpc://a.example:50051',
-      {},
-      { checkType: 'GRPC', request: { port: 50_051, grpcConfig: { mode: 'HEALTH', tls: false } } },
-    ],
-    [
-      'grpcs://a.example:443',
-      { client: { insecure: true } },
-      { checkType: 'GRPC', request: { skipSSL: true, grpcConfig: { tls: true } } },
-    ],
-    [
-      'tls://a.example:636',
-      {},
-      { checkType: 'SSL', request: { sslConfig: { hostname: 'a.example', port: 636 } } },
-    ],
-    [
-      'tls://a.example:636',
-      { client: { insecure: true } },
-      { request: { sslConfig: { skipChainValidation: true } } },
-    ],
-    ['tls://a.example:636', { body: 'a' }, { checkType: 'TCP', request: { tls: true, data: 'a' } }],
-    [
-      'starttls://a.example:587',
-      {},
-      { checkType: 'SSL', request: { sslConfig: { startTls: 'SMTP' } } },
-    ],
-    [
-      'ssh://a.example',
-      {},
-      { checkType: 'TCP', request: { port: 22, dialogue: [{ expect: '^SSH-' }] } },
-    ],
+    ['icmp://a.example', {}, of('ICMP', PING)],
+    ['ws://a.example/b', { body: 'a' }, of('WEBSOCKET', { url: 'ws://a.example/b', message: 'a' })],
+    ['grpc://a.example:50051', {}, of('GRPC', { port: 50_051, ...grpc(false) })],
+    ['grpcs://a.example:443', INSECURE, of('GRPC', { skipSSL: true, ...grpc(true) })],
+    ['tls://a.example:636', {}, ssl({ hostname: 'a.example', port: 636 })],
+    ['tls://a.example:636', INSECURE, ssl({ skipChainValidation: true })],
+    ['tls://a.example:636', { body: 'a' }, of('TCP', { tls: true, data: 'a' })],
+    ['starttls://a.example:587', {}, ssl({ startTls: 'SMTP' })],
+    ['ssh://a.example', {}, of('TCP', { port: 22, dialogue: [{ expect: '^SSH-' }] })],
     ['ssh://a.example', { ssh: { username: 'a', password: 'hidden-1' } }, 'refused'],
-    [
-      '192.0.2.53',
-      { dns: { 'query-name': 'a.example', 'query-type': 'A' } },
-      {
-        checkType: 'DNS',
-        request: { query: 'a.example', recordType: 'A', nameServer: '192.0.2.53' },
-      },
-    ],
+    ['192.0.2.53', QUERY, of('DNS', A)],
     ['192.0.2.53', { dns: { 'query-nam': 'a' } }, 'refused'],
     ['gopher://a.example', {}, 'refused'],
   ])('%s %j', async (url, more, expected) => {
@@ -209,12 +140,8 @@ describe('the scheme', () => {
 })
 
 describe('a condition', () => {
-  const json = (property: string, comparison: string, more: object = {}) => ({
-    source: 'JSON_BODY',
-    property,
-    comparison,
-    ...more,
-  })
+  const json = (property: string, comparison: string, more: object = {}) =>
+    Object.assign({ source: 'JSON_BODY', property, comparison }, more)
   test.each<[string, object | 'refused']>([
     ['[STATUS] == 200', { source: 'STATUS_CODE', comparison: 'EQUALS', target: '200' }],
     ['[STATUS] < 300', { source: 'STATUS_CODE', comparison: 'LESS_THAN', target: '300' }],
@@ -247,47 +174,29 @@ describe('a condition', () => {
     ['nonsense', 'refused'],
   ])('%s', async (condition, expected) => {
     const wanted = typeof expected === 'string' ? expected : asserted(expected)
-    expect(outcomeOf(await importOne({ conditions: [condition] }))).toMatchObject(
-      expectedOutcome(wanted),
-    )
+    const outcome = outcomeOf(await importOne({ conditions: [condition] }))
+    expect(outcome).toMatchObject(expectedOutcome(wanted))
   })
 
+  const DAYS = { source: 'CERTIFICATE', property: 'daysUntilExpiry', target: '1' }
+  const ADDRESS = { source: 'JSON_RESPONSE', property: '$.resolvedIp', target: '192.0.2.1' }
+  const AVERAGE = { source: 'LATENCY', property: 'avg', target: '100' }
+  const someOf = (source: string) => ({ source, comparison: 'NOT_EMPTY' })
   test.each<[string, string, object | 'nothing' | 'refused']>([
-    [
-      'icmp://a.example',
-      '[IP] == 192.0.2.1',
-      { source: 'JSON_RESPONSE', property: '$.resolvedIp', target: '192.0.2.1' },
-    ],
-    [
-      'icmp://a.example',
-      '[RESPONSE_TIME] < 100',
-      { source: 'LATENCY', property: 'avg', target: '100' },
-    ],
+    ['icmp://a.example', '[IP] == 192.0.2.1', ADDRESS],
+    ['icmp://a.example', '[RESPONSE_TIME] < 100', AVERAGE],
     ['icmp://a.example', '[BODY] == a', 'refused'],
-    [
-      'tls://a.example:636',
-      '[CERTIFICATE_EXPIRATION] > 48h',
-      { source: 'CERTIFICATE', property: 'daysUntilExpiry', target: '1' },
-    ],
-    [
-      'tcp://a.example:6379',
-      '[BODY] == pat(*PONG*)',
-      { source: 'RESPONSE_DATA', comparison: 'NOT_EMPTY' },
-    ],
-    [
-      'ws://a.example/',
-      '[BODY] == pat(*served by*)',
-      { source: 'MESSAGE', comparison: 'NOT_EMPTY' },
-    ],
+    ['tls://a.example:636', '[CERTIFICATE_EXPIRATION] > 48h', DAYS],
+    ['tcp://a.example:6379', '[BODY] == pat(*PONG*)', someOf('RESPONSE_DATA')],
+    ['ws://a.example/', '[BODY] == pat(*served by*)', someOf('MESSAGE')],
     ['ws://a.example/', '[BODY].a == 1', { source: 'JSON_MESSAGE', property: '$.a' }],
     ['grpc://a.example:1', '[BODY].status == SERVING', 'nothing'],
     ['grpc://a.example:1', '[BODY].status == NOT_SERVING', 'refused'],
     ['grpc://a.example:1', '[CERTIFICATE_EXPIRATION] > 48h', 'refused'],
   ])('of %s: %s', async (url, condition, expected) => {
     const wanted = typeof expected === 'string' ? expected : asserted(expected)
-    expect(outcomeOf(await importOne({ url, conditions: [condition] }))).toMatchObject(
-      expectedOutcome(wanted),
-    )
+    const outcome = outcomeOf(await importOne({ url, conditions: [condition] }))
+    expect(outcome).toMatchObject(expectedOutcome(wanted))
   })
 
   test.each([
@@ -302,9 +211,8 @@ describe('a condition', () => {
       { source: 'TEXT_ANSWER', property: expect.toSatisfy(matches) },
       { source: 'RESPONSE_CODE', target: 'NOERROR' },
     ]
-    expect(outcomeOf(await importOne({ url: '192.0.2.53', dns, conditions }))).toMatchObject(
-      expectedOutcome(request({ assertions })),
-    )
+    const outcome = outcomeOf(await importOne({ url: '192.0.2.53', dns, conditions }))
+    expect(outcome).toMatchObject(expectedOutcome(request({ assertions })))
   })
 
   test('lets statuses of 400 and above pass only where it names them', async () => {
@@ -316,25 +224,16 @@ describe('a condition', () => {
   })
 
   test('on the certificate of a page makes an SSL monitor in addition', async () => {
-    const { monitors } = await importOne({
-      conditions: [
-        '[STATUS] == 200',
-        '[CERTIFICATE_EXPIRATION] > 240h',
-        '[CERTIFICATE_EXPIRATION] > 48h',
-      ],
-    })
+    const hours = [240, 48].map((one) => `[CERTIFICATE_EXPIRATION] > ${one}h`)
+    const { monitors } = await importOne({ conditions: ['[STATUS] == 200', ...hours] })
     expect(monitors.map(({ name, checkType, frequency }) => [name, checkType, frequency])).toEqual([
       ['Shop', 'API', 1],
       ['Shop certificate', 'SSL', 60],
     ])
-    const assertions = ['9', '1'].map((target) => ({
-      property: 'daysUntilExpiry',
-      comparison: 'GREATER_THAN',
-      target,
-    }))
-    expect(monitors[1]).toMatchObject(
-      request({ assertions, sslConfig: { hostname: 'shop.example.com' } }),
-    )
+    const days = { property: 'daysUntilExpiry', comparison: 'GREATER_THAN' }
+    const assertions = ['9', '1'].map((target) => ({ ...days, target }))
+    const sslConfig = { hostname: 'shop.example.com' }
+    expect(monitors[1]).toMatchObject(request({ assertions, sslConfig }))
   })
 })
 

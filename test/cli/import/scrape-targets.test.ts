@@ -4,6 +4,8 @@ import { describe, expect, test } from 'vitest'
 import { imported } from '../../support/cli/imported-file.ts'
 import { prometheusOf, RELABELLING } from '../../support/cli/prometheus-file.ts'
 
+const TWO = ['192.0.2.1', '192.0.2.2']
+
 describe('targets', () => {
   const modules = stringify({ modules: { m: { prober: 'icmp' }, other: { prober: 'icmp' } } })
   const read = (prometheus: string, options = {}) =>
@@ -28,15 +30,11 @@ describe('targets', () => {
   test.each([
     ['keep', { source_labels: ['__address__'], regex: '192.*1', action: 'keep' }, ['192.0.2.1']],
     ['drop', { source_labels: ['__address__'], regex: '192.*1', action: 'drop' }, ['192.0.2.2']],
-    ['labeldrop', { regex: 'env', action: 'labeldrop' }, ['192.0.2.1', '192.0.2.2']],
-    [
-      'labelmap',
-      { regex: 'env', replacement: 'stage', action: 'labelmap' },
-      ['192.0.2.1', '192.0.2.2'],
-    ],
+    ['labeldrop', { regex: 'env', action: 'labeldrop' }, TWO],
+    ['labelmap', { regex: 'env', replacement: 'stage', action: 'labelmap' }, TWO],
   ])('are relabelled by %s', async (_, rule, expected) => {
     const job = { relabel_configs: [rule, ...RELABELLING] }
-    const { monitors } = await read(prometheusOf(['192.0.2.1', '192.0.2.2'], job))
+    const { monitors } = await read(prometheusOf(TWO, job))
     expect(monitors.map(({ name }) => name)).toEqual(expected)
   })
 
@@ -51,13 +49,15 @@ describe('targets', () => {
     expect(err).toMatch(/^refused: \S+prometheus\.yml:\d+:\d+ {2}scrape_configs/m)
   })
 
-  test('are of jobs that scrape a probe alone; without any there is nothing to import', async () => {
-    const { code, err } = await read(prometheusOf(['a'], { metrics_path: '/metrics', params: {} }))
-    expect([code, err]).toEqual([2, expect.stringContaining('scrapes no probe')])
+  test('that no rule hands to the probe are refused, once each', async () => {
+    const { code, err } = await read(prometheusOf(TWO, { relabel_configs: [] }))
+    expect(code).toBe(2)
+    const refused = err.match(/^refused: .*$/gm)
+    expect(refused).toEqual(TWO.map(() => expect.stringContaining('__param_target') as string))
   })
 
-  test('are missing without Prometheus’ file', async () => {
-    const { code, err } = await imported({ files: { 'blackbox.yml': modules } })
-    expect([code, err]).toEqual([2, expect.stringContaining('--targets')])
+  test('are of jobs that scrape a probe alone; without any there is nothing to import', async () => {
+    const { code, err } = await read(prometheusOf(['a'], { metrics_path: '/metrics', params: {} }))
+    expect([code, err]).toEqual([2, expect.stringContaining('has no target')])
   })
 })

@@ -8,12 +8,13 @@ import {
 } from '../../support/cli/imported-file.ts'
 import { createAuthority } from '../../support/network/certificates.ts'
 
+const SHOP = 'https://shop.example.com/'
 /** What a backup has of every monitor, whatever its type. */
 const DEFAULTS = {
   id: 1,
   name: 'Shop',
   description: null,
-  url: 'https://shop.example.com/',
+  url: SHOP,
   method: 'GET',
   hostname: null,
   port: null,
@@ -60,6 +61,7 @@ const importShort = (monitor: object) => importOne({ timeout: 10, ...monitor })
 const request = (one: object) => ({ request: one })
 const asserted = (one: object) =>
   request({ assertions: expect.arrayContaining([expect.objectContaining(one)]) })
+const header = (one: object) => request({ headers: [expect.objectContaining(one)] })
 const GRPC = {
   grpcUrl: 'a.example:50051',
   grpcProtobuf:
@@ -71,116 +73,56 @@ const GRPC = {
   grpcEnableTls: true,
   keyword: 'ok',
 }
-const HOST = { hostname: 'a.example', port: 25 }
+const GRPC_REQUEST = {
+  port: 50_051,
+  grpcConfig: {
+    method: 'a.B/C',
+    tls: true,
+    message: '{"password": "{{SHOP_BODY}}"}',
+    metadata: [expect.objectContaining({ value: '{{SHOP_X_KEY}}' })],
+  },
+  assertions: [expect.objectContaining({ source: 'TEXT_BODY', target: 'ok' })],
+}
+const A = { hostname: 'a.example' }
+const HOST = { ...A, port: 25 }
+const IN_TEXT = { source: 'TEXT_BODY', target: 'ok' }
+const JSON_IS = { property: '$.a[0].b', comparison: 'EQUALS', target: 'c' }
+const OVER = { jsonPath: 'a', expectedValue: '5' }
+const JSON_OVER = { property: '$.a', comparison: 'GREATER_THAN' }
+const ONE_PING = { maxPacketLossThreshold: 100, request: { ...A, pingCount: 1 } }
+const PINGS = { ...A, packetSize: 100, ping_count: 3, ping_per_request_timeout: 2 }
+const DNS = { query: 'a.example', nameServer: '1.1.1.1' }
+const SOCKET = { url: 'wss://a.example/', wsSubprotocol: 'a, b', accepted_statuscodes: ['1000'] }
+const CLOSED = { assertions: [expect.objectContaining({ source: 'CLOSE_CODE' })] }
+const SOCKET_REQUEST = { subprotocols: ['a', 'b'], ...CLOSED }
+const SMTP = [{ expect: '^220 ' }, {}, { expect: '^250 ' }]
+const STARTTLS = expect.arrayContaining([{ startTls: true }])
 
 describe('the type', () => {
   test.each<[string, object, Expected]>([
-    [
-      'http',
-      {},
-      { checkType: 'API', request: { method: 'GET', url: 'https://shop.example.com/' } },
-    ],
-    [
-      'keyword',
-      { keyword: 'ok' },
-      asserted({ source: 'TEXT_BODY', comparison: 'CONTAINS', target: 'ok' }),
-    ],
+    ['http', {}, { checkType: 'API', request: { method: 'GET', url: SHOP } }],
+    ['keyword', { keyword: 'ok' }, asserted({ ...IN_TEXT, comparison: 'CONTAINS' })],
     ['keyword', { keyword: 'ok', invertKeyword: true }, asserted({ comparison: 'NOT_CONTAINS' })],
-    [
-      'json-query',
-      { jsonPath: '$.a[0].b', expectedValue: 'c' },
-      asserted({ property: '$.a[0].b', comparison: 'EQUALS', target: 'c' }),
-    ],
-    [
-      'json-query',
-      { jsonPath: 'a', jsonPathOperator: '>', expectedValue: '5' },
-      asserted({ property: '$.a', comparison: 'GREATER_THAN' }),
-    ],
-    ['json-query', { jsonPath: 'a', jsonPathOperator: '>=', expectedValue: '5' }, 'refused'],
+    ['json-query', { jsonPath: '$.a[0].b', expectedValue: 'c' }, asserted(JSON_IS)],
+    ['json-query', { ...OVER, jsonPathOperator: '>' }, asserted(JSON_OVER)],
+    ['json-query', { ...OVER, jsonPathOperator: '>=' }, 'refused'],
     ['json-query', { jsonPath: '$sum(a)', expectedValue: '5' }, 'refused'],
     ['port', HOST, { checkType: 'TCP', request: HOST }],
     ['port', { ...HOST, smtpSecurity: 'secure' }, request({ tls: true })],
     ['port', { ...HOST, smtpSecurity: 'starttls' }, 'refused'],
     ['port', { ...HOST, expectedTlsAlert: 'certificate_required' }, 'refused'],
-    [
-      'ping',
-      { hostname: 'a.example' },
-      {
-        checkType: 'ICMP',
-        maxPacketLossThreshold: 100,
-        request: { hostname: 'a.example', pingCount: 1 },
-      },
-    ],
-    [
-      'ping',
-      {
-        hostname: 'a.example',
-        packetSize: 100,
-        ping_count: 3,
-        ping_per_request_timeout: 2,
-        ping_numeric: true,
-      },
-      request({ payloadBytes: 100, pingCount: 3, timeoutMs: 2000 }),
-    ],
-    [
-      'dns',
-      { hostname: 'a.example', port: 53, timeout: 5 },
-      { checkType: 'DNS', request: { query: 'a.example', nameServer: '1.1.1.1' } },
-    ],
-    ['dns', { hostname: 'a.example', dns_resolve_server: '1.1.1.1,9.9.9.9' }, 'refused'],
-    ['dns', { hostname: 'a.example', conditions: [{ type: 'expression' }] }, 'refused'],
-    [
-      'grpc-keyword',
-      GRPC,
-      {
-        checkType: 'GRPC',
-        request: {
-          port: 50_051,
-          grpcConfig: {
-            method: 'a.B/C',
-            tls: true,
-            message: '{"password": "{{SHOP_BODY}}"}',
-            metadata: [expect.objectContaining({ value: '{{SHOP_X_KEY}}' })],
-          },
-          assertions: [expect.objectContaining({ source: 'TEXT_BODY', target: 'ok' })],
-        },
-      },
-    ],
+    ['ping', { ...A, ping_numeric: true }, { checkType: 'ICMP', ...ONE_PING }],
+    ['ping', PINGS, request({ payloadBytes: 100, pingCount: 3, timeoutMs: 2000 })],
+    ['dns', { ...A, port: 53, timeout: 5 }, { checkType: 'DNS', request: DNS }],
+    ['dns', { ...A, dns_resolve_server: '1.1.1.1,9.9.9.9' }, 'refused'],
+    ['dns', { ...A, conditions: [{ type: 'expression' }] }, 'refused'],
+    ['grpc-keyword', GRPC, { checkType: 'GRPC', request: GRPC_REQUEST }],
     ['grpc-keyword', { ...GRPC, grpcMetadata: 'nonsense' }, 'refused'],
-    [
-      'websocket-upgrade',
-      { url: 'wss://a.example/', wsSubprotocol: 'a, b', accepted_statuscodes: ['1000'] },
-      {
-        checkType: 'WEBSOCKET',
-        request: {
-          subprotocols: ['a', 'b'],
-          assertions: [expect.objectContaining({ source: 'CLOSE_CODE' })],
-        },
-      },
-    ],
-    [
-      'websocket-upgrade',
-      { url: 'wss://a.example/', accepted_statuscodes: ['1000', '1001'] },
-      'refused',
-    ],
-    [
-      'websocket-upgrade',
-      { url: 'wss://a.example/', wsIgnoreSecWebsocketAcceptHeader: true },
-      'refused',
-    ],
-    [
-      'smtp',
-      HOST,
-      {
-        checkType: 'TCP',
-        request: { port: 25, dialogue: [{ expect: '^220 ' }, {}, { expect: '^250 ' }] },
-      },
-    ],
-    [
-      'smtp',
-      { ...HOST, smtpSecurity: 'starttls' },
-      request({ dialogue: expect.arrayContaining([{ startTls: true }]) }),
-    ],
+    ['websocket-upgrade', SOCKET, { checkType: 'WEBSOCKET', request: SOCKET_REQUEST }],
+    ['websocket-upgrade', { ...SOCKET, accepted_statuscodes: ['1000', '1001'] }, 'refused'],
+    ['websocket-upgrade', { ...SOCKET, wsIgnoreSecWebsocketAcceptHeader: true }, 'refused'],
+    ['smtp', HOST, { checkType: 'TCP', request: { port: 25, dialogue: SMTP } }],
+    ['smtp', { ...HOST, smtpSecurity: 'starttls' }, request({ dialogue: STARTTLS })],
     ...`push real-browser docker pm2 manual globalping kafka-producer mqtt ntp rabbitmq snmp sqlserver mongodb mysql
       oracledb postgres radius redis gamedig steam sip-options system-service tailscale-ping`
       .split(/\s+/)
@@ -190,13 +132,17 @@ describe('the type', () => {
   })
 
   test('group is a tag of its monitors', async () => {
-    const { code, monitors } = await importOne(
-      { id: 7, type: 'group', name: 'Core' },
-      { parent: 7 },
-    )
+    const group = { id: 7, type: 'group', name: 'Core' }
+    const { code, monitors } = await importOne(group, { parent: 7 })
     expect([code, monitors]).toMatchObject([0, [{ name: 'Shop', tags: ['Core'] }]])
   })
 })
+
+const TAGS = Object.entries({ env: 'prod', a: '' }).map(([name, value]) => ({ name, value }))
+const OR_401 = asserted({ regex: '^(?:2..|401)$' })
+const UP_TO_399 = asserted({ comparison: 'LESS_THAN', target: '400' })
+const BODY = '{"token":"{{SHOP_BODY}}"}'
+const URL_OF_ANN = 'https://ann:{{SHOP_URL}}@a.example/'
 
 describe('an option', () => {
   test.each<[string, unknown, Expected]>([
@@ -210,51 +156,24 @@ describe('an option', () => {
     ['timeout', null, { maxResponseTime: 45_000 }],
     ['maxretries', 2, { retryStrategy: { type: 'FIXED', maxRetries: 2, baseBackoffSeconds: 60 } }],
     ['maxretries', 20, 'noted'],
-    [
-      'tags',
-      [
-        { name: 'env', value: 'prod' },
-        { name: 'a', value: '' },
-      ],
-      { tags: ['env:prod', 'a'] },
-    ],
+    ['tags', TAGS, { tags: ['env:prod', 'a'] }],
     ['upsideDown', true, 'refused'],
     ['proxyId', 3, 'refused'],
     ['method', 'POST', request({ method: 'POST' })],
     ['ignoreTls', true, request({ skipSSL: true })],
     ['maxredirects', 0, request({ followRedirects: false })],
     ['maxredirects', 3, 'noted'],
-    [
-      'accepted_statuscodes',
-      ['200-299', '401'],
-      { shouldFail: true, ...asserted({ regex: '^(?:2..|401)$' }) },
-    ],
-    [
-      'accepted_statuscodes',
-      ['200-299', '300-399'],
-      { shouldFail: false, ...asserted({ comparison: 'LESS_THAN', target: '400' }) },
-    ],
+    ['accepted_statuscodes', ['200-299', '401'], { shouldFail: true, ...OR_401 }],
+    ['accepted_statuscodes', ['200-299', '300-399'], { shouldFail: false, ...UP_TO_399 }],
     ['accepted_statuscodes', '200-299', 'refused'],
     ['accepted_statuscodes', ['2xx'], 'refused'],
     ['accepted_statuscodes', ['1000'], 'refused'],
     ['interval', 'x', 'refused'],
     ['timeout', 'x', 'refused'],
-    [
-      'headers',
-      '{"X-Api-Key": "hidden-1"}',
-      request({ headers: [expect.objectContaining({ value: '{{SHOP_X_API_KEY}}' })] }),
-    ],
+    ['headers', '{"X-Api-Key": "hidden-1"}', header({ value: '{{SHOP_X_API_KEY}}' })],
     ['headers', 'nonsense', 'refused'],
-    [
-      'body',
-      '{"token": "hidden-1"}',
-      request({ body: '{"token": "{{SHOP_BODY}}"}', bodyType: 'JSON' }),
-    ],
-    [
-      'url',
-      'https://ann:hidden-1@a.example/',
-      request({ url: 'https://ann:{{SHOP_URL}}@a.example/' }),
-    ],
+    ['body', '{"token":"hidden-1"}', request({ body: BODY, bodyType: 'JSON' })],
+    ['url', 'https://ann:hidden-1@a.example/', request({ url: URL_OF_ANN })],
     ['authMethod', 'ntlm', 'refused'],
     ['authMethod', 'oauth2-cc', 'refused'],
     ['basic_auth_user', 'ann', request({ basicAuth: { username: 'ann' } })],
@@ -269,26 +188,18 @@ describe('an option', () => {
     ['no_such_option', 1, 'refused'],
     ['tags', 5, 'refused'],
   ])('%s: %j', async (option, value, expected) => {
-    expect(outcomeOf(await importShort({ [option]: value }))).toMatchObject(
-      expectedOutcome(expected),
-    )
+    const outcome = outcomeOf(await importShort({ [option]: value }))
+    expect(outcome).toMatchObject(expectedOutcome(expected))
   })
 
+  const LOGIN = { basic_auth_user: 'ann', basic_auth_pass: 'hidden-1' }
+  const BASIC = { basicAuth: { username: 'ann', password: '{{SHOP_PASSWORD}}' } }
   test.each<[string, object, Expected]>([
-    [
-      'basic',
-      { basic_auth_user: 'ann', basic_auth_pass: 'hidden-1' },
-      request({ basicAuth: { username: 'ann', password: '{{SHOP_PASSWORD}}' } }),
-    ],
-    [
-      'bearer',
-      { bearer_token: 'hidden-1' },
-      request({ headers: [expect.objectContaining({ value: 'Bearer {{SHOP_TOKEN}}' })] }),
-    ],
+    ['basic', LOGIN, request(BASIC)],
+    ['bearer', { bearer_token: 'hidden-1' }, header({ value: 'Bearer {{SHOP_TOKEN}}' })],
   ])('authMethod: %s', async (authMethod, more, expected) => {
-    expect(outcomeOf(await importShort({ authMethod, ...more }))).toMatchObject(
-      expectedOutcome(expected),
-    )
+    const outcome = outcomeOf(await importShort({ authMethod, ...more }))
+    expect(outcome).toMatchObject(expectedOutcome(expected))
   })
 
   test('authMethod: mtls', async () => {

@@ -1,5 +1,4 @@
-// Aim: `vedette migrate` changes nothing without --apply, and with it only the places whose monitors agree; it reports
-// invalid arguments, and leaves nothing behind when it is interrupted.
+// `vedette migrate` changes nothing without --apply, and with it only the places whose monitors agree.
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,7 +7,7 @@ import { RUNTIMES } from '../../../src/contract/runtimes.ts'
 import { openToolchains } from '../../../src/scripts/toolchains.ts'
 import { eventually } from '../../support/eventually.ts'
 import { namedRuntimes } from '../../support/platform/named-runtimes.ts'
-import { type RegistryPackage, startNpmRegistry } from '../../support/suites/npm-registry.ts'
+import { pinned, startNpmRegistry } from '../../support/suites/npm-registry.ts'
 import { startVedette } from '../../support/platform/platform-process.ts'
 import { processesIn } from '../../support/processes-in.ts'
 import { mountSmallDisk } from '../../support/small-disk.ts'
@@ -47,8 +46,7 @@ const TEXT = [
 test('a file is compared, changed where all agree, and then there is nothing left to do', async () => {
   const path = fileWith(...TEXT)
   const compared = await start([...BOTH, path]).ended
-  expect(compared.stderr).toBe('')
-  expect(compared.code).toBe(1)
+  expect(compared).toMatchObject({ code: 1, stderr: '' })
   expect(compared.stdout).toMatch(/agrees +Own +MULTI_STEP +passed/)
   expect(compared.stdout).toMatch(/differs +Torn +MULTI_STEP +passed .*failed/)
   expect(compared.stdout).toContain('on 2026.04: SCRIPT_FAILED: too new')
@@ -91,13 +89,12 @@ test('API monitors with scripts of their own or of their group move, and others 
   const api = (name: string, more: string) =>
     `  - { name: ${name}, type: API, every: 10m, request: { method: GET, url: "http://${site.authority}/" }, ${more} }`
   const marks = `request.headers['x-runtime'] = require('runtime-name')`
-  const takesTime = `await new Promise((resolve) => setTimeout(resolve, require('runtime-name') === '2024.09' ? 0 : 1600))`
   const path = fileWith(
     'groups:',
     `  shop: { runtimeId: "2024.09", localSetupScript: "${marks}" }`,
     'monitors:',
     api('Grouped', 'group: shop, localTearDownScript: "response.statusCode"'),
-    api('Slow', `runtimeId: "2024.09", localSetupScript: "${takesTime}"`),
+    api('Own', `runtimeId: "2024.09", localSetupScript: "${marks}"`),
     api('Torn', `runtimeId: "2024.09", localTearDownScript: "${ONLY_OLD}"`),
     api('Plain', 'runtimeId: "2024.09"'),
     '',
@@ -106,7 +103,7 @@ test('API monitors with scripts of their own or of their group move, and others 
   await site.close()
   expect({ code, stderr }).toEqual({ code: 1, stderr: '' })
   expect(stdout).toMatch(/agrees +Grouped +API +passed .*passed/)
-  expect(stdout).toMatch(/agrees +Slow +API[^\n]*\n +slower by \d+\.\d s/)
+  expect(stdout).toMatch(/agrees +Own +API +passed .*passed/)
   expect(stdout).toMatch(/differs +Torn +API +passed .*failed/)
   expect(stdout).toContain('2 agree, 1 differs (3 monitors on 2024.09')
   const runtimes = readFileSync(path, 'utf8').match(/runtimeId: "[^"]+"/g)
@@ -138,20 +135,13 @@ test('with --install missing runtimes are installed, and standard output has the
   expect(await openToolchains(TOOLS_DIR).installed('runtime')).toEqual(['2024.09', '2026.04'])
 })
 
-function pinned(spec: string, files: Record<string, string> = {}): RegistryPackage {
-  const at = spec.lastIndexOf('@')
-  return { name: spec.slice(0, at), version: spec.slice(at + 1), files }
-}
-
 test('a file whose scripts all agree, or that has none, is no problem', async () => {
   const good = fileWith('monitors:', multistep('Own', 'console.log(1)', OLD))
   expect((await start([...BOTH, good]).ended).code).toBe(0)
   const none = fileWith('monitors:', multistep('New', 'console.log(1)'))
   const { code, stdout } = await start([...BOTH, none], { TOOLS_DIR: '/nowhere' }).ended
-  expect({ code, stdout }).toEqual({
-    code: 0,
-    stdout: 'no monitor with scripts is on 2024.09; 1 on 2026.04 already\n',
-  })
+  const said = 'no monitor with scripts uses 2024.09; 1 on 2026.04 already\n'
+  expect([code, stdout]).toEqual([0, said])
 })
 
 test.each<[string, string[], string]>([
@@ -163,16 +153,14 @@ test.each<[string, string[], string]>([
   ['no platform is named', BOTH, 'ACCOUNT_ID is not set'],
 ])('where %s, it ends with 2', async (_, args, message) => {
   const { code, stderr } = await start(args).ended
-  expect(code).toBe(2)
-  expect(stderr).toContain(message)
+  expect([code, stderr]).toEqual([2, expect.stringContaining(message)])
 })
 
 test('a missing runtime is reported with the command that installs it', async () => {
   const path = fileWith('monitors:', multistep('Own', 'console.log(1)', OLD))
   const some = namedRuntimes('2024.09')
   const { code, stderr } = await start([...BOTH, path], { TOOLS_DIR: some }).ended
-  expect(code).toBe(2)
-  expect(stderr).toContain('vedette runtime install 2026.04')
+  expect([code, stderr]).toEqual([2, expect.stringContaining('vedette runtime install 2026.04')])
 })
 
 test('an interrupted comparison ends with 130, with nothing written and nothing running', async () => {

@@ -1,5 +1,4 @@
-// Aim: `vedette migrate` without a file compares the monitors of a platform and changes them by its public API:
-// of one location, with secrets from the environment, groups only as a whole, and nothing that was changed since.
+// `vedette migrate` without a file compares and changes the monitors of a platform by its public API.
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { changeRuntime } from '../../../src/cli/migrate/platform.ts'
 import { applySettings } from '../../support/client/apply-command.ts'
@@ -91,11 +90,9 @@ test('a group moves when all of its monitors were run here and agree', async () 
 
 test('an unknown location, and a key without permission, are reported', async () => {
   const { code, stderr } = await migrate(['--location', 'rome'])
-  expect(code).toBe(2)
-  expect(stderr).toContain('berlin, oslo')
+  expect([code, stderr]).toEqual([2, expect.stringContaining('berlin, oslo')])
   const wrong = await migrate([], { VEDETTE_API_KEY: 'wrong' })
-  expect(wrong.code).toBe(2)
-  expect(wrong.stderr).toContain('check VEDETTE_API_KEY')
+  expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining('check VEDETTE_API_KEY')])
   const away = await migrate([], { PLATFORM_URL: 'http://127.0.0.1:1' })
   expect(away.code).toBe(3)
 })

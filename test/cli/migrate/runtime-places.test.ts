@@ -1,5 +1,4 @@
-// Aim: the runtime of a monitor is found where it is written, also if it is inherited, and is changed there with every
-// other byte unchanged; otherwise the file is not changed.
+// The runtime of a monitor is changed where it is written or inherited, with every other byte unchanged.
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { findRuntimes, withRuntimes } from '../../../src/cli/migrate/runtime-places.ts'

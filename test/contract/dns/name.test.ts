@@ -8,9 +8,8 @@ describe('names', () => {
     ['the root', '.', '00'],
     ['a name', 'a.bc', '0161026263 00'],
     ['a dot at the end', 'a.bc.', '0161026263 00'],
-    ['capital letters stay', 'A', '0141 00'],
+    ['capital letters stay, and a star', '*.A', '012a0141 00'],
     ['an underscore', '_a', '025f61 00'],
-    ['a star', '*.a', '012a0161 00'],
     ['a dot in a label', 'a\\.b', '03612e62 00'],
     ['a byte by its number', 'a\\000', '026100 00'],
     ['the last byte', '\\255', '01ff 00'],
@@ -24,10 +23,8 @@ describe('names', () => {
   test.each([
     ['two dots', 'a..b'],
     ['a dot at the beginning', '.a'],
-    ['nothing but dots', '..'],
     ['a label of 64 bytes', 'a'.repeat(64)],
     ['a name of 256 bytes', `${'a.'.repeat(127)}a`],
-    ['a blank', 'a b'],
     ['a line end', 'a\n'],
     ['a number above 255', '\\256'],
     ['a backslash at the end', 'a\\'],
@@ -41,8 +38,7 @@ describe('names', () => {
       fc.property(fc.string({ unit: 'binary', maxLength: 300 }), (text) => {
         const wire = encodeDnsName(text)
         const bytes = typeof wire === 'string' ? 1 : wire.length
-        expect(bytes).toBeGreaterThan(0)
-        expect(bytes).toBeLessThanOrEqual(255)
+        expect(bytes > 0 && bytes <= 255).toBe(true)
       }),
     )
   })
@@ -52,14 +48,8 @@ describe('names of addresses', () => {
   const zeros = (count: number) => Array<string>(count).fill('0').join('.')
   test.each([
     ['192.0.2.10', '10.2.0.192.in-addr.arpa.'],
-    ['2001:db8::1', `1.${zeros(23)}.8.b.d.0.1.0.0.2.ip6.arpa.`],
     ['2001:DB8::1', `1.${zeros(23)}.8.b.d.0.1.0.0.2.ip6.arpa.`],
-    ['::', `${zeros(32)}.ip6.arpa.`],
     ['::ffff:192.0.2.1', `1.0.2.0.0.0.0.c.f.f.f.f.${zeros(20)}.ip6.arpa.`],
-    [
-      '1:2:3:4:5:6:7:8',
-      '8.0.0.0.7.0.0.0.6.0.0.0.5.0.0.0.4.0.0.0.3.0.0.0.2.0.0.0.1.0.0.0.ip6.arpa.',
-    ],
   ])('%s', (address, name) => {
     expect(reverseName(address)).toBe(name)
   })

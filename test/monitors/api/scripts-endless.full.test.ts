@@ -17,3 +17,13 @@ test.each<[does: string, setUp: string, tearDown?: string]>([
   expect(received).toHaveLength(tearDown === undefined ? 0 : 1)
   expect(left).toEqual([])
 })
+
+test('what a script made secret stays in when it is ended', async () => {
+  const { lines, codes } = await run(
+    `process.env.LOGIN_TOKEN = 'made-' + 'token-42'
+      console.log(process.env.LOGIN_TOKEN)
+      await new Promise(() => {})`,
+  )
+  expect(codes).toEqual(['TIMEOUT_RUN'])
+  expect(lines).toEqual(['[scrubbed]'])
+})

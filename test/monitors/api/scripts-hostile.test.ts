@@ -10,71 +10,42 @@ const { run, server, close } = await startScriptedChecks()
 afterAll(close)
 
 describe('a set-up script that', () => {
-  test.each<[does: string, script: string, verdict?: string, code?: string]>([
-    [
-      'prints 100 MB',
-      `const line = 'x'.repeat(1023) + '\\n'; for (let at = 0; at < 1e5; at++) process.stdout.write(line)`,
-      'errored',
-      'RUN_OUT_OF_OUTPUT',
-    ],
-    [
-      'says more on the channel of messages than there is room for',
-      `const line = Buffer.alloc(1e6, 'x'); for (let at = 0; at < 100; at++) require('fs').writeSync(3, line)`,
-      'errored',
-      'RUN_OUT_OF_OUTPUT',
-    ],
-    [
-      'takes all memory',
-      `const all = []; for (;;) all.push(Buffer.alloc(2 ** 24, 1))`,
-      'errored',
-      'RUN_OUT_OF_MEMORY',
-    ],
-    [
-      'changes the address to a blocked one',
-      `request.url = 'http://169.254.169.254/latest/meta-data/'`,
-      'errored',
-      'ADDRESS_BLOCKED',
-    ],
-    ['makes the method up', `request.method = 'GET / HTTP/1.1\\r\\nX: '`],
+  const PRINTING = `const line = 'x'.repeat(1023) + '\\n'; for (let at = 0; at < 1e5; at++) process.stdout.write(line)`
+  const TALKING = `const line = Buffer.alloc(1e6, 'x'); for (let at = 0; at < 100; at++) require('fs').writeSync(3, line)`
+  const HEADERS = `for (let at = 0; at < 1000; at++) request.headers['X-' + at] = '1'`
+  const THROWING = `request = new Proxy({}, { get() { throw new Error('no') } })`
+  const KILLING = `process.kill(process.pid, 'SIGKILL'); await new Promise(() => {})`
+  const FORGETTING = `Promise.reject(new Error('forgotten')); await new Promise((done) => setTimeout(done, 200))`
+  const NONSENSE = `require('fs').writeSync(3, 'no json\\n[]\\n7\\n{"step":"nothing"}\\n{"step":"set-up","request":{"url":7}}\\n')`
+  test.each<[does: string, script: string, code?: string]>([
+    ['prints 100 MB', PRINTING, 'RUN_OUT_OF_OUTPUT'],
+    ['says more on the channel of messages than there is room for', TALKING, 'RUN_OUT_OF_OUTPUT'],
+    ['asks a blocked address', `request.url = 'http://169.254.169.254/'`, 'ADDRESS_BLOCKED'],
     ['puts a line end into a header', `request.headers.X = 'a\\r\\nInjected: 1'`],
-    [
-      'makes a thousand headers',
-      `for (let at = 0; at < 1000; at++) request.headers['X-' + at] = '1'`,
-    ],
-    ['makes a huge body', `request.body = 'x'.repeat(2e6)`],
-    ['hands back a circle', `request.headers.X = request; request.body = request`],
-    [
-      'hands back a proxy that throws',
-      `request = new Proxy({}, { get() { throw new Error('no') } })`,
-    ],
-    ['deletes the request', `request = undefined`],
-    ['deletes it by its name', `'use strict'; delete globalThis.request`],
+    ['makes a thousand headers', HEADERS],
+    ['hands back a proxy that throws', THROWING],
+    ['deletes the request', `'use strict'; delete globalThis.request`],
     ['exits later', `setTimeout(() => process.exit(7), 50); await new Promise(() => {})`],
-    [
-      'kills itself',
-      `process.kill(process.pid, 'SIGKILL'); await new Promise(() => {})`,
-      'errored',
-      'RUN_CRASHED',
-    ],
-    [
-      'leaves a promise unhandled',
-      `Promise.reject(new Error('forgotten')); await new Promise((done) => setTimeout(done, 200))`,
-    ],
+    ['kills itself', KILLING, 'RUN_CRASHED'],
+    ['leaves a promise unhandled', FORGETTING],
     ['closes the channel of messages', `require('fs').closeSync(3)`],
-    [
-      'answers in our place with nonsense',
-      `require('fs').writeSync(3, 'no json\\n[]\\n7\\n{"step":"nothing"}\\n{"step":"set-up","request":{"url":7}}\\n')`,
-    ],
-    [
-      'turns all that is handed back into something else',
-      `Object.prototype.toJSON = () => ({ step: 'set-up' })`,
-    ],
-  ])('%s', async (_does, script, verdict = 'failed', code = 'SCRIPT_FAILED') => {
+    ['answers in our place with nonsense', NONSENSE],
+    ['makes all JSON something else', `Object.prototype.toJSON = () => ({ step: 'set-up' })`],
+  ])('%s', async (_does, script, code = 'SCRIPT_FAILED') => {
     const { received, left, sent: _, ...result } = await run(script)
+    const verdict = code === 'SCRIPT_FAILED' ? 'failed' : 'errored'
     expect([result.verdict, result.codes.join()]).toEqual([verdict, code])
-    expect(received).toEqual([])
-    expect(left).toEqual([])
+    expect([received, left]).toEqual([[], []])
     expect(JSON.stringify(result).length).toBeLessThan(300_000)
+  })
+
+  test('takes all memory', async () => {
+    const host = testScriptHost({ memoryBytes: 2 ** 28 })
+    const hungry = `const all = []; for (;;) all.push(Buffer.alloc(2 ** 24, 1))`
+    const { verdict, codes, received, left } = await run(hungry, '', { host })
+    host.close()
+    expect([verdict, codes]).toEqual(['errored', ['RUN_OUT_OF_MEMORY']])
+    expect([received, left]).toEqual([[], []])
   })
 
   test('reads the agent’s environment and files finds nothing of it', async () => {
@@ -131,18 +102,16 @@ describe('a set-up script that', () => {
   })
 })
 
-describe('a tear-down script that', () => {
-  test.each<[does: string, script: string, verdict?: string, code?: string]>([
-    ['exits', `process.exit(0)`],
-    ['deletes the answer', `response = null`],
-    ['makes a status of it that is none', `response.statusCode = 'x'`],
-    ['changes the request, which is gone', `request.url = 'http://169.254.169.254/'`, 'passed', ''],
-  ])('%s', async (_, script, verdict = 'failed', code = 'SCRIPT_FAILED') => {
-    const { received, left, ...result } = await run('', script)
-    expect([result.verdict, result.codes.join()]).toEqual([verdict, code])
-    expect(received).toHaveLength(1)
-    expect(left).toEqual([])
-  })
+test.each<[does: string, script: string, verdict?: string, code?: string]>([
+  ['exits', `process.exit(0)`],
+  ['deletes the answer', `response = null`],
+  ['makes a status of it that is none', `response.statusCode = 'x'`],
+  ['changes the request, which is gone', `request.url = 'http://169.254.169.254/'`, 'passed', ''],
+])('a tear-down script that %s', async (_, script, verdict = 'failed', code = 'SCRIPT_FAILED') => {
+  const { received, left, ...result } = await run('', script)
+  expect([result.verdict, result.codes.join()]).toEqual([verdict, code])
+  expect(received).toHaveLength(1)
+  expect(left).toEqual([])
 })
 
 const endless = `await fetch('{server}/begun'); await new Promise(() => setInterval(() => {}, 1e6))`

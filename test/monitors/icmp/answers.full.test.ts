@@ -29,67 +29,42 @@ async function observe(
   return JSON.parse(stdout) as Observation
 }
 
-interface Case {
-  answers: Answers
+const LOST = ['ICMP_PACKET_LOSS']
+const SHORT = { request: { timeoutMs: 120 } }
+const LATE = { request: { timeoutMs: 100, intervalMs: 100 }, counts: { late: 3 } }
+
+interface More {
   request?: Record<string, unknown>
-  received: number
   counts?: Partial<IcmpObserved>
-  codes?: string[]
+  /** Name of the error. */
   error?: string
 }
 
-const LOST = ['ICMP_PACKET_LOSS']
-const SHORT = { timeoutMs: 120 }
-
-const CASES: Case[] = [
-  { answers: 'right', received: 4 },
-  { answers: 'swapped', received: 4, counts: { outOfOrder: 2 } },
-  { answers: 'a byte changed', received: 0, counts: { corrupted: 4 }, codes: LOST },
-  { answers: 'one of four changed', received: 3, counts: { corrupted: 1 }, codes: LOST },
-  { answers: 'cut short', received: 0, counts: { corrupted: 4 }, codes: LOST },
-  { answers: 'too long', received: 0, counts: { corrupted: 4 }, codes: LOST },
-  { answers: 'without payload', request: SHORT, received: 0, codes: LOST },
-  { answers: 'with another token', request: SHORT, received: 0, codes: LOST },
-  { answers: 'with another sequence', request: SHORT, received: 0, codes: LOST },
-  { answers: 'with another identifier', request: SHORT, received: 0, codes: LOST },
-  {
-    answers: 'late',
-    request: { timeoutMs: 100, intervalMs: 100 },
-    received: 0,
-    counts: { late: 3 },
-    codes: LOST,
-  },
-  { answers: 'from another address', received: 4 },
-  { answers: 'an objection that anybody can make, then the reply', received: 4 },
-  {
-    answers: 'an objection that anybody can make',
-    request: SHORT,
-    received: 0,
-    codes: ['ICMP_UNREACHABLE', ...LOST],
-    error: 'host unreachable',
-  },
-  { answers: 'an objection with another token, then the reply', received: 4 },
-  { answers: 'the reply, then an objection', received: 4 },
-  {
-    answers: 'an objection to a parameter',
-    received: 0,
-    codes: ['ICMP_REJECTED', ...LOST],
-    error: 'parameter problem',
-  },
-  {
-    answers: 'an unknown objection',
-    received: 0,
-    codes: ['ICMP_PROHIBITED', ...LOST],
-    error: 'precedence cutoff',
-  },
-  { answers: 'garbage, then the reply', received: 4 },
+const CASES: [answers: Answers, received: number, codes?: string[], more?: More][] = [
+  ['right', 4],
+  ['swapped', 4, [], { counts: { outOfOrder: 2 } }],
+  ['one of four changed', 3, LOST, { counts: { corrupted: 1 } }],
+  ['cut short', 0, LOST, { counts: { corrupted: 4 } }],
+  ['too long', 0, LOST, { counts: { corrupted: 4 } }],
+  ['without payload', 0, LOST, SHORT],
+  ['with another token', 0, LOST, SHORT],
+  ['with another sequence', 0, LOST, SHORT],
+  ['with another identifier', 0, LOST, SHORT],
+  ['late', 0, LOST, LATE],
+  ['from another address', 4],
+  ['a forged objection, then the reply', 4],
+  ['a forged objection', 0, ['ICMP_UNREACHABLE', ...LOST], { ...SHORT, error: 'host unreachable' }],
+  ['an objection with another token, then the reply', 4],
+  ['the reply, then an objection', 4],
+  ['an objection', 0, ['ICMP_REJECTED', ...LOST], { error: 'parameter problem' }],
+  ['garbage, then the reply', 4],
 ]
 
 describe.skipIf(why !== undefined).each(['datagram', 'raw'] as const)(
   `through a %s socket ${why ?? ''}`,
   (kind) => {
-    test.each(CASES)('$answers: $received of 4', async (one) => {
-      const { answers, request, received, counts, codes = [], error } = one
+    test.each(CASES)('%s: %i of 4', async (answers, received, codes = [], more = {}) => {
+      const { request, counts, error } = more
       const observation = await observe(kind, answers, {
         pingCount: 4,
         intervalMs: 40,

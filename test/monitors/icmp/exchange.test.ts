@@ -2,6 +2,9 @@
 // asked to hold more than they can, what they drop is known to be ours, and refusals become data.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { unsentEcho, type Echo, type EchoSettings } from '../../../src/monitors/icmp/echo-socket.ts'
+import { IcmpRequest } from '../../../src/monitors/icmp/definition.ts'
+import { icmpErrorOf, localError } from '../../../src/monitors/icmp/errors.ts'
+import { emptyObserved, observedOf } from '../../../src/monitors/icmp/observed.ts'
 import { EchoExchange } from '../../../src/monitors/icmp/exchange.ts'
 import { EchoRun } from '../../../src/monitors/icmp/run.ts'
 import { SystemCallError } from '../../../src/network/native/system-call-error.ts'
@@ -65,9 +68,11 @@ function sendMany(exchange: EchoExchange, count: number, settings = SMALL) {
 }
 
 /** Opens the sockets, and lets the kernel begin to stamp packets. */
-async function warm(exchange: EchoExchange): Promise<void> {
+async function warm(native: Native = real): Promise<EchoExchange> {
+  const exchange = new EchoExchange(native, 'IPv4')
   const { settled } = sendMany(exchange, 1)
   await eventually(() => settled.length === 1)
+  return exchange
 }
 
 function statesOf(echoes: readonly Echo[]): Record<string, number> {
@@ -76,38 +81,32 @@ function statesOf(echoes: readonly Echo[]): Record<string, number> {
   return counts
 }
 
-describe('a clock that is set while an echo is under way', () => {
-  test.each([
-    ['forward, before the reply is read', 0, HOUR_MS],
-    ['back, before the reply is read', 0, -HOUR_MS],
-    ['forward, while it is sent', HOUR_MS, 0],
-    ['back, while it is sent', -HOUR_MS, 0],
-    ['not at all', 0, 0],
-  ])('%s', async (_, atSendMs, atReadMs) => {
-    let stepMs = 0
-    const native = { ...real, clockMs: () => real.clockMs() + stepMs }
-    const exchange = new EchoExchange(native, 'IPv4')
-    await warm(exchange)
-    stepMs = atSendMs
-    const beganMs = performance.now()
-    const { echoes } = sendMany(exchange, 1)
-    stepMs = atReadMs
-    exchange.drain()
-    const tookMs = performance.now() - beganMs
-    const [echo] = echoes
-    expect(echo?.state).toBe('answered')
-    expect(echo?.rttMs).toBeGreaterThanOrEqual(0)
-    expect(echo?.rttMs).toBeLessThanOrEqual(tookMs)
-    expect(echo?.sentAtMs).toBeGreaterThanOrEqual(beganMs)
-    expect(echo?.sentAtMs).toBeLessThanOrEqual(beganMs + tookMs)
-  })
+test.each([
+  ['back, before the reply is read', 0, -HOUR_MS],
+  ['forward, while it is sent', HOUR_MS, 0],
+  ['not at all', 0, 0],
+])('a clock that is set while an echo is under way: %s', async (_, atSendMs, atReadMs) => {
+  let stepMs = 0
+  const native = { ...real, clockMs: () => real.clockMs() + stepMs }
+  const exchange = await warm(native)
+  stepMs = atSendMs
+  const beganMs = performance.now()
+  const { echoes } = sendMany(exchange, 1)
+  stepMs = atReadMs
+  exchange.drain()
+  const tookMs = performance.now() - beganMs
+  const [echo] = echoes
+  expect(echo?.state).toBe('answered')
+  expect(echo?.rttMs).toBeGreaterThanOrEqual(0)
+  expect(echo?.rttMs).toBeLessThanOrEqual(tookMs)
+  expect(echo?.sentAtMs).toBeGreaterThanOrEqual(beganMs)
+  expect(echo?.sentAtMs).toBeLessThanOrEqual(beganMs + tookMs)
 })
 
 describe('many at once', () => {
   test('are sent in bursts, through one socket, and none is lost', async () => {
     const native = withSockets(() => undefined)
-    const exchange = new EchoExchange(native, 'IPv4')
-    await warm(exchange)
+    const exchange = await warm(native)
     // However long it takes to send one, all are wished for at the same moment.
     const clock = vi.spyOn(performance, 'now').mockReturnValue(performance.now() + 10)
     const { echoes, settled } = sendMany(exchange, 3000)
@@ -120,8 +119,7 @@ describe('many at once', () => {
 
   test('go through more sockets where buffers are small', async () => {
     const native = withSockets((socket) => limitBuffer(socket, 212_992))
-    const exchange = new EchoExchange(native, 'IPv4')
-    await warm(exchange)
+    const exchange = await warm(native)
     const { echoes, settled } = sendMany(exchange, 40, { ...SMALL, payloadBytes: 60_000 })
     await eventually(() => settled.length === 40)
     expect(statesOf(echoes)).toEqual({ answered: 40 })
@@ -137,8 +135,7 @@ describe('many at once', () => {
       socket.getOption = (option) =>
         option === OPTION.receiveBuffer ? [8_388_608] : getOption(option)
     })
-    const exchange = new EchoExchange(native, 'IPv4')
-    await warm(exchange)
+    const exchange = await warm(native)
     const { echoes } = sendMany(exchange, 60)
     exchange.drain()
     const missing = echoes.filter(({ state }) => state === 'waiting')
@@ -146,20 +143,10 @@ describe('many at once', () => {
     exchange.lose(missing)
     expect(missing.every(({ state, dropped }) => state === 'lost' && dropped === true)).toBe(true)
   })
-
-  test('a loss that is not our own is none of those', async () => {
-    const exchange = new EchoExchange(real, 'IPv4')
-    await warm(exchange)
-    const { echoes } = sendMany(exchange, 1)
-    exchange.lose(echoes)
-    expect(echoes[0]?.state).toBe('lost')
-    expect(echoes[0]?.dropped).toBeUndefined()
-  })
 })
 
 test('a reply that came while this process was busy is not lost', async () => {
-  const exchange = new EchoExchange(real, 'IPv4')
-  await warm(exchange)
+  const exchange = await warm()
   // From here on timers have their turn before anybody looks for replies.
   await new Promise((resolve) => setImmediate(resolve))
   const order = { ...SMALL, pingCount: 1, intervalMs: 10, timeoutMs: 20 }
@@ -171,48 +158,61 @@ test('a reply that came while this process was busy is not lost', async () => {
   expect(run.echoes[0]?.rttMs).toBeLessThan(20)
 })
 
-describe('a system that refuses', () => {
-  test('descriptors: the echo is refused, and the next one tries again', async () => {
-    let isFull = true
-    const native: Native = {
-      ...real,
-      open(kind) {
-        if (isFull) throw new SystemCallError('socket', EMFILE)
-        return real.open(kind)
-      },
-    }
-    const exchange = new EchoExchange(native, 'IPv4')
-    const { echoes, settled } = sendMany(exchange, 1)
-    expect(settled).toHaveLength(1)
-    expect(echoes[0]).toMatchObject({ state: 'refused', error: { code: 'RESOURCES_EXHAUSTED' } })
-    isFull = false
-    await warm(exchange)
-  })
+test('a system that refuses: descriptors: the echo is refused, and the next one tries again', async () => {
+  let isFull = true
+  const native: Native = {
+    ...real,
+    open(kind) {
+      if (isFull) throw new SystemCallError('socket', EMFILE)
+      return real.open(kind)
+    },
+  }
+  const exchange = new EchoExchange(native, 'IPv4')
+  const { echoes, settled } = sendMany(exchange, 1)
+  expect(settled).toHaveLength(1)
+  expect(echoes[0]).toMatchObject({ state: 'refused', error: { code: 'RESOURCES_EXHAUSTED' } })
+  isFull = false
+  const { settled: again } = sendMany(exchange, 1)
+  await eventually(() => again[0]?.state === 'answered')
+})
 
-  test('buffers: the echo is sent a little later', async () => {
-    let refusals = 3
-    const native = withSockets((socket) => {
-      const send = socket.send.bind(socket)
-      socket.send = (packet, to) => (refusals-- > 0 ? ENOBUFS : send(packet, to))
-    })
-    const exchange = new EchoExchange(native, 'IPv4')
-    const { settled } = sendMany(exchange, 1)
-    await eventually(() => settled.length === 1)
-    expect(settled[0]?.state).toBe('answered')
-    expect(refusals).toBeLessThan(0)
+test('a system that refuses: buffers: the echo is sent a little later', async () => {
+  let refusals = 3
+  const native = withSockets((socket) => {
+    const send = socket.send.bind(socket)
+    socket.send = (packet, to) => (refusals-- > 0 ? ENOBUFS : send(packet, to))
   })
+  const exchange = new EchoExchange(native, 'IPv4')
+  const { settled } = sendMany(exchange, 1)
+  await eventually(() => settled.length === 1)
+  expect(settled[0]?.state).toBe('answered')
+  expect(refusals).toBeLessThan(0)
+})
 
-  test('an option: the echo is refused, and nothing is thrown', async () => {
-    const native = withSockets((socket) => {
-      const setOption = socket.setOption.bind(socket)
-      socket.setOption = (option, value) => {
-        if (option === OPTION.ttl.IPv4) throw new SystemCallError('setsockopt', EPERM)
-        setOption(option, value)
-      }
-    })
-    const exchange = new EchoExchange(native, 'IPv4')
-    await warm(exchange)
-    const { echoes } = sendMany(exchange, 1, { ...SMALL, ttl: 3 })
-    expect(echoes[0]).toMatchObject({ state: 'refused', error: { code: 'ADDRESS_BLOCKED' } })
-  })
+test('a time stamp is no error', () => {
+  const stamp = { errno: 42, origin: 4, type: 0, code: 0, info: 0, offender: undefined }
+  expect(icmpErrorOf(stamp, '192.0.2.9')).toBeUndefined()
+})
+
+test.each([
+  [13, 'ADDRESS_BLOCKED'],
+  [22, 'CONNECT_FAILED'],
+  [90, 'ICMP_TOO_LARGE'],
+  [99, 'CONNECT_UNREACHABLE'],
+  [101, 'CONNECT_UNREACHABLE'],
+  [105, 'RESOURCES_EXHAUSTED'],
+])('errno %i of our own system: %s', (errno, code) => {
+  expect(localError(errno, '2001:db8::1').code).toBe(code)
+})
+
+test.each([
+  ['lost', { state: 'lost' }],
+  ['refused', { state: 'refused', error: { code: 'ICMP_REJECTED', name: 'of a router' } }],
+  ['corrupted', { state: 'answered', rttMs: 1, bytes: 64, corrupted: true }],
+])('an echo that is %s has a reason', (_, echo) => {
+  const run = { echoes: [{ index: 0, ...echo }] } as unknown as EchoRun
+  const request = IcmpRequest.parse({ hostname: '192.0.2.9' })
+  expect(observedOf(emptyObserved(request), '192.0.2.9', run).pingResults).toMatchObject([
+    { success: false, error: expect.any(String) as string },
+  ])
 })

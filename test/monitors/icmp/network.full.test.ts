@@ -2,7 +2,6 @@
 // both families, without any privilege and with a raw socket; and they say what to allow where neither is.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { IcmpObserved } from '../../../src/monitors/icmp/observed.ts'
-import type { Observation } from '../../../src/contract/observation.ts'
 import { eventually } from '../../support/eventually.ts'
 import { AS_NOBODY } from '../../support/as-nobody.ts'
 import { createHopChain, WAY, type HopChain, type Host } from '../../support/monitors/hop-chain.ts'
@@ -43,26 +42,27 @@ beforeAll(() => {
 })
 afterAll(() => chain?.[Symbol.dispose]())
 
-interface IcmpOptions {
-  request: Record<string, unknown>
-}
-
-/** Runs the monitors at once in a process behind the prefix (a namespace, another user). */
-async function observeElsewhere(
-  prefix: readonly string[],
-  options: readonly IcmpOptions[],
-): Promise<Observation[]> {
+/** Runs monitors at once in a process behind the prefix (a namespace, another user). */
+async function observeAll(prefix: readonly string[], requests: readonly object[]) {
   await using elsewhere = await startMonitorProcess(prefix)
-  const runs = await Promise.all(options.map((one) => elsewhere.run({ checkType: 'ICMP', ...one })))
-  return runs.flatMap(({ observation }) => observation ?? [])
+  const run = async (request: object) => {
+    const { observation } = await elsewhere.run({ checkType: 'ICMP', request })
+    const { failures = [], observed } = observation ?? {}
+    const codes = failures.map(({ code }) => code)
+    return { codes, failures, observed: observed as unknown as IcmpObserved }
+  }
+  return await Promise.all(requests.map(run))
 }
 
-function codesOf(observation: Observation | undefined): string[] {
-  return (observation?.failures ?? []).map(({ code }) => code)
+async function observe(prefix: readonly string[], request: object) {
+  const [one] = await observeAll(prefix, [request])
+  return one as Awaited<ReturnType<typeof observeAll>>[number]
 }
 
-function observedOf(observation: Observation | undefined): IcmpObserved {
-  return observation?.observed as unknown as IcmpObserved
+/** Changes the network until the end of the block. */
+function breaking([host, command, undo]: NonNullable<NetworkCase['breaks']>): Disposable {
+  shell(host, command)
+  return { [Symbol.dispose]: () => void shell(host, undo) }
 }
 
 /** Runs in the client as nobody with unprivileged echoes, or as root without them. */
@@ -92,14 +92,9 @@ const firewall = (host: Host, hook: string, rule: string): [Host, string, string
 ]
 const rejecting = (rule: string) => ({ breaks: firewall('r2', 'input', rule) })
 
-const passes = (what: string, family: Family, request = {}): NetworkCase => ({
-  what,
-  family,
-  request,
-  to: TARGET,
-  codes: [],
-  loss: 0,
-})
+const passes = (what: string, family: Family, request = {}): NetworkCase => {
+  return { what, family, request, to: TARGET, codes: [], loss: 0 }
+}
 
 /** All echoes are lost, to this error. */
 const lost = (
@@ -114,75 +109,48 @@ const lost = (
 }
 
 const byRouter = (family: Family, error: string) => ({ error, from: ROUTER[family] })
+const tooLargeFor = (family: Family, error: string) => ({ ...byRouter(family, error), mtu: 1400 })
 const byTarget = (family: Family, error: string) => ({ error, from: TARGET[family] })
 const ONE = { request: { pingCount: 1 }, to: BEYOND }
+const NO_HOST = { to: NOBODY }
 const PROHIBITED = 'communication prohibited'
+const EXCEEDED = 'hop limit exceeded in transit'
+const HOST_REJECTED = rejecting('icmp type echo-request reject with icmp type host-prohibited')
+const REJECTED6 = rejecting('icmpv6 type echo-request reject with icmpv6 type admin-prohibited')
 const SMALL: Partial<NetworkCase> = {
   request: { payloadBytes: 1400, dontFragment: true },
   breaks: ['r1', 'ip link set to-r2 mtu 1400', 'ip link set to-r2 mtu 1500'],
 }
 const tooLarge = (payloadBytes: number) => ({ request: { payloadBytes, dontFragment: true } })
+const UNSENT = { error: 'not sent: ENETUNREACH' }
 const INTERFACE = { error: 'packet too large for the interface', mtu: 1500 }
 
 const CASES: NetworkCase[] = [
   passes('a target behind a router answers', 'IPv4'),
   passes('so does one of IPv6', 'IPv6'),
-  passes('two hops are enough', 'IPv4', { ttl: 2 }),
   passes('a packet fits the MTU to the byte', 'IPv4', { payloadBytes: 1472, dontFragment: true }),
-  passes('a packet that may be fragmented', 'IPv4', { payloadBytes: 60_000 }),
   passes('a packet of IPv6 that may be fragmented', 'IPv6', { payloadBytes: 60_000 }),
-  lost('one hop', 'IPv4', 'ICMP_TTL_EXCEEDED', byRouter('IPv4', 'TTL exceeded in transit'), {
-    request: { ttl: 1 },
-  }),
-  lost('one hop', 'IPv6', 'ICMP_TTL_EXCEEDED', byRouter('IPv6', 'hop limit exceeded in transit'), {
-    request: { ttl: 1 },
-  }),
-  lost('no way', 'IPv4', 'ICMP_UNREACHABLE', byRouter('IPv4', 'network unreachable'), ONE),
-  lost('no way', 'IPv6', 'ICMP_UNREACHABLE', byRouter('IPv6', 'no route to destination'), ONE),
-  lost('nobody there', 'IPv4', 'ICMP_UNREACHABLE', byRouter('IPv4', 'host unreachable'), {
-    to: NOBODY,
-  }),
-  lost('nobody there', 'IPv6', 'ICMP_UNREACHABLE', byRouter('IPv6', 'address unreachable'), {
-    to: NOBODY,
-  }),
+  lost('one hop', 'IPv6', 'ICMP_TTL_EXCEEDED', byRouter('IPv6', EXCEEDED), { request: { ttl: 1 } }),
+  lost('nobody there', 'IPv4', 'ICMP_UNREACHABLE', byRouter('IPv4', 'host unreachable'), NO_HOST),
+  lost(
+    'nobody there',
+    'IPv6',
+    'ICMP_UNREACHABLE',
+    byRouter('IPv6', 'address unreachable'),
+    NO_HOST,
+  ),
   lost('a prohibiting route', 'IPv4', 'ICMP_PROHIBITED', byRouter('IPv4', PROHIBITED), {
     ...ONE,
     breaks: ['r1', 'ip route add prohibit 10.9.0.0/24', 'ip route delete prohibit 10.9.0.0/24'],
   }),
-  lost('the target prohibits', 'IPv4', 'ICMP_PROHIBITED', byTarget('IPv4', 'host prohibited'), {
-    ...rejecting('icmp type echo-request reject with icmp type host-prohibited'),
-  }),
-  lost('the target has no port', 'IPv4', 'ICMP_UNREACHABLE', byTarget('IPv4', 'port unreachable'), {
-    ...rejecting('icmp type echo-request reject with icmp type port-unreachable'),
-  }),
-  lost('the target prohibits', 'IPv6', 'ICMP_PROHIBITED', byTarget('IPv6', PROHIBITED), {
-    ...rejecting('icmpv6 type echo-request reject with icmpv6 type admin-prohibited'),
-  }),
-  lost(
-    'a small MTU',
-    'IPv4',
-    'ICMP_TOO_LARGE',
-    { ...byRouter('IPv4', 'fragmentation needed'), mtu: 1400 },
-    SMALL,
-  ),
-  lost(
-    'a small MTU',
-    'IPv6',
-    'ICMP_TOO_LARGE',
-    { ...byRouter('IPv6', 'packet too big'), mtu: 1400 },
-    SMALL,
-  ),
+  lost('the target', 'IPv4', 'ICMP_PROHIBITED', byTarget('IPv4', 'host prohibited'), HOST_REJECTED),
+  lost('the target', 'IPv6', 'ICMP_PROHIBITED', byTarget('IPv6', PROHIBITED), REJECTED6),
+  lost('a small MTU', 'IPv4', 'ICMP_TOO_LARGE', tooLargeFor('IPv4', 'fragmentation needed'), SMALL),
+  lost('a small MTU', 'IPv6', 'ICMP_TOO_LARGE', tooLargeFor('IPv6', 'packet too big'), SMALL),
   lost('a byte too many for our interface', 'IPv4', 'ICMP_TOO_LARGE', INTERFACE, tooLarge(1473)),
   lost('a byte too many for our interface', 'IPv6', 'ICMP_TOO_LARGE', INTERFACE, tooLarge(1453)),
-  ...FAMILIES.map((family) =>
-    lost(
-      'no route of our own',
-      family,
-      'CONNECT_UNREACHABLE',
-      { error: 'not sent: ENETUNREACH' },
-      { to: NOWHERE },
-    ),
-  ),
+  lost('no route of our own', 'IPv4', 'CONNECT_UNREACHABLE', UNSENT, { to: NOWHERE }),
+  lost('no route of our own', 'IPv6', 'CONNECT_UNREACHABLE', UNSENT, { to: NOWHERE }),
   {
     ...passes('a target that swallows every second echo', 'IPv4', {
       pingCount: 10,
@@ -198,49 +166,32 @@ describe.skipIf(why !== undefined)(`in a network ${why ?? ''}`, () => {
   describe.each(['datagram', 'raw'] as const)('through a %s socket', (kind) => {
     test.each(CASES)('$family: $what', async (one) => {
       const { family: ipFamily, to, request, breaks, codes, error, loss } = one
-      const [host, command, undo] = breaks ?? ['client', '', '']
       const prefix = prefixFor(kind)
-      shell(host, command)
-      try {
-        const own = { hostname: to[ipFamily], ipFamily, pingCount: 3, intervalMs: 20 }
-        const [observation] = await observeElsewhere(prefix, [{ request: { ...own, ...request } }])
-        expect(codesOf(observation)).toEqual(codes)
-        const { packetLoss, errors, socket, packetsSent, packetsReceived, pingResults } =
-          observedOf(observation)
-        expect({ packetLoss, socket }).toEqual({ packetLoss: loss, socket: kind })
-        expect(errors[0]).toEqual(error && { ...error, count: packetsSent - packetsReceived })
-        // The router is one hop.
-        const ttls = pingResults.flatMap(({ success, ttl }) => (success ? [ttl] : []))
-        expect(ttls).toEqual(Array(packetsReceived).fill(63))
-      } finally {
-        shell(host, undo)
-      }
+      using _broken = breaking(breaks ?? ['client', '', ''])
+      const own = { hostname: to[ipFamily], ipFamily, pingCount: 3, intervalMs: 20 }
+      const seen = await observe(prefix, { ...own, ...request })
+      expect(seen).toMatchObject({ codes, observed: { packetLoss: loss, socket: kind } })
+      const { errors, packetsSent, packetsReceived, pingResults } = seen.observed
+      expect(errors[0]).toEqual(error && { ...error, count: packetsSent - packetsReceived })
+      expect(pingResults.filter((ping) => ping.success === (ping.error !== undefined))).toEqual([])
+      // The router is one hop.
+      const ttls = pingResults.flatMap(({ success, ttl }) => (success ? [ttl] : []))
+      expect(ttls).toEqual(Array(packetsReceived).fill(63))
     })
 
     test('errors are distinguished when many targets fail at once', async () => {
       const hosts = [TARGET.IPv4, '10.77.2.98', NOBODY.IPv4, ROUTER.IPv4]
-      const options = hosts.flatMap((hostname) =>
-        [1, 64].map((ttl) => ({
-          request: { hostname, ttl, pingCount: 2, intervalMs: 30, timeoutMs: 500 },
-        })),
+      const echoes = { pingCount: 2, intervalMs: 30, timeoutMs: 500 }
+      const requests = [1, 64].flatMap((ttl) =>
+        hosts.map((hostname) => ({ hostname, ttl, ...echoes })),
       )
-      const noWay = { request: { hostname: BEYOND.IPv4, pingCount: 1, timeoutMs: 500 } }
-      const observations = await observeElsewhere(prefixFor(kind), [...options, noWay])
+      const noWay = { hostname: BEYOND.IPv4, pingCount: 1, timeoutMs: 500 }
+      const all = await observeAll(prefixFor(kind), [...requests, noWay])
       const [exceeded, unreachable] = ['ICMP_TTL_EXCEEDED', 'ICMP_UNREACHABLE']
-      const first = observations.map((one) => codesOf(one)[0] ?? 'passed')
-      expect(first.pop()).toBe(unreachable)
-      expect(first.filter((_, at) => at % 2 === 0)).toEqual([
-        exceeded,
-        exceeded,
-        exceeded,
-        'passed',
-      ])
-      expect(first.filter((_, at) => at % 2 === 1)).toEqual([
-        'passed',
-        unreachable,
-        unreachable,
-        'passed',
-      ])
+      const byOne = [exceeded, exceeded, exceeded, 'passed']
+      const byMany = ['passed', unreachable, unreachable, 'passed']
+      const seen = all.map(({ codes }) => codes[0] ?? 'passed')
+      expect(seen).toEqual([...byOne, ...byMany, unreachable])
     })
   })
 
@@ -248,59 +199,40 @@ describe.skipIf(why !== undefined)(`in a network ${why ?? ''}`, () => {
     const prefix = prefixFor('datagram')
     const before = echoesReceived()
     const echoes = { pingCount: 20, intervalMs: 100, timeoutMs: 300 }
-    const observing = observeElsewhere(prefix, [{ request: { hostname: TARGET.IPv4, ...echoes } }])
-    try {
-      await eventually(() => echoesReceived() >= before + 3)
-      shell('r2', 'ip link set to-r1 down')
-      const [observation] = await observing
-      const { packetsSent, packetsReceived, pingResults } = observedOf(observation)
-      expect(packetsSent).toBe(20)
-      expect(packetsReceived).toBeGreaterThanOrEqual(3)
-      expect(packetsReceived).toBeLessThan(20)
-      const successes = pingResults.map(({ success }) => success)
-      expect(successes).toEqual(successes.toSorted((a, b) => Number(b) - Number(a)))
-      expect(codesOf(observation)).toContain('ICMP_PACKET_LOSS')
-    } finally {
-      shell('r2', 'ip link set to-r1 up; ip route add 10.77.1.0/24 via 10.77.2.1')
-    }
+    const observing = observe(prefix, { hostname: TARGET.IPv4, ...echoes })
+    await eventually(() => echoesReceived() >= before + 3)
+    const repair = 'ip link set to-r1 up; ip route add 10.77.1.0/24 via 10.77.2.1'
+    using _broken = breaking(['r2', 'ip link set to-r1 down', repair])
+    const { codes, observed } = await observing
+    const { packetsSent, packetsReceived, pingResults } = observed
+    expect(packetsSent).toBe(20)
+    expect(packetsReceived).toBeGreaterThanOrEqual(3)
+    expect(packetsReceived).toBeLessThan(20)
+    const successes = pingResults.map(({ success }) => success)
+    expect(successes).toEqual(successes.toSorted((a, b) => Number(b) - Number(a)))
+    expect(codes).toContain('ICMP_PACKET_LOSS')
   })
 
+  const route = `route add prohibit ${TARGET.IPv4}/32`
   test.each<[string, NonNullable<NetworkCase['breaks']>]>([
     ['firewall', firewall('client', 'output', 'icmp type echo-request drop')],
-    [
-      'prohibiting route',
-      [
-        'client',
-        `ip route add prohibit ${TARGET.IPv4}/32`,
-        `ip route delete prohibit ${TARGET.IPv4}/32`,
-      ],
-    ],
+    ['prohibiting route', ['client', `ip ${route}`, `ip ${route.replace('add', 'delete')}`]],
   ])('a %s of our own is no fault of the target, and ends the run', async (_, breaks) => {
-    const [host, command, undo] = breaks
     const prefix = prefixFor('datagram')
-    shell(host, command)
-    try {
-      const request = { hostname: TARGET.IPv4, pingCount: 50 }
-      const [observation] = await observeElsewhere(prefix, [{ request }])
-      expect(codesOf(observation)).toEqual(['ADDRESS_BLOCKED'])
-      expect(observedOf(observation)).toMatchObject({ packetsSent: 0, packetsReceived: 0 })
-      expect(observedOf(observation).packetLoss).toBeUndefined()
-    } finally {
-      shell(host, undo)
-    }
+    using _broken = breaking(breaks)
+    const { codes, observed } = await observe(prefix, { hostname: TARGET.IPv4, pingCount: 50 })
+    expect(codes).toEqual(['ADDRESS_BLOCKED'])
+    expect(observed).toMatchObject({ packetsSent: 0, packetsReceived: 0 })
+    expect(observed.packetLoss).toBeUndefined()
   })
 
   test.each(FAMILIES)('without any permission, %s says what to allow', async (ipFamily) => {
     shell('client', FORBID)
     const prefix = [...chain.prefix('client'), ...AS_NOBODY]
-    const hostname = TARGET[ipFamily]
-    const [observation] = await observeElsewhere(prefix, [{ request: { hostname, ipFamily } }])
-    expect(codesOf(observation)).toEqual(['ICMP_NOT_PERMITTED'])
-    const message = observation?.failures[0]?.message
-    expect(message).toContain('net.ipv4.ping_group_range="0 2147483647"')
-    expect(message).toContain('it is "1 0", and the agent’s groups are 65534')
-    expect(message).toContain('--cap-add NET_RAW')
-    expect(message).toContain('capabilities: {add: [NET_RAW]}')
+    const { codes, failures } = await observe(prefix, { hostname: TARGET[ipFamily], ipFamily })
+    expect(codes).toEqual(['ICMP_NOT_PERMITTED'])
+    expect(failures[0]?.message).toContain('net.ipv4.ping_group_range="0 2147483647"')
+    expect(failures[0]?.message).toContain('--cap-add NET_RAW')
   })
 })
 

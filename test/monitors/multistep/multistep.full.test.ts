@@ -28,7 +28,7 @@ function run(
 }
 
 test('steps, requests, console and the environment of a script are reported', async () => {
-  const { observed, failures, codes, responseTimeMs, workRoot } = await run(
+  const { observed, failures, responseTimeMs, workRoot } = await run(
     `${HEAD}import { getAPIResponseTime } from '@checkly/playwright-helpers'
     test('shop', async ({ request }) => {
       const items = await test.step('list', async () => {
@@ -45,15 +45,14 @@ test('steps, requests, console and the environment of a script are reported', as
     { variables: { TOKEN: 'abc', NODE_OPTIONS: '--no-such-option' } },
   )
   expect(failures).toEqual([])
-  expect(codes).toEqual([])
-  expect(observed).toMatchObject({ runtime: '2026.04', playwright: '1.58.2' })
-  const [only] = observed.tests
-  expect(only).toMatchObject({ title: 'shop', status: 'passed' })
-  const own = only?.steps.filter(({ category }) => category === 'test.step') ?? []
+  expect(observed).toMatchObject({
+    runtime: '2026.04',
+    playwright: '1.58.2',
+    tests: [{ title: 'shop', status: 'passed' }],
+    network: [{ method: 'GET', url: `${site.url}/api/items`, type: 'api', status: 200 }],
+  })
+  const own = observed.tests[0]?.steps.filter(({ category }) => category === 'test.step') ?? []
   expect(own.map(({ title }) => title)).toEqual(['list', 'look'])
-  expect(observed.network).toMatchObject([
-    { method: 'GET', url: `${site.url}/api/items`, type: 'api', status: 200 },
-  ])
   expect(observed.console).toContainEqual({ type: 'stdout', text: 'saw abc 1 A script' })
   expect(responseTimeMs).toBeGreaterThan(0)
   expect(readdirSync(workRoot)).toEqual([])
@@ -73,7 +72,6 @@ test('the progress of the tests is reported while they run', async () => {
 describe('verdicts', () => {
   const testing = (body: string) => `${HEAD}test('a', async () => { ${body} })`
   const hook = `${HEAD}test.beforeAll(() => { throw new Error('no') })\ntest('a', () => {})`
-  const slow = testing('test.setTimeout(300); await new Promise(() => {})')
   const dying = testing(`process.kill(process.pid, 'SIGKILL')`)
   const hungry = testing('const all = []; for (;;) all.push(Buffer.alloc(2 ** 24, 1))')
   const filling = testing(
@@ -81,22 +79,17 @@ describe('verdicts', () => {
   )
   const failing = testing('expect(1).toBe(2)')
   const place = { test: 'a', file: 'script.spec.ts', line: 2 }
-  const killed = 'a signal ended the script (SIGKILL)'
-  test.each<[string, string, string[], object?, string?]>([
+  test.each<[string, string, string[], object?]>([
     ['an assertion that fails', failing, ['SCRIPT_FAILED'], place],
     ['a syntax error', `${HEAD}test('a', () => {`, ['SCRIPT_INVALID']],
     ['an import that is not there', `${HEAD}import 'no-such-package'`, ['SCRIPT_INVALID']],
-    ['no test', `${HEAD}console.log(1)`, ['SCRIPT_INVALID']],
     ['an error in a hook', hook, ['SCRIPT_FAILED'], { test: 'a' }],
-    ['a test that takes too long', slow, ['SCRIPT_FAILED'], { test: 'a' }],
-    ['a worker that kills itself', dying, ['RUN_CRASHED'], { test: 'a' }, killed],
-    ['all memory', hungry, ['RUN_OUT_OF_MEMORY'], {}, 'the limit is 2 GiB'],
+    ['a worker that kills itself', dying, ['RUN_CRASHED'], { test: 'a' }],
+    ['all memory', hungry, ['RUN_OUT_OF_MEMORY']],
     ['files without end', filling, ['RUN_OUT_OF_DISK']],
-    ['a skipped test', `${HEAD}test.skip('a', () => {})`, []],
-  ])('%s', async (_, script, wanted, details = {}, excerpt = '') => {
+  ])('%s', async (_, script, wanted, details = {}) => {
     const { codes, failures } = await run(script)
     expect(codes).toEqual(wanted)
-    expect(failures[0]?.message ?? '').toContain(excerpt)
     expect(failures[0]?.details ?? {}).toMatchObject(details)
   })
 
@@ -161,8 +154,8 @@ describe('projects', () => {
     expect((await run(script, { playwrightConfig })).codes).toEqual([])
   })
 
-  test.each(['../x.ts', 'a/../../x.ts'])('the path %s is refused', async (path) => {
-    const { codes } = await run(HEAD, { dependencies: [{ path, content: '' }] })
+  test('a path that leads out is refused', async () => {
+    const { codes } = await run(HEAD, { dependencies: [{ path: 'a/../../x.ts', content: '' }] })
     expect(codes).toEqual(['SETTINGS_INVALID'])
   })
 
@@ -172,84 +165,48 @@ describe('projects', () => {
   })
 })
 
-describe('plain scripts', () => {
-  const module = `import { request } from 'playwright'
+const module = `import { request } from 'playwright'
     const api = await request.newContext()
     console.log((await api.get('{site}/api/items')).status())
     await api.dispose()`
-  const talkative = `void (async () => {
+const talkative = `void (async () => {
     for (;;) await new Promise((wrote) => process.stdout.write('x'.repeat(2 ** 16), wrote))
   })()`
-  const rejecting = `Promise.reject(new Error('broken'))`
-  test.each<[string, string, string[], string?]>([
-    ['one that is through', `console.log('done')`, []],
-    ['an ES module', module, []],
-    ['an error', rejecting, ['SCRIPT_FAILED'], 'broken'],
-    ['an exit code', `process.exit(3)`, ['SCRIPT_FAILED'], 'the script ended with exit code 3'],
-    ['a syntax error', `const = 1`, ['SCRIPT_INVALID']],
-    ['an import that is not there', `require('no-such-package')`, ['SCRIPT_INVALID']],
-    ['JSON that is none', `JSON.parse('{')`, ['SCRIPT_FAILED']],
-    ['output without end', talkative, ['RUN_OUT_OF_OUTPUT']],
-    ['a signal', `process.kill(process.pid, 'SIGKILL')`, ['RUN_CRASHED']],
-  ])('%s', async (_, script, wanted, message = '') => {
-    const { codes, failures } = await run(script)
-    expect(codes).toEqual(wanted)
-    expect(failures[0]?.message ?? '').toContain(message)
-  })
+const JOIN = `const { join } = require('node:path')\n`
+const mixed = `${JOIN}const one = await Promise.resolve('a')
+    console.log(join(one, 'b'), typeof module.exports)`
+const speaking = `// we import the orders here, from "a" to 'b'\nconst text = \`\n  import socket\`
+    console.log(require('node:path').basename('x/import it'))`
+const unreadable = `${JOIN}await Promise.resolve()\nconst b = = 2`
+const unreadableModule = `import { join } from 'node:path'\nconst b = = 2`
+const INVALID = ['SCRIPT_INVALID']
+const at = (file: string, line: number) => ({ details: { file, line, column: 11 } })
+const said = expect.any(String) as string
+type Expected = { said?: string; details?: Record<string, unknown> }
+test.each<[string, string, string[], Expected?]>([
+  ['an ES module', module, [], { said: '200' }],
+  ['CommonJS that mixes `require` and `await`', mixed, [], { said: 'a/b object' }],
+  ['CommonJS that speaks of an import', speaking, [], { said: 'import it' }],
+  ['an error', `Promise.reject(new Error('broken'))`, ['SCRIPT_FAILED']],
+  ['an exit code', `process.exit(3)`, ['SCRIPT_FAILED']],
+  ['an import that is not there', `require('no-such-package')`, INVALID],
+  ['JSON that is none', `JSON.parse('{')`, ['SCRIPT_FAILED']],
+  ['output without end', talkative, ['RUN_OUT_OF_OUTPUT'], { said }],
+  ['a signal', `process.kill(process.pid, 'SIGKILL')`, ['RUN_CRASHED']],
+  ['one that cannot be read', unreadable, INVALID, at('script.js', 3)],
+  ['a module that cannot be read', unreadableModule, INVALID, at('script.mjs', 2)],
+])('plain scripts: %s', async (_, script, wanted, expected = {}) => {
+  const { codes, failures, observed } = await run(script)
+  expect(codes).toEqual(wanted)
+  expect(observed.console.find(({ type }) => type === 'stdout')?.text).toEqual(expected.said)
+  expect(failures[0]?.details ?? {}).toMatchObject(expected.details ?? {})
 })
 
-const install = 'vedette runtime install 2026.04'
 const noRuntime = testScriptHost({ tools: temporaryFolder() })
 test.each([
-  ['a runtime that is not installed', noRuntime, 'RUNTIME_MISSING', install],
-  [
-    'an agent without a script host',
-    undefined,
-    'SCRIPT_UNSUPPORTED',
-    'this agent does not run scripts',
-  ],
-])('%s is reported', async (_, lent, code, way) => {
-  const { codes, failures } = await runScriptMonitor(multistep, { script: HEAD }, { host: lent })
+  ['a runtime that is not installed', noRuntime, 'RUNTIME_MISSING'],
+  ['an agent without a script host', undefined, 'SCRIPT_UNSUPPORTED'],
+])('%s is reported', async (_, lent, code) => {
+  const { codes } = await runScriptMonitor(multistep, { script: HEAD }, { host: lent })
   expect(codes).toEqual([code])
-  expect(failures[0]?.message).toContain(way)
-})
-
-test.each<[string, string, { codes: string[]; said?: string; details?: Record<string, unknown> }]>([
-  [
-    'runs with `require` and `await` outside of functions',
-    `const { join } = require('node:path')\nconst one = await Promise.resolve('a')
-      console.log(join(one, 'b'), typeof module.exports)`,
-    { codes: [], said: 'a/b object' },
-  ],
-  [
-    'that mixes both fails where it fails',
-    `const { join } = require('node:path')\nawait Promise.resolve()\nthrow new Error(join('a', 'b'))`,
-    { codes: ['SCRIPT_FAILED'] },
-  ],
-  [
-    'is CommonJS, though it speaks of an import',
-    `// we import the orders here, from "a" to 'b'\nconst text = \`\n  import socket\`\nconsole.log(require('node:path').basename('x/import it'))`,
-    { codes: [], said: 'import it' },
-  ],
-  [
-    'imports over several lines',
-    `'use strict'; import {\n  basename,\n  join,\n} from 'node:path'\nconsole.log(join('a', basename('x/b')))`,
-    { codes: [], said: 'a/b' },
-  ],
-  [
-    'that cannot be read is reported with its place',
-    `const { join } = require('node:path')\nawait Promise.resolve()\nconst b = = 2`,
-    { codes: ['SCRIPT_INVALID'], details: { file: 'script.js', line: 3, column: 11 } },
-  ],
-  [
-    'with imports that cannot be read is reported with its place',
-    `import { join } from 'node:path'\nconst b = = 2`,
-    { codes: ['SCRIPT_INVALID'], details: { file: 'script.mjs', line: 2, column: 11 } },
-  ],
-])('a plain script %s', async (_what, script, { codes: expected, said, details }) => {
-  const { codes, failures, observed } = await run(script)
-  expect(codes).toEqual(expected)
-  expect(observed.console.find(({ type }) => type === 'stdout')?.text).toEqual(said)
-  const { file, line, column } = failures[0]?.details ?? {}
-  expect({ file, line, column }).toEqual(details ?? {})
 })

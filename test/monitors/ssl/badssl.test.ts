@@ -1,7 +1,9 @@
 // Aim: every kind of server on badssl.com's list, made here, gets the verdict that it deserves, and its report is
 // whole whatever is wrong with it.
 import { afterAll, describe, expect, test } from 'vitest'
+import { X509Certificate } from 'node:crypto'
 import type { TlsOptions } from 'node:tls'
+import { brokenRule, notAnAuthority } from '../../../src/monitors/ssl/chain-rules.ts'
 import { sslDefinition } from '../../../src/monitors/ssl/definition.ts'
 import type { SslProbe } from '../../../src/monitors/ssl/report.ts'
 import {
@@ -11,7 +13,7 @@ import {
   type KeyPair,
 } from '../../support/network/certificates.ts'
 import { startOpensslServer } from '../../support/monitors/ssl/openssl-server.ts'
-import { codesOf } from '../../support/monitors/check-monitor.ts'
+import { assertion, codesOf } from '../../support/monitors/check-monitor.ts'
 import { runSsl, startTlsServer } from '../../support/monitors/ssl/ssl-runs.ts'
 
 const pki = createPki()
@@ -26,24 +28,19 @@ function under(middle: KeyPair): KeyPair {
   return { cert: cert + middle.cert, key }
 }
 
-const expiredIntermediate = () => {
-  const dates = { fromDays: -20, toDays: -2 }
-  return under(pki.root.issue({ ca: true, names: 'none', subject: '/CN=Old', ...dates }))
-}
+/** One of an intermediate that the root issues with these options. */
+const underOne = (options: IssueOptions) => () =>
+  under(pki.root.issue({ names: 'none', subject: '/CN=Middle', ...options }))
+
 const outOfOrder = () => {
   const { cert, key } = pki.intermediate.issue()
   return { cert: cert + pki.root.pair.cert + pki.intermediate.pair.cert, key }
 }
 
-interface Case {
-  /** How the certificate is issued, or the pair itself. */
-  pair?: IssueOptions | (() => KeyPair)
+interface More {
   server?: TlsOptions
   sslConfig?: Record<string, unknown>
   request?: Record<string, unknown>
-  /** None by default. */
-  codes?: string[]
-  category?: string
   degraded?: boolean
   grade?: string
   /** The broken rule that the first failure names, and the certificate. */
@@ -52,254 +49,128 @@ interface Case {
   shows?: Record<string, unknown>
 }
 
-const only = (version: 'TLSv1' | 'TLSv1.2'): TlsOptions => ({
-  minVersion: version,
-  maxVersion: version,
-})
-const oldCiphers = (ciphers: string): TlsOptions => ({
-  ciphers: `${ciphers}:@SECLEVEL=0`,
-  dhparam: 'auto',
-  maxVersion: 'TLSv1.2',
-})
-const named = (serverName: string) => ({ serverName })
-const skipping = { skipChainValidation: true }
-const rule = (name: string, severity: string) => ({ securityBaseline: { [name]: { severity } } })
-const expired = { fromDays: -20, toDays: -10 }
-const hasNames = (...targets: string[]) => ({
-  assertions: targets.map((target) => ({
-    source: 'CERTIFICATE',
-    property: 'sans',
-    comparison: 'CONTAINS',
-    target,
-  })),
-})
-/** The certificate of an intermediate with these constraints. */
-const constrained = (nameConstraints: string) => () =>
-  under(
-    pki.root.issue({
-      ca: true,
-      names: 'none',
-      subject: '/CN=Narrow',
-      extensions: [`nameConstraints=critical,${nameConstraints}`],
-    }),
-  )
-const TLS12_NULL = 'TLS_RSA_WITH_NULL_SHA256'
-const isIncomplete = [expect.stringMatching(/^incomplete: .*Test Intermediate/)]
+const named = (serverName: string): More => ({ sslConfig: { serverName } })
+const skipping = (more: More = {}): More => ({ sslConfig: { skipChainValidation: true }, ...more })
+const severity = (rule: string, how: string, more: More): More => {
+  return { sslConfig: { securityBaseline: { [rule]: { severity: how } } }, ...more }
+}
+const certificate = (facts: object, more: More = {}): More => {
+  return { shows: { certificate: facts }, ...more }
+}
+const issues = (...found: unknown[]): More => ({ shows: { chain: { issues: found } } })
+const hasNames = (...names: string[]) => {
+  return { assertions: names.map((name) => assertion(`CERTIFICATE sans CONTAINS ${name}`)) }
+}
+const isIncomplete = expect.stringMatching(/^incomplete: .*Test Intermediate/) as string
 
-const CASES: Record<string, Case> = {
-  good: {
-    grade: 'A-',
-    shows: {
-      connection: { tlsVersion: 'TLS1.3', hostnameVerified: true, chainTrusted: true },
-      certificate: { subjectCN: 'leaf.test', issuerCN: 'Test Intermediate', daysUntilExpiry: 59 },
-      chain: {
-        sent: [{}, {}],
-        built: [
-          { subject: 'CN=leaf.test' },
-          { subject: 'O=Vedette Tests, CN=Test Intermediate' },
-          { subject: 'O=Vedette Tests, CN=Test Root' },
-        ],
-      },
-    },
-  },
-  expired: {
-    pair: expired,
-    codes: ['TLS_EXPIRED'],
-    category: 'chain',
-    shows: { certificate: { daysUntilExpiry: -11 } },
-  },
-  'not yet valid': { pair: { fromDays: 5 }, codes: ['TLS_NOT_YET_VALID'], category: 'chain' },
-  'near its end': { pair: { toDays: 10 }, degraded: true },
-  'for a wrong host': {
-    pair: { names: 'DNS:other.test' },
-    codes: ['TLS_HOSTNAME_MISMATCH'],
-    category: 'hostname',
-  },
-  'for localhost by its common name alone': {
-    pair: { subject: '/CN=localhost', names: 'none' },
-    codes: ['TLS_HOSTNAME_MISMATCH'],
-  },
-  'for two levels by one wildcard': {
-    pair: { names: 'DNS:*.b.test' },
-    sslConfig: named('x.a.b.test'),
-    codes: ['TLS_HOSTNAME_MISMATCH'],
-  },
-  'for one level by a wildcard': { pair: { names: 'DNS:*.b.test' }, sslConfig: named('a.b.test') },
-  'for a part of a label by a wildcard': {
-    pair: { names: 'DNS:a*.b.test' },
-    sslConfig: named('ab.b.test'),
-    codes: ['TLS_HOSTNAME_MISMATCH'],
-  },
-  'for an address': { sslConfig: { hostname: '127.0.0.1' } },
-  'for another address': {
-    pair: { names: 'IP:127.0.0.9' },
-    sslConfig: { hostname: '127.0.0.1' },
-    codes: ['TLS_HOSTNAME_MISMATCH'],
-  },
-  'for an IPv6 address': {
-    pair: { names: 'IP:::1,DNS:localhost' },
-    request: hasNames('::1', '0:0:0:0:0:0:0:1'),
-    shows: { certificate: { sans: ['::1', 'localhost'] } },
-  },
-  'for a name of another script': {
-    pair: { names: 'DNS:xn--bcher-kva.test' },
-    sslConfig: named('bücher.test'),
-  },
-  'self-signed': {
-    pair: () => pki.stranger().pair,
-    codes: ['TLS_SELF_SIGNED', 'TLS_HOSTNAME_MISMATCH'],
-    category: 'chain',
-  },
-  'self-signed, by a key that may not sign': {
-    pair: () => createAuthority().selfSigned(['keyUsage=digitalSignature']),
-    codes: ['TLS_SELF_SIGNED'],
-    shows: { certificate: { selfSigned: true } },
-  },
-  'of an untrusted root': {
-    pair: () => pki.stranger().issue(),
-    codes: ['TLS_UNTRUSTED'],
-    category: 'chain',
-    shows: { chain: { anchored: false }, securityBaseline: { verdict: 'skipped' } },
-  },
-  'of an untrusted root, with the chain skipped': {
-    pair: () => pki.stranger().issue(),
-    sslConfig: skipping,
-    grade: 'A-',
-    shows: { connection: { chainTrusted: false } },
-  },
-  'expired, with the chain skipped': { pair: expired, sslConfig: skipping, codes: ['TLS_EXPIRED'] },
-  'with an incomplete chain': {
-    pair: () => pki.intermediate.issue(),
-    codes: ['TLS_UNTRUSTED'],
-    shows: { chain: { issues: isIncomplete } },
-  },
-  'with an expired intermediate': { pair: expiredIntermediate, codes: ['TLS_EXPIRED'] },
-  'with an expired intermediate, with the chain skipped': {
-    pair: expiredIntermediate,
-    sslConfig: skipping,
-    degraded: true,
-    shows: { degradedBy: [expect.stringContaining('2 days ago')] },
-  },
-  'with an intermediate that is no authority': {
-    pair: () => under(pki.root.issue({ subject: '/CN=No Authority' })),
-    codes: ['TLS_CERTIFICATE_INVALID'],
-    category: 'chain',
-    rule: ['not-an-authority', 'CN=No Authority'],
-  },
-  'with an intermediate that is no authority and may not sign': {
-    pair: () => {
-      const extensions = ['keyUsage=digitalSignature']
-      return under(pki.root.issue({ subject: '/CN=No Authority', extensions }))
-    },
-    codes: ['TLS_UNTRUSTED'],
-    rule: ['not-an-authority', 'CN=No Authority'],
-    shows: {
-      chain: {
-        issues: [
-          'CN=No Authority is not a certificate authority',
-          'certificates that do not belong to the chain',
-        ],
-      },
-    },
-  },
-  'with a critical extension that nobody knows': {
-    pair: { extensions: ['1.2.3.4=critical,ASN1:NULL'] },
-    codes: ['TLS_CERTIFICATE_INVALID'],
-    rule: ['critical-extension', 'CN=leaf.test'],
-  },
-  'for a name that its intermediate does not permit': {
-    pair: constrained('permitted;DNS:allowed.test,permitted;DNS:.localhost'),
-    codes: ['TLS_CERTIFICATE_INVALID'],
-    rule: ['permitted-names', 'CN=Narrow'],
-  },
-  'for an address that its intermediate excludes': {
-    pair: constrained('permitted;DNS:localhost,excluded;IP:127.0.0.0/255.255.0.0'),
-    codes: ['TLS_CERTIFICATE_INVALID'],
-    rule: ['excluded-names', 'CN=Narrow'],
-  },
-  'for what its intermediate permits': {
-    pair: constrained('permitted;DNS:localhost,permitted;IP:127.0.0.0/255.255.0.0'),
-  },
-  'with its chain out of order and more': {
-    pair: outOfOrder,
-    shows: { chain: { issues: ['out of order', 'the authority’s own certificate is sent'] } },
-  },
-  'signed with SHA-1': { pair: { digest: 'sha1' }, codes: ['TLS_BASELINE'], grade: 'F' },
-  'with RSA 1024': {
-    pair: { key: 'rsa:1024' },
-    codes: ['TLS_BASELINE'],
-    grade: 'F',
-    shows: { certificate: { keyAlgorithm: 'RSA', keySizeBits: 1024 } },
-  },
-  'with RSA 1024, which is asked for to degrade': {
-    pair: { key: 'rsa:1024' },
-    sslConfig: rule('minKeySizeBits', 'degrade'),
-    grade: 'B',
-    degraded: true,
-  },
-  'with a key on P-384': {
-    pair: { key: 'ec:P-384' },
-    shows: { certificate: { keyAlgorithm: 'ECDSA', keySizeBits: 384, curve: 'secp384r1' } },
-  },
-  'with an Ed25519 key': {
-    pair: { key: 'ed25519' },
-    shows: { certificate: { keyAlgorithm: 'Ed25519', keySizeBits: 256 } },
-  },
-  'that must staple and does not': {
-    pair: { extensions: ['tlsfeature=status_request'] },
-    sslConfig: rule('ocspMustStapleRespected', 'fail'),
-    codes: ['TLS_BASELINE'],
-    shows: { certificate: { mustStaple: true } },
-  },
-  'without a subject': { pair: { subject: '/' }, shows: { certificate: { subject: '' } } },
-  'with 1,000 names': {
-    pair: { names: many(1000) },
-    request: hasNames('n998.test'),
-    shows: { certificate: { sansTotal: 1000, sans: { length: 100 } } },
-  },
-  'with 10,000 names': {
-    pair: { names: many(10_000) },
-    codes: ['TLS_PROTOCOL'],
-    category: 'handshake',
-  },
-  'for clients': {
-    pair: { extensions: ['extendedKeyUsage=clientAuth'] },
-    codes: ['TLS_CERTIFICATE_INVALID'],
-  },
-  'that is an authority itself': { pair: { ca: true }, shows: { certificate: { isCA: true } } },
-  'with TLS 1.0 only': { server: only('TLSv1'), codes: ['TLS_BASELINE'], grade: 'F' },
-  'with TLS 1.2 only': { server: only('TLSv1.2'), grade: 'A-' },
-  'without encryption': {
-    pair: { key: 'rsa:2048' },
-    server: oldCiphers('NULL-SHA256'),
-    codes: ['TLS_BASELINE'],
-    shows: { connection: { cipherSuite: TLS12_NULL } },
-  },
-  'with a key of DH of 1024 bits': {
-    pair: { key: 'rsa:2048' },
-    server: oldCiphers('DHE-RSA-AES128-SHA'),
+const [MISMATCH, UNTRUSTED, INVALID, BASELINE] = [
+  ['TLS_HOSTNAME_MISMATCH'],
+  ['TLS_UNTRUSTED'],
+  ['TLS_CERTIFICATE_INVALID'],
+  ['TLS_BASELINE'],
+]
+const CATEGORIES = {
+  TLS_EXPIRED: 'chain',
+  TLS_NOT_YET_VALID: 'chain',
+  TLS_SELF_SIGNED: 'chain',
+  TLS_UNTRUSTED: 'chain',
+  TLS_HOSTNAME_MISMATCH: 'hostname',
+  TLS_PROTOCOL: 'handshake',
+} as Record<string, string>
+
+const expired = { fromDays: -20, toDays: -10 }
+const GOOD = {
+  connection: { tlsVersion: 'TLS1.3', hostnameVerified: true, chainTrusted: true },
+  certificate: { subjectCN: 'leaf.test', issuerCN: 'Test Intermediate', daysUntilExpiry: 59 },
+  chain: {
+    sent: [{}, {}],
+    built: [
+      { subject: 'CN=leaf.test' },
+      { subject: 'O=Vedette Tests, CN=Test Intermediate' },
+      { subject: 'O=Vedette Tests, CN=Test Root' },
+    ],
   },
 }
+const ADDRESSES = ['::1', '0:0:0:0:0:0:0:1']
+const ADDRESS6 = certificate({ sans: ['::1', 'localhost'] }, { request: hasNames(...ADDRESSES) })
+const NULL_CIPHER = { ciphers: 'NULL-SHA256:@SECLEVEL=0', maxVersion: 'TLSv1.2' } as const
+const FOREIGN = 'certificates that do not belong to the chain'
+const NO_AUTHORITY: More = {
+  rule: ['not-an-authority', 'CN=Middle'],
+  ...issues('CN=Middle is not a certificate authority', FOREIGN),
+}
+const UNKNOWN_EXTENSION: More = { rule: ['critical-extension', 'CN=leaf.test'] }
+const NOT_PERMITTED: More = { rule: ['permitted-names', 'CN=Middle'] }
+const ENDED = { ca: true, fromDays: -20, toDays: -2 }
+const DEGRADED = { degraded: true, shows: { degradedBy: [expect.stringContaining('2 days ago')] } }
+const OWN_ROOT = 'the authority’s own certificate is sent'
+const SIGNING = ['keyUsage=digitalSignature']
+const PERMITTED = 'nameConstraints=critical,permitted;DNS:allowed.test,permitted;DNS:.localhost'
+const NARROW = { ca: true, extensions: [PERMITTED] }
+const CRITICAL = ['1.2.3.4=critical,ASN1:NULL']
+const RSA = { keyAlgorithm: 'RSA', keySizeBits: 1024 }
+const ED25519 = { keyAlgorithm: 'Ed25519', keySizeBits: 256 }
+const MANY = { sansTotal: 1000, sans: { length: 100 } }
+const UNANCHORED = { chain: { anchored: false }, securityBaseline: { verdict: 'skipped' } }
+const WITH_B = severity('minKeySizeBits', 'degrade', { grade: 'B', degraded: true })
+const STAPLE = severity('ocspMustStapleRespected', 'fail', certificate({ mustStaple: true }))
+const bySelf = () => createAuthority().selfSigned(SIGNING)
 
-describe('a certificate', () => {
-  test.each(Object.entries(CASES))('%s', async (_, one) => {
-    const { pair = {}, server, sslConfig = {}, request = {}, ...expected } = one
-    const { codes = [], shows = {}, rule: broken, ...verdict } = expected
-    const keys = typeof pair === 'function' ? pair() : pki.issue(pair)
-    await using running = await startTlsServer(keys, server)
-    const options = { ca: pki.ca, sslConfig, request }
-    const { observed, degraded, failures, codes: seen } = await runSsl(running.port, options)
-    const probe = observed as unknown as SslProbe
-    expect(seen).toEqual(codes)
-    expect(observed).toMatchObject(shows)
-    const { rule: name, certificate } = failures[0]?.details ?? {}
-    expect([name, certificate]).toEqual(broken ?? [name, certificate])
-    const { grade } = (probe.securityBaseline ?? {}) as { grade?: string }
-    expect({ category: observed['errorCategory'], degraded, grade }).toMatchObject(verdict)
-    // Only what never got as far as a certificate has none to show.
-    expect(probe.certificate === undefined).toBe(codes.includes('TLS_PROTOCOL'))
-    expect(probe.chain?.built.length).not.toBe(0)
-  })
+type Row = [string, IssueOptions | (() => KeyPair), codes?: string[], more?: More]
+
+const CASES: Row[] = [
+  ['good', {}, [], { grade: 'A-', shows: GOOD }],
+  ['expired', expired, ['TLS_EXPIRED'], certificate({ daysUntilExpiry: -11 })],
+  ['expired, with the chain skipped', expired, ['TLS_EXPIRED'], skipping()],
+  ['not yet valid', { fromDays: 5 }, ['TLS_NOT_YET_VALID']],
+  ['for a wrong host', { names: 'DNS:other.test' }, MISMATCH],
+  ['for a host by its common name', { subject: '/CN=localhost', names: 'none' }, MISMATCH],
+  ['for a part of a label', { names: 'DNS:a*.b.test' }, MISMATCH, named('ab.b.test')],
+  ['for an address', {}, [], { sslConfig: { hostname: '127.0.0.1' } }],
+  ['for one of IPv6', { names: 'IP:::1,DNS:localhost' }, [], ADDRESS6],
+  ['of another script', { names: 'DNS:xn--bcher-kva.test' }, [], named('bücher.test')],
+  ['self-signed', () => pki.stranger().pair, ['TLS_SELF_SIGNED', ...MISMATCH]],
+  ['self-signed, by a key that may not sign', bySelf, ['TLS_SELF_SIGNED']],
+  ['of an untrusted root', () => pki.stranger().issue(), UNTRUSTED, { shows: UNANCHORED }],
+  ['with an incomplete chain', () => pki.intermediate.issue(), UNTRUSTED, issues(isIncomplete)],
+  ['of an expired intermediate, with the chain skipped', underOne(ENDED), [], skipping(DEGRADED)],
+  ['of one that is no authority', underOne({ extensions: SIGNING }), UNTRUSTED, NO_AUTHORITY],
+  ['with a critical extension', { extensions: CRITICAL }, INVALID, UNKNOWN_EXTENSION],
+  ['for a name that is not permitted', underOne(NARROW), INVALID, NOT_PERMITTED],
+  ['with its chain out of order and more', outOfOrder, [], issues('out of order', OWN_ROOT)],
+  ['signed with SHA-1', { digest: 'sha1' }, BASELINE],
+  ['with RSA 1024', { key: 'rsa:1024' }, BASELINE, certificate(RSA)],
+  ['with RSA 1024, which is to degrade', { key: 'rsa:1024' }, [], WITH_B],
+  ['with Ed25519', { key: 'ed25519' }, [], certificate(ED25519)],
+  ['that must staple', { extensions: ['tlsfeature=status_request'] }, BASELINE, STAPLE],
+  ['with 1,000 names', { names: many(1000) }, [], certificate(MANY)],
+  ['with 10,000 names', { names: many(10_000) }, ['TLS_PROTOCOL']],
+  ['for clients', { extensions: ['extendedKeyUsage=clientAuth'] }, INVALID],
+  ['that is an authority itself', { ca: true }, [], certificate({ isCA: true })],
+  ['with TLS 1.0 only', {}, BASELINE, { server: { minVersion: 'TLSv1', maxVersion: 'TLSv1' } }],
+  ['without encryption', { key: 'rsa:2048' }, BASELINE, { server: NULL_CIPHER }],
+]
+
+test.each(CASES)('a certificate: %s', async (_, pair, codes = [], more = {}) => {
+  const { server, sslConfig = {}, request = {}, shows = {}, rule: broken, ...verdict } = more
+  const keys = typeof pair === 'function' ? pair() : pki.issue(pair)
+  await using running = await startTlsServer(keys, server)
+  const options = { ca: pki.ca, sslConfig, request }
+  const { observed, degraded, failures, codes: seen } = await runSsl(running.port, options)
+  const probe = observed as unknown as SslProbe
+  expect(seen).toEqual(codes)
+  expect(observed).toMatchObject(shows)
+  const { rule, certificate: ofRule } = failures[0]?.details ?? {}
+  expect([rule, ofRule]).toEqual(broken ?? [rule, ofRule])
+  const [first = ''] = codes
+  const category = observed['errorCategory']
+  expect(category).toBe(CATEGORIES[first] ?? category)
+  const { grade } = (probe.securityBaseline ?? {}) as { grade?: string }
+  const expected = { ...(first === 'TLS_BASELINE' && { grade: 'F' }), ...verdict }
+  expect({ degraded, grade }).toMatchObject(expected)
+  // Only what never got as far as a certificate has none to show.
+  expect(probe.certificate === undefined).toBe(codes.includes('TLS_PROTOCOL'))
+  expect(probe.chain?.built.length).not.toBe(0)
 })
 
 describe('a server that wants a client certificate', () => {
@@ -311,11 +182,8 @@ describe('a server that wants a client certificate', () => {
     // There the alert is the same as for no cipher in common.
     ['over TLS 1.2', '-tls1_2', 'TLS_PROTOCOL'],
   ])('%s', async (_, version, code) => {
-    await using server = await startOpensslServer(pki.root.issue(), pki.ca, [
-      '-Verify',
-      '3',
-      version,
-    ])
+    const options = ['-Verify', '3', version]
+    await using server = await startOpensslServer(pki.root.issue(), pki.ca, options)
     const without = await runSsl(server.port, { ca: pki.ca })
     expect([without.codes, without.observed['errorCategory']]).toEqual([[code], 'handshake'])
     const withOne = runSsl(server.port, { request: { tls: settings } })
@@ -340,4 +208,38 @@ describe('a server that wants a client certificate', () => {
     const checking = runSsl(1, { ...explicit, request: { sslClientCertificateId: 'abc' } })
     expect(await codesOf(checking)).toEqual(['CLIENT_CERTIFICATE_UNKNOWN'])
   })
+})
+
+// The rule that a chain is said to break is one that it breaks, whatever kinds and numbers of names it holds.
+const issued = (options: IssueOptions) => new X509Certificate(pki.root.issue(options).cert)
+const authority = (nameConstraints: string) =>
+  issued({ ca: true, names: 'none', extensions: [`nameConstraints=critical,${nameConstraints}`] })
+const broken = (...chain: X509Certificate[]) => brokenRule('UNSPECIFIED', chain)
+
+test('a name of a kind that is not compared is not blamed', () => {
+  const leaf = issued({ names: 'email:me@example.com,DNS:evil.test' })
+  const narrow = authority('permitted;email:example.com,permitted;DNS:allowed.test')
+  const found = broken(leaf, narrow)
+  expect(found?.rule).toBe('permitted-names')
+  expect(found?.message).toMatch(/evil\.test$/)
+})
+
+test('constraints of the server’s own certificate are not for itself', () => {
+  const extensions = ['nameConstraints=critical,excluded;DNS:own.test']
+  const leaf = issued({ names: 'DNS:own.test', extensions })
+  expect(broken(leaf)).toBeUndefined()
+  expect(broken(leaf, authority('excluded;DNS:own.test'))?.rule).toBe('excluded-names')
+})
+
+test('comparisons are bounded for the whole chain', () => {
+  const hosts = Array.from({ length: 1000 }, (_, at) => `n${at}.test`)
+  const leaf = issued({ names: hosts.map((host) => `DNS:${host}`).join(',') })
+  const wide = authority(hosts.map((host) => `excluded;DNS:no.${host}`).join(','))
+  const narrow = authority('excluded;DNS:n0.test')
+  expect(broken(leaf, wide, narrow)?.rule).toBe('excluded-names')
+  expect(broken(leaf, wide, wide, narrow)).toBeUndefined()
+})
+
+test('a certificate without a subject is named all the same', () => {
+  expect(notAnAuthority(issued({ subject: '/' })).certificate).not.toBe('')
 })

@@ -65,19 +65,6 @@ const chain =
       : { kind: 'target', from: 'target', rttMs: distance })
 
 describe.each(BOTH)('with %s flow', (flows) => {
-  test('every hop is asked three times, and the target not much more often', () => {
-    const course = new TraceCourse(settingsOf({ flows }))
-    play(course, chain(12))
-    const { hops, targetLossPercent } = reportOf(course).facts
-    expect(hops.map(({ address }) => address)).toEqual([
-      ...Array.from({ length: 11 }, (_, at) => `r${at + 1}`),
-      'target',
-    ])
-    expect(hops.slice(0, -1).map(({ sent }) => sent)).toEqual(Array<number>(11).fill(3))
-    expect(hops.at(-1)?.sent).toBeLessThanOrEqual(5)
-    expect(targetLossPercent).toBe(0)
-  })
-
   test('twenty silent hops before a target that answers do not end the search', () => {
     const course = new TraceCourse(settingsOf({ flows, probesPerHop: 1 }))
     const unanswered: Record<number, Fate> = {}
@@ -100,47 +87,22 @@ describe.each(BOTH)('with %s flow', (flows) => {
     expect(hops[2]?.sent).toBeLessThanOrEqual(8)
   })
 
-  test.each([1, 2, 64])('maxHops %i holds', (maxHops) => {
-    const course = new TraceCourse(settingsOf({ flows, maxHops, unknownHopsMax: 1 }))
-    play(course, chain(100))
-    expect(course.isReached).toBe(false)
-    expect(reportOf(course).facts.hops).toHaveLength(maxHops)
-    expect(Math.max(...course.probes.map(({ ttl }) => ttl))).toBe(maxHops)
-  })
-
-  test('a refusal ends the search at once', () => {
+  test.each([2, 2.95, 3.5])('a router that can send %s errors is found at its hop', (allowed) => {
     const course = new TraceCourse(settingsOf({ flows }))
-    const refusal = { name: 'host unreachable', mark: '!H' }
-    const answer: Answer = { kind: 'refused', from: 'r3', rttMs: 1, refusal }
-    play(course, ({ ttl }) => (ttl < 4 ? { kind: 'hop', from: `r${ttl}`, rttMs: 1 } : answer))
-    const { facts, path, refuser } = reportOf(course)
-    const { hops } = facts
-    expect(refuser).toEqual({ from: 'r3', ...refusal })
-    expect(hops.map(({ address }) => address)).toEqual(['r1', 'r2', 'r3'])
-    expect(hops[2]?.refusal).toEqual(refusal)
-    expect(path.slice(0, 3)).toEqual(['r1', 'r2', 'r3'])
-    expect(course.probes.length).toBeLessThan(25)
-  })
-
-  test('a router that refuses once a second is found at its hop, not where it first has an answer', () => {
-    const course = new TraceCourse(settingsOf({ flows }))
-    const answer: Answer = { kind: 'refused', from: 'r2', rttMs: 1 }
-    let spentUntilMs = 500
+    let [allowance, lastMs] = [allowed, 0]
+    // Linux without a route: one a second, five at most; each of two limits takes its share, if there is any.
     play(course, ({ ttl, sentAtMs }) => {
       if (ttl < 2) return { kind: 'hop', from: 'r1', rttMs: 1 }
-      if (sentAtMs < spentUntilMs) return 'unanswered'
-      spentUntilMs = sentAtMs + 1000
-      return answer
+      allowance = Math.min(5, allowance + (sentAtMs - lastMs) / 1000)
+      lastMs = sentAtMs
+      for (let limit = 0; limit < 2; limit++) {
+        if (allowance < 1) return 'unanswered'
+        allowance--
+      }
+      return { kind: 'refused', from: 'r2', rttMs: 1 }
     })
     expect(course.end).toBe(2)
     expect(reportOf(course).facts.hops.map(({ address }) => address)).toEqual(['r1', 'r2'])
-  })
-
-  test('a circle ends when a router has come round three times', () => {
-    const course = new TraceCourse(settingsOf({ flows }))
-    play(course, ({ ttl }) => ({ kind: 'hop', from: `r${ttl % 2}`, rttMs: 1 }))
-    expect(course.isCircle).toBe(true)
-    expect(reportOf(course).facts.hops.length).toBeLessThanOrEqual(9)
   })
 
   test('any network at all', () => {
@@ -190,19 +152,6 @@ describe('one flow', () => {
     const first: number[] = []
     for (let probe = course.nextProbe(0); probe; probe = course.nextProbe(0)) first.push(probe.ttl)
     expect(first).toEqual([30, 1, 2, 3, 4])
-  })
-
-  test('connections: one at a time in each flow, and one that goes all the way', () => {
-    const course = new TraceCourse(settingsOf({ flows: 'each' }))
-    const first: [number, number][] = []
-    for (let probe = course.nextProbe(0); probe; probe = course.nextProbe(0))
-      first.push([probe.flow, probe.ttl])
-    expect(first).toEqual([
-      [0, 1],
-      [1, 1],
-      [2, 1],
-      [3, 30],
-    ])
   })
 
   test('a gap in the first flow is asked again in that flow', () => {

@@ -197,18 +197,16 @@ describe.skipIf(chainNeeds !== undefined)(
       chain.route('r2', 'IPv4', 'add', 'unreachable', SERVER.IPv4)
       onTestFinished(() => chain.route('r2', 'IPv4', 'delete', 'unreachable', SERVER.IPv4))
       const request = { url: SERVER.IPv4, protocol: 'UDP', maxHops: 10 }
-      const refused: TraceObserved[] = []
+      const named: string[] = []
       // What one trace uses up of the router's allowance, the next lacks: not each of them is refused.
-      for (let count = 0; count < 4; count++) {
+      for (let count = 0; count < 8 && named.length < 2; count++) {
         const { codes, facts } = await observe('refused', request)
         expect(codes).toEqual(['DESTINATION_UNREACHED'])
-        if (facts.end === 'refused') refused.push(facts)
+        for (const { hop, address, refusal } of facts.hops) {
+          if (refusal !== undefined) named.push(`${hop} ${address} ${refusal.mark}`)
+        }
       }
-      expect(refused).not.toEqual([])
-      for (const { hops } of refused) {
-        expect(hops).toHaveLength(2)
-        expect(hops[1]).toMatchObject({ address: WAY.IPv4[1], refusal: { mark: '!H' } })
-      }
+      expect([...new Set(named)]).toEqual([`2 ${WAY.IPv4[1]} !H`])
     })
 
     test('a router that answers once a second is given time for many probes', async () => {

@@ -11,7 +11,7 @@ import type { HttpObserved } from '../../../src/monitors/http/observed.ts'
 import { bodyBudget } from '../../../src/network/http/body-budget.ts'
 import { DeadlineReached } from '../../../src/network/deadline.ts'
 import { checkMonitor } from '../../support/monitors/check-monitor.ts'
-import { checkUrl } from '../../support/monitors/check-url.ts'
+import { checkUrl } from '../../support/monitors/check-monitor.ts'
 import { closed } from '../../support/monitors/grpc/grpc-run.ts'
 import {
   closing,

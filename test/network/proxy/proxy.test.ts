@@ -8,7 +8,7 @@ import { tcp } from '../../../src/monitors/tcp/index.ts'
 import { createAuthority } from '../../support/network/certificates.ts'
 import { startConnectProxy } from '../../support/network/connect-proxy.ts'
 import { checkMonitor } from '../../support/monitors/check-monitor.ts'
-import { checkUrl } from '../../support/monitors/check-url.ts'
+import { checkUrl } from '../../support/monitors/check-monitor.ts'
 import {
   deadlineAfter,
   fixedResolver,
@@ -181,7 +181,7 @@ describe('the network policy', () => {
     expect(proxy.requestLines).toEqual([])
   })
 
-  test('is no failure of the target when our own name servers are unresponsive', async () => {
+  test('is not a failure of the target when our own name servers are unresponsive', async () => {
     await using proxy = await startConnectProxy()
     const options = { resolver: fixedResolver({}), signal: deadlineAfter(30) }
     expect(await codesBy(proxy, 'https://inside.test/', options)).toEqual(['POLICY_UNDECIDED'])

@@ -1,103 +1,73 @@
-// The first account and its key: created once by any number of starts, or given by settings; a revoked key stays
-// revoked.
+// The first account and its key: created once by any number of starts, or given by settings.
 import { randomUUID } from 'node:crypto'
 import { readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { makeKey, tracesOf } from '../../../src/platform/secrets/api-key.ts'
-import {
-  type Credentials,
-  ensureFirstAccount,
-  storeCredentials,
-} from '../../../src/platform/accounts/first-account.ts'
+import * as first from '../../../src/platform/accounts/first-account.ts'
 import { listAccounts } from '../../../src/platform/accounts/queries/accounts.ts'
-import {
-  findActiveKey,
-  listApiKeys,
-  revokeApiKey,
-} from '../../../src/platform/accounts/queries/api-keys.ts'
-import { createTestDatabase, DATABASE_SERVERS } from '../../support/database/database.ts'
+import * as keys from '../../../src/platform/accounts/queries/api-keys.ts'
+import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
+const { ensureFirstAccount, storeCredentials } = first
 const unasked = { accountId: undefined, adminApiKey: undefined, keep: () => undefined }
 
 describe.each(DATABASE_SERVERS)('on $name', (server) => {
+  const use = useDatabase(server)
+  const accounts = () => listAccounts(use().database, 10)
+  const ensure = (given: object) => ensureFirstAccount(use().database, { ...unasked, ...given })
+  beforeEach(() => use().database.query('truncate accounts cascade'))
+
   test('platforms that start at once make one account, and one of them prints its key', async () => {
-    const { database, drop } = await createTestDatabase(server)
-    const stored: Credentials[] = []
-    const starts = Array.from({ length: 8 }, () =>
-      ensureFirstAccount(database, { ...unasked, keep: (made) => stored.push(made) }),
-    )
-    const firsts = await Promise.all(starts)
-    expect(await listAccounts(database, 10)).toHaveLength(1)
+    const stored: first.Credentials[] = []
+    const keep = (made: first.Credentials) => stored.push(made)
+    const firsts = await Promise.all(Array.from({ length: 8 }, () => ensure({ keep })))
+    expect(await accounts()).toHaveLength(1)
     expect(firsts.flatMap(({ made }) => made ?? [])).toEqual(stored)
     expect(stored).toHaveLength(1)
     expect(new Set(firsts.map(({ accountId }) => accountId)).size).toBe(1)
     const { hash } = tracesOf(stored[0]?.adminApiKey ?? '')
-    expect(await findActiveKey(database, hash)).toMatchObject({ role: 'Admin' })
-    await drop()
+    expect(await keys.findActiveKey(use().database, hash)).toMatchObject({ role: 'Admin' })
   })
 
-  test('a given account and key exist after any number of starts', async () => {
-    const { database, drop } = await createTestDatabase(server)
-    const given = { ...unasked, accountId: randomUUID(), adminApiKey: makeKey() }
-    for (let start = 0; start < 3; start++) {
-      expect(await ensureFirstAccount(database, given)).toEqual({ accountId: given.accountId })
-    }
-    expect(await listAccounts(database, 10)).toMatchObject([{ id: given.accountId }])
-    const keys = await listApiKeys(database, { limit: 10 })
-    expect(keys).toMatchObject([{ role: 'Admin', suffix: given.adminApiKey.slice(-4) }])
-    await drop()
+  test('a given account and key exist after any number of starts; revoked, the key stays so', async () => {
+    const given = { accountId: randomUUID(), adminApiKey: makeKey() }
+    const { accountId, adminApiKey } = given
+    for (let start = 0; start < 3; start++) expect(await ensure(given)).toEqual({ accountId })
+    expect(await accounts()).toMatchObject([{ id: accountId }])
+    const listed = await keys.listApiKeys(use().database, { limit: 10 })
+    expect(listed).toMatchObject([{ role: 'Admin', suffix: adminApiKey.slice(-4) }])
+    await keys.revokeApiKey(use().database, listed[0]?.id ?? '')
+    expect((await ensure(given)).warning).toContain('was revoked')
+    expect(await keys.findActiveKey(use().database, tracesOf(adminApiKey).hash)).toBeUndefined()
   })
 
-  test('a given key that was revoked stays so, with a warning', async () => {
-    const { database, drop } = await createTestDatabase(server)
-    const given = { ...unasked, adminApiKey: makeKey() }
-    await ensureFirstAccount(database, given)
-    const [key] = await listApiKeys(database, { limit: 1 })
-    await revokeApiKey(database, key?.id ?? '')
-    const { warning } = await ensureFirstAccount(database, given)
-    expect(warning).toContain('was revoked')
-    expect(await findActiveKey(database, tracesOf(given.adminApiKey).hash)).toBeUndefined()
-    await drop()
-  })
-
-  test('a key that opens another account is refused, and that account is not made', async () => {
-    const { database, drop } = await createTestDatabase(server)
-    const adminApiKey = makeKey()
-    await ensureFirstAccount(database, { ...unasked, adminApiKey })
-    const other = { ...unasked, adminApiKey, accountId: randomUUID() }
-    await expect(ensureFirstAccount(database, other)).rejects.toMatchObject({ code: 'CREDENTIALS' })
-    expect(await listAccounts(database, 10)).toHaveLength(1)
-    await drop()
-  })
-
-  test('no account is made when its key cannot be printed', async () => {
-    const { database, drop } = await createTestDatabase(server)
+  test('no account is made by a key that opens another, or when its key cannot be printed', async () => {
     const keep = () => {
       throw new Error('disk full')
     }
-    await expect(ensureFirstAccount(database, { ...unasked, keep })).rejects.toThrow('disk full')
-    expect(await listAccounts(database, 10)).toEqual([])
-    await drop()
+    await expect(ensure({ keep })).rejects.toThrow('disk full')
+    expect(await accounts()).toEqual([])
+    const adminApiKey = makeKey()
+    await ensure({ adminApiKey })
+    const other = ensure({ adminApiKey, accountId: randomUUID() })
+    await expect(other).rejects.toMatchObject({ code: 'CREDENTIALS' })
+    expect(await accounts()).toHaveLength(1)
   })
 })
 
-test('credentials are readable only by the owner, replacing any file', () => {
+test('credentials are readable only by the owner, and others are moved aside', () => {
   const folder = temporaryFolder()
-  writeFileSync(join(folder, 'credentials.json'), 'old', { mode: 0o666 })
-  writeFileSync(join(folder, 'credentials.json.new'), 'half a file', { mode: 0o666 })
-  const path = storeCredentials(folder, { accountId: 'a', adminApiKey: 'b' })
-  expect(JSON.parse(readFileSync(path, 'utf8'))).toEqual({ accountId: 'a', adminApiKey: 'b' })
-  expect(statSync(path).mode & 0o777).toBe(0o600)
-})
-
-test('credentials of another database are moved aside, not lost', () => {
-  const folder = temporaryFolder()
-  const [first, second] = [randomUUID(), randomUUID()]
-  const path = storeCredentials(folder, { accountId: first, adminApiKey: 'one' })
-  storeCredentials(folder, { accountId: second, adminApiKey: 'two' })
-  const aside = readFileSync(join(folder, `credentials-${first}.json`), 'utf8')
-  expect(JSON.parse(aside)).toEqual({ accountId: first, adminApiKey: 'one' })
-  expect(JSON.parse(readFileSync(path, 'utf8'))).toEqual({ accountId: second, adminApiKey: 'two' })
+  for (const name of ['credentials.json', 'credentials.json.new']) {
+    writeFileSync(join(folder, name), 'half a file', { mode: 0o666 })
+  }
+  const one = { accountId: randomUUID(), adminApiKey: 'one' }
+  const other = { accountId: randomUUID(), adminApiKey: 'two' }
+  const path = storeCredentials(folder, one)
+  const read = (file: string) => JSON.parse(readFileSync(file, 'utf8')) as unknown
+  expect([read(path), statSync(path).mode & 0o777]).toEqual([one, 0o600])
+  storeCredentials(folder, other)
+  expect(read(path)).toEqual(other)
+  expect(read(join(folder, `credentials-${one.accountId}.json`))).toEqual(one)
 })

@@ -16,82 +16,54 @@ beforeAll(async () => {
 })
 afterAll(() => Promise.all(apis.map((api) => api.close())))
 
-/** A simulated location. */
-class History {
-  readonly live: FakeAgent[] = []
-  readonly gone: FakeAgent[] = []
-  readonly #left = new Set<FakeAgent>()
-  readonly #location: TestLocation
-  readonly #random: Random
+/** A simulated location; `syncAll` tells every live agent the changes that it does not know yet. */
+function startHistory(location: TestLocation, random: Random) {
+  const live: FakeAgent[] = []
+  const gone: FakeAgent[] = []
+  const left = new Set<FakeAgent>()
+  const any = <T>(list: readonly T[]) => list[random.below(list.length)] as T
 
-  constructor(location: TestLocation, random: Random) {
-    this.#location = location
-    this.#random = random
-  }
-
-  #any<T>(list: readonly T[]): T {
-    return list[this.#random.below(list.length)] as T
-  }
-
-  get #api(): AgentsApi {
-    return this.#any(apis)
-  }
-
-  async step(): Promise<string> {
-    const dice = this.#random.below(100)
-    if (this.live.length === 0 || (dice < 35 && this.live.length < 6)) return this.#join()
-    const one = this.#any(this.live)
-    if (dice < 50) {
-      await one.leave(this.#api)
-      this.#remove(one)
-      this.#left.add(one)
-      return 'leave'
-    }
-    if (dice < 70) return this.#lose(one)
-    if (dice < 80) {
-      one.restart()
-      one.monitors.clear()
-      await one.sync(this.#api)
-      return 'restart'
-    }
-    await one.sync(this.#api)
-    return 'sync'
-  }
-
-  async #join(): Promise<string> {
-    const back = this.#random.below(100) < 40 ? this.gone.pop() : undefined
-    const one = back ?? new FakeAgent(this.#location.secret)
+  const join = async () => {
+    const back = random.below(100) < 40 ? gone.pop() : undefined
+    const one = back ?? new FakeAgent(location.secret)
     // It may have been restarted meanwhile, or only been cut off.
-    if (back !== undefined && (this.#left.delete(back) || this.#random.below(2) === 0))
-      back.restart()
-    this.live.push(one)
-    await one.sync(this.#api)
+    if (back !== undefined && (left.delete(back) || random.below(2) === 0)) back.restart()
+    live.push(one)
+    await one.sync(any(apis))
     return back === undefined ? 'join' : 'rejoin'
   }
-
-  async #lose(one: FakeAgent): Promise<string> {
+  const lose = async (one: FakeAgent) => {
     const { database } = use()
     await beatPulse(database)
     await database.query(`update platform_pulse set since = now() - interval '1 hour'`)
     await database.query(
       `update agents set last_seen_at = last_seen_at - interval '1 hour'
        where location_id = $1 and id = $2`,
-      [this.#location.id, one.facts.id],
+      [location.id, one.facts.id],
     )
-    await this.#api.agentRegistry.loseUnresponsive(this.#location.id)
-    this.#remove(one)
-    return 'lost'
+    await any(apis).agentRegistry.loseUnresponsive(location.id)
   }
-
-  #remove(one: FakeAgent): void {
-    this.live.splice(this.live.indexOf(one), 1)
-    this.gone.push(one)
+  const step = async () => {
+    const dice = random.below(100)
+    if (live.length === 0 || (dice < 35 && live.length < 6)) return join()
+    const one = any(live)
+    if (dice < 70) {
+      await (dice < 50 ? one.leave(any(apis)) : lose(one))
+      if (dice < 50) left.add(one)
+      gone.push(...live.splice(live.indexOf(one), 1))
+      return dice < 50 ? 'leave' : 'lost'
+    }
+    if (dice < 80) {
+      one.restart()
+      one.monitors.clear()
+    }
+    await one.sync(any(apis))
+    return dice < 80 ? 'restart' : 'sync'
   }
-
-  /** Every live agent syncs the changes that it does not know yet. */
-  async syncAll(): Promise<void> {
-    for (const one of this.live) await one.sync(this.#api)
+  const syncAll = async () => {
+    for (const one of live) await one.sync(any(apis))
   }
+  return { live, step, syncAll }
 }
 
 /** The agents that own the slot of the monitor at `instant`. */
@@ -104,12 +76,9 @@ function ownersAt(agents: readonly FakeAgent[], id: string, instant: number): Fa
 test.each([1, 2, 3, 4])('history %i', async (seed) => {
   const location = await addLocation(use().database)
   const where = { database: use().database, cipher: TEST_CIPHER }
-  const ids = await placeMonitors(
-    where,
-    location,
-    Array.from({ length: 25 }, () => ({})),
-  )
-  const history = new History(location, randomFrom(seed))
+  const monitors = Array.from({ length: 25 }, () => ({}))
+  const ids = await placeMonitors(where, location, monitors)
+  const history = startHistory(location, randomFrom(seed))
   const happened: string[] = []
   for (let step = 0; step < 30; step++) {
     happened.push(await history.step())

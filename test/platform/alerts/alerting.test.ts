@@ -2,25 +2,18 @@
 // processes and any concurrent changes of incidents, services and monitors.
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
-import type { Queryable } from '../../../src/database/database.ts'
 import { resultId } from '../../../src/platform/results/schema.ts'
-import type { GivenRun } from '../../support/platform/alerts/alerted-account.ts'
+import { addResult } from '../../support/platform/monitor-rows.ts'
 import { INCIDENTS, MINUTE, SERVICES, START, useShop } from '../../support/platform/alerts/shop.ts'
 import { DATABASE_SERVERS } from '../../support/database/database.ts'
 
 const shop = useShop(DATABASE_SERVERS[0])
-const {
-  addChannel,
-  trigger,
-  run,
-  kinds,
-  incidents,
-  states,
-  monitor,
-  record,
-  notifications,
-  runJobs,
-} = shop
+const { db, clock, addChannel, trigger, run, monitor, change, notify, record, runJobs } = shop
+const { kinds, incidents, states, notifications } = shop
+
+/** Monitors with a trigger. */
+const monitors = (count: number) =>
+  Promise.all(Array.from({ length: count }, (_, n) => monitor(trigger({ name: `outage ${n}` }))))
 
 test('a listed notification names the result that it reports', async () => {
   const id = await monitor()
@@ -34,23 +27,22 @@ test('a listed notification names the result that it reports', async () => {
 test('a failure opens an incident and a recovery resolves it, and each is reported once', async () => {
   const id = await monitor(trigger())
   await record(run(id, 1, 'failed'))
-  const [open, ...none] = await incidents()
-  expect(none).toEqual([])
-  expect(open).toMatchObject({
-    name: 'The shop is down',
-    severity: 'MAJOR',
-    services: [shop.service],
-    lastUpdateStatus: 'INVESTIGATING',
-    incidentUpdates: [{ description: 'We look into it.', status: 'INVESTIGATING' }],
-  })
+  const open = await incidents()
+  expect(open).toMatchObject([
+    {
+      name: 'The shop is down',
+      severity: 'MAJOR',
+      services: [shop.service],
+      lastUpdateStatus: 'INVESTIGATING',
+      incidentUpdates: [{ description: 'We look into it.', status: 'INVESTIGATING' }],
+    },
+  ])
   await record(run(id, 2, 'failed'), run(id, 3, 'passed'))
-  const [resolved] = await incidents()
-  expect(resolved.lastUpdateStatus).toBe('RESOLVED')
-  expect(resolved.incidentUpdates).toHaveLength(2)
-  expect(await kinds()).toEqual(['alert.failure', 'alert.recovery'])
+  const resolved = { lastUpdateStatus: 'RESOLVED', incidentUpdates: [{}, {}] }
+  expect(await incidents()).toMatchObject([resolved])
   expect(await states()).toEqual([])
-  const [failure, recovery] = await notifications()
-  expect(failure?.payload).toMatchObject({
+  const incidentId = open[0].id
+  const failure = {
     type: 'alert.failure',
     title: 'Shop is failing',
     monitor: { id, name: 'Shop', checkType: 'URL', tags: ['shop', 'web'], group: null },
@@ -60,21 +52,23 @@ test('a failure opens an incident and a recovery resolves it, and each is report
       verdict: 'failed',
       failures: [{ code: 'CONNECT_REFUSED', message: 'the target refused' }],
     },
-    incidentId: open.id,
+    incidentId,
     links: {
       monitor: `https://vedette.example.com/v1/checks/${id}`,
-      incident: `https://vedette.example.com${INCIDENTS}/${open.id}`,
+      incident: `https://vedette.example.com${INCIDENTS}/${incidentId}`,
     },
-  })
-  expect(recovery?.payload).toMatchObject({ run: { verdict: 'passed' }, incidentId: open.id })
+  }
+  expect(await notifications()).toMatchObject([
+    { kind: 'alert.failure', payload: failure },
+    { kind: 'alert.recovery', payload: { run: { verdict: 'passed' }, incidentId } },
+  ])
 })
 
 test.each(['errored', 'cancelled', 'missed'] as const)(
   '%s says nothing about the target: it neither opens, nor ends, nor breaks a row',
   async (verdict) => {
     const alertSettings = { runBasedEscalation: { failedRunThreshold: 2 } }
-    const own = { useGlobalAlertSettings: false, alertSettings, ...trigger() }
-    const id = await monitor(own)
+    const id = await monitor({ useGlobalAlertSettings: false, alertSettings, ...trigger() })
     await record(run(id, 1, verdict), run(id, 2, verdict))
     expect(await states()).toEqual([])
     await record(run(id, 3, 'failed'), run(id, 4, verdict), run(id, 5, 'failed'))
@@ -95,27 +89,11 @@ test('late results, runs on demand and slots older than a recorded one do not ch
   expect(await kinds()).toEqual(['alert.failure'])
 })
 
-/** Passes results to alerting within a transaction, without recording them. */
-const notify = (tx: Queryable, runs: GivenRun[]) =>
-  shop.account.alerting.onRecorded(tx, {
-    accountId: shop.account.accountId,
-    locationId: shop.location,
-    agentId: randomUUID(),
-    results: runs.map((one) => {
-      const result = { ...one, startedAt: START, durationMs: 1, attempts: 1 }
-      return { late: false, result }
-    }),
-  })
-
 test('passed results cost one statement', async () => {
-  const ids = await Promise.all(Array.from({ length: 5 }, () => monitor()))
-  const statements: unknown[] = []
-  const query = async (text: unknown) => (statements.push(text), [])
-  await notify(
-    { query },
-    ids.map((id) => run(id, 1, 'passed')),
-  )
-  expect(statements).toHaveLength(1)
+  const runs = Array.from({ length: 5 }, () => run(randomUUID(), 1, 'passed'))
+  let statements = 0
+  await notify({ query: async () => (statements++, []) }, runs)
+  expect(statements).toBe(1)
 })
 
 test('the settings of the account apply to monitors without their own', async () => {
@@ -135,28 +113,25 @@ test('time alone escalates and reminds, once for any number of processes', async
     timeBasedEscalation: { minutesFailingThreshold: 5 },
     reminders: { amount: 1, interval: 10 },
   }
-  const own = { useGlobalAlertSettings: false, alertSettings, ...trigger() }
-  const id = await monitor(own)
-  const everybody = async (minute: number) => {
-    shop.account.clock.nowMs = START + minute * MINUTE
-    await Promise.all(Array.from({ length: 4 }, () => runJobs()))
-  }
+  const id = await monitor({ useGlobalAlertSettings: false, alertSettings, ...trigger() })
   await record(run(id, 0, 'failed'))
-  await everybody(4)
-  expect(await kinds()).toEqual([])
-  await everybody(5)
-  expect(await kinds()).toEqual(['alert.failure'])
+  const kindsAt = async (minute: number) => {
+    clock.nowMs = START + minute * MINUTE
+    await Promise.all(Array.from({ length: 4 }, () => runJobs()))
+    return kinds()
+  }
+  expect(await kindsAt(4)).toEqual([])
+  expect(await kindsAt(5)).toEqual(['alert.failure'])
   expect(await incidents()).toHaveLength(1)
-  await everybody(14)
-  await everybody(15)
-  await everybody(40)
-  expect(await kinds()).toEqual(['alert.failure', 'alert.reminder'])
-  const [, reminder] = await notifications()
-  expect(reminder?.payload).toMatchObject({ alert: { reminder: 1 }, run: { verdict: 'failed' } })
+  expect(await kindsAt(14)).toEqual(['alert.failure'])
+  await kindsAt(15)
+  expect(await kindsAt(40)).toEqual(['alert.failure', 'alert.reminder'])
+  const payload = { alert: { reminder: 1 }, run: { verdict: 'failed' } }
+  expect((await notifications())[1]).toMatchObject({ payload })
 })
 
 test('many processes that record at once alert once', async () => {
-  const ids = await Promise.all(Array.from({ length: 3 }, () => monitor(trigger())))
+  const ids = await monitors(3)
   const batches = Array.from({ length: 8 }, (_, n) =>
     ids.map((id) => run(id, n + 1, 'failed')).toSorted(() => Math.random() - 0.5),
   )
@@ -165,80 +140,64 @@ test('many processes that record at once alert once', async () => {
   expect(await incidents()).toHaveLength(3)
   await Promise.all(ids.map((id) => record(run(id, 20, 'passed'))))
   expect(await states()).toEqual([])
-  const all = await incidents()
-  expect(all.map(({ lastUpdateStatus }) => lastUpdateStatus)).toEqual(Array(3).fill('RESOLVED'))
+  const all = (await incidents()).map(({ lastUpdateStatus }) => lastUpdateStatus)
+  expect(all).toEqual(['RESOLVED', 'RESOLVED', 'RESOLVED'])
 })
 
 test('a passed run that another process recorded at the same moment is found soon after', async () => {
   const id = await monitor(trigger())
   await record(run(id, 1, 'failed'))
   // As if its process had read states before this one was committed.
-  await shop.database().database.query(
-    `insert into results (location_id, monitor_id, slot, account_id, verdict, started_at,
-       duration_ms, attempts, received_at)
-     values ($1, $2, $3, $4, 'passed', $3, 12, 1, $3)`,
-    [shop.location, id, new Date(START + 2 * MINUTE), shop.account.accountId],
-  )
-  shop.account.clock.nowMs = START + 11_000
+  const slotMs = START + 2 * MINUTE
+  const where = { id: shop.location, accountId: shop.accountId }
+  await addResult(db(), where, { monitorId: id, slotMs, receivedMs: slotMs })
+  clock.nowMs = START + 11_000
   await runJobs()
   expect(await kinds()).toEqual(['alert.failure', 'alert.recovery'])
 })
 
 test('an incident that a user resolved, edited or deleted is not changed', async () => {
-  const ids = await Promise.all(
-    Array.from({ length: 3 }, (_, n) => monitor(trigger({ name: `outage ${n}` }))),
-  )
+  const ids = await monitors(3)
   for (const id of ids) await record(run(id, 1, 'failed'))
   const named = new Map((await incidents()).map((one) => [one.name, one.id as string]))
-  const of = (n: number) => `${INCIDENTS}/${named.get(`outage ${n}`)}`
-  const resolve = { description: 'We fixed it.', status: 'RESOLVED' }
-  await shop.client.call('POST', `${of(0)}/incident-updates`, { body: resolve })
-  await shop.client.call('PATCH', of(1), { body: { name: 'Renamed', severity: 'MINOR' } })
-  await shop.client.call('DELETE', of(2))
+  const [first, second, third] = [0, 1, 2].map((n) => `${INCIDENTS}/${named.get(`outage ${n}`)}`)
+  const body = { description: 'We fixed it.', status: 'RESOLVED' }
+  await shop.client.call('POST', `${first}/incident-updates`, { body })
+  const edited = { name: 'Renamed', severity: 'MINOR' }
+  await shop.client.call('PATCH', `${second}`, { body: edited })
+  await shop.client.call('DELETE', `${third}`)
   for (const id of ids) await record(run(id, 2, 'failed'), run(id, 3, 'passed'))
-  const [first, second] = [
-    await shop.client.call('GET', of(0)),
-    await shop.client.call('GET', of(1)),
-  ]
-  expect(first.body.incidentUpdates).toHaveLength(2)
-  expect(second.body).toMatchObject({
-    name: 'Renamed',
-    severity: 'MINOR',
-    lastUpdateStatus: 'RESOLVED',
-  })
+  const read = async (path = '') => await shop.client.get(path)
+  expect((await read(first)).incidentUpdates).toHaveLength(2)
+  expect(await read(second)).toMatchObject({ ...edited, lastUpdateStatus: 'RESOLVED' })
   expect(await incidents()).toHaveLength(2)
-  expect(await kinds()).toEqual([
-    ...Array(3).fill('alert.failure'),
-    ...Array(3).fill('alert.recovery'),
-  ])
+  const each = (kind: string) => Array(3).fill(kind)
+  expect(await kinds()).toEqual([...each('alert.failure'), ...each('alert.recovery')])
 })
 
+const GONE = 'gone'
+
 test.each([
-  [
-    'gone',
-    async () => void (await shop.client.call('DELETE', `${SERVICES}/${shop.service.id}`)),
-    {},
-  ],
-  ['of another account', async () => undefined, { serviceId: randomUUID() }],
-  ['only a reference of a deployment', async () => undefined, { serviceId: { ref: 'x' } }],
-])('the alert is sent without an incident when the service is %s', async (_, prepare, fields) => {
+  [GONE, {}],
+  ['of another account', { serviceId: randomUUID() }],
+  ['only a reference of a deployment', { serviceId: { ref: 'x' } }],
+])('the alert is sent without an incident when the service is %s', async (what, fields) => {
   const id = await monitor(trigger(fields))
-  await prepare()
+  if (what === GONE) await shop.client.call('DELETE', `${SERVICES}/${shop.service.id}`)
   await record(run(id, 1, 'failed'))
-  expect(await incidents()).toEqual([])
-  expect(await kinds()).toEqual(['alert.failure'])
-  expect(shop.account.lines.join('')).toContain('an alert opens no incident')
+  expect([await incidents(), await kinds()]).toEqual([[], ['alert.failure']])
+  expect(shop.lines.join('')).toContain('an alert opens no incident')
 })
 
 test('muted, nothing is sent and no incident opened; a recovery still resolves', async () => {
   const id = await monitor(trigger())
-  await shop.account.setMonitor(id, { muted: true })
+  await change(id, 'muted = true')
   await record(run(id, 1, 'failed'))
   expect([await kinds(), await incidents()]).toEqual([[], []])
-  await shop.account.setMonitor(id, { muted: false })
+  await change(id, 'muted = false')
   await record(run(id, 2, 'failed'))
   expect(await kinds()).toEqual(['alert.failure'])
-  await shop.account.setMonitor(id, { muted: true })
+  await change(id, 'muted = true')
   await record(run(id, 3, 'passed'))
   expect(await kinds()).toEqual(['alert.failure'])
   expect(await incidents()).toMatchObject([{ lastUpdateStatus: 'RESOLVED' }])
@@ -246,15 +205,16 @@ test('muted, nothing is sent and no incident opened; a recovery still resolves',
 
 test.each(['activated = false', 'deleted_at = clock_timestamp()'])(
   'a monitor with %s ends its alert quietly and its incident with a sentence',
-  async (change) => {
+  async (end) => {
     const id = await monitor(trigger())
     await record(run(id, 1, 'failed'))
-    await shop.database().database.query(`update monitors set ${change} where id = $1`, [id])
+    await change(id, end)
     await runJobs()
     expect(await kinds()).toEqual(['alert.failure'])
-    const [incident] = await incidents()
-    expect(incident.lastUpdateStatus).toBe('RESOLVED')
-    expect(incident.incidentUpdates[0].description).toContain('switched off or deleted')
+    const description = expect.stringContaining('switched off or deleted')
+    expect(await incidents()).toMatchObject([
+      { lastUpdateStatus: 'RESOLVED', incidentUpdates: [{ description }, {}] },
+    ])
     expect(await states()).toEqual([])
     await record(run(id, 2, 'failed'))
     expect(await states()).toEqual([])
@@ -264,18 +224,15 @@ test.each(['activated = false', 'deleted_at = clock_timestamp()'])(
 test('only the named channels are notified, of the event kinds that they subscribe to', async () => {
   const [one, other] = [await addChannel({ sendRecovery: false }), await addChannel()]
   const slow = await addChannel({ sendDegraded: true, sendFailure: false })
-  const subscribed = [one, other, slow].map(({ id }) => ({
+  const alertChannelSubscriptions = [one, other, slow].map(({ id }) => ({
     alertChannelId: id,
     activated: id !== other.id,
   }))
-  const id = await monitor({
-    alertChannelSubscriptions: subscribed,
-  })
-  await record(run(id, 1, 'degraded'))
-  await record(run(id, 2, 'failed'))
-  await record(run(id, 3, 'passed'))
-  const notified = (await notifications()).map(({ kind, channel }) => [channel, kind])
-  expect(notified).toEqual([
+  const id = await monitor({ alertChannelSubscriptions })
+  for (const [n, verdict] of (['degraded', 'failed', 'passed'] as const).entries()) {
+    await record(run(id, n, verdict))
+  }
+  expect((await notifications()).map(({ kind, channel }) => [channel, kind])).toEqual([
     [slow.id, 'alert.degraded'],
     [one.id, 'alert.failure'],
     [slow.id, 'alert.recovery'],
@@ -283,7 +240,7 @@ test('only the named channels are notified, of the event kinds that they subscri
 })
 
 test('a monitor whose only channel was deleted is reported through the default ones', async () => {
-  const [first] = (await shop.client.call('GET', '/v1/alert-channels')).body
+  const [first] = await shop.client.get('/v1/alert-channels')
   const channel = await addChannel()
   const alertChannelSubscriptions = [{ alertChannelId: channel.id, activated: true }]
   const id = await monitor({ alertChannelSubscriptions })
@@ -294,15 +251,14 @@ test('a monitor whose only channel was deleted is reported through the default o
 
 test('a channel may name monitors itself', async () => {
   const id = await monitor()
-  const subscriptions = [{ checkId: id, activated: true }]
-  const channel = await addChannel({ subscriptions })
+  const channel = await addChannel({ subscriptions: [{ checkId: id, activated: true }] })
   await record(run(id, 1, 'failed'))
   expect(await notifications()).toMatchObject([{ channel: channel.id }])
 })
 
 test('a failed recording rolls its notifications back', async () => {
   const id = await monitor(trigger())
-  const recording = shop.database().database.transaction(async (tx) => {
+  const recording = db().transaction(async (tx) => {
     await notify(tx, [run(id, 1, 'failed')])
     throw new Error('the disk is full')
   })

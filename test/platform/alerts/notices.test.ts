@@ -1,233 +1,155 @@
 // Aim: an update of an incident is notified once, when it is posted. A location without agents is notified once,
 // and once more when it has an agent again; likewise a location whose network is lost.
-import { randomUUID } from 'node:crypto'
 import { beforeEach, describe, expect, test } from 'vitest'
-import {
-  createAlertedAccount,
-  type AlertedAccount,
-} from '../../support/platform/alerts/alerted-account.ts'
-import { useDatabase } from '../../support/database/database.ts'
-import { servePublicApi, type ApiClient } from '../../support/platform/public-api.ts'
+import { INCIDENTS, useShop } from '../../support/platform/alerts/shop.ts'
+import { setAbsence } from '../../support/platform/locations.ts'
+import { addAgent } from '../../support/platform/monitor-rows.ts'
 
-const INCIDENTS = '/v1/status-pages/incidents'
-const database = useDatabase()
-const { addClient } = servePublicApi(database, () => ({ publicUrl: 'https://vedette.example.com' }))
-let client: ApiClient
-let account: AlertedAccount
-let service: { id: string }
+const shop = useShop()
+const { db, monitor, trigger, record, run, runJobs, notifications } = shop
+beforeEach(() => shop.addChannel({ sendNotices: false }))
 
-beforeEach(async () => {
-  client = await addClient()
-  account = await createAlertedAccount(database().database, client.accountId)
-  service = (await client.call('POST', '/v1/status-pages/services', { body: { name: 'Shop' } }))
-    .body
-  await addChannel({})
-  await addChannel({ sendNotices: false })
-})
-
-const addChannel = (fields: object) =>
-  client.call('POST', '/v1/alert-channels', {
-    body: { type: 'WEBHOOK', config: { url: 'http://127.0.0.1:1/' }, ...fields },
-  })
-const open = async (update: object) =>
-  (
-    await client.call('POST', INCIDENTS, {
-      body: {
-        name: 'The shop is down',
-        severity: 'MAJOR',
-        services: [service],
-        incidentUpdates: [{ description: 'We look.', status: 'INVESTIGATING', ...update }],
-      },
-    })
-  ).body
-const payloads = async () => (await account.notifications()).map(({ payload }) => payload)
+const update = (fields: object) => ({ description: 'We look.', status: 'INVESTIGATING', ...fields })
+const open = async (first: object) => {
+  const services = [shop.service]
+  const incidentUpdates = [update(first)]
+  const body = { name: 'The shop is down', severity: 'MAJOR', services, incidentUpdates }
+  return (await shop.client.call('POST', INCIDENTS, { body })).body
+}
+const payloads = async () => (await notifications()).map(({ payload }) => payload)
+const types = async () => (await payloads()).map(({ type }) => type)
 
 test('the first update of an incident is sent to channels with sendNotices', async () => {
-  const incident = await open({ notifySubscribers: true })
+  const { id, incidentUpdates } = await open({ notifySubscribers: true })
   expect(await payloads()).toMatchObject([
     {
       type: 'incident.update',
       title: 'The shop is down: investigating',
       incident: {
-        id: incident.id,
+        id,
         severity: 'MAJOR',
         status: 'INVESTIGATING',
-        services: [{ id: service.id, name: 'Shop' }],
+        services: [{ id: shop.service.id, name: 'Shop' }],
       },
-      update: { id: incident.incidentUpdates[0].id, description: 'We look.' },
-      links: { incident: `https://vedette.example.com${INCIDENTS}/${incident.id}` },
+      update: { id: incidentUpdates[0].id, description: 'We look.' },
+      links: { incident: `https://vedette.example.com${INCIDENTS}/${id}` },
     },
   ])
 })
 
-test('without notifySubscribers nothing is sent', async () => {
-  const incident = await open({})
-  const path = `${INCIDENTS}/${incident.id}/incident-updates`
-  await client.call('POST', path, { body: { description: 'Still looking.' } })
-  expect(await payloads()).toEqual([])
-})
-
 test('a paused channel receives nothing', async () => {
-  const { accountId } = client
   const pause = 'update alert_channels set paused_at = now() where account_id = $1'
-  await database().database.query(pause, [accountId])
+  await db().query(pause, [shop.accountId])
   await open({ notifySubscribers: true })
   expect(await payloads()).toEqual([])
 })
 
-test('an update is sent when it is posted, and not when it is edited', async () => {
-  const incident = await open({})
-  const path = `${INCIDENTS}/${incident.id}/incident-updates`
-  const update = { description: 'Fixed.', status: 'RESOLVED', notifySubscribers: true }
-  const posted = (await client.call('POST', path, { body: update })).body
-  await client.call('PUT', `${path}/${posted.id}`, {
-    body: { ...update, description: 'All well.' },
-  })
-  await client.call('PATCH', `${INCIDENTS}/${incident.id}`, { body: { name: 'Renamed' } })
+test('an update is sent when it is posted with notifySubscribers, and not when it is edited', async () => {
+  const path = `${INCIDENTS}/${(await open({})).id}`
+  const updates = `${path}/incident-updates`
+  await shop.client.call('POST', updates, { body: { description: 'Still looking.' } })
+  expect(await payloads()).toEqual([])
+  const body = { description: 'Fixed.', status: 'RESOLVED', notifySubscribers: true }
+  const { id } = (await shop.client.call('POST', updates, { body })).body
+  await shop.client.call('PUT', `${updates}/${id}`, { body: { ...body, description: 'Well.' } })
+  await shop.client.call('PATCH', path, { body: { name: 'Renamed' } })
   expect(await payloads()).toMatchObject([
     { title: 'The shop is down: resolved', update: { description: 'Fixed.', status: 'RESOLVED' } },
   ])
 })
 
 test('the incident of an alert notifies subscribers when it opens and when it is resolved', async () => {
-  const location = await account.addLocation()
-  const triggerIncident = {
-    serviceId: service.id,
-    severity: 'MINOR',
-    name: 'Down',
-    description: 'We look.',
-    notifySubscribers: true,
-  }
-  const monitorId = await account.addMonitor([location], { triggerIncident })
-  const slot = Date.now() - 60_000
-  const run = { monitorId, locationId: location }
-  await account.record({ ...run, slot, verdict: 'failed' })
-  await account.record({ ...run, slot: slot + 10_000, verdict: 'passed' })
-  expect(await payloads()).toMatchObject([
-    { type: 'incident.update', title: 'Down: investigating' },
-    { type: 'incident.update', title: 'Down: resolved' },
+  const id = await monitor(trigger({ notifySubscribers: true }))
+  await record(run(id, 1, 'failed'))
+  await record(run(id, 2, 'passed'))
+  const updates = (await payloads()).filter(({ type }) => type === 'incident.update')
+  expect(updates.map(({ title }) => title)).toEqual([
+    'The shop is down: investigating',
+    'The shop is down: resolved',
   ])
 })
 
-const absent = (location: string, minutes: number | null) =>
-  database().database.query(
-    `update private_locations
-     set absent_since = clock_timestamp() - make_interval(mins => $2::int) where id = $1`,
-    [location, minutes],
-  )
+/** Several processes run the jobs at once, and one of them again. */
+const runAll = async () => {
+  await Promise.all([1, 2, 3].map(() => runJobs()))
+  await runJobs()
+}
 
 test('a location without any agent ever is reported once, after ten minutes', async () => {
-  const location = await account.addLocation('Berlin')
-  await absent(location, 9)
-  await account.runBackgroundJobs()
+  const id = shop.location
+  await setAbsence(db(), id, 9)
+  await runJobs()
   expect(await payloads()).toEqual([])
-  await absent(location, 10)
-  await Promise.all([1, 2, 3].map(() => account.runBackgroundJobs()))
-  await account.runBackgroundJobs()
+  await setAbsence(db(), id, 10)
+  await runAll()
+  const location = { id, name: 'north' }
   expect(await payloads()).toMatchObject([
-    {
-      type: 'location.unattended',
-      absence: 'never-reported',
-      location: { id: location, name: 'Berlin' },
-      lastSeenAt: null,
-    },
+    { type: 'location.unattended', absence: 'never-reported', location, lastSeenAt: null },
   ])
 })
 
 test('a location whose agent timed out is distinguished, and reported again when an agent is back', async () => {
-  const location = await account.addLocation('Berlin')
-  await database().database.query(
-    `insert into agents (id, location_id, instance, version, image, abilities, state, last_seen_at)
-     values ($1, $2, $1, '8.4.0', 'agent', '{}', 'lost', '2026-06-01T00:00:00Z')`,
-    [randomUUID(), location],
-  )
-  await absent(location, 11)
-  await account.runBackgroundJobs()
-  await absent(location, null)
-  await account.runBackgroundJobs()
-  await account.runBackgroundJobs()
-  await absent(location, 5)
-  await account.runBackgroundJobs()
-  const [gone, back, ...more] = await payloads()
-  expect(gone).toMatchObject({
-    type: 'location.unattended',
-    absence: 'stopped-reporting',
-    lastSeenAt: '2026-06-01T00:00:00.000Z',
-  })
-  expect(back).toMatchObject({ type: 'location.attended', since: null })
-  expect(back).not.toHaveProperty('absence')
-  expect(more).toEqual([])
+  const lastSeenMs = Date.UTC(2026, 5, 1)
+  await addAgent(db(), shop.location, { state: 'lost', lastSeenMs })
+  for (const minutes of [11, null, null, 5]) {
+    await setAbsence(db(), shop.location, minutes)
+    await runJobs()
+  }
+  const all = await payloads()
+  expect(all).toMatchObject([
+    { absence: 'stopped-reporting', lastSeenAt: new Date(lastSeenMs).toISOString() },
+    { type: 'location.attended', since: null },
+  ])
+  expect(all[1]).not.toHaveProperty('absence')
 })
 
 describe('an agent that reports that its own network does not work', () => {
-  const addAgent = async (locationId: string): Promise<string> => {
-    const id = randomUUID()
-    await database().database.query(
-      `insert into agents (id, location_id, instance, version, image, abilities, state)
-       values ($1, $2, $1, '8.4.0', 'agent', '{}', 'live')`,
-      [id, locationId],
-    )
-    return id
-  }
-  const report = (agent: string, problem: string | null, secondsAgo = 60) =>
-    database().database.query(
+  const report = async (id: string, problem: string | null, secondsAgo = 60) => {
+    await db().query(
       `update agents set network_problem = $2, network_problem_since = case when $2::text is not null
          then clock_timestamp() - make_interval(secs => $3::int) end where id = $1`,
-      [agent, problem, secondsAgo],
+      [id, problem, secondsAgo],
     )
+    await runAll()
+  }
+  const setState = (id: string, state: string) =>
+    db().query('update agents set state = $2 where id = $1', [id, state])
 
   test('is reported after half a minute, once for the location, and when it works again', async () => {
-    const location = await account.addLocation('Berlin')
-    const agent = await addAgent(location)
+    const agent = await addAgent(db(), shop.location)
     await report(agent, 'RESOLVER_UNREACHABLE', 20)
-    await account.runBackgroundJobs()
     expect(await payloads()).toEqual([])
     await report(agent, 'RESOLVER_UNREACHABLE', 31)
-    await Promise.all([1, 2, 3].map(() => account.runBackgroundJobs()))
-    await account.runBackgroundJobs()
-    expect(await payloads()).toMatchObject([
-      {
-        type: 'location.network-unreachable',
-        location: { id: location, name: 'Berlin' },
-        agents: [{ id: agent, problem: 'RESOLVER_UNREACHABLE' }],
-      },
-    ])
+    const location = { id: shop.location, name: 'north' }
+    const lost = {
+      type: 'location.network-unreachable',
+      location,
+      agents: [{ id: agent, problem: 'RESOLVER_UNREACHABLE' }],
+    }
+    expect(await payloads()).toMatchObject([lost])
     await report(agent, null)
-    await account.runBackgroundJobs()
-    await account.runBackgroundJobs()
-    const [, back, ...more] = await payloads()
-    expect(back).toMatchObject({ type: 'location.network-reachable', location: { id: location } })
-    expect(back).not.toHaveProperty('agents')
-    expect(more).toEqual([])
+    const all = await payloads()
+    expect(all).toMatchObject([lost, { type: 'location.network-reachable', location }])
+    expect(all[1]).not.toHaveProperty('agents')
   })
 
   test('leaves the location reported while one of several agents reports it, or no agent is live', async () => {
-    const location = await account.addLocation('Berlin')
-    const [one, two] = [await addAgent(location), await addAgent(location)]
+    const [one, two] = [await addAgent(db(), shop.location), await addAgent(db(), shop.location)]
     await report(one, 'NETWORK_UNREACHABLE')
     await report(two, 'RESOLVER_UNREACHABLE')
-    await account.runBackgroundJobs()
     await report(one, null)
-    await account.runBackgroundJobs()
-    await database().database.query(`update agents set state = 'lost' where location_id = $1`, [
-      location,
-    ])
-    await account.runBackgroundJobs()
-    expect(await payloads()).toHaveLength(1)
+    for (const id of [one, two]) await setState(id, 'lost')
+    await runJobs()
+    expect(await types()).toEqual(['location.network-unreachable'])
     // The other agent is live again and has a network.
-    await database().database.query(`update agents set state = 'live' where id = $1`, [one])
-    await account.runBackgroundJobs()
-    expect((await payloads()).map(({ type }) => type)).toEqual([
-      'location.network-unreachable',
-      'location.network-reachable',
-    ])
+    await setState(one, 'live')
+    await runJobs()
+    expect(await types()).toEqual(['location.network-unreachable', 'location.network-reachable'])
   })
 
   test('is not reported once it is lost: its absence is reported instead', async () => {
-    const agent = await addAgent(await account.addLocation('Berlin'))
+    const agent = await addAgent(db(), shop.location, { state: 'lost' })
     await report(agent, 'NETWORK_UNREACHABLE')
-    await database().database.query(`update agents set state = 'lost' where id = $1`, [agent])
-    await account.runBackgroundJobs()
     expect(await payloads()).toEqual([])
   })
 })

@@ -1,22 +1,25 @@
 // Aim: a refused notification blocks no others for long, a past failure raises no alarm, and all others of a
 // monitor arrive in order, also when a receiver refuses everything for long. Uses fake time.
 import { randomUUID } from 'node:crypto'
-import type { ServerResponse } from 'node:http'
 import { afterEach, describe, expect, test } from 'vitest'
 import type { AlertPayload } from '../../../src/contract/api/alert-payload.ts'
 import { ALERT_BOUNDS } from '../../../src/platform/alerts/channel-schema.ts'
 import { spreadOut } from '../../../src/platform/alerts/webhook-outbox.ts'
 import type { Database } from '../../../src/database/database.ts'
-import type { Arrived } from '../../support/platform/alerts/alerted-account.ts'
-import { statuses, useOutbox, type GivenPayload } from '../../support/platform/alerts/outbox.ts'
+import {
+  type Answer,
+  type GivenPayload,
+  statuses,
+  useOutbox,
+} from '../../support/platform/alerts/outbox.ts'
 
 const SECOND = 1000
 const START = Date.UTC(2026, 5, 1)
 
-const { database, start, receiver, channel, post, rows, settled } = useOutbox()
-afterEach(() => database().database.query('delete from alert_notifications'))
+const { db, start, receiver, channel, post, posted, rows, settled } = useOutbox()
+afterEach(() => db().query('delete from alert_notifications'))
 
-const bodyOf = ({ body }: Arrived) => JSON.parse(body) as AlertPayload & { id: string }
+const states = async () => (await settled()).map(({ state }) => state)
 const alertAt = (kind: AlertPayload['type'], atMs: number, sinceMs: number): GivenPayload => ({
   type: kind,
   title: kind,
@@ -29,7 +32,7 @@ const recovery = (atMs: number, sinceMs = START) => alertAt('alert.recovery', at
 
 /** A sender with the real waits, whose clock `pass` advances when it is idle. */
 function startMoved() {
-  const real = database().database
+  const real = db()
   let [nowMs, underWay, asked, wanted] = [START, 0, 0, 0]
   let idle = Promise.withResolvers<void>()
   const query: Database['query'] = async (statement, values) => {
@@ -67,69 +70,59 @@ function startMoved() {
   return { pass, now: () => nowMs }
 }
 
-/** Answers `status` to the first id that arrives, and 204 to all others. */
-function refusingOne(status: () => number) {
-  let refused: string | undefined
-  return (response: ServerResponse, _n: number, arrived: Arrived) => {
-    const id = String(arrived.headers['webhook-id'])
-    refused ??= id
-    response.writeHead(id === refused ? status() : 204).end()
-  }
-}
-
-test('newer ones are sent within a minute when a receiver refuses the first (400)', async () => {
-  const to = await receiver(refusingOne(() => 400))
+/** Posts three to a receiver that answers `status` to the first one, and 204 to all others. */
+async function refusingFirst(status: () => number) {
+  const to = await receiver((response, _n, { payload }) => {
+    response.writeHead(payload.title === 'a' ? status() : 204).end()
+  })
   const { pass, now } = startMoved()
   await post(await channel({ url: to.url }), ['a', 'b', 'c'])
+  return { to, pass, now }
+}
+const OTHERS_SENT = [
+  { title: 'b', state: 'sent', attempts: 1 },
+  { title: 'c', state: 'sent', attempts: 1 },
+]
+
+test('newer ones are sent within a minute when a receiver refuses the first (400)', async () => {
+  const { to, pass, now } = await refusingFirst(() => 400)
   for (let passed = 0; passed < 30; passed += 5) await pass(5 * SECOND)
   expect(now() - START).toBeLessThan(ALERT_BOUNDS.blockMs)
-  expect(to.arrived.map((one) => bodyOf(one).title)).toEqual(['a', 'a', 'a', 'b', 'c'])
-  expect(await rows()).toMatchObject([
-    { title: 'a', state: 'failed', attempts: 3, status: 400 },
-    { title: 'b', state: 'sent', attempts: 1 },
-    { title: 'c', state: 'sent', attempts: 1 },
-  ])
+  expect(to.titles()).toEqual(['a', 'a', 'a', 'b', 'c'])
+  const refused = { title: 'a', state: 'failed', attempts: 3, status: 400 }
+  expect(await rows()).toMatchObject([refused, ...OTHERS_SENT])
 })
 
 test('newer ones wait for a minute when the first fails (500), which is retried', async () => {
   let status = 500
-  const to = await receiver(refusingOne(() => status))
-  const { pass } = startMoved()
-  await post(await channel({ url: to.url }), ['a', 'b', 'c'])
+  const { to, pass } = await refusingFirst(() => status)
   await pass(ALERT_BOUNDS.blockMs - SECOND)
-  expect(new Set(to.arrived.map((one) => bodyOf(one).title))).toEqual(new Set(['a']))
+  expect(new Set(to.titles())).toEqual(new Set(['a']))
   await pass(2 * SECOND)
   await pass(0)
-  expect(await rows()).toMatchObject([
-    { title: 'a', state: 'waiting', status: 500 },
-    { title: 'b', state: 'sent', attempts: 1 },
-    { title: 'c', state: 'sent', attempts: 1 },
-  ])
-  const arrived = to.arrived.map((one) => bodyOf(one).title).filter((title) => title !== 'a')
-  expect(arrived).toEqual(['b', 'c'])
+  expect(await rows()).toMatchObject([{ state: 'waiting', status: 500 }, ...OTHERS_SENT])
+  expect(to.titles().filter((title) => title !== 'a')).toEqual(['b', 'c'])
   status = 204
   await pass(10 * 60 * SECOND)
-  expect(await settled()).toMatchObject([{ title: 'a', state: 'sent' }, {}, {}])
+  expect(await states()).toEqual(['sent', 'sent', 'sent'])
 })
 
-/** Answers the request number `held` when it is told to, and others at once. */
-async function receiverHolding(held: number, others: (n: number) => number = () => 204) {
+/** Answers the request number `held` when `answer` is called, and others at once. */
+async function receiverHolding(held: number, others: Answer = statuses(204)) {
   const answer = Promise.withResolvers<number>()
-  const to = await receiver((response, n) => {
-    const end = (status: number) => void response.writeHead(status).end()
-    if (n === held) void answer.promise.then(end)
-    else end(others(n))
+  const to = await receiver((response, n, arrived) => {
+    if (n !== held) others(response, n, arrived)
+    else void answer.promise.then((status) => response.writeHead(status).end())
   })
-  return { to, answer: answer.resolve }
+  return { to, id: await channel({ url: to.url }), topic: randomUUID(), answer: answer.resolve }
 }
 
 test('a newer one waits for an attempt of the first, however long that has failed', async () => {
-  const { to, answer } = await receiverHolding(1, (n) => (n === 0 ? 500 : 204))
-  const [id, topic] = [await channel({ url: to.url }), randomUUID()]
+  const { to, id, topic, answer } = await receiverHolding(1, statuses(500, 204))
   await post(id, ['a'], topic)
   start({ againMs: spreadOut })
   await expect.poll(async () => (await rows())[0]?.status).toBe(500)
-  await database().database.query(
+  await db().query(
     'update alert_notifications set next_at = clock_timestamp(), held_until = clock_timestamp()',
   )
   await to.waitFor(2)
@@ -139,7 +132,7 @@ test('a newer one waits for an attempt of the first, however long that has faile
   await to.waitFor(3)
   answer(204)
   await settled()
-  expect(to.arrived.map((one) => bodyOf(one).title)).toEqual(['a', 'a', 'other', 'b'])
+  expect(to.titles()).toEqual(['a', 'a', 'other', 'b'])
 })
 
 test('nothing is lost, and no past failure is reported, after ten minutes of refusals', async () => {
@@ -164,22 +157,19 @@ test('nothing is lost, and no past failure is reported, after ten minutes of ref
   await until(1200 * SECOND)
   const all = await settled()
   expect(all.map(({ state }) => state)).toEqual(['merged', 'merged', 'sent', 'sent'])
-  const accepted = to.arrived.slice(refused).map((one) => bodyOf(one))
-  expect(accepted).toHaveLength(2)
-  const [over, open] = accepted.toSorted((a, b) => a.type.localeCompare(b.type)).toReversed()
-  expect(over).toMatchObject({
-    id: all[2]?.id,
-    type: 'alert.recovery',
-    title: 'Shop "A" failed and has recovered',
-    alert: { since: new Date(START).toISOString() },
-    failure: { id: all[0]?.id, at: new Date(START).toISOString(), run: null },
-    late: true,
-  })
-  expect(open).toMatchObject({
-    type: 'alert.failure',
-    alert: { since: new Date(second).toISOString() },
-    late: true,
-  })
+  const accepted = to.arrived.slice(refused).map(({ payload }) => payload)
+  const since = new Date(START).toISOString()
+  expect(accepted.toSorted((a, b) => a.type.localeCompare(b.type))).toMatchObject([
+    { type: 'alert.failure', alert: { since: new Date(second).toISOString() }, late: true },
+    {
+      id: all[2]?.id,
+      type: 'alert.recovery',
+      title: 'Shop "A" failed and has recovered',
+      alert: { since },
+      failure: { id: all[0]?.id, at: since, run: null },
+      late: true,
+    },
+  ])
   expect(all[0]?.message).toContain(all[2]?.id)
 })
 
@@ -190,18 +180,16 @@ describe('a failure and its recovery', () => {
     const known = { ...failure(), run }
     await post(await channel({ url: to.url }), [known, reminder(START), recovery(START)])
     start()
-    expect((await settled()).map(({ state }) => state)).toEqual(['merged', 'merged', 'sent'])
-    const [only, ...more] = to.arrived.map((one) => bodyOf(one))
-    expect(only).toMatchObject({ type: 'alert.recovery', run: null, failure: { run } })
-    expect(more).toEqual([])
+    expect(await states()).toEqual(['merged', 'merged', 'sent'])
+    const payload = { type: 'alert.recovery', run: null, failure: { run } }
+    expect(to.arrived).toMatchObject([{ payload }])
   })
 
   test.each([
     [204, false],
     [500, true],
   ])('are merged only when the attempt that is under way fails (%i)', async (status, isMerged) => {
-    const { to, answer } = await receiverHolding(0)
-    const [id, topic] = [await channel({ url: to.url }), randomUUID()]
+    const { to, id, topic, answer } = await receiverHolding(0)
     await post(id, [failure()], topic)
     start({ againMs: spreadOut })
     await to.waitFor(1)
@@ -211,13 +199,10 @@ describe('a failure and its recovery', () => {
     await to.waitFor(2)
     answer(status)
     await settled()
-    const arrived = to.arrived.map((one) => bodyOf(one))
-    expect(arrived.map(({ title }) => title)).toEqual([
-      'alert.failure',
-      'other',
-      isMerged ? 'Shop "A" failed and has recovered' : 'alert.recovery',
-    ])
-    expect(arrived[2]?.failure?.id).toBe(isMerged ? arrived[0]?.id : undefined)
+    const last = isMerged ? 'Shop "A" failed and has recovered' : 'alert.recovery'
+    expect(to.titles()).toEqual(['alert.failure', 'other', last])
+    const [first, , third] = to.arrived.map(({ payload }) => payload)
+    expect(third?.failure?.id).toBe(isMerged ? first?.id : undefined)
   })
 
   test('stay two while another process begins to send the failure at that moment', async () => {
@@ -232,20 +217,20 @@ describe('a failure and its recovery', () => {
         [seconds],
       )
     const waiting = () =>
-      database().database.query(
+      db().query(
         `select from pg_stat_activity
          where datname = current_database() and wait_event_type = 'Lock'`,
       )
-    await database().database.transaction(async (tx) => {
+    await db().transaction(async (tx) => {
       await lease(tx, 60)
       start()
-      await expect.poll(async () => (await waiting()).length).toBe(1)
+      await expect.poll(waiting).toHaveLength(1)
     })
     await post(id, ['other'])
     await to.waitFor(1)
-    await lease(database().database, 0)
-    expect((await settled()).map(({ state }) => state)).toEqual(['merged', 'sent', 'sent'])
-    expect(to.arrived.map((one) => bodyOf(one).title)[0]).toBe('other')
+    await lease(db(), 0)
+    expect(await states()).toEqual(['merged', 'sent', 'sent'])
+    expect(to.titles()[0]).toBe('other')
   })
 
   test('of different outages are distinguished', async () => {
@@ -253,8 +238,7 @@ describe('a failure and its recovery', () => {
     await post(await channel({ url: to.url }), [failure(), recovery(START, START - SECOND)])
     start()
     await settled()
-    const types = to.arrived.map((one) => bodyOf(one).type)
-    expect(types).toEqual(['alert.failure', 'alert.recovery'])
+    expect(to.titles()).toEqual(['alert.failure', 'alert.recovery'])
   })
 
   test('arrive in order from any number of processes', async () => {
@@ -269,38 +253,27 @@ describe('a failure and its recovery', () => {
       }),
     )
     await settled()
-    const bodies = to.arrived.map((one) => bodyOf(one))
-    const bySince = Object.values(Object.groupBy(bodies, ({ alert }) => alert.since))
-    expect(bySince).toHaveLength(topics.length)
-    const wrong = bySince.filter((all = []) => {
-      const types = all.map(({ type, failure: merged }) => `${type}${merged ? '+' : ''}`).join(' ')
-      return !['alert.recovery+', 'alert.failure alert.recovery'].includes(types)
-    })
-    expect(wrong).toEqual([])
+    const bySince = Map.groupBy(to.arrived, ({ payload }) => payload.alert.since)
+    const orders = [...bySince.values()].map((all) =>
+      all.map(({ payload: { type, failure: merged } }) => `${type}${merged ? '+' : ''}`).join(' '),
+    )
+    expect(orders).toHaveLength(topics.length)
+    const right = new Set(['alert.recovery+', 'alert.failure alert.recovery'])
+    expect(orders.filter((one) => !right.has(one))).toEqual([])
   })
 })
 
-describe('a refusal', () => {
-  test.each([400, 404, 410, 413, 422])('of %i is final after three tries', async (status) => {
-    const to = await receiver(statuses(status))
-    await post(await channel({ url: to.url }), ['a'])
-    start({ againMs: () => 1 })
-    expect(await settled()).toMatchObject([{ state: 'failed', attempts: 3, status }])
-  })
+type Outcome = [codes: number[], state: string, attempts: number]
 
-  test.each([403, 429, 503])('is not what %i says', async (status) => {
-    const to = await receiver(statuses(status, status, status, status, 204))
-    await post(await channel({ url: to.url }), ['a'])
-    start({ againMs: () => 1 })
-    expect(await settled()).toMatchObject([{ state: 'sent', attempts: 5 }])
-  })
-
-  test('counts separately, however often the receiver was unreachable before', async () => {
-    const to = await receiver(statuses(503, 503, 503, 404, 404, 204))
-    await post(await channel({ url: to.url }), ['a'])
-    start({ againMs: () => 1 })
-    expect(await settled()).toMatchObject([{ state: 'sent', attempts: 6 }])
-  })
+test.each<Outcome>([
+  ...[400, 404, 410, 413, 422].map((status): Outcome => [[status], 'failed', 3]),
+  ...[403, 429, 503].map((status): Outcome => [[status, status, status, status, 204], 'sent', 5]),
+  // Refusals count separately, however often the receiver was unreachable before.
+  [[503, 503, 503, 404, 404, 204], 'sent', 6],
+])('by the answers %j a notification is %s after %i attempts', async (codes, state, attempts) => {
+  await posted(statuses(...codes))
+  start({ againMs: () => 1 })
+  expect(await settled()).toMatchObject([{ state, attempts, status: codes.at(-1) }])
 })
 
 test('a notification sent later than the bound after its event is marked as late', async () => {
@@ -311,6 +284,6 @@ test('a notification sent later than the bound after its event is marked as late
   await post(id, [alertAt('alert.recovery', START - boundMs - 1, START)])
   start({ now: () => START })
   await settled()
-  const late = Object.fromEntries(to.arrived.map((one) => [bodyOf(one).type, bodyOf(one).late]))
-  expect(late).toEqual({ 'alert.failure': undefined, 'alert.recovery': true })
+  const late = to.arrived.map(({ payload }) => [payload.type, payload.late])
+  expect(Object.fromEntries(late)).toEqual({ 'alert.failure': undefined, 'alert.recovery': true })
 })

@@ -1,5 +1,4 @@
-// Aim: definitions as clients of the public API send them are created, read, replaced and deleted; fields without
-// meaning for their type are not stored, and unknown keys are refused.
+// Aim: definitions are taken as clients of the public API send them, but for unknown keys.
 import { beforeAll, expect, test } from 'vitest'
 import { DEFINITIONS } from '../../../src/monitors/definitions.ts'
 import { clientCheck } from '../../../src/platform/checks/client-definition.ts'
@@ -26,32 +25,32 @@ const answered = async (status: number, method: string, path: string, body?: obj
   return answer.body
 }
 
-test.each(SDK_CHECKS)(
-  'a check of type %s is made, read, replaced and deleted',
-  async (part, own) => {
-    const body: Loose = { ...own, name: part, privateLocations: ['north'] }
-    const made = await answered(201, 'POST', `/v1/checks/${part}?autoAssignAlerts=false`, body)
-    expect(made).toMatchObject({ name: part, tags: [], environmentVariables: [] })
-    expect(JSON.stringify(made)).not.toMatch(FOREIGN)
-    expect(await answered(200, 'GET', `/v1/checks/${made.id}`)).toEqual(made)
-    const changed = { ...body, name: 'Other', id: made.id }
-    for (const path of [`/v1/checks/${part}/${made.id}`, `/v1/checks/${made.id}`]) {
-      const put = await answered(200, 'PUT', `${path}?autoAssignAlerts=false`, changed)
-      expect(put).toEqual({ ...made, name: 'Other', updated_at: put.updated_at })
-    }
-    await answered(204, 'DELETE', `/v1/checks/${made.id}`)
-  },
-)
+const QUERY = '?autoAssignAlerts=false'
+
+test.each(SDK_CHECKS)('a check of type %s is made, read, replaced, deleted', async (part, own) => {
+  const body: Loose = { ...own, name: part, privateLocations: ['north'] }
+  const made = await answered(201, 'POST', `/v1/checks/${part}${QUERY}`, body)
+  expect(made).toMatchObject({ name: part, tags: [], environmentVariables: [] })
+  expect(JSON.stringify(made)).not.toMatch(FOREIGN)
+  const path = `/v1/checks/${made.id}`
+  expect(await answered(200, 'GET', path)).toEqual(made)
+  const changed = { ...body, name: 'Other', id: made.id }
+  for (const one of [`/v1/checks/${part}/${made.id}`, path]) {
+    const put = await answered(200, 'PUT', `${one}${QUERY}`, changed)
+    expect(put).toEqual({ ...made, name: 'Other', updated_at: put.updated_at })
+  }
+  await answered(204, 'DELETE', path)
+})
 
 test.each(SDK_GROUPS)('a group of %s is made, read, replaced and deleted', async (version, own) => {
   const body = { ...own, name: version }
   const groups = `/${version}/check-groups`
-  const made = await answered(201, 'POST', `${groups}?autoAssignAlerts=false`, body)
-  expect(made).toMatchObject({ name: version, tags: [], environmentVariables: [] })
-  expect(made).toMatchObject({ retryStrategy: own['retryStrategy'] })
+  const made = await answered(201, 'POST', `${groups}${QUERY}`, body)
+  const { retryStrategy } = own
+  expect(made).toMatchObject({ name: version, tags: [], environmentVariables: [], retryStrategy })
   expect(JSON.stringify(made)).not.toMatch(FOREIGN)
   const path = `${groups}/${made.id}`
-  const put = await answered(200, 'PUT', `${path}?autoAssignAlerts=false`, { ...body, muted: true })
+  const put = await answered(200, 'PUT', `${path}${QUERY}`, { ...body, muted: true })
   expect(put).toEqual({ ...made, muted: true, updated_at: put.updated_at })
   for (const other of ['v1', 'v2']) {
     expect(await answered(200, 'GET', `/${other}/check-groups/${made.id}`)).toEqual(put)
@@ -63,41 +62,20 @@ test.each(SDK_GROUPS)('a group of %s is made, read, replaced and deleted', async
 })
 
 /** Other resources as SDKs send them: path, body, and the key to read them by. */
-const RESOURCES: [path: string, body: () => Promise<Loose>, key: string][] = [
-  ['/v1/status-pages/services', async () => ({ name: 'Shop' }), 'id'],
-  [
-    '/v1/status-pages',
-    async () => {
-      const service = await answered(201, 'POST', '/v1/status-pages/services', { name: 'Pay' })
-      return {
-        name: 'Main',
-        url: 'sdk-main',
-        defaultTheme: 'AUTO',
-        cards: [{ name: 'All', services: [{ id: service.id, name: '' }] }],
-      }
-    },
-    'id',
-  ],
-  [
-    '/v1/alert-channels',
-    async () => ({
-      id: 0,
-      type: 'WEBHOOK',
-      config: { name: 'On call', url: 'https://hooks.example.com/v', method: 'POST' },
-      sslExpiry: false,
-    }),
-    'id',
-  ],
-  ['/v1/variables', async () => ({ key: 'SDK', value: 'x', locked: false, secret: false }), 'key'],
-  [
-    '/v1/private-locations',
-    async () => ({ id: '', name: 'East', slugName: 'sdk-east', created_at: '', updated_at: '' }),
-    'id',
-  ],
+const cards = [{ name: 'All', services: [{ id: 'SERVICE', name: '' }] }]
+const config = { name: 'On call', url: 'https://hooks.example.com/v', method: 'POST' }
+const times = { created_at: '', updated_at: '' }
+const RESOURCES: [path: string, body: Loose, key: string][] = [
+  ['/v1/status-pages/services', { name: 'Shop' }, 'id'],
+  ['/v1/status-pages', { name: 'Main', url: 'sdk-main', defaultTheme: 'AUTO', cards }, 'id'],
+  ['/v1/alert-channels', { id: 0, type: 'WEBHOOK', config, sslExpiry: false }, 'id'],
+  ['/v1/variables', { key: 'SDK', value: 'x', locked: false, secret: false }, 'key'],
+  ['/v1/private-locations', { id: '', name: 'East', slugName: 'sdk-east', ...times }, 'id'],
 ]
 
-test.each(RESOURCES)('%s is made, read, replaced and deleted', async (path, bodyOf, key) => {
-  const body = await bodyOf()
+test.each(RESOURCES)('%s is made, read, replaced and deleted', async (path, own, key) => {
+  const service = await answered(201, 'POST', '/v1/status-pages/services', { name: 'Pay' })
+  const body = JSON.parse(JSON.stringify(own).replace('SERVICE', service.id)) as object
   const made = await answered(201, 'POST', path, body)
   const one = `${path}/${made[key]}`
   expect(await answered(200, 'GET', one)).toMatchObject({ [key]: made[key] })
@@ -108,14 +86,14 @@ test.each(RESOURCES)('%s is made, read, replaced and deleted', async (path, body
   expect(message).toBe(`${known}e: unknown key; did you mean ${known}?`)
 })
 
+const request = { hostname: 'example.org', port: 1 }
+
 test.each([
-  ['environmentVariable', {}, 'environmentVariables'],
-  ['request.hostnam', { request: { hostname: 'example.org', port: 1, hostnam: '' } }, 'hostname'],
+  ['environmentVariable', { environmentVariable: [] }, 'environmentVariables'],
+  ['request.hostnam', { request: { ...request, hostnam: '' } }, 'hostname'],
   ['alertSettings.reminder', { alertSettings: { reminder: null } }, 'reminders'],
 ])('an unknown key is refused: %s', async (key, fields, meant) => {
-  const request = { hostname: 'example.org', port: 1 }
-  const body: Loose = { name: 'x', privateLocations: ['north'], request, ...fields }
-  if (!key.includes('.')) body[key] = []
+  const body = { name: 'x', privateLocations: ['north'], request, ...fields }
   const { message } = await answered(400, 'POST', '/v1/checks/tcp', body)
   expect(message).toContain(`${key}: unknown key; did you mean ${meant}?`)
 })
@@ -123,11 +101,10 @@ test.each([
 test('a channel of another type is refused with what to use instead', async () => {
   const body = { type: 'EMAIL', config: { address: 'a@example.org' } }
   const { message } = await answered(400, 'POST', '/v1/alert-channels', body)
-  expect(message).toContain('a webhook reaches any other')
+  expect(message).toMatch(/WEBHOOK.*webhook/)
 })
 
 test('a limit of 0 counts as unset, and null as an empty list', async () => {
-  const request = { hostname: 'example.org', port: 1 }
   const body = { name: 'x', privateLocations: ['north'], request, maxResponseTime: 0, tags: ['a'] }
   const made = await answered(201, 'POST', '/v1/checks/tcp', { ...body, alertChannels: null })
   expect(made).toMatchObject({ maxResponseTime: 5000, tags: ['a'] })

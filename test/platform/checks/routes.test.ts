@@ -1,41 +1,31 @@
-// Aim: monitors of every type are written and read in the public wire form, are placed in their private locations,
-// inherit from their groups, and show no secret; each answer fits the document.
+// Aim: monitors are written and read in the wire form, placed, inherit from their groups, and show no secret.
 import { beforeAll, describe, expect, test } from 'vitest'
 import { slotsOf, turnsOf } from '../../../src/contract/timetable.ts'
-import { CHECK_UNPLACED } from '../../../src/platform/results/statuses.ts'
 import { LIMITS } from '../../../src/contract/versions.ts'
 import { openDefinition } from '../../../src/platform/checks/encrypted-monitor.ts'
 import { createCipher } from '../../../src/platform/secrets/cipher.ts'
-import { addSuiteBundle } from '../../support/platform/bundles.ts'
-import { CHECK_BODIES } from '../../support/platform/check-bodies.ts'
 import { DATABASE_SERVERS } from '../../support/database/database.ts'
 import { makeLocation } from '../../support/platform/named-locations.ts'
-import {
-  addClient,
-  type Loose,
-  UNLIMITED,
-  usePublicApi,
-} from '../../support/platform/public-api.ts'
+import { addClient, type Loose, usePublicApi } from '../../support/platform/public-api.ts'
 
 const cipher = createCipher('a secret of these tests')
+const TOO_LONG = 'x'.repeat(LIMITS.secretCharactersMax + 1)
+const HUSHED = { source: 'TEXT_BODY', comparison: 'NOT_EMPTY', regex: '{{HUSH}}', target: '' }
 const NOBODY = '00000000-0000-4000-8000-000000000000'
 
 describe.each(DATABASE_SERVERS)('on $name', (server) => {
-  const options = { cipher, defaultLimit: UNLIMITED }
+  const options = { cipher, defaultLimit: { limit: 1e8, windowS: 60 } }
   const { database, api, client } = usePublicApi(options, server)
 
   beforeAll(async () => {
-    await addSuiteBundle(database().database, client.accountId)
     await makeLocation(client, 'north')
     await makeLocation(client, 'south')
   })
 
-  const url = (more: object = {}) => ({
-    name: 'Shop',
-    privateLocations: ['north'],
-    request: { url: 'https://example.org/' },
-    ...more,
-  })
+  const url = (more: object = {}) => {
+    const request = { url: 'https://example.org/' }
+    return { name: 'Shop', privateLocations: ['north'], request, ...more }
+  }
   const add = async (more: object = {}) => {
     const { status, body, text } = await client.call('POST', '/v1/checks/url', { body: url(more) })
     expect([status, text]).toEqual([201, text])
@@ -50,50 +40,39 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       [id],
     )
   const effective = async (id: string) => {
-    const rows = await database().database.query<{ effective: string }>(
-      'select effective from monitors where id = $1',
-      [id],
-    )
-    return openDefinition(cipher, rows[0]?.effective ?? '')
+    const sql = 'select effective from monitors where id = $1'
+    const [row] = await database().database.query<Loose>(sql, [id])
+    return openDefinition(cipher, row.effective)
   }
 
-  test.each(CHECK_BODIES)(
-    'a monitor of type %s comes back as it was written',
-    async (part, own) => {
-      const body = { name: part, privateLocations: ['north'], ...own }
-      const made = await client.call('POST', `/v1/checks/${part}`, { body })
-      expect([made.status, made.text]).toEqual([201, made.text])
-      expect(made.body).toMatchObject(body)
-      expect(made.body).toMatchObject({
-        id: expect.stringMatching(/^[0-9a-f-]{36}$/),
-        created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
-        updated_at: null,
-        activated: true,
-        tags: [],
-      })
-      expect(await read(made.body)).toEqual(made.body)
-      const other = part === 'tcp' ? 'url' : 'tcp'
-      expect(
-        (await client.call('PUT', `/v1/checks/${other}/${made.body.id}`, { body })).status,
-      ).toBe(404)
-    },
-  )
+  test('a monitor comes back as it was written, and is of its type for ever', async () => {
+    const made = await add()
+    expect(made).toMatchObject({
+      ...url(),
+      id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
+      updated_at: null,
+      activated: true,
+      tags: [],
+    })
+    expect(await read(made)).toEqual(made)
+    const { status } = await client.call('PUT', `/v1/checks/tcp/${made.id}`, { body: url() })
+    expect(status).toBe(404)
+  })
 
   test('a long number as target of an assertion keeps its digits, elsewhere it is not an integer', async () => {
-    const request = (target: string) =>
-      `{"method": "GET", "url": "https://example.org/", "assertions": [{"source": "JSON_BODY", "property": "$.id", "comparison": "EQUALS", "target": ${target}}]}`
-    const post = (raw: string) => client.call('POST', '/v1/checks/api', { raw })
-    const made = await post(
-      `{"name": "A", "privateLocations": ["north"], "request": ${request('12345678901234567890')}}`,
-    )
+    const digits = '12345678901234567890'
+    const assertion = { source: 'JSON_BODY', property: '$.id', comparison: 'EQUALS', target: 'ID' }
+    const request = { method: 'GET', url: 'https://example.org/', assertions: [assertion] }
+    const post = (more: object) => {
+      const body = JSON.stringify({ name: 'A', privateLocations: ['north'], request, ...more })
+      return client.call('POST', '/v1/checks/api', { raw: body.replace('"ID"', digits) })
+    }
+    const made = await post({})
     expect([made.status, made.text]).toEqual([201, made.text])
-    expect(made.body).toMatchObject({
-      request: { assertions: [{ target: '12345678901234567890' }] },
-    })
-    const refused = await post(
-      `{"name": "A", "frequency": 12345678901234567890, "request": ${request('1')}}`,
-    )
-    expect(refused.status).toBe(400)
+    expect(made.body.request.assertions[0].target).toBe(digits)
+    const elsewhere = await post({ request: { ...request, assertions: [] }, frequency: 'ID' })
+    expect(elsewhere.status).toBe(400)
   })
 
   test('a check is placed in its locations with its slots, round robin or in parallel', async () => {
@@ -122,25 +101,14 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   })
 
   test.each([
-    [
-      'names no location',
-      { privateLocations: [] },
-      'You have to set at least one `location` or `privateLocation`',
-    ],
+    ['names no location', { privateLocations: [] }, 'privateLocations: no location'],
     ['names an unknown location', { privateLocations: ['east'] }, '"east"; there are north, south'],
     ['names an unknown group', { groupId: 999_999 }, 'groupId: unknown group 999999'],
     ['names a thing of a deployment', { groupId: { ref: 'g' } }, 'groupId: must be an id'],
     ['is of another type', { checkType: 'TCP' }, 'checkType: must be URL'],
-    ['has an unknown field', { colour: 'red' }, 'colour: unknown key'],
-    ['has no URL', { request: { url: 'nowhere' } }, 'request.url: not a URL'],
     ['uses an unknown variable', { request: { url: '{{NOWHERE}}/x' } }, 'request.url: not a URL'],
-    ['runs at no known time', { frequency: 7 }, 'frequency: must be one of'],
     ['has a mask for nothing', secretVariable('********'), 'give the value'],
-    [
-      'has a secret too long to be scrubbed',
-      secretVariable('x'.repeat(LIMITS.secretCharactersMax + 1)),
-      'environmentVariables.0.value: a secret has at most',
-    ],
+    ['has a secret too long to be scrubbed', secretVariable(TOO_LONG), 'a secret has at most'],
   ])('a check that %s is refused', async (_sentence, more, problem) => {
     const { status, body } = await client.call('POST', '/v1/checks/url', { body: url(more) })
     expect(status).toBe(400)
@@ -152,15 +120,11 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(check.locations).toEqual(['eu-west-1'])
     expect(await placements(check.id)).toEqual([])
     const status = async () => (await client.call('GET', `/v1/check-statuses/${check.id}`)).body
-    expect(await status()).toMatchObject({
-      verdict: null,
-      hasErrors: true,
-      warning: CHECK_UNPLACED,
-    })
+    const unplaced = { verdict: null, hasErrors: true, warning: expect.any(String) }
+    expect(await status()).toMatchObject(unplaced)
     await client.call('PATCH', `/v1/checks/${check.id}`, { body: { privateLocations: ['north'] } })
-    const placed = await status()
-    expect(placed).toMatchObject({ verdict: null, hasErrors: false })
-    expect(placed).not.toHaveProperty('warning')
+    expect(await status()).toMatchObject({ verdict: null, hasErrors: false })
+    expect(await status()).not.toHaveProperty('warning')
   })
 
   test('a text with variables is stored unchanged, and validated with their values', async () => {
@@ -171,6 +135,23 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect((await effective(check.id))['request']).toMatchObject(request)
   })
 
+  test.each([
+    ['url', { url: '{{HUSH}}' }],
+    ['api', { method: 'GET', url: 'https://x/', assertions: [HUSHED] }],
+    ['websocket', { url: '{{HUSH}}' }],
+    ['tcp', { hostname: 'x', port: 1, dialogue: [{ expect: '{{HUSH}}' }] }],
+  ])('no message quotes the value of a variable: %s', async (type, request) => {
+    const variable = { key: 'HUSH', value: 'Hush(://hush', secret: true }
+    await client.call('POST', '/v1/variables', { body: variable })
+    for (const value of ['Hush(://hush', 'Hush://hush?[']) {
+      await client.call('PUT', '/v1/variables/HUSH', { body: { ...variable, value } })
+      const body = { name: 'x', privateLocations: ['north'], request }
+      const made = await client.call('POST', `/v1/checks/${type}`, { body })
+      expect(made.status).toBe(400)
+      expect(made.text).not.toMatch(/hush/i)
+    }
+  })
+
   test('secrets are never shown, and stay unchanged when their mask is sent', async () => {
     const basicAuth = { username: 'me', password: 'pass-1' }
     const request = { method: 'GET', url: 'https://example.org/', basicAuth }
@@ -179,12 +160,10 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(made.text).not.toMatch(/pass-1|hidden-1/)
     expect(made.body.request.basicAuth).toEqual({ username: 'me', password: '********' })
     expect(made.body.environmentVariables[0].value).toBe('********')
-    const path = `/v1/checks/api/${made.body.id}`
+    const path = `/v1/checks/${made.body.id}`
     const put = await client.call('PUT', path, { body: { ...made.body, name: 'y' } })
     expect(put.status).toBe(200)
-    const patched = await client.call('PATCH', `/v1/checks/${made.body.id}`, {
-      body: { environmentVariables: [...secretVariable('********').environmentVariables] },
-    })
+    const patched = await client.call('PATCH', path, { body: secretVariable('********') })
     const listed = await client.call('GET', '/v1/checks?limit=100')
     expect(put.text + patched.text + listed.text).not.toMatch(/pass-1|hidden-1/)
     expect(await effective(made.body.id)).toMatchObject({
@@ -192,10 +171,8 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       request: { basicAuth },
       environmentVariables: [{ key: 'TOKEN', value: 'hidden-1', secret: true }],
     })
-    const shown = await client.call('PATCH', `/v1/checks/${made.body.id}`, {
-      body: { environmentVariables: [{ key: 'TOKEN', value: '********', secret: false }] },
-    })
-    expect(shown.status).toBe(400)
+    const environmentVariables = [{ key: 'TOKEN', value: '********', secret: false }]
+    expect((await client.call('PATCH', path, { body: { environmentVariables } })).status).toBe(400)
     const stored = await database().database.query('select * from monitors')
     expect(JSON.stringify(stored)).not.toMatch(/pass-1|hidden-1/)
   })
@@ -204,25 +181,18 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     const other = await addClient(api, database().database)
     await makeLocation(other, 'north')
     const names = Array.from({ length: 12 }, (_, index) => `Check ${index}`)
-    for (const [index, name] of names.entries()) {
-      const tags = index % 3 === 0 ? ['third'] : []
-      await other.call('POST', '/v1/checks/url', { body: url({ name, tags }) })
-    }
+    for (const name of names) await other.call('POST', '/v1/checks/url', { body: url({ name }) })
     const list = async (query = '') =>
       (await other.call('GET', `/v1/checks${query}`)).body.map((one: Loose) => one.name)
-    const newest = names.toReversed()
     const found = await list('?limit=100')
-    expect(found.toSorted()).toEqual(newest.toSorted())
+    expect(found.toSorted()).toEqual(names.toSorted())
     expect(await list()).toEqual(found.slice(0, 10))
     expect(await list('?page=2')).toEqual(found.slice(10))
-    expect((await list('?tag=third')).toSorted()).toEqual(
-      names.filter((_, index) => index % 3 === 0).toSorted(),
-    )
     expect(await list('?search=CHECK%2011')).toEqual(['Check 11'])
     expect(await list('?name=Check%201')).toEqual(['Check 1'])
-    expect(await list('?name=check%201')).toEqual([])
-    expect(await list('?checkType=TCP')).toEqual([])
-    expect(await list('?groupId=1')).toEqual([])
+    for (const none of ['name=check%201', 'checkType=TCP', 'groupId=1']) {
+      expect(await list(`?${none}`)).toEqual([])
+    }
     for (const bad of ['limit=0', 'limit=101', 'page=0', 'checkType=X', 'groupId=x']) {
       expect((await other.call('GET', `/v1/checks?${bad}`)).status).toBe(400)
     }
@@ -240,40 +210,25 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(await read(check)).toEqual(check)
   })
 
-  test.each([
-    ['Read Only', 'GET', '/v1/checks', 200],
-    ['Read Only', 'POST', '/v1/checks/url', 403],
-    ['Read & Run', 'DELETE', `/v1/checks/${NOBODY}`, 403],
-    ['Read & Write', 'POST', '/v1/checks/url', 201],
-    ['Read & Write', 'POST', `/v1/private-locations/${NOBODY}/keys`, 403],
-    ['Admin', 'POST', `/v1/private-locations/${NOBODY}/keys`, 404],
-  ] as const)('the role %s asks %s %s and gets %d', async (role, method, path, expected) => {
+  test('only an Admin makes keys of locations', async () => {
     const { accountId } = client
-    const one = await addClient(api, database().database, { accountId, role })
-    const body = method === 'POST' && path.includes('checks') ? { body: url() } : {}
-    expect((await one.call(method, path, body)).status).toBe(expected)
+    const keys = `/v1/private-locations/${NOBODY}/keys`
+    const writer = await addClient(api, database().database, { accountId, role: 'Read & Write' })
+    expect((await writer.call('POST', keys)).status).toBe(403)
+    expect((await client.call('POST', keys)).status).toBe(404)
   })
 
   describe('a group', () => {
     const addGroup = async (more: object = {}) =>
       (await client.call('POST', '/v1/check-groups', { body: { name: 'Web', ...more } })).body
 
-    test('is read as it was written, without its secrets', async () => {
-      const apiCheckDefaults = { basicAuth: { username: 'u', password: 'group-pass' } }
-      const group = await addGroup({ apiCheckDefaults, ...secretVariable('group-secret') })
-      expect(JSON.stringify(group)).not.toMatch(/group-pass|group-secret/)
-      const path = `/v1/check-groups/${group.id}`
-      expect((await client.call('GET', path)).body).toEqual(group)
-      const put = await client.call('PUT', path, { body: { ...group, name: 'Mail' } })
-      expect(put.body).toEqual({ ...group, name: 'Mail', updated_at: put.body.updated_at })
-      const listed = await client.call('GET', '/v1/check-groups')
-      expect(listed.body[0]).toEqual(put.body)
-      expect((await client.call('DELETE', path)).status).toBe(204)
-      expect((await client.call('GET', path)).status).toBe(404)
-    })
-
     test('passes its settings on to its members, and places them again', async () => {
-      const group = await addGroup({ tags: ['web'], ...secretVariable('of-the-group') })
+      const apiCheckDefaults = { basicAuth: { username: 'u', password: 'group-pass' } }
+      const secrets = { apiCheckDefaults, ...secretVariable('of-the-group') }
+      const group = await addGroup({ tags: ['web'], ...secrets })
+      const path = `/v1/check-groups/${group.id}`
+      const shown = [await client.call('GET', path), await client.call('GET', '/v1/check-groups')]
+      expect(JSON.stringify([group, shown])).not.toMatch(/group-pass|of-the-group/)
       const check = await add({ groupId: group.id, tags: ['own'] })
       expect(check.tags).toEqual(['own'])
       expect(await effective(check.id)).toMatchObject({
@@ -289,75 +244,60 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
         expect(one.text).not.toContain('of-the-group')
       }
       const [before] = await placements(check.id)
-      const path = `/v1/check-groups/${group.id}`
       await client.call('PUT', path, { body: { ...group, privateLocations: ['south'] } })
       const moved = await placements(check.id)
-      expect(moved.map((row) => [row.slug_name, row.until_ms === null])).toEqual([
-        ['north', false],
-        ['south', true],
-      ])
+      const open = (rows: Loose[]) => rows.filter((row) => row.until_ms === null)
+      expect(moved).toHaveLength(2)
+      expect(open(moved)).toMatchObject([{ slug_name: 'south' }])
       expect(moved[0]?.revision).toBeGreaterThan(before?.revision)
       // The same again changes nothing and notifies no agent.
       const again = { ...group, privateLocations: ['south'] }
       await client.call('PUT', path, { body: again })
       expect(await placements(check.id)).toEqual(moved)
       await client.call('PUT', path, { body: { ...again, activated: false } })
-      expect((await placements(check.id)).every((row) => row.until_ms !== null)).toBe(true)
+      expect(open(await placements(check.id))).toEqual([])
       expect((await client.call('GET', `/v1/checks?groupId=${group.id}`)).body).toHaveLength(1)
       expect((await client.call('DELETE', path)).status).toBe(409)
       await client.call('PATCH', `/v1/checks/${check.id}`, { body: { groupId: null } })
       expect((await client.call('DELETE', path)).status).toBe(204)
     })
 
-    test('is changed field by field', async () => {
-      const group = await addGroup({ tags: ['web'], ...secretVariable('of-the-group') })
-      const check = await add({ groupId: group.id })
+    test('is changed field by field, and keeps the only location of its members', async () => {
+      const secret = secretVariable('of-the-group')
+      const group = await addGroup({ privateLocations: ['north'], ...secret })
+      const check = await add({ groupId: group.id, privateLocations: [] })
       const path = `/v1/check-groups/${group.id}`
       const { status, body } = await client.call('PATCH', path, { body: { name: 'Mail' } })
       expect([status, body]).toEqual([200, { ...group, name: 'Mail', updated_at: body.updated_at }])
       await client.call('PATCH', path, { body: { privateLocations: ['south'] } })
-      const moved = await placements(check.id)
-      expect(moved.filter((row) => row.until_ms === null)).toMatchObject([{ slug_name: 'south' }])
       expect(await effective(check.id)).toMatchObject({
         environmentVariables: [{ key: 'TOKEN', value: 'of-the-group' }],
       })
       for (const bad of [{ nmae: 'x' }, { name: '' }, { privateLocations: ['nowhere'] }]) {
         expect((await client.call('PATCH', path, { body: bad })).status).toBe(400)
       }
+      const bare = await client.call('PUT', path, { body: { name: 'Web' } })
+      expect(bare.status).toBe(400)
+      expect(bare.body.message).toContain('The check "Shop" cannot be in this group: no location')
+      const open = (await placements(check.id)).filter((row) => row.until_ms === null)
+      expect(open).toMatchObject([{ slug_name: 'south' }])
     })
 
-    test('that gives its members their only location keeps it', async () => {
-      const group = await addGroup({ privateLocations: ['south'] })
-      const check = await add({ groupId: group.id, privateLocations: [] })
-      expect(await placements(check.id)).toMatchObject([{ slug_name: 'south' }])
-      const { status, body } = await client.call('PUT', `/v1/check-groups/${group.id}`, {
-        body: { name: 'Web' },
-      })
-      expect(status).toBe(400)
-      expect(body.message).toContain('The check "Shop" cannot be in this group: You have to set')
-      expect(await placements(check.id)).toMatchObject([{ slug_name: 'south', until_ms: null }])
-    })
-
-    test.each(['0', '123456789012345', 'x', NOBODY, '-1', '1e3'])('%s is not there', async (id) => {
+    test.each(['0', '123456789012345', 'x', '-1'])('%s is not there', async (id) => {
       expect((await client.call('GET', `/v1/check-groups/${id}`)).status).toBe(404)
     })
   })
 
   test('concurrent edits all succeed, each with its own revision', async () => {
     const checks = [await add(), await add()]
-    const of = async () =>
-      (
-        await database().database.query<{ revision: number }>(
-          `select revision from private_locations where slug_name = 'north' and account_id = $1`,
-          [client.accountId],
-        )
-      )[0]?.revision ?? 0
+    const sql = `select revision from private_locations where slug_name = 'north' and account_id = $1`
+    const of = async (): Promise<number> =>
+      (await database().database.query<Loose>(sql, [client.accountId]))[0].revision
     const before = await of()
-    const edits = Array.from({ length: 10 }, (_, index) =>
-      client.call('PATCH', `/v1/checks/${checks[index % 2].id}`, {
-        body: { frequency: [1, 2, 5][index % 3] },
-      }),
-    )
+    const edits = Array.from({ length: 10 }, (_, index) => {
+      const body = { frequency: [1, 2, 5][index % 3] }
+      return client.call('PATCH', `/v1/checks/${checks[index % 2].id}`, { body })
+    })
     expect((await Promise.all(edits)).map((one) => one.status)).toEqual(edits.map(() => 200))
     expect(await of()).toBe(before + 10)
   })

@@ -1,15 +1,13 @@
-// Aim: a code bundle is stored whole under its hash or not at all, and once however often it is uploaded. Only
-// agents of locations that name it can download it, and it is removed when unused, in a folder and in a bucket.
+// Aim: a code bundle is stored whole and once, downloaded only by agents that need it, and removed when unused.
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
-import { request } from 'node:http'
-import { join } from 'node:path'
+import { once } from 'node:events'
+import { type IncomingMessage, request } from 'node:http'
 import { buffer } from 'node:stream/consumers'
 import { gzipSync } from 'node:zlib'
 import { pack } from 'tar-stream'
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { bundlePath } from '../../../src/contract/api/code-bundle.ts'
 import { DatabaseUnavailableError } from '../../../src/database/database-failure.ts'
-import { createArtifactBucket } from '../../../src/platform/artifacts/bucket.ts'
 import { createArtifactFolder } from '../../../src/platform/artifacts/folder.ts'
 import { ArtifactStoreError, type ArtifactStore } from '../../../src/platform/artifacts/store.ts'
 import { bundleOperations, bundleRetention } from '../../../src/platform/code-bundles/routes.ts'
@@ -17,18 +15,12 @@ import { startAgentsApi, type AgentsApi } from '../../support/platform/agents-ap
 import { filesBelow } from '../../support/platform/artifacts/artifact-apis.ts'
 import { useDatabase } from '../../support/database/database.ts'
 import { addLocation, type TestLocation } from '../../support/platform/locations.ts'
-import {
-  addClient,
-  startPublicApi,
-  type ApiClient,
-  type Loose,
-  type PublicApi,
-} from '../../support/platform/public-api.ts'
-import { startS3Server } from '../../support/platform/artifacts/s3-server.ts'
+import * as publicApi from '../../support/platform/public-api.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
-const MIB = 1024 * 1024
-const root = temporaryFolder()
+const { addClient, startPublicApi } = publicApi
+type ApiClient = publicApi.ApiClient
+const folder = temporaryFolder()
 const database = useDatabase()
 const db = () => database().database
 const NOW = new AbortController().signal
@@ -43,47 +35,55 @@ async function packed(bytes: number): Promise<Buffer> {
   return gzipSync(await buffer(tar))
 }
 
-let api: PublicApi
+let api: publicApi.PublicApi
 let agents: AgentsApi
 let client: ApiClient
-const store = createArtifactFolder(join(root, 'artifacts'))
-const stored = () => filesBelow(join(root, 'artifacts'))
+const store = createArtifactFolder(folder)
+const stored = () => filesBelow(folder)
 const warned: unknown[] = []
 
-/** Starts the public API on a store. */
-const startApi = (on: ArtifactStore) => {
-  const log = { warn: (fact: unknown) => void warned.push(fact) }
-  const operations = bundleOperations({ database: db(), store: on, log })
-  return startPublicApi(db(), { operations, defaultLimit: { limit: 1e6, windowS: 60 } })
-}
-
 beforeAll(async () => {
-  api = await startApi(store)
+  const log = { warn: (fact: unknown) => void warned.push(fact) }
+  const operations = bundleOperations({ database: db(), store, log })
+  api = await startPublicApi(db(), { operations, defaultLimit: publicApi.UNLIMITED })
   agents = await startAgentsApi(database(), { artifacts: store })
   client = await addClient(api, db())
 })
 afterAll(() => Promise.all([api.close(), agents.close()]))
 
-const put = (body: Buffer, more: { by?: ApiClient; as?: string } = {}) =>
-  (more.by ?? client).call('PUT', `/v1/code-bundles/${more.as ?? hashOf(body)}`, {
-    raw: body as Buffer<ArrayBuffer>,
-    headers: { 'content-type': 'application/gzip' },
-  })
+const put = (body: Buffer, { by = client, as = hashOf(body) } = {}) => {
+  const headers = { 'content-type': 'application/gzip' }
+  return by.call('PUT', `/v1/code-bundles/${as}`, { raw: body as Buffer<ArrayBuffer>, headers })
+}
+const headersOf = ({ secret, accountId }: ApiClient) => {
+  return { authorization: `Bearer ${secret}`, 'x-service-account': accountId }
+}
 const get = (sha256: string, { method = 'GET', by = client } = {}) =>
-  fetch(`${api.url}/v1/code-bundles/${sha256}`, {
-    method,
-    headers: { authorization: `Bearer ${by.secret}`, 'x-service-account': by.accountId },
-  })
-const fetchAs = (key: string, sha256: string) =>
-  fetch(`${agents.url}/agent/v1/bundles/${sha256}`, {
-    headers: { authorization: `Bearer ${key}` },
-  })
-const suite = (codeBundlePath: string, location: TestLocation, more: object = {}) => ({
-  name: 'the shop',
-  codeBundlePath,
-  privateLocations: [location.slugName],
-  ...more,
-})
+  fetch(`${api.url}/v1/code-bundles/${sha256}`, { method, headers: headersOf(by) })
+const bytesOf = async (answer: Response) => Buffer.from(await answer.arrayBuffer())
+/** Downloads a bundle as an agent. */
+const download = async (key: string, sha256: string) => {
+  const headers = { authorization: `Bearer ${key}` }
+  const answer = await fetch(`${agents.url}/agent/v1/bundles/${sha256}`, { headers })
+  const { status, headers: answered } = answer
+  return { status, type: answered.get('content-type'), body: await bytesOf(answer) }
+}
+const rowOf = async (body: Buffer) => {
+  const sql = `select stored_as from code_bundles where sha256 = decode($1, 'hex')`
+  return (await db().query<{ stored_as: string }>(sql, [hashOf(body)]))[0]
+}
+const age = (column: string, by: string, table = 'code_bundles') =>
+  db().query(`update ${table} set ${column} = ${column} - interval '${by}'`)
+/** Makes a check of that bundle; its id. */
+const addSuite = async (sha256: string, location: TestLocation) => {
+  const body = suite(bundlePath(sha256), location)
+  const made = await client.call('POST', '/v1/checks/playwright', { body })
+  expect([made.status, made.text]).toEqual([201, made.text])
+  return made.body.id as string
+}
+const suite = (codeBundlePath: string, { slugName }: TestLocation) => {
+  return { name: 'the shop', codeBundlePath, privateLocations: [slugName] }
+}
 const retention = (unusedMs: number, on: ArtifactStore = store) =>
   bundleRetention({ database: db(), store: on }, unusedMs)
 const listed = async () => {
@@ -98,19 +98,15 @@ test('a bundle is downloaded as it was uploaded; HEAD answers without it', async
   const { status, body: answer } = await put(body)
   expect([status, answer]).toEqual([200, { sha256, bytes: body.length }])
   const response = await get(sha256)
-  expect(Buffer.from(await response.arrayBuffer()).equals(body)).toBe(true)
+  expect(body.equals(await bytesOf(response))).toBe(true)
   const head = await get(sha256, { method: 'HEAD' })
   expect([head.status, await head.text()]).toEqual([200, ''])
+  const length = { 'content-type': 'application/gzip', 'content-length': String(body.length) }
   for (const { headers } of [response, head]) {
-    expect(Object.fromEntries(headers)).toMatchObject({
-      'content-type': 'application/gzip',
-      'content-length': String(body.length),
-      etag: `"${sha256}"`,
-    })
+    expect(Object.fromEntries(headers)).toMatchObject({ ...length, etag: `"${sha256}"` })
   }
-  expect(await listed()).toContainEqual(
-    expect.objectContaining({ sha256, bytes: body.length, checks: 0 }),
-  )
+  const entry = { sha256, bytes: body.length, checks: 0 }
+  expect(await listed()).toContainEqual(expect.objectContaining(entry))
 })
 
 test('the same bundle again, or many times concurrently, is stored once', async () => {
@@ -124,14 +120,13 @@ test('the same bundle again, or many times concurrently, is stored once', async 
 })
 
 test.each([
-  ['other bytes than the address names', Buffer.from('other'), 'a'.repeat(64), 400],
-  ['an address that is no hash', Buffer.from('x'), 'A'.repeat(64), 404],
-])('%s are refused, and nothing is stored', async (_sentence, body, as, status) => {
+  ['other bytes than the address names', 'a'.repeat(64), 400],
+  ['an address that is no hash', 'A'.repeat(64), 404],
+])('%s are refused, and nothing is stored', async (_sentence, as, status) => {
   const before = stored().length
-  expect((await put(body, { as })).status).toBe(status)
+  expect((await put(Buffer.from('other'), { as })).status).toBe(status)
   expect(stored()).toHaveLength(before)
-  const rows = await db().query(`select from code_bundles where state <> 'stored'`)
-  expect(rows).toEqual([])
+  expect(await db().query(`select from code_bundles where state <> 'stored'`)).toEqual([])
 })
 
 const letters = Buffer.alloc(2_000, 'a')
@@ -141,36 +136,24 @@ test.each([
   ['more junk than is looked at', randomBytes(300_000).fill(0, 0, 1), /is not gzip/],
   ['what begins as gzip and is none', Buffer.from([0x1f, 0x8b, 1, 2, 3]), /is not a tar/],
   ['a text packed by gzip', gzipSync(letters), /is not a tar/],
-  ['less than a header packed by gzip', gzipSync('a'), /is not a tar/],
   ['nothing packed by gzip', gzipSync(''), /is not a tar/],
   ['a tar without anything', gzipSync(Buffer.alloc(1_024)), /archive is empty/],
 ])('%s is not a bundle: it is refused, and nothing is stored', async (_sentence, body, message) => {
   const before = stored().length
   const { status, body: answer } = await put(body)
   expect([status, answer.message]).toEqual([400, expect.stringMatching(message)])
-  expect(stored()).toHaveLength(before)
-  const sha256 = Buffer.from(hashOf(body), 'hex')
-  expect(await db().query('select from code_bundles where sha256 = $1', [sha256])).toEqual([])
+  expect([stored().length, await rowOf(body)]).toEqual([before, undefined])
 })
 
 test('a bundle that is too large is refused by its length, before it is read', async () => {
-  const outgoing = request(`${api.url}/v1/code-bundles/${'b'.repeat(64)}`, {
-    method: 'PUT',
-    agent: false,
-    headers: {
-      authorization: `Bearer ${client.secret}`,
-      'x-service-account': client.accountId,
-      'content-type': 'application/gzip',
-      'content-length': String(150 * MIB + 1),
-    },
-  })
-  const status = await new Promise((resolve, reject) => {
-    outgoing.once('response', (incoming) => resolve(incoming.resume().statusCode))
-    outgoing.once('error', reject)
-    outgoing.flushHeaders()
-  })
+  const length = { 'content-type': 'application/gzip', 'content-length': 150 * 1024 * 1024 + 1 }
+  const headers = { ...headersOf(client), ...length }
+  const url = `${api.url}/v1/code-bundles/${'b'.repeat(64)}`
+  const outgoing = request(url, { method: 'PUT', agent: false, headers })
+  outgoing.flushHeaders()
+  const [incoming] = (await once(outgoing, 'response')) as [IncomingMessage]
   outgoing.on('error', () => undefined).destroy()
-  expect(status).toBe(413)
+  expect(incoming.statusCode).toBe(413)
 })
 
 test('a read-only key uploads and deletes none, another account sees none', async () => {
@@ -197,91 +180,69 @@ describe('a suite', () => {
   }
 
   test.each([
-    ['of a bundle that is not here', bundlePath('c'.repeat(64)), /no code bundle c{64}.*PUT \/v1/],
+    ['of a bundle that is not here', bundlePath('c'.repeat(64)), /bundle c{64}.*PUT \/v1/],
     ['of a hash that is none', 'bundle:abc', /codeBundlePath: .*64 hex digits/],
-    ['of a hash in a variable', 'bundle:{{SHA}}', /codeBundlePath: .*without variables/],
     ['of a path that is no bundle', 'k/1795', /codeBundlePath: must be bundle:/],
     ['of a variable', '{{SHA}}', /codeBundlePath: .*without variables/],
   ])('%s is refused', async (_sentence, path, message) => {
     const { location } = await scene()
-    const bad = suite(path, location, { environmentVariables: [{ key: 'SHA', value: 'x' }] })
+    const environmentVariables = [{ key: 'SHA', value: 'x' }]
+    const bad = { ...suite(path, location), environmentVariables }
     const { status, body } = await client.call('POST', '/v1/checks/playwright', { body: bad })
     expect([status, body.message]).toEqual([400, expect.stringMatching(message)])
     const monitors = [{ key: 'a', definition: { ...bad, checkType: 'PLAYWRIGHT' } }]
     const applied = await client.call('POST', '/v1/apply', { body: { name: 'a', monitors } })
-    expect(applied.body).toMatchObject({
-      applied: false,
-      problems: [{ key: 'a', path: ['codeBundlePath'] }],
-    })
+    const problems = [{ key: 'a', path: ['codeBundlePath'] }]
+    expect(applied.body).toMatchObject({ applied: false, problems })
   })
 
   test('lets only the agents of its location download its bundle', async () => {
     const { body, sha256, location, key } = await scene()
     const elsewhere = await addLocation(db(), client)
     const abroad = await addLocation(db(), await addClient(api, db()))
-    const [other, stranger] = [elsewhere.secret, abroad.secret]
-    expect((await fetchAs(key, sha256)).status).toBe(404)
-    const made = await client.call('POST', '/v1/checks/playwright', {
-      body: suite(bundlePath(sha256), location),
+    expect((await download(key, sha256)).status).toBe(404)
+    await addSuite(sha256, location)
+    const answer = await download(key, sha256)
+    expect([answer.type, answer.body.equals(body)]).toEqual(['application/gzip', true])
+    const documented = agents.document.paths['/agent/v1/bundles/{sha256}']?.['get']?.responses
+    expect(documented?.['200']?.content).toEqual({
+      'application/gzip': expect.anything() as object,
     })
-    expect(made.status).toBe(201)
-    const response = await fetchAs(key, sha256)
-    expect(response.headers.get('content-type')).toBe('application/gzip')
-    const documented = agents.document.paths['/agent/v1/bundles/{sha256}']?.['get'] as Loose
-    expect(Object.keys(documented.responses['200'].content)).toEqual(['application/gzip'])
-    expect(Buffer.from(await response.arrayBuffer()).equals(body)).toBe(true)
-    for (const secret of [other, stranger]) {
-      const refused = await fetchAs(secret, sha256)
-      expect([refused.status, ((await refused.json()) as { message: string }).message]).toEqual([
-        404,
-        'No such code bundle',
-      ])
+    for (const { secret } of [elsewhere, abroad]) {
+      const refused = await download(secret, sha256)
+      expect(refused.status).toBe(404)
+      expect(refused.body.toString()).toContain('No such code bundle')
     }
-    expect((await fetchAs('pl_unknown', sha256)).status).toBe(401)
-    expect((await fetchAs(key, 'x')).status).toBe(404)
+    expect((await download('pl_unknown', sha256)).status).toBe(401)
+    expect((await download(key, 'x')).status).toBe(404)
   })
 
   test('that changes its bundle leaves the previous one to agents for a while', async () => {
     const [first, second] = [await scene(), await scene()]
-    const { location, key } = first
-    const { body } = await client.call('POST', '/v1/checks/playwright', {
-      body: suite(bundlePath(first.sha256), location),
-    })
-    const codeBundlePath = bundlePath(second.sha256)
-    const changed = await client.call('PATCH', `/v1/checks/${body.id}`, {
-      body: { codeBundlePath },
-    })
-    expect(changed.status).toBe(200)
-    const statuses = async () =>
-      Promise.all(
-        [first, second].map(async ({ sha256 }) => {
-          const response = await fetchAs(key, sha256)
-          await response.arrayBuffer()
-          return response.status
-        }),
-      )
+    const path = `/v1/checks/${await addSuite(first.sha256, first.location)}`
+    const body = { codeBundlePath: bundlePath(second.sha256) }
+    expect((await client.call('PATCH', path, { body })).status).toBe(200)
+    const statuses = async () => [
+      (await download(first.key, first.sha256)).status,
+      (await download(first.key, second.sha256)).status,
+    ]
     expect(await statuses()).toEqual([200, 200])
-    await db().query(
-      `update monitors set former_bundle_at = former_bundle_at - interval '3 h' where id = $1`,
-      [body.id],
-    )
+    await age('former_bundle_at', '3 h', 'monitors')
     expect(await statuses()).toEqual([404, 200])
-    await client.call('DELETE', `/v1/checks/${body.id}`)
+    await client.call('DELETE', path)
     expect(await statuses()).toEqual([404, 404])
   })
 
   test('protects its bundle from deletion and retention, until it is deleted', async () => {
     const { sha256, location } = await scene()
-    const { body } = await client.call('POST', '/v1/checks/playwright', {
-      body: suite(bundlePath(sha256), location),
-    })
+    const id = await addSuite(sha256, location)
     const one = `/v1/code-bundles/${sha256}`
     expect(await listed()).toContainEqual(expect.objectContaining({ sha256, checks: 1 }))
     expect((await client.call('DELETE', one)).status).toBe(409)
-    await db().query(`update code_bundles set used_at = used_at - interval '30 days'`)
+    await age('used_at', '30 days')
     await retention(1_000_000).run(NOW)
     expect((await get(sha256, { method: 'HEAD' })).status).toBe(200)
-    await client.call('DELETE', `/v1/checks/${body.id}`)
+    await client.call('DELETE', `/v1/checks/${id}`)
     const before = stored().length
     expect((await client.call('DELETE', one)).status).toBe(204)
     expect((await client.call('DELETE', one)).status).toBe(404)
@@ -289,110 +250,82 @@ describe('a suite', () => {
   })
 })
 
-describe.each(['a folder', 'a bucket'])('retention in %s', (name) => {
-  const folder = join(root, 'retention')
-  let one: { store: ArtifactStore; keys: () => string[] }
-  let by: ApiClient
-  const closing: (() => unknown)[] = []
-  beforeAll(async () => {
-    if (name === 'a folder') {
-      one = { store: createArtifactFolder(folder), keys: () => filesBelow(folder) }
-    } else {
-      const s3 = await startS3Server(temporaryFolder())
-      closing.push(s3.close)
-      one = { store: createArtifactBucket(s3), keys: s3.keys }
-    }
-    const its = await startApi(one.store)
-    closing.unshift(() => its.close())
-    by = await addClient(its, db(), { accountId: client.accountId })
-  })
-  afterAll(async () => {
-    for (const close of closing) await close()
+describe('retention', () => {
+  beforeEach(async () => {
+    await db().query('truncate monitors cascade')
+    await retention(0).run(NOW)
   })
 
   test('unused bundles and leftovers of uploads are removed in time', async () => {
-    const [old, fresh] = [await packed(1_000), await packed(1_000)]
-    await put(old, { by })
-    await put(fresh, { by })
-    expect(one.keys()).toHaveLength(2)
-    await retention(0, one.store).run(NOW)
-    expect(await listed()).toEqual([])
-    expect(one.keys()).toEqual([])
+    const fresh = await packed(1_000)
+    for (const body of [await packed(1_000), fresh]) await put(body)
+    expect(stored()).toHaveLength(2)
+    await retention(0).run(NOW)
+    expect([await listed(), stored()]).toEqual([[], []])
     const id = randomUUID()
     await db().query(
       `insert into code_bundles (id, account_id, sha256, state, stored_as, created_at)
        values ($1, $2, $3, 'arriving', $4, now() - interval '3 hours')`,
       [id, client.accountId, randomBytes(32), `bundles/${id}`],
     )
-    await put(fresh, { by })
-    await retention(1_000_000, one.store).run(NOW)
+    await put(fresh)
+    await retention(1_000_000).run(NOW)
     expect(await db().query('select state from code_bundles')).toEqual([{ state: 'stored' }])
-    expect(one.keys()).toHaveLength(1)
-    await retention(0, one.store).run(NOW)
+    expect(stored()).toHaveLength(1)
   })
 
   test('a file that cannot be removed stops no others, and is removed later', async () => {
-    for (let count = 0; count < 3; count++) await put(await packed(100), { by })
+    for (let count = 0; count < 3; count++) await put(await packed(100))
     let calls = 0
     const remove = (key: string) =>
-      ++calls === 2 ? Promise.reject(new ArtifactStoreError('no right')) : one.store.remove(key)
-    await expect(retention(0, { ...one.store, remove }).run(NOW)).rejects.toThrow(/: 1$/)
+      ++calls === 2 ? Promise.reject(new ArtifactStoreError('no right')) : store.remove(key)
+    await expect(retention(0, { ...store, remove }).run(NOW)).rejects.toThrow(/: 1$/)
     expect(await db().query('select state from code_bundles')).toEqual([{ state: 'leaving' }])
-    expect(one.keys()).toHaveLength(1)
-    await db().query(`update code_bundles set used_at = used_at - interval '3 hours'`)
-    await retention(0, one.store).run(NOW)
-    expect([await db().query('select from code_bundles'), one.keys()]).toEqual([[], []])
+    expect(stored()).toHaveLength(1)
+    await age('used_at', '3 hours')
+    await retention(0).run(NOW)
+    expect([await db().query('select from code_bundles'), stored()]).toEqual([[], []])
   })
 
   test('a time-out forgets the files that are removed', async () => {
-    await put(await packed(100), { by })
-    await put(await packed(100), { by })
+    for (let count = 0; count < 2; count++) await put(await packed(100))
     const stop = new AbortController()
     const remove = async (key: string) => {
-      await one.store.remove(key)
+      await store.remove(key)
       stop.abort()
     }
-    await expect(retention(0, { ...one.store, remove }).run(stop.signal)).rejects.toThrow(/abort/)
+    await expect(retention(0, { ...store, remove }).run(stop.signal)).rejects.toThrow(/abort/)
     expect(await db().query('select from code_bundles')).toHaveLength(1)
-    await db().query(`update code_bundles set used_at = used_at - interval '3 hours'`)
-    await retention(0, one.store).run(NOW)
+    await age('used_at', '3 hours')
+    await retention(0).run(NOW)
   })
 })
 
-/** Removes the file of a bundle behind the platform's back. */
-async function lose(body: Buffer): Promise<void> {
-  const rows = await db().query<{ stored_as: string }>(
-    `select stored_as from code_bundles where sha256 = decode($1, 'hex')`,
-    [hashOf(body)],
-  )
-  await store.remove(rows[0]?.stored_as ?? '')
+/** A bundle whose file was removed behind the platform's back. */
+async function lost(): Promise<Buffer> {
+  const body = await packed(2_000)
+  await put(body)
+  await store.remove((await rowOf(body))?.stored_as ?? '')
+  return body
 }
 
 test('a bundle that the store has lost is uploaded again', async () => {
-  const body = await packed(2_000)
-  await put(body)
-  await lose(body)
+  const body = await lost()
   expect((await get(hashOf(body))).status).toBe(404)
   expect(warned).toHaveLength(1)
   await put(body)
-  const response = await get(hashOf(body))
-  expect(Buffer.from(await response.arrayBuffer()).equals(body)).toBe(true)
+  expect(body.equals(await bytesOf(await get(hashOf(body))))).toBe(true)
 })
 
 test('a lost bundle is answered with 404 also while the database cannot hide it', async () => {
-  const body = await packed(2_000)
-  await put(body)
-  await lose(body)
+  const body = await lost()
   const query = db().query.bind(db())
   const spy = vi.spyOn(db(), 'query').mockImplementation((statement, values) => {
     const isHide = typeof statement === 'object' && statement.name === 'bundle-leave'
     if (isHide) return Promise.reject(new DatabaseUnavailableError('away'))
     return query<never>(statement as never, values)
   })
-  try {
-    expect((await get(hashOf(body))).status).toBe(404)
-    expect(spy).toHaveBeenCalledWith(expect.objectContaining({ name: 'bundle-leave' }))
-  } finally {
-    spy.mockRestore()
-  }
+  onTestFinished(() => spy.mockRestore())
+  expect((await get(hashOf(body))).status).toBe(404)
+  expect(spy).toHaveBeenCalledWith(expect.objectContaining({ name: 'bundle-leave' }))
 })

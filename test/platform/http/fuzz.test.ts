@@ -31,12 +31,10 @@ beforeAll(async () => {
 
 const update = () => ({ description: 'x', status: 'RESOLVED' })
 const services = () => [{ id: ids.service }]
-const incident = () => ({
-  name: 'x',
-  severity: 'MINOR',
-  services: services(),
-  incidentUpdates: [update()],
-})
+const incident = () => {
+  const incidentUpdates = [update()]
+  return { name: 'x', severity: 'MINOR', services: services(), incidentUpdates }
+}
 const page = () => ({ name: 'x', url: randomUUID(), cards: [{ name: 'x', services: services() }] })
 const url = () => ({ name: 'x', privateLocations: ['here'], request: { url: 'https://x.org/' } })
 const variable = { key: 'T', value: '{{T}}', locked: false, secret: true }
@@ -55,6 +53,7 @@ const file = (definition: unknown) => ({
   variables: [variable],
   locations: ['here'],
 })
+const LOCATION = { name: 'x', icon: 'server', proxyUrl: 'http://u:p@proxy:3128' }
 const urlOfFile = () => ({ ...url(), checkType: 'URL' })
 
 type Body = Record<string, unknown>
@@ -78,11 +77,7 @@ const BODIES: [string, () => string, () => Body, ((part: unknown) => Body)?][] =
   ['PUT', () => `/v1/checks/url/${ids.check}`, url],
   ['PATCH', () => `/v1/checks/${ids.check}`, url],
   ['PUT', () => `/v1/check-groups/${ids.group}`, group],
-  [
-    'PUT',
-    () => `/v1/private-locations/${ids.location}`,
-    () => ({ name: 'x', icon: 'server', proxyUrl: 'http://u:p@proxy:3128' }),
-  ],
+  ['PUT', () => `/v1/private-locations/${ids.location}`, () => LOCATION],
   ['PUT', () => '/v1/variables/KEY', () => ({ value: 'x', secret: true })],
   ['POST', () => '/v1/apply', () => file(urlOfFile())],
   ['POST', () => '/v1/apply', urlOfFile, file],
@@ -114,17 +109,15 @@ test('a query is answered', async () => {
     `/v1/private-locations/${ids.location}/metrics`,
     '/v1/variables',
   ]
-  const names = 'limit nextId page tag groupId checkType search versions from to x __proto__'.split(
-    ' ',
-  )
+  const known = 'limit nextId page tag groupId checkType search versions from to x __proto__'
+  const names = known.split(' ')
   const text = nasty.map((value) => (typeof value === 'string' ? value : JSON.stringify(value)))
   const pair = fc.tuple(fc.constantFrom('', ...names), fc.oneof(text, fc.nat().map(String)))
   const pairs = fc.array(pair, { maxLength: 4 })
   await fc.assert(
     fc.asyncProperty(fc.constantFrom(...paths), pairs, async (path, given) => {
-      const query = given.map(
-        ([name, value]) => `${name}=${encodeURIComponent(value.toWellFormed())}`,
-      )
+      const encoded = (value: string) => encodeURIComponent(value.toWellFormed())
+      const query = given.map(([name, value]) => `${name}=${encoded(value)}`)
       const { status } = await client.call('GET', `${path}?${query.join('&')}`)
       expect([200, 400, 431]).toContain(status)
     }),
@@ -136,14 +129,12 @@ test('a path is answered', async () => {
   const known = 'v1 status-pages incidents .. %2e%2e % %00 %ff'.split(' ')
   const part = fc.oneof(fc.constantFrom(...known, randomUUID()), fc.webSegment())
   const method = fc.constantFrom('GET', 'DELETE', 'HEAD', 'OPTIONS')
-  const headers = () => ({
-    authorization: `Bearer ${client.secret}`,
-    'x-service-account': client.accountId,
-  })
+  const { secret, accountId } = client
+  const headers = { authorization: `Bearer ${secret}`, 'x-service-account': accountId }
   await fc.assert(
     fc.asyncProperty(method, fc.array(part, { maxLength: 6 }), async (asked, parts) => {
       const address = `${api.url}/${parts.join('/')}`
-      const response = await fetch(address, { method: asked, headers: headers() })
+      const response = await fetch(address, { method: asked, headers })
       await response.arrayBuffer()
       // 501 is documented: an operation of the older API that this version does not have.
       expect(response.status < 500 || response.status === 501).toBe(true)

@@ -23,22 +23,18 @@ async function add(path: string, body: object) {
   expect([status, text]).toEqual([201, text])
 }
 
-describe.each(['/v1/checks', '/v1/alert-channels', '/v1/check-groups', '/v1/variables'])(
-  '%s',
-  (path) => {
-    test.each([
-      ['', '0-9/12', 10],
-      ['?limit=5', '0-4/12', 5],
-      ['?limit=5&page=3', '10-11/12', 2],
-      ['?limit=5&page=4', '*/12', 0],
-      ['?page=1000000&limit=100', '*/12', 0],
-    ])('%s', async (query, range, length) => {
-      const { headers, body } = await client.call('GET', `${path}${query}`)
-      expect(headers.get('content-range')).toBe(range)
-      expect(body).toHaveLength(length)
-    })
-  },
-)
+describe.each(['checks', 'alert-channels', 'check-groups', 'variables'])('/v1/%s', (path) => {
+  test.each([
+    ['', '0-9/12', 10],
+    ['?limit=5', '0-4/12', 5],
+    ['?limit=5&page=3', '10-11/12', 2],
+    ['?page=1000000&limit=100', '*/12', 0],
+  ])('%s', async (query, range, length) => {
+    const { headers, body } = await client.call('GET', `/v1/${path}${query}`)
+    expect(headers.get('content-range')).toBe(range)
+    expect(body).toHaveLength(length)
+  })
+})
 
 test.each([
   ['checks?tag=odd', 6],
@@ -47,8 +43,6 @@ test.each([
   ['checks?tag=odd&tag=even&search=Shop%201', 3],
   ['checks?tag=none', 0],
   ['checks?status=failing', 0],
-  ['checks?status=degraded', 0],
-  ['checks?status=passing', 0],
   ['check-groups?name=Shop%201&name=Shop%202', 2],
   ['check-groups?name[]=Shop', 0],
 ])('%s has the total of what passes the filter', async (query, total) => {

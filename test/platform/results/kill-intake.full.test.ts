@@ -7,6 +7,7 @@ import type { ResultsAnswer, WireResult } from '../../../src/contract/protocol/a
 import { sweep } from '../../../src/platform/results/sweep.ts'
 import { accountOf } from '../../../src/platform/results/queries/accounting.ts'
 import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
+import { postWithKey } from '../../support/platform/fake-agent.ts'
 import { addLocation } from '../../support/platform/locations.ts'
 import { addMonitor, resultAt } from '../../support/platform/placed-monitors.ts'
 import { startPlatform } from '../../support/platform/platform-process.ts'
@@ -30,9 +31,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       const one = await addMonitor(database, here, { fromMs, offsetMs: 7 * n })
       // Some are never reported: the sweep must find them.
       for (let slot = 0; slot < SLOTS; slot++) {
-        if ((slot + n) % 10 > 0) {
-          results.push(resultAt(one, slot))
-        }
+        if ((slot + n) % 10 > 0) results.push(resultAt(one, slot))
       }
     }
     const waiting: WireResult[][] = []
@@ -91,24 +90,11 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
 })
 
 /** The answer, or undefined. */
-async function post(
-  url: string,
-  key: string,
-  results: WireResult[],
-): Promise<ResultsAnswer | undefined> {
-  try {
-    const response = await fetch(`${url}/agent/v1/results`, {
-      method: 'POST',
-      headers: {
-        authorization: `Bearer ${key}`,
-        'content-type': 'application/json',
-        'content-encoding': 'gzip',
-      },
-      body: gzipSync(JSON.stringify({ agentId: randomUUID(), results })),
-    })
-    const text = await response.text()
-    return response.status === 200 ? (JSON.parse(text) as ResultsAnswer) : undefined
-  } catch {
-    return undefined
-  }
+async function post(url: string, secret: string, results: WireResult[]) {
+  const raw = gzipSync(JSON.stringify({ agentId: randomUUID(), results }))
+  const headers = { 'content-encoding': 'gzip' }
+  const end = { url, check: () => {} }
+  const sent = postWithKey(end, '/agent/v1/results', { secret, raw, headers })
+  const answer = await sent.catch(() => undefined)
+  return answer?.status === 200 ? (answer.body as ResultsAnswer) : undefined
 }

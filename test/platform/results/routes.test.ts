@@ -2,7 +2,7 @@
 // in full by a computed id. The state of a monitor is its newest verdict about the target, and separately why
 // newer slots say nothing about it.
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { artifactOwner, type WireResult } from '../../../src/contract/protocol/agent-protocol.ts'
 import { TARGET_VERDICTS, VERDICTS } from '../../../src/contract/result.ts'
 import {
@@ -19,14 +19,13 @@ import {
   slotOf,
   wireResult,
 } from '../../support/platform/placed-monitors.ts'
-import { addClient, type ApiClient } from '../../support/platform/public-api.ts'
-import type { Loose, PublicApi } from '../../support/platform/public-api.ts'
+import type { ApiClient, Loose } from '../../support/platform/public-api.ts'
 import { randomFrom } from '../../support/random.ts'
 import {
   keyOf,
   report,
   rollUpUntil,
-  startResultsApi,
+  useResultsApi,
 } from '../../support/platform/recorded-results.ts'
 
 const DAY_MS = 86_400_000
@@ -34,38 +33,33 @@ const isAboutTarget = (verdict: string) => TARGET_VERDICTS.some((one) => one ===
 const NOW = Math.floor(Date.now() / 10_000) * 10_000
 
 const use = useDatabase(DATABASE_SERVERS[0])
-let api: PublicApi
-let client: ApiClient
-let office: TestLocation
-let plant: TestLocation
-
-beforeAll(async () => {
-  ;({ api, client, office, plant } = await startResultsApi(use().database, {
-    nowMs: NOW,
-    days: 3,
-  }))
-})
-afterAll(() => api.close())
+const api = useResultsApi(use, { nowMs: NOW, days: 3 })
 
 const record = (at: TestLocation, results: WireResult[]) =>
   report(use().database, { at, results, nowMs: NOW, retentionMs: 2 * DAY_MS })
 
-/** A monitor in both locations. */
-const inBoth = async (placing = {}): Promise<PlacedMonitor> => {
+const batchOf = (of: PlacedMonitor, ...verdicts: WireResult['verdict'][]) =>
+  verdicts.map((verdict, n) => resultAt(of, n, { verdict }))
+
+/** A monitor in both locations, and the paths of its results and its state. */
+const inBoth = async (placing = {}) => {
   const { database } = use()
-  const one = await addMonitor(database, office, { fromMs: NOW - 3_600_000, ...placing })
-  await addMonitor(database, plant, { ...placing, ...one })
-  return one
+  const one = await addMonitor(database, api.office, { fromMs: NOW - 3_600_000, ...placing })
+  await addMonitor(database, api.plant, { ...placing, ...one })
+  const path = `/v1/check-results/${one.monitorId}`
+  return { ...one, path, status: `/v1/check-statuses/${one.monitorId}` }
 }
 
-const walk = async (path: string, between: () => Promise<unknown> = async () => undefined) => {
+const walk = async (
+  { monitorId }: PlacedMonitor,
+  query: string,
+  between: () => Promise<unknown> = async () => undefined,
+) => {
   const seen: Loose[] = []
   let nextId: string | null = ''
   while (nextId !== null) {
-    const join = path.includes('?') ? '&' : '?'
-    const cursor: string = nextId === '' ? '' : `${join}nextId=${nextId}`
-    const { status, body } = await client.call('GET', `${path}${cursor}`)
-    expect(status).toBe(200)
+    const cursor: string = nextId === '' ? '' : `&nextId=${nextId}`
+    const body = await api.client.get(`/v2/check-results/${monitorId}?${query}${cursor}`)
     expect(body.length).toBe(body.entries.length)
     seen.push(...body.entries)
     nextId = body.nextId
@@ -78,33 +72,29 @@ test('a walk shows every row once, newest slot first, while rows are added', asy
   const one = await inBoth()
   const at = (n: number) => resultAt(one, n)
   const there = Array.from({ length: 30 }, (_, n) => at(2 * n))
-  for (const location of [office, plant]) await record(location, there)
+  for (const location of [api.office, api.plant]) await record(location, there)
   let added = 0
-  const seen = await walk(`/v2/check-results/${one.monitorId}?limit=7`, async () => {
-    for (const n of [1 + 2 * added, 200 + added]) await record(office, [at(n)])
+  const seen = await walk(one, 'limit=7', async () => {
+    for (const n of [1 + 2 * added, 200 + added]) await record(api.office, [at(n)])
     added++
   })
+  const slots: string[] = seen.map(({ slot }) => slot)
+  expect(slots).toEqual(slots.toSorted().toReversed())
   const keys = seen.map(({ slot, location }) => `${slot} ${location}`)
-  expect(new Set(keys).size).toBe(keys.length)
-  expect(seen.map(({ slot }) => slot)).toEqual(
-    seen.map(({ slot }) => slot).toSorted((a, b) => (a < b ? 1 : -1)),
+  const wanted = there.flatMap(({ slot }) =>
+    ['office', 'plant'].map((slug) => `${new Date(slot).toISOString()} ${slug}`),
   )
-  for (const { slot } of there) {
-    for (const slug of ['office', 'plant']) {
-      expect(keys).toContain(`${new Date(slot).toISOString()} ${slug}`)
-    }
-  }
-  expect(new Set(seen.map(({ id }) => id)).size).toBe(seen.length)
+  expect(keys).toEqual(expect.arrayContaining(wanted))
+  const sizes = [keys, seen.map(({ id }) => id)].map((all) => new Set(all).size)
+  expect(sizes).toEqual([seen.length, seen.length])
 })
 
 test('filters by location, verdict and time', async () => {
   const one = await inBoth()
-  const verdicts = ['passed', 'failed', 'degraded', 'errored', 'passed'] as const
-  const batch = verdicts.map((verdict, n) => resultAt(one, n, { verdict }))
-  await record(office, batch)
-  await record(plant, batch.slice(0, 2))
-  const count = async (queryString: string) =>
-    (await walk(`/v2/check-results/${one.monitorId}?limit=2${queryString}`)).length
+  const batch = batchOf(one, 'passed', 'failed', 'degraded', 'errored', 'passed')
+  await record(api.office, batch)
+  await record(api.plant, batch.slice(0, 2))
+  const count = async (query: string) => (await walk(one, `limit=2${query}`)).length
   expect(await count('')).toBe(7)
   expect(await count('&location=plant')).toBe(2)
   expect(await count('&location=nowhere')).toBe(0)
@@ -124,14 +114,13 @@ test('shows a result with all its stored details', async () => {
     detail: { observed: { ip: '127.0.0.1' }, attempts: [{ n: 1 }, { n: 2 }] },
     artifacts: [{ name: 'a.log', bytes: 1, sha256: '0'.repeat(64), contentType: 'text/plain' }],
   })
-  await record(office, [failed])
+  await record(api.office, [failed])
   const { responseTimeMs: _, ...silent } = wireResult({ ...one, slot: failed.slot })
-  await record(plant, [{ ...silent, durationMs: 12.6 }])
-  const path = `/v1/check-results/${one.monitorId}`
-  const { body } = await client.call('GET', path)
-  const ids = Object.fromEntries(body.map((row: Loose) => [row.location, row.id]))
-  const { body: full } = await client.call('GET', `${path}/${ids['office']}`)
-  expect(full).toMatchObject({
+  await record(api.plant, [{ ...silent, durationMs: 12.6 }])
+  const rows: Loose[] = await api.client.get(one.path)
+  const of = (slug: string) =>
+    api.client.get(`${one.path}/${rows.find((row) => row.location === slug).id}`)
+  expect(await of('office')).toMatchObject({
     location: 'office',
     slot: new Date(failed.slot).toISOString(),
     hasFailures: true,
@@ -144,9 +133,8 @@ test('shows a result with all its stored details', async () => {
     artifacts: [{ ...failed.artifacts?.[0], id: null, state: 'awaited', refusal: null }],
     responseTime: 12,
   })
-  const { body: short } = await client.call('GET', `${path}/${ids['plant']}`)
-  expect(short).toMatchObject({ location: 'plant', verdict: 'passed', observed: null })
-  expect(short.responseTime).toBe(13)
+  const short = { location: 'plant', verdict: 'passed', observed: null, responseTime: 13 }
+  expect(await of('plant')).toMatchObject(short)
 })
 
 test('shows the state of each artifact: stored, refused, or missing after a day, until it arrives', async () => {
@@ -155,16 +143,17 @@ test('shows the state of each artifact: stored, refused, or missing after a day,
   const result = resultAt(one, 4)
   const about = { bytes: 1, sha256: '0'.repeat(64), contentType: 'text/plain' }
   const artifacts = ['a.log', 'b.zip', 'c.png'].map((name) => ({ ...about, name }))
-  await record(office, [{ ...result, artifacts }])
-  const of = { ...keyOf(office), ownerKey: artifactOwner(result), contentType: 'text/plain' }
+  await record(api.office, [{ ...result, artifacts }])
+  const of = { ...keyOf(api.office), ownerKey: artifactOwner(result), contentType: 'text/plain' }
   const refused = { ...of, id: randomUUID(), name: 'b.zip' }
   await noteRefused(database, refused, { refusal: 'TOO_LARGE', bytes: 9 })
-  const path = `/v1/check-results/${one.monitorId}`
-  const [{ id }] = (await client.call('GET', path)).body
-  const states = async () => {
-    const { body } = await client.call('GET', `${path}/${id}`)
-    return body.artifacts.map(({ state, id: own, refusal }: Loose) => [state, own, refusal])
-  }
+  const [{ id }] = await api.client.get(one.path)
+  const states = async () =>
+    (await api.client.get(`${one.path}/${id}`)).artifacts.map((own: Loose) => [
+      own.state,
+      own.id,
+      own.refusal,
+    ])
   const refusal = ['refused', null, 'TOO_LARGE']
   const age = (interval: string) =>
     database.query(
@@ -182,42 +171,32 @@ test('shows the state of each artifact: stored, refused, or missing after a day,
 
 test('an unknown result or one of another account is not found', async () => {
   const one = await inBoth()
-  await record(office, [resultAt(one, 0)])
-  const path = `/v1/check-results/${one.monitorId}`
-  const stranger = await addClient(api, use().database)
-  const [row] = (await client.call('GET', path)).body
+  await record(api.office, [resultAt(one, 0)])
+  const stranger = await api.addClient()
+  const [row] = await api.client.get(one.path)
   const asks: [ApiClient, string][] = [
-    [client, `/v1/check-results/${randomUUID()}`],
-    [client, `${path}/${randomUUID()}`],
-    [stranger, path],
-    [stranger, `${path}/${row.id}`],
-    [stranger, `/v1/check-statuses/${one.monitorId}`],
+    [api.client, `/v1/check-results/${randomUUID()}`],
+    [api.client, `${one.path}/${randomUUID()}`],
+    [stranger, one.path],
+    [stranger, `${one.path}/${row.id}`],
+    [stranger, one.status],
     [stranger, `/v1/analytics/url-monitors/${one.monitorId}`],
   ]
-  for (const [who, where] of asks) expect((await who.call('GET', where)).status).toBe(404)
-  expect((await stranger.call('GET', '/v1/check-statuses')).body).toEqual([])
+  for (const [who, where] of asks) expect(await who.status('GET', where)).toBe(404)
+  expect(await stranger.get('/v1/check-statuses')).toEqual([])
 })
 
-test.each([
-  'verdict=fine',
-  'from=x',
-  'nextId=AAAA',
-  'limit=0',
-  'resultType=ALL',
-  'fields=id,apiCheckResult',
-])('%s is refused', async (queryString) => {
-  const one = await inBoth()
-  const { status } = await client.call('GET', `/v2/check-results/${one.monitorId}?${queryString}`)
-  expect(status).toBe(400)
+test.each(
+  'verdict=fine from=x nextId=AAAA limit=0 resultType=ALL fields=id,apiCheckResult'.split(' '),
+)('%s is refused', async (query) => {
+  const path = `/v2/check-results/${(await inBoth()).monitorId}?${query}`
+  expect(await api.client.status('GET', path)).toBe(400)
 })
 
 test('pages of the first version are arrays, and fields of the second are chosen', async () => {
   const one = await inBoth()
-  const verdicts = ['passed', 'failed', 'passed'] as const
-  const batch = verdicts.map((verdict, n) => resultAt(one, n, { verdict }))
-  await record(office, batch)
-  const ask = async (path: string) =>
-    (await client.call('GET', path.replace('ID', one.monitorId))).body
+  await record(api.office, batchOf(one, 'passed', 'failed', 'passed'))
+  const ask = (path: string) => api.client.get(path.replace('ID', one.monitorId))
   const { entries } = await ask('/v2/check-results/ID')
   expect(entries).toHaveLength(3)
   expect(await ask('/v1/check-results/ID?limit=2')).toEqual(entries.slice(0, 2))
@@ -227,33 +206,31 @@ test('pages of the first version are arrays, and fields of the second are chosen
   expect(await ask('/v1/check-results/ID?checkType=TCP')).toEqual([])
   const { id, runLocation } = entries[0]
   expect(runLocation).toBe('office')
-  const few = await ask('/v2/check-results/ID?fields=id,runLocation&resultType=FINAL&limit=1')
-  expect(few.entries).toEqual([{ id, runLocation }])
-  const repeated = await ask('/v2/check-results/ID?fields=id&fields[]=runLocation&limit=1')
-  expect(repeated.entries).toEqual([{ id, runLocation }])
+  for (const fields of [
+    'fields=id,runLocation&resultType=FINAL',
+    'fields=id&fields[]=runLocation',
+  ]) {
+    const few = await ask(`/v2/check-results/ID?${fields}&limit=1`)
+    expect(few.entries).toEqual([{ id, runLocation }])
+  }
 })
 
 describe('the state of a monitor', () => {
-  const send = (at: TestLocation, of: PlacedMonitor, verdicts: WireResult['verdict'][]) =>
-    record(
-      at,
-      verdicts.map((verdict, n) => resultAt(of, n, { verdict })),
-    )
   const iso = (of: PlacedMonitor, n: number) => new Date(slotOf(of, n)).toISOString()
 
   test('is that of its newest slots, with its start', async () => {
     const one = await inBoth()
-    const path = `/v1/check-statuses/${one.monitorId}`
-    expect((await client.call('GET', path)).body).toMatchObject({
+    expect(await api.client.get(one.status)).toMatchObject({
       verdict: null,
       locations: [
         { location: 'office', verdict: null, lastSlot: null, since: null },
         { location: 'plant', lastCheckResultId: null },
       ],
     })
-    await send(office, one, ['passed', 'failed', 'passed', 'passed', 'passed'])
-    await send(plant, one, ['passed', 'degraded', 'missed', 'missed'])
-    const { body } = await client.call('GET', path)
+    await record(api.office, batchOf(one, 'passed', 'failed', 'passed', 'passed', 'passed'))
+    await record(api.plant, batchOf(one, 'passed', 'degraded', 'missed', 'missed'))
+    const body = await api.client.get(one.status)
+    const missed = { verdict: 'missed', missedReason: 'overloaded' }
     expect(body).toMatchObject({
       verdict: 'degraded',
       hasFailures: false,
@@ -265,26 +242,20 @@ describe('the state of a monitor', () => {
           verdict: 'degraded',
           lastSlot: iso(one, 1),
           since: iso(one, 1),
-          silence: {
-            verdict: 'missed',
-            missedReason: 'overloaded',
-            lastSlot: iso(one, 3),
-            since: iso(one, 2),
-          },
+          silence: { ...missed, lastSlot: iso(one, 3), since: iso(one, 2) },
         },
       ],
     })
-    const id = body.locations[0].lastCheckResultId
-    const newest = await client.call('GET', `/v1/check-results/${one.monitorId}/${id}`)
-    expect(newest.body.slot).toBe(iso(one, 4))
+    const newest = await api.client.get(`${one.path}/${body.locations[0].lastCheckResultId}`)
+    expect(newest.slot).toBe(iso(one, 4))
   })
 
   test('is failed while a failing monitor is still running at its next slots', async () => {
     const one = await inBoth()
-    await send(office, one, ['passed', 'failed', 'missed', 'missed', 'failed', 'missed'])
-    await send(plant, one, ['missed', 'errored'])
-    const { body } = await client.call('GET', `/v1/check-statuses/${one.monitorId}`)
-    expect(body).toMatchObject({
+    const verdicts = ['passed', 'failed', 'missed', 'missed', 'failed', 'missed'] as const
+    await record(api.office, batchOf(one, ...verdicts))
+    await record(api.plant, batchOf(one, 'missed', 'errored'))
+    expect(await api.client.get(one.status)).toMatchObject({
       verdict: 'failed',
       hasFailures: true,
       hasErrors: true,
@@ -318,37 +289,32 @@ describe('the state of a monitor', () => {
     })
   }
 
-  test.each([0, 1, 2, 3, 4])(
-    'is the same whether hours were rolled up or not (story %i)',
-    async (seed) => {
-      const one = await inBoth({ fromMs: NOW - DAY_MS, everyMs: 600_000 })
-      const verdicts = storyOf(seed)
-      await send(office, one, verdicts)
-      const at = verdicts.findLastIndex((verdict) => isAboutTarget(verdict))
-      const verdict = verdicts[at]
-      const others = verdicts.findLastIndex((it) => isAboutTarget(it) && it !== verdict)
-      const first = verdicts.findIndex((it, n) => n > others && it === verdict)
-      const own = verdicts.at(-1)
-      const plain = {
-        verdict: verdict ?? null,
-        lastSlot: at < 0 ? null : iso(one, at),
-        since: at < 0 ? null : iso(one, first),
-        silence:
-          at === 99 ? null : { verdict: own, lastSlot: iso(one, 99), since: iso(one, at + 1) },
-      }
-      const path = `/v1/check-statuses/${one.monitorId}`
-      await use().database.query('truncate rollups, rollups_done, rollups_due')
-      expect((await client.call('GET', path)).body.locations[0]).toMatchObject(plain)
-      await rollUpUntil(use().database, NOW - 200_000)
-      expect((await client.call('GET', path)).body.locations[0]).toMatchObject(plain)
-    },
-  )
+  test.each([0, 1, 2, 3, 4])('is the same with and without rollups (story %i)', async (seed) => {
+    const one = await inBoth({ fromMs: NOW - DAY_MS, everyMs: 600_000 })
+    const verdicts = storyOf(seed)
+    await record(api.office, batchOf(one, ...verdicts))
+    const at = verdicts.findLastIndex((it) => isAboutTarget(it))
+    const verdict = verdicts[at]
+    const others = verdicts.findLastIndex((it) => isAboutTarget(it) && it !== verdict)
+    const first = verdicts.findIndex((it, n) => n > others && it === verdict)
+    const silence = { verdict: verdicts[99], lastSlot: iso(one, 99), since: iso(one, at + 1) }
+    const plain = {
+      verdict: verdict ?? null,
+      lastSlot: at < 0 ? null : iso(one, at),
+      since: at < 0 ? null : iso(one, first),
+      silence: at === 99 ? null : silence,
+    }
+    await use().database.query('truncate rollups, rollups_done, rollups_due')
+    expect((await api.client.get(one.status)).locations[0]).toMatchObject(plain)
+    await rollUpUntil(use().database, NOW - 200_000)
+    expect((await api.client.get(one.status)).locations[0]).toMatchObject(plain)
+  })
 
   test('is listed for all monitors', async () => {
-    const { body: all } = await client.call<Loose[]>('GET', '/v1/check-statuses')
-    const rows = await use().database.query<{ id: string }>(
+    const all: Loose[] = await api.client.get('/v1/check-statuses')
+    const rows = await use().database.query(
       'select id from monitors where account_id = $1 order by created_at desc, id desc',
-      [client.accountId],
+      [api.client.accountId],
     )
     expect(all.map(({ checkId }) => checkId)).toEqual(rows.map(({ id }) => id))
   })

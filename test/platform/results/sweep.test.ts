@@ -12,12 +12,12 @@ import type { Database } from '../../../src/database/database.ts'
 import { ensurePartitions } from '../../../src/platform/results/queries/result-partitions.ts'
 import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
 import { addLocation, type TestLocation } from '../../support/platform/locations.ts'
+import { addAgent } from '../../support/platform/monitor-rows.ts'
 import {
   addEra,
   addMonitor,
   type Placing,
   resultAt,
-  slotOf,
   wireResult,
 } from '../../support/platform/placed-monitors.ts'
 import { randomFrom, type Random } from '../../support/random.ts'
@@ -46,39 +46,40 @@ const deliver = (
   at: TestLocation,
   nowMs: number,
   results: unknown[],
-  onRecorded: OnRecorded[] = [],
+  ...onRecorded: OnRecorded[]
 ) => report(use().database, { at, results, nowMs, retentionMs: RETENTION_MS, onRecorded })
 
-const account = (fromMs: number, toMs: number, accountId?: string) =>
-  use().database.transaction(
-    (tx) => accountOf(tx, { fromMs, toMs, ...(accountId && { accountId }) }),
-    { isolation: 'repeatable read', readOnly: true },
-  )
+/** The account of the location in a span. */
+const account = async ({ accountId }: TestLocation, fromMs: number, toMs: number) =>
+  (
+    await use().database.transaction((tx) => accountOf(tx, { fromMs, toMs, accountId }), {
+      isolation: 'repeatable read',
+      readOnly: true,
+    })
+  ).locations
 
-const rows = async (at: TestLocation) =>
+const rows = (at: TestLocation) =>
   use().database.query<{
     slot_ms: number
     monitor_id: string
-    verdict: string
     missed_reason: string | null
-    needed: string | null
+    verdict: string
   }>(
     `select *, (extract(epoch from slot) * 1000)::bigint as slot_ms from results
      where location_id = $1 order by slot, monitor_id`,
     [at.id],
   )
+const addHere = () => addLocation(use().database)
+const addTo = (at: TestLocation, placing: Placing) => addMonitor(use().database, at, placing)
 
 /** A location with one monitor. */
 const placed = async (placing: Placing): Promise<TestLocation> => {
-  const here = await addLocation(use().database)
-  await addMonitor(use().database, here, placing)
+  const here = await addHere()
+  await addTo(here, placing)
   return here
 }
 
-const addEpoch = (
-  at: TestLocation,
-  { number, fromMs, members }: { number: number; fromMs: number; members: object[] },
-) =>
+const addEpoch = (at: TestLocation, number: number, fromMs: number, members: object[]) =>
   use().database.query(
     `insert into location_epochs (location_id, epoch, from_ms, members, cause)
      values ($1, $2, $3, $4, '{}')`,
@@ -86,13 +87,12 @@ const addEpoch = (
   )
 
 test('fills unreported slots, with a reason by the agents that were there', async () => {
-  const { database } = use()
-  const here = await addLocation(database)
-  const monitor = await addMonitor(database, here, { fromMs: START, needs: ['DNS'] })
+  const here = await addHere()
+  const monitor = await addTo(here, { fromMs: START, needs: ['DNS'] })
   const old = { id: 'a', version: '1.0.0', abilities: ['URL'] }
   const young = { id: 'b', version: '9.9.9', abilities: ['URL', 'DNS'] }
-  await addEpoch(here, { number: 1, fromMs: START + 20_000, members: [old] })
-  await addEpoch(here, { number: 2, fromMs: START + 40_000, members: [old, young] })
+  await addEpoch(here, 1, START + 20_000, [old])
+  await addEpoch(here, 2, START + 40_000, [old, young])
   const now = START + 60_000 + SWEEP_GRACE_MS
   await deliver(here, now, [resultAt(monitor, 5)])
   expect(await sweepAt(now)).toEqual({ sweptUntilMs: START + 60_000, expected: 6, filled: 5 })
@@ -105,7 +105,7 @@ test('fills unreported slots, with a reason by the agents that were there', asyn
     { missed_reason: 'agent-lost', needed: null, filled: true },
     { verdict: 'passed' },
   ])
-  expect((await account(START, now, here.accountId)).locations).toMatchObject([
+  expect(await account(here, START, now)).toMatchObject([
     {
       slugName: here.slugName,
       expected: 6,
@@ -118,144 +118,124 @@ test('fills unreported slots, with a reason by the agents that were there', asyn
   ])
   // A later result replaces the filled-in one and changes no count.
   await deliver(here, now, [resultAt(monitor, 0)])
-  expect((await account(START, now, here.accountId)).locations).toMatchObject([
+  expect(await account(here, START, now)).toMatchObject([
     { recorded: 6, missing: 0, byVerdict: { passed: 2, missed: 4 } },
   ])
 })
 
 test('a suite that ran for an hour replaces its filled-in slot, and is not late', async () => {
-  const { database } = use()
-  const here = await addLocation(database)
-  const monitor = await addMonitor(database, here, { fromMs: START, untilMs: START + 10_000 })
-  const slot = slotOf(monitor, 0)
-  const endedAt = slot + LIMITS.suiteMsMax
+  const here = await addHere()
+  const { monitorId } = await addTo(here, { fromMs: START, untilMs: START + 10_000 })
+  const endedAt = START + LIMITS.suiteMsMax
   await sweepAt(endedAt - 1)
   expect(await rows(here)).toMatchObject([{ verdict: 'missed', filled: true }])
-  const result = { slot, startedAt: slot, durationMs: LIMITS.suiteMsMax }
+  const timing = { slot: START, startedAt: START, durationMs: LIMITS.suiteMsMax }
   const lateFlags: boolean[] = []
-  const onRecorded: OnRecorded = async (_, { results }) =>
-    void lateFlags.push(...results.map(({ late }) => late))
-  await deliver(here, endedAt + 1000, [wireResult({ ...monitor, ...result })], [onRecorded])
+  await deliver(
+    here,
+    endedAt + 1000,
+    [wireResult({ monitorId, ...timing })],
+    async (_, { results }) => void lateFlags.push(...results.map(({ late }) => late)),
+  )
   expect(lateFlags).toEqual([false])
   expect(await rows(here)).toMatchObject([{ verdict: 'passed', filled: false }])
-  expect((await account(START, endedAt, here.accountId)).locations).toMatchObject([
+  expect(await account(here, START, endedAt)).toMatchObject([
     { expected: 1, recorded: 1, missing: 0, byVerdict: { passed: 1 } },
   ])
 })
 
 test('a slot that an agent reports as running is under way, and lost when no agent reports it any more', async () => {
-  const { database } = use()
-  const here = await addLocation(database)
+  const here = await addHere()
   const until = { fromMs: START, untilMs: START + 10_000 }
-  const ran = await addMonitor(database, here, until)
-  const died = await addMonitor(database, here, until)
-  const unsaid = await addMonitor(database, here, until)
-  await addEpoch(here, { number: 1, fromMs: START - 1, members: [] })
-  const say = async (monitors: { monitorId: string }[], state = 'live') => {
-    const slots = monitors.map(({ monitorId }) => ({ monitorId, slot: START, startedAt: START }))
-    await database.query(
-      `insert into agents (id, location_id, instance, version, image, abilities, state, queues)
-       values ($1, $1, $1, '9.9.9', 'agent', '{}', $2, $3)
-       on conflict (location_id, id) do update set state = $2, queues = $3`,
-      [here.id, state, JSON.stringify({ scripted: { slots } })],
-    )
-  }
+  const [ran, died, unsaid] = [
+    await addTo(here, until),
+    await addTo(here, until),
+    await addTo(here, until),
+  ]
+  await addEpoch(here, 1, START - 1, [])
+  const slots = [ran, died].map(({ monitorId }) => ({ monitorId, slot: START, startedAt: START }))
+  const agent = await addAgent(use().database, here.id, { queues: { scripted: { slots } } })
   const reasons = async () => {
-    const found = await rows(here)
-    const of = ({ monitorId }: { monitorId: string }) =>
-      found.find((row) => row.monitor_id === monitorId)
-    return [ran, died, unsaid].map((one) => of(one)?.missed_reason ?? of(one)?.verdict)
+    const found = new Map((await rows(here)).map((row) => [row.monitor_id, row]))
+    const of = [ran, died, unsaid].map(({ monitorId }) => found.get(monitorId))
+    return of.map((row) => row?.missed_reason ?? row?.verdict)
   }
   const first = START + SWEEP_GRACE_MS + 1
-  await say([ran, died])
   await sweepAt(first)
   expect(await reasons()).toEqual(['under-way', 'under-way', 'agent-lost'])
   await sweepAt(first + 30 * 60_000)
   expect(await reasons()).toEqual(['under-way', 'under-way', 'agent-lost'])
   // One ends, and the agent of the other is killed.
   const endedAt = first + 30 * 60_000
-  await say([ran, died], 'lost')
+  await use().database.query(`update agents set state = 'lost' where id = $1`, [agent])
   await sweepAt(endedAt + SWEEP_GRACE_MS - 1)
   expect(await reasons()).toEqual(['under-way', 'under-way', 'agent-lost'])
   await deliver(here, endedAt, [resultAt(ran, 0)])
   await sweepAt(endedAt + SWEEP_GRACE_MS + 1)
   expect(await reasons()).toEqual(['passed', 'agent-lost', 'agent-lost'])
-  expect((await account(START, endedAt, here.accountId)).locations).toMatchObject([
+  expect(await account(here, START, endedAt)).toMatchObject([
     { expected: 3, recorded: 3, missing: 0 },
   ])
 })
 
+const LEFT = [
+  [1, -30_000, 1],
+  [2, -20_000, 0],
+] as const
+
 test.each([
   ['a location that never had an agent', [], 'no-agent'],
   ['an agent that came later', [[1, 30_000, 1]], 'no-agent'],
-  [
-    'an agent that had left or was lost',
-    [
-      [1, -30_000, 1],
-      [2, -20_000, 0],
-    ],
-    'agent-lost',
-  ],
+  ['an agent that had left or was lost', LEFT, 'agent-lost'],
   ['one for which only a later epoch is stored', [[7, 30_000, 1]], 'agent-lost'],
 ] as const)('a slot of %s is missed for the reason of that', async (_, epochs, reason) => {
   const here = await placed({ fromMs: START, untilMs: START + 10_000 })
   for (const [number, fromMs, count] of epochs) {
     const members = Array.from({ length: count }, () => ({ id: 'a', abilities: ['URL'] }))
-    await addEpoch(here, { number, fromMs: START + fromMs, members })
+    await addEpoch(here, number, START + fromMs, members)
   }
   await sweepAt(START + 60_000 + SWEEP_GRACE_MS)
   expect(await rows(here)).toMatchObject([{ missed_reason: reason, needed: null }])
 })
 
 test('a slot that its agent did not deliver is distinguished from one that was lost with it', async () => {
-  const { database } = use()
-  const here = await addLocation(database)
-  const [there, restarted, lost, silent] = Array.from({ length: 4 }, (): string => randomUUID())
-  const members = [there, restarted, lost, silent].map((id = '') => ({ id, abilities: ['URL'] }))
-  await addEpoch(here, { number: 1, fromMs: START - 1, members })
-  const live = [
-    [there, 'live', START - 1000, START + 60_000],
-    [restarted, 'live', START + 5000, START + 60_000],
-    [lost, 'lost', START - 1000, START + 60_000],
+  const here = await addHere()
+  const agents: [state: string, sinceMs: number, seenMs: number, reasons: string[]][] = [
+    ['live', -1000, 60_000, ['not-delivered', 'not-delivered']],
+    // It was restarted.
+    ['live', 5000, 60_000, ['agent-lost', 'not-delivered']],
+    ['lost', -1000, 60_000, ['agent-lost', 'agent-lost']],
     // Killed, and not yet lost.
-    [silent, 'live', START - 1000, START + 10_001],
+    ['live', -1000, 10_001, ['not-delivered', 'agent-lost']],
   ]
-  for (const [id, state, sinceMs, seenMs] of live) {
-    await database.query(
-      `insert into agents (id, location_id, instance, version, image, abilities, state, live_since,
-         last_seen_at)
-       values ($1, $2, $1, '9.9.9', 'agent', '{URL}', $3, to_timestamp($4::float8 / 1000),
-         to_timestamp($5::float8 / 1000))`,
-      [id, here.id, state, sinceMs, seenMs],
-    )
+  const reasonsOf = new Map<string, string[]>()
+  for (const [state, sinceMs, seenMs, reasons] of agents) {
+    const row = { state, liveSinceMs: START + sinceMs, lastSeenMs: START + seenMs }
+    reasonsOf.set(await addAgent(use().database, here.id, row), reasons)
   }
+  const members = [...reasonsOf.keys()].map((id) => ({ id, abilities: ['URL'] }))
+  await addEpoch(here, 1, START - 1, members)
   const assignment = createAssignment(members)
-  const reasons: Record<string, string[]> = {
-    [there ?? '']: ['not-delivered', 'not-delivered'],
-    [restarted ?? '']: ['agent-lost', 'not-delivered'],
-    [lost ?? '']: ['agent-lost', 'agent-lost'],
-    [silent ?? '']: ['not-delivered', 'agent-lost'],
-  }
-  const ofMonitors = new Map<string, string[] | undefined>()
+  const expected: Record<string, string[]> = {}
   for (let n = 0; n < 60; n++) {
-    const era = { fromMs: START, untilMs: START + 20_000 }
-    const { monitorId } = await addMonitor(database, here, era)
-    ofMonitors.set(monitorId, reasons[assignment.owner(monitorId, ['URL'])?.id ?? ''])
+    const { monitorId } = await addTo(here, { fromMs: START, untilMs: START + 20_000 })
+    const owner = assignment.owner(monitorId, ['URL'])
+    expected[monitorId] = reasonsOf.get(owner?.id ?? '') ?? []
   }
   await sweepAt(START + 60_000 + SWEEP_GRACE_MS)
-  const found = await rows(here)
-  for (const [monitorId, expected] of ofMonitors) {
-    const own = found.filter(({ monitor_id }) => monitor_id === monitorId)
-    expect(own.map(({ missed_reason }) => missed_reason)).toEqual(expected)
-  }
-  expect(new Set(ofMonitors.values()).size).toBe(4)
+  const found = Object.groupBy(await rows(here), ({ monitor_id }) => monitor_id)
+  const reasons = Object.entries(found).map(([id, own = []]) => [
+    id,
+    own.map(({ missed_reason }) => missed_reason),
+  ])
+  expect(Object.fromEntries(reasons)).toEqual(expected)
+  expect(new Set(Object.values(expected)).size).toBe(4)
 })
 
 test('leaves agents time to deliver after a pause of the platform', async () => {
-  const { database } = use()
   await placed({ fromMs: START })
   const now = START + DAY_MS / 4
-  await database.query(
+  await use().database.query(
     `insert into platform_pulse (since, last) values (to_timestamp($1::float8 / 1000), now())`,
     [now - SWEEP_RETURN_MS + 1000],
   )
@@ -264,25 +244,23 @@ test('leaves agents time to deliver after a pause of the platform', async () => 
 })
 
 test('counts a first slot before the placement of the monitor', async () => {
-  const { database } = use()
   const here = await placed({ fromMs: START })
-  await sweepAt(START + DAY_MS / 4)
   const placedMs = START + DAY_MS / 4
+  await sweepAt(placedMs)
   const daily = { everyMs: DAY_MS, offsetMs: 5_000 }
   const fromMs = slotAtOrBefore(daily, placedMs)
-  await addMonitor(database, here, { ...daily, fromMs, openedMs: placedMs })
-  expect((await account(0, placedMs, here.accountId)).locations).toMatchObject([{ missing: 0 }])
+  await addTo(here, { ...daily, fromMs, openedMs: placedMs })
+  expect(await account(here, 0, placedMs)).toMatchObject([{ missing: 0 }])
   await sweepAt(placedMs + 2 * SWEEP_GRACE_MS)
-  const { locations } = await account(0, placedMs + DAY_MS, here.accountId)
-  expect(locations).toMatchObject([{ missing: 0, unexpected: 0 }])
+  const even = { missing: 0, unexpected: 0 }
+  expect(await account(here, 0, placedMs + DAY_MS)).toMatchObject([even])
   expect((await rows(here)).filter(({ slot_ms }) => slot_ms === fromMs)).toHaveLength(1)
 })
 
 test('skips slots that are too old to be retained', async () => {
   await placed({ fromMs: START - 100 * DAY_MS, everyMs: DAY_MS / 24 })
   const { filled } = await sweepAt(START)
-  expect(filled).toBeGreaterThan(24 * 3)
-  expect(filled).toBeLessThan(24 * 5)
+  expect([filled > 24 * 3, filled < 24 * 5]).toEqual([true, true])
 })
 
 test('two concurrent sweeps fill each slot once', async () => {
@@ -290,18 +268,15 @@ test('two concurrent sweeps fill each slot once', async () => {
   const now = START + 600_000 + SWEEP_GRACE_MS
   const swept = await Promise.all([sweepAt(now), sweepAt(now), sweepAt(now)])
   expect(swept.reduce((sum, { filled }) => sum + filled, 0)).toBe(60)
-  expect(await readSweptSpan(use().database)).toMatchObject({
-    expectedTotal: 60,
-    recordedTotal: 60,
-  })
+  const even = { expectedTotal: 60, recordedTotal: 60 }
+  expect(await readSweptSpan(use().database)).toMatchObject(even)
 })
 
 test.each(Array.from({ length: 6 }, (_, seed) => seed))('random story %i', async (seed) => {
   const random = randomFrom(seed)
-  const { database } = use()
-  const here = await addLocation(database)
+  const here = await addHere()
   const stories = await Promise.all(
-    Array.from({ length: 1 + random.below(6) }, () => story(database, here, random)),
+    Array.from({ length: 1 + random.below(6) }, () => story(use().database, here, random)),
   )
   const expected = new Set(stories.flat())
   let now = START
@@ -320,13 +295,14 @@ test.each(Array.from({ length: 6 }, (_, seed) => seed))('random story %i', async
   await sweepAt(STORY_END + SWEEP_GRACE_MS)
   const found = (await rows(here)).map(({ monitor_id, slot_ms }) => `${monitor_id} ${slot_ms}`)
   expect(found.toSorted()).toEqual([...expected].toSorted())
-  const { locations } = await account(0, STORY_END, here.accountId)
-  const all = expected.size
-  expect(locations).toMatchObject([{ expected: all, recorded: all, missing: 0, unexpected: 0 }])
-  const part = [START + 100_001, STORY_END - 100_001] as const
-  const inPart = [...expected].filter((one) => slotIn(one) >= part[0] && slotIn(one) < part[1])
-  const { locations: parts } = await account(...part, here.accountId)
-  expect(parts).toMatchObject([{ expected: inPart.length, recorded: inPart.length, missing: 0 }])
+  for (const [from, to] of [
+    [0, STORY_END],
+    [START + 100_001, STORY_END - 100_001],
+  ] as const) {
+    const n = [...expected].filter((one) => slotIn(one) >= from && slotIn(one) < to).length
+    const even = { expected: n, recorded: n, missing: 0, unexpected: 0 }
+    expect(await account(here, from, to)).toMatchObject([even])
+  }
 })
 
 const STORY_END = START + 20 * 60_000
@@ -346,7 +322,7 @@ async function story(database: Database, here: TestLocation, random: Random): Pr
     const isOpen = untilMs > STORY_END + SWEEP_GRACE_MS
     const era: Placing = { ...timing, fromMs, openedMs: at, ...(isOpen ? {} : { untilMs }) }
     if (slots.length === 0) await addMonitor(database, here, { ...era, monitorId })
-    else await addEra(database, here, { ...era, ...timing, monitorId })
+    else await addEra(database, here.id, { ...era, ...timing, monitorId })
     const last = Math.min(untilMs, STORY_END)
     for (let slot = slotAtOrAfter(timing, fromMs); slot < last; slot += everyMs) {
       slots.push(`${monitorId} ${slot}`)

@@ -13,9 +13,8 @@ test('a suite goes to the agent that has its engine', async () => {
   const { slugName, secret, accountId } = await addLocation(database().database)
   const client = await addClient({ accountId })
   await addSuiteBundle(database().database, accountId)
-  const agents = [['node@24'], ['bun@1.3'], ['node@22', 'node@24']].map(
-    (engines) => new FakeAgent(secret, { engines }),
-  )
+  const engines = [['node@24'], ['bun@1.3'], ['node@22', 'node@24']]
+  const agents = engines.map((some) => new FakeAgent(secret, { engines: some }))
   for (const one of agents) await one.sync(api)
   const suite = async (engine: string, engineVersion: string): Promise<string> => {
     const common = { name: 'x', codeBundlePath: SUITE_BUNDLE, privateLocations: [slugName] }

@@ -39,8 +39,8 @@ describe('a cipher', () => {
   })
 
   test('has a fingerprint that distinguishes keys', () => {
-    expect(createCipher(KEY).fingerprint.equals(cipher.fingerprint)).toBe(true)
-    expect(createCipher(`${KEY}x`).fingerprint.equals(cipher.fingerprint)).toBe(false)
+    expect(createCipher(KEY).fingerprint).toEqual(cipher.fingerprint)
+    expect(createCipher(`${KEY}x`).fingerprint).not.toEqual(cipher.fingerprint)
     expect(cipher.fingerprint.toString()).not.toContain(KEY)
   })
 })

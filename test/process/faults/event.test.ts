@@ -1,32 +1,24 @@
-// Aim: the report of a fault contains its class, its code, its fixed text and its places in the program, and no data of
-// the program, for any error.
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+// Aim: the report of a fault contains class, code, fixed text and places, and no data of the program.
 import { arch } from 'node:os'
 import { pathToFileURL } from 'node:url'
 import { expect, test } from 'vitest'
 import { Fault, type EventException } from '../../../src/process/faults/fault.ts'
 import { eventOf } from '../../../src/process/faults/event.ts'
 import { pauseMsOf } from '../../../src/process/faults/sentry-envelope.ts'
-import { temporaryFolder } from '../../support/temporary-folder.ts'
+import { temporaryFile } from '../../support/temporary-folder.ts'
 
 const RELEASE = 'vedette-agent@8.4.0'
 // No part of them may stand in this program, or a test could not fail by it: they are made of pieces.
 const PLANTED = [
-  ['hunt', 'er2'],
-  ['Tr0ub4', 'dor'],
-  ['pl_abc', 'DEF0123456789'],
-  ['quokka', 'wombat'],
-  ['quokka', '.depths.wombat'],
-  ['192.0.', '2.77'],
-  ['quokka@', 'wombat.example'],
-  ['/home/quokka', '/wombat.pem'],
-  ['4111 1111', ' 1111 1111'],
-].map((pieces) => pieces.join(''))
+  'hunt|er2,Tr0ub4|dor,pl_abc|DEF0123456789,quokka|wombat,quokka|.depths.wombat,192.0.|2.77',
+  'quokka@|wombat.example,/home/quokka|/wombat.pem,4111 1111| 1111 1111',
+].flatMap((pieces) => pieces.replaceAll('|', '').split(','))
 
-function exceptionsOf(thrown: unknown): EventException[] {
-  return eventOf(thrown, RELEASE).exception.values
-}
+const exceptionsOf = (thrown: unknown): EventException[] =>
+  eventOf(thrown, RELEASE).exception.values
+
+const placesWith = (one: string) =>
+  `Error: ${one}\n    at ${one} (node:${one}:1:1)\n    at f (/${one}/x.js:1:1)`
 
 const caught = (work: () => unknown): unknown => {
   try {
@@ -50,14 +42,8 @@ test.each<[string, (one: string) => unknown]>([
   ['further fields', (one) => Object.assign(new Error('x'), { [one]: one, code: one })],
   ['no error at all', (one) => one],
   ['an object', (one) => ({ [one]: one, message: one })],
-  [
-    'lines that look like places',
-    (one) => new Error(`x\n    at ${one} (node:${one}:1:1)\n    at f (/${one}/x.js:1:1)`),
-  ],
-  [
-    'a stack that somebody wrote',
-    (one) => Object.assign(new Error('x'), { stack: `Error: ${one}\n    at ${one} (${one}:1:1)` }),
-  ],
+  ['lines that look like places', (one) => new Error(placesWith(one))],
+  ['a stack that somebody wrote', (one) => Object.assign(new Error(), { stack: placesWith(one) })],
   ['a function', (one) => caught(() => ({ [one]: () => new Error('x') })[one]?.())],
 ])('no secret leaves in %s', (_, make) => {
   for (const secret of PLANTED) {
@@ -78,12 +64,9 @@ test('a message is left out; a code and a fixed text are kept', () => {
   expect(exceptionsOf(fault)).toMatchObject([{ type: 'RangeError', value: 'a fault of the agent' }])
 })
 
-test('causes precede their effects', () => {
+test('causes precede their effects, and circular ones end', () => {
   const values = exceptionsOf(new Error('outer', { cause: new TypeError('inner') }))
   expect(values.map(({ type }) => type)).toEqual(['TypeError', 'Error'])
-})
-
-test('circular causes end', () => {
   const one = new Error('one')
   one.cause = one
   expect(exceptionsOf(one)).toHaveLength(3)
@@ -91,11 +74,10 @@ test('circular causes end', () => {
 
 test('an error whose fields throw is reported as an Error', () => {
   const bad = new Error('x')
-  Object.defineProperty(bad, 'message', {
-    get() {
-      throw new Error('no')
-    },
-  })
+  const get = () => {
+    throw new Error('no')
+  }
+  Object.defineProperty(bad, 'message', { get })
   expect(exceptionsOf(bad)).toMatchObject([{ type: 'Error' }])
 })
 
@@ -111,24 +93,15 @@ test('places are relative to the program, with the line, the nearest last', () =
 })
 
 test('a file outside of the program is not named', async () => {
-  const folder = temporaryFolder()
-  const file = join(folder, 'quokka.mjs')
-  writeFileSync(file, 'export const fail = () => { throw new Error("x") }')
-  const { fail } = (await import(/* @vite-ignore */ pathToFileURL(file).href)) as {
-    fail: () => void
-  }
-  const text = JSON.stringify(exceptionsOf(caught(fail)))
-  expect(text).not.toContain('quokka')
+  const file = temporaryFile('quokka.mjs', 'export const fail = () => { throw new Error("x") }')
+  const module: { fail: () => void } = await import(/* @vite-ignore */ pathToFileURL(file).href)
+  expect(JSON.stringify(exceptionsOf(caught(module.fail)))).not.toContain('quokka')
 })
 
 test('the rest describes the runtime', () => {
-  const { contexts, release, platform, level } = eventOf(new Error('x'), RELEASE, true)
-  expect({ release, platform, level }).toEqual({
-    release: RELEASE,
-    platform: 'node',
-    level: 'fatal',
-  })
-  expect(contexts).toEqual({
+  const event = eventOf(new Error('x'), RELEASE, true)
+  expect(event).toMatchObject({ release: RELEASE, platform: 'node', level: 'fatal' })
+  expect(event.contexts).toEqual({
     os: { name: 'Linux', version: expect.stringMatching(/^\d+(\.\d+)*$/) as string },
     device: { arch: arch() },
     runtime: { name: 'node', version: process.version },

@@ -2,25 +2,20 @@
 import { expect, test } from 'vitest'
 import { dsnProblem, parseDsn } from '../../../src/process/faults/sentry-dsn.ts'
 
-const path = '/api/1/envelope/'
-
 test.each([
-  ['https://k@host.example/1', { baseUrl: 'https://host.example', path, key: 'k' }],
-  ['http://k@host.example:9000/1', { baseUrl: 'http://host.example:9000', path, key: 'k' }],
-  ['https://k@[::1]:9000/1', { baseUrl: 'https://[::1]:9000', path, key: 'k' }],
-  ['https://k@host.example/a/b/1', { baseUrl: 'https://host.example/a/b', path, key: 'k' }],
-  ['https://k:old@host.example/1', { baseUrl: 'https://host.example', path, key: 'k' }],
-])('%s', (text, dsn) => {
-  expect(parseDsn(text)).toEqual(dsn)
+  ['http://k@host.example:9000/1', 'http://host.example:9000'],
+  ['https://k@[::1]:9000/1', 'https://[::1]:9000'],
+  ['https://k@host.example/a/b/1', 'https://host.example/a/b'],
+  ['https://k:old@host.example/1', 'https://host.example'],
+])('%s', (text, baseUrl) => {
+  expect(parseDsn(text)).toEqual({ baseUrl, path: '/api/1/envelope/', key: 'k' })
   expect(dsnProblem(text)).toBeUndefined()
 })
 
 test.each([
-  ['nothing', ''],
   ['a word', 'dsn'],
   ['no key', 'https://host.example/1'],
   ['no project', 'https://k@host.example/'],
-  ['no path', 'https://k@host.example'],
   ['a slash at the end', 'https://k@host.example/1/'],
   ['another scheme', 'ftp://k@host.example/1'],
   ['a query', 'https://k@host.example/1?a=b'],

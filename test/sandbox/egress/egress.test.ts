@@ -1,5 +1,4 @@
-// Aim: a run gets a proxy only where it needs one: the location has one that all must go through, or nobody may
-// hold the run to going straight.
+// A run gets a proxy where the location has one, or where its connections cannot be held to the policy.
 import { expect, test } from 'vitest'
 import { createSandbox } from '../../../src/sandbox/sandbox.ts'
 import { openEgress } from '../../../src/sandbox/egress/egress.ts'
@@ -9,12 +8,7 @@ const proxyUrl = 'http://127.0.0.1:3128'
 
 test.each([
   ['no proxy where its connections are always evaluated', 'require', undefined, undefined],
-  [
-    'one for systems that cannot enforce the policy, where that is allowed',
-    'best',
-    undefined,
-    'unenforced',
-  ],
+  ['one where the policy cannot be enforced, if that is allowed', 'best', undefined, 'unenforced'],
   ['one in any case where the location has one', 'require', proxyUrl, 'always'],
   ['one in any case where the location has one, enforced or not', 'best', proxyUrl, 'always'],
 ] as const)('a run has %s', async (_, isolation, given, when) => {

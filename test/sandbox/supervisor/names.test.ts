@@ -1,9 +1,8 @@
-// Aim: a name server to which no packet can even be sent, as in a network that leads nowhere, costs a run the answer of
-// that server and not its supervisor; and of answers the supervisor learns which name an address has, whatever they hold.
+// A name server that cannot be reached costs one answer; answers tell the supervisor the names of addresses.
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import { afterEach, expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { NameRelay } from '../../../src/sandbox/supervisor/names.ts'
 
 /** Without leave to broadcast nobody can connect a socket to it: the system refuses at once. */
@@ -11,19 +10,12 @@ const NOWHERE = '255.255.255.255'
 /** The root's name servers are asked for: id 4711, one question. */
 const QUESTION = Buffer.from('1267010000010000000000000000020001', 'hex')
 
-const closing: (() => void)[] = []
-afterEach(() => {
-  for (const close of closing.splice(0)) close()
-})
-
 /** A name server with these answers. */
 async function serverWith(answerTo: (question: Buffer) => Buffer): Promise<number> {
   const server = createSocket('udp4')
-  server.on('message', (question, { port, address }) => {
-    server.send(answerTo(question), port, address)
-  })
+  server.on('message', (one, { port, address }) => server.send(answerTo(one), port, address))
   server.bind(0, '127.0.0.1')
-  closing.push(() => server.close())
+  onTestFinished(() => void server.close())
   await once(server, 'listening')
   return server.address().port
 }
@@ -31,9 +23,9 @@ async function serverWith(answerTo: (question: Buffer) => Buffer): Promise<numbe
 /** What a relay to these servers answers before it closes the connection. */
 async function asked(servers: string[], port: number, question = QUESTION) {
   const relay = new NameRelay(servers, port)
-  closing.push(() => relay.close())
+  onTestFinished(() => relay.close())
   const socket = connect(await relay.port('127.0.0.1'), '127.0.0.1')
-  closing.push(() => socket.destroy())
+  onTestFinished(() => void socket.destroy())
   const length = Buffer.alloc(2)
   length.writeUInt16BE(question.length)
   socket.write(Buffer.concat([length, question]))
@@ -59,14 +51,12 @@ test('the next name server is asked', async () => {
   expect(received.readUInt16BE(4)).toBe(0x8180)
 })
 
-test.each(['', '1267', '126701000001000000000000', '12670100000100000000000005616263'])(
-  'a question that is cut short (%s) harms nobody',
-  async (hex) => {
-    const port = await serverWith(echo)
-    await asked(['127.0.0.1'], port, Buffer.from(hex, 'hex'))
-    expect((await asked(['127.0.0.1'], port)).received.readUInt16BE(2)).toBe(4711)
-  },
-)
+const CUT = ['', '1267', '126701000001000000000000', '12670100000100000000000005616263']
+test.each(CUT)('a question that is cut short (%s) harms nobody', async (hex) => {
+  const port = await serverWith(echo)
+  await asked(['127.0.0.1'], port, Buffer.from(hex, 'hex'))
+  expect((await asked(['127.0.0.1'], port)).received.readUInt16BE(2)).toBe(4711)
+})
 
 test('where there is no other, the question stays without an answer', async () => {
   expect((await asked([NOWHERE], 53)).received).toHaveLength(0)
@@ -84,9 +74,6 @@ test('a run learns what it asked, and the supervisor which name an address has',
   const asking = Buffer.concat([Buffer.from('126701000001000000000000', 'hex'), question])
   const { received, relay } = await asked(['127.0.0.1'], port, asking)
   expect(received.subarray(2)).toEqual(answer)
-  expect(['192.0.2.7', '2001:db8::5', '192.0.2.8'].map((one) => relay.nameOf(one))).toEqual([
-    'shop.test',
-    'shop.test',
-    undefined,
-  ])
+  const found = ['192.0.2.7', '2001:db8::5', '192.0.2.8'].map((one) => relay.nameOf(one))
+  expect(found).toEqual(['shop.test', 'shop.test', undefined])
 })

@@ -12,12 +12,11 @@ const levelOf = () => Number(fs.readFileSync('/proc/self/autogroup', 'utf8').spl
 const look = () => (levelOf() === 0 ? setTimeout(look, 10) : console.log('session', levelOf()))
 if (fs.existsSync('/proc/self/autogroup')) look()`
 
+const DETACHED = `require('node:child_process').spawn(process.execPath, ['-e', process.argv[1]], { detached: true, stdio: 'inherit' })`
+
 test.for([
   ['the command', `eval(process.argv[1])`],
-  [
-    'a process with a session of its own',
-    `require('node:child_process').spawn(process.execPath, ['-e', process.argv[1]], { detached: true, stdio: 'inherit' })`,
-  ],
+  ['a process with a session of its own', DETACHED],
 ] as const)('%s ranks behind the agent', async ([, script]) => {
   const end = await sandboxed({ args: () => ['-e', script, REPORTS_PRIORITY] })
   const session = existsSync('/proc/self/autogroup') ? 'session 5\n' : ''

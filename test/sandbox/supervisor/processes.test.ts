@@ -1,8 +1,7 @@
-// Aim: a run's user is emptied in one step, without a look at who descends from whom, and nobody else is touched;
-// and who was forked while a look at all processes went on is ended like the others.
+// The user of a run is emptied in one step and nobody else is touched; a child that no look met ends, too.
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { fileURLToPath } from 'node:url'
+import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { killUser } from '../../../src/sandbox/supervisor/processes.ts'
 
@@ -31,9 +30,7 @@ test.skipIf(why !== undefined)(
   },
 )
 
-const PROCESSES = fileURLToPath(
-  new URL('../../../src/sandbox/supervisor/processes.ts', import.meta.url),
-)
+const PROCESSES = join(import.meta.dirname, '../../../src/sandbox/supervisor/processes.ts')
 
 /** Like a supervisor whose first looks come too early for the child that is there. */
 const SUPERVISOR = `

@@ -1,37 +1,30 @@
-// Aim: where the supervisor makes the sockets of a run, as in containers, they behave as if the run had made
-// them: options, waiting, errors, and the end of each.
-import { createServer, type AddressInfo, type Server, type Socket } from 'node:net'
+// Sockets that the supervisor makes behave like those of the run: options, waiting, errors, ends.
+import type { Socket } from 'node:net'
 import { dirname } from 'node:path'
 import { chmodSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   missingFor,
   startStandIn,
-  type StandInAnswer,
   type StandIn,
+  type StandInAnswer,
 } from '../../support/sandbox/stand-in.ts'
 import { eventually } from '../../support/eventually.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
+import { startRawServer, type TestServer } from '../../support/test-server.ts'
 
 const project = dirname(dirname(dirname(import.meta.dirname)))
 /** Its connections, as its server saw them. */
 const accepted: Socket[] = []
-let server: Server
-let port: number
+let server: TestServer
 
 beforeAll(async () => {
-  server = createServer((socket) => {
+  server = await startRawServer((socket) => {
     accepted.push(socket)
-    socket.on('error', () => {})
     socket.write('hello\n')
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  port = (server.address() as AddressInfo).port
 })
-afterAll(() => {
-  for (const socket of accepted) socket.destroy()
-  server.close()
-})
+afterAll(() => server.close())
 
 /** The C library as scripts below use it, and an IPv4 address of loopback. */
 const NATIVE = `const koffi = require(${JSON.stringify(`${project}/node_modules/koffi`)})
@@ -122,7 +115,7 @@ describe.each(['root of a container', 'nobody in a container'] as const)('with %
   const run = (script: string, more = {}): Promise<StandInAnswer> =>
     standIn.run({
       command: process.execPath,
-      args: ['-e', NATIVE + script, String(port)],
+      args: ['-e', NATIVE + script, String(server.port)],
       readable: [`${project}/node_modules`],
       ...more,
     })
@@ -160,7 +153,7 @@ setInterval(() => {}, 1000); console.log('closed')`,
   test.skipIf(missing !== undefined)(`a shell connects as anywhere ${missing ?? ''}`, async () => {
     const { end } = await standIn.run({
       command: '/bin/bash',
-      args: ['-c', `exec 3<>/dev/tcp/127.0.0.1/${port} && read -r line <&3 && echo "$line"`],
+      args: ['-c', `exec 3<>/dev/tcp/127.0.0.1/${server.port} && read -r line <&3 && echo "$line"`],
     })
     expect(end.tail.stdout).toBe('hello\n')
   })

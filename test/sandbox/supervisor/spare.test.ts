@@ -22,12 +22,7 @@ spare.close()`
 
 test('without descriptors there is no supervisor, and the agent does not end for it', async () => {
   const run = promisify(execFile)
-  const args = [
-    '-c',
-    'ulimit -n 64; exec "$0" --input-type=module -e "$1"',
-    process.execPath,
-    PROGRAM,
-  ]
-  const { stdout } = await run('/bin/sh', args)
+  const script = 'ulimit -n 64; exec "$0" --input-type=module -e "$1"'
+  const { stdout } = await run('/bin/sh', ['-c', script, process.execPath, PROGRAM])
   expect(stdout).toMatch(/descriptors.*\nlives\n/)
 })

@@ -1,24 +1,20 @@
-// Aim: a launcher that does not come to its command keeps nobody waiting: not for longer than it may take, and not
-// when the run is called off; and nothing of it is left.
+// A launcher that does not get ready ends at its limit or when the run is cancelled, and leaves nothing.
 import { spawn } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
+import type { Readable } from 'node:stream'
 import { expect, onTestFinished, test } from 'vitest'
 import type {
   SupervisorCommand,
-  SupervisorRequest,
   SupervisorReport,
+  SupervisorRequest,
 } from '../../../src/sandbox/request.ts'
-import { removeTree } from '../../../src/sandbox/remove-tree.ts'
 import { ROOMY } from '../../support/sandbox/sandboxed.ts'
 import { eventually } from '../../support/eventually.ts'
+import { temporaryFolder } from '../../support/temporary-folder.ts'
 
-const SUPERVISOR = fileURLToPath(
-  new URL('../../../src/sandbox/supervisor/supervisor.ts', import.meta.url),
-)
+const SUPERVISOR = join(import.meta.dirname, '../../../src/sandbox/supervisor/supervisor.ts')
 
 /** A supervisor whose launcher is stopped before it has an order. */
 async function delayed(startMs: number) {
@@ -34,7 +30,7 @@ async function delayed(startMs: number) {
     if (existsSync(`/proc/${launcher}`)) process.kill(launcher, 'SIGKILL')
     supervisor.kill('SIGKILL')
   })
-  const folder = mkdtempSync(join(tmpdir(), 'vedette-supervisor-'))
+  const folder = temporaryFolder()
   const order: SupervisorRequest = {
     command: '/bin/true',
     args: [],
@@ -52,11 +48,10 @@ async function delayed(startMs: number) {
     supervisor.stdin?.write(`${JSON.stringify(said)}\n`)
   send(order)
   const reports: SupervisorReport[] = []
-  if (supervisor.stdout === null) throw new Error('no output')
-  createInterface({ input: supervisor.stdout }).on('line', (line) => {
+  createInterface({ input: supervisor.stdout as Readable }).on('line', (line) => {
     reports.push(JSON.parse(line) as SupervisorReport)
   })
-  return { send, exited, reports, launcher, clear: () => removeTree(folder) }
+  return { send, exited, reports, launcher }
 }
 
 /** The launcher, once it has become that: before, its parent waits for it. */
@@ -69,30 +64,18 @@ function launcherOf(parent: number): number {
 }
 
 test('a launcher that does not get ready in its time fails the run, with the time', async () => {
-  const { exited, reports, launcher, clear } = await delayed(300)
+  const { exited, reports, launcher } = await delayed(300)
   expect(await exited).toBe(0)
-  expect(reports).toMatchObject([
-    {
-      event: 'ended',
-      end: {
-        outcome: 'sandbox-failed',
-        problem: expect.stringMatching(/not ready within 300 ms/),
-        leftBehind: 0,
-      },
-    },
-  ])
+  const problem = expect.stringMatching(/not ready within 300 ms/)
+  const end = { outcome: 'sandbox-failed', problem, leftBehind: 0 }
+  expect(reports).toMatchObject([{ event: 'ended', end }])
   expect(existsSync(`/proc/${launcher}`)).toBe(false)
-  await clear()
 })
 
-test.each(['ask', 'kill'] as const)(
-  'a run that is called off (%s) meanwhile ends at once',
-  async (call) => {
-    const { send, exited, reports, launcher, clear } = await delayed(600_000)
-    send({ do: call, outcome: 'cancelled' })
-    expect(await exited).toBe(0)
-    expect(reports).toMatchObject([{ end: { outcome: 'cancelled', leftBehind: 0 } }])
-    expect(existsSync(`/proc/${launcher}`)).toBe(false)
-    await clear()
-  },
-)
+test.each(['ask', 'kill'] as const)('a run that is called off (%s) ends at once', async (call) => {
+  const { send, exited, reports, launcher } = await delayed(600_000)
+  send({ do: call, outcome: 'cancelled' })
+  expect(await exited).toBe(0)
+  expect(reports).toMatchObject([{ end: { outcome: 'cancelled', leftBehind: 0 } }])
+  expect(existsSync(`/proc/${launcher}`)).toBe(false)
+})

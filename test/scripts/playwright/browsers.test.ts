@@ -1,31 +1,24 @@
-// Aim: the browser that Playwright finds is started with what the sandbox asks of it, and keeps what a script
-// asked of it.
+// Browsers of Playwright and of scripts start with the arguments of the sandbox, and keep their own.
 import { execFileSync } from 'node:child_process'
 import { realpathSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { prepareBrowsers } from '../../../src/scripts/playwright/browsers.ts'
 import { withoutNamespaces } from '../../support/needs.ts'
-import { temporaryFolder } from '../../support/temporary-folder.ts'
+import { temporaryFile, temporaryFolder } from '../../support/temporary-folder.ts'
 
 /** A folder of browsers for a Playwright that lists these. */
-async function prepared(chromium: string, listed: string[][] = []): Promise<string> {
+async function prepared(chromium: string, listed: Record<string, string> = {}): Promise<string> {
   const [core, browsers] = [temporaryFolder(), join(temporaryFolder(), 'browsers')]
-  const list = { browsers: listed.map(([name, revision]) => ({ name, revision })) }
-  writeFileSync(join(core, 'browsers.json'), JSON.stringify(list))
+  const list = Object.entries(listed).map(([name, revision]) => ({ name, revision }))
+  writeFileSync(join(core, 'browsers.json'), JSON.stringify({ browsers: list }))
   expect(await prepareBrowsers(browsers, core, { chromium })).toBe(true)
   return browsers
 }
 
 /** A program that prints its arguments. */
-function printing(): string {
-  const program = join(temporaryFolder(), 'my browser')
-  writeFileSync(program, '#!/bin/sh\nprintf "%s\\n" "RES_OPTIONS=$RES_OPTIONS" "$@"\n', {
-    mode: 0o755,
-  })
-  return program
-}
+const PRINTS = '#!/bin/sh\nprintf "%s\\n" "RES_OPTIONS=$RES_OPTIONS" "$@"\n'
+const printing = () => temporaryFile('my browser', PRINTS, 0o755)
 
 function linesOf(program: string, args: string[], more: Record<string, string> = {}): string[] {
   const env = { PATH: process.env['PATH'], ...more }
@@ -35,27 +28,15 @@ function linesOf(program: string, args: string[], more: Record<string, string> =
 const started = async (...given: string[]) =>
   linesOf(join(await prepared(printing()), 'chromium'), given)
 
-test.each([
-  ['1.48', [['chromium', '1140']], ['chromium-1140/chrome-linux/chrome']],
-  [
-    '1.50, which does not list its shell',
-    [['chromium', '1155']],
-    [
-      'chromium-1155/chrome-linux/chrome',
-      'chromium_headless_shell-1155/chrome-linux/headless_shell',
-    ],
-  ],
-  [
-    '1.58',
-    [
-      ['chromium', '1208'],
-      ['chromium-headless-shell', '1209'],
-    ],
-    [
-      'chromium-1208/chrome-linux64/chrome',
-      'chromium_headless_shell-1209/chrome-headless-shell-linux64/chrome-headless-shell',
-    ],
-  ],
+const SHELL = 'chromium-headless-shell'
+const OLD = 'chromium-1155/chrome-linux/chrome'
+const OLD_SHELL = 'chromium_headless_shell-1155/chrome-linux/headless_shell'
+const NEW = 'chromium-1208/chrome-linux64/chrome'
+const NEW_SHELL = 'chromium_headless_shell-1209/chrome-headless-shell-linux64/chrome-headless-shell'
+
+test.each<[string, Record<string, string>, string[]]>([
+  ['1.50, which does not list its shell', { chromium: '1155' }, [OLD, OLD_SHELL]],
+  ['1.58', { chromium: '1208', [SHELL]: '1209' }, [NEW, NEW_SHELL]],
 ])('Playwright %s finds it where it looks', async (_, listed, places) => {
   const browsers = await prepared('/usr/bin/true', listed)
   for (const place of places) {
@@ -70,10 +51,7 @@ test('names are asked of the system, over TCP, and nothing is tried by datagrams
   expect(argv.join()).toMatch(/--disable-features=AsyncDns\b/)
   expect(argv).toContain('--enable-features=EnableIPv6ReachabilityOverride')
   expect(argv.slice(-2)).toEqual(['--headless', 'about:blank'])
-})
-
-test('nobody is called of the browser’s own accord', async () => {
-  const argv = await started('about:blank')
+  // Nobody is called of the browser's own accord.
   expect(argv).toContainEqual(expect.stringMatching(/^--component-updater=.*127\.0\.0\.1:9/))
   const off = argv.find((arg) => arg.startsWith('--disable-features='))
   expect(off).toContain('NetworkTimeServiceQuerying')
@@ -81,12 +59,8 @@ test('nobody is called of the browser’s own accord', async () => {
 })
 
 test('features that a script turns off or on stay so, the last argument of each counting as ever', async () => {
-  const argv = await started(
-    '--disable-features=A',
-    '--disable-features=B,C',
-    '--enable-features=D',
-    '--user-data-dir=/a b',
-  )
+  const features = ['--disable-features=A', '--disable-features=B,C', '--enable-features=D']
+  const argv = await started(...features, '--user-data-dir=/a b')
   expect(argv.filter((arg) => /-features=/.test(arg))).toEqual([
     expect.stringMatching(/^--disable-features=B,C,AsyncDns,/),
     '--enable-features=D,EnableIPv6ReachabilityOverride',
@@ -94,9 +68,7 @@ test('features that a script turns off or on stay so, the last argument of each 
   expect(argv.at(-1)).toBe('--user-data-dir=/a b')
 })
 
-const LAUNCHES = fileURLToPath(
-  new URL('../../../src/scripts/in-run/browser-launches.cjs', import.meta.url),
-)
+const LAUNCHES = join(import.meta.dirname, '../../../src/scripts/in-run/browser-launches.cjs')
 
 /** What starts when code that has `browser-launches.cjs` starts a program with these arguments. */
 async function startedByScript(...args: string[]): Promise<string[]> {

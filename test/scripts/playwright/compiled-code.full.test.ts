@@ -1,15 +1,13 @@
-// Aim: what engines make of Playwright's code is made once, by none of a project's own code, and lent to later runs, of
-// whatever user, in a place that they cannot write to.
+// Playwright's code is compiled once, without a project's own code, and lent read-only to later runs.
 import { existsSync, mkdirSync, readdirSync, symlinkSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { type CompilingRun, compiledCode } from '../../../src/scripts/playwright/compiled-code.ts'
 import { ROOMY } from '../../support/sandbox/sandboxed.ts'
 import { testScriptHost } from '../../support/scripts/script-host.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
-const MODULES = fileURLToPath(new URL('../../../node_modules', import.meta.url))
+const MODULES = join(import.meta.dirname, '../../../node_modules')
 const CODE = { modules: MODULES, program: process.execPath, isBun: false }
 const NONE = { environment: {}, readable: [] }
 

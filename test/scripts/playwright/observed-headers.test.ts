@@ -1,9 +1,10 @@
-// Aim: the watch in the processes of user code reports as much of a header as the agent needs, and more values than a run
-// may know, so that the agent learns of an excess and scrubs everything.
+// The watch of headers reports enough that the agent learns of values that are too long or too many.
+import { request } from 'node:http'
 import { createRequire } from 'node:module'
 import { expect, test } from 'vitest'
 import { LIMITS } from '../../../src/contract/versions.ts'
 import { ObservedHeader } from '../../../src/scripts/playwright/observed-headers.ts'
+import { startHttpServer } from '../../support/test-server.ts'
 
 type Watch = (
   source: string,
@@ -20,6 +21,29 @@ function reportedOf(values: string | string[]): string[] {
   return reported
 }
 
+test.each<[string, (url: string, authorization: string) => Promise<unknown>]>([
+  ['fetch', (url, authorization) => fetch(url, { headers: { authorization } })],
+  [
+    'node:http',
+    (url, authorization) =>
+      new Promise((_, reject) => request(url, { headers: { authorization } }).on('error', reject)),
+  ],
+])('a request by %s that reaches nobody is reported', async (name, send) => {
+  const reported: string[] = []
+  watchHeaders('^authorization$', (_, value) => reported.push(value))
+  const server = await startHttpServer(() => undefined)
+  await server.close()
+  await expect(send(`http://${server.authority}/`, `Bearer by-${name}`)).rejects.toThrow(
+    /ECONNREFUSED|fetch failed/,
+  )
+  expect(reported).toEqual([`Bearer by-${name}`])
+})
+
+test('a value that is no text hides none of the others', () => {
+  const values = [Object.create(null), 'a'] as string[]
+  expect(reportedOf(values)).toEqual(['a'])
+})
+
 test('that a value is longer than a secret may be shows after a scheme, too', () => {
   const [value] = reportedOf(`Bearer ${'x'.repeat(2 * LIMITS.secretCharactersMax)}`)
   const observed = ObservedHeader.parse({ name: 'cookie', value })
@@ -34,9 +58,8 @@ test('more values than a run may know are reported, and not without end', () => 
 test('more characters than a run may know are reported, and not without end', () => {
   const value = 'x'.repeat(LIMITS.secretCharactersMax)
   const count = (2 * LIMITS.secretsCharactersMax) / value.length
-  const chars = reportedOf(Array.from({ length: count }, (_, at) => `${at} ${value}`)).join(
-    '',
-  ).length
+  const values = Array.from({ length: count }, (_, at) => `${at} ${value}`)
+  const chars = reportedOf(values).join('').length
   expect(chars).toBeGreaterThan(LIMITS.secretsCharactersMax)
   expect(chars).toBeLessThan(1.1 * LIMITS.secretsCharactersMax)
 })

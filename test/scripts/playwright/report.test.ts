@@ -1,5 +1,4 @@
-// A report of a run of Playwright says what happened to every test, at any moment and however the run ended;
-// and nothing that user code writes into its events makes it fail, or grow without end.
+// A report has every test, however the run ended; no event of user code makes it fail or grow without end.
 import { assert, json, property, string } from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { parseRunEvent, type PlaywrightEvent } from '../../../src/scripts/playwright/events.ts'
@@ -7,12 +6,14 @@ import { PlaywrightReportBuilder, REPORT_BOUNDS } from '../../../src/scripts/pla
 
 function built(...events: Record<string, unknown>[]): PlaywrightReportBuilder {
   const builder = new PlaywrightReportBuilder()
-  for (const one of events) {
-    const event = parseRunEvent(JSON.stringify(one))
-    if (event === undefined) throw new Error(`no event: ${JSON.stringify(one)}`)
-    builder.add(event as PlaywrightEvent)
-  }
+  for (const one of events) add(builder, one)
   return builder
+}
+
+function add(builder: PlaywrightReportBuilder, one: Record<string, unknown>): void {
+  const event = parseRunEvent(JSON.stringify(one))
+  if (event === undefined) throw new Error(`no event: ${JSON.stringify(one)}`)
+  builder.add(event as PlaywrightEvent)
 }
 
 const known = (id: string, retries = 0) => ({
@@ -55,19 +56,11 @@ describe('outcomes', () => {
     const builder = built(known('a', 1), start('a'), end('a', 'failed', 'unexpected'))
     expect(builder.report().stats).toMatchObject({ unexpected: 0, unfinished: 1 })
     expect(builder.progress()).toEqual({ done: 0, total: 1 })
-    const whole = built(
-      known('a', 1),
-      start('a'),
-      end('a', 'failed', 'unexpected'),
-      start('a', 1),
-      end('a', 'passed', 'flaky', 1),
-    )
-    expect(whole.report().stats).toMatchObject({ flaky: 1, unfinished: 0 })
-    expect(whole.report().tests[0]?.attempts.map(({ status }) => status)).toEqual([
-      'failed',
-      'passed',
-    ])
-    expect(whole.progress()).toEqual({ done: 1, total: 1 })
+    for (const one of [start('a', 1), end('a', 'passed', 'flaky', 1)]) add(builder, one)
+    const { stats, tests } = builder.report()
+    expect(stats).toMatchObject({ flaky: 1, unfinished: 0 })
+    expect(tests[0]?.attempts.map(({ status }) => status)).toEqual(['failed', 'passed'])
+    expect(builder.progress()).toEqual({ done: 1, total: 1 })
   })
 })
 
@@ -83,16 +76,9 @@ test('steps, output and errors stand with their attempt', () => {
     { event: 'finish', status: 'failed', ms: 99 },
   ).report()
   expect(report).toMatchObject({ playwrightVersion: '1.58.2', status: 'failed', durationMs: 99 })
-  expect(report.tests[0]).toMatchObject({
-    title: 'group › a',
-    attempts: [
-      {
-        output: 'hello',
-        errors: [{ message: 'no' }],
-        steps: [{ title: 'buy', durationMs: 7, error: 'out of stock' }],
-      },
-    ],
-  })
+  const steps = [{ title: 'buy', durationMs: 7, error: 'out of stock' }]
+  const attempts = [{ output: 'hello', errors: [{ message: 'no' }], steps }]
+  expect(report.tests[0]).toMatchObject({ title: 'group › a', attempts })
 })
 
 describe('what user code may write', () => {
@@ -101,10 +87,7 @@ describe('what user code may write', () => {
     ['another thing', '[1]'],
     ['an unknown event', '{"event":"gift"}'],
     ['a negative time', JSON.stringify({ ...start('a'), at: -1 })],
-    [
-      'a text without end',
-      JSON.stringify({ event: 'error', error: { message: 'x'.repeat(70_000) } }),
-    ],
+    ['a text without end', `{"event":"error","error":{"message":"${'x'.repeat(70_000)}"}}`],
   ])('%s is no event', (_, line) => {
     expect(parseRunEvent(line)).toBeUndefined()
   })
@@ -116,17 +99,12 @@ describe('what user code may write', () => {
 
   test('the report stays bounded and says how much it left out', () => {
     const builder = new PlaywrightReportBuilder()
-    const add = (one: Record<string, unknown>) => {
-      const event = parseRunEvent(JSON.stringify(one))
-      if (event !== undefined) builder.add(event as PlaywrightEvent)
-    }
-    for (let at = 0; at < REPORT_BOUNDS.testsMax + 10; at++) add(known(`t${at}`))
-    add(start('t0'))
-    add(start('t0'))
-    for (let at = 0; at < 50; at++) {
-      add({ event: 'output', stream: 'stdout', id: 't0', retry: 0, text: 'x'.repeat(1000) })
-    }
-    add(end('nobody', 'passed', 'expected'))
+    for (let at = 0; at < REPORT_BOUNDS.testsMax + 10; at++) add(builder, known(`t${at}`))
+    add(builder, start('t0'))
+    add(builder, start('t0'))
+    const output = { event: 'output', stream: 'stdout', id: 't0', retry: 0 }
+    for (let at = 0; at < 50; at++) add(builder, { ...output, text: 'x'.repeat(1000) })
+    add(builder, end('nobody', 'passed', 'expected'))
     const report = builder.report()
     expect(report.tests).toHaveLength(REPORT_BOUNDS.testsMax)
     const [attempt] = report.tests[0]?.attempts ?? []

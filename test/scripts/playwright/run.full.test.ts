@@ -1,11 +1,11 @@
-// Aim: Playwright's test runner runs in the sandbox with the system's Chromium, reports what happens while it
-// happens, and ends in order when it is asked to; and what the code does to our files leads nowhere.
+// Playwright's runner in the sandbox, with the system's Chromium: reports while it runs, and ends in order.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { findChromium } from '../../../src/scripts/chromium.ts'
 import { findPlaywrightCore } from '../../../src/scripts/playwright/browsers.ts'
 import { runPlaywright, type PlaywrightOrder } from '../../../src/scripts/playwright/run.ts'
+import type { InstalledTool } from '../../../src/scripts/toolchains.ts'
 import { startConnectProxy } from '../../support/network/connect-proxy.ts'
 import { fixedResolver, testContext } from '../../support/monitors/monitor-context.ts'
 import { missing } from '../../support/needs.ts'
@@ -24,8 +24,7 @@ const CONFIGURATION = `module.exports = {
 }`
 
 async function run(spec: string, options: Partial<PlaywrightOrder> = {}) {
-  const runtime = await host.tools.find('runtime', '2026.04')
-  if (runtime === undefined) throw new Error('no runtime')
+  const runtime = (await host.tools.find('runtime', '2026.04')) as InstalledTool
   const folder = join(temporaryFolder(), 'run')
   mkdirSync(folder)
   writeFileSync(join(folder, 'playwright.config.js'), CONFIGURATION)
@@ -90,10 +89,8 @@ describe.skipIf(why !== undefined)(`with a browser ${why ?? ''}`, () => {
     )
     expect(report.tests[0]?.attempts[0]?.errors).toEqual([])
     expect(end.blocked).toEqual([])
-    const port = new URL(site.url).port
-    expect(
-      through.requestLines.filter((one) => one === `CONNECT shop.test:${port}`).length,
-    ).toBeGreaterThan(1)
+    const line = `CONNECT shop.test:${new URL(site.url).port}`
+    expect(through.requestLines.filter((one) => one === line).length).toBeGreaterThan(1)
   })
 })
 
@@ -109,20 +106,15 @@ test('a fault of the agent in onEvent ends the run, and is reported as such', as
 test.each([
   ['a link to a file of ours', `symlinkSync('/etc/passwd', events)`],
   ['a pipe', `execFileSync('mkfifo', [events])`],
-])(
-  'where the events belong, the code puts %s, and the run ends with what came before',
-  async (_, put) => {
-    const { end, report } = await run(
-      `${HEAD}const { rmSync, symlinkSync } = require('node:fs')
-      const { execFileSync } = require('node:child_process')
-      test('one', () => {
-        const events = process.env.VEDETTE_EVENTS
-        rmSync(events)
-        ${put}
-      })`,
-      { browser: undefined },
-    )
-    expect(end.outcome).toBe('exited')
-    expect(report.tests).toHaveLength(1)
-  },
-)
+])('a run with %s in the place of its events ends with what came before', async (_, put) => {
+  const spec = `${HEAD}const { rmSync, symlinkSync } = require('node:fs')
+    const { execFileSync } = require('node:child_process')
+    test('one', () => {
+      const events = process.env.VEDETTE_EVENTS
+      rmSync(events)
+      ${put}
+    })`
+  const { end, report } = await run(spec, { browser: undefined })
+  expect(end.outcome).toBe('exited')
+  expect(report.tests).toHaveLength(1)
+})

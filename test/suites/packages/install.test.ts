@@ -1,5 +1,4 @@
-// Aim: packages come from a registry once, and from the cache after that; a run can change what it got, and never
-// the cache.
+// Packages come from a registry once, then from the cache, which no run can change.
 import { execFile } from 'node:child_process'
 import {
   chmodSync,
@@ -149,57 +148,31 @@ describe('what an installation leaves in the run’s folder leads the agent nowh
     return folder
   }
   const contents = (folder: string) =>
-    Object.fromEntries(readdirSync(folder).map((name) => [name, textOf(join(folder, name))]))
-  const textOf = (path: string) => readFileSync(path, 'utf8')
+    readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), 'utf8')])
+
+  const LINKS =
+    'mkdir -p ../.vedette/node_modules && cd ../.vedette/node_modules && for one in suite-wrapping.cjs reporter.cjs; do ln -s {outside}/key $one; done'
+  const AWAY = 'cd .. && mv shop own && ln -s {outside} shop'
+  const ELSEWHERE = { testCommand: 'true -c elsewhere/playwright.config.ts' }
+  const REPORT = { testCommand: 'ln -s {outside} ../.vedette/html' }
+  const PIPE = 'rm package.json && mkfifo package.json && touch playwright.config.ts'
 
   /** `{outside}` is the folder of those files. */
   test.each<[string, installCommand: string, code: string, more?: Record<string, string>]>([
-    [
-      'links in the place of our own files',
-      'mkdir -p ../.vedette/node_modules && cd ../.vedette/node_modules && for one in suite-wrapping.cjs reporter.cjs; do ln -s {outside}/key $one; done',
-      'NO_TESTS',
-    ],
-    [
-      'a link in the place of our folder',
-      'rm -rf ../.vedette && ln -s {outside} ../.vedette',
-      'NO_TESTS',
-    ],
-    [
-      'a link in the place of the project',
-      'cd .. && mv project own && ln -s {outside} project',
-      'INSTALL_FAILED',
-    ],
-    [
-      'a link in the place of the working folder',
-      'cd .. && mv shop own && ln -s {outside} shop',
-      'BUNDLE_INVALID',
-      { workingDir: 'shop' },
-    ],
-    [
-      'a configuration below a link',
-      'ln -s {outside} elsewhere',
-      'NO_TESTS',
-      { testCommand: 'true -c elsewhere/playwright.config.ts' },
-    ],
-    [
-      'a pipe in the place of a file that is read',
-      'rm package.json && mkfifo package.json && touch playwright.config.ts',
-      'NO_TESTS',
-    ],
-    [
-      'a link in the place of the report',
-      'true',
-      'NO_TESTS',
-      { testCommand: 'ln -s {outside} ../.vedette/html' },
-    ],
+    ['links in the place of our own files', LINKS, 'NO_TESTS'],
+    ['a link to our folder', 'rm -rf ../.vedette && ln -s {outside} ../.vedette', 'NO_TESTS'],
+    ['a link to it all', 'cd .. && mv project own && ln -s {outside} project', 'INSTALL_FAILED'],
+    ['a link to the working folder', AWAY, 'BUNDLE_INVALID', { workingDir: 'shop' }],
+    ['a configuration below a link', 'ln -s {outside} elsewhere', 'NO_TESTS', ELSEWHERE],
+    ['a pipe in the place of a file that is read', PIPE, 'NO_TESTS'],
+    ['a link to the report', 'true', 'NO_TESTS', REPORT],
   ])('%s', async (_, installCommand, code, more = {}) => {
     const outside = precious()
     const before = contents(outside)
-    const options = Object.entries({ testCommand: 'true', installCommand, ...more }).map(
-      ([name, text]) => [name, text.replaceAll('{outside}', outside)],
-    )
+    const options = JSON.stringify({ testCommand: 'true', installCommand, ...more })
     const folder = project({ 'shop/a.spec.ts': '', 'a.spec.ts': '' })
-    const run = await runFolder(host, folder, Object.fromEntries(options))
+    const given = JSON.parse(options.replaceAll('{outside}', outside)) as Record<string, string>
+    const run = await runFolder(host, folder, given)
     expect(contents(outside)).toEqual(before)
     expect(run.codes).toEqual([code])
     expect(Object.keys(run.files)).not.toContain('playwright-report.zip')

@@ -1,5 +1,4 @@
-// The package manager of a project is the one whose lock file it has, where it has it: in the working folder, or
-// above it in a workspace.
+// The package manager of a project is that of its lock file, in the working folder or above it.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -17,41 +16,35 @@ async function packages(files: Record<string, string>) {
 }
 
 const PNPM = { 'package.json': '{"packageManager":"pnpm@9.1.0"}' }
-
-test.each<[string, Record<string, string>, string]>([
-  ['npm', { 'package-lock.json': '{}' }, 'npm@11'],
-  ['pnpm of an old lock file', { 'pnpm-lock.yaml': `lockfileVersion: '6.0'\n` }, 'pnpm@8'],
-  ['pnpm of an older lock file', { 'pnpm-lock.yaml': 'lockfileVersion: 5.4\n' }, 'pnpm@8'],
-  ['pnpm of a lock file of today', { 'pnpm-lock.yaml': `lockfileVersion: '9.0'\n` }, 'pnpm@10'],
-  ['pnpm as it is named', { ...PNPM, 'pnpm-lock.yaml': `lockfileVersion: '9.0'\n` }, 'pnpm@9'],
-  ['yarn 1', { 'yarn.lock': '# yarn lockfile v1\n' }, 'yarn@1'],
-  ['yarn 3', { 'yarn.lock': '__metadata:\n  version: 6\n' }, 'yarn@3'],
-  ['yarn 4', { 'yarn.lock': '# made\n\n__metadata:\n  version: 8\n' }, 'yarn@4'],
-  ['yarn as it is named', { 'package.json': '{"packageManager":"yarn@4.1.0"}' }, 'yarn@4'],
-  ['bun', { 'bun.lock': '{}' }, 'bun@1.3'],
-])('%s comes in the version that understands the lock file', async (_, files, manager) => {
-  expect((await packages(files))?.manager).toBe(manager)
-})
-
-const PNPM_LOCK = { 'pnpm-lock.yaml': '' }
+const YARN = { 'package.json': '{"packageManager":"yarn@4.1.0"}' }
+const PNPM_LOCK = { 'pnpm-lock.yaml': `lockfileVersion: '9.0'\n` }
 const NPM_LOCK = { 'package-lock.json': '{}' }
+const PNPM_CI = 'pnpm install --frozen-lockfile'
+const YARN_1_CI = 'yarn install --frozen-lockfile'
+const YARN_CI = 'yarn install --immutable'
+const BUN_CI = 'bun install --frozen-lockfile'
 
-test.each<[string, Record<string, string>, command: string | undefined, folder?: string]>([
-  ['npm, exactly as locked', NPM_LOCK, 'npm ci'],
-  ['npm by its older name', { 'npm-shrinkwrap.json': '{}' }, 'npm ci'],
-  ['pnpm', PNPM_LOCK, 'pnpm install --frozen-lockfile'],
-  ['yarn 1', { 'yarn.lock': '# yarn lockfile v1' }, 'yarn install --frozen-lockfile'],
-  ['yarn 4', { 'yarn.lock': '__metadata:\n  version: 8\n' }, 'yarn install --immutable'],
-  ['bun', { 'bun.lock': '{}' }, 'bun install --frozen-lockfile'],
-  ['bun with a binary lock file', { 'bun.lockb': '' }, 'bun install --frozen-lockfile'],
-  ['the one that is named', { ...PNPM, ...NPM_LOCK, ...PNPM_LOCK }, 'pnpm install --frozen'],
-  ['a lock file above', { 'e2e/package.json': '{}', ...PNPM_LOCK }, 'pnpm install --frozen', ''],
-  ['a lock file in place', { 'e2e/yarn.lock': '', ...NPM_LOCK }, 'yarn install', '/e2e'],
-  ['no lock file', { 'package.json': '{}' }, 'npm install'],
-  ['no lock file, and a tool that is named', PNPM, 'pnpm install'],
-  ['no package.json', { 'a.spec.ts': '' }, undefined],
-])('%s', async (_, files, command, folder = '') => {
+test.each<[string, Record<string, string>, manager?: string, command?: string, folder?: string]>([
+  ['npm', NPM_LOCK, 'npm@11', 'npm ci'],
+  ['npm by its older name', { 'npm-shrinkwrap.json': '{}' }, 'npm@11', 'npm ci'],
+  ['pnpm 5.4', { 'pnpm-lock.yaml': 'lockfileVersion: 5.4\n' }, 'pnpm@8', PNPM_CI],
+  ['pnpm 6', { 'pnpm-lock.yaml': `lockfileVersion: '6.0'\n` }, 'pnpm@8', PNPM_CI],
+  ['pnpm 9', PNPM_LOCK, 'pnpm@10', PNPM_CI],
+  ['pnpm as it is named', { ...PNPM, ...PNPM_LOCK }, 'pnpm@9', PNPM_CI],
+  ['yarn 1', { 'yarn.lock': '# yarn lockfile v1\n' }, 'yarn@1', YARN_1_CI],
+  ['yarn 3', { 'yarn.lock': '__metadata:\n  version: 6\n' }, 'yarn@3', YARN_CI],
+  ['yarn 4', { 'yarn.lock': '# made\n\n__metadata:\n  version: 8\n' }, 'yarn@4', YARN_CI],
+  ['yarn as it is named', YARN, 'yarn@4', 'yarn install'],
+  ['bun', { 'bun.lock': '{}' }, 'bun@1.3', BUN_CI],
+  ['bun with a binary lock file', { 'bun.lockb': '' }, 'bun@1.3', BUN_CI],
+  ['the one that is named', { ...PNPM, ...NPM_LOCK, ...PNPM_LOCK }, 'pnpm@9', PNPM_CI],
+  ['a lock file above', { 'e2e/package.json': '{}', ...PNPM_LOCK }, 'pnpm@10', PNPM_CI, ''],
+  ['a lock file in place', { 'e2e/yarn.lock': '', ...NPM_LOCK }, 'yarn@1', YARN_1_CI, '/e2e'],
+  ['no lock file', { 'package.json': '{}' }, 'npm@11', 'npm install'],
+  ['no lock file, and a tool that is named', PNPM, 'pnpm@9', 'pnpm install'],
+  ['no package.json', { 'a.spec.ts': '' }],
+])('%s', async (_, files, manager, command, folder = '') => {
   const found = await packages(files)
-  expect(found?.command.slice(0, command?.length)).toBe(command)
-  expect(found?.folder ?? '').toBe(folder)
+  const start = found?.command.slice(0, command?.length)
+  expect([found?.manager, start, found?.folder ?? '']).toEqual([manager, command, folder])
 })

@@ -3,7 +3,10 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
+import { afterAll } from 'vitest'
+import type { Result } from '../../../src/contract/result.ts'
 import { eventually } from '../eventually.ts'
+import { temporaryFile } from '../temporary-folder.ts'
 
 /** A line of the agent's log. */
 export type LogLine = Record<string, unknown> & { msg?: string }
@@ -13,8 +16,12 @@ export interface AgentProcess {
   lines: LogLine[]
   /** The first line, past or future, that fits; rejects when the process ends without one. */
   line(fits: (line: LogLine) => boolean): Promise<LogLine>
+  /** The results in its log, of one monitor or of all. */
+  results(monitorId?: string): Result[]
   /** Resolves when the process has ended. */
   ended: Promise<{ code: number | null; signal: NodeJS.Signals | null; stderr: string }>
+  /** Sends a signal; resolves when the process has ended. */
+  stop(signal?: NodeJS.Signals): AgentProcess['ended']
 }
 
 /** An agent that serves. */
@@ -24,14 +31,29 @@ export interface StartedAgent extends AgentProcess {
 
 const program = fileURLToPath(new URL('../../../src/launch.js', import.meta.url))
 
+/** A file with these monitors, for agents. */
+export function monitorsFile(monitors: readonly object[]): string {
+  return temporaryFile('monitors.yaml', JSON.stringify({ monitors }))
+}
+
+const agents: AgentProcess[] = []
+// Temporary folders are removed after that: hooks run in the reverse order.
+afterAll(() => Promise.all(agents.splice(0).map((agent) => agent.stop('SIGKILL'))))
+
 /** Starts `vedette agent` and waits until it serves; rejects with what it wrote when it ends before. */
-export async function startAgentProcess(env: Record<string, string>): Promise<StartedAgent> {
-  const agent = launchAgentProcess(env)
+export async function startAgentProcess(
+  env: Record<string, string>,
+  prefix?: readonly string[],
+): Promise<StartedAgent> {
+  const agent = launchAgentProcess(env, prefix)
   const started = await agent.line(({ msg }) => msg === 'agent started')
   return { ...agent, url: String(started['url']) }
 }
 
-/** Starts `vedette agent`, which may end before it serves; `prefix` is put before its command line. */
+/**
+ * Starts `vedette agent`, which may end before it serves; `prefix` is put before its command line. It is killed at
+ * the end of the test file at the latest.
+ */
 export function launchAgentProcess(
   env: Record<string, string>,
   prefix: readonly string[] = [],
@@ -63,5 +85,20 @@ export function launchAgentProcess(
       },
       { everyMs: 5 },
     )
-  return { child, lines, line, ended }
+  const agent: AgentProcess = {
+    child,
+    lines,
+    line,
+    ended,
+    results: (monitorId) =>
+      lines
+        .flatMap(({ result }) => (result as Result | undefined) ?? [])
+        .filter((one) => monitorId === undefined || one.monitorId === monitorId),
+    stop(signal = 'SIGTERM') {
+      child.kill(signal)
+      return ended
+    },
+  }
+  agents.push(agent)
+  return agent
 }

@@ -1,11 +1,10 @@
-// A receiver of Sentry's protocol on loopback that accepts only exact envelopes and records every received byte.
-// Its parser is independent, so that it shares no mistake with the program.
+// A receiver of Sentry's protocol that accepts only exact envelopes. Its parser shares no code with the program.
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { FaultEvent } from '../../../src/process/faults/fault.ts'
 import { eventually } from '../eventually.ts'
 import type { KeyPair } from '../network/certificates.ts'
-import { startHttpServer, startHttpsServer, type TestServer } from '../test-server.ts'
+import { startHttpServer, startHttpsServer } from '../test-server.ts'
 
 export interface ReceivedEvent {
   url: string
@@ -13,28 +12,22 @@ export interface ReceivedEvent {
   event: FaultEvent
 }
 
-export interface EnvelopeReceiver extends TestServer {
-  /** Its DSN, for the project 7. */
-  dsn: string
-  received: ReceivedEvent[]
-  /** All that arrived, heads of requests included. */
-  bytes(): string
-  /** The first event, past or future, that fits. */
-  event(fits?: (one: ReceivedEvent) => boolean): Promise<ReceivedEvent>
-  /** The next request, answered or not. */
-  request(): Promise<unknown>
-  /** How it answers from now on; `undefined`: not at all. */
-  answer: { status: number; headers?: Record<string, string> } | undefined
+interface Answer {
+  status: number
+  headers?: Record<string, string>
 }
+
+/** A started one. */
+export type EnvelopeReceiver = Awaited<ReturnType<typeof startEnvelopeReceiver>>
 
 export const DSN_KEY = 'dsnkey0123456789abcdef'
 
 /** Starts it. */
-export async function startEnvelopeReceiver(tls?: KeyPair): Promise<EnvelopeReceiver> {
+export async function startEnvelopeReceiver(tls?: KeyPair) {
   const received: ReceivedEvent[] = []
   const requests = new EventTarget()
   let all = ''
-  const onRequest = async (request: IncomingMessage, response: ServerResponse) => {
+  const onRequest = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const chunks: Buffer[] = []
     for await (const chunk of request) chunks.push(chunk as Buffer)
     const body = Buffer.concat(chunks)
@@ -57,13 +50,18 @@ export async function startEnvelopeReceiver(tls?: KeyPair): Promise<EnvelopeRece
     ? startHttpServer(listener)
     : startHttpsServer(tls, listener))
   const scheme = tls === undefined ? 'http' : 'https'
-  const receiver: EnvelopeReceiver = Object.assign(server, {
+  /** How it answers from now on; `undefined`: not at all. */
+  const answers: { answer: Answer | undefined } = { answer: { status: 200 } }
+  const receiver = Object.assign(server, answers, {
+    /** Its DSN, for the project 7. */
     dsn: `${scheme}://${DSN_KEY}@${server.authority}/7`,
     received,
-    bytes: () => all,
-    request: () => once(requests, 'request'),
-    answer: { status: 200 },
-    event: (fits: (one: ReceivedEvent) => boolean = () => true) =>
+    /** All that arrived, heads of requests included. */
+    bytes: (): string => all,
+    /** The next request, answered or not. */
+    request: (): Promise<unknown> => once(requests, 'request'),
+    /** The first event, past or future, that fits. */
+    event: (fits: (one: ReceivedEvent) => boolean = () => true): Promise<ReceivedEvent> =>
       eventually(() => received.find(fits), { everyMs: 5 }),
   })
   return receiver

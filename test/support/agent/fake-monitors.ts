@@ -19,15 +19,13 @@ export interface FakeType {
   runs: FakeRun[]
   /** The next run that starts. */
   next(): Promise<FakeRun>
+  /** Ends the next run that starts. */
+  endNext(observation?: Partial<Observation>): Promise<void>
   begun(): number
 }
 
 /** The default observation of a run. */
-export const OBSERVATION: Observation = {
-  observed: { statusCode: 200 },
-  failures: [],
-  responseTimeMs: 5,
-}
+const OBSERVATION: Observation = { observed: { statusCode: 200 }, failures: [], responseTimeMs: 5 }
 
 /**
  * A type `URL`. `run` decides at once; without it each run waits for the test. Aborted runs end by
@@ -65,15 +63,17 @@ export function fakeType(
       return promise
     },
   }
+  const next = (): Promise<FakeRun> => {
+    const run = runs.shift()
+    if (run !== undefined) return Promise.resolve(run)
+    return new Promise((resolve) => waiters.push(resolve))
+  }
   return {
     types: new Map([['URL', type]]),
     runs,
     begun: () => begun,
-    next() {
-      const run = runs.shift()
-      if (run !== undefined) return Promise.resolve(run)
-      return new Promise((resolve) => waiters.push(resolve))
-    },
+    next,
+    endNext: async (observation) => (await next()).end(observation),
   }
 }
 

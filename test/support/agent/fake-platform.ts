@@ -1,5 +1,4 @@
-// A fake platform that speaks the agents' protocol on loopback: delays syncs, assigns monitors, accepts results and
-// files, or misbehaves, as a test requests.
+// A fake platform on loopback: it delays syncs, assigns monitors, accepts results and files, or misbehaves.
 import { createHash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { buffer } from 'node:stream/consumers'
@@ -13,7 +12,7 @@ import {
 } from '../../../src/contract/protocol/agent-protocol.ts'
 import { eventually } from '../eventually.ts'
 import type { KeyPair } from '../network/certificates.ts'
-import { startHttpServer, startHttpsServer, type TestServer } from '../test-server.ts'
+import { startHttpServer, startHttpsServer } from '../test-server.ts'
 
 /** A sync answer without its times. */
 export type FakeAnswer = Omit<SyncAnswer, 'receivedAt' | 'sentAt'>
@@ -63,32 +62,8 @@ export function refusal(statusCode: number, headers: Record<string, string> = {}
   return { status: statusCode, body, headers }
 }
 
-export interface FakePlatform extends TestServer {
-  url: string
-  syncs: SyncRequest[]
-  results: WireResult[]
-  batches: ReceivedBatch[]
-  /** Its answers to batches and files; can be replaced at any time. */
-  reply: (batch: ReceivedBatch) => Reply
-  replyToArtifact: () => Reply
-  /** Every result of the batches that were answered 200, by monitor and slot. */
-  has: Map<string, number>
-  artifacts: ReceivedArtifact[]
-  /** Presence requests of agents. */
-  presences: PresenceSaid[]
-  /** Reports of faults: the path and key of each, and its bytes. */
-  envelopes: { path: string; key: string; text: string }[]
-  /** Content of the next answers; a sync with this `revision` waits. */
-  say(changes: Partial<FakeAnswer>): void
-  /** In place of the ordinary answers, from now on. */
-  misbehave(how: Misbehaviour | undefined): void
-  /** Ahead of this machine's clock. */
-  aheadMs: number
-  /** The first sync, past or future, that fits. */
-  sync(fits: (said: SyncRequest) => boolean): Promise<SyncRequest>
-  result(fits: (result: WireResult) => boolean): Promise<WireResult>
-  presence(fits: (said: PresenceSaid) => boolean): Promise<PresenceSaid>
-}
+/** A started one. */
+export type FakePlatform = Awaited<ReturnType<typeof startFakePlatform>>
 
 type PresenceSaid = z.infer<typeof PresenceRequest>
 
@@ -97,11 +72,7 @@ export const FAKE_KEY = 'pl_0123456789abcdef'
 
 /** The whole answer of a platform without any monitors. */
 export const NOTHING: FakeAnswer = {
-  location: {
-    id: '11111111-1111-4111-8111-111111111111',
-    slugName: 'office',
-    proxyUrl: null,
-  },
+  location: { id: '11111111-1111-4111-8111-111111111111', slugName: 'office', proxyUrl: null },
   revision: '1.1',
   changes: { whole: true, set: [], drop: [], variables: [] },
   runs: [],
@@ -111,12 +82,11 @@ export const NOTHING: FakeAnswer = {
 }
 
 /** Starts it, on loopback unless another address of this machine is named. */
-export async function startFakePlatform(tls?: KeyPair, host?: string): Promise<FakePlatform> {
+export async function startFakePlatform(tls?: KeyPair, host?: string) {
   let current = NOTHING
   let misbehaviour: Misbehaviour | undefined
   const syncs: SyncRequest[] = []
   const presences: PresenceSaid[] = []
-  const envelopes: FakePlatform['envelopes'] = []
   const waitingSyncs = new Set<() => void>()
   const found = <T>(all: T[], fits: (one: T) => boolean): Promise<T> =>
     eventually(() => all.find(fits), { everyMs: 5 })
@@ -141,11 +111,11 @@ export async function startFakePlatform(tls?: KeyPair, host?: string): Promise<F
     })
   }
 
-  const onRequest = async (request: IncomingMessage, response: ServerResponse) => {
+  const onRequest = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const receivedAt = Date.now() + platform.aheadMs
     if (request.url?.endsWith('/envelope/') === true) {
       const key = request.headers.authorization ?? ''
-      envelopes.push({ path: request.url, key, text: String(await bytesIn(request)) })
+      platform.envelopes.push({ path: request.url, key, text: String(await bytesIn(request)) })
       return json(response, {})
     }
     if (request.url?.includes('/agent/v1/artifacts/') === true) {
@@ -170,7 +140,7 @@ export async function startFakePlatform(tls?: KeyPair, host?: string): Promise<F
     await answerBatch({ ...(body as ReceivedBatch), packed }, response)
   }
 
-  const answerBatch = async (batch: ReceivedBatch, response: ServerResponse) => {
+  const answerBatch = async (batch: ReceivedBatch, response: ServerResponse): Promise<void> => {
     platform.batches.push(batch)
     platform.results.push(...batch.results)
     const reply = platform.reply(batch)
@@ -186,27 +156,36 @@ export async function startFakePlatform(tls?: KeyPair, host?: string): Promise<F
   const server = await (tls === undefined
     ? startHttpServer(listener, host)
     : startHttpsServer(tls, listener, host))
-  const platform: FakePlatform = Object.assign(server, {
+  const platform = Object.assign(server, {
     url: `http${tls === undefined ? '' : 's'}://${server.authority}`,
     syncs,
-    results: [],
-    batches: [],
+    results: [] as WireResult[],
+    batches: [] as ReceivedBatch[],
+    /** Its answers to batches and files; can be replaced at any time. */
     reply: recorded,
-    replyToArtifact: () => ({ status: 201, body: '{}' }),
-    has: new Map(),
-    artifacts: [],
+    replyToArtifact: (): Reply => ({ status: 201, body: '{}' }),
+    /** Every result of the batches that were answered 200, by monitor and slot. */
+    has: new Map<string, number>(),
+    artifacts: [] as ReceivedArtifact[],
+    /** Presence requests of agents. */
     presences,
-    envelopes,
+    /** Reports of faults: the path and key of each, and its bytes. */
+    envelopes: [] as { path: string; key: string; text: string }[],
+    /** Ahead of this machine's clock. */
     aheadMs: 0,
-    say(changes: Partial<FakeAnswer>) {
+    /** Content of the next answers; a sync with this `revision` waits. */
+    say(changes: Partial<FakeAnswer>): void {
       current = { ...current, ...changes }
       for (const send of waitingSyncs) send()
     },
-    misbehave(how: Misbehaviour | undefined) {
+    /** In place of the ordinary answers, from now on. */
+    misbehave(how: Misbehaviour | undefined): void {
       misbehaviour = how
     },
-    sync: (fits: (said: SyncRequest) => boolean) => found(syncs, fits),
-    result: (fits: (result: WireResult) => boolean) => found(platform.results, fits),
+    /** The first sync, past or future, that fits. */
+    sync: (fits: (said: SyncRequest) => boolean): Promise<SyncRequest> => found(syncs, fits),
+    result: (fits: (result: WireResult) => boolean): Promise<WireResult> =>
+      found(platform.results, fits),
     presence: (fits: (said: PresenceSaid) => boolean) => found(presences, fits),
   })
   return platform

@@ -1,5 +1,4 @@
-// Planted secrets and a search for them in all output: their spellings, computed independently of the scrubber,
-// and a search that opens archives.
+// Planted secrets, their spellings (computed without the scrubber), and a search that opens archives.
 import { gunzipSync } from 'node:zlib'
 import { buffer } from 'node:stream/consumers'
 import { fromBufferPromise } from 'yauzl'
@@ -52,11 +51,7 @@ export interface Leak {
 }
 
 /** Searches bytes, and archives in them at any depth. */
-export async function leaksIn(
-  where: string,
-  bytes: Buffer,
-  needles: readonly string[],
-): Promise<Leak[]> {
+export async function leaksIn(where: string, bytes: Buffer, needles: string[]): Promise<Leak[]> {
   const text = bytes.toString('latin1')
   const leaks: Leak[] = []
   for (const needle of needles) {

@@ -1,6 +1,6 @@
 // Links to fake platforms, closed together with them at the end of the test.
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { afterEach, expect } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import { LINK_ERRORS, type LinkErrorCode } from '../../../src/agent/platform/link-error.ts'
 import {
   createPlatformLink,
@@ -8,25 +8,19 @@ import {
   type LinkRequest,
   type PlatformLink,
 } from '../../../src/agent/platform/link.ts'
-
-export const KEY = 'pl_0123456789abcdef'
-
-const open: { close(): unknown }[] = []
-afterEach(async () => {
-  await Promise.all(open.splice(0).map((one) => one.close()))
-})
+import { FAKE_KEY } from './fake-platform.ts'
 
 /** Closes it at the end of the test. */
 export async function opened<T extends { close(): unknown }>(starting: T | Promise<T>): Promise<T> {
   const one = await starting
-  open.push(one)
+  onTestFinished(() => void one.close())
   return one
 }
 
 /** A link to that platform. */
 export function linkTo(platformUrl: string, more: Partial<LinkOptions> = {}): PlatformLink {
-  const link = createPlatformLink({ platformUrl, apiKey: KEY, ...more })
-  open.unshift(link)
+  const link = createPlatformLink({ platformUrl, apiKey: FAKE_KEY, ...more })
+  onTestFinished(() => link.close())
   return link
 }
 
@@ -47,16 +41,15 @@ export function hello(_: IncomingMessage, response: ServerResponse): void {
   response.end('hello')
 }
 
-/** The code and message of the error that a call ends with; the message shows no key. */
+/** The error that a call ends with; its message shows no key. */
 export async function failureOf(
   link: PlatformLink,
   more: Partial<LinkRequest> = {},
-): Promise<{ code: LinkErrorCode | undefined; message: string }> {
-  const error = await link.request(anAsk(more)).then(
-    () => undefined,
-    (reason: unknown) => reason as Error & { code: LinkErrorCode },
-  )
-  expect(error?.message).not.toContain(KEY)
-  expect(Object.keys(LINK_ERRORS)).toContain(error?.code)
-  return { code: error?.code, message: error?.message ?? '' }
+): Promise<Error & { code: LinkErrorCode }> {
+  const error = (await link.request(anAsk(more)).catch((reason: unknown) => reason)) as Error & {
+    code: LinkErrorCode
+  }
+  expect(error.message).not.toContain(FAKE_KEY)
+  expect(Object.keys(LINK_ERRORS)).toContain(error.code)
+  return error
 }

@@ -29,13 +29,21 @@ export interface Examination {
 /** Settings of an agent of this platform. */
 export const agentOf = (url: string) => ({ PLATFORM_URL: url, API_KEY: FAKE_KEY })
 
-/** Settings of an agent on a file with one monitor, whose target does not answer. */
-export const onFile = () => ({
-  MONITORS_FILE: temporaryFile(
-    'monitors.yaml',
-    'monitors:\n  - { name: a, type: URL, every: 1h, request: { url: "http://127.0.0.1:9/" } }\n',
-  ),
-})
+const IN_FILE = {
+  URL: 'request: { url: "http://127.0.0.1:9/" }',
+  ICMP: 'request: { hostname: 127.0.0.1 }',
+  TRACEROUTE: 'request: { url: 127.0.0.1 }',
+  MULTI_STEP: 'script: "1"',
+  BROWSER: 'script: "1"',
+} as const
+
+/** Settings of an agent on a file with a monitor of each type, whose targets do not answer. */
+export function onFile(...types: (keyof typeof IN_FILE)[]) {
+  const lines = (types.length === 0 ? ['URL' as const] : types).map(
+    (type) => `  - { name: ${type}, type: ${type}, every: 1h, ${IN_FILE[type]} }\n`,
+  )
+  return { MONITORS_FILE: temporaryFile('monitors.yaml', `monitors:\n${lines.join('')}`) }
+}
 
 /** Runs the doctor to its end; by default with an empty DATA_DIR and without tools. */
 export async function examine({ env, prefix, args = ['--json'] }: Examination): Promise<Examined> {

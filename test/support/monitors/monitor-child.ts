@@ -11,6 +11,7 @@ import { MONITOR_TYPES } from '../../../src/monitors/registry.ts'
 import { crc32c } from '../../../src/monitors/traceroute/marks.ts'
 import { POLL } from '../../../src/network/native/socket-options.ts'
 import { testContext } from './monitor-context.ts'
+import { startStopwatch } from '../stopwatch.ts'
 import type { Ran, RunOptions } from './monitor-process.ts'
 
 type Question =
@@ -22,9 +23,9 @@ async function run(definition: Record<string, unknown>, options: RunOptions): Pr
   const type = MONITOR_TYPES.get(String(definition['checkType'])) as AnyMonitorType
   const monitor = type.schema.parse({ id: 'm', name: 'm', ...definition })
   const controller = new AbortController()
-  let abortedAt: number | undefined
+  let overrunMs: (() => number) | undefined
   const abort = (reason: Error) => {
-    abortedAt = performance.now()
+    overrunMs = startStopwatch()
     controller.abort(reason)
   }
   const deadlineMs = options.deadlineMs ?? type.deadlineMs(monitor)
@@ -33,18 +34,16 @@ async function run(definition: Record<string, unknown>, options: RunOptions): Pr
     timers.push(setTimeout(() => abort(new Error('cancelled')), options.cancelMs))
   }
   const context = testContext({ signal: controller.signal, blocked: options.blocked ?? [] })
-  const startedAt = performance.now()
+  const ownMs = startStopwatch()
   const outcome = await type
     .prepare(monitor)(context)
     .then(
       (observation) => ({ observation }),
       (error: Error) => ({ rejected: error.message }),
     )
-  const endedAt = performance.now()
+  const tookMs = ownMs()
   for (const timer of timers) clearTimeout(timer)
-  const ran: Ran = { ...outcome, tookMs: endedAt - startedAt }
-  if (abortedAt !== undefined) ran.overrunMs = endedAt - abortedAt
-  return ran
+  return { ...outcome, tookMs, ...(overrunMs !== undefined && { overrunMs: overrunMs() }) }
 }
 
 async function listen(

@@ -48,14 +48,15 @@ export function pour(sink: Writable): void {
 /** Sends without end. */
 export const flooding: Behaviour = (socket) => pour(socket)
 
-/** Sends the text one byte in each turn of the event loop. */
+/** Sends it one byte in each turn of the event loop. */
 export const trickling =
-  (text: string): Behaviour =>
+  (text: string | Buffer): Behaviour =>
   (socket) => {
+    const bytes = Buffer.from(text as string)
     let at = 0
     const next = () => {
-      if (socket.destroyed || at >= text.length) return
-      socket.setNoDelay(true).write(text[at++] as string, () => setImmediate(next))
+      if (socket.destroyed || at >= bytes.length) return
+      socket.setNoDelay(true).write(bytes.subarray(at, ++at), () => setImmediate(next))
     }
     next()
   }

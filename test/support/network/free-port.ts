@@ -1,4 +1,4 @@
-// A port for a program that cannot be told to listen on port 0.
+// A port for a program that cannot listen on port 0.
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 

@@ -11,7 +11,6 @@ import {
 import { createHttpServer } from '../../../src/platform/http/http-server.ts'
 import { AgentRegistry } from '../../../src/platform/agents/agent-registry.ts'
 import { createPlatformClock } from '../../../src/database/platform-clock.ts'
-import { createCipher, type Cipher } from '../../../src/platform/secrets/cipher.ts'
 import { AGENTS_CHANNEL, countAgents } from '../../../src/platform/agents/queries/agents.ts'
 import { KEYS_CHANNEL } from '../../../src/platform/accounts/queries/api-keys.ts'
 import { listen } from '../../../src/database/listen.ts'
@@ -20,22 +19,21 @@ import { presenceJobs } from '../../../src/platform/agents/presence.ts'
 import { type TestDatabase, useDatabase } from '../database/database.ts'
 import { collectingLog } from '../collecting-log.ts'
 import { listening } from '../test-server.ts'
-import type { FakeAgent } from './fake-agent.ts'
+import { type FakeAgent, type KeyedPost, postWithKey } from './fake-agent.ts'
+import { TEST_CIPHER } from './public-api.ts'
 
-/** Decrypts what tests encrypt. */
-export const TEST_CIPHER: Cipher = createCipher('a secret of tests')
+export { TEST_CIPHER }
 
 /** A running API. */
 export interface AgentsApi {
   url: string
+  port: number
   agents: AgentsApp
   agentRegistry: AgentRegistry
-  registry: Registry
   document: ApiDocument
   check: CheckAnswer
-  /** Faults of the platform in the app's log. */
-  faults: string[]
-  /** Rejects when there were faults. */
+  post(path: string, post: KeyedPost): ReturnType<typeof postWithKey>
+  /** Rejects when the app logged a fault of the platform. */
   close(): Promise<void>
 }
 
@@ -51,14 +49,13 @@ export function useAgentsApi(database = useDatabase()) {
 
 /** Starts the API on a database, subscribed to notifications like a platform; `close` ends it. */
 export async function startAgentsApi(
-  { database, url: databaseUrl }: TestDatabase,
+  { database, url: databaseUrl }: Pick<TestDatabase, 'database' | 'url'>,
   options: Partial<AgentsAppOptions> = {},
 ): Promise<AgentsApi> {
   const { log, lines: faults } = collectingLog('error')
   const clock = createPlatformClock(database)
   await clock.follow()
-  const registry = new Registry()
-  const news = createAgentMetrics(registry, {
+  const news = createAgentMetrics(new Registry(), {
     syncsWaiting: () => agents.syncsWaiting(),
     agents: () => countAgents(database),
   })
@@ -73,33 +70,29 @@ export async function startAgentsApi(
     ...options,
   })
   const stop = new AbortController()
-  const address = { url: databaseUrl }
+  const ask = { address: { url: databaseUrl }, signal: stop.signal }
   const stands = Promise.withResolvers<void>()
   const onNews = (id?: string) => {
     agents.notify(id)
     stands.resolve()
   }
   const listeners = [
-    listen({ address, channel: AGENTS_CHANNEL, onNews, signal: stop.signal }),
-    listen({
-      address,
-      channel: KEYS_CHANNEL,
-      signal: stop.signal,
-      onNews: () => agents.forgetKeys(),
-    }),
+    listen({ ...ask, channel: AGENTS_CHANNEL, onNews }),
+    listen({ ...ask, channel: KEYS_CHANNEL, onNews: () => agents.forgetKeys() }),
   ]
   const server = await listening(createHttpServer(agents.app.fetch as never))
   await stands.promise
   const url = `http://${server.authority}`
   const document = (await (await fetch(`${url}/agent/v1/openapi.json`)).json()) as ApiDocument
+  const check = checkAgainst(document)
   return {
     url,
+    port: server.port,
     agents,
     agentRegistry,
-    registry,
     document,
-    check: checkAgainst(document),
-    faults,
+    check,
+    post: (path, post) => postWithKey({ url, check }, path, post),
     async close() {
       stop.abort()
       await Promise.all([server.close(), ...listeners])

@@ -103,3 +103,52 @@ function close(node: unknown): void {
   if (isObject) schema['additionalProperties'] ??= false
   for (const child of Object.values(schema)) close(child)
 }
+
+/** A body whose shape the test knows. */
+// oxlint-disable-next-line typescript/no-explicit-any -- bodies of many shapes are only looked into
+export type Loose = any
+
+/** An answer whose body has been read. */
+export interface ApiAnswer<Body = unknown> {
+  status: number
+  headers: Headers
+  text: string
+  body: Body
+}
+
+/** Options of a request. */
+export interface ApiRequest {
+  body?: unknown
+  /** Sent as it is, instead of `body`. */
+  raw?: string | Uint8Array<ArrayBuffer>
+  /** Added to those of the client; null removes one. */
+  headers?: Record<string, string | null>
+  signal?: AbortSignal
+}
+
+/** Sends a request with the headers of a client, and checks the answer against the document. */
+export async function callApi(
+  { url, check }: { url: string; check: CheckAnswer },
+  own: Record<string, string>,
+  method: string,
+  path: string,
+  { body, raw, headers = {}, signal }: ApiRequest,
+): Promise<ApiAnswer<Loose>> {
+  const sent = new Headers(own)
+  const payload = raw ?? (body === undefined ? undefined : JSON.stringify(body))
+  if (payload !== undefined) sent.set('content-type', 'application/json')
+  for (const [name, value] of Object.entries(headers)) {
+    if (value === null) sent.delete(name)
+    else sent.set(name, value)
+  }
+  const response = await fetch(`${url}${path}`, {
+    method,
+    headers: sent,
+    ...(payload !== undefined && { body: payload }),
+    ...(signal !== undefined && { signal }),
+  })
+  const text = await response.text()
+  const answer = { status: response.status, headers: response.headers, text }
+  check(method, path, answer)
+  return { ...answer, body: text === '' ? undefined : JSON.parse(text) }
+}

@@ -10,6 +10,7 @@ const run = promisify(execFile)
 const VERSION = '9.5.0'
 const CACHE = resolve(import.meta.dirname, `../../../node_modules/.cache/checkly-${VERSION}`)
 const NODE = resolve(import.meta.dirname, '../../../node_modules/.bin/node')
+const entry = (folder: string) => `${folder}/node_modules/checkly/bin/run.cjs`
 const INSTALL_MS = 180_000
 const COMMAND_MS = 60_000
 
@@ -42,10 +43,6 @@ export async function installChecklyCli(): Promise<string | undefined> {
   }
 }
 
-function entry(folder: string): string {
-  return `${folder}/node_modules/checkly/bin/run.cjs`
-}
-
 /** Runs the tool against an API. */
 export async function checkly(
   api: { url: string; secret: string; accountId: string },
@@ -64,12 +61,8 @@ export async function checkly(
     NO_COLOR: '1',
   }
   try {
-    const { stdout, stderr } = await run(NODE, [entry(CACHE), ...args], {
-      env,
-      cwd: CACHE,
-      timeout: COMMAND_MS,
-    })
-    return { exitCode: 0, stdout, stderr }
+    const options = { env, cwd: CACHE, timeout: COMMAND_MS }
+    return { exitCode: 0, ...(await run(NODE, [entry(CACHE), ...args], options)) }
   } catch (error) {
     const { code, stdout, stderr } = error as { code?: number; stdout: string; stderr: string }
     if (typeof code !== 'number') throw error

@@ -3,46 +3,29 @@ import { randomUUID } from 'node:crypto'
 import {
   type AgentFacts,
   type AssignedMonitor,
-  PROTOCOL_BOUNDS,
   SyncAnswer,
   type SyncRequest,
 } from '../../../src/contract/protocol/agent-protocol.ts'
 import { manifestFor, VERSION } from '../../../src/contract/versions.ts'
 import type { AgentsApi } from './agents-api.ts'
+import { type ApiAnswer, type ApiRequest, callApi, type Loose } from './api-document.ts'
 
 /** The API that an agent calls. */
 export type AgentsEnd = Pick<AgentsApi, 'url' | 'check'>
 
-/** The answer to a sync. */
-export interface SyncedAnswer {
-  status: number
-  headers: Headers
-  /** Undefined for an error. */
-  answer: SyncAnswer | undefined
-  body: { message?: string; attributes?: Record<string, unknown> }
+/** A request with the key of a location; without a secret nobody says who it is. */
+export type KeyedPost = ApiRequest & { secret?: string }
+
+/** Posts to the agents' API. */
+export function postWithKey(api: AgentsEnd, path: string, { secret, ...request }: KeyedPost) {
+  const own = secret === undefined ? {} : { authorization: `Bearer ${secret}` }
+  return callApi(api, own, 'POST', path, request)
 }
 
-/** Facts of an agent of this version with every ability. */
-export function agentFacts(facts: Partial<AgentFacts> = {}): AgentFacts {
-  const version = facts.version ?? VERSION
-  const manifest = manifestFor(version)
-  return {
-    id: randomUUID(),
-    instance: randomUUID(),
-    version,
-    image: 'agent',
-    checkTypes: manifest?.checkTypes ?? [],
-    engines: manifest?.engines ?? [],
-    runtimes: manifest?.runtimes ?? [],
-    ...facts,
-  }
-}
+/** The answer to a sync; `answer` is undefined for an error. */
+export type SyncedAnswer = ApiAnswer<Loose> & { answer: SyncAnswer | undefined }
 
-/** A span of slots assigned to an agent: [from, until). */
-export interface OwnedSpan {
-  from: number
-  until: number
-}
+const NO_ABILITIES = { checkTypes: [], engines: [], runtimes: [] }
 
 /** An agent that only syncs. */
 export class FakeAgent {
@@ -52,18 +35,23 @@ export class FakeAgent {
   /** The current assignment, from the last answer. */
   readonly monitors = new Map<string, AssignedMonitor>()
   /** Every span of all answers, by monitor; a later one replaces what it overlaps. */
-  readonly spans = new Map<string, OwnedSpan[]>()
+  readonly spans = new Map<string, { from: number; until: number }[]>()
   readonly #secret: string
 
+  /** By default an agent of this version with every ability. */
   constructor(secret: string, facts: Partial<AgentFacts> = {}) {
     this.#secret = secret
-    this.facts = agentFacts(facts)
+    const { version = VERSION } = facts
+    const { checkTypes, engines, runtimes } = manifestFor(version) ?? NO_ABILITIES
+    const ids = { id: randomUUID(), instance: randomUUID() }
+    this.facts = { ...ids, version, image: 'agent', checkTypes, engines, runtimes, ...facts }
   }
 
   /** As after a restart: another instance without assignment. */
   restart(facts: Partial<AgentFacts> = {}): void {
     this.facts = { ...this.facts, instance: randomUUID(), ...facts }
     this.have = null
+    this.monitors.clear()
   }
 
   /** Syncs once and applies the answer. `waitMs` is 0 unless the request has it. */
@@ -82,28 +70,12 @@ export class FakeAgent {
   async send(
     api: AgentsEnd,
     body: unknown,
-    { signal, headers }: { signal?: AbortSignal; headers?: Record<string, string> } = {},
+    more: Pick<KeyedPost, 'signal' | 'headers'> = {},
   ): Promise<SyncedAnswer> {
-    const path = '/agent/v1/sync'
-    const response = await fetch(`${api.url}${path}`, {
-      method: 'POST',
-      headers: {
-        authorization: `Bearer ${this.#secret}`,
-        'content-type': 'application/json',
-        ...headers,
-      },
-      body: typeof body === 'string' ? body : JSON.stringify(body),
-      signal: signal ?? AbortSignal.timeout(PROTOCOL_BOUNDS.syncHoldMsMax + 10_000),
-    })
-    const text = await response.text()
-    api.check('POST', path, { status: response.status, headers: response.headers, text })
-    const parsed = JSON.parse(text) as SyncedAnswer['body']
-    return {
-      status: response.status,
-      headers: response.headers,
-      answer: response.ok ? SyncAnswer.parse(parsed) : undefined,
-      body: parsed,
-    }
+    const sent = typeof body === 'string' ? { raw: body } : { body }
+    const request = { secret: this.#secret, ...sent, ...more }
+    const said = await postWithKey(api, '/agent/v1/sync', request)
+    return { ...said, answer: said.status === 200 ? SyncAnswer.parse(said.body) : undefined }
   }
 
   /** What it sends, without waiting. */
@@ -125,24 +97,21 @@ export class FakeAgent {
     if (changes === null) return
     if (changes.whole) {
       const ending = new Set(changes.drop.map(({ monitorId }) => monitorId))
-      for (const [id, spans] of this.spans) {
-        if (ending.has(id)) continue
-        this.monitors.delete(id)
-        for (const span of spans) span.until = Math.min(span.until, Date.now())
-      }
+      for (const id of this.spans.keys()) if (!ending.has(id)) this.#end(id, Date.now())
     }
     for (const assigned of changes.set) this.#set(assigned)
-    for (const { monitorId, until } of changes.drop) {
-      this.monitors.delete(monitorId)
-      const spans = this.spans.get(monitorId) ?? []
-      for (const span of spans) span.until = Math.min(span.until, until)
-    }
+    for (const { monitorId, until } of changes.drop) this.#end(monitorId, until)
+  }
+
+  #end(id: string, until: number): void {
+    this.monitors.delete(id)
+    for (const span of this.spans.get(id) ?? []) span.until = Math.min(span.until, until)
   }
 
   #set(assigned: AssignedMonitor): void {
-    const { id } = assigned.monitor
+    const { monitor, from, until = Infinity } = assigned
+    const { id } = monitor
     this.monitors.set(id, assigned)
-    const { from, until = Infinity } = assigned
     const spans = this.spans.get(id) ?? []
     // The new span replaces the old one: the agent no longer owns earlier slots.
     for (const span of spans) span.until = Math.min(span.until, from, Date.now())

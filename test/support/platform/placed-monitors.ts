@@ -5,9 +5,6 @@ import { type Slots, slotAtOrAfter } from '../../../src/contract/timetable.ts'
 import type { Database } from '../../../src/database/database.ts'
 import type { TestLocation } from './locations.ts'
 
-/** Where a monitor is placed. */
-type Place = Pick<TestLocation, 'id' | 'accountId'>
-
 /** A monitor in a location. */
 export interface PlacedMonitor extends Slots {
   monitorId: string
@@ -27,53 +24,46 @@ export interface Placing extends Partial<Slots> {
 /** Makes a monitor in `location` from `fromMs` on; every 10 s by default. */
 export async function addMonitor(
   database: Database,
-  location: Place,
-  placing: Placing,
+  { id, accountId }: Pick<TestLocation, 'id' | 'accountId'>,
+  { monitorId = randomUUID(), checkType = 'URL', ...placing }: Placing,
 ): Promise<PlacedMonitor> {
-  const { fromMs, everyMs = 10_000, offsetMs = 0, checkType = 'URL' } = placing
-  const monitorId = placing.monitorId ?? randomUUID()
   await database.query(
     `insert into monitors (id, account_id, check_type, name, activated, muted, definition, effective)
      values ($1, $2, $3, $4, true, false, '', '') on conflict do nothing`,
-    [monitorId, location.accountId, checkType, `monitor ${monitorId.slice(0, 8)}`],
+    [monitorId, accountId, checkType, `monitor ${monitorId.slice(0, 8)}`],
   )
+  return placeMonitor(database, id, { needs: [checkType], ...placing, monitorId })
+}
+
+/** Places a monitor that is there, and opens its first era. */
+export async function placeMonitor(
+  database: Database,
+  locationId: string,
+  placing: Placing & { monitorId: string },
+): Promise<PlacedMonitor> {
+  const { monitorId, fromMs, untilMs = null, everyMs = 10_000, offsetMs = 0 } = placing
+  const { needs = ['URL'] } = placing
   await database.query(
     `insert into placements
        (location_id, monitor_id, revision, needs, every_ms, offset_ms, from_ms, until_ms)
      values ($1, $2, 1, $3, $4, $5, $6, $7) on conflict do nothing`,
-    [
-      location.id,
-      monitorId,
-      placing.needs ?? [checkType],
-      everyMs,
-      offsetMs,
-      fromMs,
-      placing.untilMs ?? null,
-    ],
+    [locationId, monitorId, needs, everyMs, offsetMs, fromMs, untilMs],
   )
-  await addEra(database, location, { ...placing, monitorId, everyMs, offsetMs })
+  await addEra(database, locationId, { ...placing, everyMs, offsetMs })
   return { monitorId, everyMs, offsetMs, fromMs }
 }
 
 /** Opens an era of a monitor's timing. */
 export async function addEra(
   database: Database,
-  location: Place,
-  era: Placing & Slots & { monitorId: string },
+  locationId: string,
+  { monitorId, fromMs, untilMs, openedMs = fromMs, ...era }: Placing & PlacedMonitor,
 ): Promise<void> {
   await database.query(
     `insert into expectations
        (location_id, monitor_id, from_ms, until_ms, every_ms, offset_ms, opened_ms)
      values ($1, $2, $3, $4, $5, $6, $7)`,
-    [
-      location.id,
-      era.monitorId,
-      era.fromMs,
-      era.untilMs ?? null,
-      era.everyMs,
-      era.offsetMs,
-      era.openedMs ?? era.fromMs,
-    ],
+    [locationId, monitorId, fromMs, untilMs ?? null, era.everyMs, era.offsetMs, openedMs],
   )
 }
 
@@ -83,16 +73,12 @@ export function slotOf(monitor: PlacedMonitor, n: number): number {
 }
 
 /** A passed result as it is sent; `changes` overrides any field. */
-export function wireResult(changes: Partial<WireResult> & { monitorId: string; slot: number }) {
-  const result: WireResult = {
-    verdict: 'passed',
-    startedAt: changes.slot + 2,
-    durationMs: 12.34,
-    responseTimeMs: 11.5,
-    attempts: 1,
-    ...changes,
-  }
-  return result
+export function wireResult(
+  changes: Partial<WireResult> & { monitorId: string; slot: number },
+): WireResult {
+  const startedAt = changes.slot + 2
+  const measured = { durationMs: 12.34, responseTimeMs: 11.5, attempts: 1 }
+  return { verdict: 'passed', startedAt, ...measured, ...changes }
 }
 
 /** The result of the slot number `n` of a monitor; a missed one is `overloaded`. */

@@ -38,79 +38,68 @@ export function startVedette(
   env: Record<string, string | undefined>,
   prefix: readonly string[] = [],
 ): VedetteProcess {
-  const { PATH, HOME } = process.env
   const [command = '', ...rest] = [...prefix, process.execPath, LAUNCH, ...args]
-  const child = spawn(command, rest, {
-    env: { PATH, HOME, ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  return new SpawnedProcess(child)
+  return startProcess(command, rest, env)
 }
 
 /** Starts `npm run <script>` of the project; signals reach only npm, like those of a supervisor. */
 export function startScript(script: string, env: Record<string, string>): VedetteProcess {
-  const { PATH, HOME } = process.env
-  const child = spawn('npm', ['run', '--silent', script], {
-    cwd: fileURLToPath(new URL('../../..', import.meta.url)),
-    env: { PATH, HOME, ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  return new SpawnedProcess(child)
+  const cwd = fileURLToPath(new URL('../../..', import.meta.url))
+  return startProcess('npm', ['run', '--silent', script], env, cwd)
 }
 
-class SpawnedProcess implements VedetteProcess {
-  readonly #child: ChildProcess
-  readonly #waiting = new Set<() => void>()
-  readonly ended: Promise<Ended>
-  stdout = ''
-  stderr = ''
-  #isOver = false
-
-  constructor(child: ChildProcess) {
-    this.#child = child
-    alive.add(child)
-    child.stdout?.on('data', (chunk: Buffer) => {
-      this.stdout += chunk.toString()
-      this.#notify()
+function startProcess(
+  command: string,
+  args: string[],
+  env: Record<string, string | undefined>,
+  cwd?: string,
+): VedetteProcess {
+  const { PATH, HOME } = process.env
+  const child = spawn(command, args, {
+    env: { PATH, HOME, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    ...(cwd !== undefined && { cwd }),
+  })
+  alive.add(child)
+  let isOver = false
+  const waiting = new Set<() => void>()
+  const notify = () => {
+    for (const look of waiting) look()
+  }
+  const ended = new Promise<Ended>((resolve) => {
+    child.once('close', (code, signal) => {
+      isOver = true
+      alive.delete(child)
+      notify()
+      resolve({ code, signal, stdout: started.stdout, stderr: started.stderr })
     })
-    child.stderr?.on('data', (chunk: Buffer) => {
-      this.stderr += chunk.toString()
-    })
-    this.ended = new Promise((resolve) => {
-      child.once('close', (code, signal) => {
-        this.#isOver = true
-        alive.delete(child)
-        this.#notify()
-        resolve({ code, signal, stdout: this.stdout, stderr: this.stderr })
-      })
-    })
+  })
+  const started: VedetteProcess & { stdout: string; stderr: string } = {
+    pid: child.pid ?? -1,
+    stdout: '',
+    stderr: '',
+    kill: (signal) => void child.kill(signal),
+    line: (pattern) =>
+      new Promise((resolve, reject) => {
+        const look = () => {
+          const { stdout, stderr } = started
+          const match = pattern.exec(stdout)
+          if (match === null && !isOver) return
+          waiting.delete(look)
+          if (match !== null) resolve(match)
+          else reject(new Error(`ended without ${pattern}:\n${stdout}${stderr}`))
+        }
+        waiting.add(look)
+        look()
+      }),
+    ended,
   }
-
-  get pid(): number {
-    return this.#child.pid ?? -1
-  }
-
-  kill(signal: NodeJS.Signals): void {
-    this.#child.kill(signal)
-  }
-
-  line(pattern: RegExp): Promise<RegExpExecArray> {
-    return new Promise((resolve, reject) => {
-      const look = () => {
-        const match = pattern.exec(this.stdout)
-        if (match === null && !this.#isOver) return
-        this.#waiting.delete(look)
-        if (match !== null) resolve(match)
-        else reject(new Error(`ended without ${pattern}:\n${this.stdout}${this.stderr}`))
-      }
-      this.#waiting.add(look)
-      look()
-    })
-  }
-
-  #notify(): void {
-    for (const look of this.#waiting) look()
-  }
+  child.stdout.on('data', (chunk: Buffer) => {
+    started.stdout += chunk.toString()
+    notify()
+  })
+  child.stderr.on('data', (chunk: Buffer) => void (started.stderr += chunk.toString()))
+  return started
 }
 
 /** A platform that answers. */

@@ -12,28 +12,20 @@ import type { Database } from '../../../src/database/database.ts'
 import { type DatabaseServer, useDatabase } from '../database/database.ts'
 import { collectingLog } from '../collecting-log.ts'
 import { listening } from '../test-server.ts'
-import { checkAgainst, type ApiDocument, type CheckAnswer } from './api-document.ts'
+import {
+  callApi,
+  checkAgainst,
+  type ApiAnswer,
+  type ApiDocument,
+  type ApiRequest,
+  type CheckAnswer,
+  type Loose,
+} from './api-document.ts'
 
-/** A body whose shape the test knows. */
-// oxlint-disable-next-line typescript/no-explicit-any -- bodies of many shapes are only looked into
-export type Loose = any
+export type { Loose }
 
-/** An answer whose body has been read. */
-export interface ApiAnswer<Body = unknown> {
-  status: number
-  headers: Headers
-  text: string
-  body: Body
-}
-
-/** Options of a request. */
-export interface ApiRequest {
-  body?: unknown
-  /** Sent as it is, instead of `body`. */
-  raw?: string | Uint8Array<ArrayBuffer>
-  /** Added to those of the client; null removes one. */
-  headers?: Record<string, string | null>
-}
+/** Decrypts what tests encrypt. */
+export const TEST_CIPHER = createCipher('a secret that only tests know')
 
 /** A client with a key. */
 export interface ApiClient {
@@ -41,6 +33,16 @@ export interface ApiClient {
   secret: string
   keyId: string
   call<Body = Loose>(method: string, path: string, request?: ApiRequest): Promise<ApiAnswer<Body>>
+  /** The body of a GET. */
+  get<Body = Loose>(path: string): Promise<Body>
+  /** The status of an answer. */
+  status(method: string, path: string, body?: unknown): Promise<number>
+}
+
+/** Options of a client: by default an Admin of a new account. */
+interface NewClient {
+  accountId?: string
+  role?: Role
 }
 
 /** A running API. */
@@ -65,7 +67,8 @@ export function usePublicApi(options: Partial<AppOptions> = {}, server?: Databas
     Object.assign(client, await addClient(api, database().database))
   })
   afterAll(() => api.close())
-  return { database, api, client }
+  const addOther = (of?: NewClient) => addClient(api, database().database, of)
+  return { database, api, client, addClient: addOther }
 }
 
 /** So many requests that no test reaches the limit. */
@@ -79,7 +82,7 @@ export async function startPublicApi(
   const { log, lines: faults } = collectingLog('error')
   const app = createApp({
     database,
-    cipher: createCipher('a secret that only tests know'),
+    cipher: TEST_CIPHER,
     clock: { now: () => Date.now() },
     log,
     ...options,
@@ -112,8 +115,7 @@ export function servePublicApi(
   afterAll(() => api.close())
   return {
     api: () => api,
-    addClient: (of: { accountId?: string; role?: Role } = {}) =>
-      addClient(api, database().database, of),
+    addClient: (of?: NewClient) => addClient(api, database().database, of),
   }
 }
 
@@ -128,48 +130,20 @@ export async function addAccount(database: Database): Promise<string> {
 export async function addClient(
   api: PublicApi,
   database: Database,
-  { accountId, role = 'Admin' }: { accountId?: string; role?: Role } = {},
+  { accountId, role = 'Admin' }: NewClient = {},
 ): Promise<ApiClient> {
   const account = accountId ?? (await addAccount(database))
   const secret = `test_${randomBytes(24).toString('base64url')}`
   const hash = createHash('sha256').update(secret).digest()
-  const { id: keyId } = await createApiKey(database, {
-    accountId: account,
-    name: `the ${role} key`,
-    role,
-    hash,
-    suffix: secret.slice(-4),
-  })
+  const key = { accountId: account, name: `the ${role} key`, role, hash, suffix: secret.slice(-4) }
+  const { id: keyId } = await createApiKey(database, key)
   const own = { authorization: `Bearer ${secret}`, 'x-service-account': account }
   return {
     accountId: account,
     secret,
     keyId,
-    call: (method, path, request = {}) => call(api, own, method, path, request) as never,
+    call: (method, path, request = {}) => callApi(api, own, method, path, request) as never,
+    get: async (path) => (await callApi(api, own, 'GET', path, {})).body as never,
+    status: async (method, path, body) => (await callApi(api, own, method, path, { body })).status,
   }
-}
-
-async function call(
-  { url, check }: PublicApi,
-  own: Record<string, string>,
-  method: string,
-  path: string,
-  { body, raw, headers = {} }: ApiRequest,
-): Promise<ApiAnswer> {
-  const sent = new Headers(own)
-  const payload = raw ?? (body === undefined ? undefined : JSON.stringify(body))
-  if (payload !== undefined) sent.set('content-type', 'application/json')
-  for (const [name, value] of Object.entries(headers)) {
-    if (value === null) sent.delete(name)
-    else sent.set(name, value)
-  }
-  const response = await fetch(`${url}${path}`, {
-    method,
-    headers: sent,
-    ...(payload !== undefined && { body: payload }),
-  })
-  const text = await response.text()
-  const answer = { status: response.status, headers: response.headers, text }
-  check(method, path, answer)
-  return { ...answer, body: text === '' ? undefined : JSON.parse(text) }
 }

@@ -1,6 +1,7 @@
 // Results recorded as a platform records them, without agents: in locations of an account with a client that reads
 // them.
 import { randomUUID } from 'node:crypto'
+import { beforeAll } from 'vitest'
 import type { ResultsAnswer } from '../../../src/contract/protocol/agent-protocol.ts'
 import type { OnRecorded } from '../../../src/platform/results/recorded.ts'
 import { recordResults } from '../../../src/platform/results/intake.ts'
@@ -8,7 +9,7 @@ import { rollUp } from '../../../src/platform/analytics/rollups.ts'
 import type { Database } from '../../../src/database/database.ts'
 import { ensurePartitions } from '../../../src/platform/results/queries/result-partitions.ts'
 import { addLocation, type TestLocation } from './locations.ts'
-import { addClient, type ApiClient, type PublicApi, startPublicApi } from './public-api.ts'
+import { type ApiClient, servePublicApi } from './public-api.ts'
 
 const DAY_MS = 86_400_000
 
@@ -44,24 +45,22 @@ export async function rollUpUntil(database: Database, sweptMs: number): Promise<
   await rollUp(database, AbortSignal.timeout(20_000))
 }
 
-/** The public API at an instant, with an account that has two locations. */
-export interface ResultsApi {
-  api: PublicApi
-  client: ApiClient
-  office: TestLocation
-  plant: TestLocation
-}
-
-/** Starts it, with room for results of `days` before. */
-export async function startResultsApi(
-  database: Database,
+/**
+ * The public API at an instant, with an account that has two locations, and room for results of `days` before. What
+ * it returns is filled before the tests.
+ */
+export function useResultsApi(
+  use: () => { database: Database },
   { nowMs, days }: { nowMs: number; days: number },
-): Promise<ResultsApi> {
-  await ensurePartitions(database, nowMs - days * DAY_MS, nowMs + DAY_MS)
-  const api = await startPublicApi(database, { clock: { now: () => nowMs } })
-  const client = await addClient(api, database)
-  const { accountId } = client
-  const office = await addLocation(database, { accountId, slugName: 'office' })
-  const plant = await addLocation(database, { accountId, slugName: 'plant' })
-  return { api, client, office, plant }
+) {
+  const { addClient } = servePublicApi(use, () => ({ clock: { now: () => nowMs } }))
+  const scene = {} as { client: ApiClient; office: TestLocation; plant: TestLocation }
+  beforeAll(async () => {
+    const { database } = use()
+    await ensurePartitions(database, nowMs - days * DAY_MS, nowMs + DAY_MS)
+    const client = await addClient()
+    const place = (slugName: string) => addLocation(database, { ...client, slugName })
+    Object.assign(scene, { client, office: await place('office'), plant: await place('plant') })
+  })
+  return Object.assign(scene, { addClient })
 }

@@ -2,67 +2,48 @@
 // fields, and null for empty lists and pointers.
 import { SUITE_BUNDLE } from './bundles.ts'
 
+/** So many fields with one value each. */
+const fill = <Value>(value: Value, names: string): Record<string, Value> =>
+  Object.fromEntries(names.split(' ').map((name) => [name, value]))
+
 const ZERO_DATE = '0001-01-01T00:00:00Z'
-const alertSettings = {
-  runBasedEscalation: {},
-  timeBasedEscalation: {},
-  reminders: {},
-  parallelRunFailureThreshold: {},
-  sslCertificates: {},
-}
+const alertSettings = fill(
+  {},
+  'runBasedEscalation timeBasedEscalation reminders parallelRunFailureThreshold sslCertificates',
+)
+const unset = { edit: false, property: '', ...fill(0, 'order arrayIndex arraySelector') }
 const assertion = (source: string, comparison: string, target: string) => ({
-  edit: false,
-  order: 0,
-  arrayIndex: 0,
-  arraySelector: 0,
+  ...unset,
   source,
-  property: '',
   comparison,
   target,
 })
 const httpRequest = {
-  method: '',
-  url: '',
-  followRedirects: false,
-  skipSSL: false,
-  body: '',
-  headers: null,
-  queryParameters: null,
-  assertions: null,
+  ...fill('', 'method url body'),
+  ...fill(false, 'followRedirects skipSSL'),
+  ...fill(null, 'headers queryParameters assertions'),
 }
-
 const common = {
-  description: null,
+  ...fill(null, 'description groupId retryStrategy triggerIncident'),
+  ...fill(false, 'muted runParallel useGlobalAlertSettings doubleCheck shouldFail'),
   frequency: 10,
   activated: true,
-  muted: false,
-  runParallel: false,
   locations: [],
-  useGlobalAlertSettings: false,
-  groupId: null,
-  doubleCheck: false,
-  shouldFail: false,
-  retryStrategy: null,
-  triggerIncident: null,
 }
 /** The structure that API, browser and multistep checks share. */
 const check = {
   ...common,
-  id: '',
-  degradedResponseTime: 0,
-  maxResponseTime: 0,
-  environmentVariables: null,
-  sslCheckDomain: '',
+  ...fill('', 'id sslCheckDomain'),
+  ...fill(0, 'degradedResponseTime maxResponseTime'),
+  ...fill(null, 'environmentVariables runtimeId'),
   alertSettings,
   request: httpRequest,
-  heartbeat: { period: 0, periodUnit: '', grace: 0, graceUnit: '', pingToken: '' },
-  createdAt: ZERO_DATE,
-  updatedAt: ZERO_DATE,
-  runtimeId: null,
   sslCheck: false,
+  heartbeat: { period: 0, periodUnit: '', grace: 0, graceUnit: '', pingToken: '' },
+  ...fill(ZERO_DATE, 'createdAt updatedAt'),
 }
 /** The common structure of uptime monitors. */
-const monitor = { ...common, alertSettings, created_at: ZERO_DATE, updated_at: ZERO_DATE }
+const monitor = { ...common, alertSettings, ...fill(ZERO_DATE, 'created_at updated_at') }
 
 const httpGet = (expected: ReturnType<typeof assertion>) => ({
   ...httpRequest,
@@ -77,16 +58,13 @@ const grpcConfig = { mode: 'HEALTH', tls: false }
 const grpc = { url: 'example.org', port: 50_051, skipSSL: false, grpcConfig, assertions: [isGood] }
 const sslConfig = { ...host, serverName: null, skipChainValidation: false }
 const suite = {
-  environmentVariables: null,
+  ...fill(
+    null,
+    'environmentVariables playwrightVersion testCommand installCommand workingDir engine engineVersion',
+  ),
   cacheHash: '',
-  playwrightVersion: null,
-  testCommand: null,
-  installCommand: null,
   browsers: [],
   codeBundlePath: SUITE_BUNDLE,
-  workingDir: null,
-  engine: null,
-  engineVersion: null,
 }
 
 const checks: Record<string, object> = {
@@ -120,53 +98,36 @@ export const SDK_CHECKS = Object.entries(checks).map(
 )
 
 const group = {
+  ...fill(null, 'tags environmentVariables runtimeId'),
   activated: true,
   muted: false,
-  tags: null,
   locations: [],
-  concurrency: 3,
-  environmentVariables: null,
-  runtimeId: null,
   privateLocations: [],
-  createdAt: ZERO_DATE,
-  updatedAt: ZERO_DATE,
+  concurrency: 3,
+  ...fill(ZERO_DATE, 'createdAt updatedAt'),
 }
 const basicAuth = { username: '', password: '' }
+const firstVersion = {
+  ...fill(false, 'runParallel useGlobalAlertSettings doubleCheck'),
+  apiCheckDefaults: { url: '', basicAuth },
+  alertSettings,
+  retryStrategy: null,
+}
+const secondVersion = {
+  ...fill(null, 'runParallel useGlobalAlertSettings alertSettings setupSnippetId'),
+  ...fill(null, 'tearDownSnippetId localSetupScript localTearDownScript'),
+  apiCheckDefaults: {
+    ...fill(null, 'headers queryParameters'),
+    url: 'https://example.org/',
+    basicAuth,
+    assertions: [assertion('STATUS_CODE', 'EQUALS', '200')],
+  },
+  browserCheckDefaults: '',
+  retryStrategy: 'FALLBACK',
+}
 
 /** A group without its name, as the first and the second version of the resource have it. */
 export const SDK_GROUPS: [version: string, body: Record<string, unknown>][] = [
-  [
-    'v1',
-    {
-      ...group,
-      runParallel: false,
-      apiCheckDefaults: { url: '', basicAuth },
-      useGlobalAlertSettings: false,
-      alertSettings,
-      retryStrategy: null,
-      doubleCheck: false,
-    },
-  ],
-  [
-    'v2',
-    {
-      ...group,
-      runParallel: null,
-      apiCheckDefaults: {
-        url: 'https://example.org/',
-        headers: null,
-        queryParameters: null,
-        assertions: [assertion('STATUS_CODE', 'EQUALS', '200')],
-        basicAuth,
-      },
-      browserCheckDefaults: '',
-      useGlobalAlertSettings: null,
-      alertSettings: null,
-      setupSnippetId: null,
-      tearDownSnippetId: null,
-      localSetupScript: null,
-      localTearDownScript: null,
-      retryStrategy: 'FALLBACK',
-    },
-  ],
+  ['v1', { ...group, ...firstVersion }],
+  ['v2', { ...group, ...secondVersion }],
 ]

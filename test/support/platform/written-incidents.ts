@@ -24,17 +24,19 @@ async function call(url: string, writer: Writer, body?: unknown): Promise<Respon
     'x-service-account': writer.accountId,
     'content-type': 'application/json',
   }
-  return fetch(
-    url,
-    body === undefined ? { headers } : { method: 'POST', headers, body: JSON.stringify(body) },
-  )
+  const post = { method: 'POST', body: JSON.stringify(body) }
+  return fetch(url, { headers, ...(body !== undefined && post) })
+}
+
+async function bodyOf<Body>(answer: Response): Promise<Body> {
+  if (!answer.ok) throw new Error(`${answer.status} ${await answer.text()}`)
+  return (await answer.json()) as Body
 }
 
 /** Creates the service that incidents are about; resolves with its id. */
 export async function createService(url: string, writer: Writer): Promise<string> {
   const answer = await call(`${url}/v1/status-pages/services`, writer, { name: 'shop' })
-  if (!answer.ok) throw new Error(`${answer.status} ${await answer.text()}`)
-  return ((await answer.json()) as { id: string }).id
+  return (await bodyOf<{ id: string }>(answer)).id
 }
 
 /** Creates one incident; resolves with the status of the answer, or undefined when there was none. */
@@ -67,8 +69,7 @@ export async function listNames(
   do {
     const query: string = next === null ? '' : `&nextId=${encodeURIComponent(next)}`
     const answer = await call(`${url}/v1/status-pages/incidents?limit=100${query}`, writer)
-    if (!answer.ok) throw new Error(`${answer.status} ${await answer.text()}`)
-    const page = (await answer.json()) as Listed
+    const page: Listed = await bodyOf(answer)
     for (const { name, incidentUpdates } of page.entries) {
       counts.set(name, (counts.get(name) ?? 0) + 1)
       updates.add(incidentUpdates.length)

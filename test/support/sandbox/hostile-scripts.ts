@@ -1,19 +1,17 @@
 // Runs hostile scripts under agents of every kind, next to a well-behaved one that must not be affected.
-import { existsSync } from 'node:fs'
-import { mkdtemp, rm, chmod } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { chmodSync, existsSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { SandboxOutcome } from '../../../src/sandbox/request.ts'
 import {
   missingFor,
   processesWith,
   startStandIn,
+  type StandIn,
   type StandInAnswer,
   type StandInRequest,
-  type StandIn,
 } from './stand-in.ts'
 import { eventually } from '../eventually.ts'
+import { temporaryFolder } from '../temporary-folder.ts'
 
 /** A script and its expected end. */
 export interface HostileScript {
@@ -41,29 +39,20 @@ export function testHostileScripts(scripts: readonly HostileScript[]): void {
     (as) => {
       const missing = missingFor(as)
       let standIn: StandIn
-      let root: string
       let beats = 0
-      let neighbour: Promise<StandInAnswer>
       let isNeighbourDone = false
 
       beforeAll(async () => {
         if (missing !== undefined) return
-        root = await mkdtemp(join(tmpdir(), 'vedette-sandbox-'))
-        await chmod(root, 0o777)
+        const root = temporaryFolder()
+        chmodSync(root, 0o777)
         standIn = await startStandIn(root, as)
-        const script = `setInterval(() => console.log('beat'), 50)`
-        neighbour = standIn.run(
-          { ...node(script), echo: true, limits: { wallMs: 600_000 } },
-          () => beats++,
-        )
-        void neighbour.then(() => (isNeighbourDone = true))
+        const script = node(`setInterval(() => console.log('beat'), 50)`)
+        const request = { ...script, echo: true, limits: { wallMs: 600_000 } }
+        void standIn.run(request, () => beats++).then(() => (isNeighbourDone = true))
         await beat()
       })
-      afterAll(async () => {
-        if (missing !== undefined) return
-        await standIn.kill()
-        await rm(root, { recursive: true, force: true })
-      })
+      afterAll(() => standIn?.kill())
 
       async function beat(): Promise<void> {
         const before = beats

@@ -3,12 +3,7 @@ import { mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createSandbox } from '../../../src/sandbox/sandbox.ts'
-import type {
-  SandboxLimits,
-  ScriptIsolation,
-  SandboxEnd,
-  SandboxRequest,
-} from '../../../src/sandbox/request.ts'
+import type { SandboxEnd, SandboxLimits, SandboxRequest } from '../../../src/sandbox/request.ts'
 import { removeTree } from '../../../src/sandbox/remove-tree.ts'
 
 const MEBIBYTE = 1_048_576
@@ -29,7 +24,6 @@ export const ROOMY: SandboxLimits = {
 export type SandboxTestOptions = Omit<Partial<SandboxRequest>, 'limits' | 'args' | 'folder'> & {
   args: (folder: string) => string[]
   limits?: Partial<SandboxLimits>
-  isolation?: ScriptIsolation
   blocked?: string[]
   signal?: AbortSignal
   /** Called with the folder before it is removed. */
@@ -40,10 +34,10 @@ export type SandboxTestOptions = Omit<Partial<SandboxRequest>, 'limits' | 'args'
 export async function sandboxed(
   options: SandboxTestOptions,
 ): Promise<SandboxEnd & { folder: string }> {
-  const { args, limits, isolation = 'require', blocked = [], signal, inspect, ...rest } = options
+  const { args, limits, blocked = [], signal, inspect, ...rest } = options
   const folder = mkdtempSync(join(tmpdir(), 'vedette-sandboxed-'))
   const network = { blocked, allowed: [] }
-  const sandbox = createSandbox({ network, isolation, firstUserId: 64_500 })
+  const sandbox = createSandbox({ network, isolation: 'require', firstUserId: 64_500 })
   const order: SandboxRequest = {
     command: process.execPath,
     ...rest,

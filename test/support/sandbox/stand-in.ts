@@ -1,5 +1,6 @@
 // Starts the stand-in agent (stand-in-agent.ts) as root or as nobody, and finds the leftovers of its runs.
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
@@ -89,9 +90,7 @@ export async function startStandIn(root: string, as: StandInRights): Promise<Sta
     else if (said.fault !== undefined) throw new Error(said.fault)
     else waiting.get(said.id)?.(said)
   })
-  const exited = new Promise<void>((resolve) => {
-    child.on('exit', () => resolve())
-  })
+  const exited = once(child, 'exit')
   void exited.then(() => ready.reject(new Error('the stand-in ended')))
   let id = 0
   return {

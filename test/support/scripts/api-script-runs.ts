@@ -2,6 +2,7 @@
 import { mkdirSync, readdirSync } from 'node:fs'
 import type { IncomingHttpHeaders } from 'node:http'
 import { join } from 'node:path'
+import { text as textOf } from 'node:stream/consumers'
 import { createClock } from '../../../src/agent/schedule/clock.ts'
 import { createRunner } from '../../../src/agent/run/runner.ts'
 import type { Monitor, Variable } from '../../../src/contract/monitor.ts'
@@ -15,7 +16,6 @@ import { testScriptHost } from './script-host.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 import { startHttpServer, type TestServer } from '../test-server.ts'
 
-/** A request that the server received. */
 /** The observation of an API monitor with scripts. */
 type ScriptedObserved = HttpObserved & { scripts?: ApiScriptsObserved }
 
@@ -30,32 +30,33 @@ interface Received {
 async function startTeller(): Promise<TestServer & { received: Received[]; url: string }> {
   const received: Received[] = []
   const server = await startHttpServer((request, response) => {
-    let body = ''
-    request.on('data', (chunk: Buffer) => (body += chunk.toString()))
-    request.on('end', () => {
+    void textOf(request).then((body) => {
       const { method = '', url = '', headers } = request
       received.push({ method, url, headers, body })
       const long = /long=(\d+)/.exec(url)?.[1]
-      response.setHeader('content-type', 'application/json')
-      response.setHeader('x-list', ['a', 'b'])
-      response.statusCode = Number(/status=(\d+)/.exec(url)?.[1] ?? 200)
+      const status = Number(/status=(\d+)/.exec(url)?.[1] ?? 200)
+      response.writeHead(status, { 'content-type': 'application/json', 'x-list': ['a', 'b'] })
       const filler = long === undefined ? undefined : 'x'.repeat(Number(long))
-      response.end(JSON.stringify({ method, url, body, headers, filler }))
+      return response.end(JSON.stringify({ method, url, body, headers, filler }))
     })
   })
   return Object.assign(server, { received, url: `http://${server.authority}` })
 }
 
-interface ApiScriptOptions extends ContextOptions {
-  host: ScriptHost | undefined
+/** Options of one check. */
+export interface CheckOptions extends ContextOptions {
+  host?: ScriptHost | undefined
   variables?: Variable[]
   signal?: AbortSignal
+  request?: Record<string, unknown>
+  /** Further fields of the definition. */
+  more?: Record<string, unknown>
 }
 
 /** Runs a definition with its retries; `left` are the leftovers in its work folders. */
 async function runScriptedApi(
   definition: Record<string, unknown>,
-  options: ApiScriptOptions,
+  options: CheckOptions,
 ): Promise<Result & { scripted: ScriptedObserved; codes: string[]; left: string[] }> {
   const workRoot = join(temporaryFolder(), 'work')
   mkdirSync(workRoot)
@@ -66,33 +67,18 @@ async function runScriptedApi(
     scrubHeaders: [],
     scripts: options.host,
   })
-  const monitor = api.schema.parse({
-    id: 'scripted-1',
-    name: 'A scripted check',
-    checkType: 'API',
-    ...definition,
-  }) as Monitor
-  const around = {
-    location: 'home',
-    variables: options.variables ?? [],
-    dial: testContext(options).dial,
-    secrets: [],
-  }
-  const never = new AbortController().signal
-  const result = await runner.run({ monitor, slot: 1 }, around, options.signal ?? never)
+  const about = { id: 'scripted-1', name: 'A scripted check', checkType: 'API' }
+  const monitor = api.schema.parse({ ...about, ...definition }) as Monitor
+  const { dial } = testContext(options)
+  const { variables = [], signal = new AbortController().signal } = options
+  const around = { location: 'home', variables, dial, secrets: [] }
+  const result = await runner.run({ monitor, slot: 1 }, around, signal)
   return {
     ...result,
     scripted: result.observed as unknown as ScriptedObserved,
     codes: result.failures.map(({ code }) => code),
     left: readdirSync(workRoot),
   }
-}
-
-/** Options of one check. */
-export interface CheckOptions extends Partial<ApiScriptOptions> {
-  request?: Record<string, unknown>
-  /** Further fields of the definition. */
-  more?: Record<string, unknown>
 }
 
 /** Starts the requirements of scripted checks. `{server}` in a script is replaced by the server's address. */
@@ -106,17 +92,14 @@ export async function startScriptedChecks() {
       await server.close()
     },
     run: async (setUp: string, tearDown = '', options: CheckOptions = {}) => {
-      const { request, more, ...rest } = options
       const before = server.received.length
-      const result = await runScriptedApi(
-        {
-          request: { method: 'GET', url: `${server.url}/a?b=1`, ...request },
-          localSetupScript: setUp.replaceAll('{server}', server.url),
-          localTearDownScript: tearDown.replaceAll('{server}', server.url),
-          ...more,
-        },
-        { host, ...rest },
-      )
+      const definition = {
+        request: { method: 'GET', url: `${server.url}/a?b=1`, ...options.request },
+        localSetupScript: setUp.replaceAll('{server}', server.url),
+        localTearDownScript: tearDown.replaceAll('{server}', server.url),
+        ...options.more,
+      }
+      const result = await runScriptedApi(definition, { host, ...options })
       const received = server.received.slice(before)
       const lines = result.scripted.scripts?.console.map(({ text }) => text)
       return { ...result, received, sent: received.at(-1) as Received, lines }

@@ -1,5 +1,4 @@
-// A whole installation for user code: a platform, an agent with a runtime and an engine, a recording proxy between
-// them, and a list of the live processes of runs.
+// An installation for user code: a platform, a recording proxy, and an agent with a runtime and an engine.
 import { createHash } from 'node:crypto'
 import { chmodSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
@@ -31,58 +30,35 @@ export function installPlaywright(tools: string): string {
   return `mkdir -p node_modules && cp -r ${modules}/. node_modules/`
 }
 
-/** Options of the installation. */
-export interface ScriptFleetOptions {
-  env?: Record<string, string>
-  /** Whether the proxy records bodies. */
-  recordsBodies?: boolean
-}
-
 /** Users of this test only: runs of other agents on this machine have others. */
 const FIRST_USER_ID = 100_000 + (process.pid % 10_000) * 256
 
 /** The installation. */
 export class ScriptFleet {
-  readonly fleet: Fleet
-  readonly proxy: FaultyProxy
-  readonly agent: AgentProcess
-  readonly location: FleetLocation
-  readonly tools: string
-  readonly dataFolder: string
+  declare readonly fleet: Fleet
+  declare readonly proxy: FaultyProxy
+  declare readonly agent: AgentProcess
+  declare readonly location: FleetLocation
+  declare readonly tools: string
+  declare readonly dataFolder: string
 
   private constructor(
     parts: Pick<ScriptFleet, 'fleet' | 'proxy' | 'agent' | 'location' | 'tools' | 'dataFolder'>,
   ) {
-    this.fleet = parts.fleet
-    this.proxy = parts.proxy
-    this.agent = parts.agent
-    this.location = parts.location
-    this.tools = parts.tools
-    this.dataFolder = parts.dataFolder
+    Object.assign(this, parts)
   }
 
-  /** Starts all of it; resolves when the agent is live. */
-  static async start({
-    env = {},
-    recordsBodies = false,
-  }: ScriptFleetOptions = {}): Promise<ScriptFleet> {
+  /** Starts all of it, with a proxy that may record bodies; resolves when the agent is live. */
+  static async start({ env = {}, recordsBodies = false } = {}): Promise<ScriptFleet> {
     const fleet = await Fleet.create()
     await fleet.startPlatform()
     const proxy = await startFaultyProxy(() => fleet.platforms[0]?.url ?? '', { recordsBodies })
     const location = await fleet.createLocation('cellar')
     const tools = scriptTools()
     const dataFolder = join(temporaryFolder(), 'data')
-    const agent = fleet.startAgent({
-      location,
-      name: 'one',
-      platformUrl: proxy.url,
-      env: {
-        DATA_DIR: dataFolder,
-        TOOLS_DIR: tools,
-        SCRIPT_USER_ID: String(FIRST_USER_ID),
-        ...env,
-      },
-    })
+    const own = { DATA_DIR: dataFolder, TOOLS_DIR: tools, SCRIPT_USER_ID: String(FIRST_USER_ID) }
+    const place = { location, name: 'one', platformUrl: proxy.url }
+    const agent = fleet.startAgent({ ...place, env: { ...own, ...env } })
     await fleet.agents(1)
     return new ScriptFleet({ fleet, proxy, agent, location, tools, dataFolder })
   }
@@ -109,18 +85,10 @@ export class ScriptFleet {
 
   /** Makes a monitor that runs only on demand; returns its id. */
   async monitor(type: DefinedType, fields: Record<string, unknown>): Promise<string> {
-    const { id } = await this.fleet.api<{ id: string }>(
-      'POST',
-      `/v1/checks/${definitionOf(type).path}`,
-      {
-        name: `a ${type} monitor`,
-        activated: false,
-        frequency: 10,
-        privateLocations: ['cellar'],
-        ...fields,
-      },
-    )
-    return id
+    const path = `/v1/checks/${definitionOf(type).path}`
+    const body = { activated: false, frequency: 10, privateLocations: ['cellar'], ...fields }
+    const whole = { name: `a ${type} monitor`, ...body }
+    return (await this.fleet.api<{ id: string }>('POST', path, whole)).id
   }
 
   /** Makes a suite of a project, whose installation adds Playwright. */
@@ -139,11 +107,8 @@ export class ScriptFleet {
 
   /** Requests a run; returns its id. */
   async ask(monitorId: string): Promise<string> {
-    const { runs } = await this.fleet.api<{ runs: { id: string }[] }>(
-      'POST',
-      `/v1/checks/${monitorId}/runs`,
-      {},
-    )
+    const path = `/v1/checks/${monitorId}/runs`
+    const { runs } = await this.fleet.api<{ runs: { id: string }[] }>('POST', path, {})
     return runs[0]?.id ?? ''
   }
 
@@ -189,7 +154,7 @@ export class ScriptFleet {
 
   /** Ends all of it. */
   async close(): Promise<void> {
-    this.proxy.close()
+    await this.proxy.close()
     await this.fleet.close()
   }
 }

@@ -1,11 +1,10 @@
-// The ScriptHost of tests: the sandbox, the system's Chromium, and a runtime made of this project's own Node.js and
-// development packages, without an installation.
+// The ScriptHost of tests: the sandbox, the system's Chromium, and a runtime of this project's own packages.
 import { cpSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { createSandbox } from '../../../src/sandbox/sandbox.ts'
-import type { ScriptIsolation } from '../../../src/sandbox/request.ts'
+import type { Sandbox, ScriptIsolation } from '../../../src/sandbox/request.ts'
 import type { ScriptHost } from '../../../src/scripts/host.ts'
 import { INSTALLED_FILE, openToolchains, toolFolder } from '../../../src/scripts/toolchains.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
@@ -57,6 +56,7 @@ export function testScriptHost({
   chromiumPath,
   isolation = 'best',
   compilesAnew = false,
+  memoryBytes = Infinity,
 }: {
   tools?: string
   blocked?: string[]
@@ -64,14 +64,21 @@ export function testScriptHost({
   isolation?: ScriptIsolation
   /** A separate compile cache: tests neither share it nor wait for it. */
   compilesAnew?: boolean
+  /** A limit of runs below their own: a machine may need long to hand out much memory. */
+  memoryBytes?: number
 } = {}): ScriptHost {
   // Several test processes run at the same time, and the end of a run kills all processes of its user.
   const firstUserId = 40_000 + (process.pid % 80) * 256
   const sandbox = createSandbox({ network: { blocked, allowed: [] }, isolation, firstUserId })
+  const run: Sandbox['run'] = (order, signal) => {
+    const limits = order.limits
+    const lower = { ...limits, memoryBytes: Math.min(memoryBytes, limits.memoryBytes) }
+    return sandbox.run({ ...order, limits: lower }, signal)
+  }
   const cacheFolder = join(temporaryFolder(), 'cache')
   if (!compilesAnew) shareCompiledCode(cacheFolder)
   return {
-    sandbox: () => Promise.resolve(sandbox),
+    sandbox: () => Promise.resolve({ ...sandbox, run }),
     tools: openToolchains(tools),
     chromiumPath,
     cacheFolder,

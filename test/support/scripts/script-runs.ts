@@ -33,12 +33,8 @@ export function startScript(
   definition: Record<string, unknown>,
   options: ScriptOptions,
 ): ScriptAttempt {
-  const monitor = type.schema.parse({
-    id: 'script-1',
-    name: 'A script',
-    checkType: type.checkType,
-    ...definition,
-  })
+  const about = { id: 'script-1', name: 'A script', checkType: type.checkType }
+  const monitor = type.schema.parse({ ...about, ...definition })
   const root = temporaryFolder()
   const [workRoot, artifactFolder] = [join(root, 'work'), join(root, 'artifacts')]
   mkdirSync(artifactFolder)
@@ -54,10 +50,7 @@ export function startScript(
     overrunMsMax: type.overrunMsMax,
     deadlineMs,
     workRoot,
-    care: {
-      files: { stage, bytesMax: () => 1e9 },
-      scrub: () => Promise.resolve(new Map()),
-    },
+    care: { files: { stage, bytesMax: () => 1e9 }, scrub: () => Promise.resolve(new Map()) },
     context: {
       dial: testContext(options).dial,
       scripts: options.host,

@@ -1,5 +1,4 @@
-// Real runtimes, engines and package managers, for tests that need more than a stand-in: those of TOOLS_DIR, otherwise of
-// the user's cache, where they are installed at first use.
+// Real toolchains: those of TOOLS_DIR or of the user's cache, where they are installed at first use.
 import { readToolsFolder } from '../../../src/agent/config.ts'
 import { installTool } from '../../../src/scripts/tool-install.ts'
 import {

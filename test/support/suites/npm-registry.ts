@@ -16,6 +16,12 @@ export interface RegistryPackage {
   postinstall?: string
 }
 
+/** A package by `name@version`. */
+export function pinned(spec: string, files: Record<string, string> = {}): RegistryPackage {
+  const at = spec.lastIndexOf('@')
+  return { name: spec.slice(0, at), version: spec.slice(at + 1), files }
+}
+
 /** A running registry. */
 export interface NpmRegistry {
   server: TestServer
@@ -67,16 +73,10 @@ export async function startNpmRegistry(
       const [found] = Object.values(known.get(name) ?? {})
       if (found === undefined) throw new Error(`there is no ${name}`)
       const { version, hasInstallScript, dist } = found
-      const locked = {
-        version,
-        resolved: dist.tarball,
-        integrity: dist.integrity,
-        hasInstallScript,
-      }
-      const entries = {
-        '': { dependencies: { [name]: version } },
-        [`node_modules/${name}`]: locked,
-      }
+      const { tarball: resolved, integrity } = dist
+      const locked = { version, resolved, integrity, hasInstallScript }
+      const project = { dependencies: { [name]: version } }
+      const entries = { '': project, [`node_modules/${name}`]: locked }
       return JSON.stringify({ lockfileVersion: 3, requires: true, packages: entries })
     },
   }
@@ -92,8 +92,7 @@ const RELEASED = '2020-01-01T00:00:00.000Z'
 
 function pack({ name, version, files, dependencies = {}, postinstall }: RegistryPackage): Buffer {
   const folder = temporaryFolder()
-  const scripts = { postinstall }
-  const manifest = JSON.stringify({ name, version, dependencies, scripts })
+  const manifest = JSON.stringify({ name, version, dependencies, scripts: { postinstall } })
   const all = { 'package.json': manifest, ...files }
   for (const [path, text] of Object.entries(all)) {
     const file = join(folder, 'package', path)

@@ -51,15 +51,9 @@ export async function runFolder(
   options: Record<string, unknown> = {},
   around: Partial<ScriptContext> & { watcher?: SuiteWatcher } = {},
 ): Promise<EndedSuite> {
-  const monitor = SuiteMonitor.parse({
-    id: 'suite',
-    name: 'Shop',
-    checkType: 'PLAYWRIGHT',
-    engine: 'node',
-    engineVersion: '24',
-    codeBundlePath,
-    ...options,
-  })
+  const about = { id: 'suite', name: 'Shop', checkType: 'PLAYWRIGHT', codeBundlePath }
+  const engine = { engine: 'node', engineVersion: '24' }
+  const monitor = SuiteMonitor.parse({ ...about, ...engine, ...options })
   const folder = join(temporaryFolder(), 'run')
   mkdirSync(folder)
   const attached: string[] = []
@@ -67,9 +61,7 @@ export async function runFolder(
   const context: ScriptContext = {
     ...testContext(),
     workFolder: () => Promise.resolve(folder),
-    attach(path) {
-      attached.push(path)
-    },
+    attach: (path) => void attached.push(path),
     progress: (at) => progress.push(at),
     location: 'here',
     ...around,

@@ -109,12 +109,12 @@ export async function verifyList(
 ): Promise<void> {
   const { scope, thisUpdate, nextUpdate, algorithm, signed, signature } = list
   if (!list.issuerName.equals(certificate.issuerName)) {
-    throw new Unusable('the list is of another issuer')
+    throw new Unusable('the list is from another issuer')
   }
   if (scope.isPartial) {
-    throw new Unusable('the list is about other certificates, or holds only a part')
+    throw new Unusable('the list is for other certificates, or incomplete')
   }
-  if (thisUpdate > now + SKEW_MS) throw new Unusable('the list is of the future')
+  if (thisUpdate > now + SKEW_MS) throw new Unusable('the list is not valid yet')
   if (nextUpdate !== undefined && nextUpdate + SKEW_MS < now) {
     const until = new Date(nextUpdate).toISOString()
     throw new Unusable(`the list is stale: it was valid until ${until}`)

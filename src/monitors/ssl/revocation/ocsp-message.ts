@@ -249,7 +249,8 @@ function answerOf(single: Element, basic: Basic, signer: OcspAnswer['signer']): 
 
 function checkTimes(answer: OcspAnswer, now: number): void {
   const thisUpdate = Date.parse(answer.thisUpdate)
-  if (thisUpdate > now + SKEW_MS) throw new Unusable(`the answer is of ${answer.thisUpdate}`)
+  if (thisUpdate > now + SKEW_MS)
+    throw new Unusable(`the answer is not valid before ${answer.thisUpdate}`)
   const until =
     answer.nextUpdate === undefined ? thisUpdate + AGE_MS_MAX : Date.parse(answer.nextUpdate)
   if (until + SKEW_MS < now)

@@ -81,6 +81,15 @@ export function listApiKeys(
   )
 }
 
+/** Whether an account has a key of this role that is not revoked. */
+export async function hasKey(database: Queryable, accountId: string, role: Role): Promise<boolean> {
+  const rows = await database.query(
+    `select from api_keys where account_id = $1 and role = $2 and revoked_at is null limit 1`,
+    [accountId, role],
+  )
+  return rows.length > 0
+}
+
 /** The channel on which a trigger announces every change of a key. */
 export const KEYS_CHANNEL = 'vedette_keys'
 

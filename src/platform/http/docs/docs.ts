@@ -50,17 +50,19 @@ interface ApiDocument {
 /** What the page may load: its own style and nothing else. */
 export const DOCS_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 
-// On wide screens the contents stand beside the text, on narrow ones above it.
+// On wide screens the contents stand beside the text, on narrow ones above it, where cells stand below one another. So do the
+// cells of the innermost tables, which would be wider than any screen.
 const STYLE = `:root{color-scheme:light dark}
 body{font:16px/1.5 system-ui,sans-serif;max-width:84rem;margin:0 auto;padding:1rem;overflow-wrap:anywhere}
 code,pre{font:.9em ui-monospace,monospace}h3 code{font-size:1em}pre{overflow-x:auto;padding:.75rem;background:#8882}
 details{margin:.25rem 0}summary{cursor:pointer}table{border-collapse:collapse;width:100%}
-td,th{text-align:left;vertical-align:top;padding:.25rem .75rem .25rem 0;border-bottom:1px solid #8884}
-td:first-child{min-width:6rem}.method{text-transform:uppercase;font-weight:700;margin-right:.5rem}
+tr{border-bottom:1px solid #8884}td{text-align:left;vertical-align:top;padding:.25rem .75rem .25rem 0;overflow-wrap:break-word}
+td td td{display:block}details>div{scroll-margin-top:2.5rem}.method{text-transform:uppercase;font-weight:700;margin-right:.5rem}
 nav{font-size:.9rem}nav ul{list-style:none;margin:0;padding-left:1.1rem}nav a{text-decoration:none}
 @media(min-width:60rem){body{display:grid;grid-template:auto 1fr/18rem minmax(0,1fr);column-gap:2rem}
 nav{grid-area:1/1/span 2/2;position:sticky;top:0;align-self:start;max-height:100vh;overflow-y:auto}
-header{grid-area:1/2}main{grid-area:2/2}td:first-child{white-space:nowrap}}`
+header{grid-area:1/2}main{grid-area:2/2}td:first-child,section>table td:nth-child(2){white-space:nowrap}}
+@media(max-width:60rem){td{display:block}td+td{padding-left:.75rem}td:not(:last-child){padding-bottom:0}}`
 
 function escape(text: unknown): string {
   return String(text)
@@ -91,7 +93,7 @@ export function docsPage(documentText: string): string {
   )
   const schemaParts = Object.entries(schemas).map(
     ([name, schema]) =>
-      `<details id="schema-${escape(name)}"><summary><code>${escape(name)}</code></summary>${schemaHtml(schema)}</details>`,
+      `<details><summary><code>${escape(name)}</code></summary><div id="schema-${escape(name)}">${schemaHtml(schema)}</div></details>`,
   )
   const title = escape(document.info.title)
   return `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>${title}</title>

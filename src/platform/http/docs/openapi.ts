@@ -11,8 +11,8 @@ import { docsPage, DOCS_POLICY } from './docs.ts'
 
 const TAGS = [
   { name: 'Checks', description: 'Monitors of every type' },
-  { name: 'Check Groups', description: 'Groups of checks, and what their members take over' },
-  { name: 'Private Locations', description: 'Where agents stand, and their keys' },
+  { name: 'Check Groups', description: 'Groups of checks, whose members inherit their settings' },
+  { name: 'Private Locations', description: 'Locations of agents, and their keys' },
   { name: 'Environment Variables', description: 'Variables of all checks' },
   { name: 'Code Bundles', description: 'Projects of check suites' },
   { name: 'Apply', description: 'Whole files of checks, all or nothing' },
@@ -28,15 +28,15 @@ const TAGS = [
     name: 'Status Pages',
     description: 'Definitions of status pages; this version serves no page and sends no e-mail',
   },
-  { name: 'Accounts', description: 'Whose key it is' },
-  { name: 'Check Results', description: 'What came of each slot of a monitor' },
+  { name: 'Accounts', description: 'The account and the user of a key' },
+  { name: 'Check Results', description: 'Results of the slots of a monitor' },
   { name: 'Check Runs', description: 'Runs on demand' },
   { name: 'Heartbeats', description: 'Events of jobs that ping the platform' },
   { name: 'Artifacts', description: 'Files of results' },
-  { name: 'Check Status', description: 'How monitors are at present' },
+  { name: 'Check Status', description: 'Present state of monitors' },
   { name: 'Analytics', description: 'Availability and response times over spans of time' },
-  { name: 'Accounting', description: 'That every slot has its row' },
-  { name: 'Runtimes', description: 'Packages that scripts see' },
+  { name: 'Accounting', description: 'Whether every slot has its row' },
+  { name: 'Runtimes', description: 'Packages that scripts can import' },
   { name: 'Platform', description: 'The platform itself' },
 ]
 
@@ -89,7 +89,7 @@ const PUBLIC_DOCUMENT = {
     title: 'Vedette Public API v1',
     version: 'v1',
     description:
-      'Manage monitors, the private locations where they run, their results and alerts, and status pages with their incidents. Every error has the body {statusCode, error, message}; `attributes` stands in those of 401 and 429. ' +
+      'Manage monitors, the private locations where they run, their results and alerts, and status pages with their incidents. Every error has the body {statusCode, error, message}; with 401 and 429 also `attributes`. ' +
       'A rate limit holds for one key, over all its connections and all platform processes. Windows are fixed: one of N seconds begins at each whole multiple of N since the Unix epoch, by the database’s clock. Exactly the limit is granted in a window, also to requests that come at once. Around the end of a window, up to twice the limit may pass in a short time.',
   },
   tags: TAGS,
@@ -102,9 +102,9 @@ const AGENT_DOCUMENT = {
     title: 'Vedette Agent API v1',
     version: 'v1',
     description:
-      'How agents talk to their platform; all calls are the agent’s. Instants are milliseconds since the Unix epoch on the platform’s clock. Every error has the body {statusCode, error, message}; `attributes` stands in those of 401 and 429.',
+      'How agents talk to their platform; all calls are the agent’s. Instants are milliseconds since the Unix epoch on the platform’s clock. Every error has the body {statusCode, error, message}; with 401 and 429 also `attributes`.',
   },
-  tags: [{ name: 'Agents', description: 'What agents ask for and deliver' }],
+  tags: [{ name: 'Agents', description: 'Calls of agents: monitors, results and files' }],
   key: 'A key of a private location, `pl_…`.',
   headers: [],
 }

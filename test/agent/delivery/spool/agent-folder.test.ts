@@ -1,5 +1,4 @@
-// An agent's folder: folders acquired in turn, ids that last, files that only its key decrypts, and an agent that
-// runs without a folder.
+// Folders of agents: locked in turn, with ids that last and files that only their key decrypts.
 import {
   chmodSync,
   mkdirSync,
@@ -17,10 +16,10 @@ import {
   type AgentFolder,
 } from '../../../../src/agent/delivery/spool/agent-folder.ts'
 import { createAgentCipher } from '../../../../src/agent/delivery/spool/agent-cipher.ts'
+import { FAKE_KEY } from '../../../support/agent/fake-platform.ts'
 import { temporaryFolder } from '../../../support/temporary-folder.ts'
 import { untilHolds } from '../../../support/eventually.ts'
 
-const API_KEY = 'pl_0123456789abcdef'
 const open: AgentFolder[] = []
 afterEach(() => {
   vi.unstubAllEnvs()
@@ -29,7 +28,7 @@ afterEach(() => {
 
 async function opened(
   dataDir: string | undefined,
-  apiKey = API_KEY,
+  apiKey = FAKE_KEY,
   onLost: () => void = () => undefined,
 ): Promise<AgentFolder> {
   const folder = await openAgentFolder({ dataDir, apiKey, onLost })
@@ -41,10 +40,8 @@ describe('folders', () => {
   test('two agents of one DATA_DIR get one each, and each has its id again after a restart', async () => {
     const dataDir = temporaryFolder()
     const [first, second] = [await opened(dataDir), await opened(dataDir)]
-    expect([first.path, second.path]).toEqual([
-      join(dataDir, 'agents/1'),
-      join(dataDir, 'agents/2'),
-    ])
+    const paths = ['agents/1', 'agents/2'].map((one) => join(dataDir, one))
+    expect([first.path, second.path]).toEqual(paths)
     expect(first.id).not.toBe(second.id)
     first.close()
     first.close()
@@ -79,7 +76,7 @@ describe('folders', () => {
   test('one that another agent acquired is reported', async () => {
     const dataDir = temporaryFolder()
     const lost = new Promise<string>((resolve) => {
-      void opened(dataDir, API_KEY, () => resolve('lost'))
+      void opened(dataDir, FAKE_KEY, () => resolve('lost'))
     })
     await untilHolds(() => expect(open).toHaveLength(1))
     rmSync(join(dataDir, 'agents/1'), { recursive: true })
@@ -95,7 +92,7 @@ describe('without DATA_DIR', () => {
     const { path = '', cipher } = await opened(undefined)
     expect(path).toBe(join(tmpdir(), `vedette-${cipher.fingerprint}`, 'agents/1'))
     expect(cipher.fingerprint).toMatch(/^[0-9a-f]{12}$/)
-    expect(createAgentCipher(`${API_KEY}x`).fingerprint).not.toBe(cipher.fingerprint)
+    expect(createAgentCipher(`${FAKE_KEY}x`).fingerprint).not.toBe(cipher.fingerprint)
     rmSync(join(path, '../..'), { recursive: true })
   })
 
@@ -105,7 +102,7 @@ describe('without DATA_DIR', () => {
     ['is a file', (path: string) => writeFileSync(path, '')],
   ])('one that %s is not used', async (_, make) => {
     vi.stubEnv('TMPDIR', temporaryFolder())
-    make(join(tmpdir(), `vedette-${createAgentCipher(API_KEY).fingerprint}`))
+    make(join(tmpdir(), `vedette-${createAgentCipher(FAKE_KEY).fingerprint}`))
     const folder = await opened(undefined)
     expect(folder.path).toBeUndefined()
     expect(folder.problem).toBeDefined()

@@ -1,5 +1,4 @@
-// Frames in a file of the spool: damage of any kind costs the frames that it hits, and nothing is read that was never
-// written.
+// Frames of a spool file: damage costs the frames that it hits, and nothing is read that was never written.
 import { array, assert, nat, property, record, uint8Array } from 'fast-check'
 import { expect, test } from 'vitest'
 import { createAgentCipher } from '../../../../src/agent/delivery/spool/agent-cipher.ts'
@@ -8,10 +7,8 @@ import { decodeFrames, encodeFrames } from '../../../../src/agent/delivery/spool
 const cipher = createAgentCipher('pl_0123456789abcdef')
 /** One small frame each, and a deflated one. */
 const ENTRIES = ['{"number":0}', '{"number":1}', JSON.stringify('x'.repeat(1000)), '{"number":3}']
-const BYTES = encodeFrames(
-  ENTRIES.map((entry, at) => ({ at, entries: [entry] })),
-  cipher,
-)
+const FRAMES = ENTRIES.map((entry, at) => ({ at, entries: [entry] }))
+const BYTES = encodeFrames(FRAMES, cipher)
 
 test('any one byte costs one frame at most', () => {
   for (let at = 0; at < BYTES.length; at++) {
@@ -32,11 +29,8 @@ test('a cut at any byte costs the frames after it', () => {
 })
 
 test('bytes that are removed and put in', () => {
-  const change = record({
-    from: nat(BYTES.length),
-    remove: nat(100),
-    put: uint8Array({ maxLength: 100 }),
-  })
+  const bytes = uint8Array({ maxLength: 100 })
+  const change = record({ from: nat(BYTES.length), remove: nat(100), put: bytes })
   assert(
     property(array(change, { minLength: 1, maxLength: 4 }), (changes) => {
       let changed = BYTES

@@ -5,8 +5,8 @@ import { expect, test } from 'vitest'
 import { openAgentFolder } from '../../../../src/agent/delivery/spool/agent-folder.ts'
 import { StoredMonitors } from '../../../../src/agent/platform/sync/stored-monitors.ts'
 import { storedTime } from '../../../../src/agent/schedule/stored-clock.ts'
-import { createLog } from '../../../../src/process/log.ts'
 import { aMonitor } from '../../../support/agent/fake-monitors.ts'
+import { collectingLog } from '../../../support/collecting-log.ts'
 import { NOTHING } from '../../../support/agent/fake-platform.ts'
 import { temporaryFolder } from '../../../support/temporary-folder.ts'
 
@@ -15,9 +15,7 @@ const PLANTED = 'tulip'
 
 test('the stored file holds nothing readable, and only its key opens it', async () => {
   const dataDir = temporaryFolder()
-  const lines: string[] = []
-  const destination = { write: (line: string) => void lines.push(line) }
-  const log = createLog({ level: 'info', pretty: false, destination })
+  const { log, lines } = collectingLog()
   /** Opens the folder under a key, as one start of the agent does. */
   const started = async (apiKey: string) => {
     const folder = await openAgentFolder({ dataDir, apiKey, onLost: () => undefined })

@@ -1,5 +1,6 @@
 // Aim: partitions exist for every day that may get results, also when several processes create them at once. Only
 // expired rows are dropped, also with concurrent readers or after a process died.
+import { randomUUID } from 'node:crypto'
 import { beforeEach, expect, test } from 'vitest'
 import { retain } from '../../../../src/platform/results/retention.ts'
 import { accountOf } from '../../../../src/platform/results/queries/accounting.ts'
@@ -13,6 +14,7 @@ import {
 } from '../../../../src/platform/results/queries/result-partitions.ts'
 import { createTestDatabase, DATABASE_SERVERS } from '../../../support/database/database.ts'
 import { addLocation, type TestLocation } from '../../../support/platform/locations.ts'
+import { addResult, addRun } from '../../../support/platform/monitor-rows.ts'
 import { addEra, addMonitor } from '../../../support/platform/placed-monitors.ts'
 
 const DAY_MS = 86_400_000
@@ -41,10 +43,8 @@ test('processes that start at once create each partition once', async () => {
     Array.from({ length: 8 }, () => ensurePartitions(database, from, NOW + 2 * DAY_MS)),
   )
   expect(made.flat()).toHaveLength(13)
-  expect(await days()).toEqual(
-    Array.from({ length: 13 }, (_, n) => partitionName(startOfDay(from) + n * DAY_MS)),
-  )
-  expect((await days())[0]).toBe('results_20260228')
+  const names = Array.from({ length: 13 }, (_, n) => partitionName(startOfDay(from) + n * DAY_MS))
+  expect([names[0], await days()]).toEqual(['results_20260228', names])
 })
 
 test('a day’s partition contains its slots, to the last millisecond', async () => {
@@ -76,28 +76,19 @@ test('continues after another process died in the middle', async () => {
   const [oldest, next] = await days()
   await database.query(`alter table results detach partition ${oldest} concurrently`)
   await dropPartitions(database, NOW - 5 * DAY_MS)
-  const tables = await database.query<{ relname: string }>(
-    `select relname from pg_class where relname = any ($1)`,
-    [[oldest, next]],
-  )
-  expect(tables).toEqual([])
+  const tables = 'select relname from pg_class where relname = any ($1)'
+  expect(await database.query(tables, [[oldest, next]])).toEqual([])
 })
 
 test('a reader that does not end does not block recording', async () => {
+  let dropping: Promise<unknown> | undefined
   await ensurePartitions(database, NOW - 8 * DAY_MS, NOW)
   const here = await addLocation(database)
-  const { promise: hold, resolve: letGo } = Promise.withResolvers<void>()
-  const { promise: reading, resolve: isReading } = Promise.withResolvers<void>()
-  const reader = database.transaction(async (tx) => {
+  await database.transaction(async (tx) => {
     await tx.query('select count(*) from results')
-    isReading()
-    await hold
+    dropping = dropPartitions(database, NOW - 5 * DAY_MS)
+    await insertRow(here, NOW)
   })
-  await reading
-  const dropping = dropPartitions(database, NOW - 5 * DAY_MS)
-  await insertRow(here, NOW)
-  letGo()
-  await reader
   await dropping
   expect(await days()).toHaveLength(6)
 })
@@ -106,7 +97,7 @@ test('drops expired rows other than results, and the account works without them'
   const here = await addLocation(database)
   const old = NOW - 20 * DAY_MS
   const monitor = await addMonitor(database, here, { fromMs: old, untilMs: old + DAY_MS })
-  await addEra(database, here, { ...monitor, fromMs: NOW - 7 * DAY_MS, everyMs: DAY_MS })
+  await addEra(database, here.id, { ...monitor, fromMs: NOW - 7 * DAY_MS, everyMs: DAY_MS })
   await database.query(`insert into accounting (swept_until_ms) values ($1)`, [NOW])
   await retainAt(NOW)
   const count = async (table: string) => (await database.query(`select from ${table}`)).length
@@ -127,38 +118,19 @@ test('deletes removed monitors with the last of their results, but none that has
     ),
   )
   const [old, withRun, lately, there] = made.map(({ monitorId }) => monitorId)
-  await database.query('update monitors set deleted_at = $2 where id = any ($1::uuid[])', [
-    [old, withRun],
-    new Date(NOW - 7 * DAY_MS),
-  ])
-  await database.query('update monitors set deleted_at = $2 where id = $1', [
-    lately,
-    new Date(NOW - DAY_MS),
-  ])
-  await database.query(
-    `insert into runs (id, account_id, monitor_id, location_id, state, asked_by)
-     values (gen_random_uuid(), $1, $2, $3, 'queued', 'somebody')`,
-    [here.accountId, withRun, here.id],
-  )
+  for (const [ids, age] of [
+    [[old, withRun], 7],
+    [[lately], 1],
+  ] as const) {
+    const remove = 'update monitors set deleted_at = $2 where id = any ($1::uuid[])'
+    await database.query(remove, [ids, new Date(NOW - age * DAY_MS)])
+  }
+  await addRun(database, here, { monitorId: withRun ?? '' })
   await retainAt(NOW)
   const left = await database.query<{ id: string }>('select id from monitors')
   expect(new Set(left.map(({ id }) => id))).toEqual(new Set([withRun, lately, there]))
-  const [placed] = await database.query<{ n: number }>(
-    'select count(*)::int as n from placements where monitor_id = $1',
-    [old],
-  )
-  expect(placed).toEqual({ n: 0 })
+  expect(await database.query('select from placements where monitor_id = $1', [old])).toEqual([])
 })
 
-async function insertRow(
-  { id: locationId, accountId }: TestLocation,
-  slotMs: number,
-  monitorId?: string,
-): Promise<void> {
-  await database.query(
-    `insert into results (location_id, monitor_id, slot, account_id, verdict, started_at,
-       duration_ms, attempts)
-     values ($1, coalesce($4, gen_random_uuid()), $2, $3, 'passed', $2, 1, 1)`,
-    [locationId, new Date(slotMs), accountId, monitorId ?? null],
-  )
-}
+const insertRow = (at: TestLocation, slotMs: number, monitorId: string = randomUUID()) =>
+  addResult(database, at, { monitorId, slotMs })

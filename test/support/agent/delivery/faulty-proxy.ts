@@ -1,14 +1,8 @@
 // A proxy between agents and a platform that fails as networks and proxies do: errors, truncated, missing and slow
 // answers. It records every request, with its body if a test wants that.
-import {
-  createServer,
-  request as send,
-  type IncomingMessage,
-  type Server,
-  type ServerResponse,
-} from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { createServer, request as send, type IncomingMessage, type ServerResponse } from 'node:http'
 import { gunzipSync } from 'node:zlib'
+import { listening } from '../../test-server.ts'
 
 /** What happens to a request. */
 export type Fault =
@@ -42,42 +36,27 @@ export interface RecordedRequest {
 }
 
 /** A proxy with configurable faults. */
-export interface FaultyProxy {
-  url: string
-  /** Decides for every request from now on; undefined lets it through. */
-  fault: (request: IncomingMessage) => Fault | undefined
-  readonly requests: RecordedRequest[]
-  /** Injected faults. */
-  faults: number
-  /** Whether nothing passes on any connection while all of them stay open. */
-  isDead: boolean
-  close(): void
-}
+export type FaultyProxy = Awaited<ReturnType<typeof startFaultyProxy>>
 
 /** Starts a proxy in front of what `target` names at each request; of bodies it records their lengths, or all. */
-export async function startFaultyProxy(
-  target: () => string,
-  { recordsBodies = false } = {},
-): Promise<FaultyProxy> {
-  const server: Server = createServer((request, response) => {
+export async function startFaultyProxy(target: () => string, { recordsBodies = false } = {}) {
+  const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
     proxy.requests.push(recorded(request, recordsBodies))
     const fault: Fault | undefined = proxy.isDead ? { kind: 'no-answer' } : proxy.fault(request)
     if (fault !== undefined) proxy.faults++
     answer({ request, response, target: target(), isDead: () => proxy.isDead }, fault)
-  })
-  server.requestTimeout = 0
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const proxy: FaultyProxy = {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    fault: () => undefined,
-    requests: [],
-    faults: 0,
-    isDead: false,
-    close() {
-      server.closeAllConnections()
-      server.close()
-    },
   }
+  const server = await listening(createServer({ requestTimeout: 0 }, onRequest))
+  const proxy = Object.assign(server, {
+    url: `http://${server.authority}`,
+    /** Decides for every request from now on; undefined lets it through. */
+    fault: (_request: IncomingMessage): Fault | undefined => undefined,
+    requests: [] as RecordedRequest[],
+    /** Injected faults. */
+    faults: 0,
+    /** Whether nothing passes on any connection while all of them stay open. */
+    isDead: false,
+  })
   return proxy
 }
 
@@ -110,10 +89,7 @@ interface Passage {
 
 function answer(passage: Passage, fault: Fault | undefined): void {
   const { request, response } = passage
-  if (fault === undefined) {
-    forward(passage, fault)
-    return
-  }
+  if (fault === undefined) return forward(passage, fault)
   switch (fault.kind) {
     case 'no-answer':
       request.resume()

@@ -5,15 +5,14 @@ import { DroppedSpans } from '../../../../src/agent/delivery/dropped-spans.ts'
 import { openAgentFolder } from '../../../../src/agent/delivery/spool/agent-folder.ts'
 import { Spool, type SpoolOptions } from '../../../../src/agent/delivery/spool/spool.ts'
 import { collectingLog } from '../../collecting-log.ts'
-
-/** The key of the agents in tests. */
-export const API_KEY = 'pl_0123456789abcdef'
+import { FAKE_KEY } from '../fake-platform.ts'
 
 /** Opens the spool of the first agent of a DATA_DIR. */
 export async function openSpool(dataDir: string, changes: Partial<SpoolOptions> = {}) {
   const { log, lines } = collectingLog()
   const folder =
-    changes.folder ?? (await openAgentFolder({ dataDir, apiKey: API_KEY, onLost: () => undefined }))
+    changes.folder ??
+    (await openAgentFolder({ dataDir, apiKey: FAKE_KEY, onLost: () => undefined }))
   const spool = new Spool({
     folder,
     bytesMax: 64 * 1024 * 1024,

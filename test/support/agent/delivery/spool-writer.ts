@@ -1,5 +1,4 @@
-// A process that appends results to a spool and removes some of them until it is killed. It reports on standard
-// output: `safe <n>` when a result is stored, `done <n>` before it is removed.
+// Appends to a spool until it is killed; prints `safe <n>` for a stored result, `done <n>` before it is removed.
 import { writeSync } from 'node:fs'
 import { openSpool } from './opened-spool.ts'
 

@@ -15,9 +15,15 @@ import {
 import { createPlatformLink, type PlatformLink } from '../../../../src/agent/platform/link.ts'
 import type { Result } from '../../../../src/contract/result.ts'
 import { collectingLog } from '../../collecting-log.ts'
-import { FAKE_KEY, startFakePlatform, type FakePlatform } from '../fake-platform.ts'
+import {
+  FAKE_KEY,
+  recorded,
+  refusal,
+  startFakePlatform,
+  type FakePlatform,
+} from '../fake-platform.ts'
 import { aResult } from '../../results.ts'
-import { API_KEY } from './opened-spool.ts'
+import { temporaryFolder } from '../../temporary-folder.ts'
 
 const cleanUps: (() => unknown)[] = []
 afterEach(async () => {
@@ -59,7 +65,7 @@ export async function started(
   const { log, lines } = collectingLog()
   const folder = await openAgentFolder({
     dataDir: dataDir ?? join(process.execPath, 'no-folder'),
-    apiKey: API_KEY,
+    apiKey: FAKE_KEY,
     onLost: () => undefined,
     ...folderChanges,
   })
@@ -86,6 +92,25 @@ export async function started(
     facts: () => delivery.facts()['delivery'] as Record<string, number>,
     metrics: () => registry.metrics(),
   }
+}
+
+/** A platform with these answers, and a delivery to it in a new folder. */
+export async function startedFresh(
+  reply: Platform['reply'] = recorded,
+  changes: Partial<DeliveryOptions> = {},
+): Promise<Started & { platform: Platform }> {
+  const platform = await platformOf()
+  platform.reply = reply
+  return { ...(await started(temporaryFolder(), platform, changes)), platform }
+}
+
+/** Leaves results in a DATA_DIR, as an agent does that ends while the platform refuses; which it does after, too. */
+export async function left(dataDir: string, platform: Platform, count = 10): Promise<string> {
+  platform.reply = () => refusal(503)
+  const gone = await started(dataDir, platform)
+  await deliver(gone.delivery, 0, count)
+  await gone.end(0)
+  return gone.folder.path ?? ''
 }
 
 /** The one monitor. */

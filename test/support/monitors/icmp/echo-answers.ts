@@ -53,7 +53,6 @@ export const ANSWERS = {
       if (first !== undefined) send(first)
     }
   },
-  'a byte changed': ({ reply, send }) => send(changed(reply, reply.length - 1)),
   'one of four changed': ({ reply, count, send }) =>
     send(count % 4 === 0 ? changed(reply, reply.length - 1) : reply),
   'cut short': ({ reply, send }) => send(reply.subarray(0, 40)),
@@ -68,11 +67,12 @@ export const ANSWERS = {
   'with another identifier': ({ reply, send }) => send(changed(reply, 4)),
   late: ({ reply, send }) => setTimeout(() => send(reply), 150),
   'from another address': ({ reply, send }) => send(reply, '127.0.0.9'),
-  'an objection that anybody can make, then the reply': (request) => {
+  // Anybody can make those: nothing of the request's token is in them.
+  'a forged objection, then the reply': (request) => {
     request.send(objection(request, 3, 1, BARE))
     setTimeout(() => request.send(request.reply), 20)
   },
-  'an objection that anybody can make': (request) => request.send(objection(request, 3, 1, BARE)),
+  'a forged objection': (request) => request.send(objection(request, 3, 1, BARE)),
   'an objection with another token, then the reply': (request) => {
     const whole = objection(request, 3, 1, request.packet.length)
     request.send(changed(whole, 8 + HEADER_BYTES + TOKEN_AT))
@@ -82,10 +82,7 @@ export const ANSWERS = {
     request.send(request.reply)
     request.send(objection(request, 3, 1, request.packet.length))
   },
-  'an objection to a parameter': (request) =>
-    request.send(objection(request, 12, 0, request.packet.length)),
-  'an unknown objection': (request) =>
-    request.send(objection(request, 3, 15, request.packet.length)),
+  'an objection': (request) => request.send(objection(request, 12, 0, request.packet.length)),
   'garbage, then the reply': (request) => {
     const { reply, send } = request
     for (let size = 8; size < 600; size = size * 2 + 1) {

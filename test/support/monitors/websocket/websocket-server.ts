@@ -1,5 +1,4 @@
-// A WebSocket server of RFC 6455 that can also violate it. It shares no code with the monitor; Node's own client is
-// the oracle for its correct behaviour.
+// A WebSocket server of RFC 6455 that can also violate it. It shares no code with the monitor.
 import { createHash } from 'node:crypto'
 import { createServer as createHttpServer, type IncomingMessage } from 'node:http'
 import { createServer as createHttpsServer, type ServerOptions } from 'node:https'
@@ -43,7 +42,7 @@ export function startWebSocketServer(
       socket.end(`HTTP/1.1 ${behaviour.refuse} No\r\nX-Why: because\r\nContent-Length: 0\r\n\r\n`)
       return
     }
-    socket.on('error', () => {})
+    socket.on('error', () => {}).on('end', () => socket.end())
     const peer = peerOf(request, socket)
     socket.write(answerTo(request, behaviour))
     if (behaviour.head !== undefined) socket.write(behaviour.head)

@@ -4,13 +4,8 @@ import { afterAll, beforeAll } from 'vitest'
 import type { ArtifactStore } from '../../../../src/platform/artifacts/store.ts'
 import { artifactOperations } from '../../../../src/platform/artifacts/routes.ts'
 import { artifactsOf } from '../../../../src/platform/artifacts/queries.ts'
-import {
-  beginUpload,
-  bring,
-  startArtifactServer,
-  type ArtifactServer,
-  type Upload,
-} from './artifact-uploads.ts'
+import { beginUpload, bring, type Upload } from './artifact-uploads.ts'
+import { type AgentsApi, startAgentsApi } from '../agents-api.ts'
 import type { useDatabase } from '../../database/database.ts'
 import type { Database } from '../../../../src/database/database.ts'
 import { addLocation } from '../locations.ts'
@@ -26,15 +21,14 @@ export async function addOwner(database: Database, accountId: string) {
 }
 
 /** Common parts of the files of a test. */
-export type ArtifactScene = { client: ApiClient } & Awaited<ReturnType<typeof addOwner>>
+type ArtifactScene = { client: ApiClient } & Awaited<ReturnType<typeof addOwner>>
 
 /** Names of all files below a folder, which may be missing. */
-export const filesBelow = (folder: string): string[] =>
-  existsSync(folder)
-    ? readdirSync(folder, { recursive: true, encoding: 'utf8', withFileTypes: true })
-        .filter((one) => one.isFile())
-        .map((one) => one.name)
-    : []
+export function filesBelow(folder: string): string[] {
+  if (!existsSync(folder)) return []
+  const all = readdirSync(folder, { recursive: true, encoding: 'utf8', withFileTypes: true })
+  return all.filter((one) => one.isFile()).map(({ name }) => name)
+}
 
 /** Starts both APIs on a store; returns the uploader. */
 export function useArtifactApis(
@@ -42,35 +36,37 @@ export function useArtifactApis(
   make: () => ArtifactStore,
 ) {
   const db = () => database().database
-  let server: ArtifactServer
+  let server: AgentsApi
   let store: ArtifactStore
   const { api, addClient } = servePublicApi(database, () => {
     store = make()
-    return {
-      operations: artifactOperations({ database: db(), store, retentionMs: 86_400_000 }),
-      defaultLimit: { limit: 1e6, windowS: 60 },
-    }
+    return { operations: artifactOperations({ database: db(), store, retentionMs: 86_400_000 }) }
   })
   beforeAll(async () => {
-    server = await startArtifactServer(db(), store)
+    server = await startAgentsApi(database(), { artifacts: store, logOutage: () => {} })
   })
   afterAll(() => server.close())
   const scene = async (): Promise<ArtifactScene> => {
     const client = await addClient()
     return { client, ...(await addOwner(db(), client.accountId)) }
   }
+  const upload = ({ secret, owner }: ArtifactScene) =>
+    ({ port: server.port, secret, owner, name: 'a.zip' }) as const
   const put = (one: ArtifactScene, more: Partial<Upload> & Pick<Upload, 'body'>) =>
-    bring({ port: server.port, secret: one.secret, owner: one.owner, name: 'a.zip', ...more })
+    bring({ ...upload(one), ...more })
   const begin = (one: ArtifactScene, headers: Record<string, string>) =>
-    beginUpload({ port: server.port, secret: one.secret, owner: one.owner, name: 'a.zip', headers })
+    beginUpload({ ...upload(one), headers })
   const listed = (one: ArtifactScene) => artifactsOf(db(), one.location.id, one.owner)
-  const get = (one: ArtifactScene, id: string, headers: Record<string, string> = {}) =>
-    fetch(`${api().url}/v1/artifacts/${id}`, {
-      headers: {
-        authorization: `Bearer ${one.client.secret}`,
-        'x-service-account': one.client.accountId,
-        ...headers,
-      },
-    })
-  return { scene, put, begin, listed, get, store: () => store }
+  const get = (
+    { client: { secret, accountId } }: ArtifactScene,
+    id: string,
+    { headers, ...init }: Omit<RequestInit, 'headers'> & { headers?: Record<string, string> } = {},
+  ) => {
+    const own = { authorization: `Bearer ${secret}`, 'x-service-account': accountId }
+    return fetch(`${api().url}/v1/artifacts/${id}`, { ...init, headers: { ...own, ...headers } })
+  }
+  /** Gets the first file. */
+  const download = async (one: ArtifactScene, init?: Parameters<typeof get>[2]) =>
+    get(one, (await listed(one))[0]?.id ?? '', init)
+  return { scene, put, begin, listed, get, download, store: () => store }
 }

@@ -6,13 +6,13 @@ import {
 } from '../../../../src/platform/artifacts/bucket.ts'
 import { createArtifactFolder } from '../../../../src/platform/artifacts/folder.ts'
 import { openDatabase } from '../../../../src/database/database.ts'
-import { startArtifactServer } from './artifact-uploads.ts'
+import { startAgentsApi } from '../agents-api.ts'
 
-const { DATABASE_URL = '', FOLDER = '', S3 } = process.env
+const { DATABASE_URL: url = '', FOLDER = '', S3 } = process.env
 const store =
   S3 === undefined
     ? createArtifactFolder(FOLDER)
     : createArtifactBucket(JSON.parse(S3) as BucketOptions)
-const database = openDatabase({ address: { url: DATABASE_URL }, applicationName: 'artifacts' })
-const { port } = await startArtifactServer(database, store)
+const database = openDatabase({ address: { url }, applicationName: 'artifacts' })
+const { port } = await startAgentsApi({ database, url }, { artifacts: store })
 process.stdout.write(`port ${port}\n`)

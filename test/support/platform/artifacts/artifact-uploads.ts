@@ -1,53 +1,9 @@
-// The artifacts' call of the agents' API on a real port, with agents that upload files correctly and incorrectly.
+// Agents that upload files correctly and incorrectly.
 import { createHash } from 'node:crypto'
 import { type ClientRequest, request } from 'node:http'
 import { Readable } from 'node:stream'
-import { OpenAPIHono } from '@hono/zod-openapi'
-import { mount } from '../../../../src/platform/http/operation.ts'
-import { AgentRates } from '../../../../src/platform/http/rate-limit/agent-rates.ts'
-import { answerFaults } from '../../../../src/platform/http/answer-faults.ts'
-import { artifactOperation } from '../../../../src/platform/artifacts/intake.ts'
-import type { ArtifactStore } from '../../../../src/platform/artifacts/store.ts'
-import { createClientAddress } from '../../../../src/platform/http/client-address.ts'
-import { windowsOf } from '../../../../src/platform/http/rate-limit/queries.ts'
-import { createHttpServer } from '../../../../src/platform/http/http-server.ts'
-import { createLocationAuth } from '../../../../src/platform/http/auth.ts'
-import { RateLimiter } from '../../../../src/platform/http/rate-limit/rate-limit.ts'
-import type { Database } from '../../../../src/database/database.ts'
-import { collectingLog } from '../../collecting-log.ts'
-import { listening } from '../../test-server.ts'
-
-/** The call, listening. */
-export interface ArtifactServer {
-  port: number
-  close(): Promise<void>
-}
-
-/** Starts it. */
-export async function startArtifactServer(
-  database: Database,
-  store: ArtifactStore,
-): Promise<ArtifactServer> {
-  const app = new OpenAPIHono()
-  const { auth } = createLocationAuth({
-    database,
-    limiter: new RateLimiter(windowsOf(database)),
-    clientAddress: createClientAddress([]),
-    rates: new AgentRates(),
-  })
-  const operations = [artifactOperation({ database, store, log: { warn: () => {} } })]
-  mount(app, { auth, operations, now: Date.now })
-  const { log, lines: faults } = collectingLog('error')
-  answerFaults(app, { log, logOutage: () => {} })
-  const server = await listening(createHttpServer(app.fetch as never))
-  return {
-    port: server.port,
-    async close() {
-      await server.close()
-      if (faults.length > 0) throw new Error(`the app had faults: ${faults.join('')}`)
-    },
-  }
-}
+import { json } from 'node:stream/consumers'
+import type { ApiAnswer, Loose } from '../api-document.ts'
 
 /** A file to upload. */
 export interface Upload {
@@ -60,12 +16,7 @@ export interface Upload {
   headers?: Record<string, string | null>
 }
 
-/** The answer of the platform. */
-export interface UploadAnswer {
-  status: number
-  // oxlint-disable-next-line typescript/no-explicit-any -- looked into only
-  body: any
-}
+type UploadAnswer = Pick<ApiAnswer<Loose>, 'status' | 'body'>
 
 /** The digest header of some bytes. */
 export function digestOf(bytes: Buffer): string {
@@ -92,14 +43,8 @@ export function beginUpload(upload: Omit<Upload, 'body'>): {
   const answer = new Promise<UploadAnswer>((resolve, reject) => {
     outgoing.once('error', reject)
     outgoing.once('response', (incoming) => {
-      let text = ''
-      incoming.on('data', (chunk: Buffer) => {
-        text += chunk.toString()
-      })
-      incoming.once('end', () => {
-        resolve({ status: incoming.statusCode ?? 0, body: JSON.parse(text) })
-      })
-      incoming.once('error', reject)
+      const status = incoming.statusCode ?? 0
+      json(incoming).then((body) => resolve({ status, body }), reject)
     })
   })
   answer.catch(() => undefined)

@@ -1,14 +1,12 @@
 // A small service with the part of S3 that artifacts need. It checks each signature with an independent
 // implementation of Signature Version 4 (AWS documentation, "Signature Version 4 signing process").
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
-import { once } from 'node:events'
 import { createReadStream, createWriteStream } from 'node:fs'
 import { rename, rm, stat } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
+import { listening } from '../../test-server.ts'
 
 /** A service that listens. */
 export interface S3Server {
@@ -21,7 +19,7 @@ export interface S3Server {
   keys: () => string[]
   /** Answers every request with this status from now on. */
   failWith: (status: number | undefined) => void
-  close: () => void
+  close: () => Promise<void>
 }
 
 const hex = (text: string | Buffer) => createHash('sha256').update(text).digest('hex')
@@ -69,20 +67,15 @@ export async function startS3Server(folder: string): Promise<S3Server> {
     await pipeline(createReadStream(file, { start, end }), response)
     return undefined
   }
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
+  const started = await listening(server)
   return {
     ...identity,
-    url: `http://127.0.0.1:${port}`,
+    url: `http://${started.authority}`,
     keys: () => [...files.keys()],
     failWith: (status) => {
       failure = status
     },
-    close: () => {
-      server.closeAllConnections()
-      server.close()
-    },
+    close: () => started.close(),
   }
 }
 
@@ -95,24 +88,19 @@ function refuse(response: ServerResponse, status: number, code: string): void {
 async function storeBody(request: IncomingMessage, path: string): Promise<string | undefined> {
   if (request.headers['content-length'] === undefined) return 'MissingContentLength'
   const hash = createHash('sha256')
-  const hashing = new Transform({
-    transform(chunk: Buffer, _encoding, done) {
-      hash.update(chunk)
-      done(null, chunk)
-    },
-  })
   const part = `${path}.part`
   try {
-    await pipeline(request, hashing, createWriteStream(part))
+    request.on('data', (chunk: Buffer) => hash.update(chunk))
+    await pipeline(request, createWriteStream(part))
   } catch {
     await rm(part, { force: true })
     return 'IncompleteBody'
   }
-  if (hash.digest('hex') !== request.headers['x-amz-content-sha256']) {
+  if (hash.digest('hex') === request.headers['x-amz-content-sha256']) await rename(part, path)
+  else {
     await rm(part)
     return 'XAmzContentSHA256Mismatch'
   }
-  await rename(part, path)
   return undefined
 }
 

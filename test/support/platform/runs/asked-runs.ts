@@ -31,10 +31,10 @@ export function useRuns(database: ReturnType<typeof useDatabase>) {
   /** Locations whose agents were notified. */
   const notified: string[] = []
   const stop = new AbortController()
+  const { signal } = stop
 
   beforeAll(async () => {
     const address = { url: database().url }
-    const { signal } = stop
     const ready = Promise.withResolvers<void>()
     const onNews = (id?: string) => {
       if (id === undefined) ready.resolve()
@@ -55,11 +55,9 @@ export function useRuns(database: ReturnType<typeof useDatabase>) {
   const scene = async (options: { activated?: boolean } = {}): Promise<RunScene> => {
     const client = await addClient()
     const location = await addLocation(db(), client)
-    const monitorId = await addMonitor(db(), client.accountId, {
-      locations: [location],
-      effective: JSON.stringify({ name: 'the shop' }),
-      ...options,
-    })
+    const effective = JSON.stringify({ name: 'the shop' })
+    const placing = { locations: [location], effective, ...options }
+    const monitorId = await addMonitor(db(), client.accountId, placing)
     const agentId = await addAgent(db(), location.id)
     return { client, location, monitorId, agentId, path: `/v1/checks/${monitorId}/runs` }
   }
@@ -103,31 +101,18 @@ export function useRuns(database: ReturnType<typeof useDatabase>) {
   })
   /** Delivers results of an agent; how many were recorded, known before, and refused. */
   const finish = async ({ location, agentId }: RunScene, ...results: unknown[]) => {
-    const given = { at: location, agentId, results, nowMs: Date.now() }
-    const { recorded, known, refused } = await report(db(), {
-      ...given,
-      onRecorded: [runs.onRecorded],
-    })
+    const onRecorded = [runs.onRecorded]
+    const given = { at: location, agentId, results, nowMs: Date.now(), onRecorded }
+    const { recorded, known, refused } = await report(db(), given)
     return [recorded, known, refused.length]
   }
   const read = async ({ client, path }: RunScene, id: string, query = '') =>
     (await client.call('GET', `${path}/${id}${query}`)).body
-  const stale = () => runs.backgroundJobs[0]?.run(stop.signal)
-  const dropOld = () => runs.backgroundJobs[1]?.run(stop.signal)
-  return {
-    addClient,
-    db,
-    whenNotified,
-    /** Forgets the notifications so far. */
-    forgetNotified: () => (notified.length = 0),
-    scene,
-    ask,
-    sync,
-    running,
-    resultOf,
-    finish,
-    read,
-    stale,
-    dropOld,
-  }
+  /** Forgets the notifications so far. */
+  const forgetNotified = () => (notified.length = 0)
+  const stale = () => runs.backgroundJobs[0]?.run(signal)
+  const dropOld = () => runs.backgroundJobs[1]?.run(signal)
+  const notices = { whenNotified, forgetNotified }
+  const steps = { scene, ask, sync, running, resultOf, finish, read, stale, dropOld }
+  return { addClient, db, ...notices, ...steps }
 }

@@ -1,5 +1,7 @@
-// Metrics of a connection that several types of monitor give: its address and the time of its phases.
-import type { Sample } from '../../contract/observation.ts'
+// Metrics that several types of monitor give: of a connection, and of its TLS handshake under the names that
+// blackbox_exporter gave them.
+import type { Sample } from '../contract/observation.ts'
+import type { PeerFacts } from '../network/tls/facts.ts'
 
 /** What an observation shows of its connection; phases in milliseconds. */
 export interface ConnectionObserved {
@@ -23,6 +25,25 @@ export function connectionSamples(
   for (const [name, ms] of Object.entries<number>(phases)) {
     const phase = names[name]
     if (phase !== undefined) samples.push({ name: metric, value: ms / 1000, labels: { phase } })
+  }
+  return samples
+}
+
+/** Metrics of a TLS handshake, for every type of monitor that speaks it. */
+export function tlsSamples(tls: PeerFacts): Sample[] {
+  const samples: Sample[] = [
+    {
+      name: 'probe_tls_version_info',
+      value: 1,
+      labels: { version: tls.protocol.replace(/^TLSv1$/, 'TLSv1.0').replace('TLSv', 'TLS ') },
+    },
+    { name: 'probe_tls_cipher_info', value: 1, labels: { cipher: tls.cipher } },
+  ]
+  if (tls.earliestExpiry === undefined) return samples
+  const seconds = Date.parse(tls.earliestExpiry) / 1000
+  samples.push({ name: 'probe_ssl_earliest_cert_expiry', value: seconds })
+  if (tls.chainTrusted) {
+    samples.push({ name: 'probe_ssl_last_chain_expiry_timestamp_seconds', value: seconds })
   }
   return samples
 }

@@ -1,0 +1,16 @@
+// The exit codes of the program. The page of the command line lists them by command.
+
+export const EXIT = {
+  /** Done, or everything passed. */
+  ok: 0,
+  /** A check failed, a plan has changes, or a fault ended the process. */
+  failed: 1,
+  /** Arguments, settings or files are invalid, or the platform refuses what is asked. */
+  configuration: 2,
+  /** The platform cannot be reached or fails, or has revoked the key of the agent. */
+  noPlatform: 3,
+  /** A run without a verdict about the target: errored, cancelled or missed. */
+  noVerdict: 4,
+  /** Interrupted by Ctrl-C. The code of any signal is 128 and its number. */
+  interrupted: 130,
+} as const
