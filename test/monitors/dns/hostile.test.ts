@@ -4,6 +4,7 @@ import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import type { Answer } from 'dns-packet'
 import { describe, expect, test } from 'vitest'
+import { askOverUdp } from '../../../src/network/dns/udp.ts'
 import { at, checkDns, systemServers } from '../../support/monitors/dns/check-dns.ts'
 import { startConnectProxy } from '../../support/network/connect-proxy.ts'
 import {
@@ -170,10 +171,20 @@ describe('no answer', () => {
     expect((await checkDns(at(server.port), { maxResponseTime: 900 })).codes).toEqual([])
   })
 
+  // Asked directly: in the share of a monitor's time, a pause of this machine would cost an attempt.
   test.each([1, 2, 5])('%i attempts are made, and no more', async (attempts) => {
     await using server = await startHostileNameServer({})
-    const { codes } = await checkDns({ attempts, ...at(server.port) }, { maxResponseTime: 500 })
-    expect(codes).toEqual(['TIMEOUT_FIRST_BYTE'])
+    const options = {
+      servers: [{ address: '127.0.0.1', port: server.port }],
+      query: Buffer.from('000101000001000000000000', 'hex'),
+      attempts,
+      tryMs: 10,
+      passesOver: () => false,
+    }
+    const tally = { sent: 0, ignored: 0, passedOver: [] }
+    const asked = askOverUdp(options, tally, AbortSignal.timeout(1000))
+    await expect(asked).rejects.toMatchObject({ name: 'TimeoutError' })
+    expect(tally.sent).toBe(attempts)
     expect(server.queries).toHaveLength(attempts)
   })
 
