@@ -11,7 +11,8 @@ type IfOneColumn<Row, Key = keyof Row> = Key extends unknown
     : never
   : never
 
-function query<Args extends unknown[], Row extends object, Result>(
+/** Answers with what `resultOf` makes of the rows. */
+export function queryAs<Args extends unknown[], Row extends object, Result>(
   statementOf: StatementOf<Args, Row>,
   resultOf: (rows: Row[]) => Result,
 ) {
@@ -21,29 +22,33 @@ function query<Args extends unknown[], Row extends object, Result>(
 
 /** Answers with nothing. */
 export const execute = <Args extends unknown[]>(of: StatementOf<Args, object>) =>
-  query(of, () => undefined)
+  queryAs(of, () => undefined)
 
 /** Answers whether there is a row. */
 export const queryAny = <Args extends unknown[]>(of: StatementOf<Args, object>) =>
-  query(of, (rows) => rows.length > 0)
+  queryAs(of, (rows) => rows.length > 0)
 
 /** Answers with all rows. */
 export const queryRows = <Args extends unknown[], Row extends object>(of: StatementOf<Args, Row>) =>
-  query(of, (rows) => rows)
+  queryAs(of, (rows) => rows)
+
+/** Answers with the number that the only row has. */
+export const queryCount = <Args extends unknown[]>(of: StatementOf<Args, { count: number }>) =>
+  queryAs(of, ([row]) => row?.count ?? 0)
 
 /** Answers with the first row. */
 export const queryRow = <Args extends unknown[], Row extends object>(of: StatementOf<Args, Row>) =>
-  query(of, ([row]) => row)
+  queryAs(of, ([row]) => row)
 
 /** Answers with the only column of the first row. */
 export const queryValue = <Args extends unknown[], Row extends object>(
   of: StatementOf<Args, Row> & IfOneColumn<Row>,
-) => query(of, ([row]) => row && valueOf(row))
+) => queryAs(of, ([row]) => row && valueOf(row))
 
 /** Answers with the only column of each row. */
 export const queryValues = <Args extends unknown[], Row extends object>(
   of: StatementOf<Args, Row> & IfOneColumn<Row>,
-) => query(of, (rows) => rows.map(valueOf))
+) => queryAs(of, (rows) => rows.map(valueOf))
 
 function valueOf<Row extends object>(row: Row): Row[keyof Row] {
   return Object.values(row)[0] as Row[keyof Row]

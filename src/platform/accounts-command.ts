@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Database } from '../database/database.ts'
 import { createAccount, listAccounts } from './accounts/queries/accounts.ts'
-import { createApiKey } from './accounts/queries/api-keys.ts'
+import { ensureApiKey } from './accounts/queries/api-keys.ts'
 import {
   alignedTable,
   type DatabaseContext,
@@ -40,7 +40,7 @@ async function create(database: Database, name: string): Promise<string> {
   await database.transaction(async (tx) => {
     await createAccount(tx, { id, name })
     const fields = { accountId: id, name: 'First key', role: 'Admin' as const }
-    await createApiKey(tx, { ...fields, ...tracesOf(key) })
+    await ensureApiKey(tx, { ...fields, ...tracesOf(key) })
   })
   return `The Admin key is shown only now:\n  key      ${key}\n  account  ${id}\n`
 }

@@ -4,7 +4,7 @@ import { ROLES, type Role } from '../contract/api/account.ts'
 import { listAccounts, readAccount } from './accounts/queries/accounts.ts'
 import {
   type ApiKeyRow,
-  createApiKey,
+  ensureApiKey,
   hasKey,
   listApiKeys,
   revokeApiKey,
@@ -56,12 +56,7 @@ function workOf(
     }
     case 'list':
       return async (database) =>
-        keyTable(
-          await listApiKeys(database, {
-            ...(account && { accountId: account }),
-            limit: KEYS_SHOWN_MAX,
-          }),
-        )
+        keyTable(await listApiKeys(database, { accountId: account ?? null, limit: KEYS_SHOWN_MAX }))
     case 'revoke':
       if (id === undefined) throw new RequestError('revoke needs the id of a key')
       if (!GUID.test(id)) {
@@ -91,7 +86,7 @@ async function create(
 ): Promise<string> {
   const accountId = await accountOf(database, wanted)
   const key = makeKey()
-  const row = await createApiKey(database, { accountId, name, role, ...tracesOf(key) })
+  const row = await ensureApiKey(database, { accountId, name, role, ...tracesOf(key) })
   return [
     'The key is shown only now:',
     `  key      ${key}`,

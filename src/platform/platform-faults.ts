@@ -33,14 +33,14 @@ export function platformFaults(
 }
 
 async function databaseReceiver(database: () => Queryable | undefined): Promise<FaultReceiver> {
-  const { storePlatformFault } = await import('./faults/queries.ts')
+  const { storeFault } = await import('./faults/queries.ts')
   return {
     async take(event: FaultEvent) {
       const connection = database()
       const report = reportOf(event)
       if (connection === undefined || report === undefined)
         throw new Error('fault not stored: the database is not open')
-      await storePlatformFault(connection, report)
+      await storeFault(connection, { locationId: null, agentId: null }, report)
       return { status: 200, headers: {} }
     },
   }

@@ -5,7 +5,7 @@ import { Account, Runtime, User } from '../../contract/api/account.ts'
 import { RUNTIMES } from '../../contract/runtimes.ts'
 import { MANIFESTS } from '../../contract/versions.ts'
 import type { Database } from '../../database/database.ts'
-import { notFound } from '../http/errors.ts'
+import { notFound, found } from '../http/errors.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
 import { readAccount } from './queries/accounts.ts'
@@ -15,13 +15,12 @@ const CURRENT_RUNTIME: string = MANIFESTS.at(-1)?.runtimes[0] ?? ''
 /** The operations on accounts and users. */
 export function accountOperations(database: Database): DefinedOperation[] {
   const answers = { status: 200 as const, schema: Account, description: 'The account' }
-  const read = async (id: string): Promise<{ status: 200; json: string }> => {
-    const account = await readAccount(database, id)
-    if (account === undefined) throw notFound('account')
+  const read = async (id: string): Promise<string> => {
+    const account = found(await readAccount(database, id), 'account')
     const { name } = account
     const plan = 'SELF_HOSTED'
     const whole: Account = { id, name, runtimeId: CURRENT_RUNTIME, plan, features: [] }
-    return { status: 200, json: JSON.stringify(whole) }
+    return JSON.stringify(whole)
   }
   return [
     defineOperation({
@@ -52,7 +51,7 @@ export function accountOperations(database: Database): DefinedOperation[] {
       path: '/next/users/me',
       answers: { status: 200, schema: User, description: 'The user' },
       async answer({ key: { id, name, role, accountId } }) {
-        return { status: 200, json: JSON.stringify({ id, name, role, accountId }) }
+        return JSON.stringify({ id, name, role, accountId })
       },
     }),
   ]
@@ -92,7 +91,7 @@ export function runtimeOperations(): DefinedOperation[] {
       method: 'get',
       path: '/v1/runtimes',
       answers: { status: 200, schema: z.array(Runtime), description: 'The runtimes' },
-      answer: async () => ({ status: 200, json }),
+      answer: async () => json,
     }),
   ]
 }

@@ -7,11 +7,7 @@ import { beatPulse, forgetAgents, noteAgent, unresponsiveLocations } from './que
 import type { Database } from '../../database/database.ts'
 import { forgetEpochs, markAbsences } from './queries/location-epochs.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
-import {
-  agentJson,
-  defineAgentOperation,
-  type DefinedAgentOperation,
-} from '../http/agent-operation.ts'
+import { defineAgentOperation, type DefinedAgentOperation } from '../http/agent-operation.ts'
 import { readJson } from '../http/body.ts'
 import { checked } from '../http/operation.ts'
 import { noteProgress } from '../runs/queries/runs.ts'
@@ -79,7 +75,7 @@ export function presenceOperation(database: Database): DefinedAgentOperation {
       const { agentId, instance, progress = [] } = report
       const said = { locationId, id: agentId.toLowerCase(), instance: instance.toLowerCase() }
       await noteProgress(database, said, progress)
-      return agentJson(JSON.stringify({ live: await noteAgent(database, said) }))
+      return JSON.stringify({ live: await noteAgent(database, said) })
     },
   })
 }

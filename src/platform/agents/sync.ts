@@ -16,12 +16,11 @@ import {
 import type { Database } from '../../database/database.ts'
 import {
   type AgentCall,
-  agentJson,
   defineAgentOperation,
   type DefinedAgentOperation,
 } from '../http/agent-operation.ts'
 import { readJson } from '../http/body.ts'
-import { notFound, ApiError } from '../http/errors.ts'
+import { ApiError, found } from '../http/errors.ts'
 import type { PendingCalls } from './pending-calls.ts'
 import type { News, NewsWatch } from '../../database/news.ts'
 import { type AgentRegistry, superseded } from './agent-registry.ts'
@@ -170,8 +169,10 @@ class Sync {
       const waitMs = hasRuns ? Math.min(leftMs, REPORT_AGAIN_MS + 1) : leftMs
       const hadNews = await watch.wait(waitMs, signal)
       if (!hadNews && !hasRuns) return this.#respond(call, standing, { runs, hasChanges })
-      const now = await agentStanding(this.#options.database, said.locationId, said.id)
-      if (now === undefined) throw notFound('location')
+      const now = found(
+        await agentStanding(this.#options.database, said.locationId, said.id),
+        'location',
+      )
       standing = now
     }
   }
@@ -187,8 +188,7 @@ class Sync {
       const { leftAt = clock.now(), notStarted = [] } = request
       await agentRegistry.leave(said, { atMs: leftAt, notStarted })
     } else await agentRegistry.register(said)
-    const standing = await agentStanding(database, said.locationId, said.id)
-    if (standing === undefined) throw notFound('location')
+    const standing = found(await agentStanding(database, said.locationId, said.id), 'location')
     return { standing, isNews: isLeaving }
   }
 
@@ -219,7 +219,7 @@ class Sync {
     const headers: Record<string, string> = pendingCalls.isDraining ? { Connection: 'close' } : {}
     if (!hasChanges) {
       const revision = call.request.have ?? ''
-      return agentJson(shortAnswer({ ...head, revision }, clock.now()), headers)
+      return { json: shortAnswer({ ...head, revision }, clock.now()), headers }
     }
     return this.#respondChanges(call, head, headers)
   }
@@ -242,7 +242,7 @@ class Sync {
     }
     const body = isLarge ? await this.#large.add(write) : await write()
     const coding = packed && isLarge ? { 'Content-Encoding': 'gzip' } : {}
-    return agentJson(body, { ...headers, ...coding })
+    return { json: body, headers: { ...headers, ...coding } }
   }
 }
 

@@ -24,7 +24,7 @@ import {
   type ChannelRow,
 } from './queries/channels.ts'
 import type { Database, Queryable } from '../../database/database.ts'
-import { notFound, ApiError } from '../http/errors.ts'
+import { ApiError, found } from '../http/errors.ts'
 import { offsetOf } from '../http/listing.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { NUMBER_LIKE, numberParameter } from '../http/parameters.ts'
@@ -121,13 +121,15 @@ function subscribing(database: Database, cipher: Cipher): DefinedOperation {
     conflict: `The channel has ${subscriptionsMax} subscriptions already`,
     async answer({ key: { accountId }, params: { id }, body }) {
       if (Array.isArray(body)) {
-        const row = await setSubscriptions(database, { accountId, id }, body)
-        if (row === undefined) throw notFound('alert channel')
-        return { status: 200, json: JSON.stringify(shown(row, cipher)) }
+        const row = found(
+          await setSubscriptions(database, { accountId, id }, body),
+          'alert channel',
+        )
+        return JSON.stringify(shown(row, cipher))
       }
       const subscription = { checkId: null, groupId: null, ...body, id: undefined }
       await database.transaction((tx) => subscribe(tx, { accountId, id }, subscription))
-      return { status: 200, json: JSON.stringify(subscription) }
+      return JSON.stringify(subscription)
     },
   })
 }
@@ -139,8 +141,7 @@ async function subscribe(
   one: ChannelSubscription,
 ): Promise<void> {
   await lockAccount(tx, of.accountId)
-  const row = await readChannel(tx, of.accountId, of.id)
-  if (row === undefined) throw notFound('alert channel')
+  const row = found(await readChannel(tx, of.accountId, of.id), 'alert channel')
   const subject = ({ checkId, groupId }: ChannelSubscription) => checkId ?? groupId
   const others = row.subscriptions.filter((other) => subject(other) !== subject(one))
   if (others.length >= subscriptionsMax) {

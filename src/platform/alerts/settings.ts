@@ -31,7 +31,7 @@ export function alertSettingsOperations(database: Database): DefinedOperation[] 
       answers,
       async answer({ key }) {
         const settings = await readAlertSettings(database, key.accountId)
-        return { status: 200, json: JSON.stringify(whole(settings ?? {})) }
+        return JSON.stringify(whole(settings ?? {}))
       },
     }),
     defineOperation({
@@ -44,7 +44,7 @@ export function alertSettingsOperations(database: Database): DefinedOperation[] 
       answers,
       async answer({ key, body }) {
         await writeAlertSettings(database, key.accountId, body)
-        return { status: 200, json: JSON.stringify(whole(body)) }
+        return JSON.stringify(whole(body))
       },
     }),
     listing(database),

@@ -109,7 +109,7 @@ function ofType(parts: AnalyticsParts, checkType: CheckType, path: string): Defi
     answers: { status: 200, schema: Analytics, description: 'The figures' },
     answer: async ({ key, params, query: asked }) => {
       const answer = await analyse(parts, key.accountId, params.id, checkType, asked)
-      return { status: 200, json: JSON.stringify(answer) }
+      return JSON.stringify(answer)
     },
   })
 }
@@ -137,7 +137,7 @@ function ofSeveral({ database, now, resultsMs }: AnalyticsParts): DefinedOperati
         }
         return found
       }, SNAPSHOT)
-      return { status: 200, json: JSON.stringify(all) }
+      return JSON.stringify(all)
     },
   })
 }
@@ -156,7 +156,7 @@ function metricsListing(): DefinedOperation {
     },
     answers: { status: 200, schema: z.array(MetricFacts), description: 'The figures' },
     async answer({ query: { checkType } }) {
-      return { status: 200, json: JSON.stringify(listedMetrics(checkType)) }
+      return JSON.stringify(listedMetrics(checkType))
     },
   })
 }

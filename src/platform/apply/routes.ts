@@ -30,7 +30,7 @@ export function applyOperations(parts: MonitorParts): DefinedOperation[] {
       conflict: 'The account would have more checks than it may have',
       async answer({ key: { accountId }, body }) {
         const answer = await apply(parts, accountId, body)
-        return { status: 200, json: JSON.stringify(answer) }
+        return JSON.stringify(answer)
       },
     }),
   ]

@@ -11,11 +11,7 @@ import {
   noteRefused,
   settleArtifact,
 } from './queries.ts'
-import {
-  agentJson,
-  defineAgentOperation,
-  type DefinedAgentOperation,
-} from '../http/agent-operation.ts'
+import { defineAgentOperation, type DefinedAgentOperation } from '../http/agent-operation.ts'
 import type { ArtifactFacts } from './store.ts'
 import { ARTIFACT } from './routes.ts'
 import {
@@ -102,7 +98,7 @@ export function artifactOperation(parts: FileParts): DefinedAgentOperation {
         const upload = { key, ownerKey: owner, name, facts, expected, body, receivedAt }
         const bytes = await receive(parts, upload)
         const answer: ArtifactAnswer = { bytes, sha256: facts.sha256.toString('hex') }
-        return agentJson(JSON.stringify(answer))
+        return JSON.stringify(answer)
       } finally {
         end()
       }

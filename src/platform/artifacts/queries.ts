@@ -1,22 +1,19 @@
 // Statements on files of results. A row is written before the first byte is stored, so that whatever a
 // crash leaves behind is known and can be removed.
 import type { ArtifactRefusal, ArtifactView } from '../../contract/api/run.ts'
+import { execute, queryCount, queryRow, queryRows } from '../../database/statement-functions.ts'
 import { sql } from '../../database/sql.ts'
 import type { Queryable } from '../../database/database.ts'
 import type { StoredFile } from './transfer.ts'
 
 /** The files of a result that were stored or refused, by name. `ownerKey`: see artifactOwner(). */
-export function artifactsOf(
-  connection: Queryable,
-  locationId: string,
-  ownerKey: string,
-): Promise<ArtifactView[]> {
-  return connection.query(sql<ArtifactView>('artifacts-of')`
+export const artifactsOf = queryRows(
+  (locationId: string, ownerKey: string) => sql<ArtifactView>('artifacts-of')`
       select case when state = 'stored' then id end as id, name, state, refusal, bytes,
         encode(sha256, 'hex') as sha256, content_type as "contentType"
       from artifacts where location_id = ${locationId} and owner_key = ${ownerKey} and state <> 'arriving'
-      order by name`)
-}
+      order by name`,
+)
 
 export interface ArrivingArtifact {
   id: string
@@ -30,13 +27,13 @@ export interface ArrivingArtifact {
 }
 
 /** Notes that a file arrives. */
-export async function noteArriving(connection: Queryable, one: ArrivingArtifact): Promise<void> {
+export const noteArriving = execute((one: ArrivingArtifact) => {
   const { id, accountId, locationId, ownerKey, name, contentType, storedAs } = one
-  await connection.query(sql('artifact-arrive')`
+  return sql('artifact-arrive')`
       insert into artifacts (id, account_id, location_id, owner_key, name, state, content_type,
         stored_as)
-      values (${id}, ${accountId}, ${locationId}, ${ownerKey}, ${name}, 'arriving', ${contentType}, ${storedAs})`)
-}
+      values (${id}, ${accountId}, ${locationId}, ${ownerKey}, ${name}, 'arriving', ${contentType}, ${storedAs})`
+})
 
 /** A file that is here already under the same name. */
 export interface KnownArtifact {
@@ -46,15 +43,13 @@ export interface KnownArtifact {
 }
 
 /** Outcome of a previous upload under that name. */
-export async function knownArtifact(
-  connection: Queryable,
-  of: { locationId: string; ownerKey: string; name: string },
-): Promise<KnownArtifact | undefined> {
-  const rows = await connection.query(sql<KnownArtifact>('artifact-known')`
+export const knownArtifact = queryRow(
+  (of: { locationId: string; ownerKey: string; name: string }) => sql<KnownArtifact>(
+    'artifact-known',
+  )`
       select state, bytes, sha256 from artifacts
-      where location_id = ${of.locationId} and owner_key = ${of.ownerKey} and name = ${of.name} and state <> 'arriving'`)
-  return rows[0]
-}
+      where location_id = ${of.locationId} and owner_key = ${of.ownerKey} and name = ${of.name} and state <> 'arriving'`,
+)
 
 /**
  * Makes an arrived file visible; false when it was given up meanwhile. Throws a failure of kind `unique`
@@ -76,40 +71,40 @@ export async function settleArtifact(
 }
 
 /** Notes that a file was refused, for readers of its result; a file that is here stays. */
-export async function noteRefused(
-  connection: Queryable,
-  one: Omit<ArrivingArtifact, 'storedAs'>,
-  why: { refusal: ArtifactRefusal; bytes: number | null },
-): Promise<void> {
-  const { id, accountId, locationId, ownerKey, name, contentType } = one
-  const { refusal, bytes } = why
-  await connection.query(sql('artifact-refuse')`
+export const noteRefused = execute(
+  (
+    one: Omit<ArrivingArtifact, 'storedAs'>,
+    why: { refusal: ArtifactRefusal; bytes: number | null },
+  ) => {
+    const { id, accountId, locationId, ownerKey, name, contentType } = one
+    const { refusal, bytes } = why
+    return sql('artifact-refuse')`
       insert into artifacts (id, account_id, location_id, owner_key, name, state, content_type,
         stored_as, bytes, refusal)
       values (${id}, ${accountId}, ${locationId}, ${ownerKey}, ${name}, 'refused', ${contentType}, '',
         ${bytes}, ${refusal})
-      on conflict (location_id, owner_key, name) where state <> 'arriving' do nothing`)
-}
+      on conflict (location_id, owner_key, name) where state <> 'arriving' do nothing`
+  },
+)
 
 /** Deletes the rows of files whose bytes are removed. */
-export async function forgetArtifacts(connection: Queryable, ids: string[]): Promise<void> {
-  await connection.query(sql('artifacts-forget')`
-      delete from artifacts where id = any (${ids}::uuid[])`)
-}
+export const forgetArtifacts = execute(
+  (ids: string[]) => sql('artifacts-forget')`
+      delete from artifacts where id = any (${ids}::uuid[])`,
+)
 
 /** Files, some of them refused, older than `retentionMs`, and uploads that began more than `arrivingMsMax` ago and never ended. */
-export function staleArtifacts(
-  connection: Queryable,
-  bounds: { retentionMs: number; arrivingMsMax: number; rowsMax: number },
-): Promise<StoredFile[]> {
-  return connection.query(sql<StoredFile>('artifacts-stale')`
+export const staleArtifacts = queryRows(
+  (bounds: { retentionMs: number; arrivingMsMax: number; rowsMax: number }) => sql<StoredFile>(
+    'artifacts-stale',
+  )`
       select id, stored_as as "storedAs" from artifacts
       where created_at < clock_timestamp() - make_interval(secs => ${bounds.retentionMs}::double precision / 1000)
       union all
       select id, stored_as from artifacts where state = 'arriving'
         and created_at < clock_timestamp() - make_interval(secs => ${bounds.arrivingMsMax}::double precision / 1000)
-      limit ${bounds.rowsMax}`)
-}
+      limit ${bounds.rowsMax}`,
+)
 
 export interface StoredArtifact {
   name: string
@@ -120,27 +115,17 @@ export interface StoredArtifact {
 }
 
 /** A stored file of the account. */
-export async function findArtifact(
-  connection: Queryable,
-  accountId: string,
-  id: string,
-): Promise<StoredArtifact | undefined> {
-  const rows = await connection.query(sql<StoredArtifact>('artifact-find')`
+export const findArtifact = queryRow(
+  (accountId: string, id: string) => sql<StoredArtifact>('artifact-find')`
       select name, bytes, sha256, content_type as "contentType", stored_as as "storedAs"
-      from artifacts where id = ${id} and account_id = ${accountId} and state = 'stored'`)
-  return rows[0]
-}
+      from artifacts where id = ${id} and account_id = ${accountId} and state = 'stored'`,
+)
 
 /** How many files of a result there are, those on their way included. */
-export async function countArtifacts(
-  connection: Queryable,
-  locationId: string,
-  ownerKey: string,
-): Promise<number> {
-  const [row] = await connection.query(sql<{ count: number }>('artifacts-count')`
-      select count(*) as count from artifacts where location_id = ${locationId} and owner_key = ${ownerKey}`)
-  return row?.count ?? 0
-}
+export const countArtifacts = queryCount(
+  (locationId: string, ownerKey: string) => sql<{ count: number }>('artifacts-count')`
+      select count(*) as count from artifacts where location_id = ${locationId} and owner_key = ${ownerKey}`,
+)
 
 /** Whether the location has such a run, or such a slot of such a monitor. */
 export async function hasOwner(

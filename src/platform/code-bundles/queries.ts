@@ -3,6 +3,7 @@
 import { BUNDLE_BOUNDS } from '../../contract/api/code-bundle.ts'
 import { instantText, rowJson } from '../../database/row-json.ts'
 import { pageStatement } from '../../database/page.ts'
+import { execute, queryAny, queryRow, queryValues } from '../../database/statement-functions.ts'
 import { raw, sql } from '../../database/sql.ts'
 import type { Queryable } from '../../database/database.ts'
 
@@ -32,40 +33,29 @@ export const listBundles = pageStatement({
 })
 
 /** A bundle of the account. */
-export async function findBundle(
-  connection: Queryable,
-  { accountId, sha256 }: BundleAddress,
-): Promise<StoredBundle | undefined> {
-  const rows = await connection.query(sql<StoredBundle>('bundle-find')`
+export const findBundle = queryRow(
+  ({ accountId, sha256 }: BundleAddress) => sql<StoredBundle>('bundle-find')`
       select id, bytes, stored_as as "storedAs" from code_bundles
-      where account_id = ${accountId} and sha256 = decode(${sha256}, 'hex') and state = 'stored'`)
-  return rows[0]
-}
+      where account_id = ${accountId} and sha256 = decode(${sha256}, 'hex') and state = 'stored'`,
+)
 
 /**
  * Which of these the account has. They count as used by now, so that none of them is dropped before a
  * monitor names it.
  */
-export async function bundlesAmong(
-  connection: Queryable,
-  accountId: string,
-  hashes: string[],
-): Promise<string[]> {
-  const rows = await connection.query(sql<{ sha256: string }>('bundles-among')`
+export const bundlesAmong = queryValues(
+  (accountId: string, hashes: string[]) => sql<{ sha256: string }>('bundles-among')`
       update code_bundles set used_at = clock_timestamp()
       where account_id = ${accountId} and state = 'stored'
         and sha256 in (select decode(hex, 'hex') from unnest(${hashes}::text[]) as hex)
-      returning encode(sha256, 'hex') as sha256`)
-  return rows.map(({ sha256 }) => sha256)
-}
+      returning encode(sha256, 'hex') as sha256`,
+)
 
 /** A bundle that a monitor of the location names, or named a while ago. */
-export async function findBundleFor(
-  connection: Queryable,
-  { accountId, locationId, sha256 }: BundleAddress & { locationId: string },
-): Promise<StoredBundle | undefined> {
-  const formerS = BUNDLE_BOUNDS.formerMsMax / 1000
-  const rows = await connection.query(sql<StoredBundle>('bundle-for-location')`
+export const findBundleFor = queryRow(
+  ({ accountId, locationId, sha256 }: BundleAddress & { locationId: string }) => {
+    const formerS = BUNDLE_BOUNDS.formerMsMax / 1000
+    return sql<StoredBundle>('bundle-for-location')`
       select b.id, b.bytes, b.stored_as as "storedAs" from code_bundles b
       where b.account_id = ${accountId} and b.sha256 = decode(${sha256}, 'hex') and b.state = 'stored'
         and exists (
@@ -74,54 +64,44 @@ export async function findBundleFor(
           union all
           select from monitors m where m.account_id = ${accountId} and m.former_bundle = b.sha256
             and ${locationId}::uuid = any (m.location_ids) and m.deleted_at is null
-            and m.former_bundle_at > clock_timestamp() - make_interval(secs => ${formerS}))`)
-  return rows[0]
-}
+            and m.former_bundle_at > clock_timestamp() - make_interval(secs => ${formerS}))`
+  },
+)
 
 /** Notes that a bundle arrives; false when the account has as many as it may have. */
-export async function noteArrivingBundle(
-  connection: Queryable,
-  { id, accountId, sha256, storedAs }: BundleAddress & { id: string; storedAs: string },
-): Promise<boolean> {
-  const { bundlesMax } = BUNDLE_BOUNDS
-  const rows = await connection.query(sql<{ id: string }>('bundle-arrive')`
+export const noteArrivingBundle = queryAny(
+  ({ id, accountId, sha256, storedAs }: BundleAddress & { id: string; storedAs: string }) => {
+    const { bundlesMax } = BUNDLE_BOUNDS
+    return sql<{ id: string }>('bundle-arrive')`
       insert into code_bundles (id, account_id, sha256, state, stored_as)
       select ${id}, ${accountId}, decode(${sha256}, 'hex'), 'arriving', ${storedAs}
       where (select count(*) from code_bundles where account_id = ${accountId} and state <> 'leaving') < ${bundlesMax}
-      returning id`)
-  return rows.length > 0
-}
+      returning id`
+  },
+)
 
 /**
  * Makes an arrived bundle visible; false when it was given up meanwhile. Throws a failure of kind `unique`
  * when the same one was faster.
  */
-export async function settleBundle(
-  connection: Queryable,
-  id: string,
-  bytes: number,
-): Promise<boolean> {
-  const rows = await connection.query(sql<{ id: string }>('bundle-settle')`
+export const settleBundle = queryAny(
+  (id: string, bytes: number) => sql<{ id: string }>('bundle-settle')`
       update code_bundles set state = 'stored', bytes = ${bytes}, used_at = clock_timestamp()
-      where id = ${id} and state = 'arriving' returning id`)
-  return rows.length > 0
-}
+      where id = ${id} and state = 'arriving' returning id`,
+)
 
 /** Hides a bundle, whose bytes are to be removed. */
-export async function hideBundle(connection: Queryable, id: string): Promise<void> {
-  await connection.query(sql('bundle-leave')`
-      update code_bundles set state = 'leaving' where id = ${id}`)
-}
+export const hideBundle = execute(
+  (id: string) => sql('bundle-leave')`
+      update code_bundles set state = 'leaving' where id = ${id}`,
+)
 
 /**
  * Hides a bundle unless a monitor names it; undefined when it does not exist. Needs a transaction that locks
  * the account.
  */
-export async function hideUnnamedBundle(
-  tx: Queryable,
-  { accountId, sha256 }: BundleAddress,
-): Promise<{ id: string; storedAs: string; named: boolean } | undefined> {
-  const rows = await tx.query(sql<{ id: string; storedAs: string; named: boolean }>(
+export const hideUnnamedBundle = queryRow(
+  ({ accountId, sha256 }: BundleAddress) => sql<{ id: string; storedAs: string; named: boolean }>(
     'bundle-leave-unnamed',
   )`
       with found as (
@@ -131,9 +111,8 @@ export async function hideUnnamedBundle(
         update code_bundles b set state = 'leaving' from found
         where b.id = found.id and b.state = 'stored' and not found.named
       )
-      select b.id, b.stored_as as "storedAs", found.named from found join code_bundles b using (id)`)
-  return rows[0]
-}
+      select b.id, b.stored_as as "storedAs", found.named from found join code_bundles b using (id)`,
+)
 
 /**
  * Hides the bundles that no monitor has named for `unusedMs`; returns them, and the leftovers of uploads that
@@ -159,7 +138,7 @@ export async function hideStaleBundles(
 }
 
 /** Deletes the rows of bundles whose bytes are removed. */
-export async function forgetBundles(connection: Queryable, ids: string[]): Promise<void> {
-  await connection.query(sql('bundles-forget')`
-      delete from code_bundles where id = any (${ids}::uuid[])`)
-}
+export const forgetBundles = execute(
+  (ids: string[]) => sql('bundles-forget')`
+      delete from code_bundles where id = any (${ids}::uuid[])`,
+)

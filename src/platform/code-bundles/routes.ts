@@ -35,7 +35,7 @@ import {
   storeFile,
 } from '../artifacts/transfer.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
-import { ApiError, notFound, tooLarge, UNREAD } from '../http/errors.ts'
+import { ApiError, notFound, tooLarge, UNREAD, found } from '../http/errors.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { Resource } from '../http/resource.ts'
 
@@ -122,7 +122,7 @@ function put(parts: FileParts): DefinedOperation {
       const end = turns()
       try {
         const bytes = await receiveBundle(parts, upload)
-        return { status: 200, json: JSON.stringify({ sha256, bytes }) }
+        return JSON.stringify({ sha256, bytes })
       } finally {
         end()
       }
@@ -178,8 +178,7 @@ function get(parts: FileParts): DefinedOperation {
       description: 'The bundle as it was uploaded',
     },
     async answer({ key: { accountId }, params: { sha256 }, isHead }) {
-      const one = await findBundle(parts.database, { accountId, sha256 })
-      if (one === undefined) throw notFound('code bundle')
+      const one = found(await findBundle(parts.database, { accountId, sha256 }), 'code bundle')
       return isHead
         ? new Response(null, { headers: headersOf(one, sha256) })
         : await download(parts, one, { sha256, end: turns() })
@@ -205,8 +204,10 @@ export function agentBundleOperation(parts: FileParts): DefinedAgentOperation {
     },
     errors: { 404: 'No check of the location names such a bundle, or it is not here' },
     async answer({ key: { accountId, locationId }, params: { sha256 } }) {
-      const one = await findBundleFor(parts.database, { accountId, locationId, sha256 })
-      if (one === undefined) throw notFound('code bundle')
+      const one = found(
+        await findBundleFor(parts.database, { accountId, locationId, sha256 }),
+        'code bundle',
+      )
       return download(parts, one, { sha256, end: turns() })
     },
   })

@@ -12,8 +12,6 @@ export interface FaultyProgram {
   agentId: string | null
 }
 
-const PLATFORM: FaultyProgram = { locationId: null, agentId: null }
-
 /** Stores a fault, replacing those not seen for longest; true when it is new. */
 export async function storeFault(
   connection: Queryable,
@@ -42,14 +40,6 @@ async function trim(connection: Queryable, { locationId, agentId }: FaultyProgra
       union all
       (select id from faults where location_id is not distinct from ${locationId}
          order by last_seen_at desc, id desc offset ${perLocationMax}))`)
-}
-
-/** Stores a fault of the platform itself. */
-export async function storePlatformFault(
-  connection: Queryable,
-  report: FaultReport,
-): Promise<void> {
-  await storeFault(connection, PLATFORM, report)
 }
 
 /** Its kind, its message and the nearest stack frames. */

@@ -13,14 +13,10 @@ import type { Log } from '../../process/log.ts'
 import type { Database } from '../../database/database.ts'
 import { faultsOfLocation, faultsOfPlatform, forgetFaults, storeFault } from './queries.ts'
 import { readPrivateLocation } from '../private-locations/queries/locations.ts'
-import {
-  agentJson,
-  defineAgentOperation,
-  type DefinedAgentOperation,
-} from '../http/agent-operation.ts'
+import { defineAgentOperation, type DefinedAgentOperation } from '../http/agent-operation.ts'
 import { readBytes } from '../http/body.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
-import { notFound, ApiError } from '../http/errors.ts'
+import { ApiError, found } from '../http/errors.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
 
@@ -66,7 +62,7 @@ export function faultIntakeOperation({
         const fields = { location: slugName, agentId, type, message, release }
         log.warn(fields, 'an agent reports a fault of its own')
       }
-      return agentJson(JSON.stringify({ id: eventId }))
+      return JSON.stringify({ id: eventId })
     },
   })
 }
@@ -101,11 +97,10 @@ function ofLocation(database: Database): DefinedOperation {
     },
     answers: { status: 200, schema: z.array(AgentError), description: 'The faults' },
     async answer({ key: { accountId }, params: { id: locationId }, query }) {
-      const location = await readPrivateLocation(database, accountId, locationId)
-      if (location === undefined) throw notFound('private location')
+      found(await readPrivateLocation(database, accountId, locationId), 'private location')
       const agentId = query.agentId ?? null
       const faults = await faultsOfLocation(database, { accountId, locationId, agentId })
-      return { status: 200, json: `[${faults.join(',')}]` }
+      return `[${faults.join(',')}]`
     },
   })
 }
@@ -119,10 +114,7 @@ function ofPlatform(database: Database): DefinedOperation {
     path: '/v1/platform-errors',
     action: 'administer',
     answers: { status: 200, schema: z.array(PlatformError), description: 'The faults' },
-    answer: async () => ({
-      status: 200,
-      json: `[${(await faultsOfPlatform(database)).join(',')}]`,
-    }),
+    answer: async () => `[${(await faultsOfPlatform(database)).join(',')}]`,
   })
 }
 

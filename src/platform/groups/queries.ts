@@ -1,4 +1,5 @@
 // Statements on groups of monitors. Definitions are encrypted before they come here.
+import { queryCount, queryRows, queryValues } from '../../database/statement-functions.ts'
 import { raw, sql } from '../../database/sql.ts'
 import type { Queryable } from '../../database/database.ts'
 
@@ -41,31 +42,22 @@ export async function listCheckGroups(
 }
 
 /** The groups of the account that have one of these ids. */
-export function readCheckGroups(
-  connection: Queryable,
-  accountId: string,
-  ids: readonly number[],
-): Promise<CheckGroupRow[]> {
-  return connection.query(sql<CheckGroupRow>('check-groups-read')`
-      select ${raw(COLUMNS)} from check_groups where account_id = ${accountId} and id = any (${[...ids]}::bigint[])`)
-}
+export const readCheckGroups = queryRows(
+  (accountId: string, ids: readonly number[]) => sql<CheckGroupRow>('check-groups-read')`
+      select ${raw(COLUMNS)} from check_groups where account_id = ${accountId} and id = any (${[...ids]}::bigint[])`,
+)
 
 /** Groups that came from the file of this name. */
-export function checkGroupsOfFile(
-  connection: Queryable,
-  accountId: string,
-  fileName: string,
-): Promise<CheckGroupRow[]> {
-  return connection.query(sql<CheckGroupRow>('check-groups-of-file')`
-    select ${raw(COLUMNS)} from check_groups where account_id = ${accountId} and file_name = ${fileName} order by file_key`)
-}
+export const checkGroupsOfFile = queryRows(
+  (accountId: string, fileName: string) => sql<CheckGroupRow>('check-groups-of-file')`
+    select ${raw(COLUMNS)} from check_groups where account_id = ${accountId} and file_name = ${fileName} order by file_key`,
+)
 
 /** How many groups the account has. */
-export async function countCheckGroups(connection: Queryable, accountId: string): Promise<number> {
-  const [row] = await connection.query(sql<{ count: number }>('check-groups-count')`
-      select count(*)::int as count from check_groups where account_id = ${accountId}`)
-  return row?.count ?? 0
-}
+export const countCheckGroups = queryCount(
+  (accountId: string) => sql<{ count: number }>('check-groups-count')`
+      select count(*)::int as count from check_groups where account_id = ${accountId}`,
+)
 
 export interface CheckGroupFields {
   /** Null for a new one. */
@@ -111,14 +103,9 @@ export async function changeCheckGroups(
 }
 
 /** Deletes groups that have no members and answers with their ids. */
-export async function deleteCheckGroups(
-  tx: Queryable,
-  accountId: string,
-  ids: readonly number[],
-): Promise<number[]> {
-  const rows = await tx.query(sql<{ id: number }>('check-groups-delete')`
+export const deleteCheckGroups = queryValues(
+  (accountId: string, ids: readonly number[]) => sql<{ id: number }>('check-groups-delete')`
       delete from check_groups g where account_id = ${accountId} and id = any (${[...ids]}::bigint[])
         and not exists (select from monitors m where m.group_id = g.id and m.deleted_at is null)
-      returning id`)
-  return rows.map((row) => row.id)
-}
+      returning id`,
+)

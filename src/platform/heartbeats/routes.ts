@@ -74,7 +74,7 @@ export function heartbeatOperations(parts: HeartbeatParts): DefinedOperation[] {
       async answer({ key, params: { checkId }, query }) {
         await requireHeartbeat(database, key.accountId, checkId)
         const shown = await availability(database, checkId, spanOf(query, now()))
-        return { status: 200, json: JSON.stringify(shown) }
+        return JSON.stringify(shown)
       },
     }),
     defineOperation({
@@ -96,7 +96,7 @@ export function heartbeatOperations(parts: HeartbeatParts): DefinedOperation[] {
         const ask = { monitorId: checkId, ...spanOf(query, now()), limit: query.limit }
         const events = (await listEvents(database, ask)).map((row) => shownEvent(checkId, row))
         const stats = await statsOf(database, checkId, now())
-        return { status: 200, json: JSON.stringify([{ events, stats }]) }
+        return JSON.stringify([{ events, stats }])
       },
     }),
     defineOperation({
@@ -117,7 +117,7 @@ export function heartbeatOperations(parts: HeartbeatParts): DefinedOperation[] {
         const event = row && shownEvent(checkId, row)
         if (event?.id !== id) throw notFound('event')
         const stats = await statsOf(database, checkId, now())
-        return { status: 200, json: JSON.stringify({ event, stats }) }
+        return JSON.stringify({ event, stats })
       },
     }),
   ]

@@ -56,17 +56,10 @@ export function defineAgentOperation<P extends Fields = NoFields>(
     route: agentRouteOf(operation),
     kind: operation.kind,
     paths: operation.isSlashed === true ? [path, `${path}/`] : [path],
+    status: 200,
     run: async (c, key, receivedAt) =>
       operation.answer({ c, key, params: readParams(c, params) as Values<P>, receivedAt }),
   }
-}
-
-/** 200 with the text of a JSON body; `headers` are added. */
-export function agentJson(
-  json: string | Uint8Array<ArrayBuffer>,
-  headers: Record<string, string> = {},
-): Answer {
-  return { status: 200, json, headers }
 }
 
 const MEANINGS: Partial<Record<ErrorStatus, string>> = {

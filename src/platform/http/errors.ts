@@ -35,6 +35,12 @@ export function notFound(what: string): ApiError {
   return new ApiError(404, `No such ${what}`)
 }
 
+/** What was looked for. Throws 404 where it is undefined. */
+export function found<T>(thing: T | undefined, what: string): T {
+  if (thing === undefined) throw notFound(what)
+  return thing
+}
+
 /** 429 for a request that is over its limit; `headers` are added. */
 export function tooMany(verdict: RateVerdict, headers: Record<string, string> = {}): ApiError {
   const { policy, resetS } = verdict

@@ -66,7 +66,7 @@ export function pagedAnswer(query: PagedQuery, entries: readonly unknown[], tota
   const first = offsetOf(query)
   const range = entries.length === 0 ? '*' : `${first}-${first + entries.length - 1}`
   const json = JSON.stringify(entries)
-  return { status: 200 as const, json, headers: { 'Content-Range': `${range}/${total}` } }
+  return { json, headers: { 'Content-Range': `${range}/${total}` } }
 }
 
 /** The schema of a page of `entry`. */

@@ -31,14 +31,14 @@ export interface Asked<P extends Fields, Q extends Fields, B extends z.ZodType> 
   header: (name: string) => string | undefined
 }
 
-/** Its answer: the text of a JSON body and further headers, no content, or a whole answer that is not JSON. */
+/**
+ * Its answer: the text of a JSON body, perhaps with further headers, undefined without content, or a whole answer
+ * that is not JSON.
+ */
 export type Answer =
-  | {
-      status: 200 | 201
-      json: string | Uint8Array<ArrayBuffer>
-      headers?: Record<string, string>
-    }
-  | { status: 204 }
+  | string
+  | { json: string | Uint8Array<ArrayBuffer>; headers: Record<string, string> }
+  | undefined
   | Response
 
 export interface Operation<
@@ -60,6 +60,8 @@ export interface Mountable<Key> {
   readonly route: RouteConfig
   /** The route's paths as Hono's router wants them. */
   readonly paths: string[]
+  /** The status of its answers, unless they are whole ones. */
+  readonly status: number
   /** `receivedAt`: when the request came, in milliseconds on the platform's clock. */
   run(c: Context, key: Key, receivedAt: number): Promise<Answer>
 }
@@ -84,6 +86,7 @@ export function defineOperation<
     action: operation.action ?? (operation.method === 'get' ? 'read' : 'write'),
     policy: operation.policy ?? DEFAULT_POLICY,
     paths: [routedPath(operation.path, operation.looks ?? {})],
+    status: operation.answers.status,
     async run(c, key) {
       return operation.answer({
         key,
@@ -122,12 +125,12 @@ export function mount<Key, Mounted extends Mountable<Key>>(
       const receivedAt = now()
       const key = await auth(c, operation)
       checkTarget(c)
-      return respond(c, await operation.run(c, key, receivedAt))
+      return respond(c, operation.status, await operation.run(c, key, receivedAt))
     })
   }
 }
 
-async function respond(c: Context, answer: Answer): Promise<Response> {
+async function respond(c: Context, status: number, answer: Answer): Promise<Response> {
   const headers = { ...rateHeadersOf(c), 'Cache-Control': 'no-store' }
   if (answer instanceof Response) {
     for (const [name, value] of Object.entries(headers)) answer.headers.set(name, value)
@@ -135,13 +138,11 @@ async function respond(c: Context, answer: Answer): Promise<Response> {
     if (c.req.method === 'HEAD') await answer.body?.cancel()
     return answer
   }
-  if (answer.status === 204) return new Response(null, { status: 204, headers })
+  if (answer === undefined) return new Response(null, { status, headers })
+  const { json, headers: more } = typeof answer === 'string' ? { json: answer } : answer
   const type = { 'Content-Type': 'application/json; charset=utf-8' }
   // Not c.body: plain headers go to the socket as they are.
-  return new Response(answer.json, {
-    status: answer.status,
-    headers: { ...headers, ...type, ...answer.headers },
-  })
+  return new Response(json, { status, headers: { ...headers, ...type, ...more } })
 }
 
 /** Throws 400 for an URL that is longer than any we answer. */

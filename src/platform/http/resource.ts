@@ -3,7 +3,7 @@
 import * as z from 'zod'
 import type { Listing, PageStatement } from '../../database/page.ts'
 import type { Database } from '../../database/database.ts'
-import { notFound } from './errors.ts'
+import { found, notFound } from './errors.ts'
 import { pageJson, pageOf, pageParameters } from './listing.ts'
 import { pagedAnswer, pagedParameters, type PagedQuery } from './listing.ts'
 import { defineOperation } from './operation.ts'
@@ -89,7 +89,7 @@ export class Resource<One extends Fields, Of extends Fields = NoFields> {
       { ...this.#all, ...more, method: 'get', query, answers },
       async ({ accountId: owner, query: { limit, nextId: after } }) => {
         const page = await read(database, { owner, limit, after })
-        return { status: 200, json: pageJson(listing, page) }
+        return pageJson(listing, page)
       },
     )
   }
@@ -121,10 +121,7 @@ export class Resource<One extends Fields, Of extends Fields = NoFields> {
   ): DefinedOperation {
     const schema = z.array(this.#kind.schema)
     const answers = { status: 200 as const, schema, description: 'All of them' }
-    return this.#define(
-      { ...this.#all, ...description, method: 'get', answers },
-      async (asking) => ({ status: 200, json: await work(asking) }),
-    )
+    return this.#define({ ...this.#all, ...description, method: 'get', answers }, work)
   }
 
   /** Answers with the one that was made. */
@@ -134,7 +131,7 @@ export class Resource<One extends Fields, Of extends Fields = NoFields> {
   ): DefinedOperation {
     return this.#define(
       { ...this.#all, ...description, method: 'post', answers: this.#answers(status) },
-      async (asking) => ({ status, json: await work(asking) }),
+      work,
     )
   }
 
@@ -171,7 +168,7 @@ export class Resource<One extends Fields, Of extends Fields = NoFields> {
       { ...this.#single, ...description, method: 'delete', answers },
       async (asking) => {
         if (!(await work(asking))) throw notFound(what)
-        return { status: 204 }
+        return undefined
       },
     )
   }
@@ -187,11 +184,7 @@ export class Resource<One extends Fields, Of extends Fields = NoFields> {
   ): DefinedOperation {
     return this.#define(
       { ...this.#single, ...description, answers: this.#answers(200) },
-      async (asking) => {
-        const json = await work(asking)
-        if (json === undefined) throw notFound(this.#kind.what)
-        return { status: 200, json }
-      },
+      async (asking) => found(await work(asking), this.#kind.what),
     )
   }
 

@@ -1,12 +1,7 @@
 // Statements on incidents, the services that they name, and their updates. Changes of updates require the lock on the
 // incident.
 import { API_BOUNDS } from '../../contract/api/bounds.ts'
-import type {
-  IncidentSeverity,
-  IncidentStatus,
-  IncidentUpdateInput,
-} from '../../contract/api/incident.ts'
-import type { Queryable } from '../../database/database.ts'
+import type { IncidentSeverity, IncidentUpdateInput } from '../../contract/api/incident.ts'
 import { pageStatement } from '../../database/page.ts'
 import {
   dayText,
@@ -17,7 +12,14 @@ import {
   orNull,
   quoted,
 } from '../../database/row-json.ts'
-import { execute, queryAny, queryValue } from '../../database/statement-functions.ts'
+import {
+  execute,
+  queryAny,
+  queryAs,
+  queryRows,
+  queryValue,
+  queryValues,
+} from '../../database/statement-functions.ts'
 import { raw, sql } from '../../database/sql.ts'
 import { serviceText } from '../services/queries.ts'
 import type { Course, Turn } from './course.ts'
@@ -109,28 +111,28 @@ export const deleteIncident = queryAny(
  * Makes `serviceIds`, each named once, the services of an incident. Answers with those that the account
  * does not have; when there are any the transaction is to be given up.
  */
-export async function setIncidentServices(
-  connection: Queryable,
-  incident: { id: string; accountId: string },
-  serviceIds: string[],
-): Promise<string[]> {
-  await connection.query(sql('incident-services-unlink')`
-      delete from incident_services where incident_id = ${incident.id} and service_id <> all (${serviceIds}::uuid[])
-      returning service_id`)
-  // A deleted service may stay where it is, but cannot be added.
-  const linked = await connection.query(sql<{ service_id: string }>('incident-services-link')`
-      insert into incident_services (incident_id, service_id, position)
-      select ${incident.id}, s.id, wanted.position
-      from unnest(${serviceIds}::uuid[]) with ordinality wanted (id, position)
-      join services s on s.id = wanted.id and s.account_id = ${incident.accountId}
-      where s.deleted_at is null
-        or exists (select from incident_services was where was.incident_id = ${incident.id}
-          and was.service_id = s.id)
-      on conflict (incident_id, service_id) do update set position = excluded.position
-      returning service_id`)
-  const found = new Set(linked.map((row) => row.service_id))
-  return serviceIds.filter((id) => !found.has(id))
-}
+export const setIncidentServices = queryValues(
+  ({ id, accountId }: { id: string; accountId: string }, serviceIds: string[]) => sql<{
+    id: string
+  }>('incident-services-set')`
+      with wanted as (
+        select * from unnest(${serviceIds}::uuid[]) with ordinality one (id, position)
+      ), unlinked as (
+        delete from incident_services
+        where incident_id = ${id} and service_id <> all (${serviceIds}::uuid[])
+      ), linked as (
+        -- A deleted service may stay where it is, but cannot be added.
+        insert into incident_services (incident_id, service_id, position)
+        select ${id}, s.id, wanted.position from wanted
+        join services s on s.id = wanted.id and s.account_id = ${accountId}
+        where s.deleted_at is null
+          or exists (select from incident_services was where was.incident_id = ${id}
+            and was.service_id = s.id)
+        on conflict (incident_id, service_id) do update set position = excluded.position
+        returning service_id
+      )
+      select id from wanted where id not in (select service_id from linked) order by position`,
+)
 
 /** Stores the course of an incident. */
 export const setIncidentCourse = execute(
@@ -164,19 +166,18 @@ function instant(text: string | undefined): string | null {
 }
 
 /** Adds an update, by default with the present as its public date, and answers with it as JSON text. */
-export async function insertIncidentUpdate(
-  connection: Queryable,
-  { id, incidentId }: { id: string; incidentId: string },
-  { description, status, publicIncidentUpdateDate, notifySubscribers }: IncidentUpdateInput,
-): Promise<string> {
-  const [row] = await connection.query(sql<{ json: string }>('incident-update-insert')`
+export const insertIncidentUpdate = queryAs(
+  (
+    { id, incidentId }: { id: string; incidentId: string },
+    { description, status, publicIncidentUpdateDate, notifySubscribers }: IncidentUpdateInput,
+  ) => sql<{ json: string }>('incident-update-insert')`
       insert into incident_updates as u
         (id, incident_id, description, status, public_at, notify_subscribers)
       values (${id}, ${incidentId}, ${description}, ${status ?? null},
         coalesce(${instant(publicIncidentUpdateDate)}::timestamptz, clock_timestamp()), ${notifySubscribers})
-      returning ${raw(UPDATE)} as json`)
-  return row?.json ?? ''
-}
+      returning ${raw(UPDATE)} as json`,
+  ([row]) => row?.json ?? '',
+)
 
 /** Replaces an update; without a public date it stays unchanged. Undefined when it does not exist. */
 export const changeIncidentUpdate = queryValue(
@@ -198,11 +199,8 @@ export const deleteIncidentUpdate = queryAny(
 )
 
 /** The turns of an incident in the order that courseOf wants. */
-export async function readTurns(connection: Queryable, incidentId: string): Promise<Turn[]> {
-  const rows = await connection.query(sql<{ at: string; status: IncidentStatus | null }>(
-    'incident-updates-turns',
-  )`
-      select (floor(extract(epoch from public_at) * 1000))::bigint::text as at, status
-      from incident_updates where incident_id = ${incidentId} order by public_at, seq`)
-  return rows.map((row) => ({ at: Number(row.at), status: row.status }))
-}
+export const readTurns = queryRows(
+  (incidentId: string) => sql<Turn>('incident-updates-turns')`
+      select floor(extract(epoch from public_at) * 1000)::bigint as at, status
+      from incident_updates where incident_id = ${incidentId} order by public_at, seq`,
+)

@@ -15,7 +15,7 @@ import {
   readTurns,
   setIncidentCourse,
 } from './queries.ts'
-import { notFound, ApiError } from '../http/errors.ts'
+import { notFound, ApiError, found } from '../http/errors.ts'
 import { notifyOfUpdate, type NoticeOptions } from './notices.ts'
 import type { DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
@@ -41,8 +41,7 @@ export function incidentUpdateOperations(
     updates.list(
       { summary: `List the ${updatesShownMax} latest updates of an incident, newest first` },
       async ({ accountId, incidentId }) => {
-        const json = await listIncidentUpdates(database, accountId, incidentId)
-        if (json === undefined) throw notFound('incident')
+        const json = found(await listIncidentUpdates(database, accountId, incidentId), 'incident')
         return json
       },
     ),

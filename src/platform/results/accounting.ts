@@ -47,7 +47,7 @@ export function accountingOperations(database: Database): DefinedOperation[] {
         const { fromMs, toMs, locations } = account
         const [from, to] = [new Date(fromMs), new Date(toMs)]
         const answer = { from, to, ...sumOf(locations), locations }
-        return { status: 200, json: JSON.stringify(answer) }
+        return JSON.stringify(answer)
       },
     }),
   ]

@@ -9,11 +9,7 @@ import {
 } from '../../contract/protocol/agent-protocol.ts'
 import type { Log } from '../../process/log.ts'
 import type { Database } from '../../database/database.ts'
-import {
-  agentJson,
-  defineAgentOperation,
-  type DefinedAgentOperation,
-} from '../http/agent-operation.ts'
+import { defineAgentOperation, type DefinedAgentOperation } from '../http/agent-operation.ts'
 import { readJsonBytes } from '../http/body.ts'
 import { ApiError } from '../http/errors.ts'
 import type { OnRecorded } from './recorded.ts'
@@ -70,7 +66,7 @@ export function resultsOperation(parts: ResultsOperationParts): DefinedAgentOper
         const kind = `${key.locationId} ${agentId} ${code}`
         warn(kind, facts, 'results were refused', some.length)
       }
-      return agentJson(JSON.stringify(answer))
+      return JSON.stringify(answer)
     },
   })
 }

@@ -18,7 +18,7 @@ import { artifactsOf } from '../artifacts/queries.ts'
 import { listResults, readResultsOfSlot, type ResultRow } from './queries/check-results.ts'
 import type { Database } from '../../database/database.ts'
 import { withArtifacts } from '../artifacts/views.ts'
-import { notFound } from '../http/errors.ts'
+import { notFound, found } from '../http/errors.ts'
 import { offsetOf, pagedParameters, pageJson, pageOf, pageParameters } from '../http/listing.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { booleanParameter, idParameter, namesParameter, unixSeconds } from '../http/parameters.ts'
@@ -75,11 +75,11 @@ function firstVersion(database: Database): DefinedOperation {
       description: 'A page of results, newest slot first',
     },
     async answer({ key: { accountId }, params: { checkId }, query }) {
-      const facts = await factsOf(database, accountId, checkId)
+      const facts = found(await readMonitorFacts(database, accountId, checkId), 'monitor')
       const { limit } = query
       const ask = { limit, offset: offsetOf(query), after: undefined }
       const rows = await listResults(database, { ...askOf(accountId, facts, query), ...ask })
-      return { status: 200, json: JSON.stringify(rows.map((row) => shownResult(facts, row))) }
+      return JSON.stringify(rows.map((row) => shownResult(facts, row)))
     },
   })
 }
@@ -103,7 +103,7 @@ function secondVersion(database: Database): DefinedOperation {
     },
     async answer({ key: { accountId }, params: { checkId }, query }) {
       const { limit, nextId: after, fields = FIELD_NAMES } = query
-      const facts = await factsOf(database, accountId, checkId)
+      const facts = found(await readMonitorFacts(database, accountId, checkId), 'monitor')
       const ask = { ...askOf(accountId, facts, query), limit: limit + 1, offset: 0, after }
       const rows = await listResults(database, ask)
       const shown = rows.slice(0, limit)
@@ -114,18 +114,12 @@ function secondVersion(database: Database): DefinedOperation {
         return JSON.stringify(Object.fromEntries(fields.map((name) => [name, whole[name]])))
       })
       const page = { entries: entries.join(','), length: shown.length, next }
-      return { status: 200, json: pageJson(LISTING, page) }
+      return pageJson(LISTING, page)
     },
   })
 }
 
 const FIELD_NAMES = CheckResult.keyof().options
-
-async function factsOf(database: Database, accountId: string, id: string): Promise<MonitorFacts> {
-  const facts = await readMonitorFacts(database, accountId, id)
-  if (facts === undefined) throw notFound('monitor')
-  return facts
-}
 
 /** Which results are asked for. */
 function askOf(
@@ -161,7 +155,7 @@ function oneResult(database: Database): DefinedOperation {
     params: { checkId: idParameter('monitor'), resultId: idParameter('result') },
     answers: { status: 200, schema: CheckResultDetail, description: 'The result' },
     async answer({ key: { accountId }, params: { checkId, resultId: id } }) {
-      const facts = await factsOf(database, accountId, checkId)
+      const facts = found(await readMonitorFacts(database, accountId, checkId), 'monitor')
       const rows = await readResultsOfSlot(database, accountId, checkId, slotOfResultId(id))
       for (const row of rows) {
         const { detail, filesOverdue, ...plain } = row
@@ -175,7 +169,7 @@ function oneResult(database: Database): DefinedOperation {
           attemptResults: detail?.attempts ?? [],
           artifacts: withArtifacts(detail?.artifacts ?? [], stored, filesOverdue),
         }
-        return { status: 200, json: JSON.stringify({ ...shown, ...details }) }
+        return JSON.stringify({ ...shown, ...details })
       }
       throw notFound('result')
     },

@@ -9,7 +9,7 @@ import {
   type StatusRow,
 } from './queries/check-results.ts'
 import type { Database } from '../../database/database.ts'
-import { notFound } from '../http/errors.ts'
+import { found } from '../http/errors.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
 
@@ -35,7 +35,7 @@ export function checkStatusOperations(database: Database): DefinedOperation[] {
       },
       async answer({ key: { accountId } }) {
         const rows = await listStatuses(database, accountId)
-        return { status: 200, json: JSON.stringify(rows.map(statusOf)) }
+        return JSON.stringify(rows.map(statusOf))
       },
     }),
     defineOperation({
@@ -46,9 +46,8 @@ export function checkStatusOperations(database: Database): DefinedOperation[] {
       params: { checkId: idParameter('monitor') },
       answers: { status: 200, schema: CheckStatus, description: 'Its state' },
       async answer({ key, params: { checkId } }) {
-        const row = await readStatus(database, key.accountId, checkId)
-        if (row === undefined) throw notFound('monitor')
-        return { status: 200, json: JSON.stringify(statusOf(row)) }
+        const row = found(await readStatus(database, key.accountId, checkId), 'monitor')
+        return JSON.stringify(statusOf(row))
       },
     }),
   ]

@@ -28,7 +28,7 @@ import {
   type RunRow,
 } from './queries/run-requests.ts'
 import { withArtifacts } from '../artifacts/views.ts'
-import { notFound, ApiError } from '../http/errors.ts'
+import { notFound, ApiError, found } from '../http/errors.ts'
 import { pageJson, pageOf, pageParameters } from '../http/listing.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
@@ -64,8 +64,7 @@ function ask(database: Database): DefinedOperation {
     answers: { status: 201, schema: RunsAsked, description: 'The runs, one for each location' },
     conflict: `A location has ${PROTOCOL_BOUNDS.onDemandRunsMax} open runs already`,
     async answer({ key: { accountId, name: askedBy }, params: { checkId: monitorId }, body }) {
-      const known = await locationsOf(database, accountId, monitorId)
-      if (known === undefined) throw notFound('check')
+      const known = found(await locationsOf(database, accountId, monitorId), 'check')
       const chosen = choose(known, body.locations)
       const runs = await database.transaction(async (tx) => {
         const asked: string[] = []
@@ -77,7 +76,7 @@ function ask(database: Database): DefinedOperation {
         }
         return asked
       })
-      return { status: 201, json: `{"runs":[${runs.join(',')}]}` }
+      return `{"runs":[${runs.join(',')}]}`
     },
   })
 }
@@ -119,7 +118,7 @@ function list(database: Database): DefinedOperation {
     async answer({ key, params: { checkId: owner }, query: { limit, nextId: after } }) {
       if (!(await knowsMonitor(database, key.accountId, owner))) throw notFound('check')
       const page = await listRuns(database, { owner, limit, after })
-      return { status: 200, json: pageJson('runs', page) }
+      return pageJson('runs', page)
     },
   })
 }
@@ -164,12 +163,14 @@ function read(database: Database, news: News, draining: AbortSignal): DefinedOpe
     async answer({ key: { accountId }, params: { checkId: monitorId, runId: id }, query }) {
       const run = { id, monitorId, accountId }
       const watch = news.watch(id)
-      const row = await follow(database, run, {
-        ...query,
-        changed: (ms) => watch.wait(ms, draining),
-      }).finally(() => watch.end())
-      if (row === undefined) throw notFound('run')
-      return { status: 200, json: await detailJson(database, id, row) }
+      const row = found(
+        await follow(database, run, {
+          ...query,
+          changed: (ms) => watch.wait(ms, draining),
+        }).finally(() => watch.end()),
+        'run',
+      )
+      return await detailJson(database, id, row)
     },
   })
 }
@@ -217,9 +218,8 @@ function cancels(database: Database): DefinedOperation[] {
   }
   const cancel = async (run: RunAddress) => {
     await cancelRun(database, run)
-    const row = await readRun(database, run)
-    if (row === undefined) throw notFound('run')
-    return { status: 200 as const, json: await detailJson(database, run.id, row) }
+    const row = found(await readRun(database, run), 'run')
+    return await detailJson(database, run.id, row)
   }
   return [
     defineOperation({

@@ -106,7 +106,7 @@ function underWayOperation(database: Database): DefinedOperation {
     async answer({ key: { accountId }, params: { checkId } }) {
       if (!(await knowsMonitor(database, accountId, checkId))) throw notFound('check')
       const rows = await slotsUnderWay(database, accountId, checkId)
-      return { status: 200, json: JSON.stringify({ underWay: rows.map(shown) }) }
+      return JSON.stringify({ underWay: rows.map(shown) })
     },
   })
 }

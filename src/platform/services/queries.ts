@@ -1,7 +1,7 @@
 // Statements on services.
 import { dayText, escaped, objectText, orNull, quoted } from '../../database/row-json.ts'
 import { pageStatement } from '../../database/page.ts'
-import { queryValue, queryValues } from '../../database/statement-functions.ts'
+import { queryAs, queryValue, queryValues } from '../../database/statement-functions.ts'
 import { raw, sql } from '../../database/sql.ts'
 import type { Queryable } from '../../database/database.ts'
 
@@ -41,15 +41,14 @@ export const servicesAmong = queryValues(
 )
 
 /** Adds a service and answers with it as JSON text. */
-export async function insertService(
-  connection: Queryable,
-  service: { id: string; accountId: string; name: string },
-): Promise<string> {
-  const [row] = await connection.query(sql<{ json: string }>('service-insert')`
+export const insertService = queryAs(
+  (service: { id: string; accountId: string; name: string }) => sql<{ json: string }>(
+    'service-insert',
+  )`
       insert into services as s (id, account_id, name) values (${service.id}, ${service.accountId}, ${service.name})
-      returning ${SERVICE} as json`)
-  return row?.json ?? ''
-}
+      returning ${SERVICE} as json`,
+  ([row]) => row?.json ?? '',
+)
 
 /** Renames a service; undefined when the account has none of that id. */
 export const renameService = queryValue(

@@ -3,9 +3,8 @@ import { EMAIL_UNSENT, PAGE_UNSERVED } from './schema.ts'
 import { dayText, listText, rowJson, rowsJson } from '../../database/row-json.ts'
 import { serviceText } from '../services/queries.ts'
 import { pageStatement } from '../../database/page.ts'
-import { queryAny, queryValue } from '../../database/statement-functions.ts'
+import { queryAny, queryAs, queryValue, queryValues } from '../../database/statement-functions.ts'
 import { raw, sql } from '../../database/sql.ts'
-import type { Queryable } from '../../database/database.ts'
 
 const literal = (text: string) => `'${text.replaceAll("'", "''")}'`
 
@@ -76,22 +75,6 @@ export const changeStatusPage = queryAny((page: PageFields) => {
     where id = ${id} and account_id = ${accountId} returning id`
 })
 
-// Locked, so that no service is deleted between the check and the link.
-const linkServices = {
-  name: 'status-page-cards-link',
-  text: `with present as (
-     select id from services
-     where id = any ($3::uuid[]) and account_id = $1 and deleted_at is null
-     order by id for share
-   )
-   insert into status_page_card_services (card_id, service_id, position)
-   select wanted.card_id, s.id, wanted.position
-   from unnest($2::uuid[], $3::uuid[]) with ordinality wanted (card_id, service_id, position)
-   join present s on s.id = wanted.service_id
-   on conflict do nothing
-   returning service_id`,
-}
-
 /** A card of a page, each of its services named once. */
 export interface Card {
   id: string
@@ -100,28 +83,33 @@ export interface Card {
 }
 
 /** Makes `cards` the cards of a page. Answers with the services that the account does not have. */
-export async function setCards(
-  connection: Queryable,
-  page: { id: string; accountId: string },
-  cards: Card[],
-): Promise<string[]> {
-  await connection.query(sql('status-page-cards-clear')`
-      delete from status_page_cards where status_page_id = ${page.id} returning id`)
-  const ids = cards.map((card) => card.id)
-  await connection.query(sql('status-page-cards-insert')`
-      insert into status_page_cards (id, status_page_id, position, name)
-      select card.id, ${page.id}, card.position, card.name
-      from unnest(${ids}::uuid[], ${cards.map((card) => card.name)}::text[]) with ordinality card (id, name, position)
-      returning id`)
-  const links = cards.flatMap((card) => card.serviceIds.map((service) => [card.id, service]))
-  const linked = await connection.query<{ service_id: string }>(linkServices, [
-    page.accountId,
-    links.map(([card]) => card ?? ''),
-    links.map(([, service]) => service ?? ''),
-  ])
-  const found = new Set(linked.map((row) => row.service_id))
-  return [...new Set(links.map(([, service]) => service ?? ''))].filter((id) => !found.has(id))
-}
+export const setCards = queryValues(
+  (page: { id: string; accountId: string }, cards: readonly Card[]) => {
+    const links = cards.flatMap(({ id, serviceIds }) => serviceIds.map((of) => ({ id, of })))
+    // Services are locked, so that none is deleted between the check and the link.
+    return sql<{ id: string }>('status-page-cards-set')`
+      with gone as (
+        delete from status_page_cards where status_page_id = ${page.id}
+      ), added as (
+        insert into status_page_cards (id, status_page_id, position, name)
+        select card.id, ${page.id}, card.position, card.name
+        from unnest(${cards.map(({ id }) => id)}::uuid[], ${cards.map(({ name }) => name)}::text[])
+          with ordinality card (id, name, position)
+      ), wanted as (
+        select * from unnest(${links.map(({ id }) => id)}::uuid[], ${links.map(({ of }) => of)}::uuid[])
+          with ordinality link (card_id, service_id, position)
+      ), present as (
+        select id from services
+        where id in (select service_id from wanted) and account_id = ${page.accountId}
+          and deleted_at is null order by id for share
+      ), linked as (
+        insert into status_page_card_services (card_id, service_id, position)
+        select w.card_id, w.service_id, w.position from wanted w join present p on p.id = w.service_id
+      )
+      select service_id as id from wanted where service_id not in (select id from present)
+      order by position`
+  },
+)
 
 /** Deletes a page with its cards and subscriptions; false when the account has none of that id. */
 export const deleteStatusPage = queryAny(
@@ -138,15 +126,12 @@ const SUBSCRIPTIONS_JSON = rowsJson(`select i.id, i.status_page_id as "statusPag
   order by i.created_at desc, i.id desc`)
 
 /** The subscriptions to a page as a JSON array; whose page it is must be known before. */
-export async function listSubscriptions(
-  connection: Queryable,
-  statusPageId: string,
-): Promise<string> {
-  const [row] = await connection.query(sql<{ json: string }>('subscriptions-list')`
+export const listSubscriptions = queryAs(
+  (statusPageId: string) => sql<{ json: string }>('subscriptions-list')`
       select ${raw(SUBSCRIPTIONS_JSON)}::text as json from status_pages page
-      where page.id = ${statusPageId}`)
-  return row?.json ?? '[]'
-}
+      where page.id = ${statusPageId}`,
+  ([row]) => row?.json ?? '[]',
+)
 
 /** Ends a subscription; false when the page has none of that id. */
 export const deleteSubscription = queryAny(

@@ -22,7 +22,7 @@ import {
   setCards,
   type PageFields,
 } from './queries.ts'
-import { notFound, ApiError } from '../http/errors.ts'
+import { notFound, ApiError, found } from '../http/errors.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
 import { Resource } from '../http/resource.ts'
@@ -101,8 +101,7 @@ function subscriptionOperations(database: Database): DefinedOperation[] {
     subscriptions.list(
       { summary: 'List subscriptions to a status page', description: 'Newest first.' },
       async ({ accountId, statusPageId }) => {
-        const page = await readStatusPage(database, accountId, statusPageId)
-        if (page === undefined) throw notFound('status page')
+        found(await readStatusPage(database, accountId, statusPageId), 'status page')
         return listSubscriptions(database, statusPageId)
       },
     ),

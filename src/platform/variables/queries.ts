@@ -1,4 +1,5 @@
 // Statements on variables of accounts. Values are encrypted before they come here.
+import { queryCount, queryRow, queryRows, queryValues } from '../../database/statement-functions.ts'
 import { raw, sql } from '../../database/sql.ts'
 import type { Queryable } from '../../database/database.ts'
 
@@ -17,37 +18,25 @@ export interface AccountVariableRow {
 const COLUMNS = 'key, value, locked, secret, file_name, created_at, updated_at'
 
 /** Variables of an account in the order of their keys. */
-export function listAccountVariables(
-  connection: Queryable,
-  accountId: string,
-  limit: number,
-  offset = 0,
-): Promise<AccountVariableRow[]> {
-  return connection.query(sql<AccountVariableRow>('account-variables-list')`
+export const listAccountVariables = queryRows(
+  (accountId: string, limit: number, offset = 0) => sql<AccountVariableRow>(
+    'account-variables-list',
+  )`
       select ${raw(COLUMNS)} from account_variables where account_id = ${accountId}
-      order by key collate "C" limit ${limit}::int offset ${offset}::bigint`)
-}
+      order by key collate "C" limit ${limit}::int offset ${offset}::bigint`,
+)
 
 /** A variable of the account. */
-export async function readAccountVariable(
-  connection: Queryable,
-  accountId: string,
-  key: string,
-): Promise<AccountVariableRow | undefined> {
-  const rows = await connection.query(sql<AccountVariableRow>('account-variable-read')`
-      select ${raw(COLUMNS)} from account_variables where account_id = ${accountId} and key = ${key}`)
-  return rows[0]
-}
+export const readAccountVariable = queryRow(
+  (accountId: string, key: string) => sql<AccountVariableRow>('account-variable-read')`
+      select ${raw(COLUMNS)} from account_variables where account_id = ${accountId} and key = ${key}`,
+)
 
 /** How many variables the account has. */
-export async function countAccountVariables(
-  connection: Queryable,
-  accountId: string,
-): Promise<number> {
-  const [row] = await connection.query(sql<{ count: number }>('account-variables-count')`
-      select count(*)::int as count from account_variables where account_id = ${accountId}`)
-  return row?.count ?? 0
-}
+export const countAccountVariables = queryCount(
+  (accountId: string) => sql<{ count: number }>('account-variables-count')`
+      select count(*)::int as count from account_variables where account_id = ${accountId}`,
+)
 
 export interface AccountVariableFields {
   key: string
@@ -76,12 +65,7 @@ export async function writeAccountVariables(
 }
 
 /** Deletes variables and answers with the keys of those that were there. */
-export async function deleteAccountVariables(
-  tx: Queryable,
-  accountId: string,
-  keys: readonly string[],
-): Promise<string[]> {
-  const rows = await tx.query(sql<{ key: string }>('account-variables-delete')`
-      delete from account_variables where account_id = ${accountId} and key = any (${[...keys]}::text[]) returning key`)
-  return rows.map((row) => row.key)
-}
+export const deleteAccountVariables = queryValues(
+  (accountId: string, keys: readonly string[]) => sql<{ key: string }>('account-variables-delete')`
+      delete from account_variables where account_id = ${accountId} and key = any (${[...keys]}::text[]) returning key`,
+)

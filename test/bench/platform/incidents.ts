@@ -4,7 +4,7 @@ import { fork, type ChildProcess } from 'node:child_process'
 import { createHash, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { createAccount } from '../../../src/platform/accounts/queries/accounts.ts'
-import { createApiKey } from '../../../src/platform/accounts/queries/api-keys.ts'
+import { ensureApiKey } from '../../../src/platform/accounts/queries/api-keys.ts'
 import { openDatabase, type Database } from '../../../src/database/database.ts'
 import { migrate } from '../../../src/database/migrate.ts'
 import { load, type LoadFigures } from './http-load.ts'
@@ -30,7 +30,7 @@ async function fill(database: Database, incidents: number): Promise<Account> {
   const secret = `bench_${randomUUID()}`
   const hash = createHash('sha256').update(secret).digest()
   await createAccount(database, { id, name: `${incidents} incidents` })
-  await createApiKey(database, {
+  await ensureApiKey(database, {
     accountId: id,
     name: 'bench',
     role: 'Read Only',

@@ -6,7 +6,7 @@ import { eventOf } from '../../../src/process/faults/event.ts'
 import { Fault } from '../../../src/process/faults/fault.ts'
 import { envelopeOf } from '../../../src/process/faults/sentry-envelope.ts'
 import { faultRetention } from '../../../src/platform/faults/routes.ts'
-import { storePlatformFault } from '../../../src/platform/faults/queries.ts'
+import { storeFault } from '../../../src/platform/faults/queries.ts'
 import { useAgentsApi } from '../../support/platform/agents-api.ts'
 import { DATABASE_SERVERS } from '../../support/database/database.ts'
 import { postWithKey } from '../../support/platform/fake-agent.ts'
@@ -153,7 +153,7 @@ test('faults of the platform itself are shown to admins only', async () => {
   const report = { level: 'error', type: 'TypeError', message: 'x', stack: [] }
   const ran = { release: 'vedette-platform@8.4.0', os: 'Linux', engine: 'node' }
   for (let times = 0; times < 2; times++) {
-    await storePlatformFault(use().database, { ...report, ...ran })
+    await storeFault(use().database, { locationId: null, agentId: null }, { ...report, ...ran })
   }
   const reader = await addClient({ role: 'Read Only' })
   expect(await reader.status('GET', '/v1/platform-errors')).toBe(403)

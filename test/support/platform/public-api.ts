@@ -7,7 +7,7 @@ import { createApp, type App, type AppOptions } from '../../../src/platform/app.
 import { createHttpServer } from '../../../src/platform/http/http-server.ts'
 import { createCipher } from '../../../src/platform/secrets/cipher.ts'
 import { createAccount } from '../../../src/platform/accounts/queries/accounts.ts'
-import { createApiKey } from '../../../src/platform/accounts/queries/api-keys.ts'
+import { ensureApiKey } from '../../../src/platform/accounts/queries/api-keys.ts'
 import type { Database } from '../../../src/database/database.ts'
 import { type DatabaseServer, useDatabase } from '../database/database.ts'
 import { collectingLog } from '../collecting-log.ts'
@@ -136,7 +136,7 @@ export async function addClient(
   const secret = `test_${randomBytes(24).toString('base64url')}`
   const hash = createHash('sha256').update(secret).digest()
   const key = { accountId: account, name: `the ${role} key`, role, hash, suffix: secret.slice(-4) }
-  const { id: keyId } = await createApiKey(database, key)
+  const { id: keyId } = await ensureApiKey(database, key)
   const own = { authorization: `Bearer ${secret}`, 'x-service-account': account }
   return {
     accountId: account,

@@ -1,9 +1,14 @@
 // Statements on agents: when each reported last, and which are in a location now. Changes require the
 // location's lock; see platform/agents/agent-registry.ts.
 import { PROTOCOL_BOUNDS } from '../../../contract/protocol/agent-protocol.ts'
-import { execute, queryAny, queryRow, queryValues } from '../../../database/statement-functions.ts'
+import {
+  execute,
+  queryAny,
+  queryAs,
+  queryRow,
+  queryValues,
+} from '../../../database/statement-functions.ts'
 import { raw, sql } from '../../../database/sql.ts'
-import type { Queryable } from '../../../database/database.ts'
 
 /** The channel on which a location's id is announced when its agents have news to fetch. */
 export const AGENTS_CHANNEL = 'vedette_agents'
@@ -135,11 +140,11 @@ export const loseAgents = queryValues(
 )
 
 /** The number of agents in each state. */
-export async function countAgents(connection: Queryable): Promise<Record<string, number>> {
-  const rows = await connection.query(sql<{ state: string; agents: number }>('agents-count')`
-      select state, count(*)::int as agents from agents group by state`)
-  return Object.fromEntries(rows.map(({ state, agents }) => [state, agents]))
-}
+export const countAgents = queryAs(
+  () => sql<{ state: string; agents: number }>('agents-count')`
+      select state, count(*)::int as agents from agents group by state`,
+  (rows) => Object.fromEntries(rows.map(({ state, agents }) => [state, agents])),
+)
 
 /**
  * Drops agents not seen for `days`, except the last one of each location: a location whose agent stopped

@@ -113,9 +113,9 @@ export const forgetEpochs = execute(
 )
 
 /** Updates `absent_since` where monitors were added to or removed from a location without agents. */
-export async function markAbsences(connection: Queryable): Promise<void> {
+export const markAbsences = execute(() => {
   // A location counts as absent when it has placements and no live agent.
-  await connection.query(sql('locations-mark-absent')`
+  return sql('locations-mark-absent')`
       update private_locations l set absent_since = case when x.absent then clock_timestamp() end
       from (
         select id, not exists (select from agents a where a.location_id = o.id and a.state = 'live')
@@ -123,5 +123,5 @@ export async function markAbsences(connection: Queryable): Promise<void> {
           as absent
         from private_locations o where not o.is_internal
       ) x
-      where x.id = l.id and x.absent <> (l.absent_since is not null)`)
-}
+      where x.id = l.id and x.absent <> (l.absent_since is not null)`
+})

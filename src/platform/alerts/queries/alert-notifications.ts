@@ -8,7 +8,7 @@ import type {
 } from '../../../contract/api/alert-payload.ts'
 import { instantText, rowsJson } from '../../../database/row-json.ts'
 import type { AlertNotification } from '../channel-schema.ts'
-import { execute, queryRows } from '../../../database/statement-functions.ts'
+import { execute, queryAs, queryRows } from '../../../database/statement-functions.ts'
 import { raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 import { readChannelChoices } from './channels.ts'
@@ -177,18 +177,14 @@ export const giveUpWaiting = execute(
 )
 
 /** Deletes notifications that were finished `days` ago; returns their number, at most `rowsMax`. */
-export async function dropNotifications(
-  connection: Queryable,
-  days: number,
-  rowsMax: number,
-): Promise<number> {
-  const rows = await connection.query(sql<{ id: string }>('alert-notifications-drop')`
+export const dropNotifications = queryAs(
+  (days: number, rowsMax: number) => sql<{ id: string }>('alert-notifications-drop')`
       delete from alert_notifications where id in (
         select id from alert_notifications
         where finished_at < clock_timestamp() - make_interval(days => ${days}::int) limit ${rowsMax}::int)
-      returning id`)
-  return rows.length
-}
+      returning id`,
+  (rows) => rows.length,
+)
 
 /** Puts a notice into the outbox, for each channel of its account that receives notices. */
 export async function insertNotices(
@@ -250,11 +246,8 @@ export async function listNotifications(
 }
 
 /** The names of locations, by id. */
-export async function readLocationNames(
-  connection: Queryable,
-  ids: string[],
-): Promise<Map<string, LocationName>> {
-  const rows = await connection.query(sql<LocationName>('locations-named')`
-      select id, name, slug_name as "slugName" from private_locations where id = any (${ids}::uuid[])`)
-  return new Map(rows.map((row) => [row.id, row]))
-}
+export const readLocationNames = queryAs(
+  (ids: string[]) => sql<LocationName>('locations-named')`
+      select id, name, slug_name as "slugName" from private_locations where id = any (${ids}::uuid[])`,
+  (rows) => new Map(rows.map((row) => [row.id, row])),
+)

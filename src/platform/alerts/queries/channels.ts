@@ -5,6 +5,7 @@ import { lockAccount } from '../../accounts/queries/accounts.ts'
 import {
   execute,
   queryAny,
+  queryCount,
   queryRow,
   queryRows,
   queryValue,
@@ -54,11 +55,10 @@ export const listChannels = queryRows(
 )
 
 /** How many channels the account has. */
-export async function countChannels(connection: Queryable, accountId: string): Promise<number> {
-  const [row] = await connection.query(sql<{ count: number }>('alert-channels-count')`
-      select count(*)::int as count from alert_channels where account_id = ${accountId}`)
-  return row?.count ?? 0
-}
+export const countChannels = queryCount(
+  (accountId: string) => sql<{ count: number }>('alert-channels-count')`
+      select count(*)::int as count from alert_channels where account_id = ${accountId}`,
+)
 
 /** A channel of the account. */
 export const readChannel = queryRow(

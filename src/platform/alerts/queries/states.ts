@@ -3,7 +3,7 @@
 import { freshAlertState, type AlertState } from '../../../contract/api/alert.ts'
 import type { BadRun } from '../../../contract/api/alert-payload.ts'
 import { UNATTENDED } from '../../private-locations/queries/locations.ts'
-import { queryRows } from '../../../database/statement-functions.ts'
+import { queryAs, queryRows } from '../../../database/statement-functions.ts'
 import { raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 
@@ -99,15 +99,12 @@ export async function deleteAlertStates(
  * The slots that ended the last alerts of monitors. Call it once their states are locked, not in the same statement:
  * another process may have ended one while this one waited for the lock.
  */
-export async function readAlertEnds(
-  tx: Queryable,
-  monitorIds: string[],
-): Promise<Map<string, number>> {
-  const rows = await tx.query(sql<{ monitorId: string; slot: number }>('alert-ends-read')`
+export const readAlertEnds = queryAs(
+  (monitorIds: string[]) => sql<{ monitorId: string; slot: number }>('alert-ends-read')`
       select monitor_id as "monitorId", slot_ms as slot from alert_ends
-      where monitor_id = any (${monitorIds}::uuid[])`)
-  return new Map(rows.map(({ monitorId, slot }) => [monitorId, slot]))
-}
+      where monitor_id = any (${monitorIds}::uuid[])`,
+  (rows) => new Map(rows.map(({ monitorId, slot }) => [monitorId, slot])),
+)
 
 /** Makes the states of the monitors in these locations due. */
 export async function hurryAlertStates(
@@ -167,12 +164,11 @@ export async function readAlertedMonitors(
  * For each of the given runs' monitors the newest slot of the location that was recorded with a verdict
  * about the target before: runs that come after it are news, those before it are not.
  */
-export async function newestOtherSlots(
-  tx: Queryable,
-  locationId: string,
-  given: readonly { monitorId: string; slot: number }[],
-): Promise<Map<string, number>> {
-  const rows = await tx.query(sql<{ monitorId: string; slot: number }>('alert-newest-others')`
+export const newestOtherSlots = queryAs(
+  (locationId: string, given: readonly { monitorId: string; slot: number }[]) => sql<{
+    monitorId: string
+    slot: number
+  }>('alert-newest-others')`
       with given as (select * from unnest(${given.map((one) => one.monitorId)}::uuid[], ${given.map((one) => new Date(one.slot).toISOString())}::timestamptz[]) g (monitor_id, slot)),
         first as (select monitor_id, min(slot) as slot from given group by monitor_id)
       select f.monitor_id as "monitorId", (extract(epoch from r.slot) * 1000)::bigint as slot
@@ -181,9 +177,9 @@ export async function newestOtherSlots(
         where r.location_id = ${locationId} and r.monitor_id = f.monitor_id and r.slot > f.slot
           and r.verdict in ('passed', 'degraded', 'failed')
           and not exists (select from given g where g.monitor_id = r.monitor_id and g.slot = r.slot)
-        order by r.slot desc limit 1) r`)
-  return new Map(rows.map((row) => [row.monitorId, row.slot]))
-}
+        order by r.slot desc limit 1) r`,
+  (rows) => new Map(rows.map((row) => [row.monitorId, row.slot])),
+)
 
 /** A run, as recorded among the results. */
 export interface RecordedRun {

@@ -2,7 +2,7 @@
 import type { CheckType } from '../../../monitors/definitions.ts'
 import type { Totals } from '../schema.ts'
 import { COUNTED, countHoursSql, HOUR_COUNTS } from './rollups.ts'
-import { queryRow } from '../../../database/statement-functions.ts'
+import { queryAs, queryRow } from '../../../database/statement-functions.ts'
 import { raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 
@@ -100,11 +100,8 @@ function spansAround(all: Span, inner: Span): Span[] {
 }
 
 /** The account's locations by id: their slugs. */
-export async function readSlugs(
-  connection: Queryable,
-  accountId: string,
-): Promise<Map<string, string>> {
-  const rows = await connection.query(sql<{ id: string; slugName: string }>('analytics-locations')`
-      select id, slug_name as "slugName" from private_locations where account_id = ${accountId}`)
-  return new Map(rows.map(({ id, slugName }) => [id, slugName]))
-}
+export const readSlugs = queryAs(
+  (accountId: string) => sql<{ id: string; slugName: string }>('analytics-locations')`
+      select id, slug_name as "slugName" from private_locations where account_id = ${accountId}`,
+  (rows) => new Map(rows.map(({ id, slugName }) => [id, slugName])),
+)

@@ -1,5 +1,11 @@
 // Statements on monitors. Definitions are encrypted before they come here.
 import type { CheckType } from '../../../monitors/definitions.ts'
+import {
+  queryCount,
+  queryRow,
+  queryRows,
+  queryValues,
+} from '../../../database/statement-functions.ts'
 import { raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 
@@ -64,40 +70,30 @@ export async function listMonitors(
 }
 
 /** A monitor of the account. */
-export async function readMonitor(
-  connection: Queryable,
-  accountId: string,
-  id: string,
-): Promise<MonitorRow | undefined> {
-  const rows = await connection.query(sql<MonitorRow>('monitor-read')`
-      select ${raw(COLUMNS)} from monitors where id = ${id} and account_id = ${accountId} and deleted_at is null`)
-  return rows[0]
-}
+export const readMonitor = queryRow(
+  (accountId: string, id: string) => sql<MonitorRow>('monitor-read')`
+      select ${raw(COLUMNS)} from monitors where id = ${id} and account_id = ${accountId} and deleted_at is null`,
+)
 
 /** Monitors of groups. */
-export function monitorsOfGroups(connection: Queryable, groupIds: number[]): Promise<MonitorRow[]> {
-  return connection.query(sql<MonitorRow>('monitors-of-groups')`
+export const monitorsOfGroups = queryRows(
+  (groupIds: number[]) => sql<MonitorRow>('monitors-of-groups')`
     select ${raw(COLUMNS)} from monitors
-    where group_id = any (${groupIds}::bigint[]) and deleted_at is null order by id`)
-}
+    where group_id = any (${groupIds}::bigint[]) and deleted_at is null order by id`,
+)
 
 /** Monitors that came from the file of this name. */
-export function monitorsOfFile(
-  connection: Queryable,
-  accountId: string,
-  fileName: string,
-): Promise<MonitorRow[]> {
-  return connection.query(sql<MonitorRow>('monitors-of-file')`
+export const monitorsOfFile = queryRows(
+  (accountId: string, fileName: string) => sql<MonitorRow>('monitors-of-file')`
     select ${raw(COLUMNS)} from monitors
-    where account_id = ${accountId} and file_name = ${fileName} and deleted_at is null order by file_key`)
-}
+    where account_id = ${accountId} and file_name = ${fileName} and deleted_at is null order by file_key`,
+)
 
 /** How many monitors the account has. */
-export async function countMonitors(connection: Queryable, accountId: string): Promise<number> {
-  const [row] = await connection.query(sql<{ count: number }>('monitors-count')`
-      select count(*)::int as count from monitors where account_id = ${accountId} and deleted_at is null`)
-  return row?.count ?? 0
-}
+export const countMonitors = queryCount(
+  (accountId: string) => sql<{ count: number }>('monitors-count')`
+      select count(*)::int as count from monitors where account_id = ${accountId} and deleted_at is null`,
+)
 
 export interface MonitorFields {
   id: string
@@ -151,14 +147,9 @@ export async function writeMonitors(
  * Deletes monitors, their definitions with the secrets in them included, and answers with the ids of
  * those that were there. Their results stay until retention drops them.
  */
-export async function deleteMonitors(
-  tx: Queryable,
-  accountId: string,
-  ids: readonly string[],
-): Promise<string[]> {
-  const rows = await tx.query(sql<{ id: string }>('monitors-delete')`
+export const deleteMonitors = queryValues(
+  (accountId: string, ids: readonly string[]) => sql<{ id: string }>('monitors-delete')`
       update monitors set deleted_at = clock_timestamp(), group_id = null,
         definition = '', effective = '', location_ids = '{}'
-      where account_id = ${accountId} and id = any (${[...ids]}::uuid[]) and deleted_at is null returning id`)
-  return rows.map((row) => row.id)
-}
+      where account_id = ${accountId} and id = any (${[...ids]}::uuid[]) and deleted_at is null returning id`,
+)

@@ -1,7 +1,7 @@
 // Statements for reporting placements to agents: changes since a revision, definitions of the monitors, and
 // the last recorded slots.
+import { queryAs, queryRows } from '../../../database/statement-functions.ts'
 import { sql } from '../../../database/sql.ts'
-import type { Queryable } from '../../../database/database.ts'
 
 /** A placement, without its monitor's definition. */
 export interface ChangedPlacement {
@@ -18,26 +18,22 @@ export interface ChangedPlacement {
 /**
  * Placements of a location that changed after `revision`; with `all` also the unchanged current ones.
  */
-export function placementsSince(
-  connection: Queryable,
-  locationId: string,
-  { revision, all = false }: { revision: number; all?: boolean },
-): Promise<ChangedPlacement[]> {
-  return connection.query(sql<ChangedPlacement>('placements-since')`
+export const placementsSince = queryRows(
+  (
+    locationId: string,
+    { revision, all = false }: { revision: number; all?: boolean },
+  ) => sql<ChangedPlacement>('placements-since')`
       select monitor_id as "monitorId", revision, needs, every_ms as "everyMs",
         offset_ms as "offsetMs", from_ms as "fromMs", until_ms as "untilMs"
-      from placements where location_id = ${locationId} and (revision > ${revision} or (${all} and until_ms is null))`)
-}
+      from placements where location_id = ${locationId} and (revision > ${revision} or (${all} and until_ms is null))`,
+)
 
 /** Monitor → its effective definition, encrypted; without deleted monitors. */
-export async function readDefinitions(
-  connection: Queryable,
-  monitorIds: readonly string[],
-): Promise<Map<string, string>> {
-  const rows = await connection.query(sql<{ id: string; effective: string }>('definitions-read')`
-      select id, effective from monitors where id = any (${monitorIds}::uuid[]) and deleted_at is null`)
-  return new Map(rows.map(({ id, effective }) => [id, effective]))
-}
+export const readDefinitions = queryAs(
+  (monitorIds: readonly string[]) => sql<{ id: string; effective: string }>('definitions-read')`
+      select id, effective from monitors where id = any (${monitorIds}::uuid[]) and deleted_at is null`,
+  (rows) => new Map(rows.map(({ id, effective }) => [id, effective])),
+)
 
 /** How far back the last recorded slot is searched. */
 const LOOK_DAYS = 3
@@ -47,21 +43,17 @@ const LOOK_DAYS = 3
  * agent, it is the instant before that slot, which may still be run. Monitors without results for days are
  * left out.
  */
-export async function lastRecordedSlots(
-  connection: Queryable,
-  locationId: string,
-  monitorIds: readonly string[],
-): Promise<Map<string, number>> {
-  // The newest row of each monitor by the primary key of a few days' partitions.
-  const rows = await connection.query(sql<{ monitor_id: string; slot: number; filled: boolean }>(
-    'slots-last',
-  )`
+export const lastRecordedSlots = queryAs(
+  (locationId: string, monitorIds: readonly string[]) => {
+    // The newest row of each monitor by the primary key of a few days' partitions.
+    return sql<{ monitor_id: string; slot: number; filled: boolean }>('slots-last')`
       select m.id as monitor_id, r.slot, r.filled
       from unnest(${monitorIds}::uuid[]) as m (id), lateral (
         select (extract(epoch from slot) * 1000)::bigint as slot, filled from results
         where location_id = ${locationId} and monitor_id = m.id
           and slot > clock_timestamp() - make_interval(days => ${LOOK_DAYS})
         order by slot desc limit 1
-      ) r`)
-  return new Map(rows.map((row) => [row.monitor_id, row.filled ? row.slot - 1 : row.slot]))
-}
+      ) r`
+  },
+  (rows) => new Map(rows.map((row) => [row.monitor_id, row.filled ? row.slot - 1 : row.slot])),
+)

@@ -1,5 +1,6 @@
 // Statements on heartbeats. Their results are rows of `results` in the internal location of the account, and each
 // result and each deadline is an expected slot, so that the account of slots covers them.
+import { execute, queryAs, queryRows } from '../../../database/statement-functions.ts'
 import { raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 import type { HeartbeatState } from '../heartbeat.ts'
@@ -16,38 +17,30 @@ const COLUMNS = `monitor_id as "monitorId", account_id as "accountId", location_
   last_slot_ms as "lastSlotMs", deadline_ms as "deadlineMs", is_late as "isLate"`
 
 /** The heartbeats of these tokens, by the hexadecimal of their hash. */
-export async function lockPinged(
-  tx: Queryable,
-  tokenHashes: readonly string[],
-): Promise<Map<string, HeartbeatRow>> {
-  const rows = await tx.query(sql<HeartbeatRow & { tokenHash: string }>('heartbeats-pinged')`
+export const lockPinged = queryAs(
+  (tokenHashes: readonly string[]) => sql<HeartbeatRow & { tokenHash: string }>(
+    'heartbeats-pinged',
+  )`
       select ${raw(COLUMNS)}, encode(token_hash, 'hex') as "tokenHash" from heartbeats
       where token_hash = any (select decode(hash, 'hex') from unnest(${tokenHashes}::text[]) hash)
-      order by monitor_id for update`)
-  return new Map(rows.map(({ tokenHash, ...row }) => [tokenHash, row]))
-}
+      order by monitor_id for update`,
+  (rows) => new Map(rows.map(({ tokenHash, ...row }) => [tokenHash, row])),
+)
 
 /** Heartbeats whose deadline has passed, without those that another process handles. */
-export async function lockLate(
-  tx: Queryable,
-  nowMs: number,
-  rowsMax: number,
-): Promise<HeartbeatRow[]> {
-  return tx.query(sql<HeartbeatRow>('heartbeats-late')`
+export const lockLate = queryRows(
+  (nowMs: number, rowsMax: number) => sql<HeartbeatRow>('heartbeats-late')`
       select ${raw(COLUMNS)} from heartbeats where deadline_ms <= ${nowMs}
-      order by deadline_ms limit ${rowsMax} for update skip locked`)
-}
+      order by deadline_ms limit ${rowsMax} for update skip locked`,
+)
 
 /** The heartbeats of these monitors. */
-export async function lockHeartbeats(
-  tx: Queryable,
-  monitorIds: readonly string[],
-): Promise<Map<string, HeartbeatRow>> {
-  const rows = await tx.query(sql<HeartbeatRow>('heartbeats-lock')`
+export const lockHeartbeats = queryAs(
+  (monitorIds: readonly string[]) => sql<HeartbeatRow>('heartbeats-lock')`
       select ${raw(COLUMNS)} from heartbeats where monitor_id = any (${monitorIds}::uuid[])
-      order by monitor_id for update`)
-  return new Map(rows.map((row) => [row.monitorId, row]))
-}
+      order by monitor_id for update`,
+  (rows) => new Map(rows.map((row) => [row.monitorId, row])),
+)
 
 /** A heartbeat in a new state. */
 export interface MovedHeartbeat extends HeartbeatRow {
@@ -74,22 +67,20 @@ const EXPECT = raw(`gone as (
       from moved x, unnest(x.slots) slot on conflict do nothing`)
 
 /** Stores states. */
-export async function saveStates(tx: Queryable, rows: readonly MovedHeartbeat[]): Promise<void> {
-  await tx.query(sql('heartbeats-save')`
+export const saveStates = execute(
+  (rows: readonly MovedHeartbeat[]) => sql('heartbeats-save')`
       with moved as (select * from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) ${MOVED}), saved as (
         update heartbeats h set last_ping_ms = x."lastPingMs", started_ms = x."startedMs",
           last_slot_ms = x."lastSlotMs", deadline_ms = x."deadlineMs", is_late = x."isLate"
         from moved x where h.monitor_id = x."monitorId"
-      ), ${EXPECT}`)
-}
+      ), ${EXPECT}`,
+)
 
 /** Creates or replaces heartbeats and their placements. A used token is a duplicate of `heartbeats_token_taken`. */
-export async function writeHeartbeats(
-  tx: Queryable,
-  rows: readonly (MovedHeartbeat & { tokenHash: string })[],
-  nowMs: number,
-): Promise<void> {
-  await tx.query(sql('heartbeats-write')`
+export const writeHeartbeats = execute(
+  (rows: readonly (MovedHeartbeat & { tokenHash: string })[], nowMs: number) => sql(
+    'heartbeats-write',
+  )`
       with moved as (select * from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) ${MOVED}), written as (
         insert into heartbeats (monitor_id, account_id, location_id, token_hash, period_ms, grace_ms, last_ping_ms,
           started_ms, last_slot_ms, deadline_ms, is_late)
@@ -104,8 +95,8 @@ export async function writeHeartbeats(
           case when "deadlineMs" is null then ${nowMs}::bigint end from moved
         on conflict (location_id, monitor_id) do update set every_ms = excluded.every_ms,
           until_ms = excluded.until_ms
-      ), ${EXPECT}`)
-}
+      ), ${EXPECT}`,
+)
 
 /** The id of the account's internal location, which is made when it is first needed. */
 export async function internalLocation(tx: Queryable, accountId: string): Promise<string> {
@@ -122,15 +113,12 @@ export async function internalLocation(tx: Queryable, accountId: string): Promis
 }
 
 /** Ends the watch of deleted checks; those of other types are left alone. */
-export async function deleteHeartbeats(
-  tx: Queryable,
-  monitorIds: readonly string[],
-): Promise<void> {
-  await tx.query(sql('heartbeats-delete')`
+export const deleteHeartbeats = execute(
+  (monitorIds: readonly string[]) => sql('heartbeats-delete')`
       with gone as (delete from heartbeats where monitor_id = any (${monitorIds}::uuid[]) returning *)
       delete from expectations e using gone g
-      where e.location_id = g.location_id and e.monitor_id = g.monitor_id and e.from_ms = g.deadline_ms`)
-}
+      where e.location_id = g.location_id and e.monitor_id = g.monitor_id and e.from_ms = g.deadline_ms`,
+)
 
 export interface UnwatchedHeartbeat {
   monitorId: string
@@ -141,13 +129,13 @@ export interface UnwatchedHeartbeat {
 }
 
 /** Heartbeat checks without a heartbeat, locked. */
-export function unwatchedHeartbeats(tx: Queryable): Promise<UnwatchedHeartbeat[]> {
-  return tx.query(sql<UnwatchedHeartbeat>('heartbeats-unwatched')`
+export const unwatchedHeartbeats = queryRows(
+  () => sql<UnwatchedHeartbeat>('heartbeats-unwatched')`
       select m.id as "monitorId", m.account_id as "accountId", m.activated as "isActive", m.effective
       from monitors m left join heartbeats h on h.monitor_id = m.id
       where m.check_type = 'HEARTBEAT' and m.deleted_at is null and h.monitor_id is null
-      order by m.id for update of m skip locked`)
-}
+      order by m.id for update of m skip locked`,
+)
 
 export interface EventRow {
   slotMs: number
@@ -157,26 +145,25 @@ export interface EventRow {
 }
 
 /** Events of a heartbeat in [fromMs, toMs), newest first. */
-export async function listEvents(
-  connection: Queryable,
-  ask: { monitorId: string; fromMs: number; toMs: number; limit: number },
-): Promise<EventRow[]> {
-  return connection.query(sql<EventRow>('heartbeat-events')`
+export const listEvents = queryRows(
+  (ask: { monitorId: string; fromMs: number; toMs: number; limit: number }) => sql<EventRow>(
+    'heartbeat-events',
+  )`
       select (extract(epoch from slot) * 1000)::bigint as "slotMs", location_id as "locationId", verdict,
         detail -> 'observed' as observed
       from results where monitor_id = ${ask.monitorId} and detail is not null
         and slot >= ${new Date(ask.fromMs)} and slot < ${new Date(ask.toMs)}
-      order by slot desc limit ${ask.limit}`)
-}
+      order by slot desc limit ${ask.limit}`,
+)
 
 /** How many events of a heartbeat in [fromMs, toMs) there are, and how many of them passed. */
-export async function countEvents(
-  connection: Queryable,
-  ask: { monitorId: string; fromMs: number; toMs: number },
-): Promise<{ all: number; passed: number }> {
-  const [row] = await connection.query(sql<{ all: number; passed: number }>('heartbeat-counts')`
+export const countEvents = queryAs(
+  (ask: { monitorId: string; fromMs: number; toMs: number }) => sql<{
+    all: number
+    passed: number
+  }>('heartbeat-counts')`
       select count(*) as all, count(*) filter (where verdict = 'passed') as passed
       from results where monitor_id = ${ask.monitorId} and verdict in ('passed', 'failed')
-        and slot >= ${new Date(ask.fromMs)} and slot < ${new Date(ask.toMs)}`)
-  return row ?? { all: 0, passed: 0 }
-}
+        and slot >= ${new Date(ask.fromMs)} and slot < ${new Date(ask.toMs)}`,
+  ([row]) => row ?? { all: 0, passed: 0 },
+)

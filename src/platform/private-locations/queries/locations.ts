@@ -1,6 +1,13 @@
 // Statements on private locations and the keys of their agents. The URL of the proxy is passed encrypted; the
 // database knows a key by its hash alone.
 import { instantText } from '../../../database/row-json.ts'
+import {
+  execute,
+  queryAny,
+  queryAs,
+  queryRow,
+  queryRows,
+} from '../../../database/statement-functions.ts'
 import { raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 import type { PrivateLocation } from '../schema.ts'
@@ -30,38 +37,24 @@ const COLUMNS = `l.id, l.name, l.slug_name as "slugName", l.icon, l.proxy_url as
     where a.location_id = l.id) as "lastSeen"`
 
 /** Locations of an account, oldest first. */
-export function listPrivateLocations(
-  connection: Queryable,
-  accountId: string,
-  limit: number,
-): Promise<PrivateLocationRow[]> {
-  return connection.query(sql<PrivateLocationRow>('private-locations-list')`
+export const listPrivateLocations = queryRows(
+  (accountId: string, limit: number) => sql<PrivateLocationRow>('private-locations-list')`
     select ${raw(COLUMNS)} from private_locations l where l.account_id = ${accountId} and not l.is_internal
-    order by l.created_at, l.id limit ${limit}::int`)
-}
+    order by l.created_at, l.id limit ${limit}::int`,
+)
 
 /** A location of the account. */
-export async function readPrivateLocation(
-  connection: Queryable,
-  accountId: string,
-  id: string,
-): Promise<PrivateLocationRow | undefined> {
-  const rows = await connection.query(sql<PrivateLocationRow>('private-location-read')`
-      select ${raw(COLUMNS)} from private_locations l where l.id = ${id} and l.account_id = ${accountId} and not l.is_internal`)
-  return rows[0]
-}
+export const readPrivateLocation = queryRow(
+  (accountId: string, id: string) => sql<PrivateLocationRow>('private-location-read')`
+      select ${raw(COLUMNS)} from private_locations l where l.id = ${id} and l.account_id = ${accountId} and not l.is_internal`,
+)
 
 /** Slug name → id of every location of an account. */
-export async function locationIdsBySlug(
-  connection: Queryable,
-  accountId: string,
-): Promise<Map<string, string>> {
-  const rows = await connection.query(sql<{ id: string; slug_name: string }>(
-    'private-locations-slugs',
-  )`
-      select id, slug_name from private_locations where account_id = ${accountId} and not is_internal`)
-  return new Map(rows.map((row) => [row.slug_name, row.id]))
-}
+export const locationIdsBySlug = queryAs(
+  (accountId: string) => sql<{ id: string; slug_name: string }>('private-locations-slugs')`
+      select id, slug_name from private_locations where account_id = ${accountId} and not is_internal`,
+  (rows) => new Map(rows.map((row) => [row.slug_name, row.id])),
+)
 
 /** Fields of a location; its slug name never changes. */
 export interface PrivateLocationFields {
@@ -73,54 +66,43 @@ export interface PrivateLocationFields {
 }
 
 /** Adds a location. A used slug is a duplicate of `private_locations_slug_taken`. */
-export async function insertPrivateLocation(
-  tx: Queryable,
-  { id, accountId, name, icon, proxyUrl }: PrivateLocationFields,
-  slugName: string,
-): Promise<void> {
-  await tx.query(sql('private-location-insert')`
+export const insertPrivateLocation = execute(
+  ({ id, accountId, name, icon, proxyUrl }: PrivateLocationFields, slugName: string) => sql(
+    'private-location-insert',
+  )`
       insert into private_locations (id, account_id, name, slug_name, icon, proxy_url)
-      values (${id}, ${accountId}, ${name}, ${slugName}, ${icon}, ${proxyUrl}) returning id`)
-}
+      values (${id}, ${accountId}, ${name}, ${slugName}, ${icon}, ${proxyUrl}) returning id`,
+)
 
 /** Replaces a location's fields; false when the account has none of that id. */
-export async function changePrivateLocation(
-  tx: Queryable,
-  { id, accountId, name, icon, proxyUrl }: PrivateLocationFields,
-): Promise<boolean> {
-  const rows = await tx.query(sql<{ id: string }>('private-location-change')`
+export const changePrivateLocation = queryAny(
+  ({ id, accountId, name, icon, proxyUrl }: PrivateLocationFields) => sql<{ id: string }>(
+    'private-location-change',
+  )`
       update private_locations set name = ${name}, icon = ${icon}, proxy_url = ${proxyUrl},
         updated_at = clock_timestamp()
-      where id = ${id} and account_id = ${accountId} and not is_internal returning id`)
-  return rows.length === 1
-}
+      where id = ${id} and account_id = ${accountId} and not is_internal returning id`,
+)
 
 /** How many monitors and groups name a location. */
-export async function usersOfLocation(
-  tx: Queryable,
-  accountId: string,
-  id: string,
-): Promise<{ monitors: number; groups: number }> {
-  const [row] = await tx.query(sql<{ monitors: number; groups: number }>('private-location-users')`
+export const usersOfLocation = queryAs(
+  (accountId: string, id: string) => sql<{ monitors: number; groups: number }>(
+    'private-location-users',
+  )`
       select
         (select count(*)::int from monitors where account_id = ${accountId} and deleted_at is null
           and location_ids @> array[${id}::uuid]) as monitors,
         (select count(*)::int from check_groups where account_id = ${accountId}
-          and location_ids @> array[${id}::uuid]) as groups`)
-  return row ?? { monitors: 0, groups: 0 }
-}
+          and location_ids @> array[${id}::uuid]) as groups`,
+  ([row]) => row ?? { monitors: 0, groups: 0 },
+)
 
 /** Deletes a location with its keys and agents; false when the account has none of that id. */
-export async function deletePrivateLocation(
-  tx: Queryable,
-  accountId: string,
-  id: string,
-): Promise<boolean> {
-  const rows = await tx.query(sql<{ id: string }>('private-location-delete')`
+export const deletePrivateLocation = queryAny(
+  (accountId: string, id: string) => sql<{ id: string }>('private-location-delete')`
       delete from private_locations where id = ${id} and account_id = ${accountId} and not is_internal
-      returning id`)
-  return rows.length === 1
-}
+      returning id`,
+)
 
 /** Stores a sample of every location with agents, and deletes those older than `daysMax`. */
 export async function sampleLocations(connection: Queryable, daysMax: number): Promise<void> {
@@ -148,18 +130,14 @@ export interface LocationSampleRow {
 }
 
 /** Samples of a location within [from, to], oldest first, `limit` at most. */
-export function listLocationSamples(
-  connection: Queryable,
-  locationId: string,
-  from: Date,
-  to: Date,
-  limit: number,
-): Promise<LocationSampleRow[]> {
-  return connection.query(sql<LocationSampleRow>('location-samples-list')`
+export const listLocationSamples = queryRows(
+  (locationId: string, from: Date, to: Date, limit: number) => sql<LocationSampleRow>(
+    'location-samples-list',
+  )`
     select at, queue_size, oldest_scheduled_ms from location_samples
     where location_id = ${locationId} and at between ${from}::timestamptz and ${to}::timestamptz
-    order by at limit ${limit}::int`)
-}
+    order by at limit ${limit}::int`,
+)
 
 export interface NewLocationKeyFields {
   id: string
@@ -193,15 +171,13 @@ export async function insertLocationKey(
 }
 
 /** Revokes a key for good; false when the location has no active one of that id. */
-export async function revokeLocationKey(
-  connection: Queryable,
-  of: { accountId: string; locationId: string; id: string },
-): Promise<boolean> {
-  const rows = await connection.query(sql<{ id: string }>('location-key-revoke')`
+export const revokeLocationKey = queryAny(
+  (of: { accountId: string; locationId: string; id: string }) => sql<{ id: string }>(
+    'location-key-revoke',
+  )`
       update location_keys k set revoked_at = clock_timestamp()
       from private_locations l
       where k.id = ${of.id} and k.location_id = ${of.locationId} and k.revoked_at is null
         and l.id = k.location_id and l.account_id = ${of.accountId}
-      returning k.id`)
-  return rows.length === 1
-}
+      returning k.id`,
+)

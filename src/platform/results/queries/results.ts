@@ -1,5 +1,5 @@
 // Statements that record results: one row for each slot, the first real result wins.
-import { queryRows } from '../../../database/statement-functions.ts'
+import { queryAs, queryRows } from '../../../database/statement-functions.ts'
 import { sql, raw } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 import {
@@ -145,17 +145,13 @@ export interface AwaitedRun {
 }
 
 /** The runs on demand of a location among `ids`, locked, so that two results of one come in turn. */
-export async function lockRunsOf(
-  tx: Queryable,
-  locationId: string,
-  ids: readonly string[],
-): Promise<Map<string, AwaitedRun>> {
-  const rows = await tx.query(sql<AwaitedRun & { id: string }>('results-runs')`
+export const lockRunsOf = queryAs(
+  (locationId: string, ids: readonly string[]) => sql<AwaitedRun & { id: string }>('results-runs')`
       select id, monitor_id as "monitorId", state = 'finished' and not filled as finished,
         agent_id as "agentId", cancel_asked_at is not null as "cancelAsked" from runs
-      where location_id = ${locationId} and id = any (${plainArray(ids)}::uuid[]) order by id for update`)
-  return new Map(rows.map(({ id, ...run }) => [id, run]))
-}
+      where location_id = ${locationId} and id = any (${plainArray(ids)}::uuid[]) order by id for update`,
+  (rows) => new Map(rows.map(({ id, ...run }) => [id, run])),
+)
 
 const HOUR_MS = 3_600_000
 

@@ -1,6 +1,6 @@
 // Statements of the sweep, which inserts a row for every expected slot without a report.
 import { slotAtOrAfterSql, slotsBetweenSql } from '../../../database/expected-slots.ts'
-import { execute, queryRows, queryValue } from '../../../database/statement-functions.ts'
+import { execute, queryAs, queryRows, queryValue } from '../../../database/statement-functions.ts'
 import { sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 import type { MonitorSlot } from './results.ts'
@@ -122,12 +122,11 @@ export const readMembers = queryRows(
 )
 
 /** Fills slots in, except those that were reported in the meantime; returns how many were filled. */
-export async function fillMissed(
-  tx: Queryable,
-  { locationId, accountId, slots }: MissingSlots,
-  { reason, needed }: { reason: string; needed?: string },
-): Promise<number> {
-  const rows = await tx.query(sql<{ filled: number }>('sweep-fill')`
+export const fillMissed = queryAs(
+  (
+    { locationId, accountId, slots }: MissingSlots,
+    { reason, needed }: { reason: string; needed?: string },
+  ) => sql<{ filled: number }>('sweep-fill')`
       with filled as (
         insert into results (location_id, account_id, monitor_id, slot, verdict, missed_reason, needed,
           filled, started_at, duration_ms, attempts)
@@ -139,9 +138,9 @@ export async function fillMissed(
         order by g.monitor_id, g.slot_ms
         on conflict (location_id, monitor_id, slot) do nothing
         returning 1
-      ) select count(*)::int as filled from filled`)
-  return rows[0]?.filled ?? 0
-}
+      ) select count(*)::int as filled from filled`,
+  (rows) => rows[0]?.filled ?? 0,
+)
 
 /** Records that the window is swept. */
 export const advanceSweep = execute(

@@ -1,10 +1,9 @@
 // Statements that end stale runs: their agent is gone, no agent accepts them, or their monitor was deleted.
 import type { MissedReason } from '../../../contract/result.ts'
 import { RUN_BOUNDS } from '../../../contract/api/run.ts'
-import { execute } from '../../../database/statement-functions.ts'
+import { execute, queryAs } from '../../../database/statement-functions.ts'
 import { raw, sql } from '../../../database/sql.ts'
 import { AGENTS_CHANNEL } from '../../agents/queries/agents.ts'
-import type { Queryable } from '../../../database/database.ts'
 
 /** Time for a leaving agent to finish and deliver its runs. */
 const LEFT_MS = 60_000
@@ -69,10 +68,8 @@ export interface OverdueRun {
 }
 
 /** Runs that timed out, pauses of the platform not counted, and runs that no agent will accept. */
-export async function overdueRuns(connection: Queryable): Promise<OverdueRun[]> {
-  const rows = await connection.query(sql<
-    Omit<OverdueRun, 'abilities'> & { abilities: string[][] | null }
-  >('runs-overdue')`
+export const overdueRuns = queryAs(
+  () => sql<Omit<OverdueRun, 'abilities'> & { abilities: string[][] | null }>('runs-overdue')`
       select r.id, coalesce(p.needs, array[m.check_type]) as needs,
         (select jsonb_agg(to_jsonb(a.abilities)) from agents a
          where a.location_id = r.location_id and a.state = 'live') as abilities,
@@ -86,9 +83,9 @@ export async function overdueRuns(connection: Queryable): Promise<OverdueRun[]> 
           and greatest(r.queued_at, (select since from platform_pulse)) < ${raw(ago(takenWithinMs))})
         or r.queued_at < ${raw(ago(openMsMax))}
         or (r.state = 'queued' and ${raw(HOPELESS)}))
-      limit 1000`)
-  return rows.map((row) => ({ ...row, abilities: row.abilities ?? [] }))
-}
+      limit 1000`,
+  (rows) => rows.map((row) => ({ ...row, abilities: row.abilities ?? [] })),
+)
 
 /** Records a run as missed; a later result replaces that. */
 export const missRun = execute(
