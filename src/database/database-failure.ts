@@ -5,19 +5,10 @@ import { DatabaseError } from 'pg'
  * - `unavailable`: no connection, or it was lost; what was under way may or may not have happened
  * - `conflict`: serialization failure, deadlock or lock time-out; the same transaction may be tried again
  * - `timeout`: the statement took longer than it may
- * - `unique`, `foreign-key`, `constraint`: the row breaks a rule of the table, named by `constraint`
- * - `value`: a value that the type of its column cannot hold
+ * - `unique`: the row is a duplicate by the rule of the table that `constraint` names
  * - `other`: a fault of ours or of the database's settings
  */
-export type DatabaseFailureKind =
-  | 'unavailable'
-  | 'conflict'
-  | 'timeout'
-  | 'unique'
-  | 'foreign-key'
-  | 'constraint'
-  | 'value'
-  | 'other'
+export type DatabaseFailureKind = 'unavailable' | 'conflict' | 'timeout' | 'unique' | 'other'
 
 export interface DatabaseFailure {
   kind: DatabaseFailureKind
@@ -42,7 +33,6 @@ export const DISK_FULL = '53100'
 
 const KINDS: Record<string, DatabaseFailureKind> = {
   '23505': 'unique',
-  '23503': 'foreign-key',
   '40001': 'conflict',
   '40P01': 'conflict',
   '55P03': 'conflict',
@@ -65,12 +55,7 @@ const KINDS: Record<string, DatabaseFailureKind> = {
   UNAVAILABLE: 'unavailable',
 }
 
-const CLASSES: Record<string, DatabaseFailureKind> = {
-  '08': 'unavailable',
-  '22': 'value',
-  '23': 'constraint',
-  '40': 'conflict',
-}
+const CLASSES: Record<string, DatabaseFailureKind> = { '08': 'unavailable', '40': 'conflict' }
 
 // The driver gives these as plain errors without a code.
 const LOST = /connection terminated|connection error|timeout (?:expired|exceeded)|read timeout/i

@@ -5,13 +5,13 @@ import type { Logger } from 'pino'
 import { DEFAULT_POLICY, type RatePolicy } from '../contract/api/rate-policy.ts'
 import type { Database } from '../database/database.ts'
 import { accountVariableOperations } from './variables/routes.ts'
-import { accountOperations, runtimeOperations } from './accounts/routes.ts'
+import { accountOperations, runtimesOperation } from './accounts/routes.ts'
 import { findActiveKey } from './accounts/queries/api-keys.ts'
 import { analyticsOperations } from './analytics/routes.ts'
 import { alertChannelOperations } from './alerts/routes.ts'
 import { alertSettingsOperations } from './alerts/settings.ts'
 import { answerFaults, createOutageLog, type LogOutage } from './http/answer-faults.ts'
-import { applyOperations } from './apply/routes.ts'
+import { applyOperation } from './apply/routes.ts'
 import { createAuth, KeyRing } from './http/auth.ts'
 import { checkGroupOperations } from './groups/routes.ts'
 import { checkOperations } from './checks/routes.ts'
@@ -26,7 +26,7 @@ import type { NoticeOptions } from './incidents/notices.ts'
 import { incidentUpdateOperations } from './incidents/updates.ts'
 import { incidentOperations } from './incidents/routes.ts'
 import { locationKeyOperations } from './private-locations/keys.ts'
-import { locationMetricsOperations } from './private-locations/metrics.ts'
+import { locationMetricsOperation } from './private-locations/metrics.ts'
 import { insteadOf } from './http/docs/not-implemented.ts'
 import { serveDocuments } from './http/docs/openapi.ts'
 import { type DefinedOperation, mount } from './http/operation.ts'
@@ -36,7 +36,7 @@ import { RateLimiter } from './http/rate-limit/rate-limit.ts'
 import { RESULTS_MS } from './results/retention.ts'
 import type { Cipher } from './secrets/cipher.ts'
 import { serviceOperations } from './services/routes.ts'
-import { accountingOperations } from './results/accounting.ts'
+import { accountingOperation } from './results/accounting.ts'
 import { statusPageOperations } from './status-pages/routes.ts'
 
 /** What both APIs are made of. */
@@ -85,12 +85,12 @@ export function createApp(options: AppOptions): App {
   const now = () => options.clock.now()
   const notices: NoticeOptions = { now, publicUrl: options.publicUrl }
   const operations = [
-    ...applyOperations(options),
+    applyOperation(options),
     ...checkOperations(options),
     ...checkGroupOperations(options),
     ...privateLocationOperations(options),
     ...locationKeyOperations(database),
-    ...locationMetricsOperations(options),
+    locationMetricsOperation(options),
     ...accountVariableOperations(options),
     ...alertChannelOperations(database, options.cipher),
     ...alertSettingsOperations(database),
@@ -99,11 +99,11 @@ export function createApp(options: AppOptions): App {
     ...serviceOperations(database),
     ...statusPageOperations(database),
     ...accountOperations(database),
-    ...runtimeOperations(),
+    runtimesOperation(),
     ...checkResultOperations(database),
     ...checkStatusOperations(database),
     ...analyticsOperations({ database, now, resultsMs: options.resultsMs ?? RESULTS_MS }),
-    ...accountingOperations(database),
+    accountingOperation(database),
     ...heartbeatOperations({ database, now }),
     ...faultOperations(database),
     ...(options.operations ?? []),

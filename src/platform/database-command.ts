@@ -1,6 +1,7 @@
 // Commands that work on the platform's database, whether the platform runs or not.
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
+import { inColumns } from '../process/columns.ts'
 import { EXIT } from '../process/exit-codes.ts'
 import { problemText } from '../process/env.ts'
 import type { Database } from '../database/database.ts'
@@ -74,9 +75,7 @@ const openExisting: typeof reachDatabase = async (choice, options) => {
 
 /** Rows of texts with aligned columns. */
 export function alignedTable(rows: readonly string[][]): string {
-  const widths = rows[0]?.map((_, at) => Math.max(...rows.map((row) => row[at]!.length))) ?? []
-  const lineOf = (row: string[]) => row.map((cell, at) => cell.padEnd(widths[at]!)).join('  ')
-  return rows.map((row) => `${lineOf(row).trimEnd()}\n`).join('')
+  return `${inColumns(rows).join('\n')}\n`
 }
 
 /** An instant to the minute. */

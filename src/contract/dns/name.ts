@@ -50,13 +50,17 @@ export function reverseName(address: string): string | undefined {
   const version = isIP(address)
   if (version === 0 || address.includes('%')) return undefined
   if (version === 4) return `${address.split('.').toReversed().join('.')}.in-addr.arpa.`
-  // Without an IPv4 address at its end.
-  const { hostname } = new URL(`http://[${address}]`)
-  const [front = '', back] = hostname.slice(1, -1).split('::')
-  const groups = (half: string) => half.split(':').filter((group) => group !== '')
-  const head = groups(front)
-  const tail = groups(back ?? '')
-  const zeros = Array<string>(8 - head.length - tail.length).fill('0')
-  const nibbles = [...head, ...zeros, ...tail].map((group) => group.padStart(4, '0')).join('')
-  return `${nibbles.split('').toReversed().join('.')}.ip6.arpa.`
+  const groups = ipv6Groups(address).map((group) => group.toString(16).padStart(4, '0'))
+  return `${groups.join('').split('').toReversed().join('.')}.ip6.arpa.`
+}
+
+/** The eight 16-bit groups of an IPv6 address; URL writes every spelling in one form. */
+export function ipv6Groups(address: string): number[] {
+  const unzoned = address.replace(/%.*$/, '')
+  const spelled = URL.parse(`http://[${unzoned}]`)?.hostname.slice(1, -1) ?? '::'
+  const [left = '', right] = spelled.split('::')
+  const parse = (part: string) => (part === '' ? [] : part.split(':').map((w) => parseInt(w, 16)))
+  const [before, after] = [parse(left), parse(right ?? '')]
+  const zeros = Array.from({ length: 8 - before.length - after.length }, () => 0)
+  return [...before, ...zeros, ...after]
 }

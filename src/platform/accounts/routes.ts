@@ -82,16 +82,14 @@ function runtimes(): Runtime[] {
 }
 
 /** The operation that lists runtimes. */
-export function runtimeOperations(): DefinedOperation[] {
+export function runtimesOperation(): DefinedOperation {
   const json = JSON.stringify(runtimes())
-  return [
-    defineOperation({
-      tag: 'Runtimes',
-      summary: 'List runtimes',
-      method: 'get',
-      path: '/v1/runtimes',
-      answers: { status: 200, schema: z.array(Runtime), description: 'The runtimes' },
-      answer: async () => json,
-    }),
-  ]
+  return defineOperation({
+    tag: 'Runtimes',
+    summary: 'List runtimes',
+    method: 'get',
+    path: '/v1/runtimes',
+    answers: { status: 200, schema: z.array(Runtime), description: 'The runtimes' },
+    answer: async () => json,
+  })
 }

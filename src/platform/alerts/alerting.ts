@@ -28,7 +28,7 @@ import { locationNoticesJob } from './location-notices.ts'
 import type { PlatformClock } from '../../database/platform-clock.ts'
 import type { OnRecorded, Recorded, RecordedResult } from '../results/recorded.ts'
 import type { Cipher } from '../secrets/cipher.ts'
-import { sendWebhooks, type OutboxOptions } from './webhook-outbox.ts'
+import { sendWebhooks } from './webhook-outbox.ts'
 
 export interface AlertingOptions {
   database: Database
@@ -37,8 +37,6 @@ export interface AlertingOptions {
   log: Log
   /** Where clients reach the platform, for links. */
   publicUrl?: string | undefined
-  /** Retries of webhooks, for tests. */
-  outbox?: Pick<OutboxOptions, 'againMs' | 'restMs'>
 }
 
 export interface Alerting {
@@ -65,7 +63,7 @@ export function createAlerting(options: AlertingOptions): Alerting {
       locationNoticesJob(database, parts),
       notificationsJob(database),
     ],
-    send: (signal) => sendWebhooks({ ...parts, ...options.outbox }, signal),
+    send: (signal) => sendWebhooks(parts, signal),
   }
 }
 
@@ -151,7 +149,7 @@ function alertsJob(database: Database, options: MoveOptions): BackgroundJob {
   const moveLocked = (lock: (tx: Queryable) => Promise<AlertStateRow[]>) => () =>
     database.transaction(async (tx) => {
       const rows = await lock(tx)
-      await moveAlerts(tx, await withNewerRuns(tx, rows), options)
+      if (rows.length > 0) await moveAlerts(tx, await withNewerRuns(tx, rows), options)
       return rows.length
     })
   const moveDue = moveLocked((tx) => lockDueAlertStates(tx, options.now(), AT_ONCE_MAX))

@@ -2,7 +2,7 @@
 // metadata services of clouds never, whatever name or redirect leads there.
 import { lookup } from 'node:dns'
 import { BlockList, isIP, isIPv6, type LookupFunction } from 'node:net'
-import { groupsOf } from '../http/client-address.ts'
+import { ipv6Groups } from '../../contract/dns/name.ts'
 
 const blocked = new BlockList()
 blocked.addSubnet('169.254.0.0', 16, 'ipv4')
@@ -31,7 +31,7 @@ export function isBlockedAddress(address: string): boolean {
 
 /** IPv4 addresses within an IPv6 one: mapped, compatible, translated, NAT64 (RFC 6052) and 6to4 (RFC 3056). */
 function embeddedIPv4(address: string): string[] {
-  const groups = groupsOf(address)
+  const groups = ipv6Groups(address)
   const dotted = (high = 0, low = 0) => `${high >> 8}.${high & 255}.${low >> 8}.${low & 255}`
   const tail = dotted(groups[6], groups[7])
   const head = groups.slice(0, 6).map((group) => group.toString(16))

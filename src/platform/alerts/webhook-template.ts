@@ -1,29 +1,46 @@
 // Variables of webhooks: `{{NAME}}` in the body, address, headers and query parameters of a channel.
 import type { Payload } from '../../contract/api/alert-payload.ts'
 
-/** Every variable and its meaning. */
-const WEBHOOK_VARIABLES = {
-  ALERT_TITLE: 'one sentence that says what happened',
-  ALERT_TYPE: 'ALERT_FAILURE, ALERT_FAILURE_REMAIN, ALERT_RECOVERY, ALERT_DEGRADED, …',
-  CHECK_ID: 'id of the monitor',
-  CHECK_NAME: 'its name',
-  CHECK_TYPE: 'its type',
-  CHECK_ERROR_MESSAGE: 'message of the first failure',
-  CHECK_ERROR_CODE: 'code of the first failure',
-  CHECK_RESULT_ID: 'monitor, slot and location of the run',
-  GROUP_NAME: 'the group of the monitor',
-  TAGS: 'its tags, with commas between',
-  RUN_LOCATION: 'name of the location that reported',
-  REGION: 'its short name',
-  RESPONSE_TIME: 'milliseconds',
-  STARTED_AT: 'start of the run, ISO 8601',
-  RESULT_LINK: 'address of the results',
-  INCIDENT_ID: 'id of the incident',
-  INCIDENT_STATUS: 'its status, with an update of an incident',
-  $UUID: 'id of the notification, the same at each attempt',
-  $RANDOM_NUMBER: 'a number',
-} as const
-export type WebhookVariable = keyof typeof WEBHOOK_VARIABLES
+/** What the variables of a notification are made of. */
+function factsOf(id: string, payload: Payload) {
+  const { monitor, run, locations, incidentId } = 'monitor' in payload ? payload : {}
+  const incident = 'incident' in payload ? payload.incident : undefined
+  const place = 'location' in payload ? payload.location : undefined
+  const where = place ?? locations?.find((one) => one.id === run?.location) ?? locations?.[0]
+  return { id, payload, monitor, run, incident, incidentId, where }
+}
+type Facts = ReturnType<typeof factsOf>
+
+/** Every variable with its value; where a notification has none, it is empty. */
+const VARIABLES = {
+  ALERT_TITLE: ({ payload }) => payload.title,
+  ALERT_TYPE: ({ payload }) => typeText(payload.type),
+  CHECK_ID: ({ monitor }) => monitor?.id,
+  CHECK_NAME: ({ monitor }) => monitor?.name,
+  CHECK_TYPE: ({ monitor }) => monitor?.checkType,
+  CHECK_ERROR_MESSAGE: ({ run }) => run?.failures[0]?.message,
+  CHECK_ERROR_CODE: ({ run }) => run?.failures[0]?.code,
+  CHECK_RESULT_ID: ({ monitor, run }) =>
+    monitor && run && `${monitor.id}.${run.slot}.${run.location}`,
+  GROUP_NAME: ({ monitor }) => monitor?.group?.name,
+  TAGS: ({ monitor }) => monitor?.tags.join(','),
+  RUN_LOCATION: ({ where }) => where?.name,
+  REGION: ({ where }) => where?.slugName,
+  RESPONSE_TIME: ({ run }) =>
+    run?.responseTimeMs == null ? undefined : String(Math.round(run.responseTimeMs)),
+  STARTED_AT: ({ run, payload }) => run?.startedAt ?? payload.at,
+  RESULT_LINK: ({ payload }) => payload.links.results,
+  INCIDENT_ID: ({ incident, incidentId }) => incident?.id ?? incidentId,
+  INCIDENT_STATUS: ({ incident }) => incident?.status,
+  $UUID: ({ id }) => id,
+  $RANDOM_NUMBER: ({ id }) => String(Number.parseInt(id.slice(0, 8), 16)),
+} satisfies Record<string, (facts: Facts) => string | null | undefined>
+type WebhookVariable = keyof typeof VARIABLES
+
+function typeText(type: Payload['type']): string {
+  if (type === 'alert.reminder') return 'ALERT_FAILURE_REMAIN'
+  return type.toUpperCase().replaceAll(/[.-]/g, '_')
+}
 
 const PLACE = /\{\{\{?\s*([^{}]*?)\s*\}?\}\}/g
 
@@ -31,7 +48,7 @@ const PLACE = /\{\{\{?\s*([^{}]*?)\s*\}?\}\}/g
 export function unknownVariables(template: string): string[] {
   return [...template.matchAll(PLACE)]
     .map((match) => match[1] ?? '')
-    .filter((name) => !Object.hasOwn(WEBHOOK_VARIABLES, name))
+    .filter((name) => !Object.hasOwn(VARIABLES, name))
 }
 
 /** Fills the variables in; `spell` escapes a value for its place. */
@@ -50,45 +67,9 @@ export function insideJson(value: string): string {
   return JSON.stringify(value).slice(1, -1)
 }
 
-const TYPES: Record<Payload['type'], string> = {
-  'alert.failure': 'ALERT_FAILURE',
-  'alert.reminder': 'ALERT_FAILURE_REMAIN',
-  'alert.recovery': 'ALERT_RECOVERY',
-  'alert.degraded': 'ALERT_DEGRADED',
-  'alert.degraded-recovery': 'ALERT_DEGRADED_RECOVERY',
-  'incident.update': 'INCIDENT_UPDATE',
-  'location.unattended': 'LOCATION_UNATTENDED',
-  'location.attended': 'LOCATION_ATTENDED',
-  'location.network-unreachable': 'LOCATION_NETWORK_UNREACHABLE',
-  'location.network-reachable': 'LOCATION_NETWORK_REACHABLE',
-}
-
-/** The values of all variables; fields that a payload does not have are empty. */
+/** The values of all variables. */
 export function webhookValues(id: string, payload: Payload): Record<WebhookVariable, string> {
-  const { type, title, links } = payload
-  const { monitor, run, locations, incidentId } = 'monitor' in payload ? payload : {}
-  const incident = 'incident' in payload ? payload.incident : undefined
-  const place = 'location' in payload ? payload.location : undefined
-  const where = place ?? locations?.find((one) => one.id === run?.location) ?? locations?.[0]
-  return {
-    ALERT_TITLE: title,
-    ALERT_TYPE: TYPES[type],
-    CHECK_ID: monitor?.id ?? '',
-    CHECK_NAME: monitor?.name ?? '',
-    CHECK_TYPE: monitor?.checkType ?? '',
-    CHECK_ERROR_MESSAGE: run?.failures[0]?.message ?? '',
-    CHECK_ERROR_CODE: run?.failures[0]?.code ?? '',
-    CHECK_RESULT_ID: monitor && run ? `${monitor.id}.${run.slot}.${run.location}` : '',
-    GROUP_NAME: monitor?.group?.name ?? '',
-    TAGS: monitor?.tags.join(',') ?? '',
-    RUN_LOCATION: where?.name ?? '',
-    REGION: where?.slugName ?? '',
-    RESPONSE_TIME: run?.responseTimeMs == null ? '' : String(Math.round(run.responseTimeMs)),
-    STARTED_AT: run?.startedAt ?? payload.at,
-    RESULT_LINK: links.results ?? '',
-    INCIDENT_ID: incident?.id ?? incidentId ?? '',
-    INCIDENT_STATUS: incident?.status ?? '',
-    $UUID: id,
-    $RANDOM_NUMBER: String(Number.parseInt(id.slice(0, 8), 16)),
-  }
+  const facts = factsOf(id, payload)
+  const values = Object.entries(VARIABLES).map(([name, valueOf]) => [name, valueOf(facts) ?? ''])
+  return Object.fromEntries(values) as Record<WebhookVariable, string>
 }

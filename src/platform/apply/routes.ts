@@ -15,25 +15,23 @@ import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 const BODY_MS = 60_000
 
 /** The operation that applies a file. */
-export function applyOperations(parts: MonitorParts): DefinedOperation[] {
-  return [
-    defineOperation({
-      tag: 'Apply',
-      summary: 'Apply a file of checks',
-      description:
-        'Creates and changes the resources of the file. With `prune` it also deletes those that were applied from it and are no longer in it. All or nothing; the same call again changes nothing. The body may be compressed with gzip.',
-      method: 'post',
-      path: '/v1/apply',
-      body: ApplyRequest,
-      bodyBounds: { bodyBytesMax: APPLY_BOUNDS.bodyBytesMax, bodyMs: BODY_MS, gzip: true },
-      answers: { status: 200, schema: ApplyAnswer, description: 'The plan, or the problems' },
-      conflict: 'The account would have more checks than it may have',
-      async answer({ key: { accountId }, body }) {
-        const answer = await apply(parts, accountId, body)
-        return JSON.stringify(answer)
-      },
-    }),
-  ]
+export function applyOperation(parts: MonitorParts): DefinedOperation {
+  return defineOperation({
+    tag: 'Apply',
+    summary: 'Apply a file of checks',
+    description:
+      'Creates and changes the resources of the file. With `prune` it also deletes those that were applied from it and are no longer in it. All or nothing; the same call again changes nothing. The body may be compressed with gzip.',
+    method: 'post',
+    path: '/v1/apply',
+    body: ApplyRequest,
+    bodyBounds: { bodyBytesMax: APPLY_BOUNDS.bodyBytesMax, bodyMs: BODY_MS, gzip: true },
+    answers: { status: 200, schema: ApplyAnswer, description: 'The plan, or the problems' },
+    conflict: 'The account would have more checks than it may have',
+    async answer({ key: { accountId }, body }) {
+      const answer = await apply(parts, accountId, body)
+      return JSON.stringify(answer)
+    },
+  })
 }
 
 function apply(

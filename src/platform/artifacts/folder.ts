@@ -10,7 +10,10 @@ export type WriteBytes = (file: FileHandle, bytes: Uint8Array) => Promise<void>
 const DAY = /^\d{4}-\d{2}-\d{2}$/
 
 /** Stores artifacts below `root`, which is created with the first one. */
-export function createArtifactFolder(root: string, write: WriteBytes = writeAll): ArtifactStore {
+export function createArtifactFolder(
+  root: string,
+  write: WriteBytes = (file, bytes) => file.appendFile(bytes),
+): ArtifactStore {
   const fill = async (part: string, body: AsyncIterable<Uint8Array>) => {
     const file = await guarded(open(part, 'wx', 0o600))
     try {
@@ -65,13 +68,6 @@ export function createArtifactFolder(root: string, write: WriteBytes = writeAll)
 
 function partOf(path: string): string {
   return `${path}.part`
-}
-
-async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
-  for (let at = 0; at < bytes.byteLength;) {
-    const { bytesWritten } = await file.write(bytes, at)
-    at += bytesWritten
-  }
 }
 
 /** A name is safe on the disk only when its folder is. */

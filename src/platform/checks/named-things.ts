@@ -33,7 +33,7 @@ export async function readNamedThings(
     const service = serviceOf(one)
     if (service !== undefined && GUID.test(service)) services.add(service)
     for (const id of channelsOf(one)) if (Number.isSafeInteger(id)) channels.add(id as number)
-    const bundle = bundleHash(pathOf(one) ?? '')
+    const bundle = bundleOf(one)
     if (bundle !== undefined) bundles.add(bundle)
   }
   const among = async <T>(
@@ -84,6 +84,11 @@ function bundleProblem(path: string, bundles: ReadonlySet<string>): string | und
   }
   if (bundles.has(hash)) return undefined
   return `unknown code bundle ${hash}; upload it by PUT /v1/code-bundles/${hash}, or with \`vedette apply\``
+}
+
+/** The code bundle of the platform that a definition names; undefined where it names none. */
+export function bundleOf(definition: Readonly<Definition>): string | undefined {
+  return bundleHash(pathOf(definition) ?? '')
 }
 
 function pathOf(definition: Readonly<Definition>): string | undefined {

@@ -164,7 +164,7 @@ async function create(
   accountId: string,
   checkType: DefinedType,
   body: Definition,
-): Promise<string> {
+): Promise<string | undefined> {
   return changing(parts, accountId, async (tx) => {
     if ((await countMonitors(tx, accountId)) >= LIMITS.monitorsMax) {
       throw new ApiError(409, `An account has at most ${LIMITS.monitorsMax} checks; delete some`)
@@ -195,7 +195,7 @@ async function draftAndSave(
   tx: Queryable,
   parts: MonitorParts,
   { accountId, check, body: sent }: { accountId: string; check: StoredCheck; body: Definition },
-): Promise<string> {
+): Promise<string | undefined> {
   const body = clientCheck(sent, definitionOf(check.checkType).schema)
   const { groupId } = body
   const groupIds = typeof groupId === 'number' && Number.isSafeInteger(groupId) ? [groupId] : []
@@ -210,7 +210,7 @@ async function draftAndSave(
   if ('problems' in settled || problems.length > 0) throw new ApiError(400, problemText(problems))
   await saveChecks(tx, parts, accountId, [{ ...drafted, settled }])
   const row = await readMonitor(tx, accountId, check.id)
-  return row === undefined ? '' : JSON.stringify(wireForm(parts.cipher, row))
+  return row && JSON.stringify(wireForm(parts.cipher, row))
 }
 
 /** A monitor in the API: its own definition, or the effective one with its group; secret values masked. */

@@ -1,9 +1,7 @@
 // Writes monitors, and puts them where they belong: one way for the API, for groups and for whole files.
 import { API_BOUNDS } from '../../contract/api/bounds.ts'
 import type { CheckGroup } from '../../contract/api/check-group.ts'
-import { bundleHash } from '../../contract/api/code-bundle.ts'
 import type { DefinedType, Heartbeat } from '../../monitors/definitions.ts'
-import type { Monitor } from '../../contract/monitor.ts'
 import { lockAccount } from '../accounts/queries/accounts.ts'
 import { readCheckGroups } from '../groups/queries.ts'
 import type { Database, Queryable } from '../../database/database.ts'
@@ -13,6 +11,7 @@ import { deleteHeartbeats } from '../heartbeats/queries/heartbeats.ts'
 import { watchHeartbeats } from '../heartbeats/queries/watch.ts'
 import { listAccountVariables } from '../variables/queries.ts'
 import { locationIdsBySlug } from '../private-locations/queries/locations.ts'
+import { bundleOf } from './named-things.ts'
 import { type EffectiveCheck, effectiveCheck, type CheckContext } from './effective.ts'
 import type { PlatformClock } from '../../database/platform-clock.ts'
 import { asStored, type Definition, decrypt, encryptDefinition } from './encrypted-monitor.ts'
@@ -84,8 +83,11 @@ export async function saveChecks(
     tx,
     accountId,
     checks.map(({ id, checkType, definition, file, settled }) => ({
-      ...shown(settled.effective),
       id,
+      name: settled.effective.name,
+      activated: settled.effective.activated,
+      muted: settled.effective.muted,
+      tags: settled.effective.tags,
       checkType,
       groupId: settled.groupId,
       definition: encryptDefinition(cipher, definition),
@@ -110,17 +112,6 @@ export async function saveChecks(
     isActive: effective.activated,
   }))
   await watchHeartbeats(tx, { accountId, nowMs }, watched)
-}
-
-/** What the database knows of a monitor without decrypting it. */
-function shown({ name, activated, muted, tags }: Monitor) {
-  return { name, activated, muted, tags }
-}
-
-/** The code bundle of the platform that a definition names; undefined where it names none. */
-function bundleOf(definition: Readonly<Definition>): string | undefined {
-  const { codeBundlePath } = definition
-  return typeof codeBundlePath === 'string' ? bundleHash(codeBundlePath) : undefined
 }
 
 /** Deletes monitors and removes them from their locations; returns the ids of the existing ones. */

@@ -70,37 +70,31 @@ export interface CheckGroupFields {
 }
 
 /** Adds groups. */
-export async function insertCheckGroups(
-  tx: Queryable,
-  accountId: string,
-  groups: readonly CheckGroupFields[],
-): Promise<CheckGroupRow[]> {
-  if (groups.length === 0) return []
-  const rows = groups.map((group, place) => ({ ...group, place }))
-  return tx.query(sql<CheckGroupRow>('check-groups-insert')`
+export const insertCheckGroups = queryRows(
+  (accountId: string, groups: readonly CheckGroupFields[]) => {
+    const rows = groups.map((group, place) => ({ ...group, place }))
+    return sql<CheckGroupRow>('check-groups-insert')`
       insert into check_groups (account_id, name, definition, location_ids, file_name, file_key)
       select ${accountId}, x.name, x.definition, x."locationIds", x."fileName", x."fileKey"
       from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) as x (place int, name text, definition text,
         "locationIds" uuid[], "fileName" text, "fileKey" text)
       order by x.place
-      returning ${raw(COLUMNS)}`)
-}
+      returning ${raw(COLUMNS)}`
+  },
+)
 
 /** Replaces those groups that the account has; which file they came from stays. */
-export async function changeCheckGroups(
-  tx: Queryable,
-  accountId: string,
-  groups: readonly CheckGroupFields[],
-): Promise<CheckGroupRow[]> {
-  if (groups.length === 0) return []
-  return tx.query(sql<CheckGroupRow>('check-groups-change')`
+export const changeCheckGroups = queryRows(
+  (accountId: string, groups: readonly CheckGroupFields[]) => sql<CheckGroupRow>(
+    'check-groups-change',
+  )`
       update check_groups g set name = x.name, definition = x.definition,
         location_ids = x."locationIds", updated_at = clock_timestamp()
       from jsonb_to_recordset(${JSON.stringify(groups)}::jsonb) as x (id bigint, name text, definition text,
         "locationIds" uuid[])
       where g.id = x.id and g.account_id = ${accountId}
-      returning ${raw(COLUMNS.replaceAll(/\w+/g, 'g.$&'))}`)
-}
+      returning ${raw(COLUMNS.replaceAll(/\w+/g, 'g.$&'))}`,
+)
 
 /** Deletes groups that have no members and answers with their ids. */
 export const deleteCheckGroups = queryValues(

@@ -113,7 +113,11 @@ function writes(parts: MonitorParts, groups: Groups): DefinedOperation[] {
   ]
 }
 
-function create(parts: MonitorParts, accountId: string, body: Definition): Promise<string> {
+function create(
+  parts: MonitorParts,
+  accountId: string,
+  body: Definition,
+): Promise<string | undefined> {
   return changing(parts, accountId, async (tx) => {
     const definition = await draft(tx, { accountId, body })
     if ((await countCheckGroups(tx, accountId)) >= API_BOUNDS.checkGroupsMax) {
@@ -122,7 +126,7 @@ function create(parts: MonitorParts, accountId: string, body: Definition): Promi
     const { locations } = await readCheckContext(tx, parts, { accountId, groupIds: [] })
     const groups = [{ id: null, definition, file: null }]
     const [row] = await saveGroups(tx, parts, accountId, { groups, locations })
-    return row === undefined ? '' : JSON.stringify(wireForm(parts.cipher, row))
+    return row && JSON.stringify(wireForm(parts.cipher, row))
   })
 }
 

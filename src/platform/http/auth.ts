@@ -7,11 +7,17 @@ import { API_BOUNDS } from '../../contract/api/bounds.ts'
 import { FAILED_AUTHENTICATION, type RatePolicy } from '../../contract/api/rate-policy.ts'
 import type { KeyRefusal } from '../../contract/protocol/agent-protocol.ts'
 import type { Database } from '../../database/database.ts'
-import { findLocationKey } from '../../database/known-location-keys.ts'
 import type { DefinedAgentOperation } from './agent-operation.ts'
 import type { ClientAddress } from './client-address.ts'
 import { ApiError, tooMany, unauthorized } from './errors.ts'
-import type { FindKey, HashedKey, KeyCredentials, KnownKey, KnownLocationKey } from './keys.ts'
+import {
+  type FindKey,
+  findLocationKey,
+  type HashedKey,
+  type KeyCredentials,
+  type KnownKey,
+  type KnownLocationKey,
+} from './keys.ts'
 import type { Auth, DefinedOperation } from './operation.ts'
 import type { AgentRates } from './rate-limit/agent-rates.ts'
 import { noteRate, type RateLimiter, type RateVerdict } from './rate-limit/rate-limit.ts'

@@ -1,6 +1,7 @@
 // Whose request it is: the address of the socket, or what proxies that we trust say about it.
 import type { Context } from 'hono'
 import { BlockList, isIP, isIPv6 } from 'node:net'
+import { ipv6Groups } from '../../contract/dns/name.ts'
 
 /** The address of a request's client; IPv6 addresses count by their /64 network. */
 export type ClientAddress = (c: Context) => string
@@ -56,17 +57,6 @@ function plain(address: string): string {
 }
 
 function networkOf(address: string): string {
-  const groups = groupsOf(address).slice(0, 4)
+  const groups = ipv6Groups(address).slice(0, 4)
   return `${groups.map((group) => group.toString(16)).join(':')}::/64`
-}
-
-/** The eight 16-bit groups of an IPv6 address; URL writes every spelling in one form. */
-export function groupsOf(address: string): number[] {
-  const unzoned = address.replace(/%.*$/, '')
-  const spelled = URL.parse(`http://[${unzoned}]`)?.hostname.slice(1, -1) ?? '::'
-  const [left = '', right] = spelled.split('::')
-  const parse = (part: string) => (part === '' ? [] : part.split(':').map((w) => parseInt(w, 16)))
-  const [before, after] = [parse(left), parse(right ?? '')]
-  const zeros = Array.from({ length: 8 - before.length - after.length }, () => 0)
-  return [...before, ...zeros, ...after]
 }

@@ -127,12 +127,9 @@ export class Resource<One extends Fields, Of extends Fields = NoFields> {
   /** Answers with the one that was made. */
   create<Q extends Fields = NoFields, B extends z.ZodType = NoBody>(
     { status = 201, ...description }: Description<Q, B> & { status?: 200 | 201 },
-    work: Work<Of, Q, B, string>,
+    work: Work<Of, Q, B, string | undefined>,
   ): DefinedOperation {
-    return this.#define(
-      { ...this.#all, ...description, method: 'post', answers: this.#answers(status) },
-      work,
-    )
+    return this.#one({ ...this.#all, ...description, method: 'post' }, work, status)
   }
 
   /** Answers with one; 404 where `work` finds none. So do `replace` and `change`. */
@@ -140,21 +137,21 @@ export class Resource<One extends Fields, Of extends Fields = NoFields> {
     description: Description<Q, NoBody>,
     work: Work<One, Q, NoBody, string | undefined>,
   ): DefinedOperation {
-    return this.#onOne({ ...description, method: 'get' }, work)
+    return this.#one({ ...this.#single, ...description, method: 'get' }, work)
   }
 
   replace<Q extends Fields = NoFields, B extends z.ZodType = NoBody>(
     description: Description<Q, B>,
     work: Work<One, Q, B, string | undefined>,
   ): DefinedOperation {
-    return this.#onOne({ ...description, method: 'put' }, work)
+    return this.#one({ ...this.#single, ...description, method: 'put' }, work)
   }
 
   change<Q extends Fields = NoFields, B extends z.ZodType = NoBody>(
     description: Description<Q, B>,
     work: Work<One, Q, B, string | undefined>,
   ): DefinedOperation {
-    return this.#onOne({ ...description, method: 'patch' }, work)
+    return this.#one({ ...this.#single, ...description, method: 'patch' }, work)
   }
 
   /** `work` answers whether there was one. */
@@ -173,18 +170,15 @@ export class Resource<One extends Fields, Of extends Fields = NoFields> {
     )
   }
 
-  #answers(status: 200 | 201) {
-    const { schema, what } = this.#kind
-    return { status, schema, description: `The ${what}` }
-  }
-
-  #onOne<Q extends Fields, B extends z.ZodType>(
-    description: Description<Q, B> & { method: 'get' | 'put' | 'patch' },
-    work: Work<One, Q, B, string | undefined>,
+  #one<P extends Fields, Q extends Fields, B extends z.ZodType>(
+    operation: Pick<Operation<P, Q, B>, 'method'> & Place<P> & Description<Q, B>,
+    work: Work<P, Q, B, string | undefined>,
+    status: 200 | 201 = 200,
   ): DefinedOperation {
-    return this.#define(
-      { ...this.#single, ...description, answers: this.#answers(200) },
-      async (asking) => found(await work(asking), this.#kind.what),
+    const { schema, what } = this.#kind
+    const answers = { status, schema, description: `The ${what}` }
+    return this.#define({ ...operation, answers }, async (asking) =>
+      found(await work(asking), what),
     )
   }
 

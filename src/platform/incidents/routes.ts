@@ -86,14 +86,14 @@ async function open(
   incident: Own,
   { name, severity, services, incidentUpdates }: IncidentInput,
   options: NoticeOptions,
-): Promise<string> {
+): Promise<string | undefined> {
   const { id: incidentId, accountId } = incident
   await insertIncident(tx, { ...incident, name, severity })
   await setServices(tx, incident, services)
   for (const update of incidentUpdates) {
     await postUpdate(tx, { accountId, incidentId }, update, options)
   }
-  return (await readIncident(tx, accountId, incidentId)) ?? ''
+  return readIncident(tx, accountId, incidentId)
 }
 
 async function change(

@@ -34,36 +34,34 @@ function unixTime(description: string) {
 }
 
 /** The operation on metrics of locations. */
-export function locationMetricsOperations({ database, clock }: MonitorParts): DefinedOperation[] {
-  return [
-    defineOperation({
-      tag: 'Private Locations',
-      summary: 'Read how much waited in a private location',
-      description: `One sample a minute while agents report; kept for ${RETENTION_DAYS} days.`,
-      method: 'get',
-      path: '/v1/private-locations/{id}/metrics',
-      policy: CUSTOM_POLICIES['private-location-metrics'],
-      params: { id: idParameter('private location') },
-      query: {
-        from: unixTime(`Seconds since the Unix epoch, at most ${RETENTION_DAYS} days ago`),
-        to: unixTime('Seconds since the Unix epoch'),
-      },
-      answers: { status: 200, schema: LocationMetrics, description: 'Lists of the same length' },
-      async answer({ key, params: { id }, query: { from, to } }) {
-        if (from * 1000 < clock.now() - KEPT_MS) {
-          throw new ApiError(400, `from: must be at most ${RETENTION_DAYS} days ago`)
-        }
-        if (to < from) throw new ApiError(400, 'to: must not be before `from`')
-        found(await readPrivateLocation(database, key.accountId, id), 'private location')
-        const span = [new Date(from * 1000), new Date(to * 1000)] as const
-        const rows = await listLocationSamples(database, id, ...span, SAMPLES_MAX)
-        const json = JSON.stringify({
-          timestamps: rows.map((row) => row.at.toISOString()),
-          queueSize: rows.map((row) => row.queue_size),
-          oldestScheduledCheckRun: rows.map((row) => (row.oldest_scheduled_ms ?? 0) / 1000),
-        })
-        return json
-      },
-    }),
-  ]
+export function locationMetricsOperation({ database, clock }: MonitorParts): DefinedOperation {
+  return defineOperation({
+    tag: 'Private Locations',
+    summary: 'Read how much waited in a private location',
+    description: `One sample a minute while agents report; kept for ${RETENTION_DAYS} days.`,
+    method: 'get',
+    path: '/v1/private-locations/{id}/metrics',
+    policy: CUSTOM_POLICIES['private-location-metrics'],
+    params: { id: idParameter('private location') },
+    query: {
+      from: unixTime(`Seconds since the Unix epoch, at most ${RETENTION_DAYS} days ago`),
+      to: unixTime('Seconds since the Unix epoch'),
+    },
+    answers: { status: 200, schema: LocationMetrics, description: 'Lists of the same length' },
+    async answer({ key, params: { id }, query: { from, to } }) {
+      if (from * 1000 < clock.now() - KEPT_MS) {
+        throw new ApiError(400, `from: must be at most ${RETENTION_DAYS} days ago`)
+      }
+      if (to < from) throw new ApiError(400, 'to: must not be before `from`')
+      found(await readPrivateLocation(database, key.accountId, id), 'private location')
+      const span = [new Date(from * 1000), new Date(to * 1000)] as const
+      const rows = await listLocationSamples(database, id, ...span, SAMPLES_MAX)
+      const json = JSON.stringify({
+        timestamps: rows.map((row) => row.at.toISOString()),
+        queueSize: rows.map((row) => row.queue_size),
+        oldestScheduledCheckRun: rows.map((row) => (row.oldest_scheduled_ms ?? 0) / 1000),
+      })
+      return json
+    },
+  })
 }

@@ -75,7 +75,7 @@ function writes(parts: MonitorParts): DefinedOperation[] {
         body: PrivateLocationInput,
         conflict: 'Another location has this slugName, or the account has as many as it may have',
       },
-      async ({ accountId, body }) => (await create(parts, accountId, body)) ?? '',
+      ({ accountId, body }) => create(parts, accountId, body),
     ),
     locations.replace(
       {

@@ -13,44 +13,42 @@ const SPAN_MS_MAX = 7 * 24 * HOUR_MS
 const STATEMENT_MS = 60_000
 
 /** The account of slots as an operation. */
-export function accountingOperations(database: Database): DefinedOperation[] {
-  return [
-    defineOperation({
-      tag: 'Accounting',
-      summary: 'Account for every slot',
-      description:
-        'Counts what was due from the timing of the monitors, and apart from that what was recorded from the results: both must be equal.',
-      method: 'get',
-      path: '/v1/accounting',
-      policy: CUSTOM_POLICIES.analytics,
-      query: {
-        from: unixSeconds(
-          'Where to begin, seconds since the Unix epoch; default an hour before `to`',
-        ),
-        to: unixSeconds('Where to end, not included; default: the end of the last sweep'),
-      },
-      answers: { status: 200, schema: SlotAccount, description: 'The account' },
-      async answer({ key: { accountId }, query }) {
-        const account = await database.transaction(
-          async (tx) => {
-            const swept = (await readSweptSpan(tx))?.sweptUntilMs ?? 0
-            const toMs = query.to ?? swept
-            const fromMs = query.from ?? Math.max(0, toMs - HOUR_MS)
-            if (fromMs > toMs) throw new ApiError(400, 'from: must lie before to')
-            if (Math.min(toMs, swept) - fromMs > SPAN_MS_MAX) {
-              throw new ApiError(400, 'from: must lie at most 7 days before to')
-            }
-            return accountOf(tx, { fromMs, toMs, accountId })
-          },
-          { isolation: 'repeatable read', readOnly: true, statementTimeoutMs: STATEMENT_MS },
-        )
-        const { fromMs, toMs, locations } = account
-        const [from, to] = [new Date(fromMs), new Date(toMs)]
-        const answer = { from, to, ...sumOf(locations), locations }
-        return JSON.stringify(answer)
-      },
-    }),
-  ]
+export function accountingOperation(database: Database): DefinedOperation {
+  return defineOperation({
+    tag: 'Accounting',
+    summary: 'Account for every slot',
+    description:
+      'Counts what was due from the timing of the monitors, and apart from that what was recorded from the results: both must be equal.',
+    method: 'get',
+    path: '/v1/accounting',
+    policy: CUSTOM_POLICIES.analytics,
+    query: {
+      from: unixSeconds(
+        'Where to begin, seconds since the Unix epoch; default an hour before `to`',
+      ),
+      to: unixSeconds('Where to end, not included; default: the end of the last sweep'),
+    },
+    answers: { status: 200, schema: SlotAccount, description: 'The account' },
+    async answer({ key: { accountId }, query }) {
+      const account = await database.transaction(
+        async (tx) => {
+          const swept = (await readSweptSpan(tx))?.sweptUntilMs ?? 0
+          const toMs = query.to ?? swept
+          const fromMs = query.from ?? Math.max(0, toMs - HOUR_MS)
+          if (fromMs > toMs) throw new ApiError(400, 'from: must lie before to')
+          if (Math.min(toMs, swept) - fromMs > SPAN_MS_MAX) {
+            throw new ApiError(400, 'from: must lie at most 7 days before to')
+          }
+          return accountOf(tx, { fromMs, toMs, accountId })
+        },
+        { isolation: 'repeatable read', readOnly: true, statementTimeoutMs: STATEMENT_MS },
+      )
+      const { fromMs, toMs, locations } = account
+      const [from, to] = [new Date(fromMs), new Date(toMs)]
+      const answer = { from, to, ...sumOf(locations), locations }
+      return JSON.stringify(answer)
+    },
+  })
 }
 
 function sumOf(locations: LocationAccount[]): Omit<SlotAccount, 'from' | 'to' | 'locations'> {

@@ -1,7 +1,7 @@
 // Statements on services.
 import { dayText, escaped, objectText, orNull, quoted } from '../../database/row-json.ts'
 import { pageStatement } from '../../database/page.ts'
-import { queryAs, queryValue, queryValues } from '../../database/statement-functions.ts'
+import { queryValue, queryValues } from '../../database/statement-functions.ts'
 import { raw, sql } from '../../database/sql.ts'
 import type { Queryable } from '../../database/database.ts'
 
@@ -41,13 +41,12 @@ export const servicesAmong = queryValues(
 )
 
 /** Adds a service and answers with it as JSON text. */
-export const insertService = queryAs(
+export const insertService = queryValue(
   (service: { id: string; accountId: string; name: string }) => sql<{ json: string }>(
     'service-insert',
   )`
       insert into services as s (id, account_id, name) values (${service.id}, ${service.accountId}, ${service.name})
       returning ${SERVICE} as json`,
-  ([row]) => row?.json ?? '',
 )
 
 /** Renames a service; undefined when the account has none of that id. */

@@ -77,9 +77,9 @@ function pageOperations(database: Database): DefinedOperation[] {
         body: StatusPageInput,
         conflict: TAKEN,
       },
-      async ({ accountId, body }) => {
+      ({ accountId, body }) => {
         const page = pageFields(randomUUID(), accountId, body)
-        return (await written(database, page, body, (tx) => insertStatusPage(tx, page))) ?? ''
+        return written(database, page, body, (tx) => insertStatusPage(tx, page))
       },
     ),
     pages.replace(

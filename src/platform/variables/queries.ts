@@ -1,7 +1,12 @@
 // Statements on variables of accounts. Values are encrypted before they come here.
-import { queryCount, queryRow, queryRows, queryValues } from '../../database/statement-functions.ts'
+import {
+  execute,
+  queryCount,
+  queryRow,
+  queryRows,
+  queryValues,
+} from '../../database/statement-functions.ts'
 import { raw, sql } from '../../database/sql.ts'
-import type { Queryable } from '../../database/database.ts'
 
 /** A variable of all monitors of an account. */
 export interface AccountVariableRow {
@@ -47,22 +52,18 @@ export interface AccountVariableFields {
 }
 
 /** Adds variables, or replaces those that are there. */
-export async function writeAccountVariables(
-  tx: Queryable,
-  accountId: string,
-  variables: readonly AccountVariableFields[],
-): Promise<void> {
-  if (variables.length > 0)
-    await tx.query(sql('account-variables-write')`
+export const writeAccountVariables = execute(
+  (accountId: string, variables: readonly AccountVariableFields[]) => sql(
+    'account-variables-write',
+  )`
       insert into account_variables (account_id, key, value, locked, secret, file_name)
       select ${accountId}, x.key, x.value, x.locked, x.secret, x."fileName"
       from jsonb_to_recordset(${JSON.stringify(variables)}::jsonb) as x (key text, value text, locked boolean,
         secret boolean, "fileName" text)
       on conflict (account_id, key) do update set value = excluded.value,
         locked = excluded.locked, secret = excluded.secret, file_name = excluded.file_name,
-        updated_at = clock_timestamp()
-      returning key`)
-}
+        updated_at = clock_timestamp()`,
+)
 
 /** Deletes variables and answers with the keys of those that were there. */
 export const deleteAccountVariables = queryValues(

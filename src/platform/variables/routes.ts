@@ -63,7 +63,7 @@ export function accountVariableOperations(parts: MonitorParts): DefinedOperation
         body: AccountVariableInput,
         conflict: 'There is a variable of this key, or as many as there may be',
       },
-      async ({ accountId, body }) => (await create(parts, accountId, body)) ?? '',
+      ({ accountId, body }) => create(parts, accountId, body),
     ),
     resource.replace(
       {

@@ -62,27 +62,23 @@ export async function lockLocation(
 }
 
 /** Begins an epoch with the agents that are live, and notifies them all at the commit. */
-export async function beginEpoch(
-  tx: Queryable,
-  locationId: string,
-  next: Omit<Epoch, 'members'>,
-): Promise<void> {
-  const { epoch, fromMs, cause } = next
-  const [row] = await tx.query(sql<{ members: EpochMember[] }>('epoch-begin')`
-      insert into location_epochs (location_id, epoch, from_ms, members, cause)
-      select ${locationId}, ${epoch}, ${fromMs}, coalesce((select jsonb_agg(
-        jsonb_build_object('id', id, 'version', version, 'abilities', abilities) order by id)
-        from agents where location_id = ${locationId} and state = 'live'), '[]'), ${JSON.stringify(cause)}::jsonb
-      returning members`)
-  const isEmpty = row?.members.length === 0
-  await tx.query(sql('epoch-point')`
-      update private_locations set epoch = ${epoch},
-        absent_since = case when not ${isEmpty}::boolean then null
-          when exists (select from placements where location_id = ${locationId} and until_ms is null)
+export const beginEpoch = execute(
+  (locationId: string, { epoch, fromMs, cause }: Omit<Epoch, 'members'>) => sql('epoch-begin')`
+      with begun as (
+        insert into location_epochs (location_id, epoch, from_ms, members, cause)
+        select ${locationId}, ${epoch}, ${fromMs}, coalesce((select jsonb_agg(
+          jsonb_build_object('id', id, 'version', version, 'abilities', abilities) order by id)
+          from agents where location_id = ${locationId} and state = 'live'), '[]'),
+          ${JSON.stringify(cause)}::jsonb
+        returning epoch, members
+      )
+      update private_locations l set epoch = begun.epoch,
+        absent_since = case when begun.members <> '[]' then null
+          when exists (select from placements where location_id = l.id and until_ms is null)
           then coalesce(absent_since, clock_timestamp()) end
-      where id = ${locationId}`)
-  await announceNews(tx, locationId)
-}
+      from begun where l.id = ${locationId}
+      returning pg_notify('${raw(AGENTS_CHANNEL)}', l.id::text)::text as notified`,
+)
 
 /** Notifies the agents of a location when the transaction commits. */
 export const announceNews = execute(

@@ -3,7 +3,7 @@
 import { freshAlertState, type AlertState } from '../../../contract/api/alert.ts'
 import type { BadRun } from '../../../contract/api/alert-payload.ts'
 import { UNATTENDED } from '../../private-locations/queries/locations.ts'
-import { queryAs, queryRows } from '../../../database/statement-functions.ts'
+import { execute, queryAs, queryRows } from '../../../database/statement-functions.ts'
 import { raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 
@@ -107,20 +107,16 @@ export const readAlertEnds = queryAs(
 )
 
 /** Makes the states of the monitors in these locations due. */
-export async function hurryAlertStates(
-  tx: Queryable,
-  locationIds: string[],
-  now: number,
-): Promise<void> {
-  if (locationIds.length > 0)
-    await tx.query(sql('alert-states-hurry')`
+export const hurryAlertStates = execute(
+  (locationIds: string[], now: number) => sql('alert-states-hurry')`
       with here as (
         select s.monitor_id from alert_states s
         where s.monitor_id in (select p.monitor_id from placements p
           where p.location_id = any (${locationIds}::uuid[]) and p.until_ms is null)
         order by s.monitor_id for update)
-      update alert_states s set due_at = ${new Date(now).toISOString()}::timestamptz from here where s.monitor_id = here.monitor_id`)
-}
+      update alert_states s set due_at = ${new Date(now).toISOString()}::timestamptz from here
+      where s.monitor_id = here.monitor_id`,
+)
 
 /** A monitor as alerts need it. */
 export interface AlertedMonitor {
@@ -146,19 +142,14 @@ const placed = (condition: string) =>
      order by p.location_id)::text[]`
 
 /** Those of the monitors that are watched. */
-export async function readAlertedMonitors(
-  connection: Queryable,
-  monitorIds: string[],
-): Promise<AlertedMonitor[]> {
-  return monitorIds.length === 0
-    ? []
-    : connection.query(sql<AlertedMonitor>('alert-monitors')`
+export const readAlertedMonitors = queryRows(
+  (monitorIds: string[]) => sql<AlertedMonitor>('alert-monitors')`
       select m.id, m.account_id as "accountId", m.name, m.check_type as "checkType", m.muted, m.tags,
         m.group_id as "groupId", g.name as "groupName", m.effective,
         ${raw(placed(`not ${UNATTENDED}`))} as locations, ${raw(placed(UNATTENDED))} as unattended
       from monitors m left join check_groups g on g.id = m.group_id
-      where m.id = any (${monitorIds}::uuid[]) and m.deleted_at is null and m.activated`)
-}
+      where m.id = any (${monitorIds}::uuid[]) and m.deleted_at is null and m.activated`,
+)
 
 /**
  * For each of the given runs' monitors the newest slot of the location that was recorded with a verdict
@@ -197,13 +188,11 @@ export interface RecordedRun {
  * Runs that were recorded in time and not evaluated, because another process recorded them while a state
  * began. In the order of slots.
  */
-export async function newerRuns(
-  tx: Queryable,
-  last: readonly { monitorId: string; locationId: string; slot: number }[],
-  lateAfterMs: number,
-): Promise<RecordedRun[]> {
-  if (last.length === 0) return []
-  return tx.query(sql<RecordedRun>('alert-newer-runs')`
+export const newerRuns = queryRows(
+  (
+    last: readonly { monitorId: string; locationId: string; slot: number }[],
+    lateAfterMs: number,
+  ) => sql<RecordedRun>('alert-newer-runs')`
       select r.monitor_id as "monitorId", r.location_id as "locationId",
         (extract(epoch from r.slot) * 1000)::bigint as slot, r.verdict,
         (extract(epoch from r.started_at) * 1000)::bigint as "startedAt",
@@ -217,5 +206,5 @@ export async function newerRuns(
           and r.received_at <= r.started_at
             + make_interval(secs => (r.duration_ms + ${lateAfterMs}::double precision) / 1000)
         order by r.slot limit 20) r
-      order by r.slot`)
-}
+      order by r.slot`,
+)

@@ -21,7 +21,7 @@ export interface ChangedPlacement {
 export const placementsSince = queryRows(
   (
     locationId: string,
-    { revision, all = false }: { revision: number; all?: boolean },
+    { revision, all }: { revision: number; all: boolean },
   ) => sql<ChangedPlacement>('placements-since')`
       select monitor_id as "monitorId", revision, needs, every_ms as "everyMs",
         offset_ms as "offsetMs", from_ms as "fromMs", until_ms as "untilMs"

@@ -3,6 +3,7 @@
 import { slotAtOrAfter, slotAtOrBefore, type Slots } from '../../../contract/timetable.ts'
 import { AGENTS_CHANNEL } from '../../agents/queries/agents.ts'
 import { raw, sql } from '../../../database/sql.ts'
+import { queryAs } from '../../../database/statement-functions.ts'
 import type { Queryable } from '../../../database/database.ts'
 
 /** A location in which a monitor is to run. */
@@ -130,20 +131,18 @@ function settle(
  * Locks locations for the rest of the transaction in the order of their ids, raises their revisions, and
  * notifies their agents at the commit. Returns the new revisions of the account's own locations.
  */
-export async function raiseRevisions(
-  tx: Queryable,
-  accountId: string,
-  locationIds: readonly string[],
-): Promise<Map<string, number>> {
-  if (locationIds.length === 0) return new Map()
-  const locked = await tx.query(sql<{ id: string }>('locations-lock')`
-      select id from private_locations where account_id = ${accountId} and id = any (${[...locationIds]}::uuid[])
-      order by id for no key update`)
-  const raised = await tx.query(sql<{ id: string; revision: number }>('locations-raise')`
-      update private_locations set revision = revision + 1 where id = any (${locked.map((row) => row.id)}::uuid[])
-      returning id, revision, pg_notify('${raw(AGENTS_CHANNEL)}', id::text)::text as notified`)
-  return new Map(raised.map((row) => [row.id, row.revision]))
-}
+export const raiseRevisions = queryAs(
+  (accountId: string, locationIds: readonly string[]) => sql<{ id: string; revision: number }>(
+    'locations-raise',
+  )`
+      with locked as (
+        select id from private_locations
+        where account_id = ${accountId} and id = any (${locationIds}::uuid[])
+        order by id for no key update)
+      update private_locations l set revision = revision + 1 from locked where l.id = locked.id
+      returning l.id, l.revision, pg_notify('${raw(AGENTS_CHANNEL)}', l.id::text)::text as notified`,
+  (rows) => new Map(rows.map(({ id, revision }) => [id, revision])),
+)
 
 const COLUMNS = `"locationId" uuid, "monitorId" uuid, revision bigint, needs text[],
   "everyMs" bigint, "offsetMs" bigint, "fromMs" bigint, "untilMs" bigint`

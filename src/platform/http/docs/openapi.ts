@@ -51,20 +51,13 @@ function textOf(body: string): Text {
   return { body, etag: `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"` }
 }
 
-interface DocumentParts {
-  info: { title: string; version: string; description: string }
-  tags: { name: string; description: string }[]
-  /** Of the bearer key. */
-  key: string
-  /** Headers that answers refer to. */
-  headers: typeof HEADER_COMPONENTS
-  /** Where clients reach this platform. */
-  publicUrl: string
-}
-
 /** The text of the document of all operations that are mounted in `app`. */
-function documentText(app: OpenAPIHono, parts: DocumentParts): string {
-  const { info, tags, key, headers, publicUrl } = parts
+function documentText(
+  app: OpenAPIHono,
+  parts: typeof PUBLIC_DOCUMENT | typeof AGENT_DOCUMENT,
+  publicUrl: string,
+): string {
+  const { info, tags, key, headers } = parts
   for (const [name, header] of headers) {
     app.openAPIRegistry.registerComponent('headers', name, header)
   }
@@ -111,7 +104,7 @@ const AGENT_DOCUMENT = {
 
 /** Serves /agent/v1/openapi.json. To be called when all calls of agents are mounted. */
 export function serveAgentDocument(app: OpenAPIHono, publicUrl = '/'): void {
-  const text = textOf(documentText(app, { ...AGENT_DOCUMENT, publicUrl }))
+  const text = textOf(documentText(app, AGENT_DOCUMENT, publicUrl))
   app.get('/agent/v1/openapi.json', (c) => send(c, text, JSON_HEADERS))
 }
 
@@ -119,7 +112,7 @@ const JSON_HEADERS = { 'Content-Type': 'application/json; charset=utf-8' }
 
 /** Serves /openapi.json, /swagger.json and /docs. To be called when all operations are mounted. */
 export function serveDocuments(app: OpenAPIHono, publicUrl = '/'): void {
-  const current = textOf(documentText(app, { ...PUBLIC_DOCUMENT, publicUrl }))
+  const current = textOf(documentText(app, PUBLIC_DOCUMENT, publicUrl))
   const legacy = textOf(readFileSync(new URL('./swagger.json', import.meta.url), 'utf8'))
   const page = textOf(docsPage(current.body))
   app.get('/openapi.json', (c) => send(c, current, JSON_HEADERS))

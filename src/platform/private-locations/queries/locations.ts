@@ -105,9 +105,12 @@ export const deletePrivateLocation = queryAny(
 )
 
 /** Stores a sample of every location with agents, and deletes those older than `daysMax`. */
-export async function sampleLocations(connection: Queryable, daysMax: number): Promise<void> {
+export const sampleLocations = execute(
   // The last reports of agents on their queues; those of an unresponsive agent are outdated.
-  await connection.query(sql('location-samples-take')`
+  (daysMax: number) => sql('location-samples-take')`
+      with old as (
+        delete from location_samples
+        where at < clock_timestamp() - make_interval(days => ${daysMax}::int))
       insert into location_samples (location_id, at, queue_size, oldest_scheduled_ms)
       select a.location_id, date_trunc('minute', clock_timestamp()),
         least(sum(coalesce((a.queues #>> '{uptime,waiting}')::numeric, 0)
@@ -117,11 +120,8 @@ export async function sampleLocations(connection: Queryable, daysMax: number): P
       from agents a where a.state = 'live'
       group by a.location_id
       on conflict (location_id, at) do update set queue_size = excluded.queue_size,
-        oldest_scheduled_ms = excluded.oldest_scheduled_ms`)
-  await connection.query(sql('location-samples-drop')`
-      delete from location_samples
-      where at < clock_timestamp() - make_interval(days => ${daysMax}::int)`)
-}
+        oldest_scheduled_ms = excluded.oldest_scheduled_ms`,
+)
 
 export interface LocationSampleRow {
   at: Date
