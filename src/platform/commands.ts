@@ -1,7 +1,7 @@
 // The platform's commands as the command line shows them.
 import { ROLES } from '../contract/api/account.ts'
 import { EXIT } from '../process/exit-codes.ts'
-import type { Arguments, Command } from '../process/command-line.ts'
+import type { Command } from '../process/command-line.ts'
 import { loadPart } from '../process/load-part.ts'
 import { VARIABLES } from './config.ts'
 import type { CommandContext } from './run-platform.ts'
@@ -33,9 +33,10 @@ function platformCommand(context: CommandContext): Command {
       ['curl localhost:3000/-/readiness', 'shows whether it is ready, and why not'],
     ],
     async run() {
-      // Loaded only here: an agent must not carry the platform in its memory.
-      const part = await loadPart('the platform', () => import('./run-platform.ts'))
-      return part === undefined ? EXIT.configuration : part.runPlatform(context)
+      return withPart(
+        () => import('./run-platform.ts'),
+        (part) => part.runPlatform(context),
+      )
     },
   }
 }
@@ -63,8 +64,10 @@ function keysCommand(context: CommandContext): Command {
       const [action, id] = args.positionals
       const [name, role] = [args.value('name'), args.value('role')]
       const request = { action, id, name, role, accountId: args.value('account') }
-      const part = await loadPart('the platform', () => import('./keys-command.ts'))
-      return part === undefined ? EXIT.configuration : part.runKeys(request, context)
+      return withPart(
+        () => import('./keys-command.ts'),
+        (part) => part.runKeys(request, context),
+      )
     },
   }
 }
@@ -84,8 +87,10 @@ function accountsCommand(context: CommandContext): Command {
     ],
     async run(args) {
       const request = { action: args.positionals[0], name: args.value('name') }
-      const part = await loadPart('the platform', () => import('./accounts-command.ts'))
-      return part === undefined ? EXIT.configuration : part.runAccounts(request, context)
+      return withPart(
+        () => import('./accounts-command.ts'),
+        (part) => part.runAccounts(request, context),
+      )
     },
   }
 }
@@ -100,7 +105,11 @@ function backupCommand(context: CommandContext): Command {
       'are at one instant. Secrets in it stay encrypted: back up SECRETS_KEY, or DATA_DIR/secrets.key, and ' +
       'the files of results separately.',
     examples: [['vedette backup vedette.backup', 'creates or replaces the file']],
-    run: (args) => runFile('backup', args, context),
+    run: ({ positionals: [path = ''] }) =>
+      withPart(
+        () => import('./backup-command.ts'),
+        (part) => part.runBackup(path, context),
+      ),
   }
 }
 
@@ -114,17 +123,19 @@ function restoreCommand(context: CommandContext): Command {
       'earlier version: all of it or nothing. Before the first start, put the SECRETS_KEY of the backup into ' +
       'the environment, or secrets.key into DATA_DIR.',
     examples: [['DATA_DIR=new vedette restore vedette.backup', 'restores into a new folder']],
-    run: (args) => runFile('restore', args, context),
+    run: ({ positionals: [path = ''] }) =>
+      withPart(
+        () => import('./backup-command.ts'),
+        (part) => part.runRestore(path, context),
+      ),
   }
 }
 
-async function runFile(
-  action: 'backup' | 'restore',
-  args: Arguments,
-  context: CommandContext,
+/** Loads a part of the platform when its command runs: an agent must not carry it in its memory. */
+async function withPart<Part>(
+  load: () => Promise<Part>,
+  run: (part: Part) => Promise<number>,
 ): Promise<number> {
-  const [path = ''] = args.positionals
-  const part = await loadPart('the platform', () => import('./backup-command.ts'))
-  if (part === undefined) return EXIT.configuration
-  return action === 'backup' ? part.runBackup(path, context) : part.runRestore(path, context)
+  const part = await loadPart('the platform', load)
+  return part === undefined ? EXIT.configuration : run(part)
 }

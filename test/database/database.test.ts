@@ -89,14 +89,12 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   test.each([
     ['a second row with a key', `insert into t values (1, 1)`, 'unique', '23505', 't_pkey'],
     ['a row without its parent', `insert into t values (2, 9)`, 'other', '23503', 't_p_fkey'],
-    ['a row against a check', `insert into t values (-1, 1)`, 'other', '23514', 't_id_check'],
-    ['a value of no type', `select 'x'::int`, 'value', '22P02', undefined],
     ['a statement that is wrong', `select from nowhere`, 'other', '42P01', undefined],
   ])('%s has its own error', async (_, sql, kind, code, constraint) => {
     const { database } = use()
     await database.query(`drop table if exists t, p; create table p (id int primary key);
       insert into p values (1);
-      create table t (id int primary key check (id > 0), p int references p (id));
+      create table t (id int primary key, p int references p (id));
       insert into t values (1, 1)`)
     expect(await failureOf(database.query(sql))).toEqual({ kind, code, constraint })
     // Text that PostgreSQL cannot store.

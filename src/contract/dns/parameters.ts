@@ -112,17 +112,13 @@ export function rcodeProblem(name: string): string | undefined {
 
 export const DNS_CLASSES = { IN: 1, CH: 3, HS: 4 } as const
 
-const CLASS_NAMES: Readonly<Record<number, string>> = {
-  1: 'IN',
-  3: 'CH',
-  4: 'HS',
-  254: 'NONE',
-  255: 'ANY',
-}
+const CLASS_NAMES: ReadonlyMap<number, string> = new Map(
+  Object.entries({ ...DNS_CLASSES, NONE: 254, ANY: 255 }).map(([name, number]) => [number, name]),
+)
 
 /** The name of a class; `CLASS` and its number where it has none (RFC 3597). */
 export function className(number: number): string {
-  return CLASS_NAMES[number] ?? `CLASS${number}`
+  return CLASS_NAMES.get(number) ?? `CLASS${number}`
 }
 
 // RFC 8914, 4, and later registrations.

@@ -38,9 +38,8 @@ export class PostgresLog {
   #line(line: string): void {
     const [, severity = '', message = line] = LINE.exec(line) ?? []
     if (message.trim() === '') return
-    if (severity === 'FATAL' || severity === 'PANIC') this.#grave = message
     // Errors of the loader have no severity.
-    else if (severity === '') this.#grave = message
+    if (['FATAL', 'PANIC', ''].includes(severity)) this.#grave = message
     this.#log[LEVELS[severity] ?? 'debug']({ postgres: severity }, message)
   }
 }

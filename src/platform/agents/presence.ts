@@ -74,7 +74,7 @@ export function presenceOperation(database: Database): DefinedAgentOperation {
       const report = checked(PresenceRequest, await readJson(c, BODY_BOUNDS))
       const { agentId, instance, progress = [] } = report
       const said = { locationId, id: agentId.toLowerCase(), instance: instance.toLowerCase() }
-      await noteProgress(database, said, progress)
+      if (progress.length > 0) await noteProgress(database, said, progress)
       return JSON.stringify({ live: await noteAgent(database, said) })
     },
   })

@@ -81,12 +81,13 @@ export async function moveAlerts(
       const rules = alertRulesOf(await settingsOf(row.accountId, definition), facts)
       const moved = await moveOne(tx, { move, monitor, definition, rules }, options)
       toSend.push(...moved.toSend)
-      if (moved.isWell) gone.push({ ...row, endedSlot: moved.change.state.endedSlot })
+      const { endedSlot } = moved.change.state
+      if (moved.isWell) gone.push({ monitorId: row.monitorId, endedSlot })
       else changes.push(moved.change)
     }
   }
-  await saveAlertStates(tx, changes)
-  await deleteAlertStates(tx, gone)
+  if (changes.length > 0) await saveAlertStates(tx, changes)
+  if (gone.length > 0) await deleteAlertStates(tx, gone)
   await queueAlerts(tx, toSend, options)
 }
 

@@ -34,9 +34,8 @@ import {
 } from './queries/analytics.ts'
 import type { Database } from '../../database/database.ts'
 import { notFound, ApiError } from '../http/errors.ts'
-import { unixSeconds, namesParameter } from '../http/parameters.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
-import { idParameter } from '../http/parameters.ts'
+import { idParameter, namesParameter, unixSeconds } from '../http/parameters.ts'
 
 export interface AnalyticsParts {
   database: Database

@@ -1,8 +1,7 @@
 // Statements on files of results. A row is written before the first byte is stored, so that whatever a
 // crash leaves behind is known and can be removed.
 import type { ArtifactRefusal, ArtifactView } from '../../contract/api/run.ts'
-import { execute, queryCount, queryRow, queryRows } from '../../database/statement-functions.ts'
-import { sql } from '../../database/sql.ts'
+import { execute, queryCount, queryRow, queryRows, sql } from '../../database/sql.ts'
 import type { Queryable } from '../../database/database.ts'
 import type { StoredFile } from './transfer.ts'
 

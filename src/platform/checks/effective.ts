@@ -65,7 +65,6 @@ export function locationProblems(
   locations: ReadonlyMap<string, string>,
 ): DraftProblem[] {
   const unknown = slugs.filter((slug) => !locations.has(slug))
-  if (unknown.length === 0) return []
   return unknown.map((slug) => ({
     path: ['privateLocations'],
     message: `unknown private location "${slug}"; ${knownLocations(locations)}`,

@@ -215,10 +215,7 @@ async function draftAndSave(
 
 /** A monitor in the API: its own definition, or the effective one with its group; secret values masked. */
 function wireForm(cipher: Cipher, row: MonitorRow, withGroup = false): Definition {
-  return {
-    ...maskSecrets(decrypt(cipher, withGroup ? row.effective : row.definition)),
-    id: row.id,
-    created_at: row.created_at.toISOString(),
-    updated_at: row.updated_at?.toISOString() ?? null,
-  }
+  const { id, created_at, updated_at } = row
+  const definition = maskSecrets(decrypt(cipher, withGroup ? row.effective : row.definition))
+  return { ...definition, id, created_at, updated_at }
 }

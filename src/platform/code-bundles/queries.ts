@@ -3,8 +3,7 @@
 import { BUNDLE_BOUNDS } from '../../contract/api/code-bundle.ts'
 import { instantText, rowJson } from '../../database/row-json.ts'
 import { pageStatement } from '../../database/page.ts'
-import { execute, queryAny, queryRow, queryValues } from '../../database/statement-functions.ts'
-import { raw, sql } from '../../database/sql.ts'
+import { execute, queryAny, queryRow, queryValues, raw, sql } from '../../database/sql.ts'
 import type { Queryable } from '../../database/database.ts'
 
 export interface BundleAddress {

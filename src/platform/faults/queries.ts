@@ -3,8 +3,7 @@ import { createHash } from 'node:crypto'
 import { FAULT_BOUNDS, type FaultReport } from '../../contract/protocol/fault-report.ts'
 import type { Queryable } from '../../database/database.ts'
 import { instantText } from '../../database/row-json.ts'
-import { execute, queryValues } from '../../database/statement-functions.ts'
-import { raw, sql } from '../../database/sql.ts'
+import { execute, queryValues, raw, sql } from '../../database/sql.ts'
 
 /** The source of the fault; null: the platform. */
 export interface FaultyProgram {

@@ -1,6 +1,5 @@
 // Statements on groups of monitors. Definitions are encrypted before they come here.
-import { queryCount, queryRows, queryValues } from '../../database/statement-functions.ts'
-import { raw, sql } from '../../database/sql.ts'
+import { queryCount, queryRows, queryValues, raw, sql } from '../../database/sql.ts'
 import type { Queryable } from '../../database/database.ts'
 
 export interface CheckGroupRow {

@@ -159,12 +159,8 @@ async function draft(
 
 /** A group in the API: its definition with masked secrets. Clients rely on `apiCheckDefaults`. */
 function wireForm(cipher: Cipher, row: CheckGroupRow): Definition {
+  const { id, created_at, updated_at } = row
   const definition = maskSecrets(decrypt(cipher, row.definition))
-  return {
-    ...definition,
-    apiCheckDefaults: definition['apiCheckDefaults'] ?? NO_API_CHECK_DEFAULTS,
-    id: row.id,
-    created_at: row.created_at.toISOString(),
-    updated_at: row.updated_at?.toISOString() ?? null,
-  }
+  definition['apiCheckDefaults'] ??= NO_API_CHECK_DEFAULTS
+  return { ...definition, id, created_at, updated_at }
 }

@@ -1,7 +1,6 @@
 // Keys of both APIs as the platform knows them, and as requests carry them.
 import type { Role } from '../../contract/api/account.ts'
-import { sql } from '../../database/sql.ts'
-import { queryRow } from '../../database/statement-functions.ts'
+import { queryRow, sql } from '../../database/sql.ts'
 
 /** What every kind of key has; its secret is known by its SHA-256 only. */
 export interface HashedKey {

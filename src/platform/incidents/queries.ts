@@ -19,8 +19,9 @@ import {
   queryRows,
   queryValue,
   queryValues,
-} from '../../database/statement-functions.ts'
-import { raw, sql } from '../../database/sql.ts'
+  raw,
+  sql,
+} from '../../database/sql.ts'
 import { serviceText } from '../services/queries.ts'
 import type { Course, Turn } from './course.ts'
 

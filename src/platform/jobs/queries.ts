@@ -1,7 +1,6 @@
 // Which of several processes runs a background job that is due. A lease that its holder renews, not a lock: no
 // connection is occupied meanwhile, and where the holder dies, another process goes on soon.
-import { execute, queryRow } from '../../database/statement-functions.ts'
-import { sql } from '../../database/sql.ts'
+import { execute, queryRow, sql } from '../../database/sql.ts'
 
 /** A job that is leased to this process. */
 export interface JobLease {

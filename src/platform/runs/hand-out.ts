@@ -40,7 +40,7 @@ export async function handOutRuns(
   { readAssignment, open }: RunFacts,
 ): Promise<RunsToReport> {
   const to = { locationId, agentId }
-  const leftovers = await noteRunStates(connection, to, said)
+  const leftovers = said.length > 0 ? await noteRunStates(connection, to, said) : []
   const all = await openRunsFor(connection, locationId)
   const queued = leaving ? [] : all.filter((one) => one.agentId === null)
   const assignment = queued.length > 0 ? await readAssignment() : undefined
@@ -48,7 +48,7 @@ export async function handOutRuns(
     ({ monitorId, needs }) => assignment?.owner(monitorId, needs)?.id === agentId,
   )
   const ids = free.map(({ id }) => id)
-  const given = new Set(await assignRuns(connection, to, ids))
+  const given = new Set(ids.length > 0 ? await assignRuns(connection, to, ids) : [])
   const mine = all.filter((one) => one.agentId === agentId)
   const handedOut = [
     ...mine.filter((one) => !one.taken && !one.cancelAsked),

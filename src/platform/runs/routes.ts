@@ -48,7 +48,7 @@ export function createRuns(database: Database): Runs {
     async onRecorded(tx, { locationId, agentId, results }) {
       if (agentId === null) return
       const asked = results.map(({ result }) => result).filter(isOnDemand)
-      await finishRuns(tx, { locationId, agentId }, asked)
+      if (asked.length > 0) await finishRuns(tx, { locationId, agentId }, asked)
     },
     backgroundJobs: [
       {

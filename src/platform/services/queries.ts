@@ -1,8 +1,7 @@
 // Statements on services.
 import { dayText, escaped, objectText, orNull, quoted } from '../../database/row-json.ts'
 import { pageStatement } from '../../database/page.ts'
-import { queryValue, queryValues } from '../../database/statement-functions.ts'
-import { raw, sql } from '../../database/sql.ts'
+import { queryValue, queryValues, raw, sql } from '../../database/sql.ts'
 import type { Queryable } from '../../database/database.ts'
 
 /** The JSON text of the row `s`, as the public contract has a service. */

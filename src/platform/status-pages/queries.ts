@@ -3,8 +3,7 @@ import { EMAIL_UNSENT, PAGE_UNSERVED } from './schema.ts'
 import { dayText, listText, rowJson, rowsJson } from '../../database/row-json.ts'
 import { serviceText } from '../services/queries.ts'
 import { pageStatement } from '../../database/page.ts'
-import { queryAny, queryAs, queryValue, queryValues } from '../../database/statement-functions.ts'
-import { raw, sql } from '../../database/sql.ts'
+import { queryAny, queryAs, queryValue, queryValues, raw, sql } from '../../database/sql.ts'
 
 const literal = (text: string) => `'${text.replaceAll("'", "''")}'`
 

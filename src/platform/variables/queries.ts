@@ -5,8 +5,9 @@ import {
   queryRow,
   queryRows,
   queryValues,
-} from '../../database/statement-functions.ts'
-import { raw, sql } from '../../database/sql.ts'
+  raw,
+  sql,
+} from '../../database/sql.ts'
 
 /** A variable of all monitors of an account. */
 export interface AccountVariableRow {

@@ -167,13 +167,6 @@ async function readText(
   return row && JSON.stringify(wireForm(cipher, row))
 }
 
-function wireForm(cipher: Cipher, row: AccountVariableRow): AccountVariable {
-  return {
-    key: row.key,
-    value: row.secret ? SECRET_MASK : cipher.decrypt(row.value),
-    locked: row.locked,
-    secret: row.secret,
-    created_at: row.created_at.toISOString(),
-    updated_at: row.updated_at?.toISOString() ?? null,
-  }
+function wireForm(cipher: Cipher, { file_name: _, ...row }: AccountVariableRow) {
+  return { ...row, value: row.secret ? SECRET_MASK : cipher.decrypt(row.value) }
 }

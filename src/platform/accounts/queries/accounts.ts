@@ -1,6 +1,5 @@
 // Accounts: the owners of everything else.
-import { sql } from '../../../database/sql.ts'
-import { execute, queryAny, queryRow, queryRows } from '../../../database/statement-functions.ts'
+import { execute, queryAny, queryRow, queryRows, sql } from '../../../database/sql.ts'
 
 export interface AccountRow {
   id: string

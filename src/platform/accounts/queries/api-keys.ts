@@ -1,7 +1,6 @@
 // Keys of the public API. The database knows a key by its hash alone.
 import type { Role } from '../../../contract/api/account.ts'
-import { queryAny, queryAs, queryRow, queryRows } from '../../../database/statement-functions.ts'
-import { raw, sql } from '../../../database/sql.ts'
+import { queryAny, queryAs, queryRow, queryRows, raw, sql } from '../../../database/sql.ts'
 import type { KnownKey } from '../../http/keys.ts'
 
 /** A key as people may see it. */

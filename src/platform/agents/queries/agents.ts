@@ -7,8 +7,9 @@ import {
   queryAs,
   queryRow,
   queryValues,
-} from '../../../database/statement-functions.ts'
-import { raw, sql } from '../../../database/sql.ts'
+  raw,
+  sql,
+} from '../../../database/sql.ts'
 
 /** The channel on which a location's id is announced when its agents have news to fetch. */
 export const AGENTS_CHANNEL = 'vedette_agents'

@@ -1,7 +1,6 @@
 // Statements on epochs: the agents of a location, from a slot on. Written under the lock of the location.
 import { AGENTS_CHANNEL } from './agents.ts'
-import { execute, queryRows } from '../../../database/statement-functions.ts'
-import { raw, sql } from '../../../database/sql.ts'
+import { execute, queryRows, raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 
 export interface EpochMember {

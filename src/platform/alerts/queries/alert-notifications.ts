@@ -8,8 +8,7 @@ import type {
 } from '../../../contract/api/alert-payload.ts'
 import { instantText, rowsJson } from '../../../database/row-json.ts'
 import type { AlertNotification } from '../channel-schema.ts'
-import { execute, queryAs, queryRows } from '../../../database/statement-functions.ts'
-import { raw, sql } from '../../../database/sql.ts'
+import { execute, queryAs, queryRows, raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 import { readChannelChoices } from './channels.ts'
 
@@ -224,14 +223,11 @@ export interface NotificationFilters {
 }
 
 /** A page of the notifications of an account, newest first, and how many there are in all. */
-export async function listNotifications(
-  connection: Queryable,
-  { accountId, channelId, from, to, hasFailed }: NotificationFilters,
-  { limit, offset }: { limit: number; offset: number },
-): Promise<{ entries: AlertNotification[]; total: number }> {
-  const [page] = await connection.query(sql<{ entries: AlertNotification[]; total: number }>(
-    'alert-notifications-list',
-  )`
+export const listNotifications = queryAs(
+  (
+    { accountId, channelId, from, to, hasFailed }: NotificationFilters,
+    { limit, offset }: { limit: number; offset: number },
+  ) => sql<{ entries: AlertNotification[]; total: number }>('alert-notifications-list')`
       with listed as materialized (
         select n.id, n.created_at from alert_notifications n
         where n.account_id = ${accountId}::uuid
@@ -241,9 +237,9 @@ export async function listNotifications(
           and (${hasFailed}::boolean is null or (n.state = 'failed') = ${hasFailed}::boolean)
       )
       select (select count(*)::int from listed) as total, ${raw(rowsJson(LISTED))} as entries
-      from (select ${limit}::int as rows, ${offset}::bigint as skipped) asked`)
-  return page ?? { entries: [], total: 0 }
-}
+      from (select ${limit}::int as rows, ${offset}::bigint as skipped) asked`,
+  ([page]) => page ?? { entries: [], total: 0 },
+)
 
 /** The names of locations, by id. */
 export const readLocationNames = queryAs(

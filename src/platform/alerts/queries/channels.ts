@@ -10,8 +10,9 @@ import {
   queryRows,
   queryValue,
   queryValues,
-} from '../../../database/statement-functions.ts'
-import { raw, sql } from '../../../database/sql.ts'
+  raw,
+  sql,
+} from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 
 /** What is stored of a channel, by the names of the public API. */

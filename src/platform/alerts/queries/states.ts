@@ -3,8 +3,7 @@
 import { freshAlertState, type AlertState } from '../../../contract/api/alert.ts'
 import type { BadRun } from '../../../contract/api/alert-payload.ts'
 import { UNATTENDED } from '../../private-locations/queries/locations.ts'
-import { execute, queryAs, queryRows } from '../../../database/statement-functions.ts'
-import { raw, sql } from '../../../database/sql.ts'
+import { execute, queryAs, queryRows, raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 
 export interface AlertStateRow {
@@ -64,36 +63,34 @@ export interface AlertStateChange extends AlertStateRow {
 }
 
 /** Stores locked states. */
-export async function saveAlertStates(
-  tx: Queryable,
-  changes: readonly AlertStateChange[],
-): Promise<void> {
-  if (changes.length === 0) return
-  await tx.query(sql('alert-states-save')`
+export const saveAlertStates = execute(
+  (changes: readonly AlertStateChange[]) => sql('alert-states-save')`
       update alert_states s set state = one.state, last_bad = one."lastBad",
         due_at = to_timestamp(one."dueAt" / 1000), incident_id = one."incidentId",
         updated_at = clock_timestamp()
       from jsonb_to_recordset(${JSON.stringify(changes)}::jsonb) as one ("monitorId" uuid,
         state jsonb, "lastBad" jsonb, "dueAt" float8, "incidentId" uuid)
-      where s.monitor_id = one."monitorId"`)
-}
+      where s.monitor_id = one."monitorId"`,
+)
 
 /**
  * Deletes locked states of monitors that are well or no longer watched; stores the slots that ended their
  * alerts.
  */
-export async function deleteAlertStates(
-  tx: Queryable,
-  states: readonly { monitorId: string; endedSlot: number | null }[],
-): Promise<void> {
-  if (states.length === 0) return
-  await tx.query(sql('alert-states-delete')`
-      with gone as (select * from unnest(${states.map(({ monitorId }) => monitorId)}::uuid[], ${states.map(({ endedSlot }) => endedSlot)}::bigint[]) g (monitor_id, slot_ms)),
-        ends as (insert into alert_ends (monitor_id, slot_ms)
-          select monitor_id, slot_ms from gone where slot_ms is not null
-          on conflict (monitor_id) do update set slot_ms = excluded.slot_ms)
-      delete from alert_states where monitor_id in (select monitor_id from gone)`)
-}
+export const deleteAlertStates = execute(
+  (states: readonly { monitorId: string; endedSlot: number | null }[]) => sql(
+    'alert-states-delete',
+  )`
+      with gone as (
+        select * from jsonb_to_recordset(${JSON.stringify(states)}::jsonb)
+          as gone ("monitorId" uuid, "endedSlot" bigint)
+      ), ends as (
+        insert into alert_ends (monitor_id, slot_ms)
+        select "monitorId", "endedSlot" from gone where "endedSlot" is not null
+        on conflict (monitor_id) do update set slot_ms = excluded.slot_ms
+      )
+      delete from alert_states where monitor_id in (select "monitorId" from gone)`,
+)
 
 /**
  * The slots that ended the last alerts of monitors. Call it once their states are locked, not in the same statement:

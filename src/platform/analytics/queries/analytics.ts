@@ -2,8 +2,7 @@
 import type { CheckType } from '../../../monitors/definitions.ts'
 import type { Totals } from '../schema.ts'
 import { COUNTED, countHoursSql, HOUR_COUNTS } from './rollups.ts'
-import { queryAs, queryRow } from '../../../database/statement-functions.ts'
-import { raw, sql } from '../../../database/sql.ts'
+import { queryAs, queryRow, raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 
 const HOUR_MS = 3_600_000

@@ -1,9 +1,10 @@
 // Statements of rollups: an hour of a monitor in a location as counts, which outlive the rows.
 import { classSql } from '../response-histogram.ts'
 import { VERDICTS } from '../../../contract/result.ts'
-import { queryValue } from '../../../database/statement-functions.ts'
-import { sql } from '../../../database/sql.ts'
+import { execute, queryValue, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
+
+const HOUR_MS = 3_600_000
 
 const lockDone = queryValue(
   () => sql<{ untilHour: Date }>('rollups-lock')`
@@ -25,16 +26,16 @@ export async function lockRollupsDone(tx: Queryable): Promise<number | undefined
 }
 
 /** Makes the hour that starts at `hourMs` due for everything that was expected in it. */
-export async function makeHourDue(tx: Queryable, hourMs: number): Promise<void> {
-  await tx.query(sql('rollups-make-due')`
-      insert into rollups_due (location_id, monitor_id, hour)
-      select distinct location_id, monitor_id, to_timestamp(${hourMs}::bigint / 1000::float8)
-      from expectations
-      where from_ms < ${hourMs + 3_600_000}::bigint and (until_ms is null or until_ms > ${hourMs}::bigint)
-      on conflict do nothing`)
-  await tx.query(sql('rollups-move-done')`
-      update rollups_done set until_hour = to_timestamp(${hourMs + 3_600_000}::bigint / 1000::float8)`)
-}
+export const makeHourDue = execute(
+  (hourMs: number) => sql('rollups-make-due')`
+      with due as (
+        insert into rollups_due (location_id, monitor_id, hour)
+        select distinct location_id, monitor_id, to_timestamp(${hourMs}::bigint / 1000::float8)
+        from expectations
+        where from_ms < ${hourMs + HOUR_MS}::bigint and (until_ms is null or until_ms > ${hourMs}::bigint)
+        on conflict do nothing)
+      update rollups_done set until_hour = to_timestamp(${hourMs + HOUR_MS}::bigint / 1000::float8)`,
+)
 
 const VERDICT_COUNTS = VERDICTS.map((verdict) => {
   return `count(*) filter (where verdict = '${verdict}') as ${verdict}`

@@ -1,12 +1,6 @@
 // Statements on monitors. Definitions are encrypted before they come here.
 import type { CheckType } from '../../../monitors/definitions.ts'
-import {
-  queryCount,
-  queryRow,
-  queryRows,
-  queryValues,
-} from '../../../database/statement-functions.ts'
-import { raw, sql } from '../../../database/sql.ts'
+import { queryCount, queryRow, queryRows, queryValues, raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 
 /** A monitor that is not deleted. */

@@ -1,7 +1,6 @@
 // Statements for reporting placements to agents: changes since a revision, definitions of the monitors, and
 // the last recorded slots.
-import { queryAs, queryRows } from '../../../database/statement-functions.ts'
-import { sql } from '../../../database/sql.ts'
+import { queryAs, queryRows, sql } from '../../../database/sql.ts'
 
 /** A placement, without its monitor's definition. */
 export interface ChangedPlacement {

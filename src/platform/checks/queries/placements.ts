@@ -2,8 +2,7 @@
 // which the expected slots of any past span follow.
 import { slotAtOrAfter, slotAtOrBefore, type Slots } from '../../../contract/timetable.ts'
 import { AGENTS_CHANNEL } from '../../agents/queries/agents.ts'
-import { raw, sql } from '../../../database/sql.ts'
-import { queryAs } from '../../../database/statement-functions.ts'
+import { queryAs, raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 
 /** A location in which a monitor is to run. */

@@ -1,7 +1,6 @@
 // Statements on heartbeats. Their results are rows of `results` in the internal location of the account, and each
 // result and each deadline is an expected slot, so that the account of slots covers them.
-import { execute, queryAs, queryRows } from '../../../database/statement-functions.ts'
-import { raw, sql } from '../../../database/sql.ts'
+import { execute, queryAs, queryRows, raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 import type { HeartbeatState } from '../heartbeat.ts'
 

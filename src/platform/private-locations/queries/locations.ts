@@ -1,14 +1,7 @@
 // Statements on private locations and the keys of their agents. The URL of the proxy is passed encrypted; the
 // database knows a key by its hash alone.
 import { instantText } from '../../../database/row-json.ts'
-import {
-  execute,
-  queryAny,
-  queryAs,
-  queryRow,
-  queryRows,
-} from '../../../database/statement-functions.ts'
-import { raw, sql } from '../../../database/sql.ts'
+import { execute, queryAny, queryAs, queryRow, queryRows, raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 import type { PrivateLocation } from '../schema.ts'
 

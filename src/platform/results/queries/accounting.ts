@@ -3,8 +3,7 @@
 import type { SlotAccount } from '../../../contract/protocol/slot-account.ts'
 import { VERDICTS, type Verdict } from '../../../contract/result.ts'
 import { slotMsSql, slotsBetweenSql } from '../../../database/expected-slots.ts'
-import { execute, queryRow } from '../../../database/statement-functions.ts'
-import { raw, sql } from '../../../database/sql.ts'
+import { execute, queryRow, raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 
 /** The span that is accounted for. Instants in milliseconds. */

@@ -1,13 +1,13 @@
 // Statements that read results: pages for a monitor, one result, and the newest result of each placement.
 import { instantOf, type Place } from '../../../database/page.ts'
 import type { CheckType } from '../../../monitors/definitions.ts'
+import type { WireResult } from '../../../contract/protocol/agent-protocol.ts'
 import type { Verdict } from '../../../contract/result.ts'
 import { instantText } from '../../../database/row-json.ts'
 import type { CheckResult, CheckStatus } from '../schema.ts'
 import { RUN_BOUNDS } from '../../../contract/api/run.ts'
 import { UNATTENDED } from '../../private-locations/queries/locations.ts'
-import { queryRow, queryRows } from '../../../database/statement-functions.ts'
-import { raw, sql } from '../../../database/sql.ts'
+import { queryRow, queryRows, raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 
 /** A row of `results` as it is listed, as far as possible by the names of the public API. */
@@ -70,16 +70,9 @@ export const listResults = queryRows((ask: ResultsAsk) => {
       limit ${ask.limit}::int offset ${ask.offset}::bigint`
 })
 
-/** The stored details of a result in addition to its numbers, as results/intake.ts wrote them. */
-export interface StoredDetail {
-  failures?: { code: string; message: string; details?: Record<string, unknown> }[]
-  observed?: Record<string, unknown>
-  attempts?: Record<string, unknown>[]
-  artifacts?: { name: string; bytes: number; sha256: string; contentType: string }[]
-}
-
 export interface DetailedResultRow extends ResultRow {
-  detail: StoredDetail | null
+  /** As detailText() of contract/protocol/wire-result.ts writes it. */
+  detail: (Pick<WireResult, 'failures' | 'artifacts'> & Partial<WireResult['detail']>) | null
   /** Missing artifacts are not awaited any more. */
   filesOverdue: boolean
 }

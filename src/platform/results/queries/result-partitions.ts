@@ -1,8 +1,7 @@
 // The partitions of `results`, one for each day (UTC): made ahead of time, and dropped as a whole, which
 // costs nothing, when retention ends.
 import type { Database, Queryable } from '../../../database/database.ts'
-import { queryRows, queryValues } from '../../../database/statement-functions.ts'
-import { sql } from '../../../database/sql.ts'
+import { queryRows, queryValues, sql } from '../../../database/sql.ts'
 
 const DAY_MS = 86_400_000
 /** Key of the advisory lock for changing partitions; an otherwise unused constant. */

@@ -1,6 +1,5 @@
 // Statements that record results: one row for each slot, the first real result wins.
-import { queryAs, queryRows } from '../../../database/statement-functions.ts'
-import { sql, raw } from '../../../database/sql.ts'
+import { queryAs, queryRows, raw, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 import {
   type DroppedSpan,

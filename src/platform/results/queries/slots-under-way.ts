@@ -1,9 +1,8 @@
 // Statements on slots that agents say they run at present, as each sync says anew: a suite takes up to an hour,
 // and a slot is swept minutes after its instant.
 import type { SlotUnderWay } from '../../../contract/protocol/run-progress.ts'
-import { queryRows } from '../../../database/statement-functions.ts'
 import type { Queryable } from '../../../database/database.ts'
-import { raw, sql } from '../../../database/sql.ts'
+import { queryRows, raw, sql } from '../../../database/sql.ts'
 
 /** How long a report of an agent is valid: two syncs, and the heartbeat timeout. */
 const SAID_S = 60

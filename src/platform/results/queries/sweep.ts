@@ -1,7 +1,6 @@
 // Statements of the sweep, which inserts a row for every expected slot without a report.
 import { slotAtOrAfterSql, slotsBetweenSql } from '../../../database/expected-slots.ts'
-import { execute, queryAs, queryRows, queryValue } from '../../../database/statement-functions.ts'
-import { sql } from '../../../database/sql.ts'
+import { execute, queryAs, queryRows, queryValue, sql } from '../../../database/sql.ts'
 import type { Queryable } from '../../../database/database.ts'
 import type { MonitorSlot } from './results.ts'
 

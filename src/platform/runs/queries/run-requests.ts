@@ -4,8 +4,7 @@ import { type Run, RUN_BOUNDS } from '../../../contract/api/run.ts'
 import type { ProgressWire } from '../../../contract/protocol/run-progress.ts'
 import { instantText, rowJson } from '../../../database/row-json.ts'
 import { pageStatement } from '../../../database/page.ts'
-import { execute, queryAny, queryRow } from '../../../database/statement-functions.ts'
-import { raw, sql } from '../../../database/sql.ts'
+import { execute, queryAny, queryAs, queryRow, raw, sql } from '../../../database/sql.ts'
 import { AGENTS_CHANNEL } from '../../agents/queries/agents.ts'
 import type { Queryable } from '../../../database/database.ts'
 
@@ -43,24 +42,22 @@ export interface RunnableIn {
 }
 
 /** Where a monitor can be run by hand, by id; undefined when the account has no such monitor. */
-export async function locationsOf(
-  connection: Queryable,
-  accountId: string,
-  monitorId: string,
-): Promise<RunnableIn[] | undefined> {
-  const rows = await connection.query(sql<{ id: string | null; slug: string; current: boolean }>(
-    'runs-where',
-  )`
+export const locationsOf = queryAs(
+  (accountId: string, monitorId: string) => sql<{
+    id: string | null
+    slug: string
+    current: boolean
+  }>('runs-where')`
       select l.id, l.slug_name as slug, p.monitor_id is not null as current
       from monitors m
       left join private_locations l on l.id = any (m.location_ids) and l.account_id = m.account_id
       left join placements p
         on p.location_id = l.id and p.monitor_id = m.id and p.until_ms is null
       where m.id = ${monitorId} and m.account_id = ${accountId} and m.deleted_at is null
-      order by l.id`)
-  if (rows.length === 0) return undefined
-  return rows.filter((row): row is RunnableIn => row.id !== null)
-}
+      order by l.id`,
+  (rows) =>
+    rows.length === 0 ? undefined : rows.filter((row): row is RunnableIn => row.id !== null),
+)
 
 export interface NewRun {
   id: string

@@ -8,9 +8,7 @@
 // with the id of the location, like all other news for them.
 import type { SyncRequest, WireResult } from '../../../contract/protocol/agent-protocol.ts'
 import type { ProgressWire } from '../../../contract/protocol/run-progress.ts'
-import { execute, queryRows } from '../../../database/statement-functions.ts'
-import { sql } from '../../../database/sql.ts'
-import type { Queryable } from '../../../database/database.ts'
+import { execute, queryRows, queryValues, sql } from '../../../database/sql.ts'
 
 /** Announces each run that changed, by its id. */
 export const RUNS_CHANNEL = 'vedette_runs'
@@ -44,32 +42,22 @@ export const openRunsFor = queryRows(
 )
 
 /** Assigns queued runs to an agent; returns the ids of those that no other agent got first. */
-export async function assignRuns(
-  connection: Queryable,
-  to: { locationId: string; agentId: string },
-  ids: string[],
-): Promise<string[]> {
-  if (ids.length === 0) return []
-  const rows = await connection.query(sql<{ id: string }>('runs-take')`
+export const assignRuns = queryValues(
+  (to: { locationId: string; agentId: string }, ids: string[]) => sql<{ id: string }>('runs-take')`
       update runs set state = 'sent', agent_id = ${to.agentId}, taken_at = null, progress = null,
         progress_at = null
-      where location_id = ${to.locationId} and id = any (${ids}::uuid[]) and state = 'queued' returning id`)
-  return rows.map(({ id }) => id)
-}
+      where location_id = ${to.locationId} and id = any (${ids}::uuid[]) and state = 'queued' returning id`,
+)
 
 /**
  * Records the states that an agent reports of its runs. Returns the runs that it must cancel: finished
  * without it, assigned to another agent, or unknown here.
  */
-export async function noteRunStates(
-  connection: Queryable,
-  from: { locationId: string; agentId: string },
-  said: SyncRequest['runs'],
-): Promise<string[]> {
-  if (said.length === 0) return []
-  const states = said.map(({ state }) => (state === 'running' ? 'running' : 'sent'))
-  const ids = said.map(({ run }) => run)
-  const leftovers = await connection.query(sql<{ id: string }>('runs-note')`
+export const noteRunStates = queryValues(
+  (from: { locationId: string; agentId: string }, said: SyncRequest['runs']) => {
+    const states = said.map(({ state }) => (state === 'running' ? 'running' : 'sent'))
+    const ids = said.map(({ run }) => run)
+    return sql<{ id: string }>('runs-note')`
       with said as (
         select * from unnest(${ids}::uuid[], ${states}::text[]) as one (id, state)
       ), changed as (
@@ -82,31 +70,24 @@ export async function noteRunStates(
           or r.state = 'queued')
       )
       select said.id from said left join runs r on r.id = said.id and r.location_id = ${from.locationId}
-      where r.id is null or r.state = 'finished' or (r.state <> 'queued' and r.agent_id <> ${from.agentId})`)
-  return leftovers.map(({ id }) => id)
-}
+      where r.id is null or r.state = 'finished' or (r.state <> 'queued' and r.agent_id <> ${from.agentId})`
+  },
+)
 
 /** Records the progress of an agent's runs; reports about other runs are ignored. */
-export async function noteProgress(
-  connection: Queryable,
-  from: { locationId: string; id: string; instance: string },
-  said: readonly ProgressWire[],
-): Promise<void> {
-  if (said.length === 0) return
-  const { locationId, id, instance } = from
-  const runs = said.map(({ run }) => run)
-  const texts = said.map((one) => {
-    const { run: _, ...progress } = one
-    return JSON.stringify(progress)
-  })
-  await connection.query(sql('runs-progress')`
+export const noteProgress = execute(
+  (
+    { locationId, id, instance }: { locationId: string; id: string; instance: string },
+    said: readonly ProgressWire[],
+  ) => sql('runs-progress')`
       update runs r set progress = said.progress, progress_at = clock_timestamp()
-      from unnest(${runs}::uuid[], ${texts}::jsonb[]) as said (id, progress)
+      from (select (one ->> 'run')::uuid as id, one - 'run' as progress
+        from jsonb_array_elements(${JSON.stringify(said)}::jsonb) one) said
       where r.id = said.id and r.location_id = ${locationId} and r.agent_id = ${id}
         and r.state in ('sent', 'running') and r.progress is distinct from said.progress
         and exists (select from agents a
-          where a.location_id = ${locationId} and a.id = ${id} and a.instance = ${instance})`)
-}
+          where a.location_id = ${locationId} and a.id = ${id} and a.instance = ${instance})`,
+)
 
 /**
  * Requeues the runs of an agent that was lost or has restarted. Runs with a requested cancellation end,
@@ -131,18 +112,15 @@ export type RunResult = WireResult & { onDemand: string }
  * Finishes runs of a location by their results, one for each run. The first result of a run counts; it also
  * replaces the verdict of a run that the platform had given up.
  */
-export async function finishRuns(
-  connection: Queryable,
-  from: { locationId: string; agentId: string },
-  results: readonly RunResult[],
-): Promise<void> {
-  if (results.length === 0) return
-  await connection.query(sql('runs-finish')`
+export const finishRuns = execute(
+  (from: { locationId: string; agentId: string }, results: readonly RunResult[]) => sql(
+    'runs-finish',
+  )`
       update runs r set state = 'finished', agent_id = ${from.agentId},
         finished_at = clock_timestamp(), verdict = one.result->>'verdict',
         missed_reason = one.result->>'missedReason', needed = null, filled = false,
         result = one.result
       from jsonb_array_elements(${JSON.stringify(results)}::jsonb) one (result)
       where r.id = (one.result->>'onDemand')::uuid and r.location_id = ${from.locationId}
-        and (r.state <> 'finished' or r.filled)`)
-}
+        and (r.state <> 'finished' or r.filled)`,
+)

@@ -1,8 +1,7 @@
 // Statements that end stale runs: their agent is gone, no agent accepts them, or their monitor was deleted.
 import type { MissedReason } from '../../../contract/result.ts'
 import { RUN_BOUNDS } from '../../../contract/api/run.ts'
-import { execute, queryAs } from '../../../database/statement-functions.ts'
-import { raw, sql } from '../../../database/sql.ts'
+import { execute, queryAs, raw, sql } from '../../../database/sql.ts'
 import { AGENTS_CHANNEL } from '../../agents/queries/agents.ts'
 
 /** Time for a leaving agent to finish and deliver its runs. */
