@@ -52,7 +52,6 @@ const UrlRequest = z.strictObject({
   method: z.literal('GET').default('GET'),
   assertions: assertionsSchema(URL_SOURCES),
 })
-type UrlRequest = z.infer<typeof UrlRequest>
 
 /** The request of an API monitor. */
 export const ApiRequest = z.strictObject({

@@ -58,4 +58,3 @@ export const AccountVariable = z
     ...timestamps,
   })
   .meta({ id: 'EnvironmentVariable' })
-export type AccountVariable = z.infer<typeof AccountVariable>

@@ -44,8 +44,7 @@ export interface AlertState {
 }
 
 /** Kinds of alert notification. */
-const ALERT_KINDS = ['failure', 'reminder', 'recovery', 'degraded', 'degraded-recovery'] as const
-export type AlertKind = (typeof ALERT_KINDS)[number]
+export type AlertKind = 'failure' | 'reminder' | 'recovery' | 'degraded' | 'degraded-recovery'
 
 /** One notification to send. */
 export interface AlertEvent {

@@ -43,4 +43,3 @@ export const CodeBundle = z
     createdAt: z.iso.datetime().meta({ description: 'When it was uploaded', format: 'date-time' }),
   })
   .meta({ id: 'CodeBundle' })
-export type CodeBundle = z.infer<typeof CodeBundle>

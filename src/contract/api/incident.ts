@@ -23,7 +23,6 @@ export const Service = z
     updated_at: day('Day of the last change, UTC').nullable().optional(),
   })
   .meta({ id: 'StatusPageService' })
-export type Service = z.infer<typeof Service>
 
 /** The platform's default is the time of a request, which no document can declare. */
 const publicDate = {
@@ -142,7 +141,6 @@ export const IncidentReplacement = z.strictObject({ ...written, ...unwritten }).
   id: 'StatusPageIncidentReplacement',
   example: { name: 'Nobody can sign in', severity: 'MAJOR', services: [EXAMPLE_SERVICE] },
 })
-export type IncidentReplacement = z.infer<typeof IncidentReplacement>
 
 /** Body that changes some of an incident's own fields. */
 export const IncidentPatch = z
@@ -154,4 +152,3 @@ export type IncidentPatch = z.infer<typeof IncidentPatch>
 export const ServiceInput = z
   .strictObject({ name: text(nameCharactersMax), ...ignored('accountId'), ...READ_ONLY })
   .meta({ id: 'StatusPageServiceInput', example: { name: 'Sign-in' } })
-export type ServiceInput = z.infer<typeof ServiceInput>

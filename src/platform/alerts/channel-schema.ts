@@ -1,6 +1,7 @@
 // Alert channels, account-wide alert settings and notifications, as the public API spells them.
 import * as z from 'zod'
 import { text } from '../../contract/schema/text.ts'
+import { SECRET_MASK } from '../../contract/api/resource.ts'
 import { AlertSettings } from '../../contract/monitor.ts'
 import { unknownVariables } from './webhook-template.ts'
 
@@ -25,9 +26,6 @@ export const ALERT_BOUNDS = {
 
 /** Statuses by which a receiver says that it does not accept this notification, now or later. */
 export const REFUSALS: readonly number[] = [400, 404, 410, 413, 422]
-
-/** Replaces a stored secret in answers; sent back, it leaves the secret unchanged. */
-export const MASK = '********'
 
 const METHODS = ['POST', 'GET', 'PUT', 'PATCH', 'HEAD', 'DELETE'] as const
 
@@ -161,6 +159,7 @@ export const AlertChannelInput = z
   })
 export type AlertChannelInput = z.infer<typeof AlertChannelInput>
 
+const ShownPairs = z.array(z.object({ key: z.string(), value: z.string(), locked: z.boolean() }))
 const instant = () => z.iso.datetime().meta({ format: 'date-time' })
 
 /** A channel as it is read. */
@@ -173,13 +172,11 @@ export const AlertChannel = z
       url: z.string(),
       method: z.enum(METHODS),
       template: z.string().nullable(),
-      headers: z.array(z.object({ key: z.string(), value: z.string(), locked: z.boolean() })),
-      queryParameters: z.array(
-        z.object({ key: z.string(), value: z.string(), locked: z.boolean() }),
-      ),
+      headers: ShownPairs,
+      queryParameters: ShownPairs,
       webhookSecret: z
         .string()
-        .meta({ description: `${MASK} except in the answer that created it` }),
+        .meta({ description: `${SECRET_MASK} except in the answer that created it` }),
       webhookType: z.string().nullable(),
     }),
     sendRecovery: z.boolean(),
@@ -205,7 +202,6 @@ export const AlertChannel = z
     updated_at: instant().nullable(),
   })
   .meta({ id: 'AlertChannel' })
-export type AlertChannel = z.infer<typeof AlertChannel>
 
 /** How an account is alerted where neither a monitor nor its group says otherwise. */
 export const AccountAlertSettings = AlertSettings.meta({

@@ -6,10 +6,10 @@ import {
   AlertChannel,
   AlertChannelInput,
   ChannelSubscription,
-  MASK,
   SubscriptionsInput,
   type WebhookConfig,
 } from './channel-schema.ts'
+import { SECRET_MASK } from '../../contract/api/resource.ts'
 import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
 import { lockAccount } from '../accounts/queries/accounts.ts'
 import {
@@ -81,7 +81,7 @@ export function alertChannelOperations(database: Database, cipher: Cipher): Defi
     channels.replace(
       {
         summary: 'Replace an alert channel',
-        description: `${MASK} in place of a secret keeps it. A channel that was paused sends again.`,
+        description: `${SECRET_MASK} in place of a secret keeps it. A channel that was paused sends again.`,
         body: AlertChannelInput,
       },
       ({ accountId, id, body }) =>
@@ -162,8 +162,8 @@ function completed(
   const headers = unmasked('headers', config, before)
   const queryParameters = unmasked('queryParameters', config, before)
   const given = config.webhookSecret ?? ''
-  if (given === MASK && before === undefined) throw maskedNothing('webhookSecret')
-  const storedSecret = given === '' || given === MASK ? before?.webhookSecret : given
+  if (given === SECRET_MASK && before === undefined) throw maskedNothing('webhookSecret')
+  const storedSecret = given === '' || given === SECRET_MASK ? before?.webhookSecret : given
   const webhookSecret = storedSecret ?? newWebhookSecret()
   const made = storedSecret === undefined ? webhookSecret : undefined
   return { config: { ...config, headers, queryParameters, webhookSecret }, made }
@@ -177,7 +177,7 @@ function unmasked(
   before: WebhookConfig | undefined,
 ): Pairs {
   return (config[field] ?? []).map((pair) => {
-    if (pair.value !== MASK) return pair
+    if (pair.value !== SECRET_MASK) return pair
     const same = before?.[field]?.find(({ key }) => key === pair.key)
     if (same === undefined) throw maskedNothing(`${field}.${pair.key}`)
     // A locked value stays locked: without the lock it would be shown.
@@ -186,7 +186,7 @@ function unmasked(
 }
 
 function maskedNothing(place: string): ApiError {
-  return new ApiError(400, `config.${place}: ${MASK} keeps a secret, and there is none yet`)
+  return new ApiError(400, `config.${place}: ${SECRET_MASK} keeps a secret, and there is none yet`)
 }
 
 function fieldsOf(body: AlertChannelInput, config: WebhookConfig, cipher: Cipher): ChannelFields {
@@ -198,13 +198,13 @@ const isSensitive = createNameTest()
 function masked(pairs: WebhookConfig['headers']): Pairs {
   return (pairs ?? []).map(({ key, value, locked }) => ({
     key,
-    value: (locked || isSensitive(key)) && value !== '' ? MASK : value,
+    value: (locked || isSensitive(key)) && value !== '' ? SECRET_MASK : value,
     locked,
   }))
 }
 
 /** A channel as it is read; `secret` is shown instead of the mask. */
-function shown(row: ChannelRow, cipher: Cipher, secret: string = MASK) {
+function shown(row: ChannelRow, cipher: Cipher, secret: string = SECRET_MASK) {
   const { name, url, method, template = null, webhookType = null, ...config } = opened(row, cipher)
   return {
     ...row,

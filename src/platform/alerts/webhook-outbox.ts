@@ -138,30 +138,20 @@ async function note(
   answer: WebhookAnswer,
   { database, now, againMs: waitAfter = spreadOut }: OutboxOptions,
 ): Promise<void> {
-  const status = 'status' in answer ? answer.status : null
+  const { status, retryAfter } = 'status' in answer ? answer : { status: null }
+  const isSent = status !== null && status >= 200 && status < 300
   const isRefusal = status !== null && REFUSALS.includes(status)
   const refusals = due.refusals + Number(isRefusal)
-  const outcome = { id: due.id, status, againMs: null, message: null, refusals }
-  if (status !== null && status >= 200 && status < 300) {
-    await noteOutcome(database, { ...outcome, state: 'sent' })
-    return
-  }
-  const message = 'problem' in answer ? answer.problem : `the receiver answered ${status}`
   const isLastRefusal = isRefusal && refusals >= ALERT_BOUNDS.refusalsMax
-  const againMs = isLastRefusal ? undefined : waitAfter(due.attempts)
-  if (againMs !== undefined) {
-    const asked = 'status' in answer ? retryAfterMs(answer.retryAfter, now()) : 0
-    const again = { state: 'waiting', againMs: Math.max(againMs, asked) } as const
-    await noteOutcome(database, { ...outcome, ...again, message })
-    return
-  }
-  const failed = { ...outcome, state: 'failed', message } as const
-  if (!isLastRefusal || status !== 410) {
-    await noteOutcome(database, failed)
-    return
-  }
+  const waitMs = isSent || isLastRefusal ? undefined : waitAfter(due.attempts)
+  const againMs = waitMs === undefined ? null : Math.max(waitMs, retryAfterMs(retryAfter, now()))
+  const why = 'problem' in answer ? answer.problem : `the receiver answered ${status}`
+  const outcome = { id: due.id, status, refusals, againMs, message: isSent ? null : why }
+  const failed = againMs === null ? 'failed' : 'waiting'
+  const noted = { ...outcome, state: isSent ? 'sent' : failed } as const
+  if (!isLastRefusal || status !== 410) return noteOutcome(database, noted)
   await database.transaction(async (tx) => {
-    await noteOutcome(tx, failed)
+    await noteOutcome(tx, noted)
     await pauseChannel(tx, due.channelId)
     await giveUpWaiting(tx, due.channelId, 'the channel is paused')
   })

@@ -7,7 +7,6 @@ import {
   type ApplyProblem,
   type ApplyRequest,
 } from '../../contract/api/apply.ts'
-import type { CheckGroup } from '../../contract/api/check-group.ts'
 import { API_BOUNDS } from '../../contract/api/bounds.ts'
 import { type AccountVariableRow, listAccountVariables } from '../variables/queries.ts'
 import { checkGroupsOfFile } from '../groups/queries.ts'
@@ -20,7 +19,6 @@ import {
   storedCheck,
   type StoredCheck,
 } from '../checks/writing.ts'
-import type { CheckContext } from '../checks/effective.ts'
 import { type NamedThings, readNamedThings } from '../checks/named-things.ts'
 import { type Definition, decrypt } from '../checks/encrypted-monitor.ts'
 
@@ -35,7 +33,7 @@ export interface ApplyContext {
   /** All variables of the account, with their values. */
   variables: ReadonlyMap<string, { row: AccountVariableRow; value: string }>
   /** Groups of the call join it under the ids that they have, or a negative one until they have one. */
-  checkContext: CheckContext & { groups: Map<number, CheckGroup>; variables: Map<string, string> }
+  checkContext: Awaited<ReturnType<typeof readCheckContext>>
   /** Services, alert channels and code bundles that the file may name. */
   things: NamedThings
   problems: ApplyProblem[]
@@ -81,11 +79,7 @@ export async function readApplyContext(
     variables: new Map(
       variables.map((row) => [row.key, { row, value: around.variables.get(row.key) ?? '' }]),
     ),
-    checkContext: {
-      locations: around.locations,
-      groups: new Map(around.groups),
-      variables: new Map(around.variables),
-    },
+    checkContext: around,
   }
 }
 

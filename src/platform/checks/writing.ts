@@ -59,7 +59,7 @@ export async function readCheckContext(
   tx: Queryable,
   { cipher }: Pick<MonitorParts, 'cipher'>,
   ask: { accountId: string; groupIds: readonly number[] },
-): Promise<CheckContext> {
+): Promise<CheckContext & { groups: Map<number, CheckGroup>; variables: Map<string, string> }> {
   const locations = await locationIdsBySlug(tx, ask.accountId)
   const ids = [...new Set(ask.groupIds)]
   const rows = ids.length === 0 ? [] : await readCheckGroups(tx, ask.accountId, ids)

@@ -1,7 +1,7 @@
 // GET /v1/checks/heartbeats/{checkId}/…: events and availability of heartbeats, in the shapes of the public document.
 import { z } from '@hono/zod-openapi'
 import type { Database } from '../../database/database.ts'
-import { readMonitorFacts } from '../analytics/queries/analytics.ts'
+import { readMonitorFacts, type Span } from '../analytics/queries/analytics.ts'
 import { notFound } from '../http/errors.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
@@ -126,11 +126,6 @@ export function heartbeatOperations(parts: HeartbeatParts): DefinedOperation[] {
 async function requireHeartbeat(database: Database, accountId: string, id: string): Promise<void> {
   const facts = await readMonitorFacts(database, accountId, id)
   if (facts?.checkType !== 'HEARTBEAT') throw notFound('heartbeat')
-}
-
-interface Span {
-  fromMs: number
-  toMs: number
 }
 
 function spanOf(

@@ -1,4 +1,5 @@
 // Turns any error into the error body of the public API, without revealing more of it.
+import { isDuplicate } from '../../database/database-failure.ts'
 import { FAILED_AUTHENTICATION } from '../../contract/api/rate-policy.ts'
 import { problem, type ErrorStatus } from '../../contract/schema/problem.ts'
 import type { RateVerdict } from './rate-limit/rate-limit.ts'
@@ -39,6 +40,13 @@ export function notFound(what: string): ApiError {
 export function found<T>(thing: T | undefined, what: string): T {
   if (thing === undefined) throw notFound(what)
   return thing
+}
+
+/** Throws 409 with the message for a row that `constraint` refuses as a duplicate; any other error as it is. */
+export function conflictOf(constraint: string, message: string): (error: unknown) => never {
+  return (error) => {
+    throw isDuplicate(error, constraint) ? new ApiError(409, message) : error
+  }
 }
 
 /** 429 for a request that is over its limit; `headers` are added. */

@@ -13,7 +13,6 @@ import {
   type RunningAgents,
 } from './schema.ts'
 import type { Queryable } from '../../database/database.ts'
-import { isDuplicate } from '../../database/database-failure.ts'
 import { raiseRevisions } from '../checks/queries/placements.ts'
 import {
   changePrivateLocation,
@@ -26,7 +25,7 @@ import {
   usersOfLocation,
 } from './queries/locations.ts'
 import { changing, type MonitorParts } from '../checks/writing.ts'
-import { ApiError } from '../http/errors.ts'
+import { ApiError, conflictOf } from '../http/errors.ts'
 import type { Cipher } from '../secrets/cipher.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { booleanParameter, idParameter } from '../http/parameters.ts'
@@ -117,7 +116,7 @@ function regions(): DefinedOperation {
   })
 }
 
-async function create(
+function create(
   parts: MonitorParts,
   accountId: string,
   body: z.output<typeof PrivateLocationInput>,
@@ -126,17 +125,13 @@ async function create(
   const { slugName } = body
   const proxyUrl = encryptedProxy(parts, body.proxyUrl, undefined)
   const max = API_BOUNDS.privateLocationsMax
-  try {
-    return await changing(parts, accountId, async (tx) => {
-      const there = await locationIdsBySlug(tx, accountId)
-      if (there.size >= max) throw new ApiError(409, `An account has at most ${max} locations`)
-      await insertPrivateLocation(tx, { ...body, id, accountId, proxyUrl }, slugName)
-      return readForm(tx, parts.cipher, accountId, id)
-    })
-  } catch (error) {
-    if (!isDuplicate(error, 'private_locations_slug_taken')) throw error
-    throw new ApiError(409, `Another location has the slugName "${slugName}"`)
-  }
+  const isTaken = `Another location has the slugName "${slugName}"`
+  return changing(parts, accountId, async (tx) => {
+    const there = await locationIdsBySlug(tx, accountId)
+    if (there.size >= max) throw new ApiError(409, `An account has at most ${max} locations`)
+    await insertPrivateLocation(tx, { ...body, id, accountId, proxyUrl }, slugName)
+    return readForm(tx, parts.cipher, accountId, id)
+  }).catch(conflictOf('private_locations_slug_taken', isTaken))
 }
 
 function replace(

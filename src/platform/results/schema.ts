@@ -99,7 +99,6 @@ export const CheckResultDetail = z
     artifacts: z.array(ArtifactView),
   })
   .meta({ id: 'CheckResultDetail' })
-export type CheckResultDetail = z.infer<typeof CheckResultDetail>
 
 const LocationStatus = z.object({
   location: z.string(),

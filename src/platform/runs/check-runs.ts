@@ -249,7 +249,7 @@ async function detailJson(database: Database, id: string, row: RunRow): Promise<
       durationMs: result.durationMs,
       responseTimeMs: result.responseTimeMs ?? null,
       attempts: result.attempts,
-      failures: (result.failures ?? []).map(failureOf),
+      failures: result.failures ?? [],
       observed: result.detail?.observed ?? null,
     },
     artifacts: withArtifacts(result?.artifacts ?? [], stored, filesOverdue),
@@ -262,13 +262,4 @@ async function detailJson(database: Database, id: string, row: RunRow): Promise<
     },
   }
   return `${json.slice(0, -1)},${JSON.stringify(rest).slice(1)}`
-}
-
-/** Only what the contract names: agents of other versions may say more. */
-function failureOf({
-  code,
-  message,
-  details,
-}: NonNullable<NonNullable<RunDetail['result']>>['failures'][number]) {
-  return { code, message, ...(details && { details }) }
 }

@@ -10,7 +10,6 @@ import {
   EMAIL_UNSENT,
 } from './schema.ts'
 import type { Database, Queryable } from '../../database/database.ts'
-import { isDuplicate } from '../../database/database-failure.ts'
 import {
   changeStatusPage,
   deleteStatusPage,
@@ -22,7 +21,7 @@ import {
   setCards,
   type PageFields,
 } from './queries.ts'
-import { notFound, ApiError, found } from '../http/errors.ts'
+import { ApiError, conflictOf, found, notFound } from '../http/errors.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
 import { Resource } from '../http/resource.ts'
@@ -32,6 +31,7 @@ const params = { statusPageId: idParameter('status page') }
 const PATH = '/v1/status-pages'
 const SUBSCRIPTIONS = `${PATH}/{statusPageId}/subscriptions`
 const TAKEN = 'Another status page has this url or custom domain'
+const DOMAIN_TAKEN = 'Another status page has this custom domain'
 
 const pages = new Resource({
   tag,
@@ -136,7 +136,7 @@ function pageFields(id: string, accountId: string, body: StatusPageInput): PageF
 }
 
 /** Writes the page by `write` and its cards, all or nothing; undefined where `write` finds no page. */
-async function written(
+function written(
   database: Database,
   page: PageFields,
   body: StatusPageInput,
@@ -147,20 +147,13 @@ async function written(
     name: card.name,
     serviceIds: [...new Set(card.services.map((service) => service.id.toLowerCase()))],
   }))
-  try {
-    return await database.transaction(async (tx) => {
+  return database
+    .transaction(async (tx) => {
       if (!(await write(tx))) return undefined
-      const missing = await setCards(tx, page, cards)
-      if (missing[0] !== undefined) throw notFound(`service: ${missing[0]}`)
+      const [missing] = await setCards(tx, page, cards)
+      if (missing !== undefined) throw notFound(`service: ${missing}`)
       return readStatusPage(tx, page.accountId, page.id)
     })
-  } catch (error) {
-    if (isDuplicate(error, 'status_pages_url_taken')) {
-      throw new ApiError(409, `Another status page has the url "${page.url}"`)
-    }
-    if (isDuplicate(error, 'status_pages_custom_domain_taken')) {
-      throw new ApiError(409, 'Another status page has this custom domain')
-    }
-    throw error
-  }
+    .catch(conflictOf('status_pages_url_taken', `Another status page has the url "${page.url}"`))
+    .catch(conflictOf('status_pages_custom_domain_taken', DOMAIN_TAKEN))
 }

@@ -3,7 +3,8 @@
 import { randomUUID } from 'node:crypto'
 import PQueue from 'p-queue'
 import { describe, expect, test } from 'vitest'
-import { ALERT_BOUNDS, MASK } from '../../../src/platform/alerts/channel-schema.ts'
+import { SECRET_MASK as MASK } from '../../../src/contract/api/resource.ts'
+import { ALERT_BOUNDS } from '../../../src/platform/alerts/channel-schema.ts'
 import { CONNECTIONS_MAX } from '../../../src/database/database.ts'
 import { TEST_CIPHER, UNLIMITED, usePublicApi } from '../../support/platform/public-api.ts'
 

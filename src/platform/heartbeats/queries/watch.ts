@@ -1,11 +1,10 @@
 // Starts the watch of heartbeats when their checks are written: one way for the API, groups and files.
 import { hash } from 'node:crypto'
 import { type Heartbeat, heartbeatTiming } from '../../../monitors/definitions.ts'
-import { isDuplicate } from '../../../database/database-failure.ts'
 import type { Database, Queryable } from '../../../database/database.ts'
 import { openDefinition } from '../../checks/encrypted-monitor.ts'
 import type { Cipher } from '../../secrets/cipher.ts'
-import { ApiError } from '../../http/errors.ts'
+import { conflictOf } from '../../http/errors.ts'
 import { reschedule } from '../heartbeat.ts'
 import {
   internalLocation,
@@ -51,10 +50,8 @@ export async function watchHeartbeats(
       slots: state.deadlineMs === null ? [] : [state.deadlineMs],
     }
   })
-  await writeHeartbeats(tx, rows, nowMs).catch((error: unknown) => {
-    if (!isDuplicate(error, 'heartbeats_token_taken')) throw error
-    throw new ApiError(409, 'Another heartbeat check has this pingToken')
-  })
+  const isTaken = 'Another heartbeat check has this pingToken'
+  await writeHeartbeats(tx, rows, nowMs).catch(conflictOf('heartbeats_token_taken', isTaken))
 }
 
 /** Watches heartbeat checks of earlier versions, which stored them and did not watch them. */
