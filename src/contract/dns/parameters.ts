@@ -64,30 +64,28 @@ export function dnsTypeProblem(type: string): string | undefined {
   return NEVER_ASKED.has(number) ? `${type} cannot be queried` : undefined
 }
 
-const RCODE_NAMES: ReadonlyMap<number, string> = new Map(
-  Object.entries({
-    0: 'NOERROR',
-    1: 'FORMERR',
-    2: 'SERVFAIL',
-    3: 'NXDOMAIN',
-    4: 'NOTIMP',
-    5: 'REFUSED',
-    6: 'YXDOMAIN',
-    7: 'YXRRSET',
-    8: 'NXRRSET',
-    9: 'NOTAUTH',
-    10: 'NOTZONE',
-    11: 'DSOTYPENI',
-    16: 'BADVERS',
-    17: 'BADKEY',
-    18: 'BADTIME',
-    19: 'BADMODE',
-    20: 'BADNAME',
-    21: 'BADALG',
-    22: 'BADTRUNC',
-    23: 'BADCOOKIE',
-  }).map(([number, name]) => [Number(number), name]),
-)
+const RCODE_NAMES: Readonly<Record<number, string>> = {
+  0: 'NOERROR',
+  1: 'FORMERR',
+  2: 'SERVFAIL',
+  3: 'NXDOMAIN',
+  4: 'NOTIMP',
+  5: 'REFUSED',
+  6: 'YXDOMAIN',
+  7: 'YXRRSET',
+  8: 'NXRRSET',
+  9: 'NOTAUTH',
+  10: 'NOTZONE',
+  11: 'DSOTYPENI',
+  16: 'BADVERS',
+  17: 'BADKEY',
+  18: 'BADTIME',
+  19: 'BADMODE',
+  20: 'BADNAME',
+  21: 'BADALG',
+  22: 'BADTRUNC',
+  23: 'BADCOOKIE',
+}
 
 /** Twelve bits: four of the header and eight of EDNS (RFC 6891, 6.1.3). */
 const UNNAMED = /^RCODE(\d{1,4})$/
@@ -95,7 +93,7 @@ const RCODE_MAX = 4095
 
 /** The name of a response code, extended ones included; `RCODE` and its number where it has none. */
 export function rcodeName(rcode: number): string {
-  return RCODE_NAMES.get(rcode) ?? `RCODE${rcode}`
+  return RCODE_NAMES[rcode] ?? `RCODE${rcode}`
 }
 
 /** Why no answer can have this response code; undefined when one can. */
@@ -105,7 +103,7 @@ export function rcodeProblem(name: string): string | undefined {
     const usual = rcodeName(number)
     return usual === name ? undefined : `is written ${usual}`
   }
-  const names = [...RCODE_NAMES.values()]
+  const names = Object.values(RCODE_NAMES)
   if (names.includes(name)) return undefined
   return `is not a response code; use one of ${names.join(', ')}, or RCODE and a number`
 }

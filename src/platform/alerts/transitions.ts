@@ -28,7 +28,7 @@ import {
 } from './triggered-incidents.ts'
 import { queueAlerts, type AlertToSend } from './alert-queue.ts'
 import type { NoticeOptions } from '../incidents/notices.ts'
-import { openDefinition } from '../checks/encrypted-monitor.ts'
+import { decrypt } from '../checks/encrypted-monitor.ts'
 import type { Cipher } from '../secrets/cipher.ts'
 
 /** Dependencies of moving alerts, apart from the transaction. */
@@ -174,7 +174,7 @@ async function followIncident(
 
 function opened(monitor: AlertedMonitor, { cipher, log }: MoveOptions): Monitor | undefined {
   try {
-    return openDefinition(cipher, monitor.effective)
+    return decrypt(cipher, monitor.effective) as Monitor
   } catch (error) {
     const message = 'monitor definition cannot be decrypted; its alerts are not sent'
     log.error({ err: error, monitor: monitor.id }, message)

@@ -1,6 +1,5 @@
 // Definitions of monitors and groups as the database keeps them: encrypted, since they hold passwords and
 // secret variables.
-import type { Monitor } from '../../contract/monitor.ts'
 import type { Cipher } from '../secrets/cipher.ts'
 
 /** A definition in the wire form. */
@@ -14,14 +13,6 @@ export function encryptDefinition(cipher: Cipher, definition: Readonly<Definitio
 /** Opens what `encryptDefinition` encrypted. Throws DecryptionError. */
 export function decrypt(cipher: Cipher, encrypted: string): Definition {
   return JSON.parse(cipher.decrypt(encrypted)) as Definition
-}
-
-/**
- * The monitor of a row's `effective` column, its group's settings counted in. It was checked when it
- * was written. Throws DecryptionError.
- */
-export function openDefinition(cipher: Cipher, effective: string): Monitor {
-  return decrypt(cipher, effective) as Monitor
 }
 
 /** A definition as read from the database: without undefined fields. */

@@ -6,7 +6,7 @@ import type { AgentStanding } from '../agents/queries/agents.ts'
 import type { Database, Queryable } from '../../database/database.ts'
 import { readEpochs } from '../agents/queries/location-epochs.ts'
 import { type Assignment, createAssignment, type Member } from '../agents/assignment.ts'
-import { openDefinition } from '../checks/encrypted-monitor.ts'
+import { decrypt } from '../checks/encrypted-monitor.ts'
 import type { Cipher } from '../secrets/cipher.ts'
 import { noteRunStates, openRunsFor, assignRuns } from './queries/runs.ts'
 
@@ -81,7 +81,7 @@ export function createRunHandOut({ database, cipher }: { database: Database; cip
         const [current] = await readEpochs(database, ask.locationId, since)
         return createAssignment(current?.members ?? [])
       },
-      open: (effective) => openDefinition(cipher, effective),
+      open: (effective) => decrypt(cipher, effective) as Monitor,
     })
     const keys = [
       ...runs.map(({ run }) => `${ask.agentId} ${run}`),

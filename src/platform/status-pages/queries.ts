@@ -7,7 +7,8 @@ import { queryAny, queryAs, queryValue, queryValues, raw, sql } from '../../data
 
 const literal = (text: string) => `'${text.replaceAll("'", "''")}'`
 
-const LOOKS = [
+/** The fields of a page that are stored as one document. */
+export const LOOKS = [
   'description',
   'themeColors',
   'logo',
@@ -15,7 +16,7 @@ const LOOKS = [
   'redirectTo',
   'favicon',
   'defaultTheme',
-]
+] as const
 
 const SERVICES_JSON = `(${listText(`select ${serviceText('s')} as entry
   from status_page_card_services link join services s on s.id = link.service_id

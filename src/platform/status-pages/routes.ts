@@ -17,6 +17,7 @@ import {
   insertStatusPage,
   listStatusPages,
   listSubscriptions,
+  LOOKS,
   readStatusPage,
   setCards,
   type PageFields,
@@ -128,10 +129,9 @@ function subscriptionOperations(database: Database): DefinedOperation[] {
 }
 
 function pageFields(id: string, accountId: string, body: StatusPageInput): PageFields {
-  const { name, url, description, themeColors, logo, logoDark, redirectTo, favicon } = body
-  const { defaultTheme } = body
+  const { name, url } = body
   const customDomain = body.customDomain?.toLowerCase() ?? null
-  const looks = { description, themeColors, logo, logoDark, redirectTo, favicon, defaultTheme }
+  const looks = Object.fromEntries(LOOKS.map((look) => [look, body[look]]))
   return { id, accountId, name, url, customDomain, looks }
 }
 

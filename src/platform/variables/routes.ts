@@ -167,6 +167,7 @@ async function readText(
   return row && JSON.stringify(wireForm(cipher, row))
 }
 
-function wireForm(cipher: Cipher, { file_name: _, ...row }: AccountVariableRow) {
-  return { ...row, value: row.secret ? SECRET_MASK : cipher.decrypt(row.value) }
+function wireForm(cipher: Cipher, row: AccountVariableRow) {
+  const { file_name: _, ...shown } = row
+  return { ...shown, value: row.secret ? SECRET_MASK : cipher.decrypt(row.value) }
 }

@@ -1,7 +1,7 @@
 // Aim: a file of monitors is applied as a whole or not at all, and only what it itself created is pruned.
 import { gzipSync } from 'node:zlib'
 import { beforeEach, describe, expect, test } from 'vitest'
-import { openDefinition } from '../../../src/platform/checks/encrypted-monitor.ts'
+import { decrypt } from '../../../src/platform/checks/encrypted-monitor.ts'
 import { createCipher } from '../../../src/platform/secrets/cipher.ts'
 import type { Database, Queryable } from '../../../src/database/database.ts'
 import { DATABASE_SERVERS } from '../../support/database/database.ts'
@@ -125,7 +125,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     const moved = { key: 'g', definition: { name: 'G', privateLocations: ['south'] } }
     await apply([], { groups: [moved] })
     const [row] = await query('select effective from monitors where id = $1', guest.id)
-    expect(openDefinition(cipher, row.effective).privateLocations).toEqual(['south'])
+    expect(decrypt(cipher, row.effective)['privateLocations']).toEqual(['south'])
   })
 
   test('one problem anywhere and nothing is changed; all problems are reported', async () => {

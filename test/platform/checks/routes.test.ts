@@ -2,7 +2,8 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { slotsOf, turnsOf } from '../../../src/contract/timetable.ts'
 import { LIMITS } from '../../../src/contract/versions.ts'
-import { openDefinition } from '../../../src/platform/checks/encrypted-monitor.ts'
+import type { Monitor } from '../../../src/contract/monitor.ts'
+import { decrypt } from '../../../src/platform/checks/encrypted-monitor.ts'
 import { createCipher } from '../../../src/platform/secrets/cipher.ts'
 import { DATABASE_SERVERS } from '../../support/database/database.ts'
 import { makeLocation } from '../../support/platform/named-locations.ts'
@@ -42,7 +43,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   const effective = async (id: string) => {
     const sql = 'select effective from monitors where id = $1'
     const [row] = await database().database.query<Loose>(sql, [id])
-    return openDefinition(cipher, row.effective)
+    return decrypt(cipher, row.effective) as Monitor
   }
 
   test('a monitor comes back as it was written, and is of its type for ever', async () => {

@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto'
 import { type Heartbeat, heartbeatTiming } from '../../../monitors/definitions.ts'
 import type { Database, Queryable } from '../../../database/database.ts'
-import { openDefinition } from '../../checks/encrypted-monitor.ts'
+import { decrypt } from '../../checks/encrypted-monitor.ts'
 import type { Cipher } from '../../secrets/cipher.ts'
 import { conflictOf } from '../../http/errors.ts'
 import { reschedule } from '../heartbeat.ts'
@@ -64,7 +64,7 @@ export async function adoptHeartbeats(
     const rows = await unwatchedHeartbeats(tx)
     for (const [accountId, some] of Map.groupBy(rows, (row) => row.accountId)) {
       const watched = some.map(({ monitorId, effective, isActive }) => {
-        const heartbeat = openDefinition(cipher, effective)['heartbeat'] as Heartbeat
+        const heartbeat = decrypt(cipher, effective)['heartbeat'] as Heartbeat
         return { monitorId, heartbeat, isActive }
       })
       await watchHeartbeats(tx, { accountId, nowMs }, watched)

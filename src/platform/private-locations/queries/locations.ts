@@ -67,14 +67,14 @@ export const insertPrivateLocation = execute(
       values (${id}, ${accountId}, ${name}, ${slugName}, ${icon}, ${proxyUrl}) returning id`,
 )
 
-/** Replaces a location's fields; false when the account has none of that id. */
-export const changePrivateLocation = queryAny(
-  ({ id, accountId, name, icon, proxyUrl }: PrivateLocationFields) => sql<{ id: string }>(
+/** Replaces the fields of a location. */
+export const changePrivateLocation = execute(
+  ({ id, accountId, name, icon, proxyUrl }: PrivateLocationFields) => sql(
     'private-location-change',
   )`
       update private_locations set name = ${name}, icon = ${icon}, proxy_url = ${proxyUrl},
         updated_at = clock_timestamp()
-      where id = ${id} and account_id = ${accountId} and not is_internal returning id`,
+      where id = ${id} and account_id = ${accountId} and not is_internal`,
 )
 
 /** How many monitors and groups name a location. */

@@ -1,7 +1,7 @@
 // Statements of the sweep, which inserts a row for every expected slot without a report.
 import { slotAtOrAfterSql, slotsBetweenSql } from '../../../database/expected-slots.ts'
 import { execute, queryAs, queryRows, queryValue, sql } from '../../../database/sql.ts'
-import type { Queryable } from '../../../database/database.ts'
+import type { Queryable, Statement } from '../../../database/database.ts'
 import type { MonitorSlot } from './results.ts'
 
 const lockSweep = queryValue(
@@ -50,10 +50,10 @@ const count = {
 }
 
 /** How many slots are due in the window. */
-export async function countDueSlots(tx: Queryable, window: SweepWindow): Promise<number> {
-  const [row] = await tx.query<{ slots: number }>(count, valuesOf(window))
-  return row?.slots ?? 0
-}
+export const countDueSlots = queryAs(
+  (window: SweepWindow): Statement<{ slots: number }> => ({ ...count, values: valuesOf(window) }),
+  ([row]) => row?.slots ?? 0,
+)
 
 function valuesOf({ fromMs, untilMs, floorMs }: SweepWindow): number[] {
   return [fromMs, untilMs, floorMs]
@@ -93,12 +93,10 @@ const find = {
 }
 
 /** Slots due in the window that have no row. */
-export async function findMissingSlots(
-  tx: Queryable,
-  window: SweepWindow,
-): Promise<MissingSlots[]> {
-  return tx.query<MissingSlots>(find, valuesOf(window))
-}
+export const findMissingSlots = queryRows((window: SweepWindow): Statement<MissingSlots> => ({
+  ...find,
+  values: valuesOf(window),
+}))
 
 export interface SweptMember {
   id: string
