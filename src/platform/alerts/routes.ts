@@ -27,7 +27,7 @@ import type { Database, Queryable } from '../../database/database.ts'
 import { ApiError, found } from '../http/errors.ts'
 import { offsetOf } from '../http/listing.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
-import { NUMBER_LIKE, numberParameter } from '../http/parameters.ts'
+import { numberParameter } from '../http/parameters.ts'
 import { Resource } from '../http/resource.ts'
 import type { Cipher } from '../secrets/cipher.ts'
 import { newWebhookSecret } from './webhook-signature.ts'
@@ -35,12 +35,10 @@ import { newWebhookSecret } from './webhook-signature.ts'
 const TAG = 'Alert Channels'
 const PATH = '/v1/alert-channels'
 const params = { id: numberParameter('alert channel') }
-const looks = { id: NUMBER_LIKE }
 const channels = new Resource({
   tag: TAG,
   path: PATH,
   one: params,
-  looks,
   what: 'alert channel',
   schema: AlertChannel,
 })
@@ -111,7 +109,6 @@ function subscribing(database: Database, cipher: Cipher): DefinedOperation {
     method: 'put',
     path: `${PATH}/{id}/subscriptions`,
     params,
-    looks,
     body: SubscriptionsInput,
     answers: {
       status: 200,

@@ -57,13 +57,11 @@ const kind = {
   tag: 'Code Bundles',
   path: '/v1/code-bundles',
   one: params,
-  looks: { sha256: '[0-9a-f]{64}' },
   what: 'code bundle',
   schema: CodeBundle,
 }
 const bundles = new Resource(kind)
-const { tag, looks } = kind
-const onOne = { tag, path: `${kind.path}/{sha256}`, params, looks }
+const onOne = { tag: kind.tag, path: `${kind.path}/{sha256}`, params }
 
 /** The operations of the public API on code bundles. */
 export function bundleOperations(parts: FileParts): DefinedOperation[] {

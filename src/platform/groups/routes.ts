@@ -20,7 +20,7 @@ import { offsetOf } from '../http/listing.ts'
 import { maskSecrets } from '../checks/masked-secrets.ts'
 import { missingThings, readNamedThings } from '../checks/named-things.ts'
 import type { DefinedOperation } from '../http/operation.ts'
-import { assignQuery, NUMBER_LIKE, numberParameter, textsParameter } from '../http/parameters.ts'
+import { assignQuery, numberParameter, textsParameter } from '../http/parameters.ts'
 import { Resource } from '../http/resource.ts'
 import { type Definition, decrypt } from '../checks/encrypted-monitor.ts'
 import type { Cipher } from '../secrets/cipher.ts'
@@ -32,7 +32,6 @@ export function checkGroupOperations(parts: MonitorParts): DefinedOperation[] {
       tag: 'Check Groups',
       path,
       one: { id: numberParameter('group') },
-      looks: { id: NUMBER_LIKE },
       what: 'group',
       schema: CheckGroupRead,
     })

@@ -17,7 +17,7 @@ export interface OperationDescription<P extends Fields, Q extends Fields, B exte
   path: string
   /** Requests are counted under it; default: DEFAULT_POLICY. */
   policy?: RatePolicy
-  /** Parameters of the path; malformed ones give 404. GUIDs, unless `looks` says otherwise. */
+  /** Parameters of the path: GUIDs, or texts of one pattern. Malformed ones give 404. */
   params?: P
   query?: Q
   body?: B

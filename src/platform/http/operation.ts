@@ -48,8 +48,6 @@ export interface Operation<
 > extends OperationDescription<P, Q, B> {
   /** What the role of the key has to permit; by default `read` for GET, otherwise `write`. */
   action?: Action
-  /** Pattern of a parameter for the router: an expression without groups or slashes. */
-  looks?: Partial<Record<keyof P & string, string>>
   /** Query parameters that may be given several times, as `name` or `name[]`; each becomes an array. */
   lists?: readonly (keyof Q & string)[]
   answer(asked: Asked<P, Q, B>): Promise<Answer>
@@ -85,7 +83,7 @@ export function defineOperation<
     route: publicRouteOf(operation),
     action: operation.action ?? (operation.method === 'get' ? 'read' : 'write'),
     policy: operation.policy ?? DEFAULT_POLICY,
-    paths: [routedPath(operation.path, operation.looks ?? {})],
+    paths: [routedPath(operation.path, operation.params ?? {})],
     status: operation.answers.status,
     async run(c, key) {
       return operation.answer({
@@ -104,9 +102,13 @@ export function defineOperation<
 /** No fixed part of a path looks like it. */
 const GUID_LIKE = '[0-9A-Fa-f-]{36}'
 
-function routedPath(path: string, looks: Partial<Record<string, string>>): string {
+/** A pattern of a schema that the router can use: an expression without groups or slashes. */
+const PLAIN_PATTERN = /^\^([^()/]+)\$$/
+
+function routedPath(path: string, params: Fields): string {
   return path.replaceAll(/\{(\w+)\}/g, (_all, name: string) => {
-    return `:${name}{${looks[name] ?? GUID_LIKE}}`
+    const { pattern = '' } = z.toJSONSchema(params[name] ?? z.guid(), { io: 'input' })
+    return `:${name}{${PLAIN_PATTERN.exec(pattern)?.[1] ?? GUID_LIKE}}`
   })
 }
 

@@ -46,10 +46,7 @@ export const assignQuery = {
   ),
 }
 
-/** Pattern of a number in the path for the router. */
-export const NUMBER_LIKE = '\\d{1,15}'
-
-/** The number of a thing in the path; its operation says `looks: {name: NUMBER_LIKE}`. */
+/** The number of a thing in the path. */
 export function numberParameter(what: string) {
   return z
     .string()

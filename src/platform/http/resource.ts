@@ -19,7 +19,6 @@ interface Kind<Of extends Fields, One extends Fields> {
   of?: Of
   /** The parameters in the path of one, which is one level deeper. */
   one: One
-  looks?: Partial<Record<keyof One & string, string>>
   /** What one is called: `status page`. */
   what: string
   /** One as it is read. */
@@ -59,7 +58,7 @@ type Work<P extends Fields, Q extends Fields, B extends z.ZodType, Result> = (
   asking: Asking<P, Q, B>,
 ) => Promise<Result>
 
-type Place<P extends Fields> = Pick<Operation<P, Fields, z.ZodType>, 'path' | 'params' | 'looks'>
+type Place<P extends Fields> = Pick<Operation<P, Fields, z.ZodType>, 'path' | 'params'>
 type NoBody = z.ZodUndefined
 
 /** A resource; each method defines one of its operations. */
@@ -69,11 +68,11 @@ export class Resource<One extends Fields, Of extends Fields = NoFields> {
   readonly #single: Place<One>
 
   constructor(kind: Kind<Of, One>) {
-    const { path, of, one, looks } = kind
+    const { path, of, one } = kind
     this.#kind = kind
     this.#all = { path, ...(of && { params: of }) }
     const onePath = `${path}/{${Object.keys(one).at(-1)}}`
-    this.#single = { path: onePath, params: one, ...(looks && { looks }) }
+    this.#single = { path: onePath, params: one }
   }
 
   /** A listing with a cursor. */

@@ -36,7 +36,6 @@ const resource = new Resource({
   tag: 'Environment Variables',
   path: '/v1/variables',
   one: { key: keyParameter },
-  looks: { key: VARIABLE_KEY },
   what: 'variable',
   schema: AccountVariable,
 })

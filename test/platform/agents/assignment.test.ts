@@ -61,13 +61,6 @@ describe('owner', () => {
     }
     expect(createAssignment([]).owner(randomUUID(), ['TCP'])).toBeUndefined()
   })
-
-  test('only those that are capable of all needs', () => {
-    const suites = member(['TCP', 'PLAYWRIGHT', 'engine:node@24'])
-    const ownerOf = (...needs: string[]) => createAssignment([suites]).owner(randomUUID(), needs)
-    expect([ownerOf('PLAYWRIGHT', 'engine:node@24'), ownerOf()]).toEqual([suites, suites])
-    expect(ownerOf('PLAYWRIGHT', 'engine:bun@1.3')).toBeUndefined()
-  })
 })
 
 const RECENT = ['BROWSER', 'runtime:2026.04']

@@ -16,7 +16,6 @@ const pinged = receivePing(reschedule(undefined, timing, 900_000), WELL, 1_000_0
 
 describe('a ping', () => {
   test.each([
-    [1, 'EARLY'],
     [0.9 * PERIOD - 1, 'EARLY'],
     [0.9 * PERIOD, 'RECEIVED'],
     [PERIOD, 'RECEIVED'],
@@ -38,8 +37,8 @@ describe('a ping', () => {
     expect(state).toMatchObject({ isLate: false, deadlineMs: at + PERIOD + GRACE })
   })
 
-  test.each([1, 255])('with exit code %i it fails', (exitCode) => {
-    const { state, events } = receivePing(pinged, { exitCode }, 1_030_000)
+  test('with an exit code other than 0 it fails', () => {
+    const { state, events } = receivePing(pinged, { exitCode: 255 }, 1_030_000)
     expect(events).toMatchObject([{ state: 'FAILING', failure: { code: 'HEARTBEAT_FAILED' } }])
     expect(state.deadlineMs).toBe(1_030_000 + PERIOD + GRACE)
   })
@@ -60,7 +59,6 @@ describe('a deadline', () => {
     [0, 1],
     [PERIOD - 1, 1],
     [PERIOD, 2],
-    [100 * PERIOD, 101],
   ])('seen %i ms later gives one failure; the next one lies %i periods on', (lateMs, periods) => {
     const { state, events } = expireDeadline(pinged, at + lateMs)
     expect(events).toMatchObject([{ slotMs: at, state: 'FAILING' }])
