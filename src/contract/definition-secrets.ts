@@ -122,9 +122,12 @@ function* urlParts(
     if (isSensitive(name)) yield { value, path }
 }
 
+/** Hosts after the first one, as URLs of MongoDB have them, which `URL` does not parse. */
+const FURTHER_HOSTS = /^([^/?#]+:\/\/[^,/?#]+),[^@/?#]*(?=[/?#]|$)/
+
 /** The secret in the credentials of a URL, as it stands there and decoded; none where there are no credentials. */
 export function urlSecrets(url: string): string[] {
-  const { username = '', password = '' } = URL.parse(url) ?? {}
+  const { username = '', password = '' } = URL.parse(url.replace(FURTHER_HOSTS, '$1')) ?? {}
   const part = secretOf(username, password)
   return part === '' ? [] : [part, decoded(part)]
 }

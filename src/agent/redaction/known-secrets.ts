@@ -68,14 +68,15 @@ const PATH_CHARS_MIN = 16
 
 /** What is used of a secret URL, such as that of a webhook, without the rest: credentials, and what its server gets. */
 function partsOfUrl(secret: string): string[] {
-  const url = secret.includes('://') ? URL.parse(secret) : null
-  if (url === null) return []
-  const { pathname, search } = url
+  if (!secret.includes('://')) return []
+  const { pathname = '', search = '', searchParams = [] } = URL.parse(secret) ?? {}
+  const parameters = [...searchParams].filter(([name]) => isSensitive(name)).map(([, value]) => value)
   // Words alone are no secret.
   const paths = [pathname, `${pathname}${search}`].filter(
     (path) => path.length >= PATH_CHARS_MIN && /[A-Z\d]/.test(path),
   )
-  return [...urlSecrets(secret).filter((part) => !PLAIN_WORD.test(part)), ...paths]
+  const own = [...urlSecrets(secret), ...parameters].filter((part) => !PLAIN_WORD.test(part))
+  return [...own, ...paths]
 }
 
 const isSensitive = createNameTest()
@@ -132,9 +133,12 @@ const MAY_BE_HOST = /^(?=.*[A-Z])[\w.-]{8,}$/
 function rewritten(secret: string, utf8: Buffer): Buffer[] {
   if (secret.length > REWRITTEN_CHARS_MAX || !MAY_BE_REWRITTEN.test(secret)) return []
   const texts = new Set<string>()
-  // URLs (WHATWG): a backslash is a slash, tabs and ends of lines vanish, and often the fragment is not shown.
-  const inUrl = secret.replaceAll('\\', '/').replaceAll(/[\t\r\n]/g, '')
-  texts.add(inUrl).add(withoutFragment(inUrl))
+  // URLs (WHATWG): tabs and ends of lines vanish, a backslash is a slash in front of the query, and often the fragment
+  // is not shown.
+  const inQuery = secret.replaceAll(/[\t\r\n]/g, '')
+  for (const one of [inQuery, inQuery.replaceAll('\\', '/')]) {
+    texts.add(one).add(withoutFragment(one))
+  }
   // SQL and CSV double quotes, a shell leaves them.
   texts.add(secret.replaceAll("'", "''")).add(secret.replaceAll('"', '""'))
   texts.add(secret.replaceAll("'", String.raw`'\''`)).add(secret.replaceAll("'", `'"'"'`))

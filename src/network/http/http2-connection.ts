@@ -1,12 +1,12 @@
 // HTTP/2 connection of one check, on an open socket. It notes why it ended, for the failures of its streams.
 import { connect, type ClientHttp2Session, type ClientHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
-import { failure, type Failure } from '../../contract/failure.ts'
+import { excerpt, failure, type Failure } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { connectionFailure } from '../connect-errors.ts'
 
-/** Shown bytes of a GOAWAY's text. */
-const DEBUG_BYTES_MAX = 200
+/** Shown characters of a GOAWAY's text. */
+const DEBUG_CHARS_MAX = 200
 
 /** Flow-control window; the default would halve the throughput of slow connections. */
 const WINDOW_BYTES = 1_048_576
@@ -62,7 +62,7 @@ export class Http2Connection {
     this.session.on('remoteSettings', () => this.#countControlFrame())
     this.session.on('ping', () => this.#countControlFrame())
     this.session.on('goaway', (code, lastStreamId, data) => {
-      const debug = data?.toString('utf8', 0, DEBUG_BYTES_MAX) ?? ''
+      const debug = excerpt(data?.toString() ?? '', DEBUG_CHARS_MAX)
       const errorCode = http2ErrorName(code)
       const suffix = debug === '' ? '' : `, "${debug}"`
       const message = `${peer} shut the connection down instead of answering (GOAWAY ${errorCode}${suffix})`

@@ -105,6 +105,12 @@ describe('HTTP/2 with broken rules', () => {
     expect(failures).toMatchObject([{ code: 'HTTP2_GOAWAY', details }])
   })
 
+  test('a long text of GOAWAY has an ellipsis where it is cut, where scrubbing looks for parts', async () => {
+    const reason = Buffer.concat([uint32(0), uint32(11), Buffer.from('x'.repeat(300))])
+    const { failures } = await against(answering(frame(FRAME.goAway, 0, 0, reason)))
+    expect(failures[0]?.message).toMatch(/"x{200}…"\)$/)
+  })
+
   const firstPart = frame(FRAME.headers, 0, 1, section(long(100)))
   test.each<[string, Behaviour]>([
     ['CONTINUATION', repeating([firstPart], frame(FRAME.continuation, 0, 1, section(long(1000))))],
