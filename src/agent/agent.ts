@@ -24,11 +24,7 @@ import type { OwnProblem } from './own-problem.ts'
 import { createProgressBoard } from './run/progress-board.ts'
 import { nextLocationContext, type LocationContext } from './run/run-plan.ts'
 import { createRunner } from './run/runner.ts'
-import {
-  createRunningTimetable,
-  rangeOf,
-  type RunningTimetable,
-} from './schedule/running-timetable.ts'
+import { rangeOf, RunningTimetable } from './schedule/running-timetable.ts'
 import { PendingResults } from './pending-results.ts'
 import type { ResultSink } from './sink.ts'
 import { rowsOf } from './schedule/passed-slots.ts'
@@ -118,7 +114,7 @@ export class Agent {
       this.#metrics.deliveryFailed(),
     )
     this.#queues = this.#makeQueues()
-    this.#timetable = createRunningTimetable<Watch>(clock, {
+    this.#timetable = new RunningTimetable<Watch>(clock, {
       onDue: (watch, slot, plannedAt) => {
         options.ledger?.due(watch.monitor.id, everyMs(watch.monitor), slot)
         this.#queues.due(watch, slot, plannedAt)

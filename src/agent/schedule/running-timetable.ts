@@ -38,27 +38,6 @@ export function rangeOf(timing: Timing, assigned: Assignment | undefined): SlotR
   return { slots, from, until: until ?? Infinity }
 }
 
-export interface RunningTimetable<T> {
-  /**
-   * Sets the subjects, by id. A subject with unchanged timing keeps its plan. A new one, unless its first slot
-   * comes soon, is due for the newest slot that has passed, so that the first result does not take a whole
-   * interval. A subject that returns gets no slot twice.
-   * An agent that restarts within a slot runs it again, under the same identity, unless `earlier` names the
-   * newest slot that an earlier process reported, by id: then only later ones are due, or have passed.
-   */
-  set(
-    subjects: Iterable<[id: string, range: SlotRange, subject: T]>,
-    earlier?: ReadonlyMap<string, Instant>,
-  ): void
-  /** The newest slot of each subject that has passed at `instant` and was not reported. */
-  unreported(instant: Instant): { subject: T; slot: Instant }[]
-  start(): void
-  stop(): void
-  /** Milliseconds of the monotonic clock at which the timetable last looked. */
-  tickedAtMs(): number
-  size(): number
-}
-
 interface Entry<T> extends Due, SlotRange {
   subject: T
   /** The slot that is due at `dueAt`. */
@@ -66,9 +45,6 @@ interface Entry<T> extends Due, SlotRange {
   /** The newest slot that was reported; no slot of the id up to here is reported again. */
   reportedUntil: Instant
 }
-
-/** Reported slots of removed subjects, by id, for as long as they could be reported again. */
-type ReportedSlots = Map<string, { until: Instant; forgetAt: Instant }>
 
 /** Longest sleep: clocks are observed, and the timetable proves alive, at least this often. */
 const TICK_MS_MAX = 1000
@@ -79,212 +55,206 @@ const FIRST_RUN_APART_MS = 2
 /** Removed subjects that are remembered. Files with ever new monitors must not fill the memory. */
 const REMEMBERED_MAX = LIMITS.monitorsMax
 
-/** Makes a timetable on the agent's clock. */
-export function createRunningTimetable<T>(
-  clock: Clock,
-  events: TimetableEvents<T>,
-): RunningTimetable<T> {
-  const heap = new DueHeap<Entry<T>>()
-  const reported: ReportedSlots = new Map()
-  let entries = new Map<string, Entry<T>>()
-  let timer: NodeJS.Timeout | undefined
-  let running = false
-  let tickedAtMs = clock.monotonicMs()
-  let tickedAt = clock.now()
+type Subject<T> = [id: string, range: SlotRange, subject: T]
 
-  const skipReasons = new SkipReasons(clock)
-  const fire = (entry: Entry<T>, now: Instant, whySkipped: (dueAt: Instant) => SkipReason) => {
+/** Runs on the agent's clock. */
+export class RunningTimetable<T> {
+  readonly #clock: Clock
+  readonly #events: TimetableEvents<T>
+  readonly #skipReasons: SkipReasons
+  readonly #heap = new DueHeap<Entry<T>>()
+  /** Reported slots of removed subjects, by id, for as long as they could be reported again. */
+  readonly #reported = new Map<string, { until: Instant; forgetAt: Instant }>()
+  #entries = new Map<string, Entry<T>>()
+  #timer: NodeJS.Timeout | undefined
+  #isRunning = false
+  #tickedAtMs: number
+  #tickedAt: Instant
+
+  constructor(clock: Clock, events: TimetableEvents<T>) {
+    this.#clock = clock
+    this.#events = events
+    this.#skipReasons = new SkipReasons(clock)
+    this.#tickedAtMs = clock.monotonicMs()
+    this.#tickedAt = clock.now()
+  }
+
+  /**
+   * Sets the subjects, by id. A subject with unchanged timing keeps its plan. A new one, unless its first slot
+   * comes soon, is due for the newest slot that has passed, so that the first result does not take a whole
+   * interval. A subject that returns gets no slot twice.
+   * An agent that restarts within a slot runs it again, under the same identity, unless `earlier` names the
+   * newest slot that an earlier process reported, by id: then only later ones are due, or have passed.
+   */
+  set(subjects: Iterable<Subject<T>>, earlier: ReadonlyMap<string, Instant> = new Map()): void {
+    const now = this.#clock.now()
+    for (const [id, until] of earlier) {
+      // As in a step back of the clock: nothing is due for too long otherwise.
+      if (until <= now + PROTOCOL_BOUNDS.aheadMsMax) {
+        this.#reported.set(id, { until, forgetAt: Infinity })
+      }
+    }
+    this.#exchange(subjects, now)
+    for (const id of earlier.keys()) this.#reportPassed(this.#entries.get(id))
+    this.#arm()
+  }
+
+  /** The newest slot of each subject that has passed at `instant` and was not reported. */
+  unreported(instant: Instant): { subject: T; slot: Instant }[] {
+    const passed = [...this.#entries.values()].filter(
+      ({ place, slot }) => place >= 0 && slot < instant,
+    )
+    return passed.map((one) => ({
+      subject: one.subject,
+      slot: Math.max(one.slot, newestOf(one, instant - 1)),
+    }))
+  }
+
+  start(): void {
+    this.#isRunning = true
+    this.#tickedAtMs = this.#clock.monotonicMs()
+    this.#arm()
+  }
+
+  stop(): void {
+    this.#isRunning = false
+    clearTimeout(this.#timer)
+  }
+
+  /** Milliseconds of the monotonic clock at which the timetable last looked. */
+  tickedAtMs(): number {
+    return this.#tickedAtMs
+  }
+
+  size(): number {
+    return this.#heap.size
+  }
+
+  #arm(): void {
+    clearTimeout(this.#timer)
+    if (!this.#isRunning) return
+    const waitMs = Math.max(0, (this.#heap.peek()?.dueAt ?? Infinity) - this.#clock.now())
+    // Timers count whole milliseconds; rounding up spares a wake-up that comes a fraction too early.
+    this.#timer = setTimeout(() => this.#tick(), Math.ceil(Math.min(TICK_MS_MAX, waitMs)))
+  }
+
+  #tick(): void {
+    const jump = this.#clock.observe()
+    const now = this.#clock.now()
+    if (now < this.#tickedAt) this.#stepBack(now)
+    this.#tickedAt = now
+    if (jump !== undefined) this.#events.onClockJump(jump)
+    const whySkipped = this.#skipReasons.look(now)
+    const heap = this.#heap
+    for (let top = heap.peek(); top !== undefined && top.dueAt <= now; top = heap.peek()) {
+      this.#fire(top, now, whySkipped)
+    }
+    this.#tickedAtMs = this.#clock.monotonicMs()
+    this.#arm()
+  }
+
+  #fire(entry: Entry<T>, now: Instant, whySkipped: (dueAt: Instant) => SkipReason): void {
     const { slot, dueAt, slots, subject } = entry
     const newest = Math.max(slot, newestOf(entry, now))
     entry.slot = entry.dueAt = newest + slots.everyMs
     entry.reportedUntil = newest
-    if (entry.slot < entry.until) heap.moved(entry)
-    else heap.remove(entry)
+    if (entry.slot < entry.until) this.#heap.moved(entry)
+    else this.#heap.remove(entry)
     if (newest > slot) {
-      events.onSkipped(subject, { slots, from: slot, to: newest, reason: whySkipped(dueAt) })
+      const reason = whySkipped(dueAt)
+      this.#events.onSkipped(subject, { slots, from: slot, to: newest, reason })
     }
-    events.onDue(subject, newest, newest > slot ? newest : dueAt)
+    this.#events.onDue(subject, newest, newest > slot ? newest : dueAt)
   }
 
-  const tick = () => {
-    const jump = clock.observe()
-    const now = clock.now()
-    if (now < tickedAt) stepBack(heap, entries.values(), reported, now)
-    tickedAt = now
-    if (jump !== undefined) events.onClockJump(jump)
-    const whySkipped = skipReasons.look(now)
-    for (let top = heap.peek(); top !== undefined && top.dueAt <= now; top = heap.peek()) {
-      fire(top, now, whySkipped)
+  /** Reports the slots between the newest one of an earlier process and the first one of this. */
+  #reportPassed(entry: Entry<T> | undefined): void {
+    if (entry === undefined || entry.reportedUntil === -Infinity) return
+    const { subject, slots, slot, reportedUntil } = entry
+    const from = reportedUntil + 1
+    if (slotAtOrAfter(slots, from) < slot)
+      this.#events.onSkipped(subject, { slots, from, to: slot, reason: 'restarted' })
+  }
+
+  /** Replaces the subjects. */
+  #exchange(subjects: Iterable<Subject<T>>, now: Instant): void {
+    const old = this.#entries
+    this.#entries = new Map()
+    const added: Subject<T>[] = []
+    for (const [id, range, subject] of subjects) {
+      const before = old.get(id)
+      old.delete(id)
+      if (before === undefined) {
+        added.push([id, range, subject])
+        continue
+      }
+      before.subject = subject
+      this.#entries.set(id, before)
+      this.#retime(before, range, now)
     }
-    tickedAtMs = clock.monotonicMs()
-    arm()
+    for (const [id, gone] of old) {
+      this.#heap.remove(gone)
+      const { reportedUntil: until, slots } = gone
+      if (until !== -Infinity) this.#reported.set(id, { until, forgetAt: until + slots.everyMs })
+    }
+    for (const [id, range, subject] of added) {
+      const reportedUntil = this.#reported.get(id)?.until ?? -Infinity
+      this.#reported.delete(id)
+      const entry = { ...range, subject, reportedUntil, slot: 0, dueAt: 0, place: -1 }
+      this.#entries.set(id, entry)
+      this.#plan(entry, firstOf(entry, now, added.length))
+    }
+    // Once the next slot has passed, the reported one is no longer the newest.
+    for (const [id, { forgetAt }] of this.#reported) {
+      if (forgetAt <= now || this.#reported.size > REMEMBERED_MAX) this.#reported.delete(id)
+    }
   }
 
-  const arm = () => {
-    clearTimeout(timer)
-    if (!running) return
-    const next = heap.peek()?.dueAt ?? Infinity
-    // Timers count whole milliseconds; rounding up spares a wake-up that comes a fraction too early.
-    timer = setTimeout(tick, Math.ceil(Math.min(TICK_MS_MAX, Math.max(0, next - clock.now()))))
+  #retime(entry: Entry<T>, range: SlotRange, now: Instant): void {
+    const { slots, from, until } = entry
+    const isSame = slots.everyMs === range.slots.everyMs && slots.offsetMs === range.slots.offsetMs
+    if (isSame && from === range.from && until === range.until) return
+    Object.assign(entry, range)
+    // Only the end was set: what was planned before it stays as it is.
+    if (isSame && from === range.from && entry.place >= 0 && entry.slot < range.until) return
+    if (range.from === -Infinity) this.#startOver(entry, now)
+    else this.#plan(entry, firstOf(entry, now, 1))
   }
 
-  return {
-    set(subjects, earlier = new Map()) {
-      const now = clock.now()
-      rememberEarlier(reported, earlier, now)
-      entries = exchange(heap, entries, reported, subjects, now)
-      for (const id of earlier.keys()) reportPassed(entries.get(id), events)
-      arm()
-    },
-    unreported: (instant) => unreportedAt(entries.values(), instant),
-    start() {
-      running = true
-      tickedAtMs = clock.monotonicMs()
-      arm()
-    },
-    stop() {
-      running = false
-      clearTimeout(timer)
-    },
-    tickedAtMs: () => tickedAtMs,
-    size: () => heap.size,
+  /** Continues with the next slot. */
+  #startOver(entry: Entry<T>, now: Instant): void {
+    const slot = nextSlot(entry, now)
+    this.#plan(entry, { slot, dueAt: slot })
   }
-}
 
-function rememberEarlier(
-  reported: ReportedSlots,
-  earlier: ReadonlyMap<string, Instant>,
-  now: Instant,
-): void {
-  for (const [id, until] of earlier) {
-    // As in a step back of the clock: nothing is due for too long otherwise.
-    if (until <= now + PROTOCOL_BOUNDS.aheadMsMax) reported.set(id, { until, forgetAt: Infinity })
+  /** Nothing is planned where all slots have passed or were reported. */
+  #plan(entry: Entry<T>, next: Pick<Entry<T>, 'slot' | 'dueAt'>): void {
+    this.#heap.remove(entry)
+    Object.assign(entry, next)
+    if (entry.slot < entry.until) this.#heap.add(entry)
   }
-}
 
-/** Reports the slots between the newest one of an earlier process and the first one of this. */
-function reportPassed<T>(entry: Entry<T> | undefined, events: TimetableEvents<T>): void {
-  if (entry === undefined || entry.reportedUntil === -Infinity) return
-  const { subject, slots, slot, reportedUntil } = entry
-  const from = reportedUntil + 1
-  if (slotAtOrAfter(slots, from) < slot)
-    events.onSkipped(subject, { slots, from, to: slot, reason: 'restarted' })
-}
-
-function unreportedAt<T>(
-  entries: Iterable<Entry<T>>,
-  instant: Instant,
-): { subject: T; slot: Instant }[] {
-  const passed = [...entries].filter(({ place, slot }) => place >= 0 && slot < instant)
-  return passed.map((one) => ({
-    subject: one.subject,
-    slot: Math.max(one.slot, newestOf(one, instant - 1)),
-  }))
+  /**
+   * Handles a clock that was stepped back. A slot that was reported too early keeps its result, unless it lies so far
+   * ahead that a platform refuses it: then it is reported again.
+   */
+  #stepBack(now: Instant): void {
+    const untilMax = now + PROTOCOL_BOUNDS.aheadMsMax
+    for (const entry of this.#entries.values()) {
+      if (entry.reportedUntil > untilMax) entry.reportedUntil = now
+      // A passed slot that was not reported stays due.
+      if (entry.slot > nextSlot(entry, now)) this.#startOver(entry, now)
+    }
+    for (const [id, { until }] of this.#reported) {
+      if (until > untilMax) this.#reported.delete(id)
+    }
+  }
 }
 
 /** The newest slot at `now` that is still ours. */
 function newestOf({ slots, until }: SlotRange, now: Instant): Instant {
   const passed = slotAtOrBefore(slots, now)
   return passed < until ? passed : slotAtOrAfter(slots, until) - slots.everyMs
-}
-
-/** Replaces the subjects; returns the new entries. */
-function exchange<T>(
-  heap: DueHeap<Entry<T>>,
-  old: Map<string, Entry<T>>,
-  reported: ReportedSlots,
-  subjects: Iterable<[id: string, range: SlotRange, subject: T]>,
-  now: Instant,
-): Map<string, Entry<T>> {
-  const entries = new Map<string, Entry<T>>()
-  const added: [id: string, range: SlotRange, subject: T][] = []
-  for (const [id, range, subject] of subjects) {
-    const before = old.get(id)
-    old.delete(id)
-    if (before === undefined) {
-      added.push([id, range, subject])
-      continue
-    }
-    before.subject = subject
-    entries.set(id, before)
-    retime(heap, before, range, now)
-  }
-  for (const [id, gone] of old) {
-    heap.remove(gone)
-    remember(reported, id, gone)
-  }
-  for (const [id, range, subject] of added) {
-    const reportedUntil = reported.get(id)?.until ?? -Infinity
-    reported.delete(id)
-    const entry = { ...range, subject, reportedUntil, slot: 0, dueAt: 0, place: -1 }
-    entries.set(id, entry)
-    plan(heap, entry, firstOf(entry, now, added.length))
-  }
-  forget(reported, now)
-  return entries
-}
-
-function retime<T>(heap: DueHeap<Entry<T>>, entry: Entry<T>, range: SlotRange, now: Instant): void {
-  const { slots, from, until } = entry
-  const isSame = slots.everyMs === range.slots.everyMs && slots.offsetMs === range.slots.offsetMs
-  if (isSame && from === range.from && until === range.until) return
-  Object.assign(entry, range)
-  // Only the end was set: what was planned before it stays as it is.
-  if (isSame && from === range.from && entry.place >= 0 && entry.slot < range.until) return
-  if (range.from === -Infinity) startOver(heap, entry, now)
-  else plan(heap, entry, firstOf(entry, now, 1))
-}
-
-/** Continues with the next slot. */
-function startOver<T>(heap: DueHeap<Entry<T>>, entry: Entry<T>, now: Instant): void {
-  const slot = nextSlot(entry, now)
-  plan(heap, entry, { slot, dueAt: slot })
-}
-
-/** Nothing is planned where all slots have passed or were reported. */
-function plan<T>(
-  heap: DueHeap<Entry<T>>,
-  entry: Entry<T>,
-  next: Pick<Entry<T>, 'slot' | 'dueAt'>,
-): void {
-  heap.remove(entry)
-  Object.assign(entry, next)
-  if (entry.slot < entry.until) heap.add(entry)
-}
-
-/**
- * Handles a clock that was stepped back. A slot that was reported too early keeps its result, unless it lies so far
- * ahead that a platform refuses it: then it is reported again.
- */
-function stepBack<T>(
-  heap: DueHeap<Entry<T>>,
-  entries: Iterable<Entry<T>>,
-  reported: ReportedSlots,
-  now: Instant,
-): void {
-  const untilMax = now + PROTOCOL_BOUNDS.aheadMsMax
-  for (const entry of entries) {
-    if (entry.reportedUntil > untilMax) entry.reportedUntil = now
-    // A passed slot that was not reported stays due.
-    if (entry.slot > nextSlot(entry, now)) startOver(heap, entry, now)
-  }
-  for (const [id, { until }] of reported) if (until > untilMax) reported.delete(id)
-}
-
-function remember<T>(
-  reported: ReportedSlots,
-  id: string,
-  { reportedUntil, slots }: Entry<T>,
-): void {
-  if (reportedUntil === -Infinity) return
-  reported.set(id, { until: reportedUntil, forgetAt: reportedUntil + slots.everyMs })
-}
-
-/** Once the next slot has passed, the reported one is no longer the newest. */
-function forget(reported: ReportedSlots, now: Instant): void {
-  for (const [id, { forgetAt }] of reported) {
-    if (forgetAt <= now || reported.size > REMEMBERED_MAX) reported.delete(id)
-  }
 }
 
 /** The first run lies where the monitor's offset lies in its interval, in a shorter interval. */

@@ -1,7 +1,7 @@
 // Every slot is reported once and in time, or accounted for. Timers and clocks are moved by hand.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { createClock } from '../../../src/agent/schedule/clock.ts'
-import { createRunningTimetable, rangeOf } from '../../../src/agent/schedule/running-timetable.ts'
+import { rangeOf, RunningTimetable } from '../../../src/agent/schedule/running-timetable.ts'
 import type { Assignment } from '../../../src/agent/source.ts'
 import {
   slotAtOrAfter,
@@ -25,7 +25,7 @@ function setUp() {
   const due: { id: string; slot: number; plannedAt: number; at: number }[] = []
   const skipped: { id: string; count: number; reason: string }[] = []
   const jumps: number[] = []
-  const timetable = createRunningTimetable<string>(clock, {
+  const timetable = new RunningTimetable<string>(clock, {
     onDue: (id, slot, plannedAt) => due.push({ id, slot, plannedAt, at: clock.now() }),
     onSkipped: (id, { slots, from, to, reason }) =>
       skipped.push({ id, count: slotsBetween(slots, from, to), reason }),
@@ -60,7 +60,7 @@ function setUp() {
     expect(all).toEqual([...new Set(all)])
     return all
   }
-  return { clocks, clock, timetable: { ...timetable, set }, due, skipped, jumps, run, start, slots }
+  return { clocks, clock, timetable, set, due, skipped, jumps, run, start, slots }
 }
 
 const HOURLY = { id: 'a', frequency: 60 }
@@ -75,8 +75,8 @@ describe('slots', () => {
   })
 
   test('nothing is reported before the start and after the stop', () => {
-    const { timetable, due, run } = setUp()
-    timetable.set([[every(1), 'a']])
+    const { timetable, due, run, set } = setUp()
+    set([[every(1), 'a']])
     run(900)
     expect(due).toEqual([])
     timetable.start()
@@ -113,10 +113,10 @@ describe('first runs', () => {
 
 describe('a new set', () => {
   test('keeps the place of a monitor with the same timing', () => {
-    const { timetable, due, run, start, slots } = setUp()
+    const { due, run, start, slots, set } = setUp()
     start([[every(10), 'old']], 15_000)
     const before = due.length
-    timetable.set([[every(10), 'new']])
+    set([[every(10), 'new']])
     run(10_000)
     expect(due.slice(before).map(({ id }) => id)).toEqual(['new'])
     slots()
@@ -127,23 +127,23 @@ describe('a new set', () => {
     ['in the very millisecond', 0, HOURLY],
     ['with an interval that is short', 3000, every(10)],
   ])('gives no slot again to what was out of it, %s', (_, awayMs, timing) => {
-    const { timetable, due, run, start, slots } = setUp()
+    const { due, run, start, slots, set } = setUp()
     start([[timing, 'old']], 0)
     while (due.length === 0) run(1)
-    timetable.set([])
+    set([])
     run(awayMs)
-    timetable.set([[timing, 'back']])
+    set([[timing, 'back']])
     run(15_000)
     expect(slots()).not.toEqual([])
   })
 
   test('gives a monitor that returns after an interval the newest slot at once', () => {
-    const { clock, clocks, timetable, due, run, start } = setUp()
+    const { clock, clocks, due, run, start, set } = setUp()
     start([[HOURLY, 'old']], 3000)
-    timetable.set([])
+    set([])
     clocks.pass(3_600_000)
-    timetable.set([])
-    timetable.set([[HOURLY, 'back']])
+    set([])
+    set([[HOURLY, 'back']])
     const passed = slotAtOrBefore(slotsOf(HOURLY), clock.now())
     run(3000)
     expect(due.map(({ id }) => id)).toEqual(['old', 'back'])
@@ -151,11 +151,11 @@ describe('a new set', () => {
   })
 
   test('gives a changed timing its new slots', () => {
-    const { clock, timetable, due, run, start, slots } = setUp()
+    const { clock, due, run, start, slots, set } = setUp()
     start([[HOURLY, 'a']], 4000)
     due.length = 0
     const first = slotAtOrAfter(slotsOf(every(2)), clock.now())
-    timetable.set([[every(2), 'a']])
+    set([[every(2), 'a']])
     run(4000)
     expect(slots()).toEqual([first, first + 2000])
   })
@@ -258,21 +258,21 @@ describe('slots that another party assigned', () => {
   })
 
   test('continue where the end is withdrawn, and none is reported twice', () => {
-    const { clock, timetable, run, start, slots } = setUp()
+    const { clock, run, start, slots, set } = setUp()
     const next = slotAtOrAfter(assigned, clock.now())
     start([from(next)], 11_000)
-    timetable.set([from(next, next + 10_000)])
+    set([from(next, next + 10_000)])
     run(10_000)
-    timetable.set([from(next)])
+    set([from(next)])
     run(10_000)
     expect(slots()).toEqual(expect.arrayContaining([next + 10_000, next + 20_000]))
   })
 
   test('that have passed and were not reported can be queried', () => {
-    const { clock, timetable, run } = setUp()
+    const { clock, timetable, run, set } = setUp()
     const hourly = { everyMs: 3_600_000, offsetMs: 1_800_000 }
     const passed = slotAtOrBefore(hourly, clock.now())
-    timetable.set([[{ id: 'a', slots: hourly, from: 0 }, 'a']])
+    set([[{ id: 'a', slots: hourly, from: 0 }, 'a']])
     expect(timetable.unreported(clock.now())).toEqual([{ subject: 'a', slot: passed }])
     timetable.start()
     run(3000)
