@@ -21,7 +21,7 @@ import { createAgentMetrics, type AgentMetrics } from './metrics.ts'
 import { createMonitorMetrics, type MonitorMetrics } from './monitor-metrics.ts'
 import { createNetworkState } from './network-state.ts'
 import type { OwnProblem } from './own-problem.ts'
-import { createProgressBoard } from './run/progress-board.ts'
+import { ProgressBoard } from './run/progress-board.ts'
 import { nextLocationContext, type LocationContext } from './run/run-plan.ts'
 import { createRunner } from './run/runner.ts'
 import { rangeOf, RunningTimetable } from './schedule/running-timetable.ts'
@@ -76,7 +76,7 @@ export class Agent {
   readonly #timetable: RunningTimetable<Watch>
   readonly #startedMs = performance.now()
   readonly #stopping = new AbortController()
-  readonly #progress = createProgressBoard()
+  readonly #progress = new ProgressBoard()
   readonly #network: OwnProblem<NetworkProblem>
   #phase: Phase = 'starting'
   #watches = new Map<string, Watch>()

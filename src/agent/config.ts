@@ -2,7 +2,7 @@
 // the README show the same table.
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { urlSecrets } from '../contract/definition-secrets.ts'
+import { decoded, urlSecrets } from '../contract/definition-secrets.ts'
 import { isLocationName, LOCATION_NAME_RULE } from '../contract/schema/location-name.ts'
 import { isForPeople, type Terminal } from '../process/log.ts'
 import {
@@ -312,15 +312,7 @@ function configOf(values: Given, { env, stdout }: ConfigOrigin) {
 function secretsOf(values: Given): string[] {
   const proxies = [values.HTTPS_PROXY, values.HTTP_PROXY].flatMap((url) => urlSecrets(url ?? ''))
   const keys = [values.API_KEY ?? '', ...values.API_KEY_PREVIOUS]
-  const dsn = [partOf(values.SENTRY_DSN, 'username'), partOf(values.SENTRY_DSN, 'password')]
+  const { username = '', password = '' } = URL.parse(values.SENTRY_DSN ?? '') ?? {}
+  const dsn = [decoded(username), decoded(password)]
   return [...keys, ...dsn, ...proxies].filter((one) => one !== '')
-}
-
-function partOf(url: string | undefined, part: 'username' | 'password'): string {
-  const text = URL.parse(url ?? '')?.[part] ?? ''
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
 }

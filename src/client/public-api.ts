@@ -3,7 +3,7 @@
 import type { Readable } from 'node:stream'
 import type * as z from 'zod'
 import { LinkError } from '../agent/platform/link-error.ts'
-import { createPlatformLink, type LinkRequest } from '../agent/platform/link.ts'
+import { type LinkRequest, PlatformLink } from '../agent/platform/link.ts'
 import { createScrubber } from '../agent/redaction/scrub.ts'
 import { printable } from '../agent/run/result-text.ts'
 import { jsonOf } from '../contract/exact-json.ts'
@@ -38,7 +38,7 @@ export async function callPublicApi(
   { method, path, body, bytes, headers, deadlineMs = CALL_MS, signal, ifAborted }: PublicCall,
 ): Promise<PublicAnswer> {
   // Made for this call alone: on a reused connection a request may be sent twice, and a run must not be.
-  const link = createPlatformLink(target)
+  const link = new PlatformLink(target)
   const isJson = body !== undefined && headers === undefined
   try {
     const answer = await link.request({

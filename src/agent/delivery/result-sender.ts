@@ -1,6 +1,4 @@
 // Sends results in batches, one after the other: retries, and halves a refused batch until the culprit is alone.
-import { promisify } from 'node:util'
-import { gzip } from 'node:zlib'
 import {
   PROTOCOL_BOUNDS,
   type DroppedSpan,
@@ -10,7 +8,7 @@ import type { Log } from '../../process/log.ts'
 import type { LogRepeated } from '../../process/repeated-log.ts'
 import { Backoff } from '../platform/backoff.ts'
 import { Condition } from '../platform/condition.ts'
-import type { PlatformLink } from '../platform/link.ts'
+import { jsonBody, type PlatformLink } from '../platform/link.ts'
 import type { DroppedSpans } from './dropped-spans.ts'
 import { count, type DeliveryTally } from './metrics.ts'
 import { outcomeOf, outcomeOfError, type Outcome } from './outcome.ts'
@@ -51,12 +49,8 @@ interface BatchOutcome extends Outcome {
 const DROPS_IN_A_ROW_MAX = 10
 /** Time for one batch to be sent and answered. */
 const BATCH_MS_MAX = 30_000
-/** Smaller ones gain nothing. */
-const GZIP_BYTES_MIN = 1024
 
 const RESULTS_MAX = PROTOCOL_BOUNDS.resultsPerBatchMax
-
-const pack = promisify(gzip)
 
 /** One batch in flight at a time. */
 export class ResultSender {
@@ -110,19 +104,14 @@ export class ResultSender {
     const { link, agentId, tally, signal } = this.#options
     const dropped = spans === undefined ? '' : `,"dropped":${JSON.stringify(spans)}`
     const results = entries.map(({ text }) => text).join(',')
-    const plain = Buffer.from(`{"agentId":"${agentId()}","results":[${results}]${dropped}}`)
-    const isPacked = plain.length >= GZIP_BYTES_MIN
-    const body = isPacked ? await pack(plain) : plain
-    tally.bytesSent += body.length
+    const text = `{"agentId":"${agentId()}","results":[${results}]${dropped}}`
+    const packed = await jsonBody(text)
+    tally.bytesSent += packed.body.length
     try {
       const answer = await link.request({
         method: 'POST',
         path: '/agent/v1/results',
-        headers: {
-          'content-type': 'application/json',
-          ...(isPacked ? { 'content-encoding': 'gzip' } : {}),
-        },
-        body,
+        ...packed,
         deadlineMs: BATCH_MS_MAX,
         signal,
       })

@@ -10,7 +10,7 @@ import type { Clock } from '../schedule/clock.ts'
 import type { AgentConfig } from '../config.ts'
 import { createDelivery } from '../delivery/delivery.ts'
 import { PlatformSource } from './client.ts'
-import { createPlatformLink, type PlatformLink } from './link.ts'
+import { PlatformLink } from './link.ts'
 import type { ResultSink } from '../sink.ts'
 import type { MonitorSource } from '../source.ts'
 
@@ -43,7 +43,7 @@ export async function openPlatformParts(options: PlatformPartsOptions): Promise<
     // A restart helps: it takes another folder.
     onLost: () => source.end('another process uses the folder of this agent', EXIT.failed),
   })
-  const link = createPlatformLink({
+  const link = new PlatformLink({
     platformUrl: settings.platformUrl,
     apiKey: settings.apiKey,
     proxyUrl: settings.platformProxyUrl,

@@ -10,6 +10,7 @@ import PQueue from 'p-queue'
 import { excerpt } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { untilAborted } from '../../network/deadline.ts'
+import { isDiskFull } from '../../process/disk-problem.ts'
 import { BundleUnavailableError } from '../../scripts/host.ts'
 import { LinkError } from './link-error.ts'
 import type { LinkAnswer, PlatformLink } from './link.ts'
@@ -194,7 +195,7 @@ function unavailable(sha256: string, problem: string): BundleUnavailableError {
 function onDisk(error: unknown): unknown {
   const { code, message } = error as NodeJS.ErrnoException
   if (code === undefined) return error
-  const why = code === 'ENOSPC' || code === 'EDQUOT' ? 'the disk is full' : message
+  const why = isDiskFull(error) ? 'the disk is full' : message
   return new BundleUnavailableError(`the folder of code bundles cannot be used: ${why}`, {
     cause: error,
   })

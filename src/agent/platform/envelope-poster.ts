@@ -4,7 +4,7 @@ import { VERSION } from '../../contract/versions.ts'
 import type { FaultReceiver } from '../../process/faults/fault.ts'
 import type { SentryDsn } from '../../process/faults/sentry-dsn.ts'
 import { ENVELOPE_TYPE, envelopeOf } from '../../process/faults/sentry-envelope.ts'
-import { createPlatformLink, type LinkOptions } from './link.ts'
+import { type LinkOptions, PlatformLink } from './link.ts'
 
 /** The way there. */
 export type PosterWay = Pick<LinkOptions, 'proxyUrl' | 'noProxy' | 'ca'>
@@ -37,7 +37,7 @@ function poster(to: {
   path: () => string
   headers: Record<string, string>
 }): FaultReceiver {
-  const link = createPlatformLink(to.link)
+  const link = new PlatformLink(to.link)
   return {
     take: (event, deadlineMs) =>
       link.request({

@@ -4,7 +4,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Readable } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { brotliDecompress, gunzip } from 'node:zlib'
+import { brotliDecompress, gunzip, gzip } from 'node:zlib'
 import type { Dispatcher } from 'undici'
 import { VERSION } from '../../contract/versions.ts'
 import { LinkError, linkErrorFrom, proxyErrorFrom, routeText, type Route } from './link-error.ts'
@@ -48,6 +48,21 @@ export interface LinkRequest {
   signal: AbortSignal
 }
 
+/** Smaller bodies gain nothing. */
+const GZIP_BYTES_MIN = 1024
+
+const pack = promisify(gzip)
+
+/** A call's text of JSON as its body, packed where it is long. */
+export async function jsonBody(
+  text: string,
+): Promise<{ headers: Record<string, string>; body: Buffer }> {
+  const headers = { 'content-type': 'application/json' }
+  const body = Buffer.from(text)
+  if (body.length < GZIP_BYTES_MIN) return { headers, body }
+  return { headers: { ...headers, 'content-encoding': 'gzip' }, body: await pack(body) }
+}
+
 /** What the platform answered, unpacked. */
 export interface LinkAnswer {
   status: number
@@ -56,16 +71,6 @@ export interface LinkAnswer {
   /** When the request was sent and when the answer began, on `performance.now()`'s clock. */
   sentAtMs: number
   answeredAtMs: number
-}
-
-export interface PlatformLink {
-  /**
-   * Sends one request. Rejects with LinkError when there is no usable answer; any status but a redirect is
-   * an answer. A body that is a stream is read once and destroyed.
-   */
-  request(ask: LinkRequest): Promise<LinkAnswer>
-  /** Cuts every connection. */
-  close(): void
 }
 
 /** Where the platform is and how to get there. */
@@ -87,12 +92,8 @@ const ANSWER_BYTES_MAX = 1024 * 1024
 const CONNECTIONS_MAX = 8
 const IDLE_CONNECTION_MS = 60_000
 
-/** Creates the client; connects to nothing yet. */
-export function createPlatformLink(options: LinkOptions): PlatformLink {
-  return new Link(options)
-}
-
-class Link implements PlatformLink {
+/** Connects to nothing before its first request. */
+export class PlatformLink {
   readonly #url: URL
   readonly #proxy: PlatformProxy | undefined
   readonly #route: Route
@@ -131,6 +132,10 @@ class Link implements PlatformLink {
     }
   }
 
+  /**
+   * Sends one request. Rejects with LinkError when there is no usable answer; any status but a redirect is
+   * an answer. A body that is a stream is read once and destroyed.
+   */
   async request(ask: LinkRequest): Promise<LinkAnswer> {
     const endsAtMs = performance.now() + ask.deadlineMs
     const stream = Buffer.isBuffer(ask.body) ? undefined : ask.body
@@ -145,6 +150,7 @@ class Link implements PlatformLink {
     }
   }
 
+  /** Cuts every connection. */
   close(): void {
     void this.#pool.destroy()
   }

@@ -2,6 +2,7 @@
 // no networks in NO_PROXY, and its errors do not tell the proxy from the platform.
 import { BlockList, isIP, type Socket } from 'node:net'
 import { callbackify, promisify } from 'node:util'
+import { decoded } from '../../contract/definition-secrets.ts'
 import { askForTunnel } from '../../network/proxy/tunnel.ts'
 import { proxyErrorFrom, type Route } from './link-error.ts'
 import { buildConnector, type Connector } from './undici.ts'
@@ -128,12 +129,4 @@ function bareHost(url: URL): string {
 export function portOf(url: URL): number {
   if (url.port !== '') return Number(url.port)
   return url.protocol === 'https:' ? 443 : 80
-}
-
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
 }

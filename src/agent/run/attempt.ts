@@ -3,7 +3,7 @@
 import { failure, FAILURES, type Failure, type FailureCode } from '../../contract/failure.ts'
 import type { Artifact } from '../../contract/result.ts'
 import { DeadlineReached } from '../../network/deadline.ts'
-import { DATA_DIR_CODE, diskProblem } from '../../process/disk-problem.ts'
+import { DATA_DIR_CODE, diskProblem, isDiskFull } from '../../process/disk-problem.ts'
 import type { Run } from '../../monitors/monitor.ts'
 import type { Observation } from '../../contract/observation.ts'
 import type { ScriptContext } from '../../scripts/context.ts'
@@ -133,9 +133,9 @@ async function observe(
 function failureOfThrown(error: unknown, signal: AbortSignal, workRoot: string) {
   if (error instanceof RunCancelled) return failure('CANCELLED', error.message)
   // Below the work root only the run's folder is written.
-  const { path, dest = '', code } = (error ?? {}) as { path?: string; dest?: string; code?: string }
+  const { path, dest = '' } = (error ?? {}) as { path?: string; dest?: string }
   // Errors of writes carry no path.
-  const isFull = path === undefined && (code === 'ENOSPC' || code === 'EDQUOT')
+  const isFull = path === undefined && isDiskFull(error ?? {})
   // A folder above it could not be made.
   const isAbove = path !== undefined && workRoot.startsWith(`${path}/`)
   const isInside =

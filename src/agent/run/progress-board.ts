@@ -21,17 +21,6 @@ export interface ProgressReporter {
 /** A run on demand, or a slot of the timetable that began to run. */
 export type RunUnderWay = { run: RunId } | Pick<SlotUnderWay, 'monitorId' | 'slot' | 'startedAt'>
 
-/** Progress of all runs of an agent. */
-export interface ProgressBoard {
-  begin(about: RunUnderWay, scrub: Pick<Scrubber, 'text'>): ProgressReporter
-  /** Slots that run, oldest first; at most as many as one sync accepts. */
-  slots(): SlotUnderWay[]
-  /** The newest report of each run on demand, latest first; at most as many as one call accepts. */
-  newest(): ProgressWire[]
-  /** Sets the listener for new reports of runs on demand; it must not throw. */
-  onReported(listener: () => void): void
-}
-
 /** Characters of a line that are read, so that endless output costs little. */
 const LINE_CHARS_READ_MAX = 10_000
 
@@ -41,40 +30,48 @@ interface Entry {
   at?: RunProgress
 }
 
-/** Creates an empty board. */
-export function createProgressBoard(): ProgressBoard {
-  // Of runs on demand, the latest report stands last; slots stand as they began.
-  const entries = new Set<Entry>()
-  let onReported: () => void = () => undefined
-  return {
-    begin(about, scrub) {
-      const one: Entry = { about, scrub }
-      entries.add(one)
-      return {
-        report(at) {
-          if (!entries.has(one)) return
-          one.at = at
-          if (!('run' in about)) return
-          entries.delete(one)
-          entries.add(one)
-          onReported()
-        },
-        over: () => void entries.delete(one),
-      }
-    },
-    // Scrubbed only when they are read: most reports never are.
-    slots: () =>
-      [...entries]
-        .flatMap(({ about, at, scrub }) => ('run' in about ? [] : [{ about, at, scrub }]))
-        .slice(0, PROGRESS_BOUNDS.slotsMax)
-        .map(({ about, at, scrub }) => ({ ...about, ...(at && clean(at, scrub)) })),
-    newest: () =>
-      [...entries]
-        .flatMap(({ about, at, scrub }) => ('run' in about && at ? [{ about, at, scrub }] : []))
-        .slice(-PROGRESS_BOUNDS.runsMax)
-        .toReversed()
-        .map(({ about, at, scrub }) => ({ ...about, ...clean(at, scrub) })),
-    onReported: (listener) => (onReported = listener),
+/** Progress of all runs of an agent. Texts are scrubbed only when they are read: most reports never are. */
+export class ProgressBoard {
+  /** Of runs on demand, the latest report stands last; slots stand as they began. */
+  readonly #entries = new Set<Entry>()
+  #onReported: () => void = () => undefined
+
+  begin(about: RunUnderWay, scrub: Pick<Scrubber, 'text'>): ProgressReporter {
+    const one: Entry = { about, scrub }
+    this.#entries.add(one)
+    return {
+      report: (at) => {
+        if (!this.#entries.has(one)) return
+        one.at = at
+        if (!('run' in about)) return
+        this.#entries.delete(one)
+        this.#entries.add(one)
+        this.#onReported()
+      },
+      over: () => void this.#entries.delete(one),
+    }
+  }
+
+  /** Slots that run, oldest first; at most as many as one sync accepts. */
+  slots(): SlotUnderWay[] {
+    return [...this.#entries]
+      .flatMap(({ about, at, scrub }) => ('run' in about ? [] : [{ about, at, scrub }]))
+      .slice(0, PROGRESS_BOUNDS.slotsMax)
+      .map(({ about, at, scrub }) => ({ ...about, ...(at && clean(at, scrub)) }))
+  }
+
+  /** The newest report of each run on demand, latest first; at most as many as one call accepts. */
+  newest(): ProgressWire[] {
+    return [...this.#entries]
+      .flatMap(({ about, at, scrub }) => ('run' in about && at ? [{ about, at, scrub }] : []))
+      .slice(-PROGRESS_BOUNDS.runsMax)
+      .toReversed()
+      .map(({ about, at, scrub }) => ({ ...about, ...clean(at, scrub) }))
+  }
+
+  /** Sets the listener for new reports of runs on demand; it must not throw. */
+  onReported(listener: () => void): void {
+    this.#onReported = listener
   }
 }
 

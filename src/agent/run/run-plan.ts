@@ -62,13 +62,9 @@ export function nextLocationContext(
   const same =
     before.location === location &&
     before.accountId === accountId &&
-    sameVariables(before.variables, variables)
+    (before.variables === variables ||
+      JSON.stringify(before.variables) === JSON.stringify(variables))
   return same ? before : locationContextOf(snapshot, () => before.dial)
-}
-
-/** Whether two lists of variables are equal. */
-function sameVariables(a: readonly Variable[], b: readonly Variable[]): boolean {
-  return a === b || JSON.stringify(a) === JSON.stringify(b)
 }
 
 /** Class of a job queue: uptime checks never wait behind browsers and scripts. */

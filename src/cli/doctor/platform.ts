@@ -4,7 +4,7 @@ import { randomUUID, X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import type { AgentConfig } from '../../agent/config.ts'
 import { LinkError } from '../../agent/platform/link-error.ts'
-import { createPlatformLink, type LinkAnswer } from '../../agent/platform/link.ts'
+import { type LinkAnswer, PlatformLink } from '../../agent/platform/link.ts'
 import { proxyFor } from '../../agent/platform/proxy.ts'
 import { refusalOf } from '../../agent/platform/sync/call.ts'
 import { PresenceAnswer } from '../../contract/protocol/agent-protocol.ts'
@@ -53,7 +53,7 @@ async function ask(
   signal: AbortSignal,
 ): Promise<LinkAnswer> {
   const { apiKey, platformUrl, platformProxyUrl: proxyUrl, noProxy } = config
-  const link = createPlatformLink({ platformUrl, apiKey, proxyUrl, noProxy, connectMs: CONNECT_MS })
+  const link = new PlatformLink({ platformUrl, apiKey, proxyUrl, noProxy, connectMs: CONNECT_MS })
   try {
     // With the id of an unknown agent the platform checks the key and registers no agent.
     const presence = { agentId: randomUUID(), instance: randomUUID() }

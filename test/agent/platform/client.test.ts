@@ -3,9 +3,9 @@ import type { ServerResponse } from 'node:http'
 import { Registry } from 'prom-client'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { PlatformSource } from '../../../src/agent/platform/client.ts'
-import { createPlatformLink } from '../../../src/agent/platform/link.ts'
+import { PlatformLink } from '../../../src/agent/platform/link.ts'
 import type { FileStore } from '../../../src/agent/platform/sync/stored-monitors.ts'
-import { createProgressBoard } from '../../../src/agent/run/progress-board.ts'
+import { ProgressBoard } from '../../../src/agent/run/progress-board.ts'
 import { createClock } from '../../../src/agent/schedule/clock.ts'
 import type { AgentReport, Change, Snapshot } from '../../../src/agent/source.ts'
 import type { NetworkProblem } from '../../../src/contract/failure.ts'
@@ -44,7 +44,7 @@ const NO_FOLDER: FileStore = {
 async function followPlatform(prepare?: (at: FakePlatform) => void, folder = NO_FOLDER) {
   const at = await startFakePlatform()
   prepare?.(at)
-  const link = createPlatformLink({ platformUrl: at.url, apiKey: FAKE_KEY })
+  const link = new PlatformLink({ platformUrl: at.url, apiKey: FAKE_KEY })
   const clock = createClock()
   const { log, lines } = collectingLog()
   let id = A
@@ -64,7 +64,7 @@ async function followPlatform(prepare?: (at: FakePlatform) => void, folder = NO_
   const runs: { run: string; state: 'waiting' | 'running' }[] = []
   const network: { problem: NetworkProblem | undefined } = { problem: undefined }
   let runsChanged: () => void = () => undefined
-  const progress = createProgressBoard()
+  const progress = new ProgressBoard()
   const queue = { waiting: 0, running: 0, free: 1 }
   const report: AgentReport = {
     queues: () => ({ uptime: queue, scripted: queue }),

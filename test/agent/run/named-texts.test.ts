@@ -5,7 +5,7 @@ import { inspect } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { createClock } from '../../../src/agent/schedule/clock.ts'
 import { NamedTexts } from '../../../src/agent/run/named-texts.ts'
-import { createProgressBoard } from '../../../src/agent/run/progress-board.ts'
+import { ProgressBoard } from '../../../src/agent/run/progress-board.ts'
 import { createRunner } from '../../../src/agent/run/runner.ts'
 import { createScrubber, SCRUBBED } from '../../../src/agent/redaction/scrub.ts'
 import { failure } from '../../../src/contract/failure.ts'
@@ -68,7 +68,7 @@ describe('a run of a program', () => {
   const runOf = async (checkType: 'BROWSER' | 'URL', console: string, file?: string) => {
     const fake = fakeType()
     const [type] = [...fake.types.values()]
-    const board = createProgressBoard()
+    const board = new ProgressBoard()
     const runner = createRunner({
       types: new Map(type && [[checkType, { ...type, checkType }]]),
       clock: createClock(),

@@ -4,10 +4,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest'
 import type * as z from 'zod'
 import { createClock } from '../../../src/agent/schedule/clock.ts'
 import type { LinkRequest } from '../../../src/agent/platform/link.ts'
-import {
-  createProgressBoard,
-  startProgressReporting,
-} from '../../../src/agent/run/progress-board.ts'
+import { ProgressBoard, startProgressReporting } from '../../../src/agent/run/progress-board.ts'
 import { createRunner } from '../../../src/agent/run/runner.ts'
 import { SCRUBBED } from '../../../src/agent/redaction/scrub.ts'
 import { PresenceRequest } from '../../../src/contract/protocol/agent-protocol.ts'
@@ -26,7 +23,7 @@ const runId = (index: number) => `44444444-4444-4444-8444-${String(index).padSta
 
 /** A run that has started, and the board that it reports to. */
 async function started(onDemand?: string, checkType: 'URL' | 'PLAYWRIGHT' = 'URL') {
-  const board = createProgressBoard()
+  const board = new ProgressBoard()
   const fake = fakeType()
   const [type] = fake.types.values()
   const types = new Map(type && [[checkType, type]])
@@ -91,7 +88,7 @@ describe('the newest report of a run', () => {
   })
 
   test('of slots above the bound is left out for the youngest, whether they report or not', () => {
-    const board = createProgressBoard()
+    const board = new ProgressBoard()
     const { slotsMax } = PROGRESS_BOUNDS
     const places = Array.from({ length: slotsMax + 1 }, (_, slot) =>
       board.begin({ monitorId: 'a', slot, startedAt: slot }, PLAIN),
@@ -108,13 +105,13 @@ describe('the newest report of a run', () => {
     [2.4, 2],
     [1e300, PROGRESS_BOUNDS.countMax],
   ])('counts %d as %d', (given, reported) => {
-    const board = createProgressBoard()
+    const board = new ProgressBoard()
     board.begin({ run: RUN }, PLAIN).report({ phase: 'p', done: given, total: given })
     expect(board.newest()).toEqual([{ run: RUN, phase: 'p', done: reported, total: reported }])
   })
 
   test('is limited to as many runs as one call accepts, latest first', () => {
-    const board = createProgressBoard()
+    const board = new ProgressBoard()
     const lineMax = '\u2028'.repeat(PROGRESS_BOUNDS.lineCharactersMax)
     for (let index = 0; index < 100; index++) {
       board.begin({ run: runId(index) }, PLAIN).report({ phase: '"'.repeat(40), line: lineMax })
@@ -133,7 +130,7 @@ describe('reporting', () => {
 
   const setUp = () => {
     vi.useFakeTimers()
-    const board = createProgressBoard()
+    const board = new ProgressBoard()
     const place = board.begin({ run: RUN }, PLAIN)
     const calls: { ask: LinkRequest; end: (error?: Error) => void }[] = []
     const request = (ask: LinkRequest) => {

@@ -2,7 +2,7 @@
 // polling. Nothing that it sends does harm.
 import { randomUUID } from 'node:crypto'
 import { beforeEach, describe, expect, test } from 'vitest'
-import { createPlatformLink } from '../../../src/agent/platform/link.ts'
+import { PlatformLink } from '../../../src/agent/platform/link.ts'
 import { sync } from '../../../src/agent/platform/sync/call.ts'
 import { MANIFESTS } from '../../../src/contract/versions.ts'
 import { sampleLocations } from '../../../src/platform/private-locations/queries/locations.ts'
@@ -258,7 +258,7 @@ describe('invalid requests', () => {
 
 test('a large report of a leaving agent is compressed, and accepted', async () => {
   const agent = await synced()
-  const link = createPlatformLink({ platformUrl: api.url, apiKey: location.secret })
+  const link = new PlatformLink({ platformUrl: api.url, apiKey: location.secret })
   const notStarted = Array.from({ length: 2_000 }, () => ({ monitorId: randomUUID(), slot: 5 }))
   const report = { state: 'leaving', leftAt: Date.now(), notStarted } as const
   try {

@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import { beforeAll, expect, test } from 'vitest'
 import type { DeliveryLink } from '../../../src/agent/delivery/result-sender.ts'
-import { createPlatformLink } from '../../../src/agent/platform/link.ts'
+import { PlatformLink } from '../../../src/agent/platform/link.ts'
 import { sweep } from '../../../src/platform/results/sweep.ts'
 import { accountOf } from '../../../src/platform/results/queries/accounting.ts'
 import { ensurePartitions } from '../../../src/platform/results/queries/result-partitions.ts'
@@ -49,7 +49,7 @@ test('are reported by the agent, for each of its processes', async () => {
   const monitors = await Promise.all(
     [1, 2, 3].map((n) => addMonitor(database, here, { ...era, offsetMs: n })),
   )
-  const way = createPlatformLink({ platformUrl: api.url, apiKey: here.secret })
+  const way = new PlatformLink({ platformUrl: api.url, apiKey: here.secret })
   let isAway = true
   const link: DeliveryLink = {
     request: (ask) =>

@@ -3,10 +3,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { expect, onTestFinished } from 'vitest'
 import { LINK_ERRORS, type LinkErrorCode } from '../../../src/agent/platform/link-error.ts'
 import {
-  createPlatformLink,
   type LinkOptions,
   type LinkRequest,
-  type PlatformLink,
+  PlatformLink,
 } from '../../../src/agent/platform/link.ts'
 import { FAKE_KEY } from './fake-platform.ts'
 
@@ -19,7 +18,7 @@ export async function opened<T extends { close(): unknown }>(starting: T | Promi
 
 /** A link to that platform. */
 export function linkTo(platformUrl: string, more: Partial<LinkOptions> = {}): PlatformLink {
-  const link = createPlatformLink({ platformUrl, apiKey: FAKE_KEY, ...more })
+  const link = new PlatformLink({ platformUrl, apiKey: FAKE_KEY, ...more })
   onTestFinished(() => link.close())
   return link
 }

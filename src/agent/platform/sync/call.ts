@@ -1,9 +1,7 @@
 // One sync with the platform: the request, and the meaning of its answer.
-import { promisify } from 'node:util'
-import { gzip } from 'node:zlib'
 import { excerpt } from '../../../contract/failure.ts'
 import type { SyncRequest } from '../../../contract/protocol/agent-protocol.ts'
-import type { LinkAnswer, PlatformLink } from '../link.ts'
+import { jsonBody, type LinkAnswer, type PlatformLink } from '../link.ts'
 import { LinkError } from '../link-error.ts'
 import { MalformedAnswerError, readSyncAnswer, type ReadAnswer } from './answer.ts'
 import type { SyncProblem } from './state.ts'
@@ -25,9 +23,6 @@ const WHOLE_ANSWER_MS = 60_000
 /** All monitors may be some megabytes, and the line a slow one. */
 const PACE = { idleMs: 20_000, wholeMs: 600_000 }
 const ANSWER_BYTES_MAX = 64 * 1024 * 1024
-const PACK_BYTES_MIN = 16 * 1024
-
-const pack = promisify(gzip)
 
 /** Sends one sync. Never rejects. */
 export async function sync(
@@ -37,16 +32,10 @@ export async function sync(
 ): Promise<SyncOutcome> {
   const endBeats = startPresenceBeats(link, request)
   try {
-    const text = Buffer.from(JSON.stringify(request))
-    const isPacked = text.length >= PACK_BYTES_MIN
     const answer = await link.request({
       method: 'POST',
       path: '/agent/v1/sync',
-      headers: {
-        'content-type': 'application/json',
-        ...(isPacked ? { 'content-encoding': 'gzip' } : {}),
-      },
-      body: isPacked ? await pack(text) : text,
+      ...(await jsonBody(JSON.stringify(request))),
       deadlineMs: request.waitMs + (request.have === null ? WHOLE_ANSWER_MS : ANSWER_MS),
       pace: PACE,
       answerBytesMax: ANSWER_BYTES_MAX,

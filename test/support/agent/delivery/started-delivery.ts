@@ -12,7 +12,7 @@ import {
   type Delivery,
   type DeliveryOptions,
 } from '../../../../src/agent/delivery/delivery.ts'
-import { createPlatformLink, type PlatformLink } from '../../../../src/agent/platform/link.ts'
+import { PlatformLink } from '../../../../src/agent/platform/link.ts'
 import type { Result } from '../../../../src/contract/result.ts'
 import { collectingLog } from '../../collecting-log.ts'
 import {
@@ -36,7 +36,7 @@ export type Platform = FakePlatform & { link: PlatformLink }
 /** Starts it; it ends with the test. */
 export async function platformOf(): Promise<Platform> {
   const platform = await startFakePlatform()
-  const link = createPlatformLink({ platformUrl: platform.url, apiKey: FAKE_KEY })
+  const link = new PlatformLink({ platformUrl: platform.url, apiKey: FAKE_KEY })
   cleanUps.push(() => platform.close())
   cleanUps.push(() => link.close())
   return Object.assign(platform, { link })
