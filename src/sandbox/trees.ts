@@ -90,7 +90,11 @@ export async function isOutOfReach(): Promise<boolean> {
 export async function isReachable(folder: string): Promise<boolean> {
   if (process.getuid?.() !== 0) return true
   const { mayMount } = await import('./supervisor/mounts.ts')
-  if (mayMount()) return true
+  return mayMount() || isOpenToAll(folder)
+}
+
+/** Whether every user may pass to the folder. */
+export async function isOpenToAll(folder: string): Promise<boolean> {
   for (let at = folder; ; at = dirname(at)) {
     if (((await stat(at)).mode & 0o001) === 0) return false
     if (at === dirname(at)) return true

@@ -28,9 +28,15 @@ export async function readableFor(chromium: string): Promise<string[]> {
   return [chromium, dirname(await realpath(chromium))]
 }
 
-/** The first of the programs of this name in the system's folders. */
-export async function findProgram(name: string): Promise<string | undefined> {
-  for (const folder of ['/usr/local/bin', '/usr/bin', '/bin']) {
+/** Where systems have programs; what the agent's own PATH says is not the run's business. */
+export const SYSTEM_PROGRAMS: readonly string[] = ['/usr/local/bin', '/usr/bin', '/bin']
+
+/** The first of the programs of this name in these folders. */
+export async function findProgram(
+  name: string,
+  folders = SYSTEM_PROGRAMS,
+): Promise<string | undefined> {
+  for (const folder of folders) {
     const path = join(folder, name)
     if (await isProgram(path)) return path
   }

@@ -7,18 +7,15 @@ import { LIMITS } from '../contract/versions.ts'
 import { LOCKABLE_MARK, makeLockedFolder, removeUnlocked } from '../sandbox/locked-folder.ts'
 import { removeTree } from '../sandbox/remove-tree.ts'
 
-export interface CachedTree<T> {
-  /** Of its content; nobody may write to it. */
-  folder: string
-  bytes: number
-  /** Facts that were stored next to it. */
-  about: T
-}
-
 /** Facts that are written next to a folder when it is complete. */
 interface Entry<T> {
   bytes: number
   about: T
+}
+
+export interface CachedTree<T> extends Entry<T> {
+  /** Of its content; nobody may write to it. */
+  folder: string
 }
 
 /** What was used within this time may be in use still, and stays whatever it costs. */
@@ -54,7 +51,7 @@ export class TreeCache<T> {
   /** Stores what `fill` puts into a folder; the same of another run stays. Undefined when it is too large. */
   async store(
     key: string,
-    fill: (folder: string) => Promise<{ bytes: number; about: T }>,
+    fill: (folder: string) => Promise<Entry<T>>,
   ): Promise<CachedTree<T> | undefined> {
     if (!KEY.test(key)) throw new Error(`${key} is not a SHA-256`)
     await mkdir(this.#root, { recursive: true })
@@ -63,7 +60,7 @@ export class TreeCache<T> {
       // Runs of other users read in it.
       await chmod(draft, 0o755)
       await mkdir(join(draft, CONTENT))
-      const entry: Entry<T> = await fill(join(draft, CONTENT))
+      const entry = await fill(join(draft, CONTENT))
       if (entry.bytes > this.#bytesMax) return undefined
       await writeFile(join(draft, ENTRY), JSON.stringify(entry))
       await rename(draft, join(this.#root, key)).catch(ignoreExisting)

@@ -1,8 +1,9 @@
 // Command that starts the tests of a suite: Playwright's own program on the engine where the test command is only
 // that, which saves the start of npx; else a shell.
-import { lstat, mkdir, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, symlink, writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import type { StopRequest } from '../sandbox/request.ts'
+import { exists } from './packages/package-manager.ts'
 import { type InstalledTool, isBun } from '../scripts/toolchains.ts'
 
 export interface SuiteCommand {
@@ -101,11 +102,8 @@ export async function missingPackage(
     const places = folders.flatMap((folder) =>
       [name, `.bin/${basename(name)}`].map((place) => join(folder, 'node_modules', place)),
     )
-    const found = await Promise.all(places.map((place) => lstat(place).then(yes, no)))
+    const found = await Promise.all(places.map(exists))
     if (!found.includes(true)) return name
   }
   return undefined
 }
-
-const yes = () => true
-const no = () => false

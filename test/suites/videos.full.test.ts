@@ -5,8 +5,8 @@ import { runFolder, suiteHost, suiteProject } from '../support/suites/suite-runs
 // Whatever this machine has.
 vi.mock(import('../../src/scripts/chromium.ts'), async (original) => {
   const chromium = await original()
-  const findProgram = (name: string) =>
-    name === 'ffmpeg' ? Promise.resolve(undefined) : chromium.findProgram(name)
+  const findProgram = (name: string, folders?: readonly string[]) =>
+    name === 'ffmpeg' ? Promise.resolve(undefined) : chromium.findProgram(name, folders)
   return { ...chromium, findProgram }
 })
 

@@ -11,9 +11,9 @@ import {
   scriptFile,
   startScriptHost,
   type ApiScriptHost,
+  type ApiScriptsObserved,
   type ScriptStep,
 } from '../../scripts/api/host.ts'
-import type { ApiScriptsObserved } from '../../scripts/api/observed.ts'
 import { changedRequest, shownRequest } from '../../scripts/api/request.ts'
 import type {
   ScriptOrder,

@@ -1,7 +1,7 @@
 // Carries a run's questions for names to the system's name servers. The run gets no datagram sockets, so it
 // asks over TCP; many name servers speak UDP only, so its connections end here and are asked on from here.
 import { createSocket } from 'node:dgram'
-import { createServer, connect, isIPv6, type AddressInfo, type Server, type Socket } from 'node:net'
+import { createServer, connect, isIPv6, type AddressInfo, type Socket } from 'node:net'
 
 const DNS_PORT = 53
 const CONNECTIONS_MAX = 64
@@ -19,7 +19,6 @@ export class NameRelay {
   readonly #servers: readonly string[]
   readonly #serverPort: number
   readonly #ports = new Map<string, Promise<number>>()
-  readonly #listening: Server[] = []
   readonly #names = new Map<string, string>()
   #questions = 0
 
@@ -31,11 +30,8 @@ export class NameRelay {
 
   /** The port on `127.0.0.1` or `::1`; the server starts when it is first asked for. */
   port(loopback: '127.0.0.1' | '::1'): Promise<number> {
-    let port = this.#ports.get(loopback)
-    if (port === undefined) {
-      port = this.#listen(loopback)
-      this.#ports.set(loopback, port)
-    }
+    const port = this.#ports.get(loopback) ?? this.#listen(loopback)
+    this.#ports.set(loopback, port)
     return port
   }
 
@@ -44,14 +40,9 @@ export class NameRelay {
     return this.#names.get(address)
   }
 
-  close(): void {
-    for (const one of this.#listening) one.close()
-  }
-
   #listen(loopback: string): Promise<number> {
     const server = createServer((socket) => this.#serve(socket))
     server.maxConnections = CONNECTIONS_MAX
-    this.#listening.push(server)
     return new Promise((resolve, reject) => {
       server.on('error', reject)
       server.listen(0, loopback, () => resolve((server.address() as AddressInfo).port))

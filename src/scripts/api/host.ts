@@ -12,10 +12,16 @@ import {
   type ScriptOrder,
   type ScriptMessage,
 } from './messages.ts'
-import type { SandboxLimits, Sandbox, SandboxEnd, SandboxRequest } from '../../sandbox/request.ts'
+import type {
+  SandboxLimits,
+  Sandbox,
+  SandboxEnd,
+  SandboxRequest,
+  SandboxUsage,
+} from '../../sandbox/request.ts'
 import { sandboxFailure } from '../../sandbox/failure.ts'
 import { DeadlineReached, isDeadline } from '../../network/deadline.ts'
-import { ScriptConsole } from '../console.ts'
+import { type ConsoleLine, ScriptConsole } from '../console.ts'
 import { type ScriptContext, scriptEnvironment } from '../context.ts'
 import { pathInside, writeFiles } from '../project.ts'
 import type { ScriptRuntime } from '../runtime.ts'
@@ -44,6 +50,25 @@ const LIMITS_OF_SCRIPTS: Omit<SandboxLimits, 'wallMs' | 'cpuMs'> = {
   diskBytes: LIMITS.scriptDiskBytesMax,
   fileBytes: LIMITS.scriptDiskBytesMax,
   openFiles: 1024,
+}
+
+/** A script that ran. */
+interface ApiScriptObserved {
+  durationMs: number
+  error?: string
+}
+
+/** What the scripts of one attempt did. */
+export interface ApiScriptsObserved {
+  runtime: string
+  setUp?: ApiScriptObserved
+  tearDown?: ApiScriptObserved
+  console: ConsoleLine[]
+  consoleLeftOut?: number
+  notes?: string[]
+  /** Connections that the network policy forbids, and those that failed in the run's proxy, where it has one. */
+  refused?: RefusedConnection[]
+  usage?: Pick<SandboxUsage, 'cpuMs' | 'peakMemoryBytes' | 'processesMax'>
 }
 
 export interface HostSettings {

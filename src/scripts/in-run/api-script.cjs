@@ -5,18 +5,12 @@
 const fs = require('node:fs')
 const Module = require('node:module')
 const path = require('node:path')
-const { inspect } = require('node:util')
+const describeThrown = require('./thrown.cjs')
 const watchHeaders = require('./header-watch.cjs')
 
-const TEXT_CHARS_MAX = 16_384
 const PAIRS_MAX = 200
 /** In front of a script's first line. */
 const HEAD = 'return (async () => {'
-const MISSING = new Set([
-  'MODULE_NOT_FOUND',
-  'ERR_MODULE_NOT_FOUND',
-  'ERR_PACKAGE_PATH_NOT_EXPORTED',
-])
 
 // As they are now, whatever scripts make of them.
 const { writeSync } = fs
@@ -221,11 +215,7 @@ function entriesOf(given) {
 }
 
 function errorOf(error) {
-  const [message, stack] = [error?.message ?? error, error?.stack ?? ''].map((one) =>
-    (typeof one === 'string' ? one : inspect(one)).slice(0, TEXT_CHARS_MAX),
-  )
-  const isParsed = !(error instanceof SyntaxError) || stack.includes('at JSON.parse')
-  const loaded = isParsed && !MISSING.has(error?.code)
+  const { message, loaded, stack } = describeThrown(error)
   return { message, loaded, ...placeIn(stack) }
 }
 

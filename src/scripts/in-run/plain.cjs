@@ -7,24 +7,13 @@ const Module = require('node:module')
 const path = require('node:path')
 const vm = require('node:vm')
 const { pathToFileURL } = require('node:url')
-const { inspect } = require('node:util')
-
-const TEXT_CHARS_MAX = 16_384
-const MISSING = new Set([
-  'MODULE_NOT_FOUND',
-  'ERR_MODULE_NOT_FOUND',
-  'ERR_PACKAGE_PATH_NOT_EXPORTED',
-])
+const describeThrown = require('./thrown.cjs')
 
 process.on('uncaughtExceptionMonitor', (error) => {
-  const [message, stack] = [error?.message ?? error, error?.stack ?? ''].map((one) =>
-    (typeof one === 'string' ? one : inspect(one)).slice(0, TEXT_CHARS_MAX),
-  )
-  const isParsed = !(error instanceof SyntaxError) || stack.includes('at JSON.parse')
-  const loaded = isParsed && !MISSING.has(error?.code)
+  const { isParsed, ...thrown } = describeThrown(error)
   try {
-    const place = isParsed ? {} : placeOf(stack)
-    const event = { event: 'script-error', message, stack, loaded, ...place }
+    const place = isParsed ? {} : placeOf(thrown.stack)
+    const event = { event: 'script-error', ...thrown, ...place }
     appendFileSync(process.env.VEDETTE_EVENTS, `${JSON.stringify(event)}\n`)
   } catch {
     // The exit code says that it failed; the output says why.

@@ -8,7 +8,8 @@ import { sandboxFailure } from '../../sandbox/failure.ts'
 import { extraAuthorities } from '../../network/tls/extra-authorities.ts'
 import { TargetFailure, targetFailure } from '../../network/target-failure.ts'
 import { installFailure } from './install-complaint.ts'
-import { isOutOfReach, isReachable } from '../../sandbox/trees.ts'
+import { isOpenToAll, isOutOfReach, isReachable } from '../../sandbox/trees.ts'
+import { findProgram, SYSTEM_PROGRAMS } from '../../scripts/chromium.ts'
 import type { ScriptContext } from '../../scripts/context.ts'
 import type { ScriptHost } from '../../scripts/host.ts'
 import {
@@ -23,14 +24,7 @@ import {
   SHARED_ENVIRONMENT,
   storePackages,
 } from './cache.ts'
-import {
-  folderOf,
-  foldersUpward,
-  LOCK_FILES,
-  packagesOf,
-  type ProjectPackages,
-  SYSTEM_PROGRAMS,
-} from './package-manager.ts'
+import { foldersUpward, LOCK_FILES, packagesOf, type ProjectPackages } from './package-manager.ts'
 import type { PlacedProject } from '../source.ts'
 import { SUITE_HEAP } from '../verdict.ts'
 import { type InstalledTool, isBun } from '../../scripts/toolchains.ts'
@@ -172,9 +166,7 @@ async function bring(
 async function isOpen(folder: string): Promise<boolean> {
   // A link on the way is not followed to where it may not be open.
   if ((await realpath(folder)) !== folder) return false
-  for (let at = folder; at !== dirname(at); at = dirname(at)) {
-    if (((await stat(at)).mode & 0o001) === 0) return false
-  }
+  if (!(await isOpenToAll(folder))) return false
   for await (const entry of await opendir(folder)) {
     if (entry.isSymbolicLink()) return false
     if (!entry.name.startsWith('@')) continue
@@ -280,12 +272,9 @@ async function programsFor(
       readable: [engine.folder, installed.folder],
     }
   }
-  const otherFolder = await folderOf(tool, [
-    ...(onBun ? [] : programs),
-    ...SYSTEM_PROGRAMS,
-    dirname(process.execPath),
-  ])
-  if (otherFolder !== undefined) return { ...own, programs: [...node, otherFolder] }
+  const folders = [...(onBun ? [] : programs), ...SYSTEM_PROGRAMS, dirname(process.execPath)]
+  const other = await findProgram(tool, folders)
+  if (other !== undefined) return { ...own, programs: [...node, dirname(other)] }
   const message = `the project needs ${tool}, which is not installed; run: vedette engine install ${manager}`
   throw targetFailure('PACKAGE_TOOL_MISSING', message, { tool, manager })
 }

@@ -1,5 +1,5 @@
 // Package manager of a project: the one whose lock file the project has, and where it is on this machine.
-import { access, constants } from 'node:fs/promises'
+import { access } from 'node:fs/promises'
 import { dirname, join, normalize } from 'node:path'
 import { readUntrusted } from '../../sandbox/untrusted-files.ts'
 
@@ -127,23 +127,9 @@ export function foldersUpward(project: string, workingDir: string): string[] {
   return [...folders, project]
 }
 
-/** The first folder of `folders` that has the program. */
-export async function folderOf(
-  program: string,
-  folders: readonly string[],
-): Promise<string | undefined> {
-  for (const folder of folders) {
-    if (await exists(join(folder, program), constants.X_OK)) return folder
-  }
-  return undefined
-}
-
-/** Where systems have programs; what the agent's own PATH says is not the run's business. */
-export const SYSTEM_PROGRAMS: readonly string[] = ['/usr/local/bin', '/usr/bin', '/bin']
-
-/** Whether something is there, and of that kind (access(2)). */
-export function exists(path: string, kind = constants.F_OK): Promise<boolean> {
-  return access(path, kind).then(
+/** Whether something is there. */
+export function exists(path: string): Promise<boolean> {
+  return access(path).then(
     () => true,
     () => false,
   )

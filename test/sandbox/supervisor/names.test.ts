@@ -23,7 +23,6 @@ async function serverWith(answerTo: (question: Buffer) => Buffer): Promise<numbe
 /** What a relay to these servers answers before it closes the connection. */
 async function asked(servers: string[], port: number, question = QUESTION) {
   const relay = new NameRelay(servers, port)
-  onTestFinished(() => relay.close())
   const socket = connect(await relay.port('127.0.0.1'), '127.0.0.1')
   onTestFinished(() => void socket.destroy())
   const length = Buffer.alloc(2)
