@@ -2,6 +2,7 @@
 // observation. Loaded at the first such run: an agent for uptime checks alone must not have it in memory.
 import { realpath } from 'node:fs/promises'
 import { join } from 'node:path'
+import { jsonOf } from '../contract/exact-json.ts'
 import type { Failure } from '../contract/failure.ts'
 import { LIMITS } from '../contract/versions.ts'
 import type { SandboxLimits } from '../sandbox/request.ts'
@@ -183,11 +184,8 @@ const REASONS_MAX = 50
 async function degradedMark(folder: string): Promise<string[] | undefined> {
   const path = join(folder, 'degraded.json')
   if (!(await leadsInside(path, folder))) return undefined
-  try {
-    const text = await readUntrusted(path, MARK_BYTES_MAX)
-    const { messages } = JSON.parse(text ?? '') as { messages?: unknown }
-    return Array.isArray(messages) ? messages.slice(0, REASONS_MAX).map(String) : []
-  } catch {
-    return undefined
-  }
+  const mark = jsonOf((await readUntrusted(path, MARK_BYTES_MAX)) ?? '') ?? undefined
+  if (mark === undefined) return undefined
+  const { messages } = mark as { messages?: unknown }
+  return Array.isArray(messages) ? messages.slice(0, REASONS_MAX).map(String) : []
 }

@@ -2,6 +2,7 @@
 // and adds what was left open. Whatever the test command is, it finds this one.
 import { lstat, rename, writeFile } from 'node:fs/promises'
 import { basename, dirname, extname, join, normalize } from 'node:path'
+import { jsonOf } from '../contract/exact-json.ts'
 import { leadsInside, readUntrusted } from '../sandbox/untrusted-files.ts'
 
 /** Names under which Playwright looks for a configuration, in its order. */
@@ -69,13 +70,9 @@ async function isModule(path: string, folder: string): Promise<boolean> {
   const text = (await readUntrusted(path, CONFIG_BYTES_MAX)) ?? ''
   if (/^\s*(?:import\s[^(]|import\{|export\s)/m.test(text)) return true
   for (let at = dirname(path); at.startsWith(folder); at = dirname(at)) {
-    try {
-      const manifest = await readUntrusted(join(at, 'package.json'), CONFIG_BYTES_MAX)
-      const { type } = JSON.parse(manifest ?? '') as { type?: unknown }
-      return type === 'module'
-    } catch {
-      continue
-    }
+    const own = await readUntrusted(join(at, 'package.json'), CONFIG_BYTES_MAX)
+    const manifest = jsonOf(own ?? '') as { type?: unknown } | null | undefined
+    if (manifest) return manifest.type === 'module'
   }
   return false
 }

@@ -2,6 +2,7 @@
 // for, else the default. Node wins over Bun, as a project may name both.
 import { join } from 'node:path'
 import { chooseEngine, type ChosenEngine, type EngineName } from '../contract/engine.ts'
+import { jsonOf } from '../contract/exact-json.ts'
 import { readUntrusted } from '../sandbox/untrusted-files.ts'
 
 /** The engine, and what asked for it. */
@@ -75,13 +76,9 @@ function toolVersion(text: string, pattern: RegExp): string | undefined {
 }
 
 function manifestVersion(text: string, name: EngineName): string | undefined {
-  try {
-    const { engines } = JSON.parse(text) as { engines?: Record<string, unknown> }
-    const range = engines?.[name]
-    return typeof range === 'string' ? lowestOf(range) : undefined
-  } catch {
-    return undefined
-  }
+  const { engines } = (jsonOf(text) ?? {}) as { engines?: Record<string, unknown> | null }
+  const range = engines?.[name]
+  return typeof range === 'string' ? lowestOf(range) : undefined
 }
 
 /**

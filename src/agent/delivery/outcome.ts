@@ -1,4 +1,5 @@
 // What is done about each answer of the platform: one table for results and artifacts.
+import { jsonOf } from '../../contract/exact-json.ts'
 import { retryAfterMs } from '../platform/backoff.ts'
 import type { LinkAnswer } from '../platform/link.ts'
 
@@ -70,9 +71,6 @@ export function outcomeOfError(error: unknown): Outcome {
 
 /** Whether this is the body of an error of the platform itself. */
 function isProblem(text: string): boolean {
-  try {
-    return typeof (JSON.parse(text) as { statusCode?: unknown }).statusCode === 'number'
-  } catch {
-    return false
-  }
+  const body = jsonOf(text) as { statusCode?: unknown } | null | undefined
+  return typeof body?.statusCode === 'number'
 }

@@ -1,6 +1,7 @@
 // Scrubs the values of sensitive names out of the output of user code: console, errors, quoted source. A header is
 // recognized there by its name alone.
 import { NAMED_VALUE_CHARS_MAX, definitionSecrets } from '../../contract/definition-secrets.ts'
+import { jsonOf } from '../../contract/exact-json.ts'
 import { SecretSet } from '../../contract/secret-set.ts'
 import { namedValues } from '../redaction/byte-scrubber.ts'
 import {
@@ -140,11 +141,7 @@ export class NamedTexts {
 }
 
 function unescaped(value: string): string {
-  try {
-    return JSON.parse(`"${value}"`) as string
-  } catch {
-    return value
-  }
+  return (jsonOf(`"${value}"`) as string | undefined) ?? value
 }
 
 /**

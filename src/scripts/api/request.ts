@@ -1,5 +1,6 @@
 // Request of an API monitor on its way through a set-up script: the script's view of it, and the request made from the
 // script's result. Unchanged fields get the values that variables have after the script.
+import { jsonOf } from '../../contract/exact-json.ts'
 import { ApiRequest, type ApiMonitor } from '../../contract/http-monitor.ts'
 import { objections } from '../../contract/schema/explain.ts'
 import { failure } from '../../contract/failure.ts'
@@ -85,12 +86,7 @@ function stillUnknown(name: string): TargetFailure {
 /** A monitor without a body may get one by its script. */
 function bodyTypeFor(type: ApiRequest['bodyType'], body: string): ApiRequest['bodyType'] {
   if (type !== 'NONE' || body === '') return type
-  try {
-    const parsed: unknown = JSON.parse(body)
-    return typeof parsed === 'object' ? 'JSON' : 'RAW'
-  } catch {
-    return 'RAW'
-  }
+  return typeof jsonOf(body) === 'object' ? 'JSON' : 'RAW'
 }
 
 type PairList = ApiRequest['headers']

@@ -3,6 +3,7 @@
 import { chmod, lstat, mkdir, realpath, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import * as z from 'zod'
+import { jsonOf } from '../../contract/exact-json.ts'
 import { readUntrusted } from '../../sandbox/untrusted-files.ts'
 
 const listedBrowser = z.object({ name: z.string(), revision: z.string().regex(/^\d{1,9}$/) })
@@ -37,7 +38,9 @@ export async function prepareBrowsers(
   core: string,
   programs: BrowserPrograms,
 ): Promise<boolean> {
-  const listed = browsersFile.safeParse(await readJson(join(core, 'browsers.json')))
+  // The file may be user code, so it is untrusted.
+  const text = await readUntrusted(join(core, 'browsers.json'), FILE_BYTES_MAX)
+  const listed = browsersFile.safeParse(jsonOf(text ?? ''))
   if (!listed.success) return false
   await mkdir(folder, { recursive: true })
   const launcher = join(folder, 'chromium')
@@ -140,14 +143,5 @@ async function findPackage(from: string, name: string): Promise<string | undefin
     )
     if (isThere) return realpath(candidate)
     if (at === dirname(at)) return undefined
-  }
-}
-
-/** The file may be user code, so it is untrusted. */
-async function readJson(path: string): Promise<unknown> {
-  try {
-    return JSON.parse((await readUntrusted(path, FILE_BYTES_MAX)) ?? '') as unknown
-  } catch {
-    return undefined
   }
 }

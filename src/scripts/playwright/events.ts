@@ -1,6 +1,7 @@
 // Events of a run: of Playwright by reporter.cjs, of pages and requests by script-preload.cjs, of a plain script by
 // plain.cjs, and headers. They are untrusted: they come from processes that run user code, so a line may be anything.
 import * as z from 'zod'
+import { jsonOf } from '../../contract/exact-json.ts'
 import { ObservedHeader } from './observed-headers.ts'
 
 const ms = z.number().min(0).max(1e12)
@@ -176,9 +177,5 @@ export function isPageEvent(event: RunEvent): event is PageEvent {
 
 /** The event of a line, or undefined where it is none. */
 export function parseRunEvent(line: string): RunEvent | undefined {
-  try {
-    return Event.safeParse(JSON.parse(line)).data
-  } catch {
-    return undefined
-  }
+  return Event.safeParse(jsonOf(line)).data
 }

@@ -1,6 +1,7 @@
 // Package manager of a project: the one whose lock file the project has, and where it is on this machine.
 import { access } from 'node:fs/promises'
 import { dirname, join, normalize } from 'node:path'
+import { jsonOf } from '../../contract/exact-json.ts'
 import { readUntrusted } from '../../sandbox/untrusted-files.ts'
 
 export type PackageTool = 'npm' | 'pnpm' | 'yarn' | 'bun'
@@ -104,16 +105,12 @@ interface WantedTool {
 
 /** The tool of the field `packageManager`, like `pnpm@9.1.0`. */
 async function wantedTool(folder: string): Promise<WantedTool | undefined> {
-  try {
-    const manifest: unknown = JSON.parse(await textOf(join(folder, 'package.json')))
-    const { packageManager } = manifest as { packageManager?: unknown }
-    const [name, version = ''] = String(packageManager).split('@')
-    const tool = TOOLS.find((one) => one === name)
-    const major = /^\d{1,5}(?=\.)/.exec(version)?.[0]
-    return tool && { tool, major: major === undefined ? undefined : Number(major) }
-  } catch {
-    return undefined
-  }
+  const manifest = jsonOf(await textOf(join(folder, 'package.json')))
+  const { packageManager } = (manifest ?? {}) as { packageManager?: unknown }
+  const [name, version = ''] = String(packageManager).split('@')
+  const tool = TOOLS.find((one) => one === name)
+  const major = /^\d{1,5}(?=\.)/.exec(version)?.[0]
+  return tool && { tool, major: major === undefined ? undefined : Number(major) }
 }
 
 const TOOLS: readonly PackageTool[] = ['npm', 'pnpm', 'yarn', 'bun']

@@ -1,6 +1,7 @@
 // Reads the platform's answer to a sync, as a whole or not at all: an answer that is invalid in one place may be
 // invalid in others.
 import * as z from 'zod'
+import { jsonOf } from '../../../contract/exact-json.ts'
 import { AssignedMonitor, SyncAnswer } from '../../../contract/protocol/agent-protocol.ts'
 import { objections } from '../../../contract/schema/explain.ts'
 import { Monitor, Variable } from '../../../contract/monitor.ts'
@@ -27,7 +28,9 @@ export class MalformedAnswerError extends Error {}
 
 /** Reads the answer; throws MalformedAnswerError. */
 export function readSyncAnswer(body: Buffer): ReadAnswer {
-  return answerOf(jsonOf(body))
+  const value = jsonOf(body.toString())
+  if (value === undefined) throw new MalformedAnswerError('it is not JSON')
+  return answerOf(value)
 }
 
 /** Reads an answer that is parsed already; throws MalformedAnswerError. */
@@ -40,14 +43,6 @@ function readAs<T extends z.ZodType>(schema: T, value: unknown): z.infer<T> {
   if (parsed.success) return parsed.data
   const [first] = objections(parsed.error, schema, undefined)
   throw new MalformedAnswerError(`${first?.path.join('.') ?? ''}: ${first?.message ?? 'no object'}`)
-}
-
-function jsonOf(body: Buffer): unknown {
-  try {
-    return JSON.parse(body.toString()) as unknown
-  } catch {
-    throw new MalformedAnswerError('it is not JSON')
-  }
 }
 
 /** A definition with at least an id. */

@@ -1,4 +1,5 @@
 // One sync with the platform: the request, and the meaning of its answer.
+import { jsonOf } from '../../../contract/exact-json.ts'
 import { excerpt } from '../../../contract/failure.ts'
 import type { SyncRequest } from '../../../contract/protocol/agent-protocol.ts'
 import { jsonBody, type LinkAnswer, type PlatformLink } from '../link.ts'
@@ -105,15 +106,10 @@ const MESSAGE_LENGTH_MAX = 300
 
 /** What an error body in the platform's form says; a proxy's page says nothing. */
 function errorIn(body: Buffer): { message?: string; reason?: unknown } {
-  try {
-    const { message, attributes } = JSON.parse(body.toString()) as Record<string, unknown>
-    const { reason } = (attributes ?? {}) as { reason?: unknown }
-    return typeof message === 'string'
-      ? { message: excerpt(message, MESSAGE_LENGTH_MAX), reason }
-      : { reason }
-  } catch {
-    return {}
-  }
+  const { message, attributes } = (jsonOf(body.toString()) ?? {}) as Record<string, unknown>
+  const { reason } = (attributes ?? {}) as { reason?: unknown }
+  if (typeof message !== 'string') return { reason }
+  return { message: excerpt(message, MESSAGE_LENGTH_MAX), reason }
 }
 
 /** From one heartbeat to the next; three fit into the heartbeat timeout of the platform. */
