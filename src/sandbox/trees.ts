@@ -1,7 +1,7 @@
 // Folders that the agent and its runs share: their owner, and whether runs reach them. What comes back from user code is
 // only files, folders and links, and no other user may write to them.
 import { chmod, lchown, lstat, opendir, readlink, rm, stat } from 'node:fs/promises'
-import { dirname, isAbsolute, join, normalize } from 'node:path'
+import { dirname, isAbsolute, join } from 'node:path'
 
 export interface OwnedTree {
   bytes: number
@@ -59,10 +59,32 @@ async function ownFile(path: string, counted: Set<number>): Promise<number> {
   return size
 }
 
-async function leadsOut(folder: string, path: string): Promise<boolean> {
-  const target = await readlink(join(folder, path))
-  const inside = normalize(join(dirname(path), target))
-  return isAbsolute(target) || inside === '..' || inside.startsWith('../')
+/** How many links the system follows on one path (path_resolution(7)). */
+const LINKS_MAX = 40
+
+/**
+ * Whether the link leads out of the folder at any step, as the system would go: after another link, `..` is
+ * where that one led. A path that does not exist counts as a folder.
+ */
+export async function leadsOut(root: string, path: string): Promise<boolean> {
+  const at: string[] = []
+  const ahead = path.split('/')
+  let followed = 0
+  for (let next = ahead.shift(); next !== undefined; next = ahead.shift()) {
+    if (next === '' || next === '.') continue
+    if (next === '..') {
+      if (at.pop() === undefined) return true
+      continue
+    }
+    at.push(next)
+    const target = await readlink(join(root, ...at)).catch(() => undefined)
+    if (target === undefined) continue
+    if (isAbsolute(target)) return true
+    if (++followed > LINKS_MAX) return false
+    at.pop()
+    ahead.unshift(...target.split('/'))
+  }
+  return false
 }
 
 function isRoot(): boolean {

@@ -6,7 +6,7 @@ import { dirname, isAbsolute, join, normalize } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { createGunzip } from 'node:zlib'
 import { extract, type Extract, type Header } from 'tar-stream'
-import { leadsOut } from './packages/copy-tree.ts'
+import { leadsOut } from '../sandbox/trees.ts'
 
 export interface BundleBounds {
   unpackedBytesMax: number

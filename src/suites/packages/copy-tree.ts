@@ -12,7 +12,7 @@ import {
   realpath,
   symlink,
 } from 'node:fs/promises'
-import { isAbsolute, join, relative } from 'node:path'
+import { join, relative } from 'node:path'
 
 export interface CopyOrder {
   from: string
@@ -118,32 +118,4 @@ async function couldLink(source: string, target: string): Promise<boolean> {
     // Another file system, or too many names already.
     return false
   }
-}
-
-/** How many links the system follows on one path (path_resolution(7)). */
-const LINKS_MAX = 40
-
-/**
- * Whether the link leads out of the folder at any step, as the system would go: after another link, `..` is
- * where that one led. A path that does not exist counts as a folder.
- */
-export async function leadsOut(root: string, path: string): Promise<boolean> {
-  const at: string[] = []
-  const ahead = path.split('/')
-  let followed = 0
-  for (let next = ahead.shift(); next !== undefined; next = ahead.shift()) {
-    if (next === '' || next === '.') continue
-    if (next === '..') {
-      if (at.pop() === undefined) return true
-      continue
-    }
-    at.push(next)
-    const target = await readlink(join(root, ...at)).catch(() => undefined)
-    if (target === undefined) continue
-    if (isAbsolute(target)) return true
-    if (++followed > LINKS_MAX) return false
-    at.pop()
-    ahead.unshift(...target.split('/'))
-  }
-  return false
 }

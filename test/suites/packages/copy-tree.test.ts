@@ -2,7 +2,8 @@
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
-import { copyTree, leadsOut } from '../../../src/suites/packages/copy-tree.ts'
+import { leadsOut } from '../../../src/sandbox/trees.ts'
+import { copyTree } from '../../../src/suites/packages/copy-tree.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
 const WITHOUT = new Set(['node_modules'])
