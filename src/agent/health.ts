@@ -49,7 +49,8 @@ export function createHealth(sources: HealthSources): Hono {
   app.get('/health', (c) => c.json({ status: sources.phase(), ...sources.facts() }))
   app.get('/metrics', () => {
     const headers = { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' }
-    return new Response(streamOf(sources.metrics()), { headers })
+    const pieces = ReadableStream.from(sources.metrics())
+    return new Response(pieces.pipeThrough(new TextEncoderStream()), { headers })
   })
   app.notFound((c) => c.json({ error: `unknown path ${c.req.path}`, paths: PATHS }, 404))
   app.onError((error, c) => c.json({ error: error.message }, 500))
@@ -72,21 +73,6 @@ function unreadyReasons(sources: HealthSources): string[] {
   const refused = sources.refused()
   const why = refused === undefined ? 'there are no monitors yet' : `no monitors: ${refused}`
   return [why]
-}
-
-/** A stream that makes the next piece only when the last one was read. */
-function streamOf(pieces: AsyncGenerator<string, void, undefined>): ReadableStream<Uint8Array> {
-  const encoder = new TextEncoder()
-  return new ReadableStream({
-    async pull(controller) {
-      const { done, value } = await pieces.next()
-      if (done === true) controller.close()
-      else controller.enqueue(encoder.encode(value))
-    },
-    async cancel() {
-      await pieces.return()
-    },
-  })
 }
 
 /** The layers of the sandbox; for one version also under their earlier name. */

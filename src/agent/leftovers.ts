@@ -3,24 +3,17 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Log } from '../process/log.ts'
+import { runsCacheFolder } from '../scripts/toolchains.ts'
+import type { AgentConfig } from './config.ts'
 import { RUN_PREFIX } from './run/work-folder.ts'
-
-/** Where runs of this agent have their folders. */
-export interface LeftoverPlaces {
-  workRoot: string
-  /** Of packages and compiled code. */
-  cacheFolder: string
-  /** SCRIPT_USER_ID: the first of the users of runs. */
-  firstUserId: number
-}
 
 /** Folders of runs, of trials of the sandbox, and of doctor. */
 const WORK_PREFIXES = [RUN_PREFIX, 'sandbox-', 'doctor-']
 
 /** Removes them; live agents in the same folders keep theirs. Never rejects. */
-export async function removeLeftovers(places: LeftoverPlaces, log: Log): Promise<void> {
-  const { workRoot, cacheFolder, firstUserId } = places
-  const caches = await foldersIn(cacheFolder)
+export async function removeLeftovers(config: AgentConfig, log: Log): Promise<void> {
+  const { workRoot, dataDir, toolsDir, scriptUserId } = config
+  const caches = await foldersIn(runsCacheFolder(dataDir, toolsDir))
   const kinds: [root: string, prefix: string][] = [
     ...WORK_PREFIXES.map((prefix): [string, string] => [workRoot, prefix]),
     ...caches.map((root): [string, string] => [root, '.draft-']),
@@ -34,7 +27,7 @@ export async function removeLeftovers(places: LeftoverPlaces, log: Log): Promise
     const { endRunsOf } = await import('../sandbox/leftover-processes.ts')
     let removed = 0
     for (const [root, prefix] of found) {
-      const count = await removeUnlocked(root, prefix, (path) => endRunsOf(path, firstUserId))
+      const count = await removeUnlocked(root, prefix, (path) => endRunsOf(path, scriptUserId))
       removed += count.removed
       for (const { path, error } of count.failed)
         log.warn({ path, err: error }, 'files of a killed agent cannot be removed')

@@ -6,10 +6,9 @@ import { onSignals } from '../process/signals.ts'
 import { VERSION } from '../contract/versions.ts'
 import { areEchoesForbidden, echoFix, echoRights } from '../network/native/echo-permission.ts'
 import { Agent, type AgentOptions } from './agent.ts'
-import type { AgentConfig, ConfigReading } from './config.ts'
+import type { ConfigReading } from './config.ts'
 import { createDataFolder } from './data-folder.ts'
 import { removeLeftovers } from './leftovers.ts'
-import { runsCacheFolder } from '../scripts/toolchains.ts'
 
 /** What differs between an agent on a monitors file and one on a platform. */
 export type AgentEnds = Pick<
@@ -29,10 +28,6 @@ export type RunAgentOptions = AgentEnds &
     /** Writes to standard error. */
     complain(text: string): void
   }
-
-function leftoverPlaces({ workRoot, dataDir, toolsDir, scriptUserId }: AgentConfig) {
-  return { workRoot, cacheFolder: runsCacheFolder(dataDir, toolsDir), firstUserId: scriptUserId }
-}
 
 /** Runs the agent until a signal stops it; resolves with the exit code. */
 export async function runAgent(options: RunAgentOptions): Promise<number> {
@@ -64,7 +59,7 @@ export async function runAgent(options: RunAgentOptions): Promise<number> {
     // Compiling the modules leaves some 15 MiB of garbage, which a process that does little would keep for long.
     globalThis.gc?.({ type: 'major', execution: 'sync', flavor: 'last-resort' })
     if (!isStopping) log.info({ version: VERSION, url: agent.url() }, 'agent started')
-    if (!isStopping) void removeLeftovers(leftoverPlaces(reading.config), log)
+    if (!isStopping) void removeLeftovers(reading.config, log)
     if (!isStopping) void options.scripts?.prepare?.()
     return await agent.stopped
   } catch (error) {

@@ -86,20 +86,20 @@ async function moveAttachments(
   const named = new Map<RunAttachment, string>()
   const inside = await realpath(folder)
   const withoutSecrets = context.withoutSecrets ?? ((text: string) => text)
-  let left = 0
-  for (const test of byUrgency(report.tests)) {
-    for (const attempt of test.attempts) {
-      for (const attachment of attempt.attachments) {
-        if (named.size >= ATTACHED_MAX) {
-          left++
-          continue
-        }
-        const path = join(target, nameFor(test, attempt, attachment, named.size, withoutSecrets))
-        if (await moved(attachment, path, inside)) named.set(attachment, path)
-      }
+  const all = byUrgency(report.tests).flatMap((test) =>
+    test.attempts.flatMap((attempt) =>
+      attempt.attachments.map((file) => ({ test, attempt, file })),
+    ),
+  )
+  for (const [index, { test, attempt, file }] of all.entries()) {
+    if (named.size >= ATTACHED_MAX) {
+      const left = all.length - index
+      notes.push(`${left} attachments of tests: there were more than ${ATTACHED_MAX}`)
+      break
     }
+    const path = join(target, nameFor(test, attempt, file, named.size, withoutSecrets))
+    if (await moved(file, path, inside)) named.set(file, path)
   }
-  if (left > 0) notes.push(`${left} attachments of tests: there were more than ${ATTACHED_MAX}`)
   return named
 }
 

@@ -286,14 +286,9 @@ async function cliOf(cwd: string): Promise<string | undefined> {
 
 /** A new project of Playwright has projects for all three browsers. */
 function missingBrowsers({ tests }: PlaywrightReport): string[] {
-  const missing = tests.some(({ attempts }) =>
-    attempts.some(({ errors }) =>
-      errors.some(({ message }) =>
-        /Executable doesn't exist at .*\/(?:firefox|webkit)-/.test(message),
-      ),
-    ),
-  )
-  if (!missing) return []
+  const errors = tests.flatMap(({ attempts }) => attempts.flatMap((one) => one.errors))
+  const missing = /Executable doesn't exist at .*\/(?:firefox|webkit)-/
+  if (!errors.some(({ message }) => missing.test(message))) return []
   return [
     'an agent has only Chromium, no Firefox or WebKit; select projects, as with --project chromium',
   ]

@@ -87,7 +87,7 @@ export async function readDefinition(
     around.findings.push(unknownType(fields, raw, path, around))
     return undefined
   }
-  if (namesTlsFiles(fields)) await readTlsFiles(fields, path, around)
+  await readTlsFiles(fields, path, around)
   if (checkType === 'API') await readScripts(fields, path, around.tlsFiles, around.findings)
   if (around.purpose === 'run') await resolveProject(fields, path, around)
   const group = extractGroup(fields, path, around)
@@ -225,12 +225,6 @@ function unknownType(
   return { path: place, message: `must be one of ${runnable}${fix}${got(place, checkType)}` }
 }
 
-function namesTlsFiles(fields: Fields): boolean {
-  const request = fields['request']
-  if (!isFields(request) || !isFields(request['tls'])) return false
-  return Object.keys(TLS_FILES).some((key) => Object.hasOwn(request['tls'] as Fields, key))
-}
-
 /** The project of a suite stands next to the file that names it. */
 async function resolveProject(
   fields: Fields,
@@ -248,8 +242,9 @@ async function resolveProject(
 }
 
 async function readTlsFiles(fields: Fields, path: Path, around: FileContext): Promise<void> {
-  const request = fields['request'] as Fields
-  const tls = { ...(request['tls'] as Fields) }
+  const { request } = fields
+  if (!isFields(request) || !isFields(request['tls'])) return
+  const tls = { ...request['tls'] }
   for (const [fileKey, key] of Object.entries(TLS_FILES)) {
     if (!Object.hasOwn(tls, fileKey)) continue
     const name = tls[fileKey]

@@ -106,14 +106,14 @@ export type RunPlan = { scrub: Scrubber } & (
   | { problems: Failure[] }
 )
 
-/** Returns the plan of a monitor; each is made once. */
-export type Planner = (monitor: Monitor, locationContext: LocationContext) => RunPlan
-
-/** Makes a planner for the given types; `scrubHeaders` are scrubbed in addition to the usual headers. */
+/**
+ * Makes a planner for the given types, which makes the plan of each monitor once; `scrubHeaders` are scrubbed in
+ * addition to the usual headers.
+ */
 export function createPlanner(
   types: ReadonlyMap<string, AnyMonitorType>,
   scrubHeaders: readonly string[],
-): Planner {
+): (monitor: Monitor, locationContext: LocationContext) => RunPlan {
   const isSensitive = createNameTest(scrubHeaders)
   let holder: LocationContext | undefined
   let plans = new WeakMap<Monitor, RunPlan>()
