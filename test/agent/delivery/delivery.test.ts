@@ -67,7 +67,6 @@ const TOO_FEW = '{"recorded":1,"known":0,"refused":[]}'
 describe('the table', () => {
   const answers: [string, Reply, string][] = [
     ['401', refusal(401), 'hold'],
-    ['429 that asks for patience', refusal(429, { 'retry-after': '60' }), 'retry'],
     ['a 200 of a captive portal', { status: 200, body: '<html>welcome' }, 'retry'],
     ['a 200 that accounts for too few', { status: 200, body: TOO_FEW }, 'retry'],
     ['a cut connection', { cut: 'before' }, 'retry'],

@@ -1,6 +1,6 @@
 // Monitors of a file run as their groups say; a problem of a group is reported once, at its place.
 import { describe, expect, test } from 'vitest'
-import { createFilesFolder, TYPES } from '../../support/agent/monitors-files.ts'
+import { createFilesFolder } from '../../support/agent/monitors-files.ts'
 
 const files = createFilesFolder()
 
@@ -56,7 +56,6 @@ describe('a monitor in a group', () => {
 
 describe('a problem', () => {
   const inShop = '    group: shop'
-  const heartbeat = 'monitors:\n  - name: A\n    type: HEARTBEAT\n    heartbeat: {}\n'
   const shop = (fields: string) => file(`  shop: { ${fields} }`, inShop)
   const ENVIRONMENT = 'groups.shop.environmentVariables[0].value'
   test.each([
@@ -68,7 +67,6 @@ describe('a problem', () => {
     // Reported once, and the value of a secret is not shown.
     [shop('runParalel: true'), ':2:11  groups.shop.runParalel: ', 'did you mean runParallel?'],
     [shop('environmentVariables: [{ key: A, value: 12345 }]'), `:2:51  ${ENVIRONMENT}: `, 'quotes'],
-    [heartbeat, ':3:11  monitors[0].type: ', `an agent can run ${TYPES}`],
   ])('%j: %s…%s', async (text, place, detail) => {
     const lines = await files.problems(text)
     expect(lines).toHaveLength(1)

@@ -126,16 +126,14 @@ describe('a change is noticed', () => {
 
 describe('a bad file', () => {
   test('is refused with its problems, and a valid one after it is accepted', async () => {
-    const first = await followA()
+    await followA()
     const later = next()
     writeFileSync(path, 'monitors:\n  - {name: A, typ: URL}\n')
     expect(await later).toEqual({
       kind: 'refused',
       reason: `${path}:2:15  monitors[0].typ: unknown key; did you mean type?`,
     })
-    const good = await snapshotAfter(() => writeMonitors('A', 'B'))
-    // The unchanged monitor is the same object.
-    expect(good.monitors[0]).toBe(first.monitors[0])
+    expect(await namesAfter(() => writeMonitors('A', 'B'))).toEqual(['A', 'B'])
   })
 
   test('is refused when it vanishes, and accepted when it returns unchanged', async () => {
