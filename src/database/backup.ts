@@ -1,7 +1,7 @@
 // Backup of a database while it is used: one consistent view of all rows, as lines of JSON, compressed. It holds
 // no key; a restore needs the version of PostgreSQL as little as the layout of the server.
 import { createReadStream, createWriteStream } from 'node:fs'
-import { rename, rm, stat } from 'node:fs/promises'
+import { lstat, rename, rm, stat } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGunzip, createGzip } from 'node:zlib'
@@ -48,6 +48,9 @@ export async function writeBackup(
   path: string,
   version: string,
 ): Promise<number> {
+  const before = await lstat(path).catch(() => undefined)
+  // The file takes the place of what has its name, be it a link or a device of this machine.
+  if (before?.isFile() === false) throw new BackupError(`${path} is not a regular file`)
   const part = `${path}.part`
   let rows = 0
   try {

@@ -1,5 +1,5 @@
 // Aim: the commands write and restore a backup, and say with exit code 2 what is wrong with a file or a database.
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { lstatSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
@@ -57,6 +57,13 @@ test('standard input may be a pipe, as in a container', async () => {
   const restoring = startVedette(['restore', '/dev/stdin'], { DATABASE_URL: piped().url }, feed)
   expect(await restoring.ended).toMatchObject({ code: 0, stderr: '' })
   expect(await listAccounts(piped().database, 2)).toEqual(await listAccounts(from().database, 2))
+})
+
+test('a backup replaces no link, such as /dev/stdout', async () => {
+  const link = join(temporaryFolder(), 'stdout')
+  symlinkSync('/proc/self/fd/1', link)
+  expect(await run(runBackup, from().url, link)).toMatchObject({ exitCode: 2, out: '' })
+  expect(lstatSync(link).isSymbolicLink()).toBe(true)
 })
 
 test('a folder without a database is refused, and replaces no backup', async () => {
