@@ -23,13 +23,10 @@ export function answerFaults(app: OpenAPIHono, { log, logOutage, insteadOf }: Fa
   app.notFound((c) => {
     checkTarget(c)
     const instead = insteadOf?.(c.req.path)
-    if (instead !== undefined) return answerError(new ApiError(501, instead), {})
     const methods = METHODS.filter((method) => app.router.match(method, c.req.path)[0].length > 0)
-    if (methods.length === 0)
-      return answerError(new ApiError(404, 'No such route; ids in paths are GUIDs'), {})
-    const allow = methods.flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
-    const message = `${c.req.method} is not one of ${allow.join(', ')}`
-    return answerError(new ApiError(405, message), { Allow: allow.join(', ') })
+    if (methods.length > 0) return answerError(wrongMethod(c.req.method, methods, instead), {})
+    if (instead !== undefined) return answerError(new ApiError(501, instead), {})
+    return answerError(new ApiError(404, 'No such route; ids in paths are GUIDs'), {})
   })
   app.onError((error, c) => {
     const known = knownError(error)
@@ -38,6 +35,14 @@ export function answerFaults(app: OpenAPIHono, { log, logOutage, insteadOf }: Fa
     else if (databaseFailure(error) !== undefined) logOutage(error)
     return answerError(known, rateHeadersOf(c))
   })
+}
+
+/** 405: the path has other methods; `hint` is what to use instead, where that is known. */
+function wrongMethod(method: string, methods: readonly string[], hint?: string): ApiError {
+  const allow = methods.flatMap((one) => (one === 'GET' ? ['GET', 'HEAD'] : [one])).join(', ')
+  const message = `${method} is not one of ${allow}`
+  const headers = { Allow: allow }
+  return new ApiError(405, hint === undefined ? message : `${message}. ${hint}`, { headers })
 }
 
 function knownError(error: Error): ApiError | undefined {

@@ -87,8 +87,15 @@ describe('keys', () => {
       const { status, body } = await client.call('GET', path, { headers })
       expect([path, status, body.error]).toEqual([path, 404, 'Not Found'])
     }
-    const wrong = await client.call('PUT', INCIDENTS)
-    expect([wrong.status, wrong.headers.get('allow')]).toEqual([405, 'GET, HEAD, POST'])
+  })
+
+  test.each([
+    [INCIDENTS, 'GET, HEAD, POST'],
+    ['/v1/checks', 'GET, HEAD'],
+    ['/v1/runtimes', 'GET, HEAD'],
+  ])('another method on %s is 405, and the answer has those that exist', async (path, allow) => {
+    const wrong = await client.call('PUT', path)
+    expect([wrong.status, wrong.headers.get('allow')]).toEqual([405, allow])
   })
 
   test('a key can read its account, and no other', async () => {

@@ -243,7 +243,6 @@ test.each([
   ['GET', '/v1/accounts', 'GET /v1/accounts/me'],
   ['PATCH', `/v1/accounts/${ID}/members/${ID}`, 'vedette keys'],
   ['GET', `/v2/check-groups/${ID}/checks/${ID}`, '/v1/checks?groupId='],
-  ['POST', '/v1/checks', 'POST /v1/checks/url'],
   ['GET', `/v3/checks/${ID}?limit=1`, 'GET /v1/checks/{id}'],
   ['GET', '/v1/static-ipv6s-by-region', 'GET /v1/private-locations'],
   ['POST', '/next/checkly-storage/upload-code-bundle', 'POST /v1/apply'],
@@ -252,4 +251,12 @@ test.each([
   const message = expect.stringContaining(instead)
   expect(answer.status).toBe(501)
   expect(await answer.json()).toEqual({ statusCode: 501, error: 'Not Implemented', message })
+})
+
+test('a check without a type is refused with the path to use', async () => {
+  const answer = await fetch(`${api.url}/v1/checks`, { method: 'POST' })
+  expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'GET, HEAD'])
+  expect(await answer.json()).toMatchObject({
+    message: expect.stringContaining('POST /v1/checks/url'),
+  })
 })
