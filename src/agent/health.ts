@@ -52,7 +52,11 @@ export function createHealth(sources: HealthSources): Hono {
     const pieces = ReadableStream.from(sources.metrics())
     return new Response(pieces.pipeThrough(new TextEncoderStream()), { headers })
   })
-  app.notFound((c) => c.json({ error: `unknown path ${c.req.path}`, paths: PATHS }, 404))
+  app.notFound((c) =>
+    PATHS.includes(c.req.path)
+      ? c.json({ error: `${c.req.method} is not GET or HEAD` }, 405, { Allow: 'GET, HEAD' })
+      : c.json({ error: `unknown path ${c.req.path}`, paths: PATHS }, 404),
+  )
   app.onError((error, c) => c.json({ error: error.message }, 500))
   return app
 }

@@ -64,6 +64,11 @@ test('metrics come as Prometheus text, piece by piece', async () => {
   expect(await response.text()).toBe('a 1\nb 2\n')
 })
 
+test('another method is 405', async () => {
+  const answer = await app().request('/-/liveness', { method: 'POST' })
+  expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'GET, HEAD'])
+})
+
 test('an unknown path is 404 and names those that exist', async () => {
   const { status, body } = await ask('/nope')
   expect(status).toBe(404)

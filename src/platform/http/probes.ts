@@ -1,5 +1,6 @@
 // What load balancers and orchestrators ask a platform, at every stage of its life; and its metrics, on another port.
-import { Hono } from 'hono'
+import { type Context, Hono } from 'hono'
+import { answerError, ApiError } from './errors.ts'
 
 export type Phase = 'starting' | 'running' | 'draining'
 
@@ -39,14 +40,21 @@ export function createProbes(sources: ProbeSources): Hono {
     return c.json({ status: ready ? 'ready' : 'not ready', reasons }, ready ? 200 : 503)
   })
   app.get('/health', (c) => c.json({ status: sources.phase(), ...sources.facts() }))
+  app.notFound(refuseMethod)
   return app
 }
 
 /** Makes the app that serves `/metrics` in Prometheus text format. */
 export function createMetricsApp(metrics: () => Promise<string>): Hono {
-  return new Hono().get('/metrics', async (c) => {
-    return c.body(await metrics(), 200, { 'content-type': METRICS_TYPE })
-  })
+  return new Hono()
+    .get('/metrics', async (c) => c.body(await metrics(), 200, { 'content-type': METRICS_TYPE }))
+    .all('/metrics', refuseMethod)
+}
+
+/** All of these endpoints are only read. */
+function refuseMethod(c: Context): Response {
+  const error = new ApiError(405, `${c.req.method} is not one of GET, HEAD`)
+  return answerError(error, { Allow: 'GET, HEAD' })
 }
 
 async function unreadyReasons(
