@@ -5,8 +5,8 @@
 export const HEARTBEAT_EVENT_STATES = ['RECEIVED', 'EARLY', 'GRACE', 'LATE', 'FAILING'] as const
 export type HeartbeatEventState = (typeof HEARTBEAT_EVENT_STATES)[number]
 
-/** What a ping reports: the start of a run, or its end with the exit code of the job. */
-export type PingOutcome = 'start' | { exitCode: number }
+/** What a ping reports: the start of a run, or its end with the exit code of the job; null: it failed. */
+export type PingOutcome = 'start' | { exitCode: number | null }
 
 export interface HeartbeatState {
   periodMs: number
@@ -50,17 +50,16 @@ export function receivePing(
   if (before.deadlineMs === null) return { state: before, events: [] }
   const { state, events } = expireDeadline(before, atMs)
   if (outcome === 'start') return { state: { ...state, startedMs: atMs }, events }
-  const isFailure = outcome.exitCode !== 0
+  const { exitCode } = outcome
+  const isFailure = exitCode !== 0
+  const code = exitCode === null ? '' : ` (exit code ${exitCode})`
   const slotMs = Math.max(atMs, state.lastSlotMs + 1)
   events.push({
     slotMs,
     state: isFailure ? 'FAILING' : timeliness(state, atMs),
     durationMs: state.startedMs === null ? 0 : Math.max(0, atMs - state.startedMs),
     ...(isFailure && {
-      failure: {
-        code: 'HEARTBEAT_FAILED',
-        message: `the job reported a failure (exit code ${outcome.exitCode})`,
-      },
+      failure: { code: 'HEARTBEAT_FAILED', message: `the job reported a failure${code}` },
     }),
   })
   const next = { ...state, lastPingMs: atMs, startedMs: null, lastSlotMs: slotMs, isLate: false }

@@ -71,7 +71,7 @@ export function createPingApp(parts: PingParts, faults: FaultParts): OpenAPIHono
 function outcomeOf(word: string | undefined): PingOutcome {
   if (word === undefined || word === '') return { exitCode: 0 }
   if (word === 'start') return 'start'
-  if (word === 'fail') return { exitCode: 1 }
+  if (word === 'fail') return { exitCode: null }
   if (/^\d{1,3}$/.test(word) && Number(word) <= 255) return { exitCode: Number(word) }
   throw new ApiError(400, `${word} must be start, fail, or an exit code of 0 to 255`)
 }

@@ -37,9 +37,11 @@ describe('a ping', () => {
     expect(state).toMatchObject({ isLate: false, deadlineMs: at + PERIOD + GRACE })
   })
 
-  test('with an exit code other than 0 it fails', () => {
-    const { state, events } = receivePing(pinged, { exitCode: 255 }, 1_030_000)
+  test.each([255, null])('with exit code %s it fails', (exitCode) => {
+    const { state, events } = receivePing(pinged, { exitCode }, 1_030_000)
     expect(events).toMatchObject([{ state: 'FAILING', failure: { code: 'HEARTBEAT_FAILED' } }])
+    // `fail` reports none.
+    expect(events[0]?.failure?.message.includes('exit code')).toBe(exitCode !== null)
     expect(state.deadlineMs).toBe(1_030_000 + PERIOD + GRACE)
   })
 
