@@ -2,12 +2,12 @@
 import { isIPv6 } from 'node:net'
 import * as z from 'zod'
 
-/** A host name or IP address of 1 to 2048 characters, without scheme, path or blanks. */
+/** A host name or IP address of 1 to 2048 characters, without scheme, user, path or blanks. */
 export const hostName = z
   .string()
   .min(1)
   .max(2048)
-  .regex(/^[^\s/]*$/, 'must be a host name or an address alone, without scheme or path')
+  .regex(/^[^\s/@]*$/, 'must be a host name or an address alone, without scheme, user or path')
   .refine(hasNoPort, 'must be a host name or an address alone; put the port into its own field')
 
 /** Colons are for IPv6 addresses. What a variable brings is known at the run only. */

@@ -46,15 +46,18 @@ const wants = (comparison: string, target = '', property = '') => ({
   assertions: [{ source: 'RESPONSE_DATA', comparison, target, property }],
 })
 
-test.each(['http://127.0.0.1/', '127.0.0.1:9', 'two words'])('%s is no host name', (hostname) => {
-  const monitor = { id: 'm', name: 'm', checkType: 'TCP' }
-  for (const request of [{ hostname }, { url: hostname }]) {
-    const parsed = tcp.schema.safeParse({ ...monitor, request: { ...request, port: 9 } })
-    expect(parsed.error?.issues.map(({ path }) => path)).toEqual([
-      ['request', Object.keys(request)[0]],
-    ])
-  }
-})
+test.each(['http://127.0.0.1/', '127.0.0.1:9', 'two words', 'user@a.test'])(
+  '%s is no host name',
+  (hostname) => {
+    const monitor = { id: 'm', name: 'm', checkType: 'TCP' }
+    for (const request of [{ hostname }, { url: hostname }]) {
+      const parsed = tcp.schema.safeParse({ ...monitor, request: { ...request, port: 9 } })
+      expect(parsed.error?.issues.map(({ path }) => path)).toEqual([
+        ['request', Object.keys(request)[0]],
+      ])
+    }
+  },
+)
 
 describe('connecting', () => {
   test('a port that answers', async () => {
