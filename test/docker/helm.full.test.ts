@@ -25,6 +25,7 @@ const chart = parse(read('Chart.yaml')) as Loose
 const values = parse(read('values.yaml')) as Loose
 const schema = JSON.parse(read('values.schema.json')) as Loose
 
+const DIGEST = `sha256:${'0123456789abcdef'.repeat(4)}`
 const GIVEN = { platformUrl: 'https://monitoring.example.com' }
 
 let tools: ClusterTools
@@ -94,6 +95,7 @@ describe('values', () => {
     ['no agent that could have a queue', { keda: { minReplicaCount: 0 } }, 'got 0, want 1'],
     ['a volume that the chart has itself', { volumes: [{ name: 'data' }] }, "'/volumes/0/name'"],
     ['too little time to drain', { drainSeconds: 270 }, 'must be at least 290'],
+    ['a digest in place of the tag', { image: { tag: DIGEST } }, "'/image/tag'"],
     ['a digest that is none', { image: { digest: 'sha256:1' } }, "'/image/digest'"],
     [
       'a label that selects the pods',
@@ -132,7 +134,6 @@ const EVERYTHING = {
   volumeMounts: [{ name: 'authorities', mountPath: '/etc/vedette', readOnly: true }],
 }
 
-const DIGEST = `sha256:${'0123456789abcdef'.repeat(4)}`
 const SECRET_VALUE = { valueFrom: { secretKeyRef: { name: 'a', key: 'b' } } }
 const ADVANCED = {
   image: { digest: DIGEST },
