@@ -251,6 +251,19 @@ test.each(all.filter(({ object }) => object.kind === 'NetworkPolicy'))(
   },
 )
 
+test('agents reach the DNS cache of their node, and no other link-local address', () => {
+  const { egress } = find('NetworkPolicy', 'vedette-agent').spec as unknown as {
+    egress: { to: { ipBlock: { cidr: string } }[]; ports?: { port: number; protocol: string }[] }[]
+  }
+  const linkLocal = egress.filter(({ to }) =>
+    to.some(({ ipBlock }) => ipBlock.cidr.startsWith('169.254.')),
+  )
+  const allowed = linkLocal.flatMap(({ ports = [] }) =>
+    ports.map(({ port, protocol }) => `${protocol} ${port}`),
+  )
+  expect([linkLocal.length, allowed]).toEqual([1, ['UDP 53', 'TCP 53']])
+})
+
 describe('agents reach the platform through its network policy', () => {
   needTools()
   interface Peer {
