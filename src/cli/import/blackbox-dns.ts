@@ -6,6 +6,7 @@ import {
   only,
   type Option,
   type Options,
+  refuse,
   silent,
   TEXT,
   TEXTS,
@@ -15,16 +16,17 @@ import {
 import { fromGoRegex, GO_REGEX, matching } from './values.ts'
 
 const rrs = (patternsOf: (regex: string) => [string, boolean]): Option => {
-  return formed(TEXTS, (patterns, { all, draft, path }) => {
+  return formed(TEXTS, (patterns, around) => {
+    const { all, draft, path } = around
     for (const pattern of patterns) {
       const regex = fromGoRegex(pattern)
-      if (regex === undefined) return GO_REGEX
-      if (/\\[st]|\t|\^/.test(regex))
-        return 'TEXT_ANSWER has the data of records, without name, TTL and type'
+      if (regex === undefined) return refuse(around, GO_REGEX)
+      if (/\\[st]|\t|\^/.test(regex)) {
+        return refuse(around, 'TEXT_ANSWER has the data of records, without name, TTL and type')
+      }
       all.notes.push({ path, message: 'is compared with the data of records alone' })
       draft.assertions.push(matching('TEXT_ANSWER', ...patternsOf(regex)))
     }
-    return undefined
   })
 }
 
@@ -37,29 +39,20 @@ export const DNS: Options = {
   ...FAMILY,
   transport_protocol: formed(TEXT, (value, { draft }) => {
     draft.request['protocol'] ??= value.toUpperCase()
-    return undefined
   }),
   dns_over_tls: formed(z.boolean(), (value, { draft }) => {
     if (value) draft.request['protocol'] = 'DOT'
-    return undefined
   }),
   tls_config: within(TLS_CONFIG),
-  query_name: (value: string, { draft }) => {
-    draft.request['query'] = value
-    return undefined
-  },
+  query_name: toRequest('query'),
   query_type: silent,
-  query_class: (value: string, { draft }) => {
-    draft.request['recordClass'] = value
-    return undefined
-  },
+  query_class: toRequest('recordClass'),
   recursion_desired: toRequest('recursionDesired'),
   valid_rcodes: formed(TEXTS.min(1), (codes, { draft }) => {
     const regex = `^(?:${codes.join('|')})$`
     const one = { comparison: 'EQUALS', target: codes[0] }
     const any = { comparison: 'NOT_NULL', regex }
     draft.assertions.push({ source: 'RESPONSE_CODE', ...(codes.length === 1 ? one : any) })
-    return undefined
   }),
   validate_answer_rrs: within({
     fail_if_matches_regexp: rrs((regex) => [regex, false]),

@@ -9,6 +9,7 @@ import {
   PAIRS,
   type Option,
   type Options,
+  refuse,
   secretFile,
   secretOf,
   silent,
@@ -16,6 +17,7 @@ import {
   TEXTS,
   addToken,
   toRequest,
+  toTls,
   toTlsFile,
   withoutSecrets,
   within,
@@ -24,13 +26,6 @@ import { fromGoRegex, GO_REGEX, matching } from './values.ts'
 
 const PROXY = 'a proxy is set for all monitors: write proxyUrl at the top of the file'
 const NO_OAUTH = 'monitors do not fetch tokens; use an API monitor with a set-up script'
-
-const toTls =
-  (field: string, convert = (value: string) => value): Option =>
-  (value: string, { draft }) => {
-    draft.request['tls'] = { ...(draft.request['tls'] as object), [field]: convert(value) }
-    return undefined
-  }
 
 const TLS_VERSIONS: Readonly<Record<string, string>> = {
   TLS10: 'TLSv1',
@@ -46,7 +41,7 @@ export const TLS_CONFIG: Options = {
   ca_file: toTlsFile('caFile'),
   cert_file: toTlsFile('certificateFile'),
   key_file: toTlsFile('privateKeyFile'),
-  server_name: toTls('serverName'),
+  server_name: toTls('serverName', (name) => name),
   min_version: toTls('minVersion', tlsVersion),
   max_version: toTls('maxVersion', tlsVersion),
 }
@@ -55,7 +50,6 @@ export const TLS_CONFIG: Options = {
 export const FAMILY: Options = {
   preferred_ip_protocol: formed(z.enum(['ip4', 'ip6']), (value, { draft }) => {
     draft.request['ipFamily'] = value === 'ip6' ? 'IPv6' : 'IPv4'
-    return undefined
   }),
   ip_protocol_fallback: silent,
   source_ip_address: never('the source address cannot be chosen'),
@@ -67,7 +61,6 @@ const basic = (field: 'username' | 'password', isFile = false): Option =>
     const text = isFile ? secretFile(around, field, value) : value
     const hidden = field === 'password' && !isFile ? secretOf(around, field, value) : text
     request['basicAuth'] = { ...(request['basicAuth'] as object), [field]: hidden }
-    return undefined
   })
 
 const AUTHORIZATION = z.strictObject({
@@ -91,7 +84,6 @@ export const CLIENT: Options = {
         ? secretOf(around, 'token', credentials)
         : secretFile(around, 'token', file)
     addToken(around, type, secret)
-    return undefined
   }),
   proxy_url: only([''], PROXY),
   no_proxy: only([''], PROXY),
@@ -104,13 +96,12 @@ export const CLIENT: Options = {
 }
 
 const bodyMatches = (isWanted: boolean): Option =>
-  formed(TEXTS, (patterns, { draft }) => {
+  formed(TEXTS, (patterns, around) => {
     for (const pattern of patterns) {
       const regex = fromGoRegex(pattern)
-      if (regex === undefined) return GO_REGEX
-      draft.assertions.push(matching('TEXT_BODY', regex, isWanted))
+      if (regex === undefined) return refuse(around, GO_REGEX)
+      around.draft.assertions.push(matching('TEXT_BODY', regex, isWanted))
     }
-    return undefined
   })
 
 const HEADER_SPECS = z.array(
@@ -122,17 +113,19 @@ const HEADER_SPECS = z.array(
 )
 
 const headerMatches = (isWanted: boolean): Option =>
-  formed(HEADER_SPECS, (specs, { draft }) => {
+  formed(HEADER_SPECS, (specs, around) => {
+    const { assertions } = around.draft
     for (const { header, regexp, allow_missing: mayMiss } of specs) {
       const regex = fromGoRegex(regexp)
-      if (regex === undefined) return GO_REGEX
-      if (isWanted && mayMiss) return 'a header cannot be matched only where it is there'
-      if (!isWanted && !mayMiss) {
-        draft.assertions.push({ source: 'HEADERS', property: header, comparison: 'NOT_NULL' })
+      if (regex === undefined) return refuse(around, GO_REGEX)
+      if (isWanted && mayMiss) {
+        return refuse(around, 'a header cannot be matched only where it is there')
       }
-      draft.assertions.push(matching('HEADERS', regex, isWanted, header))
+      if (!isWanted && !mayMiss) {
+        assertions.push({ source: 'HEADERS', property: header, comparison: 'NOT_NULL' })
+      }
+      assertions.push(matching('HEADERS', regex, isWanted, header))
     }
-    return undefined
   })
 
 const HEADER_LISTS = z.record(
@@ -153,8 +146,9 @@ export const headerLists = formed(HEADER_LISTS, (given, around) => {
     else if (secret !== undefined) addHeaders(around, { [name]: secretOf(around, name, secret) })
     else addHeaders(around, { [name]: values.at(-1) ?? '' })
   }
-  return undefined
 })
+
+const NO_TLS = 'no assertion tests whether an answer came over TLS'
 
 /** Options of the HTTP prober. */
 export const HTTP: Options = {
@@ -164,18 +158,15 @@ export const HTTP: Options = {
   valid_status_codes: silent,
   valid_http_versions: only([[]], 'no assertion tests the version of HTTP'),
   method: toRequest('method'),
-  headers: formed(PAIRS, (value, around) => {
-    addHeaders(around, value)
-    return undefined
-  }),
+  headers: formed(PAIRS, (value, around) => addHeaders(around, value)),
   http_headers: headerLists,
   body_size_limit: leftOut('the limit of API monitors applies'),
   compression: silent,
-  fail_if_ssl: only([false], 'no assertion tests whether an answer came over TLS'),
-  fail_if_not_ssl: (value: boolean, { draft }) =>
-    value && !String(draft.request['url']).startsWith('https:')
-      ? 'no assertion tests whether an answer came over TLS'
-      : undefined,
+  fail_if_ssl: only([false], NO_TLS),
+  fail_if_not_ssl: (value: boolean, around) => {
+    const isTls = String(around.draft.request['url']).startsWith('https:')
+    if (value && !isTls) refuse(around, NO_TLS)
+  },
   fail_if_body_json_matches_cel: never('CEL is not supported; write JSON_BODY assertions'),
   fail_if_body_json_not_matches_cel: never('CEL is not supported; write JSON_BODY assertions'),
   fail_if_body_matches_regexp: bodyMatches(false),
@@ -188,7 +179,6 @@ export const HTTP: Options = {
       body: withoutSecrets(around, 'body', value),
       bodyType: 'RAW',
     })
-    return undefined
   }),
   body_file: never('the body is a part of the monitors file; use body'),
 }

@@ -6,6 +6,7 @@ import { CLIENT, FAMILY, headerLists, HTTP, TLS_CONFIG } from './blackbox-http.t
 import {
   addDraft,
   applyOptions,
+  at,
   type Around,
   type Draft,
   type Drafts,
@@ -53,8 +54,9 @@ const dialogue = formed(QUERY_STEPS, (steps, around) => {
     { expect, expect_bytes: bytes, send, starttls = false, labels },
   ] of steps.entries()) {
     const regex = bytes === undefined ? fromGoRegex(expect ?? '') : literal(bytes)
-    if (regex === undefined) return GO_REGEX
-    if (/\$\{\d+\}/.test(send ?? '')) return 'the text to send cannot contain parts of an answer'
+    if (regex === undefined) return refuse(around, GO_REGEX)
+    if (/\$\{\d+\}/.test(send ?? ''))
+      return refuse(around, 'the text to send cannot contain parts of an answer')
     if (labels !== undefined) {
       all.notes.push({ path: [...path, index, 'labels'], message: 'metrics have no such labels' })
     }
@@ -65,7 +67,6 @@ const dialogue = formed(QUERY_STEPS, (steps, around) => {
     if (starttls) made.push({ startTls: true })
   }
   draft.request['dialogue'] = made
-  return undefined
 })
 
 const TCP: Options = {
@@ -90,7 +91,6 @@ const GRPC: Options = {
       values.map((one) => ({ key, value: secretOf(around, key, one) })),
     )
     Object.assign(around.draft.request['grpcConfig'] as Fields, { metadata: entries })
-    return undefined
   }),
   tls: silent,
   tls_config: within(TLS_CONFIG),
@@ -110,14 +110,14 @@ const WEBSOCKET: Options = {
     ]) as [string, string][]
     const order = sent.map(([kind]) => kind).join(' ')
     if (!['', 'message', 'expect', 'message expect'].includes(order)) {
-      return 'one message is sent, then one is expected; anything else needs a script'
+      const one = 'one message is sent, then one is expected; anything else needs a script'
+      return refuse(around, one)
     }
     for (const [kind, text] of sent) {
       const value = kind === 'expect' ? fromGoRegex(text) : withoutSecrets(around, 'message', text)
-      if (value === undefined) return GO_REGEX
+      if (value === undefined) return refuse(around, GO_REGEX)
       around.draft.request[kind] = value
     }
-    return undefined
   }),
 }
 
@@ -161,13 +161,10 @@ export function importBlackbox(
     const module = Object.hasOwn(modules, target.module) ? modules[target.module] : undefined
     const draft = addDraft(all, target.path, target.name)
     if (isFields(module)) applyModule(all, draft, module, target)
-    else
-      refuse(
-        all,
-        draft,
-        target.path,
-        `unknown module ${JSON.stringify(target.module)}; define it under modules`,
-      )
+    else {
+      const unknown = `unknown module ${JSON.stringify(target.module)}; define it under modules`
+      refuse({ all, draft, path: target.path }, unknown)
+    }
   }
   for (const name of Object.keys(modules).filter((one) =>
     targets.every(({ module }) => module !== one),
@@ -180,14 +177,17 @@ export function importBlackbox(
   }
 }
 
-const OTHERS = { http: silent, tcp: silent, dns: silent, icmp: silent, grpc: silent, unix: silent }
+/** What a module has beside the options of its prober: those of others have no effect. */
+const MODULE: Options = Object.fromEntries(
+  ['prober', 'timeout', 'unix', ...Object.keys(PROBERS)].map((name) => [name, silent]),
+)
 
 function applyModule(all: Drafts, draft: Draft, module: Fields, target: ScrapeTarget): void {
-  const path = ['modules', target.module]
+  const around = { all, draft, path: ['modules', target.module] }
   const prober = String(module['prober'])
   const kind = Object.hasOwn(PROBERS, prober) ? PROBERS[prober] : undefined
   if (kind === undefined) {
-    return refuse(all, draft, [...path, 'prober'], 'no type of monitor corresponds to this prober')
+    return refuse(at(around, 'prober'), 'no type of monitor corresponds to this prober')
   }
   const given = isFields(module[prober]) ? module[prober] : {}
   draft.type = kind.type
@@ -198,12 +198,11 @@ function applyModule(all: Drafts, draft: Draft, module: Fields, target: ScrapeTa
   const interval = durationMs(target.interval)
   const timeout = durationMs(module['timeout'] ?? target.timeout)
   if (interval === undefined || timeout === undefined)
-    return refuse(all, draft, job.path, `its interval or timeout ${NO_DURATION}`)
+    return refuse(job, `its interval or timeout ${NO_DURATION}`)
   setEvery(job, interval)
-  setTimeoutMs({ ...job, path: [...path, 'timeout'] }, timeout, module['timeout'] === undefined)
-  const options = { ...OTHERS, websocket: silent, [prober]: within(kind.options) }
-  applyOptions({ ...options, prober: silent, timeout: silent }, module, { all, draft, path })
-  finishModule({ all, draft, path: [...path, prober] }, given)
+  setTimeoutMs(at(around, 'timeout'), timeout, module['timeout'] === undefined)
+  applyOptions({ ...MODULE, [prober]: within(kind.options) }, module, around)
+  finishModule(at(around, prober), given)
 }
 
 /** What follows from several options, or from their absence. */
@@ -216,7 +215,7 @@ function finishModule(around: Around, given: Fields): void {
     draft.fields['name'] = withoutSecrets(around, 'url', String(draft.fields['name']))
   }
   if (draft.type === 'API') {
-    acceptCodes(around, 'valid_status_codes', given['valid_status_codes'])
+    acceptCodes(at(around, 'valid_status_codes'), given['valid_status_codes'])
   }
   const steps = (request['dialogue'] ?? []) as Fields[]
   const isPlain =

@@ -37,7 +37,7 @@ export async function writeDrafts(all: Drafts, path: string): Promise<ImportedFi
     if (draft.isRefused) continue
     const definition = definitionOf(draft, ids)
     const { problems } = await check([definition])
-    for (const problem of problems) refuse(all, draft, draft.path, messageOf(problem))
+    for (const problem of problems) refuse({ all, draft, path: draft.path }, messageOf(problem))
     if (problems.length === 0) monitors.push(definition)
   }
   const { text, secrets, problems } = await check(monitors)

@@ -29,8 +29,7 @@ export interface Draft {
   isRefused: boolean
   /** Begins the names of its secrets. */
   owner: string
-  /** Type and definition in the source, where options depend on each other. */
-  kind?: string
+  /** Definition in the source, where options depend on each other. */
   given?: Fields
   /** Of an API monitor: what is expected of its certificate. */
   certificate: Fields[]
@@ -72,12 +71,6 @@ export function addDraft(all: Drafts, path: Path, name: unknown): Draft {
   return draft
 }
 
-/** Refuses the draft, or what never becomes one. */
-export function refuse(all: Drafts, draft: Draft | undefined, path: Path, message: string): void {
-  if (draft !== undefined) draft.isRefused = true
-  all.refusals.push({ path, message })
-}
-
 /** What an option belongs to. */
 export interface Around {
   all: Drafts
@@ -86,37 +79,46 @@ export interface Around {
   path: Path
 }
 
-/** Applies an option to the draft; a text is the reason why that cannot be done. */
-export type Option = (value: never, around: Around) => string | undefined
+/** The same at a place below it. */
+export const at = (around: Around, ...steps: Path): Around => ({
+  ...around,
+  path: [...around.path, ...steps],
+})
+
+/** Refuses the draft, with the reason. */
+export function refuse({ all, draft, path }: Around, message: string): void {
+  draft.isRefused = true
+  all.refusals.push({ path, message })
+}
+
+/** Applies an option to the draft, or refuses it. */
+export type Option = (value: never, around: Around) => void
 
 /** Options by their names in the source: what becomes of each. */
 export type Options = Readonly<Record<string, Option>>
 
 /** Applies all options of a mapping. Unknown ones are refused, as nobody knows what they do. */
 export function applyOptions(options: Options, given: unknown, around: Around): void {
-  const { all, draft, path } = around
-  if (!isFields(given)) return refuse(all, draft, path, 'must be a mapping')
+  if (!isFields(given)) return refuse(around, 'must be a mapping')
   for (const [key, value] of Object.entries(given)) {
     if (value === null || value === undefined) continue
-    const place = [...path, key]
-    const option = Object.hasOwn(options, key) ? options[key] : undefined
-    const near = nearest(key, Object.keys(options))
-    const reason =
-      option === undefined
-        ? `unknown option${near === undefined ? '' : `; did you mean ${near}?`}`
-        : option(value as never, { all, draft, path: place })
-    if (reason !== undefined) refuse(all, draft, place, reason)
+    const option = Object.hasOwn(options, key) ? options[key] : unknown(key, options)
+    option?.(value as never, at(around, key))
   }
+}
+
+function unknown(key: string, options: Options): Option {
+  const near = nearest(key, Object.keys(options))
+  return never(`unknown option${near === undefined ? '' : `; did you mean ${near}?`}`)
 }
 
 /** The option takes values of this form alone. */
 export const formed =
-  <T>(form: z.ZodType<T>, option: (value: T, around: Around) => string | undefined): Option =>
+  <T>(form: z.ZodType<T>, option: (value: T, around: Around) => void): Option =>
   (value, around) => {
     const read = form.safeParse(value)
-    return read.success
-      ? option(read.data, around)
-      : 'does not have the form that its tool documents'
+    if (read.success) option(read.data, around)
+    else refuse(around, 'does not have the form that its tool documents')
   }
 
 /** Forms of values. */
@@ -129,8 +131,9 @@ const isSame = (one: unknown, other: unknown) => JSON.stringify(one) === JSON.st
 /** The option may have one of the values that change nothing; any other is refused. */
 export const only =
   (values: readonly unknown[], reason: string): Option =>
-  (value) =>
-    values.some((one) => isSame(one, value)) ? undefined : reason
+  (value, around) => {
+    if (!values.some((one) => isSame(one, value))) refuse(around, reason)
+  }
 
 /** The option has no equivalent at all. */
 export const never = (reason: string): Option => only([], reason)
@@ -141,27 +144,23 @@ export const leftOut =
   (value, { all, path }) => {
     const isNothing = [false, 0, '', [], {}].some((one) => isSame(one, value))
     if (!isNothing) all.notes.push({ path, message: reason })
-    return undefined
   }
 
 /** The option changes nothing of the check, or another option of the draft has read it. */
-export const silent: Option = () => undefined
+export const silent: Option = () => {}
 
 /** Copies the value to a field of the request. */
 export const toRequest =
   (field: string): Option =>
   (value, { draft }) => {
     draft.request[field] = value
-    return undefined
   }
 
 /** Options of a mapping within the source's mapping. */
 export const within =
   (options: Options): Option =>
-  (value, around) => {
+  (value, around) =>
     applyOptions(options, value, around)
-    return undefined
-  }
 
 /** Variable names of letters, digits and _ that say whose secret it is. */
 function nameOf(owner: string, label: string): string {
@@ -206,38 +205,30 @@ export const secretFile = (around: Around, label: string, path: string) =>
 
 const isSensitive = createNameTest()
 
-/** Headers or parameters; the values of sensitive ones become secrets. */
-function pairsOf(around: Around, given: Readonly<Record<string, unknown>>) {
-  return Object.entries(given).map(([key, value]) => {
-    const text = String(value)
-    return { key, value: isSensitive(key) ? secretOf(around, key, text) : text }
-  })
-}
+const headersOf = ({ draft }: Around) => (draft.request['headers'] ??= []) as unknown[]
 
-/** Adds headers to the request. */
+/** Adds headers to the request; the values of sensitive ones become secrets. */
 export function addHeaders(around: Around, given: Readonly<Record<string, unknown>>): void {
-  const headers = (around.draft.request['headers'] ?? []) as unknown[]
-  around.draft.request['headers'] = [...headers, ...pairsOf(around, given)]
+  const headers = headersOf(around)
+  for (const [key, value] of Object.entries(given)) {
+    const text = String(value)
+    headers.push({ key, value: isSensitive(key) ? secretOf(around, key, text) : text })
+  }
 }
 
 /** Adds `Authorization` with a token that is a reference already. */
-export function addToken(around: Around, scheme: string, token: string): void {
-  const headers = (around.draft.request['headers'] ?? []) as unknown[]
-  around.draft.request['headers'] = [
-    ...headers,
-    { key: 'Authorization', value: `${scheme} ${token}` },
-  ]
-}
+export const addToken = (around: Around, scheme: string, token: string) =>
+  headersOf(around).push({ key: 'Authorization', value: `${scheme} ${token}` })
+
+/** Sets a field of TLS. */
+export const toTls = (field: string, convert: (text: string, all: Drafts) => string): Option =>
+  formed(TEXT, (value, { all, draft: { request } }) => {
+    request['tls'] = { ...(request['tls'] as object), [field]: convert(value, all) }
+  })
 
 /** Sets a file of TLS; its path is made absolute. */
-export const toTlsFile = (field: string): Option =>
-  formed(TEXT, (value, { all, draft }) => {
-    draft.request['tls'] = {
-      ...(draft.request['tls'] as object),
-      [field]: resolve(all.folder, value),
-    }
-    return undefined
-  })
+export const toTlsFile = (field: string) =>
+  toTls(field, (path, { folder }) => resolve(folder, path))
 
 /** User and password of an address, wherever it stands. */
 const CREDENTIALS = /(?<=:\/\/)[^/?#\s"]+(?=@)/g
@@ -260,17 +251,14 @@ export function withoutSecrets(around: Around, label: string, text: string): str
         )
   const cut = fields
     .replaceAll(CREDENTIALS, (one) => {
-      const at = one.indexOf(':') + 1
-      return at === one.length
-        ? `${hide(one.slice(0, -1))}:`
-        : one.slice(0, at) + hide(one.slice(at))
+      const user = one.slice(0, one.indexOf(':') + 1)
+      return user === one ? `${hide(one.slice(0, -1))}:` : user + hide(one.slice(user.length))
     })
     .replaceAll(PARAMETER, (all, before: string, name: string, value: string) =>
       isSensitive(name) ? `${before}${name}=${hide(value)}` : all,
     )
   if (hasSecrets(around.all, cut)) {
-    const message = 'contains a secret that cannot be replaced; percent-encode it, or remove it'
-    refuse(around.all, around.draft, around.path, message)
+    refuse(around, 'contains a secret that cannot be replaced; percent-encode it, or remove it')
   }
   return cut
 }

@@ -6,6 +6,7 @@ import {
   addDraft,
   addHeaders,
   applyOptions,
+  at,
   type Around,
   type Draft,
   type Drafts,
@@ -36,25 +37,23 @@ import {
 } from './values.ts'
 
 const ALERTS = 'alerts are set up on the platform; see `vedette help alerts`'
+const TUNNELS = 'SSH tunnels are not supported; run an agent behind the tunnel'
+const NO_TOKENS = 'monitors do not fetch tokens; use an API monitor with a set-up script'
 const PAUSES = 'there are no maintenance windows; mute the monitor meanwhile'
 
 const CLIENT: Options = {
   insecure: formed(z.boolean(), (value, { draft }) => {
     if (draft.type === 'SSL') placeOf(draft)['skipChainValidation'] = value
     else if (draft.type !== 'ICMP') draft.request['skipSSL'] = value
-    return undefined
   }),
   'ignore-redirect': formed(z.boolean(), (value, { draft }) => {
     if (draft.type === 'API') draft.request['followRedirects'] = !value
-    return undefined
   }),
   timeout: silent,
   'dns-resolver': only([''], 'names are looked up by the name servers of the agent’s system'),
-  oauth2: never('monitors do not fetch tokens; use an API monitor with a set-up script'),
+  oauth2: never(NO_TOKENS),
   'proxy-url': only([''], 'a proxy is set for all monitors: write proxyUrl at the top of the file'),
-  'identity-aware-proxy': never(
-    'monitors do not fetch tokens; use an API monitor with a set-up script',
-  ),
+  'identity-aware-proxy': never(NO_TOKENS),
   tls: within({
     'certificate-file': toTlsFile('certificateFile'),
     'private-key-file': toTlsFile('privateKeyFile'),
@@ -62,9 +61,8 @@ const CLIENT: Options = {
   }),
   network: formed(z.enum(['ip', 'ip4', 'ip6']), (value, { draft }) => {
     if (value !== 'ip') placeOf(draft)['ipFamily'] = value === 'ip6' ? 'IPv6' : 'IPv4'
-    return undefined
   }),
-  tunnel: only([''], 'SSH tunnels are not supported; run an agent behind the tunnel'),
+  tunnel: only([''], TUNNELS),
   'store-cookies': only([false], 'cookies live as long as one run'),
 }
 
@@ -90,41 +88,31 @@ const ENDPOINT: Options = {
   graphql: silent,
   enabled: formed(z.boolean(), (value, { draft }) => {
     if (!value) draft.fields['activated'] = false
-    return undefined
   }),
   group: (value: string, { draft }) => {
     if (value !== '') draft.fields['tags'] = [value]
-    return undefined
   },
   method: (value: string, { draft }) => {
     if (draft.type === 'API') draft.request['method'] = value
-    return undefined
   },
   headers: formed(PAIRS, (value, around) => {
-    if (['API', 'WEBSOCKET'].includes(around.draft.type)) addHeaders(around, value)
-    return undefined
+    if (speaksHttp(around.draft)) addHeaders(around, value)
   }),
   body: formed(TEXT, (value, around) => {
     const { fields, type, request, given } = around.draft
     const field = BODY_FIELD[type]
-    if (value === '' || request['dialogue'] !== undefined) return undefined
-    if (field === undefined) return 'monitors of this type have no body'
-    if (PLACEHOLDER.test(value)) return 'this placeholder has no equivalent'
+    if (value === '' || request['dialogue'] !== undefined) return
+    if (field === undefined) return refuse(around, 'monitors of this type have no body')
+    if (PLACEHOLDER.test(value)) return refuse(around, 'this placeholder has no equivalent')
     const filled = value
       .replaceAll('[ENDPOINT_NAME]', String(fields['name']))
       .replaceAll('[ENDPOINT_GROUP]', textOf(given?.['group']))
       .replaceAll('[ENDPOINT_URL]', textOf(request['url']))
     request[field] = withoutSecrets(around, 'body', filled)
     if (type === 'API') request['bodyType'] ??= 'RAW'
-    return undefined
   }),
   conditions: formed(z.array(TEXT), (conditions, around) => {
-    for (const [index, condition] of conditions.entries()) {
-      const path = [...around.path, index]
-      const reason = applyCondition(condition, { ...around, path })
-      if (reason !== undefined) refuse(around.all, around.draft, path, reason)
-    }
-    return undefined
+    for (const [index, one] of conditions.entries()) applyCondition(one, at(around, index))
   }),
   client: within(CLIENT),
   alerts: leftOut(ALERTS),
@@ -137,57 +125,58 @@ const ENDPOINT: Options = {
 
 /** Makes a monitor of each endpoint. */
 export function importGatus(all: Drafts, source: Fields): void {
-  for (const key of ['suites', 'external-endpoints']) {
-    const reason =
-      key === 'suites'
-        ? 'steps that share values need a multistep monitor, or an API monitor with scripts'
-        : 'receives its results; create a HEARTBEAT monitor on a platform with `vedette apply`'
-    const list = Array.isArray(source[key]) ? source[key] : []
-    for (const index of list.keys()) refuse(all, undefined, [key, index], reason)
-  }
-  const list = Array.isArray(source['endpoints']) ? source['endpoints'] : []
-  for (const [index, endpoint] of list.entries()) {
-    if (isFields(endpoint)) importEndpoint(all, endpoint, ['endpoints', index])
-    else refuse(all, undefined, ['endpoints', index], 'must be a mapping')
-  }
-  const read = new Set(['endpoints', 'suites', 'external-endpoints'])
-  for (const key of Object.keys(source).filter((one) => !read.has(one))) {
-    const message = Object.hasOwn(TOP, key) ? TOP[key] : 'is a setting of gatus itself'
-    all.notes.push({ path: [key], message: String(message), atKey: true })
+  for (const [key, value] of Object.entries(source)) {
+    const reason = key === 'endpoints' ? 'must be a mapping' : REFUSED.get(key)
+    if (reason === undefined) {
+      const message = TOP.get(key) ?? 'is a setting of gatus itself'
+      all.notes.push({ path: [key], message, atKey: true })
+      continue
+    }
+    for (const [index, one] of (Array.isArray(value) ? value : []).entries()) {
+      const path = [key, index]
+      if (key === 'endpoints' && isFields(one)) importEndpoint(all, one, path)
+      else all.refusals.push({ path, message: reason })
+    }
   }
 }
 
-const TOP: Readonly<Record<string, string>> = {
-  alerting: ALERTS,
-  maintenance: PAUSES,
-  tunneling: 'SSH tunnels are not supported; run an agent behind the tunnel',
-}
+/** Lists whose entries become no monitors. */
+const REFUSED = new Map([
+  ['suites', 'steps that share values need a multistep monitor, or an API monitor with scripts'],
+  [
+    'external-endpoints',
+    'receives its results; create a HEARTBEAT monitor on a platform with `vedette apply`',
+  ],
+])
+
+const TOP = new Map([
+  ['alerting', ALERTS],
+  ['maintenance', PAUSES],
+  ['tunneling', TUNNELS],
+])
 
 function importEndpoint(all: Drafts, endpoint: Fields, path: Path): void {
   const draft = addDraft(all, path, endpoint['name'])
-  const made = typeAndRequest(endpoint, String(endpoint['url']))
-  if (typeof made === 'string') return refuse(all, draft, [...path, 'url'], made)
+  const around: Around = { all, draft, path }
+  const url = String(endpoint['url'])
+  const made = typeAndRequest(endpoint, url)
+  if (typeof made === 'string') return refuse(at(around, 'url'), made)
   const [type, request] = made
   Object.assign(draft, { type, request, given: endpoint })
-  const around: Around = { all, draft, path }
   const client = isFields(endpoint['client']) ? endpoint['client'] : {}
+  const [atInterval, atTimeout] = [at(around, 'interval'), at(around, 'client', 'timeout')]
   const interval = durationMs(endpoint['interval'] ?? '60s')
   const timeout = durationMs(client['timeout'] ?? '10s')
-  if (interval === undefined) return refuse(all, draft, [...path, 'interval'], NO_DURATION)
-  if (timeout === undefined) return refuse(all, draft, [...path, 'client', 'timeout'], NO_DURATION)
-  setEvery({ ...around, path: [...path, 'interval'] }, interval)
-  setTimeoutMs(
-    { ...around, path: [...path, 'client', 'timeout'] },
-    timeout,
-    client['timeout'] === undefined,
-  )
-  const place = { ...around, path: [...path, 'url'] }
-  if (isTyped(draft)) draft.request['url'] = withoutSecrets(place, 'url', String(endpoint['url']))
+  if (interval === undefined) return refuse(atInterval, NO_DURATION)
+  if (timeout === undefined) return refuse(atTimeout, NO_DURATION)
+  setEvery(atInterval, interval)
+  setTimeoutMs(atTimeout, timeout, client['timeout'] === undefined)
+  if (speaksHttp(draft)) request['url'] = withoutSecrets(at(around, 'url'), 'url', url)
   applyOptions(ENDPOINT, endpoint, around)
-  if (draft.type === 'API') completeHttp(around, String(endpoint['url']))
+  if (draft.type === 'API') completeHttp(around, url)
 }
 
-const isTyped = ({ type }: Draft) => type === 'API' || type === 'WEBSOCKET'
+const speaksHttp = ({ type }: Draft) => type === 'API' || type === 'WEBSOCKET'
 
 /** Certificates are looked at once an hour. */
 const CERTIFICATE_INTERVAL_MS = 3_600_000
@@ -201,7 +190,7 @@ function completeHttp(around: Around, url: string): void {
   const { certificate } = draft
   if (certificate.length === 0) return
   const [, authority] = /^https:\/\/(?:[^/?#]*@)?([^/?#]+)/.exec(url) ?? []
-  if (authority === undefined) return refuse(all, draft, path, 'has no certificate')
+  if (authority === undefined) return refuse(around, 'has no certificate')
   const { fields, request } = draft
   const { host: hostname, port = 443 } = hostAndPort(authority)
   const other = addDraft(all, path, `${String(fields['name'])} certificate`)

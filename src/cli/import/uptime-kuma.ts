@@ -5,6 +5,7 @@ import {
   addDraft,
   addToken,
   applyOptions,
+  at,
   type Around,
   type Drafts,
   refuse,
@@ -26,19 +27,19 @@ export function importUptimeKuma(
   for (const { path, one } of fields.filter((each) => !isGroup(each))) {
     const kind = String(one['type'])
     const draft = addDraft(all, path, one['name'])
-    const made = Object.hasOwn(TYPES, kind)
-      ? TYPES[kind]?.(one)
-      : 'no type of monitor corresponds to it'
-    if (made === undefined || typeof made === 'string') {
-      refuse(all, draft, [...path, 'type'], made ?? '')
+    const around = { all, draft, path }
+    const convert = Object.hasOwn(TYPES, kind) ? TYPES[kind] : undefined
+    const made = convert?.(one) ?? 'no type of monitor corresponds to it'
+    if (typeof made === 'string') {
+      refuse(at(around, 'type'), made)
       continue
     }
-    Object.assign(draft, made, { kind, given: one })
+    Object.assign(draft, made, { given: one })
     const group = names.get(one['parent'])
     if (group !== undefined) draft.fields['tags'] = [group]
-    importTimes({ all, draft, path }, one)
-    applyOptions(OPTIONS, one, { all, draft, path })
-    finishMonitor({ all, draft, path }, one)
+    importTimes(around, one)
+    applyOptions(OPTIONS, one, around)
+    finishMonitor(around, one)
   }
 }
 
@@ -49,8 +50,7 @@ function importTimes(around: Around, one: Fields): void {
   const { all, draft, path } = around
   const number = (key: string, least = 0, fallback = 0) => {
     const value = Number(textOf(one[key] ?? fallback))
-    if (!(value >= least))
-      refuse(all, draft, [...path, key], `must be a number of at least ${least}`)
+    if (!(value >= least)) refuse(at(around, key), `must be a number of at least ${least}`)
     return value
   }
   const seconds = number('interval', 1, 60)
@@ -58,11 +58,14 @@ function importTimes(around: Around, one: Fields): void {
   const retries = number('maxretries')
   const wait = number('retryInterval') || seconds
   if (draft.isRefused) return
-  setEvery({ ...around, path: [...path, 'interval'] }, seconds * 1000)
-  const place = { ...around, path: [...path, 'timeout'] }
+  setEvery(at(around, 'interval'), seconds * 1000)
   // Without a time-out of its own it is four fifths of the interval. Echoes have their own.
   if (draft.type !== 'ICMP')
-    setTimeoutMs(place, (timeout > 0 ? timeout : seconds * 0.8) * 1000, timeout === 0)
+    setTimeoutMs(
+      at(around, 'timeout'),
+      (timeout > 0 ? timeout : seconds * 0.8) * 1000,
+      timeout === 0,
+    )
   else draft.fields['maxPacketLossThreshold'] = 100
   if (retries === 0) return
   draft.fields['retryStrategy'] = {
@@ -81,37 +84,37 @@ function finishMonitor(around: Around, one: Fields): void {
   const { draft } = around
   const { request } = draft
   if (draft.type === 'API' || draft.type === 'WEBSOCKET') {
-    const place = { ...around, path: [...around.path, 'url'] }
-    request['url'] = withoutSecrets(place, 'url', String(request['url']))
+    request['url'] = withoutSecrets(at(around, 'url'), 'url', String(request['url']))
     authenticate(around, one)
   }
   const accepted = one['accepted_statuscodes'] ?? undefined
-  if (draft.type === 'API') acceptCodes(around, 'accepted_statuscodes', accepted)
-  if (draft.type === 'WEBSOCKET') acceptCloseCode(around, accepted)
+  const atCodes = at(around, 'accepted_statuscodes')
+  if (draft.type === 'API') acceptCodes(atCodes, accepted)
+  if (draft.type === 'WEBSOCKET') acceptCloseCode(atCodes, accepted)
   if (draft.type === 'GRPC') completeGrpc(around, one)
 }
 
 /** Lists of statuses are the default of other types: they have no effect here. */
-function acceptCloseCode({ all, draft, path }: Around, accepted: unknown): void {
+function acceptCloseCode(around: Around, accepted: unknown): void {
   const codes = (Array.isArray(accepted) ? accepted : [accepted])
     .map(textOf)
     .filter((one) => !/^(?:[1-9]\d\d(?:-[1-9]\d\d)?)?$/.test(one))
   const [code] = codes
   if (code === undefined) return
   if (codes.length === 1 && /^[1-4]\d{3}$/.test(code))
-    draft.assertions.push({ source: 'CLOSE_CODE', comparison: 'EQUALS', target: Number(code) })
-  else refuse(all, draft, [...path, 'accepted_statuscodes'], 'is not one close code, like ["1000"]')
+    around.draft.assertions.push({
+      source: 'CLOSE_CODE',
+      comparison: 'EQUALS',
+      target: Number(code),
+    })
+  else refuse(around, 'is not one close code, like ["1000"]')
 }
 
 function completeGrpc(around: Around, one: Fields): void {
-  const { all, draft, path } = around
-  const config = draft.request['grpcConfig'] as Fields
-  const place = { ...around, path: [...path, 'grpcBody'] }
-  config['message'] = withoutSecrets(place, 'body', textOf(config['message']))
-  const text = textOf(one['grpcMetadata'])
-  const metadata = objectOf(text === '' ? '{}' : text)
-  if (metadata === undefined)
-    return refuse(all, draft, [...path, 'grpcMetadata'], 'is not a JSON object')
+  const config = around.draft.request['grpcConfig'] as Fields
+  config['message'] = withoutSecrets(at(around, 'grpcBody'), 'body', textOf(config['message']))
+  const metadata = objectOf(textOf(one['grpcMetadata']))
+  if (metadata === undefined) return refuse(at(around, 'grpcMetadata'), 'is not a JSON object')
   const entries = Object.entries(metadata).map(([key, value]) => ({
     key,
     value: secretOf(around, key, String(value)),

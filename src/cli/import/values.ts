@@ -87,10 +87,12 @@ export function setEvery({ all, draft, path }: Around, ms: number): void {
  * Assertions that the status is one of these: a single one, a range, or a regular expression. `shouldFail` lets
  * codes of 400 and above pass, which no API monitor does otherwise.
  */
-export function acceptStatus(around: Around, accepted: ReadonlySet<number>): string | undefined {
+export function acceptStatus(around: Around, accepted: ReadonlySet<number>): void {
   const codes = [...accepted].filter((one) => one >= 100 && one <= 999).sort((a, b) => a - b)
   const [least, most] = [codes[0], codes.at(-1)]
-  if (least === undefined || most === undefined) return 'accepts no status at all'
+  if (least === undefined || most === undefined) {
+    return refuse(around, 'accepts no status at all')
+  }
   const { draft } = around
   if (most >= 400) draft.fields['shouldFail'] = true
   const add = (comparison: string, target: number) =>
@@ -109,30 +111,23 @@ export function acceptStatus(around: Around, accepted: ReadonlySet<number>): str
     const regex = `^(?:${[...hundreds.map((one) => `${one}..`), ...single].join('|')})$`
     draft.assertions.push({ source: 'STATUS_CODE', comparison: 'NOT_NULL', regex })
   }
-  return undefined
 }
 
 /**
  * Accepts the codes and ranges of codes in a list, like `[200-299, 404]`, or without any those from 200 to 299. Refuses
  * the draft where one is something else.
  */
-export function acceptCodes(around: Around, key: string, ranges: unknown = []): void {
-  const codes = codesOf(ranges)
-  const isDefault = Array.isArray(ranges) && ranges.length === 0
-  const reason =
-    codes === undefined
-      ? 'is not a list of status codes; write ["200-299"]'
-      : acceptStatus(around, new Set(isDefault ? codesFrom(200, 299) : codes))
-  if (reason !== undefined) refuse(around.all, around.draft, [...around.path, key], reason)
-}
-
-function codesOf(ranges: unknown): number[] | undefined {
-  const texts = Array.isArray(ranges) ? ranges.map(textOf) : ['']
-  if (!texts.every((one) => /^[1-9]\d\d(?:-[1-9]\d\d)?$/.test(one))) return undefined
-  return texts.flatMap((one) => {
+export function acceptCodes(around: Around, ranges: unknown = []): void {
+  const given = Array.isArray(ranges) ? ranges.map(textOf) : ['']
+  const texts = given.length === 0 ? ['200-299'] : given
+  if (!texts.every((one) => /^[1-9]\d\d(?:-[1-9]\d\d)?$/.test(one))) {
+    return refuse(around, 'is not a list of status codes; write ["200-299"]')
+  }
+  const codes = texts.flatMap((one) => {
     const [first = 0, last = first] = one.split('-').map(Number)
     return codesFrom(first, last)
   })
+  acceptStatus(around, new Set(codes))
 }
 
 /** All codes from the first to the last. */

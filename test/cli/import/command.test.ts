@@ -48,13 +48,6 @@ test('a monitor that validate would not take is refused at its place in the sour
   expect(err).not.toContain(SECRET)
 })
 
-test.each(['type', 'checkType'])('a monitors file with %s is no export of a tool', async (key) => {
-  const monitors = [{ name: 'A', [key]: 'URL', request: { url: 'http://a.example/' } }]
-  const { code, out, err } = await imported({ files: { 'monitors.yaml': stringify({ monitors }) } })
-  expect([code, out]).toEqual([2, ''])
-  expect(err).toContain('vedette validate')
-})
-
 test('equal names get ids of their own', async () => {
   const { monitors } = await imported({ files: gatus(good, good, { ...good, name: 'a' }) })
   expect(monitors.map(({ id }) => id)).toEqual(['a', 'a-2', 'a-3'])
