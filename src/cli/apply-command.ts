@@ -1,19 +1,15 @@
 // `vedette apply`: applies a monitors file to a platform.
 import { APPLY_VARIABLES } from '../client/config.ts'
-import { EXIT } from '../process/exit-codes.ts'
 import type { Arguments, Command } from '../process/command-line.ts'
 import { onInterrupt } from './interruption.ts'
 import { pathOf } from './monitors-to-run.ts'
-import { CONTEXT } from './settings.ts'
-
-const { stderr } = process
+import { CONTEXT, refuseCommand } from './settings.ts'
 
 async function applyCommand(args: Arguments): Promise<number> {
   const path = pathOf(args.positionals[0])
   if (typeof path === 'number') return path
   if (path === undefined) {
-    stderr.write('vedette apply: name a file of monitors, or set MONITORS_FILE\n')
-    return EXIT.configuration
+    return refuseCommand('apply', 'name a file of monitors, or set MONITORS_FILE')
   }
   const order = {
     path,

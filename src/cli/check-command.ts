@@ -9,7 +9,6 @@ import { tableOf } from '../client/report-table.ts'
 import type { Monitor } from '../contract/monitor.ts'
 import type { Result } from '../contract/result.ts'
 import { counted } from '../contract/schema/amounts.ts'
-import { EXIT } from '../process/exit-codes.ts'
 import type { Arguments, Command } from '../process/command-line.ts'
 import { mayColour } from '../process/log.ts'
 import { nameFix } from '../process/nearest.ts'
@@ -18,7 +17,7 @@ import { onInterrupt } from './interruption.ts'
 import { runsHere } from './local-runs.ts'
 import { complain, FILE_HELP, warn, withFile } from './monitors-to-run.ts'
 import { scriptHost } from './script-host.ts'
-import { settings, showProgress } from './settings.ts'
+import { refuseCommand, settings, showProgress } from './settings.ts'
 import { folderOf, storedFilesIn } from './stored-files.ts'
 
 const { env, stdout, stderr } = process
@@ -36,8 +35,7 @@ async function validateCommand(args: Arguments): Promise<number> {
 
 async function checkCommand(args: Arguments): Promise<number> {
   if (args.on('json') && args.on('junit')) {
-    stderr.write('vedette check: --json and --junit cannot be combined; use one of them\n')
-    return EXIT.configuration
+    return refuseCommand('check', '--json and --junit cannot be combined; use one of them')
   }
   return withFile(args.positionals[0], async (file) => {
     const reading = settings(file.path)
@@ -46,10 +44,7 @@ async function checkCommand(args: Arguments): Promise<number> {
     if (!read.ok) return complain(read)
     warn(read.file.warnings)
     const monitors = chosen(read.file.monitors, args)
-    if (typeof monitors === 'string') {
-      stderr.write(`vedette check: ${monitors}\n`)
-      return EXIT.configuration
-    }
+    if (typeof monitors === 'string') return refuseCommand('check', monitors)
     const given = args.value('output')
     const output = given === undefined ? undefined : resolve(given)
     const options = { monitors, json: args.on('json'), output }

@@ -44,6 +44,12 @@ export function refuse(problems: readonly EnvironmentProblem[]): number {
   return EXIT.configuration
 }
 
+/** Prints the problem of a command's arguments; returns the exit code. */
+export function refuseCommand(command: string, problem: string): number {
+  stderr.write(`vedette ${command}: ${problem}\n`)
+  return EXIT.configuration
+}
+
 const ENV_FILE_BYTES_MAX = 1_048_576
 
 /** The variables of a file of `NAME=value` lines, none where none is named, or a sentence on why it cannot be read. */

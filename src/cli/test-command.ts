@@ -12,7 +12,6 @@ import { Monitor, type Variable } from '../contract/monitor.ts'
 import type { Result } from '../contract/result.ts'
 import { ENGINES } from '../contract/runtimes.ts'
 import { SuiteMonitor } from '../monitors/suite/definition.ts'
-import { EXIT } from '../process/exit-codes.ts'
 import type { Arguments, Command } from '../process/command-line.ts'
 import { mayColour } from '../process/log.ts'
 import { nameFix } from '../process/nearest.ts'
@@ -23,7 +22,7 @@ import type { ScriptContext } from '../scripts/context.ts'
 import { onInterrupt } from './interruption.ts'
 import { runsHere } from './local-runs.ts'
 import { scriptHost } from './script-host.ts'
-import { readEnvFile, settings } from './settings.ts'
+import { readEnvFile, refuseCommand, settings } from './settings.ts'
 import { storedFilesIn } from './stored-files.ts'
 
 const { env, stdout, stderr } = process
@@ -35,27 +34,22 @@ async function testCommand(args: Arguments): Promise<number> {
   const reading = settings(folder)
   if (typeof reading === 'number') return reading
   const found = await stat(folder).catch(() => undefined)
-  if (found === undefined) return refuseTest(`${folder} does not exist`)
+  if (found === undefined) return refuseCommand('test', `${folder} does not exist`)
   if (!found.isDirectory() && !found.isFile())
-    return refuseTest(`${folder} is not a folder or file`)
+    return refuseCommand('test', `${folder} is not a folder or file`)
   const monitor = await monitorFor(folder, args)
-  if (typeof monitor === 'string') return refuseTest(monitor)
+  if (typeof monitor === 'string') return refuseCommand('test', monitor)
   const junit = args.value('junit')
   // The usual folder of test results; bundles leave it out.
   const place = found.isDirectory() ? folder : process.cwd()
   const output = resolve(args.value('output') ?? join(place, 'test-results', 'vedette'))
   const missing = junit === undefined ? undefined : await missingFolder(junit, output)
   if (missing !== undefined)
-    return refuseTest(`--junit ${junit}: the folder ${missing} does not exist`)
+    return refuseCommand('test', `--junit ${junit}: the folder ${missing} does not exist`)
   const { result, code } = await runTests(reading.config, monitor, args.on('json'), output)
   if (junit !== undefined) await copyFile(join(output, 'junit.xml'), junit).catch(reportMissing)
   if (args.on('json')) stdout.write(`${JSON.stringify(result)}\n`)
   return code
-}
-
-function refuseTest(problem: string): number {
-  stderr.write(`vedette test: ${problem}\n`)
-  return EXIT.configuration
 }
 
 /** The missing folder of the file; undefined when it exists or the run creates it. */

@@ -17,7 +17,7 @@ import type { Arguments, Command } from '../process/command-line.ts'
 import { isForPeople } from '../process/log.ts'
 import { nameFix } from '../process/nearest.ts'
 import { onInterrupt } from './interruption.ts'
-import { refuse, showProgress } from './settings.ts'
+import { refuse, refuseCommand, showProgress } from './settings.ts'
 
 const { env, stdout, stderr } = process
 
@@ -35,25 +35,23 @@ async function toolsCommand(command: ToolsCommand, args: Arguments): Promise<num
   if (problems.length > 0) return refuse(problems)
   const toolchains = openToolchains(folder, env['VEDETTE_IMAGE'])
   if (action === 'list') {
-    if (name !== undefined) return refuseTool(command, 'list takes no name')
+    if (name !== undefined) return refuseCommand(command, 'list takes no name')
     for (const kind of KINDS[command]) await list(kind, toolchains)
     return 0
   }
   const kind = KINDS[command].find((one) => knownTools(one).includes(name ?? ''))
   if (name !== undefined && kind !== undefined) {
     if (!toolchains.canInstall) {
-      return refuseTool(command, `nothing can be installed in this image; ${imageFix(kind, name)}`)
+      return refuseCommand(
+        command,
+        `nothing can be installed in this image; ${imageFix(kind, name)}`,
+      )
     }
     return installHere(kind, name, toolchains, { again: args.on('again') })
   }
   const known = namesOf(command)
   const what = name === undefined ? 'the name is missing' : `unknown name ${JSON.stringify(name)}`
-  return refuseTool(command, `${what}; ${nameFix(name ?? '', known)}`)
-}
-
-function refuseTool(command: ToolsCommand, problem: string): number {
-  stderr.write(`vedette ${command}: ${problem}\n`)
-  return EXIT.configuration
+  return refuseCommand(command, `${what}; ${nameFix(name ?? '', known)}`)
 }
 
 async function list(kind: ToolKind, toolchains: Toolchains): Promise<void> {
@@ -108,7 +106,7 @@ export async function installHere(
     if (!signal.aborted) throw error
     await shown
     stderr.write(`${name} was not installed: interrupted\n`)
-    return EXIT.interrupted
+    return interruption.codeOr(EXIT.failed)
   }
 }
 

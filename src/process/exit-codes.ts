@@ -1,4 +1,5 @@
-// The exit codes of the program. The page of the command line lists them by command.
+// The exit codes of the program, next to 128 + the number of a signal. The page of the command line lists them by
+// command.
 
 export const EXIT = {
   /** Done, or everything passed. */
@@ -11,6 +12,4 @@ export const EXIT = {
   noPlatform: 3,
   /** A run without a verdict about the target: errored, cancelled or missed. */
   noVerdict: 4,
-  /** Interrupted by Ctrl-C. The code of any signal is 128 and its number. */
-  interrupted: 130,
 } as const

@@ -37,7 +37,7 @@ export async function runDoctor({ json }: { json: boolean }): Promise<number> {
   waitShortlyForNames()
   using interruption = onInterrupt()
   const found = await runProbes(await probesOf(reading), DEADLINE_MS, interruption.signal)
-  if (interruption.signal.aborted) return EXIT.interrupted
+  if (interruption.signal.aborted) return interruption.codeOr(EXIT.failed)
   const { config, secrets } = reading
   const scrubber = createScrubber({ secrets, headers: config.scrubHeaders })
   const findings = found.map((one) => scrubber.value(one))

@@ -34,7 +34,7 @@ export interface ImportOutput {
 interface Source {
   path: string
   fields: Fields
-  locate: ParsedYaml['locate']
+  yaml: ParsedYaml
 }
 
 /** Nothing can be written; the message says why. */
@@ -85,13 +85,13 @@ const writeNew = (path: string, text: string): Promise<void> =>
 async function read(path: string): Promise<Source> {
   const text = await readText(path, LIMITS.monitorsFileBytesMax)
   if ('problem' in text) throw new ImportError(`${path} ${text.problem}`)
-  const { problems, value, locate } = await parseYaml(text.text)
-  const [first] = problems
+  const yaml = await parseYaml(text.text)
+  const [first] = yaml.problems
   if (first !== undefined) {
     throw new ImportError(formatProblem({ file: path, path: '', ...first }))
   }
-  if (!isFields(value)) throw new ImportError(`${path} is neither a mapping nor a list`)
-  return { path, fields: value, locate }
+  if (!isFields(yaml.value)) throw new ImportError(`${path} is neither a mapping nor a list`)
+  return { path, fields: yaml.value, yaml }
 }
 
 const FORMATS = ['blackbox', 'gatus', 'uptime-kuma']
@@ -166,8 +166,8 @@ function report(
 ): string {
   const placed = (kind: string, { path, message, atKey = false }: Finding) => {
     // The targets, where there are any, were read last.
-    const { path: file, locate } = sources.at(path[0] === 'scrape_configs' ? -1 : 0) as Source
-    return `${kind}: ${formatProblem({ file, path: formatPath(path), message, ...locate(path, atKey) })}`
+    const { path: file, yaml } = sources.at(path[0] === 'scrape_configs' ? -1 : 0) as Source
+    return `${kind}: ${formatProblem({ file, path: formatPath(path), message, ...yaml.locate(path, atKey) })}`
   }
   const lines = [
     ...refusals.reported().map((one) => placed('refused', one)),

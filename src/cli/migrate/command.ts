@@ -1,11 +1,11 @@
 // `vedette migrate`: tries scripts on another runtime, and moves those with the same outcome.
-import { APPLY_VARIABLES, readApplyTarget } from '../../client/config.ts'
+import { APPLY_VARIABLES, type ApplyTarget } from '../../client/config.ts'
 import type { AgentConfig } from '../../agent/config.ts'
 import { migrationOfFile, writeProblem } from './file.ts'
 import { migrationJson, migrationTable } from './report.ts'
 import { compare, type RunTrial } from './trials.ts'
 import { type Comparison, type MigrationSource, type Move, planOf } from './migration.ts'
-import { PlatformError } from '../../client/command.ts'
+import { onPlatform } from '../../client/command.ts'
 import { RUNTIMES } from '../../contract/runtimes.ts'
 import { EXIT } from '../../process/exit-codes.ts'
 import type { Arguments, Command } from '../../process/command-line.ts'
@@ -17,53 +17,43 @@ import { onInterrupt } from '../interruption.ts'
 import { runsHere } from '../local-runs.ts'
 import { complain, warn } from '../monitors-to-run.ts'
 import { scriptHost } from '../script-host.ts'
-import { readEnvFile, refuse, settings, showProgress } from '../settings.ts'
+import { CONTEXT, readEnvFile, refuseCommand, settings, showProgress } from '../settings.ts'
 import { installHere } from '../tools-command.ts'
 
 const { env, stdout, stderr } = process
 
 interface MigrateOptions {
   move: Move
-  /** The monitors file; undefined: the monitors of a platform. */
-  path: string | undefined
   env: Environment
   args: Arguments
   config: AgentConfig
+  signal: AbortSignal
 }
 
 async function migrateCommand(args: Arguments): Promise<number> {
   const [path] = args.positionals
   const move = moveOf(args)
-  if (typeof move === 'string') return say(move)
+  if (typeof move === 'string') return refuseCommand('migrate', move)
   if (path !== undefined && args.value('location') !== undefined) {
-    return say('--location chooses monitors of a platform; a file has its own location')
+    const why = '--location chooses monitors of a platform; a file has its own location'
+    return refuseCommand('migrate', why)
   }
   const more = await readEnvFile(args.value('env-file'))
-  if (typeof more === 'string') return say(more)
+  if (typeof more === 'string') return refuseCommand('migrate', more)
   // The agent's settings require a source of monitors; here the arguments name it.
   const reading = settings(path ?? 'a platform')
   if (typeof reading === 'number') return reading
   using interruption = onInterrupt()
   const { signal } = interruption
-  const options = { move, path, env: { ...env, ...more }, args, config: reading.config }
-  try {
-    return await migrate(options, signal)
-  } catch (error) {
-    if (signal.aborted) return interrupted()
-    if (!(error instanceof PlatformError)) throw error
-    say(error.message)
-    return error.code === 'refused' ? EXIT.configuration : EXIT.noPlatform
-  }
-}
-
-function say(problem: string): number {
-  stderr.write(`vedette migrate: ${problem}\n`)
-  return EXIT.configuration
-}
-
-function interrupted(): number {
-  say('interrupted; nothing was changed')
-  return EXIT.interrupted
+  const given = { ...env, ...more }
+  const options = { move, env: given, args, config: reading.config, signal }
+  const code =
+    path === undefined
+      ? await onPlatform('migrate', { ...CONTEXT, env: given }, (target) =>
+          migrateOnPlatform(target, options),
+        )
+      : await migrateFile(path, options)
+  return interruption.codeOr(code)
 }
 
 /** The old and the new runtime, or a sentence on what is wrong with them. */
@@ -78,23 +68,46 @@ function moveOf(args: Arguments): Move | string {
   return from === to ? `--from and --to are both ${from}` : { from, to }
 }
 
-async function migrate(options: MigrateOptions, signal: AbortSignal): Promise<number> {
-  const { move, path, args, config } = options
-  const source = await sourceOf(options, signal)
-  if (typeof source === 'number') return source
-  if (path !== undefined && args.on('apply') && source.candidates.length > 0) {
+async function migrateFile(path: string, options: MigrateOptions): Promise<number> {
+  const { env: variables, config, move, args } = options
+  const { location } = config
+  const read = await migrationOfFile({ path, env: variables, location, move })
+  if (!read.ok) return complain(read)
+  warn(read.warnings)
+  if (args.on('apply') && read.source.candidates.length > 0) {
     // Before the runs, which take a while and act on their targets.
     const problem = await writeProblem(path)
-    if (problem !== undefined) return say(problem)
+    if (problem !== undefined) return refuseCommand('migrate', problem)
   }
+  return migrate(read.source, options)
+}
+
+async function migrateOnPlatform(target: ApplyTarget, options: MigrateOptions): Promise<number> {
+  // Loaded only here: an agent must not carry it in its memory.
+  const { migrationOfPlatform } = await import('./platform.ts')
+  const { source, warnings } = await migrationOfPlatform({
+    target,
+    ...options,
+    location: options.args.value('location'),
+    defaultLocation: options.config.location,
+  })
+  for (const one of warnings) stderr.write(`warning: ${one}\n`)
+  return migrate(source, options)
+}
+
+/** Runs the candidates, writes what agrees if asked to, and reports; resolves with the exit code. */
+async function migrate(source: MigrationSource, options: MigrateOptions): Promise<number> {
+  const { move, args, config } = options
   const host = scriptHost(config)
   try {
     if (source.candidates.length > 0) {
       const code = await ensureRuntimes(move, host.tools, args.on('install'))
       if (code !== 0) return code
     }
-    const comparisons = await compareAll(options, source, host, signal)
-    if (comparisons === undefined) return interrupted()
+    const comparisons = await compareAll(options, source, host)
+    if (comparisons === undefined) {
+      return refuseCommand('migrate', 'interrupted; nothing was changed')
+    }
     const plan = planOf(comparisons)
     const failed = args.on('apply') ? await source.write(plan.write) : undefined
     const report = { move, comparisons, plan, movedAlready: source.movedAlready, failed }
@@ -109,35 +122,6 @@ async function migrate(options: MigrateOptions, signal: AbortSignal): Promise<nu
   }
 }
 
-/** The source of the monitors, or the exit code when it cannot be read. */
-async function sourceOf(
-  options: MigrateOptions,
-  signal: AbortSignal,
-): Promise<MigrationSource | number> {
-  const { path, env: variables, config, move, args } = options
-  if (path !== undefined) {
-    const { location } = config
-    const read = await migrationOfFile({ path, env: variables, location, move })
-    if (!read.ok) return complain(read)
-    warn(read.warnings)
-    return read.source
-  }
-  const { target, problems } = readApplyTarget(variables)
-  if (problems.length > 0) return refuse(problems)
-  // Loaded only here: an agent must not carry it in its memory.
-  const { migrationOfPlatform } = await import('./platform.ts')
-  const { source, warnings } = await migrationOfPlatform({
-    target,
-    signal,
-    env: variables,
-    location: args.value('location'),
-    defaultLocation: config.location,
-    move,
-  })
-  for (const one of warnings) stderr.write(`warning: ${one}\n`)
-  return source
-}
-
 /** Installs missing runtimes if allowed; 0 when both are installed, else the exit code. */
 async function ensureRuntimes(
   { from, to }: Move,
@@ -148,22 +132,22 @@ async function ensureRuntimes(
     if ((await tools.find('runtime', id)) !== undefined) continue
     if (!mayInstall) {
       const line = `vedette runtime install ${id}`
-      return say(`the runtime ${id} is not installed; install it with: ${line} (or use --install)`)
+      const fix = `install it with: ${line} (or use --install)`
+      return refuseCommand('migrate', `the runtime ${id} is not installed; ${fix}`)
     }
     // Standard output has only the report, for other programs to read.
     const write = (text: string) => stderr.write(text)
     const code = await installHere('runtime', id, tools, { write })
-    if (code !== 0) return code === EXIT.interrupted ? code : EXIT.configuration
+    if (code !== 0) return EXIT.configuration
   }
   return 0
 }
 
 /** Runs one monitor at a time, so that runs do not slow each other down; undefined: interrupted. */
 async function compareAll(
-  { move, config }: MigrateOptions,
+  { move, config, signal }: MigrateOptions,
   { snapshot, candidates }: MigrationSource,
   scripts: ScriptHost,
-  signal: AbortSignal,
 ): Promise<Comparison[] | undefined> {
   const runHere = runsHere(config, snapshot, scripts)
   const comparisons: Comparison[] = []

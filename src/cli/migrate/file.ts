@@ -6,7 +6,6 @@ import type { Environment } from '../../process/env.ts'
 import type { Candidate, MigrationSource, Move, RuntimePlace } from './migration.ts'
 import { snapshotOf } from '../../agent/monitors-file/source.ts'
 import { readMonitorsFile } from '../../agent/monitors-file/file.ts'
-import type { Problem } from '../../agent/monitors-file/problems.ts'
 import { replaceFile, tryToReplace } from '../../process/replace-file.ts'
 import { findRuntimes, withRuntimes, type WrittenRuntime } from './runtime-places.ts'
 
@@ -19,13 +18,8 @@ export interface FileMigrationOptions {
   move: Move
 }
 
-/** The file's monitors, or its problems. */
-export type FileMigration =
-  { ok: true; source: MigrationSource; warnings: Problem[] } | { ok: false; problems: Problem[] }
-
-/** Reads the file. Never rejects because of its content. */
-export async function migrationOfFile(options: FileMigrationOptions): Promise<FileMigration> {
-  const { path, env, location, move } = options
+/** Reads the file's monitors, or its problems. Never rejects because of its content. */
+export async function migrationOfFile({ path, env, location, move }: FileMigrationOptions) {
   const read = await readMonitorsFile(path, env, MONITOR_TYPES)
   if (!read.ok) return read
   const { file } = read
@@ -56,7 +50,7 @@ export async function migrationOfFile(options: FileMigrationOptions): Promise<Fi
     movedAlready: file.monitors.filter((one) => isOn(one, move.to)).length,
     write,
   }
-  return { ok: true, source, warnings: file.warnings }
+  return { ok: true as const, source, warnings: file.warnings }
 }
 
 /** Why the file cannot be rewritten, with the fix; undefined where it can. Changes nothing. */

@@ -13,9 +13,6 @@ export interface WrittenRuntime {
   line: number
 }
 
-/** Finds the runtime of the monitor at that index of the file's list; undefined: none is written. */
-export type FindRuntime = (index: number) => WrittenRuntime | undefined
-
 const KEY = 'runtimeId'
 
 interface Fields {
@@ -29,8 +26,11 @@ interface Top {
   groups?: Record<string, Fields | null> | null
 }
 
-/** Reads a text that `readMonitorsFile` has accepted. */
-export function findRuntimes(text: string): FindRuntime {
+/**
+ * Reads a text that `readMonitorsFile` has accepted. The result finds the runtime of the monitor at an index of its
+ * list; undefined: none is written.
+ */
+export function findRuntimes(text: string): (index: number) => WrittenRuntime | undefined {
   const document = documentOf(text)
   const written: Scalar[] = []
   visit(document, {

@@ -10,9 +10,6 @@ export type RunTrial = (monitor: Monitor) => Promise<Result>
 
 const ABOUT_TARGET: ReadonlySet<Verdict> = new Set(TARGET_VERDICTS)
 
-/** Both limits must be exceeded for a note that the new runtime is slower. */
-const SLOWER = { factor: 1.5, ms: 1000 }
-
 /**
  * Runs it on the old and on the new runtime, and on both once more if the outcomes differ. Undefined when the signal
  * was aborted meanwhile.
@@ -34,9 +31,9 @@ export async function compare(
     if (signal.aborted) return undefined
     if (trials.from[0]?.outcome === trials.to[0]?.outcome) break
   }
+  const compared = { candidate, ...trials }
   const state = stateOf(trials.from, trials.to)
-  const comparison = { candidate, state, ...trials }
-  return { ...comparison, notes: notesOf(comparison, { from, to }) }
+  return { ...compared, state, notes: notesOf(compared, { from, to }) }
 }
 
 /** Without retries, which would hide flakiness, and activated, so that all monitors are compared. */
@@ -86,24 +83,13 @@ function firstLine(message: string): string {
 }
 
 function notesOf(
-  { state, from, to, candidate }: Omit<Comparison, 'notes'>,
+  { from, to, candidate }: Omit<Comparison, 'notes' | 'state'>,
   { from: old, to: next }: Move,
 ): string[] {
-  const notes: string[] = []
-  const [first, second] = [from[0], to[0]]
-  if (first?.outcome === second?.outcome) {
-    if (first?.error !== undefined) notes.push(`on both: ${first.error}`)
-  } else {
-    for (const [id, trials] of [[old, from] as const, [next, to] as const]) {
-      const errors = new Set(trials.flatMap(({ error }) => (error === undefined ? [] : [error])))
-      for (const error of errors) notes.push(`on ${id}: ${error}`)
-    }
-  }
-  if (state === 'agrees' && first !== undefined && second !== undefined) {
-    const by = second.durationMs - first.durationMs
-    const isSlower = by > SLOWER.ms && second.durationMs > SLOWER.factor * first.durationMs
-    if (isSlower) notes.push(`slower by ${(by / 1000).toFixed(1)} s`)
-  }
+  const errorsOn = (where: string, trials: readonly Trial[]) =>
+    [...new Set(trials.flatMap(({ error }) => error ?? []))].map((one) => `on ${where}: ${one}`)
+  const isSame = from[0]?.outcome === to[0]?.outcome
+  const notes = isSame ? errorsOn('both', from) : [...errorsOn(old, from), ...errorsOn(next, to)]
   if (candidate.place === undefined) {
     notes.push('names no runtime: it follows the agent, and nothing is written')
   }
