@@ -4,6 +4,7 @@ import { chmodSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import * as z from 'zod'
 import { applyFile } from '../client/apply.ts'
+import { changesAnything } from '../client/apply-plan.ts'
 import type { ApplyTarget } from '../client/config.ts'
 import { PlatformError } from '../client/command.ts'
 import { askPublicApi, callPublicApi, refusal } from '../client/public-api.ts'
@@ -100,7 +101,7 @@ export async function applyInstallation(
   const applied = await applyFile({ ...file, location: slugName }, order, target, signal)
   if ('problems' in applied) return applied.problems
   const { answer } = applied
-  if (!answer.applied && answer.plan.some(({ action }) => action !== 'unchanged')) {
+  if (!answer.applied && changesAnything(answer)) {
     throw new PlatformError('refused', 'the platform did not apply the monitors')
   }
   return []

@@ -1,7 +1,4 @@
 // `vedette engine` and `vedette runtime`: install the programs that user code runs on, with npm.
-import { execFile } from 'node:child_process'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { promisify } from 'node:util'
 import { installTool } from '../scripts/tool-install.ts'
 import {
   imageFix,
@@ -20,8 +17,6 @@ import { onInterrupt } from './interruption.ts'
 import { refuse, refuseCommand, showProgress } from './settings.ts'
 
 const { env, stdout, stderr } = process
-
-const run = promisify(execFile)
 
 /** Kinds of tools by command: engines are of little use without package managers. */
 const KINDS = { engine: ['engine', 'package-manager'], runtime: ['runtime'] } as const
@@ -82,15 +77,10 @@ export async function installHere(
   }
   using interruption = onInterrupt()
   const { signal } = interruption
-  const done = new AbortController()
-  const { folder } = toolchains
-  let draft: string | undefined
-  const shown = showInstalling(name, () => draft, done.signal)
-  const order = { kind, name, folder, env, signal }
+  const endProgress = showInstalling(name)
   try {
-    const installed = installTool({ ...order, onDraft: (path) => (draft = path) })
-    const outcome = await installed.finally(() => done.abort())
-    await shown
+    const order = { kind, name, folder: toolchains.folder, env, signal }
+    const outcome = await installTool(order).finally(endProgress)
     if ('problem' in outcome) {
       const isFixed = env['VEDETTE_IMAGE'] !== undefined && NO_WRITING.test(outcome.problem)
       const also = isFixed ? fixInImages(kind, name) : ''
@@ -104,7 +94,6 @@ export async function installHere(
     return 0
   } catch (error) {
     if (!signal.aborted) throw error
-    await shown
     stderr.write(`${name} was not installed: interrupted\n`)
     return interruption.codeOr(EXIT.failed)
   }
@@ -121,33 +110,19 @@ function fixInImages(kind: ToolKind, name: string): string {
 
 const PROGRESS_MS = 1000
 
-/** Shows time and size on disk in one line on a terminal, until `end` is aborted; elsewhere prints one line. */
-async function showInstalling(
-  name: string,
-  folder: () => string | undefined,
-  end: AbortSignal,
-): Promise<void> {
+/** Shows the time in one line on a terminal until the returned function is called; elsewhere prints one line. */
+function showInstalling(name: string): () => void {
   if (!isForPeople(stderr)) {
     stderr.write(`installing ${name} …\n`)
-    return
+    return () => {}
   }
   const since = performance.now()
-  while (!end.aborted) {
-    await sleep(PROGRESS_MS, undefined, { signal: end }).catch(() => {})
-    const amount = await amountIn(folder(), end)
-    const seconds = Math.round((performance.now() - since) / 1000)
-    if (!end.aborted) showProgress(`installing ${name}: ${seconds} s${amount}`)
-  }
-  showProgress('')
-}
-
-async function amountIn(folder: string | undefined, signal: AbortSignal): Promise<string> {
-  try {
-    const { stdout: text } = await run('du', ['-sm', folder ?? ''], { timeout: 5000, signal })
-    return `, ${Number.parseInt(text)} MB on disk`
-  } catch {
-    // There is no folder yet, it is being moved, or there is no du: only the time is shown.
-    return ''
+  const timer = setInterval(() => {
+    showProgress(`installing ${name}: ${Math.round((performance.now() - since) / 1000)} s`)
+  }, PROGRESS_MS)
+  return () => {
+    clearInterval(timer)
+    showProgress('')
   }
 }
 

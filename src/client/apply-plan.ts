@@ -8,9 +8,12 @@ import { paint } from '../process/pretty-line.ts'
 import { createFindings, type Findings, type Path } from '../agent/monitors-file/problems.ts'
 import type { LoadedFile } from '../agent/monitors-file/file.ts'
 
-const SIGNS = { create: '+', update: '~', delete: '-', unchanged: ' ' } as const
-
-const STYLES = { create: 'green', update: 'yellow', delete: 'red', unchanged: 'reset' } as const
+const ACTIONS = {
+  create: { sign: '+', style: 'green', label: 'to create' },
+  update: { sign: '~', style: 'yellow', label: 'to update' },
+  delete: { sign: '-', style: 'red', label: 'to delete' },
+  unchanged: { sign: ' ', style: 'reset', label: 'unchanged' },
+} as const
 
 /** Changed places that one line names; the rest is counted. */
 const PLACES_SHOWN_MAX = 8
@@ -23,14 +26,16 @@ export function planText(
 ): string {
   const changes = plan.filter(({ action }) => action !== 'unchanged')
   const rows = [
-    ...bundles.map((one) => [`  ${SIGNS.create} bundle`, bundleText(one)]),
-    ...changes.map((one) => [`  ${SIGNS[one.action]} ${one.kind}`, subjectOf(one)]),
+    ...bundles.map((one) => ({ action: ACTIONS.create, kind: 'bundle', text: bundleText(one) })),
+    ...changes.map((one) => ({
+      action: ACTIONS[one.action],
+      kind: one.kind,
+      text: subjectOf(one),
+    })),
   ]
-  const actions = [...bundles.map(() => 'create' as const), ...changes.map((one) => one.action)]
-  const lines = inColumns(rows).map((line, at) =>
-    paint(colour, STYLES[actions[at] ?? 'unchanged'], line),
-  )
-  return [...lines, countsOf(plan), ''].join('\n')
+  const lines = inColumns(rows.map(({ action, kind, text }) => [`  ${action.sign} ${kind}`, text]))
+  const coloured = lines.map((line, at) => paint(colour, rows[at]?.action.style ?? 'reset', line))
+  return [...coloured, countsOf(plan), ''].join('\n')
 }
 
 const HASH_CHARS = 12
@@ -53,15 +58,8 @@ function shownName(text: string): string {
   return text.replaceAll(/\p{Cc}|\p{Cf}/gu, '�')
 }
 
-const COUNTED = [
-  ['create', 'to create'],
-  ['update', 'to update'],
-  ['delete', 'to delete'],
-  ['unchanged', 'unchanged'],
-] as const
-
 function countsOf(plan: readonly PlannedChange[]): string {
-  const parts = COUNTED.flatMap(([action, label]) => {
+  const parts = Object.entries(ACTIONS).flatMap(([action, { label }]) => {
     const count = plan.filter((one) => one.action === action).length
     return count === 0 ? [] : [`${count} ${label}`]
   })

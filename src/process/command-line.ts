@@ -9,7 +9,6 @@ import { EXIT } from './exit-codes.ts'
 interface Option {
   /** Placeholder of the value in help; absent for switches. */
   value?: string
-  short?: string
   help: string
 }
 
@@ -104,10 +103,7 @@ function parse(command: Command, rest: string[]): Arguments | string {
   const config = Object.fromEntries(
     Object.entries(options).map(([name, option]) => [
       name,
-      {
-        type: option.value === undefined ? ('boolean' as const) : ('string' as const),
-        ...(option.short === undefined ? {} : { short: option.short }),
-      },
+      { type: option.value === undefined ? ('boolean' as const) : ('string' as const) },
     ]),
   )
   let parsed
@@ -225,9 +221,8 @@ function commandHelp(program: Program, command: Command): string {
   const usage = [program.name, command.name, ...(command.positionals ?? [])]
   if (options.length > 0) usage.push('[options]')
   const spelled = options.map(([name, option]): [string, string] => {
-    const short = option.short === undefined ? '' : `-${option.short}, `
     const value = option.value === undefined ? '' : ` ${option.value}`
-    return [`${short}--${name}${value}`, option.help]
+    return [`--${name}${value}`, option.help]
   })
   const description = command.description.split('\n').flatMap((one) => wrapText(one, WIDTH))
   const lines = [`Usage: ${usage.join(' ')}`, '', ...description, '']

@@ -24,8 +24,6 @@ export interface ToolOrder {
   env: Environment
   signal: AbortSignal
   timeoutMs?: number
-  /** Called with the folder that grows while npm is at work. */
-  onDraft?: (folder: string) => void
 }
 
 /** It is installed, or a sentence says why not and what fixes it. */
@@ -88,7 +86,6 @@ async function installInto(order: ToolOrder, recipe: Recipe, place: string): Pro
   const draft = `${place}${DRAFT}${randomUUID()}`
   await mkdir(draft)
   await writeFile(join(draft, 'package.json'), JSON.stringify(recipe.manifest, null, 2))
-  order.onDraft?.(draft)
   const complaint = await runNpm(order, draft)
   signal.throwIfAborted()
   if (complaint !== undefined) return { problem: complaint }

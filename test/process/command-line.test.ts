@@ -23,7 +23,7 @@ async function run(argv: readonly string[]) {
         description: 'Watches a place.',
         options: {
           json: { help: 'as JSON' },
-          only: { value: '<name>', short: 'o', help: 'one alone' },
+          only: { value: '<name>', help: 'one alone' },
         },
         variables: [{ name: 'GATE', default: '80', meaning: 'Which gate' }],
         examples: [['sentry watch gate', 'watches the gate']],
@@ -44,14 +44,14 @@ test.each([
   ['a mistyped topic', ['help', 'gate'], 'unknown topic "gate"; did you mean gates?'],
   ['an unknown topic', ['help', 'fly-away-now'], 'sentry help lists them'],
   ['a mistyped option', ['watch', '--jsn'], 'unknown option --jsn; did you mean --json?'],
-  ['an option without its value', ['watch', '--only'], "'-o, --only <value>' argument missing"],
+  ['an option without its value', ['watch', '--only'], "'--only <value>' argument missing"],
   ['one argument too many', ['watch', 'a', 'north', 'b'], 'unexpected argument "b"'],
   ['an argument that is missing', ['watch', 'a'], 'the argument <north|south> is missing'],
   ['a mistyped argument', ['watch', 'a', 'nroth'], '"nroth"; did you mean north?'],
   ['an unknown argument', ['watch', 'a', 'up'], '"up"; known are north, south'],
   ['an empty argument', ['watch', '', 'north'], 'the argument [place] is empty'],
   ['an empty value', ['watch', 'a', 'north', '--only='], 'the option --only is empty'],
-  ['an option twice', ['watch', '-o', 'a', '--only=b'], '--only is given twice'],
+  ['an option twice', ['watch', '--only', 'a', '--only=b'], '--only is given twice'],
   ['a mistyped option without a command', ['--hlep'], 'did you mean --help?'],
   ['a second topic', ['help', 'gates', 'watch'], 'unexpected argument "watch"'],
   ['a second argument of --help', ['--help', 'watch', 'b'], 'unexpected argument "b"'],
@@ -66,7 +66,7 @@ test.each([
   [['--help'], 'watch  watches'],
   [['help'], 'gates  Of gates'],
   [['help', 'gates'], 'A gate is open or shut.'],
-  [['help', 'watch'], '-o, --only <name>  one alone'],
+  [['help', 'watch'], '--only <name>  one alone'],
   [['watch', '--help'], '  GATE  Which gate (default 80)'],
   [['--version'], '1.2.3'],
 ])('%j', async (argv, expected) => {
@@ -75,7 +75,7 @@ test.each([
 })
 
 test('a command gets its arguments and gives the exit code', async () => {
-  const { code, calls } = await run(['watch', 'gate', 'north', '--json', '-o', 'east'])
+  const { code, calls } = await run(['watch', 'gate', 'north', '--json', '--only', 'east'])
   const args = calls[0] as Arguments
   expect([code, args.positionals]).toEqual([7, ['gate', 'north']])
   expect([args.on('json'), args.value('only'), args.value('json')]).toEqual([true, 'east', true])

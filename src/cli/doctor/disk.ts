@@ -1,8 +1,8 @@
 // Probes whether DATA_DIR can be written to and has room. Existing files are not touched: one small file is written
 // and removed.
 import { randomUUID } from 'node:crypto'
-import { constants } from 'node:fs'
-import { access, open, rm, stat, statfs } from 'node:fs/promises'
+import { constants, existsSync } from 'node:fs'
+import { access, open, rm, statfs } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { AgentConfig } from '../../agent/config.ts'
@@ -22,7 +22,7 @@ type DiskConfig = Pick<
 /** Probes DATA_DIR, or the folder for temporary files without it. */
 export async function probeDisk(config: DiskConfig): Promise<Finding[]> {
   const folder = config.dataDir ?? tmpdir()
-  const there = await nearest(folder)
+  const there = nearest(folder)
   const problem = await firstProblem(there, folder)
   const room = await roomIn(there)
   const facts = { folder, ...room }
@@ -79,14 +79,7 @@ function recommendationOf(
 }
 
 /** The folder itself, or its closest existing parent. */
-async function nearest(folder: string): Promise<string> {
-  const parent = dirname(folder)
-  const isThere = await stat(folder).then(
-    () => true,
-    () => false,
-  )
-  return isThere || parent === folder ? folder : nearest(parent)
-}
+const nearest = (folder: string): string => (existsSync(folder) ? folder : nearest(dirname(folder)))
 
 /** The first path that cannot be written to, with the error: a file in `there`, and the subfolders of an agent. */
 async function firstProblem(there: string, folder: string) {

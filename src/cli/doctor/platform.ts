@@ -7,6 +7,7 @@ import { LinkError } from '../../agent/platform/link-error.ts'
 import { type LinkAnswer, PlatformLink } from '../../agent/platform/link.ts'
 import { proxyFor } from '../../agent/platform/proxy.ts'
 import { refusalOf } from '../../agent/platform/sync/call.ts'
+import { jsonOf } from '../../contract/exact-json.ts'
 import { PresenceAnswer } from '../../contract/protocol/agent-protocol.ts'
 import { absent, type Finding, PROBED } from './finding.ts'
 
@@ -74,7 +75,8 @@ function aboutAnswer(answer: LinkAnswer, { origin }: URL): Finding {
   const { status } = answer
   const ms = Math.round(answer.answeredAtMs - answer.sentAtMs)
   const facts = { url: origin, status, ms }
-  if (status === 200 && isPresence(answer.body)) {
+  const isPresence = PresenceAnswer.safeParse(jsonOf(answer.body.toString())).success
+  if (status === 200 && isPresence) {
     const says = `${origin} accepts API_KEY (${ms} ms)`
     return { id: 'platform', standing: 'works', says, facts }
   }
@@ -88,14 +90,6 @@ function aboutAnswer(answer: LinkAnswer, { origin }: URL): Finding {
   const says =
     refusal === undefined ? `the server at ${origin} is not a Vedette platform` : saidIn(message)
   return { id: 'platform', standing: 'broken', says, fix: STATUS_FIXES[status] ?? URL_FIX, facts }
-}
-
-function isPresence(body: Buffer): boolean {
-  try {
-    return PresenceAnswer.safeParse(JSON.parse(body.toString())).success
-  } catch {
-    return false
-  }
 }
 
 const URL_FIX = 'set PLATFORM_URL="https://<the platform>"'

@@ -8,7 +8,6 @@ import {
   applyOptions,
   at,
   type Around,
-  type Draft,
   type Drafts,
   formed,
   only,
@@ -159,21 +158,17 @@ export function importBlackbox(
 ): void {
   for (const target of targets) {
     const module = Object.hasOwn(modules, target.module) ? modules[target.module] : undefined
-    const draft = addDraft(all, target.path, target.name)
-    if (isFields(module)) applyModule(all, draft, module, target)
+    const around = addDraft(all, target.path, target.name)
+    if (isFields(module)) applyModule(around, module, target)
     else {
-      const unknown = `unknown module ${JSON.stringify(target.module)}; define it under modules`
-      refuse({ all, draft, path: target.path }, unknown)
+      const name = JSON.stringify(target.module)
+      refuse(around, `unknown module ${name}; define it under modules`)
     }
   }
-  for (const name of Object.keys(modules).filter((one) =>
-    targets.every(({ module }) => module !== one),
-  )) {
-    all.notes.push({
-      path: ['modules', name],
-      message: 'unused: no target names this module',
-      atKey: true,
-    })
+  for (const name of Object.keys(modules)) {
+    if (targets.some(({ module }) => module === name)) continue
+    const message = 'unused: no target names this module'
+    all.notes.push({ path: ['modules', name], message, atKey: true })
   }
 }
 
@@ -182,7 +177,7 @@ const MODULE: Options = Object.fromEntries(
   ['prober', 'timeout', 'unix', ...Object.keys(PROBERS)].map((name) => [name, silent]),
 )
 
-function applyModule(all: Drafts, draft: Draft, module: Fields, target: ScrapeTarget): void {
+function applyModule({ all, draft }: Around, module: Fields, target: ScrapeTarget): void {
   const around = { all, draft, path: ['modules', target.module] }
   const prober = String(module['prober'])
   const kind = Object.hasOwn(PROBERS, prober) ? PROBERS[prober] : undefined

@@ -105,15 +105,15 @@ function formatOf(fields: Fields): string | undefined {
 }
 
 /** A backup has a list, the API a list or a mapping by id. */
-function kumaMonitors(fields: Fields): [Path, unknown][] {
+function kumaMonitors(fields: Fields): [Path, Fields][] {
   const key = ['monitorList', 'monitors'].find((one) => Object.hasOwn(fields, one))
   const list = key === undefined ? fields : fields[key]
   if (typeof list !== 'object' || list === null) return []
   const before = key === undefined ? [] : [key]
   const entries = Array.isArray(list) ? [...list.entries()] : Object.entries(list)
-  return entries
-    .filter(([, one]) => isFields(one) && typeof one['type'] === 'string')
-    .map(([index, one]) => [[...before, index], one])
+  return entries.flatMap(([index, one]): [Path, Fields][] =>
+    isFields(one) && typeof one['type'] === 'string' ? [[[...before, index], one]] : [],
+  )
 }
 
 /** Makes the drafts; resolves with the further files that were read for them. */

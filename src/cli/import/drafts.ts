@@ -55,7 +55,7 @@ export const createDrafts = (folder: string): Drafts => ({
 })
 
 /** Adds a monitor; its type and request follow. */
-export function addDraft(all: Drafts, path: Path, name: unknown): Draft {
+export function addDraft(all: Drafts, path: Path, name: unknown): Around {
   const text = typeof name === 'string' || typeof name === 'number' ? String(name) : ''
   const draft: Draft = {
     path,
@@ -68,7 +68,7 @@ export function addDraft(all: Drafts, path: Path, name: unknown): Draft {
     certificate: [],
   }
   all.monitors.push(draft)
-  return draft
+  return { all, draft, path }
 }
 
 /** What an option belongs to. */

@@ -156,8 +156,8 @@ const TOP = new Map([
 ])
 
 function importEndpoint(all: Drafts, endpoint: Fields, path: Path): void {
-  const draft = addDraft(all, path, endpoint['name'])
-  const around: Around = { all, draft, path }
+  const around = addDraft(all, path, endpoint['name'])
+  const { draft } = around
   const url = String(endpoint['url'])
   const made = typeAndRequest(endpoint, url)
   if (typeof made === 'string') return refuse(at(around, 'url'), made)
@@ -194,14 +194,16 @@ function completeHttp(around: Around, url: string): void {
   const { fields, request } = draft
   const { host: hostname, port = 443 } = hostAndPort(authority)
   const other = addDraft(all, path, `${String(fields['name'])} certificate`)
-  other.type = 'SSL'
   for (const key of ['tags', 'activated']) {
-    if (Object.hasOwn(fields, key)) other.fields[key] = fields[key]
+    if (Object.hasOwn(fields, key)) other.draft.fields[key] = fields[key]
   }
   const skip = request['skipSSL'] === true ? { skipChainValidation: true } : {}
-  other.request['sslConfig'] = { hostname, port, ...skip }
-  other.assertions.push(...certificate)
-  other.isRefused = draft.isRefused
-  setEvery({ all, draft: other, path }, CERTIFICATE_INTERVAL_MS)
-  setTimeoutMs({ all, draft: other, path }, Number(fields['maxResponseTime']), true)
+  Object.assign(other.draft, {
+    type: 'SSL',
+    request: { sslConfig: { hostname, port, ...skip } },
+    assertions: certificate,
+    isRefused: draft.isRefused,
+  })
+  setEvery(other, CERTIFICATE_INTERVAL_MS)
+  setTimeoutMs(other, Number(fields['maxResponseTime']), true)
 }

@@ -1,6 +1,6 @@
 // Uptime Kuma: one monitor for each of its JSON backup, or of a list of its API.
 import type { Path } from '../../agent/monitors-file/problems.ts'
-import { isFields, type Fields } from '../../agent/monitors-file/shorthands.ts'
+import type { Fields } from '../../agent/monitors-file/shorthands.ts'
 import {
   addDraft,
   addToken,
@@ -17,17 +17,14 @@ import { TYPES } from './uptime-kuma-types.ts'
 import { acceptCodes, setEvery, setTimeoutMs, textOf } from './values.ts'
 
 /** Makes a monitor of each one in the list; groups become tags. */
-export function importUptimeKuma(
-  all: Drafts,
-  monitors: readonly (readonly [Path, unknown])[],
-): void {
-  const fields = monitors.flatMap(([path, one]) => (isFields(one) ? [{ path, one }] : []))
-  const isGroup = ({ one }: { one: Fields }) => one['type'] === 'group'
-  const names = new Map(fields.filter(isGroup).map(({ one }) => [one['id'], one['name']]))
-  for (const { path, one } of fields.filter((each) => !isGroup(each))) {
+export function importUptimeKuma(all: Drafts, monitors: readonly [Path, Fields][]): void {
+  const groups = monitors.filter(([, { type }]) => type === 'group')
+  const names = new Map(groups.map(([, { id, name }]) => [id, name]))
+  for (const [path, one] of monitors) {
     const kind = String(one['type'])
-    const draft = addDraft(all, path, one['name'])
-    const around = { all, draft, path }
+    if (kind === 'group') continue
+    const around = addDraft(all, path, one['name'])
+    const { draft } = around
     const convert = Object.hasOwn(TYPES, kind) ? TYPES[kind] : undefined
     const made = convert?.(one) ?? 'no type of monitor corresponds to it'
     if (typeof made === 'string') {

@@ -20,6 +20,7 @@ const UNIT_MS: Readonly<Record<string, number>> = {
   w: 604_800_000,
   y: 31_536_000_000,
 }
+const unitMs = (unit: string) => UNIT_MS[unit] ?? 0
 
 /** Why a value is refused that `durationMs` cannot read. */
 export const NO_DURATION = 'is not a duration; write 30s'
@@ -29,10 +30,7 @@ export function durationMs(text: unknown): number | undefined {
   if (typeof text !== 'string' || !/^(?:\d{1,9}(?:\.\d+)?(?:ms|[smhdwy]))+$/.test(text))
     return undefined
   const parts = [...text.matchAll(/([\d.]+)(ms|[smhdwy])/g)]
-  return parts.reduce(
-    (sum, [, number, unit]) => sum + Number(number) * (UNIT_MS[unit ?? ''] ?? 0),
-    0,
-  )
+  return parts.reduce((sum, [, number, unit = '']) => sum + Number(number) * unitMs(unit), 0)
 }
 
 /** The default and the upper bound of a type's response times, milliseconds. */
@@ -69,14 +67,14 @@ const INTERVALS = [
   ...FREQUENCIES.filter((minutes) => minutes > 0).map((minutes) => minutes * 60),
 ]
 
-const UNITS: Readonly<Record<number, string>> = { 86400: 'd', 3600: 'h', 60: 'm', 1: 's' }
+const UNITS = ['d', 'h', 'm', 's']
 
 /** Sets the interval; where there is no such one, to the next shorter one or else the shortest, with a note. */
 export function setEvery({ all, draft, path }: Around, ms: number): void {
   const least = draft.type === 'SSL' ? 60 : 1
   const seconds = INTERVALS.findLast((one) => one * 1000 <= ms && one >= least) ?? least
-  const unit = [86_400, 3600, 60, 1].find((one) => seconds % one === 0) ?? 1
-  const every = `${seconds / unit}${UNITS[unit] ?? ''}`
+  const unit = UNITS.find((one) => (seconds * 1000) % unitMs(one) === 0) ?? 's'
+  const every = `${(seconds * 1000) / unitMs(unit)}${unit}`
   draft.fields['every'] = every
   if (seconds * 1000 === ms) return
   const which = seconds * 1000 < ms ? 'the next shorter interval' : 'the shortest interval'
