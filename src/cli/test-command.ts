@@ -8,7 +8,7 @@ import { NamedTexts } from '../agent/run/named-texts.ts'
 import { createScrubber, type Scrubber } from '../agent/redaction/scrub.ts'
 import { SuiteLive } from '../agent/run/suite-live.ts'
 import { chooseEngine, ENGINE_NAMES } from '../contract/engine.ts'
-import { Monitor, type Variable } from '../contract/monitor.ts'
+import { Monitor } from '../contract/monitor.ts'
 import type { Result } from '../contract/result.ts'
 import { ENGINES } from '../contract/runtimes.ts'
 import { SuiteMonitor } from '../monitors/suite/definition.ts'
@@ -76,8 +76,8 @@ async function monitorFor(folder: string, args: Arguments): Promise<Monitor | st
   // A project may ask for a similar version; --engine means exactly that one.
   const why = typeof chosen === 'string' ? chosen : chosen?.notice && 'is not offered'
   if (why !== undefined) return `--engine ${engine}: ${why}; known are ${OFFERED.join(', ')}`
-  const variables = await variablesOf(args.value('env-file'))
-  if (typeof variables === 'string') return variables
+  const values = await readEnvFile(args.value('env-file'))
+  if (typeof values === 'string') return values
   const chosenTests = ['project', 'grep'].flatMap((option) => {
     const value = args.value(option)
     return value === undefined ? [] : [`--${option}=${quoted(value)}`]
@@ -87,7 +87,12 @@ async function monitorFor(folder: string, args: Arguments): Promise<Monitor | st
     name: folder.split('/').at(-1) ?? 'test',
     checkType: 'PLAYWRIGHT',
     codeBundlePath: folder,
-    environmentVariables: variables,
+    environmentVariables: Object.entries(values).map(([key, value]) => ({
+      key,
+      value,
+      locked: true,
+      secret: true,
+    })),
     testCommand: [args.value('command') ?? 'npx playwright test', ...chosenTests].join(' '),
     ...(known === undefined ? {} : { engine: known }),
     ...(version === undefined ? {} : { engineVersion: version }),
@@ -95,12 +100,6 @@ async function monitorFor(folder: string, args: Arguments): Promise<Monitor | st
   }
   const parsed = SuiteMonitor.safeParse(definition)
   return parsed.success ? Monitor.parse(definition) : parsed.error.message
-}
-
-async function variablesOf(path: string | undefined): Promise<Variable[] | string> {
-  const values = await readEnvFile(path)
-  if (typeof values === 'string') return values
-  return Object.entries(values).map(([key, value]) => ({ key, value, locked: true, secret: true }))
 }
 
 async function runTests(

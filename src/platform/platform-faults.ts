@@ -1,7 +1,8 @@
 // Fault reports of the platform go to its own table, to the receiver in SENTRY_DSN, or nowhere.
 import { reportOf } from '../contract/protocol/fault-report.ts'
 import { VERSION } from '../contract/versions.ts'
-import type { FaultEvent, FaultReceiver } from '../process/faults/fault.ts'
+import type { FaultEvent } from '../process/faults/event.ts'
+import type { FaultReceiver } from '../process/faults/fault.ts'
 import { FaultReports } from '../process/faults/reports.ts'
 import { parseDsn, type SentryDsn } from '../process/faults/sentry-dsn.ts'
 import type { Queryable } from '../database/database.ts'

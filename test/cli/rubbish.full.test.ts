@@ -52,7 +52,6 @@ test.each<[string, string[], () => Record<string, string>, string]>([
   ['a bad port', ['platform'], () => ({ PORT: 'abc' }), 'PORT is "abc"'],
   ['a bad port', ['start'], () => ({ PORT: 'abc' }), 'PORT is "abc"'],
   ['a bad port', ['check'], () => ({ AGENT_HEALTH_PORT: 'abc' }), 'AGENT_HEALTH_PORT is "abc"'],
-  ['no account', ['apply', 'a.yaml'], () => ({}), 'ACCOUNT_ID is not set'],
   ['no account', ['run', 'a'], () => ({}), 'ACCOUNT_ID is not set'],
   ['two reports', ['check', '--json', '--junit'], () => ({}), '--json and --junit'],
   ['a monitor without the tag', [...SHOP, '--only', 'shop', '--tag', 'x'], () => ({}), '--tag x:'],

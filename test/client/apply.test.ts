@@ -176,7 +176,6 @@ test.each([
 
 describe('settings', () => {
   test.each([
-    ['no account', { ACCOUNT_ID: '' }, 'ACCOUNT_ID is not set'],
     ['an account that is no UUID', { ACCOUNT_ID: 'me' }, 'ACCOUNT_ID is "me"'],
     ['no key', { VEDETTE_API_KEY: '' }, 'VEDETTE_API_KEY is not set'],
     ['a key with a blank', { VEDETTE_API_KEY: 'bad key' }, 'VEDETTE_API_KEY'],

@@ -186,7 +186,6 @@ describe('vedette run', () => {
   })
 
   test.each([
-    ['no key', { VEDETTE_API_KEY: '' }, {}, 2, 'VEDETTE_API_KEY'],
     ['a wrong key', { VEDETTE_API_KEY: 'wrong-key' }, {}, 2, 'Bad Token'],
     ['no platform', { PLATFORM_URL: 'http://127.0.0.1:1' }, {}, 3, '127.0.0.1:1'],
     ['an unknown monitor', {}, { monitor: randomUUID() }, 2, 'No such check'],

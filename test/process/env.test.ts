@@ -42,7 +42,6 @@ describe('values', () => {
     ['off', { APP_REPORT: 'OFF' }, { APP_REPORT: false }],
     ['bytes with a binary unit', { APP_BYTES: '256MiB' }, { APP_BYTES: 268_435_456 }],
     ['bytes with a decimal unit', { APP_BYTES: '1.5 GB' }, { APP_BYTES: 1_500_000_000 }],
-    ['plain bytes', { APP_BYTES: '4096' }, { APP_BYTES: 4096 }],
     ['a list with commas and blanks', { APP_NAMES: ' a, b c,,' }, { APP_NAMES: ['a', 'b', 'c'] }],
     ['another spelling', { app_url: 'https://a' }, { APP_URL: 'https://a' }],
   ])('%s', (_, given, values) => {

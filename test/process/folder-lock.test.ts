@@ -48,7 +48,6 @@ describe('a lock', () => {
 
   test.each<[string, object | undefined]>([
     ['of a process whose number is free', { pid: 4_194_304 }],
-    ['of a process whose number somebody else has', { startedTicks: '1' }],
     ['that another machine does not renew', { space: 'elsewhere' }],
     ['that a full disk truncated', undefined],
   ])('%s is taken over', async (_, changes) => {

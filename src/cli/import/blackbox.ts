@@ -24,6 +24,7 @@ import type { ScrapeTarget } from './scrape-targets.ts'
 import {
   acceptCodes,
   durationMs,
+  fieldsOf,
   fromGoRegex,
   GO_REGEX,
   hostAndPort,
@@ -184,7 +185,7 @@ function applyModule({ all, draft }: Around, module: Fields, target: ScrapeTarge
   if (kind === undefined) {
     return refuse(at(around, 'prober'), 'no type of monitor corresponds to this prober')
   }
-  const given = isFields(module[prober]) ? module[prober] : {}
+  const given = fieldsOf(module[prober])
   draft.type = kind.type
   draft.request = firstRequest(kind.type, target.target, given)
   draft.owner = target.module

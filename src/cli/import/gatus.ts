@@ -29,6 +29,7 @@ import {
   acceptStatus,
   codesFrom,
   durationMs,
+  fieldsOf,
   hostAndPort,
   NO_DURATION,
   setEvery,
@@ -163,7 +164,7 @@ function importEndpoint(all: Drafts, endpoint: Fields, path: Path): void {
   if (typeof made === 'string') return refuse(at(around, 'url'), made)
   const [type, request] = made
   Object.assign(draft, { type, request, given: endpoint })
-  const client = isFields(endpoint['client']) ? endpoint['client'] : {}
+  const client = fieldsOf(endpoint['client'])
   const [atInterval, atTimeout] = [at(around, 'interval'), at(around, 'client', 'timeout')]
   const interval = durationMs(endpoint['interval'] ?? '60s')
   const timeout = durationMs(client['timeout'] ?? '10s')

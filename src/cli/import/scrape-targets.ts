@@ -1,7 +1,7 @@
 // The targets of blackbox_exporter are those of Prometheus' scrape jobs: static ones, after relabelling.
 import { isFields, type Fields } from '../../agent/monitors-file/shorthands.ts'
 import type { Finding, Path } from '../../agent/monitors-file/problems.ts'
-import { textOf } from './values.ts'
+import { fieldsOf, textOf } from './values.ts'
 
 /** A target as blackbox_exporter gets it. */
 export interface ScrapeTarget {
@@ -28,7 +28,7 @@ const asList = (value: unknown): unknown[] => (Array.isArray(value) ? value : []
 export function readTargets(config: Fields): { targets: ScrapeTarget[]; problems: Finding[] } {
   const targets: ScrapeTarget[] = []
   const problems: Finding[] = []
-  const global = isFields(config['global']) ? config['global'] : {}
+  const global = fieldsOf(config['global'])
   for (const [index, job] of asList(config['scrape_configs']).entries()) {
     if (!isFields(job) || !isProbe(job)) continue
     const path = ['scrape_configs', index]
@@ -69,16 +69,14 @@ export function readTargets(config: Fields): { targets: ScrapeTarget[]; problems
 
 function* labelledTargets(job: Fields, path: Path): Generator<[Path, Labels, string[]]> {
   const first: Labels = { job: textOf(job['job_name']) }
-  for (const [key, values] of Object.entries(isFields(job['params']) ? job['params'] : {})) {
+  for (const [key, values] of Object.entries(fieldsOf(job['params']))) {
     first[`__param_${key}`] = String(asList(values)[0])
   }
-  for (const [group, config] of asList(job['static_configs']).entries()) {
-    if (!isFields(config)) continue
-    const labels: Labels = {}
-    for (const [key, value] of Object.entries(isFields(config['labels']) ? config['labels'] : {})) {
-      labels[key] = String(value)
-    }
-    const tags = Object.entries(labels).map(([key, value]) => `${key}:${value}`)
+  for (const [group, given] of asList(job['static_configs']).entries()) {
+    const config = fieldsOf(given)
+    const pairs = Object.entries(fieldsOf(config['labels'])).map(([key, one]) => [key, String(one)])
+    const labels = Object.fromEntries(pairs) as Labels
+    const tags = pairs.map((pair) => pair.join(':'))
     for (const [index, target] of asList(config['targets']).entries()) {
       const place = [...path, 'static_configs', group, 'targets', index]
       yield [place, { ...first, ...labels, __address__: String(target) }, tags]

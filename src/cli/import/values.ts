@@ -2,8 +2,11 @@
 import { DNS_TYPE_NUMBERS, dnsTypeProblem } from '../../contract/dns/parameters.ts'
 import { FREQUENCIES, type responseTimes } from '../../contract/monitor.ts'
 import { type DefinedType, definitionOf } from '../../monitors/definitions.ts'
-import type { Fields } from '../../agent/monitors-file/shorthands.ts'
+import { isFields, type Fields } from '../../agent/monitors-file/shorthands.ts'
 import { type Around, refuse } from './drafts.ts'
+
+/** The mapping; an empty one for anything else. */
+export const fieldsOf = (value: unknown): Fields => (isFields(value) ? value : {})
 
 /** The text of a text, a number or a boolean; empty for anything else, or nothing. */
 export function textOf(value: unknown): string {

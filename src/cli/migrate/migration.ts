@@ -42,9 +42,20 @@ export interface MigrationSource {
 
 /**
  * `agrees`: same outcome on both runtimes. `differs`: different outcomes, twice. `flaky`: different outcomes on one
- * runtime. `not-run`: no outcome.
+ * runtime. `not-run`: no outcome. Of each, the words for one monitor, after its name, and for several.
  */
-export type MigrationState = 'agrees' | 'differs' | 'flaky' | 'not-run'
+export const STATES = {
+  agrees: { label: 'agrees', sentence: 'agrees', ofMany: 'agree', colour: 'green' },
+  differs: { label: 'differs', sentence: 'differs', ofMany: 'differ', colour: 'red' },
+  flaky: { label: 'flaky', sentence: 'is flaky', ofMany: 'flaky', colour: 'yellow' },
+  'not-run': {
+    label: 'not run',
+    sentence: 'could not be run',
+    ofMany: 'not run',
+    colour: 'magenta',
+  },
+} as const
+export type MigrationState = keyof typeof STATES
 
 /** One run on one runtime. */
 export interface Trial {
@@ -93,15 +104,8 @@ export function planOf(comparisons: readonly Comparison[]): MigrationPlan {
   return plan
 }
 
-const STATE_LABELS: Readonly<Record<MigrationState, string>> = {
-  agrees: 'agrees',
-  differs: 'differs',
-  flaky: 'is flaky',
-  'not-run': 'could not be run',
-}
-
 function whyNot({ candidate, state }: Comparison, place: RuntimePlace): string {
   const name = `“${candidate.monitor.name}”`
   // On a platform the monitor can be the place itself, which the sentence has named already.
-  return `${place.label === name ? 'it' : name} ${STATE_LABELS[state]}`
+  return `${place.label === name ? 'it' : name} ${STATES[state].sentence}`
 }

@@ -3,13 +3,13 @@
 import { inColumns } from '../../process/columns.ts'
 import { paint } from '../../process/pretty-line.ts'
 import { counted } from '../../contract/schema/amounts.ts'
-import type {
-  Comparison,
-  MigrationPlan,
-  MigrationState,
-  Move,
-  RuntimePlace,
-  Trial,
+import {
+  type Comparison,
+  type MigrationPlan,
+  type Move,
+  type RuntimePlace,
+  STATES,
+  type Trial,
 } from './migration.ts'
 import { printable } from '../../agent/run/result-text.ts'
 
@@ -20,18 +20,6 @@ export interface MigrationReport {
   movedAlready: number
   /** Errors by the key of the place; undefined when nothing was to be written. */
   failed: ReadonlyMap<string, string> | undefined
-}
-
-const STATES: Readonly<
-  Record<
-    MigrationState,
-    { label: string; ofMany: string; colour: 'green' | 'red' | 'yellow' | 'magenta' }
-  >
-> = {
-  agrees: { label: 'agrees', ofMany: 'agree', colour: 'green' },
-  differs: { label: 'differs', ofMany: 'differ', colour: 'red' },
-  flaky: { label: 'flaky', ofMany: 'flaky', colour: 'yellow' },
-  'not-run': { label: 'not run', ofMany: 'not run', colour: 'magenta' },
 }
 
 /** The table, the counts, then the changes. */

@@ -5,19 +5,15 @@ import { isBuiltin } from 'node:module'
 import { arch, release as kernelRelease, type as systemName } from 'node:os'
 import { relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import {
-  Fault,
-  shownFault,
-  type EventException,
-  type EventFrame,
-  type FaultEvent,
-} from './fault.ts'
+import { Fault, shownFault } from './fault.ts'
 
 const CAUSES_MAX = 3
 const PROGRAM = fileURLToPath(new URL('../../..', import.meta.url))
 
+export type FaultEvent = ReturnType<typeof eventOf>
+
 /** Makes the event of a thrown value or of a fault. `release`: the part of the program, and its version. */
-export function eventOf(thrown: unknown, release: string, isFatal = false): FaultEvent {
+export function eventOf(thrown: unknown, release: string, isFatal = false) {
   return {
     event_id: crypto.randomUUID().replaceAll('-', ''),
     timestamp: Date.now() / 1000,
@@ -49,7 +45,7 @@ function causesOf(thrown: unknown): Fault[] {
   return faults
 }
 
-function exceptionOf({ class: type, code, text, at }: Fault, isFatal: boolean): EventException {
+function exceptionOf({ class: type, code, text, at }: Fault, isFatal: boolean) {
   const frames = at.flatMap(frameOf).toReversed()
   return {
     type,
@@ -59,8 +55,11 @@ function exceptionOf({ class: type, code, text, at }: Fault, isFatal: boolean): 
   }
 }
 
-/** A place in a file of the program or of Node.js, by a name that says nothing of the machine; of others, nothing. */
-function frameOf(place: string): EventFrame[] {
+/**
+ * A place in a file of the program (`in_app`), of a package or of Node.js, by a name that says nothing of the machine;
+ * of others, nothing.
+ */
+function frameOf(place: string) {
   const [, file = '', line] = /^(.*):(\d+):\d+$/.exec(place) ?? []
   const lineno = Number(line)
   if (file.startsWith('node:internal/')) {

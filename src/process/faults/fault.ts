@@ -1,4 +1,5 @@
-// Faults of the program itself: the fault, its event in Sentry's protocol, and the outcome of its report.
+// Faults of the program itself: the fault, its receiver, and the outcome of its report.
+import type { FaultEvent } from './event.ts'
 
 /** An error of the program itself, without values: what may be logged and reported of it. */
 export class Fault {
@@ -52,38 +53,6 @@ export function faultText(thrown: unknown): string {
 
 export const FAULT_OUTCOMES = ['sent', 'failed', 'repeated', 'limited', 'overflow'] as const
 export type FaultOutcome = (typeof FAULT_OUTCOMES)[number]
-
-/** A place in the program. Sentry's protocol names it so, and wants the place of the fault last. */
-export interface EventFrame {
-  filename: string
-  lineno: number
-  /** Ours, and not that of a package or of Node.js. */
-  in_app: boolean
-}
-
-export interface EventException {
-  type: string
-  value: string
-  stacktrace?: { frames: EventFrame[] }
-  mechanism: { type: string; handled: boolean }
-}
-
-export interface FaultEvent {
-  /** 32 hexadecimal digits. */
-  event_id: string
-  /** Seconds since 1970. */
-  timestamp: number
-  platform: 'node'
-  level: 'error' | 'fatal'
-  release: string
-  contexts: {
-    os: { name: string; version: string }
-    device: { arch: string }
-    runtime: { name: 'node'; version: string }
-  }
-  /** An error after those that caused it. */
-  exception: { values: EventException[] }
-}
 
 /** An answer of a receiver; names of headers in lower case. */
 export interface ReceiverAnswer {

@@ -1,6 +1,7 @@
 // An event in the envelope of Sentry's protocol, and the rate limits in a receiver's answer.
 // After https://develop.sentry.dev/sdk/envelopes and /sdk/rate-limiting; written from these pages alone.
-import type { FaultEvent, ReceiverAnswer } from './fault.ts'
+import type { FaultEvent } from './event.ts'
+import type { ReceiverAnswer } from './fault.ts'
 
 export const ENVELOPE_TYPE = 'application/x-sentry-envelope'
 

@@ -2,7 +2,7 @@
 import { arch } from 'node:os'
 import { pathToFileURL } from 'node:url'
 import { expect, test } from 'vitest'
-import { Fault, type EventException } from '../../../src/process/faults/fault.ts'
+import { Fault } from '../../../src/process/faults/fault.ts'
 import { eventOf } from '../../../src/process/faults/event.ts'
 import { pauseMsOf } from '../../../src/process/faults/sentry-envelope.ts'
 import { temporaryFile } from '../../support/temporary-folder.ts'
@@ -14,8 +14,7 @@ const PLANTED = [
   'quokka@|wombat.example,/home/quokka|/wombat.pem,4111 1111| 1111 1111',
 ].flatMap((pieces) => pieces.replaceAll('|', '').split(','))
 
-const exceptionsOf = (thrown: unknown): EventException[] =>
-  eventOf(thrown, RELEASE).exception.values
+const exceptionsOf = (thrown: unknown) => eventOf(thrown, RELEASE).exception.values
 
 const placesWith = (one: string) =>
   `Error: ${one}\n    at ${one} (node:${one}:1:1)\n    at f (/${one}/x.js:1:1)`
@@ -30,13 +29,7 @@ const caught = (work: () => unknown): unknown => {
 
 test.each<[string, (one: string) => unknown]>([
   ['plain text of it', (one) => new Error(`the check of ${one} failed`)],
-  ['a URL', (one) => new Error(`GET https://user:${one}@host.example/${one}?q=${one}`)],
-  ['quotes', (one) => new Error(`the header 'x-api-key: ${one}' and "${one}" and \`${one}\``)],
-  ['quotes that do not close', (one) => new Error(`it's ${one} "or ${one}`)],
-  ['assignments', (one) => new Error(`API_KEY=${one};{"password":${one}}`)],
   ['what JSON.parse says', (one) => caught(() => JSON.parse(`${one} {`))],
-  ['what URL says', (one) => caught(() => new URL(`//${one}`))],
-  ['what Headers say', (one) => caught(() => new Headers({ [`${one}\n`]: one }))],
   ['a cause', (one) => new Error('outer', { cause: new Error(one, { cause: one }) })],
   ['its name', (one) => Object.assign(new Error('x'), { name: one })],
   ['further fields', (one) => Object.assign(new Error('x'), { [one]: one, code: one })],

@@ -1,7 +1,8 @@
 // Aim: faults are reported once each and within bounds, and a receiver never blocks the program.
 import { Registry } from 'prom-client'
 import { describe, expect, test } from 'vitest'
-import { Fault, type FaultEvent, type FaultReceiver } from '../../../src/process/faults/fault.ts'
+import type { FaultEvent } from '../../../src/process/faults/event.ts'
+import { Fault, type FaultReceiver } from '../../../src/process/faults/fault.ts'
 import { FaultReports } from '../../../src/process/faults/reports.ts'
 import { pauseMsOf } from '../../../src/process/faults/sentry-envelope.ts'
 import { eventually } from '../../support/eventually.ts'

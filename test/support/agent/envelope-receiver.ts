@@ -1,7 +1,7 @@
 // A receiver of Sentry's protocol that accepts only exact envelopes. Its parser shares no code with the program.
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { FaultEvent } from '../../../src/process/faults/fault.ts'
+import type { FaultEvent } from '../../../src/process/faults/event.ts'
 import { eventually } from '../eventually.ts'
 import type { KeyPair } from '../network/certificates.ts'
 import { startHttpServer, startHttpsServer } from '../test-server.ts'
