@@ -64,9 +64,13 @@ async function bundledFile(
 ): Promise<BundledFile> {
   const findings = createFindings()
   const bundles = new Map<string, FileBundle | undefined>()
-  const engines = new Map<number, EngineOptions>()
-  for (const [index, from] of named.entries()) {
-    if (from === undefined) continue
+  const monitors: Monitor[] = []
+  for (const [index, monitor] of file.monitors.entries()) {
+    const from = named[index]
+    if (from === undefined) {
+      monitors.push(monitor)
+      continue
+    }
     const source = resolve(dirname(monitorsFile), from)
     const object = (message: string) =>
       findings.push({ path: ['monitors', index, 'codeBundlePath'], message })
@@ -75,21 +79,17 @@ async function bundledFile(
       bundles.set(source, typeof made === 'string' ? undefined : made)
       if (typeof made === 'string') object(made)
     }
-    const monitor = file.monitors[index]
-    if (monitor === undefined || bundles.get(source) === undefined) continue
+    const bundle = bundles.get(source)
+    if (bundle === undefined) continue
     const engine = await engineOf(monitor, source, folder)
     if (typeof engine === 'string') object(engine)
-    else if (engine !== undefined) engines.set(index, engine)
+    else monitors.push({ ...monitor, ...engine, codeBundlePath: bundlePath(bundle.sha256) })
   }
   if (findings.count() > 0) return { findings }
-  const monitors = file.monitors.map((one, index) => {
-    const from = named[index]
-    const bundle = from && bundles.get(resolve(dirname(monitorsFile), from))
-    if (!bundle) return one
-    const codeBundlePath = bundlePath(bundle.sha256)
-    return { ...one, ...engines.get(index), codeBundlePath }
-  })
-  return { file: { ...file, monitors }, bundles: distinct([...bundles.values()]) }
+  // Folders of the same content are one bundle.
+  const distinct = new Map([...bundles.values()].map((one) => [one?.sha256, one]))
+  const made = [...distinct.values()].filter((one) => one !== undefined)
+  return { file: { ...file, monitors }, bundles: made }
 }
 
 /**
@@ -127,11 +127,6 @@ async function unpacked(source: string, folder: string): Promise<string> {
 }
 
 const UNPACK_MS_MAX = 60_000
-
-/** Folders of the same content are one bundle. */
-function distinct(bundles: readonly (FileBundle | undefined)[]): FileBundle[] {
-  return [...new Map(bundles.flatMap((one) => (one ? [[one.sha256, one]] : []))).values()]
-}
 
 const BYTES_MAX = LIMITS.codeBundleBytesMax
 

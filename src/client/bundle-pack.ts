@@ -1,6 +1,6 @@
 // Packs the folder of a check suite into a tar.gz that is the same for the same files, byte for byte, so that
 // its hash shows whether anything changed.
-import { createReadStream, createWriteStream } from 'node:fs'
+import { createReadStream, createWriteStream, type Stats } from 'node:fs'
 import { lstat, opendir, readlink } from 'node:fs/promises'
 import { createHash } from 'node:crypto'
 import { dirname, isAbsolute, join, normalize } from 'node:path'
@@ -19,12 +19,7 @@ export interface PackedBundle {
 }
 
 /** The folder cannot be packed; the message says why. */
-export class BundlePackError extends Error {
-  constructor(message: string) {
-    super(message)
-    this.name = 'BundlePackError'
-  }
-}
+export class BundlePackError extends Error {}
 
 export interface PackBounds {
   bytesMax: number
@@ -34,9 +29,7 @@ export interface PackBounds {
 interface Item {
   /** From the folder, with slashes. */
   path: string
-  kind: 'file' | 'symlink' | 'directory'
-  bytes: number
-  executable: boolean
+  found: Stats
 }
 
 /** Packs `folder` into the file `target`. Rejects with BundlePackError, or what the file system throws. */
@@ -81,12 +74,7 @@ async function itemsOf(folder: string, { filesMax }: PackBounds): Promise<Item[]
       }
       // Sockets and pipes belong to a running process.
       if (!found.isFile() && !found.isSymbolicLink()) continue
-      items.push({
-        path,
-        kind: found.isFile() ? 'file' : 'symlink',
-        bytes: found.isFile() ? found.size : 0,
-        executable: (found.mode & 0o100) !== 0,
-      })
+      items.push({ path, found })
     }
   }
   await visit('')
@@ -105,9 +93,9 @@ async function addAll(tar: Pack, folder: string, items: readonly Item[]): Promis
   }
 }
 
-async function add(tar: Pack, folder: string, { path, kind, bytes, executable }: Item) {
+async function add(tar: Pack, folder: string, { path, found }: Item) {
   const source = join(folder, path)
-  if (kind === 'symlink') {
+  if (found.isSymbolicLink()) {
     const linkname = await readlink(source)
     const linkTarget = normalize(join(dirname(path), linkname))
     if (isAbsolute(linkname) || linkTarget === '..' || linkTarget.startsWith('../')) {
@@ -116,9 +104,9 @@ async function add(tar: Pack, folder: string, { path, kind, bytes, executable }:
     tar.entry({ name: path, type: 'symlink', linkname, mtime: NO_TIME })
     return
   }
-  const mode = executable ? 0o755 : 0o644
-  const entry = tar.entry({ name: path, size: bytes, mode, mtime: NO_TIME })
+  const { size } = found
+  const mode = (found.mode & 0o100) === 0 ? 0o644 : 0o755
+  const entry = tar.entry({ name: path, size, mode, mtime: NO_TIME })
   // A file that grows while it is read is cut to what the header says; one that shrinks is an error.
-  const end = Math.max(0, bytes - 1)
-  await pipeline(bytes === 0 ? [] : createReadStream(source, { end }), entry)
+  await pipeline(size === 0 ? [] : createReadStream(source, { end: size - 1 }), entry)
 }

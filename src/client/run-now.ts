@@ -116,11 +116,13 @@ async function followOne(
   const began = performance.now()
   let state = run.state
   complain(`${run.location}: ${state}, run ${run.id}\n`)
-  const sayWaiting = () => {
+  const sayState = (more = '') => {
     const label = WAITING[state]
-    if (label === undefined) return
+    complain(`${run.location}: ${state}${label === undefined ? '' : `, ${label}`}${more}\n`)
+  }
+  const sayWaiting = () => {
     const seconds = Math.round((performance.now() - began) / 1_000)
-    complain(`${run.location}: ${state}, ${label} (${seconds} s)\n`)
+    if (WAITING[state] !== undefined) sayState(` (${seconds} s)`)
   }
   const timer = waitingEveryMs === undefined ? undefined : setInterval(sayWaiting, waitingEveryMs)
   try {
@@ -129,9 +131,7 @@ async function followOne(
       run,
       (now) => {
         state = now
-        const label = WAITING[now]
-        if (now !== 'finished')
-          complain(`${run.location}: ${now}${label === undefined ? '' : `, ${label}`}\n`)
+        if (now !== 'finished') sayState()
       },
       (progress) => complain(`${run.location}: ${progressText(progress)}\n`),
     )
