@@ -1,7 +1,7 @@
 // The receiver of fault reports: that of SENTRY_DSN, or the platform, or none. Without a receiver nothing is created.
 import type { ConfigReading } from '../agent/config.ts'
 import { VERSION } from '../contract/versions.ts'
-import type { FaultReceiver } from '../process/faults/fault.ts'
+import type { FaultReceiver } from '../process/faults/sentry-envelope.ts'
 import { FaultReports } from '../process/faults/reports.ts'
 import { parseDsn, type SentryDsn } from '../process/faults/sentry-dsn.ts'
 

@@ -2,7 +2,7 @@
 import { reportOf } from '../contract/protocol/fault-report.ts'
 import { VERSION } from '../contract/versions.ts'
 import type { FaultEvent } from '../process/faults/event.ts'
-import type { FaultReceiver } from '../process/faults/fault.ts'
+import type { FaultReceiver } from '../process/faults/sentry-envelope.ts'
 import { FaultReports } from '../process/faults/reports.ts'
 import { parseDsn, type SentryDsn } from '../process/faults/sentry-dsn.ts'
 import type { Queryable } from '../database/database.ts'

@@ -1,9 +1,12 @@
 // Posts reports of faults in Sentry's protocol: to the platform, or to another receiver. Loaded with the
 // first of them. They go the way that everything to the platform goes, through its proxy.
 import { VERSION } from '../../contract/versions.ts'
-import type { FaultReceiver } from '../../process/faults/fault.ts'
 import type { SentryDsn } from '../../process/faults/sentry-dsn.ts'
-import { ENVELOPE_TYPE, envelopeOf } from '../../process/faults/sentry-envelope.ts'
+import {
+  ENVELOPE_TYPE,
+  envelopeOf,
+  type FaultReceiver,
+} from '../../process/faults/sentry-envelope.ts'
 import { type LinkOptions, PlatformLink } from './link.ts'
 
 /** The way there. */

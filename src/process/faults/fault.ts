@@ -1,5 +1,4 @@
-// Faults of the program itself: the fault, its receiver, and the outcome of its report.
-import type { FaultEvent } from './event.ts'
+// Faults of the program itself: the fault and the outcome of its report.
 
 /** An error of the program itself, without values: what may be logged and reported of it. */
 export class Fault {
@@ -53,14 +52,3 @@ export function faultText(thrown: unknown): string {
 
 export const FAULT_OUTCOMES = ['sent', 'failed', 'repeated', 'limited', 'overflow'] as const
 export type FaultOutcome = (typeof FAULT_OUTCOMES)[number]
-
-/** An answer of a receiver; names of headers in lower case. */
-export interface ReceiverAnswer {
-  status: number
-  headers: Readonly<Record<string, string | string[] | undefined>>
-}
-
-export interface FaultReceiver {
-  /** Rejects when there is no answer in time. */
-  take(event: FaultEvent, deadlineMs: number): Promise<ReceiverAnswer>
-}

@@ -2,13 +2,8 @@
 // cannot be sent is counted and forgotten: nothing waits for it, and nothing fails by it. The code that makes and
 // sends them is loaded with the first fault.
 import { Counter, type Registry } from 'prom-client'
-import {
-  Fault,
-  FAULT_OUTCOMES,
-  shownFault,
-  type FaultOutcome,
-  type FaultReceiver,
-} from './fault.ts'
+import { Fault, FAULT_OUTCOMES, shownFault, type FaultOutcome } from './fault.ts'
+import type { FaultReceiver } from './sentry-envelope.ts'
 
 /** Receiver and release of fault reports. */
 export interface FaultReportsOptions {

@@ -1,7 +1,17 @@
 // An event in the envelope of Sentry's protocol, and the rate limits in a receiver's answer.
 // After https://develop.sentry.dev/sdk/envelopes and /sdk/rate-limiting; written from these pages alone.
 import type { FaultEvent } from './event.ts'
-import type { ReceiverAnswer } from './fault.ts'
+
+/** An answer of a receiver; names of headers in lower case. */
+export interface ReceiverAnswer {
+  status: number
+  headers: Readonly<Record<string, string | string[] | undefined>>
+}
+
+export interface FaultReceiver {
+  /** Rejects when there is no answer in time. */
+  take(event: FaultEvent, deadlineMs: number): Promise<ReceiverAnswer>
+}
 
 export const ENVELOPE_TYPE = 'application/x-sentry-envelope'
 

@@ -2,9 +2,9 @@
 import { Registry } from 'prom-client'
 import { describe, expect, test } from 'vitest'
 import type { FaultEvent } from '../../../src/process/faults/event.ts'
-import { Fault, type FaultReceiver } from '../../../src/process/faults/fault.ts'
+import { Fault } from '../../../src/process/faults/fault.ts'
 import { FaultReports } from '../../../src/process/faults/reports.ts'
-import { pauseMsOf } from '../../../src/process/faults/sentry-envelope.ts'
+import { type FaultReceiver, pauseMsOf } from '../../../src/process/faults/sentry-envelope.ts'
 import { eventually } from '../../support/eventually.ts'
 import { startStopwatch } from '../../support/stopwatch.ts'
 
