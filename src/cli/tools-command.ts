@@ -63,7 +63,7 @@ export interface InstallOptions {
   write?: (text: string) => void
 }
 
-/** Installs a tool and shows the progress; resolves with the exit code: 0, 1, or 130 when interrupted. */
+/** Installs a tool and shows the progress; resolves with the exit code: 0, 1, or that of the signal. */
 export async function installHere(
   kind: ToolKind,
   name: string,
