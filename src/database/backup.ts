@@ -50,7 +50,8 @@ export async function writeBackup(
 ): Promise<number> {
   const before = await lstat(path).catch(() => undefined)
   // The file takes the place of what has its name, be it a link or a device of this machine.
-  if (before?.isFile() === false) throw new BackupError(`${path} is not a regular file`)
+  if (before?.isFile() === false || path === '-')
+    throw new BackupError(`${path} is not a regular file`)
   const part = `${path}.part`
   let rows = 0
   try {

@@ -103,7 +103,7 @@ export function knownFault(error: unknown): { message: string; exitCode: number 
   if (error instanceof EmbeddedPostgresError)
     return { message: error.message, exitCode: EXIT.failed }
   if (!isUnavailable(error)) return undefined
-  const message = `the database does not answer: ${reasonOf(error)}; check DATABASE_URL`
+  const message = `the database does not answer: ${reasonOf(error)}; check DATABASE_URL, or the disk of DATA_DIR`
   return { message, exitCode: EXIT.failed }
 }
 

@@ -64,6 +64,7 @@ test('a backup replaces no link, such as /dev/stdout', async () => {
   symlinkSync('/proc/self/fd/1', link)
   expect(await run(runBackup, from().url, link)).toMatchObject({ exitCode: 2, out: '' })
   expect(lstatSync(link).isSymbolicLink()).toBe(true)
+  expect(await run(runBackup, from().url, '-')).toMatchObject({ exitCode: 2, out: '' })
 })
 
 test('a folder without a database is refused, and replaces no backup', async () => {
