@@ -14,7 +14,7 @@ import { TlsSettings } from '../../contract/tls.ts'
 import { defineType, partOf } from '../../contract/type/definition.ts'
 import { counted } from '../../contract/schema/amounts.ts'
 import { ADDRESS_METRICS, TLS_METRICS } from '../../contract/type/metrics.ts'
-import type { FailureTable } from '../../contract/failure.ts'
+import { aboutTarget, type FailureTable } from '../../contract/failure.ts'
 
 /** Limits of DNS monitors alone. */
 export const DNS_LIMITS = {
@@ -156,13 +156,12 @@ export const DnsMonitor = monitorSchema('DNS', {
 export type DnsMonitor = z.infer<typeof DnsMonitor>
 
 const FAILURES = {
-  DNS_RESPONSE_CODE: { about: 'target', meaning: 'the response code is not NOERROR' },
-  DNS_MISMATCH: { about: 'target', meaning: 'the answer is for another question' },
-  DNS_TRUNCATED: { about: 'target', meaning: 'the answer is cut off, over TCP as well' },
-  DNS_HTTP: {
-    about: 'target',
-    meaning: 'the DNS over HTTPS server answered with something other than a DNS message',
-  },
+  DNS_RESPONSE_CODE: aboutTarget('the response code is not NOERROR'),
+  DNS_MISMATCH: aboutTarget('the answer is for another question'),
+  DNS_TRUNCATED: aboutTarget('the answer is cut off, over TCP as well'),
+  DNS_HTTP: aboutTarget(
+    'the DNS over HTTPS server answered with something other than a DNS message',
+  ),
 } as const satisfies FailureTable
 
 /** A failure code of DNS monitors alone. */

@@ -1,6 +1,6 @@
 // Heartbeat monitors in the public wire form: nothing is sent; the watched job pings the platform.
 import * as z from 'zod'
-import type { FailureTable } from '../../contract/failure.ts'
+import { aboutTarget, type FailureTable } from '../../contract/failure.ts'
 import { monitorSchema } from '../../contract/monitor.ts'
 import { defineType } from '../../contract/type/definition.ts'
 
@@ -42,11 +42,8 @@ export function heartbeatTiming({ period, periodUnit, grace, graceUnit }: Heartb
 }
 
 const FAILURES = {
-  HEARTBEAT_MISSED: { about: 'target', meaning: 'no ping arrived within period and grace' },
-  HEARTBEAT_FAILED: {
-    about: 'target',
-    meaning: 'the job reported a failure, or an exit code other than 0',
-  },
+  HEARTBEAT_MISSED: aboutTarget('no ping arrived within period and grace'),
+  HEARTBEAT_FAILED: aboutTarget('the job reported a failure, or an exit code other than 0'),
 } as const satisfies FailureTable
 
 const HeartbeatMonitor = monitorSchema('HEARTBEAT', { heartbeat: Heartbeat })

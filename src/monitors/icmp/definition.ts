@@ -11,7 +11,7 @@ import { monitorSchema } from '../../contract/monitor.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { defineType } from '../../contract/type/definition.ts'
 import { ADDRESS_METRICS } from '../../contract/type/metrics.ts'
-import type { FailureTable } from '../../contract/failure.ts'
+import { aboutTarget, type FailureTable } from '../../contract/failure.ts'
 
 const latency: ValueRule = { comparisons: WITHOUT_KEYS, numeric: true }
 
@@ -84,27 +84,18 @@ export const IcmpMonitor = monitorSchema('ICMP', {
 export type IcmpMonitor = z.infer<typeof IcmpMonitor>
 
 const FAILURES = {
-  ICMP_PACKET_LOSS: {
-    about: 'target',
-    meaning: 'the packet loss has reached maxPacketLossThreshold',
-  },
-  ICMP_UNREACHABLE: {
-    about: 'target',
-    meaning: 'a router, or the target, reports the network, host, protocol or port as unreachable',
-  },
-  ICMP_PROHIBITED: {
-    about: 'target',
-    meaning: 'a router, or the target, reports that access to the target is prohibited',
-  },
-  ICMP_TTL_EXCEEDED: {
-    about: 'target',
-    meaning: 'a router reports that the TTL was exceeded in transit',
-  },
-  ICMP_TOO_LARGE: {
-    about: 'target',
-    meaning: 'the packet is larger than the path’s MTU and must not be fragmented',
-  },
-  ICMP_REJECTED: { about: 'target', meaning: 'a router rejects the packet for another reason' },
+  ICMP_PACKET_LOSS: aboutTarget('the packet loss has reached maxPacketLossThreshold'),
+  ICMP_UNREACHABLE: aboutTarget(
+    'a router, or the target, reports the network, host, protocol or port as unreachable',
+  ),
+  ICMP_PROHIBITED: aboutTarget(
+    'a router, or the target, reports that access to the target is prohibited',
+  ),
+  ICMP_TTL_EXCEEDED: aboutTarget('a router reports that the TTL was exceeded in transit'),
+  ICMP_TOO_LARGE: aboutTarget(
+    'the packet is larger than the path’s MTU and must not be fragmented',
+  ),
+  ICMP_REJECTED: aboutTarget('a router rejects the packet for another reason'),
 } as const satisfies FailureTable
 
 /** A failure code of ICMP monitors alone. */

@@ -193,10 +193,10 @@ export type SslMonitor = z.infer<typeof SslMonitor>
 
 const FAILURES = {
   TLS_BASELINE: aboutTarget('the target violates the monitor’s security baseline'),
-  TLS_REVOCATION_UNKNOWN: {
-    ...aboutTarget('no source has the revocation status, and the monitor requires one (hardFail)'),
-    timed: true,
-  },
+  TLS_REVOCATION_UNKNOWN: aboutTarget(
+    'no source has the revocation status, and the monitor requires one (hardFail)',
+    true,
+  ),
   STARTTLS_REFUSED: aboutTarget('the target does not offer STARTTLS, or refused it'),
   CLIENT_CERTIFICATE_UNKNOWN: aboutAgent(
     'the client certificate that the monitor names is not known to this agent',

@@ -75,7 +75,7 @@ export const TcpMonitor = monitorSchema('TCP', {
 export type TcpMonitor = z.infer<typeof TcpMonitor>
 
 const FAILURES = {
-  TCP_EXPECT: { ...aboutTarget('the target did not send what was expected'), timed: true },
+  TCP_EXPECT: aboutTarget('the target did not send what was expected', true),
 } as const satisfies FailureTable
 
 /** A failure code of TCP monitors alone. */

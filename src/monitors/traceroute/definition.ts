@@ -13,7 +13,7 @@ import { monitorSchema, responseTimes } from '../../contract/monitor.ts'
 import { defineType } from '../../contract/type/definition.ts'
 import { counted } from '../../contract/schema/amounts.ts'
 import { ADDRESS_METRICS } from '../../contract/type/metrics.ts'
-import type { FailureTable } from '../../contract/failure.ts'
+import { aboutAgent, aboutTarget, type FailureTable } from '../../contract/failure.ts'
 
 const COUNTED: readonly Comparison[] = ['EQUALS', 'GREATER_THAN', 'LESS_THAN']
 
@@ -102,20 +102,14 @@ export const TracerouteMonitor = monitorSchema(
 export type TracerouteMonitor = z.infer<typeof TracerouteMonitor>
 
 const FAILURES = {
-  DESTINATION_UNREACHED: {
-    about: 'target',
-    meaning: 'a trace ended without an answer from the target; the message says where, and why',
-    timed: ({ refusal }) => refusal === undefined,
-  },
-  TIMEOUT_TRACE: {
-    about: 'target',
-    meaning: 'time ran out before a trace reached the target or ended',
-    timed: true,
-  },
-  TRACE_UNSUPPORTED: {
-    about: 'agent',
-    meaning: 'the agent’s system cannot trace with this protocol; the message says what is missing',
-  },
+  DESTINATION_UNREACHED: aboutTarget(
+    'a trace ended without an answer from the target; the message says where, and why',
+    ({ refusal }) => refusal === undefined,
+  ),
+  TIMEOUT_TRACE: aboutTarget('time ran out before a trace reached the target or ended', true),
+  TRACE_UNSUPPORTED: aboutAgent(
+    'the agent’s system cannot trace with this protocol; the message says what is missing',
+  ),
 } as const satisfies FailureTable
 
 /** A failure code of TRACEROUTE monitors alone. */

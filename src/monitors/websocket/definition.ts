@@ -109,8 +109,8 @@ const FAILURES = {
   ),
   WEBSOCKET_PROTOCOL: aboutTarget('the target broke the rules of RFC 6455'),
   WEBSOCKET_TOO_LARGE: aboutTarget('the target sent more bytes or frames than the limits'),
-  WEBSOCKET_EXPECT: { ...aboutTarget('the expected message did not arrive'), timed: true },
-  WEBSOCKET_PING: { ...aboutTarget('the target did not answer the ping'), timed: true },
+  WEBSOCKET_EXPECT: aboutTarget('the expected message did not arrive', true),
+  WEBSOCKET_PING: aboutTarget('the target did not answer the ping', true),
   WEBSOCKET_CLOSED: aboutTarget('the target closed the WebSocket before the check was done'),
 } as const satisfies FailureTable
 
