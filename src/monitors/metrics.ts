@@ -9,11 +9,29 @@ export interface ConnectionObserved {
   phases?: (object & { dnsMs?: number }) | undefined
 }
 
-/** Version of IP, time of the look-up, and `metric`, if given, for each phase that `names` gives a label. */
+/** Labels of phases; others, such as the total, are no sample. */
+const PHASE_LABELS: Readonly<Record<string, string>> = {
+  dnsMs: 'resolve',
+  connectMs: 'connect',
+  proxyMs: 'proxy',
+  startTlsMs: 'starttls',
+  tlsMs: 'tls',
+  handshakeMs: 'handshake',
+  truncatedMs: 'truncated',
+  requestMs: 'request',
+  reflectionMs: 'reflection',
+  firstByteMs: 'processing',
+  downloadMs: 'transfer',
+  messageMs: 'message',
+  pingMs: 'ping',
+  revocationMs: 'revocation',
+  checkMs: 'check',
+}
+
+/** Version of IP, time of the look-up, and `metric`, if given, for each phase. */
 export function connectionSamples(
   { family, phases }: ConnectionObserved,
   metric?: string,
-  names: Readonly<Record<string, string>> = {},
 ): Sample[] {
   const samples: Sample[] = []
   if (family !== undefined) {
@@ -23,7 +41,7 @@ export function connectionSamples(
   samples.push({ name: 'probe_dns_lookup_time_seconds', value: (phases.dnsMs ?? 0) / 1000 })
   if (metric === undefined) return samples
   for (const [name, ms] of Object.entries<number>(phases)) {
-    const phase = names[name]
+    const phase = PHASE_LABELS[name]
     if (phase !== undefined) samples.push({ name: metric, value: ms / 1000, labels: { phase } })
   }
   return samples

@@ -109,7 +109,7 @@ function dnsSamples(observed: Record<string, unknown>): Sample[] {
     { name: 'probe_dns_authority_rrs', value: counts?.authorities ?? 0 },
     { name: 'probe_dns_additional_rrs', value: counts?.additionals ?? 0 },
   ]
-  samples.push(...connectionSamples({ family, phases }, 'probe_dns_duration_seconds', PHASES))
+  samples.push(...connectionSamples({ family, phases }, 'probe_dns_duration_seconds'))
   const serial = recordType === 'SOA' ? serialOf(response) : undefined
   if (serial !== undefined) samples.push({ name: 'probe_dns_serial', value: serial })
   if (tls !== undefined) samples.push(...tlsSamples(tls))
@@ -119,13 +119,4 @@ function dnsSamples(observed: Record<string, unknown>): Sample[] {
 function serialOf(response: DnsObserved['response']): number | undefined {
   const serial = response?.Answer.find(({ type }) => type === 'SOA')?.fields?.['serial']
   return typeof serial === 'number' ? serial : undefined
-}
-
-const PHASES: Record<string, string> = {
-  dnsMs: 'resolve',
-  connectMs: 'connect',
-  proxyMs: 'proxy',
-  tlsMs: 'tls',
-  truncatedMs: 'truncated',
-  requestMs: 'request',
 }

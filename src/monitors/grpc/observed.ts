@@ -90,16 +90,6 @@ export function excerpt(json: string): { body: string; bodyTruncated: boolean } 
   return { body: bytes.toString('utf8', 0, max).replace(/\uFFFD$/, ''), bodyTruncated: true }
 }
 
-const PHASES: Record<string, string> = {
-  dnsMs: 'resolve',
-  connectMs: 'connect',
-  tlsMs: 'tls',
-  reflectionMs: 'reflection',
-  firstByteMs: 'processing',
-  downloadMs: 'transfer',
-  checkMs: 'check',
-}
-
 /** The samples of one observation. */
 export function grpcSamples(observed: Partial<GrpcObserved>): Sample[] {
   const { family, tls, statusCode, healthStatus } = observed
@@ -112,7 +102,7 @@ export function grpcSamples(observed: Partial<GrpcObserved>): Sample[] {
   const phases = { dnsMs, connectMs, tlsMs, reflectionMs, firstByteMs, downloadMs, checkMs }
   const samples: Sample[] = [
     { name: 'probe_grpc_ssl', value: tls === undefined ? 0 : 1 },
-    ...connectionSamples({ family, phases }, 'probe_grpc_duration_seconds', PHASES),
+    ...connectionSamples({ family, phases }, 'probe_grpc_duration_seconds'),
     ...(tls === undefined ? [] : tlsSamples(tls)),
   ]
   if (statusCode !== undefined) samples.push({ name: 'probe_grpc_status_code', value: statusCode })

@@ -129,14 +129,6 @@ export function bodyText(trip: Trip, bytesMax = Infinity): string {
   return text.startsWith('\uFEFF') ? text.slice(1) : text
 }
 
-const PHASES: Readonly<Record<string, string>> = {
-  dnsMs: 'resolve',
-  connectMs: 'connect',
-  tlsMs: 'tls',
-  firstByteMs: 'processing',
-  downloadMs: 'transfer',
-}
-
 /** Metrics of one observation under blackbox_exporter's names; none for a run without a request. */
 export function httpSamples(facts: Record<string, unknown>): Sample[] {
   const observed = facts as unknown as Partial<HttpObserved>
@@ -157,7 +149,7 @@ export function httpSamples(facts: Record<string, unknown>): Sample[] {
     { name: 'probe_http_status_code', value: statusCode ?? 0 },
     { name: 'probe_http_redirects', value: redirects },
     { name: 'probe_http_ssl', value: tls !== undefined && isSecure ? 1 : 0 },
-    ...connectionSamples(connection, 'probe_http_duration_seconds', PHASES),
+    ...connectionSamples(connection, 'probe_http_duration_seconds'),
   ]
   if (observed.httpVersion !== undefined) {
     samples.push({ name: 'probe_http_version', value: Number(observed.httpVersion) })

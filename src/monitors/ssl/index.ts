@@ -105,22 +105,13 @@ function observationOf(monitor: SslMonitor, plan: SslPlan, probe: SslProbe): Obs
   }
 }
 
-const PHASES: Record<string, string> = {
-  dnsMs: 'resolve',
-  connectMs: 'connect',
-  proxyMs: 'proxy',
-  startTlsMs: 'starttls',
-  tlsMs: 'tls',
-  revocationMs: 'revocation',
-}
-
 const OCSP: Record<string, number> = { good: 0, revoked: 1, unknown: 2 }
 
 /** The samples of one observation, as `observed` of an SSL monitor has it. */
 function sslSamples(observed: Record<string, unknown>): Sample[] {
   const { phases, family, connection, certificate, chain } = observed as Partial<SslProbe>
   const samples: Sample[] = []
-  samples.push(...connectionSamples({ family, phases }, 'probe_ssl_duration_seconds', PHASES))
+  samples.push(...connectionSamples({ family, phases }, 'probe_ssl_duration_seconds'))
   if (connection !== undefined) samples.push(...handshakeSamples(connection))
   if (certificate === undefined || chain === undefined) return samples
   const seconds = (iso: string) => Date.parse(iso) / 1000

@@ -42,21 +42,12 @@ function observationOf(monitor: TcpMonitor, probe: Probe): Observation {
   }
 }
 
-const PHASES: Record<string, string> = {
-  dnsMs: 'resolve',
-  connectMs: 'connect',
-  proxyMs: 'proxy',
-  tlsMs: 'tls',
-  firstByteMs: 'processing',
-  downloadMs: 'transfer',
-}
-
 /** The samples of one observation, as `observed` of a TCP monitor has it. */
 function tcpSamples(observed: Record<string, unknown>): Sample[] {
   const { phases, family, tls, failedDueToRegex } = observed as Partial<Probe>
   return [
     { name: 'probe_failed_due_to_regex', value: failedDueToRegex === true ? 1 : 0 },
-    ...connectionSamples({ family, phases }, 'probe_tcp_duration_seconds', PHASES),
+    ...connectionSamples({ family, phases }, 'probe_tcp_duration_seconds'),
     ...(tls === undefined ? [] : tlsSamples(tls)),
   ]
 }

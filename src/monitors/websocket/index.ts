@@ -70,16 +70,6 @@ function sourcesOf({ statusCode, headers, message, phases, closeCode }: Probe): 
   }
 }
 
-const PHASES: Readonly<Record<string, string>> = {
-  dnsMs: 'resolve',
-  connectMs: 'connect',
-  proxyMs: 'proxy',
-  tlsMs: 'tls',
-  handshakeMs: 'handshake',
-  messageMs: 'message',
-  pingMs: 'ping',
-}
-
 /** The samples of one observation, as `observed` of a WebSocket monitor has it. */
 function webSocketSamples(observed: Record<string, unknown>): Sample[] {
   const { phases, family, statusCode = 0, messages = 0, tls } = observed as Partial<Probe>
@@ -88,6 +78,6 @@ function webSocketSamples(observed: Record<string, unknown>): Sample[] {
     { name: 'probe_websocket_messages', value: messages },
     { name: 'probe_websocket_ssl', value: tls === undefined ? 0 : 1 },
   ]
-  samples.push(...connectionSamples({ family, phases }, 'probe_websocket_duration_seconds', PHASES))
+  samples.push(...connectionSamples({ family, phases }, 'probe_websocket_duration_seconds'))
   return tls === undefined ? samples : [...samples, ...tlsSamples(tls)]
 }
