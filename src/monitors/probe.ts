@@ -7,14 +7,7 @@ import type { Observation } from '../contract/observation.ts'
 import { roundPhases } from '../contract/schema/duration.ts'
 import { LIMITS } from '../contract/versions.ts'
 import { peerPlace } from '../network/connect-errors.ts'
-import {
-  type Connection,
-  type Endpoint,
-  type Family,
-  type Handshake,
-  noteConnection,
-  type Progress,
-} from '../network/dial.ts'
+import type { Connection, Endpoint, Family, Handshake, Progress } from '../network/dial.ts'
 import { failureOf, TargetFailure } from '../network/target-failure.ts'
 import type { PeerFacts } from '../network/tls/facts.ts'
 import type { Context } from './monitor.ts'
@@ -71,12 +64,21 @@ export function verdictOn(
   }
 }
 
+/** Phases of a connection in milliseconds; incomplete ones are left out. */
+export interface ConnectionPhases {
+  dnsMs?: number
+  connectMs?: number
+  /** Setting up the tunnel through the location's proxy. */
+  proxyMs?: number
+  tlsMs?: number
+}
+
 /** Facts of a connection. */
 export interface ConnectionFacts {
   address?: string
   family?: Family
   tls?: PeerFacts
-  phases: { dnsMs?: number; connectMs?: number; proxyMs?: number; tlsMs?: number }
+  phases: ConnectionPhases
 }
 
 /** A new connection; `where` names its peer, for messages. */
@@ -94,8 +96,12 @@ export async function reach(
   facts: ConnectionFacts,
 ): Promise<Reached> {
   const connection = await context.dial.connect(endpoint, progress, context.signal)
-  noteConnection(facts, connection)
-  const { socket, forward } = connection
+  const { socket, forward, address, family, dnsMs, connectMs, proxyMs } = connection
+  facts.address = address
+  facts.family = family
+  facts.phases.dnsMs = dnsMs
+  facts.phases.connectMs = connectMs
+  if (proxyMs !== undefined) facts.phases.proxyMs = proxyMs
   const where = peerPlace(endpoint, connection)
   if (tls === undefined) return { socket, where, ...(forward && { forward }) }
   const handshake = { serverName: endpoint.host, where, ...tls }

@@ -46,22 +46,6 @@ export interface Connection {
   forward?: { authorization: string | undefined }
 }
 
-/** Notes what dialling showed, in the facts of a result. */
-export function noteConnection(
-  facts: {
-    address?: string
-    family?: Family
-    phases: { dnsMs?: number; connectMs?: number; proxyMs?: number }
-  },
-  { address, family, dnsMs, connectMs, proxyMs }: Connection,
-): void {
-  facts.address = address
-  facts.family = family
-  facts.phases.dnsMs = dnsMs
-  facts.phases.connectMs = connectMs
-  if (proxyMs !== undefined) facts.phases.proxyMs = proxyMs
-}
-
 /** Options of a TLS handshake on an open connection. */
 export interface Handshake {
   /** Sent as SNI (unless an address) and checked against the certificate. `settings.serverName` wins. */

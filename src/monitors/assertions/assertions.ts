@@ -25,6 +25,17 @@ export type AssertionSource =
    */
   | { kind: 'json' | 'text'; text: () => string }
 
+/** Values of headers by their names, in any case; several of one name are a list. */
+export function headerSource(
+  valueOf: (name: string) => string | string[] | undefined,
+): AssertionSource {
+  const value = (name: string) => {
+    const found = valueOf(name.toLowerCase())
+    return Array.isArray(found) ? found.join(', ') : found
+  }
+  return { kind: 'value', value }
+}
+
 /** Sources by name. */
 export type AssertionSources = Readonly<Record<string, AssertionSource>>
 

@@ -13,6 +13,7 @@ import { malformedAnswer, type DnsServer } from '../../network/dns/udp.ts'
 import { literalOf } from '../../network/ip-address.ts'
 import { TargetFailure, targetFailure } from '../../network/target-failure.ts'
 import type { Context } from '../monitor.ts'
+import { speakTls } from '../probe.ts'
 
 /** A definition, ready to be run. */
 export interface DnsPlan {
@@ -91,16 +92,8 @@ async function secured(running: DnsRun, { socket }: Connection, where: string): 
   const { protocol, nameServer, tls: settings, skipSSL } = plan.request
   if (protocol !== 'DOT' && protocol !== 'DOH') return socket
   const alpn = protocol === 'DOH' ? DOH_ALPN : ['dot']
-  const handshake = { serverName: nameServer ?? '', settings, where, alpn }
-  const secure = await context.dial.secure(socket, handshake, progress, context.signal)
-  secure.socket.once('close', () => socket.destroy())
-  observed.phases.tlsMs = secure.tlsMs
-  observed.tls = secure.peer
-  if (secure.peer.failure !== undefined && !skipSSL) {
-    secure.socket.destroy()
-    throw new TargetFailure(secure.peer.failure)
-  }
-  return secure.socket
+  const handshake = { serverName: nameServer ?? '', settings, skipSSL, where, alpn }
+  return speakTls(socket, handshake, context, progress, observed)
 }
 
 /**

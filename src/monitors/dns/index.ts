@@ -2,7 +2,6 @@
 import { NOT_CONNECTED } from '../../network/connect-errors.ts'
 import { dnsDefinition, type DnsCode, type DnsMonitor, type DnsRequest } from './definition.ts'
 import { failure, type Failure, type FailureCode } from '../../contract/failure.ts'
-import { roundPhases } from '../../contract/schema/duration.ts'
 import { evaluateAssertions, type AssertionSources } from '../assertions/assertions.ts'
 import type { DnsObserved } from './observed.ts'
 import type { DnsMessage } from '../../network/dns/message.ts'
@@ -16,7 +15,7 @@ import {
   NameServers,
   type SystemServers,
 } from '../../network/dns/name-servers.ts'
-import { isDegraded, tooSlow } from '../probe.ts'
+import { verdictOn } from '../probe.ts'
 import { connectionSamples, tlsSamples } from '../metrics.ts'
 
 /** Failures that count as a pass with `shouldFail`: no answer, or an error. */
@@ -53,21 +52,13 @@ async function runDns(
 ): Promise<Observation> {
   const probe = await probeDns(plan, system, context)
   const { observed, message } = probe
+  const { phases } = observed
   let failures = probe.failure === undefined ? [] : [probe.failure]
-  const responseTimeMs = observed.phases.totalMs
   if (message !== undefined)
-    failures = await evaluate(monitor.request, message, responseTimeMs, context)
-  if (monitor.shouldFail)
-    failures = failures.filter(({ code }) => !EXPECTED_BY_SHOULD_FAIL.has(code))
-  roundPhases(observed.phases)
-  const observation = { observed: { ...observed }, failures }
-  // Without an answer there is no response time.
-  if (message === undefined) return observation
-  if (failures.length === 0) {
-    const slow = tooSlow(responseTimeMs, monitor)
-    if (slow !== undefined) failures.push(slow)
-  }
-  return { ...observation, responseTimeMs, degraded: isDegraded(responseTimeMs, monitor) }
+    failures = await evaluate(monitor.request, message, phases.totalMs, context)
+  const probed = { phases, failures }
+  const verdict = verdictOn(monitor, probed, EXPECTED_BY_SHOULD_FAIL, message !== undefined)
+  return { observed: { ...observed }, ...verdict }
 }
 
 async function evaluate(

@@ -5,6 +5,7 @@ import type { DnsMessage } from '../../network/dns/message.ts'
 import type { DnsServer, UdpTally } from '../../network/dns/udp.ts'
 import { familyOf } from '../../network/ip-address.ts'
 import type { PeerFacts } from '../../network/tls/facts.ts'
+import type { ConnectionPhases } from '../probe.ts'
 
 /** The observation of a DNS monitor. */
 export interface DnsObserved {
@@ -30,12 +31,7 @@ export interface DnsObserved {
   /** The document of JSON_ANSWER; of a large one the beginning, and `leftOut`. */
   response?: DnsMessage & { leftOut?: number }
   /** Milliseconds. */
-  phases: {
-    /** Lookup of the server's name. */
-    dnsMs?: number
-    connectMs?: number
-    proxyMs?: number
-    tlsMs?: number
+  phases: ConnectionPhases & {
     /** Over UDP, until the truncated answer. */
     truncatedMs?: number
     /** From the query to the whole answer. */

@@ -8,13 +8,10 @@ import type { PeerFacts } from '../../network/tls/facts.ts'
 import { GRPC_HEALTH_STATES } from './definition.ts'
 import type { Sample } from '../../contract/observation.ts'
 import { connectionSamples, tlsSamples } from '../metrics.ts'
+import type { ConnectionPhases } from '../probe.ts'
 
 /** Milliseconds. `firstByteMs` and `downloadMs` are those of the call, without reflection. */
-export interface Phases {
-  dnsMs?: number
-  connectMs?: number
-  proxyMs?: number
-  tlsMs?: number
+export interface Phases extends ConnectionPhases {
   /** Duration of reflection; not part of the response time. */
   reflectionMs?: number
   /** From sending the request until the first headers of the answer. */

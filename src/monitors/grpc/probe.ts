@@ -3,8 +3,7 @@
 import type { GrpcCode } from './definition.ts'
 import type { DescMethod, FileRegistry } from '@bufbuild/protobuf'
 import type { Failure } from '../../contract/failure.ts'
-import { peerPlace } from '../../network/connect-errors.ts'
-import { noteConnection, type Progress } from '../../network/dial.ts'
+import type { Progress } from '../../network/dial.ts'
 import {
   endingOf,
   HEALTH_PATH,
@@ -22,7 +21,7 @@ import { excerpt, type GrpcObserved, metadataOf } from './observed.ts'
 import type { Plan } from './plan.ts'
 import { reflect } from './reflection.ts'
 import type { Context } from '../monitor.ts'
-import { speakTls } from '../probe.ts'
+import { reach } from '../probe.ts'
 import { encodeMessage } from './protobuf/encode.ts'
 import { methodIn } from './protobuf/registry.ts'
 import { registryOfText } from './protobuf/text.ts'
@@ -119,38 +118,27 @@ function preparedFor(plan: Plan, name: MethodName, registry: FileRegistry): Prep
 
 /** Connects, with TLS if configured. */
 async function open({ plan, context, probe, progress }: Running): Promise<Link> {
-  const { dial, signal } = context
   const { observed } = probe
   const { endpoint, request } = plan
-  const connection = await dial.connect(endpoint, progress, signal)
-  noteConnection(observed, connection)
-  const peer = peerPlace(endpoint, connection)
-  const plain = connection.socket
-  if (!request.grpcConfig.tls) return new Link(plain, peer, signal)
-  const handshake = {
-    serverName: endpoint.host,
-    settings: request.tls,
-    where: peer,
-    alpn: ['h2'],
-    skipSSL: request.skipSSL,
-  }
-  const socket = await speakTls(plain, handshake, context, progress, observed).catch(
-    (error: unknown) => refuseAlpn(error, peer),
-  )
-  if (observed.tls?.alpn === 'h2') return new Link(socket, peer, signal)
+  const { skipSSL, tls: settings, grpcConfig } = request
+  const tls = grpcConfig.tls ? { settings, skipSSL, alpn: ['h2'] } : undefined
+  const reached = reach(endpoint, tls, context, progress, observed)
+  const { socket, where } = await reached.catch(refuseAlpn)
+  if (tls === undefined || observed.tls?.alpn === 'h2')
+    return new Link(socket, where, context.signal)
   socket.destroy()
-  throw noHttp2(peer)
+  throw noHttp2(where)
 }
 
-function noHttp2(where: string): TargetFailure {
+function noHttp2(where: unknown): TargetFailure {
   const message = `${where} does not offer HTTP/2 (ALPN h2), which gRPC needs`
   return targetFailure<GrpcCode>('HTTP2_NOT_SPOKEN', message, { where })
 }
 
 /** A server that offers other protocols than ours ends the handshake with an alert. */
-function refuseAlpn(error: unknown, peer: string): never {
-  const reason = error instanceof TargetFailure ? error.failure.details?.['reason'] : undefined
-  throw String(reason).includes('NO_APPLICATION_PROTOCOL') ? noHttp2(peer) : error
+function refuseAlpn(error: unknown): never {
+  const { where, reason } = (error instanceof TargetFailure && error.failure.details) || {}
+  throw String(reason).includes('NO_APPLICATION_PROTOCOL') ? noHttp2(where) : error
 }
 
 async function converse(running: Running, link: Link, known: Prepared | undefined): Promise<void> {

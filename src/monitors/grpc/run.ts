@@ -2,7 +2,11 @@
 import { roundPhases } from '../../contract/schema/duration.ts'
 import { failure, type Failure } from '../../contract/failure.ts'
 import type { Observation } from '../../contract/observation.ts'
-import { evaluateAssertions, type AssertionSources } from '../assertions/assertions.ts'
+import {
+  evaluateAssertions,
+  headerSource,
+  type AssertionSources,
+} from '../assertions/assertions.ts'
 import type { Context } from '../monitor.ts'
 import { isDegraded, tooSlow } from '../probe.ts'
 import { STATUS } from './answer.ts'
@@ -77,13 +81,6 @@ function sourcesOf({ observed, answer, json }: Probe, responseTimeMs: number): A
     },
     GRPC_RESPONSE: { kind: 'json', text },
     TEXT_BODY: { kind: 'text', text },
-    GRPC_METADATA: {
-      kind: 'value',
-      value(name) {
-        const key = name.toLowerCase()
-        const value = answer?.headers?.[key] ?? answer?.trailers?.[key]
-        return Array.isArray(value) ? value.join(', ') : value
-      },
-    },
+    GRPC_METADATA: headerSource((name) => answer?.headers?.[name] ?? answer?.trailers?.[name]),
   }
 }

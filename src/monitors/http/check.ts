@@ -3,7 +3,7 @@ import { failure, type Failure } from '../../contract/failure.ts'
 import type { Assertion } from '../../contract/assertion.ts'
 import type { ApiMonitor, UrlMonitor } from '../../contract/http-monitor.ts'
 import { LIMITS } from '../../contract/versions.ts'
-import { evaluateAssertions } from '../assertions/assertions.ts'
+import { evaluateAssertions, headerSource } from '../assertions/assertions.ts'
 import type { Context } from '../monitor.ts'
 import type { Observation } from '../../contract/observation.ts'
 import { isDeadline } from '../../network/deadline.ts'
@@ -91,13 +91,7 @@ function sourcesOf(trip: Trip) {
     RESPONSE_TIME: { kind: 'value', value: () => trip.totalMs },
     JSON_BODY: { kind: 'json', text },
     TEXT_BODY: { kind: 'text', text },
-    HEADERS: {
-      kind: 'value',
-      value: (name: string) => {
-        const value = response?.headers[name.toLowerCase()]
-        return Array.isArray(value) ? value.join(', ') : value
-      },
-    },
+    HEADERS: headerSource((name) => response?.headers[name]),
   } as const
 }
 

@@ -9,7 +9,7 @@ import type { Answer, ResponseHead } from '../../network/http/exchange.ts'
 import { exchangeBy } from '../../network/http/http2-exchange.ts'
 import { HTTP1_ALPN, outgoingOf, type HttpTarget } from '../../network/http/target.ts'
 import type { Context } from '../monitor.ts'
-import { type ConnectionFacts, type Probed, reach } from '../probe.ts'
+import { type ConnectionFacts, type ConnectionPhases, type Probed, reach } from '../probe.ts'
 import {
   type Cookies,
   createCookies,
@@ -20,12 +20,7 @@ import { failureOf, isFailure, TargetFailure, targetFailure } from '../../networ
 import type { PeerFacts } from '../../network/tls/facts.ts'
 
 /** Milliseconds; incomplete phases are left out. */
-export interface Phases {
-  dnsMs?: number
-  connectMs?: number
-  /** Setting up the tunnel through the location's proxy. */
-  proxyMs?: number
-  tlsMs?: number
+export interface Phases extends ConnectionPhases {
   /** Sending the request; only where it has a body. */
   sendMs?: number
   firstByteMs?: number

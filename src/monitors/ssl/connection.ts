@@ -1,30 +1,19 @@
 // Connection up to the finished TLS handshake: dial, STARTTLS if the protocol has it, handshake.
 import type { Failure } from '../../contract/failure.ts'
-import { connectionFailure, peerPlace } from '../../network/connect-errors.ts'
-import {
-  type Connection,
-  type Endpoint,
-  type Family,
-  type Handshake,
-  noteConnection,
-  type Progress,
-  type SecureConnection,
-} from '../../network/dial.ts'
+import { connectionFailure } from '../../network/connect-errors.ts'
+import type { Endpoint, Family, Handshake, Progress, SecureConnection } from '../../network/dial.ts'
 import { withDeadline } from '../../network/deadline.ts'
 import type { Context } from '../monitor.ts'
+import { type ConnectionPhases, reach } from '../probe.ts'
 import { startTls } from './starttls.ts'
 import { TargetFailure } from '../../network/target-failure.ts'
 import { domainToASCII } from 'node:url'
-import { isIP } from 'node:net'
+import { isIP, type Socket } from 'node:net'
 import type { SslMonitor } from './definition.ts'
 
 /** Milliseconds. `totalMs` ends with the handshake: later lookups are not the server's time. */
-export interface SslPhases {
-  dnsMs?: number
-  connectMs?: number
-  proxyMs?: number
+export interface SslPhases extends ConnectionPhases {
   startTlsMs?: number
-  tlsMs?: number
   totalMs: number
   revocationMs?: number
 }
@@ -40,7 +29,7 @@ export interface Attempt {
 
 /** A finished handshake. The caller destroys the socket. */
 export interface Reached {
-  connection: Connection
+  socket: Socket
   secure: SecureConnection
   where: string
 }
@@ -49,22 +38,21 @@ export interface Reached {
 export async function reachTls(
   { plan, endpoint, context, progress, facts }: Attempt,
   signal: AbortSignal,
-): Promise<{ connection: Connection; where: string }> {
-  const connection = await context.dial.connect(endpoint, progress, signal)
-  noteConnection(facts, connection)
-  const where = peerPlace(endpoint, connection)
+): Promise<{ socket: Socket; where: string }> {
+  const { dial } = context
+  const { socket, where } = await reach(endpoint, undefined, { dial, signal }, progress, facts)
   const protocol = plan.config.startTls
-  if (protocol === undefined) return { connection, where }
+  if (protocol === undefined) return { socket, where }
   const startedAt = performance.now()
   try {
-    await startTls(connection.socket, protocol, where, progress, signal)
+    await startTls(socket, protocol, where, progress, signal)
   } catch (error) {
-    connection.socket.destroy()
+    socket.destroy()
     throw error
   } finally {
     facts.phases.startTlsMs = performance.now() - startedAt
   }
-  return { connection, where }
+  return { socket, where }
 }
 
 /**
@@ -94,16 +82,15 @@ async function shakeOnce(
   offer: 'old' | 'anything',
 ): Promise<Reached> {
   const { plan, context, progress, facts } = attempt
-  const { connection, where } = await reachTls(attempt, signal)
+  const { socket, where } = await reachTls(attempt, signal)
   const handshake: Handshake = { serverName: plan.name, settings: plan.tls, where, offer }
   if (plan.alpn !== undefined) handshake.alpn = plan.alpn
-  const { socket } = connection
   const secure = await withDeadline(signal, plan.config.handshakeTimeoutMs, (limited) =>
     context.dial.secure(socket, handshake, progress, limited),
   )
   secure.socket.once('close', () => socket.destroy())
   facts.phases.tlsMs = secure.tlsMs
-  return { connection, secure, where }
+  return { socket, secure, where }
 }
 
 /** Longest wait for the server's verdict on the client certificate. Milliseconds. */

@@ -78,7 +78,7 @@ async function handshake(running: Running, startedAt: number): Promise<Shown | u
     probe.phases.totalMs = performance.now() - startedAt
     const { certificates, staple } = reached.secure
     const chain = certificates === undefined ? undefined : chainOf(certificates, plan.tls)
-    report(probe, plan, reached, chain, Date.now())
+    report(probe, plan, reached, chain, Date.now(), context.dial.isProxied)
     const refusal = await serverRefusal(reached, context.signal)
     if (refusal !== undefined) probe.failures.push(refusal)
     return { chain, staple }
@@ -88,7 +88,7 @@ async function handshake(running: Running, startedAt: number): Promise<Shown | u
     return undefined
   } finally {
     reached?.secure.socket.destroy()
-    reached?.connection.socket.destroy()
+    reached?.socket.destroy()
   }
 }
 

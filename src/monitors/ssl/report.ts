@@ -72,9 +72,10 @@ const VERSION_NAMES: Record<string, string> = {
 export function report(
   probe: SslProbe,
   { name: wanted, tls }: SslPlan,
-  { secure, connection }: Reached,
+  { secure }: Reached,
   chain: Chain | undefined,
   now: number,
+  isProxied: boolean,
 ): void {
   const { peer, certificates, socket } = secure
   const leaf = certificates?.leaf
@@ -88,7 +89,7 @@ export function report(
   const { type, name, size } = socket.getEphemeralKeyInfo() as Record<string, string | undefined>
   if (type !== undefined) facts.keyExchange = name ?? `${type} ${size}`
   if (peer.alpn !== undefined) facts.alpn = peer.alpn
-  if (connection.proxyHost === undefined) facts.resolvedIp = connection.address
+  if (!isProxied && probe.address !== undefined) facts.resolvedIp = probe.address
   if (!peer.chainTrusted && peer.error !== undefined) facts.chainError = peer.error
   // A client has those of the server's request for its certificate only.
   const isAsked = socket.getSharedSigalgs().length > 0

@@ -60,7 +60,7 @@ async function ask(
       facts: { phases: { totalMs: 0 } },
     }
     const reached = await reachTls(apart, signal)
-    socket = reached.connection.socket
+    socket = reached.socket
     received = new Received(reached.where, signal)
     received.attach(socket)
     // An earlier dialogue leaves the socket paused.

@@ -4,7 +4,7 @@ import type { Failure } from '../../contract/failure.ts'
 import { connectionFailure } from '../../network/connect-errors.ts'
 import type { Progress } from '../../network/dial.ts'
 import type { Context } from '../monitor.ts'
-import { type ConnectionFacts, speakTls } from '../probe.ts'
+import { type ConnectionFacts, type ConnectionPhases, speakTls } from '../probe.ts'
 import { TargetFailure } from '../../network/target-failure.ts'
 import type { TcpMonitor } from './definition.ts'
 import type { Received } from '../../network/tcp-received.ts'
@@ -58,11 +58,7 @@ export interface StepOutcome {
 }
 
 /** Milliseconds. `firstByteMs` starts when the request was sent; `totalMs` excludes the idle timeout. */
-export interface Phases {
-  dnsMs?: number
-  connectMs?: number
-  proxyMs?: number
-  tlsMs?: number
+export interface Phases extends ConnectionPhases {
   firstByteMs?: number
   downloadMs?: number
   totalMs: number

@@ -2,7 +2,11 @@
 import { NOT_CONNECTED } from '../../network/connect-errors.ts'
 import type { FailureCode } from '../../contract/failure.ts'
 import type { Observation, Sample } from '../../contract/observation.ts'
-import { type AssertionSources, evaluateAssertions } from '../assertions/assertions.ts'
+import {
+  type AssertionSources,
+  evaluateAssertions,
+  headerSource,
+} from '../assertions/assertions.ts'
 import { type Context, defineMonitor } from '../monitor.ts'
 import { verdictOn } from '../probe.ts'
 import { type WebSocketCode, webSocketDefinition, type WebSocketMonitor } from './definition.ts'
@@ -55,13 +59,7 @@ function sourcesOf({ statusCode, headers, message, phases, closeCode }: Probe): 
   const text = () => (message === undefined ? '' : textOf(message))
   return {
     STATUS_CODE: { kind: 'value', value: () => statusCode },
-    HEADERS: {
-      kind: 'value',
-      value: (name) => {
-        const value = headers?.[name.toLowerCase()]
-        return Array.isArray(value) ? value.join(', ') : value
-      },
-    },
+    HEADERS: headerSource((name) => headers?.[name]),
     MESSAGE: { kind: 'text', text },
     JSON_MESSAGE: { kind: 'json', text },
     RESPONSE_TIME: { kind: 'value', value: () => phases.totalMs },

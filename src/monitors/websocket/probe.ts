@@ -12,7 +12,7 @@ import { failureOf, TargetFailure, targetFailure } from '../../network/target-fa
 import { endOfMatch } from '../assertions/assertions.ts'
 import { excerptOf } from '../assertions/comparison.ts'
 import type { Context } from '../monitor.ts'
-import { type ConnectionFacts, reach } from '../probe.ts'
+import { type ConnectionFacts, type ConnectionPhases, reach } from '../probe.ts'
 import type { WebSocketCode, WebSocketMonitor, WebSocketRequest } from './definition.ts'
 import { type Message, WebSocketConnection } from './connection.ts'
 import { headersOf, type HttpTarget, targetFor } from '../../network/http/target.ts'
@@ -53,11 +53,7 @@ export function makePlan({ request }: WebSocketMonitor): Plan {
  * Milliseconds. `totalMs` is the sum up to the open WebSocket or the message that was awaited: what the target
  * and the network took. Where the attempt failed before, it is the time from its start.
  */
-export interface Phases {
-  dnsMs?: number
-  connectMs?: number
-  proxyMs?: number
-  tlsMs?: number
+export interface Phases extends ConnectionPhases {
   /** From the request of the handshake to its answer. */
   handshakeMs?: number
   /** From the open connection to the message that was waited for. */
