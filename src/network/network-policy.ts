@@ -28,16 +28,11 @@ const DENIED_BY_DEFAULT: readonly string[] = [
   '192.0.0.192',
 ]
 
+/** One word for IPv4, four for IPv6. */
 interface Network {
   words: readonly number[]
   masks: readonly number[]
   denial: Denial
-}
-
-/** Networks by the version of their addresses. */
-interface Table {
-  v4: Network[]
-  v6: Network[]
 }
 
 /**
@@ -49,35 +44,30 @@ export function createNetworkPolicy(settings: {
   blocked: readonly string[]
   allowed: readonly string[]
 }): NetworkPolicy {
-  const denied: Table = { v4: [], v6: [] }
-  const allowed: Table = { v4: [], v6: [] }
-  for (const text of DENIED_BY_DEFAULT) add(denied, text, 'default')
-  for (const text of settings.blocked) add(denied, text, 'BLOCKED_NETWORKS')
-  for (const text of settings.allowed) add(allowed, text, 'default')
+  const denied = [
+    ...DENIED_BY_DEFAULT.map((text) => networkOf(text, 'default')),
+    ...settings.blocked.map((text) => networkOf(text, 'BLOCKED_NETWORKS')),
+  ]
+  const allowed = settings.allowed.map((text) => networkOf(text, 'default'))
 
-  const check4 = (word: number): Denial | undefined => {
-    if (find4(allowed.v4, word) !== undefined) return undefined
-    const found = find4(denied.v4, word)?.denial
-    // Connecting to 0.0.0.0 connects to this host.
-    return found === undefined && word === 0 ? check4(0x7f000001) : found
-  }
-  const check6 = (words: Words): Denial | undefined => {
-    if (find6(allowed.v6, words) !== undefined) return undefined
-    const found = find6(denied.v6, words)?.denial
-    const unspecified = words.every((word) => word === 0)
-    return found === undefined && unspecified ? check6([0, 0, 0, 1]) : found
+  const check = (words: readonly number[]): Denial | undefined => {
+    if (find(allowed, words) !== undefined) return undefined
+    const found = find(denied, words)?.denial
+    if (found !== undefined || words.some((word) => word !== 0)) return found
+    // Connecting to 0.0.0.0 or :: connects to this host.
+    return check(words.length === 1 ? [0x7f000001] : [0, 0, 0, 1])
   }
   return {
     denial(address) {
       const word = ipv4Word(address)
-      if (word >= 0) return check4(word)
+      if (word >= 0) return check([word])
       const words = ipv6Words(address)
       if (words === undefined) return { network: address, origin: 'not an address' }
-      if (isMapped(words)) return check4(words[3])
+      if (isMapped(words)) return check([words[3]])
       return (
-        check6(words) ??
+        check(words) ??
         embedded(words)
-          .map(check4)
+          .map((one) => check([one]))
           .find((found) => found !== undefined)
       )
     },
@@ -106,18 +96,14 @@ export function networkProblem(text: string): string | undefined {
   return typeof parsed === 'string' ? parsed : undefined
 }
 
-function add(table: Table, text: string, origin: Denial['origin']): void {
+function networkOf(text: string, origin: Denial['origin']): Network {
   const parsed = parse(text)
   if (typeof parsed === 'string') throw new TypeError(parsed)
   const { words, bits } = parsed
-  const denial = { network: text, origin }
+  const all = masks(bits, words.length)
   // A mapped network is a network of IPv4 addresses, also for the kernel.
-  if (words.length === 4 && bits >= 96 && isMapped(words as unknown as Words)) {
-    table.v4.push({ words: words.slice(3), masks: masks(bits - 96, 1), denial })
-  } else {
-    const list = words.length === 1 ? table.v4 : table.v6
-    list.push({ words, masks: masks(bits, words.length), denial })
-  }
+  const from = words.length === 4 && bits >= 96 && isMapped(words) ? 3 : 0
+  return { words: words.slice(from), masks: all.slice(from), denial: { network: text, origin } }
 }
 
 /** Parses one entry, `address` or `address/prefix`; returns a string if it is invalid. */
@@ -147,20 +133,15 @@ function masks(bits: number, count: number): number[] {
   })
 }
 
-function find4(networks: readonly Network[], word: number): Network | undefined {
-  for (const one of networks) {
-    if ((word & (one.masks[0] as number)) >>> 0 === one.words[0]) return one
-  }
-  return undefined
-}
-
-function find6(networks: readonly Network[], words: Words): Network | undefined {
-  return networks.find((one) =>
-    words.every((word, at) => (word & (one.masks[at] as number)) >>> 0 === one.words[at]),
+function find(networks: readonly Network[], words: readonly number[]): Network | undefined {
+  return networks.find(
+    (one) =>
+      one.words.length === words.length &&
+      words.every((word, at) => (word & (one.masks[at] as number)) >>> 0 === one.words[at]),
   )
 }
 
-function isMapped(words: Words): boolean {
+function isMapped(words: readonly number[]): boolean {
   return words[0] === 0 && words[1] === 0 && words[2] === 0xffff
 }
 
