@@ -65,46 +65,29 @@ export function readBody(
   bufferBytes: number,
   done: (failed?: Failure) => void,
 ): () => void {
-  if (encoding !== undefined && encoding !== 'identity') {
-    body.encodings = encodingsOf(encoding)
-    if (body.encodings.length > 0) return readPacked(stream, body, bufferBytes, done)
-  }
-  stream.on('data', (chunk: Buffer) => {
-    body.bytes += chunk.length
-    body.unpackedBytes = body.bytes
-    if (body.bytes > LIMITS.bodyBytesMax) done(tooLarge())
-    else if (!buffer(body, chunk, bufferBytes)) done(bodyBudget.exceeded())
-  })
-  stream.on('end', () => done())
-  return () => {}
-}
-
-function readPacked(
-  stream: Readable,
-  body: Body,
-  bufferBytes: number,
-  done: (failed?: Failure) => void,
-): () => void {
+  if (encoding !== undefined) body.encodings = encodingsOf(encoding)
   let decoders: Transform[] = []
+  const store = (chunk: Buffer) => {
+    body.unpackedBytes += chunk.length
+    if (body.unpackedBytes > LIMITS.unpackedBytesMax) done(unpackedTooLarge(body))
+    else if (!buffer(body, chunk, bufferBytes)) done(bodyBudget.exceeded())
+  }
   const start = (firstByte: number): Transform => {
     if (body.encodings.length > ENCODINGS_MAX) {
       const count = body.encodings.length
       body.encodings = body.encodings.slice(0, ENCODINGS_MAX)
       throw new TypeError(`${count} nested encodings`)
     }
-    decoders = body.encodings.toReversed().map((name, at) => decoderFor(name, at, firstByte))
+    decoders = body.encodings
+      .toReversed()
+      .map((name, at) => (DECODERS.get(name) as MakeDecoder)(firstByte, at))
     for (const [at, decoder] of decoders.entries()) {
       decoder.on('error', (error) => done(undecodable(body, error)))
       const next = decoders[at + 1]
       if (next !== undefined) decoder.pipe(next)
     }
     const last = decoders.at(-1) as Transform
-    last.on('data', (chunk: Buffer) => {
-      body.unpackedBytes += chunk.length
-      if (body.unpackedBytes > LIMITS.unpackedBytesMax) done(unpackedTooLarge(body))
-      else if (!buffer(body, chunk, bufferBytes)) done(bodyBudget.exceeded())
-    })
-    last.on('end', () => done())
+    last.on('data', store).on('end', () => done())
     return decoders[0] as Transform
   }
   let first: Transform | undefined
@@ -112,6 +95,10 @@ function readPacked(
     body.bytes += chunk.length
     if (body.bytes > LIMITS.bodyBytesMax) {
       done(tooLarge())
+      return
+    }
+    if (body.encodings.length === 0) {
+      store(chunk)
       return
     }
     try {
@@ -140,7 +127,9 @@ function buffer(body: Body, chunk: Buffer, bufferBytes: number): boolean {
   return true
 }
 
-const DECODERS: ReadonlyMap<string, (firstByte: number, at: number) => Transform> = new Map([
+type MakeDecoder = (firstByte: number, at: number) => Transform
+
+const DECODERS: ReadonlyMap<string, MakeDecoder> = new Map([
   ['gzip', () => createGunzip()],
   ['x-gzip', () => createGunzip()],
   ['br', () => createBrotliDecompress()],
@@ -153,10 +142,6 @@ const DECODERS: ReadonlyMap<string, (firstByte: number, at: number) => Transform
 function inflate(firstByte: number, at: number): Transform {
   const wrapped = at > 0 || (firstByte & 0x0f) === 8
   return wrapped ? createInflate() : createInflateRaw()
-}
-
-function decoderFor(name: string, at: number, firstByte: number): Transform {
-  return (DECODERS.get(name) as (firstByte: number, at: number) => Transform)(firstByte, at)
 }
 
 /** The supported ones; as in browsers, a body with an unknown encoding is read as it is. */
