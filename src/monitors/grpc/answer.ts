@@ -91,7 +91,7 @@ function endingOfHttp(httpStatus: number, headers: IncomingHttpHeaders): Ending 
       ? ['GRPC_NOT_SPOKEN', `${who} is not gRPC: its content type is ${contentType || 'missing'}`]
       : ['GRPC_HTTP_STATUS', `${who} is the HTTP status ${httpStatus} instead of gRPC`]
   const details = { httpStatus, contentType, server }
-  return derived(statusOfHttp(httpStatus), failure<GrpcCode>(code, message, details))
+  return derived(BY_HTTP[httpStatus] ?? STATUS.UNKNOWN, failure<GrpcCode>(code, message, details))
 }
 
 const ALL_FAILURES = { ...FAILURES, ...GRPC_FAILURES }
@@ -116,11 +116,14 @@ export function statusOfFailure(failed: Failure): number | undefined {
   const { code, details } = failed
   if (aboutIn(ALL_FAILURES, failed) === 'agent') return undefined
   if (code.startsWith('TIMEOUT_')) return STATUS.DEADLINE_EXCEEDED
-  if (code === 'HTTP2_STREAM_RESET') return statusOfReset(String(details?.['errorCode']))
+  if (code === 'HTTP2_STREAM_RESET') {
+    return BY_HTTP2[String(details?.['errorCode'])] ?? STATUS.INTERNAL
+  }
   if (/^(DNS|CONNECT|TLS)_/.test(code)) return STATUS.UNAVAILABLE
   return CONCLUDED[code]
 }
 
+/** The status of a plain HTTP answer. */
 const BY_HTTP: Readonly<Record<number, number>> = {
   400: STATUS.INTERNAL,
   401: STATUS.UNAUTHENTICATED,
@@ -132,21 +135,12 @@ const BY_HTTP: Readonly<Record<number, number>> = {
   504: STATUS.UNAVAILABLE,
 }
 
-/** The status code of a plain HTTP answer. */
-function statusOfHttp(httpStatus: number): number {
-  return BY_HTTP[httpStatus] ?? STATUS.UNKNOWN
-}
-
+/** The status of a stream that was reset with this error. */
 const BY_HTTP2: Readonly<Record<string, number>> = {
   REFUSED_STREAM: STATUS.UNAVAILABLE,
   CANCEL: STATUS.CANCELLED,
   ENHANCE_YOUR_CALM: STATUS.RESOURCE_EXHAUSTED,
   INADEQUATE_SECURITY: STATUS.PERMISSION_DENIED,
-}
-
-/** The status code of a stream reset with the error of this name. */
-function statusOfReset(errorCode: string): number {
-  return BY_HTTP2[errorCode] ?? STATUS.INTERNAL
 }
 
 /** A grpc-message as text: percent-encoded UTF-8. Invalid encoding stays as received. */

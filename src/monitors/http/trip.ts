@@ -10,12 +10,7 @@ import { exchangeBy } from '../../network/http/http2-exchange.ts'
 import { HTTP1_ALPN, outgoingOf, type HttpTarget } from '../../network/http/target.ts'
 import type { Context } from '../monitor.ts'
 import { type ConnectionFacts, type ConnectionPhases, type Probed, reach } from '../probe.ts'
-import {
-  type Cookies,
-  createCookies,
-  isRedirect,
-  redirectTarget,
-} from '../../network/http/redirects.ts'
+import { Cookies, isRedirect, redirectTarget } from '../../network/http/redirects.ts'
 import { failureOf, isFailure, TargetFailure, targetFailure } from '../../network/target-failure.ts'
 import type { PeerFacts } from '../../network/tls/facts.ts'
 
@@ -81,7 +76,7 @@ export async function travel(plan: HttpPlan, context: Context, address?: string)
   const trip: Trip = { hops: [], answer: { body: emptyBody() }, totalMs: 0 }
   const progress: Progress = { phase: 'dns' }
   const startedAt = performance.now()
-  const cookies = createCookies()
+  const cookies = new Cookies()
   try {
     let target: HttpTarget | undefined = plan.first
     while (target !== undefined) {

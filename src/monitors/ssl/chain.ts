@@ -88,11 +88,12 @@ function build(
   for (;;) {
     const last = built.at(-1) as X509Certificate
     const name = nameOf(last)
-    const isAnchor = anchors
-      .named(name.subject)
-      .some((one) => one.fingerprint256 === last.fingerprint256)
-    if (isSelfSigned(last)) return { built, anchored: isAnchor }
-    const candidates = [...anchors.named(name.issuer), ...sent]
+    if (isSelfSigned(last)) {
+      const { fingerprint256 } = last
+      const anchored = anchors(name.subject).some((one) => one.fingerprint256 === fingerprint256)
+      return { built, anchored }
+    }
+    const candidates = [...anchors(name.issuer), ...sent]
     const issuer = candidates.find((one) => !built.includes(one) && isIssuedBy(last, one))
     if (issuer === undefined || built.length >= LENGTH_MAX) return { built, anchored: false }
     built.push(issuer)

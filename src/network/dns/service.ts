@@ -31,19 +31,17 @@ interface Parameter {
   text: string
 }
 
-const NAMES = ['mandatory', 'alpn', 'no-default-alpn', 'port', 'ipv4hint', 'ech', 'ipv6hint']
-const OTHER_NAMES: Readonly<Record<number, string>> = { 7: 'dohpath', 8: 'ohttp' }
+/** By their numbers. */
+const NAMES = 'mandatory alpn no-default-alpn port ipv4hint ech ipv6hint dohpath ohttp'.split(' ')
 
 function parameterOf(key: number, value: Buffer): Parameter {
   const name = keyName(key)
+  const list = (items: string[]) => ({ name, shown: items, text: items.join(',') })
   switch (name) {
     case 'mandatory':
-      return list(
-        name,
-        chunks(value, 2, name).map((one) => keyName(one.readUInt16BE())),
-      )
+      return list(chunks(value, 2, name).map((one) => keyName(one.readUInt16BE())))
     case 'alpn':
-      return list(name, strings(value))
+      return list(strings(value))
     case 'no-default-alpn':
     case 'ohttp':
       if (value.length > 0) throw malformed(name)
@@ -52,32 +50,20 @@ function parameterOf(key: number, value: Buffer): Parameter {
       if (value.length !== 2) throw malformed(name)
       return { name, shown: value.readUInt16BE(), text: String(value.readUInt16BE()) }
     case 'ipv4hint':
-      return list(
-        name,
-        chunks(value, 4, name).map((one) => one.join('.')),
-      )
+      return list(chunks(value, 4, name).map((one) => one.join('.')))
     case 'ipv6hint':
-      return list(
-        name,
-        chunks(value, 16, name).map((one) => ipv6Text(one)),
-      )
+      return list(chunks(value, 16, name).map((one) => ipv6Text(one)))
     case 'ech':
       return { name, shown: value.toString('base64'), text: value.toString('base64') }
-    default:
-      return other(name, readableText(value))
+    default: {
+      const shown = readableText(value)
+      return { name, shown, text: shown === '' ? '' : quoted(shown) }
+    }
   }
 }
 
-function other(name: string, value: string): Parameter {
-  return { name, shown: value, text: value === '' ? '' : quoted(value) }
-}
-
 function keyName(key: number): string {
-  return NAMES[key] ?? OTHER_NAMES[key] ?? `key${key}`
-}
-
-function list(name: string, items: string[]): Parameter {
-  return { name, shown: items, text: items.join(',') }
+  return NAMES[key] ?? `key${key}`
 }
 
 function malformed(name: string): MalformedMessage {

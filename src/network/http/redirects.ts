@@ -76,32 +76,27 @@ function isBoundToOrigin(name: string, locked: ReadonlySet<string>): boolean {
   return !HARMLESS.has(lower) || locked.has(lower)
 }
 
-/** Carries cookies across the redirects of one run. */
-export interface Cookies {
-  store(setCookie: readonly string[], url: string): Promise<void>
-  /** The Cookie header for a URL; undefined when there is none. */
-  headerFor(url: string): string | undefined
-}
-
 // Further cookies of an answer are ignored.
 const COOKIES_MAX = 50
 
 /**
- * An empty jar, whose package is loaded with the first cookie. Cookies that are not valid are ignored, as RFC 6265
- * requires; `Secure` ones take TLS, on loopback as well.
+ * Carries cookies across the redirects of one run; the package is loaded with the first one. Cookies that are not
+ * valid are ignored, as RFC 6265 requires; `Secure` ones take TLS, on loopback as well.
  */
-export function createCookies(): Cookies {
-  let jar: CookieJar | undefined
-  return {
-    async store(setCookie, url) {
-      jar ??= new (await import('tough-cookie')).CookieJar(undefined, { allowSecureOnLocal: false })
-      for (const cookie of setCookie.slice(0, COOKIES_MAX)) {
-        jar.setCookieSync(cookie, url, { ignoreError: true })
-      }
-    },
-    headerFor(url) {
-      const header = jar?.getCookieStringSync(url)
-      return header === '' ? undefined : header
-    },
+export class Cookies {
+  #jar: CookieJar | undefined
+
+  async store(setCookie: readonly string[], url: string): Promise<void> {
+    const { CookieJar: Jar } = await import('tough-cookie')
+    this.#jar ??= new Jar(undefined, { allowSecureOnLocal: false })
+    for (const cookie of setCookie.slice(0, COOKIES_MAX)) {
+      this.#jar.setCookieSync(cookie, url, { ignoreError: true })
+    }
+  }
+
+  /** The Cookie header for a URL; undefined when there is none. */
+  headerFor(url: string): string | undefined {
+    const header = this.#jar?.getCookieStringSync(url)
+    return header === '' ? undefined : header
   }
 }

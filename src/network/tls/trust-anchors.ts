@@ -5,11 +5,8 @@ import type { TlsSettings } from '../../contract/tls.ts'
 import { readCertificate } from './certificate-structure.ts'
 import { LeastRecentlyUsed } from '../least-recently-used.ts'
 
-/** Trusted certificates by their subject. */
-export interface TrustAnchors {
-  /** Those with this subject, as its DER form. */
-  named(subject: Buffer): X509Certificate[]
-}
+/** Gives the trusted certificates with this subject, in its DER form. */
+export type TrustAnchors = (subject: Buffer) => X509Certificate[]
 
 /** Cached sets of authorities from monitors' settings. */
 const SETS_MAX = 50
@@ -33,10 +30,8 @@ export function trustAnchors(settings: TlsSettings | undefined): TrustAnchors {
 /** Stores PEM texts and parses a certificate at its use: a process trusts hundreds and uses few. */
 function anchorsOf(pems: readonly string[]): TrustAnchors {
   const bySubject = Map.groupBy(pems, subjectOf)
-  return {
-    named: (subject) =>
-      (bySubject.get(subject.toString('latin1')) ?? []).map((pem) => new X509Certificate(pem)),
-  }
+  return (subject) =>
+    (bySubject.get(subject.toString('latin1')) ?? []).map((pem) => new X509Certificate(pem))
 }
 
 /** The DER form of the subject; undefined when the certificate cannot be read. */
