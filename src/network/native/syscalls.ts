@@ -1,6 +1,7 @@
 // System calls of Linux for the sandbox of user code, which Node does not offer: numbers and structures are
 // those of the kernel's uapi headers, for x86-64 and arm64.
 import { readFileSync } from 'node:fs'
+import { constants } from 'node:os'
 import koffi from 'koffi'
 import { SystemCallError } from './system-call-error.ts'
 
@@ -95,22 +96,9 @@ function numbersOn(column: 0 | 1): Readonly<Record<SystemCall, number>> {
   return Object.fromEntries(entries) as Record<SystemCall, number>
 }
 
-export const EPERM = 1
-export const ENOENT = 2
-export const ESRCH = 3
-export const EBADF = 9
-export const ECHILD = 10
-export const EAGAIN = 11
-export const EACCES = 13
-export const EINVAL = 22
-export const EMFILE = 24
-export const ENOSYS = 38
-export const ENOTSOCK = 88
-export const ECONNREFUSED = 111
-export const EAFNOSUPPORT = 97
-export const EISCONN = 106
-export const EALREADY = 114
-export const EINPROGRESS = 115
+export const { EPERM, ENOENT, ESRCH, EBADF, ECHILD, EAGAIN, EACCES, EINVAL } = constants.errno
+export const { EMFILE, ENOSYS, ENOTSOCK, ECONNREFUSED, EAFNOSUPPORT } = constants.errno
+export const { EISCONN, EALREADY, EINPROGRESS } = constants.errno
 
 const libc = koffi.load(null)
 // Both architectures pass the arguments of a variadic call like those of any other, on Linux.
