@@ -29,6 +29,15 @@ export class LeastRecentlyUsed<K, V> {
     }
   }
 
+  /** The value of the key, made where there is none. */
+  getOrMake(key: K, make: () => V): V {
+    const known = this.get(key)
+    if (known !== undefined) return known
+    const made = make()
+    this.set(key, made)
+    return made
+  }
+
   delete(key: K): void {
     this.#weight -= this.#entries.get(key)?.weight ?? 0
     this.#entries.delete(key)

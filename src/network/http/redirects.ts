@@ -2,8 +2,7 @@
 import type { CookieJar } from 'tough-cookie'
 import { excerpt } from '../../contract/failure.ts'
 import type { ResponseHead } from './exchange.ts'
-import type { HttpTarget } from './target.ts'
-import { bareUrl, targetFor } from './target.ts'
+import { bareUrl, headersWhere, type HttpTarget, targetFor } from './target.ts'
 import { targetFailure } from '../target-failure.ts'
 
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
@@ -59,16 +58,16 @@ const HARMLESS: ReadonlySet<string> = new Set([
 ])
 
 /** The headers for the next request: none on a dropped body, no secrets to another origin. */
-function carriedOver(from: HttpTarget, to: URL, withoutBody: boolean): string[] {
-  const sameOrigin = from.url.origin === to.origin
-  const carried: string[] = []
-  for (let at = 0; at < from.headers.length; at += 2) {
-    const name = from.headers[at] as string
-    if (withoutBody && ABOUT_THE_BODY.test(name)) continue
-    if (!sameOrigin && isBoundToOrigin(name, from.locked)) continue
-    carried.push(name, from.headers[at + 1] as string)
-  }
-  return carried
+function carriedOver(
+  { url, headers, locked }: HttpTarget,
+  to: URL,
+  withoutBody: boolean,
+): string[] {
+  const sameOrigin = url.origin === to.origin
+  return headersWhere(headers, (name) => {
+    if (withoutBody && ABOUT_THE_BODY.test(name)) return false
+    return sameOrigin || !isBoundToOrigin(name, locked)
+  })
 }
 
 function isBoundToOrigin(name: string, locked: ReadonlySet<string>): boolean {

@@ -53,7 +53,7 @@ export interface RequestParts {
 
 /** Creates a target. Credentials in the URL become Basic authentication, unless a header replaces them. */
 export function targetFor(url: URL, parts: RequestParts): HttpTarget {
-  const headers = withoutFraming(parts.headers ?? [])
+  const headers = headersWhere(parts.headers ?? [], (name) => !FRAMING.test(name))
   const has = namesOf(headers)
   for (const [name, value] of DEFAULTS) {
     if (!has.has(name.toLowerCase())) headers.push(name, value)
@@ -125,16 +125,16 @@ export function namesOf(headers: readonly string[]): Set<string> {
   return new Set(headers.filter((_, at) => at % 2 === 0).map((name) => name.toLowerCase()))
 }
 
-/** Removes framing headers: a wrong length from a user would only hang the exchange. */
-function withoutFraming(headers: readonly string[]): string[] {
-  const remaining: string[] = []
-  for (let at = 0; at < headers.length; at += 2) {
-    const name = headers[at] as string
-    if (/^(content-length|transfer-encoding)$/i.test(name)) continue
-    remaining.push(name, headers[at + 1] as string)
-  }
-  return remaining
+/** The headers, names and values in turn, with the names that pass. */
+export function headersWhere(
+  headers: readonly string[],
+  passes: (name: string) => boolean,
+): string[] {
+  return headers.filter((_, at) => passes(headers[at - (at % 2)] as string))
 }
+
+/** Not those of a user: a wrong length would only hang the exchange. */
+const FRAMING = /^(content-length|transfer-encoding)$/i
 
 /** Headers and credentials as a monitor's definition has them. */
 export interface RequestFields {

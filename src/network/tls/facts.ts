@@ -76,18 +76,17 @@ export function peerFacts(
   name: string,
   ocspStapled: boolean,
 ): PeerFacts {
+  const reason = reasonOf(socket.authorizationError)
   const facts: PeerFacts = {
     protocol: socket.getProtocol() ?? 'unknown',
     cipher: socket.getCipher().standardName,
     ocspStapled,
-    chainTrusted: true,
+    chainTrusted: reason === undefined,
     hostnameVerified: true,
     verified: true,
     chain: [],
   }
   if (typeof socket.alpnProtocol === 'string') facts.alpn = socket.alpnProtocol
-  const reason = reasonOf(socket.authorizationError)
-  facts.chainTrusted = reason === undefined
   if (certificates !== undefined) {
     const { certificate, chain, validTo, earliestExpiry } = chainOf(certificates)
     facts.certificate = certificate

@@ -89,13 +89,7 @@ const keys = new WeakMap<TlsSettings, Map<Offer, string>>()
 const NONE: TlsSettings = {}
 
 function secureContextFor(settings = NONE, offer: Offer = 'safe'): SecureContext {
-  const key = keyOf(settings, offer)
-  let context = contexts.get(key)
-  if (context === undefined) {
-    context = makeContext(settings, offer)
-    contexts.set(key, context)
-  }
-  return context
+  return contexts.getOrMake(keyOf(settings, offer), () => makeContext(settings, offer))
 }
 
 function keyOf(settings: TlsSettings, offer: Offer): string {

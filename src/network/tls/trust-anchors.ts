@@ -19,12 +19,7 @@ let usual: TrustAnchors | undefined
 export function trustAnchors(settings: TlsSettings | undefined): TrustAnchors {
   const given = settings?.ca
   if (given === undefined) return (usual ??= anchorsOf(getCACertificates('default')))
-  let known = sets.get(given)
-  if (known === undefined) {
-    known = anchorsOf(given.match(PEM) ?? [])
-    sets.set(given, known)
-  }
-  return known
+  return sets.getOrMake(given, () => anchorsOf(given.match(PEM) ?? []))
 }
 
 /** Stores PEM texts and parses a certificate at its use: a process trusts hundreds and uses few. */
