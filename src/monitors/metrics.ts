@@ -47,21 +47,23 @@ export function connectionSamples(
   return samples
 }
 
-/** Metrics of a TLS handshake, for every type of monitor that speaks it. */
-export function tlsSamples(tls: PeerFacts): Sample[] {
+/**
+ * Metrics of a TLS handshake, for every type of monitor that speaks it. `chainExpiry` is that of the trusted chain, where
+ * it is known apart from the one that was sent.
+ */
+export function tlsSamples(
+  tls: Pick<PeerFacts, 'protocol' | 'cipher' | 'chainTrusted' | 'earliestExpiry'>,
+  chainExpiry = tls.earliestExpiry,
+): Sample[] {
+  const version = tls.protocol.replace(/^TLSv1$/, 'TLSv1.0').replace(/^(TLS|SSL)v?/, '$1 ')
   const samples: Sample[] = [
-    {
-      name: 'probe_tls_version_info',
-      value: 1,
-      labels: { version: tls.protocol.replace(/^TLSv1$/, 'TLSv1.0').replace('TLSv', 'TLS ') },
-    },
+    { name: 'probe_tls_version_info', value: 1, labels: { version } },
     { name: 'probe_tls_cipher_info', value: 1, labels: { cipher: tls.cipher } },
   ]
-  if (tls.earliestExpiry === undefined) return samples
-  const seconds = Date.parse(tls.earliestExpiry) / 1000
-  samples.push({ name: 'probe_ssl_earliest_cert_expiry', value: seconds })
-  if (tls.chainTrusted) {
-    samples.push({ name: 'probe_ssl_last_chain_expiry_timestamp_seconds', value: seconds })
+  const add = (name: string, iso: string) => samples.push({ name, value: Date.parse(iso) / 1000 })
+  if (tls.earliestExpiry !== undefined) add('probe_ssl_earliest_cert_expiry', tls.earliestExpiry)
+  if (chainExpiry !== undefined && tls.chainTrusted) {
+    add('probe_ssl_last_chain_expiry_timestamp_seconds', chainExpiry)
   }
   return samples
 }

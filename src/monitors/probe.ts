@@ -18,15 +18,15 @@ export interface Thresholds {
   maxResponseTime: number
 }
 
-/** The failure when the time is above the maximum, or undefined. */
-export function tooSlow(responseTimeMs: number, thresholds: Thresholds): Failure | undefined {
-  const maxMs = thresholds.maxResponseTime
-  if (responseTimeMs <= maxMs) return undefined
-  return failure(
-    'RESPONSE_TIME_ABOVE_MAX',
-    `the response took ${Math.round(responseTimeMs)} ms; at most ${maxMs} ms are allowed`,
-    { responseTimeMs, maxMs },
-  )
+/** The failure of a time above the maximum, else none. */
+export function tooSlow(
+  responseTimeMs: number,
+  { maxResponseTime: maxMs }: Thresholds,
+): [] | [Failure] {
+  if (responseTimeMs <= maxMs) return []
+  const tookMs = Math.round(responseTimeMs)
+  const message = `the response took ${tookMs} ms; at most ${maxMs} ms are allowed`
+  return [failure('RESPONSE_TIME_ABOVE_MAX', message, { responseTimeMs, maxMs })]
 }
 
 /** Whether the time is above what counts as healthy. */
@@ -56,9 +56,8 @@ export function verdictOn(
   const failures = monitor.shouldFail ? all.filter(({ code }) => !expected.has(code)) : all
   if (!hasAnswered) return { failures }
   const responseTimeMs = phases.totalMs
-  const slow = failures.length === 0 ? tooSlow(responseTimeMs, monitor) : undefined
   return {
-    failures: slow === undefined ? failures : [slow],
+    failures: failures.length === 0 ? tooSlow(responseTimeMs, monitor) : failures,
     responseTimeMs,
     degraded: isDegraded(responseTimeMs, monitor),
   }

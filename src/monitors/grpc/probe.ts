@@ -130,7 +130,7 @@ async function open({ plan, context, probe, progress }: Running): Promise<Link> 
   throw noHttp2(where)
 }
 
-function noHttp2(where: unknown): TargetFailure {
+function noHttp2(where: string): TargetFailure {
   const message = `${where} does not offer HTTP/2 (ALPN h2), which gRPC needs`
   return targetFailure<GrpcCode>('HTTP2_NOT_SPOKEN', message, { where })
 }
@@ -138,7 +138,7 @@ function noHttp2(where: unknown): TargetFailure {
 /** A server that offers other protocols than ours ends the handshake with an alert. */
 function refuseAlpn(error: unknown): never {
   const { where, reason } = (error instanceof TargetFailure && error.failure.details) || {}
-  throw String(reason).includes('NO_APPLICATION_PROTOCOL') ? noHttp2(where) : error
+  throw String(reason).includes('NO_APPLICATION_PROTOCOL') ? noHttp2(String(where)) : error
 }
 
 async function converse(running: Running, link: Link, known: Prepared | undefined): Promise<void> {

@@ -29,8 +29,7 @@ export async function runGrpc(
   if (answer === undefined || failures.length > 0) return { observed: shown, failures }
   const responseTimeMs = responseTime(observed)
   failures.push(...statusFailures(monitor, plan, observed))
-  const slow = tooSlow(responseTimeMs, monitor)
-  if (slow !== undefined) failures.push(slow)
+  failures.push(...tooSlow(responseTimeMs, monitor))
   const { assertions } = plan.request
   const sources = sourcesOf(probe, responseTimeMs)
   failures.push(...(await evaluateAssertions(assertions, sources, context.signal)))

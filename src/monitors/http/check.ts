@@ -74,8 +74,7 @@ async function evaluateAnswer(
   if (statusCode >= 400 && !monitor.shouldFail) {
     failures.push(failure('HTTP_STATUS', `the status code is ${statusCode}`, { statusCode }))
   }
-  const slow = tooSlow(trip.totalMs, monitor)
-  if (slow !== undefined) failures.push(slow)
+  failures.push(...tooSlow(trip.totalMs, monitor))
   const { assertions } = monitor.request
   if (assertions.length === 0) return failures
   failures.push(...(await evaluateAssertions(assertions, sourcesOf(trip), signal)))

@@ -134,9 +134,7 @@ async function evaluate(
     return { observed, failures: [failure('RESOURCES_EXHAUSTED', message)], degraded: false }
   }
   const failures = isFailed && !monitor.shouldFail ? lossFailures(monitor, observed, echoes) : []
-  if (request.assertions.length > 0) {
-    failures.push(...(await evaluateAssertions(request.assertions, sourcesOf(observed), signal)))
-  }
+  failures.push(...(await evaluateAssertions(request.assertions, sourcesOf(observed), signal)))
   return { observed, failures, degraded }
 }
 

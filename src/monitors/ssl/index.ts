@@ -11,7 +11,7 @@ import { categoryOf, type SslProbe, type ConnectionFacts } from './report.ts'
 import { VERSIONS_MS_MAX } from './versions.ts'
 import { checkAddresses, verdictOn } from '../probe.ts'
 import { isIP } from 'node:net'
-import { connectionSamples } from '../metrics.ts'
+import { connectionSamples, tlsSamples } from '../metrics.ts'
 
 /** Failures that count as a pass with `shouldFail`: no connection, no handshake, no trusted certificate. */
 const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<string> = new Set<FailureCode | SslCode>([
@@ -112,23 +112,18 @@ function sslSamples(observed: Record<string, unknown>): Sample[] {
   const { phases, family, connection, certificate, chain } = observed as Partial<SslProbe>
   const samples: Sample[] = []
   samples.push(...connectionSamples({ family, phases }, 'probe_ssl_duration_seconds'))
-  if (connection !== undefined) samples.push(...handshakeSamples(connection))
-  if (certificate === undefined || chain === undefined) return samples
-  const seconds = (iso: string) => Date.parse(iso) / 1000
-  samples.push(
-    { name: 'probe_ssl_earliest_cert_expiry', value: seconds(chain.earliestExpiry) },
-    { name: 'probe_ssl_cert_days_left', value: certificate.daysUntilExpiry },
-  )
+  if (connection !== undefined) samples.push(...handshakeSamples(connection, chain))
+  if (certificate === undefined) return samples
   const labels = {
     fingerprint_sha256: certificate.fingerprintSha256,
     subject: goName(certificate.subject),
     issuer: goName(certificate.issuer),
     subjectalternative: certificate.sans.filter((name) => isIP(name) === 0).join(','),
   }
-  samples.push({ name: 'probe_ssl_last_chain_info', value: 1, labels })
-  if (connection?.chainTrusted !== true) return samples
-  const value = seconds(chain.builtExpiry)
-  samples.push({ name: 'probe_ssl_last_chain_expiry_timestamp_seconds', value })
+  samples.push(
+    { name: 'probe_ssl_cert_days_left', value: certificate.daysUntilExpiry },
+    { name: 'probe_ssl_last_chain_info', value: 1, labels },
+  )
   return samples
 }
 
@@ -137,16 +132,13 @@ function goName(name: string): string {
   return name.split(', ').toReversed().join(',')
 }
 
-function handshakeSamples(facts: ConnectionFacts): Sample[] {
+function handshakeSamples(facts: ConnectionFacts, chain: SslProbe['chain']): Sample[] {
   const yes = (is: boolean) => (is ? 1 : 0)
+  const { tlsVersion: protocol, cipherSuite: cipher, chainTrusted } = facts
+  const tls = { protocol, cipher, chainTrusted, ...chain }
   const samples: Sample[] = [
-    {
-      name: 'probe_tls_version_info',
-      value: 1,
-      labels: { version: facts.tlsVersion.replace(/^(TLS|SSL)/, '$1 ') },
-    },
-    { name: 'probe_tls_cipher_info', value: 1, labels: { cipher: facts.cipherSuite } },
-    { name: 'probe_ssl_chain_trusted', value: yes(facts.chainTrusted) },
+    ...tlsSamples(tls, chain?.builtExpiry),
+    { name: 'probe_ssl_chain_trusted', value: yes(chainTrusted) },
     { name: 'probe_ssl_hostname_verified', value: yes(facts.hostnameVerified) },
     { name: 'probe_ssl_ocsp_stapled', value: yes(facts.ocspStapled) },
   ]

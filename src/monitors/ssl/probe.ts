@@ -60,7 +60,7 @@ export async function probeSsl(
     await runFollowUpChecks(running, shown)
     evaluate(running, shown.chain, now)
   }
-  if (plan.assertions.length > 0 && probe.connection !== undefined) {
+  if (probe.connection !== undefined) {
     const sources = sourcesOf(probe, shown?.chain?.names ?? [])
     probe.failures.push(...(await evaluateAssertions(plan.assertions, sources, context.signal)))
   }

@@ -62,16 +62,10 @@ export interface TraceObserved extends ProbeFacts, Partial<PathChange> {
 /** The first ICMP error that ended a path, and its sender. */
 export type Refuser = Refusal & { from: string }
 
-export interface TraceReport {
-  facts: ProbeFacts
-  path: Path
-  refuser: Refuser | undefined
-}
-
 type Answered = Probe & { answer: Answer }
 
 /** Makes the report of the course's probes. */
-export function reportOf(course: TraceCourse, mtus: readonly TracedMtu[] = []): TraceReport {
+export function reportOf(course: TraceCourse, mtus: readonly TracedMtu[] = []) {
   // Shows the path of one flow where possible.
   const counted = course.probes
     .filter(({ state }) => state === 'answered' || state === 'unanswered')

@@ -29,8 +29,7 @@ export async function evaluateTrace(
   const observation: Observation = { observed: { ...observed }, failures }
   const responseTimeMs = observed.responseTime?.avg
   if (responseTimeMs === undefined) return observation
-  const slow = tooSlow(responseTimeMs, monitor)
-  if (slow !== undefined) failures.push(slow)
+  failures.push(...tooSlow(responseTimeMs, monitor))
   return { ...observation, responseTimeMs, degraded: isDegraded(responseTimeMs, monitor) }
 }
 
@@ -45,7 +44,6 @@ async function failedAssertions(
   const assertions = request.assertions.filter(
     ({ source }) => source !== 'RESPONSE_TIME' || responseTime !== undefined,
   )
-  if (assertions.length === 0) return []
   const sources: AssertionSources = {
     RESPONSE_TIME: {
       kind: 'value',
