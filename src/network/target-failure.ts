@@ -36,7 +36,7 @@ const TIMEOUTS: Record<Phase, { code: FailureCode; doing: string }> = {
 }
 
 /** Whether `failureOf` returns a failure for the error and does not rethrow it. */
-export function isFailure(error: unknown): boolean {
+export function isFailure(error: unknown): error is TargetFailure | DeadlineReached {
   return error instanceof TargetFailure || error instanceof DeadlineReached
 }
 

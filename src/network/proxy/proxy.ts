@@ -10,7 +10,7 @@ import { connectTo } from '../open-socket.ts'
 import { createInspection } from './inspection.ts'
 import { askForTunnel } from './tunnel.ts'
 import type { Resolver } from '../dns/resolver.ts'
-import { TargetFailure, targetFailure } from '../target-failure.ts'
+import { isFailure, TargetFailure, targetFailure } from '../target-failure.ts'
 import { shakeHands } from '../tls/handshake.ts'
 
 /** The problem of the text as `proxyUrl`, or undefined. Never shows the text: it may contain a password. */
@@ -120,18 +120,14 @@ async function speakTls(location: Location, socket: Socket, signal: AbortSignal)
 
 /** An error on the way to the proxy says nothing about the target. */
 function proxyFault(error: unknown): unknown {
-  if (error instanceof DeadlineReached) {
-    return targetFailure(
+  if (!isFailure(error)) return error
+  const unusable = (details: Record<string, unknown>) =>
+    targetFailure(
       'PROXY_UNREACHABLE',
       `the location’s proxy cannot be used: ${error.message}`,
-      { deadlineMs: error.deadlineMs },
+      details,
     )
-  }
-  if (!(error instanceof TargetFailure)) return error
-  const { code, message, details } = error.failure
-  if (code === 'RESOURCES_EXHAUSTED') return error
-  return targetFailure('PROXY_UNREACHABLE', `the location’s proxy cannot be used: ${message}`, {
-    ...details,
-    reason: code,
-  })
+  if (error instanceof DeadlineReached) return unusable({ deadlineMs: error.deadlineMs })
+  const { code, details } = error.failure
+  return code === 'RESOURCES_EXHAUSTED' ? error : unusable({ ...details, reason: code })
 }

@@ -4,7 +4,7 @@ import { isIP } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import { failure, type Failure } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
-import type { PeerCertificates } from './peer-certificates.ts'
+import { type PeerCertificates, reasonOf } from './peer-certificates.ts'
 import { certificateCode } from './errors.ts'
 
 /** One certificate. Times are ISO 8601 in UTC. */
@@ -76,7 +76,7 @@ export function peerFacts(
   name: string,
   ocspStapled: boolean,
 ): PeerFacts {
-  const reason = reasonOf(socket.authorizationError)
+  const reason = reasonOf(socket)
   const facts: PeerFacts = {
     protocol: socket.getProtocol() ?? 'unknown',
     cipher: socket.getCipher().standardName,
@@ -97,11 +97,6 @@ export function peerFacts(
   }
   evaluate(facts, reason, name)
   return facts
-}
-
-function reasonOf(error: unknown): string | undefined {
-  if (error === null || error === undefined) return undefined
-  return typeof error === 'string' ? error : ((error as NodeJS.ErrnoException).code ?? 'UNKNOWN')
 }
 
 function isFor(leaf: X509Certificate, name: string): boolean {

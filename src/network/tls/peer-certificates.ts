@@ -37,7 +37,7 @@ let reads = 0
 /** The certificates of the peer at `where` after a handshake; undefined when it sent none. */
 export function peerCertificates(socket: TLSSocket, where: string): PeerCertificates | undefined {
   const shown = leafOf(socket.getSession())
-  const verdict = verdictOf(socket)
+  const verdict = reasonOf(socket)
   const now = performance.now()
   const known = recent.get(where)
   if (
@@ -55,10 +55,11 @@ export function peerCertificates(socket: TLSSocket, where: string): PeerCertific
   return certificates
 }
 
-/** OpenSSL's verdict: mostly a string, although Node's types declare an Error. */
-function verdictOf({ authorizationError }: TLSSocket): string | undefined {
-  const verdict = authorizationError as unknown
-  return verdict instanceof Error ? verdict.message : (verdict as string | undefined)
+/** OpenSSL's reason for a chain that does not verify: mostly a string, although Node's types declare an Error. */
+export function reasonOf({ authorizationError }: TLSSocket): string | undefined {
+  const error = authorizationError as NodeJS.ErrnoException | string | null | undefined
+  if (error === null || error === undefined) return undefined
+  return typeof error === 'string' ? error : (error.code ?? 'UNKNOWN')
 }
 
 /** Limit of the bytes of a session before its DER form, where Node stores its context. */
