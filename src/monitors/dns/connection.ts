@@ -1,12 +1,14 @@
 // One DNS query on its own connection: dials, starts TLS if the protocol has it, queries, closes.
 import type { Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
-import type { DnsCode, DnsRequest } from './definition.ts'
+import { encodeDnsName } from '../../contract/dns/name.ts'
+import { DNS_CLASSES, DNS_PORTS, dnsTypeNumber } from '../../contract/dns/parameters.ts'
+import { type DnsCode, type DnsMonitor, dnsQueryName } from './definition.ts'
 import { connectionFailure, peerPlace, placeOf } from '../../network/connect-errors.ts'
 import type { Connection, Endpoint, Progress } from '../../network/dial.ts'
 import { untilAborted } from '../../network/deadline.ts'
 import { askOverHttps, DOH_ALPN } from './https.ts'
-import { readAnswer, type DnsMessage } from '../../network/dns/message.ts'
+import { encodeQuery, readAnswer, type DnsMessage } from '../../network/dns/message.ts'
 import { noteServer, type DnsObserved } from './observed.ts'
 import type { NameServers, SystemServers } from '../../network/dns/name-servers.ts'
 import { malformedAnswer, type DnsServer } from '../../network/dns/udp.ts'
@@ -16,13 +18,24 @@ import type { Context } from '../monitor.ts'
 import { speakTls } from '../probe.ts'
 
 /** A definition, ready to be run. */
-export interface DnsPlan {
-  request: DnsRequest
-  maxResponseTime: number
-  port: number
-  /** The queries, each with id 0. The one without EDNS is for servers that do not know it. */
-  query: Buffer
-  plainQuery: Buffer | undefined
+export type DnsPlan = ReturnType<typeof makeDnsPlan>
+
+/** Common plan of all attempts of a monitor. */
+export function makeDnsPlan({ request, maxResponseTime }: DnsMonitor) {
+  // The schema has refused a name that cannot be encoded.
+  const name = encodeDnsName(dnsQueryName(request)) as Buffer
+  const type = dnsTypeNumber(request.recordType)
+  const question = { ...request, name, type, class: DNS_CLASSES[request.recordClass] }
+  // A definition that uses EDNS must not get an answer without it.
+  const canDoWithout = request.ednsBytes > 0 && !request.dnssecOk && !request.nsid
+  return {
+    request,
+    maxResponseTime,
+    port: request.port ?? DNS_PORTS[request.protocol],
+    /** The queries, each with id 0. The one without EDNS is for servers that do not know it. */
+    query: encodeQuery(question),
+    plainQuery: canDoWithout ? encodeQuery({ ...question, ednsBytes: 0 }) : undefined,
+  }
 }
 
 /** A running query. */

@@ -5,8 +5,8 @@ import { failure, type Failure, type FailureCode } from '../../contract/failure.
 import { evaluateAssertions, type AssertionSources } from '../assertions/assertions.ts'
 import type { DnsObserved } from './observed.ts'
 import type { DnsMessage } from '../../network/dns/message.ts'
-import type { DnsPlan, DnsRun } from './connection.ts'
-import { makeDnsPlan, probeDns } from './probe.ts'
+import { makeDnsPlan, type DnsPlan, type DnsRun } from './connection.ts'
+import { probeDns } from './probe.ts'
 import { defineMonitor, type AnyMonitorType, type Context } from '../monitor.ts'
 import type { Observation, Sample } from '../../contract/observation.ts'
 import {

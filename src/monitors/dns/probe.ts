@@ -1,40 +1,15 @@
 // One DNS query from the lookup of its server to the answer, over any protocol, with its duration.
 import { randomInt } from 'node:crypto'
-import { encodeDnsName } from '../../contract/dns/name.ts'
-import {
-  DNS_CLASSES,
-  DNS_PORTS,
-  dnsTypeName,
-  dnsTypeNumber,
-} from '../../contract/dns/parameters.ts'
+import { dnsTypeName, dnsTypeNumber } from '../../contract/dns/parameters.ts'
 import type { Failure } from '../../contract/failure.ts'
 import { askByConnection, type DnsFound, type DnsPlan, type DnsRun } from './connection.ts'
-import { dnsQueryName, type DnsMonitor } from './definition.ts'
 import { inNaturalOrder, noteAnswer, noteServer, type DnsObserved } from './observed.ts'
 import { withDeadline } from '../../network/deadline.ts'
-import { encodeQuery, type DnsMessage } from '../../network/dns/message.ts'
+import type { DnsMessage } from '../../network/dns/message.ts'
 import { askOverUdp, type DnsServer, type UdpTally } from '../../network/dns/udp.ts'
 import { familyOf, literalOf } from '../../network/ip-address.ts'
 import { type Context } from '../monitor.ts'
 import { failureOf, isFailure, TargetFailure } from '../../network/target-failure.ts'
-
-/** Common plan of all attempts of a monitor. */
-export function makeDnsPlan({ request, maxResponseTime }: DnsMonitor): DnsPlan {
-  const name = encodeDnsName(dnsQueryName(request))
-  // The schema has refused such a name.
-  if (typeof name === 'string') throw new Error(`the query ${name}`)
-  const type = dnsTypeNumber(request.recordType)
-  const question = { ...request, name, type, class: DNS_CLASSES[request.recordClass] }
-  // A definition that uses EDNS must not get an answer without it.
-  const canDoWithout = request.ednsBytes > 0 && !request.dnssecOk && !request.nsid
-  return {
-    request,
-    maxResponseTime,
-    port: request.port ?? DNS_PORTS[request.protocol],
-    query: encodeQuery(question),
-    plainQuery: canDoWithout ? encodeQuery({ ...question, ednsBytes: 0 }) : undefined,
-  }
-}
 
 /** Outcome of a query. */
 export interface DnsProbe {

@@ -23,6 +23,7 @@ export type Chain = ReturnType<typeof makeChain>
 export type ShownChain = Chain['shown']
 
 const LENGTH_MAX = 16
+const NONE = Buffer.alloc(0)
 
 /** Cached facts by certificate; collected with it. */
 const chains = new WeakMap<PeerCertificates, { anchors: TrustAnchors; chain: Chain }>()
@@ -42,14 +43,12 @@ function makeChain(sent: readonly X509Certificate[], anchors: TrustAnchors) {
   const { built, anchored } = build(sent, anchors)
   const issuer = built[1]
   const structure = readCertificate(leaf.raw)
-  const issuerStructure = issuer === undefined ? undefined : readCertificate(issuer.raw)
+  const issuerStructure = issuer && readCertificate(issuer.raw)
   const ends = (ones: readonly X509Certificate[]) =>
     Math.min(...ones.map((one) => one.validToDate.getTime()))
   const own = anchored && built.length > 1 ? built.slice(0, -1) : built
-  const isAskable = issuer !== undefined && structure !== undefined && issuerStructure !== undefined
-  const subject: Subject | undefined = isAskable
-    ? { certificate: structure, issuer, issuerStructure }
-    : undefined
+  const subject: Subject | undefined = structure &&
+    issuerStructure && { certificate: structure, issuer, issuerStructure }
   const names = altNames(leaf.subjectAltName).map((name) => shortIpv6(name))
   const impostor = anchored ? undefined : impostorOf(sent, built)
   return {
@@ -87,23 +86,17 @@ function build(
   const built = [sent[0] as X509Certificate]
   for (;;) {
     const last = built.at(-1) as X509Certificate
-    const name = nameOf(last)
+    const { subjectName = NONE, issuerName = NONE } = readCertificate(last.raw) ?? {}
     if (isSelfSigned(last)) {
       const { fingerprint256 } = last
-      const anchored = anchors(name.subject).some((one) => one.fingerprint256 === fingerprint256)
+      const anchored = anchors(subjectName).some((one) => one.fingerprint256 === fingerprint256)
       return { built, anchored }
     }
-    const candidates = [...anchors(name.issuer), ...sent]
+    const candidates = [...anchors(issuerName), ...sent]
     const issuer = candidates.find((one) => !built.includes(one) && isIssuedBy(last, one))
     if (issuer === undefined || built.length >= LENGTH_MAX) return { built, anchored: false }
     built.push(issuer)
   }
-}
-
-function nameOf(one: X509Certificate): { subject: Buffer; issuer: Buffer } {
-  const structure = readCertificate(one.raw)
-  const none = Buffer.alloc(0)
-  return { subject: structure?.subjectName ?? none, issuer: structure?.issuerName ?? none }
 }
 
 /** Whether it may have signed and did. */

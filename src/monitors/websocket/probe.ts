@@ -13,25 +13,15 @@ import { endOfMatch } from '../assertions/assertions.ts'
 import { excerptOf } from '../assertions/comparison.ts'
 import type { Context } from '../monitor.ts'
 import { type ConnectionFacts, type ConnectionPhases, reach } from '../probe.ts'
-import type { WebSocketCode, WebSocketMonitor, WebSocketRequest } from './definition.ts'
+import type { WebSocketCode, WebSocketMonitor } from './definition.ts'
 import { type Message, WebSocketConnection } from './connection.ts'
-import { headersOf, type HttpTarget, targetFor } from '../../network/http/target.ts'
+import { headersOf, targetFor } from '../../network/http/target.ts'
 
 /** A definition, ready to be run. */
-export interface Plan {
-  request: WebSocketRequest
-  /** The handshake request, without its key, which each attempt generates. */
-  target: HttpTarget
-  /** With `ws:` or `wss:`, without credentials. */
-  shownUrl: string
-  /** Whether to wait for a message. */
-  reads: boolean
-  /** Whether a refusal is a failure. Else an assertion checks its status, and nothing needs a WebSocket. */
-  needsOpen: boolean
-}
+export type Plan = ReturnType<typeof makePlan>
 
 /** Common plan of all attempts of a monitor. Throws like `headersOf`. */
-export function makePlan({ request }: WebSocketMonitor): Plan {
+export function makePlan({ request }: WebSocketMonitor) {
   const { url, subprotocols, expect } = request
   const asserts = (...sources: string[]) =>
     request.assertions.some(({ source }) => sources.includes(source))
@@ -42,9 +32,13 @@ export function makePlan({ request }: WebSocketMonitor): Plan {
   const reads = typeof expect === 'string' || asserts('MESSAGE', 'JSON_MESSAGE')
   return {
     request,
+    /** The handshake request, without its key, which each attempt generates. */
     target,
+    /** With `ws:` or `wss:`, without credentials. */
     shownUrl: target.shownUrl.replace(/^http/, 'ws'),
+    /** Whether to wait for a message. */
     reads,
+    /** Whether a refusal is a failure. Else an assertion checks its status, and nothing needs a WebSocket. */
     needsOpen: !asserts('STATUS_CODE') || reads || asserts('PING_TIME', 'CLOSE_CODE'),
   }
 }
