@@ -19,14 +19,14 @@ export const grpc = defineMonitor<GrpcMonitor>({
     const { serviceDefinition, protoContent = '' } = request.grpcConfig
     if (serviceDefinition !== 'PROTO_FILE') return undefined
     const { registryOfText } = await import('./protobuf/text.ts')
-    const error = await registryOfText(protoContent).then(
-      () => undefined,
-      (thrown: unknown) => thrown,
-    )
-    if (error === undefined) return undefined
-    if (!(error instanceof TargetFailure)) throw error
-    return { path: ['request', 'grpcConfig', 'protoContent'], message: error.message }
+    try {
+      await registryOfText(protoContent)
+      return undefined
+    } catch (error) {
+      if (!(error instanceof TargetFailure)) throw error
+      return { path: ['request', 'grpcConfig', 'protoContent'], message: error.message }
+    }
   },
-  samples: (observed) => grpcSamples(observed),
+  samples: grpcSamples,
   deadlineMs: deadlineMsOf,
 })

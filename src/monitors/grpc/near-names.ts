@@ -6,6 +6,12 @@ const CANDIDATES_MAX = 2000
 const NAME_CHARS_MAX = 200
 const SHOWN_MAX = 3
 
+/** Those nearest to a name that does not exist, and what a message says of them: `none` where there are none. */
+export function nearFix(name: string, candidates: Iterable<string>, none: string) {
+  const near = nearNames(name, candidates).join(', ')
+  return { near, fix: near === '' ? none : `did you mean ${near}?` }
+}
+
 /** The up to three candidates most similar to the name, most similar first. */
 export function nearNames(name: string, candidates: Iterable<string>): string[] {
   const looked = [...candidates].slice(0, CANDIDATES_MAX)

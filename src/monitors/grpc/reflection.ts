@@ -7,7 +7,7 @@ import type { OutgoingHttpHeaders } from 'node:http2'
 import type { Progress } from '../../network/dial.ts'
 import { endingOf, STATUS, statusName, unpackAll } from './answer.ts'
 import { call, type Link } from './call.ts'
-import { nearNames } from './near-names.ts'
+import { nearFix } from './near-names.ts'
 import { cachedRegistry, registryOf } from './protobuf/registry.ts'
 import { readFields, readUntrusted, textField } from './protobuf/wire.ts'
 import { TargetFailure, targetFailure } from '../../network/target-failure.ts'
@@ -137,13 +137,9 @@ async function refuse(dialogue: Dialogue, service: string, error: ReflectionErro
     throw invalid(`${statusName(error.code)} ${error.message}`.trim())
   }
   const { services } = await ask(dialogue, ASK.services, '')
-  const near = nearNames(service, services).join(', ')
-  const fix = near === '' ? 'it lists no services' : `did you mean ${near}?`
-  throw targetFailure<GrpcCode>(
-    'GRPC_METHOD_NOT_FOUND',
-    `the server knows no service ${service}; ${fix}`,
-    { service, near },
-  )
+  const { near, fix } = nearFix(service, services, 'it lists no services')
+  const message = `the server knows no service ${service}; ${fix}`
+  throw targetFailure<GrpcCode>('GRPC_METHOD_NOT_FOUND', message, { service, near })
 }
 
 interface Reply {

@@ -200,13 +200,12 @@ export function malformedAnswer(where: string, reason: string): TargetFailure {
 }
 
 // For addresses there is nothing to look up; Node would wait a turn for it.
-type Lookup = NonNullable<SocketOptions['lookup']>
-const asItIs =
-  (family: number): Lookup =>
-  (address, _options, callback) =>
-    callback(null, address, family)
-const UDP4: SocketOptions = { type: 'udp4', lookup: asItIs(4) }
-const UDP6: SocketOptions = { type: 'udp6', lookup: asItIs(6) }
+const optionsFor = (type: 'udp4' | 'udp6', family: 4 | 6): SocketOptions => ({
+  type,
+  lookup: (address, _options, callback) => callback(null, address, family),
+})
+const UDP4 = optionsFor('udp4', 4)
+const UDP6 = optionsFor('udp6', 6)
 
 /** No port or buffer is left for a socket: nothing that the server did. */
 const OUT_OF_PORTS: ReadonlySet<string> = new Set(['EADDRINUSE', 'EADDRNOTAVAIL', 'EAGAIN'])

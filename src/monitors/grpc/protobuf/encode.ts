@@ -14,7 +14,7 @@ import { isFieldError } from '@bufbuild/protobuf/reflect'
 import { parseExactJson } from '../../../contract/exact-json.ts'
 import { type TargetFailure, targetFailure } from '../../../network/target-failure.ts'
 import type { GrpcCode } from '../definition.ts'
-import { nearNames } from '../near-names.ts'
+import { nearFix, nearNames } from '../near-names.ts'
 
 /**
  * Encodes the JSON text; an empty one is a message without fields. Throws TargetFailure: GRPC_MESSAGE_INVALID with
@@ -111,9 +111,7 @@ function ruleOf({ message, cause }: Error, registry: FileRegistry): string {
   const key = /key "(.*)" is unknown$/s.exec(message)?.[1]
   if (key !== undefined) {
     const names = registry.getMessage(typeName)?.fields.map(({ jsonName }) => jsonName) ?? []
-    const near = nearNames(key, names).join(', ')
-    const fix = near === '' ? 'it has none' : `did you mean ${near}?`
-    return `${typeName} has no field ${key}; ${fix}`
+    return `${typeName} has no field ${key}; ${nearFix(key, names, 'it has none').fix}`
   }
   const values = registry.getEnum(typeName)?.values
   if (values === undefined) return `must be ${FORMS[typeName] ?? `an object (${typeName})`}`

@@ -21,7 +21,7 @@ import type { MethodName } from '../../../contract/grpc-text.ts'
 import { LeastRecentlyUsed } from '../../../network/least-recently-used.ts'
 import { type TargetFailure, targetFailure } from '../../../network/target-failure.ts'
 import type { GrpcCode } from '../definition.ts'
-import { nearNames } from '../near-names.ts'
+import { nearFix } from '../near-names.ts'
 
 /**
  * The registry of some files. Missing imports matter only when a type of them is used. Throws an Error for an undefined
@@ -208,8 +208,7 @@ function missing(
   const methods = registry.getService(service)?.methods
   const what = methods === undefined ? `service ${service}` : `method ${method} in ${service}`
   const known = methods?.map(({ name }) => name) ?? servicesOf(registry)
-  const near = nearNames(methods === undefined ? service : method, known).join(', ')
-  const fix = near === '' ? 'there are none' : `did you mean ${near}?`
+  const { near, fix } = nearFix(methods === undefined ? service : method, known, 'there are none')
   // A name missing in a proto text is a fault of the settings; one missing on the server, of the target.
   const code = isText ? 'GRPC_METHOD_UNDEFINED' : 'GRPC_METHOD_NOT_FOUND'
   const where = isText ? 'the proto text' : 'the server'
