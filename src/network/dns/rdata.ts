@@ -34,127 +34,101 @@ function of(fields: Record<string, unknown>): RecordData {
   return { data: Object.values(fields).join(' '), fields }
 }
 
-const A: Parse = (reader) => {
-  const [a, b, c, d] = reader.readBytes(4)
-  return { data: `${a}.${b}.${c}.${d}` }
-}
-
-const AAAA: Parse = (reader) => ({ data: ipv6Text(reader.readBytes(16)) })
-
-const SOA: Parse = (reader) =>
-  of({
-    mname: reader.name(),
-    rname: reader.name(),
-    serial: reader.u32(),
-    refresh: reader.u32(),
-    retry: reader.u32(),
-    expire: reader.u32(),
-    minimum: reader.u32(),
-  })
-
-const TXT: Parse = (reader) => {
-  const strings: string[] = []
-  do strings.push(readableText(reader.characterString()))
-  while (reader.at < reader.end)
-  // Not one by one as well: a secret that goes on in the next string would not be found.
-  return { data: strings.join('') }
-}
-
-const CAA: Parse = (reader) => {
-  const flags = reader.u8()
-  const tag = readableText(reader.characterString())
-  const value = readableText(reader.rest())
-  return { data: `${flags} ${tag} ${quoted(value)}`, fields: { flags, tag, value } }
-}
-
-const NAPTR: Parse = (reader) => {
-  const order = reader.u16()
-  const preference = reader.u16()
-  const [flags, service, regexp] = [0, 1, 2].map(() => readableText(reader.characterString()))
-  const replacement = reader.name()
-  const texts = [flags, service, regexp].map((text) => quoted(text ?? '')).join(' ')
-  return {
-    data: `${order} ${preference} ${texts} ${replacement}`,
-    fields: { order, preference, flags, service, regexp, replacement },
-  }
-}
-
-const DS: Parse = (reader) =>
-  of({
-    keyTag: reader.u16(),
-    algorithm: reader.u8(),
-    digestType: reader.u8(),
-    digest: hexOf(reader),
-  })
-
-const DNSKEY: Parse = (reader) =>
-  of({
-    flags: reader.u16(),
-    protocol: reader.u8(),
-    algorithm: reader.u8(),
-    publicKey: reader.rest().toString('base64'),
-  })
-
-const RRSIG: Parse = (reader) =>
-  of({
-    typeCovered: dnsTypeName(reader.u16()),
-    algorithm: reader.u8(),
-    labels: reader.u8(),
-    originalTtl: reader.u32(),
-    expiration: signatureTime(reader.u32()),
-    inception: signatureTime(reader.u32()),
-    keyTag: reader.u16(),
-    signer: reader.name(),
-    signature: reader.rest().toString('base64'),
-  })
-
-const NSEC: Parse = (reader) => {
-  const next = reader.name()
-  const types = typeBitmap(reader)
-  return { data: [next, ...types].join(' '), fields: { next, types } }
-}
-
-const NSEC3: Parse = (reader) => {
-  const [algorithm, flags, iterations] = [reader.u8(), reader.u8(), reader.u16()]
-  const salt = saltOf(reader)
-  const next = base32Hex(reader.characterString())
-  const types = typeBitmap(reader)
-  return {
-    data: [algorithm, flags, iterations, salt, next, ...types].join(' '),
-    fields: { algorithm, flags, iterations, salt, next, types },
-  }
-}
-
-const NSEC3PARAM: Parse = (reader) =>
-  of({
-    algorithm: reader.u8(),
-    flags: reader.u8(),
-    iterations: reader.u16(),
-    salt: saltOf(reader),
-  })
-
-const TLSA: Parse = (reader) =>
-  of({
-    usage: reader.u8(),
-    selector: reader.u8(),
-    matchingType: reader.u8(),
-    certificate: hexOf(reader),
-  })
-
 const BY_NAME: Readonly<Record<string, Parse>> = {
-  A,
-  AAAA,
-  SOA,
-  TXT,
-  CAA,
-  NAPTR,
-  DS,
-  DNSKEY,
-  RRSIG,
-  NSEC,
-  NSEC3,
-  NSEC3PARAM,
-  TLSA,
+  A: (reader) => {
+    const [a, b, c, d] = reader.readBytes(4)
+    return { data: `${a}.${b}.${c}.${d}` }
+  },
+  AAAA: (reader) => ({ data: ipv6Text(reader.readBytes(16)) }),
+  SOA: (reader) =>
+    of({
+      mname: reader.name(),
+      rname: reader.name(),
+      serial: reader.u32(),
+      refresh: reader.u32(),
+      retry: reader.u32(),
+      expire: reader.u32(),
+      minimum: reader.u32(),
+    }),
+  TXT: (reader) => {
+    const strings: string[] = []
+    do strings.push(readableText(reader.characterString()))
+    while (reader.at < reader.end)
+    // Not one by one as well: a secret that goes on in the next string would not be found.
+    return { data: strings.join('') }
+  },
+  CAA: (reader) => {
+    const flags = reader.u8()
+    const tag = readableText(reader.characterString())
+    const value = readableText(reader.rest())
+    return { data: `${flags} ${tag} ${quoted(value)}`, fields: { flags, tag, value } }
+  },
+  NAPTR: (reader) => {
+    const order = reader.u16()
+    const preference = reader.u16()
+    const [flags, service, regexp] = [0, 1, 2].map(() => readableText(reader.characterString()))
+    const replacement = reader.name()
+    const texts = [flags, service, regexp].map((text) => quoted(text ?? '')).join(' ')
+    return {
+      data: `${order} ${preference} ${texts} ${replacement}`,
+      fields: { order, preference, flags, service, regexp, replacement },
+    }
+  },
+  DS: (reader) =>
+    of({
+      keyTag: reader.u16(),
+      algorithm: reader.u8(),
+      digestType: reader.u8(),
+      digest: hexOf(reader),
+    }),
+  DNSKEY: (reader) =>
+    of({
+      flags: reader.u16(),
+      protocol: reader.u8(),
+      algorithm: reader.u8(),
+      publicKey: reader.rest().toString('base64'),
+    }),
+  RRSIG: (reader) =>
+    of({
+      typeCovered: dnsTypeName(reader.u16()),
+      algorithm: reader.u8(),
+      labels: reader.u8(),
+      originalTtl: reader.u32(),
+      expiration: signatureTime(reader.u32()),
+      inception: signatureTime(reader.u32()),
+      keyTag: reader.u16(),
+      signer: reader.name(),
+      signature: reader.rest().toString('base64'),
+    }),
+  NSEC: (reader) => {
+    const next = reader.name()
+    const types = typeBitmap(reader)
+    return { data: [next, ...types].join(' '), fields: { next, types } }
+  },
+  NSEC3: (reader) => {
+    const [algorithm, flags, iterations] = [reader.u8(), reader.u8(), reader.u16()]
+    const salt = saltOf(reader)
+    const next = base32Hex(reader.characterString())
+    const types = typeBitmap(reader)
+    return {
+      data: [algorithm, flags, iterations, salt, next, ...types].join(' '),
+      fields: { algorithm, flags, iterations, salt, next, types },
+    }
+  },
+  NSEC3PARAM: (reader) =>
+    of({
+      algorithm: reader.u8(),
+      flags: reader.u8(),
+      iterations: reader.u16(),
+      salt: saltOf(reader),
+    }),
+  TLSA: (reader) =>
+    of({
+      usage: reader.u8(),
+      selector: reader.u8(),
+      matchingType: reader.u8(),
+      certificate: hexOf(reader),
+    }),
   NS: name,
   CNAME: name,
   PTR: name,
