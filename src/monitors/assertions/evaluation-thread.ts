@@ -127,7 +127,7 @@ export class EvaluationThread {
         leftMs = LIMITS.regexMs - ((await cpuMsOf(worker)) - usedMsBefore)
         if (timer === undefined) return
       }
-      expireIn(0, tooSlow())
+      expireIn(0, tooExpensive(`took longer than ${LIMITS.regexMs} ms of processor time`))
     }
     const onReply = (reply: EvaluationReply) => {
       if ('started' in reply) void limitProcessorTime()
@@ -155,10 +155,6 @@ async function cpuMsOf(worker: Worker): Promise<number> {
   } catch {
     return Infinity
   }
-}
-
-function tooSlow(): Failure {
-  return tooExpensive(`took longer than ${LIMITS.regexMs} ms of processor time`)
 }
 
 /** The thread has not even begun, so that no assertion is to blame. */

@@ -1,5 +1,5 @@
 // Plan of a WebSocket monitor and one attempt: connects, opens the WebSocket, exchanges messages, pings and closes.
-import { createHash, randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Failure } from '../../contract/failure.ts'
@@ -167,10 +167,7 @@ function handshakeProblem(
 ): string | undefined {
   const { 'sec-websocket-accept': accept, 'sec-websocket-protocol': chosen } = headers
   if (headers.upgrade?.toLowerCase() !== 'websocket') return 'switched to another protocol'
-  const expected = createHash('sha1')
-    .update(key + GUID)
-    .digest('base64')
-  if (accept?.trim() !== expected)
+  if (accept?.trim() !== hash('sha1', key + GUID, 'base64'))
     return 'answered another handshake: Sec-WebSocket-Accept is wrong'
   if (headers['sec-websocket-extensions'] !== undefined)
     return 'uses an extension that was not offered'

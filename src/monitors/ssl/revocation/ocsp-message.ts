@@ -1,6 +1,6 @@
 // OCSP (RFC 6960): the request for one certificate, and the validation of its response: signature, signer and
 // times.
-import { createHash, X509Certificate } from 'node:crypto'
+import { hash, type KeyObject, X509Certificate } from 'node:crypto'
 import {
   type CertificateStructure,
   extensionsOf,
@@ -23,7 +23,7 @@ import {
   timeOf,
   wholeElement,
 } from '../../../network/tls/der.ts'
-import { hashName, isSignedBy, Unusable } from './signed-bytes.ts'
+import { HASHES, isSignedBy, Unusable } from './signed-bytes.ts'
 
 /** The certificate and its issuer. */
 export interface Subject {
@@ -84,8 +84,8 @@ export function ocspRequest(subject: Subject, nonce?: Buffer): Buffer {
   const id = derElement(
     TAG.SEQUENCE,
     SHA1_DER,
-    derElement(TAG.OCTET_STRING, digest('sha1', issuerStructure.subjectName)),
-    derElement(TAG.OCTET_STRING, digest('sha1', issuerStructure.publicKey)),
+    derElement(TAG.OCTET_STRING, hash('sha1', issuerStructure.subjectName, 'buffer')),
+    derElement(TAG.OCTET_STRING, hash('sha1', issuerStructure.publicKey, 'buffer')),
     derElement(TAG.INTEGER, certificate.serial),
   )
   const parts = [derElement(TAG.SEQUENCE, derElement(TAG.SEQUENCE, id))]
@@ -170,14 +170,14 @@ function wrappedExtensions(element: Element | undefined): Map<string, Buffer> {
 
 function isAbout(id: Element, { certificate, issuerStructure }: Subject): boolean {
   const parts = new Elements(id)
-  const hash = hashName(oidOf(new Elements(parts.next(TAG.SEQUENCE)).next()))
+  const algorithm = HASHES[oidOf(new Elements(parts.next(TAG.SEQUENCE)).next())]
   const name = contentOf(parts.next(TAG.OCTET_STRING))
   const key = contentOf(parts.next(TAG.OCTET_STRING))
-  if (hash === undefined || integerHex(parts.next(TAG.INTEGER)) !== certificate.serialHex)
-    return false
+  if (algorithm === undefined) return false
   return (
-    digest(hash, issuerStructure.subjectName).equals(name) &&
-    digest(hash, issuerStructure.publicKey).equals(key)
+    integerHex(parts.next(TAG.INTEGER)) === certificate.serialHex &&
+    hash(algorithm, issuerStructure.subjectName, 'buffer').equals(name) &&
+    hash(algorithm, issuerStructure.publicKey, 'buffer').equals(key)
   )
 }
 
@@ -189,30 +189,25 @@ async function signerOf(
 ): Promise<OcspAnswer['signer']> {
   if (await isSignedBy(algorithm, signed, signature, issuer.publicKey)) return 'issuer'
   for (const one of certificates.slice(0, SIGNERS_MAX)) {
-    const candidate = parsed(encodingOf(one))
-    if (candidate === undefined || !isAuthorised(candidate, issuer, now)) continue
-    if (await isSignedBy(algorithm, signed, signature, candidate.publicKey)) return 'delegated'
+    const key = authorisedKey(encodingOf(one), issuer, now)
+    if (key === undefined) continue
+    if (await isSignedBy(algorithm, signed, signature, key)) return 'delegated'
   }
   throw new Unusable('the answer is not signed by the issuer, nor by one that it authorised')
 }
 
-function parsed(der: Buffer): X509Certificate | undefined {
+/** The key of a certificate that the issuer has authorised to sign answers. */
+function authorisedKey(der: Buffer, issuer: X509Certificate, now: number): KeyObject | undefined {
   try {
-    return new X509Certificate(der)
+    const candidate = new X509Certificate(der)
+    const { validFromDate, validToDate, keyUsage } = candidate
+    if (keyUsage?.includes(OCSP_SIGNING) !== true) return undefined
+    if (now < validFromDate.getTime() || now > validToDate.getTime()) return undefined
+    const isIssued = candidate.checkIssued(issuer) && candidate.verify(issuer.publicKey)
+    return isIssued ? candidate.publicKey : undefined
   } catch {
+    // No certificate, or a key that this OpenSSL cannot read.
     return undefined
-  }
-}
-
-function isAuthorised(candidate: X509Certificate, issuer: X509Certificate, now: number): boolean {
-  try {
-    if (!(candidate.keyUsage ?? []).includes(OCSP_SIGNING)) return false
-    if (now < candidate.validFromDate.getTime() || now > candidate.validToDate.getTime())
-      return false
-    return candidate.checkIssued(issuer) && candidate.verify(issuer.publicKey)
-  } catch {
-    // A signature by a key that this OpenSSL cannot read cannot be verified.
-    return false
   }
 }
 
@@ -261,10 +256,6 @@ function checkTimes(answer: OcspAnswer, now: number): void {
 export function reasonOf(element: Element): string {
   const number = smallInteger(element)
   return REVOCATION_REASONS[number] ?? `reason ${number}`
-}
-
-function digest(hash: string, bytes: Buffer): Buffer {
-  return createHash(hash).update(bytes).digest()
 }
 
 /** Invalid dates are refused when they are read. */

@@ -11,7 +11,8 @@ import {
 /** Why an answer or a list says nothing: about another certificate, out of date, not signed by the issuer… */
 export class Unusable extends Error {}
 
-const HASHES: Record<string, string> = {
+/** The names of hashes by their object identifiers. */
+export const HASHES: Readonly<Record<string, string>> = {
   '1.3.14.3.2.26': 'sha1',
   '2.16.840.1.101.3.4.2.1': 'sha256',
   '2.16.840.1.101.3.4.2.2': 'sha384',
@@ -38,11 +39,6 @@ const ALGORITHMS: Record<string, string | null> = {
 }
 
 const PSS = '1.2.840.113549.1.1.10'
-
-/** The name of a hash by its object identifier, of those that OCSP's ids of certificates are made with. */
-export function hashName(oid: string): string | undefined {
-  return HASHES[oid]
-}
 
 /**
  * Whether `signature` is the key's over `bytes` by the AlgorithmIdentifier. False for algorithms that are
