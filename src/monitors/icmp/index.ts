@@ -39,22 +39,21 @@ export const icmp = defineMonitor({
 async function runIcmp(monitor: IcmpMonitor, context: Context): Promise<Observation> {
   const { request } = monitor
   const startedAt = performance.now()
+  const lookedUp = () => {
+    const dnsResolutionTime = toMicroseconds(performance.now() - startedAt)
+    return { ...emptyObserved(request), dnsResolutionTime }
+  }
   let addresses: string[]
   try {
     addresses = await lookUp(monitor, context)
   } catch (error) {
-    const failed = failureOf(error, { phase: 'dns' })
-    const dnsResolutionTime = toMicroseconds(performance.now() - startedAt)
-    return { observed: { ...emptyObserved(request), dnsResolutionTime }, failures: [failed] }
+    return { observed: lookedUp(), failures: [failureOf(error, { phase: 'dns' })] }
   }
-  const dnsResolutionTime = toMicroseconds(performance.now() - startedAt)
+  const known = lookedUp()
   const asked = addresses.slice(0, request.allAddresses ? LIMITS.addressesMax : 1)
   const probes = await Promise.all(
     // An IPv6 socket cannot send IPv4 echoes.
-    asked.map((address) => {
-      const resolvedIp = unmapped(address)
-      return probe(monitor, { ...emptyObserved(request), dnsResolutionTime, resolvedIp }, context)
-    }),
+    asked.map((address) => probe(monitor, { ...known, resolvedIp: unmapped(address) }, context)),
   )
   return request.allAddresses
     ? summaryOf(monitor, probes, addresses.length)

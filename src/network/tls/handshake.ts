@@ -109,21 +109,16 @@ type Offer = NonNullable<Handshake['offer']>
  * OpenSSL allows old versions and small keys only below its default security level. With these offers, AES-128 with
  * SHA-256 is preferred, as in browsers: it also costs less, and servers mostly let the client choose.
  */
-const CIPHERS: Record<Offer, string | undefined> = {
-  safe: undefined,
+const CIPHERS: Partial<Record<Offer, string>> = {
   old: 'TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256:DEFAULT:+AES256:@SECLEVEL=0',
   anything: 'ALL:COMPLEMENTOFALL:@SECLEVEL=0',
 }
 
 /**
- * The groups for the key exchange. Keys of the newest ones (ML-KEM) cost as much as the rest of the handshake, so these
- * offers use them only with a server that accepts no other.
+ * The groups for the key exchange. Keys of the newest ones (ML-KEM) cost as much as the rest of the handshake, so this
+ * offer uses them only with a server that accepts no other.
  */
-const GROUPS: Record<Offer, string | undefined> = {
-  safe: undefined,
-  old: 'X25519:P-256:P-384:P-521',
-  anything: undefined,
-}
+const GROUPS: Partial<Record<Offer, string>> = { old: 'X25519:P-256:P-384:P-521' }
 
 function makeContext(settings: TlsSettings, offer: Offer): SecureContext {
   const { ca, certificate, privateKey, passphrase, minVersion, maxVersion } = settings
