@@ -201,7 +201,7 @@ function authorisedKey(der: Buffer, issuer: X509Certificate, now: number): KeyOb
   try {
     const candidate = new X509Certificate(der)
     const { validFromDate, validToDate, keyUsage } = candidate
-    if (keyUsage?.includes(OCSP_SIGNING) !== true) return undefined
+    if (!(keyUsage ?? []).includes(OCSP_SIGNING)) return undefined
     if (now < validFromDate.getTime() || now > validToDate.getTime()) return undefined
     const isIssued = candidate.checkIssued(issuer) && candidate.verify(issuer.publicKey)
     return isIssued ? candidate.publicKey : undefined
