@@ -70,7 +70,9 @@ const PATH_CHARS_MIN = 16
 function partsOfUrl(secret: string): string[] {
   if (!secret.includes('://')) return []
   const { pathname = '', search = '', searchParams = [] } = URL.parse(secret) ?? {}
-  const parameters = [...searchParams].filter(([name]) => isSensitive(name)).map(([, value]) => value)
+  const parameters = [...searchParams]
+    .filter(([name]) => isSensitive(name))
+    .map(([, value]) => value)
   // Words alone are no secret.
   const paths = [pathname, `${pathname}${search}`].filter(
     (path) => path.length >= PATH_CHARS_MIN && /[A-Z\d]/.test(path),
