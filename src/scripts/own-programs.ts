@@ -4,8 +4,11 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const PROGRAMS = fileURLToPath(new URL('./in-run', import.meta.url))
-/** Of this name, since Playwright looks for the place of an error in files of all other folders. */
-const FOLDER = '.vedette/node_modules'
+/**
+ * Files of a package, since Playwright looks for the place of an error in all other files. A folder of the package is
+ * needed: Node.js 24.13 never ends to colour a stack with a file that lies in `node_modules` itself.
+ */
+const FOLDER = '.vedette/node_modules/vedette'
 
 /** Copies them into the folder of a run, whose user need not be able to reach the place where this code lies. */
 export async function copyOwnPrograms(folder: string): Promise<void> {

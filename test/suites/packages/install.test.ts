@@ -151,7 +151,7 @@ describe('what an installation leaves in the run’s folder leads the agent nowh
     readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), 'utf8')])
 
   const LINKS =
-    'mkdir -p ../.vedette/node_modules && cd ../.vedette/node_modules && for one in suite-wrapping.cjs reporter.cjs; do ln -s {outside}/key $one; done'
+    'mkdir -p ../.vedette/node_modules/vedette && cd ../.vedette/node_modules/vedette && for one in suite-wrapping.cjs reporter.cjs; do ln -s {outside}/key $one; done'
   const AWAY = 'cd .. && mv shop own && ln -s {outside} shop'
   const ELSEWHERE = { testCommand: 'true -c elsewhere/playwright.config.ts' }
   const REPORT = { testCommand: 'ln -s {outside} ../.vedette/html' }
