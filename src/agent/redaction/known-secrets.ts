@@ -1,5 +1,10 @@
 // The secrets of a run as the needles that are looked for in decoded views of a text: few spellings of each.
-import { PLAIN_WORD, SECRET_CHARS_MIN, urlSecrets } from '../../contract/definition-secrets.ts'
+import {
+  parseUrl,
+  PLAIN_WORD,
+  SECRET_CHARS_MIN,
+  urlSecrets,
+} from '../../contract/definition-secrets.ts'
 import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
 import { SecretSet } from '../../contract/secret-set.ts'
 import { LIMITS } from '../../contract/versions.ts'
@@ -69,7 +74,7 @@ const PATH_CHARS_MIN = 16
 /** What is used of a secret URL, such as that of a webhook, without the rest: credentials, and what its server gets. */
 function partsOfUrl(secret: string): string[] {
   if (!secret.includes('://')) return []
-  const { pathname = '', search = '', searchParams = [] } = URL.parse(secret) ?? {}
+  const { pathname = '', search = '', searchParams = [] } = parseUrl(secret) ?? {}
   const parameters = [...searchParams]
     .filter(([name]) => isSensitive(name))
     .map(([, value]) => value)

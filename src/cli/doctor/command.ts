@@ -11,7 +11,7 @@ export const DOCTOR_COMMAND: Command = {
     'is installed; with MONITORS_FILE, what the monitors of the file use. It contacts only this machine, ' +
     'the name servers, the proxy and the platform, takes no lock, and can run next to an agent. It ends within 32 s.\n' +
     'Exit code 0: all required checks passed; 1: some failed; 2: the settings are invalid (the other checks ' +
-    'still run); 130: interrupted.',
+    'still run); 130, 143: interrupted.',
   options: { json: { help: 'print one JSON object instead of the table' } },
   variables: VARIABLES,
   examples: [

@@ -171,7 +171,8 @@ const SILENT =
   hostname port invertKeyword expectedValue jsonPathOperator dns_resolve_type dns_resolve_server dns_last_result
   grpcUrl grpcProtobuf grpcMethod grpcServiceName grpcEnableTls grpcBody grpcMetadata smtpSecurity basic_auth_user
   basic_auth_pass bearer_token tlsCa tlsCert tlsKey includeSensitiveData maintenance forceInactive screenshot
-  ping_numeric saveErrorResponse responseMaxLength location protocol subtype docker_container docker_host mqttTopic mqttSuccessMessage mqttCheckType mqttUsername
+  ping_numeric saveErrorResponse responseMaxLength location protocol subtype docker_container docker_host mqttTopic
+  mqttSuccessMessage mqttCheckType mqttUsername
   mqttPassword mqttWebsocketPath databaseQuery databaseConnectionString radiusCalledStationId radiusCallingStationId
   radiusUsername radiusPassword radiusSecret game gamedigGivenPortOnly gamedigToken system_service_name
   kafkaProducerTopic kafkaProducerBrokers kafkaProducerSsl kafkaProducerAllowAutoTopicCreation kafkaProducerMessage

@@ -175,7 +175,7 @@ export const MIGRATE_COMMAND: Command = {
     'Without a file, runs the monitors of a platform; their secrets come from the environment.\n' +
     'Changes nothing without --apply.\n' +
     'Exit code 0: all agree; 1: some do not, or could not be run; 2: the arguments, the file or the settings ' +
-    'are invalid, or a runtime is missing; 3: the platform cannot be reached; 130: interrupted.',
+    'are invalid, or a runtime is missing; 3: the platform cannot be reached; 130, 143: interrupted.',
   options: {
     from: { value: '<runtime>', help: 'the old runtime, like 2024.09' },
     to: { value: '<runtime>', help: 'the new runtime, like 2026.04' },

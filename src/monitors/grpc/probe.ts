@@ -137,7 +137,8 @@ function noHttp2(where: string): TargetFailure {
 
 /** A server that offers other protocols than ours ends the handshake with an alert. */
 function refuseAlpn(error: unknown): never {
-  const { where, reason } = (error instanceof TargetFailure && error.failure.details) || {}
+  if (!(error instanceof TargetFailure)) throw error
+  const { where, reason } = error.failure.details ?? {}
   throw String(reason).includes('NO_APPLICATION_PROTOCOL') ? noHttp2(String(where)) : error
 }
 

@@ -5,7 +5,7 @@ import { Account, Runtime, User } from '../../contract/api/account.ts'
 import { RUNTIMES } from '../../contract/runtimes.ts'
 import { MANIFESTS } from '../../contract/versions.ts'
 import type { Database } from '../../database/database.ts'
-import { notFound, found } from '../http/errors.ts'
+import { notFound, orNotFound } from '../http/errors.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
 import { readAccount } from './queries/accounts.ts'
@@ -16,7 +16,7 @@ const CURRENT_RUNTIME: string = MANIFESTS.at(-1)?.runtimes[0] ?? ''
 export function accountOperations(database: Database): DefinedOperation[] {
   const answers = { status: 200 as const, schema: Account, description: 'The account' }
   const read = async (id: string): Promise<string> => {
-    const account = found(await readAccount(database, id), 'account')
+    const account = orNotFound(await readAccount(database, id), 'account')
     const { name } = account
     const plan = 'SELF_HOSTED'
     const whole: Account = { id, name, runtimeId: CURRENT_RUNTIME, plan, features: [] }

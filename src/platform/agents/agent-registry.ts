@@ -17,7 +17,7 @@ import {
   lockLocation,
 } from './queries/location-epochs.ts'
 import { handBackRuns } from '../runs/queries/runs.ts'
-import { ApiError, found } from '../http/errors.ts'
+import { ApiError, orNotFound } from '../http/errors.ts'
 
 /** Receives each epoch that this process began, and the number of agents it gave up. */
 export interface AgentRegistryListener {
@@ -101,7 +101,7 @@ export class AgentRegistry {
     work: (tx: Queryable, location: LockedLocation) => Promise<T>,
   ): Promise<T> {
     return this.#database.transaction(async (tx) => {
-      const location = found(await lockLocation(tx, locationId), 'location')
+      const location = orNotFound(await lockLocation(tx, locationId), 'location')
       return work(tx, location)
     })
   }

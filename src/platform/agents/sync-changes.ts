@@ -3,7 +3,7 @@ import { type AgentStanding, agentStanding } from './queries/agents.ts'
 import type { Database, Queryable } from '../../database/database.ts'
 import { readEpochs } from './queries/location-epochs.ts'
 import { placementsSince } from '../checks/queries/placement-changes.ts'
-import { found } from '../http/errors.ts'
+import { orNotFound } from '../http/errors.ts'
 import { handOver, type SyncedState, wasGone } from './handover.ts'
 import type { Cipher } from '../secrets/cipher.ts'
 import { openAccountVariables } from '../variables/routes.ts'
@@ -64,7 +64,7 @@ export function readChanges(
 
 async function read(tx: Queryable, cipher: Cipher, ask: ChangesAsk): Promise<ReadChanges> {
   const { locationId, agentId, nowMs } = ask
-  const standing = found(await agentStanding(tx, locationId, agentId), 'agent')
+  const standing = orNotFound(await agentStanding(tx, locationId, agentId), 'agent')
   const claimedState = syncedStateOf(ask, standing)
   const epochs = await readEpochs(tx, locationId, {
     epoch: claimedState?.epoch ?? standing.epoch,

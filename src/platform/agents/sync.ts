@@ -20,7 +20,7 @@ import {
   type DefinedAgentOperation,
 } from '../http/agent-operation.ts'
 import { readJson } from '../http/body.ts'
-import { ApiError, found } from '../http/errors.ts'
+import { ApiError, orNotFound } from '../http/errors.ts'
 import type { PendingCalls } from './pending-calls.ts'
 import type { News, NewsWatch } from '../../database/news.ts'
 import { type AgentRegistry, superseded } from './agent-registry.ts'
@@ -169,7 +169,7 @@ class Sync {
       const waitMs = hasRuns ? Math.min(leftMs, REPORT_AGAIN_MS + 1) : leftMs
       const hadNews = await watch.wait(waitMs, signal)
       if (!hadNews && !hasRuns) return this.#respond(call, standing, { runs, hasChanges })
-      const now = found(
+      const now = orNotFound(
         await agentStanding(this.#options.database, said.locationId, said.id),
         'location',
       )
@@ -188,7 +188,7 @@ class Sync {
       const { leftAt = clock.now(), notStarted = [] } = request
       await agentRegistry.leave(said, { atMs: leftAt, notStarted })
     } else await agentRegistry.register(said)
-    const standing = found(await agentStanding(database, said.locationId, said.id), 'location')
+    const standing = orNotFound(await agentStanding(database, said.locationId, said.id), 'location')
     return { standing, isNews: isLeaving }
   }
 

@@ -24,7 +24,7 @@ import {
   type ChannelRow,
 } from './queries/channels.ts'
 import type { Database, Queryable } from '../../database/database.ts'
-import { ApiError, found } from '../http/errors.ts'
+import { ApiError, orNotFound } from '../http/errors.ts'
 import { offsetOf } from '../http/listing.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { numberParameter } from '../http/parameters.ts'
@@ -118,7 +118,7 @@ function subscribing(database: Database, cipher: Cipher): DefinedOperation {
     conflict: `The channel has ${subscriptionsMax} subscriptions already`,
     async answer({ key: { accountId }, params: { id }, body }) {
       if (Array.isArray(body)) {
-        const row = found(
+        const row = orNotFound(
           await setSubscriptions(database, { accountId, id }, body),
           'alert channel',
         )
@@ -138,7 +138,7 @@ async function subscribe(
   one: ChannelSubscription,
 ): Promise<void> {
   await lockAccount(tx, of.accountId)
-  const row = found(await readChannel(tx, of.accountId, of.id), 'alert channel')
+  const row = orNotFound(await readChannel(tx, of.accountId, of.id), 'alert channel')
   const subject = ({ checkId, groupId }: ChannelSubscription) => checkId ?? groupId
   const others = row.subscriptions.filter((other) => subject(other) !== subject(one))
   if (others.length >= subscriptionsMax) {

@@ -147,8 +147,8 @@ async function note(
   const againMs = waitMs === undefined ? null : Math.max(waitMs, retryAfterMs(retryAfter, now()))
   const why = 'problem' in answer ? answer.problem : `the receiver answered ${status}`
   const outcome = { id: due.id, status, refusals, againMs, message: isSent ? null : why }
-  const failed = againMs === null ? 'failed' : 'waiting'
-  const noted = { ...outcome, state: isSent ? 'sent' : failed } as const
+  const unsent = againMs === null ? 'failed' : 'waiting'
+  const noted = { ...outcome, state: isSent ? 'sent' : unsent } as const
   if (!isLastRefusal || status !== 410) return noteOutcome(database, noted)
   await database.transaction(async (tx) => {
     await noteOutcome(tx, noted)

@@ -10,7 +10,7 @@ import { createArtifactBucket, type BucketOptions } from './bucket.ts'
 import { createArtifactFolder } from './folder.ts'
 import type { ArtifactStore, ByteRange } from './store.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
-import { found } from '../http/errors.ts'
+import { orNotFound } from '../http/errors.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
 
@@ -54,7 +54,7 @@ export function artifactOperations({ database, store }: ArtifactsOptions): Defin
         also: { 206: 'The part that Range asks for', 304: 'The file is the one that is known' },
       },
       async answer({ key, params: { artifactId }, header }) {
-        const one = found(await findArtifact(database, key.accountId, artifactId), 'artifact')
+        const one = orNotFound(await findArtifact(database, key.accountId, artifactId), 'artifact')
         if (isKnown(header('if-none-match'), one)) {
           return new Response(null, { status: 304, headers: { ETag: tagOf(one) } })
         }
@@ -69,7 +69,7 @@ async function download(
   one: StoredArtifact,
   range: ByteRange | undefined,
 ): Promise<Response> {
-  const stream = found(await openFile(store, ARTIFACT, one, range), 'artifact')
+  const stream = orNotFound(await openFile(store, ARTIFACT, one, range), 'artifact')
   const length = range === undefined ? one.bytes : range.last - range.first + 1
   const headers = new Headers({
     'Content-Type': one.contentType,

@@ -35,7 +35,7 @@ import {
   storeFile,
 } from '../artifacts/transfer.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
-import { ApiError, notFound, tooLarge, UNREAD, found } from '../http/errors.ts'
+import { ApiError, notFound, tooLarge, UNREAD, orNotFound } from '../http/errors.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { Resource } from '../http/resource.ts'
 
@@ -176,7 +176,7 @@ function get(parts: FileParts): DefinedOperation {
       description: 'The bundle as it was uploaded',
     },
     async answer({ key: { accountId }, params: { sha256 }, isHead }) {
-      const one = found(await findBundle(parts.database, { accountId, sha256 }), 'code bundle')
+      const one = orNotFound(await findBundle(parts.database, { accountId, sha256 }), 'code bundle')
       return isHead
         ? new Response(null, { headers: headersOf(one, sha256) })
         : await download(parts, one, { sha256, end: turns() })
@@ -202,7 +202,7 @@ export function agentBundleOperation(parts: FileParts): DefinedAgentOperation {
     },
     errors: { 404: 'No check of the location names such a bundle, or it is not here' },
     async answer({ key: { accountId, locationId }, params: { sha256 } }) {
-      const one = found(
+      const one = orNotFound(
         await findBundleFor(parts.database, { accountId, locationId, sha256 }),
         'code bundle',
       )

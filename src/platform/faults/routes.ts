@@ -16,7 +16,7 @@ import { readPrivateLocation } from '../private-locations/queries/locations.ts'
 import { defineAgentOperation, type DefinedAgentOperation } from '../http/agent-operation.ts'
 import { readBytes } from '../http/body.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
-import { ApiError, found } from '../http/errors.ts'
+import { ApiError, orNotFound } from '../http/errors.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
 
@@ -97,7 +97,7 @@ function ofLocation(database: Database): DefinedOperation {
     },
     answers: { status: 200, schema: z.array(AgentError), description: 'The faults' },
     async answer({ key: { accountId }, params: { id: locationId }, query }) {
-      found(await readPrivateLocation(database, accountId, locationId), 'private location')
+      orNotFound(await readPrivateLocation(database, accountId, locationId), 'private location')
       const agentId = query.agentId ?? null
       const faults = await faultsOfLocation(database, { accountId, locationId, agentId })
       return `[${faults.join(',')}]`

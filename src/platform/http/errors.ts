@@ -37,7 +37,7 @@ export function notFound(what: string): ApiError {
 }
 
 /** What was looked for. Throws 404 where it is undefined. */
-export function found<T>(thing: T | undefined, what: string): T {
+export function orNotFound<T>(thing: T | undefined, what: string): T {
   if (thing === undefined) throw notFound(what)
   return thing
 }

@@ -3,7 +3,7 @@
 import * as z from 'zod'
 import type { Listing, PageStatement } from '../../database/page.ts'
 import type { Database } from '../../database/database.ts'
-import { found, notFound } from './errors.ts'
+import { orNotFound, notFound } from './errors.ts'
 import { pageJson, pageOf, pageParameters } from './listing.ts'
 import { pagedAnswer, pagedParameters, type PagedQuery } from './listing.ts'
 import { defineOperation } from './operation.ts'
@@ -177,7 +177,7 @@ export class Resource<One extends Fields, Of extends Fields = NoFields> {
     const { schema, what } = this.#kind
     const answers = { status, schema, description: `The ${what}` }
     return this.#define({ ...operation, answers }, async (asking) =>
-      found(await work(asking), what),
+      orNotFound(await work(asking), what),
     )
   }
 

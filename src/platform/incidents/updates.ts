@@ -15,7 +15,7 @@ import {
   readTurns,
   setIncidentCourse,
 } from './queries.ts'
-import { notFound, ApiError, found } from '../http/errors.ts'
+import { notFound, ApiError, orNotFound } from '../http/errors.ts'
 import { notifyOfUpdate, type NoticeOptions } from './notices.ts'
 import type { DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
@@ -41,7 +41,10 @@ export function incidentUpdateOperations(
     updates.list(
       { summary: `List the ${updatesShownMax} latest updates of an incident, newest first` },
       async ({ accountId, incidentId }) => {
-        const json = found(await listIncidentUpdates(database, accountId, incidentId), 'incident')
+        const json = orNotFound(
+          await listIncidentUpdates(database, accountId, incidentId),
+          'incident',
+        )
         return json
       },
     ),

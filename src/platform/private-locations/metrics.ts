@@ -6,7 +6,7 @@ import type { Database } from '../../database/database.ts'
 import { listLocationSamples, readPrivateLocation, sampleLocations } from './queries/locations.ts'
 import type { MonitorParts } from '../checks/writing.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
-import { ApiError, found } from '../http/errors.ts'
+import { ApiError, orNotFound } from '../http/errors.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
 
@@ -53,7 +53,7 @@ export function locationMetricsOperation({ database, clock }: MonitorParts): Def
         throw new ApiError(400, `from: must be at most ${RETENTION_DAYS} days ago`)
       }
       if (to < from) throw new ApiError(400, 'to: must not be before `from`')
-      found(await readPrivateLocation(database, key.accountId, id), 'private location')
+      orNotFound(await readPrivateLocation(database, key.accountId, id), 'private location')
       const span = [new Date(from * 1000), new Date(to * 1000)] as const
       const rows = await listLocationSamples(database, id, ...span, SAMPLES_MAX)
       const json = JSON.stringify({

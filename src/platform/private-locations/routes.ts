@@ -125,13 +125,13 @@ function create(
   const { slugName } = body
   const proxyUrl = encryptedProxy(parts, body.proxyUrl, undefined)
   const max = API_BOUNDS.privateLocationsMax
-  const isTaken = `Another location has the slugName "${slugName}"`
+  const takenMessage = `Another location has the slugName "${slugName}"`
   return changing(parts, accountId, async (tx) => {
     const there = await locationIdsBySlug(tx, accountId)
     if (there.size >= max) throw new ApiError(409, `An account has at most ${max} locations`)
     await insertPrivateLocation(tx, { ...body, id, accountId, proxyUrl }, slugName)
     return readForm(tx, parts.cipher, accountId, id)
-  }).catch(conflictOf('private_locations_slug_taken', isTaken))
+  }).catch(conflictOf('private_locations_slug_taken', takenMessage))
 }
 
 function replace(

@@ -18,7 +18,7 @@ import { artifactsOf } from '../artifacts/queries.ts'
 import { listResults, readResultsOfSlot, type ResultRow } from './queries/check-results.ts'
 import type { Database } from '../../database/database.ts'
 import { withArtifacts } from '../artifacts/views.ts'
-import { notFound, found } from '../http/errors.ts'
+import { notFound, orNotFound } from '../http/errors.ts'
 import { offsetOf, pagedParameters, pageJson, pageOf, pageParameters } from '../http/listing.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { booleanParameter, idParameter, namesParameter, unixSeconds } from '../http/parameters.ts'
@@ -75,7 +75,7 @@ function firstVersion(database: Database): DefinedOperation {
       description: 'A page of results, newest slot first',
     },
     async answer({ key: { accountId }, params: { checkId }, query }) {
-      const facts = found(await readMonitorFacts(database, accountId, checkId), 'monitor')
+      const facts = orNotFound(await readMonitorFacts(database, accountId, checkId), 'monitor')
       const { limit } = query
       const ask = { limit, offset: offsetOf(query), after: undefined }
       const rows = await listResults(database, { ...askOf(accountId, facts, query), ...ask })
@@ -103,7 +103,7 @@ function secondVersion(database: Database): DefinedOperation {
     },
     async answer({ key: { accountId }, params: { checkId }, query }) {
       const { limit, nextId: after, fields = FIELD_NAMES } = query
-      const facts = found(await readMonitorFacts(database, accountId, checkId), 'monitor')
+      const facts = orNotFound(await readMonitorFacts(database, accountId, checkId), 'monitor')
       const ask = { ...askOf(accountId, facts, query), limit: limit + 1, offset: 0, after }
       const rows = await listResults(database, ask)
       const shown = rows.slice(0, limit)
@@ -155,7 +155,7 @@ function oneResult(database: Database): DefinedOperation {
     params: { checkId: idParameter('monitor'), resultId: idParameter('result') },
     answers: { status: 200, schema: CheckResultDetail, description: 'The result' },
     async answer({ key: { accountId }, params: { checkId, resultId: id } }) {
-      const facts = found(await readMonitorFacts(database, accountId, checkId), 'monitor')
+      const facts = orNotFound(await readMonitorFacts(database, accountId, checkId), 'monitor')
       const rows = await readResultsOfSlot(database, accountId, checkId, slotOfResultId(id))
       for (const row of rows) {
         const { detail, filesOverdue, ...plain } = row

@@ -9,7 +9,7 @@ import {
   type StatusRow,
 } from './queries/check-results.ts'
 import type { Database } from '../../database/database.ts'
-import { found } from '../http/errors.ts'
+import { orNotFound } from '../http/errors.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
 
@@ -46,7 +46,7 @@ export function checkStatusOperations(database: Database): DefinedOperation[] {
       params: { checkId: idParameter('monitor') },
       answers: { status: 200, schema: CheckStatus, description: 'Its state' },
       async answer({ key, params: { checkId } }) {
-        const row = found(await readStatus(database, key.accountId, checkId), 'monitor')
+        const row = orNotFound(await readStatus(database, key.accountId, checkId), 'monitor')
         return JSON.stringify(statusOf(row))
       },
     }),

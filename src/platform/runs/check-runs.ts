@@ -28,7 +28,7 @@ import {
   type RunRow,
 } from './queries/run-requests.ts'
 import { withArtifacts } from '../artifacts/views.ts'
-import { notFound, ApiError, found } from '../http/errors.ts'
+import { notFound, ApiError, orNotFound } from '../http/errors.ts'
 import { pageJson, pageOf, pageParameters } from '../http/listing.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
@@ -64,7 +64,7 @@ function ask(database: Database): DefinedOperation {
     answers: { status: 201, schema: RunsAsked, description: 'The runs, one for each location' },
     conflict: `A location has ${PROTOCOL_BOUNDS.onDemandRunsMax} open runs already`,
     async answer({ key: { accountId, name: askedBy }, params: { checkId: monitorId }, body }) {
-      const known = found(await locationsOf(database, accountId, monitorId), 'check')
+      const known = orNotFound(await locationsOf(database, accountId, monitorId), 'check')
       const chosen = choose(known, body.locations)
       const runs = await database.transaction(async (tx) => {
         const asked: string[] = []
@@ -163,7 +163,7 @@ function read(database: Database, news: News, draining: AbortSignal): DefinedOpe
     async answer({ key: { accountId }, params: { checkId: monitorId, runId: id }, query }) {
       const run = { id, monitorId, accountId }
       const watch = news.watch(id)
-      const row = found(
+      const row = orNotFound(
         await follow(database, run, {
           ...query,
           changed: (ms) => watch.wait(ms, draining),
@@ -218,7 +218,7 @@ function cancels(database: Database): DefinedOperation[] {
   }
   const cancel = async (run: RunAddress) => {
     await cancelRun(database, run)
-    const row = found(await readRun(database, run), 'run')
+    const row = orNotFound(await readRun(database, run), 'run')
     return await detailJson(database, run.id, row)
   }
   return [

@@ -22,7 +22,7 @@ import {
   setCards,
   type PageFields,
 } from './queries.ts'
-import { ApiError, conflictOf, found, notFound } from '../http/errors.ts'
+import { ApiError, conflictOf, orNotFound, notFound } from '../http/errors.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
 import { Resource } from '../http/resource.ts'
@@ -102,7 +102,7 @@ function subscriptionOperations(database: Database): DefinedOperation[] {
     subscriptions.list(
       { summary: 'List subscriptions to a status page', description: 'Newest first.' },
       async ({ accountId, statusPageId }) => {
-        found(await readStatusPage(database, accountId, statusPageId), 'status page')
+        orNotFound(await readStatusPage(database, accountId, statusPageId), 'status page')
         return listSubscriptions(database, statusPageId)
       },
     ),

@@ -17,8 +17,9 @@ const { writeSync } = fs
 const { parse, stringify } = JSON
 const outputs = [process.stdout, process.stderr].map((one) => one.write.bind(one))
 
-const project = path.join(__dirname, '../../project')
-const modules = path.join(__dirname, '../../node_modules')
+const runFolder = path.join(__dirname, '../../..')
+const project = path.join(runFolder, 'project')
+const modules = path.join(runFolder, 'node_modules')
 const exit = process.exit.bind(process)
 // With these modules Node.js has taken the proxy up. A client that took it up besides would ask it for what it
 // does not do, such as https: without a tunnel.

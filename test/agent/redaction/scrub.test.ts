@@ -80,6 +80,7 @@ describe('a secret value', () => {
     ['a URL, without its fragment', String.raw`aB3$\dE6f#gH9`, 'aB3$/dE6f'],
     ['a URL, without its fragment, in the query', String.raw`aB3$\dE6f#gH9`, String.raw`aB3$\dE6f`],
     ['a URL of several hosts', 'mongodb://u:pw99xyz@a:1,b:2/x?w=1', 'pw99xyz'],
+    ['its parameters', 'postgresql://a:1,b:2/x?password=pw99xyz', 'pw99xyz'],
     ['a URL, its parameters', 'postgresql://db/x?user=u&password=pw99xyz%21', 'pw99xyz!'],
     ['a URL, its path', 'https://x.test/T0/B0/hook-77-secret', '/T0/B0/hook-77-secret'],
     ['a URL, path and query', 'https://x.test/p?key=abc-1234567#f', '/p?key=abc-1234567'],

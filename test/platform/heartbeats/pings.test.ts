@@ -164,6 +164,15 @@ test('a deadline that passes opens an alert once, by whatever process, and the n
   expect([refused, body.message]).toEqual([400, expect.stringContaining('2026-01-31T12:00:00Z')])
 })
 
+test('a check that was never pinged is late after its first period', async () => {
+  clock.nowMs += 6 * MINUTE - 1
+  await reportLate(parts())
+  expect(await states()).toEqual([])
+  clock.nowMs += 1
+  await reportLate(parts())
+  expect(await states()).toEqual(['FAILING'])
+})
+
 test('pings at the same time are all recorded', async () => {
   const answers = await Promise.all(Array.from({ length: 50 }, () => ping()))
   expect(answers.map(({ status }) => status)).toEqual(Array(50).fill(200))

@@ -26,7 +26,10 @@ export interface NewApiKey {
 
 const COLUMNS = raw('id, account_id, name, role, suffix, created_at, last_used_at, revoked_at')
 
-/** Adds a key unless one with its hash exists; answers with the stored one. */
+/**
+ * Adds a key unless one with its hash exists; answers with the stored one. A key that is not random needs a lock around
+ * it: one that another transaction adds meanwhile is not seen.
+ */
 export const ensureApiKey = queryAs(
   (key: NewApiKey) => sql<ApiKeyRow>('api-key-ensure')`
     with made as (

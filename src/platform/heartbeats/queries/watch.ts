@@ -50,8 +50,8 @@ export async function watchHeartbeats(
       slots: state.deadlineMs === null ? [] : [state.deadlineMs],
     }
   })
-  const isTaken = 'Another heartbeat check has this pingToken'
-  await writeHeartbeats(tx, rows, nowMs).catch(conflictOf('heartbeats_token_taken', isTaken))
+  const takenMessage = 'Another heartbeat check has this pingToken'
+  await writeHeartbeats(tx, rows, nowMs).catch(conflictOf('heartbeats_token_taken', takenMessage))
 }
 
 /** Watches heartbeat checks of earlier versions, which stored them and did not watch them. */
