@@ -93,7 +93,7 @@ export function readDefinition(
   lookup: Lookup,
 ): DefinitionReading {
   const { checkType } = written
-  const schema = DEFINITIONS.get(String(checkType))?.schema
+  const schema = DEFINITIONS.get(checkType as string)?.schema
   if (schema === undefined) {
     const message = typeProblem(checkType) ?? ''
     const kind = checkType === undefined ? 'missing' : 'value'

@@ -285,8 +285,8 @@ function topicAt(value: unknown, [list, index]: Path): { topic?: string } {
   const monitors = isFields(value) && list === 'monitors' ? value['monitors'] : undefined
   const raw: unknown =
     Array.isArray(monitors) && typeof index === 'number' ? monitors[index] : undefined
-  const type = isFields(raw) ? String(raw['checkType'] ?? raw['type']) : ''
-  const topic = DEFINITIONS.get(type)?.path
+  const type = isFields(raw) ? (raw['checkType'] ?? raw['type']) : undefined
+  const topic = DEFINITIONS.get(type as string)?.path
   return topic === undefined ? {} : { topic }
 }
 

@@ -85,7 +85,7 @@ function listedVariables(given: unknown[], findings: Findings, unusable: Set<str
     if (parsed.success) return [parsed.data]
     const custom = parsed.error.issues.find(({ code }) => code === 'custom')
     findings.push({ path: ['variables', index], message: custom?.message ?? VARIABLE_SHAPE })
-    if (isFields(one)) unusable.add(String(one['key']))
+    if (isFields(one)) unusable.add(one['key'] as string)
     return []
   })
 }

@@ -165,6 +165,16 @@ describe('whatever is in a file', () => {
     await fc.assert(property, { numRuns: 200 })
   })
 
+  // `String` calls what a mapping has as `toString`.
+  test.each([
+    'monitors: [{name: a, type: {toString: {}}, request: {}}]',
+    'monitors: [{name: a, type: URL, every: {toString: 1}, request: {url: "http://a.test/"}}]',
+    'variables: [{key: {toString: {}}}]\nmonitors: []',
+  ])('a mapping in the place of a text is a problem: %s', async (text) => {
+    const read = await readMonitorsFile(write(text, 'any.yaml'), {}, MONITOR_TYPES)
+    expect(read.ok).toBe(false)
+  })
+
   test('a list is read the same in sections and in one piece', async () => {
     const words = fc.oneof(fc.string({ unit: 'binary' }), fc.lorem({ mode: 'sentences' }))
     const scalar = fc.oneof(fragments, words)

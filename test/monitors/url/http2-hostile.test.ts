@@ -225,7 +225,8 @@ describe('servers that break the rules', () => {
     ['PING', repeating([], frame(FRAME.ping, 0, 0, Buffer.alloc(8))), /^HTTP2_PROTOCOL$/],
     ['SETTINGS', repeating([], SETTINGS), /^HTTP2_PROTOCOL$/],
     ['empty DATA', repeating([head()], data(Buffer.alloc(0))), /^HTTP2_PROTOCOL$/],
-    ['interim heads', repeating([], interim), /^TIMEOUT_FIRST_BYTE$/],
+    // A fast machine takes so many that nghttp2 gives the stream up.
+    ['interim heads', repeating([], interim), /^(?:TIMEOUT_FIRST_BYTE|HTTP2_STREAM_RESET)$/],
     ['unknown frames', repeating([], frame(77, 0, 0, Buffer.alloc(100))), /^HTTP2_PROTOCOL$/],
     ['GOAWAY', repeating([], goAway(0)), /^HTTP2_GOAWAY$/],
   ])('a flood of %s ends with a code, in little memory', async (_, behave, code) => {
