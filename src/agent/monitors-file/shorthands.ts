@@ -94,7 +94,8 @@ const NEARLY_TIME = /^(\d{1,6})\s*(?:([smhd])(?:ec\w*|in\w*|ou?rs?|rs?|ays?)?)?$
 
 /** `; did you mean 30s?` for a time without a unit, or with one that is written out. */
 function nearEvery(every: unknown): string {
-  const match = typeof every === 'object' ? null : NEARLY_TIME.exec(String(every).trim())
+  const text = typeof every === 'string' || typeof every === 'number' ? String(every) : ''
+  const match = NEARLY_TIME.exec(text.trim())
   const meant = match === null ? '' : `${match[1]}${match[2]?.toLowerCase() ?? 's'}`
   return timingOf(meant) === undefined ? '' : `; did you mean ${meant}?`
 }
