@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 const PROGRAMS = fileURLToPath(new URL('./in-run', import.meta.url))
 /**
  * Files of a package, since Playwright looks for the place of an error in all other files. A folder of the package is
- * needed: Node.js 24.13 never ends to colour a stack with a file that lies in `node_modules` itself.
+ * needed: Node.js 24.13 never finishes colouring a stack with a file that lies in `node_modules` itself.
  */
 const FOLDER = '.vedette/node_modules/vedette'
 
