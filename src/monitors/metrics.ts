@@ -9,24 +9,15 @@ export interface ConnectionObserved {
   phases?: (object & { dnsMs?: number }) | undefined
 }
 
-/** Labels of the phases of all types; others, such as the total, are no sample. */
+/** Labels of phases that have another name than the phase: `tlsMs` is `tls`. */
 const PHASE_LABELS: Readonly<Record<string, string>> = {
   dnsMs: 'resolve',
-  connectMs: 'connect',
-  proxyMs: 'proxy',
   startTlsMs: 'starttls',
-  tlsMs: 'tls',
-  handshakeMs: 'handshake',
-  truncatedMs: 'truncated',
-  requestMs: 'request',
-  reflectionMs: 'reflection',
   firstByteMs: 'processing',
   downloadMs: 'transfer',
-  messageMs: 'message',
-  pingMs: 'ping',
-  revocationMs: 'revocation',
-  checkMs: 'check',
 }
+/** The whole, and a part of another phase. */
+const NO_SAMPLES: ReadonlySet<string> = new Set(['totalMs', 'sendMs'])
 
 /** Version of IP, time of the look-up, and `metric`, if given, for each phase. */
 export function connectionSamples(
@@ -41,8 +32,9 @@ export function connectionSamples(
   samples.push({ name: 'probe_dns_lookup_time_seconds', value: (phases.dnsMs ?? 0) / 1000 })
   if (metric === undefined) return samples
   for (const [name, ms] of Object.entries<number>(phases)) {
-    const phase = PHASE_LABELS[name]
-    if (phase !== undefined) samples.push({ name: metric, value: ms / 1000, labels: { phase } })
+    if (NO_SAMPLES.has(name)) continue
+    const phase = PHASE_LABELS[name] ?? name.replace(/Ms$/, '')
+    samples.push({ name: metric, value: ms / 1000, labels: { phase } })
   }
   return samples
 }
