@@ -19,7 +19,6 @@ export interface ScriptProject {
   args: string[]
   /** It defines tests; else it is code that runs from top to bottom. */
   isTest: boolean
-  environment: Record<string, string>
 }
 
 const TEST_PACKAGE = '@playwright/test'
@@ -38,17 +37,15 @@ export async function layOutScript(
     ...(script.dependencies ?? []),
     { path: name, content: script.script },
   ])
-  const preload = ownProgram(folder, 'script-preload.cjs')
-  const environment = { NODE_OPTIONS: `--require "${preload}"` }
   if (!isTest) {
     const args = [ownProgram(folder, 'plain.cjs'), join(project, name)]
-    return { folder: project, args, isTest, environment }
+    return { folder: project, args, isTest }
   }
   const config = join(folder, '.vedette', 'playwright.config.cjs')
   await mkdir(dirname(config))
   await writeFile(config, configurationOf(script, { ...run, project, name }))
   const args = [join(modules, TEST_PACKAGE, 'cli.js'), 'test', '--config', config]
-  return { folder: project, args, isTest, environment }
+  return { folder: project, args, isTest }
 }
 
 /** Writes user code below `folder`. Throws a TargetFailure where a path leads out of it. */

@@ -11,8 +11,8 @@ const VALUES_MAX = 5_001
 const CHARS_MAX = 16 * 1024 * 1024 + VALUE_CHARS_MAX
 
 /**
- * Watches the clients of Node.js for headers that match `source`; returns what reports further ones, on demand those of
- * any name.
+ * Watches the clients and servers of Node.js for headers that match `source`; returns what reports further ones, on
+ * demand those of any name.
  */
 module.exports = function watchHeaders(source, report) {
   const sensitive = source === undefined ? undefined : attempt(() => new RegExp(source))
@@ -40,11 +40,11 @@ module.exports = function watchHeaders(source, report) {
       attempt(() => report(String(name), value))
     }
   }
-  watchClients(see)
+  attempt(() => watchConnections(see))
   return see
 }
 
-function watchClients(see) {
+function watchConnections(see) {
   const on = (channel, look) => subscribe(channel, (message) => attempt(() => look(message)))
   const seeAll = (headers) => {
     for (const [name, value] of Object.entries(headers)) see(name, value)
@@ -67,6 +67,8 @@ function watchClients(see) {
   on('http.client.request.created', seeRequest)
   on('http.client.request.start', seeRequest)
   on('http.client.response.finish', ({ response }) => seePairs(response.rawHeaders))
+  on('http.server.request.start', ({ request }) => seePairs(request.rawHeaders))
+  on('http.server.response.finish', ({ response }) => seeHead(response._header))
   // Of `fetch`, and of undici as a package: a list or, in older versions, lines; then the head as it is sent.
   on('undici:request:create', ({ request: { headers } }) => {
     if (Array.isArray(headers)) seePairs(headers)
@@ -74,8 +76,9 @@ function watchClients(see) {
   })
   on('undici:client:sendHeaders', ({ headers }) => seeHead(headers))
   on('undici:request:headers', ({ response }) => seePairs(response.headers))
-  on('http2.client.stream.start', ({ headers }) => seeAll(headers))
-  on('http2.client.stream.finish', ({ headers }) => seeAll(headers))
+  for (const side of ['client', 'server'])
+    for (const at of ['start', 'finish'])
+      on(`http2.${side}.stream.${at}`, ({ headers }) => seeAll(headers))
 }
 
 function attempt(work) {

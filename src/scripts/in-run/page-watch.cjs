@@ -3,11 +3,11 @@
 // failures change nothing for the script.
 'use strict'
 const { appendFileSync, openSync } = require('node:fs')
-const watchHeaders = require('./header-watch.cjs')
+const { seeHeader } = require('./run-preload.cjs')
 
 const TEXT_CHARS_MAX = 4096
 const URL_CHARS_MAX = 2048
-/** Of each kind, in one process; what comes after is left out, and the last one says so. Not of headers. */
+/** Of each kind, in one process; what comes after is left out, and the last one says so. */
 const EVENTS_MAX = 2000
 
 const counts = new Map()
@@ -15,19 +15,15 @@ const pages = new WeakMap()
 let file
 let pageCount = 0
 
-const seeHeader = watchHeaders(process.env.VEDETTE_HEADERS, (name, value) =>
-  write({ event: 'header', name, value }),
-)
-
 async function watchContext(context) {
   const statuses = new WeakMap()
   context.on('response', (response) => {
     statuses.set(response.request(), response.status())
   })
-  if (process.env.VEDETTE_HEADERS !== undefined) {
-    context.on('request', (request) => seeAll(Object.entries(request.headers())))
-    context.on('response', (response) => void seeExchange(response))
-  }
+  // The browser's log has none of requests that a route answers.
+  context.on('request', (request) => {
+    for (const [name, value] of Object.entries(request.headers())) seeHeader(name, value)
+  })
   context.on('requestfinished', (request) => writeRequest(request, statuses.get(request)))
   context.on('requestfailed', (request) =>
     writeRequest(request, statuses.get(request), request.failure()?.errorText ?? 'failed'),
@@ -50,21 +46,6 @@ async function watchContext(context) {
   })
   // The script may close it meanwhile.
   await watchVitals(context).catch(() => {})
-}
-
-function seeAll(pairs) {
-  for (const [name, value] of pairs) seeHeader(name, value)
-}
-
-/** With the cookies. */
-async function seeExchange(response) {
-  try {
-    const lists = [response.headersArray(), response.request().headersArray()]
-    for (const list of await Promise.all(lists))
-      seeAll(list.map(({ name, value }) => [name, value]))
-  } catch {
-    // Its page has gone.
-  }
 }
 
 /** Web vitals, reported by the page whenever one changes, so that none is lost when the page goes. */
@@ -175,11 +156,10 @@ function cut(given, charsMax) {
 function write(event) {
   const count = (counts.get(event.event) ?? 0) + 1
   counts.set(event.event, count)
-  // Header values have a bound of their own: one that is left out would not be scrubbed.
-  if (count > EVENTS_MAX && event.event !== 'header') return
+  if (count > EVENTS_MAX) return
   attempt(() => {
     file ??= openSync(process.env.VEDETTE_EVENTS, 'a')
-    const last = count === EVENTS_MAX && event.event !== 'header' ? { more: true } : {}
+    const last = count === EVENTS_MAX ? { more: true } : {}
     appendFileSync(file, `${JSON.stringify({ ...event, ...last })}\n`)
   })
 }

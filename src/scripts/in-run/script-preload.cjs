@@ -2,7 +2,7 @@
 // user scripts: plain CommonJS, no dependency, for every Node.js since 18.
 'use strict'
 const Module = require('node:module')
-const startByLauncher = require('./browser-launches.cjs')
+require('./run-preload.cjs')
 const { watchContext, writeOwnRequest } = require('./page-watch.cjs')
 
 /** What an ES module imports comes by its path. */
@@ -13,7 +13,6 @@ const METHODS = new Set(['delete', 'fetch', 'get', 'head', 'patch', 'post', 'put
 
 const watched = new WeakSet()
 
-startByLauncher()
 const load = Module._load
 Module._load = function (request, ...rest) {
   const loaded = Reflect.apply(load, this, [request, ...rest])

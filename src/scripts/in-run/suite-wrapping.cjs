@@ -1,18 +1,8 @@
 // Adds to the configuration of a check suite what it leaves open. It runs inside of user projects: plain
 // CommonJS, no dependency, for every Node.js since 18 and for Bun.
 'use strict'
-const { appendFileSync } = require('node:fs')
-const startByLauncher = require('./browser-launches.cjs')
-const watchHeaders = require('./header-watch.cjs')
-
-startByLauncher()
-// Traces record what browsers and Playwright's own requests send and receive.
-watchHeaders(process.env.VEDETTE_HEADERS, (name, value) =>
-  appendFileSync(
-    process.env.VEDETTE_EVENTS,
-    `${JSON.stringify({ event: 'header', name, value })}\n`,
-  ),
-)
+// For Bun, which does not read NODE_OPTIONS.
+require('./run-preload.cjs')
 
 const WORKERS = 4
 const RETRIES = 2

@@ -25,6 +25,9 @@ const PROGRAMS: Readonly<Record<string, readonly string[]>> = {
 /** Files that say that all is there, and that the system has the libraries for it. */
 const MARKS = ['INSTALLATION_COMPLETE', 'DEPENDENCIES_VALIDATED']
 
+/** Below the folder of browsers: what each of them sent and received. */
+export const BROWSER_LOGS = 'network'
+
 /** What is handed out under Playwright's names. */
 export interface BrowserPrograms {
   chromium: string
@@ -42,9 +45,10 @@ export async function prepareBrowsers(
   const text = await readUntrusted(join(core, 'browsers.json'), FILE_BYTES_MAX)
   const listed = browsersFile.safeParse(jsonOf(text ?? ''))
   if (!listed.success) return false
-  await mkdir(folder, { recursive: true })
+  const logs = join(folder, BROWSER_LOGS)
+  await mkdir(logs, { recursive: true })
   const launcher = join(folder, 'chromium')
-  await writeFile(launcher, launcherFor(programs.chromium))
+  await writeFile(launcher, launcherFor(programs.chromium, logs))
   await chmod(launcher, 0o755)
   const ffmpeg = programs.ffmpeg ?? (await noVideos(folder))
   for (const { name, revision } of withShell(listed.data.browsers)) {
@@ -84,11 +88,15 @@ async function noVideos(folder: string): Promise<string> {
  * names are asked of the system's resolver (whose setting stays where a script gives its browser an environment of its
  * own), and that IPv6 is there is not found out by trying a datagram. It makes no background
  * requests: not for the time, for components or for form suggestions.
+ *
+ * Chromium logs its network events, of which those with headers are kept for browser-headers.ts. As long as `grep` has
+ * the browser's output open, Playwright waits for it.
  */
-function launcherFor(chromium: string): string {
+function launcherFor(chromium: string, logs: string): string {
   return `#!/bin/sh
 off= on= bare=
-program='${chromium.replaceAll("'", String.raw`'\''`)}'
+program=${quoted(chromium)}
+log=${quoted(logs)}/$$
 for given do
   shift
   case $given in
@@ -108,12 +116,19 @@ if [ -z "$bare" ] && unshare --user --net --pid --fork true 2>/dev/null; then
 else
   set -- --no-sandbox "$@"
 fi
-exec "$program" \\
+mkfifo "$log"
+setsid grep -F --line-buffered '"headers":["' <"$log" >"$log.ndjson" &
+exec "$program" "--log-net-log=$log" --net-log-capture-mode=IncludeSensitive \\
   --force-webrtc-ip-handling-policy=disable_non_proxied_udp --disable-quic \\
   --component-updater=disable-background-downloads,url-source=http://127.0.0.1:9/ \\
   "--disable-features=\${off}AsyncDns,NetworkTimeServiceQuerying,AutofillServerCommunication" \\
   "--enable-features=\${on}EnableIPv6ReachabilityOverride" "$@"
 `
+}
+
+/** As one word for a shell. */
+function quoted(text: string): string {
+  return `'${text.replaceAll("'", String.raw`'\''`)}'`
 }
 
 /** The package playwright-core that code in `folder` gets, as Node.js looks it up; runs nothing. */

@@ -9,7 +9,8 @@ import type { ScriptContext } from '../context.ts'
 import type { ScriptHost } from '../host.ts'
 import { extraAuthorities } from '../../network/tls/extra-authorities.ts'
 import { followLines } from '../../sandbox/lines.ts'
-import { prepareBrowsers, type BrowserPrograms } from './browsers.ts'
+import { readBrowserLogs } from './browser-headers.ts'
+import { BROWSER_LOGS, prepareBrowsers, type BrowserPrograms } from './browsers.ts'
 import { type CodeToCompile, compiledCode } from './compiled-code.ts'
 import { isPageEvent, type PageEvent, parseRunEvent, type PlaywrightEvent } from './events.ts'
 import { headerEnvironment } from './observed-headers.ts'
@@ -28,8 +29,10 @@ export interface PlaywrightOrder {
   /** Absolute path of the program: an engine with Playwright's `cli.js`, or a shell with the user's command. */
   command: string
   args: readonly string[]
-  /** In addition to ours; wins over it. */
+  /** In addition to ours; wins over it, but for NODE_OPTIONS, of which both hold. */
   environment?: Readonly<Record<string, string>>
+  /** Our program that its processes load first; `run-preload.cjs` where absent. */
+  preload?: 'run-preload.cjs' | 'script-preload.cjs'
   programs?: readonly string[]
   readable: readonly string[]
   limits: SandboxLimits
@@ -90,6 +93,7 @@ export async function runPlaywright(order: PlaywrightOrder): Promise<PlaywrightR
           ...compiled?.environment,
           ...order.environment,
           ...headerEnvironment(context.headers),
+          NODE_OPTIONS: nodeOptions(order),
         },
         ...egress.order,
         readable: [...own.readable, ...order.readable, ...(compiled?.readable ?? [])],
@@ -98,6 +102,7 @@ export async function runPlaywright(order: PlaywrightOrder): Promise<PlaywrightR
     )
     over.abort()
     await reading
+    if (context.headers !== undefined) await readBrowserLogs(own.browserLogs, context.headers)
     if (end.fault !== undefined) throw end.fault
     report.close(Date.now())
     return { end, report: report.report(), refusals: egress.refusals }
@@ -124,6 +129,7 @@ function receiveLine(line: string, order: PlaywrightOrder, report: PlaywrightRep
 
 interface OwnFolder {
   events: FileHandle
+  browserLogs: string
   environment: Record<string, string>
   readable: string[]
 }
@@ -145,8 +151,15 @@ async function prepareOwnFolder({ folder, browser }: PlaywrightOrder): Promise<O
       PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD: '1',
       FORCE_COLOR: '0',
     },
+    browserLogs: join(browsers, BROWSER_LOGS),
     readable: isFound ? await readableFor(browser.chromium) : [],
   }
+}
+
+/** Our program comes before those of a user. */
+function nodeOptions({ folder, preload = 'run-preload.cjs', environment = {} }: PlaywrightOrder) {
+  const { NODE_OPTIONS = '' } = environment
+  return `--require "${ownProgram(folder, preload)}" ${NODE_OPTIONS}`
 }
 
 /** `use.proxy` of Playwright as JSON; loopback addresses go through it, too: the policy holds for them as well. */

@@ -183,15 +183,16 @@ const LIST = HTTP.replace(
   "['Host', 'shop', 'X-SHOP', key, 'Authorization', 'Bearer ' + token]",
 )
 
-async function runSuite(body: string, first: string) {
+async function runSuite(body: string, first = '', files: Record<string, string> = {}) {
   const codeBundlePath = suiteProject({
     'package.json': '{}',
     // Its own file loads them before the tests do.
     'playwright.config.ts': `import 'node:http'\nimport 'node:http2'
       export default { retries: 0, reporter: 'line' }`,
     'shop.spec.ts': `
-      import { test } from '@playwright/test'\n${first}
+      import { chromium, test } from '@playwright/test'\n${first}
       test('orders', async () => {${body}${SAY('sid')}})`,
+    ...files,
   })
   return run('PLAYWRIGHT', { codeBundlePath, engine: 'node', engineVersion: '24' })
 }
@@ -212,6 +213,89 @@ describe('a suite, though its own requests are in no trace,', () => {
     ['node:http2', HTTP2, HTTP2_NAMES],
   ])('with %s', async (_, body, first) => {
     expect(leakedFrom(await runSuite(body, first))).toEqual([])
+  })
+})
+
+/** What a page signs in with: a token and a key that it sends, and a session that it is given. */
+const SIGN_IN = `
+  const page = await (await browser.newContext()).newPage()
+  await page.goto('${url}/')
+  const [token, key] = await page.evaluate(async () => {
+    const [token, key] = await (await fetch('/login')).json()
+    await fetch('/orders', { headers: { authorization: 'Bearer ' + token, 'x-shop': key } })
+    return [token, key]
+  })
+  const sid = (await page.context().cookies()).find(({ name }) => name === 'sid').value`
+
+/** Starts a browser, and says what its page knows. */
+const PAGE = `const browser = await chromium.launch()${SIGN_IN}`
+
+/** Hands over what another process knows, in a file. */
+const FROM_FILE = `const [token, key, sid] = JSON.parse(readFileSync('known.json', 'utf8'))`
+const READ = `import { readFileSync } from 'node:fs'`
+const INTO_FILE = `require('node:fs').writeFileSync('known.json', JSON.stringify([token, key, sid]))`
+
+/** A server that is asked as a shop's customer asks, and what it knows then. */
+const SERVER = `
+  const server = require('node:http').createServer((request, response) => {
+    response.setHeader('Set-Cookie', 'sid=' + request.headers['x-is'].slice(4))
+    response.end(JSON.stringify(request.headers))
+  }).listen(0, '127.0.0.1')
+  await require('node:events').once(server, 'listening')
+  const socket = require('node:net').connect(server.address().port, '127.0.0.1')
+  const reversed = (text) => text.split('').reverse().join('')
+  const [token, key, sid] = ${JSON.stringify(ALL.map((one) => one.split('').reverse().join('')))}.map(reversed)
+  socket.write('GET / HTTP/1.1\\r\\nHost: a\\r\\nAuthorization: Bearer ' + token +
+    '\\r\\nX-Shop: ' + key + '\\r\\nX-Is: sid=' + sid + '\\r\\n\\r\\n')
+  await require('node:events').once(socket, 'data')
+  server.closeAllConnections()
+  server.close()`
+
+describe.skipIf(why !== undefined)(`a suite whose pages are in no trace ${why ?? ''}`, () => {
+  test.each([
+    ['as its browser is closed first', `${PAGE}; await browser.close()`, '', {}],
+    ['as its file turns traces off', PAGE, `test.use({ trace: 'off' })`, {}],
+    [
+      'as its worker is killed',
+      FROM_FILE,
+      `${READ}
+       test('sign in', async () => { ${PAGE}; ${INTO_FILE}; process.kill(process.pid, 'SIGKILL') })`,
+      {},
+    ],
+    [
+      'as the browser is of another program',
+      `const { execFileSync } = require('node:child_process')
+       execFileSync('node', ['sign-in.cjs'])\n${FROM_FILE}`,
+      READ,
+      {
+        'sign-in.cjs': `const { chromium } = require('@playwright/test');
+          (async () => { ${PAGE}; ${INTO_FILE}; await browser.close() })()`,
+      },
+    ],
+    [
+      'as they belong to its global set-up',
+      FROM_FILE,
+      READ,
+      {
+        'playwright.config.ts': `export default { retries: 0, globalSetup: './set-up.ts' }`,
+        'set-up.ts': `import { chromium } from '@playwright/test'
+          export default async () => { ${PAGE}; ${INTO_FILE} }`,
+      },
+    ],
+  ])('%s', async (_, body, first, files) => {
+    expect(leakedFrom(await runSuite(body, first, files))).toEqual([])
+  })
+})
+
+describe('a suite with other programs and servers', () => {
+  test.each([
+    ['in a child process', FETCH],
+    ['in a server of its own', SERVER],
+  ])('%s', async (_, body) => {
+    const program = `(async () => { ${body}; ${INTO_FILE} })()`
+    const first = `${READ}\nimport { execFileSync } from 'node:child_process'`
+    const test = `execFileSync('node', ['program.cjs'])\n${FROM_FILE}`
+    expect(leakedFrom(await runSuite(test, first, { 'program.cjs': program }))).toEqual([])
   })
 })
 

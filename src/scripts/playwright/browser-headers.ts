@@ -1,0 +1,58 @@
+// Headers that browsers of a run sent and received, from what the launcher keeps of Chromium's log of network events
+// (NetLog): of all pages and workers, whatever program steers the browser, and however it ends.
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import * as z from 'zod'
+import { NAMED_VALUE_CHARS_MAX } from '../../contract/definition-secrets.ts'
+import { jsonOf } from '../../contract/exact-json.ts'
+import { followLines } from '../../sandbox/lines.ts'
+import { openUntrusted } from '../../sandbox/untrusted-files.ts'
+import type { HeaderListener } from './observed-headers.ts'
+
+const headers = z.object({ headers: z.array(z.string()) })
+const loggedEvent = z.object({
+  params: z.union([
+    headers,
+    z.object({ request_headers: headers }).transform((one) => one.request_headers),
+  ]),
+})
+
+/** The quota of the run's disk bounds a log. Chromium takes heads of up to 256 KiB. */
+const LOG_BOUNDS = { bytesMax: Infinity, lineBytesMax: 2_097_152 }
+const ALL_WRITTEN = AbortSignal.abort()
+
+/** Hands the headers in the logs in `folder` to a listener. The logs are untrusted: user code can write them as well. */
+export async function readBrowserLogs(folder: string, listener: HeaderListener): Promise<void> {
+  const names = await readdir(folder).catch(() => [])
+  for (const name of names) {
+    const log = await openUntrusted(join(folder, name))
+    if (log === undefined) continue
+    try {
+      await followLines(log, LOG_BOUNDS, ALL_WRITTEN, (line) => receiveEvent(line, listener))
+    } finally {
+      await log.close()
+    }
+  }
+}
+
+function receiveEvent(line: string, { saw }: HeaderListener): void {
+  const event = loggedEvent.safeParse(jsonOf(line.replace(/,$/, '')))
+  for (const header of event.data?.params.headers ?? []) {
+    const [, name, value] = HEADER.exec(plain(header)) ?? []
+    if (name !== undefined && value !== undefined) saw(name, value.slice(0, NAMED_VALUE_CHARS_MAX))
+  }
+}
+
+/** Names of HTTP/2 may begin with a colon, and the first line of HTTP/1 has none. */
+const HEADER = /^(:?[^:]+):\s*(.*)$/s
+
+/** How NetLog marks a text with bytes that are not ASCII, which are percent-encoded. */
+const ESCAPED = '%ESCAPED:\u200B '
+
+function plain(header: string): string {
+  if (!header.startsWith(ESCAPED)) return header
+  const bytes = header
+    .slice(ESCAPED.length)
+    .replaceAll(/%([\dA-F]{2})/g, (_, digits: string) => String.fromCharCode(parseInt(digits, 16)))
+  return Buffer.from(bytes, 'latin1').toString()
+}
