@@ -6,7 +6,7 @@ import * as z from 'zod'
 import { NAMED_VALUE_CHARS_MAX } from '../../contract/definition-secrets.ts'
 import { jsonOf } from '../../contract/exact-json.ts'
 import { followLines } from '../../sandbox/lines.ts'
-import { openUntrusted } from '../../sandbox/untrusted-files.ts'
+import { leadsInside, openUntrusted } from '../../sandbox/untrusted-files.ts'
 import type { HeaderListener } from './observed-headers.ts'
 
 const headers = z.object({ headers: z.array(z.string()) })
@@ -17,18 +17,29 @@ const loggedEvent = z.object({
   ]),
 })
 
-/** The quota of the run's disk bounds a log. Chromium takes heads of up to 256 KiB. */
-const LOG_BOUNDS = { bytesMax: Infinity, lineBytesMax: 2_097_152 }
+/** Chromium takes heads of up to 256 KiB. */
+const LINE_BYTES_MAX = 2_097_152
 const ALL_WRITTEN = AbortSignal.abort()
 
-/** Hands the headers in the logs in `folder` to a listener. The logs are untrusted: user code can write them as well. */
-export async function readBrowserLogs(folder: string, listener: HeaderListener): Promise<void> {
-  const names = await readdir(folder).catch(() => [])
+/**
+ * Hands the headers in the logs in `logs` to a listener, when the run in `folder` has ended. The logs are untrusted: user
+ * code can write them as well. Together they have at most `bytesMax` bytes, where nobody has made them look larger.
+ */
+export async function readBrowserLogs(
+  { logs, folder, bytesMax }: { logs: string; folder: string; bytesMax: number },
+  listener: HeaderListener,
+): Promise<void> {
+  const names = await readdir(logs).catch(() => [])
+  let left = bytesMax
   for (const name of names) {
-    const log = await openUntrusted(join(folder, name))
+    const path = join(logs, name)
+    const log = (await leadsInside(path, folder)) ? await openUntrusted(path) : undefined
     if (log === undefined) continue
     try {
-      await followLines(log, LOG_BOUNDS, ALL_WRITTEN, (line) => receiveEvent(line, listener))
+      left -= (await log.stat()).size
+      if (left < 0) return
+      const bounds = { bytesMax, lineBytesMax: LINE_BYTES_MAX }
+      await followLines(log, bounds, ALL_WRITTEN, (line) => receiveEvent(line, listener))
     } finally {
       await log.close()
     }

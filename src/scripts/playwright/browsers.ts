@@ -89,8 +89,9 @@ async function noVideos(folder: string): Promise<string> {
  * own), and that IPv6 is there is not found out by trying a datagram. It makes no background
  * requests: not for the time, for components or for form suggestions.
  *
- * Chromium logs its network events, of which those with headers are kept for browser-headers.ts. As long as `grep` has
- * the browser's output open, Playwright waits for it.
+ * Chromium logs its network events, of which those with headers are kept for browser-headers.ts. The browser holds the
+ * pipe open, so that it ends with it even where the browser does not come to log. As long as `grep` has the browser's
+ * output open, Playwright waits for it.
  */
 function launcherFor(chromium: string, logs: string): string {
   return `#!/bin/sh
@@ -117,7 +118,8 @@ else
   set -- --no-sandbox "$@"
 fi
 mkfifo "$log"
-setsid grep -F --line-buffered '"headers":["' <"$log" >"$log.ndjson" &
+exec 9<>"$log"
+setsid grep -F --line-buffered '"headers":["' <"$log" >"$log.ndjson" 9>&- &
 exec "$program" "--log-net-log=$log" --net-log-capture-mode=IncludeSensitive \\
   --force-webrtc-ip-handling-policy=disable_non_proxied_udp --disable-quic \\
   --component-updater=disable-background-downloads,url-source=http://127.0.0.1:9/ \\
