@@ -2,9 +2,9 @@
 // values of sensitive names in JSON, in lists of headers and in lines like `authorization: …`. Secrets that span
 // two chunks are found too.
 import { NAMED_VALUE_CHARS_MAX } from '../../contract/definition-secrets.ts'
-import { echoedSecrets, type Finder, SCRUBBED, urlCredentials } from './scrub.ts'
-import { CUT_BYTES_MIN } from './needle-index.ts'
-import { type Ends, joined, SecretFinder, type Span } from './secret-finder.ts'
+import { FILE_MARKS, partSpans } from './cut-parts.ts'
+import { echoedSecrets, SCRUBBED, urlCredentials } from './scrub.ts'
+import { type Finder, joined, SecretFinder, type Span } from './secret-finder.ts'
 
 export interface ByteRules {
   isSensitive(name: string): boolean
@@ -30,44 +30,6 @@ export function byteRules(
   const partBytes = finder.longest * SPELLING_BYTES_MAX
   const overlapBytes = Math.max(OVERLAP_BYTES_MIN, partBytes)
   return { isSensitive, finder, overlapBytes, partBytes }
-}
-
-/**
- * An ellipsis where a text was cut: of UTF-8, of JSON, three dots that are no syntax of JavaScript, those before a quote,
- * as in errors of JSON.parse, or those after bytes as Node.js shows them (`5a 71 ... 9 more bytes`).
- */
-const ELLIPSIS =
-  /\u00E2\u0080\u00A6|\\u2026|(?<=[^\s([{,:=.])\.{3}(?![\w$.([{])|\.{3}(?=\\{0,4}["'])| \.{3}(?= \d+ more byte)/g
-/** What may stand between an ellipsis and what was cut. */
-const [QUOTE_BEFORE, QUOTE_AFTER] = [/\\{0,4}["']$/, /^\\{0,4}["']/]
-const QUOTE_BYTES_MAX = 5
-
-/** What stands next to the ellipses of a text, and which of its ends were cut. Next to a blank nothing was, but in quotes. */
-function* piecesOf(text: string, partBytes: number): Generator<Span & Ends> {
-  if (!text.includes('...') && !text.includes('\u00E2\u0080\u00A6') && !text.includes('\\u2026'))
-    return
-  let last = 0
-  const marks = [...text.matchAll(ELLIPSIS)]
-  const endBefore = (index: number) => {
-    const before = text.slice(Math.max(last, index - QUOTE_BYTES_MAX), index)
-    return index - (QUOTE_BEFORE.exec(before)?.[0].length ?? 0)
-  }
-  for (const [at, { 0: mark, index }] of marks.entries()) {
-    const to = endBefore(index)
-    if (to < index || /\S/.test(text.charAt(to - 1)))
-      yield { from: Math.max(last, to - partBytes), to, start: false, end: true }
-    last = index + mark.length
-    const after = text.slice(last, last + QUOTE_BYTES_MAX)
-    const from = last + (QUOTE_AFTER.exec(after)?.[0].length ?? 0)
-    const next = marks[at + 1]?.index
-    const end = next === undefined ? text.length : endBefore(next)
-    const isCut =
-      next !== undefined &&
-      end - from <= partBytes &&
-      (end < next || /\S/.test(text.charAt(end - 1)))
-    if (from > last || /\S/.test(text.charAt(from)))
-      yield { from, to: Math.min(end, from + partBytes), start: true, end: isCut }
-  }
 }
 
 /** A character in a JSON string, in a JSON string within JSON, and in a line. */
@@ -262,14 +224,8 @@ export class ByteScrubber {
     const { finder, partBytes } = this.#rules
     const bytes = Buffer.from(text, 'latin1')
     for (const span of finder.spans(bytes)) if (span.from < until) yield span
-    for (const { from, to, ...ends } of piecesOf(text, partBytes)) {
-      // No part is as short. The search of a piece has a fixed cost, and a text may consist of ellipses.
-      if (to - from < CUT_BYTES_MIN) continue
-      for (const part of finder.spans(bytes.subarray(from, to), ends)) {
-        const span = { from: from + part.from, to: from + Math.min(part.to, to - from) }
-        if (span.from < until) yield span
-      }
-    }
+    const parts = partSpans(finder, bytes, text, { marks: FILE_MARKS, reach: partBytes })
+    for (const span of parts) if (span.from < until) yield span
     for (const span of urlCredentials(text)) if (span.from < until) yield span
     for (const one of namedValues(text, until)) yield* this.#span(one)
   }

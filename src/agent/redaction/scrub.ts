@@ -3,7 +3,8 @@
 import { headerSecrets, PLAIN_WORD } from '../../contract/definition-secrets.ts'
 import { SecretSet } from '../../contract/secret-set.ts'
 import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
-import { type Ends, joined, SecretFinder, type Span } from './secret-finder.ts'
+import { partSpans, TEXT_MARKS } from './cut-parts.ts'
+import { type Finder, joined, SecretFinder, type Span } from './secret-finder.ts'
 
 /** What stands where a secret stood. */
 export const SCRUBBED = '[scrubbed]'
@@ -24,9 +25,6 @@ export interface ScrubSettings {
   secrets?: Iterable<string>
   headers?: readonly string[]
 }
-
-/** Finds where secrets stand in bytes; a test may put in one that fails. */
-export type Finder = Pick<SecretFinder, 'spans'>
 
 /**
  * Makes a scrubber. It fails closed: on an internal error all of the text is replaced, and no error
@@ -84,62 +82,15 @@ export function withTexts<T>(value: T, text: (given: string) => string): T {
 
 /** Texts from this length on may have been cut to it, through the middle of a secret. UTF-16 units. */
 const CUT_TEXT_CHARS_MIN = 100
-/**
- * An ellipsis where a text was cut, of JSON and HTML too, with quotes or (as Node.js shows bytes: `5a 71 ... 9 more
- * bytes`) a blank next to it, and what is left of a character that was cut in two.
- */
-const CUT_MARK =
-  /(?:[\uD800-\uDBFF]|\uFFFD{1,3}| (?=\.{3} \d+ more byte))?(?:\\{0,4}["'”])?(?:…|\.{3}|\\{1,4}u2026|&hellip;)(?:\\{0,4}["'“])?|(?:[\uD800-\uDBFF]|\uFFFD{1,3})$/g
-/** Each mark has one of these. */
-const MARKS = ['…', '...', '\\u2026', '&hellip;']
-const CUT_CHARACTER = /[\uD800-\uDBFF\uFFFD]$/
-
 function withoutSecrets(text: string, finder: Finder): string {
   const bytes = Buffer.from(text)
   const mayBeCut = text.length >= CUT_TEXT_CHARS_MIN
-  let spans = finder.spans(bytes, { start: mayBeCut, end: mayBeCut })
-  const pieces = piecesOf(text, mayBeCut)
-  if (pieces.length > 1) {
-    const cut = pieces.flatMap(({ from, to, ...ends }) =>
-      finder.spans(bytes.subarray(from, to), ends).map((span) => ({
-        from: from + span.from,
-        to: from + Math.min(span.to, to - from),
-      })),
-    )
-    spans = joined([...spans, ...cut])
-  }
+  const ends = { start: mayBeCut, end: mayBeCut }
+  const latin1 = bytes.length === text.length ? text : bytes.toString('latin1')
+  const parts = partSpans(finder, bytes, latin1, { marks: TEXT_MARKS, ends })
+  const spans = joined([...finder.spans(bytes, ends), ...parts])
   const clean = spans.length === 0 ? text : withoutSpans(text, bytes, spans)
   return clean.includes('\0') && bytes.length !== text.length ? withoutWide(clean, finder) : clean
-}
-
-/**
- * What stands between the marks of cuts, as ranges of bytes. Next to a blank nothing was cut, but in quotes it was: an
- * excerpt may end with a blank.
- */
-function piecesOf(text: string, mayBeCut: boolean): (Span & Ends)[] {
-  const pieces: (Span & Ends)[] = []
-  // Most texts have none, and an expression for each of them would cost more than the search.
-  if (!MARKS.some((one) => text.includes(one)) && !CUT_CHARACTER.test(text)) return pieces
-  let [char, byte, isQuoted] = [0, 0, false]
-  const add = (endChar: number, start: boolean, end: boolean, mark = '') => {
-    const piece = text.slice(char, endChar)
-    const to = byte + Buffer.byteLength(piece)
-    pieces.push({
-      from: byte,
-      to,
-      start: start && (isQuoted || /^\S/.test(piece)),
-      end: end && (/\S$/.test(piece) || /^\\*["'”]/.test(mark)),
-    })
-    byte = to
-  }
-  for (const { 0: mark, index } of text.matchAll(CUT_MARK)) {
-    add(index, pieces.length > 0 || mayBeCut, true, mark)
-    isQuoted = /["'“]$/.test(mark)
-    byte += Buffer.byteLength(mark)
-    char = index + mark.length
-  }
-  if (pieces.length > 0) add(text.length, true, mayBeCut)
-  return pieces
 }
 
 /** Without secrets in UTF-16 bytes that were decoded as Latin-1. */

@@ -69,9 +69,12 @@ export interface Ends {
 /** A shorter text that was cut at both ends stands in a secret by chance. */
 const INNER_BYTES_MIN = 8
 
-const NO_ENDS: Ends = { start: false, end: false }
+export const NO_ENDS: Ends = { start: false, end: false }
 
 type OnMatch = (from: number, to: number) => void
+
+/** Finds where secrets stand in bytes; a test may put in one that fails. */
+export type Finder = Pick<SecretFinder, 'spans'>
 
 /** Finds secrets in bytes of UTF-8, and of whatever else. */
 export class SecretFinder {
