@@ -1,6 +1,7 @@
 // Views of bytes: what they hold once escapes or UTF-16 are decoded, with the way back to where each decoded byte
 // stands.
 import { BREAK, FOUR_BITS } from './digit-runs.ts'
+import { htmlReference } from './html-references.ts'
 
 /** Decoded bytes, and where each of them begins and ends in what was decoded first. */
 export interface View {
@@ -29,7 +30,6 @@ const BACKSLASH = code('\\')
 const PERCENT = code('%')
 const AMPERSAND = code('&')
 const HASH = code('#')
-const SEMICOLON = code(';')
 const BRACKET = code('[')
 const ESC = 0x1b
 const [CR, LF] = [13, 10]
@@ -47,28 +47,6 @@ const CONTROLS = new Map(
 /** After these a backslash says nothing. */
 const QUOTED = new Set(Array.from(`"'\`/`, code))
 
-/** The bytes of a name of up to four letters as one number → what it stands for. */
-const ENTITIES = new Map(
-  Object.entries({ amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: ' ' }).map(
-    ([name, character]) => [
-      Buffer.from(name).reduce((key, byte) => (key << 8) | byte, 0),
-      code(character),
-    ],
-  ),
-)
-/** The characters from U+00A0 on, as HTML 4 names them (24.2). */
-const LATIN1_ENTITIES = new Map(
-  `nbsp iexcl cent pound curren yen brvbar sect uml copy ordf laquo not shy reg macr deg plusmn sup2 sup3 acute
-  micro para middot cedil sup1 ordm raquo frac14 frac12 frac34 iquest Agrave Aacute Acirc Atilde Auml Aring AElig
-  Ccedil Egrave Eacute Ecirc Euml Igrave Iacute Icirc Iuml ETH Ntilde Ograve Oacute Ocirc Otilde Ouml times Oslash
-  Ugrave Uacute Ucirc Uuml Yacute THORN szlig agrave aacute acirc atilde auml aring aelig ccedil egrave eacute ecirc
-  euml igrave iacute icirc iuml eth ntilde ograve oacute ocirc otilde ouml divide oslash ugrave uacute ucirc uuml
-  yacute thorn yuml`
-    .split(/\s+/)
-    .map((name, at) => [name, 0xa0 + at]),
-)
-/** `&#x0010ffff;` and longer, with zeros in front. */
-const ENTITY_BYTES_MAX = 16
 /** The longest escape: a terminal's colours, `ESC [ 38;2;255;255;255 m`. A cut text ends with less of it. */
 const CONTROL_SEQUENCE_BYTES_MAX = 32
 
@@ -218,7 +196,7 @@ function escapeAt(bytes: Uint8Array, at: number, draft: Draft): number {
   const byte = bytes[at]
   if (byte === PERCENT) return percent(bytes, at, draft)
   if (byte === BACKSLASH) return backslashes(bytes, at, draft)
-  if (byte === AMPERSAND) return entity(bytes, at, draft)
+  if (byte === AMPERSAND) return reference(bytes, at, draft)
   if (byte === ESC) return controlSequence(bytes, at)
   if (bytes[at + 1] !== LF) {
     // It may be the first half of an end of a line, of which the other half is escaped.
@@ -227,6 +205,13 @@ function escapeAt(bytes: Uint8Array, at: number, draft: Draft): number {
   }
   draft.add(LF, at, at + 2)
   return at + 2
+}
+
+function reference(bytes: Uint8Array, at: number, draft: Draft): number {
+  const found = htmlReference(bytes, at)
+  if (found === undefined) return at
+  addCodePoint(draft, found.point, at, found.end)
+  return found.end
 }
 
 /** Where a control sequence (ECMA-48, 5.4) ends, which stands for nothing: diffs of tests have them within values. */
@@ -240,7 +225,7 @@ export function controlSequence(bytes: Uint8Array, at: number): number {
 
 /** The beginning of an escape at the end of a text. */
 const CUT_ESCAPE = new RegExp(
-  String.raw`(?:%(?:[\da-f]?|u[\da-f]{0,3})|\\+(?:x[\da-f]?|u[\da-f]{0,3})?|&#?[\da-z]{0,9}|\x1B(?:\[[\d;]*)?)$`,
+  String.raw`(?:%(?:[\da-f]?|u[\da-f]{0,3})|\\+(?:x[\da-f]?|u[\da-f]{0,3})?|&#?[\da-z]{0,16}|\x1B(?:\[[\d;]*)?)$`,
   'i',
 )
 
@@ -332,30 +317,6 @@ function unicode(bytes: Uint8Array, at: number, letter: number, draft: Draft): n
   }
   addCodePoint(draft, unit, at, end)
   return end
-}
-
-function entity(bytes: Uint8Array, at: number, draft: Draft): number {
-  const limit = Math.min(bytes.length, at + ENTITY_BYTES_MAX)
-  let end = at + 1
-  let key = 0
-  while (end < limit && bytes[end] !== SEMICOLON) key = (key << 8) | (bytes[end++] as number)
-  if (bytes[end] !== SEMICOLON) return at
-  const known = end <= at + 5 ? ENTITIES.get(key) : undefined
-  if (known !== undefined) {
-    draft.add(known, at, end + 1)
-    return end + 1
-  }
-  const name = String.fromCharCode(...bytes.subarray(at + 1, end))
-  const latin1 = LATIN1_ENTITIES.get(name)
-  if (latin1 !== undefined) {
-    addCodePoint(draft, latin1, at, end + 1)
-    return end + 1
-  }
-  const number = /^#(?:(\d+)|[xX]([\da-fA-F]+))$/.exec(name)
-  if (number === null) return at
-  const point = number[1] === undefined ? parseInt(number[2] ?? '', 16) : Number(number[1])
-  addCodePoint(draft, point, at, end + 1)
-  return end + 1
 }
 
 /** Other characters may stand between those with a zero. Bytes. */
