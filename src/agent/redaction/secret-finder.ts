@@ -6,7 +6,7 @@
 // of base64 and hexadecimal digits in both, decoded; what these contain is searched in the same way, up to DEPTH_MAX.
 import { ESCAPE_ROUNDS_MAX, needlesOf } from './known-secrets.ts'
 import { DIFF_COLOURS, withoutColour } from './coloured-texts.ts'
-import { hexDumpIn } from './hex-dumps.ts'
+import { dumpsIn } from './hex-dumps.ts'
 import { CUT_BYTES_MIN, type Needle, NeedleIndex } from './needle-index.ts'
 import {
   BASE64,
@@ -112,7 +112,7 @@ export class SecretFinder {
 
   #explore(view: View, ends: Ends, onMatch: OnMatch): void {
     this.#find(view, ends, onMatch)
-    if (isBinary(view.bytes)) this.#inTexts(view, onMatch)
+    if (isBinary(view.bytes)) this.#inTexts(view, 0, onMatch)
     else this.#decoded(view, ends, 0, onMatch)
     this.#inWide(view, 0, onMatch)
   }
@@ -125,9 +125,9 @@ export class SecretFinder {
   }
 
   /** Looks into what is text between other bytes. */
-  #inTexts(view: View, onMatch: OnMatch): void {
+  #inTexts(view: View, depth: number, onMatch: OnMatch): void {
     textsIn(view.bytes, view.bytes.length, TEXT_CHARS_MIN, (from, to) =>
-      this.#decoded(partOf(view, from, to), NO_ENDS, 0, onMatch),
+      this.#decoded(partOf(view, from, to), NO_ENDS, depth, onMatch),
     )
   }
 
@@ -141,7 +141,7 @@ export class SecretFinder {
       this.#find(last, ends, onMatch)
       wideTexts(last, (text) => this.#find(text, NO_ENDS, onMatch))
     }
-    this.#inDump(last, depth, onMatch)
+    this.#inDumps(last, depth, onMatch)
     for (const digits of [BASE64, HEXADECIMAL]) {
       this.#digits(last, ends, digits, depth, onMatch)
       // What an escape took along stands as it was written only before it was decoded.
@@ -149,13 +149,15 @@ export class SecretFinder {
     }
   }
 
-  #inDump(view: View, depth: number, onMatch: OnMatch): void {
-    const dump = hexDumpIn(view)
-    // What stands behind the bytes of a row are these bytes again.
-    if (dump !== undefined)
-      this.#digits(dump.digits, NO_ENDS, HEXADECIMAL, depth, (from, to) =>
-        onMatch(from, dump.rowEnd(to)),
-      )
+  #inDumps(view: View, depth: number, onMatch: OnMatch): void {
+    if (depth === DEPTH_MAX) return
+    for (const { bytes, rowEnd } of dumpsIn(view)) {
+      // What stands behind the bytes of a row are these bytes again.
+      const onRow: OnMatch = (from, to) => onMatch(from, rowEnd(to))
+      this.#find(bytes, NO_ENDS, onRow, HEXADECIMAL.bytesMin)
+      this.#inTexts(bytes, depth + 1, onRow)
+      this.#inWide(bytes, depth + 1, onRow)
+    }
   }
 
   /** Looks into each of two texts of which a diff in colours consists. */
