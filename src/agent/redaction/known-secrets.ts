@@ -32,16 +32,13 @@ class TooManySecrets extends Error {
  */
 export function needlesOf(secrets: Iterable<string>): Needle[] {
   const values = new SecretSet(secrets)
+  // Also of what is added here, such as JSON in JSON.
+  for (const secret of values) for (const field of fieldsOf(secret)) values.add(field)
   if (values.isOver) throw new TooManySecrets()
   const needles: Needle[] = []
   for (const secret of values) {
     if (secret.length < SECRET_CHARS_MIN) continue
-    const parts = [
-      ...withLines(secret),
-      ...partsOfUrl(secret),
-      ...fieldsOf(secret).flatMap(withLines),
-    ]
-    for (const value of new Set(parts)) {
+    for (const value of new Set([...withLines(secret), ...partsOfUrl(secret)])) {
       if (value.length >= SECRET_CHARS_MIN) addNeedles(value, needles)
     }
   }
@@ -88,19 +85,39 @@ function partsOfUrl(secret: string): string[] {
 
 const isSensitive = createNameTest()
 
-/** What is secret in a JSON object, such as the credentials of a database: sensitive fields, and credentials of URLs. */
+/** Shorter numbers, such as the lifetime of a token, stand in other texts as well. */
+const NUMBER_CHARS_MIN = 6
+
+/**
+ * What is secret in JSON, such as the credentials of a database: sensitive fields, credentials of URLs, and what a list
+ * holds that is such a field or the whole.
+ */
 function fieldsOf(secret: string): string[] {
-  if (!secret.trimStart().startsWith('{')) return []
+  if (!/^\s*[{[]/.test(secret)) return []
   const found: string[] = []
-  const add = (name: string, value: unknown) => {
-    if (typeof value === 'string') found.push(...(isSensitive(name) ? [value] : urlSecrets(value)))
-  }
-  try {
-    JSON.parse(secret, add)
-  } catch {
-    return []
+  const open = [{ value: parsed(secret), isSecret: true }]
+  for (const { value, isSecret } of open) {
+    if (typeof value === 'string') found.push(...(isSecret ? [value] : urlSecrets(value)))
+    if (typeof value !== 'object' || value === null) continue
+    const isList = Array.isArray(value)
+    for (const [name, field] of Object.entries(value as Record<string, unknown>))
+      open.push({ value: field, isSecret: isList ? isSecret : isSensitive(name) })
   }
   return found.filter((one) => !PLAIN_WORD.test(one))
+}
+
+/** JSON with its longer numbers as the texts that they are written as; undefined for another text. */
+function parsed(secret: string): unknown {
+  const revive = (_: string, value: unknown, context?: { source?: string }) => {
+    if (typeof value !== 'number') return value
+    const written = context?.source ?? String(value)
+    return written.length < NUMBER_CHARS_MIN ? value : written
+  }
+  try {
+    return JSON.parse(secret, revive)
+  } catch {
+    return undefined
+  }
 }
 
 function addNeedles(secret: string, needles: Needle[]): void {

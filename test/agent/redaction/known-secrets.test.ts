@@ -1,0 +1,77 @@
+// Aim: what is secret in a secret that is JSON goes alone as well, at a bounded cost, and what is not stays.
+import { describe, expect, test } from 'vitest'
+import { createScrubber, SCRUBBED } from '../../../src/agent/redaction/scrub.ts'
+import { LIMITS } from '../../../src/contract/versions.ts'
+import { startStopwatch } from '../../support/stopwatch.ts'
+
+describe('of a secret that is JSON', () => {
+  test.each([
+    ['a number', '{"token":12345678}', '12345678'],
+    [
+      'a number of many digits, as it is written',
+      '{"a":{"token": 12345678901234567890}}',
+      '12345678901234567890',
+    ],
+    ['a number in a list', '{"tokens":[123456,"x"]}', '123456'],
+    ['a field in a list', '[{"password":"Zq7Rk2Lm"}]', 'Zq7Rk2Lm'],
+    [
+      'a field in a list of a field',
+      ' {"users": [{"name": "ann-1", "password": "Zq7Rk2Lm"}]}',
+      'Zq7Rk2Lm',
+    ],
+    ['a text in a list of a field', '{"passwords":["other-1","Zq7Rk2Lm"]}', 'Zq7Rk2Lm'],
+    ['a text in a list in a list', '{"token":[["a-1"],["Zq7Rk2Lm"]]}', 'Zq7Rk2Lm'],
+    ['a text in a list', '["other-1","Zq7Rk2Lm"]', 'Zq7Rk2Lm'],
+    ['a number in a list of its own', '[1,87654321]', '87654321'],
+    [
+      'a line of a text in a list',
+      '{"keys":1,"secrets":["first-line-1\\nsecond+line=2"]}',
+      'second+line=2',
+    ],
+    [
+      'the password of a URL in a list',
+      '["x-1",{"urls":["postgres://app:S3cr3tPw@db/shop"]}]',
+      'S3cr3tPw',
+    ],
+    [
+      'the password of a sensitive URL',
+      '{"secretUrl":"postgres://app:S3cr3tPw@db/shop"}',
+      'S3cr3tPw',
+    ],
+    ['a field of JSON in it', String.raw`{"secret":"{\"token\":\"Zq7Rk2Lm\"}"}`, 'Zq7Rk2Lm'],
+  ])('%s is found', (_, secret, part) => {
+    expect(createScrubber({ secrets: [secret] }).text(`is ${part}.`)).toBe(`is ${SCRUBBED}.`)
+  })
+
+  test('plain words, short numbers, and what has no sensitive name stay', () => {
+    const secrets = [
+      '{"token":3600,"tokenLists":[true,null,"deleted",42],"port":543210,"hosts":["db-1","db-2"]}',
+      '[{"password":"none","user":"ann-77"},["words","only"],8080]',
+      '{"password":{"hint":"dog-5"}}',
+      '[1234567',
+    ]
+    const text = '3600 true null deleted 42 543210 db-1 none ann-77 words 8080 dog-5 1234567'
+    expect(createScrubber({ secrets }).text(text)).toBe(text)
+  })
+
+  test('the values count as values of the run', () => {
+    const list = (count: number) =>
+      JSON.stringify(Array.from({ length: count }, (_, at) => `v-${at}`))
+    const max = LIMITS.secretValuesMax - 1
+    expect(createScrubber({ secrets: [list(max)] }).text(`the v-${max - 1}!`)).toBe(
+      `the ${SCRUBBED}!`,
+    )
+    expect(createScrubber({ secrets: [list(max + 1)] }).text('an answer')).toBe(SCRUBBED)
+  })
+
+  test.each([
+    ['deep lists', '['.repeat(30_000) + ']'.repeat(30_000)],
+    ['deep objects', '{"token":'.repeat(7000) + '1' + '}'.repeat(7000)],
+    ['wide lists', `[${'1,'.repeat(30_000)}1]`],
+    ['blanks', ' '.repeat(60_000)],
+  ])('%s are read in a bounded time', (_, secret) => {
+    const ownMs = startStopwatch()
+    expect(createScrubber({ secrets: [secret, 'hush-hush'] }).text('hush-hush')).toBe(SCRUBBED)
+    expect(ownMs()).toBeLessThan(5000)
+  })
+})
