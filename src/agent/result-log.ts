@@ -9,7 +9,7 @@ import { printable, observationLabels, timeText, verdictLabel } from './run/resu
 
 export interface ResultLogOptions {
   log: Log
-  /** All of them, or those whose verdict differs from the one before; first results when not passed. */
+  /** All of them, or those whose verdict differs from the one before; also the first of each monitor. */
   which: 'all' | 'changes'
   /** One readable line each; else an object with the result but for what was observed. */
   pretty: boolean
@@ -30,7 +30,7 @@ export function createResultLog(options: ResultLogOptions): (result: Result) => 
   const { log, which, pretty, colour = false } = options
   const verdicts = new LeastRecentlyUsed<string, Verdict>(LIMITS.monitorsMax)
   return (result) => {
-    const before = verdicts.get(result.monitorId) ?? 'passed'
+    const before = verdicts.get(result.monitorId)
     if (which === 'changes') verdicts.set(result.monitorId, result.verdict)
     if (which === 'changes' && before === result.verdict) return
     const level = LEVELS[result.verdict]

@@ -15,11 +15,17 @@ function logged(which: ResultLogOptions['which'], results: readonly Result[]) {
 const verdicts = (...given: Verdict[]) => given.map((verdict) => aResult({ verdict }))
 const attempt = { startedAt: 1, durationMs: 1, verdict: 'passed' as const, failures: [] }
 
-test('changes are results that differ from the last one of their monitor; all are all', () => {
+test('changes are the first result of a monitor and those that differ from the last one; all are all', () => {
   const given = verdicts('passed', 'passed', 'failed', 'failed', 'missed', 'passed')
   given.splice(3, 0, aResult({ monitorId: 'b', monitorName: 'B', verdict: 'failed' }))
   const texts = logged('changes', given).map(({ msg }) => msg)
-  expect(texts).toEqual(['Shop: failed', 'B: failed', 'Shop: missed', 'Shop: passed'])
+  expect(texts).toEqual([
+    'Shop: passed',
+    'Shop: failed',
+    'B: failed',
+    'Shop: missed',
+    'Shop: passed',
+  ])
   expect(logged('all', given)).toHaveLength(7)
 })
 
