@@ -6,7 +6,7 @@
 // of base64 and hexadecimal digits in both, decoded; what these contain is searched in the same way, up to DEPTH_MAX.
 import { ESCAPE_ROUNDS_MAX, needlesOf } from './known-secrets.ts'
 import { DIFF_COLOURS, withoutColour } from './coloured-texts.ts'
-import { dumpsIn } from './hex-dumps.ts'
+import { dumpsIn } from './dumps.ts'
 import { CUT_BYTES_MIN, type Needle, NeedleIndex } from './needle-index.ts'
 import {
   BASE64,
