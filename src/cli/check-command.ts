@@ -118,7 +118,10 @@ export const CHECK_COMMAND: Command = {
   name: 'check',
   summary: 'Run every monitor of a file once, now, and report',
   positionals: ['[file]'],
-  description: `Runs every activated monitor once, with its retries, and prints a table. ${FILE_HELP}\nExit code 0: all passed or were degraded; 1: something failed; 2: the file or the settings are invalid;\n130 and 143: interrupted by Ctrl-C or SIGTERM; unfinished runs are shown as cancelled.`,
+  description:
+    `Runs every activated monitor once, with its retries, and prints a table. ${FILE_HELP}\n` +
+    'Exit code 0: all passed or were degraded; 1: something failed; 2: the file or the settings are invalid; ' +
+    '130 and 143: interrupted by Ctrl-C or SIGTERM; unfinished runs are shown as cancelled.',
   options: {
     json: { help: 'print each result as a line of JSON' },
     junit: { help: 'print JUnit XML for CI systems' },
@@ -142,7 +145,9 @@ export const VALIDATE_COMMAND: Command = {
   name: 'validate',
   summary: 'Check a monitors file and report every problem',
   positionals: ['[file]'],
-  description: `Reads the file as the agent would and runs nothing. Every problem is shown with its line, the\nvalue and the fix. ${FILE_HELP}\nExit code 0: the file is valid; 2: it is not.`,
+  description:
+    'Reads the file and runs nothing. Every problem is shown with its line, the value and ' +
+    `the fix. ${FILE_HELP}\nExit code 0: the file is valid; 2: it is not.`,
   examples: [['vedette validate monitors.yaml', 'checks a file before it is used']],
   run: validateCommand,
 }

@@ -18,7 +18,7 @@ export interface FileToRun {
 
 /** Help text on the choice of the file. */
 export const FILE_HELP =
-  'Default: the file of MONITORS_FILE, or else the built-in example, which has a small local site and\n' +
+  'Default: the file of MONITORS_FILE, or else the built-in example, which has a small local site and ' +
   'needs no network.'
 
 /** Prints the problems of a monitors file; returns the exit code. */

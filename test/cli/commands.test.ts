@@ -23,3 +23,8 @@ test.each([['--help'], ...COMMANDS.map(({ name }) => [name, '--help'])])(
     expect(lines.filter((line) => line.length > 100)).toEqual([])
   },
 )
+
+test('paragraphs of help are wrapped to the width, and break nowhere else', () => {
+  const paragraphs = COMMANDS.flatMap(({ description }) => description.split('\n'))
+  expect(paragraphs.filter((one) => !/[.:]$/.test(one))).toEqual([])
+})
