@@ -10,12 +10,19 @@ import type { Monitor } from '../contract/monitor.ts'
 import type { Result } from '../contract/result.ts'
 import { counted } from '../contract/schema/amounts.ts'
 import type { Arguments, Command } from '../process/command-line.ts'
+import { EXIT } from '../process/exit-codes.ts'
 import { mayColour } from '../process/log.ts'
 import { nameFix } from '../process/nearest.ts'
-import { MONITOR_TYPES } from '../monitors/registry.ts'
 import { onInterrupt } from './interruption.ts'
 import { runsHere } from './local-runs.ts'
-import { complain, FILE_HELP, warn, withFile } from './monitors-to-run.ts'
+import {
+  complain,
+  FILE_HELP,
+  FILE_TYPES,
+  warn,
+  withFile,
+  withoutHeartbeats,
+} from './monitors-to-run.ts'
 import { scriptHost } from './script-host.ts'
 import { refuseCommand, settings, showProgress } from './settings.ts'
 import { folderOf, storedFilesIn } from './stored-files.ts'
@@ -24,11 +31,12 @@ const { env, stdout, stderr } = process
 
 async function validateCommand(args: Arguments): Promise<number> {
   return withFile(args.positionals[0], async (file) => {
-    const read = await readMonitorsFile(file.path, env, MONITOR_TYPES, file.variables)
+    const read = await readMonitorsFile(file.path, env, FILE_TYPES, file.variables)
     if (!read.ok) return complain(read)
     warn(read.file.warnings)
-    const { length } = read.file.monitors
-    stdout.write(`${file.path}: ${counted(length, 'monitor')}, no problem\n`)
+    const { monitors } = read.file
+    withoutHeartbeats('validate', monitors)
+    stdout.write(`${file.path}: ${counted(monitors.length, 'monitor')}, no problem\n`)
     return 0
   })
 }
@@ -40,11 +48,13 @@ async function checkCommand(args: Arguments): Promise<number> {
   return withFile(args.positionals[0], async (file) => {
     const reading = settings(file.path)
     if (typeof reading === 'number') return reading
-    const read = await readMonitorsFile(file.path, env, MONITOR_TYPES, file.variables)
+    const read = await readMonitorsFile(file.path, env, FILE_TYPES, file.variables)
     if (!read.ok) return complain(read)
     warn(read.file.warnings)
-    const monitors = chosen(read.file.monitors, args)
-    if (typeof monitors === 'string') return refuseCommand('check', monitors)
+    const selected = chosen(read.file.monitors, args)
+    if (typeof selected === 'string') return refuseCommand('check', selected)
+    const monitors = withoutHeartbeats('check', selected)
+    if (monitors.length === 0) return EXIT.configuration
     const given = args.value('output')
     const output = given === undefined ? undefined : resolve(given)
     const options = { monitors, json: args.on('json'), output }

@@ -1,9 +1,12 @@
 // Finds the monitors file of a command and prints its problems.
 import { fileURLToPath } from 'node:url'
 import { readMonitorsFilePath } from '../agent/config.ts'
+import type { KnownType } from '../agent/monitors-file/definition.ts'
 import { countedProblems, formatProblem, type Problem } from '../agent/monitors-file/problems.ts'
-import type { Variable } from '../contract/monitor.ts'
+import type { Monitor, Variable } from '../contract/monitor.ts'
 import { EXAMPLE_MONITORS, type ExampleSite, startExampleSite } from '../examples/site.ts'
+import { DEFINITIONS, isPinged } from '../monitors/definitions.ts'
+import { MONITOR_TYPES } from '../monitors/registry.ts'
 import { seeHelp } from '../process/see-help.ts'
 import { refuse } from './settings.ts'
 import { EXIT } from '../process/exit-codes.ts'
@@ -14,6 +17,24 @@ const { env, stderr } = process
 export interface FileToRun {
   path: string
   variables: readonly Variable[]
+}
+
+/** Types of monitors in a file: those of the agent, and heartbeats. */
+export const FILE_TYPES = new Map<string, KnownType>([...DEFINITIONS, ...MONITOR_TYPES])
+
+/** Heartbeats that a line names. */
+const HEARTBEATS_SHOWN_MAX = 20
+
+/** The monitors that an agent runs; prints the ids of the others, which are heartbeats. */
+export function withoutHeartbeats(command: string, monitors: readonly Monitor[]): Monitor[] {
+  const pinged = monitors.filter(({ checkType }) => isPinged(checkType))
+  if (pinged.length > 0) {
+    const ids = pinged.slice(0, HEARTBEATS_SHOWN_MAX).map(({ id }) => id)
+    const more = pinged.length > ids.length ? ', …' : ''
+    const why = 'heartbeats run on a platform only (vedette apply or vedette start)'
+    stderr.write(`vedette ${command}: ${why}: ${ids.join(', ')}${more}\n`)
+  }
+  return monitors.filter(({ checkType }) => !isPinged(checkType))
 }
 
 /** Help text on the choice of the file. */

@@ -1,12 +1,12 @@
 // Migration source: the scripted monitors of a monitors file.
 import { readFile } from 'node:fs/promises'
 import { needsOf } from '../../monitors/definitions.ts'
-import { MONITOR_TYPES } from '../../monitors/registry.ts'
 import type { Environment } from '../../process/env.ts'
 import type { Candidate, MigrationSource, Move, RuntimePlace } from './migration.ts'
 import { snapshotOf } from '../../agent/monitors-file/source.ts'
 import { readMonitorsFile } from '../../agent/monitors-file/file.ts'
 import { replaceFile, tryToReplace } from '../../process/replace-file.ts'
+import { FILE_TYPES } from '../monitors-to-run.ts'
 import { findRuntimes, withRuntimes, type WrittenRuntime } from './runtime-places.ts'
 
 /** The file, and how to read it. */
@@ -20,7 +20,7 @@ export interface FileMigrationOptions {
 
 /** Reads the file's monitors, or its problems. Never rejects because of its content. */
 export async function migrationOfFile({ path, env, location, move }: FileMigrationOptions) {
-  const read = await readMonitorsFile(path, env, MONITOR_TYPES)
+  const read = await readMonitorsFile(path, env, FILE_TYPES)
   if (!read.ok) return read
   const { file } = read
   const text = await readFile(path, 'utf8')
