@@ -39,7 +39,7 @@ export interface Command {
 export interface Manual {
   /** Each topic with the title of its page. */
   topics(): [topic: string, title: string][]
-  /** The page as text; undefined where there is none. */
+  /** The page as text, by a topic in any case; undefined where there is none. */
   page(topic: string): string | undefined
 }
 
@@ -171,8 +171,9 @@ function manualHelp(program: Program, name: string | undefined, manual: Manual):
     return 0
   }
   const page = manual.page(name)
-  const isCommand = program.commands.some((one) => one.name === name)
-  if (page === undefined && isCommand) return help(program, name)
+  const commandName = name.toLowerCase()
+  const isCommand = program.commands.some((one) => one.name === commandName)
+  if (page === undefined && isCommand) return help(program, commandName)
   if (page === undefined) {
     const near = nearest(
       name,
@@ -184,7 +185,7 @@ function manualHelp(program: Program, name: string | undefined, manual: Manual):
   }
   program.write(page)
   if (isCommand)
-    program.write(`\n${program.name} ${name} --help shows the options of the command.\n`)
+    program.write(`\n${program.name} ${commandName} --help shows the options of the command.\n`)
   return 0
 }
 

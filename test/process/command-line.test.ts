@@ -67,6 +67,7 @@ test.each([
   [['help'], 'gates  Of gates'],
   [['help', 'gates'], 'A gate is open or shut.'],
   [['help', 'watch'], '--only <name>  one alone'],
+  [['help', 'WATCH'], '--only <name>  one alone'],
   [['watch', '--help'], '  GATE  Which gate (default 80)'],
   [['--version'], '1.2.3'],
 ])('%j', async (argv, expected) => {

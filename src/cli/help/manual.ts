@@ -1,6 +1,7 @@
 // The pages of the manual by topic, as `vedette help <topic>` prints them. They lie beside the sources, in images as well.
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
+import { DEFINITIONS } from '../../monitors/definitions.ts'
 import type { Manual } from '../../process/command-line.ts'
 import { plainText } from './plain-text.ts'
 
@@ -15,12 +16,20 @@ const NAMED: Readonly<Record<string, string>> = {
   'src/platform/http/README.md': 'public-api',
 }
 
-/** Second names, which are not listed: of the folder, where the topic has another name. */
-const ALIASES: Readonly<Record<string, string>> = {
-  http: 'public-api',
-  import: 'coming-from',
-  suite: 'playwright',
-}
+/** Second names, which are not listed: of the folder, where the topic has another name, and of what a page has. */
+const ALIASES = new Map([
+  ['config', 'agent'],
+  ['configuration', 'agent'],
+  ['http', 'public-api'],
+  ['import', 'coming-from'],
+  ['metrics', 'agent'],
+  ['suite', 'playwright'],
+  ['suites', 'playwright'],
+])
+
+/** The topic that a name of any case means: a type of monitor, a second name, or the topic itself. */
+const topicOf = (name: string) =>
+  DEFINITIONS.get(name.toUpperCase())?.path ?? ALIASES.get(name.toLowerCase()) ?? name.toLowerCase()
 
 /** Finds the pages; `columns` is the width of the text. */
 export function createManual(columns: number): Manual {
@@ -31,13 +40,20 @@ export function createManual(columns: number): Manual {
       .map((path): [string, string] => [NAMED[path] ?? basename(dirname(path)), path])
       .toSorted(([one], [other]) => one.localeCompare(other)),
   )
+  const topicAt = new Map([...topics].map(([topic, path]) => [path, topic]))
   const textOf = (topic: string) => readFileSync(join(ROOT, topics.get(topic) ?? ''), 'utf8')
   return {
     topics: () =>
       [...topics.keys()].map((topic) => [topic, /^# (.*)$/m.exec(textOf(topic))?.[1] ?? '']),
     page(name) {
-      const topic = Object.hasOwn(ALIASES, name) ? (ALIASES[name] as string) : name
-      return topics.has(topic) ? plainText(textOf(topic), columns) : undefined
+      const topic = topicOf(name)
+      const path = topics.get(topic)
+      if (path === undefined) return undefined
+      const linked = (href: string) => {
+        const other = topicAt.get(join(dirname(path), href))
+        return other === topic ? undefined : other
+      }
+      return plainText(textOf(topic), columns, linked)
     },
   }
 }

@@ -6,13 +6,21 @@ const GAP = '  '
 /** The narrowest that a column becomes. */
 const COLUMN_MIN = 8
 
+/** The topic of the page that a link leads to; undefined for the page itself and for files that are no pages. */
+type TopicAt = (href: string) => string | undefined
+
 /** The page as text of at most `columns` characters a line, except in code. */
-export function plainText(markdown: string, columns: number): string {
+export function plainText(
+  markdown: string,
+  columns: number,
+  topicAt: TopicAt = () => undefined,
+): string {
   const lines: string[] = []
   let block: string[] = []
   let isCode = false
+  const inline = (text: string) => withoutMarks(text, topicAt)
   const endBlock = () => {
-    if (block.length > 0) lines.push(...blockLines(block, columns))
+    if (block.length > 0) lines.push(...blockLines(block, columns, inline))
     block = []
   }
   for (const line of markdown.trimEnd().split('\n')) {
@@ -35,9 +43,9 @@ const LIST = /^ *(?:- |\d+\. )/
 const IMAGE = /^!\[[^\]]*\]\([^)]*\)$/
 
 /** A heading, a table, a paragraph or an entry of a list. */
-function blockLines(block: readonly string[], columns: number): string[] {
+function blockLines(block: readonly string[], columns: number, inline: Inline): string[] {
   const [first = ''] = block
-  if (first.startsWith('|')) return tableLines(block, columns)
+  if (first.startsWith('|')) return tableLines(block, columns, inline)
   if (IMAGE.test(first)) return []
   const heading = /^(#+) (.*)$/.exec(first)
   if (heading !== null) {
@@ -52,16 +60,22 @@ function blockLines(block: readonly string[], columns: number): string[] {
   return [`${indent}${head}`, ...rest.map((one) => `${' '.repeat(indent.length)}${one}`)]
 }
 
-/** Without emphasis; of links to the web the address stays, of those between pages the text. */
-function inline(text: string): string {
+/** A text without its marks. */
+type Inline = (text: string) => string
+
+/** Without emphasis; of links to the web the address stays, of those to other pages the text and the topic. */
+function withoutMarks(text: string, topicAt: TopicAt): string {
   return text
     .replaceAll(/\[([^\]]*)\]\((https?:[^)]*)\)/g, '$1 ($2)')
-    .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1')
+    .replaceAll(/\[([^\]]*)\]\(([^)#]*)[^)]*\)/g, (_, label: string, href: string) => {
+      const topic = topicAt(href)
+      return topic === undefined ? label : `${label} (vedette help ${topic})`
+    })
     .replaceAll(/\*\*([^*]+)\*\*/g, '$1')
 }
 
 /** Rows of cells: the widest columns are made narrower until a row fits. */
-function tableLines(rows: readonly string[], columns: number): string[] {
+function tableLines(rows: readonly string[], columns: number, inline: Inline): string[] {
   const cells = rows
     .filter((row) => !/^\|[\s:|-]+\|$/.test(row))
     .map((row) =>

@@ -22,6 +22,29 @@ test('every page has a topic of its own and a title, every type of monitor a pag
   expect(manual.page('none')).toBeUndefined()
 })
 
+test.each([
+  ['API', 'api'],
+  ['Dns', 'dns'],
+  ['MULTI_STEP', 'multistep'],
+  ['HEARTBEAT', 'heartbeat'],
+  ['PLAYWRIGHT', 'playwright'],
+  ['Coming-From', 'coming-from'],
+  ['suites', 'playwright'],
+  ['metrics', 'agent'],
+  ['config', 'agent'],
+])('%s is the topic %s', (name, topic) => {
+  expect(manual.page(name)).toBe(manual.page(topic) ?? 'a page')
+})
+
+test('a link to another page names its topic', () => {
+  const page = manual.page('heartbeat')?.replaceAll(/\s+/g, ' ')
+  expect(page).toContain('fields of every monitor (vedette help monitors):')
+  const linked = (href: string) => ({ 'a/README.md': 'a' })[href]
+  const links = '| [one](a/README.md#b) |\n| - |\n\n[two](#b), [three](LICENSE).\n'
+  const lines = plainText(links, COLUMNS, linked).trimEnd().split('\n')
+  expect([lines[0], lines.at(-1)]).toEqual(['one (vedette help a)', 'two, three.'])
+})
+
 describe.each(topics)('the page %s', (topic) => {
   const lines = (manual.page(topic) ?? '').split('\n')
 
