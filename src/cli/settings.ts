@@ -3,6 +3,7 @@ import { parseEnv } from 'node:util'
 import { type AgentConfig, type ConfigReading, readAgentConfig } from '../agent/config.ts'
 import { readText } from '../agent/monitors-file/text.ts'
 import { createScrubber } from '../agent/redaction/scrub.ts'
+import { Variable } from '../contract/monitor.ts'
 import { EXIT } from '../process/exit-codes.ts'
 import { type EnvironmentProblem, problemText } from '../process/env.ts'
 import type { FaultReports } from '../process/faults/reports.ts'
@@ -59,7 +60,14 @@ export async function readEnvFile(
   if (path === undefined) return {}
   const read = await readText(path, ENV_FILE_BYTES_MAX)
   if ('problem' in read) return `--env-file ${path}: ${read.problem}`
-  return parseEnv(read.text) as Record<string, string>
+  const values = parseEnv(read.text) as Record<string, string>
+  for (const [key, value] of Object.entries(values)) {
+    const [issue] = Variable.safeParse({ key, value, secret: true }).error?.issues ?? []
+    if (issue === undefined) continue
+    const line = read.text.split('\n').findIndex((one) => one.includes(key)) + 1
+    return `--env-file ${path}:${line}: the variable ${JSON.stringify(key)}: ${issue.message}`
+  }
+  return values
 }
 
 /** Creates a log without the secrets of the settings; its errors are reported to `faults`. */

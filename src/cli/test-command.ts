@@ -11,6 +11,7 @@ import { chooseEngine, ENGINE_NAMES } from '../contract/engine.ts'
 import { Monitor } from '../contract/monitor.ts'
 import type { Result } from '../contract/result.ts'
 import { ENGINES } from '../contract/runtimes.ts'
+import { objections } from '../contract/schema/explain.ts'
 import { SuiteMonitor } from '../monitors/suite/definition.ts'
 import type { Arguments, Command } from '../process/command-line.ts'
 import { mayColour } from '../process/log.ts'
@@ -99,7 +100,10 @@ async function monitorFor(folder: string, args: Arguments): Promise<Monitor | st
     ...(args.on('no-install') ? { installCommand: '' } : {}),
   }
   const parsed = SuiteMonitor.safeParse(definition)
-  return parsed.success ? Monitor.parse(definition) : parsed.error.message
+  if (parsed.success) return Monitor.parse(definition)
+  return objections(parsed.error, SuiteMonitor, definition)
+    .map(({ path, message }) => `${path.join('.')}: ${message}`)
+    .join('; ')
 }
 
 async function runTests(

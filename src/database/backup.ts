@@ -215,12 +215,18 @@ async function* linesOf(file: Readable, path: string): AsyncGenerator<string, un
   return undefined
 }
 
+const UNREAD: Readonly<Record<string, string>> = {
+  ENOENT: 'does not exist',
+  ENOTDIR: 'does not exist',
+  EACCES: 'cannot be read: permission denied',
+}
+
 function whyUnread(error: unknown, path: string): string {
   const { code = '', message } = error as NodeJS.ErrnoException
   if (code === 'Z_DATA_ERROR') return `${path} is not a backup of Vedette, or is damaged`
-  return code.startsWith('Z_')
-    ? `${path} is damaged: ${message}`
-    : `${path} cannot be read: ${message}`
+  if (code.startsWith('Z_')) return `${path} is damaged: ${message}`
+  const why = UNREAD[code] ?? `cannot be read (${code || message})`
+  return `${path} ${why}; name a backup that you can read`
 }
 
 /**

@@ -111,7 +111,7 @@ function parse(command: Command, rest: string[]): Arguments | string {
     const how = { allowPositionals: true, strict: true, tokens: true } as const
     parsed = parseArgs({ args: rest, options: config, ...how })
   } catch (error) {
-    return optionProblem(error as Error, Object.keys(options))
+    return optionProblem(error as Error, options)
   }
   const { positionals, tokens } = parsed
   const values: Record<string, unknown> = parsed.values
@@ -153,10 +153,16 @@ function positionalProblem(
   return undefined
 }
 
-function optionProblem(error: Error, names: string[]): string {
+function optionProblem(error: Error, options: Record<string, Option>): string {
   const unknown = /Unknown option '(-[^']+)'/.exec(error.message)?.[1]
-  if (unknown === undefined) return error.message.replaceAll('\n', ' ')
-  const near = nearest(unknown.replace(/^-+/, ''), names)
+  if (unknown === undefined) {
+    const name = /^Option '--([\w-]+)/.exec(error.message)?.[1] ?? ''
+    const value = options[name]?.value
+    return value === undefined
+      ? `the option --${name} takes no value`
+      : `the option --${name} needs a value; write --${name}=${value}`
+  }
+  const near = nearest(unknown.replace(/^-+/, ''), Object.keys(options))
   return `unknown option ${unknown}${near === undefined ? '' : `; did you mean --${near}?`}`
 }
 

@@ -88,7 +88,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
 
   test('a place that cannot be read or written is named', async () => {
     const gone = join(temporaryFolder(), 'no', 'file')
-    await expect(openBackup(gone)).rejects.toThrow(BackupError)
+    await expect(openBackup(gone)).rejects.toThrow(`${gone} does not exist; name a backup`)
     await expect(writeBackup(from().database, gone, '8.4.0')).rejects.toThrow(BackupError)
   })
 })

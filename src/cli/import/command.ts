@@ -75,11 +75,18 @@ async function importFile(args: Arguments, { write, complain }: ImportOutput): P
   complain(`vedette import: ${counted(file.monitors, 'monitor')}${where}\n`)
 }
 
+const UNWRITTEN: Readonly<Record<string, string>> = {
+  EEXIST: 'it exists already',
+  ENOENT: 'its folder does not exist',
+  ENOTDIR: 'its folder is a file',
+  EACCES: 'permission denied',
+}
+
 /** Writes a file that does not exist yet. */
 const writeNew = (path: string, text: string): Promise<void> =>
-  writeFile(path, text, { flag: 'wx' }).catch(({ message }: Error) => {
+  writeFile(path, text, { flag: 'wx' }).catch(({ code = '' }: NodeJS.ErrnoException) => {
     const fix = 'name a new file in a folder that you can write to'
-    throw new ImportError(`${path} cannot be written: ${message}; ${fix}`)
+    throw new ImportError(`${path} cannot be written: ${UNWRITTEN[code] ?? code}; ${fix}`)
   })
 
 async function read(path: string): Promise<Source> {

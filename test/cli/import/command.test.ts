@@ -58,18 +58,24 @@ test('--output writes a new file, and never over an old one', async () => {
   const files = gatus(good)
   expect(await imported({ files, options: { output } })).toMatchObject({ code: 0, out: '' })
   expect(readFileSync(output, 'utf8')).toContain('name: A')
-  expect(await imported({ files, options: { output } })).toMatchObject({ code: 2, out: '' })
+  const again = await imported({ files, options: { output } })
+  expect(again).toMatchObject({ code: 2, out: '' })
+  expect(again.err).toContain(`${output} cannot be written: it exists already; name a new file`)
 })
 
 test.each([
-  ['a folder that does not exist', 'none/m.yaml'],
-  ['a link to nothing', 'link.yaml'],
-])('--output in %s is refused by its path', async (_, name) => {
+  ['a folder that does not exist', 'none/m.yaml', 'its folder does not exist'],
+  ['a link to nothing', 'link.yaml', 'it exists already'],
+])('--output in %s is refused by its path', async (_, name, why) => {
   const folder = temporaryFolder()
   symlinkSync('/nowhere.yaml', join(folder, 'link.yaml'))
   const output = join(folder, name)
   const { code, out, err } = await imported({ files: gatus(good), options: { output } })
-  expect([code, out, err]).toEqual([2, '', expect.stringContaining(`${output} cannot be written`)])
+  expect([code, out, err]).toEqual([
+    2,
+    '',
+    expect.stringContaining(`${output} cannot be written: ${why}; `),
+  ])
 })
 
 test('--targets is refused where no targets are read', async () => {

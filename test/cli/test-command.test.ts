@@ -1,0 +1,20 @@
+// Wrong variables of `vedette test` are refused in a sentence, before anything runs.
+import { expect, test } from 'vitest'
+import { startVedette } from '../support/platform/platform-process.ts'
+import { temporaryFile, temporaryFolder } from '../support/temporary-folder.ts'
+
+const MANY = Array.from({ length: 201 }, (_, index) => `V${index}=x\n`).join('')
+
+test.each([
+  [
+    'a bad name',
+    'GOOD=1\nBAD-NAME=2\n',
+    /\.env:2: the variable "BAD-NAME": letters, digits and _ /,
+  ],
+  ['too many', MANY, /: environmentVariables: must have at most 200 /],
+])('%s', async (_, text, expected) => {
+  const args = ['test', temporaryFolder(), '--env-file', temporaryFile('.env', text)]
+  const { code, stdout, stderr } = await startVedette(args, {}).ended
+  expect([code, stdout, stderr.split('\n').length]).toEqual([2, '', 2])
+  expect(stderr).toMatch(expected)
+})
