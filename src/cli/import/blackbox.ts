@@ -196,7 +196,7 @@ function applyModule({ all, draft }: Around, module: Fields, target: ScrapeTarge
   if (interval === undefined || timeout === undefined)
     return refuse(job, `its interval or timeout ${NO_DURATION}`)
   setEvery(job, interval)
-  setTimeoutMs(at(around, 'timeout'), timeout, module['timeout'] === undefined)
+  setTimeoutMs(at(around, 'timeout'), timeout)
   applyOptions({ ...MODULE, [prober]: within(kind.options) }, module, around)
   finishModule(at(around, prober), given)
 }

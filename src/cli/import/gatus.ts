@@ -171,7 +171,7 @@ function importEndpoint(all: Drafts, endpoint: Fields, path: Path): void {
   if (interval === undefined) return refuse(atInterval, NO_DURATION)
   if (timeout === undefined) return refuse(atTimeout, NO_DURATION)
   setEvery(atInterval, interval)
-  setTimeoutMs(atTimeout, timeout, client['timeout'] === undefined)
+  setTimeoutMs(atTimeout, timeout)
   if (speaksHttp(draft)) request['url'] = withoutSecrets(at(around, 'url'), 'url', url)
   applyOptions(ENDPOINT, endpoint, around)
   if (draft.type === 'API') completeHttp(around, url)
@@ -206,5 +206,5 @@ function completeHttp(around: Around, url: string): void {
     isRefused: draft.isRefused,
   })
   setEvery(other, CERTIFICATE_INTERVAL_MS)
-  setTimeoutMs(other, Number(fields['maxResponseTime']), true)
+  setTimeoutMs(other, Number(fields['maxResponseTime']))
 }

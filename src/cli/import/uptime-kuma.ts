@@ -58,11 +58,7 @@ function importTimes(around: Around, one: Fields): void {
   setEvery(at(around, 'interval'), seconds * 1000)
   // Without a time-out of its own it is four fifths of the interval. Echoes have their own.
   if (draft.type !== 'ICMP')
-    setTimeoutMs(
-      at(around, 'timeout'),
-      (timeout > 0 ? timeout : seconds * 0.8) * 1000,
-      timeout === 0,
-    )
+    setTimeoutMs(at(around, 'timeout'), timeout > 0 ? timeout * 1000 : seconds * 800)
   else draft.fields['maxPacketLossThreshold'] = 100
   if (retries === 0) return
   draft.fields['retryStrategy'] = {

@@ -36,6 +36,10 @@ export function durationMs(text: unknown): number | undefined {
   return parts.reduce((sum, [, number, unit = '']) => sum + Number(number) * unitMs(unit), 0)
 }
 
+/** Bounds of the time-out of an echo, milliseconds. */
+const ECHO_MS_MIN = 10
+const ECHO_MS_MAX = 30_000
+
 /** The default and the upper bound of a type's response times, milliseconds. */
 function timesOf(type: string): { degraded: number; most: number } {
   const { shape } = definitionOf(type as DefinedType).schema
@@ -46,21 +50,20 @@ function timesOf(type: string): { degraded: number; most: number } {
   }
 }
 
-/** Sets the time after which a run fails. Where the source has a longer one than its type allows, that is noted. */
-export function setTimeoutMs({ all, draft, path }: Around, ms: number, isDefault = false): void {
-  if (draft.type === 'ICMP') {
-    draft.request['timeoutMs'] = Math.min(Math.max(Math.round(ms), 10), 30_000)
-    return
+/**
+ * Sets the time after which a run fails. Where the source has a longer one than its type allows, by default or not,
+ * that is noted.
+ */
+export function setTimeoutMs({ all, draft, path }: Around, ms: number): void {
+  const isEcho = draft.type === 'ICMP'
+  const { degraded, most } = isEcho ? { degraded: 0, most: ECHO_MS_MAX } : timesOf(draft.type)
+  if (ms > most) {
+    const message = `${ms / 1000} s becomes ${most / 1000} s, the longest of ${draft.type} monitors`
+    all.notes.push({ path, message })
   }
-  const { degraded, most } = timesOf(draft.type)
-  const max = Math.max(1, Math.min(Math.round(ms), most))
-  if (ms > most && !isDefault) {
-    all.notes.push({
-      path,
-      message: `becomes ${most / 1000} s, the longest of ${draft.type} monitors`,
-    })
-  }
-  draft.fields['maxResponseTime'] = max
+  const max = Math.max(isEcho ? ECHO_MS_MIN : 1, Math.min(Math.round(ms), most))
+  if (isEcho) draft.request['timeoutMs'] = max
+  else draft.fields['maxResponseTime'] = max
   if (degraded >= max) draft.fields['degradedResponseTime'] = Math.floor(max / 2)
 }
 

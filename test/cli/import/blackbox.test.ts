@@ -167,13 +167,16 @@ const OPTIONS: Record<string, [option: string, value: unknown, expected: Expecte
   ],
 }
 
+/** No time-out is longer than its type allows. */
+const SHORT = { timeout: '5s' }
+
 const CASES = Object.entries(OPTIONS).flatMap(([prober, rows]) =>
   rows.map((row) => [prober, ...row] as const),
 )
 
 test.each(CASES)('%s: %s: %j', async (prober, option, value, expected) => {
   const query = prober === 'dns' && { query_name: 'example.com', query_type: 'A' }
-  const outcome = outcomeOf(await importOne(prober, { ...query, [option]: value }))
+  const outcome = outcomeOf(await importOne(prober, { ...query, [option]: value }, SHORT))
   const wanted = typeof expected === 'string' ? expected : { request: expected }
   const said = option === 'validate_answer_rrs' ? 'noted' : 'nothing'
   expect(outcome).toMatchObject(expectedOutcome(wanted, said))

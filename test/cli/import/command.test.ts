@@ -91,6 +91,20 @@ test.each([
   expect(err).toContain(expected)
 })
 
+test('the note on a time-out, also on a default, says from what it becomes what', async () => {
+  const dns = { 'query-name': 'a.example', 'query-type': 'A' }
+  const shorter = await imported({ files: gatus({ ...good, url: '192.0.2.53', dns }) })
+  expect(shorter.err).toMatch(/^note: .* 10 s becomes 5 s, the longest of DNS monitors$/m)
+  const monitors = [{ name: 'A', type: 'http', url: 'http://a.example/', interval: 60 }]
+  const { err, monitors: written } = await imported({
+    files: { 'kuma.json': JSON.stringify(monitors) },
+  })
+  expect(err).toMatch(
+    /^note: \S+kuma.json:1:\d+ .* 48 s becomes 45 s, the longest of API monitors$/m,
+  )
+  expect(written).toMatchObject([{ maxResponseTime: 45_000 }])
+})
+
 test('--from decides what the file looks like in vain', async () => {
   const files = { 'a.yaml': stringify({ 'x-endpoints': [], endpoints: [] }) }
   expect(await imported({ files, options: { from: 'uptime-kuma' } })).toMatchObject({ code: 2 })

@@ -113,7 +113,7 @@ describe('the scheme', () => {
   const grpc = (tls: boolean) => ({ grpcConfig: { mode: 'HEALTH', tls } })
   const ssl = (one: object) => of('SSL', { sslConfig: one })
   const PING = { hostname: 'a.example', pingCount: 1, timeoutMs: 10_000 }
-  const QUERY = { dns: { 'query-name': 'a.example', 'query-type': 'A' } }
+  const QUERY = { client: { timeout: '5s' }, dns: { 'query-name': 'a.example', 'query-type': 'A' } }
   const A = { query: 'a.example', recordType: 'A', nameServer: '192.0.2.53' }
   const INSECURE = { client: { insecure: true } }
   test.each<[string, object, Expected]>([
@@ -121,6 +121,7 @@ describe('the scheme', () => {
     ['udp://a.example:80', {}, 'refused'],
     ['sctp://a.example:80', {}, 'refused'],
     ['icmp://a.example', {}, of('ICMP', PING)],
+    ['icmp://a.example', { client: { timeout: '40s' } }, 'noted'],
     ['ws://a.example/b', { body: 'a' }, of('WEBSOCKET', { url: 'ws://a.example/b', message: 'a' })],
     ['grpc://a.example:50051', {}, of('GRPC', { port: 50_051, ...grpc(false) })],
     ['grpcs://a.example:443', INSECURE, of('GRPC', { skipSSL: true, ...grpc(true) })],
@@ -131,6 +132,7 @@ describe('the scheme', () => {
     ['ssh://a.example', {}, of('TCP', { port: 22, dialogue: [{ expect: '^SSH-' }] })],
     ['ssh://a.example', { ssh: { username: 'a', password: 'hidden-1' } }, 'refused'],
     ['192.0.2.53', QUERY, of('DNS', A)],
+    ['192.0.2.53', { ...QUERY, client: {} }, 'noted'],
     ['192.0.2.53', { dns: { 'query-nam': 'a' } }, 'refused'],
     ['gopher://a.example', {}, 'refused'],
   ])('%s %j', async (url, more, expected) => {
@@ -205,13 +207,14 @@ describe('a condition', () => {
     ['[BODY] == any(a.example., pat(b.*))', '10 b.example.'],
   ])('of DNS is about one of the records: %s', async (condition, record) => {
     const dns = { 'query-name': 'a.example', 'query-type': 'MX' }
+    const client = { timeout: '5s' }
     const conditions = [condition, '[DNS_RCODE] == NOERROR']
     const matches = (regex: string) => new RegExp(regex).test(`0 z.example.\n${record}`)
     const assertions = [
       { source: 'TEXT_ANSWER', property: expect.toSatisfy(matches) },
       { source: 'RESPONSE_CODE', target: 'NOERROR' },
     ]
-    const outcome = outcomeOf(await importOne({ url: '192.0.2.53', dns, conditions }))
+    const outcome = outcomeOf(await importOne({ url: '192.0.2.53', dns, client, conditions }))
     expect(outcome).toMatchObject(expectedOutcome(request({ assertions })))
   })
 
