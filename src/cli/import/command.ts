@@ -15,7 +15,9 @@ import { parseYaml, type ParsedYaml } from '../../agent/monitors-file/yaml.ts'
 import { counted } from '../../contract/schema/amounts.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { inColumns } from '../../process/columns.ts'
+import { CHECK_TYPES } from '../../monitors/definitions.ts'
 import { EXIT } from '../../process/exit-codes.ts'
+import { seeHelp } from '../../process/see-help.ts'
 import type { Arguments } from '../../process/command-line.ts'
 import { importBlackbox } from './blackbox.ts'
 import { type ImportedFile, withEnvironment, writeDrafts } from './document.ts'
@@ -47,7 +49,7 @@ export async function runImport(args: Arguments, output: ImportOutput): Promise<
     return EXIT.ok
   } catch (error) {
     if (!(error instanceof ImportError)) throw error
-    output.complain(`vedette import: ${error.message}\n`)
+    output.complain(`vedette import: ${error.message}\n${seeHelp(['coming-from'])}`)
     return EXIT.configuration
   }
 }
@@ -101,14 +103,46 @@ async function read(path: string): Promise<Source> {
   return { path, fields: yaml.value, yaml }
 }
 
-const FORMATS = ['blackbox', 'gatus', 'uptime-kuma']
+/** What only files of a format have. */
+const FORMATS: Readonly<Record<string, (fields: Fields) => boolean>> = {
+  blackbox: ({ modules }) => isFields(modules),
+  gatus: (fields) =>
+    ['endpoints', 'external-endpoints', 'suites'].some((key) => Array.isArray(fields[key])),
+  'uptime-kuma': (fields) => kumaMonitors(fields).length > 0,
+}
 
-/** The format, by what only files of it have. */
-function formatOf(fields: Fields): string | undefined {
-  if (isFields(fields['modules'])) return 'blackbox'
-  if (['endpoints', 'external-endpoints', 'suites'].some((key) => Array.isArray(fields[key])))
-    return 'gatus'
-  return kumaMonitors(fields).length > 0 ? 'uptime-kuma' : undefined
+/** The format of the file: the first that it fits, or the one that is asked for. */
+function formatOf({ path, fields }: Source, asked: string | undefined): string {
+  const names = Object.keys(FORMATS)
+  if (asked !== undefined && !names.includes(asked)) {
+    throw new ImportError(
+      `--from must be one of ${names.join(', ')} (got ${JSON.stringify(asked)})`,
+    )
+  }
+  if (isMonitorsFile(fields)) {
+    throw new ImportError(`${path} is a monitors file already; check it with vedette validate`)
+  }
+  const fitting = names.filter((name) => FORMATS[name]?.(fields))
+  const format = asked === undefined ? fitting[0] : fitting.find((name) => name === asked)
+  if (format !== undefined) return format
+  if (Object.hasOwn(fields, 'scrape_configs')) {
+    throw new ImportError(
+      'this is the configuration of Prometheus; import blackbox.yml, and name this one by --targets',
+    )
+  }
+  const fix =
+    fitting.length === 0
+      ? 'blackbox has modules, gatus endpoints, uptime-kuma a monitorList'
+      : `it is one of ${fitting.join(', ')}; leave --from out`
+  throw new ImportError(`${path} is not a file of ${asked ?? names.join(', ')}: ${fix}`)
+}
+
+/** Whether the monitors are those of Vedette: no other tool has such types. */
+function isMonitorsFile({ monitors }: Fields): boolean {
+  const types = (Array.isArray(monitors) ? monitors : []).map((one: unknown) =>
+    isFields(one) ? (one['checkType'] ?? one['type']) : undefined,
+  )
+  return types.some((type) => CHECK_TYPES.some((one) => one === type))
 }
 
 /** A backup has a list, the API a list or a mapping by id. */
@@ -126,21 +160,14 @@ function kumaMonitors(fields: Fields): [Path, Fields][] {
 /** Makes the drafts; resolves with the further files that were read for them. */
 async function convert(all: Drafts, source: Source, args: Arguments): Promise<Source[]> {
   const { fields } = source
-  const format = args.value('from') ?? formatOf(fields)
+  const format = formatOf(source, args.value('from'))
   const targets = args.value('targets')
   if (format === 'blackbox') return [await fromBlackbox(all, source, targets)]
   if (targets !== undefined) {
     throw new ImportError('--targets is for blackbox alone; leave it out')
   }
   if (format === 'gatus') importGatus(all, withEnvironment(all, fields) as Fields)
-  else if (format === 'uptime-kuma') importUptimeKuma(all, kumaMonitors(fields))
-  else if (format === undefined && Object.hasOwn(fields, 'scrape_configs')) {
-    throw new ImportError(
-      'this is the configuration of Prometheus; import blackbox.yml, and name this one by --targets',
-    )
-  } else {
-    throw new ImportError(`unknown format: name the tool by --from ${FORMATS.join(', --from ')}`)
-  }
+  else importUptimeKuma(all, kumaMonitors(fields))
   return []
 }
 

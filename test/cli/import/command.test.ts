@@ -20,6 +20,8 @@ const secret = {
   headers: { Authorization: `Bearer ${SECRET}` },
   conditions: ['[STATUS] == 200'],
 }
+const OWN = 'monitors:\n  - {name: A, type: URL, request: {url: "http://a.example/"}}\n'
+const WIRE = OWN.replace('type', 'checkType')
 const gatus = (...endpoints: object[]) => ({ 'gatus.yaml': stringify({ endpoints }) })
 
 test('nothing is written where something is refused; --partial writes the rest', async () => {
@@ -118,12 +120,32 @@ test.each([
   ['a folder', {}, 'is a folder'],
   ['Prometheus’ file alone', { 'prometheus.yml': 'scrape_configs: []' }, '--targets'],
   ['modules without targets', { 'blackbox.yml': 'modules: { m: { prober: icmp } }' }, '--targets'],
-  ['an unknown file', { 'a.yaml': 'a: 1' }, '--from gatus'],
+  [
+    'an unknown file',
+    { 'a.yaml': 'a: 1' },
+    'a.yaml is not a file of blackbox, gatus, uptime-kuma: ',
+  ],
   ['a text', { 'a.yaml': 'nothing' }, 'neither a mapping'],
   ['a broken file', { 'a.yaml': 'a: [' }, 'a.yaml:1:'],
-])('%s is refused', async (_, files, expected) => {
+  ['a monitors file', { 'a.yaml': OWN }, 'a.yaml is a monitors file already; '],
+  ['a monitors file in the wire form', { 'a.yaml': WIRE }, 'a.yaml is a monitors file already; '],
+])('%s is refused, with the page of the manual', async (_, files, expected) => {
   const { code, out, err } = await imported({ files })
   expect([code, out, err]).toEqual([2, '', expect.stringContaining(expected)])
+  expect(err.endsWith('\nSee: vedette help coming-from\n')).toBe(true)
+})
+
+test.each([
+  [
+    'a tool that there is not',
+    'kuma',
+    /: --from must be one of blackbox, gatus, uptime-kuma \(got "kuma"\)\n/,
+  ],
+  ['another tool', 'uptime-kuma', /gatus.yaml is not a file of uptime-kuma: it is one of gatus; /],
+])('--from with %s is refused', async (_, from, expected) => {
+  const { code, err } = await imported({ files: gatus(good), options: { from } })
+  expect([code, err]).toEqual([2, expect.stringMatching(expected)])
+  expect(err).not.toMatch(/^(?:note|refused): /m)
 })
 
 test('the page shows what an import writes', async () => {
