@@ -2,12 +2,16 @@
 import { fileURLToPath } from 'node:url'
 import { readMonitorsFilePath } from '../agent/config.ts'
 import type { KnownType } from '../agent/monitors-file/definition.ts'
-import { countedProblems, formatProblem, type Problem } from '../agent/monitors-file/problems.ts'
+import {
+  countedProblems,
+  formatProblem,
+  type Problem,
+  seeProblems,
+} from '../agent/monitors-file/problems.ts'
 import type { Monitor, Variable } from '../contract/monitor.ts'
 import { EXAMPLE_MONITORS, type ExampleSite, startExampleSite } from '../examples/site.ts'
 import { DEFINITIONS, isPinged } from '../monitors/definitions.ts'
 import { MONITOR_TYPES } from '../monitors/registry.ts'
-import { seeHelp } from '../process/see-help.ts'
 import { refuse } from './settings.ts'
 import { EXIT } from '../process/exit-codes.ts'
 
@@ -46,8 +50,7 @@ export const FILE_HELP =
 export function complain(read: { problems: readonly Problem[] }): number {
   stderr.write(read.problems.map((one) => `${formatProblem(one)}\n`).join(''))
   stderr.write(`vedette: ${countedProblems(read.problems)} in the monitors file\n`)
-  const topics = read.problems.flatMap(({ topic }) => topic ?? [])
-  stderr.write(seeHelp(topics.length > 0 ? topics : ['monitors']))
+  stderr.write(seeProblems(read.problems))
   return EXIT.configuration
 }
 

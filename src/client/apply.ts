@@ -9,7 +9,12 @@ import type { ApplyTarget } from './config.ts'
 import { type CommandContext, onPlatform, PlatformError } from './command.ts'
 import { changesAnything, findingsOf, planText } from './apply-plan.ts'
 import { askPublicApi } from './public-api.ts'
-import { countedProblems, formatProblem, type Problem } from '../agent/monitors-file/problems.ts'
+import {
+  countedProblems,
+  formatProblem,
+  type Problem,
+  seeProblems,
+} from '../agent/monitors-file/problems.ts'
 import { type LoadedFile, readFileToApply } from '../agent/monitors-file/file.ts'
 import { EXIT } from '../process/exit-codes.ts'
 
@@ -108,6 +113,7 @@ export function runApply(
       complain(applied.problems.map((one) => `${formatProblem(one)}\n`).join(''))
       const count = countedProblems(applied.problems)
       complain(`vedette apply: ${count} in the monitors file; nothing was changed\n`)
+      complain(seeProblems(applied.problems))
       return EXIT.configuration
     }
     const { answer, missing } = applied

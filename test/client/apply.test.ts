@@ -168,7 +168,7 @@ test.each([
   edit(from, to)
   const { code, err, out } = await apply()
   expect(err).toMatch(expected)
-  expect(err).toMatch(/nothing was changed\n$/)
+  expect(err).toMatch(/nothing was changed\n(?:See: vedette help \S+\n)+$/)
   expect([code, out]).toEqual([2, ''])
   expect(err).not.toContain(SECRET)
   expect(await checks()).toEqual([])

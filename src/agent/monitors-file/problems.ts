@@ -4,6 +4,7 @@
 import { counted } from '../../contract/schema/amounts.ts'
 import { withoutCredentials } from '../../process/env.ts'
 import { nearest } from '../../process/nearest.ts'
+import { seeHelp } from '../../process/see-help.ts'
 
 /** Path within the file's value: keys and indexes from its root. */
 export type Path = readonly (string | number)[]
@@ -77,6 +78,12 @@ export function formatProblem(problem: Problem): string {
 export function countedProblems(problems: readonly Problem[]): string {
   const count = problems.reduce((sum, { furtherCount = 1 }) => sum + furtherCount, 0)
   return counted(count, 'problem')
+}
+
+/** The lines that name the pages of the manual about the problems. */
+export function seeProblems(problems: readonly Problem[]): string {
+  const topics = problems.flatMap(({ topic }) => topic ?? [])
+  return seeHelp(topics.length > 0 ? topics : ['monitors'])
 }
 
 /** Keys that need no quotes are joined by dots, indexes and the rest stand in brackets. */
