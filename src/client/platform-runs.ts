@@ -11,6 +11,7 @@ import {
   type RunState,
 } from '../contract/api/run.ts'
 import type { ShownProgress } from '../contract/protocol/run-progress.ts'
+import { nameFix } from '../process/nearest.ts'
 import type { ApplyTarget } from './config.ts'
 import { PlatformError } from './command.ts'
 import { askPublicApi } from './public-api.ts'
@@ -19,9 +20,10 @@ const AGAIN_MS = 1_000
 /** How long a platform may be unreachable while a run is followed. */
 const AWAY_MS_MAX = 120_000
 
-/** Monitors of one name, or a similar one, that a message lists. */
+/** Monitors of one name that a message lists. */
 const ALIKE_MAX = 20
-const NEAR_MAX = 10
+/** Monitors among which the nearest name is looked for. */
+const NEAR_MAX = 100
 
 const Found = z.array(z.object({ id: z.guid(), name: z.string() }))
 
@@ -42,10 +44,13 @@ export async function findMonitor(
   const alike = listed.filter(({ name }) => name === named)
   const [one, other] = alike
   if (one === undefined) {
-    const near = await list({ search: named, limit: String(NEAR_MAX) })
-    const names = near.map(({ name }) => `“${name}”`).join(', ')
-    const fix = names === '' ? '' : `; known are ${names}`
-    throw new PlatformError('refused', `unknown monitor “${named}”${fix}`)
+    const limit = String(NEAR_MAX)
+    const near = await list({ search: named, limit })
+    const others = near.length > 0 ? near : await list({ limit })
+    const names = others.map(({ name }) => `“${name}”`)
+    const fix = nameFix(`“${named}”`, [...new Set(names)])
+    const needed = 'it must be the exact name, or the id on the platform (a UUID)'
+    throw new PlatformError('refused', `unknown monitor “${named}”: ${needed}; ${fix}`)
   }
   if (other === undefined) return one.id
   const ids = alike.map(({ id }) => id).join(', ')

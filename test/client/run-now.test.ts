@@ -203,7 +203,7 @@ describe('vedette run', () => {
     const others = Array.from({ length: 101 }, (_, n) => `Shop ${n}`)
     const privateLocations = [one.location.slugName]
     const ids: string[] = []
-    for (const name of ['Shop', 'Cart', 'Cart', ...others]) {
+    for (const name of ['Shop', 'Cart', 'Cart', ...others, 'Front page']) {
       const body = { name, privateLocations, request: { url: 'https://example.org/' } }
       ids.push((await owner.call('POST', '/v1/checks/url', { body })).body.id)
     }
@@ -215,10 +215,12 @@ describe('vedette run', () => {
     const [code, message] = await asked('Cart')
     expect(code).toBe(2)
     for (const id of ids.slice(1, 3)) expect(message).toContain(id)
-    const like = expect.stringContaining(
-      'unknown monitor “car”; known are “Cart”, “Cart”',
-    ) as string
-    expect(await asked('car')).toEqual([2, like])
+    const like = (text: string) => expect.stringMatching(text) as string
+    expect(await asked('shop')).toEqual([2, like('unknown monitor “shop”: .*UUID.*mean “Shop')])
+    expect(await asked('Ca')).toEqual([2, like('“Ca”: .* known are “Cart”\n')])
+    // In none of the names.
+    expect(await asked('front-page')).toEqual([2, like('did you mean “Front page”')])
+    expect(await asked('nope')).toEqual([2, like('known are .*“Shop')])
   })
 
   test('says what it waits for, again and again, until it runs', async () => {
