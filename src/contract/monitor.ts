@@ -126,10 +126,11 @@ export const commonFields = {
   environmentVariables: z.array(Variable).max(LIMITS.variablesMax).default([]),
 }
 
-interface Timed {
-  frequency: number
-  frequencyOffset?: number | undefined
-}
+const Timed = z.object({
+  frequency: commonFields.frequency,
+  frequencyOffset: commonFields.frequencyOffset,
+})
+type Timed = z.infer<typeof Timed>
 
 /** With frequency 0 the offset is the interval in seconds; refuse what has no slots, or too many. */
 function timingProblem(
@@ -167,9 +168,16 @@ export function monitorSchema<const T extends string, S extends Shape>(
 ) {
   return z
     .strictObject({ ...commonFields, checkType: z.literal(checkType), ...own })
+    .superRefine(
+      (monitor, context) => {
+        const problem = timingProblem(monitor as Timed, checkType, everySecondsMin)
+        if (problem !== undefined) context.addIssue({ code: 'custom', ...problem })
+      },
+      // Problems of other fields are reported at the same time.
+      { when: ({ value }) => Timed.safeParse(value).success },
+    )
     .superRefine((monitor, context) => {
-      const problem =
-        timingProblem(monitor as Timed, checkType, everySecondsMin) ?? secretsProblem(monitor)
+      const problem = secretsProblem(monitor)
       if (problem !== undefined) context.addIssue({ code: 'custom', ...problem })
     })
 }

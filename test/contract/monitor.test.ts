@@ -94,3 +94,9 @@ test('what the type wants stays unknown in the common part', () => {
   const monitor = { ...least, checkType: 'HEARTBEAT', request: undefined, heartbeat: { period: 1 } }
   expect(Monitor.parse(monitor)['heartbeat']).toEqual({ period: 1 })
 })
+
+test('the interval is checked together with other fields, and not of what is no monitor', () => {
+  expect(problemsOf({ frequency: 0, name: 5 })).toEqual(['name', 'frequencyOffset'])
+  expect(problemsOf({ frequency: 0, frequencyOffset: 'a' })).toEqual(['frequencyOffset'])
+  expect(UrlMonitor.safeParse(null).success).toBe(false)
+})

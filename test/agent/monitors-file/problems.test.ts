@@ -171,6 +171,16 @@ test('many problems: the first 50 by line, and the count of the rest', async () 
   expect(countedProblems(read.ok ? [] : read.problems)).toBe('70 problems')
 })
 
+test('an interval that is too short is reported together with a bad field', async () => {
+  const lines = await problems(
+    'monitors:\n  - {name: A, type: BROWSER, script: "1", every: 10s, runtimeId: "2019"}\n',
+  )
+  expect(lines).toEqual([
+    expect.stringContaining('monitors[0].every: BROWSER monitors run at most once a minute'),
+    expect.stringContaining('monitors[0].runtimeId: must be one of'),
+  ])
+})
+
 test('problems of all kinds at once, by line', async () => {
   const lines = await problems(
     'monitors:\n  - {name: A, type: HEARTBEAT}\n  - {name: B, type: URL, every: 7m, request: {url: x}}\nlocaton: x\n',
