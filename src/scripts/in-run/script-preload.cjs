@@ -2,7 +2,6 @@
 // user scripts: plain CommonJS, no dependency, for every Node.js since 18.
 'use strict'
 const Module = require('node:module')
-require('./run-preload.cjs')
 const { watchContext, writeOwnRequest } = require('./page-watch.cjs')
 
 /** What an ES module imports comes by its path. */

@@ -1,7 +1,7 @@
 // Adds to the configuration of a check suite what it leaves open. It runs inside of user projects: plain
 // CommonJS, no dependency, for every Node.js since 18 and for Bun.
 'use strict'
-// For Bun, which does not read NODE_OPTIONS.
+// oxlint-disable-next-line import/no-unassigned-import -- it works by itself; Bun does not read NODE_OPTIONS
 require('./run-preload.cjs')
 
 const WORKERS = 4

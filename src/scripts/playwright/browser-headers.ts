@@ -46,11 +46,12 @@ export async function readBrowserLogs(
   }
 }
 
-function receiveEvent(line: string, { saw }: HeaderListener): void {
+function receiveEvent(line: string, listener: HeaderListener): void {
   const event = loggedEvent.safeParse(jsonOf(line.replace(/,$/, '')))
   for (const header of event.data?.params.headers ?? []) {
     const [, name, value] = HEADER.exec(plain(header)) ?? []
-    if (name !== undefined && value !== undefined) saw(name, value.slice(0, NAMED_VALUE_CHARS_MAX))
+    if (name !== undefined && value !== undefined)
+      listener.saw(name, value.slice(0, NAMED_VALUE_CHARS_MAX))
   }
 }
 

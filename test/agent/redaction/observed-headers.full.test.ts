@@ -243,8 +243,8 @@ const SERVER = `
   }).listen(0, '127.0.0.1')
   await require('node:events').once(server, 'listening')
   const socket = require('node:net').connect(server.address().port, '127.0.0.1')
-  const reversed = (text) => text.split('').reverse().join('')
-  const [token, key, sid] = ${JSON.stringify(ALL.map((one) => one.split('').reverse().join('')))}.map(reversed)
+  const [token, key, sid] = ${JSON.stringify(ALL.map((one) => Buffer.from(one).toString('hex')))}
+    .map((one) => Buffer.from(one, 'hex').toString())
   socket.write('GET / HTTP/1.1\\r\\nHost: a\\r\\nAuthorization: Bearer ' + token +
     '\\r\\nX-Shop: ' + key + '\\r\\nX-Is: sid=' + sid + '\\r\\n\\r\\n')
   await require('node:events').once(socket, 'data')
@@ -291,11 +291,11 @@ describe('a suite with other programs and servers', () => {
   test.each([
     ['in a child process', FETCH],
     ['in a server of its own', SERVER],
-  ])('%s', async (_, body) => {
-    const program = `(async () => { ${body}; ${INTO_FILE} })()`
+  ])('%s', async (_, work) => {
+    const program = `(async () => { ${work}; ${INTO_FILE} })()`
     const first = `${READ}\nimport { execFileSync } from 'node:child_process'`
-    const test = `execFileSync('node', ['program.cjs'])\n${FROM_FILE}`
-    expect(leakedFrom(await runSuite(test, first, { 'program.cjs': program }))).toEqual([])
+    const body = `execFileSync('node', ['program.cjs'])\n${FROM_FILE}`
+    expect(leakedFrom(await runSuite(body, first, { 'program.cjs': program }))).toEqual([])
   })
 })
 
