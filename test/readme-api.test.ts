@@ -2,29 +2,17 @@
 // other. What a monitor of each type has is on the pages of the types.
 import { globSync } from 'node:fs'
 import { dirname } from 'node:path'
-import type { OpenAPIHono } from '@hono/zod-openapi'
 import * as z from 'zod'
 import { expect, test } from 'vitest'
 import { commonFields } from '../src/contract/monitor.ts'
 import { PROBLEM_SCHEMAS } from '../src/contract/schema/problem.ts'
-import { createApp, type AppOptions } from '../src/platform/app.ts'
-import { artifactOperations } from '../src/platform/artifacts/routes.ts'
-import { bundleOperations } from '../src/platform/code-bundles/routes.ts'
-import { createRuns } from '../src/platform/runs/routes.ts'
 import { fieldProblems } from './support/documented-fields.ts'
 import { codeNamesIn, page, pages, tablesIn, withLinkedPages } from './support/pages.ts'
+import { describedApi } from './support/platform/described-api.ts'
 
 type Shape = Record<string, z.ZodType>
 /** Name in the document → fields. */
 type Bodies = ReadonlyMap<string, Shape>
-
-function apiOfPlatform(): OpenAPIHono {
-  // Descriptions ask no database.
-  const none = {} as never
-  const files = [...artifactOperations(none), ...bundleOperations(none)]
-  const operations = [...createRuns(none).operations, ...files]
-  return createApp({ operations } as unknown as AppOptions).app
-}
 
 /** The bodies with a name in schemas and their parts. */
 function bodiesIn(schemas: readonly (z.ZodType | undefined)[]): Bodies {
@@ -52,7 +40,7 @@ interface Media {
 }
 const jsonOf = (body: unknown) => (body as Media | undefined)?.content?.['application/json']?.schema
 
-const routes = apiOfPlatform().openAPIRegistry.definitions.flatMap((one) =>
+const routes = describedApi().openAPIRegistry.definitions.flatMap((one) =>
   one.type === 'route' ? [one.route] : [],
 )
 const sent = bodiesIn(routes.map(({ request }) => jsonOf(request?.body)))
