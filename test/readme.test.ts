@@ -6,6 +6,7 @@ import { dirname, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { VARIABLES } from '../src/agent/config.ts'
 import { COMMANDS } from '../src/cli/commands.ts'
+import { API_BOUNDS } from '../src/contract/api/bounds.ts'
 import { FAILURES, type FailureTable } from '../src/contract/failure.ts'
 import { commonFields } from '../src/contract/monitor.ts'
 import { MISSED_REASONS, VERDICTS } from '../src/contract/result.ts'
@@ -95,14 +96,19 @@ describe('every page', () => {
       { ...LIMITS },
       ...[...DEFINITIONS.values()].map((one) => one.limits ?? {}),
     )
-    const limitRows = [...pages.values()].flatMap((text) =>
-      tablesIn(text).flatMap(({ head, rows }) => (head.join() === 'limit,value,name' ? rows : [])),
+    const ofApi: Record<string, number> = { ...limits, ...API_BOUNDS }
+    const limitRows = [...pages].flatMap(([path, text]) =>
+      tablesIn(text)
+        .filter(({ head }) => head.join() === 'limit,value,name')
+        .flatMap(({ rows }) => rows.map(([, value, name = '']) => ({ path, value, name }))),
     )
     expect(limitRows.length).toBeGreaterThan(20)
-    const names = limitRows.map(([, , name = '']) => name.replaceAll('`', ''))
-    expect(limitRows.map(([, value]) => value)).toEqual(
-      names.map((name) => limitText(name, limits[name])),
-    )
+    const wrong = limitRows.filter(({ path, value, name: cell }) => {
+      const name = cell.replaceAll('`', '')
+      const known = path.startsWith('src/platform/') ? ofApi : limits
+      return value !== limitText(name, known[name])
+    })
+    expect(wrong).toEqual([])
   })
 })
 
@@ -117,6 +123,22 @@ test('the README runs the image as the page about containers does', () => {
   const [command = ''] = /^docker run -d (?:[^\n]*\\\n)*[^\n]*$/m.exec(page('README.md')) ?? []
   expect(command).not.toBe('')
   expect(page('docker/README.md')).toContain(command)
+})
+
+test('measured figures are those of the page of figures, or of the sizing of containers', () => {
+  const figures = [page('test/bench/README.md'), chapter(page('docker/README.md'), 'Sizing')].join()
+  const isMeasured = (text: string) =>
+    /`npm run bench \S+`|\]\([./]*test\/bench\/README\.md\)/.test(text)
+  const said = [...pages].flatMap(([path, text]) =>
+    text
+      .split(/\n\n|\n- |(?<=[.:]\**)\s(?=[*(]*\p{Lu})/u)
+      .filter(isMeasured)
+      .flatMap((one) => one.match(/(?<![\w.])\d[\d,.]*(?:\s(?:times|MiB|m?s|cores)\b)?/g) ?? [])
+      .map((figure) => ({ path, figure: figure.replace(/\s+/, ' ').replace('times', '×') })),
+  )
+  expect(said.length).toBeGreaterThan(12)
+  const isKnown = (figure: string) => new RegExp(`(?<![\\d,.])${figure}(?!\\d)`).test(figures)
+  expect(said.filter(({ figure }) => !isKnown(figure))).toEqual([])
 })
 
 const codesOf = (table: FailureTable) =>

@@ -179,7 +179,7 @@ function rowProblems(fields: Shape, at: string, row: string[], isOfApi: boolean)
   const shown = fallback.replaceAll('`', '')
   const isRight = expected === undefined ? !FIXED.has(shown) : shown === expected
   if (!isRight) problems.push(`${at}: the default of ${name} is ${expected ?? 'not required'}`)
-  const bounds = field.isReadOnly ? [] : boundsOf(schema, isOfApi)
+  const bounds = field.isReadOnly ? [] : [...boundsOf(schema, isOfApi), ...boundsSaidBy(schema)]
   const numbers = numbersIn(isOfApi ? `${fallback} ${meaning}` : meaning)
   const unnamed = bounds.filter((one) => !numbers.has(one))
   return [...problems, ...unnamed.map((one) => `${at}: the bound ${one} of ${name} is not named`)]
@@ -197,6 +197,17 @@ const LENGTHS = ['minLength', 'maxLength', 'minItems', 'maxItems'] as const
 interface Bounded extends Partial<Record<(typeof VALUES | typeof LENGTHS)[number], number>> {
   anyOf?: Bounded[]
   items?: Bounded
+}
+
+/** Bounds that a schema only has in what it says of a bad value, as `1 to 30 letters`. */
+function boundsSaidBy(schema: Schema): number[] {
+  const issues = z.safeParse(schema, '\0').error?.issues ?? []
+  return issues.flatMap(({ message }) =>
+    [...message.matchAll(/\b(\d+) to (\d+)\b/g)].flatMap(([, min, max]) => [
+      Number(min),
+      Number(max),
+    ]),
+  )
 }
 
 /** Lengths that the page of all monitors says once for the tables of all types. */

@@ -28,6 +28,8 @@ export const API_BOUNDS = {
   subscriptionsAtOnceMax: 100,
   /** Of one account. */
   privateLocationsMax: 1_000,
+  /** Of one location: one is replaced by another without a pause. */
+  activeKeysMax: 2,
   checkGroupsMax: 10_000,
   variablesMax: 1_000,
 } as const

@@ -1,6 +1,7 @@
 // Keys with which agents of a private location report: made, shown once, and revoked. Two may be active,
 // so that one can be replaced by another without a pause.
 import { randomBytes, randomUUID } from 'node:crypto'
+import { API_BOUNDS } from '../../contract/api/bounds.ts'
 import { NewLocationKey } from './schema.ts'
 import { insertLocationKey, revokeLocationKey } from './queries/locations.ts'
 import type { Database } from '../../database/database.ts'
@@ -19,7 +20,7 @@ const keys = new Resource({
   what: 'key',
   schema: NewLocationKey,
 })
-const ACTIVE_MAX = 2
+const { activeKeysMax } = API_BOUNDS
 
 /** The operations on keys of locations. */
 export function locationKeyOperations(database: Database): DefinedOperation[] {
@@ -30,7 +31,7 @@ export function locationKeyOperations(database: Database): DefinedOperation[] {
         description:
           'It is shown only now. To replace a key: create another, give it to all agents, revoke the first.',
         action: 'administer',
-        conflict: `The location has ${ACTIVE_MAX} active keys`,
+        conflict: `The location has ${activeKeysMax} active keys`,
       },
       ({ accountId, id: locationId }) => create(database, { accountId, locationId }),
     ),
@@ -54,11 +55,11 @@ async function create(
   const id = randomUUID()
   const { hash, suffix } = tracesOf(rawKey)
   const made = await database.transaction((tx) =>
-    insertLocationKey(tx, { ...location, id, hash, suffix }, ACTIVE_MAX),
+    insertLocationKey(tx, { ...location, id, hash, suffix }, activeKeysMax),
   )
   if (made === 'absent') throw notFound('private location')
   if (made === 'full') {
-    const message = `The location has ${ACTIVE_MAX} active keys; delete the one that no agent uses`
+    const message = `The location has ${activeKeysMax} active keys; delete the one that no agent uses`
     throw new ApiError(409, message)
   }
   const maskedKey = `...${suffix}`
