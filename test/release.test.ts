@@ -36,6 +36,14 @@ describe('version', () => {
     expect(first).toMatch(/^(Unreleased|\d+\.\d+\.\d+)$/)
     for (const title of released) expect(title).toMatch(/^\d+\.\d+\.\d+$/)
   })
+
+  test('a version has at most 25 entries, each one short line', () => {
+    const parts = read('CHANGELOG.md').split(/^## /m).slice(1)
+    const entries = parts.map((part) => part.match(/^(?:- |  \S).*$/gm) ?? [])
+    expect(parts.filter((_, index) => (entries[index]?.length ?? 0) > 25)).toEqual([])
+    const isShort = (line: string) => line.startsWith('- ') && line.length <= 100
+    expect(entries.flat().filter((line) => !isShort(line))).toEqual([])
+  })
 })
 
 describe('manifests', () => {
