@@ -52,6 +52,7 @@ describe('run', () => {
   const isRun = (monitor: Fields) =>
     NOT_RUN[String(monitor['type'])] === undefined &&
     NOT_RUN_BY_NAME[String(monitor['name'])] === undefined &&
+    // readme-scripts.full.test.ts runs these.
     monitor['localSetupScript'] === undefined &&
     (monitor['type'] !== 'ICMP' || echoes === undefined)
 
