@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest'
 import { createHealth } from '../src/agent/health.ts'
 import { createPingApp } from '../src/platform/heartbeats/pings.ts'
 import { createMetricsApp, createProbes } from '../src/platform/http/probes.ts'
-import { blocksOf, chapter, page, pages } from './support/pages.ts'
+import { blocksOf, chapter, page, pages, tablesIn } from './support/pages.ts'
 import { describedApi } from './support/platform/described-api.ts'
 
 const root = new URL('..', import.meta.url).pathname
@@ -59,6 +59,19 @@ test('words in code are those of the code', () => {
     (span.match(WORD) ?? []).some((word) => !isKnown(word, path)),
   )
   expect(unknown).toEqual([])
+})
+
+test('options of other tools are those that the import reads', () => {
+  const code = globSync('src/cli/import/*.ts', { cwd: root }).map(read).join('\n')
+  const options = tablesIn(page('src/cli/import/README.md'))
+    .filter(({ head: [first = ''] }) => ['prober', 'option', 'scheme', 'type'].includes(first))
+    .flatMap(({ rows }) => rows)
+    // What it refuses may be all that it does not know.
+    .filter(([, here]) => here !== 'refused')
+    .flatMap(([there = '']) => there.match(/(?<=`)[\w-]+(?=:?`)/g) ?? [])
+  expect(options.length).toBeGreaterThan(60)
+  const isRead = (option: string) => new RegExp(`(?<![\\w-])${option}(?![\\w-])`).test(code)
+  expect(options.filter((option) => !isRead(option))).toEqual([])
 })
 
 describe('files', () => {

@@ -1,10 +1,12 @@
 // Aim: cells of tables that are no fields say what the code does: sources of assertions, rules with their defaults,
 // values of metrics, states, verdicts, exit codes, denied networks, variables of runs.
 import { describe, expect, test } from 'vitest'
+import { TICK_AGE_MS_MAX } from '../src/agent/health.ts'
 import { createMonitorMetrics } from '../src/agent/monitor-metrics.ts'
 import { VARIABLES } from '../src/agent/config.ts'
 import { COMMANDS } from '../src/cli/commands.ts'
 import type { PropertiesRule, SourceRule, SourceRules } from '../src/contract/assertion.ts'
+import { durationText } from '../src/contract/schema/amounts.ts'
 import { isAboutTarget, VERDICTS, type Verdict } from '../src/contract/result.ts'
 import { DEFINITIONS, FAILURES, METRICS } from '../src/monitors/definitions.ts'
 import { Heartbeat } from '../src/monitors/heartbeat/definition.ts'
@@ -193,13 +195,19 @@ describe('exit codes', () => {
     expect(own.length).toBeGreaterThan(1)
     const shown = rows.flatMap(([codes = '']) => codes.match(/\d+/g) ?? [])
     expect(own.filter((code) => !shown.includes(code))).toEqual([])
-    const known = [...own, '0', '1', '130', '143']
-    expect(shown.filter((code) => !known.includes(code))).toEqual([])
+    const known = new Set([...own, '0', '1', '130', '143'])
+    expect(shown.filter((code) => !known.has(code))).toEqual([])
   })
 
   test('of agent and platform are in tables', () => {
     expect(tables.map(({ name }) => name).toSorted()).toEqual(['agent', 'platform'])
   })
+})
+
+test('the liveness of the agent has its limit', () => {
+  const rows = rowsOf(page('src/agent/README.md'), 'path on `AGENT_HEALTH_PORT`')
+  const [, answer] = rows.find(([path]) => path === '`/-/liveness`') ?? []
+  expect(answer).toContain(` ${durationText(TICK_AGE_MS_MAX)}`)
 })
 
 describe('variables', () => {
@@ -228,8 +236,8 @@ describe('variables', () => {
     )
     const rows = rowsOf(page(pageOf('PLAYWRIGHT')), 'variable', 'value')
     const names = Object.keys(Object.assign({}, ...given))
-    const shown = rows.flatMap(([name]) => codeIn(name))
-    expect(names.filter((name) => !shown.includes(name))).toEqual([])
+    const shown = new Set(rows.flatMap(([name]) => codeIn(name)))
+    expect(names.filter((name) => !shown.has(name))).toEqual([])
     const wrong = rows.filter(([cell, value = '']) => {
       const values = given.flatMap((one) => codeIn(cell).flatMap((name) => one[name] ?? []))
       const codes = codeIn(value.split(' for ')[0])
