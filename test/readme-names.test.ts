@@ -52,8 +52,10 @@ test('words in code are those of the code', () => {
     // Tests also have misspelled variables.
     const isSetting = /^[A-Z]+_[A-Z_]+$/.test(word) && !path.startsWith('test/')
     const known = isSetting ? ofProduct : all
-    // Code has metrics without their prefix.
-    return OTHERS.has(word) || known.has(word) || known.has(word.replace(/^vedette_/, ''))
+    // Code has metrics without their prefix, and variables without `_FILE`.
+    return (
+      OTHERS.has(word) || known.has(word) || known.has(word.replaceAll(/^vedette_|_FILE$/g, ''))
+    )
   }
   const unknown = spansThat((span, path) =>
     (span.match(WORD) ?? []).some((word) => !isKnown(word, path)),
