@@ -24,7 +24,7 @@ const marks = (dots: string) =>
 /** Marks of cuts in a text; its end is one after half of a character. */
 export const TEXT_MARKS = marks(String.raw`\.{3}|${HALF}$`)
 /** The same in a file: only dots that are no syntax of JavaScript. */
-export const FILE_MARKS = marks(String.raw`(?<=[^\s([{,:=.])\.{3}(?![\w$.([{])|\.{3}(?=${BETWEEN})`)
+export const FILE_MARKS = marks(String.raw`(?<=[^\s([{,:=.])\.{3}(?!\.)|\.{3}(?=${BETWEEN})`)
 /**
  * What marks begin with. Most texts have none of these, and an expression for each of them would cost more than the search.
  */

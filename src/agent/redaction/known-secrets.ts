@@ -93,9 +93,8 @@ const NUMBER_CHARS_MIN = 6
  * holds that is such a field or the whole.
  */
 function fieldsOf(secret: string): string[] {
-  if (!/^\s*[{[]/.test(secret)) return []
   const found: string[] = []
-  const open = [{ value: parsed(secret), isSecret: true }]
+  const open = [{ value: parsed(jsonIn(secret)), isSecret: true }]
   for (const { value, isSecret } of open) {
     if (typeof value === 'string') found.push(...(isSecret ? [value] : urlSecrets(value)))
     if (typeof value !== 'object' || value === null) continue
@@ -106,6 +105,20 @@ function fieldsOf(secret: string): string[] {
   return found.filter((one) => !PLAIN_WORD.test(one))
 }
 
+/** JSON as it is, or as cookies have it: escaped for URLs or in base64. */
+function jsonIn(secret: string): string {
+  if (/^%[57]B/i.test(secret)) return decoded(secret)
+  return /^(?:ey[AJ]|W3|Wy)[\w+/=-]+$/.test(secret) ? Buffer.from(secret, 'base64').toString() : secret
+}
+
+function decoded(url: string): string {
+  try {
+    return decodeURIComponent(url)
+  } catch {
+    return url
+  }
+}
+
 /** JSON with its longer numbers as the texts that they are written as; undefined for another text. */
 function parsed(secret: string): unknown {
   const revive = (_: string, value: unknown, context?: { source?: string }) => {
@@ -113,6 +126,7 @@ function parsed(secret: string): unknown {
     const written = context?.source ?? String(value)
     return written.length < NUMBER_CHARS_MIN ? value : written
   }
+  if (!/^\s*[{[]/.test(secret)) return undefined
   try {
     return JSON.parse(secret, revive)
   } catch {

@@ -19,12 +19,18 @@ module.exports = function startByLauncher() {
   ChildProcess.prototype.spawn.isVedettes = true
 }
 
-/** A browser to be steered, without its sandbox, past the launcher. */
+/** The usual names of Chromium. */
+const CHROMIUM = /^(?:chromium|chrome|google-chrome|headless_shell)(?:-\w+)*$/
+
+/** A browser past the launcher: Chromium by its name, or one to be steered, without its sandbox. */
 function isBare(options) {
   const { file, args } = options ?? {}
   if (typeof file !== 'string' || !Array.isArray(args)) return false
-  if (file.startsWith(`${browsers}${path.sep}`) || !args.includes('--no-sandbox')) return false
-  return args.some((one) => String(one).startsWith('--remote-debugging-')) && existsSync(launcher)
+  if (file.startsWith(`${browsers}${path.sep}`)) return false
+  const isSteered = args.some((one) => String(one).startsWith('--remote-debugging-'))
+  const isBrowser =
+    CHROMIUM.test(path.basename(file)) || (isSteered && args.includes('--no-sandbox'))
+  return isBrowser && existsSync(launcher)
 }
 
 /** The first argument is the name of the program. */

@@ -50,7 +50,7 @@ function watchConnections(see) {
     for (const [name, value] of Object.entries(headers)) see(name, value)
   }
   const seePairs = (list) => {
-    for (let at = 0; at + 1 < list.length; at += 2) see(list[at], String(list[at + 1]))
+    for (let at = 0; at + 1 < list.length; at += 2) see(list[at], textOf(list[at + 1]))
   }
   const seeHead = (head) => {
     for (const line of String(head).split('\r\n')) {
@@ -58,17 +58,13 @@ function watchConnections(see) {
       if (colon > 0) see(line.slice(0, colon), line.slice(colon + 1).trim())
     }
   }
-  // The head as it is sent: headers that are given as a list stand there alone.
-  const seeRequest = ({ request }) => {
-    seeAll(request.getHeaders())
-    seeHead(request._header)
-  }
-  // Before there is a connection: what reaches nobody is in errors and the console all the same.
-  on('http.client.request.created', seeRequest)
-  on('http.client.request.start', seeRequest)
-  on('http.client.response.finish', ({ response }) => seePairs(response.rawHeaders))
-  on('http.server.request.start', ({ request }) => seePairs(request.rawHeaders))
-  on('http.server.response.finish', ({ response }) => seeHead(response._header))
+  // Every head that is received and sent, also of an upgrade and of trailers: the diagnostics channels have some alone.
+  const { IncomingMessage, OutgoingMessage } = require('node:http')
+  after(IncomingMessage.prototype, '_addHeaderLines', (_, pairs) => seePairs(pairs))
+  after(OutgoingMessage.prototype, '_storeHeader', ({ _header }) => seeHead(_header))
+  after(OutgoingMessage.prototype, 'addTrailers', ({ _trailer }) => seeHead(_trailer))
+  // Before it is sent: what reaches nobody is in errors and the console all the same.
+  on('http.client.request.created', ({ request }) => seeAll(request.getHeaders()))
   // Of `fetch`, and of undici as a package: a list or, in older versions, lines; then the head as it is sent.
   on('undici:request:create', ({ request: { headers } }) => {
     if (Array.isArray(headers)) seePairs(headers)
@@ -76,9 +72,27 @@ function watchConnections(see) {
   })
   on('undici:client:sendHeaders', ({ headers }) => seeHead(headers))
   on('undici:request:headers', ({ response }) => seePairs(response.headers))
+  on('undici:request:trailers', ({ trailers }) => seePairs(trailers))
+  on('undici:websocket:open', ({ handshakeResponse }) => seeAll(handshakeResponse.headers))
   for (const side of ['client', 'server'])
     for (const at of ['start', 'finish'])
       on(`http2.${side}.stream.${at}`, ({ headers }) => seeAll(headers))
+}
+
+/** Calls `look` with the owner and the arguments after each call of a method. */
+function after(prototype, name, look) {
+  const own = prototype[name]
+  if (typeof own !== 'function') return
+  prototype[name] = function (...given) {
+    const made = Reflect.apply(own, this, given)
+    attempt(() => look(this, ...given))
+    return made
+  }
+}
+
+/** As `fetch` hands them out; they may be bytes. */
+function textOf(value) {
+  return Buffer.isBuffer(value) ? value.toString('latin1') : String(value)
 }
 
 function attempt(work) {

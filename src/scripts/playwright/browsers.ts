@@ -119,12 +119,13 @@ else
 fi
 mkfifo "$log"
 exec 9<>"$log"
-setsid grep -F --line-buffered '"headers":["' <"$log" >"$log.ndjson" 9>&- &
-exec "$program" "--log-net-log=$log" --net-log-capture-mode=IncludeSensitive \\
+setsid grep -F --line-buffered '"headers":["' <"$log" >>"$log.ndjson" 9>&- &
+exec "$program" \\
   --force-webrtc-ip-handling-policy=disable_non_proxied_udp --disable-quic \\
   --component-updater=disable-background-downloads,url-source=http://127.0.0.1:9/ \\
   "--disable-features=\${off}AsyncDns,NetworkTimeServiceQuerying,AutofillServerCommunication" \\
-  "--enable-features=\${on}EnableIPv6ReachabilityOverride" "$@"
+  "--enable-features=\${on}EnableIPv6ReachabilityOverride" "$@" \\
+  "--log-net-log=$log" --net-log-capture-mode=IncludeSensitive
 `
 }
 

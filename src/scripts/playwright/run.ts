@@ -96,6 +96,7 @@ export async function runPlaywright(order: PlaywrightOrder): Promise<PlaywrightR
           NODE_OPTIONS: nodeOptions(order),
         },
         ...egress.order,
+        programs: [...own.programs, ...(order.programs ?? [])],
         readable: [...own.readable, ...order.readable, ...(compiled?.readable ?? [])],
       },
       AbortSignal.any([context.signal, fault.signal]),
@@ -134,6 +135,8 @@ function receiveLine(line: string, order: PlaywrightOrder, report: PlaywrightRep
 interface OwnFolder {
   events: FileHandle
   browserLogs: string
+  /** The launcher stands in for the Chromium of the system. */
+  programs: string[]
   environment: Record<string, string>
   readable: string[]
 }
@@ -156,6 +159,7 @@ async function prepareOwnFolder({ folder, browser }: PlaywrightOrder): Promise<O
       FORCE_COLOR: '0',
     },
     browserLogs: join(browsers, BROWSER_LOGS),
+    programs: isFound ? [browsers] : [],
     readable: isFound ? await readableFor(browser.chromium) : [],
   }
 }

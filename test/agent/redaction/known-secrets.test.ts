@@ -39,6 +39,8 @@ describe('of a secret that is JSON', () => {
       'S3cr3tPw',
     ],
     ['a field of JSON in it', String.raw`{"secret":"{\"token\":\"Zq7Rk2Lm\"}"}`, 'Zq7Rk2Lm'],
+    ['a field of a cookie that is escaped', '%7B%22token%22%3A%22Zq7Rk2Lm%22%7D', 'Zq7Rk2Lm'],
+    ['a field of a cookie in base64', 'eyJ0b2tlbiI6IlpxN1JrMkxtIn0=', 'Zq7Rk2Lm'],
   ])('%s is found', (_, secret, part) => {
     expect(createScrubber({ secrets: [secret] }).text(`is ${part}.`)).toBe(`is ${SCRUBBED}.`)
   })

@@ -183,7 +183,12 @@ const LIST = HTTP.replace(
   "['Host', 'shop', 'X-SHOP', key, 'Authorization', 'Bearer ' + token]",
 )
 
-async function runSuite(body: string, first = '', files: Record<string, string> = {}) {
+async function runSuite(
+  body: string,
+  first = '',
+  files: Record<string, string> = {},
+  fields: Record<string, unknown> = {},
+) {
   const codeBundlePath = suiteProject({
     'package.json': '{}',
     // Its own file loads them before the tests do.
@@ -194,7 +199,7 @@ async function runSuite(body: string, first = '', files: Record<string, string> 
       test('orders', async () => {${body}${SAY('sid')}})`,
     ...files,
   })
-  return run('PLAYWRIGHT', { codeBundlePath, engine: 'node', engineVersion: '24' })
+  return run('PLAYWRIGHT', { codeBundlePath, engine: 'node', engineVersion: '24', ...fields })
 }
 
 /** What of all that left the agent should not be there, or is not there that should. */
@@ -289,13 +294,33 @@ describe.skipIf(why !== undefined)(`a suite whose pages are in no trace ${why ??
 
 describe('a suite with other programs and servers', () => {
   test.each([
-    ['in a child process', FETCH],
-    ['in a server of its own', SERVER],
-  ])('%s', async (_, work) => {
+    ['in a child process', FETCH, {}],
+    [
+      'in a child process, though the command sets options of its own',
+      FETCH,
+      { testCommand: 'NODE_OPTIONS=--no-warnings node node_modules/@playwright/test/cli.js test' },
+    ],
+    ['in a server of its own', SERVER, {}],
+  ])('%s', async (_, work, fields) => {
     const program = `(async () => { ${work}; ${INTO_FILE} })()`
     const first = `${READ}\nimport { execFileSync } from 'node:child_process'`
     const body = `execFileSync('node', ['program.cjs'])\n${FROM_FILE}`
-    expect(leakedFrom(await runSuite(body, first, { 'program.cjs': program }))).toEqual([])
+    expect(leakedFrom(await runSuite(body, first, { 'program.cjs': program }, fields))).toEqual([])
+  })
+
+  test('whose environment is another one', async () => {
+    const body = `process.env = { PATH: process.env.PATH }; ${FETCH}`
+    expect(leakedFrom(await runSuite(body))).toEqual([])
+  })
+
+  test.skipIf(why !== undefined)(`with Chromium in a shell ${why ?? ''}`, async () => {
+    hostile = ['sid=shell-4711-secret']
+    const { text } = await runSuite(
+      `execSync('chromium --headless --dump-dom ${url}/hostile')
+       console.log('it is ' + ['shell', '4711', 'secret'].join('-')); ${FETCH}`,
+      `import { execSync } from 'node:child_process'`,
+    )
+    expect(text).toContain(`it is ${SCRUBBED}`)
   })
 })
 

@@ -28,6 +28,9 @@ function linesOf(program: string, args: string[], more: Record<string, string> =
 const started = async (...given: string[]) =>
   linesOf(join(await prepared(printing()), 'chromium'), given)
 
+/** Without those of the log, which come last. */
+const ownOf = (argv: string[]) => argv.slice(0, -2)
+
 const SHELL = 'chromium-headless-shell'
 const OLD = 'chromium-1155/chrome-linux/chrome'
 const OLD_SHELL = 'chromium_headless_shell-1155/chrome-linux/headless_shell'
@@ -50,7 +53,7 @@ test('names are asked of the system, over TCP, and nothing is tried by datagrams
   expect(argv).toContain('--disable-quic')
   expect(argv.join()).toMatch(/--disable-features=AsyncDns\b/)
   expect(argv).toContain('--enable-features=EnableIPv6ReachabilityOverride')
-  expect(argv.slice(-2)).toEqual(['--headless', 'about:blank'])
+  expect(ownOf(argv).slice(-2)).toEqual(['--headless', 'about:blank'])
   // Nobody is called of the browser's own accord.
   expect(argv).toContainEqual(expect.stringMatching(/^--component-updater=.*127\.0\.0\.1:9/))
   const off = argv.find((arg) => arg.startsWith('--disable-features='))
@@ -65,16 +68,27 @@ test('features that a script turns off or on stay so, the last argument of each 
     expect.stringMatching(/^--disable-features=B,C,AsyncDns,/),
     '--enable-features=D,EnableIPv6ReachabilityOverride',
   ])
-  expect(argv.at(-1)).toBe('--user-data-dir=/a b')
+  expect(ownOf(argv).at(-1)).toBe('--user-data-dir=/a b')
+})
+
+test('a log of network events that a script asks for takes the place of no other', async () => {
+  const argv = await started('--log-net-log=/dev/null', '--net-log-capture-mode=Default')
+  expect(argv.findLast((one) => one.startsWith('--log-net-log='))).toMatch(/\/network\/\d+$/)
+  expect(argv.at(-1)).toBe('--net-log-capture-mode=IncludeSensitive')
 })
 
 const LAUNCHES = join(import.meta.dirname, '../../../src/scripts/in-run/browser-launches.cjs')
 
 /** What starts when code that has `browser-launches.cjs` starts a program with these arguments. */
 async function startedByScript(...args: string[]): Promise<string[]> {
+  return startedAs(printing(), ...args)
+}
+
+/** The same for a program with a name of its own. */
+async function startedAs(program: string, ...args: string[]): Promise<string[]> {
   const code = `require(${JSON.stringify(LAUNCHES)})()
     const { spawn } = require('node:child_process')
-    spawn(${JSON.stringify(printing())}, ${JSON.stringify(args)}, { stdio: 'inherit' })`
+    spawn(${JSON.stringify(program)}, ${JSON.stringify(args)}, { stdio: 'inherit' })`
   const PLAYWRIGHT_BROWSERS_PATH = await prepared('/nowhere')
   return linesOf(process.execPath, ['-e', code], { PLAYWRIGHT_BROWSERS_PATH })
 }
@@ -83,13 +97,22 @@ test('a browser that a script names is started with its sandbox, and as the sand
   const argv = await startedByScript('--no-sandbox', '--remote-debugging-pipe', '--mute')
   expect(argv[0]).toBe('RES_OPTIONS=use-vc')
   expect(argv.includes('--no-sandbox')).toBe(withoutNamespaces() !== undefined)
-  expect(argv.slice(-2)).toEqual(['--remote-debugging-pipe', '--mute'])
+  expect(ownOf(argv).slice(-2)).toEqual(['--remote-debugging-pipe', '--mute'])
 })
 
 test('a browser that cannot be in a sandbox starts without', async () => {
   const argv = await startedByScript('--no-sandbox', '--no-zygote', '--remote-debugging-pipe')
   expect(argv).toEqual(expect.arrayContaining(['--no-sandbox', '--no-zygote']))
 })
+
+test.each(['chromium', 'google-chrome-stable', 'chrome-headless-shell'])(
+  'a browser by its name, %s, that is not steered is started by the launcher, too',
+  async (name) => {
+    const argv = await startedAs(temporaryFile(name, PRINTS, 0o755), '--dump-dom')
+    expect(argv[0]).toBe('RES_OPTIONS=use-vc')
+    expect(ownOf(argv).at(-1)).toBe('--dump-dom')
+  },
+)
 
 test('other programs are started as they are', async () => {
   const argv = ['--no-sandbox', '--x']

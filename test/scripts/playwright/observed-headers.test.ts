@@ -1,10 +1,17 @@
 // The watch of headers reports enough that the agent learns of values that are too long or too many.
-import { request } from 'node:http'
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, request } from 'node:http'
 import { createRequire } from 'node:module'
-import { expect, test } from 'vitest'
+import { connect, type Socket } from 'node:net'
+import { describe, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/contract/versions.ts'
 import { ObservedHeader } from '../../../src/scripts/playwright/observed-headers.ts'
-import { startHttpServer } from '../../support/test-server.ts'
+import {
+  listening,
+  startHttpServer,
+  startRawServer,
+  type TestServer,
+} from '../../support/test-server.ts'
 
 type Watch = (
   source: string,
@@ -37,6 +44,93 @@ test.each<[string, (url: string, authorization: string) => Promise<unknown>]>([
     /ECONNREFUSED|fetch failed/,
   )
   expect(reported).toEqual([`Bearer by-${name}`])
+})
+
+/** What is reported of cookies while a client asks a server of plain sockets, or is asked by one. */
+async function reportedWith(
+  exchange: (port: number) => Promise<unknown>,
+  server: Promise<TestServer>,
+): Promise<string[]> {
+  const reported: string[] = []
+  watchHeaders('^(?:cookie|setcookie)$', (_, value) => reported.push(value))
+  await using running = await server
+  await exchange(running.port)
+  return reported
+}
+
+/** A server that answers with these lines. */
+const answering = (...lines: string[]) =>
+  startRawServer((socket) => {
+    socket.once('data', () => socket.write(Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1')))
+  })
+
+/** Sends a head with a cookie by a plain socket, and waits for the first answer. */
+async function asking(port: number, line: string, ...headers: string[]) {
+  const socket = connect(port, '127.0.0.1')
+  socket.write([line, 'Host: a', 'Cookie: sid=asked', ...headers, '', ''].join('\r\n'))
+  await once(socket, 'data')
+  socket.destroy()
+}
+
+const UPGRADE = ['Connection: Upgrade', 'Upgrade: chat']
+
+describe('of what diagnostics channels leave out,', () => {
+  test('the answer to an upgrade is reported', async () => {
+    const exchange = async (port: number) => {
+      const headers = { Connection: 'Upgrade', Upgrade: 'chat' }
+      const [, socket] = (await once(request({ port, headers }).end(), 'upgrade')) as [
+        unknown,
+        Socket,
+      ]
+      socket.destroy()
+    }
+    const server = answering(
+      'HTTP/1.1 101 Switching Protocols',
+      ...UPGRADE,
+      'Set-Cookie: sid=given',
+    )
+    expect(await reportedWith(exchange, server)).toEqual(['sid=given'])
+  })
+
+  test('trailers are reported', async () => {
+    const server = answering(
+      'HTTP/1.1 200 OK',
+      'Transfer-Encoding: chunked',
+      '',
+      '0',
+      'Set-Cookie: sid=late',
+    )
+    const exchange = async (port: number) => {
+      const [answer] = (await once(request({ port }).end(), 'response')) as [IncomingMessage]
+      await once(answer.resume(), 'end')
+    }
+    expect(await reportedWith(exchange, server)).toEqual(['sid=late'])
+  })
+
+  test('what a server is asked for an upgrade is reported', async () => {
+    const server = createServer().on('upgrade', (_, socket) =>
+      socket.end('HTTP/1.1 101 Switching Protocols\r\n\r\n'),
+    )
+    const exchange = (port: number) => asking(port, 'GET / HTTP/1.1', ...UPGRADE)
+    expect(await reportedWith(exchange, listening(server))).toEqual(['sid=asked'])
+  })
+
+  test('an answer that does not end is reported', async () => {
+    const server = startHttpServer((_, response) => {
+      response.writeHead(200, { 'Set-Cookie': 'sid=open' }).write('a')
+    })
+    const exchange = (port: number) => asking(port, 'GET / HTTP/1.1')
+    expect(await reportedWith(exchange, server)).toEqual(['sid=asked', 'sid=open'])
+  })
+
+  test('a value with a byte that is not UTF-8 is reported as fetch shows it', async () => {
+    const server = answering('HTTP/1.1 200 OK', 'Content-Length: 0', 'Set-Cookie: sid=caf\u00E9')
+    const shown: unknown[] = []
+    const exchange = async (port: number) => {
+      shown.push((await fetch(`http://127.0.0.1:${port}/`)).headers.get('set-cookie'))
+    }
+    expect(await reportedWith(exchange, server)).toEqual(shown)
+  })
 })
 
 test('a value that is no text hides none of the others', () => {
