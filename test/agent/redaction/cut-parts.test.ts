@@ -19,6 +19,8 @@ describe.each([
   ['a file', inFile],
 ])('in %s', (_, clean) => {
   test.each([
+    ['nothing, before a word', `a ${BEGINNING}...word`],
+    ['nothing, after a word', `word...${END} z`],
     ['a colour', `${ESC}[32m${BEGINNING}${ESC}[39m...`],
     ['a quote and a colour', `${ESC}[32m'${BEGINNING}'${ESC}[39m... 7 more characters`],
     ['the same in JSON', String.raw`"\u001b[32m'${BEGINNING}'\u001b[39m... 7 more"`],
@@ -39,6 +41,10 @@ describe.each([
   ])('a part goes that has %s between it and the ellipsis', (__, text) => {
     const part = [BEGINNING, END, MIDDLE].find((one) => text.includes(one)) ?? ''
     expect(clean(text)).toBe(text.replace(part, SCRUBBED))
+  })
+
+  test('the middle goes between two words', () => {
+    expect(clean(`word...${MIDDLE}...word`)).toBe(`word...${SCRUBBED}...word`)
   })
 
   test('what has a blank next to an ellipsis, or no part of a secret, stays', () => {

@@ -333,3 +333,11 @@ describe('a text without a secret', () => {
     expect(scrubber.value(given)).toBe(given)
   })
 })
+
+test('rules of CORS and what is left of a rate limit are no secrets', () => {
+  const headers = {
+    'access-control-allow-credentials': 'true',
+    'x-ratelimit-remaining-tokens': '9',
+  }
+  expect(createScrubber({}).value(headers)).toEqual(headers)
+})
