@@ -258,7 +258,7 @@ describe('the network policy', () => {
   )
 
   test('each row has addresses', () => {
-    expect(cases.length).toBeGreaterThan(rows.length)
+    expect(rows.filter(([networks = '']) => !/\d[.:]/.test(networks))).toEqual([])
   })
 
   test.each(cases)('$network is $byDefault by default', ({ network, byDefault, changedBy }) => {

@@ -128,7 +128,7 @@ export const VARIABLE_TABLE = {
   }),
   LOG_LEVEL: leastLevel(),
   LOG_RESULTS: oneOf<'changes' | 'all' | undefined>({
-    meaning: 'Results that are logged: all, or changes of verdict',
+    meaning: 'Results that are logged: all, or the first of each monitor and changes of verdict',
     shownDefault: 'all on a terminal, else changes',
     otherwise: undefined,
     names: { changes: 'changes', all: 'all' },

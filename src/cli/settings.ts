@@ -64,8 +64,10 @@ export async function readEnvFile(
   for (const [key, value] of Object.entries(values)) {
     const [issue] = Variable.safeParse({ key, value, secret: true }).error?.issues ?? []
     if (issue === undefined) continue
-    const line = read.text.split('\n').findIndex((one) => one.includes(key)) + 1
-    return `--env-file ${path}:${line}: the variable ${JSON.stringify(key)}: ${issue.message}`
+    // What is read as a name may be a line of a key.
+    const isIts = (line: string) => line.replace(/^\s*(?:export\s+)?/, '').startsWith(key)
+    const line = read.text.split('\n').findIndex(isIts) + 1
+    return `--env-file ${path}:${line}: the variable there: ${issue.message}`
   }
   return values
 }

@@ -6,11 +6,7 @@ import { temporaryFile, temporaryFolder } from '../support/temporary-folder.ts'
 const MANY = Array.from({ length: 201 }, (_, index) => `V${index}=x\n`).join('')
 
 test.each([
-  [
-    'a bad name',
-    'GOOD=1\nBAD-NAME=2\n',
-    /\.env:2: the variable "BAD-NAME": letters, digits and _ /,
-  ],
+  ['a bad name', 'GOOD=1\nBAD-NAME=2\n', /\.env:2: the variable there: letters, digits and _ /],
   ['too many', MANY, /: environmentVariables: must have at most 200 /],
 ])('%s', async (_, text, expected) => {
   const args = ['test', temporaryFolder(), '--env-file', temporaryFile('.env', text)]

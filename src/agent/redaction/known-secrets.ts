@@ -108,7 +108,7 @@ function fieldsOf(secret: string): string[] {
 /** JSON as it is, or as cookies have it: escaped for URLs or in base64. */
 function jsonIn(secret: string): string {
   if (/^%[57]B/i.test(secret)) return decoded(secret)
-  return /^(?:ey[AJ]|W3|Wy)[\w+/=-]+$/.test(secret)
+  return /^(?:ey[AJ]|W[3yz])[\w+/=-]+$/.test(secret)
     ? Buffer.from(secret, 'base64').toString()
     : secret
 }

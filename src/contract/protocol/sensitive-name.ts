@@ -30,7 +30,7 @@ const HEADERS: readonly string[] = [
 
 /** Parts that make any name a sensitive one, compared without `-`, `_` and case; those of a rate limit are counts, those of CORS rules. */
 const PARTS =
-  /^(?!.*ratelimit|accesscontrol).*(?:token|secret|passw(?:or)?d|passphrase|apikey|privatekey|credential|signature(?!algorithm)|jwt|(?:auth|access|application)key$|authorization$|^(?:pwd|sig)$)/
+  /^(?!.*ratelimit|accesscontrolallowcredentials$).*(?:token|secret|passw(?:or)?d|passphrase|apikey|privatekey|credential|signature(?!algorithm)|jwt|(?:auth|access|application)key$|authorization$|^(?:pwd|sig)$)/
 
 /**
  * The same test as the source of a regular expression, for who cannot import this: it is for names in small letters

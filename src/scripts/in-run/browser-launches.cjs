@@ -10,17 +10,16 @@ const browsers = process.env.PLAYWRIGHT_BROWSERS_PATH
 const launcher = browsers === undefined ? undefined : path.join(browsers, 'chromium')
 const { spawn } = ChildProcess.prototype
 
-/** May be called again. */
 module.exports = function startByLauncher() {
-  if (launcher === undefined || spawn.isVedettes === true) return
+  if (launcher === undefined) return
   ChildProcess.prototype.spawn = function (options) {
     return Reflect.apply(spawn, this, [isBare(options) ? launched(options) : options])
   }
-  ChildProcess.prototype.spawn.isVedettes = true
 }
 
 /** The usual names of Chromium. */
-const CHROMIUM = /^(?:chromium|chrome|google-chrome|headless_shell)(?:-\w+)*$/
+const CHROMIUM =
+  /^(?:chromium(?:-browser)?|(?:google-)?chrome(?:-(?:stable|beta|unstable|headless-shell))?|headless_shell)$/
 
 /** A browser past the launcher: Chromium by its name, or one to be steered, without its sandbox. */
 function isBare(options) {

@@ -46,11 +46,12 @@ module.exports = function watchHeaders(source, report) {
 
 function watchConnections(see) {
   const on = (channel, look) => subscribe(channel, (message) => attempt(() => look(message)))
-  const seeAll = (headers) => {
-    for (const [name, value] of Object.entries(headers)) see(name, value)
-  }
   const seePairs = (list) => {
     for (let at = 0; at + 1 < list.length; at += 2) see(list[at], textOf(list[at + 1]))
+  }
+  const seeAll = (headers) => {
+    if (Array.isArray(headers)) return seePairs(headers)
+    for (const [name, value] of Object.entries(headers)) see(name, value)
   }
   const seeHead = (head) => {
     for (const line of String(head).split('\r\n')) {
@@ -58,7 +59,7 @@ function watchConnections(see) {
       if (colon > 0) see(line.slice(0, colon), line.slice(colon + 1).trim())
     }
   }
-  // Every head that is received and sent, also of an upgrade and of trailers: the diagnostics channels have some alone.
+  // Every head that is received and sent, also of an upgrade and of trailers: the diagnostics channels have only some of them.
   const { IncomingMessage, OutgoingMessage } = require('node:http')
   after(IncomingMessage.prototype, '_addHeaderLines', (_, pairs) => seePairs(pairs))
   after(OutgoingMessage.prototype, '_storeHeader', ({ _header }) => seeHead(_header))

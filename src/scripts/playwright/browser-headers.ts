@@ -1,6 +1,6 @@
 // Headers that browsers of a run sent and received, from what the launcher keeps of Chromium's log of network events
-// (NetLog): of all pages and workers, whatever program steers the browser, and however it ends.
-import { readdir } from 'node:fs/promises'
+// (NetLog): of all pages and workers, whatever program steers the browser. One that is killed may leave out the last.
+import { opendir } from 'node:fs/promises'
 import { join } from 'node:path'
 import * as z from 'zod'
 import { NAMED_VALUE_CHARS_MAX } from '../../contract/definition-secrets.ts'
@@ -19,26 +19,32 @@ const loggedEvent = z.object({
 
 /** Chromium takes heads of up to 256 KiB. */
 const LINE_BYTES_MAX = 2_097_152
+/** Of all logs of a run, as of its events. */
+const BYTES_MAX = 134_217_728
+/** A pipe and a log for each start of a browser. */
+const ENTRIES_MAX = 4_000
 const ALL_WRITTEN = AbortSignal.abort()
 
 /**
  * Hands the headers in the logs in `logs` to a listener, when the run in `folder` has ended. The logs are untrusted: user
- * code can write them as well. Together they have at most `bytesMax` bytes, where nobody has made them look larger.
+ * code can write them as well.
  */
 export async function readBrowserLogs(
-  { logs, folder, bytesMax }: { logs: string; folder: string; bytesMax: number },
+  logs: string,
+  folder: string,
   listener: HeaderListener,
 ): Promise<void> {
-  const names = await readdir(logs).catch(() => [])
-  let left = bytesMax
-  for (const name of names) {
+  const entries = await opendir(logs).catch(() => undefined)
+  let [left, count] = [BYTES_MAX, 0]
+  for await (const { name } of entries ?? []) {
+    if (++count > ENTRIES_MAX) break
     const path = join(logs, name)
-    const log = (await leadsInside(path, folder)) ? await openUntrusted(path) : undefined
+    const isLog = name.endsWith('.ndjson') && (await leadsInside(path, folder))
+    const log = isLog ? await openUntrusted(path) : undefined
     if (log === undefined) continue
     try {
-      left -= (await log.stat()).size
-      if (left < 0) return
-      const bounds = { bytesMax, lineBytesMax: LINE_BYTES_MAX }
+      const bounds = { bytesMax: left, lineBytesMax: LINE_BYTES_MAX }
+      left -= Math.min(left, (await log.stat()).size)
       await followLines(log, bounds, ALL_WRITTEN, (line) => receiveEvent(line, listener))
     } finally {
       await log.close()
@@ -66,5 +72,6 @@ function plain(header: string): string {
   const bytes = header
     .slice(ESCAPED.length)
     .replaceAll(/%([\dA-F]{2})/g, (_, digits: string) => String.fromCharCode(parseInt(digits, 16)))
-  return Buffer.from(bytes, 'latin1').toString()
+  const text = Buffer.from(bytes, 'latin1').toString()
+  return text.includes('\uFFFD') ? bytes : text
 }

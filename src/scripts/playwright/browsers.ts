@@ -90,8 +90,8 @@ async function noVideos(folder: string): Promise<string> {
  * requests: not for the time, for components or for form suggestions.
  *
  * Chromium logs its network events, of which those with headers are kept for browser-headers.ts. The browser holds the
- * pipe open, so that it ends with it even where the browser does not come to log. As long as `grep` has the browser's
- * output open, Playwright waits for it.
+ * pipe open, so that `grep` ends with the browser, also where the browser never opens the log. As long as `grep` has
+ * the browser's output open, Playwright waits for it.
  */
 function launcherFor(chromium: string, logs: string): string {
   return `#!/bin/sh
@@ -101,6 +101,8 @@ log=${quoted(logs)}/$$
 for given do
   shift
   case $given in
+    # By its name alone, which is found here first.
+    --vedette-program=chromium) ;;
     --vedette-program=*) program=\${given#*=} ;;
     --disable-features=*) off=\${given#*=}, ;;
     --enable-features=*) on=\${given#*=}, ;;

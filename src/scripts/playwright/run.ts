@@ -103,11 +103,8 @@ export async function runPlaywright(order: PlaywrightOrder): Promise<PlaywrightR
     )
     over.abort()
     await reading
-    if (context.headers !== undefined) {
-      const { folder, limits } = order
-      const bytesMax = limits.diskBytes
-      await readBrowserLogs({ logs: own.browserLogs, folder, bytesMax }, context.headers)
-    }
+    if (context.headers !== undefined)
+      await readBrowserLogs(own.browserLogs, order.folder, context.headers)
     if (end.fault !== undefined) throw end.fault
     report.close(Date.now())
     return { end, report: report.report(), refusals: egress.refusals }

@@ -340,4 +340,5 @@ test('rules of CORS and what is left of a rate limit are no secrets', () => {
     'x-ratelimit-remaining-tokens': '9',
   }
   expect(createScrubber({}).value(headers)).toEqual(headers)
+  expect(createScrubber({}).isSensitive('accessControlToken')).toBe(true)
 })

@@ -114,6 +114,25 @@ test.each(['chromium', 'google-chrome-stable', 'chrome-headless-shell'])(
   },
 )
 
+test('Chromium by its name alone is started by the launcher once', async () => {
+  const browsers = await prepared(printing())
+  const code = `require(${JSON.stringify(LAUNCHES)})()
+    require('node:child_process').spawn('chromium', ['--dump-dom'], { stdio: 'inherit' })`
+  const PATH = `${browsers}:${process.env['PATH'] ?? ''}`
+  const env = { PATH, PLAYWRIGHT_BROWSERS_PATH: browsers }
+  const argv = linesOf(process.execPath, ['-e', code], env)
+  expect(argv.filter((one) => one.startsWith('--log-net-log='))).toHaveLength(1)
+  expect(ownOf(argv).at(-1)).toBe('--dump-dom')
+})
+
+test.each(['chrome-remote-interface', 'chromedriver', 'chrome-sandbox'])(
+  '%s is no browser',
+  async (name) => {
+    const argv = await startedAs(temporaryFile(name, PRINTS, 0o755), '--x')
+    expect(argv).toEqual(['RES_OPTIONS=', '--x'])
+  },
+)
+
 test('other programs are started as they are', async () => {
   const argv = ['--no-sandbox', '--x']
   expect(await startedByScript(...argv)).toEqual(['RES_OPTIONS=', ...argv])
