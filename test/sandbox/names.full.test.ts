@@ -1,15 +1,14 @@
 // Real programs in the sandbox resolve names and connect; what the policy forbids is refused, and named.
 import { execFile } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { describe, expect, test } from 'vitest'
-import { prepareBrowsers } from '../../src/scripts/playwright/browsers.ts'
 import { IN_REACH } from '../support/in-reach.ts'
 import { missing } from '../support/needs.ts'
 import type { ProgramSaid } from '../support/network/network-programs.ts'
-import { temporaryFile, temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const PROGRAM = fileURLToPath(new URL('../support/network/network-programs.ts', import.meta.url))
 const isRoot = process.getuid?.() === 0
@@ -45,14 +44,9 @@ exec "$@"`
 async function programs(rights: string[], ...names: string[]): Promise<Map<string, ProgramSaid>> {
   const folder = temporaryFolder()
   writeFileSync(join(folder, 'resolv.conf'), 'nameserver 127.0.0.1\n')
-  const browsers = join(folder, 'browsers')
-  // A Playwright that wants no browser by name: the launcher alone is what counts.
-  const core = dirname(temporaryFile('browsers.json', '{"browsers":[]}'))
-  await prepareBrowsers(browsers, core, { chromium: '/usr/bin/chromium' })
   const run = [...rights, process.execPath, PROGRAM, ...names]
   const args = ['--net', '--mount', 'sh', '-c', NETWORK, 'sh', folder, ...run]
-  const env = { ...process.env, CHROMIUM_LAUNCHER: join(browsers, 'chromium') }
-  const { stdout } = await promisify(execFile)('unshare', args, { env })
+  const { stdout } = await promisify(execFile)('unshare', args)
   const said = stdout.trim().split('\n')
   return new Map(
     said.map((line) => JSON.parse(line) as ProgramSaid).map((one) => [one.program, one]),

@@ -22,7 +22,7 @@ export const ROOMY: SandboxLimits = {
 
 /** Overrides of a test. */
 export type SandboxTestOptions = Omit<Partial<SandboxRequest>, 'limits' | 'args' | 'folder'> & {
-  args: (folder: string) => string[]
+  args: (folder: string) => string[] | Promise<string[]>
   limits?: Partial<SandboxLimits>
   blocked?: string[]
   signal?: AbortSignal
@@ -41,7 +41,7 @@ export async function sandboxed(
   const order: SandboxRequest = {
     command: process.execPath,
     ...rest,
-    args: args(folder),
+    args: await args(folder),
     folder,
     limits: { ...ROOMY, ...limits },
   }
