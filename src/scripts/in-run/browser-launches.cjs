@@ -19,7 +19,7 @@ module.exports = function startByLauncher() {
 
 /** The usual names of Chromium. */
 const CHROMIUM =
-  /^(?:chromium(?:-browser)?|(?:google-)?chrome(?:-(?:stable|beta|unstable|headless-shell))?|headless_shell)$/
+  /^(?:(?:chromium|chrome|google-chrome)(?:-(?:browser|shell|headless-shell|stable|beta|unstable|canary))?|headless_shell)$/
 
 /** A browser past the launcher: Chromium by its name, or one to be steered, without its sandbox. */
 function isBare(options) {

@@ -60,10 +60,11 @@ function watchConnections(see) {
     }
   }
   // Every head that is received and sent, also of an upgrade and of trailers: the diagnostics channels have only some of them.
-  const { IncomingMessage, OutgoingMessage } = require('node:http')
+  const { IncomingMessage, OutgoingMessage, ServerResponse } = require('node:http')
   after(IncomingMessage.prototype, '_addHeaderLines', (_, pairs) => seePairs(pairs))
   after(OutgoingMessage.prototype, '_storeHeader', ({ _header }) => seeHead(_header))
   after(OutgoingMessage.prototype, 'addTrailers', ({ _trailer }) => seeHead(_trailer))
+  after(ServerResponse.prototype, 'writeEarlyHints', (_, hints) => seeAll(hints))
   // Before it is sent: what reaches nobody is in errors and the console all the same.
   on('http.client.request.created', ({ request }) => seeAll(request.getHeaders()))
   // Of `fetch`, and of undici as a package: a list or, in older versions, lines; then the head as it is sent.

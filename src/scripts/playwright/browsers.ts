@@ -106,11 +106,12 @@ for given do
     --vedette-program=*) program=\${given#*=} ;;
     --disable-features=*) off=\${given#*=}, ;;
     --enable-features=*) on=\${given#*=}, ;;
+    --log-net-log | --log-net-log=* | --net-log-* | -log-net-log=* | -net-log-*) ;;
     --no-zygote | --single-process) bare=1 && set -- "$@" "$given" ;;
     *) set -- "$@" "$given" ;;
   esac
 done
-export RES_OPTIONS=use-vc
+export RES_OPTIONS=use-vc "PATH=$PATH:/usr/bin:/bin"
 if [ -z "$bare" ] && unshare --user --net --pid --fork true 2>/dev/null; then
   for given do
     shift
@@ -122,12 +123,11 @@ fi
 mkfifo "$log"
 exec 9<>"$log"
 setsid grep -F --line-buffered '"headers":["' <"$log" >>"$log.ndjson" 9>&- &
-exec "$program" \\
+exec "$program" "--log-net-log=$log" --net-log-capture-mode=IncludeSensitive \\
   --force-webrtc-ip-handling-policy=disable_non_proxied_udp --disable-quic \\
   --component-updater=disable-background-downloads,url-source=http://127.0.0.1:9/ \\
   "--disable-features=\${off}AsyncDns,NetworkTimeServiceQuerying,AutofillServerCommunication" \\
-  "--enable-features=\${on}EnableIPv6ReachabilityOverride" "$@" \\
-  "--log-net-log=$log" --net-log-capture-mode=IncludeSensitive
+  "--enable-features=\${on}EnableIPv6ReachabilityOverride" "$@"
 `
 }
 

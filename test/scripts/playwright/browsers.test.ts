@@ -28,9 +28,6 @@ function linesOf(program: string, args: string[], more: Record<string, string> =
 const started = async (...given: string[]) =>
   linesOf(join(await prepared(printing()), 'chromium'), given)
 
-/** Without those of the log, which come last. */
-const ownOf = (argv: string[]) => argv.slice(0, -2)
-
 const SHELL = 'chromium-headless-shell'
 const OLD = 'chromium-1155/chrome-linux/chrome'
 const OLD_SHELL = 'chromium_headless_shell-1155/chrome-linux/headless_shell'
@@ -53,7 +50,7 @@ test('names are asked of the system, over TCP, and nothing is tried by datagrams
   expect(argv).toContain('--disable-quic')
   expect(argv.join()).toMatch(/--disable-features=AsyncDns\b/)
   expect(argv).toContain('--enable-features=EnableIPv6ReachabilityOverride')
-  expect(ownOf(argv).slice(-2)).toEqual(['--headless', 'about:blank'])
+  expect(argv.slice(-2)).toEqual(['--headless', 'about:blank'])
   // Nobody is called of the browser's own accord.
   expect(argv).toContainEqual(expect.stringMatching(/^--component-updater=.*127\.0\.0\.1:9/))
   const off = argv.find((arg) => arg.startsWith('--disable-features='))
@@ -68,13 +65,19 @@ test('features that a script turns off or on stay so, the last argument of each 
     expect.stringMatching(/^--disable-features=B,C,AsyncDns,/),
     '--enable-features=D,EnableIPv6ReachabilityOverride',
   ])
-  expect(ownOf(argv).at(-1)).toBe('--user-data-dir=/a b')
+  expect(argv.at(-1)).toBe('--user-data-dir=/a b')
 })
 
-test('a log of network events that a script asks for takes the place of no other', async () => {
-  const argv = await started('--log-net-log=/dev/null', '--net-log-capture-mode=Default')
-  expect(argv.findLast((one) => one.startsWith('--log-net-log='))).toMatch(/\/network\/\d+$/)
-  expect(argv.at(-1)).toBe('--net-log-capture-mode=IncludeSensitive')
+test.each([
+  ['--log-net-log=/dev/null', '--net-log-capture-mode=Default'],
+  ['--log-net-log', '-net-log-capture-mode=Default'],
+])('a log of network events that a script asks for takes the place of no other', async (...own) => {
+  const argv = await started(...own, 'about:blank')
+  expect(argv.filter((one) => /-net-log/.test(one))).toEqual([
+    expect.stringMatching(/^--log-net-log=.*\/network\/\d+$/),
+    '--net-log-capture-mode=IncludeSensitive',
+  ])
+  expect(argv.at(-1)).toBe('about:blank')
 })
 
 const LAUNCHES = join(import.meta.dirname, '../../../src/scripts/in-run/browser-launches.cjs')
@@ -97,7 +100,7 @@ test('a browser that a script names is started with its sandbox, and as the sand
   const argv = await startedByScript('--no-sandbox', '--remote-debugging-pipe', '--mute')
   expect(argv[0]).toBe('RES_OPTIONS=use-vc')
   expect(argv.includes('--no-sandbox')).toBe(withoutNamespaces() !== undefined)
-  expect(ownOf(argv).slice(-2)).toEqual(['--remote-debugging-pipe', '--mute'])
+  expect(argv.slice(-2)).toEqual(['--remote-debugging-pipe', '--mute'])
 })
 
 test('a browser that cannot be in a sandbox starts without', async () => {
@@ -110,7 +113,7 @@ test.each(['chromium', 'google-chrome-stable', 'chrome-headless-shell'])(
   async (name) => {
     const argv = await startedAs(temporaryFile(name, PRINTS, 0o755), '--dump-dom')
     expect(argv[0]).toBe('RES_OPTIONS=use-vc')
-    expect(ownOf(argv).at(-1)).toBe('--dump-dom')
+    expect(argv.at(-1)).toBe('--dump-dom')
   },
 )
 
@@ -122,7 +125,7 @@ test('Chromium by its name alone is started by the launcher once', async () => {
   const env = { PATH, PLAYWRIGHT_BROWSERS_PATH: browsers }
   const argv = linesOf(process.execPath, ['-e', code], env)
   expect(argv.filter((one) => one.startsWith('--log-net-log='))).toHaveLength(1)
-  expect(ownOf(argv).at(-1)).toBe('--dump-dom')
+  expect(argv.at(-1)).toBe('--dump-dom')
 })
 
 test.each(['chrome-remote-interface', 'chromedriver', 'chrome-sandbox'])(

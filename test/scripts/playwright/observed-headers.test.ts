@@ -123,6 +123,14 @@ describe('of what diagnostics channels leave out,', () => {
     expect(await reportedWith(exchange, server)).toEqual(['sid=asked', 'sid=open'])
   })
 
+  test('early hints are reported', async () => {
+    const server = startHttpServer((_, response) => {
+      response.writeEarlyHints({ link: '</a.css>; rel=preload', 'set-cookie': 'sid=early' })
+    })
+    const exchange = (port: number) => asking(port, 'GET / HTTP/1.1')
+    expect(await reportedWith(exchange, server)).toEqual(['sid=asked', 'sid=early'])
+  })
+
   test('a value with a byte that is not UTF-8 is reported as fetch shows it', async () => {
     const server = answering('HTTP/1.1 200 OK', 'Content-Length: 0', 'Set-Cookie: sid=caf\u00E9')
     const shown: unknown[] = []
