@@ -5,6 +5,7 @@ import {
   SECRET_CHARS_MIN,
   urlSecrets,
 } from '../../contract/definition-secrets.ts'
+import { parseExactJson } from '../../contract/exact-json.ts'
 import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
 import { SecretSet } from '../../contract/secret-set.ts'
 import { LIMITS } from '../../contract/versions.ts'
@@ -96,13 +97,14 @@ function fieldsOf(secret: string): string[] {
   const found: string[] = []
   const open = [{ value: parsed(jsonIn(secret)), isSecret: true }]
   for (const { value, isSecret } of open) {
-    if (typeof value === 'string') found.push(...(isSecret ? [value] : urlSecrets(value)))
+    const text = textOf(value)
+    found.push(...(isSecret ? [text] : urlSecrets(text)))
     if (typeof value !== 'object' || value === null) continue
     const isList = Array.isArray(value)
     for (const [name, field] of Object.entries(value as Record<string, unknown>))
       open.push({ value: field, isSecret: isList ? isSecret : isSensitive(name) })
   }
-  return found.filter((one) => !PLAIN_WORD.test(one))
+  return found.filter((one) => one !== '' && !PLAIN_WORD.test(one))
 }
 
 /** JSON as it is, or as cookies have it: escaped for URLs or in base64. */
@@ -121,19 +123,21 @@ function decoded(url: string): string {
   }
 }
 
-/** JSON with its longer numbers as the texts that they are written as; undefined for another text. */
+/** The value of a text that is a JSON object or list; undefined for another text. */
 function parsed(secret: string): unknown {
-  const revive = (_: string, value: unknown, context?: { source?: string }) => {
-    if (typeof value !== 'number') return value
-    const written = context?.source ?? String(value)
-    return written.length < NUMBER_CHARS_MIN ? value : written
-  }
   if (!/^\s*[{[]/.test(secret)) return undefined
   try {
-    return JSON.parse(secret, revive)
+    return parseExactJson(secret)
   } catch {
     return undefined
   }
+}
+
+/** A text, or a number that is long enough; empty for other values. */
+function textOf(value: unknown): string {
+  if (typeof value === 'string') return value
+  const text = typeof value === 'number' || typeof value === 'bigint' ? String(value) : ''
+  return text.length < NUMBER_CHARS_MIN ? '' : text
 }
 
 function addNeedles(secret: string, needles: Needle[]): void {

@@ -10,11 +10,7 @@ const COLUMN_MIN = 8
 type TopicAt = (href: string) => string | undefined
 
 /** The page as text of at most `columns` characters a line, except in code. */
-export function plainText(
-  markdown: string,
-  columns: number,
-  topicAt: TopicAt = () => undefined,
-): string {
+export function plainText(markdown: string, columns: number, topicAt: TopicAt): string {
   const lines: string[] = []
   let block: string[] = []
   let isCode = false

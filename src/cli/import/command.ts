@@ -123,7 +123,7 @@ function formatOf({ path, fields }: Source, asked: string | undefined): string {
     throw new ImportError(`${path} is a monitors file already; check it with vedette validate`)
   }
   const fitting = names.filter((name) => FORMATS[name]?.(fields))
-  const format = asked === undefined ? fitting[0] : fitting.find((name) => name === asked)
+  const format = fitting.find((name) => asked === undefined || name === asked)
   if (format !== undefined) return format
   if (Object.hasOwn(fields, 'scrape_configs')) {
     throw new ImportError(

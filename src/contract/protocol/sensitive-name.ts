@@ -28,7 +28,10 @@ const HEADERS: readonly string[] = [
   'x-registry-auth',
 ]
 
-/** Parts that make any name a sensitive one, compared without `-`, `_` and case; those of a rate limit are counts, those of CORS rules. */
+/**
+ * Parts that make any name a sensitive one, compared without `-`, `_` and case. What is left of a rate limit is a count,
+ * and whether CORS allows credentials is a rule.
+ */
 const PARTS =
   /^(?!.*ratelimit|accesscontrolallowcredentials$).*(?:token|secret|passw(?:or)?d|passphrase|apikey|privatekey|credential|signature(?!algorithm)|jwt|(?:auth|access|application)key$|authorization$|^(?:pwd|sig)$)/
 

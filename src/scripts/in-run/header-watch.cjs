@@ -59,7 +59,7 @@ function watchConnections(see) {
       if (colon > 0) see(line.slice(0, colon), line.slice(colon + 1).trim())
     }
   }
-  // Every head that is received and sent, also of an upgrade and of trailers: the diagnostics channels have only some of them.
+  // Every head that is received and sent, also of an upgrade and of trailers, of which diagnostics channels have some.
   const { IncomingMessage, OutgoingMessage, ServerResponse } = require('node:http')
   after(IncomingMessage.prototype, '_addHeaderLines', (_, pairs) => seePairs(pairs))
   after(OutgoingMessage.prototype, '_storeHeader', ({ _header }) => seeHead(_header))

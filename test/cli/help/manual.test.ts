@@ -61,7 +61,11 @@ describe.each(topics)('the page %s', (topic) => {
 
 test('a table keeps its columns, and its cells wrap', () => {
   const table = '| a | b |\n| - | - |\n| `x \\| y` | one two three four five six seven |\n'
-  expect(plainText(table, 30).trimEnd().split('\n')).toEqual([
+  expect(
+    plainText(table, 30, () => undefined)
+      .trimEnd()
+      .split('\n'),
+  ).toEqual([
     'a        b',
     '-------  ---------------------',
     '`x | y`  one two three four',
@@ -71,6 +75,6 @@ test('a table keeps its columns, and its cells wrap', () => {
 
 test('no column is narrower than its longest word as long as others can wrap', () => {
   const table = '| name | b |\n| - | - |\n| averyveryverylongname | one two three four five |\n'
-  const [, separator] = plainText(table, 36).split('\n')
+  const [, separator] = plainText(table, 36, () => undefined).split('\n')
   expect(separator).toBe(`${'-'.repeat(21)}  ${'-'.repeat(13)}`)
 })
