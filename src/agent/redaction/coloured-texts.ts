@@ -1,5 +1,5 @@
 // Texts in colours of a terminal: what stands there without one colour.
-import { controlSequence, Draft, type View } from './text-views.ts'
+import { controlSequence, Draft, hasByte, type View } from './text-views.ts'
 
 const ESC = 0x1b
 const [BRACKET, LETTER_M] = Buffer.from('[m')
@@ -10,7 +10,7 @@ export const DIFF_COLOURS = [1, 2]
 /** The view without control sequences, and without what stands in the colour of this number; undefined where nothing does. */
 export function withoutColour(view: View, colour: number): View | undefined {
   const { bytes } = view
-  if (!bytes.includes(ESC)) return undefined
+  if (!hasByte(bytes, ESC)) return undefined
   const draft = new Draft(view)
   let isColoured = false
   let [from, current] = [0, NO_COLOUR]

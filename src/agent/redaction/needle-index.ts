@@ -4,6 +4,9 @@
 /** Every needle has at least this many bytes: the index begins with their hash. */
 export const NEEDLE_BYTES_MIN = 3
 
+/** A longer window gains little, and takes more places of the table. */
+const WINDOW_BYTES_MAX = 12
+
 /** Shorter parts of a needle stand at the ends of a text by chance. */
 export const CUT_BYTES_MIN = 4
 
@@ -52,8 +55,10 @@ export class NeedleIndex {
   readonly #open: Uint8Array
   /** Three bytes as a number → their first needle, and the one after their last. */
   readonly #groups = new Map<number, [first: number, end: number]>()
-  /** Hash of three bytes → 1 where a needle may begin with them: most places of a text are passed over by it. */
-  readonly #mayBegin: Uint8Array
+  /** Bytes from the place of a needle on that are looked at together: no needle is shorter. */
+  readonly #window: number
+  /** Hash of the last three bytes of a window → how far the next one is in which a needle may begin (Wu and Manber). */
+  readonly #steps: Uint8Array
   readonly #shift: number
 
   constructor(needles: Iterable<Needle>) {
@@ -71,15 +76,22 @@ export class NeedleIndex {
     this.shortest = shortest
     this.#open = Uint8Array.from(open)
     this.#inner = this.#innerNeedles(sorted)
-    const bits = Math.min(16, Math.max(8, Math.ceil(Math.log2(sorted.length * 4 + 1))))
+    const bits = Math.min(17, Math.max(8, Math.ceil(Math.log2(sorted.length * 16 + 1))))
     this.#shift = 32 - bits
-    this.#mayBegin = new Uint8Array(2 ** bits)
-    for (let at = 0; at < sorted.length; at++) {
-      const key = this.#bytes.readUIntBE(this.#starts[at] as number, 3)
-      const group = this.#groups.get(key)
-      if (group === undefined) this.#groups.set(key, [at, at + 1])
-      else group[1] = at + 1
-      this.#mayBegin[hashOf(key, this.#shift)] = 1
+    this.#window = Math.min(shortest, WINDOW_BYTES_MAX)
+    this.#steps = new Uint8Array(2 ** bits).fill(this.#window - NEEDLE_BYTES_MIN + 1)
+    for (let at = 0; at < sorted.length; at++) this.#add(at)
+  }
+
+  #add(needle: number): void {
+    const start = this.#starts[needle] as number
+    const key = keyAt(this.#bytes, start)
+    const group = this.#groups.get(key)
+    if (group === undefined) this.#groups.set(key, [needle, needle + 1])
+    else group[1] = needle + 1
+    for (let rest = this.#window - NEEDLE_BYTES_MIN, at = start; rest >= 0; rest--, at++) {
+      const hash = hashOf(keyAt(this.#bytes, at), this.#shift)
+      this.#steps[hash] = Math.min(this.#steps[hash] as number, rest)
     }
   }
 
@@ -107,15 +119,18 @@ export class NeedleIndex {
     onMatch: OnNeedle,
     { isCut = false, length = text.length }: FindOptions = {},
   ): void {
-    const mayBegin = this.#mayBegin
     const shift = this.#shift
-    const last = length - NEEDLE_BYTES_MIN
+    const steps = this.#steps
+    const ahead = this.#window - NEEDLE_BYTES_MIN
+    const last = length - this.#window
+    // Shorter than a window, only the beginning of a needle is left.
+    const end = isCut ? length - NEEDLE_BYTES_MIN : last
     let work = WORK_MIN + WORK_PER_BYTE * length
-    let key = ((text[0] ?? 0) << 8) | (text[1] ?? 0)
-    for (let at = 0; at <= last; at++) {
-      key = ((key << 8) | (text[at + 2] as number)) & 0xff_ff_ff
-      if (mayBegin[hashOf(key, shift)] === 0) continue
-      const group = this.#groups.get(key)
+    for (let at = 0, step = 1; at <= end; at += step) {
+      step = at > last ? 0 : (steps[hashOf(keyAt(text, at + ahead), shift)] as number)
+      if (step > 0) continue
+      step = 1
+      const group = this.#groups.get(keyAt(text, at))
       if (group === undefined) continue
       work -= this.#lookUp({ text, end: length, isCut, onMatch }, at, group)
       if (work < 0) throw new Error('the search for secrets exceeds its bound')
@@ -198,6 +213,13 @@ function inOrder(needles: Iterable<Needle>): [string[], number[]] {
     }
   }
   return [sorted, open]
+}
+
+/** Three bytes as a number. */
+function keyAt(bytes: Uint8Array, at: number): number {
+  return (
+    ((bytes[at] as number) << 16) | ((bytes[at + 1] as number) << 8) | (bytes[at + 2] as number)
+  )
 }
 
 /** Multiplicative hashing (Knuth, TAOCP 6.4). */

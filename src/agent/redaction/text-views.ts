@@ -58,13 +58,17 @@ for (const one of SPECIAL) IS_SPECIAL[one] = 1
 /** Where the search of a buffer is faster than a loop, which costs less to begin with. */
 const SEARCHED_BYTES_MIN = 1024
 
+/** Whether a byte occurs. */
+export function hasByte(bytes: Uint8Array, byte: number): boolean {
+  const { length, buffer, byteOffset } = bytes
+  if (length < SEARCHED_BYTES_MIN) return bytes.includes(byte)
+  return Buffer.from(buffer, byteOffset, length).includes(byte)
+}
+
 /** Whether there is anything to decode. */
 export function mayBeEscaped({ bytes }: View): boolean {
-  const { length, buffer, byteOffset } = bytes
-  if (length >= SEARCHED_BYTES_MIN) {
-    const all = Buffer.from(buffer, byteOffset, length)
-    return SPECIAL.some((one) => all.includes(one))
-  }
+  const { length } = bytes
+  if (length >= SEARCHED_BYTES_MIN) return SPECIAL.some((one) => hasByte(bytes, one))
   let at = 0
   while (at < length && IS_SPECIAL[bytes[at] as number] === 0) at++
   return at < length
@@ -329,8 +333,7 @@ export function wideTexts(view: View, onText: (text: View) => void): void {
   const give = () => {
     if (first >= 0) onText(withoutZeros(partOf(view, Math.max(0, first - 2), last + 3)))
   }
-  for (let at = bytes.indexOf(0); at >= 0; at = bytes.indexOf(0, at + 1)) {
-    if (!isOfUtf16(bytes, at)) continue
+  for (let at = zeroOfUtf16(bytes, 0); at >= 0; at = zeroOfUtf16(bytes, at + 1)) {
     if (first < 0 || at - last > WIDE_GAP_BYTES_MAX) {
       give()
       first = at
@@ -344,13 +347,21 @@ function withoutZeros(view: View): View {
   const { bytes } = view
   const draft = new Draft(view)
   let copied = 0
-  for (let at = bytes.indexOf(0); at >= 0; at = bytes.indexOf(0, at + 1)) {
-    if (!isOfUtf16(bytes, at)) continue
+  for (let at = zeroOfUtf16(bytes, 0); at >= 0; at = zeroOfUtf16(bytes, at + 1)) {
     draft.copy(copied, at)
     copied = at + 1
   }
   draft.copy(copied, bytes.length)
   return draft.view()
+}
+
+/** Where the next zero of a text in UTF-16 is; -1 where there is none. */
+function zeroOfUtf16(bytes: Uint8Array, from: number): number {
+  for (let at = bytes.indexOf(0, from); at >= 0; at = bytes.indexOf(0, at + 1)) {
+    if (isOfUtf16(bytes, at)) return at
+    while (bytes[at + 1] === 0) at++
+  }
+  return -1
 }
 
 /** Whether bytes and zeros take turns there. */
