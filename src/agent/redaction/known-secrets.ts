@@ -18,6 +18,8 @@ export const ESCAPE_ROUNDS_MAX = 6
 
 /** Shorter file names are parts of ordinary text. */
 const NAME_CHARS_MIN = 8
+/** No file system takes longer ones. */
+const NAME_CHARS_MAX = 255
 
 /** There are more values than a run may know. The message says nothing about them. */
 class TooManySecrets extends Error {
@@ -89,30 +91,39 @@ const isSensitive = createNameTest()
 /** Shorter numbers, such as the lifetime of a token, stand in other texts as well. */
 const NUMBER_CHARS_MIN = 6
 
+/** Which texts below a value in JSON are secret: all, those in lists of lists, or those of sensitive names alone. */
+type SecretBelow = 'all' | 'items' | 'named'
+
 /**
- * What is secret in JSON, such as the credentials of a database: sensitive fields, credentials of URLs, and what a list
- * holds that is such a field or the whole.
+ * What is secret in JSON, such as the credentials of a database: all in sensitive fields, credentials of URLs, and what
+ * a list holds that is the whole.
  */
 function fieldsOf(secret: string): string[] {
   const found: string[] = []
-  const open = [{ value: parsed(jsonIn(secret)), isSecret: true }]
-  for (const { value, isSecret } of open) {
+  const open = jsonIn(secret).map((text) => ({
+    value: parsed(text),
+    below: 'items' as SecretBelow,
+  }))
+  for (const { value, below } of open) {
     const text = textOf(value)
-    found.push(...(isSecret ? [text] : urlSecrets(text)))
+    found.push(...(below === 'named' ? urlSecrets(text) : [text]))
     if (typeof value !== 'object' || value === null) continue
-    const isList = Array.isArray(value)
+    const kept = below === 'all' || Array.isArray(value) ? below : 'named'
     for (const [name, field] of Object.entries(value as Record<string, unknown>))
-      open.push({ value: field, isSecret: isList ? isSecret : isSensitive(name) })
+      open.push({ value: field, below: isSensitive(name) ? 'all' : kept })
   }
   return found.filter((one) => one !== '' && !PLAIN_WORD.test(one))
 }
 
-/** JSON as it is, or as cookies have it: escaped for URLs or in base64. */
-function jsonIn(secret: string): string {
-  if (/^%[57]B/i.test(secret)) return decoded(secret)
-  return /^(?:ey[AJ]|W[3yz])[\w+/=-]+$/.test(secret)
-    ? Buffer.from(secret, 'base64').toString()
-    : secret
+/** What may be JSON in a secret, also as cookies and tokens have it: escaped for URLs, in base64, and with more around it. */
+function jsonIn(secret: string): string[] {
+  const text = /%[57]B/i.test(secret) ? decoded(secret) : secret
+  const end = Math.max(text.lastIndexOf('}'), text.lastIndexOf(']')) + 1
+  const encoded = text.match(/(?:ey[AJ]|W[3yz])[\w+/-]+/g) ?? []
+  return [
+    text.slice(Math.max(text.search(/[{[]/), 0), end),
+    ...encoded.map((one) => Buffer.from(one, 'base64').toString()),
+  ]
 }
 
 function decoded(url: string): string {
@@ -253,6 +264,7 @@ function utf16Of(secret: string): string[] {
 
 /** As names of files have it, which are made from titles. */
 function namesOf(secret: string): string[] {
+  if (secret.length > NAME_CHARS_MAX) return []
   const trimmed = (text: string) => text.replaceAll(/^-|-$/g, '')
   const name = trimmed(secret.replaceAll(/[^A-Za-z0-9]+/g, '-'))
   const names = [name, name.replaceAll('-', '_'), trimmed(secret.replaceAll(/\W+/g, '-'))]
