@@ -119,10 +119,10 @@ function fieldsOf(secret: string): string[] {
 function jsonIn(secret: string): string[] {
   const text = /%[57]B/i.test(secret) ? decoded(secret) : secret
   const end = Math.max(text.lastIndexOf('}'), text.lastIndexOf(']')) + 1
-  const encoded = text.match(/(?:ey[AJ]|W[3yz])[\w+/-]+/g) ?? []
+  const inBase64 = text.match(/(?:ey[AJ]|W[3yz])[\w+/-]+/g) ?? []
   return [
     text.slice(Math.max(text.search(/[{[]/), 0), end),
-    ...encoded.map((one) => Buffer.from(one, 'base64').toString()),
+    ...inBase64.map((one) => Buffer.from(one, 'base64').toString()),
   ]
 }
 

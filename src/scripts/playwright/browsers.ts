@@ -84,7 +84,7 @@ async function noVideos(folder: string): Promise<string> {
  * Starts Chromium with its own sandbox wherever the kernel gives a user namespaces of its own, whatever
  * Playwright was configured to do: it turns it off by default, and where there are none, as in containers, Chromium
  * would not start with it, nor does it in one process or without a zygote. Our sandbox encloses it either way.
- * Where a script names a program of its own, browser-launches.cjs hands it over. There are no datagrams: WebRTC and QUIC
+ * Where a script names a program of its own, child-processes.cjs hands it over. There are no datagrams: WebRTC and QUIC
  * go without, names are asked of the system's resolver (whose setting stays where a script gives its browser an environment of its
  * own), and that IPv6 is there is not found out by trying a datagram. It makes no background
  * requests: not for the time, for components or for form suggestions.

@@ -292,19 +292,36 @@ describe.skipIf(why !== undefined)(`a suite whose pages are in no trace ${why ??
   })
 })
 
+const START = `execFileSync('node', ['program.cjs'])`
+
 describe('a suite with other programs and servers', () => {
   test.each([
-    ['in a child process', FETCH, {}],
+    ['in a child process', START, FETCH, {}],
     [
       'in a child process, though the command sets options of its own',
+      START,
       FETCH,
       { testCommand: 'NODE_OPTIONS=--no-warnings node node_modules/@playwright/test/cli.js test' },
     ],
-    ['in a server of its own', SERVER, {}],
-  ])('%s', async (_, work, fields) => {
+    [
+      'in a child process with an environment of its own',
+      `await once(spawn(process.execPath, ['program.cjs'], { env: {} }), 'exit')`,
+      FETCH,
+      {},
+    ],
+    [
+      'in one that is started synchronously',
+      `execFileSync(process.execPath, ['program.cjs'], { env: { NODE_OPTIONS: '--no-warnings' } })`,
+      FETCH,
+      {},
+    ],
+    ['in a server of its own', START, SERVER, {}],
+  ])('%s', async (_, start, work, fields) => {
     const program = `(async () => { ${work}; ${INTO_FILE} })()`
-    const first = `${READ}\nimport { execFileSync } from 'node:child_process'`
-    const body = `execFileSync('node', ['program.cjs'])\n${FROM_FILE}`
+    const first = `${READ}
+      import { once } from 'node:events'
+      import { execFileSync, spawn } from 'node:child_process'`
+    const body = `${start}\n${FROM_FILE}`
     expect(leakedFrom(await runSuite(body, first, { 'program.cjs': program }, fields))).toEqual([])
   })
 

@@ -80,18 +80,21 @@ test.each([
   expect(argv.at(-1)).toBe('about:blank')
 })
 
-const LAUNCHES = join(import.meta.dirname, '../../../src/scripts/in-run/browser-launches.cjs')
+const CHILDREN = join(import.meta.dirname, '../../../src/scripts/in-run/child-processes.cjs')
 
-/** What starts when code that has `browser-launches.cjs` starts a program with these arguments. */
+/** What starts when code that has `child-processes.cjs` starts a program with these arguments. */
 async function startedByScript(...args: string[]): Promise<string[]> {
   return startedAs(printing(), ...args)
 }
 
 /** The same for a program with a name of its own. */
 async function startedAs(program: string, ...args: string[]): Promise<string[]> {
-  const code = `require(${JSON.stringify(LAUNCHES)})()
-    const { spawn } = require('node:child_process')
-    spawn(${JSON.stringify(program)}, ${JSON.stringify(args)}, { stdio: 'inherit' })`
+  return startedBy('spawn', program, ...args)
+}
+
+async function startedBy(start: string, program: string, ...args: string[]): Promise<string[]> {
+  const code = `require(${JSON.stringify(CHILDREN)})()
+    require('node:child_process').${start}(${JSON.stringify(program)}, ${JSON.stringify(args)}, { stdio: 'inherit' })`
   const PLAYWRIGHT_BROWSERS_PATH = await prepared('/nowhere')
   return linesOf(process.execPath, ['-e', code], { PLAYWRIGHT_BROWSERS_PATH })
 }
@@ -117,9 +120,14 @@ test.each(['chromium', 'google-chrome-stable', 'chrome-headless-shell'])(
   },
 )
 
+test('a browser that is started synchronously is started by the launcher, too', async () => {
+  const argv = await startedBy('spawnSync', temporaryFile('chromium', PRINTS, 0o755), '--dump-dom')
+  expect(argv[0]).toBe('RES_OPTIONS=use-vc')
+})
+
 test('Chromium by its name alone is started by the launcher once', async () => {
   const browsers = await prepared(printing())
-  const code = `require(${JSON.stringify(LAUNCHES)})()
+  const code = `require(${JSON.stringify(CHILDREN)})()
     require('node:child_process').spawn('chromium', ['--dump-dom'], { stdio: 'inherit' })`
   const PATH = `${browsers}:${process.env['PATH'] ?? ''}`
   const env = { PATH, PLAYWRIGHT_BROWSERS_PATH: browsers }
