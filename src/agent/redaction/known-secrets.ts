@@ -88,6 +88,9 @@ function partsOfUrl(secret: string): string[] {
 
 const isSensitive = createNameTest()
 
+/** In a secret these, too, are names of secrets; elsewhere of much else. */
+const SHORT_NAMES = /^(?:auth|pass)$/i
+
 /** Shorter numbers, such as the lifetime of a token, stand in other texts as well. */
 const NUMBER_CHARS_MIN = 6
 
@@ -110,7 +113,7 @@ function fieldsOf(secret: string): string[] {
     if (typeof value !== 'object' || value === null) continue
     const kept = below === 'all' || Array.isArray(value) ? below : 'named'
     for (const [name, field] of Object.entries(value as Record<string, unknown>))
-      open.push({ value: field, below: isSensitive(name) ? 'all' : kept })
+      open.push({ value: field, below: isSensitive(name) || SHORT_NAMES.test(name) ? 'all' : kept })
   }
   return found.filter((one) => one !== '' && !PLAIN_WORD.test(one))
 }

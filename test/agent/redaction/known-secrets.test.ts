@@ -45,6 +45,7 @@ describe('of a secret that is JSON', () => {
     ['a field of a token of parts', 'eyJhIjoxfQ.eyJ0b2tlbiI6IlpxN1JrMkxtIn0.c2lnbg', 'Zq7Rk2Lm'],
     ['a field of a signed cookie', 's:j:{"token":"Zq7Rk2Lm"}.c2lnbg+x', 'Zq7Rk2Lm'],
     ['the same escaped', 's%3Aj%3A%7B%22token%22%3A%22Zq7Rk2Lm%22%7D.c2lnbg', 'Zq7Rk2Lm'],
+    ['a short name', '{"smtp":{"pass":"Zq7Rk2Lm"}}', 'Zq7Rk2Lm'],
     ['a field below a sensitive one', '{"credentials":{"app":[{"pin":"Zq7Rk2Lm"}]}}', 'Zq7Rk2Lm'],
   ])('%s is found', (_, secret, part) => {
     expect(createScrubber({ secrets: [secret] }).text(`is ${part}.`)).toBe(`is ${SCRUBBED}.`)
