@@ -3,10 +3,18 @@
 import { BREAK, FOUR_BITS } from './digit-runs.ts'
 import { Draft, type View } from './text-views.ts'
 
-const [LF = 0, SPACE, TAB] = Buffer.from('\n \t')
+const [LF = 0, SPACE, TAB, COLON, ZERO, LETTER_X] = Buffer.from('\n \t:0x')
 
+const [PLACE_DIGITS_MIN, PLACE_DIGITS_MAX] = [4, 8]
+const PLACE = String.raw`[ \t]*(?:0x)?[\da-f]{${PLACE_DIGITS_MIN},${PLACE_DIGITS_MAX}}(?::| -)?[ \t]+`
 /** What comes before the bytes of a row, and the rest of it. */
-const ROW = /^([ \t]*(?:0x)?[\da-f]{4,8}(?::| -)?[ \t]+)([\da-f]{2}.*)$/gim
+const ROW = new RegExp(String.raw`^(${PLACE})([\da-f]{2}.*)$`, 'i')
+/** The same of the first row, which may stand behind the quote or the name of a field. */
+const FIRST_ROW = new RegExp(String.raw`^((?:.*?\W)??${PLACE})([\da-f]{2}.*)$`, 'i')
+/** The longest row, of octal bytes, has fewer. */
+const ROW_CHARS_MAX = 256
+/** What comes before the text of a row. */
+const BEFORE_TEXT = /^[ \t]+([|>]?)/
 
 /** Bytes of a row at most: its text may look like more of them. */
 const ROW_BYTES_MAX = 16
@@ -52,36 +60,66 @@ export interface Dump {
   rowEnd: (place: number) => number
 }
 
+/** Form → the bytes of its rows so far, and the ends of these. */
+type Drafts = Map<Form, { draft: Draft; ends: number[] }>
+
 /** The dumps that a view may hold, one for each form that fits. */
 export function dumpsIn(view: View): Dump[] {
   const { bytes } = view
-  if (!mayHaveRows(bytes)) return []
-  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1')
-  const drafts = new Map<Form, Draft>()
-  const ends: number[] = []
-  for (const { 0: row, 1: front = '', 2: rest = '', index } of text.matchAll(ROW)) {
-    for (const form of FORMS) {
-      const cells = form.cells.exec(rest)?.[0]
-      if (cells === undefined) continue
-      const draft = drafts.get(form) ?? new Draft(view)
-      drafts.set(form, draft)
-      const from = index + front.length
-      addCells(draft, form, bytes, from, from + cells.length)
+  const drafts: Drafts = new Map()
+  let [before, wasRow] = [-1, true]
+  for (let line = 0, next = 1; next > 0; before = line, line = next) {
+    next = bytes.indexOf(LF, line) + 1
+    const isRow = mayBeRow(bytes, line)
+    if (isRow && !wasRow) {
+      addRow(FIRST_ROW, view, drafts, Math.max(before, line - 1 - ROW_CHARS_MAX), line - 1)
     }
-    ends.push(view.end(index + row.length - 1))
+    const end = next === 0 ? bytes.length : next - 1
+    if (isRow) addRow(ROW, view, drafts, line, Math.min(end, line + ROW_CHARS_MAX))
+    wasRow = isRow
   }
-  const rowEnd = (place: number) => firstFrom(ends, place)
-  return Array.from(drafts.values(), (draft) => ({ bytes: draft.view(), rowEnd }))
+  return Array.from(drafts.values(), ({ draft, ends }) => ({
+    bytes: draft.view(),
+    rowEnd: (place) => firstFrom(ends, place),
+  }))
 }
 
-function addCells(draft: Draft, form: Form, bytes: Uint8Array, from: number, to: number): void {
-  let rest = ROW_BYTES_MAX
-  for (let at = from; at < to && rest > 0; at++) {
+/** Adds the bytes of a row to the drafts of the forms that fit. */
+function addRow(pattern: RegExp, view: View, drafts: Drafts, from: number, to: number): void {
+  const { bytes } = view
+  const text = Buffer.from(bytes.subarray(from, to)).toString('latin1')
+  const [, front = '', rest = ''] = pattern.exec(text) ?? []
+  for (const form of FORMS) {
+    const cells = form.cells.exec(rest)?.[0]
+    if (cells === undefined) continue
+    const { draft, ends } = drafts.get(form) ?? { draft: new Draft(view), ends: [] }
+    drafts.set(form, { draft, ends })
+    const start = from + front.length
+    const [last, count] = addCells(draft, form, bytes, start, start + cells.length)
+    const [blanks, mark = ''] = BEFORE_TEXT.exec(text.slice(last - from)) ?? []
+    const end = blanks === undefined ? last : last + blanks.length + count + mark.length
+    ends.push(view.end(Math.min(end, to) - 1))
+  }
+}
+
+/** Adds the bytes of cells, and gives where the last of them ends and how many they are. */
+function addCells(
+  draft: Draft,
+  form: Form,
+  bytes: Uint8Array,
+  from: number,
+  to: number,
+): [last: number, count: number] {
+  let [last, count] = [from, 0]
+  for (let at = from; at < to && count < ROW_BYTES_MAX; at++) {
     const begin = at
     while (at < to && isDigit(bytes, at)) at++
-    if (at > begin) form.add(draft, bytes, begin, at)
-    rest -= (at - begin) / form.digitsPerByte
+    if (at === begin) continue
+    form.add(draft, bytes, begin, at)
+    count += (at - begin) / form.digitsPerByte
+    last = at
   }
+  return [last, count]
 }
 
 function valueOf(digits: Uint8Array, radix: number, from: number, to: number): number {
@@ -90,19 +128,18 @@ function valueOf(digits: Uint8Array, radix: number, from: number, to: number): n
   return value
 }
 
-/** Whether two lines begin with digits; most texts need no expression for that. */
-function mayHaveRows(bytes: Uint8Array): boolean {
-  let rows = 0
-  for (let line = 0; ;) {
-    let at = line
-    while (bytes[at] === SPACE || bytes[at] === TAB) at++
-    // `0x` or a digit, and one behind it.
-    if (isDigit(bytes, at) && isDigit(bytes, at + 2) && isDigit(bytes, at + 3)) rows++
-    line = bytes.indexOf(LF, at) + 1
-    if (rows === 2 || line === 0) return rows === 2
-  }
+/** Whether a line begins like a row; most need no expression for that. */
+function mayBeRow(bytes: Uint8Array, line: number): boolean {
+  let at = line
+  while (isBlank(bytes[at])) at++
+  if (bytes[at] === ZERO && bytes[at + 1] === LETTER_X) at += 2
+  const from = at
+  while (isDigit(bytes, at) && at - from <= PLACE_DIGITS_MAX) at++
+  const isPlace = at - from >= PLACE_DIGITS_MIN && at - from <= PLACE_DIGITS_MAX
+  return isPlace && (bytes[at] === COLON || isBlank(bytes[at]))
 }
 
+const isBlank = (byte: number | undefined) => byte === SPACE || byte === TAB
 const isDigit = (bytes: Uint8Array, at: number) => FOUR_BITS[bytes[at] ?? 0] !== BREAK
 
 /** The first of numbers in order that is not below a limit. */

@@ -126,6 +126,23 @@ test.each([
   expect(clean).toBe(dump.replace(/(?<= ).*/, SCRUBBED))
 })
 
+test.each([
+  ['xxd', '00000000: 4b33 7954 6f6b 397a 5177 374c 2b2f 6d32  K3yTok9zQw7L+/m2'],
+  ['curl --trace', '0000: 4b 33 79 54 6f 6b 39 7a 51 77 37 4c 2b 2f 6d 32 K3yTok9zQw7L+/m2'],
+  ['od', '0000000 031513 052171 065557 075071 073521 046067 027453 031155'],
+])(
+  'the first row of %s may stand behind a quote, and what follows the last one stays',
+  (_, row) => {
+    const one = createScrubber({ secrets: ['K3yTok9zQw7L+/m2'] })
+    const second = row.replace(/^0+/, (zeros) => `${zeros.slice(0, -2)}10`)
+    const text = JSON.stringify({ a: 1, dump: `${row}\n${second}` })
+    expect(JSON.parse(one.text(text))).toEqual({
+      a: 1,
+      dump: `${row.split(' ', 1)[0]} ${SCRUBBED}\n${second.split(' ', 1)[0]} ${SCRUBBED}`,
+    })
+  },
+)
+
 test('rows of numbers stay', () => {
   const text = '0000000 1234 5678 9012\n0000010 123 456 007\n2026 12 31 10\n'
   expect(createScrubber({ secrets: [SECRET] }).text(text)).toBe(text)
