@@ -1,8 +1,8 @@
 // Texts in colours of a terminal: what stands there without one colour.
-import { controlSequence, Draft, hasByte, type View } from './text-views.ts'
+import { controlSequences, Draft, hasByte, type View } from './text-views.ts'
 
 const ESC = 0x1b
-const [BRACKET, LETTER_M] = Buffer.from('[m')
+const [LETTER_M] = Buffer.from('m')
 
 /** Red and green, in which diffs of tests show both texts in one, character by character. */
 export const DIFF_COLOURS = [1, 2]
@@ -18,14 +18,11 @@ export function withoutColour(view: View, colour: number): View | undefined {
     if (current !== colour) draft.copy(from, to)
     else if (to > from) isColoured = true
   }
-  for (let at = bytes.indexOf(ESC); at >= 0; at = bytes.indexOf(ESC, at + 1)) {
-    const next = bytes[at + 1] === BRACKET ? controlSequence(bytes, at) : at
-    if (next === at) continue
-    pass(at)
-    const last = next - 1
-    if (bytes[last] === LETTER_M) current = colourAfter(bytes.subarray(at + 2, last), current)
-    from = next
-    at = last
+  for (const { from: start, to } of controlSequences(bytes)) {
+    pass(start)
+    const last = to - 1
+    if (bytes[last] === LETTER_M) current = colourAfter(bytes.subarray(start + 2, last), current)
+    from = to
   }
   pass(bytes.length)
   return isColoured ? draft.view() : undefined

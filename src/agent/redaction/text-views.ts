@@ -157,10 +157,11 @@ function addCodePoint(draft: Draft, point: number, from: number, to: number): vo
 
 /**
  * The view without escapes of URLs, JSON, JavaScript, HTML and terminals, one round of each; undefined where there are none.
- * Other backslashes go, since every round of JSON doubles them. Where the text was cut, what remains of
- * its last escape goes.
+ * Those of terminals may stand within others. Other backslashes go, since every round of JSON doubles them. Where the
+ * text was cut, what remains of its last escape goes.
  */
-export function withoutEscapes(view: View, isCut = false): View | undefined {
+export function withoutEscapes(given: View, isCut = false): View | undefined {
+  const view = withoutControls(given)
   const { bytes } = view
   let draft: Draft | undefined
   const end = isCut ? withoutCutEscape(bytes) : bytes.length
@@ -178,9 +179,22 @@ export function withoutEscapes(view: View, isCut = false): View | undefined {
     copied = escapeAt(bytes, at, draft)
     at = Math.max(copied, at + 1)
   }
-  if (draft === undefined) return end < bytes.length ? partOf(view, 0, end) : undefined
-  draft.copy(copied, end)
-  return draft.length === bytes.length ? undefined : draft.view()
+  draft?.copy(copied, end)
+  const last = draft?.view() ?? partOf(view, 0, end)
+  return last.bytes.length === given.bytes.length ? undefined : last
+}
+
+function withoutControls(view: View): View {
+  const { bytes } = view
+  if (!hasByte(bytes, ESC)) return view
+  const draft = new Draft(view)
+  let copied = 0
+  for (const { from, to } of controlSequences(bytes)) {
+    draft.copy(copied, from)
+    copied = to
+  }
+  draft.copy(copied, bytes.length)
+  return draft.view()
 }
 
 /** Whether what follows a special byte may make it an escape; for most of them in binary data, nothing does. */
@@ -189,7 +203,7 @@ function mayDecode(bytes: Uint8Array, at: number): boolean {
   const byte = bytes[at]
   if (byte === PERCENT) return FOUR_BITS[next] !== BREAK || next === code('u')
   if (byte === AMPERSAND) return next === HASH || isLetter(next)
-  if (byte === ESC) return next === BRACKET
+  if (byte === ESC) return false
   return byte !== CR || next === LF || IS_SPECIAL[next] === 1
 }
 
@@ -201,7 +215,6 @@ function escapeAt(bytes: Uint8Array, at: number, draft: Draft): number {
   if (byte === PERCENT) return percent(bytes, at, draft)
   if (byte === BACKSLASH) return backslashes(bytes, at, draft)
   if (byte === AMPERSAND) return reference(bytes, at, draft)
-  if (byte === ESC) return controlSequence(bytes, at)
   if (bytes[at + 1] !== LF) {
     // It may be the first half of an end of a line, of which the other half is escaped.
     draft.add(CR, at, at + 1)
@@ -218,8 +231,17 @@ function reference(bytes: Uint8Array, at: number, draft: Draft): number {
   return found.end
 }
 
-/** Where a control sequence (ECMA-48, 5.4) ends, which stands for nothing: diffs of tests have them within values. */
-export function controlSequence(bytes: Uint8Array, at: number): number {
+/** Control sequences (ECMA-48, 5.4), which stand for nothing: diffs of tests have them within values. */
+export function* controlSequences(bytes: Uint8Array): Generator<{ from: number; to: number }> {
+  for (let from = bytes.indexOf(ESC); from >= 0;) {
+    const to = bytes[from + 1] === BRACKET ? controlSequence(bytes, from) : from
+    if (to > from) yield { from, to }
+    from = bytes.indexOf(ESC, Math.max(to, from + 1))
+  }
+}
+
+/** Where the one at `at` ends; `at` where there is none. */
+function controlSequence(bytes: Uint8Array, at: number): number {
   const limit = Math.min(bytes.length, at + CONTROL_SEQUENCE_BYTES_MAX)
   let end = at + 2
   while (end < limit && (bytes[end] as number) >= 0x20 && (bytes[end] as number) <= 0x3f) end++

@@ -74,6 +74,14 @@ describe('a secret value', () => {
     ['Python, beyond the basic plane', 'pw\u{1F511}99xyz', String.raw`pw\U0001f51199xyz`],
     ['a terminal, in colours', token, 'K3yTok\u001B[7m9zQw\u001B[27m7Lm2Xv'],
     ['a terminal, in colours, in JSON', token, String.raw`K3yTok9z\u001b[38;5;1mQw7Lm2Xv`],
+    ['a terminal, in an escape of JSON', 'K3yTök99', 'K3yT\\u00\u001B[31mf6\u001B[39mk99'],
+    [
+      'a form, in hexadecimal',
+      token,
+      Buffer.from(token)
+        .toString('hex')
+        .replaceAll(/..(?=.)/g, '$&+'),
+    ],
     ['a page, one blank for several', 'correct  horse\tbattery', 'correct horse battery'],
     ['a line, without control characters', 'user\t pw77', 'user  pw77'],
     ['a call log, with signs', 'user\tpw77', 'user⇆pw77'],
