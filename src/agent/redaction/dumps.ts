@@ -3,18 +3,20 @@
 import { BREAK, FOUR_BITS } from './digit-runs.ts'
 import { Draft, type View } from './text-views.ts'
 
-const [LF = 0, SPACE, TAB, COLON, ZERO, LETTER_X] = Buffer.from('\n \t:0x')
+const [LF = 0, SPACE, TAB, PLUS, COLON, ZERO, LETTER_X] = Buffer.from('\n \t+:0x')
 
 const [PLACE_DIGITS_MIN, PLACE_DIGITS_MAX] = [4, 8]
-const PLACE = String.raw`[ \t]*(?:0x)?[\da-f]{${PLACE_DIGITS_MIN},${PLACE_DIGITS_MAX}}(?::| -)?[ \t]+`
+/** In a form, a space is a plus. */
+const BLANK = String.raw`[ \t+]`
+const PLACE = String.raw`(?:0x)?[\da-f]{${PLACE_DIGITS_MIN},${PLACE_DIGITS_MAX}}(?::| -)?${BLANK}+`
 /** What comes before the bytes of a row, and the rest of it. */
-const ROW = new RegExp(String.raw`^(${PLACE})([\da-f]{2}.*)$`, 'i')
+const ROW = new RegExp(String.raw`^(${BLANK}*${PLACE})([\da-f]{2}.*)$`, 'i')
 /** The same of the first row, which may stand behind the quote or the name of a field. */
 const FIRST_ROW = new RegExp(String.raw`^((?:.*?\W)??${PLACE})([\da-f]{2}.*)$`, 'i')
 /** The longest row, of octal bytes, has fewer. */
 const ROW_CHARS_MAX = 256
 /** What comes before the text of a row. */
-const BEFORE_TEXT = /^[ \t]+([|>]?)/
+const BEFORE_TEXT = /^[ \t+]+([|>]?)/
 
 /** Bytes of a row at most: its text may look like more of them. */
 const ROW_BYTES_MAX = 16
@@ -28,7 +30,7 @@ interface Form {
 
 const FORMS: readonly Form[] = [
   {
-    cells: /^(?:[\da-f]{2}[ -]{0,2}){1,16}/i,
+    cells: /^(?:[\da-f]{2}[ +-]{0,2}){1,16}/i,
     digitsPerByte: 2,
     add(draft, digits, from, to) {
       for (let at = from; at < to; at += 2) draft.add(valueOf(digits, 16, at, at + 2), at, at + 2)
@@ -36,7 +38,7 @@ const FORMS: readonly Form[] = [
   },
   // Words whose last byte comes first; each goes as a whole.
   {
-    cells: /^(?:[\da-f]{2}){2,8}(?: {1,8}(?:[\da-f]{2}){1,8}){0,15}/i,
+    cells: /^(?:[\da-f]{2}){2,8}(?:[ +]{1,8}(?:[\da-f]{2}){1,8}){0,15}/i,
     digitsPerByte: 2,
     add(draft, digits, from, to) {
       for (let at = to; at > from; at -= 2) draft.add(valueOf(digits, 16, at - 2, at), from, to)
@@ -44,7 +46,7 @@ const FORMS: readonly Form[] = [
   },
   // Octal bytes, and such words.
   {
-    cells: /^(?:[0-7]{3}){1,2}(?: {1,2}(?:[0-7]{3}){1,2}){0,15}/,
+    cells: /^(?:[0-7]{3}){1,2}(?:[ +]{1,2}(?:[0-7]{3}){1,2}){0,15}/,
     digitsPerByte: 3,
     add(draft, digits, from, to) {
       const value = valueOf(digits, 8, from, to)
@@ -139,7 +141,7 @@ function mayBeRow(bytes: Uint8Array, line: number): boolean {
   return isPlace && (bytes[at] === COLON || isBlank(bytes[at]))
 }
 
-const isBlank = (byte: number | undefined) => byte === SPACE || byte === TAB
+const isBlank = (byte: number | undefined) => byte === SPACE || byte === TAB || byte === PLUS
 const isDigit = (bytes: Uint8Array, at: number) => FOUR_BITS[bytes[at] ?? 0] !== BREAK
 
 /** The first of numbers in order that is not below a limit. */

@@ -143,6 +143,13 @@ test.each([
   },
 )
 
+test('a dump in a form is found', () => {
+  const text = new URLSearchParams({ dump: DUMPS.xxd }).toString()
+  const clean = createScrubber({ secrets: [SECRET] }).text(text)
+  expect(clean).toContain(SCRUBBED)
+  expect(clean).not.toMatch(/6162\+3431|2b2f|ab41/)
+})
+
 test('rows of numbers stay', () => {
   const text = '0000000 1234 5678 9012\n0000010 123 456 007\n2026 12 31 10\n'
   expect(createScrubber({ secrets: [SECRET] }).text(text)).toBe(text)
