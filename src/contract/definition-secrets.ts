@@ -123,7 +123,7 @@ function* urlParts(
 }
 
 /** Hosts after the first one, as URLs of MongoDB have them, which `URL` does not parse. */
-const FURTHER_HOSTS = /^([^/?#]+:\/\/[^,/?#]+),[^@/?#]*(?=[/?#]|$)/
+const FURTHER_HOSTS = /^([^/?#]+:\/\/(?:[^@/?#]*@)?[^,/?#]+),[^@/?#]*(?=[/?#]|$)/
 
 /** A URL, perhaps with several hosts; null for another text. */
 export function parseUrl(text: string): URL | null {
@@ -133,8 +133,10 @@ export function parseUrl(text: string): URL | null {
 /** The secret in the credentials of a URL, as it stands there and decoded; none where there are no credentials. */
 export function urlSecrets(url: string): string[] {
   const { username = '', password = '' } = parseUrl(url) ?? {}
-  const part = secretOf(username, password)
-  return part === '' ? [] : [part, decoded(part)]
+  const parts = [secretOf(username, password)]
+  // `https://key:x-oauth-basic@…`
+  if (PLAIN_WORD.test(password)) parts.push(secretOf(username, ''))
+  return parts.filter((one) => one !== '').flatMap((part) => [part, decoded(part)])
 }
 
 /** The password, or a user without one, which is often a key; none for a plain word. */

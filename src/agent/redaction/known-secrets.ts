@@ -1,15 +1,9 @@
 // The secrets of a run as the needles that are looked for in decoded views of a text: few spellings of each.
-import {
-  parseUrl,
-  PLAIN_WORD,
-  SECRET_CHARS_MIN,
-  urlSecrets,
-} from '../../contract/definition-secrets.ts'
-import { parseExactJson } from '../../contract/exact-json.ts'
-import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
+import { PLAIN_WORD, SECRET_CHARS_MIN } from '../../contract/definition-secrets.ts'
 import { SecretSet } from '../../contract/secret-set.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { decimalEscape } from '../../network/dns/text.ts'
+import { innerSecrets } from './inner-secrets.ts'
 import { type Needle, NEEDLE_BYTES_MIN } from './needle-index.ts'
 import { mayBeEscaped, plainView, withoutEscapes } from './text-views.ts'
 
@@ -36,12 +30,12 @@ class TooManySecrets extends Error {
 export function needlesOf(secrets: Iterable<string>): Needle[] {
   const values = new SecretSet(secrets)
   // Also of what is added here, such as JSON in JSON.
-  for (const secret of values) for (const field of fieldsOf(secret)) values.add(field)
+  for (const secret of values) for (const inner of innerSecrets(secret)) values.add(inner)
   if (values.isOver) throw new TooManySecrets()
   const needles: Needle[] = []
   for (const secret of values) {
     if (secret.length < SECRET_CHARS_MIN) continue
-    for (const value of new Set([...withLines(secret), ...partsOfUrl(secret)])) {
+    for (const value of new Set(withLines(secret))) {
       if (value.length >= SECRET_CHARS_MIN) addNeedles(value, needles)
     }
   }
@@ -66,92 +60,6 @@ function withLines(secret: string): string[] {
     return [secret, trimmed, ...long.filter((one) => !one.includes('\\'))]
   const short = lines.filter((one) => !PLAIN_WORD.test(one))
   return [secret, ...(long.length > 0 ? long : short)]
-}
-
-/** Shorter paths stand in other texts as well. */
-const PATH_CHARS_MIN = 16
-
-/** What is used of a secret URL, such as that of a webhook, without the rest: credentials, and what its server gets. */
-function partsOfUrl(secret: string): string[] {
-  if (!secret.includes('://')) return []
-  const { pathname = '', search = '', searchParams = [] } = parseUrl(secret) ?? {}
-  const parameters = [...searchParams]
-    .filter(([name]) => isSensitive(name))
-    .map(([, value]) => value)
-  // Words alone are no secret.
-  const paths = [pathname, `${pathname}${search}`].filter(
-    (path) => path.length >= PATH_CHARS_MIN && /[A-Z\d]/.test(path),
-  )
-  const own = [...urlSecrets(secret), ...parameters].filter((part) => !PLAIN_WORD.test(part))
-  return [...own, ...paths]
-}
-
-const isSensitive = createNameTest()
-
-/** In a secret these, too, are names of secrets; elsewhere of much else. */
-const SHORT_NAMES = /^(?:auth|pass)$/i
-
-/** Shorter numbers, such as the lifetime of a token, stand in other texts as well. */
-const NUMBER_CHARS_MIN = 6
-
-/** Which texts below a value in JSON are secret: all, those in lists of lists, or those of sensitive names alone. */
-type SecretBelow = 'all' | 'items' | 'named'
-
-/**
- * What is secret in JSON, such as the credentials of a database: all in sensitive fields, credentials of URLs, and what
- * a list holds that is the whole.
- */
-function fieldsOf(secret: string): string[] {
-  const found: string[] = []
-  const open = jsonIn(secret).map((text) => ({
-    value: parsed(text),
-    below: 'items' as SecretBelow,
-  }))
-  for (const { value, below } of open) {
-    const text = textOf(value)
-    found.push(...(below === 'named' ? urlSecrets(text) : [text]))
-    if (typeof value !== 'object' || value === null) continue
-    const kept = below === 'all' || Array.isArray(value) ? below : 'named'
-    for (const [name, field] of Object.entries(value as Record<string, unknown>))
-      open.push({ value: field, below: isSensitive(name) || SHORT_NAMES.test(name) ? 'all' : kept })
-  }
-  return found.filter((one) => one !== '' && !PLAIN_WORD.test(one))
-}
-
-/** What may be JSON in a secret, also as cookies and tokens have it: escaped for URLs, in base64, and with more around it. */
-function jsonIn(secret: string): string[] {
-  const text = /%[57]B/i.test(secret) ? decoded(secret) : secret
-  const end = Math.max(text.lastIndexOf('}'), text.lastIndexOf(']')) + 1
-  const inBase64 = text.match(/(?:ey[AJ]|W[3yz])[\w+/-]+/g) ?? []
-  return [
-    text.slice(Math.max(text.search(/[{[]/), 0), end),
-    ...inBase64.map((one) => Buffer.from(one, 'base64').toString()),
-  ]
-}
-
-function decoded(url: string): string {
-  try {
-    return decodeURIComponent(url)
-  } catch {
-    return url
-  }
-}
-
-/** The value of a text that is a JSON object or list; undefined for another text. */
-function parsed(secret: string): unknown {
-  if (!/^\s*[{[]/.test(secret)) return undefined
-  try {
-    return parseExactJson(secret)
-  } catch {
-    return undefined
-  }
-}
-
-/** A text, or a number that is long enough; empty for other values. */
-function textOf(value: unknown): string {
-  if (typeof value === 'string') return value
-  const text = typeof value === 'number' || typeof value === 'bigint' ? String(value) : ''
-  return text.length < NUMBER_CHARS_MIN ? '' : text
 }
 
 function addNeedles(secret: string, needles: Needle[]): void {

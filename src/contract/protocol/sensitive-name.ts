@@ -33,7 +33,7 @@ const HEADERS: readonly string[] = [
  * and whether CORS allows credentials is a rule.
  */
 const PARTS =
-  /^(?!.*ratelimit|accesscontrolallowcredentials$).*(?:token|secret|passw(?:or)?d|passphrase|apikey|privatekey|credential|signature(?!algorithm)|jwt|(?:auth|access|application)key$|authorization$|^(?:pwd|sig)$)/
+  /^(?!.*ratelimit|accesscontrolallowcredentials$).*(?:token|secret|passw(?:or)?d|passphrase|apikey|privatekey|credential|signature(?!algorithm)|jwt|(?:auth|access|application|account|encryption|signing|master)key$|authorization$|^(?:pwd|sig)$)/
 
 /**
  * The same test as the source of a regular expression, for who cannot import this: it is for names in small letters

@@ -4,6 +4,26 @@ import { createScrubber, SCRUBBED } from '../../../src/agent/redaction/scrub.ts'
 import { LIMITS } from '../../../src/contract/versions.ts'
 import { startStopwatch } from '../../support/stopwatch.ts'
 
+const base64 = (text: string) => Buffer.from(text).toString('base64')
+
+test.each([
+  ['what base64 holds', base64('Zq7Rk2Lm')],
+  ['the token behind a scheme', 'Bearer Zq7Rk2Lm'],
+  ['the password of basic authentication', `Basic ${base64('app:Zq7Rk2Lm')}`],
+  ['a parameter of a connection string', 'Server=db;User Id=app;Password=Zq7Rk2Lm;Encrypt=true'],
+  ['a line of a file of settings', 'A=1\nexport DB_PASSWORD="Zq7Rk2Lm"\n'],
+  ['a line of YAML', 'users:\n  token: Zq7Rk2Lm\n'],
+  ['a form', 'user=app&client_secret=Zq7Rk2Lm'],
+  ['the password of a URL on another line', 'https://a:One-1@h.test\nhttps://b:Zq7Rk2Lm@h.test'],
+  ['the password of a URL in quotes', '"postgres://app:Zq7Rk2Lm@db/shop"'],
+  ['the password of a URL within another', 'jdbc:mysql://app:Zq7Rk2Lm@db/shop'],
+  ['a password with a comma of several hosts', 'mongodb://app:Zq7,Rk2Lm@a:1,b:2/x', 'Zq7,Rk2Lm'],
+  ['the user of a URL whose password is a word', 'https://Zq7Rk2Lm:x-oauth-basic@h.test'],
+  ['a path of letters', 'https://h.test/hooks/qwxzkjhgfdsapoiuy', '/hooks/qwxzkjhgfdsapoiuy'],
+])('of a secret, %s is found', (_, secret, part = 'Zq7Rk2Lm') => {
+  expect(createScrubber({ secrets: [secret] }).text(`is ${part}.`)).toBe(`is ${SCRUBBED}.`)
+})
+
 describe('of a secret that is JSON', () => {
   test.each([
     ['a number', '{"token":12345678}', '12345678'],
@@ -47,6 +67,13 @@ describe('of a secret that is JSON', () => {
     ['the same escaped', 's%3Aj%3A%7B%22token%22%3A%22Zq7Rk2Lm%22%7D.c2lnbg', 'Zq7Rk2Lm'],
     ['a short name', '{"smtp":{"pass":"Zq7Rk2Lm"}}', 'Zq7Rk2Lm'],
     ['a field below a sensitive one', '{"credentials":{"app":[{"pin":"Zq7Rk2Lm"}]}}', 'Zq7Rk2Lm'],
+    ['a field of indented JSON in base64', base64('{\n "token": "Zq7Rk2Lm"\n}\n'), 'Zq7Rk2Lm'],
+    [
+      'a field of JSON in lines of base64',
+      base64(`{"a":"${'x'.repeat(80)}","token":"Zq7Rk2Lm"}`).replaceAll(/.{76}/g, '$&\n'),
+      'Zq7Rk2Lm',
+    ],
+    ['a field of JSON in a form', '%7B%22token%22%3A+%22Zq7Rk2Lm%22%7D', 'Zq7Rk2Lm'],
   ])('%s is found', (_, secret, part) => {
     expect(createScrubber({ secrets: [secret] }).text(`is ${part}.`)).toBe(`is ${SCRUBBED}.`)
   })
