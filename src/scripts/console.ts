@@ -14,7 +14,7 @@ const LINE_CHARS_MAX = 2000
 
 export class ScriptConsole {
   readonly lines: ConsoleLine[] = []
-  /** Lines that were too many. */
+  /** Lines that are not shown. */
   leftOut = 0
   #room: number
   readonly #begun: Record<OutputStream, string> = { stdout: '', stderr: '' }
@@ -39,6 +39,12 @@ export class ScriptConsole {
       this.#addLine(type, this.#begun[type])
       this.#begun[type] = ''
     }
+  }
+
+  /** Shows none of it. */
+  hide(): void {
+    this.leftOut += this.lines.length
+    this.lines.length = 0
   }
 
   #addLine(type: OutputStream, line: string): void {

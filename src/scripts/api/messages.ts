@@ -76,7 +76,7 @@ const TearDownDone = z.object({
 export type TearDownDone = z.infer<typeof TearDownDone>
 
 const Message = z.union([
-  z.object({ step: z.literal('ready') }),
+  z.object({ step: z.enum(['ready', 'exit']) }),
   ObservedHeader.extend({ step: z.literal('header') }),
   z.object({ step: z.enum(['set-up', 'tear-down', 'crash']), error: ScriptError }),
   SetUpDone,

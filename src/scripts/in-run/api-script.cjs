@@ -45,7 +45,10 @@ for (const name of Object.keys(values)) {
 
 process.argv.splice(1, 1, project)
 process.on('uncaughtExceptionMonitor', (error) => report({ step: 'crash', error: errorOf(error) }))
-process.on('exit', seeNamed)
+process.on('exit', () => {
+  seeNamed()
+  report({ step: 'exit' })
+})
 process.once('SIGTERM', () => exit(143))
 for (const kind of ['.js', '.mjs', '.ts', '.mts', '.cts', '.tsx']) loadWith(kind)
 

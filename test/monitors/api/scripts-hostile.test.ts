@@ -39,6 +39,14 @@ describe('a set-up script that', () => {
     expect(JSON.stringify(result).length).toBeLessThan(300_000)
   })
 
+  test('is killed before it says what it made secret shows nothing of its output', async () => {
+    const { scripted } = await run(
+      `request.headers.Authorization = 'Bearer made-7Qx9'; console.log('it is made-7Qx9')
+        await new Promise((resolve) => setTimeout(resolve, 50)); ${KILLING}`,
+    )
+    expect(scripted.scripts).toMatchObject({ console: [], consoleLeftOut: 1 })
+  })
+
   test('takes all memory', async () => {
     const host = testScriptHost({ memoryBytes: 2 ** 28 })
     const hungry = `const all = []; for (;;) all.push(Buffer.alloc(2 ** 24, 1))`
