@@ -133,10 +133,10 @@ export function parseUrl(text: string): URL | null {
 /** The secret in the credentials of a URL, as it stands there and decoded; none where there are no credentials. */
 export function urlSecrets(url: string): string[] {
   const { username = '', password = '' } = parseUrl(url) ?? {}
-  const parts = [secretOf(username, password)]
+  const found = [secretOf(username, password)]
   // `https://key:x-oauth-basic@…`
-  if (PLAIN_WORD.test(password)) parts.push(secretOf(username, ''))
-  return parts.filter((one) => one !== '').flatMap((part) => [part, decoded(part)])
+  if (PLAIN_WORD.test(password)) found.push(secretOf(username, ''))
+  return found.filter((one) => one !== '').flatMap((part) => [part, decoded(part)])
 }
 
 /** The password, or a user without one, which is often a key; none for a plain word. */
@@ -158,7 +158,7 @@ export function decoded(part: string): string {
 }
 
 /** A parameter of credentials (RFC 9110, 11.4) that holds a secret; others are public, such as a realm. */
-const SECRET_PARAMETER = /(?:token|key|secret|password|signature)\s*=\s*"?([^",;\s]+)/gi
+const SECRET_PARAMETER = /(?:token|key|secret|password|response|signature)\s*=\s*"?([^",;\s]+)/gi
 
 /** Shorter values would match in ordinary text. */
 const ECHO_CHARS_MIN = 6

@@ -95,9 +95,9 @@ test.each(['OAuth', 'X-Own-2'])(
   'parameters of credentials are secrets by their names: %s',
   (scheme) => {
     const found = headerSecrets(
-      `${scheme} realm="example", oauth_token="token-42", oauth_signature=sig-42`,
+      `${scheme} realm="example", oauth_token="token-42", oauth_signature=sig-42, response="resp-42"`,
     )
-    expect(found).toEqual(expect.arrayContaining(['token-42', 'sig-42']))
+    expect(found).toEqual(expect.arrayContaining(['token-42', 'sig-42', 'resp-42']))
     expect(found).not.toContain('example')
   },
 )

@@ -22,7 +22,7 @@ const marks = (dots: string) =>
   )
 
 /** Marks of cuts in a text; its end is one after half of a character. */
-export const TEXT_MARKS = marks(String.raw`\.{3}|${HALF}$`)
+export const TEXT_MARKS = marks(String.raw`\.{3,9}|${HALF}$`)
 /** The same in a file: only dots that are no syntax of JavaScript. */
 export const FILE_MARKS = marks(String.raw`(?<=[^\s([{,:=.])\.{3}(?!\.)|\.{3}(?=${BETWEEN})`)
 /**
@@ -54,7 +54,7 @@ export function* partSpans(
   }
 }
 
-/** What stands next to marks, and which of its ends were cut. Next to a blank nothing was, but in quotes. */
+/** What stands next to marks, and which of its ends were cut. */
 function* piecesOf(
   text: string,
   { marks: pattern, reach = Infinity, ends = NO_ENDS }: PartOptions,
@@ -64,11 +64,11 @@ function* piecesOf(
   for (const { 0: mark, index } of text.matchAll(pattern)) {
     const before = text.slice(Math.max(from, index - BEFORE_BYTES_MAX), index)
     const to = index - (BEFORE.exec(before)?.[0].length ?? 0)
-    yield* piece(from, to, { start, end: to < index || isSolid(text, to - 1) }, reach)
+    yield* piece(from, to, { start, end: true }, reach)
     const next = index + mark.length
     AFTER.lastIndex = next
     from = next + (AFTER.exec(text)?.[0].length ?? 0)
-    start = from > next || isSolid(text, from)
+    start = true
   }
   if (from > 0) yield* piece(from, text.length, { start, end: ends.end }, reach)
 }
@@ -80,5 +80,3 @@ function* piece(from: number, to: number, ends: Ends, reach: number): Generator<
     if (ends.end) yield { from: Math.max(from, to - reach), to, start: false, end: true }
   }
 }
-
-const isSolid = (text: string, at: number) => text.charCodeAt(at) > 32

@@ -65,6 +65,9 @@ export interface Run {
   values: Uint8Array
   at: Uint32Array
   length: number
+  /** Where it begins and ends, with the separators around it. */
+  from: number
+  to: number
 }
 
 /** Calls `onText` for each part with at least `min` characters of ASCII, or zeros, in a row; with UTF-8 next to them. */
@@ -90,8 +93,12 @@ export function textsIn(
 const CONTROL_SHARE_MAX = 1 / 32
 const SAMPLE_STEP = 7
 
+/** In fewer, a single control character would count for many. */
+const BINARY_BYTES_MIN = 1024
+
 /** Whether most of the bytes are no text: pictures, databases, what is packed. */
 export function isBinary(bytes: Uint8Array): boolean {
+  if (bytes.length < BINARY_BYTES_MIN) return false
   let controls = 0
   for (let at = 0; at < bytes.length; at += SAMPLE_STEP) {
     const byte = bytes[at] as number
@@ -162,7 +169,7 @@ export function digitsAtEnd(bytes: Uint8Array, { within }: Digits, isStart: bool
 }
 
 function runOf(bytes: Uint8Array, table: Uint8Array, from: number, to: number, count: number): Run {
-  const run: Run = { values: new Uint8Array(count), at: new Uint32Array(count), length: 0 }
+  const run = { values: new Uint8Array(count), at: new Uint32Array(count), length: 0, from, to }
   for (let at = from; at < to; at++) {
     const byte = bytes[at] as number
     const value = table[byte] as number

@@ -117,8 +117,10 @@ const BINARY = /[^\P{Cc}\t\r\n]/u
 
 /** Texts that the secret holds in base64, as a whole or as one of its parts. */
 function textsInBase64(secret: string): string[] {
-  const text = secret.replace(PREFIX, '')
-  const all = LINES_OF_BASE64.test(text) ? [text.replaceAll(/\s/g, '')] : (text.match(BASE64) ?? [])
+  const digits = secret.replace(PREFIX, '')
+  const all = LINES_OF_BASE64.test(digits)
+    ? [digits.replaceAll(/\s/g, '')]
+    : (digits.match(BASE64) ?? [])
   return all
     .map((one) => Buffer.from(one, 'base64'))
     .filter(isUtf8)

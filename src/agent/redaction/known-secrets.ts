@@ -93,11 +93,13 @@ function addNeedles(secret: string, needles: Needle[]): void {
 const PLAIN = /^[A-Za-z0-9]+$/
 
 /** Names of hosts and of headers are shown in lower case. */
-const MAY_BE_HOST = /^(?=.*[A-Z])[\w.-]{8,}$/
+const MAY_BE_HOST = /^(?=.*[A-Z])[\w.-]{6,}$/
 
 /** What programs on the way make of a secret, in ways that cannot be decoded afterwards. */
 function rewritten(secret: string, utf8: Buffer): Buffer[] {
-  if (secret.length > REWRITTEN_CHARS_MAX || !MAY_BE_REWRITTEN.test(secret)) return []
+  if (!MAY_BE_REWRITTEN.test(secret)) return []
+  // The lines of keys and documents are found.
+  if (secret.length > REWRITTEN_CHARS_MAX && secret.includes('\n')) return []
   const texts = new Set<string>()
   // URLs (WHATWG): tabs and ends of lines vanish, a backslash is a slash in front of the query, and often the fragment
   // is not shown.
@@ -117,8 +119,9 @@ function rewritten(secret: string, utf8: Buffer): Buffer[] {
     utf8.toString('latin1').replaceAll(/[^!-~]/g, (one) => decimalEscape(one.charCodeAt(0))),
   )
   if (utf8.length !== secret.length) {
-    // UTF-8 that was read as Latin-1 or as Windows-1252, and Latin-1 that was read as UTF-8.
-    texts.add(utf8.toString('latin1')).add(WINDOWS_1252.decode(utf8))
+    // UTF-8 that was read as Latin-1, perhaps twice, or as Windows-1252, and Latin-1 that was read as UTF-8.
+    const latin1 = utf8.toString('latin1')
+    texts.add(latin1).add(Buffer.from(latin1).toString('latin1')).add(WINDOWS_1252.decode(utf8))
     const isReadable = (secret.match(/[A-Za-z0-9]/g) ?? []).length >= READABLE_CHARS_MIN
     if (isReadable && LATIN1.test(secret)) texts.add(Buffer.from(secret, 'latin1').toString())
   }
@@ -128,7 +131,6 @@ function rewritten(secret: string, utf8: Buffer): Buffer[] {
 
 const WINDOWS_1252 = new TextDecoder('windows-1252')
 const LATIN1 = /^[\0-\u00FF]*$/
-/** Longer ones are keys and documents, whose lines are found. */
 const REWRITTEN_CHARS_MAX = 1024
 const MAY_BE_REWRITTEN = /[^!-~]|[\\'"#]/
 /** With fewer, a text of replacement characters is no secret any more. */

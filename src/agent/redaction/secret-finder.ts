@@ -23,10 +23,11 @@ import {
   mayBeEscaped,
   partOf,
   plainView,
+  restsOfEscapes,
   type View,
   withoutEscapes,
-  wideTexts,
 } from './text-views.ts'
+import { wideTexts } from './utf16-texts.ts'
 
 /** Where something stands that must go. */
 export interface Span {
@@ -191,7 +192,7 @@ export class SecretFinder {
     if (mayBeInner && this.#index.contains(bytes)) onMatch(view.start(0), view.end(length - 1))
   }
 
-  /** The end of a secret with which the view begins. */
+  /** The end of a secret with which the view begins, also behind what is left of an escape. */
   #findEnd(view: View, onMatch: OnMatch): void {
     this.#backwards ??= new NeedleIndex(
       this.#needles
@@ -199,16 +200,18 @@ export class SecretFinder {
         .map(({ bytes }) => ({ bytes: reversed(bytes), isOpen: false })),
     )
     const start = view.bytes.subarray(0, this.#backwards.longest).toReversed()
-    const { length } = start
-    this.#backwards.find(
-      start,
-      (from, to) => {
-        if (to === length && to - from >= CUT_BYTES_MIN) {
-          onMatch(view.start(0), view.end(length - from - 1))
-        }
-      },
-      { isCut: true },
-    )
+    for (const rest of restsOfEscapes(view.bytes)) {
+      const length = start.length - rest
+      this.#backwards.find(
+        start,
+        (from, to) => {
+          if (to === length && to - from >= CUT_BYTES_MIN) {
+            onMatch(view.start(0), view.end(start.length - from - 1))
+          }
+        },
+        { isCut: true, length },
+      )
+    }
   }
 
   /** `isWanted`: whether to look into a run that begins there. */
@@ -237,7 +240,7 @@ export class SecretFinder {
       const count = digitsAtEnd(view.bytes, digits, name === 'start')
       const part = name === 'start' ? partOf(view, 0, count) : partOf(view, length - count, length)
       digitRuns(part.bytes, digits, cutMin, (run) => {
-        const own = endsOfRun(run, part, { ...NO_ENDS, [name]: true })
+        const own = endsOfRun(run, part, count === length ? ends : { ...NO_ENDS, [name]: true })
         if (own[name] && run.length < min) this.#inRun(run, part, own, digits, depth, onMatch)
       })
     }
@@ -253,7 +256,7 @@ export class SecretFinder {
       const length = decodeRun(run, digits, phase, target)
       let decoded: View | undefined
       const look = () =>
-        (decoded ??= decodedView(view, run, phase, bitsPerDigit, target.subarray(0, length)))
+        (decoded ??= decodedView(view, run, ends, bitsPerDigit, phase, target.subarray(0, length)))
       if (ends.start || ends.end || this.#isIn(target, length))
         this.#find(look(), ends, onMatch, bytesMin)
       if (depth === DEPTH_MAX) continue
@@ -360,25 +363,26 @@ function isPadding(bytes: Uint8Array, from: number): boolean {
   return bytes.subarray(from).every((byte) => byte === EQUALS)
 }
 
-function endsOfRun({ at, length }: Run, { bytes }: View, ends: Ends): Ends {
-  return {
-    start: ends.start && at[0] === 0,
-    end: ends.end && isPadding(bytes, (at[length - 1] as number) + 1),
-  }
+function endsOfRun({ from, to }: Run, { bytes }: View, ends: Ends): Ends {
+  return { start: ends.start && from === 0, end: ends.end && isPadding(bytes, to) }
 }
 
-/** The bytes that were made from digits, with the way back to these. */
+/** The bytes that were made from digits, with the way back to these; at cut ends, digits of half a byte go along. */
 function decodedView(
   view: View,
   { at, length }: Run,
-  phase: number,
+  ends: Ends,
   bitsPerDigit: number,
+  phase: number,
   bytes: Uint8Array,
 ): View {
+  const last = bytes.length - 1
   const digit = (bit: number) => Math.min(length - 1, phase + Math.floor(bit / bitsPerDigit))
+  const first = (byte: number) => (ends.start && byte === 0 ? 0 : digit(8 * byte))
+  const final = (byte: number) => (ends.end && byte === last ? length - 1 : digit(8 * byte + 7))
   return {
     bytes,
-    start: (byte) => view.start(at[digit(8 * byte)] as number),
-    end: (byte) => view.end(at[digit(8 * byte + 7)] as number),
+    start: (byte) => view.start(at[first(byte)] as number),
+    end: (byte) => view.end(at[final(byte)] as number),
   }
 }

@@ -31,6 +31,7 @@ const PERCENT = code('%')
 const AMPERSAND = code('&')
 const HASH = code('#')
 const BRACKET = code('[')
+const PARENTHESIS = code('(')
 const ESC = 0x1b
 const [CR, LF] = [13, 10]
 
@@ -55,7 +56,7 @@ const SPECIAL = [PERCENT, BACKSLASH, AMPERSAND, ESC, CR]
 const IS_SPECIAL = new Uint8Array(256)
 for (const one of SPECIAL) IS_SPECIAL[one] = 1
 
-/** Where the search of a buffer is faster than a loop, which costs less to begin with. */
+/** Bytes where the search of a buffer is faster than a loop, which costs less to begin with. */
 const SEARCHED_BYTES_MIN = 1024
 
 /** Whether a byte occurs. */
@@ -234,14 +235,16 @@ function reference(bytes: Uint8Array, at: number, draft: Draft): number {
 /** Control sequences (ECMA-48, 5.4), which stand for nothing: diffs of tests have them within values. */
 export function* controlSequences(bytes: Uint8Array): Generator<{ from: number; to: number }> {
   for (let from = bytes.indexOf(ESC); from >= 0;) {
-    const to = bytes[from + 1] === BRACKET ? controlSequence(bytes, from) : from
+    const to = controlSequence(bytes, from)
     if (to > from) yield { from, to }
     from = bytes.indexOf(ESC, Math.max(to, from + 1))
   }
 }
 
-/** Where the one at `at` ends; `at` where there is none. */
+/** Where the one at `at`, or the choice of a character set, ends; `at` where there is none. */
 function controlSequence(bytes: Uint8Array, at: number): number {
+  if (bytes[at + 1] === PARENTHESIS) return Math.min(bytes.length, at + 3)
+  if (bytes[at + 1] !== BRACKET) return at
   const limit = Math.min(bytes.length, at + CONTROL_SEQUENCE_BYTES_MAX)
   let end = at + 2
   while (end < limit && (bytes[end] as number) >= 0x20 && (bytes[end] as number) <= 0x3f) end++
@@ -251,7 +254,7 @@ function controlSequence(bytes: Uint8Array, at: number): number {
 
 /** The beginning of an escape at the end of a text. */
 const CUT_ESCAPE = new RegExp(
-  String.raw`(?:%(?:[\da-f]?|u[\da-f]{0,3})|\\+(?:x[\da-f]?|u[\da-f]{0,3})?|&#?[\da-z]{0,16}|\x1B(?:\[[\d;]*)?)$`,
+  String.raw`(?:%(?:[\da-f]?|u[\da-f]{0,3})|\\+(?:x[\da-f]?|u[\da-f]{0,3}|\d{1,2})?|&#?[\da-z]{0,16}|\x1B(?:\[[\d;]*)?)$`,
   'i',
 )
 
@@ -259,6 +262,18 @@ function withoutCutEscape(bytes: Uint8Array): number {
   const from = Math.max(0, bytes.length - CONTROL_SEQUENCE_BYTES_MAX)
   const rest = CUT_ESCAPE.exec(Buffer.from(bytes.subarray(from)).toString('latin1'))
   return rest === null ? bytes.length : from + rest.index
+}
+
+/** Of `%2F`, `\\u002f` and `&#x2f;` without their first characters. */
+const REST_OF_ESCAPE = /^(?:#?[\da-z]{1,8};|u?[\da-f]{1,4})/i
+
+/** How many bytes at the beginning of a text may be what is left of an escape: none, and each number that may be. */
+export function restsOfEscapes(bytes: Uint8Array): number[] {
+  const start = Buffer.from(bytes.subarray(0, CONTROL_SEQUENCE_BYTES_MAX)).toString('latin1')
+  const rest = REST_OF_ESCAPE.exec(start)?.[0] ?? ''
+  return rest.endsWith(';')
+    ? [0, rest.length]
+    : Array.from({ length: rest.length + 1 }, (_, at) => at)
 }
 
 function hexAt(bytes: Uint8Array, at: number, digits: number): number {
@@ -343,51 +358,4 @@ function unicode(bytes: Uint8Array, at: number, letter: number, draft: Draft): n
   }
   addCodePoint(draft, unit, at, end)
   return end
-}
-
-/** Other characters may stand between those with a zero. Bytes. */
-const WIDE_GAP_BYTES_MAX = 64
-
-/** Calls `onText` for each text in UTF-16, of either order of bytes, with a view of it without its zeros. */
-export function wideTexts(view: View, onText: (text: View) => void): void {
-  const { bytes } = view
-  let [first, last] = [-1, -1]
-  const give = () => {
-    if (first >= 0) onText(withoutZeros(partOf(view, Math.max(0, first - 2), last + 3)))
-  }
-  for (let at = zeroOfUtf16(bytes, 0); at >= 0; at = zeroOfUtf16(bytes, at + 1)) {
-    if (first < 0 || at - last > WIDE_GAP_BYTES_MAX) {
-      give()
-      first = at
-    }
-    last = at
-  }
-  give()
-}
-
-function withoutZeros(view: View): View {
-  const { bytes } = view
-  const draft = new Draft(view)
-  let copied = 0
-  for (let at = zeroOfUtf16(bytes, 0); at >= 0; at = zeroOfUtf16(bytes, at + 1)) {
-    draft.copy(copied, at)
-    copied = at + 1
-  }
-  draft.copy(copied, bytes.length)
-  return draft.view()
-}
-
-/** Where the next zero of a text in UTF-16 is; -1 where there is none. */
-function zeroOfUtf16(bytes: Uint8Array, from: number): number {
-  for (let at = bytes.indexOf(0, from); at >= 0; at = bytes.indexOf(0, at + 1)) {
-    if (isOfUtf16(bytes, at)) return at
-    while (bytes[at + 1] === 0) at++
-  }
-  return -1
-}
-
-/** Whether bytes and zeros take turns there. */
-function isOfUtf16(bytes: Uint8Array, at: number): boolean {
-  const isAlone = bytes[at - 1] !== 0 && bytes[at + 1] !== 0
-  return isAlone && ((bytes[at - 2] ?? 0) === 0 || (bytes[at + 2] ?? 0) === 0)
 }

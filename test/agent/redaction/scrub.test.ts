@@ -56,16 +56,20 @@ describe('a secret value', () => {
   const token = 'K3yTok9zQw7Lm2Xv'
   test.each<[string, string, string]>([
     ['UTF-8 read as Latin-1', umlauts, utf8.toString('latin1')],
+    ['the same twice', umlauts, Buffer.from(utf8.toString('latin1')).toString('latin1')],
     ['UTF-8 read as Windows-1252', umlauts, new TextDecoder('windows-1252').decode(utf8)],
     ['Latin-1 read as UTF-8', umlauts, Buffer.from(umlauts, 'latin1').toString()],
     ['HTML with names', umlauts, 'gr&ouml;&szlig;e-Schl&uuml;ssel-9'],
     ['DNS', umlauts, String.raw`gr\195\182\195\159e-Schl\195\188ssel-9`],
     ['DNS, in JSON', 'lead trail x', String.raw`lead\\032trail\\032x`],
     ['a host', 'MixedCaseToken42', 'mixedcasetoken42'],
+    ['a short host', 'Zk9qT4x', 'zk9qt4x'],
     ['a URL, a slash for a backslash', String.raw`CORP\pw99xyz`, 'CORP/pw99xyz'],
     ['a URL, without white space', 'tab\tpw\nline', 'tabpwline'],
     ['SQL', "O'Hara99", "O''Hara99"],
     ['CSV', 'O"Hara99', 'O""Hara99'],
+    ['CSV, a long document', 'id="x7" '.repeat(200), 'id=""x7"" '.repeat(200)],
+    ['a control character, in JSON', 'pw\u007F99xyz', String.raw`pw\u007f99xyz`],
     ['a shell', "O'Hara99", String.raw`O'\''Hara99`],
     ['a shell, in quotes', "O'Hara99", `O'"'"'Hara99`],
     ['a shell, several in quotes', "O''Hara99", `O'"''"'Hara99`],
@@ -73,6 +77,7 @@ describe('a secret value', () => {
     ['Python, in ASCII', 'Z\u00fcrich\u20ac99', String.raw`Z\xfcrich\u20ac99`],
     ['Python, beyond the basic plane', 'pw\u{1F511}99xyz', String.raw`pw\U0001f51199xyz`],
     ['a terminal, in colours', token, 'K3yTok\u001B[7m9zQw\u001B[27m7Lm2Xv'],
+    ['a terminal, with a character set', token, 'K3yTok\u001B(B\u001B[m9zQw7Lm2Xv'],
     ['a terminal, in colours, in JSON', token, String.raw`K3yTok9z\u001b[38;5;1mQw7Lm2Xv`],
     ['a terminal, in an escape of JSON', 'K3yTök99', 'K3yT\\u00\u001B[31mf6\u001B[39mk99'],
     [
@@ -125,6 +130,12 @@ describe('a secret value', () => {
     expect(createScrubber({ secrets: ['on\noff\nk3-y'] }).text('it is off')).toBe('it is off')
   })
 
+  const [HEX, BASE64] = [
+    Buffer.from(token)
+      .toString('hex')
+      .replaceAll(/..(?=.)/g, '$&:'),
+    Buffer.from(token).toString('base64'),
+  ]
   test.each([
     ['an excerpt in a message', '“K3yTok9zQ…” within 1500 ms', `“${SCRUBBED}…” within 1500 ms`],
     ['the same in ASCII JSON', String.raw`{"a":"K3yTok9z\u2026"}`, `{"a":"${SCRUBBED}\\u2026"}`],
@@ -134,10 +145,22 @@ describe('a secret value', () => {
     ['one with a cut on either side', 'at ..."yTok9zQw"... is', `at ..."${SCRUBBED}"... is`],
     ['the same in JSON', String.raw`...\"yTok9zQw\"...`, String.raw`...\"${SCRUBBED}\"...`],
     ['an inspected text', "'K3yTok9z'... 12 more", `'${SCRUBBED}'... 12 more`],
+    ['hexadecimal behind a separator', `${HEX.slice(0, 21)}…`, `${SCRUBBED}…`],
+    ['hexadecimal in front of a separator', `…${HEX.slice(20)}`, `…:${SCRUBBED}`],
+    ['base64 on either side', `a …${BASE64.slice(5, 21)}… z`, `a …${SCRUBBED}… z`],
+    ['an escape of a URL that it begins in', '…B3yTok9zQw7Lm2Xv %', `…${SCRUBBED} %`],
+    ['an escape of HTML that it begins in', '…5;yTok9zQw7Lm2Xv', `…${SCRUBBED}`],
+    ['four dots', 'at ....zQw7Lm2Xv', `at ....${SCRUBBED}`],
     ['one within a colour', 'K3yTok9zQ\u001B[38;2;255;255;25…', `${SCRUBBED}…`],
     ['inspected bytes', '4b 33 79 54 6f ... 9 more bytes', `${SCRUBBED} ... 9 more bytes`],
   ])('is found where it was cut: %s', (_, text, expected) => {
     expect(createScrubber({ secrets: [token] }).text(text)).toBe(expected)
+  })
+
+  test('is found where it was cut behind a blank', () => {
+    const one = createScrubber({ secrets: ['correct Horse battery-9 staple'] })
+    expect(one.text('was correct Horse …')).toBe(`was ${SCRUBBED}…`)
+    expect(one.text('… battery-9 staple now')).toBe(`…${SCRUBBED} now`)
   })
 
   test.each(['ann", "pin": ', ' "pin": 4711'])('is found in an excerpt in quotes: %s', (part) => {
