@@ -237,6 +237,8 @@ function request(socket: Socket, { method, path, headers, body }: Outgoing): Cli
     maxHeaderSize: LIMITS.headerBytesMax,
     insecureHTTPParser: false,
   })
+  // Their bytes are limited, and Node drops those after the 1,000th without an error.
+  client.maxHeadersCount = 0
   client.end(body)
   return client
 }

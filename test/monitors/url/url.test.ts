@@ -229,6 +229,16 @@ describe('redirects', () => {
     expect(eleven.observed.hops).toHaveLength(11)
   })
 
+  test('are found behind more than a thousand lines of headers', async () => {
+    const many = Array.from({ length: 1100 }, () => ['X-A', 'b']).flat()
+    await using server = await serve({
+      '/': (_, response) => response.writeHead(302, [...many, 'Location', '/a']).end(),
+    })
+    const result = await checkUrl(`http://${server.authority}/`)
+    expect(result.codes).toEqual([])
+    expect(result.observed.redirects).toBe(1)
+  })
+
   test('are the answer where they are not followed', async () => {
     await using server = await serve({ '/': to('/a') })
     const result = await checkUrl(`http://${server.authority}/`, { followRedirects: false })
