@@ -51,11 +51,11 @@ const BY_NAME: Readonly<Record<string, Parse>> = {
       minimum: reader.u32(),
     }),
   TXT: (reader) => {
-    const strings: string[] = []
-    do strings.push(readableText(reader.characterString()))
+    const strings: Buffer[] = []
+    do strings.push(reader.characterString())
     while (reader.at < reader.end)
-    // Not one by one as well: a secret that goes on in the next string would not be found.
-    return { data: strings.join('') }
+    // Not one by one: a character or a secret may go on in the next string.
+    return { data: readableText(Buffer.concat(strings)) }
   },
   CAA: (reader) => {
     const flags = reader.u8()

@@ -65,6 +65,7 @@ describe('the data of each type', () => {
     ['TXT', string(''), ''],
     ['TXT', hex('04 c3a9 0041'), '\\195\\169\\000A'],
     ['TXT', hex('03 c3a9 41'), 'éA'],
+    ['TXT', hex('02 41c3 02 a942'), 'AéB'],
     [
       'SOA',
       join(wire('n.test'), wire('m.test'), TIMES),
