@@ -68,6 +68,8 @@ interface FoundSecret {
   path: Path
 }
 
+type Fields = Record<string, unknown>
+
 type Find = (value: unknown, path: Path, isHidden?: boolean) => Generator<FoundSecret>
 
 function* ownSecrets(
@@ -79,8 +81,8 @@ function* ownSecrets(
       yield* isHidden ? parts(value, path) : urlParts(value, path, isSensitive)
     if (typeof value !== 'object' || value === null) return
     const isList = Array.isArray(value)
-    if (!isList) yield* named(value as Record<string, unknown>, path, isSensitive)
-    for (const [key, field] of Object.entries(value as Record<string, unknown>)) {
+    if (!isList) yield* named(value as Fields, path, isSensitive)
+    for (const [key, field] of Object.entries(value as Fields)) {
       const at = [...path, isList ? Number(key) : key]
       yield* find(field, at, isList ? isHidden : isSensitive(key))
     }
@@ -89,15 +91,21 @@ function* ownSecrets(
   yield* find(own, [])
 }
 
-/** A header or parameter `{key, value}`, an assertion `{property, target}`, or a user without a password. */
+/**
+ * A header or parameter `{key, value}`, a received `{header, value}`, an assertion `{property, target}`, or a user
+ * without a password.
+ */
 function* named(
-  { key, name, value, property, target, locked, username, password }: Record<string, unknown>,
+  { key, name, header, value, property, target, locked, username, password }: Fields,
   path: Path,
   isSensitive: (name: string) => boolean,
 ): Generator<FoundSecret> {
   const title = typeof key === 'string' ? key : name
   const isHidden = locked === true || (typeof title === 'string' && isSensitive(title))
   if (isHidden && typeof value === 'string') yield* parts(value, [...path, 'value'])
+  if (typeof header === 'string' && typeof value === 'string' && isSensitive(header)) {
+    for (const part of headerSecrets(value)) yield { value: part, path }
+  }
   const isExpected = typeof property === 'string' && isSensitive(property)
   if (isExpected && typeof target === 'string') yield* parts(target, [...path, 'target'])
   const isWithoutPassword = typeof username === 'string' && (password ?? '') === ''

@@ -11,7 +11,7 @@ export interface Observation {
   responseTimeMs?: number
   /**
    * Values that the run used in addition to its definition, such as a request made by a script. Secrets in them
-   * are scrubbed like those of a definition. Never shown.
+   * are scrubbed like those of a definition, those of a `{header, value}` like headers in `observed`. Never shown.
    */
   undisclosed?: Record<string, unknown>
 }

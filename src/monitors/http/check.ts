@@ -51,16 +51,19 @@ export async function evaluateTrip(
       ? [...(await evaluateAnswer(plan, trip, signal)), ...after]
       : [trip.failed as Failure]
     const observed = { ...observedOf(plan, trip, plan.showBody || failures.length > 0) }
-    // Those of redirects are not shown, and a later answer may repeat them.
-    const { cookies, locations } = trip
-    const undisclosed = locations && { locations, ...(cookies && { 'set-cookie': cookies }) }
-    const observation = { observed, failures, ...(undisclosed && { undisclosed }) }
+    // Not all of them are shown, and any part of an answer may repeat them.
+    const undisclosed = { locations: trip.locations ?? [], received: listed(trip.received) }
+    const observation = { observed, failures, undisclosed }
     if (!whole) return observation
     const degraded = isDegraded(trip.totalMs, plan.monitor)
     return { ...observation, responseTimeMs: trip.totalMs, degraded }
   } finally {
     releaseBody(trip.answer.body)
   }
+}
+
+function listed(received: readonly string[]) {
+  return received.flatMap((header, at) => (at % 2 === 0 ? { header, value: received[at + 1] } : []))
 }
 
 async function evaluateAnswer(

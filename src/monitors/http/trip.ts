@@ -56,8 +56,8 @@ export interface Trip {
   hops: Hop[]
   /** Answer of the last hop; without `response` if none was received. */
   answer: Answer
-  /** Cookies that redirects set, as they came. */
-  cookies?: string[]
+  /** Headers and trailers of all answers, as they came: names and values in turn. */
+  received: string[]
   /** URLs of redirects as they came: with credentials, which are sent as Basic authentication. */
   locations?: string[]
   /** TLS of the last hop with TLS. */
@@ -73,7 +73,7 @@ export interface Trip {
  * caller's to release.
  */
 export async function travel(plan: HttpPlan, context: Context, address?: string): Promise<Trip> {
-  const trip: Trip = { hops: [], answer: { body: emptyBody() }, totalMs: 0 }
+  const trip: Trip = { hops: [], answer: { body: emptyBody() }, received: [], totalMs: 0 }
   const progress: Progress = { phase: 'dns' }
   const startedAt = performance.now()
   const cookies = new Cookies()
@@ -100,7 +100,8 @@ export async function travel(plan: HttpPlan, context: Context, address?: string)
 /** A trip that failed before its first connection. */
 export function notBegun({ first }: HttpPlan, { phases, failures: [failed] }: Probed): Trip {
   const hop: Hop = { url: first.shownUrl, method: first.method, phases }
-  const trip: Trip = { hops: [hop], answer: { body: emptyBody() }, totalMs: phases.totalMs }
+  const answer = { body: emptyBody() }
+  const trip: Trip = { hops: [hop], answer, received: [], totalMs: phases.totalMs }
   trip.failed = located(failed as Failure, trip)
   return trip
 }
@@ -131,7 +132,9 @@ async function goHop(step: Step, context: Context, progress: Progress): Promise<
     }
   } finally {
     noteFacts(trip, hop, facts)
-    const { response, sendMs, firstByteMs, downloadMs } = trip.answer
+    const { response, interim = [], sendMs, firstByteMs, downloadMs } = trip.answer
+    const { rawHeaders = [], rawTrailers = [] } = response ?? {}
+    trip.received = [...trip.received, ...interim, ...rawHeaders, ...rawTrailers]
     if (response?.statusCode !== undefined) hop.statusCode = response.statusCode
     if (sendMs !== undefined) hop.phases.sendMs = sendMs
     if (firstByteMs !== undefined) hop.phases.firstByteMs = firstByteMs
@@ -204,10 +207,7 @@ async function following({ plan, trip, target, cookies }: Step): Promise<HttpTar
     throw targetFailure('HTTP_REDIRECT_LIMIT', message, { redirectsMax: LIMITS.redirectsMax })
   }
   const setCookie = response.headers['set-cookie']
-  if (setCookie !== undefined) {
-    await cookies.store(setCookie, target.url.href)
-    trip.cookies = [...(trip.cookies ?? []), ...setCookie]
-  }
+  if (setCookie !== undefined) await cookies.store(setCookie, target.url.href)
   return next
 }
 

@@ -31,11 +31,17 @@ export interface ResponseHead {
   statusMessage?: string | undefined
   httpVersion: string
   headers: IncomingHttpHeaders
+  /** Names and values in turn, as they came: `headers` has the first of some names alone. */
+  rawHeaders: readonly string[]
+  /** Of HTTP/1.1, complete at the end of the body. */
+  rawTrailers?: readonly string[]
 }
 
 /** The answer; filled in as it arrives, so that a failure preserves the part received so far. */
 export interface Answer {
   response?: ResponseHead
+  /** Raw headers of interim answers (1xx), the first ones of many; only of HTTP/1.1. */
+  interim?: string[]
   body: Body
   /** Bytes after the head of a switch of protocols; only with `keepsUpgraded`. */
   upgradedHead?: Buffer
@@ -170,6 +176,9 @@ export abstract class Exchange {
   }
 }
 
+/** Names and values of headers from which on further interim answers are ignored: a target may send any number. */
+const INTERIM_TEXTS_MAX = 1000
+
 class Http1Exchange extends Exchange {
   readonly #onData = () => this.firstByte()
   #response: IncomingMessage | undefined
@@ -182,7 +191,9 @@ class Http1Exchange extends Exchange {
     client.on('upgrade', (response, _, head) => this.#onUpgrade(response, head))
     client.on('finish', () => this.sent())
     // Interim answers (1xx) do not count: the time is that of the final one.
-    client.on('information', () => {
+    client.on('information', ({ rawHeaders }) => {
+      const interim = (this.parts.answer.interim ??= [])
+      if (interim.length < INTERIM_TEXTS_MAX) interim.push(...rawHeaders)
       this.firstByteAt = 0
       socket.once('data', this.#onData)
     })

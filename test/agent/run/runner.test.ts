@@ -254,6 +254,19 @@ describe('secrets', () => {
     expect(text).toContain('open')
   })
 
+  test('nor the value of a sensitive header that an answer had but the result does not show', async () => {
+    const received = [
+      { header: 'Set-Cookie', value: 'sid=of-a-cookie; Path=/' },
+      { header: 'X-Token', value: 'true' },
+      { header: 'X-Trace', value: 'of-a-trace' },
+    ]
+    const observed = { text: 'of-a-cookie, true, of-a-trace' }
+    const fake = fakeType({ run: () => ({ observed, failures: [], undisclosed: { received } }) })
+    const result = await runOf(fake)
+    expect(result.observed).toEqual({ text: `${SCRUBBED}, true, of-a-trace` })
+    expect(JSON.stringify(result)).not.toContain('of-a-cookie')
+  })
+
   test('a secret that equals a verdict, id or code does not scrub these', async () => {
     const secrets = ['errored', 'failed', 'HTTP_STATUS'].map((one) => variable(one, one, true))
     const result = JSON.parse(await seenWith(aMonitor('failed'), around(secrets), 'x')) as object

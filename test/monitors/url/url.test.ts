@@ -177,8 +177,32 @@ test('secrets of the redirects of all addresses are known to the run', async () 
   const resolver = fixedResolver({ 'one.test': ['127.0.0.1'] })
   const address = `http://one.test:${server.port}/`
   const { undisclosed } = await checkUrl(address, { allAddresses: true }, {}, { resolver })
-  const one = { locations: [`${address}?token=of-a-redirect`], 'set-cookie': ['a=b'] }
-  expect(undisclosed).toEqual({ addresses: [one] })
+  expect(undisclosed).toMatchObject({
+    addresses: [
+      {
+        locations: [`${address}?token=of-a-redirect`],
+        received: expect.arrayContaining([{ header: 'set-cookie', value: 'a=b' }]),
+      },
+    ],
+  })
+})
+
+test('headers of interim answers, all of a name, and trailers are known to the run', async () => {
+  await using server = await startRawServer((socket) => {
+    const interim = 'HTTP/1.1 103 Early Hints\r\nX-Token: of-hints\r\n\r\n'
+    const twice = 'Authorization: first\r\nAuthorization: second\r\n'
+    const head = `HTTP/1.1 200 OK\r\n${twice}Transfer-Encoding: chunked\r\n\r\n`
+    socket.once('data', () => socket.end(`${interim}${head}0\r\nX-Token: of-the-end\r\n\r\n`))
+  })
+  const { codes, undisclosed } = await checkUrl(`http://${server.authority}/`)
+  expect(codes).toEqual([])
+  expect(undisclosed?.['received']).toEqual([
+    { header: 'X-Token', value: 'of-hints' },
+    { header: 'Authorization', value: 'first' },
+    { header: 'Authorization', value: 'second' },
+    { header: 'Transfer-Encoding', value: 'chunked' },
+    { header: 'X-Token', value: 'of-the-end' },
+  ])
 })
 
 test('addresses of which one is forbidden are not probed in part', async () => {
