@@ -1,5 +1,6 @@
 // Finds the secrets that a definition contains: agents scrub them from results, and a definition with too many or
 // too long ones is refused.
+import { compileJsonPath } from './json-path/json-path.ts'
 import { SecretSet } from './secret-set.ts'
 import { createNameTest } from './protocol/sensitive-name.ts'
 import { LIMITS } from './versions.ts'
@@ -22,7 +23,7 @@ export function variableSecrets(variables: readonly Variable[]): string[] {
 /**
  * Secrets in the own fields of a definition whose variables have been put in: passwords, keys and
  * passphrases by the name of their field, values of sensitive headers, locked values, expected values
- * of assertions on sensitive headers, and credentials and sensitive parameters in URLs.
+ * of assertions on sensitive headers and JSONPaths, and credentials and sensitive parameters in URLs.
  */
 export function definitionSecrets(
   definition: Readonly<Record<string, unknown>>,
@@ -106,11 +107,43 @@ function* named(
   if (typeof header === 'string' && typeof value === 'string' && isSensitive(header)) {
     for (const part of headerSecrets(value)) yield { value: part, path }
   }
-  const isExpected = typeof property === 'string' && isSensitive(property)
-  if (isExpected && typeof target === 'string') yield* parts(target, [...path, 'target'])
+  if (typeof property === 'string' && typeof target === 'string') {
+    if (isSecretOf(property, target, isSensitive)) yield* parts(target, [...path, 'target'])
+  }
   const isWithoutPassword = typeof username === 'string' && (password ?? '') === ''
   const user = isWithoutPassword ? secretOf(username, '') : ''
   if (user !== '') yield { value: user, path: [...path, 'username'] }
+}
+
+/**
+ * Whether the value of a header or JSONPath is a secret. Of a path the last name counts, and numbers, short plain words
+ * and short values, which are JSON where they were found, are none.
+ */
+export function isSecretOf(
+  property: string,
+  value: unknown,
+  isSensitive: (name: string) => boolean,
+): boolean {
+  if (!property.startsWith('$')) return isSensitive(property)
+  if (!lastNames(property).some((name) => isSensitive(name))) return false
+  if (typeof value !== 'string') return true
+  const text = value.replace(/^"(.*)"$/, '$1')
+  return text.length >= ECHO_CHARS_MIN && !isShortWord(text) && !NUMBER.test(value)
+}
+
+const NUMBER = /^-?\d+(?:\.\d+)?(?:e[+-]?\d+)?$/i
+
+/** `access_token` of `$.data.access_token[*]`; the path itself where it cannot be read. */
+function lastNames(path: string): string[] {
+  try {
+    const { segments } = compileJsonPath(path).query
+    const names = segments.map(({ selectors }) =>
+      selectors.flatMap((one) => (one.kind === 'name' ? one.name : [])),
+    )
+    return names.findLast((some) => some.length > 0) ?? []
+  } catch {
+    return [path]
+  }
 }
 
 function* parts(value: string, path: Path): Generator<FoundSecret> {
@@ -155,6 +188,14 @@ function secretOf(username: string, password: string): string {
 
 /** `deleted`, `undefined`, `no-check`: settings, and what a program without its secret says. */
 export const PLAIN_WORD = /^(?:[A-Z]?[a-z]+(?:[-_][a-z]+)*|[A-Z]+)$/
+
+/** Length up to which a plain word is not searched for. */
+const PLAIN_WORD_CHARS_MAX = 9
+
+/** A plain word that occurs in ordinary text. */
+export function isShortWord(text: string): boolean {
+  return text.length <= PLAIN_WORD_CHARS_MAX && PLAIN_WORD.test(text)
+}
 
 /** A percent-decoded part of a URL; unchanged if the encoding is invalid. */
 export function decoded(part: string): string {

@@ -55,6 +55,17 @@ test('secrets that are too long together are refused', () => {
   expect(secretsProblem(headers(most + 1))?.message).toContain(`${LIMITS.secretsCharactersMax}`)
 })
 
+test('an expected value of a JSONPath with a sensitive last name is a secret unless it is a number or a word', () => {
+  const values = ['of-a-target', '1000000', 'bearer', 'a-b1c']
+  const found = (property: string) => {
+    const assertions = values.map((target) => ({ property, target }))
+    return definitionSecrets(request({ assertions }), (name) => name === 'token')
+  }
+  expect(found('$.data.token')).toEqual(['of-a-target'])
+  expect(found('$.token.length')).toEqual([])
+  expect(found('token')).toEqual(values)
+})
+
 test('an agent scrubs what it is asked to besides', () => {
   const definition = request({ headers: [{ key: 'X-Mine', value: 'of-mine' }] })
   expect(definitionSecrets(definition, (name) => name === 'X-Mine')).toEqual(['of-mine'])

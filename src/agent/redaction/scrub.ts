@@ -1,6 +1,6 @@
 // Takes secrets out of what leaves the agent: values of sensitive headers, known secret values in any
 // usual encoding, and credentials in URLs. Always on; settings can only add.
-import { headerSecrets, PLAIN_WORD } from '../../contract/definition-secrets.ts'
+import { headerSecrets, isSecretOf, isShortWord } from '../../contract/definition-secrets.ts'
 import { SecretSet } from '../../contract/secret-set.ts'
 import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
 import { partSpans, TEXT_MARKS } from './cut-parts.ts'
@@ -208,14 +208,15 @@ const NAME_FIELDS = ['name', 'key', 'header', 'property']
 const VALUE_FIELDS: ReadonlySet<string> = new Set(['value', 'values', 'actual', 'target'])
 
 function cleanedFields(fields: Record<string, unknown>, walk: Walk): Record<string, unknown> {
-  const named = NAME_FIELDS.some((field) => {
-    const name = fields[field]
-    return typeof name === 'string' && walk.isSensitive(name)
-  })
+  const isNamed = (value: unknown) =>
+    NAME_FIELDS.some((field) => {
+      const name = fields[field]
+      return typeof name === 'string' && isSecretOf(name, value, (one) => walk.isSensitive(one))
+    })
   let copy: Record<string, unknown> | undefined
   for (const key in fields) {
     const field = fields[key]
-    const hide = walk.isSensitive(key) || (named && VALUE_FIELDS.has(key))
+    const hide = walk.isSensitive(key) || (VALUE_FIELDS.has(key) && isNamed(field))
     const clean = hide ? hidden(field, walk) : cleaned(field, walk)
     const next = NAMED_OUTSIDE.has(key) ? withCleanNames(clean, walk) : clean
     if (next === field) continue
@@ -242,13 +243,8 @@ function hidden(value: unknown, walk: Walk): unknown {
   return SCRUBBED
 }
 
-/** Length up to which a plain word is not searched for. */
-const PLAIN_WORD_CHARS_MAX = 9
-
 /** Secrets to search for in the output of a program: no short plain words, which occur there anyway. */
 export function echoedSecrets(value: string): string[] {
   const isBasic = /^basic\s/i.test(value)
-  return headerSecrets(value).filter(
-    (one) => isBasic || one.length > PLAIN_WORD_CHARS_MAX || !PLAIN_WORD.test(one),
-  )
+  return headerSecrets(value).filter((one) => isBasic || !isShortWord(one))
 }

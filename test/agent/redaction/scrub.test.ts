@@ -263,12 +263,44 @@ describe('sensitive headers', () => {
       { property: 'X-Auth-Token', actual: SCRUBBED, target: SCRUBBED, index: 1 },
     ],
     [
+      'in an assertion on JSON',
+      { property: '$.data.access_token', actual: '"of-an-answer"', target: 'of-a-target' },
+      { property: '$.data.access_token', actual: SCRUBBED, target: SCRUBBED },
+    ],
+    [
       'but no others',
       { 'content-type': 'text/html', etag: '"x"' },
       { 'content-type': 'text/html', etag: '"x"' },
     ],
     ['and numbers stay', { cookieCount: 2, cookie: 3 }, { cookieCount: 2, cookie: 3 }],
   ])('%s', (_, given, expected) => expect(named.value(given)).toEqual(expected))
+
+  test.each([
+    ['$.usage.total_tokens', '1042'],
+    ['$.usage.total_tokens', '-10.42e+300'],
+    ['$.token_type', '"bearer"'],
+    ['$.token', '"a-b1c"'],
+    ['$.token', 'nothing'],
+    ['$.tokens.length', '"as-long-as-this-1"'],
+    ['$.tokenizer.version', '"as-long-as-this-1"'],
+    ['$.users[?@.token == 1].name', '"as-long-as-this-1"'],
+  ])('a value of the JSONPath %s stays: %s', (property, actual) => {
+    const given = { message: `${property}: got ${actual}`, details: { property, actual } }
+    expect(named.value(given)).toEqual(given)
+  })
+
+  test.each([
+    "$['access_token']",
+    '$.tokens[0]',
+    '$.tokens[*]',
+    '$..token.*',
+    '$.token[?@.id == 1]',
+    '$.token[',
+  ])('a long value of the JSONPath %s is scrubbed', (property) => {
+    const given = { message: 'got "as-long-as-this-1"', property, actual: '"as-long-as-this-1"' }
+    const message = `got "${SCRUBBED}"`
+    expect(named.value(given)).toEqual({ message, property, actual: SCRUBBED })
+  })
 
   test('their values are scrubbed from messages and bodies', () => {
     const given = {
