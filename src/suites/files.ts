@@ -91,6 +91,7 @@ async function moveAttachments(
       attempt.attachments.map((file) => ({ test, attempt, file })),
     ),
   )
+  let large = 0
   for (const [index, { test, attempt, file }] of all.entries()) {
     if (named.size >= ATTACHED_MAX) {
       const left = all.length - index
@@ -99,8 +100,15 @@ async function moveAttachments(
     }
     const path = join(target, nameFor(test, attempt, file, named.size, withoutSecrets))
     if (await moved(file, path, inside)) named.set(file, path)
+    else if (isTooLarge(file)) large++
   }
+  if (large > 0) notes.push(`${large} attachments of tests: by \`body\`, they have at most 1 MiB`)
   return named
+}
+
+/** Of such an attachment the reporter hands over its length alone. */
+function isTooLarge({ path, body, bytes = 0 }: RunAttachment): boolean {
+  return path === undefined && body === undefined && bytes > 0
 }
 
 /** `03-log-in-chromium-retry1-trace.zip`. */

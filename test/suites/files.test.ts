@@ -45,7 +45,7 @@ test.each([
   })
 })
 
-test('an attachment is named without what hyphens make of a secret', async () => {
+test('an attachment is named without what hyphens make of a secret, and a large one is noted', async () => {
   const folder = temporaryFolder()
   const report = new PlaywrightReportBuilder()
   const about = { id: 'a', retry: 0 } as const
@@ -53,12 +53,16 @@ test('an attachment is named without what hyphens make of a secret', async () =>
   report.add({ event: 'test', id: 'a', ...facts, expectedStatus: 'passed' })
   report.add({ event: 'start', ...about, at: 0 })
   const name = 'shot/k3y-/bob-Pa55.word@hook'
-  const attachments = [{ name, contentType: 'text/plain', bytes: 1, body: 'YQ==' }]
+  const attachments = [
+    { name, contentType: 'text/plain', bytes: 1, body: 'YQ==' },
+    { name: 'large', contentType: 'text/plain', bytes: 1_048_577 },
+    { name: 'empty', contentType: 'text/plain', bytes: 0 },
+  ]
   const passed = { status: 'passed', outcome: 'expected', ms: 1 } as const
   report.add({ event: 'end', ...about, ...passed, errors: [], annotations: [], attachments })
   const scrubber = createScrubber({ secrets: ['k3y:/bob:Pa55.word@hook'] })
   const attached: string[] = []
-  await attachSuiteFiles({
+  const notes = await attachSuiteFiles({
     folder,
     htmlFolder: join(folder, 'html'),
     report: report.report(),
@@ -70,4 +74,5 @@ test('an attachment is named without what hyphens make of a secret', async () =>
     },
   })
   expect(attached.at(-1)).toBe('01-buy-shot-scrubbed.txt')
+  expect(notes).toEqual([expect.stringMatching(/^1 attachments .* 1 MiB$/)])
 })

@@ -205,7 +205,7 @@ export class ByteScrubber {
     let at = this.#emitted
     for (const { from, to } of joined(this.#spans(text, until))) {
       if (to <= at) continue
-      clean += text.slice(at, Math.max(at, from)) + SCRUBBED
+      clean += text.slice(at, Math.max(at, from)) + standIn(text, from, to)
       at = to
       this.#listener.onTouch?.()
     }
@@ -237,6 +237,21 @@ export class ByteScrubber {
     yield { from, to }
   }
 }
+
+/** What stands where a secret stood: in the place of a number, JSON takes no other text than `null`. */
+function standIn(text: string, from: number, to: number): string {
+  if (to - from > NUMBER_CHARS_MAX) return SCRUBBED
+  const around = [
+    text.slice(Math.max(0, from - 4), from),
+    text.slice(from, to),
+    text.slice(to, to + 2),
+  ]
+  return NUMBER_IN_JSON.every((one, at) => one.test(around[at] as string)) ? 'null' : SCRUBBED
+}
+
+const NUMBER_CHARS_MAX = 32
+/** What comes before it, itself, and what comes after it. */
+const NUMBER_IN_JSON = [/":\s?$/, /^-?\d+(?:\.\d+)?$/, /^\s?[,}\]]/]
 
 /** The value as it was before it was put into JSON and bytes. */
 function readable(value: string): string {

@@ -66,3 +66,22 @@ describe.each([
     expect(ownMs()).toBeLessThan(5000)
   })
 })
+
+test('a part goes that ends or begins with a blank', () => {
+  const one = createScrubber({ secrets: ['correct Horse battery-9 staple'] })
+  expect(one.text('was correct Horse …')).toBe(`was ${SCRUBBED}…`)
+  expect(one.text('… battery-9 staple now')).toBe(`…${SCRUBBED} now`)
+})
+
+test.each(['ann", "pin": ', ' "pin": 4711'])(
+  'a part goes from an excerpt in quotes: %s',
+  (part) => {
+    const secret = '{"user": "ann", "pin": 4711}'
+    const text = `at ..."${part}"... is`
+    const bytes = new ByteScrubber(byteRules([secret], () => false))
+    const file = Buffer.concat([bytes.write(Buffer.from(text)), bytes.end()]).toString()
+    for (const clean of [createScrubber({ secrets: [secret] }).text(text), file]) {
+      expect(clean).toBe(`at ..."${SCRUBBED}"... is`)
+    }
+  },
+)

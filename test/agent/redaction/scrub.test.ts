@@ -3,7 +3,6 @@
 import { inspect } from 'node:util'
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { byteRules, ByteScrubber } from '../../../src/agent/redaction/byte-scrubber.ts'
 import { createScrubber, SCRUBBED } from '../../../src/agent/redaction/scrub.ts'
 
 const SECRET = 'p@ss w/ö"rd&<+\'%=\\n'
@@ -155,22 +154,6 @@ describe('a secret value', () => {
     ['inspected bytes', '4b 33 79 54 6f ... 9 more bytes', `${SCRUBBED} ... 9 more bytes`],
   ])('is found where it was cut: %s', (_, text, expected) => {
     expect(createScrubber({ secrets: [token] }).text(text)).toBe(expected)
-  })
-
-  test('is found where it was cut behind a blank', () => {
-    const one = createScrubber({ secrets: ['correct Horse battery-9 staple'] })
-    expect(one.text('was correct Horse …')).toBe(`was ${SCRUBBED}…`)
-    expect(one.text('… battery-9 staple now')).toBe(`…${SCRUBBED} now`)
-  })
-
-  test.each(['ann", "pin": ', ' "pin": 4711'])('is found in an excerpt in quotes: %s', (part) => {
-    const secret = '{"user": "ann", "pin": 4711}'
-    const text = `at ..."${part}"... is`
-    const bytes = new ByteScrubber(byteRules([secret], () => false))
-    const file = Buffer.concat([bytes.write(Buffer.from(text)), bytes.end()]).toString()
-    for (const clean of [createScrubber({ secrets: [secret] }).text(text), file]) {
-      expect(clean).toBe(`at ..."${SCRUBBED}"... is`)
-    }
   })
 
   test('is found in base64 that was filled up after a cut', () => {

@@ -1,0 +1,13 @@
+// Aim: what stands in a file in the place of a secret leaves the file one that can be read.
+import { expect, test } from 'vitest'
+import { byteRules, ByteScrubber } from '../../../src/agent/redaction/byte-scrubber.ts'
+import { SCRUBBED } from '../../../src/agent/redaction/scrub.ts'
+
+test.each([
+  ['{"n":482913,"pin": 482913}', '{"n":null,"pin": null}'],
+  ['{"n":"482913"} "pin": 482913.', `{"n":"${SCRUBBED}"} "pin": ${SCRUBBED}.`],
+])('a secret that is a number leaves JSON that can be read: %s', (text, expected) => {
+  const bytes = new ByteScrubber(byteRules(['482913'], () => false))
+  const file = Buffer.concat([bytes.write(Buffer.from(text)), bytes.end()]).toString()
+  expect(file).toBe(expected)
+})
