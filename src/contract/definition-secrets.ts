@@ -105,7 +105,7 @@ function* named(
   const isHidden = locked === true || (typeof title === 'string' && isSensitive(title))
   if (isHidden && typeof value === 'string') yield* parts(value, [...path, 'value'])
   if (typeof header === 'string' && typeof value === 'string' && isSensitive(header)) {
-    for (const part of headerSecrets(value)) yield { value: part, path }
+    for (const part of headerSecrets(value)) if (!isShortWord(part)) yield { value: part, path }
   }
   if (typeof property === 'string' && typeof target === 'string') {
     if (isSecretOf(property, target, isSensitive)) yield* parts(target, [...path, 'target'])
@@ -171,12 +171,15 @@ export function parseUrl(text: string): URL | null {
   return URL.parse(text.replace(FURTHER_HOSTS, '$1'))
 }
 
+/** A user from this length on, next to a password that is a word, is a key. UTF-16 units. */
+const KEY_CHARS_MIN = 16
+
 /** The secret in the credentials of a URL, as it stands there and decoded; none where there are no credentials. */
 export function urlSecrets(url: string): string[] {
   const { username = '', password = '' } = parseUrl(url) ?? {}
   const found = [secretOf(username, password)]
   // `https://key:x-oauth-basic@…`
-  if (PLAIN_WORD.test(password)) found.push(secretOf(username, ''))
+  if (PLAIN_WORD.test(password) && username.length >= KEY_CHARS_MIN) found.push(username)
   return found.filter((one) => one !== '').flatMap((part) => [part, decoded(part)])
 }
 

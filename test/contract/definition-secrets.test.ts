@@ -97,6 +97,11 @@ describe('a key in place of the user', () => {
   })
 })
 
+test('of headers that were received, short plain words are no secrets', () => {
+  const received = [{ header: 'set-cookie', value: 'sid=deleted; Path=/; id=Zq7Rk2Lm' }]
+  expect(definitionSecrets({ received }, (name) => name === 'set-cookie')).not.toContain('deleted')
+})
+
 test('parameters of a URL are secrets by their names, as those of a list are', () => {
   const url = 'https://a.test/?api_key=key%2F42&page=7'
   expect(definitionSecrets(request({ url }), (name) => name === 'api_key')).toEqual(['key/42'])

@@ -240,18 +240,18 @@ export class ByteScrubber {
 
 /** What stands where a secret stood: in the place of a number, JSON takes no other text than `null`. */
 function standIn(text: string, from: number, to: number): string {
-  if (to - from > NUMBER_CHARS_MAX) return SCRUBBED
-  const around = [
-    text.slice(Math.max(0, from - 4), from),
-    text.slice(from, to),
-    text.slice(to, to + 2),
-  ]
-  return NUMBER_IN_JSON.every((one, at) => one.test(around[at] as string)) ? 'null' : SCRUBBED
+  if (to - from > NUMBER_CHARS_MAX || !NUMBER.test(text.slice(from, to))) return SCRUBBED
+  const before = text.slice(Math.max(0, from - NEAR_CHARS), from)
+  const isInJson = BEFORE_NUMBER.test(before) && AFTER_NUMBER.test(text.slice(to, to + NEAR_CHARS))
+  return isInJson ? 'null' : SCRUBBED
 }
 
 const NUMBER_CHARS_MAX = 32
-/** What comes before it, itself, and what comes after it. */
-const NUMBER_IN_JSON = [/":\s?$/, /^-?\d+(?:\.\d+)?$/, /^\s?[,}\]]/]
+const NUMBER = /^-?\d+(?:\.\d+)?$/
+/** How far before and after a number is looked for what shows that it is one of JSON. */
+const NEAR_CHARS = 64
+const BEFORE_NUMBER = /(?:":|\[[\d\s.,nul-]{0,60})\s?$/
+const AFTER_NUMBER = /^\s*[,}\]]/
 
 /** The value as it was before it was put into JSON and bytes. */
 function readable(value: string): string {

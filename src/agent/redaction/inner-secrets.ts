@@ -1,5 +1,5 @@
-// What is secret within a secret, and goes alone as well: fields of JSON, credentials of URLs, values of sensitive names,
-// and what base64 holds.
+// Inner secrets: parts of a secret that are secrets by themselves, such as fields of JSON, credentials of URLs, values
+// of sensitive names, and what base64 holds.
 import { isUtf8 } from 'node:buffer'
 import {
   decoded,
@@ -11,79 +11,96 @@ import {
 import { parseExactJson } from '../../contract/exact-json.ts'
 import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
 
-/** Secrets within a secret, which may hold others in turn; no plain words, which stand in other texts. */
-export function innerSecrets(secret: string): string[] {
+/** Texts within texts that are looked into, such as a URL in JSON in base64. */
+const DEPTH_MAX = 3
+
+/** Inner secrets, also those within them; no plain words, which stand in other texts. */
+export function innerSecrets(secret: string, depth = 0): string[] {
+  const texts = textsInBase64(secret)
   const found = [
     ...fieldsOf(secret),
-    ...partsOfUrls(secret),
+    ...pathsOf(secret),
+    ...credentialsIn(secret),
     ...namedIn(secret),
     ...(SCHEME.test(secret) ? headerSecrets(secret) : []),
-  ].filter((one) => one !== '' && !PLAIN_WORD.test(one))
-  return [...found, ...textsInBase64(secret)]
+    ...(LINES_OF_BASE64.test(secret) ? texts.filter((text) => TOKEN.test(text)) : []),
+  ].filter((one) => one !== '' && one !== secret && !PLAIN_WORD.test(one))
+  if (depth === DEPTH_MAX) return found
+  return [...found, ...[...found, ...texts].flatMap((one) => innerSecrets(one, depth + 1))]
 }
 
 const isSensitive = createNameTest()
 
-/** The value of a header. */
-const SCHEME = /^(?:apikey|basic|bearer|token)\s/i
-
-/** In a secret these, too, are names of secrets; elsewhere of much else. */
+/** Within a secret these names are sensitive, too; elsewhere they have other meanings. */
 const SHORT_NAMES = /^(?:auth|pass)$/i
 
 const isField = (name: string) => isSensitive(name) || SHORT_NAMES.test(name)
 
-const NAME_CHARS_MAX = 100
+/** The value of a header. */
+const SCHEME = /^(?:apikey|basic|bearer|token)\s/i
 
-/** Values of names, as in connection strings, forms, and files of settings. */
+const NAME_CHARS_MAX = 100
+/** Shorter values stand in other texts as well. */
+const VALUE_CHARS_MIN = 6
+/** Dates, times and versions. */
+const NUMBERS = /^\d+[.:-][\d.:T-]*Z?$/
+
+/** Values of sensitive names, as in connection strings, forms, and files of settings. */
 function namedIn(secret: string): string[] {
   return secret.split(/[;&\r\n]/).flatMap((part) => {
     const at = part.search(/[=:]/)
     if (at <= 0 || at > NAME_CHARS_MAX || !isField(part.slice(0, at).trim())) return []
-    const value = part.slice(at + 1).trim()
-    return [value.replace(/^(["'])(.*)\1$/, '$2')]
+    const value = part
+      .slice(at + 1)
+      .trim()
+      .replace(/^(["'])(.*)\1$/, '$2')
+    return value.length < VALUE_CHARS_MIN || NUMBERS.test(value) ? [] : [value]
   })
 }
 
-const URLS = /[a-z][\w+.-]*:\/\/[^\s"'<>]+/gi
+/** A bounded scheme keeps the search linear. */
+const URLS = /[a-z][\w+.-]{0,31}:\/\/[^\s"'<>]+/gi
+
+/** Credentials of URLs, and their parameters of sensitive names. */
+function credentialsIn(text: string): string[] {
+  if (!text.includes('://')) return []
+  return [text, ...(text.match(URLS) ?? [])].flatMap((url) => {
+    const parameters = parseUrl(url)?.searchParams ?? []
+    return [
+      ...urlSecrets(url),
+      ...[...parameters].filter(([name]) => isField(name)).map(([, value]) => value),
+    ]
+  })
+}
 
 /** Shorter paths stand in other texts as well. */
 const PATH_CHARS_MIN = 16
 /** Words alone are no secret. */
 const WORDS = /^(?:[a-z]{0,15}(?:[^A-Za-z\d]|$))*$/
 
-/** What is used of secret URLs, such as that of a webhook, without the rest: credentials, and what a server gets. */
-function partsOfUrls(secret: string): string[] {
+/** What a server gets of a secret URL, such as that of a webhook. */
+function pathsOf(secret: string): string[] {
   if (!secret.includes('://')) return []
-  return [secret, ...(secret.match(URLS) ?? [])].flatMap((url) => {
-    const { pathname = '', search = '', searchParams = [] } = parseUrl(url) ?? {}
-    const parameters = [...searchParams].filter(([name]) => isField(name)).map(([, one]) => one)
-    const paths = [pathname, `${pathname}${search}`].filter(
-      (path) => path.length >= PATH_CHARS_MIN && !WORDS.test(path),
-    )
-    return [...urlSecrets(url), ...parameters, ...paths]
-  })
+  const { pathname = '', search = '' } = parseUrl(secret) ?? {}
+  return [pathname, `${pathname}${search}`].filter(
+    (path) => path.length >= PATH_CHARS_MIN && !WORDS.test(path),
+  )
 }
 
 /** Shorter numbers, such as the lifetime of a token, stand in other texts as well. */
 const NUMBER_CHARS_MIN = 6
 
-/** Which texts below a value in JSON are secret: all, those in lists of lists, or those of sensitive names alone. */
-type SecretBelow = 'all' | 'items' | 'named'
-
-/**
- * What is secret in JSON, such as the credentials of a database: all in sensitive fields, credentials of URLs, and what
- * a list holds that is the whole.
- */
+/** Sensitive fields of JSON, credentials of its URLs, and what a list holds that is such a field or the whole. */
 function fieldsOf(secret: string): string[] {
   const found: string[] = []
-  const open: { value: unknown; below: SecretBelow }[] = [{ value: jsonIn(secret), below: 'items' }]
-  for (const { value, below } of open) {
+  const open = [{ value: jsonIn(secret), isSecret: true }]
+  for (const { value, isSecret } of open) {
     const text = textOf(value)
-    found.push(...(below === 'named' ? partsOfUrls(text) : [text]))
+    found.push(...(isSecret ? [text] : credentialsIn(text)))
     if (typeof value !== 'object' || value === null) continue
-    const kept = below === 'all' || Array.isArray(value) ? below : 'named'
+    const isList = Array.isArray(value)
     for (const [name, field] of Object.entries(value as Record<string, unknown>))
-      open.push({ value: field, below: isField(name) ? 'all' : kept })
+      open.push({ value: field, isSecret: isList ? isSecret : isField(name) })
   }
   return found
 }
@@ -110,10 +127,12 @@ function textOf(value: unknown): string {
 
 /** How Supabase marks cookies. */
 const PREFIX = /^base64-/
-const LINES_OF_BASE64 = /^[\w+/\s-]+={0,2}\s*$/
+const LINES_OF_BASE64 = /^[\w+/\s-]+(?:={1,2}\s*)?$/
 const BASE64 = /[\w+/-]{8,}/g
 /** Control characters but for tabs and ends of lines. */
 const BINARY = /[^\P{Cc}\t\r\n]/u
+/** A password or a key, but no address. */
+const TOKEN = /^(?!.*:\/\/)\S{6,}$|-----BEGIN/
 
 /** Texts that the secret holds in base64, as a whole or as one of its parts. */
 function textsInBase64(secret: string): string[] {

@@ -29,8 +29,7 @@ class TooManySecrets extends Error {
  */
 export function needlesOf(secrets: Iterable<string>): Needle[] {
   const values = new SecretSet(secrets)
-  // Also of what is added here, such as JSON in JSON.
-  for (const secret of values) for (const inner of innerSecrets(secret)) values.add(inner)
+  for (const inner of [...values].flatMap((one) => innerSecrets(one))) values.add(inner)
   if (values.isOver) throw new TooManySecrets()
   const needles: Needle[] = []
   for (const secret of values) {

@@ -119,6 +119,7 @@ export class NeedleIndex {
     onMatch: OnNeedle,
     { isCut = false, length = text.length }: FindOptions = {},
   ): void {
+    if (this.longest === 0) return
     const shift = this.#shift
     const steps = this.#steps
     const ahead = this.#window - NEEDLE_BYTES_MIN

@@ -239,7 +239,7 @@ function hidden(value: unknown, walk: Walk): unknown {
   if (typeof value === 'object' && value !== null) return cleaned(value, walk)
   if (typeof value !== 'string') return value
   if (value === '') return value
-  for (const part of headerSecrets(value)) walk.found.add(part)
+  for (const part of echoedSecrets(value)) walk.found.add(part)
   return SCRUBBED
 }
 

@@ -1,5 +1,4 @@
-// Views of bytes: what they hold once escapes or UTF-16 are decoded, with the way back to where each decoded byte
-// stands.
+// Views of bytes: what they hold once escapes are decoded, with the way back to where each decoded byte stands.
 import { BREAK, FOUR_BITS } from './digit-runs.ts'
 import { htmlReference } from './html-references.ts'
 

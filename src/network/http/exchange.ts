@@ -176,11 +176,9 @@ export abstract class Exchange {
   }
 }
 
-/** Names and values of headers from which on further interim answers are ignored: a target may send any number. */
-const INTERIM_TEXTS_MAX = 1000
-
 class Http1Exchange extends Exchange {
   readonly #onData = () => this.firstByte()
+  #interimChars = 0
   #response: IncomingMessage | undefined
 
   protected send(): void {
@@ -192,8 +190,7 @@ class Http1Exchange extends Exchange {
     client.on('finish', () => this.sent())
     // Interim answers (1xx) do not count: the time is that of the final one.
     client.on('information', ({ rawHeaders }) => {
-      const interim = (this.parts.answer.interim ??= [])
-      if (interim.length < INTERIM_TEXTS_MAX) interim.push(...rawHeaders)
+      this.#interim(rawHeaders)
       this.firstByteAt = 0
       socket.once('data', this.#onData)
     })
@@ -205,6 +202,13 @@ class Http1Exchange extends Exchange {
     const { answer, socket } = this.parts
     if (answer.upgradedHead === undefined) socket.destroy()
     else socket.pause()
+  }
+
+  /** Keeps the headers of interim answers, of which a target may send any number, up to the size of one head. */
+  #interim(texts: readonly string[]): void {
+    for (const { length } of texts) this.#interimChars += length
+    if (this.#interimChars <= LIMITS.headerBytesMax)
+      (this.parts.answer.interim ??= []).push(...texts)
   }
 
   #onResponse(response: IncomingMessage): void {

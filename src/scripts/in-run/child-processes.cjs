@@ -1,6 +1,6 @@
-// Starts every process of user code so that it is observed as this one is, and every browser by the launcher of the
-// agent, whichever program they name and however they come to launch it, as Chromium's own sandbox is the launcher's to
-// turn off. Runs inside of user projects: plain CommonJS, no dependency, for every Node.js since 18 and for Bun.
+// Starts every process of user code so that it is observed as this one is. Every browser is started by the launcher of
+// the agent, as Chromium's own sandbox is the launcher's to turn off. Runs inside of user projects: plain CommonJS, no
+// dependency, for every Node.js since 18 and for Bun.
 'use strict'
 const { ChildProcess } = require('node:child_process')
 const { existsSync } = require('node:fs')
@@ -18,10 +18,15 @@ const ours = ['VEDETTE_EVENTS', 'VEDETTE_HEADERS', 'PLAYWRIGHT_BROWSERS_PATH']
 module.exports = function watchChildren() {
   const options = (given) => withOurs(isBare(given) ? launched(given) : given)
   wrapSpawn(ChildProcess.prototype, options)
+  const { noDeprecation } = process
+  // Nothing else than this binding is on the way of synchronous calls.
+  process.noDeprecation = true
   try {
     wrapSpawn(process.binding('spawn_sync'), options)
   } catch {
     // There is none in Bun.
+  } finally {
+    process.noDeprecation = noDeprecation
   }
 }
 
@@ -34,13 +39,15 @@ function wrapSpawn(owner, options) {
 
 /** The options with our variables, where user code starts a process in an environment without them. */
 function withOurs(options) {
-  const { envPairs } = options ?? {}
+  const { envPairs, args = [] } = options ?? {}
   if (!Array.isArray(envPairs)) return options
   const given = (name) => envPairs.find((pair) => pair.startsWith(`${name}=`))
   const missing = ours.filter(([name]) => given(name) === undefined)
   const pairs = [...envPairs, ...missing.map((pair) => pair.join('='))]
   const nodeOptions = given('NODE_OPTIONS') ?? 'NODE_OPTIONS='
-  if (nodeOptions.includes(__dirname)) return { ...options, envPairs: pairs }
+  // With permissions of its own, Node.js could not read our program.
+  const isRestricted = args.some((one) => /^--(?:experimental-)?permission$/.test(one))
+  if (isRestricted || nodeOptions.includes(__dirname)) return { ...options, envPairs: pairs }
   const loading = nodeOptions.replace('=', `=--require "${preload}" `)
   return { ...options, envPairs: [loading, ...pairs.filter((pair) => pair !== nodeOptions)] }
 }
@@ -52,7 +59,7 @@ const CHROMIUM =
 /** A browser past the launcher: Chromium by its name, or one to be steered, without its sandbox. */
 function isBare(options) {
   const { file, args } = options ?? {}
-  if (typeof file !== 'string' || !Array.isArray(args)) return false
+  if (launcher === undefined || typeof file !== 'string' || !Array.isArray(args)) return false
   if (file.startsWith(`${browsers}${path.sep}`)) return false
   const isSteered = args.some((one) => String(one).startsWith('--remote-debugging-'))
   const isBrowser =
