@@ -2,6 +2,7 @@
 // denied target; and failures of the proxy are not failures of the target.
 import { describe, expect, test } from 'vitest'
 import type { FailureCode } from '../../../src/contract/failure.ts'
+import { DeadlineReached } from '../../../src/network/deadline.ts'
 import { proxyProblem } from '../../../src/network/proxy/proxy.ts'
 import { failureOf } from '../../../src/network/target-failure.ts'
 import { tcp } from '../../../src/monitors/tcp/index.ts'
@@ -89,10 +90,10 @@ describe('tunnels', () => {
   })
 
   test('a proxy that never answers', async () => {
-    await using proxy = await startConnectProxy({ unresponsive: true })
-    expect(await codesBy(proxy, undefined, { signal: deadlineAfter(60) })).toEqual([
-      'TIMEOUT_PROXY',
-    ])
+    const stop = new AbortController()
+    const onConnect = () => stop.abort(new DeadlineReached(60))
+    await using proxy = await startConnectProxy({ unresponsive: true, onConnect })
+    expect(await codesBy(proxy, undefined, { signal: stop.signal })).toEqual(['TIMEOUT_PROXY'])
   })
 
   test.each(['http', 'https'])('a proxy whose name cannot be resolved, for %s', async (scheme) => {

@@ -14,6 +14,8 @@ export interface ProxyOptions {
   answer?: string
   /** Never answer CONNECT. */
   unresponsive?: boolean
+  /** Called at each CONNECT. */
+  onConnect?: () => void
   /** Addresses of names that no resolver knows. */
   names?: Record<string, string>
   /** The address of this machine that it listens on; loopback by default. */
@@ -34,6 +36,7 @@ export async function startConnectProxy(options: ProxyOptions = {}): Promise<Con
   server.on('connect', (request: IncomingMessage, client: Socket) => {
     requestLines.push(`CONNECT ${request.url}`)
     client.on('error', () => {})
+    options.onConnect?.()
     if (options.unresponsive === true) return
     if (options.answer !== undefined) client.end(options.answer)
     else if (denied(request)) client.end('HTTP/1.1 407 Proxy Authentication Required\r\n\r\n')
