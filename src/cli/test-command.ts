@@ -3,10 +3,11 @@ import { copyFile, stat } from 'node:fs/promises'
 import { dirname, join, resolve, sep } from 'node:path'
 import { exitCodeOf } from '../agent/run/check.ts'
 import type { AgentConfig } from '../agent/config.ts'
-import { variableSecrets } from '../contract/definition-secrets.ts'
+import { isShortWord, variableSecrets } from '../contract/definition-secrets.ts'
 import { NamedTexts } from '../agent/run/named-texts.ts'
 import { createScrubber, type Scrubber } from '../agent/redaction/scrub.ts'
 import { SuiteLive } from '../agent/run/suite-live.ts'
+import { createNameTest } from '../contract/protocol/sensitive-name.ts'
 import { chooseEngine, ENGINE_NAMES } from '../contract/engine.ts'
 import { Monitor } from '../contract/monitor.ts'
 import type { Result } from '../contract/result.ts'
@@ -27,6 +28,10 @@ import { readEnvFile, refuseCommand, settings } from './settings.ts'
 import { storedFilesIn } from './stored-files.ts'
 
 const { env, stdout, stderr } = process
+
+const isSensitive = createNameTest()
+/** A word, such as `test`, or a short number: they stand in reports anyway. */
+const isSetting = (value: string) => isShortWord(value) || /^\d{1,5}$/.test(value)
 
 const OFFERED = [...ENGINES.keys()]
 
@@ -88,12 +93,10 @@ async function monitorFor(folder: string, args: Arguments): Promise<Monitor | st
     name: folder.split('/').at(-1) ?? 'test',
     checkType: 'PLAYWRIGHT',
     codeBundlePath: folder,
-    environmentVariables: Object.entries(values).map(([key, value]) => ({
-      key,
-      value,
-      locked: true,
-      secret: true,
-    })),
+    environmentVariables: Object.entries(values).map(([key, value]) => {
+      const secret = isSensitive(key) || !isSetting(value)
+      return { key, value, locked: secret, secret }
+    }),
     testCommand: [args.value('command') ?? 'npx playwright test', ...chosenTests].join(' '),
     ...(known === undefined ? {} : { engine: known }),
     ...(version === undefined ? {} : { engineVersion: version }),
@@ -167,7 +170,7 @@ export const TEST_COMMAND: Command = {
     command: { value: '<command>', help: 'the test command; default: npx playwright test' },
     'env-file': {
       value: '<file>',
-      help: 'variables for the tests, NAME=value; scrubbed from results',
+      help: 'variables for the tests, NAME=value; scrubbed, but for words and short numbers',
     },
     'no-install': { help: 'use the packages in the folder; install none' },
     output: { value: '<folder>', help: 'folder for files; default: test-results/vedette' },

@@ -105,7 +105,7 @@ function* named(
   const isHidden = locked === true || (typeof title === 'string' && isSensitive(title))
   if (isHidden && typeof value === 'string') yield* parts(value, [...path, 'value'])
   if (typeof header === 'string' && typeof value === 'string' && isSensitive(header)) {
-    for (const part of headerSecrets(value)) if (!isShortWord(part)) yield { value: part, path }
+    for (const part of echoedSecrets(value)) yield { value: part, path }
   }
   if (typeof property === 'string' && typeof target === 'string') {
     if (isSecretOf(property, target, isSensitive)) yield* parts(target, [...path, 'target'])
@@ -148,7 +148,7 @@ function lastNames(path: string): string[] {
 
 function* parts(value: string, path: Path): Generator<FoundSecret> {
   yield { value, path }
-  for (const part of headerSecrets(value)) yield { value: part, path }
+  for (const part of echoedSecrets(value)) yield { value: part, path }
 }
 
 /** Credentials of a URL, and its parameters of sensitive names. */
@@ -160,7 +160,7 @@ function* urlParts(
   if (!text.includes('://') || !/[@?]/.test(text)) return
   for (const value of urlSecrets(text)) yield { value, path }
   for (const [name, value] of parseUrl(text)?.searchParams ?? [])
-    if (isSensitive(name)) yield { value, path }
+    if (isSensitive(name) && !isShortWord(value)) yield { value, path }
 }
 
 /** Hosts after the first one, as URLs of MongoDB have them, which `URL` does not parse. */
@@ -231,6 +231,12 @@ export function headerSecrets(value: string): string[] {
   return [value, credentials, secret, ...parameters, ...pairs].filter(
     (one) => one.length >= ECHO_CHARS_MIN,
   )
+}
+
+/** The secrets of a header to search for elsewhere: no short plain words, which occur there anyway. */
+export function echoedSecrets(value: string): string[] {
+  const isBasic = /^basic\s/i.test(value)
+  return headerSecrets(value).filter((one) => isBasic || !isShortWord(one))
 }
 
 /** Attributes of a cookie that is set (RFC 6265, 4.1.2), and what browsers and older servers add to these. */

@@ -1,9 +1,9 @@
 // Byte scrubber: removes secrets from a stream of bytes in constant memory: secret values in every encoding, and the
 // values of sensitive names in JSON, in lists of headers and in lines like `authorization: …`. Secrets that span
 // two chunks are found too.
-import { NAMED_VALUE_CHARS_MAX } from '../../contract/definition-secrets.ts'
+import { echoedSecrets, NAMED_VALUE_CHARS_MAX } from '../../contract/definition-secrets.ts'
 import { FILE_MARKS, partSpans } from './cut-parts.ts'
-import { echoedSecrets, SCRUBBED, urlCredentials } from './scrub.ts'
+import { SCRUBBED, urlCredentials } from './scrub.ts'
 import { type Finder, joined, SecretFinder, type Span } from './secret-finder.ts'
 
 export interface ByteRules {
@@ -203,9 +203,10 @@ export class ByteScrubber {
     const text = this.#pending
     let clean = ''
     let at = this.#emitted
-    for (const { from, to } of joined(this.#spans(text, until))) {
-      if (to <= at) continue
-      clean += text.slice(at, Math.max(at, from)) + standIn(text, from, to)
+    for (const span of joined(this.#spans(text, until))) {
+      if (span.to <= at) continue
+      const { from, to, by } = replacement(text, span, at)
+      clean += text.slice(at, Math.max(at, from)) + by
       at = to
       this.#listener.onTouch?.()
     }
@@ -238,17 +239,26 @@ export class ByteScrubber {
   }
 }
 
-/** What stands where a secret stood: in the place of a number, JSON takes no other text than `null`. */
-function standIn(text: string, from: number, to: number): string {
-  if (to - from > NUMBER_CHARS_MAX || !NUMBER.test(text.slice(from, to))) return SCRUBBED
-  const before = text.slice(Math.max(0, from - NEAR_CHARS), from)
-  const isInJson = BEFORE_NUMBER.test(before) && AFTER_NUMBER.test(text.slice(to, to + NEAR_CHARS))
-  return isInJson ? 'null' : SCRUBBED
+/** A span, and what stands in its place. */
+interface Replacement extends Span {
+  by: string
 }
 
-const NUMBER_CHARS_MAX = 32
-const NUMBER = /^-?\d+(?:\.\d+)?$/
-/** How far before and after a number is looked for what shows that it is one of JSON. */
+/** How a span is replaced: where it is in a number of JSON, all of that becomes `null`, as JSON takes no other text. */
+function replacement(text: string, { from, to }: Span, notBefore: number): Replacement {
+  const plain = { from, to, by: SCRUBBED }
+  if (to - from > NEAR_CHARS || !/^[\d.]+$/.test(text.slice(from, to))) return plain
+  const head = /[\d.-]*$/.exec(text.slice(Math.max(notBefore, from - NEAR_CHARS), from))
+  const rest = /^[\d.]*/.exec(text.slice(to, to + NEAR_CHARS))
+  const [start, end] = [from - (head?.[0].length ?? 0), to + (rest?.[0].length ?? 0)]
+  const isNumber =
+    /^-?\d+(?:\.\d+)?$/.test(text.slice(start, end)) &&
+    BEFORE_NUMBER.test(text.slice(Math.max(0, start - NEAR_CHARS), start)) &&
+    AFTER_NUMBER.test(text.slice(end, end + NEAR_CHARS))
+  return isNumber ? { from: start, to: end, by: 'null' } : plain
+}
+
+/** How far before and after a span is looked for what shows that it is in a number. */
 const NEAR_CHARS = 64
 const BEFORE_NUMBER = /(?:":|\[[\d\s.,nul-]{0,60})\s?$/
 const AFTER_NUMBER = /^\s*[,}\]]/

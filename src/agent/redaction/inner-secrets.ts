@@ -22,7 +22,7 @@ export function innerSecrets(secret: string, depth = 0): string[] {
     ...pathsOf(secret),
     ...credentialsIn(secret),
     ...namedIn(secret),
-    ...(SCHEME.test(secret) ? headerSecrets(secret) : []),
+    ...(SCHEME.test(secret) ? headerSecrets(secret.replace(SCHEME, '$1 ')) : []),
     ...(LINES_OF_BASE64.test(secret) ? texts.filter((text) => TOKEN.test(text)) : []),
   ].filter((one) => one !== '' && one !== secret && !PLAIN_WORD.test(one))
   if (depth === DEPTH_MAX) return found
@@ -36,41 +36,53 @@ const SHORT_NAMES = /^(?:auth|pass)$/i
 
 const isField = (name: string) => isSensitive(name) || SHORT_NAMES.test(name)
 
-/** The value of a header. */
-const SCHEME = /^(?:apikey|basic|bearer|token)\s/i
+/** What begins the value of a header, also in a cookie. */
+const SCHEME = /^(apikey|basic|bearer|token)(?:\s|%20|\+)+/i
 
-const NAME_CHARS_MAX = 100
 /** Shorter values stand in other texts as well. */
 const VALUE_CHARS_MIN = 6
 /** Dates, times and versions. */
 const NUMBERS = /^\d+[.:-][\d.:T-]*Z?$/
 
+/** A name, and its value: in quotes, in braces, or a word. Bounds keep the search linear. */
+const NAMED =
+  /(?<![\w.-])([\w.-]{2,100})["']?[ \t]*[=:][ \t]*(?=("[^"\r\n]{1,4096}"|'[^'\r\n]{1,4096}'|\{[^}\r\n]{1,4096}\}|[^\s;&,]{1,4096}))/g
+/** The same with a value of several words. */
+const NAMED_TEXT = /^\s*([\w.-]{2,100})[ \t]*[=:](.*)$/
+
 /** Values of sensitive names, as in connection strings, forms, and files of settings. */
 function namedIn(secret: string): string[] {
-  return secret.split(/[;&\r\n]/).flatMap((part) => {
-    const at = part.search(/[=:]/)
-    if (at <= 0 || at > NAME_CHARS_MAX || !isField(part.slice(0, at).trim())) return []
-    const value = part
-      .slice(at + 1)
-      .trim()
-      .replace(/^(["'])(.*)\1$/, '$2')
-    return value.length < VALUE_CHARS_MIN || NUMBERS.test(value) ? [] : [value]
+  const found = secret.split(/[;&\r\n]/).flatMap((part) => {
+    const [, name = '', value = ''] = NAMED_TEXT.exec(part) ?? []
+    return isField(name) ? [value] : []
   })
+  NAMED.lastIndex = 0
+  for (let match = NAMED.exec(secret); match !== null; match = NAMED.exec(secret)) {
+    const [, name = '', value = ''] = match
+    if (!isField(name)) continue
+    found.push(value)
+    NAMED.lastIndex += value.length
+  }
+  return found
+    .map((value) => value.trim().replace(/^(?:(["'])(.*)\1|\{(.*)\})$/, '$2$3'))
+    .filter((value) => value.length >= VALUE_CHARS_MIN && !NUMBERS.test(value))
 }
 
 /** A bounded scheme keeps the search linear. */
 const URLS = /[a-z][\w+.-]{0,31}:\/\/[^\s"'<>]+/gi
 
+/** A password in what only its own client takes for a URL, such as one of several hosts. */
+const PASSWORD = /:\/\/[^\s:@/?#]*:([^\s@/?#]+)@/g
+
 /** Credentials of URLs, and their parameters of sensitive names. */
 function credentialsIn(text: string): string[] {
   if (!text.includes('://')) return []
-  return [text, ...(text.match(URLS) ?? [])].flatMap((url) => {
-    const parameters = parseUrl(url)?.searchParams ?? []
-    return [
-      ...urlSecrets(url),
-      ...[...parameters].filter(([name]) => isField(name)).map(([, value]) => value),
-    ]
+  const passwords = Array.from(text.matchAll(PASSWORD), ([, password = '']) => password)
+  const ofUrls = [text, ...(text.match(URLS) ?? [])].flatMap((url) => {
+    const parameters = [...(parseUrl(url)?.searchParams ?? [])].filter(([name]) => isField(name))
+    return [...urlSecrets(url), ...parameters.map(([, value]) => value)]
   })
+  return [...passwords, ...ofUrls]
 }
 
 /** Shorter paths stand in other texts as well. */
@@ -90,13 +102,16 @@ function pathsOf(secret: string): string[] {
 /** Shorter numbers, such as the lifetime of a token, stand in other texts as well. */
 const NUMBER_CHARS_MIN = 6
 
-/** Sensitive fields of JSON, credentials of its URLs, and what a list holds that is such a field or the whole. */
+const JSON_TEXT = /^\s*[{[]/
+
+/** Sensitive fields of JSON, also in its texts, credentials of its URLs, and what a list holds that is such a field or the whole. */
 function fieldsOf(secret: string): string[] {
   const found: string[] = []
   const open = [{ value: jsonIn(secret), isSecret: true }]
   for (const { value, isSecret } of open) {
     const text = textOf(value)
-    found.push(...(isSecret ? [text] : credentialsIn(text)))
+    found.push(...(isSecret ? [text] : [...credentialsIn(text), ...namedIn(text)]))
+    if (JSON_TEXT.test(text)) open.push({ value: jsonIn(text), isSecret: false })
     if (typeof value !== 'object' || value === null) continue
     const isList = Array.isArray(value)
     for (const [name, field] of Object.entries(value as Record<string, unknown>))
@@ -105,9 +120,14 @@ function fieldsOf(secret: string): string[] {
   return found
 }
 
+/** How often JSON in a secret may be escaped for URLs. */
+const ESCAPED_MAX = 3
+
 /** The value of JSON in a secret, also as a cookie has it: escaped for URLs, and with more around it. */
 function jsonIn(secret: string): unknown {
-  const text = /%[57]B/i.test(secret) ? decoded(secret.replaceAll('+', ' ')) : secret
+  let text = secret
+  for (let round = 0; round < ESCAPED_MAX && /%(?:25)*[57]B/i.test(text); round++)
+    text = decoded(text.replaceAll('+', ' '))
   const from = text.search(/[{[]/)
   const to = Math.max(text.lastIndexOf('}'), text.lastIndexOf(']'))
   if (from < 0 || to < from) return undefined

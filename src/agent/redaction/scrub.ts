@@ -1,6 +1,6 @@
 // Takes secrets out of what leaves the agent: values of sensitive headers, known secret values in any
 // usual encoding, and credentials in URLs. Always on; settings can only add.
-import { headerSecrets, isSecretOf, isShortWord } from '../../contract/definition-secrets.ts'
+import { echoedSecrets, isSecretOf } from '../../contract/definition-secrets.ts'
 import { SecretSet } from '../../contract/secret-set.ts'
 import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
 import { partSpans, TEXT_MARKS } from './cut-parts.ts'
@@ -241,10 +241,4 @@ function hidden(value: unknown, walk: Walk): unknown {
   if (value === '') return value
   for (const part of echoedSecrets(value)) walk.found.add(part)
   return SCRUBBED
-}
-
-/** Secrets to search for in the output of a program: no short plain words, which occur there anyway. */
-export function echoedSecrets(value: string): string[] {
-  const isBasic = /^basic\s/i.test(value)
-  return headerSecrets(value).filter((one) => isBasic || !isShortWord(one))
 }

@@ -142,7 +142,7 @@ export class SecretFinder {
       this.#find(last, ends, onMatch)
       wideTexts(last, (text) => this.#find(text, NO_ENDS, onMatch))
     }
-    this.#inDumps(last, depth, onMatch)
+    this.#inDumps(last, ends, depth, onMatch)
     for (const digits of [BASE64, HEXADECIMAL]) {
       this.#digits(last, ends, digits, depth, onMatch)
       // What an escape took along stands as it was written only before it was decoded.
@@ -150,12 +150,12 @@ export class SecretFinder {
     }
   }
 
-  #inDumps(view: View, depth: number, onMatch: OnMatch): void {
+  #inDumps(view: View, ends: Ends, depth: number, onMatch: OnMatch): void {
     if (depth === DEPTH_MAX) return
     for (const { bytes, rowEnd } of dumpsIn(view)) {
       // What stands behind the bytes of a row are these bytes again.
       const onRow: OnMatch = (from, to) => onMatch(from, rowEnd(to))
-      this.#find(bytes, NO_ENDS, onRow, HEXADECIMAL.bytesMin)
+      this.#find(bytes, ends, onRow, HEXADECIMAL.bytesMin)
       this.#inTexts(bytes, depth + 1, onRow)
       this.#inWide(bytes, depth + 1, onRow)
     }

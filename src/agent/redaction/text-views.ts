@@ -264,7 +264,7 @@ function withoutCutEscape(bytes: Uint8Array): number {
 }
 
 /** Of `%2F`, `\\u002f` and `&#x2f;` without their first characters. */
-const REST_OF_ESCAPE = /^(?:#?[\da-z]{1,8};|u?[\da-f]{1,4})/i
+const REST_OF_ESCAPE = /^(?:#?[\da-z]{0,8};|[ux]?[\da-f]{1,4})/i
 
 /** How many bytes at the beginning of a text may be what is left of an escape: none, and each number that may be. */
 export function restsOfEscapes(bytes: Uint8Array): number[] {

@@ -1,16 +1,14 @@
 // Scrubs the values of sensitive names out of the output of user code: console, errors, quoted source. A header is
 // recognized there by its name alone.
-import { NAMED_VALUE_CHARS_MAX, definitionSecrets } from '../../contract/definition-secrets.ts'
+import {
+  definitionSecrets,
+  echoedSecrets,
+  NAMED_VALUE_CHARS_MAX,
+} from '../../contract/definition-secrets.ts'
 import { jsonOf } from '../../contract/exact-json.ts'
 import { SecretSet } from '../../contract/secret-set.ts'
 import { namedValues } from '../redaction/byte-scrubber.ts'
-import {
-  createScrubber,
-  echoedSecrets,
-  SCRUBBED,
-  type Scrubber,
-  withTexts,
-} from '../redaction/scrub.ts'
+import { createScrubber, SCRUBBED, type Scrubber, withTexts } from '../redaction/scrub.ts'
 import { joined, type Span } from '../redaction/secret-finder.ts'
 import type { Variable } from '../../contract/monitor.ts'
 

@@ -51,13 +51,13 @@ const NAMES_MAX = 10_000
 
 /** Detects sensitive names of headers and fields; caches its answers. */
 export function createNameTest(headers: readonly string[] = []): (name: string) => boolean {
-  const listed = new Set([...HEADERS, ...headers].map((name) => name.toLowerCase()))
+  const listed = new Set([...HEADERS, ...headers].map(bare))
   const known = new Map<string, boolean>()
   return (name) => {
     let sensitive = known.get(name)
     if (sensitive === undefined) {
-      const lower = name.toLowerCase()
-      sensitive = listed.has(lower) || PARTS.test(bare(name))
+      const plain = bare(name)
+      sensitive = listed.has(plain) || PARTS.test(plain)
       if (known.size >= NAMES_MAX) known.clear()
       known.set(name, sensitive)
     }

@@ -140,7 +140,10 @@ class ScriptedRun {
       if (Object.hasOwn(done.variables, name)) return done.variables[name]
       return removed.has(name) || !Object.hasOwn(variables, name) ? undefined : variables[name]
     }
-    return changedRequest({ monitor, written: written?.['request'] }, lookup, done)
+    const request = changedRequest({ monitor, written: written?.['request'] }, lookup, done)
+    // It may have got variables of the script.
+    this.undisclosed = { ...this.undisclosed, request }
+    return request
   }
 
   /** A script failure is a failure of the check; assertions are evaluated all the same. */

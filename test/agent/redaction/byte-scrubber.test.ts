@@ -7,6 +7,10 @@ test.each([
   ['{"n":482913,"pin": 482913}', '{"n":null,"pin": null}'],
   ['{\n "pins": [\n  1,\n  482913\n ]\n}', '{\n "pins": [\n  1,\n  null\n ]\n}'],
   ['{\n   "pin": 482913\n}', '{\n   "pin": null\n}'],
+  [
+    '{"now":482913203,"at":1.482913,"text":"482913203"}',
+    `{"now":null,"at":null,"text":"${SCRUBBED}203"}`,
+  ],
   ['{"n":"482913"} "pin": 482913.', `{"n":"${SCRUBBED}"} "pin": ${SCRUBBED}.`],
 ])('a secret that is a number leaves JSON that can be read: %s', (text, expected) => {
   const bytes = new ByteScrubber(byteRules(['482913'], () => false))

@@ -143,6 +143,13 @@ test.each([
   },
 )
 
+test('a part of a secret at the end of a dump that was cut is found', () => {
+  const dump = DUMPS['hexdump -C'].split('\n').slice(0, 3).join('\n')
+  const clean = createScrubber({ secrets: [SECRET] }).text(dump)
+  expect(clean).toContain(SCRUBBED)
+  expect(clean).not.toContain('ab41')
+})
+
 test('a dump in a form is found', () => {
   const text = new URLSearchParams({ dump: DUMPS.xxd }).toString()
   const clean = createScrubber({ secrets: [SECRET] }).text(text)

@@ -267,6 +267,26 @@ test.each([
   expect(JSON.stringify(result)).not.toMatch(/made-(?:key|pin|word|token)/)
 })
 
+test('what a script makes of variables in sensitive and locked places stays in', async () => {
+  const made = 'made-of-a-script-42'
+  const request = {
+    url: `${server.url}/?client_secret={{SESSION}}-url`,
+    queryParameters: [{ key: 'access_token', value: '{{SESSION}}-parameter', locked: false }],
+    headers: [{ key: 'X-Tenant', value: 't-{{SESSION}}', locked: true }],
+  }
+  const {
+    sent: _,
+    received,
+    ...result
+  } = await run(
+    `process.env.SESSION = ${JSON.stringify(made)}; console.log(process.env.SESSION + '-url')`,
+    'response.statusCode = 500',
+    { request },
+  )
+  expect(received[0]?.url).toContain(made)
+  expect(JSON.stringify(result.scripted)).not.toMatch(/-42-url|-42-parameter|t-made/)
+})
+
 test('secrets that a tear-down script made stay in', async () => {
   const { lines } = await run(
     '',

@@ -53,7 +53,10 @@ const site = createServer((request, response) => {
   response.setHeader('alt-svc', 'h3=":443"')
   response.end(`<title>-</title><p>reached ${request.headers.host?.split(':')[0]}</p><script>
 const socket = new WebSocket('ws://metadata.test/')
-socket.onerror = () => fetch('/released', { method: 'POST' }).then(() => (document.title = 'socket refused'))</script><img src="http://metadata.test/picture"><img src="/late">`)
+socket.onerror = () => {
+  document.title = 'socket refused'
+  fetch('/released', { method: 'POST' })
+}</script><img src="http://metadata.test/picture"><img src="/late">`)
 })
 site.on('upgrade', (_, socket) => socket.destroy())
 await new Promise<void>((resolve) => site.listen(0, '::', resolve))
