@@ -12,21 +12,35 @@ import { parseExactJson } from '../../contract/exact-json.ts'
 import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
 
 /** Texts within texts that are looked into, such as a URL in JSON in base64. */
-const DEPTH_MAX = 3
+const DEPTH_MAX = 4
 
 /** Inner secrets, also those within them; no plain words, which stand in other texts. */
-export function innerSecrets(secret: string, depth = 0): string[] {
-  const texts = textsInBase64(secret)
-  const found = [
-    ...fieldsOf(secret),
-    ...pathsOf(secret),
-    ...credentialsIn(secret),
-    ...namedIn(secret),
-    ...(SCHEME.test(secret) ? headerSecrets(secret.replace(SCHEME, '$1 ')) : []),
-    ...(LINES_OF_BASE64.test(secret) ? texts.filter((text) => TOKEN.test(text)) : []),
-  ].filter((one) => one !== '' && one !== secret && !PLAIN_WORD.test(one))
-  if (depth === DEPTH_MAX) return found
-  return [...found, ...[...found, ...texts].flatMap((one) => innerSecrets(one, depth + 1))]
+export function innerSecrets(secret: string): Set<string> {
+  const found = new Set<string>()
+  const seen = new Set([secret])
+  let texts = [secret]
+  for (let depth = 0; depth < DEPTH_MAX; depth++) {
+    const next = texts.flatMap((text) => {
+      const inBase64 = textsInBase64(text)
+      const parts = partsOf(text, inBase64).filter((one) => one !== '' && !PLAIN_WORD.test(one))
+      for (const one of parts) found.add(one)
+      return [...parts, ...inBase64]
+    })
+    // Each text is looked into once, as many parts are parts of others, too.
+    texts = next.filter((text) => seen.size < seen.add(text).size)
+  }
+  return found
+}
+
+function partsOf(text: string, inBase64: readonly string[]): string[] {
+  return [
+    ...fieldsOf(text),
+    ...pathsOf(text),
+    ...credentialsIn(text),
+    ...namedIn(text),
+    ...(SCHEME.test(text) ? headerSecrets(text.replace(SCHEME, '$1 ')) : []),
+    ...(LINES_OF_BASE64.test(text) ? inBase64.filter((one) => TOKEN.test(one)) : []),
+  ]
 }
 
 const isSensitive = createNameTest()
@@ -44,24 +58,27 @@ const VALUE_CHARS_MIN = 6
 /** Dates, times and versions. */
 const NUMBERS = /^\d+[.:-][\d.:T-]*Z?$/
 
-/** A name, and its value: in quotes, in braces, or a word. Bounds keep the search linear. */
-const NAMED =
-  /(?<![\w.-])([\w.-]{2,100})["']?[ \t]*[=:][ \t]*(?=("[^"\r\n]{1,4096}"|'[^'\r\n]{1,4096}'|\{[^}\r\n]{1,4096}\}|[^\s;&,]{1,4096}))/g
-/** The same with a value of several words. */
+/** A name and what separates it from its value. */
+const NAMED = /(?<![\w.-])([\w.-]{2,100})["']?[ \t]*[=:][ \t]*/g
+/** A value in quotes, in braces, or without blanks. */
+const VALUE = /"[^"\r\n]{1,4096}"|'[^'\r\n]{1,4096}'|\{[^}\r\n]{1,4096}\}|[^\s;&,]{1,4096}/y
+/** A name and a value of several words. */
 const NAMED_TEXT = /^\s*([\w.-]{2,100})[ \t]*[=:](.*)$/
 
 /** Values of sensitive names, as in connection strings, forms, and files of settings. */
-function namedIn(secret: string): string[] {
-  const found = secret.split(/[;&\r\n]/).flatMap((part) => {
+function namedIn(text: string): string[] {
+  const found = text.split(/[;&\r\n]/).flatMap((part) => {
     const [, name = '', value = ''] = NAMED_TEXT.exec(part) ?? []
     return isField(name) ? [value] : []
   })
-  NAMED.lastIndex = 0
-  for (let match = NAMED.exec(secret); match !== null; match = NAMED.exec(secret)) {
-    const [, name = '', value = ''] = match
-    if (!isField(name)) continue
+  let end = 0
+  for (const { 0: whole, 1: name = '', index } of text.matchAll(NAMED)) {
+    if (index < end || !isField(name)) continue
+    VALUE.lastIndex = index + whole.length
+    const [value] = VALUE.exec(text) ?? []
+    if (value === undefined) continue
     found.push(value)
-    NAMED.lastIndex += value.length
+    end = VALUE.lastIndex
   }
   return found
     .map((value) => value.trim().replace(/^(?:(["'])(.*)\1|\{(.*)\})$/, '$2$3'))
@@ -104,7 +121,7 @@ const NUMBER_CHARS_MIN = 6
 
 const JSON_TEXT = /^\s*[{[]/
 
-/** Sensitive fields of JSON, also in its texts, credentials of its URLs, and what a list holds that is such a field or the whole. */
+/** Sensitive fields of JSON, also in its texts, credentials of its URLs, and lists that are such a field or the whole. */
 function fieldsOf(secret: string): string[] {
   const found: string[] = []
   const open = [{ value: jsonIn(secret), isSecret: true }]

@@ -29,7 +29,11 @@ class TooManySecrets extends Error {
  */
 export function needlesOf(secrets: Iterable<string>): Needle[] {
   const values = new SecretSet(secrets)
-  for (const inner of [...values].flatMap((one) => innerSecrets(one))) values.add(inner)
+  const given = [...values]
+  for (const secret of given) {
+    if (values.isOver) break
+    for (const inner of innerSecrets(secret)) values.add(inner)
+  }
   if (values.isOver) throw new TooManySecrets()
   const needles: Needle[] = []
   for (const secret of values) {

@@ -71,6 +71,12 @@ test.each([
   ['a scheme without a colon', `a:// ${'a'.repeat(60_000)}`],
   ['blanks in base64', `${'a'.repeat(32_000)}${' '.repeat(32_000)}!`],
   ['names in names', 'token='.repeat(10_000)],
+  ['names without values', 'aa={'.repeat(16_000)],
+  [
+    'the same parts found in several ways',
+    `${'token+a://k1?token=token+'.repeat(6)}${'aa={'.repeat(1500)}`,
+  ],
+  ['URLs with names in a row', 'token%20token://k1?token='.repeat(240)],
   ['URLs in a row', 'https://u:p9@h/ '.repeat(4000)],
   ['base64 in base64', [1, 2, 3, 4, 5, 6].reduce((text) => base64(text), 'x'.repeat(10_000))],
 ])('%s of a secret are read in a bounded time', (_, secret) => {
