@@ -3,11 +3,10 @@ import { copyFile, stat } from 'node:fs/promises'
 import { dirname, join, resolve, sep } from 'node:path'
 import { exitCodeOf } from '../agent/run/check.ts'
 import type { AgentConfig } from '../agent/config.ts'
-import { isShortWord, variableSecrets } from '../contract/definition-secrets.ts'
+import { variableSecrets } from '../contract/definition-secrets.ts'
 import { NamedTexts } from '../agent/run/named-texts.ts'
 import { createScrubber, type Scrubber } from '../agent/redaction/scrub.ts'
 import { SuiteLive } from '../agent/run/suite-live.ts'
-import { createNameTest } from '../contract/protocol/sensitive-name.ts'
 import { chooseEngine, ENGINE_NAMES } from '../contract/engine.ts'
 import { Monitor } from '../contract/monitor.ts'
 import type { Result } from '../contract/result.ts'
@@ -24,14 +23,10 @@ import type { ScriptContext } from '../scripts/context.ts'
 import { onInterrupt } from './interruption.ts'
 import { runsHere } from './local-runs.ts'
 import { scriptHost } from './script-host.ts'
-import { readEnvFile, refuseCommand, settings } from './settings.ts'
+import { isSecretVariable, readEnvFile, refuseCommand, settings } from './settings.ts'
 import { storedFilesIn } from './stored-files.ts'
 
 const { env, stdout, stderr } = process
-
-const isSensitive = createNameTest()
-/** A word, such as `test`, or a short number: they stand in reports anyway. */
-const isSetting = (value: string) => isShortWord(value) || /^\d{1,5}$/.test(value)
 
 const OFFERED = [...ENGINES.keys()]
 
@@ -94,7 +89,7 @@ async function monitorFor(folder: string, args: Arguments): Promise<Monitor | st
     checkType: 'PLAYWRIGHT',
     codeBundlePath: folder,
     environmentVariables: Object.entries(values).map(([key, value]) => {
-      const secret = isSensitive(key) || !isSetting(value)
+      const secret = isSecretVariable(key, value)
       return { key, value, locked: secret, secret }
     }),
     testCommand: [args.value('command') ?? 'npx playwright test', ...chosenTests].join(' '),

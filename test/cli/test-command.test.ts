@@ -1,5 +1,6 @@
 // Wrong variables of `vedette test` are refused in a sentence, before anything runs.
 import { expect, test } from 'vitest'
+import { isSecretVariable } from '../../src/cli/settings.ts'
 import { startVedette } from '../support/platform/platform-process.ts'
 import { temporaryFile, temporaryFolder } from '../support/temporary-folder.ts'
 
@@ -13,4 +14,15 @@ test.each([
   const { code, stdout, stderr } = await startVedette(args, {}).ended
   expect([code, stdout, stderr.split('\n').length]).toEqual([2, '', 2])
   expect(stderr).toMatch(expected)
+})
+
+test.each([
+  ['NODE_ENV', 'test', false],
+  ['PORT', '3000', false],
+  ['DB_PASS', 'swordfish', true],
+  ['API_TOKEN', 'word', true],
+  ['PIN', '1234', true],
+  ['URL', 'https://shop.test/', true],
+])('%s=%s of a file is a secret: %s', (name, value, expected) => {
+  expect(isSecretVariable(name, value)).toBe(expected)
 })
