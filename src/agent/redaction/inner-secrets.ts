@@ -45,8 +45,8 @@ function partsOf(text: string, inBase64: readonly string[]): string[] {
 
 const isSensitive = createNameTest()
 
-/** Within a secret these names are sensitive, too; elsewhere they have other meanings. */
-const SHORT_NAMES = /^(?:auth|pass)$/i
+/** Within a secret names that end so are sensitive, too; elsewhere they have other meanings. */
+const SHORT_NAMES = /(?:^|[-_.])(?:auth|pass)$/i
 
 const isField = (name: string) => isSensitive(name) || SHORT_NAMES.test(name)
 

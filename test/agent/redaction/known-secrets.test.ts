@@ -22,6 +22,8 @@ test.each([
   ],
   ['a setting in braces', 'DRIVER=x;PWD={Zq7;Rk2Lm};', 'Zq7;Rk2Lm'],
   ['a setting of several words', 'password: Zq7Rk2Lm and more', 'Zq7Rk2Lm and more'],
+  ['a setting of npm', '//npm.test/:_auth=Zq7Rk2Lm'],
+  ['a short name of settings', 'DB_PASS=Zq7Rk2Lm'],
   ['an option of a command', 'mysql --user=app --password=Zq7Rk2Lm shop'],
   ['a token behind an escaped blank', 'Bearer%20Zq7Rk2Lm'],
   ['the password of the last of several hosts', 'amqp://a:One-1@h:1,amqp://a:Zq7Rk2Lm@h:2'],
