@@ -51,15 +51,21 @@ export async function evaluateTrip(
       ? [...(await evaluateAnswer(plan, trip, signal)), ...after]
       : [trip.failed as Failure]
     const observed = { ...observedOf(plan, trip, plan.showBody || failures.length > 0) }
-    // Not all of them are shown, and any part of an answer may repeat them.
-    const undisclosed = { locations: trip.locations ?? [], received: listed(trip.received) }
-    const observation = { observed, failures, undisclosed }
+    const undisclosed = undisclosedOf(trip)
+    const observation = { observed, failures, ...(undisclosed && { undisclosed }) }
     if (!whole) return observation
     const degraded = isDegraded(trip.totalMs, plan.monitor)
     return { ...observation, responseTimeMs: trip.totalMs, degraded }
   } finally {
     releaseBody(trip.answer.body)
   }
+}
+
+/** What was received and is not shown, which any part of an answer may repeat. */
+function undisclosedOf({ answer, locations, received }: Trip) {
+  const shown = Object.keys(answer.response?.headers ?? {}).length
+  if (locations === undefined && received.length === 2 * shown) return undefined
+  return { locations: locations ?? [], received: listed(received) }
 }
 
 function listed(received: readonly string[]) {

@@ -74,7 +74,8 @@ class Http2Exchange extends Exchange {
     const { ':status': statusCode, ...headers } = head
     // The library drops what an answer has not been read of when the server closes the connection, so all is taken at once.
     const taken = stream.pipe(new PassThrough({ highWaterMark: LIMITS.bodyBytesMax }))
-    this.answered({ statusCode, httpVersion: '2', headers, rawHeaders }, taken)
+    // Without the status, which comes first.
+    this.answered({ statusCode, httpVersion: '2', headers, rawHeaders: rawHeaders.slice(2) }, taken)
   }
 
   protected override bodyEnded(failed?: Failure): void {
