@@ -239,7 +239,7 @@ export class ByteScrubber {
   }
 }
 
-/** A span, and what stands in its place. */
+/** A span, and the text in its place. */
 interface Replacement extends Span {
   by: string
 }

@@ -1,18 +1,18 @@
-// Dumps of bytes in rows, each with where it stands in front and perhaps with its text behind: `xxd`, `hexdump`, `od`,
+// Dumps of bytes in rows, each behind its offset, and perhaps with its text behind it: `xxd`, `hexdump`, `od`,
 // `curl --trace`, Go.
 import { BREAK, FOUR_BITS } from './digit-runs.ts'
 import { Draft, type View } from './text-views.ts'
 
 const [LF = 0, SPACE, TAB, PLUS, COLON, ZERO, LETTER_X] = Buffer.from('\n \t+:0x')
 
-const [PLACE_DIGITS_MIN, PLACE_DIGITS_MAX] = [4, 8]
+const [OFFSET_DIGITS_MIN, OFFSET_DIGITS_MAX] = [4, 8]
 /** In a form, a space is a plus. */
 const BLANK = String.raw`[ \t+]`
-const PLACE = String.raw`(?:0x)?[\da-f]{${PLACE_DIGITS_MIN},${PLACE_DIGITS_MAX}}(?::| -)?${BLANK}+`
+const OFFSET = String.raw`(?:0x)?[\da-f]{${OFFSET_DIGITS_MIN},${OFFSET_DIGITS_MAX}}(?::| -)?${BLANK}+`
 /** What comes before the bytes of a row, and the rest of it. */
-const ROW = new RegExp(String.raw`^(${BLANK}*${PLACE})([\da-f]{2}.*)$`, 'i')
+const ROW = new RegExp(String.raw`^(${BLANK}*${OFFSET})([\da-f]{2}.*)$`, 'i')
 /** The same of the first row, which may stand behind the quote or the name of a field. */
-const FIRST_ROW = new RegExp(String.raw`^((?:.*?\W)??${PLACE})([\da-f]{2}.*)$`, 'i')
+const FIRST_ROW = new RegExp(String.raw`^((?:.*?\W)??${OFFSET})([\da-f]{2}.*)$`, 'i')
 /** The longest row, of octal bytes, has fewer. */
 const ROW_CHARS_MAX = 256
 /** What comes before the text of a row. */
@@ -136,9 +136,9 @@ function mayBeRow(bytes: Uint8Array, line: number): boolean {
   while (isBlank(bytes[at])) at++
   if (bytes[at] === ZERO && bytes[at + 1] === LETTER_X) at += 2
   const from = at
-  while (isDigit(bytes, at) && at - from <= PLACE_DIGITS_MAX) at++
-  const isPlace = at - from >= PLACE_DIGITS_MIN && at - from <= PLACE_DIGITS_MAX
-  return isPlace && (bytes[at] === COLON || isBlank(bytes[at]))
+  while (isDigit(bytes, at) && at - from <= OFFSET_DIGITS_MAX) at++
+  const isOffset = at - from >= OFFSET_DIGITS_MIN && at - from <= OFFSET_DIGITS_MAX
+  return isOffset && (bytes[at] === COLON || isBlank(bytes[at]))
 }
 
 const isBlank = (byte: number | undefined) => byte === SPACE || byte === TAB || byte === PLUS

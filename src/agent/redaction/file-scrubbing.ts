@@ -6,7 +6,6 @@ import { copyFile, mkdtemp, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { createGunzip, createGzip } from 'node:zlib'
-import { findEmbeddedZip, scrubEmbeddedZip } from './embedded-zip.ts'
 import { type FileKind, kindOfFile } from './file-kind.ts'
 import {
   bounded,
@@ -17,7 +16,7 @@ import {
   UnreadableFile,
   writingTo,
 } from './scrub-pass.ts'
-import { scrubZip } from './zip-scrubbing.ts'
+import { findEmbeddedZip, scrubEmbeddedZip, scrubZip } from './zip-scrubbing.ts'
 
 /** Levels of nested archives; Playwright's reports have two. */
 const DEPTH_MAX = 3

@@ -4,7 +4,7 @@
 /** Every needle has at least this many bytes: the index begins with their hash. */
 export const NEEDLE_BYTES_MIN = 3
 
-/** A longer window gains little, and takes more places of the table. */
+/** A longer window gains little, and fills more of the table. */
 const WINDOW_BYTES_MAX = 12
 
 /** Shorter parts of a needle stand at the ends of a text by chance. */

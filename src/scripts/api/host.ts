@@ -141,8 +141,8 @@ export class ApiScriptHost {
   readonly #ended: Promise<SandboxEnd>
   #waiting: Waiting | undefined
   #crash: ScriptError | undefined
-  /** Whether it has said all that its scripts made secret, as it does at its end. */
-  #hasSaidAll = false
+  /** Whether it has reported, as it does at its end, all that its scripts made secret. */
+  #hasReported = false
 
   constructor(settings: HostSettings, egress: Egress, program: ScriptProgram) {
     this.#context = settings.context
@@ -168,7 +168,7 @@ export class ApiScriptHost {
     await this.#ended
     clearTimeout(timer)
     this.console.end()
-    if (!this.#hasSaidAll) this.console.hide()
+    if (!this.#hasReported) this.console.hide()
     await this.#egress.close()
   }
 
@@ -236,7 +236,7 @@ export class ApiScriptHost {
     const report = parseScriptMessage(message)
     if (report === undefined) return
     if (report.step === 'header') this.#context.headers?.saw(report.name, report.value)
-    else if (report.step === 'exit') this.#hasSaidAll = true
+    else if (report.step === 'exit') this.#hasReported = true
     else if (report.step === 'crash') this.#crash = 'error' in report ? report.error : undefined
     else if (report.step === this.#waiting?.step) this.#waiting.resolve(report)
   }
