@@ -98,25 +98,8 @@ export interface NamedValue extends Span {
   value: string
 }
 
-/** Texts in UTF-16 of either order of bytes, as far as there are headers in them: every second byte is 0. */
-const UTF16 = /(?:[^\0]\0){8,}[^\0]?/g
-
-/** Named values in the text that begin before `until`, whatever the name is; bytes may be UTF-16. */
+/** Named values in the text that begin before `until`, whatever the name is. */
 export function* namedValues(text: string, until: number): Generator<NamedValue> {
-  yield* namedInBytes(text, until)
-  if (!text.includes('\0')) return
-  for (const { 0: run, index } of text.matchAll(UTF16)) {
-    if (index >= until) break
-    // Begins with the end of a line, as it may be the beginning of a text.
-    const inner = `\n${run.replaceAll('\0', '')}`
-    for (const { name, value, from, to } of namedInBytes(inner, inner.length)) {
-      const [start, end] = [index + 2 * (from - 1), index + 2 * (to - 1)]
-      if (start < until) yield { name, value, from: start, to: Math.min(end, index + run.length) }
-    }
-  }
-}
-
-function* namedInBytes(text: string, until: number): Generator<NamedValue> {
   for (const { pattern, mayBeSource = false } of SHAPES) {
     for (const match of text.matchAll(pattern)) {
       if (match.index >= until) break

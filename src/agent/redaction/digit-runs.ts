@@ -55,7 +55,7 @@ export const HEXADECIMAL: Digits = {
 }
 
 const IS_ASCII_TEXT = new Uint8Array(256).fill(1, 32, 127)
-for (const one of [0, TAB, LF, CR, ESC]) IS_ASCII_TEXT[one] = 1
+for (const one of [TAB, LF, CR, ESC]) IS_ASCII_TEXT[one] = 1
 
 /** Lines of base64 are at least as long. */
 const LINE_CHARS_MIN = 8
@@ -70,7 +70,7 @@ export interface Run {
   to: number
 }
 
-/** Calls `onText` for each part with at least `min` characters of ASCII, or zeros, in a row; with UTF-8 next to them. */
+/** Calls `onText` for each part with at least `min` characters of ASCII in a row; with UTF-8 next to them. */
 export function textsIn(
   bytes: Uint8Array,
   length: number,

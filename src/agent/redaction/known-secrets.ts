@@ -10,11 +10,6 @@ import { mayBeEscaped, plainView, withoutEscapes } from './text-views.ts'
 /** Rounds of escaping that are decoded: JSON in JSON in a URL, and what the secret itself looks like. */
 export const ESCAPE_ROUNDS_MAX = 6
 
-/** Shorter file names are parts of ordinary text. */
-const NAME_CHARS_MIN = 8
-/** No file system takes longer ones. */
-const NAME_CHARS_MAX = 255
-
 /** There are more values than a run may know. The message says nothing about them. */
 class TooManySecrets extends Error {
   constructor() {
@@ -87,9 +82,7 @@ function addNeedles(secret: string, needles: Needle[]): void {
   if (utf8.length !== part.length) {
     // In Latin-1, or as `\xfc\u20ac`, where escapes of two digits are characters and not bytes.
     add(part.replaceAll(/[^\0-\u00FF]+/g, (one) => Buffer.from(one).toString('latin1')))
-    if (!LATIN1.test(part)) for (const one of utf16Of(part)) add(one)
   }
-  for (const name of namesOf(part)) add(name)
 }
 
 /** Written alike in nearly every encoding that is decoded here. */
@@ -110,10 +103,6 @@ function rewritten(secret: string, utf8: Buffer): Buffer[] {
   for (const one of [inQuery, inQuery.replaceAll('\\', '/')]) {
     texts.add(one).add(withoutFragment(one))
   }
-  // SQL and CSV double quotes, a shell leaves them.
-  texts.add(secret.replaceAll("'", "''")).add(secret.replaceAll('"', '""'))
-  texts.add(secret.replaceAll("'", String.raw`'\''`)).add(secret.replaceAll("'", `'"'"'`))
-  texts.add(secret.replaceAll(/'+/g, (all) => `'"${all}"'`))
   // A page shows several blanks as one, a line of ours no control characters, and Playwright signs.
   texts.add(secret.replaceAll(/\s+/g, ' ')).add(secret.replaceAll(/\p{Cc}+/gu, ' '))
   texts.add(secret.replaceAll('\n', '↵').replaceAll('\t', '⇆'))
@@ -122,9 +111,8 @@ function rewritten(secret: string, utf8: Buffer): Buffer[] {
     utf8.toString('latin1').replaceAll(/[^!-~]/g, (one) => decimalEscape(one.charCodeAt(0))),
   )
   if (utf8.length !== secret.length) {
-    // UTF-8 that was read as Latin-1, perhaps twice, or as Windows-1252, and Latin-1 that was read as UTF-8.
-    const latin1 = utf8.toString('latin1')
-    texts.add(latin1).add(Buffer.from(latin1).toString('latin1')).add(WINDOWS_1252.decode(utf8))
+    // UTF-8 that was read as Latin-1, and Latin-1 that was read as UTF-8: headers have no charset.
+    texts.add(utf8.toString('latin1'))
     const isReadable = (secret.match(/[A-Za-z0-9]/g) ?? []).length >= READABLE_CHARS_MIN
     if (isReadable && LATIN1.test(secret)) texts.add(Buffer.from(secret, 'latin1').toString())
   }
@@ -132,10 +120,9 @@ function rewritten(secret: string, utf8: Buffer): Buffer[] {
   return [...texts].map((text) => Buffer.from(text))
 }
 
-const WINDOWS_1252 = new TextDecoder('windows-1252')
 const LATIN1 = /^[\0-\u00FF]*$/
 const REWRITTEN_CHARS_MAX = 1024
-const MAY_BE_REWRITTEN = /[^!-~]|[\\'"#]/
+const MAY_BE_REWRITTEN = /[^!-~]|[\\#]/
 /** With fewer, a text of replacement characters is no secret any more. */
 const READABLE_CHARS_MIN = 6
 
@@ -170,24 +157,4 @@ function encoded(secret: string): string[] {
   const form = new URLSearchParams({ a: secret }).toString().slice(2)
   const all = [html, url, url.toLowerCase(), form, JSON.stringify(secret).slice(1, -1)]
   return all.map((one) => Buffer.from(one).toString('latin1'))
-}
-
-/** Little end first, and big end first. */
-function utf16Of(secret: string): string[] {
-  const little = Buffer.from(secret, 'utf16le')
-  return [little, Buffer.from(little).swap16()].map((one) => one.toString('latin1'))
-}
-
-/** As names of files have it, which are made from titles. */
-function namesOf(secret: string): string[] {
-  if (secret.length > NAME_CHARS_MAX) return []
-  const trimmed = (text: string) => text.replaceAll(/^-|-$/g, '')
-  const name = trimmed(secret.replaceAll(/[^A-Za-z0-9]+/g, '-'))
-  const names = [name, name.replaceAll('-', '_'), trimmed(secret.replaceAll(/\W+/g, '-'))]
-  // Playwright leaves what is not ASCII, and hyphens next to others.
-  if (/[^\0-,.-\u007F]/.test(secret)) {
-    const its = trimmed(secret.replaceAll(/[\0-,./:-@[-`{-\u007F]+/g, '-'))
-    names.push(Buffer.from(its).toString('latin1'))
-  }
-  return names.filter((one) => one.length >= NAME_CHARS_MIN)
 }

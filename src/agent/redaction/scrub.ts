@@ -89,23 +89,8 @@ function withoutSecrets(text: string, finder: Finder): string {
   const latin1 = bytes.length === text.length ? text : bytes.toString('latin1')
   const parts = partSpans(finder, bytes, latin1, { marks: TEXT_MARKS, ends })
   const spans = joined([...finder.spans(bytes, ends), ...parts])
-  const clean = spans.length === 0 ? text : withoutSpans(text, bytes, spans)
-  return clean.includes('\0') && bytes.length !== text.length ? withoutWide(clean, finder) : clean
+  return spans.length === 0 ? text : withoutSpans(text, bytes, spans)
 }
-
-/** Without secrets in UTF-16 bytes that were decoded as Latin-1. */
-function withoutWide(text: string, finder: Finder): string {
-  if (!LATIN1.test(text)) return text
-  let clean = ''
-  let at = 0
-  for (const { from, to } of finder.spans(Buffer.from(text, 'latin1'))) {
-    clean += text.slice(at, from) + SCRUBBED
-    at = to
-  }
-  return clean + text.slice(at)
-}
-
-const LATIN1 = /^[\0-\u00FF]*$/
 
 /** The text without spans of its bytes; a character goes as a whole. */
 function withoutSpans(text: string, bytes: Buffer, spans: readonly Span[]): string {

@@ -6,7 +6,7 @@
 // of base64 and hexadecimal digits in both, decoded; what these contain is searched in the same way, up to DEPTH_MAX.
 import { ESCAPE_ROUNDS_MAX, needlesOf } from './known-secrets.ts'
 import { DIFF_COLOURS, withoutColour } from './coloured-texts.ts'
-import { dumpsIn } from './dumps.ts'
+import { dumpIn } from './dumps.ts'
 import { CUT_BYTES_MIN, type Needle, NeedleIndex } from './needle-index.ts'
 import {
   BASE64,
@@ -27,7 +27,6 @@ import {
   type View,
   withoutEscapes,
 } from './text-views.ts'
-import { wideTexts } from './utf16-texts.ts'
 
 /** Where something stands that must go. */
 export interface Span {
@@ -115,14 +114,6 @@ export class SecretFinder {
     this.#find(view, ends, onMatch)
     if (isBinary(view.bytes)) this.#inTexts(view, 0, onMatch)
     else this.#decoded(view, ends, 0, onMatch)
-    this.#inWide(view, 0, onMatch)
-  }
-
-  #inWide(view: View, depth: number, onMatch: OnMatch): void {
-    wideTexts(view, (text) => {
-      this.#find(text, NO_ENDS, onMatch)
-      this.#decoded(text, NO_ENDS, depth, onMatch)
-    })
   }
 
   /** Looks into what is text between other bytes. */
@@ -140,9 +131,8 @@ export class SecretFinder {
       if (next === undefined) break
       last = next
       this.#find(last, ends, onMatch)
-      wideTexts(last, (text) => this.#find(text, NO_ENDS, onMatch))
     }
-    this.#inDumps(last, ends, depth, onMatch)
+    this.#inDump(last, ends, depth, onMatch)
     for (const digits of [BASE64, HEXADECIMAL]) {
       this.#digits(last, ends, digits, depth, onMatch)
       // What an escape took along stands as it was written only before it was decoded.
@@ -150,15 +140,13 @@ export class SecretFinder {
     }
   }
 
-  #inDumps(view: View, ends: Ends, depth: number, onMatch: OnMatch): void {
-    if (depth === DEPTH_MAX) return
-    for (const { bytes, rowEnd } of dumpsIn(view)) {
-      // What stands behind the bytes of a row are these bytes again.
-      const onRow: OnMatch = (from, to) => onMatch(from, rowEnd(to))
-      this.#find(bytes, ends, onRow, HEXADECIMAL.bytesMin)
-      this.#inTexts(bytes, depth + 1, onRow)
-      this.#inWide(bytes, depth + 1, onRow)
-    }
+  #inDump(view: View, ends: Ends, depth: number, onMatch: OnMatch): void {
+    const dump = depth === DEPTH_MAX ? undefined : dumpIn(view)
+    if (dump === undefined) return
+    // What stands behind the bytes of a row are these bytes again.
+    const onRow: OnMatch = (from, to) => onMatch(from, dump.rowEnd(to))
+    this.#find(dump.bytes, ends, onRow, HEXADECIMAL.bytesMin)
+    this.#inTexts(dump.bytes, depth + 1, onRow)
   }
 
   /** Looks into each of two texts of which a diff in colours consists. */
@@ -262,9 +250,7 @@ export class SecretFinder {
       if (depth === DEPTH_MAX) continue
       textsIn(target, length, TEXT_CHARS_MIN, (from, to) => {
         const inner = { start: ends.start && from === 0, end: ends.end && to === length }
-        const text = partOf(look(), from, to)
-        this.#decoded(text, inner, depth + 1, onMatch)
-        this.#inWide(text, depth + 1, onMatch)
+        this.#decoded(partOf(look(), from, to), inner, depth + 1, onMatch)
       })
     }
   }

