@@ -5,7 +5,7 @@ import { exitCodeOf } from '../agent/run/check.ts'
 import type { AgentConfig } from '../agent/config.ts'
 import { variableSecrets } from '../contract/definition-secrets.ts'
 import { NamedTexts } from '../agent/run/named-texts.ts'
-import { createScrubber, type Scrubber } from '../agent/redaction/scrub.ts'
+import { createScrubber } from '../agent/redaction/scrub.ts'
 import { SuiteLive } from '../agent/run/suite-live.ts'
 import { chooseEngine, ENGINE_NAMES } from '../contract/engine.ts'
 import { Monitor } from '../contract/monitor.ts'
@@ -114,11 +114,9 @@ async function runTests(
   const secrets = variableSecrets(monitor.environmentVariables)
   const scrub = createScrubber({ secrets, headers: config.scrubHeaders })
   const named = new NamedTexts(scrub)
-  let runScrubber: Scrubber | undefined
   // Called with whole lines.
   const say = (text: string) => {
-    const clean = scrub.text(named.text(text))
-    stderr.write(runScrubber?.text(clean) ?? clean)
+    stderr.write(named.text(text))
   }
   const live = new SuiteLive(say, mayColour(stderr, env))
   const watched: AnyMonitorType = {
@@ -138,7 +136,7 @@ async function runTests(
     source: 'TEST_NO_RECORD',
     workFolders,
     files: storedFilesIn(output),
-    onRunScrubber: (all) => (runScrubber = all),
+    onSecrets: (values) => named.addValues(values),
   })
   const result = await runHere({ monitor, slot: Date.now() }, interruption.signal)
   host.close()

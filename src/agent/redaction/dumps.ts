@@ -10,9 +10,9 @@ const [OFFSET_DIGITS_MIN, OFFSET_DIGITS_MAX] = [4, 8]
 const BLANK = String.raw`[ \t+]`
 const OFFSET = String.raw`(?:0x)?[\da-f]{${OFFSET_DIGITS_MIN},${OFFSET_DIGITS_MAX}}(?::| -)?${BLANK}+`
 /** What comes before the bytes of a row, and the rest of it. */
-const ROW = new RegExp(String.raw`^(${BLANK}*${OFFSET})([\da-f]{2}.*)$`, 'i')
+const ROW = new RegExp(String.raw`^(${BLANK}*${OFFSET})([\da-f]{2}.*)$`, 'is')
 /** The same of the first row, which may stand behind the quote or the name of a field. */
-const FIRST_ROW = new RegExp(String.raw`^((?:.*?\W)??${OFFSET})([\da-f]{2}.*)$`, 'i')
+const FIRST_ROW = new RegExp(String.raw`^((?:.*?\W)??${OFFSET})([\da-f]{2}.*)$`, 'is')
 /** A longer line is no row. */
 const ROW_CHARS_MAX = 128
 /** What comes before the text of a row. */

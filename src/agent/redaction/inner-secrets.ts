@@ -37,12 +37,12 @@ const NUMBERS = /^\d+[.:-][\d.:T-]*Z?$/
 
 /** A name, what separates it from its value, and this: in quotes, in braces, or without blanks. */
 const SETTING =
-  /(?<![\w.-])([\w.-]{2,100})["']?[ \t]*[=:][ \t]*(?:"([^"\r\n]{1,4096})"|'([^'\r\n]{1,4096})'|\{([^}\r\n]{1,4096})\}|([^\s;&,"'{]{1,4096}))/g
+  /(?<![\w.-])([\w.-]{2,100})["']?[ \t]*[=:][ \t]*(?:"([^"\r\n]{1,4096})"|'([^'\r\n]{1,4096})'|\{([^}\r\n]{1,4096})\}|([^\s;&,"'{][^\s;&,]{0,4096}))/g
 
 /** Values of sensitive names, as in connection strings, forms, and files of settings. */
 function settingsIn(text: string): string[] {
   return Array.from(text.matchAll(SETTING), ([, name = '', ...values]) =>
-    isField(name) ? (values.find((one) => one !== undefined) ?? '') : '',
+    isField(name) ? (values.find((one) => one !== undefined) ?? '').replace(/["'}]+$/, '') : '',
   ).filter((value) => value.length >= VALUE_CHARS_MIN && !NUMBERS.test(value))
 }
 

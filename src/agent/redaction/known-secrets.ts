@@ -79,10 +79,23 @@ function addNeedles(secret: string, needles: Needle[]): void {
     // What is too short once it is decoded is looked for as it is encoded.
     if (canonical.length < NEEDLE_BYTES_MIN) for (const one of encoded(bytes.toString())) add(one)
   }
+  for (const one of joinedToEscapes(part)) add(one)
   if (utf8.length !== part.length) {
     // In Latin-1, or as `\xfc\u20ac`, where escapes of two digits are characters and not bytes.
     add(part.replaceAll(/[^\0-\u00FF]+/g, (one) => Buffer.from(one).toString('latin1')))
   }
+}
+
+/** Shorter ones stand in other texts by chance. Bytes. */
+const JOINED_BYTES_MIN = 8
+
+/** A secret whose first characters became an escape with what stands in front: `\\n` in `CORP\\name`, `%be` in `5%beef`. */
+function joinedToEscapes(secret: string): string[] {
+  const { length: max } = withoutAllEscapes(Buffer.from(secret))
+  return ['\\', '%']
+    .map((before) => Buffer.from(withoutAllEscapes(Buffer.from(before + secret))))
+    .filter(({ length }) => length >= JOINED_BYTES_MIN && length <= max)
+    .map((bytes) => bytes.toString('latin1'))
 }
 
 /** Written alike in nearly every encoding that is decoded here. */

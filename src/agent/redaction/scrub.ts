@@ -16,6 +16,8 @@ export interface Scrubber {
   value<T>(value: T): T
   /** Whether a header or field of this name is sensitive. */
   isSensitive(name: string): boolean
+  /** A scrubber that knows more secrets, in the time that these take. */
+  and(secrets: Iterable<string>): Scrubber
   /** The settings it was made from, for scrubbing in another thread. */
   readonly settings: { readonly secrets: readonly string[]; readonly headers: readonly string[] }
 }
@@ -31,44 +33,70 @@ export interface ScrubSettings {
  * leaves, since its message could hold a secret.
  */
 export function createScrubber(
-  settings: ScrubSettings,
-  isSensitive = createNameTest(settings.headers),
+  { secrets = [], headers = [] }: ScrubSettings,
+  isSensitive = createNameTest(headers),
   finderOf: (secrets: readonly string[]) => Finder = (all) => new SecretFinder(all),
 ): Scrubber {
-  const secrets = [...new SecretSet(settings.secrets)]
-  const scrub = secrets.length === 0 ? unchanged : closedTexts(() => finderOf(secrets))
-  const text = (given: string) => withoutUrlCredentials(scrub(given))
+  const settings = { secrets: [], headers }
+  return scrubberOf({ settings, isSensitive, finderOf, finders: [] }).and(secrets)
+}
+
+interface Parts extends Pick<Scrubber, 'isSensitive' | 'settings'> {
+  finderOf: (secrets: readonly string[]) => Finder
+  finders: readonly Finder[]
+}
+
+function scrubberOf(parts: Parts): Scrubber {
+  const { finders, isSensitive, settings } = parts
+  const finderOf = (secrets: readonly string[]) => madeOrFailing(() => parts.finderOf(secrets))
+  const text = textsWithout(finders)
   return {
     text,
     isSensitive,
-    settings: { secrets, headers: settings.headers ?? [] },
+    settings,
+    and(more) {
+      const own = [...new SecretSet(more)]
+      if (own.length === 0) return this
+      const secrets = [...settings.secrets, ...own]
+      const all = [...finders, finderOf(own)]
+      return scrubberOf({ ...parts, finders: all, settings: { ...settings, secrets } })
+    },
     value(value) {
-      const walk: Walk = { isSensitive, text, found: new Set() }
-      const clean = cleaned(value, walk)
-      if (walk.found.size === 0) return clean as typeof value
       // The value of a sensitive header may also stand elsewhere: in a message, in an echoed body.
-      return withTexts(
-        clean,
-        closedTexts(() => finderOf([...walk.found])),
-      ) as typeof value
+      const found = new Set<string>()
+      cleaned(value, { isSensitive, text: unchanged, found })
+      const all = found.size === 0 ? text : textsWithout([...finders, finderOf([...found])])
+      return cleaned(value, { isSensitive, text: all, found }) as typeof value
     },
   }
 }
 
 const unchanged = (text: string) => text
 
-/** How texts lose secrets; all of a text goes when that fails. */
-function closedTexts(makeFinder: () => Finder): (given: string) => string {
-  let finder: Finder | undefined
+function madeOrFailing(make: () => Finder): Finder {
   try {
-    finder = makeFinder()
+    return make()
   } catch {
-    // Without one, nothing is given away.
+    const message = 'the search for secrets could not be prepared'
+    return {
+      spans: () => {
+        throw new Error(message)
+      },
+    }
   }
+}
+
+/** How texts lose secrets; all of a text goes when that fails. Places of several finders may overlap. */
+function textsWithout(finders: readonly Finder[]): (given: string) => string {
+  const [only] = finders
+  const finder: Finder | undefined =
+    finders.length <= 1
+      ? only
+      : { spans: (bytes, ends) => joined(finders.flatMap((one) => one.spans(bytes, ends))) }
   return (given) => {
-    if (given === '') return given
     try {
-      return finder === undefined ? SCRUBBED : withoutSecrets(given, finder)
+      const clean = finder === undefined || given === '' ? given : withoutSecrets(given, finder)
+      return withoutUrlCredentials(clean)
     } catch {
       return SCRUBBED
     }

@@ -47,7 +47,7 @@ export function joined(spans: Iterable<Span>): Span[] {
 
 const BACKSLASH = 0x5c
 const QUOTE = 0x22
-const LETTER_X = 0x78
+const PERCENT = 0x25
 const EQUALS = 0x3d
 
 /** Less ASCII in a row stands in any bytes by chance, and holds nothing that is encoded. */
@@ -55,10 +55,9 @@ const TEXT_CHARS_MIN = 6
 /** Base64 in base64 in base64. */
 const DEPTH_MAX = 3
 
-/** What takes digits along that stand after it: `%`, a backslash, and `\\x`, as PostgreSQL begins its hexadecimal. */
-const ESCAPES: ReadonlySet<number | undefined> = new Set(Buffer.from('%\\'))
-const isEscaped = (bytes: Uint8Array, at: number) =>
-  ESCAPES.has(bytes[at - 1]) || (bytes[at - 1] === LETTER_X && bytes[at - 2] === BACKSLASH)
+/** Whether digits may have gone with an escape: `%`, a backslash, or `\\x`, as PostgreSQL begins its hexadecimal. */
+const isEscaped = (bytes: Uint8Array, { from, to }: Run) =>
+  bytes.subarray(Math.max(0, from - 2), to).some((one) => one === BACKSLASH || one === PERCENT)
 
 /** Which ends of bytes are ends of a text that may have been cut. */
 export interface Ends {
@@ -202,14 +201,14 @@ export class SecretFinder {
     }
   }
 
-  /** `isWanted`: whether to look into a run that begins there. */
+  /** `isWanted`: whether to look into a run. */
   #digits(
     view: View,
     ends: Ends,
     digits: Digits,
     depth: number,
     onMatch: OnMatch,
-    isWanted: (bytes: Uint8Array, at: number) => boolean = () => true,
+    isWanted: (bytes: Uint8Array, run: Run) => boolean = () => true,
   ): void {
     const { bitsPerDigit, bytesMin } = digits
     const digitsFor = (bytes: number) => Math.ceil((8 * bytes) / bitsPerDigit)
@@ -218,7 +217,7 @@ export class SecretFinder {
     const min = digitsFor(Math.max(shortest, bytesMin))
     const { length } = view.bytes
     digitRuns(view.bytes, digits, min, (run) => {
-      if (!isWanted(view.bytes, run.at[0] as number)) return
+      if (!isWanted(view.bytes, run)) return
       this.#inRun(run, view, endsOfRun(run, view, ends), digits, depth, onMatch)
     })
     // At the ends of a cut text, less than a secret is enough.

@@ -7,8 +7,8 @@ import {
 } from '../../contract/definition-secrets.ts'
 import { jsonOf } from '../../contract/exact-json.ts'
 import { SecretSet } from '../../contract/secret-set.ts'
-import { namedValues } from '../redaction/byte-scrubber.ts'
-import { createScrubber, SCRUBBED, type Scrubber, withTexts } from '../redaction/scrub.ts'
+import { type NamedValue, namedValues } from '../redaction/byte-scrubber.ts'
+import { SCRUBBED, type Scrubber, withTexts } from '../redaction/scrub.ts'
 import { joined, type Span } from '../redaction/secret-finder.ts'
 import type { Variable } from '../../contract/monitor.ts'
 
@@ -34,21 +34,74 @@ const LISTED = new RegExp(
 
 /** Finds sensitive names in the texts of one run, and remembers their values. */
 export class NamedTexts {
-  readonly #names: Pick<Scrubber, 'isSensitive'>
+  readonly #known: Scrubber
   /** Observed values, which may stand elsewhere without their names. */
   readonly #observed = new SecretSet()
-  /** Scrubbers for the first `of` values and for the later ones, so that adding one rebuilds only the smaller part. */
-  #older: { of: number; scrubber: Scrubber } | undefined
-  #newer: { of: number; scrubber: Scrubber } | undefined
+  /** Scrubbers with the first `of` values, and with all: adding one prepares only those after the first. */
+  #first: { of: number; scrubber: Scrubber }
+  #all: { of: number; scrubber: Scrubber }
 
-  constructor(names: Pick<Scrubber, 'isSensitive'>) {
-    this.#names = names
+  /** `known`: the scrubber of what is secret before the run. */
+  constructor(known: Scrubber) {
+    this.#known = known
+    this.#first = { of: 0, scrubber: known }
+    this.#all = this.#first
   }
 
-  /** The text without the values of sensitive names. */
+  /** The text without known and observed secrets, and without the values of sensitive names in it. */
   text(given: string): string {
-    // Begins with the end of a line, so that the first one is found like the others.
-    const text = `\n${given}`
+    this.observe(given)
+    return this.#withoutNamed(this.scrubber().text(given))
+  }
+
+  /** The same for all texts in a value. */
+  value<T>(value: T, more: readonly string[] = []): T {
+    withTexts(value, (text) => {
+      this.observe(text)
+      return text
+    })
+    const clean = this.scrubber().and(more).value(value)
+    return withTexts(clean, (text) => this.#withoutNamed(text))
+  }
+
+  /** Adds values that were observed elsewhere. */
+  addValues(values: readonly string[]): void {
+    for (const one of values) this.#observed.add(one)
+  }
+
+  /** Adds the value of a header that the program sent or received, if it is sensitive. */
+  addHeader(name: string, value: string): void {
+    if (this.#known.isSensitive(name)) this.addValues(echoedSecrets(value))
+  }
+
+  /** The observed values. */
+  secrets(): string[] {
+    return [...this.#observed]
+  }
+
+  /** Scrubber of the known and the observed secrets. */
+  scrubber(): Scrubber {
+    const of = this.#observed.size
+    if (this.#all.of === of) return this.#all.scrubber
+    const values = this.secrets()
+    if (of > 2 * this.#first.of || this.#observed.isOver) {
+      this.#first = { of, scrubber: this.#known.and(values) }
+      this.#all = this.#first
+    } else {
+      const scrubber = this.#first.scrubber.and(values.slice(this.#first.of))
+      this.#all = { of, scrubber }
+    }
+    return this.#all.scrubber
+  }
+
+  /** Adds the values of sensitive headers that stand in a text. */
+  observe(given: string): void {
+    for (const { value } of this.#named(asLines(given)))
+      this.addValues(echoedSecrets(unescaped(value)))
+  }
+
+  #withoutNamed(given: string): string {
+    const text = asLines(given)
     let clean = ''
     let at = 1
     for (const { from, to } of joined(this.#spans(text))) {
@@ -58,63 +111,13 @@ export class NamedTexts {
     return at === 1 ? given : clean + text.slice(at)
   }
 
-  /** The same for all texts in a value. */
-  value<T>(value: T): T {
-    return withTexts(value, (text) => this.text(text))
-  }
-
-  /** Adds values that were observed elsewhere, unless only punctuation remains of them next to `SCRUBBED`. */
-  addValues(values: readonly string[]): void {
-    for (const one of values) {
-      const rest = one.replaceAll(SCRUBBED, '')
-      if (rest === one || /[\p{L}\p{N}]/u.test(rest)) this.#observed.add(one)
-    }
-  }
-
-  /** Adds the value of a header that the program sent or received, if it is sensitive. */
-  addHeader(name: string, value: string): void {
-    if (this.#names.isSensitive(name)) this.addValues(echoedSecrets(value))
-  }
-
-  /** The observed values. */
-  secrets(): string[] {
-    return [...this.#observed]
-  }
-
-  /** Scrubber of the observed values; undefined where there are none. */
-  observedScrubber(): Scrubber | undefined {
-    const of = this.#observed.size
-    if (of === 0) return undefined
-    if (this.#older === undefined || of > 2 * this.#older.of || this.#observed.isOver) {
-      if (this.#older?.of !== of) this.#older = { of, scrubber: this.#scrubberFrom(0) }
-    }
-    const { of: first, scrubber: older } = this.#older
-    if (first === of) return older
-    if (this.#newer?.of !== of) this.#newer = { of, scrubber: this.#scrubberFrom(first) }
-    const newer = this.#newer.scrubber
-    return {
-      ...older,
-      text: (text) => newer.text(older.text(text)),
-      value: (value) => newer.value(older.value(value)),
-    }
-  }
-
-  #scrubberFrom(first: number): Scrubber {
-    const isSensitive = (name: string) => this.#names.isSensitive(name)
-    return createScrubber({ secrets: this.secrets().slice(first) }, isSensitive)
-  }
-
-  /** The text without the values observed until now. */
-  withoutObserved(text: string): string {
-    return this.observedScrubber()?.text(text) ?? text
+  *#named(text: string): Generator<NamedValue> {
+    for (const one of namedValues(text, text.length))
+      if (one.value !== SCRUBBED && this.#known.isSensitive(one.name)) yield one
   }
 
   *#spans(text: string): Generator<Span> {
-    for (const { name, value, from, to } of namedValues(text, text.length)) {
-      if (value === SCRUBBED || !this.#names.isSensitive(name)) continue
-      this.addValues(echoedSecrets(unescaped(value)))
-      yield { from, to }
-    }
+    yield* this.#named(text)
     // A literal may be any text, so it is scrubbed only where it stands.
     for (const one of text.matchAll(QUOTED)) {
       yield* this.#literal(one, one[2] ?? one[3], one[5], one[4] === '`')
@@ -130,7 +133,7 @@ export class NamedTexts {
     value = '',
     isTemplate = false,
   ): Generator<Span> {
-    if (value === SCRUBBED || !this.#names.isSensitive(name)) return
+    if (value === SCRUBBED || !this.#known.isSensitive(name)) return
     if (isTemplate && value.includes('${')) return
     const from = index + whole.lastIndexOf(value)
     // A truncated value extends to the end of the text.
@@ -138,24 +141,21 @@ export class NamedTexts {
   }
 }
 
+/** Begins with the end of a line, so that the first one is found like the others. */
+const asLines = (text: string) => `\n${text}`
+
 function unescaped(value: string): string {
   return (jsonOf(`"${value}"`) as string | undefined) ?? value
 }
 
-/**
- * A scrubber for the secrets in what attempts did not disclose: by the names of headers and fields, and the values
- * that secret variables were given. Undefined where there is none.
- */
-export function undisclosedScrubber(
+/** The secrets in what attempts did not disclose: by names, and the values that secret variables were given. */
+export function undisclosedSecrets(
   undisclosed: readonly Record<string, unknown>[],
-  scrubber: Scrubber,
+  { isSensitive }: Pick<Scrubber, 'isSensitive'>,
   variables: readonly Variable[],
-): Scrubber | undefined {
+): string[] {
   const hidden = new Set(variables.filter((one) => one.secret || one.locked).map((one) => one.key))
-  const found = undisclosed.flatMap((one) =>
-    definitionSecrets(one, (name) => hidden.has(name) || scrubber.isSensitive(name)),
+  return undisclosed.flatMap((one) =>
+    definitionSecrets(one, (name) => hidden.has(name) || isSensitive(name)),
   )
-  return found.length === 0
-    ? undefined
-    : createScrubber({ secrets: found }, (name) => scrubber.isSensitive(name))
 }

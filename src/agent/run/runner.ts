@@ -19,7 +19,7 @@ import {
   ownFault,
 } from './attempt.ts'
 import type { Clock } from '../schedule/clock.ts'
-import { NamedTexts, undisclosedScrubber } from './named-texts.ts'
+import { NamedTexts, undisclosedSecrets } from './named-texts.ts'
 import type { ProgressBoard, ProgressReporter } from './progress-board.ts'
 import {
   createPlanner,
@@ -81,8 +81,8 @@ export interface RunnerSettings {
   /** Source of the runs where it is neither the timetable nor a request. */
   source?: RunSource
   onRetry?: (checkType: string) => void
-  /** Receives the scrubber of the secrets that a program's run observed. */
-  onRunScrubber?: ((scrubber: Scrubber) => void) | undefined
+  /** Receives the secrets that a program's run observed. */
+  onSecrets?: ((values: readonly string[]) => void) | undefined
   /** A monitor did not end after its abort, which is a fault in it. */
   onAbandoned?: (checkType: string) => void
   /** Receives faults of the agent itself, unscrubbed. */
@@ -247,15 +247,15 @@ class JobRun implements Run {
   #reporterOn(board: ProgressBoard): ProgressReporter | undefined {
     const { monitor, slot, onDemand } = this.#job
     const named = this.#named
-    const scrub = { text: (text: string) => this.#clean(named?.text(text) ?? text) }
+    const scrub = named ?? this.#plan.scrub
     if (onDemand !== undefined) return board.begin({ run: onDemand }, scrub)
     if (named === undefined) return undefined
     return board.begin({ monitorId: monitor.id, slot, startedAt: this.#startedAt }, scrub)
   }
 
-  /** The text without the known secrets and those that the run observed. */
-  #clean(text: string): string {
-    return this.#plan.scrub.text(this.#named?.withoutObserved(text) ?? text)
+  /** For the known secrets and those that the run observed. */
+  #scrubber(): Scrubber {
+    return this.#named?.scrubber() ?? this.#plan.scrub
   }
 
   #care(): FileCare {
@@ -263,11 +263,10 @@ class JobRun implements Run {
     return {
       files: this.#settings.files,
       scrub: (paths, cut) => {
-        const { secrets, headers } = this.#plan.scrub.settings
-        const settings = { headers, secrets: [...secrets, ...(named?.secrets() ?? [])] }
-        return scrubFiles(paths, { settings }, cut, undefined, (found) => named?.addValues(found))
+        const scrubber = this.#scrubber()
+        return scrubFiles(paths, scrubber, cut, undefined, (found) => named?.addValues(found))
       },
-      clean: (text) => this.#clean(text),
+      clean: (text) => this.#scrubber().text(text),
     }
   }
 
@@ -275,12 +274,17 @@ class JobRun implements Run {
   // unattributable.
   #scrubbed() {
     const { observation, leftOut = [] } = this.#last
-    const { failures, observed: raw } = observation
-    const observed = leftOut.length === 0 ? raw : { ...raw, artifactsLeftOut: leftOut }
+    const { failures } = observation
+    const observed =
+      leftOut.length === 0
+        ? observation.observed
+        : { ...observation.observed, artifactsLeftOut: leftOut }
     const perAttempt = this.#attempts.map((one) => one.failures)
-    const clean = this.#withoutObserved(
-      this.#withoutUndisclosed(this.#plan.scrub.value({ observed, failures, perAttempt })),
-    )
+    const undisclosed = undisclosedSecrets(this.#undisclosed, this.#plan.scrub, this.#variables())
+    const raw = { observed, failures, perAttempt }
+    const clean =
+      this.#named?.value(raw, undisclosed) ?? this.#plan.scrub.and(undisclosed).value(raw)
+    if (this.#named !== undefined) this.#settings.onSecrets?.(this.#named.secrets())
     const coded = withCodes(clean.failures, failures)
     // Cancelled between two attempts: the observation stays visible, but is no verdict.
     const cancelled = this.#attempts.at(-1)?.verdict === 'cancelled' ? undefined : this.#cancelled
@@ -294,22 +298,8 @@ class JobRun implements Run {
     }
   }
 
-  #withoutUndisclosed<T>(value: T): T {
-    if (this.#undisclosed.length === 0) return value
-    const scrubber = undisclosedScrubber(this.#undisclosed, this.#plan.scrub, this.#variables())
-    return scrubber?.value(value) ?? value
-  }
-
   #variables() {
     return [...this.#place.variables, ...this.#job.monitor.environmentVariables]
-  }
-
-  #withoutObserved<T>(value: T): T {
-    const clean = this.#named?.value(value) ?? value
-    const scrubber = this.#named?.observedScrubber()
-    if (scrubber === undefined) return clean
-    this.#settings.onRunScrubber?.(scrubber)
-    return scrubber.value(clean)
   }
 }
 

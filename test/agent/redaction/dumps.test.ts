@@ -72,6 +72,15 @@ test('a part of a secret at the end of a dump that was cut is found', () => {
   expect(clean).not.toContain('ab41')
 })
 
+test('a dump whose text looks like an escape is found', () => {
+  const dump = String.raw`
+00000000  61 62 63 5c 72 4b 33 79  54 6f 6b 39 7a 51 77 37  |abc\rK3yTok9zQw7|
+00000010  4c 2b 2f 6d 32                                    |L+/m2|
+`
+  const clean = createScrubber({ secrets: ['K3yTok9zQw7L+/m2'] }).text(dump)
+  expect(clean).toMatch(/^\n0{8} {2}61 62 63 5c 72 \[scrubbed\]\n$/)
+})
+
 test('a dump in a form is found', () => {
   const text = new URLSearchParams({ dump: DUMPS.xxd }).toString()
   const clean = createScrubber({ secrets: [SECRET] }).text(text)

@@ -19,6 +19,8 @@ test.each([
     'x.LoginModule required username="app" password="Zq7;Rk2Lm";',
     'Zq7;Rk2Lm',
   ],
+  ['a setting with a quote within', "Server=x;Password=Zq7'Rk2Lm;x", "Zq7'Rk2Lm"],
+  ['a setting in a text in quotes', 'x="Server=y;Password=Zq7Rk2Lm"'],
   ['a setting in braces', 'DRIVER=x;PWD={Zq7;Rk2Lm};', 'Zq7;Rk2Lm'],
   ['a setting of npm', '//npm.test/:_auth=Zq7Rk2Lm'],
   ['a short name of settings', 'DB_PASS=Zq7Rk2Lm'],

@@ -96,6 +96,18 @@ describe('a secret value', () => {
     expect(one.text(`<<${text}>>`)).toBe(`<<${SCRUBBED}>>`)
   })
 
+  test.each([
+    ['JSON', 'tabc"defXY9!', String.raw`CORP\\tabc\"defXY9!`],
+    ['JSON in ASCII', 'fü9kLx2!Q', String.raw`C:\\keys\\f\u00fc9kLx2!Q`],
+    ['HTML', 'nK4d&9x<Lw2', String.raw`CORP\nK4d&amp;9x&lt;Lw2`],
+    ['a URL', 'nK4d/9xLw2', String.raw`CORP\nK4d%2F9xLw2`],
+    ['a URL, octal', '101&9xLw2Zq', String.raw`CORP\101%269xLw2Zq`],
+    ['a URL behind a percent sign', 'beef/9xLw2', '5%beef%2F9xLw2'],
+  ])('is found right after a backslash or percent sign: %s', (_, secret, text) => {
+    const clean = createScrubber({ secrets: [secret] }).text(`"${text}" z`)
+    expect(clean).toMatch(/^"(?:CORP|C:\\\\keys|5)\[scrubbed\]" z$/)
+  })
+
   test('of a URL has no parts that are words', () => {
     const one = createScrubber({ secrets: ['https://user:words@x.test/customers/overview'] })
     expect(one.text('words of /customers/overview')).toBe('words of /customers/overview')
@@ -207,108 +219,6 @@ test.each(['"correct-horse"', 'correct-horse"', '"correct-horse'])(
   },
 )
 
-describe('sensitive headers', () => {
-  const named = createScrubber({ headers: ['X-Internal-Id'] })
-  test.each<[string, unknown, unknown]>([
-    ['in an object', { Authorization: 'Bearer abcdef' }, { Authorization: SCRUBBED }],
-    ['in any case', { 'SET-cookie': ['a=b', 'c=d'] }, { 'SET-cookie': [SCRUBBED, SCRUBBED] }],
-    [
-      'deep inside',
-      { hops: [{ headers: { cookie: 'a' } }] },
-      { hops: [{ headers: { cookie: SCRUBBED } }] },
-    ],
-    ['in a list of pairs', [['X-Api-Key', 'k']], [['X-Api-Key', SCRUBBED]]],
-    [
-      'in a list of names and values',
-      [{ key: 'api-key', value: 'k' }],
-      [{ key: 'api-key', value: SCRUBBED }],
-    ],
-    [
-      'with a sensitive part',
-      { 'X-My-Token-2': 'a', userPassword: 'b' },
-      { 'X-My-Token-2': SCRUBBED, userPassword: SCRUBBED },
-    ],
-    ['added by settings', { 'x-internal-id': '7' }, { 'x-internal-id': SCRUBBED }],
-    [
-      'in an assertion',
-      { property: 'X-Auth-Token', actual: 'abc', target: 'x', index: 1 },
-      { property: 'X-Auth-Token', actual: SCRUBBED, target: SCRUBBED, index: 1 },
-    ],
-    [
-      'in an assertion on JSON',
-      { property: '$.data.access_token', actual: '"of-an-answer"', target: 'of-a-target' },
-      { property: '$.data.access_token', actual: SCRUBBED, target: SCRUBBED },
-    ],
-    [
-      'but no others',
-      { 'content-type': 'text/html', etag: '"x"' },
-      { 'content-type': 'text/html', etag: '"x"' },
-    ],
-    ['and numbers stay', { cookieCount: 2, cookie: 3 }, { cookieCount: 2, cookie: 3 }],
-  ])('%s', (_, given, expected) => expect(named.value(given)).toEqual(expected))
-
-  test.each([
-    ['$.usage.total_tokens', '1042'],
-    ['$.usage.total_tokens', '-10.42e+300'],
-    ['$.token_type', '"bearer"'],
-    ['$.token', '"a-b1c"'],
-    ['$.token', 'nothing'],
-    ['$.tokens.length', '"as-long-as-this-1"'],
-    ['$.tokenizer.version', '"as-long-as-this-1"'],
-    ['$.users[?@.token == 1].name', '"as-long-as-this-1"'],
-  ])('a value of the JSONPath %s stays: %s', (property, actual) => {
-    const given = { message: `${property}: got ${actual}`, details: { property, actual } }
-    expect(named.value(given)).toEqual(given)
-  })
-
-  test.each([
-    "$['access_token']",
-    '$.tokens[0]',
-    '$.tokens[*]',
-    '$..token.*',
-    '$.token[?@.id == 1]',
-    '$.token[',
-  ])('a long value of the JSONPath %s is scrubbed', (property) => {
-    const given = { message: 'got "as-long-as-this-1"', property, actual: '"as-long-as-this-1"' }
-    const message = `got "${SCRUBBED}"`
-    expect(named.value(given)).toEqual({ message, property, actual: SCRUBBED })
-  })
-
-  test('their values are scrubbed from messages and bodies', () => {
-    const given = {
-      headers: {
-        'set-cookie': ['session=abcdef123456; Path=/'],
-        authorization: 'Bearer qwertyuiop',
-      },
-      body: 'your session is abcdef123456, your bearer qwertyuiop',
-    }
-    expect(JSON.stringify(named.value(given))).not.toMatch(/abcdef123456|qwertyuiop/)
-  })
-
-  test.each([
-    'authorization',
-    'proxy-authorization',
-    'cookie',
-    'set-cookie',
-    'x-api-key',
-    'api-key',
-    'x-auth-token',
-    'x-access-token',
-    'x-csrf-token',
-    'x-amz-security-token',
-    'x-goog-api-key',
-    'x-auth-key',
-    'x-access-key',
-    'dd-application-key',
-    'x-forwarded-authorization',
-    'cf-access-jwt-assertion',
-    'x-registry-auth',
-  ])('%s is one without any setting', (name) => {
-    expect(createScrubber({}).isSensitive(name)).toBe(true)
-    expect(createScrubber({}).isSensitive(name.toUpperCase())).toBe(true)
-  })
-})
-
 describe('URLs', () => {
   const plain = createScrubber({})
   test.each([
@@ -335,15 +245,6 @@ test('a secret that is JSON is found by its sensitive fields', () => {
   expect(one.text(given)).toBe(gone)
 })
 
-test('a name that others gave holds no secret; names of ours stay', () => {
-  const one = createScrubber({ secrets: ['hunter22', 'headers'] })
-  const given = { headers: { 'x-hunter22': 'a' }, response: { trailers: { hunter22: ['b'] } } }
-  expect(one.value(given)).toEqual({
-    headers: { [`x-${SCRUBBED}`]: 'a' },
-    response: { trailers: { [SCRUBBED]: ['b'] } },
-  })
-})
-
 describe('a text without a secret', () => {
   test('is given back as it is, not copied', () => {
     const given = { a: [{ b: 'c' }], headers: { accept: '*/*' } }
@@ -367,13 +268,4 @@ describe('a text without a secret', () => {
     const given = { err: new Error('odd'), buffer: Buffer.from('x') }
     expect(scrubber.value(given)).toBe(given)
   })
-})
-
-test('rules of CORS and what is left of a rate limit are no secrets', () => {
-  const headers = {
-    'access-control-allow-credentials': 'true',
-    'x-ratelimit-remaining-tokens': '9',
-  }
-  expect(createScrubber({}).value(headers)).toEqual(headers)
-  expect(createScrubber({}).isSensitive('accessControlToken')).toBe(true)
 })

@@ -115,13 +115,23 @@ describe('a run of a program', () => {
     const texts = named()
     texts.addValues(['COOKIESECRET12345'])
     const cut = `${'x'.repeat(200)}COOKIESEC`
-    expect(texts.observedScrubber()?.text(cut)).toBe(`${'x'.repeat(200)}${SCRUBBED}`)
+    expect(texts.text(cut)).toBe(`${'x'.repeat(200)}${SCRUBBED}`)
+  })
+
+  test('scrubs observed values that contain a known secret as a whole', () => {
+    const texts = new NamedTexts(createScrubber({ secrets: ['ann@example.com'] }))
+    const text = 'cookie: sid=1-ann@example.com-9f8e\nnew 1-ann@example.com-9f8e, ann@example.com'
+    expect(texts.text(text)).toBe(`cookie: ${SCRUBBED}\nnew ${SCRUBBED}, ${SCRUBBED}`)
+    texts.addHeader('x-auth-token', 'later-ann@example.com-7c6b')
+    expect(texts.value({ a: ['is later-ann@example.com-7c6b'] }, ['more-1'])).toEqual({
+      a: [`is ${SCRUBBED}`],
+    })
   })
 
   test('does not take what is scrubbed already for a secret', () => {
     const texts = named()
     const clean = texts.text(`  LOGIN_TOKEN: '${SCRUBBED}',\n  x: '${SCRUBBED}'`)
-    expect(texts.withoutObserved(clean)).toBe(clean)
+    expect(texts.text(clean)).toBe(clean)
   })
 
   test('and the texts of others are read for known secrets alone', async () => {
