@@ -121,29 +121,24 @@ function nameFor(
 ) {
   const end = file.path === undefined ? endFor(file.contentType) : extname(file.path)
   const again = retry === 0 ? '' : `retry${retry}`
-  // Scrubbed as it is, and once more as what hyphens make of a path.
-  const parts = [test.title, test.project, again, file.name.replace(/\.\w{1,5}$/, '')]
-    .map((part) => withoutSecrets(hyphenated(withoutSecrets(part))))
-    .map(slug)
+  const parts = [test.title, test.project, again, file.name.replace(/\.\w{1,5}$/, '')].map((part) =>
+    slug(withoutSecrets(part)),
+  )
   const number = String(index + 1).padStart(2, '0')
   const name = [number, ...parts.filter((one) => one !== '')].join('-')
   return /^\.\w{1,10}$/.test(end) ? name + end.toLowerCase() : name
 }
 
 function slug(text: string): string {
-  return hyphenated(text)
-    .replaceAll(/^-+|-+$/g, '')
-    .slice(0, 60)
-    .toLowerCase()
-}
-
-function hyphenated(text: string): string {
   return (
     text
       // Letters with marks become those without.
       .normalize('NFKD')
       .replaceAll(/\p{M}+/gu, '')
       .replaceAll(/[^\w]+/g, '-')
+      .replaceAll(/^-+|-+$/g, '')
+      .slice(0, 60)
+      .toLowerCase()
   )
 }
 

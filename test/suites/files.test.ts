@@ -45,14 +45,14 @@ test.each([
   })
 })
 
-test('an attachment is named without what hyphens make of a secret, and a large one is noted', async () => {
+test('an attachment is named without secrets, and a large one is noted', async () => {
   const folder = temporaryFolder()
   const report = new PlaywrightReportBuilder()
   const about = { id: 'a', retry: 0 } as const
   const facts = { titles: ['buy'], project: '', file: 'a.spec.ts', line: 1, tags: [], retries: 0 }
   report.add({ event: 'test', id: 'a', ...facts, expectedStatus: 'passed' })
   report.add({ event: 'start', ...about, at: 0 })
-  const name = 'shot/k3y-/bob-Pa55.word@hook'
+  const name = 'shot/k3y:/bob:Pa55.word@hook'
   const attachments = [
     { name, contentType: 'text/plain', bytes: 1, body: 'YQ==' },
     { name: 'large', contentType: 'text/plain', bytes: 1_048_577 },
