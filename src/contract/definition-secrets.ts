@@ -1,5 +1,6 @@
 // Finds the secrets that a definition contains: agents scrub them from results, and a definition with too many or
 // too long ones is refused.
+import { isUtf8 } from 'node:buffer'
 import { compileJsonPath } from './json-path/json-path.ts'
 import { SecretSet } from './secret-set.ts'
 import { createNameTest } from './protocol/sensitive-name.ts'
@@ -223,14 +224,19 @@ export function headerSecrets(value: string): string[] {
   const scheme = /^([\w-]+)\s+(.+)$/.exec(value)
   const credentials = scheme?.[2] ?? ''
   const pairs = value.includes('=') ? cookieValues(value) : []
-  const basic =
-    scheme?.[1]?.toLowerCase() === 'basic' ? Buffer.from(credentials, 'base64').toString() : ''
+  const basic = scheme?.[1]?.toLowerCase() === 'basic' ? textOf(credentials) : ''
   const colon = basic.indexOf(':')
   const secret = secretOf(basic.slice(0, Math.max(0, colon)), basic.slice(colon + 1))
   const parameters = [...credentials.matchAll(SECRET_PARAMETER)].map((one) => one[1] as string)
   return [value, credentials, secret, ...parameters, ...pairs].filter(
     (one) => one.length >= ECHO_CHARS_MIN,
   )
+}
+
+/** What base64 holds, in UTF-8, or in Latin-1 as by `btoa`. */
+function textOf(base64: string): string {
+  const bytes = Buffer.from(base64, 'base64')
+  return bytes.toString(isUtf8(bytes) ? 'utf8' : 'latin1')
 }
 
 /** The secrets of a header to search for elsewhere: no short plain words, which occur there anyway. */

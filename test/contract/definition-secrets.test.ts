@@ -89,6 +89,7 @@ describe('a key in place of the user', () => {
   test('of a header', () => {
     const value = `Basic ${Buffer.from('key-0f-header:').toString('base64')}`
     expect(headerSecrets(value)).toContain('key-0f-header')
+    expect(headerSecrets(`Basic ${btoa('user:größe-9')}`)).toContain('größe-9')
   })
 
   test('of a proxy', () => {

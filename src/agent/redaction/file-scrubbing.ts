@@ -16,7 +16,7 @@ import {
   UnreadableFile,
   writingTo,
 } from './scrub-pass.ts'
-import { findEmbeddedZip, scrubEmbeddedZip, scrubZip } from './zip-scrubbing.ts'
+import { embeddedZips, scrubEmbeddedZips, scrubZip } from './zip-scrubbing.ts'
 
 /** Levels of nested archives; Playwright's reports have two. */
 const DEPTH_MAX = 3
@@ -81,8 +81,8 @@ async function scrubInto(
   }
   const asBytes = () => pipeline(createReadStream(path), scrubbing(pass), writingTo(draft))
   if (kind === 'bytes') {
-    const zip = await findEmbeddedZip(path)
-    return zip === undefined ? asBytes() : scrubEmbeddedZip(path, draft, zip, pass, standing)
+    const zips = await embeddedZips(path)
+    return zips.length === 0 ? asBytes() : scrubEmbeddedZips(path, draft, zips, pass, standing)
   }
   // There may be text between the files of a zip and in the header of a gzip too.
   if (!pass.writes) await asBytes()

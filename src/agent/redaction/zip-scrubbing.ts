@@ -171,8 +171,10 @@ function scrubbed(bytes: Buffer, pass: ScrubPass): Buffer {
   return Buffer.concat([scrubber.write(bytes), scrubber.end()])
 }
 
-/** What comes before the base64. */
-const EMBEDDED_ZIP = 'data:application/zip;base64,'
+/** What comes before the base64 of a zip, and with what that begins. */
+const PREFIX = 'data:application/zip;base64,'
+const EMBEDDED_ZIP = `${PREFIX}UEs`
+const NO_BASE64 = /[^A-Za-z0-9+/=]/g
 
 /** Where the base64 stands in the file: bytes from its start, the end excluded. */
 export interface EmbeddedZip {
@@ -180,53 +182,57 @@ export interface EmbeddedZip {
   to: number
 }
 
-/** Finds the first zip that a file carries. Rejects with what the file system throws. */
-export async function findEmbeddedZip(path: string): Promise<EmbeddedZip | undefined> {
+/** Finds the zips that a file carries. Rejects with what the file system throws. */
+export async function embeddedZips(path: string): Promise<EmbeddedZip[]> {
+  const zips: EmbeddedZip[] = []
   let buffered = ''
   let before = 0
-  let from: number | undefined
+  let from = -1
   for await (const piece of createReadStream(path, 'latin1') as AsyncIterable<string>) {
     buffered += piece
-    if (from === undefined) {
-      const at = buffered.indexOf(EMBEDDED_ZIP)
-      const overlap = at < 0 ? Math.min(buffered.length, EMBEDDED_ZIP.length) : 0
-      const gone = at < 0 ? buffered.length - overlap : at + EMBEDDED_ZIP.length
-      if (at >= 0) from = before + gone
-      before += gone
-      buffered = buffered.slice(gone)
+    let at = 0
+    while (from >= 0 || buffered.includes(EMBEDDED_ZIP, at)) {
+      if (from < 0) {
+        at = buffered.indexOf(EMBEDDED_ZIP, at) + PREFIX.length
+        from = before + at
+      }
+      NO_BASE64.lastIndex = at
+      const end = NO_BASE64.exec(buffered)?.index
+      at = end ?? buffered.length
+      if (end === undefined) break
+      zips.push({ from, to: before + end })
+      from = -1
     }
-    if (from === undefined) continue
-    const end = buffered.search(/[^A-Za-z0-9+/=]/)
-    if (end >= 0) return { from, to: before + end }
-    before += buffered.length
-    buffered = ''
+    // The prefix may begin in this piece, and end in the next one.
+    if (from < 0) at = Math.max(at, buffered.length - EMBEDDED_ZIP.length)
+    before += at
+    buffered = buffered.slice(at)
   }
-  return from === undefined ? undefined : { from, to: before }
+  if (from >= 0) zips.push({ from, to: before + buffered.length })
+  return zips
 }
 
-/** Scrubs a file that carries a zip into `draft`, where there is one. */
-export async function scrubEmbeddedZip(
+/** Scrubs a file that carries zips into `draft`, where there is one. */
+export async function scrubEmbeddedZips(
   path: string,
   draft: string | undefined,
-  { from, to }: EmbeddedZip,
+  zips: readonly EmbeddedZip[],
   pass: ScrubPass,
   { folder, scrubInner }: Standing,
 ): Promise<void> {
-  const zip = join(await folder(), 'embedded')
-  await writeFile(zip, '')
-  if (to > from) {
+  const unpacked = join(await folder(), 'embedded')
+  const scrubText = (start: number, end = Infinity) =>
+    pipeline(createReadStream(path, { start, end }), scrubbing(pass), writingTo(draft, 'a'))
+  let at = 0
+  for (const { from, to } of zips) {
+    await scrubText(at, from - 1)
     const base64 = createReadStream(path, { start: from, end: to - 1 })
-    await pipeline(base64, recoded(4, decode), createWriteStream(zip))
+    await pipeline(base64, recoded(4, decode), createWriteStream(unpacked))
+    await scrubInner(unpacked)
+    await pipeline(createReadStream(unpacked), recoded(3, encode), writingTo(draft, 'a'))
+    at = to
   }
-  await scrubInner(zip)
-  const parts = [
-    [createReadStream(path, { end: from - 1 }), scrubbing(pass)],
-    [createReadStream(zip), recoded(3, encode)],
-    [createReadStream(path, { start: to }), scrubbing(pass)],
-  ] as const
-  for (const [source, step] of parts) {
-    await pipeline(source, step, writingTo(draft, 'a'))
-  }
+  await scrubText(at)
 }
 
 const decode = (piece: Buffer) => Buffer.from(piece.toString('latin1'), 'base64')

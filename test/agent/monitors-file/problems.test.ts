@@ -103,6 +103,11 @@ test.each<[string, string, string]>([
   expect(lines[0]).toContain(detail)
 })
 
+test('a wrong assertion on a header that is a secret is not quoted', async () => {
+  const [problem] = await problems(apiAssertion('HEADERS authorization EQUALZ Zq7xKw'))
+  expect(problem).toMatch(/did you mean EQUALS\?$/)
+})
+
 test('each problem has its line', async () => {
   const wrongTypes = 'activated: "yes"\n    muted: 1\n    tags: x\n    degradedResponseTime: fast'
   expect(await problems(urlRequest(`    ${wrongTypes}`))).toEqual([

@@ -6,6 +6,7 @@ import { SCRUBBED } from '../../../src/agent/redaction/scrub.ts'
 test.each([
   ['{"n":482913,"pin": 482913}', '{"n":null,"pin": null}'],
   ['{\n "pins": [\n  1,\n  482913\n ]\n}', '{\n "pins": [\n  1,\n  null\n ]\n}'],
+  ['{ "pin" : 482913 }', '{ "pin" : null }'],
   ['{\n   "pin": 482913\n}', '{\n   "pin": null\n}'],
   [
     '{"now":482913203,"at":1.482913,"text":"482913203"}',

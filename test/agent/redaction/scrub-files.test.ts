@@ -210,6 +210,22 @@ describe('a packed file', () => {
     expect(files['large.txt']?.toString()).toBe(large.replace(SECRET, SCRUBBED))
   })
 
+  test('all zips that a page carries are scrubbed, also behind a mention of how they begin', async () => {
+    const prefix = 'data:application/zip;base64,'
+    const zips = [await zipOf({ a: `1 ${SECRET}` }), await zipOf({ a: `2 ${SECRET}` })]
+    const filler = 'x'.repeat(65_500)
+    const page = zips.map((zip) => `${filler}${prefix}${zip.toString('base64')}"`).join('')
+    const path = fileOf(`const P = '${prefix}'${page}${SECRET}`)
+    expect(await scrubFiles([path], scrubber)).toEqual(new Map())
+    const clean = readFileSync(path, 'utf8')
+    expect(clean).toMatch(/"\[scrubbed\]$/)
+    const inner = Array.from(clean.matchAll(/base64,(UEs[^"]+)"/g), async ([, base64 = '']) =>
+      unzip(fileOf(Buffer.from(base64, 'base64'))),
+    )
+    const files = await Promise.all(inner)
+    expect(files.map(({ a }) => a?.toString())).toEqual([`1 ${SCRUBBED}`, `2 ${SCRUBBED}`])
+  })
+
   test('a trace and its copy in a report are scrubbed alike, whichever comes first', async () => {
     const trace = await zipOf({ 'trace.network': `a ${SECRET}` })
     const report = fileOf(await zipOf({ 'data/1.zip': trace, 'data/2.zip': trace }), 'report.zip')
