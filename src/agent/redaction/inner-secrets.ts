@@ -22,8 +22,8 @@ export function innerSecrets(secret: string): string[] {
 
 const isSensitive = createNameTest()
 
-/** Within a secret names that end so are sensitive, too; elsewhere they have other meanings. */
-const SHORT_NAMES = /(?:^|[-_.])(?:auth|pass)$/i
+/** Within a secret names with this last word are sensitive, too; elsewhere they have other meanings. */
+const SHORT_NAMES = /(?:^|[-_.])(?:auth|pass|AUTH|PASS)$|(?:Auth|Pass)$/
 
 const isField = (name: string) => isSensitive(name) || SHORT_NAMES.test(name)
 
@@ -60,7 +60,7 @@ const WORDS = /^(?:[a-z]{0,15}(?:[^A-Za-z\d]|$))*$/
 function partsOfUrls(text: string): string[] {
   if (!text.includes('://')) return []
   const passwords = Array.from(text.matchAll(PASSWORD), ([, password = '']) => password)
-  const ofUrls = (text.match(URLS) ?? []).flatMap((url) => {
+  const ofUrls = [text, ...(text.match(URLS) ?? [])].flatMap((url) => {
     const parameters = [...(parseUrl(url)?.searchParams ?? [])].filter(([name]) => isField(name))
     return [...urlSecrets(url), ...parameters.map(([, value]) => value)]
   })

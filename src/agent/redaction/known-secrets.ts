@@ -89,14 +89,20 @@ function addNeedles(secret: string, needles: Needle[]): void {
 /** Shorter ones stand in other texts by chance. Bytes. */
 const JOINED_BYTES_MIN = 8
 
-/** A secret whose first characters became an escape with what stands in front: `\\n` in `CORP\\name`, `%be` in `5%beef`. */
+/**
+ * A secret of which an end became an escape with what stands next to it: `\\n` in `CORP\\name`, `%be` in `5%beef`, `%41`
+ * where `41` follows a secret that ends with `%`.
+ */
 function joinedToEscapes(secret: string): string[] {
-  const { length: max } = withoutAllEscapes(Buffer.from(secret))
-  return ['\\', '%']
-    .map((before) => Buffer.from(withoutAllEscapes(Buffer.from(before + secret))))
+  const canonical = (text: string) => Buffer.from(withoutAllEscapes(Buffer.from(text)))
+  const { length: max } = canonical(secret)
+  return [`\\${secret}`, `%${secret}`, secret.replace(BEGINNING_OF_ESCAPE, '')]
+    .map(canonical)
     .filter(({ length }) => length >= JOINED_BYTES_MIN && length <= max)
     .map((bytes) => bytes.toString('latin1'))
 }
+
+const BEGINNING_OF_ESCAPE = /(?:%[\da-f]?|\\{1,8}(?:x[\da-f]?|u[\da-f]{0,3})?)$/i
 
 /** Written alike in nearly every encoding that is decoded here. */
 const PLAIN = /^[A-Za-z0-9]+$/

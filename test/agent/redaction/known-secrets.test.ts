@@ -24,6 +24,8 @@ test.each([
   ['a setting in braces', 'DRIVER=x;PWD={Zq7;Rk2Lm};', 'Zq7;Rk2Lm'],
   ['a setting of npm', '//npm.test/:_auth=Zq7Rk2Lm'],
   ['a short name of settings', 'DB_PASS=Zq7Rk2Lm'],
+  ['the same in camel case', 'a=1;dbPass=Zq7Rk2Lm;b=2'],
+  ['a user with an apostrophe', "https://2VW'k72Wz9@h.test/x", "2VW'k72Wz9"],
   ['an option of a command', 'mysql --user=app --password=Zq7Rk2Lm shop'],
   ['the password of the last of several hosts', 'amqp://a:One-1@h:1,amqp://a:Zq7Rk2Lm@h:2'],
   ['the password of a URL in a list of YAML', 'hosts: [https://app:Zq7Rk2Lm@es:9200]'],

@@ -103,9 +103,10 @@ describe('a secret value', () => {
     ['a URL', 'nK4d/9xLw2', String.raw`CORP\nK4d%2F9xLw2`],
     ['a URL, octal', '101&9xLw2Zq', String.raw`CORP\101%269xLw2Zq`],
     ['a URL behind a percent sign', 'beef/9xLw2', '5%beef%2F9xLw2'],
-  ])('is found right after a backslash or percent sign: %s', (_, secret, text) => {
+    ['JSON, in front of digits', '7Rt5"Yw8<L/q%', String.raw`57Rt5\"Yw8<L/q%41`],
+  ])('is found where an end of it may be of an escape: %s', (_, secret, text) => {
     const clean = createScrubber({ secrets: [secret] }).text(`"${text}" z`)
-    expect(clean).toMatch(/^"(?:CORP|C:\\\\keys|5)\[scrubbed\]" z$/)
+    expect(clean).toMatch(/^"(?:CORP|C:\\\\keys|5)\[scrubbed\](?:%41)?" z$/)
   })
 
   test('of a URL has no parts that are words', () => {
