@@ -59,7 +59,8 @@ test('an attachment is named without secrets, and a large one is noted', async (
     { name: 'empty', contentType: 'text/plain', bytes: 0 },
   ]
   const passed = { status: 'passed', outcome: 'expected', ms: 1 } as const
-  report.add({ event: 'end', ...about, ...passed, errors: [], annotations: [], attachments })
+  for (const one of attachments) report.add({ event: 'attachment', ...about, ...one })
+  report.add({ event: 'end', ...about, ...passed, errors: [], annotations: [] })
   const scrubber = createScrubber({ secrets: ['k3y:/bob:Pa55.word@hook'] })
   const attached: string[] = []
   const notes = await attachSuiteFiles({

@@ -1,6 +1,6 @@
 // Parts of secrets that are left next to an ellipsis, where a text was cut through the middle of one.
 import { CUT_BYTES_MIN } from './needle-index.ts'
-import { type Ends, type Finder, NO_ENDS, type Span } from './secret-finder.ts'
+import type { Ends, Finder, Span } from './secret-finder.ts'
 
 /**
  * What may stand between an ellipsis and what was cut: a quote, also of HTML and escaped for JSON, or a control sequence
@@ -35,8 +35,6 @@ export interface PartOptions {
   marks: RegExp
   /** How far from a mark a part may reach. */
   reach?: number
-  /** Which ends of the text may have been cut. */
-  ends?: Ends
 }
 
 /** Where parts of secrets stand next to marks of cuts. `text`: the bytes as Latin-1. */
@@ -57,10 +55,10 @@ export function* partSpans(
 /** What stands next to marks, and which of its ends were cut. */
 function* piecesOf(
   text: string,
-  { marks: pattern, reach = Infinity, ends = NO_ENDS }: PartOptions,
+  { marks: pattern, reach = Infinity }: PartOptions,
 ): Generator<Span & Ends> {
   if (!text.endsWith('\xEF\xBF\xBD') && !BEGINNINGS.some((one) => text.includes(one))) return
-  let [from, start] = [0, ends.start]
+  let [from, start] = [0, false]
   for (const { 0: mark, index } of text.matchAll(pattern)) {
     const before = text.slice(Math.max(from, index - BEFORE_BYTES_MAX), index)
     const to = index - (BEFORE.exec(before)?.[0].length ?? 0)
@@ -70,7 +68,7 @@ function* piecesOf(
     from = next + (AFTER.exec(text)?.[0].length ?? 0)
     start = true
   }
-  if (from > 0) yield* piece(from, text.length, { start, end: ends.end }, reach)
+  if (from > 0) yield* piece(from, text.length, { start, end: false }, reach)
 }
 
 function* piece(from: number, to: number, ends: Ends, reach: number): Generator<Span & Ends> {

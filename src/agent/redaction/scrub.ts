@@ -4,7 +4,13 @@ import { echoedSecrets, isSecretOf } from '../../contract/definition-secrets.ts'
 import { SecretSet } from '../../contract/secret-set.ts'
 import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
 import { partSpans, TEXT_MARKS } from './cut-parts.ts'
-import { type Finder, joined, SecretFinder, type Span } from './secret-finder.ts'
+import {
+  type Finder,
+  joined,
+  SecretFinder,
+  type Span,
+  TEXT_PART_BYTES_MIN,
+} from './secret-finder.ts'
 
 /** What stands where a secret stood. */
 export const SCRUBBED = '[scrubbed]'
@@ -92,7 +98,7 @@ function textsWithout(finders: readonly Finder[]): (given: string) => string {
   const finder: Finder | undefined =
     finders.length <= 1
       ? only
-      : { spans: (bytes, ends) => joined(finders.flatMap((one) => one.spans(bytes, ends))) }
+      : { spans: (...given) => joined(finders.flatMap((one) => one.spans(...given))) }
   return (given) => {
     try {
       const clean = finder === undefined || given === '' ? given : withoutSecrets(given, finder)
@@ -115,8 +121,8 @@ function withoutSecrets(text: string, finder: Finder): string {
   const mayBeCut = text.length >= CUT_TEXT_CHARS_MIN
   const ends = { start: mayBeCut, end: mayBeCut }
   const latin1 = bytes.length === text.length ? text : bytes.toString('latin1')
-  const parts = partSpans(finder, bytes, latin1, { marks: TEXT_MARKS, ends })
-  const spans = joined([...finder.spans(bytes, ends), ...parts])
+  const parts = partSpans(finder, bytes, latin1, { marks: TEXT_MARKS })
+  const spans = joined([...finder.spans(bytes, ends, TEXT_PART_BYTES_MIN), ...parts])
   return spans.length === 0 ? text : withoutSpans(text, bytes, spans)
 }
 

@@ -45,6 +45,9 @@ export function joined(spans: Iterable<Span>): Span[] {
   return all
 }
 
+/** Shorter parts of secrets stand at the ends of whole texts, or between two cuts, by chance. Bytes. */
+export const TEXT_PART_BYTES_MIN = 8
+
 const BACKSLASH = 0x5c
 const QUOTE = 0x22
 const PERCENT = 0x25
@@ -65,9 +68,6 @@ export interface Ends {
   end: boolean
 }
 
-/** A shorter text that was cut at both ends stands in a secret by chance. */
-const INNER_BYTES_MIN = 8
-
 export const NO_ENDS: Ends = { start: false, end: false }
 
 type OnMatch = (from: number, to: number) => void
@@ -82,6 +82,8 @@ export class SecretFinder {
   readonly #lineKeys: ReadonlySet<number>
   /** Rare enough not to be made before it is needed: for texts that begin within a secret. */
   #backwards: NeedleIndex | undefined
+  /** Of the search that is under way. */
+  #partBytesMin = CUT_BYTES_MIN
 
   /** Throws TooManySecrets. */
   constructor(secrets: Iterable<string>) {
@@ -96,11 +98,12 @@ export class SecretFinder {
   }
 
   /**
-   * Where secrets stand, in order, without overlaps; at `ends` that are set, the bytes may begin or end within one. An
-   * end beyond the bytes means all that follows. Throws where the search is too costly.
+   * Where secrets stand, in order, without overlaps; at `ends` that are set, the bytes may begin or end with a part of
+   * one, of `partBytesMin`. An end beyond the bytes means all that follows. Throws where the search is too costly.
    */
-  spans(bytes: Uint8Array, ends = NO_ENDS): Span[] {
+  spans(bytes: Uint8Array, ends = NO_ENDS, partBytesMin = CUT_BYTES_MIN): Span[] {
     if (this.#index.longest === 0) return []
+    this.#partBytesMin = partBytesMin
     const found: Span[] = []
     const plain = new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length)
     this.#explore(plainView(plain), ends, (from, to) => {
@@ -168,14 +171,14 @@ export class SecretFinder {
     this.#index.find(
       bytes,
       (from, to, isPart) => {
-        if (to - from < bytesMin) return
+        if (to - from < (isPart ? Math.max(bytesMin, this.#partBytesMin) : bytesMin)) return
         // A part of an escape at a cut end goes along.
         onMatch(view.start(from), isPart || to > length ? Infinity : view.end(to - 1))
       },
       { isCut: ends.end },
     )
     if (ends.start) this.#findEnd(view, onMatch)
-    const mayBeInner = ends.start && ends.end && length >= INNER_BYTES_MIN
+    const mayBeInner = ends.start && ends.end && length >= TEXT_PART_BYTES_MIN
     if (mayBeInner && this.#index.contains(bytes)) onMatch(view.start(0), view.end(length - 1))
   }
 
@@ -192,7 +195,7 @@ export class SecretFinder {
       this.#backwards.find(
         start,
         (from, to) => {
-          if (to === length && to - from >= CUT_BYTES_MIN) {
+          if (to === length && to - from >= this.#partBytesMin) {
             onMatch(view.start(0), view.end(start.length - from - 1))
           }
         },

@@ -7,6 +7,8 @@ const path = require('node:path')
 
 const TEXT_CHARS_MAX = 65536
 const BODY_BYTES_MAX = 1048576
+/** Of the errors of an attempt together, as JSON: the agent reads lines up to 4 MiB. */
+const LIST_CHARS_MAX = 1500000
 
 /** Categories of steps that are reported; the rest is internal to Playwright. */
 const SHOWN_STEPS = new Set(['test.step', 'pw:api', 'expect', 'hook'])
@@ -98,16 +100,17 @@ class VedetteReporter {
   }
 
   onTestEnd(test, result) {
+    const attempt = { id: test.id, retry: result.retry }
+    for (const one of result.attachments)
+      this.write({ event: 'attachment', ...attempt, ...attachmentOf(one) })
     this.write({
       event: 'end',
-      id: test.id,
-      retry: result.retry,
+      ...attempt,
       status: result.status,
       outcome: test.outcome(),
       ms: result.duration,
-      errors: (result.errors ?? []).map((error) => this.errorOf(error)),
-      annotations: test.annotations.map(({ type, description }) => ({ type, description })),
-      attachments: result.attachments.map(attachmentOf),
+      errors: fitting((result.errors ?? []).map((error) => this.errorOf(error))),
+      annotations: fitting(test.annotations.map(annotationOf)),
       ...(isVideoMissing(test, result) ? { isVideoMissing: true } : {}),
     })
   }
@@ -144,6 +147,19 @@ class VedetteReporter {
       // A full disk ends the reports, not the run; the agent sees that the end is missing.
       this.broken = true
     }
+  }
+}
+
+/** The first ones of a list, as many as fit a line. */
+function fitting(list) {
+  let left = LIST_CHARS_MAX
+  return list.filter((one) => (left -= JSON.stringify(one).length) >= 0)
+}
+
+function annotationOf({ type, description }) {
+  return {
+    type: text(type),
+    ...(description === undefined ? {} : { description: text(description) }),
   }
 }
 

@@ -80,6 +80,7 @@ const PLAYWRIGHT_EVENTS = [
     retry: number.optional(),
     text,
   }),
+  z.object({ event: z.literal('attachment'), ...attempt, ...Attachment.shape }),
   z.object({
     event: z.literal('end'),
     ...attempt,
@@ -88,7 +89,6 @@ const PLAYWRIGHT_EVENTS = [
     ms,
     errors: z.array(RunError).max(1000),
     annotations: z.array(z.object({ type: text, description: text.optional() })).max(1000),
-    attachments: z.array(Attachment).max(10_000),
     /** There would be a video of it, were there a program that makes them. */
     isVideoMissing: z.boolean().optional(),
   }),

@@ -66,6 +66,7 @@ export const REPORT_BOUNDS = {
   stepsPerAttemptMax: 200,
   outputCharsPerAttemptMax: 16_384,
   errorsMax: 50,
+  attachmentsPerAttemptMax: 10_000,
 } as const
 
 /** Gathers events into a report; may be asked for it at any time. */
@@ -93,6 +94,9 @@ export class PlaywrightReportBuilder {
         break
       case 'output':
         this.#output(event)
+        break
+      case 'attachment':
+        this.#attachment(event)
         break
       case 'end':
         this.#end(event)
@@ -178,6 +182,12 @@ export class PlaywrightReportBuilder {
     if (room > 0) attempt.output += text.length > room ? excerpt(text, room - 1) : text
   }
 
+  #attachment({ id, retry, name, contentType, path, bytes, body }: EventOf<'attachment'>): void {
+    const attachments = this.#attempt(id, retry)?.attachments
+    const file = { name, contentType, path, bytes, body }
+    this.#addBounded(attachments, file, REPORT_BOUNDS.attachmentsPerAttemptMax)
+  }
+
   #end({ id, retry, status, outcome, ms, ...event }: EventOf<'end'>): void {
     const test = this.#tests.get(id)
     const attempt = this.#attempt(id, retry)
@@ -186,7 +196,7 @@ export class PlaywrightReportBuilder {
       return
     }
     test.annotations = event.annotations
-    Object.assign(attempt, { status, durationMs: ms, attachments: event.attachments })
+    Object.assign(attempt, { status, durationMs: ms })
     for (const error of event.errors) {
       this.#addBounded(attempt.errors, error, REPORT_BOUNDS.errorsMax)
     }

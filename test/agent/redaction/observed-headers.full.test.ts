@@ -216,6 +216,11 @@ describe('a suite, though its own requests are in no trace,', () => {
     ['fetch', FETCH, ''],
     ['headers as a list', LIST, ''],
     ['node:http2', HTTP2, HTTP2_NAMES],
+    [
+      'functions of its own in node:fs',
+      `fs.writeFileSync = () => {}\n${FETCH}`,
+      `import fs from 'node:fs'`,
+    ],
   ])('with %s', async (_, body, first) => {
     expect(leakedFrom(await runSuite(body, first))).toEqual([])
   })

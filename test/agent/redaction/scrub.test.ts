@@ -194,6 +194,13 @@ describe('a secret value', () => {
     expect(clean).toBe(line.replace('hush-hush', SCRUBBED))
   })
 
+  test('is not suspected where a long text begins or ends with a few of its characters', () => {
+    const one = createScrubber({ secrets: ['postgres://app:Kq7ZtLw9@db/shop'] })
+    const text = `shop is open. ${'lorem '.repeat(20)}written by post`
+    expect(one.text(text)).toBe(text)
+    expect(one.text(`${text}gres://`)).toBe(text.replace(/post$/, SCRUBBED))
+  })
+
   test('is not suspected next to an ellipsis with blanks around, or by few bytes between two', () => {
     const text = 'K3yT ... zQw7 … K3yT ...Tok9...'
     expect(createScrubber({ secrets: [token] }).text(text)).toBe(text)

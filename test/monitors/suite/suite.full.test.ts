@@ -81,6 +81,17 @@ describe('a suite that runs', () => {
     expect(readdirSync(folder).sort()).toEqual(own)
   })
 
+  test('hands over large attachments and errors of one test', async () => {
+    const spec = `${HEAD}test('large', async ({}, info) => {
+      for (let n = 0; n < 5; n++) await info.attach('part', { body: Buffer.alloc(1_000_000, 65) })
+      for (let n = 0; n < 40; n++) expect.soft('x'.repeat(60_000), 'y'.repeat(60_000)).toBe('z')
+    })`
+    const run = await runFolder(host, project(spec))
+    expect(run.codes).toEqual(['TESTS_FAILED'])
+    expect(run.observed).toMatchObject({ stats: { total: 1, unexpected: 1, unfinished: 0 } })
+    expect(Object.keys(run.files).filter((name) => name.includes('large-part'))).toHaveLength(5)
+  })
+
   test('gets what it leaves open, and the environment that suites have', async () => {
     const spec = `${HEAD}test('sees', ({}, info) => {
       const { project, config } = info

@@ -37,7 +37,6 @@ const end = (id: string, status: string, outcome: string, retry = 0) => ({
   ms: 5,
   errors: status === 'failed' ? [{ message: 'no' }] : [],
   annotations: [],
-  attachments: [],
 })
 
 describe('outcomes', () => {
